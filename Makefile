@@ -1,0 +1,74 @@
+# A thin front for CMake: one word for each task. `make help` lists them.
+# Everything is built under build/; nothing else is written.
+
+SEED ?= 1
+T ?= wire
+FUZZ_SECONDS ?= 60
+JOBS := $(shell nproc 2>/dev/null || echo 2)
+BUILD := build/default
+RESULTS := $(CURDIR)/build/results
+PYTHON := $(firstword $(wildcard /usr/bin/python3) python3)
+# Where address space randomisation confuses the sanitizers of gcc 12 and clang 14, run without it.
+STEADY := $(shell setarch -R true 2>/dev/null && echo setarch -R)
+CTEST := ctest --output-on-failure --no-tests=error --timeout 300 --parallel $(JOBS)
+
+.DEFAULT_GOAL := build
+.PHONY: help deps configure build check test demo sim audit wiredoc fuzz asan tsan clang lint format clean
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "make %-10s %s\n", $$1, $$2}' Makefile
+
+deps: ## install what Debian 12 needs, if anything is missing
+	@scripts/deps
+
+configure: deps
+	@cmake --preset default >/dev/null
+
+build: configure ## build everything (build/default)
+	@cmake --build --preset default
+
+check: build ## the inner loop: build and the tests that are quick, under a minute
+	@cd $(BUILD) && $(CTEST) --label-exclude 'slow|install'
+
+test: build ## build and run all tests
+	@mkdir -p $(RESULTS)
+	@cd $(BUILD) && $(CTEST) --output-junit $(RESULTS)/test.xml
+
+demo: build ## a master and four peers: join, reduce, kill one, rejoin
+	@scripts/demo $(BUILD)
+
+sim: build ## one seed of the simulator with its trace: SEED=n
+	@$(BUILD)/tests/sim/sim --seed $(SEED)
+
+audit: build ## plant known bugs one after another; the simulator must catch each
+	@$(PYTHON) tests/sim/audit.py
+
+wiredoc: build ## write docs/WIRE.md anew from src/wire/schema.h
+	@$(BUILD)/tools/wire_doc >docs/WIRE.md
+
+fuzz: deps ## fuzz one parser with libFuzzer: T=target FUZZ_SECONDS=n
+	@cmake --preset fuzz >/dev/null && cmake --build --preset fuzz --target fuzz_$(T)
+	@mkdir -p build/fuzz/found/$(T)
+	@$(STEADY) build/fuzz/tests/fuzz/fuzz_$(T) -max_total_time=$(FUZZ_SECONDS) -timeout=10 \
+		build/fuzz/found/$(T) tests/fuzz/corpus/$(T)
+
+asan tsan: deps
+	@cmake --preset $@ >/dev/null && cmake --build --preset $@
+	@mkdir -p $(RESULTS)
+	@cd build/$@ && $(STEADY) $(CTEST) --label-exclude slow --output-junit $(RESULTS)/$@.xml
+
+asan: ## the tests under gcc AddressSanitizer and UndefinedBehaviorSanitizer
+tsan: ## the tests under clang ThreadSanitizer, without suppressions
+
+clang: deps ## build and test with clang
+	@cmake --preset clang >/dev/null && cmake --build --preset clang
+	@cd build/clang && $(CTEST) --label-exclude 'slow|install'
+
+lint: configure ## format, clang-tidy, syntax of scripts
+	@scripts/lint
+
+format: deps ## format the C sources in place
+	@scripts/format
+
+clean: ## remove build/
+	@rm -rf build

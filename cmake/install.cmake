@@ -1,0 +1,34 @@
+# lib/libpccl.so.1 with its links and libpccl.a, the headers, pkg-config, the CMake package, the programs, the man pages.
+include(CMakePackageConfigHelpers)
+
+# Two export sets: who links the shared library needs nothing else; who links the static one needs libuv.
+install(TARGETS pccl EXPORT pcclTargets
+    LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR}
+    RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+install(TARGETS pccl_static EXPORT pcclStaticTargets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
+install(FILES include/pccl.h include/ccoip.h include/ccoip_inet.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+
+set(pccl_package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/pccl)
+install(EXPORT pcclTargets NAMESPACE pccl:: DESTINATION ${pccl_package_dir})
+install(EXPORT pcclStaticTargets NAMESPACE pccl:: DESTINATION ${pccl_package_dir})
+configure_package_config_file(cmake/pcclConfig.cmake.in ${CMAKE_CURRENT_BINARY_DIR}/pcclConfig.cmake
+    INSTALL_DESTINATION ${pccl_package_dir})
+write_basic_package_version_file(${CMAKE_CURRENT_BINARY_DIR}/pcclConfigVersion.cmake COMPATIBILITY SameMajorVersion)
+install(FILES ${CMAKE_CURRENT_BINARY_DIR}/pcclConfig.cmake ${CMAKE_CURRENT_BINARY_DIR}/pcclConfigVersion.cmake
+    DESTINATION ${pccl_package_dir})
+
+# The prefix is found from where the file lies, so an installed tree can be moved.
+file(RELATIVE_PATH pccl_pc_to_prefix /prefix/${CMAKE_INSTALL_LIBDIR}/pkgconfig /prefix)
+string(REGEX REPLACE "/$" "" pccl_pc_to_prefix ${pccl_pc_to_prefix})
+configure_file(cmake/pccl.pc.in ${CMAKE_CURRENT_BINARY_DIR}/pccl.pc @ONLY)
+install(FILES ${CMAKE_CURRENT_BINARY_DIR}/pccl.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+
+if(TARGET pccl-master)
+    install(TARGETS pccl-master RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+    # The name that scripts written for PCCL 1.0 call.
+    install(CODE "file(CREATE_LINK pccl-master
+        \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_BINDIR}/ccoip_master\" SYMBOLIC)")
+endif()
+install(FILES man/pccl-master.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
+install(FILES man/pccl.3 DESTINATION ${CMAKE_INSTALL_MANDIR}/man3)
+install(FILES man/pccl.7 DESTINATION ${CMAKE_INSTALL_MANDIR}/man7)

@@ -1,0 +1,44 @@
+# How our own targets are compiled. Everything is set per target: a project that includes us keeps its own flags.
+
+set(pccl_warnings "")
+if(CMAKE_C_COMPILER_ID MATCHES "GNU|Clang")
+    set(pccl_warnings
+        -Wall -Wextra -Wpedantic -Wshadow -Wundef -Wvla -Wwrite-strings -Wpointer-arith -Wcast-align -Wcast-qual
+        -Wstrict-prototypes -Wmissing-prototypes -Wold-style-definition -Wimplicit-fallthrough -Wformat=2
+        -Wconversion -Wdouble-promotion)
+endif()
+
+set(pccl_sanitizers "")
+if(PCCL_SANITIZE)
+    set(pccl_sanitizers -fsanitize=${PCCL_SANITIZE} -fno-omit-frame-pointer)
+    if(PCCL_SANITIZE MATCHES "undefined")
+        list(APPEND pccl_sanitizers -fno-sanitize-recover=undefined)
+    endif()
+endif()
+
+if(PCCL_FUZZ)
+    list(APPEND pccl_sanitizers -fsanitize=fuzzer-no-link)
+endif()
+
+# C11 without extensions, our warnings and sanitizers. HOSTED: may use the system's interfaces (never the pure modules).
+function(pccl_compile target)
+    cmake_parse_arguments(arg "HOSTED" "" "" ${ARGN})
+    set_target_properties(${target} PROPERTIES
+        C_STANDARD 11 C_STANDARD_REQUIRED ON C_EXTENSIONS OFF C_VISIBILITY_PRESET hidden)
+    target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/include)
+    target_compile_options(${target} PRIVATE ${pccl_warnings} ${pccl_sanitizers})
+    target_link_options(${target} PRIVATE ${pccl_sanitizers})
+    if(PCCL_WERROR)
+        target_compile_options(${target} PRIVATE -Werror)
+    endif()
+    if(arg_HOSTED)
+        target_compile_definitions(${target} PRIVATE _GNU_SOURCE)
+    endif()
+endfunction()
+
+# A program of ours that may look inside the library: the tools and the tests.
+function(pccl_program target)
+    add_executable(${target} ${ARGN})
+    pccl_compile(${target} HOSTED)
+    target_link_libraries(${target} PRIVATE pccl_static)
+endfunction()

@@ -1,0 +1,675 @@
+/*
+ * PCCL: collective communication over TCP between peers that may come, go and die at any time.
+ *
+ * A light master orders who takes part and which operations succeeded. Peers connect to it through a communicator and
+ * call collective operations. The promise: whatever dies, whenever it dies, every survivor returns from every call,
+ * sees the same outcome as the other survivors, and holds the same bits.
+ *
+ * Words used below
+ *   run          the peers that share one master
+ *   peer group   a number every peer chooses; reductions happen among the peers of one group only
+ *   accepted     a peer whose pcclConnect has succeeded
+ *   joint(all)   the call returns when every accepted peer of the run (all groups) has made it; peers that leave or
+ *                die meanwhile are no longer waited for
+ *   joint(group) the same among the accepted peers of the caller's group
+ *   unconnected  pcclConnect has not succeeded yet, or the communicator has since been removed from the run: it left,
+ *                was expelled by the master, or found no master for `master_lost_ms`. pcclConnect may be called again
+ *
+ * Results. Calls that exist in PCCL 1.0 return the codes 0 to 12 only, unless the communicator was created with the
+ * option `extended_results` = 1: then a more precise code from 13 upwards may come in place of the one listed; such
+ * codes are given below as "ext. name". Output parameters are written on success only, unless said otherwise. After
+ * any failure pcclGetLastError gives the reason in words, with peers, tags and times.
+ *
+ * Threads. Calls on different communicators are independent. One communicator may be used by several threads at once,
+ * except that pcclDestroyCommunicator must be the last call on it, and that each blocking joint call may be
+ * outstanding once: a second one of the kind returns pcclInvalidUsage.
+ * Deadlines. Waiting for peers that are alive has no limit by default; the options `call_timeout_ms`, `op_timeout_ms`
+ * and `stuck_ms` set limits. A peer that is silent for the master's `silence_ms` counts as dead, so nobody waits for
+ * it longer.
+ *
+ * This version carries reductions of payloads up to the master's parameter `tiny_bytes_max` (8192 bytes by default);
+ * pcclOptimizeTopology and pcclSynchronizeSharedState check their arguments and then say that they are not supported
+ * yet.
+ */
+#ifndef PCCL_H
+#define PCCL_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifndef __cplusplus
+#include <stdbool.h>
+#endif
+
+#include "ccoip_inet.h"
+
+#if defined(_WIN32) && !defined(PCCL_STATIC)
+#ifdef PCCL_BUILDING
+#define PCCL_EXPORT __declspec(dllexport)
+#else
+#define PCCL_EXPORT __declspec(dllimport)
+#endif
+#elif defined(__GNUC__)
+#define PCCL_EXPORT __attribute__((visibility("default")))
+#else
+#define PCCL_EXPORT
+#endif
+
+/* Marks a pointer parameter that may be NULL. */
+#define PCCL_NULLABLE
+
+#define PCCL_VERSION_MAJOR 0
+#define PCCL_VERSION_MINOR 1
+#define PCCL_VERSION_PATCH 0
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ------------------------------------------------------------------------------------------------ results */
+
+typedef enum pcclResult_t {
+    pcclSuccess = 0,
+    pcclNotInitialized = 1,             /* pcclInit has not been called */
+    pcclInternalError = 2,              /* memory or another resource is short, or a defect of the library */
+    pcclInvalidArgument = 3,            /* an argument is wrong whatever the state; nothing was changed */
+    pcclInvalidUsage = 4,               /* the call is not allowed now, or contradicts what other peers call */
+    pcclTooFewPeers = 5,                /* fewer than two peers in the group */
+    pcclMasterConnectionFailed = 6,     /* pcclConnect could not get into the run */
+    pcclRankConnectionFailed = 7,       /* never returned */
+    pcclRankConnectionLost = 8,         /* the operation failed on all peers of the group; usually a retry helps */
+    pcclNoSharedStateAvailable = 9,     /* never returned */
+    pcclPendingAsyncOps = 10,           /* operations of this communicator are launched and not yet awaited */
+    pcclUpdateTopologyFailed = 11,      /* pcclUpdateTopology could not complete */
+    pcclTopologyOptimizationFailed = 12, /* pcclOptimizeTopology could not complete */
+    /* Only from calls that PCCL 1.0 does not have, or with the option `extended_results` in place of the code named: */
+    pcclTimeout = 13,         /* the deadline passed (8, 6, 11, 4 by call) */
+    pcclAborted = 14,         /* a caller gave the operation up (8) */
+    pcclVersionMismatch = 15, /* the master speaks another protocol version (6) */
+    pcclPeerMismatch = 16,    /* peers called the same operation with different arguments (4) */
+    pcclExpelled = 17,        /* the master removed this peer from the run (8, 11, 4 by call) */
+    pcclMasterLost = 18,      /* no master for `master_lost_ms` (8, 11, 4 by call) */
+    pcclOutOfMemory = 19,     /* (2) */
+    pcclUnsupported = 20,     /* not supported by this version (4) */
+    pcclRefused = 21          /* the master refused this peer (6) */
+} pcclResult_t;
+
+/* ------------------------------------------------------------------------------------------------ handles */
+
+/* A peer's membership in one run. Opaque. */
+typedef struct pcclComm_t pcclComm_t;
+/* A master inside this process. Opaque. */
+struct pcclMasterInstanceState_t;
+typedef struct pcclMasterInstanceState_t pcclMasterInstance_t;
+/* Declared for compatibility; no function uses it. */
+typedef struct pcclRankInfo_t pcclRankInfo_t;
+/* A set of named options for communicators and masters. Opaque. */
+typedef struct pcclOptions_t pcclOptions_t;
+
+/* ------------------------------------------------------------------------------------------------ enumerations */
+
+typedef enum pcclDataType_t {
+    pcclUint8 = 0,
+    pcclInt8 = 1,
+    pcclInt16 = 2, /* mind the order of the 16-bit types */
+    pcclUint16 = 3,
+    pcclUint32 = 4,
+    pcclInt32 = 5,
+    pcclUint64 = 6,
+    pcclInt64 = 7,
+    pcclFloat16 = 8,  /* IEEE 754 binary16 */
+    pcclBFloat16 = 9, /* the upper half of a binary32 */
+    pcclFloat = 10,
+    pcclDouble = 11
+} pcclDataType_t;
+
+typedef enum pcclDeviceType_t { pcclDeviceCpu = 0, pcclDeviceCuda = 1 } pcclDeviceType_t;
+
+/*
+ * Integers wrap. Avg is the sum divided by the number of peers; for integers the wrapped sum, truncated towards zero.
+ * Float16 and BFloat16 are computed in single precision and rounded once. Max and Min return NaN when any operand is
+ * NaN and order -0 below +0.
+ */
+typedef enum pcclRedOp_t { pcclSum = 0, pcclAvg = 1, pcclProd = 2, pcclMax = 3, pcclMin = 4 } pcclRedOp_t;
+
+/* The four numbers of pcclGetAttribute. They count accepted peers only, never those that wait for admission. */
+typedef enum pcclAttribute_t {
+    PCCL_ATTRIBUTE_GLOBAL_WORLD_SIZE = 1,             /* peers of the run, all groups */
+    PCCL_ATTRIBUTE_PEER_GROUP_WORLD_SIZE = 2,         /* peers of this communicator's group */
+    PCCL_ATTRIBUTE_NUM_DISTINCT_PEER_GROUPS = 3,      /* groups that have a peer */
+    PCCL_ATTRIBUTE_LARGEST_PEER_GROUP_WORLD_SIZE = 4 /* peers of the largest group */
+} pcclAttribute_t;
+
+typedef enum pcclSharedStateSyncStrategy_t {
+    PCCL_SHARED_STATE_SYNC_STRATEGY_ENFORCE_POPULAR = 0, /* the most common content wins */
+    PCCL_SHARED_STATE_SYNC_STRATEGY_RECEIVE_ONLY = 1,    /* takes the others' content and has no vote */
+    PCCL_SHARED_STATE_SYNC_STRATEGY_SEND_ONLY = 2        /* never lets its own content be overwritten */
+} pcclSharedStateSyncStrategy_t;
+
+/* Part of the descriptor and otherwise without effect. */
+typedef enum pcclDistributionHint_t {
+    pcclDistributionNone = 0,
+    pcclDistributionNormal = 1,
+    pcclDistributionUniform = 2,
+    PCCL_DISTRIBUTION_HINT_NONE = 0,
+    PCCL_DISTRIBUTION_HINT_NORMAL = 1,
+    PCCL_DISTRIBUTION_HINT_UNIFORM = 2
+} pcclDistributionHint_t;
+
+typedef enum pcclQuantizationAlgorithm_t {
+    pcclQuantNone = 0,
+    pcclQuantMinMax = 1,
+    pcclQuantZeroPointScale = 2
+} pcclQuantizationAlgorithm_t;
+
+/* ------------------------------------------------------------------------------------------------ structs */
+
+typedef struct pcclCommCreateParams_t {
+    ccoip_socket_address_t master_address;
+    uint32_t peer_group;
+    uint32_t p2p_connection_pool_size; /* connections to each neighbour; 0: the library chooses */
+} pcclCommCreateParams_t;
+
+typedef struct pcclReduceInfo_t {
+    uint32_t local_world_size; /* peers that took part */
+    uint64_t tx_bytes;         /* payload sent by this peer, without framing */
+    uint64_t rx_bytes;         /* payload received by this peer, without framing */
+} pcclReduceInfo_t;
+
+typedef struct pcclReduceOperandDescriptor_t {
+    pcclDataType_t datatype;
+    pcclDistributionHint_t distribution_hint;
+} pcclReduceOperandDescriptor_t;
+
+typedef struct pcclQuantizationOptions_t {
+    pcclDataType_t quantized_datatype; /* ignored with pcclQuantNone */
+    pcclQuantizationAlgorithm_t algorithm;
+} pcclQuantizationOptions_t;
+
+/*
+ * One reduction. All members but the buffers must be equal on all peers of the group; a difference fails the operation
+ * on every peer, with words that say who differs in what.
+ */
+typedef struct pcclReduceDescriptor_t {
+    size_t count; /* elements, not bytes; > 0 */
+    pcclRedOp_t op;
+    uint64_t tag; /* which calls of the peers belong together; free again when the operation has been awaited */
+    pcclReduceOperandDescriptor_t src_descriptor;
+    pcclQuantizationOptions_t quantization_options;
+} pcclReduceDescriptor_t;
+
+typedef struct pcclReduceSingleDescriptor_t {
+    void *sendbuf;
+    void *recvbuf;
+    pcclReduceDescriptor_t descriptor;
+} pcclReduceOpDescriptor_t;
+
+/* A launched reduction. A plain value: it may be copied, and needs no release but its one await. */
+typedef struct pcclAsyncReduceOp_t {
+    pcclComm_t *comm;
+    uint64_t tag;
+} pcclAsyncReduceOp_t;
+
+/* Declared for compatibility; no function uses it. */
+typedef struct pcclRankUuid_t {
+    uint8_t data[16];
+} pcclRankUuid_t;
+
+typedef struct pcclTensorInfo_t {
+    const char *name;
+    void *data;
+    size_t count; /* elements */
+    pcclDataType_t datatype;
+    pcclDeviceType_t device_type;
+    bool allow_content_inequality; /* peers need not hold the same content */
+} pcclTensorInfo_t;
+
+typedef struct pcclSharedState_t {
+    uint64_t revision;
+    size_t count; /* of infos */
+    pcclTensorInfo_t *infos;
+} pcclSharedState_t;
+
+typedef struct pcclSharedStateSyncInfo_t {
+    uint64_t tx_bytes;
+    uint64_t rx_bytes;
+} pcclSharedStateSyncInfo_t;
+
+typedef struct pcclBuildInfo_t {
+    bool has_cuda_support;
+} pcclBuildInfo_t;
+
+/* ------------------------------------------------------------------------------------------------ process */
+
+/*
+ * Prepares the library; reads the process-wide parameters (log_level and others) from the environment, and warns about
+ * variables named PCCL_* that it does not know. A bad value of a process-wide parameter is warned about and its
+ * default used. Call it once before any communicator is created; more calls do nothing. Any thread. Does not block.
+ * Installs no signal handler and starts no thread.
+ * pcclSuccess         always
+ */
+PCCL_EXPORT pcclResult_t pcclInit(void);
+
+/*
+ * What this build can do. Any thread, any time, also before pcclInit. Does not block.
+ * pcclSuccess
+ * pcclInvalidArgument info is NULL
+ */
+PCCL_EXPORT pcclResult_t pcclGetBuildInfo(pcclBuildInfo_t *info);
+
+/*
+ * The version of the library that is loaded: major * 10000 + minor * 100 + patch. PCCL_VERSION_* are those of the
+ * header. Any thread, any time.
+ */
+PCCL_EXPORT uint32_t pcclGetVersion(void);
+
+/*
+ * What a result means, as one English sentence without a full stop. Never NULL; an unknown value gets a text that says
+ * so. Any thread, any time. The text lives for ever.
+ */
+PCCL_EXPORT const char *pcclGetErrorString(pcclResult_t result);
+
+/*
+ * Why the calling thread's last failed call on this communicator failed, in words; with comm NULL, its last failed
+ * call that had no communicator (creation, options, master and log functions). Empty when there was none; successful
+ * calls leave the text as it is. Never NULL. Valid until the thread's next call of the library. Any time. Does not
+ * block. comm may have been disconnected, but not destroyed.
+ */
+PCCL_EXPORT const char *pcclGetLastError(const pcclComm_t *PCCL_NULLABLE comm);
+
+/*
+ * Who is waited for: a line for calls of this or other peers that have been waiting for more than `where_ms`, naming
+ * who waits in which call and who has not arrived. Empty when nobody is known to wait. Cut to fit, always terminated.
+ * Any thread, also while another one is blocked in a call on comm: that is its purpose. Does not block.
+ * pcclSuccess
+ * pcclNotInitialized
+ * pcclInvalidArgument comm or text is NULL, or size is 0
+ */
+PCCL_EXPORT pcclResult_t pcclDescribeWaits(const pcclComm_t *comm, char *text, size_t size);
+
+/* ------------------------------------------------------------------------------------------------ logs */
+
+typedef enum pcclLogLevel_t {
+    pcclLogTrace = 0,
+    pcclLogDebug = 1,
+    pcclLogInfo = 2,
+    pcclLogWarn = 3, /* the default */
+    pcclLogError = 4,
+    pcclLogNone = 5 /* as a level to set: nothing is logged */
+} pcclLogLevel_t;
+
+/*
+ * Takes one line. `subsystem` and `message` are valid during the call; the message has no line end. It may be called
+ * by any thread, several at once, also by the library's own. It may call pcclGetVersion, pcclGetErrorString,
+ * pcclGetLastError and the pcclSetLog functions, and no other function of the library; what is logged while it runs on
+ * the same thread is dropped. While it runs the logging thread is held up, so it should be quick.
+ */
+typedef void (*pcclLogCallback_t)(pcclLogLevel_t level, const char *subsystem, const char *message, void *user);
+
+/*
+ * Sends all further lines to `callback` (user is handed through), or with NULL back to standard error. The library
+ * never writes to standard output and never ends the process because of a message. When the call returns, the previous
+ * callback is no longer running and will not be called again (unless this call is made inside a callback); so do not
+ * hold a lock that the previous callback takes. Any thread, any time, also before pcclInit. Blocks only for callbacks
+ * that are running.
+ * pcclSuccess         always
+ */
+PCCL_EXPORT pcclResult_t pcclSetLogCallback(pcclLogCallback_t PCCL_NULLABLE callback, void *PCCL_NULLABLE user);
+
+/*
+ * Lines below `level` are not made. Wins over PCCL_LOG_LEVEL, whether called before or after pcclInit. Any thread, any
+ * time. Does not block.
+ * pcclSuccess
+ * pcclInvalidArgument not a level
+ */
+PCCL_EXPORT pcclResult_t pcclSetLogLevel(pcclLogLevel_t level);
+
+/* ------------------------------------------------------------------------------------------ parameters and options */
+
+typedef enum pcclParameterScope_t {
+    pcclParameterCommunicator = 0, /* an option of pcclCreateCommunicatorWithOptions */
+    pcclParameterMaster = 1,       /* an option of pcclCreateMasterWithOptions */
+    pcclParameterProcess = 2       /* read from the environment by pcclInit; not an option */
+} pcclParameterScope_t;
+
+/*
+ * The texts live for ever. Later versions may add members at the end; `size` tells the library which ones the caller
+ * knows.
+ */
+typedef struct pcclParameterInfo_t {
+    size_t size; /* set by PCCL_PARAMETER_INFO_INIT */
+    const char *name;
+    const char *env; /* the environment variable */
+    const char *default_value;
+    const char *min_value; /* "" for texts */
+    const char *max_value; /* "" for texts */
+    const char *help;
+    pcclParameterScope_t scope;
+} pcclParameterInfo_t;
+
+#define PCCL_PARAMETER_INFO_INIT                                                                                       \
+    {                                                                                                                  \
+        sizeof(pcclParameterInfo_t), NULL, NULL, NULL, NULL, NULL, NULL, pcclParameterCommunicator                     \
+    }
+
+/* How many parameters there are. Any thread, any time. */
+PCCL_EXPORT size_t pcclGetParameterCount(void);
+
+/*
+ * Describes parameter `index`; the order is fixed within a version. Any thread, any time. Does not block.
+ * pcclSuccess
+ * pcclInvalidArgument info is NULL, its size was not set, or index >= pcclGetParameterCount()
+ */
+PCCL_EXPORT pcclResult_t pcclGetParameterInfo(size_t index, pcclParameterInfo_t *info);
+
+/*
+ * Makes an empty set of options: every parameter has the value of its environment variable, or else its default. Any
+ * time, also before pcclInit. A set may be used by one thread at a time, and for any number of communicators and
+ * masters; they copy it.
+ * pcclSuccess
+ * pcclInvalidArgument options_out is NULL
+ * pcclOutOfMemory
+ */
+PCCL_EXPORT pcclResult_t pcclCreateOptions(pcclOptions_t **options_out);
+
+/*
+ * Sets a parameter of scope communicator or master by name; it then wins over the environment. Numbers are decimal,
+ * truth values 0 or 1 (also off/on, false/true, no/yes), lists separated by commas. value NULL takes the setting back.
+ * Any time. Whether several values fit together is checked when a communicator or master is created.
+ * pcclSuccess
+ * pcclInvalidArgument options or name is NULL, no such parameter, a parameter of the process, or a bad value; the
+ *                     words name parameter, value and range
+ * pcclOutOfMemory     the setting is as before
+ */
+PCCL_EXPORT pcclResult_t pcclSetOption(pcclOptions_t *options, const char *name, const char *PCCL_NULLABLE value);
+
+/*
+ * The value that a parameter would have now: as set, or from the environment, or the default. options NULL: as if
+ * empty. Any time. Does not block.
+ * pcclSuccess
+ * pcclInvalidArgument name or buffer is NULL, no such parameter, or the text with its terminator needs more than
+ *                     `size` bytes; the words say how many
+ */
+PCCL_EXPORT pcclResult_t pcclGetOption(const pcclOptions_t *PCCL_NULLABLE options, const char *name, char *buffer,
+                                       size_t size);
+
+/*
+ * Frees the set. What was created with it is unaffected.
+ * pcclSuccess
+ * pcclInvalidArgument options is NULL
+ */
+PCCL_EXPORT pcclResult_t pcclDestroyOptions(pcclOptions_t *options);
+
+/* ------------------------------------------------------------------------------------------------ communicator */
+
+/*
+ * Makes an unconnected communicator. params is copied; all other parameters come from the environment or their
+ * defaults. No network traffic, no thread, does not block. Any thread.
+ * pcclSuccess
+ * pcclNotInitialized
+ * pcclInvalidArgument params or comm_out is NULL, the master's port is 0, the protocol is unknown, or a PCCL_*
+ *                     variable has a bad value
+ * pcclInternalError   memory is short
+ */
+PCCL_EXPORT pcclResult_t pcclCreateCommunicator(const pcclCommCreateParams_t *params, pcclComm_t **comm_out);
+
+/*
+ * The same with everything as text. master_addresses: one or more of "host:port", "1.2.3.4:port", "[v6]:port",
+ * separated by commas; without a port 48148. All must lead to the same master; they are tried in order. Names are
+ * resolved when connecting, and again at each reconnect. options (copied) may be NULL and may carry `peer_group`,
+ * `connection_pool_size` and every other parameter of scope communicator; of those of scope master only `alone_ms`
+ * matters, which `master_lost_ms` must exceed.
+ * pcclSuccess
+ * pcclNotInitialized
+ * pcclInvalidArgument master_addresses or comm_out is NULL, an address cannot be read, or a parameter has a bad value
+ *                     or does not fit another one
+ * pcclOutOfMemory
+ */
+PCCL_EXPORT pcclResult_t pcclCreateCommunicatorWithOptions(const char *master_addresses,
+                                                           const pcclOptions_t *PCCL_NULLABLE options,
+                                                           pcclComm_t **comm_out);
+
+/*
+ * Gets into the run: opens the listening port, connects to the master, and waits to be admitted. The first peer of an
+ * empty run is admitted at once. Otherwise this BLOCKS until the accepted peers have all called pcclUpdateTopology
+ * after this peer had been warmed up (has its links to its future neighbours). An unreachable master is an error at
+ * once. On success attributes are fresh; on failure the communicator is unconnected and connect may be called again.
+ * Each connect makes a new identity: whoever was lost comes back as a newcomer. Only on an unconnected communicator.
+ * pcclSuccess
+ * pcclNotInitialized
+ * pcclInvalidArgument         comm is NULL
+ * pcclInvalidUsage            connected already, or another thread is connecting
+ * pcclMasterConnectionFailed  the master cannot be reached or was lost, refused this peer, speaks another version, no
+ *                             port could be opened, or `call_timeout_ms` passed (ext. pcclRefused,
+ *                             pcclVersionMismatch, pcclMasterLost, pcclExpelled, pcclTimeout)
+ * pcclInternalError           memory is short (ext. pcclOutOfMemory)
+ */
+PCCL_EXPORT pcclResult_t pcclConnect(pcclComm_t *comm);
+
+/*
+ * Leaves the run, if connected, and frees the communicator. Says good-bye, so that the others need not find out. Does
+ * not wait for peers. Operations that are not awaited end here; the library does not touch their buffers afterwards,
+ * and the content of their receive buffers is unspecified (in place: the original input). No other thread may be
+ * inside a call on comm, and nobody may use it or handles of its operations afterwards.
+ * pcclSuccess
+ * pcclNotInitialized
+ * pcclInvalidArgument comm is NULL
+ */
+PCCL_EXPORT pcclResult_t pcclDestroyCommunicator(pcclComm_t *comm);
+
+/*
+ * One of the four counts, as they were when the last successful or failed call of this communicator was decided
+ * (connect, update topology, await). They do not change between calls, so that all peers that made the same calls see
+ * the same numbers. Any thread. Does not block.
+ * pcclSuccess
+ * pcclNotInitialized
+ * pcclInvalidArgument comm or attribute_out is NULL, or the attribute is unknown
+ * pcclInvalidUsage    unconnected
+ */
+PCCL_EXPORT pcclResult_t pcclGetAttribute(const pcclComm_t *comm, pcclAttribute_t attribute, int *attribute_out);
+
+/*
+ * Admits the newcomers that are ready. Joint(all), BLOCKS until all accepted peers are here. With no newcomer it is
+ * one round trip more than the slowest caller. On success all peers see the same new attributes. Peers that wait in
+ * other joint calls cannot meet this one; pcclDescribeWaits names them.
+ * pcclSuccess
+ * pcclNotInitialized
+ * pcclInvalidArgument       comm is NULL
+ * pcclInvalidUsage          unconnected, or another joint call of this communicator is outstanding
+ * pcclPendingAsyncOps       operations are launched and not awaited
+ * pcclUpdateTopologyFailed  this peer was expelled or lost its master (it is unconnected now), or a deadline passed
+ *                           (ext. pcclExpelled, pcclMasterLost, pcclTimeout)
+ * pcclInternalError         memory is short (ext. pcclOutOfMemory)
+ */
+PCCL_EXPORT pcclResult_t pcclUpdateTopology(pcclComm_t *comm);
+
+/*
+ * Are newcomers ready to be admitted? Joint(all), BLOCKS until all accepted peers have asked; all get the same answer.
+ * May be called while operations run, and while another thread awaits them. A newcomer counts once it and its future
+ * neighbours have their links; so after "true" an update need not wait for it.
+ * pcclSuccess
+ * pcclNotInitialized
+ * pcclInvalidArgument comm or pending_out is NULL
+ * pcclInvalidUsage    unconnected, or such a call is outstanding; expelled or without a master meanwhile, or a
+ *                     deadline passed (ext. pcclExpelled, pcclMasterLost, pcclTimeout)
+ * pcclInternalError   memory is short (ext. pcclOutOfMemory)
+ */
+PCCL_EXPORT pcclResult_t pcclArePeersPending(const pcclComm_t *comm, bool *pending_out);
+
+/*
+ * Will measure the links and choose a better ring, joint(all). NOT SUPPORTED BY THIS VERSION: it checks its arguments,
+ * involves no other peer and changes nothing. Does not block.
+ * pcclNotInitialized
+ * pcclInvalidArgument comm is NULL
+ * pcclInvalidUsage    unconnected; or the global world size is 1; or not supported by this version (ext.
+ *                     pcclUnsupported)
+ * pcclPendingAsyncOps operations are launched and not awaited
+ */
+PCCL_EXPORT pcclResult_t pcclOptimizeTopology(const pcclComm_t *comm);
+
+/* ------------------------------------------------------------------------------------------------ reductions */
+
+/*
+ * Launches a reduction over the group; pcclAwaitAsyncReduce ends it. Joint(group) by tag: the n-th launch of a tag
+ * since the last topology update meets the n-th launch of that tag of the other peers. Does not block. Any thread;
+ * peers may launch and await different tags in different orders.
+ * sendbuf and recvbuf hold descriptor->count elements in CPU memory, need no alignment, and must be the same or not
+ * overlap. sendbuf must stay unchanged and recvbuf untouched until the await has returned.
+ * The payload (count times the size of an element) may have up to `tiny_bytes_max` bytes in this version. Quantization
+ * options are checked and must be equal on all peers, but payloads of this size travel exactly, unquantized.
+ * When this returns anything but pcclSuccess nothing was launched and the other peers were told nothing.
+ * pcclSuccess         *handle_out must be awaited exactly once
+ * pcclNotInitialized
+ * pcclInvalidArgument a pointer is NULL; count is 0; an unknown data type, operation or algorithm; an unknown
+ *                     quantized data type with an algorithm; the buffers overlap partly; the payload is longer than
+ *                     this version carries; or the tag is in use (launched and not yet awaited)
+ * pcclInvalidUsage    unconnected, pcclUpdateTopology of another thread is outstanding, or too many operations are
+ *                     outstanding
+ * pcclTooFewPeers     the group has fewer than two peers
+ * pcclInternalError   memory is short (ext. pcclOutOfMemory)
+ */
+PCCL_EXPORT pcclResult_t pcclAllReduceAsync(const void *sendbuf, void *recvbuf,
+                                            const pcclReduceDescriptor_t *descriptor, const pcclComm_t *comm,
+                                            pcclAsyncReduceOp_t *reduce_handle_out);
+
+/*
+ * Ends a launched reduction. Joint(group) with the others' launches of it (not their awaits): BLOCKS until the outcome
+ * is decided for all. Success or failure is the same on all peers that remain in the run. Success: recvbuf holds the
+ * result, bit-identical on all peers. Failure: sendbuf is as it was, in place too; when the buffers differ recvbuf is
+ * unspecified. Either way the library does not touch the buffers any more, the tag is free and the attributes are
+ * fresh. Any thread, any order.
+ * pcclSuccess
+ * pcclNotInitialized
+ * pcclInvalidArgument    the handle or its communicator is NULL, or it names no launched operation (awaited already,
+ *                        or being awaited by another thread)
+ * pcclInvalidUsage       peers differ in count, data type, operation or quantization; the words say who and in what
+ *                        (ext. pcclPeerMismatch). Or unconnected, with no such operation
+ * pcclRankConnectionLost a peer was lost: retry with the remaining ones. Or the operation was given up, a deadline
+ *                        passed, or this peer itself was expelled or lost its master (then further calls say
+ *                        pcclInvalidUsage) (ext. pcclAborted, pcclTimeout, pcclExpelled, pcclMasterLost)
+ * pcclInternalError      the operation failed for want of memory or a defect on one of the peers (ext.
+ *                        pcclOutOfMemory)
+ */
+PCCL_EXPORT pcclResult_t pcclAwaitAsyncReduce(const pcclAsyncReduceOp_t *reduce_handle,
+                                              pcclReduceInfo_t *PCCL_NULLABLE reduce_info_out);
+
+/*
+ * Launch and await in one call: BLOCKS, joint(group). The codes and guarantees of both.
+ */
+PCCL_EXPORT pcclResult_t pcclAllReduce(const void *sendbuf, void *recvbuf, const pcclReduceDescriptor_t *descriptor,
+                                       const pcclComm_t *comm, pcclReduceInfo_t *PCCL_NULLABLE reduce_info_out);
+
+/*
+ * Carries out a list of reductions, at most max_in_flight at a time in the order of the list, and repeats those that
+ * fail because a peer was lost, until all have succeeded. Joint(group): all peers pass lists with the same tags and
+ * descriptors; tags must be distinct within the list. BLOCKS. Any thread. It returns only when nothing of it runs any
+ * more. Entries may have been reduced over different numbers of peers when one was lost in between.
+ * reduce_info_out: the sums of the bytes, and the number of peers at the end; it is written on pcclTooFewPeers also.
+ * pcclSuccess            every entry has succeeded
+ * pcclNotInitialized
+ * pcclInvalidArgument    a pointer is NULL, count is 0, max_in_flight < 1, two tags are equal, or an entry is one that
+ *                        pcclAllReduceAsync would refuse so; nothing was launched
+ * pcclInvalidUsage       unconnected; or a failure that no retry mends, as for pcclAwaitAsyncReduce
+ * pcclTooFewPeers        the group has or came to have one peer only: some entries may have been reduced, others are
+ *                        as after a failure; discard the step
+ * pcclRankConnectionLost given up, a deadline passed, or this peer was expelled or lost its master (ext. as above)
+ * pcclInternalError      memory is short (ext. pcclOutOfMemory)
+ */
+PCCL_EXPORT pcclResult_t pcclAllReduceMultipleWithRetry(const pcclReduceOpDescriptor_t *descriptors, size_t count,
+                                                        const pcclComm_t *comm,
+                                                        pcclReduceInfo_t *PCCL_NULLABLE reduce_info_out,
+                                                        int max_in_flight);
+
+/* ------------------------------------------------------------------------------------------------ shared state */
+
+/*
+ * Will make all peers of the group hold the same content for every named tensor, joint(group). NOT SUPPORTED BY THIS
+ * VERSION: it checks its arguments, involves no other peer and changes nothing. Does not block.
+ * pcclNotInitialized
+ * pcclInvalidArgument comm or shared_state is NULL; infos is NULL while count > 0; a tensor without a name, without
+ *                     data while its count > 0, or of unknown data type or device; a CUDA tensor in a build without
+ *                     CUDA; an unknown strategy
+ * pcclInvalidUsage    unconnected; or not supported by this version (ext. pcclUnsupported)
+ * pcclPendingAsyncOps operations are launched and not awaited
+ */
+PCCL_EXPORT pcclResult_t pcclSynchronizeSharedState(const pcclComm_t *comm, pcclSharedState_t *shared_state,
+                                                    pcclSharedStateSyncStrategy_t strategy,
+                                                    pcclSharedStateSyncInfo_t *PCCL_NULLABLE sync_info_out);
+
+/* ------------------------------------------------------------------------------------------------ master */
+
+/*
+ * The master functions need no pcclInit. Their order is create, run, (interrupt, from any thread), await, destroy.
+ * A master holds nothing on disk. When it dies, peers wait for `master_lost_ms` and go on with a new one at the same
+ * address.
+ */
+
+/*
+ * Makes a master that will listen on the given address, without touching the network. All parameters come from the
+ * environment or their defaults. Does not block.
+ * pcclSuccess
+ * pcclInvalidArgument master_out is NULL, the port is 0 or the protocol unknown; a PCCL_* variable has a bad value
+ * pcclInternalError   memory is short
+ */
+PCCL_EXPORT pcclResult_t pcclCreateMaster(ccoip_socket_address_t listen_address, pcclMasterInstance_t **master_out);
+
+/*
+ * The same with addresses as text: one or more of "host:port", "1.2.3.4:port", "[v6]:port", separated by commas; port
+ * 0 lets the system choose, without a port 48148. options (copied) may be NULL; those of scope communicator are
+ * ignored.
+ * pcclSuccess
+ * pcclInvalidArgument listen_addresses or master_out is NULL, an address cannot be read, or a parameter has a bad
+ *                     value or does not fit another one
+ * pcclOutOfMemory
+ */
+PCCL_EXPORT pcclResult_t pcclCreateMasterWithOptions(const char *listen_addresses,
+                                                     const pcclOptions_t *PCCL_NULLABLE options,
+                                                     pcclMasterInstance_t **master_out);
+
+/*
+ * Binds, listens and starts the master's thread. When it returns, peers can connect. Does not wait for anybody.
+ * pcclSuccess
+ * pcclInvalidArgument master is NULL
+ * pcclInvalidUsage    run before; or the address cannot be bound, the words say why
+ * pcclInternalError   memory or a thread is short (ext. pcclOutOfMemory)
+ */
+PCCL_EXPORT pcclResult_t pcclRunMaster(pcclMasterInstance_t *master);
+
+/*
+ * The port on which a running master listens (of its first address). Any thread. Does not block.
+ * pcclSuccess
+ * pcclInvalidArgument master or port_out is NULL
+ * pcclInvalidUsage    not run yet
+ */
+PCCL_EXPORT pcclResult_t pcclMasterGetPort(const pcclMasterInstance_t *master, uint16_t *port_out);
+
+/*
+ * Asks a running master to end: it tells its peers and closes all connections. Does not wait for that. Any thread, and
+ * repeated at will.
+ * pcclSuccess
+ * pcclInvalidArgument master is NULL
+ * pcclInvalidUsage    never run
+ */
+PCCL_EXPORT pcclResult_t pcclInterruptMaster(pcclMasterInstance_t *master);
+
+/*
+ * BLOCKS until the master's thread has ended; without an interrupt that is for ever. One thread at a time.
+ * pcclSuccess
+ * pcclInvalidArgument master is NULL
+ * pcclInvalidUsage    never run
+ */
+PCCL_EXPORT pcclResult_t pcclMasterAwaitTermination(pcclMasterInstance_t *master);
+
+/*
+ * Frees a master that was never run, or whose termination was awaited. Nobody may use it afterwards.
+ * pcclSuccess
+ * pcclInvalidArgument master is NULL
+ * pcclInvalidUsage    it runs, or its termination was not awaited; nothing was freed
+ */
+PCCL_EXPORT pcclResult_t pcclDestroyMaster(pcclMasterInstance_t *master);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,23 @@
+/* IP addresses with a port, as text and as 16 bytes (IPv4 is mapped: ::ffff:a.b.c.d). Parsing only; resolving names is net's. */
+#ifndef PCCL_CORE_ADDRESS_H
+#define PCCL_CORE_ADDRESS_H
+
+#include "core/base.h"
+#include "core/text.h"
+
+struct pccl_address {
+    uint8_t ip[16]; /* network order */
+    uint16_t port;  /* host order */
+};
+
+bool pccl_address_is_v4(const struct pccl_address *address);
+bool pccl_address_is_loopback(const struct pccl_address *address);
+bool pccl_address_is_unspecified(const struct pccl_address *address);
+bool pccl_address_equal(const struct pccl_address *a, const struct pccl_address *b);
+struct pccl_address pccl_address_v4(uint8_t a, uint8_t b, uint8_t c, uint8_t d, uint16_t port);
+/* "1.2.3.4:5" or "[::1]:5" */
+void pccl_address_text(const struct pccl_address *address, struct pccl_text *text);
+/* Numeric IP without a port ("10.0.0.1", "fe80::1" without zone); the port becomes 0. false: it is none. */
+PCCL_MUST_CHECK bool pccl_address_parse_ip(const char *text, size_t length, struct pccl_address *address);
+
+#endif

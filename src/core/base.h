@@ -1,0 +1,35 @@
+/*
+ * What every file of the project may use: attributes, the assert handler and the one status type.
+ * Pure: no libc beyond freestanding headers and mem*.
+ */
+#ifndef PCCL_CORE_BASE_H
+#define PCCL_CORE_BASE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#if defined(__GNUC__)
+#define PCCL_MUST_CHECK __attribute__((warn_unused_result))
+#define PCCL_NORETURN __attribute__((noreturn))
+#else
+#define PCCL_MUST_CHECK
+#define PCCL_NORETURN
+#endif
+
+#define PCCL_COUNT_OF(array) (sizeof(array) / sizeof((array)[0]))
+#define PCCL_CONTAINER_OF(pointer, type, member) ((type *)(void *)((char *)(pointer)-offsetof(type, member)))
+
+/*
+ * A broken invariant of our own code. Never for what a peer's bytes, an argument or the system can cause.
+ * The handler is installed by the driver (tests abort; the library poisons the communicator); it must not return.
+ */
+typedef void (*pccl_assert_handler)(const char *file, int line, const char *expression);
+void pccl_set_assert_handler(pccl_assert_handler handler);
+PCCL_NORETURN void pccl_assert_failed(const char *file, int line, const char *expression);
+#define PCCL_ASSERT(expression) ((expression) ? (void)0 : pccl_assert_failed(__FILE__, __LINE__, #expression))
+
+static inline uint64_t pccl_max_u64(uint64_t a, uint64_t b) { return a > b ? a : b; }
+static inline uint64_t pccl_min_u64(uint64_t a, uint64_t b) { return a < b ? a : b; }
+
+#endif

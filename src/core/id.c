@@ -1,0 +1,37 @@
+#include "core/id.h"
+
+#include "core/table.h"
+
+#include <string.h>
+
+bool pccl_id_equal(const struct pccl_id *a, const struct pccl_id *b) { return memcmp(a, b, sizeof *a) == 0; }
+
+bool pccl_id_equal_secret(const struct pccl_id *a, const struct pccl_id *b)
+{
+    volatile uint8_t difference = 0; /* volatile: no early end by the optimiser */
+    for (size_t i = 0; i < sizeof a->bytes; i++)
+        difference = (uint8_t)(difference | (a->bytes[i] ^ b->bytes[i]));
+    return difference == 0;
+}
+
+bool pccl_id_is_zero(const struct pccl_id *id)
+{
+    static const struct pccl_id zero = {{0}};
+    return pccl_id_equal(id, &zero);
+}
+
+int pccl_id_compare(const struct pccl_id *a, const struct pccl_id *b) { return memcmp(a, b, sizeof *a); }
+
+/* Bytes are put together by value, so that simulations repeat on every machine. */
+static uint64_t half(const uint8_t *bytes)
+{
+    uint64_t value = 0;
+    for (int i = 0; i < 8; i++)
+        value = value << 8 | bytes[i];
+    return value;
+}
+
+uint64_t pccl_id_hash(const struct pccl_id *id)
+{
+    return pccl_hash_u64(half(id->bytes) ^ pccl_hash_u64(half(id->bytes + 8)));
+}

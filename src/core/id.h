@@ -1,0 +1,18 @@
+/* 128-bit identities: peers, tokens, lineages. */
+#ifndef PCCL_CORE_ID_H
+#define PCCL_CORE_ID_H
+
+#include "core/base.h"
+
+struct pccl_id {
+    uint8_t bytes[16];
+};
+
+bool pccl_id_equal(const struct pccl_id *a, const struct pccl_id *b);
+/* The same, in time independent of the contents: for secrets. */
+bool pccl_id_equal_secret(const struct pccl_id *a, const struct pccl_id *b);
+bool pccl_id_is_zero(const struct pccl_id *id);
+int pccl_id_compare(const struct pccl_id *a, const struct pccl_id *b);
+uint64_t pccl_id_hash(const struct pccl_id *id);
+
+#endif

@@ -1,0 +1,24 @@
+#include "core/status.h"
+
+struct row {
+    const char *name, *text;
+    enum pccl_lost lost;
+};
+
+static const struct row rows[PCCL_STATUS_COUNT] = {
+#define ROW(name, lost, text) [PCCL_##name] = {#name, text, PCCL_LOST_##lost},
+    PCCL_STATUS_MAP(ROW)
+#undef ROW
+};
+
+/* Statuses come back from callers of the public interface too, so a number out of range is answered, not asserted. */
+static const struct row *row_of(enum pccl_status status)
+{
+    return (unsigned)status < PCCL_STATUS_COUNT ? &rows[status] : &rows[PCCL_INTERNAL];
+}
+
+const char *pccl_status_name(enum pccl_status status) { return row_of(status)->name; }
+
+const char *pccl_status_text(enum pccl_status status) { return row_of(status)->text; }
+
+enum pccl_lost pccl_status_lost(enum pccl_status status) { return row_of(status)->lost; }

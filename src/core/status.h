@@ -1,0 +1,48 @@
+/*
+ * The one list of internal statuses: what failed, which public code it becomes, what is lost, and the words.
+ * "lost": NOTHING (the caller's mistake, nothing changed), OPERATION (retry it), CONNECTION (reconnected by itself),
+ * MEMBERSHIP (this communicator is out and must connect anew).
+ */
+#ifndef PCCL_CORE_STATUS_H
+#define PCCL_CORE_STATUS_H
+
+#include "core/base.h"
+
+enum pccl_lost { PCCL_LOST_NOTHING, PCCL_LOST_OPERATION, PCCL_LOST_CONNECTION, PCCL_LOST_MEMBERSHIP };
+
+/*      name             lost        text */
+#define PCCL_STATUS_MAP(X)                                                                                             \
+    X(OK, NOTHING, "success")                                                                                          \
+    X(ARGUMENT, NOTHING, "invalid argument")                                                                           \
+    X(USAGE, NOTHING, "call not allowed in this state")                                                                \
+    X(NOT_INITIALIZED, NOTHING, "pcclInit has not been called")                                                        \
+    X(TOO_FEW_PEERS, NOTHING, "fewer than two peers in the group")                                                     \
+    X(PENDING_OPS, NOTHING, "operations are launched and not yet awaited")                                             \
+    X(MEMORY, OPERATION, "out of memory")                                                                              \
+    X(LIMIT, OPERATION, "a limit of the implementation is reached")                                                    \
+    X(SYSTEM, OPERATION, "the operating system refused a resource")                                                    \
+    X(PEER_LOST, OPERATION, "a peer of the group was lost; a retry may succeed")                                       \
+    X(MISMATCH, OPERATION, "peers called the same operation with different arguments")                                 \
+    X(ABORTED, OPERATION, "the operation was aborted by a caller")                                                     \
+    X(TIMEOUT, OPERATION, "the deadline passed")                                                                       \
+    X(UNSUPPORTED, NOTHING, "not supported by this version")                                                           \
+    X(MALFORMED, CONNECTION, "malformed data")                                                                         \
+    X(VERSION, CONNECTION, "the other side speaks another protocol version")                                           \
+    X(MASTER_UNREACHABLE, CONNECTION, "the master cannot be reached")                                                  \
+    X(REFUSED, MEMBERSHIP, "the master refused this peer")                                                             \
+    X(MASTER_LOST, MEMBERSHIP, "the master did not come back in time")                                                 \
+    X(EXPELLED, MEMBERSHIP, "this peer was removed from the run")                                                      \
+    X(INTERNAL, MEMBERSHIP, "internal error")
+
+enum pccl_status {
+#define PCCL_STATUS_ENUM(name, lost, text) PCCL_##name,
+    PCCL_STATUS_MAP(PCCL_STATUS_ENUM)
+#undef PCCL_STATUS_ENUM
+        PCCL_STATUS_COUNT
+};
+
+const char *pccl_status_name(enum pccl_status status);
+const char *pccl_status_text(enum pccl_status status);
+enum pccl_lost pccl_status_lost(enum pccl_status status);
+
+#endif

@@ -1,0 +1,155 @@
+#include "core/text.h"
+
+#include <string.h>
+
+/* No further than any text can hold, whole last character included; unbounded, compilers would make it strlen. */
+static size_t string_length(const char *string)
+{
+    size_t length = 0;
+    while (length < PCCL_WORDS_MAX + 4 && string[length] != '\0')
+        length++;
+    return length;
+}
+
+void pccl_text_clear(struct pccl_text *text)
+{
+    text->length = 0;
+    text->bytes[0] = '\0';
+}
+
+/* The length that a first byte announces; 0: it cannot be one. */
+static size_t announced_length(uint8_t first)
+{
+    if (first < 0x80)
+        return 1;
+    if (first >= 0xc2 && first <= 0xdf)
+        return 2;
+    if (first >= 0xe0 && first <= 0xef)
+        return 3;
+    return first >= 0xf0 && first <= 0xf4 ? 4 : 0;
+}
+
+size_t pccl_text_character(const char *bytes, size_t length)
+{
+    const uint8_t *at = (const uint8_t *)bytes;
+    size_t size = length == 0 ? 0 : announced_length(at[0]);
+    if (size == 0 || size > length)
+        return 0;
+    static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
+    uint32_t code = size == 1 ? at[0] : at[0] & (0xffu >> (size + 1));
+    for (size_t i = 1; i < size; i++) {
+        if ((at[i] & 0xc0) != 0x80)
+            return 0;
+        code = code << 6 | (at[i] & 0x3fu);
+    }
+    bool overlong = code < least[size];
+    bool surrogate = code >= 0xd800 && code <= 0xdfff;
+    bool control = code < 0x20 || (code >= 0x7f && code < 0xa0) || code == 0x2028 || code == 0x2029;
+    return overlong || surrogate || control || code > 0x10ffff ? 0 : size;
+}
+
+void pccl_text_add_bytes(struct pccl_text *text, const char *bytes, size_t length)
+{
+    size_t size;
+    for (size_t at = 0; at < length; at += size) {
+        size = pccl_text_character(bytes + at, length - at);
+        const char *character = size > 0 ? bytes + at : "?";
+        size = size > 0 ? size : 1;
+        if (size > PCCL_WORDS_MAX - text->length)
+            break; /* cut between characters */
+        memcpy(text->bytes + text->length, character, size);
+        text->length += (uint32_t)size;
+    }
+    text->bytes[text->length] = '\0';
+}
+
+void pccl_text_add(struct pccl_text *text, const char *words) { pccl_text_add_bytes(text, words, string_length(words)); }
+
+void pccl_text_add_u64(struct pccl_text *text, uint64_t value)
+{
+    char digits[20];
+    size_t first = sizeof digits;
+    do {
+        digits[--first] = (char)('0' + value % 10);
+        value /= 10;
+    } while (value > 0);
+    pccl_text_add_bytes(text, digits + first, sizeof digits - first);
+}
+
+void pccl_text_add_ms(struct pccl_text *text, uint64_t microseconds)
+{
+    uint64_t ms = microseconds / 1000;
+    if (ms < 1000) {
+        pccl_text_add_u64(text, ms);
+        pccl_text_add(text, " ms");
+        return;
+    }
+    pccl_text_add_u64(text, ms / 1000);
+    pccl_text_add(text, ".");
+    pccl_text_add_u64(text, ms % 1000 / 100);
+    pccl_text_add(text, " s");
+}
+
+void pccl_text_add_id(struct pccl_text *text, const struct pccl_id *id)
+{
+    char digits[8];
+    for (size_t i = 0; i < sizeof digits; i++) {
+        uint8_t byte = id->bytes[i / 2];
+        digits[i] = "0123456789abcdef"[i % 2 == 0 ? byte >> 4 : byte & 15];
+    }
+    pccl_text_add_bytes(text, digits, sizeof digits);
+}
+
+/* One directive; its argument comes from *arguments. */
+static void add_directive(struct pccl_text *text, const char *directive, va_list *arguments)
+{
+    switch (*directive) {
+    case 's': pccl_text_add(text, va_arg(*arguments, const char *)); break;
+    case 'u': pccl_text_add_u64(text, va_arg(*arguments, uint64_t)); break;
+    case 'd': pccl_text_add_ms(text, va_arg(*arguments, uint64_t)); break;
+    case 'i': pccl_text_add_id(text, va_arg(*arguments, const struct pccl_id *)); break;
+    case 't': {
+        const struct pccl_text *other = va_arg(*arguments, const struct pccl_text *);
+        pccl_text_add_bytes(text, other->bytes, other->length);
+        break;
+    }
+    default: PCCL_ASSERT(*directive == '%'); pccl_text_add(text, "%"); break;
+    }
+}
+
+void pccl_text_append_list(struct pccl_text *text, const char *format, va_list arguments)
+{
+    va_list rest; /* a va_list parameter may be an array: its address cannot be handed on */
+    va_copy(rest, arguments);
+    while (*format != '\0') {
+        size_t plain = 0;
+        while (format[plain] != '\0' && format[plain] != '%')
+            plain++;
+        pccl_text_add_bytes(text, format, plain);
+        format += plain;
+        if (*format == '%') {
+            add_directive(text, format + 1, &rest);
+            format += 2;
+        }
+    }
+    va_end(rest);
+}
+
+void pccl_text_append(struct pccl_text *text, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    pccl_text_append_list(text, format, arguments);
+    va_end(arguments);
+}
+
+void pccl_text_format(struct pccl_text *text, const char *format, ...)
+{
+    struct pccl_text built; /* an argument may be this very text */
+    pccl_text_clear(&built);
+    va_list arguments;
+    va_start(arguments, format);
+    pccl_text_append_list(&built, format, arguments);
+    va_end(arguments);
+    *text = built;
+}

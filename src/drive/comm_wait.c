@@ -1,0 +1,104 @@
+/*
+ * How application threads wait. One of them, the leader, polls the connection to the master and steps the machine itself:
+ * an answer then reaches its caller without a switch to the control thread, which is told not to look at that connection
+ * meanwhile. The others wait on a condition variable.
+ */
+#include "drive/communicator.h"
+
+#include "net/socket.h"
+
+static void wait_for_signal(struct pcclComm_t *comm, struct pccl_waiter *waiter)
+{
+    if (!waiter->has_cond)
+        waiter->has_cond = uv_cond_init(&waiter->cond) == 0;
+    waiter->next = comm->waiters;
+    comm->waiters = waiter;
+    if (waiter->has_cond) {
+        uv_cond_wait(&waiter->cond, &comm->lock);
+    } else { /* cannot happen on the systems we know; then at least it does not hang */
+        pccl_comm_leave(comm);
+        uv_sleep(1);
+        pccl_comm_enter(comm);
+    }
+    for (struct pccl_waiter **i = &comm->waiters; *i; i = &(*i)->next) {
+        if (*i == waiter) {
+            *i = waiter->next;
+            break;
+        }
+    }
+}
+
+static void lead(struct pcclComm_t *comm, struct pccl_waiter *waiter)
+{
+    struct pccl_connection *connection = comm->master;
+    uv_os_sock_t socket = connection->socket;
+    waiter->leads = true;
+    comm->leader = waiter;
+    while (!waiter->fired && comm->leader == waiter) {
+        int wake = comm->leader_wake;
+        pccl_comm_leave(comm);
+        pccl_socket_wait(socket, wake);
+        pccl_comm_enter(comm);
+        if (comm->leader != waiter)
+            break; /* unseated: the connection is gone */
+        pccl_socket_wake_clear(wake);
+        waiter->steps = true;
+        bool taken = pccl_connection_take(connection);
+        waiter->steps = false;
+        if (!taken && comm->leader == waiter) {
+            pccl_comm_unseat_leader(comm);
+            if (!comm->woken) {
+                comm->woken = true;
+                (void)uv_async_send(&comm->wake);
+            }
+        }
+    }
+    if (comm->leader == waiter)
+        pccl_comm_unseat_leader(comm);
+    waiter->leads = false;
+}
+
+static bool may_lead(const struct pcclComm_t *comm)
+{
+    return !comm->leader && comm->leader_wake >= 0 && comm->master && !comm->master->unread &&
+           pccl_connection_watch_input(comm->master, false);
+}
+
+void pccl_comm_wait(struct pcclComm_t *comm, struct pccl_waiter *waiter)
+{
+    while (!waiter->fired) {
+        if (may_lead(comm))
+            lead(comm, waiter);
+        else
+            wait_for_signal(comm, waiter);
+    }
+    if (waiter->has_cond)
+        uv_cond_destroy(&waiter->cond);
+    if (!comm->leader && comm->waiters) /* somebody else may lead now */
+        uv_cond_signal(&comm->waiters->cond);
+}
+
+void pccl_comm_fire(struct pcclComm_t *comm, struct pccl_waiter *waiter)
+{
+    if (!waiter || waiter->fired)
+        return;
+    waiter->fired = true;
+    if (waiter->steps)
+        return;
+    if (waiter->leads)
+        pccl_socket_wake(comm->leader_wake);
+    else if (waiter->has_cond)
+        uv_cond_signal(&waiter->cond);
+}
+
+void pccl_comm_unseat_leader(struct pcclComm_t *comm)
+{
+    struct pccl_waiter *leader = comm->leader;
+    if (!leader)
+        return;
+    comm->leader = NULL;
+    if (comm->master)
+        (void)pccl_connection_watch_input(comm->master, true);
+    if (!leader->steps && !leader->fired)
+        pccl_socket_wake(comm->leader_wake);
+}

@@ -1,0 +1,167 @@
+#include "drive/errors.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "core/limits.h"
+
+enum { SLOTS = 8 };
+
+struct slot {
+    uint64_t key;
+    uint64_t used; /* when it was last set; 0: free */
+    char words[PCCL_WORDS_MAX + 1];
+};
+
+/* Of the calling thread: slot 0 is for calls without a communicator. */
+static _Thread_local struct slot slots[SLOTS + 1];
+static _Thread_local uint64_t clock_of_slots;
+
+/* What a family says when an operation or the membership is lost. */
+static pcclResult_t failure_of(enum pccl_family family)
+{
+    switch (family) {
+    case PCCL_FAMILY_CONNECT: return pcclMasterConnectionFailed;
+    case PCCL_FAMILY_UPDATE: return pcclUpdateTopologyFailed;
+    case PCCL_FAMILY_OPTIMIZE: return pcclTopologyOptimizationFailed;
+    case PCCL_FAMILY_REDUCE: return pcclRankConnectionLost;
+    case PCCL_FAMILY_PENDING:
+    case PCCL_FAMILY_SYNC:
+    case PCCL_FAMILY_MASTER:
+    case PCCL_FAMILY_GENERAL:
+    case PCCL_FAMILIES: break;
+    }
+    return pcclInvalidUsage;
+}
+
+pcclResult_t pccl_errors_result(enum pccl_family family, enum pccl_status status, bool extended)
+{
+    pcclResult_t failure = failure_of(family);
+    switch (status) {
+    case PCCL_OK: return pcclSuccess;
+    case PCCL_ARGUMENT: return pcclInvalidArgument;
+    case PCCL_USAGE: return pcclInvalidUsage;
+    case PCCL_NOT_INITIALIZED: return pcclNotInitialized;
+    case PCCL_TOO_FEW_PEERS: return pcclTooFewPeers;
+    case PCCL_PENDING_OPS: return pcclPendingAsyncOps;
+    case PCCL_MEMORY: return extended ? pcclOutOfMemory : pcclInternalError;
+    case PCCL_LIMIT: return pcclInvalidUsage;
+    case PCCL_SYSTEM:
+        /* PCCL 1.0 promises these for ports that cannot be opened. */
+        if (family == PCCL_FAMILY_CONNECT || family == PCCL_FAMILY_MASTER) {
+            return failure;
+        }
+        return pcclInternalError;
+    case PCCL_PEER_LOST: return failure;
+    case PCCL_MISMATCH: return extended ? pcclPeerMismatch : pcclInvalidUsage;
+    case PCCL_ABORTED: return extended ? pcclAborted : failure;
+    case PCCL_TIMEOUT: return extended ? pcclTimeout : failure;
+    case PCCL_UNSUPPORTED: return extended ? pcclUnsupported : pcclInvalidUsage;
+    case PCCL_MALFORMED: return failure;
+    case PCCL_VERSION: return extended ? pcclVersionMismatch : failure;
+    case PCCL_MASTER_UNREACHABLE:
+        return extended && family != PCCL_FAMILY_CONNECT ? pcclMasterLost : failure;
+    case PCCL_REFUSED: return extended ? pcclRefused : failure;
+    case PCCL_MASTER_LOST: return extended ? pcclMasterLost : failure;
+    case PCCL_EXPELLED: return extended ? pcclExpelled : failure;
+    case PCCL_INTERNAL:
+    case PCCL_STATUS_COUNT: break;
+    }
+    return pcclInternalError;
+}
+
+const char *pccl_errors_text(pcclResult_t result)
+{
+    switch (result) {
+    case pcclSuccess: return "success";
+    case pcclNotInitialized: return "pcclInit has not been called";
+    case pcclInternalError: return "memory or another resource is short, or the library has a defect";
+    case pcclInvalidArgument: return "an argument is invalid";
+    case pcclInvalidUsage: return "the call is not allowed now, or contradicts what other peers call";
+    case pcclTooFewPeers: return "the group has fewer than two peers";
+    case pcclMasterConnectionFailed: return "the run could not be joined through the master";
+    case pcclRankConnectionFailed: return "a peer could not be reached";
+    case pcclRankConnectionLost: return "the operation failed on all peers, usually because one was lost";
+    case pcclNoSharedStateAvailable: return "no shared state is available";
+    case pcclPendingAsyncOps: return "operations are launched and not yet awaited";
+    case pcclUpdateTopologyFailed: return "the topology could not be updated";
+    case pcclTopologyOptimizationFailed: return "the topology could not be optimized";
+    case pcclTimeout: return "the deadline passed";
+    case pcclAborted: return "the operation was given up by a caller";
+    case pcclVersionMismatch: return "the other side speaks another protocol version";
+    case pcclPeerMismatch: return "peers called the same operation with different arguments";
+    case pcclExpelled: return "the master removed this peer from the run";
+    case pcclMasterLost: return "the master did not come back in time";
+    case pcclOutOfMemory: return "out of memory";
+    case pcclUnsupported: return "not supported by this version";
+    case pcclRefused: return "the master refused this peer";
+    }
+    return "unknown result code";
+}
+
+static struct slot *find(uint64_t key)
+{
+    if (key == 0) {
+        return &slots[0];
+    }
+    for (int i = 1; i <= SLOTS; i++) {
+        if (slots[i].used != 0 && slots[i].key == key) {
+            return &slots[i];
+        }
+    }
+    return NULL;
+}
+
+/* The slot of the key, or else the one to be given up for it. */
+static struct slot *claim(uint64_t key)
+{
+    struct slot *slot = find(key);
+    if (slot == NULL) {
+        slot = &slots[1];
+        for (int i = 2; i <= SLOTS; i++) {
+            if (slots[i].used < slot->used) {
+                slot = &slots[i];
+            }
+        }
+    }
+    slot->key = key;
+    slot->used = ++clock_of_slots;
+    return slot;
+}
+
+static void store(struct slot *slot, const char *words)
+{
+    size_t length = strnlen(words, PCCL_WORDS_MAX);
+    memmove(slot->words, words, length); /* they may be the slot's own */
+    slot->words[length] = '\0';
+}
+
+void pccl_errors_set(uint64_t key, const char *words) { store(claim(key), words); }
+
+const char *pccl_errors_last(uint64_t key)
+{
+    const struct slot *slot = find(key);
+    return slot != NULL ? slot->words : "";
+}
+
+void pccl_errors_forget(uint64_t key)
+{
+    struct slot *slot = find(key);
+    if (slot != NULL) {
+        slot->used = 0;
+        slot->words[0] = '\0';
+    }
+}
+
+pcclResult_t pccl_errors_fail(uint64_t key, enum pccl_family family, bool extended, enum pccl_status status,
+                              const char *format, ...)
+{
+    char words[PCCL_WORDS_MAX + 1];
+    va_list arguments;
+    va_start(arguments, format);
+    int length = vsnprintf(words, sizeof words, format, arguments);
+    va_end(arguments);
+    pccl_errors_set(key, length > 0 ? words : pccl_status_text(status));
+    return pccl_errors_result(family, status, extended);
+}

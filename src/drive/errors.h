@@ -1,0 +1,48 @@
+/*
+ * How failures reach the caller: the public code of an internal status, by function family, and the words of a thread's
+ * last failure. Any thread; nothing here blocks or fails.
+ */
+#ifndef PCCL_DRIVE_ERRORS_H
+#define PCCL_DRIVE_ERRORS_H
+
+#include "core/base.h"
+#include "core/status.h"
+#include "pccl.h"
+
+/* Which public functions share a way of failing. */
+enum pccl_family {
+    PCCL_FAMILY_GENERAL,  /* create, destroy, attributes, options, logs */
+    PCCL_FAMILY_CONNECT,  /* pcclConnect */
+    PCCL_FAMILY_UPDATE,   /* pcclUpdateTopology */
+    PCCL_FAMILY_OPTIMIZE, /* pcclOptimizeTopology */
+    PCCL_FAMILY_PENDING,  /* pcclArePeersPending */
+    PCCL_FAMILY_REDUCE,   /* launches and awaits */
+    PCCL_FAMILY_SYNC,     /* pcclSynchronizeSharedState */
+    PCCL_FAMILY_MASTER,   /* the master functions */
+    PCCL_FAMILIES
+};
+
+/* extended: codes from 13 upwards may be given (option extended_results, or a function that PCCL 1.0 does not have). */
+pcclResult_t pccl_errors_result(enum pccl_family family, enum pccl_status status, bool extended);
+
+/* The text of pcclGetErrorString: never NULL, lives for ever. */
+const char *pccl_errors_text(pcclResult_t result);
+
+/*
+ * The calling thread's words for `key`: any number other than 0 that is unique to a communicator, or 0 for calls
+ * without one. Words are cut to PCCL_WORDS_MAX. A thread remembers the keys it failed on most recently, at least 8.
+ */
+void pccl_errors_set(uint64_t key, const char *words);
+/* "" when there are none. Valid until the thread's next pccl_errors_set. */
+const char *pccl_errors_last(uint64_t key);
+/* The key is about to mean another communicator. Only the calling thread forgets. */
+void pccl_errors_forget(uint64_t key);
+
+/* Sets the words (printf-like; an empty result becomes the text of the status) and gives the code. status is not OK. */
+#if defined(__GNUC__)
+__attribute__((format(printf, 5, 6)))
+#endif
+pcclResult_t pccl_errors_fail(uint64_t key, enum pccl_family family, bool extended, enum pccl_status status,
+                              const char *format, ...);
+
+#endif

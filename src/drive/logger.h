@@ -1,0 +1,35 @@
+/*
+ * Where log lines of this process go: a callback, or standard error as "<time> pccl <level> <subsystem> <message>".
+ * Never standard output; nothing here ends the process. Any thread. Callers should hold no lock that a user's callback
+ * could want; a callback must not call back into a machine (what it logs itself is dropped).
+ */
+#ifndef PCCL_DRIVE_LOGGER_H
+#define PCCL_DRIVE_LOGGER_H
+
+#include "core/base.h"
+#include "core/log.h"
+#include "pccl.h"
+
+enum { PCCL_LOGGER_LINE_MAX = 2048 }; /* bytes of a message; what is longer is cut */
+
+/* Would a line of this level be written? A load of one atomic. */
+bool pccl_logger_wants(enum pccl_log_level level);
+/* Line ends and control characters within the message become '?'. */
+void pccl_logger_write(enum pccl_log_level level, const char *subsystem, const char *message);
+#if defined(__GNUC__)
+__attribute__((format(printf, 3, 4)))
+#endif
+void pccl_logger_print(enum pccl_log_level level, const char *subsystem, const char *format, ...);
+
+/* The level as the user set it, and as the environment says: the latter counts until the former was called. */
+void pccl_logger_set_level(enum pccl_log_level level);
+void pccl_logger_suggest_level(enum pccl_log_level level);
+/*
+ * NULL: standard error. When it returns the previous callback neither runs nor will run, unless it is called by a
+ * callback (then it does not wait).
+ */
+void pccl_logger_set_callback(pcclLogCallback_t callback, void *user);
+
+const char *pccl_logger_level_name(enum pccl_log_level level); /* "warn" */
+
+#endif

@@ -1,0 +1,498 @@
+#include "drive/master_server.h"
+
+#include "drive/logger.h"
+#include "drive/random.h"
+#include "net/dialer.h"
+#include "net/heap.h"
+#include "net/listener.h"
+#include "net/thread.h"
+
+#include <stdatomic.h>
+#include <string.h>
+
+enum {
+    LINGER_MS = 500,          /* for the last words to a connection that is being closed */
+    PROBE_MS = 3000,          /* a peer's listener must have answered by then */
+    BUSY_ITERATIONS_MAX = 64, /* unread input puts off the settling of departures at most so often */
+};
+
+struct probe {
+    struct pccl_master_server *server;
+    struct pccl_dialer *dialer;
+    struct pccl_id peer;
+    struct probe *previous, *next;
+};
+
+struct pccl_master_server {
+    struct pccl_master_config config;
+    struct pccl_host hosts[PCCL_MASTER_HOSTS_MAX];
+    uint32_t host_count;
+    struct pccl_master *machine;
+    struct pccl_wire_scratch scratch;
+
+    uv_loop_t loop;
+    uv_thread_t thread;
+    uv_async_t wake;
+    uv_timer_t timer;
+    uv_idle_t idle; /* active: the poll must not block */
+    uv_prepare_t prepare;
+    uv_check_t check;
+    struct pccl_listener listeners[PCCL_MASTER_HOSTS_MAX];
+
+    struct pccl_table connections; /* by id */
+    uint64_t last_id;
+    struct pccl_connection *dirty; /* have output to flush */
+    struct probe *probes;
+    uint64_t polled_us; /* all input that had arrived by then is stepped after the poll that follows */
+    uint64_t armed_us;  /* what `timer` is set to; UINT64_MAX: not */
+    uint32_t busy_iterations;
+    bool busy; /* input is left unread in this iteration */
+    bool ending;
+    atomic_bool interrupted;
+};
+
+static uint64_t now_us(void)
+{
+    return uv_hrtime() / 1000;
+}
+
+/* ---- connections ---- */
+
+static struct pccl_connection *find(struct pccl_master_server *server, pccl_conn id)
+{
+    struct pccl_node *node = pccl_table_find(&server->connections, id);
+    return node ? PCCL_CONTAINER_OF(node, struct pccl_connection, node) : NULL;
+}
+
+static void forget(struct pccl_master_server *server, struct pccl_connection *connection)
+{
+    if (connection->id == 0)
+        return;
+    pccl_table_remove(&server->connections, &connection->node);
+    connection->id = 0;
+}
+
+static void step(struct pccl_master_server *server, struct pccl_master_event *event)
+{
+    event->now_us = now_us();
+    pccl_master_step(server->machine, event);
+}
+
+static void on_accepted(void *owner, struct pccl_connection *connection)
+{
+    struct pccl_master_server *server = owner;
+    connection->id = ++server->last_id;
+    pccl_table_insert(&server->connections, &connection->node, connection->id);
+    step(server, &(struct pccl_master_event){
+                     .kind = PCCL_MASTER_OPENED, .conn = connection->id, .address = connection->address});
+}
+
+static void step_garbage(struct pccl_master_server *server, struct pccl_connection *connection, bool other_version,
+                         const struct pccl_text *words)
+{
+    pccl_conn id = connection->id;
+    step(server, &(struct pccl_master_event){
+                     .kind = PCCL_MASTER_GARBAGE, .conn = id, .words = words, .other_version = other_version});
+}
+
+static void on_received(struct pccl_connection *connection, const struct pccl_frame *frame)
+{
+    struct pccl_master_server *server = connection->owner;
+    struct pccl_msg msg;
+    struct pccl_text reason;
+    if (pccl_wire_decode(frame->type, frame->body, frame->length, &server->scratch, &msg, &reason) != PCCL_OK) {
+        uint32_t version;
+        bool other_version = frame->type == PCCL_MSG_hello &&
+                             pccl_wire_peek_hello(frame->body, frame->length, &version) &&
+                             version != PCCL_PROTOCOL_VERSION;
+        step_garbage(server, connection, other_version, &reason);
+        return;
+    }
+    step(server, &(struct pccl_master_event){
+                     .kind = PCCL_MASTER_RECEIVED, .conn = connection->id, .frame = frame, .msg = &msg});
+}
+
+static void on_ended(struct pccl_connection *connection, enum pccl_connection_end how, const struct pccl_text *words)
+{
+    struct pccl_master_server *server = connection->owner;
+    pccl_conn id = connection->id;
+    if (id && how == PCCL_END_GARBAGE)
+        step_garbage(server, connection, false, words);
+    else if (id)
+        step(server, &(struct pccl_master_event){.kind = PCCL_MASTER_CLOSED, .conn = id, .words = words});
+    if (connection->id) { /* the machine has not closed it */
+        forget(server, connection);
+        pccl_connection_close(connection, 0);
+    }
+}
+
+static void on_more(void *owner)
+{
+    struct pccl_master_server *server = owner;
+    server->busy = true;
+}
+
+static const struct pccl_connection_events connection_events = {
+    .received = on_received, .ended = on_ended, .more = on_more};
+
+/* ---- effects ---- */
+
+static void effect_send(void *context, pccl_conn conn, const uint8_t *bytes, size_t length)
+{
+    struct pccl_master_server *server = context;
+    struct pccl_connection *connection = find(server, conn);
+    if (!connection)
+        return;
+    pccl_connection_send(connection, bytes, length);
+    if (connection->dirty)
+        return;
+    connection->dirty = true;
+    connection->next_dirty = server->dirty;
+    server->dirty = connection;
+}
+
+static void effect_accept(void *context, pccl_conn conn)
+{
+    struct pccl_connection *connection = find(context, conn);
+    if (!connection)
+        return;
+    pccl_listener_adopt(connection);
+    pccl_connection_raise(connection);
+}
+
+static void effect_close(void *context, pccl_conn conn)
+{
+    struct pccl_connection *connection = find(context, conn);
+    if (!connection)
+        return;
+    forget(context, connection);
+    pccl_connection_close(connection, LINGER_MS);
+}
+
+static void drop_probe(struct probe *probe)
+{
+    if (probe->previous)
+        probe->previous->next = probe->next;
+    else
+        probe->server->probes = probe->next;
+    if (probe->next)
+        probe->next->previous = probe->previous;
+    pccl_release(pccl_heap(), probe, sizeof *probe);
+}
+
+static enum pccl_link_end judge_probe(void *context, const struct pccl_frame *frame, struct pccl_text *words)
+{
+    struct probe *probe = context;
+    struct pccl_msg msg;
+    if (pccl_wire_decode(frame->type, frame->body, frame->length, &probe->server->scratch, &msg, words) != PCCL_OK)
+        return PCCL_LINK_OTHER;
+    if (msg.type == PCCL_MSG_link_ok && pccl_id_equal(&msg.as.link_ok.peer, &probe->peer))
+        return 0;
+    pccl_text_format(words, "another process answers there");
+    return PCCL_LINK_OTHER;
+}
+
+static void on_probed(void *context, struct pccl_connection *connection, enum pccl_link_end how,
+                      const struct pccl_text *words)
+{
+    struct probe *probe = context;
+    struct pccl_master_server *server = probe->server;
+    struct pccl_master_event event = {
+        .kind = PCCL_MASTER_PROBED, .peer = probe->peer, .answered = connection != NULL, .how = how, .words = words};
+    if (connection)
+        pccl_connection_close(connection, 0);
+    drop_probe(probe);
+    step(server, &event);
+}
+
+static void effect_probe(void *context, const struct pccl_id *peer, const struct pccl_id *lineage,
+                         const struct pccl_address *address)
+{
+    struct pccl_master_server *server = context;
+    struct probe *probe = pccl_allocate(pccl_heap(), sizeof *probe);
+    if (!probe)
+        return; /* without this witness a death is found by its silence */
+    struct pccl_msg msg = {.type = PCCL_MSG_link_hello,
+                           .as.link_hello = {.magic = PCCL_PROTOCOL_MAGIC,
+                                             .version = PCCL_PROTOCOL_VERSION,
+                                             .lineage = *lineage,
+                                             .to = *peer,
+                                             .kind = PCCL_LINK_PROBE}};
+    uint8_t hello[512];
+    size_t length = pccl_frame_size(&msg);
+    PCCL_ASSERT(length <= sizeof hello);
+    pccl_frame_encode(&msg, 0, 0, hello);
+    probe->server = server;
+    probe->peer = *peer;
+    probe->next = server->probes;
+    if (probe->next)
+        probe->next->previous = probe;
+    server->probes = probe;
+    struct pccl_dial dial = {.addresses = address,
+                             .count = 1,
+                             .stagger_ms = PROBE_MS,
+                             .timeout_ms = PROBE_MS,
+                             .hello = hello,
+                             .hello_length = length,
+                             .judge = judge_probe,
+                             .done = on_probed,
+                             .context = probe};
+    probe->dialer = pccl_dialer_start(&server->loop, pccl_heap(), &dial);
+    if (!probe->dialer)
+        drop_probe(probe);
+}
+
+static void effect_log(void *context, enum pccl_log_level level, const char *line)
+{
+    (void)context;
+    pccl_logger_write(level, "master", line);
+}
+
+/* ---- the loop ---- */
+
+static void flush_all(struct pccl_master_server *server)
+{
+    while (server->dirty) {
+        struct pccl_connection *connection = server->dirty;
+        server->dirty = connection->next_dirty;
+        connection->dirty = false;
+        /* One that was closed meanwhile is freed only after this phase of the loop. */
+        if (connection->state == PCCL_CONNECTION_OPEN && !pccl_connection_flush(connection))
+            pccl_connection_arm(connection);
+    }
+}
+
+static void on_idle(uv_idle_t *idle)
+{
+    (void)idle;
+}
+
+/* The deadline has passed. The TICK waits for the poll that follows: after a standstill, what came meanwhile is read first. */
+static void on_timer(uv_timer_t *timer)
+{
+    struct pccl_master_server *server = timer->data;
+    server->armed_us = UINT64_MAX;
+    (void)uv_idle_start(&server->idle, on_idle);
+}
+
+static void arm_timer(struct pccl_master_server *server)
+{
+    uint64_t deadline = pccl_master_deadline(server->machine);
+    if (deadline == server->armed_us)
+        return;
+    server->armed_us = deadline;
+    if (deadline == UINT64_MAX) {
+        (void)uv_timer_stop(&server->timer);
+        return;
+    }
+    uv_update_time(&server->loop);
+    uint64_t now = now_us();
+    (void)uv_timer_start(&server->timer, on_timer, deadline > now ? (deadline - now + 999) / 1000 : 0, 0);
+}
+
+static void close_handle(void *handle)
+{
+    uv_close(handle, NULL);
+}
+
+/* After the machine's SHUTDOWN: the loop ends when the last words are said. */
+static void wind_up(struct pccl_master_server *server)
+{
+    server->ending = true;
+    for (uint32_t i = 0; i < server->host_count; i++)
+        pccl_listener_close(&server->listeners[i]);
+    while (server->probes) {
+        pccl_dialer_cancel(server->probes->dialer);
+        drop_probe(server->probes);
+    }
+    struct pccl_node *node;
+    while ((node = pccl_table_first(&server->connections))) {
+        struct pccl_connection *connection = PCCL_CONTAINER_OF(node, struct pccl_connection, node);
+        forget(server, connection);
+        pccl_connection_close(connection, LINGER_MS);
+    }
+    close_handle(&server->wake);
+    close_handle(&server->timer);
+    close_handle(&server->idle);
+    close_handle(&server->prepare);
+    close_handle(&server->check);
+}
+
+static void on_prepare(uv_prepare_t *prepare)
+{
+    struct pccl_master_server *server = prepare->data;
+    flush_all(server); /* what the timers of this iteration caused */
+    server->polled_us = now_us();
+    server->busy = false;
+}
+
+static void on_check(uv_check_t *check)
+{
+    struct pccl_master_server *server = check->data;
+    (void)uv_idle_stop(&server->idle);
+    if (atomic_load(&server->interrupted)) {
+        step(server, &(struct pccl_master_event){.kind = PCCL_MASTER_SHUTDOWN});
+        flush_all(server);
+        wind_up(server);
+        return;
+    }
+    if (pccl_master_deadline(server->machine) <= server->polled_us)
+        step(server, &(struct pccl_master_event){.kind = PCCL_MASTER_TICK});
+    if (!server->busy || ++server->busy_iterations > BUSY_ITERATIONS_MAX) {
+        server->busy_iterations = 0;
+        step(server, &(struct pccl_master_event){.kind = PCCL_MASTER_IDLE});
+    }
+    flush_all(server);
+    arm_timer(server);
+}
+
+static void on_wake(uv_async_t *wake)
+{
+    (void)wake; /* on_check looks at what is wanted */
+}
+
+static void thread_main(void *argument)
+{
+    struct pccl_master_server *server = argument;
+    (void)uv_run(&server->loop, UV_RUN_DEFAULT);
+}
+
+/* ---- life ---- */
+
+struct pccl_master_server *pccl_master_server_create(const struct pccl_master_config *config,
+                                                     const struct pccl_host *hosts, uint32_t host_count)
+{
+    PCCL_ASSERT(host_count > 0 && host_count <= PCCL_MASTER_HOSTS_MAX);
+    struct pccl_master_server *server = pccl_allocate(pccl_heap(), sizeof *server);
+    if (!server)
+        return NULL;
+    server->config = *config;
+    server->host_count = host_count;
+    memcpy(server->hosts, hosts, host_count * sizeof *hosts);
+    return server;
+}
+
+static enum pccl_status listen_all(struct pccl_master_server *server, struct pccl_text *words)
+{
+    for (uint32_t i = 0; i < server->host_count; i++) {
+        struct pccl_address addresses[PCCL_LISTEN_ADDRESSES_MAX];
+        uint32_t count = pccl_resolve_now(&server->hosts[i], 1, addresses, PCCL_COUNT_OF(addresses), words);
+        if (count == 0)
+            return PCCL_SYSTEM;
+        struct pccl_listener *listener = &server->listeners[i];
+        *listener = (struct pccl_listener){.loop = &server->loop,
+                                           .memory = pccl_heap(),
+                                           .strangers_max = PCCL_STRANGERS_MAX,
+                                           .events = &connection_events,
+                                           .owner = server,
+                                           .accepted = on_accepted};
+        int error = pccl_listener_open(listener, addresses, count, server->hosts[i].port, 1, words);
+        if (error)
+            return error == UV_ENOMEM ? PCCL_MEMORY : PCCL_SYSTEM;
+    }
+    return PCCL_OK;
+}
+
+/* Undoes a start before the thread runs. */
+static void abandon(struct pccl_master_server *server)
+{
+    for (uint32_t i = 0; i < server->host_count; i++) {
+        pccl_listener_close(&server->listeners[i]);
+        server->listeners[i] = (struct pccl_listener){0};
+    }
+    close_handle(&server->timer);
+    close_handle(&server->idle);
+    close_handle(&server->prepare);
+    close_handle(&server->check);
+    close_handle(&server->wake);
+    (void)uv_run(&server->loop, UV_RUN_DEFAULT);
+    (void)uv_loop_close(&server->loop);
+    pccl_table_fini(&server->connections);
+    if (server->machine)
+        pccl_master_destroy(server->machine);
+    server->machine = NULL;
+}
+
+static enum pccl_status start_loop(struct pccl_master_server *server, struct pccl_text *words)
+{
+    int error = uv_loop_init(&server->loop);
+    if (error == 0 && (error = uv_async_init(&server->loop, &server->wake, on_wake)) != 0)
+        (void)uv_loop_close(&server->loop);
+    if (error) {
+        pccl_text_format(words, "cannot make an event loop: %s", uv_strerror(error));
+        return error == UV_ENOMEM ? PCCL_MEMORY : PCCL_SYSTEM;
+    }
+    (void)uv_timer_init(&server->loop, &server->timer);
+    (void)uv_idle_init(&server->loop, &server->idle);
+    (void)uv_prepare_init(&server->loop, &server->prepare);
+    (void)uv_check_init(&server->loop, &server->check);
+    server->timer.data = server->idle.data = server->prepare.data = server->check.data = server;
+    (void)uv_prepare_start(&server->prepare, on_prepare);
+    (void)uv_check_start(&server->check, on_check);
+    server->armed_us = UINT64_MAX;
+    pccl_table_init(&server->connections, pccl_heap());
+    return PCCL_OK;
+}
+
+enum pccl_status pccl_master_server_run(struct pccl_master_server *server, struct pccl_text *words)
+{
+    static const struct pccl_master_effects effects = {.send = effect_send,
+                                                       .accept = effect_accept,
+                                                       .close = effect_close,
+                                                       .probe = effect_probe,
+                                                       .log = effect_log};
+    struct pccl_master_effects bound = effects;
+    bound.context = server;
+    if (!pccl_random_u64(&server->config.boot) || !pccl_random_u64(&server->config.seed)) {
+        pccl_text_format(words, "the system gives no random numbers");
+        return PCCL_SYSTEM;
+    }
+    enum pccl_status status = start_loop(server, words);
+    if (status != PCCL_OK)
+        return status;
+    status = listen_all(server, words);
+    if (status != PCCL_OK)
+        goto out;
+    server->machine = pccl_master_create(&server->config, pccl_heap(), &bound, now_us());
+    if (!server->machine) {
+        pccl_text_format(words, "out of memory for a master");
+        status = PCCL_MEMORY;
+        goto out;
+    }
+    int error = pccl_thread_start(&server->thread, thread_main, server);
+    if (error) {
+        pccl_text_format(words, "cannot start a thread: %s", uv_strerror(error));
+        status = PCCL_SYSTEM;
+    }
+out:
+    if (status != PCCL_OK)
+        abandon(server);
+    return status;
+}
+
+uint16_t pccl_master_server_port(const struct pccl_master_server *server)
+{
+    return server->listeners[0].port;
+}
+
+void pccl_master_server_interrupt(struct pccl_master_server *server)
+{
+    /* Only the first wakes the loop: once it has ended there is nothing to wake. */
+    if (!atomic_exchange(&server->interrupted, true))
+        (void)uv_async_send(&server->wake);
+}
+
+void pccl_master_server_join(struct pccl_master_server *server)
+{
+    (void)uv_thread_join(&server->thread);
+    (void)uv_loop_close(&server->loop);
+    pccl_table_fini(&server->connections);
+    pccl_master_destroy(server->machine);
+    server->machine = NULL;
+}
+
+void pccl_master_server_destroy(struct pccl_master_server *server)
+{
+    PCCL_ASSERT(!server->machine);
+    pccl_release(pccl_heap(), server, sizeof *server);
+}

@@ -1,0 +1,86 @@
+#include "drive/options.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct pcclOptions_t {
+    char *values[PCCL_PARAM_COUNT]; /* owned; NULL: not set */
+};
+
+pcclOptions_t *pccl_options_create(void) { return calloc(1, sizeof(pcclOptions_t)); }
+
+void pccl_options_destroy(pcclOptions_t *options)
+{
+    if (options == NULL) {
+        return;
+    }
+    for (int i = 0; i < PCCL_PARAM_COUNT; i++) {
+        free(options->values[i]);
+    }
+    free(options);
+}
+
+static enum pccl_status find(const char *name, enum pccl_param *param, struct pccl_text *words)
+{
+    *param = pccl_params_find(name);
+    if (*param == PCCL_PARAM_COUNT) {
+        pccl_text_clear(words);
+        pccl_text_add(words, "there is no parameter '");
+        pccl_text_add_bytes(words, name, strnlen(name, 64));
+        pccl_text_add(words, "'");
+        return PCCL_ARGUMENT;
+    }
+    return PCCL_OK;
+}
+
+enum pccl_status pccl_options_set(pcclOptions_t *options, const char *name, const char *value, struct pccl_text *words)
+{
+    enum pccl_param param;
+    enum pccl_status status = find(name, &param, words);
+    if (status != PCCL_OK) {
+        return status;
+    }
+    if (pccl_params_scope(param) == pcclParameterProcess) {
+        pccl_text_format(words, "%s concerns the whole process and is no option: set it in the environment", name);
+        return PCCL_ARGUMENT;
+    }
+    char *copy = NULL;
+    if (value != NULL) {
+        status = pccl_params_check(param, value, words);
+        if (status != PCCL_OK) {
+            return status;
+        }
+        copy = strdup(value);
+        if (copy == NULL) {
+            pccl_text_format(words, "out of memory for the option %s", name);
+            return PCCL_MEMORY;
+        }
+    }
+    free(options->values[param]);
+    options->values[param] = copy;
+    return PCCL_OK;
+}
+
+enum pccl_status pccl_options_get(const pcclOptions_t *options, const char *name, char *buffer, size_t size,
+                                  struct pccl_text *words)
+{
+    enum pccl_param param;
+    enum pccl_status status = find(name, &param, words);
+    if (status != PCCL_OK) {
+        return status;
+    }
+    const char *value = pccl_params_text(options, param);
+    size_t needed = strlen(value) + 1;
+    if (needed > size) {
+        pccl_text_format(words, "the value of %s needs %u bytes, the buffer has %u", name, (uint64_t)needed,
+                         (uint64_t)size);
+        return PCCL_ARGUMENT;
+    }
+    memcpy(buffer, value, needed);
+    return PCCL_OK;
+}
+
+const char *pccl_options_text(const pcclOptions_t *options, enum pccl_param param)
+{
+    return options != NULL ? options->values[param] : NULL;
+}

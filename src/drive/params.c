@@ -1,0 +1,465 @@
+#include "drive/params.h"
+
+#include <arpa/inet.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "drive/logger.h"
+#include "drive/options.h"
+
+extern char **environ;
+
+enum kind { U32, BOOL, LEVEL, TEXT, HOST, HOSTS };
+enum scope { COMMUNICATOR = pcclParameterCommunicator, MASTER = pcclParameterMaster, PROCESS = pcclParameterProcess };
+
+struct entry {
+    const char *name, *env, *value, *min_text, *max_text, *help;
+    uint32_t min, max;
+    enum kind kind;
+    enum scope scope;
+    size_t offset; /* in struct pccl_params */
+};
+
+#define ENTRY(scope, kind, name, env, value, min, max, help)                                                           \
+    {#name, env, value, #min, #max, help, min, max, kind, scope, offsetof(struct pccl_params, name)},
+static const struct entry entries[PCCL_PARAM_COUNT] = {PCCL_PARAMS(ENTRY)};
+
+_Static_assert(PCCL_TINY_BYTES_MAX == 8192 && PCCL_CANDIDATES_MAX == 16 && PCCL_NAME_MAX == 64,
+               "the ranges in PCCL_PARAMS repeat these limits as plain numbers");
+
+static const struct {
+    const char *name;
+    enum pccl_log_level level;
+} levels[] = {
+    {"TRACE", PCCL_LOG_TRACE}, {"DEBUG", PCCL_LOG_DEBUG}, {"INFO", PCCL_LOG_INFO},
+    {"WARN", PCCL_LOG_WARN},   {"ERR", PCCL_LOG_ERROR},   {"ERROR", PCCL_LOG_ERROR},
+    {"FATAL", PCCL_LOG_NONE}, /* no line of ours is fatal */
+    {"NONE", PCCL_LOG_NONE},
+};
+
+/* Read by PCCL's builds, so they may be set where programs run. */
+static const char *const build_variables[] = {
+    "PCCL_BUILD_CUDA_SUPPORT", "PCCL_BUILD_STATIC_LIB",     "PCCL_BUILD_OPENMP_SUPPORT",
+    "PCCL_SANITIZE_TESTS",     "PCCL_ENABLE_DEBUG_SYMBOLS", "PCCL_REL_WITH_DEBUG_SYMBOLS",
+};
+
+/* ---- reading values ---- */
+
+static bool parse_u32(const char *text, uint32_t *value)
+{
+    uint64_t sum = 0;
+    if (*text == '\0') {
+        return false;
+    }
+    for (; *text != '\0'; text++) {
+        if (*text < '0' || *text > '9') {
+            return false;
+        }
+        sum = sum * 10 + (uint64_t)(*text - '0');
+        if (sum > UINT32_MAX) {
+            return false;
+        }
+    }
+    *value = (uint32_t)sum;
+    return true;
+}
+
+static bool parse_bool(const char *text, bool *value)
+{
+    static const char *const words[] = {"0", "1", "off", "on", "false", "true", "no", "yes"};
+    for (size_t i = 0; i < PCCL_COUNT_OF(words); i++) {
+        if (strcasecmp(text, words[i]) == 0) {
+            *value = i % 2 == 1;
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool parse_level(const char *text, enum pccl_log_level *level)
+{
+    for (size_t i = 0; i < PCCL_COUNT_OF(levels); i++) {
+        if (strcasecmp(text, levels[i].name) == 0) {
+            *level = levels[i].level;
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool is_printable(const char *text)
+{
+    for (; *text != '\0'; text++) {
+        if (*text < 0x20 || *text > 0x7e) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* ---- address lists ---- */
+
+static bool is_one_of(char byte, const char *set) { return byte != '\0' && strchr(set, byte) != NULL; }
+
+static bool is_alnum(char byte)
+{
+    return (byte >= '0' && byte <= '9') || (byte >= 'a' && byte <= 'z') || (byte >= 'A' && byte <= 'Z');
+}
+
+/* host is IPv6, perhaps with a zone ("fe80::1%eth0"). */
+static bool is_ipv6(const char *host)
+{
+    char plain[256];
+    struct in6_addr address;
+    size_t length = strcspn(host, "%");
+    if (host[length] == '%' && host[length + 1] == '\0') {
+        return false;
+    }
+    for (const char *zone = host + length; *zone != '\0'; zone++) {
+        if (!is_alnum(*zone) && !is_one_of(*zone, "%-_.")) {
+            return false;
+        }
+    }
+    memcpy(plain, host, length);
+    plain[length] = '\0';
+    return inet_pton(AF_INET6, plain, &address) == 1;
+}
+
+/* A name or IPv4. What consists of digits and dots must be an address. */
+static bool is_name(const char *host)
+{
+    struct in_addr address;
+    if (strspn(host, "0123456789.") == strlen(host)) {
+        return inet_pton(AF_INET, host, &address) == 1;
+    }
+    for (const char *byte = host; *byte != '\0'; byte++) {
+        if (!is_alnum(*byte) && !is_one_of(*byte, "-_.")) {
+            return false;
+        }
+    }
+    return host[0] != '.' && host[0] != '-';
+}
+
+/* One item without blanks around it. */
+static bool parse_endpoint(const char *item, size_t length, uint16_t default_port, struct pccl_endpoint *out)
+{
+    char text[sizeof out->host + 16]; /* host, brackets, port */
+    if (length == 0 || length >= sizeof text) {
+        return false;
+    }
+    memcpy(text, item, length);
+    text[length] = '\0';
+    char *host = text, *port = NULL;
+    char *colon = strchr(text, ':');
+    bool v6 = false;
+    if (text[0] == '[') {
+        char *end = strchr(text, ']');
+        if (end == NULL || (end[1] != '\0' && end[1] != ':')) {
+            return false;
+        }
+        host = text + 1;
+        port = end[1] == ':' ? end + 2 : NULL;
+        *end = '\0';
+        v6 = true;
+    } else if (colon != NULL && strchr(colon + 1, ':') != NULL) {
+        v6 = true;
+    } else if (colon != NULL) {
+        *colon = '\0';
+        port = colon + 1;
+    }
+    uint32_t number = default_port;
+    if (port != NULL && (!parse_u32(port, &number) || number > UINT16_MAX)) {
+        return false;
+    }
+    if (host[0] == '\0' || strlen(host) >= sizeof out->host || !(v6 ? is_ipv6(host) : is_name(host))) {
+        return false;
+    }
+    memcpy(out->host, host, strlen(host) + 1);
+    out->port = (uint16_t)number;
+    out->has_port = port != NULL;
+    return true;
+}
+
+enum pccl_status pccl_endpoint_next(const char **cursor, uint16_t default_port, struct pccl_endpoint *out, bool *more,
+                                    struct pccl_text *words)
+{
+    const char *item = *cursor + strspn(*cursor, " \t");
+    if (*item == '\0') {
+        *more = false;
+        return PCCL_OK;
+    }
+    size_t length = strcspn(item, ",");
+    const char *end = item + length;
+    bool comma = *end == ',';
+    bool dangling = comma && end[1 + strspn(end + 1, " \t")] == '\0';
+    size_t trimmed = length;
+    while (trimmed > 0 && is_one_of(item[trimmed - 1], " \t")) {
+        trimmed--;
+    }
+    if (dangling || !parse_endpoint(item, trimmed, default_port, out)) {
+        pccl_text_clear(words);
+        pccl_text_add(words, "'");
+        pccl_text_add_bytes(words, item, dangling ? length + 1 : trimmed);
+        pccl_text_add(words, dangling ? "' is followed by no address" : "' is not an address: a name, 1.2.3.4 or [v6], "
+                                                                        "with or without a port after a colon");
+        return PCCL_ARGUMENT;
+    }
+    *cursor = comma ? end + 1 : end;
+    *more = true;
+    return PCCL_OK;
+}
+
+static enum pccl_status check_hosts(const struct entry *entry, const char *value, struct pccl_text *words)
+{
+    struct pccl_endpoint endpoint;
+    uint32_t count = 0;
+    bool more = false;
+    for (;;) {
+        enum pccl_status status = pccl_endpoint_next(&value, 0, &endpoint, &more, words);
+        if (status != PCCL_OK) {
+            return status;
+        }
+        if (!more) {
+            return PCCL_OK;
+        }
+        if (++count > entry->max) {
+            pccl_text_format(words, "more than %u addresses", (uint64_t)entry->max);
+            return PCCL_ARGUMENT;
+        }
+        if (entry->kind == HOST && endpoint.has_port) {
+            pccl_text_format(words, "'%s:%u' has a port, which is not allowed here", endpoint.host,
+                             (uint64_t)endpoint.port);
+            return PCCL_ARGUMENT;
+        }
+    }
+}
+
+/* ---- the table ---- */
+
+enum pccl_param pccl_params_find(const char *name)
+{
+    for (int i = 0; i < PCCL_PARAM_COUNT; i++) {
+        if (strcmp(entries[i].name, name) == 0) {
+            return (enum pccl_param)i;
+        }
+    }
+    return PCCL_PARAM_COUNT;
+}
+
+pcclParameterScope_t pccl_params_scope(enum pccl_param param) { return (pcclParameterScope_t)entries[param].scope; }
+
+enum pccl_status pccl_params_describe(size_t index, pcclParameterInfo_t *info)
+{
+    enum { SIZE_MAX_OF_ANY_VERSION = 4096 };
+    if (index >= PCCL_PARAM_COUNT || info->size < sizeof *info || info->size > SIZE_MAX_OF_ANY_VERSION) {
+        return PCCL_ARGUMENT;
+    }
+    const struct entry *entry = &entries[index];
+    bool ranged = entry->kind == U32 || entry->kind == BOOL;
+    pcclParameterInfo_t known = {
+        .size = info->size,
+        .name = entry->name,
+        .env = entry->env,
+        .default_value = entry->value,
+        .min_value = ranged ? entry->min_text : "",
+        .max_value = ranged ? entry->max_text : "",
+        .help = entry->help,
+        .scope = (pcclParameterScope_t)entry->scope,
+    };
+    /* A caller of a later version has members that we do not know. */
+    memset(info, 0, known.size);
+    memcpy(info, &known, sizeof known);
+    return PCCL_OK;
+}
+
+enum pccl_status pccl_params_check(enum pccl_param param, const char *value, struct pccl_text *words)
+{
+    const struct entry *entry = &entries[param];
+    struct pccl_text reason;
+    pccl_text_clear(&reason);
+    uint32_t number;
+    bool truth;
+    enum pccl_log_level level;
+    size_t length = strnlen(value, PCCL_PARAM_BYTES_MAX + 1);
+    if (length > PCCL_PARAM_BYTES_MAX) {
+        pccl_text_format(&reason, "a value has at most %u bytes", (uint64_t)PCCL_PARAM_BYTES_MAX);
+    } else if (entry->kind == U32) {
+        if (!parse_u32(value, &number) || number < entry->min || number > entry->max) {
+            pccl_text_format(&reason, "not a number from %s to %s", entry->min_text, entry->max_text);
+        }
+    } else if (entry->kind == BOOL) {
+        if (!parse_bool(value, &truth)) {
+            pccl_text_add(&reason, "neither 0 nor 1");
+        }
+    } else if (entry->kind == LEVEL) {
+        if (!parse_level(value, &level)) {
+            pccl_text_add(&reason, "none of TRACE, DEBUG, INFO, WARN, ERR, FATAL and NONE");
+        }
+    } else if (entry->kind == TEXT) {
+        if (length > entry->max || !is_printable(value)) {
+            pccl_text_format(&reason, "not a text of at most %s printable ASCII characters", entry->max_text);
+        }
+    } else {
+        (void)check_hosts(entry, value, &reason); /* the reason says it all */
+    }
+    if (reason.length == 0) {
+        return PCCL_OK;
+    }
+    pccl_text_format(words, "bad value of %s: '", entry->name);
+    pccl_text_add_bytes(words, value, strnlen(value, 64));
+    pccl_text_append(words, "' (%t)", &reason);
+    return PCCL_ARGUMENT;
+}
+
+const char *pccl_params_text(const pcclOptions_t *options, enum pccl_param param)
+{
+    const char *set = pccl_options_text(options, param);
+    if (set == NULL) {
+        const char *variable = getenv(entries[param].env);
+        set = variable != NULL && *variable != '\0' ? variable : entries[param].value;
+    }
+    return set;
+}
+
+static void store(const struct entry *entry, const char *text, struct pccl_params *out)
+{
+    void *member = (char *)out + entry->offset;
+    switch (entry->kind) {
+    case U32: (void)parse_u32(text, member); break;
+    case BOOL: (void)parse_bool(text, member); break;
+    case LEVEL: (void)parse_level(text, member); break;
+    case TEXT:
+    case HOST:
+    case HOSTS: memcpy(member, text, strlen(text) + 1); break;
+    }
+}
+
+static enum pccl_status misfit(struct pccl_text *words, const char *name, uint32_t value, const char *relation,
+                               const char *other_name, uint32_t other)
+{
+    pccl_text_format(words, "%s (%u) must %s %s (%u)", name, (uint64_t)value, relation, other_name, (uint64_t)other);
+    return PCCL_ARGUMENT;
+}
+
+/* Values that do not fit together. */
+static enum pccl_status check_master(const struct pccl_params *params, struct pccl_text *words)
+{
+    if ((uint64_t)params->heartbeat_ms * 2 >= params->silence_ms) {
+        return misfit(words, "heartbeat_ms", params->heartbeat_ms, "be less than half of", "silence_ms",
+                      params->silence_ms);
+    }
+    if (params->recover_ms > params->alone_ms) {
+        return misfit(words, "recover_ms", params->recover_ms, "not be more than", "alone_ms", params->alone_ms);
+    }
+    return PCCL_OK;
+}
+
+static enum pccl_status check_communicator(const pcclOptions_t *options, const struct pccl_params *params,
+                                           struct pccl_text *words)
+{
+    if (params->dial_ms > params->dial_max_ms) {
+        return misfit(words, "dial_ms", params->dial_ms, "not be more than", "dial_max_ms", params->dial_max_ms);
+    }
+    /* The master's own value is not known here; it is assumed to be set alike. */
+    const char *alone = pccl_params_text(options, PCCL_PARAM_alone_ms);
+    enum pccl_status status = pccl_params_check(PCCL_PARAM_alone_ms, alone, words);
+    uint32_t alone_ms = 0;
+    if (status != PCCL_OK) {
+        return status;
+    }
+    (void)parse_u32(alone, &alone_ms);
+    if (params->master_lost_ms <= alone_ms) {
+        return misfit(words, "master_lost_ms", params->master_lost_ms, "be more than the master's", "alone_ms",
+                      alone_ms);
+    }
+    return PCCL_OK;
+}
+
+enum pccl_status pccl_params_load(const pcclOptions_t *options, pcclParameterScope_t scope, struct pccl_params *out,
+                                  struct pccl_text *words)
+{
+    for (int i = 0; i < PCCL_PARAM_COUNT; i++) {
+        const struct entry *entry = &entries[i];
+        const char *text = entry->value;
+        if ((pcclParameterScope_t)entry->scope == scope) {
+            text = pccl_params_text(options, (enum pccl_param)i);
+            enum pccl_status status = pccl_params_check((enum pccl_param)i, text, words);
+            if (status != PCCL_OK) {
+                if (pccl_options_text(options, (enum pccl_param)i) == NULL) {
+                    pccl_text_append(words, ", from the environment variable %s", entry->env);
+                }
+                return status;
+            }
+        }
+        store(entry, text, out);
+    }
+    switch (scope) {
+    case pcclParameterMaster: return check_master(out, words);
+    case pcclParameterCommunicator: return check_communicator(options, out, words);
+    case pcclParameterProcess: break;
+    }
+    return PCCL_OK;
+}
+
+/* ---- the process ---- */
+
+static bool is_known(const char *variable, size_t length)
+{
+    for (int i = 0; i < PCCL_PARAM_COUNT; i++) {
+        if (strlen(entries[i].env) == length && memcmp(entries[i].env, variable, length) == 0) {
+            return true;
+        }
+    }
+    for (size_t i = 0; i < PCCL_COUNT_OF(build_variables); i++) {
+        if (strlen(build_variables[i]) == length && memcmp(build_variables[i], variable, length) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+void pccl_params_unknown(char *const *environment, void (*report)(void *context, const char *name), void *context)
+{
+    for (; environment != NULL && *environment != NULL; environment++) {
+        const char *variable = *environment;
+        size_t length = strcspn(variable, "=");
+        if (strncmp(variable, "PCCL_", 5) == 0 && !is_known(variable, length)) {
+            char name[128];
+            size_t shown = length < sizeof name - 1 ? length : sizeof name - 1;
+            memcpy(name, variable, shown);
+            name[shown] = '\0';
+            report(context, name);
+        }
+    }
+}
+
+static void warn_unknown(void *context, const char *name)
+{
+    (void)context;
+    pccl_logger_print(PCCL_LOG_WARN, "params", "the environment variable %s is not known to this version and ignored",
+                      name);
+}
+
+void pccl_params_init_process(void)
+{
+    static atomic_flag done = ATOMIC_FLAG_INIT;
+    if (atomic_flag_test_and_set(&done)) {
+        return;
+    }
+    const char *level_text = pccl_params_text(NULL, PCCL_PARAM_log_level);
+    enum pccl_log_level level;
+    if (parse_level(level_text, &level)) {
+        pccl_logger_suggest_level(level);
+    }
+    for (int i = 0; i < PCCL_PARAM_COUNT; i++) {
+        struct pccl_text words;
+        if (entries[i].scope == PROCESS &&
+            pccl_params_check((enum pccl_param)i, pccl_params_text(NULL, (enum pccl_param)i), &words) != PCCL_OK) {
+            pccl_logger_print(PCCL_LOG_WARN, "params", "%s, from the environment variable %s: %s is used", words.bytes,
+                              entries[i].env, entries[i].value);
+        }
+    }
+    pccl_params_unknown(environ, warn_unknown, NULL);
+}

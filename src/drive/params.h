@@ -1,0 +1,139 @@
+/*
+ * The one table of tunables: name, environment variable, type, default, range, help. A value comes from the options
+ * handle, else from the environment, else it is the default. Any thread, as long as nobody changes the environment.
+ */
+#ifndef PCCL_DRIVE_PARAMS_H
+#define PCCL_DRIVE_PARAMS_H
+
+#include "core/base.h"
+#include "core/limits.h"
+#include "core/log.h"
+#include "core/status.h"
+#include "core/text.h"
+#include "pccl.h"
+
+/*
+ * Kinds: U32 a number from min to max; BOOL; LEVEL a log level; TEXT printable ASCII of at most max bytes; HOSTS at
+ * most max addresses "host" or "host:port", HOST one without a port (both: "" is none). Ranges are plain numbers: they
+ * are shown as they stand here.
+ *  scope kind name env default min max help
+ */
+#define PCCL_PARAMS(X)                                                                                                 \
+    X(MASTER, U32, silence_ms, "PCCL_SILENCE_MS", "10000", 100, 3600000,                                               \
+      "a peer that was not heard of for so long counts as dead")                                                       \
+    X(MASTER, U32, heartbeat_ms, "PCCL_HEARTBEAT_MS", "2500", 10, 600000,                                              \
+      "master and peers speak at least so often; less than half of silence_ms")                                        \
+    X(MASTER, U32, recover_ms, "PCCL_RECOVER_MS", "10000", 100, 3600000,                                               \
+      "a restarted master waits so long for all members of the run, then a majority is enough")                        \
+    X(MASTER, U32, alone_ms, "PCCL_ALONE_MS", "60000", 100, 86400000,                                                  \
+      "a restarted master waits so long for a majority, then it goes on with whoever is there")                        \
+    X(MASTER, U32, settle_ms, "PCCL_SETTLE_MS", "250", 0, 600000,                                                      \
+      "a lost link between two living peers may be mended for so long before the ring changes")                        \
+    X(MASTER, U32, hello_ms, "PCCL_HELLO_MS", "5000", 10, 600000,                                                      \
+      "a connection that has not introduced itself by then is closed")                                                 \
+    X(MASTER, U32, warm_up_ms, "PCCL_WARM_UP_MS", "10000", 10, 3600000,                                                \
+      "a newcomer must have the links to its future neighbours by then, or is refused")                                \
+    X(MASTER, U32, bad_edge_ms, "PCCL_BAD_EDGE_MS", "60000", 0, 86400000,                                              \
+      "a pair of peers whose link failed is kept apart in the ring for so long")                                       \
+    X(MASTER, U32, tiny_bytes_max, "PCCL_TINY_BYTES_MAX", "8192", 0, 8192,                                             \
+      "payloads of up to so many bytes are reduced by the master")                                                     \
+    X(COMMUNICATOR, U32, master_lost_ms, "PCCL_MASTER_LOST_MS", "120000", 100, 604800000,                              \
+      "without a master for so long the peer gives up; more than the master's alone_ms")                               \
+    X(COMMUNICATOR, U32, where_ms, "PCCL_WHERE_MS", "2000", 10, 86400000,                                              \
+      "a call that waits for so long is told to the master and logged with who is waited for")                         \
+    X(COMMUNICATOR, U32, dial_ms, "PCCL_DIAL_MS", "10", 1, 60000,                                                      \
+      "pause between two attempts to connect; it doubles up to dial_max_ms")                                           \
+    X(COMMUNICATOR, U32, dial_max_ms, "PCCL_DIAL_MAX_MS", "1000", 1, 600000,                                           \
+      "longest pause between two attempts to connect")                                                                 \
+    X(COMMUNICATOR, U32, op_timeout_ms, "PCCL_OP_TIMEOUT_MS", "0", 0, 604800000,                                       \
+      "deadline of a reduction; 0: none")                                                                              \
+    X(COMMUNICATOR, U32, call_timeout_ms, "PCCL_CALL_TIMEOUT_MS", "0", 0, 604800000,                                   \
+      "deadline of connect, update topology and are peers pending; 0: none")                                           \
+    X(COMMUNICATOR, U32, stuck_ms, "PCCL_STUCK_MS", "0", 0, 604800000,                                                 \
+      "peers that wait in calls which can never meet get an error after so long; 0: a warning only")                   \
+    X(COMMUNICATOR, BOOL, extended_results, "PCCL_EXTENDED_RESULTS", "0", 0, 1,                                        \
+      "1: calls that PCCL 1.0 has may return result codes above 12 too")                                               \
+    X(COMMUNICATOR, U32, peer_group, "PCCL_PEER_GROUP", "0", 0, 4294967295,                                            \
+      "reductions happen among peers with the same number")                                                            \
+    X(COMMUNICATOR, U32, connection_pool_size, "PCCL_CONNECTION_POOL_SIZE", "0", 0, 1024,                              \
+      "connections to each neighbour; 0: the library chooses. No effect yet: one is used")                             \
+    X(COMMUNICATOR, HOST, bind_address, "PCCL_BIND_ADDRESS", "", 0, 1,                                                 \
+      "local address to listen on for peers; empty: all")                                                              \
+    X(COMMUNICATOR, HOSTS, advertise_addresses, "PCCL_ADVERTISE_ADDRESSES", "", 0, 16,                                 \
+      "addresses, with or without ports, under which other peers reach this one, instead of those found")              \
+    X(COMMUNICATOR, U32, port, "PCCL_PORT", "48149", 0, 65535,                                                         \
+      "port to listen on for peers; 0: the system chooses")                                                            \
+    X(COMMUNICATOR, U32, port_range, "PCCL_PORT_RANGE", "1024", 1, 65536,                                              \
+      "how many ports are tried, from port upwards")                                                                   \
+    X(COMMUNICATOR, TEXT, name, "PCCL_NAME", "", 0, 64,                                                                \
+      "what this peer is called in words and logs")                                                                    \
+    X(COMMUNICATOR, U32, link_silence_ms, "PCCL_LINK_SILENCE_MS", "10000", 100, 3600000,                               \
+      "a link to a peer on which sent bytes stay unacknowledged for so long is broken")                                \
+    X(COMMUNICATOR, U32, connect_timeout_ms, "PCCL_CONNECT_TIMEOUT_MS", "5000", 10, 600000,                            \
+      "one attempt to connect to one address may take so long")                                                        \
+    X(PROCESS, LEVEL, log_level, "PCCL_LOG_LEVEL", "WARN", 0, 0,                                                       \
+      "lines below it are not logged: TRACE, DEBUG, INFO, WARN, ERR, FATAL or NONE")                                   \
+    X(PROCESS, U32, max_concurrent_collective_ops, "PCCL_MAX_CONCURRENT_COLLECTIVE_OPS", "16", 1, 4294967295,          \
+      "accepted for compatibility, without effect: operations do not wait for one another")                            \
+    X(PROCESS, U32, multiplex_chunk_size, "PCCL_MULTIPLEX_CHUNK_SIZE", "67108864", 1, 4294967295,                      \
+      "accepted for compatibility, without effect yet")                                                                \
+    X(PROCESS, U32, num_benchmark_connections, "PCCL_NUM_BENCHMARK_CONNECTIONS", "16", 1, 4294967295,                  \
+      "accepted for compatibility, without effect yet")
+
+enum { PCCL_PARAM_BYTES_MAX = 1023 }; /* of any value as text */
+
+#define PCCL_PARAM_MEMBER_U32(name) uint32_t name;
+#define PCCL_PARAM_MEMBER_BOOL(name) bool name;
+#define PCCL_PARAM_MEMBER_LEVEL(name) enum pccl_log_level name;
+#define PCCL_PARAM_MEMBER_TEXT(name) char name[PCCL_PARAM_BYTES_MAX + 1];
+#define PCCL_PARAM_MEMBER_HOST(name) char name[PCCL_PARAM_BYTES_MAX + 1];
+#define PCCL_PARAM_MEMBER_HOSTS(name) char name[PCCL_PARAM_BYTES_MAX + 1];
+#define PCCL_PARAM_MEMBER(scope, kind, name, env, value, min, max, help) PCCL_PARAM_MEMBER_##kind(name)
+struct pccl_params {
+    PCCL_PARAMS(PCCL_PARAM_MEMBER)
+};
+
+enum pccl_param {
+#define PCCL_PARAM_ENUM(scope, kind, name, env, value, min, max, help) PCCL_PARAM_##name,
+    PCCL_PARAMS(PCCL_PARAM_ENUM)
+#undef PCCL_PARAM_ENUM
+        PCCL_PARAM_COUNT
+};
+
+/* PCCL_PARAM_COUNT: no such name. */
+enum pccl_param pccl_params_find(const char *name);
+pcclParameterScope_t pccl_params_scope(enum pccl_param param);
+/* Fills all members but size, for a struct of the size that info->size says. ARGUMENT: the index or the size. */
+PCCL_MUST_CHECK enum pccl_status pccl_params_describe(size_t index, pcclParameterInfo_t *info);
+/* Would the text be accepted? ARGUMENT with words that name parameter, value and range. */
+PCCL_MUST_CHECK enum pccl_status pccl_params_check(enum pccl_param param, const char *value, struct pccl_text *words);
+/* The text that counts: option, environment (empty counts as unset) or default. Borrowed. options may be NULL. */
+const char *pccl_params_text(const pcclOptions_t *options, enum pccl_param param);
+/*
+ * Fills *out: the parameters of the scope from options, environment and defaults, and the others with their defaults.
+ * ARGUMENT with words when a value of the scope is bad or two do not fit together; *out is then unspecified.
+ */
+PCCL_MUST_CHECK enum pccl_status pccl_params_load(const pcclOptions_t *options, pcclParameterScope_t scope,
+                                                  struct pccl_params *out, struct pccl_text *words);
+/*
+ * For pcclInit and before a master is made; the first call does it all. The parameters of the process take effect; bad
+ * ones are warned about and their defaults used. Unknown variables PCCL_* are warned about.
+ */
+void pccl_params_init_process(void);
+/* Reports each variable of `environment` (like environ) that begins with PCCL_ and that nobody reads. */
+void pccl_params_unknown(char *const *environment, void (*report)(void *context, const char *name), void *context);
+
+/* One item of an address list. */
+struct pccl_endpoint {
+    char host[256]; /* a name, IPv4, or IPv6 without brackets */
+    uint16_t port;
+    bool has_port; /* it was given; else `port` is the default */
+};
+/*
+ * Takes the next item off a comma separated list: "host", "host:port", "[v6]:port", "v6". *cursor starts at the list
+ * and moves. OK; ARGUMENT with words; at the end (an empty list has no items) *more is false and *out untouched.
+ */
+PCCL_MUST_CHECK enum pccl_status pccl_endpoint_next(const char **cursor, uint16_t default_port,
+                                                    struct pccl_endpoint *out, bool *more, struct pccl_text *words);
+
+#endif

@@ -1,0 +1,47 @@
+/*
+ * Element-wise reduction: the scalar reference. Pure. Elements may be unaligned.
+ * Sizes and semantics: integers wrap; integer AVG divides the wrapped sum at the end, truncating; f16 and bf16 are added
+ * in f32 and rounded once (an owner that sees all parts); NaN propagates in MIN and MAX, as one and the same quiet NaN;
+ * MIN/MAX of +0 and -0 follow the IEEE total order (-0 < +0), so that the result does not depend on the order of the parts.
+ */
+#ifndef PCCL_KERNELS_REDUCE_H
+#define PCCL_KERNELS_REDUCE_H
+
+#include "core/base.h"
+
+/* Values of pcclDataType_t and pcclRedOp_t. */
+enum pccl_datatype {
+    PCCL_U8,
+    PCCL_I8,
+    PCCL_I16,
+    PCCL_U16,
+    PCCL_U32,
+    PCCL_I32,
+    PCCL_U64,
+    PCCL_I64,
+    PCCL_F16,
+    PCCL_BF16,
+    PCCL_F32,
+    PCCL_F64,
+    PCCL_DATATYPES
+};
+enum pccl_reduction { PCCL_SUM, PCCL_AVG, PCCL_PROD, PCCL_MAX, PCCL_MIN, PCCL_REDUCTIONS };
+
+size_t pccl_datatype_bytes(enum pccl_datatype datatype);
+const char *pccl_datatype_name(enum pccl_datatype datatype);    /* "f32" */
+const char *pccl_reduction_name(enum pccl_reduction reduction); /* "sum" */
+
+/*
+ * result[i] = parts[0][i] op parts[1][i] op ..., folded left to right in the order given. result may be parts[k].
+ * part_count > 0.
+ */
+void pccl_reduce_all(enum pccl_datatype datatype, enum pccl_reduction reduction, const void *const *parts,
+                     uint32_t part_count, size_t count, void *result);
+
+/* Exact in one direction, rounded to nearest even in the other; NaN stays NaN (with what fits of its payload). */
+float pccl_f16_to_f32(uint16_t bits);
+uint16_t pccl_f32_to_f16(float value);
+float pccl_bf16_to_f32(uint16_t bits);
+uint16_t pccl_f32_to_bf16(float value);
+
+#endif

@@ -1,0 +1,193 @@
+/* Strangers at the door: connections without a hello, and what becomes of them: newcomer, returning peer, or refused. */
+#include "master/internal.h"
+
+#include <string.h>
+
+/* ---- strangers ---- */
+
+void pccl_master_drop_stranger(struct pccl_master *m, struct pccl_stranger *stranger)
+{
+    pccl_table_remove(&m->strangers_by_conn, &stranger->by_conn);
+    *(stranger->older != NULL ? &stranger->older->newer : &m->oldest_stranger) = stranger->newer;
+    *(stranger->newer != NULL ? &stranger->newer->older : &m->newest_stranger) = stranger->older;
+    pccl_release(&m->memory, stranger, sizeof *stranger);
+}
+
+static void turn_away(struct pccl_master *m, struct pccl_stranger *stranger, enum pccl_refusal code, const char *words)
+{
+    pccl_conn conn = stranger->conn;
+    struct pccl_text from;
+    pccl_address_text(&stranger->address, &from);
+    pccl_master_say(m, PCCL_LOG_INFO, "refused %t: %s", &from, words);
+    pccl_master_refuse(m, conn, code, words);
+    pccl_master_drop_stranger(m, stranger);
+    m->effects.close(m->effects.context, conn);
+}
+
+void pccl_master_refuse(struct pccl_master *m, pccl_conn conn, enum pccl_refusal code, const char *words)
+{
+    struct pccl_msg msg = {.type = PCCL_MSG_refused,
+                           .as.refused = {.version = PCCL_PROTOCOL_VERSION,
+                                          .code = (uint16_t)code,
+                                          .words = pccl_bytes_of_string(words)}};
+    pccl_master_send_loose(m, conn, &msg, 0);
+}
+
+void pccl_master_opened(struct pccl_master *m, const struct pccl_master_event *event)
+{
+    struct pccl_stranger *stranger = m->shut ? NULL : pccl_allocate(&m->memory, sizeof *stranger);
+    if (stranger == NULL) {
+        m->effects.close(m->effects.context, event->conn);
+        return;
+    }
+    stranger->conn = event->conn;
+    stranger->address = event->address;
+    stranger->opened_us = m->now_us;
+    stranger->older = m->newest_stranger;
+    *(m->newest_stranger != NULL ? &m->newest_stranger->newer : &m->oldest_stranger) = stranger;
+    m->newest_stranger = stranger;
+    pccl_table_insert(&m->strangers_by_conn, &stranger->by_conn, event->conn);
+    pccl_master_arm(m, m->now_us + m->config.hello_ms * UINT64_C(1000));
+    if (m->strangers_by_conn.count > PCCL_STRANGERS_MAX)
+        turn_away(m, m->oldest_stranger, PCCL_REFUSAL_FULL, "too many connections without a hello");
+}
+
+void pccl_master_expire_strangers(struct pccl_master *m)
+{
+    uint64_t patience_us = m->config.hello_ms * UINT64_C(1000);
+    while (m->oldest_stranger != NULL && m->now_us >= m->oldest_stranger->opened_us + patience_us)
+        turn_away(m, m->oldest_stranger, PCCL_REFUSAL_MALFORMED, "no hello came in time");
+    if (m->oldest_stranger != NULL)
+        pccl_master_arm(m, m->oldest_stranger->opened_us + patience_us);
+}
+
+/* ---- hello ---- */
+
+/* The stranger is this peer: its connection is the peer's from now on; what the peer has not got is sent again. */
+static void come_in(struct pccl_master *m, struct pccl_stranger *stranger, struct pccl_remote *remote,
+                    enum pccl_hello_mode mode)
+{
+    pccl_conn conn = stranger->conn;
+    struct pccl_address address = stranger->address;
+    pccl_master_drop_stranger(m, stranger);
+    pccl_master_attach(m, remote, conn, &address);
+    m->effects.accept(m->effects.context, conn);
+    struct pccl_msg msg = {.type = PCCL_MSG_hello_ok,
+                           .as.hello_ok = {.version = PCCL_PROTOCOL_VERSION,
+                                           .lineage = m->lineage,
+                                           .boot = m->config.boot,
+                                           .mode = (uint8_t)mode,
+                                           .received = remote->session.received,
+                                           .silence_ms = m->config.silence_ms,
+                                           .heartbeat_ms = m->config.heartbeat_ms,
+                                           .tiny_bytes_max = m->config.tiny_bytes_max,
+                                           .observed = address}};
+    pccl_master_send_loose(m, conn, &msg, remote->session.received);
+    remote->session.told = remote->session.received;
+    remote->spoke_us = m->now_us;
+    struct pccl_bytes frame;
+    const struct pccl_session_entry *entry = NULL;
+    while ((entry = pccl_session_unacknowledged(&remote->session, entry, &frame)) != NULL)
+        m->effects.send(m->effects.context, conn, frame.data, frame.length);
+    pccl_master_arm(m, m->now_us + m->config.heartbeat_ms * UINT64_C(1000));
+}
+
+/* A peer we know: the session goes on, unless the secret is wrong or the numbers cannot be. */
+static void come_back(struct pccl_master *m, struct pccl_stranger *stranger, struct pccl_remote *remote,
+                      const struct pccl_msg_hello *hello)
+{
+    if (!pccl_id_equal_secret(&remote->token, &hello->token)) {
+        turn_away(m, stranger, PCCL_REFUSAL_IDENTITY, "wrong token for this peer id");
+        return;
+    }
+    if (remote->departing) {
+        turn_away(m, stranger, PCCL_REFUSAL_GONE, "this peer was removed from the run");
+        return;
+    }
+    bool heard_nothing = hello->boot != m->config.boot; /* our hello_ok never reached it */
+    uint64_t received = heard_nothing ? 0 : hello->received;
+    bool invalid = received < remote->session.acknowledged;
+    uint64_t mark = invalid ? 0 : pccl_session_acknowledge(&remote->session, received, &invalid);
+    if (invalid) {
+        turn_away(m, stranger, PCCL_REFUSAL_PROTOCOL, "the session cannot be continued");
+        return;
+    }
+    remote->decision_known = pccl_max_u64(remote->decision_known, mark);
+    if (!heard_nothing)
+        come_in(m, stranger, remote, PCCL_HELLO_CONTINUE);
+    else
+        come_in(m, stranger, remote, remote->state == PCCL_REMOTE_RESUMING ? PCCL_HELLO_RESUME : PCCL_HELLO_NEW);
+    if (remote->group != NULL)
+        pccl_master_advance_stable(m, remote->group);
+}
+
+static void newcomer(struct pccl_master *m, struct pccl_stranger *stranger, const struct pccl_msg_hello *hello)
+{
+    struct pccl_remote *remote = pccl_master_add_remote(m, hello, PCCL_REMOTE_PENDING);
+    if (remote == NULL) {
+        turn_away(m, stranger, PCCL_REFUSAL_FULL, "no room for another peer");
+        return;
+    }
+    bool first = !m->founded && !m->recovering;
+    if (first)
+        m->lineage = pccl_prng_id(&m->prng);
+    come_in(m, stranger, remote, PCCL_HELLO_NEW);
+    struct pccl_bytes name = hello->name;
+    struct pccl_text text;
+    pccl_text_clear(&text);
+    pccl_text_add_bytes(&text, (const char *)name.data, name.length);
+    pccl_master_say(m, PCCL_LOG_INFO, "peer %i (%t) of group %u asks to join", &remote->id, &text,
+                    (uint64_t)remote->group_number);
+    pccl_master_probe(m, remote);
+    if (first)
+        pccl_master_found(m, remote);
+    pccl_master_plan_warm_up(m);
+}
+
+/* A member of a run that we do not know: an older one comes back (PROTOCOL 12.1), or it comes too late. */
+static void foreign_member(struct pccl_master *m, struct pccl_stranger *stranger, const struct pccl_msg_hello *hello)
+{
+    bool same = m->founded && pccl_id_equal(&hello->lineage, &m->lineage);
+    if (same && !m->recovering) {
+        turn_away(m, stranger, PCCL_REFUSAL_GONE, "this peer did not come back in time and was removed from the run");
+        return;
+    }
+    bool young = m->now_us < m->started_us + m->config.recover_ms * UINT64_C(1000);
+    if (!same && m->founded && !(m->founded_by_newcomer && young)) {
+        turn_away(m, stranger, PCCL_REFUSAL_LINEAGE, "this master serves another run");
+        return;
+    }
+    if (!same && !pccl_master_begin_recovery(m, &hello->lineage)) {
+        turn_away(m, stranger, PCCL_REFUSAL_FULL, "out of memory");
+        return;
+    }
+    struct pccl_remote *remote = pccl_master_add_remote(m, hello, PCCL_REMOTE_RESUMING);
+    if (remote == NULL) {
+        turn_away(m, stranger, PCCL_REFUSAL_FULL, "no room for another peer");
+        return;
+    }
+    pccl_master_say(m, PCCL_LOG_INFO, "peer %i of an earlier boot resumes", &remote->id);
+    come_in(m, stranger, remote, PCCL_HELLO_RESUME);
+}
+
+void pccl_master_stranger_received(struct pccl_master *m, struct pccl_stranger *stranger, const struct pccl_master_event *event)
+{
+    if (event->msg->type != PCCL_MSG_hello) {
+        turn_away(m, stranger, PCCL_REFUSAL_MALFORMED, "the first message must be a hello");
+        return;
+    }
+    const struct pccl_msg_hello *hello = &event->msg->as.hello;
+    if (hello->version != PCCL_PROTOCOL_VERSION) {
+        turn_away(m, stranger, PCCL_REFUSAL_VERSION, "this master speaks another protocol version");
+        return;
+    }
+    struct pccl_remote *known = pccl_master_find(m, &hello->peer);
+    if (known != NULL)
+        come_back(m, stranger, known, hello);
+    else if (hello->boot == m->config.boot)
+        turn_away(m, stranger, PCCL_REFUSAL_GONE, "this peer was removed from the run");
+    else if (pccl_id_is_zero(&hello->lineage))
+        newcomer(m, stranger, hello);
+    else
+        foreign_member(m, stranger, hello);
+}

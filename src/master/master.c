@@ -1,0 +1,366 @@
+/* The master's frame: creation, dispatch of events, time, and sending. What events mean is in the other files. */
+#include "master/internal.h"
+
+#include <stdarg.h>
+#include <string.h>
+
+enum { STANDSTILL_US = 1000000 };
+
+struct pccl_master_config pccl_master_defaults(void)
+{
+    return (struct pccl_master_config){
+        .silence_ms = 10000,
+        .heartbeat_ms = 2500,
+        .recover_ms = 10000,
+        .alone_ms = 60000,
+        .settle_ms = 250,
+        .hello_ms = 5000,
+        .warm_up_ms = 10000,
+        .bad_edge_ms = 60000,
+        .tiny_bytes_max = PCCL_TINY_BYTES_MAX,
+    };
+}
+
+struct pccl_master *pccl_master_create(const struct pccl_master_config *config, const struct pccl_memory *memory,
+                                       const struct pccl_master_effects *effects, uint64_t now_us)
+{
+    struct pccl_master *m = pccl_allocate(memory, sizeof *m);
+    if (m == NULL)
+        return NULL;
+    m->config = *config;
+    m->memory = *memory;
+    m->effects = *effects;
+    m->now_us = m->started_us = now_us;
+    m->deadline_us = UINT64_MAX;
+    pccl_prng_seed(&m->prng, config->seed);
+    pccl_table_init(&m->by_id, &m->memory);
+    pccl_table_init(&m->by_conn, &m->memory);
+    pccl_table_init(&m->strangers_by_conn, &m->memory);
+    return m;
+}
+
+void pccl_master_destroy(struct pccl_master *m)
+{
+    if (m == NULL)
+        return;
+    while (m->oldest_stranger != NULL)
+        pccl_master_drop_stranger(m, m->oldest_stranger);
+    while (m->remote_count > 0)
+        pccl_master_free_remote(m, m->remotes[m->remote_count - 1]);
+    pccl_master_end_run(m);
+    pccl_release(&m->memory, m->remotes, m->remote_capacity * sizeof *m->remotes);
+    pccl_release(&m->memory, m->groups, m->group_capacity * sizeof *m->groups);
+    pccl_release(&m->memory, m->edges, m->edge_capacity * sizeof *m->edges);
+    pccl_table_fini(&m->by_id);
+    pccl_table_fini(&m->by_conn);
+    pccl_table_fini(&m->strangers_by_conn);
+    struct pccl_memory memory = m->memory;
+    pccl_release(&memory, m, sizeof *m);
+}
+
+/* ---- time ---- */
+
+void pccl_master_arm(struct pccl_master *m, uint64_t when_us)
+{
+    m->deadline_us = pccl_min_u64(m->deadline_us, when_us);
+}
+
+uint64_t pccl_master_deadline(const struct pccl_master *m)
+{
+    return m->deadline_us;
+}
+
+static void shift(uint64_t *time_us, uint64_t by_us)
+{
+    if (*time_us != 0 && *time_us != UINT64_MAX)
+        *time_us += by_us;
+}
+
+/* PROTOCOL 9.5: while we stood still nobody could be heard, so nobody's silence counts. */
+static void forgive_standstill(struct pccl_master *m, uint64_t gap_us)
+{
+    pccl_master_say(m, PCCL_LOG_WARN, "the master stood still for %d; all timers are extended", gap_us);
+    for (uint32_t i = 0; i < m->remote_count; i++) {
+        shift(&m->remotes[i]->heard_us, gap_us);
+        shift(&m->remotes[i]->warm_since_us, gap_us);
+    }
+    for (struct pccl_stranger *stranger = m->oldest_stranger; stranger != NULL; stranger = stranger->newer)
+        shift(&stranger->opened_us, gap_us);
+    for (uint32_t i = 0; i < m->edge_count; i++) {
+        shift(&m->edges[i].since_us, gap_us);
+        shift(&m->edges[i].act_us, gap_us);
+        shift(&m->edges[i].bad_until_us, gap_us);
+    }
+    shift(&m->started_us, gap_us);
+    shift(&m->recovering_since_us, gap_us);
+}
+
+static void advance_time(struct pccl_master *m, uint64_t now_us)
+{
+    uint64_t due_us = pccl_max_u64(m->now_us, m->deadline_us);
+    m->now_us = pccl_max_u64(m->now_us, now_us);
+    if (m->deadline_us != UINT64_MAX && now_us > due_us + STANDSTILL_US)
+        forgive_standstill(m, now_us - due_us);
+}
+
+static void tick_remotes(struct pccl_master *m)
+{
+    uint64_t silence_us = m->config.silence_ms * UINT64_C(1000), heartbeat_us = m->config.heartbeat_ms * UINT64_C(1000);
+    for (uint32_t i = 0; i < m->remote_count; i++) {
+        struct pccl_remote *remote = m->remotes[i];
+        if (remote->departing)
+            continue;
+        if (m->now_us >= remote->heard_us + silence_us) {
+            pccl_master_remove(m, remote, PCCL_REFUSAL_SILENT, "not heard of for %d", m->now_us - remote->heard_us);
+            continue;
+        }
+        pccl_master_arm(m, remote->heard_us + silence_us);
+        if (remote->conn == 0)
+            continue;
+        if (m->now_us >= remote->spoke_us + heartbeat_us)
+            pccl_master_send_heartbeat(m, remote, false);
+        pccl_master_arm(m, remote->spoke_us + heartbeat_us);
+    }
+}
+
+static void tick(struct pccl_master *m)
+{
+    if (m->now_us < m->deadline_us)
+        return;
+    m->deadline_us = UINT64_MAX;
+    pccl_master_expire_strangers(m);
+    tick_remotes(m);
+    pccl_master_tick_edges(m);
+    pccl_master_plan_warm_up(m);
+    pccl_master_try_recover(m);
+    pccl_master_settle(m);
+}
+
+/* ---- sending and saying ---- */
+
+void pccl_master_say(struct pccl_master *m, enum pccl_log_level level, const char *format, ...)
+{
+    struct pccl_text text;
+    va_list arguments;
+    pccl_text_clear(&text);
+    va_start(arguments, format);
+    pccl_text_append_list(&text, format, arguments);
+    va_end(arguments);
+    m->effects.log(m->effects.context, level, text.bytes);
+}
+
+void pccl_master_send(struct pccl_master *m, struct pccl_remote *remote, const struct pccl_msg *msg, uint64_t mark)
+{
+    if (remote->departing)
+        return;
+    struct pccl_bytes frame;
+    enum pccl_status status = pccl_session_push(&remote->session, msg, mark, &frame);
+    if (status != PCCL_OK) {
+        pccl_master_remove(m, remote, PCCL_REFUSAL_FULL, "messages for it cannot be kept: %s", pccl_status_text(status));
+        return;
+    }
+    if (remote->conn != 0) {
+        remote->spoke_us = m->now_us;
+        m->effects.send(m->effects.context, remote->conn, frame.data, frame.length);
+    }
+}
+
+void pccl_master_send_loose(struct pccl_master *m, pccl_conn conn, const struct pccl_msg *msg, uint64_t acknowledged)
+{
+    uint8_t bytes[PCCL_FRAME_HEADER_BYTES + 1024];
+    size_t length = pccl_frame_size(msg);
+    PCCL_ASSERT(length <= sizeof bytes);
+    pccl_frame_encode(msg, 0, acknowledged, bytes);
+    m->effects.send(m->effects.context, conn, bytes, length);
+}
+
+void pccl_master_send_heartbeat(struct pccl_master *m, struct pccl_remote *remote, bool answer)
+{
+    if (remote->conn == 0)
+        return;
+    uint64_t stable = remote->group != NULL ? remote->group->stable : 0;
+    struct pccl_msg msg = {.type = PCCL_MSG_heartbeat, .as.heartbeat = {.answer = answer, .stable = stable}};
+    pccl_master_send_loose(m, remote->conn, &msg, remote->session.received);
+    remote->session.told = remote->session.received;
+    remote->spoke_us = m->now_us;
+}
+
+/* ---- received frames ---- */
+
+static void take_acknowledgement(struct pccl_master *m, struct pccl_remote *remote, uint64_t acknowledged)
+{
+    bool invalid = false;
+    uint64_t mark = pccl_session_acknowledge(&remote->session, acknowledged, &invalid);
+    if (invalid) {
+        pccl_master_remove(m, remote, PCCL_REFUSAL_PROTOCOL, "it acknowledged a message that was never sent");
+        return;
+    }
+    if (mark > remote->decision_known) {
+        remote->decision_known = mark;
+        if (remote->group != NULL)
+            pccl_master_advance_stable(m, remote->group);
+    }
+}
+
+static void dispatch_member(struct pccl_master *m, struct pccl_remote *from, const struct pccl_msg *msg)
+{
+    switch (msg->type) {
+    case PCCL_MSG_vote: pccl_master_vote(m, from, msg->as.vote.kind, msg->as.vote.round); break;
+    case PCCL_MSG_withdraw: pccl_master_withdraw(m, from, msg->as.withdraw.kind, msg->as.withdraw.round); break;
+    case PCCL_MSG_done: pccl_master_done(m, from, &msg->as.done); break;
+    case PCCL_MSG_failed:
+        pccl_master_failed(m, from, &msg->as.failed.instance, &msg->as.failed.view, msg->as.failed.class,
+                           msg->as.failed.words);
+        break;
+    case PCCL_MSG_abort_request:
+        pccl_master_failed(m, from, &msg->as.abort_request.instance, &msg->as.abort_request.view,
+                           msg->as.abort_request.class, (struct pccl_bytes){NULL, 0});
+        break;
+    case PCCL_MSG_view_ack: pccl_master_view_acked(m, from, &msg->as.view_ack); break;
+    case PCCL_MSG_where: pccl_master_where(m, from, &msg->as.where); break;
+    default: pccl_master_remove(m, from, PCCL_REFUSAL_PROTOCOL, "a member sent %s", pccl_wire_name(msg->type)); break;
+    }
+}
+
+static void dispatch(struct pccl_master *m, struct pccl_remote *from, const struct pccl_msg *msg)
+{
+    switch (msg->type) {
+    case PCCL_MSG_leave: pccl_master_remove(m, from, PCCL_REFUSAL_LEFT, "it left"); return;
+    case PCCL_MSG_link_lost: pccl_master_link_lost(m, from, &msg->as.link_lost); return;
+    case PCCL_MSG_link_up: pccl_master_link_up(m, from, &msg->as.link_up.peer); return;
+    default: break;
+    }
+    switch (from->state) {
+    case PCCL_REMOTE_MEMBER: dispatch_member(m, from, msg); break;
+    case PCCL_REMOTE_RESUMING: pccl_master_resume_received(m, from, msg); break;
+    case PCCL_REMOTE_PENDING:
+        pccl_master_remove(m, from, PCCL_REFUSAL_PROTOCOL, "a newcomer sent %s", pccl_wire_name(msg->type));
+        break;
+    }
+}
+
+static void remote_received(struct pccl_master *m, struct pccl_remote *from, const struct pccl_frame *frame,
+                            const struct pccl_msg *msg)
+{
+    if (from->departing)
+        return;
+    from->heard_us = m->now_us;
+    take_acknowledgement(m, from, frame->acknowledged);
+    if (msg->type == PCCL_MSG_heartbeat) {
+        if (msg->as.heartbeat.answer)
+            pccl_master_send_heartbeat(m, from, false);
+        return;
+    }
+    bool gap = frame->sequence == 0;
+    bool fresh = !gap && pccl_session_accept(&from->session, frame->sequence, &gap);
+    if (gap) {
+        pccl_master_remove(m, from, PCCL_REFUSAL_PROTOCOL, "a message is missing before %s", pccl_wire_name(msg->type));
+        return;
+    }
+    if (!fresh)
+        return;
+    dispatch(m, from, msg);
+    if (!from->departing && pccl_session_owes_acknowledgement(&from->session))
+        pccl_master_send_heartbeat(m, from, false);
+}
+
+/* ---- events ---- */
+
+static struct pccl_remote *remote_of(const struct pccl_master *m, pccl_conn conn)
+{
+    struct pccl_node *node = pccl_table_find(&m->by_conn, conn);
+    return node != NULL ? PCCL_CONTAINER_OF(node, struct pccl_remote, by_conn) : NULL;
+}
+
+static struct pccl_stranger *stranger_of(const struct pccl_master *m, pccl_conn conn)
+{
+    struct pccl_node *node = pccl_table_find(&m->strangers_by_conn, conn);
+    return node != NULL ? PCCL_CONTAINER_OF(node, struct pccl_stranger, by_conn) : NULL;
+}
+
+static void received(struct pccl_master *m, const struct pccl_master_event *event)
+{
+    struct pccl_remote *remote = remote_of(m, event->conn);
+    struct pccl_stranger *stranger = stranger_of(m, event->conn);
+    if (remote != NULL)
+        remote_received(m, remote, event->frame, event->msg);
+    else if (stranger != NULL)
+        pccl_master_stranger_received(m, stranger, event);
+}
+
+static void closed(struct pccl_master *m, pccl_conn conn)
+{
+    struct pccl_remote *remote = remote_of(m, conn);
+    struct pccl_stranger *stranger = stranger_of(m, conn);
+    if (stranger != NULL)
+        pccl_master_drop_stranger(m, stranger);
+    if (remote != NULL)
+        pccl_master_control_lost(m, remote);
+}
+
+/* A peer that sends garbage is not what we think it is; it may come back on a new connection, the session tells. */
+static void garbage(struct pccl_master *m, const struct pccl_master_event *event)
+{
+    struct pccl_stranger *stranger = stranger_of(m, event->conn);
+    if (stranger != NULL) {
+        pccl_master_refuse(m, event->conn, event->other_version ? PCCL_REFUSAL_VERSION : PCCL_REFUSAL_MALFORMED,
+                           event->words->bytes);
+        pccl_master_drop_stranger(m, stranger);
+        m->effects.close(m->effects.context, event->conn);
+        return;
+    }
+    struct pccl_remote *remote = remote_of(m, event->conn);
+    if (remote == NULL || remote->departing)
+        return;
+    pccl_master_say(m, PCCL_LOG_WARN, "peer %i sent garbage: %t", &remote->id, event->words);
+    m->effects.close(m->effects.context, event->conn);
+    pccl_master_control_lost(m, remote);
+}
+
+static void shut_down(struct pccl_master *m)
+{
+    m->shut = true;
+    while (m->oldest_stranger != NULL) {
+        struct pccl_stranger *stranger = m->oldest_stranger;
+        pccl_master_refuse(m, stranger->conn, PCCL_REFUSAL_SHUTDOWN, "the master shuts down");
+        m->effects.close(m->effects.context, stranger->conn);
+        pccl_master_drop_stranger(m, stranger);
+    }
+    for (uint32_t i = 0; i < m->remote_count; i++)
+        pccl_master_remove(m, m->remotes[i], PCCL_REFUSAL_SHUTDOWN, "the master shuts down");
+    pccl_master_settle(m);
+}
+
+void pccl_master_step(struct pccl_master *m, const struct pccl_master_event *event)
+{
+    advance_time(m, event->now_us);
+    switch (event->kind) {
+    case PCCL_MASTER_OPENED: pccl_master_opened(m, event); break;
+    case PCCL_MASTER_CLOSED: closed(m, event->conn); break;
+    case PCCL_MASTER_RECEIVED: received(m, event); break;
+    case PCCL_MASTER_GARBAGE: garbage(m, event); break;
+    case PCCL_MASTER_PROBED: pccl_master_probed(m, event); break;
+    case PCCL_MASTER_IDLE: pccl_master_settle(m); break;
+    case PCCL_MASTER_TICK: tick(m); break;
+    case PCCL_MASTER_SHUTDOWN: shut_down(m); break;
+    }
+    if (m->departing_count > 0)
+        pccl_master_arm(m, m->now_us);
+}
+
+struct pccl_master_counts pccl_master_count(const struct pccl_master *m)
+{
+    struct pccl_master_counts counts = {
+        .members = m->member_count,
+        .groups = m->group_count,
+        .strangers = m->strangers_by_conn.count,
+        .committed = m->committed,
+        .aborted = m->aborted,
+        .departures = m->departures,
+        .epoch = m->epoch,
+        .recovering = m->recovering,
+    };
+    for (uint32_t i = 0; i < m->remote_count; i++)
+        counts.pending += m->remotes[i]->state == PCCL_REMOTE_PENDING;
+    return counts;
+}

@@ -1,0 +1,93 @@
+/*
+ * The master's state machine: membership, votes, outcomes (docs/PROTOCOL rules 1-12). Pure: no socket, clock, thread or
+ * allocation but through what the driver hands in. One caller at a time.
+ *
+ * The driver turns the world into events and carries out the effects; effects are called from inside step and must not call
+ * back into the machine. A connection that the machine closed produces no further events.
+ */
+#ifndef PCCL_MASTER_MASTER_H
+#define PCCL_MASTER_MASTER_H
+
+#include "core/address.h"
+#include "core/log.h"
+#include "core/memory.h"
+#include "core/status.h"
+#include "wire/frame.h"
+#include "wire/wire.h"
+
+typedef uint64_t pccl_conn; /* names a connection; chosen by the driver, never reused; 0: none */
+
+struct pccl_master_config {
+    uint32_t silence_ms;     /* a peer not heard of for so long has departed */
+    uint32_t heartbeat_ms;   /* both sides speak at least so often */
+    uint32_t recover_ms;     /* after a restart: wait for all members; then a majority is enough */
+    uint32_t alone_ms;       /* ... then anybody */
+    uint32_t settle_ms;      /* a lost link may be mended so long before the ring changes */
+    uint32_t hello_ms;       /* a connection without a hello is closed */
+    uint32_t warm_up_ms;     /* a newcomer must have its links by then */
+    uint32_t bad_edge_ms;    /* a failed link is avoided so long */
+    uint32_t tiny_bytes_max; /* operations up to this size go through the master; <= PCCL_TINY_BYTES_MAX */
+    uint64_t boot;           /* random, not 0 */
+    uint64_t seed;           /* for lineages */
+};
+/* The defaults, with boot and seed 0 for the driver to fill in. */
+struct pccl_master_config pccl_master_defaults(void);
+
+enum pccl_master_event_kind {
+    PCCL_MASTER_OPENED,   /* a connection was accepted */
+    PCCL_MASTER_CLOSED,   /* the other side closed it, or it broke */
+    PCCL_MASTER_RECEIVED, /* a frame came */
+    PCCL_MASTER_GARBAGE,  /* undecodable bytes came: `words` says what; the machine answers and closes */
+    PCCL_MASTER_PROBED,   /* the answer to a probe effect */
+    PCCL_MASTER_IDLE,     /* all input that was readable has been stepped: departures are settled now */
+    PCCL_MASTER_TICK,     /* the deadline has passed */
+    PCCL_MASTER_SHUTDOWN, /* tell all peers and end: afterwards nothing is accepted */
+};
+
+struct pccl_master_event {
+    enum pccl_master_event_kind kind;
+    uint64_t now_us;
+    pccl_conn conn;              /* OPENED CLOSED RECEIVED GARBAGE */
+    struct pccl_address address; /* OPENED: the other end */
+    const struct pccl_frame *frame; /* RECEIVED */
+    const struct pccl_msg *msg;     /* RECEIVED: the decoded body */
+    const struct pccl_text *words;  /* GARBAGE */
+    bool other_version;          /* GARBAGE: a hello of another protocol version */
+    struct pccl_id peer;         /* PROBED */
+    bool answered;               /* PROBED: the peer itself answered */
+    enum pccl_link_end how;      /* PROBED, not answered */
+};
+
+struct pccl_master_effects {
+    void *context;
+    /* Bytes to write to the connection, in order; a view valid during the call only. */
+    void (*send)(void *context, pccl_conn conn, const uint8_t *bytes, size_t length);
+    /* The peer behind it is known now: larger frames may be read. */
+    void (*accept)(void *context, pccl_conn conn);
+    /* Flush what was sent and close; no further events of it. */
+    void (*close)(void *context, pccl_conn conn);
+    /* Dial this address, say link_hello{kind PROBE, to peer} and report PROBED. */
+    void (*probe)(void *context, const struct pccl_id *peer, const struct pccl_id *lineage, const struct pccl_address *address);
+    void (*log)(void *context, enum pccl_log_level level, const char *line);
+};
+
+struct pccl_master; /* master/internal.h */
+
+/* NULL: out of memory. The config, memory and effects are copied. */
+struct pccl_master *pccl_master_create(const struct pccl_master_config *config, const struct pccl_memory *memory,
+                                       const struct pccl_master_effects *effects, uint64_t now_us);
+void pccl_master_destroy(struct pccl_master *master);
+void pccl_master_step(struct pccl_master *master, const struct pccl_master_event *event);
+/* When the next TICK is due; UINT64_MAX: never. */
+uint64_t pccl_master_deadline(const struct pccl_master *master);
+
+/* For status lines and tests. */
+struct pccl_master_counts {
+    uint32_t members, pending, groups, strangers;
+    uint64_t committed, aborted, departures;
+    struct pccl_epoch epoch;
+    bool recovering;
+};
+struct pccl_master_counts pccl_master_count(const struct pccl_master *master);
+
+#endif

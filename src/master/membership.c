@@ -1,0 +1,390 @@
+/* Who is in: peers, groups, epochs, and how somebody leaves (PROTOCOL 1.3, 6.2, 9). */
+#include "master/internal.h"
+
+#include <stdarg.h>
+#include <string.h>
+
+/* ---- peers ---- */
+
+struct pccl_remote *pccl_master_find(const struct pccl_master *m, const struct pccl_id *id)
+{
+    struct pccl_node *node = pccl_table_find(&m->by_id, pccl_id_hash(id));
+    for (; node != NULL; node = pccl_table_find_next(node)) {
+        struct pccl_remote *remote = PCCL_CONTAINER_OF(node, struct pccl_remote, by_id);
+        if (pccl_id_equal(&remote->id, id))
+            return remote;
+    }
+    return NULL;
+}
+
+struct pccl_remote *pccl_master_add_remote(struct pccl_master *m, const struct pccl_msg_hello *hello, enum pccl_remote_state state)
+{
+    if (m->remote_count >= PCCL_PEERS_MAX)
+        return NULL;
+    struct pccl_remote **remotes =
+        pccl_grow(&m->memory, m->remotes, &m->remote_capacity, m->remote_count + 1, sizeof *remotes);
+    if (remotes == NULL)
+        return NULL;
+    m->remotes = remotes;
+    struct pccl_remote *remote = pccl_allocate(&m->memory, sizeof *remote);
+    if (remote == NULL)
+        return NULL;
+    if (state == PCCL_REMOTE_RESUMING) {
+        remote->report = pccl_allocate(&m->memory, sizeof *remote->report);
+        if (remote->report == NULL) {
+            pccl_release(&m->memory, remote, sizeof *remote);
+            return NULL;
+        }
+    }
+    remote->id = hello->peer;
+    remote->token = hello->token;
+    remote->state = state;
+    remote->group_number = hello->group;
+    remote->arrival = ++m->arrivals;
+    remote->heard_us = remote->warm_since_us = m->now_us;
+    remote->observed.port = hello->port;
+    remote->candidate_count = hello->candidates_count;
+    for (uint32_t i = 0; i < hello->candidates_count; i++)
+        remote->candidates[i] = hello->candidates[i];
+    if (hello->name.length > 0)
+        memcpy(remote->name, hello->name.data, hello->name.length);
+    pccl_session_init(&remote->session, &m->memory);
+    pccl_table_insert(&m->by_id, &remote->by_id, pccl_id_hash(&remote->id));
+    remote->index = m->remote_count;
+    m->remotes[m->remote_count++] = remote;
+    return remote;
+}
+
+/* The newest connection wins (PROTOCOL 3). */
+void pccl_master_attach(struct pccl_master *m, struct pccl_remote *remote, pccl_conn conn, const struct pccl_address *address)
+{
+    if (remote->conn != 0) {
+        pccl_table_remove(&m->by_conn, &remote->by_conn);
+        m->effects.close(m->effects.context, remote->conn);
+    }
+    uint16_t port = remote->observed.port;
+    remote->observed = *address;
+    remote->observed.port = port;
+    remote->conn = conn;
+    remote->heard_us = m->now_us;
+    pccl_table_insert(&m->by_conn, &remote->by_conn, conn);
+    pccl_master_arm(m, m->now_us + m->config.silence_ms * UINT64_C(1000));
+}
+
+void pccl_master_free_remote(struct pccl_master *m, struct pccl_remote *remote)
+{
+    if (remote->conn != 0)
+        pccl_table_remove(&m->by_conn, &remote->by_conn);
+    pccl_table_remove(&m->by_id, &remote->by_id);
+    for (uint32_t i = remote->index + 1; i < m->remote_count; i++) { /* the order of arrival is kept */
+        m->remotes[i - 1] = m->remotes[i];
+        m->remotes[i - 1]->index = i - 1;
+    }
+    m->remote_count--;
+    pccl_session_fini(&remote->session);
+    pccl_master_free_report(m, remote);
+    pccl_release(&m->memory, remote->wants, remote->want_capacity * sizeof *remote->wants);
+    pccl_release(&m->memory, remote, sizeof *remote);
+}
+
+/* ---- groups ---- */
+
+struct pccl_group *pccl_master_group(struct pccl_master *m, uint32_t number, bool create)
+{
+    for (uint32_t i = 0; i < m->group_count; i++)
+        if (m->groups[i]->number == number)
+            return m->groups[i];
+    if (!create || m->group_count >= PCCL_GROUPS_MAX)
+        return NULL;
+    struct pccl_group **groups = pccl_grow(&m->memory, m->groups, &m->group_capacity, m->group_count + 1, sizeof *groups);
+    if (groups == NULL)
+        return NULL;
+    m->groups = groups;
+    struct pccl_group *group = pccl_allocate(&m->memory, sizeof *group);
+    if (group == NULL)
+        return NULL;
+    group->number = number;
+    pccl_table_init(&group->by_instance, &m->memory);
+    m->groups[m->group_count++] = group;
+    return group;
+}
+
+bool pccl_master_join_ring(struct pccl_master *m, struct pccl_group *group, struct pccl_remote *remote)
+{
+    struct pccl_remote **ring = pccl_grow(&m->memory, group->ring, &group->ring_capacity, group->ring_count + 1, sizeof *ring);
+    if (ring == NULL)
+        return false;
+    group->ring = ring;
+    remote->position = group->ring_count;
+    group->ring[group->ring_count++] = remote;
+    remote->group = group;
+    remote->state = PCCL_REMOTE_MEMBER;
+    group->changed = true;
+    m->member_count++;
+    return true;
+}
+
+static void leave_ring(struct pccl_master *m, struct pccl_remote *remote)
+{
+    struct pccl_group *group = remote->group;
+    for (uint32_t i = remote->position + 1; i < group->ring_count; i++) {
+        group->ring[i - 1] = group->ring[i];
+        group->ring[i - 1]->position = i - 1;
+    }
+    group->ring_count--;
+    group->changed = true;
+    remote->group = NULL;
+    m->member_count--;
+}
+
+/* ---- founding and ending a run ---- */
+
+void pccl_master_found(struct pccl_master *m, struct pccl_remote *first)
+{
+    struct pccl_group *group = pccl_master_group(m, first->group_number, true);
+    if (group == NULL || !pccl_master_join_ring(m, group, first)) {
+        pccl_master_remove(m, first, PCCL_REFUSAL_FULL, "out of memory");
+        return;
+    }
+    m->founded = m->founded_by_newcomer = true;
+    m->inc = 1;
+    m->epoch = (struct pccl_epoch){.inc = 1, .number = 1};
+    group->view = m->epoch;
+    group->changed = false;
+    pccl_master_say(m, PCCL_LOG_INFO, "run %i begins", &m->lineage);
+    pccl_master_welcome(m, first);
+}
+
+/* Everybody left and newcomers wait: they are the run now. */
+void pccl_master_found_if_empty(struct pccl_master *m)
+{
+    if (m->recovering || m->member_count > 0 || m->shut)
+        return;
+    if (m->founded)
+        pccl_master_end_run(m);
+    for (uint32_t i = 0; i < m->remote_count; i++) {
+        struct pccl_remote *remote = m->remotes[i];
+        if (remote->state != PCCL_REMOTE_PENDING || remote->departing)
+            continue;
+        m->lineage = pccl_prng_id(&m->prng);
+        pccl_master_found(m, remote);
+        return;
+    }
+}
+
+void pccl_master_end_run(struct pccl_master *m)
+{
+    if (m->founded)
+        pccl_master_say(m, PCCL_LOG_INFO, "run %i ends", &m->lineage);
+    for (uint32_t i = 0; i < m->group_count; i++) {
+        struct pccl_group *group = m->groups[i];
+        pccl_master_drop_operations(m, group);
+        pccl_table_fini(&group->by_instance);
+        pccl_release(&m->memory, group->ring, group->ring_capacity * sizeof *group->ring);
+        pccl_release(&m->memory, group, sizeof *group);
+    }
+    m->group_count = 0;
+    m->member_count = 0;
+    m->edge_count = 0;
+    m->founded = m->founded_by_newcomer = m->recovering = false;
+    m->inc = 0;
+    m->epoch = (struct pccl_epoch){0, 0};
+    memset(m->rounds, 0, sizeof m->rounds);
+    memset(m->last_outcome, 0, sizeof m->last_outcome);
+    for (uint32_t i = 0; i < m->remote_count; i++)
+        m->remotes[i]->want_count = 0; /* links of the old run are of no use to a new one */
+}
+
+/* ---- epochs ---- */
+
+struct pccl_id *pccl_master_ring_ids(struct pccl_master *m, const struct pccl_group *group)
+{
+    struct pccl_id *ids = pccl_allocate(&m->memory, pccl_max_u64(1, group->ring_count) * sizeof *ids);
+    for (uint32_t i = 0; ids != NULL && i < group->ring_count; i++)
+        ids[i] = group->ring[i]->id;
+    return ids;
+}
+
+struct pccl_member *pccl_master_member_list(struct pccl_master *m)
+{
+    struct pccl_member *members = pccl_allocate(&m->memory, pccl_max_u64(1, m->member_count) * sizeof *members);
+    uint32_t count = 0;
+    for (uint32_t i = 0; members != NULL && i < m->remote_count; i++)
+        if (m->remotes[i]->state == PCCL_REMOTE_MEMBER && m->remotes[i]->group != NULL)
+            members[count++] = (struct pccl_member){.peer = m->remotes[i]->id, .group = m->remotes[i]->group_number};
+    PCCL_ASSERT(members == NULL || count == m->member_count);
+    return members;
+}
+
+void pccl_master_welcome(struct pccl_master *m, struct pccl_remote *remote)
+{
+    struct pccl_group *group = remote->group;
+    struct pccl_member *members = pccl_master_member_list(m);
+    struct pccl_id *ring = pccl_master_ring_ids(m, group);
+    if (members == NULL || ring == NULL) {
+        pccl_master_remove(m, remote, PCCL_REFUSAL_FULL, "out of memory");
+    } else {
+        struct pccl_msg msg = {.type = PCCL_MSG_welcome,
+                               .as.welcome = {.epoch = m->epoch,
+                                              .view = group->view,
+                                              .joint = m->rounds[PCCL_ROUND_UPDATE],
+                                              .sync = group->sync,
+                                              .query = m->rounds[PCCL_ROUND_PENDING],
+                                              .revision = group->revision,
+                                              .lineage = m->lineage,
+                                              .members = members,
+                                              .members_count = m->member_count,
+                                              .ring = ring,
+                                              .ring_count = group->ring_count}};
+        remote->decision_known = group->decisions; /* what was decided before it came does not concern it */
+        pccl_master_send(m, remote, &msg, 0);
+        pccl_master_say(m, PCCL_LOG_INFO, "peer %i is in: %u members", &remote->id, (uint64_t)m->member_count);
+    }
+    pccl_release(&m->memory, members, pccl_max_u64(1, m->member_count) * sizeof *members);
+    pccl_release(&m->memory, ring, pccl_max_u64(1, group->ring_count) * sizeof *ring);
+}
+
+void pccl_master_send_epoch(struct pccl_master *m, struct pccl_remote *to, struct pccl_msg_epoch_change *change)
+{
+    struct pccl_group *group = to->group;
+    struct pccl_id *ring = NULL;
+    change->view_changed = group->changed;
+    change->ring = NULL;
+    change->ring_count = 0;
+    if (group->changed) {
+        ring = pccl_master_ring_ids(m, group);
+        if (ring == NULL) {
+            pccl_master_remove(m, to, PCCL_REFUSAL_FULL, "out of memory");
+            return;
+        }
+        change->ring = ring;
+        change->ring_count = group->ring_count;
+    }
+    struct pccl_msg msg = {.type = PCCL_MSG_epoch_change, .as.epoch_change = *change};
+    pccl_master_send(m, to, &msg, 0);
+    pccl_release(&m->memory, ring, change->ring_count * sizeof *ring);
+}
+
+void pccl_master_next_epoch(struct pccl_master *m, const struct pccl_member *added, uint32_t added_count,
+                            const struct pccl_id *removed, uint32_t removed_count, const struct pccl_text *why)
+{
+    bool first_of_inc = m->epoch.inc < m->inc;
+    m->epoch = (struct pccl_epoch){.inc = m->inc, .number = first_of_inc ? 1 : m->epoch.number + 1};
+    for (uint32_t i = 0; i < m->group_count; i++) {
+        struct pccl_group *group = m->groups[i];
+        if (!group->changed)
+            continue;
+        pccl_master_avoid_bad_edges(m, group);
+        pccl_master_drop_undecided(m, group);
+        group->view = m->epoch;
+        pccl_master_want_ring(m, group);
+    }
+    struct pccl_msg_epoch_change change = {.epoch = m->epoch,
+                                           .added = added,
+                                           .added_count = added_count,
+                                           .removed = removed,
+                                           .removed_count = removed_count,
+                                           .words = pccl_bytes_of_text(why)};
+    for (uint32_t i = 0; i < m->remote_count; i++) {
+        struct pccl_remote *to = m->remotes[i];
+        bool is_new = false;
+        for (uint32_t k = 0; k < added_count; k++)
+            is_new = is_new || pccl_id_equal(&added[k].peer, &to->id);
+        if (pccl_master_is_living_member(to) && !is_new)
+            pccl_master_send_epoch(m, to, &change);
+    }
+    for (uint32_t i = 0; i < m->group_count; i++)
+        m->groups[i]->changed = false;
+}
+
+/* ---- departures ---- */
+
+void pccl_master_remove(struct pccl_master *m, struct pccl_remote *remote, enum pccl_refusal why, const char *format, ...)
+{
+    if (remote->departing)
+        return;
+    va_list arguments;
+    pccl_text_clear(&remote->words);
+    va_start(arguments, format);
+    pccl_text_append_list(&remote->words, format, arguments);
+    va_end(arguments);
+    remote->departing = true;
+    remote->why = why;
+    m->departing_count++;
+    m->departures++;
+    pccl_master_say(m, why == PCCL_REFUSAL_LEFT ? PCCL_LOG_INFO : PCCL_LOG_WARN, "peer %i departs: %t", &remote->id,
+                    &remote->words);
+    pccl_master_arm(m, m->now_us);
+}
+
+/* Tells it, if it can still hear, and forgets it. */
+static void see_off(struct pccl_master *m, struct pccl_remote *remote)
+{
+    pccl_master_forget_links(m, remote);
+    if (remote->conn != 0) {
+        struct pccl_msg msg = {.type = PCCL_MSG_expelled,
+                               .as.expelled = {.code = (uint16_t)remote->why, .words = pccl_bytes_of_text(&remote->words)}};
+        struct pccl_bytes frame;
+        if (pccl_session_push(&remote->session, &msg, 0, &frame) == PCCL_OK)
+            m->effects.send(m->effects.context, remote->conn, frame.data, frame.length);
+        m->effects.close(m->effects.context, remote->conn);
+    }
+    m->departing_count--;
+    pccl_master_free_remote(m, remote);
+}
+
+/* PROTOCOL 6.2: first commit what all who remain have finished, then the view without the departed. */
+static void commit_before_view(struct pccl_master *m)
+{
+    uint32_t departing = m->departing_count;
+    for (uint32_t i = 0; i < m->group_count; i++) {
+        bool touched = false;
+        for (uint32_t k = 0; k < m->groups[i]->ring_count; k++)
+            touched = touched || m->groups[i]->ring[k]->departing;
+        if (touched)
+            pccl_master_commit_what_remains(m, m->groups[i]);
+    }
+    if (m->departing_count != departing)
+        commit_before_view(m); /* sending found further peers that have to go */
+}
+
+static void settle_once(struct pccl_master *m)
+{
+    commit_before_view(m);
+    struct pccl_id removed[64]; /* the others wait for the next turn */
+    uint32_t removed_count = 0;
+    struct pccl_text why;
+    pccl_text_clear(&why);
+    for (uint32_t i = 0; i < m->remote_count && removed_count < PCCL_COUNT_OF(removed);) {
+        struct pccl_remote *remote = m->remotes[i];
+        if (!remote->departing) {
+            i++;
+            continue;
+        }
+        if (remote->group != NULL) {
+            pccl_text_append(&why, "%speer %i: %t", removed_count > 0 ? "; " : "", &remote->id, &remote->words);
+            removed[removed_count++] = remote->id;
+            leave_ring(m, remote);
+        }
+        see_off(m, remote);
+    }
+    if (removed_count > 0 && m->member_count > 0)
+        pccl_master_next_epoch(m, NULL, 0, removed, removed_count, &why);
+}
+
+void pccl_master_settle(struct pccl_master *m)
+{
+    bool any = m->departing_count > 0;
+    while (m->departing_count > 0)
+        settle_once(m);
+    if (!any)
+        return;
+    pccl_master_found_if_empty(m);
+    pccl_master_try_recover(m);
+    for (uint32_t i = 0; i < m->group_count; i++)
+        pccl_master_advance_stable(m, m->groups[i]);
+    pccl_master_plan_warm_up(m);
+    pccl_master_evaluate_rounds(m);
+    if (m->departing_count > 0)
+        pccl_master_settle(m);
+}

@@ -1,0 +1,329 @@
+/* Decisions on operations, each once (PROTOCOL 6), and what may be forgotten of them (2.3). */
+#include "kernels/reduce.h"
+#include "master/internal.h"
+
+#include <string.h>
+
+/* ---- the table ---- */
+
+static struct pccl_operation *find_operation(const struct pccl_group *group, const struct pccl_instance *instance)
+{
+    struct pccl_node *node = pccl_table_find(&group->by_instance, pccl_instance_hash(instance));
+    for (; node != NULL; node = pccl_table_find_next(node)) {
+        struct pccl_operation *op = PCCL_CONTAINER_OF(node, struct pccl_operation, by_instance);
+        if (pccl_instance_equal(&op->instance, instance))
+            return op;
+    }
+    return NULL;
+}
+
+static void free_parts(struct pccl_master *m, struct pccl_operation *op)
+{
+    for (uint32_t i = 0; i < op->part_count; i++)
+        pccl_release(&m->memory, op->parts[i].payload, op->payload_bytes);
+    pccl_release(&m->memory, op->parts, op->part_count * sizeof *op->parts);
+    op->parts = NULL;
+    op->part_count = 0;
+}
+
+static void free_operation(struct pccl_master *m, struct pccl_group *group, struct pccl_operation *op)
+{
+    pccl_table_remove(&group->by_instance, &op->by_instance);
+    *(op->older != NULL ? &op->older->newer : &group->oldest) = op->newer;
+    *(op->newer != NULL ? &op->newer->older : &group->newest) = op->older;
+    free_parts(m, op);
+    pccl_release(&m->memory, op->result, op->payload_bytes);
+    pccl_release(&m->memory, op, sizeof *op);
+}
+
+static void put_last(struct pccl_group *group, struct pccl_operation *op)
+{
+    op->older = group->newest;
+    op->newer = NULL;
+    *(group->newest != NULL ? &group->newest->newer : &group->oldest) = op;
+    group->newest = op;
+}
+
+struct pccl_operation *pccl_master_operation(struct pccl_master *m, struct pccl_group *group,
+                                             const struct pccl_instance *instance, bool create)
+{
+    struct pccl_operation *op = find_operation(group, instance);
+    if (op != NULL || !create || group->by_instance.count >= (uint64_t)PCCL_OPS_PER_PEER_MAX * group->ring_count)
+        return op;
+    op = pccl_allocate(&m->memory, sizeof *op);
+    if (op == NULL)
+        return NULL;
+    op->instance = *instance;
+    put_last(group, op);
+    pccl_table_insert(&group->by_instance, &op->by_instance, pccl_instance_hash(instance));
+    return op;
+}
+
+void pccl_master_drop_undecided(struct pccl_master *m, struct pccl_group *group)
+{
+    for (struct pccl_operation *op = group->oldest, *next; op != NULL; op = next) {
+        next = op->newer;
+        if (!op->decided)
+            free_operation(m, group, op);
+    }
+}
+
+void pccl_master_drop_operations(struct pccl_master *m, struct pccl_group *group)
+{
+    while (group->oldest != NULL)
+        free_operation(m, group, group->oldest);
+}
+
+/* Outcomes are numbered per group; one that every member has acknowledged is forgotten, there and here. */
+void pccl_master_advance_stable(struct pccl_master *m, struct pccl_group *group)
+{
+    uint64_t known = group->decisions;
+    for (uint32_t i = 0; i < group->ring_count; i++)
+        known = pccl_min_u64(known, group->ring[i]->decision_known);
+    if (known <= group->stable)
+        return;
+    group->stable = known;
+    for (struct pccl_operation *op = group->oldest, *next; op != NULL; op = next) {
+        next = op->newer;
+        if (op->decided && op->decision <= known)
+            free_operation(m, group, op);
+    }
+}
+
+/* ---- decisions ---- */
+
+void pccl_master_send_outcome(struct pccl_master *m, struct pccl_group *group, struct pccl_operation *op, struct pccl_remote *only)
+{
+    struct pccl_msg msg = {.type = PCCL_MSG_outcome,
+                           .as.outcome = {.instance = op->instance,
+                                          .decision = op->decision,
+                                          .stable = group->stable,
+                                          .class = (uint8_t)op->class,
+                                          .world = op->world,
+                                          .result = {op->result, op->result != NULL ? op->payload_bytes : 0},
+                                          .words = pccl_bytes_of_text(&op->words)}};
+    if (only != NULL) {
+        pccl_master_send(m, only, &msg, op->decision);
+        return;
+    }
+    for (uint32_t i = 0; i < group->ring_count; i++)
+        pccl_master_send(m, group->ring[i], &msg, op->decision);
+}
+
+static void decide(struct pccl_master *m, struct pccl_group *group, struct pccl_operation *op, enum pccl_class class)
+{
+    PCCL_ASSERT(!op->decided);
+    op->decided = true;
+    op->class = class;
+    op->decision = ++group->decisions;
+    free_parts(m, op);
+    if (group->newest != op) { /* the list is in the order of decisions for the decided */
+        *(op->older != NULL ? &op->older->newer : &group->oldest) = op->newer;
+        op->newer->older = op->older;
+        put_last(group, op);
+    }
+    *(class == PCCL_CLASS_NONE ? &m->committed : &m->aborted) += 1;
+    for (uint32_t i = 0; i < group->ring_count; i++) {
+        struct pccl_msg_where *where = &group->ring[i]->where;
+        if (where->call == PCCL_CALL_REDUCE && pccl_instance_equal(&where->instance, &op->instance))
+            where->call = PCCL_CALL_NONE;
+    }
+    pccl_master_send_outcome(m, group, op, NULL);
+}
+
+void pccl_master_abort(struct pccl_master *m, struct pccl_group *group, struct pccl_operation *op, enum pccl_class class,
+                       const struct pccl_text *words)
+{
+    op->words = *words;
+    pccl_master_say(m, PCCL_LOG_DEBUG, "group %u tag %u use %u aborted: %t", (uint64_t)group->number, op->instance.tag,
+                    (uint64_t)op->instance.use, words);
+    decide(m, group, op, class);
+}
+
+/* Folds the contributions in ring order. false: memory is short. */
+static bool fold(struct pccl_master *m, struct pccl_operation *op)
+{
+    const void **parts = pccl_allocate(&m->memory, op->part_count * sizeof *parts);
+    op->result = pccl_allocate(&m->memory, op->payload_bytes);
+    bool ok = parts != NULL && op->result != NULL;
+    for (uint32_t i = 0; ok && i < op->part_count; i++)
+        parts[i] = op->parts[i].payload;
+    if (ok)
+        pccl_reduce_all((enum pccl_datatype)op->descriptor.datatype, (enum pccl_reduction)op->descriptor.operation, parts,
+                        op->part_count, (size_t)op->descriptor.count, op->result);
+    pccl_release(&m->memory, parts, op->part_count * sizeof *parts);
+    if (!ok) {
+        pccl_release(&m->memory, op->result, op->payload_bytes);
+        op->result = NULL;
+    }
+    return ok;
+}
+
+void pccl_master_commit(struct pccl_master *m, struct pccl_group *group, struct pccl_operation *op)
+{
+    if (op->world == 0) /* else a reported outcome, announced again after a restart */
+        op->world = group->ring_count;
+    if (op->tiny && op->result == NULL && !fold(m, op)) {
+        struct pccl_text words;
+        pccl_text_format(&words, "the master is out of memory");
+        pccl_master_abort(m, group, op, PCCL_CLASS_INTERNAL, &words);
+        return;
+    }
+    decide(m, group, op, PCCL_CLASS_NONE);
+}
+
+/* PROTOCOL 6.2, before a view without the departed. Tiny ones need the payloads of all members of their view. */
+void pccl_master_commit_what_remains(struct pccl_master *m, struct pccl_group *group)
+{
+    for (struct pccl_operation *op = group->oldest, *next; op != NULL; op = next) {
+        next = op->newer;
+        if (op->decided || op->tiny || op->done_count == 0)
+            continue;
+        bool all = true, any = false;
+        for (uint32_t i = 0; i < group->ring_count; i++) {
+            any = any || !group->ring[i]->departing;
+            all = all && (group->ring[i]->departing || op->parts[i].done);
+        }
+        if (all && any)
+            pccl_master_commit(m, group, op);
+    }
+}
+
+/* ---- what peers say ---- */
+
+/* false: nothing to do (an older era, or another group's business); breaking the rules removes the sender. */
+static bool concerns(struct pccl_master *m, struct pccl_remote *from, const struct pccl_instance *instance)
+{
+    uint64_t joint = m->rounds[PCCL_ROUND_UPDATE];
+    if (instance->group != from->group_number || instance->joint > joint || instance->sync > from->group->sync) {
+        pccl_master_remove(m, from, PCCL_REFUSAL_PROTOCOL, "it named an operation of another group or of the future");
+        return false;
+    }
+    return instance->joint == joint && instance->sync == from->group->sync;
+}
+
+static void describe(struct pccl_text *words, const struct pccl_id *peer, const struct pccl_descriptor *descriptor, bool tiny)
+{
+    pccl_text_append(words, "peer %i called %s of %u %s", peer, pccl_reduction_name((enum pccl_reduction)descriptor->operation),
+                     descriptor->count, pccl_datatype_name((enum pccl_datatype)descriptor->datatype));
+    if (descriptor->codec != 0)
+        pccl_text_append(words, " (quantization %u to %s)", (uint64_t)descriptor->codec,
+                         pccl_datatype_name((enum pccl_datatype)descriptor->codec_datatype));
+    if (tiny)
+        pccl_text_append(words, " through the master");
+}
+
+void pccl_master_take_part(struct pccl_master *m, struct pccl_operation *op, struct pccl_remote *from,
+                           const struct pccl_msg_done *done)
+{
+    struct pccl_group *group = from->group;
+    if (op->parts == NULL) {
+        op->parts = pccl_allocate(&m->memory, group->ring_count * sizeof *op->parts);
+        if (op->parts == NULL) {
+            pccl_master_remove(m, from, PCCL_REFUSAL_FULL, "out of memory");
+            return;
+        }
+        op->part_count = group->ring_count;
+        op->descriptor = done->descriptor;
+        op->described_by = from->id;
+        op->tiny = done->tiny != 0;
+        op->payload_bytes = done->payload.length;
+    }
+    struct pccl_part *part = &op->parts[from->position];
+    if (part->done)
+        return;
+    if (op->tiny) {
+        part->payload = pccl_allocate(&m->memory, op->payload_bytes);
+        if (part->payload == NULL) {
+            pccl_master_remove(m, from, PCCL_REFUSAL_FULL, "out of memory");
+            return;
+        }
+        memcpy(part->payload, done->payload.data, op->payload_bytes);
+    }
+    part->done = true;
+    op->done_count++;
+}
+
+static bool is_consistent(const struct pccl_master *m, const struct pccl_msg_done *done)
+{
+    if (!done->tiny)
+        return done->payload.length == 0;
+    size_t element_bytes = pccl_datatype_bytes((enum pccl_datatype)done->descriptor.datatype);
+    return done->descriptor.count > 0 && done->descriptor.count <= m->config.tiny_bytes_max / element_bytes &&
+           done->payload.length == done->descriptor.count * element_bytes;
+}
+
+void pccl_master_done(struct pccl_master *m, struct pccl_remote *from, const struct pccl_msg_done *done)
+{
+    if (!concerns(m, from, &done->instance))
+        return;
+    struct pccl_group *group = from->group;
+    int order = pccl_epoch_compare(&done->view, &group->view);
+    if (order > 0 || !is_consistent(m, done)) {
+        pccl_master_remove(m, from, PCCL_REFUSAL_PROTOCOL, "it reported an impossible operation");
+        return;
+    }
+    if (order < 0)
+        return; /* PROTOCOL 6.5: started before the view; VIEW_ACK tells what becomes of it */
+    struct pccl_operation *op = pccl_master_operation(m, group, &done->instance, true);
+    if (op == NULL) {
+        pccl_master_remove(m, from, PCCL_REFUSAL_FULL, "too many operations, or out of memory");
+        return;
+    }
+    if (op->decided)
+        return;
+    bool differs = op->parts != NULL && (!pccl_descriptor_equal(&op->descriptor, &done->descriptor) || op->tiny != (done->tiny != 0));
+    if (differs) {
+        struct pccl_text words;
+        pccl_text_clear(&words);
+        describe(&words, &op->described_by, &op->descriptor, op->tiny);
+        pccl_text_append(&words, " but ");
+        describe(&words, &from->id, &done->descriptor, done->tiny != 0);
+        pccl_master_abort(m, group, op, PCCL_CLASS_MISMATCH, &words);
+        return;
+    }
+    pccl_master_take_part(m, op, from, done);
+    if (op->part_count > 0 && op->done_count == op->part_count)
+        pccl_master_commit(m, group, op);
+}
+
+/* PROTOCOL 6.3. Also asked for by ABORT_REQ. */
+void pccl_master_failed(struct pccl_master *m, struct pccl_remote *from, const struct pccl_instance *instance,
+                        const struct pccl_epoch *view, enum pccl_class class, struct pccl_bytes words)
+{
+    if (!concerns(m, from, instance))
+        return;
+    struct pccl_group *group = from->group;
+    struct pccl_operation *op = pccl_master_operation(m, group, instance, true);
+    if (op == NULL) {
+        pccl_master_remove(m, from, PCCL_REFUSAL_FULL, "too many operations, or out of memory");
+        return;
+    }
+    if (op->decided)
+        return;
+    if (pccl_epoch_compare(view, &group->view) < 0 || class == PCCL_CLASS_NONE)
+        class = PCCL_CLASS_PEER_LOST;
+    struct pccl_text text;
+    pccl_text_format(&text, "peer %i: ", &from->id);
+    if (words.length > 0)
+        pccl_text_add_bytes(&text, (const char *)words.data, words.length);
+    else
+        pccl_text_add(&text, class == PCCL_CLASS_DEADLINE ? "its deadline passed" : "its caller gave the operation up");
+    pccl_master_abort(m, group, op, class, &text);
+}
+
+/* PROTOCOL 6.4: what the view killed for one is killed for all, also for those who launch it later. */
+void pccl_master_view_acked(struct pccl_master *m, struct pccl_remote *from, const struct pccl_msg_view_ack *ack)
+{
+    struct pccl_text words;
+    pccl_text_format(&words, "a peer of the group was lost while the operation was under way");
+    for (uint32_t i = 0; i < ack->instances_count && !from->departing; i++) {
+        if (!concerns(m, from, &ack->instances[i]))
+            continue;
+        struct pccl_operation *op = pccl_master_operation(m, from->group, &ack->instances[i], true);
+        if (op == NULL)
+            pccl_master_remove(m, from, PCCL_REFUSAL_FULL, "too many operations, or out of memory");
+        else if (!op->decided)
+            pccl_master_abort(m, from->group, op, PCCL_CLASS_PEER_LOST, &words);
+    }
+}

@@ -1,0 +1,461 @@
+/*
+ * A restarted master (PROTOCOL 12): it knows nothing, collects what the members of the old run report, and decides nothing
+ * until all of them have reported, or are dead by evidence, or the time for it is over. Who has not reported by then is
+ * removed and never taken back.
+ */
+#include "master/internal.h"
+
+#include <string.h>
+
+/* ---- reports ---- */
+
+void pccl_master_free_report(struct pccl_master *m, struct pccl_remote *remote)
+{
+    struct pccl_report *report = remote->report;
+    if (report == NULL)
+        return;
+    pccl_release(&m->memory, report->members, report->fields.members_count * sizeof *report->members);
+    pccl_release(&m->memory, report->ring, report->fields.ring_count * sizeof *report->ring);
+    while (report->ops != NULL) {
+        struct pccl_reported_op *op = report->ops;
+        report->ops = op->next;
+        pccl_release(&m->memory, op, sizeof *op + op->bytes_length);
+    }
+    pccl_release(&m->memory, report, sizeof *report);
+    remote->report = NULL;
+}
+
+static bool take_resume(struct pccl_master *m, struct pccl_report *report, const struct pccl_msg_resume *resume)
+{
+    if (report->begun || resume->members_count == 0 || resume->ring_count == 0)
+        return false;
+    report->members = pccl_allocate(&m->memory, resume->members_count * sizeof *report->members);
+    report->ring = pccl_allocate(&m->memory, resume->ring_count * sizeof *report->ring);
+    if (report->members == NULL || report->ring == NULL) {
+        pccl_release(&m->memory, report->members, resume->members_count * sizeof *report->members);
+        pccl_release(&m->memory, report->ring, resume->ring_count * sizeof *report->ring);
+        report->members = NULL;
+        report->ring = NULL;
+        return false;
+    }
+    memcpy(report->members, resume->members, resume->members_count * sizeof *report->members);
+    memcpy(report->ring, resume->ring, resume->ring_count * sizeof *report->ring);
+    report->fields = *resume;
+    report->fields.members = report->members;
+    report->fields.ring = report->ring;
+    report->begun = true;
+    return true;
+}
+
+static bool take_operation(struct pccl_master *m, struct pccl_report *report, const struct pccl_msg_resume_operation *fields)
+{
+    uint32_t length = fields->payload.length + fields->words.length;
+    if (!report->begun || report->op_count >= PCCL_OPS_PER_PEER_MAX)
+        return false;
+    struct pccl_reported_op *op = pccl_allocate(&m->memory, sizeof *op + length);
+    if (op == NULL)
+        return false;
+    op->fields = *fields;
+    op->bytes_length = length;
+    if (fields->payload.length > 0)
+        memcpy(op->bytes, fields->payload.data, fields->payload.length);
+    if (fields->words.length > 0)
+        memcpy(op->bytes + fields->payload.length, fields->words.data, fields->words.length);
+    op->fields.payload.data = op->bytes;
+    op->fields.words.data = op->bytes + fields->payload.length;
+    op->next = report->ops;
+    report->ops = op;
+    report->op_count++;
+    return true;
+}
+
+void pccl_master_resume_received(struct pccl_master *m, struct pccl_remote *from, const struct pccl_msg *msg)
+{
+    struct pccl_report *report = from->report;
+    bool ok = !report->ended;
+    switch (ok ? msg->type : 0) {
+    case PCCL_MSG_resume: ok = take_resume(m, report, &msg->as.resume); break;
+    case PCCL_MSG_resume_operation: ok = take_operation(m, report, &msg->as.resume_operation); break;
+    case PCCL_MSG_resume_round:
+        report->rounds[msg->as.resume_round.kind] = msg->as.resume_round;
+        report->round_known[msg->as.resume_round.kind] = true;
+        break;
+    case PCCL_MSG_resume_end:
+        report->ended = ok = report->begun;
+        for (uint32_t i = 0; i < msg->as.resume_end.dead_count; i++)
+            pccl_master_note_edge(m, &from->id, &msg->as.resume_end.dead[i], false, PCCL_LINK_REFUSED);
+        pccl_master_try_recover(m);
+        break;
+    default: ok = false; break;
+    }
+    if (!ok)
+        pccl_master_remove(m, from, PCCL_REFUSAL_PROTOCOL, "its report of the run cannot be used (%s)", pccl_wire_name(msg->type));
+}
+
+/* ---- beginning ---- */
+
+bool pccl_master_begin_recovery(struct pccl_master *m, const struct pccl_id *lineage)
+{
+    if (m->founded) { /* PROTOCOL 12.1: the older lineage wins; newcomers were here first */
+        for (uint32_t i = 0; i < m->remote_count; i++)
+            pccl_master_remove(m, m->remotes[i], PCCL_REFUSAL_LINEAGE, "an older run came back to this master");
+        while (m->departing_count > 0)
+            pccl_master_settle(m);
+        pccl_master_end_run(m);
+    }
+    m->founded = m->recovering = true;
+    m->founded_by_newcomer = false;
+    m->lineage = *lineage;
+    m->recovering_since_us = m->now_us;
+    pccl_master_arm(m, m->now_us + m->config.recover_ms * UINT64_C(1000));
+    pccl_master_say(m, PCCL_LOG_INFO, "run %i is older than this master: collecting what its members know", lineage);
+    return true;
+}
+
+/* ---- who is law, and who is missing ---- */
+
+static bool has_reported(const struct pccl_remote *remote)
+{
+    return remote->state == PCCL_REMOTE_RESUMING && !remote->departing && remote->report->ended;
+}
+
+static struct pccl_remote *highest_report(const struct pccl_master *m)
+{
+    struct pccl_remote *best = NULL;
+    for (uint32_t i = 0; i < m->remote_count; i++) {
+        struct pccl_remote *remote = m->remotes[i];
+        if (has_reported(remote) && (best == NULL || pccl_epoch_compare(&remote->report->fields.epoch, &best->report->fields.epoch) > 0))
+            best = remote;
+    }
+    return best;
+}
+
+static bool may_conclude(struct pccl_master *m, const struct pccl_report *law)
+{
+    uint32_t here = 0, dead = 0, count = law->fields.members_count;
+    for (uint32_t i = 0; i < count; i++) {
+        const struct pccl_remote *remote = pccl_master_find(m, &law->members[i].peer);
+        if (remote != NULL && has_reported(remote))
+            here++;
+        else if (remote != NULL && remote->state == PCCL_REMOTE_PENDING)
+            dead++; /* admitted by the last decision, but it never heard of it: a newcomer still */
+        else if ((remote == NULL || remote->conn == 0) && pccl_master_known_dead(m, &law->members[i].peer, true))
+            dead++;
+    }
+    uint64_t waited_us = m->now_us - m->recovering_since_us;
+    if (here + dead == count)
+        return true;
+    if (waited_us >= m->config.recover_ms * UINT64_C(1000) && 2 * here > count)
+        return true;
+    if (waited_us >= m->config.alone_ms * UINT64_C(1000))
+        return true;
+    pccl_master_arm(m, m->recovering_since_us + (waited_us < m->config.recover_ms * UINT64_C(1000) ? m->config.recover_ms : m->config.alone_ms) *
+                                                    UINT64_C(1000));
+    return false;
+}
+
+/* ---- rebuilding ---- */
+
+/* The report of this group with the highest view: its ring and view count. */
+static const struct pccl_report *highest_of_group(const struct pccl_master *m, uint32_t number)
+{
+    const struct pccl_report *best = NULL;
+    for (uint32_t i = 0; i < m->remote_count; i++) {
+        const struct pccl_remote *remote = m->remotes[i];
+        if (has_reported(remote) && remote->group_number == number &&
+            (best == NULL || pccl_epoch_compare(&remote->report->fields.view, &best->fields.view) > 0))
+            best = remote->report;
+    }
+    return best;
+}
+
+static bool is_law_member(const struct pccl_report *law, const struct pccl_id *id)
+{
+    for (uint32_t i = 0; i < law->fields.members_count; i++)
+        if (pccl_id_equal(&law->members[i].peer, id))
+            return true;
+    return false;
+}
+
+/* Who reported but is not in the list of the highest epoch was removed before the master restarted. */
+static void expel_outlaws(struct pccl_master *m, const struct pccl_report *law)
+{
+    for (uint32_t i = 0; i < m->remote_count; i++) {
+        struct pccl_remote *remote = m->remotes[i];
+        if (remote->state != PCCL_REMOTE_RESUMING)
+            continue;
+        if (!is_law_member(law, &remote->id))
+            pccl_master_remove(m, remote, PCCL_REFUSAL_GONE, "it was removed from the run before the master restarted");
+        else if (!has_reported(remote))
+            pccl_master_remove(m, remote, PCCL_REFUSAL_GONE, "it did not report in time after the master restarted");
+    }
+}
+
+/* The members of one group in the order of its ring; `changed` when anything differs from what some member knows. */
+static bool rebuild_group(struct pccl_master *m, const struct pccl_report *best, uint32_t number)
+{
+    struct pccl_group *group = pccl_master_group(m, number, true);
+    if (group == NULL)
+        return false;
+    group->view = best->fields.view;
+    group->sync = best->fields.sync;
+    for (uint32_t i = 0; i < best->fields.ring_count; i++) {
+        struct pccl_remote *remote = pccl_master_find(m, &best->ring[i]);
+        if (remote != NULL && has_reported(remote) && remote->group_number == number && !pccl_master_join_ring(m, group, remote))
+            return false;
+    }
+    group->changed = group->ring_count != best->fields.ring_count;
+    for (uint32_t i = 0; i < group->ring_count; i++) {
+        const struct pccl_report *report = group->ring[i]->report;
+        group->changed = group->changed || !pccl_epoch_equal(&report->fields.view, &best->fields.view);
+        group->decisions = pccl_max_u64(group->decisions, report->fields.decisions);
+        group->revision = pccl_max_u64(group->revision, report->fields.revision);
+    }
+    group->stable = group->decisions;
+    return true;
+}
+
+static bool rebuild_groups(struct pccl_master *m)
+{
+    for (uint32_t i = 0; i < m->remote_count; i++) {
+        const struct pccl_remote *remote = m->remotes[i];
+        const struct pccl_report *best = has_reported(remote) ? highest_of_group(m, remote->group_number) : NULL;
+        if (best != NULL && pccl_master_group(m, remote->group_number, false) == NULL && !rebuild_group(m, best, remote->group_number))
+            return false;
+    }
+    for (uint32_t i = 0; i < m->remote_count; i++)
+        if (m->remotes[i]->state == PCCL_REMOTE_RESUMING)
+            pccl_master_remove(m, m->remotes[i], PCCL_REFUSAL_PROTOCOL, "it is not in the ring of its group");
+    return true;
+}
+
+static void rebuild_rounds(struct pccl_master *m)
+{
+    for (uint32_t i = 0; i < m->remote_count; i++) {
+        const struct pccl_report *report = m->remotes[i]->report;
+        if (report == NULL || !report->ended)
+            continue;
+        m->inc = m->inc > report->fields.inc ? m->inc : report->fields.inc;
+        m->rounds[PCCL_ROUND_UPDATE] = pccl_max_u64(m->rounds[PCCL_ROUND_UPDATE], report->fields.joint);
+        m->rounds[PCCL_ROUND_PENDING] = pccl_max_u64(m->rounds[PCCL_ROUND_PENDING], report->fields.query);
+    }
+    for (uint32_t i = 0; i < m->remote_count; i++) {
+        const struct pccl_report *report = m->remotes[i]->report;
+        for (uint32_t kind = 0; report != NULL && kind < PCCL_ROUND_KINDS; kind++)
+            if (report->round_known[kind] && report->rounds[kind].round + 1 == m->rounds[kind])
+                m->last_outcome[kind] = report->rounds[kind].outcome;
+    }
+}
+
+/* ---- operations: PROTOCOL 12.4 ---- */
+
+static void merge_outcome(struct pccl_master *m, struct pccl_operation *op, const struct pccl_msg_resume_operation *fields)
+{
+    bool committed = fields->state == PCCL_RESUME_COMMITTED;
+    enum pccl_class class = committed ? PCCL_CLASS_NONE : (enum pccl_class)fields->class;
+    if (!committed && class == PCCL_CLASS_NONE)
+        class = PCCL_CLASS_PEER_LOST;
+    if (op->decided) {
+        if (op->class != class)
+            pccl_master_say(m, PCCL_LOG_ERROR, "reports disagree on tag %u use %u", op->instance.tag, (uint64_t)op->instance.use);
+        return;
+    }
+    if (committed && fields->tiny) {
+        op->result = pccl_allocate(&m->memory, fields->payload.length);
+        if (op->result == NULL)
+            return; /* another report, or the retry, has to do */
+        memcpy(op->result, fields->payload.data, fields->payload.length);
+        op->payload_bytes = fields->payload.length;
+    }
+    op->decided = true; /* announced later, in one order for all */
+    op->class = class;
+    op->tiny = fields->tiny != 0;
+    op->world = fields->world;
+    pccl_text_clear(&op->words);
+    if (fields->words.length > 0)
+        pccl_text_add_bytes(&op->words, (const char *)fields->words.data, fields->words.length);
+}
+
+static void merge_part(struct pccl_master *m, struct pccl_operation *op, struct pccl_remote *from,
+                       const struct pccl_msg_resume_operation *fields)
+{
+    if (op->decided || !pccl_epoch_equal(&fields->view, &from->group->view))
+        return;
+    struct pccl_msg_done done = {.instance = fields->instance,
+                                 .view = fields->view,
+                                 .descriptor = fields->descriptor,
+                                 .tiny = fields->tiny,
+                                 .payload = fields->payload};
+    if (op->parts != NULL && (!pccl_descriptor_equal(&op->descriptor, &done.descriptor) || op->payload_bytes != done.payload.length))
+        return; /* it says DONE again after the recovery, and the mismatch is found then */
+    pccl_master_take_part(m, op, from, &done);
+}
+
+static void merge_reports(struct pccl_master *m, bool outcomes)
+{
+    for (uint32_t i = 0; i < m->remote_count; i++) {
+        struct pccl_remote *remote = m->remotes[i];
+        if (remote->group == NULL || remote->report == NULL)
+            continue;
+        for (const struct pccl_reported_op *reported = remote->report->ops; reported != NULL; reported = reported->next) {
+            const struct pccl_instance *instance = &reported->fields.instance;
+            bool is_outcome = reported->fields.state == PCCL_RESUME_COMMITTED || reported->fields.state == PCCL_RESUME_ABORTED;
+            bool current = instance->group == remote->group_number && instance->joint == m->rounds[PCCL_ROUND_UPDATE] &&
+                           instance->sync == remote->group->sync;
+            if (!current || is_outcome != outcomes || reported->fields.state == PCCL_RESUME_RUNNING)
+                continue;
+            struct pccl_operation *op = pccl_master_operation(m, remote->group, instance, true);
+            if (op == NULL)
+                pccl_master_remove(m, remote, PCCL_REFUSAL_FULL, "too many operations, or out of memory");
+            else if (is_outcome)
+                merge_outcome(m, op, &reported->fields);
+            else
+                merge_part(m, op, remote, &reported->fields);
+        }
+    }
+}
+
+/* All members of the old view are needed for a tiny operation; for a bulk one all who are still here. */
+static bool is_finished(const struct pccl_group *group, const struct pccl_operation *op, uint32_t old_ring_count)
+{
+    return op->parts != NULL && op->done_count == group->ring_count && (!op->tiny || group->ring_count == old_ring_count);
+}
+
+static void announce(struct pccl_master *m, struct pccl_group *group, uint32_t old_ring_count)
+{
+    for (struct pccl_operation *op = group->oldest, *last = group->newest, *next; op != NULL; op = next) {
+        next = op == last ? NULL : op->newer;
+        if (op->decided) {
+            op->decided = false; /* decide anew: the outcome is the reported one, the number is this boot's */
+            if (op->class == PCCL_CLASS_NONE) {
+                pccl_master_commit(m, group, op);
+            } else {
+                struct pccl_text words = op->words;
+                pccl_master_abort(m, group, op, op->class, &words);
+            }
+        } else if (is_finished(group, op, old_ring_count)) {
+            pccl_master_commit(m, group, op);
+        }
+    }
+}
+
+static uint32_t old_ring_count_of(const struct pccl_master *m, uint32_t number)
+{
+    const struct pccl_report *best = NULL;
+    for (uint32_t i = 0; i < m->remote_count; i++) {
+        const struct pccl_remote *remote = m->remotes[i];
+        if (remote->group != NULL && remote->report != NULL && remote->group_number == number &&
+            (best == NULL || pccl_epoch_compare(&remote->report->fields.view, &best->fields.view) > 0))
+            best = remote->report;
+    }
+    return best != NULL ? best->fields.ring_count : 0;
+}
+
+/* ---- telling ---- */
+
+static void tell_epoch(struct pccl_master *m, const struct pccl_epoch *law_epoch, bool changed)
+{
+    struct pccl_text why;
+    pccl_text_format(&why, "the master restarted");
+    if (changed)
+        m->epoch = (struct pccl_epoch){.inc = m->inc, .number = 1};
+    struct pccl_member *members = pccl_master_member_list(m);
+    uint32_t count = m->member_count;
+    struct pccl_msg_epoch_change change = {
+        .epoch = m->epoch, .full = 1, .added = members, .added_count = count, .words = pccl_bytes_of_text(&why)};
+    for (uint32_t i = 0; i < m->group_count; i++) {
+        struct pccl_group *group = m->groups[i];
+        if (!group->changed)
+            continue;
+        pccl_master_drop_undecided(m, group);
+        group->view = m->epoch;
+    }
+    for (uint32_t i = 0; i < m->remote_count; i++) {
+        struct pccl_remote *remote = m->remotes[i];
+        if (!pccl_master_is_living_member(remote))
+            continue;
+        if (members == NULL)
+            pccl_master_remove(m, remote, PCCL_REFUSAL_FULL, "out of memory");
+        else if (changed || !pccl_epoch_equal(&remote->report->fields.epoch, law_epoch))
+            pccl_master_send_epoch(m, remote, &change);
+    }
+    pccl_release(&m->memory, members, pccl_max_u64(1, count) * sizeof *members);
+    for (uint32_t i = 0; i < m->group_count; i++) {
+        m->groups[i]->changed = false;
+        pccl_master_want_ring(m, m->groups[i]);
+    }
+}
+
+static void tell_recovered(struct pccl_master *m)
+{
+    for (uint32_t i = 0; i < m->remote_count; i++) {
+        struct pccl_remote *remote = m->remotes[i];
+        if (!pccl_master_is_living_member(remote))
+            continue;
+        struct pccl_msg msg = {.type = PCCL_MSG_recovered,
+                               .as.recovered = {.inc = m->inc, .decisions = remote->group->decisions}};
+        pccl_master_send(m, remote, &msg, 0);
+    }
+}
+
+static void free_reports(struct pccl_master *m)
+{
+    for (uint32_t i = 0; i < m->remote_count; i++)
+        pccl_master_free_report(m, m->remotes[i]);
+}
+
+static void conclude(struct pccl_master *m, struct pccl_report *law)
+{
+    struct pccl_epoch law_epoch = law->fields.epoch;
+    uint32_t law_count = law->fields.members_count;
+    m->recovering = false;
+    m->epoch = law_epoch;
+    expel_outlaws(m, law);
+    rebuild_rounds(m);
+    m->inc++;
+    bool rebuilt = rebuild_groups(m);
+    for (uint32_t i = 0; !rebuilt && i < m->remote_count; i++)
+        pccl_master_remove(m, m->remotes[i], PCCL_REFUSAL_FULL, "the master is out of memory");
+    bool changed = m->member_count != law_count;
+    for (uint32_t i = 0; i < m->group_count; i++) {
+        changed = changed || m->groups[i]->changed;
+        for (uint32_t k = 0; k < m->groups[i]->ring_count; k++)
+            m->groups[i]->ring[k]->decision_known = m->groups[i]->decisions;
+    }
+    merge_reports(m, true);
+    merge_reports(m, false);
+    for (uint32_t i = 0; i < m->group_count; i++)
+        announce(m, m->groups[i], old_ring_count_of(m, m->groups[i]->number));
+    tell_epoch(m, &law_epoch, changed);
+    tell_recovered(m);
+    pccl_master_say(m, PCCL_LOG_INFO, "run %i goes on: %u of %u members", &m->lineage, (uint64_t)m->member_count, (uint64_t)law_count);
+    free_reports(m);
+}
+
+/* Everybody who could resume is gone again: nothing is left of the run. */
+static bool is_abandoned(const struct pccl_master *m)
+{
+    for (uint32_t i = 0; i < m->remote_count; i++)
+        if (m->remotes[i]->state == PCCL_REMOTE_RESUMING)
+            return false;
+    return true;
+}
+
+void pccl_master_try_recover(struct pccl_master *m)
+{
+    if (!m->recovering || m->departing_count > 0 || m->shut)
+        return;
+    struct pccl_remote *best = highest_report(m);
+    if (best == NULL) {
+        if (is_abandoned(m)) {
+            pccl_master_end_run(m);
+            pccl_master_found_if_empty(m);
+        }
+        return;
+    }
+    if (!may_conclude(m, best->report))
+        return;
+    conclude(m, best->report);
+    pccl_master_plan_warm_up(m);
+    pccl_master_evaluate_rounds(m);
+}

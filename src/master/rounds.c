@@ -1,0 +1,128 @@
+/* Joint calls: votes named by kind and round, counted over the living (PROTOCOL 10, 11). */
+#include "master/internal.h"
+
+static void send_round(struct pccl_master *m, struct pccl_remote *to, uint8_t kind, uint64_t round, uint8_t outcome)
+{
+    struct pccl_msg msg = {.type = PCCL_MSG_round,
+                           .as.round = {.kind = kind, .round = round, .outcome = outcome, .epoch = m->epoch}};
+    pccl_master_send(m, to, &msg, 0);
+}
+
+static void clear_where(struct pccl_remote *remote, enum pccl_call call)
+{
+    if (remote->where.call == call)
+        remote->where.call = PCCL_CALL_NONE;
+}
+
+/* Tells those who voted; newcomers of this very round have not. */
+static void conclude(struct pccl_master *m, uint8_t kind, uint8_t outcome)
+{
+    uint64_t round = m->rounds[kind]++;
+    m->last_outcome[kind] = outcome;
+    for (uint32_t i = 0; i < m->remote_count; i++) {
+        struct pccl_remote *remote = m->remotes[i];
+        if (!pccl_master_is_living_member(remote) || !remote->votes[kind])
+            continue;
+        remote->votes[kind] = false;
+        clear_where(remote, kind == PCCL_ROUND_UPDATE ? PCCL_CALL_UPDATE : PCCL_CALL_PENDING);
+        send_round(m, remote, kind, round, outcome);
+    }
+}
+
+static void conclude_pending(struct pccl_master *m)
+{
+    bool *admit = pccl_allocate(&m->memory, pccl_max_u64(1, m->remote_count) * sizeof *admit);
+    uint32_t count = m->remote_count;
+    bool any = admit != NULL && pccl_master_eligible(m, admit) > 0;
+    pccl_release(&m->memory, admit, pccl_max_u64(1, count) * sizeof *admit);
+    conclude(m, PCCL_ROUND_PENDING, any ? PCCL_ROUND_TRUE : PCCL_ROUND_DONE);
+}
+
+/* Puts the eligible into their rings. Returns how many, with their ids in added. */
+static uint32_t admit_all(struct pccl_master *m, const bool *admit, struct pccl_member *added)
+{
+    uint32_t count = 0, remotes = m->remote_count;
+    for (uint32_t i = 0; i < remotes; i++) {
+        struct pccl_remote *remote = m->remotes[i];
+        if (!admit[i])
+            continue;
+        struct pccl_group *group = pccl_master_group(m, remote->group_number, true);
+        if (group == NULL || !pccl_master_join_ring(m, group, remote)) {
+            pccl_master_remove(m, remote, PCCL_REFUSAL_FULL, "no room for another member");
+            continue;
+        }
+        added[count++] = (struct pccl_member){.peer = remote->id, .group = remote->group_number};
+    }
+    return count;
+}
+
+/* PROTOCOL 11: EPOCH, then ROUND to the members, WELCOME to the newcomers. The era changes: what was decided is forgotten. */
+static void conclude_update(struct pccl_master *m)
+{
+    uint32_t remotes = m->remote_count, added_count = 0;
+    bool *admit = pccl_allocate(&m->memory, pccl_max_u64(1, remotes) * sizeof *admit);
+    struct pccl_member *added = pccl_allocate(&m->memory, pccl_max_u64(1, remotes) * sizeof *added);
+    if (admit != NULL && added != NULL && pccl_master_eligible(m, admit) > 0)
+        added_count = admit_all(m, admit, added);
+    for (uint32_t i = 0; i < m->group_count; i++)
+        pccl_master_drop_operations(m, m->groups[i]);
+    if (added_count > 0) {
+        struct pccl_text why;
+        pccl_text_format(&why, "%u admitted", (uint64_t)added_count);
+        pccl_master_next_epoch(m, added, added_count, NULL, 0, &why);
+    }
+    conclude(m, PCCL_ROUND_UPDATE, PCCL_ROUND_DONE);
+    for (uint32_t i = 0; i < added_count; i++) {
+        struct pccl_remote *remote = pccl_master_find(m, &added[i].peer);
+        if (remote != NULL && pccl_master_is_living_member(remote))
+            pccl_master_welcome(m, remote);
+    }
+    pccl_release(&m->memory, admit, pccl_max_u64(1, remotes) * sizeof *admit);
+    pccl_release(&m->memory, added, pccl_max_u64(1, remotes) * sizeof *added);
+    pccl_master_plan_warm_up(m);
+}
+
+static bool all_voted(const struct pccl_master *m, uint8_t kind)
+{
+    for (uint32_t i = 0; i < m->remote_count; i++)
+        if (m->remotes[i]->state == PCCL_REMOTE_MEMBER && !m->remotes[i]->votes[kind])
+            return false;
+    return m->member_count > 0;
+}
+
+/* Not while somebody is about to be removed: the view comes first, and settle calls again. */
+void pccl_master_evaluate_rounds(struct pccl_master *m)
+{
+    if (m->recovering || m->departing_count > 0)
+        return;
+    if (all_voted(m, PCCL_ROUND_PENDING))
+        conclude_pending(m);
+    if (m->departing_count == 0 && all_voted(m, PCCL_ROUND_UPDATE))
+        conclude_update(m);
+}
+
+void pccl_master_vote(struct pccl_master *m, struct pccl_remote *from, uint8_t kind, uint64_t round)
+{
+    if (round > m->rounds[kind]) {
+        pccl_master_remove(m, from, PCCL_REFUSAL_PROTOCOL, "it voted in a round of the future");
+        return;
+    }
+    if (round < m->rounds[kind]) { /* decided before the master restarted; it has not heard */
+        send_round(m, from, kind, round, round + 1 == m->rounds[kind] ? m->last_outcome[kind] : PCCL_ROUND_DONE);
+        return;
+    }
+    if (!from->votes[kind])
+        from->voted_us[kind] = m->now_us;
+    from->votes[kind] = true;
+    pccl_master_evaluate_rounds(m);
+}
+
+/* The answer is the round's outcome if it was decided before, else that the vote is taken back. */
+void pccl_master_withdraw(struct pccl_master *m, struct pccl_remote *from, uint8_t kind, uint64_t round)
+{
+    if (round != m->rounds[kind] || !from->votes[kind])
+        return; /* decided: its ROUND is on the way */
+    from->votes[kind] = false;
+    clear_where(from, kind == PCCL_ROUND_UPDATE ? PCCL_CALL_UPDATE : PCCL_CALL_PENDING);
+    send_round(m, from, kind, round, PCCL_ROUND_WITHDRAWN);
+}

@@ -1,0 +1,232 @@
+#include "net/dialer.h"
+
+#include <string.h>
+
+struct attempt {
+    struct pccl_dialer *dialer;
+    struct pccl_connection *connection; /* NULL: not begun, or over */
+    enum pccl_link_end how;
+    bool connected; /* and waits for its turn to say the hello */
+};
+
+struct pccl_dialer {
+    uv_timer_t timer; /* starts the next attempt, or reports the end */
+    const struct pccl_memory *memory;
+    struct pccl_dial dial;
+    struct pccl_address addresses[PCCL_DIAL_ADDRESSES_MAX];
+    struct attempt attempts[PCCL_DIAL_ADDRESSES_MAX];
+    struct attempt *asking; /* has said the hello; one at a time, so that the other side never holds two of our links */
+    uint32_t begun, over;
+    struct pccl_text words; /* of the failures */
+    bool gone;
+    uint8_t hello[];
+};
+
+static void on_timer(uv_timer_t *timer);
+static void on_connected(struct pccl_connection *connection);
+static void on_received(struct pccl_connection *connection, const struct pccl_frame *frame);
+static void on_ended(struct pccl_connection *connection, enum pccl_connection_end how, const struct pccl_text *words);
+
+static const struct pccl_connection_events attempt_events = {
+    .connected = on_connected, .received = on_received, .ended = on_ended};
+
+static size_t dialer_bytes(const struct pccl_dialer *dialer)
+{
+    return sizeof *dialer + dialer->dial.hello_length;
+}
+
+static void on_closed(uv_handle_t *handle)
+{
+    struct pccl_dialer *dialer = handle->data;
+    pccl_release(dialer->memory, dialer, dialer_bytes(dialer));
+}
+
+void pccl_dialer_cancel(struct pccl_dialer *dialer)
+{
+    if (dialer->gone)
+        return;
+    dialer->gone = true;
+    for (uint32_t i = 0; i < dialer->begun; i++)
+        if (dialer->attempts[i].connection)
+            pccl_connection_close(dialer->attempts[i].connection, 0);
+    uv_close((uv_handle_t *)&dialer->timer, on_closed);
+}
+
+static void schedule(struct pccl_dialer *dialer, uint32_t delay_ms)
+{
+    uv_update_time(dialer->timer.loop);
+    (void)uv_timer_start(&dialer->timer, on_timer, delay_ms, 0);
+}
+
+struct pccl_dialer *pccl_dialer_start(uv_loop_t *loop, const struct pccl_memory *memory, const struct pccl_dial *dial)
+{
+    PCCL_ASSERT(dial->count <= PCCL_DIAL_ADDRESSES_MAX);
+    struct pccl_dialer *dialer = pccl_allocate(memory, sizeof *dialer + dial->hello_length);
+    if (!dialer)
+        return NULL;
+    (void)uv_timer_init(loop, &dialer->timer);
+    dialer->timer.data = dialer;
+    dialer->memory = memory;
+    dialer->dial = *dial;
+    pccl_text_clear(&dialer->words);
+    for (uint32_t i = 0; i < dial->count; i++) {
+        dialer->addresses[i] = dial->addresses[i];
+        dialer->attempts[i].dialer = dialer;
+    }
+    dialer->dial.addresses = dialer->addresses;
+    if (dial->hello_length)
+        memcpy(dialer->hello, dial->hello, dial->hello_length);
+    schedule(dialer, 0);
+    return dialer;
+}
+
+/* ---- the verdict ---- */
+
+/*
+ * What the failures say together. "Nobody there" is evidence of a death, so it needs that every address that can be reached
+ * says so; one that did not answer could still be the right one.
+ */
+static enum pccl_link_end verdict(const struct pccl_dialer *dialer)
+{
+    static const enum pccl_link_end order[] = {PCCL_LINK_TIMEOUT, PCCL_LINK_SILENT, PCCL_LINK_CLOSED, PCCL_LINK_OTHER,
+                                               PCCL_LINK_REFUSED};
+    for (uint32_t kind = 0; kind < PCCL_COUNT_OF(order); kind++)
+        for (uint32_t i = 0; i < dialer->dial.count; i++)
+            if (dialer->attempts[i].how == order[kind])
+                return order[kind];
+    return PCCL_LINK_UNREACHABLE;
+}
+
+static void report_failure(struct pccl_dialer *dialer)
+{
+    if (dialer->dial.count == 0)
+        pccl_text_format(&dialer->words, "no address to dial");
+    enum pccl_link_end how = verdict(dialer);
+    struct pccl_text words = dialer->words;
+    struct pccl_dial dial = dialer->dial;
+    pccl_dialer_cancel(dialer);
+    dial.done(dial.context, NULL, how, &words);
+}
+
+static void ask(struct attempt *attempt)
+{
+    struct pccl_dialer *dialer = attempt->dialer;
+    dialer->asking = attempt;
+    attempt->connected = false;
+    pccl_connection_limit(attempt->connection, dialer->dial.timeout_ms);
+    pccl_connection_send(attempt->connection, dialer->hello, dialer->dial.hello_length);
+    (void)pccl_connection_flush(attempt->connection);
+    pccl_connection_arm(attempt->connection);
+}
+
+static void ask_next(struct pccl_dialer *dialer)
+{
+    dialer->asking = NULL;
+    for (uint32_t i = 0; i < dialer->begun && !dialer->asking; i++)
+        if (dialer->attempts[i].connected)
+            ask(&dialer->attempts[i]);
+}
+
+static void attempt_failed(struct attempt *attempt, enum pccl_link_end how, const struct pccl_text *words)
+{
+    struct pccl_dialer *dialer = attempt->dialer;
+    struct pccl_text address;
+    attempt->how = how;
+    attempt->connected = false;
+    if (attempt->connection) {
+        pccl_connection_close(attempt->connection, 0);
+        attempt->connection = NULL;
+    }
+    dialer->over++;
+    if (dialer->asking == attempt)
+        ask_next(dialer);
+    pccl_address_text(&dialer->addresses[attempt - dialer->attempts], &address);
+    pccl_text_append(&dialer->words, "%s%t: %t", dialer->words.length ? "; " : "", &address, words);
+    schedule(dialer, 0); /* the next address, or the report: not from inside the caller */
+}
+
+/* ---- attempts ---- */
+
+static void begin(struct attempt *attempt)
+{
+    struct pccl_dialer *dialer = attempt->dialer;
+    uv_os_sock_t socket;
+    struct pccl_text words;
+    const struct pccl_address *address = &dialer->addresses[attempt - dialer->attempts];
+    int error = pccl_socket_dial(address, &socket);
+    if (error == 0) {
+        attempt->connection = pccl_connection_create(dialer->timer.loop, dialer->memory, socket, true, &attempt_events,
+                                                     attempt);
+        if (!attempt->connection)
+            error = UV_ENOMEM;
+    }
+    if (error) {
+        pccl_text_format(&words, "%s", uv_strerror(error));
+        attempt_failed(attempt, error == UV_ECONNREFUSED ? PCCL_LINK_REFUSED : PCCL_LINK_UNREACHABLE, &words);
+        return;
+    }
+    attempt->connection->address = *address;
+    pccl_connection_limit(attempt->connection, dialer->dial.timeout_ms);
+}
+
+static void on_timer(uv_timer_t *timer)
+{
+    struct pccl_dialer *dialer = timer->data;
+    if (dialer->over == dialer->dial.count) {
+        report_failure(dialer);
+        return;
+    }
+    if (dialer->begun == dialer->dial.count)
+        return;
+    schedule(dialer, dialer->dial.stagger_ms);
+    begin(&dialer->attempts[dialer->begun++]);
+}
+
+static void succeed(struct attempt *attempt)
+{
+    struct pccl_connection *connection = attempt->connection;
+    struct pccl_dial dial = attempt->dialer->dial;
+    struct pccl_text none;
+    attempt->connection = NULL; /* survives the dialer */
+    pccl_connection_limit(connection, 0);
+    pccl_dialer_cancel(attempt->dialer);
+    pccl_text_clear(&none);
+    dial.done(dial.context, connection, 0, &none);
+}
+
+static void on_connected(struct pccl_connection *connection)
+{
+    struct attempt *attempt = connection->owner;
+    struct pccl_dialer *dialer = attempt->dialer;
+    if (dialer->dial.hello_length == 0)
+        succeed(attempt);
+    else if (dialer->asking)
+        attempt->connected = true;
+    else
+        ask(attempt);
+}
+
+static void on_received(struct pccl_connection *connection, const struct pccl_frame *frame)
+{
+    struct attempt *attempt = connection->owner;
+    struct pccl_dial *dial = &attempt->dialer->dial;
+    struct pccl_text words;
+    pccl_text_clear(&words);
+    enum pccl_link_end how = dial->judge(dial->context, frame, &words);
+    if (how == 0)
+        succeed(attempt);
+    else
+        attempt_failed(attempt, how, &words);
+}
+
+static void on_ended(struct pccl_connection *connection, enum pccl_connection_end how, const struct pccl_text *words)
+{
+    static const enum pccl_link_end meaning[] = {
+        [PCCL_END_CLOSED] = PCCL_LINK_CLOSED,   [PCCL_END_RESET] = PCCL_LINK_CLOSED,
+        [PCCL_END_SILENT] = PCCL_LINK_TIMEOUT,  [PCCL_END_REFUSED] = PCCL_LINK_REFUSED,
+        [PCCL_END_TIMEOUT] = PCCL_LINK_TIMEOUT, [PCCL_END_UNREACHABLE] = PCCL_LINK_UNREACHABLE,
+        [PCCL_END_GARBAGE] = PCCL_LINK_OTHER,   [PCCL_END_OVERFLOW] = PCCL_LINK_CLOSED,
+        [PCCL_END_MEMORY] = PCCL_LINK_CLOSED,   [PCCL_END_DROPPED] = PCCL_LINK_CLOSED,
+    };
+    attempt_failed(connection->owner, meaning[how], words);
+}

@@ -1,0 +1,42 @@
+/*
+ * Accepts connections on one port of one or several local addresses. Whoever connects is a stranger, in a list of bounded
+ * length, until the owner adopts the connection; when the list is full, the oldest stranger makes room. Shortage of
+ * descriptors pauses accepting and ends nothing. Runs on the loop's thread.
+ */
+#ifndef PCCL_NET_LISTENER_H
+#define PCCL_NET_LISTENER_H
+
+#include "net/connection.h"
+
+struct pccl_listener_socket;
+
+enum { PCCL_LISTEN_ADDRESSES_MAX = 16 };
+
+struct pccl_listener {
+    uv_loop_t *loop;
+    const struct pccl_memory *memory;
+    struct pccl_listener_socket *sockets; /* a list; each is freed by the loop */
+    uv_timer_t *pause;                    /* freed by the loop */
+    uint16_t port;
+    struct pccl_connection_list strangers;
+    uint32_t strangers_max;
+    uint32_t hello_ms; /* strangers are ended after so long; 0: the owner sees to it */
+    const struct pccl_connection_events *events;
+    void *owner;
+    /* A new connection; called between enter and leave of the events. */
+    void (*accepted)(void *owner, struct pccl_connection *connection);
+};
+
+/*
+ * Listens on all addresses with one port: `port`, or one of the port_range - 1 above it if it is taken on any of them; 0:
+ * the system chooses. An address of a family that this host does not have is left out if another remains. The caller has
+ * filled loop, memory, strangers_max, hello_ms, events, owner and accepted. 0, or a negative libuv error with words.
+ */
+PCCL_MUST_CHECK int pccl_listener_open(struct pccl_listener *listener, const struct pccl_address *addresses,
+                                       uint32_t count, uint16_t port, uint32_t port_range, struct pccl_text *words);
+/* No more connections; the strangers are closed. The struct may be freed at once. Also if never opened (zeroed). */
+void pccl_listener_close(struct pccl_listener *listener);
+/* The connection is no stranger any more. */
+void pccl_listener_adopt(struct pccl_connection *connection);
+
+#endif

@@ -1,0 +1,39 @@
+/* Names to addresses, without blocking the loop. Runs on the loop's thread. */
+#ifndef PCCL_NET_RESOLVE_H
+#define PCCL_NET_RESOLVE_H
+
+#include "core/address.h"
+#include "core/memory.h"
+#include "core/text.h"
+
+#include <uv.h>
+
+struct pccl_host {
+    char name[256]; /* a name, IPv4, or IPv6 without brackets */
+    uint16_t port;
+};
+
+struct pccl_resolver;
+
+/* The address, if the name is numeric. */
+PCCL_MUST_CHECK bool pccl_resolve_numeric(const struct pccl_host *host, struct pccl_address *address);
+/* Blocks for the system's resolver. Returns how many were found, at most max; 0: words say why. */
+uint32_t pccl_resolve_now(const struct pccl_host *hosts, uint32_t count, struct pccl_address *addresses, uint32_t max,
+                          struct pccl_text *words);
+
+/*
+ * Resolves all hosts, in their order (a host may have several addresses). `done` is called exactly once, never from inside
+ * start, with what was found; with none, words say why. NULL: out of memory.
+ */
+struct pccl_resolver *pccl_resolver_start(uv_loop_t *loop, const struct pccl_memory *memory, const struct pccl_host *hosts,
+                                          uint32_t count,
+                                          void (*done)(void *context, const struct pccl_address *addresses, uint32_t count,
+                                                       const struct pccl_text *words),
+                                          void *context);
+/*
+ * `done` will not be called. A request that the system is working on keeps the loop alive until the system answers;
+ * true: it does now.
+ */
+bool pccl_resolver_cancel(struct pccl_resolver *resolver);
+
+#endif

@@ -1,0 +1,336 @@
+#include "net/socket.h"
+
+#include "net/fork.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+#ifdef __linux__
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#endif
+
+#ifndef MSG_NOSIGNAL
+#define MSG_NOSIGNAL 0 /* SO_NOSIGPIPE does it there */
+#endif
+
+enum { LISTEN_BACKLOG = 1024 };
+
+static int last_error(void)
+{
+    return uv_translate_sys_error(errno);
+}
+
+static void set_int(uv_os_sock_t socket, int level, int name, int value)
+{
+    /* Options only tune a connection; where one is unknown the connection still works. */
+    (void)setsockopt(socket, level, name, &value, sizeof value);
+}
+
+static socklen_t to_native(const struct pccl_address *address, struct sockaddr_storage *native)
+{
+    memset(native, 0, sizeof *native);
+    if (pccl_address_is_v4(address)) {
+        struct sockaddr_in *v4 = (struct sockaddr_in *)native;
+        v4->sin_family = AF_INET;
+        v4->sin_port = htons(address->port);
+        memcpy(&v4->sin_addr, address->ip + 12, 4);
+        return sizeof *v4;
+    }
+    struct sockaddr_in6 *v6 = (struct sockaddr_in6 *)native;
+    v6->sin6_family = AF_INET6;
+    v6->sin6_port = htons(address->port);
+    memcpy(&v6->sin6_addr, address->ip, 16);
+    return sizeof *v6;
+}
+
+bool pccl_socket_address(const struct sockaddr *native, struct pccl_address *address)
+{
+    memset(address, 0, sizeof *address);
+    if (native->sa_family == AF_INET) {
+        const struct sockaddr_in *v4 = (const struct sockaddr_in *)(const void *)native;
+        address->ip[10] = address->ip[11] = 0xff;
+        memcpy(address->ip + 12, &v4->sin_addr, 4);
+        address->port = ntohs(v4->sin_port);
+        return true;
+    }
+    if (native->sa_family == AF_INET6) {
+        const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *)(const void *)native;
+        memcpy(address->ip, &v6->sin6_addr, 16);
+        address->port = ntohs(v6->sin6_port);
+        return true;
+    }
+    return false;
+}
+
+/* For systems that cannot do it while the socket is made. */
+static void make_private(int descriptor)
+{
+#ifndef SOCK_CLOEXEC
+    (void)fcntl(descriptor, F_SETFD, FD_CLOEXEC);
+    (void)fcntl(descriptor, F_SETFL, O_NONBLOCK);
+#else
+    (void)descriptor;
+#endif
+}
+
+/* A new socket as we want all of ours: non-blocking, not inherited. `type` SOCK_STREAM or SOCK_DGRAM. */
+static int open_socket(int family, int type, uv_os_sock_t *out)
+{
+    int error = 0;
+    pccl_fork_lock();
+#ifdef SOCK_CLOEXEC
+    int opened = socket(family, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+#else
+    int opened = socket(family, type, 0);
+#endif
+    if (opened < 0) {
+        error = last_error();
+    } else if (!pccl_fork_remember(opened)) {
+        close(opened);
+        error = UV_ENOMEM;
+    }
+    pccl_fork_unlock();
+    if (error == 0) {
+        make_private(opened);
+        *out = opened;
+    }
+    return error;
+}
+
+static void tune_stream(uv_os_sock_t socket)
+{
+    set_int(socket, IPPROTO_TCP, TCP_NODELAY, 1);
+#ifdef SO_NOSIGPIPE
+    set_int(socket, SOL_SOCKET, SO_NOSIGPIPE, 1);
+#endif
+}
+
+int pccl_socket_dial(const struct pccl_address *address, uv_os_sock_t *out)
+{
+    struct sockaddr_storage native;
+    socklen_t length = to_native(address, &native);
+    uv_os_sock_t dialled;
+    int error = open_socket(native.ss_family, SOCK_STREAM, &dialled);
+    if (error)
+        return error;
+    tune_stream(dialled);
+    int result;
+    do {
+        result = connect(dialled, (struct sockaddr *)&native, length);
+    } while (result != 0 && errno == EINTR);
+    if (result != 0 && errno != EINPROGRESS && errno != EALREADY && errno != EISCONN) {
+        error = last_error();
+        pccl_socket_close(dialled);
+        return error;
+    }
+    *out = dialled;
+    return 0;
+}
+
+int pccl_socket_outcome(uv_os_sock_t socket)
+{
+    int value = 0;
+    socklen_t length = sizeof value;
+    if (getsockopt(socket, SOL_SOCKET, SO_ERROR, &value, &length) != 0)
+        return last_error();
+    return value == 0 ? 0 : uv_translate_sys_error(value);
+}
+
+int pccl_socket_listen(const struct pccl_address *address, uv_os_sock_t *out)
+{
+    struct sockaddr_storage native;
+    socklen_t length = to_native(address, &native);
+    uv_os_sock_t opened;
+    int error = open_socket(native.ss_family, SOCK_STREAM, &opened);
+    if (error)
+        return error;
+    /* A restarted process takes its port at once; a port with a listener stays refused. */
+    set_int(opened, SOL_SOCKET, SO_REUSEADDR, 1);
+    if (native.ss_family == AF_INET6)
+        set_int(opened, IPPROTO_IPV6, IPV6_V6ONLY, !pccl_address_is_unspecified(address));
+    if (bind(opened, (struct sockaddr *)&native, length) != 0 || listen(opened, LISTEN_BACKLOG) != 0) {
+        error = last_error();
+        pccl_socket_close(opened);
+        return error;
+    }
+    *out = opened;
+    return 0;
+}
+
+int pccl_socket_accept(uv_os_sock_t listening, uv_os_sock_t *out, struct pccl_address *from)
+{
+    struct sockaddr_storage native;
+    socklen_t length = sizeof native;
+    int error = 0;
+    pccl_fork_lock();
+#ifdef SOCK_CLOEXEC
+    int accepted = accept4(listening, (struct sockaddr *)&native, &length, SOCK_CLOEXEC | SOCK_NONBLOCK);
+#else
+    int accepted = accept(listening, (struct sockaddr *)&native, &length);
+#endif
+    if (accepted < 0) {
+        error = last_error();
+    } else if (!pccl_fork_remember(accepted)) {
+        close(accepted);
+        error = UV_ENOMEM;
+    }
+    pccl_fork_unlock();
+    if (error)
+        return error;
+    if (!pccl_socket_address((struct sockaddr *)&native, from)) {
+        pccl_socket_close(accepted);
+        return UV_ECONNABORTED;
+    }
+    make_private(accepted);
+    tune_stream(accepted);
+    *out = accepted;
+    return 0;
+}
+
+ptrdiff_t pccl_socket_read(uv_os_sock_t socket, uint8_t *bytes, size_t length)
+{
+    ssize_t moved;
+    do {
+        moved = recv(socket, bytes, length, 0);
+    } while (moved < 0 && errno == EINTR);
+    if (moved > 0)
+        return moved;
+    return moved == 0 ? UV_EOF : last_error();
+}
+
+ptrdiff_t pccl_socket_write(uv_os_sock_t socket, const uint8_t *bytes, size_t length)
+{
+    ssize_t moved;
+    do {
+        moved = send(socket, bytes, length, MSG_NOSIGNAL);
+    } while (moved < 0 && errno == EINTR);
+    return moved >= 0 ? moved : last_error();
+}
+
+void pccl_socket_shutdown_write(uv_os_sock_t socket)
+{
+    (void)shutdown(socket, SHUT_WR);
+}
+
+void pccl_socket_shutdown(uv_os_sock_t socket)
+{
+    (void)shutdown(socket, SHUT_RDWR);
+}
+
+void pccl_socket_close(uv_os_sock_t socket)
+{
+    pccl_fork_lock();
+    pccl_fork_forget(socket);
+    close(socket);
+    pccl_fork_unlock();
+}
+
+bool pccl_socket_local(uv_os_sock_t socket, struct pccl_address *address)
+{
+    struct sockaddr_storage native;
+    socklen_t length = sizeof native;
+    return getsockname(socket, (struct sockaddr *)&native, &length) == 0 &&
+           pccl_socket_address((struct sockaddr *)&native, address);
+}
+
+void pccl_socket_limit_silence(uv_os_sock_t socket, uint32_t silence_ms)
+{
+    int seconds = (int)(silence_ms / 1000);
+    int interval = seconds >= 6 ? seconds / 6 : 1;
+    set_int(socket, SOL_SOCKET, SO_KEEPALIVE, 1);
+#ifdef TCP_KEEPIDLE
+    set_int(socket, IPPROTO_TCP, TCP_KEEPIDLE, seconds >= 4 ? seconds / 2 : 1);
+#endif
+#ifdef TCP_KEEPINTVL
+    set_int(socket, IPPROTO_TCP, TCP_KEEPINTVL, interval);
+    set_int(socket, IPPROTO_TCP, TCP_KEEPCNT, 3);
+#endif
+#ifdef TCP_USER_TIMEOUT
+    set_int(socket, IPPROTO_TCP, TCP_USER_TIMEOUT, (int)silence_ms);
+#endif
+    (void)interval;
+}
+
+bool pccl_socket_route(const struct pccl_address *address, struct pccl_address *local)
+{
+    struct sockaddr_storage native;
+    socklen_t length = to_native(address, &native);
+    uv_os_sock_t datagram;
+    if (open_socket(native.ss_family, SOCK_DGRAM, &datagram) != 0)
+        return false;
+    bool found = connect(datagram, (struct sockaddr *)&native, length) == 0 && pccl_socket_local(datagram, local) &&
+                 !pccl_address_is_unspecified(local);
+    pccl_socket_close(datagram);
+    return found;
+}
+
+#ifdef __linux__
+bool pccl_socket_watch_input(int poll_descriptor, uv_os_sock_t socket, bool input, bool output)
+{
+    struct epoll_event event = {.events = (input ? EPOLLIN : 0u) | (output ? EPOLLOUT : 0u), .data = {.fd = socket}};
+    return epoll_ctl(poll_descriptor, EPOLL_CTL_MOD, socket, &event) == 0;
+}
+
+int pccl_socket_wake_open(int *wake)
+{
+    int error = 0;
+    pccl_fork_lock();
+    *wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (*wake < 0) {
+        error = last_error();
+    } else if (!pccl_fork_remember(*wake)) {
+        close(*wake);
+        error = UV_ENOMEM;
+    }
+    pccl_fork_unlock();
+    return error;
+}
+
+void pccl_socket_wake(int wake)
+{
+    (void)eventfd_write(wake, 1); /* fails only when it is awake already */
+}
+
+void pccl_socket_wake_clear(int wake)
+{
+    eventfd_t value;
+    (void)eventfd_read(wake, &value);
+}
+#else
+bool pccl_socket_watch_input(int poll_descriptor, uv_os_sock_t socket, bool input, bool output)
+{
+    (void)poll_descriptor;
+    (void)socket;
+    (void)input;
+    (void)output;
+    return false;
+}
+
+int pccl_socket_wake_open(int *wake)
+{
+    *wake = -1;
+    return UV_ENOSYS;
+}
+
+void pccl_socket_wake(int wake)
+{
+    (void)wake;
+}
+
+void pccl_socket_wake_clear(int wake)
+{
+    (void)wake;
+}
+#endif
+
+void pccl_socket_wait(uv_os_sock_t socket, int wake)
+{
+    struct pollfd watched[2] = {{.fd = socket, .events = POLLIN}, {.fd = wake, .events = POLLIN}};
+    (void)poll(watched, 2, -1); /* interrupted: the caller looks again */
+}

@@ -1,0 +1,58 @@
+/*
+ * The one file that knows the system's socket calls. Every socket is non-blocking, closed on exec and in forked children,
+ * and never raises SIGPIPE. Results are 0 or a negative libuv error (UV_EAGAIN, UV_ECONNREFUSED ...), so that callers need
+ * neither errno nor the system's headers. EINTR is handled here.
+ */
+#ifndef PCCL_NET_SOCKET_H
+#define PCCL_NET_SOCKET_H
+
+#include "core/address.h"
+#include "core/base.h"
+
+#include <uv.h>
+
+#define PCCL_NO_SOCKET ((uv_os_sock_t)-1)
+
+/* Starts a TCP connection. 0: connected or under way; the outcome is pccl_socket_outcome once the socket is writable. */
+PCCL_MUST_CHECK int pccl_socket_dial(const struct pccl_address *address, uv_os_sock_t *socket);
+/* What became of a connection attempt: 0, or why it failed. */
+PCCL_MUST_CHECK int pccl_socket_outcome(uv_os_sock_t socket);
+/* Listens on the address. "::" takes IPv4 too where the system can, unless another socket has the port there. */
+PCCL_MUST_CHECK int pccl_socket_listen(const struct pccl_address *address, uv_os_sock_t *socket);
+/* UV_EAGAIN: nobody waits; UV_EMFILE, UV_ENFILE ...: no descriptor is free; others: try again. */
+PCCL_MUST_CHECK int pccl_socket_accept(uv_os_sock_t listening, uv_os_sock_t *socket, struct pccl_address *from);
+
+/* Bytes moved, or a negative error; UV_EOF when the other side has closed. length > 0. */
+ptrdiff_t pccl_socket_read(uv_os_sock_t socket, uint8_t *bytes, size_t length);
+ptrdiff_t pccl_socket_write(uv_os_sock_t socket, const uint8_t *bytes, size_t length);
+
+void pccl_socket_shutdown_write(uv_os_sock_t socket);
+void pccl_socket_shutdown(uv_os_sock_t socket); /* both ways: the next read sees the end */
+void pccl_socket_close(uv_os_sock_t socket);
+
+/* false: unknown (the connection has broken). */
+PCCL_MUST_CHECK bool pccl_socket_local(uv_os_sock_t socket, struct pccl_address *address);
+/* An open connection whose other host answers nothing for about so long breaks with UV_ETIMEDOUT. */
+void pccl_socket_limit_silence(uv_os_sock_t socket, uint32_t silence_ms);
+/* The local address this host would use towards `address`; sends nothing. false: no route. */
+PCCL_MUST_CHECK bool pccl_socket_route(const struct pccl_address *address, struct pccl_address *local);
+
+/*
+ * Changes what an event loop's poll descriptor reports of a socket that it watches already: input or not, and room to write.
+ * For threads that wait for the input themselves. false: not possible on this system.
+ */
+PCCL_MUST_CHECK bool pccl_socket_watch_input(int poll_descriptor, uv_os_sock_t socket, bool input, bool output);
+/*
+ * Waits until the socket has input or `wake` can be read. wake is a descriptor of pccl_socket_wake_open.
+ */
+void pccl_socket_wait(uv_os_sock_t socket, int wake);
+/* A descriptor that one thread waits on and others wake; 0 or a negative error. */
+PCCL_MUST_CHECK int pccl_socket_wake_open(int *wake);
+void pccl_socket_wake(int wake);
+void pccl_socket_wake_clear(int wake);
+
+struct sockaddr;
+/* Only IPv4 and IPv6; false otherwise. */
+bool pccl_socket_address(const struct sockaddr *native, struct pccl_address *address);
+
+#endif

@@ -1,0 +1,14 @@
+/* Threads of the library: they take no signals, so that the application's handlers run on its own threads. */
+#ifndef PCCL_NET_THREAD_H
+#define PCCL_NET_THREAD_H
+
+#include "core/base.h"
+
+#include <uv.h>
+
+/* 0, or a negative libuv error. */
+PCCL_MUST_CHECK int pccl_thread_start(uv_thread_t *thread, void (*run)(void *argument), void *argument);
+/* Nobody will join it. */
+void pccl_thread_detach(uv_thread_t thread);
+
+#endif

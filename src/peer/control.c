@@ -1,0 +1,280 @@
+/* The control connection: dialling the master, the hello, the session, heartbeats, and coming back after a break. */
+#include "peer/internal.h"
+
+#include <string.h>
+
+/* ---- sending ---- */
+
+static void transmit(struct pccl_peer *p, const uint8_t *bytes, size_t length)
+{
+    p->spoke_us = p->now_us;
+    p->effects.send_master(p->effects.context, bytes, length);
+}
+
+/* Numbered and kept until acknowledged; goes out now if the session stands, else after the reconnect. */
+void pccl_peer_send(struct pccl_peer *p, const struct pccl_msg *msg)
+{
+    if (p->state == PCCL_PEER_OVER)
+        return;
+    struct pccl_bytes frame;
+    enum pccl_status status = pccl_session_push(&p->session, msg, 0, &frame);
+    if (status != PCCL_OK) {
+        pccl_peer_give_up(p, PCCL_MASTER_LOST, "messages for the master cannot be kept: %s", pccl_status_text(status));
+        return;
+    }
+    if (p->greeted)
+        transmit(p, frame.data, frame.length);
+}
+
+static void send_loose(struct pccl_peer *p, const struct pccl_msg *msg)
+{
+    uint8_t bytes[PCCL_FRAME_HEADER_BYTES + 2048];
+    size_t length = pccl_frame_size(msg);
+    PCCL_ASSERT(length <= sizeof bytes);
+    pccl_frame_encode(msg, 0, p->session.received, bytes);
+    p->session.told = p->session.received;
+    transmit(p, bytes, length);
+}
+
+static void send_heartbeat(struct pccl_peer *p)
+{
+    struct pccl_msg msg = {.type = PCCL_MSG_heartbeat};
+    send_loose(p, &msg);
+}
+
+/* ---- dialling ---- */
+
+void pccl_peer_dial_master(struct pccl_peer *p)
+{
+    p->dialling = true;
+    p->redial_us = 0;
+    p->effects.dial_master(p->effects.context);
+}
+
+void pccl_peer_master_up(struct pccl_peer *p)
+{
+    if (!p->dialling)
+        return;
+    p->dialling = false;
+    p->up = true;
+    p->greeted = false;
+    p->heard_us = p->now_us;
+    bool member = p->state == PCCL_PEER_MEMBER;
+    size_t name_length = 0;
+    while (p->config.name[name_length] != 0)
+        name_length++;
+    struct pccl_msg msg = {.type = PCCL_MSG_hello,
+                           .as.hello = {.magic = PCCL_PROTOCOL_MAGIC,
+                                        .version = PCCL_PROTOCOL_VERSION,
+                                        .boot = p->boot,
+                                        .peer = p->config.id,
+                                        .token = p->config.token,
+                                        .group = p->config.group,
+                                        .received = p->session.received,
+                                        .port = p->config.port,
+                                        .candidates = p->config.candidates,
+                                        .candidates_count = p->config.candidate_count,
+                                        .name = {(const uint8_t *)p->config.name, (uint32_t)name_length}}};
+    if (member)
+        msg.as.hello.lineage = p->lineage;
+    send_loose(p, &msg);
+    pccl_peer_arm(p, p->now_us + p->silence_ms * UINT64_C(1000));
+}
+
+void pccl_peer_master_down(struct pccl_peer *p, const struct pccl_text *words)
+{
+    if (!p->dialling && !p->up)
+        return;
+    p->dialling = p->up = p->greeted = false;
+    if (p->state == PCCL_PEER_CONNECTING) {
+        pccl_peer_give_up(p, PCCL_MASTER_UNREACHABLE, "cannot reach the master: %t", words);
+        return;
+    }
+    if (p->lost_us == 0) {
+        p->lost_us = p->now_us;
+        p->pause_ms = p->config.dial_ms;
+        pccl_peer_say(p, PCCL_LOG_WARN, "the connection to the master is lost (%t); coming back", words);
+    }
+    p->redial_us = p->now_us + p->pause_ms * UINT64_C(1000);
+    p->pause_ms = (uint32_t)pccl_min_u64(p->pause_ms * UINT64_C(2), p->config.dial_max_ms);
+    pccl_peer_arm(p, p->redial_us);
+    pccl_peer_arm(p, p->lost_us + p->config.master_lost_ms * UINT64_C(1000));
+}
+
+void pccl_peer_tick_master(struct pccl_peer *p)
+{
+    uint64_t silence_us = p->silence_ms * UINT64_C(1000), heartbeat_us = p->heartbeat_ms * UINT64_C(1000);
+    if (p->lost_us != 0) {
+        uint64_t end_us = p->lost_us + p->config.master_lost_ms * UINT64_C(1000);
+        if (p->now_us >= end_us) {
+            pccl_peer_give_up(p, PCCL_MASTER_LOST, "the master did not come back within %d", p->now_us - p->lost_us);
+            return;
+        }
+        pccl_peer_arm(p, end_us);
+    }
+    if (p->redial_us != 0 && p->now_us >= p->redial_us)
+        pccl_peer_dial_master(p);
+    else if (p->redial_us != 0)
+        pccl_peer_arm(p, p->redial_us);
+    if (!p->up)
+        return;
+    if (p->now_us >= p->heard_us + silence_us) {
+        struct pccl_text words;
+        pccl_text_format(&words, "the master said nothing for %d", p->now_us - p->heard_us);
+        p->effects.close_master(p->effects.context);
+        pccl_peer_master_down(p, &words);
+        return;
+    }
+    pccl_peer_arm(p, p->heard_us + silence_us);
+    if (p->greeted && p->now_us >= p->spoke_us + heartbeat_us)
+        send_heartbeat(p);
+    pccl_peer_arm(p, p->spoke_us + heartbeat_us);
+}
+
+/* ---- the answer to the hello ---- */
+
+/* false: the acknowledgement cannot be, and we gave up. */
+static bool take_acknowledgement(struct pccl_peer *p, uint64_t acknowledged)
+{
+    bool invalid = false;
+    (void)pccl_session_acknowledge(&p->session, acknowledged, &invalid);
+    if (invalid)
+        pccl_peer_give_up(p, PCCL_MASTER_LOST, "the master acknowledged a message that was never sent");
+    return !invalid;
+}
+
+static void resend_tail(struct pccl_peer *p)
+{
+    struct pccl_bytes frame;
+    const struct pccl_session_entry *entry = NULL;
+    while ((entry = pccl_session_unacknowledged(&p->session, entry, &frame)) != NULL)
+        transmit(p, frame.data, frame.length);
+}
+
+static void hello_ok(struct pccl_peer *p, const struct pccl_msg_hello_ok *ok)
+{
+    if (p->greeted) {
+        pccl_peer_give_up(p, PCCL_MASTER_LOST, "the master said hello twice");
+        return;
+    }
+    bool same_boot = p->boot == ok->boot;
+    bool member = p->state == PCCL_PEER_MEMBER;
+    bool expected = member ? (same_boot ? ok->mode != PCCL_HELLO_NEW : ok->mode == PCCL_HELLO_RESUME)
+                           : (same_boot ? ok->mode == PCCL_HELLO_CONTINUE : ok->mode == PCCL_HELLO_NEW);
+    if (!expected) {
+        pccl_peer_give_up(p, PCCL_MASTER_LOST, "the master's answer to the hello does not fit");
+        return;
+    }
+    p->greeted = true;
+    p->lost_us = 0;
+    p->silence_ms = ok->silence_ms;
+    p->heartbeat_ms = ok->heartbeat_ms;
+    p->tiny_bytes_max = ok->tiny_bytes_max;
+    p->effects.accept_master(p->effects.context);
+    pccl_peer_arm(p, p->now_us + p->heartbeat_ms * UINT64_C(1000));
+    if (ok->mode == PCCL_HELLO_CONTINUE) {
+        if (take_acknowledgement(p, ok->received))
+            resend_tail(p);
+        return;
+    }
+    p->boot = ok->boot;
+    pccl_session_reset(&p->session);
+    if (ok->mode == PCCL_HELLO_RESUME) {
+        pccl_peer_send_resume(p);
+        return;
+    }
+    p->lineage = ok->lineage;
+    pccl_peer_close_links(p); /* of a run we never entered */
+    p->state = PCCL_PEER_PENDING;
+}
+
+static void refused(struct pccl_peer *p, const struct pccl_msg_refused *refused)
+{
+    struct pccl_text words;
+    pccl_text_clear(&words);
+    pccl_text_add_bytes(&words, (const char *)refused->words.data, refused->words.length);
+    if (refused->code == PCCL_REFUSAL_VERSION)
+        pccl_peer_give_up(p, PCCL_VERSION, "the master speaks protocol version %u, this peer %u: %t", (uint64_t)refused->version,
+                          (uint64_t)PCCL_PROTOCOL_VERSION, &words);
+    else if (refused->code == PCCL_REFUSAL_GONE)
+        pccl_peer_give_up(p, PCCL_EXPELLED, "%t", &words);
+    else
+        pccl_peer_give_up(p, PCCL_REFUSED, "the master refused this peer: %t", &words);
+}
+
+/* ---- received frames ---- */
+
+static void expelled(struct pccl_peer *p, const struct pccl_msg_expelled *expelled)
+{
+    struct pccl_text words;
+    pccl_text_clear(&words);
+    pccl_text_add_bytes(&words, (const char *)expelled->words.data, expelled->words.length);
+    if (expelled->code == PCCL_REFUSAL_SHUTDOWN)
+        pccl_peer_give_up(p, PCCL_MASTER_LOST, "%t", &words);
+    else if (p->state == PCCL_PEER_MEMBER)
+        pccl_peer_give_up(p, PCCL_EXPELLED, "the master removed this peer: %t", &words);
+    else
+        pccl_peer_give_up(p, PCCL_REFUSED, "the master refused this peer: %t", &words);
+}
+
+static void dispatch(struct pccl_peer *p, const struct pccl_msg *msg)
+{
+    bool member = p->state == PCCL_PEER_MEMBER;
+    switch (member || msg->type == PCCL_MSG_welcome || msg->type == PCCL_MSG_warm_up || msg->type == PCCL_MSG_forget ||
+                    msg->type == PCCL_MSG_expelled
+                ? msg->type
+                : 0) {
+    case PCCL_MSG_welcome: pccl_peer_welcome(p, &msg->as.welcome); break;
+    case PCCL_MSG_expelled: expelled(p, &msg->as.expelled); break;
+    case PCCL_MSG_epoch_change: pccl_peer_epoch_change(p, &msg->as.epoch_change); break;
+    case PCCL_MSG_outcome: pccl_peer_outcome(p, &msg->as.outcome); break;
+    case PCCL_MSG_round: pccl_peer_round(p, &msg->as.round); break;
+    case PCCL_MSG_warm_up: pccl_peer_warm_up(p, &msg->as.warm_up); break;
+    case PCCL_MSG_forget: pccl_peer_forget(p, &msg->as.forget.peer); break;
+    case PCCL_MSG_who_is_where: pccl_peer_who_is_where(p, &msg->as.who_is_where); break;
+    case PCCL_MSG_recovered: pccl_peer_recovered(p, &msg->as.recovered); break;
+    default: pccl_peer_give_up(p, PCCL_MASTER_LOST, "the master sent %s at the wrong time", pccl_wire_name(msg->type)); break;
+    }
+}
+
+static void numbered(struct pccl_peer *p, const struct pccl_frame *frame, const struct pccl_msg *msg)
+{
+    bool gap = frame->sequence == 0;
+    bool fresh = !gap && pccl_session_accept(&p->session, frame->sequence, &gap);
+    if (gap) {
+        pccl_peer_give_up(p, PCCL_MASTER_LOST, "a message of the master is missing before %s", pccl_wire_name(msg->type));
+        return;
+    }
+    if (fresh)
+        dispatch(p, msg);
+    if (p->greeted && pccl_session_owes_acknowledgement(&p->session))
+        send_heartbeat(p);
+}
+
+void pccl_peer_master_received(struct pccl_peer *p, const struct pccl_frame *frame, const struct pccl_msg *msg)
+{
+    if (!p->up)
+        return;
+    p->heard_us = p->now_us;
+    if (msg->type == PCCL_MSG_refused) {
+        refused(p, &msg->as.refused);
+        return;
+    }
+    if (msg->type == PCCL_MSG_hello_ok) {
+        hello_ok(p, &msg->as.hello_ok);
+        return;
+    }
+    if (!p->greeted) {
+        pccl_peer_give_up(p, PCCL_MASTER_LOST, "the master did not answer the hello but sent %s", pccl_wire_name(msg->type));
+        return;
+    }
+    if (!take_acknowledgement(p, frame->acknowledged))
+        return;
+    if (msg->type != PCCL_MSG_heartbeat) {
+        numbered(p, frame, msg);
+        return;
+    }
+    pccl_peer_set_stable(p, msg->as.heartbeat.stable);
+    if (msg->as.heartbeat.answer)
+        send_heartbeat(p);
+}

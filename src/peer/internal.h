@@ -1,0 +1,148 @@
+/* The peer's state and the functions its files share. Nobody outside src/peer and the simulator's checkers may look. */
+#ifndef PCCL_PEER_INTERNAL_H
+#define PCCL_PEER_INTERNAL_H
+
+#include "peer/peer.h"
+#include "wire/session.h"
+
+enum pccl_peer_state {
+    PCCL_PEER_IDLE,       /* never connected */
+    PCCL_PEER_CONNECTING, /* dialling, or the hello is not answered */
+    PCCL_PEER_PENDING,    /* known to the master, not yet admitted */
+    PCCL_PEER_MEMBER,
+    PCCL_PEER_OVER, /* left, expelled or given up: this machine's life has ended */
+};
+
+/* A joint call under way. */
+struct pccl_vote_call {
+    bool outstanding, withdrawn;
+    enum pccl_status why_withdrawn;
+    uint64_t since_us, deadline_us, where_us;
+};
+
+enum pccl_dial_state { PCCL_DIAL_DOWN, PCCL_DIAL_DIALING, PCCL_DIAL_UP };
+
+/* What we know of the links with one other peer. */
+struct pccl_peer_link {
+    struct pccl_id id;
+    struct pccl_address candidates[PCCL_CANDIDATES_MAX];
+    uint32_t candidate_count;
+    bool ring; /* it follows us in the ring */
+    bool warm; /* the master asked for it */
+    enum pccl_dial_state out;
+    bool in_up;
+    uint64_t retry_us, reported_us;
+    uint32_t pause_ms;
+    enum pccl_link_end how; /* the last failure */
+    bool failed;
+};
+
+struct pccl_use {
+    struct pccl_node by_tag;
+    uint32_t launches;
+};
+
+struct pccl_peer {
+    struct pccl_peer_config config;
+    struct pccl_memory memory;
+    struct pccl_peer_effects effects;
+    uint64_t now_us, deadline_us;
+    enum pccl_peer_state state;
+
+    /* the master */
+    bool dialling, up, greeted; /* dial_master under way; connection stands; hello_ok received on it */
+    bool resuming;              /* RESUME sent, RECOVERED not received */
+    uint64_t redial_us, lost_us, heard_us, spoke_us; /* redial_us, lost_us: 0 = not now */
+    uint32_t pause_ms;
+    uint64_t boot;
+    struct pccl_id lineage;
+    uint32_t silence_ms, heartbeat_ms, tiny_bytes_max;
+    struct pccl_session session;
+
+    /* the run */
+    uint32_t inc;
+    struct pccl_epoch epoch, view;
+    struct pccl_member *members; /* sorted by group, then id */
+    uint32_t member_count, member_capacity;
+    struct pccl_id *ring;
+    uint32_t ring_count, ring_capacity;
+    uint64_t rounds[PCCL_ROUND_KINDS], sync, revision;
+    uint8_t last_outcome[PCCL_ROUND_KINDS];
+
+    /* calls */
+    bool connect_outstanding;
+    uint64_t connect_deadline_us;
+    struct pccl_vote_call calls[PCCL_ROUND_KINDS];
+    struct pccl_attributes attributes;
+    struct pccl_text last_words, waiting;
+
+    /* operations */
+    struct pccl_table by_instance, by_tag, uses;
+    struct pccl_op *oldest, *newest;
+    uint32_t op_count, held_count;
+    uint64_t decisions, stable;
+
+    struct pccl_peer_link *links;
+    uint32_t link_count, link_capacity;
+};
+
+/* ---- peer.c ---- */
+void pccl_peer_arm(struct pccl_peer *p, uint64_t when_us);
+void pccl_peer_say(struct pccl_peer *p, enum pccl_log_level level, const char *format, ...);
+/* The end of this machine's life: everything outstanding ends, links and master are closed. */
+void pccl_peer_give_up(struct pccl_peer *p, enum pccl_status status, const char *format, ...);
+void pccl_peer_advance_time(struct pccl_peer *p, uint64_t now_us);
+
+/* ---- control.c: the connection and session with the master ---- */
+void pccl_peer_send(struct pccl_peer *p, const struct pccl_msg *msg);
+void pccl_peer_dial_master(struct pccl_peer *p);
+void pccl_peer_master_up(struct pccl_peer *p);
+void pccl_peer_master_down(struct pccl_peer *p, const struct pccl_text *words);
+void pccl_peer_master_received(struct pccl_peer *p, const struct pccl_frame *frame, const struct pccl_msg *msg);
+void pccl_peer_tick_master(struct pccl_peer *p);
+
+/* ---- resume.c ---- */
+void pccl_peer_send_resume(struct pccl_peer *p);
+void pccl_peer_recovered(struct pccl_peer *p, const struct pccl_msg_recovered *recovered);
+
+/* ---- view.c: membership ---- */
+void pccl_peer_welcome(struct pccl_peer *p, const struct pccl_msg_welcome *welcome);
+void pccl_peer_epoch_change(struct pccl_peer *p, const struct pccl_msg_epoch_change *change);
+struct pccl_attributes pccl_peer_live_attributes(const struct pccl_peer *p);
+bool pccl_peer_knows_member(const struct pccl_peer *p, const struct pccl_id *id);
+const struct pccl_id *pccl_peer_successor(const struct pccl_peer *p); /* NULL: alone */
+const struct pccl_id *pccl_peer_predecessor(const struct pccl_peer *p);
+
+/* ---- operations.c ---- */
+void pccl_peer_outcome(struct pccl_peer *p, const struct pccl_msg_outcome *outcome);
+void pccl_peer_set_stable(struct pccl_peer *p, uint64_t stable);
+void pccl_peer_view_kills(struct pccl_peer *p, const struct pccl_text *why); /* PROTOCOL 5.4, and VIEW_ACK */
+void pccl_peer_end_operations(struct pccl_peer *p, enum pccl_class class, const struct pccl_text *why);
+void pccl_peer_change_era(struct pccl_peer *p);
+void pccl_peer_resend_operations(struct pccl_peer *p);
+void pccl_peer_tick_operations(struct pccl_peer *p);
+void pccl_peer_free_operations(struct pccl_peer *p);
+struct pccl_op *pccl_peer_find_instance(const struct pccl_peer *p, const struct pccl_instance *instance);
+bool pccl_peer_is_decided(const struct pccl_op *op);
+
+/* ---- rounds.c ---- */
+void pccl_peer_round(struct pccl_peer *p, const struct pccl_msg_round *round);
+void pccl_peer_resend_votes(struct pccl_peer *p);
+void pccl_peer_tick_calls(struct pccl_peer *p);
+void pccl_peer_end_calls(struct pccl_peer *p, enum pccl_status status);
+
+/* ---- where.c ---- */
+void pccl_peer_ask_where(struct pccl_peer *p, enum pccl_call call, const struct pccl_instance *instance, uint64_t round,
+                         uint64_t since_us);
+void pccl_peer_who_is_where(struct pccl_peer *p, const struct pccl_msg_who_is_where *answer);
+uint64_t pccl_peer_next_where(const struct pccl_peer *p);
+
+/* ---- links.c ---- */
+void pccl_peer_link_event(struct pccl_peer *p, const struct pccl_peer_event *event);
+void pccl_peer_warm_up(struct pccl_peer *p, const struct pccl_msg_warm_up *warm_up);
+void pccl_peer_forget(struct pccl_peer *p, const struct pccl_id *id);
+void pccl_peer_links_follow_view(struct pccl_peer *p);
+void pccl_peer_tick_links(struct pccl_peer *p);
+void pccl_peer_close_links(struct pccl_peer *p);
+
+#endif

@@ -1,0 +1,211 @@
+/*
+ * The links this peer holds: to its ring successor, and to whom the master asks for (newcomers warm up before they are
+ * admitted). A link that breaks is reported, as evidence, and dialled again.
+ */
+#include "peer/internal.h"
+
+enum { REPORT_AGAIN_US = 2000000 }; /* a failure that lasts is reported again after so long */
+
+static struct pccl_peer_link *find_link(struct pccl_peer *p, const struct pccl_id *id)
+{
+    for (uint32_t i = 0; i < p->link_count; i++)
+        if (pccl_id_equal(&p->links[i].id, id))
+            return &p->links[i];
+    return NULL;
+}
+
+/* NULL: out of memory, and we gave up. */
+static struct pccl_peer_link *need_link(struct pccl_peer *p, const struct pccl_id *id)
+{
+    struct pccl_peer_link *link = find_link(p, id);
+    if (link != NULL)
+        return link;
+    struct pccl_peer_link *links = p->link_count < PCCL_PEERS_MAX
+                                       ? pccl_grow(&p->memory, p->links, &p->link_capacity, p->link_count + 1, sizeof *links)
+                                       : NULL;
+    if (links == NULL) {
+        pccl_peer_give_up(p, PCCL_MEMORY, "out of memory");
+        return NULL;
+    }
+    p->links = links;
+    links[p->link_count] = (struct pccl_peer_link){.id = *id, .pause_ms = p->config.dial_ms};
+    return &links[p->link_count++];
+}
+
+static void drop_link(struct pccl_peer *p, struct pccl_peer_link *link)
+{
+    if (link->out != PCCL_DIAL_DOWN)
+        p->effects.close_link(p->effects.context, &link->id, false);
+    if (link->in_up)
+        p->effects.close_link(p->effects.context, &link->id, true);
+    *link = p->links[--p->link_count];
+}
+
+void pccl_peer_close_links(struct pccl_peer *p)
+{
+    while (p->link_count > 0)
+        drop_link(p, &p->links[p->link_count - 1]);
+}
+
+static void dial(struct pccl_peer *p, struct pccl_peer_link *link)
+{
+    link->out = PCCL_DIAL_DIALING;
+    link->retry_us = 0;
+    p->effects.dial_link(p->effects.context, &link->id, link->candidates, link->candidate_count);
+}
+
+static void report_up(struct pccl_peer *p, const struct pccl_id *id)
+{
+    struct pccl_msg msg = {.type = PCCL_MSG_link_up, .as.link_up = {.peer = *id}};
+    pccl_peer_send(p, &msg);
+}
+
+static void report_lost(struct pccl_peer *p, const struct pccl_id *id, bool incoming, enum pccl_link_end how)
+{
+    struct pccl_msg msg = {.type = PCCL_MSG_link_lost,
+                           .as.link_lost = {.peer = *id, .incoming = incoming, .how = (uint8_t)how}};
+    pccl_peer_send(p, &msg);
+}
+
+/* ---- what the master asks for ---- */
+
+void pccl_peer_warm_up(struct pccl_peer *p, const struct pccl_msg_warm_up *warm_up)
+{
+    if (p->state == PCCL_PEER_PENDING)
+        p->lineage = warm_up->lineage;
+    struct pccl_peer_link *link = need_link(p, &warm_up->peer);
+    if (link == NULL)
+        return;
+    link->warm = true;
+    link->candidate_count = warm_up->candidates_count;
+    for (uint32_t i = 0; i < warm_up->candidates_count; i++)
+        link->candidates[i] = warm_up->candidates[i];
+    if (link->out == PCCL_DIAL_UP)
+        report_up(p, &link->id);
+    else if (link->out == PCCL_DIAL_DOWN)
+        dial(p, link);
+}
+
+void pccl_peer_forget(struct pccl_peer *p, const struct pccl_id *id)
+{
+    struct pccl_peer_link *link = find_link(p, id);
+    if (link == NULL)
+        return;
+    link->warm = false;
+    if (!link->ring)
+        drop_link(p, link);
+}
+
+/* After every change of the membership or the ring. */
+void pccl_peer_links_follow_view(struct pccl_peer *p)
+{
+    const struct pccl_id *successor = pccl_peer_successor(p);
+    if (successor != NULL && need_link(p, successor) == NULL)
+        return;
+    for (uint32_t i = 0; i < p->link_count;) {
+        struct pccl_peer_link *link = &p->links[i];
+        bool member = pccl_peer_knows_member(p, &link->id);
+        link->ring = successor != NULL && pccl_id_equal(&link->id, successor);
+        link->warm = link->warm && !member; /* a member is a neighbour or none */
+        if (link->ring && link->out == PCCL_DIAL_DOWN && link->candidate_count > 0)
+            dial(p, link);
+        if (!link->ring && !link->warm && link->out != PCCL_DIAL_DOWN) {
+            p->effects.close_link(p->effects.context, &link->id, false);
+            link->out = PCCL_DIAL_DOWN;
+        }
+        if (!link->ring && !link->warm && !link->in_up) /* who dialled us closes it: a newcomer may be warming up */
+            drop_link(p, link);
+        else
+            i++;
+    }
+}
+
+/* ---- what happens to them ---- */
+
+static void outgoing_down(struct pccl_peer *p, struct pccl_peer_link *link, const struct pccl_peer_event *event)
+{
+    bool was_up = link->out == PCCL_DIAL_UP;
+    bool changed = !link->failed || link->how != event->how;
+    link->out = PCCL_DIAL_DOWN;
+    if (!event->purposely) {
+        link->failed = true;
+        link->how = event->how;
+        if (was_up || changed || p->now_us >= link->reported_us + REPORT_AGAIN_US) {
+            link->reported_us = p->now_us;
+            report_lost(p, &link->id, false, event->how);
+        }
+    }
+    if (p->state == PCCL_PEER_OVER)
+        return;
+    if (was_up && !event->purposely) {
+        link->pause_ms = p->config.dial_ms;
+        dial(p, link); /* at once: the answer tells a break from a death */
+        return;
+    }
+    link->retry_us = p->now_us + link->pause_ms * UINT64_C(1000);
+    link->pause_ms = (uint32_t)pccl_min_u64(link->pause_ms * UINT64_C(2), p->config.dial_max_ms);
+    pccl_peer_arm(p, link->retry_us);
+}
+
+static void incoming_down(struct pccl_peer *p, struct pccl_peer_link *link, const struct pccl_peer_event *event)
+{
+    struct pccl_id id = link->id;
+    link->in_up = false;
+    if (!link->ring && !link->warm)
+        drop_link(p, link);
+    if (!event->purposely && p->state == PCCL_PEER_MEMBER && pccl_peer_knows_member(p, &id))
+        report_lost(p, &id, true, event->how);
+}
+
+void pccl_peer_link_event(struct pccl_peer *p, const struct pccl_peer_event *event)
+{
+    bool up = event->kind == PCCL_PEER_LINK_UP;
+    struct pccl_peer_link *link = event->incoming && up ? need_link(p, &event->peer) : find_link(p, &event->peer);
+    if (link == NULL)
+        return;
+    if (event->incoming && up)
+        link->in_up = true;
+    else if (event->incoming && link->in_up)
+        incoming_down(p, link, event);
+    else if (!event->incoming && up && link->out == PCCL_DIAL_DIALING) {
+        link->out = PCCL_DIAL_UP;
+        link->failed = false;
+        link->pause_ms = p->config.dial_ms;
+        report_up(p, &link->id);
+    } else if (!event->incoming && !up && link->out != PCCL_DIAL_DOWN)
+        outgoing_down(p, link, event);
+}
+
+void pccl_peer_tick_links(struct pccl_peer *p)
+{
+    for (uint32_t i = 0; i < p->link_count; i++) {
+        struct pccl_peer_link *link = &p->links[i];
+        if (link->retry_us != 0 && p->now_us >= link->retry_us && (link->ring || link->warm))
+            dial(p, link);
+        else if (link->retry_us != 0)
+            pccl_peer_arm(p, link->retry_us);
+    }
+}
+
+/* ---- who may link with us ---- */
+
+enum pccl_status pccl_peer_judge_link(const struct pccl_peer *p, const struct pccl_msg_link_hello *hello,
+                                      enum pccl_refusal *refusal, struct pccl_text *words)
+{
+    *refusal = PCCL_REFUSAL_LINEAGE;
+    if (hello->version != PCCL_PROTOCOL_VERSION) {
+        *refusal = PCCL_REFUSAL_VERSION;
+        pccl_text_format(words, "this peer speaks protocol version %u", (uint64_t)PCCL_PROTOCOL_VERSION);
+    } else if (!pccl_id_equal(&hello->to, &p->config.id)) {
+        *refusal = PCCL_REFUSAL_IDENTITY;
+        pccl_text_format(words, "this is peer %i", &p->config.id);
+    } else if ((p->state != PCCL_PEER_PENDING && p->state != PCCL_PEER_MEMBER) || !pccl_id_equal(&hello->lineage, &p->lineage)) {
+        pccl_text_format(words, "this peer is not in that run");
+    } else if (hello->kind == PCCL_LINK_RING && pccl_id_equal(&hello->from, &p->config.id)) {
+        *refusal = PCCL_REFUSAL_MALFORMED;
+        pccl_text_format(words, "a link to oneself");
+    } else {
+        return PCCL_OK;
+    }
+    return PCCL_REFUSED;
+}

@@ -1,0 +1,474 @@
+/* The life of an operation at a peer (PROTOCOL 5): launch, done, decided, released, forgotten. */
+#include "kernels/reduce.h"
+#include "peer/internal.h"
+
+#include <string.h>
+
+/* ---- the table ---- */
+
+static struct pccl_op *op_of_node(struct pccl_node *node)
+{
+    return PCCL_CONTAINER_OF(node, struct pccl_op, by_instance);
+}
+
+struct pccl_op *pccl_peer_find_instance(const struct pccl_peer *p, const struct pccl_instance *instance)
+{
+    struct pccl_node *node = pccl_table_find(&p->by_instance, pccl_instance_hash(instance));
+    for (; node != NULL; node = pccl_table_find_next(node))
+        if (pccl_instance_equal(&op_of_node(node)->instance, instance))
+            return op_of_node(node);
+    return NULL;
+}
+
+struct pccl_op *pccl_peer_op_find(struct pccl_peer *p, uint64_t tag)
+{
+    struct pccl_node *node = pccl_table_find(&p->by_tag, pccl_hash_u64(tag));
+    for (; node != NULL; node = pccl_table_find_next(node)) {
+        struct pccl_op *op = PCCL_CONTAINER_OF(node, struct pccl_op, by_tag);
+        if (op->instance.tag == tag)
+            return op;
+    }
+    return NULL;
+}
+
+bool pccl_peer_is_decided(const struct pccl_op *op)
+{
+    return op->state == PCCL_OP_DECIDED || op->state == PCCL_OP_TOMBSTONE;
+}
+
+static struct pccl_op *add_op(struct pccl_peer *p, const struct pccl_instance *instance)
+{
+    struct pccl_op *op = pccl_allocate(&p->memory, sizeof *op);
+    if (op == NULL)
+        return NULL;
+    op->instance = *instance;
+    op->older = p->newest;
+    *(p->newest != NULL ? &p->newest->newer : &p->oldest) = op;
+    p->newest = op;
+    pccl_table_insert(&p->by_instance, &op->by_instance, pccl_instance_hash(instance));
+    p->op_count++;
+    return op;
+}
+
+static void free_op(struct pccl_peer *p, struct pccl_op *op)
+{
+    pccl_table_remove(&p->by_instance, &op->by_instance);
+    if (op->held) {
+        pccl_table_remove(&p->by_tag, &op->by_tag);
+        p->held_count--;
+    }
+    *(op->older != NULL ? &op->older->newer : &p->oldest) = op->newer;
+    *(op->newer != NULL ? &op->newer->older : &p->newest) = op->older;
+    pccl_release(&p->memory, op->payload, op->payload_capacity);
+    pccl_release(&p->memory, op, sizeof *op);
+    p->op_count--;
+}
+
+static bool is_current(const struct pccl_peer *p, const struct pccl_instance *instance)
+{
+    return instance->joint == p->rounds[PCCL_ROUND_UPDATE] && instance->sync == p->sync;
+}
+
+/* An outcome may be forgotten when all members know it; a tombstone only with its era (or when it was launched). */
+static bool may_forget(const struct pccl_peer *p, const struct pccl_op *op)
+{
+    if (op->held || !pccl_peer_is_decided(op))
+        return false;
+    if (!is_current(p, &op->instance) || p->state == PCCL_PEER_OVER)
+        return true;
+    return op->state == PCCL_OP_DECIDED && op->confirmed && op->decision <= p->stable;
+}
+
+static void forget_what_may_be(struct pccl_peer *p)
+{
+    for (struct pccl_op *op = p->oldest, *next; op != NULL; op = next) {
+        next = op->newer;
+        if (may_forget(p, op))
+            free_op(p, op);
+    }
+}
+
+void pccl_peer_set_stable(struct pccl_peer *p, uint64_t stable)
+{
+    if (stable <= p->stable)
+        return;
+    p->stable = stable;
+    forget_what_may_be(p);
+}
+
+void pccl_peer_free_operations(struct pccl_peer *p)
+{
+    while (p->oldest != NULL)
+        free_op(p, p->oldest);
+    for (struct pccl_node *node = pccl_table_first(&p->uses), *next; node != NULL; node = next) {
+        next = pccl_table_after(&p->uses, node);
+        pccl_table_remove(&p->uses, node);
+        pccl_release(&p->memory, PCCL_CONTAINER_OF(node, struct pccl_use, by_tag), sizeof(struct pccl_use));
+    }
+}
+
+/* PROTOCOL 1.5, 2.1: counters, outcomes and tombstones end with their era. Everything was quiet, so nothing is held. */
+void pccl_peer_change_era(struct pccl_peer *p)
+{
+    for (struct pccl_node *node = pccl_table_first(&p->uses), *next; node != NULL; node = next) {
+        next = pccl_table_after(&p->uses, node);
+        pccl_table_remove(&p->uses, node);
+        pccl_release(&p->memory, PCCL_CONTAINER_OF(node, struct pccl_use, by_tag), sizeof(struct pccl_use));
+    }
+    forget_what_may_be(p);
+}
+
+/* The tag's counter of launches in this era. Tags are spread by the hash; the key itself is kept in the node. */
+static struct pccl_use *use_of(struct pccl_peer *p, uint64_t tag, bool create)
+{
+    struct pccl_node *node = pccl_table_find(&p->uses, tag);
+    if (node != NULL)
+        return PCCL_CONTAINER_OF(node, struct pccl_use, by_tag);
+    if (!create || p->uses.count >= PCCL_TAGS_PER_ERA_MAX)
+        return NULL;
+    struct pccl_use *use = pccl_allocate(&p->memory, sizeof *use);
+    if (use != NULL)
+        pccl_table_insert(&p->uses, &use->by_tag, tag);
+    return use;
+}
+
+/* ---- telling the master ---- */
+
+static void send_done(struct pccl_peer *p, const struct pccl_op *op)
+{
+    struct pccl_msg msg = {.type = PCCL_MSG_done,
+                           .as.done = {.instance = op->instance,
+                                       .view = op->start_view,
+                                       .descriptor = op->descriptor,
+                                       .tiny = op->tiny,
+                                       .payload = {op->payload, op->tiny ? op->payload_bytes : 0}}};
+    pccl_peer_send(p, &msg);
+}
+
+static void send_failed(struct pccl_peer *p, const struct pccl_op *op)
+{
+    struct pccl_msg msg = {.type = PCCL_MSG_failed,
+                           .as.failed = {.instance = op->instance,
+                                         .view = op->start_view,
+                                         .class = (uint8_t)op->class,
+                                         .words = pccl_bytes_of_text(&op->words)}};
+    pccl_peer_send(p, &msg);
+}
+
+static void send_abort_request(struct pccl_peer *p, const struct pccl_op *op)
+{
+    struct pccl_msg msg = {
+        .type = PCCL_MSG_abort_request,
+        .as.abort_request = {.instance = op->instance, .view = op->start_view, .class = (uint8_t)op->abort_class}};
+    pccl_peer_send(p, &msg);
+}
+
+/* What is open is told (again); nothing of it is sent while a restarted master collects reports. */
+static void tell(struct pccl_peer *p, const struct pccl_op *op)
+{
+    if (p->resuming || p->state != PCCL_PEER_MEMBER)
+        return;
+    if (op->state == PCCL_OP_DONE)
+        send_done(p, op);
+    else if (op->state == PCCL_OP_FAILED)
+        send_failed(p, op);
+    if (op->abort_sent)
+        send_abort_request(p, op);
+}
+
+void pccl_peer_resend_operations(struct pccl_peer *p)
+{
+    for (struct pccl_op *op = p->oldest, *next; op != NULL; op = next) {
+        next = op->newer;
+        if (!pccl_peer_is_decided(op))
+            tell(p, op);
+        if (p->state == PCCL_PEER_OVER)
+            return; /* sending failed, and the operations are gone */
+    }
+}
+
+/* ---- launching ---- */
+
+static enum pccl_status may_launch(struct pccl_peer *p, const struct pccl_launch *launch)
+{
+    if (p->state != PCCL_PEER_MEMBER)
+        return PCCL_USAGE;
+    if (p->calls[PCCL_ROUND_UPDATE].outstanding)
+        return PCCL_USAGE; /* PROTOCOL 5.1: the era is about to change */
+    if (pccl_peer_op_find(p, launch->tag) != NULL)
+        return PCCL_ARGUMENT;
+    if (launch->tiny && (launch->payload_bytes == 0 || launch->payload_bytes > p->tiny_bytes_max))
+        return PCCL_ARGUMENT;
+    if (p->ring_count < 2) {
+        p->attributes = pccl_peer_live_attributes(p); /* the caller shall see that it is alone */
+        return PCCL_TOO_FEW_PEERS;
+    }
+    return p->op_count >= PCCL_OPS_PER_PEER_MAX ? PCCL_LIMIT : PCCL_OK;
+}
+
+static void hold(struct pccl_peer *p, struct pccl_op *op, const struct pccl_launch *launch)
+{
+    uint32_t timeout_ms = launch->timeout_ms != 0 ? launch->timeout_ms : p->config.op_timeout_ms;
+    op->held = true;
+    p->held_count++;
+    pccl_table_insert(&p->by_tag, &op->by_tag, pccl_hash_u64(launch->tag));
+    op->descriptor = launch->descriptor;
+    op->tiny = launch->tiny;
+    op->user = launch->user;
+    op->world = p->ring_count;
+    op->launched_us = p->now_us;
+    op->deadline_us = timeout_ms != 0 ? p->now_us + timeout_ms * UINT64_C(1000) : UINT64_MAX;
+    op->where_us = p->now_us + p->config.where_ms * UINT64_C(1000);
+    pccl_peer_arm(p, pccl_min_u64(op->deadline_us, op->where_us));
+}
+
+/* The operation exists from here on, for all peers, under this name. */
+static enum pccl_status create(struct pccl_peer *p, const struct pccl_instance *instance, const struct pccl_launch *launch,
+                               struct pccl_op **op)
+{
+    uint8_t *payload = NULL;
+    if (launch->tiny) {
+        payload = pccl_allocate(&p->memory, launch->payload_bytes);
+        if (payload == NULL)
+            return PCCL_MEMORY;
+        memcpy(payload, launch->payload, launch->payload_bytes);
+    }
+    *op = add_op(p, instance);
+    if (*op == NULL) {
+        pccl_release(&p->memory, payload, launch->payload_bytes);
+        return PCCL_MEMORY;
+    }
+    (*op)->payload = payload;
+    (*op)->payload_bytes = (*op)->payload_capacity = launch->tiny ? launch->payload_bytes : 0;
+    (*op)->start_view = p->view;
+    (*op)->state = launch->tiny ? PCCL_OP_DONE : PCCL_OP_RUNNING;
+    return PCCL_OK;
+}
+
+enum pccl_status pccl_peer_launch(struct pccl_peer *p, uint64_t now_us, const struct pccl_launch *launch, struct pccl_op **op)
+{
+    pccl_peer_advance_time(p, now_us);
+    enum pccl_status status = may_launch(p, launch);
+    if (status != PCCL_OK)
+        return status;
+    struct pccl_use *use = use_of(p, launch->tag, true);
+    if (use == NULL)
+        return p->uses.count >= PCCL_TAGS_PER_ERA_MAX ? PCCL_LIMIT : PCCL_MEMORY;
+    struct pccl_instance instance = {.group = p->config.group,
+                                     .joint = p->rounds[PCCL_ROUND_UPDATE],
+                                     .sync = p->sync,
+                                     .tag = launch->tag,
+                                     .use = use->launches};
+    struct pccl_op *tombstone = pccl_peer_find_instance(p, &instance);
+    if (tombstone != NULL) {
+        PCCL_ASSERT(tombstone->state == PCCL_OP_TOMBSTONE);
+        tombstone->state = PCCL_OP_DECIDED;
+        tombstone->attributes = pccl_peer_live_attributes(p);
+        *op = tombstone;
+    } else {
+        status = create(p, &instance, launch, op);
+        if (status != PCCL_OK)
+            return status; /* not numbered: nobody waits for it */
+    }
+    use->launches++;
+    hold(p, *op, launch);
+    if (tombstone == NULL && !launch->tiny)
+        p->effects.op_start(p->effects.context, *op);
+    if (tombstone == NULL)
+        tell(p, *op);
+    return PCCL_OK;
+}
+
+/* ---- what happens to it ---- */
+
+void pccl_peer_op_done(struct pccl_peer *p, uint64_t now_us, struct pccl_op *op)
+{
+    pccl_peer_advance_time(p, now_us);
+    if (op->state != PCCL_OP_RUNNING)
+        return;
+    op->state = PCCL_OP_DONE;
+    tell(p, op);
+}
+
+void pccl_peer_op_failed(struct pccl_peer *p, uint64_t now_us, struct pccl_op *op, enum pccl_class class,
+                         const struct pccl_text *words)
+{
+    pccl_peer_advance_time(p, now_us);
+    if (op->state != PCCL_OP_RUNNING)
+        return;
+    op->state = PCCL_OP_FAILED;
+    op->class = class;
+    op->words = *words;
+    tell(p, op);
+}
+
+void pccl_peer_op_abort(struct pccl_peer *p, uint64_t now_us, struct pccl_op *op, enum pccl_class class)
+{
+    pccl_peer_advance_time(p, now_us);
+    if (pccl_peer_is_decided(op) || op->abort_sent)
+        return;
+    op->abort_sent = true;
+    op->abort_class = class;
+    if (!p->resuming && p->state == PCCL_PEER_MEMBER)
+        send_abort_request(p, op);
+}
+
+void pccl_peer_op_awaited(struct pccl_peer *p, uint64_t now_us, struct pccl_op *op, bool blocked)
+{
+    pccl_peer_advance_time(p, now_us);
+    if (op->awaited && !blocked && !pccl_peer_is_decided(op) && p->now_us >= op->launched_us + p->config.where_ms * UINT64_C(1000))
+        pccl_peer_ask_where(p, PCCL_CALL_NONE, &op->instance, 0, 0); /* the master need not think that we wait */
+    op->awaited = blocked;
+    if (blocked)
+        pccl_peer_arm(p, op->where_us);
+}
+
+void pccl_peer_op_release(struct pccl_peer *p, struct pccl_op *op)
+{
+    PCCL_ASSERT(op->held && op->state == PCCL_OP_DECIDED);
+    pccl_table_remove(&p->by_tag, &op->by_tag);
+    op->held = false;
+    p->held_count--;
+    if (pccl_epoch_compare(&op->attributes.epoch, &p->attributes.epoch) > 0)
+        p->attributes = op->attributes;
+    if (may_forget(p, op))
+        free_op(p, op);
+}
+
+/* ---- decisions ---- */
+
+static void decide(struct pccl_peer *p, struct pccl_op *op, enum pccl_class class, const struct pccl_text *words)
+{
+    op->state = PCCL_OP_DECIDED;
+    op->class = class;
+    op->words = *words;
+    op->attributes = pccl_peer_live_attributes(p);
+    if (!op->tiny)
+        p->effects.op_stop(p->effects.context, op);
+    if (op->held)
+        p->effects.op_decided(p->effects.context, op);
+}
+
+static void tombstone(struct pccl_peer *p, const struct pccl_msg_outcome *outcome, const struct pccl_text *words)
+{
+    struct pccl_op *op = p->op_count < 2 * PCCL_OPS_PER_PEER_MAX ? add_op(p, &outcome->instance) : NULL;
+    if (op == NULL) {
+        pccl_peer_give_up(p, PCCL_MEMORY, "no room to remember an outcome");
+        return;
+    }
+    op->state = PCCL_OP_TOMBSTONE;
+    op->class = (enum pccl_class)outcome->class;
+    op->words = *words;
+    op->decision = outcome->decision;
+    op->confirmed = true;
+}
+
+/* An outcome of something that is not in the table: never launched here, or forgotten because everybody knew it. */
+static void unknown_outcome(struct pccl_peer *p, const struct pccl_msg_outcome *outcome, const struct pccl_text *words)
+{
+    const struct pccl_use *use = use_of(p, outcome->instance.tag, false);
+    if (use != NULL && outcome->instance.use < use->launches)
+        return;
+    if (outcome->class == PCCL_CLASS_NONE)
+        pccl_peer_give_up(p, PCCL_MASTER_LOST, "the master committed an operation that this peer never launched");
+    else
+        tombstone(p, outcome, words);
+}
+
+static void apply_outcome(struct pccl_peer *p, struct pccl_op *op, const struct pccl_msg_outcome *outcome,
+                          const struct pccl_text *words)
+{
+    bool commit = outcome->class == PCCL_CLASS_NONE;
+    op->decision = outcome->decision;
+    op->confirmed = true;
+    if (pccl_peer_is_decided(op)) {
+        if (commit != (op->class == PCCL_CLASS_NONE)) /* PROTOCOL 5.3 */
+            pccl_peer_give_up(p, PCCL_INTERNAL, "the master decided an operation twice, differently");
+        return;
+    }
+    if (commit && op->tiny) {
+        if (outcome->result.length != op->payload_bytes) {
+            pccl_peer_give_up(p, PCCL_MASTER_LOST, "the master's result has the wrong size");
+            return;
+        }
+        memcpy(op->payload, outcome->result.data, op->payload_bytes);
+    }
+    if (commit)
+        op->world = outcome->world;
+    decide(p, op, (enum pccl_class)outcome->class, words);
+}
+
+void pccl_peer_outcome(struct pccl_peer *p, const struct pccl_msg_outcome *outcome)
+{
+    struct pccl_text words;
+    pccl_text_clear(&words);
+    if (outcome->words.length > 0)
+        pccl_text_add_bytes(&words, (const char *)outcome->words.data, outcome->words.length);
+    p->decisions = pccl_max_u64(p->decisions, outcome->decision);
+    if (outcome->instance.group == p->config.group && is_current(p, &outcome->instance)) {
+        struct pccl_op *op = pccl_peer_find_instance(p, &outcome->instance);
+        if (op != NULL)
+            apply_outcome(p, op, outcome, &words);
+        else
+            unknown_outcome(p, outcome, &words);
+    }
+    pccl_peer_set_stable(p, outcome->stable);
+}
+
+/* PROTOCOL 5.4: the view decides what was started before it; the master makes that hold for everybody. */
+void pccl_peer_view_kills(struct pccl_peer *p, const struct pccl_text *why)
+{
+    uint32_t count = 0, capacity = 0;
+    struct pccl_instance *killed = NULL;
+    for (struct pccl_op *op = p->oldest; op != NULL; op = op->newer) {
+        if (pccl_peer_is_decided(op) || pccl_epoch_compare(&op->start_view, &p->view) >= 0)
+            continue;
+        struct pccl_instance *more = pccl_grow(&p->memory, killed, &capacity, count + 1, sizeof *killed);
+        if (more == NULL) {
+            pccl_release(&p->memory, killed, capacity * sizeof *killed);
+            pccl_peer_give_up(p, PCCL_MEMORY, "out of memory");
+            return;
+        }
+        killed = more;
+        killed[count++] = op->instance;
+        decide(p, op, PCCL_CLASS_PEER_LOST, why);
+    }
+    if (count > 0) {
+        struct pccl_msg msg = {.type = PCCL_MSG_view_ack,
+                               .as.view_ack = {.view = p->view, .instances = killed, .instances_count = count}};
+        pccl_peer_send(p, &msg);
+    }
+    pccl_release(&p->memory, killed, capacity * sizeof *killed);
+}
+
+void pccl_peer_end_operations(struct pccl_peer *p, enum pccl_class class, const struct pccl_text *why)
+{
+    for (struct pccl_op *op = p->oldest; op != NULL; op = op->newer)
+        if (!pccl_peer_is_decided(op))
+            decide(p, op, class, why);
+    forget_what_may_be(p);
+}
+
+void pccl_peer_tick_operations(struct pccl_peer *p)
+{
+    for (struct pccl_op *op = p->oldest, *next; op != NULL && p->state != PCCL_PEER_OVER; op = next) {
+        next = op->newer; /* only the end of the peer's life frees operations in here */
+        if (pccl_peer_is_decided(op))
+            continue;
+        if (p->now_us >= op->deadline_us)
+            pccl_peer_op_abort(p, p->now_us, op, PCCL_CLASS_DEADLINE);
+        else
+            pccl_peer_arm(p, op->deadline_us);
+        if (p->state == PCCL_PEER_OVER)
+            return;
+        if (!op->awaited)
+            continue;
+        if (p->now_us >= op->where_us) {
+            pccl_peer_ask_where(p, PCCL_CALL_REDUCE, &op->instance, 0, p->now_us - op->launched_us);
+            if (p->state == PCCL_PEER_OVER)
+                return;
+            op->where_us = pccl_peer_next_where(p);
+        }
+        pccl_peer_arm(p, op->where_us);
+    }
+}

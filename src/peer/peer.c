@@ -1,0 +1,180 @@
+/* The peer's frame: creation, dispatch of events, time, and the end of its life. */
+#include "peer/internal.h"
+
+#include <stdarg.h>
+
+enum { STANDSTILL_US = 1000000 };
+
+struct pccl_peer_config pccl_peer_defaults(void)
+{
+    return (struct pccl_peer_config){
+        .master_lost_ms = 120000,
+        .where_ms = 2000,
+        .dial_ms = 10,
+        .dial_max_ms = 1000,
+    };
+}
+
+struct pccl_peer *pccl_peer_create(const struct pccl_peer_config *config, const struct pccl_memory *memory,
+                                   const struct pccl_peer_effects *effects, uint64_t now_us)
+{
+    struct pccl_peer *p = pccl_allocate(memory, sizeof *p);
+    if (p == NULL)
+        return NULL;
+    p->config = *config;
+    p->memory = *memory;
+    p->effects = *effects;
+    p->now_us = now_us;
+    p->deadline_us = UINT64_MAX;
+    p->silence_ms = 10000; /* until the master tells */
+    p->heartbeat_ms = 2500;
+    pccl_session_init(&p->session, &p->memory);
+    pccl_table_init(&p->by_instance, &p->memory);
+    pccl_table_init(&p->by_tag, &p->memory);
+    pccl_table_init(&p->uses, &p->memory);
+    return p;
+}
+
+void pccl_peer_destroy(struct pccl_peer *p)
+{
+    if (p == NULL)
+        return;
+    pccl_peer_free_operations(p);
+    pccl_table_fini(&p->by_instance);
+    pccl_table_fini(&p->by_tag);
+    pccl_table_fini(&p->uses);
+    pccl_session_fini(&p->session);
+    pccl_release(&p->memory, p->members, p->member_capacity * sizeof *p->members);
+    pccl_release(&p->memory, p->ring, p->ring_capacity * sizeof *p->ring);
+    pccl_release(&p->memory, p->links, p->link_capacity * sizeof *p->links);
+    struct pccl_memory memory = p->memory;
+    pccl_release(&memory, p, sizeof *p);
+}
+
+void pccl_peer_arm(struct pccl_peer *p, uint64_t when_us)
+{
+    p->deadline_us = pccl_min_u64(p->deadline_us, when_us);
+}
+
+uint64_t pccl_peer_deadline(const struct pccl_peer *p)
+{
+    return p->deadline_us;
+}
+
+/* PROTOCOL 9.5: while we stood still nobody could be heard, so the master's silence does not count. */
+void pccl_peer_advance_time(struct pccl_peer *p, uint64_t now_us)
+{
+    uint64_t due_us = pccl_max_u64(p->now_us, p->deadline_us);
+    p->now_us = pccl_max_u64(p->now_us, now_us);
+    if (p->deadline_us == UINT64_MAX || now_us <= due_us + STANDSTILL_US)
+        return;
+    uint64_t gap_us = now_us - due_us;
+    pccl_peer_say(p, PCCL_LOG_WARN, "this process stood still for %d", gap_us);
+    p->heard_us += gap_us;
+    if (p->lost_us != 0)
+        p->lost_us += gap_us;
+}
+
+void pccl_peer_say(struct pccl_peer *p, enum pccl_log_level level, const char *format, ...)
+{
+    struct pccl_text text;
+    va_list arguments;
+    pccl_text_clear(&text);
+    va_start(arguments, format);
+    pccl_text_append_list(&text, format, arguments);
+    va_end(arguments);
+    p->effects.log(p->effects.context, level, text.bytes);
+}
+
+void pccl_peer_give_up(struct pccl_peer *p, enum pccl_status status, const char *format, ...)
+{
+    if (p->state == PCCL_PEER_OVER || p->state == PCCL_PEER_IDLE)
+        return;
+    va_list arguments;
+    pccl_text_clear(&p->last_words);
+    va_start(arguments, format);
+    pccl_text_append_list(&p->last_words, format, arguments);
+    va_end(arguments);
+    p->state = PCCL_PEER_OVER;
+    p->deadline_us = UINT64_MAX;
+    bool left = status == PCCL_ABORTED;
+    pccl_peer_say(p, left ? PCCL_LOG_INFO : PCCL_LOG_ERROR, "out of the run: %t", &p->last_words);
+    if (p->up || p->dialling)
+        p->effects.close_master(p->effects.context);
+    p->up = p->dialling = p->greeted = p->resuming = false;
+    pccl_peer_close_links(p);
+    struct pccl_text why = p->last_words;
+    pccl_peer_end_operations(p, PCCL_CLASS_PEER_LOST, &why);
+    pccl_peer_end_calls(p, status);
+}
+
+static void tick(struct pccl_peer *p)
+{
+    if (p->now_us < p->deadline_us)
+        return;
+    p->deadline_us = UINT64_MAX;
+    pccl_peer_tick_master(p);
+    pccl_peer_tick_links(p);
+    pccl_peer_tick_operations(p);
+    pccl_peer_tick_calls(p);
+}
+
+void pccl_peer_step(struct pccl_peer *p, const struct pccl_peer_event *event)
+{
+    pccl_peer_advance_time(p, event->now_us);
+    if (p->state == PCCL_PEER_IDLE || p->state == PCCL_PEER_OVER)
+        return;
+    switch (event->kind) {
+    case PCCL_PEER_MASTER_UP: pccl_peer_master_up(p); break;
+    case PCCL_PEER_MASTER_DOWN: pccl_peer_master_down(p, event->words); break;
+    case PCCL_PEER_MASTER_RECEIVED: pccl_peer_master_received(p, event->frame, event->msg); break;
+    case PCCL_PEER_MASTER_GARBAGE:
+        if (event->other_version) {
+            pccl_peer_give_up(p, PCCL_VERSION, "the master speaks another protocol version: %t", event->words);
+            break;
+        }
+        p->effects.close_master(p->effects.context);
+        pccl_peer_master_down(p, event->words);
+        break;
+    case PCCL_PEER_LINK_UP:
+    case PCCL_PEER_LINK_DOWN: pccl_peer_link_event(p, event); break;
+    case PCCL_PEER_TICK: tick(p); break;
+    }
+}
+
+/* ---- questions ---- */
+
+bool pccl_peer_is_connected(const struct pccl_peer *p)
+{
+    return p->state == PCCL_PEER_MEMBER;
+}
+
+struct pccl_attributes pccl_peer_attributes(const struct pccl_peer *p)
+{
+    return p->attributes;
+}
+
+const struct pccl_text *pccl_peer_last_words(const struct pccl_peer *p)
+{
+    return &p->last_words;
+}
+
+const struct pccl_text *pccl_peer_waiting(const struct pccl_peer *p)
+{
+    return &p->waiting;
+}
+
+const struct pccl_id *pccl_peer_lineage(const struct pccl_peer *p)
+{
+    return &p->lineage;
+}
+
+uint32_t pccl_peer_silence_ms(const struct pccl_peer *p)
+{
+    return p->silence_ms;
+}
+
+uint32_t pccl_peer_tiny_bytes_max(const struct pccl_peer *p)
+{
+    return p->tiny_bytes_max;
+}

@@ -1,0 +1,182 @@
+/*
+ * A peer's control state machine: its session with the master, its view of the membership, its operations and votes, and the
+ * links it should hold. Pure, like master/master.h: the driver turns the world into events and carries out the effects;
+ * effects are called from inside the machine and must not call back into it. One caller at a time (the driver's lock).
+ */
+#ifndef PCCL_PEER_PEER_H
+#define PCCL_PEER_PEER_H
+
+#include "core/address.h"
+#include "core/log.h"
+#include "core/memory.h"
+#include "core/status.h"
+#include "core/table.h"
+#include "core/text.h"
+#include "wire/frame.h"
+#include "wire/wire.h"
+
+struct pccl_peer_config {
+    struct pccl_id id, token; /* random, from the driver */
+    uint32_t group;
+    uint16_t port; /* the listening port */
+    struct pccl_address candidates[PCCL_CANDIDATES_MAX];
+    uint32_t candidate_count;
+    char name[PCCL_NAME_MAX + 1];
+    uint32_t master_lost_ms; /* give up after so long without a master (must exceed its alone_ms) */
+    uint32_t where_ms;       /* waiting for so long is told to the master and logged */
+    uint32_t dial_ms;        /* first pause between dialling attempts; doubles up to dial_max_ms */
+    uint32_t dial_max_ms;
+    uint32_t op_timeout_ms;   /* 0: none. Default deadline of operations */
+    uint32_t call_timeout_ms; /* 0: none. Deadline of connect and joint calls */
+    uint32_t stuck_ms;        /* 0: never. Waiting in calls that cannot meet for so long is an error */
+};
+struct pccl_peer_config pccl_peer_defaults(void);
+
+/* The four numbers of pcclGetAttribute: a snapshot, replaced when a call returns (PROTOCOL 8). */
+struct pccl_attributes {
+    struct pccl_epoch epoch;
+    uint32_t world, group_world, groups, largest_group;
+};
+
+enum pccl_peer_event_kind {
+    PCCL_PEER_MASTER_UP,       /* the connection to the master stands (hello not yet sent) */
+    PCCL_PEER_MASTER_DOWN,     /* dialling failed, or the connection closed or broke; `words` says how */
+    PCCL_PEER_MASTER_RECEIVED, /* a frame came */
+    PCCL_PEER_MASTER_GARBAGE,  /* undecodable bytes came; `words` */
+    PCCL_PEER_LINK_UP,         /* an outgoing link stands, or an incoming one was accepted */
+    PCCL_PEER_LINK_DOWN,       /* it closed; or dialling failed; `how` */
+    PCCL_PEER_TICK,            /* the deadline has passed */
+};
+
+struct pccl_peer_event {
+    enum pccl_peer_event_kind kind;
+    uint64_t now_us;
+    const struct pccl_frame *frame; /* MASTER_RECEIVED */
+    const struct pccl_msg *msg;
+    const struct pccl_text *words; /* MASTER_DOWN, MASTER_GARBAGE */
+    bool other_version;            /* MASTER_GARBAGE: an answer of another protocol version */
+    struct pccl_id peer;           /* LINK_* */
+    bool incoming;                 /* LINK_* */
+    bool purposely;                /* LINK_DOWN: the other side said link_bye */
+    enum pccl_link_end how;        /* LINK_DOWN */
+};
+
+/* One launch of one tag. Owned by the machine; the caller holds it from launch to release. */
+enum pccl_op_state {
+    PCCL_OP_RUNNING, /* launched; bulk: READY sent */
+    PCCL_OP_DONE,    /* own part complete, DONE sent; a tiny operation is here at once */
+    PCCL_OP_FAILED,  /* FAILED sent */
+    PCCL_OP_DECIDED, /* the outcome is known */
+    PCCL_OP_TOMBSTONE, /* decided (aborted) before this peer launched it */
+};
+struct pccl_op {
+    struct pccl_node by_instance; /* in the machine's table */
+    struct pccl_node by_tag;
+    struct pccl_op *older, *newer; /* all operations, in order of creation */
+    struct pccl_instance instance;
+    struct pccl_epoch start_view;
+    struct pccl_descriptor descriptor;
+    enum pccl_op_state state;
+    enum pccl_class class; /* DECIDED: NONE = committed */
+    uint64_t decision;     /* the master's number of the outcome; 0: not told yet */
+    bool tiny;
+    bool held;             /* the caller has not released it */
+    bool confirmed;        /* the master's OUTCOME has come (a view change may decide before it) */
+    bool awaited;          /* a caller is blocked in it */
+    bool abort_sent;
+    enum pccl_class abort_class;
+    uint32_t world;        /* at launch */
+    uint8_t *payload;      /* owned: the contribution until decided, then the result (tiny) */
+    uint32_t payload_bytes, payload_capacity;
+    uint64_t launched_us, deadline_us, where_us;
+    struct pccl_attributes attributes; /* at the decision */
+    struct pccl_text words;            /* why it was aborted */
+    void *user;                        /* the driver's */
+};
+
+struct pccl_launch {
+    uint64_t tag;
+    struct pccl_descriptor descriptor;
+    const uint8_t *payload; /* tiny: the caller's elements, copied */
+    uint32_t payload_bytes;
+    bool tiny;
+    uint32_t timeout_ms; /* 0: the default */
+    void *user;
+};
+
+struct pccl_peer_effects {
+    void *context;
+    /* Try to connect to the master (all its addresses); answer with MASTER_UP or MASTER_DOWN. */
+    void (*dial_master)(void *context);
+    void (*close_master)(void *context);
+    void (*send_master)(void *context, const uint8_t *bytes, size_t length); /* a view valid during the call only */
+    void (*accept_master)(void *context);                                    /* larger frames may be read */
+    /* Open a link; answer with LINK_UP or LINK_DOWN{how}. At most one attempt per peer is under way. */
+    void (*dial_link)(void *context, const struct pccl_id *peer, const struct pccl_address *candidates, uint32_t count);
+    /* Say link_bye and close, or give up dialling; no event follows. */
+    void (*close_link)(void *context, const struct pccl_id *peer, bool incoming);
+    /* A blocking call is over: connect, update or pending. `value`: the answer of pending. */
+    void (*call_done)(void *context, enum pccl_call call, enum pccl_status status, bool value);
+    void (*op_decided)(void *context, struct pccl_op *op);
+    /* Bulk operations: start moving data; and stop, the outcome is known (report nothing more). */
+    void (*op_start)(void *context, struct pccl_op *op);
+    void (*op_stop)(void *context, struct pccl_op *op);
+    void (*log)(void *context, enum pccl_log_level level, const char *line);
+};
+
+struct pccl_peer; /* peer/internal.h */
+
+/* NULL: out of memory. Config, memory and effects are copied. */
+struct pccl_peer *pccl_peer_create(const struct pccl_peer_config *config, const struct pccl_memory *memory,
+                                   const struct pccl_peer_effects *effects, uint64_t now_us);
+void pccl_peer_destroy(struct pccl_peer *peer);
+void pccl_peer_step(struct pccl_peer *peer, const struct pccl_peer_event *event);
+uint64_t pccl_peer_deadline(const struct pccl_peer *peer);
+
+/* ---- calls: they return at once; blocking ones end in the call_done or op_decided effect (maybe before they return) ---- */
+
+/* USAGE: already connected or connecting. Ends with OK, MASTER_UNREACHABLE, REFUSED, VERSION, TIMEOUT ... */
+PCCL_MUST_CHECK enum pccl_status pccl_peer_connect(struct pccl_peer *peer, uint64_t now_us);
+/* USAGE: unconnected, or such a call is outstanding; PENDING_OPS: operations not released. */
+PCCL_MUST_CHECK enum pccl_status pccl_peer_update(struct pccl_peer *peer, uint64_t now_us);
+/* USAGE: unconnected, or such a call is outstanding. */
+PCCL_MUST_CHECK enum pccl_status pccl_peer_pending(struct pccl_peer *peer, uint64_t now_us);
+/* Gives up a joint call: it still ends by call_done, with ABORTED or with its result if that was decided before. */
+void pccl_peer_withdraw(struct pccl_peer *peer, enum pccl_call call, uint64_t now_us);
+/*
+ * Launches an operation. TOO_FEW_PEERS (not numbered), ARGUMENT (the tag is in use; or tiny and too long), USAGE
+ * (unconnected; or a joint call is outstanding), LIMIT, MEMORY. On OK *op is held by the caller until release; it may be
+ * decided already.
+ */
+PCCL_MUST_CHECK enum pccl_status pccl_peer_launch(struct pccl_peer *peer, uint64_t now_us, const struct pccl_launch *launch,
+                                                  struct pccl_op **op);
+/* Bulk: this peer's result is complete / it cannot go on. Ignored when the operation is decided. */
+void pccl_peer_op_done(struct pccl_peer *peer, uint64_t now_us, struct pccl_op *op);
+void pccl_peer_op_failed(struct pccl_peer *peer, uint64_t now_us, struct pccl_op *op, enum pccl_class class,
+                         const struct pccl_text *words);
+/* Asks for an abort; the outcome still comes by op_decided (and may be a commit). */
+void pccl_peer_op_abort(struct pccl_peer *peer, uint64_t now_us, struct pccl_op *op, enum pccl_class class);
+/* A caller blocks in it (or stopped): for "who is where". */
+void pccl_peer_op_awaited(struct pccl_peer *peer, uint64_t now_us, struct pccl_op *op, bool blocked);
+/* The caller is done with a decided operation: its tag is free; attributes are taken from its decision. */
+void pccl_peer_op_release(struct pccl_peer *peer, struct pccl_op *op);
+/* The operation that holds this tag, or NULL. */
+struct pccl_op *pccl_peer_op_find(struct pccl_peer *peer, uint64_t tag);
+/* Says good-bye and becomes unconnected; everything outstanding ends with PEER_LOST / ABORTED. */
+void pccl_peer_leave(struct pccl_peer *peer, uint64_t now_us);
+
+/* Accepted and not expelled. */
+bool pccl_peer_is_connected(const struct pccl_peer *peer);
+struct pccl_attributes pccl_peer_attributes(const struct pccl_peer *peer);
+/* Why it is unconnected, or what the last failed call died of. */
+const struct pccl_text *pccl_peer_last_words(const struct pccl_peer *peer);
+/* Who everybody waits for, as last told by the master; empty when nobody waits. */
+const struct pccl_text *pccl_peer_waiting(const struct pccl_peer *peer);
+const struct pccl_id *pccl_peer_lineage(const struct pccl_peer *peer);
+uint32_t pccl_peer_silence_ms(const struct pccl_peer *peer);
+uint32_t pccl_peer_tiny_bytes_max(const struct pccl_peer *peer);
+/* May this peer's link_hello be accepted now? OK, or REFUSED with the refusal code and words for the answer. */
+PCCL_MUST_CHECK enum pccl_status pccl_peer_judge_link(const struct pccl_peer *peer, const struct pccl_msg_link_hello *hello,
+                                                      enum pccl_refusal *refusal, struct pccl_text *words);
+
+#endif

@@ -1,0 +1,92 @@
+/* A master of another boot knows nothing: tell it everything we know (PROTOCOL 12.2), and go on when it has its picture. */
+#include "peer/internal.h"
+
+static void resume_operation(struct pccl_peer *p, const struct pccl_op *op)
+{
+    struct pccl_msg msg = {.type = PCCL_MSG_resume_operation,
+                           .as.resume_operation = {.instance = op->instance,
+                                                   .view = op->start_view,
+                                                   .tiny = op->tiny,
+                                                   .world = op->world,
+                                                   .descriptor = op->descriptor}};
+    struct pccl_msg_resume_operation *fields = &msg.as.resume_operation;
+    if (pccl_peer_is_decided(op)) {
+        fields->state = op->class == PCCL_CLASS_NONE ? PCCL_RESUME_COMMITTED : PCCL_RESUME_ABORTED;
+        fields->class = (uint8_t)op->class;
+        fields->words = pccl_bytes_of_text(&op->words);
+    } else {
+        fields->state = op->state == PCCL_OP_DONE ? PCCL_RESUME_DONE : PCCL_RESUME_RUNNING;
+    }
+    if (op->tiny && (fields->state == PCCL_RESUME_COMMITTED || fields->state == PCCL_RESUME_DONE))
+        fields->payload = (struct pccl_bytes){op->payload, op->payload_bytes};
+    pccl_peer_send(p, &msg);
+}
+
+static void resume_rounds(struct pccl_peer *p)
+{
+    for (uint8_t kind = 0; kind < PCCL_ROUND_KINDS; kind++) {
+        if (p->rounds[kind] == 0)
+            continue;
+        struct pccl_msg msg = {
+            .type = PCCL_MSG_resume_round,
+            .as.resume_round = {.kind = kind, .round = p->rounds[kind] - 1, .outcome = p->last_outcome[kind]}};
+        pccl_peer_send(p, &msg);
+    }
+}
+
+static void resume_end(struct pccl_peer *p)
+{
+    struct pccl_id *dead = pccl_allocate(&p->memory, pccl_max_u64(1, p->link_count) * sizeof *dead);
+    uint32_t count = 0;
+    for (uint32_t i = 0; dead != NULL && i < p->link_count; i++) {
+        const struct pccl_peer_link *link = &p->links[i];
+        bool refused = link->failed && (link->how == PCCL_LINK_REFUSED || link->how == PCCL_LINK_OTHER);
+        if (link->out != PCCL_DIAL_UP && refused)
+            dead[count++] = link->id;
+    }
+    struct pccl_msg msg = {.type = PCCL_MSG_resume_end, .as.resume_end = {.dead = dead, .dead_count = count}};
+    pccl_peer_send(p, &msg);
+    pccl_release(&p->memory, dead, pccl_max_u64(1, p->link_count) * sizeof *dead);
+}
+
+void pccl_peer_send_resume(struct pccl_peer *p)
+{
+    pccl_peer_say(p, PCCL_LOG_INFO, "the master restarted: telling it what this peer knows");
+    p->resuming = true;
+    struct pccl_msg msg = {.type = PCCL_MSG_resume,
+                           .as.resume = {.inc = p->inc,
+                                         .epoch = p->epoch,
+                                         .view = p->view,
+                                         .joint = p->rounds[PCCL_ROUND_UPDATE],
+                                         .sync = p->sync,
+                                         .query = p->rounds[PCCL_ROUND_PENDING],
+                                         .revision = p->revision,
+                                         .decisions = p->decisions,
+                                         .members = p->members,
+                                         .members_count = p->member_count,
+                                         .ring = p->ring,
+                                         .ring_count = p->ring_count}};
+    pccl_peer_send(p, &msg);
+    for (const struct pccl_op *op = p->oldest, *next; op != NULL && p->state != PCCL_PEER_OVER; op = next) {
+        next = op->newer;
+        if (op->instance.joint == p->rounds[PCCL_ROUND_UPDATE] && op->instance.sync == p->sync)
+            resume_operation(p, op);
+    }
+    resume_rounds(p);
+    resume_end(p);
+}
+
+/* Its outcomes, views and rounds have come before this. What is still open was not sent while it could not be decided. */
+void pccl_peer_recovered(struct pccl_peer *p, const struct pccl_msg_recovered *recovered)
+{
+    if (recovered->inc <= p->inc) { /* PROTOCOL 12.5 */
+        pccl_peer_give_up(p, PCCL_MASTER_LOST, "the master recovered an older state of the run");
+        return;
+    }
+    p->inc = recovered->inc;
+    p->decisions = pccl_max_u64(p->decisions, recovered->decisions);
+    p->resuming = false;
+    pccl_peer_say(p, PCCL_LOG_INFO, "the run goes on after the restart of the master");
+    pccl_peer_resend_operations(p);
+    pccl_peer_resend_votes(p);
+}

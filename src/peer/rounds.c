@@ -1,0 +1,178 @@
+/* Calls that end by the master's word: connect, and the joint votes (PROTOCOL 10). */
+#include "peer/internal.h"
+
+static enum pccl_call call_of(uint8_t kind)
+{
+    return kind == PCCL_ROUND_UPDATE ? PCCL_CALL_UPDATE : PCCL_CALL_PENDING;
+}
+
+static uint64_t deadline_of(const struct pccl_peer *p)
+{
+    return p->config.call_timeout_ms != 0 ? p->now_us + p->config.call_timeout_ms * UINT64_C(1000) : UINT64_MAX;
+}
+
+enum pccl_status pccl_peer_connect(struct pccl_peer *p, uint64_t now_us)
+{
+    pccl_peer_advance_time(p, now_us);
+    if (p->state != PCCL_PEER_IDLE)
+        return PCCL_USAGE;
+    p->state = PCCL_PEER_CONNECTING;
+    p->connect_outstanding = true;
+    p->connect_deadline_us = deadline_of(p);
+    pccl_peer_arm(p, p->connect_deadline_us);
+    pccl_peer_dial_master(p);
+    return PCCL_OK;
+}
+
+static void send_vote(struct pccl_peer *p, uint8_t kind)
+{
+    if (p->resuming)
+        return;
+    struct pccl_msg msg = {.type = PCCL_MSG_vote, .as.vote = {.kind = kind, .round = p->rounds[kind]}};
+    pccl_peer_send(p, &msg);
+}
+
+static void send_withdraw(struct pccl_peer *p, uint8_t kind)
+{
+    if (p->resuming)
+        return;
+    struct pccl_msg msg = {.type = PCCL_MSG_withdraw, .as.withdraw = {.kind = kind, .round = p->rounds[kind]}};
+    pccl_peer_send(p, &msg);
+}
+
+static enum pccl_status vote(struct pccl_peer *p, uint8_t kind)
+{
+    struct pccl_vote_call *call = &p->calls[kind];
+    if (p->state != PCCL_PEER_MEMBER || call->outstanding)
+        return PCCL_USAGE;
+    *call = (struct pccl_vote_call){.outstanding = true,
+                                    .since_us = p->now_us,
+                                    .deadline_us = deadline_of(p),
+                                    .where_us = p->now_us + p->config.where_ms * UINT64_C(1000)};
+    pccl_peer_arm(p, pccl_min_u64(call->deadline_us, call->where_us));
+    send_vote(p, kind);
+    return PCCL_OK;
+}
+
+enum pccl_status pccl_peer_update(struct pccl_peer *p, uint64_t now_us)
+{
+    pccl_peer_advance_time(p, now_us);
+    if (p->state == PCCL_PEER_MEMBER && p->held_count > 0)
+        return PCCL_PENDING_OPS;
+    return vote(p, PCCL_ROUND_UPDATE);
+}
+
+enum pccl_status pccl_peer_pending(struct pccl_peer *p, uint64_t now_us)
+{
+    pccl_peer_advance_time(p, now_us);
+    return vote(p, PCCL_ROUND_PENDING);
+}
+
+static void withdraw(struct pccl_peer *p, uint8_t kind, enum pccl_status why)
+{
+    struct pccl_vote_call *call = &p->calls[kind];
+    if (!call->outstanding || call->withdrawn)
+        return;
+    call->withdrawn = true;
+    call->why_withdrawn = why;
+    send_withdraw(p, kind);
+}
+
+void pccl_peer_withdraw(struct pccl_peer *p, enum pccl_call call, uint64_t now_us)
+{
+    pccl_peer_advance_time(p, now_us);
+    if (call == PCCL_CALL_UPDATE || call == PCCL_CALL_PENDING)
+        withdraw(p, call == PCCL_CALL_UPDATE ? PCCL_ROUND_UPDATE : PCCL_ROUND_PENDING, PCCL_ABORTED);
+    else if (call == PCCL_CALL_CONNECT && p->connect_outstanding)
+        pccl_peer_give_up(p, PCCL_ABORTED, "connecting was given up by the caller");
+}
+
+static void finish(struct pccl_peer *p, uint8_t kind, enum pccl_status status, bool value)
+{
+    p->calls[kind].outstanding = false;
+    pccl_text_clear(&p->waiting);
+    p->effects.call_done(p->effects.context, call_of(kind), status, value);
+}
+
+void pccl_peer_round(struct pccl_peer *p, const struct pccl_msg_round *round)
+{
+    uint8_t kind = round->kind;
+    struct pccl_vote_call *call = &p->calls[kind];
+    if (round->round < p->rounds[kind])
+        return; /* answered before */
+    if (round->round > p->rounds[kind] || !call->outstanding) {
+        pccl_peer_give_up(p, PCCL_MASTER_LOST, "the master decided a round without this peer's vote");
+        return;
+    }
+    if (round->outcome == PCCL_ROUND_WITHDRAWN) {
+        pccl_text_format(&p->last_words, call->why_withdrawn == PCCL_TIMEOUT ? "the deadline passed: %t" : "given up: %t", &p->waiting);
+        finish(p, kind, call->why_withdrawn, false);
+        return;
+    }
+    p->rounds[kind]++;
+    p->last_outcome[kind] = round->outcome;
+    if (kind == PCCL_ROUND_UPDATE)
+        pccl_peer_change_era(p);
+    p->attributes = pccl_peer_live_attributes(p);
+    finish(p, kind, PCCL_OK, round->outcome == PCCL_ROUND_TRUE);
+}
+
+void pccl_peer_resend_votes(struct pccl_peer *p)
+{
+    for (uint8_t kind = 0; kind < PCCL_ROUND_KINDS; kind++) {
+        if (p->calls[kind].outstanding)
+            send_vote(p, kind);
+        if (p->calls[kind].outstanding && p->calls[kind].withdrawn)
+            send_withdraw(p, kind);
+    }
+}
+
+void pccl_peer_end_calls(struct pccl_peer *p, enum pccl_status status)
+{
+    if (p->connect_outstanding) {
+        p->connect_outstanding = false;
+        p->effects.call_done(p->effects.context, PCCL_CALL_CONNECT, status, false);
+    }
+    for (uint8_t kind = 0; kind < PCCL_ROUND_KINDS; kind++)
+        if (p->calls[kind].outstanding)
+            finish(p, kind, status, false);
+}
+
+void pccl_peer_tick_calls(struct pccl_peer *p)
+{
+    if (p->connect_outstanding && p->now_us >= p->connect_deadline_us) {
+        pccl_peer_leave(p, p->now_us);
+        return;
+    }
+    if (p->connect_outstanding)
+        pccl_peer_arm(p, p->connect_deadline_us);
+    for (uint8_t kind = 0; kind < PCCL_ROUND_KINDS; kind++) {
+        struct pccl_vote_call *call = &p->calls[kind];
+        if (!call->outstanding)
+            continue;
+        if (p->now_us >= call->deadline_us)
+            withdraw(p, kind, PCCL_TIMEOUT);
+        else
+            pccl_peer_arm(p, call->deadline_us);
+        if (p->now_us >= call->where_us) {
+            struct pccl_instance none = {0};
+            pccl_peer_ask_where(p, call_of(kind), &none, p->rounds[kind], p->now_us - call->since_us);
+            call->where_us = pccl_peer_next_where(p);
+        }
+        pccl_peer_arm(p, call->where_us);
+    }
+}
+
+/* A last word to the master, so that nobody has to find out. */
+void pccl_peer_leave(struct pccl_peer *p, uint64_t now_us)
+{
+    pccl_peer_advance_time(p, now_us);
+    bool late = p->connect_outstanding && p->now_us >= p->connect_deadline_us;
+    struct pccl_msg msg = {.type = PCCL_MSG_leave, .as.leave = {.words = pccl_bytes_of_string("")}};
+    if (p->state == PCCL_PEER_PENDING || p->state == PCCL_PEER_MEMBER)
+        pccl_peer_send(p, &msg);
+    if (late)
+        pccl_peer_give_up(p, PCCL_TIMEOUT, "not admitted before the deadline: the members must call pcclUpdateTopology");
+    else
+        pccl_peer_give_up(p, PCCL_ABORTED, "this peer left the run");
+}

@@ -1,0 +1,182 @@
+/* Membership as this peer knows it: the list of all members, its group's ring, and the four attributes. */
+#include "peer/internal.h"
+
+#include <string.h>
+
+static int compare_members(const struct pccl_member *a, const struct pccl_member *b)
+{
+    if (a->group != b->group)
+        return a->group < b->group ? -1 : 1;
+    return pccl_id_compare(&a->peer, &b->peer);
+}
+
+/* Insertion into the sorted list. false: out of memory. */
+static bool add_member(struct pccl_peer *p, const struct pccl_member *member)
+{
+    struct pccl_member *members = pccl_grow(&p->memory, p->members, &p->member_capacity, p->member_count + 1, sizeof *members);
+    if (members == NULL)
+        return false;
+    p->members = members;
+    uint32_t at = p->member_count;
+    while (at > 0 && compare_members(&members[at - 1], member) > 0)
+        at--;
+    if (at > 0 && compare_members(&members[at - 1], member) == 0)
+        return true;
+    memmove(&members[at + 1], &members[at], (p->member_count - at) * sizeof *members);
+    members[at] = *member;
+    p->member_count++;
+    return true;
+}
+
+static void remove_member(struct pccl_peer *p, const struct pccl_id *id)
+{
+    for (uint32_t i = 0; i < p->member_count; i++) {
+        if (!pccl_id_equal(&p->members[i].peer, id))
+            continue;
+        p->member_count--;
+        memmove(&p->members[i], &p->members[i + 1], (p->member_count - i) * sizeof *p->members);
+        return;
+    }
+}
+
+static bool replace_members(struct pccl_peer *p, const struct pccl_member *members, uint32_t count)
+{
+    p->member_count = 0;
+    for (uint32_t i = 0; i < count; i++)
+        if (!add_member(p, &members[i]))
+            return false;
+    return true;
+}
+
+static bool replace_ring(struct pccl_peer *p, const struct pccl_id *ids, uint32_t count)
+{
+    struct pccl_id *ring = pccl_grow(&p->memory, p->ring, &p->ring_capacity, count, sizeof *ring);
+    if (ring == NULL)
+        return false;
+    p->ring = ring;
+    memcpy(ring, ids, count * sizeof *ids);
+    p->ring_count = count;
+    return true;
+}
+
+/* A ring is a permutation of the group with us in it (invariant I1). */
+static bool is_ring(const struct pccl_peer *p, const struct pccl_id *ids, uint32_t count)
+{
+    uint32_t in_group = 0;
+    bool here = false;
+    for (uint32_t i = 0; i < p->member_count; i++)
+        in_group += p->members[i].group == p->config.group;
+    for (uint32_t i = 0; i < count; i++) {
+        here = here || pccl_id_equal(&ids[i], &p->config.id);
+        if (!pccl_peer_knows_member(p, &ids[i]))
+            return false;
+    }
+    return here && count == in_group;
+}
+
+bool pccl_peer_knows_member(const struct pccl_peer *p, const struct pccl_id *id)
+{
+    for (uint32_t i = 0; i < p->member_count; i++)
+        if (pccl_id_equal(&p->members[i].peer, id))
+            return true;
+    return false;
+}
+
+struct pccl_attributes pccl_peer_live_attributes(const struct pccl_peer *p)
+{
+    struct pccl_attributes live = {.epoch = p->epoch, .world = p->member_count};
+    for (uint32_t i = 0, start = 0; i < p->member_count; i++) {
+        if (p->members[i].group != p->members[start].group)
+            start = i;
+        live.groups += i == start;
+        uint32_t size = i - start + 1;
+        live.largest_group = size > live.largest_group ? size : live.largest_group;
+        live.group_world += p->members[i].group == p->config.group;
+    }
+    return live;
+}
+
+static uint32_t own_position(const struct pccl_peer *p)
+{
+    for (uint32_t i = 0; i < p->ring_count; i++)
+        if (pccl_id_equal(&p->ring[i], &p->config.id))
+            return i;
+    return 0;
+}
+
+const struct pccl_id *pccl_peer_successor(const struct pccl_peer *p)
+{
+    return p->ring_count < 2 ? NULL : &p->ring[(own_position(p) + 1) % p->ring_count];
+}
+
+const struct pccl_id *pccl_peer_predecessor(const struct pccl_peer *p)
+{
+    return p->ring_count < 2 ? NULL : &p->ring[(own_position(p) + p->ring_count - 1) % p->ring_count];
+}
+
+void pccl_peer_welcome(struct pccl_peer *p, const struct pccl_msg_welcome *welcome)
+{
+    if (p->state != PCCL_PEER_PENDING) {
+        pccl_peer_give_up(p, PCCL_MASTER_LOST, "the master welcomed a member");
+        return;
+    }
+    bool kept = replace_members(p, welcome->members, welcome->members_count);
+    if (!kept || !is_ring(p, welcome->ring, welcome->ring_count) || !replace_ring(p, welcome->ring, welcome->ring_count)) {
+        pccl_peer_give_up(p, kept ? PCCL_MASTER_LOST : PCCL_MEMORY, "the master's welcome cannot be used");
+        return;
+    }
+    p->state = PCCL_PEER_MEMBER;
+    p->lineage = welcome->lineage;
+    p->epoch = welcome->epoch;
+    p->view = welcome->view;
+    p->inc = welcome->epoch.inc;
+    p->rounds[PCCL_ROUND_UPDATE] = welcome->joint;
+    p->rounds[PCCL_ROUND_PENDING] = welcome->query;
+    p->last_outcome[PCCL_ROUND_UPDATE] = p->last_outcome[PCCL_ROUND_PENDING] = PCCL_ROUND_DONE;
+    p->sync = welcome->sync;
+    p->revision = welcome->revision;
+    pccl_peer_links_follow_view(p);
+    p->attributes = pccl_peer_live_attributes(p);
+    p->connect_outstanding = false;
+    pccl_peer_say(p, PCCL_LOG_INFO, "admitted to run %i: %u peers, %u in group %u", &p->lineage, (uint64_t)p->attributes.world,
+                  (uint64_t)p->attributes.group_world, (uint64_t)p->config.group);
+    p->effects.call_done(p->effects.context, PCCL_CALL_CONNECT, PCCL_OK, false);
+}
+
+static bool apply_members(struct pccl_peer *p, const struct pccl_msg_epoch_change *change)
+{
+    if (change->full)
+        return replace_members(p, change->added, change->added_count);
+    for (uint32_t i = 0; i < change->removed_count; i++)
+        remove_member(p, &change->removed[i]);
+    for (uint32_t i = 0; i < change->added_count; i++)
+        if (!add_member(p, &change->added[i]))
+            return false;
+    return true;
+}
+
+void pccl_peer_epoch_change(struct pccl_peer *p, const struct pccl_msg_epoch_change *change)
+{
+    struct pccl_text why;
+    pccl_text_clear(&why);
+    pccl_text_add_bytes(&why, (const char *)change->words.data, change->words.length);
+    if (pccl_epoch_compare(&change->epoch, &p->epoch) <= 0) {
+        pccl_peer_give_up(p, PCCL_MASTER_LOST, "the master's epoch went backwards");
+        return;
+    }
+    if (!apply_members(p, change)) {
+        pccl_peer_give_up(p, PCCL_MEMORY, "out of memory");
+        return;
+    }
+    p->epoch = change->epoch;
+    if (change->view_changed) {
+        if (!is_ring(p, change->ring, change->ring_count) || !replace_ring(p, change->ring, change->ring_count)) {
+            pccl_peer_give_up(p, PCCL_MASTER_LOST, "the master's ring cannot be used");
+            return;
+        }
+        p->view = change->epoch;
+        pccl_peer_say(p, PCCL_LOG_INFO, "%u peers in the group now: %t", (uint64_t)p->ring_count, &why);
+        pccl_peer_view_kills(p, &why);
+    }
+    pccl_peer_links_follow_view(p);
+}

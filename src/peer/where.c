@@ -1,0 +1,85 @@
+/* Nobody waits in silence: after a while the master is asked who is missing, and the answer is said in words. */
+#include "peer/internal.h"
+
+enum { WHERE_REPEAT = 5 }; /* times where_ms between questions */
+
+uint64_t pccl_peer_next_where(const struct pccl_peer *p)
+{
+    uint64_t pause_ms = p->config.where_ms * (uint64_t)WHERE_REPEAT;
+    if (p->config.stuck_ms != 0)
+        pause_ms = pccl_min_u64(pause_ms, p->config.stuck_ms);
+    return p->now_us + pccl_max_u64(pause_ms, 1) * UINT64_C(1000);
+}
+
+void pccl_peer_ask_where(struct pccl_peer *p, enum pccl_call call, const struct pccl_instance *instance, uint64_t round,
+                         uint64_t since_us)
+{
+    if (p->resuming || p->state != PCCL_PEER_MEMBER)
+        return;
+    if (!p->up && call != PCCL_CALL_NONE) {
+        pccl_text_format(&p->waiting, "waiting for the master, which is away");
+        return;
+    }
+    struct pccl_msg msg = {
+        .type = PCCL_MSG_where,
+        .as.where = {.call = (uint8_t)call, .instance = *instance, .round = round, .since_us = since_us}};
+    pccl_peer_send(p, &msg);
+}
+
+static void describe_call(struct pccl_text *text, uint8_t call, uint64_t detail)
+{
+    switch (call) {
+    case PCCL_CALL_UPDATE: pccl_text_append(text, "update topology (round %u)", detail); break;
+    case PCCL_CALL_PENDING: pccl_text_append(text, "are peers pending (round %u)", detail); break;
+    case PCCL_CALL_REDUCE: pccl_text_append(text, "all-reduce tag %u", detail); break;
+    default: pccl_text_append(text, "its own work"); break;
+    }
+}
+
+static void describe_place(struct pccl_text *text, const struct pccl_place *place)
+{
+    pccl_text_append(text, " peer %i (", &place->peer);
+    if (place->state == PCCL_PLACE_DISCONNECTED)
+        pccl_text_append(text, "disconnected, last heard %d ago; ", place->since_us);
+    else if (place->state == PCCL_PLACE_SILENT)
+        pccl_text_append(text, "silent for %d; ", place->since_us);
+    pccl_text_append(text, "in ");
+    describe_call(text, place->call, place->detail);
+    if (place->state == PCCL_PLACE_ELSEWHERE)
+        pccl_text_append(text, " for %d", place->since_us);
+    pccl_text_append(text, ")");
+}
+
+static void end_stuck_call(struct pccl_peer *p, const struct pccl_msg_who_is_where *answer)
+{
+    struct pccl_op *op = answer->call == PCCL_CALL_REDUCE ? pccl_peer_find_instance(p, &answer->instance) : NULL;
+    if (op != NULL && p->now_us >= op->launched_us + p->config.stuck_ms * UINT64_C(1000))
+        pccl_peer_op_abort(p, p->now_us, op, PCCL_CLASS_DEADLINE);
+    if (answer->call == PCCL_CALL_REDUCE)
+        return;
+    uint8_t kind = answer->call == PCCL_CALL_UPDATE ? PCCL_ROUND_UPDATE : PCCL_ROUND_PENDING;
+    struct pccl_vote_call *call = &p->calls[kind];
+    if (call->outstanding && p->now_us >= call->since_us + p->config.stuck_ms * UINT64_C(1000)) {
+        call->deadline_us = p->now_us; /* the next tick withdraws the vote */
+        pccl_peer_arm(p, p->now_us);
+    }
+}
+
+void pccl_peer_who_is_where(struct pccl_peer *p, const struct pccl_msg_who_is_where *answer)
+{
+    if (answer->missing == 0)
+        return;
+    struct pccl_text *text = &p->waiting;
+    pccl_text_clear(text);
+    describe_call(text, answer->call, answer->call == PCCL_CALL_REDUCE ? answer->instance.tag : answer->round);
+    pccl_text_append(text, " waits for");
+    for (uint32_t i = 0; i < answer->places_count; i++)
+        describe_place(text, &answer->places[i]);
+    if (answer->missing > answer->places_count)
+        pccl_text_append(text, " and %u more", (uint64_t)(answer->missing - answer->places_count));
+    if (answer->stuck)
+        pccl_text_append(text, "; everybody waits in calls that cannot meet");
+    pccl_peer_say(p, PCCL_LOG_WARN, "%t", text);
+    if (answer->stuck && p->config.stuck_ms != 0)
+        end_stuck_call(p, answer);
+}

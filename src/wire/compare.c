@@ -1,0 +1,46 @@
+/* Equality, order and hashes of the small structs of the schema. */
+#include "core/table.h"
+#include "wire/wire.h"
+
+int pccl_epoch_compare(const struct pccl_epoch *a, const struct pccl_epoch *b)
+{
+    if (a->inc != b->inc)
+        return a->inc < b->inc ? -1 : 1;
+    if (a->number != b->number)
+        return a->number < b->number ? -1 : 1;
+    return 0;
+}
+
+bool pccl_epoch_equal(const struct pccl_epoch *a, const struct pccl_epoch *b) { return pccl_epoch_compare(a, b) == 0; }
+
+bool pccl_instance_equal(const struct pccl_instance *a, const struct pccl_instance *b)
+{
+    return a->group == b->group && a->joint == b->joint && a->sync == b->sync && a->tag == b->tag && a->use == b->use;
+}
+
+uint64_t pccl_instance_hash(const struct pccl_instance *instance)
+{
+    uint64_t hash = pccl_hash_u64((uint64_t)instance->group << 32 | instance->use);
+    hash = pccl_hash_u64(hash ^ instance->joint);
+    hash = pccl_hash_u64(hash ^ instance->sync);
+    return pccl_hash_u64(hash ^ instance->tag);
+}
+
+bool pccl_descriptor_equal(const struct pccl_descriptor *a, const struct pccl_descriptor *b)
+{
+    return a->datatype == b->datatype && a->operation == b->operation && a->codec == b->codec &&
+           a->codec_datatype == b->codec_datatype && a->count == b->count;
+}
+
+struct pccl_bytes pccl_bytes_of_text(const struct pccl_text *text)
+{
+    return (struct pccl_bytes){(const uint8_t *)text->bytes, text->length};
+}
+
+struct pccl_bytes pccl_bytes_of_string(const char *text)
+{
+    uint32_t length = 0;
+    while (length < PCCL_WORDS_MAX && text[length] != '\0')
+        length++;
+    return (struct pccl_bytes){(const uint8_t *)text, length};
+}

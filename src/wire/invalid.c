@@ -1,0 +1,54 @@
+/* What the ranges of single fields in schema.h cannot say: rules over several fields of a message. */
+#include "wire/wire.h"
+
+static const char *invalid_round(uint8_t kind, uint8_t outcome)
+{
+    if (outcome == PCCL_ROUND_TRUE && kind != PCCL_ROUND_PENDING)
+        return "only a pending query is answered with true";
+    return NULL;
+}
+
+static const char *invalid_done(const struct pccl_msg_done *done)
+{
+    if (done->tiny == 0 && done->payload.length > 0)
+        return "a payload in an operation that is not tiny";
+    return NULL;
+}
+
+static const char *invalid_resume_operation(const struct pccl_msg_resume_operation *operation)
+{
+    if (operation->tiny == 0 && operation->payload.length > 0)
+        return "a payload in an operation that is not tiny";
+    if (operation->state == PCCL_RESUME_ABORTED && operation->class == PCCL_CLASS_NONE)
+        return "aborted without a class";
+    if (operation->state == PCCL_RESUME_COMMITTED && operation->class != PCCL_CLASS_NONE)
+        return "committed with the class of an abort";
+    return NULL;
+}
+
+static const char *invalid_outcome(const struct pccl_msg_outcome *outcome)
+{
+    if (outcome->class != PCCL_CLASS_NONE && outcome->result.length > 0)
+        return "an aborted operation with a result";
+    return NULL;
+}
+
+static const char *invalid_epoch_change(const struct pccl_msg_epoch_change *change)
+{
+    if (change->view_changed == 0 && change->ring_count > 0)
+        return "a ring without a new view";
+    return NULL;
+}
+
+const char *pccl_wire_invalid(const struct pccl_msg *msg)
+{
+    switch (msg->type) {
+    case PCCL_MSG_done: return invalid_done(&msg->as.done);
+    case PCCL_MSG_resume_operation: return invalid_resume_operation(&msg->as.resume_operation);
+    case PCCL_MSG_resume_round: return invalid_round(msg->as.resume_round.kind, msg->as.resume_round.outcome);
+    case PCCL_MSG_round: return invalid_round(msg->as.round.kind, msg->as.round.outcome);
+    case PCCL_MSG_outcome: return invalid_outcome(&msg->as.outcome);
+    case PCCL_MSG_epoch_change: return invalid_epoch_change(&msg->as.epoch_change);
+    default: return NULL;
+    }
+}

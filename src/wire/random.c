@@ -1,0 +1,144 @@
+/* Random valid messages from the field tables: for round trips and as seeds for fuzzers. */
+#include "wire/wire.h"
+
+#include <string.h>
+
+struct maker {
+    struct pccl_prng *prng;
+    struct pccl_wire_scratch *scratch;
+    size_t used;
+};
+
+static void make_object(struct maker *m, const struct pccl_wire_layout *layout, void *object);
+
+static uint8_t *reserve(struct maker *m, size_t bytes)
+{
+    size_t start = (m->used + 15) / 16 * 16;
+    PCCL_ASSERT(start + bytes <= PCCL_WIRE_SCRATCH_BYTES); /* layout.c proves it for every message */
+    m->used = start + bytes;
+    return m->scratch->bytes + start;
+}
+
+/* Mostly the edges and small numbers: there the mistakes are. */
+static uint64_t make_integer(struct maker *m, uint64_t least, uint64_t most)
+{
+    uint64_t span = most - least;
+    switch (pccl_prng_below(m->prng, 8)) {
+    case 0: return least;
+    case 1: return most;
+    case 2:
+    case 3: return least + pccl_prng_below(m->prng, pccl_min_u64(span, 8) + 1);
+    default: return least + (span == UINT64_MAX ? pccl_prng_u64(m->prng) : pccl_prng_below(m->prng, span + 1));
+    }
+}
+
+static uint32_t make_length(struct maker *m, uint32_t cap)
+{
+    if (pccl_prng_chance(m->prng, 10000))
+        return cap;
+    uint64_t bound = pccl_prng_chance(m->prng, 700000) ? 5 : 70;
+    return (uint32_t)pccl_prng_below(m->prng, pccl_min_u64(bound, cap) + 1);
+}
+
+static struct pccl_id make_id(struct maker *m, bool not_zero)
+{
+    struct pccl_id id = pccl_prng_id(m->prng);
+    if (not_zero)
+        id.bytes[15] |= 1;
+    else if (pccl_prng_chance(m->prng, 200000))
+        memset(&id, 0, sizeof id);
+    return id;
+}
+
+static struct pccl_address make_address(struct maker *m)
+{
+    uint64_t ip = pccl_prng_u64(m->prng);
+    uint16_t port = (uint16_t)make_integer(m, 0, UINT16_MAX);
+    struct pccl_address address =
+        pccl_address_v4((uint8_t)ip, (uint8_t)(ip >> 8), (uint8_t)(ip >> 16), (uint8_t)(ip >> 24), port);
+    if (pccl_prng_chance(m->prng, 300000)) {
+        struct pccl_id random = pccl_prng_id(m->prng);
+        memcpy(address.ip, random.bytes, sizeof address.ip);
+    }
+    return address;
+}
+
+static struct pccl_bytes make_bytes(struct maker *m, const struct pccl_wire_field *field)
+{
+    uint32_t length = make_length(m, field->cap);
+    uint8_t *bytes = reserve(m, length);
+    for (uint32_t i = 0; i < length; i++)
+        bytes[i] = (uint8_t)pccl_prng_u64(m->prng);
+    return (struct pccl_bytes){bytes, length};
+}
+
+/* Letters, now and then one of several bytes. */
+static struct pccl_bytes make_text(struct maker *m, const struct pccl_wire_field *field)
+{
+    static const struct {
+        const char *bytes;
+        uint32_t size;
+    } wide[] = {{"\xc3\xa9", 2}, {"\xe2\x82\xac", 3}, {"\xf0\x9f\x90\x8c", 4}};
+    uint32_t length = make_length(m, field->cap);
+    uint8_t *bytes = reserve(m, length);
+    for (uint32_t at = 0, size; at < length; at += size) {
+        uint64_t which = pccl_prng_below(m->prng, 40);
+        size = which < PCCL_COUNT_OF(wide) ? wide[which].size : 1;
+        if (size == 1 || size > length - at) {
+            size = 1;
+            bytes[at] = (uint8_t)(' ' + pccl_prng_below(m->prng, 95));
+        } else {
+            memcpy(bytes + at, wide[which].bytes, size);
+        }
+    }
+    return (struct pccl_bytes){bytes, length};
+}
+
+static void make_list(struct maker *m, const struct pccl_wire_field *field, void *object)
+{
+    const struct pccl_wire_layout *item = field->layout();
+    uint32_t count = make_length(m, field->cap);
+    uint8_t *items = reserve(m, (size_t)count * item->size);
+    for (uint32_t i = 0; i < count; i++)
+        make_object(m, item, items + (size_t)i * item->size);
+    const void *list = items;
+    memcpy((uint8_t *)object + field->offset, &list, sizeof list);
+    memcpy((uint8_t *)object + field->count_offset, &count, sizeof count);
+}
+
+static void make_field(struct maker *m, const struct pccl_wire_field *field, void *object)
+{
+    void *target = (uint8_t *)object + field->offset;
+    switch (field->kind) {
+    case PCCL_WIRE_U8: *(uint8_t *)target = (uint8_t)make_integer(m, field->least, field->most); break;
+    case PCCL_WIRE_U16: *(uint16_t *)target = (uint16_t)make_integer(m, field->least, field->most); break;
+    case PCCL_WIRE_U32: *(uint32_t *)target = (uint32_t)make_integer(m, field->least, field->most); break;
+    case PCCL_WIRE_U64: *(uint64_t *)target = make_integer(m, field->least, field->most); break;
+    case PCCL_WIRE_ID:
+    case PCCL_WIRE_SECRET: *(struct pccl_id *)target = make_id(m, field->least > 0); break;
+    case PCCL_WIRE_ADDRESS: *(struct pccl_address *)target = make_address(m); break;
+    case PCCL_WIRE_BYTES: *(struct pccl_bytes *)target = make_bytes(m, field); break;
+    case PCCL_WIRE_TEXT: *(struct pccl_bytes *)target = make_text(m, field); break;
+    case PCCL_WIRE_STRUCT: make_object(m, field->layout(), target); break;
+    case PCCL_WIRE_LIST: make_list(m, field, object); break;
+    }
+}
+
+static void make_object(struct maker *m, const struct pccl_wire_layout *layout, void *object)
+{
+    memset(object, 0, layout->size);
+    for (uint32_t i = 0; i < layout->field_count; i++)
+        make_field(m, &layout->fields[i], object);
+}
+
+void pccl_wire_random(uint16_t type, struct pccl_prng *prng, struct pccl_wire_scratch *scratch, struct pccl_msg *msg)
+{
+    const struct pccl_wire_layout *layout = pccl_wire_layout_of(type);
+    PCCL_ASSERT(layout != NULL);
+    do { /* the rules over several fields leave at least every seventh message valid */
+        struct maker maker = {prng, scratch, 0};
+        memset(msg, 0, sizeof *msg);
+        msg->type = type;
+        make_object(&maker, layout, &msg->as);
+    } while (pccl_wire_invalid(msg) != NULL);
+}

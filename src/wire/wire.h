@@ -1,0 +1,144 @@
+/*
+ * Messages as structs, and the table-driven codec over schema.h. Decoding never allocates: bytes and texts are views into
+ * the body, lists live in the scratch; both are valid until the handler returns.
+ * Integers travel little-endian; BYTES, TEXT and LIST behind a u32 length.
+ */
+#ifndef PCCL_WIRE_WIRE_H
+#define PCCL_WIRE_WIRE_H
+
+#include "core/address.h"
+#include "core/base.h"
+#include "core/id.h"
+#include "core/prng.h"
+#include "core/status.h"
+#include "core/text.h"
+#include "wire/schema.h"
+
+struct pccl_bytes { /* a view: borrowed */
+    const uint8_t *data;
+    uint32_t length;
+};
+
+/* ---- structs from the schema ---- */
+#define PCCL_DECLARE_U8(name, type) uint8_t name;
+#define PCCL_DECLARE_U16(name, type) uint16_t name;
+#define PCCL_DECLARE_U32(name, type) uint32_t name;
+#define PCCL_DECLARE_U64(name, type) uint64_t name;
+#define PCCL_DECLARE_ID(name, type) struct pccl_id name;
+#define PCCL_DECLARE_SECRET(name, type) struct pccl_id name;
+#define PCCL_DECLARE_ADDRESS(name, type) struct pccl_address name;
+#define PCCL_DECLARE_BYTES(name, type) struct pccl_bytes name;
+#define PCCL_DECLARE_TEXT(name, type) struct pccl_bytes name;
+#define PCCL_DECLARE_STRUCT(name, type) struct pccl_##type name;
+#define PCCL_DECLARE_LIST(name, type)                                                                                  \
+    const struct pccl_##type *name;                                                                                    \
+    uint32_t name##_count;
+#define PCCL_DECLARE_FIELD(kind, name, type, cap) PCCL_DECLARE_##kind(name, type)
+
+#define PCCL_DECLARE_WIRE_STRUCT(name)                                                                                 \
+    struct pccl_##name {                                                                                               \
+        PCCL_FIELDS_##name(PCCL_DECLARE_FIELD)                                                                         \
+    };
+PCCL_WIRE_STRUCTS(PCCL_DECLARE_WIRE_STRUCT)
+
+#define PCCL_DECLARE_MESSAGE(id, name, about)                                                                          \
+    struct pccl_msg_##name {                                                                                           \
+        PCCL_FIELDS_##name(PCCL_DECLARE_FIELD)                                                                         \
+    };
+PCCL_WIRE_MESSAGES(PCCL_DECLARE_MESSAGE)
+
+enum pccl_msg_type {
+#define PCCL_MESSAGE_ENUM(id, name, about) PCCL_MSG_##name = id,
+    PCCL_WIRE_MESSAGES(PCCL_MESSAGE_ENUM)
+#undef PCCL_MESSAGE_ENUM
+        PCCL_MSG_TYPES_MAX = 128
+};
+
+struct pccl_msg {
+    uint16_t type; /* enum pccl_msg_type */
+    union {
+#define PCCL_MESSAGE_MEMBER(id, name, about) struct pccl_msg_##name name;
+        PCCL_WIRE_MESSAGES(PCCL_MESSAGE_MEMBER)
+#undef PCCL_MESSAGE_MEMBER
+    } as;
+};
+
+/* Where decoded lists live. One per event loop; reset by every decode. */
+enum { PCCL_WIRE_SCRATCH_BYTES = 512 << 10 };
+struct pccl_wire_scratch {
+    _Alignas(16) uint8_t bytes[PCCL_WIRE_SCRATCH_BYTES];
+};
+
+/* ---- the codec ---- */
+
+/* Bytes the body takes. The message must be valid. */
+size_t pccl_wire_size(const struct pccl_msg *msg);
+/* Writes exactly pccl_wire_size(msg) bytes. */
+void pccl_wire_encode(const struct pccl_msg *msg, uint8_t *body);
+/*
+ * OK, or MALFORMED with the reason: unknown type, truncated, trailing bytes, a length over its cap, a text that is not
+ * printable UTF-8/ASCII, a value that no sender of this version writes (enums, zero ids where one is required).
+ * `body` must outlive *msg.
+ */
+PCCL_MUST_CHECK enum pccl_status pccl_wire_decode(uint16_t type, const uint8_t *body, size_t length,
+                                                  struct pccl_wire_scratch *scratch, struct pccl_msg *msg,
+                                                  struct pccl_text *reason);
+/*
+ * For a hello or link_hello of any version: the frozen prefix. false: not a hello of this protocol at all (wrong magic or
+ * too short).
+ */
+bool pccl_wire_peek_hello(const uint8_t *body, size_t length, uint32_t *version);
+const char *pccl_wire_name(uint16_t type); /* "hello"; "?" when unknown */
+/* One line for logs: "done{instance{group=1 ...} ...}", cut to fit. */
+void pccl_wire_print(const struct pccl_msg *msg, struct pccl_text *text);
+/* A random valid message of the type, its lists and bytes in scratch: seeds for fuzzers and round-trip tests. */
+void pccl_wire_random(uint16_t type, struct pccl_prng *prng, struct pccl_wire_scratch *scratch, struct pccl_msg *msg);
+
+/* The schema as data, for the loops of the codec and for the documentation generator. */
+enum pccl_wire_kind {
+    PCCL_WIRE_U8,
+    PCCL_WIRE_U16,
+    PCCL_WIRE_U32,
+    PCCL_WIRE_U64,
+    PCCL_WIRE_ID,
+    PCCL_WIRE_SECRET, /* an id that is never printed */
+    PCCL_WIRE_ADDRESS,
+    PCCL_WIRE_BYTES,
+    PCCL_WIRE_TEXT,
+    PCCL_WIRE_STRUCT,
+    PCCL_WIRE_LIST,
+};
+struct pccl_wire_layout;
+struct pccl_wire_field {
+    const char *name;
+    enum pccl_wire_kind kind;
+    uint32_t cap;                    /* BYTES, TEXT: bytes; LIST: items */
+    uint64_t least, most;            /* integers: the valid values; ID, SECRET: least 1 = not zero */
+    size_t offset;                   /* in the struct */
+    size_t count_offset;             /* LIST: of its count */
+    const struct pccl_wire_layout *(*layout)(void); /* STRUCT and LIST: of the struct or of one item */
+};
+struct pccl_wire_layout {
+    const char *name;
+    const char *about; /* messages: who says it to whom; structs: NULL */
+    uint16_t id;       /* messages; structs: 0 */
+    uint32_t size;     /* of the C struct */
+    uint32_t field_count;
+    const struct pccl_wire_field *fields;
+};
+const struct pccl_wire_layout *pccl_wire_layout_of(uint16_t type);     /* NULL: unknown */
+const struct pccl_wire_layout *pccl_wire_struct_layout(uint32_t index); /* 0, 1, ... NULL: no more */
+const char *pccl_wire_kind_name(enum pccl_wire_kind kind);
+/* The first rule over several fields that a message with valid fields breaks, in words; NULL: valid. */
+const char *pccl_wire_invalid(const struct pccl_msg *msg);
+
+/* ---- small helpers everybody needs ---- */
+int pccl_epoch_compare(const struct pccl_epoch *a, const struct pccl_epoch *b);
+bool pccl_epoch_equal(const struct pccl_epoch *a, const struct pccl_epoch *b);
+bool pccl_instance_equal(const struct pccl_instance *a, const struct pccl_instance *b);
+uint64_t pccl_instance_hash(const struct pccl_instance *instance);
+bool pccl_descriptor_equal(const struct pccl_descriptor *a, const struct pccl_descriptor *b);
+struct pccl_bytes pccl_bytes_of_text(const struct pccl_text *text);
+struct pccl_bytes pccl_bytes_of_string(const char *text);
+
+#endif

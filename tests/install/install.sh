@@ -1,0 +1,80 @@
+#!/bin/sh
+# install.sh <case> <source> <build> <work>: what a stranger does with an installed PCCL, or with its sources.
+# `prefix` installs into work/prefix, by way of another folder, since an installed tree may be moved; the others use it.
+set -eu
+case=$1 source=$2 build=$3 work=$4
+prefix=$work/prefix
+CC=${CC:-cc} CXX=${CXX:-c++}
+export CC CXX
+# The library's own folder, whatever the system calls it.
+libdir() {
+    dirname "$(find "$prefix" -name libpccl.a)"
+}
+
+fail() {
+    echo "install/$case: $*" >&2
+    exit 1
+}
+
+run_all() {
+    for library in pccl pccl_static; do
+        "$1/c_$library"
+        "$1/cxx_$library"
+    done
+}
+
+case $case in
+prefix)
+    rm -rf "$prefix" "$work/first"
+    mkdir -p "$work"
+    cmake --install "$build" --prefix "$work/first" >/dev/null
+    mv "$work/first" "$prefix"
+    ;;
+files)
+    lib=$(libdir)
+    for file in include/pccl.h include/ccoip.h include/ccoip_inet.h bin/pccl-master share/man/man1/pccl-master.1 \
+        share/man/man3/pccl.3 share/man/man7/pccl.7; do
+        [ -f "$prefix/$file" ] || fail "$file is missing"
+    done
+    for file in pkgconfig/pccl.pc cmake/pccl/pcclConfig.cmake cmake/pccl/pcclConfigVersion.cmake libpccl.a; do
+        [ -f "$lib/$file" ] || fail "$file is missing"
+    done
+    [ -L "$lib/libpccl.so" ] && [ -L "$lib/libpccl.so.1" ] && [ -f "$lib/libpccl.so.1" ] || fail "links of libpccl.so"
+    readelf -d "$lib/libpccl.so" | grep -q 'SONAME.*\[libpccl\.so\.1\]' || fail "the soname is not libpccl.so.1"
+    readelf -d "$lib/libpccl.so" "$prefix/bin/pccl-master" | grep -Eq 'RPATH|RUNPATH' && fail "a run path was left in"
+    [ "$(readlink "$prefix/bin/ccoip_master")" = pccl-master ] || fail "ccoip_master is not pccl-master"
+    "$prefix/bin/ccoip_master" --help >"$work/help" || fail "ccoip_master --help"
+    grep -q listen "$work/help" || fail "ccoip_master --help does not say how to listen"
+    unwanted=$(cd "$prefix" && find . -type f | grep -Ev \
+        '/(pccl\.h|ccoip\.h|ccoip_inet\.h|libpccl\.(a|so\.[0-9.]+)|pccl\.pc|pccl[A-Za-z-]*\.cmake|pccl-master|pccl(-master)?\.[137])$' || true)
+    [ -z "$unwanted" ] || fail "installed but not meant to be: $unwanted"
+    ;;
+pkg_config)
+    PKG_CONFIG_PATH=$(libdir)/pkgconfig
+    export PKG_CONFIG_PATH
+    cd "$work"
+    for language in c cpp; do
+        [ $language = c ] && compiler="$CC -std=c99 -pedantic-errors" || compiler="$CXX -std=c++11 -Wno-deprecated"
+        # shellcheck disable=SC2046 # the flags are words
+        $compiler "$source/tests/install/consumer.$language" -o pkg_$language $(pkg-config --cflags --libs pccl)
+        LD_LIBRARY_PATH=$(libdir) ./pkg_$language
+    done
+    # Static: the archive by name, so that the shared library next to it is not taken.
+    # shellcheck disable=SC2046
+    $CC "$source/tests/install/consumer.c" -o pkg_static $(pkg-config --static --cflags pccl) \
+        "$(libdir)/libpccl.a" $(pkg-config --libs --static libuv)
+    ./pkg_static
+    pkg-config --static --libs pccl | grep -q -e '-luv' || fail "pkg-config --static does not name libuv"
+    pkg-config --libs pccl | grep -q -e '-luv' && fail "users of the shared library are told to link libuv"
+    ;;
+find_package | add_subdirectory)
+    rm -rf "${work:?}/$case"
+    cmake -S "$source/tests/install/$case" -B "$work/$case" -DCMAKE_PREFIX_PATH="$prefix" -DPCCL_SOURCE="$source" \
+        >"$work/$case.log" 2>&1 || { cat "$work/$case.log"; fail "configure"; }
+    cmake --build "$work/$case" --parallel 2 >"$work/$case.log" 2>&1 || { cat "$work/$case.log"; fail "build"; }
+    run_all "$work/$case"
+    ;;
+*)
+    fail "no such case"
+    ;;
+esac

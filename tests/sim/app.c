@@ -1,0 +1,388 @@
+/*
+ * The caller. All callers run one program, as peers of a training run do: chapters of steps on several tags in flight, after
+ * each chapter perhaps a pending query and an update of the topology. What they do next depends only on what all of them
+ * see (the outcome of their calls) and on a hash of the seed, so that uses line up, unless the plan is `divergent`.
+ */
+#include "sim.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { ATTEMPTS_MAX = 12, STEP_WORDS = 16 };
+
+static uint64_t plan_hash(const struct sim *sim, const struct sim_app *app, uint64_t salt)
+{
+    return sim_mix(sim_mix(sim->seed ^ 0xa99, app->joint * 1000 + app->chapter), salt);
+}
+
+/* ---- events ---- */
+
+static void work(struct sim *sim, struct sim_peer *peer);
+
+static void on_app(struct sim *sim, void *subject, uint64_t a, uint64_t b)
+{
+    (void)a;
+    (void)b;
+    struct sim_peer *peer = subject;
+    if (!peer->process.alive || peer->machine == NULL || peer->app.manual)
+        return;
+    if (!sim_process_runs(&peer->process)) {
+        sim_at(sim, peer->process.stopped_until + sim_random(sim, SIM_MS), on_app, peer, 0, 0);
+        return;
+    }
+    work(sim, peer);
+    if (!peer->process.alive || peer->machine == NULL)
+        return;
+    sim_check_peer(sim, peer);
+    sim_process_arm(sim, &peer->process);
+}
+
+void sim_app_later(struct sim *sim, struct sim_peer *peer, uint64_t delay)
+{
+    sim_at(sim, sim->now + delay, on_app, peer, 0, 0);
+}
+
+/* ---- launching ---- */
+
+enum pccl_status sim_app_launch(struct sim *sim, struct sim_peer *peer, const struct sim_request *request, struct pccl_op **op)
+{
+    uint64_t payload[SIM_ELEMENTS];
+    for (uint32_t i = 0; i < SIM_ELEMENTS; i++)
+        payload[i] = sim_mix(sim_mix(request->step, request->tag), peer->process.number * 8u + i) >> 8;
+    struct pccl_launch launch = {.tag = request->tag,
+                                 .descriptor = {.datatype = PCCL_U64,
+                                                .operation = (uint8_t)request->reduction,
+                                                .count = request->count},
+                                 .payload = request->tiny ? (const uint8_t *)payload : NULL,
+                                 .payload_bytes = request->tiny ? (uint32_t)(request->count * sizeof payload[0]) : 0,
+                                 .tiny = request->tiny,
+                                 .timeout_ms = request->timeout_ms,
+                                 .user = request->user};
+    PCCL_ASSERT(!request->tiny || request->count <= SIM_ELEMENTS);
+    sim_check_about_to_launch(sim, peer, request, payload);
+    enum pccl_status status = pccl_peer_launch(peer->machine, sim->now, &launch, op);
+    sim_check_launched(sim, peer, status == PCCL_OK ? *op : NULL);
+    sim_note(sim, "p%u launches tag %llu use %d step %llx %s%s", peer->process.number, (unsigned long long)request->tag,
+             status == PCCL_OK ? (int)(*op)->instance.use : -1, (unsigned long long)request->step,
+             request->tiny ? "tiny: " : "bulk: ", pccl_status_name(status));
+    if (status == PCCL_OK && request->tiny)
+        sim_bulk_meets_tiny(sim, *op);
+    return status;
+}
+
+void sim_app_release(struct sim *sim, struct sim_peer *peer, struct pccl_op *op)
+{
+    if (!op->tiny && sim_bulk_is_moving(sim, peer, op))
+        sim_fail(sim, "I4 p%u: tag %llu use %u has returned and still moves data", peer->process.number,
+                 (unsigned long long)op->instance.tag, op->instance.use);
+    peer->attributes_may_change = true;
+    pccl_peer_op_release(peer->machine, op);
+}
+
+static void launch_lane(struct sim *sim, struct sim_peer *peer, uint32_t tag)
+{
+    struct sim_app *app = &peer->app;
+    struct sim_lane *lane = &app->lanes[tag];
+    uint64_t hash = plan_hash(sim, app, tag * 100 + lane->step);
+    struct sim_request request = {.tag = tag,
+                                  .step = app->joint << 24 | app->chapter << 8 | lane->step,
+                                  .tiny = hash % 100 >= sim->plan.bulk_percent,
+                                  .reduction = hash / 128 % 4 == 0 ? PCCL_MAX : PCCL_SUM,
+                                  .user = lane};
+    request.count = request.tiny ? 1 + hash / 1024 % SIM_ELEMENTS : 100000;
+    if (hash / 8192 % 1000 < sim->plan.mismatch_permille && lane->attempt == 0 && sim_chance(sim, 40)) {
+        if (request.tiny && request.count > 1 && sim_chance(sim, 70))
+            request.count--;
+        else if (request.tiny)
+            request.reduction = PCCL_MIN;
+        else if (sim_chance(sim, 50))
+            request.count = 99999;
+        else
+            request.tiny = true, request.count = 2;
+    }
+    lane->decided = false;
+    lane->since = sim->now;
+    enum pccl_status status = sim_app_launch(sim, peer, &request, &lane->op);
+    switch (status) {
+    case PCCL_OK:
+        lane->state = SIM_LANE_FLYING;
+        if (lane->decided)
+            sim_app_later(sim, peer, 1);
+        else if (sim_chance(sim, 70))
+            pccl_peer_op_awaited(peer->machine, sim->now, lane->op, true);
+        break;
+    case PCCL_TOO_FEW_PEERS:
+        lane->step++;
+        lane->attempt = 0;
+        lane->act_at = sim->now + sim_random(sim, sim->plan.pause_us);
+        sim_app_later(sim, peer, lane->act_at - sim->now);
+        break;
+    case PCCL_USAGE:
+        if (!pccl_peer_is_connected(peer->machine))
+            break;
+        /* fall through */
+    default: sim_fail(sim, "I12 p%u: a launch is refused: %s", peer->process.number, pccl_status_name(status));
+    }
+}
+
+/* Same at all callers that see the same outcomes (not if divergent). */
+static bool retries(struct sim *sim, struct sim_peer *peer, const struct sim_lane *lane, uint32_t tag, enum pccl_class class)
+{
+    uint64_t hash = plan_hash(sim, &peer->app, 7777 + tag * 1000 + lane->step * 50 + lane->attempt);
+    if (sim->plan.divergent)
+        hash = sim_mix(hash, peer->process.number);
+    if (class == PCCL_CLASS_NONE || class == PCCL_CLASS_MISMATCH || lane->attempt >= ATTEMPTS_MAX)
+        return false;
+    return hash % 100 >= (class == PCCL_CLASS_PEER_LOST ? sim->plan.drop_percent : 50u);
+}
+
+static void take_outcome(struct sim *sim, struct sim_peer *peer, uint32_t tag)
+{
+    struct sim_lane *lane = &peer->app.lanes[tag];
+    enum pccl_class class = lane->op->class;
+    sim_app_release(sim, peer, lane->op);
+    lane->op = NULL;
+    lane->state = SIM_LANE_IDLE;
+    lane->decided = false;
+    if (class == PCCL_CLASS_NONE)
+        peer->commits++;
+    bool again = retries(sim, peer, lane, tag, class);
+    lane->attempt = again ? lane->attempt + 1 : 0;
+    lane->step += again ? 0 : 1;
+    lane->act_at = sim->now + (again && sim_chance(sim, 70) ? 0 : sim_random(sim, sim->plan.pause_us));
+}
+
+/* ---- chapters ---- */
+
+enum pending_mode { PENDING_NONE, PENDING_AFTER, PENDING_MEANWHILE };
+
+static enum pending_mode pending_mode(const struct sim *sim, const struct sim_app *app)
+{
+    return (enum pending_mode)(plan_hash(sim, app, 11) % 3);
+}
+
+static void begin_chapter(struct sim *sim, struct sim_peer *peer)
+{
+    struct sim_app *app = &peer->app;
+    app->state = SIM_APP_WORKING;
+    app->lane_count = sim->plan.tags;
+    app->pending_known = false;
+    for (uint32_t tag = 0; tag < app->lane_count; tag++) {
+        struct sim_lane *lane = &app->lanes[tag];
+        memset(lane, 0, sizeof *lane);
+        lane->steps = (uint32_t)(plan_hash(sim, app, 20 + tag) % 4);
+        lane->act_at = sim->now + sim_random(sim, sim->plan.pause_us);
+        sim_app_later(sim, peer, lane->act_at - sim->now);
+    }
+    sim_app_later(sim, peer, 0);
+}
+
+static void begin_era(struct sim *sim, struct sim_peer *peer)
+{
+    struct sim_app *app = &peer->app;
+    app->joint = sim_peer_joint(peer);
+    app->chapter = 0;
+    if (sim->resting && app->joint >= sim->rest_joint) {
+        app->state = SIM_APP_RESTING;
+        return;
+    }
+    begin_chapter(sim, peer);
+}
+
+static void ask_pending(struct sim *sim, struct sim_peer *peer)
+{
+    struct sim_app *app = &peer->app;
+    app->call_over[PCCL_CALL_PENDING] = false;
+    app->pending_outstanding = true;
+    app->since = sim->now;
+    enum pccl_status status = pccl_peer_pending(peer->machine, sim->now);
+    sim_note(sim, "p%u asks who is pending: %s", peer->process.number, pccl_status_name(status));
+    if (status == PCCL_OK)
+        return;
+    app->pending_outstanding = false;
+    if (pccl_peer_is_connected(peer->machine))
+        sim_fail(sim, "I12 p%u: the pending query is refused: %s", peer->process.number, pccl_status_name(status));
+}
+
+static void ask_update(struct sim *sim, struct sim_peer *peer)
+{
+    struct sim_app *app = &peer->app;
+    app->state = SIM_APP_UPDATING;
+    app->call_over[PCCL_CALL_UPDATE] = false;
+    app->since = sim->now;
+    enum pccl_status status = pccl_peer_update(peer->machine, sim->now);
+    sim_note(sim, "p%u updates the topology: %s", peer->process.number, pccl_status_name(status));
+    if (status == PCCL_OK)
+        return;
+    if (pccl_peer_is_connected(peer->machine))
+        sim_fail(sim, "I12 p%u: the update is refused: %s", peer->process.number, pccl_status_name(status));
+    app->call_over[PCCL_CALL_UPDATE] = true;
+    app->call_status[PCCL_CALL_UPDATE] = status;
+}
+
+static void end_chapter(struct sim *sim, struct sim_peer *peer)
+{
+    struct sim_app *app = &peer->app;
+    bool blind = plan_hash(sim, app, 12) % 100 < sim->plan.blind_percent;
+    if ((app->pending_known && app->pending_value) || blind || app->chapter >= 3) {
+        ask_update(sim, peer);
+        return;
+    }
+    app->chapter++;
+    begin_chapter(sim, peer);
+}
+
+static void work_lanes(struct sim *sim, struct sim_peer *peer)
+{
+    struct sim_app *app = &peer->app;
+    bool finished = true;
+    for (uint32_t tag = 0; tag < app->lane_count && pccl_peer_is_connected(peer->machine); tag++) {
+        struct sim_lane *lane = &app->lanes[tag];
+        if (lane->state == SIM_LANE_FLYING && lane->decided && sim->now >= lane->act_at) {
+            if (lane->act_at < lane->since && sim_chance(sim, sim->plan.late_percent)) {
+                lane->act_at = sim->now + sim_log_between(sim, 5 * SIM_MS, 600 * SIM_MS);
+                sim_app_later(sim, peer, lane->act_at - sim->now);
+            } else {
+                take_outcome(sim, peer, tag);
+                sim_app_later(sim, peer, lane->act_at - pccl_min_u64(sim->now, lane->act_at));
+            }
+        }
+        if (lane->state == SIM_LANE_IDLE && lane->step >= lane->steps)
+            lane->state = SIM_LANE_FINISHED;
+        if (lane->state == SIM_LANE_IDLE && sim->now >= lane->act_at) {
+            lane->act_at = 0;
+            launch_lane(sim, peer, tag);
+        }
+        finished = finished && lane->state == SIM_LANE_FINISHED;
+    }
+    if (!finished || !pccl_peer_is_connected(peer->machine))
+        return;
+    if (!app->pending_known && !app->pending_outstanding && pending_mode(sim, app) == PENDING_AFTER)
+        ask_pending(sim, peer);
+    if (!app->pending_outstanding)
+        end_chapter(sim, peer);
+    sim_app_later(sim, peer, 0);
+}
+
+static void work_pending(struct sim *sim, struct sim_peer *peer)
+{
+    struct sim_app *app = &peer->app;
+    if (app->state == SIM_APP_WORKING && !app->pending_known && !app->pending_outstanding &&
+        pending_mode(sim, app) == PENDING_MEANWHILE)
+        ask_pending(sim, peer);
+    if (!app->pending_outstanding || !app->call_over[PCCL_CALL_PENDING])
+        return;
+    app->pending_outstanding = false;
+    if (app->call_status[PCCL_CALL_PENDING] == PCCL_OK) {
+        app->pending_known = true;
+        app->pending_value = app->call_value[PCCL_CALL_PENDING];
+    } else if (pccl_peer_is_connected(peer->machine)) {
+        ask_pending(sim, peer);
+    }
+}
+
+/* The communicator is dead; every call must have ended with it (PROTOCOL 5.5). */
+static void come_back(struct sim *sim, struct sim_peer *peer)
+{
+    struct sim_app *app = &peer->app;
+    for (uint32_t tag = 0; tag < app->lane_count; tag++) {
+        struct sim_lane *lane = &app->lanes[tag];
+        if (lane->state != SIM_LANE_FLYING)
+            continue;
+        if (!lane->decided)
+            sim_fail(sim, "I12 p%u is unconnected and tag %u never ended", peer->process.number, tag);
+        sim_app_release(sim, peer, lane->op);
+        lane->state = SIM_LANE_IDLE;
+    }
+    if (app->pending_outstanding && !app->call_over[PCCL_CALL_PENDING])
+        sim_fail(sim, "I12 p%u is unconnected and its pending query never ended", peer->process.number);
+    if (app->state == SIM_APP_UPDATING && !app->call_over[PCCL_CALL_UPDATE])
+        sim_fail(sim, "I12 p%u is unconnected and its update never ended", peer->process.number);
+    sim_app_return(sim, peer);
+}
+
+static void work(struct sim *sim, struct sim_peer *peer)
+{
+    struct sim_app *app = &peer->app;
+    if (app->state == SIM_APP_CONNECTING) {
+        if (!app->call_over[PCCL_CALL_CONNECT])
+            return;
+        if (app->call_status[PCCL_CALL_CONNECT] != PCCL_OK) {
+            sim_app_return(sim, peer);
+            return;
+        }
+        if (pccl_peer_is_connected(peer->machine))
+            begin_era(sim, peer);
+        else
+            sim_app_return(sim, peer);
+        return;
+    }
+    if (!pccl_peer_is_connected(peer->machine)) {
+        come_back(sim, peer);
+        return;
+    }
+    work_pending(sim, peer);
+    if (app->state == SIM_APP_WORKING)
+        work_lanes(sim, peer);
+    if (app->state == SIM_APP_UPDATING && app->call_over[PCCL_CALL_UPDATE]) {
+        if (app->call_status[PCCL_CALL_UPDATE] == PCCL_OK) {
+            app->updates++;
+            sim->totals.updates++;
+            begin_era(sim, peer);
+        } else {
+            ask_update(sim, peer);
+        }
+    }
+}
+
+/* ---- coming and going ---- */
+
+void sim_app_begin(struct sim *sim, struct sim_peer *peer)
+{
+    if (peer->app.manual)
+        return;
+    peer->app.state = SIM_APP_CONNECTING;
+    peer->app.since = sim->now;
+    if (pccl_peer_connect(peer->machine, sim->now) != PCCL_OK)
+        sim_fail(sim, "I12 p%u cannot even begin to connect", peer->process.number);
+}
+
+static void on_return(struct sim *sim, void *subject, uint64_t a, uint64_t b)
+{
+    (void)a;
+    (void)b;
+    const struct sim_peer *old = subject;
+    const struct sim_process *process = &old->process;
+    if (sim->host_down[process->host] || sim_net_listener(sim, process->host, process->port) != NULL)
+        return;
+    (void)sim_peer_start(sim, process->host, process->port, old->group, false);
+}
+
+void sim_app_return(struct sim *sim, struct sim_peer *peer)
+{
+    sim->totals.expulsions++;
+    sim_note(sim, "p%u is out (%s) and comes back as a newcomer", peer->process.number,
+             pccl_peer_last_words(peer->machine)->bytes);
+    sim_peer_kill(sim, peer, false);
+    sim_at(sim, sim->now + sim_log_between(sim, 5 * SIM_MS, 400 * SIM_MS), on_return, peer, 0, 0);
+}
+
+static void on_gone(struct sim *sim, void *subject, uint64_t a, uint64_t b)
+{
+    (void)a;
+    (void)b;
+    struct sim_peer *peer = subject;
+    if (peer->process.alive)
+        sim_peer_kill(sim, peer, false);
+}
+
+void sim_app_leave(struct sim *sim, struct sim_peer *peer)
+{
+    sim_note(sim, "p%u leaves", peer->process.number);
+    peer->app.manual = true; /* the program ends here */
+    peer->said_leave = true;
+    peer->attributes_may_change = true;
+    pccl_peer_leave(peer->machine, sim->now);
+    sim_check_peer(sim, peer);
+    sim_at(sim, sim->now + sim_random(sim, 3 * SIM_MS), on_gone, peer, 0, 0);
+}

@@ -1,0 +1,222 @@
+/*
+ * The data path, abstract: a bulk operation is complete at a peer some time after every member of its start view has started
+ * the same (instance, start view), unless a member died or was cut off before its part had left. What the real data path
+ * must prove itself (segments, restore, buffers) has its own rigs.
+ */
+#include "sim.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct part {
+    struct part *next;
+    struct sim_peer *peer; /* NULL: the process is gone */
+    struct pccl_op *op;
+    struct pccl_descriptor descriptor;
+    bool stopped, complete; /* its outcome is known; its result is complete (or it failed) */
+    bool gone;
+    bool clean; /* gone or stopped after its part had left */
+};
+struct sim_bulk {
+    struct sim_bulk *next;
+    struct pccl_instance instance;
+    struct pccl_epoch view;
+    uint32_t world, started;
+    struct part *parts;
+};
+
+static struct sim_bulk *find_bulk(struct sim *sim, const struct pccl_op *op, bool create)
+{
+    for (struct sim_bulk *bulk = sim->bulks; bulk != NULL; bulk = bulk->next)
+        if (pccl_instance_equal(&bulk->instance, &op->instance) && pccl_epoch_equal(&bulk->view, &op->start_view))
+            return bulk;
+    if (!create)
+        return NULL;
+    struct sim_bulk *bulk = calloc(1, sizeof *bulk);
+    if (bulk == NULL)
+        abort();
+    bulk->instance = op->instance;
+    bulk->view = op->start_view;
+    bulk->world = op->world;
+    bulk->next = sim->bulks;
+    sim->bulks = bulk;
+    return bulk;
+}
+
+static struct part *find_part(const struct sim_bulk *bulk, const struct sim_peer *peer)
+{
+    for (struct part *part = bulk->parts; part != NULL; part = part->next)
+        if (part->peer == peer && !part->gone)
+            return part;
+    return NULL;
+}
+
+static bool part_is_open(const struct part *part)
+{
+    return !part->gone && !part->stopped && !part->complete;
+}
+
+static void fail_part(struct sim *sim, void *subject, uint64_t class, uint64_t unused)
+{
+    (void)unused;
+    struct part *part = subject;
+    if (!part_is_open(part))
+        return;
+    if (!sim_peer_runs(part->peer)) {
+        sim_at(sim, pccl_max_u64(sim->now + SIM_MS, part->peer->process.stopped_until), fail_part, part, class, 0);
+        return;
+    }
+    struct pccl_text words;
+    pccl_text_clear(&words);
+    pccl_text_add(&words, class == PCCL_CLASS_MISMATCH ? "the descriptors differ" : "the simulated data path failed");
+    part->complete = true;
+    sim_note(sim, "p%u: bulk tag %llu use %u fails, class %u", part->peer->process.number,
+             (unsigned long long)part->op->instance.tag, part->op->instance.use, (unsigned)class);
+    sim_check_failing(sim, part->peer, part->op);
+    pccl_peer_op_failed(part->peer->machine, sim->now, part->op, (enum pccl_class)class, &words);
+    sim_check_peer(sim, part->peer);
+    sim_process_arm(sim, &part->peer->process);
+}
+
+/* Everything that must still come from others has come. */
+static bool can_complete(struct sim *sim, const struct sim_bulk *bulk, const struct part *mine, bool *never)
+{
+    for (const struct part *other = bulk->parts; other != NULL; other = other->next) {
+        if (other == mine || other->complete)
+            continue;
+        if (other->gone || other->stopped) {
+            if (other->clean)
+                continue;
+            *never = true;
+            return false;
+        }
+        if (!sim_peer_runs(other->peer) ||
+            sim_net_state(sim, mine->peer->process.host, other->peer->process.host, SIM_DATA) != SIM_WHOLE)
+            return false;
+    }
+    return true;
+}
+
+static void complete_part(struct sim *sim, void *subject, uint64_t unused_a, uint64_t unused_b)
+{
+    (void)unused_a;
+    (void)unused_b;
+    struct part *part = subject;
+    if (!part_is_open(part))
+        return;
+    bool never = false;
+    const struct sim_bulk *bulk = find_bulk(sim, part->op, false);
+    if (!sim_peer_runs(part->peer) || !can_complete(sim, bulk, part, &never)) {
+        if (!never)
+            sim_at(sim, pccl_max_u64(sim->now + 20 * SIM_MS, part->peer->process.stopped_until), complete_part, part, 0, 0);
+        return;
+    }
+    part->complete = true;
+    sim_note(sim, "p%u: bulk tag %llu use %u done", part->peer->process.number, (unsigned long long)part->op->instance.tag,
+             part->op->instance.use);
+    sim_check_done(sim, part->peer, part->op);
+    pccl_peer_op_done(part->peer->machine, sim->now, part->op);
+    sim_check_peer(sim, part->peer);
+    sim_process_arm(sim, &part->peer->process);
+}
+
+static void compare_descriptors(struct sim *sim, const struct sim_bulk *bulk)
+{
+    bool differ = false;
+    for (const struct part *part = bulk->parts; part->next != NULL; part = part->next)
+        differ = differ || !pccl_descriptor_equal(&part->descriptor, &part->next->descriptor);
+    for (struct part *part = bulk->parts; differ && part != NULL; part = part->next)
+        if (part == bulk->parts || sim_chance(sim, 60))
+            sim_at(sim, sim->now + sim_random(sim, 2 * SIM_MS), fail_part, part, PCCL_CLASS_MISMATCH, 0);
+    for (struct part *part = bulk->parts; !differ && part != NULL; part = part->next)
+        sim_at(sim, sim->now + sim_between(sim, 500, sim->plan.bulk_us), complete_part, part, 0, 0);
+}
+
+void sim_bulk_start(struct sim *sim, struct sim_peer *peer, struct pccl_op *op)
+{
+    struct sim_bulk *bulk = find_bulk(sim, op, true);
+    struct part *part = calloc(1, sizeof *part);
+    if (part == NULL)
+        abort();
+    if (find_part(bulk, peer) != NULL)
+        sim_fail(sim, "I3 p%u starts the same operation twice", peer->process.number);
+    *part = (struct part){.next = bulk->parts, .peer = peer, .op = op, .descriptor = op->descriptor};
+    bulk->parts = part;
+    bulk->started++;
+    if (bulk->world != op->world)
+        sim_fail(sim, "I1 tag %llu use %u: members of one view count %u and %u", (unsigned long long)op->instance.tag,
+                 op->instance.use, bulk->world, op->world);
+    if (!sim->faults_stopped && sim_chance(sim, sim->plan.bulk_failure_percent))
+        sim_at(sim, sim->now + sim_random(sim, 20 * SIM_MS), fail_part, part,
+               sim_chance(sim, 50) ? PCCL_CLASS_PEER_LOST : PCCL_CLASS_INTERNAL, 0);
+    if (sim_check_launched_tiny(sim, &op->instance, &op->start_view))
+        sim_at(sim, sim->now + sim_random(sim, 2 * SIM_MS), fail_part, part, PCCL_CLASS_MISMATCH, 0);
+    if (bulk->started == bulk->world)
+        compare_descriptors(sim, bulk);
+}
+
+void sim_bulk_stop(struct sim *sim, struct sim_peer *peer, struct pccl_op *op)
+{
+    struct sim_bulk *bulk = find_bulk(sim, op, false);
+    struct part *part = bulk != NULL ? find_part(bulk, peer) : NULL;
+    if (part == NULL || part->stopped)
+        sim_fail(sim, "I4 p%u stops an operation that does not move", peer->process.number);
+    part->stopped = true;
+    part->clean = part->complete || (bulk->started == bulk->world && sim_chance(sim, 50));
+}
+
+/* A tiny launch hears READY of those who launched the same instance as a bulk operation, and refuses it. */
+void sim_bulk_meets_tiny(struct sim *sim, const struct pccl_op *op)
+{
+    struct sim_bulk *bulk = find_bulk(sim, op, false);
+    for (struct part *part = bulk != NULL ? bulk->parts : NULL; part != NULL; part = part->next)
+        if (part_is_open(part))
+            sim_at(sim, sim->now + sim_random(sim, 2 * SIM_MS), fail_part, part, PCCL_CLASS_MISMATCH, 0);
+}
+
+bool sim_bulk_is_moving(struct sim *sim, const struct sim_peer *peer, const struct pccl_op *op)
+{
+    struct sim_bulk *bulk = find_bulk(sim, op, false);
+    struct part *part = bulk != NULL ? find_part(bulk, peer) : NULL;
+    return part != NULL && !part->stopped;
+}
+
+void sim_bulk_peer_gone(struct sim *sim, struct sim_peer *peer)
+{
+    for (struct sim_bulk *bulk = sim->bulks; bulk != NULL; bulk = bulk->next) {
+        struct part *part = find_part(bulk, peer);
+        if (part == NULL)
+            continue;
+        part->gone = true;
+        part->clean = part->clean || part->complete || (bulk->started == bulk->world && sim_chance(sim, 50));
+    }
+}
+
+void sim_bulk_link_down(struct sim *sim, struct sim_peer *peer, const struct pccl_id *other)
+{
+    struct sim_peer *far = sim_peer_find(sim, other);
+    for (struct sim_bulk *bulk = sim->bulks; bulk != NULL; bulk = bulk->next) {
+        struct part *part = find_part(bulk, peer);
+        if (part == NULL || !part_is_open(part) || far == NULL)
+            continue;
+        bool takes_part = false;
+        for (const struct part *p = bulk->parts; p != NULL; p = p->next)
+            takes_part = takes_part || p->peer == far;
+        if (takes_part && sim_chance(sim, 50)) /* bytes of it were in flight */
+            sim_at(sim, sim->now + sim_random(sim, SIM_MS), fail_part, part, PCCL_CLASS_PEER_LOST, 0);
+    }
+}
+
+void sim_bulk_fini(struct sim *sim)
+{
+    while (sim->bulks != NULL) {
+        struct sim_bulk *bulk = sim->bulks;
+        sim->bulks = bulk->next;
+        while (bulk->parts != NULL) {
+            struct part *part = bulk->parts;
+            bulk->parts = part->next;
+            free(part);
+        }
+        free(bulk);
+    }
+}

@@ -1,0 +1,540 @@
+/* A peer's driver in the simulator: the control connection, the links, one listening port, time. */
+#include "sim.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { LINK_DIAL_US = 500000 };
+
+static void step(struct sim *sim, struct sim_peer *peer, const struct pccl_peer_event *event)
+{
+    if (peer->machine == NULL)
+        return;
+    sim->totals.steps++;
+    pccl_peer_step(peer->machine, event);
+    sim_check_peer(sim, peer);
+}
+
+static void send_msg(struct sim *sim, struct sim_conn *conn, int end, const struct pccl_msg *msg)
+{
+    uint8_t bytes[PCCL_FRAME_HEADER_BYTES + 1024];
+    size_t length = pccl_frame_size(msg);
+    PCCL_ASSERT(length <= sizeof bytes);
+    pccl_frame_encode(msg, 0, 0, bytes);
+    sim_conn_send(sim, conn, end, bytes, length);
+}
+
+/* ---- links ---- */
+
+static int end_of(const struct sim_link *link)
+{
+    return link->incoming ? 1 : 0;
+}
+
+static struct sim_link *find_link(struct sim_peer *peer, const struct pccl_id *other, bool incoming)
+{
+    for (uint32_t i = 0; i < peer->link_count; i++)
+        if (peer->links[i].incoming == incoming && pccl_id_equal(&peer->links[i].peer, other))
+            return &peer->links[i];
+    return NULL;
+}
+
+static struct sim_link *link_of(struct sim_peer *peer, const struct sim_conn *conn, int end)
+{
+    for (uint32_t i = 0; i < peer->link_count; i++)
+        if (peer->links[i].conn == conn && end_of(&peer->links[i]) == end)
+            return &peer->links[i];
+    return NULL;
+}
+
+static void drop_link(struct sim_peer *peer, struct sim_link *link)
+{
+    if (link->conn != NULL)
+        sim_conn_close(peer->process.sim, link->conn, end_of(link));
+    *link = peer->links[--peer->link_count];
+}
+
+static void link_down(struct sim *sim, struct sim_peer *peer, struct sim_link *link, enum pccl_link_end how, bool purposely)
+{
+    struct pccl_peer_event event = {.kind = PCCL_PEER_LINK_DOWN,
+                                    .now_us = sim->now,
+                                    .peer = link->peer,
+                                    .incoming = link->incoming,
+                                    .purposely = purposely,
+                                    .how = how};
+    sim_note(sim, "p%u: link %s %02x%02x down: %d%s", peer->process.number, link->incoming ? "from" : "to",
+             link->peer.bytes[0], link->peer.bytes[1], (int)how, purposely ? " (bye)" : "");
+    drop_link(peer, link);
+    if (!purposely)
+        sim_bulk_link_down(sim, peer, &event.peer);
+    step(sim, peer, &event);
+}
+
+static void dial_candidate(struct sim *sim, struct sim_peer *peer, struct sim_link *link)
+{
+    const struct pccl_address *to = &link->candidates[link->candidate];
+    link->conn = sim_dial(sim, &peer->process, SIM_ROLE_LINK_OUT, SIM_DATA, sim_host_of(to), to->port);
+    link->conn->ends[0].peer = link->peer;
+    link->conn->ends[0].deadline = sim->now + LINK_DIAL_US;
+    sim_process_arm(sim, &peer->process);
+}
+
+static void candidate_failed(struct sim *sim, struct sim_peer *peer, struct sim_link *link, enum pccl_link_end how)
+{
+    sim_conn_close(sim, link->conn, 0);
+    link->conn = NULL;
+    if (how == PCCL_LINK_TIMEOUT || link->worst == 0)
+        link->worst = how; /* evidence of death only if no candidate leaves a doubt */
+    if (++link->candidate < link->candidate_count) {
+        dial_candidate(sim, peer, link);
+        return;
+    }
+    link_down(sim, peer, link, link->worst, false);
+}
+
+static void outgoing_readable(struct sim *sim, struct sim_peer *peer, struct sim_link *link)
+{
+    struct sim_end *end = &link->conn->ends[0];
+    if (end->failed) {
+        candidate_failed(sim, peer, link, end->how);
+        return;
+    }
+    if (!end->hello_seen) {
+        end->hello_seen = true; /* said */
+        struct pccl_msg hello = {.type = PCCL_MSG_link_hello,
+                                 .as.link_hello = {.magic = PCCL_PROTOCOL_MAGIC,
+                                                   .version = PCCL_PROTOCOL_VERSION,
+                                                   .lineage = *pccl_peer_lineage(peer->machine),
+                                                   .from = peer->id,
+                                                   .to = link->peer,
+                                                   .kind = PCCL_LINK_RING}};
+        send_msg(sim, link->conn, 0, &hello);
+    }
+    struct sim_conn *conn = link->conn;
+    while (end->open) {
+        struct pccl_frame frame;
+        struct pccl_msg msg;
+        struct pccl_text words;
+        bool other_version;
+        int got = sim_end_next(sim, end, &frame, &msg, &words, &other_version);
+        if (got == 0)
+            break;
+        if (!link->up) {
+            if (got > 0 && msg.type == PCCL_MSG_link_ok && pccl_id_equal(&msg.as.link_ok.peer, &link->peer)) {
+                link->up = true;
+                end->deadline = UINT64_MAX;
+                struct pccl_peer_event event = {.kind = PCCL_PEER_LINK_UP, .now_us = sim->now, .peer = link->peer};
+                sim_note(sim, "p%u: link to %02x%02x up", peer->process.number, link->peer.bytes[0], link->peer.bytes[1]);
+                step(sim, peer, &event);
+                link = link_of(peer, conn, 0);
+                if (link == NULL)
+                    return;
+                continue;
+            }
+            bool identity = got > 0 && msg.type == PCCL_MSG_refused && msg.as.refused.code == PCCL_REFUSAL_IDENTITY;
+            sim_note(sim, "p%u: link to %02x%02x refused %d", peer->process.number, link->peer.bytes[0], link->peer.bytes[1],
+                     got > 0 && msg.type == PCCL_MSG_refused ? (int)msg.as.refused.code : -1);
+            candidate_failed(sim, peer, link, identity ? PCCL_LINK_OTHER : PCCL_LINK_TIMEOUT);
+            return;
+        }
+        link_down(sim, peer, link, PCCL_LINK_CLOSED, got > 0 && msg.type == PCCL_MSG_link_bye);
+        return;
+    }
+    if (!end->open || !end->ended)
+        return;
+    if (link->up)
+        link_down(sim, peer, link, PCCL_LINK_CLOSED, false);
+    else
+        candidate_failed(sim, peer, link, PCCL_LINK_TIMEOUT);
+}
+
+static bool is_deaf(const struct sim *sim, const struct sim_conn *conn, int end)
+{
+    const struct sim_end *other = &conn->ends[1 - end];
+    return sim_net_state(sim, conn->hosts[0], conn->hosts[1], conn->plane) != SIM_WHOLE || other->blackhole ||
+           (!other->open && !other->fin && !conn->ends[end].ended);
+}
+
+void sim_peer_watch_links(struct sim *sim)
+{
+    for (uint32_t i = 0; i < sim->peer_count; i++) {
+        struct sim_peer *peer = sim->peers[i];
+        for (uint32_t k = 0; k < peer->link_count; k++) {
+            struct sim_link *link = &peer->links[k];
+            if (!link->up || !sim_peer_runs(peer) || !is_deaf(sim, link->conn, end_of(link))) {
+                link->deaf_since = 0;
+            } else if (link->deaf_since == 0) {
+                link->deaf_since = sim->now;
+            } else if (sim->now - link->deaf_since >= sim->plan.user_timeout_us) {
+                link_down(sim, peer, link, PCCL_LINK_SILENT, false);
+                sim_process_arm(sim, &peer->process);
+                break; /* the list has changed; the others next time */
+            }
+        }
+    }
+}
+
+/* ---- the listening port ---- */
+
+static void accept_link(struct sim *sim, struct sim_peer *peer, struct sim_conn *conn, const struct pccl_msg_link_hello *hello)
+{
+    struct sim_end *end = &conn->ends[1];
+    enum pccl_refusal refusal = PCCL_REFUSAL_MALFORMED;
+    struct pccl_text words;
+    pccl_text_clear(&words);
+    if (pccl_peer_judge_link(peer->machine, hello, &refusal, &words) != PCCL_OK) {
+        struct pccl_msg msg = {.type = PCCL_MSG_refused,
+                               .as.refused = {.version = PCCL_PROTOCOL_VERSION,
+                                              .code = (uint16_t)refusal,
+                                              .words = pccl_bytes_of_text(&words)}};
+        send_msg(sim, conn, 1, &msg);
+        sim_conn_close(sim, conn, 1);
+        return;
+    }
+    struct pccl_msg msg = {.type = PCCL_MSG_link_ok,
+                           .as.link_ok = {.version = PCCL_PROTOCOL_VERSION, .peer = peer->id}};
+    send_msg(sim, conn, 1, &msg);
+    if (hello->kind == PCCL_LINK_PROBE) {
+        sim_conn_close(sim, conn, 1);
+        return;
+    }
+    struct sim_link *old = find_link(peer, &hello->from, true);
+    if (old != NULL)
+        drop_link(peer, old);
+    if (peer->link_count == SIM_LINKS_MAX) {
+        sim_conn_close(sim, conn, 1);
+        return;
+    }
+    end->deadline = UINT64_MAX;
+    end->hello_seen = true;
+    end->peer = hello->from;
+    peer->links[peer->link_count++] = (struct sim_link){.peer = hello->from, .incoming = true, .up = true, .conn = conn};
+    sim_note(sim, "p%u: link from %02x%02x up", peer->process.number, hello->from.bytes[0], hello->from.bytes[1]);
+    struct pccl_peer_event event = {
+        .kind = PCCL_PEER_LINK_UP, .now_us = sim->now, .peer = hello->from, .incoming = true};
+    step(sim, peer, &event);
+}
+
+static void incoming_readable(struct sim *sim, struct sim_peer *peer, struct sim_conn *conn)
+{
+    struct sim_end *end = &conn->ends[1];
+    while (end->open) {
+        struct pccl_frame frame;
+        struct pccl_msg msg;
+        struct pccl_text words;
+        bool other_version;
+        int got = sim_end_next(sim, end, &frame, &msg, &words, &other_version);
+        if (got == 0)
+            break;
+        struct sim_link *link = link_of(peer, conn, 1);
+        if (link == NULL && got > 0 && msg.type == PCCL_MSG_link_hello) {
+            accept_link(sim, peer, conn, &msg.as.link_hello);
+            continue;
+        }
+        if (link != NULL)
+            link_down(sim, peer, link, PCCL_LINK_CLOSED, got > 0 && msg.type == PCCL_MSG_link_bye);
+        else
+            sim_conn_close(sim, conn, 1);
+        return;
+    }
+    if (!end->open || !end->ended)
+        return;
+    struct sim_link *link = link_of(peer, conn, 1);
+    if (link != NULL)
+        link_down(sim, peer, link, PCCL_LINK_CLOSED, false);
+    else
+        sim_conn_close(sim, conn, 1);
+}
+
+/* ---- the control connection ---- */
+
+static void master_down(struct sim *sim, struct sim_peer *peer, const char *why)
+{
+    if (peer->control != NULL)
+        sim_conn_close(sim, peer->control, 0);
+    peer->control = NULL;
+    peer->control_up = false;
+    struct pccl_text words;
+    pccl_text_clear(&words);
+    pccl_text_add(&words, why);
+    struct pccl_peer_event event = {.kind = PCCL_PEER_MASTER_DOWN, .now_us = sim->now, .words = &words};
+    sim_note(sim, "p%u: master down: %s", peer->process.number, why);
+    step(sim, peer, &event);
+}
+
+static void control_readable(struct sim *sim, struct sim_peer *peer, struct sim_conn *conn)
+{
+    struct sim_end *end = &conn->ends[0];
+    if (end->failed) {
+        master_down(sim, peer, end->how == PCCL_LINK_REFUSED ? "connection refused" : "no answer");
+        return;
+    }
+    struct pccl_peer_event event = {.now_us = sim->now};
+    if (!peer->control_up) {
+        peer->control_up = true;
+        event.kind = PCCL_PEER_MASTER_UP;
+        step(sim, peer, &event);
+    }
+    while (end->open && peer->control == conn) {
+        struct pccl_frame frame;
+        struct pccl_msg msg;
+        struct pccl_text words;
+        int got = sim_end_next(sim, end, &frame, &msg, &words, &event.other_version);
+        if (got == 0)
+            break;
+        event.kind = got > 0 ? PCCL_PEER_MASTER_RECEIVED : PCCL_PEER_MASTER_GARBAGE;
+        event.frame = &frame;
+        event.msg = &msg;
+        event.words = &words;
+        if (sim->trace && got > 0 && frame.type != PCCL_MSG_heartbeat) {
+            struct pccl_text line;
+            pccl_wire_print(&msg, &line);
+            sim_note(sim, "p%u <- #%llu %s", peer->process.number, (unsigned long long)frame.sequence, line.bytes);
+        }
+        step(sim, peer, &event);
+    }
+    if (end->open && peer->control == conn && end->ended)
+        master_down(sim, peer, "the connection broke");
+}
+
+void sim_peer_readable(struct sim *sim, struct sim_peer *peer, struct sim_conn *conn, int number)
+{
+    if (peer->machine == NULL)
+        return;
+    struct sim_end *end = &conn->ends[number];
+    if (end->role == SIM_ROLE_CONTROL) {
+        if (conn == peer->control)
+            control_readable(sim, peer, conn);
+        return;
+    }
+    if (end->role == SIM_ROLE_LINK_IN) {
+        incoming_readable(sim, peer, conn);
+        return;
+    }
+    struct sim_link *link = link_of(peer, conn, 0);
+    if (link != NULL)
+        outgoing_readable(sim, peer, link);
+}
+
+/* ---- effects ---- */
+
+static void on_dial_master(void *context)
+{
+    struct sim_peer *peer = context;
+    PCCL_ASSERT(peer->control == NULL);
+    peer->control = sim_dial(peer->process.sim, &peer->process, SIM_ROLE_CONTROL, SIM_CONTROL, 0, SIM_MASTER_PORT);
+    peer->control_up = false;
+}
+
+static void on_close_master(void *context)
+{
+    struct sim_peer *peer = context;
+    if (peer->control != NULL)
+        sim_conn_close(peer->process.sim, peer->control, 0);
+    peer->control = NULL;
+    peer->control_up = false;
+}
+
+static void on_send_master(void *context, const uint8_t *bytes, size_t length)
+{
+    struct sim_peer *peer = context;
+    if (peer->control == NULL || !peer->control_up)
+        return;
+    sim_check_sent_by_peer(peer->process.sim, peer, bytes, length);
+    sim_conn_send(peer->process.sim, peer->control, 0, bytes, length);
+}
+
+static void on_accept_master(void *context)
+{
+    struct sim_peer *peer = context;
+    if (peer->control != NULL)
+        pccl_frame_reader_raise(&peer->control->ends[0].reader, PCCL_FRAME_BODY_MAX);
+}
+
+static void on_dial_link(void *context, const struct pccl_id *other, const struct pccl_address *candidates, uint32_t count)
+{
+    struct sim_peer *peer = context;
+    struct sim *sim = peer->process.sim;
+    PCCL_ASSERT(find_link(peer, other, false) == NULL);
+    PCCL_ASSERT(peer->link_count < SIM_LINKS_MAX && count > 0);
+    struct sim_link *link = &peer->links[peer->link_count++];
+    *link = (struct sim_link){.peer = *other, .candidate_count = count};
+    memcpy(link->candidates, candidates, count * sizeof *candidates);
+    dial_candidate(sim, peer, link);
+}
+
+static void on_close_link(void *context, const struct pccl_id *other, bool incoming)
+{
+    struct sim_peer *peer = context;
+    struct sim *sim = peer->process.sim;
+    struct sim_link *link = find_link(peer, other, incoming);
+    if (link == NULL)
+        return;
+    if (link->up) {
+        struct pccl_msg msg = {.type = PCCL_MSG_link_bye};
+        send_msg(sim, link->conn, end_of(link), &msg);
+    }
+    drop_link(peer, link);
+}
+
+static void on_call_done(void *context, enum pccl_call call, enum pccl_status status, bool value)
+{
+    struct sim_peer *peer = context;
+    struct sim *sim = peer->process.sim;
+    sim_note(sim, "p%u: call %d ends: %s%s", peer->process.number, (int)call, pccl_status_name(status), value ? " true" : "");
+    peer->app.call_over[call] = true;
+    peer->app.call_status[call] = status;
+    peer->app.call_value[call] = value;
+    peer->attributes_may_change = true;
+    sim_check_call(sim, peer, call, status, value);
+    sim_app_later(sim, peer, sim_random(sim, 200));
+}
+
+static void on_op_decided(void *context, struct pccl_op *op)
+{
+    struct sim_peer *peer = context;
+    struct sim *sim = peer->process.sim;
+    sim_check_decided(sim, peer, op);
+    if (op->user != NULL)
+        ((struct sim_lane *)op->user)->decided = true;
+    sim_app_later(sim, peer, sim_random(sim, 200));
+}
+
+static void on_op_start(void *context, struct pccl_op *op)
+{
+    struct sim_peer *peer = context;
+    sim_bulk_start(peer->process.sim, peer, op);
+}
+
+static void on_op_stop(void *context, struct pccl_op *op)
+{
+    struct sim_peer *peer = context;
+    sim_bulk_stop(peer->process.sim, peer, op);
+}
+
+static void on_log(void *context, enum pccl_log_level level, const char *line)
+{
+    struct sim_peer *peer = context;
+    (void)level;
+    sim_note(peer->process.sim, "p%u: %s", peer->process.number, line);
+}
+
+/* ---- time ---- */
+
+static struct sim_conn *late_conn(const struct sim_peer *peer, uint64_t by, uint64_t *next)
+{
+    for (uint32_t i = 0; i < peer->link_count; i++) {
+        const struct sim_link *link = &peer->links[i];
+        if (link->conn == NULL || link->up)
+            continue;
+        if (link->conn->ends[0].deadline <= by)
+            return link->conn;
+        *next = pccl_min_u64(*next, link->conn->ends[0].deadline);
+    }
+    return NULL;
+}
+
+uint64_t sim_peer_deadline(const struct sim_peer *peer)
+{
+    if (peer->machine == NULL)
+        return UINT64_MAX;
+    uint64_t next = pccl_peer_deadline(peer->machine);
+    (void)late_conn(peer, 0, &next);
+    return next;
+}
+
+void sim_peer_tick(struct sim *sim, struct sim_peer *peer)
+{
+    struct sim_conn *late;
+    uint64_t next = UINT64_MAX;
+    while (peer->machine != NULL && (late = late_conn(peer, sim->now, &next)) != NULL)
+        candidate_failed(sim, peer, link_of(peer, late, 0), PCCL_LINK_TIMEOUT);
+    if (peer->machine == NULL || pccl_peer_deadline(peer->machine) > sim->now)
+        return;
+    struct pccl_peer_event event = {.kind = PCCL_PEER_TICK, .now_us = sim->now};
+    step(sim, peer, &event);
+}
+
+/* ---- life ---- */
+
+bool sim_peer_runs(const struct sim_peer *peer)
+{
+    return sim_process_runs(&peer->process) && peer->machine != NULL;
+}
+
+struct sim_peer *sim_peer_find(struct sim *sim, const struct pccl_id *id)
+{
+    for (uint32_t i = sim->peer_count; i-- > 0;)
+        if (pccl_id_equal(&sim->peers[i]->id, id))
+            return sim->peers[i];
+    return NULL;
+}
+
+struct sim_conn *sim_peer_link(struct sim_peer *from, const struct pccl_id *to)
+{
+    for (uint32_t i = 0; i < from->link_count; i++)
+        if (from->links[i].up && pccl_id_equal(&from->links[i].peer, to))
+            return from->links[i].conn;
+    return NULL;
+}
+
+struct sim_peer *sim_peer_start(struct sim *sim, uint32_t host, uint16_t port, uint32_t group, bool manual)
+{
+    if (sim->peer_count == SIM_PEERS_MAX)
+        sim_fail(sim, "I12 too many incarnations: peers come and go without end");
+    struct sim_peer *peer = calloc(1, sizeof *peer);
+    if (peer == NULL)
+        abort();
+    sim_process_init(sim, &peer->process, host, port);
+    peer->process.number = sim->peer_count;
+    sim->peers[sim->peer_count++] = peer;
+    peer->group = group;
+    peer->app.manual = manual;
+    peer->config = sim->plan.peer;
+    peer->config.id = pccl_prng_id(&sim->prng);
+    peer->config.token = pccl_prng_id(&sim->prng);
+    peer->config.group = group;
+    peer->config.port = port;
+    peer->config.candidates[0] = sim_address(host, port);
+    peer->config.candidate_count = 1;
+    peer->config.name[0] = 'p';
+    peer->id = peer->config.id;
+    const struct pccl_peer_effects effects = {.context = peer,
+                                              .dial_master = on_dial_master,
+                                              .close_master = on_close_master,
+                                              .send_master = on_send_master,
+                                              .accept_master = on_accept_master,
+                                              .dial_link = on_dial_link,
+                                              .close_link = on_close_link,
+                                              .call_done = on_call_done,
+                                              .op_decided = on_op_decided,
+                                              .op_start = on_op_start,
+                                              .op_stop = on_op_stop,
+                                              .log = on_log};
+    struct pccl_memory memory = sim_memory_hook(&peer->process.memory);
+    peer->machine = pccl_peer_create(&peer->config, &memory, &effects, sim->now);
+    sim->totals.joins++;
+    sim_note(sim, "PEER p%u = %02x%02x... of group %u starts at host %u port %u", peer->process.number, peer->id.bytes[0],
+             peer->id.bytes[1], group, host, (unsigned)port);
+    sim_app_begin(sim, peer);
+    sim_process_arm(sim, &peer->process);
+    return peer;
+}
+
+/* The process ends: by a signal, by itself, or with its host. */
+void sim_peer_kill(struct sim *sim, struct sim_peer *peer, bool silently)
+{
+    if (!peer->process.alive)
+        return;
+    peer->process.alive = false;
+    peer->app.state = SIM_APP_GONE;
+    sim_bulk_peer_gone(sim, peer);
+    sim_check_peer_ends(sim, peer);
+    sim_net_process_gone(sim, &peer->process, silently);
+    peer->link_count = 0;
+    peer->control = NULL;
+    pccl_peer_destroy(peer->machine);
+    peer->machine = NULL;
+    if (peer->process.memory.bytes != 0)
+        sim_fail(sim, "MEMORY peer p%u left %zu bytes", peer->process.number, peer->process.memory.bytes);
+}

@@ -1,0 +1,441 @@
+/*
+ * The deterministic simulator: real master and peer machines and the real codec over simulated TCP, faults drawn from a
+ * seed, applications that use them, and checkers that look after each step. docs/SIMULATION.md tells how it works.
+ *
+ * Everything happens in one heap of events ordered by (time, sequence); every random choice comes from the seed.
+ */
+#ifndef SIM_H
+#define SIM_H
+
+#include "core/base.h"
+#include "core/memory.h"
+#include "core/prng.h"
+#include "kernels/reduce.h"
+#include "master/master.h"
+#include "peer/peer.h"
+#include "wire/frame.h"
+#include "wire/wire.h"
+
+#define SIM_MS UINT64_C(1000)
+#define SIM_S UINT64_C(1000000)
+
+enum {
+    SIM_HOSTS_MAX = 32,
+    SIM_PEERS_MAX = 1024, /* incarnations in one run */
+    SIM_TAGS_MAX = 4,
+    SIM_LINKS_MAX = 64, /* of one peer */
+    SIM_ELEMENTS = 4,
+    SIM_MASTER_PORT = 48148,
+    SIM_PEER_PORT = 48149,
+};
+
+struct sim;
+struct sim_conn;
+struct sim_process;
+
+/* ---- world.c: events, randomness, memory, trace ---- */
+
+struct sim_event {
+    uint64_t time, sequence;
+    void (*run)(struct sim *sim, void *subject, uint64_t a, uint64_t b);
+    void *subject;
+    uint64_t a, b;
+};
+
+void sim_at(struct sim *sim, uint64_t time, void (*run)(struct sim *, void *, uint64_t, uint64_t), void *subject, uint64_t a,
+            uint64_t b);
+/* Runs the earliest event; false: none is left. */
+bool sim_step(struct sim *sim);
+/* Runs until the time, or until done(sim) holds (checked after each event). */
+bool sim_run_until(struct sim *sim, uint64_t time, bool (*done)(struct sim *));
+uint64_t sim_random(struct sim *sim, uint64_t below);
+bool sim_chance(struct sim *sim, uint32_t percent);
+uint64_t sim_between(struct sim *sim, uint64_t low, uint64_t high);     /* uniform, inclusive */
+uint64_t sim_log_between(struct sim *sim, uint64_t low, uint64_t high); /* uniform in the logarithm */
+uint64_t sim_mix(uint64_t a, uint64_t b);
+/* One line of the trace: hashed always, printed with --trace. */
+void sim_note(struct sim *sim, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* A violation: prints the seed, the time and the words, and ends the run. */
+PCCL_NORETURN void sim_fail(struct sim *sim, const char *format, ...) __attribute__((format(printf, 2, 3)));
+#define SIM_TRACING(sim) ((sim)->trace)
+
+/* What one machine has allocated; allocation number fail_at fails (0: none). */
+struct sim_memory {
+    struct sim *sim;
+    uint64_t allocations, fail_at;
+    size_t bytes, peak;
+};
+struct pccl_memory sim_memory_hook(struct sim_memory *memory);
+
+/* ---- net.c: hosts, ports, connections that behave as TCP ---- */
+
+enum sim_plane { SIM_CONTROL, SIM_DATA, SIM_PLANES };
+enum sim_cut { SIM_WHOLE = 0, SIM_DROP, SIM_REFUSE };
+enum sim_role { SIM_ROLE_NONE, SIM_ROLE_MASTER, SIM_ROLE_CONTROL, SIM_ROLE_LINK_OUT, SIM_ROLE_LINK_IN, SIM_ROLE_PROBE, SIM_ROLE_STRANGER };
+
+struct sim_chunk {
+    struct sim_chunk *next;
+    uint64_t arrives;
+    uint32_t length;
+    uint8_t bytes[];
+};
+
+/* One end of a connection, as its process holds it. */
+struct sim_end {
+    struct sim_process *process;
+    enum sim_role role;
+    bool open;        /* the process holds it */
+    bool established; /* told to the process */
+    bool failed;      /* dialling failed */
+    enum pccl_link_end how;
+    bool ended;  /* after the bytes in `in` nothing more will come */
+    bool queued; /* in the process's list of ready ends */
+    bool hello_seen;
+    struct pccl_id peer; /* links and probes: who is meant, or who it is */
+    struct pccl_id lineage; /* probes */
+    uint64_t deadline;   /* links and probes: must be up by then */
+    struct pccl_frame_reader reader;
+    uint8_t *in;
+    uint32_t in_start, in_end, in_capacity;
+    /* what this end sends */
+    struct sim_chunk *first, *last;
+    uint64_t last_arrival, stalled_since;
+    bool fin, scheduled, stalled, blackhole;
+};
+
+struct sim_conn {
+    uint64_t id;
+    enum sim_plane plane;
+    uint32_t hosts[2];
+    uint16_t port;
+    uint64_t slow_until, slow_by;
+    bool broken;
+    struct sim_end ends[2]; /* 0 dialled */
+    struct sim_conn *next;
+};
+
+/* The result comes to the process as a ready end: established or failed. */
+struct sim_conn *sim_dial(struct sim *sim, struct sim_process *from, enum sim_role role, enum sim_plane plane, uint32_t host,
+                          uint16_t port);
+void sim_conn_send(struct sim *sim, struct sim_conn *conn, int end, const uint8_t *bytes, size_t length);
+/* Flushes, then FIN. */
+void sim_conn_close(struct sim *sim, struct sim_conn *conn, int end);
+/* Both ends break; bytes under way are lost from a random point on. */
+void sim_conn_reset(struct sim *sim, struct sim_conn *conn);
+/* What `end` sends disappears from now on; nobody is told. */
+void sim_conn_blackhole(struct sim *sim, struct sim_conn *conn, int end);
+/* The process is gone: its kernel closes its connections (or, host lost, nobody is told). */
+void sim_net_process_gone(struct sim *sim, struct sim_process *process, bool silently);
+void sim_net_cut(struct sim *sim, uint32_t a, uint32_t b, enum sim_plane plane, enum sim_cut cut);
+enum sim_cut sim_net_state(const struct sim *sim, uint32_t a, uint32_t b, enum sim_plane plane);
+void sim_net_host(struct sim *sim, uint32_t host, bool up);
+struct sim_process *sim_net_listener(struct sim *sim, uint32_t host, uint16_t port);
+void sim_net_fini(struct sim *sim);
+/* The next whole message of the end: 1; 0: none; -1: garbage (words). */
+int sim_end_next(struct sim *sim, struct sim_end *end, struct pccl_frame *frame, struct pccl_msg *msg, struct pccl_text *words,
+                 bool *other_version);
+struct pccl_address sim_address(uint32_t host, uint16_t port);
+uint32_t sim_host_of(const struct pccl_address *address);
+
+/* ---- process.c: what has a loop, can be stopped and killed ---- */
+
+struct sim_process {
+    struct sim *sim;
+    bool is_master;
+    bool alive;
+    uint64_t stopped_until; /* SIGSTOP */
+    uint32_t host;
+    uint16_t port; /* listens here */
+    uint32_t number;
+    uint64_t wake_at, tick_at; /* UINT64_MAX: none scheduled */
+    struct sim_conn **ready;   /* connections with something to read; the end is the process's */
+    uint32_t ready_count, ready_capacity;
+    uint32_t probe_count; /* under way */
+    struct sim_memory memory;
+    struct pccl_memory hook;
+    uint64_t steps_in_slice, slice; /* I12: does it spin? */
+};
+
+void sim_process_init(struct sim *sim, struct sim_process *process, uint32_t host, uint16_t port);
+bool sim_process_runs(const struct sim_process *process);
+void sim_process_ready(struct sim *sim, struct sim_conn *conn, int end);
+void sim_process_arm(struct sim *sim, struct sim_process *process);
+/* SIGCONT */
+void sim_process_continue(struct sim *sim, struct sim_process *process);
+void sim_process_stop(struct sim *sim, struct sim_process *process, uint64_t until);
+void sim_process_fini(struct sim_process *process);
+int sim_conn_end_of(const struct sim_conn *conn, const struct sim_process *process);
+
+/* ---- master_host.c ---- */
+
+struct sim_master {
+    struct sim_process process; /* first */
+    struct pccl_master *machine;
+    struct pccl_master_config config;
+    struct sim_master *older;
+};
+
+void sim_master_start(struct sim *sim);
+void sim_master_crash(struct sim *sim, bool silently);
+void sim_master_readable(struct sim *sim, struct sim_master *master, struct sim_conn *conn, int end);
+void sim_master_idle(struct sim *sim, struct sim_master *master);
+void sim_master_tick(struct sim *sim, struct sim_master *master);
+uint64_t sim_master_deadline(const struct sim_master *master);
+bool sim_master_is_up(const struct sim *sim);
+
+/* ---- peer_host.c ---- */
+
+struct sim_link {
+    struct pccl_id peer;
+    bool incoming, up;
+    struct sim_conn *conn;
+    struct pccl_address candidates[PCCL_CANDIDATES_MAX];
+    uint32_t candidate_count, candidate;
+    enum pccl_link_end worst; /* of the candidates tried */
+    uint64_t deaf_since;      /* nothing gets through since then; 0: it does */
+};
+
+/* ---- app.c: the caller ---- */
+
+enum sim_lane_state { SIM_LANE_IDLE, SIM_LANE_FLYING, SIM_LANE_FINISHED };
+struct sim_lane {
+    enum sim_lane_state state;
+    uint32_t step, steps, attempt;
+    struct pccl_op *op;
+    bool decided;
+    uint64_t act_at; /* not before */
+    uint64_t since;
+};
+enum sim_app_state { SIM_APP_IDLE, SIM_APP_CONNECTING, SIM_APP_WORKING, SIM_APP_PENDING, SIM_APP_UPDATING, SIM_APP_RESTING, SIM_APP_GONE };
+struct sim_app {
+    enum sim_app_state state;
+    bool manual; /* a scenario holds the strings */
+    uint64_t joint;
+    uint32_t chapter;
+    uint32_t lane_count;
+    struct sim_lane lanes[SIM_TAGS_MAX];
+    bool pending_outstanding, pending_known, pending_value;
+    uint64_t act_at;
+    bool call_over[8]; /* by enum pccl_call: set by call_done */
+    enum pccl_status call_status[8];
+    bool call_value[8];
+    uint64_t since; /* of the blocking call */
+    uint64_t updates;
+};
+
+struct sim_peer {
+    struct sim_process process; /* first */
+    struct pccl_peer *machine;
+    struct pccl_peer_config config;
+    struct pccl_id id;
+    uint32_t group;
+    struct sim_conn *control;
+    bool control_up;
+    struct sim_link links[SIM_LINKS_MAX];
+    uint32_t link_count;
+    struct sim_app app;
+    /* checkers */
+    bool said_leave;
+    struct pccl_epoch seen_epoch, seen_view;
+    uint64_t seen_joint;
+    bool seen_connected, was_connected;
+    struct pccl_attributes seen_attributes;
+    bool attributes_may_change;
+    uint64_t commits;
+    uint64_t commits_mark, updates_mark;
+};
+
+struct sim_peer *sim_peer_start(struct sim *sim, uint32_t host, uint16_t port, uint32_t group, bool manual);
+void sim_peer_kill(struct sim *sim, struct sim_peer *peer, bool silently);
+void sim_peer_readable(struct sim *sim, struct sim_peer *peer, struct sim_conn *conn, int end);
+void sim_peer_tick(struct sim *sim, struct sim_peer *peer);
+uint64_t sim_peer_deadline(const struct sim_peer *peer);
+bool sim_peer_runs(const struct sim_peer *peer); /* alive, not stopped, machine there */
+/* Links through which nothing comes for too long go down as silent. */
+void sim_peer_watch_links(struct sim *sim);
+/* Open links between two living processes, one way or the other. */
+struct sim_conn *sim_peer_link(struct sim_peer *from, const struct pccl_id *to);
+struct sim_peer *sim_peer_find(struct sim *sim, const struct pccl_id *id);
+
+void sim_app_begin(struct sim *sim, struct sim_peer *peer);
+void sim_app_later(struct sim *sim, struct sim_peer *peer, uint64_t delay);
+/* What a caller asks for. */
+struct sim_request {
+    uint64_t tag, step;
+    bool tiny;
+    uint64_t count;
+    enum pccl_reduction reduction;
+    uint32_t timeout_ms;
+    void *user;
+};
+PCCL_MUST_CHECK enum pccl_status sim_app_launch(struct sim *sim, struct sim_peer *peer, const struct sim_request *request,
+                                                struct pccl_op **op);
+void sim_app_release(struct sim *sim, struct sim_peer *peer, struct pccl_op *op);
+/* Leaves and ends the process. */
+void sim_app_leave(struct sim *sim, struct sim_peer *peer);
+/* The communicator is dead: the same process comes back as a newcomer. */
+void sim_app_return(struct sim *sim, struct sim_peer *peer);
+uint64_t sim_peer_joint(const struct sim_peer *peer);
+
+/* ---- bulk.c: the abstract data path ---- */
+
+void sim_bulk_start(struct sim *sim, struct sim_peer *peer, struct pccl_op *op);
+void sim_bulk_stop(struct sim *sim, struct sim_peer *peer, struct pccl_op *op);
+void sim_bulk_meets_tiny(struct sim *sim, const struct pccl_op *op);
+void sim_bulk_peer_gone(struct sim *sim, struct sim_peer *peer);
+void sim_bulk_link_down(struct sim *sim, struct sim_peer *peer, const struct pccl_id *other);
+bool sim_bulk_is_moving(struct sim *sim, const struct sim_peer *peer, const struct pccl_op *op);
+void sim_bulk_fini(struct sim *sim);
+
+/* ---- check.c: the invariants ---- */
+
+/* One launch of one instance by one peer, as the checkers remember it. */
+struct sim_launch {
+    struct sim_launch *next; /* of the same instance */
+    struct sim_peer *peer;
+    struct pccl_id id;
+    struct pccl_epoch start_view;
+    uint64_t step;
+    struct pccl_descriptor descriptor;
+    bool tiny;
+    uint64_t payload[SIM_ELEMENTS];
+    bool done_sent, failed_sent;
+    bool decided;
+    enum pccl_class class;
+    uint64_t result; /* hash of the bits */
+};
+struct sim_instance {
+    struct sim_instance *next_hashed, *next;
+    struct pccl_instance name;
+    struct sim_launch *launches;
+    bool in_conflict;
+    bool failure_asked; /* somebody sent FAILED or ABORT_REQ */
+};
+
+struct sim_checks; /* check.c */
+void sim_check_init(struct sim *sim);
+void sim_check_fini(struct sim *sim);
+void sim_check_about_to_launch(struct sim *sim, struct sim_peer *peer, const struct sim_request *request,
+                               const uint64_t *payload);
+void sim_check_launched(struct sim *sim, struct sim_peer *peer, const struct pccl_op *op); /* NULL: refused */
+void sim_check_done(struct sim *sim, struct sim_peer *peer, const struct pccl_op *op); /* bulk: the driver said done */
+void sim_check_failing(struct sim *sim, struct sim_peer *peer, const struct pccl_op *op);
+void sim_check_decided(struct sim *sim, struct sim_peer *peer, const struct pccl_op *op);
+void sim_check_call(struct sim *sim, struct sim_peer *peer, enum pccl_call call, enum pccl_status status, bool value);
+void sim_check_sent_by_peer(struct sim *sim, struct sim_peer *peer, const uint8_t *bytes, size_t length);
+void sim_check_sent_by_master(struct sim *sim, struct sim_master *master, struct sim_conn *conn, const uint8_t *bytes,
+                              size_t length);
+void sim_check_peer(struct sim *sim, struct sim_peer *peer);
+void sim_check_master(struct sim *sim, struct sim_master *master);
+void sim_check_peer_ends(struct sim *sim, struct sim_peer *peer);
+bool sim_check_launched_tiny(struct sim *sim, const struct pccl_instance *name, const struct pccl_epoch *view);
+/* After convergence: everybody agrees, nothing is left over. */
+void sim_check_converged(struct sim *sim);
+void sim_check_idle(struct sim *sim);
+void sim_check_waiting(struct sim *sim);
+
+/* ---- faults.c ---- */
+
+enum sim_fault {
+    SIM_FAULT_KILL,
+    SIM_FAULT_HOST_LOSS,
+    SIM_FAULT_STOP_PEER,
+    SIM_FAULT_STOP_MASTER,
+    SIM_FAULT_CRASH_MASTER,
+    SIM_FAULT_RESET_CONTROL,
+    SIM_FAULT_HALF_OPEN,
+    SIM_FAULT_RESET_LINK,
+    SIM_FAULT_CUT,
+    SIM_FAULT_ISOLATE,
+    SIM_FAULT_JOIN,
+    SIM_FAULT_LEAVE,
+    SIM_FAULT_ABORT,
+    SIM_FAULT_WITHDRAW,
+    SIM_FAULT_STRANGER,
+    SIM_FAULT_SLOW,
+    SIM_FAULTS
+};
+
+/* Drawn from the seed. */
+struct sim_plan {
+    uint32_t weights[SIM_FAULTS];
+    uint32_t weight_sum;
+    uint64_t fault_mean_us; /* between faults */
+    uint64_t faults_end_us;
+    uint32_t peers, groups, tags, hosts;
+    uint64_t delay_low_us, delay_high_us;
+    uint64_t pause_us; /* of applications between steps */
+    uint64_t bulk_us;  /* longest transfer */
+    uint64_t user_timeout_us; /* TCP breaks a connection whose bytes stay unacknowledged so long */
+    uint32_t bulk_percent, bulk_failure_percent, mismatch_permille, drop_percent, late_percent, loss_percent;
+    uint32_t blind_percent, split_percent, timers_first_percent;
+    bool divergent; /* callers' reactions differ between peers: only deadlines bring them together */
+    uint32_t population_max;
+    struct pccl_master_config master;
+    struct pccl_peer_config peer;
+};
+
+void sim_faults_begin(struct sim *sim);
+void sim_fault(struct sim *sim, enum sim_fault kind);
+void sim_fault_event(struct sim *sim, void *subject, uint64_t kind, uint64_t unused);
+void sim_faults_end(struct sim *sim); /* heals everything */
+uint32_t sim_population(const struct sim *sim);
+
+/* ---- the world ---- */
+
+struct sim_totals {
+    uint64_t seeds, events, commits, aborts, crashes, departures, kills, joins, expulsions, stops, resets, recoveries, updates,
+        steps, classes[PCCL_CLASS_COUNT], tiny_commits, hash;
+};
+
+struct sim {
+    uint64_t seed;
+    bool trace, traced_alloc;
+    uint64_t now, sequence;
+    struct sim_event *heap;
+    uint32_t heap_count, heap_capacity;
+    struct pccl_prng prng;
+    uint64_t hash;
+    struct sim_plan plan;
+    bool faults_stopped, resting; /* applications stop at joint round rest_joint */
+    uint64_t rest_joint;
+    bool quiet_memory;
+
+    struct sim_master *master; /* the newest; may be down */
+    uint64_t boots;
+    struct sim_peer *peers[SIM_PEERS_MAX];
+    uint32_t peer_count;
+    uint8_t cuts[SIM_HOSTS_MAX][SIM_HOSTS_MAX][SIM_PLANES];
+    bool host_down[SIM_HOSTS_MAX];
+    uint16_t next_port[SIM_HOSTS_MAX];
+    struct sim_conn *conns; /* alive, newest first */
+    struct sim_conn **conn_by_id;
+    uint64_t conn_count, conn_capacity;
+    struct sim_bulk *bulks;
+    struct sim_checks *checks;
+    struct sim_memory driver_memory; /* frame readers */
+    struct pccl_memory driver_hook;
+    struct sim_totals totals;
+    void *jump; /* jmp_buf: where sim_fail goes */
+    char failure[512];
+    struct pccl_wire_scratch scratch, tap_scratch;
+};
+
+void sim_init(struct sim *sim, uint64_t seed, bool trace);
+void sim_fini(struct sim *sim);
+/* One whole random run. */
+void sim_run_seed(struct sim *sim);
+/* What everybody must reach when faults have stopped. */
+bool sim_has_converged(struct sim *sim);
+void sim_converge(struct sim *sim);
+
+/* ---- scenarios.c ---- */
+struct sim_scenario {
+    const char *name;
+    const char *about;
+    void (*run)(struct sim *sim);
+};
+extern const struct sim_scenario sim_scenarios[];
+extern const uint32_t sim_scenario_count;
+
+#endif

@@ -1,0 +1,222 @@
+"""The tidy test, tested: in a tree that is clean each planted fault is found, by its file and its words."""
+import os
+import pathlib
+import shutil
+import stat
+import subprocess
+import tempfile
+import unittest
+
+import tidy
+
+COMPILER = os.environ.get("CC", "cc")
+LEFT_OVER = "TO" + "DO"
+
+CLEAN = {
+    "README.md": "# Title\n\nSee [hacking](docs/HACKING.md#one-task) and [here](#title), `[not](a link)`.\n",
+    "docs/HACKING.md": "# One task\n\n```\n[also](not/a/link)\n```\n",
+    "include/pccl.h": "PCCL_EXPORT int pcclInit(void);\n",
+    "include/ccoip.h": "",
+    "include/ccoip_inet.h": "",
+    "src/core/base.h": "#ifndef PCCL_CORE_BASE_H\n#define PCCL_CORE_BASE_H\n#include <stddef.h>\n#endif\n",
+    "src/core/base.c": '#include "core/base.h"\n\nstatic const char *const names[] = {"sprintf(", "b"};\n'
+                       "const char *pccl_name(int i);\nconst char *pccl_name(int i) { return names[i]; }\n",
+    "src/wire/wire.c": '#include "core/base.h"\n\n#include <string.h>\n\nconst char *pccl_name(int i);\n'
+                       "void pccl_copy(char *to);\n/* never strcpy( */\n"
+                       "void pccl_copy(char *to) { memcpy(to, pccl_name(0), 2); }\n",
+    "src/drive/api.c": '#include "pccl.h"\n#include "wire/wire.h"\n#include <uv.h>\n',
+    "tests/e2e/main.c": "int main(void) { sleep(1); printf(); }\n",
+}
+
+
+class Tree(unittest.TestCase):
+    def setUp(self):
+        self.root = pathlib.Path(tempfile.mkdtemp(prefix="pccl-tidy-"))
+        self.addCleanup(shutil.rmtree, self.root)
+        for path, text in CLEAN.items():
+            self.write(path, text)
+
+    def write(self, path, text):
+        (self.root / path).parent.mkdir(parents=True, exist_ok=True)
+        (self.root / path).write_text(text, encoding="utf-8")
+
+
+class Rules(Tree):
+    def planted(self, path, text, words, where=None):
+        """A file with this text gives exactly one finding, in it, with these words."""
+        self.write(path, text)
+        findings, _ = tidy.rules(self.root)
+        self.assertEqual(len(findings), 1, findings)
+        self.assertTrue(findings[0].startswith(where or path + ":"), findings[0])
+        self.assertIn(words, findings[0])
+
+    def test_clean_tree(self):
+        self.assertEqual(tidy.rules(self.root), ([], []))
+
+    def test_arrow_up(self):
+        self.planted("src/wire/a.c", '#include "core/base.h"\n#include "master/master.h"\n', "may not include master",
+                     "src/wire/a.c:2:")
+
+    def test_arrow_pure_to_net(self):
+        self.planted("src/master/a.c", '#include "net/loop.h"\n', "may not include net")
+
+    def test_arrow_net_to_drive(self):
+        self.planted("src/net/a.c", '#include "drive/api.h"\n', "may not include drive")
+
+    def test_arrow_core_alone(self):
+        self.planted("src/core/a.c", '  #  include "wire/wire.h"\n', "core may not include wire")
+
+    def test_arrow_kernels_alone(self):
+        self.planted("src/kernels/a.c", '#include "topology/ring.h"\n', "kernels may not include topology")
+
+    def test_unknown_module(self):
+        self.planted("src/extra/a.c", "\n", "no place in the arrows")
+
+    def test_system_header_in_pure(self):
+        self.planted("src/peer/a.c", "#include <stdlib.h>\n", "pure module peer includes <stdlib.h>")
+
+    def test_public_header_below_drive(self):
+        self.planted("src/peer/a.c", '#include "pccl.h"\n', "public headers only in drive")
+
+    def test_guard(self):
+        self.planted("src/core/text.h", "#ifndef TEXT_H\n#define TEXT_H\n#endif\n", "PCCL_CORE_TEXT_H")
+
+    def test_banned_everywhere(self):
+        for call in ("sprintf", "strcpy", "strcat", "gets", "atoi", "rand", "system"):
+            with self.subTest(call):
+                self.planted("tools/a.c", f"int x;\nint y = {call} (x);\n", call + ":", "tools/a.c:2:")
+
+    def test_sleep_in_unit_test(self):
+        self.planted("tests/unit/test_a.c", "void f(void) { usleep(1); }\n", "usleep")
+
+    def test_sleep_in_simulator(self):
+        self.planted("tests/sim/a.c", "void f(void) { sleep(1); }\n", "sleep")
+
+    def test_printf_in_library(self):
+        self.planted("src/drive/a.c", 'void f(void) { printf("x"); }\n', "standard output")
+
+    def test_exit_in_library(self):
+        self.planted("src/net/a.c", "void f(void) { exit(1); }\n", "never ends its host")
+
+    def test_members_and_longer_names_are_no_calls(self):
+        self.write("src/net/a.c", "void f(void) { x->exit(1); a.system(2); my_printf(3); }\n")
+        self.assertEqual(tidy.rules(self.root)[0], [])
+
+    def test_long_line(self):
+        self.planted("src/net/a.c", "int " + "x" * 120 + ";\n", "columns")
+
+    def test_trailing_space(self):
+        self.planted("src/net/a.c", "int x; \n", "white space")
+
+    def test_long_file(self):
+        self.planted("tests/unit/test_a.c", "int x;\n" * 1001, "1001 lines")
+
+    def test_long_function_warns(self):
+        self.write("src/net/a.c", "static void f(void)\n{\n" + "    x();\n" * 100 + "}\n")
+        findings, warnings = tidy.rules(self.root)
+        self.assertEqual(findings, [])
+        self.assertEqual(len(warnings), 1)
+        self.assertIn("f has 103 lines", warnings[0])
+
+    def test_left_over(self):
+        self.planted("scripts/tool", f"# {LEFT_OVER}: later\n", LEFT_OVER)
+
+    def test_machine_path(self):
+        self.planted("scripts/tool", "cd " + "/ho" + "me/someone/x\n", "somebody's machine")
+
+    def test_dead_link(self):
+        self.planted("docs/A.md", "text\n[x](B.md)\n", "dead link B.md", "docs/A.md:2:")
+
+    def test_dead_anchor(self):
+        self.planted("docs/A.md", "[x](HACKING.md#another-task)\n", "no such heading")
+
+
+    def test_function_without_manual(self):
+        self.planted("man/pccl.3", ".TH PCCL 3\n.B pcclInitialise\n", "pcclInit is not mentioned")
+
+    def test_parameter_without_manual(self):
+        self.write("src/drive/params.h", '#ifndef PCCL_DRIVE_PARAMS_H\n#define PCCL_DRIVE_PARAMS_H\n'
+                                         'X(MASTER, U32, a_ms, "PCCL_A_MS", "5", 1, 9, "help")\n#endif\n')
+        self.planted("man/pccl.7", ".TP\n.B PCCL_A_MS\nHelp.\nDefault 4, range 1 to 9.\n", "PCCL_A_MS")
+        self.write("man/pccl.7", ".TP\n.B PCCL_A_MS\nHelp.\nDefault 5, range 1 to 9.\n")
+        self.assertEqual(tidy.rules(self.root), ([], []))
+
+
+class Objects(Tree):
+    def compile(self):
+        """The pure objects of the tree, as the build makes them."""
+        objects = []
+        for source in sorted(self.root.glob("src/*/*.c")):
+            module = source.parent.name
+            if module in tidy.PURE:
+                target = self.root / "objects" / module / (source.name + ".o")
+                target.parent.mkdir(parents=True, exist_ok=True)
+                subprocess.run([COMPILER, "-std=gnu11", "-w", "-O2", "-U_FORTIFY_SOURCE", "-fno-stack-protector",
+                                "-fno-pie", "-I", self.root / "src", "-c", source, "-o", target], check=True)
+                objects.append(str(target))
+        return objects
+
+    def planted(self, path, text, words):
+        self.write(path, text)
+        findings = list(tidy.purity("nm", self.compile()))
+        self.assertEqual(len(findings), 1, findings)
+        self.assertTrue(findings[0].startswith(path + ":"), findings[0])
+        self.assertIn(words, findings[0])
+
+    def test_clean_tree(self):
+        self.assertEqual(list(tidy.purity("nm", self.compile())), [])
+
+    def test_allocation(self):
+        self.planted("src/master/a.c", "void *malloc(unsigned long);\nvoid *f(void) { return malloc(3); }\n", "malloc")
+
+    def test_clock(self):
+        self.planted("src/peer/a.c", "long time(long *);\nlong f(void) { return time(0); }\n", "refers to time")
+
+    def test_undeclared_arrow(self):
+        self.planted("src/core/b.c", "void pccl_copy(char *);\nvoid f(char *p) { pccl_copy(p); }\n", "pccl_copy")
+
+    def test_static_variable(self):
+        self.planted("src/wire/a.c", "static int calls;\nint f(void) { return ++calls; }\n", "keeps state")
+
+    def test_global_variable(self):
+        self.planted("src/wire/a.c", "int pccl_level = 3;\n", "keeps state")
+
+    def test_not_pure(self):
+        self.assertEqual(len(list(tidy.purity("nm", ["objects/net/a.c.o"]))), 1)
+
+
+class Exports(Tree):
+    def library(self, text):
+        self.write("library.c", text)
+        path = self.root / "libx.so"
+        subprocess.run([COMPILER, "-shared", "-fPIC", "-w", self.root / "library.c", "-o", path], check=True)
+        return list(tidy.exports(self.root, "nm", str(path)))
+
+    def test_exact(self):
+        self.assertEqual(self.library("int pcclInit(void) { return 0; }\n"), [])
+
+    def test_internal_symbol(self):
+        findings = self.library("int pcclInit(void) { return 0; }\nint pccl_helper(void) { return 0; }\n")
+        self.assertEqual(len(findings), 1)
+        self.assertIn("pccl_helper", findings[0])
+
+    def test_missing_symbol(self):
+        findings = self.library("static int x;\n")
+        self.assertEqual(len(findings), 1)
+        self.assertIn("does not export pcclInit", findings[0])
+
+
+class Current(Tree):
+    def test_generated_file(self):
+        command = self.root / "print"
+        command.write_text("#!/bin/sh\necho generated\n", encoding="utf-8")
+        command.chmod(command.stat().st_mode | stat.S_IXUSR)
+        self.assertEqual(len(list(tidy.current(self.root, "docs/X.md", str(command)))), 1)
+        self.write("docs/X.md", "generated\n")
+        self.assertEqual(list(tidy.current(self.root, "docs/X.md", str(command))), [])
+        self.write("docs/X.md", "generated, then changed\n")
+        self.assertEqual(len(list(tidy.current(self.root, "docs/X.md", str(command)))), 1)
+
+
+if __name__ == "__main__":
+    unittest.main()

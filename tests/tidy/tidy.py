@@ -1,0 +1,303 @@
+"""The house rules that a program can check. docs/HACKING.md says why they exist.
+
+    tidy.py rules   --root R                                sources and documents
+    tidy.py purity  --root R --nm NM --objects FILE         objects of the pure modules; FILE has a path a line
+    tidy.py exports --root R --nm NM --library L            what the shared library exports
+    tidy.py current --root R --file F --command C           F is what C prints
+
+Each finding is one line "path:line: words"; the exit status is 1 if there is any. Warnings do not count.
+"""
+import argparse
+import pathlib
+import re
+import subprocess
+import sys
+
+# Who may include whom. Pure modules are those that tests run under virtual time; only drive knows both worlds.
+PURE = {
+    "core": {"core"},
+    "wire": {"core", "wire"},
+    "kernels": {"core", "kernels"},
+    "topology": {"core", "topology"},
+    "master": {"core", "wire", "kernels", "topology", "master"},
+    "peer": {"core", "wire", "kernels", "topology", "peer"},
+    "collective": {"core", "wire", "kernels", "topology", "collective"},
+    "state": {"core", "wire", "state"},
+}
+ARROWS = dict(PURE)
+ARROWS["net"] = {"core", "wire", "net"}
+ARROWS["drive"] = set(ARROWS) | {"drive"}
+PURE_SYSTEM_HEADERS = {"stdbool.h", "stddef.h", "stdint.h", "stdarg.h", "string.h", "limits.h", "float.h", "xxhash.h"}
+# What a compiler may call without being asked, and arithmetic it has no instruction for.
+PURE_SYMBOLS = re.compile(r"^(mem(cpy|move|set|cmp|chr)|__\w+(ti|di|sf|df)\d|_GLOBAL_OFFSET_TABLE_)$")
+# The one mutable thing in the pure modules.
+ASSERT_HANDLER = ("core", "installed_handler")
+# Exceptions, each with its reason: the handler's variable is atomic; a mutex of the library itself could not be made inside
+# uv_once, which has no way to report it.
+EXCEPTIONS = {("src/core/base.c", "stdatomic.h"), ("src/net/fork.c", "abort")}
+
+# (words, where, calls): where is a prefix of the path.
+EVERYWHERE = ("src/", "tools/", "tests/", "examples/", "bench/")
+BANNED_CALLS = [
+    ("unbounded or unchecked", EVERYWHERE, "sprintf vsprintf strcpy stpcpy strcat gets strtok alloca tmpnam mktemp"),
+    ("has no way to report an error", EVERYWHERE, "atoi atol atoll atof"),
+    ("not seeded, not ours", EVERYWHERE, "rand srand random srandom drand48"),
+    ("runs a shell", EVERYWHERE, "system popen"),
+    ("waits for time to pass", ("src/", "tests/unit/", "tests/sim/"), "sleep usleep nanosleep clock_nanosleep uv_sleep"),
+    ("a library does not own standard output", ("src/",), "printf vprintf puts putchar putc"),
+    ("a library never ends its host", ("src/",), "exit _exit _Exit quick_exit abort assert"),
+    ("a library leaves signals alone", ("src/",), "signal sigaction uv_signal_start setlocale chdir umask setenv putenv"),
+]
+
+LINE_COLUMNS_MAX = 120
+FILE_LINES_MAX = 1000
+FUNCTION_LINES_MAX = 100
+TEXT_SUFFIXES = {".c", ".h", ".cpp", ".py", ".md", ".txt", ".cmake", ".in", ".json", ".map", ".sh", ".1", ".3", ".7", ""}
+SKIPPED_FOLDERS = {".git", "build", "shared", ".cache", "__pycache__", "corpus"}
+LEFT_OVER = re.compile(r"\b(TO" r"DO|FIX" r"ME|XX" r"X|HA" r"CK)\b")
+MACHINE_PATH = re.compile(r"(?<![\w.])/(work|root|home|Users)/\w")
+
+
+def text_files(root):
+    """(path relative to root, text) of every file a person wrote, in order."""
+    for path in sorted(root.rglob("*")):
+        relative = path.relative_to(root)
+        if SKIPPED_FOLDERS & set(relative.parts) or not path.is_file() or path.suffix not in TEXT_SUFFIXES:
+            continue
+        data = path.read_bytes()
+        if b"\0" not in data:
+            yield relative.as_posix(), data.decode("utf-8", "replace")
+
+
+def code_only(text):
+    """C source with comments and literals blanked, lines kept."""
+    pattern = re.compile(r'/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'', re.S)
+    return pattern.sub(lambda match: re.sub(r"[^\n]", " ", match.group()), text)
+
+
+def line_of(text, offset):
+    return text.count("\n", 0, offset) + 1
+
+
+def is_c(path):
+    return path.endswith((".c", ".h", ".cpp"))
+
+
+def check_includes(path, text):
+    parts = path.split("/")
+    if parts[0] != "src" or len(parts) < 3:
+        return
+    module = parts[1]
+    if module not in ARROWS:
+        yield f"{path}:1: module {module} has no place in the arrows of tests/tidy"
+        return
+    for match in re.finditer(r'^[ \t]*#[ \t]*include[ \t]*(["<])([^">]+)[">]', text, re.M):
+        quote, name = match.groups()
+        line = line_of(text, match.start())
+        if quote == "<":
+            if module in PURE and name not in PURE_SYSTEM_HEADERS and (path, name) not in EXCEPTIONS:
+                yield f"{path}:{line}: pure module {module} includes <{name}>"
+        elif "/" in name:
+            target = name.split("/")[0]
+            if target not in ARROWS[module]:
+                yield f"{path}:{line}: {module} may not include {target} (\"{name}\")"
+        elif module != "drive":
+            yield f"{path}:{line}: include \"{name}\" by its path from src/; public headers only in drive"
+
+
+def check_guard(path, text):
+    if path.startswith("src/") and path.endswith(".h"):
+        guard = "PCCL_" + re.sub(r"\W", "_", path[len("src/"):]).upper()
+        if f"#ifndef {guard}\n#define {guard}\n" not in text:
+            yield f"{path}:1: include guard {guard} expected"
+
+
+def check_calls(path, text):
+    code = code_only(text)
+    for words, places, calls in BANNED_CALLS:
+        if not path.startswith(places):
+            continue
+        names = "|".join(calls.split())
+        for match in re.finditer(rf"(?<![\w.>])({names})[ \t]*\(", code):
+            if (path, match.group(1)) not in EXCEPTIONS:
+                yield f"{path}:{line_of(code, match.start())}: {match.group(1)}: {words}"
+
+
+def check_sizes(path, text):
+    lines = text.splitlines()
+    if len(lines) > FILE_LINES_MAX:
+        yield f"{path}:{FILE_LINES_MAX + 1}: {len(lines)} lines, at most {FILE_LINES_MAX}"
+    for number, line in enumerate(lines, 1):
+        if len(line) > LINE_COLUMNS_MAX:
+            yield f"{path}:{number}: {len(line)} columns, at most {LINE_COLUMNS_MAX}"
+        if line != line.rstrip():
+            yield f"{path}:{number}: white space at the end of the line"
+
+
+def long_functions(path, text):
+    """Warnings only: some functions are long for a reason."""
+    depth, start, name = 0, 0, ""
+    lines = code_only(text).splitlines()
+    for number, line in enumerate(lines, 1):
+        if depth == 0:
+            called = re.match(r"^\w[\w\s*]*?\b(\w+)\(", line)
+            if called:
+                start, name = number, called.group(1)
+        depth += line.count("{") - line.count("}")
+        if depth == 0 and line.startswith("}") and name and number - start >= FUNCTION_LINES_MAX:
+            yield f"{path}:{start}: warning: {name} has {number - start + 1} lines, more than {FUNCTION_LINES_MAX}"
+        if depth == 0 and line.startswith("}"):
+            name = ""
+
+
+def check_left_overs(path, text):
+    for number, line in enumerate(text.splitlines(), 1):
+        found = LEFT_OVER.search(line)
+        if found:
+            yield f"{path}:{number}: {found.group()}: do it, or write it down as an issue"
+        if MACHINE_PATH.search(line):
+            yield f"{path}:{number}: a path of somebody's machine"
+
+
+def anchors(markdown):
+    for heading in re.findall(r"^#+\s+(.*?)\s*$", markdown, re.M):
+        plain = re.sub(r"[`*]|\[([^]]*)\]\([^)]*\)", r"\1", heading).lower()
+        yield re.sub(r"\s", "-", re.sub(r"[^\w\s-]", "", plain))
+
+
+def check_links(root, path, text):
+    prose = re.sub(r"^```.*?^```", lambda match: re.sub(r"[^\n]", " ", match.group()), text, flags=re.S | re.M)
+    prose = re.sub(r"`[^`\n]*`", lambda match: " " * len(match.group()), prose)
+    for match in re.finditer(r"\[[^]]*\]\(([^)\s]+)\)", prose):
+        target, _, anchor = match.group(1).partition("#")
+        if re.match(r"[a-z]+:", target):
+            continue
+        line = line_of(prose, match.start())
+        file = (root / path).parent / target if target else root / path
+        if not file.exists():
+            yield f"{path}:{line}: dead link {match.group(1)}"
+        elif anchor and file.suffix == ".md" and anchor not in anchors(file.read_text(encoding="utf-8")):
+            yield f"{path}:{line}: dead link {match.group(1)}: no such heading"
+
+
+def check_manual(root):
+    """The manual names every function of the header, and every parameter with its default and range."""
+    header, functions = root / "include/pccl.h", root / "man/pccl.3"
+    if header.exists() and functions.exists():
+        manual = functions.read_text(encoding="utf-8")
+        for name in re.findall(r"^PCCL_EXPORT\b[^;(]*?\b(\w+)\s*\(", code_only(header.read_text(encoding="utf-8")), re.M):
+            if not re.search(rf"\b{name}\b", manual):
+                yield f"man/pccl.3:1: {name} is not mentioned"
+    table, parameters = root / "src/drive/params.h", root / "man/pccl.7"
+    if table.exists() and parameters.exists():
+        manual = parameters.read_text(encoding="utf-8")
+        pattern = r'X\(\w+, (\w+), \w+, "(\w+)", "([^"]*)", (\d+), (\d+),'
+        for kind, env, default, low, high in re.findall(pattern, table.read_text(encoding="utf-8")):
+            value = f"Default {default or 'empty'}" + (f", range {low} to {high}." if kind == "U32" else "")
+            entry = re.search(rf"^\.TP\n\.B {env}\n[^\n]*\n([^\n]*)", manual, re.M)
+            if not entry or not entry.group(1).startswith(value):
+                yield f"man/pccl.7:1: {env} is missing, or without \"{value}\""
+
+
+def rules(root):
+    """(findings, warnings) about everything that can be read."""
+    findings, warnings = [], []
+    for path, text in text_files(root):
+        if path.startswith("tests/tidy/"):
+            continue
+        findings += check_left_overs(path, text)
+        if is_c(path):
+            findings += check_includes(path, text)
+            findings += check_guard(path, text)
+            findings += check_calls(path, text)
+            warnings += long_functions(path, text)
+        if is_c(path) or path.endswith(".py"):
+            findings += check_sizes(path, text)
+        if path.endswith(".md"):
+            findings += check_links(root, path, text)
+    findings += check_manual(root)
+    return findings, warnings
+
+
+def symbols(nm, path):
+    """(name, type) of each symbol of an object."""
+    output = subprocess.run([nm, path], capture_output=True, text=True, check=True).stdout
+    for line in output.splitlines():
+        *_, kind, name = line.split()
+        yield name, kind
+
+
+def purity(nm, objects):
+    """objects: paths that contain /<module>/<file>.c.o. What they may not refer to, and what they may not keep."""
+    table = []
+    defined = {module: set() for module in PURE}
+    for path in objects:
+        module = pathlib.Path(path).parent.name
+        if module not in PURE:
+            yield f"{path}:0: {module} is not a pure module"
+            continue
+        found = list(symbols(nm, path))
+        table.append((module, path, found))
+        defined[module] |= {name for name, kind in found if kind.isupper() and kind != "U"}
+    for module, path, found in table:
+        source = f"src/{module}/{pathlib.Path(path).name.split('.')[0]}.c:0"
+        known = set().union(*(defined[other] for other in PURE[module]))
+        for name, kind in found:
+            if kind in "Uw" and name not in known and not PURE_SYMBOLS.match(name):
+                yield f"{source}: pure module {module} refers to {name}"
+            if kind in "bBdDC" and (module, name) != ASSERT_HANDLER:
+                yield f"{source}: pure module {module} keeps state between calls in {name}"
+
+
+def exports(root, nm, library):
+    output = subprocess.run([nm, "-D", "--defined-only", library], capture_output=True, text=True, check=True).stdout
+    exported = set()
+    for line in output.splitlines():
+        *_, kind, name = line.split()
+        if kind != "A":
+            exported.add(name.split("@")[0])
+    declared = set()
+    for header in ("pccl.h", "ccoip.h", "ccoip_inet.h"):
+        text = code_only((root / "include" / header).read_text(encoding="utf-8"))
+        declared |= set(re.findall(r"^PCCL_EXPORT\b[^;(]*?\b(\w+)\s*\(", text, re.M))
+    for name in sorted(exported - declared):
+        yield f"{library}:0: exports {name}, which no public header declares"
+    for name in sorted(declared - exported):
+        yield f"{library}:0: does not export {name}"
+    for name in sorted(declared | exported):
+        if not name.startswith("pccl"):
+            yield f"{library}:0: {name} does not begin with pccl"
+
+
+def current(root, file, command):
+    output = subprocess.run([command], capture_output=True, text=True, check=True).stdout
+    path = root / file
+    if not path.exists() or path.read_text(encoding="utf-8") != output:
+        yield f"{file}:1: not what {pathlib.Path(command).name} prints; `make wiredoc` writes it anew"
+
+
+def main():
+    parser = argparse.ArgumentParser(description="Checks the house rules.")
+    parser.add_argument("what", choices=("rules", "purity", "exports", "current"))
+    parser.add_argument("--root", type=pathlib.Path, required=True)
+    for option in ("nm", "objects", "library", "file", "command"):
+        parser.add_argument("--" + option)
+    options = parser.parse_args()
+    warnings = []
+    if options.what == "rules":
+        findings, warnings = rules(options.root)
+    elif options.what == "purity":
+        objects = pathlib.Path(options.objects).read_text(encoding="utf-8").split()
+        findings = list(purity(options.nm, objects)) if objects else ["src:0: no pure objects found"]
+    elif options.what == "exports":
+        findings = list(exports(options.root, options.nm, options.library))
+    else:
+        findings = list(current(options.root, options.file, options.command))
+    for line in warnings + findings:
+        print(line)
+    print(f"tidy: {options.what}: {len(findings)} findings, {len(warnings)} warnings")
+    return 1 if findings else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

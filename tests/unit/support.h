@@ -1,0 +1,75 @@
+/* What unit tests share: a memory that counts, checks the sizes it is told and fails on demand; a handler that aborts. */
+#ifndef PCCL_TESTS_SUPPORT_H
+#define PCCL_TESTS_SUPPORT_H
+
+#include "core/base.h"
+#include "core/memory.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct test_memory {
+    struct pccl_memory memory; /* hand this to the code under test */
+    uint64_t requests;         /* allocations and growths asked for */
+    uint64_t fail_at;          /* this request fails (1: the next of a fresh memory); 0: none */
+    bool fail_after;           /* and all after it */
+    uint64_t failures;
+    size_t live_bytes, live_blocks, peak_bytes;
+};
+
+/* Each block is preceded by its size: a caller that tells another one is caught. */
+enum { TEST_MEMORY_PREFIX = 16 };
+
+static inline void *test_memory_resize(void *context, void *block, size_t old_bytes, size_t new_bytes)
+{
+    struct test_memory *m = context;
+    unsigned char *raw = block == NULL ? NULL : (unsigned char *)block - TEST_MEMORY_PREFIX;
+    size_t known = 0;
+    if (raw != NULL)
+        memcpy(&known, raw, sizeof known);
+    PCCL_ASSERT(known == old_bytes);
+    if (new_bytes > 0) {
+        m->requests++;
+        if (m->fail_at > 0 && (m->requests == m->fail_at || (m->fail_after && m->requests > m->fail_at))) {
+            m->failures++;
+            return NULL;
+        }
+    }
+    m->live_bytes -= old_bytes;
+    m->live_blocks -= block != NULL;
+    if (new_bytes == 0) {
+        free(raw);
+        return NULL;
+    }
+    /* Always another block, so that pointers kept across a growth are caught by the sanitizer. */
+    unsigned char *fresh = malloc(TEST_MEMORY_PREFIX + new_bytes);
+    PCCL_ASSERT(fresh != NULL);
+    memcpy(fresh, &new_bytes, sizeof new_bytes);
+    memset(fresh + TEST_MEMORY_PREFIX, 0xa5, new_bytes);
+    if (raw != NULL)
+        memcpy(fresh + TEST_MEMORY_PREFIX, block, old_bytes < new_bytes ? old_bytes : new_bytes);
+    free(raw);
+    m->live_bytes += new_bytes;
+    m->live_blocks++;
+    if (m->live_bytes > m->peak_bytes)
+        m->peak_bytes = m->live_bytes;
+    return fresh + TEST_MEMORY_PREFIX;
+}
+
+static inline void test_assert_handler(const char *file, int line, const char *expression)
+{
+    fprintf(stderr, "%s:%d: assertion failed: %s\n", file, line, expression);
+    abort();
+}
+
+/* `memory` points into *m: it must not move. */
+static inline void test_memory_init(struct test_memory *m)
+{
+    memset(m, 0, sizeof *m);
+    m->memory.resize = test_memory_resize;
+    m->memory.context = m;
+    pccl_set_assert_handler(test_assert_handler);
+}
+
+#endif

@@ -1,0 +1,121 @@
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <arpa/inet.h>
+#include <string.h>
+
+#include "core/address.h"
+#include "core/prng.h"
+
+static bool parse(const char *text, struct pccl_address *address)
+{
+    return pccl_address_parse_ip(text, strlen(text), address);
+}
+
+static void test_text(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *ip, *text;
+    } rows[] = {
+        {"1.2.3.4", "1.2.3.4:5"},
+        {"255.255.255.255", "255.255.255.255:5"},
+        {"::", "[::]:5"},
+        {"::1", "[::1]:5"},
+        {"1::", "[1::]:5"},
+        {"0:0:0:0:0:0:0:1", "[::1]:5"},
+        {"2001:DB8::00a1", "[2001:db8::a1]:5"},
+        {"1:0:2:3:4:5:6:7", "[1:0:2:3:4:5:6:7]:5"},
+        {"1:0:0:2:0:0:0:3", "[1:0:0:2::3]:5"},
+        {"1:0:0:2:3:0:0:4", "[1::2:3:0:0:4]:5"},
+        {"::1.2.3.4", "[::102:304]:5"},
+        {"64:ff9b::10.0.0.1", "[64:ff9b::a00:1]:5"},
+        {"1:2:3:4:5:6:1.2.3.4", "[1:2:3:4:5:6:102:304]:5"},
+        {"::ffff:9.8.7.6", "9.8.7.6:5"},
+        {"::2:3:4:5:6:7:8", "[0:2:3:4:5:6:7:8]:5"},
+    };
+    for (size_t i = 0; i < PCCL_COUNT_OF(rows); i++) {
+        struct pccl_address address;
+        struct pccl_text text;
+        assert_true(parse(rows[i].ip, &address));
+        assert_int_equal(address.port, 0);
+        address.port = 5;
+        pccl_address_text(&address, &text);
+        assert_string_equal(text.bytes, rows[i].text);
+    }
+}
+
+static void test_refused(void **state)
+{
+    (void)state;
+    static const char *const texts[] = {
+        "", " ", "1", "1.2.3", "1.2.3.", "1.2.3.4.", "1.2.3.4.5", ".1.2.3", "1..2.3", "256.1.1.1", "01.2.3.4", "1.2.3.04",
+        "1.2.3.4 ", " 1.2.3.4", "1.2.3.-4", "0x1.2.3.4", "1.2.3.1000", ":", ":::", "1:::2", "1::2::3", ":1", "1:",
+        "1:2:3:4:5:6:7", "1:2:3:4:5:6:7:8:9", "1:2:3:4:5:6:7:8::", "1:2:3:4::5:6:7:8", "12345::", "g::", "fe80::1%eth0",
+        "::1.2.3", "::1.2.3.4.5", "1.2.3.4::", "::1.2.3.4:5", "1:2:3:4:5:6:7:1.2.3.4", "[::1]", "localhost",
+    };
+    for (size_t i = 0; i < PCCL_COUNT_OF(texts); i++) {
+        struct pccl_address address = pccl_address_v4(1, 1, 1, 1, 1), before = address;
+        if (parse(texts[i], &address))
+            fail_msg("accepted \"%s\"", texts[i]);
+        assert_true(pccl_address_equal(&address, &before));
+    }
+}
+
+static void test_kinds(void **state)
+{
+    (void)state;
+    struct pccl_address a;
+    assert_true(parse("127.9.9.9", &a) && pccl_address_is_loopback(&a) && pccl_address_is_v4(&a));
+    assert_true(parse("::1", &a) && pccl_address_is_loopback(&a) && !pccl_address_is_v4(&a));
+    assert_true(parse("128.0.0.1", &a) && !pccl_address_is_loopback(&a) && !pccl_address_is_unspecified(&a));
+    assert_true(parse("0.0.0.0", &a) && pccl_address_is_unspecified(&a) && pccl_address_is_v4(&a));
+    assert_true(parse("::", &a) && pccl_address_is_unspecified(&a) && !pccl_address_is_v4(&a));
+    assert_true(parse("::127.0.0.1", &a) && !pccl_address_is_loopback(&a));
+    struct pccl_address b = a;
+    b.port++;
+    assert_false(pccl_address_equal(&a, &b));
+    assert_true(pccl_address_equal(&a, &a));
+}
+
+/* Texts that are almost addresses: we and the system's parser agree. */
+static void test_agrees_with_the_system(void **state)
+{
+    (void)state;
+    static const char alphabet[] = "0123456789abcdefF::::....";
+    struct pccl_prng prng;
+    pccl_prng_seed(&prng, 5);
+    uint32_t accepted = 0;
+    for (int round = 0; round < 300000; round++) {
+        static const char *const seeds[] = {"10.20.30.40", "1:2:3:4:5:6:7:8", "fe80::12:3", "::ffff:1.2.3.4"};
+        char text[40];
+        strcpy(text, seeds[pccl_prng_below(&prng, PCCL_COUNT_OF(seeds))]);
+        for (uint64_t edits = pccl_prng_below(&prng, 4); edits > 0; edits--)
+            text[pccl_prng_below(&prng, strlen(text))] = alphabet[pccl_prng_below(&prng, sizeof alphabet - 1)];
+        text[1 + pccl_prng_below(&prng, strlen(text))] = '\0';
+        struct pccl_address address;
+        uint8_t v4[4], v6[16];
+        bool system_v4 = inet_pton(AF_INET, text, v4) == 1, system_v6 = inet_pton(AF_INET6, text, v6) == 1;
+        bool ours = parse(text, &address);
+        if (ours != (system_v4 || system_v6))
+            fail_msg("\"%s\": we say %d", text, ours);
+        if (ours)
+            assert_memory_equal(system_v4 ? address.ip + 12 : address.ip, system_v4 ? v4 : v6, system_v4 ? 4 : 16);
+        accepted += ours;
+    }
+    assert_in_range(accepted, 30000, 270000);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_text),
+        cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_kinds),
+        cmocka_unit_test(test_agrees_with_the_system),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

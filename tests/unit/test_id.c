@@ -1,0 +1,54 @@
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "core/id.h"
+#include "core/prng.h"
+
+static void test_every_bit_counts(void **state)
+{
+    (void)state;
+    struct pccl_prng prng;
+    pccl_prng_seed(&prng, 1);
+    struct pccl_id a = pccl_prng_id(&prng);
+    assert_true(pccl_id_equal(&a, &a) && pccl_id_equal_secret(&a, &a) && pccl_id_compare(&a, &a) == 0);
+    for (int bit = 0; bit < 128; bit++) {
+        struct pccl_id b = a;
+        b.bytes[bit / 8] ^= (uint8_t)(1u << (bit % 8));
+        assert_false(pccl_id_equal(&a, &b));
+        assert_false(pccl_id_equal_secret(&a, &b));
+        assert_true(pccl_id_hash(&a) != pccl_id_hash(&b));
+        int order = pccl_id_compare(&a, &b);
+        assert_true(order != 0);
+        assert_int_equal(order < 0, pccl_id_compare(&b, &a) > 0);
+    }
+}
+
+static void test_zero(void **state)
+{
+    (void)state;
+    struct pccl_id id = {{0}};
+    assert_true(pccl_id_is_zero(&id));
+    id.bytes[15] = 1;
+    assert_false(pccl_id_is_zero(&id));
+    assert_true(pccl_id_compare(&id, &(struct pccl_id){{0}}) > 0);
+}
+
+static void test_order_is_that_of_the_bytes(void **state)
+{
+    (void)state;
+    struct pccl_id small = {{0, 0xff}}, large = {{1, 0}};
+    assert_true(pccl_id_compare(&small, &large) < 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_every_bit_counts),
+        cmocka_unit_test(test_zero),
+        cmocka_unit_test(test_order_is_that_of_the_bytes),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

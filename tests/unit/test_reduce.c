@@ -1,0 +1,481 @@
+/* kernels/reduce: the conversions over all bit patterns, and the folds against plain computations. */
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "core/prng.h"
+#include "kernels/reduce.h"
+
+static uint32_t bits_of(float value)
+{
+    uint32_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    return bits;
+}
+
+static float float_of(uint32_t bits)
+{
+    float value;
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+/* The value of a 16-bit float from its definition. */
+static double meaning(uint16_t bits, int exponent_bits, int fraction_bits)
+{
+    int bias = (1 << (exponent_bits - 1)) - 1;
+    int exponent = (bits >> fraction_bits) & ((1 << exponent_bits) - 1);
+    double fraction = bits & ((1 << fraction_bits) - 1);
+    double sign = bits & 0x8000 ? -1.0 : 1.0;
+    if (exponent == (1 << exponent_bits) - 1) {
+        return fraction != 0 ? (double)NAN : sign * (double)INFINITY;
+    }
+    if (exponent == 0) {
+        return sign * ldexp(fraction, 1 - bias - fraction_bits);
+    }
+    return sign * ldexp(fraction + (1 << fraction_bits), exponent - bias - fraction_bits);
+}
+
+struct format {
+    int exponent_bits, fraction_bits;
+    float (*widen)(uint16_t bits);
+    uint16_t (*narrow)(float value);
+};
+static const struct format formats[] = {
+    {5, 10, pccl_f16_to_f32, pccl_f32_to_f16},
+    {8, 7, pccl_bf16_to_f32, pccl_f32_to_bf16},
+};
+
+static void widening_is_exact_for_all_values(void **state)
+{
+    (void)state;
+    for (size_t f = 0; f < PCCL_COUNT_OF(formats); f++) {
+        const struct format *format = &formats[f];
+        for (uint32_t bits = 0; bits < 65536; bits++) {
+            double expected = meaning((uint16_t)bits, format->exponent_bits, format->fraction_bits);
+            float got = format->widen((uint16_t)bits);
+            if (isnan(expected)) {
+                assert_true(isnan(got));
+            } else {
+                assert_true((double)got == expected && !signbit(got) == !(bits & 0x8000));
+            }
+        }
+    }
+}
+
+static void narrowing_takes_all_values_back(void **state)
+{
+    (void)state;
+    for (size_t f = 0; f < PCCL_COUNT_OF(formats); f++) {
+        const struct format *format = &formats[f];
+        uint16_t quiet = (uint16_t)(1 << (format->fraction_bits - 1));
+        for (uint32_t bits = 0; bits < 65536; bits++) {
+            uint16_t back = format->narrow(format->widen((uint16_t)bits));
+            bool nan = isnan(meaning((uint16_t)bits, format->exponent_bits, format->fraction_bits));
+            assert_int_equal(back, nan ? bits | quiet : bits);
+        }
+    }
+}
+
+/* Between each two neighbours: the middle goes to the even one, its f32 neighbours to the nearer one. */
+static void narrowing_rounds_to_nearest_even(void **state)
+{
+    (void)state;
+    for (size_t f = 0; f < PCCL_COUNT_OF(formats); f++) {
+        const struct format *format = &formats[f];
+        uint32_t infinity = ((1u << format->exponent_bits) - 1) << format->fraction_bits;
+        for (uint32_t low = 0; low < infinity; low++) {
+            uint32_t high = low + 1;
+            double below = meaning((uint16_t)low, format->exponent_bits, format->fraction_bits);
+            /* The first value that does not fit rounds as if the format had one exponent more. */
+            double above = high < infinity
+                               ? meaning((uint16_t)high, format->exponent_bits, format->fraction_bits)
+                               : 2 * below - meaning((uint16_t)(low - 1), format->exponent_bits, format->fraction_bits);
+            float middle = (float)((below + above) / 2);
+            assert_true((double)middle == (below + above) / 2);
+            uint32_t even = low % 2 == 0 ? low : high;
+            assert_int_equal(format->narrow(middle), even);
+            assert_int_equal(format->narrow(-middle), even | 0x8000);
+            assert_int_equal(format->narrow(float_of(bits_of(middle) - 1)), low);
+            assert_int_equal(format->narrow(float_of(bits_of(middle) + 1)), high);
+        }
+    }
+}
+
+static void narrowing_of_extremes(void **state)
+{
+    (void)state;
+    assert_int_equal(pccl_f32_to_f16(65504.0f), 0x7bff);
+    assert_int_equal(pccl_f32_to_f16(65520.0f), 0x7c00);
+    assert_int_equal(pccl_f32_to_f16(1e30f), 0x7c00);
+    assert_int_equal(pccl_f32_to_f16(-INFINITY), 0xfc00);
+    assert_int_equal(pccl_f32_to_f16(0x1p-24f), 0x0001);
+    assert_int_equal(pccl_f32_to_f16(0x1p-25f), 0x0000);
+    assert_int_equal(pccl_f32_to_f16(-1e-30f), 0x8000);
+    assert_int_equal(pccl_f32_to_bf16(3.4028235e38f), 0x7f80);
+    assert_int_equal(pccl_f32_to_bf16(-INFINITY), 0xff80);
+    /* A NaN whose payload is in the bits that are cut off must not become an infinity. */
+    assert_int_equal(pccl_f32_to_f16(float_of(0x7f800001)), 0x7e00);
+    assert_int_equal(pccl_f32_to_bf16(float_of(0x7f800001)), 0x7fc0);
+    assert_int_equal(pccl_f32_to_bf16(float_of(0xffffffff)), 0xffff);
+}
+
+static void names_and_sizes(void **state)
+{
+    (void)state;
+    static const size_t sizes[] = {1, 1, 2, 2, 4, 4, 8, 8, 2, 2, 4, 8};
+    static const char *const names[] = {"u8", "i8", "i16", "u16", "u32", "i32",
+                                        "u64", "i64", "f16", "bf16", "f32", "f64"};
+    static const char *const reductions[] = {"sum", "avg", "prod", "max", "min"};
+    for (int i = 0; i < PCCL_DATATYPES; i++) {
+        assert_int_equal(pccl_datatype_bytes((enum pccl_datatype)i), sizes[i]);
+        assert_string_equal(pccl_datatype_name((enum pccl_datatype)i), names[i]);
+    }
+    for (int i = 0; i < PCCL_REDUCTIONS; i++) {
+        assert_string_equal(pccl_reduction_name((enum pccl_reduction)i), reductions[i]);
+    }
+    assert_int_equal(pccl_datatype_bytes(PCCL_DATATYPES), 0);
+    assert_string_equal(pccl_datatype_name(PCCL_DATATYPES), "?");
+    assert_string_equal(pccl_reduction_name(PCCL_REDUCTIONS), "?");
+}
+
+/* ---- integers: each type against arithmetic in 128 bits, cut to the type ---- */
+
+__extension__ typedef __int128 wide;
+__extension__ typedef unsigned __int128 unsigned_wide;
+
+static bool is_signed(enum pccl_datatype type)
+{
+    return type == PCCL_I8 || type == PCCL_I16 || type == PCCL_I32 || type == PCCL_I64;
+}
+
+static wide cut(wide value, enum pccl_datatype type)
+{
+    int bits = (int)pccl_datatype_bytes(type) * 8;
+    wide modulus = (wide)1 << bits;
+    wide rest = value & (modulus - 1);
+    return is_signed(type) && rest >= modulus / 2 ? rest - modulus : rest;
+}
+
+static wide load(const uint8_t *from, enum pccl_datatype type)
+{
+    uint64_t bits = 0;
+    memcpy(&bits, from, pccl_datatype_bytes(type)); /* little-endian test machines */
+    return cut((wide)bits, type);
+}
+
+static wide expected_integer(enum pccl_datatype type, enum pccl_reduction reduction, const wide *values, uint32_t count)
+{
+    wide result = values[0];
+    for (uint32_t i = 1; i < count; i++) {
+        switch (reduction) {
+        case PCCL_SUM:
+        case PCCL_AVG: result = cut(result + values[i], type); break;
+        case PCCL_PROD: result = cut((wide)((unsigned_wide)result * (unsigned_wide)values[i]), type); break;
+        case PCCL_MAX: result = values[i] > result ? values[i] : result; break;
+        case PCCL_MIN: result = values[i] < result ? values[i] : result; break;
+        case PCCL_REDUCTIONS: break;
+        }
+    }
+    return reduction == PCCL_AVG ? result / (wide)count : result; /* C truncates towards zero */
+}
+
+static const enum pccl_datatype integers[] = {PCCL_U8,  PCCL_I8,  PCCL_I16, PCCL_U16,
+                                              PCCL_U32, PCCL_I32, PCCL_U64, PCCL_I64};
+enum { PARTS_MAX = 5, ELEMENTS = 257 };
+
+/* Unaligned: each part begins at an odd address. */
+struct parts {
+    uint8_t bytes[PARTS_MAX][ELEMENTS * 8 + 8];
+    const void *pointers[PARTS_MAX];
+};
+
+static void fill(struct parts *parts, struct pccl_prng *prng)
+{
+    for (int part = 0; part < PARTS_MAX; part++) {
+        for (size_t i = 0; i < sizeof parts->bytes[part]; i++) {
+            parts->bytes[part][i] = (uint8_t)pccl_prng_u64(prng);
+        }
+        parts->pointers[part] = parts->bytes[part] + 1 + part % 2 * 2;
+    }
+}
+
+static void integers_wrap_and_divide_at_the_end(void **state)
+{
+    (void)state;
+    struct pccl_prng prng;
+    pccl_prng_seed(&prng, 1);
+    static struct parts parts;
+    static uint8_t result[ELEMENTS * 8 + 8];
+    for (size_t t = 0; t < PCCL_COUNT_OF(integers); t++) {
+        size_t size = pccl_datatype_bytes(integers[t]);
+        for (int op = 0; op < PCCL_REDUCTIONS; op++) {
+            for (uint32_t count = 1; count <= PARTS_MAX; count++) {
+                fill(&parts, &prng);
+                memset(result, 0xa5, sizeof result);
+                pccl_reduce_all(integers[t], (enum pccl_reduction)op, parts.pointers, count, ELEMENTS, result + 1);
+                for (size_t i = 0; i < ELEMENTS; i++) {
+                    wide values[PARTS_MAX];
+                    for (uint32_t part = 0; part < count; part++) {
+                        values[part] = load((const uint8_t *)parts.pointers[part] + i * size, integers[t]);
+                    }
+                    wide expected = expected_integer(integers[t], (enum pccl_reduction)op, values, count);
+                    assert_true(load(result + 1 + i * size, integers[t]) == expected);
+                }
+                assert_int_equal(result[0], 0xa5);
+                assert_int_equal(result[1 + ELEMENTS * size], 0xa5);
+            }
+        }
+    }
+}
+
+static void average_of_integers_truncates_towards_zero(void **state)
+{
+    (void)state;
+    int8_t a = -3, b = -4, out = 0;
+    const void *parts[] = {&a, &b};
+    pccl_reduce_all(PCCL_I8, PCCL_AVG, parts, 2, 1, &out);
+    assert_int_equal(out, -3); /* -3.5 */
+    /* The sum wraps before it is divided. */
+    a = 100, b = 100;
+    pccl_reduce_all(PCCL_I8, PCCL_AVG, parts, 2, 1, &out);
+    assert_int_equal(out, -28);
+    int64_t least = INT64_MIN, one = 1, wide_out = 0;
+    const void *wide_parts[] = {&least, &one};
+    pccl_reduce_all(PCCL_I64, PCCL_AVG, wide_parts, 2, 1, &wide_out);
+    assert_true(wide_out == (INT64_MIN + 1) / 2);
+}
+
+/* More parts than the type can count: the divisor must not be cut to the type. */
+static void average_over_more_parts_than_the_type_holds(void **state)
+{
+    (void)state;
+    enum { COUNT = 300 };
+    int8_t two = 2, out = 0;
+    const void *parts[COUNT];
+    for (int i = 0; i < COUNT; i++) {
+        parts[i] = &two;
+    }
+    pccl_reduce_all(PCCL_I8, PCCL_AVG, parts, COUNT, 1, &out);
+    assert_int_equal(out, 600 % 256 / COUNT); /* 88 / 300 */
+    uint8_t small = 255, small_out = 1;
+    for (int i = 0; i < COUNT; i++) {
+        parts[i] = &small;
+    }
+    pccl_reduce_all(PCCL_U8, PCCL_AVG, parts, 256, 1, &small_out);
+    assert_int_equal(small_out, 0);
+}
+
+/* ---- floats ---- */
+
+static float reduce_f32(enum pccl_reduction reduction, const float *values, uint32_t count)
+{
+    const void *parts[8];
+    float out = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        parts[i] = &values[i];
+    }
+    pccl_reduce_all(PCCL_F32, reduction, parts, count, 1, &out);
+    return out;
+}
+
+static void floats_fold_from_left_to_right(void **state)
+{
+    (void)state;
+    const float values[] = {1e8f, -1e8f, 1.0f};
+    const float turned[] = {1.0f, 1e8f, -1e8f};
+    assert_true(reduce_f32(PCCL_SUM, values, 3) == 1.0f);
+    assert_true(reduce_f32(PCCL_SUM, turned, 3) == 0.0f);
+    const float factors[] = {1e30f, 1e30f, 1e-30f};
+    assert_true(isinf(reduce_f32(PCCL_PROD, factors, 3)));
+    const float thirds[] = {1.0f, 1.0f, 0.0f};
+    assert_true(reduce_f32(PCCL_AVG, thirds, 3) == 2.0f / 3.0f); /* a division, no multiplication by a reciprocal */
+    const double wide_values[] = {1e17, -1e17, 1.0};
+    const void *parts[] = {&wide_values[0], &wide_values[1], &wide_values[2]};
+    double out = 0;
+    pccl_reduce_all(PCCL_F64, PCCL_SUM, parts, 3, 1, &out);
+    assert_true(out == 1.0);
+    pccl_reduce_all(PCCL_F64, PCCL_AVG, parts, 3, 1, &out);
+    assert_true(out == 1.0 / 3.0);
+}
+
+static void float_arrays_match_plain_arithmetic(void **state)
+{
+    (void)state;
+    struct pccl_prng prng;
+    pccl_prng_seed(&prng, 2);
+    float values[3][ELEMENTS], out[ELEMENTS];
+    const void *parts[] = {values[0], values[1], values[2]};
+    for (int i = 0; i < ELEMENTS * 3; i++) {
+        values[i / ELEMENTS][i % ELEMENTS] = (float)(int32_t)pccl_prng_u64(&prng) / 1000.0f;
+    }
+    for (int op = 0; op < PCCL_REDUCTIONS; op++) {
+        pccl_reduce_all(PCCL_F32, (enum pccl_reduction)op, parts, 3, ELEMENTS, out);
+        for (int i = 0; i < ELEMENTS; i++) {
+            float a = values[0][i], b = values[1][i], c = values[2][i];
+            const float expected[] = {(a + b) + c, ((a + b) + c) / 3.0f, (a * b) * c, fmaxf(fmaxf(a, b), c),
+                                      fminf(fminf(a, b), c)};
+            assert_true(bits_of(out[i]) == bits_of(expected[op]));
+        }
+    }
+}
+
+/* With each part in between rounded to 16 bits the small ones would be lost. */
+static void half_floats_are_rounded_once(void **state)
+{
+    (void)state;
+    const uint16_t f16[] = {0x6800 /* 2048 */, 0x3c00 /* 1 */, 0x3c00, 0x3c00};
+    const uint16_t bf16[] = {0x4380 /* 256 */, 0x3f80 /* 1 */, 0x3f80, 0x3f80};
+    const void *parts[4];
+    uint16_t out = 0;
+    for (int i = 0; i < 4; i++) {
+        parts[i] = &f16[i];
+    }
+    pccl_reduce_all(PCCL_F16, PCCL_SUM, parts, 4, 1, &out);
+    assert_true(pccl_f16_to_f32(out) == 2052.0f); /* 2051 to the nearest multiple of 2 with an even last bit */
+    for (int i = 0; i < 4; i++) {
+        parts[i] = &bf16[i];
+    }
+    pccl_reduce_all(PCCL_BF16, PCCL_SUM, parts, 4, 1, &out);
+    assert_true(pccl_bf16_to_f32(out) == 260.0f);
+    pccl_reduce_all(PCCL_BF16, PCCL_AVG, parts, 2, 1, &out);
+    assert_true(pccl_bf16_to_f32(out) == 128.0f); /* 128.5, not the half of 258 */
+}
+
+static void half_float_products_may_pass_through_large_values(void **state)
+{
+    (void)state;
+    const uint16_t values[] = {0x7bff /* 65504 */, 0x4000 /* 2 */, 0x3800 /* 0.5 */};
+    const void *parts[] = {&values[0], &values[1], &values[2]};
+    uint16_t out = 0;
+    pccl_reduce_all(PCCL_F16, PCCL_PROD, parts, 3, 1, &out);
+    assert_int_equal(out, 0x7bff);
+    pccl_reduce_all(PCCL_F16, PCCL_PROD, parts, 2, 1, &out);
+    assert_int_equal(out, 0x7c00);
+}
+
+/* ---- NaN and zeros in each float type: given as bit patterns ---- */
+
+struct specials {
+    enum pccl_datatype type;
+    uint64_t plus_zero, minus_zero, one, quiet, other_nan, signalling;
+};
+static const struct specials specials[] = {
+    {PCCL_F16, 0, 0x8000, 0x3c00, 0x7e00, 0xfe01, 0x7c01},
+    {PCCL_BF16, 0, 0x8000, 0x3f80, 0x7fc0, 0xffc1, 0x7f81},
+    {PCCL_F32, 0, 0x80000000, 0x3f800000, 0x7fc00000, 0xffc00001, 0x7f800001},
+    {PCCL_F64, 0, UINT64_C(1) << 63, UINT64_C(0x3ff0000000000000), UINT64_C(0x7ff8000000000000),
+     UINT64_C(0xfff8000000000001), UINT64_C(0x7ff0000000000001)},
+};
+
+static uint64_t reduce_bits(enum pccl_datatype type, enum pccl_reduction reduction, uint64_t a, uint64_t b, uint64_t c)
+{
+    const void *parts[] = {&a, &b, &c};
+    uint64_t out = 0;
+    pccl_reduce_all(type, reduction, parts, 3, 1, &out);
+    return out;
+}
+
+static void minimum_and_maximum_of_nan_and_zeros(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < PCCL_COUNT_OF(specials); i++) {
+        const struct specials *s = &specials[i];
+        const uint64_t nans[] = {s->quiet, s->other_nan, s->signalling};
+        for (size_t n = 0; n < PCCL_COUNT_OF(nans); n++) {
+            for (int op = PCCL_MAX; op <= PCCL_MIN; op++) {
+                enum pccl_reduction reduction = (enum pccl_reduction)op;
+                assert_true(reduce_bits(s->type, reduction, nans[n], s->one, s->plus_zero) == s->quiet);
+                assert_true(reduce_bits(s->type, reduction, s->one, nans[n], s->plus_zero) == s->quiet);
+                assert_true(reduce_bits(s->type, reduction, s->one, s->plus_zero, nans[n]) == s->quiet);
+                assert_true(reduce_bits(s->type, reduction, nans[n], nans[(n + 1) % 3], nans[n]) == s->quiet);
+            }
+        }
+        uint64_t p = s->plus_zero, m = s->minus_zero;
+        assert_true(reduce_bits(s->type, PCCL_MIN, p, m, p) == m && reduce_bits(s->type, PCCL_MIN, m, p, p) == m);
+        assert_true(reduce_bits(s->type, PCCL_MAX, m, p, m) == p && reduce_bits(s->type, PCCL_MAX, p, m, m) == p);
+        assert_true(reduce_bits(s->type, PCCL_MIN, p, p, p) == p && reduce_bits(s->type, PCCL_MAX, m, m, m) == m);
+        assert_true(reduce_bits(s->type, PCCL_MAX, m, s->one, p) == s->one);
+    }
+}
+
+static void sums_with_nan_are_nan(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < PCCL_COUNT_OF(specials); i++) {
+        const struct specials *s = &specials[i];
+        for (int op = PCCL_SUM; op <= PCCL_PROD; op++) {
+            uint64_t got = reduce_bits(s->type, (enum pccl_reduction)op, s->one, s->other_nan, s->one);
+            assert_true((got & s->quiet) == s->quiet);
+        }
+    }
+}
+
+/* ---- shapes ---- */
+
+static void result_may_be_any_part(void **state)
+{
+    (void)state;
+    struct pccl_prng prng;
+    pccl_prng_seed(&prng, 3);
+    static struct parts parts, kept;
+    static uint8_t apart[ELEMENTS * 8];
+    for (int type = 0; type < PCCL_DATATYPES; type++) {
+        size_t length = ELEMENTS * pccl_datatype_bytes((enum pccl_datatype)type);
+        for (int op = 0; op < PCCL_REDUCTIONS; op++) {
+            fill(&kept, &prng);
+            pccl_reduce_all((enum pccl_datatype)type, (enum pccl_reduction)op, kept.pointers, PARTS_MAX, ELEMENTS,
+                            apart);
+            for (int target = 0; target < PARTS_MAX; target++) {
+                memcpy(parts.bytes, kept.bytes, sizeof parts.bytes);
+                for (int part = 0; part < PARTS_MAX; part++) {
+                    parts.pointers[part] = parts.bytes[part] + 1 + part % 2 * 2;
+                }
+                uint8_t *result = parts.bytes[target] + 1 + target % 2 * 2;
+                pccl_reduce_all((enum pccl_datatype)type, (enum pccl_reduction)op, parts.pointers, PARTS_MAX, ELEMENTS,
+                                result);
+                assert_memory_equal(result, apart, length);
+            }
+        }
+    }
+}
+
+static void nothing_is_written_for_no_elements(void **state)
+{
+    (void)state;
+    uint64_t value = 7, out = 9;
+    const void *parts[] = {&value, &value};
+    for (int type = 0; type < PCCL_DATATYPES; type++) {
+        pccl_reduce_all((enum pccl_datatype)type, PCCL_SUM, parts, 2, 0, &out);
+    }
+    assert_int_equal(out, 9);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(widening_is_exact_for_all_values),
+        cmocka_unit_test(narrowing_takes_all_values_back),
+        cmocka_unit_test(narrowing_rounds_to_nearest_even),
+        cmocka_unit_test(narrowing_of_extremes),
+        cmocka_unit_test(names_and_sizes),
+        cmocka_unit_test(integers_wrap_and_divide_at_the_end),
+        cmocka_unit_test(average_of_integers_truncates_towards_zero),
+        cmocka_unit_test(average_over_more_parts_than_the_type_holds),
+        cmocka_unit_test(floats_fold_from_left_to_right),
+        cmocka_unit_test(float_arrays_match_plain_arithmetic),
+        cmocka_unit_test(half_floats_are_rounded_once),
+        cmocka_unit_test(half_float_products_may_pass_through_large_values),
+        cmocka_unit_test(minimum_and_maximum_of_nan_and_zeros),
+        cmocka_unit_test(sums_with_nan_are_nan),
+        cmocka_unit_test(result_may_be_any_part),
+        cmocka_unit_test(nothing_is_written_for_no_elements),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

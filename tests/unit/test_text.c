@@ -1,0 +1,132 @@
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <string.h>
+
+#include "core/prng.h"
+#include "core/text.h"
+
+static void test_format(void **state)
+{
+    (void)state;
+    struct pccl_id id = {{0xde, 0xad, 0x0b, 0xef, 1}};
+    struct pccl_text inner, text;
+    pccl_text_format(&inner, "inner %u%%", UINT64_MAX);
+    pccl_text_format(&text, "[%s] %u %i %t %d %d", "word", UINT64_C(0), &id, &inner, UINT64_C(45999), UINT64_C(12345678));
+    assert_string_equal(text.bytes, "[word] 0 dead0bef inner 18446744073709551615% 45 ms 12.3 s");
+    assert_int_equal(text.length, strlen(text.bytes));
+    pccl_text_append(&text, "; %u", UINT64_C(7));
+    assert_string_equal(text.bytes + text.length - 3, "; 7");
+    pccl_text_format(&text, "%t", &text); /* itself */
+    assert_string_equal(text.bytes + text.length - 3, "; 7");
+    pccl_text_clear(&text);
+    assert_string_equal(text.bytes, "");
+}
+
+static void test_durations(void **state)
+{
+    (void)state;
+    static const struct {
+        uint64_t us;
+        const char *words;
+    } rows[] = {{0, "0 ms"}, {999, "0 ms"}, {999999, "999 ms"}, {1000000, "1.0 s"}, {59990000, "59.9 s"}};
+    for (size_t i = 0; i < PCCL_COUNT_OF(rows); i++) {
+        struct pccl_text text;
+        pccl_text_clear(&text);
+        pccl_text_add_ms(&text, rows[i].us);
+        assert_string_equal(text.bytes, rows[i].words);
+    }
+}
+
+static void test_overlong_is_cut_between_characters(void **state)
+{
+    (void)state;
+    char words[3 * PCCL_WORDS_MAX];
+    for (size_t start = 0; start < 4; start++) {
+        struct pccl_text text;
+        pccl_text_clear(&text);
+        for (size_t i = 0; i < start; i++)
+            pccl_text_add(&text, "x");
+        for (size_t i = 0; i + 3 < sizeof words; i += 3)
+            memcpy(words + i, "\xe2\x82\xac", 3);
+        words[sizeof words - 3] = '\0';
+        pccl_text_add(&text, words);
+        assert_int_equal(text.length, start + (PCCL_WORDS_MAX - start) / 3 * 3);
+        assert_int_equal(text.bytes[text.length], '\0');
+        for (size_t at = start; at < text.length; at += 3)
+            assert_int_equal(pccl_text_character(text.bytes + at, text.length - at), 3);
+        for (int i = 0; i < 1000; i++)
+            pccl_text_add_u64(&text, UINT64_MAX);
+        assert_int_equal(text.length, PCCL_WORDS_MAX);
+    }
+}
+
+static void test_unprintable_becomes_a_question_mark(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *bytes, *shown;
+    } rows[] = {
+        {"a\nb\tc\x1b[31m", "a?b?c?[31m"},
+        {"\x7f", "?"},
+        {"\xc2\x85", "??"},         /* a C1 control */
+        {"\xc2\xa0", "\xc2\xa0"},   /* the first after them */
+        {"\xc0\xaf", "??"},         /* overlong */
+        {"\xe0\x80\xaf", "???"},    /* overlong */
+        {"\xed\xa0\x80", "???"},    /* a surrogate */
+        {"\xe2\x80\xa8", "???"},    /* a line separator */
+        {"\xf4\x90\x80\x80", "????"}, /* beyond Unicode */
+        {"\xf5", "?"},
+        {"\xe2\x82", "??"}, /* truncated */
+        {"\xe2\x82\xac", "\xe2\x82\xac"},
+        {"\xf0\x9f\x90\x8c.", "\xf0\x9f\x90\x8c."},
+    };
+    for (size_t i = 0; i < PCCL_COUNT_OF(rows); i++) {
+        struct pccl_text text;
+        pccl_text_clear(&text);
+        pccl_text_add_bytes(&text, rows[i].bytes, strlen(rows[i].bytes));
+        assert_string_equal(text.bytes, rows[i].shown);
+    }
+    struct pccl_text text;
+    pccl_text_clear(&text);
+    pccl_text_add_bytes(&text, "a\0b", 3);
+    assert_string_equal(text.bytes, "a?b");
+}
+
+/* Whatever goes in, only whole printable characters are there. */
+static void test_random_bytes(void **state)
+{
+    (void)state;
+    struct pccl_prng prng;
+    pccl_prng_seed(&prng, 11);
+    for (int round = 0; round < 3000; round++) {
+        char bytes[700];
+        size_t length = (size_t)pccl_prng_below(&prng, sizeof bytes + 1);
+        for (size_t i = 0; i < length; i++)
+            bytes[i] = (char)pccl_prng_u64(&prng);
+        struct pccl_text text;
+        pccl_text_clear(&text);
+        pccl_text_add_bytes(&text, bytes, length);
+        assert_true(text.length <= PCCL_WORDS_MAX);
+        size_t size;
+        for (size_t at = 0; at < text.length; at += size) {
+            size = pccl_text_character(text.bytes + at, text.length - at);
+            assert_true(size > 0);
+        }
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_format),
+        cmocka_unit_test(test_durations),
+        cmocka_unit_test(test_overlong_is_cut_between_characters),
+        cmocka_unit_test(test_unprintable_becomes_a_question_mark),
+        cmocka_unit_test(test_random_bytes),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,561 @@
+/*
+ * The codec against its own description. Golden bytes: tests/wire/golden.txt holds printed messages and their frames; it is
+ * written anew only with a new PCCL_PROTOCOL_VERSION:  test_wire --write-golden > tests/wire/golden.txt
+ */
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "support.h"
+#include "wire/frame.h"
+#include "wire/wire.h"
+
+static struct pccl_wire_scratch made, decoded;
+static uint8_t bytes[PCCL_FRAME_BODY_MAX * 2], again[PCCL_FRAME_BODY_MAX];
+
+static bool decodes(uint16_t type, size_t length, struct pccl_msg *msg, struct pccl_text *reason)
+{
+    pccl_text_clear(reason);
+    bool ok = pccl_wire_decode(type, bytes, length, &decoded, msg, reason) == PCCL_OK;
+    assert_int_equal(reason->length > 0, !ok);
+    return ok;
+}
+
+static void must_be_malformed(const struct pccl_msg *msg, const char *part)
+{
+    struct pccl_msg back;
+    struct pccl_text reason;
+    pccl_wire_encode(msg, bytes);
+    if (decodes(msg->type, pccl_wire_size(msg), &back, &reason))
+        fail_msg("%s accepted in spite of %s", pccl_wire_name(msg->type), part);
+    if (strstr(reason.bytes, part) == NULL)
+        fail_msg("reason \"%s\" does not say \"%s\"", reason.bytes, part);
+    assert_int_equal(back.type, 0);
+}
+
+static void round_trip(const struct pccl_msg *msg)
+{
+    struct pccl_msg back;
+    struct pccl_text reason, a, b;
+    size_t length = pccl_wire_size(msg);
+    assert_true(length <= PCCL_FRAME_BODY_MAX);
+    memset(bytes, 0x5a, length + 1);
+    pccl_wire_encode(msg, bytes);
+    assert_int_equal(bytes[length], 0x5a);
+    if (!decodes(msg->type, length, &back, &reason))
+        fail_msg("%s", reason.bytes);
+    assert_int_equal(back.type, msg->type);
+    assert_int_equal(pccl_wire_size(&back), length);
+    pccl_wire_encode(&back, again);
+    assert_memory_equal(bytes, again, length);
+    pccl_wire_print(msg, &a);
+    pccl_wire_print(&back, &b);
+    assert_string_equal(a.bytes, b.bytes);
+}
+
+static void test_random_messages_round_trip(void **state)
+{
+    (void)state;
+    struct pccl_prng prng;
+    pccl_prng_seed(&prng, 1);
+    uint32_t count = 0;
+    while (count < 20000) {
+        for (uint16_t type = 0; type < PCCL_MSG_TYPES_MAX; type++) {
+            if (pccl_wire_layout_of(type) == NULL)
+                continue;
+            struct pccl_msg msg;
+            pccl_wire_random(type, &prng, &made, &msg);
+            round_trip(&msg);
+            count++;
+        }
+    }
+}
+
+static void test_truncated_and_trailing(void **state)
+{
+    (void)state;
+    struct pccl_prng prng;
+    pccl_prng_seed(&prng, 2);
+    for (uint16_t type = 0; type < PCCL_MSG_TYPES_MAX; type++) {
+        for (int round = 0; round < 10 && pccl_wire_layout_of(type) != NULL; round++) {
+            struct pccl_msg msg, back;
+            struct pccl_text reason;
+            do
+                pccl_wire_random(type, &prng, &made, &msg);
+            while (pccl_wire_size(&msg) > 4000);
+            size_t length = pccl_wire_size(&msg);
+            pccl_wire_encode(&msg, bytes);
+            bytes[length] = 0;
+            for (size_t cut = 0; cut < length; cut++) {
+                /* an exact copy: a read past the end is caught by the sanitizer */
+                uint8_t *exact = malloc(cut + 1);
+                memcpy(exact, bytes, cut);
+                assert_int_equal(pccl_wire_decode(type, cut == 0 ? NULL : exact, cut, &decoded, &back, &reason),
+                                 PCCL_MALFORMED);
+                free(exact);
+            }
+            assert_false(decodes(type, length + 1, &back, &reason));
+            assert_non_null(strstr(reason.bytes, "too many"));
+        }
+    }
+}
+
+/* Every body that is accepted is the one way to write its message. */
+static void test_flipped_bits_stay_canonical(void **state)
+{
+    (void)state;
+    struct pccl_prng prng;
+    pccl_prng_seed(&prng, 3);
+    uint32_t accepted = 0;
+    for (uint16_t type = 0; type < PCCL_MSG_TYPES_MAX; type++) {
+        for (int round = 0; round < 300 && pccl_wire_layout_of(type) != NULL; round++) {
+            struct pccl_msg msg, back;
+            struct pccl_text reason;
+            pccl_wire_random(type, &prng, &made, &msg);
+            size_t length = pccl_wire_size(&msg);
+            pccl_wire_encode(&msg, bytes);
+            for (uint64_t flips = 1 + pccl_prng_below(&prng, 3); flips > 0; flips--)
+                bytes[pccl_prng_below(&prng, length)] ^= (uint8_t)(1u << pccl_prng_below(&prng, 8));
+            if (!decodes(type, length, &back, &reason))
+                continue;
+            accepted++;
+            assert_int_equal(pccl_wire_size(&back), length);
+            pccl_wire_encode(&back, again);
+            assert_memory_equal(bytes, again, length);
+        }
+    }
+    assert_true(accepted > 100);
+}
+
+static void test_unknown_types(void **state)
+{
+    (void)state;
+    struct pccl_msg msg;
+    struct pccl_text reason;
+    uint32_t known = 0;
+    memset(bytes, 0, 100);
+    for (uint32_t type = 0; type <= UINT16_MAX; type++) {
+        known += pccl_wire_layout_of((uint16_t)type) != NULL;
+        if (pccl_wire_layout_of((uint16_t)type) != NULL)
+            continue;
+        assert_false(decodes((uint16_t)type, 100, &msg, &reason));
+        assert_string_equal(pccl_wire_name((uint16_t)type), "?");
+    }
+    assert_true(known >= 30);
+    memset(&msg, 0, sizeof msg);
+    msg.type = 9999;
+    pccl_wire_print(&msg, &reason);
+    assert_string_equal(reason.bytes, "?{}");
+}
+
+/* ---- the rules of single fields, each broken once, also inside structs and list items ---- */
+
+static uint32_t rules_broken;
+
+static void break_integer(const struct pccl_msg *msg, const struct pccl_wire_field *field, void *target, uint32_t width)
+{
+    uint8_t saved[8];
+    memcpy(saved, target, width);
+    uint64_t values[2] = {field->least - 1, field->most + 1};
+    uint64_t greatest = width == 8 ? UINT64_MAX : (UINT64_C(1) << (8 * width)) - 1;
+    for (int i = 0; i < 2; i++) {
+        if (i == 0 ? field->least == 0 : field->most == greatest)
+            continue;
+        for (uint32_t at = 0; at < width; at++) /* the tests run on little-endian machines */
+            ((uint8_t *)target)[at] = (uint8_t)(values[i] >> (8 * at));
+        must_be_malformed(msg, field->name);
+        rules_broken++;
+    }
+    memcpy(target, saved, width);
+}
+
+static void break_object(const struct pccl_msg *msg, const struct pccl_wire_layout *layout, void *object);
+
+static void break_field(const struct pccl_msg *msg, const struct pccl_wire_field *field, void *object)
+{
+    uint8_t *target = (uint8_t *)object + field->offset;
+    switch (field->kind) {
+    case PCCL_WIRE_U8: break_integer(msg, field, target, 1); break;
+    case PCCL_WIRE_U16: break_integer(msg, field, target, 2); break;
+    case PCCL_WIRE_U32: break_integer(msg, field, target, 4); break;
+    case PCCL_WIRE_U64: break_integer(msg, field, target, 8); break;
+    case PCCL_WIRE_ID:
+    case PCCL_WIRE_SECRET:
+        if (field->least > 0) {
+            struct pccl_id saved = *(struct pccl_id *)(void *)target;
+            memset(target, 0, sizeof saved);
+            must_be_malformed(msg, "is zero");
+            memcpy(target, &saved, sizeof saved);
+            rules_broken++;
+        }
+        break;
+    case PCCL_WIRE_ADDRESS:
+    case PCCL_WIRE_BYTES: break;
+    case PCCL_WIRE_TEXT: {
+        struct pccl_bytes *text = (struct pccl_bytes *)(void *)target, saved = *text;
+        *text = pccl_bytes_of_string("two\nlines");
+        must_be_malformed(msg, "printable");
+        *text = saved;
+        rules_broken++;
+        break;
+    }
+    case PCCL_WIRE_STRUCT: break_object(msg, field->layout(), target); break;
+    case PCCL_WIRE_LIST: {
+        const struct pccl_wire_layout *item = field->layout();
+        uint8_t *items;
+        uint32_t count;
+        memcpy(&items, target, sizeof items);
+        memcpy(&count, (uint8_t *)object + field->count_offset, sizeof count);
+        for (uint32_t i = 0; i < count; i++)
+            break_object(msg, item, items + (size_t)i * item->size);
+        break;
+    }
+    }
+}
+
+static void break_object(const struct pccl_msg *msg, const struct pccl_wire_layout *layout, void *object)
+{
+    for (uint32_t i = 0; i < layout->field_count; i++)
+        break_field(msg, &layout->fields[i], object);
+}
+
+static void test_every_rule_of_every_field(void **state)
+{
+    (void)state;
+    struct pccl_prng prng;
+    pccl_prng_seed(&prng, 4);
+    for (uint16_t type = 0; type < PCCL_MSG_TYPES_MAX; type++) {
+        for (int round = 0; round < 10 && pccl_wire_layout_of(type) != NULL; round++) {
+            struct pccl_msg msg;
+            do
+                pccl_wire_random(type, &prng, &made, &msg);
+            while (pccl_wire_size(&msg) > 2000);
+            break_object(&msg, pccl_wire_layout_of(type), &msg.as);
+        }
+    }
+    assert_true(rules_broken > 1000);
+}
+
+/* ---- lengths ---- */
+
+static size_t least_size(const struct pccl_wire_layout *layout, uint32_t fields);
+
+static size_t least_size_of_field(const struct pccl_wire_field *field)
+{
+    static const uint8_t sizes[] = {
+        [PCCL_WIRE_U8] = 1,     [PCCL_WIRE_U16] = 2,      [PCCL_WIRE_U32] = 4,      [PCCL_WIRE_U64] = 8,  [PCCL_WIRE_ID] = 16,
+        [PCCL_WIRE_SECRET] = 16, [PCCL_WIRE_ADDRESS] = 18, [PCCL_WIRE_BYTES] = 4, [PCCL_WIRE_TEXT] = 4, [PCCL_WIRE_LIST] = 4,
+    };
+    if (field->kind != PCCL_WIRE_STRUCT)
+        return sizes[field->kind];
+    return least_size(field->layout(), field->layout()->field_count);
+}
+
+static size_t least_size(const struct pccl_wire_layout *layout, uint32_t fields)
+{
+    size_t size = 0;
+    for (uint32_t i = 0; i < fields; i++)
+        size += least_size_of_field(&layout->fields[i]);
+    return size;
+}
+
+/* A message whose lists, bytes and texts are all empty, as bytes. */
+static size_t encode_bare(uint16_t type, struct pccl_prng *prng)
+{
+    const struct pccl_wire_layout *layout = pccl_wire_layout_of(type);
+    struct pccl_msg msg;
+    do
+        pccl_wire_random(type, prng, &made, &msg);
+    while (pccl_wire_size(&msg) != least_size(layout, layout->field_count));
+    pccl_wire_encode(&msg, bytes);
+    return pccl_wire_size(&msg);
+}
+
+/* One over the cap is refused for that reason, even when all the bytes are there; so is the longest length, at once. */
+static void test_lengths_over_the_cap(void **state)
+{
+    (void)state;
+    struct pccl_prng prng;
+    pccl_prng_seed(&prng, 5);
+    uint32_t checked = 0;
+    for (uint16_t type = 0; type < PCCL_MSG_TYPES_MAX; type++) {
+        const struct pccl_wire_layout *layout = pccl_wire_layout_of(type);
+        for (uint32_t i = 0; layout != NULL && i < layout->field_count; i++) {
+            const struct pccl_wire_field *field = &layout->fields[i];
+            if (field->kind != PCCL_WIRE_BYTES && field->kind != PCCL_WIRE_TEXT && field->kind != PCCL_WIRE_LIST)
+                continue;
+            struct pccl_msg msg;
+            struct pccl_text reason;
+            uint64_t lengths[2] = {(uint64_t)field->cap + 1, UINT32_MAX};
+            for (int k = 0; k < 2; k++) {
+                size_t length = encode_bare(type, &prng), at = least_size(layout, i);
+                for (int byte = 0; byte < 4; byte++)
+                    bytes[at + (size_t)byte] = (uint8_t)(lengths[k] >> (8 * byte));
+                memset(bytes + length, 'a', PCCL_FRAME_BODY_MAX);
+                assert_false(decodes(type, PCCL_FRAME_BODY_MAX, &msg, &reason));
+                assert_non_null(strstr(reason.bytes, field->name));
+                assert_non_null(strstr(reason.bytes, "at most"));
+                checked++;
+            }
+        }
+    }
+    assert_true(checked > 30);
+}
+
+static void test_everything_at_its_cap(void **state)
+{
+    (void)state;
+    static struct pccl_member members[PCCL_PEERS_MAX];
+    static struct pccl_id ids[PCCL_PEERS_MAX];
+    static struct pccl_instance instances[PCCL_OPS_PER_PEER_MAX];
+    static uint8_t payload[PCCL_TINY_BYTES_MAX], words[PCCL_WORDS_MAX];
+    memset(words, 'w', sizeof words);
+    for (uint32_t i = 0; i < PCCL_PEERS_MAX; i++) {
+        ids[i].bytes[i % 16] = (uint8_t)(i % 255 + 1);
+        members[i] = (struct pccl_member){.peer = ids[i], .group = i};
+    }
+    for (uint32_t i = 0; i < PCCL_OPS_PER_PEER_MAX; i++)
+        instances[i] = (struct pccl_instance){i, i, i, UINT64_MAX - i, i};
+    struct pccl_msg change = {.type = PCCL_MSG_epoch_change};
+    change.as.epoch_change = (struct pccl_msg_epoch_change){
+        .full = 1, .added = members, .added_count = PCCL_PEERS_MAX, .removed = ids, .removed_count = PCCL_PEERS_MAX,
+        .view_changed = 1, .ring = ids, .ring_count = PCCL_PEERS_MAX, .words = {words, sizeof words}};
+    round_trip(&change);
+    struct pccl_msg ack = {.type = PCCL_MSG_view_ack};
+    ack.as.view_ack = (struct pccl_msg_view_ack){.instances = instances, .instances_count = PCCL_OPS_PER_PEER_MAX};
+    round_trip(&ack);
+    struct pccl_msg outcome = {.type = PCCL_MSG_outcome};
+    outcome.as.outcome = (struct pccl_msg_outcome){.result = {payload, sizeof payload}, .words = {words, sizeof words}};
+    round_trip(&outcome);
+}
+
+/* ---- rules over several fields ---- */
+
+static void test_rules_over_several_fields(void **state)
+{
+    (void)state;
+    struct pccl_msg msg = {.type = PCCL_MSG_done};
+    msg.as.done.payload = pccl_bytes_of_string("abcd");
+    must_be_malformed(&msg, "not tiny");
+    msg.as.done.tiny = 1;
+    round_trip(&msg);
+
+    msg = (struct pccl_msg){.type = PCCL_MSG_resume_operation};
+    msg.as.resume_operation.state = PCCL_RESUME_ABORTED;
+    must_be_malformed(&msg, "without a class");
+    msg.as.resume_operation.class = PCCL_CLASS_PEER_LOST;
+    round_trip(&msg);
+    msg.as.resume_operation.state = PCCL_RESUME_COMMITTED;
+    must_be_malformed(&msg, "class of an abort");
+    msg.as.resume_operation.class = PCCL_CLASS_NONE;
+    round_trip(&msg);
+    msg.as.resume_operation.payload = pccl_bytes_of_string("abcd");
+    must_be_malformed(&msg, "not tiny");
+
+    msg = (struct pccl_msg){.type = PCCL_MSG_round};
+    msg.as.round.outcome = PCCL_ROUND_TRUE;
+    must_be_malformed(&msg, "pending");
+    msg.as.round.kind = PCCL_ROUND_PENDING;
+    round_trip(&msg);
+
+    msg = (struct pccl_msg){.type = PCCL_MSG_resume_round};
+    msg.as.resume_round.outcome = PCCL_ROUND_TRUE;
+    must_be_malformed(&msg, "pending");
+
+    msg = (struct pccl_msg){.type = PCCL_MSG_outcome};
+    msg.as.outcome.class = PCCL_CLASS_MISMATCH;
+    round_trip(&msg);
+    msg.as.outcome.result = pccl_bytes_of_string("abcd");
+    must_be_malformed(&msg, "with a result");
+
+    struct pccl_id ring = {{1}};
+    msg = (struct pccl_msg){.type = PCCL_MSG_epoch_change};
+    msg.as.epoch_change.ring = &ring;
+    msg.as.epoch_change.ring_count = 1;
+    must_be_malformed(&msg, "without a new view");
+}
+
+static void test_peek_hello(void **state)
+{
+    (void)state;
+    struct pccl_prng prng;
+    pccl_prng_seed(&prng, 6);
+    struct pccl_msg msg, back;
+    struct pccl_text reason;
+    uint32_t version = 0;
+    pccl_wire_random(PCCL_MSG_hello, &prng, &made, &msg);
+    msg.as.hello.version = 77; /* another version: only the frozen prefix can be read */
+    pccl_wire_encode(&msg, bytes);
+    assert_false(decodes(PCCL_MSG_hello, pccl_wire_size(&msg), &back, &reason));
+    assert_true(pccl_wire_peek_hello(bytes, pccl_wire_size(&msg), &version));
+    assert_int_equal(version, 77);
+    assert_true(pccl_wire_peek_hello(bytes, 12, &version));
+    assert_false(pccl_wire_peek_hello(bytes, 11, &version));
+    assert_false(pccl_wire_peek_hello(NULL, 0, &version));
+    bytes[3] ^= 1;
+    assert_false(pccl_wire_peek_hello(bytes, pccl_wire_size(&msg), &version));
+}
+
+static void test_print_hides_the_token(void **state)
+{
+    (void)state;
+    struct pccl_msg msg = {.type = PCCL_MSG_hello};
+    msg.as.hello.token.bytes[0] = 0xab;
+    msg.as.hello.peer.bytes[0] = 0xcd;
+    struct pccl_address candidate = pccl_address_v4(10, 0, 0, 1, 7000);
+    msg.as.hello.candidates = &candidate;
+    msg.as.hello.candidates_count = 1;
+    msg.as.hello.name = pccl_bytes_of_string("me");
+    struct pccl_text text;
+    pccl_wire_print(&msg, &text);
+    assert_string_equal(text.bytes,
+                        "hello{magic=0 version=0 capabilities=0 lineage=00000000 boot=0 peer=cd000000 token=* group=0 received=0 "
+                        "port=0 candidates[1]{address=10.0.0.1:7000} name=\"me\" authentication=0 bytes}");
+}
+
+static void test_small_helpers(void **state)
+{
+    (void)state;
+    struct pccl_epoch a = {1, 9}, b = {2, 0}, c = {2, 1};
+    assert_true(pccl_epoch_compare(&a, &b) < 0 && pccl_epoch_compare(&c, &b) > 0 && pccl_epoch_compare(&c, &c) == 0);
+    assert_true(pccl_epoch_equal(&a, &a) && !pccl_epoch_equal(&b, &c));
+    struct pccl_instance instances[] = {{1, 2, 3, 4, 5}, {9, 2, 3, 4, 5}, {1, 9, 3, 4, 5},
+                                        {1, 2, 9, 4, 5}, {1, 2, 3, 9, 5}, {1, 2, 3, 4, 9}};
+    struct pccl_descriptor descriptors[] = {{1, 2, 1, 4, 5}, {9, 2, 1, 4, 5}, {1, 3, 1, 4, 5},
+                                            {1, 2, 2, 4, 5}, {1, 2, 1, 9, 5}, {1, 2, 1, 4, 9}};
+    for (size_t i = 0; i < PCCL_COUNT_OF(instances); i++) {
+        for (size_t j = 0; j < PCCL_COUNT_OF(instances); j++) {
+            assert_int_equal(pccl_instance_equal(&instances[i], &instances[j]), i == j);
+            assert_int_equal(pccl_instance_hash(&instances[i]) == pccl_instance_hash(&instances[j]), i == j);
+            assert_int_equal(pccl_descriptor_equal(&descriptors[i], &descriptors[j]), i == j);
+        }
+    }
+    struct pccl_text text;
+    pccl_text_format(&text, "abc");
+    assert_int_equal(pccl_bytes_of_text(&text).length, 3);
+    assert_int_equal(pccl_bytes_of_string("abcde").length, 5);
+}
+
+/* ---- golden bytes ---- */
+
+static void print_hex(FILE *file, const uint8_t *data, size_t length)
+{
+    for (size_t i = 0; i < length; i++)
+        fprintf(file, "%02x", data[i]);
+    fprintf(file, "\n");
+}
+
+static void write_golden(void)
+{
+    printf("# Frames of protocol version %u: each message as the log shows it, then its frame in hexadecimal.\n"
+           "# Compared by tests/unit/test_wire.c. Written anew only when the protocol version changes, by\n"
+           "#   test_wire --write-golden > tests/wire/golden.txt\n"
+           "version %u\n", PCCL_PROTOCOL_VERSION, PCCL_PROTOCOL_VERSION);
+    struct pccl_prng prng;
+    pccl_prng_seed(&prng, PCCL_PROTOCOL_VERSION);
+    for (uint16_t type = 0; type < PCCL_MSG_TYPES_MAX; type++) {
+        for (int count = 0; count < 2 && pccl_wire_layout_of(type) != NULL; count++) {
+            struct pccl_msg msg;
+            struct pccl_text text;
+            do { /* short enough to be shown whole */
+                pccl_wire_random(type, &prng, &made, &msg);
+                pccl_wire_print(&msg, &text);
+            } while (text.length >= PCCL_WORDS_MAX || pccl_wire_size(&msg) > 400);
+            pccl_frame_encode(&msg, pccl_prng_u64(&prng), pccl_prng_u64(&prng), bytes);
+            printf("%s\n", text.bytes);
+            print_hex(stdout, bytes, pccl_frame_size(&msg));
+        }
+    }
+}
+
+static FILE *open_golden(void)
+{
+    char path[4096];
+    const char *slash = strrchr(__FILE__, '/');
+    snprintf(path, sizeof path, "%.*s/../wire/golden.txt", (int)(slash - __FILE__), __FILE__);
+    FILE *file = fopen(path, "r");
+    if (file == NULL)
+        fail_msg("cannot open %s", path);
+    return file;
+}
+
+static size_t parse_hex(const char *line, uint8_t *out)
+{
+    size_t length = 0;
+    unsigned value;
+    for (; sscanf(line, "%2x", &value) == 1; line += 2)
+        out[length++] = (uint8_t)value;
+    assert_true(*line == '\n');
+    return length;
+}
+
+static void check_golden_frame(struct test_memory *m, const char *shown, const char *hex, uint32_t *seen)
+{
+    struct pccl_frame_reader reader;
+    struct pccl_frame frame;
+    struct pccl_text reason, text;
+    struct pccl_msg msg;
+    size_t length = parse_hex(hex, bytes), room;
+    pccl_frame_reader_init(&reader, &m->memory);
+    uint8_t *space = pccl_frame_reader_space(&reader, &room);
+    assert_true(space != NULL && room >= length);
+    memcpy(space, bytes, length);
+    pccl_frame_reader_filled(&reader, length);
+    assert_int_equal(pccl_frame_reader_next(&reader, &frame, &reason), 1);
+    assert_int_equal(frame.length + PCCL_FRAME_HEADER_BYTES, length);
+    if (pccl_wire_decode(frame.type, frame.body, frame.length, &decoded, &msg, &reason) != PCCL_OK)
+        fail_msg("golden %s: %s", shown, reason.bytes);
+    pccl_wire_print(&msg, &text);
+    assert_memory_equal(text.bytes, shown, text.length);
+    assert_int_equal(shown[text.length], '\n');
+    pccl_frame_encode(&msg, frame.sequence, frame.acknowledged, again);
+    assert_memory_equal(again, bytes, length);
+    seen[frame.type]++;
+    pccl_frame_reader_fini(&reader);
+}
+
+static void test_golden_bytes(void **state)
+{
+    (void)state;
+    struct test_memory m;
+    test_memory_init(&m);
+    static char shown[2048], hex[2048];
+    uint32_t seen[PCCL_MSG_TYPES_MAX] = {0};
+    unsigned version = 0;
+    FILE *file = open_golden();
+    while (fgets(shown, sizeof shown, file) != NULL) {
+        if (shown[0] == '#' || sscanf(shown, "version %u", &version) == 1)
+            continue;
+        assert_non_null(fgets(hex, sizeof hex, file));
+        check_golden_frame(&m, shown, hex, seen);
+    }
+    fclose(file);
+    assert_int_equal(version, PCCL_PROTOCOL_VERSION);
+    for (uint16_t type = 0; type < PCCL_MSG_TYPES_MAX; type++)
+        assert_int_equal(seen[type] > 0, pccl_wire_layout_of(type) != NULL);
+}
+
+int main(int argc, char **argv)
+{
+    if (argc > 1 && strcmp(argv[1], "--write-golden") == 0) {
+        write_golden();
+        return 0;
+    }
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_random_messages_round_trip),
+        cmocka_unit_test(test_truncated_and_trailing),
+        cmocka_unit_test(test_flipped_bits_stay_canonical),
+        cmocka_unit_test(test_unknown_types),
+        cmocka_unit_test(test_every_rule_of_every_field),
+        cmocka_unit_test(test_lengths_over_the_cap),
+        cmocka_unit_test(test_everything_at_its_cap),
+        cmocka_unit_test(test_rules_over_several_fields),
+        cmocka_unit_test(test_peek_hello),
+        cmocka_unit_test(test_print_hides_the_token),
+        cmocka_unit_test(test_small_helpers),
+        cmocka_unit_test(test_golden_bytes),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
