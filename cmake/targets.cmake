@@ -26,6 +26,7 @@ function(pccl_compile target)
     set_target_properties(${target} PROPERTIES
         C_STANDARD 11 C_STANDARD_REQUIRED ON C_EXTENSIONS OFF C_VISIBILITY_PRESET hidden)
     target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/include)
+    target_include_directories(${target} SYSTEM PRIVATE ${PCCL_XXHASH_INCLUDE_DIR})
     target_compile_options(${target} PRIVATE ${pccl_warnings} ${pccl_sanitizers})
     target_link_options(${target} PRIVATE ${pccl_sanitizers})
     if(PCCL_WERROR)

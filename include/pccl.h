@@ -70,17 +70,17 @@ extern "C" {
 
 typedef enum pcclResult_t {
     pcclSuccess = 0,
-    pcclNotInitialized = 1,             /* pcclInit has not been called */
-    pcclInternalError = 2,              /* memory or another resource is short, or a defect of the library */
-    pcclInvalidArgument = 3,            /* an argument is wrong whatever the state; nothing was changed */
-    pcclInvalidUsage = 4,               /* the call is not allowed now, or contradicts what other peers call */
-    pcclTooFewPeers = 5,                /* fewer than two peers in the group */
-    pcclMasterConnectionFailed = 6,     /* pcclConnect could not get into the run */
-    pcclRankConnectionFailed = 7,       /* never returned */
-    pcclRankConnectionLost = 8,         /* the operation failed on all peers of the group; usually a retry helps */
-    pcclNoSharedStateAvailable = 9,     /* never returned */
-    pcclPendingAsyncOps = 10,           /* operations of this communicator are launched and not yet awaited */
-    pcclUpdateTopologyFailed = 11,      /* pcclUpdateTopology could not complete */
+    pcclNotInitialized = 1,              /* pcclInit has not been called */
+    pcclInternalError = 2,               /* memory or another resource is short, or a defect of the library */
+    pcclInvalidArgument = 3,             /* an argument is wrong whatever the state; nothing was changed */
+    pcclInvalidUsage = 4,                /* the call is not allowed now, or contradicts what other peers call */
+    pcclTooFewPeers = 5,                 /* fewer than two peers in the group */
+    pcclMasterConnectionFailed = 6,      /* pcclConnect could not get into the run */
+    pcclRankConnectionFailed = 7,        /* never returned */
+    pcclRankConnectionLost = 8,          /* the operation failed on all peers of the group; usually a retry helps */
+    pcclNoSharedStateAvailable = 9,      /* never returned */
+    pcclPendingAsyncOps = 10,            /* operations of this communicator are launched and not yet awaited */
+    pcclUpdateTopologyFailed = 11,       /* pcclUpdateTopology could not complete */
     pcclTopologyOptimizationFailed = 12, /* pcclOptimizeTopology could not complete */
     /* Only from calls that PCCL 1.0 does not have, or with the option `extended_results` in place of the code named: */
     pcclTimeout = 13,         /* the deadline passed (8, 6, 11, 4 by call) */
@@ -134,9 +134,9 @@ typedef enum pcclRedOp_t { pcclSum = 0, pcclAvg = 1, pcclProd = 2, pcclMax = 3, 
 
 /* The four numbers of pcclGetAttribute. They count accepted peers only, never those that wait for admission. */
 typedef enum pcclAttribute_t {
-    PCCL_ATTRIBUTE_GLOBAL_WORLD_SIZE = 1,             /* peers of the run, all groups */
-    PCCL_ATTRIBUTE_PEER_GROUP_WORLD_SIZE = 2,         /* peers of this communicator's group */
-    PCCL_ATTRIBUTE_NUM_DISTINCT_PEER_GROUPS = 3,      /* groups that have a peer */
+    PCCL_ATTRIBUTE_GLOBAL_WORLD_SIZE = 1,            /* peers of the run, all groups */
+    PCCL_ATTRIBUTE_PEER_GROUP_WORLD_SIZE = 2,        /* peers of this communicator's group */
+    PCCL_ATTRIBUTE_NUM_DISTINCT_PEER_GROUPS = 3,     /* groups that have a peer */
     PCCL_ATTRIBUTE_LARGEST_PEER_GROUP_WORLD_SIZE = 4 /* peers of the largest group */
 } pcclAttribute_t;
 

@@ -1,4 +1,7 @@
-/* IP addresses with a port, as text and as 16 bytes (IPv4 is mapped: ::ffff:a.b.c.d). Parsing only; resolving names is net's. */
+/*
+ * IP addresses with a port, as text and as 16 bytes (IPv4 is mapped: ::ffff:a.b.c.d). Parsing only; resolving names is
+ * net's.
+ */
 #ifndef PCCL_CORE_ADDRESS_H
 #define PCCL_CORE_ADDRESS_H
 

@@ -19,10 +19,10 @@ enum {
     PCCL_FRAME_HELLO_MAX = 4096,     /* body of a frame before the hello is accepted */
     PCCL_FRAME_BODY_MAX = 256 << 10, /* body of any control frame */
 
-    PCCL_SESSION_QUEUE_MAX = 16384,        /* unacknowledged messages before a session counts as departed */
-    PCCL_SESSION_BYTES_MAX = 32 << 20,     /* their bytes */
-    PCCL_SESSION_ACK_EVERY = 64,           /* received messages after which an acknowledgement is sent at once */
-    PCCL_STRANGERS_MAX = 256,              /* connections without an accepted hello */
+    PCCL_SESSION_QUEUE_MAX = 16384,    /* unacknowledged messages before a session counts as departed */
+    PCCL_SESSION_BYTES_MAX = 32 << 20, /* their bytes */
+    PCCL_SESSION_ACK_EVERY = 64,       /* received messages after which an acknowledgement is sent at once */
+    PCCL_STRANGERS_MAX = 256,          /* connections without an accepted hello */
 };
 
 #endif

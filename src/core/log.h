@@ -1,4 +1,7 @@
-/* Levels and the line format of logs. Pure code hands lines to a function; drivers decide where they go (drive/logger.h). */
+/*
+ * Levels and the line format of logs. Pure code hands lines to a function; drivers decide where they go
+ * (drive/logger.h).
+ */
 #ifndef PCCL_CORE_LOG_H
 #define PCCL_CORE_LOG_H
 

@@ -1,4 +1,6 @@
-/* Memory as the driver hands it in: the pure code knows no other way to allocate, so tests can make allocation k fail. */
+/*
+ * Memory as the driver hands it in: the pure code knows no other way to allocate, so tests can make allocation k fail.
+ */
 #ifndef PCCL_CORE_MEMORY_H
 #define PCCL_CORE_MEMORY_H
 
@@ -14,8 +16,8 @@ struct pccl_memory {
 void *pccl_allocate(const struct pccl_memory *memory, size_t bytes);
 void pccl_release(const struct pccl_memory *memory, void *block, size_t bytes);
 /*
- * Makes room for `needed` items in an array of *capacity items: returns the (possibly moved) block and updates *capacity,
- * or NULL with everything as before. Growth is geometric.
+ * Makes room for `needed` items in an array of *capacity items: returns the (possibly moved) block and updates
+ * *capacity, or NULL with everything as before. Growth is geometric.
  */
 void *pccl_grow(const struct pccl_memory *memory, void *block, uint32_t *capacity, uint32_t needed, size_t item_bytes);
 

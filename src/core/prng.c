@@ -36,7 +36,10 @@ uint64_t pccl_prng_below(struct pccl_prng *prng, uint64_t bound)
     return value % bound;
 }
 
-bool pccl_prng_chance(struct pccl_prng *prng, uint32_t per_million) { return pccl_prng_below(prng, 1000000) < per_million; }
+bool pccl_prng_chance(struct pccl_prng *prng, uint32_t per_million)
+{
+    return pccl_prng_below(prng, 1000000) < per_million;
+}
 
 struct pccl_id pccl_prng_id(struct pccl_prng *prng)
 {

@@ -31,7 +31,9 @@ void pccl_table_remove(struct pccl_table *table, struct pccl_node *node);
 struct pccl_node *pccl_table_find(const struct pccl_table *table, uint64_t key);
 /* The next node with the same key as `node`, or NULL. */
 struct pccl_node *pccl_table_find_next(const struct pccl_node *node);
-/* Iteration: first node, then the one after `node`. The node visited may be removed if its successor was taken before. */
+/*
+ * Iteration: first node, then the one after `node`. The node visited may be removed if its successor was taken before.
+ */
 struct pccl_node *pccl_table_first(const struct pccl_table *table);
 struct pccl_node *pccl_table_after(const struct pccl_table *table, const struct pccl_node *node);
 /* Mixes any 64-bit value into a good key. */

@@ -63,7 +63,10 @@ void pccl_text_add_bytes(struct pccl_text *text, const char *bytes, size_t lengt
     text->bytes[text->length] = '\0';
 }
 
-void pccl_text_add(struct pccl_text *text, const char *words) { pccl_text_add_bytes(text, words, string_length(words)); }
+void pccl_text_add(struct pccl_text *text, const char *words)
+{
+    pccl_text_add_bytes(text, words, string_length(words));
+}
 
 void pccl_text_add_u64(struct pccl_text *text, uint64_t value)
 {
@@ -113,7 +116,10 @@ static void add_directive(struct pccl_text *text, const char *directive, va_list
         pccl_text_add_bytes(text, other->bytes, other->length);
         break;
     }
-    default: PCCL_ASSERT(*directive == '%'); pccl_text_add(text, "%"); break;
+    default:
+        PCCL_ASSERT(*directive == '%');
+        pccl_text_add(text, "%");
+        break;
     }
 }
 

@@ -13,6 +13,7 @@ static void wait_for_signal(struct pcclComm_t *comm, struct pccl_waiter *waiter)
         waiter->has_cond = uv_cond_init(&waiter->cond) == 0;
     waiter->next = comm->waiters;
     comm->waiters = waiter;
+    pccl_comm_publish(comm);
     if (waiter->has_cond) {
         uv_cond_wait(&waiter->cond, &comm->lock);
     } else { /* cannot happen on the systems we know; then at least it does not hang */
@@ -33,6 +34,7 @@ static void lead(struct pcclComm_t *comm, struct pccl_waiter *waiter)
     struct pccl_connection *connection = comm->master;
     uv_os_sock_t socket = connection->socket;
     waiter->leads = true;
+    comm->leading = true;
     comm->leader = waiter;
     while (!waiter->fired && comm->leader == waiter) {
         int wake = comm->leader_wake;
@@ -47,20 +49,18 @@ static void lead(struct pcclComm_t *comm, struct pccl_waiter *waiter)
         waiter->steps = false;
         if (!taken && comm->leader == waiter) {
             pccl_comm_unseat_leader(comm);
-            if (!comm->woken) {
-                comm->woken = true;
-                (void)uv_async_send(&comm->wake);
-            }
+            pccl_comm_wake_loop(comm);
         }
     }
     if (comm->leader == waiter)
         pccl_comm_unseat_leader(comm);
     waiter->leads = false;
+    comm->leading = false;
 }
 
 static bool may_lead(const struct pcclComm_t *comm)
 {
-    return !comm->leader && comm->leader_wake >= 0 && comm->master && !comm->master->unread &&
+    return !comm->leading && comm->leader_wake >= 0 && comm->master && !comm->master->unread &&
            pccl_connection_watch_input(comm->master, false);
 }
 
@@ -74,7 +74,8 @@ void pccl_comm_wait(struct pcclComm_t *comm, struct pccl_waiter *waiter)
     }
     if (waiter->has_cond)
         uv_cond_destroy(&waiter->cond);
-    if (!comm->leader && comm->waiters) /* somebody else may lead now */
+    waiter->has_cond = waiter->fired = false;
+    if (!comm->leading && comm->waiters && comm->waiters->has_cond) /* somebody else may lead now */
         uv_cond_signal(&comm->waiters->cond);
 }
 

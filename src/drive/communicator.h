@@ -34,6 +34,7 @@ struct pccl_waiter {
     uv_cond_t cond;
     bool has_cond;
     struct pccl_waiter *next;
+    struct pccl_comm_op *decided; /* by next_decided: those of its reductions that were, newest first */
 };
 
 /* A joint call or connect under way. */
@@ -44,7 +45,7 @@ struct pccl_call_slot {
 };
 
 /* A launched reduction, from launch to await. */
-struct pccl_reduction {
+struct pccl_comm_op {
     struct pccl_node by_tag;
     struct pccl_op *op; /* held; NULL: its machine is gone, and it had failed */
     struct pccl_text words; /* when op is NULL */
@@ -53,6 +54,7 @@ struct pccl_reduction {
     bool decided;
     bool awaited; /* a thread is in the await */
     struct pccl_waiter *waiter;
+    struct pccl_comm_op *next_decided;
 };
 
 /* What we hold towards one other peer. */
@@ -89,9 +91,10 @@ struct pcclComm_t {
     struct pccl_id id;      /* of that machine */
     struct pccl_wire_scratch scratch;
     struct pccl_call_slot calls[PCCL_CALL_CONNECT + 1]; /* by enum pccl_call */
-    struct pccl_table reductions;                       /* struct pccl_reduction by tag */
+    struct pccl_table reductions;                       /* struct pccl_comm_op by tag */
     struct pccl_waiter *waiters;                        /* blocked, not leading */
     struct pccl_waiter *leader;
+    bool leading; /* a leader, maybe unseated, has not come back yet */
     int leader_wake; /* -1: this system has none */
     struct pccl_log_line *log_oldest, *log_newest;
 
@@ -109,13 +112,12 @@ struct pcclComm_t {
     bool started;
     bool on_loop;    /* the holder of the lock is the control thread */
     bool woken;      /* the loop has been asked to come */
-    bool reset;      /* everything of the machine before is to be closed; then the waiter is told */
-    struct pccl_waiter *reset_waiter;
     bool stop;       /* wind up */
     bool wound_up;
     bool ended;      /* the thread is at its end: it can be joined */
     bool stuck;      /* it waits for the system's resolver and can be left behind */
     bool orphan;     /* it was left behind: the thread frees everything */
+    uv_cond_t ended_or_stuck;
     uv_thread_t thread;
     uv_loop_t loop;
     uv_async_t wake;
@@ -125,7 +127,6 @@ struct pcclComm_t {
     uv_check_t check;
     struct pccl_listener listener;
     uint64_t polled_us, armed_us;
-    bool resolving_on; /* a cancelled resolver is still at work */
 };
 
 uint64_t pccl_comm_now_us(void);
@@ -139,6 +140,9 @@ void pccl_comm_destroy(struct pcclComm_t *comm);
 /* The lock, for application threads. Leaving sends what waits, wakes the loop if needed, and writes the log. */
 void pccl_comm_enter(struct pcclComm_t *comm);
 void pccl_comm_leave(struct pcclComm_t *comm);
+/* The first half of leaving: for those who keep the lock but are about to sleep. */
+void pccl_comm_publish(struct pcclComm_t *comm);
+void pccl_comm_wake_loop(struct pcclComm_t *comm);
 /* The same for callbacks of the loop. */
 void pccl_comm_loop_enter(void *comm);
 void pccl_comm_loop_leave(void *comm);
@@ -147,18 +151,23 @@ void pccl_comm_check_deadline(struct pcclComm_t *comm);
 
 /*
  * Under the lock: a new machine, with a listener and the control thread if they are not there yet; a machine of before must
- * be over. The lock is let go meanwhile. SYSTEM, MEMORY with words.
+ * be over. May wait for the resolver. SYSTEM, MEMORY with words.
  */
 PCCL_MUST_CHECK enum pccl_status pccl_comm_prepare(struct pcclComm_t *comm, struct pccl_text *words);
 
 /* ---- wait.c: under the lock, which is let go meanwhile ---- */
 
-/* Until pccl_comm_fire(waiter). The waiter must be zeroed and is used up then. */
+/* Until pccl_comm_fire(waiter); takes that back. The waiter must be zeroed before its first use. */
 void pccl_comm_wait(struct pcclComm_t *comm, struct pccl_waiter *waiter);
 /* waiter may be NULL. */
 void pccl_comm_fire(struct pcclComm_t *comm, struct pccl_waiter *waiter);
 /* The connection that a leader reads is going away. */
 void pccl_comm_unseat_leader(struct pcclComm_t *comm);
+
+/* The outcome of the reduction is known: its waiter hears of it. Once. */
+void pccl_comm_reduction_decided(struct pcclComm_t *comm, struct pccl_comm_op *reduction);
+/* Steps the machine; fills in the time. */
+void pccl_comm_step(struct pcclComm_t *comm, struct pccl_peer_event *event);
 
 /* ---- comm_master.c: the connection to the master; on the loop, under the lock ---- */
 void pccl_comm_master_settle(struct pcclComm_t *comm);
@@ -169,6 +178,7 @@ void pccl_comm_effect_accept_master(void *context);
 
 /* ---- comm_links.c: links to peers; on the loop, under the lock ---- */
 void pccl_comm_links_settle(struct pcclComm_t *comm);
+/* Notes that all are to be closed; the next settle does it. */
 void pccl_comm_links_close_all(struct pcclComm_t *comm);
 void pccl_comm_link_accepted(void *owner, struct pccl_connection *connection);
 extern const struct pccl_connection_events pccl_comm_link_events;

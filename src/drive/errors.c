@@ -60,8 +60,7 @@ pcclResult_t pccl_errors_result(enum pccl_family family, enum pccl_status status
     case PCCL_UNSUPPORTED: return extended ? pcclUnsupported : pcclInvalidUsage;
     case PCCL_MALFORMED: return failure;
     case PCCL_VERSION: return extended ? pcclVersionMismatch : failure;
-    case PCCL_MASTER_UNREACHABLE:
-        return extended && family != PCCL_FAMILY_CONNECT ? pcclMasterLost : failure;
+    case PCCL_MASTER_UNREACHABLE: return extended && family != PCCL_FAMILY_CONNECT ? pcclMasterLost : failure;
     case PCCL_REFUSED: return extended ? pcclRefused : failure;
     case PCCL_MASTER_LOST: return extended ? pcclMasterLost : failure;
     case PCCL_EXPELLED: return extended ? pcclExpelled : failure;

@@ -42,7 +42,8 @@ void pccl_errors_forget(uint64_t key);
 #if defined(__GNUC__)
 __attribute__((format(printf, 5, 6)))
 #endif
-pcclResult_t pccl_errors_fail(uint64_t key, enum pccl_family family, bool extended, enum pccl_status status,
-                              const char *format, ...);
+pcclResult_t
+pccl_errors_fail(uint64_t key, enum pccl_family family, bool extended, enum pccl_status status, const char *format,
+                 ...);
 
 #endif

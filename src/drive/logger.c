@@ -27,7 +27,24 @@ static uint32_t generation;
 static uint32_t running[2]; /* callbacks of the current and of the previous generation, by parity */
 static bool changing;       /* one change at a time: there are only two counters */
 
-static _Thread_local bool inside; /* a callback runs on this thread */
+static _Thread_local int inside; /* a callback runs on this thread: 1 + the parity of its generation */
+
+/* A forked child has only the thread that forked: what others were doing here is over. */
+static pthread_once_t fork_once = PTHREAD_ONCE_INIT;
+
+static void before_fork(void) { pthread_mutex_lock(&lock); }
+static void after_fork(void) { pthread_mutex_unlock(&lock); }
+
+static void after_fork_in_child(void)
+{
+    running[0] = inside == 1;
+    running[1] = inside == 2;
+    changing = false;
+    idle = (pthread_cond_t)PTHREAD_COND_INITIALIZER;
+    pthread_mutex_unlock(&lock);
+}
+
+static void watch_forks(void) { (void)pthread_atfork(before_fork, after_fork, after_fork_in_child); }
 
 bool pccl_logger_wants(enum pccl_log_level level)
 {
@@ -55,6 +72,7 @@ void pccl_logger_suggest_level(enum pccl_log_level level)
 
 void pccl_logger_set_callback(pcclLogCallback_t callback, void *user)
 {
+    pthread_once(&fork_once, watch_forks);
     pthread_mutex_lock(&lock);
     while (changing && !inside) {
         pthread_cond_wait(&idle, &lock);
@@ -158,6 +176,7 @@ void pccl_logger_write(enum pccl_log_level level, const char *subsystem, const c
         return;
     }
     int error_before = errno;
+    pthread_once(&fork_once, watch_forks);
     char cleaned[PCCL_LOGGER_LINE_MAX + 1];
     clean(cleaned, message);
     pthread_mutex_lock(&lock);
@@ -167,9 +186,9 @@ void pccl_logger_write(enum pccl_log_level level, const char *subsystem, const c
     running[mine]++;
     pthread_mutex_unlock(&lock);
     if (callback != NULL) {
-        inside = true;
+        inside = 1 + (int)mine;
         callback((pcclLogLevel_t)level, subsystem, cleaned, user);
-        inside = false;
+        inside = 0;
     } else {
         write_line(level, subsystem, cleaned);
     }

@@ -33,9 +33,8 @@ static const struct {
     const char *name;
     enum pccl_log_level level;
 } levels[] = {
-    {"TRACE", PCCL_LOG_TRACE}, {"DEBUG", PCCL_LOG_DEBUG}, {"INFO", PCCL_LOG_INFO},
-    {"WARN", PCCL_LOG_WARN},   {"ERR", PCCL_LOG_ERROR},   {"ERROR", PCCL_LOG_ERROR},
-    {"FATAL", PCCL_LOG_NONE}, /* no line of ours is fatal */
+    {"TRACE", PCCL_LOG_TRACE}, {"DEBUG", PCCL_LOG_DEBUG}, {"INFO", PCCL_LOG_INFO},  {"WARN", PCCL_LOG_WARN},
+    {"ERR", PCCL_LOG_ERROR},   {"ERROR", PCCL_LOG_ERROR}, {"FATAL", PCCL_LOG_NONE}, /* no line of ours is fatal */
     {"NONE", PCCL_LOG_NONE},
 };
 
@@ -202,8 +201,9 @@ enum pccl_status pccl_endpoint_next(const char **cursor, uint16_t default_port, 
         pccl_text_clear(words);
         pccl_text_add(words, "'");
         pccl_text_add_bytes(words, item, dangling ? length + 1 : trimmed);
-        pccl_text_add(words, dangling ? "' is followed by no address" : "' is not an address: a name, 1.2.3.4 or [v6], "
-                                                                        "with or without a port after a colon");
+        pccl_text_add(words, dangling ? "' is followed by no address"
+                                      : "' is not an address: a name, 1.2.3.4 or [v6], "
+                                        "with or without a port after a colon");
         return PCCL_ARGUMENT;
     }
     *cursor = comma ? end + 1 : end;

@@ -45,8 +45,7 @@
       "pause between two attempts to connect; it doubles up to dial_max_ms")                                           \
     X(COMMUNICATOR, U32, dial_max_ms, "PCCL_DIAL_MAX_MS", "1000", 1, 600000,                                           \
       "longest pause between two attempts to connect")                                                                 \
-    X(COMMUNICATOR, U32, op_timeout_ms, "PCCL_OP_TIMEOUT_MS", "0", 0, 604800000,                                       \
-      "deadline of a reduction; 0: none")                                                                              \
+    X(COMMUNICATOR, U32, op_timeout_ms, "PCCL_OP_TIMEOUT_MS", "0", 0, 604800000, "deadline of a reduction; 0: none")   \
     X(COMMUNICATOR, U32, call_timeout_ms, "PCCL_CALL_TIMEOUT_MS", "0", 0, 604800000,                                   \
       "deadline of connect, update topology and are peers pending; 0: none")                                           \
     X(COMMUNICATOR, U32, stuck_ms, "PCCL_STUCK_MS", "0", 0, 604800000,                                                 \
@@ -61,12 +60,10 @@
       "local address to listen on for peers; empty: all")                                                              \
     X(COMMUNICATOR, HOSTS, advertise_addresses, "PCCL_ADVERTISE_ADDRESSES", "", 0, 16,                                 \
       "addresses, with or without ports, under which other peers reach this one, instead of those found")              \
-    X(COMMUNICATOR, U32, port, "PCCL_PORT", "48149", 0, 65535,                                                         \
-      "port to listen on for peers; 0: the system chooses")                                                            \
+    X(COMMUNICATOR, U32, port, "PCCL_PORT", "48149", 0, 65535, "port to listen on for peers; 0: the system chooses")   \
     X(COMMUNICATOR, U32, port_range, "PCCL_PORT_RANGE", "1024", 1, 65536,                                              \
       "how many ports are tried, from port upwards")                                                                   \
-    X(COMMUNICATOR, TEXT, name, "PCCL_NAME", "", 0, 64,                                                                \
-      "what this peer is called in words and logs")                                                                    \
+    X(COMMUNICATOR, TEXT, name, "PCCL_NAME", "", 0, 64, "what this peer is called in words and logs")                  \
     X(COMMUNICATOR, U32, link_silence_ms, "PCCL_LINK_SILENCE_MS", "10000", 100, 3600000,                               \
       "a link to a peer on which sent bytes stay unacknowledged for so long is broken")                                \
     X(COMMUNICATOR, U32, connect_timeout_ms, "PCCL_CONNECT_TIMEOUT_MS", "5000", 10, 600000,                            \

@@ -60,7 +60,7 @@ uint16_t pccl_f32_to_f16(float value)
     uint32_t half = 0; /* below 2^-25 all is zero */
     if (rest > 0x7f800000) {
         half = 0x7e00 | ((rest >> 13) & 0x3ff); /* a quiet NaN with what fits of its payload */
-    } else if (rest >= 0x47800000) { /* 2^16 and more */
+    } else if (rest >= 0x47800000) {            /* 2^16 and more */
         half = 0x7c00;
     } else if (rest >= 0x38800000) { /* 2^-14 and more: normal; rounding may carry into the exponent, up to infinity */
         half = rest - (112u << 23);
@@ -173,8 +173,8 @@ DEFINE_FLOAT_FOLDS(f64, double, double, AS_IT_IS, AS_IT_IS)
 
 static void (*const folds[PCCL_DATATYPES][PCCL_REDUCTIONS])(const void *const *parts, uint32_t part_count, size_t count,
                                                             void *result) = {
-    [PCCL_U8] = FOLDS(u8),   [PCCL_I8] = FOLDS(i8),   [PCCL_I16] = FOLDS(i16), [PCCL_U16] = FOLDS(u16),
-    [PCCL_U32] = FOLDS(u32), [PCCL_I32] = FOLDS(i32), [PCCL_U64] = FOLDS(u64), [PCCL_I64] = FOLDS(i64),
+    [PCCL_U8] = FOLDS(u8),   [PCCL_I8] = FOLDS(i8),     [PCCL_I16] = FOLDS(i16), [PCCL_U16] = FOLDS(u16),
+    [PCCL_U32] = FOLDS(u32), [PCCL_I32] = FOLDS(i32),   [PCCL_U64] = FOLDS(u64), [PCCL_I64] = FOLDS(i64),
     [PCCL_F16] = FOLDS(f16), [PCCL_BF16] = FOLDS(bf16), [PCCL_F32] = FOLDS(f32), [PCCL_F64] = FOLDS(f64),
 };
 

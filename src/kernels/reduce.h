@@ -1,8 +1,9 @@
 /*
  * Element-wise reduction: the scalar reference. Pure. Elements may be unaligned.
- * Sizes and semantics: integers wrap; integer AVG divides the wrapped sum at the end, truncating; f16 and bf16 are added
- * in f32 and rounded once (an owner that sees all parts); NaN propagates in MIN and MAX, as one and the same quiet NaN;
- * MIN/MAX of +0 and -0 follow the IEEE total order (-0 < +0), so that the result does not depend on the order of the parts.
+ * Sizes and semantics: integers wrap; integer AVG divides the wrapped sum at the end, truncating; f16 and bf16 are
+ * added in f32 and rounded once (an owner that sees all parts); NaN propagates in MIN and MAX, as one and the same
+ * quiet NaN; MIN/MAX of +0 and -0 follow the IEEE total order (-0 < +0), so that the result does not depend on the
+ * order of the parts.
  */
 #ifndef PCCL_KERNELS_REDUCE_H
 #define PCCL_KERNELS_REDUCE_H

@@ -112,13 +112,11 @@ static void come_back(struct pccl_master *m, struct pccl_stranger *stranger, str
         turn_away(m, stranger, PCCL_REFUSAL_PROTOCOL, "the session cannot be continued");
         return;
     }
-    remote->decision_known = pccl_max_u64(remote->decision_known, mark);
+    pccl_master_note_known(m, remote, mark);
     if (!heard_nothing)
         come_in(m, stranger, remote, PCCL_HELLO_CONTINUE);
     else
         come_in(m, stranger, remote, remote->state == PCCL_REMOTE_RESUMING ? PCCL_HELLO_RESUME : PCCL_HELLO_NEW);
-    if (remote->group != NULL)
-        pccl_master_advance_stable(m, remote->group);
 }
 
 static void newcomer(struct pccl_master *m, struct pccl_stranger *stranger, const struct pccl_msg_hello *hello)

@@ -100,6 +100,8 @@ struct pccl_operation {
     struct pccl_part *parts;
     uint32_t payload_bytes;
     uint8_t *result; /* owned, payload_bytes; tiny and committed */
+    uint64_t held_until_us; /* it failed because of a link: the cause is settled first; 0: not held */
+    struct pccl_id failed_by;
     struct pccl_text words;
 };
 
@@ -110,6 +112,8 @@ struct pccl_group {
     uint32_t ring_count, ring_capacity;
     uint64_t sync, revision;
     uint64_t decisions, stable;
+    uint32_t behind; /* members that know no outcome beyond `stable` */
+    uint32_t held_count;
     struct pccl_table by_instance;
     struct pccl_operation *oldest, *newest;
     bool changed; /* in the epoch change under way */
@@ -215,13 +219,16 @@ uint32_t pccl_master_eligible(struct pccl_master *m, bool *admit);
 
 /* ---- operations.c ---- */
 void pccl_master_done(struct pccl_master *m, struct pccl_remote *from, const struct pccl_msg_done *done);
-void pccl_master_failed(struct pccl_master *m, struct pccl_remote *from, const struct pccl_instance *instance,
-                        const struct pccl_epoch *view, enum pccl_class class, struct pccl_bytes words);
+void pccl_master_failed(struct pccl_master *m, struct pccl_remote *from, const struct pccl_msg_failed *failed);
+void pccl_master_abort_requested(struct pccl_master *m, struct pccl_remote *from, const struct pccl_msg_abort_request *request);
 void pccl_master_view_acked(struct pccl_master *m, struct pccl_remote *from, const struct pccl_msg_view_ack *ack);
 void pccl_master_commit_what_remains(struct pccl_master *m, struct pccl_group *group);
 void pccl_master_drop_undecided(struct pccl_master *m, struct pccl_group *group);
 void pccl_master_drop_operations(struct pccl_master *m, struct pccl_group *group);
 void pccl_master_advance_stable(struct pccl_master *m, struct pccl_group *group);
+void pccl_master_note_known(struct pccl_master *m, struct pccl_remote *remote, uint64_t decision);
+void pccl_master_tick_operations(struct pccl_master *m);
+void pccl_master_link_mended(struct pccl_master *m, struct pccl_remote *from);
 struct pccl_operation *pccl_master_operation(struct pccl_master *m, struct pccl_group *group,
                                              const struct pccl_instance *instance, bool create);
 void pccl_master_take_part(struct pccl_master *m, struct pccl_operation *op, struct pccl_remote *from,

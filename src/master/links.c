@@ -332,6 +332,7 @@ void pccl_master_link_up(struct pccl_master *m, struct pccl_remote *from, const 
     if (edge != NULL)
         edge->since_us = 0; /* the other end's complaint about the link before */
     want->up = true;
+    pccl_master_link_mended(m, from);
     pccl_master_plan_warm_up(m);
 }
 

@@ -131,6 +131,7 @@ static void tick(struct pccl_master *m)
     pccl_master_expire_strangers(m);
     tick_remotes(m);
     pccl_master_tick_edges(m);
+    pccl_master_tick_operations(m);
     pccl_master_plan_warm_up(m);
     pccl_master_try_recover(m);
     pccl_master_settle(m);
@@ -195,11 +196,8 @@ static void take_acknowledgement(struct pccl_master *m, struct pccl_remote *remo
         pccl_master_remove(m, remote, PCCL_REFUSAL_PROTOCOL, "it acknowledged a message that was never sent");
         return;
     }
-    if (mark > remote->decision_known) {
-        remote->decision_known = mark;
-        if (remote->group != NULL)
-            pccl_master_advance_stable(m, remote->group);
-    }
+    if (mark > 0)
+        pccl_master_note_known(m, remote, mark);
 }
 
 static void dispatch_member(struct pccl_master *m, struct pccl_remote *from, const struct pccl_msg *msg)
@@ -208,14 +206,8 @@ static void dispatch_member(struct pccl_master *m, struct pccl_remote *from, con
     case PCCL_MSG_vote: pccl_master_vote(m, from, msg->as.vote.kind, msg->as.vote.round); break;
     case PCCL_MSG_withdraw: pccl_master_withdraw(m, from, msg->as.withdraw.kind, msg->as.withdraw.round); break;
     case PCCL_MSG_done: pccl_master_done(m, from, &msg->as.done); break;
-    case PCCL_MSG_failed:
-        pccl_master_failed(m, from, &msg->as.failed.instance, &msg->as.failed.view, msg->as.failed.class,
-                           msg->as.failed.words);
-        break;
-    case PCCL_MSG_abort_request:
-        pccl_master_failed(m, from, &msg->as.abort_request.instance, &msg->as.abort_request.view,
-                           msg->as.abort_request.class, (struct pccl_bytes){NULL, 0});
-        break;
+    case PCCL_MSG_failed: pccl_master_failed(m, from, &msg->as.failed); break;
+    case PCCL_MSG_abort_request: pccl_master_abort_requested(m, from, &msg->as.abort_request); break;
     case PCCL_MSG_view_ack: pccl_master_view_acked(m, from, &msg->as.view_ack); break;
     case PCCL_MSG_where: pccl_master_where(m, from, &msg->as.where); break;
     default: pccl_master_remove(m, from, PCCL_REFUSAL_PROTOCOL, "a member sent %s", pccl_wire_name(msg->type)); break;

@@ -153,6 +153,7 @@ void pccl_master_found(struct pccl_master *m, struct pccl_remote *first)
     group->changed = false;
     pccl_master_say(m, PCCL_LOG_INFO, "run %i begins", &m->lineage);
     pccl_master_welcome(m, first);
+    pccl_master_advance_stable(m, group);
 }
 
 /* Everybody left and newcomers wait: they are the run now. */

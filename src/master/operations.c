@@ -26,11 +26,18 @@ static void free_parts(struct pccl_master *m, struct pccl_operation *op)
     op->part_count = 0;
 }
 
+static void release_hold(struct pccl_group *group, struct pccl_operation *op)
+{
+    group->held_count -= op->held_until_us != 0;
+    op->held_until_us = 0;
+}
+
 static void free_operation(struct pccl_master *m, struct pccl_group *group, struct pccl_operation *op)
 {
     pccl_table_remove(&group->by_instance, &op->by_instance);
     *(op->older != NULL ? &op->older->newer : &group->oldest) = op->newer;
     *(op->newer != NULL ? &op->newer->older : &group->newest) = op->older;
+    release_hold(group, op);
     free_parts(m, op);
     pccl_release(&m->memory, op->result, op->payload_bytes);
     pccl_release(&m->memory, op, sizeof *op);
@@ -74,20 +81,37 @@ void pccl_master_drop_operations(struct pccl_master *m, struct pccl_group *group
         free_operation(m, group, group->oldest);
 }
 
-/* Outcomes are numbered per group; one that every member has acknowledged is forgotten, there and here. */
+/*
+ * Outcomes are numbered per group; one that every member has acknowledged is forgotten, there and here. To be called when
+ * the ring has changed; in between, note_known does it when the last member has caught up.
+ */
 void pccl_master_advance_stable(struct pccl_master *m, struct pccl_group *group)
 {
     uint64_t known = group->decisions;
     for (uint32_t i = 0; i < group->ring_count; i++)
         known = pccl_min_u64(known, group->ring[i]->decision_known);
-    if (known <= group->stable)
-        return;
-    group->stable = known;
+    group->stable = pccl_max_u64(group->stable, known);
+    group->behind = 0;
+    for (uint32_t i = 0; i < group->ring_count; i++)
+        group->behind += group->ring[i]->decision_known <= group->stable;
     for (struct pccl_operation *op = group->oldest, *next; op != NULL; op = next) {
         next = op->newer;
-        if (op->decided && op->decision <= known)
+        if (op->decided && op->decision <= group->stable)
             free_operation(m, group, op);
     }
+}
+
+void pccl_master_note_known(struct pccl_master *m, struct pccl_remote *remote, uint64_t decision)
+{
+    struct pccl_group *group = remote->group;
+    uint64_t before = remote->decision_known;
+    if (decision <= before)
+        return;
+    remote->decision_known = decision;
+    bool catches_up = group != NULL && before <= group->stable && decision > group->stable;
+    PCCL_ASSERT(!catches_up || group->behind > 0);
+    if (catches_up && --group->behind == 0)
+        pccl_master_advance_stable(m, group);
 }
 
 /* ---- decisions ---- */
@@ -116,6 +140,7 @@ static void decide(struct pccl_master *m, struct pccl_group *group, struct pccl_
     op->decided = true;
     op->class = class;
     op->decision = ++group->decisions;
+    release_hold(group, op);
     free_parts(m, op);
     if (group->newest != op) { /* the list is in the order of decisions for the decided */
         *(op->older != NULL ? &op->older->newer : &group->oldest) = op->newer;
@@ -287,29 +312,81 @@ void pccl_master_done(struct pccl_master *m, struct pccl_remote *from, const str
         pccl_master_commit(m, group, op);
 }
 
-/* PROTOCOL 6.3. Also asked for by ABORT_REQ. */
-void pccl_master_failed(struct pccl_master *m, struct pccl_remote *from, const struct pccl_instance *instance,
-                        const struct pccl_epoch *view, enum pccl_class class, struct pccl_bytes words)
+/* The undecided operation that a failure or an abort is about, or NULL when there is nothing to decide. */
+static struct pccl_operation *undecided(struct pccl_master *m, struct pccl_remote *from, const struct pccl_instance *instance)
 {
     if (!concerns(m, from, instance))
-        return;
-    struct pccl_group *group = from->group;
-    struct pccl_operation *op = pccl_master_operation(m, group, instance, true);
-    if (op == NULL) {
+        return NULL;
+    struct pccl_operation *op = pccl_master_operation(m, from->group, instance, true);
+    if (op == NULL)
         pccl_master_remove(m, from, PCCL_REFUSAL_FULL, "too many operations, or out of memory");
+    return op == NULL || op->decided ? NULL : op;
+}
+
+/*
+ * PROTOCOL 6.3. A failure because of a link follows the view that removes its cause, so that one death costs one failure;
+ * when nobody is removed within the settling time, or the link is mended, the operation fails by itself.
+ */
+void pccl_master_failed(struct pccl_master *m, struct pccl_remote *from, const struct pccl_msg_failed *failed)
+{
+    struct pccl_operation *op = undecided(m, from, &failed->instance);
+    if (op == NULL)
         return;
+    bool outdated = pccl_epoch_compare(&failed->view, &from->group->view) < 0;
+    enum pccl_class class = outdated ? PCCL_CLASS_PEER_LOST : (enum pccl_class)failed->class;
+    struct pccl_text words;
+    pccl_text_format(&words, "peer %i: ", &from->id);
+    pccl_text_add_bytes(&words, (const char *)failed->words.data, failed->words.length);
+    if (outdated || class != PCCL_CLASS_PEER_LOST) {
+        pccl_master_abort(m, from->group, op, class, &words);
+    } else if (op->held_until_us == 0) {
+        op->words = words;
+        op->failed_by = from->id;
+        op->held_until_us = m->now_us + m->config.settle_ms * UINT64_C(1000);
+        from->group->held_count++;
+        pccl_master_arm(m, op->held_until_us);
     }
-    if (op->decided)
+}
+
+static void release_held(struct pccl_master *m, struct pccl_group *group, const struct pccl_id *failed_by)
+{
+    for (struct pccl_operation *op = group->oldest, *last = group->newest, *next; op != NULL && group->held_count > 0; op = next) {
+        next = op == last ? NULL : op->newer;
+        if (op->decided || op->held_until_us == 0)
+            continue;
+        bool mended = failed_by != NULL && pccl_id_equal(failed_by, &op->failed_by);
+        if (mended || m->now_us >= op->held_until_us) {
+            struct pccl_text words = op->words;
+            pccl_master_abort(m, group, op, PCCL_CLASS_PEER_LOST, &words);
+        } else {
+            pccl_master_arm(m, op->held_until_us);
+        }
+    }
+}
+
+void pccl_master_tick_operations(struct pccl_master *m)
+{
+    for (uint32_t i = 0; i < m->group_count; i++)
+        release_held(m, m->groups[i], NULL);
+}
+
+void pccl_master_link_mended(struct pccl_master *m, struct pccl_remote *from)
+{
+    if (from->group != NULL)
+        release_held(m, from->group, &from->id);
+}
+
+void pccl_master_abort_requested(struct pccl_master *m, struct pccl_remote *from, const struct pccl_msg_abort_request *request)
+{
+    struct pccl_operation *op = undecided(m, from, &request->instance);
+    if (op == NULL)
         return;
-    if (pccl_epoch_compare(view, &group->view) < 0 || class == PCCL_CLASS_NONE)
-        class = PCCL_CLASS_PEER_LOST;
-    struct pccl_text text;
-    pccl_text_format(&text, "peer %i: ", &from->id);
-    if (words.length > 0)
-        pccl_text_add_bytes(&text, (const char *)words.data, words.length);
-    else
-        pccl_text_add(&text, class == PCCL_CLASS_DEADLINE ? "its deadline passed" : "its caller gave the operation up");
-    pccl_master_abort(m, group, op, class, &text);
+    bool outdated = pccl_epoch_compare(&request->view, &from->group->view) < 0;
+    enum pccl_class class = outdated ? PCCL_CLASS_PEER_LOST : (enum pccl_class)request->class;
+    struct pccl_text words;
+    pccl_text_format(&words, "peer %i: %s", &from->id,
+                     class == PCCL_CLASS_DEADLINE ? "its deadline passed" : "its caller gave the operation up");
+    pccl_master_abort(m, from->group, op, class, &words);
 }
 
 /* PROTOCOL 6.4: what the view killed for one is killed for all, also for those who launch it later. */

@@ -422,6 +422,8 @@ static void conclude(struct pccl_master *m, struct pccl_report *law)
         for (uint32_t k = 0; k < m->groups[i]->ring_count; k++)
             m->groups[i]->ring[k]->decision_known = m->groups[i]->decisions;
     }
+    for (uint32_t i = 0; i < m->group_count; i++) /* before the reports: their outcomes have no number yet */
+        pccl_master_advance_stable(m, m->groups[i]);
     merge_reports(m, true);
     merge_reports(m, false);
     for (uint32_t i = 0; i < m->group_count; i++)

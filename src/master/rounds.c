@@ -77,6 +77,8 @@ static void conclude_update(struct pccl_master *m)
         if (remote != NULL && pccl_master_is_living_member(remote))
             pccl_master_welcome(m, remote);
     }
+    for (uint32_t i = 0; added_count > 0 && i < m->group_count; i++)
+        pccl_master_advance_stable(m, m->groups[i]);
     pccl_release(&m->memory, admit, pccl_max_u64(1, remotes) * sizeof *admit);
     pccl_release(&m->memory, added, pccl_max_u64(1, remotes) * sizeof *added);
     pccl_master_plan_warm_up(m);

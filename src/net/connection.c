@@ -191,7 +191,8 @@ static void on_timer(uv_timer_t *timer)
     void *owner = connection->owner;
     if (events->enter)
         events->enter(owner);
-    end_in_words(connection, PCCL_END_TIMEOUT, "no answer in time");
+    if (connection->state != PCCL_CONNECTION_CLOSING) /* entering may have closed it */
+        end_in_words(connection, PCCL_END_TIMEOUT, "no answer in time");
     if (events->leave)
         events->leave(owner);
 }

@@ -23,12 +23,41 @@ struct pccl_dialer {
 };
 
 static void on_timer(uv_timer_t *timer);
+static void attempt_enter(void *owner);
+static void attempt_leave(void *owner);
 static void on_connected(struct pccl_connection *connection);
 static void on_received(struct pccl_connection *connection, const struct pccl_frame *frame);
 static void on_ended(struct pccl_connection *connection, enum pccl_connection_end how, const struct pccl_text *words);
 
 static const struct pccl_connection_events attempt_events = {
-    .connected = on_connected, .received = on_received, .ended = on_ended};
+    .enter = attempt_enter,
+    .leave = attempt_leave,
+    .connected = on_connected,
+    .received = on_received,
+    .ended = on_ended};
+
+static void enter(const struct pccl_dialer *dialer)
+{
+    if (dialer->dial.enter)
+        dialer->dial.enter(dialer->dial.owner);
+}
+
+static void leave(const struct pccl_dialer *dialer)
+{
+    if (dialer->dial.leave)
+        dialer->dial.leave(dialer->dial.owner);
+}
+
+/* A dialer that goes while it is visited is freed only when the visit is over. */
+static void attempt_enter(void *owner)
+{
+    enter(((struct attempt *)owner)->dialer);
+}
+
+static void attempt_leave(void *owner)
+{
+    leave(((struct attempt *)owner)->dialer);
+}
 
 static size_t dialer_bytes(const struct pccl_dialer *dialer)
 {
@@ -172,14 +201,16 @@ static void begin(struct attempt *attempt)
 static void on_timer(uv_timer_t *timer)
 {
     struct pccl_dialer *dialer = timer->data;
-    if (dialer->over == dialer->dial.count) {
+    enter(dialer);
+    if (dialer->gone) {
+        /* entering has cancelled it */
+    } else if (dialer->over == dialer->dial.count) {
         report_failure(dialer);
-        return;
+    } else if (dialer->begun < dialer->dial.count) {
+        schedule(dialer, dialer->dial.stagger_ms);
+        begin(&dialer->attempts[dialer->begun++]);
     }
-    if (dialer->begun == dialer->dial.count)
-        return;
-    schedule(dialer, dialer->dial.stagger_ms);
-    begin(&dialer->attempts[dialer->begun++]);
+    leave(dialer);
 }
 
 static void succeed(struct attempt *attempt)

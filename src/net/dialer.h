@@ -27,6 +27,10 @@ struct pccl_dial {
      */
     void (*done)(void *context, struct pccl_connection *connection, enum pccl_link_end how, const struct pccl_text *words);
     void *context;
+    /* Around every visit of the loop, if not NULL: the lock under which judge and done are called. */
+    void (*enter)(void *owner);
+    void (*leave)(void *owner);
+    void *owner;
 };
 
 /* NULL: out of memory. */

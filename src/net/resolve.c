@@ -13,10 +13,9 @@ struct pccl_resolver {
     uv_timer_t timer; /* begins with the next host from outside the caller */
     uv_loop_t *loop;
     const struct pccl_memory *memory;
-    void (*done)(void *context, const struct pccl_address *addresses, uint32_t count, const struct pccl_text *words);
-    void *context;
+    struct pccl_resolve resolve;
     struct pccl_address found[RESOLVED_MAX];
-    uint32_t found_count, next, host_count;
+    uint32_t found_count, next;
     bool asking, cancelled;
     struct pccl_text words;
     struct pccl_host hosts[];
@@ -76,7 +75,7 @@ static void on_timer(uv_timer_t *timer);
 static void on_closed(uv_handle_t *handle)
 {
     struct pccl_resolver *resolver = handle->data;
-    pccl_release(resolver->memory, resolver, sizeof *resolver + resolver->host_count * sizeof resolver->hosts[0]);
+    pccl_release(resolver->memory, resolver, sizeof *resolver + resolver->resolve.count * sizeof resolver->hosts[0]);
 }
 
 static void let_go(struct pccl_resolver *resolver)
@@ -105,7 +104,7 @@ static void on_resolved(uv_getaddrinfo_t *request, int status, struct addrinfo *
 static void on_timer(uv_timer_t *timer)
 {
     struct pccl_resolver *resolver = timer->data;
-    while (resolver->next < resolver->host_count && resolver->found_count < RESOLVED_MAX) {
+    while (resolver->next < resolver->resolve.count && resolver->found_count < RESOLVED_MAX) {
         const struct pccl_host *host = &resolver->hosts[resolver->next];
         if (pccl_resolve_numeric(host, &resolver->found[resolver->found_count])) {
             resolver->found_count++;
@@ -120,28 +119,30 @@ static void on_timer(uv_timer_t *timer)
         complain(&resolver->words, host->name, uv_strerror(error));
         resolver->next++;
     }
-    resolver->done(resolver->context, resolver->found, resolver->found_count, &resolver->words);
-    let_go(resolver);
+    if (resolver->resolve.enter)
+        resolver->resolve.enter(resolver->resolve.owner);
+    if (!resolver->cancelled) { /* by entering */
+        resolver->resolve.done(resolver->resolve.context, resolver->found, resolver->found_count, &resolver->words);
+        let_go(resolver);
+    }
+    if (resolver->resolve.leave)
+        resolver->resolve.leave(resolver->resolve.owner);
 }
 
-struct pccl_resolver *pccl_resolver_start(uv_loop_t *loop, const struct pccl_memory *memory, const struct pccl_host *hosts,
-                                          uint32_t count,
-                                          void (*done)(void *context, const struct pccl_address *addresses, uint32_t count,
-                                                       const struct pccl_text *words),
-                                          void *context)
+struct pccl_resolver *pccl_resolver_start(uv_loop_t *loop, const struct pccl_memory *memory,
+                                          const struct pccl_resolve *resolve)
 {
-    struct pccl_resolver *resolver = pccl_allocate(memory, sizeof *resolver + count * sizeof resolver->hosts[0]);
+    struct pccl_resolver *resolver =
+        pccl_allocate(memory, sizeof *resolver + resolve->count * sizeof resolver->hosts[0]);
     if (!resolver)
         return NULL;
     (void)uv_timer_init(loop, &resolver->timer);
     resolver->timer.data = resolver;
     resolver->loop = loop;
     resolver->memory = memory;
-    resolver->done = done;
-    resolver->context = context;
-    resolver->host_count = count;
+    resolver->resolve = *resolve;
     pccl_text_clear(&resolver->words);
-    memcpy(resolver->hosts, hosts, count * sizeof *hosts);
+    memcpy(resolver->hosts, resolve->hosts, resolve->count * sizeof resolver->hosts[0]);
     (void)uv_timer_start(&resolver->timer, on_timer, 0, 0);
     return resolver;
 }

@@ -21,15 +21,24 @@ PCCL_MUST_CHECK bool pccl_resolve_numeric(const struct pccl_host *host, struct p
 uint32_t pccl_resolve_now(const struct pccl_host *hosts, uint32_t count, struct pccl_address *addresses, uint32_t max,
                           struct pccl_text *words);
 
-/*
- * Resolves all hosts, in their order (a host may have several addresses). `done` is called exactly once, never from inside
- * start, with what was found; with none, words say why. NULL: out of memory.
- */
-struct pccl_resolver *pccl_resolver_start(uv_loop_t *loop, const struct pccl_memory *memory, const struct pccl_host *hosts,
-                                          uint32_t count,
-                                          void (*done)(void *context, const struct pccl_address *addresses, uint32_t count,
-                                                       const struct pccl_text *words),
-                                          void *context);
+struct pccl_resolve {
+    const struct pccl_host *hosts; /* copied */
+    uint32_t count;
+    /*
+     * Exactly once, and never from inside start: the addresses found, in the order of the hosts (a host may have several);
+     * with none, words say why. The resolver is gone then.
+     */
+    void (*done)(void *context, const struct pccl_address *addresses, uint32_t count, const struct pccl_text *words);
+    void *context;
+    /* Around done, if not NULL: the lock under which it is called. */
+    void (*enter)(void *owner);
+    void (*leave)(void *owner);
+    void *owner;
+};
+
+/* NULL: out of memory. */
+struct pccl_resolver *pccl_resolver_start(uv_loop_t *loop, const struct pccl_memory *memory,
+                                          const struct pccl_resolve *resolve);
 /*
  * `done` will not be called. A request that the system is working on keeps the loop alive until the system answers;
  * true: it does now.

@@ -126,7 +126,9 @@ void pccl_peer_tick_master(struct pccl_peer *p)
         return;
     }
     pccl_peer_arm(p, p->heard_us + silence_us);
-    if (p->greeted && p->now_us >= p->spoke_us + heartbeat_us)
+    if (!p->greeted)
+        return;
+    if (p->now_us >= p->spoke_us + heartbeat_us)
         send_heartbeat(p);
     pccl_peer_arm(p, p->spoke_us + heartbeat_us);
 }

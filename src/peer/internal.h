@@ -141,6 +141,7 @@ uint64_t pccl_peer_next_where(const struct pccl_peer *p);
 void pccl_peer_link_event(struct pccl_peer *p, const struct pccl_peer_event *event);
 void pccl_peer_warm_up(struct pccl_peer *p, const struct pccl_msg_warm_up *warm_up);
 void pccl_peer_forget(struct pccl_peer *p, const struct pccl_id *id);
+void pccl_peer_forget_warm_ups(struct pccl_peer *p);
 void pccl_peer_links_follow_view(struct pccl_peer *p);
 void pccl_peer_tick_links(struct pccl_peer *p);
 void pccl_peer_close_links(struct pccl_peer *p);

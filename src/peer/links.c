@@ -96,6 +96,14 @@ void pccl_peer_forget(struct pccl_peer *p, const struct pccl_id *id)
         drop_link(p, link);
 }
 
+/* The master that asked for them is gone; the next one asks anew. */
+void pccl_peer_forget_warm_ups(struct pccl_peer *p)
+{
+    for (uint32_t i = 0; i < p->link_count; i++)
+        p->links[i].warm = false;
+    pccl_peer_links_follow_view(p);
+}
+
 /* After every change of the membership or the ring. */
 void pccl_peer_links_follow_view(struct pccl_peer *p)
 {
@@ -180,9 +188,13 @@ void pccl_peer_tick_links(struct pccl_peer *p)
 {
     for (uint32_t i = 0; i < p->link_count; i++) {
         struct pccl_peer_link *link = &p->links[i];
-        if (link->retry_us != 0 && p->now_us >= link->retry_us && (link->ring || link->warm))
+        if (link->retry_us == 0)
+            continue;
+        if (!link->ring && !link->warm)
+            link->retry_us = 0; /* nobody wants it any more */
+        else if (p->now_us >= link->retry_us)
             dial(p, link);
-        else if (link->retry_us != 0)
+        else
             pccl_peer_arm(p, link->retry_us);
     }
 }

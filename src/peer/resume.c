@@ -74,6 +74,8 @@ void pccl_peer_send_resume(struct pccl_peer *p)
     }
     resume_rounds(p);
     resume_end(p);
+    if (p->state == PCCL_PEER_MEMBER)
+        pccl_peer_forget_warm_ups(p);
 }
 
 /* Its outcomes, views and rounds have come before this. What is still open was not sent while it could not be decided. */

@@ -34,9 +34,9 @@ static void reverse(struct search *search, uint32_t first, uint32_t length)
 }
 
 /*
- * Replaces the bad pair behind place i: cuts the ring there and at a second place, and turns the part in between around.
- * Of the second places, beginning `skip` steps on, the first one is taken that leaves fewer bad pairs; or, with `sideways`,
- * as many as before. false: there is none.
+ * Replaces the bad pair behind place i: cuts the ring there and at a second place, and turns the part in between
+ * around. Of the second places, beginning `skip` steps on, the first one is taken that leaves fewer bad pairs; or, with
+ * `sideways`, as many as before. false: there is none.
  */
 static bool mend(struct search *search, uint32_t i, uint32_t skip, bool sideways)
 {

@@ -9,8 +9,8 @@
 
 enum {
     HEADER = PCCL_FRAME_HEADER_BYTES,
-    CHECKED = 24,       /* header bytes under the checksum */
-    BUFFER_LEAST = 1024, /* a thousand idle connections cost a megabyte */
+    CHECKED = 24,           /* header bytes under the checksum */
+    BUFFER_LEAST = 1024,    /* a thousand idle connections cost a megabyte */
     BUFFER_KEPT = 16 << 10, /* an empty buffer above this is given back */
 };
 

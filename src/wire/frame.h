@@ -2,8 +2,8 @@
  * Framing, in one place: the machines see whole messages only.
  *
  * Header, 32 bytes, little-endian, frozen for all versions:
- *   u32 body length | u16 message type | u16 zero | u64 sequence (0: not numbered) | u64 acknowledged | u32 checksum | u32 zero
- * The checksum is the low 32 bits of XXH3-64 over the first 24 bytes and the body.
+ *   u32 body length | u16 message type | u16 zero | u64 sequence (0: not numbered) | u64 acknowledged | u32 checksum |
+ * u32 zero The checksum is the low 32 bits of XXH3-64 over the first 24 bytes and the body.
  */
 #ifndef PCCL_WIRE_FRAME_H
 #define PCCL_WIRE_FRAME_H
@@ -26,7 +26,9 @@ size_t pccl_frame_size(const struct pccl_msg *msg);
 /* Writes header and body: exactly pccl_frame_size(msg) bytes. */
 void pccl_frame_encode(const struct pccl_msg *msg, uint64_t sequence, uint64_t acknowledged, uint8_t *bytes);
 
-/* Collects bytes of one connection and yields frames. Its buffer never grows beyond one frame of the permitted size. */
+/*
+ * Collects bytes of one connection and yields frames. Its buffer never grows beyond one frame of the permitted size.
+ */
 struct pccl_frame_reader {
     const struct pccl_memory *memory;
     uint8_t *buffer; /* owned */
@@ -45,8 +47,8 @@ uint8_t *pccl_frame_reader_space(struct pccl_frame_reader *reader, size_t *lengt
 /* `length` bytes were put there. */
 void pccl_frame_reader_filled(struct pccl_frame_reader *reader, size_t length);
 /*
- * 1: a frame; 0: more bytes are needed; -1: malformed (too long, bad checksum, non-zero padding), reason in words, and so
- * for ever: the connection is of no use any more.
+ * 1: a frame; 0: more bytes are needed; -1: malformed (too long, bad checksum, non-zero padding), reason in words, and
+ * so for ever: the connection is of no use any more.
  */
 PCCL_MUST_CHECK int pccl_frame_reader_next(struct pccl_frame_reader *reader, struct pccl_frame *frame,
                                            struct pccl_text *reason);

@@ -1,14 +1,16 @@
 /*
- * schema.h as data: one constant field table for each struct and message. Each sits in a function of its own, because only
- * there can the rows of the schema, which do not know their struct, name it (`here`).
+ * schema.h as data: one constant field table for each struct and message. Each sits in a function of its own, because
+ * only there can the rows of the schema, which do not know their struct, name it (`here`).
  */
 #include "wire/wire.h"
 
+/* clang-format off */
 #define FIELD_INTEGER(kind, name, least, most, greatest)                                                               \
     {#name, PCCL_WIRE_##kind, 0, (uint64_t)(least + 0), (most + 0) > 0 ? (uint64_t)(most + 0) : greatest,              \
      offsetof(here, name), 0, NULL},
 #define FIELD_PLAIN(kind, name, least, cap)                                                                            \
     {#name, PCCL_WIRE_##kind, (uint32_t)(cap + 0), (uint64_t)(least + 0), UINT64_MAX, offsetof(here, name), 0, NULL},
+/* clang-format on */
 #define FIELD_U8(name, least, most) FIELD_INTEGER(U8, name, least, most, UINT8_MAX)
 #define FIELD_U16(name, least, most) FIELD_INTEGER(U16, name, least, most, UINT16_MAX)
 #define FIELD_U32(name, least, most) FIELD_INTEGER(U32, name, least, most, UINT32_MAX)
@@ -36,13 +38,13 @@
 
 /* What a list may hold besides structs of the schema. A list of ids names peers: none is zero. */
 LAYOUT(layout_id, pccl_id, "id", NULL, 0, {"id", PCCL_WIRE_ID, 0, 1, UINT64_MAX, 0, 0, NULL})
-LAYOUT(layout_address, pccl_address, "address", NULL, 0,
-       {"address", PCCL_WIRE_ADDRESS, 0, 0, UINT64_MAX, 0, 0, NULL})
+LAYOUT(layout_address, pccl_address, "address", NULL, 0, {"address", PCCL_WIRE_ADDRESS, 0, 0, UINT64_MAX, 0, 0, NULL})
 
 #define STRUCT_LAYOUT(name) LAYOUT(layout_##name, pccl_##name, #name, NULL, 0, PCCL_FIELDS_##name(FIELD))
 PCCL_WIRE_STRUCTS(STRUCT_LAYOUT)
 
-#define MESSAGE_LAYOUT(id, name, about) LAYOUT(message_##name, pccl_msg_##name, #name, about, id, PCCL_FIELDS_##name(FIELD))
+#define MESSAGE_LAYOUT(id, name, about)                                                                                \
+    LAYOUT(message_##name, pccl_msg_##name, #name, about, id, PCCL_FIELDS_##name(FIELD))
 PCCL_WIRE_MESSAGES(MESSAGE_LAYOUT)
 
 const struct pccl_wire_layout *pccl_wire_layout_of(uint16_t type)
@@ -84,6 +86,7 @@ const char *pccl_wire_kind_name(enum pccl_wire_kind kind)
 /* ---- the bounds hold by construction ---- */
 
 /* The most that a field takes on the wire. */
+/* clang-format off */
 #define WIRE_U8(type, cap) +1
 #define WIRE_U16(type, cap) +2
 #define WIRE_U32(type, cap) +4
@@ -111,13 +114,15 @@ const char *pccl_wire_kind_name(enum pccl_wire_kind kind)
 #define SCRATCH_LIST(type, cap) +(cap) * sizeof(struct pccl_##type) + 16
 #define SCRATCH_FIELD(kind, name, type, cap) SCRATCH_##kind(type, cap)
 
+/* clang-format on */
+
 enum {
     WIRE_MOST_id = 16,
     WIRE_MOST_address = 18,
 #define WIRE_MOST(name) WIRE_MOST_##name = 0 PCCL_FIELDS_##name(WIRE_FIELD),
     PCCL_WIRE_STRUCTS(WIRE_MOST)
 #define MESSAGE_MOST(id, name, about) MESSAGE_MOST_##name = 0 PCCL_FIELDS_##name(WIRE_FIELD),
-    PCCL_WIRE_MESSAGES(MESSAGE_MOST)
+        PCCL_WIRE_MESSAGES(MESSAGE_MOST)
 };
 
 #define CHECK(id, name, about)                                                                                         \
@@ -125,6 +130,8 @@ enum {
     _Static_assert((size_t)MESSAGE_MOST_##name <= PCCL_FRAME_BODY_MAX, #name);                                         \
     _Static_assert((0 PCCL_FIELDS_##name(SCRATCH_FIELD)) <= PCCL_WIRE_SCRATCH_BYTES, #name);
 PCCL_WIRE_MESSAGES(CHECK)
+#define CHECK_STRUCT(name) _Static_assert((0 PCCL_FIELDS_##name(SCRATCH_FIELD)) == 0, "no list inside of " #name);
+PCCL_WIRE_STRUCTS(CHECK_STRUCT)
 _Static_assert((size_t)MESSAGE_MOST_hello <= PCCL_FRAME_HELLO_MAX, "a hello must fit before it is accepted");
 _Static_assert((size_t)MESSAGE_MOST_refused <= PCCL_FRAME_HELLO_MAX, "its refusal must fit");
 _Static_assert((size_t)MESSAGE_MOST_hello_ok <= PCCL_FRAME_HELLO_MAX, "its answer must fit");

@@ -41,7 +41,9 @@ static void print_field(const struct pccl_wire_field *field, const void *object,
         pccl_text_append(text, "%t", &address);
         break;
     }
-    case PCCL_WIRE_BYTES: pccl_text_append(text, "%u bytes", (uint64_t)((const struct pccl_bytes *)value)->length); break;
+    case PCCL_WIRE_BYTES:
+        pccl_text_append(text, "%u bytes", (uint64_t)((const struct pccl_bytes *)value)->length);
+        break;
     case PCCL_WIRE_TEXT: {
         const struct pccl_bytes *words = value;
         pccl_text_add(text, "\"");

@@ -1,6 +1,6 @@
 /*
- * The one description of everything that travels on a control or data-control connection. The struct of each message, the
- * field table that encodes, decodes, prints and documents it, and the fuzzers' seeds all come from here.
+ * The one description of everything that travels on a control or data-control connection. The struct of each message,
+ * the field table that encodes, decodes, prints and documents it, and the fuzzers' seeds all come from here.
  *
  * Ids are never reused, fields never reordered; a changed message is a new protocol version.
  * HELLO's and LINK_HELLO's first three fields, REFUSED, and the frame header are frozen for all versions, so that two
@@ -36,17 +36,17 @@
     F(U32, use, , )
 
 #define PCCL_FIELDS_descriptor(F) /* what the caller asked for; equal on all peers or the operation fails */           \
-    F(U8, datatype, 0, 11) /* pcclDataType_t */                                                                        \
-    F(U8, operation, 0, 4) /* pcclRedOp_t */                                                                           \
-    F(U8, codec, 0, 2) /* pcclQuantizationAlgorithm_t */                                                               \
+    F(U8, datatype, 0, 11)        /* pcclDataType_t */                                                                 \
+    F(U8, operation, 0, 4)        /* pcclRedOp_t */                                                                    \
+    F(U8, codec, 0, 2)            /* pcclQuantizationAlgorithm_t */                                                    \
     F(U8, codec_datatype, 0, 11)                                                                                       \
     F(U64, count, , ) /* elements */
 
 #define PCCL_FIELDS_place(F) /* where a peer is */                                                                     \
     F(ID, peer, 1, )                                                                                                   \
     F(U8, state, PCCL_PLACE_HERE, PCCL_PLACE_DISCONNECTED) /* enum pccl_place_state */                                 \
-    F(U8, call, PCCL_CALL_NONE, PCCL_CALL_CONNECT) /* enum pccl_call: what it waits in; NONE: nothing known */         \
-    F(U64, detail, , ) /* the call's tag or round */                                                                   \
+    F(U8, call, PCCL_CALL_NONE, PCCL_CALL_CONNECT)         /* enum pccl_call: what it waits in; NONE: nothing known */ \
+    F(U64, detail, , )                                     /* the call's tag or round */                               \
     F(U64, since_us, , )
 
 #define PCCL_WIRE_STRUCTS(X) X(epoch) X(member) X(instance) X(descriptor) X(place)
@@ -58,12 +58,12 @@
     F(U32, version, PCCL_PROTOCOL_VERSION, PCCL_PROTOCOL_VERSION)                                                      \
     F(U64, capabilities, , )                                                                                           \
     F(ID, lineage, , ) /* zero: a newcomer */                                                                          \
-    F(U64, boot, , ) /* of the master it spoke with last; 0: none */                                                   \
+    F(U64, boot, , )   /* of the master it spoke with last; 0: none */                                                 \
     F(ID, peer, 1, )                                                                                                   \
     F(SECRET, token, 1, ) /* a secret that proves the id on reconnect */                                               \
     F(U32, group, , )                                                                                                  \
-    F(U64, received, , ) /* last sequence number it has from that boot */                                              \
-    F(U16, port, , ) /* its one listening port */                                                                      \
+    F(U64, received, , )                              /* last sequence number it has from that boot */                 \
+    F(U16, port, , )                                  /* its one listening port */                                     \
     F(LIST, candidates, address, PCCL_CANDIDATES_MAX) /* addresses it can be dialled at */                             \
     F(TEXT, name, , PCCL_NAME_MAX)                                                                                     \
     F(BYTES, authentication, , PCCL_AUTH_MAX) /* room for join tokens */
@@ -74,7 +74,7 @@
     F(ID, lineage, , )                                                                                                 \
     F(U64, boot, , )                                                                                                   \
     F(U8, mode, PCCL_HELLO_NEW, PCCL_HELLO_RESUME) /* enum pccl_hello_mode */                                          \
-    F(U64, received, , ) /* last sequence number the master has from this peer (CONTINUE) */                           \
+    F(U64, received, , )                           /* last sequence number the master has from this peer (CONTINUE) */ \
     F(U32, silence_ms, , )                                                                                             \
     F(U32, heartbeat_ms, , )                                                                                           \
     F(U32, tiny_bytes_max, , )                                                                                         \
@@ -82,12 +82,12 @@
 
 #define PCCL_FIELDS_refused(F)                                                                                         \
     F(U32, version, , ) /* of the refusing side */                                                                     \
-    F(U16, code, , ) /* enum pccl_refusal */                                                                           \
+    F(U16, code, , )    /* enum pccl_refusal */                                                                        \
     F(TEXT, words, , PCCL_WORDS_MAX)
 
 #define PCCL_FIELDS_heartbeat(F)                                                                                       \
     F(U8, answer, 0, 1) /* 1: answer with a heartbeat at once */                                                       \
-    F(U64, stable, , ) /* master: outcomes up to this decision are known to all of the group */
+    F(U64, stable, , )  /* master: outcomes up to this decision are known to all of the group */
 
 #define PCCL_FIELDS_leave(F) F(TEXT, words, , PCCL_WORDS_MAX)
 
@@ -123,15 +123,15 @@
 
 #define PCCL_FIELDS_link_lost(F)                                                                                       \
     F(ID, peer, 1, )                                                                                                   \
-    F(U8, incoming, 0, 1) /* 1: the other side had opened it */                                                        \
+    F(U8, incoming, 0, 1)                          /* 1: the other side had opened it */                               \
     F(U8, how, PCCL_LINK_CLOSED, PCCL_LINK_SILENT) /* enum pccl_link_end */
 
 #define PCCL_FIELDS_link_up(F) F(ID, peer, 1, )
 
-#define PCCL_FIELDS_where(F) /* "I have been waiting here" */                                                          \
+#define PCCL_FIELDS_where(F)                       /* "I have been waiting here" */                                    \
     F(U8, call, PCCL_CALL_NONE, PCCL_CALL_CONNECT) /* enum pccl_call; NONE: not any more */                            \
-    F(STRUCT, instance, instance, ) /* of an operation */                                                              \
-    F(U64, round, , ) /* of a joint call */                                                                            \
+    F(STRUCT, instance, instance, )                /* of an operation */                                               \
+    F(U64, round, , )                              /* of a joint call */                                               \
     F(U64, since_us, , )
 
 #define PCCL_FIELDS_resume(F) /* to a master of another boot: what this peer knows, in several messages */             \
@@ -193,7 +193,7 @@
     F(U64, decision, , ) /* numbers the outcomes of a group */                                                         \
     F(U64, stable, , )                                                                                                 \
     F(U8, class, PCCL_CLASS_NONE, PCCL_CLASS_INTERNAL) /* enum pccl_class; NONE: committed */                          \
-    F(U32, world, , ) /* committed: members of the view */                                                             \
+    F(U32, world, , )                                  /* committed: members of the view */                            \
     F(BYTES, result, , PCCL_TINY_BYTES_MAX)                                                                            \
     F(TEXT, words, , PCCL_WORDS_MAX)
 
@@ -204,7 +204,7 @@
     F(STRUCT, epoch, epoch, )
 
 #define PCCL_FIELDS_warm_up(F) /* open a link to this peer and keep it */                                              \
-    F(ID, lineage, , ) /* of the run, for a newcomer that does not know it yet */                                      \
+    F(ID, lineage, , )         /* of the run, for a newcomer that does not know it yet */                              \
     F(ID, peer, 1, )                                                                                                   \
     F(LIST, candidates, address, PCCL_CANDIDATES_MAX)
 
@@ -214,7 +214,7 @@
     F(U8, call, PCCL_CALL_NONE, PCCL_CALL_CONNECT)                                                                     \
     F(STRUCT, instance, instance, )                                                                                    \
     F(U64, round, , )                                                                                                  \
-    F(U8, stuck, 0, 1) /* 1: everybody waits in calls that cannot meet */                                              \
+    F(U8, stuck, 0, 1)  /* 1: everybody waits in calls that cannot meet */                                             \
     F(U32, missing, , ) /* how many have not come; the first few are named */                                          \
     F(LIST, places, place, PCCL_PLACES_MAX)
 
@@ -228,7 +228,7 @@
     F(U64, capabilities, , )                                                                                           \
     F(ID, lineage, , )                                                                                                 \
     F(ID, from, , )                                                                                                    \
-    F(ID, to, 1, ) /* whom the caller means to reach */                                                                \
+    F(ID, to, 1, )                               /* whom the caller means to reach */                                  \
     F(U8, kind, PCCL_LINK_RING, PCCL_LINK_PROBE) /* enum pccl_link_kind */                                             \
     F(BYTES, authentication, , PCCL_AUTH_MAX)
 
@@ -272,66 +272,98 @@
     X(65, link_ok, "answer to link_hello")                                                                             \
     X(66, link_bye, "peer to peer")
 
-/* ---- enumerations on the wire ---- */
+/* ---- enumerations on the wire: V(name, value, words) ---- */
 
-enum pccl_hello_mode {
-    PCCL_HELLO_NEW = 1,      /* a newcomer: wait for WELCOME */
-    PCCL_HELLO_CONTINUE = 2, /* the session goes on: both resend what the other has not */
-    PCCL_HELLO_RESUME = 3,   /* the master knows nothing: new session, send RESUME */
-};
+#define PCCL_ENUM_VALUE(name, value, words) PCCL_##name = value,
 
-enum pccl_refusal {
-    PCCL_REFUSAL_VERSION = 1,   /* another protocol version */
-    PCCL_REFUSAL_MALFORMED = 2, /* not understood, or not allowed here */
-    PCCL_REFUSAL_FULL = 3,      /* a limit is reached */
-    PCCL_REFUSAL_LINEAGE = 4,   /* another run, or a run that is over */
-    PCCL_REFUSAL_IDENTITY = 5,  /* wrong token, or another peer than the one meant */
-    PCCL_REFUSAL_NOT_WARM = 6,  /* links to the future neighbours could not be opened */
-    PCCL_REFUSAL_SILENT = 7,    /* not heard of for too long */
-    PCCL_REFUSAL_GONE = 8,      /* it was removed, or found dead, before */
-    PCCL_REFUSAL_UNREACHABLE = 9, /* no ring can be built with it */
-    PCCL_REFUSAL_PROTOCOL = 10, /* it broke the protocol */
-    PCCL_REFUSAL_SHUTDOWN = 11, /* the master ends */
-    PCCL_REFUSAL_LEFT = 12,     /* it said good-bye */
-};
+#define PCCL_ENUM_hello_mode(V)                                                                                        \
+    V(HELLO_NEW, 1, "a newcomer: wait for welcome")                                                                    \
+    V(HELLO_CONTINUE, 2, "the session goes on: both resend what the other has not")                                    \
+    V(HELLO_RESUME, 3, "the master knows nothing: new session, send resume")
+enum pccl_hello_mode { PCCL_ENUM_hello_mode(PCCL_ENUM_VALUE) };
 
-/* The class of an outcome. PEER_LOST means that a retry may succeed; the others that it will not. */
-enum pccl_class {
-    PCCL_CLASS_NONE = 0, /* committed */
-    PCCL_CLASS_PEER_LOST = 1,
-    PCCL_CLASS_MISMATCH = 2,
-    PCCL_CLASS_ABORTED = 3,
-    PCCL_CLASS_DEADLINE = 4,
-    PCCL_CLASS_INTERNAL = 5,
-    PCCL_CLASS_COUNT
-};
+#define PCCL_ENUM_refusal(V)                                                                                           \
+    V(REFUSAL_VERSION, 1, "another protocol version")                                                                  \
+    V(REFUSAL_MALFORMED, 2, "not understood, or not allowed here")                                                     \
+    V(REFUSAL_FULL, 3, "a limit is reached")                                                                           \
+    V(REFUSAL_LINEAGE, 4, "another run, or a run that is over")                                                        \
+    V(REFUSAL_IDENTITY, 5, "wrong token, or another peer than the one meant")                                          \
+    V(REFUSAL_NOT_WARM, 6, "links to the future neighbours could not be opened")                                       \
+    V(REFUSAL_SILENT, 7, "not heard of for too long")                                                                  \
+    V(REFUSAL_GONE, 8, "it was removed, or found dead, before")                                                        \
+    V(REFUSAL_UNREACHABLE, 9, "no ring can be built with it")                                                          \
+    V(REFUSAL_PROTOCOL, 10, "it broke the protocol")                                                                   \
+    V(REFUSAL_SHUTDOWN, 11, "the master ends")                                                                         \
+    V(REFUSAL_LEFT, 12, "it said good-bye")
+enum pccl_refusal { PCCL_ENUM_refusal(PCCL_ENUM_VALUE) };
 
-enum pccl_link_end {
-    PCCL_LINK_CLOSED = 1,      /* FIN or RST */
-    PCCL_LINK_REFUSED = 2,     /* dialling: nobody listens there */
-    PCCL_LINK_OTHER = 3,       /* dialling: another peer answers there */
-    PCCL_LINK_TIMEOUT = 4,     /* dialling: no answer */
-    PCCL_LINK_UNREACHABLE = 5, /* dialling: no route, or no candidate address can be dialled */
-    PCCL_LINK_SILENT = 6,      /* an open link said nothing for too long */
-};
+#define PCCL_ENUM_class(V)                                                                                             \
+    V(CLASS_NONE, 0, "committed")                                                                                      \
+    V(CLASS_PEER_LOST, 1, "aborted; a retry may succeed, with the other classes it will not")                          \
+    V(CLASS_MISMATCH, 2, "peers called it with different arguments")                                                   \
+    V(CLASS_ABORTED, 3, "a caller aborted it")                                                                         \
+    V(CLASS_DEADLINE, 4, "its deadline passed")                                                                        \
+    V(CLASS_INTERNAL, 5, "something that should not happen")
+enum pccl_class { PCCL_ENUM_class(PCCL_ENUM_VALUE) PCCL_CLASS_COUNT };
 
-enum pccl_link_kind { PCCL_LINK_RING = 1, PCCL_LINK_PROBE = 2 };
+#define PCCL_ENUM_link_end(V)                                                                                          \
+    V(LINK_CLOSED, 1, "FIN or RST")                                                                                    \
+    V(LINK_REFUSED, 2, "dialling: nobody listens there")                                                               \
+    V(LINK_OTHER, 3, "dialling: another peer answers there")                                                           \
+    V(LINK_TIMEOUT, 4, "dialling: no answer")                                                                          \
+    V(LINK_UNREACHABLE, 5, "dialling: no route, or no candidate address can be dialled")                               \
+    V(LINK_SILENT, 6, "an open link said nothing for too long")
+enum pccl_link_end { PCCL_ENUM_link_end(PCCL_ENUM_VALUE) };
 
-enum pccl_round_kind { PCCL_ROUND_UPDATE = 0, PCCL_ROUND_PENDING = 1, PCCL_ROUND_KINDS };
-enum pccl_round_outcome {
-    PCCL_ROUND_DONE = 0,      /* UPDATE: decided; PENDING: nobody waits */
-    PCCL_ROUND_TRUE = 1,      /* PENDING: somebody waits */
-    PCCL_ROUND_WITHDRAWN = 2, /* only this peer's vote was taken back */
-};
+#define PCCL_ENUM_link_kind(V)                                                                                         \
+    V(LINK_RING, 1, "a link that carries data")                                                                        \
+    V(LINK_PROBE, 2, "only asks who answers there")
+enum pccl_link_kind { PCCL_ENUM_link_kind(PCCL_ENUM_VALUE) };
 
-enum pccl_call { PCCL_CALL_NONE = 0, PCCL_CALL_UPDATE = 1, PCCL_CALL_PENDING = 2, PCCL_CALL_REDUCE = 3, PCCL_CALL_CONNECT = 4 };
-enum pccl_place_state { PCCL_PLACE_HERE = 0, PCCL_PLACE_ELSEWHERE = 1, PCCL_PLACE_SILENT = 2, PCCL_PLACE_DISCONNECTED = 3 };
+#define PCCL_ENUM_round_kind(V)                                                                                        \
+    V(ROUND_UPDATE, 0, "topology update")                                                                              \
+    V(ROUND_PENDING, 1, "query whether peers wait for admission")
+enum pccl_round_kind { PCCL_ENUM_round_kind(PCCL_ENUM_VALUE) PCCL_ROUND_KINDS };
 
-enum pccl_resume_state {
-    PCCL_RESUME_RUNNING = 0,
-    PCCL_RESUME_DONE = 1,
-    PCCL_RESUME_COMMITTED = 2,
-    PCCL_RESUME_ABORTED = 3, /* also a tombstone */
-};
+#define PCCL_ENUM_round_outcome(V)                                                                                     \
+    V(ROUND_DONE, 0, "update: decided; pending: nobody waits")                                                         \
+    V(ROUND_TRUE, 1, "pending: somebody waits")                                                                        \
+    V(ROUND_WITHDRAWN, 2, "only this peer's vote was taken back")
+enum pccl_round_outcome { PCCL_ENUM_round_outcome(PCCL_ENUM_VALUE) };
+
+#define PCCL_ENUM_call(V)                                                                                              \
+    V(CALL_NONE, 0, "nothing, or nothing is known")                                                                    \
+    V(CALL_UPDATE, 1, "topology update")                                                                               \
+    V(CALL_PENDING, 2, "query for pending peers")                                                                      \
+    V(CALL_REDUCE, 3, "an operation")                                                                                  \
+    V(CALL_CONNECT, 4, "its admission")
+enum pccl_call { PCCL_ENUM_call(PCCL_ENUM_VALUE) };
+
+#define PCCL_ENUM_place_state(V)                                                                                       \
+    V(PLACE_HERE, 0, "it has come to this call")                                                                       \
+    V(PLACE_ELSEWHERE, 1, "it waits in another call")                                                                  \
+    V(PLACE_SILENT, 2, "it says nothing, or computes")                                                                 \
+    V(PLACE_DISCONNECTED, 3, "its connection is lost, it may come back")
+enum pccl_place_state { PCCL_ENUM_place_state(PCCL_ENUM_VALUE) };
+
+#define PCCL_ENUM_resume_state(V)                                                                                      \
+    V(RESUME_RUNNING, 0, "launched")                                                                                   \
+    V(RESUME_DONE, 1, "its own part is complete")                                                                      \
+    V(RESUME_COMMITTED, 2, "the outcome is known: a commit")                                                           \
+    V(RESUME_ABORTED, 3, "the outcome is known: an abort, or a tombstone")
+enum pccl_resume_state { PCCL_ENUM_resume_state(PCCL_ENUM_VALUE) };
+
+/* X(name, where it is used) */
+#define PCCL_WIRE_ENUMS(X)                                                                                             \
+    X(hello_mode, "field mode of hello_ok")                                                                            \
+    X(refusal, "field code of refused and expelled")                                                                   \
+    X(class, "field class: how an operation ended")                                                                    \
+    X(link_end, "field how of link_lost")                                                                              \
+    X(link_kind, "field kind of link_hello")                                                                           \
+    X(round_kind, "field kind of vote, withdraw, round and resume_round")                                              \
+    X(round_outcome, "field outcome of round and resume_round")                                                        \
+    X(call, "field call: what a peer waits in")                                                                        \
+    X(place_state, "field state of place")                                                                             \
+    X(resume_state, "field state of resume_operation")
 
 #endif

@@ -1,7 +1,7 @@
 /*
  * One direction pair of a control session (PROTOCOL 3): numbers what is sent, keeps it until it is acknowledged, drops
- * duplicates of what is received. Survives its connections: after a reconnect the unacknowledged tail is sent again, so the
- * machines above see one reliable FIFO.
+ * duplicates of what is received. Survives its connections: after a reconnect the unacknowledged tail is sent again, so
+ * the machines above see one reliable FIFO.
  */
 #ifndef PCCL_WIRE_SESSION_H
 #define PCCL_WIRE_SESSION_H
@@ -30,14 +30,18 @@ void pccl_session_fini(struct pccl_session *session);
 void pccl_session_reset(struct pccl_session *session);
 
 /*
- * Encodes, numbers and keeps a message. *frame is the view to send now if there is a connection; it stays valid until it is
- * acknowledged. `mark` is any rising number of the caller (0: none). LIMIT: the queue is full; MEMORY; nothing changed then.
+ * Encodes, numbers and keeps a message. *frame is the view to send now if there is a connection; it stays valid until
+ * it is acknowledged. `mark` is any rising number of the caller (0: none). LIMIT: the queue is full; MEMORY; nothing
+ * changed then.
  */
-PCCL_MUST_CHECK enum pccl_status pccl_session_push(struct pccl_session *session, const struct pccl_msg *msg, uint64_t mark,
-                                                   struct pccl_bytes *frame);
+PCCL_MUST_CHECK enum pccl_status pccl_session_push(struct pccl_session *session, const struct pccl_msg *msg,
+                                                   uint64_t mark, struct pccl_bytes *frame);
 /* A numbered frame has come: true = take it; false = a duplicate, or a gap (then *gap: the stream is broken). */
 bool pccl_session_accept(struct pccl_session *session, uint64_t sequence, bool *gap);
-/* The other side has everything up to `acknowledged`. Returns the highest mark released, 0 if none. *invalid: never sent. */
+/*
+ * The other side has everything up to `acknowledged`. Returns the highest mark released, 0 if none. *invalid: never
+ * sent.
+ */
 uint64_t pccl_session_acknowledge(struct pccl_session *session, uint64_t acknowledged, bool *invalid);
 /* Walks the unacknowledged frames, oldest first: pass NULL to begin. NULL: no more. */
 const struct pccl_session_entry *pccl_session_unacknowledged(const struct pccl_session *session,

@@ -1,4 +1,6 @@
-/* The codec: one loop over the field tables of layout.c for each purpose. It knows no message by name, hellos excepted. */
+/*
+ * The codec: one loop over the field tables of layout.c for each purpose. It knows no message by name, hellos excepted.
+ */
 #include "wire/wire.h"
 
 #include "wire/bytes.h"
@@ -246,7 +248,8 @@ static bool decode_list(struct decoder *d, const struct pccl_wire_field *field, 
     if (!decode_length(d, field, &count))
         return false;
     size_t start = (d->scratch_used + 15) / 16 * 16;
-    PCCL_ASSERT(start + (size_t)count * item->size <= PCCL_WIRE_SCRATCH_BYTES); /* layout.c proves it for every message */
+    PCCL_ASSERT(start + (size_t)count * item->size <=
+                PCCL_WIRE_SCRATCH_BYTES); /* layout.c proves it for every message */
     uint8_t *items = d->scratch->bytes + start;
     d->scratch_used = start + (size_t)count * item->size;
     for (uint32_t i = 0; i < count; i++)

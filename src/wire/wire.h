@@ -1,7 +1,7 @@
 /*
- * Messages as structs, and the table-driven codec over schema.h. Decoding never allocates: bytes and texts are views into
- * the body, lists live in the scratch; both are valid until the handler returns.
- * Integers travel little-endian; BYTES, TEXT and LIST behind a u32 length.
+ * Messages as structs, and the table-driven codec over schema.h. Decoding never allocates: bytes and texts are views
+ * into the body, lists live in the scratch; both are valid until the handler returns. Integers travel little-endian;
+ * BYTES, TEXT and LIST behind a u32 length.
  */
 #ifndef PCCL_WIRE_WIRE_H
 #define PCCL_WIRE_WIRE_H
@@ -84,8 +84,8 @@ PCCL_MUST_CHECK enum pccl_status pccl_wire_decode(uint16_t type, const uint8_t *
                                                   struct pccl_wire_scratch *scratch, struct pccl_msg *msg,
                                                   struct pccl_text *reason);
 /*
- * For a hello or link_hello of any version: the frozen prefix. false: not a hello of this protocol at all (wrong magic or
- * too short).
+ * For a hello or link_hello of any version: the frozen prefix. false: not a hello of this protocol at all (wrong magic
+ * or too short).
  */
 bool pccl_wire_peek_hello(const uint8_t *body, size_t length, uint32_t *version);
 const char *pccl_wire_name(uint16_t type); /* "hello"; "?" when unknown */
@@ -112,10 +112,10 @@ struct pccl_wire_layout;
 struct pccl_wire_field {
     const char *name;
     enum pccl_wire_kind kind;
-    uint32_t cap;                    /* BYTES, TEXT: bytes; LIST: items */
-    uint64_t least, most;            /* integers: the valid values; ID, SECRET: least 1 = not zero */
-    size_t offset;                   /* in the struct */
-    size_t count_offset;             /* LIST: of its count */
+    uint32_t cap;                                   /* BYTES, TEXT: bytes; LIST: items */
+    uint64_t least, most;                           /* integers: the valid values; ID, SECRET: least 1 = not zero */
+    size_t offset;                                  /* in the struct */
+    size_t count_offset;                            /* LIST: of its count */
     const struct pccl_wire_layout *(*layout)(void); /* STRUCT and LIST: of the struct or of one item */
 };
 struct pccl_wire_layout {
@@ -126,7 +126,7 @@ struct pccl_wire_layout {
     uint32_t field_count;
     const struct pccl_wire_field *fields;
 };
-const struct pccl_wire_layout *pccl_wire_layout_of(uint16_t type);     /* NULL: unknown */
+const struct pccl_wire_layout *pccl_wire_layout_of(uint16_t type);      /* NULL: unknown */
 const struct pccl_wire_layout *pccl_wire_struct_layout(uint32_t index); /* 0, 1, ... NULL: no more */
 const char *pccl_wire_kind_name(enum pccl_wire_kind kind);
 /* The first rule over several fields that a message with valid fields breaks, in words; NULL: valid. */

@@ -3,7 +3,7 @@
  * each chapter perhaps a pending query and an update of the topology. What they do next depends only on what all of them
  * see (the outcome of their calls) and on a hash of the seed, so that uses line up, unless the plan is `divergent`.
  */
-#include "sim.h"
+#include "check.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -19,27 +19,42 @@ static uint64_t plan_hash(const struct sim *sim, const struct sim_app *app, uint
 
 static void work(struct sim *sim, struct sim_peer *peer);
 
-static void on_app(struct sim *sim, void *subject, uint64_t a, uint64_t b)
+/* When a lane wants to go on by itself. */
+static void wait_for_lanes(struct sim *sim, struct sim_peer *peer)
 {
-    (void)a;
-    (void)b;
+    for (uint32_t tag = 0; tag < peer->app.lane_count && peer->app.state == SIM_APP_WORKING; tag++) {
+        const struct sim_lane *lane = &peer->app.lanes[tag];
+        if (lane->state == SIM_LANE_IDLE || (lane->state == SIM_LANE_FLYING && lane->decided))
+            sim_app_later(sim, peer, lane->act_at > sim->now ? lane->act_at - sim->now : 0);
+    }
+}
+
+static void on_app(struct sim *sim, void *subject, uint64_t at, uint64_t unused)
+{
+    (void)unused;
     struct sim_peer *peer = subject;
-    if (!peer->process.alive || peer->machine == NULL || peer->app.manual)
+    if (!peer->process.alive || peer->machine == NULL || peer->app.manual || peer->app.wakes_at != at)
         return;
+    peer->app.wakes_at = 0;
     if (!sim_process_runs(&peer->process)) {
-        sim_at(sim, peer->process.stopped_until + sim_random(sim, SIM_MS), on_app, peer, 0, 0);
+        sim_app_later(sim, peer, peer->process.stopped_until - sim->now + sim_random(sim, SIM_MS));
         return;
     }
     work(sim, peer);
     if (!peer->process.alive || peer->machine == NULL)
         return;
+    wait_for_lanes(sim, peer);
     sim_check_peer(sim, peer);
     sim_process_arm(sim, &peer->process);
 }
 
 void sim_app_later(struct sim *sim, struct sim_peer *peer, uint64_t delay)
 {
-    sim_at(sim, sim->now + delay, on_app, peer, 0, 0);
+    uint64_t at = sim->now + delay;
+    if (peer->app.wakes_at != 0 && peer->app.wakes_at <= at)
+        return;
+    peer->app.wakes_at = at;
+    sim_at(sim, at, on_app, peer, at, 0);
 }
 
 /* ---- launching ---- */
@@ -66,7 +81,7 @@ enum pccl_status sim_app_launch(struct sim *sim, struct sim_peer *peer, const st
              status == PCCL_OK ? (int)(*op)->instance.use : -1, (unsigned long long)request->step,
              request->tiny ? "tiny: " : "bulk: ", pccl_status_name(status));
     if (status == PCCL_OK && request->tiny)
-        sim_bulk_meets_tiny(sim, *op);
+        sim_bulk_meets_tiny(sim, peer, *op);
     return status;
 }
 
@@ -106,16 +121,14 @@ static void launch_lane(struct sim *sim, struct sim_peer *peer, uint32_t tag)
     switch (status) {
     case PCCL_OK:
         lane->state = SIM_LANE_FLYING;
-        if (lane->decided)
-            sim_app_later(sim, peer, 1);
-        else if (sim_chance(sim, 70))
+        lane->decided = lane->decided || lane->op->state == PCCL_OP_DECIDED;
+        if (!lane->decided && sim_chance(sim, 70))
             pccl_peer_op_awaited(peer->machine, sim->now, lane->op, true);
         break;
     case PCCL_TOO_FEW_PEERS:
         lane->step++;
         lane->attempt = 0;
         lane->act_at = sim->now + sim_random(sim, sim->plan.pause_us);
-        sim_app_later(sim, peer, lane->act_at - sim->now);
         break;
     case PCCL_USAGE:
         if (!pccl_peer_is_connected(peer->machine))
@@ -172,9 +185,8 @@ static void begin_chapter(struct sim *sim, struct sim_peer *peer)
         memset(lane, 0, sizeof *lane);
         lane->steps = (uint32_t)(plan_hash(sim, app, 20 + tag) % 4);
         lane->act_at = sim->now + sim_random(sim, sim->plan.pause_us);
-        sim_app_later(sim, peer, lane->act_at - sim->now);
     }
-    sim_app_later(sim, peer, 0);
+    sim_app_later(sim, peer, sim_random(sim, sim->plan.pause_us));
 }
 
 static void begin_era(struct sim *sim, struct sim_peer *peer)
@@ -195,6 +207,7 @@ static void ask_pending(struct sim *sim, struct sim_peer *peer)
     app->call_over[PCCL_CALL_PENDING] = false;
     app->pending_outstanding = true;
     app->since = sim->now;
+    sim_check_asked(sim, peer, PCCL_ROUND_PENDING);
     enum pccl_status status = pccl_peer_pending(peer->machine, sim->now);
     sim_note(sim, "p%u asks who is pending: %s", peer->process.number, pccl_status_name(status));
     if (status == PCCL_OK)
@@ -210,6 +223,7 @@ static void ask_update(struct sim *sim, struct sim_peer *peer)
     app->state = SIM_APP_UPDATING;
     app->call_over[PCCL_CALL_UPDATE] = false;
     app->since = sim->now;
+    sim_check_asked(sim, peer, PCCL_ROUND_UPDATE);
     enum pccl_status status = pccl_peer_update(peer->machine, sim->now);
     sim_note(sim, "p%u updates the topology: %s", peer->process.number, pccl_status_name(status));
     if (status == PCCL_OK)
@@ -239,13 +253,10 @@ static void work_lanes(struct sim *sim, struct sim_peer *peer)
     for (uint32_t tag = 0; tag < app->lane_count && pccl_peer_is_connected(peer->machine); tag++) {
         struct sim_lane *lane = &app->lanes[tag];
         if (lane->state == SIM_LANE_FLYING && lane->decided && sim->now >= lane->act_at) {
-            if (lane->act_at < lane->since && sim_chance(sim, sim->plan.late_percent)) {
-                lane->act_at = sim->now + sim_log_between(sim, 5 * SIM_MS, 600 * SIM_MS);
-                sim_app_later(sim, peer, lane->act_at - sim->now);
-            } else {
+            if (lane->act_at < lane->since && sim_chance(sim, sim->plan.late_percent))
+                lane->act_at = sim->now + sim_log_between(sim, 5 * SIM_MS, 600 * SIM_MS); /* awaited late */
+            else
                 take_outcome(sim, peer, tag);
-                sim_app_later(sim, peer, lane->act_at - pccl_min_u64(sim->now, lane->act_at));
-            }
         }
         if (lane->state == SIM_LANE_IDLE && lane->step >= lane->steps)
             lane->state = SIM_LANE_FINISHED;
@@ -261,7 +272,6 @@ static void work_lanes(struct sim *sim, struct sim_peer *peer)
         ask_pending(sim, peer);
     if (!app->pending_outstanding)
         end_chapter(sim, peer);
-    sim_app_later(sim, peer, 0);
 }
 
 static void work_pending(struct sim *sim, struct sim_peer *peer)
@@ -353,6 +363,7 @@ static void on_return(struct sim *sim, void *subject, uint64_t a, uint64_t b)
     (void)b;
     const struct sim_peer *old = subject;
     const struct sim_process *process = &old->process;
+    sim->returning--;
     if (sim->host_down[process->host] || sim_net_listener(sim, process->host, process->port) != NULL)
         return;
     (void)sim_peer_start(sim, process->host, process->port, old->group, false);
@@ -364,7 +375,8 @@ void sim_app_return(struct sim *sim, struct sim_peer *peer)
     sim_note(sim, "p%u is out (%s) and comes back as a newcomer", peer->process.number,
              pccl_peer_last_words(peer->machine)->bytes);
     sim_peer_kill(sim, peer, false);
-    sim_at(sim, sim->now + sim_log_between(sim, 5 * SIM_MS, 400 * SIM_MS), on_return, peer, 0, 0);
+    sim->returning++;
+    sim_at(sim, sim->now + sim_log_between(sim, 20 * SIM_MS, 1200 * SIM_MS), on_return, peer, 0, 0);
 }
 
 static void on_gone(struct sim *sim, void *subject, uint64_t a, uint64_t b)
@@ -385,4 +397,9 @@ void sim_app_leave(struct sim *sim, struct sim_peer *peer)
     pccl_peer_leave(peer->machine, sim->now);
     sim_check_peer(sim, peer);
     sim_at(sim, sim->now + sim_random(sim, 3 * SIM_MS), on_gone, peer, 0, 0);
+}
+
+uint64_t sim_peer_joint(const struct sim_peer *peer)
+{
+    return peer->machine->rounds[PCCL_ROUND_UPDATE];
 }

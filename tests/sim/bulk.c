@@ -19,22 +19,26 @@ struct part {
 };
 struct sim_bulk {
     struct sim_bulk *next;
+    struct pccl_id lineage;
     struct pccl_instance instance;
     struct pccl_epoch view;
     uint32_t world, started;
     struct part *parts;
 };
 
-static struct sim_bulk *find_bulk(struct sim *sim, const struct pccl_op *op, bool create)
+static struct sim_bulk *find_bulk(struct sim *sim, const struct sim_peer *peer, const struct pccl_op *op, bool create)
 {
+    const struct pccl_id *lineage = pccl_peer_lineage(peer->machine);
     for (struct sim_bulk *bulk = sim->bulks; bulk != NULL; bulk = bulk->next)
-        if (pccl_instance_equal(&bulk->instance, &op->instance) && pccl_epoch_equal(&bulk->view, &op->start_view))
+        if (pccl_instance_equal(&bulk->instance, &op->instance) && pccl_epoch_equal(&bulk->view, &op->start_view) &&
+            pccl_id_equal(&bulk->lineage, lineage))
             return bulk;
     if (!create)
         return NULL;
     struct sim_bulk *bulk = calloc(1, sizeof *bulk);
     if (bulk == NULL)
         abort();
+    bulk->lineage = *lineage;
     bulk->instance = op->instance;
     bulk->view = op->start_view;
     bulk->world = op->world;
@@ -105,7 +109,7 @@ static void complete_part(struct sim *sim, void *subject, uint64_t unused_a, uin
     if (!part_is_open(part))
         return;
     bool never = false;
-    const struct sim_bulk *bulk = find_bulk(sim, part->op, false);
+    const struct sim_bulk *bulk = find_bulk(sim, part->peer, part->op, false);
     if (!sim_peer_runs(part->peer) || !can_complete(sim, bulk, part, &never)) {
         if (!never)
             sim_at(sim, pccl_max_u64(sim->now + 20 * SIM_MS, part->peer->process.stopped_until), complete_part, part, 0, 0);
@@ -134,7 +138,7 @@ static void compare_descriptors(struct sim *sim, const struct sim_bulk *bulk)
 
 void sim_bulk_start(struct sim *sim, struct sim_peer *peer, struct pccl_op *op)
 {
-    struct sim_bulk *bulk = find_bulk(sim, op, true);
+    struct sim_bulk *bulk = find_bulk(sim, peer, op, true);
     struct part *part = calloc(1, sizeof *part);
     if (part == NULL)
         abort();
@@ -149,7 +153,7 @@ void sim_bulk_start(struct sim *sim, struct sim_peer *peer, struct pccl_op *op)
     if (!sim->faults_stopped && sim_chance(sim, sim->plan.bulk_failure_percent))
         sim_at(sim, sim->now + sim_random(sim, 20 * SIM_MS), fail_part, part,
                sim_chance(sim, 50) ? PCCL_CLASS_PEER_LOST : PCCL_CLASS_INTERNAL, 0);
-    if (sim_check_launched_tiny(sim, &op->instance, &op->start_view))
+    if (sim_check_launched_tiny(sim, peer, &op->instance, &op->start_view))
         sim_at(sim, sim->now + sim_random(sim, 2 * SIM_MS), fail_part, part, PCCL_CLASS_MISMATCH, 0);
     if (bulk->started == bulk->world)
         compare_descriptors(sim, bulk);
@@ -157,7 +161,7 @@ void sim_bulk_start(struct sim *sim, struct sim_peer *peer, struct pccl_op *op)
 
 void sim_bulk_stop(struct sim *sim, struct sim_peer *peer, struct pccl_op *op)
 {
-    struct sim_bulk *bulk = find_bulk(sim, op, false);
+    struct sim_bulk *bulk = find_bulk(sim, peer, op, false);
     struct part *part = bulk != NULL ? find_part(bulk, peer) : NULL;
     if (part == NULL || part->stopped)
         sim_fail(sim, "I4 p%u stops an operation that does not move", peer->process.number);
@@ -166,9 +170,9 @@ void sim_bulk_stop(struct sim *sim, struct sim_peer *peer, struct pccl_op *op)
 }
 
 /* A tiny launch hears READY of those who launched the same instance as a bulk operation, and refuses it. */
-void sim_bulk_meets_tiny(struct sim *sim, const struct pccl_op *op)
+void sim_bulk_meets_tiny(struct sim *sim, const struct sim_peer *peer, const struct pccl_op *op)
 {
-    struct sim_bulk *bulk = find_bulk(sim, op, false);
+    struct sim_bulk *bulk = find_bulk(sim, peer, op, false);
     for (struct part *part = bulk != NULL ? bulk->parts : NULL; part != NULL; part = part->next)
         if (part_is_open(part))
             sim_at(sim, sim->now + sim_random(sim, 2 * SIM_MS), fail_part, part, PCCL_CLASS_MISMATCH, 0);
@@ -176,7 +180,7 @@ void sim_bulk_meets_tiny(struct sim *sim, const struct pccl_op *op)
 
 bool sim_bulk_is_moving(struct sim *sim, const struct sim_peer *peer, const struct pccl_op *op)
 {
-    struct sim_bulk *bulk = find_bulk(sim, op, false);
+    struct sim_bulk *bulk = find_bulk(sim, peer, op, false);
     struct part *part = bulk != NULL ? find_part(bulk, peer) : NULL;
     return part != NULL && !part->stopped;
 }

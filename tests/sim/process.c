@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SPIN_SLICE_US = 10000, SPIN_STEPS_MAX = 20000 };
+enum { SPIN_SLICE_US = 100000, SPIN_STEPS_MAX = 3000 };
 
 void sim_process_init(struct sim *sim, struct sim_process *process, uint32_t host, uint16_t port)
 {

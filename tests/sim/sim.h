@@ -215,13 +215,26 @@ struct sim_app {
     uint32_t lane_count;
     struct sim_lane lanes[SIM_TAGS_MAX];
     bool pending_outstanding, pending_known, pending_value;
-    uint64_t act_at;
+    uint64_t wakes_at; /* 0: nothing scheduled */
     bool call_over[8]; /* by enum pccl_call: set by call_done */
     enum pccl_status call_status[8];
     bool call_value[8];
     uint64_t since; /* of the blocking call */
     uint64_t updates;
 };
+
+/* The last use of a tag. */
+struct sim_use {
+    bool begun;
+    uint64_t joint;
+    uint32_t next;
+};
+/* What one master life has said to a peer. */
+struct sim_tap {
+    uint64_t boot, sequence;
+    struct pccl_epoch view;
+};
+
 
 struct sim_peer {
     struct sim_process process; /* first */
@@ -236,9 +249,16 @@ struct sim_peer {
     struct sim_app app;
     /* checkers */
     bool said_leave;
+    struct sim_use uses[SIM_TAGS_MAX];
+    struct sim_tap tap;
     struct pccl_epoch seen_epoch, seen_view;
-    uint64_t seen_joint;
-    bool seen_connected, was_connected;
+    struct pccl_id seen_lineage;
+    struct pccl_member *seen_members; /* owned */
+    uint32_t seen_count;
+    struct pccl_id *gone; /* owned: removed from its list */
+    uint32_t gone_count;
+    uint64_t seen_joint, asked_round[2]; /* by enum pccl_round_kind */
+    bool was_connected;
     struct pccl_attributes seen_attributes;
     bool attributes_may_change;
     uint64_t commits;
@@ -281,38 +301,37 @@ uint64_t sim_peer_joint(const struct sim_peer *peer);
 
 void sim_bulk_start(struct sim *sim, struct sim_peer *peer, struct pccl_op *op);
 void sim_bulk_stop(struct sim *sim, struct sim_peer *peer, struct pccl_op *op);
-void sim_bulk_meets_tiny(struct sim *sim, const struct pccl_op *op);
+void sim_bulk_meets_tiny(struct sim *sim, const struct sim_peer *peer, const struct pccl_op *op);
 void sim_bulk_peer_gone(struct sim *sim, struct sim_peer *peer);
 void sim_bulk_link_down(struct sim *sim, struct sim_peer *peer, const struct pccl_id *other);
 bool sim_bulk_is_moving(struct sim *sim, const struct sim_peer *peer, const struct pccl_op *op);
 void sim_bulk_fini(struct sim *sim);
 
-/* ---- check.c: the invariants ---- */
+/* ---- check_*.c: the invariants ---- */
 
 /* One launch of one instance by one peer, as the checkers remember it. */
 struct sim_launch {
     struct sim_launch *next; /* of the same instance */
     struct sim_peer *peer;
-    struct pccl_id id;
     struct pccl_epoch start_view;
     uint64_t step;
     struct pccl_descriptor descriptor;
     bool tiny;
     uint64_t payload[SIM_ELEMENTS];
-    bool done_sent, failed_sent;
+    bool complete;  /* bulk: its own part is */
+    bool done_sent; /* the master was told */
     bool decided;
+    bool counts; /* decided as a member, not because its communicator died */
     enum pccl_class class;
-    uint64_t result; /* hash of the bits */
 };
 struct sim_instance {
-    struct sim_instance *next_hashed, *next;
+    struct sim_instance *next_hashed;
+    struct pccl_id lineage;
     struct pccl_instance name;
     struct sim_launch *launches;
-    bool in_conflict;
     bool failure_asked; /* somebody sent FAILED or ABORT_REQ */
 };
-
-struct sim_checks; /* check.c */
+struct sim_checks; /* check.h */
 void sim_check_init(struct sim *sim);
 void sim_check_fini(struct sim *sim);
 void sim_check_about_to_launch(struct sim *sim, struct sim_peer *peer, const struct sim_request *request,
@@ -328,7 +347,11 @@ void sim_check_sent_by_master(struct sim *sim, struct sim_master *master, struct
 void sim_check_peer(struct sim *sim, struct sim_peer *peer);
 void sim_check_master(struct sim *sim, struct sim_master *master);
 void sim_check_peer_ends(struct sim *sim, struct sim_peer *peer);
-bool sim_check_launched_tiny(struct sim *sim, const struct pccl_instance *name, const struct pccl_epoch *view);
+bool sim_check_launched_tiny(struct sim *sim, const struct sim_peer *peer, const struct pccl_instance *name,
+                             const struct pccl_epoch *view);
+void sim_check_asked(struct sim *sim, struct sim_peer *peer, enum pccl_round_kind kind);
+void sim_check_operations_fini(struct sim *sim);
+void sim_check_histories(struct sim *sim);
 /* After convergence: everybody agrees, nothing is left over. */
 void sim_check_converged(struct sim *sim);
 void sim_check_idle(struct sim *sim);
@@ -397,6 +420,7 @@ struct sim {
     struct pccl_prng prng;
     uint64_t hash;
     struct sim_plan plan;
+    uint64_t healed_at; /* everybody is a member again */
     bool faults_stopped, resting; /* applications stop at joint round rest_joint */
     uint64_t rest_joint;
     bool quiet_memory;
@@ -404,7 +428,7 @@ struct sim {
     struct sim_master *master; /* the newest; may be down */
     uint64_t boots;
     struct sim_peer *peers[SIM_PEERS_MAX];
-    uint32_t peer_count;
+    uint32_t peer_count, returning; /* incarnations; processes that will be back soon */
     uint8_t cuts[SIM_HOSTS_MAX][SIM_HOSTS_MAX][SIM_PLANES];
     bool host_down[SIM_HOSTS_MAX];
     uint16_t next_port[SIM_HOSTS_MAX];

@@ -1,4 +1,6 @@
-/* What unit tests share: a memory that counts, checks the sizes it is told and fails on demand; a handler that aborts. */
+/*
+ * What unit tests share: a memory that counts, checks the sizes it is told and fails on demand; a handler that aborts.
+ */
 #ifndef PCCL_TESTS_SUPPORT_H
 #define PCCL_TESTS_SUPPORT_H
 

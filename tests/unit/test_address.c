@@ -5,6 +5,7 @@
 #include <cmocka.h>
 
 #include <arpa/inet.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "core/address.h"
@@ -52,10 +53,43 @@ static void test_refused(void **state)
 {
     (void)state;
     static const char *const texts[] = {
-        "", " ", "1", "1.2.3", "1.2.3.", "1.2.3.4.", "1.2.3.4.5", ".1.2.3", "1..2.3", "256.1.1.1", "01.2.3.4", "1.2.3.04",
-        "1.2.3.4 ", " 1.2.3.4", "1.2.3.-4", "0x1.2.3.4", "1.2.3.1000", ":", ":::", "1:::2", "1::2::3", ":1", "1:",
-        "1:2:3:4:5:6:7", "1:2:3:4:5:6:7:8:9", "1:2:3:4:5:6:7:8::", "1:2:3:4::5:6:7:8", "12345::", "g::", "fe80::1%eth0",
-        "::1.2.3", "::1.2.3.4.5", "1.2.3.4::", "::1.2.3.4:5", "1:2:3:4:5:6:7:1.2.3.4", "[::1]", "localhost",
+        "",
+        " ",
+        "1",
+        "1.2.3",
+        "1.2.3.",
+        "1.2.3.4.",
+        "1.2.3.4.5",
+        ".1.2.3",
+        "1..2.3",
+        "256.1.1.1",
+        "01.2.3.4",
+        "1.2.3.04",
+        "1.2.3.4 ",
+        " 1.2.3.4",
+        "1.2.3.-4",
+        "0x1.2.3.4",
+        "1.2.3.1000",
+        ":",
+        ":::",
+        "1:::2",
+        "1::2::3",
+        ":1",
+        "1:",
+        "1:2:3:4:5:6:7",
+        "1:2:3:4:5:6:7:8:9",
+        "1:2:3:4:5:6:7:8::",
+        "1:2:3:4::5:6:7:8",
+        "12345::",
+        "g::",
+        "fe80::1%eth0",
+        "::1.2.3",
+        "::1.2.3.4.5",
+        "1.2.3.4::",
+        "::1.2.3.4:5",
+        "1:2:3:4:5:6:7:1.2.3.4",
+        "[::1]",
+        "localhost",
     };
     for (size_t i = 0; i < PCCL_COUNT_OF(texts); i++) {
         struct pccl_address address = pccl_address_v4(1, 1, 1, 1, 1), before = address;
@@ -92,7 +126,7 @@ static void test_agrees_with_the_system(void **state)
     for (int round = 0; round < 300000; round++) {
         static const char *const seeds[] = {"10.20.30.40", "1:2:3:4:5:6:7:8", "fe80::12:3", "::ffff:1.2.3.4"};
         char text[40];
-        strcpy(text, seeds[pccl_prng_below(&prng, PCCL_COUNT_OF(seeds))]);
+        snprintf(text, sizeof text, "%s", seeds[pccl_prng_below(&prng, PCCL_COUNT_OF(seeds))]);
         for (uint64_t edits = pccl_prng_below(&prng, 4); edits > 0; edits--)
             text[pccl_prng_below(&prng, strlen(text))] = alphabet[pccl_prng_below(&prng, sizeof alphabet - 1)];
         text[1 + pccl_prng_below(&prng, strlen(text))] = '\0';

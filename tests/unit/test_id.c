@@ -22,7 +22,7 @@ static void test_every_bit_counts(void **state)
         assert_true(pccl_id_hash(&a) != pccl_id_hash(&b));
         int order = pccl_id_compare(&a, &b);
         assert_true(order != 0);
-        assert_int_equal(order < 0, pccl_id_compare(&b, &a) > 0);
+        assert_int_equal(order<0, pccl_id_compare(&b, &a)> 0);
     }
 }
 

@@ -77,7 +77,7 @@ static void test_every_status_has_name_words_and_loss(void **state)
     assert_string_equal(pccl_status_text(PCCL_OK), "success");
     assert_int_equal(pccl_status_lost(PCCL_EXPELLED), PCCL_LOST_MEMBERSHIP);
     assert_string_equal(pccl_status_name((enum pccl_status)1000), "INTERNAL");
-    assert_string_equal(pccl_status_name((enum pccl_status)-1), "INTERNAL");
+    assert_string_equal(pccl_status_name((enum pccl_status) - 1), "INTERNAL");
 }
 
 int main(void)

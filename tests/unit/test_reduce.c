@@ -130,7 +130,7 @@ static void names_and_sizes(void **state)
 {
     (void)state;
     static const size_t sizes[] = {1, 1, 2, 2, 4, 4, 8, 8, 2, 2, 4, 8};
-    static const char *const names[] = {"u8", "i8", "i16", "u16", "u32", "i32",
+    static const char *const names[] = {"u8",  "i8",  "i16", "u16",  "u32", "i32",
                                         "u64", "i64", "f16", "bf16", "f32", "f64"};
     static const char *const reductions[] = {"sum", "avg", "prod", "max", "min"};
     for (int i = 0; i < PCCL_DATATYPES; i++) {

@@ -15,7 +15,8 @@ static void test_format(void **state)
     struct pccl_id id = {{0xde, 0xad, 0x0b, 0xef, 1}};
     struct pccl_text inner, text;
     pccl_text_format(&inner, "inner %u%%", UINT64_MAX);
-    pccl_text_format(&text, "[%s] %u %i %t %d %d", "word", UINT64_C(0), &id, &inner, UINT64_C(45999), UINT64_C(12345678));
+    pccl_text_format(&text, "[%s] %u %i %t %d %d", "word", UINT64_C(0), &id, &inner, UINT64_C(45999),
+                     UINT64_C(12345678));
     assert_string_equal(text.bytes, "[word] 0 dead0bef inner 18446744073709551615% 45 ms 12.3 s");
     assert_int_equal(text.length, strlen(text.bytes));
     pccl_text_append(&text, "; %u", UINT64_C(7));
@@ -72,12 +73,12 @@ static void test_unprintable_becomes_a_question_mark(void **state)
     } rows[] = {
         {"a\nb\tc\x1b[31m", "a?b?c?[31m"},
         {"\x7f", "?"},
-        {"\xc2\x85", "??"},         /* a C1 control */
-        {"\xc2\xa0", "\xc2\xa0"},   /* the first after them */
-        {"\xc0\xaf", "??"},         /* overlong */
-        {"\xe0\x80\xaf", "???"},    /* overlong */
-        {"\xed\xa0\x80", "???"},    /* a surrogate */
-        {"\xe2\x80\xa8", "???"},    /* a line separator */
+        {"\xc2\x85", "??"},           /* a C1 control */
+        {"\xc2\xa0", "\xc2\xa0"},     /* the first after them */
+        {"\xc0\xaf", "??"},           /* overlong */
+        {"\xe0\x80\xaf", "???"},      /* overlong */
+        {"\xed\xa0\x80", "???"},      /* a surrogate */
+        {"\xe2\x80\xa8", "???"},      /* a line separator */
         {"\xf4\x90\x80\x80", "????"}, /* beyond Unicode */
         {"\xf5", "?"},
         {"\xe2\x82", "??"}, /* truncated */

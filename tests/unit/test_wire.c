@@ -1,6 +1,6 @@
 /*
- * The codec against its own description. Golden bytes: tests/wire/golden.txt holds printed messages and their frames; it is
- * written anew only with a new PCCL_PROTOCOL_VERSION:  test_wire --write-golden > tests/wire/golden.txt
+ * The codec against its own description. Golden bytes: tests/wire/golden.txt holds printed messages and their frames;
+ * it is written anew only with a new PCCL_PROTOCOL_VERSION:  test_wire --write-golden > tests/wire/golden.txt
  */
 #include <stdarg.h>
 #include <stddef.h>
@@ -245,8 +245,9 @@ static size_t least_size(const struct pccl_wire_layout *layout, uint32_t fields)
 static size_t least_size_of_field(const struct pccl_wire_field *field)
 {
     static const uint8_t sizes[] = {
-        [PCCL_WIRE_U8] = 1,     [PCCL_WIRE_U16] = 2,      [PCCL_WIRE_U32] = 4,      [PCCL_WIRE_U64] = 8,  [PCCL_WIRE_ID] = 16,
-        [PCCL_WIRE_SECRET] = 16, [PCCL_WIRE_ADDRESS] = 18, [PCCL_WIRE_BYTES] = 4, [PCCL_WIRE_TEXT] = 4, [PCCL_WIRE_LIST] = 4,
+        [PCCL_WIRE_U8] = 1,   [PCCL_WIRE_U16] = 2,     [PCCL_WIRE_U32] = 4,      [PCCL_WIRE_U64] = 8,
+        [PCCL_WIRE_ID] = 16,  [PCCL_WIRE_SECRET] = 16, [PCCL_WIRE_ADDRESS] = 18, [PCCL_WIRE_BYTES] = 4,
+        [PCCL_WIRE_TEXT] = 4, [PCCL_WIRE_LIST] = 4,
     };
     if (field->kind != PCCL_WIRE_STRUCT)
         return sizes[field->kind];
@@ -273,7 +274,9 @@ static size_t encode_bare(uint16_t type, struct pccl_prng *prng)
     return pccl_wire_size(&msg);
 }
 
-/* One over the cap is refused for that reason, even when all the bytes are there; so is the longest length, at once. */
+/*
+ * One over the cap is refused for that reason, even when all the bytes are there; so is the longest length, at once.
+ */
 static void test_lengths_over_the_cap(void **state)
 {
     (void)state;
@@ -319,9 +322,15 @@ static void test_everything_at_its_cap(void **state)
     for (uint32_t i = 0; i < PCCL_OPS_PER_PEER_MAX; i++)
         instances[i] = (struct pccl_instance){i, i, i, UINT64_MAX - i, i};
     struct pccl_msg change = {.type = PCCL_MSG_epoch_change};
-    change.as.epoch_change = (struct pccl_msg_epoch_change){
-        .full = 1, .added = members, .added_count = PCCL_PEERS_MAX, .removed = ids, .removed_count = PCCL_PEERS_MAX,
-        .view_changed = 1, .ring = ids, .ring_count = PCCL_PEERS_MAX, .words = {words, sizeof words}};
+    change.as.epoch_change = (struct pccl_msg_epoch_change){.full = 1,
+                                                            .added = members,
+                                                            .added_count = PCCL_PEERS_MAX,
+                                                            .removed = ids,
+                                                            .removed_count = PCCL_PEERS_MAX,
+                                                            .view_changed = 1,
+                                                            .ring = ids,
+                                                            .ring_count = PCCL_PEERS_MAX,
+                                                            .words = {words, sizeof words}};
     round_trip(&change);
     struct pccl_msg ack = {.type = PCCL_MSG_view_ack};
     ack.as.view_ack = (struct pccl_msg_view_ack){.instances = instances, .instances_count = PCCL_OPS_PER_PEER_MAX};
@@ -410,9 +419,10 @@ static void test_print_hides_the_token(void **state)
     msg.as.hello.name = pccl_bytes_of_string("me");
     struct pccl_text text;
     pccl_wire_print(&msg, &text);
-    assert_string_equal(text.bytes,
-                        "hello{magic=0 version=0 capabilities=0 lineage=00000000 boot=0 peer=cd000000 token=* group=0 received=0 "
-                        "port=0 candidates[1]{address=10.0.0.1:7000} name=\"me\" authentication=0 bytes}");
+    assert_string_equal(
+        text.bytes,
+        "hello{magic=0 version=0 capabilities=0 lineage=00000000 boot=0 peer=cd000000 token=* group=0 received=0 "
+        "port=0 candidates[1]{address=10.0.0.1:7000} name=\"me\" authentication=0 bytes}");
 }
 
 static void test_small_helpers(void **state)
@@ -452,7 +462,8 @@ static void write_golden(void)
     printf("# Frames of protocol version %u: each message as the log shows it, then its frame in hexadecimal.\n"
            "# Compared by tests/unit/test_wire.c. Written anew only when the protocol version changes, by\n"
            "#   test_wire --write-golden > tests/wire/golden.txt\n"
-           "version %u\n", PCCL_PROTOCOL_VERSION, PCCL_PROTOCOL_VERSION);
+           "version %u\n",
+           PCCL_PROTOCOL_VERSION, PCCL_PROTOCOL_VERSION);
     struct pccl_prng prng;
     pccl_prng_seed(&prng, PCCL_PROTOCOL_VERSION);
     for (uint16_t type = 0; type < PCCL_MSG_TYPES_MAX; type++) {

@@ -1,0 +1,318 @@
+/*
+ * What the master costs: N real peer machines and one real master machine in one process, joined by byte queues. Only the
+ * master's work (framing, decoding, stepping, encoding) is timed.
+ *
+ *   master_load [PEERS [OPERATIONS [BYTES]]]      prints one line of key=value
+ */
+#include "kernels/reduce.h"
+#include "master/master.h"
+#include "peer/peer.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+struct queue {
+    uint8_t *bytes;
+    size_t length, capacity;
+};
+
+struct node {
+    struct pccl_peer *peer;
+    struct pccl_id id;
+    struct queue up, down; /* to the master, from the master */
+    struct pccl_frame_reader up_reader, down_reader;
+    bool dialled, connected;
+    uint32_t decided;
+    struct pccl_op *op;
+    struct world *world;
+};
+
+struct world {
+    struct pccl_master *master;
+    struct node *nodes;
+    uint32_t count;
+    uint64_t now_us;
+    double master_s;
+    size_t master_bytes, peer_bytes;
+};
+
+static struct pccl_wire_scratch scratch;
+
+static void *counted_resize(void *context, void *block, size_t old_bytes, size_t new_bytes)
+{
+    size_t *total = context;
+    *total += new_bytes - old_bytes;
+    if (new_bytes == 0) {
+        free(block);
+        return NULL;
+    }
+    return realloc(block, new_bytes);
+}
+
+static double cpu_s(void)
+{
+    struct timespec time;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
+    return (double)time.tv_sec + (double)time.tv_nsec * 1e-9;
+}
+
+static void put(struct queue *queue, const uint8_t *bytes, size_t length)
+{
+    if (queue->length + length > queue->capacity) {
+        queue->capacity = 2 * (queue->length + length);
+        queue->bytes = realloc(queue->bytes, queue->capacity);
+        if (queue->bytes == NULL)
+            abort();
+    }
+    memcpy(queue->bytes + queue->length, bytes, length);
+    queue->length += length;
+}
+
+/* ---- effects ---- */
+
+static void master_send(void *context, pccl_conn conn, const uint8_t *bytes, size_t length)
+{
+    struct world *world = context;
+    put(&world->nodes[conn - 1].down, bytes, length);
+}
+
+static void master_accept(void *context, pccl_conn conn)
+{
+    struct world *world = context;
+    pccl_frame_reader_raise(&world->nodes[conn - 1].up_reader, PCCL_FRAME_BODY_MAX);
+}
+
+static void master_close(void *context, pccl_conn conn)
+{
+    (void)context;
+    fprintf(stderr, "the master closed connection %llu\n", (unsigned long long)conn);
+    exit(1);
+}
+
+static void master_probe(void *context, const struct pccl_id *peer, const struct pccl_id *lineage, const struct pccl_address *address)
+{
+    (void)context, (void)peer, (void)lineage, (void)address;
+}
+
+static void quiet(void *context, enum pccl_log_level level, const char *line)
+{
+    (void)context;
+    if (level >= PCCL_LOG_ERROR)
+        fprintf(stderr, "%s\n", line);
+}
+
+static void dial_master(void *context)
+{
+    ((struct node *)context)->dialled = true;
+}
+
+static void nothing(void *context)
+{
+    (void)context;
+}
+
+static void accept_master(void *context)
+{
+    pccl_frame_reader_raise(&((struct node *)context)->down_reader, PCCL_FRAME_BODY_MAX);
+}
+
+static void send_master(void *context, const uint8_t *bytes, size_t length)
+{
+    put(&((struct node *)context)->up, bytes, length);
+}
+
+static struct pccl_id wanted_links[64];
+static struct node *wanting[64];
+static uint32_t wanted_count;
+
+static void dial_link(void *context, const struct pccl_id *peer, const struct pccl_address *candidates, uint32_t count)
+{
+    (void)candidates, (void)count;
+    if (wanted_count == 64)
+        abort();
+    wanting[wanted_count] = context;
+    wanted_links[wanted_count++] = *peer;
+}
+
+static void close_link(void *context, const struct pccl_id *peer, bool incoming)
+{
+    (void)context, (void)peer, (void)incoming;
+}
+
+static void call_done(void *context, enum pccl_call call, enum pccl_status status, bool value)
+{
+    (void)call, (void)value;
+    ((struct node *)context)->connected = status == PCCL_OK;
+}
+
+static void op_decided(void *context, struct pccl_op *op)
+{
+    ((struct node *)context)->decided += op->class == PCCL_CLASS_NONE;
+}
+
+static void op_ignored(void *context, struct pccl_op *op)
+{
+    (void)context, (void)op;
+}
+
+/* ---- moving bytes ---- */
+
+static int next_message(struct pccl_frame_reader *reader, struct queue *queue, size_t *at, struct pccl_frame *frame, struct pccl_msg *msg)
+{
+    struct pccl_text reason;
+    int got;
+    while ((got = pccl_frame_reader_next(reader, frame, &reason)) == 0 && *at < queue->length) {
+        size_t room, left = queue->length - *at;
+        uint8_t *space = pccl_frame_reader_space(reader, &room);
+        size_t length = left < room ? left : room;
+        memcpy(space, queue->bytes + *at, length);
+        pccl_frame_reader_filled(reader, length);
+        *at += length;
+    }
+    if (got == 1 && pccl_wire_decode(frame->type, frame->body, frame->length, &scratch, msg, &reason) != PCCL_OK)
+        got = -1;
+    if (got < 0) {
+        fprintf(stderr, "broken frame: %s\n", reason.bytes);
+        exit(1);
+    }
+    return got;
+}
+
+static bool pump_master(struct world *world)
+{
+    bool any = false;
+    double begun_s = cpu_s();
+    for (uint32_t i = 0; i < world->count; i++) {
+        struct node *node = &world->nodes[i];
+        struct pccl_frame frame;
+        struct pccl_msg msg;
+        size_t at = 0;
+        while (next_message(&node->up_reader, &node->up, &at, &frame, &msg) == 1) {
+            pccl_master_step(world->master, &(struct pccl_master_event){.kind = PCCL_MASTER_RECEIVED,
+                                                                        .now_us = world->now_us,
+                                                                        .conn = i + 1,
+                                                                        .frame = &frame,
+                                                                        .msg = &msg});
+            any = true;
+        }
+        node->up.length = 0;
+    }
+    pccl_master_step(world->master, &(struct pccl_master_event){.kind = PCCL_MASTER_IDLE, .now_us = world->now_us});
+    world->master_s += cpu_s() - begun_s;
+    return any;
+}
+
+static bool pump_peers(struct world *world)
+{
+    bool any = wanted_count > 0;
+    for (uint32_t i = 0; i < wanted_count; i++) {
+        struct pccl_peer_event event = {.kind = PCCL_PEER_LINK_UP, .now_us = world->now_us, .peer = wanted_links[i]};
+        pccl_peer_step(wanting[i]->peer, &event);
+    }
+    wanted_count = 0;
+    for (uint32_t i = 0; i < world->count; i++) {
+        struct node *node = &world->nodes[i];
+        struct pccl_frame frame;
+        struct pccl_msg msg;
+        size_t at = 0;
+        while (next_message(&node->down_reader, &node->down, &at, &frame, &msg) == 1) {
+            struct pccl_peer_event event = {
+                .kind = PCCL_PEER_MASTER_RECEIVED, .now_us = world->now_us, .frame = &frame, .msg = &msg};
+            pccl_peer_step(node->peer, &event);
+            any = true;
+        }
+        node->down.length = 0;
+    }
+    return any;
+}
+
+static void pump(struct world *world)
+{
+    while (pump_master(world) | pump_peers(world))
+        world->now_us += 10;
+}
+
+/* ---- the run ---- */
+
+static void join(struct world *world, uint32_t index)
+{
+    struct node *node = &world->nodes[index];
+    struct pccl_memory memory = {counted_resize, &world->peer_bytes};
+    struct pccl_peer_config config = pccl_peer_defaults();
+    memset(config.id.bytes, 0, sizeof config.id.bytes);
+    memcpy(config.id.bytes, &(uint32_t){index + 1}, 4);
+    memset(config.token.bytes, 7, sizeof config.token.bytes);
+    config.port = 1;
+    struct pccl_peer_effects effects = {node,      dial_master, nothing,    send_master, accept_master, dial_link,
+                                        close_link, call_done,   op_decided, op_ignored,  op_ignored,    quiet};
+    static struct pccl_memory peer_memory;
+    peer_memory = memory;
+    node->peer = pccl_peer_create(&config, &peer_memory, &effects, world->now_us);
+    pccl_frame_reader_init(&node->up_reader, &peer_memory);
+    pccl_frame_reader_init(&node->down_reader, &peer_memory);
+    if (pccl_peer_connect(node->peer, world->now_us) != PCCL_OK)
+        abort();
+    struct pccl_master_event opened = {.kind = PCCL_MASTER_OPENED, .now_us = world->now_us, .conn = index + 1};
+    opened.address = pccl_address_v4(127, 0, 0, 1, 1);
+    pccl_master_step(world->master, &opened);
+    pccl_peer_step(node->peer, &(struct pccl_peer_event){.kind = PCCL_PEER_MASTER_UP, .now_us = world->now_us});
+    pump(world);
+    for (uint32_t i = 0; i < index; i++)
+        if (pccl_peer_update(world->nodes[i].peer, world->now_us) != PCCL_OK)
+            abort();
+    pump(world);
+    if (!node->connected) {
+        fprintf(stderr, "peer %u was not admitted\n", index);
+        exit(1);
+    }
+}
+
+static void reduce(struct world *world, uint32_t bytes)
+{
+    static uint8_t payload[PCCL_TINY_BYTES_MAX];
+    struct pccl_launch launch = {.tag = 1, .payload = payload, .payload_bytes = bytes, .tiny = true};
+    launch.descriptor = (struct pccl_descriptor){.datatype = PCCL_F32, .operation = PCCL_SUM, .count = bytes / 4};
+    for (uint32_t i = 0; i < world->count; i++)
+        if (pccl_peer_launch(world->nodes[i].peer, world->now_us, &launch, &world->nodes[i].op) != PCCL_OK)
+            abort();
+    pump(world);
+    for (uint32_t i = 0; i < world->count; i++)
+        pccl_peer_op_release(world->nodes[i].peer, world->nodes[i].op);
+}
+
+int main(int argc, char **argv)
+{
+    uint32_t count = argc > 1 ? (uint32_t)strtoul(argv[1], NULL, 10) : 1000;
+    uint32_t operations = argc > 2 ? (uint32_t)strtoul(argv[2], NULL, 10) : 100;
+    uint32_t bytes = argc > 3 ? (uint32_t)strtoul(argv[3], NULL, 10) : 4;
+    if (count == 0 || operations == 0 || bytes == 0 || bytes % 4 != 0 || bytes > PCCL_TINY_BYTES_MAX) {
+        fprintf(stderr, "usage: master_load [PEERS [OPERATIONS [BYTES, a multiple of 4 up to %d]]]\n", PCCL_TINY_BYTES_MAX);
+        return 2;
+    }
+    struct world world = {.count = 0, .now_us = 1000000};
+    world.nodes = calloc(count, sizeof *world.nodes);
+    struct pccl_memory memory = {counted_resize, &world.master_bytes};
+    struct pccl_master_effects effects = {&world, master_send, master_accept, master_close, master_probe, quiet};
+    struct pccl_master_config config = pccl_master_defaults();
+    config.boot = 1;
+    world.master = pccl_master_create(&config, &memory, &effects, world.now_us);
+    for (uint32_t i = 0; i < count; i++) {
+        world.count = i + 1;
+        join(&world, i);
+    }
+    double join_s = world.master_s;
+    size_t master_bytes = world.master_bytes;
+    world.master_s = 0;
+    for (uint32_t i = 0; i < operations; i++)
+        reduce(&world, bytes);
+    uint64_t decided = 0;
+    for (uint32_t i = 0; i < count; i++)
+        decided += world.nodes[i].decided;
+    printf("peers=%u operations=%u bytes=%u committed=%s master_us_per_peer_and_operation=%.2f master_ms_per_join=%.3f "
+           "master_bytes_per_peer=%zu\n",
+           count, operations, bytes, decided == (uint64_t)count * operations ? "all" : "NOT ALL",
+           world.master_s * 1e6 / count / operations, join_s * 1e3 / count, master_bytes / count);
+    return decided == (uint64_t)count * operations ? 0 : 1;
+}

@@ -1,0 +1,29 @@
+/* What the public functions share. */
+#ifndef PCCL_DRIVE_API_H
+#define PCCL_DRIVE_API_H
+
+#include "drive/communicator.h"
+#include "drive/errors.h"
+#include "pccl.h"
+
+bool pccl_api_initialized(void);
+/* May this communicator be used here? pcclSuccess, or the failure, with words. */
+pcclResult_t pccl_api_check(const pcclComm_t *comm, enum pccl_family family);
+/* The words and the code of a failed call on a communicator. */
+pcclResult_t pccl_api_fail(const pcclComm_t *comm, enum pccl_family family, enum pccl_status status,
+                           const struct pccl_text *words);
+pcclResult_t pccl_api_fail_in_words(const pcclComm_t *comm, enum pccl_family family, enum pccl_status status,
+                                    const char *words);
+
+/* A list of addresses as hosts. ARGUMENT with words: none, too many, or one that cannot be read. */
+PCCL_MUST_CHECK enum pccl_status pccl_api_hosts(const char *list, uint16_t default_port, struct pccl_host *hosts,
+                                                uint32_t max, uint32_t *count, struct pccl_text *words);
+/* An address as PCCL 1.0 passes it. ARGUMENT with words: unknown protocol, or port 0. */
+PCCL_MUST_CHECK enum pccl_status pccl_api_host(const ccoip_socket_address_t *address, struct pccl_host *host,
+                                               struct pccl_text *words);
+/* Under the lock: a member of a run? */
+bool pccl_api_connected(const pcclComm_t *comm);
+/* Why not, in words. */
+void pccl_api_explain_unconnected(const pcclComm_t *comm, struct pccl_text *words);
+
+#endif

@@ -1,0 +1,285 @@
+/* Public functions of communicators: life, attributes, joint calls. */
+#include "ccoip.h"
+#include "drive/api.h"
+#include "net/fork.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* ---- what all calls share ---- */
+
+pcclResult_t pccl_api_fail_in_words(const pcclComm_t *comm, enum pccl_family family, enum pccl_status status,
+                                    const char *words)
+{
+    return pccl_errors_fail(comm ? comm->key : 0, family, comm && comm->params.extended_results, status, "%s", words);
+}
+
+pcclResult_t pccl_api_fail(const pcclComm_t *comm, enum pccl_family family, enum pccl_status status,
+                           const struct pccl_text *words)
+{
+    return pccl_api_fail_in_words(comm, family, status, words->length ? words->bytes : pccl_status_text(status));
+}
+
+pcclResult_t pccl_api_check(const pcclComm_t *comm, enum pccl_family family)
+{
+    if (!pccl_api_initialized())
+        return pccl_api_fail_in_words(NULL, family, PCCL_NOT_INITIALIZED, "pcclInit has not been called");
+    if (!comm)
+        return pccl_api_fail_in_words(NULL, family, PCCL_ARGUMENT, "comm is NULL");
+    if (comm->generation != pccl_fork_generation())
+        return pccl_api_fail_in_words(comm, family, PCCL_USAGE,
+                                      "this communicator belongs to the parent process; after a fork it cannot be used");
+    return pcclSuccess;
+}
+
+bool pccl_api_connected(const pcclComm_t *comm)
+{
+    return comm->peer && pccl_peer_is_connected(comm->peer);
+}
+
+void pccl_api_explain_unconnected(const pcclComm_t *comm, struct pccl_text *words)
+{
+    if (!comm->peer) {
+        pccl_text_format(words, "not connected: pcclConnect has not succeeded");
+        return;
+    }
+    const struct pccl_text *why = pccl_peer_last_words(comm->peer);
+    pccl_text_format(words, why->length ? "not connected: %t" : "not connected%t", why);
+}
+
+/* ---- create and destroy ---- */
+
+static pcclResult_t create_failed(enum pccl_status status, bool extended, const struct pccl_text *words)
+{
+    return pccl_errors_fail(0, PCCL_FAMILY_GENERAL, extended, status, "%s", words->bytes);
+}
+
+static pcclResult_t create(const pcclOptions_t *options, const struct pccl_host *hosts, uint32_t count,
+                           const pcclCommCreateParams_t *given, bool extended, pcclComm_t **comm_out)
+{
+    struct pccl_params params;
+    struct pccl_text words;
+    enum pccl_status status = pccl_params_load(options, pcclParameterCommunicator, &params, &words);
+    if (status != PCCL_OK)
+        return create_failed(status, extended, &words);
+    if (given) {
+        params.peer_group = given->peer_group;
+        params.connection_pool_size = given->p2p_connection_pool_size;
+    }
+    pcclComm_t *comm = pccl_comm_create(&params, hosts, count);
+    if (!comm) {
+        pccl_text_format(&words, "out of memory for a communicator");
+        return create_failed(PCCL_MEMORY, extended, &words);
+    }
+    pccl_errors_forget(comm->key);
+    *comm_out = comm;
+    return pcclSuccess;
+}
+
+pcclResult_t pcclCreateCommunicator(const pcclCommCreateParams_t *params, pcclComm_t **comm_out)
+{
+    struct pccl_host host;
+    struct pccl_text words;
+    if (!pccl_api_initialized())
+        return pccl_api_fail_in_words(NULL, PCCL_FAMILY_GENERAL, PCCL_NOT_INITIALIZED, "pcclInit has not been called");
+    if (!params || !comm_out)
+        return pccl_api_fail_in_words(NULL, PCCL_FAMILY_GENERAL, PCCL_ARGUMENT,
+                                      "pcclCreateCommunicator: params or comm_out is NULL");
+    enum pccl_status status = pccl_api_host(&params->master_address, &host, &words);
+    if (status != PCCL_OK)
+        return create_failed(status, false, &words);
+    return create(NULL, &host, 1, params, false, comm_out);
+}
+
+pcclResult_t pcclCreateCommunicatorWithOptions(const char *master_addresses, const pcclOptions_t *options,
+                                               pcclComm_t **comm_out)
+{
+    struct pccl_host hosts[PCCL_MASTER_ADDRESSES_MAX];
+    struct pccl_text words;
+    uint32_t count;
+    if (!pccl_api_initialized())
+        return pccl_api_fail_in_words(NULL, PCCL_FAMILY_GENERAL, PCCL_NOT_INITIALIZED, "pcclInit has not been called");
+    if (!master_addresses || !comm_out)
+        return pccl_api_fail_in_words(NULL, PCCL_FAMILY_GENERAL, PCCL_ARGUMENT,
+                                      "pcclCreateCommunicatorWithOptions: master_addresses or comm_out is NULL");
+    enum pccl_status status = pccl_api_hosts(master_addresses, CCOIP_PROTOCOL_PORT_MASTER, hosts,
+                                             PCCL_MASTER_ADDRESSES_MAX, &count, &words);
+    for (uint32_t i = 0; status == PCCL_OK && i < count; i++) {
+        if (hosts[i].port != 0)
+            continue;
+        pccl_text_format(&words, "the port of the master at %s is 0", hosts[i].name);
+        status = PCCL_ARGUMENT;
+    }
+    if (status != PCCL_OK)
+        return create_failed(status, true, &words);
+    return create(options, hosts, count, NULL, true, comm_out);
+}
+
+pcclResult_t pcclDestroyCommunicator(pcclComm_t *comm)
+{
+    if (!pccl_api_initialized() || !comm)
+        return pccl_api_check(comm, PCCL_FAMILY_GENERAL);
+    /* In a forked child locks and threads of the parent mean nothing; its sockets are closed here already. */
+    if (comm->generation == pccl_fork_generation()) {
+        pccl_errors_forget(comm->key);
+        pccl_comm_destroy(comm);
+    }
+    return pcclSuccess;
+}
+
+/* ---- attributes ---- */
+
+pcclResult_t pcclGetAttribute(const pcclComm_t *comm_const, pcclAttribute_t attribute, int *attribute_out)
+{
+    pcclComm_t *comm = (pcclComm_t *)(uintptr_t)comm_const;
+    pcclResult_t result = pccl_api_check(comm, PCCL_FAMILY_GENERAL);
+    if (result != pcclSuccess)
+        return result;
+    if (!attribute_out)
+        return pccl_api_fail_in_words(comm, PCCL_FAMILY_GENERAL, PCCL_ARGUMENT, "pcclGetAttribute: attribute_out is NULL");
+    struct pccl_text words;
+    pccl_comm_enter(comm);
+    bool connected = pccl_api_connected(comm);
+    struct pccl_attributes attributes = {0};
+    if (connected)
+        attributes = pccl_peer_attributes(comm->peer);
+    else
+        pccl_api_explain_unconnected(comm, &words);
+    pccl_comm_leave(comm);
+    uint32_t value;
+    switch (attribute) {
+    case PCCL_ATTRIBUTE_GLOBAL_WORLD_SIZE: value = attributes.world; break;
+    case PCCL_ATTRIBUTE_PEER_GROUP_WORLD_SIZE: value = attributes.group_world; break;
+    case PCCL_ATTRIBUTE_NUM_DISTINCT_PEER_GROUPS: value = attributes.groups; break;
+    case PCCL_ATTRIBUTE_LARGEST_PEER_GROUP_WORLD_SIZE: value = attributes.largest_group; break;
+    default:
+        return pccl_api_fail_in_words(comm, PCCL_FAMILY_GENERAL, PCCL_ARGUMENT, "pcclGetAttribute: unknown attribute");
+    }
+    if (!connected)
+        return pccl_api_fail(comm, PCCL_FAMILY_GENERAL, PCCL_USAGE, &words);
+    *attribute_out = (int)value;
+    return pcclSuccess;
+}
+
+pcclResult_t pcclDescribeWaits(const pcclComm_t *comm_const, char *text, size_t size)
+{
+    pcclComm_t *comm = (pcclComm_t *)(uintptr_t)comm_const;
+    pcclResult_t result = pccl_api_check(comm, PCCL_FAMILY_GENERAL);
+    if (result != pcclSuccess)
+        return result;
+    if (!text || size == 0)
+        return pccl_api_fail_in_words(comm, PCCL_FAMILY_GENERAL, PCCL_ARGUMENT,
+                                      "pcclDescribeWaits: text is NULL or has no room");
+    pccl_comm_enter(comm);
+    (void)snprintf(text, size, "%s", comm->peer ? pccl_peer_waiting(comm->peer)->bytes : "");
+    pccl_comm_leave(comm);
+    return pcclSuccess;
+}
+
+/* ---- joint calls ---- */
+
+/* The machine has taken the call; waits for its end. Under the lock. */
+static enum pccl_status finish_call(pcclComm_t *comm, struct pccl_call_slot *slot)
+{
+    struct pccl_waiter waiter = {0};
+    pccl_comm_check_deadline(comm);
+    slot->waiter = &waiter;
+    if (!slot->done)
+        pccl_comm_wait(comm, &waiter);
+    slot->waiter = NULL;
+    return slot->status;
+}
+
+static void explain_failed_call(const pcclComm_t *comm, enum pccl_status status, struct pccl_text *words)
+{
+    if (status == PCCL_OK)
+        return;
+    pccl_text_clear(words);
+    if (comm->peer)
+        *words = *pccl_peer_last_words(comm->peer);
+    if (words->length == 0)
+        pccl_text_format(words, "%s", pccl_status_text(status));
+}
+
+static enum pccl_status connect_prepared(pcclComm_t *comm, struct pccl_call_slot *slot, struct pccl_text *words)
+{
+    enum pccl_status status = pccl_comm_prepare(comm, words);
+    if (status != PCCL_OK)
+        return status;
+    status = pccl_peer_connect(comm->peer, pccl_comm_now_us());
+    if (status == PCCL_OK)
+        status = finish_call(comm, slot);
+    explain_failed_call(comm, status, words);
+    return status;
+}
+
+pcclResult_t pcclConnect(pcclComm_t *comm)
+{
+    pcclResult_t result = pccl_api_check(comm, PCCL_FAMILY_CONNECT);
+    if (result != pcclSuccess)
+        return result;
+    struct pccl_text words;
+    enum pccl_status status = PCCL_USAGE;
+    pccl_comm_enter(comm);
+    struct pccl_call_slot *slot = &comm->calls[PCCL_CALL_CONNECT];
+    if (pccl_api_connected(comm)) {
+        pccl_text_format(&words, "connected already");
+    } else if (slot->outstanding) {
+        pccl_text_format(&words, "another thread is connecting this communicator");
+    } else {
+        *slot = (struct pccl_call_slot){.outstanding = true};
+        status = connect_prepared(comm, slot, &words);
+        slot->outstanding = false;
+    }
+    pccl_comm_leave(comm);
+    return status == PCCL_OK ? pcclSuccess : pccl_api_fail(comm, PCCL_FAMILY_CONNECT, status, &words);
+}
+
+/* Update and pending: what differs is how the machine is asked, and the family of the failures. */
+static pcclResult_t joint_call(pcclComm_t *comm, enum pccl_call call, enum pccl_family family,
+                               enum pccl_status (*ask)(struct pccl_peer *peer, uint64_t now_us), bool *value)
+{
+    struct pccl_text words;
+    enum pccl_status status = PCCL_USAGE;
+    pccl_comm_enter(comm);
+    struct pccl_call_slot *slot = &comm->calls[call];
+    if (slot->outstanding) {
+        pccl_text_format(&words, "such a call of another thread is outstanding");
+    } else if (!pccl_api_connected(comm)) {
+        pccl_api_explain_unconnected(comm, &words);
+    } else {
+        *slot = (struct pccl_call_slot){.outstanding = true};
+        status = ask(comm->peer, pccl_comm_now_us());
+        if (status == PCCL_OK) {
+            status = finish_call(comm, slot);
+            explain_failed_call(comm, status, &words);
+        } else {
+            pccl_text_format(&words, "%s", pccl_status_text(status));
+        }
+        slot->outstanding = false;
+        if (status == PCCL_OK && value)
+            *value = slot->value;
+    }
+    pccl_comm_leave(comm);
+    return status == PCCL_OK ? pcclSuccess : pccl_api_fail(comm, family, status, &words);
+}
+
+pcclResult_t pcclUpdateTopology(pcclComm_t *comm)
+{
+    pcclResult_t result = pccl_api_check(comm, PCCL_FAMILY_UPDATE);
+    if (result != pcclSuccess)
+        return result;
+    return joint_call(comm, PCCL_CALL_UPDATE, PCCL_FAMILY_UPDATE, pccl_peer_update, NULL);
+}
+
+pcclResult_t pcclArePeersPending(const pcclComm_t *comm_const, bool *pending_out)
+{
+    pcclComm_t *comm = (pcclComm_t *)(uintptr_t)comm_const;
+    pcclResult_t result = pccl_api_check(comm, PCCL_FAMILY_PENDING);
+    if (result != pcclSuccess)
+        return result;
+    if (!pending_out)
+        return pccl_api_fail_in_words(comm, PCCL_FAMILY_PENDING, PCCL_ARGUMENT,
+                                      "pcclArePeersPending: pending_out is NULL");
+    return joint_call(comm, PCCL_CALL_PENDING, PCCL_FAMILY_PENDING, pccl_peer_pending, pending_out);
+}

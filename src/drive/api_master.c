@@ -1,0 +1,157 @@
+/* Public functions of masters. */
+#include "ccoip.h"
+#include "drive/api.h"
+#include "drive/master_server.h"
+#include "net/fork.h"
+#include "net/heap.h"
+
+enum state { CREATED, RUNNING, ENDED };
+
+struct pcclMasterInstanceState_t {
+    struct pccl_master_server *server;
+    uint32_t generation; /* of the process: net/fork.h */
+    _Atomic enum state state;
+};
+
+static pcclResult_t fail(bool extended, enum pccl_status status, const char *words)
+{
+    return pccl_errors_fail(0, PCCL_FAMILY_MASTER, extended, status, "%s", words);
+}
+
+static struct pccl_master_config config_of(const struct pccl_params *params)
+{
+    struct pccl_master_config config = pccl_master_defaults();
+    config.silence_ms = params->silence_ms;
+    config.heartbeat_ms = params->heartbeat_ms;
+    config.recover_ms = params->recover_ms;
+    config.alone_ms = params->alone_ms;
+    config.settle_ms = params->settle_ms;
+    config.hello_ms = params->hello_ms;
+    config.warm_up_ms = params->warm_up_ms;
+    config.bad_edge_ms = params->bad_edge_ms;
+    config.tiny_bytes_max = params->tiny_bytes_max;
+    return config;
+}
+
+static pcclResult_t create(const pcclOptions_t *options, const struct pccl_host *hosts, uint32_t count, bool extended,
+                           pcclMasterInstance_t **master_out)
+{
+    struct pccl_params params;
+    struct pccl_text words;
+    enum pccl_status status = pccl_params_load(options, pcclParameterMaster, &params, &words);
+    if (status != PCCL_OK)
+        return fail(extended, status, words.bytes);
+    struct pccl_master_config config = config_of(&params);
+    pcclMasterInstance_t *master = pccl_allocate(pccl_heap(), sizeof *master);
+    if (!master)
+        return fail(extended, PCCL_MEMORY, "out of memory for a master");
+    master->server = pccl_master_server_create(&config, hosts, count);
+    if (!master->server) {
+        pccl_release(pccl_heap(), master, sizeof *master);
+        return fail(extended, PCCL_MEMORY, "out of memory for a master");
+    }
+    master->generation = pccl_fork_generation();
+    *master_out = master;
+    return pcclSuccess;
+}
+
+pcclResult_t pcclCreateMaster(ccoip_socket_address_t listen_address, pcclMasterInstance_t **master_out)
+{
+    struct pccl_host host;
+    struct pccl_text words;
+    if (!master_out)
+        return fail(false, PCCL_ARGUMENT, "pcclCreateMaster: master_out is NULL");
+    enum pccl_status status = pccl_api_host(&listen_address, &host, &words);
+    if (status != PCCL_OK)
+        return fail(false, status, words.bytes);
+    return create(NULL, &host, 1, false, master_out);
+}
+
+pcclResult_t pcclCreateMasterWithOptions(const char *listen_addresses, const pcclOptions_t *options,
+                                         pcclMasterInstance_t **master_out)
+{
+    struct pccl_host hosts[PCCL_MASTER_HOSTS_MAX];
+    struct pccl_text words;
+    uint32_t count;
+    if (!listen_addresses || !master_out)
+        return fail(true, PCCL_ARGUMENT, "pcclCreateMasterWithOptions: listen_addresses or master_out is NULL");
+    enum pccl_status status = pccl_api_hosts(listen_addresses, CCOIP_PROTOCOL_PORT_MASTER, hosts, PCCL_MASTER_HOSTS_MAX,
+                                             &count, &words);
+    if (status != PCCL_OK)
+        return fail(true, status, words.bytes);
+    return create(options, hosts, count, true, master_out);
+}
+
+/* pcclSuccess, or what is wrong with the handle. */
+static pcclResult_t check(const pcclMasterInstance_t *master)
+{
+    if (!master)
+        return fail(false, PCCL_ARGUMENT, "master is NULL");
+    if (master->generation != pccl_fork_generation())
+        return fail(false, PCCL_USAGE, "this master belongs to the parent process; after a fork it cannot be used");
+    return pcclSuccess;
+}
+
+static pcclResult_t check_run(const pcclMasterInstance_t *master)
+{
+    pcclResult_t result = check(master);
+    if (result == pcclSuccess && atomic_load(&master->state) == CREATED)
+        result = fail(false, PCCL_USAGE, "this master was never run");
+    return result;
+}
+
+pcclResult_t pcclRunMaster(pcclMasterInstance_t *master)
+{
+    struct pccl_text words;
+    pcclResult_t result = check(master);
+    if (result != pcclSuccess)
+        return result;
+    if (atomic_load(&master->state) != CREATED)
+        return fail(false, PCCL_USAGE, "this master was run before");
+    enum pccl_status status = pccl_master_server_run(master->server, &words);
+    if (status != PCCL_OK)
+        return fail(false, status, words.bytes);
+    atomic_store(&master->state, RUNNING);
+    return pcclSuccess;
+}
+
+pcclResult_t pcclMasterGetPort(const pcclMasterInstance_t *master, uint16_t *port_out)
+{
+    if (!port_out)
+        return fail(true, PCCL_ARGUMENT, "pcclMasterGetPort: port_out is NULL");
+    pcclResult_t result = check_run(master);
+    if (result == pcclSuccess)
+        *port_out = pccl_master_server_port(master->server);
+    return result;
+}
+
+pcclResult_t pcclInterruptMaster(pcclMasterInstance_t *master)
+{
+    pcclResult_t result = check_run(master);
+    if (result == pcclSuccess)
+        pccl_master_server_interrupt(master->server);
+    return result;
+}
+
+pcclResult_t pcclMasterAwaitTermination(pcclMasterInstance_t *master)
+{
+    pcclResult_t result = check_run(master);
+    if (result != pcclSuccess || atomic_load(&master->state) == ENDED)
+        return result;
+    pccl_master_server_join(master->server);
+    atomic_store(&master->state, ENDED);
+    return pcclSuccess;
+}
+
+pcclResult_t pcclDestroyMaster(pcclMasterInstance_t *master)
+{
+    if (!master)
+        return fail(false, PCCL_ARGUMENT, "master is NULL");
+    if (master->generation != pccl_fork_generation())
+        return pcclSuccess; /* its thread is the parent's; its sockets are closed here already */
+    if (atomic_load(&master->state) == RUNNING)
+        return fail(false, PCCL_USAGE, "this master runs, or its termination was not awaited");
+    pccl_master_server_destroy(master->server);
+    pccl_release(pccl_heap(), master, sizeof *master);
+    return pcclSuccess;
+}

@@ -1,0 +1,179 @@
+/* Public functions that need neither a communicator nor a master: process, logs, parameters, options. */
+#include "drive/api.h"
+#include "drive/logger.h"
+#include "drive/options.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static uv_once_t init_once = UV_ONCE_INIT;
+static atomic_bool initialized;
+
+PCCL_NORETURN static void broken_invariant(const char *file, int line, const char *expression)
+{
+    pccl_logger_print(PCCL_LOG_ERROR, "library", "defect: %s does not hold (%s:%d)", expression, file, line);
+    abort();
+}
+
+static void initialise(void)
+{
+    pccl_set_assert_handler(broken_invariant);
+    pccl_params_init_process();
+    atomic_store(&initialized, true);
+}
+
+pcclResult_t pcclInit(void)
+{
+    uv_once(&init_once, initialise);
+    return pcclSuccess;
+}
+
+bool pccl_api_initialized(void)
+{
+    return atomic_load(&initialized);
+}
+
+static pcclResult_t fail(enum pccl_status status, const char *words)
+{
+    return pccl_errors_fail(0, PCCL_FAMILY_GENERAL, true, status, "%s", words);
+}
+
+pcclResult_t pcclGetBuildInfo(pcclBuildInfo_t *info)
+{
+    if (!info)
+        return fail(PCCL_ARGUMENT, "pcclGetBuildInfo: info is NULL");
+    info->has_cuda_support = false;
+    return pcclSuccess;
+}
+
+uint32_t pcclGetVersion(void)
+{
+    return PCCL_VERSION_MAJOR * 10000 + PCCL_VERSION_MINOR * 100 + PCCL_VERSION_PATCH;
+}
+
+const char *pcclGetErrorString(pcclResult_t result)
+{
+    return pccl_errors_text(result);
+}
+
+const char *pcclGetLastError(const pcclComm_t *comm)
+{
+    return pccl_errors_last(comm ? comm->key : 0);
+}
+
+/* ---- logs ---- */
+
+pcclResult_t pcclSetLogCallback(pcclLogCallback_t callback, void *user)
+{
+    pccl_logger_set_callback(callback, user);
+    return pcclSuccess;
+}
+
+pcclResult_t pcclSetLogLevel(pcclLogLevel_t level)
+{
+    if ((unsigned)level > pcclLogNone)
+        return fail(PCCL_ARGUMENT, "pcclSetLogLevel: not a log level");
+    pccl_logger_set_level((enum pccl_log_level)level);
+    return pcclSuccess;
+}
+
+/* ---- parameters and options ---- */
+
+size_t pcclGetParameterCount(void)
+{
+    return PCCL_PARAM_COUNT;
+}
+
+pcclResult_t pcclGetParameterInfo(size_t index, pcclParameterInfo_t *info)
+{
+    if (!info)
+        return fail(PCCL_ARGUMENT, "pcclGetParameterInfo: info is NULL");
+    if (index >= PCCL_PARAM_COUNT)
+        return fail(PCCL_ARGUMENT, "pcclGetParameterInfo: there is no parameter of this index");
+    if (pccl_params_describe(index, info) != PCCL_OK)
+        return fail(PCCL_ARGUMENT, "pcclGetParameterInfo: info->size is not set; use PCCL_PARAMETER_INFO_INIT");
+    return pcclSuccess;
+}
+
+pcclResult_t pcclCreateOptions(pcclOptions_t **options_out)
+{
+    if (!options_out)
+        return fail(PCCL_ARGUMENT, "pcclCreateOptions: options_out is NULL");
+    pcclOptions_t *options = pccl_options_create();
+    if (!options)
+        return fail(PCCL_MEMORY, "pcclCreateOptions: out of memory");
+    *options_out = options;
+    return pcclSuccess;
+}
+
+pcclResult_t pcclSetOption(pcclOptions_t *options, const char *name, const char *value)
+{
+    struct pccl_text words;
+    if (!options || !name)
+        return fail(PCCL_ARGUMENT, "pcclSetOption: options or name is NULL");
+    pccl_text_clear(&words);
+    enum pccl_status status = pccl_options_set(options, name, value, &words);
+    return status == PCCL_OK ? pcclSuccess : fail(status, words.bytes);
+}
+
+pcclResult_t pcclGetOption(const pcclOptions_t *options, const char *name, char *buffer, size_t size)
+{
+    struct pccl_text words;
+    if (!name || !buffer)
+        return fail(PCCL_ARGUMENT, "pcclGetOption: name or buffer is NULL");
+    pccl_text_clear(&words);
+    enum pccl_status status = pccl_options_get(options, name, buffer, size, &words);
+    return status == PCCL_OK ? pcclSuccess : fail(status, words.bytes);
+}
+
+pcclResult_t pcclDestroyOptions(pcclOptions_t *options)
+{
+    if (!options)
+        return fail(PCCL_ARGUMENT, "pcclDestroyOptions: options is NULL");
+    pccl_options_destroy(options);
+    return pcclSuccess;
+}
+
+/* ---- addresses ---- */
+
+enum pccl_status pccl_api_hosts(const char *list, uint16_t default_port, struct pccl_host *hosts, uint32_t max,
+                                uint32_t *count, struct pccl_text *words)
+{
+    *count = 0;
+    for (;;) {
+        struct pccl_endpoint endpoint;
+        bool more;
+        enum pccl_status status = pccl_endpoint_next(&list, default_port, &endpoint, &more, words);
+        if (status != PCCL_OK)
+            return status;
+        if (!more)
+            break;
+        if (*count == max) {
+            pccl_text_format(words, "more than %u addresses", (uint64_t)max);
+            return PCCL_ARGUMENT;
+        }
+        memcpy(hosts[*count].name, endpoint.host, sizeof hosts[*count].name);
+        hosts[(*count)++].port = endpoint.port;
+    }
+    if (*count > 0)
+        return PCCL_OK;
+    pccl_text_format(words, "the list of addresses is empty");
+    return PCCL_ARGUMENT;
+}
+
+enum pccl_status pccl_api_host(const ccoip_socket_address_t *address, struct pccl_host *host, struct pccl_text *words)
+{
+    bool v6 = address->inet.protocol == inetIPv6;
+    if (!v6 && address->inet.protocol != inetIPv4) {
+        pccl_text_format(words, "the address is neither IPv4 nor IPv6");
+        return PCCL_ARGUMENT;
+    }
+    if (address->port == 0) {
+        pccl_text_format(words, "the port is 0");
+        return PCCL_ARGUMENT;
+    }
+    const void *octets = v6 ? (const void *)address->inet.ipv6.data : (const void *)address->inet.ipv4.data;
+    (void)uv_inet_ntop(v6 ? AF_INET6 : AF_INET, octets, host->name, sizeof host->name); /* 256 bytes are enough */
+    host->port = address->port;
+    return PCCL_OK;
+}

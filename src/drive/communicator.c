@@ -1,0 +1,557 @@
+#include "drive/communicator.h"
+
+#include "drive/logger.h"
+#include "drive/random.h"
+#include "net/fork.h"
+#include "net/heap.h"
+#include "net/interfaces.h"
+#include "net/socket.h"
+#include "net/thread.h"
+
+#include <stdio.h>
+#include <string.h>
+
+uint64_t pccl_comm_now_us(void)
+{
+    return uv_hrtime() / 1000;
+}
+
+/* ---- the lock ---- */
+
+static void write_log(struct pccl_log_line *line)
+{
+    while (line) {
+        struct pccl_log_line *next = line->next;
+        pccl_logger_write(line->level, "peer", line->text);
+        pccl_release(pccl_heap(), line, sizeof *line);
+        line = next;
+    }
+}
+
+/* A user's log callback may want locks of the user, so lines are written after ours is let go. */
+static void unlock_and_log(struct pcclComm_t *comm)
+{
+    struct pccl_log_line *lines = comm->log_oldest;
+    comm->log_oldest = comm->log_newest = NULL;
+    uv_mutex_unlock(&comm->lock);
+    write_log(lines);
+}
+
+static bool has_notes(const struct pcclComm_t *comm)
+{
+    return comm->dial_master || comm->cancel_master || comm->closing || comm->queued_links || comm->starved;
+}
+
+void pccl_comm_wake_loop(struct pcclComm_t *comm)
+{
+    if (!comm->started || comm->woken)
+        return;
+    comm->woken = true;
+    (void)uv_async_send(&comm->wake);
+}
+
+void pccl_comm_enter(struct pcclComm_t *comm)
+{
+    uv_mutex_lock(&comm->lock);
+}
+
+void pccl_comm_publish(struct pcclComm_t *comm)
+{
+    bool blocked = comm->master && !pccl_connection_flush(comm->master);
+    if (blocked || has_notes(comm))
+        pccl_comm_wake_loop(comm);
+}
+
+void pccl_comm_leave(struct pcclComm_t *comm)
+{
+    pccl_comm_publish(comm);
+    unlock_and_log(comm);
+}
+
+void pccl_comm_check_deadline(struct pcclComm_t *comm)
+{
+    if (pccl_peer_deadline(comm->peer) < comm->armed_us)
+        pccl_comm_wake_loop(comm);
+}
+
+/* Carries out what the machine's effects noted. */
+static void settle(struct pcclComm_t *comm)
+{
+    for (;;) {
+        pccl_comm_master_settle(comm);
+        pccl_comm_links_settle(comm);
+        if (comm->starved) {
+            comm->starved = false;
+            pccl_peer_leave(comm->peer, pccl_comm_now_us());
+        }
+        if (comm->master) {
+            (void)pccl_connection_flush(comm->master);
+            pccl_connection_arm(comm->master);
+        }
+        if (!has_notes(comm))
+            return;
+    }
+}
+
+void pccl_comm_loop_enter(void *context)
+{
+    struct pcclComm_t *comm = context;
+    uv_mutex_lock(&comm->lock);
+    comm->on_loop = true;
+    comm->woken = false;
+    if (has_notes(comm))
+        settle(comm);
+}
+
+void pccl_comm_loop_leave(void *context)
+{
+    struct pcclComm_t *comm = context;
+    settle(comm);
+    comm->on_loop = false;
+    unlock_and_log(comm);
+}
+
+void pccl_comm_step(struct pcclComm_t *comm, struct pccl_peer_event *event)
+{
+    if (!comm->peer)
+        return;
+    event->now_us = pccl_comm_now_us();
+    pccl_peer_step(comm->peer, event);
+}
+
+/* ---- effects that need no loop ---- */
+
+static void effect_call_done(void *context, enum pccl_call call, enum pccl_status status, bool value)
+{
+    struct pcclComm_t *comm = context;
+    struct pccl_call_slot *slot = &comm->calls[call];
+    slot->done = true;
+    slot->status = status;
+    slot->value = value;
+    pccl_comm_fire(comm, slot->waiter);
+}
+
+void pccl_comm_reduction_decided(struct pcclComm_t *comm, struct pccl_comm_op *reduction)
+{
+    struct pccl_waiter *waiter = reduction->waiter;
+    PCCL_ASSERT(!reduction->decided);
+    reduction->decided = true;
+    if (!waiter)
+        return;
+    reduction->next_decided = waiter->decided;
+    waiter->decided = reduction;
+    pccl_comm_fire(comm, waiter);
+}
+
+static void effect_op_decided(void *context, struct pccl_op *op)
+{
+    if (op->user)
+        pccl_comm_reduction_decided(context, op->user);
+}
+
+/* Every reduction of this version travels inside its messages to the master: there is no data to move. */
+static void effect_op_moves(void *context, struct pccl_op *op)
+{
+    (void)context;
+    (void)op;
+}
+
+static void effect_log(void *context, enum pccl_log_level level, const char *text)
+{
+    struct pcclComm_t *comm = context;
+    if (!pccl_logger_wants(level))
+        return;
+    struct pccl_log_line *line = pccl_allocate(pccl_heap(), sizeof *line);
+    if (!line)
+        return;
+    line->level = level;
+    (void)snprintf(line->text, sizeof line->text, "%s", text);
+    if (comm->log_newest)
+        comm->log_newest->next = line;
+    else
+        comm->log_oldest = line;
+    comm->log_newest = line;
+}
+
+/* ---- the loop ---- */
+
+static void on_idle(uv_idle_t *idle)
+{
+    (void)idle;
+}
+
+/* The TICK waits for the poll that follows: after a standstill, what came meanwhile is read first. */
+static void on_timer(uv_timer_t *timer)
+{
+    struct pcclComm_t *comm = timer->data;
+    (void)uv_idle_start(&comm->idle, on_idle);
+}
+
+static void on_wake(uv_async_t *wake)
+{
+    (void)wake; /* on_check looks at what is wanted */
+}
+
+static void arm_timer(struct pcclComm_t *comm)
+{
+    uint64_t now = pccl_comm_now_us();
+    uint64_t deadline = comm->peer ? pccl_peer_deadline(comm->peer) : UINT64_MAX;
+    if (comm->peer && pccl_peer_is_connected(comm->peer))
+        deadline = pccl_min_u64(deadline, now + PCCL_COMMUNICATOR_TICK_MS * UINT64_C(1000));
+    comm->armed_us = deadline;
+    if (deadline == UINT64_MAX) {
+        (void)uv_timer_stop(&comm->timer);
+        return;
+    }
+    uv_update_time(&comm->loop);
+    (void)uv_timer_start(&comm->timer, on_timer, deadline > now ? (deadline - now + 999) / 1000 : 0, 0);
+}
+
+static void on_prepare(uv_prepare_t *prepare)
+{
+    struct pcclComm_t *comm = prepare->data;
+    comm->polled_us = pccl_comm_now_us();
+}
+
+static void close_handle(void *handle)
+{
+    uv_close(handle, NULL);
+}
+
+static void wind_up(struct pcclComm_t *comm)
+{
+    comm->wound_up = true;
+    pccl_listener_close(&comm->listener);
+    pccl_comm_links_close_all(comm);
+    pccl_comm_effect_close_master(comm);
+    settle(comm);
+    close_handle(&comm->wake);
+    close_handle(&comm->timer);
+    close_handle(&comm->idle);
+    close_handle(&comm->prepare);
+    close_handle(&comm->check);
+    if (comm->stuck)
+        uv_cond_signal(&comm->ended_or_stuck);
+}
+
+static void on_check(uv_check_t *check)
+{
+    struct pcclComm_t *comm = check->data;
+    (void)uv_idle_stop(&comm->idle);
+    pccl_comm_loop_enter(comm);
+    if (comm->peer && pccl_peer_deadline(comm->peer) <= comm->polled_us)
+        pccl_comm_step(comm, &(struct pccl_peer_event){.kind = PCCL_PEER_TICK});
+    if (comm->stop)
+        wind_up(comm);
+    else
+        arm_timer(comm);
+    pccl_comm_loop_leave(comm);
+}
+
+static void free_all(struct pcclComm_t *comm);
+
+static void thread_main(void *argument)
+{
+    struct pcclComm_t *comm = argument;
+    (void)uv_run(&comm->loop, UV_RUN_DEFAULT);
+    uv_mutex_lock(&comm->lock);
+    comm->ended = true;
+    bool orphan = comm->orphan;
+    uv_cond_signal(&comm->ended_or_stuck);
+    uv_mutex_unlock(&comm->lock);
+    if (orphan)
+        free_all(comm);
+}
+
+/* ---- starting ---- */
+
+static enum pccl_status system_status(int error)
+{
+    return error == UV_ENOMEM ? PCCL_MEMORY : PCCL_SYSTEM;
+}
+
+static enum pccl_status start_loop(struct pcclComm_t *comm, struct pccl_text *words)
+{
+    int error = uv_loop_init(&comm->loop);
+    if (error == 0 && (error = uv_async_init(&comm->loop, &comm->wake, on_wake)) != 0)
+        (void)uv_loop_close(&comm->loop);
+    if (error) {
+        pccl_text_format(words, "cannot make an event loop: %s", uv_strerror(error));
+        return system_status(error);
+    }
+    (void)uv_timer_init(&comm->loop, &comm->timer);
+    (void)uv_idle_init(&comm->loop, &comm->idle);
+    (void)uv_prepare_init(&comm->loop, &comm->prepare);
+    (void)uv_check_init(&comm->loop, &comm->check);
+    comm->timer.data = comm->idle.data = comm->prepare.data = comm->check.data = comm;
+    (void)uv_prepare_start(&comm->prepare, on_prepare);
+    (void)uv_check_start(&comm->check, on_check);
+    comm->armed_us = UINT64_MAX;
+    return PCCL_OK;
+}
+
+/* Undoes start_loop and the listener before the thread runs. */
+static void stop_loop(struct pcclComm_t *comm)
+{
+    pccl_listener_close(&comm->listener);
+    close_handle(&comm->wake);
+    close_handle(&comm->timer);
+    close_handle(&comm->idle);
+    close_handle(&comm->prepare);
+    close_handle(&comm->check);
+    (void)uv_run(&comm->loop, UV_RUN_DEFAULT);
+    (void)uv_loop_close(&comm->loop);
+}
+
+/* The addresses of a parameter's list of hosts. 0: words say why. */
+static uint32_t resolve_list(const char *list, uint16_t port, struct pccl_address *addresses, uint32_t max,
+                             struct pccl_text *words)
+{
+    uint32_t count = 0;
+    for (;;) {
+        struct pccl_endpoint endpoint;
+        struct pccl_host host;
+        bool more;
+        if (pccl_endpoint_next(&list, port, &endpoint, &more, words) != PCCL_OK || !more || count == max)
+            return count;
+        host.port = endpoint.port;
+        memcpy(host.name, endpoint.host, sizeof host.name);
+        count += pccl_resolve_now(&host, 1, addresses + count, max - count, words);
+    }
+}
+
+/* The addresses to listen on: the one asked for, or all of both families. */
+static uint32_t bind_addresses(const struct pcclComm_t *comm, struct pccl_address *addresses, uint32_t max,
+                               struct pccl_text *words)
+{
+    const char *asked = comm->params.bind_address;
+    return resolve_list(asked[0] ? asked : "::,0.0.0.0", comm->listener.port, addresses, max, words);
+}
+
+static enum pccl_status open_listener(struct pcclComm_t *comm, struct pccl_text *words)
+{
+    struct pccl_address addresses[PCCL_LISTEN_ADDRESSES_MAX];
+    uint32_t count = bind_addresses(comm, addresses, PCCL_COUNT_OF(addresses), words);
+    if (count == 0)
+        return PCCL_SYSTEM;
+    comm->listener = (struct pccl_listener){.loop = &comm->loop,
+                                            .memory = pccl_heap(),
+                                            .strangers_max = PCCL_STRANGERS_MAX,
+                                            .hello_ms = comm->params.connect_timeout_ms,
+                                            .events = &pccl_comm_link_events,
+                                            .owner = comm,
+                                            .accepted = pccl_comm_link_accepted};
+    int error = UV_EAFNOSUPPORT;
+    /* "::" takes IPv4 along; without IPv6 the next address is IPv4's own. */
+    bool any = comm->params.bind_address[0] == 0;
+    for (uint32_t i = 0; i < (any ? count : 1) && error == UV_EAFNOSUPPORT; i++)
+        error = pccl_listener_open(&comm->listener, addresses + i, any ? 1 : count, (uint16_t)comm->params.port,
+                                   comm->params.port_range, words);
+    return error ? system_status(error) : PCCL_OK;
+}
+
+static enum pccl_status start(struct pcclComm_t *comm, struct pccl_text *words)
+{
+    enum pccl_status status = start_loop(comm, words);
+    if (status != PCCL_OK)
+        return status;
+    status = open_listener(comm, words);
+    if (status != PCCL_OK)
+        goto out;
+    int error = pccl_thread_start(&comm->thread, thread_main, comm);
+    if (error) {
+        pccl_text_format(words, "cannot start a thread: %s", uv_strerror(error));
+        status = system_status(error);
+    }
+out:
+    if (status != PCCL_OK)
+        stop_loop(comm);
+    comm->started = status == PCCL_OK;
+    return status;
+}
+
+/* ---- a machine ---- */
+
+static enum pccl_status find_candidates(const struct pcclComm_t *comm, struct pccl_peer_config *config,
+                                        struct pccl_text *words)
+{
+    struct pccl_address towards, master;
+    if (comm->params.advertise_addresses[0] != 0) {
+        config->candidate_count = resolve_list(comm->params.advertise_addresses, comm->listener.port,
+                                               config->candidates, PCCL_CANDIDATES_MAX, words);
+        return config->candidate_count ? PCCL_OK : PCCL_SYSTEM;
+    }
+    if (comm->params.bind_address[0] != 0) {
+        config->candidate_count = bind_addresses(comm, config->candidates, PCCL_CANDIDATES_MAX, words);
+        if (config->candidate_count && !pccl_address_is_unspecified(&config->candidates[0]))
+            return PCCL_OK;
+    }
+    bool known = pccl_resolve_now(comm->masters, 1, &master, 1, words) == 1 && pccl_socket_route(&master, &towards);
+    config->candidate_count = pccl_interfaces_candidates(known ? &towards : NULL, comm->listener.port,
+                                                         config->candidates, PCCL_CANDIDATES_MAX);
+    return PCCL_OK;
+}
+
+/* What this peer is called when the user gave no name: host and process. */
+static void invent_name(char *name, size_t size)
+{
+    char host[UV_MAXHOSTNAMESIZE];
+    size_t length = sizeof host;
+    if (uv_os_gethostname(host, &length) != 0)
+        (void)snprintf(host, sizeof host, "host");
+    (void)snprintf(name, size, "%.48s:%d", host, (int)uv_os_getpid());
+}
+
+static enum pccl_status configure(const struct pcclComm_t *comm, struct pccl_peer_config *config, struct pccl_text *words)
+{
+    const struct pccl_params *params = &comm->params;
+    *config = pccl_peer_defaults();
+    if (!pccl_random_id(&config->id) || !pccl_random_id(&config->token)) {
+        pccl_text_format(words, "the system gives no random numbers");
+        return PCCL_SYSTEM;
+    }
+    config->group = params->peer_group;
+    config->port = comm->listener.port;
+    config->master_lost_ms = params->master_lost_ms;
+    config->where_ms = params->where_ms;
+    config->dial_ms = params->dial_ms;
+    config->dial_max_ms = params->dial_max_ms;
+    config->op_timeout_ms = params->op_timeout_ms;
+    config->call_timeout_ms = params->call_timeout_ms;
+    config->stuck_ms = params->stuck_ms;
+    if (params->name[0])
+        (void)snprintf(config->name, sizeof config->name, "%.*s", PCCL_NAME_MAX, params->name);
+    else
+        invent_name(config->name, sizeof config->name);
+    return find_candidates(comm, config, words);
+}
+
+/* The machine of the last connect is over. Its reductions that nobody has awaited had failed; their words stay. */
+static void retire_machine(struct pcclComm_t *comm)
+{
+    for (struct pccl_node *node = pccl_table_first(&comm->reductions); node;
+         node = pccl_table_after(&comm->reductions, node)) {
+        struct pccl_comm_op *reduction = PCCL_CONTAINER_OF(node, struct pccl_comm_op, by_tag);
+        if (!reduction->op)
+            continue;
+        reduction->words = reduction->op->words;
+        pccl_peer_op_release(comm->peer, reduction->op);
+        reduction->op = NULL;
+    }
+    pccl_comm_links_close_all(comm);
+    pccl_comm_effect_close_master(comm);
+    pccl_peer_destroy(comm->peer);
+    comm->peer = NULL;
+}
+
+enum pccl_status pccl_comm_prepare(struct pcclComm_t *comm, struct pccl_text *words)
+{
+    struct pccl_peer_effects effects = {.context = comm,
+                                        .dial_master = pccl_comm_effect_dial_master,
+                                        .close_master = pccl_comm_effect_close_master,
+                                        .send_master = pccl_comm_effect_send_master,
+                                        .accept_master = pccl_comm_effect_accept_master,
+                                        .dial_link = pccl_comm_effect_dial_link,
+                                        .close_link = pccl_comm_effect_close_link,
+                                        .call_done = effect_call_done,
+                                        .op_decided = effect_op_decided,
+                                        .op_start = effect_op_moves,
+                                        .op_stop = effect_op_moves,
+                                        .log = effect_log};
+    struct pccl_peer_config config;
+    enum pccl_status status = comm->started ? PCCL_OK : start(comm, words);
+    if (status == PCCL_OK)
+        status = configure(comm, &config, words);
+    if (status != PCCL_OK)
+        return status;
+    if (comm->peer)
+        retire_machine(comm);
+    comm->peer = pccl_peer_create(&config, pccl_heap(), &effects, pccl_comm_now_us());
+    comm->id = config.id;
+    if (!comm->peer) {
+        pccl_text_format(words, "out of memory for a peer");
+        return PCCL_MEMORY;
+    }
+    return PCCL_OK;
+}
+
+/* ---- life ---- */
+
+static _Atomic uint64_t last_key;
+
+struct pcclComm_t *pccl_comm_create(const struct pccl_params *params, const struct pccl_host *masters,
+                                    uint32_t master_count)
+{
+    PCCL_ASSERT(master_count > 0 && master_count <= PCCL_MASTER_ADDRESSES_MAX);
+    struct pcclComm_t *comm = pccl_allocate(pccl_heap(), sizeof *comm);
+    if (!comm)
+        return NULL;
+    if (uv_mutex_init(&comm->lock) != 0)
+        goto no_lock;
+    if (uv_cond_init(&comm->ended_or_stuck) != 0)
+        goto no_condition;
+    comm->key = atomic_fetch_add(&last_key, 1) + 1;
+    comm->generation = pccl_fork_generation();
+    comm->params = *params;
+    comm->master_count = master_count;
+    memcpy(comm->masters, masters, master_count * sizeof *masters);
+    pccl_table_init(&comm->reductions, pccl_heap());
+    pccl_table_init(&comm->links, pccl_heap());
+    if (pccl_socket_wake_open(&comm->leader_wake) != 0)
+        comm->leader_wake = -1; /* then nobody leads */
+    return comm;
+
+no_condition:
+    uv_mutex_destroy(&comm->lock);
+no_lock:
+    pccl_release(pccl_heap(), comm, sizeof *comm);
+    return NULL;
+}
+
+static void free_all(struct pcclComm_t *comm)
+{
+    if (comm->started)
+        (void)uv_loop_close(&comm->loop);
+    if (comm->peer)
+        pccl_peer_destroy(comm->peer);
+    struct pccl_node *node;
+    while ((node = pccl_table_first(&comm->reductions))) {
+        struct pccl_comm_op *reduction = PCCL_CONTAINER_OF(node, struct pccl_comm_op, by_tag);
+        pccl_table_remove(&comm->reductions, node);
+        pccl_release(pccl_heap(), reduction, sizeof *reduction);
+    }
+    pccl_table_fini(&comm->reductions);
+    pccl_table_fini(&comm->links);
+    if (comm->leader_wake >= 0)
+        pccl_socket_close(comm->leader_wake);
+    uv_cond_destroy(&comm->ended_or_stuck);
+    uv_mutex_destroy(&comm->lock);
+    pccl_release(pccl_heap(), comm, sizeof *comm);
+}
+
+void pccl_comm_destroy(struct pcclComm_t *comm)
+{
+    if (!comm->started) {
+        free_all(comm);
+        return;
+    }
+    pccl_comm_enter(comm);
+    if (comm->peer)
+        pccl_peer_leave(comm->peer, pccl_comm_now_us());
+    comm->stop = true;
+    pccl_comm_wake_loop(comm);
+    pccl_comm_leave(comm);
+    uv_mutex_lock(&comm->lock);
+    while (!comm->ended && !comm->stuck)
+        uv_cond_wait(&comm->ended_or_stuck, &comm->lock);
+    comm->orphan = !comm->ended;
+    bool orphan = comm->orphan;
+    uv_thread_t thread = comm->thread;
+    uv_mutex_unlock(&comm->lock);
+    if (orphan) {
+        pccl_thread_detach(thread);
+        return;
+    }
+    (void)uv_thread_join(&thread);
+    free_all(comm);
+}

@@ -1,0 +1,208 @@
+/*
+ * The interface of PCCL 1.0 on 64-bit machines, as claims that abi_c99.c and abi_cxx.cpp check while compiling. Numbers
+ * in this file must never change; additions have claims too.
+ *   ENUM(type)                          has 4 bytes
+ *   VALUE(name, value)
+ *   STRUCT(type, size, alignment)
+ *   MEMBER(type, name, offset, size)
+ *   FUNCTION(name, parameters)          returns pcclResult_t
+ */
+
+/* clang-format off: these are no statements */
+ENUM(pcclResult_t)
+VALUE(pcclSuccess, 0)
+VALUE(pcclNotInitialized, 1)
+VALUE(pcclInternalError, 2)
+VALUE(pcclInvalidArgument, 3)
+VALUE(pcclInvalidUsage, 4)
+VALUE(pcclTooFewPeers, 5)
+VALUE(pcclMasterConnectionFailed, 6)
+VALUE(pcclRankConnectionFailed, 7)
+VALUE(pcclRankConnectionLost, 8)
+VALUE(pcclNoSharedStateAvailable, 9)
+VALUE(pcclPendingAsyncOps, 10)
+VALUE(pcclUpdateTopologyFailed, 11)
+VALUE(pcclTopologyOptimizationFailed, 12)
+VALUE(pcclTimeout, 13)
+VALUE(pcclAborted, 14)
+VALUE(pcclVersionMismatch, 15)
+VALUE(pcclPeerMismatch, 16)
+VALUE(pcclExpelled, 17)
+VALUE(pcclMasterLost, 18)
+VALUE(pcclOutOfMemory, 19)
+VALUE(pcclUnsupported, 20)
+VALUE(pcclRefused, 21)
+
+ENUM(pcclDataType_t)
+VALUE(pcclUint8, 0)
+VALUE(pcclInt8, 1)
+VALUE(pcclInt16, 2)
+VALUE(pcclUint16, 3)
+VALUE(pcclUint32, 4)
+VALUE(pcclInt32, 5)
+VALUE(pcclUint64, 6)
+VALUE(pcclInt64, 7)
+VALUE(pcclFloat16, 8)
+VALUE(pcclBFloat16, 9)
+VALUE(pcclFloat, 10)
+VALUE(pcclDouble, 11)
+
+ENUM(pcclDeviceType_t)
+VALUE(pcclDeviceCpu, 0)
+VALUE(pcclDeviceCuda, 1)
+
+ENUM(pcclRedOp_t)
+VALUE(pcclSum, 0)
+VALUE(pcclAvg, 1)
+VALUE(pcclProd, 2)
+VALUE(pcclMax, 3)
+VALUE(pcclMin, 4)
+
+ENUM(pcclDistributionHint_t)
+VALUE(pcclDistributionNone, 0)
+VALUE(pcclDistributionNormal, 1)
+VALUE(pcclDistributionUniform, 2)
+
+ENUM(pcclQuantizationAlgorithm_t)
+VALUE(pcclQuantNone, 0)
+VALUE(pcclQuantMinMax, 1)
+VALUE(pcclQuantZeroPointScale, 2)
+
+ENUM(pcclLogLevel_t)
+VALUE(pcclLogTrace, 0)
+VALUE(pcclLogDebug, 1)
+VALUE(pcclLogInfo, 2)
+VALUE(pcclLogWarn, 3)
+VALUE(pcclLogError, 4)
+VALUE(pcclLogNone, 5)
+
+ENUM(pcclParameterScope_t)
+VALUE(pcclParameterCommunicator, 0)
+VALUE(pcclParameterMaster, 1)
+VALUE(pcclParameterProcess, 2)
+
+ENUM(pcclAttribute_t)
+VALUE(PCCL_ATTRIBUTE_GLOBAL_WORLD_SIZE, 1)
+VALUE(PCCL_ATTRIBUTE_PEER_GROUP_WORLD_SIZE, 2)
+VALUE(PCCL_ATTRIBUTE_NUM_DISTINCT_PEER_GROUPS, 3)
+VALUE(PCCL_ATTRIBUTE_LARGEST_PEER_GROUP_WORLD_SIZE, 4)
+
+ENUM(pcclSharedStateSyncStrategy_t)
+VALUE(PCCL_SHARED_STATE_SYNC_STRATEGY_ENFORCE_POPULAR, 0)
+VALUE(PCCL_SHARED_STATE_SYNC_STRATEGY_RECEIVE_ONLY, 1)
+VALUE(PCCL_SHARED_STATE_SYNC_STRATEGY_SEND_ONLY, 2)
+
+ENUM(ccoip_inet_protocol_t)
+VALUE(inetIPv4, 0)
+VALUE(inetIPv6, 1)
+VALUE(CCOIP_PROTOCOL_PORT_MASTER, 48148)
+VALUE(CCOIP_PROTOCOL_PORT_SHARED_STATE, 48149)
+VALUE(CCOIP_PROTOCOL_PORT_P2P, 48150)
+VALUE(CCOIP_PROTOCOL_PORT_BANDWIDTH_BENCHMARK, 48151)
+
+STRUCT(ccoip_ipv4_address_t, 4, 1)
+MEMBER(ccoip_ipv4_address_t, data, 0, 4)
+
+STRUCT(ccoip_ipv6_address_t, 16, 1)
+MEMBER(ccoip_ipv6_address_t, data, 0, 16)
+
+STRUCT(ccoip_inet_address_t, 24, 4)
+MEMBER(ccoip_inet_address_t, protocol, 0, 4)
+MEMBER(ccoip_inet_address_t, ipv4, 4, 4)
+MEMBER(ccoip_inet_address_t, ipv6, 8, 16)
+
+STRUCT(ccoip_socket_address_t, 28, 4)
+MEMBER(ccoip_socket_address_t, inet, 0, 24)
+MEMBER(ccoip_socket_address_t, port, 24, 2)
+
+STRUCT(pcclCommCreateParams_t, 36, 4)
+MEMBER(pcclCommCreateParams_t, master_address, 0, 28)
+MEMBER(pcclCommCreateParams_t, peer_group, 28, 4)
+MEMBER(pcclCommCreateParams_t, p2p_connection_pool_size, 32, 4)
+
+STRUCT(pcclReduceInfo_t, 24, 8)
+MEMBER(pcclReduceInfo_t, local_world_size, 0, 4)
+MEMBER(pcclReduceInfo_t, tx_bytes, 8, 8)
+MEMBER(pcclReduceInfo_t, rx_bytes, 16, 8)
+
+STRUCT(pcclReduceOperandDescriptor_t, 8, 4)
+MEMBER(pcclReduceOperandDescriptor_t, datatype, 0, 4)
+MEMBER(pcclReduceOperandDescriptor_t, distribution_hint, 4, 4)
+
+STRUCT(pcclQuantizationOptions_t, 8, 4)
+MEMBER(pcclQuantizationOptions_t, quantized_datatype, 0, 4)
+MEMBER(pcclQuantizationOptions_t, algorithm, 4, 4)
+
+STRUCT(pcclReduceDescriptor_t, 40, 8)
+MEMBER(pcclReduceDescriptor_t, count, 0, 8)
+MEMBER(pcclReduceDescriptor_t, op, 8, 4)
+MEMBER(pcclReduceDescriptor_t, tag, 16, 8)
+MEMBER(pcclReduceDescriptor_t, src_descriptor, 24, 8)
+MEMBER(pcclReduceDescriptor_t, quantization_options, 32, 8)
+
+STRUCT(pcclReduceOpDescriptor_t, 56, 8)
+MEMBER(pcclReduceOpDescriptor_t, sendbuf, 0, 8)
+MEMBER(pcclReduceOpDescriptor_t, recvbuf, 8, 8)
+MEMBER(pcclReduceOpDescriptor_t, descriptor, 16, 40)
+
+STRUCT(pcclAsyncReduceOp_t, 16, 8)
+MEMBER(pcclAsyncReduceOp_t, comm, 0, 8)
+MEMBER(pcclAsyncReduceOp_t, tag, 8, 8)
+
+STRUCT(pcclRankUuid_t, 16, 1)
+MEMBER(pcclRankUuid_t, data, 0, 16)
+
+STRUCT(pcclTensorInfo_t, 40, 8)
+MEMBER(pcclTensorInfo_t, name, 0, 8)
+MEMBER(pcclTensorInfo_t, data, 8, 8)
+MEMBER(pcclTensorInfo_t, count, 16, 8)
+MEMBER(pcclTensorInfo_t, datatype, 24, 4)
+MEMBER(pcclTensorInfo_t, device_type, 28, 4)
+MEMBER(pcclTensorInfo_t, allow_content_inequality, 32, 1)
+
+STRUCT(pcclSharedState_t, 24, 8)
+MEMBER(pcclSharedState_t, revision, 0, 8)
+MEMBER(pcclSharedState_t, count, 8, 8)
+MEMBER(pcclSharedState_t, infos, 16, 8)
+
+STRUCT(pcclSharedStateSyncInfo_t, 16, 8)
+MEMBER(pcclSharedStateSyncInfo_t, tx_bytes, 0, 8)
+MEMBER(pcclSharedStateSyncInfo_t, rx_bytes, 8, 8)
+
+STRUCT(pcclBuildInfo_t, 1, 1)
+MEMBER(pcclBuildInfo_t, has_cuda_support, 0, 1)
+
+STRUCT(pcclParameterInfo_t, 64, 8)
+MEMBER(pcclParameterInfo_t, size, 0, 8)
+MEMBER(pcclParameterInfo_t, name, 8, 8)
+MEMBER(pcclParameterInfo_t, env, 16, 8)
+MEMBER(pcclParameterInfo_t, default_value, 24, 8)
+MEMBER(pcclParameterInfo_t, min_value, 32, 8)
+MEMBER(pcclParameterInfo_t, max_value, 40, 8)
+MEMBER(pcclParameterInfo_t, help, 48, 8)
+MEMBER(pcclParameterInfo_t, scope, 56, 4)
+
+STRUCT(struct pcclReduceSingleDescriptor_t, 56, 8)
+
+FUNCTION(pcclInit, (void))
+FUNCTION(pcclGetBuildInfo, (pcclBuildInfo_t *))
+FUNCTION(pcclCreateCommunicator, (const pcclCommCreateParams_t *, pcclComm_t **))
+FUNCTION(pcclConnect, (pcclComm_t *))
+FUNCTION(pcclDestroyCommunicator, (pcclComm_t *))
+FUNCTION(pcclGetAttribute, (const pcclComm_t *, pcclAttribute_t, int *))
+FUNCTION(pcclUpdateTopology, (pcclComm_t *))
+FUNCTION(pcclArePeersPending, (const pcclComm_t *, bool *))
+FUNCTION(pcclOptimizeTopology, (const pcclComm_t *))
+FUNCTION(pcclAllReduceAsync,
+         (const void *, void *, const pcclReduceDescriptor_t *, const pcclComm_t *, pcclAsyncReduceOp_t *))
+FUNCTION(pcclAwaitAsyncReduce, (const pcclAsyncReduceOp_t *, pcclReduceInfo_t *))
+FUNCTION(pcclAllReduce, (const void *, void *, const pcclReduceDescriptor_t *, const pcclComm_t *, pcclReduceInfo_t *))
+FUNCTION(pcclAllReduceMultipleWithRetry,
+         (const pcclReduceOpDescriptor_t *, size_t, const pcclComm_t *, pcclReduceInfo_t *, int))
+FUNCTION(pcclSynchronizeSharedState,
+         (const pcclComm_t *, pcclSharedState_t *, pcclSharedStateSyncStrategy_t, pcclSharedStateSyncInfo_t *))
+FUNCTION(pcclCreateMaster, (ccoip_socket_address_t, pcclMasterInstance_t **))
+FUNCTION(pcclRunMaster, (pcclMasterInstance_t *))
+FUNCTION(pcclInterruptMaster, (pcclMasterInstance_t *))
+FUNCTION(pcclMasterAwaitTermination, (pcclMasterInstance_t *))
+FUNCTION(pcclDestroyMaster, (pcclMasterInstance_t *))

@@ -1,0 +1,491 @@
+"""Starts masters and scripted peers, talks to them, waits with deadlines, and leaves nothing behind.
+
+A test is a function test_<name>(run) in a file test_<topic>.py whose last line is harness.main(); `python3 test_<topic>.py
+<name>` runs one, without a name all. Nothing here sleeps to let something happen: every wait is for a line that a process
+prints, or for a condition that is asked for until it holds, and has a deadline.
+"""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+import traceback
+
+SLOW = float(os.environ.get("PCCL_E2E_SLOW", "1"))  # sanitizers: everything may take that much longer
+DEADLINE = 15 * SLOW  # of a wait that has no better one, in seconds
+
+SUCCESS, NOT_INITIALIZED, INTERNAL, INVALID_ARGUMENT, INVALID_USAGE, TOO_FEW, MASTER_FAILED = range(7)
+LOST, PENDING_OPS, UPDATE_FAILED = 8, 10, 11
+TIMEOUT, ABORTED, VERSION, MISMATCH, EXPELLED, MASTER_LOST, OUT_OF_MEMORY, UNSUPPORTED, REFUSED = range(13, 22)
+
+
+def now_us():
+    """The clock of the peers' "at"."""
+    return time.monotonic_ns() // 1000
+
+
+class Failure(AssertionError):
+    pass
+
+
+def check(condition, what):
+    if not condition:
+        raise Failure(what)
+
+
+def equal(got, want, what):
+    if got != want:
+        raise Failure(f"{what}: got {got!r}, want {want!r}")
+
+
+def within(value, low, high, what):
+    if not low <= value <= high:
+        raise Failure(f"{what}: {value}, not within {low} and {high}")
+
+
+def say(text):
+    print(text, flush=True)
+
+
+# Everything that arrives is noted under this, so that one wait can be for several processes.
+_changed = threading.Condition()
+
+
+def wait_until(condition, what, seconds=None):
+    """Waits for news of any process until condition() is neither None nor False; returns that."""
+    end = time.monotonic() + (DEADLINE if seconds is None else seconds)
+    with _changed:
+        while True:
+            value = condition()
+            if value is not None and value is not False:
+                return value
+            left = end - time.monotonic()
+            if left <= 0:
+                raise Failure(f"waited in vain for {what}")
+            _changed.wait(left)
+
+
+def poll(condition, what, seconds=None):
+    """For what no process tells: asks again and again, a little later each time."""
+    end = time.monotonic() + (DEADLINE if seconds is None else seconds)
+    pause = 0.001
+    while True:
+        value = condition()
+        if value is not None and value is not False:
+            return value
+        if time.monotonic() > end:
+            raise Failure(f"waited in vain for {what}")
+        time.sleep(pause)
+        pause = min(pause * 2, 0.05)
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def executable(name):
+    variable = "PCCL_E2E_" + name.upper()
+    path = os.environ.get(variable)
+    check(path and os.access(path, os.X_OK), f"{variable} names no program")
+    return path
+
+
+class Process:
+    """A child whose lines are collected by threads."""
+
+    def __init__(self, name, command, environment):
+        self.name = name
+        self.lines = []  # (stream, text)
+        self.killed = False  # by the test: how it ends is no concern
+        self.popen = subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=environment,
+            start_new_session=True,
+        )
+        self.pid = self.popen.pid
+        self._readers = []
+        for stream, pipe in (("out", self.popen.stdout), ("err", self.popen.stderr)):
+            reader = threading.Thread(target=self._read, args=(stream, pipe), daemon=True)
+            reader.start()
+            self._readers.append(reader)
+
+    def _read(self, stream, pipe):
+        for raw in pipe:
+            text = raw.decode("utf-8", "replace").rstrip("\n")
+            with _changed:
+                self.lines.append((stream, text))
+                self.took(stream, text)
+                _changed.notify_all()
+        with _changed:
+            _changed.notify_all()
+
+    def took(self, stream, text):
+        pass
+
+    def wait_line(self, part, seconds=None, start=0):
+        """The first line, from number `start` on, that has this part."""
+
+        def found():
+            for _, text in self.lines[start:]:
+                if part in text:
+                    return text
+            return None
+
+        return wait_until(found, f"'{part}' from {self.name}", seconds)
+
+    def signal(self, number):
+        os.kill(self.pid, number)
+
+    def kill(self):
+        """kill -9; returns when it was sent."""
+        self.killed = True
+        sent = now_us()
+        self.popen.kill()
+        return sent
+
+    def stop(self):
+        """SIGSTOP; returns when it was sent, after it has stopped."""
+        sent = now_us()
+        self.signal(signal.SIGSTOP)
+        poll(lambda: self.state() == "T", f"{self.name} to stop")
+        return sent
+
+    def resume(self):
+        self.signal(signal.SIGCONT)
+
+    def state(self):
+        with open(f"/proc/{self.pid}/stat", encoding="ascii") as stat:
+            return stat.read().rsplit(")", 1)[1].split()[0]
+
+    def alive(self):
+        return self.popen.poll() is None
+
+    def rss_kib(self):
+        with open(f"/proc/{self.pid}/status", encoding="ascii") as status:
+            for line in status:
+                if line.startswith("VmRSS:"):
+                    return int(line.split()[1])
+        return 0
+
+    def descriptors(self):
+        return len(os.listdir(f"/proc/{self.pid}/fd"))
+
+    def cpu_s(self):
+        with open(f"/proc/{self.pid}/stat", encoding="ascii") as stat:
+            fields = stat.read().rsplit(")", 1)[1].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+    def listening_ports(self):
+        """TCP ports this process listens on."""
+        inodes = set()
+        for entry in os.listdir(f"/proc/{self.pid}/fd"):
+            try:
+                target = os.readlink(f"/proc/{self.pid}/fd/{entry}")
+            except OSError:
+                continue
+            if target.startswith("socket:["):
+                inodes.add(target[8:-1])
+        ports = set()
+        for table in ("tcp", "tcp6"):
+            try:
+                with open(f"/proc/{self.pid}/net/{table}", encoding="ascii") as sockets:
+                    rows = sockets.read().splitlines()[1:]
+            except OSError:
+                continue
+            for row in rows:
+                fields = row.split()
+                if fields[3] == "0A" and fields[9] in inodes:
+                    ports.add(int(fields[1].rsplit(":", 1)[1], 16))
+        return sorted(ports)
+
+    def end(self, seconds):
+        """Waits until it has ended; returns the exit code."""
+        code = self.popen.wait(seconds)
+        for reader in self._readers:
+            reader.join(seconds)
+        return code
+
+    def dump(self):
+        say(f"--- {self.name} (pid {self.pid}, exit {self.popen.poll()})")
+        shown = self.lines[-120:]
+        if len(shown) < len(self.lines):
+            say(f"    ... {len(self.lines) - len(shown)} lines before")
+        for stream, text in shown:
+            say(f"    {stream}: {text[:600]}")
+
+
+class Call:
+    """A command that was given to a peer."""
+
+    def __init__(self, peer, number, text):
+        self.peer = peer
+        self.number = number
+        self.text = text
+        self.result = None
+        self.started = False
+        self.steps = []
+
+    def __repr__(self):
+        return f"'{self.text}' of {self.peer.name}"
+
+    def begun(self):
+        wait_until(lambda: self.started or self.result or None, f"the begin of {self!r}")
+        return self
+
+    def wait(self, seconds=None, rc=None):
+        """The result; with rc it must have that code."""
+        result = wait_until(lambda: self.result or self._dead(), f"the end of {self!r}", seconds)
+        if rc is not None and result["rc"] != rc:
+            raise Failure(f"{self!r} gave {result['rc']} ({result.get('words', '')}), want {rc}")
+        return result
+
+    def _dead(self):
+        if self.peer.alive() or self.result:
+            return None
+        raise Failure(f"{self!r}: the process is gone")
+
+
+class Peer(Process):
+    def __init__(self, name, environment):
+        self.calls = {}
+        self.logs = []  # (level, text)
+        self.others = []  # objects of no call
+        super().__init__(name, [executable("peer")], environment)
+
+    def took(self, stream, text):
+        if stream != "out":
+            return
+        try:
+            line = json.loads(text)
+        except ValueError:
+            return
+        call = self.calls.get(line.get("id"))
+        if "log" in line:
+            self.logs.append((line["log"], line["text"]))
+        elif call is None:
+            self.others.append(line)
+        elif line.get("event") == "begin":
+            call.started = True
+        elif line.get("event") == "step":
+            call.steps.append(line)
+        else:
+            call.result = line
+
+    def start(self, verb, *arguments, slot=0):
+        """Gives the command; it runs on a thread of its own."""
+        words = [verb] + [str(argument) for argument in arguments]
+        with _changed:
+            number = len(self.calls) + 1
+            call = Call(self, number, " ".join(words))
+            self.calls[number] = call
+        try:
+            self.popen.stdin.write(f"{number}& #{slot} {call.text}\n".encode())
+            self.popen.stdin.flush()
+        except OSError as error:
+            raise Failure(f"{call!r} could not be given: {error}") from error
+        return call
+
+    def do(self, verb, *arguments, rc=SUCCESS, seconds=None, slot=0):
+        return self.start(verb, *arguments, slot=slot).wait(seconds, rc)
+
+    def create(self, address, group=0, slot=0, **options):
+        options["peer_group"] = group
+        return self.do("create", address, *(f"{name}={value}" for name, value in options.items()), slot=slot)
+
+    def until_waiting(self, slot=0, part=""):
+        """Until the master has told this peer whom it waits for (and therefore knows that it waits)."""
+
+        def waits():
+            text = self.do("waits", slot=slot)["text"]
+            return text if text and part in text else None
+
+        return poll(waits, f"{self.name} to wait")
+
+    def wait_log(self, part, seconds=None):
+        def found():
+            for _, text in self.logs:
+                if part in text:
+                    return text
+            return None
+
+        return wait_until(found, f"a log line with '{part}' of {self.name}", seconds)
+
+    def quit(self, seconds=None):
+        """Destroys its communicators and ends."""
+        self.start("quit")
+        code = self.end(DEADLINE if seconds is None else seconds)
+        self.killed = True
+        equal(code, 0, f"exit code of {self.name}")
+
+
+class Forge(Process):
+    """Makes frames: forge.c."""
+
+    def __init__(self, environment):
+        self.answers = []
+        super().__init__("forge", [executable("forge")], environment)
+
+    def took(self, stream, text):
+        if stream == "out":
+            self.answers.append(text)
+
+    def ask(self, text):
+        at = len(self.answers)
+        self.popen.stdin.write((text + "\n").encode())
+        self.popen.stdin.flush()
+        return wait_until(lambda: self.answers[at] if len(self.answers) > at else None, "a forged frame")
+
+    def frame(self, kind, body, sequence=0, acknowledged=0):
+        return bytes.fromhex(self.ask(f"frame {kind} {sequence} {acknowledged} {body.hex() or '-'}"))
+
+    def random_body(self, kind, seed):
+        text = self.ask(f"random {kind} {seed}")
+        return None if text == "-" else bytes.fromhex(text)
+
+
+class Run:
+    """One test's processes. Leaving it ends them all and complains about those that ended on their own or badly."""
+
+    def __init__(self, name):
+        self.name = name
+        self.processes = []
+        self.master = None
+        self.port = None
+        self.environment = {key: value for key, value in os.environ.items() if not key.startswith("PCCL_")}
+        self.environment.update(PCCL_PORT="0", PCCL_LOG_LEVEL="INFO")
+        self._forge = None
+
+    @property
+    def address(self):
+        return f"127.0.0.1:{self.port}"
+
+    @property
+    def forge(self):
+        if self._forge is None:
+            self._forge = self._add(Forge(self.environment))
+        return self._forge
+
+    def _add(self, process):
+        self.processes.append(process)
+        return process
+
+    def start_master(self, port=None, **parameters):
+        """With parameters as of the environment: silence_ms=1000. Returns when it accepts connections."""
+        self.port = port or free_port()
+        environment = dict(self.environment)
+        environment.update({"PCCL_" + name.upper(): str(value) for name, value in parameters.items()})
+        self.master = self._add(
+            Process("master", [executable("master"), "--listen", f"127.0.0.1:{self.port}"], environment)
+        )
+        self.master.wait_line("listening")
+        return self.master
+
+    def peer(self, name=None, **parameters):
+        """A process without a communicator."""
+        environment = dict(self.environment)
+        environment.update({"PCCL_" + key.upper(): str(value) for key, value in parameters.items()})
+        name = name or f"p{sum(isinstance(process, Peer) for process in self.processes)}"
+        return self._add(Peer(name, environment))
+
+    def join(self, count=1, members=(), group=0, **parameters):
+        """New peers, admitted one after another by `members` and each other."""
+        members = list(members)
+        joined = []
+        for _ in range(count):
+            peer = self.peer(**parameters)
+            peer.create(self.address, group)
+            self.admit(peer, members)
+            members.append(peer)
+            joined.append(peer)
+        return joined if count > 1 else joined[0]
+
+    def admit(self, newcomer, members):
+        connect = newcomer.start("connect")
+        admits = [member.start("admit") for member in members]
+        result = connect.wait(rc=SUCCESS)
+        for call in admits:
+            call.wait(rc=SUCCESS)
+        return result
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, kind, error, trace):
+        problems = [] if kind else self._leave()
+        for process in reversed(self.processes):
+            if process.alive():
+                process.killed = True
+                try:
+                    os.killpg(process.pid, signal.SIGKILL)
+                except ProcessLookupError:
+                    pass
+        for process in self.processes:
+            process.end(DEADLINE)
+        if kind or problems:
+            if kind:
+                traceback.print_exception(kind, error, trace)
+            for process in self.processes:
+                process.dump()
+        check(not problems, "; ".join(problems))
+
+    def _leave(self):
+        """Ends everything in good order; a sanitizer has its say by the exit code."""
+        problems = []
+        peers = [process for process in self.processes if isinstance(process, Peer)]
+        for process in self.processes:
+            if not process.killed and not process.alive():
+                problems.append(f"{process.name} has ended by itself with {process.popen.returncode}")
+        for peer in peers:
+            if peer.alive() and not peer.killed:
+                try:
+                    peer.start("quit")
+                except Failure as failure:
+                    problems.append(str(failure))
+        for process in self.processes:
+            if process.killed or not process.alive():
+                continue
+            if not isinstance(process, Peer):
+                if process is self._forge:
+                    process.popen.stdin.close()
+                else:
+                    process.signal(signal.SIGTERM)
+            try:
+                code = process.end(DEADLINE)
+            except subprocess.TimeoutExpired:
+                problems.append(f"{process.name} does not end")
+                continue
+            if code != 0:
+                problems.append(f"{process.name} ended with {code}")
+        return problems
+
+
+def main():
+    """Runs the tests of the calling file: those named on the command line, or all."""
+    tests = {
+        name[len("test_") :]: function
+        for name, function in vars(sys.modules["__main__"]).items()
+        if name.startswith("test_") and callable(function)
+    }
+    if sys.argv[1:] == ["--list"]:
+        say("\n".join(tests))
+        return
+    failed = 0
+    for name in sys.argv[1:] or tests:
+        start = time.monotonic()
+        try:
+            with Run(name) as run:
+                tests[name](run)
+            say(f"ok {name} ({time.monotonic() - start:.1f} s)")
+        except Exception as error:  # pylint: disable=broad-except
+            failed += 1
+            say(f"FAILED {name} ({time.monotonic() - start:.1f} s): {error}")
+    sys.exit(1 if failed else 0)

@@ -1,0 +1,224 @@
+"""Calls that contradict each other, deadlines, who waits for whom, and forked children."""
+
+import os
+import signal
+
+import harness
+from harness import INVALID_ARGUMENT, INVALID_USAGE, LOST, MASTER_FAILED, NOT_INITIALIZED, SLOW, SUCCESS, UPDATE_FAILED
+from harness import check, equal, now_us, say, within
+
+ALL = 3
+
+
+def start(run, count=ALL, **peers):
+    run.start_master()
+    return run.join(count, **peers)
+
+
+def names_of(run, peer):
+    """What the master calls this peer in words: the first letters of its id, from its log."""
+    line = next(text for _, text in run.master.lines if f"({peer.name})" in text and "asks to join" in text)
+    return line.split("peer ")[1].split()[0]
+
+
+def named(run, count=ALL, **peers):
+    """Members with names of their own."""
+    run.start_master()
+    members = []
+    for i in range(count):
+        peer = run.peer(f"member{i}", **peers)
+        peer.create(run.address, name=peer.name)
+        run.admit(peer, members)
+        members.append(peer)
+    return members
+
+
+def test_mismatch(run):
+    """Count, data type, operation or quantization differ: InvalidUsage on every peer, words that say who differs in what,
+    inputs intact; the next operation works."""
+    peers = named(run)
+    usual = ["8", "i32", "sum", "const:3"]
+    cases = {
+        "count": (["9", "i32", "sum", "const:3"], ("8", "9")),
+        "data type": (["8", "u32", "sum", "const:3"], ("int32", "uint32")),
+        "width": (["4", "i64", "sum", "const:3"], ("int32", "int64")),
+        "operation": (["8", "i32", "max", "const:3"], ("sum", "max")),
+        "algorithm": (["8", "i32", "sum", "const:3", "quant=1:u8"], ("quantization",)),
+    }
+    tag = 0
+    for what, (other, parts) in cases.items():
+        for odd in range(ALL):
+            tag += 1
+            calls = [
+                peer.start("reduce", tag, *(other if i == odd else usual), "inplace") for i, peer in enumerate(peers)
+            ]
+            for peer, call in zip(peers, calls):
+                result = call.wait(rc=INVALID_USAGE)
+                check(result["intact"], f"input changed by a mismatch of {what}")
+                for part in parts:
+                    check(part in result["words"], f"'{part}' in the words: {result['words']}")
+                ids = {names_of(run, peer) for peer in peers}
+                mentioned = [name for name in ids if name in result["words"]]
+                equal(len(mentioned), 2, f"peers named in: {result['words']}")
+            calls = [peer.start("reduce", tag, *usual) for peer in peers]
+            equal(len({call.wait(rc=SUCCESS)["digest"] for call in calls}), 1, "different results")
+    # A list with retry ends, for no retry mends it.
+    calls = [peer.start("multi", 3, 2, 500, *(usual if i else cases["count"][0])) for i, peer in enumerate(peers)]
+    for call in calls:
+        call.wait(rc=INVALID_USAGE)
+    calls = [peer.start("multi", 3, 2, 600, *usual) for peer in peers]
+    for call in calls:
+        call.wait(rc=SUCCESS)
+
+
+def test_mismatch_code(run):
+    """With extended results the codes are precise."""
+    run.start_master()
+    run.environment["PCCL_EXTENDED_RESULTS"] = "1"
+    peers = run.join(2)
+    calls = [peer.start("reduce", 1, 4 + i, "u8", "sum", "const:1") for i, peer in enumerate(peers)]
+    for call in calls:
+        call.wait(rc=harness.MISMATCH)
+    late = run.peer(call_timeout_ms=100)
+    late.create(run.address)
+    late.do("connect", rc=harness.TIMEOUT)
+
+
+def test_operation_deadline(run):
+    """op_timeout_ms: the waiting peers get an error in time, agree, and the latecomer fails at once; then all is well."""
+    peers = start(run, op_timeout_ms=300)
+    calls = [peer.start("reduce", 1, 100, "f32", "sum", "rand:1", "inplace") for peer in peers[:2]]
+    for call in calls:
+        result = call.wait(rc=LOST)
+        check(result["intact"], "input changed")
+        check("deadline" in result["words"], f"words: {result['words']}")
+    within(max(call.result["us"] for call in calls) / 1000, 250, 300 + 1000 * SLOW, "ms until the deadline")
+    result = peers[2].do("reduce", 1, 100, "f32", "sum", "rand:1", "inplace", rc=LOST)
+    check(result["intact"], "input changed")
+    within(result["us"] / 1000, 0, 250, "ms the latecomer waited")
+    calls = [peer.start("reduce", 1, 100, "f32", "sum", "rand:1") for peer in peers]
+    for call in calls:
+        call.wait(rc=SUCCESS)
+
+
+def test_call_deadline(run):
+    """call_timeout_ms of connect, pending and update: an error in words, the peer stays in, and the next call works."""
+    a, b = start(run, 2, call_timeout_ms=300)
+    for verb, code in (("update", UPDATE_FAILED), ("pending", INVALID_USAGE)):
+        late = a.do(verb, rc=code)
+        check("deadline" in late["words"], f"words: {late['words']}")
+        within(late["us"] / 1000, 250, 300 + 1000 * SLOW, "ms until the deadline")
+        calls = [peer.start(verb) for peer in (a, b)]
+        for call in calls:
+            call.wait(rc=SUCCESS)
+    newcomer = run.peer(call_timeout_ms=300)
+    newcomer.create(run.address)
+    for _ in range(2):
+        late = newcomer.do("connect", rc=MASTER_FAILED)
+        check("pcclUpdateTopology" in late["words"], f"words: {late['words']}")
+        within(late["us"] / 1000, 250, 300 + 1000 * SLOW, "ms until the deadline")
+    run.admit(newcomer, [a, b])
+
+
+def test_calls_that_cannot_meet(run):
+    """Peers that wait for each other in different calls are named, in a log line and by pcclDescribeWaits."""
+    peers = named(run, 2, where_ms=30)
+    a, b = peers
+    waiting = [a.start("update"), b.start("reduce", 7, 4, "i32", "sum", "const:1")]
+    for peer, other, part in ((a, b, "all-reduce tag 7"), (b, a, "update topology")):
+        line = peer.wait_log(part)
+        check(names_of(run, other) in line, f"who is named: {line}")
+        check("cannot meet" in peer.until_waiting(part="cannot meet"), "words")
+    check(all(call.result is None for call in waiting), "a call has ended")
+    a.do("reduce", 7, 4, "i32", "sum", "const:1", rc=INVALID_USAGE)  # its vote is out: the way on is through b
+    update = b.start("update", slot=0)
+    equal(update.wait()["rc"], harness.PENDING_OPS, "update with a reduction under way")
+    b.kill()
+    waiting[0].wait(rc=SUCCESS)
+    equal(a.do("waits")["text"], "", "nobody waits any more")
+
+
+def test_stuck_calls_end(run):
+    """stuck_ms makes such a wait an error on all of them."""
+    a, b = start(run, 2, where_ms=30, stuck_ms=200)
+    waiting = [a.start("update"), b.start("reduce", 7, 4, "i32", "sum", "const:1")]
+    results = [call.wait() for call in waiting]
+    check(any(result["rc"] != SUCCESS for result in results), "both have met")
+    for result in results:
+        check(result["rc"] == SUCCESS or result["words"], "words")
+        within(result["us"] / 1000, 0, 200 + 2000 * SLOW, "ms until it ended")
+    calls = [peer.start("update") for peer in (a, b)]
+    for call in calls:
+        call.wait(rc=SUCCESS)
+    calls = [peer.start("reduce", 9, 4, "i32", "sum", "const:1") for peer in (a, b)]
+    for call in calls:
+        call.wait(rc=SUCCESS)
+
+
+def test_fork(run):
+    """A forked child holds nothing open: the death of its parent is noticed at once. Calls in the child are refused."""
+    victim, *others = start(run, where_ms=20)
+    child = victim.do("fork")["pid"]
+    try:
+        line = harness.wait_until(lambda: next((line for line in victim.others if "child" in line), None), "the child")
+        results = line["results"]
+        check(all(result in (INVALID_USAGE, NOT_INITIALIZED) for result in results), f"calls in the child: {results}")
+        check("fork" in line["words"], f"words in the child: {line['words']}")
+        calls = [peer.start("reduce", 5, 100, "f32", "sum", "rand:2", "inplace") for peer in [victim] + others]
+        for call in calls:
+            call.wait(rc=SUCCESS)
+        calls = [peer.start("reduce", 5, 100, "f32", "sum", "rand:2", "inplace") for peer in others]
+        for peer in others:
+            peer.until_waiting()
+        since_us = victim.kill()
+        for call in calls:
+            result = call.wait(rc=LOST)
+            within((result["at"] - since_us) / 1000, 0, 1000 * SLOW, "ms until the survivors knew")
+        os.kill(child, 0)  # it is still there
+    finally:
+        os.kill(child, signal.SIGKILL)
+    calls = [peer.start("reduce", 6, 100, "f32", "sum", "rand:2") for peer in others]
+    for call in calls:
+        call.wait(rc=SUCCESS)
+
+
+def test_destroy_with_operations_open(run):
+    """Leaving with launched operations: the others are told at once and agree."""
+    leaver, *others = start(run, where_ms=20)
+    for tag in range(5):
+        leaver.do("launch", tag, 100, "i32", "sum", "rand:1")
+    calls = [peer.start("reduce", 8, 100, "i32", "sum", "rand:1", "inplace") for peer in others]
+    for peer in others:
+        peer.until_waiting()
+    start_us = now_us()
+    destroyed = leaver.do("destroy")
+    within(destroyed["us"] / 1000, 0, 2000 * SLOW, "ms to destroy")
+    results = [call.wait() for call in calls]
+    equal({result["rc"] for result in results}, {LOST}, "results")
+    check(all(result["intact"] for result in results), "input changed")
+    say(f"known {max(result['at'] for result in results) - start_us} us after the call")
+    calls = [peer.start("multi", 2, 2, 20, 100, "i32", "sum", "rand:1") for peer in others]
+    for call in calls:
+        call.wait(rc=SUCCESS)
+
+
+def test_words(run):
+    """Every refused call has words, and unconnected communicators are not used."""
+    peer = run.peer()
+    run.port = harness.free_port()
+    bad = peer.do("create", "no address at all:x", rc=INVALID_ARGUMENT)
+    check("no address" in bad["words"], f"words: {bad['words']}")
+    peer.do("create", run.address, "silence=1", rc=INVALID_ARGUMENT)
+    peer.do("create", run.address, "where_ms=fast", rc=INVALID_ARGUMENT)
+    unfit = peer.do("create", run.address, "master_lost_ms=1000", rc=INVALID_ARGUMENT)
+    check("alone_ms" in unfit["words"], f"words: {unfit['words']}")
+    peer.create(run.address)
+    for verb, code in (("update", INVALID_USAGE), ("pending", INVALID_USAGE), ("attr", INVALID_USAGE)):
+        check(peer.do(verb, rc=code)["words"], f"words of {verb}")
+    for words in ("0 u8 sum", "1 99 sum", "1 u8 9", "1 u8 sum quant=7:u8", "1 u8 sum quant=1:99"):
+        count, dtype, op, *extra = words.split()
+        refused = peer.do("reduce", 1, count, dtype, op, "const:1", *extra, rc=INVALID_ARGUMENT)
+        check(refused["words"], f"words for {words}")
+
+
+harness.main()

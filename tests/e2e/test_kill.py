@@ -1,0 +1,480 @@
+"""kill -9 and SIGSTOP in every phase: the survivors return from every call, agree, keep their inputs, and go on."""
+
+import time
+
+import harness
+from harness import INVALID_USAGE, LOST, SLOW, SUCCESS, TOO_FEW
+from harness import check, equal, now_us, say, within
+
+KILL_MS = 1000 * SLOW  # a death by kill -9 is noticed within; much less than any silence limit here
+SILENCE_MS = int(1000 * SLOW)
+
+# Every master and peer here. A silence limit far away, unless a test is about it.
+PATIENT = {"silence_ms": 60000, "heartbeat_ms": 1000}
+STRICT = {"silence_ms": SILENCE_MS, "heartbeat_ms": SILENCE_MS // 5}
+
+
+def start(run, count=3, **master):
+    """A run of `count` members which soon know whom they wait for."""
+    run.environment["PCCL_WHERE_MS"] = "20"
+    run.start_master(**(master or PATIENT))
+    return run.join(count)
+
+
+def agree(calls, *allowed):
+    """All have ended alike, with the same bits if it went well, and with their inputs intact if not."""
+    results = [call.wait() for call in calls]
+    codes = {result["rc"] for result in results}
+    equal(len(codes), 1, f"different results {[(call, call.result['rc'], call.result.get('words')) for call in calls]}")
+    check(codes <= set(allowed), f"result {codes}, want one of {allowed}: {results[0].get('words')}")
+    for call, result in zip(calls, results):
+        check(result.get("intact", True), f"{call!r} has changed its input")
+        check(result["rc"] == SUCCESS or result["words"], f"{call!r} has failed without words")
+    if results[0]["rc"] == SUCCESS:
+        equal(len({result.get("digest") for result in results}), 1, f"different bits in {calls}")
+    return results
+
+
+def late(results, since_us):
+    return max(result["at"] - since_us for result in results) / 1000
+
+
+def go_on(run, survivors, rejoin=True):
+    """A retry among the survivors is right, and a newcomer gets in."""
+    if len(survivors) > 1:
+        calls = [peer.start("multi", 4, 2, 900, 8, "i64", "sum", "ramp:1:1") for peer in survivors]
+        for result in agree(calls, SUCCESS):
+            equal(result["peers"], len(survivors), "peers of the retry")
+        calls = [peer.start("reduce", 950, 4, "i64", "sum", "const:1", "dump") for peer in survivors]
+        for result in agree(calls, SUCCESS):
+            equal(result["result"], (len(survivors).to_bytes(8, "little") * 4).hex(), "sum after the death")
+    for call in [peer.start("update") for peer in survivors]:
+        equal(call.wait(rc=SUCCESS)["world"], len(survivors), "world after the death")
+    if rejoin:
+        everybody = survivors + [run.join(1, survivors)]
+        agree([peer.start("reduce", 951, 4, "i64", "sum", "const:1") for peer in everybody], SUCCESS)
+
+
+# ---- the phases: each brings the victim into one, and returns the survivors' calls that are under way
+
+
+def phase_idle(victim, others):
+    return []
+
+
+def phase_update(victim, others):
+    """The victim waits in a vote."""
+    victim.start("update")
+    victim.until_waiting()
+    return []
+
+
+def phase_update_missing(victim, others):
+    """The others wait in a vote for the victim."""
+    calls = [peer.start("update") for peer in others]
+    for peer in others:
+        peer.until_waiting()
+    return calls
+
+
+def phase_pending(victim, others):
+    victim.start("pending")
+    victim.until_waiting()
+    return []
+
+
+def phase_pending_missing(victim, others):
+    calls = [peer.start("pending") for peer in others]
+    for peer in others:
+        peer.until_waiting()
+    return calls
+
+
+def phase_launched_first(victim, others):
+    """The victim has launched, the others have not."""
+    victim.do("launch", 5, 100, "f32", "sum", "rand:1", "inplace")
+    victim.start("await", 5)
+    victim.until_waiting()
+    return []
+
+
+def phase_launched_last(victim, others):
+    """All but the victim have launched."""
+    calls = [peer.start("reduce", 5, 100, "f32", "sum", "rand:2", "inplace") for peer in others]
+    for peer in others:
+        peer.until_waiting()
+    return calls
+
+
+def phase_done(victim, others):
+    """All but one have launched and said DONE, the victim too; the outcome is open."""
+    calls = [peer.start("reduce", 5, 100, "f32", "sum", "rand:3", "inplace") for peer in others[1:]]
+    victim.start("reduce", 5, 100, "f32", "sum", "rand:3", "inplace")
+    for peer in [victim] + others[1:]:
+        peer.until_waiting()
+    return calls
+
+
+def phase_many(victim, others):
+    """Several operations at once, some of them complete at the victim, some not launched by it."""
+    for peer in [victim] + others:
+        for tag in range(10):
+            peer.do("launch", tag, 200, "i32", "sum", f"rand:{tag}", "inplace")
+    calls = []
+    for peer in others:
+        for tag in range(10, 14):
+            calls.append(peer.start("reduce", tag, 200, "i32", "max", f"rand:{tag}", "inplace"))
+    for peer in others:
+        peer.until_waiting()
+    return calls
+
+
+def phase_list(victim, others):
+    """In the middle of a list with retry: the victim never gets to its end."""
+    calls = [peer.start("multi", 6, 2, 10, 64, "f64", "sum", "ramp:0:0.5", "inplace") for peer in others]
+    victim.start("multi", 3, 2, 10, 64, "f64", "sum", "ramp:0:0.5", "inplace").wait(rc=SUCCESS)
+    for peer in others:
+        peer.until_waiting()
+    return calls
+
+
+PHASES = {name[len("phase_") :]: function for name, function in dict(globals()).items() if name.startswith("phase_")}
+
+
+def finish(phase, others, calls, since_us, limit_ms):
+    """Ends what the phase left open; returns how long the survivors took, if they had to find out."""
+    found_ms = None
+    if phase in ("update_missing", "pending_missing"):
+        results = agree(calls, SUCCESS)
+        found_ms = late(results, since_us)
+    elif phase == "list":
+        results = agree(calls, SUCCESS)
+        equal({result["peers"] for result in results}, {len(others)}, "peers at the end of the list")
+        found_ms = late(results, since_us)
+    elif phase in ("launched_last", "done"):
+        if phase == "done":  # if the last one comes before the death is known, all parts are there
+            calls.append(others[0].start("reduce", 5, 100, "f32", "sum", "rand:3", "inplace"))
+        results = agree(calls, LOST, *([SUCCESS] if phase == "done" else []))
+        found_ms = late(results, since_us)
+    elif phase == "launched_first":
+        # Launched after the death is known it succeeds among the survivors, before it fails: alike in any case.
+        agree([peer.start("reduce", 5, 100, "f32", "sum", "rand:1", "inplace") for peer in others], LOST, SUCCESS)
+    elif phase == "many":
+        for tag in range(10, 14):
+            results = agree([call for call in calls if call.text.startswith(f"reduce {tag} ")], LOST)
+        found_ms = late(results, since_us)
+        for tag in range(10):  # complete everywhere before the death: done, whenever they are awaited
+            agree([peer.start("await", tag) for peer in others], SUCCESS)
+    elif phase in ("idle", "update", "pending"):
+        verb = "update" if phase == "idle" else phase
+        results = agree([peer.start(verb) for peer in others], SUCCESS)
+        found_ms = late(results, since_us)
+    if found_ms is not None:
+        within(found_ms, 0, limit_ms, f"ms until the survivors knew ({phase})")
+    return found_ms
+
+
+def kill_in(run, phase):
+    victim, *others = start(run)
+    calls = PHASES[phase](victim, others)
+    since_us = victim.kill()
+    found_ms = finish(phase, others, calls, since_us, KILL_MS)
+    say(f"kill -9 in phase {phase}: " + (f"known after {found_ms:.1f} ms" if found_ms is not None else "ok"))
+    go_on(run, others)
+
+
+def stop_in(run, phase):
+    victim, *others = start(run, **STRICT)
+    calls = PHASES[phase](victim, others)
+    since_us = victim.stop()
+    found_ms = finish(phase, others, calls, since_us, SILENCE_MS + 2000 * SLOW)
+    say(f"SIGSTOP in phase {phase}: " + (f"known after {found_ms:.1f} ms" if found_ms is not None else "ok"))
+    go_on(run, others, rejoin=False)
+    victim.resume()
+    # What it was in ends with an error or the outcome; then it is out, and comes back as a newcomer.
+    for call in victim.calls.values():
+        result = call.wait()
+        check(result["rc"] == SUCCESS or result["words"], f"{call!r} has failed without words")
+    harness.poll(lambda: victim.do("attr", rc=None)["rc"] == INVALID_USAGE, "the victim to know that it is out")
+    words = victim.do("update", rc=INVALID_USAGE)["words"]
+    check(words, "words after the return")
+    run.admit(victim, others)
+    agree([peer.start("reduce", 970, 4, "i64", "sum", "const:1") for peer in others + [victim]], SUCCESS)
+
+
+def _make(kind, phase):
+    function = kill_in if kind == "kill" else stop_in
+    return lambda run: function(run, phase)
+
+
+for _phase in PHASES:
+    globals()[f"test_kill_{_phase}"] = _make("kill", _phase)
+    globals()[f"test_stop_{_phase}"] = _make("stop", _phase)
+
+
+def test_continue_in_time(run):
+    """A peer that is stopped for less than the silence limit is waited for, and nothing fails."""
+    victim, *others = start(run, **PATIENT)
+    calls = phase_launched_last(victim, others)
+    victim.stop()
+    waiting = others[0].until_waiting()
+    check("waits for" in waiting, f"words: {waiting}")
+    victim.resume()
+    calls.append(victim.start("reduce", 5, 100, "f32", "sum", "rand:2", "inplace"))
+    agree(calls, SUCCESS)
+
+
+def test_stopped_and_killed(run):
+    """Stopped first, then killed: the kill is noticed at once, not after the silence."""
+    victim, *others = start(run, **PATIENT)
+    calls = phase_launched_last(victim, others)
+    victim.stop()
+    since_us = victim.kill()
+    within(late(agree(calls, LOST), since_us), 0, KILL_MS, "ms until the survivors knew")
+    go_on(run, others)
+
+
+def test_two_at_once(run):
+    """Two die together: one failure for each operation, not two."""
+    peers = start(run, 5)
+    others = peers[2:]
+    calls = phase_launched_last(peers[0], others)
+    since_us = peers[0].kill()
+    peers[1].kill()
+    within(late(agree(calls, LOST), since_us), 0, KILL_MS, "ms until the survivors knew")
+    calls = [peer.start("multi", 4, 2, 900, 8, "i64", "sum", "ramp:1:1") for peer in others]
+    for result in agree(calls, SUCCESS):
+        equal(result["peers"], 3, "peers of the retry")
+    go_on(run, others)
+
+
+def test_all_but_one(run):
+    """The last one left is told that it is alone; its list ends with TooFewPeers."""
+    peers = start(run, 4)
+    last = peers[3]
+    call = last.start("multi", 3, 2, 10, 16, "i32", "sum", "const:1", "inplace")
+    last.until_waiting()
+    since_us = [peer.kill() for peer in peers[:3]][0]
+    result = call.wait(rc=TOO_FEW)
+    within((result["at"] - since_us) / 1000, 0, KILL_MS, "ms until the last one knew")
+    equal(result["peers"], 1, "peers at the end")
+    equal(result["world"], 1, "world at the end")
+    go_on(run, [last])
+
+
+def test_one_in_flight(run):
+    """A list with one operation in flight and a failure: every entry is done afterwards."""
+    victim, *others = start(run)
+    calls = [peer.start("multi", 5, 1, 10, 64, "i64", "sum", "const:2", "dump") for peer in others]
+    victim.start("multi", 2, 1, 10, 64, "i64", "sum", "const:2").wait(rc=SUCCESS)
+    for peer in others:
+        peer.until_waiting()
+    victim.kill()
+    agree(calls, SUCCESS)
+
+
+def test_newcomer_pending(run):
+    """A newcomer that is ready to be admitted dies: the members go on without it."""
+    members = start(run, 2)
+    for _ in range(3):
+        newcomer = run.peer()
+        newcomer.create(run.address)
+        newcomer.start("connect")
+
+        def pending():
+            return all([call.wait(rc=SUCCESS)["pending"] for call in [peer.start("pending") for peer in members]])
+
+        harness.poll(pending, "the newcomer to be pending")
+        newcomer.kill()
+        # Whether it was admitted in its last moment or not: it is gone soon, alike for both.
+        agree([peer.start("update") for peer in members], SUCCESS)
+        agree([peer.start("multi", 3, 2, 10, 16, "i32", "sum", "const:1", "inplace") for peer in members], SUCCESS)
+    go_on(run, members)
+
+
+def test_newcomer_in_every_moment(run):
+    """A newcomer is killed a little later each time after it began to connect: while dialling, saying hello, warming up,
+    pending, being admitted."""
+    members = start(run, 2)
+    for turn in range(12):
+        newcomer = run.peer()
+        newcomer.create(run.address)
+        newcomer.start("connect").begun()
+        admits = [peer.start("admit") for peer in members] if turn % 2 else []
+        end = time.monotonic() + turn * 0.0004 * SLOW
+        while time.monotonic() < end:
+            pass
+        newcomer.kill()
+        other = run.peer()  # so that those who wait for somebody to admit have somebody
+        other.create(run.address)
+        connect = other.start("connect")
+        if not admits:
+            admits = [peer.start("admit") for peer in members]
+        agree(admits, SUCCESS)
+        while connect.result is None:  # the dead one was admitted first
+            agree([peer.start("update") for peer in members], SUCCESS)
+        connect.wait(rc=SUCCESS)
+        everybody = members + [other]
+        agree([peer.start("multi", 3, 2, 10, 16, "i32", "sum", "const:1", "inplace") for peer in everybody], SUCCESS)
+        other.quit()
+        agree([peer.start("multi", 3, 2, 10, 16, "i32", "sum", "const:1", "inplace") for peer in members], SUCCESS)
+    go_on(run, members)
+
+
+def test_member_dies_while_admitting(run):
+    """A member dies while the others vote to admit a newcomer: the vote ends, the newcomer is in."""
+    victim, *others = start(run)
+    newcomer = run.peer()
+    newcomer.create(run.address)
+    connect = newcomer.start("connect")
+
+    def pending():
+        calls = [peer.start("pending") for peer in [victim] + others]
+        return all([call.wait(rc=SUCCESS)["pending"] for call in calls])
+
+    harness.poll(pending, "the newcomer to be pending")
+    calls = [peer.start("update") for peer in others]
+    for peer in others:
+        peer.until_waiting()
+    since_us = victim.kill()
+    results = agree(calls, SUCCESS)
+    within(late(results, since_us), 0, KILL_MS, "ms until the vote ended")
+    # The dead one may have been the newcomer's neighbour: then another update is needed, once the new links stand.
+    while connect.result is None:
+        agree([peer.start("update") for peer in others], SUCCESS)
+    connect.wait(rc=SUCCESS)
+    everybody = others + [newcomer]
+    calls = [peer.start("multi", 3, 2, 10, 16, "i32", "sum", "const:1") for peer in everybody]
+    for result in agree(calls, SUCCESS):
+        equal(result["peers"], 3, "peers")
+
+
+def test_last_member_dies(run):
+    """All members die while newcomers wait: the newcomers are the run now."""
+    run.environment["PCCL_WHERE_MS"] = "20"
+    run.start_master(**PATIENT)
+    member = run.join()
+    newcomers = [run.peer() for _ in range(3)]
+    connects = []
+    for peer in newcomers:
+        peer.create(run.address)
+        connects.append(peer.start("connect"))
+    run.master.wait_line("asks to join")
+    harness.poll(lambda: member.do("pending")["pending"], "a pending newcomer")
+    since_us = member.kill()
+    first = harness.wait_until(lambda: next((call for call in connects if call.result), None), "a newcomer to be in")
+    within((first.wait(rc=SUCCESS)["at"] - since_us) / 1000, 0, KILL_MS, "ms until one is in")
+    inside = [first.peer]
+    while len(inside) < 3:
+        calls = [peer.start("admit") for peer in inside]
+        agree(calls, SUCCESS)
+        world = calls[0].result["world"]
+        harness.wait_until(lambda world=world: sum(call.result is not None for call in connects) == world, "the admitted")
+        inside = [call.peer for call in connects if call.result]
+    go_on(run, inside)
+
+
+def test_group_is_left_alone(run):
+    """A death in one group fails nothing in another, nor does a failed operation wait for the other group."""
+    run.environment["PCCL_WHERE_MS"] = "20"
+    run.start_master(**PATIENT)
+    peers = []
+    for group in (0, 0, 1, 1, 1):
+        peers.append(run.join(1, peers, group))
+    quiet, loud = peers[:2], peers[2:]
+    open_call = quiet[0].start("reduce", 5, 10, "i32", "sum", "const:4", "inplace")
+    quiet[0].until_waiting()
+    calls = phase_launched_last(loud[0], loud[1:])
+    loud[0].kill()
+    agree(calls, LOST)
+    agree([peer.start("multi", 4, 2, 900, 8, "i64", "sum", "ramp:1:1") for peer in loud[1:]], SUCCESS)
+    check(open_call.result is None, "the other group's operation has ended")
+    agree([open_call, quiet[1].start("reduce", 5, 10, "i32", "sum", "const:4", "inplace")], SUCCESS)
+
+
+def test_dropped_call(run):
+    """After a failure one peer retries the tag, another drops the call and goes on with the next: they never get mixed up,
+    and line up again."""
+    victim, a, b = start(run)
+    calls = [peer.start("reduce", 5, 4, "i32", "sum", "const:1") for peer in (a, b)]
+    a.until_waiting()
+    b.until_waiting()
+    victim.kill()
+    agree(calls, LOST)
+    # a calls tag 5 once more (a retry), b leaves it and calls tag 6.
+    retry = a.start("reduce", 5, 4, "i32", "sum", "const:1")
+    other = b.start("reduce", 6, 4, "i32", "sum", "const:1")
+    a.until_waiting(part="tag 5")
+    words = b.until_waiting(part="tag 6")
+    check("tag 5" in words, f"who waits where is named: {words}")
+    agree([other, a.start("reduce", 6, 4, "i32", "sum", "const:1")], SUCCESS)
+    agree([retry, b.start("reduce", 5, 4, "i32", "sum", "const:1")], SUCCESS)
+
+
+def test_churn(run):
+    """Loops under kills and newcomers: no step differs between two peers."""
+    run.start_master(**PATIENT)
+    loops = {}
+    bits = iter(range(60))
+    seen = {}
+
+    def spawn():
+        peer = run.peer()
+        peer.create(run.address)
+        peer.start("connect").begun()
+        loops[peer] = None
+        return peer
+
+    def settle(count):
+        """Until `count` peers have made a step together."""
+
+        def done():
+            for peer in list(loops):
+                connect = next(call for call in peer.calls.values() if call.text == "connect")
+                if loops[peer] is None and connect.result:
+                    equal(connect.result["rc"], SUCCESS, f"connect: {connect.result.get('words')}")
+                    loops[peer] = peer.start("loop", next(bits), 6, 20, 3)
+                if loops[peer] is not None and loops[peer].result is not None:
+                    raise harness.Failure(f"{loops[peer]!r} has ended: {loops[peer].result}")
+            return all(loop and loop.steps and loop.steps[-1]["world"] == count for loop in loops.values())
+
+        harness.wait_until(done, f"steps of {count} peers", 20 * SLOW)
+
+    def collect(peer):
+        for step in loops[peer].steps:
+            check(step["right"], f"step {step} of {peer.name} is wrong")
+            seen.setdefault(step["step"], set()).add(step["digest"])
+
+    for _ in range(3):
+        spawn()
+    settle(3)
+    gaps = []
+    for turn in range(8):
+        victims = list(loops)[: 1 + turn % 2]
+        since_us = 0
+        for victim in victims:
+            since_us = victim.kill()
+        for victim in victims:
+            collect(victim)
+            del loops[victim]
+        remaining = list(loops)
+        if turn % 3 != 2:
+            settle(len(loops))
+            gaps.append(
+                min(step["at"] for step in loops[remaining[0]].steps if step["at"] > since_us and step["world"] == len(loops))
+                - since_us
+            )
+        while len(loops) < 4:
+            spawn()
+        settle(len(loops))
+    for peer in loops:
+        peer.do("stop")
+    for peer in loops:
+        collect(peer)
+    differing = [number for number, digests in seen.items() if len(digests) > 1]
+    check(not differing, f"different bits in steps {differing}")
+    say(f"{len(seen)} steps; from kill to the next good step: {max(gaps) / 1000:.1f} ms at most")
+    within(max(gaps) / 1000, 0, 2 * KILL_MS, "ms from kill to the next good step")
+
+
+harness.main()

@@ -1,0 +1,500 @@
+"""Joining, reducing, leaving, coming back: everything goes well here. Numbers in brackets are scenarios of TESTING.md."""
+
+import socket
+
+import harness
+import reference
+from harness import INVALID_ARGUMENT, INVALID_USAGE, MASTER_FAILED, PENDING_OPS, SUCCESS, TOO_FEW
+from harness import check, equal, now_us, say, within
+
+TINY = 8192
+
+
+def values_of(dtype, op, count, peers, ones=False):
+    return [[1] * count if ones else reference.operand(dtype, op, i, count) for i in range(peers)]
+
+
+def reduce_all(peers, tag, dtype, op, operands, *options):
+    """One reduction on all peers; every result must be right to the bit."""
+    calls = []
+    for peer, operand in zip(peers, operands):
+        pattern = "hex:" + reference.pack(dtype, operand).hex()
+        calls.append(peer.start("reduce", tag, len(operand), dtype, op, pattern, "dump", *options))
+    want = reference.reduce(dtype, op, operands)
+    for peer, call in zip(peers, calls):
+        result = call.wait(rc=SUCCESS)
+        got = bytes.fromhex(result["result"])
+        what = f"{op} of {len(operands[0])} {dtype} over {len(peers)}, {options}, on {peer.name}"
+        if got != want:
+            pairs = zip(reference.unpack(dtype, got), reference.unpack(dtype, want))
+            at, pair = next((i, pair) for i, pair in enumerate(pairs) if pair[0] != pair[1])
+            raise harness.Failure(f"{what}: element {at} is {pair[0]}, want {pair[1]}")
+        equal(result["peers"], len(peers), f"world size of {what}")
+        check(result["intact"], f"input of {what} was changed")
+
+
+def attributes(peer):
+    result = peer.do("attr")
+    return result["world"], result["group"], result["groups"], result["largest"]
+
+
+def join_two(run, **parameters):
+    run.start_master(**parameters)
+    return run.join(2)
+
+
+def test_every_type_and_operation(run):
+    """[1-12] All data types and operations, in place and not, with unaligned buffers too, over 2, 3 and 4 peers."""
+    peers = join_two(run)
+    for world in (2, 3, 4):
+        if world > 2:
+            peers.append(run.join(1, peers))
+        tag = 0
+        for dtype in reference.TYPES:
+            for op in reference.OPS:
+                options = [[], ["inplace"], ["offset=1"], ["inplace", "offset=3"]][tag % 4]
+                tag += 1
+                reduce_all(peers, tag, dtype, op, values_of(dtype, op, 33, world), *options)
+
+
+def test_sizes(run):
+    """[1-9] The scenarios' counts, scaled to payloads that fit; parts that are empty or uneven."""
+    peers = join_two(run)
+    numbers = [dtype for dtype in reference.TYPES if dtype not in ("f16", "bf16")]
+    for dtype in numbers:
+        most = TINY // reference.size(dtype)
+        reduce_all(peers, 1, dtype, "sum", values_of(dtype, "sum", most, 2))
+        reduce_all(peers, 1, dtype, "sum", values_of(dtype, "sum", most, 2, ones=True), "inplace")
+        reduce_all(peers, 1, dtype, "avg", values_of(dtype, "avg", min(1024, most), 2))
+    peers.append(run.join(1, peers))
+    for dtype in numbers:
+        most = TINY // reference.size(dtype)
+        for count in (1, 2, 3, min(1025, most - 1)):
+            reduce_all(peers, 2, dtype, "sum", values_of(dtype, "sum", count, 3))
+            reduce_all(peers, 2, dtype, "sum", values_of(dtype, "sum", count, 3), "inplace")
+    peers.append(run.join(1, peers))
+    for options in ([], ["inplace"]):
+        reduce_all(peers, 3, "f32", "sum", values_of("f32", "sum", 2, 4), *options)
+    too_long = peers[0].do("reduce", 4, TINY + 1, "u8", "sum", "const:1", rc=INVALID_ARGUMENT)
+    check(str(TINY) in too_long["words"], f"the limit is named: {too_long['words']}")
+
+
+def test_quantized(run):
+    """[13] Operands that are asked to be quantized: payloads this small travel exactly."""
+    peers = join_two(run)
+    for dtype in ("f32", "f64"):
+        for algorithm in (1, 2):
+            reduce_all(peers, 5, dtype, "sum", [[42.0] * 1024, [43.0] * 1024], f"quant={algorithm}:u8")
+
+
+def test_launched_operations(run):
+    """[14, 16, 17] What is allowed while operations are launched, and what a tag in use means."""
+    a, b = join_two(run)
+    a.do("launch", 123, 8, "i32", "sum", "ramp:1:1")
+    refused = a.do("update", rc=PENDING_OPS)
+    check(refused["words"], "words for PendingAsyncOps")
+    a.do("launch", 456, 8, "i32", "max", "ramp:5:2")
+    again = a.do("launch", 123, 8, "i32", "sum", "const:9", rc=INVALID_ARGUMENT)
+    check("123" in again["words"], f"the tag is named: {again['words']}")
+    b.do("launch", 456, 8, "i32", "max", "ramp:20:-1")
+    b.do("launch", 123, 8, "i32", "sum", "ramp:100:0")
+    sums = [peer.do("await", 123, "dump")["result"] for peer in (b, a)]
+    greatest = [peer.do("await", 456, "dump")["result"] for peer in (a, b)]
+    equal(sums, [reference.pack("i32", [101 + i for i in range(8)]).hex()] * 2, "sum")
+    equal(greatest, [reference.pack("i32", [max(5 + 2 * i, 20 - i) for i in range(8)]).hex()] * 2, "maximum")
+    for peer in (a, b):
+        twice = peer.do("await", 123, rc=INVALID_ARGUMENT)
+        check("123" in twice["words"], f"the tag is named: {twice['words']}")
+    updates = [peer.start("update") for peer in (a, b)]
+    for update in updates:
+        update.wait(rc=SUCCESS)
+
+
+def test_any_order(run):
+    """200 operations at once, launched and awaited in opposite orders: none waits for another."""
+    peers = join_two(run)
+    peers.append(run.join(1, peers))
+    orders = [list(range(200)), list(range(199, -1, -1)), list(range(100, 200)) + list(range(100))]
+    for peer, order in zip(peers, orders):
+        for tag in order:
+            peer.start("launch", tag, 16, "i64", "sum", f"const:{tag}").wait(rc=SUCCESS)
+    digests = []
+    for peer, order in zip(peers, reversed(orders)):
+        awaits = {tag: peer.start("await", tag) for tag in order}
+        digests.append([awaits[tag].wait(rc=SUCCESS)["digest"] for tag in range(200)])
+    equal(digests[0], digests[1], "results")
+    equal(digests[0], digests[2], "results")
+    check(len(set(digests[0])) == 200, "different tags, different results")
+
+
+def test_multiple(run):
+    """Lists of reductions, with unequal numbers in flight, and errors in a list."""
+    peers = join_two(run)
+    for in_flight in ((1, 1), (1, 16), (16, 3), (100, 100)):
+        calls = [
+            peer.start("multi", 40, in_flight[i], 1000, 64, "f32", "sum", f"ramp:{i}:0.5")
+            for i, peer in enumerate(peers)
+        ]
+        digests = {call.wait(rc=SUCCESS)["digest"] for call in calls}
+        equal(len(digests), 1, "different results")
+    peers[0].do("multi", 0, 1, 1, 1, "u8", "sum", "const:1", rc=INVALID_ARGUMENT)
+    peers[0].do("multi", 1, 0, 1, 1, "u8", "sum", "const:1", rc=INVALID_ARGUMENT)
+    reduce_all(peers, 1, "u8", "sum", [[1], [2]])
+
+
+def test_worlds_up_to_five(run):
+    """[18] One after another comes, sees the others and is seen; then they leave again."""
+    run.start_master()
+    peers = []
+    for world in range(1, 6):
+        peers.append(run.join(1, peers))
+        for peer in peers:
+            equal(attributes(peer), (world, world, 1, world), f"attributes of {peer.name}")
+        if world == 1:
+            alone = peers[0].do("reduce", 1, 4, "f32", "sum", "const:1", rc=TOO_FEW)
+            check(alone["words"], "words for TooFewPeers")
+            peers[0].do("multi", 2, 1, 1, 4, "f32", "sum", "const:1", rc=TOO_FEW)
+            equal(peers[0].do("pending")["pending"], False, "pending")
+            peers[0].do("update")
+        else:
+            reduce_all(peers, world, "i32", "sum", values_of("i32", "sum", 100, world))
+    while len(peers) > 1:
+        peers.pop(len(peers) // 2).quit()
+        reduce_or_retry(peers)
+    peers[0].do("reduce", 1, 4, "f32", "sum", "const:1", rc=TOO_FEW)
+    equal(attributes(peers[0]), (1, 1, 1, 1), "attributes of the last")
+
+
+def reduce_or_retry(peers):
+    """After a departure: the list with retry succeeds on all alike, or says alike that there are too few."""
+    calls = [peer.start("multi", 3, 2, 50, 16, "i64", "sum", "const:3") for peer in peers]
+    results = [call.wait() for call in calls]
+    equal({result["rc"] for result in results}, {SUCCESS if len(peers) > 1 else TOO_FEW}, "result of the retry")
+    equal(len({result["digest"] for result in results}), 1, "different results")
+    equal({result["peers"] for result in results}, {len(peers)}, "peers at the end")
+
+
+def test_groups(run):
+    """[19] Groups reduce on their own; joint calls are of all; an operation of one group does not wait for another."""
+    run.start_master()
+    peers = []
+    for group in (0, 7, 7, 0, 4294967295):
+        peers.append(run.join(1, peers, group))
+    for peer, size in zip(peers, (2, 2, 2, 2, 1)):
+        equal(attributes(peer), (5, size, 3, 2), f"attributes of {peer.name}")
+    first = [peers[0], peers[3]]
+    second = [peers[1], peers[2]]
+    waiting = first[0].start("reduce", 1, 4, "i32", "sum", "const:5", "dump").begun()
+    reduce_all(second, 1, "i32", "max", [[1, 2], [3, 0]])
+    check(waiting.result is None, "a reduction of one group ended by that of another")
+    first[1].do("reduce", 1, 4, "i32", "sum", "const:6")
+    equal(waiting.wait(rc=SUCCESS)["result"], reference.pack("i32", [11] * 4).hex(), "sum of the first group")
+    peers[4].do("reduce", 1, 4, "i32", "sum", "const:5", rc=TOO_FEW)
+    peers[4].quit()
+    for group in (first, second):
+        reduce_or_retry(group)
+    pending = [peer.start("pending") for peer in peers[:4]]
+    equal([call.wait(rc=SUCCESS)["pending"] for call in pending], [False] * 4, "pending")
+    equal(attributes(peers[0]), (4, 2, 2, 2), "attributes after the third group has gone")
+
+
+def test_leave_and_come_back(run):
+    """A communicator that left can be made anew in the same process; the others go on."""
+    a, b = join_two(run)
+    for _ in range(3):
+        reduce_all([a, b], 1, "i32", "sum", [[1, 2, 3], [4, 5, 6]])
+        b.do("destroy")
+        b.create(run.address)
+        run.admit(b, [a])
+        equal(attributes(a), (2, 2, 1, 2), "attributes")
+    b.do("destroy")
+    b.create(run.address, 3)
+    run.admit(b, [a])
+    equal(attributes(b), (2, 1, 2, 1), "attributes in another group")
+
+
+def test_old_interface(run):
+    """[20] Communicators made the way of PCCL 1.0, and in one process."""
+    run.start_master()
+    both = run.peer()
+    both.do("create10", run.port, 4)
+    both.do("create10", run.port, 4, slot=1)
+    both.do("connect")
+    connect = both.start("connect", slot=1)
+    both.do("admit")
+    connect.wait(rc=SUCCESS)
+    calls = [both.start("reduce", 9, 4, "f64", "avg", f"const:{slot}", "dump", slot=slot) for slot in (0, 1)]
+    for call in calls:
+        equal(call.wait(rc=SUCCESS)["result"], reference.pack("f64", [0.5] * 4).hex(), "average")
+    both.do("connect", rc=INVALID_USAGE)
+    both.do("destroy", slot=1)
+    both.do("destroy")
+
+
+def test_pending_beside_a_reduction(run):
+    """The pending query runs while another thread awaits; attributes do not move in between."""
+    a, b = join_two(run)
+    waiting = a.start("reduce", 1, 4, "i32", "sum", "const:1").begun()
+    newcomer = run.peer()
+    newcomer.create(run.address)
+    connect = newcomer.start("connect").begun()
+
+    def pending():
+        calls = [peer.start("pending") for peer in (a, b)]
+        answers = [call.wait(rc=SUCCESS)["pending"] for call in calls]
+        equal(answers[0], answers[1], "answers differ")
+        return answers[0]
+
+    harness.poll(pending, "the newcomer to be pending")
+    equal(attributes(a), (2, 2, 1, 2), "a pending peer does not count")
+    a.do("update", rc=PENDING_OPS)
+    check(waiting.result is None, "the reduction has ended")
+    b.do("reduce", 1, 4, "i32", "sum", "const:1")
+    waiting.wait(rc=SUCCESS)
+    check(connect.result is None, "the newcomer was admitted without an update")
+    calls = [peer.start("update") for peer in (a, b)]
+    for call in calls:
+        equal(call.wait(rc=SUCCESS)["world"], 3, "world after the update")
+    connect.wait(rc=SUCCESS)
+    equal(attributes(newcomer), (3, 3, 1, 3), "attributes of the newcomer")
+
+
+def test_one_call_of_a_kind(run):
+    """A second joint call of the same kind is refused while the first waits."""
+    run.start_master()
+    a, b = run.join(2, where_ms=20)
+    for verb in ("pending", "update"):
+        first = a.start(verb)
+        a.until_waiting()
+        refused = a.do(verb, rc=INVALID_USAGE)
+        check(refused["words"], "words")
+        b.do(verb)
+        first.wait(rc=SUCCESS)
+
+
+def test_canonical_loop(run):
+    """Peers loop while others come and go: every step has the same bits everywhere, and those who took part know it."""
+    run.start_master()
+    peers = [run.peer() for _ in range(4)]
+    loops = []
+    for bit, peer in enumerate(peers):
+        peer.create(run.address)
+        peer.do("connect")
+        loops.append(peer.start("loop", bit, 8, 50, 3))
+        if bit > 0:
+            harness.wait_until(lambda bit=bit: loops[bit].steps, f"a step of peer {bit}")
+            world = bit + 1
+            harness.wait_until(lambda world=world: loops[0].steps[-1]["world"] == world, f"a step of {world}")
+    last = loops[0].steps[-1]["step"]
+    harness.wait_until(lambda: all(loop.steps[-1]["step"] > last + 20 for loop in loops), "20 more steps")
+    peers[2].do("stop")
+    loops[2].wait()
+    peers[2].do("destroy")
+    harness.wait_until(lambda: loops[0].steps[-1]["world"] == 3, "a step of the three that remain")
+    last = max(loop.steps[-1]["step"] for loop in loops)
+    harness.wait_until(
+        lambda: all(loops[i].steps[-1]["step"] > last + 20 for i in (0, 1, 3)), "20 more steps of three peers"
+    )
+    by_step = {}
+    for loop in loops:
+        for step in loop.steps:
+            check(step["right"], f"step {step} of {loop!r} is wrong")
+            by_step.setdefault(step["step"], set()).add(step["digest"])
+    wrong = [number for number, digests in by_step.items() if len(digests) > 1]
+    check(not wrong, f"different bits in steps {wrong}")
+    say(f"{len(by_step)} steps")
+
+
+def test_32_joins(run):
+    """32 peers join one after another."""
+    run.environment["PCCL_LOG_LEVEL"] = "WARN"
+    run.start_master()
+    host = [run.peer() for _ in range(2)]  # two processes of 16 communicators: 32 would wait for the processor
+    places = [(host[i % 2], i // 2) for i in range(32)]
+    for peer, slot in places:
+        peer.create(run.address, slot=slot)
+    total = 0
+    start = now_us()
+    for i, (peer, slot) in enumerate(places):
+        connect = peer.start("connect", slot=slot)
+        admits = [other.start("admit", slot=there) for other, there in places[:i]]
+        joined = connect.wait(rc=SUCCESS)
+        total += joined["us"]
+        for call in admits:
+            call.wait(rc=SUCCESS)
+    say(f"32 joins: {total / 1e6:.3f} s in pcclConnect, {(now_us() - start) / 1e6:.3f} s in all with the scripts")
+    within(total / 1e6, 0, 5 * harness.SLOW, "seconds in pcclConnect")
+    for peer, slot in places:
+        equal(peer.do("attr", slot=slot)["world"], 32, "world")
+
+
+def test_32_joins_at_once(run):
+    """32 peers that ask at the same time are admitted by few updates."""
+    run.environment["PCCL_LOG_LEVEL"] = "WARN"
+    run.start_master()
+    host = [run.peer() for _ in range(2)]
+    places = [(host[i % 2], i // 2) for i in range(32)]
+    for peer, slot in places:
+        peer.create(run.address, slot=slot)
+    first, rest = places[0], places[1:]
+    first[0].do("connect", slot=first[1])
+    connects = {place: place[0].start("connect", slot=place[1]) for place in rest}
+    members = [first]
+    start = now_us()
+    updates = 0
+    while len(members) < 32:
+        calls = [peer.start("admit", slot=slot) for peer, slot in members]
+        worlds = {call.wait(rc=SUCCESS)["world"] for call in calls}
+        equal(len(worlds), 1, "different worlds")
+        world = worlds.pop()
+        updates += 1
+        check(world > len(members), "an update after 'pending' admitted nobody")
+        harness.wait_until(
+            lambda world=world: sum(call.result is not None for call in connects.values()) == world - 1, "the admitted"
+        )
+        for place, call in connects.items():
+            if call.result and place not in members:
+                equal(call.result["rc"], SUCCESS, "connect")
+                members.append(place)
+    say(f"32 joins at once: {updates} updates, {(now_us() - start) / 1e6:.3f} s")
+
+
+def test_200_cycles(run):
+    """Joining and leaving leaves nothing behind: no descriptor, no memory, in master, member and newcomer."""
+    run.environment["PCCL_LOG_LEVEL"] = "WARN"
+    run.start_master()
+    a = run.join()
+    b = run.peer()
+
+    def cycle(count):
+        for _ in range(count):
+            b.create(run.address)
+            run.admit(b, [a])
+            reduces = [peer.start("reduce", 1, 1024, "f32", "sum", "const:1") for peer in (a, b)]
+            for call in reduces:
+                call.wait(rc=SUCCESS)
+            b.do("destroy")
+
+    cycle(40)
+    watched = [run.master, a, b]
+    before = [(process.descriptors(), process.rss_kib()) for process in watched]
+    cycle(200)
+    for process, (descriptors, rss_kib) in zip(watched, before):
+        harness.poll(
+            lambda process=process, descriptors=descriptors: process.descriptors() <= descriptors + 3,
+            f"the descriptors of {process.name} to be as before",
+        )
+        grown = process.rss_kib() - rss_kib
+        say(f"{process.name}: {process.descriptors()} descriptors, {grown} KiB more")
+        if harness.SLOW == 1:  # sanitizers keep freed memory
+            within(grown, -100000, 1024, f"growth of {process.name} in KiB")
+
+
+def test_waiting_costs_nothing(run):
+    """Who waits does not burn the processor."""
+    run.start_master()
+    a, b = run.join(2, where_ms=20)
+    calls = [a.start("pending"), b.start("reduce", 1, 4, "i32", "sum", "const:1")]
+    a_part = a.until_waiting()
+    check(a_part, "words")
+    watched = [run.master, a, b]
+    start, before = now_us(), [process.cpu_s() for process in watched]
+    c = run.peer(call_timeout_ms=700)
+    c.create(run.address)
+    timed_out = c.do("connect", rc=MASTER_FAILED)  # which takes 0.7 s
+    check(timed_out["words"], "words")
+    passed = (now_us() - start) / 1e6
+    for process, cpu_s in zip(watched, before):
+        within(process.cpu_s() - cpu_s, 0, 0.1 * passed * harness.SLOW, f"processor seconds of {process.name} in {passed} s")
+    a.do("reduce", 1, 4, "i32", "sum", "const:1")
+    b.do("pending")
+    for call in calls:
+        call.wait(rc=SUCCESS)
+
+
+def _addresses():
+    """Addresses of this machine that a master can be reached at."""
+    found = ["127.0.0.1", "localhost"]
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.connect(("192.0.2.1", 9))
+            found.append(probe.getsockname()[0])
+        except OSError:
+            pass
+    try:
+        with socket.socket(socket.AF_INET6) as probe:
+            probe.bind(("::1", 0))
+        found.append("[::1]")
+    except OSError:
+        pass
+    return found
+
+
+def test_addresses_mix(run):
+    """Peers that reach the master by loopback, by a routable address, by IPv6 and by name are one run."""
+    places = _addresses()
+    say(f"addresses: {places}")
+    run.port = harness.free_port()
+    listen = f"0.0.0.0:{run.port}" + (f",[::1]:{run.port}" if "[::1]" in places else "")
+    run.master = run._add(harness.Process("master", [harness.executable("master"), "--listen", listen], run.environment))
+    run.master.wait_line("listening")
+    peers = []
+    for place in places + ["127.0.0.1:1,localhost"]:  # the last finds the right one of two
+        peer = run.peer()
+        peer.create(f"{place}:{run.port}")
+        run.admit(peer, peers)
+        peers.append(peer)
+    reduce_all(peers, 1, "i32", "sum", values_of("i32", "sum", 10, len(peers)))
+
+
+def test_ports(run):
+    """A taken port is passed over; with none left connect says so."""
+    run.start_master()
+    with socket.socket() as taken:
+        taken.bind(("0.0.0.0", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        a = run.peer(port=port, port_range=50)
+        a.create(run.address)
+        a.do("connect")
+        ports = a.listening_ports()
+        equal(len(ports), 1, f"listening ports {ports}")
+        within(ports[0], port + 1, port + 49, "port")
+        b = run.peer(port=port, port_range=1)
+        b.create(run.address)
+        refused = b.do("connect", rc=MASTER_FAILED)
+        check(str(port) in refused["words"], f"the port is named: {refused['words']}")
+
+
+def test_no_master(run):
+    """An unreachable master is an error at once, in words, and connect may be called again."""
+    run.port = harness.free_port()
+    peer = run.peer()
+    peer.create(run.address)
+    for _ in range(2):
+        refused = peer.do("connect", rc=MASTER_FAILED)
+        check(str(run.port) in refused["words"], f"the address is named: {refused['words']}")
+        within(refused["us"], 0, 1e6 * harness.SLOW, "time of the refusal")
+    for verb in ("update", "pending", "attr"):
+        peer.do(verb, rc=INVALID_USAGE)
+    peer.do("reduce", 1, 1, "u8", "sum", "const:1", rc=INVALID_USAGE)
+    run.start_master(run.port)
+    peer.do("connect")
+    equal(attributes(peer), (1, 1, 1, 1), "attributes")
+
+
+def test_master_says_good_bye(run):
+    """A master that is told to end tells its peers: they are unconnected at once, with the reason in words."""
+    a, b = join_two(run)
+    waiting = a.start("update").begun()
+    code_us = now_us()
+    run.master.signal(15)
+    result = waiting.wait(rc=harness.UPDATE_FAILED)
+    check("shuts down" in result["words"], f"words: {result['words']}")
+    within(result["at"] - code_us, 0, 2e6 * harness.SLOW, "time until the peers know")
+    equal(run.master.end(harness.DEADLINE), 0, "exit code of the master")
+    run.master.killed = True
+    harness.poll(lambda: b.do("attr", rc=None)["rc"] == INVALID_USAGE, "the other peer to know")
+
+
+harness.main()

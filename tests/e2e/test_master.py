@@ -1,0 +1,208 @@
+"""The master dies, and comes back or not."""
+
+import harness
+from harness import INVALID_USAGE, LOST, MASTER_FAILED, SLOW, SUCCESS, UPDATE_FAILED
+from harness import check, equal, now_us, say, within
+
+# A master that comes back waits recover_ms for all, then a majority will do, and alone_ms for that.
+QUICK = {"silence_ms": 2000, "heartbeat_ms": 400, "recover_ms": 2000, "alone_ms": 3000}
+LOST_MS = int(4000 * SLOW)  # what peers wait for a master: more than alone_ms
+
+
+def start(run, count=3, lost_ms=LOST_MS, **peers):
+    run.environment["PCCL_WHERE_MS"] = "20"
+    run.start_master(**QUICK)
+    return run.join(count, master_lost_ms=lost_ms, alone_ms=min(3000, lost_ms - 1), dial_max_ms=50, **peers)
+
+
+def restart(run):
+    run.master.end(harness.DEADLINE)
+    return run.start_master(run.port, **QUICK)
+
+
+def agree(calls, *codes):
+    results = [call.wait() for call in calls]
+    equal(len({result["rc"] for result in results}), 1, f"different results {[(c, c.result) for c in calls]}")
+    check(results[0]["rc"] in codes, f"result {results[0]}, want {codes}")
+    check(all(result.get("intact", True) for result in results), "input changed")
+    if results[0]["rc"] == SUCCESS:
+        equal(len({result.get("digest") for result in results}), 1, "different bits")
+    return results
+
+
+def go_on(run, peers):
+    calls = [peer.start("multi", 4, 2, 900, 8, "i64", "sum", "ramp:1:1") for peer in peers]
+    for result in agree(calls, SUCCESS):
+        equal(result["peers"], len(peers), "peers")
+    agree([peer.start("update") for peer in peers], SUCCESS)
+    newcomer = run.join(1, peers)
+    agree([peer.start("reduce", 7, 8, "i64", "sum", "const:1") for peer in peers + [newcomer]], SUCCESS)
+
+
+def test_gone_for_good(run):
+    """Every call ends in words within master_lost_ms; afterwards the communicators are unconnected."""
+    lost_ms = 800
+    peers = start(run, 4, lost_ms)
+    calls = [
+        peers[0].start("update"),
+        peers[1].start("pending"),
+        peers[2].start("reduce", 1, 100, "f32", "sum", "rand:1", "inplace"),
+        peers[3].start("multi", 3, 2, 1, 100, "f32", "sum", "rand:1"),
+    ]
+    for peer in peers:
+        peer.until_waiting()
+    since_us = run.master.kill()
+    for call, code in zip(calls, (UPDATE_FAILED, INVALID_USAGE, LOST, LOST)):
+        result = call.wait(rc=code)
+        check("master" in result["words"], f"words: {result['words']}")
+        check(result.get("intact", True), "input changed")
+        within((result["at"] - since_us) / 1000, lost_ms - 50, lost_ms + 1000 * SLOW, "ms until it gave up")
+    for peer in peers:
+        for verb in ("update", "pending", "attr"):
+            peer.do(verb, rc=INVALID_USAGE)
+        peer.do("reduce", 1, 4, "i32", "sum", "const:1", rc=INVALID_USAGE)
+        peer.do("connect", rc=MASTER_FAILED)
+
+
+def test_restart_idle(run):
+    """The master is killed while nothing goes on, and started again: nobody notices."""
+    peers = start(run)
+    run.master.kill()
+    restart(run)
+    go_on(run, peers)
+
+
+def restart_in(run, prepare, finish):
+    peers = start(run)
+    calls = prepare(peers)
+    for call in calls:
+        call.peer.until_waiting()
+    run.master.kill()
+    start_us = now_us()
+    restart(run)
+    results = finish(peers, calls)
+    say(f"over {(max(result['at'] for result in results) - start_us) / 1000:.0f} ms after the start of the new master")
+    go_on(run, peers)
+
+
+def test_restart_in_a_reduction(run):
+    """Two have launched, the third has not: it launches afterwards, and all succeed."""
+
+    def launch(peers):
+        return [peer.start("reduce", 5, 100, "f64", "sum", "rand:5", "inplace") for peer in peers]
+
+    restart_in(run, lambda peers: launch(peers[:2]), lambda peers, calls: agree(calls + launch(peers[2:]), SUCCESS))
+
+
+def test_restart_in_a_list(run):
+    def run_list(peers):
+        return [peer.start("multi", 6, 2, 10, 64, "i64", "sum", "ramp:0:2") for peer in peers]
+
+    restart_in(run, lambda peers: run_list(peers[:2]), lambda peers, calls: agree(calls + run_list(peers[2:]), SUCCESS))
+
+
+def test_restart_in_a_vote(run):
+    def vote(peers):
+        return [peer.start("update") for peer in peers]
+
+    restart_in(run, lambda peers: vote(peers[:2]), lambda peers, calls: agree(calls + vote(peers[2:]), SUCCESS))
+
+
+def test_restart_in_a_query(run):
+    def ask(peers):
+        return [peer.start("pending") for peer in peers]
+
+    restart_in(run, lambda peers: ask(peers[1:]), lambda peers, calls: agree(calls + ask(peers[:1]), SUCCESS))
+
+
+def test_restart_with_a_newcomer(run):
+    """A newcomer that waits for its admission when the master dies is admitted by the next one or told so in words; a second
+    one that comes to the new master first does not take the run over."""
+    peers = start(run)
+    newcomer = run.peer(dial_max_ms=50)
+    newcomer.create(run.address)
+    connect = newcomer.start("connect")
+
+    def pending():
+        return all([call.wait(rc=SUCCESS)["pending"] for call in [peer.start("pending") for peer in peers]])
+
+    harness.poll(pending, "the newcomer to be pending")
+    run.master.kill()
+    restart(run)
+    agree([peer.start("update") for peer in peers], SUCCESS)
+    while connect.result is None:
+        agree([peer.start("update") for peer in peers], SUCCESS)
+    result = connect.wait()
+    if result["rc"] != SUCCESS:
+        check(result["words"], "words")
+        say(f"the newcomer was told: {result['words']}")
+        run.admit(newcomer, peers)
+    go_on(run, peers + [newcomer])
+
+
+def test_restart_while_a_peer_is_stopped(run):
+    """One member sleeps when the master is replaced: the others go on without it when it has been silent for too long."""
+    victim, *others = start(run)
+    calls = [peer.start("reduce", 5, 100, "f32", "sum", "rand:2", "inplace") for peer in others]
+    for peer in others:
+        peer.until_waiting()
+    victim.stop()
+    run.master.kill()
+    restart(run)
+    agree(calls, LOST)
+    go_on(run, others)
+    victim.resume()
+    harness.poll(lambda: victim.do("attr", rc=None)["rc"] == INVALID_USAGE, "the victim to know that it is out")
+
+
+def test_restart_and_a_death(run):
+    """Master and a member die together."""
+    victim, *others = start(run)
+    calls = [peer.start("reduce", 5, 100, "f32", "sum", "rand:2", "inplace") for peer in others]
+    for peer in others:
+        peer.until_waiting()
+    victim.kill()
+    run.master.kill()
+    start_us = now_us()
+    restart(run)
+    results = agree(calls, LOST)
+    say(f"known {(max(result['at'] for result in results) - start_us) / 1000:.0f} ms after the start of the new master")
+    go_on(run, others)
+
+
+def test_restarts_under_loops(run):
+    """Loops go on over three masters; no step differs."""
+    run.start_master(**QUICK)
+    run.environment.update(PCCL_DIAL_MAX_MS="50", PCCL_LOG_LEVEL="WARN")
+    loops = []
+    for bit in range(3):
+        peer = run.peer()
+        peer.create(run.address)
+        peer.do("connect")
+        loops.append(peer.start("loop", bit, 6, 20, 3))
+        harness.wait_until(
+            lambda bit=bit: bit == 0 or (loops[0].steps and loops[0].steps[-1]["world"] == bit + 1), "the steps of all"
+        )
+    pauses = []
+    for _ in range(3):
+        last = max(loop.steps[-1]["step"] for loop in loops)
+        harness.wait_until(lambda last=last: loops[0].steps[-1]["step"] > last + 5, "more steps")
+        since_us = run.master.kill()
+        restart(run)
+        harness.wait_until(
+            lambda since_us=since_us: all(loop.steps[-1]["at"] > since_us + 100000 for loop in loops), "steps under the new master"
+        )
+        times = [step["at"] for step in loops[0].steps]
+        pauses.append(max(b - a for a, b in zip(times, times[1:])) / 1000)
+    seen = {}
+    for loop in loops:
+        check(loop.result is None, f"{loop!r} has ended: {loop.result}")
+        for step in loop.steps:
+            check(step["right"], f"step {step} is wrong")
+            seen.setdefault(step["step"], set()).add(step["digest"])
+    differing = [number for number, digests in seen.items() if len(digests) > 1]
+    check(not differing, f"different bits in steps {differing}")
+    say(f"{len(seen)} steps over four masters; longest pause {max(pauses):.0f} ms")
+
+
+harness.main()

@@ -1,0 +1,70 @@
+/* What the checkers remember of a run. Shared by check_*.c only. */
+#ifndef SIM_CHECK_H
+#define SIM_CHECK_H
+
+#include "master/internal.h"
+#include "peer/internal.h"
+#include "sim.h"
+
+enum { INSTANCE_BUCKETS = 1024 };
+
+/* I1: one member list per epoch of a run. */
+struct epoch_seen {
+    struct epoch_seen *next;
+    struct pccl_id lineage;
+    struct pccl_epoch epoch;
+    struct pccl_member *members;
+    uint32_t count;
+};
+/* I1: one ring per view of a group. */
+struct view_seen {
+    struct view_seen *next;
+    struct pccl_id lineage;
+    uint32_t group;
+    struct pccl_epoch view;
+    struct pccl_id *ring;
+    uint32_t count;
+};
+/* One outcome per round. */
+struct round_seen {
+    struct round_seen *next;
+    struct pccl_id lineage;
+    uint8_t kind;
+    uint64_t round;
+    bool value;
+    bool has_attributes;
+    struct pccl_attributes attributes;
+    struct sim_peer *by;
+};
+/* I2: two peers that decided differently; at most one of them may survive. */
+struct conflict {
+    struct conflict *next;
+    struct sim_peer *one, *other;
+    struct pccl_instance name;
+};
+
+struct sim_checks {
+    struct sim_instance *buckets[INSTANCE_BUCKETS];
+    struct epoch_seen *epochs; /* newest first */
+    struct view_seen *views;
+    struct round_seen *rounds;
+    struct conflict *conflicts;
+    /* the launch under way: the outcome may come before it returns */
+    struct sim_peer *launching;
+    struct sim_request request;
+    uint64_t payload[SIM_ELEMENTS];
+    struct pccl_epoch master_epoch;
+    uint64_t master_boot;
+};
+
+struct sim_instance *sim_instance_find(struct sim *sim, const struct pccl_id *lineage, const struct pccl_instance *name,
+                                       bool create);
+struct sim_launch *sim_launch_of(const struct sim_instance *instance, const struct sim_peer *peer);
+const struct view_seen *sim_view_find(const struct sim *sim, const struct pccl_id *lineage, uint32_t group,
+                                      const struct pccl_epoch *view);
+/* A member the master counts on, when it counts at all. */
+bool sim_is_survivor(const struct sim *sim, const struct sim_peer *peer);
+void sim_check_conflicts(struct sim *sim);
+const char *sim_instance_text(const struct pccl_instance *name);
+
+#endif

@@ -1,0 +1,431 @@
+/* I1, I7, I9, I11, I12 and the attributes: what peers and master believe about the run. */
+#include "check.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static void *copy(const void *from, size_t bytes)
+{
+    void *to = malloc(bytes + 1);
+    if (to == NULL)
+        abort();
+    memcpy(to, from, bytes);
+    return to;
+}
+
+/* ---- I1: one list per epoch, one ring per view ---- */
+
+static const struct epoch_seen *find_epoch(const struct sim *sim, const struct pccl_id *lineage, const struct pccl_epoch *epoch)
+{
+    for (const struct epoch_seen *seen = sim->checks->epochs; seen != NULL; seen = seen->next)
+        if (pccl_epoch_equal(&seen->epoch, epoch) && pccl_id_equal(&seen->lineage, lineage))
+            return seen;
+    return NULL;
+}
+
+const struct view_seen *sim_view_find(const struct sim *sim, const struct pccl_id *lineage, uint32_t group,
+                                      const struct pccl_epoch *view)
+{
+    for (const struct view_seen *seen = sim->checks->views; seen != NULL; seen = seen->next)
+        if (seen->group == group && pccl_epoch_equal(&seen->view, view) && pccl_id_equal(&seen->lineage, lineage))
+            return seen;
+    return NULL;
+}
+
+static bool has_member(const struct pccl_member *members, uint32_t count, const struct pccl_id *id)
+{
+    for (uint32_t i = 0; i < count; i++)
+        if (pccl_id_equal(&members[i].peer, id))
+            return true;
+    return false;
+}
+
+static bool same_members(const struct pccl_member *a, uint32_t a_count, const struct pccl_member *b, uint32_t b_count)
+{
+    bool same = a_count == b_count;
+    for (uint32_t i = 0; same && i < a_count; i++)
+        same = has_member(b, b_count, &a[i].peer);
+    return same;
+}
+
+static void note_epoch(struct sim *sim, const char *who, uint32_t number, const struct pccl_id *lineage,
+                       const struct pccl_epoch *epoch, const struct pccl_member *members, uint32_t count)
+{
+    const struct epoch_seen *seen = find_epoch(sim, lineage, epoch);
+    if (seen != NULL) {
+        if (!same_members(seen->members, seen->count, members, count))
+            sim_fail(sim, "I1 %s %u has another member list for epoch %u.%llu", who, number, epoch->inc,
+                     (unsigned long long)epoch->number);
+        return;
+    }
+    for (uint32_t i = 0; i < count; i++)
+        if (has_member(members + i + 1, count - i - 1, &members[i].peer))
+            sim_fail(sim, "I1 %s %u lists a member twice in epoch %u.%llu", who, number, epoch->inc,
+                     (unsigned long long)epoch->number);
+    struct epoch_seen *fresh = calloc(1, sizeof *fresh);
+    if (fresh == NULL)
+        abort();
+    *fresh = (struct epoch_seen){sim->checks->epochs, *lineage, *epoch, copy(members, count * sizeof *members), count};
+    sim->checks->epochs = fresh;
+}
+
+static void note_view(struct sim *sim, const char *who, uint32_t number, const struct pccl_id *lineage, uint32_t group,
+                      const struct pccl_epoch *view, const struct pccl_id *ring, uint32_t count)
+{
+    const struct view_seen *seen = sim_view_find(sim, lineage, group, view);
+    if (seen != NULL) {
+        if (seen->count != count || memcmp(seen->ring, ring, count * sizeof *ring) != 0)
+            sim_fail(sim, "I1 %s %u has another ring for view %u.%llu of group %u", who, number, view->inc,
+                     (unsigned long long)view->number, group);
+        return;
+    }
+    for (uint32_t i = 0; i < count; i++)
+        for (uint32_t k = i + 1; k < count; k++)
+            if (pccl_id_equal(&ring[i], &ring[k]))
+                sim_fail(sim, "I1 %s %u: the ring of view %u.%llu names a member twice", who, number, view->inc,
+                         (unsigned long long)view->number);
+    struct view_seen *fresh = calloc(1, sizeof *fresh);
+    if (fresh == NULL)
+        abort();
+    *fresh = (struct view_seen){sim->checks->views, *lineage, group, *view, copy(ring, count * sizeof *ring), count};
+    sim->checks->views = fresh;
+}
+
+/* ---- a peer ---- */
+
+static void check_ring_is_group(struct sim *sim, const struct sim_peer *peer)
+{
+    const struct pccl_peer *p = peer->machine;
+    uint32_t in_group = 0;
+    for (uint32_t i = 0; i < p->member_count; i++)
+        in_group += p->members[i].group == peer->group;
+    bool mine = false;
+    for (uint32_t i = 0; i < p->ring_count; i++) {
+        mine = mine || pccl_id_equal(&p->ring[i], &peer->id);
+        if (!has_member(p->members, p->member_count, &p->ring[i]))
+            sim_fail(sim, "I1 p%u: its ring names somebody who is no member", peer->process.number);
+    }
+    if (!mine || in_group != p->ring_count)
+        sim_fail(sim, "I1 p%u: its ring of %u is no permutation of its group of %u", peer->process.number, p->ring_count,
+                 in_group);
+}
+
+/* I9: who was removed from a peer's list never comes back to it. */
+static void check_gone(struct sim *sim, struct sim_peer *peer)
+{
+    const struct pccl_peer *p = peer->machine;
+    for (uint32_t i = 0; i < p->member_count; i++)
+        for (uint32_t k = 0; k < peer->gone_count; k++)
+            if (pccl_id_equal(&p->members[i].peer, &peer->gone[k]))
+                sim_fail(sim, "I9 p%u: %02x%02x is a member again", peer->process.number, peer->gone[k].bytes[0],
+                         peer->gone[k].bytes[1]);
+    for (uint32_t i = 0; i < peer->seen_count; i++) {
+        if (has_member(p->members, p->member_count, &peer->seen_members[i].peer))
+            continue;
+        peer->gone = realloc(peer->gone, (peer->gone_count + 1u) * sizeof *peer->gone);
+        if (peer->gone == NULL)
+            abort();
+        peer->gone[peer->gone_count++] = peer->seen_members[i].peer;
+    }
+    free(peer->seen_members);
+    peer->seen_members = copy(p->members, p->member_count * sizeof *p->members);
+    peer->seen_count = p->member_count;
+}
+
+/* I7: nothing undecided survives a change of its era, and members are at most one era apart. */
+static void check_era(struct sim *sim, const struct sim_peer *peer)
+{
+    const struct pccl_peer *p = peer->machine;
+    uint64_t joint = p->rounds[PCCL_ROUND_UPDATE];
+    for (const struct pccl_op *op = p->oldest; op != NULL; op = op->newer)
+        if (op->instance.joint != joint && !pccl_peer_is_decided(op))
+            sim_fail(sim, "I7 p%u enters era %llu with %s undecided", peer->process.number, (unsigned long long)joint,
+                     sim_instance_text(&op->instance));
+    for (uint32_t i = 0; i < sim->peer_count; i++) {
+        const struct sim_peer *other = sim->peers[i];
+        if (!sim_is_survivor(sim, peer) || !sim_is_survivor(sim, other) ||
+            !pccl_id_equal(&other->machine->lineage, &p->lineage))
+            continue;
+        uint64_t theirs = other->machine->rounds[PCCL_ROUND_UPDATE];
+        if (theirs + 1 < joint || joint + 1 < theirs)
+            sim_fail(sim, "I7 p%u is in era %llu and p%u in era %llu", peer->process.number, (unsigned long long)joint,
+                     other->process.number, (unsigned long long)theirs);
+    }
+}
+
+/* I8: a view moves only when its group's members or ring change. */
+static void check_view_moved(struct sim *sim, const struct sim_peer *peer)
+{
+    const struct pccl_peer *p = peer->machine;
+    const struct view_seen *before = sim_view_find(sim, &p->lineage, peer->group, &peer->seen_view);
+    if (before != NULL && before->count == p->ring_count && p->view.inc == peer->seen_view.inc &&
+        memcmp(before->ring, p->ring, p->ring_count * sizeof *p->ring) == 0)
+        sim_fail(sim, "I8 p%u: the view of its group moved although nothing of the group changed", peer->process.number);
+}
+
+/* PROTOCOL 8: attributes change only when a call returns, and say what the epoch says. */
+static void check_attributes(struct sim *sim, struct sim_peer *peer)
+{
+    struct pccl_attributes now = pccl_peer_attributes(peer->machine), *seen = &peer->seen_attributes;
+    bool same = pccl_epoch_equal(&now.epoch, &seen->epoch) && now.world == seen->world && now.group_world == seen->group_world &&
+                now.groups == seen->groups && now.largest_group == seen->largest_group;
+    bool may_change = peer->attributes_may_change;
+    peer->attributes_may_change = false;
+    if (same)
+        return;
+    if (!may_change)
+        sim_fail(sim, "R8 p%u: its attributes changed while no call returned", peer->process.number);
+    *seen = now;
+    const struct epoch_seen *epoch = find_epoch(sim, &peer->machine->lineage, &now.epoch);
+    if (epoch == NULL)
+        return;
+    uint32_t in_group = 0, groups = 0, largest = 0;
+    for (uint32_t i = 0; i < epoch->count; i++) {
+        uint32_t size = 0, first = 1;
+        for (uint32_t k = 0; k < epoch->count; k++) {
+            size += epoch->members[k].group == epoch->members[i].group;
+            first = first && !(k < i && epoch->members[k].group == epoch->members[i].group);
+        }
+        in_group += epoch->members[i].group == peer->group;
+        groups += first;
+        largest = size > largest ? size : largest;
+    }
+    if (now.world != epoch->count || now.group_world != in_group || now.groups != groups || now.largest_group != largest)
+        sim_fail(sim, "R8 p%u: world %u, group %u, groups %u, largest %u, but epoch %u.%llu has %u, %u, %u, %u",
+                 peer->process.number, now.world, now.group_world, now.groups, now.largest_group, now.epoch.inc,
+                 (unsigned long long)now.epoch.number, epoch->count, in_group, groups, largest);
+}
+
+void sim_check_peer(struct sim *sim, struct sim_peer *peer)
+{
+    struct pccl_peer *p = peer->machine;
+    if (p->op_count > PCCL_OPS_PER_PEER_MAX || p->session.queued_count > PCCL_SESSION_QUEUE_MAX ||
+        p->uses.count > PCCL_TAGS_PER_ERA_MAX)
+        sim_fail(sim, "I11 p%u holds more than limits.h allows", peer->process.number);
+    check_attributes(sim, peer);
+    if (p->state != PCCL_PEER_MEMBER)
+        return;
+    peer->was_connected = true;
+    int order = pccl_epoch_compare(&p->epoch, &peer->seen_epoch);
+    if (order < 0)
+        sim_fail(sim, "I1 p%u: its epoch fell from %u.%llu to %u.%llu", peer->process.number, peer->seen_epoch.inc,
+                 (unsigned long long)peer->seen_epoch.number, p->epoch.inc, (unsigned long long)p->epoch.number);
+    if (order > 0) {
+        note_epoch(sim, "peer", peer->process.number, &p->lineage, &p->epoch, p->members, p->member_count);
+        check_gone(sim, peer);
+        check_ring_is_group(sim, peer);
+        peer->seen_epoch = p->epoch;
+        sim_note(sim, "p%u: epoch %u.%llu view %u.%llu of %u (ring of %u)", peer->process.number, p->epoch.inc,
+                 (unsigned long long)p->epoch.number, p->view.inc, (unsigned long long)p->view.number, p->member_count,
+                 p->ring_count);
+    }
+    if (!pccl_epoch_equal(&p->view, &peer->seen_view)) {
+        if (pccl_epoch_compare(&p->view, &peer->seen_view) < 0)
+            sim_fail(sim, "I1 p%u: its view fell", peer->process.number);
+        note_view(sim, "peer", peer->process.number, &p->lineage, peer->group, &p->view, p->ring, p->ring_count);
+        check_view_moved(sim, peer);
+        peer->seen_view = p->view;
+    }
+    if (p->rounds[PCCL_ROUND_UPDATE] != peer->seen_joint) {
+        if (p->rounds[PCCL_ROUND_UPDATE] < peer->seen_joint)
+            sim_fail(sim, "I7 p%u goes back to era %llu", peer->process.number,
+                     (unsigned long long)p->rounds[PCCL_ROUND_UPDATE]);
+        peer->seen_joint = p->rounds[PCCL_ROUND_UPDATE];
+        check_era(sim, peer);
+    }
+}
+
+/* ---- the master ---- */
+
+void sim_check_master(struct sim *sim, struct sim_master *master)
+{
+    struct pccl_master *m = master->machine;
+    struct sim_checks *checks = sim->checks;
+    if (checks->conflicts != NULL)
+        sim_check_conflicts(sim);
+    if (checks->master_boot != master->config.boot) {
+        checks->master_boot = master->config.boot;
+        checks->master_epoch = (struct pccl_epoch){0};
+    }
+    if (!m->founded || m->recovering || m->departing_count > 0 || pccl_epoch_equal(&m->epoch, &checks->master_epoch))
+        return;
+    struct pccl_member *members = calloc(m->remote_count + 1u, sizeof *members);
+    if (members == NULL)
+        abort();
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < m->remote_count; i++)
+        if (m->remotes[i]->state == PCCL_REMOTE_MEMBER)
+            members[count++] = (struct pccl_member){m->remotes[i]->id, m->remotes[i]->group_number};
+    note_epoch(sim, "master", master->process.number, &m->lineage, &m->epoch, members, count);
+    free(members);
+    checks->master_epoch = m->epoch;
+    for (uint32_t i = 0; i < m->group_count; i++) {
+        const struct pccl_group *group = m->groups[i];
+        struct pccl_id *ring = calloc(group->ring_count + 1u, sizeof *ring);
+        if (ring == NULL)
+            abort();
+        for (uint32_t k = 0; k < group->ring_count; k++)
+            ring[k] = group->ring[k]->id;
+        note_view(sim, "master", master->process.number, &m->lineage, group->number, &group->view, ring, group->ring_count);
+        free(ring);
+    }
+}
+
+/* ---- joint calls ---- */
+
+void sim_check_asked(struct sim *sim, struct sim_peer *peer, enum pccl_round_kind kind)
+{
+    (void)sim;
+    peer->asked_round[kind] = peer->machine->rounds[kind];
+}
+
+static void check_round_attributes(struct sim *sim, struct round_seen *seen, struct sim_peer *peer)
+{
+    struct pccl_attributes now = pccl_peer_attributes(peer->machine);
+    if (!seen->has_attributes) {
+        seen->has_attributes = true;
+        seen->attributes = now;
+        seen->by = peer;
+    } else if (!pccl_epoch_equal(&now.epoch, &seen->attributes.epoch) && sim_is_survivor(sim, peer) &&
+               sim_is_survivor(sim, seen->by)) {
+        sim_fail(sim, "R8 p%u and p%u return from update %llu with epochs %u.%llu and %u.%llu", peer->process.number,
+                 seen->by->process.number, (unsigned long long)seen->round, now.epoch.inc, (unsigned long long)now.epoch.number,
+                 seen->attributes.epoch.inc, (unsigned long long)seen->attributes.epoch.number);
+    }
+}
+
+void sim_check_call(struct sim *sim, struct sim_peer *peer, enum pccl_call call, enum pccl_status status, bool value)
+{
+    if (status != PCCL_OK || (call != PCCL_CALL_UPDATE && call != PCCL_CALL_PENDING))
+        return;
+    uint8_t kind = call == PCCL_CALL_UPDATE ? PCCL_ROUND_UPDATE : PCCL_ROUND_PENDING;
+    uint64_t round = peer->asked_round[kind];
+    struct round_seen *seen = sim->checks->rounds;
+    while (seen != NULL &&
+           !(seen->kind == kind && seen->round == round && pccl_id_equal(&seen->lineage, &peer->machine->lineage)))
+        seen = seen->next;
+    if (seen == NULL) {
+        seen = calloc(1, sizeof *seen);
+        if (seen == NULL)
+            abort();
+        *seen = (struct round_seen){.next = sim->checks->rounds,
+                                    .lineage = peer->machine->lineage,
+                                    .kind = kind,
+                                    .round = round,
+                                    .value = value,
+                                    .by = peer};
+        sim->checks->rounds = seen;
+    }
+    if (seen->value != value && sim_is_survivor(sim, peer) && sim_is_survivor(sim, seen->by))
+        sim_fail(sim, "I2 p%u and p%u got different answers in round %llu of kind %u", peer->process.number,
+                 seen->by->process.number, (unsigned long long)round, kind);
+    if (kind == PCCL_ROUND_UPDATE)
+        check_round_attributes(sim, seen, peer);
+}
+
+/* ---- time passes ---- */
+
+/* I10: who has waited long, with everything in order, has been told for whom. */
+static void check_wait(struct sim *sim, struct sim_peer *peer, uint64_t since, const char *what)
+{
+    uint64_t patience = sim->plan.peer.where_ms * SIM_MS + 3 * SIM_S;
+    if (sim->now < since + patience || sim->now < sim->healed_at + patience)
+        return;
+    if (pccl_peer_waiting(peer->machine)->length == 0)
+        sim_fail(sim, "I10 p%u has waited %.1f s in %s and nobody is named", peer->process.number,
+                 (double)(sim->now - since) / 1e6, what);
+}
+
+void sim_check_waiting(struct sim *sim)
+{
+    if (!sim->faults_stopped || sim->healed_at == 0 || !sim_master_is_up(sim))
+        return;
+    for (uint32_t i = 0; i < sim->peer_count; i++) {
+        struct sim_peer *peer = sim->peers[i];
+        struct sim_app *app = &peer->app;
+        if (!sim_is_survivor(sim, peer))
+            continue;
+        if (app->state == SIM_APP_UPDATING && !app->call_over[PCCL_CALL_UPDATE])
+            check_wait(sim, peer, app->since, "an update");
+        for (uint32_t tag = 0; tag < app->lane_count; tag++)
+            if (app->lanes[tag].state == SIM_LANE_FLYING && !app->lanes[tag].decided)
+                check_wait(sim, peer, app->lanes[tag].since, "an operation");
+    }
+}
+
+/* After convergence: everybody believes the same. */
+void sim_check_converged(struct sim *sim)
+{
+    const struct pccl_master *m = sim->master->machine;
+    for (uint32_t i = 0; i < sim->peer_count; i++) {
+        const struct sim_peer *peer = sim->peers[i];
+        if (!peer->process.alive)
+            continue;
+        const struct pccl_peer *p = peer->machine;
+        if (!pccl_epoch_equal(&p->epoch, &m->epoch))
+            sim_fail(sim, "I1 p%u rests at epoch %u.%llu, the master at %u.%llu", peer->process.number, p->epoch.inc,
+                     (unsigned long long)p->epoch.number, m->epoch.inc, (unsigned long long)m->epoch.number);
+    }
+    sim_check_conflicts(sim);
+    sim_check_histories(sim);
+}
+
+/* I11: after a change of era and a few heartbeats nothing is kept. */
+void sim_check_idle(struct sim *sim)
+{
+    const struct pccl_master *m = sim->master->machine;
+    for (uint32_t i = 0; i < m->group_count; i++)
+        if (m->groups[i]->by_instance.count != 0)
+            sim_fail(sim, "I11 the master still holds %u operations of group %u", m->groups[i]->by_instance.count,
+                     m->groups[i]->number);
+    for (uint32_t i = 0; i < m->remote_count; i++)
+        if (m->remotes[i]->session.queued_count != 0)
+            sim_fail(sim, "I11 the master still queues %u messages", m->remotes[i]->session.queued_count);
+    for (uint32_t i = 0; i < sim->peer_count; i++) {
+        const struct sim_peer *peer = sim->peers[i];
+        if (!peer->process.alive)
+            continue;
+        const struct pccl_peer *p = peer->machine;
+        if (p->op_count != 0 || p->uses.count != 0 || p->session.queued_count != 0)
+            sim_fail(sim, "I11 p%u still holds %u operations, %u counters, %u messages", peer->process.number, p->op_count,
+                     p->uses.count, p->session.queued_count);
+    }
+}
+
+/* ---- life ---- */
+
+void sim_check_init(struct sim *sim)
+{
+    sim->checks = calloc(1, sizeof *sim->checks);
+    if (sim->checks == NULL)
+        abort();
+}
+
+void sim_check_fini(struct sim *sim)
+{
+    struct sim_checks *checks = sim->checks;
+    sim_check_operations_fini(sim);
+    while (checks->epochs != NULL) {
+        struct epoch_seen *seen = checks->epochs;
+        checks->epochs = seen->next;
+        free(seen->members);
+        free(seen);
+    }
+    while (checks->views != NULL) {
+        struct view_seen *seen = checks->views;
+        checks->views = seen->next;
+        free(seen->ring);
+        free(seen);
+    }
+    while (checks->rounds != NULL) {
+        struct round_seen *seen = checks->rounds;
+        checks->rounds = seen->next;
+        free(seen);
+    }
+    for (uint32_t i = 0; i < sim->peer_count; i++) {
+        free(sim->peers[i]->seen_members);
+        free(sim->peers[i]->gone);
+    }
+    free(checks);
+    sim->checks = NULL;
+}

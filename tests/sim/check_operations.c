@@ -1,0 +1,450 @@
+/* I2-I6, I8: what peers were told of their operations, and what they and the master said to each other. */
+#include "check.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- the book of launches ---- */
+
+static uint64_t hash_name(const struct pccl_id *lineage, const struct pccl_instance *name)
+{
+    uint64_t hash = sim_mix(name->group, name->joint);
+    hash = sim_mix(hash, name->tag);
+    return sim_mix(hash ^ lineage->bytes[0] ^ (uint64_t)lineage->bytes[1] << 8, name->use);
+}
+
+const char *sim_instance_text(const struct pccl_instance *name)
+{
+    static char text[2][96];
+    static int turn;
+    turn = 1 - turn;
+    snprintf(text[turn], sizeof text[turn], "(group %u, era %llu, tag %llu, use %u)", name->group,
+             (unsigned long long)name->joint, (unsigned long long)name->tag, name->use);
+    return text[turn];
+}
+
+struct sim_instance *sim_instance_find(struct sim *sim, const struct pccl_id *lineage, const struct pccl_instance *name,
+                                       bool create)
+{
+    struct sim_instance **bucket = &sim->checks->buckets[hash_name(lineage, name) % INSTANCE_BUCKETS];
+    for (struct sim_instance *instance = *bucket; instance != NULL; instance = instance->next_hashed)
+        if (pccl_instance_equal(&instance->name, name) && pccl_id_equal(&instance->lineage, lineage))
+            return instance;
+    if (!create)
+        return NULL;
+    struct sim_instance *instance = calloc(1, sizeof *instance);
+    if (instance == NULL)
+        abort();
+    instance->name = *name;
+    instance->lineage = *lineage;
+    instance->next_hashed = *bucket;
+    *bucket = instance;
+    return instance;
+}
+
+struct sim_launch *sim_launch_of(const struct sim_instance *instance, const struct sim_peer *peer)
+{
+    for (struct sim_launch *launch = instance != NULL ? instance->launches : NULL; launch != NULL; launch = launch->next)
+        if (launch->peer == peer)
+            return launch;
+    return NULL;
+}
+
+static struct sim_instance *instance_of(struct sim *sim, const struct sim_peer *peer, const struct pccl_instance *name)
+{
+    return sim_instance_find(sim, &peer->machine->lineage, name, true);
+}
+
+/* Aborted before it was launched here: it never starts. */
+static bool was_a_tombstone(const struct pccl_op *op)
+{
+    return op->start_view.inc == 0;
+}
+
+/* I6: uses of a tag count up from 0 in each era, without a gap. */
+static void check_use(struct sim *sim, struct sim_peer *peer, const struct pccl_op *op)
+{
+    const struct pccl_instance *name = &op->instance;
+    struct sim_use *use = &peer->uses[name->tag % SIM_TAGS_MAX];
+    if (use->joint != name->joint || !use->begun)
+        *use = (struct sim_use){.begun = true, .joint = name->joint};
+    if (name->use != use->next)
+        sim_fail(sim, "I6 p%u launches %s, expected use %u", peer->process.number, sim_instance_text(name), use->next);
+    use->next++;
+    if (name->group != peer->group || name->joint != peer->machine->rounds[PCCL_ROUND_UPDATE])
+        sim_fail(sim, "I7 p%u launches %s in another era or group", peer->process.number, sim_instance_text(name));
+    if (!was_a_tombstone(op) && !pccl_epoch_equal(&op->start_view, &peer->machine->view))
+        sim_fail(sim, "I5 p%u launches %s with a start view that is not its view", peer->process.number,
+                 sim_instance_text(name));
+}
+
+static struct sim_launch *book(struct sim *sim, struct sim_peer *peer, const struct pccl_op *op)
+{
+    struct sim_checks *checks = sim->checks;
+    struct sim_instance *instance = instance_of(sim, peer, &op->instance);
+    struct sim_launch *launch = sim_launch_of(instance, peer);
+    if (launch != NULL)
+        return launch;
+    if (checks->launching != peer)
+        sim_fail(sim, "I2 p%u: outcome of %s, which it never launched, reaches the caller", peer->process.number,
+                 sim_instance_text(&op->instance));
+    check_use(sim, peer, op);
+    launch = calloc(1, sizeof *launch);
+    if (launch == NULL)
+        abort();
+    launch->peer = peer;
+    launch->start_view = peer->machine->view;
+    launch->step = checks->request.step;
+    launch->descriptor = op->descriptor;
+    launch->tiny = op->tiny;
+    memcpy(launch->payload, checks->payload, sizeof launch->payload);
+    launch->next = instance->launches;
+    instance->launches = launch;
+    return launch;
+}
+
+void sim_check_about_to_launch(struct sim *sim, struct sim_peer *peer, const struct sim_request *request,
+                               const uint64_t *payload)
+{
+    sim->checks->launching = peer;
+    sim->checks->request = *request;
+    memcpy(sim->checks->payload, payload, sizeof sim->checks->payload);
+}
+
+void sim_check_launched(struct sim *sim, struct sim_peer *peer, const struct pccl_op *op)
+{
+    struct sim_launch *launch = op != NULL ? book(sim, peer, op) : NULL;
+    if (launch != NULL && op->state == PCCL_OP_DECIDED && !launch->decided)
+        sim_check_decided(sim, peer, op); /* a tombstone is decided by launching it */
+    sim->checks->launching = NULL;
+    peer->attributes_may_change = peer->attributes_may_change || op == NULL; /* TOO_FEW_PEERS tells that it is alone */
+}
+
+bool sim_check_launched_tiny(struct sim *sim, const struct sim_peer *peer, const struct pccl_instance *name,
+                             const struct pccl_epoch *view)
+{
+    const struct sim_instance *instance = instance_of(sim, peer, name);
+    for (const struct sim_launch *launch = instance->launches; launch != NULL; launch = launch->next)
+        if (launch->tiny && pccl_epoch_equal(&launch->start_view, view))
+            return true;
+    return false;
+}
+
+void sim_check_done(struct sim *sim, struct sim_peer *peer, const struct pccl_op *op)
+{
+    struct sim_launch *launch = book(sim, peer, op);
+    launch->complete = true;
+}
+
+void sim_check_failing(struct sim *sim, struct sim_peer *peer, const struct pccl_op *op)
+{
+    instance_of(sim, peer, &op->instance)->failure_asked = true;
+}
+
+/* ---- I2: agreement ---- */
+
+bool sim_is_survivor(const struct sim *sim, const struct sim_peer *peer)
+{
+    if (!peer->process.alive || peer->machine == NULL || peer->machine->state != PCCL_PEER_MEMBER)
+        return false;
+    if (!sim_master_is_up(sim) || sim->master->machine->recovering)
+        return false;
+    const struct pccl_remote *remote = pccl_master_find(sim->master->machine, &peer->id);
+    return remote != NULL && pccl_master_is_living_member(remote);
+}
+
+void sim_check_conflicts(struct sim *sim)
+{
+    for (struct conflict *conflict = sim->checks->conflicts; conflict != NULL; conflict = conflict->next)
+        if (sim_is_survivor(sim, conflict->one) && sim_is_survivor(sim, conflict->other))
+            sim_fail(sim, "I2 p%u and p%u, both members, decided %s differently", conflict->one->process.number,
+                     conflict->other->process.number, sim_instance_text(&conflict->name));
+}
+
+static void note_conflict(struct sim *sim, struct sim_peer *one, struct sim_peer *other, const struct pccl_instance *name)
+{
+    struct conflict *conflict = calloc(1, sizeof *conflict);
+    if (conflict == NULL)
+        abort();
+    *conflict = (struct conflict){sim->checks->conflicts, one, other, *name};
+    sim->checks->conflicts = conflict;
+    sim_note(sim, "p%u and p%u differ on %s", one->process.number, other->process.number, sim_instance_text(name));
+    sim_check_conflicts(sim);
+}
+
+/* ---- I3: the bits ---- */
+
+static void combine(enum pccl_reduction reduction, uint64_t *into, uint64_t value)
+{
+    switch (reduction) {
+    case PCCL_MAX: *into = value > *into ? value : *into; break;
+    case PCCL_MIN: *into = value < *into ? value : *into; break;
+    default: *into += value; break;
+    }
+}
+
+/* All members of the start view must have launched the same; what comes out is known then. */
+static void expected_result(struct sim *sim, const struct sim_instance *instance, const struct sim_launch *mine,
+                            uint64_t result[SIM_ELEMENTS])
+{
+    const struct view_seen *view = sim_view_find(sim, &instance->lineage, instance->name.group, &mine->start_view);
+    if (view == NULL)
+        sim_fail(sim, "I1 p%u works in a view that nobody has seen", mine->peer->process.number);
+    for (uint32_t i = 0; i < view->count; i++) {
+        const struct sim_launch *launch = sim_launch_of(instance, sim_peer_find(sim, &view->ring[i]));
+        if (launch == NULL)
+            sim_fail(sim, "I3 p%u: %s committed, and a member of its view never launched it", mine->peer->process.number,
+                     sim_instance_text(&instance->name));
+        const char *differs = !pccl_epoch_equal(&launch->start_view, &mine->start_view)               ? "start view"
+                              : !pccl_descriptor_equal(&launch->descriptor, &mine->descriptor) ? "descriptor"
+                              : launch->tiny != mine->tiny                                     ? "way"
+                              : launch->step != mine->step && !sim->plan.divergent             ? "step"
+                                                                                               : NULL;
+        if (differs != NULL)
+            sim_fail(sim, "I3 %s committed, but p%u and p%u launched it with a different %s",
+                     sim_instance_text(&instance->name), mine->peer->process.number, launch->peer->process.number, differs);
+        for (uint32_t k = 0; k < SIM_ELEMENTS; k++) {
+            if (i == 0)
+                result[k] = launch->payload[k];
+            else
+                combine((enum pccl_reduction)launch->descriptor.operation, &result[k], launch->payload[k]);
+        }
+    }
+}
+
+static void check_commit(struct sim *sim, struct sim_peer *peer, const struct sim_instance *instance, struct sim_launch *mine,
+                         const struct pccl_op *op)
+{
+    uint64_t expected[SIM_ELEMENTS];
+    expected_result(sim, instance, mine, expected);
+    if (!op->tiny) {
+        if (!mine->complete)
+            sim_fail(sim, "I3 p%u: %s committed before its own part was complete", peer->process.number,
+                     sim_instance_text(&instance->name));
+        return;
+    }
+    size_t bytes = (size_t)op->descriptor.count * sizeof expected[0];
+    if (op->payload_bytes != bytes || memcmp(op->payload, expected, bytes) != 0)
+        sim_fail(sim, "I3 p%u: the result of %s is not the fold of the members' inputs", peer->process.number,
+                 sim_instance_text(&instance->name));
+}
+
+/* I4: an aborted operation leaves the input as it was. */
+static void check_input(struct sim *sim, struct sim_peer *peer, const struct sim_launch *mine, const struct pccl_op *op)
+{
+    if (op->tiny && op->payload != NULL && op->payload_bytes > 0 &&
+        (op->payload_bytes != op->descriptor.count * sizeof mine->payload[0] ||
+         memcmp(op->payload, mine->payload, op->payload_bytes) != 0))
+        sim_fail(sim, "I4 p%u: the input of aborted %s has changed", peer->process.number, sim_instance_text(&op->instance));
+}
+
+/* I8: a peer was lost only if this group's view moved, or somebody of the group failed. */
+static void check_cause(struct sim *sim, const struct sim_peer *peer, const struct sim_instance *instance,
+                        const struct sim_launch *mine)
+{
+    if (instance->failure_asked || peer->machine->state != PCCL_PEER_MEMBER)
+        return;
+    for (const struct view_seen *view = sim->checks->views; view != NULL; view = view->next)
+        if (view->group == instance->name.group && pccl_id_equal(&view->lineage, &instance->lineage) &&
+            pccl_epoch_compare(&view->view, &mine->start_view) > 0)
+            return;
+    for (const struct sim_launch *launch = instance->launches; launch != NULL; launch = launch->next)
+        if (pccl_epoch_compare(&launch->start_view, &mine->start_view) < 0)
+            return; /* killed by the view that this one was launched in */
+    const struct pccl_group *group =
+        sim_master_is_up(sim) ? pccl_master_group(sim->master->machine, instance->name.group, false) : NULL;
+    if (group != NULL && pccl_epoch_compare(&group->view, &mine->start_view) > 0)
+        return;
+    sim_fail(sim, "I8 p%u: %s was aborted although nothing happened in its group", peer->process.number,
+             sim_instance_text(&instance->name));
+}
+
+void sim_check_decided(struct sim *sim, struct sim_peer *peer, const struct pccl_op *op)
+{
+    struct sim_instance *instance = instance_of(sim, peer, &op->instance);
+    struct sim_launch *mine = book(sim, peer, op);
+    sim_note(sim, "p%u: %s decided: class %d", peer->process.number, sim_instance_text(&op->instance), (int)op->class);
+    if (mine->decided)
+        sim_fail(sim, "I2 p%u decides %s twice", peer->process.number, sim_instance_text(&op->instance));
+    mine->decided = true;
+    mine->class = op->class;
+    sim->totals.classes[op->class]++;
+    *(op->class == PCCL_CLASS_NONE ? &sim->totals.commits : &sim->totals.aborts) += 1;
+    if (op->class == PCCL_CLASS_NONE) {
+        sim->totals.tiny_commits += op->tiny;
+        check_commit(sim, peer, instance, mine, op);
+    } else {
+        check_input(sim, peer, mine, op);
+        if (op->class == PCCL_CLASS_PEER_LOST)
+            check_cause(sim, peer, instance, mine);
+    }
+    if (peer->machine->state != PCCL_PEER_MEMBER)
+        return; /* a dead communicator ends everything alone (PROTOCOL 5.5) */
+    mine->counts = true;
+    for (const struct sim_launch *other = instance->launches; other != NULL; other = other->next)
+        if (other->counts && other->class != mine->class)
+            note_conflict(sim, peer, other->peer, &op->instance);
+}
+
+/* ---- what is said on the wire ---- */
+
+static uint32_t get_u32(const uint8_t *bytes)
+{
+    return bytes[0] | (uint32_t)bytes[1] << 8 | (uint32_t)bytes[2] << 16 | (uint32_t)bytes[3] << 24;
+}
+
+/* The next frame of a buffer that holds whole frames. */
+static bool next_frame(struct sim *sim, const uint8_t **bytes, size_t *length, uint64_t *sequence, struct pccl_msg *msg)
+{
+    if (*length < PCCL_FRAME_HEADER_BYTES)
+        return false;
+    uint32_t body = get_u32(*bytes);
+    uint16_t type = (uint16_t)((*bytes)[4] | (*bytes)[5] << 8);
+    *sequence = get_u32(*bytes + 8) | (uint64_t)get_u32(*bytes + 12) << 32;
+    sim->hash = sim_mix(sim->hash, get_u32(*bytes + 24));
+    struct pccl_text words;
+    bool watched = type == PCCL_MSG_done || type == PCCL_MSG_vote || type == PCCL_MSG_failed || type == PCCL_MSG_abort_request ||
+                   type == PCCL_MSG_resume_operation || type == PCCL_MSG_outcome || type == PCCL_MSG_epoch_change ||
+                   type == PCCL_MSG_welcome || type == PCCL_MSG_hello_ok;
+    msg->type = type;
+    if (body + (size_t)PCCL_FRAME_HEADER_BYTES > *length ||
+        (watched && pccl_wire_decode(type, *bytes + PCCL_FRAME_HEADER_BYTES, body, &sim->tap_scratch, msg, &words) != PCCL_OK))
+        sim_fail(sim, "WIRE a machine sends a %s that it could not read itself", pccl_wire_name(type));
+    *bytes += PCCL_FRAME_HEADER_BYTES + body;
+    *length -= PCCL_FRAME_HEADER_BYTES + body;
+    return true;
+}
+
+static void said_done(struct sim *sim, struct sim_peer *peer, const struct pccl_instance *name, const struct pccl_epoch *view)
+{
+    struct sim_instance *instance = instance_of(sim, peer, name);
+    struct sim_launch *launch = sim_launch_of(instance, peer);
+    const struct pccl_op *op = launch == NULL ? pccl_peer_find_instance(peer->machine, name) : NULL;
+    if (op != NULL)
+        launch = book(sim, peer, op); /* a tiny operation says DONE while it is launched */
+    if (launch == NULL || !pccl_epoch_equal(&launch->start_view, view))
+        sim_fail(sim, "I5 p%u says DONE of %s with a view it did not start in", peer->process.number, sim_instance_text(name));
+    launch->done_sent = true;
+}
+
+void sim_check_sent_by_peer(struct sim *sim, struct sim_peer *peer, const uint8_t *bytes, size_t length)
+{
+    struct pccl_msg msg;
+    uint64_t sequence;
+    while (next_frame(sim, &bytes, &length, &sequence, &msg)) {
+        if (peer->machine == NULL)
+            continue; /* said while it is created */
+        bool over = peer->machine->state == PCCL_PEER_OVER;
+        if (over && (msg.type == PCCL_MSG_done || msg.type == PCCL_MSG_vote))
+            sim_fail(sim, "I9 p%u is out and still says %s", peer->process.number, pccl_wire_name(msg.type));
+        if (msg.type == PCCL_MSG_done)
+            said_done(sim, peer, &msg.as.done.instance, &msg.as.done.view);
+        else if (msg.type == PCCL_MSG_resume_operation && msg.as.resume_operation.state == PCCL_RESUME_DONE)
+            said_done(sim, peer, &msg.as.resume_operation.instance, &msg.as.resume_operation.view);
+        else if (msg.type == PCCL_MSG_failed)
+            instance_of(sim, peer, &msg.as.failed.instance)->failure_asked = true;
+        else if (msg.type == PCCL_MSG_abort_request)
+            instance_of(sim, peer, &msg.as.abort_request.instance)->failure_asked = true;
+    }
+}
+
+/* I5: a commit is counted right: all members of the group have said DONE in one view; tiny: all of that view. */
+static void check_counting(struct sim *sim, const struct sim_master *master, const struct sim_peer *to,
+                           const struct sim_instance *instance)
+{
+    const struct sim_launch *mine = sim_launch_of(instance, to);
+    if (mine == NULL)
+        sim_fail(sim, "I3 p%u is told that %s is committed and never launched it", to->process.number,
+                 sim_instance_text(&instance->name));
+    const struct view_seen *view = sim_view_find(sim, &instance->lineage, instance->name.group, &mine->start_view);
+    for (uint32_t i = 0; view != NULL && i < view->count; i++) {
+        const struct pccl_remote *remote = pccl_master_find(master->machine, &view->ring[i]);
+        bool needed = mine->tiny || (remote != NULL && pccl_master_is_living_member(remote));
+        const struct sim_launch *launch = sim_launch_of(instance, sim_peer_find(sim, &view->ring[i]));
+        bool done = launch != NULL && launch->done_sent && pccl_epoch_equal(&launch->start_view, &mine->start_view);
+        if (needed && !done)
+            sim_fail(sim, "I5 %s is committed, and a member of its view never said DONE", sim_instance_text(&instance->name));
+    }
+}
+
+void sim_check_sent_by_master(struct sim *sim, struct sim_master *master, struct sim_conn *conn, const uint8_t *bytes,
+                              size_t length)
+{
+    struct pccl_msg msg;
+    uint64_t sequence;
+    struct sim_peer *to = conn->ends[0].role == SIM_ROLE_CONTROL ? (struct sim_peer *)(void *)conn->ends[0].process : NULL;
+    if (to == NULL && conn->ends[0].process != NULL && !conn->ends[0].process->is_master)
+        to = (struct sim_peer *)(void *)conn->ends[0].process;
+    while (next_frame(sim, &bytes, &length, &sequence, &msg)) {
+        if (to == NULL)
+            continue;
+        struct sim_tap *tap = &to->tap;
+        if (msg.type == PCCL_MSG_hello_ok && tap->boot != master->config.boot)
+            *tap = (struct sim_tap){.boot = master->config.boot};
+        if (sequence == 0 || sequence <= tap->sequence)
+            continue; /* sent again */
+        tap->sequence = sequence;
+        if (msg.type == PCCL_MSG_epoch_change && msg.as.epoch_change.view_changed)
+            tap->view = msg.as.epoch_change.epoch;
+        if (msg.type == PCCL_MSG_welcome)
+            tap->view = msg.as.welcome.view;
+        if (msg.type != PCCL_MSG_outcome || msg.as.outcome.class != PCCL_CLASS_NONE)
+            continue;
+        const struct sim_instance *instance =
+            sim_instance_find(sim, &master->machine->lineage, &msg.as.outcome.instance, true);
+        check_counting(sim, master, to, instance);
+        const struct sim_launch *launch = sim_launch_of(instance, to);
+        if (launch != NULL && pccl_epoch_compare(&tap->view, &launch->start_view) > 0)
+            sim_fail(sim, "I5 p%u is told of a newer view before the commit of %s", to->process.number,
+                     sim_instance_text(&instance->name));
+    }
+}
+
+/* ---- end of a peer, end of the run ---- */
+
+void sim_check_peer_ends(struct sim *sim, struct sim_peer *peer)
+{
+    (void)sim;
+    (void)peer; /* what it decided stays in the book; conflicts with it do not count any more */
+}
+
+void sim_check_operations_fini(struct sim *sim)
+{
+    for (uint32_t i = 0; i < INSTANCE_BUCKETS; i++)
+        while (sim->checks->buckets[i] != NULL) {
+            struct sim_instance *instance = sim->checks->buckets[i];
+            sim->checks->buckets[i] = instance->next_hashed;
+            while (instance->launches != NULL) {
+                struct sim_launch *launch = instance->launches;
+                instance->launches = launch->next;
+                free(launch);
+            }
+            free(instance);
+        }
+    while (sim->checks->conflicts != NULL) {
+        struct conflict *conflict = sim->checks->conflicts;
+        sim->checks->conflicts = conflict->next;
+        free(conflict);
+    }
+}
+
+/* I6: in the same era, the members that are left have seen the same outcome of each use. */
+void sim_check_histories(struct sim *sim)
+{
+    for (uint32_t i = 0; i < INSTANCE_BUCKETS; i++)
+        for (const struct sim_instance *instance = sim->checks->buckets[i]; instance != NULL; instance = instance->next_hashed) {
+            const struct sim_launch *first = NULL;
+            for (const struct sim_launch *launch = instance->launches; launch != NULL; launch = launch->next) {
+                if (!sim_is_survivor(sim, launch->peer))
+                    continue;
+                if (!launch->decided)
+                    sim_fail(sim, "I6 everything is idle and p%u has never decided %s", launch->peer->process.number,
+                             sim_instance_text(&instance->name));
+                if (first != NULL && first->class != launch->class)
+                    sim_fail(sim, "I6 the histories of p%u and p%u differ at %s", first->peer->process.number,
+                             launch->peer->process.number, sim_instance_text(&instance->name));
+                first = launch;
+            }
+        }
+}

@@ -1,0 +1,167 @@
+/* The simulator's command line. */
+#include "sim.h"
+
+#include <setjmp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+static struct sim world;
+
+static void on_assert(const char *file, int line, const char *expression)
+{
+    if (world.jump != NULL)
+        sim_fail(&world, "ASSERT %s:%d: %s", file, line, expression);
+    fprintf(stderr, "%s:%d: %s\n", file, line, expression);
+    abort();
+}
+
+static void add(struct sim_totals *to, const struct sim_totals *from)
+{
+    uint64_t *sums = (uint64_t *)(void *)to;
+    const uint64_t *parts = (const uint64_t *)(const void *)from;
+    for (size_t i = 0; i < sizeof *to / sizeof *sums; i++)
+        sums[i] += parts[i];
+}
+
+/* false: a violation; world.failure says which. */
+static bool run_one(uint64_t seed, bool trace, const struct sim_scenario *scenario)
+{
+    jmp_buf jump;
+    sim_init(&world, seed, trace);
+    if (setjmp(jump) != 0) {
+        world.jump = NULL;
+        return false;
+    }
+    world.jump = &jump;
+    if (scenario != NULL)
+        scenario->run(&world);
+    else
+        sim_run_seed(&world);
+    sim_fini(&world);
+    world.jump = NULL;
+    world.totals.seeds = 1;
+    return true;
+}
+
+static void report(const struct sim_totals *t, double seconds)
+{
+    printf("%llu seeds in %.1f s (%.0f/s): %llu events, %llu machine steps\n", (unsigned long long)t->seeds, seconds,
+           (double)t->seeds / seconds, (unsigned long long)t->events, (unsigned long long)t->steps);
+    printf("  decided at peers: %llu commits (%llu tiny), %llu aborts (lost %llu, mismatch %llu, aborted %llu, deadline %llu, "
+           "internal %llu)\n",
+           (unsigned long long)t->commits, (unsigned long long)t->tiny_commits, (unsigned long long)t->aborts,
+           (unsigned long long)t->classes[PCCL_CLASS_PEER_LOST], (unsigned long long)t->classes[PCCL_CLASS_MISMATCH],
+           (unsigned long long)t->classes[PCCL_CLASS_ABORTED], (unsigned long long)t->classes[PCCL_CLASS_DEADLINE],
+           (unsigned long long)t->classes[PCCL_CLASS_INTERNAL]);
+    printf("  %llu joins, %llu kills, %llu returned as newcomers, %llu departures, %llu updates returned\n",
+           (unsigned long long)t->joins, (unsigned long long)t->kills, (unsigned long long)t->expulsions,
+           (unsigned long long)t->departures, (unsigned long long)t->updates);
+    printf("  %llu master crashes, %llu stops, %llu resets\n", (unsigned long long)t->crashes, (unsigned long long)t->stops,
+           (unsigned long long)t->resets);
+}
+
+static bool replay_is_equal(uint64_t seed, uint64_t hash)
+{
+    if (!run_one(seed, false, NULL))
+        return false;
+    if (world.totals.hash == hash)
+        return true;
+    snprintf(world.failure, sizeof world.failure, "seed %llu: two runs differ (%016llx, %016llx)", (unsigned long long)seed,
+             (unsigned long long)hash, (unsigned long long)world.totals.hash);
+    return false;
+}
+
+static int run_seeds(uint64_t first, uint64_t count, bool twice, bool keep_going, bool trace)
+{
+    struct sim_totals totals = {0};
+    uint64_t failed = 0;
+    clock_t began = clock();
+    for (uint64_t seed = first; seed < first + count; seed++) {
+        bool ok = run_one(seed, trace, NULL);
+        if (ok)
+            add(&totals, &world.totals);
+        if (ok && twice)
+            ok = replay_is_equal(seed, world.totals.hash);
+        if (ok)
+            continue;
+        failed++;
+        printf("FAILED %s\n", world.failure);
+        fflush(stdout);
+        if (!keep_going)
+            break;
+    }
+    double seconds = (double)(clock() - began) / CLOCKS_PER_SEC;
+    report(&totals, seconds > 0 ? seconds : 1);
+    if (failed > 0)
+        printf("%llu failed; replay one with: sim --seed N --trace\n", (unsigned long long)failed);
+    return failed > 0 ? 1 : 0;
+}
+
+static int run_scenario(const struct sim_scenario *scenario, bool trace)
+{
+    bool ok = run_one(1, trace, scenario);
+    printf("%s %s%s%s\n", ok ? "ok    " : "FAILED", scenario->name, ok ? ": " : ": ", ok ? scenario->about : world.failure);
+    fflush(stdout);
+    return ok ? 0 : 1;
+}
+
+static int run_scenarios(const char *name, bool trace)
+{
+    int failed = 0, found = 0;
+    for (uint32_t i = 0; i < sim_scenario_count; i++)
+        if (strcmp(name, "all") == 0 || strcmp(name, sim_scenarios[i].name) == 0) {
+            found++;
+            failed += run_scenario(&sim_scenarios[i], trace);
+        }
+    if (found == 0)
+        fprintf(stderr, "no scenario is called %s; see sim --list\n", name);
+    return failed > 0 || found == 0;
+}
+
+static int usage(void)
+{
+    fprintf(stderr, "usage: sim --seed N [--trace]                 one random run\n"
+                    "       sim --seeds COUNT [--first N] [--twice] [--keep-going]\n"
+                    "       sim --scenario NAME|all [--trace]\n"
+                    "       sim --list\n");
+    return 2;
+}
+
+int main(int argc, char **argv)
+{
+    uint64_t first = 1, count = 0;
+    bool trace = false, twice = false, keep_going = false, list = false;
+    const char *scenario = NULL;
+    for (int i = 1; i < argc; i++) {
+        const char *value = i + 1 < argc ? argv[i + 1] : NULL;
+        if (strcmp(argv[i], "--trace") == 0)
+            trace = true;
+        else if (strcmp(argv[i], "--twice") == 0)
+            twice = true;
+        else if (strcmp(argv[i], "--keep-going") == 0)
+            keep_going = true;
+        else if (strcmp(argv[i], "--list") == 0)
+            list = true;
+        else if (strcmp(argv[i], "--seed") == 0 && value != NULL)
+            first = strtoull(argv[++i], NULL, 10), count = 1;
+        else if (strcmp(argv[i], "--seeds") == 0 && value != NULL)
+            count = strtoull(argv[++i], NULL, 10);
+        else if (strcmp(argv[i], "--first") == 0 && value != NULL)
+            first = strtoull(argv[++i], NULL, 10);
+        else if (strcmp(argv[i], "--scenario") == 0 && value != NULL)
+            scenario = argv[++i];
+        else
+            return usage();
+    }
+    pccl_set_assert_handler(on_assert);
+    if (list) {
+        for (uint32_t i = 0; i < sim_scenario_count; i++)
+            printf("%-24s %s\n", sim_scenarios[i].name, sim_scenarios[i].about);
+        return 0;
+    }
+    if (scenario != NULL)
+        return run_scenarios(scenario, trace);
+    return count > 0 ? run_seeds(first, count, twice, keep_going, trace) : usage();
+}

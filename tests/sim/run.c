@@ -1,0 +1,122 @@
+/* One random run: faults for a while, then everything heals and all must converge, work, and come to rest (I12). */
+#include "check.h"
+
+#include <stdio.h>
+
+static const char *app_state(const struct sim_peer *peer)
+{
+    static const char *const names[] = {"idle", "connecting", "working", "pending", "updating", "resting", "gone"};
+    return names[peer->app.state];
+}
+
+/* Who is stuck, for the report. */
+static void tell_where(struct sim *sim)
+{
+    if (!sim->trace)
+        return;
+    for (uint32_t i = 0; i < sim->peer_count; i++) {
+        const struct sim_peer *peer = sim->peers[i];
+        if (!peer->process.alive)
+            continue;
+        sim_note(sim, "  p%u is %s in chapter %u of era %llu, %s%s; waiting: %s; %s", peer->process.number, app_state(peer),
+                 peer->app.chapter, (unsigned long long)peer->app.joint,
+                 pccl_peer_is_connected(peer->machine) ? "connected" : "unconnected",
+                 peer->app.pending_outstanding ? ", pending query" : "", pccl_peer_waiting(peer->machine)->bytes,
+                 pccl_peer_last_words(peer->machine)->bytes);
+        for (uint32_t tag = 0; tag < peer->app.lane_count; tag++) {
+            const struct sim_lane *lane = &peer->app.lanes[tag];
+            sim_note(sim, "     tag %u step %u of %u attempt %u state %d use %d%s", tag, lane->step, lane->steps, lane->attempt,
+                     (int)lane->state, lane->op != NULL ? (int)lane->op->instance.use : -1, lane->decided ? " decided" : "");
+        }
+    }
+    if (!sim_master_is_up(sim))
+        return;
+    const struct pccl_master *m = sim->master->machine;
+    sim_note(sim, "  master: epoch %u.%llu, members %u%s", m->epoch.inc, (unsigned long long)m->epoch.number, m->member_count,
+             m->recovering ? ", recovering" : "");
+    for (uint32_t i = 0; i < m->remote_count; i++)
+        sim_note(sim, "     %02x%02x state %d conn %llu%s votes %d %d", m->remotes[i]->id.bytes[0], m->remotes[i]->id.bytes[1],
+                 (int)m->remotes[i]->state, (unsigned long long)m->remotes[i]->conn, m->remotes[i]->departing ? " departing" : "",
+                 m->remotes[i]->votes[0], m->remotes[i]->votes[1]);
+}
+
+static bool membership_is_whole(struct sim *sim)
+{
+    if (!sim_master_is_up(sim))
+        return false;
+    const struct pccl_master *m = sim->master->machine;
+    if (sim->returning > 0 || m->recovering || !m->founded || m->member_count != sim_population(sim) || m->departing_count > 0)
+        return false;
+    for (uint32_t i = 0; i < sim->peer_count; i++) {
+        const struct sim_peer *peer = sim->peers[i];
+        if (peer->process.alive &&
+            (peer->machine == NULL || !pccl_peer_is_connected(peer->machine) || !pccl_epoch_equal(&peer->machine->epoch, &m->epoch)))
+            return false;
+    }
+    return true;
+}
+
+static bool all_have_progressed(struct sim *sim)
+{
+    if (!membership_is_whole(sim))
+        return false;
+    for (uint32_t i = 0; i < sim->peer_count; i++) {
+        const struct sim_peer *peer = sim->peers[i];
+        if (!peer->process.alive)
+            continue;
+        if (peer->app.updates < peer->updates_mark + 1)
+            return false;
+        if (peer->machine->ring_count > 1 && peer->commits < peer->commits_mark + 1)
+            return false;
+    }
+    return true;
+}
+
+static bool all_rest(struct sim *sim)
+{
+    for (uint32_t i = 0; i < sim->peer_count; i++)
+        if (sim->peers[i]->process.alive && sim->peers[i]->app.state != SIM_APP_RESTING)
+            return false;
+    return true;
+}
+
+static void must_reach(struct sim *sim, bool (*goal)(struct sim *), uint64_t within_us, const char *what)
+{
+    if (sim_run_until(sim, sim->now + within_us, goal))
+        return;
+    tell_where(sim);
+    sim_fail(sim, "I12 %.1f s after the faults have stopped: %s", (double)within_us / 1e6, what);
+}
+
+void sim_converge(struct sim *sim)
+{
+    const struct sim_plan *plan = &sim->plan;
+    uint64_t bound = (plan->master.alone_ms + plan->master.silence_ms + plan->master.recover_ms + plan->peer.master_lost_ms +
+                      plan->master.warm_up_ms + plan->peer.op_timeout_ms) * SIM_MS + plan->user_timeout_us + 10 * SIM_S;
+    must_reach(sim, membership_is_whole, bound, "not everybody is a member");
+    sim_note(sim, "---- everybody is a member ----");
+    sim->healed_at = sim->now;
+    for (uint32_t i = 0; i < sim->peer_count; i++) {
+        sim->peers[i]->commits_mark = sim->peers[i]->commits;
+        sim->peers[i]->updates_mark = sim->peers[i]->app.updates;
+    }
+    uint64_t work_us = 20 * SIM_S + 40 * plan->pause_us + (plan->divergent ? 40 * plan->peer.op_timeout_ms * SIM_MS : 0);
+    must_reach(sim, all_have_progressed, work_us, "not everybody commits and updates");
+    sim->resting = true;
+    sim->rest_joint = sim->master->machine->rounds[PCCL_ROUND_UPDATE] + 1;
+    must_reach(sim, all_rest, work_us, "not everybody comes to rest");
+    sim_run_until(sim, sim->now + 3 * plan->master.heartbeat_ms * SIM_MS, NULL);
+    sim_check_converged(sim);
+    sim_check_idle(sim);
+}
+
+void sim_run_seed(struct sim *sim)
+{
+    sim_faults_begin(sim);
+    sim_run_until(sim, sim->plan.faults_end_us, NULL);
+    sim_faults_end(sim);
+    sim_converge(sim);
+    if (sim_master_is_up(sim))
+        sim->totals.departures += pccl_master_count(sim->master->machine).departures;
+    sim->totals.hash = sim->hash;
+}

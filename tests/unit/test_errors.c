@@ -1,0 +1,203 @@
+/* drive/errors: which code a status becomes in each family of functions, and the words of each thread. */
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <pthread.h>
+#include <string.h>
+
+#include "core/limits.h"
+#include "drive/errors.h"
+
+static void plain_codes_are_those_of_the_reference(void **state)
+{
+    (void)state;
+    for (int family = 0; family < PCCL_FAMILIES; family++) {
+        for (int status = 0; status < PCCL_STATUS_COUNT; status++) {
+            pcclResult_t result = pccl_errors_result((enum pccl_family)family, (enum pccl_status)status, false);
+            assert_true(result <= pcclTopologyOptimizationFailed);
+            assert_int_equal(result == pcclSuccess, status == PCCL_OK);
+            /* Never returned, by contract. */
+            assert_true(result != pcclRankConnectionFailed && result != pcclNoSharedStateAvailable);
+        }
+    }
+}
+
+static void each_family_fails_in_its_own_way(void **state)
+{
+    (void)state;
+    const struct {
+        enum pccl_family family;
+        pcclResult_t lost, system;
+    } expected[] = {
+        {PCCL_FAMILY_CONNECT, pcclMasterConnectionFailed, pcclMasterConnectionFailed},
+        {PCCL_FAMILY_UPDATE, pcclUpdateTopologyFailed, pcclInternalError},
+        {PCCL_FAMILY_OPTIMIZE, pcclTopologyOptimizationFailed, pcclInternalError},
+        {PCCL_FAMILY_PENDING, pcclInvalidUsage, pcclInternalError},
+        {PCCL_FAMILY_REDUCE, pcclRankConnectionLost, pcclInternalError},
+        {PCCL_FAMILY_SYNC, pcclInvalidUsage, pcclInternalError},
+        {PCCL_FAMILY_MASTER, pcclInvalidUsage, pcclInvalidUsage},
+        {PCCL_FAMILY_GENERAL, pcclInvalidUsage, pcclInternalError},
+    };
+    const enum pccl_status losses[] = {PCCL_PEER_LOST,   PCCL_ABORTED,   PCCL_TIMEOUT,
+                                       PCCL_VERSION,     PCCL_MALFORMED, PCCL_REFUSED,
+                                       PCCL_MASTER_LOST, PCCL_EXPELLED,  PCCL_MASTER_UNREACHABLE};
+    assert_int_equal(PCCL_COUNT_OF(expected), PCCL_FAMILIES);
+    for (size_t i = 0; i < PCCL_COUNT_OF(expected); i++) {
+        enum pccl_family family = expected[i].family;
+        for (size_t k = 0; k < PCCL_COUNT_OF(losses); k++) {
+            assert_int_equal(pccl_errors_result(family, losses[k], false), expected[i].lost);
+        }
+        assert_int_equal(pccl_errors_result(family, PCCL_SYSTEM, false), expected[i].system);
+        assert_int_equal(pccl_errors_result(family, PCCL_ARGUMENT, false), pcclInvalidArgument);
+        assert_int_equal(pccl_errors_result(family, PCCL_USAGE, true), pcclInvalidUsage);
+        assert_int_equal(pccl_errors_result(family, PCCL_NOT_INITIALIZED, true), pcclNotInitialized);
+        assert_int_equal(pccl_errors_result(family, PCCL_TOO_FEW_PEERS, true), pcclTooFewPeers);
+        assert_int_equal(pccl_errors_result(family, PCCL_PENDING_OPS, true), pcclPendingAsyncOps);
+        assert_int_equal(pccl_errors_result(family, PCCL_MISMATCH, false), pcclInvalidUsage);
+        assert_int_equal(pccl_errors_result(family, PCCL_UNSUPPORTED, false), pcclInvalidUsage);
+        assert_int_equal(pccl_errors_result(family, PCCL_MEMORY, false), pcclInternalError);
+        assert_int_equal(pccl_errors_result(family, PCCL_INTERNAL, true), pcclInternalError);
+        assert_int_equal(pccl_errors_result(family, PCCL_PEER_LOST, true), expected[i].lost);
+    }
+}
+
+static void extended_codes_say_more(void **state)
+{
+    (void)state;
+    const struct {
+        enum pccl_status status;
+        pcclResult_t result;
+    } expected[] = {
+        {PCCL_TIMEOUT, pcclTimeout},       {PCCL_ABORTED, pcclAborted},   {PCCL_VERSION, pcclVersionMismatch},
+        {PCCL_MISMATCH, pcclPeerMismatch}, {PCCL_EXPELLED, pcclExpelled}, {PCCL_MASTER_LOST, pcclMasterLost},
+        {PCCL_MEMORY, pcclOutOfMemory},    {PCCL_REFUSED, pcclRefused},   {PCCL_UNSUPPORTED, pcclUnsupported},
+    };
+    for (int family = 0; family < PCCL_FAMILIES; family++) {
+        for (size_t i = 0; i < PCCL_COUNT_OF(expected); i++) {
+            assert_int_equal(pccl_errors_result((enum pccl_family)family, expected[i].status, true),
+                             expected[i].result);
+        }
+    }
+    assert_int_equal(pccl_errors_result(PCCL_FAMILY_CONNECT, PCCL_MASTER_UNREACHABLE, true),
+                     pcclMasterConnectionFailed);
+    assert_int_equal(pccl_errors_result(PCCL_FAMILY_REDUCE, PCCL_MASTER_UNREACHABLE, true), pcclMasterLost);
+}
+
+static void every_code_has_its_own_text(void **state)
+{
+    (void)state;
+    for (int a = 0; a <= pcclRefused; a++) {
+        const char *text = pccl_errors_text((pcclResult_t)a);
+        assert_true(strlen(text) > 3);
+        assert_string_not_equal(text, pccl_errors_text((pcclResult_t)999));
+        for (int b = 0; b < a; b++) {
+            assert_string_not_equal(text, pccl_errors_text((pcclResult_t)b));
+        }
+    }
+    assert_string_equal(pccl_errors_text((pcclResult_t)999), "unknown result code");
+    assert_string_equal(pccl_errors_text((pcclResult_t)-1), "unknown result code");
+}
+
+static void words_are_kept_by_key(void **state)
+{
+    (void)state;
+    assert_string_equal(pccl_errors_last(1), "");
+    pccl_errors_set(1, "one");
+    pccl_errors_set(2, "two");
+    pccl_errors_set(0, "none");
+    assert_string_equal(pccl_errors_last(1), "one");
+    assert_string_equal(pccl_errors_last(2), "two");
+    assert_string_equal(pccl_errors_last(0), "none");
+    pccl_errors_set(1, "other");
+    assert_string_equal(pccl_errors_last(1), "other");
+    pccl_errors_forget(1);
+    assert_string_equal(pccl_errors_last(1), "");
+    assert_string_equal(pccl_errors_last(2), "two");
+    pccl_errors_forget(3);
+    pccl_errors_forget(0);
+    assert_string_equal(pccl_errors_last(0), "");
+}
+
+static void the_most_recent_keys_are_kept(void **state)
+{
+    (void)state;
+    char words[] = "words of ?";
+    for (uint64_t key = 100; key < 120; key++) {
+        words[9] = (char)('a' + (char)(key - 100));
+        pccl_errors_set(key, words);
+        pccl_errors_set(100, "again"); /* in use, so it stays */
+    }
+    assert_string_equal(pccl_errors_last(100), "again");
+    assert_string_equal(pccl_errors_last(101), "");
+    for (uint64_t key = 113; key < 120; key++) {
+        words[9] = (char)('a' + (char)(key - 100));
+        assert_string_equal(pccl_errors_last(key), words);
+    }
+}
+
+static void long_words_are_cut(void **state)
+{
+    (void)state;
+    static char words[PCCL_WORDS_MAX * 2];
+    memset(words, 'w', sizeof words - 1);
+    pccl_errors_set(1, words);
+    assert_int_equal(strlen(pccl_errors_last(1)), PCCL_WORDS_MAX);
+    (void)pccl_errors_fail(1, PCCL_FAMILY_GENERAL, false, PCCL_USAGE, "%s", words);
+    assert_int_equal(strlen(pccl_errors_last(1)), PCCL_WORDS_MAX);
+}
+
+static void failing_sets_words_and_code(void **state)
+{
+    (void)state;
+    assert_int_equal(pccl_errors_fail(7, PCCL_FAMILY_REDUCE, false, PCCL_TIMEOUT, "tag %d after %s", 5, "1 s"),
+                     pcclRankConnectionLost);
+    assert_string_equal(pccl_errors_last(7), "tag 5 after 1 s");
+    assert_int_equal(pccl_errors_fail(7, PCCL_FAMILY_REDUCE, true, PCCL_TIMEOUT, "%s", ""), pcclTimeout);
+    assert_string_equal(pccl_errors_last(7), pccl_status_text(PCCL_TIMEOUT));
+    /* The words may come from the very place where they go. */
+    pccl_errors_set(7, "before");
+    assert_int_equal(pccl_errors_fail(7, PCCL_FAMILY_REDUCE, true, PCCL_USAGE, "%s: after", pccl_errors_last(7)),
+                     pcclInvalidUsage);
+    assert_string_equal(pccl_errors_last(7), "before: after");
+    pccl_errors_set(7, pccl_errors_last(7));
+    assert_string_equal(pccl_errors_last(7), "before: after");
+}
+
+static void *in_another_thread(void *token)
+{
+    bool empty = strcmp(pccl_errors_last(42), "") == 0;
+    pccl_errors_set(42, "theirs");
+    return empty ? token : NULL;
+}
+
+static void threads_have_words_of_their_own(void **state)
+{
+    (void)state;
+    pthread_t thread;
+    int token = 0;
+    void *empty = NULL;
+    pccl_errors_set(42, "mine");
+    assert_int_equal(pthread_create(&thread, NULL, in_another_thread, &token), 0);
+    assert_int_equal(pthread_join(thread, &empty), 0);
+    assert_ptr_equal(empty, &token);
+    assert_string_equal(pccl_errors_last(42), "mine");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(plain_codes_are_those_of_the_reference),
+        cmocka_unit_test(each_family_fails_in_its_own_way),
+        cmocka_unit_test(extended_codes_say_more),
+        cmocka_unit_test(every_code_has_its_own_text),
+        cmocka_unit_test(words_are_kept_by_key),
+        cmocka_unit_test(the_most_recent_keys_are_kept),
+        cmocka_unit_test(long_words_are_cut),
+        cmocka_unit_test(failing_sets_words_and_code),
+        cmocka_unit_test(threads_have_words_of_their_own),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,122 @@
+/* drive/options: the handle behind pcclOptions_t. */
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "drive/options.h"
+
+static int setup(void **state)
+{
+    unsetenv("PCCL_SILENCE_MS");
+    *state = pccl_options_create();
+    return *state == NULL;
+}
+
+static int teardown(void **state)
+{
+    pccl_options_destroy(*state);
+    return 0;
+}
+
+static void what_was_set_is_found(void **state)
+{
+    struct pccl_text words;
+    char buffer[16];
+    assert_null(pccl_options_text(*state, PCCL_PARAM_silence_ms));
+    assert_int_equal(pccl_options_set(*state, "silence_ms", "5000", &words), PCCL_OK);
+    assert_string_equal(pccl_options_text(*state, PCCL_PARAM_silence_ms), "5000");
+    assert_int_equal(pccl_options_get(*state, "silence_ms", buffer, sizeof buffer, &words), PCCL_OK);
+    assert_string_equal(buffer, "5000");
+    assert_int_equal(pccl_options_set(*state, "silence_ms", "6000", &words), PCCL_OK);
+    assert_string_equal(pccl_options_text(*state, PCCL_PARAM_silence_ms), "6000");
+    assert_int_equal(pccl_options_set(*state, "silence_ms", NULL, &words), PCCL_OK);
+    assert_null(pccl_options_text(*state, PCCL_PARAM_silence_ms));
+    assert_int_equal(pccl_options_get(*state, "silence_ms", buffer, sizeof buffer, &words), PCCL_OK);
+    assert_string_equal(buffer, "10000");
+}
+
+static void the_text_is_copied(void **state)
+{
+    struct pccl_text words;
+    char value[] = "5000";
+    assert_int_equal(pccl_options_set(*state, "silence_ms", value, &words), PCCL_OK);
+    value[0] = '9';
+    assert_string_equal(pccl_options_text(*state, PCCL_PARAM_silence_ms), "5000");
+}
+
+static void bad_values_change_nothing(void **state)
+{
+    struct pccl_text words;
+    assert_int_equal(pccl_options_set(*state, "silence_ms", "5000", &words), PCCL_OK);
+    assert_int_equal(pccl_options_set(*state, "silence_ms", "soon", &words), PCCL_ARGUMENT);
+    assert_non_null(strstr(words.bytes, "silence_ms"));
+    assert_non_null(strstr(words.bytes, "soon"));
+    assert_string_equal(pccl_options_text(*state, PCCL_PARAM_silence_ms), "5000");
+}
+
+static void unknown_names_are_refused(void **state)
+{
+    struct pccl_text words;
+    char buffer[16] = "kept";
+    assert_int_equal(pccl_options_set(*state, "silense_ms", "5000", &words), PCCL_ARGUMENT);
+    assert_non_null(strstr(words.bytes, "'silense_ms'"));
+    assert_int_equal(pccl_options_get(*state, "PCCL_SILENCE_MS", buffer, sizeof buffer, &words), PCCL_ARGUMENT);
+    assert_non_null(strstr(words.bytes, "'PCCL_SILENCE_MS'"));
+    assert_string_equal(buffer, "kept");
+}
+
+static void parameters_of_the_process_are_no_options(void **state)
+{
+    struct pccl_text words;
+    char buffer[16];
+    unsetenv("PCCL_LOG_LEVEL");
+    assert_int_equal(pccl_options_set(*state, "log_level", "INFO", &words), PCCL_ARGUMENT);
+    assert_non_null(strstr(words.bytes, "log_level"));
+    assert_int_equal(pccl_options_get(*state, "log_level", buffer, sizeof buffer, &words), PCCL_OK);
+    assert_string_equal(buffer, "WARN");
+}
+
+static void buffers_are_not_overrun(void **state)
+{
+    struct pccl_text words;
+    char buffer[6] = "#####";
+    assert_int_equal(pccl_options_get(*state, "silence_ms", buffer, 5, &words), PCCL_ARGUMENT);
+    assert_non_null(strstr(words.bytes, "needs 6 bytes"));
+    assert_string_equal(buffer, "#####");
+    assert_int_equal(pccl_options_get(*state, "silence_ms", buffer, 6, &words), PCCL_OK);
+    assert_string_equal(buffer, "10000");
+    assert_int_equal(pccl_options_get(*state, "name", buffer, 0, &words), PCCL_ARGUMENT);
+    assert_int_equal(pccl_options_get(*state, "name", buffer, 1, &words), PCCL_OK);
+    assert_string_equal(buffer, "");
+}
+
+static void no_handle_means_environment_and_defaults(void **state)
+{
+    (void)state;
+    struct pccl_text words;
+    char buffer[16];
+    setenv("PCCL_SILENCE_MS", "7000", 1);
+    assert_null(pccl_options_text(NULL, PCCL_PARAM_silence_ms));
+    assert_int_equal(pccl_options_get(NULL, "silence_ms", buffer, sizeof buffer, &words), PCCL_OK);
+    assert_string_equal(buffer, "7000");
+    pccl_options_destroy(NULL);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(what_was_set_is_found, setup, teardown),
+        cmocka_unit_test_setup_teardown(the_text_is_copied, setup, teardown),
+        cmocka_unit_test_setup_teardown(bad_values_change_nothing, setup, teardown),
+        cmocka_unit_test_setup_teardown(unknown_names_are_refused, setup, teardown),
+        cmocka_unit_test_setup_teardown(parameters_of_the_process_are_no_options, setup, teardown),
+        cmocka_unit_test_setup_teardown(buffers_are_not_overrun, setup, teardown),
+        cmocka_unit_test_setup_teardown(no_handle_means_environment_and_defaults, setup, teardown),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

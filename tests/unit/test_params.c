@@ -1,0 +1,407 @@
+/* drive/params: the table, the order of values, bad values in words, address lists, unknown variables. */
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "drive/logger.h"
+#include "drive/options.h"
+#include "drive/params.h"
+
+extern char **environ;
+
+static int forget_environment(void **state)
+{
+    (void)state;
+    for (int i = 0; i < PCCL_PARAM_COUNT; i++) {
+        pcclParameterInfo_t info = PCCL_PARAMETER_INFO_INIT;
+        assert_int_equal(pccl_params_describe((size_t)i, &info), PCCL_OK);
+        unsetenv(info.env);
+    }
+    return 0;
+}
+
+static void assert_words(const struct pccl_text *words, const char *part)
+{
+    if (strstr(words->bytes, part) == NULL) {
+        fail_msg("'%s' does not contain '%s'", words->bytes, part);
+    }
+}
+
+/* ---- the table ---- */
+
+static void every_parameter_is_described(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < PCCL_PARAM_COUNT; i++) {
+        pcclParameterInfo_t info = PCCL_PARAMETER_INFO_INIT;
+        assert_int_equal(pccl_params_describe(i, &info), PCCL_OK);
+        assert_int_equal(pccl_params_find(info.name), i);
+        assert_int_equal(pccl_params_scope((enum pccl_param)i), info.scope);
+        assert_true(strlen(info.help) > 10);
+        /* The variable is the name in capitals. */
+        char env[128] = "PCCL_";
+        for (size_t k = 0; info.name[k] != '\0'; k++) {
+            char letter = info.name[k];
+            env[5 + k] = letter >= 'a' && letter <= 'z' ? (char)(letter - 32) : letter;
+        }
+        assert_string_equal(info.env, env);
+        struct pccl_text words;
+        assert_int_equal(pccl_params_check((enum pccl_param)i, info.default_value, &words), PCCL_OK);
+        if (info.min_value[0] != '\0') {
+            assert_int_equal(pccl_params_check((enum pccl_param)i, info.min_value, &words), PCCL_OK);
+            assert_int_equal(pccl_params_check((enum pccl_param)i, info.max_value, &words), PCCL_OK);
+        }
+    }
+    assert_int_equal(pccl_params_find("no_such_parameter"), PCCL_PARAM_COUNT);
+}
+
+static void describing_respects_the_callers_struct(void **state)
+{
+    (void)state;
+    struct {
+        pcclParameterInfo_t info;
+        uint64_t later, beyond;
+    } larger = {PCCL_PARAMETER_INFO_INIT, 7, 7};
+    larger.info.size = sizeof larger.info + sizeof larger.later;
+    assert_int_equal(pccl_params_describe(0, &larger.info), PCCL_OK);
+    assert_int_equal(larger.info.size, sizeof larger.info + sizeof larger.later);
+    assert_int_equal(larger.later, 0);
+    assert_int_equal(larger.beyond, 7);
+    const size_t bad_sizes[] = {0, sizeof(pcclParameterInfo_t) - 1, SIZE_MAX};
+    for (size_t i = 0; i < PCCL_COUNT_OF(bad_sizes); i++) {
+        larger.info.size = bad_sizes[i];
+        assert_int_equal(pccl_params_describe(0, &larger.info), PCCL_ARGUMENT);
+    }
+    larger.info.size = sizeof larger.info;
+    assert_int_equal(pccl_params_describe(PCCL_PARAM_COUNT, &larger.info), PCCL_ARGUMENT);
+}
+
+static void defaults_load(void **state)
+{
+    (void)state;
+    static struct pccl_params params;
+    struct pccl_text words;
+    const pcclParameterScope_t scopes[] = {pcclParameterCommunicator, pcclParameterMaster, pcclParameterProcess};
+    for (size_t i = 0; i < PCCL_COUNT_OF(scopes); i++) {
+        memset(&params, 0xa5, sizeof params);
+        assert_int_equal(pccl_params_load(NULL, scopes[i], &params, &words), PCCL_OK);
+        assert_int_equal(params.silence_ms, 10000);
+        assert_int_equal(params.heartbeat_ms, 2500);
+        assert_int_equal(params.tiny_bytes_max, 8192);
+        assert_int_equal(params.master_lost_ms, 120000);
+        assert_int_equal(params.port, 48149);
+        assert_false(params.extended_results);
+        assert_string_equal(params.bind_address, "");
+        assert_string_equal(params.advertise_addresses, "");
+        assert_string_equal(params.name, "");
+        assert_int_equal(params.log_level, PCCL_LOG_WARN);
+        assert_int_equal(params.max_concurrent_collective_ops, 16);
+        assert_int_equal(params.multiplex_chunk_size, 64 << 20);
+        assert_int_equal(params.num_benchmark_connections, 16);
+    }
+}
+
+/* ---- where values come from ---- */
+
+static void option_beats_environment_beats_default(void **state)
+{
+    (void)state;
+    static struct pccl_params params;
+    struct pccl_text words;
+    pcclOptions_t *options = pccl_options_create();
+    assert_non_null(options);
+    assert_string_equal(pccl_params_text(options, PCCL_PARAM_dial_ms), "10");
+    setenv("PCCL_DIAL_MS", "20", 1);
+    assert_string_equal(pccl_params_text(options, PCCL_PARAM_dial_ms), "20");
+    assert_int_equal(pccl_options_set(options, "dial_ms", "30", &words), PCCL_OK);
+    assert_string_equal(pccl_params_text(options, PCCL_PARAM_dial_ms), "30");
+    assert_int_equal(pccl_params_load(options, pcclParameterCommunicator, &params, &words), PCCL_OK);
+    assert_int_equal(params.dial_ms, 30);
+    assert_int_equal(pccl_params_load(NULL, pcclParameterCommunicator, &params, &words), PCCL_OK);
+    assert_int_equal(params.dial_ms, 20);
+    setenv("PCCL_DIAL_MS", "", 1); /* as good as unset */
+    assert_int_equal(pccl_params_load(NULL, pcclParameterCommunicator, &params, &words), PCCL_OK);
+    assert_int_equal(params.dial_ms, 10);
+    pccl_options_destroy(options);
+}
+
+static void each_kind_is_loaded(void **state)
+{
+    (void)state;
+    static struct pccl_params params;
+    struct pccl_text words;
+    pcclOptions_t *options = pccl_options_create();
+    assert_int_equal(pccl_options_set(options, "extended_results", "yes", &words), PCCL_OK);
+    assert_int_equal(pccl_options_set(options, "peer_group", "4294967295", &words), PCCL_OK);
+    assert_int_equal(pccl_options_set(options, "name", "node 7", &words), PCCL_OK);
+    assert_int_equal(pccl_options_set(options, "bind_address", "10.0.0.7", &words), PCCL_OK);
+    assert_int_equal(pccl_options_set(options, "advertise_addresses", "a.example:1, [fe80::1]", &words), PCCL_OK);
+    assert_int_equal(pccl_params_load(options, pcclParameterCommunicator, &params, &words), PCCL_OK);
+    assert_true(params.extended_results);
+    assert_int_equal(params.peer_group, UINT32_MAX);
+    assert_string_equal(params.name, "node 7");
+    assert_string_equal(params.bind_address, "10.0.0.7");
+    assert_string_equal(params.advertise_addresses, "a.example:1, [fe80::1]");
+    pccl_options_destroy(options);
+    setenv("PCCL_LOG_LEVEL", "DEBUG", 1);
+    assert_int_equal(pccl_params_load(NULL, pcclParameterProcess, &params, &words), PCCL_OK);
+    assert_int_equal(params.log_level, PCCL_LOG_DEBUG);
+}
+
+static void log_levels_of_the_reference(void **state)
+{
+    (void)state;
+    static struct pccl_params params;
+    struct pccl_text words;
+    const struct {
+        const char *name;
+        enum pccl_log_level level;
+    } known[] = {{"TRACE", PCCL_LOG_TRACE}, {"DEBUG", PCCL_LOG_DEBUG}, {"INFO", PCCL_LOG_INFO},
+                 {"WARN", PCCL_LOG_WARN},   {"ERR", PCCL_LOG_ERROR},   {"FATAL", PCCL_LOG_NONE},
+                 {"NONE", PCCL_LOG_NONE},   {"error", PCCL_LOG_ERROR}, {"info", PCCL_LOG_INFO}};
+    for (size_t i = 0; i < PCCL_COUNT_OF(known); i++) {
+        setenv("PCCL_LOG_LEVEL", known[i].name, 1);
+        assert_int_equal(pccl_params_load(NULL, pcclParameterProcess, &params, &words), PCCL_OK);
+        assert_int_equal(params.log_level, known[i].level);
+    }
+    setenv("PCCL_LOG_LEVEL", "LOUD", 1);
+    assert_int_equal(pccl_params_load(NULL, pcclParameterProcess, &params, &words), PCCL_ARGUMENT);
+    assert_words(&words, "log_level");
+    assert_words(&words, "LOUD");
+}
+
+/* ---- bad values ---- */
+
+static void bad_values_are_named(void **state)
+{
+    (void)state;
+    const struct {
+        enum pccl_param param;
+        const char *value, *words;
+    } bad[] = {
+        {PCCL_PARAM_silence_ms, "99", "from 100 to 3600000"},
+        {PCCL_PARAM_silence_ms, "3600001", "from 100 to 3600000"},
+        {PCCL_PARAM_silence_ms, "", "from 100 to 3600000"},
+        {PCCL_PARAM_silence_ms, "-1", "from 100"},
+        {PCCL_PARAM_silence_ms, "+200", "from 100"},
+        {PCCL_PARAM_silence_ms, "200 ", "from 100"},
+        {PCCL_PARAM_silence_ms, "1e3", "from 100"},
+        {PCCL_PARAM_silence_ms, "0x100", "from 100"},
+        {PCCL_PARAM_peer_group, "4294967296", "from 0 to 4294967295"},
+        {PCCL_PARAM_peer_group, "18446744073709551616", "from 0 to 4294967295"},
+        {PCCL_PARAM_tiny_bytes_max, "8193", "from 0 to 8192"},
+        {PCCL_PARAM_extended_results, "2", "neither 0 nor 1"},
+        {PCCL_PARAM_name, "12345678901234567890123456789012345678901234567890123456789012345", "at most 64"},
+        {PCCL_PARAM_name, "two\nlines", "printable"},
+        {PCCL_PARAM_bind_address, "10.0.0.1:80", "has a port"},
+        {PCCL_PARAM_bind_address, "10.0.0.1,10.0.0.2", "more than 1 addresses"},
+        {PCCL_PARAM_bind_address, "300.1.1.1", "is not an address"},
+        {PCCL_PARAM_advertise_addresses, "a,b,c,d,e,f,g,h,i,j,k,l,m,n,o,p,q", "more than 16"},
+        {PCCL_PARAM_advertise_addresses, "a,", "is followed by no address"},
+    };
+    for (size_t i = 0; i < PCCL_COUNT_OF(bad); i++) {
+        struct pccl_text words;
+        pcclParameterInfo_t info = PCCL_PARAMETER_INFO_INIT;
+        assert_int_equal(pccl_params_describe(bad[i].param, &info), PCCL_OK);
+        assert_int_equal(pccl_params_check(bad[i].param, bad[i].value, &words), PCCL_ARGUMENT);
+        assert_words(&words, info.name);
+        assert_words(&words, bad[i].words);
+    }
+}
+
+static void overlong_values_are_refused(void **state)
+{
+    (void)state;
+    static char value[PCCL_PARAM_BYTES_MAX + 2];
+    struct pccl_text words;
+    memset(value, 'a', sizeof value - 1);
+    for (int i = 0; i < PCCL_PARAM_COUNT; i++) {
+        assert_int_equal(pccl_params_check((enum pccl_param)i, value, &words), PCCL_ARGUMENT);
+    }
+}
+
+static void bad_variables_name_the_variable(void **state)
+{
+    (void)state;
+    static struct pccl_params params;
+    struct pccl_text words;
+    setenv("PCCL_PORT", "many", 1);
+    assert_int_equal(pccl_params_load(NULL, pcclParameterCommunicator, &params, &words), PCCL_ARGUMENT);
+    assert_words(&words, "PCCL_PORT");
+    assert_words(&words, "'many'");
+    assert_words(&words, "from 0 to 65535");
+    /* It is no concern of a master, nor of a communicator that does not read it. */
+    assert_int_equal(pccl_params_load(NULL, pcclParameterMaster, &params, &words), PCCL_OK);
+    pcclOptions_t *options = pccl_options_create();
+    assert_int_equal(pccl_options_set(options, "port", "1", &words), PCCL_OK);
+    assert_int_equal(pccl_params_load(options, pcclParameterCommunicator, &params, &words), PCCL_OK);
+    pccl_options_destroy(options);
+}
+
+static void misfits(void **state)
+{
+    (void)state;
+    const struct {
+        pcclParameterScope_t scope;
+        const char *name, *value, *other_name, *other_value;
+        bool fits;
+    } cases[] = {
+        {pcclParameterMaster, "heartbeat_ms", "5000", "silence_ms", "10000", false},
+        {pcclParameterMaster, "heartbeat_ms", "4999", "silence_ms", "10000", true},
+        {pcclParameterMaster, "heartbeat_ms", "100", "silence_ms", "201", true},
+        {pcclParameterMaster, "recover_ms", "60001", "alone_ms", "60000", false},
+        {pcclParameterMaster, "recover_ms", "60000", "alone_ms", "60000", true},
+        {pcclParameterCommunicator, "dial_ms", "1001", "dial_max_ms", "1000", false},
+        {pcclParameterCommunicator, "dial_ms", "1000", "dial_max_ms", "1000", true},
+        {pcclParameterCommunicator, "master_lost_ms", "500", "alone_ms", "500", false},
+        {pcclParameterCommunicator, "master_lost_ms", "501", "alone_ms", "500", true},
+    };
+    for (size_t i = 0; i < PCCL_COUNT_OF(cases); i++) {
+        static struct pccl_params params;
+        struct pccl_text words;
+        pcclOptions_t *options = pccl_options_create();
+        assert_int_equal(pccl_options_set(options, cases[i].name, cases[i].value, &words), PCCL_OK);
+        assert_int_equal(pccl_options_set(options, cases[i].other_name, cases[i].other_value, &words), PCCL_OK);
+        enum pccl_status status = pccl_params_load(options, cases[i].scope, &params, &words);
+        assert_int_equal(status, cases[i].fits ? PCCL_OK : PCCL_ARGUMENT);
+        if (!cases[i].fits) {
+            assert_words(&words, cases[i].name);
+            assert_words(&words, cases[i].other_name);
+            assert_words(&words, cases[i].value);
+            assert_words(&words, cases[i].other_value);
+        }
+        pccl_options_destroy(options);
+    }
+}
+
+/* ---- address lists ---- */
+
+static void addresses_are_split(void **state)
+{
+    (void)state;
+    const char *cursor = "host-1.example:80 ,10.0.0.1,\t[::1]:0,fe80::1%eth0, [2001:db8::2]";
+    const struct pccl_endpoint expected[] = {
+        {"host-1.example", 80, true},   {"10.0.0.1", 48148, false},    {"::1", 0, true},
+        {"fe80::1%eth0", 48148, false}, {"2001:db8::2", 48148, false},
+    };
+    struct pccl_endpoint endpoint;
+    struct pccl_text words;
+    bool more = false;
+    for (size_t i = 0; i < PCCL_COUNT_OF(expected); i++) {
+        assert_int_equal(pccl_endpoint_next(&cursor, 48148, &endpoint, &more, &words), PCCL_OK);
+        assert_true(more);
+        assert_string_equal(endpoint.host, expected[i].host);
+        assert_int_equal(endpoint.port, expected[i].port);
+        assert_int_equal(endpoint.has_port, expected[i].has_port);
+    }
+    assert_int_equal(pccl_endpoint_next(&cursor, 48148, &endpoint, &more, &words), PCCL_OK);
+    assert_false(more);
+    cursor = "  ";
+    assert_int_equal(pccl_endpoint_next(&cursor, 48148, &endpoint, &more, &words), PCCL_OK);
+    assert_false(more);
+}
+
+static void bad_addresses_are_refused(void **state)
+{
+    (void)state;
+    static char long_name[400];
+    memset(long_name, 'a', sizeof long_name - 1);
+    const char *const bad[] = {
+        ",",       ",a",     "a,,b",  "a, ",          "a:",    "a:65536",   "a:1:",      "a:x",    ":80",      "[::1",
+        "[::1]80", "[::1]:", "[]:80", "[1.2.3.4]:80", "1.2.3", "1.2.3.4.5", "256.0.0.1", "::1::2", "fe80::1%", "a b",
+        "a/b",     "-a",     "[a]",   "a:-1",         "a\n",   "1::g",      "%",         long_name};
+    for (size_t i = 0; i < PCCL_COUNT_OF(bad); i++) {
+        const char *cursor = bad[i];
+        struct pccl_endpoint endpoint;
+        struct pccl_text words;
+        bool more = true;
+        enum pccl_status status = PCCL_OK;
+        for (int items = 0; status == PCCL_OK && more && items < 4; items++) {
+            status = pccl_endpoint_next(&cursor, 1, &endpoint, &more, &words);
+        }
+        if (status != PCCL_ARGUMENT) {
+            fail_msg("'%s' was accepted", bad[i]);
+        }
+        assert_true(words.length > 10);
+    }
+}
+
+/* ---- the process ---- */
+
+struct reported {
+    char names[512];
+};
+
+static void note(void *context, const char *name)
+{
+    struct reported *reported = context;
+    size_t length = strlen(reported->names);
+    snprintf(reported->names + length, sizeof reported->names - length, "%s ", name);
+}
+
+static void unknown_variables_are_reported(void **state)
+{
+    (void)state;
+    char known[] = "PCCL_DIAL_MS=5", typo[] = "PCCL_DAIL_MS=5", other[] = "PATH=/bin",
+         build[] = "PCCL_SANITIZE_TESTS=1";
+    char prefix[] = "PCCL_DIAL=", no_value[] = "PCCL_", longer[] = "PCCL_DIAL_MS_=1";
+    char *environment[] = {known, typo, other, build, prefix, no_value, longer, NULL};
+    struct reported reported = {""};
+    pccl_params_unknown(environment, note, &reported);
+    assert_string_equal(reported.names, "PCCL_DAIL_MS PCCL_DIAL PCCL_ PCCL_DIAL_MS_ ");
+    pccl_params_unknown(NULL, note, &reported);
+}
+
+static void log_to(pcclLogLevel_t level, const char *subsystem, const char *message, void *user)
+{
+    (void)level;
+    (void)subsystem;
+    note(user, message);
+}
+
+static void the_process_is_initialized_once_with_warnings(void **state)
+{
+    (void)state;
+    static struct reported reported;
+    setenv("PCCL_NUM_BENCHMARK_CONNECTIONS", "none", 1);
+    setenv("PCCL_UNHEARD_OF", "1", 1);
+    setenv("PCCL_LOG_LEVEL", "INFO", 1);
+    pccl_logger_set_callback(log_to, &reported);
+    pccl_params_init_process();
+    assert_non_null(strstr(reported.names, "PCCL_NUM_BENCHMARK_CONNECTIONS"));
+    assert_non_null(strstr(reported.names, "16 is used"));
+    assert_non_null(strstr(reported.names, "PCCL_UNHEARD_OF"));
+    assert_true(pccl_logger_wants(PCCL_LOG_INFO) && !pccl_logger_wants(PCCL_LOG_DEBUG));
+    reported.names[0] = '\0';
+    pccl_params_init_process();
+    assert_string_equal(reported.names, "");
+    pccl_logger_set_callback(NULL, NULL);
+    unsetenv("PCCL_UNHEARD_OF");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(every_parameter_is_described, forget_environment),
+        cmocka_unit_test_setup(describing_respects_the_callers_struct, forget_environment),
+        cmocka_unit_test_setup(defaults_load, forget_environment),
+        cmocka_unit_test_setup(option_beats_environment_beats_default, forget_environment),
+        cmocka_unit_test_setup(each_kind_is_loaded, forget_environment),
+        cmocka_unit_test_setup(log_levels_of_the_reference, forget_environment),
+        cmocka_unit_test_setup(bad_values_are_named, forget_environment),
+        cmocka_unit_test_setup(overlong_values_are_refused, forget_environment),
+        cmocka_unit_test_setup(bad_variables_name_the_variable, forget_environment),
+        cmocka_unit_test_setup(misfits, forget_environment),
+        cmocka_unit_test_setup(addresses_are_split, forget_environment),
+        cmocka_unit_test_setup(bad_addresses_are_refused, forget_environment),
+        cmocka_unit_test_setup(unknown_variables_are_reported, forget_environment),
+        cmocka_unit_test_setup(the_process_is_initialized_once_with_warnings, forget_environment),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

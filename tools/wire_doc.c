@@ -1,0 +1,155 @@
+/* Prints docs/WIRE.md from the schema as data: `make wiredoc` writes it, a tidy test compares it. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "core/limits.h"
+#include "wire/wire.h"
+
+static const char introduction[] =
+    "# The wire\n"
+    "\n"
+    "This page is generated from `src/wire/schema.h` by `make wiredoc`; do not edit it. It describes protocol version "
+    "%u: all\n"
+    "that travels on connections between a peer and the master, and the control part of connections between peers. "
+    "What the\n"
+    "messages mean, and when they may be sent, is said in [PROTOCOL.md](PROTOCOL.md); what a field means, beside it in "
+    "the schema.\n"
+    "\n"
+    "## Frames\n"
+    "\n"
+    "Every message travels in one frame: a header of %u bytes and a body. All integers are little-endian.\n"
+    "\n"
+    "| offset | kind | content |\n"
+    "|---|---|---|\n"
+    "| 0 | u32 | length of the body in bytes |\n"
+    "| 4 | u16 | message type |\n"
+    "| 6 | u16 | zero |\n"
+    "| 8 | u64 | sequence number in this direction of the session; 0: not numbered |\n"
+    "| 16 | u64 | highest sequence number received from the other side |\n"
+    "| 24 | u32 | checksum: the low 32 bits of XXH3-64 over the first 24 bytes and the body |\n"
+    "| 28 | u32 | zero |\n"
+    "\n"
+    "- A body has at most %u bytes before the hello of its connection is accepted and at most %u after. A longer one, "
+    "a wrong\n"
+    "  checksum or non-zero padding is malformed: the connection ends, at most with a `refused`.\n"
+    "- Numbered messages begin at 1 and have no gaps. A number that was received before is dropped, a gap breaks the "
+    "connection.\n"
+    "  After a reconnect to the same session what the other side does not have is sent again.\n"
+    "- A body is malformed when a field is missing, bytes follow the last one, a length is over its cap, a value is "
+    "outside its\n"
+    "  range, an id that must be there is zero, or a text is not printable UTF-8. There is one way to write each "
+    "message.\n"
+    "- Type numbers are never reused and fields never reordered; a changed message is a new protocol version. Frozen "
+    "for all\n"
+    "  versions are the frame header, the first three fields of `hello` (magic, version, capabilities) and of "
+    "`link_hello`, and\n"
+    "  `refused`: so two versions can always tell each other in words why they part.\n"
+    "\n"
+    "## Kinds of fields\n"
+    "\n"
+    "| kind | on the wire |\n"
+    "|---|---|\n"
+    "| u8 u16 u32 u64 | 1, 2, 4, 8 bytes |\n"
+    "| id | 16 bytes: a peer or a lineage |\n"
+    "| secret | 16 bytes, never shown in logs |\n"
+    "| address | 16 bytes of IPv6 address (IPv4 as `::ffff:a.b.c.d`) and a u16 port |\n"
+    "| bytes | u32 length, then the bytes |\n"
+    "| text | u32 length, then printable UTF-8 without a terminator |\n"
+    "| list | u32 number of items, then the items |\n"
+    "| a struct | its fields |\n"
+    "\n";
+
+static void print_kind(const struct pccl_wire_field *field)
+{
+    switch (field->kind) {
+    case PCCL_WIRE_STRUCT: printf("[%s](#%s)", field->layout()->name, field->layout()->name); break;
+    case PCCL_WIRE_LIST: {
+        const struct pccl_wire_layout *item = field->layout();
+        bool own_section = strcmp(item->name, "id") != 0 && strcmp(item->name, "address") != 0;
+        printf(own_section ? "list of [%s](#%s)" : "list of %s", item->name, item->name);
+        break;
+    }
+    default: printf("%s", pccl_wire_kind_name(field->kind));
+    }
+}
+
+static uint64_t greatest_of(enum pccl_wire_kind kind)
+{
+    switch (kind) {
+    case PCCL_WIRE_U8: return UINT8_MAX;
+    case PCCL_WIRE_U16: return UINT16_MAX;
+    case PCCL_WIRE_U32: return UINT32_MAX;
+    default: return UINT64_MAX;
+    }
+}
+
+static void print_limits(const struct pccl_wire_field *field)
+{
+    switch (field->kind) {
+    case PCCL_WIRE_U8:
+    case PCCL_WIRE_U16:
+    case PCCL_WIRE_U32:
+    case PCCL_WIRE_U64:
+        if (field->least == field->most)
+            printf(field->least > UINT32_MAX ? "0x%" PRIx64 : "%" PRIu64, field->least);
+        else if (field->least > 0 || field->most < greatest_of(field->kind))
+            printf("%" PRIu64 " to %" PRIu64, field->least, field->most);
+        break;
+    case PCCL_WIRE_ID:
+    case PCCL_WIRE_SECRET: printf("%s", field->least > 0 ? "not zero" : ""); break;
+    case PCCL_WIRE_BYTES:
+    case PCCL_WIRE_TEXT: printf("at most %" PRIu32 " bytes", field->cap); break;
+    case PCCL_WIRE_LIST: printf("at most %" PRIu32 " items", field->cap); break;
+    case PCCL_WIRE_ADDRESS:
+    case PCCL_WIRE_STRUCT: break;
+    }
+}
+
+static void print_fields(const struct pccl_wire_layout *layout)
+{
+    printf("\n| field | kind | valid |\n|---|---|---|\n");
+    for (uint32_t i = 0; i < layout->field_count; i++) {
+        printf("| %s | ", layout->fields[i].name);
+        print_kind(&layout->fields[i]);
+        printf(" | ");
+        print_limits(&layout->fields[i]);
+        printf(" |\n");
+    }
+    printf("\n");
+}
+
+static void print_enumerations(void)
+{
+#define VALUE(name, value, words) printf("| %d | %s | %s |\n", value, #name, words);
+#define ENUMERATION(name, where)                                                                                       \
+    printf("### %s\n\n%s.\n\n| value | name | meaning |\n|---|---|---|\n", #name, where);                              \
+    PCCL_ENUM_##name(VALUE) printf("\n");
+    PCCL_WIRE_ENUMS(ENUMERATION)
+}
+
+int main(void)
+{
+    printf(introduction, PCCL_PROTOCOL_VERSION, (unsigned)PCCL_FRAME_HEADER_BYTES, (unsigned)PCCL_FRAME_HELLO_MAX,
+           (unsigned)PCCL_FRAME_BODY_MAX);
+    printf("## Structs\n\n");
+    const struct pccl_wire_layout *layout;
+    for (uint32_t i = 0; (layout = pccl_wire_struct_layout(i)) != NULL; i++) {
+        printf("### %s\n", layout->name);
+        print_fields(layout);
+    }
+    printf("## Messages\n\n");
+    for (uint16_t type = 0; type < PCCL_MSG_TYPES_MAX; type++) {
+        layout = pccl_wire_layout_of(type);
+        if (layout == NULL)
+            continue;
+        printf("### %u %s\n\n%s.\n", (unsigned)type, layout->name, layout->about);
+        print_fields(layout);
+    }
+    printf("## Enumerations\n\n");
+    print_enumerations();
+    printf("The datatypes, reductions and codecs of [descriptor](#descriptor) are the values of `pcclDataType_t`, "
+           "`pcclRedOp_t` and\n"
+           "`pcclQuantizationAlgorithm_t` in `include/pccl.h`.\n");
+    return 0;
+}
