@@ -480,8 +480,10 @@ static void on_poll(uv_poll_t *poll, int status, int events)
     struct pccl_connection *connection = poll->data;
     struct visit visit;
     visit_enter(&visit, connection);
-    if (status < 0) /* the watcher itself reports an error of the socket: reading tells which */
+    if (status < 0) { /* the watcher reports an error of the socket and has stopped: reading tells which, after what came */
         events = UV_READABLE;
+        connection->armed = 0;
+    }
     if (connection->state == PCCL_CONNECTION_DIALLING) {
         on_dialled(connection);
         follow(&visit, connection);
@@ -493,5 +495,6 @@ static void on_poll(uv_poll_t *poll, int status, int events)
         else if (connection->state == PCCL_CONNECTION_OPEN && (events & ~UV_WRITABLE))
             on_readable(&visit, connection);
     }
+    watch(connection);
     visit_leave(&visit);
 }

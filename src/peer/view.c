@@ -59,6 +59,21 @@ static bool replace_ring(struct pccl_peer *p, const struct pccl_id *ids, uint32_
     return true;
 }
 
+/* Is it a member of our own group? The list is sorted. */
+static bool is_in_group(const struct pccl_peer *p, const struct pccl_id *id)
+{
+    const struct pccl_member wanted = {.peer = *id, .group = p->config.group};
+    uint32_t low = 0, high = p->member_count;
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+        int order = compare_members(&p->members[middle], &wanted);
+        if (order == 0)
+            return true;
+        *(order < 0 ? &low : &high) = order < 0 ? middle + 1 : middle;
+    }
+    return false;
+}
+
 /* A ring is a permutation of the group with us in it (invariant I1). */
 static bool is_ring(const struct pccl_peer *p, const struct pccl_id *ids, uint32_t count)
 {
@@ -68,7 +83,7 @@ static bool is_ring(const struct pccl_peer *p, const struct pccl_id *ids, uint32
         in_group += p->members[i].group == p->config.group;
     for (uint32_t i = 0; i < count; i++) {
         here = here || pccl_id_equal(&ids[i], &p->config.id);
-        if (!pccl_peer_knows_member(p, &ids[i]))
+        if (!is_in_group(p, &ids[i]))
             return false;
     }
     return here && count == in_group;

@@ -7,6 +7,7 @@ prints, or for a condition that is asked for until it holds, and has a deadline.
 
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -216,11 +217,17 @@ class Process:
 
     def dump(self):
         say(f"--- {self.name} (pid {self.pid}, exit {self.popen.poll()})")
-        shown = self.lines[-120:]
-        if len(shown) < len(self.lines):
-            say(f"    ... {len(self.lines) - len(shown)} lines before")
-        for stream, text in shown:
-            say(f"    {stream}: {text[:600]}")
+        shown = []
+        for stream, text in self.lines:
+            gist = re.sub(r'"at":\d+|\d+(\.\d+)? m?s\b|"id":\d+', "", text)
+            if shown and shown[-1][0] == gist:
+                shown[-1][1] += 1
+            else:
+                shown.append([gist, 1, stream, text])
+        if len(shown) > 120:
+            say(f"    ... {len(shown) - 120} lines before")
+        for _, count, stream, text in shown[-120:]:
+            say(f"    {stream}: {text[:600]}" + (f" ({count} times)" if count > 1 else ""))
 
 
 class Call:
@@ -415,6 +422,25 @@ class Run:
         for call in admits:
             call.wait(rc=SUCCESS)
         return result
+
+    def let_in(self, connect, members):
+        """Updates until this connect has ended. Whoever got in just before an update began must vote in it, too."""
+        newcomer = connect.peer
+        while connect.result is None:
+            votes = [member.start("update") for member in members]
+
+            def ended():
+                if all(vote.result for vote in votes):
+                    return True
+                waits = connect.result and len(votes) == len(members) and members[0].do("waits")["text"]
+                if waits:
+                    votes.append(newcomer.start("update"))
+                return None
+
+            poll(ended, f"the votes {votes}")
+            for vote in votes:
+                vote.wait(rc=SUCCESS)
+        return connect.wait(rc=SUCCESS)
 
     def __enter__(self):
         return self

@@ -477,7 +477,8 @@ struct loop {
     pcclComm_t *comm;
     uint64_t bit, tags, count, step;
     int in_flight;
-    bool fresh; /* the membership has changed: agree on the step */
+    bool joined; /* just now: the others are past their topology update too */
+    bool fresh;  /* the membership has changed: agree on the step */
     int64_t *send, *recv;
     pcclReduceOpDescriptor_t *entries;
 };
@@ -551,7 +552,8 @@ static pcclResult_t turn(struct loop *loop)
 {
     bool pending = false;
     int group = 0;
-    pcclResult_t result = pcclArePeersPending(loop->comm, &pending);
+    pcclResult_t result = loop->joined ? pcclSuccess : pcclArePeersPending(loop->comm, &pending);
+    loop->joined = false;
     if (result == pcclSuccess && pending) {
         result = pcclUpdateTopology(loop->comm);
         loop->fresh = true;
@@ -577,6 +579,7 @@ static void do_loop(struct command *command)
                         .tags = number(command, 1),
                         .count = number(command, 2),
                         .in_flight = (int)number(command, 3),
+                        .joined = true,
                         .fresh = true};
     loop.send = calloc(loop.tags * loop.count, sizeof *loop.send);
     loop.recv = calloc(loop.tags * loop.count, sizeof *loop.recv);

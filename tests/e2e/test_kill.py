@@ -311,9 +311,7 @@ def test_newcomer_in_every_moment(run):
         if not admits:
             admits = [peer.start("admit") for peer in members]
         agree(admits, SUCCESS)
-        while connect.result is None:  # the dead one was admitted first
-            agree([peer.start("update") for peer in members], SUCCESS)
-        connect.wait(rc=SUCCESS)
+        run.let_in(connect, members)  # maybe the dead one was admitted first
         everybody = members + [other]
         agree([peer.start("multi", 3, 2, 10, 16, "i32", "sum", "const:1", "inplace") for peer in everybody], SUCCESS)
         other.quit()
@@ -340,9 +338,7 @@ def test_member_dies_while_admitting(run):
     results = agree(calls, SUCCESS)
     within(late(results, since_us), 0, KILL_MS, "ms until the vote ended")
     # The dead one may have been the newcomer's neighbour: then another update is needed, once the new links stand.
-    while connect.result is None:
-        agree([peer.start("update") for peer in others], SUCCESS)
-    connect.wait(rc=SUCCESS)
+    run.let_in(connect, others)
     everybody = others + [newcomer]
     calls = [peer.start("multi", 3, 2, 10, 16, "i32", "sum", "const:1") for peer in everybody]
     for result in agree(calls, SUCCESS):

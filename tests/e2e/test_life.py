@@ -284,7 +284,7 @@ def test_canonical_loop(run):
         if bit > 0:
             harness.wait_until(lambda bit=bit: loops[bit].steps, f"a step of peer {bit}")
             world = bit + 1
-            harness.wait_until(lambda world=world: loops[0].steps[-1]["world"] == world, f"a step of {world}")
+            harness.wait_until(lambda world=world: loops[0].steps and loops[0].steps[-1]["world"] == world, f"a step of {world}")
     last = loops[0].steps[-1]["step"]
     harness.wait_until(lambda: all(loop.steps[-1]["step"] > last + 20 for loop in loops), "20 more steps")
     peers[2].do("stop")

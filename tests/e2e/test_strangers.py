@@ -1,0 +1,421 @@
+"""Whoever is at the door: garbage, silence, other versions and liars cost nobody but themselves."""
+
+import random
+import socket
+import struct
+import threading
+
+import harness
+import wire
+from harness import INVALID_USAGE, LOST, MASTER_FAILED, SLOW, SUCCESS
+from harness import check, equal, say, within
+
+HELLO_MS = int(300 * SLOW)
+GROWTH_KIB = 4096
+
+
+def start_loops(run, count=2, **master):
+    """Members that loop, undisturbed as long as every step is right and has all of them."""
+    run.environment.update(PCCL_LOG_LEVEL="WARN", PCCL_HELLO_MS=str(HELLO_MS))
+    run.start_master(**master)
+    peers, loops = [], []
+    for bit in range(count):
+        peer = run.peer(connect_timeout_ms=HELLO_MS)  # which is also what strangers have time for
+        peer.create(run.address)
+        peer.do("connect")
+        loops.append(peer.start("loop", bit, 4, 20, 2))
+        peers.append(peer)
+    harness.wait_until(lambda: all(loop.steps and loop.steps[-1]["world"] == count for loop in loops), "steps of all")
+    return peers, loops
+
+
+def undisturbed(loops):
+    last = max(loop.steps[-1]["step"] for loop in loops)
+    harness.wait_until(lambda: all(loop.steps[-1]["step"] > last + 3 for loop in loops), "more steps")
+    seen = {}
+    for loop in loops:
+        check(loop.result is None, f"{loop!r} has ended: {loop.result}")
+        for step in loop.steps:
+            check(step["right"], f"step {step} is wrong")
+            seen.setdefault(step["step"], set()).add(step["digest"])
+    check(all(len(digests) == 1 for digests in seen.values()), "different bits in a step")
+    worlds = [step["world"] for step in loops[0].steps]
+    first = worlds.index(len(loops))
+    equal(set(worlds[first:]), {len(loops)}, "worlds of the steps")
+
+
+class Steady:
+    """Memory and descriptors of the processes, before and after."""
+
+    def __init__(self, processes):
+        self.before = [(process, process.rss_kib(), process.descriptors()) for process in processes]
+
+    def hold(self, what):
+        for process, rss_kib, descriptors in self.before:
+            harness.poll(lambda: process.descriptors() <= descriptors + 2, f"{process.name} to close what {what} left open")
+            grown = process.rss_kib() - rss_kib
+            if SLOW == 1:
+                within(grown, -1 << 30, GROWTH_KIB, f"KiB that {process.name} has grown by {what}")
+
+
+def doors(run, peers):
+    """(name, port) of every port that is open in this run."""
+    found = [("master", run.port)]
+    for peer in peers:
+        found += [(peer.name, port) for port in peer.listening_ports()]
+    check(len(found) == len(peers) + 1, f"ports: {found}")
+    return found
+
+
+def bad_openings(run):
+    """What a stranger may say first, and is turned away for at once."""
+    noise = random.Random(1)
+    forge = run.forge
+    good = forge.frame(wire.HELLO, wire.hello(wire.identity(), wire.identity()))
+    return {
+        "random bytes": noise.randbytes(4000),
+        "HTTP": b"GET / HTTP/1.1\r\nHost: example\r\n\r\n" + bytes(32),
+        "a length of 4 GiB": struct.pack("<IHHQQII", 0xFFFFFFFF, 1, 0, 0, 0, 0, 0),
+        "a length beyond a hello's": struct.pack("<IHHQQII", 4097, 1, 0, 0, 0, 0, 0),
+        "padding": struct.pack("<IHHQQII", 0, 1, 1, 0, 0, 0, 0),
+        "zeros": bytes(64),
+        "a wrong checksum": good[:-1] + bytes([good[-1] ^ 1]),
+        "a wrong magic": forge.frame(wire.HELLO, wire.hello(wire.identity(), wire.identity(), magic=1)),
+        "an empty body": forge.frame(wire.HELLO, b""),
+        "a body that is too long": forge.frame(wire.HELLO, wire.hello(wire.identity(), wire.identity()) + b"x"),
+        "an unknown type": forge.frame(99, b""),
+        "another message": forge.frame(wire.VOTE, wire.vote(0, 0), 1),
+        "a count that is too large": forge.frame(wire.HELLO, wire.hello(wire.identity(), wire.identity())[:98] + b"\xff" * 30),
+        "no identity": forge.frame(wire.HELLO, wire.hello(bytes(16), wire.identity())),
+    }
+
+
+def test_garbage(run):
+    """On the master's port and on the peers': refused at once, with words where a frame could be read, and no harm done."""
+    peers, loops = start_loops(run)
+    steady = Steady([run.master] + peers)
+    for name, port in doors(run, peers):
+        for what, data in bad_openings(run).items():
+            connection = wire.Connection(port)
+            connection.send(data)
+            harness.poll(connection.is_closed, f"{name} to close a connection that began with {what}")
+            frame = connection.next()
+            if frame is not None:
+                equal(frame[0], wire.REFUSED, f"answer to {what}")
+                version, code, words = wire.parse_refused(frame[3])
+                check(version == wire.VERSION and code > 0 and words, f"refusal of {what}: {version} {code} {words}")
+            connection.close()
+    undisturbed(loops)
+    steady.hold("garbage")
+
+
+def test_half_said(run):
+    """Connections that close or reset in the middle of a hello, at every byte."""
+    peers, loops = start_loops(run)
+    steady = Steady([run.master] + peers)
+    hello = run.forge.frame(wire.HELLO, wire.hello(wire.identity(), wire.identity()))
+    for _, port in doors(run, peers):
+        for cut in range(0, len(hello), 3):
+            connection = wire.Connection(port)
+            connection.send(hello[:cut])
+            connection.close(reset=cut % 2 == 0)
+    undisturbed(loops)
+    steady.hold("half hellos")
+
+
+def test_byte_by_byte(run):
+    """A hello that comes one byte at a time is a hello: the newcomer is pending, then refused for it has no port."""
+    run.start_master()
+    a, b = run.join(2)
+    token = wire.identity()
+    connection = wire.Connection(run.port)
+    connection.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    for byte in run.forge.frame(wire.HELLO, wire.hello(wire.identity(), token)):
+        check(connection.send(bytes([byte])), "the master has closed the connection")
+    frame = harness.poll(connection.next, "the answer to the hello")
+    equal(frame[0], wire.HELLO_OK, "answer")
+    run.master.wait_line("stranger")
+    connection.close()
+    for call in [peer.start("reduce", 1, 4, "i32", "sum", "const:1") for peer in (a, b)]:
+        call.wait(rc=SUCCESS)
+
+
+def test_silent(run):
+    """50 silent connections to every port: the loops go on, a newcomer gets in, and they are closed after hello_ms."""
+    peers, loops = start_loops(run)
+    steady = Steady([run.master] + peers)
+    connections = [wire.Connection(port) for _, port in doors(run, peers) for _ in range(50)]
+    hello = run.forge.frame(wire.HELLO, wire.hello(wire.identity(), wire.identity()))
+    for i, connection in enumerate(connections):
+        if i % 2:
+            connection.send(hello[: i % len(hello)])  # half of them begin to speak
+    undisturbed(loops)
+    newcomer = run.peer(hello_ms=HELLO_MS)
+    newcomer.create(run.address)
+    newcomer.do("connect")
+    newcomer.quit()
+    for i, connection in enumerate(connections):
+        harness.poll(connection.is_closed, f"silent connection {i} to be closed")
+        connection.close()
+    harness.wait_until(lambda: loops[0].steps[-1]["world"] == 2, "the loops to go on")
+    steady.hold("silent connections")
+
+
+def test_crowd(run):
+    """More silent connections than strangers are allowed: who says hello still gets in."""
+    peers, loops = start_loops(run, hello_ms=60000)
+    connections = [wire.Connection(run.port) for _ in range(400)]
+    newcomer = run.peer()
+    newcomer.create(run.address)
+    newcomer.do("connect")
+    newcomer.quit()
+    closed = sum(connection.is_closed() for connection in connections)
+    within(closed, 100, 400, "connections that had to make room")
+    for connection in connections:
+        connection.close()
+    harness.wait_until(lambda: loops[0].steps[-1]["world"] == 2, "the loops to go on")
+
+
+def test_2000_connections(run):
+    """Quick connections one after another."""
+    peers, loops = start_loops(run)
+    ports = [port for _, port in doors(run, peers)]
+    for i in range(200):
+        wire.Connection(ports[i % len(ports)]).close()
+    steady = Steady([run.master] + peers)
+    for i in range(2000):
+        wire.Connection(ports[i % len(ports)]).close(reset=i % 3 == 0)
+    undisturbed(loops)
+    steady.hold("2000 connections")
+
+
+def test_other_version(run):
+    """A peer of another version gets a refusal in words from the master and from peers, and each side's refusal is heard."""
+    peers, loops = start_loops(run)
+    for name, port in doors(run, peers):
+        connection = wire.Connection(port)
+        if name == "master":
+            connection.send(run.forge.frame(wire.HELLO, wire.hello(wire.identity(), wire.identity(), version=999)))
+        else:
+            body = wire.link_hello(wire.identity(), wire.identity(), wire.identity(), version=999)
+            connection.send(run.forge.frame(wire.LINK_HELLO, body))
+        frame = harness.poll(connection.next, f"the refusal of {name}")
+        equal(frame[0], wire.REFUSED, f"answer of {name}")
+        version, code, words = wire.parse_refused(frame[3])
+        equal((version, code), (wire.VERSION, 1), f"refusal of {name}")
+        check("version" in words, f"words of {name}: {words}")
+        harness.poll(connection.is_closed, f"{name} to close")
+    undisturbed(loops)
+
+
+def test_other_hello(run):
+    """A later version may have a longer hello: only its beginning is read, and the refusal names the version."""
+    run.start_master()
+    connection = wire.Connection(run.port)
+    body = wire.hello(wire.identity(), wire.identity(), version=2) + b"more that version 2 says"
+    connection.send(run.forge.frame(wire.HELLO, body))
+    frame = harness.poll(connection.next, "the refusal")
+    equal(wire.parse_refused(frame[3])[:2], (wire.VERSION, 1), "refusal")
+
+
+def fake_master(answers):
+    """A listener that answers the first frame of each connection with the next of `answers`. Returns (port, thread)."""
+    listener = socket.create_server(("127.0.0.1", 0))
+    listener.settimeout(harness.DEADLINE)
+
+    def serve():
+        for answer in answers:
+            try:
+                connection = wire.Connection(sock=listener.accept()[0])
+                if harness.poll(lambda: connection.next() or connection.closed or None, "a hello") is not True:
+                    connection.send(answer)
+                    harness.poll(connection.is_closed, "the peer to close")
+                connection.close()
+            except (OSError, harness.Failure):
+                break
+        listener.close()
+
+    thread = threading.Thread(target=serve, daemon=True)
+    thread.start()
+    return listener.getsockname()[1], thread
+
+
+def test_master_of_another_version(run):
+    """connect fails in words with a master that refuses this version, and with one that answers in its own."""
+    run.environment["PCCL_EXTENDED_RESULTS"] = "1"
+    answers = [
+        run.forge.frame(wire.REFUSED, wire.refused(999, 1, "come back with version 999")),
+        run.forge.frame(wire.HELLO_OK, wire.hello_ok(version=999)),
+    ]
+    port, thread = fake_master(answers)
+    peer = run.peer(call_timeout_ms=5000)
+    peer.create(f"127.0.0.1:{port}")
+    words = peer.do("connect", rc=harness.VERSION)["words"]
+    check("999" in words and "come back with" in words, f"words: {words}")
+    words = peer.do("connect", rc=None)
+    check(words["rc"] != SUCCESS and words["words"], f"result: {words}")
+    say(f"answer of another version: {words['rc']} {words['words']}")
+    thread.join(harness.DEADLINE)
+
+
+def test_lying_master(run):
+    """A master that sends nonsense after a good hello: connect fails in words, the process lives."""
+    answers = []
+    for kind in wire.MASTER_SAYS:
+        for seed in range(3):
+            body = run.forge.random_body(kind, seed)
+            answers.append(
+                run.forge.frame(wire.HELLO_OK, wire.hello_ok()) + run.forge.frame(kind, body, 0 if kind < 32 else 1)
+            )
+        answers.append(run.forge.frame(kind, b"\xff" * 100, 1))
+    answers += [b"", b"HTTP/1.1 400 Bad Request\r\n\r\n" + bytes(64), bytes(1000), random.Random(2).randbytes(5000)]
+    port, thread = fake_master(answers)
+    peer = run.peer(call_timeout_ms=200, master_lost_ms=300, alone_ms=200, dial_max_ms=20, log_level="NONE")
+    peer.create(f"127.0.0.1:{port}")
+    harness.poll(lambda: not thread.is_alive() or _try_connect(peer), "the fake master to have said all", 60 * SLOW)
+    peer.do("ping")
+
+
+def _try_connect(peer):
+    result = peer.do("connect", rc=None)
+    check(result["rc"] in (MASTER_FAILED, SUCCESS), f"connect: {result}")
+    check(result["rc"] == SUCCESS or result["words"], "words")
+    if result["rc"] == SUCCESS:  # a welcome that happened to be valid; it is lost again soon
+        harness.poll(lambda: peer.do("attr", rc=None)["rc"] == INVALID_USAGE, "the loss of the fake master")
+    return None
+
+
+class Liar:
+    """Speaks the protocol well enough to become a member, with a port that answers as it should."""
+
+    def __init__(self, run, group=0):
+        self.run = run
+        self.id, self.token = wire.identity(), wire.identity()
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.listener.setblocking(False)
+        self.links = []
+        self.sent = self.received = 0
+        self.rounds = [0, 0]
+        self.state = "pending"
+        self.connection = wire.Connection(run.port)
+        self.lineage = None
+        self.say(wire.HELLO, wire.hello(self.id, self.token, group=group, port=self.listener.getsockname()[1]), False)
+
+    def say(self, kind, body, numbered=True):
+        self.sent += numbered
+        return self.connection.send(self.run.forge.frame(kind, body, self.sent if numbered else 0, self.received))
+
+    def turn(self):
+        """Answers what has come, as a good peer would; None while nothing has ended."""
+        while True:
+            try:
+                self.links.append(wire.Connection(sock=self.listener.accept()[0]))
+            except BlockingIOError:
+                break
+        for link in self.links:
+            frame = link.next()
+            if frame and frame[0] == wire.LINK_HELLO:
+                link.send(self.run.forge.frame(wire.LINK_OK, wire.link_ok(self.id)))
+        frame = self.connection.next()
+        if frame is None:
+            return True if self.connection.closed else None
+        kind, sequence, _, body = frame
+        self.received = max(self.received, sequence)
+        if kind == wire.HELLO_OK:
+            self.lineage = body[12:28]
+        elif kind == wire.WELCOME:
+            self.state = "member"
+            self.rounds = [struct.unpack_from("<Q", body, 24)[0], struct.unpack_from("<Q", body, 40)[0]]
+        elif kind == wire.WARM_UP:
+            self.say(wire.LINK_UP, body[16:32])
+        elif kind == wire.ROUND:
+            self.rounds[body[0]] = struct.unpack_from("<Q", body, 1)[0] + 1
+        elif kind == wire.HEARTBEAT and body[0]:
+            self.say(wire.HEARTBEAT, bytes(9), False)
+        elif kind in (wire.EXPELLED, wire.REFUSED):
+            self.state = "out"
+        return None
+
+    def until(self, condition, what):
+        def turned():
+            while self.connection.buffer or not self.connection.closed:
+                before = len(self.connection.buffer)
+                self.turn()
+                if condition():
+                    return True
+                if len(self.connection.buffer) == before:
+                    break
+            return condition() or None
+
+        harness.poll(turned, what)
+
+    def close(self):
+        self.connection.close()
+        self.listener.close()
+        for link in self.links:
+            link.close()
+
+
+def test_liar_before_admission(run):
+    """A valid hello, then each message a peer can send, with random valid contents, and beyond: the loops go on."""
+    peers, loops = start_loops(run)
+    steady = Steady([run.master] + peers)
+    for kind in wire.PEER_SAYS + wire.MASTER_SAYS + [0, 77, 127]:
+        for seed in range(2):
+            liar = Liar(run)
+            liar.until(lambda liar=liar: liar.lineage, "the answer to the hello")
+            body = run.forge.random_body(kind, seed) or b""
+            liar.say(kind, body)
+            liar.say(kind, body + b"\0")
+            liar.say(kind, body, numbered=False)
+            liar.close()
+    undisturbed(loops)
+    steady.hold("liars")
+
+
+def test_liar_is_a_member(run):
+    """A member that breaks the protocol is removed, and the others reduce without it."""
+    run.environment.update(PCCL_LOG_LEVEL="WARN")
+    run.start_master()
+    noise = random.Random(3)
+    for kind in wire.PEER_SAYS:
+        liar = Liar(run)
+        liar.until(lambda liar=liar: liar.state == "member", "the liar to found a run")
+        peers = []
+        for _ in range(2):
+            peer = run.peer()
+            peer.create(run.address)
+            connect = peer.start("connect")
+            updates = []
+
+            def admitted():
+                # The liar votes whenever the members do, so that its vote is never the one that is missing.
+                if not updates or all(call.result for call in updates):
+                    updates[:] = [member.start("update") for member in peers]
+                    liar.say(wire.VOTE, wire.vote(0, liar.rounds[0]))
+                number = liar.rounds[0]
+                liar.until(lambda: liar.rounds[0] > number or connect.result is not None, "the round")
+                return connect.result is not None and all(call.wait() for call in updates)
+
+            harness.poll(admitted, "the admission")
+            connect.wait(rc=SUCCESS)
+            peers.append(peer)
+        for peer in peers:
+            equal(peer.do("attr")["world"], 3, "world with the liar")
+        calls = [peer.start("reduce", 1, 10, "i32", "sum", "const:2", "inplace") for peer in peers]
+        body = run.forge.random_body(kind, noise.randrange(1000))
+        for _ in range(3):
+            liar.say(kind, body)
+        liar.say(wire.WELCOME, b"\0")  # whatever it was, this is not allowed
+        results = [call.wait() for call in calls]
+        equal({result["rc"] for result in results}, {LOST}, f"results after {kind}")
+        check(all(result["intact"] for result in results), "input changed")
+        for call in [peer.start("multi", 2, 1, 5, 10, "i32", "sum", "const:2") for peer in peers]:
+            equal(call.wait(rc=SUCCESS)["peers"], 2, "peers without the liar")
+        liar.close()
+        for peer in peers:
+            peer.quit()
+    run.master.wait_line("departs")
+
+
+harness.main()

@@ -1,0 +1,119 @@
+"""The few messages that tests write themselves, from docs/WIRE.md and not from the library: a second opinion."""
+
+import os
+import select
+import socket
+import struct
+
+MAGIC = 0x31306C636370AB89
+VERSION = 1
+HELLO, HELLO_OK, REFUSED, HEARTBEAT, VOTE, LINK_UP = 1, 2, 3, 4, 6, 13
+WELCOME, EXPELLED, ROUND, WARM_UP = 32, 33, 36, 37
+LINK_HELLO, LINK_OK = 64, 65
+MASTER_SAYS = [2, 3, 4] + list(range(32, 41))
+PEER_SAYS = list(range(1, 19))
+HEADER = 32
+
+
+def identity():
+    return os.urandom(15) + b"\x01"
+
+
+def text(words):
+    return struct.pack("<I", len(words)) + words.encode()
+
+
+def address(port):
+    return bytes(10) + b"\xff\xff" + bytes([127, 0, 0, 1]) + struct.pack("<H", port)
+
+
+def hello(peer, token, version=VERSION, group=0, port=1, lineage=bytes(16), boot=0, magic=MAGIC):
+    candidates = struct.pack("<I", 1) + address(port)
+    return (
+        struct.pack("<QIQ16sQ16s16sIQH", magic, version, 0, lineage, boot, peer, token, group, 0, port)
+        + candidates
+        + text("stranger")
+        + struct.pack("<I", 0)
+    )
+
+
+def hello_ok(version=VERSION, lineage=None, mode=1, boot=7):
+    return struct.pack("<IQ16sQBQIII", version, 0, lineage or identity(), boot, mode, 0, 2000, 400, 8192) + address(1)
+
+
+def refused(version, code, words):
+    return struct.pack("<IH", version, code) + text(words)
+
+
+def link_hello(lineage, source, target, kind=1, version=VERSION):
+    return struct.pack("<QIQ16s16s16sB", MAGIC, version, 0, lineage, source, target, kind) + struct.pack("<I", 0)
+
+
+def link_ok(peer):
+    return struct.pack("<IQ16s", VERSION, 0, peer)
+
+
+def vote(kind, number):
+    return struct.pack("<BQ", kind, number)
+
+
+def parse_refused(body):
+    version, code, length = struct.unpack_from("<IHI", body)
+    return version, code, body[10 : 10 + length].decode()
+
+
+class Connection:
+    """A socket that reads whole frames and remembers whether the other side has closed it."""
+
+    def __init__(self, port=None, sock=None, host="127.0.0.1"):
+        self.socket = sock or socket.create_connection((host, port), 5)
+        self.socket.setblocking(False)
+        self.buffer = b""
+        self.closed = False
+
+    def send(self, data):
+        """False: the other side has closed it."""
+        view = memoryview(data)
+        while view:
+            try:
+                view = view[self.socket.send(view) :]
+            except BlockingIOError:
+                select.select([], [self.socket], [], 5)
+            except OSError:
+                self.closed = True
+                return False
+        return True
+
+    def receive(self):
+        """Takes what has come."""
+        while not self.closed:
+            try:
+                data = self.socket.recv(65536)
+            except BlockingIOError:
+                return
+            except OSError:
+                self.closed = True
+                return
+            self.closed = not data
+            self.buffer += data
+
+    def next(self):
+        """(type, sequence, acknowledged, body) of the next frame that has come, or None."""
+        self.receive()
+        if len(self.buffer) < HEADER:
+            return None
+        length, kind, _, sequence, acknowledged = struct.unpack_from("<IHHQQ", self.buffer)
+        if len(self.buffer) < HEADER + length:
+            return None
+        body = self.buffer[HEADER : HEADER + length]
+        self.buffer = self.buffer[HEADER + length :]
+        return kind, sequence, acknowledged, body
+
+    def is_closed(self):
+        self.receive()
+        return self.closed
+
+    def close(self, reset=False):
+        if reset:
+            self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        self.socket.close()

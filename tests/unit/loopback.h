@@ -1,0 +1,111 @@
+/* What the tests of net/ share: a loop, one real TCP connection on the loopback, and running until something happened. */
+#ifndef PCCL_TESTS_UNIT_LOOPBACK_H
+#define PCCL_TESTS_UNIT_LOOPBACK_H
+
+#include "net/connection.h"
+#include "net/heap.h"
+#include "net/socket.h"
+
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+/* Ends the program when nothing happens for so long: events drive the tests, time only ends those that hang. */
+enum { LOOPBACK_HANG_MS = 20000 };
+
+static void loopback_hangs(uv_timer_t *timer)
+{
+    (void)timer;
+    fail_msg("nothing happened");
+}
+
+/* Runs the loop until *condition is true. */
+static inline void loopback_until(uv_loop_t *loop, const bool *condition)
+{
+    uv_timer_t hang;
+    assert_int_equal(uv_timer_init(loop, &hang), 0);
+    assert_int_equal(uv_timer_start(&hang, loopback_hangs, LOOPBACK_HANG_MS, 0), 0);
+    while (!*condition)
+        uv_run(loop, UV_RUN_ONCE);
+    uv_close((uv_handle_t *)&hang, NULL);
+    uv_run(loop, UV_RUN_NOWAIT);
+}
+
+/* Lets go of everything that was closed and shows that nothing else is left. */
+static inline void loopback_end(uv_loop_t *loop)
+{
+    uv_run(loop, UV_RUN_DEFAULT);
+    assert_int_equal(uv_loop_close(loop), 0);
+}
+
+/* A blocking listener of the system, for tests that need the other side bare. */
+static inline int loopback_listen(uint16_t *port)
+{
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t length = sizeof address;
+    int listening = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_true(listening >= 0);
+    assert_int_equal(bind(listening, (struct sockaddr *)&address, sizeof address), 0);
+    assert_int_equal(listen(listening, 16), 0);
+    assert_int_equal(getsockname(listening, (struct sockaddr *)&address, &length), 0);
+    *port = ntohs(address.sin_port);
+    return listening;
+}
+
+static inline int loopback_connect(uint16_t port)
+{
+    struct sockaddr_in address = {
+        .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK), .sin_port = htons(port)};
+    int connected = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_true(connected >= 0);
+    assert_int_equal(connect(connected, (struct sockaddr *)&address, sizeof address), 0);
+    return connected;
+}
+
+/* Our end (as the library's sockets are) and the bare other end of one connection. */
+static inline void loopback_pair(uv_os_sock_t *ours, int *bare)
+{
+    uint16_t port;
+    int listening = loopback_listen(&port);
+    struct pccl_address address = pccl_address_v4(127, 0, 0, 1, port);
+    assert_int_equal(pccl_socket_dial(&address, ours), 0);
+    *bare = accept(listening, NULL, NULL);
+    assert_true(*bare >= 0);
+    struct pollfd writable = {.fd = *ours, .events = POLLOUT};
+    assert_int_equal(poll(&writable, 1, LOOPBACK_HANG_MS), 1);
+    assert_int_equal(pccl_socket_outcome(*ours), 0);
+    close(listening);
+}
+
+/* Reads exactly length bytes. */
+static inline void loopback_read(int bare, void *bytes, size_t length)
+{
+    assert_int_equal(recv(bare, bytes, length, MSG_WAITALL), (ssize_t)length);
+}
+
+/* A frame of our protocol with a text in it, to tell frames apart. */
+static inline size_t loopback_frame(const char *words, uint8_t *bytes, size_t size)
+{
+    struct pccl_msg msg = {.type = PCCL_MSG_leave, .as.leave = {.words = pccl_bytes_of_string(words)}};
+    size_t length = pccl_frame_size(&msg);
+    assert_true(length <= size);
+    pccl_frame_encode(&msg, 0, 0, bytes);
+    return length;
+}
+
+static inline void loopback_words(const struct pccl_frame *frame, struct pccl_text *words)
+{
+    static struct pccl_wire_scratch scratch;
+    struct pccl_msg msg;
+    struct pccl_text reason;
+    assert_int_equal(pccl_wire_decode(frame->type, frame->body, frame->length, &scratch, &msg, &reason), PCCL_OK);
+    assert_int_equal(msg.type, PCCL_MSG_leave);
+    pccl_text_clear(words);
+    pccl_text_add_bytes(words, (const char *)msg.as.leave.words.data, msg.as.leave.words.length);
+}
+
+#endif

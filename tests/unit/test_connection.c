@@ -1,0 +1,451 @@
+/* One framed connection over real sockets: frames, back-pressure, every way it can end. */
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "loopback.h"
+
+struct fixture {
+    uv_loop_t loop;
+    struct pccl_connection *connection;
+    int bare;
+    /* what the events saw */
+    struct pccl_text last;
+    uint32_t frames;
+    bool got_frame, ended, full;
+    uint32_t wanted_frames;
+    enum pccl_connection_end how;
+    struct pccl_text words;
+    int entered, visits;
+    const struct pccl_connection_events *hand_over;
+};
+
+static void on_enter(void *owner)
+{
+    struct fixture *f = owner;
+    f->visits++;
+    assert_int_equal(f->entered++, 0);
+}
+
+static void on_leave(void *owner)
+{
+    struct fixture *f = owner;
+    assert_int_equal(--f->entered, 0);
+}
+
+static void on_received(struct pccl_connection *connection, const struct pccl_frame *frame)
+{
+    struct fixture *f = connection->owner;
+    loopback_words(frame, &f->last);
+    f->frames++;
+    f->got_frame = f->frames >= f->wanted_frames;
+    if (f->hand_over) {
+        connection->events = f->hand_over;
+        f->hand_over = NULL;
+    }
+}
+
+static void on_ended(struct pccl_connection *connection, enum pccl_connection_end how, const struct pccl_text *words)
+{
+    struct fixture *f = connection->owner;
+    assert_false(f->ended);
+    f->ended = true;
+    f->how = how;
+    f->words = *words;
+}
+
+static const struct pccl_connection_events events = {
+    .enter = on_enter, .leave = on_leave, .received = on_received, .ended = on_ended};
+static const struct pccl_connection_events other_events = {.received = on_received, .ended = on_ended};
+
+static void begin(struct fixture *f, const struct pccl_memory *memory)
+{
+    uv_os_sock_t ours;
+    memset(f, 0, sizeof *f);
+    f->wanted_frames = 1;
+    assert_int_equal(uv_loop_init(&f->loop), 0);
+    loopback_pair(&ours, &f->bare);
+    f->connection = pccl_connection_create(&f->loop, memory, ours, false, &events, f);
+    assert_non_null(f->connection);
+}
+
+static void end(struct fixture *f)
+{
+    pccl_connection_close(f->connection, 0);
+    close(f->bare);
+    loopback_end(&f->loop);
+}
+
+static void write_all(int bare, const uint8_t *bytes, size_t length)
+{
+    assert_int_equal(send(bare, bytes, length, MSG_NOSIGNAL), (ssize_t)length);
+}
+
+/* ---- frames ---- */
+
+static void frames_arrive_whole_when_they_come_a_byte_at_a_time(void **state)
+{
+    struct fixture f;
+    uint8_t bytes[256];
+    (void)state;
+    begin(&f, pccl_heap());
+    size_t length = loopback_frame("a byte at a time", bytes, sizeof bytes);
+    for (size_t i = 0; i < length; i++) {
+        assert_int_equal(f.frames, 0);
+        write_all(f.bare, bytes + i, 1);
+        bool moved = false;
+        while (!moved && f.frames == 0) {
+            moved = f.visits > (int)i;
+            if (!moved)
+                uv_run(&f.loop, UV_RUN_ONCE);
+        }
+    }
+    loopback_until(&f.loop, &f.got_frame);
+    assert_string_equal(f.last.bytes, "a byte at a time");
+    end(&f);
+}
+
+static void many_frames_in_one_segment_are_handed_out_in_order(void **state)
+{
+    struct fixture f;
+    uint8_t bytes[4096];
+    size_t length = 0;
+    (void)state;
+    begin(&f, pccl_heap());
+    for (char name[2] = "a"; name[0] <= 'j'; name[0]++)
+        length += loopback_frame(name, bytes + length, sizeof bytes - length);
+    write_all(f.bare, bytes, length);
+    f.wanted_frames = 10;
+    loopback_until(&f.loop, &f.got_frame);
+    assert_string_equal(f.last.bytes, "j");
+    end(&f);
+}
+
+static void events_may_change_between_two_frames_of_one_visit(void **state)
+{
+    struct fixture f;
+    uint8_t bytes[512];
+    (void)state;
+    begin(&f, pccl_heap());
+    size_t length = loopback_frame("one", bytes, sizeof bytes);
+    length += loopback_frame("two", bytes + length, sizeof bytes - length);
+    f.hand_over = &other_events;
+    f.wanted_frames = 2;
+    write_all(f.bare, bytes, length);
+    loopback_until(&f.loop, &f.got_frame);
+    assert_int_equal(f.entered, 0); /* entered and left once each; the new events have no lock */
+    assert_ptr_equal(f.connection->events, &other_events);
+    end(&f);
+}
+
+static void another_thread_may_take_the_input(void **state)
+{
+    struct fixture f;
+    uint8_t bytes[256];
+    (void)state;
+    begin(&f, pccl_heap());
+    uv_run(&f.loop, UV_RUN_NOWAIT); /* the loop begins to watch */
+    assert_true(pccl_connection_take(f.connection)); /* nothing there */
+    write_all(f.bare, bytes, loopback_frame("taken", bytes, sizeof bytes));
+    bool can = pccl_connection_watch_input(f.connection, false);
+    if (can) {
+        uv_run(&f.loop, UV_RUN_NOWAIT);
+        assert_int_equal(f.frames, 0); /* the loop was not told */
+    }
+    struct pollfd readable = {.fd = f.connection->socket, .events = POLLIN};
+    assert_int_equal(poll(&readable, 1, LOOPBACK_HANG_MS), 1);
+    assert_true(pccl_connection_take(f.connection));
+    assert_int_equal(f.frames, 1);
+    assert_string_equal(f.last.bytes, "taken");
+    assert_int_equal(pccl_connection_watch_input(f.connection, true), can);
+    close(f.bare);
+    assert_int_equal(poll(&readable, 1, LOOPBACK_HANG_MS), 1);
+    assert_false(pccl_connection_take(f.connection)); /* the end is the loop's to report */
+    assert_false(f.ended);
+    pccl_connection_arm(f.connection);
+    assert_true(f.ended);
+    assert_int_equal(f.how, PCCL_END_CLOSED);
+    f.bare = -1;
+    end(&f);
+}
+
+static void a_broken_frame_that_was_taken_is_left_to_the_loop(void **state)
+{
+    struct fixture f;
+    uint8_t bytes[256];
+    (void)state;
+    begin(&f, pccl_heap());
+    size_t length = loopback_frame("good", bytes, sizeof bytes);
+    size_t both = length + loopback_frame("bad", bytes + length, sizeof bytes - length);
+    bytes[both - 1] ^= 1;
+    write_all(f.bare, bytes, both);
+    struct pollfd readable = {.fd = f.connection->socket, .events = POLLIN};
+    assert_int_equal(poll(&readable, 1, LOOPBACK_HANG_MS), 1);
+    assert_false(pccl_connection_take(f.connection));
+    assert_int_equal(f.frames, 1);
+    assert_false(f.ended);
+    pccl_connection_arm(f.connection);
+    assert_true(f.ended);
+    assert_int_equal(f.how, PCCL_END_GARBAGE);
+    end(&f);
+}
+
+/* ---- output ---- */
+
+static void what_the_kernel_does_not_take_waits_and_arrives_in_order(void **state)
+{
+    enum { CHUNK = 4096, CHUNKS = 1024 };
+    static uint8_t chunk[CHUNK], read_back[CHUNK];
+    struct fixture f;
+    (void)state;
+    begin(&f, pccl_heap());
+    pccl_connection_raise(f.connection);
+    for (uint32_t i = 0; i < CHUNKS; i++) {
+        memset(chunk, (int)(i & 0xff), CHUNK);
+        pccl_connection_send(f.connection, chunk, CHUNK);
+    }
+    assert_false(pccl_connection_flush(f.connection)); /* 4 MiB fit into no socket buffer of the loopback */
+    pccl_connection_arm(f.connection);
+    for (uint32_t i = 0; i < CHUNKS; i++) {
+        struct pollfd readable = {.fd = f.bare, .events = POLLIN};
+        while (poll(&readable, 1, 0) == 0)
+            uv_run(&f.loop, UV_RUN_ONCE);
+        size_t got = 0;
+        while (got < CHUNK) {
+            ssize_t more = recv(f.bare, read_back + got, CHUNK - got, MSG_DONTWAIT);
+            if (more > 0)
+                got += (size_t)more;
+            else
+                uv_run(&f.loop, UV_RUN_ONCE);
+        }
+        memset(chunk, (int)(i & 0xff), CHUNK);
+        assert_memory_equal(read_back, chunk, CHUNK);
+    }
+    assert_true(pccl_connection_flush(f.connection));
+    assert_false(f.ended);
+    end(&f);
+}
+
+static void more_output_than_may_wait_ends_it(void **state)
+{
+    static uint8_t chunk[4096];
+    struct fixture f;
+    (void)state;
+    begin(&f, pccl_heap());
+    for (uint32_t i = 0; i * sizeof chunk <= PCCL_CONNECTION_OUT_HELLO; i++)
+        pccl_connection_send(f.connection, chunk, sizeof chunk);
+    assert_false(f.ended); /* not from inside send */
+    loopback_until(&f.loop, &f.ended);
+    assert_int_equal(f.how, PCCL_END_OVERFLOW);
+    end(&f);
+}
+
+static void closing_sends_the_rest_and_survives_unread_input(void **state)
+{
+    enum { LENGTH = 60 << 10 };
+    static uint8_t sent[LENGTH], got[LENGTH];
+    struct fixture f;
+    uint8_t byte;
+    (void)state;
+    begin(&f, pccl_heap());
+    for (size_t i = 0; i < LENGTH; i++)
+        sent[i] = (uint8_t)(i * 7);
+    write_all(f.bare, sent, 1000); /* never read by us: a plain close would answer with a reset */
+    pccl_connection_send(f.connection, sent, LENGTH);
+    pccl_connection_close(f.connection, 5000);
+    loopback_read(f.bare, got, LENGTH);
+    assert_memory_equal(got, sent, LENGTH);
+    assert_int_equal(recv(f.bare, &byte, 1, 0), 0); /* an orderly end */
+    close(f.bare);
+    loopback_end(&f.loop);
+    assert_false(f.ended);
+}
+
+static void lingering_ends_though_the_other_side_stays(void **state)
+{
+    struct fixture f;
+    (void)state;
+    begin(&f, pccl_heap());
+    pccl_connection_close(f.connection, 20);
+    loopback_end(&f.loop); /* returns only if the connection let go */
+    close(f.bare);
+}
+
+/* ---- ends ---- */
+
+static void an_orderly_end_is_told_from_a_reset(void **state)
+{
+    struct fixture f;
+    struct linger at_once = {.l_onoff = 1};
+    (void)state;
+    begin(&f, pccl_heap());
+    assert_int_equal(shutdown(f.bare, SHUT_WR), 0);
+    loopback_until(&f.loop, &f.ended);
+    assert_int_equal(f.how, PCCL_END_CLOSED);
+    end(&f);
+    begin(&f, pccl_heap());
+    assert_int_equal(setsockopt(f.bare, SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once), 0);
+    close(f.bare);
+    loopback_until(&f.loop, &f.ended);
+    assert_int_equal(f.how, PCCL_END_RESET);
+    assert_true(f.words.length > 0);
+    f.bare = -1;
+    end(&f);
+}
+
+static void frames_before_the_end_are_not_lost(void **state)
+{
+    struct fixture f;
+    uint8_t bytes[256];
+    (void)state;
+    begin(&f, pccl_heap());
+    write_all(f.bare, bytes, loopback_frame("last words", bytes, sizeof bytes));
+    close(f.bare);
+    loopback_until(&f.loop, &f.ended);
+    assert_int_equal(f.frames, 1);
+    assert_int_equal(f.how, PCCL_END_CLOSED);
+    f.bare = -1;
+    end(&f);
+}
+
+static void garbage_ends_it_and_can_be_answered(void **state)
+{
+    static const char junk[] = "GET / HTTP/1.1\r\nHost: somewhere\r\n\r\n";
+    struct fixture f;
+    uint8_t bytes[256], got[256];
+    (void)state;
+    begin(&f, pccl_heap());
+    write_all(f.bare, (const uint8_t *)junk, sizeof junk);
+    loopback_until(&f.loop, &f.ended);
+    assert_int_equal(f.how, PCCL_END_GARBAGE);
+    size_t length = loopback_frame("this is not for you", bytes, sizeof bytes);
+    pccl_connection_send(f.connection, bytes, length);
+    pccl_connection_close(f.connection, 5000);
+    loopback_read(f.bare, got, length);
+    assert_memory_equal(got, bytes, length);
+    close(f.bare);
+    loopback_end(&f.loop);
+}
+
+static void a_frame_beyond_the_limit_is_garbage_until_the_limit_is_raised(void **state)
+{
+    static uint8_t bytes[PCCL_FRAME_HEADER_BYTES + PCCL_FRAME_HELLO_MAX + 4096];
+    static uint8_t payload[PCCL_FRAME_HELLO_MAX + 1];
+    struct pccl_msg msg = {.type = PCCL_MSG_done,
+                           .as.done = {.tiny = 1, .payload = {payload, PCCL_FRAME_HELLO_MAX + 1}}};
+    struct fixture f;
+    (void)state;
+    begin(&f, pccl_heap());
+    pccl_frame_encode(&msg, 0, 0, bytes);
+    write_all(f.bare, bytes, pccl_frame_size(&msg));
+    loopback_until(&f.loop, &f.ended);
+    assert_int_equal(f.how, PCCL_END_GARBAGE);
+    end(&f);
+}
+
+static void a_limit_ends_a_silent_connection(void **state)
+{
+    struct fixture f;
+    (void)state;
+    begin(&f, pccl_heap());
+    pccl_connection_limit(f.connection, 1);
+    loopback_until(&f.loop, &f.ended);
+    assert_int_equal(f.how, PCCL_END_TIMEOUT);
+    assert_int_equal(f.entered, 0);
+    end(&f);
+}
+
+static void dropping_ends_it_and_leaves_the_list(void **state)
+{
+    struct fixture f;
+    struct pccl_connection_list list = {0};
+    (void)state;
+    begin(&f, pccl_heap());
+    pccl_connection_list_add(&list, f.connection);
+    assert_int_equal(list.count, 1);
+    pccl_connection_drop(f.connection);
+    assert_true(f.ended);
+    assert_int_equal(f.how, PCCL_END_DROPPED);
+    end(&f);
+    assert_int_equal(list.count, 0);
+    assert_null(list.oldest);
+    assert_null(list.newest);
+}
+
+/* ---- out of memory ---- */
+
+struct stingy {
+    uint32_t left; /* allocations that still succeed */
+};
+
+static void *stingy_resize(void *context, void *block, size_t old_bytes, size_t new_bytes)
+{
+    struct stingy *stingy = context;
+    (void)old_bytes;
+    if (new_bytes == 0) {
+        free(block);
+        return NULL;
+    }
+    if (stingy->left == 0)
+        return NULL;
+    stingy->left--;
+    return realloc(block, new_bytes);
+}
+
+static void short_memory_ends_only_the_connection(void **state)
+{
+    uint8_t bytes[256];
+    (void)state;
+    size_t length = loopback_frame("x", bytes, sizeof bytes);
+    struct stingy stingy = {.left = 0};
+    struct pccl_memory memory = {.resize = stingy_resize, .context = &stingy};
+    uv_loop_t loop;
+    uv_os_sock_t ours;
+    int bare;
+    assert_int_equal(uv_loop_init(&loop), 0);
+    loopback_pair(&ours, &bare);
+    assert_null(pccl_connection_create(&loop, &memory, ours, false, &events, NULL));
+    assert_int_equal(recv(bare, bytes, 1, 0), 0); /* the socket is closed */
+    close(bare);
+    loopback_end(&loop);
+
+    struct fixture f;
+    stingy.left = 1;
+    begin(&f, &memory); /* no memory to receive into */
+    write_all(f.bare, bytes, 1);
+    loopback_until(&f.loop, &f.ended);
+    assert_int_equal(f.how, PCCL_END_MEMORY);
+    end(&f);
+
+    stingy.left = 1;
+    begin(&f, &memory); /* no memory to send from */
+    pccl_connection_send(f.connection, bytes, length);
+    loopback_until(&f.loop, &f.ended);
+    assert_int_equal(f.how, PCCL_END_MEMORY);
+    end(&f);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(frames_arrive_whole_when_they_come_a_byte_at_a_time),
+        cmocka_unit_test(many_frames_in_one_segment_are_handed_out_in_order),
+        cmocka_unit_test(events_may_change_between_two_frames_of_one_visit),
+        cmocka_unit_test(another_thread_may_take_the_input),
+        cmocka_unit_test(a_broken_frame_that_was_taken_is_left_to_the_loop),
+        cmocka_unit_test(what_the_kernel_does_not_take_waits_and_arrives_in_order),
+        cmocka_unit_test(more_output_than_may_wait_ends_it),
+        cmocka_unit_test(closing_sends_the_rest_and_survives_unread_input),
+        cmocka_unit_test(lingering_ends_though_the_other_side_stays),
+        cmocka_unit_test(an_orderly_end_is_told_from_a_reset),
+        cmocka_unit_test(frames_before_the_end_are_not_lost),
+        cmocka_unit_test(garbage_ends_it_and_can_be_answered),
+        cmocka_unit_test(a_frame_beyond_the_limit_is_garbage_until_the_limit_is_raised),
+        cmocka_unit_test(a_limit_ends_a_silent_connection),
+        cmocka_unit_test(dropping_ends_it_and_leaves_the_list),
+        cmocka_unit_test(short_memory_ends_only_the_connection),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,284 @@
+/* Accepting strangers: ports, caps, silence, shortage of descriptors. */
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "loopback.h"
+#include "net/listener.h"
+
+#include <sys/resource.h>
+
+struct fixture {
+    uv_loop_t loop;
+    struct pccl_listener listener;
+    struct pccl_connection *newest;
+    uint32_t accepted, ended, wanted;
+    bool enough_accepted, one_ended;
+    enum pccl_connection_end how;
+    int depth;
+};
+
+static void on_enter(void *owner)
+{
+    struct fixture *f = owner;
+    assert_int_equal(f->depth++, 0);
+}
+
+static void on_leave(void *owner)
+{
+    struct fixture *f = owner;
+    assert_int_equal(--f->depth, 0);
+}
+
+static void on_received(struct pccl_connection *connection, const struct pccl_frame *frame)
+{
+    (void)connection;
+    (void)frame;
+}
+
+static void on_ended(struct pccl_connection *connection, enum pccl_connection_end how, const struct pccl_text *words)
+{
+    struct fixture *f = connection->owner;
+    (void)words;
+    f->ended++;
+    f->one_ended = true;
+    f->how = how;
+    pccl_connection_close(connection, 0);
+}
+
+static void on_accepted(void *owner, struct pccl_connection *connection)
+{
+    struct fixture *f = owner;
+    assert_int_equal(f->depth, 1);
+    f->newest = connection;
+    f->accepted++;
+    f->enough_accepted = f->accepted >= f->wanted;
+}
+
+static const struct pccl_connection_events events = {
+    .enter = on_enter, .leave = on_leave, .received = on_received, .ended = on_ended};
+
+static void begin(struct fixture *f)
+{
+    memset(f, 0, sizeof *f);
+    f->wanted = 1;
+    assert_int_equal(uv_loop_init(&f->loop), 0);
+    f->listener = (struct pccl_listener){.loop = &f->loop,
+                                         .memory = pccl_heap(),
+                                         .strangers_max = 4,
+                                         .events = &events,
+                                         .owner = f,
+                                         .accepted = on_accepted};
+}
+
+static int open_at(struct fixture *f, uint16_t port, uint32_t range, struct pccl_text *words)
+{
+    struct pccl_address loopback = pccl_address_v4(127, 0, 0, 1, 0);
+    return pccl_listener_open(&f->listener, &loopback, 1, port, range, words);
+}
+
+static void open_anywhere(struct fixture *f)
+{
+    struct pccl_text words;
+    assert_int_equal(open_at(f, 0, 1, &words), 0);
+    assert_int_not_equal(f->listener.port, 0);
+}
+
+static void end(struct fixture *f)
+{
+    pccl_listener_close(&f->listener);
+    loopback_end(&f->loop);
+}
+
+static void accept_more(struct fixture *f, uint32_t count)
+{
+    f->wanted = f->accepted + count;
+    f->enough_accepted = false;
+    loopback_until(&f->loop, &f->enough_accepted);
+}
+
+static void a_taken_port_is_explained_or_passed_over(void **state)
+{
+    struct fixture first, second;
+    struct pccl_text words;
+    (void)state;
+    begin(&first);
+    begin(&second);
+    open_anywhere(&first);
+    uint16_t taken = first.listener.port;
+    assert_int_equal(open_at(&second, taken, 1, &words), UV_EADDRINUSE);
+    assert_non_null(strstr(words.bytes, "127.0.0.1"));
+    assert_int_equal(open_at(&second, taken, 200, &words), 0);
+    assert_true(second.listener.port > taken && second.listener.port < taken + 200);
+    end(&first);
+    end(&second);
+}
+
+static void a_foreign_address_is_explained(void **state)
+{
+    struct fixture f;
+    struct pccl_text words;
+    struct pccl_address foreign = pccl_address_v4(203, 0, 113, 1, 0);
+    (void)state;
+    begin(&f);
+    assert_int_equal(pccl_listener_open(&f.listener, &foreign, 1, 0, 1, &words), UV_EADDRNOTAVAIL);
+    assert_non_null(strstr(words.bytes, "203.0.113.1"));
+    end(&f);
+}
+
+static void several_addresses_share_one_port(void **state)
+{
+    struct fixture f;
+    struct pccl_text words;
+    struct pccl_address addresses[3] = {pccl_address_v4(127, 0, 0, 1, 0), pccl_address_v4(127, 0, 0, 2, 0)};
+    (void)state;
+    assert_true(pccl_address_parse_ip("::1", 3, &addresses[2])); /* left out where there is no IPv6 */
+    begin(&f);
+    assert_int_equal(pccl_listener_open(&f.listener, addresses, 3, 0, 1, &words), 0);
+    for (uint32_t i = 0; i < 2; i++) {
+        uv_os_sock_t dialled;
+        addresses[i].port = f.listener.port;
+        assert_int_equal(pccl_socket_dial(&addresses[i], &dialled), 0);
+        accept_more(&f, 1);
+        pccl_socket_close(dialled);
+    }
+    end(&f);
+}
+
+static void any_address_takes_both_families(void **state)
+{
+    struct fixture f;
+    struct pccl_text words;
+    struct pccl_address any;
+    (void)state;
+    assert_true(pccl_address_parse_ip("::", 2, &any));
+    begin(&f);
+    int error = pccl_listener_open(&f.listener, &any, 1, 0, 1, &words);
+    if (error == UV_EAFNOSUPPORT) { /* a host without IPv6 */
+        end(&f);
+        return;
+    }
+    assert_int_equal(error, 0);
+    int v4 = loopback_connect(f.listener.port);
+    accept_more(&f, 1);
+    assert_true(pccl_address_is_v4(&f.newest->address));
+    assert_true(pccl_address_is_loopback(&f.newest->address));
+    close(v4);
+    end(&f);
+}
+
+static void the_oldest_stranger_makes_room(void **state)
+{
+    struct fixture f;
+    int bare[6];
+    (void)state;
+    begin(&f);
+    open_anywhere(&f);
+    for (int i = 0; i < 4; i++) {
+        bare[i] = loopback_connect(f.listener.port);
+        accept_more(&f, 1);
+    }
+    struct pccl_connection *adopted = f.listener.strangers.oldest;
+    pccl_listener_adopt(adopted);
+    pccl_connection_raise(adopted);
+    bare[4] = loopback_connect(f.listener.port);
+    accept_more(&f, 1);
+    assert_int_equal(f.ended, 0); /* the adopted one does not count */
+    bare[5] = loopback_connect(f.listener.port);
+    accept_more(&f, 1);
+    assert_int_equal(f.ended, 1);
+    assert_int_equal(f.how, PCCL_END_DROPPED);
+    assert_int_equal(f.listener.strangers.count, 4);
+    char byte;
+    assert_int_equal(recv(bare[1], &byte, 1, 0), 0); /* the oldest that was not adopted */
+    assert_int_equal(adopted->state, PCCL_CONNECTION_OPEN);
+    pccl_connection_close(adopted, 0);
+    for (int i = 0; i < 6; i++)
+        close(bare[i]);
+    end(&f);
+}
+
+static void one_that_lingers_makes_room_too(void **state)
+{
+    struct fixture f;
+    int bare[5];
+    (void)state;
+    begin(&f);
+    open_anywhere(&f);
+    for (int i = 0; i < 4; i++) {
+        bare[i] = loopback_connect(f.listener.port);
+        accept_more(&f, 1);
+        pccl_connection_close(f.newest, 60000); /* refused; the other side does not go */
+    }
+    assert_int_equal(f.listener.strangers.count, 4);
+    bare[4] = loopback_connect(f.listener.port);
+    accept_more(&f, 1);
+    assert_int_equal(f.listener.strangers.count, 4);
+    assert_int_equal(f.ended, 0); /* its owner had closed it: no event */
+    while (f.listener.strangers.count > 1)
+        pccl_connection_drop(f.listener.strangers.oldest);
+    for (int i = 0; i < 5; i++)
+        close(bare[i]);
+    end(&f);
+}
+
+static void a_silent_stranger_is_ended(void **state)
+{
+    struct fixture f;
+    (void)state;
+    begin(&f);
+    f.listener.hello_ms = 1;
+    open_anywhere(&f);
+    int bare = loopback_connect(f.listener.port);
+    loopback_until(&f.loop, &f.one_ended);
+    assert_int_equal(f.how, PCCL_END_TIMEOUT);
+    assert_int_equal(f.listener.strangers.count, 0);
+    close(bare);
+    end(&f);
+}
+
+static void shortage_of_descriptors_ends_nothing(void **state)
+{
+    struct fixture f;
+    struct rlimit before, low;
+    int hoard[64];
+    uint32_t hoarded = 0;
+    (void)state;
+    begin(&f);
+    open_anywhere(&f);
+    int bare = loopback_connect(f.listener.port);
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+    low = before;
+    low.rlim_cur = (rlim_t)bare + 32;
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &low), 0);
+    while (hoarded < PCCL_COUNT_OF(hoard) && (hoard[hoarded] = dup(bare)) >= 0)
+        hoarded++;
+    assert_true(hoarded > 0 && hoarded < PCCL_COUNT_OF(hoard));
+    for (int i = 0; i < 3; i++)
+        uv_run(&f.loop, UV_RUN_NOWAIT);
+    assert_int_equal(f.accepted, 0);
+    close(hoard[--hoarded]);
+    accept_more(&f, 1); /* after the pause */
+    while (hoarded > 0)
+        close(hoard[--hoarded]);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+    close(bare);
+    end(&f);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_taken_port_is_explained_or_passed_over),
+        cmocka_unit_test(a_foreign_address_is_explained),
+        cmocka_unit_test(several_addresses_share_one_port),
+        cmocka_unit_test(any_address_takes_both_families),
+        cmocka_unit_test(the_oldest_stranger_makes_room),
+        cmocka_unit_test(one_that_lingers_makes_room_too),
+        cmocka_unit_test(a_silent_stranger_is_ended),
+        cmocka_unit_test(shortage_of_descriptors_ends_nothing),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,268 @@
+/* Names, interfaces, forks and sockets: the small parts of net/. */
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "loopback.h"
+#include "net/fork.h"
+#include "net/interfaces.h"
+#include "net/resolve.h"
+#include "net/thread.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/wait.h>
+
+/* ---- names ---- */
+
+struct resolved {
+    bool done;
+    struct pccl_address addresses[32];
+    uint32_t count;
+    struct pccl_text words;
+};
+
+static void on_resolved(void *context, const struct pccl_address *addresses, uint32_t count,
+                        const struct pccl_text *words)
+{
+    struct resolved *resolved = context;
+    assert_false(resolved->done);
+    resolved->done = true;
+    resolved->count = count;
+    memcpy(resolved->addresses, addresses, count * sizeof *addresses);
+    resolved->words = *words;
+}
+
+static struct pccl_host host(const char *name, uint16_t port)
+{
+    struct pccl_host result = {.port = port};
+    (void)snprintf(result.name, sizeof result.name, "%s", name);
+    return result;
+}
+
+static void resolve_all(const struct pccl_host *hosts, uint32_t count, struct resolved *resolved)
+{
+    uv_loop_t loop;
+    struct pccl_resolve resolve = {.hosts = hosts, .count = count, .done = on_resolved, .context = resolved};
+    memset(resolved, 0, sizeof *resolved);
+    assert_int_equal(uv_loop_init(&loop), 0);
+    assert_non_null(pccl_resolver_start(&loop, pccl_heap(), &resolve));
+    assert_false(resolved->done);
+    loopback_until(&loop, &resolved->done);
+    loopback_end(&loop);
+}
+
+static void numbers_and_names_are_resolved_in_their_order(void **state)
+{
+    struct pccl_host hosts[] = {host("192.0.2.7", 1), host("localhost", 2), host("2001:db8::1", 3)};
+    struct resolved resolved;
+    struct pccl_text words;
+    (void)state;
+    resolve_all(hosts, 3, &resolved);
+    assert_true(resolved.count >= 3);
+    struct pccl_address first = pccl_address_v4(192, 0, 2, 7, 1);
+    assert_true(pccl_address_equal(&resolved.addresses[0], &first));
+    for (uint32_t i = 1; i + 1 < resolved.count; i++) {
+        assert_true(pccl_address_is_loopback(&resolved.addresses[i]));
+        assert_int_equal(resolved.addresses[i].port, 2);
+    }
+    assert_int_equal(resolved.addresses[resolved.count - 1].port, 3);
+    struct pccl_address now[32];
+    assert_int_equal(pccl_resolve_now(hosts, 3, now, 32, &words), resolved.count);
+    assert_int_equal(pccl_resolve_now(hosts, 3, now, 1, &words), 1);
+}
+
+static void a_bad_name_is_explained(void **state)
+{
+    struct pccl_host hosts[] = {host("not..a..name", 1)};
+    struct resolved resolved;
+    struct pccl_address address;
+    struct pccl_text words;
+    (void)state;
+    resolve_all(hosts, 1, &resolved);
+    assert_int_equal(resolved.count, 0);
+    assert_non_null(strstr(resolved.words.bytes, "not..a..name"));
+    assert_int_equal(pccl_resolve_now(hosts, 1, &address, 1, &words), 0);
+    assert_non_null(strstr(words.bytes, "not..a..name"));
+}
+
+static void a_cancelled_resolver_says_nothing(void **state)
+{
+    uv_loop_t loop;
+    struct pccl_host hosts[] = {host("localhost", 1)};
+    struct resolved resolved = {0};
+    struct pccl_resolve resolve = {.hosts = hosts, .count = 1, .done = on_resolved, .context = &resolved};
+    (void)state;
+    assert_int_equal(uv_loop_init(&loop), 0);
+    struct pccl_resolver *resolver = pccl_resolver_start(&loop, pccl_heap(), &resolve);
+    assert_false(pccl_resolver_cancel(resolver)); /* not begun */
+    resolver = pccl_resolver_start(&loop, pccl_heap(), &resolve);
+    uv_run(&loop, UV_RUN_NOWAIT);
+    (void)pccl_resolver_cancel(resolver); /* at work, or done by now in another thread */
+    loopback_end(&loop);
+    assert_false(resolved.done);
+}
+
+/* ---- interfaces ---- */
+
+static void candidates_are_ours_distinct_and_end_with_loopback(void **state)
+{
+    struct pccl_address towards = pccl_address_v4(192, 0, 2, 9, 0), candidates[PCCL_CANDIDATES_MAX];
+    (void)state;
+    uint32_t count = pccl_interfaces_candidates(&towards, 4711, candidates, PCCL_CANDIDATES_MAX);
+    assert_true(count >= 2);
+    towards.port = 4711;
+    assert_true(pccl_address_equal(&candidates[0], &towards));
+    assert_true(pccl_address_is_loopback(&candidates[count - 1]));
+    for (uint32_t i = 0; i < count; i++) {
+        assert_int_equal(candidates[i].port, 4711);
+        for (uint32_t k = 0; k < i; k++)
+            assert_false(pccl_address_equal(&candidates[i], &candidates[k]));
+    }
+    assert_int_equal(pccl_interfaces_candidates(&towards, 4711, candidates, 2), 2);
+    assert_true(pccl_address_is_loopback(&candidates[1]));
+}
+
+static void loopback_of_another_host_is_not_dialled(void **state)
+{
+    struct pccl_address given[] = {pccl_address_v4(203, 0, 113, 5, 1), pccl_address_v4(127, 0, 0, 1, 1)};
+    struct pccl_address kept[2];
+    (void)state;
+    assert_int_equal(pccl_interfaces_plausible(given, 2, kept), 1);
+    assert_true(pccl_address_equal(&kept[0], &given[0]));
+    assert_int_equal(pccl_interfaces_plausible(given + 1, 1, kept), 1); /* nothing but loopback */
+    struct pccl_address ours[PCCL_CANDIDATES_MAX], all[PCCL_CANDIDATES_MAX];
+    uint32_t count = pccl_interfaces_candidates(NULL, 1, ours, PCCL_CANDIDATES_MAX);
+    assert_int_equal(pccl_interfaces_plausible(ours, count, all), count); /* this host */
+}
+
+/* ---- sockets ---- */
+
+static void the_route_to_loopback_is_loopback(void **state)
+{
+    struct pccl_address local, loopback = pccl_address_v4(127, 0, 0, 1, 9);
+    (void)state;
+    assert_true(pccl_socket_route(&loopback, &local));
+    assert_true(pccl_address_is_loopback(&local));
+}
+
+static void a_closed_other_side_raises_no_signal(void **state)
+{
+    uv_os_sock_t ours;
+    int bare;
+    uint8_t byte = 1;
+    struct linger at_once = {.l_onoff = 1};
+    (void)state;
+    loopback_pair(&ours, &bare);
+    assert_int_equal(setsockopt(bare, SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once), 0);
+    close(bare);
+    assert_int_equal(pccl_socket_read(ours, &byte, 1), UV_ECONNRESET);
+    assert_int_equal(pccl_socket_write(ours, &byte, 1), UV_EPIPE); /* SIGPIPE would have ended the test */
+    pccl_socket_close(ours);
+}
+
+static void sockets_are_non_blocking_and_end_at_exec(void **state)
+{
+    uv_os_sock_t ours;
+    int bare;
+    uint8_t byte;
+    (void)state;
+    loopback_pair(&ours, &bare);
+    assert_true(fcntl(ours, F_GETFD) & FD_CLOEXEC);
+    assert_int_equal(pccl_socket_read(ours, &byte, 1), UV_EAGAIN);
+    pccl_socket_limit_silence(ours, 5000); /* tunes only: works on as before */
+    assert_int_equal(pccl_socket_read(ours, &byte, 1), UV_EAGAIN);
+    close(bare);
+    pccl_socket_close(ours);
+}
+
+static void a_forked_child_does_not_keep_sockets_open(void **state)
+{
+    uv_os_sock_t ours;
+    int bare, status;
+    int parent_lives[2];
+    uint8_t byte;
+    (void)state;
+    loopback_pair(&ours, &bare);
+    uint32_t generation = pccl_fork_generation();
+    assert_int_equal(pipe(parent_lives), 0);
+    pid_t child = fork();
+    if (child == 0) {
+        bool closed = fcntl(ours, F_GETFD) == -1 && errno == EBADF;
+        bool told = pccl_fork_generation() != generation;
+        close(bare);
+        close(parent_lives[1]);
+        (void)!read(parent_lives[0], &byte, 1); /* until the parent has seen the end of its connection */
+        _exit(closed && told ? 0 : 1);
+    }
+    assert_int_equal(pccl_fork_generation(), generation);
+    pccl_socket_close(ours);
+    assert_int_equal(recv(bare, &byte, 1, 0), 0); /* although the child lives */
+    close(parent_lives[1]);
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), 0);
+    close(parent_lives[0]);
+    close(bare);
+}
+
+static void wakes_are_seen_and_cleared(void **state)
+{
+    int wake;
+    (void)state;
+    if (pccl_socket_wake_open(&wake) == UV_ENOSYS)
+        return; /* a system without them */
+    struct pollfd readable = {.fd = wake, .events = POLLIN};
+    assert_int_equal(poll(&readable, 1, 0), 0);
+    pccl_socket_wake(wake);
+    pccl_socket_wake(wake);
+    assert_int_equal(poll(&readable, 1, 0), 1);
+    pccl_socket_wake_clear(wake);
+    assert_int_equal(poll(&readable, 1, 0), 0);
+    pccl_socket_wake_clear(wake); /* nothing to clear: does not block */
+    pccl_socket_close(wake);
+}
+
+/* ---- threads ---- */
+
+static void look_at_mask(void *argument)
+{
+    sigset_t *mask = argument;
+    pthread_sigmask(SIG_SETMASK, NULL, mask);
+}
+
+static void our_threads_take_no_signals(void **state)
+{
+    uv_thread_t thread;
+    sigset_t inside, before, after;
+    (void)state;
+    sigemptyset(&inside);
+    pthread_sigmask(SIG_SETMASK, NULL, &before);
+    assert_int_equal(pccl_thread_start(&thread, look_at_mask, &inside), 0);
+    assert_int_equal(uv_thread_join(&thread), 0);
+    pthread_sigmask(SIG_SETMASK, NULL, &after);
+    assert_true(sigismember(&inside, SIGINT) && sigismember(&inside, SIGTERM) && sigismember(&inside, SIGCHLD));
+    assert_int_equal(sigismember(&before, SIGINT), sigismember(&after, SIGINT));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(numbers_and_names_are_resolved_in_their_order),
+        cmocka_unit_test(a_bad_name_is_explained),
+        cmocka_unit_test(a_cancelled_resolver_says_nothing),
+        cmocka_unit_test(candidates_are_ours_distinct_and_end_with_loopback),
+        cmocka_unit_test(loopback_of_another_host_is_not_dialled),
+        cmocka_unit_test(the_route_to_loopback_is_loopback),
+        cmocka_unit_test(a_closed_other_side_raises_no_signal),
+        cmocka_unit_test(sockets_are_non_blocking_and_end_at_exec),
+        cmocka_unit_test(a_forked_child_does_not_keep_sockets_open),
+        cmocka_unit_test(wakes_are_seen_and_cleared),
+        cmocka_unit_test(our_threads_take_no_signals),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
