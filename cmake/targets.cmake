@@ -4,8 +4,11 @@ set(pccl_warnings "")
 if(CMAKE_C_COMPILER_ID MATCHES "GNU|Clang")
     set(pccl_warnings
         -Wall -Wextra -Wpedantic -Wshadow -Wundef -Wvla -Wwrite-strings -Wpointer-arith -Wcast-align -Wcast-qual
-        -Wstrict-prototypes -Wmissing-prototypes -Wold-style-definition -Wimplicit-fallthrough -Wformat=2
-        -Wconversion -Wdouble-promotion)
+        -Wstrict-prototypes -Wmissing-prototypes -Wold-style-definition -Wformat=2 -Wconversion
+        -Wdouble-promotion)
+    if(CMAKE_C_COMPILER_ID STREQUAL "GNU") # clang does not read the comment that says so
+        list(APPEND pccl_warnings -Wimplicit-fallthrough)
+    endif()
 endif()
 
 set(pccl_sanitizers "")

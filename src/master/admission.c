@@ -1,4 +1,5 @@
-/* Strangers at the door: connections without a hello, and what becomes of them: newcomer, returning peer, or refused. */
+/* Strangers at the door: connections without a hello, and what becomes of them: newcomer, returning peer, or refused.
+ */
 #include "master/internal.h"
 
 #include <string.h>
@@ -26,10 +27,9 @@ static void turn_away(struct pccl_master *m, struct pccl_stranger *stranger, enu
 
 void pccl_master_refuse(struct pccl_master *m, pccl_conn conn, enum pccl_refusal code, const char *words)
 {
-    struct pccl_msg msg = {.type = PCCL_MSG_refused,
-                           .as.refused = {.version = PCCL_PROTOCOL_VERSION,
-                                          .code = (uint16_t)code,
-                                          .words = pccl_bytes_of_string(words)}};
+    struct pccl_msg msg = {
+        .type = PCCL_MSG_refused,
+        .as.refused = {.version = PCCL_PROTOCOL_VERSION, .code = (uint16_t)code, .words = pccl_bytes_of_string(words)}};
     pccl_master_send_loose(m, conn, &msg, 0);
 }
 
@@ -126,9 +126,8 @@ static void newcomer(struct pccl_master *m, struct pccl_stranger *stranger, cons
         turn_away(m, stranger, PCCL_REFUSAL_FULL, "no room for another peer");
         return;
     }
-    bool first = !m->founded && !m->recovering;
-    if (first)
-        m->lineage = pccl_prng_id(&m->prng);
+    pccl_master_need_lineage(m);
+    m->older_run_expected = m->older_run_expected || hello->boot != 0; /* it waited at this master's predecessor */
     come_in(m, stranger, remote, PCCL_HELLO_NEW);
     struct pccl_bytes name = hello->name;
     struct pccl_text text;
@@ -137,8 +136,7 @@ static void newcomer(struct pccl_master *m, struct pccl_stranger *stranger, cons
     pccl_master_say(m, PCCL_LOG_INFO, "peer %i (%t) of group %u asks to join", &remote->id, &text,
                     (uint64_t)remote->group_number);
     pccl_master_probe(m, remote);
-    if (first)
-        pccl_master_found(m, remote);
+    pccl_master_found_if_empty(m);
     pccl_master_plan_warm_up(m);
 }
 
@@ -168,7 +166,8 @@ static void foreign_member(struct pccl_master *m, struct pccl_stranger *stranger
     come_in(m, stranger, remote, PCCL_HELLO_RESUME);
 }
 
-void pccl_master_stranger_received(struct pccl_master *m, struct pccl_stranger *stranger, const struct pccl_master_event *event)
+void pccl_master_stranger_received(struct pccl_master *m, struct pccl_stranger *stranger,
+                                   const struct pccl_master_event *event)
 {
     if (event->msg->type != PCCL_MSG_hello) {
         turn_away(m, stranger, PCCL_REFUSAL_MALFORMED, "the first message must be a hello");

@@ -1,4 +1,5 @@
-/* The master's state and the functions its files share. Nobody outside src/master and the simulator's checkers may look. */
+/* The master's state and the functions its files share. Nobody outside src/master and the simulator's checkers may
+ * look. */
 #ifndef PCCL_MASTER_INTERNAL_H
 #define PCCL_MASTER_INTERNAL_H
 
@@ -26,10 +27,10 @@ struct pccl_reported_op {
 /* What a peer of an older boot knows (PROTOCOL 12.2). */
 struct pccl_report {
     bool begun, ended;
-    struct pccl_msg_resume fields;  /* its lists point to the two arrays */
-    struct pccl_member *members;    /* owned, fields.members_count */
-    struct pccl_id *ring;           /* owned, fields.ring_count */
-    struct pccl_reported_op *ops;   /* owned, newest first */
+    struct pccl_msg_resume fields; /* its lists point to the two arrays */
+    struct pccl_member *members;   /* owned, fields.members_count */
+    struct pccl_id *ring;          /* owned, fields.ring_count */
+    struct pccl_reported_op *ops;  /* owned, newest first */
     uint32_t op_count;
     struct pccl_msg_resume_round rounds[PCCL_ROUND_KINDS];
     bool round_known[PCCL_ROUND_KINDS];
@@ -62,7 +63,7 @@ struct pccl_remote {
     struct pccl_session session;
     uint64_t heard_us, spoke_us, warm_since_us;
     uint64_t stable_told, decision_known; /* decision numbers told stable / acknowledged */
-    bool verified; /* the master has reached its listener once */
+    bool verified;                        /* the master has reached its listener once */
     bool probing;
 
     bool departing; /* removed at the next IDLE */
@@ -99,7 +100,7 @@ struct pccl_operation {
     uint32_t part_count, done_count; /* parts by ring position; freed at the decision */
     struct pccl_part *parts;
     uint32_t payload_bytes;
-    uint8_t *result; /* owned, payload_bytes; tiny and committed */
+    uint8_t *result;        /* owned, payload_bytes; tiny and committed */
     uint64_t held_until_us; /* it failed because of a link: the cause is settled first; 0: not held */
     struct pccl_id failed_by;
     struct pccl_text words;
@@ -116,7 +117,8 @@ struct pccl_group {
     uint32_t held_count;
     struct pccl_table by_instance;
     struct pccl_operation *oldest, *newest;
-    bool changed; /* in the epoch change under way */
+    bool changed;                                             /* in the epoch change under way */
+    struct pccl_attributes last_attributes[PCCL_ROUND_KINDS]; /* as the last round told them */
 };
 
 /* What was reported of a link that is not as it should be. */
@@ -137,8 +139,9 @@ struct pccl_master {
     uint64_t now_us, started_us, deadline_us;
     bool shut;
 
-    bool founded;            /* a run exists */
+    bool founded;             /* a run exists */
     bool founded_by_newcomer; /* ... and was born in this boot */
+    bool older_run_expected;  /* a newcomer has waited at an earlier boot */
     struct pccl_id lineage;
     uint32_t inc;
     struct pccl_epoch epoch;
@@ -171,21 +174,26 @@ void pccl_master_send_heartbeat(struct pccl_master *m, struct pccl_remote *remot
 
 /* ---- admission.c ---- */
 void pccl_master_opened(struct pccl_master *m, const struct pccl_master_event *event);
-void pccl_master_stranger_received(struct pccl_master *m, struct pccl_stranger *stranger, const struct pccl_master_event *event);
+void pccl_master_stranger_received(struct pccl_master *m, struct pccl_stranger *stranger,
+                                   const struct pccl_master_event *event);
 void pccl_master_refuse(struct pccl_master *m, pccl_conn conn, enum pccl_refusal code, const char *words);
 void pccl_master_drop_stranger(struct pccl_master *m, struct pccl_stranger *stranger);
 void pccl_master_expire_strangers(struct pccl_master *m);
 
 /* ---- membership.c ---- */
 struct pccl_remote *pccl_master_find(const struct pccl_master *m, const struct pccl_id *id);
-struct pccl_remote *pccl_master_add_remote(struct pccl_master *m, const struct pccl_msg_hello *hello, enum pccl_remote_state state);
-void pccl_master_attach(struct pccl_master *m, struct pccl_remote *remote, pccl_conn conn, const struct pccl_address *address);
+struct pccl_remote *pccl_master_add_remote(struct pccl_master *m, const struct pccl_msg_hello *hello,
+                                           enum pccl_remote_state state);
+void pccl_master_attach(struct pccl_master *m, struct pccl_remote *remote, pccl_conn conn,
+                        const struct pccl_address *address);
 void pccl_master_free_remote(struct pccl_master *m, struct pccl_remote *remote);
 struct pccl_group *pccl_master_group(struct pccl_master *m, uint32_t number, bool create);
 PCCL_MUST_CHECK bool pccl_master_join_ring(struct pccl_master *m, struct pccl_group *group, struct pccl_remote *remote);
-void pccl_master_remove(struct pccl_master *m, struct pccl_remote *remote, enum pccl_refusal why, const char *format, ...);
+void pccl_master_remove(struct pccl_master *m, struct pccl_remote *remote, enum pccl_refusal why, const char *format,
+                        ...);
 void pccl_master_settle(struct pccl_master *m);
 void pccl_master_found(struct pccl_master *m, struct pccl_remote *first);
+void pccl_master_need_lineage(struct pccl_master *m);
 void pccl_master_found_if_empty(struct pccl_master *m);
 void pccl_master_end_run(struct pccl_master *m);
 /* Gives every touched group (changed) the next epoch as its view and tells all members; added may be NULL. */
@@ -214,13 +222,15 @@ void pccl_master_plan_warm_up(struct pccl_master *m);
 bool pccl_master_holds_link(const struct pccl_remote *from, const struct pccl_remote *to);
 bool pccl_master_edge_is_bad(const struct pccl_master *m, const struct pccl_id *a, const struct pccl_id *b);
 void pccl_master_avoid_bad_edges(struct pccl_master *m, struct pccl_group *group);
-/* The newcomers that could be admitted now, in ring order per group, marked by admit[remote->index]. Returns how many. */
+/* The newcomers that could be admitted now, in ring order per group, marked by admit[remote->index]. Returns how many.
+ */
 uint32_t pccl_master_eligible(struct pccl_master *m, bool *admit);
 
 /* ---- operations.c ---- */
 void pccl_master_done(struct pccl_master *m, struct pccl_remote *from, const struct pccl_msg_done *done);
 void pccl_master_failed(struct pccl_master *m, struct pccl_remote *from, const struct pccl_msg_failed *failed);
-void pccl_master_abort_requested(struct pccl_master *m, struct pccl_remote *from, const struct pccl_msg_abort_request *request);
+void pccl_master_abort_requested(struct pccl_master *m, struct pccl_remote *from,
+                                 const struct pccl_msg_abort_request *request);
 void pccl_master_view_acked(struct pccl_master *m, struct pccl_remote *from, const struct pccl_msg_view_ack *ack);
 void pccl_master_commit_what_remains(struct pccl_master *m, struct pccl_group *group);
 void pccl_master_drop_undecided(struct pccl_master *m, struct pccl_group *group);
@@ -234,14 +244,16 @@ struct pccl_operation *pccl_master_operation(struct pccl_master *m, struct pccl_
 void pccl_master_take_part(struct pccl_master *m, struct pccl_operation *op, struct pccl_remote *from,
                            const struct pccl_msg_done *done);
 void pccl_master_commit(struct pccl_master *m, struct pccl_group *group, struct pccl_operation *op);
-void pccl_master_abort(struct pccl_master *m, struct pccl_group *group, struct pccl_operation *op, enum pccl_class class,
-                       const struct pccl_text *words);
+void pccl_master_abort(struct pccl_master *m, struct pccl_group *group, struct pccl_operation *op,
+                       enum pccl_class class, const struct pccl_text *words);
 void pccl_master_send_outcome(struct pccl_master *m, struct pccl_group *group, struct pccl_operation *op,
                               struct pccl_remote *only);
 
 /* ---- rounds.c ---- */
 void pccl_master_vote(struct pccl_master *m, struct pccl_remote *from, uint8_t kind, uint64_t round);
 void pccl_master_withdraw(struct pccl_master *m, struct pccl_remote *from, uint8_t kind, uint64_t round);
+struct pccl_attributes pccl_master_attributes(const struct pccl_master *m, const struct pccl_group *group);
+void pccl_master_answer_round(struct pccl_master *m, struct pccl_remote *to, uint8_t kind);
 void pccl_master_evaluate_rounds(struct pccl_master *m);
 
 /* ---- recovery.c ---- */

@@ -1,6 +1,6 @@
 /*
- * Links between peers, as the master knows them from reports: evidence of deaths (PROTOCOL 9.2), edges that failed between
- * living peers (9.4), and the links newcomers need before they can be admitted (11).
+ * Links between peers, as the master knows them from reports: evidence of deaths (PROTOCOL 9.2), edges that failed
+ * between living peers (9.4), and the links newcomers need before they can be admitted (11).
  */
 #include "master/internal.h"
 #include "topology/ring.h"
@@ -21,7 +21,8 @@ static struct pccl_want *find_want(const struct pccl_remote *from, const struct 
 
 static struct pccl_want *add_want(struct pccl_master *m, struct pccl_remote *from, const struct pccl_id *to)
 {
-    struct pccl_want *wants = pccl_grow(&m->memory, from->wants, &from->want_capacity, from->want_count + 1, sizeof *wants);
+    struct pccl_want *wants =
+        pccl_grow(&m->memory, from->wants, &from->want_capacity, from->want_count + 1, sizeof *wants);
     if (wants == NULL) {
         pccl_master_remove(m, from, PCCL_REFUSAL_FULL, "out of memory");
         return NULL;
@@ -31,10 +32,7 @@ static struct pccl_want *add_want(struct pccl_master *m, struct pccl_remote *fro
     return &wants[from->want_count++];
 }
 
-static void drop_want(struct pccl_remote *from, struct pccl_want *want)
-{
-    *want = from->wants[--from->want_count];
-}
+static void drop_want(struct pccl_remote *from, struct pccl_want *want) { *want = from->wants[--from->want_count]; }
 
 static void ask_for_link(struct pccl_master *m, struct pccl_remote *from, struct pccl_remote *to)
 {
@@ -49,8 +47,9 @@ static void ask_for_link(struct pccl_master *m, struct pccl_remote *from, struct
     }
     if (!observed_listed)
         candidates[count++] = to->observed; /* where the master sees it: right when it knows no better itself */
-    struct pccl_msg msg = {.type = PCCL_MSG_warm_up,
-                           .as.warm_up = {.lineage = m->lineage, .peer = to->id, .candidates = candidates, .candidates_count = count}};
+    struct pccl_msg msg = {
+        .type = PCCL_MSG_warm_up,
+        .as.warm_up = {.lineage = m->lineage, .peer = to->id, .candidates = candidates, .candidates_count = count}};
     pccl_master_send(m, from, &msg, 0);
 }
 
@@ -68,7 +67,8 @@ void pccl_master_forget_links(struct pccl_master *m, const struct pccl_remote *g
         if (want == NULL)
             continue;
         drop_want(remote, want);
-        if (remote->state == PCCL_REMOTE_PENDING || gone->state == PCCL_REMOTE_PENDING) { /* members learn it from the epoch */
+        if (remote->state == PCCL_REMOTE_PENDING ||
+            gone->state == PCCL_REMOTE_PENDING) { /* members learn it from the epoch */
             struct pccl_msg msg = {.type = PCCL_MSG_forget, .as.forget = {.peer = gone->id}};
             pccl_master_send(m, remote, &msg, 0);
         }
@@ -158,7 +158,8 @@ void pccl_master_plan_warm_up(struct pccl_master *m)
             continue;
         bool planned = false; /* one newcomer stands for its group */
         for (uint32_t k = 0; k < i && !planned; k++)
-            planned = m->remotes[k]->state == PCCL_REMOTE_PENDING && m->remotes[k]->group_number == remote->group_number;
+            planned =
+                m->remotes[k]->state == PCCL_REMOTE_PENDING && m->remotes[k]->group_number == remote->group_number;
         if (!planned)
             plan_group(m, remote->group_number);
         any = true;
@@ -197,7 +198,8 @@ uint32_t pccl_master_eligible(struct pccl_master *m, bool *admit)
 
 /* ---- evidence of death ---- */
 
-static struct pccl_edge *find_edge(const struct pccl_master *m, const struct pccl_id *from, const struct pccl_id *to, bool incoming)
+static struct pccl_edge *find_edge(const struct pccl_master *m, const struct pccl_id *from, const struct pccl_id *to,
+                                   bool incoming)
 {
     for (uint32_t i = 0; i < m->edge_count; i++) {
         struct pccl_edge *edge = &m->edges[i];
@@ -212,10 +214,9 @@ void pccl_master_note_edge(struct pccl_master *m, const struct pccl_id *from, co
 {
     struct pccl_edge *edge = find_edge(m, from, to, incoming);
     if (edge == NULL) {
-        struct pccl_edge *edges =
-            m->edge_count < PCCL_EDGES_MAX
-                ? pccl_grow(&m->memory, m->edges, &m->edge_capacity, m->edge_count + 1, sizeof *edges)
-                : NULL;
+        struct pccl_edge *edges = m->edge_count < PCCL_EDGES_MAX ? pccl_grow(&m->memory, m->edges, &m->edge_capacity,
+                                                                             m->edge_count + 1, sizeof *edges)
+                                                                 : NULL;
         if (edges == NULL)
             return; /* evidence lost; silence still tells */
         m->edges = edges;
@@ -264,7 +265,8 @@ void pccl_master_probed(struct pccl_master *m, const struct pccl_master_event *e
     else if (remote->conn == 0 && remote->verified)
         return; /* silence will tell */
     else if (!remote->verified)
-        pccl_master_say(m, PCCL_LOG_WARN, "the master cannot reach the port of peer %i: its death may be noticed late", &remote->id);
+        pccl_master_say(m, PCCL_LOG_WARN, "the master cannot reach the port of peer %i: its death may be noticed late",
+                        &remote->id);
 }
 
 void pccl_master_control_lost(struct pccl_master *m, struct pccl_remote *remote)
@@ -285,8 +287,8 @@ void pccl_master_control_lost(struct pccl_master *m, struct pccl_remote *remote)
 
 static bool are_neighbours(const struct pccl_remote *from, const struct pccl_remote *to)
 {
-    return pccl_master_is_living_member(from) && pccl_master_is_living_member(to) && from->group == to->group && from != to &&
-           (from->position + 1) % from->group->ring_count == to->position;
+    return pccl_master_is_living_member(from) && pccl_master_is_living_member(to) && from->group == to->group &&
+           from != to && (from->position + 1) % from->group->ring_count == to->position;
 }
 
 void pccl_master_link_lost(struct pccl_master *m, struct pccl_remote *from, const struct pccl_msg_link_lost *lost)
@@ -305,7 +307,8 @@ void pccl_master_link_lost(struct pccl_master *m, struct pccl_remote *from, cons
         return;
     }
     if (to->conn == 0 && pccl_master_known_dead(m, &to->id, m->recovering)) {
-        pccl_master_remove(m, to, PCCL_REFUSAL_GONE, "its control connection closed, and its link to peer %i", &from->id);
+        pccl_master_remove(m, to, PCCL_REFUSAL_GONE, "its control connection closed, and its link to peer %i",
+                           &from->id);
         return;
     }
     pccl_master_send_heartbeat(m, from, true);
@@ -367,7 +370,8 @@ static bool ring_is_bad(const struct pccl_master *m, const struct pccl_group *gr
     return false;
 }
 
-/* Gives the group a ring without bad edges. false: there is none (or no memory to look for it); the ring is as it was. */
+/* Gives the group a ring without bad edges. false: there is none (or no memory to look for it); the ring is as it was.
+ */
 static bool reorder(struct pccl_master *m, struct pccl_group *group)
 {
     uint32_t count = group->ring_count;
@@ -401,12 +405,15 @@ static uint32_t bad_edges_of(const struct pccl_master *m, const struct pccl_remo
 {
     uint32_t count = 0;
     for (uint32_t i = 0; i < remote->group->ring_count; i++)
-        count += remote->group->ring[i] != remote && pccl_master_edge_is_bad(m, &remote->id, &remote->group->ring[i]->id);
+        count +=
+            remote->group->ring[i] != remote && pccl_master_edge_is_bad(m, &remote->id, &remote->group->ring[i]->id);
     return count;
 }
 
-/* PROTOCOL 9.4: the link was not mended. Another ring; if there is none, the end with fewer good edges goes, or the younger. */
-static void give_up_edge(struct pccl_master *m, struct pccl_edge *edge, struct pccl_remote *from, struct pccl_remote *to)
+/* PROTOCOL 9.4: the link was not mended. Another ring; if there is none, the end with fewer good edges goes, or the
+ * younger. */
+static void give_up_edge(struct pccl_master *m, struct pccl_edge *edge, struct pccl_remote *from,
+                         struct pccl_remote *to)
 {
     edge->bad_until_us = m->now_us + m->config.bad_edge_ms * UINT64_C(1000);
     struct pccl_group *group = from->group;
@@ -435,7 +442,8 @@ void pccl_master_tick_edges(struct pccl_master *m)
             if (!m->recovering && from != NULL && to != NULL && are_neighbours(from, to))
                 give_up_edge(m, edge, from, to);
         }
-        bool fresh = m->now_us < edge->since_us + m->config.silence_ms * UINT64_C(1000) || m->now_us < edge->bad_until_us;
+        bool fresh =
+            m->now_us < edge->since_us + m->config.silence_ms * UINT64_C(1000) || m->now_us < edge->bad_until_us;
         if (edge->act_us != 0)
             pccl_master_arm(m, edge->act_us);
         if (!fresh && edge->act_us == 0)

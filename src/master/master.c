@@ -65,10 +65,7 @@ void pccl_master_arm(struct pccl_master *m, uint64_t when_us)
     m->deadline_us = pccl_min_u64(m->deadline_us, when_us);
 }
 
-uint64_t pccl_master_deadline(const struct pccl_master *m)
-{
-    return m->deadline_us;
-}
+uint64_t pccl_master_deadline(const struct pccl_master *m) { return m->deadline_us; }
 
 static void shift(uint64_t *time_us, uint64_t by_us)
 {
@@ -135,6 +132,7 @@ static void tick(struct pccl_master *m)
     pccl_master_plan_warm_up(m);
     pccl_master_try_recover(m);
     pccl_master_settle(m);
+    pccl_master_found_if_empty(m);
 }
 
 /* ---- sending and saying ---- */
@@ -157,7 +155,8 @@ void pccl_master_send(struct pccl_master *m, struct pccl_remote *remote, const s
     struct pccl_bytes frame;
     enum pccl_status status = pccl_session_push(&remote->session, msg, mark, &frame);
     if (status != PCCL_OK) {
-        pccl_master_remove(m, remote, PCCL_REFUSAL_FULL, "messages for it cannot be kept: %s", pccl_status_text(status));
+        pccl_master_remove(m, remote, PCCL_REFUSAL_FULL, "messages for it cannot be kept: %s",
+                           pccl_status_text(status));
         return;
     }
     if (remote->conn != 0) {

@@ -2,8 +2,8 @@
  * The master's state machine: membership, votes, outcomes (docs/PROTOCOL rules 1-12). Pure: no socket, clock, thread or
  * allocation but through what the driver hands in. One caller at a time.
  *
- * The driver turns the world into events and carries out the effects; effects are called from inside step and must not call
- * back into the machine. A connection that the machine closed produces no further events.
+ * The driver turns the world into events and carries out the effects; effects are called from inside step and must not
+ * call back into the machine. A connection that the machine closed produces no further events.
  */
 #ifndef PCCL_MASTER_MASTER_H
 #define PCCL_MASTER_MASTER_H
@@ -47,15 +47,15 @@ enum pccl_master_event_kind {
 struct pccl_master_event {
     enum pccl_master_event_kind kind;
     uint64_t now_us;
-    pccl_conn conn;              /* OPENED CLOSED RECEIVED GARBAGE */
-    struct pccl_address address; /* OPENED: the other end */
+    pccl_conn conn;                 /* OPENED CLOSED RECEIVED GARBAGE */
+    struct pccl_address address;    /* OPENED: the other end */
     const struct pccl_frame *frame; /* RECEIVED */
     const struct pccl_msg *msg;     /* RECEIVED: the decoded body */
     const struct pccl_text *words;  /* GARBAGE */
-    bool other_version;          /* GARBAGE: a hello of another protocol version */
-    struct pccl_id peer;         /* PROBED */
-    bool answered;               /* PROBED: the peer itself answered */
-    enum pccl_link_end how;      /* PROBED, not answered */
+    bool other_version;             /* GARBAGE: a hello of another protocol version */
+    struct pccl_id peer;            /* PROBED */
+    bool answered;                  /* PROBED: the peer itself answered */
+    enum pccl_link_end how;         /* PROBED, not answered */
 };
 
 struct pccl_master_effects {
@@ -67,7 +67,8 @@ struct pccl_master_effects {
     /* Flush what was sent and close; no further events of it. */
     void (*close)(void *context, pccl_conn conn);
     /* Dial this address, say link_hello{kind PROBE, to peer} and report PROBED. */
-    void (*probe)(void *context, const struct pccl_id *peer, const struct pccl_id *lineage, const struct pccl_address *address);
+    void (*probe)(void *context, const struct pccl_id *peer, const struct pccl_id *lineage,
+                  const struct pccl_address *address);
     void (*log)(void *context, enum pccl_log_level level, const char *line);
 };
 

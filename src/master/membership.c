@@ -17,7 +17,8 @@ struct pccl_remote *pccl_master_find(const struct pccl_master *m, const struct p
     return NULL;
 }
 
-struct pccl_remote *pccl_master_add_remote(struct pccl_master *m, const struct pccl_msg_hello *hello, enum pccl_remote_state state)
+struct pccl_remote *pccl_master_add_remote(struct pccl_master *m, const struct pccl_msg_hello *hello,
+                                           enum pccl_remote_state state)
 {
     if (m->remote_count >= PCCL_PEERS_MAX)
         return NULL;
@@ -56,7 +57,8 @@ struct pccl_remote *pccl_master_add_remote(struct pccl_master *m, const struct p
 }
 
 /* The newest connection wins (PROTOCOL 3). */
-void pccl_master_attach(struct pccl_master *m, struct pccl_remote *remote, pccl_conn conn, const struct pccl_address *address)
+void pccl_master_attach(struct pccl_master *m, struct pccl_remote *remote, pccl_conn conn,
+                        const struct pccl_address *address)
 {
     if (remote->conn != 0) {
         pccl_table_remove(&m->by_conn, &remote->by_conn);
@@ -96,7 +98,8 @@ struct pccl_group *pccl_master_group(struct pccl_master *m, uint32_t number, boo
             return m->groups[i];
     if (!create || m->group_count >= PCCL_GROUPS_MAX)
         return NULL;
-    struct pccl_group **groups = pccl_grow(&m->memory, m->groups, &m->group_capacity, m->group_count + 1, sizeof *groups);
+    struct pccl_group **groups =
+        pccl_grow(&m->memory, m->groups, &m->group_capacity, m->group_count + 1, sizeof *groups);
     if (groups == NULL)
         return NULL;
     m->groups = groups;
@@ -111,7 +114,8 @@ struct pccl_group *pccl_master_group(struct pccl_master *m, uint32_t number, boo
 
 bool pccl_master_join_ring(struct pccl_master *m, struct pccl_group *group, struct pccl_remote *remote)
 {
-    struct pccl_remote **ring = pccl_grow(&m->memory, group->ring, &group->ring_capacity, group->ring_count + 1, sizeof *ring);
+    struct pccl_remote **ring =
+        pccl_grow(&m->memory, group->ring, &group->ring_capacity, group->ring_count + 1, sizeof *ring);
     if (ring == NULL)
         return false;
     group->ring = ring;
@@ -156,18 +160,32 @@ void pccl_master_found(struct pccl_master *m, struct pccl_remote *first)
     pccl_master_advance_stable(m, group);
 }
 
-/* Everybody left and newcomers wait: they are the run now. */
+void pccl_master_need_lineage(struct pccl_master *m)
+{
+    if (pccl_id_is_zero(&m->lineage))
+        m->lineage = pccl_prng_id(&m->prng);
+}
+
+/*
+ * Nobody is in and newcomers wait: the first of them founds a run. Unless one of them had waited at an earlier boot:
+ * then that run's members will be back, and get the time that a recovery gets.
+ */
 void pccl_master_found_if_empty(struct pccl_master *m)
 {
     if (m->recovering || m->member_count > 0 || m->shut)
         return;
     if (m->founded)
         pccl_master_end_run(m);
+    uint64_t patience_us = m->started_us + m->config.recover_ms * UINT64_C(1000);
+    if (m->older_run_expected && m->now_us < patience_us) {
+        pccl_master_arm(m, patience_us);
+        return;
+    }
     for (uint32_t i = 0; i < m->remote_count; i++) {
         struct pccl_remote *remote = m->remotes[i];
         if (remote->state != PCCL_REMOTE_PENDING || remote->departing)
             continue;
-        m->lineage = pccl_prng_id(&m->prng);
+        pccl_master_need_lineage(m);
         pccl_master_found(m, remote);
         return;
     }
@@ -189,6 +207,7 @@ void pccl_master_end_run(struct pccl_master *m)
     m->edge_count = 0;
     m->founded = m->founded_by_newcomer = m->recovering = false;
     m->inc = 0;
+    m->lineage = (struct pccl_id){{0}};
     m->epoch = (struct pccl_epoch){0, 0};
     memset(m->rounds, 0, sizeof m->rounds);
     memset(m->last_outcome, 0, sizeof m->last_outcome);
@@ -300,7 +319,8 @@ void pccl_master_next_epoch(struct pccl_master *m, const struct pccl_member *add
 
 /* ---- departures ---- */
 
-void pccl_master_remove(struct pccl_master *m, struct pccl_remote *remote, enum pccl_refusal why, const char *format, ...)
+void pccl_master_remove(struct pccl_master *m, struct pccl_remote *remote, enum pccl_refusal why, const char *format,
+                        ...)
 {
     if (remote->departing)
         return;
@@ -323,8 +343,9 @@ static void see_off(struct pccl_master *m, struct pccl_remote *remote)
 {
     pccl_master_forget_links(m, remote);
     if (remote->conn != 0) {
-        struct pccl_msg msg = {.type = PCCL_MSG_expelled,
-                               .as.expelled = {.code = (uint16_t)remote->why, .words = pccl_bytes_of_text(&remote->words)}};
+        struct pccl_msg msg = {
+            .type = PCCL_MSG_expelled,
+            .as.expelled = {.code = (uint16_t)remote->why, .words = pccl_bytes_of_text(&remote->words)}};
         struct pccl_bytes frame;
         if (pccl_session_push(&remote->session, &msg, 0, &frame) == PCCL_OK)
             m->effects.send(m->effects.context, remote->conn, frame.data, frame.length);

@@ -82,8 +82,8 @@ void pccl_master_drop_operations(struct pccl_master *m, struct pccl_group *group
 }
 
 /*
- * Outcomes are numbered per group; one that every member has acknowledged is forgotten, there and here. To be called when
- * the ring has changed; in between, note_known does it when the last member has caught up.
+ * Outcomes are numbered per group; one that every member has acknowledged is forgotten, there and here. To be called
+ * when the ring has changed; in between, note_known does it when the last member has caught up.
  */
 void pccl_master_advance_stable(struct pccl_master *m, struct pccl_group *group)
 {
@@ -116,7 +116,8 @@ void pccl_master_note_known(struct pccl_master *m, struct pccl_remote *remote, u
 
 /* ---- decisions ---- */
 
-void pccl_master_send_outcome(struct pccl_master *m, struct pccl_group *group, struct pccl_operation *op, struct pccl_remote *only)
+void pccl_master_send_outcome(struct pccl_master *m, struct pccl_group *group, struct pccl_operation *op,
+                              struct pccl_remote *only)
 {
     struct pccl_msg msg = {.type = PCCL_MSG_outcome,
                            .as.outcome = {.instance = op->instance,
@@ -156,8 +157,8 @@ static void decide(struct pccl_master *m, struct pccl_group *group, struct pccl_
     pccl_master_send_outcome(m, group, op, NULL);
 }
 
-void pccl_master_abort(struct pccl_master *m, struct pccl_group *group, struct pccl_operation *op, enum pccl_class class,
-                       const struct pccl_text *words)
+void pccl_master_abort(struct pccl_master *m, struct pccl_group *group, struct pccl_operation *op,
+                       enum pccl_class class, const struct pccl_text *words)
 {
     op->words = *words;
     pccl_master_say(m, PCCL_LOG_DEBUG, "group %u tag %u use %u aborted: %t", (uint64_t)group->number, op->instance.tag,
@@ -174,8 +175,8 @@ static bool fold(struct pccl_master *m, struct pccl_operation *op)
     for (uint32_t i = 0; ok && i < op->part_count; i++)
         parts[i] = op->parts[i].payload;
     if (ok)
-        pccl_reduce_all((enum pccl_datatype)op->descriptor.datatype, (enum pccl_reduction)op->descriptor.operation, parts,
-                        op->part_count, (size_t)op->descriptor.count, op->result);
+        pccl_reduce_all((enum pccl_datatype)op->descriptor.datatype, (enum pccl_reduction)op->descriptor.operation,
+                        parts, op->part_count, (size_t)op->descriptor.count, op->result);
     pccl_release(&m->memory, parts, op->part_count * sizeof *parts);
     if (!ok) {
         pccl_release(&m->memory, op->result, op->payload_bytes);
@@ -227,10 +228,12 @@ static bool concerns(struct pccl_master *m, struct pccl_remote *from, const stru
     return instance->joint == joint && instance->sync == from->group->sync;
 }
 
-static void describe(struct pccl_text *words, const struct pccl_id *peer, const struct pccl_descriptor *descriptor, bool tiny)
+static void describe(struct pccl_text *words, const struct pccl_id *peer, const struct pccl_descriptor *descriptor,
+                     bool tiny)
 {
-    pccl_text_append(words, "peer %i called %s of %u %s", peer, pccl_reduction_name((enum pccl_reduction)descriptor->operation),
-                     descriptor->count, pccl_datatype_name((enum pccl_datatype)descriptor->datatype));
+    pccl_text_append(words, "peer %i called %s of %u %s", peer,
+                     pccl_reduction_name((enum pccl_reduction)descriptor->operation), descriptor->count,
+                     pccl_datatype_name((enum pccl_datatype)descriptor->datatype));
     if (descriptor->codec != 0)
         pccl_text_append(words, " (quantization %u to %s)", (uint64_t)descriptor->codec,
                          pccl_datatype_name((enum pccl_datatype)descriptor->codec_datatype));
@@ -297,7 +300,8 @@ void pccl_master_done(struct pccl_master *m, struct pccl_remote *from, const str
     }
     if (op->decided)
         return;
-    bool differs = op->parts != NULL && (!pccl_descriptor_equal(&op->descriptor, &done->descriptor) || op->tiny != (done->tiny != 0));
+    bool differs = op->parts != NULL &&
+                   (!pccl_descriptor_equal(&op->descriptor, &done->descriptor) || op->tiny != (done->tiny != 0));
     if (differs) {
         struct pccl_text words;
         pccl_text_clear(&words);
@@ -313,7 +317,8 @@ void pccl_master_done(struct pccl_master *m, struct pccl_remote *from, const str
 }
 
 /* The undecided operation that a failure or an abort is about, or NULL when there is nothing to decide. */
-static struct pccl_operation *undecided(struct pccl_master *m, struct pccl_remote *from, const struct pccl_instance *instance)
+static struct pccl_operation *undecided(struct pccl_master *m, struct pccl_remote *from,
+                                        const struct pccl_instance *instance)
 {
     if (!concerns(m, from, instance))
         return NULL;
@@ -324,8 +329,8 @@ static struct pccl_operation *undecided(struct pccl_master *m, struct pccl_remot
 }
 
 /*
- * PROTOCOL 6.3. A failure because of a link follows the view that removes its cause, so that one death costs one failure;
- * when nobody is removed within the settling time, or the link is mended, the operation fails by itself.
+ * PROTOCOL 6.3. A failure because of a link follows the view that removes its cause, so that one death costs one
+ * failure; when nobody is removed within the settling time, or the link is mended, the operation fails by itself.
  */
 void pccl_master_failed(struct pccl_master *m, struct pccl_remote *from, const struct pccl_msg_failed *failed)
 {
@@ -350,7 +355,8 @@ void pccl_master_failed(struct pccl_master *m, struct pccl_remote *from, const s
 
 static void release_held(struct pccl_master *m, struct pccl_group *group, const struct pccl_id *failed_by)
 {
-    for (struct pccl_operation *op = group->oldest, *last = group->newest, *next; op != NULL && group->held_count > 0; op = next) {
+    for (struct pccl_operation *op = group->oldest, *last = group->newest, *next; op != NULL && group->held_count > 0;
+         op = next) {
         next = op == last ? NULL : op->newer;
         if (op->decided || op->held_until_us == 0)
             continue;
@@ -376,7 +382,8 @@ void pccl_master_link_mended(struct pccl_master *m, struct pccl_remote *from)
         release_held(m, from->group, &from->id);
 }
 
-void pccl_master_abort_requested(struct pccl_master *m, struct pccl_remote *from, const struct pccl_msg_abort_request *request)
+void pccl_master_abort_requested(struct pccl_master *m, struct pccl_remote *from,
+                                 const struct pccl_msg_abort_request *request)
 {
     struct pccl_operation *op = undecided(m, from, &request->instance);
     if (op == NULL)

@@ -1,7 +1,7 @@
 /*
- * A restarted master (PROTOCOL 12): it knows nothing, collects what the members of the old run report, and decides nothing
- * until all of them have reported, or are dead by evidence, or the time for it is over. Who has not reported by then is
- * removed and never taken back.
+ * A restarted master (PROTOCOL 12): it knows nothing, collects what the members of the old run report, and decides
+ * nothing until all of them have reported, or are dead by evidence, or the time for it is over. Who has not reported by
+ * then is removed and never taken back.
  */
 #include "master/internal.h"
 
@@ -47,7 +47,8 @@ static bool take_resume(struct pccl_master *m, struct pccl_report *report, const
     return true;
 }
 
-static bool take_operation(struct pccl_master *m, struct pccl_report *report, const struct pccl_msg_resume_operation *fields)
+static bool take_operation(struct pccl_master *m, struct pccl_report *report,
+                           const struct pccl_msg_resume_operation *fields)
 {
     uint32_t length = fields->payload.length + fields->words.length;
     if (!report->begun || report->op_count >= PCCL_OPS_PER_PEER_MAX)
@@ -89,7 +90,8 @@ void pccl_master_resume_received(struct pccl_master *m, struct pccl_remote *from
     default: ok = false; break;
     }
     if (!ok)
-        pccl_master_remove(m, from, PCCL_REFUSAL_PROTOCOL, "its report of the run cannot be used (%s)", pccl_wire_name(msg->type));
+        pccl_master_remove(m, from, PCCL_REFUSAL_PROTOCOL, "its report of the run cannot be used (%s)",
+                           pccl_wire_name(msg->type));
 }
 
 /* ---- beginning ---- */
@@ -104,7 +106,7 @@ bool pccl_master_begin_recovery(struct pccl_master *m, const struct pccl_id *lin
         pccl_master_end_run(m);
     }
     m->founded = m->recovering = true;
-    m->founded_by_newcomer = false;
+    m->founded_by_newcomer = m->older_run_expected = false;
     m->lineage = *lineage;
     m->recovering_since_us = m->now_us;
     pccl_master_arm(m, m->now_us + m->config.recover_ms * UINT64_C(1000));
@@ -124,7 +126,8 @@ static struct pccl_remote *highest_report(const struct pccl_master *m)
     struct pccl_remote *best = NULL;
     for (uint32_t i = 0; i < m->remote_count; i++) {
         struct pccl_remote *remote = m->remotes[i];
-        if (has_reported(remote) && (best == NULL || pccl_epoch_compare(&remote->report->fields.epoch, &best->report->fields.epoch) > 0))
+        if (has_reported(remote) &&
+            (best == NULL || pccl_epoch_compare(&remote->report->fields.epoch, &best->report->fields.epoch) > 0))
             best = remote;
     }
     return best;
@@ -149,8 +152,10 @@ static bool may_conclude(struct pccl_master *m, const struct pccl_report *law)
         return true;
     if (waited_us >= m->config.alone_ms * UINT64_C(1000))
         return true;
-    pccl_master_arm(m, m->recovering_since_us + (waited_us < m->config.recover_ms * UINT64_C(1000) ? m->config.recover_ms : m->config.alone_ms) *
-                                                    UINT64_C(1000));
+    pccl_master_arm(m,
+                    m->recovering_since_us + (waited_us < m->config.recover_ms * UINT64_C(1000) ? m->config.recover_ms
+                                                                                                : m->config.alone_ms) *
+                                                 UINT64_C(1000));
     return false;
 }
 
@@ -201,7 +206,8 @@ static bool rebuild_group(struct pccl_master *m, const struct pccl_report *best,
     group->sync = best->fields.sync;
     for (uint32_t i = 0; i < best->fields.ring_count; i++) {
         struct pccl_remote *remote = pccl_master_find(m, &best->ring[i]);
-        if (remote != NULL && has_reported(remote) && remote->group_number == number && !pccl_master_join_ring(m, group, remote))
+        if (remote != NULL && has_reported(remote) && remote->group_number == number &&
+            !pccl_master_join_ring(m, group, remote))
             return false;
     }
     group->changed = group->ring_count != best->fields.ring_count;
@@ -220,7 +226,8 @@ static bool rebuild_groups(struct pccl_master *m)
     for (uint32_t i = 0; i < m->remote_count; i++) {
         const struct pccl_remote *remote = m->remotes[i];
         const struct pccl_report *best = has_reported(remote) ? highest_of_group(m, remote->group_number) : NULL;
-        if (best != NULL && pccl_master_group(m, remote->group_number, false) == NULL && !rebuild_group(m, best, remote->group_number))
+        if (best != NULL && pccl_master_group(m, remote->group_number, false) == NULL &&
+            !rebuild_group(m, best, remote->group_number))
             return false;
     }
     for (uint32_t i = 0; i < m->remote_count; i++)
@@ -239,17 +246,73 @@ static void rebuild_rounds(struct pccl_master *m)
         m->rounds[PCCL_ROUND_UPDATE] = pccl_max_u64(m->rounds[PCCL_ROUND_UPDATE], report->fields.joint);
         m->rounds[PCCL_ROUND_PENDING] = pccl_max_u64(m->rounds[PCCL_ROUND_PENDING], report->fields.query);
     }
+}
+
+static uint32_t law_group_size(const struct pccl_report *law, uint32_t number)
+{
+    uint32_t size = 0;
+    for (uint32_t i = 0; i < law->fields.members_count; i++)
+        size += law->members[i].group == number;
+    return size;
+}
+
+/* The attributes as of the highest epoch. The list is sorted by group, as its reporter keeps it; if not, nothing breaks. */
+static struct pccl_attributes law_attributes(const struct pccl_report *law, uint32_t number)
+{
+    struct pccl_attributes attributes = {
+        .epoch = law->fields.epoch, .world = law->fields.members_count, .group_world = law_group_size(law, number)};
+    for (uint32_t i = 0, start = 0; i < law->fields.members_count; i++) {
+        if (law->members[i].group != law->members[start].group)
+            start = i;
+        attributes.groups += i == start;
+        if (i - start + 1 > attributes.largest_group)
+            attributes.largest_group = i - start + 1;
+    }
+    return attributes;
+}
+
+/*
+ * What the last rounds answered, for those who have not heard it: as a member of the same group reports it, or, if none
+ * does, as of the highest epoch.
+ */
+static void rebuild_answers(struct pccl_master *m, const struct pccl_report *law)
+{
+    for (uint32_t i = 0; i < m->group_count; i++)
+        for (uint32_t kind = 0; kind < PCCL_ROUND_KINDS; kind++)
+            m->groups[i]->last_attributes[kind] = law_attributes(law, m->groups[i]->number);
     for (uint32_t i = 0; i < m->remote_count; i++) {
         const struct pccl_report *report = m->remotes[i]->report;
-        for (uint32_t kind = 0; report != NULL && kind < PCCL_ROUND_KINDS; kind++)
-            if (report->round_known[kind] && report->rounds[kind].round + 1 == m->rounds[kind])
-                m->last_outcome[kind] = report->rounds[kind].outcome;
+        struct pccl_group *group = m->remotes[i]->group;
+        for (uint32_t kind = 0; report != NULL && group != NULL && kind < PCCL_ROUND_KINDS; kind++) {
+            if (!report->round_known[kind] || report->rounds[kind].round + 1 != m->rounds[kind])
+                continue;
+            m->last_outcome[kind] = report->rounds[kind].outcome;
+            group->last_attributes[kind] = report->rounds[kind].attributes;
+        }
+    }
+}
+
+/*
+ * A member that has not heard how a round ended is an era behind: it must know before it hears of outcomes of the new era.
+ * It had voted, or the round could not have been decided.
+ */
+static void tell_missed_rounds(struct pccl_master *m)
+{
+    for (uint32_t i = 0; i < m->remote_count; i++) {
+        struct pccl_remote *remote = m->remotes[i];
+        if (!pccl_master_is_living_member(remote))
+            continue;
+        if (remote->report->fields.joint < m->rounds[PCCL_ROUND_UPDATE])
+            pccl_master_answer_round(m, remote, PCCL_ROUND_UPDATE);
+        if (remote->report->fields.query < m->rounds[PCCL_ROUND_PENDING])
+            pccl_master_answer_round(m, remote, PCCL_ROUND_PENDING);
     }
 }
 
 /* ---- operations: PROTOCOL 12.4 ---- */
 
-static void merge_outcome(struct pccl_master *m, struct pccl_operation *op, const struct pccl_msg_resume_operation *fields)
+static void merge_outcome(struct pccl_master *m, struct pccl_operation *op,
+                          const struct pccl_msg_resume_operation *fields)
 {
     bool committed = fields->state == PCCL_RESUME_COMMITTED;
     enum pccl_class class = committed ? PCCL_CLASS_NONE : (enum pccl_class)fields->class;
@@ -257,7 +320,8 @@ static void merge_outcome(struct pccl_master *m, struct pccl_operation *op, cons
         class = PCCL_CLASS_PEER_LOST;
     if (op->decided) {
         if (op->class != class)
-            pccl_master_say(m, PCCL_LOG_ERROR, "reports disagree on tag %u use %u", op->instance.tag, (uint64_t)op->instance.use);
+            pccl_master_say(m, PCCL_LOG_ERROR, "reports disagree on tag %u use %u", op->instance.tag,
+                            (uint64_t)op->instance.use);
         return;
     }
     if (committed && fields->tiny) {
@@ -286,7 +350,8 @@ static void merge_part(struct pccl_master *m, struct pccl_operation *op, struct 
                                  .descriptor = fields->descriptor,
                                  .tiny = fields->tiny,
                                  .payload = fields->payload};
-    if (op->parts != NULL && (!pccl_descriptor_equal(&op->descriptor, &done.descriptor) || op->payload_bytes != done.payload.length))
+    if (op->parts != NULL &&
+        (!pccl_descriptor_equal(&op->descriptor, &done.descriptor) || op->payload_bytes != done.payload.length))
         return; /* it says DONE again after the recovery, and the mismatch is found then */
     pccl_master_take_part(m, op, from, &done);
 }
@@ -297,9 +362,11 @@ static void merge_reports(struct pccl_master *m, bool outcomes)
         struct pccl_remote *remote = m->remotes[i];
         if (remote->group == NULL || remote->report == NULL)
             continue;
-        for (const struct pccl_reported_op *reported = remote->report->ops; reported != NULL; reported = reported->next) {
+        for (const struct pccl_reported_op *reported = remote->report->ops; reported != NULL;
+             reported = reported->next) {
             const struct pccl_instance *instance = &reported->fields.instance;
-            bool is_outcome = reported->fields.state == PCCL_RESUME_COMMITTED || reported->fields.state == PCCL_RESUME_ABORTED;
+            bool is_outcome =
+                reported->fields.state == PCCL_RESUME_COMMITTED || reported->fields.state == PCCL_RESUME_ABORTED;
             bool current = instance->group == remote->group_number && instance->joint == m->rounds[PCCL_ROUND_UPDATE] &&
                            instance->sync == remote->group->sync;
             if (!current || is_outcome != outcomes || reported->fields.state == PCCL_RESUME_RUNNING)
@@ -318,7 +385,8 @@ static void merge_reports(struct pccl_master *m, bool outcomes)
 /* All members of the old view are needed for a tiny operation; for a bulk one all who are still here. */
 static bool is_finished(const struct pccl_group *group, const struct pccl_operation *op, uint32_t old_ring_count)
 {
-    return op->parts != NULL && op->done_count == group->ring_count && (!op->tiny || group->ring_count == old_ring_count);
+    return op->parts != NULL && op->done_count == group->ring_count &&
+           (!op->tiny || group->ring_count == old_ring_count);
 }
 
 static void announce(struct pccl_master *m, struct pccl_group *group, uint32_t old_ring_count)
@@ -426,11 +494,14 @@ static void conclude(struct pccl_master *m, struct pccl_report *law)
         pccl_master_advance_stable(m, m->groups[i]);
     merge_reports(m, true);
     merge_reports(m, false);
+    rebuild_answers(m, law);
+    tell_missed_rounds(m);
     for (uint32_t i = 0; i < m->group_count; i++)
         announce(m, m->groups[i], old_ring_count_of(m, m->groups[i]->number));
     tell_epoch(m, &law_epoch, changed);
     tell_recovered(m);
-    pccl_master_say(m, PCCL_LOG_INFO, "run %i goes on: %u of %u members", &m->lineage, (uint64_t)m->member_count, (uint64_t)law_count);
+    pccl_master_say(m, PCCL_LOG_INFO, "run %i goes on: %u of %u members", &m->lineage, (uint64_t)m->member_count,
+                    (uint64_t)law_count);
     free_reports(m);
 }
 

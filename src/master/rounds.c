@@ -1,10 +1,22 @@
 /* Joint calls: votes named by kind and round, counted over the living (PROTOCOL 10, 11). */
 #include "master/internal.h"
 
+struct pccl_attributes pccl_master_attributes(const struct pccl_master *m, const struct pccl_group *group)
+{
+    struct pccl_attributes attributes = {.epoch = m->epoch, .world = m->member_count, .group_world = group->ring_count};
+    for (uint32_t i = 0; i < m->group_count; i++) {
+        uint32_t size = m->groups[i]->ring_count;
+        attributes.groups += size > 0;
+        attributes.largest_group = size > attributes.largest_group ? size : attributes.largest_group;
+    }
+    return attributes;
+}
+
 static void send_round(struct pccl_master *m, struct pccl_remote *to, uint8_t kind, uint64_t round, uint8_t outcome)
 {
-    struct pccl_msg msg = {.type = PCCL_MSG_round,
-                           .as.round = {.kind = kind, .round = round, .outcome = outcome, .epoch = m->epoch}};
+    struct pccl_msg msg = {
+        .type = PCCL_MSG_round,
+        .as.round = {.kind = kind, .round = round, .outcome = outcome, .attributes = to->group->last_attributes[kind]}};
     pccl_master_send(m, to, &msg, 0);
 }
 
@@ -19,6 +31,8 @@ static void conclude(struct pccl_master *m, uint8_t kind, uint8_t outcome)
 {
     uint64_t round = m->rounds[kind]++;
     m->last_outcome[kind] = outcome;
+    for (uint32_t i = 0; i < m->group_count; i++)
+        m->groups[i]->last_attributes[kind] = pccl_master_attributes(m, m->groups[i]);
     for (uint32_t i = 0; i < m->remote_count; i++) {
         struct pccl_remote *remote = m->remotes[i];
         if (!pccl_master_is_living_member(remote) || !remote->votes[kind])
@@ -56,7 +70,8 @@ static uint32_t admit_all(struct pccl_master *m, const bool *admit, struct pccl_
     return count;
 }
 
-/* PROTOCOL 11: EPOCH, then ROUND to the members, WELCOME to the newcomers. The era changes: what was decided is forgotten. */
+/* PROTOCOL 11: EPOCH, then ROUND to the members, WELCOME to the newcomers. The era changes: what was decided is
+ * forgotten. */
 static void conclude_update(struct pccl_master *m)
 {
     uint32_t remotes = m->remote_count, added_count = 0;
@@ -103,14 +118,20 @@ void pccl_master_evaluate_rounds(struct pccl_master *m)
         conclude_update(m);
 }
 
+/* The answer of the last round, for one who has not heard it. */
+void pccl_master_answer_round(struct pccl_master *m, struct pccl_remote *to, uint8_t kind)
+{
+    send_round(m, to, kind, m->rounds[kind] - 1, m->last_outcome[kind]);
+}
+
 void pccl_master_vote(struct pccl_master *m, struct pccl_remote *from, uint8_t kind, uint64_t round)
 {
-    if (round > m->rounds[kind]) {
-        pccl_master_remove(m, from, PCCL_REFUSAL_PROTOCOL, "it voted in a round of the future");
+    if (round + 1 == m->rounds[kind]) {
+        pccl_master_answer_round(m, from, kind);
         return;
     }
-    if (round < m->rounds[kind]) { /* decided before the master restarted; it has not heard */
-        send_round(m, from, kind, round, round + 1 == m->rounds[kind] ? m->last_outcome[kind] : PCCL_ROUND_DONE);
+    if (round != m->rounds[kind]) {
+        pccl_master_remove(m, from, PCCL_REFUSAL_PROTOCOL, "it voted in a round that is not open");
         return;
     }
     if (!from->votes[kind])

@@ -1,11 +1,13 @@
-/* Who is where: nobody waits in silence (PROTOCOL F26). The master names those who have not come, and what they wait in. */
+/* Who is where: nobody waits in silence (PROTOCOL F26). The master names those who have not come, and what they wait
+ * in. */
 #include "master/internal.h"
 
 #include <string.h>
 
 static bool is_waiting(const struct pccl_remote *remote)
 {
-    return remote->votes[PCCL_ROUND_UPDATE] || remote->votes[PCCL_ROUND_PENDING] || remote->where.call != PCCL_CALL_NONE;
+    return remote->votes[PCCL_ROUND_UPDATE] || remote->votes[PCCL_ROUND_PENDING] ||
+           remote->where.call != PCCL_CALL_NONE;
 }
 
 static struct pccl_place place_of(const struct pccl_master *m, const struct pccl_remote *remote)
@@ -40,7 +42,8 @@ static bool has_come(const struct pccl_remote *remote, const struct pccl_msg_whe
     if (where->call == PCCL_CALL_PENDING)
         return remote->votes[PCCL_ROUND_PENDING];
     for (const struct pccl_operation *op = remote->group->newest; op != NULL; op = op->older)
-        if (!op->decided && pccl_instance_equal(&op->instance, &where->instance) && op->parts != NULL && op->parts[remote->position].done)
+        if (!op->decided && pccl_instance_equal(&op->instance, &where->instance) && op->parts != NULL &&
+            op->parts[remote->position].done)
             return true;
     return remote->where.call == PCCL_CALL_REDUCE && pccl_instance_equal(&remote->where.instance, &where->instance);
 }

@@ -480,7 +480,7 @@ static void on_poll(uv_poll_t *poll, int status, int events)
     struct pccl_connection *connection = poll->data;
     struct visit visit;
     visit_enter(&visit, connection);
-    if (status < 0) { /* the watcher reports an error of the socket and has stopped: reading tells which, after what came */
+    if (status < 0) { /* the watcher saw an error of the socket and has stopped: reading tells which, after what came */
         events = UV_READABLE;
         connection->armed = 0;
     }

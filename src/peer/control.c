@@ -61,7 +61,7 @@ void pccl_peer_master_up(struct pccl_peer *p)
     p->heard_us = p->now_us;
     bool member = p->state == PCCL_PEER_MEMBER;
     size_t name_length = 0;
-    while (p->config.name[name_length] != 0)
+    while (name_length < PCCL_NAME_MAX && p->config.name[name_length] != 0)
         name_length++;
     struct pccl_msg msg = {.type = PCCL_MSG_hello,
                            .as.hello = {.magic = PCCL_PROTOCOL_MAGIC,
@@ -196,8 +196,8 @@ static void refused(struct pccl_peer *p, const struct pccl_msg_refused *refused)
     pccl_text_clear(&words);
     pccl_text_add_bytes(&words, (const char *)refused->words.data, refused->words.length);
     if (refused->code == PCCL_REFUSAL_VERSION)
-        pccl_peer_give_up(p, PCCL_VERSION, "the master speaks protocol version %u, this peer %u: %t", (uint64_t)refused->version,
-                          (uint64_t)PCCL_PROTOCOL_VERSION, &words);
+        pccl_peer_give_up(p, PCCL_VERSION, "the master speaks protocol version %u, this peer %u: %t",
+                          (uint64_t)refused->version, (uint64_t)PCCL_PROTOCOL_VERSION, &words);
     else if (refused->code == PCCL_REFUSAL_GONE)
         pccl_peer_give_up(p, PCCL_EXPELLED, "%t", &words);
     else
@@ -235,7 +235,9 @@ static void dispatch(struct pccl_peer *p, const struct pccl_msg *msg)
     case PCCL_MSG_forget: pccl_peer_forget(p, &msg->as.forget.peer); break;
     case PCCL_MSG_who_is_where: pccl_peer_who_is_where(p, &msg->as.who_is_where); break;
     case PCCL_MSG_recovered: pccl_peer_recovered(p, &msg->as.recovered); break;
-    default: pccl_peer_give_up(p, PCCL_MASTER_LOST, "the master sent %s at the wrong time", pccl_wire_name(msg->type)); break;
+    default:
+        pccl_peer_give_up(p, PCCL_MASTER_LOST, "the master sent %s at the wrong time", pccl_wire_name(msg->type));
+        break;
     }
 }
 
@@ -244,7 +246,8 @@ static void numbered(struct pccl_peer *p, const struct pccl_frame *frame, const 
     bool gap = frame->sequence == 0;
     bool fresh = !gap && pccl_session_accept(&p->session, frame->sequence, &gap);
     if (gap) {
-        pccl_peer_give_up(p, PCCL_MASTER_LOST, "a message of the master is missing before %s", pccl_wire_name(msg->type));
+        pccl_peer_give_up(p, PCCL_MASTER_LOST, "a message of the master is missing before %s",
+                          pccl_wire_name(msg->type));
         return;
     }
     if (fresh)
@@ -267,7 +270,8 @@ void pccl_peer_master_received(struct pccl_peer *p, const struct pccl_frame *fra
         return;
     }
     if (!p->greeted) {
-        pccl_peer_give_up(p, PCCL_MASTER_LOST, "the master did not answer the hello but sent %s", pccl_wire_name(msg->type));
+        pccl_peer_give_up(p, PCCL_MASTER_LOST, "the master did not answer the hello but sent %s",
+                          pccl_wire_name(msg->type));
         return;
     }
     if (!take_acknowledgement(p, frame->acknowledged))

@@ -67,7 +67,9 @@ struct pccl_peer {
     struct pccl_id *ring;
     uint32_t ring_count, ring_capacity;
     uint64_t rounds[PCCL_ROUND_KINDS], sync, revision;
+    bool round_known[PCCL_ROUND_KINDS]; /* what the round before the open one answered */
     uint8_t last_outcome[PCCL_ROUND_KINDS];
+    struct pccl_attributes last_attributes[PCCL_ROUND_KINDS]; /* as the round that was decided last told them */
 
     /* calls */
     bool connect_outstanding;

@@ -20,9 +20,9 @@ static struct pccl_peer_link *need_link(struct pccl_peer *p, const struct pccl_i
     struct pccl_peer_link *link = find_link(p, id);
     if (link != NULL)
         return link;
-    struct pccl_peer_link *links = p->link_count < PCCL_PEERS_MAX
-                                       ? pccl_grow(&p->memory, p->links, &p->link_capacity, p->link_count + 1, sizeof *links)
-                                       : NULL;
+    struct pccl_peer_link *links = p->link_count < PCCL_PEERS_MAX ? pccl_grow(&p->memory, p->links, &p->link_capacity,
+                                                                              p->link_count + 1, sizeof *links)
+                                                                  : NULL;
     if (links == NULL) {
         pccl_peer_give_up(p, PCCL_MEMORY, "out of memory");
         return NULL;
@@ -211,7 +211,8 @@ enum pccl_status pccl_peer_judge_link(const struct pccl_peer *p, const struct pc
     } else if (!pccl_id_equal(&hello->to, &p->config.id)) {
         *refusal = PCCL_REFUSAL_IDENTITY;
         pccl_text_format(words, "this is peer %i", &p->config.id);
-    } else if ((p->state != PCCL_PEER_PENDING && p->state != PCCL_PEER_MEMBER) || !pccl_id_equal(&hello->lineage, &p->lineage)) {
+    } else if ((p->state != PCCL_PEER_PENDING && p->state != PCCL_PEER_MEMBER) ||
+               !pccl_id_equal(&hello->lineage, &p->lineage)) {
         pccl_text_format(words, "this peer is not in that run");
     } else if (hello->kind == PCCL_LINK_RING && pccl_id_equal(&hello->from, &p->config.id)) {
         *refusal = PCCL_REFUSAL_MALFORMED;

@@ -223,8 +223,8 @@ static void hold(struct pccl_peer *p, struct pccl_op *op, const struct pccl_laun
 }
 
 /* The operation exists from here on, for all peers, under this name. */
-static enum pccl_status create(struct pccl_peer *p, const struct pccl_instance *instance, const struct pccl_launch *launch,
-                               struct pccl_op **op)
+static enum pccl_status create(struct pccl_peer *p, const struct pccl_instance *instance,
+                               const struct pccl_launch *launch, struct pccl_op **op)
 {
     uint8_t *payload = NULL;
     if (launch->tiny) {
@@ -245,7 +245,8 @@ static enum pccl_status create(struct pccl_peer *p, const struct pccl_instance *
     return PCCL_OK;
 }
 
-enum pccl_status pccl_peer_launch(struct pccl_peer *p, uint64_t now_us, const struct pccl_launch *launch, struct pccl_op **op)
+enum pccl_status pccl_peer_launch(struct pccl_peer *p, uint64_t now_us, const struct pccl_launch *launch,
+                                  struct pccl_op **op)
 {
     pccl_peer_advance_time(p, now_us);
     enum pccl_status status = may_launch(p, launch);
@@ -316,7 +317,8 @@ void pccl_peer_op_abort(struct pccl_peer *p, uint64_t now_us, struct pccl_op *op
 void pccl_peer_op_awaited(struct pccl_peer *p, uint64_t now_us, struct pccl_op *op, bool blocked)
 {
     pccl_peer_advance_time(p, now_us);
-    if (op->awaited && !blocked && !pccl_peer_is_decided(op) && p->now_us >= op->launched_us + p->config.where_ms * UINT64_C(1000))
+    if (op->awaited && !blocked && !pccl_peer_is_decided(op) &&
+        p->now_us >= op->launched_us + p->config.where_ms * UINT64_C(1000))
         pccl_peer_ask_where(p, PCCL_CALL_NONE, &op->instance, 0, 0); /* the master need not think that we wait */
     op->awaited = blocked;
     if (blocked)

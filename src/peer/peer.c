@@ -51,15 +51,9 @@ void pccl_peer_destroy(struct pccl_peer *p)
     pccl_release(&memory, p, sizeof *p);
 }
 
-void pccl_peer_arm(struct pccl_peer *p, uint64_t when_us)
-{
-    p->deadline_us = pccl_min_u64(p->deadline_us, when_us);
-}
+void pccl_peer_arm(struct pccl_peer *p, uint64_t when_us) { p->deadline_us = pccl_min_u64(p->deadline_us, when_us); }
 
-uint64_t pccl_peer_deadline(const struct pccl_peer *p)
-{
-    return p->deadline_us;
-}
+uint64_t pccl_peer_deadline(const struct pccl_peer *p) { return p->deadline_us; }
 
 /* PROTOCOL 9.5: while we stood still nobody could be heard, so the master's silence does not count. */
 void pccl_peer_advance_time(struct pccl_peer *p, uint64_t now_us)
@@ -144,37 +138,16 @@ void pccl_peer_step(struct pccl_peer *p, const struct pccl_peer_event *event)
 
 /* ---- questions ---- */
 
-bool pccl_peer_is_connected(const struct pccl_peer *p)
-{
-    return p->state == PCCL_PEER_MEMBER;
-}
+bool pccl_peer_is_connected(const struct pccl_peer *p) { return p->state == PCCL_PEER_MEMBER; }
 
-struct pccl_attributes pccl_peer_attributes(const struct pccl_peer *p)
-{
-    return p->attributes;
-}
+struct pccl_attributes pccl_peer_attributes(const struct pccl_peer *p) { return p->attributes; }
 
-const struct pccl_text *pccl_peer_last_words(const struct pccl_peer *p)
-{
-    return &p->last_words;
-}
+const struct pccl_text *pccl_peer_last_words(const struct pccl_peer *p) { return &p->last_words; }
 
-const struct pccl_text *pccl_peer_waiting(const struct pccl_peer *p)
-{
-    return &p->waiting;
-}
+const struct pccl_text *pccl_peer_waiting(const struct pccl_peer *p) { return &p->waiting; }
 
-const struct pccl_id *pccl_peer_lineage(const struct pccl_peer *p)
-{
-    return &p->lineage;
-}
+const struct pccl_id *pccl_peer_lineage(const struct pccl_peer *p) { return &p->lineage; }
 
-uint32_t pccl_peer_silence_ms(const struct pccl_peer *p)
-{
-    return p->silence_ms;
-}
+uint32_t pccl_peer_silence_ms(const struct pccl_peer *p) { return p->silence_ms; }
 
-uint32_t pccl_peer_tiny_bytes_max(const struct pccl_peer *p)
-{
-    return p->tiny_bytes_max;
-}
+uint32_t pccl_peer_tiny_bytes_max(const struct pccl_peer *p) { return p->tiny_bytes_max; }

@@ -1,7 +1,8 @@
 /*
- * A peer's control state machine: its session with the master, its view of the membership, its operations and votes, and the
- * links it should hold. Pure, like master/master.h: the driver turns the world into events and carries out the effects;
- * effects are called from inside the machine and must not call back into it. One caller at a time (the driver's lock).
+ * A peer's control state machine: its session with the master, its view of the membership, its operations and votes,
+ * and the links it should hold. Pure, like master/master.h: the driver turns the world into events and carries out the
+ * effects; effects are called from inside the machine and must not call back into it. One caller at a time (the
+ * driver's lock).
  */
 #ifndef PCCL_PEER_PEER_H
 #define PCCL_PEER_PEER_H
@@ -32,12 +33,6 @@ struct pccl_peer_config {
 };
 struct pccl_peer_config pccl_peer_defaults(void);
 
-/* The four numbers of pcclGetAttribute: a snapshot, replaced when a call returns (PROTOCOL 8). */
-struct pccl_attributes {
-    struct pccl_epoch epoch;
-    uint32_t world, group_world, groups, largest_group;
-};
-
 enum pccl_peer_event_kind {
     PCCL_PEER_MASTER_UP,       /* the connection to the master stands (hello not yet sent) */
     PCCL_PEER_MASTER_DOWN,     /* dialling failed, or the connection closed or broke; `words` says how */
@@ -63,10 +58,10 @@ struct pccl_peer_event {
 
 /* One launch of one tag. Owned by the machine; the caller holds it from launch to release. */
 enum pccl_op_state {
-    PCCL_OP_RUNNING, /* launched; bulk: READY sent */
-    PCCL_OP_DONE,    /* own part complete, DONE sent; a tiny operation is here at once */
-    PCCL_OP_FAILED,  /* FAILED sent */
-    PCCL_OP_DECIDED, /* the outcome is known */
+    PCCL_OP_RUNNING,   /* launched; bulk: READY sent */
+    PCCL_OP_DONE,      /* own part complete, DONE sent; a tiny operation is here at once */
+    PCCL_OP_FAILED,    /* FAILED sent */
+    PCCL_OP_DECIDED,   /* the outcome is known */
     PCCL_OP_TOMBSTONE, /* decided (aborted) before this peer launched it */
 };
 struct pccl_op {
@@ -80,13 +75,13 @@ struct pccl_op {
     enum pccl_class class; /* DECIDED: NONE = committed */
     uint64_t decision;     /* the master's number of the outcome; 0: not told yet */
     bool tiny;
-    bool held;             /* the caller has not released it */
-    bool confirmed;        /* the master's OUTCOME has come (a view change may decide before it) */
-    bool awaited;          /* a caller is blocked in it */
+    bool held;      /* the caller has not released it */
+    bool confirmed; /* the master's OUTCOME has come (a view change may decide before it) */
+    bool awaited;   /* a caller is blocked in it */
     bool abort_sent;
     enum pccl_class abort_class;
-    uint32_t world;        /* at launch */
-    uint8_t *payload;      /* owned: the contribution until decided, then the result (tiny) */
+    uint32_t world;   /* at launch */
+    uint8_t *payload; /* owned: the contribution until decided, then the result (tiny) */
     uint32_t payload_bytes, payload_capacity;
     uint64_t launched_us, deadline_us, where_us;
     struct pccl_attributes attributes; /* at the decision */
@@ -133,7 +128,8 @@ void pccl_peer_destroy(struct pccl_peer *peer);
 void pccl_peer_step(struct pccl_peer *peer, const struct pccl_peer_event *event);
 uint64_t pccl_peer_deadline(const struct pccl_peer *peer);
 
-/* ---- calls: they return at once; blocking ones end in the call_done or op_decided effect (maybe before they return) ---- */
+/* ---- calls: they return at once; blocking ones end in the call_done or op_decided effect (maybe before they return)
+ * ---- */
 
 /* USAGE: already connected or connecting. Ends with OK, MASTER_UNREACHABLE, REFUSED, VERSION, TIMEOUT ... */
 PCCL_MUST_CHECK enum pccl_status pccl_peer_connect(struct pccl_peer *peer, uint64_t now_us);
@@ -145,11 +141,11 @@ PCCL_MUST_CHECK enum pccl_status pccl_peer_pending(struct pccl_peer *peer, uint6
 void pccl_peer_withdraw(struct pccl_peer *peer, enum pccl_call call, uint64_t now_us);
 /*
  * Launches an operation. TOO_FEW_PEERS (not numbered), ARGUMENT (the tag is in use; or tiny and too long), USAGE
- * (unconnected; or a joint call is outstanding), LIMIT, MEMORY. On OK *op is held by the caller until release; it may be
- * decided already.
+ * (unconnected; or a joint call is outstanding), LIMIT, MEMORY. On OK *op is held by the caller until release; it may
+ * be decided already.
  */
-PCCL_MUST_CHECK enum pccl_status pccl_peer_launch(struct pccl_peer *peer, uint64_t now_us, const struct pccl_launch *launch,
-                                                  struct pccl_op **op);
+PCCL_MUST_CHECK enum pccl_status pccl_peer_launch(struct pccl_peer *peer, uint64_t now_us,
+                                                  const struct pccl_launch *launch, struct pccl_op **op);
 /* Bulk: this peer's result is complete / it cannot go on. Ignored when the operation is decided. */
 void pccl_peer_op_done(struct pccl_peer *peer, uint64_t now_us, struct pccl_op *op);
 void pccl_peer_op_failed(struct pccl_peer *peer, uint64_t now_us, struct pccl_op *op, enum pccl_class class,
@@ -167,6 +163,7 @@ void pccl_peer_leave(struct pccl_peer *peer, uint64_t now_us);
 
 /* Accepted and not expelled. */
 bool pccl_peer_is_connected(const struct pccl_peer *peer);
+/* The four numbers of pcclGetAttribute: a snapshot, replaced when a call returns (PROTOCOL 8). */
 struct pccl_attributes pccl_peer_attributes(const struct pccl_peer *peer);
 /* Why it is unconnected, or what the last failed call died of. */
 const struct pccl_text *pccl_peer_last_words(const struct pccl_peer *peer);
@@ -176,7 +173,8 @@ const struct pccl_id *pccl_peer_lineage(const struct pccl_peer *peer);
 uint32_t pccl_peer_silence_ms(const struct pccl_peer *peer);
 uint32_t pccl_peer_tiny_bytes_max(const struct pccl_peer *peer);
 /* May this peer's link_hello be accepted now? OK, or REFUSED with the refusal code and words for the answer. */
-PCCL_MUST_CHECK enum pccl_status pccl_peer_judge_link(const struct pccl_peer *peer, const struct pccl_msg_link_hello *hello,
+PCCL_MUST_CHECK enum pccl_status pccl_peer_judge_link(const struct pccl_peer *peer,
+                                                      const struct pccl_msg_link_hello *hello,
                                                       enum pccl_refusal *refusal, struct pccl_text *words);
 
 #endif

@@ -1,4 +1,5 @@
-/* A master of another boot knows nothing: tell it everything we know (PROTOCOL 12.2), and go on when it has its picture. */
+/* A master of another boot knows nothing: tell it everything we know (PROTOCOL 12.2), and go on when it has its
+ * picture. */
 #include "peer/internal.h"
 
 static void resume_operation(struct pccl_peer *p, const struct pccl_op *op)
@@ -25,11 +26,13 @@ static void resume_operation(struct pccl_peer *p, const struct pccl_op *op)
 static void resume_rounds(struct pccl_peer *p)
 {
     for (uint8_t kind = 0; kind < PCCL_ROUND_KINDS; kind++) {
-        if (p->rounds[kind] == 0)
+        if (!p->round_known[kind])
             continue;
-        struct pccl_msg msg = {
-            .type = PCCL_MSG_resume_round,
-            .as.resume_round = {.kind = kind, .round = p->rounds[kind] - 1, .outcome = p->last_outcome[kind]}};
+        struct pccl_msg msg = {.type = PCCL_MSG_resume_round,
+                               .as.resume_round = {.kind = kind,
+                                                   .round = p->rounds[kind] - 1,
+                                                   .outcome = p->last_outcome[kind],
+                                                   .attributes = p->last_attributes[kind]}};
         pccl_peer_send(p, &msg);
     }
 }
@@ -53,6 +56,8 @@ void pccl_peer_send_resume(struct pccl_peer *p)
 {
     pccl_peer_say(p, PCCL_LOG_INFO, "the master restarted: telling it what this peer knows");
     p->resuming = true;
+    for (uint32_t i = 0; i < p->link_count; i++)
+        p->links[i].warm = false; /* the new master asks for what it wants */
     struct pccl_msg msg = {.type = PCCL_MSG_resume,
                            .as.resume = {.inc = p->inc,
                                          .epoch = p->epoch,
@@ -78,7 +83,8 @@ void pccl_peer_send_resume(struct pccl_peer *p)
         pccl_peer_forget_warm_ups(p);
 }
 
-/* Its outcomes, views and rounds have come before this. What is still open was not sent while it could not be decided. */
+/* Its outcomes, views and rounds have come before this. What is still open was not sent while it could not be decided.
+ */
 void pccl_peer_recovered(struct pccl_peer *p, const struct pccl_msg_recovered *recovered)
 {
     if (recovered->inc <= p->inc) { /* PROTOCOL 12.5 */
@@ -88,6 +94,7 @@ void pccl_peer_recovered(struct pccl_peer *p, const struct pccl_msg_recovered *r
     p->inc = recovered->inc;
     p->decisions = pccl_max_u64(p->decisions, recovered->decisions);
     p->resuming = false;
+    pccl_peer_links_follow_view(p);
     pccl_peer_say(p, PCCL_LOG_INFO, "the run goes on after the restart of the master");
     pccl_peer_resend_operations(p);
     pccl_peer_resend_votes(p);

@@ -1,10 +1,7 @@
 /* Calls that end by the master's word: connect, and the joint votes (PROTOCOL 10). */
 #include "peer/internal.h"
 
-static enum pccl_call call_of(uint8_t kind)
-{
-    return kind == PCCL_ROUND_UPDATE ? PCCL_CALL_UPDATE : PCCL_CALL_PENDING;
-}
+static enum pccl_call call_of(uint8_t kind) { return kind == PCCL_ROUND_UPDATE ? PCCL_CALL_UPDATE : PCCL_CALL_PENDING; }
 
 static uint64_t deadline_of(const struct pccl_peer *p)
 {
@@ -105,15 +102,19 @@ void pccl_peer_round(struct pccl_peer *p, const struct pccl_msg_round *round)
         return;
     }
     if (round->outcome == PCCL_ROUND_WITHDRAWN) {
-        pccl_text_format(&p->last_words, call->why_withdrawn == PCCL_TIMEOUT ? "the deadline passed: %t" : "given up: %t", &p->waiting);
+        pccl_text_format(&p->last_words,
+                         call->why_withdrawn == PCCL_TIMEOUT ? "the deadline passed: %t" : "given up: %t", &p->waiting);
         finish(p, kind, call->why_withdrawn, false);
         return;
     }
     p->rounds[kind]++;
+    p->round_known[kind] = true;
     p->last_outcome[kind] = round->outcome;
+    p->last_attributes[kind] = round->attributes;
     if (kind == PCCL_ROUND_UPDATE)
         pccl_peer_change_era(p);
-    p->attributes = pccl_peer_live_attributes(p);
+    if (pccl_epoch_compare(&round->attributes.epoch, &p->attributes.epoch) >= 0)
+        p->attributes = round->attributes;
     finish(p, kind, PCCL_OK, round->outcome == PCCL_ROUND_TRUE);
 }
 
@@ -172,7 +173,8 @@ void pccl_peer_leave(struct pccl_peer *p, uint64_t now_us)
     if (p->state == PCCL_PEER_PENDING || p->state == PCCL_PEER_MEMBER)
         pccl_peer_send(p, &msg);
     if (late)
-        pccl_peer_give_up(p, PCCL_TIMEOUT, "not admitted before the deadline: the members must call pcclUpdateTopology");
+        pccl_peer_give_up(p, PCCL_TIMEOUT,
+                          "not admitted before the deadline: the members must call pcclUpdateTopology");
     else
         pccl_peer_give_up(p, PCCL_ABORTED, "this peer left the run");
 }

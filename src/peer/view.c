@@ -13,7 +13,8 @@ static int compare_members(const struct pccl_member *a, const struct pccl_member
 /* Insertion into the sorted list. false: out of memory. */
 static bool add_member(struct pccl_peer *p, const struct pccl_member *member)
 {
-    struct pccl_member *members = pccl_grow(&p->memory, p->members, &p->member_capacity, p->member_count + 1, sizeof *members);
+    struct pccl_member *members =
+        pccl_grow(&p->memory, p->members, &p->member_capacity, p->member_count + 1, sizeof *members);
     if (members == NULL)
         return false;
     p->members = members;
@@ -136,7 +137,8 @@ void pccl_peer_welcome(struct pccl_peer *p, const struct pccl_msg_welcome *welco
         return;
     }
     bool kept = replace_members(p, welcome->members, welcome->members_count);
-    if (!kept || !is_ring(p, welcome->ring, welcome->ring_count) || !replace_ring(p, welcome->ring, welcome->ring_count)) {
+    if (!kept || !is_ring(p, welcome->ring, welcome->ring_count) ||
+        !replace_ring(p, welcome->ring, welcome->ring_count)) {
         pccl_peer_give_up(p, kept ? PCCL_MASTER_LOST : PCCL_MEMORY, "the master's welcome cannot be used");
         return;
     }
@@ -147,14 +149,16 @@ void pccl_peer_welcome(struct pccl_peer *p, const struct pccl_msg_welcome *welco
     p->inc = welcome->epoch.inc;
     p->rounds[PCCL_ROUND_UPDATE] = welcome->joint;
     p->rounds[PCCL_ROUND_PENDING] = welcome->query;
-    p->last_outcome[PCCL_ROUND_UPDATE] = p->last_outcome[PCCL_ROUND_PENDING] = PCCL_ROUND_DONE;
     p->sync = welcome->sync;
     p->revision = welcome->revision;
     pccl_peer_links_follow_view(p);
     p->attributes = pccl_peer_live_attributes(p);
+    p->round_known[PCCL_ROUND_UPDATE] = welcome->joint > 0; /* the round that admitted it */
+    p->last_outcome[PCCL_ROUND_UPDATE] = PCCL_ROUND_DONE;
+    p->last_attributes[PCCL_ROUND_UPDATE] = p->attributes;
     p->connect_outstanding = false;
-    pccl_peer_say(p, PCCL_LOG_INFO, "admitted to run %i: %u peers, %u in group %u", &p->lineage, (uint64_t)p->attributes.world,
-                  (uint64_t)p->attributes.group_world, (uint64_t)p->config.group);
+    pccl_peer_say(p, PCCL_LOG_INFO, "admitted to run %i: %u peers, %u in group %u", &p->lineage,
+                  (uint64_t)p->attributes.world, (uint64_t)p->attributes.group_world, (uint64_t)p->config.group);
     p->effects.call_done(p->effects.context, PCCL_CALL_CONNECT, PCCL_OK, false);
 }
 

@@ -28,6 +28,13 @@
     F(ID, peer, 1, )                                                                                                   \
     F(U32, group, , )
 
+#define PCCL_FIELDS_attributes(F) /* what pcclGetAttribute answers, as of an epoch */                                  \
+    F(STRUCT, epoch, epoch, )                                                                                          \
+    F(U32, world, , )                                                                                                  \
+    F(U32, group_world, , )                                                                                            \
+    F(U32, groups, , )                                                                                                 \
+    F(U32, largest_group, , )
+
 #define PCCL_FIELDS_instance(F) /* the name of an operation: PROTOCOL 1.5; (joint, sync) is the era */                 \
     F(U32, group, , )                                                                                                  \
     F(U64, joint, , )                                                                                                  \
@@ -49,7 +56,7 @@
     F(U64, detail, , )                                     /* the call's tag or round */                               \
     F(U64, since_us, , )
 
-#define PCCL_WIRE_STRUCTS(X) X(epoch) X(member) X(instance) X(descriptor) X(place)
+#define PCCL_WIRE_STRUCTS(X) X(epoch) X(member) X(attributes) X(instance) X(descriptor) X(place)
 
 /* ---- messages ---- */
 
@@ -160,7 +167,8 @@
 #define PCCL_FIELDS_resume_round(F) /* the last outcome of a kind of round */                                          \
     F(U8, kind, PCCL_ROUND_UPDATE, PCCL_ROUND_PENDING)                                                                 \
     F(U64, round, , )                                                                                                  \
-    F(U8, outcome, PCCL_ROUND_DONE, PCCL_ROUND_WITHDRAWN)
+    F(U8, outcome, PCCL_ROUND_DONE, PCCL_ROUND_WITHDRAWN)                                                              \
+    F(STRUCT, attributes, attributes, )
 
 #define PCCL_FIELDS_resume_end(F) F(LIST, dead, id, PCCL_PEERS_MAX) /* peers whose listener refuses: evidence */
 
@@ -201,7 +209,7 @@
     F(U8, kind, PCCL_ROUND_UPDATE, PCCL_ROUND_PENDING)                                                                 \
     F(U64, round, , )                                                                                                  \
     F(U8, outcome, PCCL_ROUND_DONE, PCCL_ROUND_WITHDRAWN) /* enum pccl_round_outcome */                                \
-    F(STRUCT, epoch, epoch, )
+    F(STRUCT, attributes, attributes, ) /* the same for all of a group, also when a restarted master answers again */
 
 #define PCCL_FIELDS_warm_up(F) /* open a link to this peer and keep it */                                              \
     F(ID, lineage, , )         /* of the run, for a newcomer that does not know it yet */                              \

@@ -81,7 +81,8 @@ int main(void)
         for (int i = 0; i < 5; i++)
             words[i] = strtok_r(i == 0 ? line : NULL, " \n", &rest);
         if (words[4] != NULL && strcmp(words[0], "frame") == 0)
-            forge_frame(strtoull(words[1], NULL, 0), strtoull(words[2], NULL, 0), strtoull(words[3], NULL, 0), words[4]);
+            forge_frame(strtoull(words[1], NULL, 0), strtoull(words[2], NULL, 0), strtoull(words[3], NULL, 0),
+                        words[4]);
         else if (words[2] != NULL && strcmp(words[0], "random") == 0)
             forge_random(strtoull(words[1], NULL, 0), strtoull(words[2], NULL, 0));
         else

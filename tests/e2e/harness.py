@@ -1,8 +1,8 @@
 """Starts masters and scripted peers, talks to them, waits with deadlines, and leaves nothing behind.
 
-A test is a function test_<name>(run) in a file test_<topic>.py whose last line is harness.main(); `python3 test_<topic>.py
-<name>` runs one, without a name all. Nothing here sleeps to let something happen: every wait is for a line that a process
-prints, or for a condition that is asked for until it holds, and has a deadline.
+A test is a function test_<name>(run) in a file test_<topic>.py whose last line is harness.main();
+`python3 test_<topic>.py <name>` runs one, without a name all. Nothing here sleeps to let something happen: every wait
+is for a line that a process prints, or for a condition that is asked for until it holds, and has a deadline.
 """
 
 import json
@@ -239,7 +239,8 @@ class Call:
         self.text = text
         self.result = None
         self.started = False
-        self.steps = []
+        self.steps = []  # of a loop
+        self.failures = []
 
     def __repr__(self):
         return f"'{self.text}' of {self.peer.name}"
@@ -284,6 +285,8 @@ class Peer(Process):
             call.started = True
         elif line.get("event") == "step":
             call.steps.append(line)
+        elif line.get("event") == "failed":
+            call.failures.append(line)
         else:
             call.result = line
 
@@ -385,13 +388,13 @@ class Run:
         self.processes.append(process)
         return process
 
-    def start_master(self, port=None, **parameters):
+    def start_master(self, port=None, listen=None, **parameters):
         """With parameters as of the environment: silence_ms=1000. Returns when it accepts connections."""
         self.port = port or free_port()
         environment = dict(self.environment)
         environment.update({"PCCL_" + name.upper(): str(value) for name, value in parameters.items()})
         self.master = self._add(
-            Process("master", [executable("master"), "--listen", f"127.0.0.1:{self.port}"], environment)
+            Process("master", [executable("master"), "--listen", listen or self.address], environment)
         )
         self.master.wait_line("listening")
         return self.master

@@ -7,8 +7,8 @@
 #include <stdint.h>
 
 struct values {
-    void *send, *recv; /* the same when in place */
-    void *original;    /* what send held */
+    void *send, *recv;             /* the same when in place */
+    void *original;                /* what send held */
     void *send_block, *recv_block; /* owned */
     size_t bytes;
 };

@@ -67,6 +67,33 @@ pkg_config)
     case " $(pkg-config --static --libs pccl) " in *" -luv "*) ;; *) fail "pkg-config --static does not name libuv" ;; esac
     case " $(pkg-config --libs pccl) " in *" -luv "*) fail "users of the shared library are told to link libuv" ;; esac
     ;;
+example)
+    # The installed master and two peers of the example, built with the flags of pkg-config: both end with the same bits.
+    PKG_CONFIG_PATH=$(libdir)/pkgconfig
+    LD_LIBRARY_PATH=$(libdir)
+    export PKG_CONFIG_PATH LD_LIBRARY_PATH
+    cd "$work"
+    # shellcheck disable=SC2046
+    $CC -std=c99 "$source/examples/all_reduce.c" -o all_reduce $(pkg-config --cflags --libs pccl)
+    "$prefix/bin/ccoip_master" --listen 127.0.0.1:0 2>master.log &
+    master=$!
+    trap 'kill $master' EXIT
+    port=""
+    while [ -z "$port" ]; do
+        kill -0 $master 2>/dev/null || { cat master.log; fail "the master ended"; }
+        sleep 0.02
+        port=$(sed -n 's/.*listening on port \([0-9]*\)$/\1/p' master.log)
+    done
+    ./all_reduce "127.0.0.1:$port" 2 10 >first &
+    first=$!
+    ./all_reduce "127.0.0.1:$port" 2 10 >second || fail "the second peer"
+    wait $first || fail "the first peer"
+    grep -q '^parameters [0-9a-f]\{8\}$' first || fail "the first peer printed: $(cat first)"
+    cmp first second || fail "the peers ended with different parameters"
+    kill -TERM $master
+    trap - EXIT
+    wait $master || fail "the master ended with status $?"
+    ;;
 find_package | add_subdirectory)
     rm -rf "${work:?}/$case"
     cmake -S "$source/tests/install/$case" -B "$work/$case" -DCMAKE_PREFIX_PATH="$prefix" -DPCCL_SOURCE="$source" \

@@ -110,7 +110,10 @@ static void check_ring_is_group(struct sim *sim, const struct sim_peer *peer)
                  in_group);
 }
 
-/* I9: who was removed from a peer's list never comes back to it. */
+/*
+ * I9: who was removed from a peer's list never comes back to it. Except one who never heard that it was admitted, because
+ * the master crashed at that moment: nobody has expelled it, it is a newcomer still.
+ */
 static void check_gone(struct sim *sim, struct sim_peer *peer)
 {
     const struct pccl_peer *p = peer->machine;
@@ -121,6 +124,9 @@ static void check_gone(struct sim *sim, struct sim_peer *peer)
                          peer->gone[k].bytes[1]);
     for (uint32_t i = 0; i < peer->seen_count; i++) {
         if (has_member(p->members, p->member_count, &peer->seen_members[i].peer))
+            continue;
+        const struct sim_peer *removed = sim_peer_find(sim, &peer->seen_members[i].peer);
+        if (removed != NULL && !removed->was_connected)
             continue;
         peer->gone = realloc(peer->gone, (peer->gone_count + 1u) * sizeof *peer->gone);
         if (peer->gone == NULL)
@@ -348,7 +354,7 @@ void sim_check_waiting(struct sim *sim)
         if (app->state == SIM_APP_UPDATING && !app->call_over[PCCL_CALL_UPDATE])
             check_wait(sim, peer, app->since, "an update");
         for (uint32_t tag = 0; tag < app->lane_count; tag++)
-            if (app->lanes[tag].state == SIM_LANE_FLYING && !app->lanes[tag].decided)
+            if (app->lanes[tag].state == SIM_LANE_FLYING && !app->lanes[tag].decided && app->lanes[tag].op->awaited)
                 check_wait(sim, peer, app->lanes[tag].since, "an operation");
     }
 }

@@ -1,0 +1,127 @@
+/* Joining, leaving, and the joint calls. */
+#include "script.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+void do_create(struct command *command)
+{
+    pcclOptions_t *options = NULL;
+    pcclResult_t result = pcclCreateOptions(&options);
+    for (int i = 1; i < command->count && result == pcclSuccess; i++) {
+        char *name = command->words[i], *equal = strchr(name, '=');
+        if (equal == NULL)
+            bad_command(command, "an option has no value");
+        *equal = 0;
+        result = pcclSetOption(options, name, equal + 1);
+    }
+    if (result == pcclSuccess)
+        result = pcclCreateCommunicatorWithOptions(word(command, 0), options, &command->slot->comm);
+    answer_only(command, result);
+    (void)pcclDestroyOptions(options);
+}
+
+/* The way of PCCL 1.0: create10 PORT GROUP, on 127.0.0.1. */
+void do_create10(struct command *command)
+{
+    pcclCommCreateParams_t params = {.peer_group = (uint32_t)number(command, 1), .p2p_connection_pool_size = 1};
+    params.master_address.inet.protocol = inetIPv4;
+    memcpy(params.master_address.inet.ipv4.data, (uint8_t[]){127, 0, 0, 1}, 4);
+    params.master_address.port = (uint16_t)number(command, 0);
+    answer_only(command, pcclCreateCommunicator(&params, &command->slot->comm));
+}
+
+void do_connect(struct command *command)
+{
+    begin(command);
+    answer_only(command, pcclConnect(command->slot->comm));
+}
+
+void forget_operations(struct slot *slot)
+{
+    for (int i = 0; i < OPS; i++)
+        if (slot->operations[i].used) {
+            values_free(&slot->operations[i].values);
+            slot->operations[i].used = false;
+        }
+}
+
+void do_destroy(struct command *command)
+{
+    begin(command);
+    pcclResult_t result = pcclDestroyCommunicator(command->slot->comm);
+    command->slot->comm = NULL;
+    answer_only(command, result);
+    forget_operations(command->slot);
+}
+
+void add_attributes(struct line *line, const pcclComm_t *comm)
+{
+    static const char *const names[] = {"world", "group", "groups", "largest"};
+    for (int i = 0; i < 4; i++) {
+        int value = -1;
+        if (pcclGetAttribute(comm, (pcclAttribute_t)(i + 1), &value) == pcclSuccess)
+            add(line, ",\"%s\":%d", names[i], value);
+    }
+}
+
+void do_attributes(struct command *command)
+{
+    int value;
+    struct line line;
+    answer(command, &line, pcclGetAttribute(command->slot->comm, PCCL_ATTRIBUTE_GLOBAL_WORLD_SIZE, &value));
+    add_attributes(&line, command->slot->comm);
+    end_line(&line);
+}
+
+void do_update(struct command *command)
+{
+    begin(command);
+    pcclResult_t result = pcclUpdateTopology(command->slot->comm);
+    struct line line;
+    answer(command, &line, result);
+    add_attributes(&line, command->slot->comm);
+    end_line(&line);
+}
+
+void do_pending(struct command *command)
+{
+    bool pending = false;
+    begin(command);
+    pcclResult_t result = pcclArePeersPending(command->slot->comm, &pending);
+    struct line line;
+    answer(command, &line, result);
+    if (result == pcclSuccess)
+        add(&line, ",\"pending\":%s", pending ? "true" : "false");
+    end_line(&line);
+}
+
+/* Asks until somebody is pending, then admits them: what every member does while newcomers come. admit [COUNT] */
+void do_admit(struct command *command)
+{
+    uint64_t rounds = command->count > 0 ? number(command, 0) : 1;
+    pcclResult_t result = pcclSuccess;
+    begin(command);
+    for (uint64_t i = 0; i < rounds && result == pcclSuccess; i++) {
+        bool pending = false;
+        while (result == pcclSuccess && !pending)
+            result = pcclArePeersPending(command->slot->comm, &pending);
+        if (result == pcclSuccess)
+            result = pcclUpdateTopology(command->slot->comm);
+    }
+    struct line line;
+    answer(command, &line, result);
+    add_attributes(&line, command->slot->comm);
+    end_line(&line);
+}
+
+void do_waits(struct command *command)
+{
+    char text[1024];
+    struct line line;
+    pcclResult_t result = pcclDescribeWaits(command->slot->comm, text, sizeof text);
+    answer(command, &line, result);
+    if (result == pcclSuccess)
+        add_text(&line, "text", text);
+    end_line(&line);
+}

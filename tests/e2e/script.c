@@ -1,0 +1,119 @@
+#include "script.h"
+
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+/* ---- output ---- */
+
+static pthread_mutex_t output_lock = PTHREAD_MUTEX_INITIALIZER;
+
+void add(struct line *line, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    vfprintf(line->stream, format, arguments);
+    va_end(arguments);
+}
+
+void add_text(struct line *line, const char *name, const char *text)
+{
+    add(line, ",\"%s\":\"", name);
+    for (const unsigned char *c = (const unsigned char *)text; *c != 0; c++) {
+        if (*c == '"' || *c == '\\')
+            add(line, "\\%c", *c);
+        else if (*c < 0x20)
+            add(line, "\\u%04x", *c);
+        else
+            fputc(*c, line->stream);
+    }
+    add(line, "\"");
+}
+
+void begin_line(struct line *line)
+{
+    line->stream = open_memstream(&line->text, &line->length);
+    if (line->stream == NULL)
+        exit(3);
+}
+
+void end_line(struct line *line)
+{
+    add(line, "}\n");
+    fclose(line->stream);
+    pthread_mutex_lock(&output_lock);
+    fwrite(line->text, 1, line->length, stdout);
+    fflush(stdout);
+    pthread_mutex_unlock(&output_lock);
+    free(line->text);
+}
+
+uint64_t now_us(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
+}
+
+/* ---- commands ---- */
+
+void bad_command(const struct command *command, const char *why)
+{
+    fprintf(stderr, "bad command %s %s: %s\n", command->id, command->verb, why);
+    _Exit(3);
+}
+
+const char *word(const struct command *command, int index)
+{
+    if (index >= command->count)
+        bad_command(command, "a word is missing");
+    return command->words[index];
+}
+
+uint64_t number(const struct command *command, int index)
+{
+    char *end;
+    uint64_t value = strtoull(word(command, index), &end, 0);
+    if (*end != 0)
+        bad_command(command, "not a number");
+    return value;
+}
+
+const char *option(const struct command *command, const char *name)
+{
+    size_t length = strlen(name);
+    for (int i = 0; i < command->count; i++) {
+        const char *text = command->words[i];
+        if (strncmp(text, name, length) == 0 && (text[length] == 0 || text[length] == '='))
+            return text[length] == '=' ? text + length + 1 : text + length;
+    }
+    return NULL;
+}
+
+void begin(struct command *command)
+{
+    struct line line;
+    begin_line(&line);
+    add(&line, "{\"id\":%s,\"event\":\"begin\"", command->id);
+    end_line(&line);
+    command->begun_us = now_us();
+}
+
+void answer(struct command *command, struct line *line, pcclResult_t result)
+{
+    uint64_t end_us = now_us();
+    const char *words = result == pcclSuccess ? "" : pcclGetLastError(command->slot->comm);
+    begin_line(line);
+    add(line, "{\"id\":%s,\"rc\":%d,\"us\":%" PRIu64 ",\"at\":%" PRIu64, command->id, (int)result,
+        end_us - command->begun_us, end_us);
+    if (result != pcclSuccess)
+        add_text(line, "words", words);
+}
+
+void answer_only(struct command *command, pcclResult_t result)
+{
+    struct line line;
+    answer(command, &line, result);
+    end_line(&line);
+}

@@ -1,0 +1,95 @@
+/*
+ * A scripted peer over the public interface only. It reads one command a line from standard input and writes one JSON
+ * object a line to standard output; harness.py is the other end. When standard input ends the process ends at once.
+ *
+ *   <id>[&] [#<slot>] <verb> <arguments...>       the verbs: peer.c
+ *
+ * With & the command runs on a thread of its own, so that several can be under way. A slot is one communicator.
+ * Answers: {"id":1,"event":"begin"} just before a call that may block, {"id":1,"rc":0,"us":123,"at":<monotonic us>,...}
+ * after it, "words" when it failed. Log lines of the library come as {"log":<level>,"text":"..."}.
+ */
+#ifndef PCCL_TESTS_E2E_SCRIPT_H
+#define PCCL_TESTS_E2E_SCRIPT_H
+
+#include "values.h"
+
+#include <pccl.h>
+
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+
+enum { SLOTS = 40, OPS = 256, WORDS = 64 };
+
+/* ---- output: one line, begun, added to and ended by one thread ---- */
+
+struct line {
+    char *text;
+    size_t length;
+    FILE *stream;
+};
+
+void add(struct line *line, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void add_text(struct line *line, const char *name, const char *text);
+void begin_line(struct line *line);
+void end_line(struct line *line);
+uint64_t now_us(void);
+
+/* ---- commands ---- */
+
+struct operation {
+    bool used;
+    uint64_t tag;
+    struct values values;
+    pcclAsyncReduceOp_t handle;
+};
+
+struct slot {
+    pthread_mutex_t lock;
+    pcclComm_t *comm;
+    struct operation operations[OPS];
+    atomic_bool stop; /* the loop */
+};
+
+struct command {
+    char *text; /* the words point into it */
+    char *id;
+    struct slot *slot;
+    const char *verb;
+    char *words[WORDS];
+    int count;
+    uint64_t begun_us;
+};
+
+/* Ends the process: the script is wrong. */
+_Noreturn void bad_command(const struct command *command, const char *why);
+const char *word(const struct command *command, int index);
+uint64_t number(const struct command *command, int index);
+/* "name" among the words, or "name=value". NULL: not there. */
+const char *option(const struct command *command, const char *name);
+/* Says that the call begins, and starts its clock. */
+void begin(struct command *command);
+/* Starts the answer; the caller adds to it and ends it. */
+void answer(struct command *command, struct line *line, pcclResult_t result);
+void answer_only(struct command *command, pcclResult_t result);
+void add_attributes(struct line *line, const pcclComm_t *comm);
+void forget_operations(struct slot *slot);
+
+void do_create(struct command *command);
+void do_create10(struct command *command);
+void do_connect(struct command *command);
+void do_destroy(struct command *command);
+void do_attributes(struct command *command);
+void do_update(struct command *command);
+void do_pending(struct command *command);
+void do_admit(struct command *command);
+void do_waits(struct command *command);
+void do_reduce(struct command *command);
+void do_launch(struct command *command);
+void do_await(struct command *command);
+void do_multi(struct command *command);
+void do_loop(struct command *command);
+void do_stop(struct command *command);
+
+#endif
