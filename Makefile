@@ -13,7 +13,7 @@ STEADY := $(shell setarch -R true 2>/dev/null && echo setarch -R)
 CTEST := ctest --output-on-failure --no-tests=error --timeout 300 --parallel $(JOBS)
 
 .DEFAULT_GOAL := build
-.PHONY: help deps configure build check test demo sim audit wiredoc fuzz asan tsan clang lint format clean
+.PHONY: help deps configure build check test demo sim audit bench wiredoc fuzz asan tsan clang lint format clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "make %-10s %s\n", $$1, $$2}' Makefile
@@ -38,10 +38,13 @@ demo: build ## a master and four peers: join, reduce, kill one, rejoin
 	@scripts/demo $(BUILD)
 
 sim: build ## one seed of the simulator with its trace: SEED=n
-	@$(BUILD)/tests/sim/sim --seed $(SEED)
+	@$(BUILD)/tests/sim/sim --seed $(SEED) --trace
 
 audit: build ## plant known bugs one after another; the simulator must catch each
 	@$(PYTHON) tests/sim/audit.py
+
+bench: build ## what the master costs: time for each operation
+	@for peers in 2 8 32; do $(BUILD)/bench/bench_master_load $$peers; done
 
 wiredoc: build ## write docs/WIRE.md anew from src/wire/schema.h
 	@$(BUILD)/tools/wire_doc >docs/WIRE.md

@@ -3,6 +3,7 @@
 
 #include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,6 +14,8 @@ enum { EXIT_USAGE = 2, ADDRESSES_MAX = 1024 };
 static const char *const default_address = "[::]:48148";
 static const char *const default_address_v4 = "0.0.0.0:48148"; /* where there is no IPv6 */
 
+static atomic_bool interrupted;
+
 struct command {
     char addresses[ADDRESSES_MAX];
     pcclOptions_t *options;
@@ -20,18 +23,17 @@ struct command {
 
 static void print_help(FILE *stream)
 {
-    fprintf(stream,
-            "usage: pccl-master [--listen ADDRESS]... [--set NAME=VALUE]... [--help] [--version]\n"
-            "\n"
-            "Runs a PCCL master until SIGINT or SIGTERM. It holds nothing on disk.\n"
-            "\n"
-            "  --listen ADDRESS   host:port, 1.2.3.4:port or [v6]:port; several are possible.\n"
-            "                     Default: port 48148 on all addresses\n"
-            "  --set NAME=VALUE   a parameter; wins over its environment variable\n"
-            "  --help             this text\n"
-            "  --version          the version of the library\n"
-            "\n"
-            "Parameters, with their environment variable and default:\n");
+    fprintf(stream, "usage: pccl-master [--listen ADDRESS]... [--set NAME=VALUE]... [--help] [--version]\n"
+                    "\n"
+                    "Runs a PCCL master until SIGINT or SIGTERM. It holds nothing on disk.\n"
+                    "\n"
+                    "  --listen ADDRESS   host:port, 1.2.3.4:port or [v6]:port; several are possible.\n"
+                    "                     Default: port 48148 on all addresses\n"
+                    "  --set NAME=VALUE   a parameter; wins over its environment variable\n"
+                    "  --help             this text\n"
+                    "  --version          the version of the library\n"
+                    "\n"
+                    "Parameters, with their environment variable and default:\n");
     for (size_t i = 0; i < pcclGetParameterCount(); i++) {
         pcclParameterInfo_t info = PCCL_PARAMETER_INFO_INIT;
         if (pcclGetParameterInfo(i, &info) == pcclSuccess && info.scope == pcclParameterMaster)
@@ -51,7 +53,8 @@ static int usage_error(const char *what, const char *about)
 static int add_address(struct command *command, const char *address)
 {
     size_t used = strlen(command->addresses);
-    int written = snprintf(command->addresses + used, sizeof command->addresses - used, "%s%s", used ? "," : "", address);
+    int written =
+        snprintf(command->addresses + used, sizeof command->addresses - used, "%s%s", used ? "," : "", address);
     if (written < 0 || (size_t)written >= sizeof command->addresses - used)
         return usage_error("too many addresses", "");
     return 0;
@@ -131,27 +134,53 @@ static pcclMasterInstance_t *start_somewhere(const struct command *command, int 
     return master || *error == EXIT_USAGE ? master : start(command, default_address_v4, error);
 }
 
-static int serve(const struct command *command)
+static sigset_t ending_signals(void)
 {
-    int error, signal_number;
-    uint16_t port;
     sigset_t ends;
     sigemptyset(&ends);
     sigaddset(&ends, SIGINT);
     sigaddset(&ends, SIGTERM);
-    pthread_sigmask(SIG_BLOCK, &ends, NULL); /* before there are threads; sigwait takes them */
+    return ends;
+}
+
+/* Ends the master when a signal comes; the only thread that takes them. */
+static void *await_signal(void *argument)
+{
+    pcclMasterInstance_t *master = argument;
+    sigset_t ends = ending_signals();
+    int number;
+    while (sigwait(&ends, &number) != 0)
+        continue;
+    fprintf(stderr, "pccl-master: signal %d, ending\n", number);
+    interrupted = true;
+    (void)pcclInterruptMaster(master);
+    return NULL;
+}
+
+static int serve(const struct command *command)
+{
+    int error;
+    uint16_t port;
+    pthread_t signals;
+    sigset_t ends = ending_signals();
+    pthread_sigmask(SIG_BLOCK, &ends, NULL); /* before there are threads */
     pcclMasterInstance_t *master = start_somewhere(command, &error);
     if (!master) {
         fprintf(stderr, "pccl-master: %s\n", pcclGetLastError(NULL));
         return error;
     }
+    if (pthread_create(&signals, NULL, await_signal, master) != 0) {
+        fprintf(stderr, "pccl-master: cannot start a thread\n");
+        return EXIT_FAILURE;
+    }
     (void)pcclMasterGetPort(master, &port);
     fprintf(stderr, "pccl-master: listening on port %u\n", port);
-    while (sigwait(&ends, &signal_number) != 0)
-        continue;
-    fprintf(stderr, "pccl-master: signal %d, ending\n", signal_number);
-    (void)pcclInterruptMaster(master);
     (void)pcclMasterAwaitTermination(master);
+    if (!interrupted) {
+        fprintf(stderr, "pccl-master: ended by an internal error\n");
+        return EXIT_FAILURE;
+    }
+    (void)pthread_join(signals, NULL);
     (void)pcclDestroyMaster(master);
     return EXIT_SUCCESS;
 }

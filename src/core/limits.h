@@ -10,6 +10,7 @@ enum {
     PCCL_TAGS_PER_ERA_MAX = 1 << 20, /* distinct tags between two topology updates */
     PCCL_TINY_BYTES_MAX = 8192,      /* payload that may travel through the master */
     PCCL_PLACES_MAX = 16,            /* peers named in one "who is where" */
+    PCCL_RUNS_OVER_MAX = 64,         /* ended runs the master remembers, the latest */
     PCCL_EDGES_MAX = 4096,           /* lost or bad edges the master remembers */
     PCCL_WORDS_MAX = 480,            /* bytes of a reason in words */
     PCCL_NAME_MAX = 64,              /* bytes of a peer's display name */

@@ -23,7 +23,7 @@ PCCL_MUST_CHECK enum pccl_status pccl_api_host(const ccoip_socket_address_t *add
                                                struct pccl_text *words);
 /* Under the lock: a member of a run? */
 bool pccl_api_connected(const pcclComm_t *comm);
-/* Why not, in words. */
-void pccl_api_explain_unconnected(const pcclComm_t *comm, struct pccl_text *words);
+/* Why not: USAGE, or INTERNAL after a defect, with words. */
+enum pccl_status pccl_api_unconnected(const pcclComm_t *comm, struct pccl_text *words);
 
 #endif

@@ -27,24 +27,26 @@ pcclResult_t pccl_api_check(const pcclComm_t *comm, enum pccl_family family)
     if (!comm)
         return pccl_api_fail_in_words(NULL, family, PCCL_ARGUMENT, "comm is NULL");
     if (comm->generation != pccl_fork_generation())
-        return pccl_api_fail_in_words(comm, family, PCCL_USAGE,
-                                      "this communicator belongs to the parent process; after a fork it cannot be used");
+        return pccl_api_fail_in_words(
+            comm, family, PCCL_USAGE,
+            "this communicator belongs to the parent process; after a fork it cannot be used");
     return pcclSuccess;
 }
 
-bool pccl_api_connected(const pcclComm_t *comm)
-{
-    return comm->peer && pccl_peer_is_connected(comm->peer);
-}
+bool pccl_api_connected(const pcclComm_t *comm) { return comm->peer && pccl_peer_is_connected(comm->peer); }
 
-void pccl_api_explain_unconnected(const pcclComm_t *comm, struct pccl_text *words)
+enum pccl_status pccl_api_unconnected(const pcclComm_t *comm, struct pccl_text *words)
 {
-    if (!comm->peer) {
-        pccl_text_format(words, "not connected: pcclConnect has not succeeded");
-        return;
+    if (comm->defect) {
+        pccl_text_format(words, "%s; the communicator can only be destroyed", pccl_status_text(PCCL_INTERNAL));
+        return PCCL_INTERNAL;
     }
-    const struct pccl_text *why = pccl_peer_last_words(comm->peer);
-    pccl_text_format(words, why->length ? "not connected: %t" : "not connected%t", why);
+    const struct pccl_text *why = comm->peer ? pccl_peer_last_words(comm->peer) : NULL;
+    if (why && why->length)
+        pccl_text_format(words, "not connected: %t", why);
+    else
+        pccl_text_format(words, "not connected: pcclConnect has not succeeded");
+    return PCCL_USAGE;
 }
 
 /* ---- create and destroy ---- */
@@ -102,8 +104,8 @@ pcclResult_t pcclCreateCommunicatorWithOptions(const char *master_addresses, con
     if (!master_addresses || !comm_out)
         return pccl_api_fail_in_words(NULL, PCCL_FAMILY_GENERAL, PCCL_ARGUMENT,
                                       "pcclCreateCommunicatorWithOptions: master_addresses or comm_out is NULL");
-    enum pccl_status status = pccl_api_hosts(master_addresses, CCOIP_PROTOCOL_PORT_MASTER, hosts,
-                                             PCCL_MASTER_ADDRESSES_MAX, &count, &words);
+    enum pccl_status status =
+        pccl_api_hosts(master_addresses, CCOIP_PROTOCOL_PORT_MASTER, hosts, PCCL_MASTER_ADDRESSES_MAX, &count, &words);
     for (uint32_t i = 0; status == PCCL_OK && i < count; i++) {
         if (hosts[i].port != 0)
             continue;
@@ -136,15 +138,16 @@ pcclResult_t pcclGetAttribute(const pcclComm_t *comm_const, pcclAttribute_t attr
     if (result != pcclSuccess)
         return result;
     if (!attribute_out)
-        return pccl_api_fail_in_words(comm, PCCL_FAMILY_GENERAL, PCCL_ARGUMENT, "pcclGetAttribute: attribute_out is NULL");
+        return pccl_api_fail_in_words(comm, PCCL_FAMILY_GENERAL, PCCL_ARGUMENT,
+                                      "pcclGetAttribute: attribute_out is NULL");
     struct pccl_text words;
-    pccl_comm_enter(comm);
-    bool connected = pccl_api_connected(comm);
     struct pccl_attributes attributes = {0};
-    if (connected)
+    enum pccl_status status = PCCL_OK;
+    pccl_comm_enter(comm);
+    if (pccl_api_connected(comm))
         attributes = pccl_peer_attributes(comm->peer);
     else
-        pccl_api_explain_unconnected(comm, &words);
+        status = pccl_api_unconnected(comm, &words);
     pccl_comm_leave(comm);
     uint32_t value;
     switch (attribute) {
@@ -155,8 +158,8 @@ pcclResult_t pcclGetAttribute(const pcclComm_t *comm_const, pcclAttribute_t attr
     default:
         return pccl_api_fail_in_words(comm, PCCL_FAMILY_GENERAL, PCCL_ARGUMENT, "pcclGetAttribute: unknown attribute");
     }
-    if (!connected)
-        return pccl_api_fail(comm, PCCL_FAMILY_GENERAL, PCCL_USAGE, &words);
+    if (status != PCCL_OK)
+        return pccl_api_fail(comm, PCCL_FAMILY_GENERAL, status, &words);
     *attribute_out = (int)value;
     return pcclSuccess;
 }
@@ -206,7 +209,7 @@ static enum pccl_status connect_prepared(pcclComm_t *comm, struct pccl_call_slot
     enum pccl_status status = pccl_comm_prepare(comm, words);
     if (status != PCCL_OK)
         return status;
-    status = pccl_peer_connect(comm->peer, pccl_comm_now_us());
+    status = pccl_comm_ask(comm, PCCL_CALL_CONNECT);
     if (status == PCCL_OK)
         status = finish_call(comm, slot);
     explain_failed_call(comm, status, words);
@@ -226,6 +229,8 @@ pcclResult_t pcclConnect(pcclComm_t *comm)
         pccl_text_format(&words, "connected already");
     } else if (slot->outstanding) {
         pccl_text_format(&words, "another thread is connecting this communicator");
+    } else if (comm->defect) {
+        status = pccl_api_unconnected(comm, &words);
     } else {
         *slot = (struct pccl_call_slot){.outstanding = true};
         status = connect_prepared(comm, slot, &words);
@@ -235,9 +240,8 @@ pcclResult_t pcclConnect(pcclComm_t *comm)
     return status == PCCL_OK ? pcclSuccess : pccl_api_fail(comm, PCCL_FAMILY_CONNECT, status, &words);
 }
 
-/* Update and pending: what differs is how the machine is asked, and the family of the failures. */
-static pcclResult_t joint_call(pcclComm_t *comm, enum pccl_call call, enum pccl_family family,
-                               enum pccl_status (*ask)(struct pccl_peer *peer, uint64_t now_us), bool *value)
+/* Update and pending. */
+static pcclResult_t joint_call(pcclComm_t *comm, enum pccl_call call, enum pccl_family family, bool *value)
 {
     struct pccl_text words;
     enum pccl_status status = PCCL_USAGE;
@@ -246,10 +250,10 @@ static pcclResult_t joint_call(pcclComm_t *comm, enum pccl_call call, enum pccl_
     if (slot->outstanding) {
         pccl_text_format(&words, "such a call of another thread is outstanding");
     } else if (!pccl_api_connected(comm)) {
-        pccl_api_explain_unconnected(comm, &words);
+        status = pccl_api_unconnected(comm, &words);
     } else {
         *slot = (struct pccl_call_slot){.outstanding = true};
-        status = ask(comm->peer, pccl_comm_now_us());
+        status = pccl_comm_ask(comm, call);
         if (status == PCCL_OK) {
             status = finish_call(comm, slot);
             explain_failed_call(comm, status, &words);
@@ -269,7 +273,7 @@ pcclResult_t pcclUpdateTopology(pcclComm_t *comm)
     pcclResult_t result = pccl_api_check(comm, PCCL_FAMILY_UPDATE);
     if (result != pcclSuccess)
         return result;
-    return joint_call(comm, PCCL_CALL_UPDATE, PCCL_FAMILY_UPDATE, pccl_peer_update, NULL);
+    return joint_call(comm, PCCL_CALL_UPDATE, PCCL_FAMILY_UPDATE, NULL);
 }
 
 pcclResult_t pcclArePeersPending(const pcclComm_t *comm_const, bool *pending_out)
@@ -281,5 +285,5 @@ pcclResult_t pcclArePeersPending(const pcclComm_t *comm_const, bool *pending_out
     if (!pending_out)
         return pccl_api_fail_in_words(comm, PCCL_FAMILY_PENDING, PCCL_ARGUMENT,
                                       "pcclArePeersPending: pending_out is NULL");
-    return joint_call(comm, PCCL_CALL_PENDING, PCCL_FAMILY_PENDING, pccl_peer_pending, pending_out);
+    return joint_call(comm, PCCL_CALL_PENDING, PCCL_FAMILY_PENDING, pending_out);
 }

@@ -8,8 +8,7 @@ static enum pccl_status check_quiet(pcclComm_t *comm, uint32_t *world, struct pc
     enum pccl_status status = PCCL_OK;
     pccl_comm_enter(comm);
     if (!pccl_api_connected(comm)) {
-        pccl_api_explain_unconnected(comm, words);
-        status = PCCL_USAGE;
+        status = pccl_api_unconnected(comm, words);
     } else if (comm->reductions.count) {
         pccl_text_format(words, "%u reductions are launched and not yet awaited", (uint64_t)comm->reductions.count);
         status = PCCL_PENDING_OPS;
@@ -54,7 +53,8 @@ static const char *what_is_wrong(const pcclTensorInfo_t *tensor)
 }
 
 pcclResult_t pcclSynchronizeSharedState(const pcclComm_t *comm_const, pcclSharedState_t *shared_state,
-                                        pcclSharedStateSyncStrategy_t strategy, pcclSharedStateSyncInfo_t *sync_info_out)
+                                        pcclSharedStateSyncStrategy_t strategy,
+                                        pcclSharedStateSyncInfo_t *sync_info_out)
 {
     pcclComm_t *comm = (pcclComm_t *)(uintptr_t)comm_const;
     const char *wrong = NULL;

@@ -75,8 +75,8 @@ pcclResult_t pcclCreateMasterWithOptions(const char *listen_addresses, const pcc
     uint32_t count;
     if (!listen_addresses || !master_out)
         return fail(true, PCCL_ARGUMENT, "pcclCreateMasterWithOptions: listen_addresses or master_out is NULL");
-    enum pccl_status status = pccl_api_hosts(listen_addresses, CCOIP_PROTOCOL_PORT_MASTER, hosts, PCCL_MASTER_HOSTS_MAX,
-                                             &count, &words);
+    enum pccl_status status =
+        pccl_api_hosts(listen_addresses, CCOIP_PROTOCOL_PORT_MASTER, hosts, PCCL_MASTER_HOSTS_MAX, &count, &words);
     if (status != PCCL_OK)
         return fail(true, status, words.bytes);
     return create(options, hosts, count, true, master_out);

@@ -1,23 +1,17 @@
 /* Public functions that need neither a communicator nor a master: process, logs, parameters, options. */
 #include "drive/api.h"
+#include "drive/guard.h"
 #include "drive/logger.h"
 #include "drive/options.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 static uv_once_t init_once = UV_ONCE_INIT;
 static atomic_bool initialized;
 
-PCCL_NORETURN static void broken_invariant(const char *file, int line, const char *expression)
-{
-    pccl_logger_print(PCCL_LOG_ERROR, "library", "defect: %s does not hold (%s:%d)", expression, file, line);
-    abort();
-}
-
 static void initialise(void)
 {
-    pccl_set_assert_handler(broken_invariant);
+    pccl_guard_install();
     pccl_params_init_process();
     atomic_store(&initialized, true);
 }
@@ -28,10 +22,7 @@ pcclResult_t pcclInit(void)
     return pcclSuccess;
 }
 
-bool pccl_api_initialized(void)
-{
-    return atomic_load(&initialized);
-}
+bool pccl_api_initialized(void) { return atomic_load(&initialized); }
 
 static pcclResult_t fail(enum pccl_status status, const char *words)
 {
@@ -46,20 +37,11 @@ pcclResult_t pcclGetBuildInfo(pcclBuildInfo_t *info)
     return pcclSuccess;
 }
 
-uint32_t pcclGetVersion(void)
-{
-    return PCCL_VERSION_MAJOR * 10000 + PCCL_VERSION_MINOR * 100 + PCCL_VERSION_PATCH;
-}
+uint32_t pcclGetVersion(void) { return PCCL_VERSION_MAJOR * 10000 + PCCL_VERSION_MINOR * 100 + PCCL_VERSION_PATCH; }
 
-const char *pcclGetErrorString(pcclResult_t result)
-{
-    return pccl_errors_text(result);
-}
+const char *pcclGetErrorString(pcclResult_t result) { return pccl_errors_text(result); }
 
-const char *pcclGetLastError(const pcclComm_t *comm)
-{
-    return pccl_errors_last(comm ? comm->key : 0);
-}
+const char *pcclGetLastError(const pcclComm_t *comm) { return pccl_errors_last(comm ? comm->key : 0); }
 
 /* ---- logs ---- */
 
@@ -79,10 +61,7 @@ pcclResult_t pcclSetLogLevel(pcclLogLevel_t level)
 
 /* ---- parameters and options ---- */
 
-size_t pcclGetParameterCount(void)
-{
-    return PCCL_PARAM_COUNT;
-}
+size_t pcclGetParameterCount(void) { return PCCL_PARAM_COUNT; }
 
 pcclResult_t pcclGetParameterInfo(size_t index, pcclParameterInfo_t *info)
 {

@@ -30,7 +30,8 @@ pcclResult_t pcclAwaitAsyncReduce(const pcclAsyncReduceOp_t *reduce_handle, pccl
     pcclComm_t *comm = reduce_handle ? reduce_handle->comm : NULL;
     struct pccl_text words;
     if (pccl_api_initialized() && !comm)
-        return pccl_api_fail_in_words(NULL, PCCL_FAMILY_REDUCE, PCCL_ARGUMENT, "the handle or its communicator is NULL");
+        return pccl_api_fail_in_words(NULL, PCCL_FAMILY_REDUCE, PCCL_ARGUMENT,
+                                      "the handle or its communicator is NULL");
     pcclResult_t result = pccl_api_check(comm, PCCL_FAMILY_REDUCE);
     if (result != pcclSuccess)
         return result;
@@ -42,8 +43,7 @@ pcclResult_t pcclAwaitAsyncReduce(const pcclAsyncReduceOp_t *reduce_handle, pccl
     } else if (reduction) {
         pccl_text_format(&words, "the reduction with tag %u is being awaited by another thread", reduce_handle->tag);
     } else if (!pccl_api_connected(comm)) {
-        pccl_api_explain_unconnected(comm, &words);
-        status = PCCL_USAGE;
+        status = pccl_api_unconnected(comm, &words);
     } else {
         pccl_text_format(&words, "no reduction with tag %u is launched; was it awaited already?", reduce_handle->tag);
     }
@@ -79,10 +79,10 @@ pcclResult_t pcclAllReduceMultipleWithRetry(const pcclReduceOpDescriptor_t *desc
     pcclResult_t result = pccl_api_check(comm, PCCL_FAMILY_REDUCE);
     if (result != pcclSuccess)
         return result;
-    const char *wrong = !descriptors          ? "descriptors is NULL"
-                        : count == 0          ? "the list is empty"
-                        : max_in_flight <= 0  ? "max_in_flight is less than 1"
-                                              : NULL;
+    const char *wrong = !descriptors         ? "descriptors is NULL"
+                        : count == 0         ? "the list is empty"
+                        : max_in_flight <= 0 ? "max_in_flight is less than 1"
+                                             : NULL;
     if (wrong)
         return pccl_api_fail_in_words(comm, PCCL_FAMILY_REDUCE, PCCL_ARGUMENT, wrong);
     struct pccl_text words;

@@ -1,6 +1,6 @@
 /*
- * A communicator's links to other peers: one dialled by us and one accepted from each. Both begin with link_hello and its
- * answer; then they are silent, and their end is evidence.
+ * A communicator's links to other peers: one dialled by us and one accepted from each. Both begin with link_hello and
+ * its answer; then they are silent, and their end is evidence.
  */
 #include "drive/communicator.h"
 
@@ -106,11 +106,8 @@ static void link_up(struct pccl_comm_link *link, bool incoming)
 
 static void link_down(struct pccl_comm_link *link, bool incoming, enum pccl_link_end how, bool purposely)
 {
-    struct pccl_peer_event event = {.kind = PCCL_PEER_LINK_DOWN,
-                                    .peer = link->peer,
-                                    .incoming = incoming,
-                                    .how = how,
-                                    .purposely = purposely};
+    struct pccl_peer_event event = {
+        .kind = PCCL_PEER_LINK_DOWN, .peer = link->peer, .incoming = incoming, .how = how, .purposely = purposely};
     pccl_comm_step(link->comm, &event);
 }
 
@@ -131,10 +128,9 @@ static void lose(struct pccl_connection *connection, enum pccl_link_end how, boo
 
 static void refuse(struct pccl_connection *connection, enum pccl_refusal code, const struct pccl_text *words)
 {
-    struct pccl_msg msg = {.type = PCCL_MSG_refused,
-                           .as.refused = {.version = PCCL_PROTOCOL_VERSION,
-                                          .code = (uint16_t)code,
-                                          .words = pccl_bytes_of_text(words)}};
+    struct pccl_msg msg = {
+        .type = PCCL_MSG_refused,
+        .as.refused = {.version = PCCL_PROTOCOL_VERSION, .code = (uint16_t)code, .words = pccl_bytes_of_text(words)}};
     pccl_connection_send_message(connection, &msg);
     pccl_connection_close(connection, PCCL_COMMUNICATOR_LINGER_MS);
 }
@@ -146,8 +142,8 @@ static void refuse_unknown(struct pccl_connection *connection, const struct pccl
     if (frame->type == PCCL_MSG_link_hello && pccl_wire_peek_hello(frame->body, frame->length, &version) &&
         version != PCCL_PROTOCOL_VERSION) {
         code = PCCL_REFUSAL_VERSION;
-        pccl_text_format(reason, "this peer speaks protocol version %u, the caller %u",
-                         (uint64_t)PCCL_PROTOCOL_VERSION, (uint64_t)version);
+        pccl_text_format(reason, "this peer speaks protocol version %u, the caller %u", (uint64_t)PCCL_PROTOCOL_VERSION,
+                         (uint64_t)version);
     }
     refuse(connection, code, reason);
 }
@@ -164,7 +160,7 @@ static void greet(struct pcclComm_t *comm, struct pccl_connection *connection, c
     struct pccl_text words;
     enum pccl_refusal refusal = PCCL_REFUSAL_IDENTITY;
     pccl_text_format(&words, "this peer is not in a run");
-    if (!comm->peer || pccl_peer_judge_link(comm->peer, hello, &refusal, &words) != PCCL_OK) {
+    if (pccl_comm_judge_link(comm, hello, &refusal, &words) != PCCL_OK) {
         refuse(connection, refusal, &words);
         return;
     }
@@ -196,7 +192,8 @@ static void on_received(struct pccl_connection *connection, const struct pccl_fr
     struct pcclComm_t *comm = connection->owner;
     struct pccl_msg msg;
     struct pccl_text reason;
-    bool understood = pccl_wire_decode(frame->type, frame->body, frame->length, &comm->scratch, &msg, &reason) == PCCL_OK;
+    bool understood =
+        pccl_wire_decode(frame->type, frame->body, frame->length, comm->scratch, &msg, &reason) == PCCL_OK;
     if (connection->item) {
         lose(connection, PCCL_LINK_CLOSED, understood && msg.type == PCCL_MSG_link_bye);
     } else if (understood && msg.type == PCCL_MSG_link_hello) {
@@ -233,7 +230,7 @@ static enum pccl_link_end judge_answer(void *context, const struct pccl_frame *f
 {
     struct pccl_comm_link *link = context;
     struct pccl_msg msg;
-    if (pccl_wire_decode(frame->type, frame->body, frame->length, &link->comm->scratch, &msg, words) != PCCL_OK)
+    if (pccl_wire_decode(frame->type, frame->body, frame->length, link->comm->scratch, &msg, words) != PCCL_OK)
         return PCCL_LINK_OTHER;
     if (msg.type == PCCL_MSG_link_ok && pccl_id_equal(&msg.as.link_ok.peer, &link->peer))
         return 0;
@@ -270,6 +267,8 @@ static void on_dialled(void *context, struct pccl_connection *connection, enum p
 static void start_dialling(struct pccl_comm_link *link)
 {
     struct pcclComm_t *comm = link->comm;
+    if (!comm->peer)
+        return;
     struct pccl_msg msg = {.type = PCCL_MSG_link_hello,
                            .as.link_hello = {.magic = PCCL_PROTOCOL_MAGIC,
                                              .version = PCCL_PROTOCOL_VERSION,
@@ -277,7 +276,7 @@ static void start_dialling(struct pccl_comm_link *link)
                                              .from = comm->id,
                                              .to = link->peer,
                                              .kind = PCCL_LINK_RING}};
-    uint8_t hello[512];
+    uint8_t hello[512]; /* far more than it takes without an authentication */
     struct pccl_address plausible[PCCL_CANDIDATES_MAX];
     struct pccl_dial dial = {.addresses = plausible,
                              .count = pccl_interfaces_plausible(link->candidates, link->candidate_count, plausible),

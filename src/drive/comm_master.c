@@ -48,9 +48,8 @@ static void on_received(struct pccl_connection *connection, const struct pccl_fr
     struct pccl_text reason;
     if (connection != comm->master)
         return;
-    if (pccl_wire_decode(frame->type, frame->body, frame->length, &comm->scratch, &msg, &reason) == PCCL_OK) {
-        pccl_comm_step(comm, &(struct pccl_peer_event){
-                                 .kind = PCCL_PEER_MASTER_RECEIVED, .frame = frame, .msg = &msg});
+    if (pccl_wire_decode(frame->type, frame->body, frame->length, comm->scratch, &msg, &reason) == PCCL_OK) {
+        pccl_comm_step(comm, &(struct pccl_peer_event){.kind = PCCL_PEER_MASTER_RECEIVED, .frame = frame, .msg = &msg});
         return;
     }
     pccl_comm_step(comm, &(struct pccl_peer_event){.kind = PCCL_PEER_MASTER_GARBAGE, .words = &reason});

@@ -1,11 +1,20 @@
 /*
- * How application threads wait. One of them, the leader, polls the connection to the master and steps the machine itself:
- * an answer then reaches its caller without a switch to the control thread, which is told not to look at that connection
- * meanwhile. The others wait on a condition variable.
+ * How application threads wait. One of them, the leader, polls the connection to the master and steps the machine
+ * itself: an answer then reaches its caller without a switch to the control thread, which is told not to look at that
+ * connection meanwhile. The others wait on a condition variable.
  */
 #include "drive/communicator.h"
 
 #include "net/socket.h"
+
+/* A condition of one's own spares the others the wake-up; where it could not be made, the common one does. */
+static void signal_waiter(struct pcclComm_t *comm, struct pccl_waiter *waiter)
+{
+    if (waiter->has_cond)
+        uv_cond_signal(&waiter->cond);
+    else
+        uv_cond_broadcast(&comm->changed);
+}
 
 static void wait_for_signal(struct pcclComm_t *comm, struct pccl_waiter *waiter)
 {
@@ -14,13 +23,7 @@ static void wait_for_signal(struct pcclComm_t *comm, struct pccl_waiter *waiter)
     waiter->next = comm->waiters;
     comm->waiters = waiter;
     pccl_comm_publish(comm);
-    if (waiter->has_cond) {
-        uv_cond_wait(&waiter->cond, &comm->lock);
-    } else { /* cannot happen on the systems we know; then at least it does not hang */
-        pccl_comm_leave(comm);
-        uv_sleep(1);
-        pccl_comm_enter(comm);
-    }
+    uv_cond_wait(waiter->has_cond ? &waiter->cond : &comm->changed, &comm->lock);
     for (struct pccl_waiter **i = &comm->waiters; *i; i = &(*i)->next) {
         if (*i == waiter) {
             *i = waiter->next;
@@ -75,8 +78,8 @@ void pccl_comm_wait(struct pcclComm_t *comm, struct pccl_waiter *waiter)
     if (waiter->has_cond)
         uv_cond_destroy(&waiter->cond);
     waiter->has_cond = waiter->fired = false;
-    if (!comm->leading && comm->waiters && comm->waiters->has_cond) /* somebody else may lead now */
-        uv_cond_signal(&comm->waiters->cond);
+    if (!comm->leading && comm->waiters) /* somebody else may lead now */
+        signal_waiter(comm, comm->waiters);
 }
 
 void pccl_comm_fire(struct pcclComm_t *comm, struct pccl_waiter *waiter)
@@ -88,8 +91,8 @@ void pccl_comm_fire(struct pcclComm_t *comm, struct pccl_waiter *waiter)
         return;
     if (waiter->leads)
         pccl_socket_wake(comm->leader_wake);
-    else if (waiter->has_cond)
-        uv_cond_signal(&waiter->cond);
+    else
+        signal_waiter(comm, waiter);
 }
 
 void pccl_comm_unseat_leader(struct pcclComm_t *comm)

@@ -11,10 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
-uint64_t pccl_comm_now_us(void)
-{
-    return uv_hrtime() / 1000;
-}
+uint64_t pccl_comm_now_us(void) { return uv_hrtime() / 1000; }
 
 /* ---- the lock ---- */
 
@@ -50,10 +47,7 @@ void pccl_comm_wake_loop(struct pcclComm_t *comm)
     (void)uv_async_send(&comm->wake);
 }
 
-void pccl_comm_enter(struct pcclComm_t *comm)
-{
-    uv_mutex_lock(&comm->lock);
-}
+void pccl_comm_enter(struct pcclComm_t *comm) { uv_mutex_lock(&comm->lock); }
 
 void pccl_comm_publish(struct pcclComm_t *comm)
 {
@@ -70,7 +64,7 @@ void pccl_comm_leave(struct pcclComm_t *comm)
 
 void pccl_comm_check_deadline(struct pcclComm_t *comm)
 {
-    if (pccl_peer_deadline(comm->peer) < comm->armed_us)
+    if (comm->peer && pccl_peer_deadline(comm->peer) < comm->armed_us)
         pccl_comm_wake_loop(comm);
 }
 
@@ -82,7 +76,7 @@ static void settle(struct pcclComm_t *comm)
         pccl_comm_links_settle(comm);
         if (comm->starved) {
             comm->starved = false;
-            pccl_peer_leave(comm->peer, pccl_comm_now_us());
+            pccl_comm_leave_run(comm);
         }
         if (comm->master) {
             (void)pccl_connection_flush(comm->master);
@@ -109,14 +103,6 @@ void pccl_comm_loop_leave(void *context)
     settle(comm);
     comm->on_loop = false;
     unlock_and_log(comm);
-}
-
-void pccl_comm_step(struct pcclComm_t *comm, struct pccl_peer_event *event)
-{
-    if (!comm->peer)
-        return;
-    event->now_us = pccl_comm_now_us();
-    pccl_peer_step(comm->peer, event);
 }
 
 /* ---- effects that need no loop ---- */
@@ -175,10 +161,7 @@ static void effect_log(void *context, enum pccl_log_level level, const char *tex
 
 /* ---- the loop ---- */
 
-static void on_idle(uv_idle_t *idle)
-{
-    (void)idle;
-}
+static void on_idle(uv_idle_t *idle) { (void)idle; }
 
 /* The TICK waits for the poll that follows: after a standstill, what came meanwhile is read first. */
 static void on_timer(uv_timer_t *timer)
@@ -187,10 +170,7 @@ static void on_timer(uv_timer_t *timer)
     (void)uv_idle_start(&comm->idle, on_idle);
 }
 
-static void on_wake(uv_async_t *wake)
-{
-    (void)wake; /* on_check looks at what is wanted */
-}
+static void on_wake(uv_async_t *wake) { (void)wake; /* on_check looks at what is wanted */ }
 
 static void arm_timer(struct pcclComm_t *comm)
 {
@@ -213,10 +193,7 @@ static void on_prepare(uv_prepare_t *prepare)
     comm->polled_us = pccl_comm_now_us();
 }
 
-static void close_handle(void *handle)
-{
-    uv_close(handle, NULL);
-}
+static void close_handle(void *handle) { uv_close(handle, NULL); }
 
 static void wind_up(struct pcclComm_t *comm)
 {
@@ -231,7 +208,7 @@ static void wind_up(struct pcclComm_t *comm)
     close_handle(&comm->prepare);
     close_handle(&comm->check);
     if (comm->stuck)
-        uv_cond_signal(&comm->ended_or_stuck);
+        uv_cond_broadcast(&comm->changed);
 }
 
 static void on_check(uv_check_t *check)
@@ -257,7 +234,7 @@ static void thread_main(void *argument)
     uv_mutex_lock(&comm->lock);
     comm->ended = true;
     bool orphan = comm->orphan;
-    uv_cond_signal(&comm->ended_or_stuck);
+    uv_cond_broadcast(&comm->changed);
     uv_mutex_unlock(&comm->lock);
     if (orphan)
         free_all(comm);
@@ -265,10 +242,7 @@ static void thread_main(void *argument)
 
 /* ---- starting ---- */
 
-static enum pccl_status system_status(int error)
-{
-    return error == UV_ENOMEM ? PCCL_MEMORY : PCCL_SYSTEM;
-}
+static enum pccl_status system_status(int error) { return error == UV_ENOMEM ? PCCL_MEMORY : PCCL_SYSTEM; }
 
 static enum pccl_status start_loop(struct pcclComm_t *comm, struct pccl_text *words)
 {
@@ -402,7 +376,8 @@ static void invent_name(char *name, size_t size)
     (void)snprintf(name, size, "%.48s:%d", host, (int)uv_os_getpid());
 }
 
-static enum pccl_status configure(const struct pcclComm_t *comm, struct pccl_peer_config *config, struct pccl_text *words)
+static enum pccl_status configure(const struct pcclComm_t *comm, struct pccl_peer_config *config,
+                                  struct pccl_text *words)
 {
     const struct pccl_params *params = &comm->params;
     *config = pccl_peer_defaults();
@@ -434,8 +409,8 @@ static void retire_machine(struct pcclComm_t *comm)
         struct pccl_comm_op *reduction = PCCL_CONTAINER_OF(node, struct pccl_comm_op, by_tag);
         if (!reduction->op)
             continue;
+        reduction->status = PCCL_PEER_LOST;
         reduction->words = reduction->op->words;
-        pccl_peer_op_release(comm->peer, reduction->op);
         reduction->op = NULL;
     }
     pccl_comm_links_close_all(comm);
@@ -486,9 +461,12 @@ struct pcclComm_t *pccl_comm_create(const struct pccl_params *params, const stru
     struct pcclComm_t *comm = pccl_allocate(pccl_heap(), sizeof *comm);
     if (!comm)
         return NULL;
+    comm->scratch = pccl_heap_raw(sizeof *comm->scratch);
+    if (!comm->scratch)
+        goto no_scratch;
     if (uv_mutex_init(&comm->lock) != 0)
         goto no_lock;
-    if (uv_cond_init(&comm->ended_or_stuck) != 0)
+    if (uv_cond_init(&comm->changed) != 0)
         goto no_condition;
     comm->key = atomic_fetch_add(&last_key, 1) + 1;
     comm->generation = pccl_fork_generation();
@@ -504,6 +482,8 @@ struct pcclComm_t *pccl_comm_create(const struct pccl_params *params, const stru
 no_condition:
     uv_mutex_destroy(&comm->lock);
 no_lock:
+    pccl_release(pccl_heap(), comm->scratch, sizeof *comm->scratch);
+no_scratch:
     pccl_release(pccl_heap(), comm, sizeof *comm);
     return NULL;
 }
@@ -524,8 +504,9 @@ static void free_all(struct pcclComm_t *comm)
     pccl_table_fini(&comm->links);
     if (comm->leader_wake >= 0)
         pccl_socket_close(comm->leader_wake);
-    uv_cond_destroy(&comm->ended_or_stuck);
+    uv_cond_destroy(&comm->changed);
     uv_mutex_destroy(&comm->lock);
+    pccl_release(pccl_heap(), comm->scratch, sizeof *comm->scratch);
     pccl_release(pccl_heap(), comm, sizeof *comm);
 }
 
@@ -537,13 +518,13 @@ void pccl_comm_destroy(struct pcclComm_t *comm)
     }
     pccl_comm_enter(comm);
     if (comm->peer)
-        pccl_peer_leave(comm->peer, pccl_comm_now_us());
+        pccl_comm_leave_run(comm);
     comm->stop = true;
     pccl_comm_wake_loop(comm);
     pccl_comm_leave(comm);
     uv_mutex_lock(&comm->lock);
     while (!comm->ended && !comm->stuck)
-        uv_cond_wait(&comm->ended_or_stuck, &comm->lock);
+        uv_cond_wait(&comm->changed, &comm->lock);
     comm->orphan = !comm->ended;
     bool orphan = comm->orphan;
     uv_thread_t thread = comm->thread;

@@ -1,11 +1,11 @@
 /*
- * A peer's membership in this process: the state machine of peer/ under one lock, and a control thread with an event loop
- * that keeps heartbeats, timers and sockets going whatever the application does.
+ * A peer's membership in this process: the state machine of peer/ under one lock, and a control thread with an event
+ * loop that keeps heartbeats, timers and sockets going whatever the application does.
  *
- * Application threads take the lock, call the machine and send on the connection to the master themselves; while they wait
- * for an answer they may also read it themselves (wait.c), so that a small operation costs no switch to the control thread.
- * What needs the loop (dialling, closing, waiting for room to send) is noted under the lock, and the loop is woken.
- * The machine's effects run under the lock, inside the machine, and only take notes.
+ * Application threads take the lock, call the machine and send on the connection to the master themselves; while they
+ * wait for an answer they may also read it themselves (wait.c), so that a small operation costs no switch to the
+ * control thread. What needs the loop (dialling, closing, waiting for room to send) is noted under the lock, and the
+ * loop is woken. The machine's effects run under the lock, inside the machine, and only take notes.
  */
 #ifndef PCCL_DRIVE_COMMUNICATOR_H
 #define PCCL_DRIVE_COMMUNICATOR_H
@@ -47,8 +47,9 @@ struct pccl_call_slot {
 /* A launched reduction, from launch to await. */
 struct pccl_comm_op {
     struct pccl_node by_tag;
-    struct pccl_op *op; /* held; NULL: its machine is gone, and it had failed */
-    struct pccl_text words; /* when op is NULL */
+    struct pccl_op *op; /* held; NULL: its machine is gone, and it had failed so: */
+    enum pccl_status status;
+    struct pccl_text words;
     void *recvbuf;
     uint32_t bytes;
     bool decided;
@@ -87,14 +88,15 @@ struct pcclComm_t {
 
     /* under the lock */
     uv_mutex_t lock;
-    struct pccl_peer *peer; /* NULL: connect was never called */
-    struct pccl_id id;      /* of that machine */
-    struct pccl_wire_scratch scratch;
+    struct pccl_peer *peer;                             /* NULL: connect was never called, or: */
+    bool defect;                                        /* an invariant broke; nothing but destroying is left */
+    struct pccl_id id;                                  /* of that machine */
+    struct pccl_wire_scratch *scratch;                  /* owned */
     struct pccl_call_slot calls[PCCL_CALL_CONNECT + 1]; /* by enum pccl_call */
     struct pccl_table reductions;                       /* struct pccl_comm_op by tag */
     struct pccl_waiter *waiters;                        /* blocked, not leading */
     struct pccl_waiter *leader;
-    bool leading; /* a leader, maybe unseated, has not come back yet */
+    bool leading;    /* a leader, maybe unseated, has not come back yet */
     int leader_wake; /* -1: this system has none */
     struct pccl_log_line *log_oldest, *log_newest;
 
@@ -110,14 +112,14 @@ struct pcclComm_t {
 
     /* the control thread */
     bool started;
-    bool on_loop;    /* the holder of the lock is the control thread */
-    bool woken;      /* the loop has been asked to come */
-    bool stop;       /* wind up */
+    bool on_loop; /* the holder of the lock is the control thread */
+    bool woken;   /* the loop has been asked to come */
+    bool stop;    /* wind up */
     bool wound_up;
-    bool ended;      /* the thread is at its end: it can be joined */
-    bool stuck;      /* it waits for the system's resolver and can be left behind */
-    bool orphan;     /* it was left behind: the thread frees everything */
-    uv_cond_t ended_or_stuck;
+    bool ended;  /* the thread is at its end: it can be joined */
+    bool stuck;  /* it waits for the system's resolver and can be left behind */
+    bool orphan; /* it was left behind: the thread frees everything */
+    uv_cond_t changed;
     uv_thread_t thread;
     uv_loop_t loop;
     uv_async_t wake;
@@ -150,8 +152,8 @@ void pccl_comm_loop_leave(void *comm);
 void pccl_comm_check_deadline(struct pcclComm_t *comm);
 
 /*
- * Under the lock: a new machine, with a listener and the control thread if they are not there yet; a machine of before must
- * be over. May wait for the resolver. SYSTEM, MEMORY with words.
+ * Under the lock: a new machine, with a listener and the control thread if they are not there yet; a machine of before
+ * must be over. May wait for the resolver. SYSTEM, MEMORY with words.
  */
 PCCL_MUST_CHECK enum pccl_status pccl_comm_prepare(struct pcclComm_t *comm, struct pccl_text *words);
 
@@ -166,8 +168,17 @@ void pccl_comm_unseat_leader(struct pcclComm_t *comm);
 
 /* The outcome of the reduction is known: its waiter hears of it. Once. */
 void pccl_comm_reduction_decided(struct pcclComm_t *comm, struct pccl_comm_op *reduction);
-/* Steps the machine; fills in the time. */
-void pccl_comm_step(struct pcclComm_t *comm, struct pccl_peer_event *event);
+/* ---- comm_machine.c: visits to the machine, under the lock; INTERNAL when there is none any more ---- */
+void pccl_comm_step(struct pcclComm_t *comm, struct pccl_peer_event *event); /* fills in the time */
+PCCL_MUST_CHECK enum pccl_status pccl_comm_ask(struct pcclComm_t *comm,
+                                               enum pccl_call call); /* CONNECT UPDATE PENDING */
+PCCL_MUST_CHECK enum pccl_status pccl_comm_launch(struct pcclComm_t *comm, const struct pccl_launch *launch,
+                                                  struct pccl_op **op);
+void pccl_comm_op_awaited(struct pcclComm_t *comm, struct pccl_op *op);
+void pccl_comm_op_release(struct pcclComm_t *comm, struct pccl_op *op);
+void pccl_comm_leave_run(struct pcclComm_t *comm);
+PCCL_MUST_CHECK enum pccl_status pccl_comm_judge_link(struct pcclComm_t *comm, const struct pccl_msg_link_hello *hello,
+                                                      enum pccl_refusal *refusal, struct pccl_text *words);
 
 /* ---- comm_master.c: the connection to the master; on the loop, under the lock ---- */
 void pccl_comm_master_settle(struct pcclComm_t *comm);

@@ -1,5 +1,6 @@
 #include "drive/master_server.h"
 
+#include "drive/guard.h"
 #include "drive/logger.h"
 #include "drive/random.h"
 #include "net/dialer.h"
@@ -28,7 +29,7 @@ struct pccl_master_server {
     struct pccl_host hosts[PCCL_MASTER_HOSTS_MAX];
     uint32_t host_count;
     struct pccl_master *machine;
-    struct pccl_wire_scratch scratch;
+    struct pccl_wire_scratch *scratch; /* owned */
 
     uv_loop_t loop;
     uv_thread_t thread;
@@ -47,14 +48,11 @@ struct pccl_master_server {
     uint64_t armed_us;  /* what `timer` is set to; UINT64_MAX: not */
     uint32_t busy_iterations;
     bool busy; /* input is left unread in this iteration */
-    bool ending;
     atomic_bool interrupted;
+    atomic_bool ended; /* by itself: the machine broke */
 };
 
-static uint64_t now_us(void)
-{
-    return uv_hrtime() / 1000;
-}
+static uint64_t now_us(void) { return uv_hrtime() / 1000; }
 
 /* ---- connections ---- */
 
@@ -72,10 +70,25 @@ static void forget(struct pccl_master_server *server, struct pccl_connection *co
     connection->id = 0;
 }
 
+struct visit {
+    struct pccl_master *machine;
+    const struct pccl_master_event *event;
+};
+
+static void visit_machine(void *argument)
+{
+    struct visit *visit = argument;
+    pccl_master_step(visit->machine, visit->event);
+}
+
+/* An invariant that breaks ends the machine: its memory stays behind, and on_check ends the thread. */
 static void step(struct pccl_master_server *server, struct pccl_master_event *event)
 {
+    if (!server->machine)
+        return;
     event->now_us = now_us();
-    pccl_master_step(server->machine, event);
+    if (!pccl_guard_run(visit_machine, &(struct visit){server->machine, event}))
+        server->machine = NULL;
 }
 
 static void on_accepted(void *owner, struct pccl_connection *connection)
@@ -100,7 +113,7 @@ static void on_received(struct pccl_connection *connection, const struct pccl_fr
     struct pccl_master_server *server = connection->owner;
     struct pccl_msg msg;
     struct pccl_text reason;
-    if (pccl_wire_decode(frame->type, frame->body, frame->length, &server->scratch, &msg, &reason) != PCCL_OK) {
+    if (pccl_wire_decode(frame->type, frame->body, frame->length, server->scratch, &msg, &reason) != PCCL_OK) {
         uint32_t version;
         bool other_version = frame->type == PCCL_MSG_hello &&
                              pccl_wire_peek_hello(frame->body, frame->length, &version) &&
@@ -184,7 +197,7 @@ static enum pccl_link_end judge_probe(void *context, const struct pccl_frame *fr
 {
     struct probe *probe = context;
     struct pccl_msg msg;
-    if (pccl_wire_decode(frame->type, frame->body, frame->length, &probe->server->scratch, &msg, words) != PCCL_OK)
+    if (pccl_wire_decode(frame->type, frame->body, frame->length, probe->server->scratch, &msg, words) != PCCL_OK)
         return PCCL_LINK_OTHER;
     if (msg.type == PCCL_MSG_link_ok && pccl_id_equal(&msg.as.link_ok.peer, &probe->peer))
         return 0;
@@ -262,12 +275,10 @@ static void flush_all(struct pccl_master_server *server)
     }
 }
 
-static void on_idle(uv_idle_t *idle)
-{
-    (void)idle;
-}
+static void on_idle(uv_idle_t *idle) { (void)idle; }
 
-/* The deadline has passed. The TICK waits for the poll that follows: after a standstill, what came meanwhile is read first. */
+/* The deadline has passed. The TICK waits for the poll that follows: after a standstill, what came meanwhile is read
+ * first. */
 static void on_timer(uv_timer_t *timer)
 {
     struct pccl_master_server *server = timer->data;
@@ -290,15 +301,12 @@ static void arm_timer(struct pccl_master_server *server)
     (void)uv_timer_start(&server->timer, on_timer, deadline > now ? (deadline - now + 999) / 1000 : 0, 0);
 }
 
-static void close_handle(void *handle)
-{
-    uv_close(handle, NULL);
-}
+static void close_handle(void *handle) { uv_close(handle, NULL); }
 
 /* After the machine's SHUTDOWN: the loop ends when the last words are said. */
 static void wind_up(struct pccl_master_server *server)
 {
-    server->ending = true;
+    atomic_store(&server->ended, true);
     for (uint32_t i = 0; i < server->host_count; i++)
         pccl_listener_close(&server->listeners[i]);
     while (server->probes) {
@@ -330,7 +338,7 @@ static void on_check(uv_check_t *check)
 {
     struct pccl_master_server *server = check->data;
     (void)uv_idle_stop(&server->idle);
-    if (atomic_load(&server->interrupted)) {
+    if (atomic_load(&server->interrupted) || !server->machine) {
         step(server, &(struct pccl_master_event){.kind = PCCL_MASTER_SHUTDOWN});
         flush_all(server);
         wind_up(server);
@@ -343,13 +351,13 @@ static void on_check(uv_check_t *check)
         step(server, &(struct pccl_master_event){.kind = PCCL_MASTER_IDLE});
     }
     flush_all(server);
-    arm_timer(server);
+    if (server->machine)
+        arm_timer(server);
+    else /* it broke: the next iteration ends */
+        (void)uv_idle_start(&server->idle, on_idle);
 }
 
-static void on_wake(uv_async_t *wake)
-{
-    (void)wake; /* on_check looks at what is wanted */
-}
+static void on_wake(uv_async_t *wake) { (void)wake; /* on_check looks at what is wanted */ }
 
 static void thread_main(void *argument)
 {
@@ -366,6 +374,11 @@ struct pccl_master_server *pccl_master_server_create(const struct pccl_master_co
     struct pccl_master_server *server = pccl_allocate(pccl_heap(), sizeof *server);
     if (!server)
         return NULL;
+    server->scratch = pccl_heap_raw(sizeof *server->scratch);
+    if (!server->scratch) {
+        pccl_release(pccl_heap(), server, sizeof *server);
+        return NULL;
+    }
     server->config = *config;
     server->host_count = host_count;
     memcpy(server->hosts, hosts, host_count * sizeof *hosts);
@@ -436,17 +449,15 @@ static enum pccl_status start_loop(struct pccl_master_server *server, struct pcc
 
 enum pccl_status pccl_master_server_run(struct pccl_master_server *server, struct pccl_text *words)
 {
-    static const struct pccl_master_effects effects = {.send = effect_send,
-                                                       .accept = effect_accept,
-                                                       .close = effect_close,
-                                                       .probe = effect_probe,
-                                                       .log = effect_log};
+    static const struct pccl_master_effects effects = {
+        .send = effect_send, .accept = effect_accept, .close = effect_close, .probe = effect_probe, .log = effect_log};
     struct pccl_master_effects bound = effects;
     bound.context = server;
     if (!pccl_random_u64(&server->config.boot) || !pccl_random_u64(&server->config.seed)) {
         pccl_text_format(words, "the system gives no random numbers");
         return PCCL_SYSTEM;
     }
+    pccl_guard_install();
     enum pccl_status status = start_loop(server, words);
     if (status != PCCL_OK)
         return status;
@@ -470,15 +481,12 @@ out:
     return status;
 }
 
-uint16_t pccl_master_server_port(const struct pccl_master_server *server)
-{
-    return server->listeners[0].port;
-}
+uint16_t pccl_master_server_port(const struct pccl_master_server *server) { return server->listeners[0].port; }
 
 void pccl_master_server_interrupt(struct pccl_master_server *server)
 {
     /* Only the first wakes the loop: once it has ended there is nothing to wake. */
-    if (!atomic_exchange(&server->interrupted, true))
+    if (!atomic_exchange(&server->interrupted, true) && !atomic_load(&server->ended))
         (void)uv_async_send(&server->wake);
 }
 
@@ -487,12 +495,13 @@ void pccl_master_server_join(struct pccl_master_server *server)
     (void)uv_thread_join(&server->thread);
     (void)uv_loop_close(&server->loop);
     pccl_table_fini(&server->connections);
-    pccl_master_destroy(server->machine);
+    if (server->machine)
+        pccl_master_destroy(server->machine);
     server->machine = NULL;
 }
 
 void pccl_master_server_destroy(struct pccl_master_server *server)
 {
-    PCCL_ASSERT(!server->machine);
+    pccl_release(pccl_heap(), server->scratch, sizeof *server->scratch);
     pccl_release(pccl_heap(), server, sizeof *server);
 }

@@ -1,6 +1,6 @@
 /*
- * A master in this process: the state machine of master/ in a thread with an event loop and sockets. What strangers send
- * costs nobody but them.
+ * A master in this process: the state machine of master/ in a thread with an event loop and sockets. What strangers
+ * send costs nobody but them.
  */
 #ifndef PCCL_DRIVE_MASTER_SERVER_H
 #define PCCL_DRIVE_MASTER_SERVER_H
@@ -17,7 +17,8 @@ struct pccl_master_server;
 /* boot and seed of the config are filled in when it starts. NULL: out of memory. Touches no network. */
 struct pccl_master_server *pccl_master_server_create(const struct pccl_master_config *config,
                                                      const struct pccl_host *hosts, uint32_t host_count);
-/* Binds, listens and starts the thread. SYSTEM or MEMORY with words; then it can be tried again. At most once on success. */
+/* Binds, listens and starts the thread. SYSTEM or MEMORY with words; then it can be tried again. At most once on
+ * success. */
 PCCL_MUST_CHECK enum pccl_status pccl_master_server_run(struct pccl_master_server *server, struct pccl_text *words);
 /* The port of the first address. Only after run. */
 uint16_t pccl_master_server_port(const struct pccl_master_server *server);

@@ -48,12 +48,12 @@ enum pccl_status pccl_reduction_check(const void *sendbuf, const void *recvbuf,
 static struct pccl_descriptor wire_descriptor(const pcclReduceDescriptor_t *descriptor)
 {
     bool quantized = descriptor->quantization_options.algorithm != pcclQuantNone;
-    return (struct pccl_descriptor){
-        .datatype = (uint8_t)descriptor->src_descriptor.datatype,
-        .operation = (uint8_t)descriptor->op,
-        .codec = (uint8_t)descriptor->quantization_options.algorithm,
-        .codec_datatype = (uint8_t)(quantized ? descriptor->quantization_options.quantized_datatype : 0),
-        .count = descriptor->count};
+    return (struct pccl_descriptor){.datatype = (uint8_t)descriptor->src_descriptor.datatype,
+                                    .operation = (uint8_t)descriptor->op,
+                                    .codec = (uint8_t)descriptor->quantization_options.algorithm,
+                                    .codec_datatype =
+                                        (uint8_t)(quantized ? descriptor->quantization_options.quantized_datatype : 0),
+                                    .count = descriptor->count};
 }
 
 /* ---- launch ---- */
@@ -64,37 +64,28 @@ struct pccl_comm_op *pccl_reduction_find(const struct pcclComm_t *comm, uint64_t
     return node ? PCCL_CONTAINER_OF(node, struct pccl_comm_op, by_tag) : NULL;
 }
 
-static void explain_refusal(const struct pcclComm_t *comm, enum pccl_status status, uint64_t tag, struct pccl_text *words)
+static void explain_refusal(const struct pcclComm_t *comm, enum pccl_status status, uint64_t tag,
+                            struct pccl_text *words)
 {
     switch (status) {
     case PCCL_USAGE:
         if (!pccl_api_connected(comm))
-            pccl_api_explain_unconnected(comm, words);
+            (void)pccl_api_unconnected(comm, words);
         else
             pccl_text_format(words, "the topology is being updated by another thread");
         break;
-    case PCCL_ARGUMENT:
-        pccl_text_format(words, "the tag %u is in use: launched and not yet awaited", tag);
-        break;
-    case PCCL_TOO_FEW_PEERS:
-        pccl_text_format(words, "this peer is alone in its group");
-        break;
-    case PCCL_LIMIT:
-        pccl_text_format(words, "too many operations or tags are outstanding");
-        break;
-    default:
-        pccl_text_format(words, "%s", pccl_status_text(status));
-        break;
+    case PCCL_ARGUMENT: pccl_text_format(words, "the tag %u is in use: launched and not yet awaited", tag); break;
+    case PCCL_TOO_FEW_PEERS: pccl_text_format(words, "this peer is alone in its group"); break;
+    case PCCL_LIMIT: pccl_text_format(words, "too many operations or tags are outstanding"); break;
+    default: pccl_text_format(words, "%s", pccl_status_text(status)); break;
     }
 }
 
 /* What the machine would not say in words. */
 static enum pccl_status may_launch(const struct pcclComm_t *comm, uint64_t tag, size_t bytes, struct pccl_text *words)
 {
-    if (!pccl_api_connected(comm)) {
-        pccl_api_explain_unconnected(comm, words);
-        return PCCL_USAGE;
-    }
+    if (!pccl_api_connected(comm))
+        return pccl_api_unconnected(comm, words);
     if (pccl_reduction_find(comm, tag)) {
         explain_refusal(comm, PCCL_ARGUMENT, tag, words);
         return PCCL_ARGUMENT;
@@ -130,7 +121,7 @@ enum pccl_status pccl_reduction_launch(struct pcclComm_t *comm, const void *send
                                  .payload_bytes = (uint32_t)bytes,
                                  .tiny = true,
                                  .user = reduction};
-    status = pccl_peer_launch(comm->peer, pccl_comm_now_us(), &launch, &reduction->op);
+    status = pccl_comm_launch(comm, &launch, &reduction->op);
     if (status != PCCL_OK) {
         explain_refusal(comm, status, descriptor->tag, words);
         pccl_release(pccl_heap(), reduction, sizeof *reduction);
@@ -166,14 +157,13 @@ static enum pccl_status take_outcome(struct pccl_comm_op *reduction, pcclReduceI
     const struct pccl_op *op = reduction->op;
     if (!op) {
         *words = reduction->words;
-        return PCCL_PEER_LOST;
+        return reduction->status;
     }
     enum pccl_status status = status_of(op->class);
     if (status != PCCL_OK) {
         *words = op->words;
         return status;
     }
-    PCCL_ASSERT(op->payload_bytes == reduction->bytes);
     memcpy(reduction->recvbuf, op->payload, reduction->bytes);
     if (info)
         *info = (pcclReduceInfo_t){
@@ -186,7 +176,7 @@ enum pccl_status pccl_reduction_end(struct pcclComm_t *comm, struct pccl_comm_op
 {
     enum pccl_status status = take_outcome(reduction, info, words);
     if (reduction->op)
-        pccl_peer_op_release(comm->peer, reduction->op);
+        pccl_comm_op_release(comm, reduction->op);
     pccl_table_remove(&comm->reductions, &reduction->by_tag);
     pccl_release(pccl_heap(), reduction, sizeof *reduction);
     return status;
@@ -199,7 +189,7 @@ enum pccl_status pccl_reduction_await(struct pcclComm_t *comm, struct pccl_comm_
     reduction->awaited = true;
     if (!reduction->decided) {
         reduction->waiter = &waiter;
-        pccl_peer_op_awaited(comm->peer, pccl_comm_now_us(), reduction->op, true);
+        pccl_comm_op_awaited(comm, reduction->op);
         pccl_comm_wait(comm, &waiter);
     }
     return pccl_reduction_end(comm, reduction, info, words);

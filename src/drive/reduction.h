@@ -1,4 +1,5 @@
-/* Reductions from launch to await, in terms of the peer's machine. Under the communicator's lock unless said otherwise. */
+/* Reductions from launch to await, in terms of the peer's machine. Under the communicator's lock unless said otherwise.
+ */
 #ifndef PCCL_DRIVE_REDUCTION_H
 #define PCCL_DRIVE_REDUCTION_H
 
@@ -6,7 +7,8 @@
 
 /* What can be said of the arguments alone; no lock. ARGUMENT with words. */
 PCCL_MUST_CHECK enum pccl_status pccl_reduction_check(const void *sendbuf, const void *recvbuf,
-                                                      const pcclReduceDescriptor_t *descriptor, struct pccl_text *words);
+                                                      const pcclReduceDescriptor_t *descriptor,
+                                                      struct pccl_text *words);
 /* waiter (may be NULL) hears of the decision, which may come at once. Otherwise with words and without a trace. */
 PCCL_MUST_CHECK enum pccl_status pccl_reduction_launch(struct pcclComm_t *comm, const void *sendbuf, void *recvbuf,
                                                        const pcclReduceDescriptor_t *descriptor,
@@ -22,11 +24,12 @@ PCCL_MUST_CHECK enum pccl_status pccl_reduction_end(struct pcclComm_t *comm, str
                                                     pcclReduceInfo_t *info, struct pccl_text *words);
 
 /*
- * Takes the lock itself. Carries out the list, repeating what a lost peer broke (PROTOCOL 8); returns when nothing of it runs
- * any more. info is filled on success and TOO_FEW_PEERS.
+ * Takes the lock itself. Carries out the list, repeating what a lost peer broke (PROTOCOL 8); returns when nothing of
+ * it runs any more. info is filled on success and TOO_FEW_PEERS.
  */
-PCCL_MUST_CHECK enum pccl_status pccl_reduction_list(struct pcclComm_t *comm, const pcclReduceOpDescriptor_t *descriptors,
-                                                     size_t count, uint32_t max_in_flight, pcclReduceInfo_t *info,
+PCCL_MUST_CHECK enum pccl_status pccl_reduction_list(struct pcclComm_t *comm,
+                                                     const pcclReduceOpDescriptor_t *descriptors, size_t count,
+                                                     uint32_t max_in_flight, pcclReduceInfo_t *info,
                                                      struct pccl_text *words);
 
 #endif

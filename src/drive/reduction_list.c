@@ -39,13 +39,13 @@ static bool launch(struct list *list, size_t index)
     const pcclReduceOpDescriptor_t *op = &list->descriptors[index];
     struct pccl_text words;
     struct entry *entry = &list->entries[index];
-    enum pccl_status status = pccl_reduction_launch(list->comm, op->sendbuf, op->recvbuf, &op->descriptor, &list->waiter,
-                                                    &entry->reduction, &words);
+    enum pccl_status status = pccl_reduction_launch(list->comm, op->sendbuf, op->recvbuf, &op->descriptor,
+                                                    &list->waiter, &entry->reduction, &words);
     if (status == PCCL_OK) {
         list->in_flight++;
         entry->reduction->awaited = true;
         if (!entry->reduction->decided)
-            pccl_peer_op_awaited(list->comm->peer, pccl_comm_now_us(), entry->reduction->op, true);
+            pccl_comm_op_awaited(list->comm, entry->reduction->op);
         return true;
     }
     entry->reduction = NULL;
@@ -95,7 +95,8 @@ static bool finish(struct list *list, struct pccl_comm_op *reduction, size_t *in
     return false;
 }
 
-/* Launches and waits until everything has succeeded, or until nothing is in flight after a failure that no retry mends. */
+/* Launches and waits until everything has succeeded, or until nothing is in flight after a failure that no retry mends.
+ */
 static void run(struct list *list, size_t *again)
 {
     size_t again_count = 0;
@@ -138,10 +139,8 @@ static enum pccl_status check_entries(struct list *list, struct pccl_text *words
 static enum pccl_status check_state(const struct list *list, struct pccl_text *words)
 {
     const struct pcclComm_t *comm = list->comm;
-    if (!pccl_api_connected(comm)) {
-        pccl_api_explain_unconnected(comm, words);
-        return PCCL_USAGE;
-    }
+    if (!pccl_api_connected(comm))
+        return pccl_api_unconnected(comm, words);
     uint32_t most = pccl_peer_tiny_bytes_max(comm->peer);
     for (size_t i = 0; i < list->count; i++) {
         const pcclReduceDescriptor_t *descriptor = &list->descriptors[i].descriptor;
@@ -183,7 +182,7 @@ enum pccl_status pccl_reduction_list(struct pcclComm_t *comm, const pcclReduceOp
         run(&list, again);
         status = list.status;
         *words = list.words;
-        list.sum.local_world_size = pccl_peer_attributes(comm->peer).group_world;
+        list.sum.local_world_size = comm->peer ? pccl_peer_attributes(comm->peer).group_world : 0;
         *info = list.sum;
     }
     pccl_comm_leave(comm);

@@ -144,7 +144,7 @@ static void newcomer(struct pccl_master *m, struct pccl_stranger *stranger, cons
 static void foreign_member(struct pccl_master *m, struct pccl_stranger *stranger, const struct pccl_msg_hello *hello)
 {
     bool same = m->founded && pccl_id_equal(&hello->lineage, &m->lineage);
-    if (same && !m->recovering) {
+    if ((same && !m->recovering) || pccl_master_is_over(m, &hello->lineage)) {
         turn_away(m, stranger, PCCL_REFUSAL_GONE, "this peer did not come back in time and was removed from the run");
         return;
     }

@@ -63,6 +63,7 @@ struct pccl_remote {
     struct pccl_session session;
     uint64_t heard_us, spoke_us, warm_since_us;
     uint64_t stable_told, decision_known; /* decision numbers told stable / acknowledged */
+    uint64_t view_sequence;                /* of the message that told it the latest view of its group */
     bool verified;                        /* the master has reached its listener once */
     bool probing;
 
@@ -101,7 +102,8 @@ struct pccl_operation {
     struct pccl_part *parts;
     uint32_t payload_bytes;
     uint8_t *result;        /* owned, payload_bytes; tiny and committed */
-    uint64_t held_until_us; /* it failed because of a link: the cause is settled first; 0: not held */
+    uint64_t held_until_us; /* its abort waits: PEER_LOST for the cause to settle, else for the view; 0: not held */
+    enum pccl_class held_class;
     struct pccl_id failed_by;
     struct pccl_text words;
 };
@@ -143,6 +145,8 @@ struct pccl_master {
     bool founded_by_newcomer; /* ... and was born in this boot */
     bool older_run_expected;  /* a newcomer has waited at an earlier boot */
     struct pccl_id lineage;
+    struct pccl_id over[PCCL_RUNS_OVER_MAX]; /* runs that ended in this boot: their members are not taken back */
+    uint32_t over_count;
     uint32_t inc;
     struct pccl_epoch epoch;
     uint64_t rounds[PCCL_ROUND_KINDS]; /* J and Q: numbers of the rounds that are open */
@@ -196,6 +200,7 @@ void pccl_master_found(struct pccl_master *m, struct pccl_remote *first);
 void pccl_master_need_lineage(struct pccl_master *m);
 void pccl_master_found_if_empty(struct pccl_master *m);
 void pccl_master_end_run(struct pccl_master *m);
+bool pccl_master_is_over(const struct pccl_master *m, const struct pccl_id *lineage);
 /* Gives every touched group (changed) the next epoch as its view and tells all members; added may be NULL. */
 void pccl_master_next_epoch(struct pccl_master *m, const struct pccl_member *added, uint32_t added_count,
                             const struct pccl_id *removed, uint32_t removed_count, const struct pccl_text *why);
@@ -239,6 +244,7 @@ void pccl_master_advance_stable(struct pccl_master *m, struct pccl_group *group)
 void pccl_master_note_known(struct pccl_master *m, struct pccl_remote *remote, uint64_t decision);
 void pccl_master_tick_operations(struct pccl_master *m);
 void pccl_master_link_mended(struct pccl_master *m, struct pccl_remote *from);
+void pccl_master_view_taken(struct pccl_master *m, struct pccl_group *group);
 struct pccl_operation *pccl_master_operation(struct pccl_master *m, struct pccl_group *group,
                                              const struct pccl_instance *instance, bool create);
 void pccl_master_take_part(struct pccl_master *m, struct pccl_operation *op, struct pccl_remote *from,

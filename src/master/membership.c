@@ -191,10 +191,21 @@ void pccl_master_found_if_empty(struct pccl_master *m)
     }
 }
 
+bool pccl_master_is_over(const struct pccl_master *m, const struct pccl_id *lineage)
+{
+    for (uint32_t i = 0; i < PCCL_RUNS_OVER_MAX && i < m->over_count; i++)
+        if (pccl_id_equal(&m->over[i], lineage))
+            return true;
+    return false;
+}
+
 void pccl_master_end_run(struct pccl_master *m)
 {
-    if (m->founded)
+    if (m->founded) {
         pccl_master_say(m, PCCL_LOG_INFO, "run %i ends", &m->lineage);
+        if (!m->recovering) /* else nothing was decided, and a later member may still bring it back */
+            m->over[m->over_count++ % PCCL_RUNS_OVER_MAX] = m->lineage;
+    }
     for (uint32_t i = 0; i < m->group_count; i++) {
         struct pccl_group *group = m->groups[i];
         pccl_master_drop_operations(m, group);
@@ -282,6 +293,8 @@ void pccl_master_send_epoch(struct pccl_master *m, struct pccl_remote *to, struc
     }
     struct pccl_msg msg = {.type = PCCL_MSG_epoch_change, .as.epoch_change = *change};
     pccl_master_send(m, to, &msg, 0);
+    if (group->changed)
+        to->view_sequence = to->session.sent;
     pccl_release(&m->memory, ring, change->ring_count * sizeof *ring);
 }
 

@@ -157,9 +157,39 @@ static void decide(struct pccl_master *m, struct pccl_group *group, struct pccl_
     pccl_master_send_outcome(m, group, op, NULL);
 }
 
+/* Has every member taken the group's view, so that it cannot decide anything by it any more? */
+static bool is_view_known(const struct pccl_group *group)
+{
+    for (uint32_t i = 0; i < group->ring_count; i++)
+        if (group->ring[i]->session.acknowledged < group->ring[i]->view_sequence)
+            return false;
+    return true;
+}
+
+/* The abort is certain, but it has to wait. The first reason stays. */
+static void hold(struct pccl_master *m, struct pccl_group *group, struct pccl_operation *op, enum pccl_class class,
+                 const struct pccl_text *words, uint64_t until_us)
+{
+    if (op->held_until_us != 0)
+        return;
+    op->held_until_us = until_us;
+    op->held_class = class;
+    op->words = *words;
+    group->held_count++;
+    pccl_master_arm(m, until_us);
+}
+
+/*
+ * The class must be the same everywhere. A member that has not taken the latest view may be about to decide this operation
+ * by it, as PEER_LOST; so no other class is given until all have.
+ */
 void pccl_master_abort(struct pccl_master *m, struct pccl_group *group, struct pccl_operation *op,
                        enum pccl_class class, const struct pccl_text *words)
 {
+    if (class != PCCL_CLASS_PEER_LOST && !is_view_known(group)) {
+        hold(m, group, op, class, words, UINT64_MAX);
+        return;
+    }
     op->words = *words;
     pccl_master_say(m, PCCL_LOG_DEBUG, "group %u tag %u use %u aborted: %t", (uint64_t)group->number, op->instance.tag,
                     (uint64_t)op->instance.use, words);
@@ -344,30 +374,36 @@ void pccl_master_failed(struct pccl_master *m, struct pccl_remote *from, const s
     pccl_text_add_bytes(&words, (const char *)failed->words.data, failed->words.length);
     if (outdated || class != PCCL_CLASS_PEER_LOST) {
         pccl_master_abort(m, from->group, op, class, &words);
-    } else if (op->held_until_us == 0) {
-        op->words = words;
+    } else {
         op->failed_by = from->id;
-        op->held_until_us = m->now_us + m->config.settle_ms * UINT64_C(1000);
-        from->group->held_count++;
-        pccl_master_arm(m, op->held_until_us);
+        hold(m, from->group, op, PCCL_CLASS_PEER_LOST, &words, m->now_us + m->config.settle_ms * UINT64_C(1000));
     }
 }
 
-static void release_held(struct pccl_master *m, struct pccl_group *group, const struct pccl_id *failed_by)
+static void release_held(struct pccl_master *m, struct pccl_group *group, const struct pccl_id *mended_by)
 {
+    bool view_known = is_view_known(group);
     for (struct pccl_operation *op = group->oldest, *last = group->newest, *next; op != NULL && group->held_count > 0;
          op = next) {
         next = op == last ? NULL : op->newer;
         if (op->decided || op->held_until_us == 0)
             continue;
-        bool mended = failed_by != NULL && pccl_id_equal(failed_by, &op->failed_by);
-        if (mended || m->now_us >= op->held_until_us) {
+        bool waits_for_view = op->held_class != PCCL_CLASS_PEER_LOST;
+        bool mended = mended_by != NULL && pccl_id_equal(mended_by, &op->failed_by);
+        if (waits_for_view ? view_known : mended || m->now_us >= op->held_until_us) {
             struct pccl_text words = op->words;
-            pccl_master_abort(m, group, op, PCCL_CLASS_PEER_LOST, &words);
+            pccl_master_abort(m, group, op, op->held_class, &words);
         } else {
             pccl_master_arm(m, op->held_until_us);
         }
     }
+}
+
+/* A member has acknowledged something: maybe the view that aborts wait for. */
+void pccl_master_view_taken(struct pccl_master *m, struct pccl_group *group)
+{
+    if (group->held_count > 0)
+        release_held(m, group, NULL);
 }
 
 void pccl_master_tick_operations(struct pccl_master *m)

@@ -3,8 +3,10 @@
 #include <string.h>
 
 enum {
-    READS_PER_VISIT = 16,     /* so that one busy connection does not hold up the others */
+    READS_PER_VISIT = 16,        /* so that one busy connection does not hold up the others */
     DRAIN_BYTES_MAX = 256 << 10, /* read and thrown away while closing */
+    OUT_BYTES_LEAST = 1024,
+    OUT_BYTES_KEPT = 64 << 10, /* an empty output buffer above this is given back */
 };
 
 static void on_poll(uv_poll_t *poll, int status, int events);
@@ -75,16 +77,11 @@ static void watch(struct pccl_connection *connection)
 {
     int wanted = 0;
     switch (connection->state) {
-    case PCCL_CONNECTION_DIALLING:
-        wanted = UV_WRITABLE;
-        break;
+    case PCCL_CONNECTION_DIALLING: wanted = UV_WRITABLE; break;
     case PCCL_CONNECTION_OPEN:
-    case PCCL_CONNECTION_CLOSING:
-        wanted = UV_READABLE | (connection->blocked ? UV_WRITABLE : 0);
-        break;
+    case PCCL_CONNECTION_CLOSING: wanted = UV_READABLE | (connection->blocked ? UV_WRITABLE : 0); break;
     case PCCL_CONNECTION_ENDED:
-    case PCCL_CONNECTION_GONE:
-        break;
+    case PCCL_CONNECTION_GONE: break;
     }
     if (wanted == connection->armed || connection->state == PCCL_CONNECTION_GONE)
         return;
@@ -165,18 +162,12 @@ static void end_of_input(struct pccl_connection *connection, int error)
         return;
     }
     switch (error) {
-    case UV_EOF:
-        end_in_words(connection, PCCL_END_CLOSED, "closed by the other side");
-        break;
+    case UV_EOF: end_in_words(connection, PCCL_END_CLOSED, "closed by the other side"); break;
     case UV_ETIMEDOUT:
     case UV_EHOSTUNREACH:
     case UV_ENETUNREACH:
-    case UV_ENETDOWN:
-        end_in_words(connection, PCCL_END_SILENT, uv_strerror(error));
-        break;
-    default:
-        end_in_words(connection, PCCL_END_RESET, uv_strerror(error));
-        break;
+    case UV_ENETDOWN: end_in_words(connection, PCCL_END_SILENT, uv_strerror(error)); break;
+    default: end_in_words(connection, PCCL_END_RESET, uv_strerror(error)); break;
     }
 }
 
@@ -258,7 +249,7 @@ static uint8_t *reserve(struct pccl_connection *connection, size_t length)
         connection->out_end = waiting;
     }
     if (connection->out_capacity - connection->out_end < length) {
-        size_t capacity = connection->out_capacity ? connection->out_capacity : 1024;
+        size_t capacity = connection->out_capacity ? connection->out_capacity : OUT_BYTES_LEAST;
         while (capacity < waiting + length)
             capacity *= 2;
         uint8_t *grown = connection->memory->resize(connection->memory->context, connection->out,
@@ -315,6 +306,11 @@ bool pccl_connection_flush(struct pccl_connection *connection)
         connection->out_start += (size_t)moved;
     }
     connection->out_start = connection->out_end = 0;
+    if (connection->out_capacity > OUT_BYTES_KEPT) {
+        pccl_release(connection->memory, connection->out, connection->out_capacity);
+        connection->out = NULL;
+        connection->out_capacity = 0;
+    }
     return true;
 }
 

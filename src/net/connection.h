@@ -1,10 +1,11 @@
 /*
- * One framed TCP connection on an event loop: bytes in become frames, frames out wait here when the kernel does not take
- * them. Knows nothing of what the frames mean.
+ * One framed TCP connection on an event loop: bytes in become frames, frames out wait here when the kernel does not
+ * take them. Knows nothing of what the frames mean.
  *
  * Threads: everything here runs on the loop's thread, except pccl_connection_send and pccl_connection_flush, which any
  * thread may call while it holds the owner's lock (`enter` in the events).
- * Ownership: made by pccl_connection_create, given up by pccl_connection_close, which frees it when the loop lets go of it.
+ * Ownership: made by pccl_connection_create, given up by pccl_connection_close, which frees it when the loop lets go of
+ * it.
  */
 #ifndef PCCL_NET_CONNECTION_H
 #define PCCL_NET_CONNECTION_H
@@ -97,7 +98,7 @@ struct pccl_connection {
 
 enum {
     PCCL_CONNECTION_OUT_HELLO = 64 << 10,
-    PCCL_CONNECTION_OUT_MAX = 8 << 20,
+    PCCL_CONNECTION_OUT_MAX = PCCL_SESSION_BYTES_MAX + (8 << 20), /* a session may have to resend all it keeps */
 };
 
 /* Takes the socket in any case. dialling: its connection attempt is under way. NULL: out of memory or descriptors. */
@@ -121,8 +122,8 @@ bool pccl_connection_flush(struct pccl_connection *connection);
 void pccl_connection_arm(struct pccl_connection *connection);
 
 /*
- * Any thread that holds the owner's lock: reads what is there and hands out the frames, as the loop would. false: the loop's
- * thread must call pccl_connection_arm. An end of the connection is left for the loop to find.
+ * Any thread that holds the owner's lock: reads what is there and hands out the frames, as the loop would. false: the
+ * loop's thread must call pccl_connection_arm. An end of the connection is left for the loop to find.
  */
 PCCL_MUST_CHECK bool pccl_connection_take(struct pccl_connection *connection);
 /*
@@ -132,8 +133,8 @@ PCCL_MUST_CHECK bool pccl_connection_take(struct pccl_connection *connection);
 bool pccl_connection_watch_input(struct pccl_connection *connection, bool on);
 
 /*
- * No events any more. What waits is sent, the other side's last bytes are awaited and thrown away, at most for linger_ms
- * (so that a reset does not overtake what we said); 0 closes at once.
+ * No events any more. What waits is sent, the other side's last bytes are awaited and thrown away, at most for
+ * linger_ms (so that a reset does not overtake what we said); 0 closes at once.
  */
 void pccl_connection_close(struct pccl_connection *connection, uint32_t linger_ms);
 

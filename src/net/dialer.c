@@ -29,12 +29,11 @@ static void on_connected(struct pccl_connection *connection);
 static void on_received(struct pccl_connection *connection, const struct pccl_frame *frame);
 static void on_ended(struct pccl_connection *connection, enum pccl_connection_end how, const struct pccl_text *words);
 
-static const struct pccl_connection_events attempt_events = {
-    .enter = attempt_enter,
-    .leave = attempt_leave,
-    .connected = on_connected,
-    .received = on_received,
-    .ended = on_ended};
+static const struct pccl_connection_events attempt_events = {.enter = attempt_enter,
+                                                             .leave = attempt_leave,
+                                                             .connected = on_connected,
+                                                             .received = on_received,
+                                                             .ended = on_ended};
 
 static void enter(const struct pccl_dialer *dialer)
 {
@@ -49,20 +48,11 @@ static void leave(const struct pccl_dialer *dialer)
 }
 
 /* A dialer that goes while it is visited is freed only when the visit is over. */
-static void attempt_enter(void *owner)
-{
-    enter(((struct attempt *)owner)->dialer);
-}
+static void attempt_enter(void *owner) { enter(((struct attempt *)owner)->dialer); }
 
-static void attempt_leave(void *owner)
-{
-    leave(((struct attempt *)owner)->dialer);
-}
+static void attempt_leave(void *owner) { leave(((struct attempt *)owner)->dialer); }
 
-static size_t dialer_bytes(const struct pccl_dialer *dialer)
-{
-    return sizeof *dialer + dialer->dial.hello_length;
-}
+static size_t dialer_bytes(const struct pccl_dialer *dialer) { return sizeof *dialer + dialer->dial.hello_length; }
 
 static void on_closed(uv_handle_t *handle)
 {
@@ -112,8 +102,8 @@ struct pccl_dialer *pccl_dialer_start(uv_loop_t *loop, const struct pccl_memory 
 /* ---- the verdict ---- */
 
 /*
- * What the failures say together. "Nobody there" is evidence of a death, so it needs that every address that can be reached
- * says so; one that did not answer could still be the right one.
+ * What the failures say together. "Nobody there" is evidence of a death, so it needs that every address that can be
+ * reached says so; one that did not answer could still be the right one.
  */
 static enum pccl_link_end verdict(const struct pccl_dialer *dialer)
 {
@@ -184,8 +174,8 @@ static void begin(struct attempt *attempt)
     const struct pccl_address *address = &dialer->addresses[attempt - dialer->attempts];
     int error = pccl_socket_dial(address, &socket);
     if (error == 0) {
-        attempt->connection = pccl_connection_create(dialer->timer.loop, dialer->memory, socket, true, &attempt_events,
-                                                     attempt);
+        attempt->connection =
+            pccl_connection_create(dialer->timer.loop, dialer->memory, socket, true, &attempt_events, attempt);
         if (!attempt->connection)
             error = UV_ENOMEM;
     }

@@ -15,15 +15,9 @@ static size_t open_count, open_capacity;
 static _Atomic uint32_t generation;
 
 #ifndef _WIN32
-static void before_fork(void)
-{
-    uv_mutex_lock(&lock);
-}
+static void before_fork(void) { uv_mutex_lock(&lock); }
 
-static void after_fork_in_parent(void)
-{
-    uv_mutex_unlock(&lock);
-}
+static void after_fork_in_parent(void) { uv_mutex_unlock(&lock); }
 
 static void after_fork_in_child(void)
 {
@@ -56,10 +50,7 @@ void pccl_fork_lock(void)
     uv_mutex_lock(&lock);
 }
 
-void pccl_fork_unlock(void)
-{
-    uv_mutex_unlock(&lock);
-}
+void pccl_fork_unlock(void) { uv_mutex_unlock(&lock); }
 
 bool pccl_fork_remember(uv_os_sock_t descriptor)
 {

@@ -1,8 +1,8 @@
 /*
- * What keeps a forked child from holding our sockets open: a child that inherits them would hide the death of its parent
- * from every peer. All sockets of the library are remembered here and closed in the child; every object that owns a thread
- * keeps the generation it was made in, so that calls in the child can be refused instead of touching locks and threads that
- * did not survive the fork.
+ * What keeps a forked child from holding our sockets open: a child that inherits them would hide the death of its
+ * parent from every peer. All sockets of the library are remembered here and closed in the child; every object that
+ * owns a thread keeps the generation it was made in, so that calls in the child can be refused instead of touching
+ * locks and threads that did not survive the fork.
  */
 #ifndef PCCL_NET_FORK_H
 #define PCCL_NET_FORK_H

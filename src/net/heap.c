@@ -15,7 +15,6 @@ static void *heap_resize(void *context, void *block, size_t old_bytes, size_t ne
 
 static const struct pccl_memory heap = {.resize = heap_resize, .context = NULL};
 
-const struct pccl_memory *pccl_heap(void)
-{
-    return &heap;
-}
+const struct pccl_memory *pccl_heap(void) { return &heap; }
+
+void *pccl_heap_raw(size_t bytes) { return malloc(bytes); }

@@ -14,7 +14,8 @@ static bool is_link_local(const struct pccl_address *address)
 /* Bridges of containers and virtual machines: addresses that mean something else on every host. */
 static bool is_private_bridge(const char *name)
 {
-    static const char *const prefixes[] = {"docker", "br-", "virbr", "veth", "lxcbr", "lxdbr", "cni", "podman", "vmnet"};
+    static const char *const prefixes[] = {"docker", "br-", "virbr",  "veth", "lxcbr",
+                                           "lxdbr",  "cni", "podman", "vmnet"};
     for (size_t i = 0; i < PCCL_COUNT_OF(prefixes); i++)
         if (strncmp(name, prefixes[i], strlen(prefixes[i])) == 0)
             return true;
@@ -85,7 +86,8 @@ uint32_t pccl_interfaces_candidates(const struct pccl_address *towards, uint16_t
     return count;
 }
 
-uint32_t pccl_interfaces_plausible(const struct pccl_address *candidates, uint32_t count, struct pccl_address *plausible)
+uint32_t pccl_interfaces_plausible(const struct pccl_address *candidates, uint32_t count,
+                                   struct pccl_address *plausible)
 {
     uv_interface_address_t *interfaces = NULL;
     int interface_count = 0;

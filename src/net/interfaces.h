@@ -5,16 +5,17 @@
 #include "core/address.h"
 
 /*
- * Fills candidates (at most max, no duplicates, all with `port`) in the order in which they should be tried: `towards` (the
- * local address used towards the master, NULL: unknown), the other routable addresses of this host, link-local and bridge
- * addresses only if there is nothing else, and loopback last. Returns how many.
+ * Fills candidates (at most max, no duplicates, all with `port`) in the order in which they should be tried: `towards`
+ * (the local address used towards the master, NULL: unknown), the other routable addresses of this host, link-local and
+ * bridge addresses only if there is nothing else, and loopback last. Returns how many.
  */
 uint32_t pccl_interfaces_candidates(const struct pccl_address *towards, uint16_t port, struct pccl_address *candidates,
                                     uint32_t max);
 /*
- * Drops the loopback addresses from another peer's candidates unless it is on this host: one of its addresses is ours, or
- * it has loopback addresses only. Returns how many remain, in their order.
+ * Drops the loopback addresses from another peer's candidates unless it is on this host: one of its addresses is ours,
+ * or it has loopback addresses only. Returns how many remain, in their order.
  */
-uint32_t pccl_interfaces_plausible(const struct pccl_address *candidates, uint32_t count, struct pccl_address *plausible);
+uint32_t pccl_interfaces_plausible(const struct pccl_address *candidates, uint32_t count,
+                                   struct pccl_address *plausible);
 
 #endif

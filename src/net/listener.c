@@ -186,8 +186,8 @@ static void welcome(struct pccl_listener *listener, uv_os_sock_t socket, const s
 {
     if (listener->strangers.count >= listener->strangers_max)
         drop_oldest(listener);
-    struct pccl_connection *connection = pccl_connection_create(listener->loop, listener->memory, socket, false,
-                                                                listener->events, listener->owner);
+    struct pccl_connection *connection =
+        pccl_connection_create(listener->loop, listener->memory, socket, false, listener->events, listener->owner);
     if (!connection)
         return; /* the other side sees a closed connection */
     connection->address = *from;
@@ -204,11 +204,8 @@ static void accept_waiting(struct pccl_listener_socket *listening)
         uv_os_sock_t accepted;
         int error = pccl_socket_accept(listening->socket, &accepted, &from);
         switch (error) {
-        case 0:
-            welcome(listener, accepted, &from);
-            break;
-        case UV_EAGAIN:
-            return;
+        case 0: welcome(listener, accepted, &from); break;
+        case UV_EAGAIN: return;
         case UV_EMFILE:
         case UV_ENFILE:
         case UV_ENOBUFS:
@@ -219,8 +216,7 @@ static void accept_waiting(struct pccl_listener_socket *listening)
             }
             pause_accepting(listener);
             return;
-        default: /* that connection broke before it was taken */
-            break;
+        default: /* that connection broke before it was taken */ break;
         }
     }
 }

@@ -1,7 +1,7 @@
 /*
- * Accepts connections on one port of one or several local addresses. Whoever connects is a stranger, in a list of bounded
- * length, until the owner adopts the connection; when the list is full, the oldest stranger makes room. Shortage of
- * descriptors pauses accepting and ends nothing. Runs on the loop's thread.
+ * Accepts connections on one port of one or several local addresses. Whoever connects is a stranger, in a list of
+ * bounded length, until the owner adopts the connection; when the list is full, the oldest stranger makes room.
+ * Shortage of descriptors pauses accepting and ends nothing. Runs on the loop's thread.
  */
 #ifndef PCCL_NET_LISTENER_H
 #define PCCL_NET_LISTENER_H
@@ -28,9 +28,10 @@ struct pccl_listener {
 };
 
 /*
- * Listens on all addresses with one port: `port`, or one of the port_range - 1 above it if it is taken on any of them; 0:
- * the system chooses. An address of a family that this host does not have is left out if another remains. The caller has
- * filled loop, memory, strangers_max, hello_ms, events, owner and accepted. 0, or a negative libuv error with words.
+ * Listens on all addresses with one port: `port`, or one of the port_range - 1 above it if it is taken on any of them;
+ * 0: the system chooses. An address of a family that this host does not have is left out if another remains. The caller
+ * has filled loop, memory, strangers_max, hello_ms, events, owner and accepted. 0, or a negative libuv error with
+ * words.
  */
 PCCL_MUST_CHECK int pccl_listener_open(struct pccl_listener *listener, const struct pccl_address *addresses,
                                        uint32_t count, uint16_t port, uint32_t port_range, struct pccl_text *words);

@@ -31,7 +31,8 @@ bool pccl_resolve_numeric(const struct pccl_host *host, struct pccl_address *add
     return true;
 }
 
-static uint32_t take(const struct addrinfo *list, uint16_t port, struct pccl_address *found, uint32_t count, uint32_t max)
+static uint32_t take(const struct addrinfo *list, uint16_t port, struct pccl_address *found, uint32_t count,
+                     uint32_t max)
 {
     for (; list && count < max; list = list->ai_next) {
         if (!pccl_socket_address(list->ai_addr, &found[count]))
@@ -78,10 +79,7 @@ static void on_closed(uv_handle_t *handle)
     pccl_release(resolver->memory, resolver, sizeof *resolver + resolver->resolve.count * sizeof resolver->hosts[0]);
 }
 
-static void let_go(struct pccl_resolver *resolver)
-{
-    uv_close((uv_handle_t *)&resolver->timer, on_closed);
-}
+static void let_go(struct pccl_resolver *resolver) { uv_close((uv_handle_t *)&resolver->timer, on_closed); }
 
 static void on_resolved(uv_getaddrinfo_t *request, int status, struct addrinfo *list)
 {

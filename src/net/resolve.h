@@ -25,8 +25,8 @@ struct pccl_resolve {
     const struct pccl_host *hosts; /* copied */
     uint32_t count;
     /*
-     * Exactly once, and never from inside start: the addresses found, in the order of the hosts (a host may have several);
-     * with none, words say why. The resolver is gone then.
+     * Exactly once, and never from inside start: the addresses found, in the order of the hosts (a host may have
+     * several); with none, words say why. The resolver is gone then.
      */
     void (*done)(void *context, const struct pccl_address *addresses, uint32_t count, const struct pccl_text *words);
     void *context;

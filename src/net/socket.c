@@ -21,10 +21,7 @@
 
 enum { LISTEN_BACKLOG = 1024 };
 
-static int last_error(void)
-{
-    return uv_translate_sys_error(errno);
-}
+static int last_error(void) { return uv_translate_sys_error(errno); }
 
 static void set_int(uv_os_sock_t socket, int level, int name, int value)
 {
@@ -213,15 +210,9 @@ ptrdiff_t pccl_socket_write(uv_os_sock_t socket, const uint8_t *bytes, size_t le
     return moved >= 0 ? moved : last_error();
 }
 
-void pccl_socket_shutdown_write(uv_os_sock_t socket)
-{
-    (void)shutdown(socket, SHUT_WR);
-}
+void pccl_socket_shutdown_write(uv_os_sock_t socket) { (void)shutdown(socket, SHUT_WR); }
 
-void pccl_socket_shutdown(uv_os_sock_t socket)
-{
-    (void)shutdown(socket, SHUT_RDWR);
-}
+void pccl_socket_shutdown(uv_os_sock_t socket) { (void)shutdown(socket, SHUT_RDWR); }
 
 void pccl_socket_close(uv_os_sock_t socket)
 {
@@ -292,10 +283,7 @@ int pccl_socket_wake_open(int *wake)
     return error;
 }
 
-void pccl_socket_wake(int wake)
-{
-    (void)eventfd_write(wake, 1); /* fails only when it is awake already */
-}
+void pccl_socket_wake(int wake) { (void)eventfd_write(wake, 1); /* fails only when it is awake already */ }
 
 void pccl_socket_wake_clear(int wake)
 {
@@ -318,15 +306,9 @@ int pccl_socket_wake_open(int *wake)
     return UV_ENOSYS;
 }
 
-void pccl_socket_wake(int wake)
-{
-    (void)wake;
-}
+void pccl_socket_wake(int wake) { (void)wake; }
 
-void pccl_socket_wake_clear(int wake)
-{
-    (void)wake;
-}
+void pccl_socket_wake_clear(int wake) { (void)wake; }
 #endif
 
 void pccl_socket_wait(uv_os_sock_t socket, int wake)

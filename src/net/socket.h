@@ -1,7 +1,7 @@
 /*
- * The one file that knows the system's socket calls. Every socket is non-blocking, closed on exec and in forked children,
- * and never raises SIGPIPE. Results are 0 or a negative libuv error (UV_EAGAIN, UV_ECONNREFUSED ...), so that callers need
- * neither errno nor the system's headers. EINTR is handled here.
+ * The one file that knows the system's socket calls. Every socket is non-blocking, closed on exec and in forked
+ * children, and never raises SIGPIPE. Results are 0 or a negative libuv error (UV_EAGAIN, UV_ECONNREFUSED ...), so that
+ * callers need neither errno nor the system's headers. EINTR is handled here.
  */
 #ifndef PCCL_NET_SOCKET_H
 #define PCCL_NET_SOCKET_H
@@ -13,7 +13,8 @@
 
 #define PCCL_NO_SOCKET ((uv_os_sock_t)-1)
 
-/* Starts a TCP connection. 0: connected or under way; the outcome is pccl_socket_outcome once the socket is writable. */
+/* Starts a TCP connection. 0: connected or under way; the outcome is pccl_socket_outcome once the socket is writable.
+ */
 PCCL_MUST_CHECK int pccl_socket_dial(const struct pccl_address *address, uv_os_sock_t *socket);
 /* What became of a connection attempt: 0, or why it failed. */
 PCCL_MUST_CHECK int pccl_socket_outcome(uv_os_sock_t socket);
@@ -38,8 +39,8 @@ void pccl_socket_limit_silence(uv_os_sock_t socket, uint32_t silence_ms);
 PCCL_MUST_CHECK bool pccl_socket_route(const struct pccl_address *address, struct pccl_address *local);
 
 /*
- * Changes what an event loop's poll descriptor reports of a socket that it watches already: input or not, and room to write.
- * For threads that wait for the input themselves. false: not possible on this system.
+ * Changes what an event loop's poll descriptor reports of a socket that it watches already: input or not, and room to
+ * write. For threads that wait for the input themselves. false: not possible on this system.
  */
 PCCL_MUST_CHECK bool pccl_socket_watch_input(int poll_descriptor, uv_os_sock_t socket, bool input, bool output);
 /*

@@ -435,11 +435,9 @@ void pccl_peer_view_kills(struct pccl_peer *p, const struct pccl_text *why)
         killed[count++] = op->instance;
         decide(p, op, PCCL_CLASS_PEER_LOST, why);
     }
-    if (count > 0) {
-        struct pccl_msg msg = {.type = PCCL_MSG_view_ack,
-                               .as.view_ack = {.view = p->view, .instances = killed, .instances_count = count}};
-        pccl_peer_send(p, &msg);
-    }
+    struct pccl_msg msg = {.type = PCCL_MSG_view_ack,
+                           .as.view_ack = {.view = p->view, .instances = killed, .instances_count = count}};
+    pccl_peer_send(p, &msg); /* also when nothing was killed: the master waits for it before it gives other reasons */
     pccl_release(&p->memory, killed, capacity * sizeof *killed);
 }
 

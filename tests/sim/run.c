@@ -88,6 +88,18 @@ static void must_reach(struct sim *sim, bool (*goal)(struct sim *), uint64_t wit
     sim_fail(sim, "I12 %.1f s after the faults have stopped: %s", (double)within_us / 1e6, what);
 }
 
+static bool all_is_acknowledged(struct sim *sim)
+{
+    const struct pccl_master *m = sim->master->machine;
+    for (uint32_t i = 0; i < m->remote_count; i++)
+        if (m->remotes[i]->session.queued_count != 0)
+            return false;
+    for (uint32_t i = 0; i < sim->peer_count; i++)
+        if (sim->peers[i]->process.alive && sim->peers[i]->machine->session.queued_count != 0)
+            return false;
+    return true;
+}
+
 void sim_converge(struct sim *sim)
 {
     const struct sim_plan *plan = &sim->plan;
@@ -106,6 +118,9 @@ void sim_converge(struct sim *sim)
     sim->rest_joint = sim->master->machine->rounds[PCCL_ROUND_UPDATE] + 1;
     must_reach(sim, all_rest, work_us, "not everybody comes to rest");
     sim_run_until(sim, sim->now + 3 * plan->master.heartbeat_ms * SIM_MS, NULL);
+    /* A half-open link may be noticed only now and be reported; nothing else is said any more. */
+    must_reach(sim, all_is_acknowledged, 4 * (plan->master.silence_ms + plan->master.heartbeat_ms) * SIM_MS,
+               "I11 somebody still queues messages");
     sim_check_converged(sim);
     sim_check_idle(sim);
 }

@@ -1,4 +1,5 @@
-/* What the tests of net/ share: a loop, one real TCP connection on the loopback, and running until something happened. */
+/* What the tests of net/ share: a loop, one real TCP connection on the loopback, and running until something happened.
+ */
 #ifndef PCCL_TESTS_UNIT_LOOPBACK_H
 #define PCCL_TESTS_UNIT_LOOPBACK_H
 

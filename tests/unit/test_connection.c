@@ -146,7 +146,7 @@ static void another_thread_may_take_the_input(void **state)
     uint8_t bytes[256];
     (void)state;
     begin(&f, pccl_heap());
-    uv_run(&f.loop, UV_RUN_NOWAIT); /* the loop begins to watch */
+    uv_run(&f.loop, UV_RUN_NOWAIT);                  /* the loop begins to watch */
     assert_true(pccl_connection_take(f.connection)); /* nothing there */
     write_all(f.bare, bytes, loopback_frame("taken", bytes, sizeof bytes));
     bool can = pccl_connection_watch_input(f.connection, false);

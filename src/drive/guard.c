@@ -1,0 +1,46 @@
+#include "drive/guard.h"
+
+#include "drive/logger.h"
+
+#include <setjmp.h>
+#include <stdlib.h>
+
+#if defined(__has_feature)
+#if __has_feature(thread_sanitizer) || __has_feature(address_sanitizer)
+#define DEVELOPMENT 1
+#endif
+#endif
+#if !defined(DEVELOPMENT) && (!defined(NDEBUG) || defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__))
+#define DEVELOPMENT 1
+#endif
+
+struct guard {
+    jmp_buf place;
+    struct guard *outer;
+};
+
+static _Thread_local struct guard *innermost;
+
+PCCL_NORETURN static void on_broken_invariant(const char *file, int line, const char *expression)
+{
+    pccl_logger_print(PCCL_LOG_ERROR, "library", "internal error: %s does not hold (%s:%d)", expression, file, line);
+#ifndef DEVELOPMENT
+    if (innermost)
+        longjmp(innermost->place, 1);
+#endif
+    abort(); /* for development; or nobody is there who could go on */
+}
+
+void pccl_guard_install(void) { pccl_set_assert_handler(on_broken_invariant); }
+
+bool pccl_guard_run(void (*body)(void *argument), void *argument)
+{
+    struct guard guard;
+    guard.outer = innermost;
+    innermost = &guard;
+    bool whole = setjmp(guard.place) == 0;
+    if (whole)
+        body(argument);
+    innermost = guard.outer;
+    return whole;
+}
