@@ -204,14 +204,32 @@ static void explain_failed_call(const pcclComm_t *comm, enum pccl_status status,
         pccl_text_format(words, "%s", pccl_status_text(status));
 }
 
-static enum pccl_status connect_prepared(pcclComm_t *comm, struct pccl_call_slot *slot, struct pccl_text *words)
+/* true: this thread connects now. */
+static bool begin_connect(pcclComm_t *comm, enum pccl_status *status, struct pccl_text *words)
 {
-    enum pccl_status status = pccl_comm_prepare(comm, words);
+    struct pccl_call_slot *slot = &comm->calls[PCCL_CALL_CONNECT];
+    *status = PCCL_USAGE;
+    if (pccl_api_connected(comm)) {
+        pccl_text_format(words, "connected already");
+    } else if (slot->outstanding) {
+        pccl_text_format(words, "another thread is connecting this communicator");
+    } else if (comm->defect) {
+        *status = pccl_api_unconnected(comm, words);
+    } else {
+        *slot = (struct pccl_call_slot){.outstanding = true};
+        return true;
+    }
+    return false;
+}
+
+static enum pccl_status connect_with(pcclComm_t *comm, const struct pccl_peer_config *config, struct pccl_text *words)
+{
+    enum pccl_status status = pccl_comm_renew(comm, config, words);
     if (status != PCCL_OK)
         return status;
     status = pccl_comm_ask(comm, PCCL_CALL_CONNECT);
     if (status == PCCL_OK)
-        status = finish_call(comm, slot);
+        status = finish_call(comm, &comm->calls[PCCL_CALL_CONNECT]);
     explain_failed_call(comm, status, words);
     return status;
 }
@@ -222,21 +240,19 @@ pcclResult_t pcclConnect(pcclComm_t *comm)
     if (result != pcclSuccess)
         return result;
     struct pccl_text words;
-    enum pccl_status status = PCCL_USAGE;
+    struct pccl_peer_config config;
+    enum pccl_status status;
     pccl_comm_enter(comm);
-    struct pccl_call_slot *slot = &comm->calls[PCCL_CALL_CONNECT];
-    if (pccl_api_connected(comm)) {
-        pccl_text_format(&words, "connected already");
-    } else if (slot->outstanding) {
-        pccl_text_format(&words, "another thread is connecting this communicator");
-    } else if (comm->defect) {
-        status = pccl_api_unconnected(comm, &words);
-    } else {
-        *slot = (struct pccl_call_slot){.outstanding = true};
-        status = connect_prepared(comm, slot, &words);
-        slot->outstanding = false;
-    }
+    bool mine = begin_connect(comm, &status, &words);
     pccl_comm_leave(comm);
+    if (mine) {
+        status = pccl_comm_prepare(comm, &config, &words);
+        pccl_comm_enter(comm);
+        if (status == PCCL_OK)
+            status = connect_with(comm, &config, &words);
+        comm->calls[PCCL_CALL_CONNECT].outstanding = false;
+        pccl_comm_leave(comm);
+    }
     return status == PCCL_OK ? pcclSuccess : pccl_api_fail(comm, PCCL_FAMILY_CONNECT, status, &words);
 }
 

@@ -46,7 +46,6 @@ static void lead(struct pcclComm_t *comm, struct pccl_waiter *waiter)
         pccl_comm_enter(comm);
         if (comm->leader != waiter)
             break; /* unseated: the connection is gone */
-        pccl_socket_wake_clear(wake);
         waiter->steps = true;
         bool taken = pccl_connection_take(connection);
         waiter->steps = false;

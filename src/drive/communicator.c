@@ -340,7 +340,9 @@ static enum pccl_status start(struct pcclComm_t *comm, struct pccl_text *words)
 out:
     if (status != PCCL_OK)
         stop_loop(comm);
+    pccl_comm_enter(comm);
     comm->started = status == PCCL_OK;
+    pccl_comm_leave(comm);
     return status;
 }
 
@@ -419,7 +421,14 @@ static void retire_machine(struct pcclComm_t *comm)
     comm->peer = NULL;
 }
 
-enum pccl_status pccl_comm_prepare(struct pcclComm_t *comm, struct pccl_text *words)
+enum pccl_status pccl_comm_prepare(struct pcclComm_t *comm, struct pccl_peer_config *config, struct pccl_text *words)
+{
+    enum pccl_status status = comm->started ? PCCL_OK : start(comm, words);
+    return status == PCCL_OK ? configure(comm, config, words) : status;
+}
+
+enum pccl_status pccl_comm_renew(struct pcclComm_t *comm, const struct pccl_peer_config *config,
+                                 struct pccl_text *words)
 {
     struct pccl_peer_effects effects = {.context = comm,
                                         .dial_master = pccl_comm_effect_dial_master,
@@ -433,21 +442,14 @@ enum pccl_status pccl_comm_prepare(struct pcclComm_t *comm, struct pccl_text *wo
                                         .op_start = effect_op_moves,
                                         .op_stop = effect_op_moves,
                                         .log = effect_log};
-    struct pccl_peer_config config;
-    enum pccl_status status = comm->started ? PCCL_OK : start(comm, words);
-    if (status == PCCL_OK)
-        status = configure(comm, &config, words);
-    if (status != PCCL_OK)
-        return status;
     if (comm->peer)
         retire_machine(comm);
-    comm->peer = pccl_peer_create(&config, pccl_heap(), &effects, pccl_comm_now_us());
-    comm->id = config.id;
-    if (!comm->peer) {
-        pccl_text_format(words, "out of memory for a peer");
-        return PCCL_MEMORY;
-    }
-    return PCCL_OK;
+    comm->peer = pccl_peer_create(config, pccl_heap(), &effects, pccl_comm_now_us());
+    comm->id = config->id;
+    if (comm->peer)
+        return PCCL_OK;
+    pccl_text_format(words, "out of memory for a peer");
+    return PCCL_MEMORY;
 }
 
 /* ---- life ---- */

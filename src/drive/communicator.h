@@ -116,10 +116,10 @@ struct pcclComm_t {
     bool woken;   /* the loop has been asked to come */
     bool stop;    /* wind up */
     bool wound_up;
-    bool ended;  /* the thread is at its end: it can be joined */
-    bool stuck;  /* it waits for the system's resolver and can be left behind */
-    bool orphan; /* it was left behind: the thread frees everything */
-    uv_cond_t changed;
+    bool ended;        /* the thread is at its end: it can be joined */
+    bool stuck;        /* it waits for the system's resolver and can be left behind */
+    bool orphan;       /* it was left behind: the thread frees everything */
+    uv_cond_t changed; /* ended or stuck came true, or a waiter without a condition of its own has fired */
     uv_thread_t thread;
     uv_loop_t loop;
     uv_async_t wake;
@@ -152,12 +152,17 @@ void pccl_comm_loop_leave(void *comm);
 void pccl_comm_check_deadline(struct pcclComm_t *comm);
 
 /*
- * Under the lock: a new machine, with a listener and the control thread if they are not there yet; a machine of before
- * must be over. May wait for the resolver. SYSTEM, MEMORY with words.
+ * The two halves of making a new machine; one thread at a time, and only when the machine of before is over. First,
+ * without the lock (it may wait for the resolver): the control thread and the listener, if they are not there yet, and
+ * who we are. SYSTEM or MEMORY with words.
  */
-PCCL_MUST_CHECK enum pccl_status pccl_comm_prepare(struct pcclComm_t *comm, struct pccl_text *words);
+PCCL_MUST_CHECK enum pccl_status pccl_comm_prepare(struct pcclComm_t *comm, struct pccl_peer_config *config,
+                                                   struct pccl_text *words);
+/* Then, under the lock, the machine itself. MEMORY with words. */
+PCCL_MUST_CHECK enum pccl_status pccl_comm_renew(struct pcclComm_t *comm, const struct pccl_peer_config *config,
+                                                 struct pccl_text *words);
 
-/* ---- wait.c: under the lock, which is let go meanwhile ---- */
+/* ---- comm_wait.c: under the lock, which is let go meanwhile ---- */
 
 /* Until pccl_comm_fire(waiter); takes that back. The waiter must be zeroed before its first use. */
 void pccl_comm_wait(struct pcclComm_t *comm, struct pccl_waiter *waiter);

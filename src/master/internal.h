@@ -63,7 +63,7 @@ struct pccl_remote {
     struct pccl_session session;
     uint64_t heard_us, spoke_us, warm_since_us;
     uint64_t stable_told, decision_known; /* decision numbers told stable / acknowledged */
-    uint64_t view_sequence;                /* of the message that told it the latest view of its group */
+    bool owes_view_ack;        /* it may yet decide operations by the latest view of its group */
     bool verified;                        /* the master has reached its listener once */
     bool probing;
 
@@ -244,7 +244,6 @@ void pccl_master_advance_stable(struct pccl_master *m, struct pccl_group *group)
 void pccl_master_note_known(struct pccl_master *m, struct pccl_remote *remote, uint64_t decision);
 void pccl_master_tick_operations(struct pccl_master *m);
 void pccl_master_link_mended(struct pccl_master *m, struct pccl_remote *from);
-void pccl_master_view_taken(struct pccl_master *m, struct pccl_group *group);
 struct pccl_operation *pccl_master_operation(struct pccl_master *m, struct pccl_group *group,
                                              const struct pccl_instance *instance, bool create);
 void pccl_master_take_part(struct pccl_master *m, struct pccl_operation *op, struct pccl_remote *from,

@@ -197,8 +197,6 @@ static void take_acknowledgement(struct pccl_master *m, struct pccl_remote *remo
     }
     if (mark > 0)
         pccl_master_note_known(m, remote, mark);
-    if (remote->group != NULL)
-        pccl_master_view_taken(m, remote->group);
 }
 
 static void dispatch_member(struct pccl_master *m, struct pccl_remote *from, const struct pccl_msg *msg)

@@ -161,7 +161,7 @@ static void decide(struct pccl_master *m, struct pccl_group *group, struct pccl_
 static bool is_view_known(const struct pccl_group *group)
 {
     for (uint32_t i = 0; i < group->ring_count; i++)
-        if (group->ring[i]->session.acknowledged < group->ring[i]->view_sequence)
+        if (group->ring[i]->owes_view_ack)
             return false;
     return true;
 }
@@ -399,13 +399,6 @@ static void release_held(struct pccl_master *m, struct pccl_group *group, const 
     }
 }
 
-/* A member has acknowledged something: maybe the view that aborts wait for. */
-void pccl_master_view_taken(struct pccl_master *m, struct pccl_group *group)
-{
-    if (group->held_count > 0)
-        release_held(m, group, NULL);
-}
-
 void pccl_master_tick_operations(struct pccl_master *m)
 {
     for (uint32_t i = 0; i < m->group_count; i++)
@@ -446,4 +439,9 @@ void pccl_master_view_acked(struct pccl_master *m, struct pccl_remote *from, con
         else if (!op->decided)
             pccl_master_abort(m, from->group, op, PCCL_CLASS_PEER_LOST, &words);
     }
+    if (from->departing || !pccl_epoch_equal(&ack->view, &from->group->view))
+        return;
+    from->owes_view_ack = false;
+    if (from->group->held_count > 0)
+        release_held(m, from->group, NULL);
 }

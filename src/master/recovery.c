@@ -7,6 +7,12 @@
 
 #include <string.h>
 
+/*
+ * Two recoveries that do not know of each other (the second with members that slept through the first, after T_alone) must not
+ * make the same epoch with different contents: if both meet again, one has to be the higher. So inc takes a random step.
+ */
+enum { INC_SPREAD = 4096 };
+
 /* ---- reports ---- */
 
 void pccl_master_free_report(struct pccl_master *m, struct pccl_remote *remote)
@@ -480,7 +486,7 @@ static void conclude(struct pccl_master *m, struct pccl_report *law)
     m->epoch = law_epoch;
     expel_outlaws(m, law);
     rebuild_rounds(m);
-    m->inc++;
+    m->inc += 1 + (uint32_t)pccl_prng_below(&m->prng, INC_SPREAD);
     bool rebuilt = rebuild_groups(m);
     for (uint32_t i = 0; !rebuilt && i < m->remote_count; i++)
         pccl_master_remove(m, m->remotes[i], PCCL_REFUSAL_FULL, "the master is out of memory");

@@ -35,17 +35,20 @@ static struct pccl_place place_of(const struct pccl_master *m, const struct pccl
     return place;
 }
 
-static bool has_come(const struct pccl_remote *remote, const struct pccl_msg_where *where)
+static bool has_finished(struct pccl_master *m, const struct pccl_remote *remote, const struct pccl_instance *instance)
+{
+    const struct pccl_operation *op = pccl_master_operation(m, remote->group, instance, false);
+    return op != NULL && (op->decided || (op->parts != NULL && op->parts[remote->position].done));
+}
+
+static bool has_come(struct pccl_master *m, const struct pccl_remote *remote, const struct pccl_msg_where *where)
 {
     if (where->call == PCCL_CALL_UPDATE)
         return remote->votes[PCCL_ROUND_UPDATE];
     if (where->call == PCCL_CALL_PENDING)
         return remote->votes[PCCL_ROUND_PENDING];
-    for (const struct pccl_operation *op = remote->group->newest; op != NULL; op = op->older)
-        if (!op->decided && pccl_instance_equal(&op->instance, &where->instance) && op->parts != NULL &&
-            op->parts[remote->position].done)
-            return true;
-    return remote->where.call == PCCL_CALL_REDUCE && pccl_instance_equal(&remote->where.instance, &where->instance);
+    return has_finished(m, remote, &where->instance) || (remote->where.call == PCCL_CALL_REDUCE &&
+                                                         pccl_instance_equal(&remote->where.instance, &where->instance));
 }
 
 static bool in_scope(const struct pccl_remote *remote, const struct pccl_remote *from, uint8_t call)
@@ -53,30 +56,63 @@ static bool in_scope(const struct pccl_remote *remote, const struct pccl_remote 
     return pccl_master_is_living_member(remote) && (call != PCCL_CALL_REDUCE || remote->group == from->group);
 }
 
-/* Everybody is blocked and nothing can be decided: whatever could be, was decided when its last vote or part came. */
-static bool is_stuck(const struct pccl_master *m)
+static bool all_have_come(struct pccl_master *m, const struct pccl_remote *from, const struct pccl_msg_where *where)
 {
     for (uint32_t i = 0; i < m->remote_count; i++)
-        if (pccl_master_is_living_member(m->remotes[i]) && (!is_waiting(m->remotes[i]) || m->remotes[i]->conn == 0))
+        if (in_scope(m->remotes[i], from, where->call) && !has_come(m, m->remotes[i], where))
             return false;
     return true;
 }
 
-void pccl_master_where(struct pccl_master *m, struct pccl_remote *from, const struct pccl_msg_where *where)
+/*
+ * Everybody is blocked, and nobody in an operation that all have entered (its data may be moving). Joint calls need no look:
+ * they are decided when the last vote comes.
+ */
+static bool is_stuck(struct pccl_master *m)
 {
-    from->where = *where;
-    if (where->call == PCCL_CALL_NONE)
-        return;
-    struct pccl_place places[PCCL_PLACES_MAX];
+    for (uint32_t i = 0; i < m->remote_count; i++)
+        if (pccl_master_is_living_member(m->remotes[i]) && (!is_waiting(m->remotes[i]) || m->remotes[i]->conn == 0))
+            return false;
+    for (uint32_t i = 0; i < m->remote_count; i++) {
+        const struct pccl_remote *remote = m->remotes[i];
+        if (pccl_master_is_living_member(remote) && remote->where.call == PCCL_CALL_REDUCE &&
+            all_have_come(m, remote, &remote->where))
+            return false;
+    }
+    return true;
+}
+
+/* Those who have not come to the call; or, if all have come to an operation, those who have not finished it. */
+static uint32_t find_missing(struct pccl_master *m, const struct pccl_remote *from, const struct pccl_msg_where *where,
+                             struct pccl_place *places)
+{
+    bool all_came = all_have_come(m, from, where);
     uint32_t missing = 0;
     for (uint32_t i = 0; i < m->remote_count; i++) {
         const struct pccl_remote *remote = m->remotes[i];
-        if (!in_scope(remote, from, where->call) || has_come(remote, where))
+        if (!in_scope(remote, from, where->call))
+            continue;
+        if (all_came ? where->call != PCCL_CALL_REDUCE || has_finished(m, remote, &where->instance)
+                     : has_come(m, remote, where))
             continue;
         if (missing < PCCL_PLACES_MAX)
             places[missing] = place_of(m, remote);
         missing++;
     }
+    return missing;
+}
+
+void pccl_master_where(struct pccl_master *m, struct pccl_remote *from, const struct pccl_msg_where *where)
+{
+    if (where->call == PCCL_CALL_REDUCE && where->instance.group != from->group_number) {
+        pccl_master_remove(m, from, PCCL_REFUSAL_PROTOCOL, "it waits in an operation of another group");
+        return;
+    }
+    from->where = *where;
+    if (where->call == PCCL_CALL_NONE)
+        return;
+    struct pccl_place places[PCCL_PLACES_MAX];
+    uint32_t missing = find_missing(m, from, where, places);
     struct pccl_msg msg = {.type = PCCL_MSG_who_is_where,
                            .as.who_is_where = {.call = where->call,
                                                .instance = where->instance,

@@ -285,7 +285,7 @@ int pccl_socket_wake_open(int *wake)
 
 void pccl_socket_wake(int wake) { (void)eventfd_write(wake, 1); /* fails only when it is awake already */ }
 
-void pccl_socket_wake_clear(int wake)
+static void take_wake_back(int wake)
 {
     eventfd_t value;
     (void)eventfd_read(wake, &value);
@@ -308,11 +308,13 @@ int pccl_socket_wake_open(int *wake)
 
 void pccl_socket_wake(int wake) { (void)wake; }
 
-void pccl_socket_wake_clear(int wake) { (void)wake; }
+static void take_wake_back(int wake) { (void)wake; }
 #endif
 
 void pccl_socket_wait(uv_os_sock_t socket, int wake)
 {
     struct pollfd watched[2] = {{.fd = socket, .events = POLLIN}, {.fd = wake, .events = POLLIN}};
     (void)poll(watched, 2, -1); /* interrupted: the caller looks again */
+    if (watched[1].revents)
+        take_wake_back(wake);
 }

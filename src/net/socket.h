@@ -43,14 +43,11 @@ PCCL_MUST_CHECK bool pccl_socket_route(const struct pccl_address *address, struc
  * write. For threads that wait for the input themselves. false: not possible on this system.
  */
 PCCL_MUST_CHECK bool pccl_socket_watch_input(int poll_descriptor, uv_os_sock_t socket, bool input, bool output);
-/*
- * Waits until the socket has input or `wake` can be read. wake is a descriptor of pccl_socket_wake_open.
- */
+/* Waits until the socket has input or somebody wakes; takes the wake back. wake is one of pccl_socket_wake_open. */
 void pccl_socket_wait(uv_os_sock_t socket, int wake);
-/* A descriptor that one thread waits on and others wake; 0 or a negative error. */
+/* A descriptor that one thread waits on and others wake; closed by pccl_socket_close. 0 or a negative error. */
 PCCL_MUST_CHECK int pccl_socket_wake_open(int *wake);
 void pccl_socket_wake(int wake);
-void pccl_socket_wake_clear(int wake);
 
 struct sockaddr;
 /* Only IPv4 and IPv6; false otherwise. */

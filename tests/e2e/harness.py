@@ -475,6 +475,9 @@ class Run:
                 problems.append(f"{process.name} has ended by itself with {process.popen.returncode}")
         for peer in peers:
             if peer.alive() and not peer.killed:
+                if any(call.result is None for call in peer.calls.values()):
+                    peer.kill()  # a communicator must not be destroyed while a call is inside
+                    continue
                 try:
                     peer.start("quit")
                 except Failure as failure:

@@ -280,7 +280,7 @@ def test_canonical_loop(run):
     for bit, peer in enumerate(peers):
         peer.create(run.address)
         peer.do("connect")
-        loops.append(peer.start("loop", bit, 8, 50, bit))  # with other numbers in flight; 0: a retry by hand
+        loops.append(peer.start("loop", bit, 8, 50, bit + 1))
         if bit > 0:
             harness.wait_until(lambda bit=bit: loops[bit].steps, f"a step of peer {bit}")
             world = bit + 1

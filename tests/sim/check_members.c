@@ -334,7 +334,7 @@ void sim_check_call(struct sim *sim, struct sim_peer *peer, enum pccl_call call,
 /* I10: who has waited long, with everything in order, has been told for whom. */
 static void check_wait(struct sim *sim, struct sim_peer *peer, uint64_t since, const char *what)
 {
-    uint64_t patience = sim->plan.peer.where_ms * SIM_MS + 3 * SIM_S;
+    uint64_t patience = 6 * sim->plan.peer.where_ms * SIM_MS + 3 * SIM_S; /* it asks again after five times where_ms */
     if (sim->now < since + patience || sim->now < sim->healed_at + patience)
         return;
     if (pccl_peer_waiting(peer->machine)->length == 0)

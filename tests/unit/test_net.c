@@ -210,21 +210,28 @@ static void a_forked_child_does_not_keep_sockets_open(void **state)
     close(bare);
 }
 
-static void wakes_are_seen_and_cleared(void **state)
+static void a_wake_ends_a_wait_once(void **state)
 {
-    int wake;
+    uv_os_sock_t ours;
+    int wake, bare;
     (void)state;
     if (pccl_socket_wake_open(&wake) == UV_ENOSYS)
         return; /* a system without them */
+    loopback_pair(&ours, &bare);
     struct pollfd readable = {.fd = wake, .events = POLLIN};
     assert_int_equal(poll(&readable, 1, 0), 0);
     pccl_socket_wake(wake);
     pccl_socket_wake(wake);
     assert_int_equal(poll(&readable, 1, 0), 1);
-    pccl_socket_wake_clear(wake);
+    pccl_socket_wait(ours, wake);
     assert_int_equal(poll(&readable, 1, 0), 0);
-    pccl_socket_wake_clear(wake); /* nothing to clear: does not block */
+    assert_int_equal(send(bare, "x", 1, 0), 1);
+    pccl_socket_wait(ours, wake); /* input ends it too */
+    uint8_t byte;
+    assert_int_equal(pccl_socket_read(ours, &byte, 1), 1);
     pccl_socket_close(wake);
+    pccl_socket_close(ours);
+    close(bare);
 }
 
 /* ---- threads ---- */
@@ -261,7 +268,7 @@ int main(void)
         cmocka_unit_test(a_closed_other_side_raises_no_signal),
         cmocka_unit_test(sockets_are_non_blocking_and_end_at_exec),
         cmocka_unit_test(a_forked_child_does_not_keep_sockets_open),
-        cmocka_unit_test(wakes_are_seen_and_cleared),
+        cmocka_unit_test(a_wake_ends_a_wait_once),
         cmocka_unit_test(our_threads_take_no_signals),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
