@@ -218,10 +218,12 @@ static void on_check(uv_check_t *check)
     pccl_comm_loop_enter(comm);
     if (comm->peer && pccl_peer_deadline(comm->peer) <= comm->polled_us)
         pccl_comm_step(comm, &(struct pccl_peer_event){.kind = PCCL_PEER_TICK});
-    if (comm->stop)
+    if (comm->stop) {
         wind_up(comm);
-    else
+    } else {
+        settle(comm); /* which may make the deadline earlier */
         arm_timer(comm);
+    }
     pccl_comm_loop_leave(comm);
 }
 

@@ -254,21 +254,22 @@ static void rebuild_rounds(struct pccl_master *m)
     }
 }
 
-static uint32_t law_group_size(const struct pccl_report *law, uint32_t number)
+static uint32_t group_size(const struct pccl_report *report, uint32_t number)
 {
     uint32_t size = 0;
-    for (uint32_t i = 0; i < law->fields.members_count; i++)
-        size += law->members[i].group == number;
+    for (uint32_t i = 0; i < report->fields.members_count; i++)
+        size += report->members[i].group == number;
     return size;
 }
 
-/* The attributes as of the highest epoch. The list is sorted by group, as its reporter keeps it; if not, nothing breaks. */
-static struct pccl_attributes law_attributes(const struct pccl_report *law, uint32_t number)
+/* The attributes as of this report. Its list is sorted by group, as its sender keeps it; if not, nothing breaks. */
+static struct pccl_attributes attributes_of(const struct pccl_report *report, uint32_t number)
 {
-    struct pccl_attributes attributes = {
-        .epoch = law->fields.epoch, .world = law->fields.members_count, .group_world = law_group_size(law, number)};
-    for (uint32_t i = 0, start = 0; i < law->fields.members_count; i++) {
-        if (law->members[i].group != law->members[start].group)
+    struct pccl_attributes attributes = {.epoch = report->fields.epoch,
+                                         .world = report->fields.members_count,
+                                         .group_world = group_size(report, number)};
+    for (uint32_t i = 0, start = 0; i < report->fields.members_count; i++) {
+        if (report->members[i].group != report->members[start].group)
             start = i;
         attributes.groups += i == start;
         if (i - start + 1 > attributes.largest_group)
@@ -278,23 +279,40 @@ static struct pccl_attributes law_attributes(const struct pccl_report *law, uint
 }
 
 /*
- * What the last rounds answered, for those who have not heard it: as a member of the same group reports it, or, if none
- * does, as of the highest epoch.
+ * What the last round of a kind answered to this group: as one of the group reports it; or as another group reports it, with
+ * the size of this group from a list of that epoch; or, when nobody knows, as of the highest epoch.
  */
+static struct pccl_attributes answer_for(const struct pccl_master *m, const struct pccl_report *law, uint32_t number,
+                                         uint32_t kind)
+{
+    struct pccl_attributes answer = attributes_of(law, number);
+    for (uint32_t i = 0; i < m->remote_count; i++) {
+        const struct pccl_report *report = m->remotes[i]->report;
+        if (report == NULL || !report->ended || !report->round_known[kind] ||
+            report->rounds[kind].round + 1 != m->rounds[kind])
+            continue;
+        const struct pccl_attributes *told = &report->rounds[kind].attributes;
+        if (m->remotes[i]->group_number == number)
+            return *told;
+        for (uint32_t k = 0; k < m->remote_count; k++) {
+            const struct pccl_report *list = m->remotes[k]->report;
+            if (list != NULL && list->ended && pccl_epoch_equal(&list->fields.epoch, &told->epoch))
+                answer = attributes_of(list, number);
+        }
+    }
+    return answer;
+}
+
 static void rebuild_answers(struct pccl_master *m, const struct pccl_report *law)
 {
     for (uint32_t i = 0; i < m->group_count; i++)
         for (uint32_t kind = 0; kind < PCCL_ROUND_KINDS; kind++)
-            m->groups[i]->last_attributes[kind] = law_attributes(law, m->groups[i]->number);
+            m->groups[i]->last_attributes[kind] = answer_for(m, law, m->groups[i]->number, kind);
     for (uint32_t i = 0; i < m->remote_count; i++) {
         const struct pccl_report *report = m->remotes[i]->report;
-        struct pccl_group *group = m->remotes[i]->group;
-        for (uint32_t kind = 0; report != NULL && group != NULL && kind < PCCL_ROUND_KINDS; kind++) {
-            if (!report->round_known[kind] || report->rounds[kind].round + 1 != m->rounds[kind])
-                continue;
-            m->last_outcome[kind] = report->rounds[kind].outcome;
-            group->last_attributes[kind] = report->rounds[kind].attributes;
-        }
+        for (uint32_t kind = 0; report != NULL && report->ended && kind < PCCL_ROUND_KINDS; kind++)
+            if (report->round_known[kind] && report->rounds[kind].round + 1 == m->rounds[kind])
+                m->last_outcome[kind] = report->rounds[kind].outcome;
     }
 }
 

@@ -2,7 +2,8 @@
 
 enum {
     ACCEPTS_PER_VISIT = 64,
-    PAUSE_MS = 50, /* after the system ran out of descriptors or memory */
+    SYSTEM_PORT_ATTEMPTS = 16, /* the port chosen for one address may be taken on another */
+    PAUSE_MS = 50,             /* after the system ran out of descriptors or memory */
 };
 
 struct pccl_listener_socket {
@@ -105,7 +106,8 @@ int pccl_listener_open(struct pccl_listener *listener, const struct pccl_address
     PCCL_ASSERT(count > 0 && count <= PCCL_LISTEN_ADDRESSES_MAX);
     int error = UV_EADDRINUSE;
     uint16_t chosen = port;
-    for (uint32_t i = 0; i < port_range && port + i <= UINT16_MAX && error == UV_EADDRINUSE; i++) {
+    uint32_t attempts = port == 0 ? SYSTEM_PORT_ATTEMPTS : port_range;
+    for (uint32_t i = 0; i < attempts && port + i <= UINT16_MAX && error == UV_EADDRINUSE; i++) {
         chosen = port == 0 ? 0 : (uint16_t)(port + i);
         error = bind_all(addresses, count, &chosen, sockets, &failed);
     }

@@ -138,6 +138,8 @@ void pccl_peer_ask_where(struct pccl_peer *p, enum pccl_call call, const struct 
                          uint64_t since_us);
 void pccl_peer_who_is_where(struct pccl_peer *p, const struct pccl_msg_who_is_where *answer);
 uint64_t pccl_peer_next_where(const struct pccl_peer *p);
+/* A call ended: nobody is waited for any more, unless other calls still wait. */
+void pccl_peer_wait_over(struct pccl_peer *p);
 
 /* ---- links.c ---- */
 void pccl_peer_link_event(struct pccl_peer *p, const struct pccl_peer_event *event);

@@ -346,7 +346,7 @@ static void decide(struct pccl_peer *p, struct pccl_op *op, enum pccl_class clas
     op->words = *words;
     op->attributes = pccl_peer_live_attributes(p);
     if (op->awaited)
-        pccl_text_clear(&p->waiting);
+        pccl_peer_wait_over(p);
     if (!op->tiny)
         p->effects.op_stop(p->effects.context, op);
     if (op->held)

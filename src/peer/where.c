@@ -26,6 +26,17 @@ void pccl_peer_ask_where(struct pccl_peer *p, enum pccl_call call, const struct 
     pccl_peer_send(p, &msg);
 }
 
+void pccl_peer_wait_over(struct pccl_peer *p)
+{
+    for (uint32_t kind = 0; kind < PCCL_ROUND_KINDS; kind++)
+        if (p->calls[kind].outstanding)
+            return;
+    for (const struct pccl_op *op = p->oldest; op != NULL; op = op->newer)
+        if (op->awaited && !pccl_peer_is_decided(op))
+            return;
+    pccl_text_clear(&p->waiting);
+}
+
 static void describe_call(struct pccl_text *text, uint8_t call, uint64_t detail)
 {
     switch (call) {

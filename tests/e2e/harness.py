@@ -16,7 +16,7 @@ import threading
 import time
 import traceback
 
-SLOW = float(os.environ.get("PCCL_E2E_SLOW", "1"))  # sanitizers: everything may take that much longer
+SLOW = float(os.environ.get("E2E_SLOW", "1"))  # sanitizers: everything may take that much longer
 DEADLINE = 15 * SLOW  # of a wait that has no better one, in seconds
 
 SUCCESS, NOT_INITIALIZED, INTERNAL, INVALID_ARGUMENT, INVALID_USAGE, TOO_FEW, MASTER_FAILED = range(7)
@@ -91,7 +91,7 @@ def free_port():
 
 
 def executable(name):
-    variable = "PCCL_E2E_" + name.upper()
+    variable = "E2E_" + name.upper()
     path = os.environ.get(variable)
     check(path and os.access(path, os.X_OK), f"{variable} names no program")
     return path

@@ -51,8 +51,8 @@ void do_destroy(struct command *command)
     begin(command);
     pcclResult_t result = pcclDestroyCommunicator(command->slot->comm);
     command->slot->comm = NULL;
-    answer_only(command, result);
     forget_operations(command->slot);
+    answer_only(command, result);
 }
 
 void add_attributes(struct line *line, const pcclComm_t *comm)

@@ -123,6 +123,7 @@ int main(void)
         return 3;
     while (fgets(text, sizeof text, stdin) != NULL) {
         bool background = false;
+        follow_answers();
         struct command *command = parse(text, &background);
         if (command == NULL)
             continue;

@@ -101,11 +101,11 @@ void do_launch(struct command *command)
     pcclResult_t result = pcclAllReduceAsync(values.send, values.recv, &descriptor, command->slot->comm, &handle);
     if (result == pcclSuccess)
         operation->handle = handle;
-    answer_only(command, result);
     if (again)
         values_free(&values);
     else if (result != pcclSuccess)
         release_operation(command->slot, operation);
+    answer_only(command, result);
 }
 
 void do_await(struct command *command)
@@ -121,9 +121,9 @@ void do_await(struct command *command)
     answer(command, &line, result);
     if (operation != NULL)
         add_reduction(&line, command, result, &operation->values, &info);
-    end_line(&line);
     if (operation != NULL)
         release_operation(command->slot, operation);
+    end_line(&line);
 }
 
 /* multi N MAX_IN_FLIGHT TAG COUNT DTYPE OP PATTERN: N entries with tags from TAG on */

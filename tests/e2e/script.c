@@ -49,6 +49,12 @@ void end_line(struct line *line)
     free(line->text);
 }
 
+void follow_answers(void)
+{
+    pthread_mutex_lock(&output_lock);
+    pthread_mutex_unlock(&output_lock);
+}
+
 uint64_t now_us(void)
 {
     struct timespec now;

@@ -35,6 +35,8 @@ void add_text(struct line *line, const char *name, const char *text);
 void begin_line(struct line *line);
 void end_line(struct line *line);
 uint64_t now_us(void);
+/* Whoever acts on an answer sees what its command did: to be called before a command is carried out. */
+void follow_answers(void);
 
 /* ---- commands ---- */
 
