@@ -27,13 +27,13 @@ pcclResult_t pcclAllReduceAsync(const void *sendbuf, void *recvbuf, const pcclRe
 
 pcclResult_t pcclAwaitAsyncReduce(const pcclAsyncReduceOp_t *reduce_handle, pcclReduceInfo_t *reduce_info_out)
 {
-    pcclComm_t *comm = reduce_handle ? reduce_handle->comm : NULL;
     struct pccl_text words;
-    if (pccl_api_initialized() && !comm)
+    if (pccl_api_initialized() && (!reduce_handle || !reduce_handle->comm))
         return pccl_api_fail_in_words(NULL, PCCL_FAMILY_REDUCE, PCCL_ARGUMENT,
                                       "the handle or its communicator is NULL");
+    pcclComm_t *comm = reduce_handle ? reduce_handle->comm : NULL;
     pcclResult_t result = pccl_api_check(comm, PCCL_FAMILY_REDUCE);
-    if (result != pcclSuccess)
+    if (result != pcclSuccess || !reduce_handle)
         return result;
     enum pccl_status status = PCCL_ARGUMENT;
     pccl_comm_enter(comm);

@@ -445,16 +445,19 @@ static uint32_t old_ring_count_of(const struct pccl_master *m, uint32_t number)
 
 /* ---- telling ---- */
 
-static void tell_epoch(struct pccl_master *m, const struct pccl_epoch *law_epoch, bool changed)
+/*
+ * The recovery is an epoch of its own, also when nothing has changed: whoever has it knows more than any member that was not
+ * there. (Views move only where they have to, so operations go on.)
+ */
+static void tell_epoch(struct pccl_master *m, const struct pccl_epoch *law_epoch, bool all_here)
 {
     struct pccl_text why;
     pccl_text_format(&why, "the master restarted");
-    if (changed)
-        m->epoch = (struct pccl_epoch){.inc = m->inc, .number = 1};
+    m->epoch = (struct pccl_epoch){.inc = m->inc, .number = 1};
     struct pccl_member *members = pccl_master_member_list(m);
     uint32_t count = m->member_count;
     struct pccl_msg_epoch_change change = {
-        .epoch = m->epoch, .full = 1, .added = members, .added_count = count, .words = pccl_bytes_of_text(&why)};
+        .epoch = m->epoch, .words = pccl_bytes_of_text(&why)};
     for (uint32_t i = 0; i < m->group_count; i++) {
         struct pccl_group *group = m->groups[i];
         if (!group->changed)
@@ -466,9 +469,12 @@ static void tell_epoch(struct pccl_master *m, const struct pccl_epoch *law_epoch
         struct pccl_remote *remote = m->remotes[i];
         if (!pccl_master_is_living_member(remote))
             continue;
+        change.full = !all_here || !pccl_epoch_equal(&remote->report->fields.epoch, law_epoch);
+        change.added = change.full ? members : NULL;
+        change.added_count = change.full ? count : 0;
         if (members == NULL)
             pccl_master_remove(m, remote, PCCL_REFUSAL_FULL, "out of memory");
-        else if (changed || !pccl_epoch_equal(&remote->report->fields.epoch, law_epoch))
+        else
             pccl_master_send_epoch(m, remote, &change);
     }
     pccl_release(&m->memory, members, pccl_max_u64(1, count) * sizeof *members);
@@ -508,12 +514,9 @@ static void conclude(struct pccl_master *m, struct pccl_report *law)
     bool rebuilt = rebuild_groups(m);
     for (uint32_t i = 0; !rebuilt && i < m->remote_count; i++)
         pccl_master_remove(m, m->remotes[i], PCCL_REFUSAL_FULL, "the master is out of memory");
-    bool changed = m->member_count != law_count;
-    for (uint32_t i = 0; i < m->group_count; i++) {
-        changed = changed || m->groups[i]->changed;
+    for (uint32_t i = 0; i < m->group_count; i++)
         for (uint32_t k = 0; k < m->groups[i]->ring_count; k++)
             m->groups[i]->ring[k]->decision_known = m->groups[i]->decisions;
-    }
     for (uint32_t i = 0; i < m->group_count; i++) /* before the reports: their outcomes have no number yet */
         pccl_master_advance_stable(m, m->groups[i]);
     merge_reports(m, true);
@@ -522,7 +525,7 @@ static void conclude(struct pccl_master *m, struct pccl_report *law)
     tell_missed_rounds(m);
     for (uint32_t i = 0; i < m->group_count; i++)
         announce(m, m->groups[i], old_ring_count_of(m, m->groups[i]->number));
-    tell_epoch(m, &law_epoch, changed);
+    tell_epoch(m, &law_epoch, m->member_count == law_count);
     tell_recovered(m);
     pccl_master_say(m, PCCL_LOG_INFO, "run %i goes on: %u of %u members", &m->lineage, (uint64_t)m->member_count,
                     (uint64_t)law_count);

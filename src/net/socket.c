@@ -162,7 +162,7 @@ int pccl_socket_listen(const struct pccl_address *address, uv_os_sock_t *out)
 
 int pccl_socket_accept(uv_os_sock_t listening, uv_os_sock_t *out, struct pccl_address *from)
 {
-    struct sockaddr_storage native;
+    struct sockaddr_storage native = {.ss_family = AF_UNSPEC};
     socklen_t length = sizeof native;
     int error = 0;
     pccl_fork_lock();
@@ -224,7 +224,7 @@ void pccl_socket_close(uv_os_sock_t socket)
 
 bool pccl_socket_local(uv_os_sock_t socket, struct pccl_address *address)
 {
-    struct sockaddr_storage native;
+    struct sockaddr_storage native = {.ss_family = AF_UNSPEC};
     socklen_t length = sizeof native;
     return getsockname(socket, (struct sockaddr *)&native, &length) == 0 &&
            pccl_socket_address((struct sockaddr *)&native, address);

@@ -223,10 +223,6 @@ struct sim_app {
     uint64_t updates;
 };
 
-struct sim_gone {
-    struct pccl_id id;
-    struct pccl_epoch epoch;
-};
 /* The last use of a tag. */
 struct sim_use {
     bool begun;
@@ -259,9 +255,8 @@ struct sim_peer {
     struct pccl_id seen_lineage;
     struct pccl_member *seen_members; /* owned */
     uint32_t seen_count;
-    struct sim_gone *gone; /* owned: removed from its list */
+    struct pccl_id *gone; /* owned: removed from its list */
     uint32_t gone_count;
-    struct pccl_epoch first_epoch; /* the first it lived in */
     uint64_t seen_joint, asked_round[2]; /* by enum pccl_round_kind */
     bool was_connected;
     struct pccl_attributes seen_attributes;

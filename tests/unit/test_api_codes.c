@@ -1,0 +1,824 @@
+/*
+ * The public functions with a master in this process: every code that pccl.h promises for wrong arguments and wrong
+ * states, with its words. What needs other processes is in tests/e2e.
+ */
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <pccl.h>
+
+#include <arpa/inet.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+/* The result, and words that have this part. comm NULL: of calls without one. */
+#define assert_fails(comm, call, code, part) check_failure(comm, call, code, part, #call, __LINE__)
+#define assert_ok(call) assert_int_equal(call, pcclSuccess)
+
+static void check_failure(const pcclComm_t *comm, pcclResult_t result, pcclResult_t code, const char *part,
+                          const char *call, int line)
+{
+    const char *words = pcclGetLastError(comm);
+    if (result != code || words[0] == 0 || strstr(words, part) == NULL)
+        fail_msg("line %d: %s gave %d (%s), want %d with '%s'", line, call, (int)result, words, (int)code, part);
+}
+
+/* ---- a master and communicators ---- */
+
+static pcclMasterInstance_t *start_master(char *address, size_t size)
+{
+    pcclMasterInstance_t *master = NULL;
+    uint16_t port = 0;
+    assert_ok(pcclCreateMasterWithOptions("127.0.0.1:0", NULL, &master));
+    assert_ok(pcclRunMaster(master));
+    assert_ok(pcclMasterGetPort(master, &port));
+    assert_true(port != 0);
+    snprintf(address, size, "127.0.0.1:%u", port);
+    return master;
+}
+
+static void end_master(pcclMasterInstance_t *master)
+{
+    assert_ok(pcclInterruptMaster(master));
+    assert_ok(pcclMasterAwaitTermination(master));
+    assert_ok(pcclDestroyMaster(master));
+}
+
+/* settings: "name=value name=value" */
+static pcclComm_t *create(const char *address, const char *settings)
+{
+    char text[256], *rest = NULL;
+    pcclOptions_t *options = NULL;
+    pcclComm_t *comm = NULL;
+    assert_ok(pcclCreateOptions(&options));
+    assert_ok(pcclSetOption(options, "port", "0"));
+    snprintf(text, sizeof text, "%s", settings);
+    for (char *setting = strtok_r(text, " ", &rest); setting != NULL; setting = strtok_r(NULL, " ", &rest)) {
+        char *equal = strchr(setting, '=');
+        assert_non_null(equal);
+        *equal = 0;
+        assert_ok(pcclSetOption(options, setting, equal + 1));
+    }
+    assert_ok(pcclCreateCommunicatorWithOptions(address, options, &comm));
+    assert_ok(pcclDestroyOptions(options));
+    return comm;
+}
+
+/* A call that blocks, on a thread of its own. */
+struct background {
+    pthread_t thread;
+    pcclComm_t *comm;
+    pcclAsyncReduceOp_t handle;
+    pcclResult_t result;
+    char words[512];
+};
+
+static void finish(struct background *call) { pthread_join(call->thread, NULL); }
+
+static void *connect_thread(void *argument)
+{
+    struct background *call = argument;
+    call->result = pcclConnect(call->comm);
+    return NULL;
+}
+
+static void *update_thread(void *argument)
+{
+    struct background *call = argument;
+    call->result = pcclUpdateTopology(call->comm);
+    return NULL;
+}
+
+static void *await_thread(void *argument)
+{
+    struct background *call = argument;
+    call->result = pcclAwaitAsyncReduce(&call->handle, NULL);
+    snprintf(call->words, sizeof call->words, "%s", pcclGetLastError(call->comm));
+    return NULL;
+}
+
+static void background(struct background *call, pcclComm_t *comm, void *(*run)(void *))
+{
+    call->comm = comm;
+    assert_int_equal(pthread_create(&call->thread, NULL, run, call), 0);
+}
+
+/* Until pcclDescribeWaits has the words; every communicator here asks soon. */
+static void until_waiting(const pcclComm_t *comm, const char *part)
+{
+    char text[512] = "";
+    while (strstr(text, part) == NULL)
+        assert_ok(pcclDescribeWaits(comm, text, sizeof text));
+}
+
+/* Two members of one group. */
+struct pair {
+    pcclMasterInstance_t *master;
+    pcclComm_t *a, *b;
+    char address[64];
+};
+
+static void join_pair(struct pair *pair, const char *settings)
+{
+    struct background connect;
+    bool pending = false;
+    pair->master = start_master(pair->address, sizeof pair->address);
+    pair->a = create(pair->address, settings);
+    pair->b = create(pair->address, settings);
+    assert_ok(pcclConnect(pair->a));
+    background(&connect, pair->b, connect_thread);
+    while (!pending)
+        assert_ok(pcclArePeersPending(pair->a, &pending));
+    assert_ok(pcclUpdateTopology(pair->a));
+    finish(&connect);
+    assert_int_equal(connect.result, pcclSuccess);
+}
+
+static void part_pair(struct pair *pair)
+{
+    assert_ok(pcclDestroyCommunicator(pair->a));
+    assert_ok(pcclDestroyCommunicator(pair->b));
+    end_master(pair->master);
+}
+
+static pcclReduceDescriptor_t descriptor(uint64_t tag, size_t count)
+{
+    return (pcclReduceDescriptor_t){
+        .count = count, .op = pcclSum, .tag = tag, .src_descriptor = {pcclInt32, pcclDistributionNone}};
+}
+
+/* ---- before pcclInit ---- */
+
+static void test_not_initialized(void **state)
+{
+    (void)state;
+    pcclCommCreateParams_t params = {.master_address = {.inet = {.protocol = inetIPv4}, .port = 1}};
+    pcclComm_t *comm = NULL;
+    pcclReduceDescriptor_t reduce = descriptor(1, 1);
+    pcclReduceOpDescriptor_t entry = {.descriptor = reduce};
+    pcclAsyncReduceOp_t handle = {0};
+    pcclSharedState_t shared = {0};
+    int32_t value = 0;
+    int attribute;
+    bool pending;
+    char text[8];
+    assert_fails(NULL, pcclCreateCommunicator(&params, &comm), pcclNotInitialized, "pcclInit");
+    assert_fails(NULL, pcclCreateCommunicatorWithOptions("localhost", NULL, &comm), pcclNotInitialized, "pcclInit");
+    assert_null(comm);
+    assert_fails(NULL, pcclConnect(NULL), pcclNotInitialized, "pcclInit");
+    assert_fails(NULL, pcclDestroyCommunicator(NULL), pcclNotInitialized, "pcclInit");
+    assert_fails(NULL, pcclGetAttribute(NULL, PCCL_ATTRIBUTE_GLOBAL_WORLD_SIZE, &attribute), pcclNotInitialized,
+                 "pcclInit");
+    assert_fails(NULL, pcclUpdateTopology(NULL), pcclNotInitialized, "pcclInit");
+    assert_fails(NULL, pcclArePeersPending(NULL, &pending), pcclNotInitialized, "pcclInit");
+    assert_fails(NULL, pcclOptimizeTopology(NULL), pcclNotInitialized, "pcclInit");
+    assert_fails(NULL, pcclDescribeWaits(NULL, text, sizeof text), pcclNotInitialized, "pcclInit");
+    assert_fails(NULL, pcclAllReduceAsync(&value, &value, &reduce, NULL, &handle), pcclNotInitialized, "pcclInit");
+    assert_fails(NULL, pcclAwaitAsyncReduce(&handle, NULL), pcclNotInitialized, "pcclInit");
+    assert_fails(NULL, pcclAllReduce(&value, &value, &reduce, NULL, NULL), pcclNotInitialized, "pcclInit");
+    assert_fails(NULL, pcclAllReduceMultipleWithRetry(&entry, 1, NULL, NULL, 1), pcclNotInitialized, "pcclInit");
+    assert_fails(NULL, pcclSynchronizeSharedState(NULL, &shared, PCCL_SHARED_STATE_SYNC_STRATEGY_ENFORCE_POPULAR, NULL),
+                 pcclNotInitialized, "pcclInit");
+}
+
+static void test_what_needs_no_init(void **state)
+{
+    (void)state;
+    char address[64];
+    pcclBuildInfo_t info;
+    pcclOptions_t *options = NULL;
+    pcclMasterInstance_t *master = start_master(address, sizeof address);
+    assert_ok(pcclGetBuildInfo(&info));
+    assert_fails(NULL, pcclGetBuildInfo(NULL), pcclInvalidArgument, "info");
+    assert_int_equal(pcclGetVersion(), PCCL_VERSION_MAJOR * 10000 + PCCL_VERSION_MINOR * 100 + PCCL_VERSION_PATCH);
+    assert_ok(pcclCreateOptions(&options));
+    assert_ok(pcclDestroyOptions(options));
+    end_master(master);
+}
+
+static void test_init_twice(void **state)
+{
+    (void)state;
+    assert_ok(pcclInit());
+    assert_ok(pcclInit());
+}
+
+/* ---- texts, logs, parameters ---- */
+
+static void test_error_strings(void **state)
+{
+    (void)state;
+    for (int i = 0; i <= pcclRefused; i++) {
+        const char *text = pcclGetErrorString((pcclResult_t)i);
+        assert_true(strlen(text) > 3 && text[strlen(text) - 1] != '.');
+        assert_string_not_equal(text, pcclGetErrorString((pcclResult_t)1000));
+        for (int k = 0; k < i; k++)
+            assert_string_not_equal(text, pcclGetErrorString((pcclResult_t)k));
+    }
+    assert_string_equal(pcclGetErrorString((pcclResult_t)-1), pcclGetErrorString((pcclResult_t)22));
+}
+
+static void *read_last_error(void *argument)
+{
+    (void)argument;
+    return (void *)(uintptr_t)(pcclGetLastError(NULL)[0] == 0);
+}
+
+static void test_last_error_is_of_the_thread(void **state)
+{
+    (void)state;
+    pthread_t thread;
+    void *empty = NULL;
+    assert_fails(NULL, pcclGetBuildInfo(NULL), pcclInvalidArgument, "pcclGetBuildInfo");
+    pthread_create(&thread, NULL, read_last_error, NULL);
+    pthread_join(thread, &empty);
+    assert_non_null(empty);
+    pcclBuildInfo_t info;
+    assert_ok(pcclGetBuildInfo(&info)); /* which leaves the words */
+    assert_non_null(strstr(pcclGetLastError(NULL), "pcclGetBuildInfo"));
+}
+
+static void count_lines(pcclLogLevel_t level, const char *subsystem, const char *message, void *user)
+{
+    (void)level;
+    assert_true(subsystem[0] != 0 && message[0] != 0 && strchr(message, '\n') == NULL);
+    __atomic_add_fetch((int *)user, 1, __ATOMIC_SEQ_CST);
+}
+
+static void test_log(void **state)
+{
+    (void)state;
+    static int lines; /* the master's thread logs too */
+    char address[64];
+    assert_fails(NULL, pcclSetLogLevel((pcclLogLevel_t)6), pcclInvalidArgument, "level");
+    assert_fails(NULL, pcclSetLogLevel((pcclLogLevel_t)-1), pcclInvalidArgument, "level");
+    assert_ok(pcclSetLogLevel(pcclLogTrace));
+    assert_ok(pcclSetLogCallback(count_lines, &lines));
+    pcclMasterInstance_t *master = start_master(address, sizeof address);
+    pcclComm_t *comm = create(address, "");
+    assert_ok(pcclConnect(comm));
+    assert_ok(pcclDestroyCommunicator(comm));
+    end_master(master);
+    assert_true(lines > 0);
+    assert_ok(pcclSetLogLevel(pcclLogNone));
+    int before = lines;
+    master = start_master(address, sizeof address);
+    comm = create(address, "");
+    assert_ok(pcclConnect(comm));
+    assert_ok(pcclDestroyCommunicator(comm));
+    end_master(master);
+    assert_int_equal(lines, before);
+    assert_ok(pcclSetLogCallback(NULL, NULL));
+    assert_ok(pcclSetLogLevel(pcclLogNone));
+}
+
+static void test_parameters(void **state)
+{
+    (void)state;
+    pcclParameterInfo_t info = PCCL_PARAMETER_INFO_INIT;
+    char value[1100];
+    size_t count = pcclGetParameterCount();
+    assert_true(count > 20);
+    assert_fails(NULL, pcclGetParameterInfo(count, &info), pcclInvalidArgument, "index");
+    assert_fails(NULL, pcclGetParameterInfo(0, NULL), pcclInvalidArgument, "NULL");
+    info.size = 0;
+    assert_fails(NULL, pcclGetParameterInfo(0, &info), pcclInvalidArgument, "size");
+    pcclOptions_t *options = NULL;
+    assert_ok(pcclCreateOptions(&options));
+    for (size_t i = 0; i < count; i++) {
+        info.size = sizeof info;
+        assert_ok(pcclGetParameterInfo(i, &info));
+        assert_true(strncmp(info.env, "PCCL_", 5) == 0 && info.help[0] != 0);
+        if (info.scope == pcclParameterProcess) {
+            assert_fails(NULL, pcclSetOption(options, info.name, info.default_value), pcclInvalidArgument, info.name);
+            continue;
+        }
+        assert_ok(pcclSetOption(options, info.name, info.default_value));
+        assert_ok(pcclGetOption(options, info.name, value, sizeof value));
+        assert_string_equal(value, info.default_value);
+        if (info.max_value[0] != 0 && strcmp(info.max_value, "4294967295") != 0) {
+            snprintf(value, sizeof value, "%s0", info.max_value);
+            assert_fails(NULL, pcclSetOption(options, info.name, value), pcclInvalidArgument, info.name);
+            assert_non_null(strstr(pcclGetLastError(NULL), value)); /* the value and the range are named */
+        }
+    }
+    assert_ok(pcclDestroyOptions(options));
+}
+
+static void test_options(void **state)
+{
+    (void)state;
+    pcclOptions_t *options = NULL;
+    char value[16];
+    assert_fails(NULL, pcclCreateOptions(NULL), pcclInvalidArgument, "NULL");
+    assert_fails(NULL, pcclDestroyOptions(NULL), pcclInvalidArgument, "NULL");
+    assert_ok(pcclCreateOptions(&options));
+    assert_fails(NULL, pcclSetOption(NULL, "where_ms", "50"), pcclInvalidArgument, "NULL");
+    assert_fails(NULL, pcclSetOption(options, NULL, "50"), pcclInvalidArgument, "NULL");
+    assert_fails(NULL, pcclSetOption(options, "were_ms", "50"), pcclInvalidArgument, "were_ms");
+    assert_fails(NULL, pcclSetOption(options, "where_ms", "5s"), pcclInvalidArgument, "5s");
+    assert_fails(NULL, pcclSetOption(options, "where_ms", "-1"), pcclInvalidArgument, "10 to");
+    assert_fails(NULL, pcclSetOption(options, "extended_results", "maybe"), pcclInvalidArgument, "maybe");
+    assert_fails(NULL, pcclSetOption(options, "advertise_addresses", "a:b:c"), pcclInvalidArgument,
+                 "advertise_addresses");
+    assert_ok(pcclSetOption(options, "where_ms", "50"));
+    assert_ok(pcclGetOption(options, "where_ms", value, 3));
+    assert_string_equal(value, "50");
+    assert_fails(NULL, pcclGetOption(options, "where_ms", value, 2), pcclInvalidArgument, "3");
+    assert_fails(NULL, pcclGetOption(options, "were_ms", value, sizeof value), pcclInvalidArgument, "were_ms");
+    assert_fails(NULL, pcclGetOption(options, NULL, value, sizeof value), pcclInvalidArgument, "NULL");
+    assert_fails(NULL, pcclGetOption(options, "where_ms", NULL, sizeof value), pcclInvalidArgument, "NULL");
+    assert_ok(pcclSetOption(options, "where_ms", NULL));
+    assert_ok(pcclGetOption(options, "where_ms", value, sizeof value));
+    assert_string_equal(value, "2000");
+    assert_ok(pcclGetOption(NULL, "where_ms", value, sizeof value));
+    assert_string_equal(value, "2000");
+    assert_ok(pcclDestroyOptions(options));
+}
+
+/* ---- creation ---- */
+
+static void test_create(void **state)
+{
+    (void)state;
+    static const char *const bad[] = {"", ",", "host:", "host:70000", "host:1,", "[::1", "1.2.3:5", "a b:1", "host:0"};
+    pcclCommCreateParams_t params = {.master_address = {.inet = {.protocol = inetIPv4}, .port = 48148}};
+    pcclComm_t *comm = NULL;
+    assert_fails(NULL, pcclCreateCommunicator(NULL, &comm), pcclInvalidArgument, "NULL");
+    assert_fails(NULL, pcclCreateCommunicator(&params, NULL), pcclInvalidArgument, "NULL");
+    params.master_address.port = 0;
+    assert_fails(NULL, pcclCreateCommunicator(&params, &comm), pcclInvalidArgument, "port");
+    params.master_address.port = 1;
+    params.master_address.inet.protocol = (ccoip_inet_protocol_t)2;
+    assert_fails(NULL, pcclCreateCommunicator(&params, &comm), pcclInvalidArgument, "IPv4");
+    assert_fails(NULL, pcclCreateCommunicatorWithOptions(NULL, NULL, &comm), pcclInvalidArgument, "NULL");
+    assert_fails(NULL, pcclCreateCommunicatorWithOptions("host", NULL, NULL), pcclInvalidArgument, "NULL");
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+        assert_fails(NULL, pcclCreateCommunicatorWithOptions(bad[i], NULL, &comm), pcclInvalidArgument, "");
+    assert_null(comm);
+    pcclOptions_t *options = NULL;
+    assert_ok(pcclCreateOptions(&options));
+    assert_ok(pcclSetOption(options, "master_lost_ms", "1000"));
+    assert_fails(NULL, pcclCreateCommunicatorWithOptions("host", options, &comm), pcclInvalidArgument, "alone_ms");
+    assert_ok(pcclDestroyOptions(options));
+    params.master_address.inet.protocol = inetIPv6;
+    params.p2p_connection_pool_size = 100000; /* what PCCL 1.0 takes */
+    assert_ok(pcclCreateCommunicator(&params, &comm));
+    assert_ok(pcclDestroyCommunicator(comm));
+    assert_fails(NULL, pcclDestroyCommunicator(NULL), pcclInvalidArgument, "NULL");
+}
+
+static void test_bad_environment(void **state)
+{
+    (void)state;
+    pcclCommCreateParams_t params = {.master_address = {.inet = {.protocol = inetIPv4}, .port = 1}};
+    ccoip_socket_address_t address = {.inet = {.protocol = inetIPv4}, .port = 1};
+    pcclComm_t *comm = NULL;
+    pcclMasterInstance_t *master = NULL;
+    setenv("PCCL_WHERE_MS", "soon", 1);
+    setenv("PCCL_SILENCE_MS", "1", 1);
+    assert_fails(NULL, pcclCreateCommunicator(&params, &comm), pcclInvalidArgument, "where_ms");
+    assert_fails(NULL, pcclCreateMaster(address, &master), pcclInvalidArgument, "silence_ms");
+    setenv("PCCL_SILENCE_MS", "1000", 1); /* fine by itself, but the heartbeat is longer */
+    assert_fails(NULL, pcclCreateMaster(address, &master), pcclInvalidArgument, "heartbeat_ms");
+    unsetenv("PCCL_WHERE_MS");
+    unsetenv("PCCL_SILENCE_MS");
+}
+
+/* ---- the master ---- */
+
+static void test_master(void **state)
+{
+    (void)state;
+    pcclMasterInstance_t *master = NULL, *other = NULL;
+    ccoip_socket_address_t address = {.inet = {.protocol = inetIPv4, .ipv4 = {{127, 0, 0, 1}}}, .port = 0};
+    uint16_t port = 0;
+    assert_fails(NULL, pcclCreateMaster(address, &master), pcclInvalidArgument, "port");
+    address.port = 1;
+    assert_fails(NULL, pcclCreateMaster(address, NULL), pcclInvalidArgument, "NULL");
+    address.inet.protocol = (ccoip_inet_protocol_t)7;
+    assert_fails(NULL, pcclCreateMaster(address, &master), pcclInvalidArgument, "IPv4");
+    assert_fails(NULL, pcclCreateMasterWithOptions(NULL, NULL, &master), pcclInvalidArgument, "NULL");
+    assert_fails(NULL, pcclCreateMasterWithOptions("localhost", NULL, NULL), pcclInvalidArgument, "NULL");
+    assert_fails(NULL, pcclCreateMasterWithOptions("x:y", NULL, &master), pcclInvalidArgument, "x:y");
+    assert_fails(NULL, pcclRunMaster(NULL), pcclInvalidArgument, "NULL");
+    assert_fails(NULL, pcclMasterGetPort(NULL, &port), pcclInvalidArgument, "NULL");
+    assert_fails(NULL, pcclInterruptMaster(NULL), pcclInvalidArgument, "NULL");
+    assert_fails(NULL, pcclMasterAwaitTermination(NULL), pcclInvalidArgument, "NULL");
+    assert_fails(NULL, pcclDestroyMaster(NULL), pcclInvalidArgument, "NULL");
+
+    assert_ok(pcclCreateMasterWithOptions("127.0.0.1:0", NULL, &master));
+    assert_fails(NULL, pcclMasterGetPort(master, &port), pcclInvalidUsage, "never run");
+    assert_fails(NULL, pcclMasterGetPort(master, NULL), pcclInvalidArgument, "NULL");
+    assert_fails(NULL, pcclInterruptMaster(master), pcclInvalidUsage, "never run");
+    assert_fails(NULL, pcclMasterAwaitTermination(master), pcclInvalidUsage, "never run");
+    assert_ok(pcclRunMaster(master));
+    assert_fails(NULL, pcclRunMaster(master), pcclInvalidUsage, "run before");
+    assert_fails(NULL, pcclDestroyMaster(master), pcclInvalidUsage, "runs");
+    assert_ok(pcclMasterGetPort(master, &port));
+
+    /* The port is taken now: run says so, and the master may be freed or run again later. */
+    address.inet.protocol = inetIPv4;
+    address.port = port;
+    assert_ok(pcclCreateMaster(address, &other));
+    assert_fails(NULL, pcclRunMaster(other), pcclInvalidUsage, "in use");
+    assert_ok(pcclInterruptMaster(master));
+    assert_ok(pcclInterruptMaster(master));
+    assert_ok(pcclMasterAwaitTermination(master));
+    assert_ok(pcclMasterAwaitTermination(master));
+    assert_ok(pcclInterruptMaster(master));
+    assert_ok(pcclDestroyMaster(master));
+    assert_ok(pcclRunMaster(other));
+    end_master(other);
+
+    assert_ok(pcclCreateMasterWithOptions("192.0.2.77:48148", NULL, &master)); /* not an address of this machine */
+    assert_fails(NULL, pcclRunMaster(master), pcclInvalidUsage, "192.0.2.77");
+    assert_ok(pcclDestroyMaster(master));
+}
+
+/* ---- unconnected ---- */
+
+static void test_unconnected(void **state)
+{
+    (void)state;
+    pcclComm_t *comm = create("127.0.0.1:1", "");
+    pcclReduceDescriptor_t reduce = descriptor(1, 1);
+    pcclReduceOpDescriptor_t entry = {.descriptor = reduce};
+    pcclAsyncReduceOp_t handle = {comm, 1};
+    pcclSharedState_t shared = {0};
+    int32_t value = 0, result_value = 0;
+    int attribute = -5;
+    bool pending = true;
+    char text[8] = "x";
+    entry.sendbuf = entry.recvbuf = &value;
+    assert_fails(comm, pcclGetAttribute(comm, PCCL_ATTRIBUTE_GLOBAL_WORLD_SIZE, &attribute), pcclInvalidUsage,
+                 "not connected");
+    assert_int_equal(attribute, -5);
+    assert_fails(comm, pcclUpdateTopology(comm), pcclInvalidUsage, "not connected");
+    assert_fails(comm, pcclArePeersPending(comm, &pending), pcclInvalidUsage, "not connected");
+    assert_true(pending);
+    assert_fails(comm, pcclOptimizeTopology(comm), pcclInvalidUsage, "not connected");
+    assert_fails(comm, pcclAllReduceAsync(&value, &result_value, &reduce, comm, &handle), pcclInvalidUsage,
+                 "not connected");
+    assert_fails(comm, pcclAwaitAsyncReduce(&handle, NULL), pcclInvalidUsage, "not connected");
+    assert_fails(comm, pcclAllReduce(&value, &result_value, &reduce, comm, NULL), pcclInvalidUsage, "not connected");
+    assert_fails(comm, pcclAllReduceMultipleWithRetry(&entry, 1, comm, NULL, 1), pcclInvalidUsage, "not connected");
+    assert_fails(comm, pcclSynchronizeSharedState(comm, &shared, PCCL_SHARED_STATE_SYNC_STRATEGY_ENFORCE_POPULAR, NULL),
+                 pcclInvalidUsage, "not connected");
+    assert_ok(pcclDescribeWaits(comm, text, sizeof text));
+    assert_string_equal(text, "");
+    /* Nobody listens there; and again. */
+    assert_fails(comm, pcclConnect(comm), pcclMasterConnectionFailed, "127.0.0.1:1");
+    assert_fails(comm, pcclConnect(comm), pcclMasterConnectionFailed, "127.0.0.1:1");
+    assert_fails(comm, pcclUpdateTopology(comm), pcclInvalidUsage, "not connected");
+    assert_ok(pcclDestroyCommunicator(comm));
+
+    comm = create("no-such-host.invalid:1", "");
+    assert_fails(comm, pcclConnect(comm), pcclMasterConnectionFailed, "no-such-host.invalid");
+    assert_ok(pcclDestroyCommunicator(comm));
+}
+
+/* ---- alone ---- */
+
+static void test_alone(void **state)
+{
+    (void)state;
+    char address[64];
+    pcclMasterInstance_t *master = start_master(address, sizeof address);
+    pcclComm_t *comm = create(address, "");
+    pcclReduceDescriptor_t reduce = descriptor(1, 1);
+    pcclReduceOpDescriptor_t entry = {.descriptor = reduce};
+    pcclReduceInfo_t info = {77, 77, 77};
+    pcclAsyncReduceOp_t handle;
+    int32_t value = 3, result_value = 4;
+    int attribute;
+    bool pending = true;
+    entry.sendbuf = &value;
+    entry.recvbuf = &result_value;
+    assert_ok(pcclConnect(comm));
+    assert_fails(comm, pcclConnect(comm), pcclInvalidUsage, "already");
+    for (int i = 1; i <= 4; i++) {
+        assert_ok(pcclGetAttribute(comm, (pcclAttribute_t)i, &attribute));
+        assert_int_equal(attribute, 1);
+    }
+    attribute = 9;
+    assert_fails(comm, pcclGetAttribute(comm, (pcclAttribute_t)0, &attribute), pcclInvalidArgument, "attribute");
+    assert_fails(comm, pcclGetAttribute(comm, (pcclAttribute_t)5, &attribute), pcclInvalidArgument, "attribute");
+    assert_fails(comm, pcclGetAttribute(comm, PCCL_ATTRIBUTE_GLOBAL_WORLD_SIZE, NULL), pcclInvalidArgument, "NULL");
+    assert_fails(NULL, pcclGetAttribute(NULL, PCCL_ATTRIBUTE_GLOBAL_WORLD_SIZE, &attribute), pcclInvalidArgument,
+                 "NULL");
+    assert_int_equal(attribute, 9);
+    assert_ok(pcclUpdateTopology(comm));
+    assert_fails(NULL, pcclUpdateTopology(NULL), pcclInvalidArgument, "NULL");
+    assert_ok(pcclArePeersPending(comm, &pending));
+    assert_false(pending);
+    assert_fails(comm, pcclArePeersPending(comm, NULL), pcclInvalidArgument, "NULL");
+    assert_fails(NULL, pcclArePeersPending(NULL, &pending), pcclInvalidArgument, "NULL");
+    assert_fails(NULL, pcclConnect(NULL), pcclInvalidArgument, "NULL");
+    assert_fails(comm, pcclOptimizeTopology(comm), pcclInvalidUsage, "alone");
+    assert_fails(NULL, pcclOptimizeTopology(NULL), pcclInvalidArgument, "NULL");
+    assert_fails(comm, pcclAllReduce(&value, &result_value, &reduce, comm, NULL), pcclTooFewPeers, "alone");
+    assert_fails(comm, pcclAllReduceAsync(&value, &result_value, &reduce, comm, &handle), pcclTooFewPeers, "alone");
+    assert_fails(comm, pcclAllReduceMultipleWithRetry(&entry, 1, comm, &info, 1), pcclTooFewPeers, "alone");
+    assert_int_equal(info.local_world_size, 1);
+    assert_true(value == 3 && result_value == 4);
+    assert_ok(pcclDestroyCommunicator(comm));
+    end_master(master);
+}
+
+static void test_describe_waits(void **state)
+{
+    (void)state;
+    pcclComm_t *comm = create("127.0.0.1:1", "");
+    char text[2] = "x";
+    assert_fails(NULL, pcclDescribeWaits(NULL, text, sizeof text), pcclInvalidArgument, "NULL");
+    assert_fails(comm, pcclDescribeWaits(comm, NULL, sizeof text), pcclInvalidArgument, "NULL");
+    assert_fails(comm, pcclDescribeWaits(comm, text, 0), pcclInvalidArgument, "room");
+    assert_ok(pcclDescribeWaits(comm, text, 1));
+    assert_int_equal(text[0], 0);
+    assert_ok(pcclDestroyCommunicator(comm));
+}
+
+/* ---- shared state: arguments only, in this version ---- */
+
+static void test_shared_state(void **state)
+{
+    (void)state;
+    char address[64];
+    pcclMasterInstance_t *master = start_master(address, sizeof address);
+    pcclComm_t *comm = create(address, ""), *precise = NULL;
+    pcclSharedStateSyncStrategy_t popular = PCCL_SHARED_STATE_SYNC_STRATEGY_ENFORCE_POPULAR;
+    float data = 1;
+    const pcclTensorInfo_t good = {"w", &data, 1, pcclFloat, pcclDeviceCpu, false};
+    pcclTensorInfo_t tensor = good;
+    pcclSharedState_t shared = {0, 1, &tensor};
+    assert_ok(pcclConnect(comm));
+    assert_fails(NULL, pcclSynchronizeSharedState(NULL, &shared, popular, NULL), pcclInvalidArgument, "NULL");
+    assert_fails(comm, pcclSynchronizeSharedState(comm, NULL, popular, NULL), pcclInvalidArgument, "NULL");
+    assert_fails(comm, pcclSynchronizeSharedState(comm, &shared, (pcclSharedStateSyncStrategy_t)3, NULL),
+                 pcclInvalidArgument, "strategy");
+    shared.infos = NULL;
+    assert_fails(comm, pcclSynchronizeSharedState(comm, &shared, popular, NULL), pcclInvalidArgument, "infos");
+    shared.infos = &tensor;
+    tensor.name = NULL;
+    assert_fails(comm, pcclSynchronizeSharedState(comm, &shared, popular, NULL), pcclInvalidArgument, "name");
+    tensor = good;
+    tensor.data = NULL;
+    assert_fails(comm, pcclSynchronizeSharedState(comm, &shared, popular, NULL), pcclInvalidArgument, "data");
+    tensor = good;
+    tensor.datatype = (pcclDataType_t)12;
+    assert_fails(comm, pcclSynchronizeSharedState(comm, &shared, popular, NULL), pcclInvalidArgument, "data type");
+    tensor = good;
+    tensor.device_type = pcclDeviceCuda;
+    assert_fails(comm, pcclSynchronizeSharedState(comm, &shared, popular, NULL), pcclInvalidArgument, "CUDA");
+    tensor.device_type = (pcclDeviceType_t)2;
+    assert_fails(comm, pcclSynchronizeSharedState(comm, &shared, popular, NULL), pcclInvalidArgument, "device");
+    tensor = good;
+    assert_fails(comm, pcclSynchronizeSharedState(comm, &shared, popular, NULL), pcclInvalidUsage, "not supported");
+    assert_true(data == 1 && shared.revision == 0);
+    assert_ok(pcclDestroyCommunicator(comm));
+    precise = create(address, "extended_results=1");
+    assert_ok(pcclConnect(precise));
+    assert_fails(precise, pcclSynchronizeSharedState(precise, &shared, popular, NULL), pcclUnsupported,
+                 "not supported");
+    assert_ok(pcclDestroyCommunicator(precise));
+    end_master(master);
+}
+
+/* ---- reductions of two ---- */
+
+static void test_reduce_arguments(void **state)
+{
+    (void)state;
+    struct pair pair;
+    int32_t send[4] = {1, 2, 3, 4}, recv[4] = {0};
+    pcclAsyncReduceOp_t handle;
+    pcclReduceDescriptor_t reduce = descriptor(1, 4);
+    join_pair(&pair, "");
+    pcclComm_t *a = pair.a;
+    assert_fails(a, pcclAllReduceAsync(NULL, recv, &reduce, a, &handle), pcclInvalidArgument, "NULL");
+    assert_fails(a, pcclAllReduceAsync(send, NULL, &reduce, a, &handle), pcclInvalidArgument, "NULL");
+    assert_fails(a, pcclAllReduceAsync(send, recv, NULL, a, &handle), pcclInvalidArgument, "NULL");
+    assert_fails(NULL, pcclAllReduceAsync(send, recv, &reduce, NULL, &handle), pcclInvalidArgument, "NULL");
+    assert_fails(a, pcclAllReduceAsync(send, recv, &reduce, a, NULL), pcclInvalidArgument, "NULL");
+    reduce.count = 0;
+    assert_fails(a, pcclAllReduce(send, recv, &reduce, a, NULL), pcclInvalidArgument, "count");
+    reduce.count = SIZE_MAX / 2;
+    assert_fails(a, pcclAllReduce(send, recv, &reduce, a, NULL), pcclInvalidArgument, "");
+    static int32_t long_send[2049], long_recv[2049];
+    reduce.count = 2049;
+    assert_fails(a, pcclAllReduce(long_send, long_recv, &reduce, a, NULL), pcclInvalidArgument, "8192");
+    reduce = descriptor(1, 4);
+    reduce.op = (pcclRedOp_t)5;
+    assert_fails(a, pcclAllReduce(send, recv, &reduce, a, NULL), pcclInvalidArgument, "operation");
+    reduce = descriptor(1, 4);
+    reduce.src_descriptor.datatype = (pcclDataType_t)12;
+    assert_fails(a, pcclAllReduce(send, recv, &reduce, a, NULL), pcclInvalidArgument, "data type");
+    reduce = descriptor(1, 4);
+    reduce.quantization_options.algorithm = (pcclQuantizationAlgorithm_t)3;
+    assert_fails(a, pcclAllReduce(send, recv, &reduce, a, NULL), pcclInvalidArgument, "quantization");
+    reduce.quantization_options = (pcclQuantizationOptions_t){(pcclDataType_t)12, pcclQuantMinMax};
+    assert_fails(a, pcclAllReduce(send, recv, &reduce, a, NULL), pcclInvalidArgument, "data type");
+    reduce = descriptor(1, 3);
+    assert_fails(a, pcclAllReduce(send, send + 1, &reduce, a, NULL), pcclInvalidArgument, "overlap");
+    assert_fails(a, pcclAllReduce(send + 1, send, &reduce, a, NULL), pcclInvalidArgument, "overlap");
+    assert_fails(a, pcclAwaitAsyncReduce(&(pcclAsyncReduceOp_t){a, 1}, NULL), pcclInvalidArgument, "tag 1");
+    assert_fails(NULL, pcclAwaitAsyncReduce(NULL, NULL), pcclInvalidArgument, "NULL");
+    assert_fails(NULL, pcclAwaitAsyncReduce(&(pcclAsyncReduceOp_t){NULL, 1}, NULL), pcclInvalidArgument, "NULL");
+    assert_int_equal(send[0] + send[1] + send[2] + send[3], 10);
+    /* None of it was told to the other peer: the first use of the tag meets the other's first. */
+    reduce = descriptor(1, 4);
+    pcclAsyncReduceOp_t other;
+    int32_t there[4] = {10, 20, 30, 40};
+    pcclReduceInfo_t info;
+    assert_ok(pcclAllReduceAsync(send, recv, &reduce, a, &handle));
+    assert_ok(pcclAllReduceAsync(there, there, &reduce, pair.b, &other));
+    assert_ok(pcclAwaitAsyncReduce(&handle, &info));
+    assert_ok(pcclAwaitAsyncReduce(&other, NULL));
+    for (int i = 0; i < 4; i++)
+        assert_true(recv[i] == 11 * (i + 1) && there[i] == recv[i] && send[i] == i + 1);
+    assert_int_equal(info.local_world_size, 2);
+    assert_int_equal(info.tx_bytes, sizeof send);
+    part_pair(&pair);
+}
+
+static void test_launched_and_not_awaited(void **state)
+{
+    (void)state;
+    struct pair pair;
+    int32_t send = 1, recv = 0, recv_there = 0;
+    pcclAsyncReduceOp_t handle, again = {(pcclComm_t *)&pair, 77}, theirs;
+    pcclReduceDescriptor_t reduce = descriptor(5, 1);
+    pcclReduceOpDescriptor_t entry = {&send, &recv, reduce};
+    pcclSharedState_t shared = {0};
+    struct background first;
+    join_pair(&pair, "where_ms=10");
+    assert_ok(pcclAllReduceAsync(&send, &recv, &reduce, pair.a, &handle));
+    assert_true(handle.comm == pair.a && handle.tag == 5);
+    assert_fails(pair.a, pcclAllReduceAsync(&send, &recv, &reduce, pair.a, &again), pcclInvalidArgument, "tag 5");
+    assert_true(again.comm == (pcclComm_t *)&pair && again.tag == 77);
+    assert_fails(pair.a, pcclAllReduce(&send, &recv, &reduce, pair.a, NULL), pcclInvalidArgument, "tag 5");
+    assert_fails(pair.a, pcclAllReduceMultipleWithRetry(&entry, 1, pair.a, NULL, 1), pcclInvalidArgument, "tag 5");
+    assert_fails(pair.a, pcclUpdateTopology(pair.a), pcclPendingAsyncOps, "not yet awaited");
+    assert_fails(pair.a, pcclOptimizeTopology(pair.a), pcclPendingAsyncOps, "not yet awaited");
+    assert_fails(pair.a,
+                 pcclSynchronizeSharedState(pair.a, &shared, PCCL_SHARED_STATE_SYNC_STRATEGY_ENFORCE_POPULAR, NULL),
+                 pcclPendingAsyncOps, "not yet awaited");
+    first.handle = handle;
+    background(&first, pair.a, await_thread);
+    until_waiting(pair.a, "tag 5 waits");
+    assert_fails(pair.a, pcclAwaitAsyncReduce(&handle, NULL), pcclInvalidArgument, "another thread");
+    assert_ok(pcclAllReduceAsync(&send, &recv_there, &reduce, pair.b, &theirs));
+    assert_ok(pcclAwaitAsyncReduce(&theirs, NULL));
+    finish(&first);
+    assert_int_equal(first.result, pcclSuccess);
+    assert_true(recv == 2 && recv_there == 2);
+    assert_fails(pair.a, pcclAwaitAsyncReduce(&handle, NULL), pcclInvalidArgument, "tag 5");
+    assert_fails(pair.a, pcclOptimizeTopology(pair.a), pcclInvalidUsage, "not supported");
+    part_pair(&pair);
+}
+
+static void test_list_arguments(void **state)
+{
+    (void)state;
+    struct pair pair;
+    int32_t send[2] = {1, 2}, recv[2] = {0};
+    pcclReduceOpDescriptor_t entries[2] = {{&send[0], &recv[0], descriptor(1, 1)},
+                                           {&send[1], &recv[1], descriptor(2, 1)}};
+    pcclReduceInfo_t info = {77, 77, 77};
+    join_pair(&pair, "");
+    pcclComm_t *a = pair.a;
+    assert_fails(a, pcclAllReduceMultipleWithRetry(NULL, 1, a, &info, 1), pcclInvalidArgument, "NULL");
+    assert_fails(a, pcclAllReduceMultipleWithRetry(entries, 0, a, &info, 1), pcclInvalidArgument, "empty");
+    assert_fails(NULL, pcclAllReduceMultipleWithRetry(entries, 2, NULL, &info, 1), pcclInvalidArgument, "NULL");
+    assert_fails(a, pcclAllReduceMultipleWithRetry(entries, 2, a, &info, 0), pcclInvalidArgument, "max_in_flight");
+    assert_fails(a, pcclAllReduceMultipleWithRetry(entries, 2, a, &info, -1), pcclInvalidArgument, "max_in_flight");
+    entries[1].descriptor.tag = 1;
+    assert_fails(a, pcclAllReduceMultipleWithRetry(entries, 2, a, &info, 1), pcclInvalidArgument, "tag 1");
+    entries[1].descriptor.tag = 2;
+    entries[1].sendbuf = NULL;
+    assert_fails(a, pcclAllReduceMultipleWithRetry(entries, 2, a, &info, 1), pcclInvalidArgument, "entry 1");
+    entries[1].sendbuf = &send[1];
+    entries[1].descriptor.count = 3000;
+    assert_fails(a, pcclAllReduceMultipleWithRetry(entries, 2, a, &info, 1), pcclInvalidArgument, "entry 1");
+    assert_int_equal(info.local_world_size, 77);
+    assert_true(recv[0] == 0 && recv[1] == 0);
+    part_pair(&pair);
+}
+
+static void test_joint_call_twice(void **state)
+{
+    (void)state;
+    struct pair pair;
+    struct background first;
+    int32_t value = 1;
+    pcclAsyncReduceOp_t handle;
+    pcclReduceDescriptor_t reduce = descriptor(1, 1);
+    join_pair(&pair, "where_ms=10");
+    background(&first, pair.a, update_thread);
+    until_waiting(pair.a, "update topology");
+    assert_fails(pair.a, pcclUpdateTopology(pair.a), pcclInvalidUsage, "another thread");
+    assert_fails(pair.a, pcclAllReduceAsync(&value, &value, &reduce, pair.a, &handle), pcclInvalidUsage, "");
+    assert_ok(pcclUpdateTopology(pair.b));
+    finish(&first);
+    assert_int_equal(first.result, pcclSuccess);
+    part_pair(&pair);
+}
+
+static void test_connect_twice(void **state)
+{
+    (void)state;
+    struct background first;
+    char address[64];
+    bool pending = false;
+    pcclMasterInstance_t *master = start_master(address, sizeof address);
+    pcclComm_t *a = create(address, ""), *b = create(address, "");
+    assert_ok(pcclConnect(a));
+    background(&first, b, connect_thread);
+    while (!pending)
+        assert_ok(pcclArePeersPending(a, &pending));
+    assert_fails(b, pcclConnect(b), pcclInvalidUsage, "another thread");
+    assert_ok(pcclUpdateTopology(a));
+    finish(&first);
+    assert_int_equal(first.result, pcclSuccess);
+    assert_ok(pcclDestroyCommunicator(b));
+    assert_ok(pcclDestroyCommunicator(a));
+    end_master(master);
+}
+
+/* The master ends while calls are under way: codes by family, then all calls say why the communicator is unconnected.
+ */
+static void test_master_ends(void **state)
+{
+    (void)state;
+    struct pair pair;
+    struct background waiting;
+    int32_t value = 5;
+    pcclReduceDescriptor_t reduce = descriptor(3, 1);
+    join_pair(&pair, "where_ms=10");
+    assert_ok(pcclAllReduceAsync(&value, &value, &reduce, pair.a, &waiting.handle));
+    background(&waiting, pair.a, await_thread);
+    until_waiting(pair.a, "tag 3 waits");
+    end_master(pair.master);
+    finish(&waiting);
+    assert_int_equal(waiting.result, pcclRankConnectionLost);
+    assert_non_null(strstr(waiting.words, "shuts down"));
+    assert_int_equal(value, 5);
+    assert_fails(pair.a, pcclUpdateTopology(pair.a), pcclInvalidUsage, "shuts down");
+    assert_fails(pair.a, pcclAllReduce(&value, &value, &reduce, pair.a, NULL), pcclInvalidUsage, "shuts down");
+    assert_ok(pcclDestroyCommunicator(pair.a));
+    assert_ok(pcclDestroyCommunicator(pair.b));
+}
+
+/* Operations that nobody awaits end with the communicator; in place the input is back. */
+static void test_destroy_with_operations(void **state)
+{
+    (void)state;
+    struct pair pair;
+    int32_t values[8] = {1, 2, 3, 4, 5, 6, 7, 8};
+    join_pair(&pair, "");
+    for (uint64_t i = 0; i < 8; i++) {
+        pcclReduceDescriptor_t reduce = descriptor(i, 1);
+        pcclAsyncReduceOp_t handle;
+        assert_ok(pcclAllReduceAsync(&values[i], &values[i], &reduce, pair.a, &handle));
+    }
+    part_pair(&pair);
+    for (int i = 0; i < 8; i++)
+        assert_int_equal(values[i], i + 1);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_not_initialized), /* first: nothing here is undone */
+        cmocka_unit_test(test_what_needs_no_init),
+        cmocka_unit_test(test_init_twice),
+        cmocka_unit_test(test_error_strings),
+        cmocka_unit_test(test_last_error_is_of_the_thread),
+        cmocka_unit_test(test_log),
+        cmocka_unit_test(test_parameters),
+        cmocka_unit_test(test_options),
+        cmocka_unit_test(test_create),
+        cmocka_unit_test(test_bad_environment),
+        cmocka_unit_test(test_master),
+        cmocka_unit_test(test_unconnected),
+        cmocka_unit_test(test_alone),
+        cmocka_unit_test(test_describe_waits),
+        cmocka_unit_test(test_shared_state),
+        cmocka_unit_test(test_reduce_arguments),
+        cmocka_unit_test(test_launched_and_not_awaited),
+        cmocka_unit_test(test_list_arguments),
+        cmocka_unit_test(test_joint_call_twice),
+        cmocka_unit_test(test_connect_twice),
+        cmocka_unit_test(test_master_ends),
+        cmocka_unit_test(test_destroy_with_operations),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
