@@ -162,7 +162,7 @@ static enum pccl_status take_outcome(struct pccl_comm_op *reduction, pcclReduceI
     enum pccl_status status = status_of(op->class);
     if (status != PCCL_OK) {
         *words = op->words;
-        return status;
+        return op->lost_by != PCCL_OK ? op->lost_by : status;
     }
     memcpy(reduction->recvbuf, op->payload, reduction->bytes);
     if (info)

@@ -223,7 +223,6 @@ static bool rebuild_group(struct pccl_master *m, const struct pccl_report *best,
         group->decisions = pccl_max_u64(group->decisions, report->fields.decisions);
         group->revision = pccl_max_u64(group->revision, report->fields.revision);
     }
-    group->stable = group->decisions;
     return true;
 }
 
@@ -516,7 +515,7 @@ static void conclude(struct pccl_master *m, struct pccl_report *law)
         pccl_master_remove(m, m->remotes[i], PCCL_REFUSAL_FULL, "the master is out of memory");
     for (uint32_t i = 0; i < m->group_count; i++)
         for (uint32_t k = 0; k < m->groups[i]->ring_count; k++)
-            m->groups[i]->ring[k]->decision_known = m->groups[i]->decisions;
+            m->groups[i]->ring[k]->decision_known = m->groups[i]->ring[k]->report->fields.decisions;
     for (uint32_t i = 0; i < m->group_count; i++) /* before the reports: their outcomes have no number yet */
         pccl_master_advance_stable(m, m->groups[i]);
     merge_reports(m, true);

@@ -119,7 +119,8 @@ const struct pccl_id *pccl_peer_predecessor(const struct pccl_peer *p);
 void pccl_peer_outcome(struct pccl_peer *p, const struct pccl_msg_outcome *outcome);
 void pccl_peer_set_stable(struct pccl_peer *p, uint64_t stable);
 void pccl_peer_view_kills(struct pccl_peer *p, const struct pccl_text *why); /* PROTOCOL 5.4, and VIEW_ACK */
-void pccl_peer_end_operations(struct pccl_peer *p, enum pccl_class class, const struct pccl_text *why);
+/* This peer is out of the run: everything undecided ends as PEER_LOST. */
+void pccl_peer_end_operations(struct pccl_peer *p, enum pccl_status status, const struct pccl_text *why);
 void pccl_peer_change_era(struct pccl_peer *p);
 void pccl_peer_resend_operations(struct pccl_peer *p);
 void pccl_peer_tick_operations(struct pccl_peer *p);

@@ -443,11 +443,14 @@ void pccl_peer_view_kills(struct pccl_peer *p, const struct pccl_text *why)
     pccl_release(&p->memory, killed, capacity * sizeof *killed);
 }
 
-void pccl_peer_end_operations(struct pccl_peer *p, enum pccl_class class, const struct pccl_text *why)
+void pccl_peer_end_operations(struct pccl_peer *p, enum pccl_status status, const struct pccl_text *why)
 {
-    for (struct pccl_op *op = p->oldest; op != NULL; op = op->newer)
-        if (!pccl_peer_is_decided(op))
-            decide(p, op, class, why);
+    for (struct pccl_op *op = p->oldest; op != NULL; op = op->newer) {
+        if (pccl_peer_is_decided(op))
+            continue;
+        op->lost_by = status;
+        decide(p, op, PCCL_CLASS_PEER_LOST, why);
+    }
     forget_what_may_be(p);
 }
 

@@ -98,7 +98,7 @@ void pccl_peer_give_up(struct pccl_peer *p, enum pccl_status status, const char 
     p->up = p->dialling = p->greeted = p->resuming = false;
     pccl_peer_close_links(p);
     struct pccl_text why = p->last_words;
-    pccl_peer_end_operations(p, PCCL_CLASS_PEER_LOST, &why);
+    pccl_peer_end_operations(p, status, &why);
     pccl_peer_end_calls(p, status);
 }
 

@@ -85,6 +85,7 @@ struct pccl_op {
     uint32_t payload_bytes, payload_capacity;
     uint64_t launched_us, deadline_us, where_us;
     struct pccl_attributes attributes; /* at the decision */
+    enum pccl_status lost_by;          /* not OK: it ended because this peer is out of the run, for this reason */
     struct pccl_text words;            /* why it was aborted */
     void *user;                        /* the driver's */
 };
@@ -142,7 +143,7 @@ void pccl_peer_withdraw(struct pccl_peer *peer, enum pccl_call call, uint64_t no
 /*
  * Launches an operation. TOO_FEW_PEERS (not numbered), ARGUMENT (the tag is in use; or tiny and too long), USAGE
  * (unconnected; or a joint call is outstanding), LIMIT, MEMORY. On OK *op is held by the caller until release; it may
- * be decided already.
+ * be decided already, and then op_decided is not called for it.
  */
 PCCL_MUST_CHECK enum pccl_status pccl_peer_launch(struct pccl_peer *peer, uint64_t now_us,
                                                   const struct pccl_launch *launch, struct pccl_op **op);

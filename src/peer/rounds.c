@@ -102,8 +102,9 @@ void pccl_peer_round(struct pccl_peer *p, const struct pccl_msg_round *round)
         return;
     }
     if (round->outcome == PCCL_ROUND_WITHDRAWN) {
-        pccl_text_format(&p->last_words,
-                         call->why_withdrawn == PCCL_TIMEOUT ? "the deadline passed: %t" : "given up: %t", &p->waiting);
+        pccl_text_format(&p->last_words, call->why_withdrawn == PCCL_TIMEOUT ? "the deadline passed" : "given up");
+        if (p->waiting.length > 0)
+            pccl_text_append(&p->last_words, ": %t", &p->waiting);
         finish(p, kind, call->why_withdrawn, false);
         return;
     }

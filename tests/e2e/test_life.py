@@ -486,13 +486,15 @@ def test_no_master(run):
 
 def test_master_says_good_bye(run):
     """A master that is told to end tells its peers: they are unconnected at once, with the reason in words."""
-    a, b = join_two(run)
-    waiting = a.start("update").begun()
-    code_us = now_us()
+    run.start_master()
+    a, b = run.join(2, where_ms=20)
+    waiting = a.start("update")
+    a.until_waiting()
+    since_us = now_us()
     run.master.signal(15)
     result = waiting.wait(rc=harness.UPDATE_FAILED)
     check("shuts down" in result["words"], f"words: {result['words']}")
-    within(result["at"] - code_us, 0, 2e6 * harness.SLOW, "time until the peers know")
+    within(result["at"] - since_us, 0, 2e6 * harness.SLOW, "time until the peers know")
     equal(run.master.end(harness.DEADLINE), 0, "exit code of the master")
     run.master.killed = True
     harness.poll(lambda: b.do("attr", rc=None)["rc"] == INVALID_USAGE, "the other peer to know")

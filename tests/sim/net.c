@@ -237,7 +237,8 @@ static void append(struct sim_end *to, const uint8_t *bytes, uint32_t length)
     if (to->in_start == to->in_end)
         to->in_start = to->in_end = 0;
     if (to->in_end + length > to->in_capacity) {
-        memmove(to->in, to->in + to->in_start, to->in_end - to->in_start);
+        if (to->in_start != 0)
+            memmove(to->in, to->in + to->in_start, to->in_end - to->in_start);
         to->in_end -= to->in_start;
         to->in_start = 0;
         if (to->in_end + length > to->in_capacity) {

@@ -37,7 +37,6 @@ EXCEPTIONS = {
     ("src/core/base.c", "stdatomic.h"): "the assert handler's variable",
     ("src/net/fork.c", "abort"): "a mutex cannot be made inside uv_once, which has no way to report it",
     ("src/drive/guard.c", "abort"): "a broken invariant in a development build, or where nobody could go on",
-    ("src/drive/comm_wait.c", "uv_sleep"): "the way to wait when no condition variable can be made",
 }
 
 # (words, where, calls): where is a prefix of the path.

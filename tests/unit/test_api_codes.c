@@ -1,6 +1,6 @@
 /*
- * The public functions with a master in this process: every code that pccl.h promises for wrong arguments and wrong
- * states, with its words. What needs other processes is in tests/e2e.
+ * Every code that pccl.h promises for wrong arguments and wrong states, with its words, and a master in this process.
+ * What needs other processes is in tests/e2e.
  */
 #include <stdarg.h>
 #include <stddef.h>
