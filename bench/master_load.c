@@ -230,8 +230,12 @@ static bool pump_peers(struct world *world)
 
 static void pump(struct world *world)
 {
-    while (pump_master(world) | pump_peers(world))
+    bool any = true;
+    while (any) {
+        any = pump_master(world);
+        any = pump_peers(world) || any;
         world->now_us += 10;
+    }
 }
 
 /* ---- the run ---- */

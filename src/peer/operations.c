@@ -88,9 +88,10 @@ static void forget_what_may_be(struct pccl_peer *p)
     }
 }
 
+/* Not between RESUME and `recovered`: a restarted master gives the outcomes new numbers one by one. */
 void pccl_peer_set_stable(struct pccl_peer *p, uint64_t stable)
 {
-    if (stable <= p->stable)
+    if (p->resuming || stable <= p->stable)
         return;
     p->stable = stable;
     forget_what_may_be(p);

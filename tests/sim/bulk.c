@@ -110,7 +110,7 @@ static void complete_part(struct sim *sim, void *subject, uint64_t unused_a, uin
         return;
     bool never = false;
     const struct sim_bulk *bulk = find_bulk(sim, part->peer, part->op, false);
-    if (!sim_peer_runs(part->peer) || !can_complete(sim, bulk, part, &never)) {
+    if (!sim->bulk_by_hand && (!sim_peer_runs(part->peer) || !can_complete(sim, bulk, part, &never))) {
         if (!never)
             sim_at(sim, pccl_max_u64(sim->now + 20 * SIM_MS, part->peer->process.stopped_until), complete_part, part, 0, 0);
         return;
@@ -122,6 +122,20 @@ static void complete_part(struct sim *sim, void *subject, uint64_t unused_a, uin
     pccl_peer_op_done(part->peer->machine, sim->now, part->op);
     sim_check_peer(sim, part->peer);
     sim_process_arm(sim, &part->peer->process);
+}
+
+void sim_bulk_finish(struct sim *sim, struct sim_peer *peer, struct pccl_op *op)
+{
+    struct part *part = find_part(find_bulk(sim, peer, op, true), peer);
+    if (part != NULL)
+        complete_part(sim, part, 0, 0);
+}
+
+void sim_bulk_break(struct sim *sim, struct sim_peer *peer, struct pccl_op *op, enum pccl_class class)
+{
+    struct part *part = find_part(find_bulk(sim, peer, op, true), peer);
+    if (part != NULL)
+        fail_part(sim, part, (uint64_t)class, 0);
 }
 
 static void compare_descriptors(struct sim *sim, const struct sim_bulk *bulk)
@@ -155,7 +169,7 @@ void sim_bulk_start(struct sim *sim, struct sim_peer *peer, struct pccl_op *op)
                sim_chance(sim, 50) ? PCCL_CLASS_PEER_LOST : PCCL_CLASS_INTERNAL, 0);
     if (sim_check_launched_tiny(sim, peer, &op->instance, &op->start_view))
         sim_at(sim, sim->now + sim_random(sim, 2 * SIM_MS), fail_part, part, PCCL_CLASS_MISMATCH, 0);
-    if (bulk->started == bulk->world)
+    if (bulk->started == bulk->world && !sim->bulk_by_hand)
         compare_descriptors(sim, bulk);
 }
 
@@ -206,7 +220,7 @@ void sim_bulk_link_down(struct sim *sim, struct sim_peer *peer, const struct pcc
         bool takes_part = false;
         for (const struct part *p = bulk->parts; p != NULL; p = p->next)
             takes_part = takes_part || p->peer == far;
-        if (takes_part && sim_chance(sim, 50)) /* bytes of it were in flight */
+        if (takes_part && !sim->bulk_by_hand && sim_chance(sim, 50)) /* bytes of it were in flight */
             sim_at(sim, sim->now + sim_random(sim, SIM_MS), fail_part, part, PCCL_CLASS_PEER_LOST, 0);
     }
 }

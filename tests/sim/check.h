@@ -49,6 +49,7 @@ struct sim_checks {
     struct view_seen *views;
     struct round_seen *rounds;
     struct conflict *conflicts;
+    struct removal *removals;
     /* the launch under way: the outcome may come before it returns */
     struct sim_peer *launching;
     struct sim_request request;
@@ -65,6 +66,10 @@ const struct view_seen *sim_view_find(const struct sim *sim, const struct pccl_i
 /* A member the master counts on, when it counts at all. */
 bool sim_is_survivor(const struct sim *sim, const struct sim_peer *peer);
 void sim_check_conflicts(struct sim *sim);
+void sim_check_end_of_life(struct sim *sim, struct sim_peer *peer);
+void sim_check_removals(struct sim *sim, struct sim_master *master);
+void sim_check_not_removed(struct sim *sim, struct sim_master *master);
+void sim_check_conduct_fini(struct sim *sim);
 const char *sim_instance_text(const struct pccl_instance *name);
 
 #endif

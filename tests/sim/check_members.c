@@ -209,6 +209,7 @@ void sim_check_peer(struct sim *sim, struct sim_peer *peer)
         p->uses.count > PCCL_TAGS_PER_ERA_MAX)
         sim_fail(sim, "I11 p%u holds more than limits.h allows", peer->process.number);
     check_attributes(sim, peer);
+    sim_check_end_of_life(sim, peer);
     if (p->state != PCCL_PEER_MEMBER)
         return;
     peer->was_connected = true;
@@ -247,6 +248,7 @@ void sim_check_master(struct sim *sim, struct sim_master *master)
 {
     struct pccl_master *m = master->machine;
     struct sim_checks *checks = sim->checks;
+    sim_check_removals(sim, master);
     if (checks->conflicts != NULL)
         sim_check_conflicts(sim);
     if (checks->master_boot != master->config.boot) {
@@ -265,6 +267,7 @@ void sim_check_master(struct sim *sim, struct sim_master *master)
     note_epoch(sim, "master", master->process.number, &m->lineage, &m->epoch, members, count);
     free(members);
     checks->master_epoch = m->epoch;
+    sim_check_not_removed(sim, master);
     for (uint32_t i = 0; i < m->group_count; i++) {
         const struct pccl_group *group = m->groups[i];
         struct pccl_id *ring = calloc(group->ring_count + 1u, sizeof *ring);
@@ -411,6 +414,7 @@ void sim_check_fini(struct sim *sim)
 {
     struct sim_checks *checks = sim->checks;
     sim_check_operations_fini(sim);
+    sim_check_conduct_fini(sim);
     while (checks->epochs != NULL) {
         struct epoch_seen *seen = checks->epochs;
         checks->epochs = seen->next;

@@ -22,6 +22,27 @@ static void draw_weights(struct sim *sim, struct sim_plan *plan)
     }
 }
 
+/* Short limits: virtual time is cheap, but not free. */
+static void set_limits(struct sim_plan *plan, uint32_t silence_ms)
+{
+    plan->master = pccl_master_defaults();
+    plan->master.silence_ms = silence_ms;
+    plan->master.heartbeat_ms = silence_ms / 4;
+    plan->master.recover_ms = silence_ms;
+    plan->master.alone_ms = 6000;
+    plan->master.settle_ms = 100;
+    plan->master.hello_ms = 1000;
+    plan->master.warm_up_ms = 3000;
+    plan->master.bad_edge_ms = 3000;
+    plan->master.tiny_bytes_max = 1024;
+    plan->peer = pccl_peer_defaults();
+    plan->peer.master_lost_ms = 9000;
+    plan->peer.where_ms = 600;
+    plan->peer.dial_ms = 20;
+    plan->peer.dial_max_ms = 300;
+    plan->peer.stuck_ms = 0;
+}
+
 static void draw_plan(struct sim *sim)
 {
     struct sim_plan *plan = &sim->plan;
@@ -49,24 +70,9 @@ static void draw_plan(struct sim *sim)
     plan->blind_percent = (uint32_t)sim_between(sim, 10, 60);
     plan->timers_first_percent = (uint32_t)sim_random(sim, 3) * 50;
     plan->divergent = sim_chance(sim, 10);
-    plan->master = pccl_master_defaults();
-    plan->master.silence_ms = (uint32_t)sim_between(sim, 1500, 2500);
-    plan->master.heartbeat_ms = plan->master.silence_ms / 4;
-    plan->master.recover_ms = plan->master.silence_ms;
-    plan->master.alone_ms = 6000;
-    plan->master.settle_ms = 100;
-    plan->master.hello_ms = 1000;
-    plan->master.warm_up_ms = 3000;
-    plan->master.bad_edge_ms = 3000;
-    plan->master.tiny_bytes_max = 1024;
-    plan->peer = pccl_peer_defaults();
-    plan->peer.master_lost_ms = 9000;
-    plan->peer.where_ms = 600;
-    plan->peer.dial_ms = 20;
-    plan->peer.dial_max_ms = 300;
+    set_limits(plan, (uint32_t)sim_between(sim, 1500, 2500));
     plan->peer.op_timeout_ms = plan->divergent || sim_chance(sim, 40) ? (uint32_t)sim_between(sim, 800, 4000) : 0;
     plan->peer.call_timeout_ms = sim_chance(sim, 25) ? (uint32_t)sim_between(sim, 2000, 8000) : 0;
-    plan->peer.stuck_ms = 0;
 }
 
 /* ---- picking ---- */
@@ -223,6 +229,7 @@ static void slow(struct sim *sim)
         return;
     conn->slow_until = sim->now + sim_log_between(sim, 50 * SIM_MS, 3 * SIM_S);
     conn->slow_by = sim_log_between(sim, 20 * SIM_MS, 900 * SIM_MS);
+    sim_check_conn_unwell(sim, conn, conn->slow_until + conn->slow_by);
     sim_note(sim, "FAULT c%llu is slow", (unsigned long long)conn->id);
 }
 
@@ -365,6 +372,23 @@ static void on_watch(struct sim *sim, void *subject, uint64_t a, uint64_t b)
     (void)b;
     sim_peer_watch_links(sim);
     sim_check_waiting(sim);
+    sim_at(sim, sim->now + 200 * SIM_MS, on_watch, NULL, 0, 0);
+}
+
+void sim_quiet_begin(struct sim *sim)
+{
+    struct sim_plan *plan = &sim->plan;
+    memset(plan, 0, sizeof *plan);
+    set_limits(plan, 2000);
+    plan->groups = plan->tags = 1;
+    plan->hosts = 8;
+    plan->delay_low_us = 900;
+    plan->delay_high_us = 1100;
+    plan->pause_us = 10 * SIM_MS;
+    plan->bulk_us = 5 * SIM_MS;
+    plan->user_timeout_us = 4 * SIM_S;
+    sim->bulk_by_hand = true;
+    sim_master_start(sim);
     sim_at(sim, sim->now + 200 * SIM_MS, on_watch, NULL, 0, 0);
 }
 

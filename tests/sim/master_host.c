@@ -223,6 +223,7 @@ void sim_master_start(struct sim *sim)
     sim_process_init(sim, &master->process, 0, SIM_MASTER_PORT);
     master->process.is_master = true;
     master->process.number = (uint32_t)++sim->boots;
+    master->started_at = sim->now;
     master->config = sim->plan.master;
     master->config.boot = pccl_prng_u64(&sim->prng) | 1;
     master->config.seed = pccl_prng_u64(&sim->prng);

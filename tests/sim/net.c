@@ -178,8 +178,9 @@ static void schedule(struct sim *sim, struct sim_conn *conn, int end)
 void sim_conn_send(struct sim *sim, struct sim_conn *conn, int end, const uint8_t *bytes, size_t length)
 {
     struct sim_end *from = &conn->ends[end];
-    if (!from->open || from->fin || conn->broken || length == 0)
+    if (!from->open || from->fin || conn->broken || length == 0 || from->last_said)
         return;
+    from->last_said = from->last_type != 0 && length > 5 && bytes[4] == from->last_type; /* one whole frame at a time */
     while (length > 0) {
         size_t part = length;
         if (length > 1 && sim_chance(sim, sim->plan.split_percent))
@@ -310,6 +311,7 @@ void sim_conn_reset(struct sim *sim, struct sim_conn *conn)
     if (conn->broken)
         return;
     sim->totals.resets++;
+    sim_check_conn_unwell(sim, conn, sim->now);
     conn->broken = true;
     for (int end = 0; end < 2; end++) {
         struct sim_end *from = &conn->ends[end], *to = &conn->ends[1 - end];
@@ -332,7 +334,7 @@ void sim_conn_reset(struct sim *sim, struct sim_conn *conn)
 
 void sim_conn_blackhole(struct sim *sim, struct sim_conn *conn, int end)
 {
-    (void)sim;
+    sim_check_conn_unwell(sim, conn, sim->now + sim->plan.user_timeout_us + sim->plan.master.silence_ms * SIM_MS);
     conn->ends[end].blackhole = true;
 }
 
@@ -402,6 +404,8 @@ static void resume_stalled(struct sim *sim)
 
 void sim_net_cut(struct sim *sim, uint32_t a, uint32_t b, enum sim_plane plane, enum sim_cut cut)
 {
+    if (plane == SIM_CONTROL)
+        sim_check_hosts_unwell(sim, a, b);
     sim->cuts[a][b][plane] = sim->cuts[b][a][plane] = (uint8_t)cut;
     if (cut == SIM_WHOLE)
         resume_stalled(sim);
@@ -409,6 +413,7 @@ void sim_net_cut(struct sim *sim, uint32_t a, uint32_t b, enum sim_plane plane, 
 
 void sim_net_host(struct sim *sim, uint32_t host, bool up)
 {
+    sim_check_hosts_unwell(sim, host, host);
     sim->host_down[host] = !up;
     if (up)
         resume_stalled(sim);

@@ -145,6 +145,7 @@ void sim_process_stop(struct sim *sim, struct sim_process *process, uint64_t unt
     sim_note(sim, "FAULT %s %u stops for %.3f s", process->is_master ? "master" : "peer", process->number,
              (double)(until - sim->now) / 1e6);
     process->stopped_until = pccl_max_u64(process->stopped_until, until);
+    sim_check_unwell(sim, process, until);
     sim->totals.stops++;
 }
 

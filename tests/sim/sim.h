@@ -101,6 +101,8 @@ struct sim_end {
     struct sim_chunk *first, *last;
     uint64_t last_arrival, stalled_since;
     bool fin, scheduled, stalled, blackhole;
+    uint16_t last_type; /* not 0: what this end sends after a message of this type is lost */
+    bool last_said;
 };
 
 struct sim_conn {
@@ -173,6 +175,7 @@ struct sim_master {
     struct pccl_master *machine;
     struct pccl_master_config config;
     struct sim_master *older;
+    uint64_t started_at;
 };
 
 void sim_master_start(struct sim *sim);
@@ -258,7 +261,8 @@ struct sim_peer {
     struct pccl_id *gone; /* owned: removed from its list */
     uint32_t gone_count;
     uint64_t seen_joint, asked_round[2]; /* by enum pccl_round_kind */
-    bool was_connected;
+    bool was_connected, end_checked;
+    uint64_t unwell_until, master_unwell_until; /* stopped, cut off, reset: R9 */
     struct pccl_attributes seen_attributes;
     bool attributes_may_change;
     uint64_t commits;
@@ -304,6 +308,9 @@ void sim_bulk_stop(struct sim *sim, struct sim_peer *peer, struct pccl_op *op);
 void sim_bulk_meets_tiny(struct sim *sim, const struct sim_peer *peer, const struct pccl_op *op);
 void sim_bulk_peer_gone(struct sim *sim, struct sim_peer *peer);
 void sim_bulk_link_down(struct sim *sim, struct sim_peer *peer, const struct pccl_id *other);
+/* By hand: this peer's part is complete; or it fails. */
+void sim_bulk_finish(struct sim *sim, struct sim_peer *peer, struct pccl_op *op);
+void sim_bulk_break(struct sim *sim, struct sim_peer *peer, struct pccl_op *op, enum pccl_class class);
 bool sim_bulk_is_moving(struct sim *sim, const struct sim_peer *peer, const struct pccl_op *op);
 void sim_bulk_fini(struct sim *sim);
 
@@ -356,6 +363,10 @@ void sim_check_histories(struct sim *sim);
 void sim_check_converged(struct sim *sim);
 void sim_check_idle(struct sim *sim);
 void sim_check_waiting(struct sim *sim);
+/* Until then what happens to it may be due to a fault. */
+void sim_check_unwell(struct sim *sim, const struct sim_process *process, uint64_t until);
+void sim_check_conn_unwell(struct sim *sim, const struct sim_conn *conn, uint64_t until);
+void sim_check_hosts_unwell(struct sim *sim, uint32_t a, uint32_t b);
 
 /* ---- faults.c ---- */
 
@@ -399,6 +410,8 @@ struct sim_plan {
 };
 
 void sim_faults_begin(struct sim *sim);
+/* A master and nothing that goes wrong by itself: for scenarios. */
+void sim_quiet_begin(struct sim *sim);
 void sim_fault(struct sim *sim, enum sim_fault kind);
 void sim_fault_event(struct sim *sim, void *subject, uint64_t kind, uint64_t unused);
 void sim_faults_end(struct sim *sim); /* heals everything */
@@ -421,6 +434,7 @@ struct sim {
     uint64_t hash;
     struct sim_plan plan;
     uint64_t healed_at; /* everybody is a member again */
+    bool bulk_by_hand; /* a scenario says when a bulk operation is complete */
     bool faults_stopped, resting; /* applications stop at joint round rest_joint */
     uint64_t rest_joint;
     bool quiet_memory;

@@ -1,0 +1,116 @@
+"""A network between peers and their master that can be cut, stopped, and slowed down to single bytes."""
+
+import selectors
+import socket
+import struct
+import threading
+
+import harness
+
+
+class Proxy:
+    """Listens on `port` and forwards to `target`. Its methods may be called from any thread."""
+
+    def __init__(self, target):
+        self.target = target
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.port = self.listener.getsockname()[1]
+        self.chunk = 65536  # bytes that are forwarded at once
+        self.count = 0  # connections so far
+        self._pairs = {}  # socket -> the other side's
+        self._orphans = []  # kept open
+        self._held = False
+        self._orders = []
+        self._selector = selectors.DefaultSelector()
+        self._wake_in, self._wake_out = socket.socketpair()
+        self._selector.register(self.listener, selectors.EVENT_READ)
+        self._selector.register(self._wake_in, selectors.EVENT_READ)
+        self._thread = threading.Thread(target=self._serve, daemon=True)
+        self._thread.start()
+
+    def _order(self, order):
+        done = threading.Event()
+        self._orders.append((order, done))
+        self._wake_out.send(b"x")
+        harness.check(done.wait(harness.DEADLINE), "the proxy does not obey")
+
+    def cut(self, reset=False, only_inner=False):
+        """Breaks all connections; new ones work. only_inner: the target is not told."""
+
+        def close_all():
+            for sock in [sock for sock in self._pairs if sock.getsockname()[1] == self.port]:
+                if only_inner:
+                    outer = self._pairs.pop(sock)
+                    self._pairs.pop(outer)
+                    self._selector.unregister(outer)
+                    self._selector.unregister(sock)
+                    self._orphans.append(outer)
+                    sock.close()
+                else:
+                    self._close(sock, reset)
+
+        self._order(close_all)
+
+    def hold(self, on):
+        """Nothing goes through and nothing is closed, as if a cable was out."""
+
+        def change():
+            self._held = on
+            for sock in self._pairs:
+                if on:
+                    self._selector.unregister(sock)
+                else:
+                    self._selector.register(sock, selectors.EVENT_READ)
+
+        self._order(change)
+
+    def _close(self, sock, reset=False):
+        other = self._pairs.pop(sock, None)
+        for end in (sock, other):
+            if end is None:
+                continue
+            self._pairs.pop(end, None)
+            if not self._held:
+                self._selector.unregister(end)
+            if reset:
+                end.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            end.close()
+
+    def _accept(self):
+        inner, _ = self.listener.accept()
+        try:
+            outer = socket.create_connection(("127.0.0.1", self.target), 5)
+        except OSError:
+            inner.close()
+            return
+        self.count += 1
+        for sock in (inner, outer):
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._pairs[inner], self._pairs[outer] = outer, inner
+        if not self._held:
+            self._selector.register(inner, selectors.EVENT_READ)
+            self._selector.register(outer, selectors.EVENT_READ)
+
+    def _forward(self, sock):
+        try:
+            data = sock.recv(65536)
+            for at in range(0, len(data), self.chunk):
+                self._pairs[sock].sendall(data[at : at + self.chunk])
+        except OSError:
+            data = b""
+        if not data:
+            self._close(sock)
+
+    def _serve(self):
+        while True:
+            for key, _ in self._selector.select():
+                if key.fileobj is self.listener:
+                    self._accept()
+                elif key.fileobj is self._wake_in:
+                    self._wake_in.recv(100)
+                    while self._orders:
+                        order, done = self._orders.pop(0)
+                        order()
+                        done.set()
+                elif key.fileobj in self._pairs:
+                    self._forward(key.fileobj)

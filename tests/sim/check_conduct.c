@@ -1,0 +1,149 @@
+/* R0, R9 and the master's half of I9: no machine breaks the protocol towards the other, and nobody is removed without cause. */
+#include "check.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { MARGIN_US = 1500000 }; /* a break is mended, and a word arrives, within so long */
+
+/* One member that a master has removed. */
+struct removal {
+    struct removal *next;
+    uint64_t boot;
+    struct pccl_id lineage, peer;
+};
+
+/* ---- R0 ---- */
+
+static bool begins_with(const char *text, const char *start)
+{
+    return strncmp(text, start, strlen(start)) == 0;
+}
+
+/* Why a peer may rightly be out. Everything else is a complaint about what the master said. */
+static bool is_a_good_end(const char *words)
+{
+    static const char *const good[] = {"this peer left the run",
+                                       "the master removed this peer: ",
+                                       "the master refused this peer: ",
+                                       "this peer ", /* GONE: was removed, did not come back in time */
+                                       "cannot reach the master: ",
+                                       "the master did not come back within ",
+                                       "the master shuts down",
+                                       "the master recovered an older state of the run",
+                                       "not admitted before the deadline",
+                                       "connecting was given up"};
+    for (size_t i = 0; i < sizeof good / sizeof *good; i++)
+        if (begins_with(words, good[i]))
+            return strstr(words, "the session cannot be continued") == NULL;
+    return false;
+}
+
+void sim_check_end_of_life(struct sim *sim, struct sim_peer *peer)
+{
+    if (peer->end_checked || peer->machine->state != PCCL_PEER_OVER)
+        return;
+    peer->end_checked = true;
+    const char *words = pccl_peer_last_words(peer->machine)->bytes;
+    if (!is_a_good_end(words))
+        sim_fail(sim, "R0 p%u gives up: %s", peer->process.number, words);
+}
+
+/* ---- R9: who is well is not removed ---- */
+
+void sim_check_unwell(struct sim *sim, const struct sim_process *process, uint64_t until)
+{
+    if (process == NULL)
+        return;
+    for (uint32_t i = 0; process->is_master && i < sim->peer_count; i++)
+        sim->peers[i]->master_unwell_until = pccl_max_u64(sim->peers[i]->master_unwell_until, until);
+    if (process->is_master)
+        return;
+    struct sim_peer *peer = sim->peers[process->number];
+    peer->unwell_until = pccl_max_u64(peer->unwell_until, until);
+}
+
+void sim_check_conn_unwell(struct sim *sim, const struct sim_conn *conn, uint64_t until)
+{
+    if (conn->plane != SIM_CONTROL)
+        return;
+    for (int end = 0; end < 2; end++)
+        if (conn->ends[end].process != NULL && !conn->ends[end].process->is_master)
+            sim_check_unwell(sim, conn->ends[end].process, until);
+}
+
+void sim_check_hosts_unwell(struct sim *sim, uint32_t a, uint32_t b)
+{
+    for (uint32_t i = 0; i < sim->peer_count; i++)
+        if (sim->peers[i]->process.host == a || sim->peers[i]->process.host == b)
+            sim_check_unwell(sim, &sim->peers[i]->process, sim->now);
+}
+
+/*
+ * Its process ran, and nothing was wrong between it and the master for longer than the limit. A master that was stopped has
+ * to forgive silence, but a connection that a peer gave up meanwhile is a witness like any other.
+ */
+static bool was_well(const struct sim *sim, const struct sim_master *master, const struct sim_peer *peer, bool silent)
+{
+    uint64_t window = sim->plan.master.silence_ms * SIM_MS + MARGIN_US;
+    uint64_t since = pccl_max_u64(peer->unwell_until, master->started_at);
+    if (!silent)
+        since = pccl_max_u64(since, peer->master_unwell_until);
+    return peer->process.alive && peer->machine != NULL && peer->machine->state == PCCL_PEER_MEMBER &&
+           sim_net_state(sim, peer->process.host, master->process.host, SIM_CONTROL) == SIM_WHOLE && sim->now > since + window;
+}
+
+static bool is_known(const struct sim *sim, const struct sim_master *master, const struct pccl_id *peer)
+{
+    for (const struct removal *known = sim->checks->removals; known != NULL; known = known->next)
+        if (known->boot == master->config.boot && pccl_id_equal(&known->peer, peer) &&
+            pccl_id_equal(&known->lineage, &master->machine->lineage))
+            return true;
+    return false;
+}
+
+static void note_removal(struct sim *sim, struct sim_master *master, const struct pccl_remote *remote)
+{
+    struct removal *removal = calloc(1, sizeof *removal);
+    if (removal == NULL)
+        abort();
+    *removal = (struct removal){sim->checks->removals, master->config.boot, master->machine->lineage, remote->id};
+    sim->checks->removals = removal;
+    const struct sim_peer *peer = sim_peer_find(sim, &remote->id);
+    bool silent = remote->why == PCCL_REFUSAL_SILENT;
+    if (peer != NULL && (silent || remote->why == PCCL_REFUSAL_GONE) && was_well(sim, master, peer, silent))
+        sim_fail(sim, "R9 p%u is well and removed: %s", peer->process.number, remote->words.bytes);
+}
+
+void sim_check_removals(struct sim *sim, struct sim_master *master)
+{
+    const struct pccl_master *m = master->machine;
+    for (uint32_t i = 0; m->departing_count > 0 && i < m->remote_count; i++) {
+        const struct pccl_remote *remote = m->remotes[i];
+        if (!remote->departing)
+            continue;
+        if (remote->why == PCCL_REFUSAL_PROTOCOL)
+            sim_fail(sim, "R0 the master removes %02x%02x: %s", remote->id.bytes[0], remote->id.bytes[1], remote->words.bytes);
+        if (remote->state == PCCL_REMOTE_MEMBER && !is_known(sim, master, &remote->id))
+            note_removal(sim, master, remote);
+    }
+}
+
+/* I9: not even a master that has founded another run since takes back whom it has removed. */
+void sim_check_not_removed(struct sim *sim, struct sim_master *master)
+{
+    const struct pccl_master *m = master->machine;
+    for (uint32_t i = 0; sim->checks->removals != NULL && i < m->remote_count; i++)
+        if (m->remotes[i]->state == PCCL_REMOTE_MEMBER && is_known(sim, master, &m->remotes[i]->id))
+            sim_fail(sim, "I9 the master takes %02x%02x back, which it had removed", m->remotes[i]->id.bytes[0],
+                     m->remotes[i]->id.bytes[1]);
+}
+
+void sim_check_conduct_fini(struct sim *sim)
+{
+    while (sim->checks->removals != NULL) {
+        struct removal *removal = sim->checks->removals;
+        sim->checks->removals = removal->next;
+        free(removal);
+    }
+}

@@ -1,0 +1,161 @@
+/* Helpers of scenarios: peers without a program of their own, driven step by step. */
+#include "scenario.h"
+
+void scenario_run_ms(struct sim *sim, uint64_t ms)
+{
+    sim_run_until(sim, sim->now + ms * SIM_MS, NULL);
+}
+
+static void after_call(struct sim *sim, struct sim_peer *peer)
+{
+    if (peer->machine == NULL)
+        return;
+    sim_check_peer(sim, peer);
+    sim_process_arm(sim, &peer->process);
+}
+
+bool scenario_is_over(const struct sim_peer *peer, enum pccl_call call)
+{
+    return peer->app.call_over[call];
+}
+
+struct sim_peer *scenario_join(struct sim *sim, uint32_t host, uint32_t group)
+{
+    struct sim_peer *peer = sim_peer_start(sim, host, sim->next_port[host]++, group, true);
+    if (pccl_peer_connect(peer->machine, sim->now) != PCCL_OK)
+        sim_fail(sim, "p%u cannot connect", peer->process.number);
+    after_call(sim, peer);
+    return peer;
+}
+
+void scenario_update(struct sim *sim, struct sim_peer *peer)
+{
+    peer->app.call_over[PCCL_CALL_UPDATE] = false;
+    sim_check_asked(sim, peer, PCCL_ROUND_UPDATE);
+    enum pccl_status status = pccl_peer_update(peer->machine, sim->now);
+    if (status != PCCL_OK)
+        sim_fail(sim, "p%u may not update: %s", peer->process.number, pccl_status_name(status));
+    after_call(sim, peer);
+}
+
+void scenario_pending(struct sim *sim, struct sim_peer *peer)
+{
+    peer->app.call_over[PCCL_CALL_PENDING] = false;
+    sim_check_asked(sim, peer, PCCL_ROUND_PENDING);
+    enum pccl_status status = pccl_peer_pending(peer->machine, sim->now);
+    if (status != PCCL_OK)
+        sim_fail(sim, "p%u may not ask for pending peers: %s", peer->process.number, pccl_status_name(status));
+    after_call(sim, peer);
+}
+
+void scenario_withdraw(struct sim *sim, struct sim_peer *peer, enum pccl_call call)
+{
+    pccl_peer_withdraw(peer->machine, call, sim->now);
+    after_call(sim, peer);
+}
+
+void scenario_update_all(struct sim *sim, struct sim_peer **peers, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++)
+        scenario_update(sim, peers[i]);
+    for (uint32_t i = 0; i < count; i++) {
+        WAIT(sim, 2000, scenario_is_over(peers[i], PCCL_CALL_UPDATE));
+        MUST(sim, peers[i]->app.call_status[PCCL_CALL_UPDATE] == PCCL_OK);
+    }
+}
+
+void scenario_cluster(struct sim *sim, struct sim_peer **peers, uint32_t count, uint32_t groups)
+{
+    sim_quiet_begin(sim);
+    peers[0] = scenario_join(sim, 1, 0);
+    WAIT(sim, 1000, scenario_is_over(peers[0], PCCL_CALL_CONNECT));
+    for (uint32_t i = 1; i < count; i++)
+        peers[i] = scenario_join(sim, 1 + i, i % groups);
+    scenario_run_ms(sim, 100);
+    scenario_update_all(sim, peers, 1);
+    for (uint32_t i = 0; i < count; i++) {
+        WAIT(sim, 1000, scenario_is_over(peers[i], PCCL_CALL_CONNECT));
+        MUST(sim, peers[i]->app.call_status[PCCL_CALL_CONNECT] == PCCL_OK);
+    }
+    scenario_run_ms(sim, 50);
+    MUST(sim, sim->master->machine->member_count == count);
+}
+
+struct pccl_op *scenario_launch(struct sim *sim, struct sim_peer *peer, uint64_t tag, uint64_t step, bool tiny,
+                                uint32_t timeout_ms)
+{
+    struct sim_request request = {.tag = tag,
+                                  .step = step,
+                                  .tiny = tiny,
+                                  .count = tiny ? SIM_ELEMENTS : 100000,
+                                  .reduction = PCCL_SUM,
+                                  .timeout_ms = timeout_ms};
+    struct pccl_op *op = NULL;
+    enum pccl_status status = sim_app_launch(sim, peer, &request, &op);
+    if (status != PCCL_OK)
+        sim_fail(sim, "p%u may not launch: %s", peer->process.number, pccl_status_name(status));
+    if (op->state != PCCL_OP_DECIDED)
+        pccl_peer_op_awaited(peer->machine, sim->now, op, true);
+    after_call(sim, peer);
+    return op;
+}
+
+struct pccl_op *scenario_tiny(struct sim *sim, struct sim_peer *peer, uint64_t tag, uint64_t step)
+{
+    return scenario_launch(sim, peer, tag, step, true, 0);
+}
+
+struct pccl_op *scenario_bulk(struct sim *sim, struct sim_peer *peer, uint64_t tag, uint64_t step)
+{
+    return scenario_launch(sim, peer, tag, step, false, 0);
+}
+
+void scenario_abort(struct sim *sim, struct sim_peer *peer, struct pccl_op *op, enum pccl_class class)
+{
+    sim_check_failing(sim, peer, op);
+    pccl_peer_op_abort(peer->machine, sim->now, op, class);
+    after_call(sim, peer);
+}
+
+bool scenario_is_decided(const struct pccl_op *op)
+{
+    return op->state == PCCL_OP_DECIDED;
+}
+
+enum pccl_class scenario_take(struct sim *sim, struct sim_peer *peer, struct pccl_op *op)
+{
+    MUST(sim, scenario_is_decided(op));
+    enum pccl_class class = op->class;
+    sim_app_release(sim, peer, op);
+    after_call(sim, peer);
+    return class;
+}
+
+void scenario_commit_all(struct sim *sim, struct sim_peer **peers, uint32_t count, uint64_t tag, uint64_t step)
+{
+    struct pccl_op *ops[SIM_HOSTS_MAX];
+    for (uint32_t i = 0; i < count; i++)
+        ops[i] = scenario_tiny(sim, peers[i], tag, step);
+    for (uint32_t i = 0; i < count; i++) {
+        WAIT(sim, 1000, scenario_is_decided(ops[i]));
+        MUST(sim, scenario_take(sim, peers[i], ops[i]) == PCCL_CLASS_NONE);
+    }
+}
+
+void scenario_control(struct sim *sim, const struct sim_peer *peer, bool whole)
+{
+    sim_note(sim, "control of p%u is %s", peer->process.number, whole ? "whole" : "cut");
+    sim_net_cut(sim, peer->process.host, 0, SIM_CONTROL, whole ? SIM_WHOLE : SIM_DROP);
+}
+
+void scenario_deaf_after(struct sim *sim, const struct sim_peer *peer, uint16_t type)
+{
+    (void)sim;
+    if (peer->control != NULL)
+        peer->control->ends[1].last_type = type;
+}
+
+uint64_t scenario_departures(const struct sim *sim)
+{
+    return pccl_master_count(sim->master->machine).departures;
+}

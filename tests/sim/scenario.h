@@ -1,0 +1,51 @@
+/* What scenarios are written with. */
+#ifndef SIM_SCENARIO_H
+#define SIM_SCENARIO_H
+
+#include "check.h"
+
+/* Runs until the expression holds; fails when it does not within the time. */
+#define WAIT(sim, within_ms, expression)                                                                               \
+    do {                                                                                                               \
+        uint64_t until_us = (sim)->now + (within_ms)*SIM_MS;                                                           \
+        while (!(expression)) {                                                                                        \
+            if ((sim)->heap_count == 0 || (sim)->heap[0].time > until_us)                                              \
+                sim_fail(sim, "%s:%d: not within %d ms: %s", __func__, __LINE__, (int)(within_ms), #expression);       \
+            sim_step(sim);                                                                                             \
+        }                                                                                                              \
+    } while (0)
+#define MUST(sim, expression)                                                                                          \
+    do {                                                                                                               \
+        if (!(expression))                                                                                             \
+            sim_fail(sim, "%s:%d: not true: %s", __func__, __LINE__, #expression);                                     \
+    } while (0)
+
+void scenario_run_ms(struct sim *sim, uint64_t ms);
+/* A peer on its own host that connects; the call is over when call_over says so. */
+struct sim_peer *scenario_join(struct sim *sim, uint32_t host, uint32_t group);
+/* `count` members on hosts 1, 2 ...; peer i in group i % groups. */
+void scenario_cluster(struct sim *sim, struct sim_peer **peers, uint32_t count, uint32_t groups);
+/* All of them update; returns when all have returned. */
+void scenario_update_all(struct sim *sim, struct sim_peer **peers, uint32_t count);
+void scenario_update(struct sim *sim, struct sim_peer *peer);
+void scenario_pending(struct sim *sim, struct sim_peer *peer);
+void scenario_withdraw(struct sim *sim, struct sim_peer *peer, enum pccl_call call);
+bool scenario_is_over(const struct sim_peer *peer, enum pccl_call call);
+struct pccl_op *scenario_launch(struct sim *sim, struct sim_peer *peer, uint64_t tag, uint64_t step, bool tiny,
+                                uint32_t timeout_ms);
+struct pccl_op *scenario_tiny(struct sim *sim, struct sim_peer *peer, uint64_t tag, uint64_t step);
+struct pccl_op *scenario_bulk(struct sim *sim, struct sim_peer *peer, uint64_t tag, uint64_t step);
+void scenario_abort(struct sim *sim, struct sim_peer *peer, struct pccl_op *op, enum pccl_class class);
+/* Decided; with this class? */
+bool scenario_is_decided(const struct pccl_op *op);
+/* The outcome, which must be there; the caller lets the operation go. */
+enum pccl_class scenario_take(struct sim *sim, struct sim_peer *peer, struct pccl_op *op);
+/* All launch the same caller step, and it must commit. */
+void scenario_commit_all(struct sim *sim, struct sim_peer **peers, uint32_t count, uint64_t tag, uint64_t step);
+/* The control connection between a peer and the master: cut (bytes wait) or whole. */
+void scenario_control(struct sim *sim, const struct sim_peer *peer, bool whole);
+/* What the master says to the peer after a message of this type is lost. */
+void scenario_deaf_after(struct sim *sim, const struct sim_peer *peer, uint16_t type);
+uint64_t scenario_departures(const struct sim *sim);
+
+#endif
