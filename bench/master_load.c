@@ -103,6 +103,13 @@ static void quiet(void *context, enum pccl_log_level level, const char *line)
         fprintf(stderr, "%s\n", line);
 }
 
+static void quiet_master(void *context, enum pccl_log_level level, const char *line,
+                         const struct pccl_log_fields *fields)
+{
+    (void)fields;
+    quiet(context, level, line);
+}
+
 static void dial_master(void *context)
 {
     ((struct node *)context)->dialled = true;
@@ -298,7 +305,7 @@ int main(int argc, char **argv)
     struct world world = {.count = 0, .now_us = 1000000};
     world.nodes = calloc(count, sizeof *world.nodes);
     struct pccl_memory memory = {counted_resize, &world.master_bytes};
-    struct pccl_master_effects effects = {&world, master_send, master_accept, master_close, master_probe, quiet};
+    struct pccl_master_effects effects = {&world, master_send, master_accept, master_close, master_probe, quiet_master};
     struct pccl_master_config config = pccl_master_defaults();
     config.boot = 1;
     world.master = pccl_master_create(&config, &memory, &effects, world.now_us);

@@ -1,9 +1,11 @@
 /*
- * Levels and the line format of logs. Pure code hands lines to a function; drivers decide where they go
- * (drive/logger.h).
+ * Levels, and what is known about a line beside its sentence. Pure code hands lines to a function; drivers decide where
+ * they go (drive/logger.h).
  */
 #ifndef PCCL_CORE_LOG_H
 #define PCCL_CORE_LOG_H
+
+#include "core/id.h"
 
 enum pccl_log_level {
     PCCL_LOG_TRACE = 0,
@@ -12,6 +14,16 @@ enum pccl_log_level {
     PCCL_LOG_WARN = 3,
     PCCL_LOG_ERROR = 4,
     PCCL_LOG_NONE = 5,
+};
+
+/* Whom and what a line is about, for programs that read logs. All of it is borrowed for the call. */
+struct pccl_log_fields {
+    const struct pccl_id *run, *peer; /* NULL: does not apply */
+    bool has_operation;
+    uint32_t group; /* of the operation, as all of these */
+    uint64_t tag;
+    uint64_t use;
+    const char *reason; /* NULL: none */
 };
 
 #endif

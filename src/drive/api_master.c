@@ -18,21 +18,6 @@ static pcclResult_t fail(bool extended, enum pccl_status status, const char *wor
     return pccl_errors_fail(0, PCCL_FAMILY_MASTER, extended, status, "%s", words);
 }
 
-static struct pccl_master_config config_of(const struct pccl_params *params)
-{
-    struct pccl_master_config config = pccl_master_defaults();
-    config.silence_ms = params->silence_ms;
-    config.heartbeat_ms = params->heartbeat_ms;
-    config.recover_ms = params->recover_ms;
-    config.alone_ms = params->alone_ms;
-    config.settle_ms = params->settle_ms;
-    config.hello_ms = params->hello_ms;
-    config.warm_up_ms = params->warm_up_ms;
-    config.bad_edge_ms = params->bad_edge_ms;
-    config.tiny_bytes_max = params->tiny_bytes_max;
-    return config;
-}
-
 static pcclResult_t create(const pcclOptions_t *options, const struct pccl_host *hosts, uint32_t count, bool extended,
                            pcclMasterInstance_t **master_out)
 {
@@ -41,7 +26,7 @@ static pcclResult_t create(const pcclOptions_t *options, const struct pccl_host 
     enum pccl_status status = pccl_params_load(options, pcclParameterMaster, &params, &words);
     if (status != PCCL_OK)
         return fail(extended, status, words.bytes);
-    struct pccl_master_config config = config_of(&params);
+    struct pccl_master_config config = pccl_master_server_config(&params);
     pcclMasterInstance_t *master = pccl_allocate(pccl_heap(), sizeof *master);
     if (!master)
         return fail(extended, PCCL_MEMORY, "out of memory for a master");
@@ -121,7 +106,7 @@ pcclResult_t pcclMasterGetPort(const pcclMasterInstance_t *master, uint16_t *por
         return fail(true, PCCL_ARGUMENT, "pcclMasterGetPort: port_out is NULL");
     pcclResult_t result = check_run(master);
     if (result == pcclSuccess)
-        *port_out = pccl_master_server_port(master->server);
+        *port_out = pccl_master_server_port(master->server, 0);
     return result;
 }
 

@@ -143,12 +143,22 @@ static void write_stderr(const char *bytes, size_t length)
     pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 
-static void write_line(enum pccl_log_level level, const char *subsystem, const char *message)
+static pccl_logger_format *chosen_format;
+
+void pccl_logger_set_format(pccl_logger_format *format) { chosen_format = format; }
+
+static void write_line(enum pccl_log_level level, const char *subsystem, const char *message,
+                       const struct pccl_log_fields *fields)
 {
     struct timespec now;
     struct tm utc;
-    char time[32], line[PCCL_LOGGER_LINE_MAX + 128];
+    char time[32], line[2 * PCCL_LOGGER_LINE_MAX];
     clock_gettime(CLOCK_REALTIME, &now);
+    if (chosen_format != NULL) {
+        static const struct pccl_log_fields none;
+        write_stderr(line, chosen_format(line, sizeof line, &now, level, subsystem, message, fields ? fields : &none));
+        return;
+    }
     if (gmtime_r(&now.tv_sec, &utc) == NULL || strftime(time, sizeof time, "%Y-%m-%dT%H:%M:%S", &utc) == 0) {
         time[0] = '\0';
     }
@@ -172,6 +182,12 @@ static void clean(char *out, const char *message)
 
 void pccl_logger_write(enum pccl_log_level level, const char *subsystem, const char *message)
 {
+    pccl_logger_write_fields(level, subsystem, message, NULL);
+}
+
+void pccl_logger_write_fields(enum pccl_log_level level, const char *subsystem, const char *message,
+                              const struct pccl_log_fields *fields)
+{
     if (!pccl_logger_wants(level) || inside) {
         return;
     }
@@ -190,7 +206,7 @@ void pccl_logger_write(enum pccl_log_level level, const char *subsystem, const c
         callback((pcclLogLevel_t)level, subsystem, cleaned, user);
         inside = 0;
     } else {
-        write_line(level, subsystem, cleaned);
+        write_line(level, subsystem, cleaned, fields);
     }
     pthread_mutex_lock(&lock);
     if (--running[mine] == 0) {

@@ -10,12 +10,17 @@
 #include "core/log.h"
 #include "pccl.h"
 
+#include <time.h>
+
 enum { PCCL_LOGGER_LINE_MAX = 2048 }; /* bytes of a message; what is longer is cut */
 
 /* Would a line of this level be written? A load of one atomic. */
 bool pccl_logger_wants(enum pccl_log_level level);
 /* Line ends and control characters within the message become '?'. */
 void pccl_logger_write(enum pccl_log_level level, const char *subsystem, const char *message);
+/* With what a formatter may add to the line; a callback gets the sentence only. fields may be NULL. */
+void pccl_logger_write_fields(enum pccl_log_level level, const char *subsystem, const char *message,
+                              const struct pccl_log_fields *fields);
 #if defined(__GNUC__)
 __attribute__((format(printf, 3, 4)))
 #endif
@@ -29,6 +34,14 @@ void pccl_logger_suggest_level(enum pccl_log_level level);
  * callback (then it does not wait).
  */
 void pccl_logger_set_callback(pcclLogCallback_t callback, void *user);
+
+/*
+ * How lines look on standard error; NULL: the format above. Writes a line with its end, at most size bytes (enough for
+ * PCCL_LOGGER_LINE_MAX of message and as much again), and returns its length. To be set while nobody logs.
+ */
+typedef size_t pccl_logger_format(char *out, size_t size, const struct timespec *now, enum pccl_log_level level,
+                                  const char *subsystem, const char *message, const struct pccl_log_fields *fields);
+void pccl_logger_set_format(pccl_logger_format *format);
 
 const char *pccl_logger_level_name(enum pccl_log_level level); /* "warn" */
 

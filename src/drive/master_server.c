@@ -30,11 +30,15 @@ struct pccl_master_server {
     uint32_t host_count;
     struct pccl_master *machine;
     struct pccl_wire_scratch *scratch; /* owned */
+    void (*beat)(void *context, const struct pccl_master_counts *counts); /* NULL: nobody wants it */
+    void *beat_context;
+    uint32_t beat_ms;
 
     uv_loop_t loop;
     uv_thread_t thread;
     uv_async_t wake;
     uv_timer_t timer;
+    uv_timer_t beat_timer;
     uv_idle_t idle; /* active: the poll must not block */
     uv_prepare_t prepare;
     uv_check_t check;
@@ -255,10 +259,10 @@ static void effect_probe(void *context, const struct pccl_id *peer, const struct
         drop_probe(probe);
 }
 
-static void effect_log(void *context, enum pccl_log_level level, const char *line)
+static void effect_log(void *context, enum pccl_log_level level, const char *line, const struct pccl_log_fields *fields)
 {
     (void)context;
-    pccl_logger_write(level, "master", line);
+    pccl_logger_write_fields(level, "master", line, fields);
 }
 
 /* ---- the loop ---- */
@@ -284,6 +288,15 @@ static void on_timer(uv_timer_t *timer)
     struct pccl_master_server *server = timer->data;
     server->armed_us = UINT64_MAX;
     (void)uv_idle_start(&server->idle, on_idle);
+}
+
+static void on_beat(uv_timer_t *timer)
+{
+    struct pccl_master_server *server = timer->data;
+    if (!server->machine)
+        return;
+    struct pccl_master_counts counts = pccl_master_count(server->machine);
+    server->beat(server->beat_context, &counts);
 }
 
 static void arm_timer(struct pccl_master_server *server)
@@ -321,6 +334,7 @@ static void wind_up(struct pccl_master_server *server)
     }
     close_handle(&server->wake);
     close_handle(&server->timer);
+    close_handle(&server->beat_timer);
     close_handle(&server->idle);
     close_handle(&server->prepare);
     close_handle(&server->check);
@@ -367,6 +381,21 @@ static void thread_main(void *argument)
 
 /* ---- life ---- */
 
+struct pccl_master_config pccl_master_server_config(const struct pccl_params *params)
+{
+    struct pccl_master_config config = pccl_master_defaults();
+    config.silence_ms = params->silence_ms;
+    config.heartbeat_ms = params->heartbeat_ms;
+    config.recover_ms = params->recover_ms;
+    config.alone_ms = params->alone_ms;
+    config.settle_ms = params->settle_ms;
+    config.hello_ms = params->hello_ms;
+    config.warm_up_ms = params->warm_up_ms;
+    config.bad_edge_ms = params->bad_edge_ms;
+    config.tiny_bytes_max = params->tiny_bytes_max;
+    return config;
+}
+
 struct pccl_master_server *pccl_master_server_create(const struct pccl_master_config *config,
                                                      const struct pccl_host *hosts, uint32_t host_count)
 {
@@ -383,6 +412,15 @@ struct pccl_master_server *pccl_master_server_create(const struct pccl_master_co
     server->host_count = host_count;
     memcpy(server->hosts, hosts, host_count * sizeof *hosts);
     return server;
+}
+
+void pccl_master_server_set_beat(struct pccl_master_server *server, uint32_t period_ms,
+                                 void (*beat)(void *context, const struct pccl_master_counts *counts), void *context)
+{
+    PCCL_ASSERT(period_ms > 0);
+    server->beat = beat;
+    server->beat_context = context;
+    server->beat_ms = period_ms;
 }
 
 static enum pccl_status listen_all(struct pccl_master_server *server, struct pccl_text *words)
@@ -414,6 +452,7 @@ static void abandon(struct pccl_master_server *server)
         server->listeners[i] = (struct pccl_listener){0};
     }
     close_handle(&server->timer);
+    close_handle(&server->beat_timer);
     close_handle(&server->idle);
     close_handle(&server->prepare);
     close_handle(&server->check);
@@ -436,12 +475,15 @@ static enum pccl_status start_loop(struct pccl_master_server *server, struct pcc
         return error == UV_ENOMEM ? PCCL_MEMORY : PCCL_SYSTEM;
     }
     (void)uv_timer_init(&server->loop, &server->timer);
+    (void)uv_timer_init(&server->loop, &server->beat_timer);
     (void)uv_idle_init(&server->loop, &server->idle);
     (void)uv_prepare_init(&server->loop, &server->prepare);
     (void)uv_check_init(&server->loop, &server->check);
-    server->timer.data = server->idle.data = server->prepare.data = server->check.data = server;
+    server->timer.data = server->beat_timer.data = server->idle.data = server->prepare.data = server->check.data = server;
     (void)uv_prepare_start(&server->prepare, on_prepare);
     (void)uv_check_start(&server->check, on_check);
+    if (server->beat)
+        (void)uv_timer_start(&server->beat_timer, on_beat, 0, server->beat_ms);
     server->armed_us = UINT64_MAX;
     pccl_table_init(&server->connections, pccl_heap());
     return PCCL_OK;
@@ -481,7 +523,10 @@ out:
     return status;
 }
 
-uint16_t pccl_master_server_port(const struct pccl_master_server *server) { return server->listeners[0].port; }
+uint16_t pccl_master_server_port(const struct pccl_master_server *server, uint32_t index)
+{
+    return server->listeners[index].port;
+}
 
 void pccl_master_server_interrupt(struct pccl_master_server *server)
 {

@@ -7,6 +7,7 @@
 
 #include "core/status.h"
 #include "core/text.h"
+#include "drive/params.h"
 #include "master/master.h"
 #include "net/resolve.h"
 
@@ -14,14 +15,22 @@ enum { PCCL_MASTER_HOSTS_MAX = 16 };
 
 struct pccl_master_server;
 
+/* As the parameters say; boot and seed are not set. */
+struct pccl_master_config pccl_master_server_config(const struct pccl_params *params);
 /* boot and seed of the config are filled in when it starts. NULL: out of memory. Touches no network. */
 struct pccl_master_server *pccl_master_server_create(const struct pccl_master_config *config,
                                                      const struct pccl_host *hosts, uint32_t host_count);
+/*
+ * Before run: beat is called on the master's thread every period_ms (> 0) as long as that thread turns; it must not
+ * block.
+ */
+void pccl_master_server_set_beat(struct pccl_master_server *server, uint32_t period_ms,
+                                 void (*beat)(void *context, const struct pccl_master_counts *counts), void *context);
 /* Binds, listens and starts the thread. SYSTEM or MEMORY with words; then it can be tried again. At most once on
  * success. */
 PCCL_MUST_CHECK enum pccl_status pccl_master_server_run(struct pccl_master_server *server, struct pccl_text *words);
-/* The port of the first address. Only after run. */
-uint16_t pccl_master_server_port(const struct pccl_master_server *server);
+/* The port of the host of this index. Only after run. */
+uint16_t pccl_master_server_port(const struct pccl_master_server *server, uint32_t index);
 /* Asks the thread to tell all peers and to end. Any thread, any number of times, after run. Does not wait. */
 void pccl_master_server_interrupt(struct pccl_master_server *server);
 /* Waits until the thread has ended. Once. */

@@ -19,7 +19,7 @@ static void turn_away(struct pccl_master *m, struct pccl_stranger *stranger, enu
     pccl_conn conn = stranger->conn;
     struct pccl_text from;
     pccl_address_text(&stranger->address, &from);
-    pccl_master_say(m, PCCL_LOG_INFO, "refused %t: %s", &from, words);
+    pccl_master_say(m, PCCL_LOG_INFO, &(struct pccl_log_fields){.reason = words}, "refused %t: %s", &from, words);
     pccl_master_refuse(m, conn, code, words);
     pccl_master_drop_stranger(m, stranger);
     m->effects.close(m->effects.context, conn);
@@ -106,13 +106,14 @@ static void come_back(struct pccl_master *m, struct pccl_stranger *stranger, str
     }
     bool heard_nothing = hello->boot != m->config.boot; /* our hello_ok never reached it */
     uint64_t received = heard_nothing ? 0 : hello->received;
-    bool invalid = received < remote->session.acknowledged;
-    uint64_t mark = invalid ? 0 : pccl_session_acknowledge(&remote->session, received, &invalid);
-    if (invalid) {
+    if (received < remote->session.acknowledged || received > remote->session.sent) {
         turn_away(m, stranger, PCCL_REFUSAL_PROTOCOL, "the session cannot be continued");
         return;
     }
-    pccl_master_note_known(m, remote, mark);
+    /*
+     * Not an acknowledgement yet: what it said before it got these messages is still to be sent again, and may be about an
+     * operation that is only remembered until all have acknowledged its outcome. It drops what it gets twice.
+     */
     if (!heard_nothing)
         come_in(m, stranger, remote, PCCL_HELLO_CONTINUE);
     else
@@ -133,8 +134,8 @@ static void newcomer(struct pccl_master *m, struct pccl_stranger *stranger, cons
     struct pccl_text text;
     pccl_text_clear(&text);
     pccl_text_add_bytes(&text, (const char *)name.data, name.length);
-    pccl_master_say(m, PCCL_LOG_INFO, "peer %i (%t) of group %u asks to join", &remote->id, &text,
-                    (uint64_t)remote->group_number);
+    pccl_master_say(m, PCCL_LOG_INFO, &(struct pccl_log_fields){.peer = &remote->id},
+                    "peer %i (%t) of group %u asks to join", &remote->id, &text, (uint64_t)remote->group_number);
     pccl_master_probe(m, remote);
     pccl_master_found_if_empty(m);
     pccl_master_plan_warm_up(m);
@@ -162,7 +163,8 @@ static void foreign_member(struct pccl_master *m, struct pccl_stranger *stranger
         turn_away(m, stranger, PCCL_REFUSAL_FULL, "no room for another peer");
         return;
     }
-    pccl_master_say(m, PCCL_LOG_INFO, "peer %i of an earlier boot resumes", &remote->id);
+    pccl_master_say(m, PCCL_LOG_INFO, &(struct pccl_log_fields){.peer = &remote->id}, "peer %i of an earlier boot resumes",
+                    &remote->id);
     come_in(m, stranger, remote, PCCL_HELLO_RESUME);
 }
 

@@ -169,7 +169,9 @@ struct pccl_master {
 
 /* ---- master.c ---- */
 void pccl_master_arm(struct pccl_master *m, uint64_t when_us); /* a TICK no later than this */
-void pccl_master_say(struct pccl_master *m, enum pccl_log_level level, const char *format, ...);
+/* fields may be NULL; the run is added to them. */
+void pccl_master_say(struct pccl_master *m, enum pccl_log_level level, const struct pccl_log_fields *fields,
+                     const char *format, ...);
 /* Numbered, kept until acknowledged. A full queue means departure. */
 void pccl_master_send(struct pccl_master *m, struct pccl_remote *remote, const struct pccl_msg *msg, uint64_t mark);
 /* Not numbered: hello_ok, refused, heartbeat. */
@@ -204,6 +206,7 @@ bool pccl_master_is_over(const struct pccl_master *m, const struct pccl_id *line
 /* Gives every touched group (changed) the next epoch as its view and tells all members; added may be NULL. */
 void pccl_master_next_epoch(struct pccl_master *m, const struct pccl_member *added, uint32_t added_count,
                             const struct pccl_id *removed, uint32_t removed_count, const struct pccl_text *why);
+void pccl_master_say_epoch(struct pccl_master *m, uint32_t added, uint32_t removed, const struct pccl_text *why);
 void pccl_master_send_epoch(struct pccl_master *m, struct pccl_remote *to, struct pccl_msg_epoch_change *change);
 void pccl_master_welcome(struct pccl_master *m, struct pccl_remote *remote);
 /* Temporary lists for messages: owned by the caller, NULL when memory is short. */

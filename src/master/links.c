@@ -265,8 +265,8 @@ void pccl_master_probed(struct pccl_master *m, const struct pccl_master_event *e
     else if (remote->conn == 0 && remote->verified)
         return; /* silence will tell */
     else if (!remote->verified)
-        pccl_master_say(m, PCCL_LOG_WARN, "the master cannot reach the port of peer %i: its death may be noticed late",
-                        &remote->id);
+        pccl_master_say(m, PCCL_LOG_WARN, &(struct pccl_log_fields){.peer = &remote->id},
+                        "the master cannot reach the port of peer %i: its death may be noticed late", &remote->id);
 }
 
 void pccl_master_control_lost(struct pccl_master *m, struct pccl_remote *remote)
@@ -275,7 +275,8 @@ void pccl_master_control_lost(struct pccl_master *m, struct pccl_remote *remote)
     remote->conn = 0;
     if (remote->departing)
         return;
-    pccl_master_say(m, PCCL_LOG_DEBUG, "the control connection of peer %i is lost", &remote->id);
+    pccl_master_say(m, PCCL_LOG_DEBUG, &(struct pccl_log_fields){.peer = &remote->id},
+                    "the control connection of peer %i is lost", &remote->id);
     pccl_master_arm(m, remote->heard_us + m->config.silence_ms * UINT64_C(1000));
     if (pccl_master_known_dead(m, &remote->id, false))
         pccl_master_remove(m, remote, PCCL_REFUSAL_GONE, "its control connection and its links closed");
@@ -420,7 +421,7 @@ static void give_up_edge(struct pccl_master *m, struct pccl_edge *edge, struct p
     if (group->ring_count > 3 && reorder(m, group)) {
         struct pccl_text why;
         pccl_text_format(&why, "the link from peer %i to peer %i failed and is avoided", &from->id, &to->id);
-        pccl_master_say(m, PCCL_LOG_WARN, "%t", &why);
+        pccl_master_say(m, PCCL_LOG_WARN, &(struct pccl_log_fields){.peer = &from->id, .reason = why.bytes}, "%t", &why);
         group->changed = true;
         pccl_master_next_epoch(m, NULL, 0, NULL, 0, &why);
         return;

@@ -76,7 +76,7 @@ static void shift(uint64_t *time_us, uint64_t by_us)
 /* PROTOCOL 9.5: while we stood still nobody could be heard, so nobody's silence counts. */
 static void forgive_standstill(struct pccl_master *m, uint64_t gap_us)
 {
-    pccl_master_say(m, PCCL_LOG_WARN, "the master stood still for %d; all timers are extended", gap_us);
+    pccl_master_say(m, PCCL_LOG_WARN, NULL, "the master stood still for %d; all timers are extended", gap_us);
     for (uint32_t i = 0; i < m->remote_count; i++) {
         shift(&m->remotes[i]->heard_us, gap_us);
         shift(&m->remotes[i]->warm_since_us, gap_us);
@@ -137,7 +137,8 @@ static void tick(struct pccl_master *m)
 
 /* ---- sending and saying ---- */
 
-void pccl_master_say(struct pccl_master *m, enum pccl_log_level level, const char *format, ...)
+void pccl_master_say(struct pccl_master *m, enum pccl_log_level level, const struct pccl_log_fields *fields,
+                     const char *format, ...)
 {
     struct pccl_text text;
     va_list arguments;
@@ -145,7 +146,10 @@ void pccl_master_say(struct pccl_master *m, enum pccl_log_level level, const cha
     va_start(arguments, format);
     pccl_text_append_list(&text, format, arguments);
     va_end(arguments);
-    m->effects.log(m->effects.context, level, text.bytes);
+    struct pccl_log_fields all = fields != NULL ? *fields : (struct pccl_log_fields){0};
+    if (all.run == NULL && !pccl_id_is_zero(&m->lineage))
+        all.run = &m->lineage;
+    m->effects.log(m->effects.context, level, text.bytes, &all);
 }
 
 void pccl_master_send(struct pccl_master *m, struct pccl_remote *remote, const struct pccl_msg *msg, uint64_t mark)
@@ -303,7 +307,8 @@ static void garbage(struct pccl_master *m, const struct pccl_master_event *event
     struct pccl_remote *remote = remote_of(m, event->conn);
     if (remote == NULL || remote->departing)
         return;
-    pccl_master_say(m, PCCL_LOG_WARN, "peer %i sent garbage: %t", &remote->id, event->words);
+    pccl_master_say(m, PCCL_LOG_WARN, &(struct pccl_log_fields){.peer = &remote->id, .reason = event->words->bytes},
+                    "peer %i sent garbage: %t", &remote->id, event->words);
     m->effects.close(m->effects.context, event->conn);
     pccl_master_control_lost(m, remote);
 }

@@ -69,7 +69,8 @@ struct pccl_master_effects {
     /* Dial this address, say link_hello{kind PROBE, to peer} and report PROBED. */
     void (*probe)(void *context, const struct pccl_id *peer, const struct pccl_id *lineage,
                   const struct pccl_address *address);
-    void (*log)(void *context, enum pccl_log_level level, const char *line);
+    /* A sentence; fields is never NULL, and run is in it as soon as there is one. */
+    void (*log)(void *context, enum pccl_log_level level, const char *line, const struct pccl_log_fields *fields);
 };
 
 struct pccl_master; /* master/internal.h */

@@ -155,7 +155,7 @@ void pccl_master_found(struct pccl_master *m, struct pccl_remote *first)
     m->epoch = (struct pccl_epoch){.inc = 1, .number = 1};
     group->view = m->epoch;
     group->changed = false;
-    pccl_master_say(m, PCCL_LOG_INFO, "run %i begins", &m->lineage);
+    pccl_master_say(m, PCCL_LOG_INFO, NULL, "run %i begins", &m->lineage);
     pccl_master_welcome(m, first);
     pccl_master_advance_stable(m, group);
 }
@@ -202,7 +202,7 @@ bool pccl_master_is_over(const struct pccl_master *m, const struct pccl_id *line
 void pccl_master_end_run(struct pccl_master *m)
 {
     if (m->founded) {
-        pccl_master_say(m, PCCL_LOG_INFO, "run %i ends", &m->lineage);
+        pccl_master_say(m, PCCL_LOG_INFO, NULL, "run %i ends", &m->lineage);
         if (!m->recovering) /* else nothing was decided, and a later member may still bring it back */
             m->over[m->over_count++ % PCCL_RUNS_OVER_MAX] = m->lineage;
     }
@@ -269,7 +269,8 @@ void pccl_master_welcome(struct pccl_master *m, struct pccl_remote *remote)
                                               .ring_count = group->ring_count}};
         remote->decision_known = group->decisions; /* what was decided before it came does not concern it */
         pccl_master_send(m, remote, &msg, 0);
-        pccl_master_say(m, PCCL_LOG_INFO, "peer %i is in: %u members", &remote->id, (uint64_t)m->member_count);
+        pccl_master_say(m, PCCL_LOG_INFO, &(struct pccl_log_fields){.peer = &remote->id}, "peer %i is in: %u members",
+                        &remote->id, (uint64_t)m->member_count);
     }
     pccl_release(&m->memory, members, pccl_max_u64(1, m->member_count) * sizeof *members);
     pccl_release(&m->memory, ring, pccl_max_u64(1, group->ring_count) * sizeof *ring);
@@ -328,6 +329,14 @@ void pccl_master_next_epoch(struct pccl_master *m, const struct pccl_member *add
     }
     for (uint32_t i = 0; i < m->group_count; i++)
         m->groups[i]->changed = false;
+    pccl_master_say_epoch(m, added_count, removed_count, why);
+}
+
+void pccl_master_say_epoch(struct pccl_master *m, uint32_t added, uint32_t removed, const struct pccl_text *why)
+{
+    pccl_master_say(m, PCCL_LOG_INFO, &(struct pccl_log_fields){.reason = why->length > 0 ? why->bytes : NULL},
+                    "epoch %u.%u: %u members, %u came, %u went", (uint64_t)m->epoch.inc, m->epoch.number,
+                    (uint64_t)m->member_count, (uint64_t)added, (uint64_t)removed);
 }
 
 /* ---- departures ---- */
@@ -346,8 +355,9 @@ void pccl_master_remove(struct pccl_master *m, struct pccl_remote *remote, enum 
     remote->why = why;
     m->departing_count++;
     m->departures++;
-    pccl_master_say(m, why == PCCL_REFUSAL_LEFT ? PCCL_LOG_INFO : PCCL_LOG_WARN, "peer %i departs: %t", &remote->id,
-                    &remote->words);
+    pccl_master_say(m, why == PCCL_REFUSAL_LEFT ? PCCL_LOG_INFO : PCCL_LOG_WARN,
+                    &(struct pccl_log_fields){.peer = &remote->id, .reason = remote->words.bytes},
+                    "peer %i departs: %t", &remote->id, &remote->words);
     pccl_master_arm(m, m->now_us);
 }
 

@@ -191,7 +191,13 @@ void pccl_master_abort(struct pccl_master *m, struct pccl_group *group, struct p
         return;
     }
     op->words = *words;
-    pccl_master_say(m, PCCL_LOG_DEBUG, "group %u tag %u use %u aborted: %t", (uint64_t)group->number, op->instance.tag,
+    struct pccl_log_fields fields = {.has_operation = true,
+                                     .group = group->number,
+                                     .tag = op->instance.tag,
+                                     .use = op->instance.use,
+                                     .reason = words->bytes};
+    pccl_master_say(m, class == PCCL_CLASS_PEER_LOST ? PCCL_LOG_DEBUG : PCCL_LOG_INFO, &fields,
+                    "group %u tag %u use %u aborted: %t", (uint64_t)group->number, op->instance.tag,
                     (uint64_t)op->instance.use, words);
     decide(m, group, op, class);
 }

@@ -116,7 +116,7 @@ bool pccl_master_begin_recovery(struct pccl_master *m, const struct pccl_id *lin
     m->lineage = *lineage;
     m->recovering_since_us = m->now_us;
     pccl_master_arm(m, m->now_us + m->config.recover_ms * UINT64_C(1000));
-    pccl_master_say(m, PCCL_LOG_INFO, "run %i is older than this master: collecting what its members know", lineage);
+    pccl_master_say(m, PCCL_LOG_INFO, NULL, "run %i is older than this master: collecting what its members know", lineage);
     return true;
 }
 
@@ -248,6 +248,8 @@ static void rebuild_rounds(struct pccl_master *m)
         if (report == NULL || !report->ended)
             continue;
         m->inc = m->inc > report->fields.inc ? m->inc : report->fields.inc;
+        if (m->inc < report->fields.epoch.inc) /* it has heard the epoch of a recovery, but not `recovered` */
+            m->inc = report->fields.epoch.inc;
         m->rounds[PCCL_ROUND_UPDATE] = pccl_max_u64(m->rounds[PCCL_ROUND_UPDATE], report->fields.joint);
         m->rounds[PCCL_ROUND_PENDING] = pccl_max_u64(m->rounds[PCCL_ROUND_PENDING], report->fields.query);
     }
@@ -343,8 +345,12 @@ static void merge_outcome(struct pccl_master *m, struct pccl_operation *op,
         class = PCCL_CLASS_PEER_LOST;
     if (op->decided) {
         if (op->class != class)
-            pccl_master_say(m, PCCL_LOG_ERROR, "reports disagree on tag %u use %u", op->instance.tag,
-                            (uint64_t)op->instance.use);
+            pccl_master_say(m, PCCL_LOG_ERROR,
+                            &(struct pccl_log_fields){.has_operation = true,
+                                                      .group = op->instance.group,
+                                                      .tag = op->instance.tag,
+                                                      .use = op->instance.use},
+                            "reports disagree on tag %u use %u", op->instance.tag, (uint64_t)op->instance.use);
         return;
     }
     if (committed && fields->tiny) {
@@ -405,11 +411,13 @@ static void merge_reports(struct pccl_master *m, bool outcomes)
     }
 }
 
-/* All members of the old view are needed for a tiny operation; for a bulk one all who are still here. */
+/*
+ * All members of the old view are needed. One who is missing may know another outcome of a bulk operation; and if this
+ * master dies between this commit and the view without the missing, a later one would hear both.
+ */
 static bool is_finished(const struct pccl_group *group, const struct pccl_operation *op, uint32_t old_ring_count)
 {
-    return op->parts != NULL && op->done_count == group->ring_count &&
-           (!op->tiny || group->ring_count == old_ring_count);
+    return op->parts != NULL && op->done_count == group->ring_count && group->ring_count == old_ring_count;
 }
 
 static void announce(struct pccl_master *m, struct pccl_group *group, uint32_t old_ring_count)
@@ -481,6 +489,7 @@ static void tell_epoch(struct pccl_master *m, const struct pccl_epoch *law_epoch
         m->groups[i]->changed = false;
         pccl_master_want_ring(m, m->groups[i]);
     }
+    pccl_master_say_epoch(m, 0, 0, &why);
 }
 
 static void tell_recovered(struct pccl_master *m)
@@ -526,7 +535,7 @@ static void conclude(struct pccl_master *m, struct pccl_report *law)
         announce(m, m->groups[i], old_ring_count_of(m, m->groups[i]->number));
     tell_epoch(m, &law_epoch, m->member_count == law_count);
     tell_recovered(m);
-    pccl_master_say(m, PCCL_LOG_INFO, "run %i goes on: %u of %u members", &m->lineage, (uint64_t)m->member_count,
+    pccl_master_say(m, PCCL_LOG_INFO, NULL, "run %i goes on: %u of %u members", &m->lineage, (uint64_t)m->member_count,
                     (uint64_t)law_count);
     free_reports(m);
 }

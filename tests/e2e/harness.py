@@ -57,12 +57,12 @@ _changed = threading.Condition()
 
 
 def wait_until(condition, what, seconds=None):
-    """Waits for news of any process until condition() is neither None nor False; returns that."""
+    """Waits for news of any process until condition() gives something true; returns that."""
     end = time.monotonic() + (DEADLINE if seconds is None else seconds)
     with _changed:
         while True:
             value = condition()
-            if value is not None and value is not False:
+            if value:
                 return value
             left = end - time.monotonic()
             if left <= 0:
@@ -76,7 +76,7 @@ def poll(condition, what, seconds=None):
     pause = 0.001
     while True:
         value = condition()
-        if value is not None and value is not False:
+        if value:
             return value
         if time.monotonic() > end:
             raise Failure(f"waited in vain for {what}")
@@ -263,11 +263,11 @@ class Call:
 
 
 class Peer(Process):
-    def __init__(self, name, environment):
+    def __init__(self, name, environment, prefix=()):
         self.calls = {}
         self.logs = []  # (level, text)
         self.others = []  # objects of no call
-        super().__init__(name, [executable("peer")], environment)
+        super().__init__(name, [*prefix, executable("peer")], environment)
 
     def took(self, stream, text):
         if stream != "out":
@@ -352,7 +352,8 @@ class Forge(Process):
         at = len(self.answers)
         self.popen.stdin.write((text + "\n").encode())
         self.popen.stdin.flush()
-        return wait_until(lambda: self.answers[at] if len(self.answers) > at else None, "a forged frame")
+        wait_until(lambda: len(self.answers) > at, "a forged frame")
+        return self.answers[at]
 
     def frame(self, kind, body, sequence=0, acknowledged=0):
         return bytes.fromhex(self.ask(f"frame {kind} {sequence} {acknowledged} {body.hex() or '-'}"))
@@ -369,14 +370,16 @@ class Run:
         self.name = name
         self.processes = []
         self.master = None
+        self.host = "127.0.0.1"  # of the master
         self.port = None
         self.environment = {key: value for key, value in os.environ.items() if not key.startswith("PCCL_")}
         self.environment.update(PCCL_PORT="0", PCCL_LOG_LEVEL="INFO")
         self._forge = None
+        self.at_exit = []  # called last, when all processes have ended
 
     @property
     def address(self):
-        return f"127.0.0.1:{self.port}"
+        return f"{self.host}:{self.port}"
 
     @property
     def forge(self):
@@ -388,23 +391,24 @@ class Run:
         self.processes.append(process)
         return process
 
-    def start_master(self, port=None, listen=None, **parameters):
-        """With parameters as of the environment: silence_ms=1000. Returns when it accepts connections."""
+    def start_master(self, port=None, listen=None, prefix=(), **parameters):
+        """With parameters as of the environment: silence_ms=1000. Returns when it accepts connections. The prefix are
+        words before the command: "ip netns exec ..."."""
         self.port = port or free_port()
         environment = dict(self.environment)
         environment.update({"PCCL_" + name.upper(): str(value) for name, value in parameters.items()})
         self.master = self._add(
-            Process("master", [executable("master"), "--listen", listen or self.address], environment)
+            Process("master", [*prefix, executable("master"), "--listen", listen or self.address], environment)
         )
         self.master.wait_line("listening")
         return self.master
 
-    def peer(self, name=None, **parameters):
+    def peer(self, name=None, prefix=(), **parameters):
         """A process without a communicator."""
         environment = dict(self.environment)
         environment.update({"PCCL_" + key.upper(): str(value) for key, value in parameters.items()})
         name = name or f"p{sum(isinstance(process, Peer) for process in self.processes)}"
-        return self._add(Peer(name, environment))
+        return self._add(Peer(name, environment, prefix))
 
     def join(self, count=1, members=(), group=0, **parameters):
         """New peers, admitted one after another by `members` and each other."""
@@ -459,6 +463,8 @@ class Run:
                     pass
         for process in self.processes:
             process.end(DEADLINE)
+        for function in self.at_exit:
+            function()
         if kind or problems:
             if kind:
                 traceback.print_exception(kind, error, trace)

@@ -48,7 +48,7 @@ def all_right(loops):
 
 
 def test_connections_break(run):
-    """All connections to the master break, by FIN and by RST, again and again under loops: nothing fails, nobody goes."""
+    """Connections to the master break, by FIN and RST, again and again under loops: nothing fails, nobody goes."""
     members, proxies = start(run)
     loops = [peer.start("loop", bit, 4, 100, 0) for bit, peer in enumerate(members)]  # 0: failures would be reported
     harness.wait_until(lambda: all(loop.steps for loop in loops), "the first steps")

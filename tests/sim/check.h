@@ -67,6 +67,8 @@ const struct view_seen *sim_view_find(const struct sim *sim, const struct pccl_i
 bool sim_is_survivor(const struct sim *sim, const struct sim_peer *peer);
 void sim_check_conflicts(struct sim *sim);
 void sim_check_end_of_life(struct sim *sim, struct sim_peer *peer);
+void sim_check_expelled(struct sim *sim, const struct sim_master *master, const struct sim_peer *peer,
+                        const struct pccl_msg_expelled *expelled);
 void sim_check_removals(struct sim *sim, struct sim_master *master);
 void sim_check_not_removed(struct sim *sim, struct sim_master *master);
 void sim_check_conduct_fini(struct sim *sim);

@@ -6,7 +6,7 @@
 
 enum { MARGIN_US = 1500000 }; /* a break is mended, and a word arrives, within so long */
 
-/* One member that a master has removed. */
+/* A member that a master has removed. */
 struct removal {
     struct removal *next;
     uint64_t boot;
@@ -102,17 +102,38 @@ static bool is_known(const struct sim *sim, const struct sim_master *master, con
     return false;
 }
 
-static void note_removal(struct sim *sim, struct sim_master *master, const struct pccl_remote *remote)
+static void note_removal(struct sim *sim, const struct sim_master *master, const struct pccl_id *id)
 {
+    const struct pccl_remote *remote = pccl_master_find(master->machine, id);
+    if (remote == NULL || remote->state != PCCL_REMOTE_MEMBER || is_known(sim, master, id))
+        return; /* a newcomer may ask again */
     struct removal *removal = calloc(1, sizeof *removal);
     if (removal == NULL)
         abort();
-    *removal = (struct removal){sim->checks->removals, master->config.boot, master->machine->lineage, remote->id};
+    *removal = (struct removal){sim->checks->removals, master->config.boot, master->machine->lineage, *id};
     sim->checks->removals = removal;
-    const struct sim_peer *peer = sim_peer_find(sim, &remote->id);
-    bool silent = remote->why == PCCL_REFUSAL_SILENT;
-    if (peer != NULL && (silent || remote->why == PCCL_REFUSAL_GONE) && was_well(sim, master, peer, silent))
-        sim_fail(sim, "R9 p%u is well and removed: %s", peer->process.number, remote->words.bytes);
+}
+
+static void judge(struct sim *sim, const struct sim_master *master, const struct sim_peer *peer, uint16_t why, const char *words)
+{
+    const struct pccl_remote *remote = pccl_master_find(master->machine, &peer->id);
+    bool silent = why == PCCL_REFUSAL_SILENT;
+    if (why == PCCL_REFUSAL_PROTOCOL)
+        sim_fail(sim, "R0 the master removes p%u: %s", peer->process.number, words);
+    if (remote == NULL || remote->state != PCCL_REMOTE_MEMBER)
+        return;
+    if ((silent || why == PCCL_REFUSAL_GONE) && was_well(sim, master, peer, silent))
+        sim_fail(sim, "R9 p%u is well and removed: %s", peer->process.number, words);
+}
+
+void sim_check_expelled(struct sim *sim, const struct sim_master *master, const struct sim_peer *peer,
+                        const struct pccl_msg_expelled *expelled)
+{
+    struct pccl_text words;
+    pccl_text_clear(&words);
+    pccl_text_add_bytes(&words, (const char *)expelled->words.data, expelled->words.length);
+    note_removal(sim, master, &peer->id);
+    judge(sim, master, peer, expelled->code, words.bytes);
 }
 
 void sim_check_removals(struct sim *sim, struct sim_master *master)
@@ -122,10 +143,10 @@ void sim_check_removals(struct sim *sim, struct sim_master *master)
         const struct pccl_remote *remote = m->remotes[i];
         if (!remote->departing)
             continue;
-        if (remote->why == PCCL_REFUSAL_PROTOCOL)
-            sim_fail(sim, "R0 the master removes %02x%02x: %s", remote->id.bytes[0], remote->id.bytes[1], remote->words.bytes);
-        if (remote->state == PCCL_REMOTE_MEMBER && !is_known(sim, master, &remote->id))
-            note_removal(sim, master, remote);
+        const struct sim_peer *peer = sim_peer_find(sim, &remote->id);
+        if (peer != NULL)
+            judge(sim, master, peer, (uint16_t)remote->why, remote->words.bytes);
+        note_removal(sim, master, &remote->id);
     }
 }
 

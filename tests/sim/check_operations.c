@@ -66,10 +66,10 @@ static bool was_a_tombstone(const struct pccl_op *op)
 static void check_use(struct sim *sim, struct sim_peer *peer, const struct pccl_op *op)
 {
     const struct pccl_instance *name = &op->instance;
-    struct sim_use *use = &peer->uses[name->tag % SIM_TAGS_MAX];
+    struct sim_use *use = &peer->uses[name->tag % SIM_TAGS_KNOWN];
     if (use->joint != name->joint || !use->begun)
         *use = (struct sim_use){.begun = true, .joint = name->joint};
-    if (name->use != use->next)
+    if (name->use != use->next && !sim->mute_uses)
         sim_fail(sim, "I6 p%u launches %s, expected use %u", peer->process.number, sim_instance_text(name), use->next);
     use->next++;
     if (name->group != peer->group || name->joint != peer->machine->rounds[PCCL_ROUND_UPDATE])
@@ -306,7 +306,7 @@ static bool next_frame(struct sim *sim, const uint8_t **bytes, size_t *length, u
     struct pccl_text words;
     bool watched = type == PCCL_MSG_done || type == PCCL_MSG_vote || type == PCCL_MSG_failed || type == PCCL_MSG_abort_request ||
                    type == PCCL_MSG_resume_operation || type == PCCL_MSG_outcome || type == PCCL_MSG_epoch_change ||
-                   type == PCCL_MSG_welcome || type == PCCL_MSG_hello_ok;
+                   type == PCCL_MSG_welcome || type == PCCL_MSG_hello_ok || type == PCCL_MSG_expelled;
     msg->type = type;
     if (body + (size_t)PCCL_FRAME_HEADER_BYTES > *length ||
         (watched && pccl_wire_decode(type, *bytes + PCCL_FRAME_HEADER_BYTES, body, &sim->tap_scratch, msg, &words) != PCCL_OK))
@@ -387,6 +387,8 @@ void sim_check_sent_by_master(struct sim *sim, struct sim_master *master, struct
         tap->sequence = sequence;
         if (msg.type == PCCL_MSG_epoch_change && msg.as.epoch_change.view_changed)
             tap->view = msg.as.epoch_change.epoch;
+        if (msg.type == PCCL_MSG_expelled)
+            sim_check_expelled(sim, master, to, &msg.as.expelled);
         if (msg.type == PCCL_MSG_welcome)
             tap->view = msg.as.welcome.view;
         if (msg.type != PCCL_MSG_outcome || msg.as.outcome.class != PCCL_CLASS_NONE)
@@ -399,6 +401,21 @@ void sim_check_sent_by_master(struct sim *sim, struct sim_master *master, struct
             sim_fail(sim, "I5 p%u is told of a newer view before the commit of %s", to->process.number,
                      sim_instance_text(&instance->name));
     }
+}
+
+/* ---- what the machines find themselves ---- */
+
+void sim_check_said(struct sim *sim, const char *who, uint32_t number, const char *line)
+{
+    static const char *const complaints[] = {
+        "decided an operation twice", "without this peer's vote", "cannot be used",       "at the wrong time",
+        "that was never sent",        "is missing before",        "said hello twice",     "does not fit",
+        "recovered an older state",   "has the wrong size",       "impossible operation", "of another group or of the future",
+        "a round that is not open",   "a member sent",            "a newcomer sent",      "reports disagree",
+        "wrong token",                "cannot be continued"};
+    for (size_t i = 0; i < PCCL_COUNT_OF(complaints); i++)
+        if (strstr(line, complaints[i]) != NULL)
+            sim_fail(sim, "PEACE %s %u says: %s", who, number, line);
 }
 
 /* ---- end of a peer, end of the run ---- */

@@ -217,6 +217,7 @@ static void give_up(struct sim *sim, void *subject, uint64_t end, uint64_t since
     struct sim_conn *conn = subject;
     struct sim_end *from = &conn->ends[end];
     if (from->stalled && from->stalled_since == since) {
+        from->blackhole = true; /* the kernel has given up: nothing said later gets through either */
         drop_outgoing(from, 0);
         end_of_input(sim, conn, (int)end, false);
     }

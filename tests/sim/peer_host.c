@@ -417,6 +417,7 @@ static void on_log(void *context, enum pccl_log_level level, const char *line)
     struct sim_peer *peer = context;
     (void)level;
     sim_note(peer->process.sim, "p%u: %s", peer->process.number, line);
+    sim_check_said(peer->process.sim, "peer", peer->process.number, line);
 }
 
 /* ---- time ---- */

@@ -134,6 +134,7 @@ enum pccl_class scenario_take(struct sim *sim, struct sim_peer *peer, struct pcc
 void scenario_commit_all(struct sim *sim, struct sim_peer **peers, uint32_t count, uint64_t tag, uint64_t step)
 {
     struct pccl_op *ops[SIM_HOSTS_MAX];
+    scenario_run_ms(sim, 20); /* everybody knows the same */
     for (uint32_t i = 0; i < count; i++)
         ops[i] = scenario_tiny(sim, peers[i], tag, step);
     for (uint32_t i = 0; i < count; i++) {

@@ -1,3 +1,395 @@
-#include "sim.h"
-const struct sim_scenario sim_scenarios[1] = {{"none", "none", NULL}};
-const uint32_t sim_scenario_count = 0;
+/* The scenarios behind the rules (docs/PROTOCOL.md, "Why"), directed: operations, joint calls, membership. */
+#include "scenarios.h"
+
+#include <string.h>
+
+static struct sim_peer *p[8]; /* of the scenario under way */
+
+/* F1: the view is not in the name. B launches late what A saw fail and dropped: it fails at once, and the next uses meet. */
+void scenario_f1(struct sim *sim)
+{
+    scenario_cluster(sim, p, 3, 1);
+    struct pccl_op *a = scenario_bulk(sim, p[0], 5, 100);
+    scenario_run_ms(sim, 20);
+    sim_peer_kill(sim, p[2], false);
+    WAIT(sim, 500, scenario_is_decided(a));
+    MUST(sim, scenario_take(sim, p[0], a) == PCCL_CLASS_PEER_LOST);
+    a = scenario_tiny(sim, p[0], 5, 101); /* its caller drops step 100 */
+    scenario_run_ms(sim, 20);
+    struct pccl_op *b = scenario_bulk(sim, p[1], 5, 100);
+    MUST(sim, scenario_is_decided(b) && b->instance.use == 0);
+    MUST(sim, scenario_take(sim, p[1], b) == PCCL_CLASS_PEER_LOST);
+    b = scenario_tiny(sim, p[1], 5, 101);
+    WAIT(sim, 500, scenario_is_decided(a) && scenario_is_decided(b));
+    MUST(sim, scenario_take(sim, p[0], a) == PCCL_CLASS_NONE && scenario_take(sim, p[1], b) == PCCL_CLASS_NONE);
+}
+
+/* F2: an abort without a view change leaves a tombstone for who launches later. */
+void scenario_f2(struct sim *sim)
+{
+    scenario_cluster(sim, p, 3, 1);
+    struct pccl_op *a = scenario_tiny(sim, p[0], 1, 1), *c = scenario_tiny(sim, p[2], 1, 1);
+    scenario_run_ms(sim, 20);
+    scenario_abort(sim, p[0], a, PCCL_CLASS_ABORTED);
+    WAIT(sim, 500, scenario_is_decided(a) && scenario_is_decided(c));
+    MUST(sim, scenario_take(sim, p[0], a) == PCCL_CLASS_ABORTED && scenario_take(sim, p[2], c) == PCCL_CLASS_ABORTED);
+    scenario_run_ms(sim, 20);
+    struct pccl_op *b = scenario_tiny(sim, p[1], 1, 1);
+    MUST(sim, scenario_is_decided(b) && scenario_take(sim, p[1], b) == PCCL_CLASS_ABORTED);
+    scenario_commit_all(sim, p, 3, 1, 2);
+}
+
+/* F3: a death in one group leaves the operations and the view of the other alone. */
+void scenario_f3(struct sim *sim)
+{
+    scenario_cluster(sim, p, 5, 2); /* 0 2 4 | 1 3 */
+    struct pccl_epoch view = p[1]->machine->view;
+    struct pccl_op *one = scenario_bulk(sim, p[1], 1, 1);
+    scenario_run_ms(sim, 10);
+    sim_peer_kill(sim, p[4], false);
+    WAIT(sim, 500, p[1]->machine->member_count == 4);
+    struct pccl_op *other = scenario_bulk(sim, p[3], 1, 1);
+    sim_bulk_finish(sim, p[1], one);
+    sim_bulk_finish(sim, p[3], other);
+    WAIT(sim, 500, scenario_is_decided(one) && scenario_is_decided(other));
+    MUST(sim, scenario_take(sim, p[1], one) == PCCL_CLASS_NONE && scenario_take(sim, p[3], other) == PCCL_CLASS_NONE);
+    MUST(sim, pccl_epoch_equal(&view, &p[1]->machine->view));
+}
+
+/* F4: a kill is acted on at once, a broken control connection alone is not. */
+void scenario_f4(struct sim *sim)
+{
+    scenario_cluster(sim, p, 3, 1);
+    sim_conn_reset(sim, p[1]->control);
+    scenario_run_ms(sim, 500);
+    MUST(sim, scenario_departures(sim) == 0 && p[1]->machine->greeted);
+    scenario_commit_all(sim, p, 3, 1, 1);
+    struct pccl_op *a = scenario_bulk(sim, p[0], 2, 1);
+    scenario_run_ms(sim, 20);
+    sim_peer_kill(sim, p[2], false);
+    WAIT(sim, 60, scenario_is_decided(a)); /* the silence limit is 2 s */
+    MUST(sim, scenario_take(sim, p[0], a) == PCCL_CLASS_PEER_LOST);
+    scenario_commit_all(sim, p, 2, 3, 1);
+}
+
+/* F4: also a peer alone in its group is noticed: the master dials its port. */
+void scenario_f4_alone(struct sim *sim)
+{
+    scenario_cluster(sim, p, 3, 2); /* 0 2 | 1 */
+    sim_peer_kill(sim, p[1], false);
+    WAIT(sim, 100, p[0]->machine->member_count == 2);
+}
+
+/* F5: DONE lost in a socket, and the COMMIT too: the session sends both again. */
+void scenario_f5(struct sim *sim)
+{
+    scenario_cluster(sim, p, 2, 1);
+    struct pccl_op *a = scenario_tiny(sim, p[0], 1, 1), *b = scenario_tiny(sim, p[1], 1, 1);
+    sim_conn_reset(sim, p[1]->control);
+    WAIT(sim, 500, scenario_is_decided(a) && scenario_is_decided(b));
+    MUST(sim, scenario_take(sim, p[0], a) == PCCL_CLASS_NONE && scenario_take(sim, p[1], b) == PCCL_CLASS_NONE);
+    a = scenario_tiny(sim, p[0], 1, 2);
+    b = scenario_tiny(sim, p[1], 1, 2);
+    WAIT(sim, 500, sim->master->machine->committed == 2);
+    sim_conn_reset(sim, p[0]->control);
+    sim_conn_reset(sim, p[1]->control);
+    WAIT(sim, 500, scenario_is_decided(a) && scenario_is_decided(b));
+    MUST(sim, scenario_take(sim, p[0], a) == PCCL_CLASS_NONE && scenario_take(sim, p[1], b) == PCCL_CLASS_NONE);
+    MUST(sim, scenario_departures(sim) == 0);
+}
+
+/* F10: a vote names its round: B, cut off, withdraws what was decided meanwhile and gets the answer; the next rounds meet. */
+void scenario_f10(struct sim *sim)
+{
+    scenario_cluster(sim, p, 2, 1);
+    scenario_pending(sim, p[1]);
+    scenario_run_ms(sim, 20);
+    scenario_control(sim, p[1], false);
+    scenario_pending(sim, p[0]);
+    WAIT(sim, 500, scenario_is_over(p[0], PCCL_CALL_PENDING));
+    scenario_withdraw(sim, p[1], PCCL_CALL_PENDING);
+    scenario_pending(sim, p[0]);
+    scenario_run_ms(sim, 20);
+    scenario_control(sim, p[1], true);
+    WAIT(sim, 500, scenario_is_over(p[1], PCCL_CALL_PENDING));
+    MUST(sim, p[1]->app.call_status[PCCL_CALL_PENDING] == PCCL_OK && !scenario_is_over(p[0], PCCL_CALL_PENDING));
+    scenario_pending(sim, p[1]);
+    WAIT(sim, 500, scenario_is_over(p[0], PCCL_CALL_PENDING) && scenario_is_over(p[1], PCCL_CALL_PENDING));
+}
+
+/* F12: a departure after all who remain have finished does not abort; before, it does. */
+void scenario_f12(struct sim *sim)
+{
+    scenario_cluster(sim, p, 3, 1);
+    struct pccl_op *x[3], *y[3];
+    for (uint32_t i = 0; i < 3; i++) {
+        x[i] = scenario_bulk(sim, p[i], 1, 1);
+        y[i] = scenario_bulk(sim, p[i], 2, 1);
+    }
+    sim_bulk_finish(sim, p[0], x[0]);
+    sim_bulk_finish(sim, p[1], x[1]);
+    sim_bulk_finish(sim, p[0], y[0]);
+    scenario_run_ms(sim, 20);
+    MUST(sim, !scenario_is_decided(x[0]));
+    sim_peer_kill(sim, p[2], false);
+    WAIT(sim, 200, scenario_is_decided(x[0]) && scenario_is_decided(x[1]) && scenario_is_decided(y[0]) &&
+                       scenario_is_decided(y[1]));
+    for (uint32_t i = 0; i < 2; i++) {
+        MUST(sim, scenario_take(sim, p[i], x[i]) == PCCL_CLASS_NONE);
+        MUST(sim, scenario_take(sim, p[i], y[i]) == PCCL_CLASS_PEER_LOST);
+    }
+}
+
+/* F13: one failure for one death: the view comes before the abort that the link's end asked for, and the retry succeeds. */
+void scenario_f13(struct sim *sim)
+{
+    scenario_cluster(sim, p, 3, 1);
+    struct pccl_op *x[3];
+    for (uint32_t i = 0; i < 3; i++)
+        x[i] = scenario_bulk(sim, p[i], 1, 1);
+    scenario_run_ms(sim, 10);
+    sim_bulk_break(sim, p[0], x[0], PCCL_CLASS_PEER_LOST); /* its link to D breaks a moment before D is seen to be dead */
+    scenario_run_ms(sim, 3);
+    sim_peer_kill(sim, p[2], false);
+    WAIT(sim, 300, scenario_is_decided(x[0]) && scenario_is_decided(x[1]));
+    MUST(sim, p[0]->machine->ring_count == 2 && p[1]->machine->ring_count == 2);
+    for (uint32_t i = 0; i < 2; i++)
+        MUST(sim, scenario_take(sim, p[i], x[i]) == PCCL_CLASS_PEER_LOST);
+    scenario_commit_all(sim, p, 2, 1, 1);
+}
+
+/* F14: one reset of one link of three: nobody goes, no ring changes. */
+void scenario_f14(struct sim *sim)
+{
+    scenario_cluster(sim, p, 3, 1);
+    struct pccl_epoch before = p[0]->machine->epoch;
+    for (uint32_t i = 0; i < 3; i++)
+        for (uint32_t k = 0; k < p[i]->link_count; k++)
+            if (!p[i]->links[k].incoming)
+                sim_conn_reset(sim, p[i]->links[k].conn);
+    scenario_run_ms(sim, 3000);
+    MUST(sim, scenario_departures(sim) == 0 && pccl_epoch_equal(&before, &p[0]->machine->epoch));
+    scenario_commit_all(sim, p, 3, 1, 1);
+}
+
+/* F14: two of four cannot reach each other for good: the ring avoids the edge, nobody goes. */
+void scenario_f14_edge(struct sim *sim)
+{
+    scenario_cluster(sim, p, 4, 1);
+    const struct pccl_remote *first = sim->master->machine->groups[0]->ring[0],
+                             *second = sim->master->machine->groups[0]->ring[1];
+    struct sim_peer *a = sim_peer_find(sim, &first->id), *b = sim_peer_find(sim, &second->id);
+    sim_net_cut(sim, a->process.host, b->process.host, SIM_DATA, SIM_REFUSE);
+    sim_conn_reset(sim, sim_peer_link(a, &b->id));
+    struct pccl_epoch before = p[0]->machine->epoch;
+    WAIT(sim, 4000, !pccl_epoch_equal(&before, &p[0]->machine->epoch));
+    MUST(sim, scenario_departures(sim) == 0 && p[0]->machine->ring_count == 4);
+    scenario_run_ms(sim, 100);
+    scenario_commit_all(sim, p, 4, 1, 1);
+}
+
+/* F16: a launch that was numbered and cannot go on fails for all. */
+void scenario_f16(struct sim *sim)
+{
+    scenario_cluster(sim, p, 3, 1);
+    struct pccl_op *x[3];
+    for (uint32_t i = 0; i < 3; i++)
+        x[i] = scenario_bulk(sim, p[i], 1, 1);
+    sim_bulk_break(sim, p[1], x[1], PCCL_CLASS_INTERNAL);
+    WAIT(sim, 300, scenario_is_decided(x[0]) && scenario_is_decided(x[1]) && scenario_is_decided(x[2]));
+    for (uint32_t i = 0; i < 3; i++)
+        MUST(sim, scenario_take(sim, p[i], x[i]) == PCCL_CLASS_INTERNAL);
+}
+
+/* F18: A's deadline passes while the commit is on its way to it: A gets the commit. */
+void scenario_f18(struct sim *sim)
+{
+    scenario_cluster(sim, p, 2, 1);
+    struct pccl_op *a = scenario_launch(sim, p[0], 1, 1, true, 300);
+    scenario_run_ms(sim, 20);
+    scenario_control(sim, p[0], false);
+    struct pccl_op *b = scenario_tiny(sim, p[1], 1, 1);
+    WAIT(sim, 300, scenario_is_decided(b));
+    scenario_run_ms(sim, 500);
+    MUST(sim, a->abort_sent && !scenario_is_decided(a));
+    scenario_control(sim, p[0], true);
+    WAIT(sim, 300, scenario_is_decided(a));
+    MUST(sim, scenario_take(sim, p[0], a) == PCCL_CLASS_NONE && scenario_take(sim, p[1], b) == PCCL_CLASS_NONE);
+}
+
+/* F20: fresh tags step after step: nothing is left of them after an update; and nothing is launched while one is open. */
+void scenario_f20(struct sim *sim)
+{
+    scenario_cluster(sim, p, 2, 1);
+    for (uint64_t tag = 0; tag < 200; tag++)
+        scenario_commit_all(sim, p, 2, tag, 1);
+    MUST(sim, p[0]->machine->uses.count == 200);
+    scenario_update(sim, p[0]);
+    struct sim_request request = {.tag = 1, .tiny = true, .count = 1};
+    struct pccl_op *op = NULL;
+    MUST(sim, sim_app_launch(sim, p[0], &request, &op) == PCCL_USAGE);
+    scenario_update(sim, p[1]);
+    WAIT(sim, 500, scenario_is_over(p[0], PCCL_CALL_UPDATE) && scenario_is_over(p[1], PCCL_CALL_UPDATE));
+    scenario_run_ms(sim, 2000);
+    sim_check_idle(sim);
+}
+
+/* F21: the master stands still for longer than the silence limit and expels nobody. */
+void scenario_f21(struct sim *sim)
+{
+    scenario_cluster(sim, p, 4, 1);
+    struct pccl_op *a = scenario_tiny(sim, p[0], 1, 1);
+    for (uint32_t round = 0; round < 2; round++) {
+        sim->plan.timers_first_percent = round * 100;
+        sim_process_stop(sim, &sim->master->process, sim->now + 5 * SIM_S);
+        scenario_run_ms(sim, 8000);
+        MUST(sim, scenario_departures(sim) == 0 && sim->master->machine->member_count == 4);
+    }
+    for (uint32_t i = 1; i < 4; i++)
+        (void)scenario_tiny(sim, p[i], 1, 1);
+    WAIT(sim, 1000, scenario_is_decided(a));
+    MUST(sim, scenario_take(sim, p[0], a) == PCCL_CLASS_NONE);
+}
+
+/* F22: a newcomer takes the port of a peer that vanished with its host: who dials there learns that the peer is gone. */
+void scenario_f22(struct sim *sim)
+{
+    scenario_cluster(sim, p, 3, 1);
+    uint32_t host = p[1]->process.host;
+    uint16_t port = p[1]->process.port;
+    sim_net_host(sim, host, false);
+    sim_peer_kill(sim, p[1], true);
+    sim_net_host(sim, host, true);
+    struct sim_peer *n = sim_peer_start(sim, host, port, 0, true);
+    MUST(sim, pccl_peer_connect(n->machine, sim->now) == PCCL_OK);
+    sim_process_arm(sim, &n->process);
+    WAIT(sim, 3000, p[0]->machine->member_count == 2 && p[2]->machine->member_count == 2);
+    p[1] = p[2];
+    scenario_run_ms(sim, 300);
+    scenario_update_all(sim, p, 2);
+    WAIT(sim, 1000, pccl_peer_is_connected(n->machine));
+    p[2] = n;
+    scenario_run_ms(sim, 50);
+    scenario_commit_all(sim, p, 3, 1, 1);
+}
+
+/* F24: a newcomer that its neighbours cannot reach is not pending, and is told why it is turned away. */
+void scenario_f24(struct sim *sim)
+{
+    scenario_cluster(sim, p, 2, 1);
+    for (uint32_t host = 1; host <= 2; host++)
+        sim_net_cut(sim, host, 6, SIM_DATA, SIM_DROP);
+    struct sim_peer *n = scenario_join(sim, 6, 0);
+    scenario_run_ms(sim, 300);
+    scenario_pending(sim, p[0]);
+    scenario_pending(sim, p[1]);
+    WAIT(sim, 500, scenario_is_over(p[0], PCCL_CALL_PENDING) && scenario_is_over(p[1], PCCL_CALL_PENDING));
+    MUST(sim, p[0]->app.call_status[PCCL_CALL_PENDING] == PCCL_OK && !p[0]->app.call_value[PCCL_CALL_PENDING]);
+    scenario_update_all(sim, p, 2);
+    WAIT(sim, 6000, scenario_is_over(n, PCCL_CALL_CONNECT));
+    MUST(sim, n->app.call_status[PCCL_CALL_CONNECT] == PCCL_REFUSED && pccl_peer_last_words(n->machine)->length > 0);
+}
+
+/* F26: who waits is told for whom. */
+void scenario_f26(struct sim *sim)
+{
+    scenario_cluster(sim, p, 3, 1);
+    (void)scenario_bulk(sim, p[0], 1, 1);
+    (void)scenario_bulk(sim, p[1], 1, 1);
+    struct pccl_text name;
+    pccl_text_clear(&name);
+    pccl_text_add_id(&name, &p[2]->id);
+    WAIT(sim, 1500, strstr(pccl_peer_waiting(p[0]->machine)->bytes, name.bytes) != NULL);
+    WAIT(sim, 500, strstr(pccl_peer_waiting(p[1]->machine)->bytes, name.bytes) != NULL);
+    pccl_text_clear(&name);
+    pccl_text_add_id(&name, &p[1]->id);
+    WAIT(sim, 3000, strstr(pccl_peer_waiting(p[0]->machine)->bytes, name.bytes) == NULL); /* it waits as well */
+    MUST(sim, pccl_peer_waiting(p[0]->machine)->length > 0);
+}
+
+/* F27: B retries and A's caller does not: B's deadline leaves A a tombstone, A's next use fails once, then uses line up. */
+void scenario_f27(struct sim *sim)
+{
+    scenario_cluster(sim, p, 2, 1);
+    struct pccl_op *a = scenario_tiny(sim, p[0], 1, 1);
+    scenario_run_ms(sim, 10);
+    scenario_abort(sim, p[0], a, PCCL_CLASS_ABORTED);
+    WAIT(sim, 300, scenario_is_decided(a));
+    MUST(sim, scenario_take(sim, p[0], a) == PCCL_CLASS_ABORTED);
+    scenario_run_ms(sim, 20);
+    struct pccl_op *b = scenario_tiny(sim, p[1], 1, 1);
+    MUST(sim, scenario_take(sim, p[1], b) == PCCL_CLASS_ABORTED);
+    b = scenario_launch(sim, p[1], 1, 1, true, 300); /* B retries */
+    WAIT(sim, 600, scenario_is_decided(b));
+    scenario_run_ms(sim, 50);
+    a = scenario_tiny(sim, p[0], 1, 2);
+    MUST(sim, scenario_is_decided(a) && scenario_take(sim, p[0], a) == PCCL_CLASS_DEADLINE);
+    scenario_run_ms(sim, 2000); /* B awaits late */
+    MUST(sim, scenario_take(sim, p[1], b) == PCCL_CLASS_DEADLINE);
+    scenario_commit_all(sim, p, 2, 1, 2);
+}
+
+/* A stalled peer: everybody waits for the silence limit, then goes on without it, and it learns that it is out. */
+void scenario_stopped_peer(struct sim *sim)
+{
+    scenario_cluster(sim, p, 3, 1);
+    struct pccl_op *a = scenario_tiny(sim, p[0], 1, 1);
+    sim_process_stop(sim, &p[1]->process, sim->now + 6 * SIM_S);
+    scenario_run_ms(sim, 1000);
+    MUST(sim, scenario_departures(sim) == 0);
+    WAIT(sim, 2500, scenario_is_decided(a));
+    MUST(sim, scenario_take(sim, p[0], a) == PCCL_CLASS_PEER_LOST);
+    struct sim_peer *left[2] = {p[0], p[2]};
+    scenario_run_ms(sim, 20);
+    struct pccl_op *c = scenario_tiny(sim, p[2], 1, 1);
+    MUST(sim, scenario_is_decided(c) && scenario_take(sim, p[2], c) == PCCL_CLASS_PEER_LOST);
+    scenario_commit_all(sim, left, 2, 1, 1);
+    WAIT(sim, 6000, p[1]->machine->state == PCCL_PEER_OVER);
+}
+
+/* A mismatch fails on all, with words that say who called what. */
+void scenario_mismatch(struct sim *sim)
+{
+    scenario_cluster(sim, p, 2, 1);
+    struct pccl_op *a = scenario_tiny(sim, p[0], 1, 1);
+    struct sim_request request = {.tag = 1, .step = 1, .tiny = true, .count = 2, .reduction = PCCL_MAX};
+    struct pccl_op *b = NULL;
+    MUST(sim, sim_app_launch(sim, p[1], &request, &b) == PCCL_OK);
+    WAIT(sim, 300, scenario_is_decided(a) && scenario_is_decided(b));
+    MUST(sim, strstr(a->words.bytes, "but") != NULL);
+    MUST(sim, scenario_take(sim, p[0], a) == PCCL_CLASS_MISMATCH && scenario_take(sim, p[1], b) == PCCL_CLASS_MISMATCH);
+    scenario_commit_all(sim, p, 2, 1, 2);
+}
+
+const struct sim_scenario sim_scenarios[] = {
+    {"f1-name-without-view", "a caller that drops a step does not mis-pair the next", scenario_f1},
+    {"f2-tombstone", "an abort without a view change reaches who launches later", scenario_f2},
+    {"f3-groups", "a death in one group leaves the other alone", scenario_f3},
+    {"f4-two-witnesses", "a kill is acted on at once, a broken connection is not", scenario_f4},
+    {"f4-alone", "a peer alone in its group is noticed at once", scenario_f4_alone},
+    {"f5-session", "messages lost in a socket are sent again", scenario_f5},
+    {"f6-all-report", "after a restart everybody is waited for", scenario_f6},
+    {"f7-undecided", "what was under way goes on after a restart", scenario_f7},
+    {"f8-epoch-content", "an epoch that one member has seen is law", scenario_f8},
+    {"f9-newcomer-first", "an older run comes back to a master that a newcomer found first", scenario_f9},
+    {"f10-rounds", "votes name their round", scenario_f10},
+    {"f12-commit-or-departure", "a departure after all others have finished commits", scenario_f12},
+    {"f13-one-failure", "one death costs one failure", scenario_f13},
+    {"f14-reset", "reset links are mended and change nothing", scenario_f14},
+    {"f14-edge", "a ring avoids an edge that does not work", scenario_f14_edge},
+    {"f15-tiny-restart", "a tiny result that one member has is everybody's after a restart", scenario_f15},
+    {"f16-local-failure", "a launch that fails locally fails for all", scenario_f16},
+    {"f18-deadline-and-commit", "a deadline does not overtake a commit", scenario_f18},
+    {"f20-counters", "counters and outcomes end with their era", scenario_f20},
+    {"f21-standstill", "a master that stood still expels nobody", scenario_f21},
+    {"f22-port-reuse", "a newcomer on a dead peer's port", scenario_f22},
+    {"f23-other-group", "a restarted master waits for groups that nobody of has reported", scenario_f23},
+    {"f24-not-warm", "a newcomer that cannot be reached is turned away in words", scenario_f24},
+    {"f26-who-is-where", "waiting names who is missing", scenario_f26},
+    {"f27-no-retry", "uses line up again after a caller that does not retry", scenario_f27},
+    {"stopped-peer", "a stopped peer is waited for, then left behind", scenario_stopped_peer},
+    {"mismatch", "different descriptors fail on all", scenario_mismatch},
+    {"commit-then-crash", "a member that was removed without knowing it, and a commit it never heard of", scenario_commit_then_crash},
+    {"recover-then-crash", "two crashes in a row around a commit that one member missed", scenario_recover_then_crash},
+};
+const uint32_t sim_scenario_count = PCCL_COUNT_OF(sim_scenarios);

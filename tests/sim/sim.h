@@ -22,7 +22,8 @@
 enum {
     SIM_HOSTS_MAX = 32,
     SIM_PEERS_MAX = 1024, /* incarnations in one run */
-    SIM_TAGS_MAX = 4,
+    SIM_TAGS_MAX = 4,     /* of random runs */
+    SIM_TAGS_KNOWN = 256, /* whose uses are followed */
     SIM_LINKS_MAX = 64, /* of one peer */
     SIM_ELEMENTS = 4,
     SIM_MASTER_PORT = 48148,
@@ -252,7 +253,7 @@ struct sim_peer {
     struct sim_app app;
     /* checkers */
     bool said_leave;
-    struct sim_use uses[SIM_TAGS_MAX];
+    struct sim_use uses[SIM_TAGS_KNOWN];
     struct sim_tap tap;
     struct pccl_epoch seen_epoch, seen_view;
     struct pccl_id seen_lineage;
@@ -353,6 +354,8 @@ void sim_check_sent_by_master(struct sim *sim, struct sim_master *master, struct
                               size_t length);
 void sim_check_peer(struct sim *sim, struct sim_peer *peer);
 void sim_check_master(struct sim *sim, struct sim_master *master);
+/* A machine says that the other side broke the protocol: none does here. */
+void sim_check_said(struct sim *sim, const char *who, uint32_t number, const char *line);
 void sim_check_peer_ends(struct sim *sim, struct sim_peer *peer);
 bool sim_check_launched_tiny(struct sim *sim, const struct sim_peer *peer, const struct pccl_instance *name,
                              const struct pccl_epoch *view);
@@ -426,7 +429,8 @@ struct sim_totals {
 
 struct sim {
     uint64_t seed;
-    bool trace, traced_alloc;
+    bool trace;
+    bool mute_uses; /* the audit: other checkers must find it too */
     uint64_t now, sequence;
     struct sim_event *heap;
     uint32_t heap_count, heap_capacity;
@@ -437,7 +441,6 @@ struct sim {
     bool bulk_by_hand; /* a scenario says when a bulk operation is complete */
     bool faults_stopped, resting; /* applications stop at joint round rest_joint */
     uint64_t rest_joint;
-    bool quiet_memory;
 
     struct sim_master *master; /* the newest; may be down */
     uint64_t boots;
@@ -459,7 +462,7 @@ struct sim {
     struct pccl_wire_scratch scratch, tap_scratch;
 };
 
-void sim_init(struct sim *sim, uint64_t seed, bool trace);
+void sim_init(struct sim *sim, uint64_t seed, bool trace, bool mute_uses);
 void sim_fini(struct sim *sim);
 /* One whole random run. */
 void sim_run_seed(struct sim *sim);

@@ -179,7 +179,7 @@ struct pccl_memory sim_memory_hook(struct sim_memory *memory)
 
 /* ---- life ---- */
 
-void sim_init(struct sim *sim, uint64_t seed, bool trace)
+void sim_init(struct sim *sim, uint64_t seed, bool trace, bool mute_uses)
 {
     struct sim_event *heap = sim->heap;
     uint32_t heap_capacity = sim->heap_capacity;
@@ -188,6 +188,7 @@ void sim_init(struct sim *sim, uint64_t seed, bool trace)
     sim->heap_capacity = heap_capacity;
     sim->seed = seed;
     sim->trace = trace;
+    sim->mute_uses = mute_uses;
     sim->now = 10 * SIM_S; /* nobody may take 0 for "never" by accident */
     pccl_prng_seed(&sim->prng, seed * UINT64_C(0x9e3779b97f4a7c15) + 1);
     for (uint32_t i = 0; i < SIM_HOSTS_MAX; i++)

@@ -1,0 +1,130 @@
+"""Hosts of their own for masters and peers: network namespaces on one switch. Needs root and ip of iproute2.
+
+All names begin with pccl-<pid of the test>-, so what a killed test has left is found and removed by the next one.
+"""
+
+import os
+import subprocess
+import sys
+
+import harness
+
+SKIPPED = 77  # exit code: the machine does not let us
+PREFIX = "pccl-"
+NOWHERE = "02:00:00:00:de:ad"  # nobody has this hardware address: what is sent there is lost without a word
+
+
+def _ip(commands):
+    done = subprocess.run(["ip", "-batch", "-"], input="\n".join(commands) + "\n", text=True, capture_output=True)
+    harness.check(done.returncode == 0, f"ip: {done.stderr.strip()}")
+
+
+def _names():
+    listed = subprocess.run(["ip", "netns", "list"], text=True, capture_output=True).stdout
+    return [line.split()[0] for line in listed.splitlines() if line.startswith(PREFIX)]
+
+
+def _remove(names):
+    for name in names:
+        pids = subprocess.run(["ip", "netns", "pids", name], text=True, capture_output=True).stdout
+        for pid in pids.split():
+            try:
+                os.kill(int(pid), 9)
+            except ProcessLookupError:
+                pass
+        subprocess.run(["ip", "netns", "delete", name], capture_output=True)
+
+
+def remove_leftovers():
+    """Of tests that were killed."""
+    _remove([name for name in _names() if not os.path.exists(f"/proc/{name.split('-')[1]}")])
+
+
+class Network:
+    """Hosts 0 ... count - 1, each with the address 10.99.0.<1 + number>, joined by a switch."""
+
+    def __init__(self, count):
+        self.count = count
+        self.base = f"{PREFIX}{os.getpid()}-"
+        self.switch = self.base + "s"
+
+    def build(self):
+        remove_leftovers()
+        commands = [f"netns add {self.switch}"] + [f"netns add {self.name(i)}" for i in range(self.count)]
+        _ip(commands)
+        for name in [self.switch] + [self.name(i) for i in range(self.count)]:  # one way between two hosts, not two
+            off = "echo 1 >/proc/sys/net/ipv6/conf/all/disable_ipv6; echo 1 >/proc/sys/net/ipv6/conf/default/disable_ipv6"
+            subprocess.run(["ip", "netns", "exec", name, "sh", "-c", off], check=False, capture_output=True)
+        commands = [f"-n {self.switch} link add sw type bridge", f"-n {self.switch} link set sw up"]
+        for i in range(self.count):
+            commands += [
+                f"-n {self.switch} link add port{i} type veth peer name eth0 netns {self.name(i)}",
+                f"-n {self.switch} link set port{i} master sw",
+                f"-n {self.switch} link set port{i} up",
+                f"-n {self.name(i)} address add {self.address(i)}/24 dev eth0",
+                f"-n {self.name(i)} link set lo up",
+                f"-n {self.name(i)} link set eth0 up",
+            ]
+        for command in commands:
+            done = subprocess.run(["ip"] + command.split(), text=True, capture_output=True)
+            harness.check(done.returncode == 0, f"ip {command}: {done.stderr.strip()}")
+
+    def remove(self):
+        _remove([name for name in _names() if name.startswith(self.base)])
+
+    def name(self, host):
+        return f"{self.base}{host}"
+
+    def address(self, host):
+        return f"10.99.0.{1 + host}"
+
+    def prefix(self, host):
+        return ["ip", "netns", "exec", self.name(host)]
+
+    def _do(self, host, words):
+        done = subprocess.run(["ip", "-n", self.name(host)] + words.split(), text=True, capture_output=True)
+        harness.check(done.returncode == 0, f"ip {words} at host {host}: {done.stderr.strip()}")
+
+    def drop(self, sender, receiver):
+        """What the one sends to the other disappears; the other direction stays."""
+        self._do(sender, f"neigh replace {self.address(receiver)} lladdr {NOWHERE} nud permanent dev eth0")
+
+    def deny(self, sender, receiver):
+        """The one is told at once that the other cannot be reached."""
+        self._do(sender, f"route replace unreachable {self.address(receiver)}/32")
+
+    def cut(self, one, other, how="drop"):
+        """Both ways."""
+        for sender, receiver in ((one, other), (other, one)):
+            getattr(self, how)(sender, receiver)
+
+    def heal(self, one, other):
+        for sender, receiver in ((one, other), (other, one)):
+            words = {
+                "neigh": f"neigh del {self.address(receiver)} dev eth0",
+                "route": f"route del unreachable {self.address(receiver)}/32",
+            }
+            for command in words.values():  # what is not there need not go
+                subprocess.run(["ip", "-n", self.name(sender)] + command.split(), capture_output=True)
+
+    def unplug(self, host):
+        """The cable is out: nothing comes or goes, and nobody is told."""
+        done = subprocess.run(["ip", "-n", self.switch, "link", "set", f"port{host}", "down"], capture_output=True)
+        harness.check(done.returncode == 0, f"unplug: {done.stderr}")
+
+    def plug(self, host):
+        done = subprocess.run(["ip", "-n", self.switch, "link", "set", f"port{host}", "up"], capture_output=True)
+        harness.check(done.returncode == 0, f"plug: {done.stderr}")
+
+    def crawl(self, host, kbit):
+        """What the host sends leaves at so many kbit/s."""
+        words = f"tc -n {self.name(host)} qdisc add dev eth0 root tbf rate {kbit}kbit burst 2000 limit 60000"
+        done = subprocess.run(words.split(), text=True, capture_output=True)
+        harness.check(done.returncode == 0, f"tc: {done.stderr}")
+
+
+def need_root():
+    """Ends the test program when it may not make namespaces."""
+    if os.geteuid() != 0:
+        harness.say("skipped: network namespaces need root")
+        sys.exit(SKIPPED)

@@ -1,0 +1,304 @@
+"""Networks that break between hosts: each peer and the master in a network namespace of its own."""
+
+import sys
+
+import harness
+from harness import INVALID_USAGE, LOST, SLOW, SUCCESS
+from harness import check, equal, now_us, say, within
+from namespaces import Network, need_root
+
+SILENCE_MS = int(1500 * SLOW)
+LINK_MS = int(1000 * SLOW)  # a silent link is noticed after: it is probed each second
+DIAL_MS = int(500 * SLOW)
+NOTICED_MS = LINK_MS + DIAL_MS + 3500 * SLOW  # keep-alive in whole seconds, one dial, the settling time
+MASTER = 0  # its host; peer i is at host 1 + i
+
+
+class Hosts:
+    """A master and members, each on a host of its own."""
+
+    def __init__(self, run, count, **master):
+        self.run = run
+        self.network = Network(count + 1)
+        run.at_exit.append(self.network.remove)
+        self.network.build()
+        run.host = self.network.address(MASTER)
+        settings = {"silence_ms": SILENCE_MS, "heartbeat_ms": SILENCE_MS // 5, "recover_ms": 1000, "alone_ms": 1000}
+        settings.update(master)
+        run.start_master(48148, prefix=self.network.prefix(MASTER), **settings)
+        self.peers = []
+        for i in range(count):
+            peer = run.peer(
+                f"peer{i}",
+                prefix=self.network.prefix(1 + i),
+                link_silence_ms=LINK_MS,
+                connect_timeout_ms=DIAL_MS,
+                dial_max_ms=100,
+                where_ms=20,
+                alone_ms=1000,
+                master_lost_ms=int(6000 * SLOW),
+            )
+            peer.create(self.run.address, name=f"peer{i}")
+            self.run.admit(peer, self.peers)
+            self.peers.append(peer)
+
+    def host(self, peer):
+        return 1 + self.peers.index(peer)
+
+    def ids(self):
+        """What the master calls them in words."""
+        named = {}
+        for peer in self.peers:
+            for _, text in self.run.master.lines:
+                if f"({peer.name})" in text and "asks to join" in text:
+                    named[peer] = text.split("peer ")[1].split()[0]
+        return named
+
+
+def start_loops(peers):
+    loops = [peer.start("loop", bit, 4, 100, 2) for bit, peer in enumerate(peers)]
+    harness.wait_until(lambda: all(loop.steps for loop in loops), "the first steps")
+    return loops
+
+
+def more_steps(loops, steps=5, world=None):
+    last = max(loop.steps[-1]["step"] for loop in loops)
+
+    def done():
+        ended = [loop for loop in loops if loop.result]
+        check(not ended, f"loops have ended: {[(loop, loop.result) for loop in ended]}")
+        return all(
+            loop.steps[-1]["step"] >= last + steps and (world is None or loop.steps[-1]["world"] == world)
+            for loop in loops
+        )
+
+    harness.wait_until(done, f"{steps} more steps of {len(loops)} with a world of {world}")
+
+
+def all_right(loops):
+    seen = {}
+    for loop in loops:
+        for step in loop.steps:
+            check(step["right"], f"step {step} of {loop.peer.name} is wrong")
+            seen.setdefault(step["step"], set()).add(step["digest"])
+    check(all(len(digests) == 1 for digests in seen.values()), "different bits in a step")
+
+
+def longest_pause_ms(loops):
+    pauses = []
+    for loop in loops:
+        times = [step["at"] for step in loop.steps]
+        pauses.append(max(b - a for a, b in zip(times, times[1:])) / 1000)
+    return max(pauses)
+
+
+def noticed(run, part, since_us, limit_ms):
+    run.master.wait_line(part, limit_ms / 1000 + 1)
+    took_ms = (now_us() - since_us) / 1000
+    within(took_ms, 0, limit_ms, f"ms until the master said '{part}'")
+    return took_ms
+
+
+# ---- the network between two peers; both reach the master
+
+
+def other_ring(run, break_it):
+    """Of four peers two neighbours lose each other: another ring, nobody goes, no operation fails, nobody waits long."""
+    hosts = Hosts(run, 4)
+    loops = start_loops(hosts.peers)
+    since_us = now_us()
+    break_it(hosts.network, 2, 3)
+    took_ms = noticed(run, "is avoided", since_us, NOTICED_MS)
+    more_steps(loops, world=4)
+    all_right(loops)
+    line = run.master.wait_line("is avoided")
+    ids = hosts.ids()
+    check(ids[hosts.peers[1]] in line and ids[hosts.peers[2]] in line, f"who: {line}")
+    within(longest_pause_ms(loops), 0, 1000 * SLOW, "ms that the loops paused")
+    say(f"another ring after {took_ms:.0f} ms; longest pause {longest_pause_ms(loops):.1f} ms")
+    hosts.network.heal(2, 3)
+
+
+def test_pair_dropped(run):
+    other_ring(run, lambda network, a, b: network.cut(a, b))
+
+
+def test_pair_denied(run):
+    other_ring(run, lambda network, a, b: network.cut(a, b, "deny"))
+
+
+def test_pair_forth(run):
+    other_ring(run, lambda network, a, b: network.drop(a, b))
+
+
+def test_pair_back(run):
+    other_ring(run, lambda network, a, b: network.drop(b, a))
+
+
+def test_pair_of_three(run):
+    """Every ring of three needs every pair: one of the two goes, with the reason; the others go on; it comes back when
+    the network is whole again, and not before."""
+    hosts = Hosts(run, 3, warm_up_ms=int(1500 * SLOW))
+    loops = start_loops(hosts.peers)
+    since_us = now_us()
+    hosts.network.cut(2, 3)
+    took_ms = noticed(run, "no ring without", since_us, NOTICED_MS)
+    gone = harness.wait_until(lambda: next((loop for loop in loops if loop.result), None), "one to go")
+    check("link" in gone.result["words"], f"words: {gone.result['words']}")
+    rest = [loop for loop in loops if loop is not gone]
+    more_steps(rest, world=2)
+    all_right(loops)
+    say(f"{gone.peer.name} went after {took_ms:.0f} ms: {gone.result['words']}")
+    again = gone.peer.start("connect")
+    words = again.wait(NOTICED_MS / 1000 + 5 * SLOW)["words"]
+    check("neighbour" in words, f"words of a connect while the network is cut: {words}")
+    hosts.network.heal(2, 3)
+    gone.peer.do("connect", rc=SUCCESS)  # the loops of the others take it in
+    back = gone.peer.start("loop", 5, 4, 100, 2)
+    harness.wait_until(lambda: back.steps, "a step after the return")
+    more_steps(rest + [back], world=3)
+    all_right(rest + [back])
+
+
+def test_pair_mends(run):
+    """A cut that is over before a probe is due is nothing."""
+    hosts = Hosts(run, 3)
+    loops = start_loops(hosts.peers)
+    for _ in range(5):
+        hosts.network.cut(2, 3)
+        more_steps(loops, 2)
+        hosts.network.heal(2, 3)
+        more_steps(loops, 2, world=3)
+    all_right(loops)
+    check(not any("avoided" in text or "no ring" in text for _, text in run.master.lines), "something was noticed")
+
+
+def test_islands(run):
+    """Two pairs that see only each other, and the master: what remains is one ring, and who must go is told why."""
+    hosts = Hosts(run, 4)
+    loops = start_loops(hosts.peers)
+    since_us = now_us()
+    for a in (1, 2):
+        for b in (3, 4):
+            hosts.network.cut(a, b)
+    gone = harness.wait_until(
+        lambda: (lambda ended: ended if len(ended) >= 2 else None)([loop for loop in loops if loop.result]),
+        "two to go",
+        2 * NOTICED_MS / 1000,
+    )
+    took_ms = (now_us() - since_us) / 1000
+    for loop in gone:
+        check("link" in loop.result["words"], f"words: {loop.result['words']}")
+    rest = [loop for loop in loops if loop not in gone]
+    equal(len(rest), 2, "how many stay")
+    islands = {hosts.host(loop.peer) <= 2 for loop in rest}
+    equal(len(islands), 1, "islands that stay")
+    more_steps(rest, world=2)
+    all_right(loops)
+    say(f"one island left after {took_ms:.0f} ms; longest pause {longest_pause_ms(rest):.1f} ms")
+
+
+# ---- the network between a peer and the master; the peers reach each other
+
+
+def lonely(run, break_it, limit_ms):
+    """A peer and the master lose each other: it is removed in time; the others' call fails once, with words; it learns
+    why when it is back, and joins again."""
+    hosts = Hosts(run, 3)
+    victim, *others = hosts.peers[2], hosts.peers[0], hosts.peers[1]
+    calls = [peer.start("reduce", 5, 100, "f32", "sum", "rand:1", "inplace") for peer in others]
+    for peer in others:
+        peer.until_waiting()
+    since_us = now_us()
+    break_it(hosts.network)
+    own = victim.start("update")
+    for call in calls:
+        result = call.wait(limit_ms / 1000 + 1, rc=LOST)
+        check(result["intact"], "input changed")
+        within((result["at"] - since_us) / 1000, 0, limit_ms, "ms until the others knew")
+        check("not heard" in result["words"] or "silent" in result["words"], f"words: {result['words']}")
+    took_ms = max((call.result["at"] - since_us) / 1000 for call in calls)
+    say(f"removed after {took_ms:.0f} ms: {calls[0].result['words']}")
+    for call in [peer.start("multi", 3, 2, 10, 100, "f32", "sum", "rand:1") for peer in others]:
+        equal(call.wait(rc=SUCCESS)["peers"], 2, "peers")
+    hosts.network.heal(MASTER, 3)
+    hosts.network.plug(3)
+    result = own.wait(10 * SLOW)
+    check(result["rc"] != SUCCESS and result["words"], f"the victim's call: {result}")
+    harness.poll(lambda: victim.do("attr", rc=None)["rc"] == INVALID_USAGE, "the victim to know that it is out")
+    run.admit(victim, others)
+    for call in [peer.start("reduce", 6, 100, "f32", "sum", "rand:1") for peer in others + [victim]]:
+        call.wait(rc=SUCCESS)
+
+
+def test_control_dropped(run):
+    lonely(run, lambda network: network.cut(MASTER, 3), SILENCE_MS + 2000 * SLOW)
+
+
+def test_control_denied(run):
+    lonely(run, lambda network: network.cut(MASTER, 3, "deny"), SILENCE_MS + 2000 * SLOW)
+
+
+def test_control_forth(run):
+    """The master does not hear the peer."""
+    lonely(run, lambda network: network.drop(3, MASTER), SILENCE_MS + 2000 * SLOW)
+
+
+def test_control_back(run):
+    """The peer does not hear the master: it gives the connection up after the silence limit, and that is heard."""
+    lonely(run, lambda network: network.drop(MASTER, 3), 2 * SILENCE_MS + 2000 * SLOW)
+
+
+def test_host_vanishes(run):
+    """Nothing comes from its host any more, and nobody is told."""
+    lonely(run, lambda network: network.unplug(3), SILENCE_MS + 2000 * SLOW)
+
+
+def test_control_cut_for_good(run):
+    """The victim, cut off from its master for ever, ends its calls in words after master_lost_ms."""
+    hosts = Hosts(run, 2)
+    other, victim = hosts.peers
+    call = victim.start("reduce", 5, 100, "f32", "sum", "rand:1", "inplace")
+    since_us = now_us()
+    hosts.network.cut(MASTER, 2)
+    result = call.wait(12 * SLOW, rc=LOST)
+    within((result["at"] - since_us) / 1000, 0, 6000 * SLOW + SILENCE_MS + 2000 * SLOW, "ms until it gave up")
+    check(result["intact"] and "master" in result["words"], f"{result}")
+    for verb in ("update", "pending"):
+        victim.do(verb, rc=INVALID_USAGE)
+    other.do("update", rc=SUCCESS)
+
+
+# ---- everybody
+
+
+def test_master_unreachable_in_time(run):
+    """The master's host is off the network for less than the silence limit: all wait, nothing fails."""
+    hosts = Hosts(run, 3)
+    loops = start_loops(hosts.peers)
+    for _ in range(2):
+        hosts.network.unplug(MASTER)
+        calls_us = now_us()
+        harness.poll(lambda since=calls_us: now_us() - since > SILENCE_MS * 300, "a while")
+        hosts.network.plug(MASTER)
+        more_steps(loops, world=3)
+    all_right(loops)
+    say(f"longest pause {longest_pause_ms(loops):.0f} ms")
+
+
+def test_crawl(run):
+    """A host sends at 128 kbit/s: everybody is slow, everything is right, nobody goes."""
+    hosts = Hosts(run, 3)
+    loops = start_loops(hosts.peers)
+    hosts.network.crawl(2, 128)
+    more_steps(loops, 20, world=3)
+    all_right(loops)
+    times = [step["at"] for step in loops[0].steps[-20:]]
+    say(f"{(times[-1] - times[0]) / 19000:.0f} ms for each step")
+    for loop in loops:
+        check(not loop.failures and loop.result is None, f"{loop!r} failed")
+
+
+if sys.argv[1:] != ["--list"]:
+    need_root()
+harness.main()

@@ -1,0 +1,212 @@
+/* The scenarios of a master that dies and comes back. */
+#include "scenarios.h"
+
+static struct sim_peer *p[8]; /* of the scenario under way */
+
+static void restart_master(struct sim *sim, uint64_t after_ms)
+{
+    sim_master_crash(sim, true);
+    scenario_run_ms(sim, after_ms);
+    sim_master_start(sim);
+}
+
+/* F6: all have finished, only A has the commit; B and C come back first. A's word counts. */
+void scenario_f6(struct sim *sim)
+{
+    struct pccl_op *x[3];
+    scenario_cluster(sim, p, 3, 1);
+    for (uint32_t i = 0; i < 3; i++)
+        x[i] = scenario_bulk(sim, p[i], 1, 1);
+    sim_bulk_finish(sim, p[1], x[1]);
+    sim_bulk_finish(sim, p[2], x[2]);
+    scenario_run_ms(sim, 20);
+    scenario_control(sim, p[1], false);
+    scenario_control(sim, p[2], false);
+    sim_bulk_finish(sim, p[0], x[0]);
+    WAIT(sim, 100, scenario_is_decided(x[0]));
+    scenario_control(sim, p[0], false);
+    sim_master_crash(sim, true);
+    scenario_control(sim, p[1], true);
+    scenario_control(sim, p[2], true);
+    sim_master_start(sim);
+    scenario_run_ms(sim, 1200); /* less than T_recover */
+    MUST(sim, sim->master->machine->recovering && !scenario_is_decided(x[1]));
+    scenario_control(sim, p[0], true);
+    WAIT(sim, 2000, scenario_is_decided(x[1]) && scenario_is_decided(x[2]));
+    for (uint32_t i = 0; i < 3; i++)
+        MUST(sim, scenario_take(sim, p[i], x[i]) == PCCL_CLASS_NONE);
+    MUST(sim, sim->master->machine->member_count == 3);
+}
+
+/* F7: launched at A, not at B; nobody is missing: it goes on. */
+void scenario_f7(struct sim *sim)
+{
+    scenario_cluster(sim, p, 2, 1);
+    struct pccl_op *a = scenario_bulk(sim, p[0], 1, 1), *t = scenario_tiny(sim, p[0], 2, 1);
+    scenario_run_ms(sim, 20);
+    restart_master(sim, 200);
+    WAIT(sim, 5000, !sim->master->machine->recovering && sim->master->machine->member_count == 2);
+    struct pccl_op *b = scenario_bulk(sim, p[1], 1, 1), *u = scenario_tiny(sim, p[1], 2, 1);
+    sim_bulk_finish(sim, p[0], a);
+    sim_bulk_finish(sim, p[1], b);
+    WAIT(sim, 500, scenario_is_decided(a) && scenario_is_decided(b) && scenario_is_decided(t) && scenario_is_decided(u));
+    MUST(sim, scenario_take(sim, p[0], a) == PCCL_CLASS_NONE && scenario_take(sim, p[1], b) == PCCL_CLASS_NONE);
+    MUST(sim, scenario_take(sim, p[0], t) == PCCL_CLASS_NONE && scenario_take(sim, p[1], u) == PCCL_CLASS_NONE);
+}
+
+/* F8: the epoch that admits N reaches only A, then the master dies. A's list is law, B's vote is answered, N joins again. */
+void scenario_f8(struct sim *sim)
+{
+    scenario_cluster(sim, p, 2, 1);
+    struct sim_peer *n = scenario_join(sim, 5, 0);
+    scenario_run_ms(sim, 100);
+    scenario_update(sim, p[1]);
+    scenario_run_ms(sim, 20);
+    scenario_control(sim, p[1], false);
+    scenario_control(sim, n, false);
+    scenario_update(sim, p[0]);
+    WAIT(sim, 500, scenario_is_over(p[0], PCCL_CALL_UPDATE));
+    MUST(sim, p[0]->machine->member_count == 3 && p[1]->machine->member_count == 2);
+    sim_master_crash(sim, true);
+    scenario_control(sim, p[1], true);
+    scenario_control(sim, n, true);
+    sim_master_start(sim);
+    WAIT(sim, 8000, scenario_is_over(p[1], PCCL_CALL_UPDATE));
+    MUST(sim, p[1]->app.call_status[PCCL_CALL_UPDATE] == PCCL_OK);
+    scenario_run_ms(sim, 1000);
+    scenario_update_all(sim, p, 2);
+    WAIT(sim, 1000, pccl_peer_is_connected(n->machine));
+    p[2] = n;
+    scenario_run_ms(sim, 50);
+    scenario_commit_all(sim, p, 3, 1, 1);
+}
+
+/* F9: a newcomer is first at the restarted master; the run that comes back evicts it. */
+void scenario_f9(struct sim *sim)
+{
+    scenario_cluster(sim, p, 2, 1);
+    sim_master_crash(sim, true);
+    scenario_control(sim, p[0], false);
+    scenario_control(sim, p[1], false);
+    sim_master_start(sim);
+    struct sim_peer *n = scenario_join(sim, 5, 0);
+    WAIT(sim, 500, pccl_peer_is_connected(n->machine));
+    scenario_control(sim, p[0], true);
+    scenario_control(sim, p[1], true);
+    WAIT(sim, 4000, n->machine->state == PCCL_PEER_OVER && sim->master->machine->member_count == 2);
+    MUST(sim, pccl_peer_last_words(n->machine)->length > 0);
+    WAIT(sim, 1000, p[0]->machine->greeted && p[1]->machine->greeted);
+    scenario_commit_all(sim, p, 2, 1, 1);
+}
+
+/* F15: the result of a tiny operation is with A only; the master and Z die. B gets A's result. */
+void scenario_f15(struct sim *sim)
+{
+    struct pccl_op *x[3];
+    scenario_cluster(sim, p, 3, 1);
+    x[1] = scenario_tiny(sim, p[1], 1, 1);
+    x[2] = scenario_tiny(sim, p[2], 1, 1);
+    scenario_run_ms(sim, 20);
+    scenario_control(sim, p[1], false);
+    scenario_control(sim, p[2], false);
+    x[0] = scenario_tiny(sim, p[0], 1, 1);
+    WAIT(sim, 500, scenario_is_decided(x[0]));
+    sim_master_crash(sim, true);
+    sim_peer_kill(sim, p[2], false);
+    scenario_control(sim, p[1], true);
+    sim_master_start(sim);
+    WAIT(sim, 5000, scenario_is_decided(x[1]));
+    MUST(sim, scenario_take(sim, p[0], x[0]) == PCCL_CLASS_NONE && scenario_take(sim, p[1], x[1]) == PCCL_CLASS_NONE);
+    WAIT(sim, 3000, p[0]->machine->member_count == 2 && p[1]->machine->member_count == 2);
+    scenario_commit_all(sim, p, 2, 1, 2);
+}
+
+/* F23: nobody of group 1 has reported yet; a round over all waits, and group 1 stays in. */
+void scenario_f23(struct sim *sim)
+{
+    scenario_cluster(sim, p, 4, 2);
+    sim_master_crash(sim, true);
+    scenario_control(sim, p[1], false);
+    scenario_control(sim, p[3], false);
+    scenario_update(sim, p[0]);
+    scenario_update(sim, p[2]);
+    sim_master_start(sim);
+    scenario_run_ms(sim, 1000);
+    MUST(sim, !scenario_is_over(p[0], PCCL_CALL_UPDATE) && !scenario_is_over(p[2], PCCL_CALL_UPDATE));
+    scenario_control(sim, p[1], true);
+    scenario_control(sim, p[3], true);
+    scenario_update(sim, p[1]);
+    scenario_update(sim, p[3]);
+    for (uint32_t i = 0; i < 4; i++) {
+        WAIT(sim, 4000, scenario_is_over(p[i], PCCL_CALL_UPDATE));
+        MUST(sim, p[i]->app.call_status[PCCL_CALL_UPDATE] == PCCL_OK && p[i]->machine->member_count == 4);
+    }
+}
+
+/*
+ * D is removed by silence while A and B have finished: COMMIT, then the view without D. A hears the commit, nobody the view,
+ * and the master dies. D comes back as a member that has not finished what is committed: it cannot stay.
+ */
+void scenario_commit_then_crash(struct sim *sim)
+{
+    struct pccl_op *x[3];
+    scenario_cluster(sim, p, 3, 1);
+    for (uint32_t i = 0; i < 3; i++)
+        x[i] = scenario_bulk(sim, p[i], 1, 1);
+    sim_bulk_finish(sim, p[0], x[0]);
+    sim_bulk_finish(sim, p[1], x[1]);
+    scenario_run_ms(sim, 20);
+    scenario_control(sim, p[2], false);
+    scenario_run_ms(sim, 1000);
+    scenario_deaf_after(sim, p[0], PCCL_MSG_outcome);
+    scenario_control(sim, p[1], false);
+    WAIT(sim, 3000, scenario_is_decided(x[0]));
+    MUST(sim, p[0]->machine->member_count == 3);
+    sim_master_crash(sim, true);
+    scenario_control(sim, p[1], true);
+    scenario_control(sim, p[2], true);
+    sim_master_start(sim);
+    WAIT(sim, 5000, scenario_is_decided(x[1]));
+    MUST(sim, scenario_take(sim, p[0], x[0]) == PCCL_CLASS_NONE && scenario_take(sim, p[1], x[1]) == PCCL_CLASS_NONE);
+    WAIT(sim, 5000, p[0]->machine->member_count == 2 && p[1]->machine->member_count == 2);
+    MUST(sim, p[2]->machine->state == PCCL_PEER_OVER);
+    scenario_commit_all(sim, p, 2, 1, 2);
+}
+
+/*
+ * A hears that X is aborted, nobody else, and the master dies. The next one recovers without A, where B and C have finished
+ * X; it dies before its first view is heard. If it had committed X to B, B and A would both report, differently.
+ */
+void scenario_recover_then_crash(struct sim *sim)
+{
+    struct pccl_op *x[3];
+    scenario_cluster(sim, p, 3, 1);
+    for (uint32_t i = 0; i < 3; i++)
+        x[i] = scenario_bulk(sim, p[i], 1, 1);
+    sim_bulk_finish(sim, p[1], x[1]);
+    sim_bulk_finish(sim, p[2], x[2]);
+    scenario_run_ms(sim, 20);
+    scenario_control(sim, p[1], false);
+    scenario_control(sim, p[2], false);
+    sim_bulk_break(sim, p[0], x[0], PCCL_CLASS_INTERNAL);
+    WAIT(sim, 500, scenario_is_decided(x[0]));
+    scenario_control(sim, p[0], false);
+    sim_master_crash(sim, true);
+    scenario_control(sim, p[1], true);
+    scenario_control(sim, p[2], true);
+    sim_master_start(sim);
+    WAIT(sim, 4000, sim->master->machine->remote_count == 2 && p[1]->machine->resuming && p[2]->machine->resuming);
+    scenario_run_ms(sim, 50);
+    scenario_deaf_after(sim, p[1], PCCL_MSG_outcome);
+    scenario_deaf_after(sim, p[2], PCCL_MSG_heartbeat);
+    WAIT(sim, 4000, !sim->master->machine->recovering);
+    scenario_run_ms(sim, 20);
+    sim_master_crash(sim, true);
+    scenario_control(sim, p[0], true);
+    sim_master_start(sim);
+    WAIT(sim, 10000, scenario_is_decided(x[1]) && scenario_is_decided(x[2]));
+    WAIT(sim, 10000, !sim->master->machine->recovering);
+    scenario_run_ms(sim, 1000);
+    sim_check_conflicts(sim);
+    MUST(sim, scenario_take(sim, p[1], x[1]) == scenario_take(sim, p[2], x[2]));
+}
