@@ -38,10 +38,11 @@ static const struct {
     {"NONE", PCCL_LOG_NONE},
 };
 
-/* Read by PCCL's builds, so they may be set where programs run. */
-static const char *const build_variables[] = {
+/* Read by PCCL's builds, so they may be set where programs run; the last two by pccl-master. */
+static const char *const other_variables[] = {
     "PCCL_BUILD_CUDA_SUPPORT", "PCCL_BUILD_STATIC_LIB",     "PCCL_BUILD_OPENMP_SUPPORT",
     "PCCL_SANITIZE_TESTS",     "PCCL_ENABLE_DEBUG_SYMBOLS", "PCCL_REL_WITH_DEBUG_SYMBOLS",
+    "PCCL_LISTEN",             "PCCL_LOG_FORMAT",
 };
 
 /* ---- reading values ---- */
@@ -412,8 +413,8 @@ static bool is_known(const char *variable, size_t length)
             return true;
         }
     }
-    for (size_t i = 0; i < PCCL_COUNT_OF(build_variables); i++) {
-        if (strlen(build_variables[i]) == length && memcmp(build_variables[i], variable, length) == 0) {
+    for (size_t i = 0; i < PCCL_COUNT_OF(other_variables); i++) {
+        if (strlen(other_variables[i]) == length && memcmp(other_variables[i], variable, length) == 0) {
             return true;
         }
     }

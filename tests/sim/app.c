@@ -130,11 +130,15 @@ static void launch_lane(struct sim *sim, struct sim_peer *peer, uint32_t tag)
         lane->attempt = 0;
         lane->act_at = sim->now + sim_random(sim, sim->plan.pause_us);
         break;
-    case PCCL_USAGE:
-        if (!pccl_peer_is_connected(peer->machine))
-            break;
-        /* fall through */
-    default: sim_fail(sim, "I12 p%u: a launch is refused: %s", peer->process.number, pccl_status_name(status));
+    case PCCL_MEMORY: /* not numbered: the caller tries again */
+        if (sim->oom_at == 0)
+            sim_fail(sim, "I12 p%u: a launch is refused: out of memory", peer->process.number);
+        lane->act_at = sim->now + sim_random(sim, sim->plan.pause_us);
+        break;
+    default:
+        if (status != PCCL_USAGE || pccl_peer_is_connected(peer->machine))
+            sim_fail(sim, "I12 p%u: a launch is refused: %s", peer->process.number, pccl_status_name(status));
+        break;
     }
 }
 
@@ -392,7 +396,6 @@ void sim_app_leave(struct sim *sim, struct sim_peer *peer)
 {
     sim_note(sim, "p%u leaves", peer->process.number);
     peer->app.manual = true; /* the program ends here */
-    peer->said_leave = true;
     peer->attributes_may_change = true;
     pccl_peer_leave(peer->machine, sim->now);
     sim_check_peer(sim, peer);

@@ -374,6 +374,8 @@ void sim_check_converged(struct sim *sim)
         const struct sim_peer *peer = sim->peers[i];
         if (!peer->process.alive)
             continue;
+        if (!peer->was_connected)
+            continue; /* it came when the others were at rest already: nobody lets it in any more */
         const struct pccl_peer *p = peer->machine;
         if (!pccl_epoch_equal(&p->epoch, &m->epoch))
             sim_fail(sim, "I1 p%u rests at epoch %u.%llu, the master at %u.%llu", peer->process.number, p->epoch.inc,

@@ -418,13 +418,7 @@ void sim_check_said(struct sim *sim, const char *who, uint32_t number, const cha
             sim_fail(sim, "PEACE %s %u says: %s", who, number, line);
 }
 
-/* ---- end of a peer, end of the run ---- */
-
-void sim_check_peer_ends(struct sim *sim, struct sim_peer *peer)
-{
-    (void)sim;
-    (void)peer; /* what it decided stays in the book; conflicts with it do not count any more */
-}
+/* ---- end of the run ---- */
 
 void sim_check_operations_fini(struct sim *sim)
 {

@@ -121,11 +121,40 @@ static int run_scenarios(const char *name, bool trace)
     return failed > 0 || found == 0;
 }
 
+/* Allocation `at` of the directed run fails, and the next length - 1, for every `at`. */
+static int run_oom(uint64_t first, uint64_t length, bool keep_going, bool trace)
+{
+    enum { FAILED_MAX = 100 };
+    volatile uint64_t at = first, failed = 0, made = first;
+    for (; at <= made; at++) {
+        jmp_buf jump;
+        sim_init(&world, 1, trace, false);
+        if (setjmp(jump) == 0) {
+            world.jump = &jump;
+            made = sim_run_oom(&world, at, length);
+            sim_fini(&world);
+        } else {
+            failed++;
+            made = at + 1;
+            printf("FAILED from allocation %llu on, %llu: %s\n", (unsigned long long)at, (unsigned long long)length,
+                   world.failure);
+            fflush(stdout);
+        }
+        world.jump = NULL;
+        if (trace || (failed > 0 && !keep_going) || failed == FAILED_MAX)
+            break;
+    }
+    printf("%llu allocations; from each on %llu failed: %llu bad runs\n", (unsigned long long)at,
+           (unsigned long long)length, (unsigned long long)failed);
+    return failed > 0 ? 1 : 0;
+}
+
 static int usage(void)
 {
     fprintf(stderr, "usage: sim --seed N [--trace]                 one random run\n"
                     "       sim --seeds COUNT [--first N] [--twice] [--keep-going]\n"
                     "       sim --scenario NAME|all [--trace]\n"
+                    "       sim --oom LENGTH [--first K] [--trace] [--keep-going]   LENGTH allocations fail, from each K on\n"
                     "       sim --list\n"
                     "--mute-uses: the checker of use numbers says nothing (for the audit)\n");
     return 2;
@@ -133,7 +162,7 @@ static int usage(void)
 
 int main(int argc, char **argv)
 {
-    uint64_t first = 1, count = 0;
+    uint64_t first = 1, count = 0, oom = 0;
     bool trace = false, twice = false, keep_going = false, list = false;
     const char *scenario = NULL;
     for (int i = 1; i < argc; i++) {
@@ -154,6 +183,8 @@ int main(int argc, char **argv)
             count = strtoull(argv[++i], NULL, 10);
         else if (strcmp(argv[i], "--first") == 0 && value != NULL)
             first = strtoull(argv[++i], NULL, 10);
+        else if (strcmp(argv[i], "--oom") == 0 && value != NULL)
+            oom = strtoull(argv[++i], NULL, 10);
         else if (strcmp(argv[i], "--scenario") == 0 && value != NULL)
             scenario = argv[++i];
         else
@@ -167,5 +198,7 @@ int main(int argc, char **argv)
     }
     if (scenario != NULL)
         return run_scenarios(scenario, trace);
+    if (oom > 0)
+        return run_oom(first, oom, keep_going, trace);
     return count > 0 ? run_seeds(first, count, twice, keep_going, trace) : usage();
 }

@@ -236,7 +236,9 @@ void sim_master_start(struct sim *sim)
                                                 .probe = on_probe,
                                                 .log = on_log};
     struct pccl_memory memory = sim_memory_hook(&master->process.memory);
+    sim->oom_paused = true;
     master->machine = pccl_master_create(&master->config, &memory, &effects, sim->now);
+    sim->oom_paused = false;
     sim->master = master;
     sim_note(sim, "MASTER boot %llu starts", (unsigned long long)sim->boots);
     sim_process_arm(sim, &master->process);

@@ -513,7 +513,9 @@ struct sim_peer *sim_peer_start(struct sim *sim, uint32_t host, uint16_t port, u
                                               .op_stop = on_op_stop,
                                               .log = on_log};
     struct pccl_memory memory = sim_memory_hook(&peer->process.memory);
+    sim->oom_paused = true;
     peer->machine = pccl_peer_create(&peer->config, &memory, &effects, sim->now);
+    sim->oom_paused = false;
     sim->totals.joins++;
     sim_note(sim, "PEER p%u = %02x%02x... of group %u starts at host %u port %u", peer->process.number, peer->id.bytes[0],
              peer->id.bytes[1], group, host, (unsigned)port);
@@ -530,7 +532,6 @@ void sim_peer_kill(struct sim *sim, struct sim_peer *peer, bool silently)
     peer->process.alive = false;
     peer->app.state = SIM_APP_GONE;
     sim_bulk_peer_gone(sim, peer);
-    sim_check_peer_ends(sim, peer);
     sim_net_process_gone(sim, &peer->process, silently);
     peer->link_count = 0;
     peer->control = NULL;

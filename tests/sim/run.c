@@ -5,7 +5,7 @@
 
 static const char *app_state(const struct sim_peer *peer)
 {
-    static const char *const names[] = {"idle", "connecting", "working", "pending", "updating", "resting", "gone"};
+    static const char *const names[] = {"idle", "connecting", "working", "updating", "resting", "gone"};
     return names[peer->app.state];
 }
 

@@ -58,7 +58,6 @@ uint64_t sim_mix(uint64_t a, uint64_t b);
 void sim_note(struct sim *sim, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* A violation: prints the seed, the time and the words, and ends the run. */
 PCCL_NORETURN void sim_fail(struct sim *sim, const char *format, ...) __attribute__((format(printf, 2, 3)));
-#define SIM_TRACING(sim) ((sim)->trace)
 
 /* What one machine has allocated; allocation number fail_at fails (0: none). */
 struct sim_memory {
@@ -210,7 +209,7 @@ struct sim_lane {
     uint64_t act_at; /* not before */
     uint64_t since;
 };
-enum sim_app_state { SIM_APP_IDLE, SIM_APP_CONNECTING, SIM_APP_WORKING, SIM_APP_PENDING, SIM_APP_UPDATING, SIM_APP_RESTING, SIM_APP_GONE };
+enum sim_app_state { SIM_APP_IDLE, SIM_APP_CONNECTING, SIM_APP_WORKING, SIM_APP_UPDATING, SIM_APP_RESTING, SIM_APP_GONE };
 struct sim_app {
     enum sim_app_state state;
     bool manual; /* a scenario holds the strings */
@@ -252,7 +251,6 @@ struct sim_peer {
     uint32_t link_count;
     struct sim_app app;
     /* checkers */
-    bool said_leave;
     struct sim_use uses[SIM_TAGS_KNOWN];
     struct sim_tap tap;
     struct pccl_epoch seen_epoch, seen_view;
@@ -356,7 +354,6 @@ void sim_check_peer(struct sim *sim, struct sim_peer *peer);
 void sim_check_master(struct sim *sim, struct sim_master *master);
 /* A machine says that the other side broke the protocol: none does here. */
 void sim_check_said(struct sim *sim, const char *who, uint32_t number, const char *line);
-void sim_check_peer_ends(struct sim *sim, struct sim_peer *peer);
 bool sim_check_launched_tiny(struct sim *sim, const struct sim_peer *peer, const struct pccl_instance *name,
                              const struct pccl_epoch *view);
 void sim_check_asked(struct sim *sim, struct sim_peer *peer, enum pccl_round_kind kind);
@@ -423,7 +420,7 @@ uint32_t sim_population(const struct sim *sim);
 /* ---- the world ---- */
 
 struct sim_totals {
-    uint64_t seeds, events, commits, aborts, crashes, departures, kills, joins, expulsions, stops, resets, recoveries, updates,
+    uint64_t seeds, events, commits, aborts, crashes, departures, kills, joins, expulsions, stops, resets, updates,
         steps, classes[PCCL_CLASS_COUNT], tiny_commits, hash;
 };
 
@@ -431,6 +428,9 @@ struct sim {
     uint64_t seed;
     bool trace;
     bool mute_uses; /* the audit: other checkers must find it too */
+    /* oom_length allocations of the machines, from number oom_at on, fail; 0: none. */
+    uint64_t oom_at, oom_length, oom_count;
+    bool oom_paused;
     uint64_t now, sequence;
     struct sim_event *heap;
     uint32_t heap_count, heap_capacity;
@@ -466,6 +466,8 @@ void sim_init(struct sim *sim, uint64_t seed, bool trace, bool mute_uses);
 void sim_fini(struct sim *sim);
 /* One whole random run. */
 void sim_run_seed(struct sim *sim);
+/* One directed run in which the allocations from number `at` on fail. Returns how many the machines made. */
+uint64_t sim_run_oom(struct sim *sim, uint64_t at, uint64_t length);
 /* What everybody must reach when faults have stopped. */
 bool sim_has_converged(struct sim *sim);
 void sim_converge(struct sim *sim);

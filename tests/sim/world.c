@@ -144,6 +144,17 @@ void sim_fail(struct sim *sim, const char *format, ...)
 
 enum { MEMORY_HEADER = 16 };
 
+static bool runs_out(struct sim *sim)
+{
+    if (sim->oom_paused || sim->faults_stopped)
+        return false;
+    uint64_t number = ++sim->oom_count;
+    bool fails = sim->oom_at != 0 && number >= sim->oom_at && number < sim->oom_at + sim->oom_length;
+    if (fails)
+        sim_note(sim, "FAULT allocation %llu fails", (unsigned long long)number);
+    return fails;
+}
+
 static void *resize(void *context, void *block, size_t old_bytes, size_t new_bytes)
 {
     struct sim_memory *memory = context;
@@ -161,6 +172,8 @@ static void *resize(void *context, void *block, size_t old_bytes, size_t new_byt
     }
     memory->allocations++;
     if (memory->fail_at != 0 && memory->allocations == memory->fail_at)
+        return NULL;
+    if (memory != &memory->sim->driver_memory && runs_out(memory->sim))
         return NULL;
     uint8_t *grown = realloc(base, new_bytes + MEMORY_HEADER);
     if (grown == NULL)

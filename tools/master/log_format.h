@@ -1,0 +1,12 @@
+/* Lines of the log: for people, and for programs. Each is a pccl_logger_format of drive/logger.h. */
+#ifndef PCCL_TOOLS_MASTER_LOG_FORMAT_H
+#define PCCL_TOOLS_MASTER_LOG_FORMAT_H
+
+#include "drive/logger.h"
+
+pccl_logger_format pccl_log_format_text, pccl_log_format_logfmt, pccl_log_format_json;
+
+/* "text", "logfmt" or "json"; NULL: none of them. */
+pccl_logger_format *pccl_log_format_find(const char *name);
+
+#endif

@@ -1,0 +1,409 @@
+/* pccl-master: a master as a process of its own. Installed as ccoip_master too. */
+#include "holder.h"
+#include "log_format.h"
+#include "notify.h"
+#include "settings.h"
+
+#include "drive/master_server.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+enum {
+    EXIT_USAGE = 2,
+    GO_ON = -1,
+    DRAIN_MS = 5000, /* a master that has not told its peers and ended by then is stuck */
+};
+
+struct command {
+    struct settings settings;
+    const char *config;
+    bool check_config, print_config;
+};
+
+/* ---- the command line ---- */
+
+static int usage_error(const char *words)
+{
+    fprintf(stderr, "pccl-master: %s\nTry 'pccl-master --help'.\n", words);
+    return EXIT_USAGE;
+}
+
+static int usage_error_about(const char *what, const char *about)
+{
+    struct settings_problem problem;
+    settings_explain(&problem, "%s: %.200s", what, about);
+    return usage_error(problem.words);
+}
+
+/* What was printed must have arrived. */
+static int end_of_output(void)
+{
+    if (fflush(stdout) == 0 && !ferror(stdout))
+        return EXIT_SUCCESS;
+    fprintf(stderr, "pccl-master: cannot write to standard output: %s\n", strerror(errno));
+    return EXIT_FAILURE;
+}
+
+static int print_help(void)
+{
+    printf("usage: pccl-master [OPTION]...\n"
+           "\n"
+           "Runs a PCCL master until SIGTERM or SIGINT, which make it tell its peers and end. It holds nothing on\n"
+           "disk. SIGHUP changes nothing.\n"
+           "\n"
+           "  --listen ADDRESS     host:port, 1.2.3.4:port or [v6]:port; may be given several times.\n"
+           "                       Default: [::]:48148, port 48148 of all addresses\n"
+           "  --config FILE        lines 'key = value'; the keys are listen, log_format and the parameters below\n"
+           "  --set NAME=VALUE     a parameter\n"
+           "  --log-level LEVEL    the same as --set log_level=LEVEL\n"
+           "  --log-format FORMAT  text, logfmt or json, one line for each event on standard error\n"
+           "  --check-config       says whether everything that was set is good, and ends\n"
+           "  --print-config       prints what counts, as a configuration file, and where it is from, and ends\n"
+           "  --help, --version    prints this, or the version, and ends\n"
+           "\n"
+           "The command line wins over the environment, that over the configuration file, that over the defaults.\n"
+           "\n"
+           "Parameters, with their environment variable and default (also: PCCL_LISTEN, PCCL_LOG_FORMAT):\n");
+    for (size_t i = 0; i < pcclGetParameterCount(); i++) {
+        pcclParameterInfo_t info = PCCL_PARAMETER_INFO_INIT;
+        if (pcclGetParameterInfo(i, &info) == pcclSuccess && info.scope != pcclParameterCommunicator)
+            printf("  %-30s %-36s %8s  %s\n", info.name, info.env,
+                   i == PCCL_PARAM_log_level ? "INFO" : info.default_value, info.help);
+    }
+    printf("\nexit status: 0 ended by a signal, or done; 1 could not run, or broke; 2 wrong usage or configuration\n");
+    return end_of_output();
+}
+
+static int print_version(void)
+{
+    unsigned version = pcclGetVersion();
+    printf("pccl-master %u.%u.%u\n", version / 10000, version / 100 % 100, version % 100);
+    return end_of_output();
+}
+
+static int set_flag(struct command *command, const char *flag, const char *name, const char *value)
+{
+    struct settings_problem problem;
+    char where[320];
+    (void)snprintf(where, sizeof where, "%s %.256s", flag, value);
+    if (settings_set(&command->settings, SETTINGS_FLAG, 0, where, name, value, &problem))
+        return GO_ON;
+    return usage_error(problem.words);
+}
+
+static int set_parameter(struct command *command, const char *setting)
+{
+    struct settings_problem problem;
+    const char *equals = strchr(setting, '=');
+    char name[64], where[320];
+    if (!equals || equals == setting || (size_t)(equals - setting) >= sizeof name)
+        return usage_error_about("--set needs NAME=VALUE", setting);
+    memcpy(name, setting, (size_t)(equals - setting));
+    name[equals - setting] = 0;
+    (void)snprintf(where, sizeof where, "--set %.256s", setting);
+    if (settings_set(&command->settings, SETTINGS_FLAG, 0, where, name, equals + 1, &problem))
+        return GO_ON;
+    return usage_error(problem.words);
+}
+
+static int take_valued(struct command *command, const char *flag, const char *value)
+{
+    if (strcmp(flag, "--listen") == 0)
+        return set_flag(command, flag, "listen", value);
+    if (strcmp(flag, "--log-level") == 0)
+        return set_flag(command, flag, "log_level", value);
+    if (strcmp(flag, "--log-format") == 0)
+        return set_flag(command, flag, "log_format", value);
+    if (strcmp(flag, "--set") == 0)
+        return set_parameter(command, value);
+    if (command->config)
+        return usage_error_about("--config was given before", value);
+    command->config = value;
+    return GO_ON;
+}
+
+/* GO_ON, or the exit status. Values may follow their flag or, after '=', be part of it. */
+static int parse(struct command *command, int argc, char **argv)
+{
+    static const char *const valued[] = {"--listen", "--log-level", "--log-format", "--set", "--config"};
+    for (int i = 1; i < argc; i++) {
+        const char *argument = argv[i], *value = NULL;
+        size_t flag = 0;
+        if (strcmp(argument, "--help") == 0 || strcmp(argument, "-h") == 0)
+            return print_help();
+        if (strcmp(argument, "--version") == 0)
+            return print_version();
+        if (strcmp(argument, "--check-config") == 0 || strcmp(argument, "--print-config") == 0) {
+            *(argument[2] == 'c' ? &command->check_config : &command->print_config) = true;
+            continue;
+        }
+        for (; flag < PCCL_COUNT_OF(valued); flag++) {
+            size_t length = strlen(valued[flag]);
+            if (strncmp(argument, valued[flag], length) == 0 && (argument[length] == '=' || !argument[length])) {
+                value = argument[length] == '=' ? argument + length + 1 : NULL;
+                break;
+            }
+        }
+        if (flag == PCCL_COUNT_OF(valued))
+            return usage_error_about("unknown argument", argument);
+        if (!value && ++i == argc)
+            return usage_error_about("a value is missing after", argument);
+        int status = take_valued(command, valued[flag], value ? value : argv[i]);
+        if (status != GO_ON)
+            return status;
+    }
+    return GO_ON;
+}
+
+/* ---- running ---- */
+
+/* What the main thread waits for: signals, and that the master's thread has ended. */
+enum { WOKEN_BY_END = SIGUSR1 };
+
+struct service {
+    struct pccl_master_server *server;
+    struct notify notify;
+    pthread_t main_thread;
+    atomic_bool ended;
+};
+
+static void report(enum pccl_log_level level, const char *words)
+{
+    if (level == PCCL_LOG_ERROR && !pccl_logger_wants(level)) /* a program that ends says why in any case */
+        fprintf(stderr, "pccl-master: %s\n", words);
+    else
+        pccl_logger_write(level, "daemon", words);
+}
+
+/* A program that was started without them must not give their numbers to sockets: logs would go there. */
+static void hold_standard_descriptors(void)
+{
+    for (int descriptor = 0; descriptor <= 2; descriptor++)
+        if (fcntl(descriptor, F_GETFD) < 0 && open("/dev/null", O_RDWR) < 0)
+            return;
+}
+
+/* A thousand peers are a thousand descriptors; this process is ours, so its limit may be raised. */
+static void raise_descriptor_limit(void)
+{
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0)
+        return;
+    limit.rlim_cur = limit.rlim_max;
+    (void)setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+static bool says(const struct pccl_text *words, int error) { return strstr(words->bytes, uv_strerror(error)) != NULL; }
+
+/* The port in "cannot listen on <address>:<port>: <why>". */
+static uint16_t port_in(const struct pccl_text *words, int why)
+{
+    const char *end = strstr(words->bytes, uv_strerror(why));
+    const char *colon = end;
+    for (int i = 0; i < 2; i++) /* the second to last before the reason */
+        for (colon--; colon > words->bytes && *colon != ':';)
+            colon--;
+    return (uint16_t)strtoul(colon + 1, NULL, 10);
+}
+
+/* A failed start in words, with what can be done about it. */
+static void explain_failure(const struct pccl_text *words)
+{
+    struct settings_problem problem;
+    char holder[128];
+    settings_explain(&problem, "%s", words->bytes);
+    if (says(words, UV_EADDRINUSE)) {
+        uint16_t port = port_in(words, UV_EADDRINUSE);
+        if (!holder_of_port(port, holder, sizeof holder))
+            (void)snprintf(holder, sizeof holder, "Another program, perhaps of another user,");
+        settings_explain(&problem,
+                         "%s. %s holds the port: perhaps a master that runs already. 'ss -ltnp sport = :%u' shows "
+                         "it; end it, or choose another port with --listen",
+                         words->bytes, holder, (unsigned)port);
+    } else if (says(words, UV_EACCES)) {
+        settings_explain(&problem, "%s. Ports below 1024 need a privilege; choose a higher one with --listen",
+                         words->bytes);
+    } else if (says(words, UV_EADDRNOTAVAIL)) {
+        settings_explain(&problem, "%s. This machine does not have that address; 'ip address' lists those it has",
+                         words->bytes);
+    }
+    report(PCCL_LOG_ERROR, problem.words);
+}
+
+static void on_beat(void *context, const struct pccl_master_counts *counts)
+{
+    notify_beat(&((struct service *)context)->notify, counts);
+}
+
+static bool start(struct service *service, const struct pccl_params *params, const struct pccl_host *hosts,
+                  uint32_t count, struct pccl_text *words)
+{
+    struct pccl_master_config config = pccl_master_server_config(params);
+    service->server = pccl_master_server_create(&config, hosts, count);
+    if (!service->server) {
+        pccl_text_format(words, "out of memory for a master");
+        return false;
+    }
+    if (service->notify.beat_ms > 0)
+        pccl_master_server_set_beat(service->server, service->notify.beat_ms, on_beat, service);
+    if (pccl_master_server_run(service->server, words) == PCCL_OK)
+        return true;
+    pccl_master_server_destroy(service->server);
+    service->server = NULL;
+    return false;
+}
+
+static void *await_end(void *argument)
+{
+    struct service *service = argument;
+    pccl_master_server_join(service->server);
+    atomic_store(&service->ended, true);
+    (void)pthread_kill(service->main_thread, WOKEN_BY_END);
+    return NULL;
+}
+
+static sigset_t awaited_signals(void)
+{
+    sigset_t set;
+    sigemptyset(&set);
+    sigaddset(&set, SIGINT);
+    sigaddset(&set, SIGTERM);
+    sigaddset(&set, SIGHUP);
+    sigaddset(&set, WOKEN_BY_END);
+    return set;
+}
+
+/* Tells the peers, who get the time that last words take. */
+static int drain(struct service *service, const char *signal_name)
+{
+    const struct timespec patience = {.tv_sec = DRAIN_MS / 1000};
+    sigset_t set;
+    sigemptyset(&set);
+    sigaddset(&set, WOKEN_BY_END);
+    struct pccl_text words;
+    pccl_text_format(&words, "%s: telling the peers, then ending", signal_name);
+    report(PCCL_LOG_INFO, words.bytes);
+    notify_say(&service->notify, "STOPPING=1\nSTATUS=telling the peers, then ending");
+    pccl_master_server_interrupt(service->server);
+    while (!atomic_load(&service->ended))
+        if (sigtimedwait(&set, NULL, &patience) < 0 && errno == EAGAIN)
+            break;
+    if (atomic_load(&service->ended))
+        return EXIT_SUCCESS;
+    report(PCCL_LOG_ERROR, "the master does not react; it ends without a word to its peers");
+    return EXIT_FAILURE;
+}
+
+static int attend(struct service *service)
+{
+    sigset_t set = awaited_signals();
+    while (!atomic_load(&service->ended)) {
+        switch (sigwaitinfo(&set, NULL)) {
+        case SIGINT: return drain(service, "SIGINT");
+        case SIGTERM: return drain(service, "SIGTERM");
+        case SIGHUP: report(PCCL_LOG_INFO, "SIGHUP: there is nothing to read again; a restart takes new settings"); break;
+        default: break;
+        }
+    }
+    report(PCCL_LOG_ERROR, "ended by an internal error");
+    return EXIT_FAILURE;
+}
+
+/* Said whatever the level is: who let the system choose a port must learn it. */
+static void announce(const struct service *service, const struct pccl_host *hosts, uint32_t count)
+{
+    struct pccl_params process;
+    struct pccl_text words;
+    bool known = pccl_params_load(NULL, pcclParameterProcess, &process, &words) == PCCL_OK;
+    pccl_logger_set_level(known && process.log_level < PCCL_LOG_INFO ? process.log_level : PCCL_LOG_INFO);
+    for (uint32_t i = 0; i < count; i++) {
+        pccl_text_format(&words, "%s: listening on port %u", hosts[i].name,
+                         (uint64_t)pccl_master_server_port(service->server, i));
+        report(PCCL_LOG_INFO, words.bytes);
+    }
+    if (known)
+        pccl_logger_set_level(process.log_level);
+}
+
+static bool start_somewhere(struct service *service, const struct settings *settings, const struct pccl_params *params)
+{
+    struct pccl_host hosts[PCCL_MASTER_HOSTS_MAX];
+    struct pccl_text words;
+    uint32_t count = settings_hosts(settings, hosts, PCCL_COUNT_OF(hosts));
+    bool by_default = settings->all[SETTING_LISTEN].source == SETTINGS_DEFAULT;
+    bool started = start(service, params, hosts, count, &words);
+    if (!started && by_default && !says(&words, UV_EADDRINUSE)) { /* where there is no IPv6 */
+        memcpy(hosts[0].name, "0.0.0.0", sizeof "0.0.0.0");
+        started = start(service, params, hosts, count, &words);
+    }
+    if (started)
+        announce(service, hosts, count);
+    else
+        explain_failure(&words);
+    return started;
+}
+
+static int serve(const struct settings *settings, const struct pccl_params *params)
+{
+    struct service service = {.main_thread = pthread_self()};
+    pthread_t waiter;
+    sigset_t set = awaited_signals();
+    pthread_sigmask(SIG_BLOCK, &set, NULL); /* before there are threads */
+    (void)signal(SIGPIPE, SIG_IGN);
+    notify_open(&service.notify);
+    if (!start_somewhere(&service, settings, params))
+        return EXIT_FAILURE;
+    if (pthread_create(&waiter, NULL, await_end, &service) != 0) {
+        report(PCCL_LOG_ERROR, "cannot start a thread");
+        return EXIT_FAILURE;
+    }
+    notify_say(&service.notify, "READY=1");
+    int status = attend(&service);
+    if (!atomic_load(&service.ended))
+        _exit(status); /* its thread is stuck, and so would be whoever cleans up */
+    (void)pthread_join(waiter, NULL);
+    pccl_master_server_destroy(service.server);
+    notify_close(&service.notify);
+    return status;
+}
+
+/* ---- */
+
+static int run(struct command *command)
+{
+    struct settings_problem problem;
+    struct pccl_params params;
+    struct settings *settings = &command->settings;
+    if ((command->config && !settings_read_file(settings, command->config, &problem)) ||
+        !settings_read_environment(settings, &problem) || !settings_apply(settings, &params, &problem))
+        return usage_error(problem.words);
+    if (command->print_config)
+        settings_print(settings, stdout);
+    else if (command->check_config)
+        printf("pccl-master: the configuration is good\n");
+    if (command->print_config || command->check_config)
+        return end_of_output();
+    pccl_logger_set_format(pccl_log_format_find(settings_text(settings, SETTING_LOG_FORMAT)));
+    (void)pcclInit(); /* the level of logs, and warnings about the environment */
+    raise_descriptor_limit();
+    return serve(settings, &params);
+}
+
+int main(int argc, char **argv)
+{
+    struct command command = {.config = NULL};
+    hold_standard_descriptors();
+    int status = parse(&command, argc, argv);
+    if (status == GO_ON)
+        status = run(&command);
+    settings_free(&command.settings);
+    return status;
+}

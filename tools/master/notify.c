@@ -1,0 +1,94 @@
+#include "notify.h"
+
+#include "drive/logger.h"
+
+#include <errno.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { STATUS_MS = 1000 };
+
+/* A path, or with an '@' a name without a file. */
+static bool parse_address(const char *text, struct notify *notify)
+{
+    size_t length = strlen(text);
+    if ((text[0] != '/' && text[0] != '@') || length < 2 || length >= sizeof notify->to.sun_path)
+        return false;
+    notify->to.sun_family = AF_UNIX;
+    memcpy(notify->to.sun_path, text, length + 1);
+    notify->to_length = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + length + 1);
+    if (text[0] == '@') {
+        notify->to.sun_path[0] = '\0';
+        notify->to_length--; /* such a name is as long as the address says */
+    }
+    return true;
+}
+
+/* Milliseconds between two signs of life that the manager wants at most; 0: it does not care. */
+static uint32_t watchdog_ms(void)
+{
+    const char *microseconds = getenv("WATCHDOG_USEC"), *pid = getenv("WATCHDOG_PID");
+    if (microseconds == NULL || (pid != NULL && strtoll(pid, NULL, 10) != (long long)getpid()))
+        return 0;
+    errno = 0;
+    char *end;
+    unsigned long long value = strtoull(microseconds, &end, 10);
+    if (errno != 0 || *end != '\0' || microseconds[0] == '\0' || microseconds[0] == '-' || value == 0)
+        return 0;
+    value /= 1000;
+    return value > UINT32_MAX ? UINT32_MAX : value < 2 ? 2 : (uint32_t)value;
+}
+
+void notify_open(struct notify *notify)
+{
+    *notify = (struct notify){.socket = -1};
+    const char *text = getenv("NOTIFY_SOCKET");
+    if (text == NULL || text[0] == '\0')
+        return;
+    if (!parse_address(text, notify)) {
+        pccl_logger_print(PCCL_LOG_WARN, "notify", "NOTIFY_SOCKET is neither a path nor a name after '@': ignored");
+        return;
+    }
+    notify->socket = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (notify->socket < 0) {
+        pccl_logger_print(PCCL_LOG_WARN, "notify", "cannot make a socket for NOTIFY_SOCKET: %s", strerror(errno));
+        return;
+    }
+    uint32_t wanted_ms = watchdog_ms();
+    notify->watched = wanted_ms > 0;
+    notify->beat_ms = notify->watched && wanted_ms / 2 < STATUS_MS ? wanted_ms / 2 : STATUS_MS;
+}
+
+void notify_say(const struct notify *notify, const char *message)
+{
+    if (notify->socket < 0)
+        return;
+    const struct sockaddr *to = (const struct sockaddr *)&notify->to;
+    if (sendto(notify->socket, message, strlen(message), MSG_NOSIGNAL, to, notify->to_length) < 0)
+        pccl_logger_print(PCCL_LOG_DEBUG, "notify", "the service manager was not told: %s", strerror(errno));
+}
+
+void notify_beat(void *context, const struct pccl_master_counts *counts)
+{
+    struct notify *notify = context;
+    if (notify->watched)
+        notify_say(notify, "WATCHDOG=1");
+    char status[sizeof notify->status];
+    (void)snprintf(status, sizeof status, "STATUS=%s%u peers in %u groups, %u waiting to join, epoch %u.%llu",
+                   counts->recovering ? "recovering: " : "", (unsigned)counts->members, (unsigned)counts->groups,
+                   (unsigned)counts->pending, (unsigned)counts->epoch.inc, (unsigned long long)counts->epoch.number);
+    if (strcmp(status, notify->status) == 0)
+        return;
+    memcpy(notify->status, status, sizeof status);
+    notify_say(notify, status);
+}
+
+void notify_close(struct notify *notify)
+{
+    if (notify->socket >= 0)
+        (void)close(notify->socket);
+    notify->socket = -1;
+}

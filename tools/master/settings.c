@@ -1,0 +1,260 @@
+#include "settings.h"
+
+#include "drive/api.h"
+#include "drive/master_server.h"
+#include "drive/options.h"
+#include "log_format.h"
+
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char default_listen[] = "[::]:48148";
+
+void settings_explain(struct settings_problem *problem, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    (void)vsnprintf(problem->words, sizeof problem->words, format, arguments);
+    va_end(arguments);
+}
+
+/* ---- names ---- */
+
+static pcclParameterInfo_t info_of(int which)
+{
+    pcclParameterInfo_t info = PCCL_PARAMETER_INFO_INIT;
+    switch (which) {
+    case SETTING_LISTEN:
+        info.name = "listen";
+        info.env = "PCCL_LISTEN";
+        info.default_value = default_listen;
+        break;
+    case SETTING_LOG_FORMAT:
+        info.name = "log_format";
+        info.env = "PCCL_LOG_FORMAT";
+        info.default_value = "text";
+        break;
+    default: (void)pcclGetParameterInfo((size_t)which, &info); break;
+    }
+    if (which == PCCL_PARAM_log_level)
+        info.default_value = "INFO"; /* a program that runs by itself says what happens */
+    return info;
+}
+
+static bool is_ours(int which)
+{
+    return which >= PCCL_PARAM_COUNT || pccl_params_scope((enum pccl_param)which) != pcclParameterCommunicator;
+}
+
+/* SETTING_COUNT: there is none. */
+static int find(const char *name)
+{
+    for (int which = 0; which < SETTING_COUNT; which++)
+        if (strcmp(info_of(which).name, name) == 0)
+            return which;
+    return SETTING_COUNT;
+}
+
+/* ---- values ---- */
+
+static bool check_value(int which, const char *value, struct pccl_text *words)
+{
+    struct pccl_host hosts[PCCL_MASTER_HOSTS_MAX];
+    uint32_t count;
+    if (which == SETTING_LISTEN)
+        return pccl_api_hosts(value, CCOIP_PROTOCOL_PORT_MASTER, hosts, PCCL_MASTER_HOSTS_MAX, &count, words) ==
+               PCCL_OK;
+    if (which != SETTING_LOG_FORMAT)
+        return pccl_params_check((enum pccl_param)which, value, words) == PCCL_OK;
+    if (pccl_log_format_find(value) != NULL)
+        return true;
+    pccl_text_clear(words);
+    pccl_text_add(words, "bad value of log_format: '");
+    pccl_text_add_bytes(words, value, strnlen(value, 64));
+    pccl_text_add(words, "' (none of text, logfmt and json)");
+    return false;
+}
+
+/* Puts the value, after what is there already if it is one more address. */
+static bool store(struct setting *setting, const char *value, bool more)
+{
+    const char *before = more ? setting->value : "";
+    size_t size = strlen(before) + strlen(value) + 2;
+    char *joined = malloc(size);
+    if (joined == NULL)
+        return false;
+    (void)snprintf(joined, size, "%s%s%s", before, more ? "," : "", value);
+    free(setting->value);
+    setting->value = joined;
+    return true;
+}
+
+bool settings_set(struct settings *settings, enum settings_source source, unsigned line, const char *where,
+                  const char *name, const char *value, struct settings_problem *problem)
+{
+    struct pccl_text words;
+    int which = find(name);
+    if (which == SETTING_COUNT || !is_ours(which)) {
+        settings_explain(problem,
+                         which == SETTING_COUNT ? "%s: there is no parameter '%.64s'; --help lists them"
+                                                : "%s: '%.64s' is a parameter of peers, not of a master",
+                         where, name);
+        return false;
+    }
+    struct setting *setting = &settings->all[which];
+    bool more = which == SETTING_LISTEN && setting->source == source && setting->value != NULL;
+    bool good = check_value(which, value, &words);
+    if (good && more) {
+        char both[SETTING_BYTES_MAX];
+        int length = snprintf(both, sizeof both, "%s,%s", setting->value, value);
+        good = length > 0 && (size_t)length < sizeof both && check_value(which, both, &words);
+    }
+    if (!good) {
+        settings_explain(problem, "%s: %s", where, words.bytes);
+        return false;
+    }
+    if (source < setting->source)
+        return true;
+    if (!store(setting, value, more)) {
+        settings_explain(problem, "%s: out of memory", where);
+        return false;
+    }
+    setting->source = source;
+    setting->line = line;
+    return true;
+}
+
+bool settings_read_environment(struct settings *settings, struct settings_problem *problem)
+{
+    for (int which = 0; which < SETTING_COUNT; which++) {
+        pcclParameterInfo_t info = info_of(which);
+        const char *value = getenv(info.env);
+        char where[128];
+        if (!is_ours(which) || value == NULL || value[0] == '\0')
+            continue;
+        if (settings->all[which].source > SETTINGS_ENVIRONMENT) /* it does not count, so it may be wrong */
+            continue;
+        (void)snprintf(where, sizeof where, "the environment variable %s", info.env);
+        if (!settings_set(settings, SETTINGS_ENVIRONMENT, 0, where, info.name, value, problem))
+            return false;
+    }
+    return true;
+}
+
+/* ---- all of them ---- */
+
+const char *settings_text(const struct settings *settings, int which)
+{
+    const char *value = settings->all[which].value;
+    return value != NULL ? value : info_of(which).default_value;
+}
+
+static void describe_source(const struct settings *settings, int which, char *out, size_t size)
+{
+    const struct setting *setting = &settings->all[which];
+    switch (setting->source) {
+    case SETTINGS_DEFAULT: (void)snprintf(out, size, "default"); break;
+    case SETTINGS_FILE: (void)snprintf(out, size, "%s:%u", settings->file, setting->line); break;
+    case SETTINGS_ENVIRONMENT: (void)snprintf(out, size, "environment %s", info_of(which).env); break;
+    case SETTINGS_FLAG: (void)snprintf(out, size, "command line"); break;
+    }
+}
+
+/* Values that are good by themselves do not fit together: where are those from that the words name? */
+static void explain_misfit(const struct settings *settings, const struct pccl_text *words,
+                           struct settings_problem *problem)
+{
+    settings_explain(problem, "%s", words->bytes);
+    for (int which = 0; which < PCCL_PARAM_COUNT; which++) {
+        char source[512];
+        const char *name = info_of(which).name;
+        size_t length = strlen(problem->words);
+        if (!is_ours(which) || strstr(words->bytes, name) == NULL)
+            continue;
+        describe_source(settings, which, source, sizeof source);
+        (void)snprintf(problem->words + length, sizeof problem->words - length, "; %s is from: %s", name, source);
+    }
+}
+
+bool settings_apply(const struct settings *settings, struct pccl_params *params, struct settings_problem *problem)
+{
+    struct pccl_text words;
+    bool good = false;
+    pccl_text_clear(&words);
+    pcclOptions_t *options = pccl_options_create();
+    if (options == NULL) {
+        settings_explain(problem, "out of memory");
+        return false;
+    }
+    for (int which = 0; which < PCCL_PARAM_COUNT; which++) {
+        const char *value = settings_text(settings, which);
+        pcclParameterScope_t scope = pccl_params_scope((enum pccl_param)which);
+        if (scope == pcclParameterMaster &&
+            pccl_options_set(options, info_of(which).name, value, &words) != PCCL_OK) {
+            settings_explain(problem, "%s", words.bytes);
+            goto out;
+        }
+        /* The library reads those of the process from the environment only. */
+        if (scope == pcclParameterProcess && setenv(info_of(which).env, value, 1) != 0) {
+            settings_explain(problem, "out of memory");
+            goto out;
+        }
+    }
+    if (pccl_params_load(options, pcclParameterMaster, params, &words) != PCCL_OK) {
+        explain_misfit(settings, &words, problem);
+        goto out;
+    }
+    good = true;
+out:
+    pccl_options_destroy(options);
+    return good;
+}
+
+uint32_t settings_hosts(const struct settings *settings, struct pccl_host *hosts, uint32_t max)
+{
+    struct pccl_text words;
+    uint32_t count = 0;
+    (void)pccl_api_hosts(settings_text(settings, SETTING_LISTEN), CCOIP_PROTOCOL_PORT_MASTER, hosts, max, &count,
+                         &words); /* checked when it was set */
+    return count;
+}
+
+static void print_list(const char *list, char *out, size_t size)
+{
+    size_t used = (size_t)snprintf(out, size, "[");
+    for (const char *item = list; *item != '\0' && used < size;) {
+        size_t length = strcspn(item, ",");
+        size_t blanks = strspn(item, " \t");
+        blanks = blanks < length ? blanks : length;
+        used += (size_t)snprintf(out + used, size - used, "%s\"%.*s\"", item == list ? "" : ", ",
+                                 (int)(length - blanks), item + blanks);
+        item += length + (item[length] == ',');
+    }
+    if (used < size)
+        (void)snprintf(out + used, size - used, "]");
+}
+
+void settings_print(const struct settings *settings, FILE *stream)
+{
+    for (int order = 0; order < SETTING_COUNT; order++) {
+        int which = (order + PCCL_PARAM_COUNT) % SETTING_COUNT; /* listen and log_format first */
+        char value[SETTING_BYTES_MAX + 128], source[512];
+        const char *text = settings_text(settings, which);
+        bool number = text[0] != '\0' && strspn(text, "0123456789") == strlen(text);
+        if (!is_ours(which))
+            continue;
+        if (which == SETTING_LISTEN)
+            print_list(text, value, sizeof value);
+        else
+            (void)snprintf(value, sizeof value, number ? "%s" : "\"%s\"", text);
+        describe_source(settings, which, source, sizeof source);
+        fprintf(stream, "%s = %s # %s\n", info_of(which).name, value, source);
+    }
+}
+
+void settings_free(struct settings *settings)
+{
+    for (int which = 0; which < SETTING_COUNT; which++)
+        free(settings->all[which].value);
+}
