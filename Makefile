@@ -13,7 +13,7 @@ STEADY := $(shell setarch -R true 2>/dev/null && echo setarch -R)
 CTEST := ctest --output-on-failure --no-tests=error --timeout 300 --parallel $(JOBS)
 
 .DEFAULT_GOAL := build
-.PHONY: help deps configure build check test demo sim audit bench wiredoc fuzz asan tsan clang lint format clean
+.PHONY: help deps configure build check test demo sim oom audit bench wiredoc fuzz asan tsan clang lint format clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "make %-10s %s\n", $$1, $$2}' Makefile
@@ -39,6 +39,10 @@ demo: build ## a master and four peers: join, reduce, kill one, rejoin
 
 sim: build ## one seed of the simulator with its trace: SEED=n
 	@$(BUILD)/tests/sim/sim --seed $(SEED) --trace
+
+oom: build ## let every allocation fail once, and several in a row: machines, then the public functions
+	@for count in 1 5; do $(BUILD)/tests/sim/sim --oom $$count || exit 1; done
+	@$(BUILD)/tests/unit/test_starved
 
 audit: build ## plant known bugs one after another; the simulator must catch each
 	@$(PYTHON) tests/sim/audit.py

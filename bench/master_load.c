@@ -1,6 +1,6 @@
 /*
- * What the master costs: N real peer machines and one real master machine in one process, joined by byte queues. Only the
- * master's work (framing, decoding, stepping, encoding) is timed.
+ * What the master costs: N real peer machines and one real master machine in one process, joined by byte queues. Only
+ * the master's work (framing, decoding, stepping, encoding) is timed.
  *
  *   master_load [PEERS [OPERATIONS [BYTES]]]      prints one line of key=value
  */
@@ -91,7 +91,8 @@ static void master_close(void *context, pccl_conn conn)
     exit(1);
 }
 
-static void master_probe(void *context, const struct pccl_id *peer, const struct pccl_id *lineage, const struct pccl_address *address)
+static void master_probe(void *context, const struct pccl_id *peer, const struct pccl_id *lineage,
+                         const struct pccl_address *address)
 {
     (void)context, (void)peer, (void)lineage, (void)address;
 }
@@ -110,15 +111,9 @@ static void quiet_master(void *context, enum pccl_log_level level, const char *l
     quiet(context, level, line);
 }
 
-static void dial_master(void *context)
-{
-    ((struct node *)context)->dialled = true;
-}
+static void dial_master(void *context) { ((struct node *)context)->dialled = true; }
 
-static void nothing(void *context)
-{
-    (void)context;
-}
+static void nothing(void *context) { (void)context; }
 
 static void accept_master(void *context)
 {
@@ -159,14 +154,12 @@ static void op_decided(void *context, struct pccl_op *op)
     ((struct node *)context)->decided += op->class == PCCL_CLASS_NONE;
 }
 
-static void op_ignored(void *context, struct pccl_op *op)
-{
-    (void)context, (void)op;
-}
+static void op_ignored(void *context, struct pccl_op *op) { (void)context, (void)op; }
 
 /* ---- moving bytes ---- */
 
-static int next_message(struct pccl_frame_reader *reader, struct queue *queue, size_t *at, struct pccl_frame *frame, struct pccl_msg *msg)
+static int next_message(struct pccl_frame_reader *reader, struct queue *queue, size_t *at, struct pccl_frame *frame,
+                        struct pccl_msg *msg)
 {
     struct pccl_text reason;
     int got;
@@ -256,7 +249,7 @@ static void join(struct world *world, uint32_t index)
     memcpy(config.id.bytes, &(uint32_t){index + 1}, 4);
     memset(config.token.bytes, 7, sizeof config.token.bytes);
     config.port = 1;
-    struct pccl_peer_effects effects = {node,      dial_master, nothing,    send_master, accept_master, dial_link,
+    struct pccl_peer_effects effects = {node,       dial_master, nothing,    send_master, accept_master, dial_link,
                                         close_link, call_done,   op_decided, op_ignored,  op_ignored,    quiet};
     static struct pccl_memory peer_memory;
     peer_memory = memory;
@@ -299,7 +292,8 @@ int main(int argc, char **argv)
     uint32_t operations = argc > 2 ? (uint32_t)strtoul(argv[2], NULL, 10) : 100;
     uint32_t bytes = argc > 3 ? (uint32_t)strtoul(argv[3], NULL, 10) : 4;
     if (count == 0 || operations == 0 || bytes == 0 || bytes % 4 != 0 || bytes > PCCL_TINY_BYTES_MAX) {
-        fprintf(stderr, "usage: master_load [PEERS [OPERATIONS [BYTES, a multiple of 4 up to %d]]]\n", PCCL_TINY_BYTES_MAX);
+        fprintf(stderr, "usage: master_load [PEERS [OPERATIONS [BYTES, a multiple of 4 up to %d]]]\n",
+                PCCL_TINY_BYTES_MAX);
         return 2;
     }
     struct world world = {.count = 0, .now_us = 1000000};

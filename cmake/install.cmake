@@ -28,6 +28,14 @@ if(TARGET pccl-master)
     # The name that scripts written for PCCL 1.0 call.
     install(CODE "file(CREATE_LINK pccl-master
         \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_BINDIR}/ccoip_master\" SYMBOLIC)")
+    # The service names the program where it is installed, which is known at that time only.
+    install(CODE "
+        file(READ \"${PROJECT_SOURCE_DIR}/packaging/systemd/pccl-master.service\" service)
+        string(REPLACE \"/usr/bin/pccl-master\" \"\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_BINDIR}/pccl-master\"
+            service \"\${service}\")
+        file(WRITE \"${CMAKE_CURRENT_BINARY_DIR}/pccl-master.service\" \"\${service}\")
+        file(INSTALL DESTINATION \"\${CMAKE_INSTALL_PREFIX}/lib/systemd/system\" TYPE FILE
+            FILES \"${CMAKE_CURRENT_BINARY_DIR}/pccl-master.service\")")
 endif()
 install(FILES man/pccl-master.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
 install(FILES man/pccl.3 DESTINATION ${CMAKE_INSTALL_MANDIR}/man3)

@@ -106,7 +106,11 @@ static bool is_writable(void)
     enum { PATIENCE_MS = 20 };
     static atomic_bool stuck; /* lines were lost: do not wait again for each of the next */
     struct pollfd descriptor = {.fd = STDERR_FILENO, .events = POLLOUT};
-    bool ready = poll(&descriptor, 1, atomic_load(&stuck) ? 0 : PATIENCE_MS) > 0;
+    int polled;
+    do {
+        polled = poll(&descriptor, 1, atomic_load(&stuck) ? 0 : PATIENCE_MS);
+    } while (polled < 0 && errno == EINTR);
+    bool ready = polled > 0;
     atomic_store(&stuck, !ready);
     return ready;
 }

@@ -29,7 +29,7 @@ struct pccl_master_server {
     struct pccl_host hosts[PCCL_MASTER_HOSTS_MAX];
     uint32_t host_count;
     struct pccl_master *machine;
-    struct pccl_wire_scratch *scratch; /* owned */
+    struct pccl_wire_scratch *scratch;                                    /* owned */
     void (*beat)(void *context, const struct pccl_master_counts *counts); /* NULL: nobody wants it */
     void *beat_context;
     uint32_t beat_ms;
@@ -479,7 +479,8 @@ static enum pccl_status start_loop(struct pccl_master_server *server, struct pcc
     (void)uv_idle_init(&server->loop, &server->idle);
     (void)uv_prepare_init(&server->loop, &server->prepare);
     (void)uv_check_init(&server->loop, &server->check);
-    server->timer.data = server->beat_timer.data = server->idle.data = server->prepare.data = server->check.data = server;
+    server->timer.data = server->beat_timer.data = server->idle.data = server->prepare.data = server->check.data =
+        server;
     (void)uv_prepare_start(&server->prepare, on_prepare);
     (void)uv_check_start(&server->check, on_check);
     if (server->beat)

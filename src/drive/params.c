@@ -40,9 +40,14 @@ static const struct {
 
 /* Read by PCCL's builds, so they may be set where programs run; the last two by pccl-master. */
 static const char *const other_variables[] = {
-    "PCCL_BUILD_CUDA_SUPPORT", "PCCL_BUILD_STATIC_LIB",     "PCCL_BUILD_OPENMP_SUPPORT",
-    "PCCL_SANITIZE_TESTS",     "PCCL_ENABLE_DEBUG_SYMBOLS", "PCCL_REL_WITH_DEBUG_SYMBOLS",
-    "PCCL_LISTEN",             "PCCL_LOG_FORMAT",
+    "PCCL_BUILD_CUDA_SUPPORT",
+    "PCCL_BUILD_STATIC_LIB",
+    "PCCL_BUILD_OPENMP_SUPPORT",
+    "PCCL_SANITIZE_TESTS",
+    "PCCL_ENABLE_DEBUG_SYMBOLS",
+    "PCCL_REL_WITH_DEBUG_SYMBOLS",
+    "PCCL_LISTEN",
+    "PCCL_LOG_FORMAT",
 };
 
 /* ---- reading values ---- */

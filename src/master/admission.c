@@ -111,8 +111,8 @@ static void come_back(struct pccl_master *m, struct pccl_stranger *stranger, str
         return;
     }
     /*
-     * Not an acknowledgement yet: what it said before it got these messages is still to be sent again, and may be about an
-     * operation that is only remembered until all have acknowledged its outcome. It drops what it gets twice.
+     * Not an acknowledgement yet: what it said before it got these messages is still to be sent again, and may be about
+     * an operation that is only remembered until all have acknowledged its outcome. It drops what it gets twice.
      */
     if (!heard_nothing)
         come_in(m, stranger, remote, PCCL_HELLO_CONTINUE);
@@ -163,8 +163,8 @@ static void foreign_member(struct pccl_master *m, struct pccl_stranger *stranger
         turn_away(m, stranger, PCCL_REFUSAL_FULL, "no room for another peer");
         return;
     }
-    pccl_master_say(m, PCCL_LOG_INFO, &(struct pccl_log_fields){.peer = &remote->id}, "peer %i of an earlier boot resumes",
-                    &remote->id);
+    pccl_master_say(m, PCCL_LOG_INFO, &(struct pccl_log_fields){.peer = &remote->id},
+                    "peer %i of an earlier boot resumes", &remote->id);
     come_in(m, stranger, remote, PCCL_HELLO_RESUME);
 }
 

@@ -63,7 +63,7 @@ struct pccl_remote {
     struct pccl_session session;
     uint64_t heard_us, spoke_us, warm_since_us;
     uint64_t stable_told, decision_known; /* decision numbers told stable / acknowledged */
-    bool owes_view_ack;        /* it may yet decide operations by the latest view of its group */
+    bool owes_view_ack;                   /* it may yet decide operations by the latest view of its group */
     bool verified;                        /* the master has reached its listener once */
     bool probing;
 

@@ -421,7 +421,8 @@ static void give_up_edge(struct pccl_master *m, struct pccl_edge *edge, struct p
     if (group->ring_count > 3 && reorder(m, group)) {
         struct pccl_text why;
         pccl_text_format(&why, "the link from peer %i to peer %i failed and is avoided", &from->id, &to->id);
-        pccl_master_say(m, PCCL_LOG_WARN, &(struct pccl_log_fields){.peer = &from->id, .reason = why.bytes}, "%t", &why);
+        pccl_master_say(m, PCCL_LOG_WARN, &(struct pccl_log_fields){.peer = &from->id, .reason = why.bytes}, "%t",
+                        &why);
         group->changed = true;
         pccl_master_next_epoch(m, NULL, 0, NULL, 0, &why);
         return;

@@ -4,7 +4,7 @@
 #include <stdarg.h>
 #include <string.h>
 
-enum { STANDSTILL_US = 1000000 };
+enum { STANDSTILL_US = 1000000, READ_FIRST_US = 1000 };
 
 struct pccl_master_config pccl_master_defaults(void)
 {
@@ -92,12 +92,17 @@ static void forgive_standstill(struct pccl_master *m, uint64_t gap_us)
     shift(&m->recovering_since_us, gap_us);
 }
 
-static void advance_time(struct pccl_master *m, uint64_t now_us)
+/* true: the process stood still before this event. */
+static bool advance_time(struct pccl_master *m, uint64_t now_us)
 {
     uint64_t due_us = pccl_max_u64(m->now_us, m->deadline_us);
     m->now_us = pccl_max_u64(m->now_us, now_us);
-    if (m->deadline_us != UINT64_MAX && now_us > due_us + STANDSTILL_US)
-        forgive_standstill(m, now_us - due_us);
+    /* a part of the silence limit, if that is short */
+    uint64_t tolerance_us = pccl_min_u64(STANDSTILL_US, m->config.silence_ms * UINT64_C(250));
+    if (m->deadline_us == UINT64_MAX || now_us <= due_us + tolerance_us)
+        return false;
+    forgive_standstill(m, now_us - due_us);
+    return true;
 }
 
 static void tick_remotes(struct pccl_master *m)
@@ -298,6 +303,10 @@ static void garbage(struct pccl_master *m, const struct pccl_master_event *event
 {
     struct pccl_stranger *stranger = stranger_of(m, event->conn);
     if (stranger != NULL) {
+        struct pccl_text from;
+        pccl_address_text(&stranger->address, &from);
+        pccl_master_say(m, PCCL_LOG_INFO, &(struct pccl_log_fields){.reason = event->words->bytes}, "refused %t: %t",
+                        &from, event->words);
         pccl_master_refuse(m, event->conn, event->other_version ? PCCL_REFUSAL_VERSION : PCCL_REFUSAL_MALFORMED,
                            event->words->bytes);
         pccl_master_drop_stranger(m, stranger);
@@ -329,7 +338,7 @@ static void shut_down(struct pccl_master *m)
 
 void pccl_master_step(struct pccl_master *m, const struct pccl_master_event *event)
 {
-    advance_time(m, event->now_us);
+    bool stood_still = advance_time(m, event->now_us);
     switch (event->kind) {
     case PCCL_MASTER_OPENED: pccl_master_opened(m, event); break;
     case PCCL_MASTER_CLOSED: closed(m, event->conn); break;
@@ -337,7 +346,12 @@ void pccl_master_step(struct pccl_master *m, const struct pccl_master_event *eve
     case PCCL_MASTER_GARBAGE: garbage(m, event); break;
     case PCCL_MASTER_PROBED: pccl_master_probed(m, event); break;
     case PCCL_MASTER_IDLE: pccl_master_settle(m); break;
-    case PCCL_MASTER_TICK: tick(m); break;
+    case PCCL_MASTER_TICK:
+        if (stood_still)
+            m->deadline_us = m->now_us + READ_FIRST_US; /* what came meanwhile is heard before anybody expires */
+        else
+            tick(m);
+        break;
     case PCCL_MASTER_SHUTDOWN: shut_down(m); break;
     }
     if (m->departing_count > 0)

@@ -355,7 +355,8 @@ void pccl_master_remove(struct pccl_master *m, struct pccl_remote *remote, enum 
     remote->why = why;
     m->departing_count++;
     m->departures++;
-    pccl_master_say(m, why == PCCL_REFUSAL_LEFT ? PCCL_LOG_INFO : PCCL_LOG_WARN,
+    bool planned = why == PCCL_REFUSAL_LEFT || why == PCCL_REFUSAL_SHUTDOWN;
+    pccl_master_say(m, planned ? PCCL_LOG_INFO : PCCL_LOG_WARN,
                     &(struct pccl_log_fields){.peer = &remote->id, .reason = remote->words.bytes},
                     "peer %i departs: %t", &remote->id, &remote->words);
     pccl_master_arm(m, m->now_us);

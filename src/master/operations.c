@@ -180,8 +180,8 @@ static void hold(struct pccl_master *m, struct pccl_group *group, struct pccl_op
 }
 
 /*
- * The class must be the same everywhere. A member that has not taken the latest view may be about to decide this operation
- * by it, as PEER_LOST; so no other class is given until all have.
+ * The class must be the same everywhere. A member that has not taken the latest view may be about to decide this
+ * operation by it, as PEER_LOST; so no other class is given until all have.
  */
 void pccl_master_abort(struct pccl_master *m, struct pccl_group *group, struct pccl_operation *op,
                        enum pccl_class class, const struct pccl_text *words)

@@ -8,8 +8,9 @@
 #include <string.h>
 
 /*
- * Two recoveries that do not know of each other (the second with members that slept through the first, after T_alone) must not
- * make the same epoch with different contents: if both meet again, one has to be the higher. So inc takes a random step.
+ * Two recoveries that do not know of each other (the second with members that slept through the first, after T_alone)
+ * must not make the same epoch with different contents: if both meet again, one has to be the higher. So inc takes a
+ * random step.
  */
 enum { INC_SPREAD = 4096 };
 
@@ -31,10 +32,12 @@ void pccl_master_free_report(struct pccl_master *m, struct pccl_remote *remote)
     remote->report = NULL;
 }
 
-static bool take_resume(struct pccl_master *m, struct pccl_report *report, const struct pccl_msg_resume *resume)
+/* MALFORMED: it does not make sense; MEMORY. */
+static enum pccl_status take_resume(struct pccl_master *m, struct pccl_report *report,
+                                    const struct pccl_msg_resume *resume)
 {
     if (report->begun || resume->members_count == 0 || resume->ring_count == 0)
-        return false;
+        return PCCL_MALFORMED;
     report->members = pccl_allocate(&m->memory, resume->members_count * sizeof *report->members);
     report->ring = pccl_allocate(&m->memory, resume->ring_count * sizeof *report->ring);
     if (report->members == NULL || report->ring == NULL) {
@@ -42,7 +45,7 @@ static bool take_resume(struct pccl_master *m, struct pccl_report *report, const
         pccl_release(&m->memory, report->ring, resume->ring_count * sizeof *report->ring);
         report->members = NULL;
         report->ring = NULL;
-        return false;
+        return PCCL_MEMORY;
     }
     memcpy(report->members, resume->members, resume->members_count * sizeof *report->members);
     memcpy(report->ring, resume->ring, resume->ring_count * sizeof *report->ring);
@@ -50,18 +53,18 @@ static bool take_resume(struct pccl_master *m, struct pccl_report *report, const
     report->fields.members = report->members;
     report->fields.ring = report->ring;
     report->begun = true;
-    return true;
+    return PCCL_OK;
 }
 
-static bool take_operation(struct pccl_master *m, struct pccl_report *report,
-                           const struct pccl_msg_resume_operation *fields)
+static enum pccl_status take_operation(struct pccl_master *m, struct pccl_report *report,
+                                       const struct pccl_msg_resume_operation *fields)
 {
     uint32_t length = fields->payload.length + fields->words.length;
     if (!report->begun || report->op_count >= PCCL_OPS_PER_PEER_MAX)
-        return false;
+        return PCCL_MALFORMED;
     struct pccl_reported_op *op = pccl_allocate(&m->memory, sizeof *op + length);
     if (op == NULL)
-        return false;
+        return PCCL_MEMORY;
     op->fields = *fields;
     op->bytes_length = length;
     if (fields->payload.length > 0)
@@ -73,29 +76,32 @@ static bool take_operation(struct pccl_master *m, struct pccl_report *report,
     op->next = report->ops;
     report->ops = op;
     report->op_count++;
-    return true;
+    return PCCL_OK;
 }
 
 void pccl_master_resume_received(struct pccl_master *m, struct pccl_remote *from, const struct pccl_msg *msg)
 {
     struct pccl_report *report = from->report;
-    bool ok = !report->ended;
-    switch (ok ? msg->type : 0) {
-    case PCCL_MSG_resume: ok = take_resume(m, report, &msg->as.resume); break;
-    case PCCL_MSG_resume_operation: ok = take_operation(m, report, &msg->as.resume_operation); break;
+    enum pccl_status status = PCCL_OK;
+    switch (report->ended ? 0 : msg->type) {
+    case PCCL_MSG_resume: status = take_resume(m, report, &msg->as.resume); break;
+    case PCCL_MSG_resume_operation: status = take_operation(m, report, &msg->as.resume_operation); break;
     case PCCL_MSG_resume_round:
         report->rounds[msg->as.resume_round.kind] = msg->as.resume_round;
         report->round_known[msg->as.resume_round.kind] = true;
         break;
     case PCCL_MSG_resume_end:
-        report->ended = ok = report->begun;
+        report->ended = report->begun;
+        status = report->begun ? PCCL_OK : PCCL_MALFORMED;
         for (uint32_t i = 0; i < msg->as.resume_end.dead_count; i++)
             pccl_master_note_edge(m, &from->id, &msg->as.resume_end.dead[i], false, PCCL_LINK_REFUSED);
         pccl_master_try_recover(m);
         break;
-    default: ok = false; break;
+    default: status = PCCL_MALFORMED; break;
     }
-    if (!ok)
+    if (status == PCCL_MEMORY)
+        pccl_master_remove(m, from, PCCL_REFUSAL_FULL, "out of memory for its report of the run");
+    else if (status != PCCL_OK)
         pccl_master_remove(m, from, PCCL_REFUSAL_PROTOCOL, "its report of the run cannot be used (%s)",
                            pccl_wire_name(msg->type));
 }
@@ -116,7 +122,8 @@ bool pccl_master_begin_recovery(struct pccl_master *m, const struct pccl_id *lin
     m->lineage = *lineage;
     m->recovering_since_us = m->now_us;
     pccl_master_arm(m, m->now_us + m->config.recover_ms * UINT64_C(1000));
-    pccl_master_say(m, PCCL_LOG_INFO, NULL, "run %i is older than this master: collecting what its members know", lineage);
+    pccl_master_say(m, PCCL_LOG_INFO, NULL, "run %i is older than this master: collecting what its members know",
+                    lineage);
     return true;
 }
 
@@ -280,8 +287,8 @@ static struct pccl_attributes attributes_of(const struct pccl_report *report, ui
 }
 
 /*
- * What the last round of a kind answered to this group: as one of the group reports it; or as another group reports it, with
- * the size of this group from a list of that epoch; or, when nobody knows, as of the highest epoch.
+ * What the last round of a kind answered to this group: as one of the group reports it; or as another group reports it,
+ * with the size of this group from a list of that epoch; or, when nobody knows, as of the highest epoch.
  */
 static struct pccl_attributes answer_for(const struct pccl_master *m, const struct pccl_report *law, uint32_t number,
                                          uint32_t kind)
@@ -318,8 +325,8 @@ static void rebuild_answers(struct pccl_master *m, const struct pccl_report *law
 }
 
 /*
- * A member that has not heard how a round ended is an era behind: it must know before it hears of outcomes of the new era.
- * It had voted, or the round could not have been decided.
+ * A member that has not heard how a round ended is an era behind: it must know before it hears of outcomes of the new
+ * era. It had voted, or the round could not have been decided.
  */
 static void tell_missed_rounds(struct pccl_master *m)
 {
@@ -336,7 +343,7 @@ static void tell_missed_rounds(struct pccl_master *m)
 
 /* ---- operations: PROTOCOL 12.4 ---- */
 
-static void merge_outcome(struct pccl_master *m, struct pccl_operation *op,
+static void merge_outcome(struct pccl_master *m, struct pccl_operation *op, struct pccl_remote *from,
                           const struct pccl_msg_resume_operation *fields)
 {
     bool committed = fields->state == PCCL_RESUME_COMMITTED;
@@ -355,8 +362,10 @@ static void merge_outcome(struct pccl_master *m, struct pccl_operation *op,
     }
     if (committed && fields->tiny) {
         op->result = pccl_allocate(&m->memory, fields->payload.length);
-        if (op->result == NULL)
-            return; /* another report, or the retry, has to do */
+        if (op->result == NULL) { /* its caller has it; whoever stays must not see another outcome */
+            pccl_master_remove(m, from, PCCL_REFUSAL_FULL, "out of memory for a result that it reports");
+            return;
+        }
         memcpy(op->result, fields->payload.data, fields->payload.length);
         op->payload_bytes = fields->payload.length;
     }
@@ -404,7 +413,7 @@ static void merge_reports(struct pccl_master *m, bool outcomes)
             if (op == NULL)
                 pccl_master_remove(m, remote, PCCL_REFUSAL_FULL, "too many operations, or out of memory");
             else if (is_outcome)
-                merge_outcome(m, op, &reported->fields);
+                merge_outcome(m, op, remote, &reported->fields);
             else
                 merge_part(m, op, remote, &reported->fields);
         }
@@ -453,8 +462,8 @@ static uint32_t old_ring_count_of(const struct pccl_master *m, uint32_t number)
 /* ---- telling ---- */
 
 /*
- * The recovery is an epoch of its own, also when nothing has changed: whoever has it knows more than any member that was not
- * there. (Views move only where they have to, so operations go on.)
+ * The recovery is an epoch of its own, also when nothing has changed: whoever has it knows more than any member that
+ * was not there. (Views move only where they have to, so operations go on.)
  */
 static void tell_epoch(struct pccl_master *m, const struct pccl_epoch *law_epoch, bool all_here)
 {
@@ -463,8 +472,7 @@ static void tell_epoch(struct pccl_master *m, const struct pccl_epoch *law_epoch
     m->epoch = (struct pccl_epoch){.inc = m->inc, .number = 1};
     struct pccl_member *members = pccl_master_member_list(m);
     uint32_t count = m->member_count;
-    struct pccl_msg_epoch_change change = {
-        .epoch = m->epoch, .words = pccl_bytes_of_text(&why)};
+    struct pccl_msg_epoch_change change = {.epoch = m->epoch, .words = pccl_bytes_of_text(&why)};
     for (uint32_t i = 0; i < m->group_count; i++) {
         struct pccl_group *group = m->groups[i];
         if (!group->changed)

@@ -88,7 +88,8 @@ static void conclude_update(struct pccl_master *m)
     }
     conclude(m, PCCL_ROUND_UPDATE, PCCL_ROUND_DONE);
     for (uint32_t i = 0; i < m->remote_count; i++)
-        m->remotes[i]->owes_view_ack = false; /* nothing of the new era can be launched before the view it begins with */
+        m->remotes[i]->owes_view_ack =
+            false; /* nothing of the new era can be launched before the view it begins with */
     for (uint32_t i = 0; i < added_count; i++) {
         struct pccl_remote *remote = pccl_master_find(m, &added[i].peer);
         if (remote != NULL && pccl_master_is_living_member(remote))

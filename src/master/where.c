@@ -47,8 +47,8 @@ static bool has_come(struct pccl_master *m, const struct pccl_remote *remote, co
         return remote->votes[PCCL_ROUND_UPDATE];
     if (where->call == PCCL_CALL_PENDING)
         return remote->votes[PCCL_ROUND_PENDING];
-    return has_finished(m, remote, &where->instance) || (remote->where.call == PCCL_CALL_REDUCE &&
-                                                         pccl_instance_equal(&remote->where.instance, &where->instance));
+    return has_finished(m, remote, &where->instance) ||
+           (remote->where.call == PCCL_CALL_REDUCE && pccl_instance_equal(&remote->where.instance, &where->instance));
 }
 
 static bool in_scope(const struct pccl_remote *remote, const struct pccl_remote *from, uint8_t call)
@@ -65,8 +65,8 @@ static bool all_have_come(struct pccl_master *m, const struct pccl_remote *from,
 }
 
 /*
- * Everybody is blocked, and nobody in an operation that all have entered (its data may be moving). Joint calls need no look:
- * they are decided when the last vote comes.
+ * Everybody is blocked, and nobody in an operation that all have entered (its data may be moving). Joint calls need no
+ * look: they are decided when the last vote comes.
  */
 static bool is_stuck(struct pccl_master *m)
 {

@@ -60,7 +60,10 @@ void pccl_peer_advance_time(struct pccl_peer *p, uint64_t now_us)
 {
     uint64_t due_us = pccl_max_u64(p->now_us, p->deadline_us);
     p->now_us = pccl_max_u64(p->now_us, now_us);
-    if (p->deadline_us == UINT64_MAX || now_us <= due_us + STANDSTILL_US)
+    uint64_t tolerance_us = STANDSTILL_US;
+    if (p->silence_ms != 0) /* known, and perhaps short */
+        tolerance_us = pccl_min_u64(tolerance_us, p->silence_ms * UINT64_C(250));
+    if (p->deadline_us == UINT64_MAX || now_us <= due_us + tolerance_us)
         return;
     uint64_t gap_us = now_us - due_us;
     pccl_peer_say(p, PCCL_LOG_WARN, "this process stood still for %d", gap_us);

@@ -39,7 +39,8 @@ static void resume_rounds(struct pccl_peer *p)
 
 static void resume_end(struct pccl_peer *p)
 {
-    struct pccl_id *dead = pccl_allocate(&p->memory, pccl_max_u64(1, p->link_count) * sizeof *dead);
+    size_t bytes = pccl_max_u64(1, p->link_count) * sizeof(struct pccl_id); /* a failing send drops all links */
+    struct pccl_id *dead = pccl_allocate(&p->memory, bytes);
     uint32_t count = 0;
     for (uint32_t i = 0; dead != NULL && i < p->link_count; i++) {
         const struct pccl_peer_link *link = &p->links[i];
@@ -49,7 +50,7 @@ static void resume_end(struct pccl_peer *p)
     }
     struct pccl_msg msg = {.type = PCCL_MSG_resume_end, .as.resume_end = {.dead = dead, .dead_count = count}};
     pccl_peer_send(p, &msg);
-    pccl_release(&p->memory, dead, pccl_max_u64(1, p->link_count) * sizeof *dead);
+    pccl_release(&p->memory, dead, bytes);
 }
 
 void pccl_peer_send_resume(struct pccl_peer *p)

@@ -137,9 +137,12 @@ void pccl_peer_welcome(struct pccl_peer *p, const struct pccl_msg_welcome *welco
         return;
     }
     bool kept = replace_members(p, welcome->members, welcome->members_count);
-    if (!kept || !is_ring(p, welcome->ring, welcome->ring_count) ||
-        !replace_ring(p, welcome->ring, welcome->ring_count)) {
-        pccl_peer_give_up(p, kept ? PCCL_MASTER_LOST : PCCL_MEMORY, "the master's welcome cannot be used");
+    if (kept && !is_ring(p, welcome->ring, welcome->ring_count)) {
+        pccl_peer_give_up(p, PCCL_MASTER_LOST, "the master's welcome cannot be used");
+        return;
+    }
+    if (!kept || !replace_ring(p, welcome->ring, welcome->ring_count)) {
+        pccl_peer_give_up(p, PCCL_MEMORY, "out of memory");
         return;
     }
     p->state = PCCL_PEER_MEMBER;
@@ -189,8 +192,12 @@ void pccl_peer_epoch_change(struct pccl_peer *p, const struct pccl_msg_epoch_cha
     }
     p->epoch = change->epoch;
     if (change->view_changed) {
-        if (!is_ring(p, change->ring, change->ring_count) || !replace_ring(p, change->ring, change->ring_count)) {
+        if (!is_ring(p, change->ring, change->ring_count)) {
             pccl_peer_give_up(p, PCCL_MASTER_LOST, "the master's ring cannot be used");
+            return;
+        }
+        if (!replace_ring(p, change->ring, change->ring_count)) {
+            pccl_peer_give_up(p, PCCL_MEMORY, "out of memory");
             return;
         }
         p->view = change->epoch;

@@ -53,7 +53,7 @@ class Network:
         commands = [f"netns add {self.switch}"] + [f"netns add {self.name(i)}" for i in range(self.count)]
         _ip(commands)
         for name in [self.switch] + [self.name(i) for i in range(self.count)]:  # one way between two hosts, not two
-            off = "echo 1 >/proc/sys/net/ipv6/conf/all/disable_ipv6; echo 1 >/proc/sys/net/ipv6/conf/default/disable_ipv6"
+            off = "for i in all default; do echo 1 >/proc/sys/net/ipv6/conf/$i/disable_ipv6; done"
             subprocess.run(["ip", "netns", "exec", name, "sh", "-c", off], check=False, capture_output=True)
         commands = [f"-n {self.switch} link add sw type bridge", f"-n {self.switch} link set sw up"]
         for i in range(self.count):

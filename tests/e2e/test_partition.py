@@ -5,6 +5,7 @@ import sys
 import harness
 from harness import INVALID_USAGE, LOST, SLOW, SUCCESS
 from harness import check, equal, now_us, say, within
+from loops import all_right, longest_pause_ms, more_steps, start_loops
 from namespaces import Network, need_root
 
 SILENCE_MS = int(1500 * SLOW)
@@ -55,43 +56,6 @@ class Hosts:
         return named
 
 
-def start_loops(peers):
-    loops = [peer.start("loop", bit, 4, 100, 2) for bit, peer in enumerate(peers)]
-    harness.wait_until(lambda: all(loop.steps for loop in loops), "the first steps")
-    return loops
-
-
-def more_steps(loops, steps=5, world=None):
-    last = max(loop.steps[-1]["step"] for loop in loops)
-
-    def done():
-        ended = [loop for loop in loops if loop.result]
-        check(not ended, f"loops have ended: {[(loop, loop.result) for loop in ended]}")
-        return all(
-            loop.steps[-1]["step"] >= last + steps and (world is None or loop.steps[-1]["world"] == world)
-            for loop in loops
-        )
-
-    harness.wait_until(done, f"{steps} more steps of {len(loops)} with a world of {world}")
-
-
-def all_right(loops):
-    seen = {}
-    for loop in loops:
-        for step in loop.steps:
-            check(step["right"], f"step {step} of {loop.peer.name} is wrong")
-            seen.setdefault(step["step"], set()).add(step["digest"])
-    check(all(len(digests) == 1 for digests in seen.values()), "different bits in a step")
-
-
-def longest_pause_ms(loops):
-    pauses = []
-    for loop in loops:
-        times = [step["at"] for step in loop.steps]
-        pauses.append(max(b - a for a, b in zip(times, times[1:])) / 1000)
-    return max(pauses)
-
-
 def noticed(run, part, since_us, limit_ms):
     run.master.wait_line(part, limit_ms / 1000 + 1)
     took_ms = (now_us() - since_us) / 1000
@@ -103,7 +67,7 @@ def noticed(run, part, since_us, limit_ms):
 
 
 def other_ring(run, break_it):
-    """Of four peers two neighbours lose each other: another ring, nobody goes, no operation fails, nobody waits long."""
+    """Of four peers two neighbours lose each other: another ring, nobody goes, nothing fails, nobody waits long."""
     hosts = Hosts(run, 4)
     loops = start_loops(hosts.peers)
     since_us = now_us()

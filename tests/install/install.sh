@@ -36,6 +36,9 @@ files)
         share/man/man3/pccl.3 share/man/man7/pccl.7; do
         [ -f "$prefix/$file" ] || fail "$file is missing"
     done
+    service=$prefix/lib/systemd/system/pccl-master.service
+    [ -f "$service" ] || fail "the service is missing"
+    grep -q '^ExecStart=/.*/bin/pccl-master$' "$service" || fail "the service does not name the installed program"
     for file in pkgconfig/pccl.pc cmake/pccl/pcclConfig.cmake cmake/pccl/pcclConfigVersion.cmake libpccl.a; do
         [ -f "$lib/$file" ] || fail "$file is missing"
     done
@@ -46,7 +49,7 @@ files)
     "$prefix/bin/ccoip_master" --help >"$work/help" || fail "ccoip_master --help"
     grep -q listen "$work/help" || fail "ccoip_master --help does not say how to listen"
     unwanted=$(cd "$prefix" && find . -type f | grep -Ev \
-        '/(pccl\.h|ccoip\.h|ccoip_inet\.h|libpccl\.(a|so\.[0-9.]+)|pccl\.pc|pccl[A-Za-z-]*\.cmake|pccl-master|pccl(-master)?\.[137])$' || true)
+        '/(pccl\.h|ccoip\.h|ccoip_inet\.h|libpccl\.(a|so\.[0-9.]+)|pccl\.pc|pccl[A-Za-z-]*\.cmake|pccl-master(\.service)?|pccl(-master)?\.[137])$' || true)
     [ -z "$unwanted" ] || fail "installed but not meant to be: $unwanted"
     ;;
 pkg_config)

@@ -1,7 +1,8 @@
 /*
- * The caller. All callers run one program, as peers of a training run do: chapters of steps on several tags in flight, after
- * each chapter perhaps a pending query and an update of the topology. What they do next depends only on what all of them
- * see (the outcome of their calls) and on a hash of the seed, so that uses line up, unless the plan is `divergent`.
+ * The caller. All callers run one program, as peers of a training run do: chapters of steps on several tags in flight,
+ * after each chapter perhaps a pending query and an update of the topology. What they do next depends only on what all
+ * of them see (the outcome of their calls) and on a hash of the seed, so that uses line up, unless the plan is
+ * `divergent`.
  */
 #include "check.h"
 
@@ -59,20 +60,20 @@ void sim_app_later(struct sim *sim, struct sim_peer *peer, uint64_t delay)
 
 /* ---- launching ---- */
 
-enum pccl_status sim_app_launch(struct sim *sim, struct sim_peer *peer, const struct sim_request *request, struct pccl_op **op)
+enum pccl_status sim_app_launch(struct sim *sim, struct sim_peer *peer, const struct sim_request *request,
+                                struct pccl_op **op)
 {
     uint64_t payload[SIM_ELEMENTS];
     for (uint32_t i = 0; i < SIM_ELEMENTS; i++)
         payload[i] = sim_mix(sim_mix(request->step, request->tag), peer->process.number * 8u + i) >> 8;
-    struct pccl_launch launch = {.tag = request->tag,
-                                 .descriptor = {.datatype = PCCL_U64,
-                                                .operation = (uint8_t)request->reduction,
-                                                .count = request->count},
-                                 .payload = request->tiny ? (const uint8_t *)payload : NULL,
-                                 .payload_bytes = request->tiny ? (uint32_t)(request->count * sizeof payload[0]) : 0,
-                                 .tiny = request->tiny,
-                                 .timeout_ms = request->timeout_ms,
-                                 .user = request->user};
+    struct pccl_launch launch = {
+        .tag = request->tag,
+        .descriptor = {.datatype = PCCL_U64, .operation = (uint8_t)request->reduction, .count = request->count},
+        .payload = request->tiny ? (const uint8_t *)payload : NULL,
+        .payload_bytes = request->tiny ? (uint32_t)(request->count * sizeof payload[0]) : 0,
+        .tiny = request->tiny,
+        .timeout_ms = request->timeout_ms,
+        .user = request->user};
     PCCL_ASSERT(!request->tiny || request->count <= SIM_ELEMENTS);
     sim_check_about_to_launch(sim, peer, request, payload);
     enum pccl_status status = pccl_peer_launch(peer->machine, sim->now, &launch, op);
@@ -143,7 +144,8 @@ static void launch_lane(struct sim *sim, struct sim_peer *peer, uint32_t tag)
 }
 
 /* Same at all callers that see the same outcomes (not if divergent). */
-static bool retries(struct sim *sim, struct sim_peer *peer, const struct sim_lane *lane, uint32_t tag, enum pccl_class class)
+static bool retries(struct sim *sim, struct sim_peer *peer, const struct sim_lane *lane, uint32_t tag,
+                    enum pccl_class class)
 {
     uint64_t hash = plan_hash(sim, &peer->app, 7777 + tag * 1000 + lane->step * 50 + lane->attempt);
     if (sim->plan.divergent)
@@ -402,7 +404,4 @@ void sim_app_leave(struct sim *sim, struct sim_peer *peer)
     sim_at(sim, sim->now + sim_random(sim, 3 * SIM_MS), on_gone, peer, 0, 0);
 }
 
-uint64_t sim_peer_joint(const struct sim_peer *peer)
-{
-    return peer->machine->rounds[PCCL_ROUND_UPDATE];
-}
+uint64_t sim_peer_joint(const struct sim_peer *peer) { return peer->machine->rounds[PCCL_ROUND_UPDATE]; }

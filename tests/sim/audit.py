@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """Plants known bugs, one after another, into a copy of the sources; the simulator must catch each (docs/SIMULATION.md).
 
-A simulator finds only what a checker says: a planted bug that nothing catches means that a checker is missing. Each is tried
-on all scenarios and on seeds. The table is in plants.py; its texts must be found exactly once, so it has to follow the code.
+A simulator finds only what a checker says: a planted bug that nothing catches means that a checker is missing. Each is
+tried on all scenarios and on seeds. The table is in plants.py; its texts must be found exactly once, so it has to follow
+the code.
 """
 import argparse
 import collections
@@ -15,10 +16,10 @@ import subprocess
 import sys
 import time
 
-from plants import PLANTS
+sys.dont_write_bytecode = True
+from plants import PLANTS  # noqa: E402
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-OUT = ROOT / "build" / "audit"
 MODULES = ["src/core", "src/wire", "src/master", "src/peer", "src/topology", "src/kernels", "tests/sim"]
 COMPILE = ["gcc", "-std=gnu11", "-O1", "-w", "-D_GNU_SOURCE"]
 LIMIT_S = 240
@@ -43,10 +44,10 @@ def must(command):
         raise Wrong("%s\n%s" % (" ".join(str(part) for part in command), output))
 
 
-def copy_sources():
+def copy_sources(out):
     """What is being edited meanwhile does not disturb us."""
-    tree = OUT / "tree"
-    shutil.rmtree(OUT, ignore_errors=True)
+    tree = out / "tree"
+    shutil.rmtree(out, ignore_errors=True)
     for folder in MODULES + ["include"]:
         shutil.copytree(ROOT / folder, tree / folder, ignore=shutil.ignore_patterns("*.py", "__pycache__"))
     return tree
@@ -60,27 +61,32 @@ def compile_one(tree, source, to):
     must(COMPILE + ["-I%s" % (tree / folder) for folder in ("src", "include", "tests/sim")] + ["-c", source, "-o", to])
 
 
-def build_clean(tree, pool):
-    objects = OUT / "objects"
+def build_clean(out, tree, pool):
+    objects = out / "objects"
     objects.mkdir()
     sources = sorted(str(path.relative_to(tree)) for folder in MODULES for path in (tree / folder).glob("*.c"))
     list(pool.map(lambda source: compile_one(tree, tree / source, objects / object_of(source)), sources))
-    must(["gcc", "-o", OUT / "sim"] + [objects / object_of(source) for source in sources])
+    must(["gcc", "-o", out / "sim"] + [objects / object_of(source) for source in sources])
     return {source: objects / object_of(source) for source in sources}
+
+
+def pattern_of(text):
+    """How it is broken into lines does not matter."""
+    return re.compile(r"\s*".join(re.escape(token) for token in re.findall(r"\w+|[^\w\s]", text)))
 
 
 def plant(tree, objects, bug):
     """The simulator with this bug: only the files it touches are compiled again."""
-    folder = OUT / bug.name
+    folder = tree.parent / bug.name
     folder.mkdir()
     texts = {}
     for source, old, new in bug.edits:
         if source not in texts:
             texts[source] = (tree / source).read_text()
-        found = texts[source].count(old)
-        if found != 1:
-            raise Wrong("%s: the text is there %d times in %s, not once:\n%s" % (bug.name, found, source, old))
-        texts[source] = texts[source].replace(old, new)
+        found = list(pattern_of(old).finditer(texts[source]))
+        if len(found) != 1:
+            raise Wrong("%s: the text is there %d times in %s, not once:\n%s" % (bug.name, len(found), source, old))
+        texts[source] = texts[source][:found[0].start()] + new + texts[source][found[0].end():]
     linked = dict(objects)
     for source, text in texts.items():
         changed = folder / pathlib.Path(source).name
@@ -143,16 +149,17 @@ def audit(tree, objects, bug, seeds):
     said.append("%d scenarios%s" % (len(scenarios), ": " + " ".join(scenarios[:3]) if scenarios else ""))
     if missed:
         said.append("NOT BY %s" % " ".join(missed))
-    return good, "%-6s %-40s %5.1f s  %s" % ("ok" if good else "FAILED", bug.name, time.monotonic() - began, "; ".join(said))
+    seconds = time.monotonic() - began
+    return good, "%-6s %-40s %5.1f s  %s" % ("ok" if good else "FAILED", bug.name, seconds, "; ".join(said))
 
 
-def check_clean(pool, seeds, jobs):
+def check_clean(program, pool, seeds, jobs):
     """The sources as they are pass the same seeds, and the scenarios."""
     each = (seeds + jobs - 1) // jobs
     tasks = [["--first", str(1 + i * each), "--seeds", str(each)] for i in range(jobs)] + [["--scenario", "all"]]
-    for arguments, found in zip(tasks, pool.map(lambda task: hunt(OUT / "sim", task), tasks)):
+    for arguments, found in zip(tasks, pool.map(lambda task: hunt(program, task), tasks)):
         if found.code is not None:
-            print("FAILED with nothing planted: sim %s: %s %s: %s" % (" ".join(arguments), found.where, found.code, found.words))
+            print("FAILED with nothing planted: sim %s: %s" % (" ".join(arguments), " ".join(map(str, found))))
             return False
     print("ok     nothing planted: %d seeds and all scenarios pass" % seeds, flush=True)
     return True
@@ -163,6 +170,8 @@ def main():
     parser.add_argument("--seeds", type=int, default=4000, help="seeds to search for each bug (default %(default)s)")
     parser.add_argument("--only", action="append", metavar="NAME", help="plant only this bug (may be given again)")
     parser.add_argument("--skip-clean", action="store_true", help="do not run the sources as they are first")
+    parser.add_argument("--out", type=pathlib.Path, default=ROOT / "build" / "audit",
+                        help="a folder of its own, emptied first")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 2)
     options = parser.parse_args()
     bugs = [bug for bug in PLANTS if not options.only or bug.name in options.only]
@@ -170,20 +179,22 @@ def main():
     good = bool(bugs)
     with concurrent.futures.ThreadPoolExecutor(max(1, options.jobs)) as pool:
         try:
-            tree = copy_sources()
-            objects = build_clean(tree, pool)
+            tree = copy_sources(options.out)
+            objects = build_clean(options.out, tree, pool)
             if not options.skip_clean:
-                good = check_clean(pool, max([options.seeds] + [bug.last for bug in bugs]), max(1, options.jobs)) and good
+                last = max([options.seeds] + [bug.last for bug in bugs])
+                good = check_clean(options.out / "sim", pool, last, max(1, options.jobs)) and good
             tasks = [pool.submit(audit, tree, objects, bug, options.seeds) for bug in bugs]
             for task in concurrent.futures.as_completed(tasks):
                 caught, line = task.result()
                 good = good and caught
                 print(line, flush=True)
         except Wrong as wrong:
-            pool.shutdown(cancel_futures=True)
+            pool.shutdown(wait=False, cancel_futures=True)
             print("FAILED %s" % wrong)
             good = False
-    print("%d planted bugs, %.0f s: %s" % (len(bugs), time.monotonic() - began, "all caught" if good else "NOT all is well"))
+    seconds = time.monotonic() - began
+    print("%d planted bugs, %.0f s: %s" % (len(bugs), seconds, "all caught" if good else "NOT all is well"))
     return 0 if good else 1
 
 

@@ -1,7 +1,7 @@
 /*
- * The data path, abstract: a bulk operation is complete at a peer some time after every member of its start view has started
- * the same (instance, start view), unless a member died or was cut off before its part had left. What the real data path
- * must prove itself (segments, restore, buffers) has its own rigs.
+ * The data path, abstract: a bulk operation is complete at a peer some time after every member of its start view has
+ * started the same (instance, start view), unless a member died or was cut off before its part had left. What the real
+ * data path must prove itself (segments, restore, buffers) has its own rigs.
  */
 #include "sim.h"
 
@@ -55,10 +55,7 @@ static struct part *find_part(const struct sim_bulk *bulk, const struct sim_peer
     return NULL;
 }
 
-static bool part_is_open(const struct part *part)
-{
-    return !part->gone && !part->stopped && !part->complete;
-}
+static bool part_is_open(const struct part *part) { return !part->gone && !part->stopped && !part->complete; }
 
 static void fail_part(struct sim *sim, void *subject, uint64_t class, uint64_t unused)
 {
@@ -77,7 +74,7 @@ static void fail_part(struct sim *sim, void *subject, uint64_t class, uint64_t u
     sim_note(sim, "p%u: bulk tag %llu use %u fails, class %u", part->peer->process.number,
              (unsigned long long)part->op->instance.tag, part->op->instance.use, (unsigned)class);
     sim_check_failing(sim, part->peer, part->op);
-    pccl_peer_op_failed(part->peer->machine, sim->now, part->op, (enum pccl_class)class, &words);
+    pccl_peer_op_failed(part->peer->machine, sim->now, part->op, (enum pccl_class) class, &words);
     sim_check_peer(sim, part->peer);
     sim_process_arm(sim, &part->peer->process);
 }
@@ -112,12 +109,13 @@ static void complete_part(struct sim *sim, void *subject, uint64_t unused_a, uin
     const struct sim_bulk *bulk = find_bulk(sim, part->peer, part->op, false);
     if (!sim->bulk_by_hand && (!sim_peer_runs(part->peer) || !can_complete(sim, bulk, part, &never))) {
         if (!never)
-            sim_at(sim, pccl_max_u64(sim->now + 20 * SIM_MS, part->peer->process.stopped_until), complete_part, part, 0, 0);
+            sim_at(sim, pccl_max_u64(sim->now + 20 * SIM_MS, part->peer->process.stopped_until), complete_part, part, 0,
+                   0);
         return;
     }
     part->complete = true;
-    sim_note(sim, "p%u: bulk tag %llu use %u done", part->peer->process.number, (unsigned long long)part->op->instance.tag,
-             part->op->instance.use);
+    sim_note(sim, "p%u: bulk tag %llu use %u done", part->peer->process.number,
+             (unsigned long long)part->op->instance.tag, part->op->instance.use);
     sim_check_done(sim, part->peer, part->op);
     pccl_peer_op_done(part->peer->machine, sim->now, part->op);
     sim_check_peer(sim, part->peer);
@@ -135,7 +133,7 @@ void sim_bulk_break(struct sim *sim, struct sim_peer *peer, struct pccl_op *op, 
 {
     struct part *part = find_part(find_bulk(sim, peer, op, true), peer);
     if (part != NULL)
-        fail_part(sim, part, (uint64_t)class, 0);
+        fail_part(sim, part, (uint64_t) class, 0);
 }
 
 static void compare_descriptors(struct sim *sim, const struct sim_bulk *bulk)

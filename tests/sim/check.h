@@ -49,7 +49,7 @@ struct sim_checks {
     struct view_seen *views;
     struct round_seen *rounds;
     struct conflict *conflicts;
-    struct removal *removals;
+    struct roll *rolls;
     /* the launch under way: the outcome may come before it returns */
     struct sim_peer *launching;
     struct sim_request request;
@@ -70,7 +70,7 @@ void sim_check_end_of_life(struct sim *sim, struct sim_peer *peer);
 void sim_check_expelled(struct sim *sim, const struct sim_master *master, const struct sim_peer *peer,
                         const struct pccl_msg_expelled *expelled);
 void sim_check_removals(struct sim *sim, struct sim_master *master);
-void sim_check_not_removed(struct sim *sim, struct sim_master *master);
+void sim_check_roll(struct sim *sim, const struct sim_master *master);
 void sim_check_conduct_fini(struct sim *sim);
 const char *sim_instance_text(const struct pccl_instance *name);
 

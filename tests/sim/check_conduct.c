@@ -1,4 +1,5 @@
-/* PEACE, R9 and the master's half of I9: no machine breaks the protocol towards the other, and nobody is removed without cause. */
+/* PEACE, R9 and the master's half of I9: no machine breaks the protocol towards the other, and nobody is removed
+ * without cause. */
 #include "check.h"
 
 #include <stdlib.h>
@@ -6,19 +7,18 @@
 
 enum { MARGIN_US = 1500000 }; /* a break is mended, and a word arrives, within so long */
 
-/* A member that a master has removed. */
-struct removal {
-    struct removal *next;
+/* Whom a master had in a run when it last changed. */
+struct roll {
+    struct roll *next;
     uint64_t boot;
-    struct pccl_id lineage, peer;
+    struct pccl_id lineage;
+    struct pccl_id *members; /* owned */
+    uint32_t count;
 };
 
 /* ---- PEACE ---- */
 
-static bool begins_with(const char *text, const char *start)
-{
-    return strncmp(text, start, strlen(start)) == 0;
-}
+static bool begins_with(const char *text, const char *start) { return strncmp(text, start, strlen(start)) == 0; }
 
 /* Why a peer may rightly be out. Everything else is a complaint about what the master said. */
 static bool is_a_good_end(const char *words)
@@ -80,8 +80,8 @@ void sim_check_hosts_unwell(struct sim *sim, uint32_t a, uint32_t b)
 }
 
 /*
- * Its process ran, and nothing was wrong between it and the master for longer than the limit. A master that was stopped has
- * to forgive silence, but a connection that a peer gave up meanwhile is a witness like any other.
+ * Its process ran, and nothing was wrong between it and the master for longer than the limit. A master that was stopped
+ * has to forgive silence, but a connection that a peer gave up meanwhile is a witness like any other.
  */
 static bool was_well(const struct sim *sim, const struct sim_master *master, const struct sim_peer *peer, bool silent)
 {
@@ -90,31 +90,12 @@ static bool was_well(const struct sim *sim, const struct sim_master *master, con
     if (!silent)
         since = pccl_max_u64(since, peer->master_unwell_until);
     return peer->process.alive && peer->machine != NULL && peer->machine->state == PCCL_PEER_MEMBER &&
-           sim_net_state(sim, peer->process.host, master->process.host, SIM_CONTROL) == SIM_WHOLE && sim->now > since + window;
+           sim_net_state(sim, peer->process.host, master->process.host, SIM_CONTROL) == SIM_WHOLE &&
+           sim->now > since + window;
 }
 
-static bool is_known(const struct sim *sim, const struct sim_master *master, const struct pccl_id *peer)
-{
-    for (const struct removal *known = sim->checks->removals; known != NULL; known = known->next)
-        if (known->boot == master->config.boot && pccl_id_equal(&known->peer, peer) &&
-            pccl_id_equal(&known->lineage, &master->machine->lineage))
-            return true;
-    return false;
-}
-
-static void note_removal(struct sim *sim, const struct sim_master *master, const struct pccl_id *id)
-{
-    const struct pccl_remote *remote = pccl_master_find(master->machine, id);
-    if (remote == NULL || remote->state != PCCL_REMOTE_MEMBER || is_known(sim, master, id))
-        return; /* a newcomer may ask again */
-    struct removal *removal = calloc(1, sizeof *removal);
-    if (removal == NULL)
-        abort();
-    *removal = (struct removal){sim->checks->removals, master->config.boot, master->machine->lineage, *id};
-    sim->checks->removals = removal;
-}
-
-static void judge(struct sim *sim, const struct sim_master *master, const struct sim_peer *peer, uint16_t why, const char *words)
+static void judge(struct sim *sim, const struct sim_master *master, const struct sim_peer *peer, uint16_t why,
+                  const char *words)
 {
     const struct pccl_remote *remote = pccl_master_find(master->machine, &peer->id);
     bool silent = why == PCCL_REFUSAL_SILENT;
@@ -132,7 +113,6 @@ void sim_check_expelled(struct sim *sim, const struct sim_master *master, const 
     struct pccl_text words;
     pccl_text_clear(&words);
     pccl_text_add_bytes(&words, (const char *)expelled->words.data, expelled->words.length);
-    note_removal(sim, master, &peer->id);
     judge(sim, master, peer, expelled->code, words.bytes);
 }
 
@@ -146,25 +126,66 @@ void sim_check_removals(struct sim *sim, struct sim_master *master)
         const struct sim_peer *peer = sim_peer_find(sim, &remote->id);
         if (peer != NULL)
             judge(sim, master, peer, (uint16_t)remote->why, remote->words.bytes);
-        note_removal(sim, master, &remote->id);
     }
 }
 
-/* I9: not even a master that has founded another run since takes back whom it has removed. */
-void sim_check_not_removed(struct sim *sim, struct sim_master *master)
+/* ---- I9 ---- */
+
+static struct roll *roll_of(struct sim *sim, const struct sim_master *master)
+{
+    struct roll *roll = sim->checks->rolls;
+    while (roll != NULL &&
+           !(roll->boot == master->config.boot && pccl_id_equal(&roll->lineage, &master->machine->lineage)))
+        roll = roll->next;
+    return roll;
+}
+
+static bool is_on(const struct roll *roll, const struct pccl_id *id)
+{
+    for (uint32_t i = 0; i < roll->count; i++)
+        if (pccl_id_equal(&roll->members[i], id))
+            return true;
+    return false;
+}
+
+/* Who comes in is a newcomer. A master that has recovered a run, or has ended it, takes back nobody whom it has gone on
+ * without. */
+void sim_check_roll(struct sim *sim, const struct sim_master *master)
 {
     const struct pccl_master *m = master->machine;
-    for (uint32_t i = 0; sim->checks->removals != NULL && i < m->remote_count; i++)
-        if (m->remotes[i]->state == PCCL_REMOTE_MEMBER && is_known(sim, master, &m->remotes[i]->id))
-            sim_fail(sim, "I9 the master takes %02x%02x back, which it had removed", m->remotes[i]->id.bytes[0],
-                     m->remotes[i]->id.bytes[1]);
+    struct roll *roll = roll_of(sim, master);
+    bool first = roll == NULL;
+    if (first) {
+        roll = calloc(1, sizeof *roll);
+        if (roll == NULL)
+            abort();
+        *roll = (struct roll){.next = sim->checks->rolls, .boot = master->config.boot, .lineage = m->lineage};
+        sim->checks->rolls = roll;
+    }
+    struct pccl_id *members = calloc(m->remote_count + 1u, sizeof *members);
+    if (members == NULL)
+        abort();
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < m->remote_count; i++) {
+        const struct pccl_remote *remote = m->remotes[i];
+        const struct sim_peer *peer = sim_peer_find(sim, &remote->id);
+        if (remote->state != PCCL_REMOTE_MEMBER)
+            continue;
+        if (!first && peer != NULL && peer->was_connected && !is_on(roll, &remote->id))
+            sim_fail(sim, "I9 the master takes p%u back, without which it had gone on", peer->process.number);
+        members[count++] = remote->id;
+    }
+    free(roll->members);
+    roll->members = members;
+    roll->count = count;
 }
 
 void sim_check_conduct_fini(struct sim *sim)
 {
-    while (sim->checks->removals != NULL) {
-        struct removal *removal = sim->checks->removals;
-        sim->checks->removals = removal->next;
-        free(removal);
+    while (sim->checks->rolls != NULL) {
+        struct roll *roll = sim->checks->rolls;
+        sim->checks->rolls = roll->next;
+        free(roll->members);
+        free(roll);
     }
 }

@@ -15,7 +15,8 @@ static void *copy(const void *from, size_t bytes)
 
 /* ---- I1: one list per epoch, one ring per view ---- */
 
-static const struct epoch_seen *find_epoch(const struct sim *sim, const struct pccl_id *lineage, const struct pccl_epoch *epoch)
+static const struct epoch_seen *find_epoch(const struct sim *sim, const struct pccl_id *lineage,
+                                           const struct pccl_epoch *epoch)
 {
     for (const struct epoch_seen *seen = sim->checks->epochs; seen != NULL; seen = seen->next)
         if (pccl_epoch_equal(&seen->epoch, epoch) && pccl_id_equal(&seen->lineage, lineage))
@@ -106,13 +107,13 @@ static void check_ring_is_group(struct sim *sim, const struct sim_peer *peer)
             sim_fail(sim, "I1 p%u: its ring names somebody who is no member", peer->process.number);
     }
     if (!mine || in_group != p->ring_count)
-        sim_fail(sim, "I1 p%u: its ring of %u is no permutation of its group of %u", peer->process.number, p->ring_count,
-                 in_group);
+        sim_fail(sim, "I1 p%u: its ring of %u is no permutation of its group of %u", peer->process.number,
+                 p->ring_count, in_group);
 }
 
 /*
- * I9: who was removed from a peer's list never comes back to it. Except one who never heard that it was admitted, because
- * the master crashed at that moment: nobody has expelled it, it is a newcomer still.
+ * I9: who was removed from a peer's list never comes back to it. Except one who never heard that it was admitted,
+ * because the master crashed at that moment: nobody has expelled it, it is a newcomer still.
  */
 static void check_gone(struct sim *sim, struct sim_peer *peer)
 {
@@ -166,15 +167,17 @@ static void check_view_moved(struct sim *sim, const struct sim_peer *peer)
     const struct view_seen *before = sim_view_find(sim, &p->lineage, peer->group, &peer->seen_view);
     if (before != NULL && before->count == p->ring_count && p->view.inc == peer->seen_view.inc &&
         memcmp(before->ring, p->ring, p->ring_count * sizeof *p->ring) == 0)
-        sim_fail(sim, "I8 p%u: the view of its group moved although nothing of the group changed", peer->process.number);
+        sim_fail(sim, "I8 p%u: the view of its group moved although nothing of the group changed",
+                 peer->process.number);
 }
 
 /* PROTOCOL 8: attributes change only when a call returns, and say what the epoch says. */
 static void check_attributes(struct sim *sim, struct sim_peer *peer)
 {
     struct pccl_attributes now = pccl_peer_attributes(peer->machine), *seen = &peer->seen_attributes;
-    bool same = pccl_epoch_equal(&now.epoch, &seen->epoch) && now.world == seen->world && now.group_world == seen->group_world &&
-                now.groups == seen->groups && now.largest_group == seen->largest_group;
+    bool same = pccl_epoch_equal(&now.epoch, &seen->epoch) && now.world == seen->world &&
+                now.group_world == seen->group_world && now.groups == seen->groups &&
+                now.largest_group == seen->largest_group;
     bool may_change = peer->attributes_may_change;
     peer->attributes_may_change = false;
     if (same)
@@ -196,7 +199,8 @@ static void check_attributes(struct sim *sim, struct sim_peer *peer)
         groups += first;
         largest = size > largest ? size : largest;
     }
-    if (now.world != epoch->count || now.group_world != in_group || now.groups != groups || now.largest_group != largest)
+    if (now.world != epoch->count || now.group_world != in_group || now.groups != groups ||
+        now.largest_group != largest)
         sim_fail(sim, "R8 p%u: world %u, group %u, groups %u, largest %u, but epoch %u.%llu has %u, %u, %u, %u",
                  peer->process.number, now.world, now.group_world, now.groups, now.largest_group, now.epoch.inc,
                  (unsigned long long)now.epoch.number, epoch->count, in_group, groups, largest);
@@ -267,7 +271,7 @@ void sim_check_master(struct sim *sim, struct sim_master *master)
     note_epoch(sim, "master", master->process.number, &m->lineage, &m->epoch, members, count);
     free(members);
     checks->master_epoch = m->epoch;
-    sim_check_not_removed(sim, master);
+    sim_check_roll(sim, master);
     for (uint32_t i = 0; i < m->group_count; i++) {
         const struct pccl_group *group = m->groups[i];
         struct pccl_id *ring = calloc(group->ring_count + 1u, sizeof *ring);
@@ -275,7 +279,8 @@ void sim_check_master(struct sim *sim, struct sim_master *master)
             abort();
         for (uint32_t k = 0; k < group->ring_count; k++)
             ring[k] = group->ring[k]->id;
-        note_view(sim, "master", master->process.number, &m->lineage, group->number, &group->view, ring, group->ring_count);
+        note_view(sim, "master", master->process.number, &m->lineage, group->number, &group->view, ring,
+                  group->ring_count);
         free(ring);
     }
 }
@@ -290,7 +295,8 @@ void sim_check_asked(struct sim *sim, struct sim_peer *peer, enum pccl_round_kin
 
 /*
  * All return from an update with the same attributes. One exception: a whole group missed the answer because the master
- * crashed, the membership has changed since, and nobody reports a list of that epoch to the next master (PROTOCOL, As built).
+ * crashed, the membership has changed since, and nobody reports a list of that epoch to the next master (PROTOCOL, As
+ * built).
  */
 static void check_round_attributes(struct sim *sim, struct round_seen *seen, struct sim_peer *peer)
 {
@@ -302,8 +308,9 @@ static void check_round_attributes(struct sim *sim, struct round_seen *seen, str
     } else if (!pccl_epoch_equal(&now.epoch, &seen->attributes.epoch) && sim_is_survivor(sim, peer) &&
                sim_is_survivor(sim, seen->by) && (peer->group == seen->by->group || sim->totals.crashes == 0)) {
         sim_fail(sim, "R8 p%u and p%u return from update %llu with epochs %u.%llu and %u.%llu", peer->process.number,
-                 seen->by->process.number, (unsigned long long)seen->round, now.epoch.inc, (unsigned long long)now.epoch.number,
-                 seen->attributes.epoch.inc, (unsigned long long)seen->attributes.epoch.number);
+                 seen->by->process.number, (unsigned long long)seen->round, now.epoch.inc,
+                 (unsigned long long)now.epoch.number, seen->attributes.epoch.inc,
+                 (unsigned long long)seen->attributes.epoch.number);
     }
 }
 
@@ -402,8 +409,8 @@ void sim_check_idle(struct sim *sim)
             continue;
         const struct pccl_peer *p = peer->machine;
         if (p->op_count != 0 || p->uses.count != 0 || p->session.queued_count != 0)
-            sim_fail(sim, "I11 p%u still holds %u operations, %u counters, %u messages", peer->process.number, p->op_count,
-                     p->uses.count, p->session.queued_count);
+            sim_fail(sim, "I11 p%u still holds %u operations, %u counters, %u messages", peer->process.number,
+                     p->op_count, p->uses.count, p->session.queued_count);
     }
 }
 

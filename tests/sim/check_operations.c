@@ -45,7 +45,8 @@ struct sim_instance *sim_instance_find(struct sim *sim, const struct pccl_id *li
 
 struct sim_launch *sim_launch_of(const struct sim_instance *instance, const struct sim_peer *peer)
 {
-    for (struct sim_launch *launch = instance != NULL ? instance->launches : NULL; launch != NULL; launch = launch->next)
+    for (struct sim_launch *launch = instance != NULL ? instance->launches : NULL; launch != NULL;
+         launch = launch->next)
         if (launch->peer == peer)
             return launch;
     return NULL;
@@ -57,10 +58,7 @@ static struct sim_instance *instance_of(struct sim *sim, const struct sim_peer *
 }
 
 /* Aborted before it was launched here: it never starts. */
-static bool was_a_tombstone(const struct pccl_op *op)
-{
-    return op->start_view.inc == 0;
-}
+static bool was_a_tombstone(const struct pccl_op *op) { return op->start_view.inc == 0; }
 
 /* I6: uses of a tag count up from 0 in each era, without a gap. */
 static void check_use(struct sim *sim, struct sim_peer *peer, const struct pccl_op *op)
@@ -162,7 +160,8 @@ void sim_check_conflicts(struct sim *sim)
                      conflict->other->process.number, sim_instance_text(&conflict->name));
 }
 
-static void note_conflict(struct sim *sim, struct sim_peer *one, struct sim_peer *other, const struct pccl_instance *name)
+static void note_conflict(struct sim *sim, struct sim_peer *one, struct sim_peer *other,
+                          const struct pccl_instance *name)
 {
     struct conflict *conflict = calloc(1, sizeof *conflict);
     if (conflict == NULL)
@@ -194,16 +193,17 @@ static void expected_result(struct sim *sim, const struct sim_instance *instance
     for (uint32_t i = 0; i < view->count; i++) {
         const struct sim_launch *launch = sim_launch_of(instance, sim_peer_find(sim, &view->ring[i]));
         if (launch == NULL)
-            sim_fail(sim, "I3 p%u: %s committed, and a member of its view never launched it", mine->peer->process.number,
-                     sim_instance_text(&instance->name));
-        const char *differs = !pccl_epoch_equal(&launch->start_view, &mine->start_view)               ? "start view"
+            sim_fail(sim, "I3 p%u: %s committed, and a member of its view never launched it",
+                     mine->peer->process.number, sim_instance_text(&instance->name));
+        const char *differs = !pccl_epoch_equal(&launch->start_view, &mine->start_view)        ? "start view"
                               : !pccl_descriptor_equal(&launch->descriptor, &mine->descriptor) ? "descriptor"
                               : launch->tiny != mine->tiny                                     ? "way"
                               : launch->step != mine->step && !sim->plan.divergent             ? "step"
                                                                                                : NULL;
         if (differs != NULL)
             sim_fail(sim, "I3 %s committed, but p%u and p%u launched it with a different %s",
-                     sim_instance_text(&instance->name), mine->peer->process.number, launch->peer->process.number, differs);
+                     sim_instance_text(&instance->name), mine->peer->process.number, launch->peer->process.number,
+                     differs);
         for (uint32_t k = 0; k < SIM_ELEMENTS; k++) {
             if (i == 0)
                 result[k] = launch->payload[k];
@@ -213,8 +213,8 @@ static void expected_result(struct sim *sim, const struct sim_instance *instance
     }
 }
 
-static void check_commit(struct sim *sim, struct sim_peer *peer, const struct sim_instance *instance, struct sim_launch *mine,
-                         const struct pccl_op *op)
+static void check_commit(struct sim *sim, struct sim_peer *peer, const struct sim_instance *instance,
+                         struct sim_launch *mine, const struct pccl_op *op)
 {
     uint64_t expected[SIM_ELEMENTS];
     expected_result(sim, instance, mine, expected);
@@ -236,7 +236,8 @@ static void check_input(struct sim *sim, struct sim_peer *peer, const struct sim
     if (op->tiny && op->payload != NULL && op->payload_bytes > 0 &&
         (op->payload_bytes != op->descriptor.count * sizeof mine->payload[0] ||
          memcmp(op->payload, mine->payload, op->payload_bytes) != 0))
-        sim_fail(sim, "I4 p%u: the input of aborted %s has changed", peer->process.number, sim_instance_text(&op->instance));
+        sim_fail(sim, "I4 p%u: the input of aborted %s has changed", peer->process.number,
+                 sim_instance_text(&op->instance));
 }
 
 /* I8: a peer was lost only if this group's view moved, or somebody of the group failed. */
@@ -304,19 +305,22 @@ static bool next_frame(struct sim *sim, const uint8_t **bytes, size_t *length, u
     *sequence = get_u32(*bytes + 8) | (uint64_t)get_u32(*bytes + 12) << 32;
     sim->hash = sim_mix(sim->hash, get_u32(*bytes + 24));
     struct pccl_text words;
-    bool watched = type == PCCL_MSG_done || type == PCCL_MSG_vote || type == PCCL_MSG_failed || type == PCCL_MSG_abort_request ||
-                   type == PCCL_MSG_resume_operation || type == PCCL_MSG_outcome || type == PCCL_MSG_epoch_change ||
-                   type == PCCL_MSG_welcome || type == PCCL_MSG_hello_ok || type == PCCL_MSG_expelled;
+    bool watched = type == PCCL_MSG_done || type == PCCL_MSG_vote || type == PCCL_MSG_failed ||
+                   type == PCCL_MSG_abort_request || type == PCCL_MSG_resume_operation || type == PCCL_MSG_outcome ||
+                   type == PCCL_MSG_epoch_change || type == PCCL_MSG_welcome || type == PCCL_MSG_hello_ok ||
+                   type == PCCL_MSG_expelled;
     msg->type = type;
     if (body + (size_t)PCCL_FRAME_HEADER_BYTES > *length ||
-        (watched && pccl_wire_decode(type, *bytes + PCCL_FRAME_HEADER_BYTES, body, &sim->tap_scratch, msg, &words) != PCCL_OK))
+        (watched &&
+         pccl_wire_decode(type, *bytes + PCCL_FRAME_HEADER_BYTES, body, &sim->tap_scratch, msg, &words) != PCCL_OK))
         sim_fail(sim, "WIRE a machine sends a %s that it could not read itself", pccl_wire_name(type));
     *bytes += PCCL_FRAME_HEADER_BYTES + body;
     *length -= PCCL_FRAME_HEADER_BYTES + body;
     return true;
 }
 
-static void said_done(struct sim *sim, struct sim_peer *peer, const struct pccl_instance *name, const struct pccl_epoch *view)
+static void said_done(struct sim *sim, struct sim_peer *peer, const struct pccl_instance *name,
+                      const struct pccl_epoch *view)
 {
     struct sim_instance *instance = instance_of(sim, peer, name);
     struct sim_launch *launch = sim_launch_of(instance, peer);
@@ -324,7 +328,8 @@ static void said_done(struct sim *sim, struct sim_peer *peer, const struct pccl_
     if (op != NULL)
         launch = book(sim, peer, op); /* a tiny operation says DONE while it is launched */
     if (launch == NULL || !pccl_epoch_equal(&launch->start_view, view))
-        sim_fail(sim, "I5 p%u says DONE of %s with a view it did not start in", peer->process.number, sim_instance_text(name));
+        sim_fail(sim, "I5 p%u says DONE of %s with a view it did not start in", peer->process.number,
+                 sim_instance_text(name));
     launch->done_sent = true;
 }
 
@@ -364,7 +369,8 @@ static void check_counting(struct sim *sim, const struct sim_master *master, con
         const struct sim_launch *launch = sim_launch_of(instance, sim_peer_find(sim, &view->ring[i]));
         bool done = launch != NULL && launch->done_sent && pccl_epoch_equal(&launch->start_view, &mine->start_view);
         if (needed && !done)
-            sim_fail(sim, "I5 %s is committed, and a member of its view never said DONE", sim_instance_text(&instance->name));
+            sim_fail(sim, "I5 %s is committed, and a member of its view never said DONE",
+                     sim_instance_text(&instance->name));
     }
 }
 
@@ -373,7 +379,8 @@ void sim_check_sent_by_master(struct sim *sim, struct sim_master *master, struct
 {
     struct pccl_msg msg;
     uint64_t sequence;
-    struct sim_peer *to = conn->ends[0].role == SIM_ROLE_CONTROL ? (struct sim_peer *)(void *)conn->ends[0].process : NULL;
+    struct sim_peer *to =
+        conn->ends[0].role == SIM_ROLE_CONTROL ? (struct sim_peer *)(void *)conn->ends[0].process : NULL;
     if (to == NULL && conn->ends[0].process != NULL && !conn->ends[0].process->is_master)
         to = (struct sim_peer *)(void *)conn->ends[0].process;
     while (next_frame(sim, &bytes, &length, &sequence, &msg)) {
@@ -407,12 +414,24 @@ void sim_check_sent_by_master(struct sim *sim, struct sim_master *master, struct
 
 void sim_check_said(struct sim *sim, const char *who, uint32_t number, const char *line)
 {
-    static const char *const complaints[] = {
-        "decided an operation twice", "without this peer's vote", "cannot be used",       "at the wrong time",
-        "that was never sent",        "is missing before",        "said hello twice",     "does not fit",
-        "recovered an older state",   "has the wrong size",       "impossible operation", "of another group or of the future",
-        "a round that is not open",   "a member sent",            "a newcomer sent",      "reports disagree",
-        "wrong token",                "cannot be continued"};
+    static const char *const complaints[] = {"decided an operation twice",
+                                             "without this peer's vote",
+                                             "cannot be used",
+                                             "at the wrong time",
+                                             "that was never sent",
+                                             "is missing before",
+                                             "said hello twice",
+                                             "does not fit",
+                                             "recovered an older state",
+                                             "has the wrong size",
+                                             "impossible operation",
+                                             "of another group or of the future",
+                                             "a round that is not open",
+                                             "a member sent",
+                                             "a newcomer sent",
+                                             "reports disagree",
+                                             "wrong token",
+                                             "cannot be continued"};
     for (size_t i = 0; i < PCCL_COUNT_OF(complaints); i++)
         if (strstr(line, complaints[i]) != NULL)
             sim_fail(sim, "PEACE %s %u says: %s", who, number, line);
@@ -444,7 +463,8 @@ void sim_check_operations_fini(struct sim *sim)
 void sim_check_histories(struct sim *sim)
 {
     for (uint32_t i = 0; i < INSTANCE_BUCKETS; i++)
-        for (const struct sim_instance *instance = sim->checks->buckets[i]; instance != NULL; instance = instance->next_hashed) {
+        for (const struct sim_instance *instance = sim->checks->buckets[i]; instance != NULL;
+             instance = instance->next_hashed) {
             const struct sim_launch *first = NULL;
             for (const struct sim_launch *launch = instance->launches; launch != NULL; launch = launch->next) {
                 if (!sim_is_survivor(sim, launch->peer))

@@ -1,4 +1,5 @@
-/* What goes wrong: the mix is drawn per seed, the faults one by one. At the end of the fault phase everything is healed. */
+/* What goes wrong: the mix is drawn per seed, the faults one by one. At the end of the fault phase everything is
+ * healed. */
 #include "sim.h"
 
 #include <string.h>
@@ -8,10 +9,12 @@
 static void draw_weights(struct sim *sim, struct sim_plan *plan)
 {
     static const uint8_t typical[SIM_FAULTS] = {
-        [SIM_FAULT_KILL] = 10,         [SIM_FAULT_HOST_LOSS] = 4,  [SIM_FAULT_STOP_PEER] = 6,    [SIM_FAULT_STOP_MASTER] = 3,
-        [SIM_FAULT_CRASH_MASTER] = 8,  [SIM_FAULT_RESET_CONTROL] = 8, [SIM_FAULT_HALF_OPEN] = 4, [SIM_FAULT_RESET_LINK] = 8,
-        [SIM_FAULT_CUT] = 8,           [SIM_FAULT_ISOLATE] = 3,    [SIM_FAULT_JOIN] = 14,        [SIM_FAULT_LEAVE] = 4,
-        [SIM_FAULT_ABORT] = 8,         [SIM_FAULT_WITHDRAW] = 5,   [SIM_FAULT_STRANGER] = 3,     [SIM_FAULT_SLOW] = 6};
+        [SIM_FAULT_KILL] = 10,       [SIM_FAULT_HOST_LOSS] = 4,    [SIM_FAULT_STOP_PEER] = 6,
+        [SIM_FAULT_STOP_MASTER] = 3, [SIM_FAULT_CRASH_MASTER] = 8, [SIM_FAULT_RESET_CONTROL] = 8,
+        [SIM_FAULT_HALF_OPEN] = 4,   [SIM_FAULT_RESET_LINK] = 8,   [SIM_FAULT_CUT] = 8,
+        [SIM_FAULT_ISOLATE] = 3,     [SIM_FAULT_JOIN] = 14,        [SIM_FAULT_LEAVE] = 4,
+        [SIM_FAULT_ABORT] = 8,       [SIM_FAULT_WITHDRAW] = 5,     [SIM_FAULT_STRANGER] = 3,
+        [SIM_FAULT_SLOW] = 6};
     for (uint32_t kind = 0; kind < SIM_FAULTS; kind++) {
         plan->weights[kind] = sim_chance(sim, 60) ? (uint32_t)sim_between(sim, 1, 2u * typical[kind]) : 0;
         plan->weight_sum += plan->weights[kind];
@@ -91,7 +94,8 @@ static struct sim_peer *pick_peer(struct sim *sim, bool running)
     uint32_t count = 0;
     for (uint32_t i = 0; i < sim->peer_count; i++) {
         struct sim_peer *peer = sim->peers[i];
-        if (peer->process.alive && (!running || sim_peer_runs(peer)) && !peer->app.manual && sim_random(sim, ++count) == 0)
+        if (peer->process.alive && (!running || sim_peer_runs(peer)) && !peer->app.manual &&
+            sim_random(sim, ++count) == 0)
             found = peer;
     }
     return found;
@@ -177,7 +181,8 @@ static void on_master_restart(struct sim *sim, void *subject, uint64_t a, uint64
         spawn(sim); /* first at the restarted master, perhaps */
     sim_master_start(sim);
     if (!sim->faults_stopped && sim_chance(sim, 30)) /* again, in the middle of the recovery */
-        sim_at(sim, sim->now + sim_log_between(sim, SIM_MS, 3 * SIM_S), sim_fault_event, NULL, SIM_FAULT_CRASH_MASTER, 0);
+        sim_at(sim, sim->now + sim_log_between(sim, SIM_MS, 3 * SIM_S), sim_fault_event, NULL, SIM_FAULT_CRASH_MASTER,
+               0);
 }
 
 static void crash_master(struct sim *sim)
@@ -185,8 +190,8 @@ static void crash_master(struct sim *sim)
     if (!sim_master_is_up(sim))
         return;
     sim_master_crash(sim, sim_chance(sim, 25));
-    sim_at(sim, sim->now + sim_log_between(sim, 10 * SIM_MS, sim_chance(sim, 15) ? 12 * SIM_S : 2 * SIM_S), on_master_restart,
-           NULL, 0, 0);
+    sim_at(sim, sim->now + sim_log_between(sim, 10 * SIM_MS, sim_chance(sim, 15) ? 12 * SIM_S : 2 * SIM_S),
+           on_master_restart, NULL, 0, 0);
 }
 
 static struct sim_conn *pick_conn(struct sim *sim, bool control)
@@ -244,7 +249,8 @@ static void abort_something(struct sim *sim)
             continue;
         sim_note(sim, "p%u aborts tag %u use %u", peer->process.number, tag, lane->op->instance.use);
         sim_check_failing(sim, peer, lane->op);
-        pccl_peer_op_abort(peer->machine, sim->now, lane->op, sim_chance(sim, 50) ? PCCL_CLASS_ABORTED : PCCL_CLASS_DEADLINE);
+        pccl_peer_op_abort(peer->machine, sim->now, lane->op,
+                           sim_chance(sim, 50) ? PCCL_CLASS_ABORTED : PCCL_CLASS_DEADLINE);
         sim_check_peer(sim, peer);
         sim_process_arm(sim, &peer->process);
         return;
@@ -290,8 +296,9 @@ static void on_stranger_speaks(struct sim *sim, void *subject, uint64_t a, uint6
 static void stranger(struct sim *sim)
 {
     struct sim_peer *peer = sim_chance(sim, 50) ? pick_peer(sim, false) : NULL;
-    struct sim_conn *conn = peer != NULL ? sim_dial(sim, NULL, SIM_ROLE_STRANGER, SIM_DATA, peer->process.host, peer->process.port)
-                                         : sim_dial(sim, NULL, SIM_ROLE_STRANGER, SIM_CONTROL, 0, SIM_MASTER_PORT);
+    struct sim_conn *conn =
+        peer != NULL ? sim_dial(sim, NULL, SIM_ROLE_STRANGER, SIM_DATA, peer->process.host, peer->process.port)
+                     : sim_dial(sim, NULL, SIM_ROLE_STRANGER, SIM_CONTROL, 0, SIM_MASTER_PORT);
     if (sim_chance(sim, 70))
         sim_at(sim, sim->now + 50 * SIM_MS, on_stranger_speaks, conn, 0, 0);
 }

@@ -50,7 +50,8 @@ static void report(const struct sim_totals *t, double seconds)
 {
     printf("%llu seeds in %.1f s (%.0f/s): %llu events, %llu machine steps\n", (unsigned long long)t->seeds, seconds,
            (double)t->seeds / seconds, (unsigned long long)t->events, (unsigned long long)t->steps);
-    printf("  decided at peers: %llu commits (%llu tiny), %llu aborts (lost %llu, mismatch %llu, aborted %llu, deadline %llu, "
+    printf("  decided at peers: %llu commits (%llu tiny), %llu aborts (lost %llu, mismatch %llu, aborted %llu, "
+           "deadline %llu, "
            "internal %llu)\n",
            (unsigned long long)t->commits, (unsigned long long)t->tiny_commits, (unsigned long long)t->aborts,
            (unsigned long long)t->classes[PCCL_CLASS_PEER_LOST], (unsigned long long)t->classes[PCCL_CLASS_MISMATCH],
@@ -59,8 +60,8 @@ static void report(const struct sim_totals *t, double seconds)
     printf("  %llu joins, %llu kills, %llu returned as newcomers, %llu departures, %llu updates returned\n",
            (unsigned long long)t->joins, (unsigned long long)t->kills, (unsigned long long)t->expulsions,
            (unsigned long long)t->departures, (unsigned long long)t->updates);
-    printf("  %llu master crashes, %llu stops, %llu resets\n", (unsigned long long)t->crashes, (unsigned long long)t->stops,
-           (unsigned long long)t->resets);
+    printf("  %llu master crashes, %llu stops, %llu resets\n", (unsigned long long)t->crashes,
+           (unsigned long long)t->stops, (unsigned long long)t->resets);
 }
 
 static bool replay_is_equal(uint64_t seed, uint64_t hash)
@@ -69,8 +70,8 @@ static bool replay_is_equal(uint64_t seed, uint64_t hash)
         return false;
     if (world.totals.hash == hash)
         return true;
-    snprintf(world.failure, sizeof world.failure, "seed %llu: two runs differ (%016llx, %016llx)", (unsigned long long)seed,
-             (unsigned long long)hash, (unsigned long long)world.totals.hash);
+    snprintf(world.failure, sizeof world.failure, "seed %llu: two runs differ (%016llx, %016llx)",
+             (unsigned long long)seed, (unsigned long long)hash, (unsigned long long)world.totals.hash);
     return false;
 }
 
@@ -103,7 +104,8 @@ static int run_seeds(uint64_t first, uint64_t count, bool twice, bool keep_going
 static int run_scenario(const struct sim_scenario *scenario, bool trace)
 {
     bool ok = run_one(1, trace, scenario);
-    printf("%s %s%s%s\n", ok ? "ok    " : "FAILED", scenario->name, ok ? ": " : ": ", ok ? scenario->about : world.failure);
+    printf("%s %s%s%s\n", ok ? "ok    " : "FAILED", scenario->name, ok ? ": " : ": ",
+           ok ? scenario->about : world.failure);
     fflush(stdout);
     return ok ? 0 : 1;
 }
@@ -151,12 +153,13 @@ static int run_oom(uint64_t first, uint64_t length, bool keep_going, bool trace)
 
 static int usage(void)
 {
-    fprintf(stderr, "usage: sim --seed N [--trace]                 one random run\n"
-                    "       sim --seeds COUNT [--first N] [--twice] [--keep-going]\n"
-                    "       sim --scenario NAME|all [--trace]\n"
-                    "       sim --oom LENGTH [--first K] [--trace] [--keep-going]   LENGTH allocations fail, from each K on\n"
-                    "       sim --list\n"
-                    "--mute-uses: the checker of use numbers says nothing (for the audit)\n");
+    fprintf(stderr,
+            "usage: sim --seed N [--trace]                 one random run\n"
+            "       sim --seeds COUNT [--first N] [--twice] [--keep-going]\n"
+            "       sim --scenario NAME|all [--trace]\n"
+            "       sim --oom LENGTH [--first K] [--trace] [--keep-going]   LENGTH allocations fail, from each K on\n"
+            "       sim --list\n"
+            "--mute-uses: the checker of use numbers says nothing (for the audit)\n");
     return 2;
 }
 

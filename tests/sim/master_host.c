@@ -83,14 +83,16 @@ static void step(struct sim *sim, struct sim_master *master, const struct pccl_m
     sim_check_master(sim, master);
 }
 
-static void probed(struct sim *sim, struct sim_master *master, struct sim_conn *conn, bool answered, enum pccl_link_end how)
+static void probed(struct sim *sim, struct sim_master *master, struct sim_conn *conn, bool answered,
+                   enum pccl_link_end how)
 {
     struct pccl_id peer = conn->ends[0].peer;
     sim_conn_close(sim, conn, 0);
     master->process.probe_count--;
     struct pccl_master_event event = {
         .kind = PCCL_MASTER_PROBED, .now_us = sim->now, .peer = peer, .answered = answered, .how = how};
-    sim_note(sim, "master probed %02x%02x: %s %d", peer.bytes[0], peer.bytes[1], answered ? "answered" : "no answer", (int)how);
+    sim_note(sim, "master probed %02x%02x: %s %d", peer.bytes[0], peer.bytes[1], answered ? "answered" : "no answer",
+             (int)how);
     step(sim, master, &event);
 }
 
@@ -120,7 +122,8 @@ static void probe_readable(struct sim *sim, struct sim_master *master, struct si
     if (got > 0 && msg.type == PCCL_MSG_link_ok)
         probed(sim, master, conn, true, 0);
     else if (got > 0 && msg.type == PCCL_MSG_refused)
-        probed(sim, master, conn, false, msg.as.refused.code == PCCL_REFUSAL_IDENTITY ? PCCL_LINK_OTHER : PCCL_LINK_REFUSED);
+        probed(sim, master, conn, false,
+               msg.as.refused.code == PCCL_REFUSAL_IDENTITY ? PCCL_LINK_OTHER : PCCL_LINK_REFUSED);
     else if (got != 0)
         probed(sim, master, conn, false, PCCL_LINK_OTHER);
     else if (end->ended)
@@ -211,10 +214,7 @@ void sim_master_tick(struct sim *sim, struct sim_master *master)
 
 /* ---- life ---- */
 
-bool sim_master_is_up(const struct sim *sim)
-{
-    return sim->master != NULL && sim->master->process.alive;
-}
+bool sim_master_is_up(const struct sim *sim) { return sim->master != NULL && sim->master->process.alive; }
 
 void sim_master_start(struct sim *sim)
 {
@@ -229,12 +229,8 @@ void sim_master_start(struct sim *sim)
     master->config = sim->plan.master;
     master->config.boot = pccl_prng_u64(&sim->prng) | 1;
     master->config.seed = pccl_prng_u64(&sim->prng);
-    const struct pccl_master_effects effects = {.context = master,
-                                                .send = on_send,
-                                                .accept = on_accept,
-                                                .close = on_close,
-                                                .probe = on_probe,
-                                                .log = on_log};
+    const struct pccl_master_effects effects = {
+        .context = master, .send = on_send, .accept = on_accept, .close = on_close, .probe = on_probe, .log = on_log};
     struct pccl_memory memory = sim_memory_hook(&master->process.memory);
     sim->oom_paused = true;
     master->machine = pccl_master_create(&master->config, &memory, &effects, sim->now);

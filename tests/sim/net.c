@@ -1,7 +1,7 @@
 /*
- * Connections that behave as TCP: per direction a FIFO of bytes with delays that never overtake; stalls and drops without a
- * close; FIN after the flushed bytes; a break loses a suffix of what is under way and the sender does not know which.
- * Whoever sends to an end that is gone gets a reset, if its host can be reached.
+ * Connections that behave as TCP: per direction a FIFO of bytes with delays that never overtake; stalls and drops
+ * without a close; FIN after the flushed bytes; a break loses a suffix of what is under way and the sender does not
+ * know which. Whoever sends to an end that is gone gets a reset, if its host can be reached.
  */
 #include "sim.h"
 
@@ -15,10 +15,7 @@ struct pccl_address sim_address(uint32_t host, uint16_t port)
     return pccl_address_v4(10, 0, 0, (uint8_t)(host + 1), port);
 }
 
-uint32_t sim_host_of(const struct pccl_address *address)
-{
-    return (uint32_t)address->ip[15] - 1;
-}
+uint32_t sim_host_of(const struct pccl_address *address) { return (uint32_t)address->ip[15] - 1; }
 
 enum sim_cut sim_net_state(const struct sim *sim, uint32_t a, uint32_t b, enum sim_plane plane)
 {
@@ -29,7 +26,8 @@ enum sim_cut sim_net_state(const struct sim *sim, uint32_t a, uint32_t b, enum s
 
 struct sim_process *sim_net_listener(struct sim *sim, uint32_t host, uint16_t port)
 {
-    if (sim->master != NULL && sim->master->process.alive && sim->master->process.host == host && port == SIM_MASTER_PORT)
+    if (sim->master != NULL && sim->master->process.alive && sim->master->process.host == host &&
+        port == SIM_MASTER_PORT)
         return &sim->master->process;
     for (uint32_t i = sim->peer_count; i-- > 0;)
         if (sim->peers[i]->process.alive && sim->peers[i]->process.host == host && sim->peers[i]->process.port == port)
@@ -40,7 +38,7 @@ struct sim_process *sim_net_listener(struct sim *sim, uint32_t host, uint16_t po
 static uint64_t delay(struct sim *sim, const struct sim_conn *conn)
 {
     uint64_t us = conn->hosts[0] == conn->hosts[1] ? sim_between(sim, 5, 60)
-                                                    : sim_between(sim, sim->plan.delay_low_us, sim->plan.delay_high_us);
+                                                   : sim_between(sim, sim->plan.delay_low_us, sim->plan.delay_high_us);
     return us + (sim->now < conn->slow_until ? conn->slow_by : 0);
 }
 
@@ -139,8 +137,8 @@ static void dial_step(struct sim *sim, void *subject, uint64_t since, uint64_t u
     conn->ends[1].established = true;
 }
 
-struct sim_conn *sim_dial(struct sim *sim, struct sim_process *from, enum sim_role role, enum sim_plane plane, uint32_t host,
-                          uint16_t port)
+struct sim_conn *sim_dial(struct sim *sim, struct sim_process *from, enum sim_role role, enum sim_plane plane,
+                          uint32_t host, uint16_t port)
 {
     struct sim_conn *conn = calloc(1, sizeof *conn);
     if (conn == NULL)
@@ -438,8 +436,8 @@ void sim_net_fini(struct sim *sim)
 
 /* ---- whole messages ---- */
 
-int sim_end_next(struct sim *sim, struct sim_end *end, struct pccl_frame *frame, struct pccl_msg *msg, struct pccl_text *words,
-                 bool *other_version)
+int sim_end_next(struct sim *sim, struct sim_end *end, struct pccl_frame *frame, struct pccl_msg *msg,
+                 struct pccl_text *words, bool *other_version)
 {
     *other_version = false;
     for (;;) {

@@ -26,10 +26,7 @@ static void send_msg(struct sim *sim, struct sim_conn *conn, int end, const stru
 
 /* ---- links ---- */
 
-static int end_of(const struct sim_link *link)
-{
-    return link->incoming ? 1 : 0;
-}
+static int end_of(const struct sim_link *link) { return link->incoming ? 1 : 0; }
 
 static struct sim_link *find_link(struct sim_peer *peer, const struct pccl_id *other, bool incoming)
 {
@@ -54,7 +51,8 @@ static void drop_link(struct sim_peer *peer, struct sim_link *link)
     *link = peer->links[--peer->link_count];
 }
 
-static void link_down(struct sim *sim, struct sim_peer *peer, struct sim_link *link, enum pccl_link_end how, bool purposely)
+static void link_down(struct sim *sim, struct sim_peer *peer, struct sim_link *link, enum pccl_link_end how,
+                      bool purposely)
 {
     struct pccl_peer_event event = {.kind = PCCL_PEER_LINK_DOWN,
                                     .now_us = sim->now,
@@ -124,7 +122,8 @@ static void outgoing_readable(struct sim *sim, struct sim_peer *peer, struct sim
                 link->up = true;
                 end->deadline = UINT64_MAX;
                 struct pccl_peer_event event = {.kind = PCCL_PEER_LINK_UP, .now_us = sim->now, .peer = link->peer};
-                sim_note(sim, "p%u: link to %02x%02x up", peer->process.number, link->peer.bytes[0], link->peer.bytes[1]);
+                sim_note(sim, "p%u: link to %02x%02x up", peer->process.number, link->peer.bytes[0],
+                         link->peer.bytes[1]);
                 step(sim, peer, &event);
                 link = link_of(peer, conn, 0);
                 if (link == NULL)
@@ -132,8 +131,8 @@ static void outgoing_readable(struct sim *sim, struct sim_peer *peer, struct sim
                 continue;
             }
             bool identity = got > 0 && msg.type == PCCL_MSG_refused && msg.as.refused.code == PCCL_REFUSAL_IDENTITY;
-            sim_note(sim, "p%u: link to %02x%02x refused %d", peer->process.number, link->peer.bytes[0], link->peer.bytes[1],
-                     got > 0 && msg.type == PCCL_MSG_refused ? (int)msg.as.refused.code : -1);
+            sim_note(sim, "p%u: link to %02x%02x refused %d", peer->process.number, link->peer.bytes[0],
+                     link->peer.bytes[1], got > 0 && msg.type == PCCL_MSG_refused ? (int)msg.as.refused.code : -1);
             candidate_failed(sim, peer, link, identity ? PCCL_LINK_OTHER : PCCL_LINK_TIMEOUT);
             return;
         }
@@ -176,7 +175,8 @@ void sim_peer_watch_links(struct sim *sim)
 
 /* ---- the listening port ---- */
 
-static void accept_link(struct sim *sim, struct sim_peer *peer, struct sim_conn *conn, const struct pccl_msg_link_hello *hello)
+static void accept_link(struct sim *sim, struct sim_peer *peer, struct sim_conn *conn,
+                        const struct pccl_msg_link_hello *hello)
 {
     struct sim_end *end = &conn->ends[1];
     enum pccl_refusal refusal = PCCL_REFUSAL_MALFORMED;
@@ -208,7 +208,8 @@ static void accept_link(struct sim *sim, struct sim_peer *peer, struct sim_conn 
     end->deadline = UINT64_MAX;
     end->hello_seen = true;
     end->peer = hello->from;
-    peer->links[peer->link_count++] = (struct sim_link){.peer = hello->from, .incoming = true, .up = true, .conn = conn};
+    peer->links[peer->link_count++] =
+        (struct sim_link){.peer = hello->from, .incoming = true, .up = true, .conn = conn};
     sim_note(sim, "p%u: link from %02x%02x up", peer->process.number, hello->from.bytes[0], hello->from.bytes[1]);
     struct pccl_peer_event event = {
         .kind = PCCL_PEER_LINK_UP, .now_us = sim->now, .peer = hello->from, .incoming = true};
@@ -351,7 +352,8 @@ static void on_accept_master(void *context)
         pccl_frame_reader_raise(&peer->control->ends[0].reader, PCCL_FRAME_BODY_MAX);
 }
 
-static void on_dial_link(void *context, const struct pccl_id *other, const struct pccl_address *candidates, uint32_t count)
+static void on_dial_link(void *context, const struct pccl_id *other, const struct pccl_address *candidates,
+                         uint32_t count)
 {
     struct sim_peer *peer = context;
     struct sim *sim = peer->process.sim;
@@ -381,7 +383,8 @@ static void on_call_done(void *context, enum pccl_call call, enum pccl_status st
 {
     struct sim_peer *peer = context;
     struct sim *sim = peer->process.sim;
-    sim_note(sim, "p%u: call %d ends: %s%s", peer->process.number, (int)call, pccl_status_name(status), value ? " true" : "");
+    sim_note(sim, "p%u: call %d ends: %s%s", peer->process.number, (int)call, pccl_status_name(status),
+             value ? " true" : "");
     peer->app.call_over[call] = true;
     peer->app.call_status[call] = status;
     peer->app.call_value[call] = value;
@@ -458,10 +461,7 @@ void sim_peer_tick(struct sim *sim, struct sim_peer *peer)
 
 /* ---- life ---- */
 
-bool sim_peer_runs(const struct sim_peer *peer)
-{
-    return sim_process_runs(&peer->process) && peer->machine != NULL;
-}
+bool sim_peer_runs(const struct sim_peer *peer) { return sim_process_runs(&peer->process) && peer->machine != NULL; }
 
 struct sim_peer *sim_peer_find(struct sim *sim, const struct pccl_id *id)
 {
@@ -517,8 +517,8 @@ struct sim_peer *sim_peer_start(struct sim *sim, uint32_t host, uint16_t port, u
     peer->machine = pccl_peer_create(&peer->config, &memory, &effects, sim->now);
     sim->oom_paused = false;
     sim->totals.joins++;
-    sim_note(sim, "PEER p%u = %02x%02x... of group %u starts at host %u port %u", peer->process.number, peer->id.bytes[0],
-             peer->id.bytes[1], group, host, (unsigned)port);
+    sim_note(sim, "PEER p%u = %02x%02x... of group %u starts at host %u port %u", peer->process.number,
+             peer->id.bytes[0], peer->id.bytes[1], group, host, (unsigned)port);
     sim_app_begin(sim, peer);
     sim_process_arm(sim, &peer->process);
     return peer;

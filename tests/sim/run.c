@@ -18,26 +18,27 @@ static void tell_where(struct sim *sim)
         const struct sim_peer *peer = sim->peers[i];
         if (!peer->process.alive)
             continue;
-        sim_note(sim, "  p%u is %s in chapter %u of era %llu, %s%s; waiting: %s; %s", peer->process.number, app_state(peer),
-                 peer->app.chapter, (unsigned long long)peer->app.joint,
+        sim_note(sim, "  p%u is %s in chapter %u of era %llu, %s%s; waiting: %s; %s", peer->process.number,
+                 app_state(peer), peer->app.chapter, (unsigned long long)peer->app.joint,
                  pccl_peer_is_connected(peer->machine) ? "connected" : "unconnected",
                  peer->app.pending_outstanding ? ", pending query" : "", pccl_peer_waiting(peer->machine)->bytes,
                  pccl_peer_last_words(peer->machine)->bytes);
         for (uint32_t tag = 0; tag < peer->app.lane_count; tag++) {
             const struct sim_lane *lane = &peer->app.lanes[tag];
-            sim_note(sim, "     tag %u step %u of %u attempt %u state %d use %d%s", tag, lane->step, lane->steps, lane->attempt,
-                     (int)lane->state, lane->op != NULL ? (int)lane->op->instance.use : -1, lane->decided ? " decided" : "");
+            sim_note(sim, "     tag %u step %u of %u attempt %u state %d use %d%s", tag, lane->step, lane->steps,
+                     lane->attempt, (int)lane->state, lane->op != NULL ? (int)lane->op->instance.use : -1,
+                     lane->decided ? " decided" : "");
         }
     }
     if (!sim_master_is_up(sim))
         return;
     const struct pccl_master *m = sim->master->machine;
-    sim_note(sim, "  master: epoch %u.%llu, members %u%s", m->epoch.inc, (unsigned long long)m->epoch.number, m->member_count,
-             m->recovering ? ", recovering" : "");
+    sim_note(sim, "  master: epoch %u.%llu, members %u%s", m->epoch.inc, (unsigned long long)m->epoch.number,
+             m->member_count, m->recovering ? ", recovering" : "");
     for (uint32_t i = 0; i < m->remote_count; i++)
-        sim_note(sim, "     %02x%02x state %d conn %llu%s votes %d %d", m->remotes[i]->id.bytes[0], m->remotes[i]->id.bytes[1],
-                 (int)m->remotes[i]->state, (unsigned long long)m->remotes[i]->conn, m->remotes[i]->departing ? " departing" : "",
-                 m->remotes[i]->votes[0], m->remotes[i]->votes[1]);
+        sim_note(sim, "     %02x%02x state %d conn %llu%s votes %d %d", m->remotes[i]->id.bytes[0],
+                 m->remotes[i]->id.bytes[1], (int)m->remotes[i]->state, (unsigned long long)m->remotes[i]->conn,
+                 m->remotes[i]->departing ? " departing" : "", m->remotes[i]->votes[0], m->remotes[i]->votes[1]);
 }
 
 static bool membership_is_whole(struct sim *sim)
@@ -45,12 +46,13 @@ static bool membership_is_whole(struct sim *sim)
     if (!sim_master_is_up(sim))
         return false;
     const struct pccl_master *m = sim->master->machine;
-    if (sim->returning > 0 || m->recovering || !m->founded || m->member_count != sim_population(sim) || m->departing_count > 0)
+    if (sim->returning > 0 || m->recovering || !m->founded || m->member_count != sim_population(sim) ||
+        m->departing_count > 0)
         return false;
     for (uint32_t i = 0; i < sim->peer_count; i++) {
         const struct sim_peer *peer = sim->peers[i];
-        if (peer->process.alive &&
-            (peer->machine == NULL || !pccl_peer_is_connected(peer->machine) || !pccl_epoch_equal(&peer->machine->epoch, &m->epoch)))
+        if (peer->process.alive && (peer->machine == NULL || !pccl_peer_is_connected(peer->machine) ||
+                                    !pccl_epoch_equal(&peer->machine->epoch, &m->epoch)))
             return false;
     }
     return true;
@@ -103,8 +105,10 @@ static bool all_is_acknowledged(struct sim *sim)
 void sim_converge(struct sim *sim)
 {
     const struct sim_plan *plan = &sim->plan;
-    uint64_t bound = (plan->master.alone_ms + plan->master.silence_ms + plan->master.recover_ms + plan->peer.master_lost_ms +
-                      plan->master.warm_up_ms + plan->peer.op_timeout_ms) * SIM_MS + plan->user_timeout_us + 10 * SIM_S;
+    uint64_t bound = (plan->master.alone_ms + plan->master.silence_ms + plan->master.recover_ms +
+                      plan->peer.master_lost_ms + plan->master.warm_up_ms + plan->peer.op_timeout_ms) *
+                         SIM_MS +
+                     plan->user_timeout_us + 10 * SIM_S;
     if (plan->divergent) /* callers that differ wait for each other's deadlines, many times */
         bound += 40 * plan->peer.op_timeout_ms * SIM_MS;
     must_reach(sim, membership_is_whole, bound, "not everybody is a member");
@@ -114,7 +118,8 @@ void sim_converge(struct sim *sim)
         sim->peers[i]->commits_mark = sim->peers[i]->commits;
         sim->peers[i]->updates_mark = sim->peers[i]->app.updates;
     }
-    uint64_t work_us = 20 * SIM_S + 40 * plan->pause_us + (plan->divergent ? 40 * plan->peer.op_timeout_ms * SIM_MS : 0);
+    uint64_t work_us =
+        20 * SIM_S + 40 * plan->pause_us + (plan->divergent ? 40 * plan->peer.op_timeout_ms * SIM_MS : 0);
     must_reach(sim, all_have_progressed, work_us, "not everybody commits and updates");
     sim->resting = true;
     sim->rest_joint = sim->master->machine->rounds[PCCL_ROUND_UPDATE] + 1;

@@ -1,10 +1,7 @@
 /* Helpers of scenarios: peers without a program of their own, driven step by step. */
 #include "scenario.h"
 
-void scenario_run_ms(struct sim *sim, uint64_t ms)
-{
-    sim_run_until(sim, sim->now + ms * SIM_MS, NULL);
-}
+void scenario_run_ms(struct sim *sim, uint64_t ms) { sim_run_until(sim, sim->now + ms * SIM_MS, NULL); }
 
 static void after_call(struct sim *sim, struct sim_peer *peer)
 {
@@ -14,10 +11,7 @@ static void after_call(struct sim *sim, struct sim_peer *peer)
     sim_process_arm(sim, &peer->process);
 }
 
-bool scenario_is_over(const struct sim_peer *peer, enum pccl_call call)
-{
-    return peer->app.call_over[call];
-}
+bool scenario_is_over(const struct sim_peer *peer, enum pccl_call call) { return peer->app.call_over[call]; }
 
 struct sim_peer *scenario_join(struct sim *sim, uint32_t host, uint32_t group)
 {
@@ -117,10 +111,7 @@ void scenario_abort(struct sim *sim, struct sim_peer *peer, struct pccl_op *op, 
     after_call(sim, peer);
 }
 
-bool scenario_is_decided(const struct pccl_op *op)
-{
-    return op->state == PCCL_OP_DECIDED;
-}
+bool scenario_is_decided(const struct pccl_op *op) { return op->state == PCCL_OP_DECIDED; }
 
 enum pccl_class scenario_take(struct sim *sim, struct sim_peer *peer, struct pccl_op *op)
 {
@@ -156,7 +147,4 @@ void scenario_deaf_after(struct sim *sim, const struct sim_peer *peer, uint16_t 
         peer->control->ends[1].last_type = type;
 }
 
-uint64_t scenario_departures(const struct sim *sim)
-{
-    return pccl_master_count(sim->master->machine).departures;
-}
+uint64_t scenario_departures(const struct sim *sim) { return pccl_master_count(sim->master->machine).departures; }

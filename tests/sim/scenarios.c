@@ -5,7 +5,8 @@
 
 static struct sim_peer *p[8]; /* of the scenario under way */
 
-/* F1: the view is not in the name. B launches late what A saw fail and dropped: it fails at once, and the next uses meet. */
+/* F1: the view is not in the name. B launches late what A saw fail and dropped: it fails at once, and the next uses
+ * meet. */
 void scenario_f1(struct sim *sim)
 {
     scenario_cluster(sim, p, 3, 1);
@@ -80,6 +81,14 @@ void scenario_f4_alone(struct sim *sim)
     WAIT(sim, 100, p[0]->machine->member_count == 2);
 }
 
+/* How many messages of the peer the master has. */
+static uint64_t received_of(struct sim *sim, const struct sim_peer *peer)
+{
+    const struct pccl_remote *remote = pccl_master_find(sim->master->machine, &peer->id);
+    MUST(sim, remote != NULL);
+    return remote->session.received;
+}
+
 /* F5: DONE lost in a socket, and the COMMIT too: the session sends both again. */
 void scenario_f5(struct sim *sim)
 {
@@ -89,12 +98,13 @@ void scenario_f5(struct sim *sim)
     for (uint64_t received; lost < 3; lost += received == 0) { /* how much a reset loses is random */
         MUST(sim, ++step < 30);
         a = scenario_tiny(sim, p[0], 1, step);
-        received = pccl_master_find(sim->master->machine, &p[1]->id)->session.received;
+        received = received_of(sim, p[1]);
         b = scenario_tiny(sim, p[1], 1, step);
         struct sim_conn *before = p[1]->control;
         sim_conn_reset(sim, before);
-        WAIT(sim, 500, p[1]->control != before && p[1]->control_up); /* nothing of the old connection is left to be read */
-        received = pccl_master_find(sim->master->machine, &p[1]->id)->session.received - received;
+        WAIT(sim, 500,
+             p[1]->control != before && p[1]->control_up); /* nothing of the old connection is left to be read */
+        received = received_of(sim, p[1]) - received;
         WAIT(sim, 500, scenario_is_decided(a) && scenario_is_decided(b));
         MUST(sim, scenario_take(sim, p[0], a) == PCCL_CLASS_NONE && scenario_take(sim, p[1], b) == PCCL_CLASS_NONE);
     }
@@ -109,7 +119,8 @@ void scenario_f5(struct sim *sim)
     MUST(sim, scenario_departures(sim) == 0);
 }
 
-/* F10: a vote names its round: B, cut off, withdraws what was decided meanwhile and gets the answer; the next rounds meet. */
+/* F10: a vote names its round: B, cut off, withdraws what was decided meanwhile and gets the answer; the next rounds
+ * meet. */
 void scenario_f10(struct sim *sim)
 {
     scenario_cluster(sim, p, 2, 1);
@@ -143,15 +154,17 @@ void scenario_f12(struct sim *sim)
     scenario_run_ms(sim, 20);
     MUST(sim, !scenario_is_decided(x[0]));
     sim_peer_kill(sim, p[2], false);
-    WAIT(sim, 200, scenario_is_decided(x[0]) && scenario_is_decided(x[1]) && scenario_is_decided(y[0]) &&
-                       scenario_is_decided(y[1]));
+    WAIT(sim, 200,
+         scenario_is_decided(x[0]) && scenario_is_decided(x[1]) && scenario_is_decided(y[0]) &&
+             scenario_is_decided(y[1]));
     for (uint32_t i = 0; i < 2; i++) {
         MUST(sim, scenario_take(sim, p[i], x[i]) == PCCL_CLASS_NONE);
         MUST(sim, scenario_take(sim, p[i], y[i]) == PCCL_CLASS_PEER_LOST);
     }
 }
 
-/* F13: one failure for one death: the view comes before the abort that the link's end asked for, and the retry succeeds. */
+/* F13: one failure for one death: the view comes before the abort that the link's end asked for, and the retry
+ * succeeds. */
 void scenario_f13(struct sim *sim)
 {
     scenario_cluster(sim, p, 3, 1);
@@ -159,7 +172,8 @@ void scenario_f13(struct sim *sim)
     for (uint32_t i = 0; i < 3; i++)
         x[i] = scenario_bulk(sim, p[i], 1, 1);
     scenario_run_ms(sim, 10);
-    sim_bulk_break(sim, p[0], x[0], PCCL_CLASS_PEER_LOST); /* its link to D breaks a moment before D is seen to be dead */
+    sim_bulk_break(sim, p[0], x[0],
+                   PCCL_CLASS_PEER_LOST); /* its link to D breaks a moment before D is seen to be dead */
     scenario_run_ms(sim, 3);
     sim_peer_kill(sim, p[2], false);
     WAIT(sim, 300, scenario_is_decided(x[0]) && scenario_is_decided(x[1]));
@@ -228,7 +242,8 @@ void scenario_f18(struct sim *sim)
     MUST(sim, scenario_take(sim, p[0], a) == PCCL_CLASS_NONE && scenario_take(sim, p[1], b) == PCCL_CLASS_NONE);
 }
 
-/* F20: fresh tags step after step: nothing is left of them after an update; and nothing is launched while one is open. */
+/* F20: fresh tags step after step: nothing is left of them after an update; and nothing is launched while one is open.
+ */
 void scenario_f20(struct sim *sim)
 {
     scenario_cluster(sim, p, 2, 1);
@@ -262,7 +277,8 @@ void scenario_f21(struct sim *sim)
     MUST(sim, scenario_take(sim, p[0], a) == PCCL_CLASS_NONE);
 }
 
-/* F22: a newcomer takes the port of a peer that vanished with its host: who dials there learns that the peer is gone. */
+/* F22: a newcomer takes the port of a peer that vanished with its host: who dials there learns that the peer is gone.
+ */
 void scenario_f22(struct sim *sim)
 {
     scenario_cluster(sim, p, 3, 1);
@@ -318,7 +334,8 @@ void scenario_f26(struct sim *sim)
     MUST(sim, pccl_peer_waiting(p[0]->machine)->length > 0);
 }
 
-/* F27: B retries and A's caller does not: B's deadline leaves A a tombstone, A's next use fails once, then uses line up. */
+/* F27: B retries and A's caller does not: B's deadline leaves A a tombstone, A's next use fails once, then uses line
+ * up. */
 void scenario_f27(struct sim *sim)
 {
     scenario_cluster(sim, p, 2, 1);
@@ -400,7 +417,9 @@ const struct sim_scenario sim_scenarios[] = {
     {"f27-no-retry", "uses line up again after a caller that does not retry", scenario_f27},
     {"stopped-peer", "a stopped peer is waited for, then left behind", scenario_stopped_peer},
     {"mismatch", "different descriptors fail on all", scenario_mismatch},
-    {"commit-then-crash", "a member that was removed without knowing it, and a commit it never heard of", scenario_commit_then_crash},
+    {"commit-then-crash", "a member that was removed without knowing it, and a commit it never heard of",
+     scenario_commit_then_crash},
     {"recover-then-crash", "two crashes in a row around a commit that one member missed", scenario_recover_then_crash},
+    {"run-over", "who slept through the end of a run is refused", scenario_run_over},
 };
 const uint32_t sim_scenario_count = PCCL_COUNT_OF(sim_scenarios);

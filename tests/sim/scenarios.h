@@ -33,5 +33,6 @@ void scenario_stopped_peer(struct sim *sim);
 void scenario_mismatch(struct sim *sim);
 void scenario_commit_then_crash(struct sim *sim);
 void scenario_recover_then_crash(struct sim *sim);
+void scenario_run_over(struct sim *sim);
 
 #endif

@@ -49,12 +49,14 @@ void scenario_f7(struct sim *sim)
     struct pccl_op *b = scenario_bulk(sim, p[1], 1, 1), *u = scenario_tiny(sim, p[1], 2, 1);
     sim_bulk_finish(sim, p[0], a);
     sim_bulk_finish(sim, p[1], b);
-    WAIT(sim, 500, scenario_is_decided(a) && scenario_is_decided(b) && scenario_is_decided(t) && scenario_is_decided(u));
+    WAIT(sim, 500,
+         scenario_is_decided(a) && scenario_is_decided(b) && scenario_is_decided(t) && scenario_is_decided(u));
     MUST(sim, scenario_take(sim, p[0], a) == PCCL_CLASS_NONE && scenario_take(sim, p[1], b) == PCCL_CLASS_NONE);
     MUST(sim, scenario_take(sim, p[0], t) == PCCL_CLASS_NONE && scenario_take(sim, p[1], u) == PCCL_CLASS_NONE);
 }
 
-/* F8: the epoch that admits N reaches only A, then the master dies. A's list is law, B's vote is answered, N joins again. */
+/* F8: the epoch that admits N reaches only A, then the master dies. A's list is law, B's vote is answered, N joins
+ * again. */
 void scenario_f8(struct sim *sim)
 {
     scenario_cluster(sim, p, 2, 1);
@@ -144,8 +146,8 @@ void scenario_f23(struct sim *sim)
 }
 
 /*
- * D is removed by silence while A and B have finished: COMMIT, then the view without D. A hears the commit, nobody the view,
- * and the master dies. D comes back as a member that has not finished what is committed: it cannot stay.
+ * D is removed by silence while A and B have finished: COMMIT, then the view without D. A hears the commit, nobody the
+ * view, and the master dies. D comes back as a member that has not finished what is committed: it cannot stay.
  */
 void scenario_commit_then_crash(struct sim *sim)
 {
@@ -174,8 +176,9 @@ void scenario_commit_then_crash(struct sim *sim)
 }
 
 /*
- * A hears that X is aborted, nobody else, and the master dies. The next one recovers without A, where B and C have finished
- * X; it dies before its first view is heard. If it had committed X to B, B and A would both report, differently.
+ * A hears that X is aborted, nobody else, and the master dies. The next one recovers without A, where B and C have
+ * finished X; it dies before its first view is heard. If it had committed X to B, B and A would both report,
+ * differently.
  */
 void scenario_recover_then_crash(struct sim *sim)
 {
@@ -209,4 +212,22 @@ void scenario_recover_then_crash(struct sim *sim)
     scenario_run_ms(sim, 1000);
     sim_check_conflicts(sim);
     MUST(sim, scenario_take(sim, p[1], x[1]) == scenario_take(sim, p[2], x[2]));
+}
+
+/* Two of three recover the run and end it; the third sleeps through both. It is refused: who was in the run may have
+ * seen more. */
+void scenario_run_over(struct sim *sim)
+{
+    scenario_cluster(sim, p, 3, 1);
+    sim_process_stop(sim, &p[2]->process, sim->now + 7 * SIM_S); /* longer than T_recover */
+    struct pccl_id run = p[2]->machine->lineage;
+    restart_master(sim, 200);
+    WAIT(sim, 4000, !sim->master->machine->recovering && sim->master->machine->member_count == 2);
+    MUST(sim, pccl_id_equal(&sim->master->machine->lineage, &run));
+    sim_app_leave(sim, p[0]);
+    sim_app_leave(sim, p[1]);
+    WAIT(sim, 1000, !sim->master->machine->founded);
+    MUST(sim, !sim_process_runs(&p[2]->process) && p[2]->machine->state == PCCL_PEER_MEMBER);
+    WAIT(sim, 8000, p[2]->machine->state == PCCL_PEER_OVER);
+    MUST(sim, !pccl_id_equal(&sim->master->machine->lineage, &run));
 }

@@ -24,7 +24,7 @@ enum {
     SIM_PEERS_MAX = 1024, /* incarnations in one run */
     SIM_TAGS_MAX = 4,     /* of random runs */
     SIM_TAGS_KNOWN = 256, /* whose uses are followed */
-    SIM_LINKS_MAX = 64, /* of one peer */
+    SIM_LINKS_MAX = 64,   /* of one peer */
     SIM_ELEMENTS = 4,
     SIM_MASTER_PORT = 48148,
     SIM_PEER_PORT = 48149,
@@ -43,8 +43,8 @@ struct sim_event {
     uint64_t a, b;
 };
 
-void sim_at(struct sim *sim, uint64_t time, void (*run)(struct sim *, void *, uint64_t, uint64_t), void *subject, uint64_t a,
-            uint64_t b);
+void sim_at(struct sim *sim, uint64_t time, void (*run)(struct sim *, void *, uint64_t, uint64_t), void *subject,
+            uint64_t a, uint64_t b);
 /* Runs the earliest event; false: none is left. */
 bool sim_step(struct sim *sim);
 /* Runs until the time, or until done(sim) holds (checked after each event). */
@@ -71,7 +71,15 @@ struct pccl_memory sim_memory_hook(struct sim_memory *memory);
 
 enum sim_plane { SIM_CONTROL, SIM_DATA, SIM_PLANES };
 enum sim_cut { SIM_WHOLE = 0, SIM_DROP, SIM_REFUSE };
-enum sim_role { SIM_ROLE_NONE, SIM_ROLE_MASTER, SIM_ROLE_CONTROL, SIM_ROLE_LINK_OUT, SIM_ROLE_LINK_IN, SIM_ROLE_PROBE, SIM_ROLE_STRANGER };
+enum sim_role {
+    SIM_ROLE_NONE,
+    SIM_ROLE_MASTER,
+    SIM_ROLE_CONTROL,
+    SIM_ROLE_LINK_OUT,
+    SIM_ROLE_LINK_IN,
+    SIM_ROLE_PROBE,
+    SIM_ROLE_STRANGER
+};
 
 struct sim_chunk {
     struct sim_chunk *next;
@@ -91,9 +99,9 @@ struct sim_end {
     bool ended;  /* after the bytes in `in` nothing more will come */
     bool queued; /* in the process's list of ready ends */
     bool hello_seen;
-    struct pccl_id peer; /* links and probes: who is meant, or who it is */
+    struct pccl_id peer;    /* links and probes: who is meant, or who it is */
     struct pccl_id lineage; /* probes */
-    uint64_t deadline;   /* links and probes: must be up by then */
+    uint64_t deadline;      /* links and probes: must be up by then */
     struct pccl_frame_reader reader;
     uint8_t *in;
     uint32_t in_start, in_end, in_capacity;
@@ -117,8 +125,8 @@ struct sim_conn {
 };
 
 /* The result comes to the process as a ready end: established or failed. */
-struct sim_conn *sim_dial(struct sim *sim, struct sim_process *from, enum sim_role role, enum sim_plane plane, uint32_t host,
-                          uint16_t port);
+struct sim_conn *sim_dial(struct sim *sim, struct sim_process *from, enum sim_role role, enum sim_plane plane,
+                          uint32_t host, uint16_t port);
 void sim_conn_send(struct sim *sim, struct sim_conn *conn, int end, const uint8_t *bytes, size_t length);
 /* Flushes, then FIN. */
 void sim_conn_close(struct sim *sim, struct sim_conn *conn, int end);
@@ -134,8 +142,8 @@ void sim_net_host(struct sim *sim, uint32_t host, bool up);
 struct sim_process *sim_net_listener(struct sim *sim, uint32_t host, uint16_t port);
 void sim_net_fini(struct sim *sim);
 /* The next whole message of the end: 1; 0: none; -1: garbage (words). */
-int sim_end_next(struct sim *sim, struct sim_end *end, struct pccl_frame *frame, struct pccl_msg *msg, struct pccl_text *words,
-                 bool *other_version);
+int sim_end_next(struct sim *sim, struct sim_end *end, struct pccl_frame *frame, struct pccl_msg *msg,
+                 struct pccl_text *words, bool *other_version);
 struct pccl_address sim_address(uint32_t host, uint16_t port);
 uint32_t sim_host_of(const struct pccl_address *address);
 
@@ -209,7 +217,14 @@ struct sim_lane {
     uint64_t act_at; /* not before */
     uint64_t since;
 };
-enum sim_app_state { SIM_APP_IDLE, SIM_APP_CONNECTING, SIM_APP_WORKING, SIM_APP_UPDATING, SIM_APP_RESTING, SIM_APP_GONE };
+enum sim_app_state {
+    SIM_APP_IDLE,
+    SIM_APP_CONNECTING,
+    SIM_APP_WORKING,
+    SIM_APP_UPDATING,
+    SIM_APP_RESTING,
+    SIM_APP_GONE
+};
 struct sim_app {
     enum sim_app_state state;
     bool manual; /* a scenario holds the strings */
@@ -237,7 +252,6 @@ struct sim_tap {
     uint64_t boot, sequence;
     struct pccl_epoch view;
 };
-
 
 struct sim_peer {
     struct sim_process process; /* first */
@@ -291,8 +305,8 @@ struct sim_request {
     uint32_t timeout_ms;
     void *user;
 };
-PCCL_MUST_CHECK enum pccl_status sim_app_launch(struct sim *sim, struct sim_peer *peer, const struct sim_request *request,
-                                                struct pccl_op **op);
+PCCL_MUST_CHECK enum pccl_status sim_app_launch(struct sim *sim, struct sim_peer *peer,
+                                                const struct sim_request *request, struct pccl_op **op);
 void sim_app_release(struct sim *sim, struct sim_peer *peer, struct pccl_op *op);
 /* Leaves and ends the process. */
 void sim_app_leave(struct sim *sim, struct sim_peer *peer);
@@ -398,8 +412,8 @@ struct sim_plan {
     uint64_t faults_end_us;
     uint32_t peers, groups, tags, hosts;
     uint64_t delay_low_us, delay_high_us;
-    uint64_t pause_us; /* of applications between steps */
-    uint64_t bulk_us;  /* longest transfer */
+    uint64_t pause_us;        /* of applications between steps */
+    uint64_t bulk_us;         /* longest transfer */
     uint64_t user_timeout_us; /* TCP breaks a connection whose bytes stay unacknowledged so long */
     uint32_t bulk_percent, bulk_failure_percent, mismatch_permille, drop_percent, late_percent, loss_percent;
     uint32_t blind_percent, split_percent, timers_first_percent;
@@ -437,8 +451,8 @@ struct sim {
     struct pccl_prng prng;
     uint64_t hash;
     struct sim_plan plan;
-    uint64_t healed_at; /* everybody is a member again */
-    bool bulk_by_hand; /* a scenario says when a bulk operation is complete */
+    uint64_t healed_at;           /* everybody is a member again */
+    bool bulk_by_hand;            /* a scenario says when a bulk operation is complete */
     bool faults_stopped, resting; /* applications stop at joint round rest_joint */
     uint64_t rest_joint;
 

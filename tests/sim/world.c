@@ -14,8 +14,8 @@ static bool earlier(const struct sim_event *a, const struct sim_event *b)
     return a->time != b->time ? a->time < b->time : a->sequence < b->sequence;
 }
 
-void sim_at(struct sim *sim, uint64_t time, void (*run)(struct sim *, void *, uint64_t, uint64_t), void *subject, uint64_t a,
-            uint64_t b)
+void sim_at(struct sim *sim, uint64_t time, void (*run)(struct sim *, void *, uint64_t, uint64_t), void *subject,
+            uint64_t a, uint64_t b)
 {
     if (sim->heap_count == sim->heap_capacity) {
         sim->heap_capacity = sim->heap_capacity != 0 ? sim->heap_capacity * 2 : 256;
@@ -88,20 +88,11 @@ uint64_t sim_mix(uint64_t a, uint64_t b)
     return x;
 }
 
-uint64_t sim_random(struct sim *sim, uint64_t below)
-{
-    return pccl_prng_below(&sim->prng, below);
-}
+uint64_t sim_random(struct sim *sim, uint64_t below) { return pccl_prng_below(&sim->prng, below); }
 
-bool sim_chance(struct sim *sim, uint32_t percent)
-{
-    return percent > 0 && sim_random(sim, 100) < percent;
-}
+bool sim_chance(struct sim *sim, uint32_t percent) { return percent > 0 && sim_random(sim, 100) < percent; }
 
-uint64_t sim_between(struct sim *sim, uint64_t low, uint64_t high)
-{
-    return low + sim_random(sim, high - low + 1);
-}
+uint64_t sim_between(struct sim *sim, uint64_t low, uint64_t high) { return low + sim_random(sim, high - low + 1); }
 
 uint64_t sim_log_between(struct sim *sim, uint64_t low, uint64_t high)
 {

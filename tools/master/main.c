@@ -13,6 +13,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -172,6 +173,7 @@ struct service {
     struct pccl_master_server *server;
     struct notify notify;
     pthread_t main_thread;
+    bool named; /* the master's thread */
     atomic_bool ended;
 };
 
@@ -240,7 +242,12 @@ static void explain_failure(const struct pccl_text *words)
 
 static void on_beat(void *context, const struct pccl_master_counts *counts)
 {
-    notify_beat(&((struct service *)context)->notify, counts);
+    struct service *service = context;
+    if (!service->named) {
+        service->named = true;
+        (void)prctl(PR_SET_NAME, "pccl-loop"); /* for top -H, and to tell which thread hangs */
+    }
+    notify_beat(&service->notify, counts);
 }
 
 static bool start(struct service *service, const struct pccl_params *params, const struct pccl_host *hosts,
@@ -309,7 +316,9 @@ static int attend(struct service *service)
         switch (sigwaitinfo(&set, NULL)) {
         case SIGINT: return drain(service, "SIGINT");
         case SIGTERM: return drain(service, "SIGTERM");
-        case SIGHUP: report(PCCL_LOG_INFO, "SIGHUP: there is nothing to read again; a restart takes new settings"); break;
+        case SIGHUP:
+            report(PCCL_LOG_INFO, "SIGHUP: there is nothing to read again; a restart takes new settings");
+            break;
         default: break;
         }
     }

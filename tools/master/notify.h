@@ -14,9 +14,9 @@ struct notify {
     int socket; /* -1: nobody listens */
     struct sockaddr_un to;
     socklen_t to_length;
-    uint32_t beat_ms;   /* how often beat is to be called; 0: never */
-    bool watched;       /* the manager wants WATCHDOG=1 */
-    char status[160];   /* as told last */
+    uint32_t beat_ms; /* how often beat is to be called; 0: never */
+    bool watched;     /* the manager wants WATCHDOG=1 */
+    char status[160]; /* as told last */
 };
 
 void notify_open(struct notify *notify);

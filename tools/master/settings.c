@@ -1,5 +1,6 @@
 #include "settings.h"
 
+#include "ccoip.h"
 #include "drive/api.h"
 #include "drive/master_server.h"
 #include "drive/options.h"
@@ -190,8 +191,7 @@ bool settings_apply(const struct settings *settings, struct pccl_params *params,
     for (int which = 0; which < PCCL_PARAM_COUNT; which++) {
         const char *value = settings_text(settings, which);
         pcclParameterScope_t scope = pccl_params_scope((enum pccl_param)which);
-        if (scope == pcclParameterMaster &&
-            pccl_options_set(options, info_of(which).name, value, &words) != PCCL_OK) {
+        if (scope == pcclParameterMaster && pccl_options_set(options, info_of(which).name, value, &words) != PCCL_OK) {
             settings_explain(problem, "%s", words.bytes);
             goto out;
         }
@@ -214,9 +214,11 @@ out:
 uint32_t settings_hosts(const struct settings *settings, struct pccl_host *hosts, uint32_t max)
 {
     struct pccl_text words;
-    uint32_t count = 0;
-    (void)pccl_api_hosts(settings_text(settings, SETTING_LISTEN), CCOIP_PROTOCOL_PORT_MASTER, hosts, max, &count,
-                         &words); /* checked when it was set */
+    uint32_t count;
+    enum pccl_status status =
+        pccl_api_hosts(settings_text(settings, SETTING_LISTEN), CCOIP_PROTOCOL_PORT_MASTER, hosts, max, &count, &words);
+    PCCL_ASSERT(status == PCCL_OK); /* checked when it was set */
+    (void)status;
     return count;
 }
 
@@ -247,7 +249,7 @@ void settings_print(const struct settings *settings, FILE *stream)
         if (which == SETTING_LISTEN)
             print_list(text, value, sizeof value);
         else
-            (void)snprintf(value, sizeof value, number ? "%s" : "\"%s\"", text);
+            (void)snprintf(value, sizeof value, "%s%s%s", number ? "" : "\"", text, number ? "" : "\"");
         describe_source(settings, which, source, sizeof source);
         fprintf(stream, "%s = %s # %s\n", info_of(which).name, value, source);
     }

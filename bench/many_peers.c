@@ -1,0 +1,144 @@
+/*
+ * Real peers, many in a process, each with a communicator and a thread of its own over the public interface; the driver
+ * is many_peers.py. They join, and when all are there they reduce a few bytes again and again.
+ *
+ *   many_peers MASTER COUNT TOTAL OPERATIONS BYTES
+ *
+ * Prints "joined", "begin" and "end" with key=value, and then waits for the end of standard input.
+ */
+#include "pccl.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { STACK_BYTES = 64 << 10, WARM_UP = 20, BYTES_MAX = 8192 };
+
+static struct {
+    const char *master;
+    int count, total, operations;
+    size_t bytes;
+    atomic_int joined, ended;
+    atomic_uint_fast64_t updates;
+} job;
+
+static double seconds(clockid_t id)
+{
+    struct timespec time;
+    clock_gettime(id, &time);
+    return (double)time.tv_sec + (double)time.tv_nsec * 1e-9;
+}
+
+static long rss_kib(void)
+{
+    long pages = 0, resident = 0;
+    FILE *file = fopen("/proc/self/statm", "r");
+    if (file == NULL || fscanf(file, "%ld %ld", &pages, &resident) != 2)
+        resident = 0;
+    if (file != NULL)
+        fclose(file);
+    return resident * (sysconf(_SC_PAGESIZE) / 1024);
+}
+
+static void report(const char *what)
+{
+    printf("%s at=%.6f cpu=%.6f rss_kib=%ld updates=%llu\n", what, seconds(CLOCK_MONOTONIC),
+           seconds(CLOCK_PROCESS_CPUTIME_ID), rss_kib(), (unsigned long long)atomic_load(&job.updates));
+    fflush(stdout);
+}
+
+static void must(pcclResult_t result, const pcclComm_t *comm, const char *what)
+{
+    if (result == pcclSuccess)
+        return;
+    printf("FAILED %s: %d: %s\n", what, (int)result, pcclGetLastError(comm));
+    fflush(stdout);
+    _exit(1);
+}
+
+static void reduce(pcclComm_t *comm, int64_t *values)
+{
+    size_t count = job.bytes / sizeof *values;
+    pcclReduceDescriptor_t descriptor = {
+        .count = count, .op = pcclSum, .tag = 1, .src_descriptor = {.datatype = pcclInt64}};
+    for (size_t i = 0; i < count; i++)
+        values[i] = 1;
+    must(pcclAllReduce(values, values, &descriptor, comm, NULL), comm, "pcclAllReduce");
+    for (size_t i = 0; i < count; i++) {
+        if (values[i] != job.total) {
+            printf("FAILED sum %lld of %d peers\n", (long long)values[i], job.total);
+            _exit(1);
+        }
+    }
+}
+
+static void *live(void *argument)
+{
+    pcclComm_t *comm = argument;
+    int64_t values[BYTES_MAX / sizeof(int64_t)];
+    int world = 0;
+    must(pcclConnect(comm), comm, "pcclConnect");
+    for (;;) {
+        must(pcclGetAttribute(comm, PCCL_ATTRIBUTE_GLOBAL_WORLD_SIZE, &world), comm, "pcclGetAttribute");
+        if (world == job.total)
+            break;
+        must(pcclUpdateTopology(comm), comm, "pcclUpdateTopology");
+        atomic_fetch_add(&job.updates, 1);
+    }
+    if (atomic_fetch_add(&job.joined, 1) + 1 == job.count)
+        report("joined");
+    for (int i = 0; i < WARM_UP; i++)
+        reduce(comm, values);
+    if (atomic_fetch_sub(&job.joined, 1) == job.count)
+        report("begin");
+    for (int i = 0; i < job.operations; i++)
+        reduce(comm, values);
+    if (atomic_fetch_add(&job.ended, 1) + 1 == job.count)
+        report("end");
+    pause();
+    return NULL;
+}
+
+int main(int argc, char **argv)
+{
+    pthread_attr_t attributes;
+    pcclOptions_t *options;
+    if (argc != 6) {
+        fprintf(stderr, "usage: many_peers MASTER COUNT TOTAL OPERATIONS BYTES\n");
+        return 2;
+    }
+    job.master = argv[1];
+    job.count = atoi(argv[2]);
+    job.total = atoi(argv[3]);
+    job.operations = atoi(argv[4]);
+    job.bytes = strtoul(argv[5], NULL, 10);
+    if (job.count < 1 || job.bytes > BYTES_MAX || job.bytes < sizeof(int64_t)) {
+        fprintf(stderr, "COUNT is at least 1, BYTES from 8 to %d\n", BYTES_MAX);
+        return 2;
+    }
+    must(pcclInit(), NULL, "pcclInit");
+    must(pcclCreateOptions(&options), NULL, "pcclCreateOptions");
+    must(pcclSetOption(options, "bind_address", "127.0.0.1"), NULL, "bind_address");
+    must(pcclSetOption(options, "port", "0"), NULL, "port");
+    (void)pthread_attr_init(&attributes);
+    (void)pthread_attr_setstacksize(&attributes, STACK_BYTES);
+    report("start");
+    for (int i = 0; i < job.count; i++) {
+        pcclComm_t *comm;
+        pthread_t thread;
+        must(pcclCreateCommunicatorWithOptions(job.master, options, &comm), NULL, "pcclCreateCommunicatorWithOptions");
+        if (pthread_create(&thread, &attributes, live, comm) != 0) {
+            printf("FAILED pthread_create at peer %d\n", i);
+            return 1;
+        }
+    }
+    char byte;
+    while (read(STDIN_FILENO, &byte, 1) > 0)
+        ;
+    _exit(0);
+}

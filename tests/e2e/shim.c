@@ -1,0 +1,130 @@
+/*
+ * For LD_PRELOAD: system calls that fail now and then as they may on any busy machine. One call in SHIM_ONE_IN is
+ * interrupted, finds no buffers or no descriptor, or moves fewer bytes than asked for. SHIM_SEED makes processes
+ * differ. At exit it says on standard error how often it did.
+ */
+#include <dlfcn.h>
+#include <errno.h>
+#include <poll.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <sys/types.h>
+
+static atomic_uint_fast64_t state, calls, faults;
+static uint64_t one_in;
+
+__attribute__((constructor)) static void start(void)
+{
+    const char *rate = getenv("SHIM_ONE_IN"), *seed = getenv("SHIM_SEED");
+    one_in = rate != NULL ? strtoull(rate, NULL, 10) : 0;
+    atomic_store(&state, seed != NULL ? strtoull(seed, NULL, 10) : 1);
+}
+
+__attribute__((destructor)) static void end(void)
+{
+    fprintf(stderr, "shim: %llu of %llu calls\n", (unsigned long long)atomic_load(&faults),
+            (unsigned long long)atomic_load(&calls));
+}
+
+/* splitmix64 */
+static uint64_t draw(void)
+{
+    uint64_t z = atomic_fetch_add(&state, UINT64_C(0x9e3779b97f4a7c15)) + UINT64_C(0x9e3779b97f4a7c15);
+    z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+    z = (z ^ z >> 27) * UINT64_C(0x94d049bb133111eb);
+    return z ^ z >> 31;
+}
+
+/* Which of `kinds` faults this call suffers; kinds: none. */
+static unsigned pick(unsigned kinds)
+{
+    atomic_fetch_add(&calls, 1);
+    uint64_t number = draw();
+    if (one_in == 0 || number % one_in != 0)
+        return kinds;
+    atomic_fetch_add(&faults, 1);
+    return (unsigned)(number / one_in % kinds);
+}
+
+static int fail(int error)
+{
+    errno = error;
+    return -1;
+}
+
+static void *next(const char *name)
+{
+    void *function = dlsym(RTLD_NEXT, name);
+    if (function == NULL)
+        abort();
+    return function;
+}
+
+/* The function that is hidden by ours: a pointer to it, out of one to an object, for which ISO C has no cast. */
+#define REAL(name)                                                                                                     \
+    union {                                                                                                            \
+        void *object;                                                                                                  \
+        __typeof__(name) *call;                                                                                        \
+    } real = {next(#name)}
+
+ssize_t send(int socket, const void *bytes, size_t length, int flags)
+{
+    REAL(send);
+    switch (pick(4)) {
+    case 0: return fail(EINTR);
+    case 1: return fail(ENOBUFS);
+    case 2: return fail(EAGAIN);
+    case 3: return real.call(socket, bytes, length > 1 ? 1 + draw() % (length - 1) : length, flags);
+    default: return real.call(socket, bytes, length, flags);
+    }
+}
+
+ssize_t recv(int socket, void *bytes, size_t length, int flags)
+{
+    REAL(recv);
+    switch (pick(3)) {
+    case 0: return fail(EINTR);
+    case 1: return fail(EAGAIN);
+    case 2: return real.call(socket, bytes, length > 8 ? 1 + draw() % 8 : length, flags);
+    default: return real.call(socket, bytes, length, flags);
+    }
+}
+
+int accept4(int socket, struct sockaddr *restrict address, socklen_t *restrict length, int flags)
+{
+    static const int errors[] = {EINTR, ECONNABORTED, EAGAIN};
+    REAL(accept4);
+    unsigned kind = pick(3);
+    return kind < 3 ? fail(errors[kind]) : real.call(socket, address, length, flags);
+}
+
+/* The attempt goes on although the call was interrupted. */
+int connect(int socket, const struct sockaddr *address, socklen_t length)
+{
+    REAL(connect);
+    bool interrupted = pick(1) == 0;
+    int result = real.call(socket, address, length);
+    return interrupted && (result == 0 || errno == EINPROGRESS) ? fail(EINTR) : result;
+}
+
+int poll(struct pollfd *descriptors, nfds_t count, int timeout_ms)
+{
+    REAL(poll);
+    return pick(1) == 0 ? fail(EINTR) : real.call(descriptors, count, timeout_ms);
+}
+
+int epoll_pwait(int epoll, struct epoll_event *events, int count, int timeout_ms, const sigset_t *signals)
+{
+    REAL(epoll_pwait);
+    return pick(1) == 0 ? fail(EINTR) : real.call(epoll, events, count, timeout_ms, signals);
+}
+
+int epoll_wait(int epoll, struct epoll_event *events, int count, int timeout_ms)
+{
+    return epoll_pwait(epoll, events, count, timeout_ms, NULL);
+}
