@@ -113,9 +113,9 @@ int main(int argc, char **argv)
         return 2;
     }
     job.master = argv[1];
-    job.count = atoi(argv[2]);
-    job.total = atoi(argv[3]);
-    job.operations = atoi(argv[4]);
+    job.count = (int)strtol(argv[2], NULL, 10);
+    job.total = (int)strtol(argv[3], NULL, 10);
+    job.operations = (int)strtol(argv[4], NULL, 10);
     job.bytes = strtoul(argv[5], NULL, 10);
     if (job.count < 1 || job.bytes > BYTES_MAX || job.bytes < sizeof(int64_t)) {
         fprintf(stderr, "COUNT is at least 1, BYTES from 8 to %d\n", BYTES_MAX);
