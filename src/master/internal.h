@@ -111,6 +111,7 @@ struct pccl_operation {
 struct pccl_group {
     uint32_t number;
     struct pccl_epoch view;
+    uint64_t view_us; /* since when */
     struct pccl_remote **ring;
     uint32_t ring_count, ring_capacity;
     uint64_t sync, revision;

@@ -402,12 +402,25 @@ void pccl_master_avoid_bad_edges(struct pccl_master *m, struct pccl_group *group
         (void)reorder(m, group); /* if there is no better ring, dialling decides who goes */
 }
 
+/* Bad, or reported to be failing right now. */
+static bool edge_fails(const struct pccl_master *m, const struct pccl_id *a, const struct pccl_id *b)
+{
+    for (uint32_t i = 0; i < m->edge_count; i++) {
+        const struct pccl_edge *edge = &m->edges[i];
+        bool same = (pccl_id_equal(&edge->from, a) && pccl_id_equal(&edge->to, b)) ||
+                    (pccl_id_equal(&edge->from, b) && pccl_id_equal(&edge->to, a));
+        bool dialled = !edge->incoming && edge->how != PCCL_LINK_CLOSED && edge->how != PCCL_LINK_SILENT;
+        if (same && dialled && m->now_us < edge->since_us + m->config.silence_ms * UINT64_C(1000))
+            return true;
+    }
+    return pccl_master_edge_is_bad(m, a, b);
+}
+
 static uint32_t bad_edges_of(const struct pccl_master *m, const struct pccl_remote *remote)
 {
     uint32_t count = 0;
     for (uint32_t i = 0; i < remote->group->ring_count; i++)
-        count +=
-            remote->group->ring[i] != remote && pccl_master_edge_is_bad(m, &remote->id, &remote->group->ring[i]->id);
+        count += remote->group->ring[i] != remote && edge_fails(m, &remote->id, &remote->group->ring[i]->id);
     return count;
 }
 
@@ -441,7 +454,10 @@ void pccl_master_tick_edges(struct pccl_master *m)
         struct pccl_remote *from = pccl_master_find(m, &edge->from), *to = pccl_master_find(m, &edge->to);
         if (edge->act_us != 0 && m->now_us >= edge->act_us) {
             edge->act_us = 0;
-            if (!m->recovering && from != NULL && to != NULL && are_neighbours(from, to))
+            /* Only if it failed in this very ring: then its other links have been tried too, and we choose knowing
+             * more. */
+            if (!m->recovering && from != NULL && to != NULL && are_neighbours(from, to) &&
+                edge->since_us > from->group->view_us)
                 give_up_edge(m, edge, from, to);
         }
         bool fresh =

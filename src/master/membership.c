@@ -154,6 +154,7 @@ void pccl_master_found(struct pccl_master *m, struct pccl_remote *first)
     m->inc = 1;
     m->epoch = (struct pccl_epoch){.inc = 1, .number = 1};
     group->view = m->epoch;
+    group->view_us = m->now_us;
     group->changed = false;
     pccl_master_say(m, PCCL_LOG_INFO, NULL, "run %i begins", &m->lineage);
     pccl_master_welcome(m, first);
@@ -311,6 +312,7 @@ void pccl_master_next_epoch(struct pccl_master *m, const struct pccl_member *add
         pccl_master_avoid_bad_edges(m, group);
         pccl_master_drop_undecided(m, group);
         group->view = m->epoch;
+        group->view_us = m->now_us;
         pccl_master_want_ring(m, group);
     }
     struct pccl_msg_epoch_change change = {.epoch = m->epoch,

@@ -479,6 +479,7 @@ static void tell_epoch(struct pccl_master *m, const struct pccl_epoch *law_epoch
             continue;
         pccl_master_drop_undecided(m, group);
         group->view = m->epoch;
+        group->view_us = m->now_us;
     }
     for (uint32_t i = 0; i < m->remote_count; i++) {
         struct pccl_remote *remote = m->remotes[i];

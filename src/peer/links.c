@@ -114,7 +114,8 @@ void pccl_peer_links_follow_view(struct pccl_peer *p)
         struct pccl_peer_link *link = &p->links[i];
         bool member = pccl_peer_knows_member(p, &link->id);
         link->ring = successor != NULL && pccl_id_equal(&link->id, successor);
-        link->warm = link->warm && !member; /* a member is a neighbour or none */
+        link->failed = link->failed && !link->ring; /* what fails in this ring is reported anew */
+        link->warm = link->warm && !member;         /* a member is a neighbour or none */
         if (link->ring && link->out == PCCL_DIAL_DOWN && link->candidate_count > 0)
             dial(p, link);
         if (!link->ring && !link->warm && link->out != PCCL_DIAL_DOWN) {

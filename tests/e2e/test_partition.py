@@ -250,6 +250,29 @@ def test_master_unreachable_in_time(run):
     say(f"longest pause {longest_pause_ms(loops):.0f} ms")
 
 
+def test_master_unreachable_too_long(run):
+    """... and for longer: the master takes its own cut for the death of all. All calls end in words, all return."""
+    hosts = Hosts(run, 3)
+    loops = start_loops(hosts.peers)
+    since_us = now_us()
+    hosts.network.unplug(MASTER)
+    run.master.wait_line(" ends", SILENCE_MS / 1000 + 3 * SLOW)
+    within((now_us() - since_us) / 1000, 0, SILENCE_MS + 2000 * SLOW, "ms until the master ended the run")
+    hosts.network.plug(MASTER)
+    for loop in loops:
+        result = loop.wait(10 * SLOW)
+        check(result["rc"] != SUCCESS and result["words"], f"{loop!r}: {result}")
+    all_right(loops)
+    first, *others = hosts.peers
+    first.do("connect", rc=SUCCESS)
+    inside = [first]
+    for peer in others:
+        run.admit(peer, inside)
+        inside.append(peer)
+    for call in [peer.start("reduce", 6, 100, "f32", "sum", "rand:1") for peer in inside]:
+        call.wait(rc=SUCCESS)
+
+
 def test_crawl(run):
     """A host sends at 128 kbit/s: everybody is slow, everything is right, nobody goes."""
     hosts = Hosts(run, 3)
