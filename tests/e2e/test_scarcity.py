@@ -95,6 +95,7 @@ def test_no_descriptors_for_a_newcomer(run):
     """A process without descriptors cannot make a communicator, and hears why."""
     run.start_master()
     peer = run.peer()
+    peer.do("attr", rc=None)  # it has answered, so it has loaded what it needs
     full = NoMoreDescriptors(peer)
     result = peer.do("create", run.address, rc=None)
     if result["rc"] == SUCCESS:
