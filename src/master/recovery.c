@@ -394,6 +394,17 @@ static void merge_part(struct pccl_master *m, struct pccl_operation *op, struct 
     pccl_master_take_part(m, op, from, &done);
 }
 
+/*
+ * Somebody reports this operation as committed, and to this peer it is unfinished: only a view without it can have made
+ * that commit (6.2), and the master before us crashed before it had told that view.
+ */
+static void expel_if_left_out(struct pccl_master *m, struct pccl_remote *remote, const struct pccl_operation *op)
+{
+    if (op != NULL && op->decided && op->class == PCCL_CLASS_NONE)
+        pccl_master_remove(m, remote, PCCL_REFUSAL_GONE,
+                           "an operation was committed without it before the master restarted");
+}
+
 static void merge_reports(struct pccl_master *m, bool outcomes)
 {
     for (uint32_t i = 0; i < m->remote_count; i++) {
@@ -407,9 +418,14 @@ static void merge_reports(struct pccl_master *m, bool outcomes)
                 reported->fields.state == PCCL_RESUME_COMMITTED || reported->fields.state == PCCL_RESUME_ABORTED;
             bool current = instance->group == remote->group_number && instance->joint == m->rounds[PCCL_ROUND_UPDATE] &&
                            instance->sync == remote->group->sync;
-            if (!current || is_outcome != outcomes || reported->fields.state == PCCL_RESUME_RUNNING)
+            bool running = reported->fields.state == PCCL_RESUME_RUNNING;
+            if (!current || is_outcome != outcomes)
                 continue;
-            struct pccl_operation *op = pccl_master_operation(m, remote->group, instance, true);
+            struct pccl_operation *op = pccl_master_operation(m, remote->group, instance, !running);
+            if (running) {
+                expel_if_left_out(m, remote, op);
+                continue;
+            }
             if (op == NULL)
                 pccl_master_remove(m, remote, PCCL_REFUSAL_FULL, "too many operations, or out of memory");
             else if (is_outcome)

@@ -4,6 +4,8 @@
 
 #include <string.h>
 
+#define GONE_ON_WITHOUT "this peer was removed from the run: an operation was committed without it"
+
 /* ---- the table ---- */
 
 static struct pccl_op *op_of_node(struct pccl_node *node)
@@ -374,7 +376,9 @@ static void unknown_outcome(struct pccl_peer *p, const struct pccl_msg_outcome *
     const struct pccl_use *use = use_of(p, outcome->instance.tag, false);
     if (use != NULL && outcome->instance.use < use->launches)
         return;
-    if (outcome->class == PCCL_CLASS_NONE)
+    if (outcome->class == PCCL_CLASS_NONE && outcome->result.length == 0)
+        pccl_peer_give_up(p, PCCL_EXPELLED, GONE_ON_WITHOUT);
+    else if (outcome->class == PCCL_CLASS_NONE)
         pccl_peer_give_up(p, PCCL_MASTER_LOST, "the master committed an operation that this peer never launched");
     else
         tombstone(p, outcome, words);
@@ -389,6 +393,11 @@ static void apply_outcome(struct pccl_peer *p, struct pccl_op *op, const struct 
     if (pccl_peer_is_decided(op)) {
         if (commit != (op->class == PCCL_CLASS_NONE)) /* PROTOCOL 5.3 */
             pccl_peer_give_up(p, PCCL_INTERNAL, "the master decided an operation twice, differently");
+        return;
+    }
+    if (commit && !op->tiny && op->state != PCCL_OP_DONE) {
+        /* PROTOCOL 6.2: only a view without us can have made that commit; the master crashed before it told us */
+        pccl_peer_give_up(p, PCCL_EXPELLED, GONE_ON_WITHOUT);
         return;
     }
     if (commit && op->tiny) {

@@ -83,6 +83,15 @@ void pccl_peer_say(struct pccl_peer *p, enum pccl_log_level level, const char *f
     p->effects.log(p->effects.context, level, text.bytes);
 }
 
+/* A last word to the master, so that nobody has to find out. */
+static void say_good_bye(struct pccl_peer *p)
+{
+    struct pccl_bytes frame;
+    struct pccl_msg msg = {.type = PCCL_MSG_leave, .as.leave = {.words = pccl_bytes_of_text(&p->last_words)}};
+    if (pccl_session_push(&p->session, &msg, 0, &frame) == PCCL_OK)
+        p->effects.send_master(p->effects.context, frame.data, frame.length);
+}
+
 void pccl_peer_give_up(struct pccl_peer *p, enum pccl_status status, const char *format, ...)
 {
     if (p->state == PCCL_PEER_OVER || p->state == PCCL_PEER_IDLE)
@@ -92,8 +101,11 @@ void pccl_peer_give_up(struct pccl_peer *p, enum pccl_status status, const char 
     va_start(arguments, format);
     pccl_text_append_list(&p->last_words, format, arguments);
     va_end(arguments);
+    bool known = p->greeted && (p->state == PCCL_PEER_PENDING || p->state == PCCL_PEER_MEMBER);
     p->state = PCCL_PEER_OVER;
     p->deadline_us = UINT64_MAX;
+    if (known)
+        say_good_bye(p);
     bool left = status == PCCL_ABORTED;
     pccl_peer_say(p, left ? PCCL_LOG_INFO : PCCL_LOG_ERROR, "out of the run: %t", &p->last_words);
     if (p->up || p->dialling)

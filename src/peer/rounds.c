@@ -165,15 +165,10 @@ void pccl_peer_tick_calls(struct pccl_peer *p)
     }
 }
 
-/* A last word to the master, so that nobody has to find out. */
 void pccl_peer_leave(struct pccl_peer *p, uint64_t now_us)
 {
     pccl_peer_advance_time(p, now_us);
-    bool late = p->connect_outstanding && p->now_us >= p->connect_deadline_us;
-    struct pccl_msg msg = {.type = PCCL_MSG_leave, .as.leave = {.words = pccl_bytes_of_string("")}};
-    if (p->state == PCCL_PEER_PENDING || p->state == PCCL_PEER_MEMBER)
-        pccl_peer_send(p, &msg);
-    if (late)
+    if (p->connect_outstanding && p->now_us >= p->connect_deadline_us)
         pccl_peer_give_up(p, PCCL_TIMEOUT,
                           "not admitted before the deadline: the members must call pcclUpdateTopology");
     else

@@ -140,7 +140,10 @@ def test_settings_take_effect(run):
     """What the file says is what the master does: it tells peers its silence and its heartbeat."""
     with File('listen = [ # two\n "127.0.0.1:0",\n "[::1]:0", ]\r\nsilence_ms = 1234\nheartbeat_ms = 321\n') as path:
         master = launch(run, "--config", path)
-    ports = [int(line.rsplit(" ", 1)[1]) for _, line in master.lines if "listening on port" in line]
+    def said():
+        return [int(line.rsplit(" ", 1)[1]) for _, line in master.lines if "listening on port" in line]
+
+    ports = harness.wait_until(lambda: said() if len(said()) == 2 else None, "both addresses in the log")
     equal(sorted(ports), master.listening_ports(), "ports")
     for host, port in zip(("127.0.0.1", "::1"), ports):
         link = wire.Connection(port, host=host)
