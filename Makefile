@@ -2,21 +2,25 @@
 # Everything is built under build/; nothing else is written.
 
 SEED ?= 1
+N ?= 300
 T ?= wire
 FUZZ_SECONDS ?= 60
-JOBS := $(shell nproc 2>/dev/null || echo 2)
+JOBS := $(shell expr 2 '*' $$(nproc 2>/dev/null || echo 2))
 BUILD := build/default
 RESULTS := $(CURDIR)/build/results
 PYTHON := $(firstword $(wildcard /usr/bin/python3) python3)
 # Where address space randomisation confuses the sanitizers of gcc 12 and clang 14, run without it.
 STEADY := $(shell setarch -R true 2>/dev/null && echo setarch -R)
-CTEST := ctest --output-on-failure --no-tests=error --timeout 300 --parallel $(JOBS)
+# Most tests wait most of their time, so there are more of them at once than processors; that finds more, too. What a
+# failed test says last is what counts: the whole output goes to the results.
+CTEST = ctest --output-on-failure --no-tests=error --timeout 300 --parallel $(JOBS) --test-output-size-failed 16777216
 
 .DEFAULT_GOAL := build
-.PHONY: help deps configure build check test demo sim oom audit bench wiredoc fuzz asan tsan clang lint format clean
+.PHONY: help deps configure build check test python demo kill sim oom audit bench bench-compare bench-wan bench-gate wiredoc apidoc \
+	fuzz asan tsan clang lint format clean
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "make %-10s %s\n", $$1, $$2}' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "make %-14s %s\n", $$1, $$2}' Makefile
 
 deps: ## install what Debian 12 needs, if anything is missing
 	@scripts/deps
@@ -28,14 +32,20 @@ build: configure ## build everything (build/default)
 	@cmake --build --preset default
 
 check: build ## the inner loop: build and the tests that are quick, under a minute
-	@cd $(BUILD) && $(CTEST) --label-exclude 'slow|install'
+	@cd $(BUILD) && $(CTEST) --label-exclude 'slow|install|python'
 
 test: build ## build and run all tests
 	@mkdir -p $(RESULTS)
 	@cd $(BUILD) && $(CTEST) --output-junit $(RESULTS)/test.xml
 
-demo: build ## a master and four peers: join, reduce, kill one, rejoin
+python: build ## build and run the tests of the Python package, in build/venv, which they make
+	@cd $(BUILD) && $(CTEST) --label-regex python
+
+demo: build ## four processes train a small transformer with DiLoCo: one is killed, one joins; under two minutes
 	@scripts/demo $(BUILD)
+
+kill: build ## kill real processes in bulk reductions at random moments: N=kills (SEED=n)
+	@scripts/kill $(BUILD) $(N) $(if $(filter command,$(firstword $(origin SEED))),$(SEED))
 
 sim: build ## one seed of the simulator with its trace: SEED=n
 	@$(BUILD)/tests/sim/sim --seed $(SEED) --trace
@@ -50,8 +60,21 @@ audit: build ## plant known bugs one after another; the simulator must catch eac
 bench: build ## what the master costs: time for each operation
 	@for peers in 2 8 32; do $(BUILD)/bench/bench_master_load $$peers; done
 
+bench-compare: build ## this library beside Gloo, OpenMPI and plain sockets (scripts/deps-bench installs them)
+	@bench/compare.py --build $(BUILD)
+
+bench-wan: build ## the same over 1 Gbit/s, 25 ms one way, 0.1 % loss (needs root)
+	@bench/compare.py --build $(BUILD) --rows pccl,pccl-u8,gloo-ring,gloo-bcube,mpi --peers 2,4 \
+		--sizes 1M,64M,256M --wan 1000,25,0.1
+
+bench-gate: build ## instructions of the inner parts against bench/instructions.json; goals as advice
+	@scripts/bench-gate $(BUILD)
+
 wiredoc: build ## write docs/WIRE.md anew from src/wire/schema.h
 	@$(BUILD)/tools/wire_doc >docs/WIRE.md
+
+apidoc: ## write docs/api anew from the header and the Python package
+	@$(PYTHON) tools/api_doc.py --write
 
 fuzz: deps ## fuzz one parser with libFuzzer: T=target FUZZ_SECONDS=n
 	@cmake --preset fuzz >/dev/null && cmake --build --preset fuzz --target fuzz_$(T)
@@ -59,6 +82,8 @@ fuzz: deps ## fuzz one parser with libFuzzer: T=target FUZZ_SECONDS=n
 	@$(STEADY) build/fuzz/tests/fuzz/fuzz_$(T) -max_total_time=$(FUZZ_SECONDS) -timeout=10 \
 		build/fuzz/found/$(T) tests/fuzz/corpus/$(T)
 
+# Their tests have more time than they need.
+asan tsan: JOBS := $(shell expr $(JOBS) + 1)
 asan tsan: deps
 	@cmake --preset $@ >/dev/null && cmake --build --preset $@
 	@mkdir -p $(RESULTS)

@@ -249,8 +249,18 @@ static void join(struct world *world, uint32_t index)
     memcpy(config.id.bytes, &(uint32_t){index + 1}, 4);
     memset(config.token.bytes, 7, sizeof config.token.bytes);
     config.port = 1;
-    struct pccl_peer_effects effects = {node,       dial_master, nothing,    send_master, accept_master, dial_link,
-                                        close_link, call_done,   op_decided, op_ignored,  op_ignored,    quiet};
+    struct pccl_peer_effects effects = {.context = node,
+                                        .dial_master = dial_master,
+                                        .close_master = nothing,
+                                        .send_master = send_master,
+                                        .accept_master = accept_master,
+                                        .dial_link = dial_link,
+                                        .close_link = close_link,
+                                        .call_done = call_done,
+                                        .op_decided = op_decided,
+                                        .op_start = op_ignored,
+                                        .op_stop = op_ignored,
+                                        .log = quiet};
     static struct pccl_memory peer_memory;
     peer_memory = memory;
     node->peer = pccl_peer_create(&config, &peer_memory, &effects, world->now_us);
@@ -299,7 +309,12 @@ int main(int argc, char **argv)
     struct world world = {.count = 0, .now_us = 1000000};
     world.nodes = calloc(count, sizeof *world.nodes);
     struct pccl_memory memory = {counted_resize, &world.master_bytes};
-    struct pccl_master_effects effects = {&world, master_send, master_accept, master_close, master_probe, quiet_master};
+    struct pccl_master_effects effects = {.context = &world, /* nobody optimizes here */
+                                          .send = master_send,
+                                          .accept = master_accept,
+                                          .close = master_close,
+                                          .probe = master_probe,
+                                          .log = quiet_master};
     struct pccl_master_config config = pccl_master_defaults();
     config.boot = 1;
     world.master = pccl_master_create(&config, &memory, &effects, world.now_us);

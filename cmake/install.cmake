@@ -24,7 +24,7 @@ configure_file(cmake/pccl.pc.in ${CMAKE_CURRENT_BINARY_DIR}/pccl.pc @ONLY)
 install(FILES ${CMAKE_CURRENT_BINARY_DIR}/pccl.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 
 if(TARGET pccl-master)
-    install(TARGETS pccl-master RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+    install(TARGETS pccl-master pccl-perf RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
     # The name that scripts written for PCCL 1.0 call.
     install(CODE "file(CREATE_LINK pccl-master
         \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_BINDIR}/ccoip_master\" SYMBOLIC)")
@@ -37,6 +37,6 @@ if(TARGET pccl-master)
         file(INSTALL DESTINATION \"\${CMAKE_INSTALL_PREFIX}/lib/systemd/system\" TYPE FILE
             FILES \"${CMAKE_CURRENT_BINARY_DIR}/pccl-master.service\")")
 endif()
-install(FILES man/pccl-master.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
+install(FILES man/pccl-master.1 man/pccl-perf.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
 install(FILES man/pccl.3 DESTINATION ${CMAKE_INSTALL_MANDIR}/man3)
 install(FILES man/pccl.7 DESTINATION ${CMAKE_INSTALL_MANDIR}/man7)

@@ -4,10 +4,10 @@ set(pccl_warnings "")
 if(CMAKE_C_COMPILER_ID MATCHES "GNU|Clang")
     set(pccl_warnings
         -Wall -Wextra -Wpedantic -Wshadow -Wundef -Wvla -Wwrite-strings -Wpointer-arith -Wcast-align -Wcast-qual
-        -Wstrict-prototypes -Wmissing-prototypes -Wold-style-definition -Wformat=2 -Wconversion
-        -Wdouble-promotion)
-    if(CMAKE_C_COMPILER_ID STREQUAL "GNU") # clang does not read the comment that says so
-        list(APPEND pccl_warnings -Wimplicit-fallthrough)
+        -Wstrict-prototypes -Wmissing-prototypes -Wold-style-definition -Wformat=2 -Wconversion)
+    if(CMAKE_C_COMPILER_ID STREQUAL "GNU")
+        # clang does not read the comment that says so, and takes isnan and NAN of <math.h> for promotions
+        list(APPEND pccl_warnings -Wimplicit-fallthrough -Wdouble-promotion)
     endif()
 endif()
 
@@ -40,9 +40,18 @@ function(pccl_compile target)
     endif()
 endfunction()
 
+# Lets ThreadSanitizer see that libuv closes a descriptor: for every program of ours.
+function(pccl_show_closes target)
+    if(PCCL_SANITIZE STREQUAL "thread")
+        target_sources(${target} PRIVATE ${PROJECT_SOURCE_DIR}/tests/tsan_libuv.c)
+        target_link_options(${target} PRIVATE -Wl,--export-dynamic-symbol=syscall)
+    endif()
+endfunction()
+
 # A program of ours that may look inside the library: the tools and the tests.
 function(pccl_program target)
     add_executable(${target} ${ARGN})
+    pccl_show_closes(${target})
     pccl_compile(${target} HOSTED)
     target_link_libraries(${target} PRIVATE pccl_static)
 endfunction()

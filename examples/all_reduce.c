@@ -17,7 +17,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { PARAMETERS = 256 };
+enum { PARAMETERS = 1 << 18 };
 
 static int failed(const char *what, const pcclComm_t *comm, pcclResult_t result)
 {
@@ -73,7 +73,7 @@ static uint32_t fingerprint(const float *values, size_t count)
 
 static int train(pcclComm_t *comm, int peers, int steps)
 {
-    float parameters[PARAMETERS] = {0}, gradient[PARAMETERS];
+    static float parameters[PARAMETERS], gradient[PARAMETERS];
     uint32_t seed = (uint32_t)getpid();
     pcclResult_t result = gather(comm, peers);
     if (result != pcclSuccess)

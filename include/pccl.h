@@ -18,18 +18,15 @@
  * Results. Calls that exist in PCCL 1.0 return the codes 0 to 12 only, unless the communicator was created with the
  * option `extended_results` = 1: then a more precise code from 13 upwards may come in place of the one listed; such
  * codes are given below as "ext. name". Output parameters are written on success only, unless said otherwise. After
- * any failure pcclGetLastError gives the reason in words, with peers, tags and times.
+ * any failure pcclGetLastError gives the reason in words, with peers, tags and times, and pcclGetLastFailure what a
+ * program can act on.
  *
  * Threads. Calls on different communicators are independent. One communicator may be used by several threads at once,
- * except that pcclDestroyCommunicator must be the last call on it, and that each blocking joint call may be
- * outstanding once: a second one of the kind returns pcclInvalidUsage.
+ * except that no call on it may begin once pcclDestroyCommunicator has been called, and that each blocking joint call
+ * may be outstanding once: a second one of the kind returns pcclInvalidUsage.
  * Deadlines. Waiting for peers that are alive has no limit by default; the options `call_timeout_ms`, `op_timeout_ms`
  * and `stuck_ms` set limits. A peer that is silent for the master's `silence_ms` counts as dead, so nobody waits for
  * it longer.
- *
- * This version carries reductions of payloads up to the master's parameter `tiny_bytes_max` (8192 bytes by default);
- * pcclOptimizeTopology and pcclSynchronizeSharedState check their arguments and then say that they are not supported
- * yet.
  */
 #ifndef PCCL_H
 #define PCCL_H
@@ -156,10 +153,18 @@ typedef enum pcclDistributionHint_t {
     PCCL_DISTRIBUTION_HINT_UNIFORM = 2
 } pcclDistributionHint_t;
 
+/*
+ * How the elements of large payloads are packed for the way; small ones, up to the master's parameter `tiny_bytes_max`
+ * (8192 bytes), always travel as they are. Elements are floating point, packed values integers narrower than they are;
+ * with a quantized data type that saves nothing the elements travel as they are. Each 1024 elements have a scale of
+ * their own. Every step of a reduction packs anew, so the error grows with the number of peers; the result is the same
+ * bits on all peers all the same. Combinations that make no sense are refused as pcclInvalidArgument. docs/CODECS.md
+ * has the formulas and the bounds of the error.
+ */
 typedef enum pcclQuantizationAlgorithm_t {
-    pcclQuantNone = 0,
-    pcclQuantMinMax = 1,
-    pcclQuantZeroPointScale = 2
+    pcclQuantNone = 0,          /* elements travel exactly */
+    pcclQuantMinMax = 1,        /* unsigned integers between the smallest and the largest element */
+    pcclQuantZeroPointScale = 2 /* integers around a zero that is exact; for sums and averages only */
 } pcclQuantizationAlgorithm_t;
 
 /* ------------------------------------------------------------------------------------------------ structs */
@@ -167,7 +172,7 @@ typedef enum pcclQuantizationAlgorithm_t {
 typedef struct pcclCommCreateParams_t {
     ccoip_socket_address_t master_address;
     uint32_t peer_group;
-    uint32_t p2p_connection_pool_size; /* connections to each neighbour; 0: the library chooses */
+    uint32_t p2p_connection_pool_size; /* connections to each neighbour, up to 64; 0: the library chooses */
 } pcclCommCreateParams_t;
 
 typedef struct pcclReduceInfo_t {
@@ -187,8 +192,8 @@ typedef struct pcclQuantizationOptions_t {
 } pcclQuantizationOptions_t;
 
 /*
- * One reduction. All members but the buffers must be equal on all peers of the group; a difference fails the operation
- * on every peer, with words that say who differs in what.
+ * One reduction. All members must be equal on all peers of the group; a difference fails the operation on every peer,
+ * with words that say who differs in what. The distribution hint is not compared; it has no effect yet.
  */
 typedef struct pcclReduceDescriptor_t {
     size_t count; /* elements, not bytes; > 0 */
@@ -236,7 +241,7 @@ typedef struct pcclSharedStateSyncInfo_t {
 } pcclSharedStateSyncInfo_t;
 
 typedef struct pcclBuildInfo_t {
-    bool has_cuda_support;
+    bool has_cuda_support; /* shared state on CUDA devices works where their driver is installed */
 } pcclBuildInfo_t;
 
 /* ------------------------------------------------------------------------------------------------ process */
@@ -277,6 +282,51 @@ PCCL_EXPORT const char *pcclGetErrorString(pcclResult_t result);
  */
 PCCL_EXPORT const char *pcclGetLastError(const pcclComm_t *PCCL_NULLABLE comm);
 
+#define PCCL_FAILURE_PEERS_MAX 16
+#define PCCL_PEER_ID_SIZE 33 /* 32 hexadecimal digits and the terminator */
+
+/*
+ * What is known of a failed call beside its words. Later versions may add members at the end; `size` tells the library
+ * which ones the caller knows, and those that the library does not know become 0.
+ */
+typedef struct pcclFailure_t {
+    size_t size;         /* set by PCCL_FAILURE_INIT */
+    pcclResult_t result; /* what the call returned; pcclSuccess: none has failed, and the members below are 0 */
+    bool launched;       /* it was about a launched reduction, of this tag and number: */
+    uint64_t tag;
+    uint64_t sequence;   /* 0 for the first launch of the tag since the last joint call that ended the counting */
+    uint32_t peer_count; /* how many peers left the group; of more than PCCL_FAILURE_PEERS_MAX the first are named: */
+    char peers[PCCL_FAILURE_PEERS_MAX][PCCL_PEER_ID_SIZE]; /* as pcclGetTopology writes them; "" after the last */
+    uint32_t reserved;                                     /* 0 */
+} pcclFailure_t;
+
+#define PCCL_FAILURE_INIT                                                                                              \
+    {                                                                                                                  \
+        sizeof(pcclFailure_t), pcclSuccess, false, 0, 0, 0, {{0}}, 0                                                   \
+    }
+
+/*
+ * The details of the call whose words pcclGetLastError gives, for the same thread and communicator.
+ *
+ * sequence: the number of a launch within its tag. Launches meet by it, so it is the same on all peers, and stands as
+ * `use` in the master's log. Counting begins again at 0 with each pcclUpdateTopology, pcclOptimizeTopology and
+ * pcclSynchronizeSharedState that was decided. A launch that was refused has none: it is not `launched`.
+ *
+ * peers: who has left the caller's group, dead, removed or by itself, since it was as pcclGetAttribute told when the
+ * reduction was launched, or another call began; for pcclAllReduceMultipleWithRetry when the list began. Until the
+ * outcome, as far as it was known here, and whatever the call failed of. So when a death fails a reduction, all
+ * survivors name the dead; but not one that launches it only after another call has shown them to be gone. Nobody is
+ * named when nobody left: a link broke between peers that both live, arguments differ. Nor by calls that were
+ * refused for their arguments, nor by pcclTimeout of pcclAwaitAsyncReduceFor. Of those who leave the latest 256 are
+ * remembered.
+ *
+ * Changes neither the words nor the details, unless it fails: then those of calls without a communicator. Any thread,
+ * any time. Does not block. comm may have been disconnected, but not destroyed. Not in PCCL 1.0.
+ * pcclSuccess
+ * pcclInvalidArgument failure_out is NULL, or its size was not set
+ */
+PCCL_EXPORT pcclResult_t pcclGetLastFailure(const pcclComm_t *PCCL_NULLABLE comm, pcclFailure_t *failure_out);
+
 /*
  * Who is waited for: a line for calls of this or other peers that have been waiting for more than `where_ms`, naming
  * who waits in which call and who has not arrived. Empty when nobody is known to wait. Cut to fit, always terminated.
@@ -299,19 +349,20 @@ typedef enum pcclLogLevel_t {
 } pcclLogLevel_t;
 
 /*
- * Takes one line. `subsystem` and `message` are valid during the call; the message has no line end. It may be called
- * by any thread, several at once, also by the library's own. It may call pcclGetVersion, pcclGetErrorString,
- * pcclGetLastError and the pcclSetLog functions, and no other function of the library; what is logged while it runs on
- * the same thread is dropped. While it runs the logging thread is held up, so it should be quick.
+ * Takes one line. `subsystem` and `message` are valid during the call; the message has no line end. A thread of the
+ * library that does nothing else calls it, one line at a time and in their order. Nobody waits for it: when more than
+ * 1000 lines wait, further ones are dropped, and one line says how many. It may call pcclGetVersion,
+ * pcclGetErrorString, pcclGetLastError, pcclGetLastFailure and the pcclSetLog functions, and no other function of the
+ * library; what is logged by them is dropped.
  */
 typedef void (*pcclLogCallback_t)(pcclLogLevel_t level, const char *subsystem, const char *message, void *user);
 
 /*
  * Sends all further lines to `callback` (user is handed through), or with NULL back to standard error. The library
  * never writes to standard output and never ends the process because of a message. When the call returns, the previous
- * callback is no longer running and will not be called again (unless this call is made inside a callback); so do not
- * hold a lock that the previous callback takes. Any thread, any time, also before pcclInit. Blocks only for callbacks
- * that are running.
+ * callback has had all lines before, is no longer running and will not be called again (unless this call is made inside
+ * a callback); so do not hold a lock that the previous callback takes. Any thread, any time, also before pcclInit.
+ * Blocks until the previous callback has had its lines. A process that exits waits a second for what is left.
  * pcclSuccess         always
  */
 PCCL_EXPORT pcclResult_t pcclSetLogCallback(pcclLogCallback_t PCCL_NULLABLE callback, void *PCCL_NULLABLE user);
@@ -449,18 +500,32 @@ PCCL_EXPORT pcclResult_t pcclConnect(pcclComm_t *comm);
 /*
  * Leaves the run, if connected, and frees the communicator. Says good-bye, so that the others need not find out. Does
  * not wait for peers. Operations that are not awaited end here; the library does not touch their buffers afterwards,
- * and the content of their receive buffers is unspecified (in place: the original input). No other thread may be
- * inside a call on comm, and nobody may use it or handles of its operations afterwards.
+ * and the content of their receive buffers is unspecified (in place: the original input). Nobody may use comm or
+ * handles of its operations afterwards. Threads that are inside a call on comm are sent out: it fails as if this peer
+ * had left the run, and BLOCKS this call until they are gone. So do not destroy a communicator from a log callback.
  * pcclSuccess
  * pcclNotInitialized
  * pcclInvalidArgument comm is NULL
+ * pcclInvalidUsage    another thread is destroying it
  */
 PCCL_EXPORT pcclResult_t pcclDestroyCommunicator(pcclComm_t *comm);
 
 /*
+ * Leaves the run, if connected, and sends out the threads that are inside a call on comm, but frees nothing: every call
+ * on comm fails from now on, until pcclDestroyCommunicator, which is still due. For programs that cannot know whether
+ * another thread is just about to call: they close it, wait for their threads, and destroy it then. Any thread. Does
+ * not block.
+ * pcclSuccess
+ * pcclNotInitialized
+ * pcclInvalidArgument comm is NULL
+ * pcclInvalidUsage    it is closed already, or another thread is destroying it
+ */
+PCCL_EXPORT pcclResult_t pcclCloseCommunicator(pcclComm_t *comm);
+
+/*
  * One of the four counts, as they were when the last successful or failed call of this communicator was decided
- * (connect, update topology, await). They do not change between calls, so that all peers that made the same calls see
- * the same numbers. Any thread. Does not block.
+ * (connect, update topology, optimize topology, await). They do not change between calls, so that all peers that made
+ * the same calls see the same numbers. Any thread. Does not block.
  * pcclSuccess
  * pcclNotInitialized
  * pcclInvalidArgument comm or attribute_out is NULL, or the attribute is unknown
@@ -497,34 +562,75 @@ PCCL_EXPORT pcclResult_t pcclUpdateTopology(pcclComm_t *comm);
 PCCL_EXPORT pcclResult_t pcclArePeersPending(const pcclComm_t *comm, bool *pending_out);
 
 /*
- * Will measure the links and choose a better ring, joint(all). NOT SUPPORTED BY THIS VERSION: it checks its arguments,
- * involves no other peer and changes nothing. Does not block.
+ * Measures what the ways between the peers carry, and makes the best ring of each group. Joint(all), BLOCKS until all
+ * accepted peers are here, and then for some 2 to 3 seconds (the master's `optimize_ms`) if much is to be measured.
+ *
+ * A way is tested under load; each peer loads one way and receives over one at a time. What a test has shown holds
+ * for `fresh_ms`, unless reductions come to another rate over that link meanwhile. So a call just after another one
+ * takes a few round trips; and in a large run, where not everything can be tested in the time, each call adds to
+ * what is known. Best is the ring whose slowest way is the fastest, and among those the one of the least latency; a way
+ * on which nothing gets through is in none. The ring stays when there is no better one to speak of. For more than
+ * twelve peers the search goes on behind the call; what it finds is adopted at the next pcclUpdateTopology or
+ * pcclOptimizeTopology, and so is a ring without a link that has become much slower.
+ *
+ * Admits nobody. Attributes are fresh. A peer that dies meanwhile costs its own tests, one that stands still some
+ * seconds too; a restarted master begins anew. Once the tests have begun a deadline (`call_timeout_ms`) does not end
+ * it.
+ * Operations may not be launched during the call.
+ * pcclSuccess         the ring is as good as could be found; if it has changed, for all peers at once
  * pcclNotInitialized
  * pcclInvalidArgument comm is NULL
- * pcclInvalidUsage    unconnected; or the global world size is 1; or not supported by this version (ext.
- *                     pcclUnsupported)
+ * pcclInvalidUsage    unconnected; the global world size is 1; or another joint call of this communicator is
+ *                     outstanding
  * pcclPendingAsyncOps operations are launched and not awaited
+ * pcclTopologyOptimizationFailed  for all peers of the group: too many of them cannot reach each other, so that no ring
+ *                     exists or none was found; or the master has no memory for the search. The ring is as it was,
+ *                     and everything else works. For this peer: it was expelled or lost its master (it is unconnected
+ *                     now), or a deadline passed (ext. pcclExpelled, pcclMasterLost, pcclTimeout)
+ * pcclInternalError   memory or another resource is short; the others wait for this peer (ext. pcclOutOfMemory)
  */
 PCCL_EXPORT pcclResult_t pcclOptimizeTopology(const pcclComm_t *comm);
+
+/*
+ * What the master knows of the links of this communicator's group, as text: a line for each peer, one for the ring, and
+ * one for each way of which something is known, with its rate, round trip, age and source. src/topology/picture.h has
+ * the format, docs/PROTOCOL.md what it means. Where all ways would not fit into a message (of more than some 60 peers)
+ * those of the ring are told only.
+ *
+ * The text and its terminator need *needed bytes; text NULL with size 0 asks for that only. It changes as peers come
+ * and go and links are used, so what is needed may be more the next time: leave some room.
+ *
+ * Asks the master and BLOCKS until it answers, or `call_timeout_ms` has passed; no other peer is involved. Any thread,
+ * at any time, also during other calls; one at a time. Not in PCCL 1.0.
+ * pcclSuccess
+ * pcclNotInitialized
+ * pcclInvalidArgument comm is NULL; text is NULL and size is not 0, or needed is NULL too; or the text does not fit:
+ *                     then *needed is set and nothing written
+ * pcclInvalidUsage    unconnected, also when that happens meanwhile; such a call is outstanding; or the group is too
+ *                     large to be described
+ * pcclTimeout
+ * pcclOutOfMemory
+ * pcclInternalError   a defect of the library
+ */
+PCCL_EXPORT pcclResult_t pcclGetTopology(const pcclComm_t *comm, char *PCCL_NULLABLE text, size_t size,
+                                         size_t *PCCL_NULLABLE needed);
 
 /* ------------------------------------------------------------------------------------------------ reductions */
 
 /*
  * Launches a reduction over the group; pcclAwaitAsyncReduce ends it. Joint(group) by tag: the n-th launch of a tag
- * since the last topology update meets the n-th launch of that tag of the other peers. Does not block. Any thread;
- * peers may launch and await different tags in different orders.
- * sendbuf and recvbuf hold descriptor->count elements in CPU memory, need no alignment, and must be the same or not
- * overlap. sendbuf must stay unchanged and recvbuf untouched until the await has returned.
- * The payload (count times the size of an element) may have up to `tiny_bytes_max` bytes in this version. Quantization
- * options are checked and must be equal on all peers, but payloads of this size travel exactly, unquantized.
+ * since the last topology update or optimisation meets the n-th launch of that tag of the other peers. Does not block.
+ * Any thread; peers may launch and await different tags in different orders.
+ * sendbuf and recvbuf hold descriptor->count elements in CPU memory, of any number, need no alignment, and must be the
+ * same or not overlap. sendbuf must stay unchanged and recvbuf untouched until the await has returned.
  * When this returns anything but pcclSuccess nothing was launched and the other peers were told nothing.
- * pcclSuccess         *handle_out must be awaited exactly once
+ * pcclSuccess         *reduce_handle_out must be awaited exactly once
  * pcclNotInitialized
- * pcclInvalidArgument a pointer is NULL; count is 0; an unknown data type, operation or algorithm; an unknown
- *                     quantized data type with an algorithm; the buffers overlap partly; the payload is longer than
- *                     this version carries; or the tag is in use (launched and not yet awaited)
- * pcclInvalidUsage    unconnected, pcclUpdateTopology of another thread is outstanding, or too many operations are
- *                     outstanding
+ * pcclInvalidArgument a pointer is NULL; count is 0; an unknown data type, operation or algorithm; quantization that
+ *                     does not fit data type or operation; the buffers overlap partly; or the tag is in use (launched
+ *                     and not yet awaited)
+ * pcclInvalidUsage    unconnected, pcclUpdateTopology, pcclOptimizeTopology or pcclSynchronizeSharedState of another
+ *                     thread is outstanding, or too many operations are outstanding
  * pcclTooFewPeers     the group has fewer than two peers
  * pcclInternalError   memory is short (ext. pcclOutOfMemory)
  */
@@ -554,6 +660,43 @@ PCCL_EXPORT pcclResult_t pcclAwaitAsyncReduce(const pcclAsyncReduceOp_t *reduce_
                                               pcclReduceInfo_t *PCCL_NULLABLE reduce_info_out);
 
 /*
+ * The same with a limit to the waiting: after timeout_ms it returns pcclTimeout; then the operation goes on, the
+ * handle stays valid and must be awaited again. timeout_ms 0 does not block. Any other result ends the operation as
+ * pcclAwaitAsyncReduce does, with its codes; pcclTimeout never comes for an operation's own deadline here, that is
+ * pcclRankConnectionLost. Not in PCCL 1.0.
+ * pcclTimeout            the operation is still under way
+ * and the results of pcclAwaitAsyncReduce
+ */
+PCCL_EXPORT pcclResult_t pcclAwaitAsyncReduceFor(const pcclAsyncReduceOp_t *reduce_handle, uint32_t timeout_ms,
+                                                 pcclReduceInfo_t *PCCL_NULLABLE reduce_info_out);
+
+/*
+ * Would an await return at once? The operation must still be awaited. Does not block. Any thread, any number of times,
+ * also while another one awaits it. Not in PCCL 1.0.
+ * pcclSuccess
+ * pcclNotInitialized
+ * pcclInvalidArgument    the handle, its communicator or done_out is NULL, or it names no launched operation
+ * pcclInvalidUsage       unconnected, with no such operation
+ * pcclInternalError      a defect of the library
+ */
+PCCL_EXPORT pcclResult_t pcclTestAsyncReduce(const pcclAsyncReduceOp_t *reduce_handle, bool *done_out);
+
+/*
+ * Gives up all operations of this communicator that are launched and undecided, for all peers of the group. Does not
+ * wait for that: each await returns as soon as the peers agree, with pcclRankConnectionLost (ext. pcclAborted), or with
+ * pcclSuccess if that had been decided before. A pcclAllReduceMultipleWithRetry under way launches nothing more and
+ * returns, on the other peers also. Joint calls go on. Any thread; not from a signal handler. The other peers may have
+ * launched fewer operations than this one, and their next launch of such a tag fails too; pcclUpdateTopology makes a
+ * new beginning. Not in PCCL 1.0.
+ * pcclSuccess            also when there are none
+ * pcclNotInitialized
+ * pcclInvalidArgument    comm is NULL
+ * pcclInvalidUsage       unconnected: all have ended
+ * pcclInternalError      a defect of the library
+ */
+PCCL_EXPORT pcclResult_t pcclAbortOperations(pcclComm_t *comm);
+
+/*
  * Launch and await in one call: BLOCKS, joint(group). The codes and guarantees of both.
  */
 PCCL_EXPORT pcclResult_t pcclAllReduce(const void *sendbuf, void *recvbuf, const pcclReduceDescriptor_t *descriptor,
@@ -563,8 +706,11 @@ PCCL_EXPORT pcclResult_t pcclAllReduce(const void *sendbuf, void *recvbuf, const
  * Carries out a list of reductions, at most max_in_flight at a time in the order of the list, and repeats those that
  * fail because a peer was lost, until all have succeeded. Joint(group): all peers pass lists with the same tags and
  * descriptors; tags must be distinct within the list. BLOCKS. Any thread. It returns only when nothing of it runs any
- * more. Entries may have been reduced over different numbers of peers when one was lost in between.
- * reduce_info_out: the sums of the bytes, and the number of peers at the end; it is written on pcclTooFewPeers also.
+ * more. Entries may have been reduced over different numbers of peers when one was lost in between. A failure that no
+ * retry mends ends the list on all peers; what else is in flight is given up. They may have launched different parts of
+ * it then: call pcclUpdateTopology before these tags are used again.
+ * reduce_info_out: the sums of the bytes, and the number of peers of the entry that had fewest, the same for all; on
+ * pcclTooFewPeers, when it is written also, the number at the end.
  * pcclSuccess            every entry has succeeded
  * pcclNotInitialized
  * pcclInvalidArgument    a pointer is NULL, count is 0, max_in_flight < 1, two tags are equal, or an entry is one that
@@ -583,14 +729,38 @@ PCCL_EXPORT pcclResult_t pcclAllReduceMultipleWithRetry(const pcclReduceOpDescri
 /* ------------------------------------------------------------------------------------------------ shared state */
 
 /*
- * Will make all peers of the group hold the same content for every named tensor, joint(group). NOT SUPPORTED BY THIS
- * VERSION: it checks its arguments, involves no other peer and changes nothing. Does not block.
+ * Makes all peers of the group hold the same bytes for every named tensor, joint(group). Decided when all members of
+ * the group have called it, whatever the order: the content that most of them bring, among those with the group's
+ * revision, is elected; who has other content fetches the chunks (of 1 MiB) that differ from all who have them at once.
+ * With equal contents nothing moves but digests. On success all hold the elected content and shared_state->revision is
+ * the group's; the next synchronization is to bring one more (revision + 1). Who brings less is outdated: it receives,
+ * and gets the group's revision. In the first synchronization of a run any revision will do, and the highest is the
+ * group's: so a run resumes from a checkpoint.
+ *
+ * Strategies. ENFORCE_POPULAR: as above; all of the group, or none. SEND_ONLY: never overwritten; RECEIVE_ONLY: its
+ * content does not count, and it gives nothing; the two go together. Tensors with allow_content_inequality are not
+ * compared; a peer that has not completed a synchronization in this run gets them from one that has, once.
+ *
+ * Memory: the tensors are read, and written, during the call only; those of a CUDA device through a few page-locked
+ * chunks. What is to be written to them on other streams must have been enqueued before. Nothing is copied as a whole.
+ *
+ * Who does not go with the others is removed from the run (all its calls fail, connect anew): another list of tensors
+ * (names, order, types, counts, flags), a revision that jumped, SEND_ONLY or RECEIVE_ONLY among ENFORCE_POPULAR,
+ * SEND_ONLY with another content than was elected, only RECEIVE_ONLY. A member that dies has no vote; a donor that dies
+ * is replaced. Blocks until all members have called, and those that fetch are done. Any thread.
+ * pcclSuccess
  * pcclNotInitialized
- * pcclInvalidArgument comm or shared_state is NULL; infos is NULL while count > 0; a tensor without a name, without
- *                     data while its count > 0, or of unknown data type or device; a CUDA tensor in a build without
- *                     CUDA; an unknown strategy
- * pcclInvalidUsage    unconnected; or not supported by this version (ext. pcclUnsupported)
+ * pcclInvalidArgument comm or shared_state is NULL; infos is NULL while count > 0; too many tensors; a tensor without a
+ *                     name, with the name of another, without data while its count > 0, or of unknown data type or
+ *                     device; a CUDA tensor where there is no driver, or that is not in the device's memory; the
+ *                     revision is UINT64_MAX; an unknown strategy
+ * pcclInvalidUsage    unconnected; removed from the run (ext. pcclExpelled); such a call is outstanding; nobody holds
+ *                     the group's revision any more, or all who held what was elected died (then it fails for all); or
+ *                     this peer could not fetch what it lacks. The revision is as before; the words of
+ *                     pcclGetLastError name the tensors that are partly overwritten. Given up or too late: ext.
+ *                     pcclAborted, pcclTimeout
  * pcclPendingAsyncOps operations are launched and not awaited
+ * pcclInternalError   memory or another resource is short (ext. pcclOutOfMemory)
  */
 PCCL_EXPORT pcclResult_t pcclSynchronizeSharedState(const pcclComm_t *comm, pcclSharedState_t *shared_state,
                                                     pcclSharedStateSyncStrategy_t strategy,
@@ -644,8 +814,8 @@ PCCL_EXPORT pcclResult_t pcclRunMaster(pcclMasterInstance_t *master);
 PCCL_EXPORT pcclResult_t pcclMasterGetPort(const pcclMasterInstance_t *master, uint16_t *port_out);
 
 /*
- * Asks a running master to end: it tells its peers and closes all connections. Does not wait for that. Any thread, and
- * repeated at will.
+ * Asks a running master to end: it tells its peers and closes all connections. Does not wait for that. Any thread, also
+ * in a signal's handler, and repeated at will.
  * pcclSuccess
  * pcclInvalidArgument master is NULL
  * pcclInvalidUsage    never run

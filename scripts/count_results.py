@@ -1,13 +1,25 @@
 """Adds up the results of a CI run: <stage>.status files, and the JUnit file <stage>.xml that ctest wrote for some.
 
-The last line printed is "N passed, N failed, N skipped". The exit status is 1 if anything failed, if a stage failed
-without a failing test (the stage then counts as one), or, where CI is set, if a test was skipped whose name does not
-begin with gpu/.
+The last line printed is "N passed, N failed, N skipped". Before it stands each test that did not pass, with the line of
+its output that says why. The exit status is 1 if anything failed, if a stage failed without a failing test (the stage
+then counts as one), or, where CI is set, if a test was skipped whose name does not begin with gpu/.
+
+With --show and the name of a stage it prints instead the last lines of output of that stage's failed tests.
 """
 import os
 import pathlib
+import re
 import sys
 import xml.etree.ElementTree as ElementTree
+
+SHOWN_LINES = 30
+SHOWN_COLUMNS = 400
+TELLING = [  # what a line that says why looks like; the first kind that is found, its last line
+    r"^FAILED ",
+    r"ERROR: \w+Sanitizer|WARNING: ThreadSanitizer|runtime error:",
+    r"\w*(Error|Failure|Exception): ",
+    r"\b([Ee]rror|FAILED|failed|FAIL|Assertion)\b",
+]
 
 
 def outcome(case):
@@ -23,16 +35,71 @@ def outcome(case):
     return "failed"
 
 
+def cases(path):
+    """None of them if ctest was cut off while it wrote the file."""
+    try:
+        return list(ElementTree.parse(path).getroot().iter("testcase"))
+    except ElementTree.ParseError:
+        return []
+
+
+def output(case):
+    """Its lines, without the empty ones at the end; none that is endless."""
+    lines = (case.findtext("system-out") or "").rstrip().splitlines()
+    return [line if len(line) <= SHOWN_COLUMNS else line[:SHOWN_COLUMNS] + " ..." for line in lines]
+
+
+def verdict(case):
+    """What ctest says of a test that failed: Failed, Timeout, SEGFAULT ..."""
+    for kind in ("failure", "error", "skipped"):
+        found = case.find(kind)
+        if found is not None and found.get("message"):
+            return found.get("message")
+    return "failed"
+
+
+def reason(case):
+    """The line that says why, and how ctest calls it if that tells more than that it failed."""
+    lines = output(case)
+    telling = lines
+    for kind in TELLING:
+        found = [line for line in lines if re.search(kind, line)]
+        if found:
+            telling = found
+            break
+    why = telling[-1].strip().removeprefix("FAILED ") if telling else ""
+    how = verdict(case)
+    if how.lower() == "failed" or how in why:
+        return why or "without a word"
+    return f"{how}: {why}" if why else how
+
+
+def show(folder, stage):
+    """The last lines of every test of this stage that failed."""
+    path = pathlib.Path(folder) / f"{stage}.xml"
+    for case in cases(path) if path.exists() else ():
+        if outcome(case) != "failed":
+            continue
+        lines = output(case)
+        print(f"--- {stage}: {case.get('name')} FAILED: {reason(case)}")
+        if len(lines) > SHOWN_LINES:
+            print(f"    ... {len(lines) - SHOWN_LINES} lines before")
+        for line in lines[-SHOWN_LINES:]:
+            print(f"    {line}")
+
+
 def count(path, in_ci):
     """[passed, failed, skipped] and the words about what needs words, of one JUnit file."""
     counts = {"passed": 0, "failed": 0, "skipped": 0}
     words = []
-    for case in ElementTree.parse(path).getroot().iter("testcase"):
+    for case in cases(path):
         name = case.get("name")
         result = outcome(case)
         if result == "skipped" and in_ci and not name.startswith("gpu/"):
             result = "failed"
             words.append(f"{path.stem}: {name} was skipped, which CI does not accept")
+        elif result == "failed":
+            words.append(f"{path.stem}: {name} FAILED: {reason(case)}")
         elif result != "passed":
             words.append(f"{path.stem}: {name} {result}")
         counts[result] += 1
@@ -63,4 +130,6 @@ def main(folder):
 
 
 if __name__ == "__main__":
+    if len(sys.argv) == 4 and sys.argv[1] == "--show":
+        sys.exit(show(sys.argv[3], sys.argv[2]))
     sys.exit(main(sys.argv[1]))

@@ -22,6 +22,14 @@ bool pccl_id_is_zero(const struct pccl_id *id)
 
 int pccl_id_compare(const struct pccl_id *a, const struct pccl_id *b) { return memcmp(a, b, sizeof *a); }
 
+void pccl_id_write(const struct pccl_id *id, char *digits, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        uint8_t byte = id->bytes[i / 2];
+        digits[i] = "0123456789abcdef"[i % 2 == 0 ? byte >> 4 : byte & 15];
+    }
+}
+
 /* Bytes are put together by value, so that simulations repeat on every machine. */
 static uint64_t half(const uint8_t *bytes)
 {

@@ -14,5 +14,7 @@ bool pccl_id_equal_secret(const struct pccl_id *a, const struct pccl_id *b);
 bool pccl_id_is_zero(const struct pccl_id *id);
 int pccl_id_compare(const struct pccl_id *a, const struct pccl_id *b);
 uint64_t pccl_id_hash(const struct pccl_id *id);
+/* The first hexadecimal digits, up to 32, without a terminator. */
+void pccl_id_write(const struct pccl_id *id, char *digits, size_t count);
 
 #endif

@@ -25,6 +25,8 @@ enum pccl_lost { PCCL_LOST_NOTHING, PCCL_LOST_OPERATION, PCCL_LOST_CONNECTION, P
     X(MISMATCH, OPERATION, "peers called the same operation with different arguments")                                 \
     X(ABORTED, OPERATION, "the operation was aborted by a caller")                                                     \
     X(TIMEOUT, OPERATION, "the deadline passed")                                                                       \
+    X(STATE, OPERATION, "the shared state could not be synchronized")                                                  \
+    X(NO_RING, OPERATION, "no ring could be made for the group")                                                       \
     X(UNSUPPORTED, NOTHING, "not supported by this version")                                                           \
     X(MALFORMED, CONNECTION, "malformed data")                                                                         \
     X(VERSION, CONNECTION, "the other side speaks another protocol version")                                           \

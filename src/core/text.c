@@ -96,10 +96,7 @@ void pccl_text_add_ms(struct pccl_text *text, uint64_t microseconds)
 void pccl_text_add_id(struct pccl_text *text, const struct pccl_id *id)
 {
     char digits[8];
-    for (size_t i = 0; i < sizeof digits; i++) {
-        uint8_t byte = id->bytes[i / 2];
-        digits[i] = "0123456789abcdef"[i % 2 == 0 ? byte >> 4 : byte & 15];
-    }
+    pccl_id_write(id, digits, sizeof digits);
     pccl_text_add_bytes(text, digits, sizeof digits);
 }
 

@@ -7,11 +7,17 @@
 #include "pccl.h"
 
 bool pccl_api_initialized(void);
-/* May this communicator be used here? pcclSuccess, or the failure, with words. */
-pcclResult_t pccl_api_check(const pcclComm_t *comm, enum pccl_family family);
+/*
+ * A call begins: may this communicator be used here? pcclSuccess, and it stays until pccl_api_end, which hands the
+ * call's result through; or the failure, with words.
+ */
+pcclResult_t pccl_api_begin(pcclComm_t *comm, enum pccl_family family);
+pcclResult_t pccl_api_end(pcclComm_t *comm, pcclResult_t result);
 /* The words and the code of a failed call on a communicator. */
 pcclResult_t pccl_api_fail(const pcclComm_t *comm, enum pccl_family family, enum pccl_status status,
                            const struct pccl_text *words);
+pcclResult_t pccl_api_fail_why(const pcclComm_t *comm, enum pccl_family family, enum pccl_status status,
+                               const struct pccl_why *why);
 pcclResult_t pccl_api_fail_in_words(const pcclComm_t *comm, enum pccl_family family, enum pccl_status status,
                                     const char *words);
 
@@ -25,5 +31,7 @@ PCCL_MUST_CHECK enum pccl_status pccl_api_host(const ccoip_socket_address_t *add
 bool pccl_api_connected(const pcclComm_t *comm);
 /* Why not: USAGE, or INTERNAL after a defect, with words. */
 enum pccl_status pccl_api_unconnected(const pcclComm_t *comm, struct pccl_text *words);
+/* Connected, and nothing un-awaited? Else USAGE or PENDING_OPS with words. world: the snapshot of the run's size. */
+PCCL_MUST_CHECK enum pccl_status pccl_api_check_quiet(pcclComm_t *comm, uint32_t *world, struct pccl_text *words);
 
 #endif

@@ -20,7 +20,14 @@ pcclResult_t pccl_api_fail(const pcclComm_t *comm, enum pccl_family family, enum
     return pccl_api_fail_in_words(comm, family, status, words->length ? words->bytes : pccl_status_text(status));
 }
 
-pcclResult_t pccl_api_check(const pcclComm_t *comm, enum pccl_family family)
+pcclResult_t pccl_api_fail_why(const pcclComm_t *comm, enum pccl_family family, enum pccl_status status,
+                               const struct pccl_why *why)
+{
+    return pccl_errors_fail_why(comm->key, family, comm->params.extended_results, status, why);
+}
+
+/* Can this communicator be used in this process? pcclSuccess, or the failure, with words. */
+static pcclResult_t check(const pcclComm_t *comm, enum pccl_family family)
 {
     if (!pccl_api_initialized())
         return pccl_api_fail_in_words(NULL, family, PCCL_NOT_INITIALIZED, "pcclInit has not been called");
@@ -31,6 +38,20 @@ pcclResult_t pccl_api_check(const pcclComm_t *comm, enum pccl_family family)
             comm, family, PCCL_USAGE,
             "this communicator belongs to the parent process; after a fork it cannot be used");
     return pcclSuccess;
+}
+
+pcclResult_t pccl_api_begin(pcclComm_t *comm, enum pccl_family family)
+{
+    pcclResult_t result = check(comm, family);
+    if (result == pcclSuccess && !pccl_comm_admit(comm))
+        return pccl_api_fail_in_words(comm, family, PCCL_USAGE, PCCL_BEING_DESTROYED);
+    return result;
+}
+
+pcclResult_t pccl_api_end(pcclComm_t *comm, pcclResult_t result)
+{
+    pccl_comm_let_out(comm);
+    return result;
 }
 
 bool pccl_api_connected(const pcclComm_t *comm) { return comm->peer && pccl_peer_is_connected(comm->peer); }
@@ -46,7 +67,25 @@ enum pccl_status pccl_api_unconnected(const pcclComm_t *comm, struct pccl_text *
         pccl_text_format(words, "not connected: %t", why);
     else
         pccl_text_format(words, "not connected: pcclConnect has not succeeded");
-    return PCCL_USAGE;
+    enum pccl_status over = comm->peer ? pccl_peer_why_over(comm->peer) : PCCL_OK;
+    bool thrown_out = over == PCCL_EXPELLED || over == PCCL_MASTER_LOST;
+    return thrown_out && comm->params.extended_results ? over : PCCL_USAGE;
+}
+
+enum pccl_status pccl_api_check_quiet(pcclComm_t *comm, uint32_t *world, struct pccl_text *words)
+{
+    enum pccl_status status = PCCL_OK;
+    pccl_comm_enter(comm);
+    if (!pccl_api_connected(comm)) {
+        status = pccl_api_unconnected(comm, words);
+    } else if (comm->reductions.count) {
+        pccl_text_format(words, "%u reductions are launched and not yet awaited", (uint64_t)comm->reductions.count);
+        status = PCCL_PENDING_OPS;
+    } else {
+        *world = pccl_peer_attributes(comm->peer).world;
+    }
+    pccl_comm_leave(comm);
+    return status;
 }
 
 /* ---- create and destroy ---- */
@@ -66,7 +105,7 @@ static pcclResult_t create(const pcclOptions_t *options, const struct pccl_host 
         return create_failed(status, extended, &words);
     if (given) {
         params.peer_group = given->peer_group;
-        params.connection_pool_size = given->p2p_connection_pool_size;
+        params.connection_pool_size = (uint32_t)pccl_min_u64(given->p2p_connection_pool_size, PCCL_POOL_MAX);
     }
     pcclComm_t *comm = pccl_comm_create(&params, hosts, count);
     if (!comm) {
@@ -117,26 +156,34 @@ pcclResult_t pcclCreateCommunicatorWithOptions(const char *master_addresses, con
     return create(options, hosts, count, NULL, true, comm_out);
 }
 
+pcclResult_t pcclCloseCommunicator(pcclComm_t *comm)
+{
+    pcclResult_t result = pccl_api_begin(comm, PCCL_FAMILY_GENERAL);
+    if (result != pcclSuccess)
+        return result;
+    pccl_comm_refuse(comm);
+    pccl_comm_send_out(comm);
+    return pccl_api_end(comm, pcclSuccess);
+}
+
 pcclResult_t pcclDestroyCommunicator(pcclComm_t *comm)
 {
     if (!pccl_api_initialized() || !comm)
-        return pccl_api_check(comm, PCCL_FAMILY_GENERAL);
+        return check(comm, PCCL_FAMILY_GENERAL);
     /* In a forked child locks and threads of the parent mean nothing; its sockets are closed here already. */
-    if (comm->generation == pccl_fork_generation()) {
-        pccl_errors_forget(comm->key);
-        pccl_comm_destroy(comm);
-    }
+    if (comm->generation != pccl_fork_generation())
+        return pcclSuccess;
+    if (!pccl_comm_shut(comm))
+        return pccl_api_fail_in_words(comm, PCCL_FAMILY_GENERAL, PCCL_USAGE, PCCL_BEING_DESTROYED);
+    pccl_errors_forget(comm->key);
+    pccl_comm_destroy(comm);
     return pcclSuccess;
 }
 
 /* ---- attributes ---- */
 
-pcclResult_t pcclGetAttribute(const pcclComm_t *comm_const, pcclAttribute_t attribute, int *attribute_out)
+static pcclResult_t get_attribute(pcclComm_t *comm, pcclAttribute_t attribute, int *attribute_out)
 {
-    pcclComm_t *comm = (pcclComm_t *)(uintptr_t)comm_const;
-    pcclResult_t result = pccl_api_check(comm, PCCL_FAMILY_GENERAL);
-    if (result != pcclSuccess)
-        return result;
     if (!attribute_out)
         return pccl_api_fail_in_words(comm, PCCL_FAMILY_GENERAL, PCCL_ARGUMENT,
                                       "pcclGetAttribute: attribute_out is NULL");
@@ -164,12 +211,15 @@ pcclResult_t pcclGetAttribute(const pcclComm_t *comm_const, pcclAttribute_t attr
     return pcclSuccess;
 }
 
-pcclResult_t pcclDescribeWaits(const pcclComm_t *comm_const, char *text, size_t size)
+pcclResult_t pcclGetAttribute(const pcclComm_t *comm_const, pcclAttribute_t attribute, int *attribute_out)
 {
     pcclComm_t *comm = (pcclComm_t *)(uintptr_t)comm_const;
-    pcclResult_t result = pccl_api_check(comm, PCCL_FAMILY_GENERAL);
-    if (result != pcclSuccess)
-        return result;
+    pcclResult_t result = pccl_api_begin(comm, PCCL_FAMILY_GENERAL);
+    return result != pcclSuccess ? result : pccl_api_end(comm, get_attribute(comm, attribute, attribute_out));
+}
+
+static pcclResult_t describe_waits(pcclComm_t *comm, char *text, size_t size)
+{
     if (!text || size == 0)
         return pccl_api_fail_in_words(comm, PCCL_FAMILY_GENERAL, PCCL_ARGUMENT,
                                       "pcclDescribeWaits: text is NULL or has no room");
@@ -177,6 +227,13 @@ pcclResult_t pcclDescribeWaits(const pcclComm_t *comm_const, char *text, size_t 
     (void)snprintf(text, size, "%s", comm->peer ? pccl_peer_waiting(comm->peer)->bytes : "");
     pccl_comm_leave(comm);
     return pcclSuccess;
+}
+
+pcclResult_t pcclDescribeWaits(const pcclComm_t *comm_const, char *text, size_t size)
+{
+    pcclComm_t *comm = (pcclComm_t *)(uintptr_t)comm_const;
+    pcclResult_t result = pccl_api_begin(comm, PCCL_FAMILY_GENERAL);
+    return result != pcclSuccess ? result : pccl_api_end(comm, describe_waits(comm, text, size));
 }
 
 /* ---- joint calls ---- */
@@ -234,11 +291,8 @@ static enum pccl_status connect_with(pcclComm_t *comm, const struct pccl_peer_co
     return status;
 }
 
-pcclResult_t pcclConnect(pcclComm_t *comm)
+static pcclResult_t connect_to_run(pcclComm_t *comm)
 {
-    pcclResult_t result = pccl_api_check(comm, PCCL_FAMILY_CONNECT);
-    if (result != pcclSuccess)
-        return result;
     struct pccl_text words;
     struct pccl_peer_config config;
     enum pccl_status status;
@@ -256,50 +310,60 @@ pcclResult_t pcclConnect(pcclComm_t *comm)
     return status == PCCL_OK ? pcclSuccess : pccl_api_fail(comm, PCCL_FAMILY_CONNECT, status, &words);
 }
 
+pcclResult_t pcclConnect(pcclComm_t *comm)
+{
+    pcclResult_t result = pccl_api_begin(comm, PCCL_FAMILY_CONNECT);
+    return result != pcclSuccess ? result : pccl_api_end(comm, connect_to_run(comm));
+}
+
 /* Update and pending. */
 static pcclResult_t joint_call(pcclComm_t *comm, enum pccl_call call, enum pccl_family family, bool *value)
 {
-    struct pccl_text words;
+    struct pccl_why why = {0};
     enum pccl_status status = PCCL_USAGE;
     pccl_comm_enter(comm);
     struct pccl_call_slot *slot = &comm->calls[call];
     if (slot->outstanding) {
-        pccl_text_format(&words, "such a call of another thread is outstanding");
+        pccl_text_format(&why.words, "such a call of another thread is outstanding");
     } else if (!pccl_api_connected(comm)) {
-        status = pccl_api_unconnected(comm, &words);
+        status = pccl_api_unconnected(comm, &why.words);
     } else {
-        *slot = (struct pccl_call_slot){.outstanding = true};
+        *slot = (struct pccl_call_slot){.outstanding = true, .known = pccl_peer_attributes(comm->peer).epoch};
+        pccl_comm_measure(comm);
         status = pccl_comm_ask(comm, call);
         if (status == PCCL_OK) {
             status = finish_call(comm, slot);
-            explain_failed_call(comm, status, &words);
+            explain_failed_call(comm, status, &why.words);
+            why.details.departed = slot->departed;
         } else {
-            pccl_text_format(&words, "%s", pccl_status_text(status));
+            pccl_text_format(&why.words, "%s", pccl_status_text(status));
         }
         slot->outstanding = false;
         if (status == PCCL_OK && value)
             *value = slot->value;
     }
     pccl_comm_leave(comm);
-    return status == PCCL_OK ? pcclSuccess : pccl_api_fail(comm, family, status, &words);
+    return status == PCCL_OK ? pcclSuccess : pccl_api_fail_why(comm, family, status, &why);
 }
 
 pcclResult_t pcclUpdateTopology(pcclComm_t *comm)
 {
-    pcclResult_t result = pccl_api_check(comm, PCCL_FAMILY_UPDATE);
+    pcclResult_t result = pccl_api_begin(comm, PCCL_FAMILY_UPDATE);
     if (result != pcclSuccess)
         return result;
-    return joint_call(comm, PCCL_CALL_UPDATE, PCCL_FAMILY_UPDATE, NULL);
+    return pccl_api_end(comm, joint_call(comm, PCCL_CALL_UPDATE, PCCL_FAMILY_UPDATE, NULL));
 }
 
 pcclResult_t pcclArePeersPending(const pcclComm_t *comm_const, bool *pending_out)
 {
     pcclComm_t *comm = (pcclComm_t *)(uintptr_t)comm_const;
-    pcclResult_t result = pccl_api_check(comm, PCCL_FAMILY_PENDING);
+    pcclResult_t result = pccl_api_begin(comm, PCCL_FAMILY_PENDING);
     if (result != pcclSuccess)
         return result;
-    if (!pending_out)
-        return pccl_api_fail_in_words(comm, PCCL_FAMILY_PENDING, PCCL_ARGUMENT,
-                                      "pcclArePeersPending: pending_out is NULL");
-    return joint_call(comm, PCCL_CALL_PENDING, PCCL_FAMILY_PENDING, pending_out);
+    if (pending_out)
+        result = joint_call(comm, PCCL_CALL_PENDING, PCCL_FAMILY_PENDING, pending_out);
+    else
+        result = pccl_api_fail_in_words(comm, PCCL_FAMILY_PENDING, PCCL_ARGUMENT,
+                                        "pcclArePeersPending: pending_out is NULL");
+    return pccl_api_end(comm, result);
 }

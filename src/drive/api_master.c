@@ -35,6 +35,7 @@ static pcclResult_t create(const pcclOptions_t *options, const struct pccl_host 
         pccl_release(pccl_heap(), master, sizeof *master);
         return fail(extended, PCCL_MEMORY, "out of memory for a master");
     }
+    pccl_master_server_set_picture_file(master->server, params.topology_file);
     master->generation = pccl_fork_generation();
     *master_out = master;
     return pcclSuccess;

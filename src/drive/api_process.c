@@ -6,6 +6,8 @@
 
 #include <string.h>
 
+enum { FAILURE_SIZE_MAX = 4096 }; /* of a pcclFailure_t of any version */
+
 static uv_once_t init_once = UV_ONCE_INIT;
 static atomic_bool initialized;
 
@@ -33,7 +35,7 @@ pcclResult_t pcclGetBuildInfo(pcclBuildInfo_t *info)
 {
     if (!info)
         return fail(PCCL_ARGUMENT, "pcclGetBuildInfo: info is NULL");
-    info->has_cuda_support = false;
+    info->has_cuda_support = true;
     return pcclSuccess;
 }
 
@@ -42,6 +44,17 @@ uint32_t pcclGetVersion(void) { return PCCL_VERSION_MAJOR * 10000 + PCCL_VERSION
 const char *pcclGetErrorString(pcclResult_t result) { return pccl_errors_text(result); }
 
 const char *pcclGetLastError(const pcclComm_t *comm) { return pccl_errors_last(comm ? comm->key : 0); }
+
+pcclResult_t pcclGetLastFailure(const pcclComm_t *comm, pcclFailure_t *failure_out)
+{
+    if (!failure_out)
+        return fail(PCCL_ARGUMENT, "pcclGetLastFailure: failure_out is NULL");
+    /* A caller of a later version has members that we do not know. */
+    if (failure_out->size < sizeof *failure_out || failure_out->size > FAILURE_SIZE_MAX)
+        return fail(PCCL_ARGUMENT, "pcclGetLastFailure: failure_out->size is not set; use PCCL_FAILURE_INIT");
+    pccl_errors_describe(comm ? comm->key : 0, failure_out);
+    return pcclSuccess;
+}
 
 /* ---- logs ---- */
 

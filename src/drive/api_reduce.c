@@ -1,74 +1,225 @@
-/* Public functions of reductions: launch, await, and the list with retries. */
+/* Public functions of reductions: launch, await, poll, abort, and the list with retries. */
 #include "drive/api.h"
 #include "drive/reduction.h"
+
+/* It is known why already, unless the call succeeded. */
+static pcclResult_t result_of(const pcclComm_t *comm, enum pccl_status status, const struct pccl_why *why)
+{
+    return status == PCCL_OK ? pcclSuccess : pccl_api_fail_why(comm, PCCL_FAMILY_REDUCE, status, why);
+}
+
+/* ---- launch ---- */
+
+static pcclResult_t launch(const void *sendbuf, void *recvbuf, const pcclReduceDescriptor_t *descriptor,
+                           pcclComm_t *comm, pcclAsyncReduceOp_t *handle)
+{
+    struct pccl_why why = {0};
+    struct pccl_comm_op *reduction;
+    if (!handle)
+        return pccl_api_fail_in_words(comm, PCCL_FAMILY_REDUCE, PCCL_ARGUMENT, "the handle is NULL");
+    enum pccl_status status = pccl_reduction_check(sendbuf, recvbuf, descriptor, &why.words);
+    if (status == PCCL_OK) {
+        pccl_comm_enter(comm);
+        status = pccl_reduction_launch(comm, sendbuf, recvbuf, descriptor, NULL, &reduction, &why);
+        pccl_comm_leave(comm);
+    }
+    if (status == PCCL_OK)
+        *handle = (pcclAsyncReduceOp_t){.comm = comm, .tag = descriptor->tag};
+    return result_of(comm, status, &why);
+}
 
 pcclResult_t pcclAllReduceAsync(const void *sendbuf, void *recvbuf, const pcclReduceDescriptor_t *descriptor,
                                 const pcclComm_t *comm_const, pcclAsyncReduceOp_t *reduce_handle_out)
 {
     pcclComm_t *comm = (pcclComm_t *)(uintptr_t)comm_const;
-    pcclResult_t result = pccl_api_check(comm, PCCL_FAMILY_REDUCE);
+    pcclResult_t result = pccl_api_begin(comm, PCCL_FAMILY_REDUCE);
     if (result != pcclSuccess)
         return result;
-    if (!reduce_handle_out)
-        return pccl_api_fail_in_words(comm, PCCL_FAMILY_REDUCE, PCCL_ARGUMENT, "the handle is NULL");
-    struct pccl_text words;
-    struct pccl_comm_op *reduction;
-    enum pccl_status status = pccl_reduction_check(sendbuf, recvbuf, descriptor, &words);
-    if (status == PCCL_OK) {
-        pccl_comm_enter(comm);
-        status = pccl_reduction_launch(comm, sendbuf, recvbuf, descriptor, NULL, &reduction, &words);
-        pccl_comm_leave(comm);
-    }
-    if (status != PCCL_OK)
-        return pccl_api_fail(comm, PCCL_FAMILY_REDUCE, status, &words);
-    *reduce_handle_out = (pcclAsyncReduceOp_t){.comm = comm, .tag = descriptor->tag};
-    return pcclSuccess;
+    return pccl_api_end(comm, launch(sendbuf, recvbuf, descriptor, comm, reduce_handle_out));
+}
+
+/* ---- handles ---- */
+
+static pcclResult_t begin_with_handle(const pcclAsyncReduceOp_t *handle)
+{
+    if (pccl_api_initialized() && (!handle || !handle->comm))
+        return pccl_api_fail_in_words(NULL, PCCL_FAMILY_REDUCE, PCCL_ARGUMENT,
+                                      "the handle or its communicator is NULL");
+    return pccl_api_begin(handle ? handle->comm : NULL, PCCL_FAMILY_REDUCE);
+}
+
+/* The reduction a handle names. Under the lock. NULL: *status and words say why there is none. */
+static struct pccl_comm_op *find(const pcclAsyncReduceOp_t *handle, enum pccl_status *status, struct pccl_text *words)
+{
+    struct pccl_comm_op *reduction = pccl_reduction_find(handle->comm, handle->tag);
+    *status = PCCL_ARGUMENT;
+    if (reduction)
+        return reduction;
+    if (pccl_api_connected(handle->comm))
+        pccl_text_format(words, "no reduction with tag %u is launched; was it awaited already?", handle->tag);
+    else
+        *status = pccl_api_unconnected(handle->comm, words);
+    return NULL;
+}
+
+/* The same for a thread that will await it: one at a time. */
+static struct pccl_comm_op *find_to_await(const pcclAsyncReduceOp_t *handle, enum pccl_status *status,
+                                          struct pccl_text *words)
+{
+    struct pccl_comm_op *reduction = find(handle, status, words);
+    if (!reduction || !reduction->awaited)
+        return reduction;
+    pccl_text_format(words, "the reduction with tag %u is being awaited by another thread", handle->tag);
+    return NULL;
+}
+
+static pcclResult_t await(const pcclAsyncReduceOp_t *handle, pcclReduceInfo_t *info)
+{
+    struct pccl_why why = {0};
+    enum pccl_status status;
+    pccl_comm_enter(handle->comm);
+    struct pccl_comm_op *reduction = find_to_await(handle, &status, &why.words);
+    if (reduction)
+        status = pccl_reduction_await(handle->comm, reduction, info, &why);
+    pccl_comm_leave(handle->comm);
+    return result_of(handle->comm, status, &why);
 }
 
 pcclResult_t pcclAwaitAsyncReduce(const pcclAsyncReduceOp_t *reduce_handle, pcclReduceInfo_t *reduce_info_out)
 {
-    struct pccl_text words;
-    if (pccl_api_initialized() && (!reduce_handle || !reduce_handle->comm))
-        return pccl_api_fail_in_words(NULL, PCCL_FAMILY_REDUCE, PCCL_ARGUMENT,
-                                      "the handle or its communicator is NULL");
-    pcclComm_t *comm = reduce_handle ? reduce_handle->comm : NULL;
-    pcclResult_t result = pccl_api_check(comm, PCCL_FAMILY_REDUCE);
+    pcclResult_t result = begin_with_handle(reduce_handle);
     if (result != pcclSuccess || !reduce_handle)
         return result;
-    enum pccl_status status = PCCL_ARGUMENT;
-    pccl_comm_enter(comm);
-    struct pccl_comm_op *reduction = pccl_reduction_find(comm, reduce_handle->tag);
-    if (reduction && !reduction->awaited) {
-        status = pccl_reduction_await(comm, reduction, reduce_info_out, &words);
-    } else if (reduction) {
-        pccl_text_format(&words, "the reduction with tag %u is being awaited by another thread", reduce_handle->tag);
-    } else if (!pccl_api_connected(comm)) {
-        status = pccl_api_unconnected(comm, &words);
-    } else {
-        pccl_text_format(&words, "no reduction with tag %u is launched; was it awaited already?", reduce_handle->tag);
+    const pcclAsyncReduceOp_t handle = *reduce_handle;
+    return pccl_api_end(handle.comm, await(&handle, reduce_info_out));
+}
+
+static pcclResult_t await_for(const pcclAsyncReduceOp_t *handle, uint32_t timeout_ms, pcclReduceInfo_t *info)
+{
+    struct pccl_why why = {0};
+    enum pccl_status status;
+    bool under_way = false;
+    pccl_comm_enter(handle->comm);
+    struct pccl_comm_op *reduction = find_to_await(handle, &status, &why.words);
+    if (reduction) {
+        under_way = !pccl_reduction_wait(handle->comm, reduction, pccl_comm_now_us() + timeout_ms * UINT64_C(1000));
+        if (under_way)
+            why.details = reduction->why.details;
+        else
+            status = pccl_reduction_end(handle->comm, reduction, info, &why);
     }
+    pccl_comm_leave(handle->comm);
+    if (under_way) {
+        pccl_text_format(&why.words, "the reduction with tag %u is still under way after %u ms", handle->tag,
+                         (uint64_t)timeout_ms);
+        return pccl_errors_fail_why(handle->comm->key, PCCL_FAMILY_REDUCE, true, PCCL_TIMEOUT, &why);
+    }
+    /* pcclTimeout has one meaning here; that the operation's own deadline passed is said like any other failure. */
+    bool extended = handle->comm->params.extended_results && status != PCCL_TIMEOUT;
+    return status == PCCL_OK ? pcclSuccess
+                             : pccl_errors_fail_why(handle->comm->key, PCCL_FAMILY_REDUCE, extended, status, &why);
+}
+
+pcclResult_t pcclAwaitAsyncReduceFor(const pcclAsyncReduceOp_t *reduce_handle, uint32_t timeout_ms,
+                                     pcclReduceInfo_t *reduce_info_out)
+{
+    pcclResult_t result = begin_with_handle(reduce_handle);
+    if (result != pcclSuccess || !reduce_handle)
+        return result;
+    const pcclAsyncReduceOp_t handle = *reduce_handle;
+    return pccl_api_end(handle.comm, await_for(&handle, timeout_ms, reduce_info_out));
+}
+
+static pcclResult_t test(const pcclAsyncReduceOp_t *handle, bool *done)
+{
+    struct pccl_why why = {0};
+    enum pccl_status status;
+    if (!done)
+        return pccl_api_fail_in_words(handle->comm, PCCL_FAMILY_REDUCE, PCCL_ARGUMENT,
+                                      "pcclTestAsyncReduce: done_out is NULL");
+    pccl_comm_enter(handle->comm);
+    const struct pccl_comm_op *reduction = find(handle, &status, &why.words);
+    if (reduction) {
+        status = PCCL_OK;
+        *done = reduction->over;
+    }
+    pccl_comm_leave(handle->comm);
+    return result_of(handle->comm, status, &why);
+}
+
+pcclResult_t pcclTestAsyncReduce(const pcclAsyncReduceOp_t *reduce_handle, bool *done_out)
+{
+    pcclResult_t result = begin_with_handle(reduce_handle);
+    if (result != pcclSuccess || !reduce_handle)
+        return result;
+    const pcclAsyncReduceOp_t handle = *reduce_handle;
+    return pccl_api_end(handle.comm, test(&handle, done_out));
+}
+
+/* ---- all of a communicator ---- */
+
+static pcclResult_t abort_all(pcclComm_t *comm)
+{
+    struct pccl_why why = {0};
+    enum pccl_status status = PCCL_OK;
+    pccl_comm_enter(comm);
+    if (pccl_api_connected(comm))
+        pccl_reductions_abort(comm);
+    else
+        status = pccl_api_unconnected(comm, &why.words);
     pccl_comm_leave(comm);
-    return status == PCCL_OK ? pcclSuccess : pccl_api_fail(comm, PCCL_FAMILY_REDUCE, status, &words);
+    return result_of(comm, status, &why);
+}
+
+pcclResult_t pcclAbortOperations(pcclComm_t *comm)
+{
+    pcclResult_t result = pccl_api_begin(comm, PCCL_FAMILY_REDUCE);
+    return result != pcclSuccess ? result : pccl_api_end(comm, abort_all(comm));
+}
+
+/* ---- blocking ---- */
+
+static pcclResult_t all_reduce(const void *sendbuf, void *recvbuf, const pcclReduceDescriptor_t *descriptor,
+                               pcclComm_t *comm, pcclReduceInfo_t *info)
+{
+    struct pccl_why why = {0};
+    struct pccl_comm_op *reduction;
+    enum pccl_status status = pccl_reduction_check(sendbuf, recvbuf, descriptor, &why.words);
+    if (status == PCCL_OK) {
+        pccl_comm_enter(comm);
+        status = pccl_reduction_launch(comm, sendbuf, recvbuf, descriptor, NULL, &reduction, &why);
+        if (status == PCCL_OK)
+            status = pccl_reduction_await(comm, reduction, info, &why);
+        pccl_comm_leave(comm);
+    }
+    return result_of(comm, status, &why);
 }
 
 pcclResult_t pcclAllReduce(const void *sendbuf, void *recvbuf, const pcclReduceDescriptor_t *descriptor,
                            const pcclComm_t *comm_const, pcclReduceInfo_t *reduce_info_out)
 {
     pcclComm_t *comm = (pcclComm_t *)(uintptr_t)comm_const;
-    pcclResult_t result = pccl_api_check(comm, PCCL_FAMILY_REDUCE);
+    pcclResult_t result = pccl_api_begin(comm, PCCL_FAMILY_REDUCE);
     if (result != pcclSuccess)
         return result;
-    struct pccl_text words;
-    struct pccl_comm_op *reduction;
-    enum pccl_status status = pccl_reduction_check(sendbuf, recvbuf, descriptor, &words);
-    if (status == PCCL_OK) {
-        pccl_comm_enter(comm);
-        status = pccl_reduction_launch(comm, sendbuf, recvbuf, descriptor, NULL, &reduction, &words);
-        if (status == PCCL_OK)
-            status = pccl_reduction_await(comm, reduction, reduce_info_out, &words);
-        pccl_comm_leave(comm);
-    }
-    return status == PCCL_OK ? pcclSuccess : pccl_api_fail(comm, PCCL_FAMILY_REDUCE, status, &words);
+    return pccl_api_end(comm, all_reduce(sendbuf, recvbuf, descriptor, comm, reduce_info_out));
+}
+
+static pcclResult_t reduce_list(const pcclReduceOpDescriptor_t *descriptors, size_t count, pcclComm_t *comm,
+                                pcclReduceInfo_t *info_out, int max_in_flight)
+{
+    const char *wrong = !descriptors         ? "descriptors is NULL"
+                        : count == 0         ? "the list is empty"
+                        : max_in_flight <= 0 ? "max_in_flight is less than 1"
+                                             : NULL;
+    if (wrong)
+        return pccl_api_fail_in_words(comm, PCCL_FAMILY_REDUCE, PCCL_ARGUMENT, wrong);
+    struct pccl_why why = {0};
+    pcclReduceInfo_t info;
+    enum pccl_status status = pccl_reduction_list(comm, descriptors, count, (uint32_t)max_in_flight, &info, &why);
+    if (info_out && (status == PCCL_OK || status == PCCL_TOO_FEW_PEERS))
+        *info_out = info;
+    return result_of(comm, status, &why);
 }
 
 pcclResult_t pcclAllReduceMultipleWithRetry(const pcclReduceOpDescriptor_t *descriptors, size_t count,
@@ -76,19 +227,8 @@ pcclResult_t pcclAllReduceMultipleWithRetry(const pcclReduceOpDescriptor_t *desc
                                             int max_in_flight)
 {
     pcclComm_t *comm = (pcclComm_t *)(uintptr_t)comm_const;
-    pcclResult_t result = pccl_api_check(comm, PCCL_FAMILY_REDUCE);
+    pcclResult_t result = pccl_api_begin(comm, PCCL_FAMILY_REDUCE);
     if (result != pcclSuccess)
         return result;
-    const char *wrong = !descriptors         ? "descriptors is NULL"
-                        : count == 0         ? "the list is empty"
-                        : max_in_flight <= 0 ? "max_in_flight is less than 1"
-                                             : NULL;
-    if (wrong)
-        return pccl_api_fail_in_words(comm, PCCL_FAMILY_REDUCE, PCCL_ARGUMENT, wrong);
-    struct pccl_text words;
-    pcclReduceInfo_t info;
-    enum pccl_status status = pccl_reduction_list(comm, descriptors, count, (uint32_t)max_in_flight, &info, &words);
-    if (reduce_info_out && (status == PCCL_OK || status == PCCL_TOO_FEW_PEERS))
-        *reduce_info_out = info;
-    return status == PCCL_OK ? pcclSuccess : pccl_api_fail(comm, PCCL_FAMILY_REDUCE, status, &words);
+    return pccl_api_end(comm, reduce_list(descriptors, count, comm, reduce_info_out, max_in_flight));
 }

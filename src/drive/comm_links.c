@@ -1,6 +1,10 @@
 /*
- * A communicator's links to other peers: one dialled by us and one accepted from each. Both begin with link_hello and
- * its answer; then they are silent, and their end is evidence.
+ * A communicator's links to other peers: one direction dialled by us and one accepted from each. Every connection
+ * begins with link_hello and its answer; then it is the engine's.
+ *
+ * The machine knows one link in each direction. It is up as long as it has a connection: the machine asks for the first
+ * (slot 0) and hears how it went; the further slots are dialled in the background, and again when they end; and when
+ * the last one has ended, or one found the other host silent, the machine hears of it, which is evidence.
  */
 #include "drive/communicator.h"
 
@@ -8,6 +12,13 @@
 #include "net/interfaces.h"
 
 #include <string.h>
+
+enum {
+    LONG_WAY_SLOTS = 6,
+    SLOT_PAUSE_MS = 1000, /* between attempts at the further slots; it doubles up to */
+    SLOT_PAUSE_MAX_MS = 30000,
+    SLOT_FORGIVEN_US = 60000000, /* and begins anew after so long without trouble */
+};
 
 /* ---- the records ---- */
 
@@ -32,17 +43,40 @@ static struct pccl_comm_link *find_or_make(struct pcclComm_t *comm, const struct
         return NULL;
     link->comm = comm;
     link->peer = *peer;
+    for (uint32_t i = 0; i < PCCL_POOL_MAX; i++)
+        link->slots[i].link = link;
     pccl_table_insert(&comm->links, &link->by_peer, pccl_id_hash(peer));
     return link;
 }
 
+static void cancel_dials(struct pccl_comm_link *link)
+{
+    for (uint32_t i = 0; i < PCCL_POOL_MAX; i++) {
+        if (link->slots[i].dialer)
+            pccl_dialer_cancel(link->slots[i].dialer);
+        link->slots[i].dialer = NULL;
+    }
+    link->asked = false;
+}
+
+static bool is_dialling(const struct pccl_comm_link *link)
+{
+    for (uint32_t i = 0; i < PCCL_POOL_MAX; i++)
+        if (link->slots[i].dialer)
+            return true;
+    return false;
+}
+
 static void release_if_unused(struct pccl_comm_link *link)
 {
-    if (link->dialer || link->outgoing || link->incoming || link->queued)
+    if (link->outgoing || link->incoming || link->queued || is_dialling(link))
         return;
+    PCCL_ASSERT(!link->pause);
     pccl_table_remove(&link->comm->links, &link->by_peer);
     pccl_release(pccl_heap(), link, sizeof *link);
 }
+
+static uint64_t bit(uint32_t slot) { return UINT64_C(1) << slot; }
 
 static void enqueue(struct pccl_comm_link *link)
 {
@@ -98,10 +132,11 @@ void pccl_comm_links_close_all(struct pcclComm_t *comm)
 
 /* ---- events ---- */
 
-static void link_up(struct pccl_comm_link *link, bool incoming)
+static void link_up(struct pccl_comm_link *link, bool incoming, uint32_t rtt_us)
 {
-    pccl_comm_step(link->comm,
-                   &(struct pccl_peer_event){.kind = PCCL_PEER_LINK_UP, .peer = link->peer, .incoming = incoming});
+    struct pccl_peer_event event = {
+        .kind = PCCL_PEER_LINK_UP, .peer = link->peer, .incoming = incoming, .rtt_us = rtt_us};
+    pccl_comm_step(link->comm, &event);
 }
 
 static void link_down(struct pccl_comm_link *link, bool incoming, enum pccl_link_end how, bool purposely)
@@ -111,19 +146,50 @@ static void link_down(struct pccl_comm_link *link, bool incoming, enum pccl_link
     pccl_comm_step(link->comm, &event);
 }
 
-/* The link's connection is over, by the other side's doing. */
-static void lose(struct pccl_connection *connection, enum pccl_link_end how, bool purposely)
+void pccl_comm_link_ended(struct pcclComm_t *comm, const struct pccl_id *peer, bool outgoing, uint32_t slot,
+                          enum pccl_link_end how, bool purposely)
 {
-    struct pccl_comm_link *link = connection->item;
-    bool incoming = connection == link->incoming;
-    connection->item = NULL;
-    pccl_connection_close(connection, 0);
-    if (incoming)
-        link->incoming = NULL;
-    else
-        link->outgoing = NULL;
-    enqueue(link); /* the next settle lets go of it if nothing is left */
-    link_down(link, incoming, how, purposely);
+    struct pccl_comm_link *link = find(comm, peer);
+    if (!link || pccl_engine_holds(comm->engine, peer, outgoing, slot))
+        return; /* closed meanwhile, or replaced */
+    uint64_t *standing = outgoing ? &link->outgoing : &link->incoming;
+    if (!(*standing & bit(slot)))
+        return;
+    *standing &= ~bit(slot);
+    if (how == PCCL_LINK_SILENT && *standing) { /* so is the other host: one after the other would fail now */
+        pccl_engine_close(comm->engine, peer, outgoing, PCCL_POOL_MAX);
+        *standing = 0;
+    }
+    link->troubled = link->troubled || outgoing;
+    link->in_no_hurry = link->in_no_hurry || (outgoing && purposely);
+    enqueue(link); /* for the loop: it dials again, or lets go of the link if nothing is left */
+    if (*standing == 0)
+        link_down(link, !outgoing, how, purposely);
+}
+
+/* The handshake is over: the engine has the connection from now on. false: it is closed, for want of memory, or broke.
+ */
+static bool hand_over(struct pccl_comm_link *link, struct pccl_connection *connection, bool outgoing, uint32_t slot)
+{
+    struct pcclComm_t *comm = link->comm;
+    uv_os_sock_t socket;
+    const uint8_t *rest;
+    size_t rest_length;
+    pccl_socket_limit_silence(connection->socket, comm->params.link_silence_ms);
+    if (!pccl_connection_detach(connection, &socket, &rest, &rest_length)) {
+        pccl_connection_close(connection, 0);
+        return false;
+    }
+    uint64_t *standing = outgoing ? &link->outgoing : &link->incoming;
+    if (*standing & bit(slot)) /* the caller knows better than we that the older one is dead */
+        pccl_engine_close(comm->engine, &link->peer, outgoing, slot);
+    *standing &= ~bit(slot);
+    if (pccl_engine_add(comm->engine, &link->peer, outgoing, slot, socket, rest, rest_length) != PCCL_OK) {
+        pccl_socket_close(socket);
+        return false;
+    }
+    *standing |= bit(slot);
+    return true;
 }
 
 static void refuse(struct pccl_connection *connection, enum pccl_refusal code, const struct pccl_text *words)
@@ -155,36 +221,75 @@ static void say_ok(struct pcclComm_t *comm, struct pccl_connection *connection)
     pccl_connection_send_message(connection, &msg);
 }
 
-static void greet(struct pcclComm_t *comm, struct pccl_connection *connection, const struct pccl_msg_link_hello *hello)
+/* Is the call under way that this kind of connection is for? If not: with words. */
+static bool has_use_for(const struct pcclComm_t *comm, uint8_t kind, struct pccl_text *words)
 {
-    struct pccl_text words;
-    enum pccl_refusal refusal = PCCL_REFUSAL_IDENTITY;
-    pccl_text_format(&words, "this peer is not in a run");
-    if (pccl_comm_judge_link(comm, hello, &refusal, &words) != PCCL_OK) {
-        refuse(connection, refusal, &words);
+    pccl_text_clear(words);
+    if (kind == PCCL_LINK_STATE && !comm->sync)
+        pccl_text_format(words, "no synchronization of shared state is under way here");
+    if (kind == PCCL_LINK_MEASURE && !comm->measure)
+        pccl_text_format(words, "no optimisation is under way here");
+    return words->length == 0;
+}
+
+/* For the session of a call. */
+static void hand_to_session(struct pcclComm_t *comm, struct pccl_connection *connection,
+                            const struct pccl_msg_link_hello *hello)
+{
+    uv_os_sock_t socket;
+    const uint8_t *rest;
+    size_t rest_length;
+    pccl_listener_adopt(connection);
+    pccl_socket_limit_silence(connection->socket, comm->params.link_silence_ms);
+    if (!pccl_connection_detach(connection, &socket, &rest, &rest_length)) {
+        pccl_connection_close(connection, 0);
         return;
     }
-    say_ok(comm, connection);
-    if (hello->kind == PCCL_LINK_PROBE) {
-        pccl_connection_close(connection, PCCL_COMMUNICATOR_LINGER_MS);
-        return;
-    }
+    enum pccl_status status = hello->kind == PCCL_LINK_STATE
+                                  ? pccl_comm_sync_accept(comm, &hello->from, socket, rest, rest_length)
+                                  : pccl_comm_measure_accept(comm, &hello->from, socket, rest_length);
+    if (status != PCCL_OK)
+        pccl_socket_close(socket);
+}
+
+static void take_ring_link(struct pcclComm_t *comm, struct pccl_connection *connection,
+                           const struct pccl_msg_link_hello *hello)
+{
     struct pccl_comm_link *link = find_or_make(comm, &hello->from);
     if (!link) {
         pccl_connection_close(connection, 0);
         return;
     }
-    if (link->incoming) { /* the caller knows better than we that the older one is dead */
-        link->incoming->item = NULL;
-        pccl_connection_close(link->incoming, 0);
-    }
-    link->incoming = connection;
-    connection->item = link;
+    uint64_t before = link->incoming;
     pccl_listener_adopt(connection);
-    pccl_socket_limit_silence(connection->socket, comm->params.link_silence_ms);
-    if (!pccl_connection_flush(connection))
-        pccl_connection_arm(connection);
-    link_up(link, true);
+    bool stands = hand_over(link, connection, false, hello->slot);
+    enqueue(link); /* lets go of it if nothing stands */
+    if (stands)
+        link_up(link, true, 0);
+    else if (before && !link->incoming)
+        link_down(link, true, PCCL_LINK_UNREACHABLE, false); /* our own doing: no evidence */
+}
+
+static void greet(struct pcclComm_t *comm, struct pccl_connection *connection, const struct pccl_msg_link_hello *hello)
+{
+    struct pccl_text words;
+    enum pccl_refusal refusal = PCCL_REFUSAL_IDENTITY;
+    pccl_text_format(&words, "this peer is not in a run");
+    if (!comm->engine || pccl_comm_judge_link(comm, hello, &refusal, &words) != PCCL_OK) {
+        refuse(connection, refusal, &words);
+        return;
+    }
+    if (!has_use_for(comm, hello->kind, &words)) {
+        refuse(connection, hello->kind == PCCL_LINK_STATE ? PCCL_REFUSAL_STATE : PCCL_REFUSAL_MALFORMED, &words);
+        return;
+    }
+    say_ok(comm, connection);
+    if (hello->kind == PCCL_LINK_PROBE)
+        pccl_connection_close(connection, PCCL_COMMUNICATOR_LINGER_MS);
+    else if (hello->kind == PCCL_LINK_RING)
+        take_ring_link(comm, connection, hello);
+    else
+        hand_to_session(comm, connection, hello);
 }
 
 static void on_received(struct pccl_connection *connection, const struct pccl_frame *frame)
@@ -194,22 +299,18 @@ static void on_received(struct pccl_connection *connection, const struct pccl_fr
     struct pccl_text reason;
     bool understood =
         pccl_wire_decode(frame->type, frame->body, frame->length, comm->scratch, &msg, &reason) == PCCL_OK;
-    if (connection->item) {
-        lose(connection, PCCL_LINK_CLOSED, understood && msg.type == PCCL_MSG_link_bye);
-    } else if (understood && msg.type == PCCL_MSG_link_hello) {
+    if (understood && msg.type == PCCL_MSG_link_hello) {
         greet(comm, connection, &msg.as.link_hello);
-    } else {
-        if (understood)
-            pccl_text_format(&reason, "a link begins with link_hello, not %s", pccl_wire_name(msg.type));
-        refuse_unknown(connection, frame, &reason);
+        return;
     }
+    if (understood)
+        pccl_text_format(&reason, "a link begins with link_hello, not %s", pccl_wire_name(msg.type));
+    refuse_unknown(connection, frame, &reason);
 }
 
 static void on_ended(struct pccl_connection *connection, enum pccl_connection_end how, const struct pccl_text *words)
 {
-    if (connection->item)
-        lose(connection, how == PCCL_END_SILENT ? PCCL_LINK_SILENT : PCCL_LINK_CLOSED, false);
-    else if (how == PCCL_END_GARBAGE)
+    if (how == PCCL_END_GARBAGE)
         refuse(connection, PCCL_REFUSAL_MALFORMED, words);
     else
         pccl_connection_close(connection, 0);
@@ -218,7 +319,7 @@ static void on_ended(struct pccl_connection *connection, enum pccl_connection_en
 void pccl_comm_link_accepted(void *owner, struct pccl_connection *connection)
 {
     (void)owner;
-    connection->item = NULL; /* a stranger until its hello */
+    (void)connection; /* a stranger until its hello */
 }
 
 const struct pccl_connection_events pccl_comm_link_events = {
@@ -228,7 +329,7 @@ const struct pccl_connection_events pccl_comm_link_events = {
 
 static enum pccl_link_end judge_answer(void *context, const struct pccl_frame *frame, struct pccl_text *words)
 {
-    struct pccl_comm_link *link = context;
+    const struct pccl_comm_link *link = ((struct pccl_comm_slot *)context)->link;
     struct pccl_msg msg;
     if (pccl_wire_decode(frame->type, frame->body, frame->length, link->comm->scratch, &msg, words) != PCCL_OK)
         return PCCL_LINK_OTHER;
@@ -244,38 +345,55 @@ static enum pccl_link_end judge_answer(void *context, const struct pccl_frame *f
     return msg.as.refused.code == PCCL_REFUSAL_IDENTITY ? PCCL_LINK_OTHER : PCCL_LINK_UNREACHABLE;
 }
 
+uint32_t pccl_comm_pool_size(const struct pcclComm_t *comm, uint32_t rtt_us)
+{
+    if (comm->params.connection_pool_size)
+        return (uint32_t)pccl_min_u64(comm->params.connection_pool_size, PCCL_POOL_MAX);
+    return rtt_us < PCCL_LONG_PATH_RTT_US ? 1 : LONG_WAY_SLOTS;
+}
+
+/* What the machine asked for has come to an end. */
+static void asked_dial_over(struct pccl_comm_link *link, bool stands, enum pccl_link_end how, uint32_t rtt_us)
+{
+    link->asked = false;
+    if (!stands) {
+        link_down(link, false, how, false);
+        return;
+    }
+    link->wanted = pccl_comm_pool_size(link->comm, rtt_us);
+    link->pause_ms = 0;
+    link->troubled = link->in_no_hurry = false;
+    link_up(link, false, rtt_us);
+}
+
 static void on_dialled(void *context, struct pccl_connection *connection, enum pccl_link_end how,
                        const struct pccl_text *words)
 {
-    struct pccl_comm_link *link = context;
-    struct pcclComm_t *comm = link->comm;
+    struct pccl_comm_slot *slot = context;
+    struct pccl_comm_link *link = slot->link;
     (void)words;
-    link->dialer = NULL;
-    if (connection) {
-        connection->events = &pccl_comm_link_events;
-        connection->owner = comm;
-        connection->item = link;
-        link->outgoing = connection;
-        pccl_socket_limit_silence(connection->socket, comm->params.link_silence_ms);
-        link_up(link, false);
-    } else {
-        enqueue(link);
-        link_down(link, false, how, false);
-    }
+    slot->dialer = NULL;
+    uint32_t rtt_us = connection ? pccl_socket_rtt_us(connection->socket) : 0;
+    bool stands = connection && hand_over(link, connection, true, (uint32_t)(slot - link->slots));
+    link->troubled = link->troubled || !stands;
+    enqueue(link);
+    if (link->asked)
+        asked_dial_over(link, stands, connection ? PCCL_LINK_UNREACHABLE : how, rtt_us);
 }
 
-static void start_dialling(struct pccl_comm_link *link)
+/* false: out of memory. */
+static bool start_dialling(struct pccl_comm_slot *slot)
 {
+    struct pccl_comm_link *link = slot->link;
     struct pcclComm_t *comm = link->comm;
-    if (!comm->peer)
-        return;
     struct pccl_msg msg = {.type = PCCL_MSG_link_hello,
                            .as.link_hello = {.magic = PCCL_PROTOCOL_MAGIC,
                                              .version = PCCL_PROTOCOL_VERSION,
                                              .lineage = *pccl_peer_lineage(comm->peer),
                                              .from = comm->id,
                                              .to = link->peer,
-                                             .kind = PCCL_LINK_RING}};
+                                             .kind = PCCL_LINK_RING,
+                                             .slot = (uint8_t)(slot - link->slots)}};
     uint8_t hello[512]; /* far more than it takes without an authentication */
     struct pccl_address plausible[PCCL_CANDIDATES_MAX];
     struct pccl_dial dial = {.addresses = plausible,
@@ -286,49 +404,136 @@ static void start_dialling(struct pccl_comm_link *link)
                              .hello_length = pccl_frame_size(&msg),
                              .judge = judge_answer,
                              .done = on_dialled,
-                             .context = link,
+                             .context = slot,
                              .enter = pccl_comm_loop_enter,
                              .leave = pccl_comm_loop_leave,
                              .owner = comm};
     PCCL_ASSERT(dial.hello_length <= sizeof hello);
     pccl_frame_encode(&msg, 0, 0, hello);
-    link->dialer = pccl_dialer_start(&comm->loop, pccl_heap(), &dial);
-    if (!link->dialer)
-        link_down(link, false, PCCL_LINK_UNREACHABLE, false);
+    slot->dialer = pccl_dialer_start(&comm->loop, pccl_heap(), &dial);
+    return slot->dialer != NULL;
+}
+
+static void dial_for_machine(struct pccl_comm_link *link)
+{
+    struct pcclComm_t *comm = link->comm;
+    if (!comm->peer)
+        return;
+    link->asked = true;
+    if (comm->engine && start_dialling(&link->slots[0]))
+        return;
+    link->asked = false;
+    link_down(link, false, PCCL_LINK_UNREACHABLE, false);
+}
+
+/* ---- the further slots ---- */
+
+/* Until it is over no slot is dialled in the background. */
+struct pccl_comm_pause {
+    uv_timer_t timer;
+    struct pcclComm_t *comm;
+    struct pccl_comm_link *link; /* NULL: cancelled */
+};
+
+static void on_pause_closed(uv_handle_t *handle)
+{
+    pccl_release(pccl_heap(), handle->data, sizeof(struct pccl_comm_pause));
+}
+
+static void end_pause(struct pccl_comm_link *link)
+{
+    if (!link->pause)
+        return;
+    link->pause->link = NULL;
+    uv_close((uv_handle_t *)&link->pause->timer, on_pause_closed);
+    link->pause = NULL;
+}
+
+static void on_pause_over(uv_timer_t *timer)
+{
+    struct pccl_comm_pause *pause = timer->data;
+    struct pcclComm_t *comm = pause->comm;
+    pccl_comm_loop_enter(comm);
+    if (pause->link) { /* entering may have cancelled it */
+        enqueue(pause->link);
+        end_pause(pause->link);
+    }
+    pccl_comm_loop_leave(comm);
+}
+
+static void begin_pause(struct pccl_comm_link *link)
+{
+    struct pccl_comm_pause *pause = pccl_allocate(pccl_heap(), sizeof *pause);
+    if (!pause)
+        return; /* then the next attempt comes when something else happens to the link */
+    (void)uv_timer_init(&link->comm->loop, &pause->timer);
+    pause->timer.data = pause;
+    pause->comm = link->comm;
+    pause->link = link;
+    link->pause = pause;
+    uv_update_time(&link->comm->loop);
+    (void)uv_timer_start(&pause->timer, on_pause_over, link->pause_ms, 0);
+}
+
+/* One has ended or could not be dialled: the first time it is dialled at once, then ever later. */
+static void take_account_of_trouble(struct pccl_comm_link *link)
+{
+    uint64_t now_us = pccl_comm_now_us();
+    bool forgiven = now_us - link->troubled_us > SLOT_FORGIVEN_US;
+    link->troubled = false;
+    link->troubled_us = now_us;
+    if (link->pause)
+        return;
+    if (forgiven)
+        link->pause_ms = 0;
+    if (link->in_no_hurry)
+        link->pause_ms = (uint32_t)pccl_max_u64(link->pause_ms, SLOT_PAUSE_MS);
+    link->in_no_hurry = false;
+    if (link->pause_ms)
+        begin_pause(link);
+    link->pause_ms =
+        (uint32_t)pccl_min_u64(pccl_max_u64(link->pause_ms * UINT64_C(2), SLOT_PAUSE_MS), SLOT_PAUSE_MAX_MS);
+}
+
+static void dial_missing_slots(struct pccl_comm_link *link)
+{
+    if (link->troubled)
+        take_account_of_trouble(link);
+    for (uint32_t i = 0; i < link->wanted && !link->pause; i++) {
+        if ((link->outgoing & bit(i)) || link->slots[i].dialer || start_dialling(&link->slots[i]))
+            continue;
+        link->troubled = true;
+        take_account_of_trouble(link);
+        return;
+    }
 }
 
 /* ---- what the effects noted ---- */
 
-static void say_bye(struct pccl_connection *connection)
+static void close_direction(struct pccl_comm_link *link, bool outgoing)
 {
-    struct pccl_msg msg = {.type = PCCL_MSG_link_bye};
-    pccl_connection_send_message(connection, &msg);
-    connection->item = NULL;
-    pccl_connection_close(connection, PCCL_COMMUNICATOR_LINGER_MS);
-}
-
-static void close_outgoing(struct pccl_comm_link *link)
-{
-    if (link->dialer)
-        pccl_dialer_cancel(link->dialer);
-    if (link->outgoing)
-        say_bye(link->outgoing);
-    link->dialer = NULL;
-    link->outgoing = NULL;
+    uint64_t *standing = outgoing ? &link->outgoing : &link->incoming;
+    if (*standing)
+        pccl_engine_close(link->comm->engine, &link->peer, outgoing, PCCL_POOL_MAX);
+    *standing = 0;
 }
 
 static void settle(struct pccl_comm_link *link)
 {
-    if (link->close_outgoing || link->dial)
-        close_outgoing(link);
-    if (link->close_incoming && link->incoming) {
-        say_bye(link->incoming);
-        link->incoming = NULL;
-    }
     bool dial = link->dial;
+    if (link->close_outgoing || dial)
+        close_direction(link, true);
+    if (link->close_incoming)
+        close_direction(link, false);
+    if (link->close_outgoing || dial || (!link->outgoing && !link->asked)) {
+        cancel_dials(link);
+        end_pause(link);
+    }
     link->dial = link->close_outgoing = link->close_incoming = false;
     if (dial)
-        start_dialling(link);
+        dial_for_machine(link);
+    else if (link->outgoing && link->comm->peer)
+        dial_missing_slots(link);
 }
 
 void pccl_comm_links_settle(struct pcclComm_t *comm)

@@ -15,6 +15,17 @@ struct visit {
         VISIT_LAUNCH,
         VISIT_AWAITED,
         VISIT_RELEASE,
+        VISIT_DONE,
+        VISIT_FAILED,
+        VISIT_ABORT,
+        VISIT_ANNOUNCED,
+        VISIT_MEASURED,
+        VISIT_SYNC,
+        VISIT_TOUCHED,
+        VISIT_FETCHED,
+        VISIT_OPTIMIZE,
+        VISIT_WAY_MEASURED,
+        VISIT_DESCRIBE,
         VISIT_LEAVE,
         VISIT_JUDGE
     } what;
@@ -22,7 +33,17 @@ struct visit {
     const struct pccl_peer_event *event;
     const struct pccl_launch *launch;
     struct pccl_op *op;
+    bool blocked;
+    enum pccl_class class;
+    const struct pccl_text *why;
+    const struct pccl_id *from;
+    const struct pccl_msg_ready *ready;
+    uint32_t rtt_us;
+    uint64_t rate;
     const struct pccl_msg_link_hello *hello;
+    const struct pccl_sync_vote *vote;
+    const struct pccl_peer_measurement *measurement;
+    bool complete;
     enum pccl_refusal *refusal;
     struct pccl_text *words;
     enum pccl_status status;
@@ -38,8 +59,19 @@ static void visit_body(void *argument)
     case VISIT_UPDATE: visit->status = pccl_peer_update(peer, visit->now_us); break;
     case VISIT_PENDING: visit->status = pccl_peer_pending(peer, visit->now_us); break;
     case VISIT_LAUNCH: visit->status = pccl_peer_launch(peer, visit->now_us, visit->launch, &visit->op); break;
-    case VISIT_AWAITED: pccl_peer_op_awaited(peer, visit->now_us, visit->op, true); break;
+    case VISIT_AWAITED: pccl_peer_op_awaited(peer, visit->now_us, visit->op, visit->blocked); break;
     case VISIT_RELEASE: pccl_peer_op_release(peer, visit->op); break;
+    case VISIT_DONE: pccl_peer_op_done(peer, visit->now_us, visit->op); break;
+    case VISIT_FAILED: pccl_peer_op_failed(peer, visit->now_us, visit->op, visit->class, visit->why); break;
+    case VISIT_ABORT: pccl_peer_op_abort(peer, visit->now_us, visit->op, visit->class, visit->why); break;
+    case VISIT_ANNOUNCED: pccl_peer_announced(peer, visit->now_us, visit->from, visit->ready); break;
+    case VISIT_MEASURED: pccl_peer_link_measured(peer, visit->now_us, visit->from, visit->rtt_us, visit->rate); break;
+    case VISIT_SYNC: visit->status = pccl_peer_sync(peer, visit->now_us, visit->vote); break;
+    case VISIT_TOUCHED: pccl_peer_sync_touched(peer); break;
+    case VISIT_FETCHED: pccl_peer_sync_done(peer, visit->now_us, visit->complete, visit->why); break;
+    case VISIT_OPTIMIZE: visit->status = pccl_peer_optimize(peer, visit->now_us); break;
+    case VISIT_WAY_MEASURED: pccl_peer_measured(peer, visit->now_us, visit->measurement); break;
+    case VISIT_DESCRIBE: visit->status = pccl_peer_describe(peer, visit->now_us); break;
     case VISIT_LEAVE: pccl_peer_leave(peer, visit->now_us); break;
     case VISIT_JUDGE: visit->status = pccl_peer_judge_link(peer, visit->hello, visit->refusal, visit->words); break;
     }
@@ -59,19 +91,23 @@ static void give_up(struct pcclComm_t *comm)
 {
     comm->defect = true;
     comm->peer = NULL;
+    pccl_comm_jobs_stop(comm);
     for (struct pccl_node *node = pccl_table_first(&comm->reductions); node;
          node = pccl_table_after(&comm->reductions, node)) {
         struct pccl_comm_op *reduction = PCCL_CONTAINER_OF(node, struct pccl_comm_op, by_tag);
         if (reduction->op) {
             reduction->op = NULL;
             reduction->status = PCCL_INTERNAL;
-            pccl_text_format(&reduction->words, "%s", pccl_status_text(PCCL_INTERNAL));
+            pccl_text_format(&reduction->why.words, "%s", pccl_status_text(PCCL_INTERNAL));
         }
         if (!reduction->decided)
-            pccl_comm_reduction_decided(comm, reduction);
+            pccl_comm_reduction_decided(comm, reduction, false);
     }
     for (uint32_t i = 0; i < PCCL_COUNT_OF(comm->calls); i++)
         end_call(comm, &comm->calls[i]);
+    pccl_comm_sync_over(comm);
+    pccl_comm_optimize_over(comm);
+    pccl_comm_describe_over(comm, PCCL_INTERNAL);
     pccl_comm_links_close_all(comm);
     pccl_comm_effect_close_master(comm);
 }
@@ -102,6 +138,8 @@ enum pccl_status pccl_comm_ask(struct pcclComm_t *comm, enum pccl_call call)
         visit.what = VISIT_UPDATE;
     else if (call == PCCL_CALL_PENDING)
         visit.what = VISIT_PENDING;
+    else if (call == PCCL_CALL_OPTIMIZE)
+        visit.what = VISIT_OPTIMIZE;
     return visit_machine(&visit);
 }
 
@@ -114,14 +152,67 @@ enum pccl_status pccl_comm_launch(struct pcclComm_t *comm, const struct pccl_lau
     return status;
 }
 
-void pccl_comm_op_awaited(struct pcclComm_t *comm, struct pccl_op *op)
+void pccl_comm_op_awaited(struct pcclComm_t *comm, struct pccl_op *op, bool blocked)
 {
-    (void)visit_machine(&(struct visit){.comm = comm, .what = VISIT_AWAITED, .op = op});
+    (void)visit_machine(&(struct visit){.comm = comm, .what = VISIT_AWAITED, .op = op, .blocked = blocked});
 }
 
 void pccl_comm_op_release(struct pcclComm_t *comm, struct pccl_op *op)
 {
     (void)visit_machine(&(struct visit){.comm = comm, .what = VISIT_RELEASE, .op = op});
+}
+
+void pccl_comm_op_done(struct pcclComm_t *comm, struct pccl_op *op)
+{
+    (void)visit_machine(&(struct visit){.comm = comm, .what = VISIT_DONE, .op = op});
+}
+
+void pccl_comm_op_failed(struct pcclComm_t *comm, struct pccl_op *op, enum pccl_class class,
+                         const struct pccl_text *words)
+{
+    (void)visit_machine(&(struct visit){.comm = comm, .what = VISIT_FAILED, .op = op, .class = class, .why = words});
+}
+
+void pccl_comm_op_abort(struct pcclComm_t *comm, struct pccl_op *op, const struct pccl_text *words)
+{
+    (void)visit_machine(
+        &(struct visit){.comm = comm, .what = VISIT_ABORT, .op = op, .class = PCCL_CLASS_ABORTED, .why = words});
+}
+
+void pccl_comm_announced(struct pcclComm_t *comm, const struct pccl_id *from, const struct pccl_msg_ready *ready)
+{
+    (void)visit_machine(&(struct visit){.comm = comm, .what = VISIT_ANNOUNCED, .from = from, .ready = ready});
+}
+
+void pccl_comm_link_measured(struct pcclComm_t *comm, const struct pccl_id *peer, uint32_t rtt_us, uint64_t rate)
+{
+    (void)visit_machine(
+        &(struct visit){.comm = comm, .what = VISIT_MEASURED, .from = peer, .rtt_us = rtt_us, .rate = rate});
+}
+
+enum pccl_status pccl_comm_ask_sync(struct pcclComm_t *comm, const struct pccl_sync_vote *vote)
+{
+    return visit_machine(&(struct visit){.comm = comm, .what = VISIT_SYNC, .vote = vote});
+}
+
+void pccl_comm_sync_touched(struct pcclComm_t *comm)
+{
+    (void)visit_machine(&(struct visit){.comm = comm, .what = VISIT_TOUCHED});
+}
+
+void pccl_comm_sync_done(struct pcclComm_t *comm, bool complete, const struct pccl_text *words)
+{
+    (void)visit_machine(&(struct visit){.comm = comm, .what = VISIT_FETCHED, .complete = complete, .why = words});
+}
+
+void pccl_comm_way_measured(struct pcclComm_t *comm, const struct pccl_peer_measurement *measurement)
+{
+    (void)visit_machine(&(struct visit){.comm = comm, .what = VISIT_WAY_MEASURED, .measurement = measurement});
+}
+
+enum pccl_status pccl_comm_ask_describe(struct pcclComm_t *comm)
+{
+    return visit_machine(&(struct visit){.comm = comm, .what = VISIT_DESCRIBE});
 }
 
 void pccl_comm_leave_run(struct pcclComm_t *comm)

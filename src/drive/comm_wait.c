@@ -16,14 +16,31 @@ static void signal_waiter(struct pcclComm_t *comm, struct pccl_waiter *waiter)
         uv_cond_broadcast(&comm->changed);
 }
 
-static void wait_for_signal(struct pcclComm_t *comm, struct pccl_waiter *waiter)
+static uint64_t left_us(uint64_t deadline_us)
+{
+    uint64_t now_us = pccl_comm_now_us();
+    return deadline_us > now_us ? deadline_us - now_us : 0;
+}
+
+static bool is_due(uint64_t deadline_us) { return deadline_us != UINT64_MAX && left_us(deadline_us) == 0; }
+
+static int left_ms(uint64_t deadline_us)
+{
+    return deadline_us == UINT64_MAX ? -1 : (int)pccl_min_u64((left_us(deadline_us) + 999) / 1000, 1 << 30);
+}
+
+static void wait_for_signal(struct pcclComm_t *comm, struct pccl_waiter *waiter, uint64_t deadline_us)
 {
     if (!waiter->has_cond)
         waiter->has_cond = uv_cond_init(&waiter->cond) == 0;
     waiter->next = comm->waiters;
     comm->waiters = waiter;
     pccl_comm_publish(comm);
-    uv_cond_wait(waiter->has_cond ? &waiter->cond : &comm->changed, &comm->lock);
+    uv_cond_t *cond = waiter->has_cond ? &waiter->cond : &comm->changed;
+    if (deadline_us == UINT64_MAX)
+        uv_cond_wait(cond, &comm->lock);
+    else
+        (void)uv_cond_timedwait(cond, &comm->lock, left_us(deadline_us) * 1000);
     for (struct pccl_waiter **i = &comm->waiters; *i; i = &(*i)->next) {
         if (*i == waiter) {
             *i = waiter->next;
@@ -32,17 +49,17 @@ static void wait_for_signal(struct pcclComm_t *comm, struct pccl_waiter *waiter)
     }
 }
 
-static void lead(struct pcclComm_t *comm, struct pccl_waiter *waiter)
+static void lead(struct pcclComm_t *comm, struct pccl_waiter *waiter, uint64_t deadline_us)
 {
     struct pccl_connection *connection = comm->master;
     uv_os_sock_t socket = connection->socket;
     waiter->leads = true;
     comm->leading = true;
     comm->leader = waiter;
-    while (!waiter->fired && comm->leader == waiter) {
+    while (!waiter->fired && comm->leader == waiter && !is_due(deadline_us)) {
         int wake = comm->leader_wake;
         pccl_comm_leave(comm);
-        pccl_socket_wait(socket, wake);
+        pccl_socket_wait_for(socket, wake, left_ms(deadline_us));
         pccl_comm_enter(comm);
         if (comm->leader != waiter)
             break; /* unseated: the connection is gone */
@@ -54,9 +71,10 @@ static void lead(struct pcclComm_t *comm, struct pccl_waiter *waiter)
             pccl_comm_wake_loop(comm);
         }
     }
+    waiter->steps = true; /* it is no longer to be woken */
     if (comm->leader == waiter)
         pccl_comm_unseat_leader(comm);
-    waiter->leads = false;
+    waiter->leads = waiter->steps = false;
     comm->leading = false;
 }
 
@@ -66,19 +84,43 @@ static bool may_lead(const struct pcclComm_t *comm)
            pccl_connection_watch_input(comm->master, false);
 }
 
-void pccl_comm_wait(struct pcclComm_t *comm, struct pccl_waiter *waiter)
+static bool wait_until(struct pcclComm_t *comm, struct pccl_waiter *waiter, uint64_t deadline_us)
 {
-    while (!waiter->fired) {
+    while (!waiter->fired && !is_due(deadline_us)) {
         if (may_lead(comm))
-            lead(comm, waiter);
+            lead(comm, waiter, deadline_us);
         else
-            wait_for_signal(comm, waiter);
+            wait_for_signal(comm, waiter, deadline_us);
     }
+    bool fired = waiter->fired;
     if (waiter->has_cond)
         uv_cond_destroy(&waiter->cond);
     waiter->has_cond = waiter->fired = false;
     if (!comm->leading && comm->waiters) /* somebody else may lead now */
         signal_waiter(comm, comm->waiters);
+    return fired;
+}
+
+void pccl_comm_wait(struct pcclComm_t *comm, struct pccl_waiter *waiter) { (void)wait_until(comm, waiter, UINT64_MAX); }
+
+bool pccl_comm_wait_until(struct pcclComm_t *comm, struct pccl_waiter *waiter, uint64_t deadline_us)
+{
+    return wait_until(comm, waiter, deadline_us);
+}
+
+void pccl_comm_attend(struct pcclComm_t *comm, struct pccl_call_slot *slot, void (*work)(void *session), void *session)
+{
+    struct pccl_waiter waiter = {0};
+    slot->waiter = &waiter;
+    while (!slot->done) {
+        pccl_comm_wait(comm, &waiter);
+        if (slot->done)
+            break;
+        pccl_comm_leave(comm);
+        work(session);
+        pccl_comm_enter(comm);
+    }
+    slot->waiter = NULL;
 }
 
 void pccl_comm_fire(struct pcclComm_t *comm, struct pccl_waiter *waiter)

@@ -1,6 +1,7 @@
 #include "drive/communicator.h"
 
 #include "drive/logger.h"
+#include "drive/reduction.h"
 #include "drive/random.h"
 #include "net/fork.h"
 #include "net/heap.h"
@@ -41,7 +42,7 @@ static bool has_notes(const struct pcclComm_t *comm)
 
 void pccl_comm_wake_loop(struct pcclComm_t *comm)
 {
-    if (!comm->started || comm->woken)
+    if (!comm->started || comm->wound_up || comm->woken)
         return;
     comm->woken = true;
     (void)uv_async_send(&comm->wake);
@@ -114,32 +115,21 @@ static void effect_call_done(void *context, enum pccl_call call, enum pccl_statu
     slot->done = true;
     slot->status = status;
     slot->value = value;
+    if (status != PCCL_OK)
+        pccl_peer_departed(comm->peer, &slot->known, NULL, &slot->departed);
+    if (call == PCCL_CALL_SYNC) {
+        slot->revision = pccl_peer_sync_revision(comm->peer);
+        pccl_comm_sync_over(comm);
+    } else if (call == PCCL_CALL_OPTIMIZE) {
+        pccl_comm_optimize_over(comm);
+    }
     pccl_comm_fire(comm, slot->waiter);
-}
-
-void pccl_comm_reduction_decided(struct pcclComm_t *comm, struct pccl_comm_op *reduction)
-{
-    struct pccl_waiter *waiter = reduction->waiter;
-    PCCL_ASSERT(!reduction->decided);
-    reduction->decided = true;
-    if (!waiter)
-        return;
-    reduction->next_decided = waiter->decided;
-    waiter->decided = reduction;
-    pccl_comm_fire(comm, waiter);
 }
 
 static void effect_op_decided(void *context, struct pccl_op *op)
 {
     if (op->user)
-        pccl_comm_reduction_decided(context, op->user);
-}
-
-/* Every reduction of this version travels inside its messages to the master: there is no data to move. */
-static void effect_op_moves(void *context, struct pccl_op *op)
-{
-    (void)context;
-    (void)op;
+        pccl_comm_reduction_decided(context, op->user, op->class == PCCL_CLASS_NONE);
 }
 
 static void effect_log(void *context, enum pccl_log_level level, const char *text)
@@ -218,6 +208,7 @@ static void on_check(uv_check_t *check)
     pccl_comm_loop_enter(comm);
     if (comm->peer && pccl_peer_deadline(comm->peer) <= comm->polled_us)
         pccl_comm_step(comm, &(struct pccl_peer_event){.kind = PCCL_PEER_TICK});
+    pccl_reductions_lapse(comm);
     if (comm->stop) {
         wind_up(comm);
     } else {
@@ -244,8 +235,6 @@ static void thread_main(void *argument)
 
 /* ---- starting ---- */
 
-static enum pccl_status system_status(int error) { return error == UV_ENOMEM ? PCCL_MEMORY : PCCL_SYSTEM; }
-
 static enum pccl_status start_loop(struct pcclComm_t *comm, struct pccl_text *words)
 {
     int error = uv_loop_init(&comm->loop);
@@ -253,7 +242,7 @@ static enum pccl_status start_loop(struct pcclComm_t *comm, struct pccl_text *wo
         (void)uv_loop_close(&comm->loop);
     if (error) {
         pccl_text_format(words, "cannot make an event loop: %s", uv_strerror(error));
-        return system_status(error);
+        return pccl_errors_of_system(error);
     }
     (void)uv_timer_init(&comm->loop, &comm->timer);
     (void)uv_idle_init(&comm->loop, &comm->idle);
@@ -323,7 +312,7 @@ static enum pccl_status open_listener(struct pcclComm_t *comm, struct pccl_text 
     for (uint32_t i = 0; i < (any ? count : 1) && error == UV_EAFNOSUPPORT; i++)
         error = pccl_listener_open(&comm->listener, addresses + i, any ? 1 : count, (uint16_t)comm->params.port,
                                    comm->params.port_range, words);
-    return error ? system_status(error) : PCCL_OK;
+    return error ? pccl_errors_of_system(error) : PCCL_OK;
 }
 
 static enum pccl_status start(struct pcclComm_t *comm, struct pccl_text *words)
@@ -331,13 +320,15 @@ static enum pccl_status start(struct pcclComm_t *comm, struct pccl_text *words)
     enum pccl_status status = start_loop(comm, words);
     if (status != PCCL_OK)
         return status;
-    status = open_listener(comm, words);
+    status = pccl_comm_engine_start(comm, words);
+    if (status == PCCL_OK)
+        status = open_listener(comm, words); /* from now on links may come, which are the engine's */
     if (status != PCCL_OK)
         goto out;
     int error = pccl_thread_start(&comm->thread, thread_main, comm);
     if (error) {
         pccl_text_format(words, "cannot start a thread: %s", uv_strerror(error));
-        status = system_status(error);
+        status = pccl_errors_of_system(error);
     }
 out:
     if (status != PCCL_OK)
@@ -405,17 +396,13 @@ static enum pccl_status configure(const struct pcclComm_t *comm, struct pccl_pee
     return find_candidates(comm, config, words);
 }
 
-/* The machine of the last connect is over. Its reductions that nobody has awaited had failed; their words stay. */
+/* The machine of the last connect is over. What became of its reductions that nobody has awaited stays. */
 static void retire_machine(struct pcclComm_t *comm)
 {
     for (struct pccl_node *node = pccl_table_first(&comm->reductions); node;
          node = pccl_table_after(&comm->reductions, node)) {
         struct pccl_comm_op *reduction = PCCL_CONTAINER_OF(node, struct pccl_comm_op, by_tag);
-        if (!reduction->op)
-            continue;
-        reduction->status = PCCL_PEER_LOST;
-        reduction->words = reduction->op->words;
-        reduction->op = NULL;
+        pccl_reduction_keep_outcome(comm, reduction);
     }
     pccl_comm_links_close_all(comm);
     pccl_comm_effect_close_master(comm);
@@ -441,11 +428,21 @@ enum pccl_status pccl_comm_renew(struct pcclComm_t *comm, const struct pccl_peer
                                         .close_link = pccl_comm_effect_close_link,
                                         .call_done = effect_call_done,
                                         .op_decided = effect_op_decided,
-                                        .op_start = effect_op_moves,
-                                        .op_stop = effect_op_moves,
+                                        .op_start = pccl_comm_effect_op_start,
+                                        .op_stop = pccl_comm_effect_op_stop,
+                                        .sync_plan = pccl_comm_effect_sync_plan,
+                                        .sync_donor = pccl_comm_effect_sync_donor,
+                                        .measure = pccl_comm_effect_measure,
+                                        .described = pccl_comm_effect_described,
                                         .log = effect_log};
+    pccl_comm_jobs_await(comm); /* of the last machine: stopped when it ended */
+    if (comm->leaving) {
+        pccl_text_format(words, "%s", PCCL_BEING_DESTROYED);
+        return PCCL_USAGE;
+    }
     if (comm->peer)
         retire_machine(comm);
+    pccl_engine_rename(comm->engine, &config->id);
     comm->peer = pccl_peer_create(config, pccl_heap(), &effects, pccl_comm_now_us());
     comm->id = config->id;
     if (comm->peer)
@@ -494,6 +491,8 @@ no_scratch:
 
 static void free_all(struct pcclComm_t *comm)
 {
+    if (comm->engine)
+        pccl_engine_destroy(comm->engine);
     if (comm->started)
         (void)uv_loop_close(&comm->loop);
     if (comm->peer)
@@ -514,18 +513,34 @@ static void free_all(struct pcclComm_t *comm)
     pccl_release(pccl_heap(), comm, sizeof *comm);
 }
 
-void pccl_comm_destroy(struct pcclComm_t *comm)
+static void send_out(struct pcclComm_t *comm)
 {
-    if (!comm->started) {
-        free_all(comm);
-        return;
-    }
-    pccl_comm_enter(comm);
+    comm->leaving = true;
     if (comm->peer)
         pccl_comm_leave_run(comm);
+}
+
+void pccl_comm_send_out(struct pcclComm_t *comm)
+{
+    pccl_comm_enter(comm);
+    send_out(comm);
+    pccl_comm_leave(comm);
+}
+
+void pccl_comm_destroy(struct pcclComm_t *comm)
+{
+    pccl_comm_enter(comm);
+    send_out(comm);
+    pccl_comm_jobs_await(comm);
+    pccl_comm_await_callers(comm);
+    bool started = comm->started;
     comm->stop = true;
     pccl_comm_wake_loop(comm);
     pccl_comm_leave(comm);
+    if (!started) {
+        free_all(comm);
+        return;
+    }
     uv_mutex_lock(&comm->lock);
     while (!comm->ended && !comm->stuck)
         uv_cond_wait(&comm->changed, &comm->lock);

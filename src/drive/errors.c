@@ -3,6 +3,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <uv.h>
 
 #include "core/limits.h"
 
@@ -12,6 +13,8 @@ struct slot {
     uint64_t key;
     uint64_t used; /* when it was last set; 0: free */
     char words[PCCL_WORDS_MAX + 1];
+    pcclResult_t result; /* pcclSuccess: of no failed call */
+    struct pccl_details details;
 };
 
 /* Of the calling thread: slot 0 is for calls without a communicator. */
@@ -57,6 +60,8 @@ pcclResult_t pccl_errors_result(enum pccl_family family, enum pccl_status status
     case PCCL_MISMATCH: return extended ? pcclPeerMismatch : pcclInvalidUsage;
     case PCCL_ABORTED: return extended ? pcclAborted : failure;
     case PCCL_TIMEOUT: return extended ? pcclTimeout : failure;
+    case PCCL_STATE:
+    case PCCL_NO_RING: return failure;
     case PCCL_UNSUPPORTED: return extended ? pcclUnsupported : pcclInvalidUsage;
     case PCCL_MALFORMED: return failure;
     case PCCL_VERSION: return extended ? pcclVersionMismatch : failure;
@@ -69,6 +74,8 @@ pcclResult_t pccl_errors_result(enum pccl_family family, enum pccl_status status
     }
     return pcclInternalError;
 }
+
+enum pccl_status pccl_errors_of_system(int error) { return error == UV_ENOMEM ? PCCL_MEMORY : PCCL_SYSTEM; }
 
 const char *pccl_errors_text(pcclResult_t result)
 {
@@ -136,7 +143,24 @@ static void store(struct slot *slot, const char *words)
     slot->words[length] = '\0';
 }
 
-void pccl_errors_set(uint64_t key, const char *words) { store(claim(key), words); }
+static struct slot *set(uint64_t key, const char *words)
+{
+    struct slot *slot = claim(key);
+    store(slot, words);
+    slot->result = pcclSuccess;
+    slot->details = (struct pccl_details){0};
+    return slot;
+}
+
+static struct slot *fail(uint64_t key, enum pccl_family family, bool extended, enum pccl_status status,
+                         const char *words)
+{
+    struct slot *slot = set(key, words[0] != '\0' ? words : pccl_status_text(status));
+    slot->result = pccl_errors_result(family, status, extended);
+    return slot;
+}
+
+void pccl_errors_set(uint64_t key, const char *words) { (void)set(key, words); }
 
 const char *pccl_errors_last(uint64_t key)
 {
@@ -144,12 +168,32 @@ const char *pccl_errors_last(uint64_t key)
     return slot != NULL ? slot->words : "";
 }
 
+_Static_assert(PCCL_FAILURE_PEERS_MAX == PCCL_DEPARTED_TOLD_MAX, "as many as are known");
+_Static_assert(PCCL_PEER_ID_SIZE == 2 * sizeof(struct pccl_id) + 1, "all digits");
+
+void pccl_errors_describe(uint64_t key, pcclFailure_t *failure)
+{
+    const struct slot *slot = find(key);
+    size_t size = failure->size;
+    memset(failure, 0, size); /* also members that we do not know */
+    failure->size = size;
+    if (slot == NULL)
+        return;
+    const struct pccl_departed *departed = &slot->details.departed;
+    failure->result = slot->result;
+    failure->launched = slot->details.launched;
+    failure->tag = slot->details.tag;
+    failure->sequence = slot->details.sequence;
+    failure->peer_count = departed->count;
+    for (uint32_t i = 0; i < departed->count && i < PCCL_FAILURE_PEERS_MAX; i++)
+        pccl_id_write(&departed->ids[i], failure->peers[i], PCCL_PEER_ID_SIZE - 1); /* the rest is 0 */
+}
+
 void pccl_errors_forget(uint64_t key)
 {
     struct slot *slot = find(key);
     if (slot != NULL) {
-        slot->used = 0;
-        slot->words[0] = '\0';
+        *slot = (struct slot){0};
     }
 }
 
@@ -161,6 +205,13 @@ pcclResult_t pccl_errors_fail(uint64_t key, enum pccl_family family, bool extend
     va_start(arguments, format);
     int length = vsnprintf(words, sizeof words, format, arguments);
     va_end(arguments);
-    pccl_errors_set(key, length > 0 ? words : pccl_status_text(status));
-    return pccl_errors_result(family, status, extended);
+    return fail(key, family, extended, status, length > 0 ? words : "")->result;
+}
+
+pcclResult_t pccl_errors_fail_why(uint64_t key, enum pccl_family family, bool extended, enum pccl_status status,
+                                  const struct pccl_why *why)
+{
+    struct slot *slot = fail(key, family, extended, status, why->words.bytes);
+    slot->details = why->details;
+    return slot->result;
 }

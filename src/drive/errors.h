@@ -1,13 +1,15 @@
 /*
- * How failures reach the caller: the public code of an internal status, by function family, and the words of a thread's
- * last failure. Any thread; nothing here blocks or fails.
+ * How failures reach the caller: the public code of an internal status, by function family, and the words and details
+ * of a thread's last failure. Any thread; nothing here blocks or fails.
  */
 #ifndef PCCL_DRIVE_ERRORS_H
 #define PCCL_DRIVE_ERRORS_H
 
 #include "core/base.h"
 #include "core/status.h"
+#include "core/text.h"
 #include "pccl.h"
+#include "peer/peer.h"
 
 /* Which public functions share a way of failing. */
 enum pccl_family {
@@ -22,8 +24,24 @@ enum pccl_family {
     PCCL_FAMILIES
 };
 
+/* What is known of a failed call beside its words. */
+struct pccl_details {
+    bool launched; /* it was about this reduction: */
+    uint64_t tag, sequence;
+    struct pccl_departed departed; /* during the reduction, or the call */
+};
+
+/* Why a call failed. */
+struct pccl_why {
+    struct pccl_text words;
+    struct pccl_details details;
+};
+
 /* extended: codes from 13 upwards may be given (option extended_results, or a function that PCCL 1.0 does not have). */
 pcclResult_t pccl_errors_result(enum pccl_family family, enum pccl_status status, bool extended);
+
+/* What an error of libuv or of the system is: memory that is short, or another resource. */
+enum pccl_status pccl_errors_of_system(int error);
 
 /* The text of pcclGetErrorString: never NULL, lives for ever. */
 const char *pccl_errors_text(pcclResult_t result);
@@ -35,6 +53,8 @@ const char *pccl_errors_text(pcclResult_t result);
 void pccl_errors_set(uint64_t key, const char *words);
 /* "" when there are none. Valid until the thread's next pccl_errors_set. */
 const char *pccl_errors_last(uint64_t key);
+/* The same failure as pcclGetLastFailure tells it; failure->size is set and at least that of the struct. */
+void pccl_errors_describe(uint64_t key, pcclFailure_t *failure);
 /* The key is about to mean another communicator. Only the calling thread forgets. */
 void pccl_errors_forget(uint64_t key);
 
@@ -45,5 +65,8 @@ __attribute__((format(printf, 5, 6)))
 pcclResult_t
 pccl_errors_fail(uint64_t key, enum pccl_family family, bool extended, enum pccl_status status, const char *format,
                  ...);
+/* The same with details; `why` is not the slot's own. */
+pcclResult_t pccl_errors_fail_why(uint64_t key, enum pccl_family family, bool extended, enum pccl_status status,
+                                  const struct pccl_why *why);
 
 #endif

@@ -14,6 +14,8 @@
 #define DEVELOPMENT 1
 #endif
 
+enum { WORDS_PATIENCE_MS = 1000 }; /* for the callback to have the last words */
+
 struct guard {
     jmp_buf place;
     struct guard *outer;
@@ -28,6 +30,7 @@ PCCL_NORETURN static void on_broken_invariant(const char *file, int line, const 
     if (innermost)
         longjmp(innermost->place, 1);
 #endif
+    pccl_logger_wait(WORDS_PATIENCE_MS);
     abort(); /* for development; or nobody is there who could go on */
 }
 

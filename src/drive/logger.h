@@ -1,7 +1,7 @@
 /*
  * Where log lines of this process go: a callback, or standard error as "<time> pccl <level> <subsystem> <message>".
- * Never standard output; nothing here ends the process. Any thread. Callers should hold no lock that a user's callback
- * could want; a callback must not call back into a machine (what it logs itself is dropped).
+ * Never standard output; nothing here ends the process. Any thread. Who logs does not wait for the callback, which a
+ * thread of its own calls (drive/log_queue.h); what a callback logs itself is dropped.
  */
 #ifndef PCCL_DRIVE_LOGGER_H
 #define PCCL_DRIVE_LOGGER_H
@@ -30,10 +30,12 @@ void pccl_logger_print(enum pccl_log_level level, const char *subsystem, const c
 void pccl_logger_set_level(enum pccl_log_level level);
 void pccl_logger_suggest_level(enum pccl_log_level level);
 /*
- * NULL: standard error. When it returns the previous callback neither runs nor will run, unless it is called by a
- * callback (then it does not wait).
+ * NULL: standard error. When it returns the previous callback has had all lines before, neither runs nor will run;
+ * unless it is called by a callback (then it does not wait).
  */
 void pccl_logger_set_callback(pcclLogCallback_t callback, void *user);
+/* Waits until the callback has had all lines before, but not for longer than this. */
+void pccl_logger_wait(uint32_t milliseconds);
 
 /*
  * How lines look on standard error; NULL: the format above. Writes a line with its end, at most size bytes (enough for

@@ -1,8 +1,12 @@
 #include "drive/master_server.h"
 
+#include "drive/cpu.h"
+#include "drive/errors.h"
 #include "drive/guard.h"
 #include "drive/logger.h"
+#include "drive/picture_file.h"
 #include "drive/random.h"
+#include "drive/searches.h"
 #include "net/dialer.h"
 #include "net/heap.h"
 #include "net/listener.h"
@@ -33,6 +37,7 @@ struct pccl_master_server {
     void (*beat)(void *context, const struct pccl_master_counts *counts); /* NULL: nobody wants it */
     void *beat_context;
     uint32_t beat_ms;
+    char picture_path[PCCL_PARAM_BYTES_MAX + 1]; /* empty: none */
 
     uv_loop_t loop;
     uv_thread_t thread;
@@ -48,12 +53,15 @@ struct pccl_master_server {
     uint64_t last_id;
     struct pccl_connection *dirty; /* have output to flush */
     struct probe *probes;
+    struct pccl_searches searches;
     uint64_t polled_us; /* all input that had arrived by then is stepped after the poll that follows */
     uint64_t armed_us;  /* what `timer` is set to; UINT64_MAX: not */
     uint32_t busy_iterations;
     bool busy; /* input is left unread in this iteration */
+
+    uv_mutex_t lock; /* who wakes the loop holds it, so the loop is still there */
+    bool ended;      /* under the lock: there is nothing to wake any more */
     atomic_bool interrupted;
-    atomic_bool ended; /* by itself: the machine broke */
 };
 
 static uint64_t now_us(void) { return uv_hrtime() / 1000; }
@@ -112,6 +120,39 @@ static void step_garbage(struct pccl_master_server *server, struct pccl_connecti
                      .kind = PCCL_MASTER_GARBAGE, .conn = id, .words = words, .other_version = other_version});
 }
 
+static void refuse_for_want_of_descriptors(void *owner, struct pccl_connection *connection)
+{
+    static const char words[] = "the master has no free descriptor for another connection; try again later";
+    (void)owner;
+    pccl_connection_send_message(connection, &(struct pccl_msg){.type = PCCL_MSG_refused,
+                                                                .as.refused = {.version = PCCL_PROTOCOL_VERSION,
+                                                                               .code = PCCL_REFUSAL_FULL,
+                                                                               .words = pccl_bytes_of_string(words)}});
+}
+
+/* Those that have been let in before come back whatever it takes: each refusal costs their group a pause. */
+static bool is_newcomer(const struct pccl_msg *msg) { return msg->type == PCCL_MSG_hello && msg->as.hello.boot == 0; }
+
+static bool can_keep(struct pccl_master_server *server, struct pccl_connection *connection)
+{
+    bool can = true;
+    for (uint32_t i = 0; i < server->host_count; i++)
+        can = pccl_listener_can_keep(&server->listeners[i], connection) && can;
+    return can;
+}
+
+static void turn_away(struct pccl_master_server *server, struct pccl_connection *connection)
+{
+    struct pccl_text words, from;
+    pccl_address_text(&connection->address, &from);
+    pccl_text_format(&words, "refused %t: no free descriptor", &from);
+    pccl_logger_write(PCCL_LOG_WARN, "master", words.bytes);
+    refuse_for_want_of_descriptors(server, connection);
+    step(server, &(struct pccl_master_event){.kind = PCCL_MASTER_CLOSED, .conn = connection->id, .words = &words});
+    forget(server, connection);
+    pccl_connection_close(connection, LINGER_MS);
+}
+
 static void on_received(struct pccl_connection *connection, const struct pccl_frame *frame)
 {
     struct pccl_master_server *server = connection->owner;
@@ -123,6 +164,10 @@ static void on_received(struct pccl_connection *connection, const struct pccl_fr
                              pccl_wire_peek_hello(frame->body, frame->length, &version) &&
                              version != PCCL_PROTOCOL_VERSION;
         step_garbage(server, connection, other_version, &reason);
+        return;
+    }
+    if (!can_keep(server, connection) && is_newcomer(&msg)) {
+        turn_away(server, connection);
         return;
     }
     step(server, &(struct pccl_master_event){
@@ -259,6 +304,37 @@ static void effect_probe(void *context, const struct pccl_id *peer, const struct
         drop_probe(probe);
 }
 
+static void on_solved(void *context, uint64_t ticket, enum pccl_status status, const struct pccl_ring_answer *answer,
+                      const uint32_t *ring)
+{
+    step(context, &(struct pccl_master_event){
+                      .kind = PCCL_MASTER_SOLVED, .ticket = ticket, .status = status, .answer = answer, .ring = ring});
+}
+
+static void on_idle(uv_idle_t *idle) { (void)idle; }
+
+static void effect_solve(void *context, uint64_t ticket, const struct pccl_ring_problem *problem)
+{
+    struct pccl_master_server *server = context;
+    pccl_searches_start(&server->searches, ticket, problem);
+    if (pccl_searches_owe(&server->searches))
+        (void)uv_idle_start(&server->idle, on_idle); /* on_check comes soon */
+}
+
+static void effect_stop_solving(void *context, uint64_t ticket)
+{
+    struct pccl_master_server *server = context;
+    pccl_searches_stop(&server->searches, ticket);
+}
+
+static void effect_picture(void *context, uint32_t group, const char *text, size_t length)
+{
+    struct pccl_master_server *server = context;
+    struct pccl_text words;
+    if (pccl_picture_file_write(server->picture_path, group, text, length, &words) != PCCL_OK)
+        pccl_logger_write(PCCL_LOG_WARN, "master", words.bytes);
+}
+
 static void effect_log(void *context, enum pccl_log_level level, const char *line, const struct pccl_log_fields *fields)
 {
     (void)context;
@@ -278,8 +354,6 @@ static void flush_all(struct pccl_master_server *server)
             pccl_connection_arm(connection);
     }
 }
-
-static void on_idle(uv_idle_t *idle) { (void)idle; }
 
 /* The deadline has passed. The TICK waits for the poll that follows: after a standstill, what came meanwhile is read
  * first. */
@@ -319,13 +393,16 @@ static void close_handle(void *handle) { uv_close(handle, NULL); }
 /* After the machine's SHUTDOWN: the loop ends when the last words are said. */
 static void wind_up(struct pccl_master_server *server)
 {
-    atomic_store(&server->ended, true);
+    uv_mutex_lock(&server->lock);
+    server->ended = true;
+    uv_mutex_unlock(&server->lock);
     for (uint32_t i = 0; i < server->host_count; i++)
         pccl_listener_close(&server->listeners[i]);
     while (server->probes) {
         pccl_dialer_cancel(server->probes->dialer);
         drop_probe(server->probes);
     }
+    pccl_searches_stop_all(&server->searches);
     struct pccl_node *node;
     while ((node = pccl_table_first(&server->connections))) {
         struct pccl_connection *connection = PCCL_CONTAINER_OF(node, struct pccl_connection, node);
@@ -358,7 +435,9 @@ static void on_check(uv_check_t *check)
         wind_up(server);
         return;
     }
-    if (pccl_master_deadline(server->machine) <= server->polled_us)
+    if (pccl_searches_owe(&server->searches))
+        pccl_searches_pay(&server->searches);
+    if (server->machine && pccl_master_deadline(server->machine) <= server->polled_us)
         step(server, &(struct pccl_master_event){.kind = PCCL_MASTER_TICK});
     if (!server->busy || ++server->busy_iterations > BUSY_ITERATIONS_MAX) {
         server->busy_iterations = 0;
@@ -392,8 +471,17 @@ struct pccl_master_config pccl_master_server_config(const struct pccl_params *pa
     config.hello_ms = params->hello_ms;
     config.warm_up_ms = params->warm_up_ms;
     config.bad_edge_ms = params->bad_edge_ms;
+    config.optimize_ms = params->optimize_ms;
+    config.fresh_ms = params->fresh_ms;
     config.tiny_bytes_max = params->tiny_bytes_max;
+    config.kernels = pccl_kernels_for(pccl_cpu_features());
     return config;
+}
+
+static void release(struct pccl_master_server *server)
+{
+    pccl_release(pccl_heap(), server->scratch, sizeof *server->scratch);
+    pccl_release(pccl_heap(), server, sizeof *server);
 }
 
 struct pccl_master_server *pccl_master_server_create(const struct pccl_master_config *config,
@@ -404,8 +492,8 @@ struct pccl_master_server *pccl_master_server_create(const struct pccl_master_co
     if (!server)
         return NULL;
     server->scratch = pccl_heap_raw(sizeof *server->scratch);
-    if (!server->scratch) {
-        pccl_release(pccl_heap(), server, sizeof *server);
+    if (!server->scratch || uv_mutex_init(&server->lock) != 0) {
+        release(server);
         return NULL;
     }
     server->config = *config;
@@ -423,6 +511,13 @@ void pccl_master_server_set_beat(struct pccl_master_server *server, uint32_t per
     server->beat_ms = period_ms;
 }
 
+void pccl_master_server_set_picture_file(struct pccl_master_server *server, const char *path)
+{
+    size_t length = strlen(path);
+    PCCL_ASSERT(length < sizeof server->picture_path);
+    memcpy(server->picture_path, path, length + 1);
+}
+
 static enum pccl_status listen_all(struct pccl_master_server *server, struct pccl_text *words)
 {
     for (uint32_t i = 0; i < server->host_count; i++) {
@@ -436,10 +531,12 @@ static enum pccl_status listen_all(struct pccl_master_server *server, struct pcc
                                            .strangers_max = PCCL_STRANGERS_MAX,
                                            .events = &connection_events,
                                            .owner = server,
-                                           .accepted = on_accepted};
+                                           .accepted = on_accepted,
+                                           .wants_spare = true,
+                                           .crowded_out = refuse_for_want_of_descriptors};
         int error = pccl_listener_open(listener, addresses, count, server->hosts[i].port, 1, words);
         if (error)
-            return error == UV_ENOMEM ? PCCL_MEMORY : PCCL_SYSTEM;
+            return pccl_errors_of_system(error);
     }
     return PCCL_OK;
 }
@@ -472,7 +569,7 @@ static enum pccl_status start_loop(struct pccl_master_server *server, struct pcc
         (void)uv_loop_close(&server->loop);
     if (error) {
         pccl_text_format(words, "cannot make an event loop: %s", uv_strerror(error));
-        return error == UV_ENOMEM ? PCCL_MEMORY : PCCL_SYSTEM;
+        return pccl_errors_of_system(error);
     }
     (void)uv_timer_init(&server->loop, &server->timer);
     (void)uv_timer_init(&server->loop, &server->beat_timer);
@@ -486,16 +583,25 @@ static enum pccl_status start_loop(struct pccl_master_server *server, struct pcc
     if (server->beat)
         (void)uv_timer_start(&server->beat_timer, on_beat, 0, server->beat_ms);
     server->armed_us = UINT64_MAX;
+    server->searches =
+        (struct pccl_searches){.loop = &server->loop, .memory = pccl_heap(), .context = server, .solved = on_solved};
     pccl_table_init(&server->connections, pccl_heap());
     return PCCL_OK;
 }
 
 enum pccl_status pccl_master_server_run(struct pccl_master_server *server, struct pccl_text *words)
 {
-    static const struct pccl_master_effects effects = {
-        .send = effect_send, .accept = effect_accept, .close = effect_close, .probe = effect_probe, .log = effect_log};
+    static const struct pccl_master_effects effects = {.send = effect_send,
+                                                       .accept = effect_accept,
+                                                       .close = effect_close,
+                                                       .probe = effect_probe,
+                                                       .solve = effect_solve,
+                                                       .stop_solving = effect_stop_solving,
+                                                       .log = effect_log};
     struct pccl_master_effects bound = effects;
     bound.context = server;
+    if (server->picture_path[0])
+        bound.picture = effect_picture;
     if (!pccl_random_u64(&server->config.boot) || !pccl_random_u64(&server->config.seed)) {
         pccl_text_format(words, "the system gives no random numbers");
         return PCCL_SYSTEM;
@@ -531,9 +637,14 @@ uint16_t pccl_master_server_port(const struct pccl_master_server *server, uint32
 
 void pccl_master_server_interrupt(struct pccl_master_server *server)
 {
-    /* Only the first wakes the loop: once it has ended there is nothing to wake. */
-    if (!atomic_exchange(&server->interrupted, true) && !atomic_load(&server->ended))
+    pccl_signals before; /* handlers of signals do this, too, and one may come in the middle of another */
+    pccl_thread_hold_signals(&before);
+    uv_mutex_lock(&server->lock);
+    atomic_store(&server->interrupted, true);
+    if (!server->ended)
         (void)uv_async_send(&server->wake);
+    uv_mutex_unlock(&server->lock);
+    pccl_thread_let_signals(&before);
 }
 
 void pccl_master_server_join(struct pccl_master_server *server)
@@ -548,6 +659,6 @@ void pccl_master_server_join(struct pccl_master_server *server)
 
 void pccl_master_server_destroy(struct pccl_master_server *server)
 {
-    pccl_release(pccl_heap(), server->scratch, sizeof *server->scratch);
-    pccl_release(pccl_heap(), server, sizeof *server);
+    uv_mutex_destroy(&server->lock);
+    release(server);
 }

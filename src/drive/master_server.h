@@ -26,6 +26,8 @@ struct pccl_master_server *pccl_master_server_create(const struct pccl_master_co
  */
 void pccl_master_server_set_beat(struct pccl_master_server *server, uint32_t period_ms,
                                  void (*beat)(void *context, const struct pccl_master_counts *counts), void *context);
+/* Before run: what is known of the links is written there after each optimisation (picture_file.h). "": nowhere. */
+void pccl_master_server_set_picture_file(struct pccl_master_server *server, const char *path);
 /* Binds, listens and starts the thread. SYSTEM or MEMORY with words; then it can be tried again. At most once on
  * success. */
 PCCL_MUST_CHECK enum pccl_status pccl_master_server_run(struct pccl_master_server *server, struct pccl_text *words);

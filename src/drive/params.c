@@ -26,7 +26,7 @@ struct entry {
     {#name, env, value, #min, #max, help, min, max, kind, scope, offsetof(struct pccl_params, name)},
 static const struct entry entries[PCCL_PARAM_COUNT] = {PCCL_PARAMS(ENTRY)};
 
-_Static_assert(PCCL_TINY_BYTES_MAX == 8192 && PCCL_CANDIDATES_MAX == 16 && PCCL_NAME_MAX == 64,
+_Static_assert(PCCL_TINY_BYTES_MAX == 8192 && PCCL_CANDIDATES_MAX == 16 && PCCL_NAME_MAX == 64 && PCCL_POOL_MAX == 64,
                "the ranges in PCCL_PARAMS repeat these limits as plain numbers");
 
 static const struct {
@@ -38,7 +38,7 @@ static const struct {
     {"NONE", PCCL_LOG_NONE},
 };
 
-/* Read by PCCL's builds, so they may be set where programs run; the last two by pccl-master. */
+/* Read by PCCL's builds, so they may be set where programs run; the last by pccl-master, and by what loads libpccl. */
 static const char *const other_variables[] = {
     "PCCL_BUILD_CUDA_SUPPORT",
     "PCCL_BUILD_STATIC_LIB",
@@ -48,6 +48,7 @@ static const char *const other_variables[] = {
     "PCCL_REL_WITH_DEBUG_SYMBOLS",
     "PCCL_LISTEN",
     "PCCL_LOG_FORMAT",
+    "PCCL_LIBRARY",
 };
 
 /* ---- reading values ---- */

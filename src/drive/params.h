@@ -37,6 +37,12 @@
       "a pair of peers whose link failed is kept apart in the ring for so long")                                       \
     X(MASTER, U32, tiny_bytes_max, "PCCL_TINY_BYTES_MAX", "8192", 0, 8192,                                             \
       "payloads of up to so many bytes are reduced by the master")                                                     \
+    X(MASTER, U32, optimize_ms, "PCCL_OPTIMIZE_MS", "2200", 100, 600000,                                               \
+      "the tests of one optimisation of the topology take about so long, all together")                                \
+    X(MASTER, U32, fresh_ms, "PCCL_FRESH_MS", "600000", 1, 604800000,                                                  \
+      "an optimisation does not test again what was learnt of a way within so long")                                   \
+    X(MASTER, TEXT, topology_file, "PCCL_TOPOLOGY_FILE", "", 0, 1000,                                                  \
+      "file that what is known of the links is written to after each optimisation; empty: none")                       \
     X(COMMUNICATOR, U32, master_lost_ms, "PCCL_MASTER_LOST_MS", "120000", 100, 604800000,                              \
       "without a master for so long the peer gives up; more than the master's alone_ms")                               \
     X(COMMUNICATOR, U32, where_ms, "PCCL_WHERE_MS", "2000", 10, 86400000,                                              \
@@ -47,15 +53,19 @@
       "longest pause between two attempts to connect")                                                                 \
     X(COMMUNICATOR, U32, op_timeout_ms, "PCCL_OP_TIMEOUT_MS", "0", 0, 604800000, "deadline of a reduction; 0: none")   \
     X(COMMUNICATOR, U32, call_timeout_ms, "PCCL_CALL_TIMEOUT_MS", "0", 0, 604800000,                                   \
-      "deadline of connect, update topology and are peers pending; 0: none")                                           \
+      "deadline of connect, of joint calls and of get topology; 0: none")                                              \
     X(COMMUNICATOR, U32, stuck_ms, "PCCL_STUCK_MS", "0", 0, 604800000,                                                 \
       "peers that wait in calls which can never meet get an error after so long; 0: a warning only")                   \
     X(COMMUNICATOR, BOOL, extended_results, "PCCL_EXTENDED_RESULTS", "0", 0, 1,                                        \
       "1: calls that PCCL 1.0 has may return result codes above 12 too")                                               \
     X(COMMUNICATOR, U32, peer_group, "PCCL_PEER_GROUP", "0", 0, 4294967295,                                            \
       "reductions happen among peers with the same number")                                                            \
-    X(COMMUNICATOR, U32, connection_pool_size, "PCCL_CONNECTION_POOL_SIZE", "0", 0, 1024,                              \
-      "connections to each neighbour; 0: the library chooses. No effect yet: one is used")                             \
+    X(COMMUNICATOR, U32, connection_pool_size, "PCCL_CONNECTION_POOL_SIZE", "0", 0, 64,                                \
+      "connections to each neighbour; 0: the library chooses")                                                         \
+    X(COMMUNICATOR, U32, window_bytes, "PCCL_WINDOW_BYTES", "11534336", 65536, 1073741824,                             \
+      "of a reduction on its way at once over each link, with two peers half more; over bandwidth times round trip")   \
+    X(COMMUNICATOR, U32, scratch_bytes, "PCCL_SCRATCH_BYTES", "50331648", 1048576, 4294967295,                         \
+      "memory for the data under way of all reductions together; each gets its smallest window in any case")           \
     X(COMMUNICATOR, HOST, bind_address, "PCCL_BIND_ADDRESS", "", 0, 1,                                                 \
       "local address to listen on for peers; empty: all")                                                              \
     X(COMMUNICATOR, HOSTS, advertise_addresses, "PCCL_ADVERTISE_ADDRESSES", "", 0, 16,                                 \

@@ -1,10 +1,13 @@
 #include "drive/reduction.h"
 
 #include "drive/api.h"
-#include "kernels/reduce.h"
+#include "kernels/codec.h"
 #include "net/heap.h"
 
 #include <string.h>
+
+/* Who polls by awaiting for short times counts as waiting in between. */
+enum { LAPSE_MS = 500 };
 
 /* ---- arguments ---- */
 
@@ -12,6 +15,17 @@ static bool overlap_partly(const void *sendbuf, const void *recvbuf, size_t byte
 {
     uintptr_t send = (uintptr_t)sendbuf, receive = (uintptr_t)recvbuf;
     return send != receive && send < receive + bytes && receive < send + bytes;
+}
+
+static enum pccl_status check_quantization(const pcclReduceDescriptor_t *descriptor, struct pccl_text *words)
+{
+    const pcclQuantizationOptions_t *options = &descriptor->quantization_options;
+    pccl_text_clear(words);
+    if (options->algorithm != pcclQuantNone)
+        (void)pccl_codec_find(
+            (enum pccl_codec_kind)options->algorithm, (enum pccl_datatype)descriptor->src_descriptor.datatype,
+            (enum pccl_datatype)options->quantized_datatype, (enum pccl_reduction)descriptor->op, words);
+    return words->length ? PCCL_ARGUMENT : PCCL_OK;
 }
 
 enum pccl_status pccl_reduction_check(const void *sendbuf, const void *recvbuf,
@@ -30,9 +44,6 @@ enum pccl_status pccl_reduction_check(const void *sendbuf, const void *recvbuf,
         wrong = "unknown distribution hint";
     else if ((unsigned)descriptor->quantization_options.algorithm > pcclQuantZeroPointScale)
         wrong = "unknown quantization algorithm";
-    else if (descriptor->quantization_options.algorithm != pcclQuantNone &&
-             (unsigned)descriptor->quantization_options.quantized_datatype >= PCCL_DATATYPES)
-        wrong = "unknown quantized data type";
     else if (descriptor->count > SIZE_MAX / 16)
         wrong = "count is larger than any memory";
     else if (overlap_partly(sendbuf, recvbuf,
@@ -40,7 +51,7 @@ enum pccl_status pccl_reduction_check(const void *sendbuf, const void *recvbuf,
                                 pccl_datatype_bytes((enum pccl_datatype)descriptor->src_descriptor.datatype)))
         wrong = "sendbuf and recvbuf overlap partly";
     if (!wrong)
-        return PCCL_OK;
+        return check_quantization(descriptor, words);
     pccl_text_format(words, "%s", wrong);
     return PCCL_ARGUMENT;
 }
@@ -57,6 +68,13 @@ static struct pccl_descriptor wire_descriptor(const pcclReduceDescriptor_t *desc
 }
 
 /* ---- launch ---- */
+
+static void forget_lapse(struct pcclComm_t *comm, struct pccl_comm_op *reduction)
+{
+    if (reduction->lapses_us)
+        comm->lapsing--;
+    reduction->lapses_us = 0;
+}
 
 struct pccl_comm_op *pccl_reduction_find(const struct pcclComm_t *comm, uint64_t tag)
 {
@@ -82,54 +100,74 @@ static void explain_refusal(const struct pcclComm_t *comm, enum pccl_status stat
 }
 
 /* What the machine would not say in words. */
-static enum pccl_status may_launch(const struct pcclComm_t *comm, uint64_t tag, size_t bytes, struct pccl_text *words)
+static enum pccl_status may_launch(const struct pcclComm_t *comm, uint64_t tag, struct pccl_text *words)
 {
     if (!pccl_api_connected(comm))
         return pccl_api_unconnected(comm, words);
-    if (pccl_reduction_find(comm, tag)) {
-        explain_refusal(comm, PCCL_ARGUMENT, tag, words);
-        return PCCL_ARGUMENT;
-    }
-    uint32_t most = pccl_peer_tiny_bytes_max(comm->peer);
-    if (bytes > most) {
-        pccl_text_format(words, "a payload of %u bytes: this version carries at most %u (the master's tiny_bytes_max)",
-                         (uint64_t)bytes, (uint64_t)most);
-        return PCCL_ARGUMENT;
-    }
-    return PCCL_OK;
+    if (!pccl_reduction_find(comm, tag))
+        return PCCL_OK;
+    explain_refusal(comm, PCCL_ARGUMENT, tag, words);
+    return PCCL_ARGUMENT;
+}
+
+static bool is_alone(const struct pcclComm_t *comm)
+{
+    uint32_t ranks;
+    (void)pccl_peer_ring(comm->peer, &ranks);
+    return ranks < 2;
+}
+
+/* The reduction is not in the table; when this fails its job, if any, is as little the engine's as it was before. */
+static enum pccl_status launch(struct pcclComm_t *comm, struct pccl_comm_op *reduction, const void *sendbuf,
+                               const pcclReduceDescriptor_t *descriptor)
+{
+    struct pccl_launch launch = {.tag = descriptor->tag,
+                                 .descriptor = wire_descriptor(descriptor),
+                                 .payload = reduction->tiny ? sendbuf : NULL,
+                                 .payload_bytes = reduction->tiny ? (uint32_t)reduction->bytes : 0,
+                                 .tiny = reduction->tiny,
+                                 .user = reduction};
+    if (!reduction->tiny && !is_alone(comm) && !pccl_comm_job_make(comm, reduction, sendbuf, &launch.descriptor))
+        return PCCL_MEMORY;
+    enum pccl_status status = pccl_comm_launch(comm, &launch, &reduction->op);
+    if (status != PCCL_OK && reduction->job && reduction->job->started)
+        pccl_comm_job_await(comm, reduction); /* the machine broke meanwhile, and the job was stopped */
+    return status;
 }
 
 enum pccl_status pccl_reduction_launch(struct pcclComm_t *comm, const void *sendbuf, void *recvbuf,
                                        const pcclReduceDescriptor_t *descriptor, struct pccl_waiter *waiter,
-                                       struct pccl_comm_op **reduction_out, struct pccl_text *words)
+                                       struct pccl_comm_op **reduction_out, struct pccl_why *why)
 {
-    size_t bytes = descriptor->count * pccl_datatype_bytes((enum pccl_datatype)descriptor->src_descriptor.datatype);
-    enum pccl_status status = may_launch(comm, descriptor->tag, bytes, words);
+    enum pccl_status status = may_launch(comm, descriptor->tag, &why->words);
     if (status != PCCL_OK)
         return status;
+    struct pccl_epoch known = pccl_peer_attributes(comm->peer).epoch;
     struct pccl_comm_op *reduction = pccl_allocate(pccl_heap(), sizeof *reduction);
     if (!reduction) {
-        explain_refusal(comm, PCCL_MEMORY, descriptor->tag, words);
+        explain_refusal(comm, PCCL_MEMORY, descriptor->tag, &why->words);
         return PCCL_MEMORY;
     }
+    reduction->bytes = descriptor->count * pccl_datatype_bytes((enum pccl_datatype)descriptor->src_descriptor.datatype);
+    reduction->tiny = reduction->bytes <= pccl_peer_tiny_bytes_max(comm->peer);
     reduction->recvbuf = recvbuf;
-    reduction->bytes = (uint32_t)bytes;
     reduction->waiter = waiter;
-    struct pccl_launch launch = {.tag = descriptor->tag,
-                                 .descriptor = wire_descriptor(descriptor),
-                                 .payload = sendbuf,
-                                 .payload_bytes = (uint32_t)bytes,
-                                 .tiny = true,
-                                 .user = reduction};
-    status = pccl_comm_launch(comm, &launch, &reduction->op);
+    status = launch(comm, reduction, sendbuf, descriptor);
     if (status != PCCL_OK) {
-        explain_refusal(comm, status, descriptor->tag, words);
+        explain_refusal(comm, status, descriptor->tag, &why->words);
+        if (status == PCCL_TOO_FEW_PEERS)
+            pccl_peer_departed(comm->peer, &known, NULL, &why->details.departed);
+        pccl_comm_job_leave(comm, reduction);
         pccl_release(pccl_heap(), reduction, sizeof *reduction);
         return status;
     }
+    reduction->why.details =
+        (struct pccl_details){.launched = true, .tag = descriptor->tag, .sequence = reduction->op->instance.use};
     pccl_table_insert(&comm->reductions, &reduction->by_tag, descriptor->tag);
+    if (reduction->job && !reduction->job->started) /* it was decided before it began */
+        pccl_comm_job_leave(comm, reduction);
     if (reduction->op->state == PCCL_OP_DECIDED && !reduction->decided)
-        pccl_comm_reduction_decided(comm, reduction);
+        pccl_comm_reduction_decided(comm, reduction, reduction->op->class == PCCL_CLASS_NONE);
     if (comm->params.op_timeout_ms)
         pccl_comm_check_deadline(comm);
     *reduction_out = reduction;
@@ -152,45 +190,110 @@ static enum pccl_status status_of(enum pccl_class class)
     return PCCL_INTERNAL;
 }
 
-static enum pccl_status take_outcome(struct pccl_comm_op *reduction, pcclReduceInfo_t *info, struct pccl_text *words)
+void pccl_reduction_keep_outcome(const struct pcclComm_t *comm, struct pccl_comm_op *reduction)
 {
     const struct pccl_op *op = reduction->op;
-    if (!op) {
-        *words = reduction->words;
-        return reduction->status;
+    if (!op)
+        return;
+    PCCL_ASSERT(reduction->over);
+    reduction->op = NULL;
+    reduction->world = op->world;
+    reduction->why.words = op->words;
+    reduction->status = op->lost_by != PCCL_OK ? op->lost_by : status_of(op->class);
+    if (reduction->status != PCCL_OK)
+        pccl_peer_departed(comm->peer, &op->known, &op->attributes.epoch, &reduction->why.details.departed);
+    if (reduction->tiny && reduction->status == PCCL_OK) {
+        memcpy(reduction->recvbuf, op->payload, reduction->bytes);
+        reduction->traffic = (struct pccl_traffic){reduction->bytes, reduction->bytes};
     }
-    enum pccl_status status = status_of(op->class);
-    if (status != PCCL_OK) {
-        *words = op->words;
-        return op->lost_by != PCCL_OK ? op->lost_by : status;
-    }
-    memcpy(reduction->recvbuf, op->payload, reduction->bytes);
-    if (info)
-        *info = (pcclReduceInfo_t){
-            .local_world_size = op->world, .tx_bytes = reduction->bytes, .rx_bytes = reduction->bytes};
-    return PCCL_OK;
 }
 
 enum pccl_status pccl_reduction_end(struct pcclComm_t *comm, struct pccl_comm_op *reduction, pcclReduceInfo_t *info,
-                                    struct pccl_text *words)
+                                    struct pccl_why *why)
 {
-    enum pccl_status status = take_outcome(reduction, info, words);
-    if (reduction->op)
-        pccl_comm_op_release(comm, reduction->op);
+    struct pccl_op *op = reduction->op;
+    pccl_reduction_keep_outcome(comm, reduction);
+    enum pccl_status status = reduction->status;
+    if (status != PCCL_OK)
+        *why = reduction->why;
+    else if (info)
+        *info = (pcclReduceInfo_t){.local_world_size = reduction->world,
+                                   .tx_bytes = reduction->traffic.sent_bytes,
+                                   .rx_bytes = reduction->traffic.received_bytes};
+    if (op)
+        pccl_comm_op_release(comm, op);
+    pccl_comm_job_leave(comm, reduction);
+    forget_lapse(comm, reduction);
     pccl_table_remove(&comm->reductions, &reduction->by_tag);
     pccl_release(pccl_heap(), reduction, sizeof *reduction);
     return status;
 }
 
-enum pccl_status pccl_reduction_await(struct pcclComm_t *comm, struct pccl_comm_op *reduction, pcclReduceInfo_t *info,
-                                      struct pccl_text *words)
+void pccl_reduction_announce_wait(struct pcclComm_t *comm, struct pccl_comm_op *reduction)
+{
+    reduction->awaited = true;
+    if (reduction->lapses_us)
+        forget_lapse(comm, reduction); /* as far as the machine knows we never stopped waiting */
+    else if (!reduction->decided)
+        pccl_comm_op_awaited(comm, reduction->op, true);
+}
+
+bool pccl_reduction_wait(struct pcclComm_t *comm, struct pccl_comm_op *reduction, uint64_t deadline_us)
 {
     struct pccl_waiter waiter = {0};
-    reduction->awaited = true;
+    if (reduction->over)
+        return true;
+    reduction->waiter = &waiter;
+    pccl_reduction_announce_wait(comm, reduction);
+    if (pccl_comm_wait_until(comm, &waiter, deadline_us))
+        return true;
+    reduction->waiter = NULL;
+    reduction->awaited = false;
     if (!reduction->decided) {
-        reduction->waiter = &waiter;
-        pccl_comm_op_awaited(comm, reduction->op);
-        pccl_comm_wait(comm, &waiter);
+        reduction->lapses_us = pccl_comm_now_us() + LAPSE_MS * UINT64_C(1000);
+        comm->lapsing++;
     }
-    return pccl_reduction_end(comm, reduction, info, words);
+    return false;
+}
+
+enum pccl_status pccl_reduction_await(struct pcclComm_t *comm, struct pccl_comm_op *reduction, pcclReduceInfo_t *info,
+                                      struct pccl_why *why)
+{
+    bool over = pccl_reduction_wait(comm, reduction, UINT64_MAX);
+    PCCL_ASSERT(over);
+    return pccl_reduction_end(comm, reduction, info, why);
+}
+
+/* ---- all of a communicator ---- */
+
+static struct pccl_comm_op *reduction_of(struct pccl_node *node)
+{
+    return node ? PCCL_CONTAINER_OF(node, struct pccl_comm_op, by_tag) : NULL;
+}
+
+void pccl_reductions_lapse(struct pcclComm_t *comm)
+{
+    if (!comm->lapsing)
+        return;
+    uint64_t now_us = pccl_comm_now_us();
+    for (struct pccl_node *node = pccl_table_first(&comm->reductions); node;
+         node = pccl_table_after(&comm->reductions, node)) {
+        struct pccl_comm_op *reduction = reduction_of(node);
+        if (!reduction->lapses_us || reduction->lapses_us > now_us)
+            continue;
+        forget_lapse(comm, reduction);
+        if (!reduction->decided)
+            pccl_comm_op_awaited(comm, reduction->op, false);
+    }
+}
+
+void pccl_reductions_abort(struct pcclComm_t *comm)
+{
+    comm->aborts++;
+    for (struct pccl_node *node = pccl_table_first(&comm->reductions); node;
+         node = pccl_table_after(&comm->reductions, node)) {
+        struct pccl_comm_op *reduction = reduction_of(node);
+        if (!reduction->decided)
+            pccl_comm_op_abort(comm, reduction->op, NULL);
+    }
 }

@@ -1,7 +1,6 @@
 /* The list of reductions with retries: PROTOCOL 8. */
 #include "drive/api.h"
 #include "drive/reduction.h"
-#include "kernels/reduce.h"
 #include "net/heap.h"
 
 #include <string.h>
@@ -21,31 +20,51 @@ struct list {
     uint32_t in_flight, max_in_flight;
     struct pccl_waiter waiter;
     enum pccl_status status; /* why no more is launched; OK: go on */
-    struct pccl_text words;
+    struct pccl_why why;
     pcclReduceInfo_t sum;
+    /* of the communicator, when the list began: */
+    uint32_t aborts;
+    struct pccl_id id;
+    struct pccl_epoch known; /* of its attributes */
 };
 
-static void stop(struct list *list, enum pccl_status status, const struct pccl_text *words)
+/*
+ * What is in flight is given up, for other peers may have stopped before they launched it. Some of what we see is given
+ * up because of that, so it is no reason if there is a better one.
+ */
+static void stop(struct list *list, enum pccl_status status, const struct pccl_why *why)
 {
-    if (list->status != PCCL_OK)
+    bool first = list->status == PCCL_OK;
+    struct pccl_text given_up;
+    if (!first && list->status != PCCL_ABORTED)
         return;
     list->status = status;
-    list->words = *words;
+    list->why = *why;
+    if (!first)
+        return;
+    pccl_text_format(&given_up, "its list of reductions has failed: %t", &why->words);
+    for (size_t i = 0; i < list->count; i++) {
+        const struct pccl_comm_op *reduction = list->entries[i].reduction;
+        if (reduction && !reduction->decided)
+            pccl_comm_op_abort(list->comm, reduction->op, &given_up);
+    }
 }
+
+static bool is_aborted(const struct list *list) { return list->comm->aborts != list->aborts; }
 
 /* false: not now, too much is remembered of operations that are over; one of ours in flight will make room. */
 static bool launch(struct list *list, size_t index)
 {
     const pcclReduceOpDescriptor_t *op = &list->descriptors[index];
-    struct pccl_text words;
+    struct pccl_why why = {0};
     struct entry *entry = &list->entries[index];
     enum pccl_status status = pccl_reduction_launch(list->comm, op->sendbuf, op->recvbuf, &op->descriptor,
-                                                    &list->waiter, &entry->reduction, &words);
+                                                    &list->waiter, &entry->reduction, &why);
     if (status == PCCL_OK) {
         list->in_flight++;
-        entry->reduction->awaited = true;
-        if (!entry->reduction->decided)
-            pccl_comm_op_awaited(list->comm, entry->reduction->op);
+        pccl_reduction_announce_wait(list->comm, entry->reduction);
+        if (is_aborted(list) && !entry->reduction->decided)
+            pccl_comm_op_abort(list->comm, entry->reduction->op, NULL);
         return true;
     }
     entry->reduction = NULL;
@@ -54,44 +73,57 @@ static bool launch(struct list *list, size_t index)
     /* Thrown out of the run between two launches: the same as if it had happened during one. */
     if (status == PCCL_USAGE && !pccl_api_connected(list->comm))
         status = PCCL_PEER_LOST;
-    stop(list, status, &words);
+    stop(list, status, &why);
     return true;
+}
+
+/*
+ * A list that was aborted launches nothing more, unless all that was in flight has succeeded all the same: then one
+ * entry, which is aborted at once, so that the other peers hear of it instead of going on alone.
+ */
+static bool may_launch(const struct list *list)
+{
+    return list->status == PCCL_OK && (list->in_flight == 0 || !is_aborted(list));
 }
 
 /* Entries that are to be launched again come before all that never were: the lowest unfinished are in flight. */
 static void launch_more(struct list *list, size_t *again, size_t *again_count)
 {
-    while (list->status == PCCL_OK && *again_count > 0) {
+    while (may_launch(list) && *again_count > 0) {
         if (!launch(list, again[*again_count - 1]))
             return;
         --*again_count;
     }
-    while (list->status == PCCL_OK && list->in_flight < list->max_in_flight && list->next < list->count) {
+    while (may_launch(list) && list->in_flight < list->max_in_flight && list->next < list->count) {
         if (!launch(list, list->next))
             return;
         list->next++;
     }
 }
 
+/* As decided, so that all who are told have the same number; 0 is none yet. */
+static uint32_t least(uint32_t before, uint32_t world) { return before == 0 || world < before ? world : before; }
+
 /* true: it is to be launched again. */
 static bool finish(struct list *list, struct pccl_comm_op *reduction, size_t *index)
 {
     pcclReduceInfo_t info;
-    struct pccl_text words;
+    struct pccl_why why;
     struct pccl_node *node = pccl_table_find(&list->by_tag, reduction->by_tag.key);
     struct entry *entry = PCCL_CONTAINER_OF(node, struct entry, by_tag);
     *index = (size_t)(entry - list->entries);
-    enum pccl_status status = pccl_reduction_end(list->comm, reduction, &info, &words);
+    enum pccl_status status = pccl_reduction_end(list->comm, reduction, &info, &why);
     entry->reduction = NULL;
     list->in_flight--;
     if (status == PCCL_OK) {
         list->sum.tx_bytes += info.tx_bytes;
         list->sum.rx_bytes += info.rx_bytes;
+        list->sum.local_world_size = least(list->sum.local_world_size, info.local_world_size);
         return false;
     }
     if (status == PCCL_PEER_LOST && pccl_api_connected(list->comm))
         return true;
-    stop(list, status, &words);
+    stop(list, status, &why);
     return false;
 }
 
@@ -104,12 +136,12 @@ static void run(struct list *list, size_t *again)
         launch_more(list, again, &again_count);
         if (list->in_flight == 0)
             return;
-        if (!list->waiter.decided)
+        if (!list->waiter.over)
             pccl_comm_wait(list->comm, &list->waiter);
-        while (list->waiter.decided) {
-            struct pccl_comm_op *decided = list->waiter.decided;
-            list->waiter.decided = decided->next_decided;
-            if (finish(list, decided, &again[again_count]))
+        while (list->waiter.over) {
+            struct pccl_comm_op *over = list->waiter.over;
+            list->waiter.over = over->next_over;
+            if (finish(list, over, &again[again_count]))
                 again_count++;
         }
         list->waiter.fired = false;
@@ -141,31 +173,40 @@ static enum pccl_status check_state(const struct list *list, struct pccl_text *w
     const struct pcclComm_t *comm = list->comm;
     if (!pccl_api_connected(comm))
         return pccl_api_unconnected(comm, words);
-    uint32_t most = pccl_peer_tiny_bytes_max(comm->peer);
     for (size_t i = 0; i < list->count; i++) {
         const pcclReduceDescriptor_t *descriptor = &list->descriptors[i].descriptor;
-        size_t bytes = descriptor->count * pccl_datatype_bytes((enum pccl_datatype)descriptor->src_descriptor.datatype);
         if (pccl_reduction_find(comm, descriptor->tag)) {
             pccl_text_format(words, "entry %u: the tag %u is in use: launched and not yet awaited", (uint64_t)i,
                              descriptor->tag);
-            return PCCL_ARGUMENT;
-        }
-        if (bytes > most) {
-            pccl_text_format(words, "entry %u: a payload of %u bytes: this version carries at most %u", (uint64_t)i,
-                             (uint64_t)bytes, (uint64_t)most);
             return PCCL_ARGUMENT;
         }
     }
     return PCCL_OK;
 }
 
+static void remember_begin(struct list *list)
+{
+    list->aborts = list->comm->aborts;
+    list->id = list->comm->id;
+    list->known = pccl_peer_attributes(list->comm->peer).epoch;
+}
+
+/* For the caller the list is one operation: who was lost to an entry that was repeated is lost to it. */
+static void explain(const struct list *list, struct pccl_why *why)
+{
+    *why = list->why;
+    const struct pccl_peer *machine = list->comm->peer;
+    if (machine && pccl_id_equal(&list->comm->id, &list->id)) /* else another thread has connected anew */
+        pccl_peer_departed(machine, &list->known, NULL, &why->details.departed);
+}
+
 enum pccl_status pccl_reduction_list(struct pcclComm_t *comm, const pcclReduceOpDescriptor_t *descriptors, size_t count,
-                                     uint32_t max_in_flight, pcclReduceInfo_t *info, struct pccl_text *words)
+                                     uint32_t max_in_flight, pcclReduceInfo_t *info, struct pccl_why *why)
 {
     struct list list = {.comm = comm, .descriptors = descriptors, .count = count, .max_in_flight = max_in_flight};
     enum pccl_status status = PCCL_MEMORY;
     size_t *again = NULL;
-    pccl_text_format(words, "out of memory for a list of %u reductions", (uint64_t)count);
+    pccl_text_format(&why->words, "out of memory for a list of %u reductions", (uint64_t)count);
     if (count > UINT32_MAX)
         return status;
     pccl_table_init(&list.by_tag, pccl_heap());
@@ -173,16 +214,19 @@ enum pccl_status pccl_reduction_list(struct pcclComm_t *comm, const pcclReduceOp
     again = pccl_allocate(pccl_heap(), count * sizeof *again);
     if (!list.entries || !again)
         goto out;
-    status = check_entries(&list, words);
+    status = check_entries(&list, &why->words);
     if (status != PCCL_OK)
         goto out;
     pccl_comm_enter(comm);
-    status = check_state(&list, words);
+    status = check_state(&list, &why->words);
     if (status == PCCL_OK) {
+        remember_begin(&list);
         run(&list, again);
         status = list.status;
-        *words = list.words;
-        list.sum.local_world_size = comm->peer ? pccl_peer_attributes(comm->peer).group_world : 0;
+        if (status != PCCL_OK)
+            explain(&list, why);
+        if (status != PCCL_OK || count == 0)
+            list.sum.local_world_size = comm->peer ? pccl_peer_attributes(comm->peer).group_world : 0;
         *info = list.sum;
     }
     pccl_comm_leave(comm);

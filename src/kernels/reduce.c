@@ -1,6 +1,12 @@
 #include "kernels/reduce.h"
 
+#include "kernels/float_mode.h"
+
+#include <float.h>
 #include <string.h>
+
+_Static_assert(FLT_EVAL_METHOD == 0,
+               "every step is rounded to its type, or machines would disagree (x86: -mfpmath=sse)");
 
 size_t pccl_datatype_bytes(enum pccl_datatype datatype)
 {
@@ -87,9 +93,19 @@ uint16_t pccl_f32_to_bf16(float value)
     return (uint16_t)((bits + 0x7fff + ((bits >> 16) & 1)) >> 16);
 }
 
-/* ---- minimum and maximum in the IEEE total order, but for NaN, which wins as one and the same quiet NaN ---- */
+/*
+ * ---- minimum and maximum in the IEEE total order, but for NaN, which wins; and one NaN for all results: which one an
+ * addition yields differs between processors ----
+ */
 
-#define DEFINE_FLOAT_MIN_MAX(type, bits_type, nan_bits)                                                                \
+#define DEFINE_FLOAT_STEPS(type, bits_type, nan_bits)                                                                  \
+    static type one_nan_##type(type value)                                                                             \
+    {                                                                                                                  \
+        bits_type bits = nan_bits;                                                                                     \
+        if (value != value)                                                                                            \
+            memcpy(&value, &bits, sizeof value);                                                                       \
+        return value;                                                                                                  \
+    }                                                                                                                  \
     static type min_##type(type a, type b)                                                                             \
     {                                                                                                                  \
         bits_type x, y;                                                                                                \
@@ -109,8 +125,8 @@ uint16_t pccl_f32_to_bf16(float value)
         return a;                                                                                                      \
     }
 
-DEFINE_FLOAT_MIN_MAX(float, uint32_t, UINT32_C(0x7fc00000))
-DEFINE_FLOAT_MIN_MAX(double, uint64_t, UINT64_C(0x7ff8000000000000))
+DEFINE_FLOAT_STEPS(float, uint32_t, UINT32_C(0x7fc00000))
+DEFINE_FLOAT_STEPS(double, uint64_t, UINT64_C(0x7ff8000000000000))
 
 /* ---- folds ---- */
 
@@ -144,11 +160,11 @@ DEFINE_FLOAT_MIN_MAX(double, uint64_t, UINT64_C(0x7ff8000000000000))
     DEFINE_FOLD(min_##name, type, type, bits, a < b ? a : b, a)
 
 #define DEFINE_FLOAT_FOLDS(name, element, value, load, round)                                                          \
-    DEFINE_FOLD(sum_##name, element, value, load(bits), a + b, round(a))                                               \
-    DEFINE_FOLD(avg_##name, element, value, load(bits), a + b, round(a / (value)part_count))                           \
-    DEFINE_FOLD(prod_##name, element, value, load(bits), a *b, round(a))                                               \
-    DEFINE_FOLD(max_##name, element, value, load(bits), max_##value(a, b), round(a))                                   \
-    DEFINE_FOLD(min_##name, element, value, load(bits), min_##value(a, b), round(a))
+    DEFINE_FOLD(sum_##name, element, value, load(bits), a + b, round(one_nan_##value(a)))                              \
+    DEFINE_FOLD(avg_##name, element, value, load(bits), a + b, round(one_nan_##value(a / (value)part_count)))          \
+    DEFINE_FOLD(prod_##name, element, value, load(bits), a *b, round(one_nan_##value(a)))                              \
+    DEFINE_FOLD(max_##name, element, value, load(bits), max_##value(a, b), round(one_nan_##value(a)))                  \
+    DEFINE_FOLD(min_##name, element, value, load(bits), min_##value(a, b), round(one_nan_##value(a)))
 
 #define AS_IT_IS(x) (x)
 
@@ -182,5 +198,7 @@ void pccl_reduce_all(enum pccl_datatype datatype, enum pccl_reduction reduction,
                      uint32_t part_count, size_t count, void *result)
 {
     PCCL_ASSERT((unsigned)datatype < PCCL_DATATYPES && (unsigned)reduction < PCCL_REDUCTIONS && part_count > 0);
+    uint64_t mode = pccl_float_mode_begin();
     folds[datatype][reduction](parts, part_count, count, result);
+    pccl_float_mode_end(mode);
 }

@@ -1,9 +1,11 @@
 /*
  * Element-wise reduction: the scalar reference. Pure. Elements may be unaligned.
- * Sizes and semantics: integers wrap; integer AVG divides the wrapped sum at the end, truncating; f16 and bf16 are
- * added in f32 and rounded once (an owner that sees all parts); NaN propagates in MIN and MAX, as one and the same
- * quiet NaN; MIN/MAX of +0 and -0 follow the IEEE total order (-0 < +0), so that the result does not depend on the
- * order of the parts.
+ * Semantics: integers wrap; integer AVG divides the wrapped sum at the end, truncating; f16 and bf16 are added in f32
+ * and rounded once (an owner that sees all parts); MIN/MAX of +0 and -0 follow the IEEE total order (-0 < +0), so that
+ * the result does not depend on the order of the parts. NaN propagates, in MIN and MAX too, and a result that is NaN
+ * is always the same one: quiet, positive, without payload (0x7e00, 0x7fc0, 0x7fc00000, 0x7ff8000000000000), even of
+ * one part; so processors agree whose additions pass on different NaNs. The thread's float mode (rounding, flushed
+ * subnormals, traps) does not matter and is left as it was.
  */
 #ifndef PCCL_KERNELS_REDUCE_H
 #define PCCL_KERNELS_REDUCE_H

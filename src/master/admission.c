@@ -56,9 +56,45 @@ void pccl_master_expire_strangers(struct pccl_master *m)
 {
     uint64_t patience_us = m->config.hello_ms * UINT64_C(1000);
     while (m->oldest_stranger != NULL && m->now_us >= m->oldest_stranger->opened_us + patience_us)
-        turn_away(m, m->oldest_stranger, PCCL_REFUSAL_MALFORMED, "no hello came in time");
+        turn_away(m, m->oldest_stranger, PCCL_REFUSAL_FULL, "no hello came in time");
     if (m->oldest_stranger != NULL)
         pccl_master_arm(m, m->oldest_stranger->opened_us + patience_us);
+}
+
+/* ---- those who were removed ---- */
+
+void pccl_master_note_gone(struct pccl_master *m, const struct pccl_remote *remote)
+{
+    if (remote->why == PCCL_REFUSAL_LEFT)
+        return;
+    uint32_t place = (uint32_t)(m->gone_count % PCCL_GONE_MAX);
+    struct pccl_gone *gone = pccl_grow(&m->memory, m->gone, &m->gone_capacity, place + 1, sizeof *gone);
+    if (gone == NULL)
+        return; /* then it is told that it was removed, and not why */
+    m->gone = gone;
+    gone[place] = (struct pccl_gone){.id = remote->id, .token = remote->token, .words = remote->words};
+    m->gone_count++;
+}
+
+/* NULL: unknown, or somebody else asks. */
+static const struct pccl_text *why_gone(const struct pccl_master *m, const struct pccl_msg_hello *hello)
+{
+    for (uint32_t i = 0; i < PCCL_GONE_MAX && i < m->gone_count; i++) {
+        const struct pccl_gone *gone = &m->gone[i];
+        if (pccl_id_equal(&gone->id, &hello->peer) && pccl_id_equal_secret(&gone->token, &hello->token))
+            return &gone->words;
+    }
+    return NULL;
+}
+
+/* otherwise: what to say when the reason is not known. */
+static void turn_away_gone(struct pccl_master *m, struct pccl_stranger *stranger, const struct pccl_text *why,
+                           const char *otherwise)
+{
+    struct pccl_text words;
+    if (why != NULL)
+        pccl_text_format(&words, "this peer was removed from the run: %t", why);
+    turn_away(m, stranger, PCCL_REFUSAL_GONE, why != NULL ? words.bytes : otherwise);
 }
 
 /* ---- hello ---- */
@@ -101,7 +137,7 @@ static void come_back(struct pccl_master *m, struct pccl_stranger *stranger, str
         return;
     }
     if (remote->departing) {
-        turn_away(m, stranger, PCCL_REFUSAL_GONE, "this peer was removed from the run");
+        turn_away_gone(m, stranger, &remote->words, "");
         return;
     }
     bool heard_nothing = hello->boot != m->config.boot; /* our hello_ok never reached it */
@@ -120,8 +156,17 @@ static void come_back(struct pccl_master *m, struct pccl_stranger *stranger, str
         come_in(m, stranger, remote, remote->state == PCCL_REMOTE_RESUMING ? PCCL_HELLO_RESUME : PCCL_HELLO_NEW);
 }
 
+/*
+ * Who was removed by this master stays out, also with a hello that knows nothing of this master: one of before its
+ * removal may come late, and would begin a session behind the back of a peer that is in another.
+ */
 static void newcomer(struct pccl_master *m, struct pccl_stranger *stranger, const struct pccl_msg_hello *hello)
 {
+    const struct pccl_text *gone = why_gone(m, hello);
+    if (gone != NULL) {
+        turn_away_gone(m, stranger, gone, "");
+        return;
+    }
     struct pccl_remote *remote = pccl_master_add_remote(m, hello, PCCL_REMOTE_PENDING);
     if (remote == NULL) {
         turn_away(m, stranger, PCCL_REFUSAL_FULL, "no room for another peer");
@@ -146,7 +191,8 @@ static void foreign_member(struct pccl_master *m, struct pccl_stranger *stranger
 {
     bool same = m->founded && pccl_id_equal(&hello->lineage, &m->lineage);
     if ((same && !m->recovering) || pccl_master_is_over(m, &hello->lineage)) {
-        turn_away(m, stranger, PCCL_REFUSAL_GONE, "this peer did not come back in time and was removed from the run");
+        turn_away_gone(m, stranger, why_gone(m, hello),
+                       "this peer did not come back in time and was removed from the run");
         return;
     }
     bool young = m->now_us < m->started_us + m->config.recover_ms * UINT64_C(1000);
@@ -184,7 +230,7 @@ void pccl_master_stranger_received(struct pccl_master *m, struct pccl_stranger *
     if (known != NULL)
         come_back(m, stranger, known, hello);
     else if (hello->boot == m->config.boot)
-        turn_away(m, stranger, PCCL_REFUSAL_GONE, "this peer was removed from the run");
+        turn_away_gone(m, stranger, why_gone(m, hello), "this peer was removed from the run");
     else if (pccl_id_is_zero(&hello->lineage))
         newcomer(m, stranger, hello);
     else

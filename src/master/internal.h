@@ -4,7 +4,9 @@
 #define PCCL_MASTER_INTERNAL_H
 
 #include "core/table.h"
+#include "master/election.h"
 #include "master/master.h"
+#include "topology/matrix.h"
 #include "wire/session.h"
 
 /* A connection without an accepted hello. */
@@ -32,14 +34,27 @@ struct pccl_report {
     struct pccl_id *ring;          /* owned, fields.ring_count */
     struct pccl_reported_op *ops;  /* owned, newest first */
     uint32_t op_count;
-    struct pccl_msg_resume_round rounds[PCCL_ROUND_KINDS];
+    struct pccl_msg_resume_round rounds[PCCL_ROUND_KINDS]; /* but for the words: */
+    struct pccl_text round_words[PCCL_ROUND_KINDS];
     bool round_known[PCCL_ROUND_KINDS];
 };
 
 /* A link a peer was asked to hold, or said it holds. */
 struct pccl_want {
     struct pccl_id to;
-    bool up;
+    bool up, failed; /* failed: the last dialling was in vain */
+    uint32_t rtt_us; /* as last told; 0: unknown */
+    uint64_t rate;   /* the same; at most PCCL_RATE_MOST */
+};
+
+/* A member's part in the tests of an optimisation. */
+struct pccl_master_test {
+    bool running;  /* it loads the way to another one, and its report is awaited */
+    bool loaded;   /* another one loads the way to it */
+    bool looks;    /* it has become free for either */
+    bool sits_out; /* it did not report in time: it is left alone for the rest of this optimisation */
+    uint64_t number, begun_us, until_us;
+    struct pccl_id to;
 };
 
 enum pccl_remote_state { PCCL_REMOTE_PENDING, PCCL_REMOTE_MEMBER, PCCL_REMOTE_RESUMING };
@@ -73,7 +88,13 @@ struct pccl_remote {
 
     bool votes[PCCL_ROUND_KINDS];
     uint64_t voted_us[PCCL_ROUND_KINDS];
-    struct pccl_msg_where where; /* call NONE: not known to wait */
+    struct pccl_sync_part *sync_part; /* sync.c; NULL: it has not voted in the open round */
+    struct pccl_msg_where where;      /* call NONE: not known to wait */
+    uint32_t lone_aborts;             /* of this era, asked for by it, of operations that nobody else had finished */
+
+    uint32_t place;  /* in the group's matrix */
+    uint32_t number; /* among the members in the order of their places: in problems and pictures */
+    struct pccl_master_test test;
 
     struct pccl_want *wants;
     uint32_t want_count, want_capacity;
@@ -108,20 +129,68 @@ struct pccl_operation {
     struct pccl_text words;
 };
 
+/* One who was removed, for when it comes back and asks why. */
+struct pccl_gone {
+    struct pccl_id id, token;
+    struct pccl_text words;
+};
+
+/* How far a group is in the optimisation under way. */
+enum pccl_tuning_phase { PCCL_TUNING_NONE, PCCL_TUNING_TESTS, PCCL_TUNING_SEARCH, PCCL_TUNING_LINKS, PCCL_TUNING_OVER };
+
+/* The search for better rings of a group. */
+struct pccl_tuning {
+    enum pccl_tuning_phase phase;
+    uint32_t attempts;    /* searches in this optimisation */
+    uint64_t patience_us; /* LINKS: until when they are waited for */
+    bool known;           /* an optimisation has filled the matrix */
+    bool moved;           /* figures have changed since the last search */
+    uint32_t share;       /* thousandths of what tests promise, that operations achieve */
+    bool unproven;        /* the ring that was found may not be the best */
+    bool failed;          /* this optimisation has, as words say */
+    struct pccl_text words;
+    uint64_t ticket;       /* of the search under way; 0: none */
+    bool background;       /* ... for which nobody waits */
+    uint32_t ring_version; /* ... and the ring that it is about */
+    uint64_t searched_for; /* the joint rounds decided when an update last called for one, and 1 */
+    uint64_t seed, steps;  /* of the last search */
+    uint32_t *better;      /* owned, better_count positions: the ring to be adopted; NULL: none */
+    uint32_t better_count, better_version;
+    char *text; /* owned, text_bytes: the last picture; NULL: none */
+    size_t text_bytes;
+    uint64_t text_us; /* when it was made, and of which ring */
+    uint32_t text_version;
+};
+
 struct pccl_group {
     uint32_t number;
+    bool changed; /* in the epoch change under way */
     struct pccl_epoch view;
-    uint64_t view_us; /* since when */
+    struct pccl_cost cost;                                    /* of the view */
+    struct pccl_attributes last_attributes[PCCL_ROUND_KINDS]; /* as the last round told them */
+
+    uint32_t old_ring_count; /* as reported after a restart of the master */
+    uint32_t ring_version;   /* counts its changes */
+    uint64_t ring_us;        /* since when the ring is as it is */
     struct pccl_remote **ring;
     uint32_t ring_count, ring_capacity;
-    uint64_t sync, revision;
+
+    struct pccl_matrix matrix;     /* of its ways; without places until an optimisation begins */
+    struct pccl_remote **by_place; /* the members by their places in it; NULL: free */
+    uint32_t place_count, place_capacity;
+    struct pccl_tuning tuning;
+
+    bool sync_planned;                      /* the open round has elected */
+    uint8_t sync_outcome, optimize_outcome; /* of the rounds before, and why they failed */
+    struct pccl_text sync_words, optimize_words;
+    uint64_t sync, revision; /* the open round; the revision that is due, 0: none yet */
+    uint64_t sync_revision;  /* what it elected; else the round before */
+
     uint64_t decisions, stable;
     uint32_t behind; /* members that know no outcome beyond `stable` */
     uint32_t held_count;
     struct pccl_table by_instance;
     struct pccl_operation *oldest, *newest;
-    bool changed;                                             /* in the epoch change under way */
-    struct pccl_attributes last_attributes[PCCL_ROUND_KINDS]; /* as the last round told them */
 };
 
 /* What was reported of a link that is not as it should be. */
@@ -148,10 +217,14 @@ struct pccl_master {
     struct pccl_id lineage;
     struct pccl_id over[PCCL_RUNS_OVER_MAX]; /* runs that ended in this boot: their members are not taken back */
     uint32_t over_count;
-    uint32_t inc;
     struct pccl_epoch epoch;
-    uint64_t rounds[PCCL_ROUND_KINDS]; /* J and Q: numbers of the rounds that are open */
+    uint64_t rounds[PCCL_ROUND_KINDS]; /* J and Q: numbers of the rounds that are open; those of SYNC are the groups' */
     uint8_t last_outcome[PCCL_ROUND_KINDS];
+
+    bool optimizing;         /* all have voted for it */
+    uint64_t tests_begin_us; /* what is known since then is not tested again */
+    uint64_t tests_end_us;   /* no test begins after that */
+    uint64_t last_test, last_ticket;
 
     bool recovering;
     uint64_t recovering_since_us;
@@ -165,6 +238,9 @@ struct pccl_master {
     uint32_t group_count, group_capacity;
     struct pccl_edge *edges;
     uint32_t edge_count, edge_capacity;
+    struct pccl_gone *gone; /* the latest PCCL_GONE_MAX of gone_count, in a circle */
+    uint32_t gone_capacity;
+    uint64_t gone_count;
     uint64_t committed, aborted, departures;
 };
 
@@ -186,8 +262,12 @@ void pccl_master_stranger_received(struct pccl_master *m, struct pccl_stranger *
 void pccl_master_refuse(struct pccl_master *m, pccl_conn conn, enum pccl_refusal code, const char *words);
 void pccl_master_drop_stranger(struct pccl_master *m, struct pccl_stranger *stranger);
 void pccl_master_expire_strangers(struct pccl_master *m);
+/* This peer is removed: keeps the reason. */
+void pccl_master_note_gone(struct pccl_master *m, const struct pccl_remote *remote);
 
 /* ---- membership.c ---- */
+/* Where a peer can be reached, as far as is known; PCCL_CANDIDATES_MAX at most. Returns how many. */
+uint32_t pccl_master_addresses(const struct pccl_remote *remote, struct pccl_address *addresses);
 struct pccl_remote *pccl_master_find(const struct pccl_master *m, const struct pccl_id *id);
 struct pccl_remote *pccl_master_add_remote(struct pccl_master *m, const struct pccl_msg_hello *hello,
                                            enum pccl_remote_state state);
@@ -205,6 +285,8 @@ void pccl_master_found_if_empty(struct pccl_master *m);
 void pccl_master_end_run(struct pccl_master *m);
 bool pccl_master_is_over(const struct pccl_master *m, const struct pccl_id *lineage);
 /* Gives every touched group (changed) the next epoch as its view and tells all members; added may be NULL. */
+/* The group's ring in another order: positions of before. false: out of memory. */
+PCCL_MUST_CHECK bool pccl_master_reorder(struct pccl_master *m, struct pccl_group *group, const uint32_t *order);
 void pccl_master_next_epoch(struct pccl_master *m, const struct pccl_member *added, uint32_t added_count,
                             const struct pccl_id *removed, uint32_t removed_count, const struct pccl_text *why);
 void pccl_master_say_epoch(struct pccl_master *m, uint32_t added, uint32_t removed, const struct pccl_text *why);
@@ -216,7 +298,7 @@ struct pccl_member *pccl_master_member_list(struct pccl_master *m);
 
 /* ---- links.c ---- */
 void pccl_master_link_lost(struct pccl_master *m, struct pccl_remote *from, const struct pccl_msg_link_lost *lost);
-void pccl_master_link_up(struct pccl_master *m, struct pccl_remote *from, const struct pccl_id *to);
+void pccl_master_link_up(struct pccl_master *m, struct pccl_remote *from, const struct pccl_msg_link_up *up);
 void pccl_master_control_lost(struct pccl_master *m, struct pccl_remote *remote);
 void pccl_master_probed(struct pccl_master *m, const struct pccl_master_event *event);
 void pccl_master_probe(struct pccl_master *m, struct pccl_remote *remote);
@@ -224,13 +306,32 @@ bool pccl_master_known_dead(const struct pccl_master *m, const struct pccl_id *i
 void pccl_master_note_edge(struct pccl_master *m, const struct pccl_id *from, const struct pccl_id *to, bool incoming,
                            enum pccl_link_end how);
 void pccl_master_tick_edges(struct pccl_master *m);
-void pccl_master_forget_links(struct pccl_master *m, const struct pccl_remote *gone);
-/* Drops members that are not ring neighbours any more from everybody's wants, and asks for the ring's edges. */
-void pccl_master_want_ring(struct pccl_master *m, struct pccl_group *group);
-void pccl_master_plan_warm_up(struct pccl_master *m);
-bool pccl_master_holds_link(const struct pccl_remote *from, const struct pccl_remote *to);
-bool pccl_master_edge_is_bad(const struct pccl_master *m, const struct pccl_id *a, const struct pccl_id *b);
+void pccl_master_forget_edges(struct pccl_master *m, const struct pccl_remote *gone);
+/* Of rates between members by their numbers: what is known as bad, and does not stand, has none. false: no memory. */
+PCCL_MUST_CHECK bool pccl_master_strike_bad_pairs(struct pccl_master *m, const struct pccl_group *group,
+                                                  uint64_t *rates);
 void pccl_master_avoid_bad_edges(struct pccl_master *m, struct pccl_group *group);
+/* When what is to become of the last failed link of this peer that its group needs is decided; 0: none has failed. */
+uint64_t pccl_master_link_settles_at(struct pccl_master *m, const struct pccl_id *peer);
+
+/* ---- wants.c ---- */
+struct pccl_want *pccl_master_want(const struct pccl_remote *from, const struct pccl_id *to); /* or NULL */
+bool pccl_master_holds_link(const struct pccl_remote *from, const struct pccl_remote *to);
+/* Does the view of their group rely on it? */
+bool pccl_master_needs_link(const struct pccl_remote *from, const struct pccl_remote *to);
+void pccl_master_forget_links(struct pccl_master *m, const struct pccl_remote *gone);
+/* Asks for the links of the group's ring, and of its mesh if it is small; other members are not wanted any more. */
+void pccl_master_want_links(struct pccl_master *m, struct pccl_group *group);
+/* Nothing happens if it is asked for already. */
+void pccl_master_ask_for_link(struct pccl_master *m, struct pccl_remote *from, struct pccl_remote *to);
+/* For a new view: what the master knows of its links at this moment. */
+void pccl_master_decide_cost(struct pccl_group *group);
+/*
+ * Marks the groups (changed) whose cost data are not what the view says any more: they could exchange directly by now
+ * and do not, or a figure has moved (wire/cost.h). Returns how many, and if any, why.
+ */
+uint32_t pccl_master_review_costs(struct pccl_master *m, struct pccl_text *why);
+void pccl_master_plan_warm_up(struct pccl_master *m);
 /* The newcomers that could be admitted now, in ring order per group, marked by admit[remote->index]. Returns how many.
  */
 uint32_t pccl_master_eligible(struct pccl_master *m, bool *admit);
@@ -247,9 +348,12 @@ void pccl_master_drop_operations(struct pccl_master *m, struct pccl_group *group
 void pccl_master_advance_stable(struct pccl_master *m, struct pccl_group *group);
 void pccl_master_note_known(struct pccl_master *m, struct pccl_remote *remote, uint64_t decision);
 void pccl_master_tick_operations(struct pccl_master *m);
-void pccl_master_link_mended(struct pccl_master *m, struct pccl_remote *from);
+void pccl_master_link_mended(struct pccl_master *m, const struct pccl_remote *from, const struct pccl_remote *to);
 struct pccl_operation *pccl_master_operation(struct pccl_master *m, struct pccl_group *group,
                                              const struct pccl_instance *instance, bool create);
+/* Is the payload of a tiny operation as long as its descriptor says, and that of another one empty? */
+PCCL_MUST_CHECK bool pccl_master_payload_fits(const struct pccl_descriptor *descriptor, bool tiny, uint32_t length,
+                                              uint32_t most);
 void pccl_master_take_part(struct pccl_master *m, struct pccl_operation *op, struct pccl_remote *from,
                            const struct pccl_msg_done *done);
 void pccl_master_commit(struct pccl_master *m, struct pccl_group *group, struct pccl_operation *op);
@@ -263,7 +367,85 @@ void pccl_master_vote(struct pccl_master *m, struct pccl_remote *from, uint8_t k
 void pccl_master_withdraw(struct pccl_master *m, struct pccl_remote *from, uint8_t kind, uint64_t round);
 struct pccl_attributes pccl_master_attributes(const struct pccl_master *m, const struct pccl_group *group);
 void pccl_master_answer_round(struct pccl_master *m, struct pccl_remote *to, uint8_t kind);
+/* The open round of this kind is over for all. outcome: of the groups that have none of their own. */
+void pccl_master_conclude_round(struct pccl_master *m, uint8_t kind, uint8_t outcome);
 void pccl_master_evaluate_rounds(struct pccl_master *m);
+
+/* ---- sync.c ---- */
+void pccl_master_sync_vote(struct pccl_master *m, struct pccl_remote *from, const struct pccl_msg_sync_vote *vote);
+void pccl_master_sync_done(struct pccl_master *m, struct pccl_remote *from, const struct pccl_msg_sync_done *done);
+void pccl_master_withdraw_sync(struct pccl_master *m, struct pccl_remote *from, uint64_t round);
+/* How the last round of its group ended, for one who has not heard it. */
+void pccl_master_answer_sync(struct pccl_master *m, struct pccl_remote *to);
+void pccl_master_evaluate_syncs(struct pccl_master *m);
+void pccl_master_drop_sync_part(struct pccl_master *m, struct pccl_remote *remote);
+/* It has voted, and fetches nothing (any more). */
+bool pccl_master_has_come_to_sync(const struct pccl_remote *remote);
+bool pccl_master_is_fetching(const struct pccl_remote *remote);
+
+/* ---- figures.c: what is known of the ways within a group ---- */
+PCCL_MUST_CHECK bool pccl_master_take_place(struct pccl_master *m, struct pccl_group *group,
+                                            struct pccl_remote *remote);
+void pccl_master_leave_place(struct pccl_group *group, struct pccl_remote *remote);
+/* NULL: nothing is kept of it. */
+struct pccl_figure *pccl_master_figure(const struct pccl_remote *from, const struct pccl_remote *to);
+/* What data that flowed over a link has shown; a link that stands is not unreachable. */
+void pccl_master_note_traffic(struct pccl_master *m, const struct pccl_remote *from, const struct pccl_remote *to,
+                              uint32_t rtt_us, uint64_t rate);
+/* What a test has shown. */
+void pccl_master_note_test(struct pccl_master *m, struct pccl_remote *from, struct pccl_remote *to, uint32_t rtt_us,
+                           uint64_t rate);
+/* A test came to nothing, by no fault of the way: it is not repeated in this optimisation. */
+void pccl_master_note_nothing(struct pccl_master *m, struct pccl_remote *from, struct pccl_remote *to);
+/* Nothing gets through; the other way neither, as long as that does not show. */
+void pccl_master_note_unreachable(struct pccl_master *m, struct pccl_remote *from, struct pccl_remote *to);
+/* Nothing or nothing recent is known of it. */
+bool pccl_master_is_stale(const struct pccl_master *m, const struct pccl_remote *from, const struct pccl_remote *to);
+/* Of its own view of a way: rate and round trip for the cost of a view; 0: unknown. */
+void pccl_master_way(const struct pccl_remote *from, const struct pccl_remote *to, uint64_t *rate, uint32_t *rtt_us);
+/*
+ * What operations achieve of what tests promise (tuning.share): the better half of the ring's ways. Where processors or
+ * something else that all share set the pace, ways that are only tested must not look better than those that are used.
+ */
+void pccl_master_weigh(struct pccl_group *group);
+/* What is known of a way, as the solver and people see it: a link that stands is a way, whatever a test says. */
+struct pccl_figure pccl_master_see(const struct pccl_remote *from, const struct pccl_remote *to);
+/* Gives the members their numbers. */
+void pccl_master_number_members(struct pccl_group *group);
+/* The group as the solver sees it, by the members' numbers; to be freed. false: out of memory. */
+PCCL_MUST_CHECK bool pccl_master_pose(struct pccl_master *m, struct pccl_group *group,
+                                      struct pccl_ring_problem *problem);
+void pccl_master_free_problem(struct pccl_master *m, struct pccl_ring_problem *problem);
+
+/* ---- pictures.c: the same for people ---- */
+void pccl_master_describe(struct pccl_master *m, struct pccl_remote *from, const struct pccl_msg_describe *describe);
+void pccl_master_forget_picture(struct pccl_master *m, struct pccl_group *group);
+void pccl_master_show(struct pccl_master *m, struct pccl_group *group);
+
+/* ---- tests.c: the tests of an optimisation ---- */
+void pccl_master_begin_tests(struct pccl_group *group);
+/* Begins what can begin. false: nothing runs any more, and nothing is left to do. */
+PCCL_MUST_CHECK bool pccl_master_run_tests(struct pccl_master *m, struct pccl_group *group);
+void pccl_master_measured(struct pccl_master *m, struct pccl_remote *from, const struct pccl_msg_measured *measured);
+/* It leaves its group: nobody loads the way to it, or waits for its report, any more. */
+void pccl_master_end_tests_of(struct pccl_master *m, struct pccl_remote *gone);
+/* Those that are overdue end. */
+void pccl_master_expire_tests(struct pccl_master *m, struct pccl_group *group);
+
+/* ---- topology.c ---- */
+/* Begins an optimisation that all have voted for, or goes on with it. */
+void pccl_master_optimize(struct pccl_master *m);
+void pccl_master_solved(struct pccl_master *m, const struct pccl_master_event *event);
+void pccl_master_tick_topology(struct pccl_master *m);
+/* Before an update is decided. true: it has to wait for a search, or for the links of what was found. */
+PCCL_MUST_CHECK bool pccl_master_update_waits_for_rings(struct pccl_master *m);
+/* Gives the groups (changed) the better rings that were found for them. Returns how many, and if any, why. */
+uint32_t pccl_master_adopt_rings(struct pccl_master *m, struct pccl_text *why);
+/* The links of the rings to come: a new view has dropped what is not of the present ones. */
+void pccl_master_ask_for_better_links(struct pccl_master *m, struct pccl_group *group);
+/* Where the best ring is not proven: goes on in the background. */
+void pccl_master_search_on(struct pccl_master *m);
+void pccl_master_drop_tuning(struct pccl_master *m, struct pccl_group *group);
 
 /* ---- recovery.c ---- */
 bool pccl_master_begin_recovery(struct pccl_master *m, const struct pccl_id *lineage);
@@ -273,6 +455,12 @@ void pccl_master_free_report(struct pccl_master *m, struct pccl_remote *remote);
 
 /* ---- where.c ---- */
 void pccl_master_where(struct pccl_master *m, struct pccl_remote *from, const struct pccl_msg_where *where);
+
+/* Of the era: the joint rounds that have been decided (PROTOCOL 1.4). */
+static inline uint64_t pccl_master_joint(const struct pccl_master *m)
+{
+    return m->rounds[PCCL_ROUND_UPDATE] + m->rounds[PCCL_ROUND_OPTIMIZE];
+}
 
 /* true: walk master->remotes for members that are not leaving */
 static inline bool pccl_master_is_living_member(const struct pccl_remote *remote)

@@ -1,200 +1,12 @@
 /*
- * Links between peers, as the master knows them from reports: evidence of deaths (PROTOCOL 9.2), edges that failed
- * between living peers (9.4), and the links newcomers need before they can be admitted (11).
+ * What peers report of links that are not as they should be: evidence of deaths (PROTOCOL 9.2), and edges that failed
+ * between living peers (9.4).
  */
 #include "master/internal.h"
 #include "topology/ring.h"
+#include "wire/cost.h"
 
 #include <string.h>
-
-enum { WARM_UP_WIDTH = 16 }; /* newcomers of a group that are warmed up at once */
-
-/* ---- wants: who should hold a link to whom ---- */
-
-static struct pccl_want *find_want(const struct pccl_remote *from, const struct pccl_id *to)
-{
-    for (uint32_t i = 0; i < from->want_count; i++)
-        if (pccl_id_equal(&from->wants[i].to, to))
-            return &from->wants[i];
-    return NULL;
-}
-
-static struct pccl_want *add_want(struct pccl_master *m, struct pccl_remote *from, const struct pccl_id *to)
-{
-    struct pccl_want *wants =
-        pccl_grow(&m->memory, from->wants, &from->want_capacity, from->want_count + 1, sizeof *wants);
-    if (wants == NULL) {
-        pccl_master_remove(m, from, PCCL_REFUSAL_FULL, "out of memory");
-        return NULL;
-    }
-    from->wants = wants;
-    wants[from->want_count] = (struct pccl_want){.to = *to};
-    return &wants[from->want_count++];
-}
-
-static void drop_want(struct pccl_remote *from, struct pccl_want *want) { *want = from->wants[--from->want_count]; }
-
-static void ask_for_link(struct pccl_master *m, struct pccl_remote *from, struct pccl_remote *to)
-{
-    if (from == to || from->departing || find_want(from, &to->id) != NULL || add_want(m, from, &to->id) == NULL)
-        return;
-    struct pccl_address candidates[PCCL_CANDIDATES_MAX];
-    uint32_t count = 0;
-    bool observed_listed = false;
-    for (uint32_t i = 0; i < to->candidate_count && count < PCCL_CANDIDATES_MAX - 1; i++) {
-        candidates[count++] = to->candidates[i];
-        observed_listed = observed_listed || pccl_address_equal(&to->candidates[i], &to->observed);
-    }
-    if (!observed_listed)
-        candidates[count++] = to->observed; /* where the master sees it: right when it knows no better itself */
-    struct pccl_msg msg = {
-        .type = PCCL_MSG_warm_up,
-        .as.warm_up = {.lineage = m->lineage, .peer = to->id, .candidates = candidates, .candidates_count = count}};
-    pccl_master_send(m, from, &msg, 0);
-}
-
-bool pccl_master_holds_link(const struct pccl_remote *from, const struct pccl_remote *to)
-{
-    const struct pccl_want *want = find_want(from, &to->id);
-    return from == to || (want != NULL && want->up);
-}
-
-void pccl_master_forget_links(struct pccl_master *m, const struct pccl_remote *gone)
-{
-    for (uint32_t i = 0; i < m->remote_count; i++) {
-        struct pccl_remote *remote = m->remotes[i];
-        struct pccl_want *want = remote == gone ? NULL : find_want(remote, &gone->id);
-        if (want == NULL)
-            continue;
-        drop_want(remote, want);
-        if (remote->state == PCCL_REMOTE_PENDING ||
-            gone->state == PCCL_REMOTE_PENDING) { /* members learn it from the epoch */
-            struct pccl_msg msg = {.type = PCCL_MSG_forget, .as.forget = {.peer = gone->id}};
-            pccl_master_send(m, remote, &msg, 0);
-        }
-    }
-    for (uint32_t i = 0; i < m->edge_count;) {
-        if (pccl_id_equal(&m->edges[i].to, &gone->id) || pccl_id_equal(&m->edges[i].from, &gone->id))
-            m->edges[i] = m->edges[--m->edge_count];
-        else
-            i++;
-    }
-}
-
-void pccl_master_want_ring(struct pccl_master *m, struct pccl_group *group)
-{
-    for (uint32_t i = 0; i < group->ring_count; i++) {
-        struct pccl_remote *from = group->ring[i], *to = group->ring[(i + 1) % group->ring_count];
-        for (uint32_t k = 0; k < from->want_count;) {
-            struct pccl_remote *wanted = pccl_master_find(m, &from->wants[k].to);
-            if (wanted == NULL || (wanted->state == PCCL_REMOTE_MEMBER && wanted != to))
-                drop_want(from, &from->wants[k]);
-            else
-                k++;
-        }
-        ask_for_link(m, from, to);
-    }
-}
-
-/* ---- newcomers ---- */
-
-/*
- * The links newcomers n1, n2 ... of a group need to follow its ring first ... last in any prefix of their order:
- * last -> n, n -> first, and n1 -> n2 -> ...
- */
-static void plan_group(struct pccl_master *m, uint32_t number)
-{
-    const struct pccl_group *group = pccl_master_group(m, number, false);
-    struct pccl_remote *first = group != NULL && group->ring_count > 0 ? group->ring[0] : NULL;
-    struct pccl_remote *last = first != NULL ? group->ring[group->ring_count - 1] : NULL;
-    struct pccl_remote *previous = NULL;
-    uint32_t planned = 0;
-    for (uint32_t i = 0; i < m->remote_count && planned < WARM_UP_WIDTH; i++) {
-        struct pccl_remote *remote = m->remotes[i];
-        if (remote->state != PCCL_REMOTE_PENDING || remote->departing || remote->group_number != number)
-            continue;
-        planned++;
-        if (first == NULL) {
-            first = last = previous = remote; /* alone in a new group */
-            continue;
-        }
-        if (find_want(last, &remote->id) == NULL && find_want(remote, &first->id) == NULL)
-            remote->warm_since_us = m->now_us; /* its patience counts from the first request */
-        ask_for_link(m, last, remote);
-        ask_for_link(m, remote, first);
-        if (previous != NULL)
-            ask_for_link(m, previous, remote);
-        previous = remote;
-    }
-}
-
-static void refuse_the_cold(struct pccl_master *m, const bool *admit)
-{
-    uint64_t patience_us = m->config.warm_up_ms * UINT64_C(1000);
-    for (uint32_t i = 0; i < m->remote_count; i++) {
-        struct pccl_remote *remote = m->remotes[i];
-        if (remote->state != PCCL_REMOTE_PENDING || remote->departing || admit[i] || remote->want_count == 0)
-            continue;
-        if (m->now_us < remote->warm_since_us + patience_us) {
-            pccl_master_arm(m, remote->warm_since_us + patience_us);
-            continue;
-        }
-        bool own_fault = !remote->wants[0].up;
-        pccl_master_remove(m, remote, PCCL_REFUSAL_NOT_WARM, "%s within %d",
-                           own_fault ? "it could not open a link to its future neighbour"
-                                     : "its future neighbour could not open a link to it (is its port reachable?)",
-                           patience_us);
-    }
-}
-
-void pccl_master_plan_warm_up(struct pccl_master *m)
-{
-    if (!m->founded || m->recovering || m->shut)
-        return;
-    bool any = false;
-    for (uint32_t i = 0; i < m->remote_count; i++) {
-        const struct pccl_remote *remote = m->remotes[i];
-        if (remote->state != PCCL_REMOTE_PENDING || remote->departing)
-            continue;
-        bool planned = false; /* one newcomer stands for its group */
-        for (uint32_t k = 0; k < i && !planned; k++)
-            planned =
-                m->remotes[k]->state == PCCL_REMOTE_PENDING && m->remotes[k]->group_number == remote->group_number;
-        if (!planned)
-            plan_group(m, remote->group_number);
-        any = true;
-    }
-    bool *admit = any ? pccl_allocate(&m->memory, m->remote_count * sizeof *admit) : NULL;
-    if (admit == NULL)
-        return;
-    uint32_t count = m->remote_count;
-    (void)pccl_master_eligible(m, admit);
-    refuse_the_cold(m, admit);
-    pccl_release(&m->memory, admit, count * sizeof *admit);
-}
-
-uint32_t pccl_master_eligible(struct pccl_master *m, bool *admit)
-{
-    uint32_t count = 0;
-    memset(admit, 0, m->remote_count * sizeof *admit);
-    for (uint32_t i = 0; i < m->remote_count; i++) {
-        struct pccl_remote *remote = m->remotes[i];
-        if (remote->state != PCCL_REMOTE_PENDING || remote->departing || remote->conn == 0)
-            continue;
-        const struct pccl_group *group = pccl_master_group(m, remote->group_number, false);
-        struct pccl_remote *first = group != NULL && group->ring_count > 0 ? group->ring[0] : NULL;
-        struct pccl_remote *last = first != NULL ? group->ring[group->ring_count - 1] : NULL;
-        for (uint32_t k = 0; k < i; k++) { /* those admitted before it stand between */
-            if (!admit[k] || m->remotes[k]->group_number != remote->group_number)
-                continue;
-            first = first != NULL ? first : m->remotes[k];
-            last = m->remotes[k];
-        }
-        admit[i] = first == NULL || (pccl_master_holds_link(last, remote) && pccl_master_holds_link(remote, first));
-        count += admit[i];
-    }
-    return count;
-}
 
 /* ---- evidence of death ---- */
 
@@ -225,6 +37,22 @@ void pccl_master_note_edge(struct pccl_master *m, const struct pccl_id *from, co
     }
     edge->how = how;
     edge->since_us = m->now_us;
+}
+
+void pccl_master_forget_edges(struct pccl_master *m, const struct pccl_remote *gone)
+{
+    for (uint32_t i = 0; i < m->edge_count;) {
+        if (pccl_id_equal(&m->edges[i].to, &gone->id) || pccl_id_equal(&m->edges[i].from, &gone->id))
+            m->edges[i] = m->edges[--m->edge_count];
+        else
+            i++;
+    }
+}
+
+/* Its dialling was answered by nobody, or by somebody else: more than a link that ended. */
+static bool is_failed_dialling(bool incoming, enum pccl_link_end how)
+{
+    return !incoming && how != PCCL_LINK_CLOSED && how != PCCL_LINK_SILENT;
 }
 
 static bool is_evidence(enum pccl_link_end how, bool strict)
@@ -297,9 +125,13 @@ void pccl_master_link_lost(struct pccl_master *m, struct pccl_remote *from, cons
     struct pccl_remote *to = pccl_master_find(m, &lost->peer);
     enum pccl_link_end how = (enum pccl_link_end)lost->how;
     bool incoming = lost->incoming != 0;
-    struct pccl_want *want = find_want(from, &lost->peer);
-    if (want != NULL && !incoming)
+    struct pccl_want *want = pccl_master_want(from, &lost->peer);
+    if (want != NULL && !incoming) {
         want->up = false;
+        want->failed = is_failed_dialling(incoming, how);
+        if (from->group != NULL && from->group->tuning.better != NULL)
+            pccl_master_arm(m, m->now_us); /* a round may wait for this link */
+    }
     if ((to == NULL && !m->recovering) || (to != NULL && to->departing))
         return;
     pccl_master_note_edge(m, &from->id, &lost->peer, incoming, how);
@@ -315,158 +147,314 @@ void pccl_master_link_lost(struct pccl_master *m, struct pccl_remote *from, cons
     pccl_master_send_heartbeat(m, from, true);
     pccl_master_send_heartbeat(m, to, true);
     struct pccl_edge *edge = find_edge(m, &from->id, &to->id, incoming);
-    if (edge != NULL && !incoming && how != PCCL_LINK_CLOSED && how != PCCL_LINK_SILENT && edge->act_us == 0) {
+    if (edge != NULL && is_failed_dialling(incoming, how) && edge->act_us == 0) {
         edge->act_us = m->now_us + m->config.settle_ms * UINT64_C(1000);
         pccl_master_arm(m, edge->act_us);
     }
 }
 
-void pccl_master_link_up(struct pccl_master *m, struct pccl_remote *from, const struct pccl_id *to)
+void pccl_master_link_up(struct pccl_master *m, struct pccl_remote *from, const struct pccl_msg_link_up *up)
 {
+    const struct pccl_id *to = &up->peer;
     struct pccl_edge *edge = find_edge(m, &from->id, to, false);
     if (edge != NULL) {
         edge->act_us = edge->bad_until_us = 0;
         edge->since_us = 0; /* no evidence any more */
     }
-    struct pccl_want *want = find_want(from, to);
+    struct pccl_want *want = pccl_master_want(from, to);
     struct pccl_remote *remote = pccl_master_find(m, to);
     if (want == NULL || remote == NULL)
         return; /* not of interest any more */
+    pccl_master_note_traffic(m, from, remote, up->rtt_us, pccl_min_u64(up->rate, PCCL_RATE_MOST));
+    bool stood = want->up && up->rate != 0; /* only measured: says nothing about who is alive */
+    if (up->rtt_us != 0)
+        want->rtt_us = up->rtt_us;
+    if (up->rate != 0)
+        want->rate = pccl_min_u64(up->rate, PCCL_RATE_MOST);
+    if (stood)
+        return;
     edge = find_edge(m, to, &from->id, true);
     if (edge != NULL)
         edge->since_us = 0; /* the other end's complaint about the link before */
     want->up = true;
-    pccl_master_link_mended(m, from);
-    pccl_master_plan_warm_up(m);
+    want->failed = false;
+    pccl_master_link_mended(m, from, remote);
+    if (remote->group != NULL && remote->group->tuning.better != NULL)
+        pccl_master_evaluate_rounds(m); /* one may wait for this link */
 }
 
-bool pccl_master_edge_is_bad(const struct pccl_master *m, const struct pccl_id *a, const struct pccl_id *b)
-{
-    for (uint32_t i = 0; i < m->edge_count; i++) {
-        const struct pccl_edge *edge = &m->edges[i];
-        bool same = (pccl_id_equal(&edge->from, a) && pccl_id_equal(&edge->to, b)) ||
-                    (pccl_id_equal(&edge->from, b) && pccl_id_equal(&edge->to, a));
-        if (same && m->now_us < edge->bad_until_us)
-            return true;
-    }
-    return false;
-}
+/* ---- rings ---- */
 
-struct ring_question {
-    const struct pccl_master *m;
-    const struct pccl_group *group;
+/* Pairs of members that should not be neighbours, by their positions: a symmetric matrix of bits. */
+struct pairs {
+    uint32_t count, words; /* members; 64-bit words of a row */
+    uint64_t *rows;
 };
 
-static bool bad_pair(void *context, uint32_t a, uint32_t b)
+static bool get_pair(const struct pairs *pairs, uint32_t a, uint32_t b)
 {
-    const struct ring_question *question = context;
-    return pccl_master_edge_is_bad(question->m, &question->group->ring[a]->id, &question->group->ring[b]->id);
+    return (pairs->rows[(size_t)a * pairs->words + b / 64] >> b % 64 & 1) != 0;
 }
 
-static bool ring_is_bad(const struct pccl_master *m, const struct pccl_group *group)
+static bool bad_pair(void *context, uint32_t a, uint32_t b) { return get_pair(context, a, b); }
+
+static void set_pair(struct pairs *pairs, uint32_t a, uint32_t b)
 {
-    for (uint32_t i = 0; group->ring_count > 1 && i < group->ring_count; i++)
-        if (pccl_master_edge_is_bad(m, &group->ring[i]->id, &group->ring[(i + 1) % group->ring_count]->id))
-            return true;
-    return false;
+    pairs->rows[(size_t)a * pairs->words + b / 64] |= UINT64_C(1) << b % 64;
+    pairs->rows[(size_t)b * pairs->words + a / 64] |= UINT64_C(1) << a % 64;
 }
 
-/* Gives the group a ring without bad edges. false: there is none (or no memory to look for it); the ring is as it was.
- */
-static bool reorder(struct pccl_master *m, struct pccl_group *group)
+static size_t pairs_bytes(const struct pairs *pairs) { return (size_t)pairs->count * pairs->words * 8; }
+
+/* The bad edges of a group, and if `failing` also those that are reported to fail right now. false: no memory. */
+static bool collect_pairs(struct pccl_master *m, const struct pccl_group *group, bool failing, struct pairs *pairs)
+{
+    pairs->count = group->ring_count;
+    pairs->words = (group->ring_count + 63) / 64;
+    pairs->rows = pccl_allocate(&m->memory, pairs_bytes(pairs));
+    for (uint32_t i = 0; pairs->rows != NULL && i < m->edge_count; i++) {
+        const struct pccl_edge *edge = &m->edges[i];
+        bool fails = failing && is_failed_dialling(edge->incoming, edge->how) &&
+                     m->now_us < edge->since_us + m->config.silence_ms * UINT64_C(1000);
+        if (!fails && m->now_us >= edge->bad_until_us)
+            continue;
+        const struct pccl_remote *a = pccl_master_find(m, &edge->from), *b = pccl_master_find(m, &edge->to);
+        if (a != NULL && b != NULL && a != b && a->group == group && b->group == group)
+            set_pair(pairs, a->position, b->position);
+    }
+    return pairs->rows != NULL;
+}
+
+static void drop_pairs(struct pccl_master *m, struct pairs *pairs)
+{
+    pccl_release(&m->memory, pairs->rows, pairs_bytes(pairs));
+}
+
+/* Gives the group a ring without these pairs. false: there is none (or no memory to look for it); the ring is as it
+ * was. */
+static bool reorder(struct pccl_master *m, struct pccl_group *group, struct pairs *pairs)
 {
     uint32_t count = group->ring_count;
     uint32_t *order = pccl_allocate(&m->memory, 2 * count * sizeof *order);
-    struct pccl_remote **ring = pccl_allocate(&m->memory, count * sizeof *ring);
     bool found = false;
-    if (order != NULL && ring != NULL) {
-        struct ring_question question = {m, group};
+    if (order != NULL) {
         for (uint32_t i = 0; i < count; i++)
             order[i] = i;
-        found = pccl_ring_avoiding(order, count, bad_pair, &question, order + count);
-        for (uint32_t i = 0; found && i < count; i++)
-            ring[i] = group->ring[order[i]];
-        for (uint32_t i = 0; found && i < count; i++) {
-            group->ring[i] = ring[i];
-            ring[i]->position = i;
-        }
+        found =
+            pccl_ring_avoiding(order, count, bad_pair, pairs, order + count) && pccl_master_reorder(m, group, order);
     }
     pccl_release(&m->memory, order, 2 * count * sizeof *order);
-    pccl_release(&m->memory, ring, count * sizeof *ring);
     return found;
+}
+
+/*
+ * A ring without what fails right now; else without what is known as bad, since what fails now may be mended soon.
+ * false: there is none.
+ */
+static bool find_better_ring(struct pccl_master *m, struct pccl_group *group)
+{
+    bool found = false;
+    for (int attempt = 0; group->ring_count > 3 && attempt < 2 && !found; attempt++) {
+        struct pairs pairs;
+        if (!collect_pairs(m, group, attempt == 0, &pairs))
+            return false;
+        found = reorder(m, group, &pairs);
+        drop_pairs(m, &pairs);
+    }
+    return found;
+}
+
+static void say_avoided(struct pccl_master *m, const struct pccl_remote *from, const struct pccl_remote *to,
+                        struct pccl_text *why)
+{
+    pccl_text_format(why, "the link from peer %i to peer %i failed and is avoided", &from->id, &to->id);
+    pccl_master_say(m, PCCL_LOG_WARN, &(struct pccl_log_fields){.peer = &from->id, .reason = why->bytes}, "%t", why);
 }
 
 void pccl_master_avoid_bad_edges(struct pccl_master *m, struct pccl_group *group)
 {
-    if (group->ring_count > 3 && ring_is_bad(m, group))
-        (void)reorder(m, group); /* if there is no better ring, dialling decides who goes */
-}
-
-/* Bad, or reported to be failing right now. */
-static bool edge_fails(const struct pccl_master *m, const struct pccl_id *a, const struct pccl_id *b)
-{
-    for (uint32_t i = 0; i < m->edge_count; i++) {
-        const struct pccl_edge *edge = &m->edges[i];
-        bool same = (pccl_id_equal(&edge->from, a) && pccl_id_equal(&edge->to, b)) ||
-                    (pccl_id_equal(&edge->from, b) && pccl_id_equal(&edge->to, a));
-        bool dialled = !edge->incoming && edge->how != PCCL_LINK_CLOSED && edge->how != PCCL_LINK_SILENT;
-        if (same && dialled && m->now_us < edge->since_us + m->config.silence_ms * UINT64_C(1000))
-            return true;
+    struct pairs pairs;
+    const struct pccl_remote *from = NULL, *to = NULL;
+    if (group->ring_count < 4 || m->edge_count == 0 || !collect_pairs(m, group, true, &pairs))
+        return;
+    for (uint32_t i = 0; i < group->ring_count && from == NULL; i++) {
+        uint32_t next = (i + 1) % group->ring_count;
+        if (!get_pair(&pairs, i, next) || pccl_master_holds_link(group->ring[i], group->ring[next]))
+            continue;
+        from = group->ring[i];
+        to = group->ring[next];
     }
-    return pccl_master_edge_is_bad(m, a, b);
+    drop_pairs(m, &pairs);
+    struct pccl_text why;
+    if (from != NULL && find_better_ring(m, group)) /* if there is none, dialling decides who goes */
+        say_avoided(m, from, to, &why);
 }
 
-static uint32_t bad_edges_of(const struct pccl_master *m, const struct pccl_remote *remote)
+bool pccl_master_strike_bad_pairs(struct pccl_master *m, const struct pccl_group *group, uint64_t *rates)
 {
-    uint32_t count = 0;
-    for (uint32_t i = 0; i < remote->group->ring_count; i++)
-        count += remote->group->ring[i] != remote && edge_fails(m, &remote->id, &remote->group->ring[i]->id);
-    return count;
+    struct pairs pairs;
+    uint32_t count = group->ring_count;
+    if (m->edge_count == 0)
+        return true;
+    if (!collect_pairs(m, group, true, &pairs))
+        return false;
+    for (uint32_t i = 0; i < count; i++)
+        for (uint32_t k = 0; k < count; k++)
+            if (get_pair(&pairs, i, k) && !pccl_master_holds_link(group->ring[i], group->ring[k]))
+                rates[(size_t)group->ring[i]->number * count + group->ring[k]->number] = PCCL_WAY_NONE;
+    drop_pairs(m, &pairs);
+    return true;
 }
 
-/* PROTOCOL 9.4: the link was not mended. Another ring; if there is none, the end with fewer good edges goes, or the
- * younger. */
+/* ---- edges that were not mended ---- */
+
+/* PROTOCOL 9.4. Another ring; if there is none, the end with fewer good edges goes, or the younger. */
 static void give_up_edge(struct pccl_master *m, struct pccl_edge *edge, struct pccl_remote *from,
                          struct pccl_remote *to)
 {
     edge->bad_until_us = m->now_us + m->config.bad_edge_ms * UINT64_C(1000);
     struct pccl_group *group = from->group;
-    if (group->ring_count > 3 && reorder(m, group)) {
+    if (find_better_ring(m, group)) {
         struct pccl_text why;
-        pccl_text_format(&why, "the link from peer %i to peer %i failed and is avoided", &from->id, &to->id);
-        pccl_master_say(m, PCCL_LOG_WARN, &(struct pccl_log_fields){.peer = &from->id, .reason = why.bytes}, "%t",
-                        &why);
+        say_avoided(m, from, to, &why);
         group->changed = true;
         pccl_master_next_epoch(m, NULL, 0, NULL, 0, &why);
         return;
     }
-    uint32_t bad_from = bad_edges_of(m, from), bad_to = bad_edges_of(m, to);
+    uint32_t bad_from = 0, bad_to = 0;
+    struct pairs pairs;
+    if (collect_pairs(m, group, true, &pairs)) {
+        for (uint32_t i = 0; i < group->ring_count; i++) {
+            bad_from += get_pair(&pairs, from->position, i);
+            bad_to += get_pair(&pairs, to->position, i);
+        }
+        drop_pairs(m, &pairs);
+    }
     bool from_goes = bad_from > bad_to || (bad_from == bad_to && from->arrival > to->arrival);
     struct pccl_remote *goes = from_goes ? from : to, *stays = from_goes ? to : from;
     pccl_master_remove(m, goes, PCCL_REFUSAL_UNREACHABLE,
                        "its link to peer %i failed, and there is no ring without that link", &stays->id);
 }
 
+static bool is_due(const struct pccl_master *m, const struct pccl_edge *edge)
+{
+    return edge->act_us != 0 && m->now_us >= edge->act_us;
+}
+
+/* Both ends, if they are members of one group that need this link; else false. */
+static bool ends_of(const struct pccl_master *m, const struct pccl_edge *edge, struct pccl_remote **from,
+                    struct pccl_remote **to)
+{
+    *from = pccl_master_find(m, &edge->from);
+    *to = pccl_master_find(m, &edge->to);
+    return !m->recovering && *from != NULL && *to != NULL && pccl_master_is_living_member(*from) &&
+           pccl_master_is_living_member(*to) && pccl_master_needs_link(*from, *to);
+}
+
+static void give_up_ring_edges(struct pccl_master *m)
+{
+    for (uint32_t i = 0; i < m->edge_count; i++) {
+        struct pccl_edge *edge = &m->edges[i];
+        struct pccl_remote *from, *to;
+        if (!is_due(m, edge) || !ends_of(m, edge, &from, &to) || !are_neighbours(from, to))
+            continue;
+        edge->act_us = 0;
+        /* Only if it failed in this very ring: then its other links have been tried too, and we choose knowing more. */
+        if (edge->since_us > from->group->ring_us)
+            give_up_edge(m, edge, from, to);
+    }
+}
+
+/* When the last edge of the group's ring that fails now is decided; 0: none fails. */
+static uint64_t ring_settles_at(const struct pccl_master *m, const struct pccl_group *group)
+{
+    uint64_t at_us = 0;
+    for (uint32_t i = 0; i < m->edge_count; i++) {
+        const struct pccl_edge *edge = &m->edges[i];
+        struct pccl_remote *from, *to;
+        if (edge->act_us != 0 && ends_of(m, edge, &from, &to) && from->group == group && are_neighbours(from, to))
+            at_us = pccl_max_u64(at_us, edge->act_us);
+    }
+    return at_us;
+}
+
+/* Both ends are asked for an answer when a link is lost. Who is silent may be gone altogether. */
+static bool was_heard_since(const struct pccl_remote *remote, const struct pccl_edge *edge)
+{
+    return remote->conn != 0 && remote->heard_us >= edge->since_us;
+}
+
+/*
+ * An edge of the mesh beside the ring: nobody goes, the members just do not exchange directly any more. If the ring is
+ * about to change too, or an end to be removed for its silence, that view will do: one death, one failure.
+ */
+static void give_up_mesh_edges(struct pccl_master *m)
+{
+    bool any = false;
+    struct pccl_text why;
+    for (uint32_t i = 0; i < m->edge_count; i++) {
+        struct pccl_edge *edge = &m->edges[i];
+        struct pccl_remote *from, *to;
+        if (!is_due(m, edge))
+            continue;
+        edge->act_us = 0;
+        if (!ends_of(m, edge, &from, &to) || from->group->cost.mesh == 0 || from->group->changed ||
+            pccl_master_holds_link(from, to))
+            continue;
+        edge->act_us = ring_settles_at(m, from->group);
+        if (edge->act_us == 0 && (!was_heard_since(from, edge) || !was_heard_since(to, edge)))
+            edge->act_us = m->now_us + m->config.settle_ms * UINT64_C(1000);
+        if (edge->act_us != 0)
+            continue;
+        pccl_text_format(&why, "the link from peer %i to peer %i failed: no direct exchange", &from->id, &to->id);
+        pccl_master_say(m, PCCL_LOG_WARN, &(struct pccl_log_fields){.peer = &from->id, .reason = why.bytes}, "%t",
+                        &why);
+        from->group->changed = any = true;
+    }
+    if (any)
+        pccl_master_next_epoch(m, NULL, 0, NULL, 0, &why);
+}
+
 void pccl_master_tick_edges(struct pccl_master *m)
 {
+    if (m->departing_count == 0)
+        give_up_ring_edges(m);
+    if (m->departing_count == 0)
+        give_up_mesh_edges(m);
     for (uint32_t i = 0; i < m->edge_count;) {
         struct pccl_edge *edge = &m->edges[i];
-        struct pccl_remote *from = pccl_master_find(m, &edge->from), *to = pccl_master_find(m, &edge->to);
-        if (edge->act_us != 0 && m->now_us >= edge->act_us) {
-            edge->act_us = 0;
-            /* Only if it failed in this very ring: then its other links have been tried too, and we choose knowing
-             * more. */
-            if (!m->recovering && from != NULL && to != NULL && are_neighbours(from, to) &&
-                edge->since_us > from->group->view_us)
-                give_up_edge(m, edge, from, to);
-        }
         bool fresh =
             m->now_us < edge->since_us + m->config.silence_ms * UINT64_C(1000) || m->now_us < edge->bad_until_us;
-        if (edge->act_us != 0)
-            pccl_master_arm(m, edge->act_us);
+        if (edge->act_us != 0) /* overdue: somebody departs, and the view without them comes first */
+            pccl_master_arm(m, pccl_max_u64(m->now_us, edge->act_us));
         if (!fresh && edge->act_us == 0)
             m->edges[i] = m->edges[--m->edge_count];
         else
             i++;
     }
+}
+
+/* The link failed, and one of its ends, a member, has not been heard since. */
+static bool has_silent_end(struct pccl_master *m, const struct pccl_edge *edge)
+{
+    const struct pccl_remote *from = pccl_master_find(m, &edge->from), *to = pccl_master_find(m, &edge->to);
+    bool failed = edge->since_us != 0 && m->now_us < edge->since_us + m->config.silence_ms * UINT64_C(1000);
+    return failed && from != NULL && to != NULL && pccl_master_is_living_member(from) &&
+           pccl_master_is_living_member(to) && (!was_heard_since(from, edge) || !was_heard_since(to, edge));
+}
+
+uint64_t pccl_master_link_settles_at(struct pccl_master *m, const struct pccl_id *peer)
+{
+    uint64_t at_us = 0;
+    for (uint32_t i = 0; i < m->edge_count; i++) {
+        const struct pccl_edge *edge = &m->edges[i];
+        struct pccl_remote *from, *to;
+        if (!pccl_id_equal(&edge->from, peer) && !pccl_id_equal(&edge->to, peer))
+            continue;
+        if (edge->act_us != 0 && ends_of(m, edge, &from, &to))
+            at_us = pccl_max_u64(at_us, edge->act_us);
+        if (has_silent_end(m, edge))
+            at_us = pccl_max_u64(at_us, m->now_us + m->config.settle_ms * UINT64_C(1000));
+    }
+    return at_us;
 }

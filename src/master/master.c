@@ -16,8 +16,12 @@ struct pccl_master_config pccl_master_defaults(void)
         .settle_ms = 250,
         .hello_ms = 5000,
         .warm_up_ms = 10000,
+        .mesh_ms = 500,
         .bad_edge_ms = 60000,
+        .optimize_ms = 2200,
+        .fresh_ms = 600000,
         .tiny_bytes_max = PCCL_TINY_BYTES_MAX,
+        .kernels = pccl_kernels_for(0),
     };
 }
 
@@ -32,6 +36,7 @@ struct pccl_master *pccl_master_create(const struct pccl_master_config *config, 
     m->effects = *effects;
     m->now_us = m->started_us = now_us;
     m->deadline_us = UINT64_MAX;
+    m->last_test = config->boot; /* a test of another boot is not taken for one of this */
     pccl_prng_seed(&m->prng, config->seed);
     pccl_table_init(&m->by_id, &m->memory);
     pccl_table_init(&m->by_conn, &m->memory);
@@ -51,6 +56,7 @@ void pccl_master_destroy(struct pccl_master *m)
     pccl_release(&m->memory, m->remotes, m->remote_capacity * sizeof *m->remotes);
     pccl_release(&m->memory, m->groups, m->group_capacity * sizeof *m->groups);
     pccl_release(&m->memory, m->edges, m->edge_capacity * sizeof *m->edges);
+    pccl_release(&m->memory, m->gone, m->gone_capacity * sizeof *m->gone);
     pccl_table_fini(&m->by_id);
     pccl_table_fini(&m->by_conn);
     pccl_table_fini(&m->strangers_by_conn);
@@ -80,7 +86,11 @@ static void forgive_standstill(struct pccl_master *m, uint64_t gap_us)
     for (uint32_t i = 0; i < m->remote_count; i++) {
         shift(&m->remotes[i]->heard_us, gap_us);
         shift(&m->remotes[i]->warm_since_us, gap_us);
+        shift(&m->remotes[i]->test.until_us, gap_us);
     }
+    for (uint32_t i = 0; i < m->group_count; i++)
+        shift(&m->groups[i]->tuning.patience_us, gap_us);
+    shift(&m->tests_end_us, gap_us);
     for (struct pccl_stranger *stranger = m->oldest_stranger; stranger != NULL; stranger = stranger->newer)
         shift(&stranger->opened_us, gap_us);
     for (uint32_t i = 0; i < m->edge_count; i++) {
@@ -134,6 +144,7 @@ static void tick(struct pccl_master *m)
     tick_remotes(m);
     pccl_master_tick_edges(m);
     pccl_master_tick_operations(m);
+    pccl_master_tick_topology(m);
     pccl_master_plan_warm_up(m);
     pccl_master_try_recover(m);
     pccl_master_settle(m);
@@ -213,6 +224,10 @@ static void dispatch_member(struct pccl_master *m, struct pccl_remote *from, con
     switch (msg->type) {
     case PCCL_MSG_vote: pccl_master_vote(m, from, msg->as.vote.kind, msg->as.vote.round); break;
     case PCCL_MSG_withdraw: pccl_master_withdraw(m, from, msg->as.withdraw.kind, msg->as.withdraw.round); break;
+    case PCCL_MSG_measured: pccl_master_measured(m, from, &msg->as.measured); break;
+    case PCCL_MSG_describe: pccl_master_describe(m, from, &msg->as.describe); break;
+    case PCCL_MSG_sync_vote: pccl_master_sync_vote(m, from, &msg->as.sync_vote); break;
+    case PCCL_MSG_sync_done: pccl_master_sync_done(m, from, &msg->as.sync_done); break;
     case PCCL_MSG_done: pccl_master_done(m, from, &msg->as.done); break;
     case PCCL_MSG_failed: pccl_master_failed(m, from, &msg->as.failed); break;
     case PCCL_MSG_abort_request: pccl_master_abort_requested(m, from, &msg->as.abort_request); break;
@@ -227,7 +242,7 @@ static void dispatch(struct pccl_master *m, struct pccl_remote *from, const stru
     switch (msg->type) {
     case PCCL_MSG_leave: pccl_master_remove(m, from, PCCL_REFUSAL_LEFT, "it left"); return;
     case PCCL_MSG_link_lost: pccl_master_link_lost(m, from, &msg->as.link_lost); return;
-    case PCCL_MSG_link_up: pccl_master_link_up(m, from, &msg->as.link_up.peer); return;
+    case PCCL_MSG_link_up: pccl_master_link_up(m, from, &msg->as.link_up); return;
     default: break;
     }
     switch (from->state) {
@@ -345,6 +360,7 @@ void pccl_master_step(struct pccl_master *m, const struct pccl_master_event *eve
     case PCCL_MASTER_RECEIVED: received(m, event); break;
     case PCCL_MASTER_GARBAGE: garbage(m, event); break;
     case PCCL_MASTER_PROBED: pccl_master_probed(m, event); break;
+    case PCCL_MASTER_SOLVED: pccl_master_solved(m, event); break;
     case PCCL_MASTER_IDLE: pccl_master_settle(m); break;
     case PCCL_MASTER_TICK:
         if (stood_still)

@@ -12,25 +12,31 @@
 #include "core/log.h"
 #include "core/memory.h"
 #include "core/status.h"
+#include "kernels/kernels.h"
+#include "topology/solve.h"
 #include "wire/frame.h"
 #include "wire/wire.h"
 
 typedef uint64_t pccl_conn; /* names a connection; chosen by the driver, never reused; 0: none */
 
 struct pccl_master_config {
-    uint32_t silence_ms;     /* a peer not heard of for so long has departed */
-    uint32_t heartbeat_ms;   /* both sides speak at least so often */
-    uint32_t recover_ms;     /* after a restart: wait for all members; then a majority is enough */
-    uint32_t alone_ms;       /* ... then anybody */
-    uint32_t settle_ms;      /* a lost link may be mended so long before the ring changes */
-    uint32_t hello_ms;       /* a connection without a hello is closed */
-    uint32_t warm_up_ms;     /* a newcomer must have its links by then */
-    uint32_t bad_edge_ms;    /* a failed link is avoided so long */
-    uint32_t tiny_bytes_max; /* operations up to this size go through the master; <= PCCL_TINY_BYTES_MAX */
-    uint64_t boot;           /* random, not 0 */
-    uint64_t seed;           /* for lineages */
+    uint32_t silence_ms;                /* a peer not heard of for so long has departed */
+    uint32_t heartbeat_ms;              /* both sides speak at least so often */
+    uint32_t recover_ms;                /* after a restart: wait for all members; then a majority is enough */
+    uint32_t alone_ms;                  /* ... then anybody */
+    uint32_t settle_ms;                 /* a lost link may be mended so long before the ring changes */
+    uint32_t hello_ms;                  /* a connection without a hello is closed */
+    uint32_t warm_up_ms;                /* a newcomer must have its links by then */
+    uint32_t mesh_ms;                   /* ... and the links beside the ring are waited for so long */
+    uint32_t bad_edge_ms;               /* a failed link is avoided so long */
+    uint32_t optimize_ms;               /* the tests of one optimisation, all together, about */
+    uint32_t fresh_ms;                  /* what is known of a way is not tested again so long */
+    uint32_t tiny_bytes_max;            /* operations up to this size go through the master; <= PCCL_TINY_BYTES_MAX */
+    uint64_t boot;                      /* random, not 0 */
+    uint64_t seed;                      /* for lineages */
+    const struct pccl_kernels *kernels; /* fold small operations */
 };
-/* The defaults, with boot and seed 0 for the driver to fill in. */
+/* The defaults, with boot and seed 0 for the driver to fill in, and the kernels that every processor runs. */
 struct pccl_master_config pccl_master_defaults(void);
 
 enum pccl_master_event_kind {
@@ -41,6 +47,7 @@ enum pccl_master_event_kind {
     PCCL_MASTER_PROBED,   /* the answer to a probe effect */
     PCCL_MASTER_IDLE,     /* all input that was readable has been stepped: departures are settled now */
     PCCL_MASTER_TICK,     /* the deadline has passed */
+    PCCL_MASTER_SOLVED,   /* the answer to a solve effect */
     PCCL_MASTER_SHUTDOWN, /* tell all peers and end: afterwards nothing is accepted */
 };
 
@@ -56,6 +63,10 @@ struct pccl_master_event {
     struct pccl_id peer;            /* PROBED */
     bool answered;                  /* PROBED: the peer itself answered */
     enum pccl_link_end how;         /* PROBED, not answered */
+    uint64_t ticket;                /* SOLVED */
+    enum pccl_status status;        /* SOLVED: not OK: it could not be tried */
+    const struct pccl_ring_answer *answer;
+    const uint32_t *ring; /* if answer->worth.exists, as many as the problem's count */
 };
 
 struct pccl_master_effects {
@@ -69,6 +80,12 @@ struct pccl_master_effects {
     /* Dial this address, say link_hello{kind PROBE, to peer} and report PROBED. */
     void (*probe)(void *context, const struct pccl_id *peer, const struct pccl_id *lineage,
                   const struct pccl_address *address);
+    /* Search for a ring in another thread and report SOLVED; the problem is valid during the call only. */
+    void (*solve)(void *context, uint64_t ticket, const struct pccl_ring_problem *problem);
+    /* Nobody waits for that search any more: SOLVED need not come. */
+    void (*stop_solving)(void *context, uint64_t ticket);
+    /* How the links of a group are seen now, after an optimisation, as text (topology/picture.h). NULL: not wanted. */
+    void (*picture)(void *context, uint32_t group, const char *text, size_t length);
     /* A sentence; fields is never NULL, and run is in it as soon as there is one. */
     void (*log)(void *context, enum pccl_log_level level, const char *line, const struct pccl_log_fields *fields);
 };

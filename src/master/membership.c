@@ -85,8 +85,22 @@ void pccl_master_free_remote(struct pccl_master *m, struct pccl_remote *remote)
     m->remote_count--;
     pccl_session_fini(&remote->session);
     pccl_master_free_report(m, remote);
+    pccl_master_drop_sync_part(m, remote);
     pccl_release(&m->memory, remote->wants, remote->want_capacity * sizeof *remote->wants);
     pccl_release(&m->memory, remote, sizeof *remote);
+}
+
+uint32_t pccl_master_addresses(const struct pccl_remote *remote, struct pccl_address *addresses)
+{
+    uint32_t count = 0;
+    bool observed_listed = false;
+    for (uint32_t i = 0; i < remote->candidate_count && count < PCCL_CANDIDATES_MAX - 1; i++) {
+        addresses[count++] = remote->candidates[i];
+        observed_listed = observed_listed || pccl_address_equal(&remote->candidates[i], &remote->observed);
+    }
+    if (!observed_listed)
+        addresses[count++] = remote->observed; /* where the master sees it: right when it knows no better itself */
+    return count;
 }
 
 /* ---- groups ---- */
@@ -108,8 +122,16 @@ struct pccl_group *pccl_master_group(struct pccl_master *m, uint32_t number, boo
         return NULL;
     group->number = number;
     pccl_table_init(&group->by_instance, &m->memory);
+    pccl_matrix_init(&group->matrix, &m->memory);
     m->groups[m->group_count++] = group;
     return group;
+}
+
+static void note_ring_change(struct pccl_master *m, struct pccl_group *group)
+{
+    group->changed = true;
+    group->ring_us = m->now_us;
+    group->ring_version++;
 }
 
 bool pccl_master_join_ring(struct pccl_master *m, struct pccl_group *group, struct pccl_remote *remote)
@@ -119,24 +141,44 @@ bool pccl_master_join_ring(struct pccl_master *m, struct pccl_group *group, stru
     if (ring == NULL)
         return false;
     group->ring = ring;
+    if (!pccl_master_take_place(m, group, remote))
+        return false;
     remote->position = group->ring_count;
     group->ring[group->ring_count++] = remote;
     remote->group = group;
     remote->state = PCCL_REMOTE_MEMBER;
-    group->changed = true;
+    note_ring_change(m, group);
     m->member_count++;
+    return true;
+}
+
+bool pccl_master_reorder(struct pccl_master *m, struct pccl_group *group, const uint32_t *order)
+{
+    size_t bytes = group->ring_count * sizeof(struct pccl_remote *);
+    struct pccl_remote **ring = pccl_allocate(&m->memory, bytes);
+    if (ring == NULL)
+        return false;
+    memcpy(ring, group->ring, bytes);
+    for (uint32_t i = 0; i < group->ring_count; i++) {
+        group->ring[i] = ring[order[i]];
+        group->ring[i]->position = i;
+    }
+    pccl_release(&m->memory, ring, bytes);
+    note_ring_change(m, group);
     return true;
 }
 
 static void leave_ring(struct pccl_master *m, struct pccl_remote *remote)
 {
     struct pccl_group *group = remote->group;
+    pccl_master_end_tests_of(m, remote);
     for (uint32_t i = remote->position + 1; i < group->ring_count; i++) {
         group->ring[i - 1] = group->ring[i];
         group->ring[i - 1]->position = i - 1;
     }
     group->ring_count--;
-    group->changed = true;
+    note_ring_change(m, group);
+    pccl_master_leave_place(group, remote);
     remote->group = NULL;
     m->member_count--;
 }
@@ -151,10 +193,8 @@ void pccl_master_found(struct pccl_master *m, struct pccl_remote *first)
         return;
     }
     m->founded = m->founded_by_newcomer = true;
-    m->inc = 1;
     m->epoch = (struct pccl_epoch){.inc = 1, .number = 1};
     group->view = m->epoch;
-    group->view_us = m->now_us;
     group->changed = false;
     pccl_master_say(m, PCCL_LOG_INFO, NULL, "run %i begins", &m->lineage);
     pccl_master_welcome(m, first);
@@ -211,14 +251,16 @@ void pccl_master_end_run(struct pccl_master *m)
         struct pccl_group *group = m->groups[i];
         pccl_master_drop_operations(m, group);
         pccl_table_fini(&group->by_instance);
+        pccl_master_drop_tuning(m, group);
+        pccl_matrix_fini(&group->matrix);
+        pccl_release(&m->memory, group->by_place, group->place_capacity * sizeof *group->by_place);
         pccl_release(&m->memory, group->ring, group->ring_capacity * sizeof *group->ring);
         pccl_release(&m->memory, group, sizeof *group);
     }
     m->group_count = 0;
     m->member_count = 0;
     m->edge_count = 0;
-    m->founded = m->founded_by_newcomer = m->recovering = false;
-    m->inc = 0;
+    m->founded = m->founded_by_newcomer = m->recovering = m->optimizing = false;
     m->lineage = (struct pccl_id){{0}};
     m->epoch = (struct pccl_epoch){0, 0};
     memset(m->rounds, 0, sizeof m->rounds);
@@ -259,7 +301,8 @@ void pccl_master_welcome(struct pccl_master *m, struct pccl_remote *remote)
         struct pccl_msg msg = {.type = PCCL_MSG_welcome,
                                .as.welcome = {.epoch = m->epoch,
                                               .view = group->view,
-                                              .joint = m->rounds[PCCL_ROUND_UPDATE],
+                                              .update = m->rounds[PCCL_ROUND_UPDATE],
+                                              .optimize = m->rounds[PCCL_ROUND_OPTIMIZE],
                                               .sync = group->sync,
                                               .query = m->rounds[PCCL_ROUND_PENDING],
                                               .revision = group->revision,
@@ -267,7 +310,8 @@ void pccl_master_welcome(struct pccl_master *m, struct pccl_remote *remote)
                                               .members = members,
                                               .members_count = m->member_count,
                                               .ring = ring,
-                                              .ring_count = group->ring_count}};
+                                              .ring_count = group->ring_count,
+                                              .cost = group->cost}};
         remote->decision_known = group->decisions; /* what was decided before it came does not concern it */
         pccl_master_send(m, remote, &msg, 0);
         pccl_master_say(m, PCCL_LOG_INFO, &(struct pccl_log_fields){.peer = &remote->id}, "peer %i is in: %u members",
@@ -284,6 +328,7 @@ void pccl_master_send_epoch(struct pccl_master *m, struct pccl_remote *to, struc
     change->view_changed = group->changed;
     change->ring = NULL;
     change->ring_count = 0;
+    change->cost = group->changed ? group->cost : (struct pccl_cost){0};
     if (group->changed) {
         ring = pccl_master_ring_ids(m, group);
         if (ring == NULL) {
@@ -303,8 +348,7 @@ void pccl_master_send_epoch(struct pccl_master *m, struct pccl_remote *to, struc
 void pccl_master_next_epoch(struct pccl_master *m, const struct pccl_member *added, uint32_t added_count,
                             const struct pccl_id *removed, uint32_t removed_count, const struct pccl_text *why)
 {
-    bool first_of_inc = m->epoch.inc < m->inc;
-    m->epoch = (struct pccl_epoch){.inc = m->inc, .number = first_of_inc ? 1 : m->epoch.number + 1};
+    m->epoch.number++;
     for (uint32_t i = 0; i < m->group_count; i++) {
         struct pccl_group *group = m->groups[i];
         if (!group->changed)
@@ -312,8 +356,8 @@ void pccl_master_next_epoch(struct pccl_master *m, const struct pccl_member *add
         pccl_master_avoid_bad_edges(m, group);
         pccl_master_drop_undecided(m, group);
         group->view = m->epoch;
-        group->view_us = m->now_us;
-        pccl_master_want_ring(m, group);
+        pccl_master_decide_cost(group);
+        pccl_master_want_links(m, group);
     }
     struct pccl_msg_epoch_change change = {.epoch = m->epoch,
                                            .added = added,
@@ -329,8 +373,11 @@ void pccl_master_next_epoch(struct pccl_master *m, const struct pccl_member *add
         if (pccl_master_is_living_member(to) && !is_new)
             pccl_master_send_epoch(m, to, &change);
     }
-    for (uint32_t i = 0; i < m->group_count; i++)
+    for (uint32_t i = 0; i < m->group_count; i++) {
+        if (m->groups[i]->changed)
+            pccl_master_ask_for_better_links(m, m->groups[i]);
         m->groups[i]->changed = false;
+    }
     pccl_master_say_epoch(m, added_count, removed_count, why);
 }
 
@@ -368,6 +415,7 @@ void pccl_master_remove(struct pccl_master *m, struct pccl_remote *remote, enum 
 static void see_off(struct pccl_master *m, struct pccl_remote *remote)
 {
     pccl_master_forget_links(m, remote);
+    pccl_master_forget_edges(m, remote);
     if (remote->conn != 0) {
         struct pccl_msg msg = {
             .type = PCCL_MSG_expelled,
@@ -377,6 +425,7 @@ static void see_off(struct pccl_master *m, struct pccl_remote *remote)
             m->effects.send(m->effects.context, remote->conn, frame.data, frame.length);
         m->effects.close(m->effects.context, remote->conn);
     }
+    pccl_master_note_gone(m, remote);
     m->departing_count--;
     pccl_master_free_remote(m, remote);
 }
@@ -433,6 +482,7 @@ void pccl_master_settle(struct pccl_master *m)
         pccl_master_advance_stable(m, m->groups[i]);
     pccl_master_plan_warm_up(m);
     pccl_master_evaluate_rounds(m);
+    pccl_master_evaluate_syncs(m);
     if (m->departing_count > 0)
         pccl_master_settle(m);
 }

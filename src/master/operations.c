@@ -1,6 +1,6 @@
 /* Decisions on operations, each once (PROTOCOL 6), and what may be forgotten of them (2.3). */
-#include "kernels/reduce.h"
 #include "master/internal.h"
+#include "wire/describe.h"
 
 #include <string.h>
 
@@ -211,8 +211,9 @@ static bool fold(struct pccl_master *m, struct pccl_operation *op)
     for (uint32_t i = 0; ok && i < op->part_count; i++)
         parts[i] = op->parts[i].payload;
     if (ok)
-        pccl_reduce_all((enum pccl_datatype)op->descriptor.datatype, (enum pccl_reduction)op->descriptor.operation,
-                        parts, op->part_count, (size_t)op->descriptor.count, op->result);
+        pccl_combine_all(m->config.kernels, (enum pccl_datatype)op->descriptor.datatype,
+                         (enum pccl_reduction)op->descriptor.operation, parts, op->part_count,
+                         (size_t)op->descriptor.count, op->result);
     pccl_release(&m->memory, parts, op->part_count * sizeof *parts);
     if (!ok) {
         pccl_release(&m->memory, op->result, op->payload_bytes);
@@ -256,25 +257,12 @@ void pccl_master_commit_what_remains(struct pccl_master *m, struct pccl_group *g
 /* false: nothing to do (an older era, or another group's business); breaking the rules removes the sender. */
 static bool concerns(struct pccl_master *m, struct pccl_remote *from, const struct pccl_instance *instance)
 {
-    uint64_t joint = m->rounds[PCCL_ROUND_UPDATE];
+    uint64_t joint = pccl_master_joint(m);
     if (instance->group != from->group_number || instance->joint > joint || instance->sync > from->group->sync) {
         pccl_master_remove(m, from, PCCL_REFUSAL_PROTOCOL, "it named an operation of another group or of the future");
         return false;
     }
     return instance->joint == joint && instance->sync == from->group->sync;
-}
-
-static void describe(struct pccl_text *words, const struct pccl_id *peer, const struct pccl_descriptor *descriptor,
-                     bool tiny)
-{
-    pccl_text_append(words, "peer %i called %s of %u %s", peer,
-                     pccl_reduction_name((enum pccl_reduction)descriptor->operation), descriptor->count,
-                     pccl_datatype_name((enum pccl_datatype)descriptor->datatype));
-    if (descriptor->codec != 0)
-        pccl_text_append(words, " (quantization %u to %s)", (uint64_t)descriptor->codec,
-                         pccl_datatype_name((enum pccl_datatype)descriptor->codec_datatype));
-    if (tiny)
-        pccl_text_append(words, " through the master");
 }
 
 void pccl_master_take_part(struct pccl_master *m, struct pccl_operation *op, struct pccl_remote *from,
@@ -308,13 +296,13 @@ void pccl_master_take_part(struct pccl_master *m, struct pccl_operation *op, str
     op->done_count++;
 }
 
-static bool is_consistent(const struct pccl_master *m, const struct pccl_msg_done *done)
+bool pccl_master_payload_fits(const struct pccl_descriptor *descriptor, bool tiny, uint32_t length, uint32_t most)
 {
-    if (!done->tiny)
-        return done->payload.length == 0;
-    size_t element_bytes = pccl_datatype_bytes((enum pccl_datatype)done->descriptor.datatype);
-    return done->descriptor.count > 0 && done->descriptor.count <= m->config.tiny_bytes_max / element_bytes &&
-           done->payload.length == done->descriptor.count * element_bytes;
+    if (!tiny)
+        return length == 0;
+    size_t element_bytes = pccl_datatype_bytes((enum pccl_datatype)descriptor->datatype);
+    return descriptor->count > 0 && descriptor->count <= most / element_bytes &&
+           length == descriptor->count * element_bytes;
 }
 
 void pccl_master_done(struct pccl_master *m, struct pccl_remote *from, const struct pccl_msg_done *done)
@@ -323,7 +311,8 @@ void pccl_master_done(struct pccl_master *m, struct pccl_remote *from, const str
         return;
     struct pccl_group *group = from->group;
     int order = pccl_epoch_compare(&done->view, &group->view);
-    if (order > 0 || !is_consistent(m, done)) {
+    if (order > 0 ||
+        !pccl_master_payload_fits(&done->descriptor, done->tiny != 0, done->payload.length, m->config.tiny_bytes_max)) {
         pccl_master_remove(m, from, PCCL_REFUSAL_PROTOCOL, "it reported an impossible operation");
         return;
     }
@@ -340,16 +329,29 @@ void pccl_master_done(struct pccl_master *m, struct pccl_remote *from, const str
                    (!pccl_descriptor_equal(&op->descriptor, &done->descriptor) || op->tiny != (done->tiny != 0));
     if (differs) {
         struct pccl_text words;
-        pccl_text_clear(&words);
-        describe(&words, &op->described_by, &op->descriptor, op->tiny);
-        pccl_text_append(&words, " but ");
-        describe(&words, &from->id, &done->descriptor, done->tiny != 0);
+        pccl_describe_difference(&words, &(struct pccl_described){&op->described_by, &op->descriptor, op->tiny},
+                                 &(struct pccl_described){&from->id, &done->descriptor, done->tiny != 0});
         pccl_master_abort(m, group, op, PCCL_CLASS_MISMATCH, &words);
         return;
     }
     pccl_master_take_part(m, op, from, done);
     if (op->part_count > 0 && op->done_count == op->part_count)
         pccl_master_commit(m, group, op);
+}
+
+/*
+ * Everybody else has to remember what was aborted before they launched it: nobody may make them remember more than they
+ * can.
+ */
+static bool aborts_too_much(struct pccl_master *m, struct pccl_remote *from, const struct pccl_operation *op)
+{
+    bool own = op->parts != NULL && op->parts[from->position].done;
+    from->lone_aborts += op->done_count == (own ? 1 : 0);
+    if (from->lone_aborts <= PCCL_OPS_HELD_MAX)
+        return false;
+    pccl_master_remove(m, from, PCCL_REFUSAL_FULL, "it gave up %u operations that nobody else had finished",
+                       (uint64_t)from->lone_aborts);
+    return true;
 }
 
 /* The undecided operation that a failure or an abort is about, or NULL when there is nothing to decide. */
@@ -361,7 +363,19 @@ static struct pccl_operation *undecided(struct pccl_master *m, struct pccl_remot
     struct pccl_operation *op = pccl_master_operation(m, from->group, instance, true);
     if (op == NULL)
         pccl_master_remove(m, from, PCCL_REFUSAL_FULL, "too many operations, or out of memory");
-    return op == NULL || op->decided ? NULL : op;
+    return op == NULL || op->decided || aborts_too_much(m, from, op) ? NULL : op;
+}
+
+/* What a peer says of its failure, and who says it; those of a mismatch name both peers themselves. */
+static void add_reported(struct pccl_text *words, const struct pccl_remote *from, uint16_t class,
+                         struct pccl_bytes reported, const char *otherwise)
+{
+    if (class != PCCL_CLASS_MISMATCH || reported.length == 0)
+        pccl_text_append(words, "peer %i: ", &from->id);
+    if (reported.length > 0)
+        pccl_text_add_bytes(words, (const char *)reported.data, reported.length);
+    else
+        pccl_text_add(words, otherwise);
 }
 
 /*
@@ -376,8 +390,8 @@ void pccl_master_failed(struct pccl_master *m, struct pccl_remote *from, const s
     bool outdated = pccl_epoch_compare(&failed->view, &from->group->view) < 0;
     enum pccl_class class = outdated ? PCCL_CLASS_PEER_LOST : (enum pccl_class)failed->class;
     struct pccl_text words;
-    pccl_text_format(&words, "peer %i: ", &from->id);
-    pccl_text_add_bytes(&words, (const char *)failed->words.data, failed->words.length);
+    pccl_text_clear(&words);
+    add_reported(&words, from, failed->class, failed->words, "it failed");
     if (outdated || class != PCCL_CLASS_PEER_LOST) {
         pccl_master_abort(m, from->group, op, class, &words);
     } else {
@@ -386,7 +400,31 @@ void pccl_master_failed(struct pccl_master *m, struct pccl_remote *from, const s
     }
 }
 
-static void release_held(struct pccl_master *m, struct pccl_group *group, const struct pccl_id *mended_by)
+/* Does the peer that reported the failure have all links again that its group needs? */
+static bool is_mended(const struct pccl_master *m, const struct pccl_operation *op)
+{
+    const struct pccl_remote *remote = pccl_master_find(m, &op->failed_by);
+    const struct pccl_group *group = remote != NULL ? remote->group : NULL;
+    for (uint32_t i = 0; group != NULL && i < group->ring_count; i++) {
+        const struct pccl_remote *other = group->ring[i];
+        if ((pccl_master_needs_link(remote, other) && !pccl_master_holds_link(remote, other)) ||
+            (pccl_master_needs_link(other, remote) && !pccl_master_holds_link(other, remote)))
+            return false;
+    }
+    return true;
+}
+
+/* What waits for a link: does it wait longer? Its end is put off until all failed links of its peer are decided. */
+static bool still_settles(struct pccl_master *m, struct pccl_operation *op)
+{
+    if (m->now_us >= op->held_until_us && !is_mended(m, op))
+        op->held_until_us = pccl_max_u64(op->held_until_us, pccl_master_link_settles_at(m, &op->failed_by));
+    return m->departing_count > 0 || m->now_us < op->held_until_us; /* a view may be about to come */
+}
+
+/* mended_a and mended_b: the ends of a link that has come up; or NULL. */
+static void release_held(struct pccl_master *m, struct pccl_group *group, const struct pccl_remote *mended_a,
+                         const struct pccl_remote *mended_b)
 {
     bool view_known = is_view_known(group);
     for (struct pccl_operation *op = group->oldest, *last = group->newest, *next; op != NULL && group->held_count > 0;
@@ -395,12 +433,13 @@ static void release_held(struct pccl_master *m, struct pccl_group *group, const 
         if (op->decided || op->held_until_us == 0)
             continue;
         bool waits_for_view = op->held_class != PCCL_CLASS_PEER_LOST;
-        bool mended = mended_by != NULL && pccl_id_equal(mended_by, &op->failed_by);
-        if (waits_for_view ? view_known : mended || m->now_us >= op->held_until_us) {
+        bool concerned = mended_a != NULL &&
+                         (pccl_id_equal(&mended_a->id, &op->failed_by) || pccl_id_equal(&mended_b->id, &op->failed_by));
+        if (waits_for_view ? view_known : (concerned && is_mended(m, op)) || !still_settles(m, op)) {
             struct pccl_text words = op->words;
             pccl_master_abort(m, group, op, op->held_class, &words);
         } else {
-            pccl_master_arm(m, op->held_until_us);
+            pccl_master_arm(m, pccl_max_u64(m->now_us, op->held_until_us));
         }
     }
 }
@@ -408,13 +447,13 @@ static void release_held(struct pccl_master *m, struct pccl_group *group, const 
 void pccl_master_tick_operations(struct pccl_master *m)
 {
     for (uint32_t i = 0; i < m->group_count; i++)
-        release_held(m, m->groups[i], NULL);
+        release_held(m, m->groups[i], NULL, NULL);
 }
 
-void pccl_master_link_mended(struct pccl_master *m, struct pccl_remote *from)
+void pccl_master_link_mended(struct pccl_master *m, const struct pccl_remote *from, const struct pccl_remote *to)
 {
-    if (from->group != NULL)
-        release_held(m, from->group, &from->id);
+    if (from->group != NULL && from->group == to->group && from->group->held_count > 0)
+        release_held(m, from->group, from, to);
 }
 
 void pccl_master_abort_requested(struct pccl_master *m, struct pccl_remote *from,
@@ -426,8 +465,9 @@ void pccl_master_abort_requested(struct pccl_master *m, struct pccl_remote *from
     bool outdated = pccl_epoch_compare(&request->view, &from->group->view) < 0;
     enum pccl_class class = outdated ? PCCL_CLASS_PEER_LOST : (enum pccl_class)request->class;
     struct pccl_text words;
-    pccl_text_format(&words, "peer %i: %s", &from->id,
-                     class == PCCL_CLASS_DEADLINE ? "its deadline passed" : "its caller gave the operation up");
+    pccl_text_clear(&words);
+    add_reported(&words, from, request->class, request->words,
+                 class == PCCL_CLASS_DEADLINE ? "its deadline passed" : "its caller gave the operation up");
     pccl_master_abort(m, from->group, op, class, &words);
 }
 
@@ -449,5 +489,5 @@ void pccl_master_view_acked(struct pccl_master *m, struct pccl_remote *from, con
         return;
     from->owes_view_ack = false;
     if (from->group->held_count > 0)
-        release_held(m, from->group, NULL);
+        release_held(m, from->group, NULL, NULL);
 }

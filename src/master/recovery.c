@@ -56,11 +56,20 @@ static enum pccl_status take_resume(struct pccl_master *m, struct pccl_report *r
     return PCCL_OK;
 }
 
+/* What is folded or told again later must be what it says. The master before this one may have had another limit. */
+static bool is_plausible(const struct pccl_msg_resume_operation *fields)
+{
+    if (fields->state != PCCL_RESUME_DONE && fields->state != PCCL_RESUME_COMMITTED)
+        return fields->payload.length == 0;
+    return pccl_master_payload_fits(&fields->descriptor, fields->tiny != 0, fields->payload.length,
+                                    PCCL_TINY_BYTES_MAX);
+}
+
 static enum pccl_status take_operation(struct pccl_master *m, struct pccl_report *report,
                                        const struct pccl_msg_resume_operation *fields)
 {
     uint32_t length = fields->payload.length + fields->words.length;
-    if (!report->begun || report->op_count >= PCCL_OPS_PER_PEER_MAX)
+    if (!report->begun || report->op_count >= PCCL_OPS_PER_PEER_MAX + PCCL_TOMBSTONES_MAX || !is_plausible(fields))
         return PCCL_MALFORMED;
     struct pccl_reported_op *op = pccl_allocate(&m->memory, sizeof *op + length);
     if (op == NULL)
@@ -79,6 +88,15 @@ static enum pccl_status take_operation(struct pccl_master *m, struct pccl_report
     return PCCL_OK;
 }
 
+static void take_round(struct pccl_report *report, const struct pccl_msg_resume_round *round)
+{
+    report->rounds[round->kind] = *round;
+    report->rounds[round->kind].words = (struct pccl_bytes){NULL, 0};
+    report->round_known[round->kind] = true;
+    pccl_text_clear(&report->round_words[round->kind]);
+    pccl_text_add_bytes(&report->round_words[round->kind], (const char *)round->words.data, round->words.length);
+}
+
 void pccl_master_resume_received(struct pccl_master *m, struct pccl_remote *from, const struct pccl_msg *msg)
 {
     struct pccl_report *report = from->report;
@@ -86,10 +104,7 @@ void pccl_master_resume_received(struct pccl_master *m, struct pccl_remote *from
     switch (report->ended ? 0 : msg->type) {
     case PCCL_MSG_resume: status = take_resume(m, report, &msg->as.resume); break;
     case PCCL_MSG_resume_operation: status = take_operation(m, report, &msg->as.resume_operation); break;
-    case PCCL_MSG_resume_round:
-        report->rounds[msg->as.resume_round.kind] = msg->as.resume_round;
-        report->round_known[msg->as.resume_round.kind] = true;
-        break;
+    case PCCL_MSG_resume_round: take_round(report, &msg->as.resume_round); break;
     case PCCL_MSG_resume_end:
         report->ended = report->begun;
         status = report->begun ? PCCL_OK : PCCL_MALFORMED;
@@ -131,7 +146,8 @@ bool pccl_master_begin_recovery(struct pccl_master *m, const struct pccl_id *lin
 
 static bool has_reported(const struct pccl_remote *remote)
 {
-    return remote->state == PCCL_REMOTE_RESUMING && !remote->departing && remote->report->ended;
+    return remote->state == PCCL_REMOTE_RESUMING && !remote->departing && remote->report != NULL &&
+           remote->report->ended;
 }
 
 static struct pccl_remote *highest_report(const struct pccl_master *m)
@@ -216,7 +232,8 @@ static bool rebuild_group(struct pccl_master *m, const struct pccl_report *best,
     if (group == NULL)
         return false;
     group->view = best->fields.view;
-    group->sync = best->fields.sync;
+    group->cost = best->fields.cost;
+    group->old_ring_count = best->fields.ring_count;
     for (uint32_t i = 0; i < best->fields.ring_count; i++) {
         struct pccl_remote *remote = pccl_master_find(m, &best->ring[i]);
         if (remote != NULL && has_reported(remote) && remote->group_number == number &&
@@ -229,6 +246,7 @@ static bool rebuild_group(struct pccl_master *m, const struct pccl_report *best,
         group->changed = group->changed || !pccl_epoch_equal(&report->fields.view, &best->fields.view);
         group->decisions = pccl_max_u64(group->decisions, report->fields.decisions);
         group->revision = pccl_max_u64(group->revision, report->fields.revision);
+        group->sync = pccl_max_u64(group->sync, report->fields.sync);
     }
     return true;
 }
@@ -254,11 +272,9 @@ static void rebuild_rounds(struct pccl_master *m)
         const struct pccl_report *report = m->remotes[i]->report;
         if (report == NULL || !report->ended)
             continue;
-        m->inc = m->inc > report->fields.inc ? m->inc : report->fields.inc;
-        if (m->inc < report->fields.epoch.inc) /* it has heard the epoch of a recovery, but not `recovered` */
-            m->inc = report->fields.epoch.inc;
-        m->rounds[PCCL_ROUND_UPDATE] = pccl_max_u64(m->rounds[PCCL_ROUND_UPDATE], report->fields.joint);
+        m->rounds[PCCL_ROUND_UPDATE] = pccl_max_u64(m->rounds[PCCL_ROUND_UPDATE], report->fields.update);
         m->rounds[PCCL_ROUND_PENDING] = pccl_max_u64(m->rounds[PCCL_ROUND_PENDING], report->fields.query);
+        m->rounds[PCCL_ROUND_OPTIMIZE] = pccl_max_u64(m->rounds[PCCL_ROUND_OPTIMIZE], report->fields.optimize);
     }
 }
 
@@ -286,20 +302,33 @@ static struct pccl_attributes attributes_of(const struct pccl_report *report, ui
     return attributes;
 }
 
+/* What this peer reports of the last round of this kind, which is one of this group if it is a group's affair; or NULL.
+ */
+static const struct pccl_msg_resume_round *told_by(const struct pccl_master *m, const struct pccl_remote *remote,
+                                                   const struct pccl_group *group, uint32_t kind)
+{
+    const struct pccl_report *report = remote->report;
+    uint64_t open = kind == PCCL_ROUND_SYNC ? group->sync : m->rounds[kind];
+    if (report == NULL || !report->ended || !report->round_known[kind] || report->rounds[kind].round + 1 != open ||
+        (kind == PCCL_ROUND_SYNC && remote->group_number != group->number))
+        return NULL;
+    return &report->rounds[kind];
+}
+
 /*
  * What the last round of a kind answered to this group: as one of the group reports it; or as another group reports it,
  * with the size of this group from a list of that epoch; or, when nobody knows, as of the highest epoch.
  */
-static struct pccl_attributes answer_for(const struct pccl_master *m, const struct pccl_report *law, uint32_t number,
-                                         uint32_t kind)
+static struct pccl_attributes answer_for(const struct pccl_master *m, const struct pccl_report *law,
+                                         const struct pccl_group *group, uint32_t kind)
 {
+    uint32_t number = group->number;
     struct pccl_attributes answer = attributes_of(law, number);
     for (uint32_t i = 0; i < m->remote_count; i++) {
-        const struct pccl_report *report = m->remotes[i]->report;
-        if (report == NULL || !report->ended || !report->round_known[kind] ||
-            report->rounds[kind].round + 1 != m->rounds[kind])
+        const struct pccl_msg_resume_round *round = told_by(m, m->remotes[i], group, kind);
+        if (round == NULL)
             continue;
-        const struct pccl_attributes *told = &report->rounds[kind].attributes;
+        const struct pccl_attributes *told = &round->attributes;
         if (m->remotes[i]->group_number == number)
             return *told;
         for (uint32_t k = 0; k < m->remote_count; k++) {
@@ -311,16 +340,36 @@ static struct pccl_attributes answer_for(const struct pccl_master *m, const stru
     return answer;
 }
 
+/* How the last optimisation of its group ended. */
+static void rebuild_optimization(struct pccl_master *m, const struct pccl_remote *remote)
+{
+    struct pccl_group *group = remote->group;
+    const struct pccl_msg_resume_round *round = group != NULL ? told_by(m, remote, group, PCCL_ROUND_OPTIMIZE) : NULL;
+    if (round == NULL)
+        return;
+    group->optimize_outcome = round->outcome;
+    group->optimize_words = remote->report->round_words[PCCL_ROUND_OPTIMIZE];
+}
+
 static void rebuild_answers(struct pccl_master *m, const struct pccl_report *law)
 {
     for (uint32_t i = 0; i < m->group_count; i++)
         for (uint32_t kind = 0; kind < PCCL_ROUND_KINDS; kind++)
-            m->groups[i]->last_attributes[kind] = answer_for(m, law, m->groups[i]->number, kind);
+            m->groups[i]->last_attributes[kind] = answer_for(m, law, m->groups[i], kind);
     for (uint32_t i = 0; i < m->remote_count; i++) {
         const struct pccl_report *report = m->remotes[i]->report;
-        for (uint32_t kind = 0; report != NULL && report->ended && kind < PCCL_ROUND_KINDS; kind++)
+        for (uint32_t kind = 0; report != NULL && report->ended && kind < PCCL_ROUND_SYNC; kind++)
             if (report->round_known[kind] && report->rounds[kind].round + 1 == m->rounds[kind])
                 m->last_outcome[kind] = report->rounds[kind].outcome;
+        rebuild_optimization(m, m->remotes[i]);
+        struct pccl_group *group = m->remotes[i]->group;
+        const struct pccl_msg_resume_round *round =
+            group != NULL ? told_by(m, m->remotes[i], group, PCCL_ROUND_SYNC) : NULL;
+        if (round == NULL || report == NULL)
+            continue;
+        group->sync_outcome = round->outcome;
+        group->sync_revision = round->revision;
+        group->sync_words = report->round_words[PCCL_ROUND_SYNC];
     }
 }
 
@@ -334,10 +383,14 @@ static void tell_missed_rounds(struct pccl_master *m)
         struct pccl_remote *remote = m->remotes[i];
         if (!pccl_master_is_living_member(remote))
             continue;
-        if (remote->report->fields.joint < m->rounds[PCCL_ROUND_UPDATE])
+        if (remote->report->fields.update < m->rounds[PCCL_ROUND_UPDATE])
             pccl_master_answer_round(m, remote, PCCL_ROUND_UPDATE);
+        if (remote->report->fields.optimize < m->rounds[PCCL_ROUND_OPTIMIZE])
+            pccl_master_answer_round(m, remote, PCCL_ROUND_OPTIMIZE);
         if (remote->report->fields.query < m->rounds[PCCL_ROUND_PENDING])
             pccl_master_answer_round(m, remote, PCCL_ROUND_PENDING);
+        if (remote->report->fields.sync < remote->group->sync)
+            pccl_master_answer_sync(m, remote);
     }
 }
 
@@ -416,7 +469,7 @@ static void merge_reports(struct pccl_master *m, bool outcomes)
             const struct pccl_instance *instance = &reported->fields.instance;
             bool is_outcome =
                 reported->fields.state == PCCL_RESUME_COMMITTED || reported->fields.state == PCCL_RESUME_ABORTED;
-            bool current = instance->group == remote->group_number && instance->joint == m->rounds[PCCL_ROUND_UPDATE] &&
+            bool current = instance->group == remote->group_number && instance->joint == pccl_master_joint(m) &&
                            instance->sync == remote->group->sync;
             bool running = reported->fields.state == PCCL_RESUME_RUNNING;
             if (!current || is_outcome != outcomes)
@@ -440,12 +493,12 @@ static void merge_reports(struct pccl_master *m, bool outcomes)
  * All members of the old view are needed. One who is missing may know another outcome of a bulk operation; and if this
  * master dies between this commit and the view without the missing, a later one would hear both.
  */
-static bool is_finished(const struct pccl_group *group, const struct pccl_operation *op, uint32_t old_ring_count)
+static bool is_finished(const struct pccl_group *group, const struct pccl_operation *op)
 {
-    return op->parts != NULL && op->done_count == group->ring_count && group->ring_count == old_ring_count;
+    return op->parts != NULL && op->done_count == group->ring_count && group->ring_count == group->old_ring_count;
 }
 
-static void announce(struct pccl_master *m, struct pccl_group *group, uint32_t old_ring_count)
+static void announce(struct pccl_master *m, struct pccl_group *group)
 {
     for (struct pccl_operation *op = group->oldest, *last = group->newest, *next; op != NULL; op = next) {
         next = op == last ? NULL : op->newer;
@@ -457,22 +510,10 @@ static void announce(struct pccl_master *m, struct pccl_group *group, uint32_t o
                 struct pccl_text words = op->words;
                 pccl_master_abort(m, group, op, op->class, &words);
             }
-        } else if (is_finished(group, op, old_ring_count)) {
+        } else if (is_finished(group, op)) {
             pccl_master_commit(m, group, op);
         }
     }
-}
-
-static uint32_t old_ring_count_of(const struct pccl_master *m, uint32_t number)
-{
-    const struct pccl_report *best = NULL;
-    for (uint32_t i = 0; i < m->remote_count; i++) {
-        const struct pccl_remote *remote = m->remotes[i];
-        if (remote->group != NULL && remote->report != NULL && remote->group_number == number &&
-            (best == NULL || pccl_epoch_compare(&remote->report->fields.view, &best->fields.view) > 0))
-            best = remote->report;
-    }
-    return best != NULL ? best->fields.ring_count : 0;
 }
 
 /* ---- telling ---- */
@@ -485,7 +526,8 @@ static void tell_epoch(struct pccl_master *m, const struct pccl_epoch *law_epoch
 {
     struct pccl_text why;
     pccl_text_format(&why, "the master restarted");
-    m->epoch = (struct pccl_epoch){.inc = m->inc, .number = 1};
+    m->epoch =
+        (struct pccl_epoch){.inc = law_epoch->inc + 1 + (uint32_t)pccl_prng_below(&m->prng, INC_SPREAD), .number = 1};
     struct pccl_member *members = pccl_master_member_list(m);
     uint32_t count = m->member_count;
     struct pccl_msg_epoch_change change = {.epoch = m->epoch, .words = pccl_bytes_of_text(&why)};
@@ -495,7 +537,7 @@ static void tell_epoch(struct pccl_master *m, const struct pccl_epoch *law_epoch
             continue;
         pccl_master_drop_undecided(m, group);
         group->view = m->epoch;
-        group->view_us = m->now_us;
+        pccl_master_decide_cost(group);
     }
     for (uint32_t i = 0; i < m->remote_count; i++) {
         struct pccl_remote *remote = m->remotes[i];
@@ -512,7 +554,7 @@ static void tell_epoch(struct pccl_master *m, const struct pccl_epoch *law_epoch
     pccl_release(&m->memory, members, pccl_max_u64(1, count) * sizeof *members);
     for (uint32_t i = 0; i < m->group_count; i++) {
         m->groups[i]->changed = false;
-        pccl_master_want_ring(m, m->groups[i]);
+        pccl_master_want_links(m, m->groups[i]);
     }
     pccl_master_say_epoch(m, 0, 0, &why);
 }
@@ -523,8 +565,7 @@ static void tell_recovered(struct pccl_master *m)
         struct pccl_remote *remote = m->remotes[i];
         if (!pccl_master_is_living_member(remote))
             continue;
-        struct pccl_msg msg = {.type = PCCL_MSG_recovered,
-                               .as.recovered = {.inc = m->inc, .decisions = remote->group->decisions}};
+        struct pccl_msg msg = {.type = PCCL_MSG_recovered, .as.recovered = {.decisions = remote->group->decisions}};
         pccl_master_send(m, remote, &msg, 0);
     }
 }
@@ -543,7 +584,6 @@ static void conclude(struct pccl_master *m, struct pccl_report *law)
     m->epoch = law_epoch;
     expel_outlaws(m, law);
     rebuild_rounds(m);
-    m->inc += 1 + (uint32_t)pccl_prng_below(&m->prng, INC_SPREAD);
     bool rebuilt = rebuild_groups(m);
     for (uint32_t i = 0; !rebuilt && i < m->remote_count; i++)
         pccl_master_remove(m, m->remotes[i], PCCL_REFUSAL_FULL, "the master is out of memory");
@@ -557,7 +597,7 @@ static void conclude(struct pccl_master *m, struct pccl_report *law)
     rebuild_answers(m, law);
     tell_missed_rounds(m);
     for (uint32_t i = 0; i < m->group_count; i++)
-        announce(m, m->groups[i], old_ring_count_of(m, m->groups[i]->number));
+        announce(m, m->groups[i]);
     tell_epoch(m, &law_epoch, m->member_count == law_count);
     tell_recovered(m);
     pccl_master_say(m, PCCL_LOG_INFO, NULL, "run %i goes on: %u of %u members", &m->lineage, (uint64_t)m->member_count,
@@ -591,4 +631,5 @@ void pccl_master_try_recover(struct pccl_master *m)
     conclude(m, best->report);
     pccl_master_plan_warm_up(m);
     pccl_master_evaluate_rounds(m);
+    pccl_master_evaluate_syncs(m);
 }

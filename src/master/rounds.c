@@ -17,6 +17,8 @@ static void send_round(struct pccl_master *m, struct pccl_remote *to, uint8_t ki
     struct pccl_msg msg = {
         .type = PCCL_MSG_round,
         .as.round = {.kind = kind, .round = round, .outcome = outcome, .attributes = to->group->last_attributes[kind]}};
+    if (kind == PCCL_ROUND_OPTIMIZE && outcome == PCCL_ROUND_FAILED)
+        msg.as.round.words = pccl_bytes_of_text(&to->group->optimize_words);
     pccl_master_send(m, to, &msg, 0);
 }
 
@@ -26,20 +28,30 @@ static void clear_where(struct pccl_remote *remote, enum pccl_call call)
         remote->where.call = PCCL_CALL_NONE;
 }
 
-/* Tells those who voted; newcomers of this very round have not. */
-static void conclude(struct pccl_master *m, uint8_t kind, uint8_t outcome)
+/* An optimisation ends for each group in its own way. */
+static uint8_t outcome_for(const struct pccl_master *m, const struct pccl_remote *remote, uint8_t kind)
+{
+    return kind == PCCL_ROUND_OPTIMIZE ? remote->group->optimize_outcome : m->last_outcome[kind];
+}
+
+/* Tells those who voted; newcomers of this very round have not. With a quiet round begins a new era: nothing of it can
+ * be launched before the view it begins with. */
+void pccl_master_conclude_round(struct pccl_master *m, uint8_t kind, uint8_t outcome)
 {
     uint64_t round = m->rounds[kind]++;
+    bool quiet = kind != PCCL_ROUND_PENDING;
     m->last_outcome[kind] = outcome;
     for (uint32_t i = 0; i < m->group_count; i++)
         m->groups[i]->last_attributes[kind] = pccl_master_attributes(m, m->groups[i]);
     for (uint32_t i = 0; i < m->remote_count; i++) {
         struct pccl_remote *remote = m->remotes[i];
+        remote->owes_view_ack = remote->owes_view_ack && !quiet;
         if (!pccl_master_is_living_member(remote) || !remote->votes[kind])
             continue;
         remote->votes[kind] = false;
-        clear_where(remote, kind == PCCL_ROUND_UPDATE ? PCCL_CALL_UPDATE : PCCL_CALL_PENDING);
-        send_round(m, remote, kind, round, outcome);
+        remote->lone_aborts = quiet ? 0 : remote->lone_aborts;
+        clear_where(remote, pccl_call_of_round(kind));
+        send_round(m, remote, kind, round, outcome_for(m, remote, kind));
     }
 }
 
@@ -49,7 +61,7 @@ static void conclude_pending(struct pccl_master *m)
     uint32_t count = m->remote_count;
     bool any = admit != NULL && pccl_master_eligible(m, admit) > 0;
     pccl_release(&m->memory, admit, pccl_max_u64(1, count) * sizeof *admit);
-    conclude(m, PCCL_ROUND_PENDING, any ? PCCL_ROUND_TRUE : PCCL_ROUND_DONE);
+    pccl_master_conclude_round(m, PCCL_ROUND_PENDING, any ? PCCL_ROUND_TRUE : PCCL_ROUND_DONE);
 }
 
 /* Puts the eligible into their rings. Returns how many, with their ids in added. */
@@ -81,15 +93,14 @@ static void conclude_update(struct pccl_master *m)
         added_count = admit_all(m, admit, added);
     for (uint32_t i = 0; i < m->group_count; i++)
         pccl_master_drop_operations(m, m->groups[i]);
-    if (added_count > 0) {
-        struct pccl_text why;
+    struct pccl_text why, costs; /* nothing is in flight that a new view could kill */
+    uint32_t adopted = pccl_master_adopt_rings(m, &why), moved = pccl_master_review_costs(m, &costs);
+    if (added_count > 0)
         pccl_text_format(&why, "%u admitted", (uint64_t)added_count);
-        pccl_master_next_epoch(m, added, added_count, NULL, 0, &why);
-    }
-    conclude(m, PCCL_ROUND_UPDATE, PCCL_ROUND_DONE);
-    for (uint32_t i = 0; i < m->remote_count; i++)
-        m->remotes[i]->owes_view_ack =
-            false; /* nothing of the new era can be launched before the view it begins with */
+    if (added_count > 0 || adopted > 0 || moved > 0)
+        pccl_master_next_epoch(m, added, added_count, NULL, 0, added_count > 0 || adopted > 0 ? &why : &costs);
+    pccl_master_conclude_round(m, PCCL_ROUND_UPDATE, PCCL_ROUND_DONE);
+    pccl_master_search_on(m);
     for (uint32_t i = 0; i < added_count; i++) {
         struct pccl_remote *remote = pccl_master_find(m, &added[i].peer);
         if (remote != NULL && pccl_master_is_living_member(remote))
@@ -117,18 +128,24 @@ void pccl_master_evaluate_rounds(struct pccl_master *m)
         return;
     if (all_voted(m, PCCL_ROUND_PENDING))
         conclude_pending(m);
-    if (m->departing_count == 0 && all_voted(m, PCCL_ROUND_UPDATE))
+    if (m->departing_count == 0 && all_voted(m, PCCL_ROUND_UPDATE) && !pccl_master_update_waits_for_rings(m))
         conclude_update(m);
+    if (m->departing_count == 0 && all_voted(m, PCCL_ROUND_OPTIMIZE))
+        pccl_master_optimize(m);
 }
 
 /* The answer of the last round, for one who has not heard it. */
 void pccl_master_answer_round(struct pccl_master *m, struct pccl_remote *to, uint8_t kind)
 {
-    send_round(m, to, kind, m->rounds[kind] - 1, m->last_outcome[kind]);
+    send_round(m, to, kind, m->rounds[kind] - 1, outcome_for(m, to, kind));
 }
 
 void pccl_master_vote(struct pccl_master *m, struct pccl_remote *from, uint8_t kind, uint64_t round)
 {
+    if (kind == PCCL_ROUND_SYNC) {
+        pccl_master_remove(m, from, PCCL_REFUSAL_PROTOCOL, "it voted for a synchronization without a state");
+        return;
+    }
     if (round + 1 == m->rounds[kind]) {
         pccl_master_answer_round(m, from, kind);
         return;
@@ -146,9 +163,15 @@ void pccl_master_vote(struct pccl_master *m, struct pccl_remote *from, uint8_t k
 /* The answer is the round's outcome if it was decided before, else that the vote is taken back. */
 void pccl_master_withdraw(struct pccl_master *m, struct pccl_remote *from, uint8_t kind, uint64_t round)
 {
+    if (kind == PCCL_ROUND_SYNC) {
+        pccl_master_withdraw_sync(m, from, round);
+        return;
+    }
     if (round != m->rounds[kind] || !from->votes[kind])
         return; /* decided: its ROUND is on the way */
+    if (kind == PCCL_ROUND_OPTIMIZE && m->optimizing)
+        return; /* it ends soon, for all alike */
     from->votes[kind] = false;
-    clear_where(from, kind == PCCL_ROUND_UPDATE ? PCCL_CALL_UPDATE : PCCL_CALL_PENDING);
+    clear_where(from, pccl_call_of_round(kind));
     send_round(m, from, kind, round, PCCL_ROUND_WITHDRAWN);
 }

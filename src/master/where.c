@@ -4,21 +4,36 @@
 
 #include <string.h>
 
+/* A member that has voted in several waits in the first of these. */
+static const uint8_t voted_kinds[] = {PCCL_ROUND_UPDATE, PCCL_ROUND_OPTIMIZE, PCCL_ROUND_PENDING};
+
+/* NULL: it has voted in none. */
+static const uint8_t *voted_kind(const struct pccl_remote *remote)
+{
+    for (size_t i = 0; i < PCCL_COUNT_OF(voted_kinds); i++)
+        if (remote->votes[voted_kinds[i]])
+            return &voted_kinds[i];
+    return NULL;
+}
+
 static bool is_waiting(const struct pccl_remote *remote)
 {
-    return remote->votes[PCCL_ROUND_UPDATE] || remote->votes[PCCL_ROUND_PENDING] ||
-           remote->where.call != PCCL_CALL_NONE;
+    return voted_kind(remote) != NULL || remote->sync_part != NULL || remote->where.call != PCCL_CALL_NONE;
 }
 
 static struct pccl_place place_of(const struct pccl_master *m, const struct pccl_remote *remote)
 {
     struct pccl_place place = {.peer = remote->id, .state = PCCL_PLACE_HERE};
     uint64_t silent_us = m->now_us - pccl_min_u64(m->now_us, remote->heard_us);
-    if (remote->votes[PCCL_ROUND_UPDATE] || remote->votes[PCCL_ROUND_PENDING]) {
-        uint8_t kind = remote->votes[PCCL_ROUND_UPDATE] ? PCCL_ROUND_UPDATE : PCCL_ROUND_PENDING;
-        place.call = kind == PCCL_ROUND_UPDATE ? PCCL_CALL_UPDATE : PCCL_CALL_PENDING;
-        place.detail = m->rounds[kind];
-        place.since_us = m->now_us - remote->voted_us[kind];
+    const uint8_t *kind = voted_kind(remote);
+    if (kind != NULL) {
+        place.call = (uint8_t)pccl_call_of_round(*kind);
+        place.detail = m->rounds[*kind];
+        place.since_us = m->now_us - remote->voted_us[*kind];
+    } else if (remote->sync_part != NULL) {
+        place.call = PCCL_CALL_SYNC;
+        place.detail = remote->group->sync;
+        place.since_us = m->now_us - remote->voted_us[PCCL_ROUND_SYNC];
     } else if (remote->where.call == PCCL_CALL_REDUCE) {
         place.call = PCCL_CALL_REDUCE;
         place.detail = remote->where.instance.tag;
@@ -43,40 +58,60 @@ static bool has_finished(struct pccl_master *m, const struct pccl_remote *remote
 
 static bool has_come(struct pccl_master *m, const struct pccl_remote *remote, const struct pccl_msg_where *where)
 {
-    if (where->call == PCCL_CALL_UPDATE)
-        return remote->votes[PCCL_ROUND_UPDATE];
-    if (where->call == PCCL_CALL_PENDING)
-        return remote->votes[PCCL_ROUND_PENDING];
+    for (size_t i = 0; i < PCCL_COUNT_OF(voted_kinds); i++)
+        if (where->call == pccl_call_of_round(voted_kinds[i]))
+            return remote->votes[voted_kinds[i]];
+    if (where->call == PCCL_CALL_SYNC)
+        return pccl_master_has_come_to_sync(remote);
     return has_finished(m, remote, &where->instance) ||
            (remote->where.call == PCCL_CALL_REDUCE && pccl_instance_equal(&remote->where.instance, &where->instance));
 }
 
-static bool in_scope(const struct pccl_remote *remote, const struct pccl_remote *from, uint8_t call)
+/*
+ * May it have entered this operation? A bulk operation is not told to the master before it is complete, and whoever
+ * waits elsewhere may have launched it before: but not who waits for an update, an optimisation or a synchronization,
+ * which ask for no open operations.
+ */
+static bool may_have_come(struct pccl_master *m, const struct pccl_remote *remote, const struct pccl_msg_where *where)
 {
-    return pccl_master_is_living_member(remote) && (call != PCCL_CALL_REDUCE || remote->group == from->group);
+    const struct pccl_operation *op = pccl_master_operation(m, remote->group, &where->instance, false);
+    bool tiny = op != NULL && op->parts != NULL && op->tiny;
+    return has_come(m, remote, where) || (!tiny && !remote->votes[PCCL_ROUND_UPDATE] &&
+                                          !remote->votes[PCCL_ROUND_OPTIMIZE] && remote->sync_part == NULL);
 }
 
-static bool all_have_come(struct pccl_master *m, const struct pccl_remote *from, const struct pccl_msg_where *where)
+static bool in_scope(const struct pccl_remote *remote, const struct pccl_remote *from, uint8_t call)
+{
+    bool is_of_group = call == PCCL_CALL_REDUCE || call == PCCL_CALL_SYNC;
+    return pccl_master_is_living_member(remote) && (!is_of_group || remote->group == from->group);
+}
+
+/* come: has_come or may_have_come. */
+static bool all_have(bool (*come)(struct pccl_master *, const struct pccl_remote *, const struct pccl_msg_where *),
+                     struct pccl_master *m, const struct pccl_remote *from, const struct pccl_msg_where *where)
 {
     for (uint32_t i = 0; i < m->remote_count; i++)
-        if (in_scope(m->remotes[i], from, where->call) && !has_come(m, m->remotes[i], where))
+        if (in_scope(m->remotes[i], from, where->call) && !come(m, m->remotes[i], where))
             return false;
     return true;
 }
 
 /*
- * Everybody is blocked, and nobody in an operation that all have entered (its data may be moving). Joint calls need no
- * look: they are decided when the last vote comes.
+ * Everybody is blocked, and nobody in an operation that all may have entered, or fetching shared state (its data may be
+ * moving). Other joint calls need no look: they are decided when the last vote comes.
  */
 static bool is_stuck(struct pccl_master *m)
 {
+    if (m->optimizing)
+        return false; /* it ends by itself */
     for (uint32_t i = 0; i < m->remote_count; i++)
-        if (pccl_master_is_living_member(m->remotes[i]) && (!is_waiting(m->remotes[i]) || m->remotes[i]->conn == 0))
+        if (pccl_master_is_living_member(m->remotes[i]) &&
+            (!is_waiting(m->remotes[i]) || m->remotes[i]->conn == 0 || pccl_master_is_fetching(m->remotes[i])))
             return false;
     for (uint32_t i = 0; i < m->remote_count; i++) {
         const struct pccl_remote *remote = m->remotes[i];
         if (pccl_master_is_living_member(remote) && remote->where.call == PCCL_CALL_REDUCE &&
-            all_have_come(m, remote, &remote->where))
+            all_have(may_have_come, m, remote, &remote->where))
             return false;
     }
     return true;
@@ -86,7 +121,7 @@ static bool is_stuck(struct pccl_master *m)
 static uint32_t find_missing(struct pccl_master *m, const struct pccl_remote *from, const struct pccl_msg_where *where,
                              struct pccl_place *places)
 {
-    bool all_came = all_have_come(m, from, where);
+    bool all_came = all_have(has_come, m, from, where);
     uint32_t missing = 0;
     for (uint32_t i = 0; i < m->remote_count; i++) {
         const struct pccl_remote *remote = m->remotes[i];

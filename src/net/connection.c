@@ -50,22 +50,28 @@ void pccl_connection_list_remove(struct pccl_connection *connection)
 static void on_handle_closed(uv_handle_t *handle)
 {
     struct pccl_connection *connection = handle->data;
-    if (--connection->handles == 0)
-        pccl_release(connection->memory, connection, sizeof *connection);
+    if (--connection->handles > 0)
+        return;
+    pccl_frame_reader_fini(&connection->reader);
+    pccl_release(connection->memory, connection, sizeof *connection);
 }
 
-/* Lets go of everything; the memory follows when the loop has. */
-static void finish(struct pccl_connection *connection)
+/* Lets go of everything but the socket; the memory follows when the loop has. */
+static void let_go(struct pccl_connection *connection)
 {
     connection->state = PCCL_CONNECTION_GONE;
     pccl_connection_list_remove(connection);
-    uv_close((uv_handle_t *)&connection->poll, on_handle_closed);
+    uv_close((uv_handle_t *)&connection->poll, on_handle_closed); /* the loop does not watch the socket from now on */
     uv_close((uv_handle_t *)&connection->timer, on_handle_closed);
-    pccl_socket_close(connection->socket);
-    pccl_frame_reader_fini(&connection->reader);
     pccl_release(connection->memory, connection->out, connection->out_capacity);
     connection->out = NULL;
     connection->out_start = connection->out_end = connection->out_capacity = 0;
+}
+
+static void finish(struct pccl_connection *connection)
+{
+    let_go(connection);
+    pccl_socket_close(connection->socket);
 }
 
 static bool takes_output(const struct pccl_connection *connection)
@@ -311,6 +317,19 @@ bool pccl_connection_flush(struct pccl_connection *connection)
         connection->out = NULL;
         connection->out_capacity = 0;
     }
+    return true;
+}
+
+bool pccl_connection_detach(struct pccl_connection *connection, uv_os_sock_t *socket, const uint8_t **rest,
+                            size_t *rest_length)
+{
+    if (connection->state != PCCL_CONNECTION_OPEN || !pccl_connection_flush(connection) || connection->mute)
+        return false;
+    const struct pccl_frame_reader *reader = &connection->reader;
+    *socket = connection->socket;
+    *rest_length = reader->end - reader->start;
+    *rest = *rest_length ? reader->buffer + reader->start : NULL;
+    let_go(connection);
     return true;
 }
 

@@ -92,6 +92,7 @@ struct pccl_connection {
     bool unread;  /* pccl_connection_take left frames or a broken one in the reader */
     bool garbage; /* it ended because of what came, so the other side may still hear us */
     uint32_t drained_bytes;
+    uint64_t accepted_ms; /* by the loop's clock */
     struct pccl_connection_list *list;
     struct pccl_connection *older, *newer; /* in `list` */
 };
@@ -137,6 +138,14 @@ bool pccl_connection_watch_input(struct pccl_connection *connection, bool on);
  * linger_ms (so that a reset does not overtake what we said); 0 closes at once.
  */
 void pccl_connection_close(struct pccl_connection *connection, uint32_t linger_ms);
+
+/*
+ * Gives the open socket to the caller and frees the connection; no events any more. *rest: what was read and not handed
+ * out, a view that is valid as long as the caller does not return to the loop. false: what waits cannot be sent at
+ * once, or the connection has broken; nothing has happened then.
+ */
+PCCL_MUST_CHECK bool pccl_connection_detach(struct pccl_connection *connection, uv_os_sock_t *socket,
+                                            const uint8_t **rest, size_t *rest_length);
 
 /* A connection is in at most one list, leaves it when its socket is closed, and enters at the newest end. */
 void pccl_connection_list_add(struct pccl_connection_list *list, struct pccl_connection *connection);

@@ -4,6 +4,7 @@ enum {
     ACCEPTS_PER_VISIT = 64,
     SYSTEM_PORT_ATTEMPTS = 16, /* the port chosen for one address may be taken on another */
     PAUSE_MS = 50,             /* after the system ran out of descriptors or memory */
+    SPARE_HELLO_MS = 200,      /* the last descriptor is not held longer by somebody who says nothing */
 };
 
 struct pccl_listener_socket {
@@ -26,6 +27,40 @@ static void on_pause_closed(uv_handle_t *handle)
 {
     const struct pccl_memory *memory = handle->data;
     pccl_release(memory, handle, sizeof(uv_timer_t));
+}
+
+/* ---- the spare descriptor ---- */
+
+/* true: it is there. Whoever had taken its place is a stranger like others. */
+static bool take_spare(struct pccl_listener *listener)
+{
+    if (listener->has_spare || !listener->wants_spare)
+        return listener->has_spare;
+    uv_fs_t request;
+    uv_file opened = uv_fs_open(NULL, &request, "/dev/null", UV_FS_O_RDONLY, 0, NULL);
+    uv_fs_req_cleanup(&request);
+    if (opened < 0)
+        return false;
+    listener->spare = opened;
+    listener->has_spare = true;
+    struct pccl_connection *stranger = listener->on_spare.oldest;
+    if (stranger) {
+        pccl_connection_list_remove(stranger);
+        pccl_connection_list_add(&listener->strangers, stranger);
+        if (stranger->state == PCCL_CONNECTION_OPEN)
+            pccl_connection_limit(stranger, listener->hello_ms);
+    }
+    return true;
+}
+
+static void give_spare(struct pccl_listener *listener)
+{
+    if (!listener->has_spare)
+        return;
+    uv_fs_t request;
+    (void)uv_fs_close(NULL, &request, listener->spare, NULL);
+    uv_fs_req_cleanup(&request);
+    listener->has_spare = false;
 }
 
 /* ---- binding ---- */
@@ -134,7 +169,17 @@ int pccl_listener_open(struct pccl_listener *listener, const struct pccl_address
         pccl_listener_close(listener);
         return out_of_memory(words);
     }
+    (void)take_spare(listener); /* without one newcomers are reset when there is no descriptor */
     return 0;
+}
+
+static void close_strangers(struct pccl_connection_list *strangers)
+{
+    while (strangers->oldest) {
+        struct pccl_connection *stranger = strangers->oldest;
+        pccl_connection_list_remove(stranger);
+        pccl_connection_close(stranger, 0);
+    }
 }
 
 void pccl_listener_close(struct pccl_listener *listener)
@@ -151,18 +196,22 @@ void pccl_listener_close(struct pccl_listener *listener)
         uv_close((uv_handle_t *)listener->pause, on_pause_closed);
         listener->pause = NULL;
     }
-    while (listener->strangers.oldest) {
-        struct pccl_connection *stranger = listener->strangers.oldest;
-        pccl_connection_list_remove(stranger);
-        pccl_connection_close(stranger, 0);
-    }
+    give_spare(listener);
+    close_strangers(&listener->strangers);
+    close_strangers(&listener->on_spare);
 }
 
 /* ---- accepting ---- */
 
+static void pause_accepting(struct pccl_listener *listener);
+
 static void on_pause_over(uv_timer_t *timer)
 {
     struct pccl_listener *listener = timer->data;
+    if (!take_spare(listener) && listener->on_spare.oldest) { /* it goes soon, by itself or by its limit */
+        pause_accepting(listener);
+        return;
+    }
     for (struct pccl_listener_socket *i = listener->sockets; i; i = i->next)
         (void)uv_poll_start(&i->poll, UV_READABLE, on_readable);
 }
@@ -184,18 +233,54 @@ static void drop_oldest(struct pccl_listener *listener)
         pccl_connection_list_remove(oldest);
 }
 
-static void welcome(struct pccl_listener *listener, uv_os_sock_t socket, const struct pccl_address *from)
+/* One stranger fewer, for its descriptor. */
+static void crowd_out_oldest(struct pccl_listener *listener)
 {
-    if (listener->strangers.count >= listener->strangers_max)
+    struct pccl_connection *oldest = listener->strangers.oldest;
+    if (listener->crowded_out && oldest->state == PCCL_CONNECTION_OPEN) {
+        listener->crowded_out(listener->owner, oldest);
+        (void)pccl_connection_flush(oldest);
+    }
+    drop_oldest(listener);
+}
+
+/* The oldest has had the time to say who it is. If each went for the next one at once, nobody would get in. */
+static bool is_oldest_due(const struct pccl_listener *listener)
+{
+    const struct pccl_connection *oldest = listener->strangers.oldest;
+    return oldest &&
+           (oldest->state != PCCL_CONNECTION_OPEN || uv_now(listener->loop) >= oldest->accepted_ms + SPARE_HELLO_MS);
+}
+
+static void welcome(struct pccl_listener *listener, uv_os_sock_t socket, const struct pccl_address *from, bool on_spare)
+{
+    if (!on_spare && listener->strangers.count >= listener->strangers_max)
         drop_oldest(listener);
     struct pccl_connection *connection =
         pccl_connection_create(listener->loop, listener->memory, socket, false, listener->events, listener->owner);
     if (!connection)
         return; /* the other side sees a closed connection */
     connection->address = *from;
-    pccl_connection_list_add(&listener->strangers, connection);
-    pccl_connection_limit(connection, listener->hello_ms);
+    connection->accepted_ms = uv_now(listener->loop);
+    pccl_connection_list_add(on_spare ? &listener->on_spare : &listener->strangers, connection);
+    pccl_connection_limit(connection, on_spare ? SPARE_HELLO_MS : listener->hello_ms);
     listener->accepted(listener->owner, connection);
+}
+
+/* Somebody comes in the place of the spare, so that it can be answered; others wait until it has gone. */
+static void accept_on_spare(struct pccl_listener_socket *listening)
+{
+    struct pccl_listener *listener = listening->listener;
+    struct pccl_address from;
+    uv_os_sock_t accepted;
+    give_spare(listener);
+    int error = pccl_socket_accept(listening->socket, &accepted, &from);
+    if (error == 0)
+        welcome(listener, accepted, &from, true);
+    else if (take_spare(listener)) /* as a rule nobody waits any more */
+        return;
+    if (listening->listener)
+        pause_accepting(listener);
 }
 
 static void accept_waiting(struct pccl_listener_socket *listening)
@@ -206,14 +291,18 @@ static void accept_waiting(struct pccl_listener_socket *listening)
         uv_os_sock_t accepted;
         int error = pccl_socket_accept(listening->socket, &accepted, &from);
         switch (error) {
-        case 0: welcome(listener, accepted, &from); break;
+        case 0: welcome(listener, accepted, &from, false); break;
         case UV_EAGAIN: return;
         case UV_EMFILE:
         case UV_ENFILE:
         case UV_ENOBUFS:
         case UV_ENOMEM:
-            if (listener->strangers.oldest) {
-                drop_oldest(listener);
+            if (listener->has_spare) {
+                accept_on_spare(listening);
+                return;
+            }
+            if (is_oldest_due(listener)) {
+                crowd_out_oldest(listener);
                 break;
             }
             pause_accepting(listener);
@@ -243,4 +332,13 @@ void pccl_listener_adopt(struct pccl_connection *connection)
 {
     pccl_connection_list_remove(connection);
     pccl_connection_limit(connection, 0);
+}
+
+bool pccl_listener_can_keep(struct pccl_listener *listener, struct pccl_connection *connection)
+{
+    if (connection->list != &listener->on_spare || take_spare(listener))
+        return true;
+    if (listener->strangers.oldest) /* it has said nothing yet, this one has */
+        crowd_out_oldest(listener);
+    return take_spare(listener);
 }

@@ -1,7 +1,8 @@
 /*
  * Accepts connections on one port of one or several local addresses. Whoever connects is a stranger, in a list of
  * bounded length, until the owner adopts the connection; when the list is full, the oldest stranger makes room.
- * Shortage of descriptors pauses accepting and ends nothing. Runs on the loop's thread.
+ * Shortage of descriptors pauses accepting and ends nothing; with a spare one, whoever comes then can still be heard
+ * and answered. Runs on the loop's thread.
  */
 #ifndef PCCL_NET_LISTENER_H
 #define PCCL_NET_LISTENER_H
@@ -19,12 +20,18 @@ struct pccl_listener {
     uv_timer_t *pause;                    /* freed by the loop */
     uint16_t port;
     struct pccl_connection_list strangers;
+    struct pccl_connection_list on_spare; /* the stranger that took the place of the spare, if any */
+    uv_file spare;                        /* kept open for the moment when there is no other; only if has_spare */
+    bool has_spare;
+    bool wants_spare; /* set by the owner, who then asks pccl_listener_can_keep and has `crowded_out` */
     uint32_t strangers_max;
     uint32_t hello_ms; /* strangers are ended after so long; 0: the owner sees to it */
     const struct pccl_connection_events *events;
     void *owner;
     /* A new connection; called between enter and leave of the events. */
     void (*accepted)(void *owner, struct pccl_connection *connection);
+    /* This stranger is about to be ended for want of a descriptor, if not NULL: the last chance to tell it so. */
+    void (*crowded_out)(void *owner, struct pccl_connection *connection);
 };
 
 /*
@@ -39,5 +46,11 @@ PCCL_MUST_CHECK int pccl_listener_open(struct pccl_listener *listener, const str
 void pccl_listener_close(struct pccl_listener *listener);
 /* The connection is no stranger any more. */
 void pccl_listener_adopt(struct pccl_connection *connection);
+/*
+ * A stranger has said something that makes sense. false: it sits on the last descriptor, and there is no other, not
+ * even one of an older stranger's: unless it must not be turned away, tell it so and close it. Between enter and leave
+ * of the events; other strangers may end.
+ */
+PCCL_MUST_CHECK bool pccl_listener_can_keep(struct pccl_listener *listener, struct pccl_connection *connection);
 
 #endif

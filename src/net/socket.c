@@ -1,5 +1,6 @@
 #include "net/socket.h"
 
+#include "core/limits.h"
 #include "net/fork.h"
 
 #include <errno.h>
@@ -9,6 +10,7 @@
 #include <poll.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/uio.h>
 #include <unistd.h>
 #ifdef __linux__
 #include <sys/epoll.h>
@@ -108,6 +110,39 @@ static void tune_stream(uv_os_sock_t socket)
 #endif
 }
 
+uint32_t pccl_socket_rtt_us(uv_os_sock_t socket)
+{
+#ifdef __linux__
+    struct tcp_info info = {0};
+    socklen_t length = sizeof info;
+    if (getsockopt(socket, IPPROTO_TCP, TCP_INFO, &info, &length) == 0)
+        return info.tcpi_rtt;
+#else
+    (void)socket;
+#endif
+    return 0;
+}
+
+/*
+ * On a short path bbr's pacing costs processor time and wins nothing; a long lossy one is filled by nothing else. The
+ * sizes of the buffers are left to the system: bench/RESULTS.md has the figures.
+ */
+enum { LONG_PATH_NOTSENT_BYTES = 128 << 10 };
+
+static void tune_path(uv_os_sock_t socket)
+{
+    uint32_t rtt_us = pccl_socket_rtt_us(socket);
+#ifdef TCP_CONGESTION
+    const char *control = rtt_us < PCCL_LONG_PATH_RTT_US ? "reno" : "bbr"; /* where the system has it and lets us */
+    if (rtt_us > 0)
+        (void)setsockopt(socket, IPPROTO_TCP, TCP_CONGESTION, control, (socklen_t)strlen(control));
+#endif
+#ifdef TCP_NOTSENT_LOWAT
+    if (rtt_us >= PCCL_LONG_PATH_RTT_US) /* what would wait here can go over a connection with room */
+        set_int(socket, IPPROTO_TCP, TCP_NOTSENT_LOWAT, LONG_PATH_NOTSENT_BYTES);
+#endif
+}
+
 int pccl_socket_dial(const struct pccl_address *address, uv_os_sock_t *out)
 {
     struct sockaddr_storage native;
@@ -136,7 +171,10 @@ int pccl_socket_outcome(uv_os_sock_t socket)
     socklen_t length = sizeof value;
     if (getsockopt(socket, SOL_SOCKET, SO_ERROR, &value, &length) != 0)
         return last_error();
-    return value == 0 ? 0 : uv_translate_sys_error(value);
+    if (value != 0)
+        return uv_translate_sys_error(value);
+    tune_path(socket);
+    return 0;
 }
 
 int pccl_socket_listen(const struct pccl_address *address, uv_os_sock_t *out)
@@ -186,6 +224,7 @@ int pccl_socket_accept(uv_os_sock_t listening, uv_os_sock_t *out, struct pccl_ad
     }
     make_private(accepted);
     tune_stream(accepted);
+    tune_path(accepted);
     *out = accepted;
     return 0;
 }
@@ -210,9 +249,56 @@ ptrdiff_t pccl_socket_write(uv_os_sock_t socket, const uint8_t *bytes, size_t le
     return moved >= 0 ? moved : last_error();
 }
 
+/* The non-empty ones of two pieces. */
+static int gather(struct iovec *pieces, const void *first, size_t first_length, const void *second,
+                  size_t second_length)
+{
+    int count = 0;
+    if (first_length)
+        pieces[count++] = (struct iovec){(void *)(uintptr_t)first, first_length};
+    if (second_length)
+        pieces[count++] = (struct iovec){(void *)(uintptr_t)second, second_length};
+    return count;
+}
+
+ptrdiff_t pccl_socket_read_two(uv_os_sock_t socket, uint8_t *first, size_t first_length, uint8_t *second,
+                               size_t second_length)
+{
+    struct iovec pieces[2];
+    ssize_t moved;
+    int count = gather(pieces, first, first_length, second, second_length);
+    do {
+        moved = readv(socket, pieces, count);
+    } while (moved < 0 && errno == EINTR);
+    if (moved > 0)
+        return moved;
+    return moved == 0 ? UV_EOF : last_error();
+}
+
+ptrdiff_t pccl_socket_write_two(uv_os_sock_t socket, const uint8_t *first, size_t first_length, const uint8_t *second,
+                                size_t second_length)
+{
+    struct iovec pieces[2];
+    ssize_t moved;
+    int count = gather(pieces, first, first_length, second, second_length);
+    struct msghdr message = {.msg_iov = pieces};
+    message.msg_iovlen = (unsigned)count; /* its type differs between systems */
+    do {
+        moved = sendmsg(socket, &message, MSG_NOSIGNAL);
+    } while (moved < 0 && errno == EINTR);
+    return moved >= 0 ? moved : last_error();
+}
+
 void pccl_socket_shutdown_write(uv_os_sock_t socket) { (void)shutdown(socket, SHUT_WR); }
 
 void pccl_socket_shutdown(uv_os_sock_t socket) { (void)shutdown(socket, SHUT_RDWR); }
+
+void pccl_socket_abort(uv_os_sock_t socket)
+{
+    struct linger linger = {.l_onoff = 1, .l_linger = 0};
+    (void)setsockopt(socket, SOL_SOCKET, SO_LINGER, &linger, sizeof linger);
+    pccl_socket_close(socket);
+}
 
 void pccl_socket_close(uv_os_sock_t socket)
 {
@@ -311,10 +397,12 @@ void pccl_socket_wake(int wake) { (void)wake; }
 static void take_wake_back(int wake) { (void)wake; }
 #endif
 
-void pccl_socket_wait(uv_os_sock_t socket, int wake)
+void pccl_socket_wait(uv_os_sock_t socket, int wake) { pccl_socket_wait_for(socket, wake, -1); }
+
+void pccl_socket_wait_for(uv_os_sock_t socket, int wake, int limit_ms)
 {
     struct pollfd watched[2] = {{.fd = socket, .events = POLLIN}, {.fd = wake, .events = POLLIN}};
-    (void)poll(watched, 2, -1); /* interrupted: the caller looks again */
+    (void)poll(watched, 2, limit_ms); /* interrupted: the caller looks again */
     if (watched[1].revents)
         take_wake_back(wake);
 }

@@ -16,7 +16,7 @@
 /* Starts a TCP connection. 0: connected or under way; the outcome is pccl_socket_outcome once the socket is writable.
  */
 PCCL_MUST_CHECK int pccl_socket_dial(const struct pccl_address *address, uv_os_sock_t *socket);
-/* What became of a connection attempt: 0, or why it failed. */
+/* What became of a connection attempt: 0, or why it failed. Now the path is known, and the socket is set for it. */
 PCCL_MUST_CHECK int pccl_socket_outcome(uv_os_sock_t socket);
 /* Listens on the address. "::" takes IPv4 too where the system can, unless another socket has the port there. */
 PCCL_MUST_CHECK int pccl_socket_listen(const struct pccl_address *address, uv_os_sock_t *socket);
@@ -27,14 +27,24 @@ PCCL_MUST_CHECK int pccl_socket_accept(uv_os_sock_t listening, uv_os_sock_t *soc
 ptrdiff_t pccl_socket_read(uv_os_sock_t socket, uint8_t *bytes, size_t length);
 ptrdiff_t pccl_socket_write(uv_os_sock_t socket, const uint8_t *bytes, size_t length);
 
+/* The same into or out of two places in one call; either length may be 0, not both. */
+ptrdiff_t pccl_socket_read_two(uv_os_sock_t socket, uint8_t *first, size_t first_length, uint8_t *second,
+                               size_t second_length);
+ptrdiff_t pccl_socket_write_two(uv_os_sock_t socket, const uint8_t *first, size_t first_length, const uint8_t *second,
+                                size_t second_length);
+
 void pccl_socket_shutdown_write(uv_os_sock_t socket);
 void pccl_socket_shutdown(uv_os_sock_t socket); /* both ways: the next read sees the end */
 void pccl_socket_close(uv_os_sock_t socket);
+/* The same, and what is still on its way does not go on; the other side sees it break. */
+void pccl_socket_abort(uv_os_sock_t socket);
 
 /* false: unknown (the connection has broken). */
 PCCL_MUST_CHECK bool pccl_socket_local(uv_os_sock_t socket, struct pccl_address *address);
 /* An open connection whose other host answers nothing for about so long breaks with UV_ETIMEDOUT. */
 void pccl_socket_limit_silence(uv_os_sock_t socket, uint32_t silence_ms);
+/* The round trip of an open connection as the system sees it, in microseconds; 0: unknown. */
+uint32_t pccl_socket_rtt_us(uv_os_sock_t socket);
 /* The local address this host would use towards `address`; sends nothing. false: no route. */
 PCCL_MUST_CHECK bool pccl_socket_route(const struct pccl_address *address, struct pccl_address *local);
 
@@ -45,6 +55,8 @@ PCCL_MUST_CHECK bool pccl_socket_route(const struct pccl_address *address, struc
 PCCL_MUST_CHECK bool pccl_socket_watch_input(int poll_descriptor, uv_os_sock_t socket, bool input, bool output);
 /* Waits until the socket has input or somebody wakes; takes the wake back. wake is one of pccl_socket_wake_open. */
 void pccl_socket_wait(uv_os_sock_t socket, int wake);
+/* The same, but no longer than so many milliseconds; -1: without a limit. */
+void pccl_socket_wait_for(uv_os_sock_t socket, int wake, int limit_ms);
 /* A descriptor that one thread waits on and others wake; closed by pccl_socket_close. 0 or a negative error. */
 PCCL_MUST_CHECK int pccl_socket_wake_open(int *wake);
 void pccl_socket_wake(int wake);

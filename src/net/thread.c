@@ -2,7 +2,6 @@
 
 #ifndef _WIN32
 #include <pthread.h>
-#include <signal.h>
 #endif
 
 int pccl_thread_start(uv_thread_t *thread, void (*run)(void *argument), void *argument)
@@ -10,12 +9,31 @@ int pccl_thread_start(uv_thread_t *thread, void (*run)(void *argument), void *ar
 #ifdef _WIN32
     return uv_thread_create(thread, run, argument);
 #else
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
+    pccl_signals before;
+    pccl_thread_hold_signals(&before);
     int error = uv_thread_create(thread, run, argument);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    pccl_thread_let_signals(&before);
     return error;
+#endif
+}
+
+void pccl_thread_hold_signals(pccl_signals *before)
+{
+#ifdef _WIN32
+    *before = 0;
+#else
+    sigset_t all;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, before);
+#endif
+}
+
+void pccl_thread_let_signals(const pccl_signals *before)
+{
+#ifdef _WIN32
+    (void)before;
+#else
+    pthread_sigmask(SIG_SETMASK, before, NULL);
 #endif
 }
 

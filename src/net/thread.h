@@ -4,11 +4,23 @@
 
 #include "core/base.h"
 
+#ifndef _WIN32
+#include <signal.h>
+#endif
 #include <uv.h>
 
 /* 0, or a negative libuv error. */
 PCCL_MUST_CHECK int pccl_thread_start(uv_thread_t *thread, void (*run)(void *argument), void *argument);
 /* Nobody will join it. */
 void pccl_thread_detach(uv_thread_t thread);
+
+#ifdef _WIN32
+typedef int pccl_signals;
+#else
+typedef sigset_t pccl_signals;
+#endif
+/* Between these two no signal handler runs on the calling thread. */
+void pccl_thread_hold_signals(pccl_signals *before);
+void pccl_thread_let_signals(const pccl_signals *before);
 
 #endif

@@ -190,18 +190,26 @@ static void hello_ok(struct pccl_peer *p, const struct pccl_msg_hello_ok *ok)
     p->state = PCCL_PEER_PENDING;
 }
 
+/*
+ * FULL is mostly said to a connection whose hello has not been read: for want of descriptors, or since it came late; it
+ * passes. Who has been let in before tries again, as after any other break.
+ */
 static void refused(struct pccl_peer *p, const struct pccl_msg_refused *refused)
 {
     struct pccl_text words;
     pccl_text_clear(&words);
     pccl_text_add_bytes(&words, (const char *)refused->words.data, refused->words.length);
-    if (refused->code == PCCL_REFUSAL_VERSION)
+    if (refused->code == PCCL_REFUSAL_FULL && p->boot != 0) {
+        p->effects.close_master(p->effects.context);
+        pccl_peer_master_down(p, &words);
+    } else if (refused->code == PCCL_REFUSAL_VERSION) {
         pccl_peer_give_up(p, PCCL_VERSION, "the master speaks protocol version %u, this peer %u: %t",
                           (uint64_t)refused->version, (uint64_t)PCCL_PROTOCOL_VERSION, &words);
-    else if (refused->code == PCCL_REFUSAL_GONE)
+    } else if (refused->code == PCCL_REFUSAL_GONE) {
         pccl_peer_give_up(p, PCCL_EXPELLED, "%t", &words);
-    else
+    } else {
         pccl_peer_give_up(p, PCCL_REFUSED, "the master refused this peer: %t", &words);
+    }
 }
 
 /* ---- received frames ---- */
@@ -230,6 +238,10 @@ static void dispatch(struct pccl_peer *p, const struct pccl_msg *msg)
     case PCCL_MSG_expelled: expelled(p, &msg->as.expelled); break;
     case PCCL_MSG_epoch_change: pccl_peer_epoch_change(p, &msg->as.epoch_change); break;
     case PCCL_MSG_outcome: pccl_peer_outcome(p, &msg->as.outcome); break;
+    case PCCL_MSG_sync_plan: pccl_peer_sync_planned(p, &msg->as.sync_plan); break;
+    case PCCL_MSG_sync_donor: pccl_peer_sync_donor_named(p, &msg->as.sync_donor); break;
+    case PCCL_MSG_measure: pccl_peer_measure(p, &msg->as.measure); break;
+    case PCCL_MSG_picture: pccl_peer_picture(p, &msg->as.picture); break;
     case PCCL_MSG_round: pccl_peer_round(p, &msg->as.round); break;
     case PCCL_MSG_warm_up: pccl_peer_warm_up(p, &msg->as.warm_up); break;
     case PCCL_MSG_forget: pccl_peer_forget(p, &msg->as.forget.peer); break;

@@ -20,6 +20,21 @@ struct pccl_vote_call {
     uint64_t since_us, deadline_us, where_us;
 };
 
+/* The synchronization under way; kept between calls: synced and torn. */
+struct pccl_sync_call {
+    struct pccl_sync_vote vote; /* as brought; then as the transfer has changed it */
+    bool synced;                /* one has been completed in this run */
+    bool torn;                  /* an unfinished transfer has written into the caller's memory */
+    bool torn_unequal;          /* ... maybe into tensors that need not be the same */
+    bool at_risk;               /* within a call: it may do so at any moment */
+    bool planned, done, complete;
+    struct pccl_sync_plan plan;
+    struct pccl_text failure;
+    /* what the last round told: */
+    uint64_t revision;
+    struct pccl_text words; /* why it failed for all */
+};
+
 enum pccl_dial_state { PCCL_DIAL_DOWN, PCCL_DIAL_DIALING, PCCL_DIAL_UP };
 
 /* What we know of the links with one other peer. */
@@ -28,11 +43,14 @@ struct pccl_peer_link {
     struct pccl_address candidates[PCCL_CANDIDATES_MAX];
     uint32_t candidate_count;
     bool ring; /* it follows us in the ring */
+    bool mesh; /* it is in our group, which is small */
     bool warm; /* the master asked for it */
     enum pccl_dial_state out;
     bool in_up;
     uint64_t retry_us, reported_us;
     uint32_t pause_ms;
+    uint32_t rtt_us;        /* as the master was told last; 0: unknown */
+    uint64_t rate, told_us; /* the same, and when */
     enum pccl_link_end how; /* the last failure */
     bool failed;
 };
@@ -40,6 +58,27 @@ struct pccl_peer_link {
 struct pccl_use {
     struct pccl_node by_tag;
     uint32_t launches;
+};
+
+/* Another peer has started this instance as a bulk operation; here it is not launched. */
+struct pccl_announcement {
+    struct pccl_node by_instance;
+    struct pccl_instance instance;
+    struct pccl_id from;
+    struct pccl_descriptor descriptor;
+};
+
+/* The test that this peer was asked for last. */
+struct pccl_test_call {
+    bool outstanding;
+    uint64_t number;
+    struct pccl_id peer;
+};
+
+/* Somebody who has left our group, and the epoch that told us. */
+struct pccl_departure {
+    struct pccl_id id;
+    struct pccl_epoch epoch;
 };
 
 struct pccl_peer {
@@ -60,13 +99,16 @@ struct pccl_peer {
     struct pccl_session session;
 
     /* the run */
-    uint32_t inc;
     struct pccl_epoch epoch, view;
     struct pccl_member *members; /* sorted by group, then id */
     uint32_t member_count, member_capacity;
     struct pccl_id *ring;
     uint32_t ring_count, ring_capacity;
-    uint64_t rounds[PCCL_ROUND_KINDS], sync, revision;
+    struct pccl_cost cost; /* of the view */
+    struct pccl_departure departures[PCCL_DEPARTED_MAX];
+    uint64_t departure_count; /* ever; the n-th is at n modulo PCCL_DEPARTED_MAX */
+    uint64_t rounds[PCCL_ROUND_KINDS];
+    uint64_t revision;                  /* of the group's shared state: the one that is due; 0: none yet */
     bool round_known[PCCL_ROUND_KINDS]; /* what the round before the open one answered */
     uint8_t last_outcome[PCCL_ROUND_KINDS];
     struct pccl_attributes last_attributes[PCCL_ROUND_KINDS]; /* as the round that was decided last told them */
@@ -75,13 +117,21 @@ struct pccl_peer {
     bool connect_outstanding;
     uint64_t connect_deadline_us;
     struct pccl_vote_call calls[PCCL_ROUND_KINDS];
+    struct pccl_sync_call sync;
+    struct pccl_test_call test;
+    bool describing;
+    uint64_t describe_ticket;
+    struct pccl_text optimize_words; /* why the last optimisation failed */
     struct pccl_attributes attributes;
     struct pccl_text last_words, waiting;
+    enum pccl_status why_over; /* with state PCCL_PEER_OVER */
 
     /* operations */
-    struct pccl_table by_instance, by_tag, uses;
-    struct pccl_op *oldest, *newest;
-    uint32_t op_count, held_count;
+    struct pccl_table by_instance, by_tag, uses, announcements;
+    struct pccl_op *oldest, *newest;                /* in order of creation */
+    struct pccl_op *first_unstable, *last_unstable; /* confirmed, not known to all; in order of decision */
+    uint32_t op_count, held_count, awaited_count;   /* awaited_count: a caller waits in it, undecided */
+    uint32_t tombstone_count;                       /* of the operations */
     uint64_t decisions, stable;
 
     struct pccl_peer_link *links;
@@ -112,7 +162,8 @@ void pccl_peer_welcome(struct pccl_peer *p, const struct pccl_msg_welcome *welco
 void pccl_peer_epoch_change(struct pccl_peer *p, const struct pccl_msg_epoch_change *change);
 struct pccl_attributes pccl_peer_live_attributes(const struct pccl_peer *p);
 bool pccl_peer_knows_member(const struct pccl_peer *p, const struct pccl_id *id);
-const struct pccl_id *pccl_peer_successor(const struct pccl_peer *p); /* NULL: alone */
+bool pccl_peer_is_in_group(const struct pccl_peer *p, const struct pccl_id *id); /* a member of our own group */
+const struct pccl_id *pccl_peer_successor(const struct pccl_peer *p);            /* NULL: alone */
 const struct pccl_id *pccl_peer_predecessor(const struct pccl_peer *p);
 
 /* ---- operations.c ---- */
@@ -125,14 +176,45 @@ void pccl_peer_change_era(struct pccl_peer *p);
 void pccl_peer_resend_operations(struct pccl_peer *p);
 void pccl_peer_tick_operations(struct pccl_peer *p);
 void pccl_peer_free_operations(struct pccl_peer *p);
+struct pccl_announcement *pccl_peer_announcement(const struct pccl_peer *p, const struct pccl_instance *instance);
+void pccl_peer_drop_announcement(struct pccl_peer *p, struct pccl_announcement *announcement);
+void pccl_peer_drop_announcements(struct pccl_peer *p, bool all); /* else those of an older era */
+/* A tiny launch of what another peer has announced as a bulk operation. */
+void pccl_peer_refuse_announced(struct pccl_peer *p, struct pccl_op *op, const struct pccl_announcement *announcement);
+uint32_t pccl_peer_launches_of(struct pccl_peer *p, uint64_t tag);
 struct pccl_op *pccl_peer_find_instance(const struct pccl_peer *p, const struct pccl_instance *instance);
 bool pccl_peer_is_decided(const struct pccl_op *op);
 
 /* ---- rounds.c ---- */
+PCCL_MUST_CHECK enum pccl_status pccl_peer_vote(struct pccl_peer *p, uint8_t kind); /* a call begins */
+/* Waits for a round that changes the era: nothing may be launched, and no other such call begin (PROTOCOL 5.1). */
+bool pccl_peer_is_in_quiet_call(const struct pccl_peer *p);
+/* Of the era: the joint rounds that have been decided (PROTOCOL 1.4). */
+static inline uint64_t pccl_peer_joint(const struct pccl_peer *p)
+{
+    return p->rounds[PCCL_ROUND_UPDATE] + p->rounds[PCCL_ROUND_OPTIMIZE];
+}
 void pccl_peer_round(struct pccl_peer *p, const struct pccl_msg_round *round);
 void pccl_peer_resend_votes(struct pccl_peer *p);
 void pccl_peer_tick_calls(struct pccl_peer *p);
 void pccl_peer_end_calls(struct pccl_peer *p, enum pccl_status status);
+
+/* ---- sync.c ---- */
+void pccl_peer_send_sync_vote(struct pccl_peer *p);
+void pccl_peer_sync_planned(struct pccl_peer *p, const struct pccl_msg_sync_plan *plan);
+void pccl_peer_sync_donor_named(struct pccl_peer *p, const struct pccl_msg_sync_donor *donor);
+/* The caller gives it up after the election: what it fetches has failed, the round goes on. false: before it. */
+PCCL_MUST_CHECK bool pccl_peer_withdraw_planned_sync(struct pccl_peer *p, const char *words);
+/* The open round is over: how the call ends. */
+enum pccl_status pccl_peer_sync_ended(struct pccl_peer *p, const struct pccl_msg_round *round);
+
+/* ---- optimize.c ---- */
+void pccl_peer_measure(struct pccl_peer *p, const struct pccl_msg_measure *measure);
+void pccl_peer_picture(struct pccl_peer *p, const struct pccl_msg_picture *picture);
+void pccl_peer_resend_describe(struct pccl_peer *p);
+void pccl_peer_end_describe(struct pccl_peer *p);
+/* The open round is over: how the call ends. */
+enum pccl_status pccl_peer_optimize_ended(struct pccl_peer *p, const struct pccl_msg_round *round);
 
 /* ---- where.c ---- */
 void pccl_peer_ask_where(struct pccl_peer *p, enum pccl_call call, const struct pccl_instance *instance, uint64_t round,
@@ -150,5 +232,7 @@ void pccl_peer_forget_warm_ups(struct pccl_peer *p);
 void pccl_peer_links_follow_view(struct pccl_peer *p);
 void pccl_peer_tick_links(struct pccl_peer *p);
 void pccl_peer_close_links(struct pccl_peer *p);
+/* The master was told these figures of the way there, so changes are told from them on. */
+void pccl_peer_note_told(struct pccl_peer *p, const struct pccl_id *id, uint32_t rtt_us, uint64_t rate);
 
 #endif

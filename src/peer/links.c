@@ -1,10 +1,14 @@
 /*
- * The links this peer holds: to its ring successor, and to whom the master asks for (newcomers warm up before they are
- * admitted). A link that breaks is reported, as evidence, and dialled again.
+ * The links this peer holds: to its ring successor; in a small group to every other member; and to whom the master asks
+ * for (newcomers warm up before they are admitted). A link that breaks is reported, as evidence, and dialled again.
  */
 #include "peer/internal.h"
+#include "wire/cost.h"
 
-enum { REPORT_AGAIN_US = 2000000 }; /* a failure that lasts is reported again after so long */
+enum {
+    REPORT_AGAIN_US = 2000000, /* a failure that lasts is reported again after so long */
+    TELL_AGAIN_US = 120000000, /* and figures that do not change */
+};
 
 static struct pccl_peer_link *find_link(struct pccl_peer *p, const struct pccl_id *id)
 {
@@ -54,9 +58,12 @@ static void dial(struct pccl_peer *p, struct pccl_peer_link *link)
     p->effects.dial_link(p->effects.context, &link->id, link->candidates, link->candidate_count);
 }
 
-static void report_up(struct pccl_peer *p, const struct pccl_id *id)
+static bool is_wanted(const struct pccl_peer_link *link) { return link->ring || link->mesh || link->warm; }
+
+static void report_up(struct pccl_peer *p, const struct pccl_peer_link *link)
 {
-    struct pccl_msg msg = {.type = PCCL_MSG_link_up, .as.link_up = {.peer = *id}};
+    struct pccl_msg msg = {.type = PCCL_MSG_link_up,
+                           .as.link_up = {.peer = link->id, .rtt_us = link->rtt_us, .rate = link->rate}};
     pccl_peer_send(p, &msg);
 }
 
@@ -81,7 +88,7 @@ void pccl_peer_warm_up(struct pccl_peer *p, const struct pccl_msg_warm_up *warm_
     for (uint32_t i = 0; i < warm_up->candidates_count; i++)
         link->candidates[i] = warm_up->candidates[i];
     if (link->out == PCCL_DIAL_UP)
-        report_up(p, &link->id);
+        report_up(p, link);
     else if (link->out == PCCL_DIAL_DOWN)
         dial(p, link);
 }
@@ -92,7 +99,7 @@ void pccl_peer_forget(struct pccl_peer *p, const struct pccl_id *id)
     if (link == NULL)
         return;
     link->warm = false;
-    if (!link->ring)
+    if (!is_wanted(link))
         drop_link(p, link);
 }
 
@@ -104,25 +111,27 @@ void pccl_peer_forget_warm_ups(struct pccl_peer *p)
     pccl_peer_links_follow_view(p);
 }
 
-/* After every change of the membership or the ring. */
+/* After every change of the membership or the ring. Links of the mesh come to be when the master asks for them. */
 void pccl_peer_links_follow_view(struct pccl_peer *p)
 {
     const struct pccl_id *successor = pccl_peer_successor(p);
+    bool is_small = p->ring_count <= PCCL_MESH_PEERS_MAX;
     if (successor != NULL && need_link(p, successor) == NULL)
         return;
     for (uint32_t i = 0; i < p->link_count;) {
         struct pccl_peer_link *link = &p->links[i];
         bool member = pccl_peer_knows_member(p, &link->id);
         link->ring = successor != NULL && pccl_id_equal(&link->id, successor);
+        link->mesh = member && is_small && pccl_peer_is_in_group(p, &link->id);
         link->failed = link->failed && !link->ring; /* what fails in this ring is reported anew */
-        link->warm = link->warm && !member;         /* a member is a neighbour or none */
+        link->warm = link->warm && !member;         /* of a member the view says whether it is wanted */
         if (link->ring && link->out == PCCL_DIAL_DOWN && link->candidate_count > 0)
             dial(p, link);
-        if (!link->ring && !link->warm && link->out != PCCL_DIAL_DOWN) {
+        if (!is_wanted(link) && link->out != PCCL_DIAL_DOWN) {
             p->effects.close_link(p->effects.context, &link->id, false);
             link->out = PCCL_DIAL_DOWN;
         }
-        if (!link->ring && !link->warm && !link->in_up) /* who dialled us closes it: a newcomer may be warming up */
+        if (!is_wanted(link) && !link->in_up) /* who dialled us closes it: a newcomer may be warming up */
             drop_link(p, link);
         else
             i++;
@@ -160,7 +169,7 @@ static void incoming_down(struct pccl_peer *p, struct pccl_peer_link *link, cons
 {
     struct pccl_id id = link->id;
     link->in_up = false;
-    if (!link->ring && !link->warm)
+    if (!is_wanted(link))
         drop_link(p, link);
     if (!event->purposely && p->state == PCCL_PEER_MEMBER && pccl_peer_knows_member(p, &id))
         report_lost(p, &id, true, event->how);
@@ -180,9 +189,40 @@ void pccl_peer_link_event(struct pccl_peer *p, const struct pccl_peer_event *eve
         link->out = PCCL_DIAL_UP;
         link->failed = false;
         link->pause_ms = p->config.dial_ms;
-        report_up(p, &link->id);
+        link->rtt_us = event->rtt_us;
+        link->rate = 0;
+        report_up(p, link);
     } else if (!event->incoming && !up && link->out != PCCL_DIAL_DOWN)
         outgoing_down(p, link, event);
+}
+
+static void take_figures(struct pccl_peer *p, struct pccl_peer_link *link, uint32_t rtt_us, uint64_t rate)
+{
+    link->rtt_us = rtt_us != 0 ? rtt_us : link->rtt_us;
+    link->rate = rate;
+    link->told_us = p->now_us;
+}
+
+void pccl_peer_note_told(struct pccl_peer *p, const struct pccl_id *id, uint32_t rtt_us, uint64_t rate)
+{
+    struct pccl_peer_link *link = find_link(p, id);
+    if (link != NULL && link->out == PCCL_DIAL_UP)
+        take_figures(p, link, rtt_us, rate);
+}
+
+/* Also what is as it was, now and then: so the master knows that it still is. */
+void pccl_peer_link_measured(struct pccl_peer *p, uint64_t now_us, const struct pccl_id *id, uint32_t rtt_us,
+                             uint64_t rate)
+{
+    pccl_peer_advance_time(p, now_us);
+    struct pccl_peer_link *link = p->state == PCCL_PEER_MEMBER ? find_link(p, id) : NULL;
+    if (link == NULL || link->out != PCCL_DIAL_UP || rate == 0)
+        return;
+    bool moved = pccl_rtt_moved(link->rtt_us, rtt_us) || pccl_rate_moved(link->rate, rate);
+    if (!moved && p->now_us < link->told_us + TELL_AGAIN_US)
+        return;
+    take_figures(p, link, rtt_us, rate);
+    report_up(p, link);
 }
 
 void pccl_peer_tick_links(struct pccl_peer *p)
@@ -191,7 +231,7 @@ void pccl_peer_tick_links(struct pccl_peer *p)
         struct pccl_peer_link *link = &p->links[i];
         if (link->retry_us == 0)
             continue;
-        if (!link->ring && !link->warm)
+        if (!is_wanted(link))
             link->retry_us = 0; /* nobody wants it any more */
         else if (p->now_us >= link->retry_us)
             dial(p, link);
@@ -215,7 +255,14 @@ enum pccl_status pccl_peer_judge_link(const struct pccl_peer *p, const struct pc
     } else if ((p->state != PCCL_PEER_PENDING && p->state != PCCL_PEER_MEMBER) ||
                !pccl_id_equal(&hello->lineage, &p->lineage)) {
         pccl_text_format(words, "this peer is not in that run");
-    } else if (hello->kind == PCCL_LINK_RING && pccl_id_equal(&hello->from, &p->config.id)) {
+    } else if (hello->kind == PCCL_LINK_STATE && !pccl_peer_is_in_group(p, &hello->from)) {
+        *refusal = PCCL_REFUSAL_IDENTITY;
+        pccl_text_format(words, "shared state is for members of the group");
+    } else if (hello->kind == PCCL_LINK_MEASURE &&
+               (!pccl_peer_is_in_group(p, &hello->from) || !p->calls[PCCL_ROUND_OPTIMIZE].outstanding)) {
+        *refusal = PCCL_REFUSAL_MALFORMED;
+        pccl_text_format(words, "this peer is not in an optimisation with the caller");
+    } else if (hello->kind != PCCL_LINK_PROBE && pccl_id_equal(&hello->from, &p->config.id)) {
         *refusal = PCCL_REFUSAL_MALFORMED;
         pccl_text_format(words, "a link to oneself");
     } else {

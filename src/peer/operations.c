@@ -52,8 +52,42 @@ static struct pccl_op *add_op(struct pccl_peer *p, const struct pccl_instance *i
     return op;
 }
 
+/* ---- outcomes that not everybody knows yet, in order of decision ---- */
+
+static void await_stability(struct pccl_peer *p, struct pccl_op *op)
+{
+    struct pccl_op *before = p->last_unstable; /* decisions come in order; only a late launch of a tombstone does not */
+    while (before != NULL && before->decision > op->decision)
+        before = before->before;
+    op->before = before;
+    op->after = before != NULL ? before->after : p->first_unstable;
+    *(op->before != NULL ? &op->before->after : &p->first_unstable) = op;
+    *(op->after != NULL ? &op->after->before : &p->last_unstable) = op;
+    op->unstable = true;
+}
+
+static void be_stable(struct pccl_peer *p, struct pccl_op *op)
+{
+    if (!op->unstable)
+        return;
+    *(op->before != NULL ? &op->before->after : &p->first_unstable) = op->after;
+    *(op->after != NULL ? &op->after->before : &p->last_unstable) = op->before;
+    op->unstable = false;
+}
+
+/* The master's word has come; a restarted master gives it anew, with another number. */
+static void confirm(struct pccl_peer *p, struct pccl_op *op, uint64_t decision)
+{
+    be_stable(p, op);
+    op->decision = decision;
+    op->confirmed = true;
+    if (op->state != PCCL_OP_TOMBSTONE && decision > p->stable)
+        await_stability(p, op);
+}
+
 static void free_op(struct pccl_peer *p, struct pccl_op *op)
 {
+    be_stable(p, op);
     pccl_table_remove(&p->by_instance, &op->by_instance);
     if (op->held) {
         pccl_table_remove(&p->by_tag, &op->by_tag);
@@ -61,6 +95,7 @@ static void free_op(struct pccl_peer *p, struct pccl_op *op)
     }
     *(op->older != NULL ? &op->older->newer : &p->oldest) = op->newer;
     *(op->newer != NULL ? &op->newer->older : &p->newest) = op->older;
+    p->tombstone_count -= op->state == PCCL_OP_TOMBSTONE;
     pccl_release(&p->memory, op->payload, op->payload_capacity);
     pccl_release(&p->memory, op, sizeof *op);
     p->op_count--;
@@ -68,7 +103,7 @@ static void free_op(struct pccl_peer *p, struct pccl_op *op)
 
 static bool is_current(const struct pccl_peer *p, const struct pccl_instance *instance)
 {
-    return instance->joint == p->rounds[PCCL_ROUND_UPDATE] && instance->sync == p->sync;
+    return instance->joint == pccl_peer_joint(p) && instance->sync == p->rounds[PCCL_ROUND_SYNC];
 }
 
 /* An outcome may be forgotten when all members know it; a tombstone only with its era (or when it was launched). */
@@ -81,6 +116,7 @@ static bool may_forget(const struct pccl_peer *p, const struct pccl_op *op)
     return op->state == PCCL_OP_DECIDED && op->confirmed && op->decision <= p->stable;
 }
 
+/* At the end of an era. */
 static void forget_what_may_be(struct pccl_peer *p)
 {
     for (struct pccl_op *op = p->oldest, *next; op != NULL; op = next) {
@@ -96,29 +132,37 @@ void pccl_peer_set_stable(struct pccl_peer *p, uint64_t stable)
     if (p->resuming || stable <= p->stable)
         return;
     p->stable = stable;
-    forget_what_may_be(p);
+    while (p->first_unstable != NULL && p->first_unstable->decision <= stable) {
+        struct pccl_op *op = p->first_unstable;
+        be_stable(p, op);
+        if (may_forget(p, op))
+            free_op(p, op);
+    }
+}
+
+static void free_uses(struct pccl_peer *p)
+{
+    for (struct pccl_node *node = pccl_table_first(&p->uses), *next; node != NULL; node = next) {
+        next = pccl_table_after(&p->uses, node);
+        pccl_table_remove(&p->uses, node);
+        pccl_release(&p->memory, PCCL_CONTAINER_OF(node, struct pccl_use, by_tag), sizeof(struct pccl_use));
+    }
 }
 
 void pccl_peer_free_operations(struct pccl_peer *p)
 {
     while (p->oldest != NULL)
         free_op(p, p->oldest);
-    for (struct pccl_node *node = pccl_table_first(&p->uses), *next; node != NULL; node = next) {
-        next = pccl_table_after(&p->uses, node);
-        pccl_table_remove(&p->uses, node);
-        pccl_release(&p->memory, PCCL_CONTAINER_OF(node, struct pccl_use, by_tag), sizeof(struct pccl_use));
-    }
+    free_uses(p);
+    pccl_peer_drop_announcements(p, true);
 }
 
 /* PROTOCOL 1.5, 2.1: counters, outcomes and tombstones end with their era. Everything was quiet, so nothing is held. */
 void pccl_peer_change_era(struct pccl_peer *p)
 {
-    for (struct pccl_node *node = pccl_table_first(&p->uses), *next; node != NULL; node = next) {
-        next = pccl_table_after(&p->uses, node);
-        pccl_table_remove(&p->uses, node);
-        pccl_release(&p->memory, PCCL_CONTAINER_OF(node, struct pccl_use, by_tag), sizeof(struct pccl_use));
-    }
+    free_uses(p);
     forget_what_may_be(p);
+    pccl_peer_drop_announcements(p, false);
 }
 
 /* The tag's counter of launches in this era. Tags are spread by the hash; the key itself is kept in the node. */
@@ -133,6 +177,12 @@ static struct pccl_use *use_of(struct pccl_peer *p, uint64_t tag, bool create)
     if (use != NULL)
         pccl_table_insert(&p->uses, &use->by_tag, tag);
     return use;
+}
+
+uint32_t pccl_peer_launches_of(struct pccl_peer *p, uint64_t tag)
+{
+    const struct pccl_use *use = use_of(p, tag, false);
+    return use != NULL ? use->launches : 0;
 }
 
 /* ---- telling the master ---- */
@@ -160,9 +210,11 @@ static void send_failed(struct pccl_peer *p, const struct pccl_op *op)
 
 static void send_abort_request(struct pccl_peer *p, const struct pccl_op *op)
 {
-    struct pccl_msg msg = {
-        .type = PCCL_MSG_abort_request,
-        .as.abort_request = {.instance = op->instance, .view = op->start_view, .class = (uint8_t)op->abort_class}};
+    struct pccl_msg msg = {.type = PCCL_MSG_abort_request,
+                           .as.abort_request = {.instance = op->instance,
+                                                .view = op->start_view,
+                                                .class = (uint8_t)op->abort_class,
+                                                .words = pccl_bytes_of_text(&op->abort_words)}};
     pccl_peer_send(p, &msg);
 }
 
@@ -171,9 +223,9 @@ static void tell(struct pccl_peer *p, const struct pccl_op *op)
 {
     if (p->resuming || p->state != PCCL_PEER_MEMBER)
         return;
-    if (op->state == PCCL_OP_DONE)
+    if (op->complete)
         send_done(p, op);
-    else if (op->state == PCCL_OP_FAILED)
+    if (op->state == PCCL_OP_FAILED)
         send_failed(p, op);
     if (op->abort_sent)
         send_abort_request(p, op);
@@ -192,21 +244,30 @@ void pccl_peer_resend_operations(struct pccl_peer *p)
 
 /* ---- launching ---- */
 
+/*
+ * A restarted master tells how a round ended before it tells the views that were missed: then we know of members whom
+ * our view does not have yet. What is launched now is counted, and killed by that view, as it is for them.
+ */
+static bool is_alone(const struct pccl_peer *p)
+{
+    return p->ring_count < 2 && pccl_epoch_compare(&p->attributes.epoch, &p->epoch) <= 0;
+}
+
 static enum pccl_status may_launch(struct pccl_peer *p, const struct pccl_launch *launch)
 {
     if (p->state != PCCL_PEER_MEMBER)
         return PCCL_USAGE;
-    if (p->calls[PCCL_ROUND_UPDATE].outstanding)
+    if (pccl_peer_is_in_quiet_call(p))
         return PCCL_USAGE; /* PROTOCOL 5.1: the era is about to change */
     if (pccl_peer_op_find(p, launch->tag) != NULL)
         return PCCL_ARGUMENT;
     if (launch->tiny && (launch->payload_bytes == 0 || launch->payload_bytes > p->tiny_bytes_max))
         return PCCL_ARGUMENT;
-    if (p->ring_count < 2) {
+    if (is_alone(p)) {
         p->attributes = pccl_peer_live_attributes(p); /* the caller shall see that it is alone */
         return PCCL_TOO_FEW_PEERS;
     }
-    return p->op_count >= PCCL_OPS_PER_PEER_MAX ? PCCL_LIMIT : PCCL_OK;
+    return PCCL_OK;
 }
 
 static void hold(struct pccl_peer *p, struct pccl_op *op, const struct pccl_launch *launch)
@@ -215,6 +276,7 @@ static void hold(struct pccl_peer *p, struct pccl_op *op, const struct pccl_laun
     op->held = true;
     p->held_count++;
     pccl_table_insert(&p->by_tag, &op->by_tag, pccl_hash_u64(launch->tag));
+    op->known = p->attributes.epoch;
     op->descriptor = launch->descriptor;
     op->tiny = launch->tiny;
     op->user = launch->user;
@@ -244,6 +306,7 @@ static enum pccl_status create(struct pccl_peer *p, const struct pccl_instance *
     (*op)->payload = payload;
     (*op)->payload_bytes = (*op)->payload_capacity = launch->tiny ? launch->payload_bytes : 0;
     (*op)->start_view = p->view;
+    (*op)->complete = launch->tiny;
     (*op)->state = launch->tiny ? PCCL_OP_DONE : PCCL_OP_RUNNING;
     return PCCL_OK;
 }
@@ -255,20 +318,27 @@ enum pccl_status pccl_peer_launch(struct pccl_peer *p, uint64_t now_us, const st
     enum pccl_status status = may_launch(p, launch);
     if (status != PCCL_OK)
         return status;
+    if (p->held_count >= PCCL_OPS_HELD_MAX)
+        return PCCL_LIMIT;
     struct pccl_use *use = use_of(p, launch->tag, true);
     if (use == NULL)
         return p->uses.count >= PCCL_TAGS_PER_ERA_MAX ? PCCL_LIMIT : PCCL_MEMORY;
     struct pccl_instance instance = {.group = p->config.group,
-                                     .joint = p->rounds[PCCL_ROUND_UPDATE],
-                                     .sync = p->sync,
+                                     .joint = pccl_peer_joint(p),
+                                     .sync = p->rounds[PCCL_ROUND_SYNC],
                                      .tag = launch->tag,
                                      .use = use->launches};
     struct pccl_op *tombstone = pccl_peer_find_instance(p, &instance);
     if (tombstone != NULL) {
         PCCL_ASSERT(tombstone->state == PCCL_OP_TOMBSTONE);
         tombstone->state = PCCL_OP_DECIDED;
+        p->tombstone_count--;
         tombstone->attributes = pccl_peer_live_attributes(p);
+        if (tombstone->decision > p->stable)
+            await_stability(p, tombstone);
         *op = tombstone;
+    } else if (p->op_count - p->tombstone_count >= PCCL_OPS_PER_PEER_MAX) {
+        return PCCL_LIMIT;
     } else {
         status = create(p, &instance, launch, op);
         if (status != PCCL_OK)
@@ -280,6 +350,12 @@ enum pccl_status pccl_peer_launch(struct pccl_peer *p, uint64_t now_us, const st
         p->effects.op_start(p->effects.context, *op);
     if (tombstone == NULL)
         tell(p, *op);
+    struct pccl_announcement *announcement = pccl_peer_announcement(p, &instance);
+    if (announcement != NULL) {
+        if (launch->tiny)
+            pccl_peer_refuse_announced(p, *op, announcement);
+        pccl_peer_drop_announcement(p, announcement);
+    }
     return PCCL_OK;
 }
 
@@ -290,6 +366,7 @@ void pccl_peer_op_done(struct pccl_peer *p, uint64_t now_us, struct pccl_op *op)
     pccl_peer_advance_time(p, now_us);
     if (op->state != PCCL_OP_RUNNING)
         return;
+    op->complete = true;
     op->state = PCCL_OP_DONE;
     tell(p, op);
 }
@@ -298,7 +375,7 @@ void pccl_peer_op_failed(struct pccl_peer *p, uint64_t now_us, struct pccl_op *o
                          const struct pccl_text *words)
 {
     pccl_peer_advance_time(p, now_us);
-    if (op->state != PCCL_OP_RUNNING)
+    if (op->tiny || (op->state != PCCL_OP_RUNNING && op->state != PCCL_OP_DONE))
         return;
     op->state = PCCL_OP_FAILED;
     op->class = class;
@@ -306,13 +383,17 @@ void pccl_peer_op_failed(struct pccl_peer *p, uint64_t now_us, struct pccl_op *o
     tell(p, op);
 }
 
-void pccl_peer_op_abort(struct pccl_peer *p, uint64_t now_us, struct pccl_op *op, enum pccl_class class)
+void pccl_peer_op_abort(struct pccl_peer *p, uint64_t now_us, struct pccl_op *op, enum pccl_class class,
+                        const struct pccl_text *words)
 {
     pccl_peer_advance_time(p, now_us);
     if (pccl_peer_is_decided(op) || op->abort_sent)
         return;
     op->abort_sent = true;
     op->abort_class = class;
+    pccl_text_clear(&op->abort_words);
+    if (words != NULL)
+        op->abort_words = *words;
     if (!p->resuming && p->state == PCCL_PEER_MEMBER)
         send_abort_request(p, op);
 }
@@ -323,9 +404,13 @@ void pccl_peer_op_awaited(struct pccl_peer *p, uint64_t now_us, struct pccl_op *
     if (op->awaited && !blocked && !pccl_peer_is_decided(op) &&
         p->now_us >= op->launched_us + p->config.where_ms * UINT64_C(1000))
         pccl_peer_ask_where(p, PCCL_CALL_NONE, &op->instance, 0, 0); /* the master need not think that we wait */
+    if (!pccl_peer_is_decided(op))
+        p->awaited_count += (uint32_t)blocked - (uint32_t)op->awaited;
     op->awaited = blocked;
     if (blocked)
         pccl_peer_arm(p, op->where_us);
+    else
+        pccl_peer_wait_over(p);
 }
 
 void pccl_peer_op_release(struct pccl_peer *p, struct pccl_op *op)
@@ -348,8 +433,10 @@ static void decide(struct pccl_peer *p, struct pccl_op *op, enum pccl_class clas
     op->class = class;
     op->words = *words;
     op->attributes = pccl_peer_live_attributes(p);
-    if (op->awaited)
+    if (op->awaited) {
+        p->awaited_count--;
         pccl_peer_wait_over(p);
+    }
     if (!op->tiny)
         p->effects.op_stop(p->effects.context, op);
     if (op->held)
@@ -358,16 +445,19 @@ static void decide(struct pccl_peer *p, struct pccl_op *op, enum pccl_class clas
 
 static void tombstone(struct pccl_peer *p, const struct pccl_msg_outcome *outcome, const struct pccl_text *words)
 {
-    struct pccl_op *op = p->op_count < 2 * PCCL_OPS_PER_PEER_MAX ? add_op(p, &outcome->instance) : NULL;
+    struct pccl_op *op = p->tombstone_count < PCCL_TOMBSTONES_MAX ? add_op(p, &outcome->instance) : NULL;
     if (op == NULL) {
-        pccl_peer_give_up(p, PCCL_MEMORY, "no room to remember an outcome");
+        pccl_peer_give_up(p, PCCL_MEMORY, "no memory to remember an outcome");
         return;
     }
     op->state = PCCL_OP_TOMBSTONE;
+    p->tombstone_count++;
     op->class = (enum pccl_class)outcome->class;
     op->words = *words;
-    op->decision = outcome->decision;
-    op->confirmed = true;
+    confirm(p, op, outcome->decision);
+    struct pccl_announcement *announcement = pccl_peer_announcement(p, &outcome->instance);
+    if (announcement != NULL)
+        pccl_peer_drop_announcement(p, announcement);
 }
 
 /* An outcome of something that is not in the table: never launched here, or forgotten because everybody knew it. */
@@ -388,14 +478,13 @@ static void apply_outcome(struct pccl_peer *p, struct pccl_op *op, const struct 
                           const struct pccl_text *words)
 {
     bool commit = outcome->class == PCCL_CLASS_NONE;
-    op->decision = outcome->decision;
-    op->confirmed = true;
+    confirm(p, op, outcome->decision);
     if (pccl_peer_is_decided(op)) {
         if (commit != (op->class == PCCL_CLASS_NONE)) /* PROTOCOL 5.3 */
             pccl_peer_give_up(p, PCCL_INTERNAL, "the master decided an operation twice, differently");
         return;
     }
-    if (commit && !op->tiny && op->state != PCCL_OP_DONE) {
+    if (commit && !op->complete) {
         /* PROTOCOL 6.2: only a view without us can have made that commit; the master crashed before it told us */
         pccl_peer_give_up(p, PCCL_EXPELLED, GONE_ON_WITHOUT);
         return;
@@ -462,6 +551,7 @@ void pccl_peer_end_operations(struct pccl_peer *p, enum pccl_status status, cons
         decide(p, op, PCCL_CLASS_PEER_LOST, why);
     }
     forget_what_may_be(p);
+    pccl_peer_drop_announcements(p, true);
 }
 
 void pccl_peer_tick_operations(struct pccl_peer *p)
@@ -471,7 +561,7 @@ void pccl_peer_tick_operations(struct pccl_peer *p)
         if (pccl_peer_is_decided(op))
             continue;
         if (p->now_us >= op->deadline_us)
-            pccl_peer_op_abort(p, p->now_us, op, PCCL_CLASS_DEADLINE);
+            pccl_peer_op_abort(p, p->now_us, op, PCCL_CLASS_DEADLINE, NULL);
         else
             pccl_peer_arm(p, op->deadline_us);
         if (p->state == PCCL_PEER_OVER)

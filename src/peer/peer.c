@@ -32,6 +32,7 @@ struct pccl_peer *pccl_peer_create(const struct pccl_peer_config *config, const 
     pccl_table_init(&p->by_instance, &p->memory);
     pccl_table_init(&p->by_tag, &p->memory);
     pccl_table_init(&p->uses, &p->memory);
+    pccl_table_init(&p->announcements, &p->memory);
     return p;
 }
 
@@ -43,6 +44,7 @@ void pccl_peer_destroy(struct pccl_peer *p)
     pccl_table_fini(&p->by_instance);
     pccl_table_fini(&p->by_tag);
     pccl_table_fini(&p->uses);
+    pccl_table_fini(&p->announcements);
     pccl_session_fini(&p->session);
     pccl_release(&p->memory, p->members, p->member_capacity * sizeof *p->members);
     pccl_release(&p->memory, p->ring, p->ring_capacity * sizeof *p->ring);
@@ -103,6 +105,7 @@ void pccl_peer_give_up(struct pccl_peer *p, enum pccl_status status, const char 
     va_end(arguments);
     bool known = p->greeted && (p->state == PCCL_PEER_PENDING || p->state == PCCL_PEER_MEMBER);
     p->state = PCCL_PEER_OVER;
+    p->why_over = status;
     p->deadline_us = UINT64_MAX;
     if (known)
         say_good_bye(p);
@@ -153,9 +156,22 @@ void pccl_peer_step(struct pccl_peer *p, const struct pccl_peer_event *event)
 
 /* ---- questions ---- */
 
+const struct pccl_id *pccl_peer_ring(const struct pccl_peer *p, uint32_t *count)
+{
+    *count = p->ring_count;
+    return p->ring;
+}
+
+struct pccl_cost pccl_peer_cost(const struct pccl_peer *p) { return p->cost; }
+
 bool pccl_peer_is_connected(const struct pccl_peer *p) { return p->state == PCCL_PEER_MEMBER; }
 
 struct pccl_attributes pccl_peer_attributes(const struct pccl_peer *p) { return p->attributes; }
+
+enum pccl_status pccl_peer_why_over(const struct pccl_peer *p)
+{
+    return p->state == PCCL_PEER_OVER ? p->why_over : PCCL_OK;
+}
 
 const struct pccl_text *pccl_peer_last_words(const struct pccl_peer *p) { return &p->last_words; }
 

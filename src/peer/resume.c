@@ -2,6 +2,10 @@
  * picture. */
 #include "peer/internal.h"
 
+/* All that is remembered fits into the session of a new connection. */
+_Static_assert(PCCL_OPS_PER_PEER_MAX + PCCL_TOMBSTONES_MAX < PCCL_SESSION_QUEUE_MAX, "messages");
+_Static_assert((uint64_t)PCCL_OPS_PER_PEER_MAX *PCCL_TINY_BYTES_MAX < PCCL_SESSION_BYTES_MAX, "their payload");
+
 static void resume_operation(struct pccl_peer *p, const struct pccl_op *op)
 {
     struct pccl_msg msg = {.type = PCCL_MSG_resume_operation,
@@ -16,7 +20,7 @@ static void resume_operation(struct pccl_peer *p, const struct pccl_op *op)
         fields->class = (uint8_t)op->class;
         fields->words = pccl_bytes_of_text(&op->words);
     } else {
-        fields->state = op->state == PCCL_OP_DONE ? PCCL_RESUME_DONE : PCCL_RESUME_RUNNING;
+        fields->state = op->complete ? PCCL_RESUME_DONE : PCCL_RESUME_RUNNING;
     }
     if (op->tiny && (fields->state == PCCL_RESUME_COMMITTED || fields->state == PCCL_RESUME_DONE))
         fields->payload = (struct pccl_bytes){op->payload, op->payload_bytes};
@@ -33,6 +37,12 @@ static void resume_rounds(struct pccl_peer *p)
                                                    .round = p->rounds[kind] - 1,
                                                    .outcome = p->last_outcome[kind],
                                                    .attributes = p->last_attributes[kind]}};
+        if (kind == PCCL_ROUND_SYNC) {
+            msg.as.resume_round.revision = p->sync.revision;
+            msg.as.resume_round.words = pccl_bytes_of_text(&p->sync.words);
+        }
+        if (kind == PCCL_ROUND_OPTIMIZE)
+            msg.as.resume_round.words = pccl_bytes_of_text(&p->optimize_words);
         pccl_peer_send(p, &msg);
     }
 }
@@ -60,22 +70,23 @@ void pccl_peer_send_resume(struct pccl_peer *p)
     for (uint32_t i = 0; i < p->link_count; i++)
         p->links[i].warm = false; /* the new master asks for what it wants */
     struct pccl_msg msg = {.type = PCCL_MSG_resume,
-                           .as.resume = {.inc = p->inc,
-                                         .epoch = p->epoch,
+                           .as.resume = {.epoch = p->epoch,
                                          .view = p->view,
-                                         .joint = p->rounds[PCCL_ROUND_UPDATE],
-                                         .sync = p->sync,
+                                         .update = p->rounds[PCCL_ROUND_UPDATE],
+                                         .optimize = p->rounds[PCCL_ROUND_OPTIMIZE],
+                                         .sync = p->rounds[PCCL_ROUND_SYNC],
                                          .query = p->rounds[PCCL_ROUND_PENDING],
                                          .revision = p->revision,
                                          .decisions = p->decisions,
                                          .members = p->members,
                                          .members_count = p->member_count,
                                          .ring = p->ring,
-                                         .ring_count = p->ring_count}};
+                                         .ring_count = p->ring_count,
+                                         .cost = p->cost}};
     pccl_peer_send(p, &msg);
     for (const struct pccl_op *op = p->oldest, *next; op != NULL && p->state != PCCL_PEER_OVER; op = next) {
         next = op->newer;
-        if (op->instance.joint == p->rounds[PCCL_ROUND_UPDATE] && op->instance.sync == p->sync)
+        if (op->instance.joint == pccl_peer_joint(p) && op->instance.sync == p->rounds[PCCL_ROUND_SYNC])
             resume_operation(p, op);
     }
     resume_rounds(p);
@@ -88,15 +99,15 @@ void pccl_peer_send_resume(struct pccl_peer *p)
  */
 void pccl_peer_recovered(struct pccl_peer *p, const struct pccl_msg_recovered *recovered)
 {
-    if (recovered->inc <= p->inc) { /* PROTOCOL 12.5 */
-        pccl_peer_give_up(p, PCCL_MASTER_LOST, "the master recovered an older state of the run");
+    if (!p->resuming) {
+        pccl_peer_give_up(p, PCCL_MASTER_LOST, "the master recovered twice");
         return;
     }
-    p->inc = recovered->inc;
     p->decisions = pccl_max_u64(p->decisions, recovered->decisions);
     p->resuming = false;
     pccl_peer_links_follow_view(p);
     pccl_peer_say(p, PCCL_LOG_INFO, "the run goes on after the restart of the master");
     pccl_peer_resend_operations(p);
     pccl_peer_resend_votes(p);
+    pccl_peer_resend_describe(p);
 }

@@ -1,8 +1,6 @@
 /* Calls that end by the master's word: connect, and the joint votes (PROTOCOL 10). */
 #include "peer/internal.h"
 
-static enum pccl_call call_of(uint8_t kind) { return kind == PCCL_ROUND_UPDATE ? PCCL_CALL_UPDATE : PCCL_CALL_PENDING; }
-
 static uint64_t deadline_of(const struct pccl_peer *p)
 {
     return p->config.call_timeout_ms != 0 ? p->now_us + p->config.call_timeout_ms * UINT64_C(1000) : UINT64_MAX;
@@ -25,6 +23,10 @@ static void send_vote(struct pccl_peer *p, uint8_t kind)
 {
     if (p->resuming)
         return;
+    if (kind == PCCL_ROUND_SYNC) {
+        pccl_peer_send_sync_vote(p);
+        return;
+    }
     struct pccl_msg msg = {.type = PCCL_MSG_vote, .as.vote = {.kind = kind, .round = p->rounds[kind]}};
     pccl_peer_send(p, &msg);
 }
@@ -37,7 +39,7 @@ static void send_withdraw(struct pccl_peer *p, uint8_t kind)
     pccl_peer_send(p, &msg);
 }
 
-static enum pccl_status vote(struct pccl_peer *p, uint8_t kind)
+enum pccl_status pccl_peer_vote(struct pccl_peer *p, uint8_t kind)
 {
     struct pccl_vote_call *call = &p->calls[kind];
     if (p->state != PCCL_PEER_MEMBER || call->outstanding)
@@ -51,18 +53,35 @@ static enum pccl_status vote(struct pccl_peer *p, uint8_t kind)
     return PCCL_OK;
 }
 
+bool pccl_peer_is_in_quiet_call(const struct pccl_peer *p)
+{
+    return p->calls[PCCL_ROUND_UPDATE].outstanding || p->calls[PCCL_ROUND_SYNC].outstanding ||
+           p->calls[PCCL_ROUND_OPTIMIZE].outstanding;
+}
+
+static enum pccl_status quiet_vote(struct pccl_peer *p, uint8_t kind)
+{
+    if (p->state == PCCL_PEER_MEMBER && p->held_count > 0)
+        return PCCL_PENDING_OPS;
+    return pccl_peer_is_in_quiet_call(p) ? PCCL_USAGE : pccl_peer_vote(p, kind);
+}
+
 enum pccl_status pccl_peer_update(struct pccl_peer *p, uint64_t now_us)
 {
     pccl_peer_advance_time(p, now_us);
-    if (p->state == PCCL_PEER_MEMBER && p->held_count > 0)
-        return PCCL_PENDING_OPS;
-    return vote(p, PCCL_ROUND_UPDATE);
+    return quiet_vote(p, PCCL_ROUND_UPDATE);
+}
+
+enum pccl_status pccl_peer_optimize(struct pccl_peer *p, uint64_t now_us)
+{
+    pccl_peer_advance_time(p, now_us);
+    return quiet_vote(p, PCCL_ROUND_OPTIMIZE);
 }
 
 enum pccl_status pccl_peer_pending(struct pccl_peer *p, uint64_t now_us)
 {
     pccl_peer_advance_time(p, now_us);
-    return vote(p, PCCL_ROUND_PENDING);
+    return pccl_peer_vote(p, PCCL_ROUND_PENDING);
 }
 
 static void withdraw(struct pccl_peer *p, uint8_t kind, enum pccl_status why)
@@ -72,23 +91,26 @@ static void withdraw(struct pccl_peer *p, uint8_t kind, enum pccl_status why)
         return;
     call->withdrawn = true;
     call->why_withdrawn = why;
-    send_withdraw(p, kind);
+    const char *words = why == PCCL_TIMEOUT ? "the deadline passed" : "given up by the caller";
+    if (kind != PCCL_ROUND_SYNC || !pccl_peer_withdraw_planned_sync(p, words))
+        send_withdraw(p, kind);
 }
 
 void pccl_peer_withdraw(struct pccl_peer *p, enum pccl_call call, uint64_t now_us)
 {
     pccl_peer_advance_time(p, now_us);
-    if (call == PCCL_CALL_UPDATE || call == PCCL_CALL_PENDING)
-        withdraw(p, call == PCCL_CALL_UPDATE ? PCCL_ROUND_UPDATE : PCCL_ROUND_PENDING, PCCL_ABORTED);
-    else if (call == PCCL_CALL_CONNECT && p->connect_outstanding)
+    if (call == PCCL_CALL_CONNECT && p->connect_outstanding)
         pccl_peer_give_up(p, PCCL_ABORTED, "connecting was given up by the caller");
+    for (uint8_t kind = 0; kind < PCCL_ROUND_KINDS; kind++)
+        if (pccl_call_of_round(kind) == call)
+            withdraw(p, kind, PCCL_ABORTED);
 }
 
 static void finish(struct pccl_peer *p, uint8_t kind, enum pccl_status status, bool value)
 {
     p->calls[kind].outstanding = false;
     pccl_peer_wait_over(p);
-    p->effects.call_done(p->effects.context, call_of(kind), status, value);
+    p->effects.call_done(p->effects.context, pccl_call_of_round(kind), status, value);
 }
 
 void pccl_peer_round(struct pccl_peer *p, const struct pccl_msg_round *round)
@@ -112,11 +134,16 @@ void pccl_peer_round(struct pccl_peer *p, const struct pccl_msg_round *round)
     p->round_known[kind] = true;
     p->last_outcome[kind] = round->outcome;
     p->last_attributes[kind] = round->attributes;
-    if (kind == PCCL_ROUND_UPDATE)
+    if (kind != PCCL_ROUND_PENDING)
         pccl_peer_change_era(p);
+    enum pccl_status status = PCCL_OK;
+    if (kind == PCCL_ROUND_SYNC)
+        status = pccl_peer_sync_ended(p, round);
+    else if (kind == PCCL_ROUND_OPTIMIZE)
+        status = pccl_peer_optimize_ended(p, round);
     if (pccl_epoch_compare(&round->attributes.epoch, &p->attributes.epoch) >= 0)
         p->attributes = round->attributes;
-    finish(p, kind, PCCL_OK, round->outcome == PCCL_ROUND_TRUE);
+    finish(p, kind, status, round->outcome == PCCL_ROUND_TRUE);
 }
 
 void pccl_peer_resend_votes(struct pccl_peer *p)
@@ -124,13 +151,14 @@ void pccl_peer_resend_votes(struct pccl_peer *p)
     for (uint8_t kind = 0; kind < PCCL_ROUND_KINDS; kind++) {
         if (p->calls[kind].outstanding)
             send_vote(p, kind);
-        if (p->calls[kind].outstanding && p->calls[kind].withdrawn)
+        if (p->calls[kind].outstanding && p->calls[kind].withdrawn) /* of SYNC: if it is not planned yet */
             send_withdraw(p, kind);
     }
 }
 
 void pccl_peer_end_calls(struct pccl_peer *p, enum pccl_status status)
 {
+    pccl_peer_end_describe(p);
     if (p->connect_outstanding) {
         p->connect_outstanding = false;
         p->effects.call_done(p->effects.context, PCCL_CALL_CONNECT, status, false);
@@ -158,7 +186,7 @@ void pccl_peer_tick_calls(struct pccl_peer *p)
             pccl_peer_arm(p, call->deadline_us);
         if (p->now_us >= call->where_us) {
             struct pccl_instance none = {0};
-            pccl_peer_ask_where(p, call_of(kind), &none, p->rounds[kind], p->now_us - call->since_us);
+            pccl_peer_ask_where(p, pccl_call_of_round(kind), &none, p->rounds[kind], p->now_us - call->since_us);
             call->where_us = pccl_peer_next_where(p);
         }
         pccl_peer_arm(p, call->where_us);

@@ -60,8 +60,8 @@ static bool replace_ring(struct pccl_peer *p, const struct pccl_id *ids, uint32_
     return true;
 }
 
-/* Is it a member of our own group? The list is sorted. */
-static bool is_in_group(const struct pccl_peer *p, const struct pccl_id *id)
+/* The list is sorted. */
+bool pccl_peer_is_in_group(const struct pccl_peer *p, const struct pccl_id *id)
 {
     const struct pccl_member wanted = {.peer = *id, .group = p->config.group};
     uint32_t low = 0, high = p->member_count;
@@ -84,7 +84,7 @@ static bool is_ring(const struct pccl_peer *p, const struct pccl_id *ids, uint32
         in_group += p->members[i].group == p->config.group;
     for (uint32_t i = 0; i < count; i++) {
         here = here || pccl_id_equal(&ids[i], &p->config.id);
-        if (!is_in_group(p, &ids[i]))
+        if (!pccl_peer_is_in_group(p, &ids[i]))
             return false;
     }
     return here && count == in_group;
@@ -145,18 +145,21 @@ void pccl_peer_welcome(struct pccl_peer *p, const struct pccl_msg_welcome *welco
         pccl_peer_give_up(p, PCCL_MEMORY, "out of memory");
         return;
     }
+    bool other_run = !pccl_id_equal(&p->lineage, &welcome->lineage);
     p->state = PCCL_PEER_MEMBER;
     p->lineage = welcome->lineage;
     p->epoch = welcome->epoch;
     p->view = welcome->view;
-    p->inc = welcome->epoch.inc;
-    p->rounds[PCCL_ROUND_UPDATE] = welcome->joint;
+    p->cost = welcome->cost;
+    p->rounds[PCCL_ROUND_UPDATE] = welcome->update;
     p->rounds[PCCL_ROUND_PENDING] = welcome->query;
-    p->sync = welcome->sync;
+    p->rounds[PCCL_ROUND_OPTIMIZE] = welcome->optimize;
+    p->rounds[PCCL_ROUND_SYNC] = welcome->sync;
     p->revision = welcome->revision;
+    pccl_peer_drop_announcements(p, other_run);
     pccl_peer_links_follow_view(p);
     p->attributes = pccl_peer_live_attributes(p);
-    p->round_known[PCCL_ROUND_UPDATE] = welcome->joint > 0; /* the round that admitted it */
+    p->round_known[PCCL_ROUND_UPDATE] = welcome->update > 0; /* the round that admitted it */
     p->last_outcome[PCCL_ROUND_UPDATE] = PCCL_ROUND_DONE;
     p->last_attributes[PCCL_ROUND_UPDATE] = p->attributes;
     p->connect_outstanding = false;
@@ -175,6 +178,30 @@ static bool apply_members(struct pccl_peer *p, const struct pccl_msg_epoch_chang
         if (!add_member(p, &change->added[i]))
             return false;
     return true;
+}
+
+/* Whoever is in the ring that is about to be replaced and no longer in the group. */
+static void note_departures(struct pccl_peer *p)
+{
+    for (uint32_t i = 0; i < p->ring_count; i++)
+        if (!pccl_peer_is_in_group(p, &p->ring[i]))
+            p->departures[p->departure_count++ % PCCL_DEPARTED_MAX] = (struct pccl_departure){p->ring[i], p->epoch};
+}
+
+void pccl_peer_departed(const struct pccl_peer *p, const struct pccl_epoch *known, const struct pccl_epoch *until,
+                        struct pccl_departed *departed)
+{
+    uint64_t forgotten = p->departure_count > PCCL_DEPARTED_MAX ? p->departure_count - PCCL_DEPARTED_MAX : 0;
+    departed->count = 0;
+    for (uint64_t n = forgotten; n < p->departure_count; n++) {
+        const struct pccl_departure *departure = &p->departures[n % PCCL_DEPARTED_MAX];
+        if (pccl_epoch_compare(&departure->epoch, known) <= 0 ||
+            (until != NULL && pccl_epoch_compare(&departure->epoch, until) > 0))
+            continue;
+        if (departed->count < PCCL_DEPARTED_TOLD_MAX)
+            departed->ids[departed->count] = departure->id;
+        departed->count++;
+    }
 }
 
 void pccl_peer_epoch_change(struct pccl_peer *p, const struct pccl_msg_epoch_change *change)
@@ -196,11 +223,13 @@ void pccl_peer_epoch_change(struct pccl_peer *p, const struct pccl_msg_epoch_cha
             pccl_peer_give_up(p, PCCL_MASTER_LOST, "the master's ring cannot be used");
             return;
         }
+        note_departures(p); /* before it ends operations: their callers ask who has left */
         if (!replace_ring(p, change->ring, change->ring_count)) {
             pccl_peer_give_up(p, PCCL_MEMORY, "out of memory");
             return;
         }
         p->view = change->epoch;
+        p->cost = change->cost;
         pccl_peer_say(p, PCCL_LOG_INFO, "%u peers in the group now: %t", (uint64_t)p->ring_count, &why);
         pccl_peer_view_kills(p, &why);
     }

@@ -31,10 +31,8 @@ void pccl_peer_wait_over(struct pccl_peer *p)
     for (uint32_t kind = 0; kind < PCCL_ROUND_KINDS; kind++)
         if (p->calls[kind].outstanding)
             return;
-    for (const struct pccl_op *op = p->oldest; op != NULL; op = op->newer)
-        if (op->awaited && !pccl_peer_is_decided(op))
-            return;
-    pccl_text_clear(&p->waiting);
+    if (p->awaited_count == 0)
+        pccl_text_clear(&p->waiting);
 }
 
 static void describe_call(struct pccl_text *text, uint8_t call, uint64_t detail)
@@ -42,6 +40,8 @@ static void describe_call(struct pccl_text *text, uint8_t call, uint64_t detail)
     switch (call) {
     case PCCL_CALL_UPDATE: pccl_text_append(text, "update topology (round %u)", detail); break;
     case PCCL_CALL_PENDING: pccl_text_append(text, "are peers pending (round %u)", detail); break;
+    case PCCL_CALL_SYNC: pccl_text_append(text, "synchronize shared state (round %u)", detail); break;
+    case PCCL_CALL_OPTIMIZE: pccl_text_append(text, "optimize topology (round %u)", detail); break;
     case PCCL_CALL_REDUCE: pccl_text_append(text, "all-reduce tag %u", detail); break;
     default: pccl_text_append(text, "its own work"); break;
     }
@@ -65,20 +65,35 @@ static void end_stuck_call(struct pccl_peer *p, const struct pccl_msg_who_is_whe
 {
     struct pccl_op *op = answer->call == PCCL_CALL_REDUCE ? pccl_peer_find_instance(p, &answer->instance) : NULL;
     if (op != NULL && p->now_us >= op->launched_us + p->config.stuck_ms * UINT64_C(1000))
-        pccl_peer_op_abort(p, p->now_us, op, PCCL_CLASS_DEADLINE);
+        pccl_peer_op_abort(p, p->now_us, op, PCCL_CLASS_DEADLINE, NULL);
     if (answer->call == PCCL_CALL_REDUCE)
         return;
-    uint8_t kind = answer->call == PCCL_CALL_UPDATE ? PCCL_ROUND_UPDATE : PCCL_ROUND_PENDING;
-    struct pccl_vote_call *call = &p->calls[kind];
-    if (call->outstanding && p->now_us >= call->since_us + p->config.stuck_ms * UINT64_C(1000)) {
+    for (uint8_t kind = 0; kind < PCCL_ROUND_KINDS; kind++) {
+        struct pccl_vote_call *call = &p->calls[kind];
+        if (pccl_call_of_round(kind) != answer->call || !call->outstanding ||
+            p->now_us < call->since_us + p->config.stuck_ms * UINT64_C(1000))
+            continue;
         call->deadline_us = p->now_us; /* the next tick withdraws the vote */
         pccl_peer_arm(p, p->now_us);
     }
 }
 
+/* The answer may come when the call that it was asked for is over. */
+static bool is_still_waiting(struct pccl_peer *p, const struct pccl_msg_who_is_where *answer)
+{
+    if (answer->call == PCCL_CALL_REDUCE) {
+        const struct pccl_op *op = pccl_peer_find_instance(p, &answer->instance);
+        return op != NULL && op->awaited && !pccl_peer_is_decided(op);
+    }
+    for (uint8_t kind = 0; kind < PCCL_ROUND_KINDS; kind++)
+        if (pccl_call_of_round(kind) == answer->call)
+            return p->calls[kind].outstanding && p->rounds[kind] == answer->round;
+    return false;
+}
+
 void pccl_peer_who_is_where(struct pccl_peer *p, const struct pccl_msg_who_is_where *answer)
 {
-    if (answer->missing == 0)
+    if (answer->missing == 0 || !is_still_waiting(p, answer))
         return;
     struct pccl_text *text = &p->waiting;
     pccl_text_clear(text);

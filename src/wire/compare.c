@@ -13,6 +13,16 @@ int pccl_epoch_compare(const struct pccl_epoch *a, const struct pccl_epoch *b)
 
 bool pccl_epoch_equal(const struct pccl_epoch *a, const struct pccl_epoch *b) { return pccl_epoch_compare(a, b) == 0; }
 
+enum pccl_call pccl_call_of_round(uint8_t kind)
+{
+    switch (kind) {
+    case PCCL_ROUND_UPDATE: return PCCL_CALL_UPDATE;
+    case PCCL_ROUND_PENDING: return PCCL_CALL_PENDING;
+    case PCCL_ROUND_OPTIMIZE: return PCCL_CALL_OPTIMIZE;
+    default: return PCCL_CALL_SYNC;
+    }
+}
+
 bool pccl_instance_equal(const struct pccl_instance *a, const struct pccl_instance *b)
 {
     return a->group == b->group && a->joint == b->joint && a->sync == b->sync && a->tag == b->tag && a->use == b->use;
@@ -43,4 +53,9 @@ struct pccl_bytes pccl_bytes_of_string(const char *text)
     while (length < PCCL_WORDS_MAX && text[length] != '\0')
         length++;
     return (struct pccl_bytes){(const uint8_t *)text, length};
+}
+
+bool pccl_digest_equal(const struct pccl_digest *a, const struct pccl_digest *b)
+{
+    return a->low == b->low && a->high == b->high;
 }

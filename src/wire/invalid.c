@@ -5,6 +5,8 @@ static const char *invalid_round(uint8_t kind, uint8_t outcome)
 {
     if (outcome == PCCL_ROUND_TRUE && kind != PCCL_ROUND_PENDING)
         return "only a pending query is answered with true";
+    if (outcome == PCCL_ROUND_FAILED && kind != PCCL_ROUND_SYNC && kind != PCCL_ROUND_OPTIMIZE)
+        return "only a synchronization or an optimisation fails for all";
     return NULL;
 }
 
@@ -40,6 +42,22 @@ static const char *invalid_epoch_change(const struct pccl_msg_epoch_change *chan
     return NULL;
 }
 
+static const char *invalid_state_want(const struct pccl_msg_state_want *want)
+{
+    if (want->what == PCCL_WANT_ROOTS && want->first != 0)
+        return "roots have no first chunk";
+    if (want->what == PCCL_WANT_DATA && want->count != 1)
+        return "chunks are wanted one by one";
+    return NULL;
+}
+
+static const char *invalid_sync_plan(const struct pccl_msg_sync_plan *plan)
+{
+    if (plan->takes_unequal != 0 && plan->requests == 0)
+        return "one who serves takes nothing";
+    return NULL;
+}
+
 const char *pccl_wire_invalid(const struct pccl_msg *msg)
 {
     switch (msg->type) {
@@ -47,6 +65,8 @@ const char *pccl_wire_invalid(const struct pccl_msg *msg)
     case PCCL_MSG_resume_operation: return invalid_resume_operation(&msg->as.resume_operation);
     case PCCL_MSG_resume_round: return invalid_round(msg->as.resume_round.kind, msg->as.resume_round.outcome);
     case PCCL_MSG_round: return invalid_round(msg->as.round.kind, msg->as.round.outcome);
+    case PCCL_MSG_sync_plan: return invalid_sync_plan(&msg->as.sync_plan);
+    case PCCL_MSG_state_want: return invalid_state_want(&msg->as.state_want);
     case PCCL_MSG_outcome: return invalid_outcome(&msg->as.outcome);
     case PCCL_MSG_epoch_change: return invalid_epoch_change(&msg->as.epoch_change);
     default: return NULL;

@@ -15,7 +15,7 @@
 
 #include "core/limits.h"
 
-#define PCCL_PROTOCOL_VERSION 1u
+#define PCCL_PROTOCOL_VERSION 5u
 #define PCCL_PROTOCOL_MAGIC UINT64_C(0x31306c636370ab89) /* in every hello */
 
 /* ---- structs inside messages ---- */
@@ -49,14 +49,28 @@
     F(U8, codec_datatype, 0, 11)                                                                                       \
     F(U64, count, , ) /* elements */
 
+#define PCCL_FIELDS_cost(F) /* what the members of a group agree on about their links, with the view */                \
+    F(U8, mesh, 0, 1)       /* 1: all pairs of members hold links, so direct exchange is possible */                   \
+    F(U32, rtt_us, , )      /* the longest round trip of the ring's links; 0: unknown */                               \
+    F(U64, rate, , )        /* bytes per second of its slowest link; 0: unknown */                                     \
+    F(U32, mesh_rtt_us, , ) /* the longest round trip between any two members; 0: not all pairs are known */           \
+    F(U64, mesh_rate, , )   /* the rate of the slowest pair; the same */
+
 #define PCCL_FIELDS_place(F) /* where a peer is */                                                                     \
     F(ID, peer, 1, )                                                                                                   \
     F(U8, state, PCCL_PLACE_HERE, PCCL_PLACE_DISCONNECTED) /* enum pccl_place_state */                                 \
-    F(U8, call, PCCL_CALL_NONE, PCCL_CALL_CONNECT)         /* enum pccl_call: what it waits in; NONE: nothing known */ \
+    F(U8, call, PCCL_CALL_NONE, PCCL_CALL_OPTIMIZE)        /* enum pccl_call: what it waits in; NONE: nothing known */ \
     F(U64, detail, , )                                     /* the call's tag or round */                               \
     F(U64, since_us, , )
 
-#define PCCL_WIRE_STRUCTS(X) X(epoch) X(member) X(attributes) X(instance) X(descriptor) X(place)
+#define PCCL_FIELDS_digest(F) /* XXH3, 128 bits */                                                                     \
+    F(U64, low, , )                                                                                                    \
+    F(U64, high, , )
+
+#define PCCL_FIELDS_shape(F) F(U32, hash, , ) /* of one tensor's name, type, count and flags */
+
+#define PCCL_WIRE_STRUCTS(X)                                                                                           \
+    X(epoch) X(member) X(attributes) X(instance) X(descriptor) X(cost) X(place) X(digest) X(shape)
 
 /* ---- messages ---- */
 
@@ -99,12 +113,36 @@
 #define PCCL_FIELDS_leave(F) F(TEXT, words, , PCCL_WORDS_MAX)
 
 #define PCCL_FIELDS_vote(F)                                                                                            \
-    F(U8, kind, PCCL_ROUND_UPDATE, PCCL_ROUND_PENDING) /* enum pccl_round_kind */                                      \
+    F(U8, kind, PCCL_ROUND_UPDATE, PCCL_ROUND_OPTIMIZE) /* enum pccl_round_kind; SYNC: sync_vote */                    \
     F(U64, round, , )
 
 #define PCCL_FIELDS_withdraw(F)                                                                                        \
-    F(U8, kind, PCCL_ROUND_UPDATE, PCCL_ROUND_PENDING)                                                                 \
+    F(U8, kind, PCCL_ROUND_UPDATE, PCCL_ROUND_OPTIMIZE)                                                                \
     F(U64, round, , )
+#define PCCL_FIELDS_sync_vote(F) /* PROTOCOL 10: what a peer brings to the synchronization of shared state */          \
+    F(U64, round, , )                                                                                                  \
+    F(U64, revision, 0, UINT64_MAX - 1)                                                                                \
+    F(U8, strategy, 0, 2)          /* pcclSharedStateSyncStrategy_t */                                                 \
+    F(U8, fresh, 0, 1)             /* 1: it lacks the tensors that need not be the same: new in this run */            \
+    F(U8, torn, 0, 1)              /* 1: an unfinished transfer has written into it: nobody should take it */          \
+    F(U8, unequal, 0, 1)           /* 1: it has tensors that need not be the same everywhere */                        \
+    F(STRUCT, structure, digest, ) /* of all shapes */                                                                 \
+    F(STRUCT, content, digest, )   /* of all tensors that are to be the same everywhere */                             \
+    F(LIST, shapes, shape, PCCL_TENSORS_MAX)
+
+#define PCCL_FIELDS_sync_done(F) /* what the plan asked of this peer is done, or cannot be done */                     \
+    F(U64, round, , )                                                                                                  \
+    F(U8, failed, 0, 1)                                                                                                \
+    F(TEXT, words, , PCCL_WORDS_MAX)
+
+#define PCCL_FIELDS_measured(F) /* what a test showed of the way to the peer that it named */                          \
+    F(U64, test, , )                                                                                                   \
+    F(U8, failed, 0, 1)                                                                                                \
+    F(U8, how, 0, PCCL_LINK_SILENT) /* failed: enum pccl_link_end; 0: by no fault of the way */                        \
+    F(U32, rtt_us, , )                                                                                                 \
+    F(U64, rate, , ) /* bytes per second */
+
+#define PCCL_FIELDS_describe(F) F(U64, ticket, , ) /* "how does the master see the links of my group?" */
 
 #define PCCL_FIELDS_done(F) /* the sender's result is complete; for a tiny operation: its contribution */              \
     F(STRUCT, instance, instance, )                                                                                    \
@@ -122,7 +160,8 @@
 #define PCCL_FIELDS_abort_request(F)                                                                                   \
     F(STRUCT, instance, instance, )                                                                                    \
     F(STRUCT, view, epoch, )                                                                                           \
-    F(U8, class, PCCL_CLASS_PEER_LOST, PCCL_CLASS_INTERNAL)
+    F(U8, class, PCCL_CLASS_PEER_LOST, PCCL_CLASS_INTERNAL)                                                            \
+    F(TEXT, words, , PCCL_WORDS_MAX) /* empty: the class says it all */
 
 #define PCCL_FIELDS_view_ack(F) /* what a view change killed at this peer */                                           \
     F(STRUCT, view, epoch, )                                                                                           \
@@ -133,25 +172,29 @@
     F(U8, incoming, 0, 1)                          /* 1: the other side had opened it */                               \
     F(U8, how, PCCL_LINK_CLOSED, PCCL_LINK_SILENT) /* enum pccl_link_end */
 
-#define PCCL_FIELDS_link_up(F) F(ID, peer, 1, )
+#define PCCL_FIELDS_link_up(F)                                                                                         \
+    F(ID, peer, 1, )                                                                                                   \
+    F(U32, rtt_us, , ) /* round trip, as the system sees it; 0: unknown */                                             \
+    F(U64, rate, , )   /* bytes per second, measured while data flowed; 0: unknown, as when the link is opened */
 
-#define PCCL_FIELDS_where(F)                       /* "I have been waiting here" */                                    \
-    F(U8, call, PCCL_CALL_NONE, PCCL_CALL_CONNECT) /* enum pccl_call; NONE: not any more */                            \
-    F(STRUCT, instance, instance, )                /* of an operation */                                               \
-    F(U64, round, , )                              /* of a joint call */                                               \
+#define PCCL_FIELDS_where(F)                        /* "I have been waiting here" */                                   \
+    F(U8, call, PCCL_CALL_NONE, PCCL_CALL_OPTIMIZE) /* enum pccl_call; NONE: not any more */                           \
+    F(STRUCT, instance, instance, )                 /* of an operation */                                              \
+    F(U64, round, , )                               /* of a joint call */                                              \
     F(U64, since_us, , )
 
 #define PCCL_FIELDS_resume(F) /* to a master of another boot: what this peer knows, in several messages */             \
-    F(U32, inc, , )                                                                                                    \
     F(STRUCT, epoch, epoch, )                                                                                          \
     F(STRUCT, view, epoch, )                                                                                           \
-    F(U64, joint, , )                                                                                                  \
+    F(U64, update, , )                                                                                                 \
     F(U64, sync, , )                                                                                                   \
     F(U64, query, , )                                                                                                  \
+    F(U64, optimize, , )                                                                                               \
     F(U64, revision, , )                                                                                               \
     F(U64, decisions, , ) /* highest decision number seen */                                                           \
     F(LIST, members, member, PCCL_PEERS_MAX)                                                                           \
-    F(LIST, ring, id, PCCL_PEERS_MAX)
+    F(LIST, ring, id, PCCL_PEERS_MAX)                                                                                  \
+    F(STRUCT, cost, cost, ) /* of the view */
 
 #define PCCL_FIELDS_resume_operation(F)                                                                                \
     F(STRUCT, instance, instance, )                                                                                    \
@@ -165,26 +208,30 @@
     F(TEXT, words, , PCCL_WORDS_MAX)
 
 #define PCCL_FIELDS_resume_round(F) /* the last outcome of a kind of round */                                          \
-    F(U8, kind, PCCL_ROUND_UPDATE, PCCL_ROUND_PENDING)                                                                 \
+    F(U8, kind, PCCL_ROUND_UPDATE, PCCL_ROUND_OPTIMIZE)                                                                \
     F(U64, round, , )                                                                                                  \
-    F(U8, outcome, PCCL_ROUND_DONE, PCCL_ROUND_WITHDRAWN)                                                              \
-    F(STRUCT, attributes, attributes, )
+    F(U8, outcome, PCCL_ROUND_DONE, PCCL_ROUND_FAILED)                                                                 \
+    F(STRUCT, attributes, attributes, )                                                                                \
+    F(U64, revision, , )                                                                                               \
+    F(TEXT, words, , PCCL_WORDS_MAX)
 
 #define PCCL_FIELDS_resume_end(F) F(LIST, dead, id, PCCL_PEERS_MAX) /* peers whose listener refuses: evidence */
 
 #define PCCL_FIELDS_welcome(F) /* accepted */                                                                          \
     F(STRUCT, epoch, epoch, )                                                                                          \
     F(STRUCT, view, epoch, )                                                                                           \
-    F(U64, joint, , )                                                                                                  \
+    F(U64, update, , )                                                                                                 \
     F(U64, sync, , )                                                                                                   \
     F(U64, query, , )                                                                                                  \
+    F(U64, optimize, , )                                                                                               \
     F(U64, revision, , )                                                                                               \
     F(ID, lineage, 1, )                                                                                                \
     F(LIST, members, member, PCCL_PEERS_MAX)                                                                           \
-    F(LIST, ring, id, PCCL_PEERS_MAX)
+    F(LIST, ring, id, PCCL_PEERS_MAX)                                                                                  \
+    F(STRUCT, cost, cost, )
 
 #define PCCL_FIELDS_expelled(F)                                                                                        \
-    F(U16, code, PCCL_REFUSAL_VERSION, PCCL_REFUSAL_LEFT) /* enum pccl_refusal */                                      \
+    F(U16, code, PCCL_REFUSAL_VERSION, PCCL_REFUSAL_STATE) /* enum pccl_refusal */                                     \
     F(TEXT, words, , PCCL_WORDS_MAX)
 
 #define PCCL_FIELDS_epoch_change(F)                                                                                    \
@@ -194,6 +241,7 @@
     F(LIST, removed, id, PCCL_PEERS_MAX)                                                                               \
     F(U8, view_changed, 0, 1) /* 1: this is also the receiver's group's new view, with this ring */                    \
     F(LIST, ring, id, PCCL_PEERS_MAX)                                                                                  \
+    F(STRUCT, cost, cost, )          /* with view_changed */                                                           \
     F(TEXT, words, , PCCL_WORDS_MAX) /* why */
 
 #define PCCL_FIELDS_outcome(F)                                                                                         \
@@ -206,10 +254,35 @@
     F(TEXT, words, , PCCL_WORDS_MAX)
 
 #define PCCL_FIELDS_round(F)                                                                                           \
-    F(U8, kind, PCCL_ROUND_UPDATE, PCCL_ROUND_PENDING)                                                                 \
+    F(U8, kind, PCCL_ROUND_UPDATE, PCCL_ROUND_OPTIMIZE)                                                                \
     F(U64, round, , )                                                                                                  \
-    F(U8, outcome, PCCL_ROUND_DONE, PCCL_ROUND_WITHDRAWN) /* enum pccl_round_outcome */                                \
-    F(STRUCT, attributes, attributes, ) /* the same for all of a group, also when a restarted master answers again */
+    F(U8, outcome, PCCL_ROUND_DONE, PCCL_ROUND_FAILED) /* enum pccl_round_outcome */                                   \
+    F(STRUCT, attributes, attributes, ) /* the same for all of a group, also when a restarted master answers again */  \
+    F(U64, revision, , )                /* SYNC, DONE: what all hold now */                                            \
+    F(TEXT, words, , PCCL_WORDS_MAX)    /* FAILED: why */
+#define PCCL_FIELDS_sync_plan(                                                                                         \
+    F) /* the group has elected; may come again, and differ, after a restart of the master */                          \
+    F(U64, round, , )                                                                                                  \
+    F(U64, revision, , )                                                                                               \
+    F(U8, requests, 0, 1) /* 1: the receiver fetches what it lacks from those that sync_donor names; 0: it serves */   \
+    F(U8, takes_unequal, 0, 1) /* ... also the tensors that need not be the same, from one that holds them */          \
+    F(STRUCT, content, digest, )
+
+#define PCCL_FIELDS_sync_donor(F) /* one more that has what was elected */                                             \
+    F(U64, round, , )                                                                                                  \
+    F(ID, peer, 1, )                                                                                                   \
+    F(U8, holds_unequal, 0, 1)                                                                                         \
+    F(LIST, candidates, address, PCCL_CANDIDATES_MAX)
+
+#define PCCL_FIELDS_measure(F) /* measure the way to this peer */                                                      \
+    F(U64, test, , )                                                                                                   \
+    F(ID, peer, 1, )                                                                                                   \
+    F(U32, limit_ms, 1, PCCL_MEASURE_MS_MAX) /* from the first byte of data */                                         \
+    F(LIST, candidates, address, PCCL_CANDIDATES_MAX)
+
+#define PCCL_FIELDS_picture(F) /* the answer to describe: text, topology/picture.h */                                  \
+    F(U64, ticket, , )                                                                                                 \
+    F(BYTES, text, , PCCL_PICTURE_BYTES_MAX)
 
 #define PCCL_FIELDS_warm_up(F) /* open a link to this peer and keep it */                                              \
     F(ID, lineage, , )         /* of the run, for a newcomer that does not know it yet */                              \
@@ -219,7 +292,7 @@
 #define PCCL_FIELDS_forget(F) F(ID, peer, 1, ) /* a warmed-up newcomer is gone */
 
 #define PCCL_FIELDS_who_is_where(F) /* the answer to WHERE */                                                          \
-    F(U8, call, PCCL_CALL_NONE, PCCL_CALL_CONNECT)                                                                     \
+    F(U8, call, PCCL_CALL_NONE, PCCL_CALL_OPTIMIZE)                                                                    \
     F(STRUCT, instance, instance, )                                                                                    \
     F(U64, round, , )                                                                                                  \
     F(U8, stuck, 0, 1)  /* 1: everybody waits in calls that cannot meet */                                             \
@@ -227,7 +300,6 @@
     F(LIST, places, place, PCCL_PLACES_MAX)
 
 #define PCCL_FIELDS_recovered(F) /* a restarted master has its picture again: resend what is outstanding */            \
-    F(U32, inc, , )                                                                                                    \
     F(U64, decisions, , )
 
 #define PCCL_FIELDS_link_hello(F) /* first frame on a peer's port */                                                   \
@@ -236,14 +308,58 @@
     F(U64, capabilities, , )                                                                                           \
     F(ID, lineage, , )                                                                                                 \
     F(ID, from, , )                                                                                                    \
-    F(ID, to, 1, )                               /* whom the caller means to reach */                                  \
-    F(U8, kind, PCCL_LINK_RING, PCCL_LINK_PROBE) /* enum pccl_link_kind */                                             \
+    F(ID, to, 1, )                                 /* whom the caller means to reach */                                \
+    F(U8, kind, PCCL_LINK_RING, PCCL_LINK_MEASURE) /* enum pccl_link_kind */                                           \
+    F(U8, slot, 0, PCCL_POOL_LAST)                 /* which connection of the pool */                                  \
     F(BYTES, authentication, , PCCL_AUTH_MAX)
 
 #define PCCL_FIELDS_link_ok(F)                                                                                         \
     F(U32, version, PCCL_PROTOCOL_VERSION, PCCL_PROTOCOL_VERSION)                                                      \
     F(U64, capabilities, , )                                                                                           \
     F(ID, peer, 1, )
+
+#define PCCL_FIELDS_ready(F) /* "I take part; send me groups of segments below `granted`": repeated as credit grows */ \
+    F(STRUCT, instance, instance, )                                                                                    \
+    F(STRUCT, view, epoch, )                                                                                           \
+    F(STRUCT, descriptor, descriptor, )                                                                                \
+    F(U8, algorithm, 0, 1)                  /* enum pccl_algorithm */                                                  \
+    F(U32, segment_elements, 1, UINT32_MAX) /* both follow from view and descriptor, and must be equal */              \
+    F(U64, granted, , )
+
+#define PCCL_FIELDS_data(F) /* one segment; `length` bytes follow the frame, outside of it */                          \
+    F(STRUCT, instance, instance, )                                                                                    \
+    F(STRUCT, view, epoch, )                                                                                           \
+    F(U64, group, , )                                                                                                  \
+    F(U32, step, , )                                                                                                   \
+    F(U32, length, 1, PCCL_SEGMENT_BYTES_MAX)
+
+#define PCCL_FIELDS_state_want(F) /* on a link of kind STATE; answered in order */                                     \
+    F(U64, round, , )                                                                                                  \
+    F(U8, what, PCCL_WANT_ROOTS, PCCL_WANT_DATA) /* enum pccl_want_what */                                             \
+    F(U32, tensor, , )                           /* ROOTS: the first one; else: of this one */                         \
+    F(U64, first, , )                            /* CHUNKS: the first chunk; DATA: the chunk; ROOTS: 0 */              \
+    F(U32, count, 1, PCCL_STATE_DIGESTS_MAX)     /* of digests; DATA: 1 */
+
+#define PCCL_FIELDS_state_digests(F) /* the answer to ROOTS and CHUNKS: as many as wanted, or fewer at the end */      \
+    F(U64, round, , )                                                                                                  \
+    F(U8, what, PCCL_WANT_ROOTS, PCCL_WANT_CHUNKS)                                                                     \
+    F(U32, tensor, , )                                                                                                 \
+    F(U64, first, , )                                                                                                  \
+    F(LIST, digests, digest, PCCL_STATE_DIGESTS_MAX)
+
+#define PCCL_FIELDS_state_data(F) /* the answer to DATA; `length` bytes follow the frame, outside of it */             \
+    F(U64, round, , )                                                                                                  \
+    F(U32, tensor, , )                                                                                                 \
+    F(U64, chunk, , )                                                                                                  \
+    F(U32, length, 1, PCCL_STATE_CHUNK_BYTES)
+
+#define PCCL_FIELDS_echo(F) /* on a link of kind MEASURE; answered at once by the same with answer 1 */                \
+    F(U8, answer, 0, 1)                                                                                                \
+    F(U64, stamp, , ) /* the asker's own */
+
+#define PCCL_FIELDS_flood(F) F(BYTES, filler, , PCCL_FLOOD_BYTES_MAX) /* on a link of kind MEASURE: load */
+
+#define PCCL_FIELDS_flood_seen(F) F(U64, bytes, , ) /* of filler, that have come over this connection; now and then */
 
 #define PCCL_FIELDS_link_bye(F) F(TEXT, words, , PCCL_WORDS_MAX) /* closed on purpose: no evidence of anything */
 
@@ -267,6 +383,10 @@
     X(16, resume_operation, "peer to master")                                                                          \
     X(17, resume_round, "peer to master")                                                                              \
     X(18, resume_end, "peer to master")                                                                                \
+    X(19, sync_vote, "peer to master")                                                                                 \
+    X(20, sync_done, "peer to master")                                                                                 \
+    X(21, measured, "peer to master")                                                                                  \
+    X(22, describe, "peer to master")                                                                                  \
     X(32, welcome, "master to peer")                                                                                   \
     X(33, expelled, "master to peer")                                                                                  \
     X(34, epoch_change, "master to peer")                                                                              \
@@ -276,9 +396,21 @@
     X(38, forget, "master to peer")                                                                                    \
     X(39, who_is_where, "master to peer")                                                                              \
     X(40, recovered, "master to peer")                                                                                 \
+    X(41, sync_plan, "master to peer")                                                                                 \
+    X(42, sync_donor, "master to peer")                                                                                \
+    X(43, measure, "master to peer")                                                                                   \
+    X(44, picture, "master to peer")                                                                                   \
     X(64, link_hello, "peer to peer (or master to peer, to probe), first on a data connection")                        \
     X(65, link_ok, "answer to link_hello")                                                                             \
-    X(66, link_bye, "peer to peer")
+    X(66, link_bye, "peer to peer")                                                                                    \
+    X(67, ready, "peer to peer, against the direction of the data: over a connection that the other side dialled")     \
+    X(68, data, "peer to peer, over a connection that the sender dialled")                                             \
+    X(69, state_want, "peer to peer, to one that was named as a donor")                                                \
+    X(70, state_digests, "answer to state_want")                                                                       \
+    X(71, state_data, "answer to state_want")                                                                          \
+    X(72, echo, "peer to peer, both ways")                                                                             \
+    X(73, flood, "peer to peer, over a connection that the sender dialled")                                            \
+    X(74, flood_seen, "answer to flood")
 
 /* ---- enumerations on the wire: V(name, value, words) ---- */
 
@@ -302,7 +434,8 @@ enum pccl_hello_mode { PCCL_ENUM_hello_mode(PCCL_ENUM_VALUE) };
     V(REFUSAL_UNREACHABLE, 9, "no ring can be built with it")                                                          \
     V(REFUSAL_PROTOCOL, 10, "it broke the protocol")                                                                   \
     V(REFUSAL_SHUTDOWN, 11, "the master ends")                                                                         \
-    V(REFUSAL_LEFT, 12, "it said good-bye")
+    V(REFUSAL_LEFT, 12, "it said good-bye")                                                                            \
+    V(REFUSAL_STATE, 13, "its shared state does not go with that of its group")
 enum pccl_refusal { PCCL_ENUM_refusal(PCCL_ENUM_VALUE) };
 
 #define PCCL_ENUM_class(V)                                                                                             \
@@ -325,18 +458,23 @@ enum pccl_link_end { PCCL_ENUM_link_end(PCCL_ENUM_VALUE) };
 
 #define PCCL_ENUM_link_kind(V)                                                                                         \
     V(LINK_RING, 1, "a link that carries data")                                                                        \
-    V(LINK_PROBE, 2, "only asks who answers there")
+    V(LINK_PROBE, 2, "only asks who answers there")                                                                    \
+    V(LINK_STATE, 3, "fetches shared state during a synchronization")                                                  \
+    V(LINK_MEASURE, 4, "measures what the way carries, during an optimization")
 enum pccl_link_kind { PCCL_ENUM_link_kind(PCCL_ENUM_VALUE) };
 
 #define PCCL_ENUM_round_kind(V)                                                                                        \
     V(ROUND_UPDATE, 0, "topology update")                                                                              \
-    V(ROUND_PENDING, 1, "query whether peers wait for admission")
+    V(ROUND_PENDING, 1, "query whether peers wait for admission")                                                      \
+    V(ROUND_SYNC, 2, "synchronization of shared state; its rounds are counted for each group")                         \
+    V(ROUND_OPTIMIZE, 3, "optimization of the topology")
 enum pccl_round_kind { PCCL_ENUM_round_kind(PCCL_ENUM_VALUE) PCCL_ROUND_KINDS };
 
 #define PCCL_ENUM_round_outcome(V)                                                                                     \
-    V(ROUND_DONE, 0, "update: decided; pending: nobody waits")                                                         \
+    V(ROUND_DONE, 0, "update, optimize: decided; pending: nobody waits; sync: all hold the same")                      \
     V(ROUND_TRUE, 1, "pending: somebody waits")                                                                        \
-    V(ROUND_WITHDRAWN, 2, "only this peer's vote was taken back")
+    V(ROUND_WITHDRAWN, 2, "only this peer's vote was taken back")                                                      \
+    V(ROUND_FAILED, 3, "sync, optimize: it failed for all of the group")
 enum pccl_round_outcome { PCCL_ENUM_round_outcome(PCCL_ENUM_VALUE) };
 
 #define PCCL_ENUM_call(V)                                                                                              \
@@ -344,8 +482,16 @@ enum pccl_round_outcome { PCCL_ENUM_round_outcome(PCCL_ENUM_VALUE) };
     V(CALL_UPDATE, 1, "topology update")                                                                               \
     V(CALL_PENDING, 2, "query for pending peers")                                                                      \
     V(CALL_REDUCE, 3, "an operation")                                                                                  \
-    V(CALL_CONNECT, 4, "its admission")
+    V(CALL_CONNECT, 4, "its admission")                                                                                \
+    V(CALL_SYNC, 5, "synchronization of shared state")                                                                 \
+    V(CALL_OPTIMIZE, 6, "optimization of the topology")
 enum pccl_call { PCCL_ENUM_call(PCCL_ENUM_VALUE) };
+
+#define PCCL_ENUM_want_what(V)                                                                                         \
+    V(WANT_ROOTS, 1, "one digest for each tensor")                                                                     \
+    V(WANT_CHUNKS, 2, "the digests of a tensor's chunks")                                                              \
+    V(WANT_DATA, 3, "a chunk")
+enum pccl_want_what { PCCL_ENUM_want_what(PCCL_ENUM_VALUE) };
 
 #define PCCL_ENUM_place_state(V)                                                                                       \
     V(PLACE_HERE, 0, "it has come to this call")                                                                       \
@@ -372,6 +518,7 @@ enum pccl_resume_state { PCCL_ENUM_resume_state(PCCL_ENUM_VALUE) };
     X(round_outcome, "field outcome of round and resume_round")                                                        \
     X(call, "field call: what a peer waits in")                                                                        \
     X(place_state, "field state of place")                                                                             \
-    X(resume_state, "field state of resume_operation")
+    X(resume_state, "field state of resume_operation")                                                                 \
+    X(want_what, "field what of state_want and state_digests")
 
 #endif

@@ -135,9 +135,12 @@ const char *pccl_wire_invalid(const struct pccl_msg *msg);
 /* ---- small helpers everybody needs ---- */
 int pccl_epoch_compare(const struct pccl_epoch *a, const struct pccl_epoch *b);
 bool pccl_epoch_equal(const struct pccl_epoch *a, const struct pccl_epoch *b);
+/* The call that waits for rounds of this kind (enum pccl_round_kind). */
+enum pccl_call pccl_call_of_round(uint8_t kind);
 bool pccl_instance_equal(const struct pccl_instance *a, const struct pccl_instance *b);
 uint64_t pccl_instance_hash(const struct pccl_instance *instance);
 bool pccl_descriptor_equal(const struct pccl_descriptor *a, const struct pccl_descriptor *b);
+bool pccl_digest_equal(const struct pccl_digest *a, const struct pccl_digest *b);
 struct pccl_bytes pccl_bytes_of_text(const struct pccl_text *text);
 struct pccl_bytes pccl_bytes_of_string(const char *text);
 

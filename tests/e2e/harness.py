@@ -84,6 +84,12 @@ def poll(condition, what, seconds=None):
         pause = min(pause * 2, 0.05)
 
 
+def wait_ms(length_ms):
+    """For a length of time that is what the test is about."""
+    since_us = now_us()
+    poll(lambda: now_us() - since_us > length_ms * 1000, "the time to pass", length_ms / 1000 + 5)
+
+
 def free_port():
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
@@ -185,8 +191,8 @@ class Process:
             fields = stat.read().rsplit(")", 1)[1].split()
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
-    def listening_ports(self):
-        """TCP ports this process listens on."""
+    def sockets(self):
+        """What /proc/net calls the sockets of this process."""
         inodes = set()
         for entry in os.listdir(f"/proc/{self.pid}/fd"):
             try:
@@ -195,6 +201,11 @@ class Process:
                 continue
             if target.startswith("socket:["):
                 inodes.add(target[8:-1])
+        return inodes
+
+    def listening_ports(self):
+        """TCP ports this process listens on."""
+        inodes = self.sockets()
         ports = set()
         for table in ("tcp", "tcp6"):
             try:
@@ -430,6 +441,18 @@ class Run:
             call.wait(rc=SUCCESS)
         return result
 
+    def id_of(self, peer):
+        """What the master calls it in words: the first letters of its id."""
+        names = (f"({peer.name})", f":{peer.pid})")
+
+        def found():
+            for _, text in self.master.lines:
+                if "asks to join" in text and any(name in text for name in names):
+                    return text.split("peer ")[1].split()[0]
+            return None
+
+        return poll(found, f"the id of {peer.name}")
+
     def let_in(self, connect, members):
         """Updates until this connect has ended. Whoever got in just before an update began must vote in it, too."""
         newcomer = connect.peer
@@ -439,8 +462,8 @@ class Run:
             def ended():
                 if all(vote.result for vote in votes):
                     return True
-                waits = connect.result and len(votes) == len(members) and members[0].do("waits")["text"]
-                if waits:
+                late = connect.result and len(votes) == len(members)
+                if late and self.id_of(newcomer) in members[0].do("waits")["text"]:
                     votes.append(newcomer.start("update"))
                 return None
 

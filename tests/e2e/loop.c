@@ -4,29 +4,26 @@
  * and the same numbers elsewhere, so the result tells who took part in it and whether it is right. Newcomers learn the
  * step by a maximum over all, which stands in for the shared state.
  */
-#include "script.h"
+#include "loop.h"
 
 #include <stdlib.h>
 #include <time.h>
 
-struct loop {
-    struct command *command;
-    pcclComm_t *comm;
-    uint64_t bit, tags, count, step;
+struct sums {
+    struct loop loop; /* first */
+    uint64_t bit, tags, count;
     int in_flight;
-    bool joined; /* just now: the others are past their topology update too */
-    bool fresh;  /* the membership has changed: agree on the step */
     int64_t *send, *recv;
     pcclReduceOpDescriptor_t *entries;
 };
 
 /* Every element must be k times what one peer gave, k being the number of bits in element 0. 0: it is not. */
-static uint64_t check_entry(const struct loop *loop, uint64_t tag)
+static uint64_t check_entry(const struct sums *sums, uint64_t tag)
 {
-    const int64_t *result = loop->recv + tag * loop->count;
+    const int64_t *result = sums->recv + tag * sums->count;
     int64_t peers = __builtin_popcountll((uint64_t)result[0]);
-    for (uint64_t i = 1; i < loop->count; i++)
-        if (result[i] != peers * (int64_t)(loop->step * 7 + tag + i))
+    for (uint64_t i = 1; i < sums->count; i++)
+        if (result[i] != peers * (int64_t)(sums->loop.step * 7 + tag + i))
             return 0;
     return (uint64_t)result[0];
 }
@@ -47,14 +44,14 @@ static pcclResult_t agree_on_step(struct loop *loop)
     return result;
 }
 
-static void report_step(const struct loop *loop, uint64_t start_us, const pcclReduceInfo_t *info)
+static void report_step(const struct sums *sums, uint64_t start_us, const pcclReduceInfo_t *info)
 {
     struct line line;
     uint64_t mask_all = ~UINT64_C(0), mask_any = 0;
     bool right = true;
-    for (uint64_t tag = 0; tag < loop->tags; tag++) {
-        uint64_t mask = check_entry(loop, tag);
-        right = right && (mask >> loop->bit & 1) != 0;
+    for (uint64_t tag = 0; tag < sums->tags; tag++) {
+        uint64_t mask = check_entry(sums, tag);
+        right = right && (mask >> sums->bit & 1) != 0;
         mask_all &= mask;
         mask_any |= mask;
     }
@@ -63,8 +60,8 @@ static void report_step(const struct loop *loop, uint64_t start_us, const pcclRe
     add(&line,
         "{\"id\":%s,\"event\":\"step\",\"step\":%" PRIu64 ",\"world\":%u,\"right\":%s,\"all\":%" PRIu64
         ",\"any\":%" PRIu64 ",\"us\":%" PRIu64 ",\"at\":%" PRIu64 ",\"digest\":\"%016" PRIx64 "\"",
-        loop->command->id, loop->step, info->local_world_size, right ? "true" : "false", mask_all, mask_any,
-        end_us - start_us, end_us, values_digest(loop->recv, loop->tags * loop->count * sizeof *loop->recv, 0));
+        sums->loop.command->id, sums->loop.step, info->local_world_size, right ? "true" : "false", mask_all, mask_any,
+        end_us - start_us, end_us, values_digest(sums->recv, sums->tags * sums->count * sizeof *sums->recv, 0));
     end_line(&line);
 }
 
@@ -80,24 +77,24 @@ static void report_failure(const struct loop *loop, uint64_t failed)
 }
 
 /* All at once, and those that failed again, as long as a retry may help. */
-static pcclResult_t reduce_by_hand(struct loop *loop, pcclReduceInfo_t *info)
+static pcclResult_t reduce_by_hand(struct sums *sums, pcclReduceInfo_t *info)
 {
     pcclResult_t result = pcclSuccess;
-    uint64_t missing = loop->tags;
-    bool *done = calloc(loop->tags, sizeof *done);
-    pcclAsyncReduceOp_t *handles = calloc(loop->tags, sizeof *handles);
+    uint64_t missing = sums->tags;
+    bool *done = calloc(sums->tags, sizeof *done);
+    pcclAsyncReduceOp_t *handles = calloc(sums->tags, sizeof *handles);
     if (done == NULL || handles == NULL)
         exit(3);
     while (missing > 0 && result == pcclSuccess) {
         uint64_t failed = 0;
-        for (uint64_t tag = 0; tag < loop->tags && result == pcclSuccess; tag++) {
-            pcclReduceOpDescriptor_t *entry = &loop->entries[tag];
+        for (uint64_t tag = 0; tag < sums->tags && result == pcclSuccess; tag++) {
+            pcclReduceOpDescriptor_t *entry = &sums->entries[tag];
             handles[tag].comm = NULL;
             if (!done[tag])
-                result =
-                    pcclAllReduceAsync(entry->sendbuf, entry->recvbuf, &entry->descriptor, loop->comm, &handles[tag]);
+                result = pcclAllReduceAsync(entry->sendbuf, entry->recvbuf, &entry->descriptor, sums->loop.comm,
+                                            &handles[tag]);
         }
-        for (uint64_t tag = 0; tag < loop->tags; tag++) {
+        for (uint64_t tag = 0; tag < sums->tags; tag++) {
             if (done[tag] || handles[tag].comm == NULL)
                 continue;
             pcclResult_t awaited = pcclAwaitAsyncReduce(&handles[tag], info);
@@ -108,30 +105,29 @@ static pcclResult_t reduce_by_hand(struct loop *loop, pcclReduceInfo_t *info)
                 result = awaited;
         }
         if (failed > 0)
-            report_failure(loop, failed);
+            report_failure(&sums->loop, failed);
     }
     free(handles);
     free(done);
     return result;
 }
 
-static pcclResult_t reduce_step(struct loop *loop)
+static pcclResult_t make_sums(struct loop *loop)
 {
+    struct sums *sums = (struct sums *)loop;
     uint64_t start_us = now_us();
     pcclReduceInfo_t info = {0};
-    for (uint64_t tag = 0; tag < loop->tags; tag++) {
-        int64_t *send = loop->send + tag * loop->count;
-        send[0] = (int64_t)(UINT64_C(1) << loop->bit);
-        for (uint64_t i = 1; i < loop->count; i++)
+    for (uint64_t tag = 0; tag < sums->tags; tag++) {
+        int64_t *send = sums->send + tag * sums->count;
+        send[0] = (int64_t)(UINT64_C(1) << sums->bit);
+        for (uint64_t i = 1; i < sums->count; i++)
             send[i] = (int64_t)(loop->step * 7 + tag + i);
     }
-    pcclResult_t result = loop->in_flight == 0 ? reduce_by_hand(loop, &info)
-                                               : pcclAllReduceMultipleWithRetry(loop->entries, loop->tags, loop->comm,
-                                                                                &info, loop->in_flight);
-    if (result == pcclSuccess) {
-        report_step(loop, start_us, &info);
-        loop->step++;
-    }
+    pcclResult_t result = sums->in_flight == 0 ? reduce_by_hand(sums, &info)
+                                               : pcclAllReduceMultipleWithRetry(sums->entries, sums->tags, loop->comm,
+                                                                                &info, sums->in_flight);
+    if (result == pcclSuccess)
+        report_step(sums, start_us, &info);
     return result;
 }
 
@@ -155,45 +151,50 @@ static pcclResult_t turn(struct loop *loop)
     if (result == pcclSuccess && loop->fresh)
         result = agree_on_step(loop);
     if (result == pcclSuccess)
-        result = reduce_step(loop);
+        result = loop->make(loop);
+    if (result == pcclSuccess)
+        loop->step++;
     return result == pcclTooFewPeers ? pcclSuccess : result;
+}
+
+void run_loop(struct loop *loop)
+{
+    pcclResult_t result = pcclSuccess;
+    begin(loop->command);
+    while (result == pcclSuccess && !atomic_load(&loop->command->slot->stop))
+        result = turn(loop);
+    struct line line;
+    answer(loop->command, &line, result);
+    add(&line, ",\"step\":%" PRIu64, loop->step);
+    add_attributes(&line, loop->comm);
+    end_line(&line);
 }
 
 void do_loop(struct command *command)
 {
-    struct loop loop = {.command = command,
-                        .comm = command->slot->comm,
-                        .bit = number(command, 0),
-                        .tags = number(command, 1),
-                        .count = number(command, 2),
-                        .in_flight = (int)number(command, 3),
-                        .joined = true,
-                        .fresh = true};
-    loop.send = calloc(loop.tags * loop.count, sizeof *loop.send);
-    loop.recv = calloc(loop.tags * loop.count, sizeof *loop.recv);
-    loop.entries = calloc(loop.tags, sizeof *loop.entries);
-    if (loop.send == NULL || loop.recv == NULL || loop.entries == NULL)
+    struct sums sums = {
+        .loop = {.command = command, .comm = command->slot->comm, .joined = true, .fresh = true, .make = make_sums},
+        .bit = number(command, 0),
+        .tags = number(command, 1),
+        .count = number(command, 2),
+        .in_flight = (int)number(command, 3)};
+    sums.send = calloc(sums.tags * sums.count, sizeof *sums.send);
+    sums.recv = calloc(sums.tags * sums.count, sizeof *sums.recv);
+    sums.entries = calloc(sums.tags, sizeof *sums.entries);
+    if (sums.send == NULL || sums.recv == NULL || sums.entries == NULL)
         exit(3);
-    for (uint64_t tag = 0; tag < loop.tags; tag++)
-        loop.entries[tag] =
-            (pcclReduceOpDescriptor_t){.sendbuf = loop.send + tag * loop.count,
-                                       .recvbuf = loop.recv + tag * loop.count,
-                                       .descriptor = {.count = loop.count,
+    for (uint64_t tag = 0; tag < sums.tags; tag++)
+        sums.entries[tag] =
+            (pcclReduceOpDescriptor_t){.sendbuf = sums.send + tag * sums.count,
+                                       .recvbuf = sums.recv + tag * sums.count,
+                                       .descriptor = {.count = sums.count,
                                                       .op = pcclSum,
                                                       .tag = 100 + tag,
                                                       .src_descriptor = {pcclInt64, pcclDistributionNone}}};
-    pcclResult_t result = pcclSuccess;
-    begin(command);
-    while (result == pcclSuccess && !atomic_load(&command->slot->stop))
-        result = turn(&loop);
-    struct line line;
-    answer(command, &line, result);
-    add(&line, ",\"step\":%" PRIu64, loop.step);
-    add_attributes(&line, loop.comm);
-    end_line(&line);
-    free(loop.send);
-    free(loop.recv);
-    free(loop.entries);
+    run_loop(&sums.loop);
+    free(sums.send);
+    free(sums.recv);
+    free(sums.entries);
 }
 
 void do_stop(struct command *command)

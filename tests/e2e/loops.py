@@ -3,14 +3,29 @@
 import harness
 from harness import check
 
+# Elements of an operation: by the master, or from peer to peer. In a loop they are of 8 bytes.
+SMALL, BULK = 100, 40000
 
-def start_loops(peers, first_bit=0, tags=4, in_flight=2):
-    loops = [peer.start("loop", first_bit + bit, tags, 100, in_flight) for bit, peer in enumerate(peers)]
+
+def in_both_sizes(test):
+    """Registers test(run, count) twice: under its name with small payloads, and with bulk ones as <name>_bulk."""
+    home = test.__globals__
+    home["test_" + test.__name__] = lambda run: test(run, SMALL)
+    home[f"test_{test.__name__}_bulk"] = lambda run: test(run, BULK)
+    return test
+
+
+def start_loop(peer, bit, tags=4, in_flight=2, count=SMALL):
+    return peer.start("loop", bit, tags, count, in_flight)
+
+
+def start_loops(peers, first_bit=0, **shape):
+    loops = [start_loop(peer, first_bit + bit, **shape) for bit, peer in enumerate(peers)]
     harness.wait_until(lambda: all(loop.steps for loop in loops), "the first steps")
     return loops
 
 
-def more_steps(loops, steps=5, world=None):
+def more_steps(loops, steps=5, world=None, seconds=None):
     last = max(loop.steps[-1]["step"] for loop in loops)
 
     def done():
@@ -21,7 +36,7 @@ def more_steps(loops, steps=5, world=None):
             for loop in loops
         )
 
-    harness.wait_until(done, f"{steps} more steps of {len(loops)} with a world of {world}")
+    harness.wait_until(done, f"{steps} more steps of {len(loops)} with a world of {world}", seconds)
 
 
 def all_right(loops):

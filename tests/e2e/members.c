@@ -84,6 +84,43 @@ void do_update(struct command *command)
     end_line(&line);
 }
 
+void do_optimize(struct command *command)
+{
+    const pcclComm_t *comm = command->slot->comm;
+    begin(command);
+    pcclResult_t result = pcclOptimizeTopology(comm);
+    struct line line;
+    answer(command, &line, result);
+    if (option(command, "mute") == NULL)
+        add_attributes(&line, comm);
+    end_line(&line);
+}
+
+/* The text, with room for it: "text"; topology SIZE: with so much room, and "needed". */
+void do_topology(struct command *command)
+{
+    size_t needed = 0, size = 0;
+    const pcclComm_t *comm = command->slot->comm;
+    begin(command);
+    pcclResult_t result = pcclSuccess;
+    if (command->count > 0)
+        size = number(command, 0);
+    else
+        result = pcclGetTopology(comm, NULL, 0, &needed);
+    size += needed > 0 ? needed + 4096 : 0; /* ages grow */
+    char *text = calloc(1, size + 1);
+    if (text == NULL)
+        exit(3);
+    if (result == pcclSuccess)
+        result = pcclGetTopology(comm, size > 0 ? text : NULL, size, &needed);
+    struct line line;
+    answer(command, &line, result);
+    add(&line, ",\"needed\":%zu", needed);
+    add_text(&line, "text", text);
+    end_line(&line);
+    free(text);
+}
+
 void do_pending(struct command *command)
 {
     bool pending = false;

@@ -61,11 +61,13 @@ static const struct {
     const char *verb;
     void (*run)(struct command *command);
 } verbs[] = {
-    {"create", do_create},   {"create10", do_create10}, {"connect", do_connect}, {"destroy", do_destroy},
-    {"attr", do_attributes}, {"update", do_update},     {"pending", do_pending}, {"admit", do_admit},
-    {"waits", do_waits},     {"reduce", do_reduce},     {"launch", do_launch},   {"await", do_await},
-    {"multi", do_multi},     {"loop", do_loop},         {"stop", do_stop},       {"fork", do_fork},
-    {"ping", do_nothing},
+    {"create", do_create},   {"create10", do_create10}, {"connect", do_connect},   {"destroy", do_destroy},
+    {"attr", do_attributes}, {"update", do_update},     {"pending", do_pending},   {"admit", do_admit},
+    {"waits", do_waits},     {"reduce", do_reduce},     {"launch", do_launch},     {"await", do_await},
+    {"multi", do_multi},     {"loop", do_loop},         {"stop", do_stop},         {"fork", do_fork},
+    {"ping", do_nothing},    {"test", do_test},         {"abort", do_abort},       {"churn", do_churn},
+    {"flood", do_flood},     {"state", do_state},       {"poke", do_poke},         {"digests", do_digests},
+    {"sync", do_sync},       {"train", do_train},       {"optimize", do_optimize}, {"topology", do_topology},
 };
 
 static void *run_command(void *argument)
@@ -133,6 +135,7 @@ int main(void)
                 if (slots[i].comm != NULL)
                     (void)pcclDestroyCommunicator(slots[i].comm);
                 forget_operations(&slots[i]);
+                forget_state(&slots[i]);
             }
             answer_only(&(struct command){.id = command->id, .slot = &slots[SLOTS - 1], .begun_us = now_us()},
                         pcclSuccess);

@@ -8,11 +8,22 @@ import threading
 import harness
 
 
+def behind_proxy(run, **parameters):
+    """A peer which the other peers reach through a proxy only, and the proxy. It listens where nobody looks for it: the
+    address that the master sees it come from is a candidate too."""
+    port = harness.free_port()
+    proxy = Proxy(port, "127.0.0.2")
+    peer = run.peer(**parameters)
+    addresses = {"bind_address": "127.0.0.2", "advertise_addresses": f"127.0.0.1:{proxy.port}"}
+    peer.create(run.address, port=port, port_range=1, **addresses)
+    return peer, proxy
+
+
 class Proxy:
     """Listens on `port` and forwards to `target`. Its methods may be called from any thread."""
 
-    def __init__(self, target):
-        self.target = target
+    def __init__(self, target, host="127.0.0.1"):
+        self.target = (host, target)
         self.listener = socket.create_server(("127.0.0.1", 0))
         self.port = self.listener.getsockname()[1]
         self.chunk = 65536  # bytes that are forwarded at once
@@ -33,6 +44,19 @@ class Proxy:
         self._orders.append((order, done))
         self._wake_out.send(b"x")
         harness.check(done.wait(harness.DEADLINE), "the proxy does not obey")
+
+    def pairs(self):
+        """Connections that stand, oldest first."""
+        return sum(sock.getsockname()[1] == self.port for sock in list(self._pairs))
+
+    def cut_one(self, number, reset=False):
+        """Breaks this one of those that stand, counted from the oldest."""
+
+        def close_one():
+            inner = [sock for sock in self._pairs if sock.getsockname()[1] == self.port]
+            self._close(inner[number], reset)
+
+        self._order(close_one)
 
     def cut(self, reset=False, only_inner=False):
         """Breaks all connections; new ones work. only_inner: the target is not told."""
@@ -79,7 +103,7 @@ class Proxy:
     def _accept(self):
         inner, _ = self.listener.accept()
         try:
-            outer = socket.create_connection(("127.0.0.1", self.target), 5)
+            outer = socket.create_connection(self.target, 5)
         except OSError:
             inner.close()
             return

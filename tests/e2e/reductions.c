@@ -28,11 +28,12 @@ static void release_operation(struct slot *slot, struct operation *operation)
     pthread_mutex_unlock(&slot->lock);
 }
 
-/* TAG COUNT DTYPE OP PATTERN, from word `first` on; options inplace, offset=BYTES, quant=ALGORITHM:DTYPE, hint=N */
-static void parse_reduction(const struct command *command, int first, pcclReduceDescriptor_t *descriptor,
-                            struct values *values)
+/* TAG COUNT DTYPE OP PATTERN, from word `first` on, the tag `index` higher; options inplace, offset=BYTES,
+ * quant=ALGORITHM:DTYPE */
+static void parse_reduction(const struct command *command, int first, uint64_t index,
+                            pcclReduceDescriptor_t *descriptor, struct values *values)
 {
-    *descriptor = (pcclReduceDescriptor_t){.count = number(command, first + 1), .tag = number(command, first)};
+    *descriptor = (pcclReduceDescriptor_t){.count = number(command, first + 1), .tag = number(command, first) + index};
     int type = values_type(word(command, first + 2)), op = values_op(word(command, first + 3));
     if (type < 0 || op < 0)
         bad_command(command, "no such data type or operation");
@@ -45,10 +46,28 @@ static void parse_reduction(const struct command *command, int first, pcclReduce
         int quantized = colon == NULL ? -1 : values_type(colon + 1);
         descriptor->quantization_options.quantized_datatype = (pcclDataType_t)(quantized < 0 ? 0 : quantized);
     }
-    size_t shift = offset != NULL ? strtoul(offset, NULL, 0) : 0;
-    if (!values_make(values, type, descriptor->count, word(command, first + 4), option(command, "inplace") != NULL,
-                     shift))
+    struct values_wish wish = {.type = type,
+                               .op = op,
+                               .count = descriptor->count,
+                               .pattern = word(command, first + 4),
+                               .salt = descriptor->tag,
+                               .in_place = option(command, "inplace") != NULL,
+                               .rough = quant != NULL,
+                               .offset = offset != NULL ? strtoul(offset, NULL, 0) : 0};
+    if (!values_make(values, &wish))
         bad_command(command, "bad pattern");
+}
+
+/* What marks say: {"mask":...,"right":...}. Option expect=MASK where it cannot be found out. */
+static void add_marks(struct line *line, const struct command *command, const struct values *values)
+{
+    const char *mask = option(command, "expect");
+    if (values->marks.kind == MARKS_NONE)
+        return;
+    struct marks_found found = marks_check(&values->marks, values->recv, mask != NULL ? strtoull(mask, NULL, 0) : 0);
+    add(line, ",\"mask\":%" PRIu64 ",\"right\":%s", found.mask, found.right ? "true" : "false");
+    if (!found.right)
+        add(line, ",\"wrong\":%zu", found.wrong);
 }
 
 static void add_reduction(struct line *line, const struct command *command, pcclResult_t result,
@@ -59,6 +78,7 @@ static void add_reduction(struct line *line, const struct command *command, pccl
         return;
     add(line, ",\"peers\":%u,\"tx\":%" PRIu64 ",\"rx\":%" PRIu64 ",\"digest\":\"%016" PRIx64 "\"",
         info->local_world_size, info->tx_bytes, info->rx_bytes, values_digest(values->recv, values->bytes, 0));
+    add_marks(line, command, values);
     if (option(command, "dump") != NULL) {
         add(line, ",\"result\":\"");
         for (size_t i = 0; i < values->bytes; i++)
@@ -72,7 +92,7 @@ void do_reduce(struct command *command)
     pcclReduceDescriptor_t descriptor;
     pcclReduceInfo_t info = {0};
     struct values values;
-    parse_reduction(command, 0, &descriptor, &values);
+    parse_reduction(command, 0, 0, &descriptor, &values);
     begin(command);
     pcclResult_t result = pcclAllReduce(values.send, values.recv, &descriptor, command->slot->comm, &info);
     struct line line;
@@ -90,7 +110,7 @@ void do_launch(struct command *command)
     struct values values;
     pcclReduceDescriptor_t descriptor;
     pcclAsyncReduceOp_t handle;
-    parse_reduction(command, 0, &descriptor, &values);
+    parse_reduction(command, 0, 0, &descriptor, &values);
     if (!again)
         operation = find_operation(command->slot, descriptor.tag, true);
     if (operation == NULL)
@@ -108,22 +128,55 @@ void do_launch(struct command *command)
     answer_only(command, result);
 }
 
+/* await TAG [for=MS]; when the time is up the operation stays */
 void do_await(struct command *command)
 {
     struct operation *operation = find_operation(command->slot, number(command, 0), false);
     pcclAsyncReduceOp_t handle = {.comm = command->slot->comm, .tag = number(command, 0)};
     pcclReduceInfo_t info = {0};
+    const char *limit = option(command, "for");
     if (operation != NULL)
         handle = operation->handle;
     begin(command);
-    pcclResult_t result = pcclAwaitAsyncReduce(&handle, &info);
+    pcclResult_t result = limit != NULL ? pcclAwaitAsyncReduceFor(&handle, (uint32_t)strtoul(limit, NULL, 10), &info)
+                                        : pcclAwaitAsyncReduce(&handle, &info);
     struct line line;
     answer(command, &line, result);
-    if (operation != NULL)
+    if (operation != NULL && !(limit != NULL && result == pcclTimeout)) {
         add_reduction(&line, command, result, &operation->values, &info);
-    if (operation != NULL)
         release_operation(command->slot, operation);
+    }
     end_line(&line);
+}
+
+void do_test(struct command *command)
+{
+    bool done = false;
+    pcclAsyncReduceOp_t handle = {.comm = command->slot->comm, .tag = number(command, 0)};
+    pcclResult_t result = pcclTestAsyncReduce(&handle, &done);
+    struct line line;
+    answer(command, &line, result);
+    if (result == pcclSuccess)
+        add(&line, ",\"done\":%s", done ? "true" : "false");
+    end_line(&line);
+}
+
+void do_abort(struct command *command) { answer_only(command, pcclAbortOperations(command->slot->comm)); }
+
+/* The union and the intersection of those who are in the entries' sums, and whether all are right. */
+static void add_list_marks(struct line *line, const struct values *values, size_t count)
+{
+    uint64_t mask_any = 0, mask_all = ~UINT64_C(0);
+    bool right = true;
+    if (values[0].marks.kind == MARKS_NONE)
+        return;
+    for (size_t i = 0; i < count; i++) {
+        struct marks_found found = marks_check(&values[i].marks, values[i].recv, 0);
+        right = right && found.right;
+        mask_any |= found.mask;
+        mask_all &= found.mask;
+    }
+    add(line, ",\"any\":%" PRIu64 ",\"all\":%" PRIu64 ",\"right\":%s", mask_any, mask_all, right ? "true" : "false");
 }
 
 /* multi N MAX_IN_FLIGHT TAG COUNT DTYPE OP PATTERN: N entries with tags from TAG on */
@@ -136,8 +189,7 @@ void do_multi(struct command *command)
     if (entries == NULL || values == NULL)
         exit(3);
     for (size_t i = 0; i < count; i++) {
-        parse_reduction(command, 2, &entries[i].descriptor, &values[i]);
-        entries[i].descriptor.tag += i;
+        parse_reduction(command, 2, i, &entries[i].descriptor, &values[i]);
         entries[i].sendbuf = values[i].send;
         entries[i].recvbuf = values[i].recv;
     }
@@ -150,10 +202,81 @@ void do_multi(struct command *command)
     for (size_t i = 0; i < count; i++)
         digest = values_digest(values[i].recv, values[i].bytes, digest);
     add(&line, ",\"peers\":%u,\"digest\":\"%016" PRIx64 "\"", info.local_world_size, digest);
+    add_list_marks(&line, values, count);
     add_attributes(&line, command->slot->comm);
     end_line(&line);
     for (size_t i = 0; i < count; i++)
         values_free(&values[i]);
     free(values);
     free(entries);
+}
+
+struct flood {
+    uint64_t count, elements;
+    int64_t *send, *recv;
+    pcclAsyncReduceOp_t *handles;
+};
+
+/* Returns how many were launched; *result says why no more. */
+static uint64_t launch_flood(const struct flood *flood, pcclComm_t *comm, pcclResult_t *result)
+{
+    pcclReduceDescriptor_t descriptor = {
+        .count = flood->elements, .op = pcclSum, .src_descriptor = {pcclInt64, pcclDistributionNone}};
+    uint64_t launched = 0;
+    *result = pcclSuccess;
+    while (launched < flood->count && *result == pcclSuccess) {
+        descriptor.tag = launched;
+        *result = pcclAllReduceAsync(flood->send, flood->recv + launched * flood->elements, &descriptor, comm,
+                                     &flood->handles[launched]);
+        launched += *result == pcclSuccess;
+    }
+    return launched;
+}
+
+/* Each peer gives the same numbers, so every sum is a multiple of them. Returns how many sums are right. */
+static uint64_t await_flood(const struct flood *flood, uint64_t launched, pcclResult_t *result)
+{
+    uint64_t right = 0;
+    for (uint64_t tag = 0; tag < launched; tag++) {
+        pcclReduceInfo_t info = {0};
+        pcclResult_t awaited = pcclAwaitAsyncReduce(&flood->handles[tag], &info);
+        bool good = awaited == pcclSuccess;
+        for (uint64_t i = 0; i < flood->elements && good; i++)
+            good = flood->recv[tag * flood->elements + i] == (int64_t)info.local_world_size * flood->send[i];
+        right += good;
+        if (awaited != pcclSuccess)
+            *result = awaited;
+    }
+    return right;
+}
+
+/* flood N COUNT: launches N sums of COUNT i64 under the tags from 0 on, or as many as it may; a step tells how many,
+ * and why no more. Then it awaits them. */
+void do_flood(struct command *command)
+{
+    struct flood flood = {.count = number(command, 0), .elements = number(command, 1)};
+    flood.send = calloc(flood.elements, sizeof *flood.send);
+    flood.recv = calloc(flood.count * flood.elements, sizeof *flood.recv);
+    flood.handles = calloc(flood.count, sizeof *flood.handles);
+    if (flood.send == NULL || flood.recv == NULL || flood.handles == NULL)
+        exit(3);
+    for (uint64_t i = 0; i < flood.elements; i++)
+        flood.send[i] = (int64_t)(i + 1);
+    begin(command);
+    pcclResult_t result;
+    struct line line;
+    uint64_t launched = launch_flood(&flood, command->slot->comm, &result);
+    begin_line(&line);
+    add(&line, "{\"id\":%s,\"event\":\"step\",\"launched\":%" PRIu64 ",\"rc\":%d", command->id, launched, (int)result);
+    if (result != pcclSuccess)
+        add_text(&line, "words", pcclGetLastError(command->slot->comm));
+    end_line(&line);
+    result = pcclSuccess;
+    uint64_t right = await_flood(&flood, launched, &result);
+    answer(command, &line, result);
+    add(&line, ",\"launched\":%" PRIu64 ",\"right\":%" PRIu64, launched, right);
+    end_line(&line);
+    free(flood.send);
+    free(flood.recv);
+    free(flood.handles);
 }

@@ -19,6 +19,16 @@ TYPES = list(INTEGERS) + list(FLOATS)
 OPS = ["sum", "avg", "prod", "max", "min"]
 
 
+def every_case():
+    """Tag, type, operation and options of the scripted peer: all types and operations, the options in turn."""
+    tag = 0
+    for dtype in TYPES:
+        for op in OPS:
+            options = [[], ["inplace"], ["offset=1"], ["inplace", "offset=3"]][tag % 4]
+            tag += 1
+            yield tag, dtype, op, options
+
+
 def size(dtype):
     return INTEGERS[dtype][0] if dtype in INTEGERS else FLOATS[dtype]
 

@@ -106,15 +106,32 @@ void begin(struct command *command)
     command->begun_us = now_us();
 }
 
+/* What is known of the failure beside its words. */
+static void add_failure(struct line *line, const pcclComm_t *comm)
+{
+    pcclFailure_t failure = PCCL_FAILURE_INIT;
+    if (pcclGetLastFailure(comm, &failure) != pcclSuccess)
+        exit(3);
+    add(line, ",\"failed\":%d,\"lost_count\":%u,\"lost\":[", (int)failure.result, (unsigned)failure.peer_count);
+    for (uint32_t i = 0; i < failure.peer_count && i < PCCL_FAILURE_PEERS_MAX; i++)
+        add(line, "%s\"%s\"", i > 0 ? "," : "", failure.peers[i]);
+    add(line, "]");
+    if (failure.launched)
+        add(line, ",\"of\":[%" PRIu64 ",%" PRIu64 "]", failure.tag, failure.sequence);
+}
+
 void answer(struct command *command, struct line *line, pcclResult_t result)
 {
     uint64_t end_us = now_us();
-    const char *words = result == pcclSuccess ? "" : pcclGetLastError(command->slot->comm);
+    bool silent = result == pcclSuccess || option(command, "mute") != NULL;
+    const char *words = silent ? "" : pcclGetLastError(command->slot->comm);
     begin_line(line);
     add(line, "{\"id\":%s,\"rc\":%d,\"us\":%" PRIu64 ",\"at\":%" PRIu64, command->id, (int)result,
         end_us - command->begun_us, end_us);
-    if (result != pcclSuccess)
+    if (!silent) {
         add_text(line, "words", words);
+        add_failure(line, command->slot->comm);
+    }
 }
 
 void answer_only(struct command *command, pcclResult_t result)

@@ -6,7 +6,9 @@
  *
  * With & the command runs on a thread of its own, so that several can be under way. A slot is one communicator.
  * Answers: {"id":1,"event":"begin"} just before a call that may block, {"id":1,"rc":0,"us":123,"at":<monotonic us>,...}
- * after it, "words" when it failed. Log lines of the library come as {"log":<level>,"text":"..."}.
+ * after it. When it failed there are its "words", the ids of those "lost", their "lost_count", the result as "failed",
+ * and "of":[<tag>,<sequence>] for a launched reduction (none of it with the option mute: the communicator is gone when
+ * the call ends). Log lines of the library come as {"log":<level>,"text":"..."}.
  */
 #ifndef PCCL_TESTS_E2E_SCRIPT_H
 #define PCCL_TESTS_E2E_SCRIPT_H
@@ -20,7 +22,7 @@
 #include <stdatomic.h>
 #include <stdio.h>
 
-enum { SLOTS = 40, OPS = 256, WORDS = 64 };
+enum { SLOTS = 40, OPS = 512, WORDS = 64 };
 
 /* ---- output: one line, begun, added to and ended by one thread ---- */
 
@@ -51,7 +53,8 @@ struct slot {
     pthread_mutex_t lock;
     pcclComm_t *comm;
     struct operation operations[OPS];
-    atomic_bool stop; /* the loop */
+    struct shared *shared; /* what states.c holds */
+    atomic_bool stop;      /* the loop */
 };
 
 struct command {
@@ -77,6 +80,7 @@ void answer(struct command *command, struct line *line, pcclResult_t result);
 void answer_only(struct command *command, pcclResult_t result);
 void add_attributes(struct line *line, const pcclComm_t *comm);
 void forget_operations(struct slot *slot);
+void forget_state(struct slot *slot);
 
 void do_create(struct command *command);
 void do_create10(struct command *command);
@@ -84,6 +88,8 @@ void do_connect(struct command *command);
 void do_destroy(struct command *command);
 void do_attributes(struct command *command);
 void do_update(struct command *command);
+void do_optimize(struct command *command);
+void do_topology(struct command *command);
 void do_pending(struct command *command);
 void do_admit(struct command *command);
 void do_waits(struct command *command);
@@ -91,7 +97,16 @@ void do_reduce(struct command *command);
 void do_launch(struct command *command);
 void do_await(struct command *command);
 void do_multi(struct command *command);
+void do_test(struct command *command);
+void do_abort(struct command *command);
+void do_flood(struct command *command);
+void do_churn(struct command *command);
 void do_loop(struct command *command);
 void do_stop(struct command *command);
+void do_state(struct command *command);
+void do_poke(struct command *command);
+void do_digests(struct command *command);
+void do_sync(struct command *command);
+void do_train(struct command *command);
 
 #endif

@@ -1,26 +1,37 @@
 /*
  * For LD_PRELOAD: system calls that fail now and then as they may on any busy machine. One call in SHIM_ONE_IN is
  * interrupted, finds no buffers or no descriptor, or moves fewer bytes than asked for. SHIM_SEED makes processes
- * differ. At exit it says on standard error how often it did.
+ * differ. At exit it says on standard error how often it did. SHIM_LATE_WAKES_MS: a thread that wakes another one's
+ * loop is held up for so long before it does, as on a machine that is busy. SHIM_CONGESTION: the
+ * congestion control that connections get when another one is asked for, as on a system that has no other.
  */
 #include <dlfcn.h>
 #include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <poll.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include <sys/types.h>
+#include <sys/uio.h>
+#include <unistd.h>
 
 static atomic_uint_fast64_t state, calls, faults;
-static uint64_t one_in;
+static uint64_t one_in, late_wakes_ms;
+static const char *congestion;
 
 __attribute__((constructor)) static void start(void)
 {
     const char *rate = getenv("SHIM_ONE_IN"), *seed = getenv("SHIM_SEED");
+    congestion = getenv("SHIM_CONGESTION");
+    const char *late = getenv("SHIM_LATE_WAKES_MS");
+    late_wakes_ms = late != NULL ? strtoull(late, NULL, 10) : 0;
     one_in = rate != NULL ? strtoull(rate, NULL, 10) : 0;
     atomic_store(&state, seed != NULL ? strtoull(seed, NULL, 10) : 1);
 }
@@ -95,6 +106,41 @@ ssize_t recv(int socket, void *bytes, size_t length, int flags)
     }
 }
 
+/* The data path: several pieces at once. A short call moves a part of the first. */
+ssize_t sendmsg(int socket, const struct msghdr *message, int flags)
+{
+    REAL(sendmsg);
+    switch (pick(4)) {
+    case 0: return fail(EINTR);
+    case 1: return fail(ENOBUFS);
+    case 2: return fail(EAGAIN);
+    case 3: {
+        struct iovec piece = message->msg_iov[0];
+        struct msghdr less = *message;
+        piece.iov_len = piece.iov_len > 1 ? 1 + draw() % (piece.iov_len - 1) : piece.iov_len;
+        less.msg_iov = &piece;
+        less.msg_iovlen = 1;
+        return real.call(socket, &less, flags);
+    }
+    default: return real.call(socket, message, flags);
+    }
+}
+
+ssize_t readv(int file, const struct iovec *pieces, int count)
+{
+    REAL(readv);
+    switch (pick(3)) {
+    case 0: return fail(EINTR);
+    case 1: return fail(EAGAIN);
+    case 2: {
+        struct iovec piece = pieces[0];
+        piece.iov_len = piece.iov_len > 8 ? 1 + draw() % 8 : piece.iov_len;
+        return real.call(file, &piece, 1);
+    }
+    default: return real.call(file, pieces, count);
+    }
+}
+
 int accept4(int socket, struct sockaddr *restrict address, socklen_t *restrict length, int flags)
 {
     static const int errors[] = {EINTR, ECONNABORTED, EAGAIN};
@@ -122,6 +168,23 @@ int epoll_pwait(int epoll, struct epoll_event *events, int count, int timeout_ms
 {
     REAL(epoll_pwait);
     return pick(1) == 0 ? fail(EINTR) : real.call(epoll, events, count, timeout_ms, signals);
+}
+
+int setsockopt(int socket, int level, int option, const void *value, socklen_t length)
+{
+    REAL(setsockopt);
+    if (congestion != NULL && level == IPPROTO_TCP && option == TCP_CONGESTION)
+        return real.call(socket, level, option, congestion, (socklen_t)strlen(congestion));
+    return real.call(socket, level, option, value, length);
+}
+
+/* Of libuv, whose headers are of no use here. */
+int uv_async_send(void *handle);
+int uv_async_send(void *handle)
+{
+    REAL(uv_async_send);
+    (void)usleep((useconds_t)(late_wakes_ms * 1000));
+    return real.call(handle);
 }
 
 int epoll_wait(int epoll, struct epoll_event *events, int count, int timeout_ms)

@@ -5,20 +5,18 @@ import signal
 
 import harness
 from harness import INVALID_ARGUMENT, INVALID_USAGE, LOST, MASTER_FAILED, NOT_INITIALIZED, SLOW, SUCCESS, UPDATE_FAILED
-from harness import check, equal, now_us, say, within
+from harness import check, equal, now_us, say, wait_ms, within
+from loops import BULK, in_both_sizes
+from phases import agree
 
 ALL = 3
+LARGE = 16 << 20  # elements of f32 which take a while
+OPERATIONS_MAX = 4096  # outstanding at once
 
 
 def start(run, count=ALL, **peers):
     run.start_master()
     return run.join(count, **peers)
-
-
-def names_of(run, peer):
-    """What the master calls this peer in words: the first letters of its id, from its log."""
-    line = next(text for _, text in run.master.lines if f"({peer.name})" in text and "asks to join" in text)
-    return line.split("peer ")[1].split()[0]
 
 
 def named(run, count=ALL, **peers):
@@ -37,13 +35,13 @@ def test_mismatch(run):
     """Count, data type, operation or quantization differ: InvalidUsage on every peer, words that say who differs in
     what, inputs intact; the next operation works."""
     peers = named(run)
-    usual = ["8", "i32", "sum", "const:3"]
+    usual = ["8", "f32", "sum", "const:3"]
     cases = {
-        "count": (["9", "i32", "sum", "const:3"], ("8", "9")),
-        "data type": (["8", "u32", "sum", "const:3"], ("i32", "u32")),
-        "width": (["4", "i64", "sum", "const:3"], ("i32", "i64")),
-        "operation": (["8", "i32", "max", "const:3"], ("sum", "max")),
-        "algorithm": (["8", "i32", "sum", "const:3", "quant=1:u8"], ("quantization",)),
+        "count": (["9", "f32", "sum", "const:3"], ("8", "9")),
+        "data type": (["8", "u32", "sum", "const:3"], ("f32", "u32")),
+        "width": (["4", "f64", "sum", "const:3"], ("f32", "f64")),
+        "operation": (["8", "f32", "max", "const:3"], ("sum", "max")),
+        "algorithm": (["8", "f32", "sum", "const:3", "quant=1:u8"], ("quantization",)),
     }
     tag = 0
     for what, (other, parts) in cases.items():
@@ -57,7 +55,7 @@ def test_mismatch(run):
                 check(result["intact"], f"input changed by a mismatch of {what}")
                 for part in parts:
                     check(part in result["words"], f"'{part}' in the words: {result['words']}")
-                ids = {names_of(run, peer) for peer in peers}
+                ids = {run.id_of(peer) for peer in peers}
                 mentioned = [name for name in ids if name in result["words"]]
                 equal(len(mentioned), 2, f"peers named in: {result['words']}")
             calls = [peer.start("reduce", tag, *usual) for peer in peers]
@@ -84,19 +82,21 @@ def test_mismatch_code(run):
     late.do("connect", rc=harness.TIMEOUT)
 
 
-def test_operation_deadline(run):
-    """op_timeout_ms: those who wait get an error in time and agree, the latecomer fails at once; then all is well."""
+@in_both_sizes
+def operation_deadline(run, count):
+    """op_timeout_ms: those who wait get an error in time and agree, the latecomer fails at once; then all is well, and
+    the tag can be used again."""
     peers = start(run, op_timeout_ms=300)
-    calls = [peer.start("reduce", 1, 100, "f32", "sum", "rand:1", "inplace") for peer in peers[:2]]
+    calls = [peer.start("reduce", 1, count, "f32", "sum", "rand:1", "inplace") for peer in peers[:2]]
     for call in calls:
         result = call.wait(rc=LOST)
         check(result["intact"], "input changed")
         check("deadline" in result["words"], f"words: {result['words']}")
     within(max(call.result["us"] for call in calls) / 1000, 250, 300 + 1000 * SLOW, "ms until the deadline")
-    result = peers[2].do("reduce", 1, 100, "f32", "sum", "rand:1", "inplace", rc=LOST)
+    result = peers[2].do("reduce", 1, count, "f32", "sum", "rand:1", "inplace", rc=LOST)
     check(result["intact"], "input changed")
     within(result["us"] / 1000, 0, 250, "ms the latecomer waited")
-    calls = [peer.start("reduce", 1, 100, "f32", "sum", "rand:1") for peer in peers]
+    calls = [peer.start("reduce", 1, count, "f32", "sum", "rand:1") for peer in peers]
     for call in calls:
         call.wait(rc=SUCCESS)
 
@@ -127,7 +127,7 @@ def test_calls_that_cannot_meet(run):
     waiting = [a.start("update"), b.start("reduce", 7, 4, "i32", "sum", "const:1")]
     for peer, other, part in ((a, b, "all-reduce tag 7"), (b, a, "update topology")):
         line = peer.wait_log(part)
-        check(names_of(run, other) in line, f"who is named: {line}")
+        check(run.id_of(other) in line, f"who is named: {line}")
         check("cannot meet" in peer.until_waiting(part="cannot meet"), "words")
     check(all(call.result is None for call in waiting), "a call has ended")
     a.do("reduce", 7, 4, "i32", "sum", "const:1", rc=INVALID_USAGE)  # its vote is out: the way on is through b
@@ -160,7 +160,8 @@ def test_stuck_calls_end(run):
             call.wait(rc=SUCCESS)
 
 
-def test_fork(run):
+@in_both_sizes
+def fork(run, count):
     """A forked child holds nothing open: the death of its parent is noticed at once. Calls in the child are refused."""
     victim, *others = start(run, where_ms=20)
     child = victim.do("fork")["pid"]
@@ -169,10 +170,10 @@ def test_fork(run):
         results = line["results"]
         check(all(result in (INVALID_USAGE, NOT_INITIALIZED) for result in results), f"calls in the child: {results}")
         check("fork" in line["words"], f"words in the child: {line['words']}")
-        calls = [peer.start("reduce", 5, 100, "f32", "sum", "rand:2", "inplace") for peer in [victim] + others]
+        calls = [peer.start("reduce", 5, count, "f32", "sum", "rand:2", "inplace") for peer in [victim] + others]
         for call in calls:
             call.wait(rc=SUCCESS)
-        calls = [peer.start("reduce", 5, 100, "f32", "sum", "rand:2", "inplace") for peer in others]
+        calls = [peer.start("reduce", 5, count, "f32", "sum", "rand:2", "inplace") for peer in others]
         for peer in others:
             peer.until_waiting()
         since_us = victim.kill()
@@ -182,17 +183,18 @@ def test_fork(run):
         os.kill(child, 0)  # it is still there
     finally:
         os.kill(child, signal.SIGKILL)
-    calls = [peer.start("reduce", 6, 100, "f32", "sum", "rand:2") for peer in others]
+    calls = [peer.start("reduce", 6, count, "f32", "sum", "rand:2") for peer in others]
     for call in calls:
         call.wait(rc=SUCCESS)
 
 
-def test_destroy_with_operations_open(run):
+@in_both_sizes
+def destroy_with_operations_open(run, count):
     """Leaving with launched operations: the others are told at once and agree."""
     leaver, *others = start(run, where_ms=20)
     for tag in range(5):
-        leaver.do("launch", tag, 100, "i32", "sum", "rand:1")
-    calls = [peer.start("reduce", 8, 100, "i32", "sum", "rand:1", "inplace") for peer in others]
+        leaver.do("launch", tag, count, "i32", "sum", "rand:1")
+    calls = [peer.start("reduce", 8, count, "i32", "sum", "rand:1", "inplace") for peer in others]
     for peer in others:
         peer.until_waiting()
     start_us = now_us()
@@ -202,9 +204,90 @@ def test_destroy_with_operations_open(run):
     equal({result["rc"] for result in results}, {LOST}, "results")
     check(all(result["intact"] for result in results), "input changed")
     say(f"known {max(result['at'] for result in results) - start_us} us after the call")
-    calls = [peer.start("multi", 2, 2, 20, 100, "i32", "sum", "rand:1") for peer in others]
+    calls = [peer.start("multi", 2, 2, 20, count, "i32", "sum", "rand:1") for peer in others]
     for call in calls:
         call.wait(rc=SUCCESS)
+
+
+def reduce_marked(peers, tag, count):
+    """All are in the same call."""
+    words = [tag, count, "f32", "sum"]
+    calls = [peer.start("reduce", *words, f"mark:{bit}", "inplace") for bit, peer in enumerate(peers)]
+    for call in calls:
+        call.begun()
+    return calls
+
+
+def test_fork_in_mid_transfer(run):
+    """A child that is made in the middle of a bulk operation: the parent's comes to its end, the child's calls are
+    refused."""
+    victim, *others = peers = start(run, where_ms=20)
+    calls = reduce_marked(peers, 5, LARGE)
+    others[0].stop()  # so that it cannot end before the fork
+    child = victim.do("fork")["pid"]
+    try:
+        check(all(call.result is None for call in calls), "the operation was over before the fork")
+        others[0].resume()
+        line = harness.wait_until(lambda: next((line for line in victim.others if "child" in line), None), "the child")
+        check(all(result in (INVALID_USAGE, NOT_INITIALIZED) for result in line["results"]), f"in the child: {line}")
+        check("fork" in line["words"], f"words in the child: {line['words']}")
+        for call in calls + reduce_marked(peers, 6, BULK):
+            result = call.wait(rc=SUCCESS)
+            check(result["right"] and result["mask"] == 7, f"{result}")
+        os.kill(child, 0)
+        since_us = victim.kill()
+        for result in agree(reduce_marked(others, 7, BULK), LOST, SUCCESS):  # success if it was known before
+            within((result["at"] - since_us) / 1000, 0, 1000 * SLOW, "ms until the survivors knew")
+    finally:
+        os.kill(child, signal.SIGKILL)
+
+
+def test_destroy_in_mid_transfer(run):
+    """Leaving while bulk operations move: it takes no time, the others fail alike with their inputs intact, or, if all
+    was complete, succeed alike; they go on."""
+    run.start_master()
+    peers = run.join(3, where_ms=20)
+    codes = []
+    for delay_ms in (0, 10, 50):
+        leaver, *others = peers
+        for tag in range(3):
+            leaver.do("launch", tag, LARGE, "f32", "sum", "mark:0", "inplace")
+        calls = [
+            peer.start("reduce", tag, LARGE, "f32", "sum", f"mark:{1 + bit}", "inplace")
+            for tag in range(3)
+            for bit, peer in enumerate(others)
+        ]
+        for call in calls:
+            call.begun()
+        wait_ms(delay_ms)
+        destroyed = leaver.do("destroy")
+        within(destroyed["us"] / 1000, 0, 2000 * SLOW, "ms to destroy")
+        for tag in range(3):
+            results = agree(calls[2 * tag : 2 * tag + 2], LOST, SUCCESS)
+            check(results[0]["rc"] == LOST or all(result["mask"] == 7 for result in results), f"{results}")
+            codes.append(results[0]["rc"])
+        for result in agree(reduce_marked(others, 7, BULK), SUCCESS):
+            check(result["right"] and result["mask"] == 3, f"{result}")
+        peers = others + [run.join(1, others)]
+    check(LOST in codes, "nothing was under way when it left")
+    say(f"{codes.count(LOST)} of {len(codes)} failed")
+
+
+def test_too_many_operations(run):
+    """The operation beyond the limit of 4096 is refused in words; the others are all made, and what comes after too."""
+    peers = start(run, 2)
+    first, second = peers
+    flood = first.start("flood", 5000, 1100)
+    flooded = harness.wait_until(lambda: next((step for step in flood.steps), None), "the refusal", 60 * SLOW)
+    equal(flooded["launched"], OPERATIONS_MAX, "launched")
+    equal(flooded["rc"], INVALID_USAGE, "the code beyond")
+    check("too many" in flooded["words"], f"words: {flooded['words']}")
+    for call in (second.start("flood", OPERATIONS_MAX, 1100), flood):
+        result = call.wait(60 * SLOW, rc=SUCCESS)
+        equal((result["right"], result["launched"]), (OPERATIONS_MAX, OPERATIONS_MAX), "right sums")
+    for count in (100, BULK):
+        for call in reduce_marked(peers, 8, count):
+            check(call.wait(rc=SUCCESS)["right"], f"{call.result}")
 
 
 def test_words(run):

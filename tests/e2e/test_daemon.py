@@ -25,6 +25,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 LEAVE = 5
 GROWTH_KIB = 1024
 SOAK_S = 0
+SOAK_PERIOD_S = 5  # for 500 who come and go: an hour of it leaves the machine to others
 
 
 def environment(run, **variables):
@@ -689,9 +690,11 @@ def test_churn(run):
     end = time.monotonic() + SOAK_S
     rounds = 0
     while time.monotonic() < end:
+        next_at = time.monotonic() + SOAK_PERIOD_S
         churn(run, 500)
         settle(run, bare + 1)
         rounds += 1
+        time.sleep(max(0.0, next_at - time.monotonic()))
         if rounds % 20 == 1:
             at_s = SOAK_S - end + time.monotonic()
             say(f"{at_s:.0f} s: {run.master.rss_kib()} KiB, {run.master.descriptors()} descriptors")

@@ -3,203 +3,10 @@
 import time
 
 import harness
-from harness import INVALID_USAGE, LOST, SLOW, SUCCESS, TOO_FEW
-from harness import check, equal, now_us, say, within
-
-KILL_MS = 1000 * SLOW  # a death by kill -9 is noticed within; much less than any silence limit here
-SILENCE_MS = int(1000 * SLOW)
-
-# Every master and peer here. A silence limit far away, unless a test is about it.
-PATIENT = {"silence_ms": 60000, "heartbeat_ms": 1000}
-STRICT = {"silence_ms": SILENCE_MS, "heartbeat_ms": SILENCE_MS // 5}
-
-
-def start(run, count=3, **master):
-    """A run of `count` members which soon know whom they wait for."""
-    run.environment["PCCL_WHERE_MS"] = "20"
-    run.start_master(**(master or PATIENT))
-    return run.join(count)
-
-
-def agree(calls, *allowed):
-    """All have ended alike, with the same bits if it went well, and with their inputs intact if not."""
-    results = [call.wait() for call in calls]
-    codes = {result["rc"] for result in results}
-    equal(len(codes), 1, f"different results {[(call, call.result['rc'], call.result.get('words')) for call in calls]}")
-    check(codes <= set(allowed), f"result {codes}, want one of {allowed}: {results[0].get('words')}")
-    for call, result in zip(calls, results):
-        check(result.get("intact", True), f"{call!r} has changed its input")
-        check(result["rc"] == SUCCESS or result["words"], f"{call!r} has failed without words")
-    if results[0]["rc"] == SUCCESS:
-        equal(len({result.get("digest") for result in results}), 1, f"different bits in {calls}")
-    return results
-
-
-def late(results, since_us):
-    return max(result["at"] - since_us for result in results) / 1000
-
-
-def go_on(run, survivors, rejoin=True):
-    """A retry among the survivors is right, and a newcomer gets in."""
-    if len(survivors) > 1:
-        calls = [peer.start("multi", 4, 2, 900, 8, "i64", "sum", "ramp:1:1") for peer in survivors]
-        for result in agree(calls, SUCCESS):
-            equal(result["peers"], len(survivors), "peers of the retry")
-        calls = [peer.start("reduce", 950, 4, "i64", "sum", "const:1", "dump") for peer in survivors]
-        for result in agree(calls, SUCCESS):
-            equal(result["result"], (len(survivors).to_bytes(8, "little") * 4).hex(), "sum after the death")
-    for call in [peer.start("update") for peer in survivors]:
-        equal(call.wait(rc=SUCCESS)["world"], len(survivors), "world after the death")
-    if rejoin:
-        everybody = survivors + [run.join(1, survivors)]
-        agree([peer.start("reduce", 951, 4, "i64", "sum", "const:1") for peer in everybody], SUCCESS)
-
-
-# ---- the phases: each brings the victim into one, and returns the survivors' calls that are under way
-
-
-def phase_idle(victim, others):
-    return []
-
-
-def phase_update(victim, others):
-    """The victim waits in a vote."""
-    victim.start("update")
-    victim.until_waiting()
-    return []
-
-
-def phase_update_missing(victim, others):
-    """The others wait in a vote for the victim."""
-    calls = [peer.start("update") for peer in others]
-    for peer in others:
-        peer.until_waiting()
-    return calls
-
-
-def phase_pending(victim, others):
-    victim.start("pending")
-    victim.until_waiting()
-    return []
-
-
-def phase_pending_missing(victim, others):
-    calls = [peer.start("pending") for peer in others]
-    for peer in others:
-        peer.until_waiting()
-    return calls
-
-
-def phase_launched_first(victim, others):
-    """The victim has launched, the others have not."""
-    victim.do("launch", 5, 100, "f32", "sum", "rand:1", "inplace")
-    victim.start("await", 5)
-    victim.until_waiting()
-    return []
-
-
-def phase_launched_last(victim, others):
-    """All but the victim have launched."""
-    calls = [peer.start("reduce", 5, 100, "f32", "sum", "rand:2", "inplace") for peer in others]
-    for peer in others:
-        peer.until_waiting()
-    return calls
-
-
-def phase_done(victim, others):
-    """All but one have launched and said DONE, the victim too; the outcome is open."""
-    calls = [peer.start("reduce", 5, 100, "f32", "sum", "rand:3", "inplace") for peer in others[1:]]
-    victim.start("reduce", 5, 100, "f32", "sum", "rand:3", "inplace")
-    for peer in [victim] + others[1:]:
-        peer.until_waiting()
-    return calls
-
-
-def phase_many(victim, others):
-    """Several operations at once, some of them complete at the victim, some not launched by it."""
-    for peer in [victim] + others:
-        for tag in range(10):
-            peer.do("launch", tag, 200, "i32", "sum", f"rand:{tag}", "inplace")
-    calls = []
-    for peer in others:
-        for tag in range(10, 14):
-            calls.append(peer.start("reduce", tag, 200, "i32", "max", f"rand:{tag}", "inplace"))
-    for peer in others:
-        peer.until_waiting()
-    return calls
-
-
-def phase_list(victim, others):
-    """In the middle of a list with retry: the victim never gets to its end."""
-    calls = [peer.start("multi", 6, 2, 10, 64, "f64", "sum", "ramp:0:0.5", "inplace") for peer in others]
-    victim.start("multi", 3, 2, 10, 64, "f64", "sum", "ramp:0:0.5", "inplace").wait(rc=SUCCESS)
-    for peer in others:
-        peer.until_waiting()
-    return calls
-
-
-PHASES = {name[len("phase_") :]: function for name, function in dict(globals()).items() if name.startswith("phase_")}
-
-
-def finish(phase, others, calls, since_us, limit_ms):
-    """Ends what the phase left open; returns how long the survivors took, if they had to find out."""
-    found_ms = None
-    if phase in ("update_missing", "pending_missing"):
-        results = agree(calls, SUCCESS)
-        found_ms = late(results, since_us)
-    elif phase == "list":
-        results = agree(calls, SUCCESS)
-        equal({result["peers"] for result in results}, {len(others)}, "peers at the end of the list")
-        found_ms = late(results, since_us)
-    elif phase in ("launched_last", "done"):
-        if phase == "done":  # if the last one comes before the death is known, all parts are there
-            calls.append(others[0].start("reduce", 5, 100, "f32", "sum", "rand:3", "inplace"))
-        results = agree(calls, LOST, *([SUCCESS] if phase == "done" else []))
-        found_ms = late(results, since_us)
-    elif phase == "launched_first":
-        # Launched after the death is known it succeeds among the survivors, before it fails: alike in any case.
-        agree([peer.start("reduce", 5, 100, "f32", "sum", "rand:1", "inplace") for peer in others], LOST, SUCCESS)
-    elif phase == "many":
-        for tag in range(10, 14):
-            results = agree([call for call in calls if call.text.startswith(f"reduce {tag} ")], LOST)
-        found_ms = late(results, since_us)
-        for tag in range(10):  # complete everywhere before the death: done, whenever they are awaited
-            agree([peer.start("await", tag) for peer in others], SUCCESS)
-    elif phase in ("idle", "update", "pending"):
-        verb = "update" if phase == "idle" else phase
-        results = agree([peer.start(verb) for peer in others], SUCCESS)
-        found_ms = late(results, since_us)
-    if found_ms is not None:
-        within(found_ms, 0, limit_ms, f"ms until the survivors knew ({phase})")
-    return found_ms
-
-
-def kill_in(run, phase):
-    victim, *others = start(run)
-    calls = PHASES[phase](victim, others)
-    since_us = victim.kill()
-    found_ms = finish(phase, others, calls, since_us, KILL_MS)
-    say(f"kill -9 in phase {phase}: " + (f"known after {found_ms:.1f} ms" if found_ms is not None else "ok"))
-    go_on(run, others)
-
-
-def stop_in(run, phase):
-    victim, *others = start(run, **STRICT)
-    calls = PHASES[phase](victim, others)
-    since_us = victim.stop()
-    found_ms = finish(phase, others, calls, since_us, SILENCE_MS + 2000 * SLOW)
-    say(f"SIGSTOP in phase {phase}: " + (f"known after {found_ms:.1f} ms" if found_ms is not None else "ok"))
-    go_on(run, others, rejoin=False)
-    victim.resume()
-    # What it was in ends with an error or the outcome; then it is out, and comes back as a newcomer.
-    for call in victim.calls.values():
-        result = call.wait()
-        check(result["rc"] == SUCCESS or result["words"], f"{call!r} has failed without words")
-    harness.poll(lambda: victim.do("attr", rc=None)["rc"] == INVALID_USAGE, "the victim to know that it is out")
-    words = victim.do("update", rc=INVALID_USAGE)["words"]
-    check(words, "words after the return")
-    run.admit(victim, others)
-    agree([peer.start("reduce", 970, 4, "i64", "sum", "const:1") for peer in others + [victim]], SUCCESS)
+from harness import LOST, SLOW, SUCCESS, TOO_FEW
+from harness import check, equal, say, within
+from phases import KILL_MS, PATIENT, PHASES
+from phases import agree, go_on, kill_in, late, losses, members, named, phase_launched_last, start, stop_in
 
 
 def _make(kind, phase):
@@ -252,12 +59,14 @@ def test_all_but_one(run):
     """The last one left is told that it is alone; its list ends with TooFewPeers."""
     peers = start(run, 4)
     last = peers[3]
+    before = members(last)
     call = last.start("multi", 3, 2, 10, 16, "i32", "sum", "const:1", "inplace")
     last.until_waiting()
     since_us = [peer.kill() for peer in peers[:3]][0]
     result = call.wait(rc=TOO_FEW)
     within((result["at"] - since_us) / 1000, 0, KILL_MS, "ms until the last one knew")
     equal(result["peers"], 1, "peers at the end")
+    named([result], before - members(last))  # all of them: for the list nobody is named by an attempt before
     equal(result["world"], 1, "world at the end")
     go_on(run, [last])
 
@@ -390,15 +199,39 @@ def test_group_is_left_alone(run):
     agree([open_call, quiet[1].start("reduce", 5, 10, "i32", "sum", "const:4", "inplace")], SUCCESS)
 
 
+def test_lost_before_the_launch(run):
+    """Who launches what a death has ended for another one fails with it, and names the dead as well; nobody names them
+    a second time."""
+    victim, a, b = start(run)
+    before = members(a)
+    first = a.start("reduce", 5, 4, "i32", "sum", "const:1")
+    a.until_waiting()
+    victim.kill()
+    agree([first], LOST)
+    gone = before - members(b)  # the answer comes behind the death and the outcome
+    second = b.start("reduce", 5, 4, "i32", "sum", "const:1")
+    agree([second], LOST)
+    named([first.result, second.result], gone)
+    equal([first.result["of"], second.result["of"]], [[5, 0], [5, 0]], "operations that failed")
+    a.do("launch", 5, 4, "i32", "sum", "const:1")
+    a.do("abort")
+    result = a.do("await", 5, rc=LOST)
+    equal((result["lost"], result["of"]), ([], [5, 1]), "what was given up")
+    result = b.do("reduce", 5, 4, "i32", "sum", "const:1", rc=LOST)
+    equal((result["lost"], result["of"]), ([], [5, 1]), "what another one gave up")
+
+
 def test_dropped_call(run):
     """After a failure one peer retries the tag, another drops the call and goes on with the next: they never get mixed
     up, and line up again."""
     victim, a, b = start(run)
+    before = members(a)
     calls = [peer.start("reduce", 5, 4, "i32", "sum", "const:1") for peer in (a, b)]
     a.until_waiting()
     b.until_waiting()
     victim.kill()
     agree(calls, LOST)
+    named(losses([a, b]), before - members(a))
     # a calls tag 5 once more (a retry), b leaves it and calls tag 6.
     retry = a.start("reduce", 5, 4, "i32", "sum", "const:1")
     other = b.start("reduce", 6, 4, "i32", "sum", "const:1")

@@ -49,12 +49,8 @@ def test_every_type_and_operation(run):
     for world in (2, 3, 4):
         if world > 2:
             peers.append(run.join(1, peers))
-        tag = 0
-        for dtype in reference.TYPES:
-            for op in reference.OPS:
-                options = [[], ["inplace"], ["offset=1"], ["inplace", "offset=3"]][tag % 4]
-                tag += 1
-                reduce_all(peers, tag, dtype, op, values_of(dtype, op, 33, world), *options)
+        for tag, dtype, op, options in reference.every_case():
+            reduce_all(peers, tag, dtype, op, values_of(dtype, op, 33, world), *options)
 
 
 def test_sizes(run):
@@ -75,8 +71,6 @@ def test_sizes(run):
     peers.append(run.join(1, peers))
     for options in ([], ["inplace"]):
         reduce_all(peers, 3, "f32", "sum", values_of("f32", "sum", 2, 4), *options)
-    too_long = peers[0].do("reduce", 4, TINY + 1, "u8", "sum", "const:1", rc=INVALID_ARGUMENT)
-    check(str(TINY) in too_long["words"], f"the limit is named: {too_long['words']}")
 
 
 def test_quantized(run):
@@ -331,11 +325,12 @@ def test_32_joins(run):
 
 
 def test_32_joins_at_once(run):
-    """32 peers that ask at the same time are admitted by few updates."""
+    """32 peers that ask at the same time are admitted by few updates. Four processes: a mesh of 16 in two would come
+    near the 1024 descriptors that a process has as a rule. How long warming up may take is not what this is about."""
     run.environment["PCCL_LOG_LEVEL"] = "WARN"
-    run.start_master()
-    host = [run.peer() for _ in range(2)]
-    places = [(host[i % 2], i // 2) for i in range(32)]
+    run.start_master(warm_up_ms=60000)
+    host = [run.peer() for _ in range(4)]
+    places = [(host[i % 4], i // 4) for i in range(32)]
     for peer, slot in places:
         peer.create(run.address, slot=slot)
     first, rest = places[0], places[1:]
@@ -346,18 +341,20 @@ def test_32_joins_at_once(run):
     updates = 0
     while len(members) < 32:
         calls = [peer.start("admit", slot=slot) for peer, slot in members]
-        worlds = {call.wait(rc=SUCCESS)["world"] for call in calls}
+        worlds = {call.wait(4 * harness.DEADLINE, rc=SUCCESS)["world"] for call in calls}
         equal(len(worlds), 1, "different worlds")
         world = worlds.pop()
         updates += 1
         check(world > len(members), "an update after 'pending' admitted nobody")
-        harness.wait_until(
-            lambda world=world: sum(call.result is not None for call in connects.values()) == world - 1, "the admitted"
-        )
-        for place, call in connects.items():
-            if call.result and place not in members:
-                equal(call.result["rc"], SUCCESS, "connect")
-                members.append(place)
+
+        def admitted(world=world):
+            ended = [call.result for call in connects.values() if call.result]
+            for result in ended:
+                equal(result["rc"], SUCCESS, f"connect: {result}")
+            return len(ended) == world - 1
+
+        harness.wait_until(admitted, f"the admitted, {world} in all")
+        members += [place for place, call in connects.items() if call.result and place not in members]
     say(f"32 joins at once: {updates} updates, {(now_us() - start) / 1e6:.3f} s")
 
 

@@ -2,8 +2,10 @@
 
 import harness
 from harness import INVALID_USAGE, LOST, SLOW, SUCCESS
-from harness import check, equal, now_us, say, within
-from proxy import Proxy
+from harness import check, equal, now_us, say, wait_ms, within
+from loops import SMALL, all_right, in_both_sizes, longest_pause_ms, more_steps, start_loops
+from phases import agree
+from proxy import Proxy, behind_proxy
 
 SILENCE_MS = int(1500 * SLOW)
 
@@ -23,49 +25,34 @@ def start(run, count=3, **peers):
     return members, proxies
 
 
-def start_loops(members, tags, count):
-    loops = [peer.start("loop", bit, tags, count, 2) for bit, peer in enumerate(members)]
-    harness.wait_until(lambda: all(loop.steps for loop in loops), "the first steps")
-    return loops
-
-
-def more_steps(loops, steps):
-    last = max(loop.steps[-1]["step"] for loop in loops)
-    harness.wait_until(lambda: all(loop.steps[-1]["step"] >= last + steps for loop in loops), f"{steps} more steps")
-
-
-def all_right(loops):
-    seen = {}
+def unbroken(loops):
+    """Everything is right, and nothing has failed on the way. Of how many steps."""
+    all_right(loops)
     for loop in loops:
         check(loop.result is None, f"{loop!r} has ended: {loop.result}")
         check(not loop.failures, f"failures of {loop!r}: {loop.failures}")
-        for step in loop.steps:
-            check(step["right"], f"step {step} is wrong")
-            equal(step["world"], len(loops), "world")
-            seen.setdefault(step["step"], set()).add(step["digest"])
-    check(all(len(digests) == 1 for digests in seen.values()), "different bits in a step")
-    return len(seen)
+        equal({step["world"] for step in loop.steps}, {len(loops)}, "worlds of the steps")
+    return len(loops[0].steps)
 
 
-def test_connections_break(run):
+@in_both_sizes
+def connections_break(run, count):
     """Connections to the master break, by FIN and RST, again and again under loops: nothing fails, nobody goes."""
     members, proxies = start(run)
-    loops = [peer.start("loop", bit, 4, 100, 0) for bit, peer in enumerate(members)]  # 0: failures would be reported
-    harness.wait_until(lambda: all(loop.steps for loop in loops), "the first steps")
+    loops = start_loops(members, in_flight=0, count=count)  # 0: failures would be reported
     for turn in range(15):
         for proxy in proxies[: 1 + turn % 3]:
             proxy.cut(reset=turn % 2 == 1)
         more_steps(loops, 3)
-    steps = all_right(loops)
-    times = [step["at"] for step in loops[0].steps]
-    longest = max(b - a for a, b in zip(times, times[1:])) / 1000
-    say(f"{steps} steps over {sum(proxy.count for proxy in proxies)} connections; longest pause {longest:.0f} ms")
+    connections = sum(proxy.count for proxy in proxies)
+    say(f"{unbroken(loops)} steps over {connections} connections; longest pause {longest_pause_ms(loops):.0f} ms")
 
 
-def test_connection_breaks_in_each_call(run):
+@in_both_sizes
+def connection_breaks_in_each_call(run, count):
     """It breaks while the peer waits in a vote, a query, a reduction: the call goes on where it was."""
     members, proxies = start(run)
-    for words in (["update"], ["pending"], ["reduce", 5, 100, "f32", "sum", "rand:1", "inplace"]):
+    for words in (["update"], ["pending"], ["reduce", 5, count, "f32", "sum", "rand:1", "inplace"]):
         for waiting in ([0], [0, 1], [2]):
             calls = [members[i].start(*words) for i in waiting]
             for i in waiting:
@@ -81,56 +68,98 @@ def test_connection_breaks_in_each_call(run):
 
 
 def test_single_bytes(run):
-    """The streams arrive one byte at a time, in both directions."""
+    """The streams from and to the master arrive one byte at a time, in both directions."""
     members, proxies = start(run)
     for proxy in proxies:
         proxy.chunk = 1
-    loops = start_loops(members, 2, 10)
+    loops = start_loops(members, tags=2, count=10, in_flight=0)
     more_steps(loops, 5)
-    all_right(loops)
+    unbroken(loops)
 
 
-def test_silent_connection_in_time(run):
+def test_single_bytes_bulk(run):
+    """And those from peer to peer."""
+    run.start_master(silence_ms=60000, heartbeat_ms=1000)
+    members, proxies = [], []
+    for _ in range(3):
+        peer, proxy = behind_proxy(run)
+        run.admit(peer, members)
+        members.append(peer)
+        proxies.append(proxy)
+    for proxy in proxies:
+        proxy.chunk = 1
+    loops = start_loops(members, tags=2, count=2000, in_flight=0)
+    more_steps(loops, 3)
+    unbroken(loops)
+
+
+@in_both_sizes
+def silent_connection_in_time(run, count):
     """A connection stands still for less than the silence limit: everybody waits, and nothing fails."""
     members, proxies = start(run)
     proxies[0].hold(True)
-    calls = [peer.start("reduce", 5, 100, "f32", "sum", "rand:1", "inplace") for peer in members]
+    calls = [peer.start("reduce", 5, count, "f32", "sum", "rand:1", "inplace") for peer in members]
     members[1].until_waiting()
     proxies[0].hold(False)
     for call in calls:
         call.wait(rc=SUCCESS)
 
 
-def test_silent_connection(run):
-    """A connection stands still for longer: the peer is removed, the others go on; it learns why and comes back."""
+@in_both_sizes
+def silent_connection(run, count):
+    """A connection stands still for longer: the peer is removed, the others go on; it learns why and comes back. What
+    the others have from the peer itself is complete, and succeeds; what goes through the master has no part of it."""
     members, proxies = start(run)
     victim, *others = members
     start_us = now_us()
     proxies[0].hold(True)
-    calls = [peer.start("reduce", 5, 100, "f32", "sum", "rand:1", "inplace") for peer in members]
-    for call in calls[1:]:
-        result = call.wait(rc=LOST)
-        check(result["intact"], "input changed")
+    calls = [peer.start("reduce", 5, count, "f32", "sum", "rand:1", "inplace") for peer in members]
+    for result in agree(calls[1:], LOST if count == SMALL else SUCCESS):
         within((result["at"] - start_us) / 1000, 0, SILENCE_MS + 2000 * SLOW, "ms until the others knew")
-    for call in [peer.start("multi", 3, 2, 10, 100, "f32", "sum", "rand:1") for peer in others]:
+    for call in [peer.start("multi", 3, 2, 10, count, "f32", "sum", "rand:1") for peer in others]:
         equal(call.wait(rc=SUCCESS)["peers"], 2, "peers")
     proxies[0].hold(False)
     result = calls[0].wait(rc=LOST)
     check(result["intact"] and result["words"], f"result of the victim: {result}")
     harness.poll(lambda: victim.do("attr", rc=None)["rc"] == INVALID_USAGE, "the victim to know that it is out")
     run.admit(victim, others)
-    for call in [peer.start("reduce", 5, 100, "f32", "sum", "rand:1") for peer in members]:
+    for call in [peer.start("reduce", 5, count, "f32", "sum", "rand:1") for peer in members]:
         call.wait(rc=SUCCESS)
 
 
-def test_half_open(run):
+@in_both_sizes
+def half_open(run, count):
     """A connection vanishes without a word to the master; the peer dials anew: the newer connection wins."""
     members, proxies = start(run)
     proxies[0].cut(only_inner=True)
-    calls = [peer.start("reduce", 5, 100, "f32", "sum", "rand:1", "inplace") for peer in members]
+    calls = [peer.start("reduce", 5, count, "f32", "sum", "rand:1", "inplace") for peer in members]
     for call in calls:
         call.wait(rc=SUCCESS)
     equal(proxies[0].count, 2, "connections of the peer")
+
+
+def test_slow_data_is_not_stuck(run):
+    """Two awaits of two operations whose data stands still are not calls that cannot meet: nobody ends them."""
+    run.start_master(silence_ms=60000, heartbeat_ms=1000)
+    peers, proxies = [], []
+    for _ in range(2):
+        peer, proxy = behind_proxy(run, where_ms=20, stuck_ms=int(200 * SLOW))
+        run.admit(peer, peers)
+        peers.append(peer)
+        proxies.append(proxy)
+    for proxy in proxies:
+        proxy.hold(True)
+    for tag in (1, 2):
+        for peer in peers:
+            peer.do("launch", tag, 400000, "f32", "sum", "rand:1")
+    calls = [peers[0].start("await", 1), peers[1].start("await", 2)]
+    wait_ms(600 * SLOW)
+    check(not any(call.result for call in calls), "both wait")
+    check(not any("cannot meet" in text for peer in peers for _, text in peer.logs), "no false alarm")
+    for proxy in proxies:
+        proxy.hold(False)
+    for call in calls:
+        call.wait(rc=SUCCESS)
 
 
 harness.main()

@@ -5,17 +5,12 @@ import resource
 import socket
 
 import harness
-from harness import LOST, SLOW, SUCCESS
-from harness import check, equal, now_us, say, within
-from loops import all_right, more_steps, start_loops
+from harness import SLOW, SUCCESS
+from harness import check, equal, say, wait_ms, within
+from loops import all_right, in_both_sizes, more_steps, start_loop, start_loops
+from proxy import Proxy
 
 PATIENT = {"silence_ms": 60000, "heartbeat_ms": 1000}
-
-
-def wait_ms(length_ms):
-    """For a length of time that is what the test is about."""
-    since_us = now_us()
-    harness.poll(lambda: now_us() - since_us > length_ms * 1000, "the time to pass", length_ms / 1000 + 5)
 
 
 class NoMoreDescriptors:
@@ -33,42 +28,89 @@ class NoMoreDescriptors:
         resource.prlimit(self.process.pid, resource.RLIMIT_NOFILE, self.limits)
 
 
-def test_descriptors_of_the_master(run):
-    """The master has no descriptor left: the group goes on, deaths are noticed, it does not spin; a newcomer waits, and
-    gets in when there are some again."""
+@in_both_sizes
+def descriptors_of_the_master(run, count):
+    """The master has no descriptor left: the group goes on, deaths are noticed, it does not spin; newcomers are told
+    so, also behind a queue of strangers, and get in when there are some again."""
     run.start_master(silence_ms=int(3000 * SLOW), heartbeat_ms=int(600 * SLOW), hello_ms=500)
     peers = run.join(4)
     full = NoMoreDescriptors(run.master)
-    newcomer = run.peer(dial_max_ms=100)
-    newcomer.create(run.address)
+    newcomers = [run.peer(dial_max_ms=100) for _ in range(3)]
+    for newcomer in newcomers:
+        newcomer.create(run.address)
+        words = newcomer.do("connect", rc=harness.MASTER_FAILED)["words"]
+        check("no free descriptor" in words, f"words: {words}")
+    connects = [newcomer.start("connect") for newcomer in newcomers]
+    for connect in connects:
+        words = connect.wait(rc=harness.MASTER_FAILED)["words"]
+        check("no free descriptor" in words, f"words: {words}")
+    newcomer = newcomers[0]
+    strangers = [socket.create_connection(("127.0.0.1", run.port)) for _ in range(8)]
     connect = newcomer.start("connect").begun()
-    strangers = [socket.create_connection(("127.0.0.1", run.port)) for _ in range(20)]
     cpu_s = run.master.cpu_s()
     wait_ms(1000)
     within(run.master.cpu_s() - cpu_s, 0, 0.3, "seconds of the master's time in a second of waiting")
-    loops = start_loops(peers)
+    loops = start_loops(peers, count=count)
     more_steps(loops, 50, world=4)
-    check(connect.result is None or connect.result["rc"] != SUCCESS, "the newcomer is in without a descriptor")
+    words = connect.wait(rc=harness.MASTER_FAILED)["words"]
+    check("no free descriptor" in words, f"words: {words}")
+    for stranger in strangers:
+        stranger.close()
+    # The descriptor of a peer that dies is for the next newcomer, and for one only.
     peers[0].kill()
     rest = loops[1:]
     more_steps(rest, 50, world=3)
+    connect = newcomer.start("connect")
+    late = newcomers[1].start("connect")
+    harness.wait_until(lambda: connect.result or late.result, "one newcomer to be turned away or in", 20 * SLOW)
+    for call in (connect, late):
+        result = call.wait()
+        check(result["rc"] == SUCCESS or "no free descriptor" in result["words"], f"{call!r}: {result}")
+    codes = sorted(call.result["rc"] for call in (connect, late))
+    equal(codes, [SUCCESS, harness.MASTER_FAILED], "one is in, the other is not")
     full.over()
-    for stranger in strangers:
-        stranger.close()
-    if connect.wait()["rc"] != SUCCESS:  # turned away for want of a descriptor: it asks again
-        newcomer.do("connect", rc=SUCCESS)
-    rest.append(newcomer.start("loop", 7, 4, 100, 2))
+    for call in (connect, late):
+        if call.result["rc"] == SUCCESS:
+            rest.append(start_loop(call.peer, 7, count=count))
     harness.wait_until(lambda: rest[-1].steps, "the newcomer's first step")
     more_steps(rest, 20, world=4)
+    newcomers[2].do("connect", rc=SUCCESS)
+    rest.append(start_loop(newcomers[2], 8, count=count))
+    harness.wait_until(lambda: rest[-1].steps, "the next newcomer's first step")
+    more_steps(rest, 20, world=5)
     all_right(rest)
 
 
-def test_descriptors_of_a_peer(run):
+@in_both_sizes
+def member_comes_back_to_a_master_without_descriptors(run, count):
+    """A member's connection breaks, and the master, who does not know, has no descriptor for another: the member is no
+    newcomer, so it comes in on the last one, and nothing fails."""
+    run.start_master(silence_ms=int(3000 * SLOW), heartbeat_ms=int(600 * SLOW))
+    members, proxies = [], []
+    for _ in range(3):
+        proxy = Proxy(run.port)
+        peer = run.peer(dial_max_ms=50)
+        peer.create(f"127.0.0.1:{proxy.port}")
+        run.admit(peer, members)
+        members.append(peer)
+        proxies.append(proxy)
+    loops = start_loops(members, in_flight=0, count=count)  # 0: failures would be reported
+    full = NoMoreDescriptors(run.master)
+    for proxy in proxies * 2:
+        proxy.cut(only_inner=True)
+        more_steps(loops, 5, world=3)
+    check(not any(loop.failures for loop in loops), "an operation has failed")
+    full.over()
+    all_right(loops)
+
+
+@in_both_sizes
+def descriptors_of_a_peer(run, count):
     """A member has no descriptor left: the group goes on; a newcomer that needs a link to it is refused in words, and
     gets in when there are some again; strangers at its port do not keep it busy."""
     run.start_master(warm_up_ms=int(1000 * SLOW), **PATIENT)
     peers = run.join(3, connect_timeout_ms=500)
-    loops = start_loops(peers)
+    loops = start_loops(peers, count=count)
     starved = peers[2]
     full = NoMoreDescriptors(starved)
     port = starved.listening_ports()[0]
@@ -83,7 +125,7 @@ def test_descriptors_of_a_peer(run):
     for stranger in strangers:
         stranger.close()
     newcomer.do("connect", rc=SUCCESS)
-    loops += [newcomer.start("loop", 7, 4, 100, 2)]
+    loops += [start_loop(newcomer, 7, count=count)]
     harness.wait_until(lambda: loops[-1].steps, "the newcomer's first step")
     more_steps(loops, 20, world=4)
     all_right(loops)
@@ -106,7 +148,8 @@ def test_no_descriptors_for_a_newcomer(run):
     peer.do("connect", rc=SUCCESS)
 
 
-def test_full_disk(run):
+@in_both_sizes
+def full_disk(run, count):
     """The master's log goes to a disk that is full: it does not matter."""
     run.port = harness.free_port()
     environment = dict(run.environment, PCCL_LOG_LEVEL="TRACE")
@@ -122,7 +165,7 @@ def test_full_disk(run):
 
     harness.poll(listens, "the master to listen")
     peers = run.join(3)
-    loops = start_loops(peers)
+    loops = start_loops(peers, count=count)
     more_steps(loops, 50, world=3)
     peers[0].kill()
     more_steps(loops[1:], 50, world=2)
@@ -134,21 +177,23 @@ def test_full_disk(run):
     say(f"{run.master.cpu_s() - cpu_s:.2f} s of the master's time in 0.3 s of waiting")
 
 
-def suspended_master(run, act):
-    silence_ms = int(1000 * SLOW)
-    run.start_master(silence_ms=silence_ms, heartbeat_ms=silence_ms // 5)
+SILENCE_MS = int(1000 * SLOW)
+STRICT = {"silence_ms": SILENCE_MS, "heartbeat_ms": SILENCE_MS // 5}
+
+
+def stand_still(run, limits, stopped_ms, count, act=lambda peers: None):
+    """Loops whose master stands still for so long."""
+    run.start_master(**limits)
     peers = run.join(4, dial_max_ms=100)
-    loops = start_loops(peers)
+    loops = start_loops(peers, in_flight=0, count=count)  # 0: failures would be reported
     run.master.stop()
     act(peers)
-    wait_ms(5 * silence_ms)
+    wait_ms(stopped_ms)
     run.master.resume()
     return loops
 
 
-def test_suspended_master(run):
-    """The master stands still for five times the silence limit: it expels nobody, and no operation fails."""
-    loops = suspended_master(run, lambda peers: None)
+def expelled_nobody(run, loops):
     more_steps(loops, 20, world=4)
     all_right(loops)
     for loop in loops:
@@ -156,12 +201,26 @@ def test_suspended_master(run):
     check(not any("departs" in text for _, text in run.master.lines), "somebody was expelled")
 
 
-def test_suspended_master_and_a_death(run):
+@in_both_sizes
+def suspended_master(run, count):
+    """The master stands still for five times the silence limit: it expels nobody, and no operation fails."""
+    expelled_nobody(run, stand_still(run, STRICT, 5 * SILENCE_MS, count))
+
+
+@in_both_sizes
+def slow_suspended_master(run, count):
+    """The same for three times the limit of ten seconds that holds where nobody sets one."""
+    expelled_nobody(run, stand_still(run, {}, 30000, count))
+
+
+@in_both_sizes
+def suspended_master_and_a_death(run, count):
     """Somebody dies meanwhile: that one is removed, and nobody else."""
-    loops = suspended_master(run, lambda peers: peers[1].kill())
+    loops = stand_still(run, STRICT, 5 * SILENCE_MS, count, lambda peers: peers[1].kill())
     rest = [loop for loop in loops if not loop.peer.killed]
     more_steps(rest, 20, world=3)
     all_right(loops)
+    equal(sum("departs" in text for _, text in run.master.lines), 1, "how many departed")
 
 
 harness.main()

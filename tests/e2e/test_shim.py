@@ -5,18 +5,18 @@ import os
 import harness
 from harness import SUCCESS
 from harness import check, equal, say, within
-from loops import all_right, more_steps, start_loops
+from loops import all_right, in_both_sizes, more_steps, start_loop, start_loops
 
 
-def shimmed(run, one_in):
+def shimmed(run, **how):
     shim = os.environ.get("E2E_SHIM", "")
     check(os.access(shim, os.R_OK), "E2E_SHIM names no library")
-    run.environment.update(LD_PRELOAD=shim, SHIM_ONE_IN=str(one_in))
+    run.environment.update(LD_PRELOAD=shim, **{name: str(value) for name, value in how.items()})
 
 
-def faulty_calls(run, one_in):
+def faulty_calls(run, one_in, count):
     """Loops, deaths, newcomers while system calls fail."""
-    shimmed(run, one_in)
+    shimmed(run, SHIM_ONE_IN=one_in)
     run.environment["SHIM_SEED"] = "1"
     run.start_master(silence_ms=60000, heartbeat_ms=1000)
     peers = []
@@ -26,7 +26,7 @@ def faulty_calls(run, one_in):
         peer.create(run.address)
         run.admit(peer, peers)
         peers.append(peer)
-    loops = start_loops(peers)
+    loops = start_loops(peers, count=count)
     more_steps(loops, 100, world=4)
     peers[1].kill()
     rest = [loop for loop in loops if loop.peer is not peers[1]]
@@ -34,29 +34,51 @@ def faulty_calls(run, one_in):
     newcomer = run.peer(dial_max_ms=50)
     newcomer.create(run.address)
     newcomer.do("connect", rc=SUCCESS)
-    rest.append(newcomer.start("loop", 9, 4, 100, 2))
+    rest.append(start_loop(newcomer, 9, count=count))
     harness.wait_until(lambda: rest[-1].steps, "the newcomer's first step")
     more_steps(rest, 50, world=4)
     all_right(loops + rest[-1:])
     equal(sum("departs" in text for _, text in run.master.lines), 1, "how many departed")
+    leaver = rest.pop(0)
+    leaver.peer.do("stop")
+    leaver.wait(rc=SUCCESS)
+    leaver.peer.quit()
     for loop in rest:
         loop.peer.kill()
     run.master.signal(15)
     equal(run.master.end(harness.DEADLINE), 0, "exit code of the master")
     run.master.killed = True
-    line = run.master.wait_line("shim: ")
-    within(int(line.split()[1]), 20, 10**9, "faults at the master")
-    say(f"master: {line}")
+    for process in (run.master, leaver.peer):
+        line = process.wait_line("shim: ")
+        within(int(line.split()[1]), 20, 10**9, f"faults at {process.name}")
+        say(f"{process.name}: {line}")
 
 
-def test_often(run):
+@in_both_sizes
+def often(run, count):
     """One system call in five is interrupted, short, or finds no buffers."""
-    faulty_calls(run, 5)
+    faulty_calls(run, 5, count)
 
 
-def test_sometimes(run):
+@in_both_sizes
+def sometimes(run, count):
     """One in a hundred."""
-    faulty_calls(run, 100)
+    faulty_calls(run, 100, count)
+
+
+def test_late_wakes(run):
+    """The master is told to end; before its loop is woken for that, it has seen it, and is gone."""
+    shimmed(run, SHIM_LATE_WAKES_MS=500)
+    run.start_master(silence_ms=60000, heartbeat_ms=1000)
+    for name in ("LD_PRELOAD", "SHIM_LATE_WAKES_MS"):  # the peers do without
+        del run.environment[name]
+    loops = start_loops(run.join(2))
+    more_steps(loops, 20, world=2)
+    run.master.signal(15)
+    equal(run.master.end(harness.DEADLINE), 0, "exit code of the master")
+    run.master.killed = True
+    for loop in loops:
+        loop.peer.kill()
 
 
 harness.main()

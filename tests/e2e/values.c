@@ -4,6 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
 enum { I8, I16, I32, I64, U8, U16, U32, U64, F16, BF16, F32, F64 };
 
 /* In the order of pcclDataType_t. */
@@ -42,24 +45,87 @@ int values_op(const char *name)
     return plain_number(name);
 }
 
-static void store(uint8_t *at, int kind, double value)
+static int kind_of(int type) { return type >= 0 && type < TYPES ? types[type].kind : U64; }
+
+size_t values_element_bytes(int type) { return type >= 0 && type < TYPES ? types[type].bytes : 8; }
+
+bool values_is_float(int type) { return kind_of(type) >= F16; }
+
+bool values_is_small_float(int type) { return kind_of(type) == F16 || kind_of(type) == BF16; }
+
+double values_wrapped(int type, double number)
+{
+    uint64_t bits = (uint64_t)(int64_t)number;
+    switch (kind_of(type)) {
+    case I8: return (int8_t)bits;
+    case U8: return (uint8_t)bits;
+    case I16: return (int16_t)bits;
+    case U16: return (uint16_t)bits;
+    case I32: return (int32_t)bits;
+    case U32: return (uint32_t)bits;
+    case I64:
+    case U64: return (double)(int64_t)bits;
+    default: return number;
+    }
+}
+
+/* Keeps the upper bits of a float, to the nearest, even. */
+static uint32_t shorten(uint32_t bits, int dropped)
+{
+    uint32_t half = UINT32_C(1) << (dropped - 1);
+    return (bits + half - 1 + (bits >> dropped & 1)) >> dropped;
+}
+
+/* Normal numbers and zero only. */
+static uint16_t half_float(float single)
+{
+    uint32_t bits;
+    memcpy(&bits, &single, sizeof bits);
+    uint32_t magnitude = bits & 0x7FFFFFFF;
+    uint32_t shifted = magnitude == 0 ? 0 : shorten(magnitude - (UINT32_C(112) << 23), 13);
+    return (uint16_t)(bits >> 16 & 0x8000) | (uint16_t)shifted;
+}
+
+static float from_half_float(uint16_t half)
+{
+    uint32_t magnitude = half & 0x7FFF, bits = magnitude == 0 ? 0 : (magnitude << 13) + (UINT32_C(112) << 23);
+    bits |= (uint32_t)(half & 0x8000) << 16;
+    float single;
+    memcpy(&single, &bits, sizeof single);
+    return single;
+}
+
+void values_store(uint8_t *at, int type, double value)
 {
     int64_t whole = (int64_t)value;
     float single = (float)value;
     uint32_t bits;
     memcpy(&bits, &single, sizeof bits);
-    uint16_t upper = (uint16_t)(bits >> 16); /* bfloat16, exact for small whole numbers */
-    switch (kind) {
+    uint16_t half = half_float(single), upper = (uint16_t)shorten(bits, 16);
+    switch (kind_of(type)) {
     case F32: memcpy(at, &single, 4); break;
     case F64: memcpy(at, &value, 8); break;
+    case F16: memcpy(at, &half, 2); break;
     case BF16: memcpy(at, &upper, 2); break;
-    case I64:
-    case U64: memcpy(at, &whole, 8); break;
-    case I32:
-    case U32: memcpy(at, &whole, 4); break; /* the low bytes: little-endian machines only */
-    case I16:
-    case U16: memcpy(at, &whole, 2); break;
-    default: memcpy(at, &whole, 1); break;
+    default: memcpy(at, &whole, values_element_bytes(type)); break; /* the low bytes: little-endian machines only */
+    }
+}
+
+double values_load(int type, const uint8_t *at)
+{
+    uint64_t whole = 0;
+    double number;
+    float single;
+    uint16_t half;
+    switch (kind_of(type)) {
+    case F32: memcpy(&single, at, 4); return single;
+    case F64: memcpy(&number, at, 8); return number;
+    case F16: memcpy(&half, at, 2); return from_half_float(half);
+    case BF16:
+        memcpy((uint8_t *)&single + 2, at, 2);
+        memset(&single, 0, 2);
+        return single;
+    default: memcpy(&whole, at, values_element_bytes(type)); return values_wrapped(type, (double)(int64_t)whole);
     }
 }
 
@@ -84,13 +150,14 @@ static uint64_t next_random(uint64_t *state)
     return *state;
 }
 
-static void from_random(uint8_t *at, int kind, size_t element_bytes, size_t count, uint64_t seed)
+static void from_random(uint8_t *at, int type, size_t count, uint64_t seed)
 {
+    size_t element_bytes = values_element_bytes(type);
     uint64_t state = seed * 2654435761u + 88172645463325252u;
     for (size_t i = 0; i < count; i++) {
         uint64_t bits = next_random(&state);
-        if (kind == F32 || kind == F64 || kind == BF16)
-            store(at + i * element_bytes, kind, (double)(int64_t)bits / 9223372036854775808.0);
+        if (values_is_float(type))
+            values_store(at + i * element_bytes, type, (double)(int64_t)bits / 9223372036854775808.0);
         else
             memcpy(at + i * element_bytes, &bits, element_bytes);
     }
@@ -98,14 +165,11 @@ static void from_random(uint8_t *at, int kind, size_t element_bytes, size_t coun
 
 static bool fill(uint8_t *at, int type, size_t count, const char *pattern)
 {
-    int kind = types[type].kind;
-    size_t element_bytes = types[type].bytes;
+    size_t element_bytes = values_element_bytes(type);
     if (strncmp(pattern, "hex:", 4) == 0)
         return from_hex(at, count * element_bytes, pattern + 4);
-    if (kind == F16)
-        return false;
     if (strncmp(pattern, "rand:", 5) == 0) {
-        from_random(at, kind, element_bytes, count, strtoull(pattern + 5, NULL, 10));
+        from_random(at, type, count, strtoull(pattern + 5, NULL, 10));
         return true;
     }
     bool ramp = strncmp(pattern, "ramp:", 5) == 0;
@@ -114,25 +178,33 @@ static bool fill(uint8_t *at, int type, size_t count, const char *pattern)
     char *end;
     double first = strtod(pattern + (ramp ? 5 : 6), &end), step = ramp && *end == ':' ? strtod(end + 1, &end) : 0;
     for (size_t i = 0; i < count; i++)
-        store(at + i * element_bytes, kind, first + (double)i * step);
+        values_store(at + i * element_bytes, type, first + (double)i * step);
     return *end == 0;
 }
 
-bool values_make(struct values *values, int type, size_t count, const char *pattern, bool in_place, size_t offset)
+bool values_make(struct values *values, const struct values_wish *wish)
 {
     memset(values, 0, sizeof *values);
+    values->marks = (struct marks){
+        .type = wish->type, .op = wish->op, .count = wish->count, .salt = wish->salt, .rough = wish->rough};
     /* An unknown type is for the library to refuse; the buffers must exist for that. */
-    bool known = type >= 0 && type < TYPES;
-    values->bytes = count * (known ? types[type].bytes : 8);
-    values->send_block = calloc(1, values->bytes + offset + 1);
-    values->recv_block = in_place ? NULL : calloc(1, values->bytes + offset + 1);
-    values->original = malloc(values->bytes + 1);
-    if (values->send_block == NULL || values->original == NULL || (!in_place && values->recv_block == NULL))
+    bool known = wish->type >= 0 && wish->type < TYPES;
+    bool marked = known && marks_parse(&values->marks, wish->pattern);
+    bool keep = values->marks.kind != MARKS_SPARSE;
+    values->bytes = wish->count * values_element_bytes(wish->type);
+    values->send_block = calloc(1, values->bytes + wish->offset + 1);
+    values->recv_block = wish->in_place ? NULL : calloc(1, values->bytes + wish->offset + 1);
+    values->original = keep ? malloc(values->bytes + 1) : NULL;
+    if (values->send_block == NULL || (keep && values->original == NULL) ||
+        (!wish->in_place && values->recv_block == NULL))
         exit(3);
-    values->send = (uint8_t *)values->send_block + offset;
-    values->recv = in_place ? values->send : (uint8_t *)values->recv_block + offset;
-    bool filled = !known || fill(values->send, type, count, pattern);
-    memcpy(values->original, values->send, values->bytes);
+    values->send = (uint8_t *)values->send_block + wish->offset;
+    values->recv = wish->in_place ? values->send : (uint8_t *)values->recv_block + wish->offset;
+    bool filled = !known || marked || fill(values->send, wish->type, wish->count, wish->pattern);
+    if (marked)
+        marks_fill(&values->marks, values->send);
+    if (keep)
+        memcpy(values->original, values->send, values->bytes);
     return filled;
 }
 
@@ -140,17 +212,14 @@ bool values_intact(const struct values *values, bool success)
 {
     if (success && values->send == values->recv)
         return true;
+    if (values->original == NULL)
+        return marks_check(&values->marks, values->send, UINT64_C(1) << values->marks.bit).right;
     return memcmp(values->send, values->original, values->bytes) == 0;
 }
 
-/* FNV-1a over words; only has to differ when bits differ. */
 uint64_t values_digest(const void *bytes, size_t length, uint64_t seed)
 {
-    const uint8_t *at = bytes;
-    uint64_t hash = seed ^ 14695981039346656037u;
-    for (size_t i = 0; i < length; i++)
-        hash = (hash ^ at[i]) * 1099511628211u;
-    return hash;
+    return XXH3_64bits_withSeed(bytes, length, seed);
 }
 
 void values_free(struct values *values)

@@ -32,8 +32,8 @@ prefix)
     ;;
 files)
     lib=$(libdir)
-    for file in include/pccl.h include/ccoip.h include/ccoip_inet.h bin/pccl-master share/man/man1/pccl-master.1 \
-        share/man/man3/pccl.3 share/man/man7/pccl.7; do
+    for file in include/pccl.h include/ccoip.h include/ccoip_inet.h bin/pccl-master bin/pccl-perf \
+        share/man/man1/pccl-master.1 share/man/man1/pccl-perf.1 share/man/man3/pccl.3 share/man/man7/pccl.7; do
         [ -f "$prefix/$file" ] || fail "$file is missing"
     done
     service=$prefix/lib/systemd/system/pccl-master.service
@@ -49,7 +49,7 @@ files)
     "$prefix/bin/ccoip_master" --help >"$work/help" || fail "ccoip_master --help"
     grep -q listen "$work/help" || fail "ccoip_master --help does not say how to listen"
     unwanted=$(cd "$prefix" && find . -type f | grep -Ev \
-        '/(pccl\.h|ccoip\.h|ccoip_inet\.h|libpccl\.(a|so\.[0-9.]+)|pccl\.pc|pccl[A-Za-z-]*\.cmake|pccl-master(\.service)?|pccl(-master)?\.[137])$' || true)
+        '/(pccl\.h|ccoip\.h|ccoip_inet\.h|libpccl\.(a|so\.[0-9.]+)|pccl\.pc|pccl[A-Za-z-]*\.cmake|pccl-(master(\.service)?|perf)|pccl(-master|-perf)?\.[137])$' || true)
     [ -z "$unwanted" ] || fail "installed but not meant to be: $unwanted"
     ;;
 pkg_config)

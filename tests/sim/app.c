@@ -1,6 +1,7 @@
 /*
  * The caller. All callers run one program, as peers of a training run do: chapters of steps on several tags in flight,
- * after each chapter perhaps a pending query and an update of the topology. What they do next depends only on what all
+ * before each chapter perhaps synchronizations of shared state (app_sync.c), after it perhaps a pending query and an
+ * update or an optimisation of the topology. What they do next depends only on what all
  * of them see (the outcome of their calls) and on a hash of the seed, so that uses line up, unless the plan is
  * `divergent`.
  */
@@ -9,9 +10,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ATTEMPTS_MAX = 12, STEP_WORDS = 16 };
+enum { ATTEMPTS_MAX = 12, STEP_WORDS = 16, UPDATE_EVERY = 3 };
 
-static uint64_t plan_hash(const struct sim *sim, const struct sim_app *app, uint64_t salt)
+uint64_t sim_app_hash(const struct sim *sim, const struct sim_app *app, uint64_t salt)
 {
     return sim_mix(sim_mix(sim->seed ^ 0xa99, app->joint * 1000 + app->chapter), salt);
 }
@@ -81,8 +82,6 @@ enum pccl_status sim_app_launch(struct sim *sim, struct sim_peer *peer, const st
     sim_note(sim, "p%u launches tag %llu use %d step %llx %s%s", peer->process.number, (unsigned long long)request->tag,
              status == PCCL_OK ? (int)(*op)->instance.use : -1, (unsigned long long)request->step,
              request->tiny ? "tiny: " : "bulk: ", pccl_status_name(status));
-    if (status == PCCL_OK && request->tiny)
-        sim_bulk_meets_tiny(sim, peer, *op);
     return status;
 }
 
@@ -99,7 +98,7 @@ static void launch_lane(struct sim *sim, struct sim_peer *peer, uint32_t tag)
 {
     struct sim_app *app = &peer->app;
     struct sim_lane *lane = &app->lanes[tag];
-    uint64_t hash = plan_hash(sim, app, tag * 100 + lane->step);
+    uint64_t hash = sim_app_hash(sim, app, tag * 100 + lane->step);
     struct sim_request request = {.tag = tag,
                                   .step = app->joint << 24 | app->chapter << 8 | lane->step,
                                   .tiny = hash % 100 >= sim->plan.bulk_percent,
@@ -147,7 +146,7 @@ static void launch_lane(struct sim *sim, struct sim_peer *peer, uint32_t tag)
 static bool retries(struct sim *sim, struct sim_peer *peer, const struct sim_lane *lane, uint32_t tag,
                     enum pccl_class class)
 {
-    uint64_t hash = plan_hash(sim, &peer->app, 7777 + tag * 1000 + lane->step * 50 + lane->attempt);
+    uint64_t hash = sim_app_hash(sim, &peer->app, 7777 + tag * 1000 + lane->step * 50 + lane->attempt);
     if (sim->plan.divergent)
         hash = sim_mix(hash, peer->process.number);
     if (class == PCCL_CLASS_NONE || class == PCCL_CLASS_MISMATCH || lane->attempt >= ATTEMPTS_MAX)
@@ -177,22 +176,31 @@ enum pending_mode { PENDING_NONE, PENDING_AFTER, PENDING_MEANWHILE };
 
 static enum pending_mode pending_mode(const struct sim *sim, const struct sim_app *app)
 {
-    return (enum pending_mode)(plan_hash(sim, app, 11) % 3);
+    return (enum pending_mode)(sim_app_hash(sim, app, 11) % 3);
 }
 
 static void begin_chapter(struct sim *sim, struct sim_peer *peer)
 {
     struct sim_app *app = &peer->app;
-    app->state = SIM_APP_WORKING;
+    sim_sync_begin(sim, peer);
+    app->state = app->sync_count > 0 ? SIM_APP_SYNCING : SIM_APP_WORKING;
     app->lane_count = sim->plan.tags;
     app->pending_known = false;
     for (uint32_t tag = 0; tag < app->lane_count; tag++) {
         struct sim_lane *lane = &app->lanes[tag];
         memset(lane, 0, sizeof *lane);
-        lane->steps = (uint32_t)(plan_hash(sim, app, 20 + tag) % 4);
+        lane->steps = (uint32_t)(sim_app_hash(sim, app, 20 + tag) % 4);
         lane->act_at = sim->now + sim_random(sim, sim->plan.pause_us);
     }
     sim_app_later(sim, peer, sim_random(sim, sim->plan.pause_us));
+}
+
+static void ask_optimize(struct sim *sim, struct sim_peer *peer);
+
+/* Not in every era: only updates let others in. */
+static bool optimizes(const struct sim *sim, const struct sim_app *app, uint64_t salt, uint64_t of)
+{
+    return app->joint % UPDATE_EVERY != 0 && sim_app_hash(sim, app, salt) % of < sim->plan.optimize_percent;
 }
 
 static void begin_era(struct sim *sim, struct sim_peer *peer)
@@ -200,11 +208,12 @@ static void begin_era(struct sim *sim, struct sim_peer *peer)
     struct sim_app *app = &peer->app;
     app->joint = sim_peer_joint(peer);
     app->chapter = 0;
-    if (sim->resting && app->joint >= sim->rest_joint) {
+    if (sim->resting && app->joint >= sim->rest_joint)
         app->state = SIM_APP_RESTING;
-        return;
-    }
-    begin_chapter(sim, peer);
+    else if (optimizes(sim, app, 14, 300))
+        ask_optimize(sim, peer);
+    else
+        begin_chapter(sim, peer);
 }
 
 static void ask_pending(struct sim *sim, struct sim_peer *peer)
@@ -223,9 +232,34 @@ static void ask_pending(struct sim *sim, struct sim_peer *peer)
         sim_fail(sim, "I12 p%u: the pending query is refused: %s", peer->process.number, pccl_status_name(status));
 }
 
+/*
+ * In a third of the seeds links are measured: between two hosts there is a way of some length and width, and what is
+ * seen of it jumps about. Not drawn from the seed's generator, so that the other seeds are what they would be without.
+ */
+static void measure(struct sim *sim, struct sim_peer *peer)
+{
+    uint32_t count;
+    const struct pccl_id *ring = pccl_peer_ring(peer->machine, &count);
+    uint64_t chance = sim_mix(sim_mix(sim->seed ^ 0x3ea5, peer->process.number), sim->now);
+    if (sim_mix(sim->seed, 0x3ea5) % 3 != 0 || chance % 3 == 0)
+        return;
+    for (uint32_t i = 0; i < count; i++) {
+        const struct pccl_id *next = &ring[(i + 1) % count];
+        const struct sim_peer *other = pccl_id_equal(&ring[i], &peer->id) ? sim_peer_find(sim, next) : NULL;
+        if (other == NULL)
+            continue;
+        struct sim_way way = sim_way(sim, peer->process.host, other->process.host);
+        if (chance / 4 % 16 == 0)
+            way.rtt_us = 0;
+        pccl_peer_link_measured(peer->machine, sim->now, next, (uint32_t)(way.rtt_us * (4 + chance / 64 % 16) / 8),
+                                way.rate * (1 + chance / 1024 % 32) / 8);
+    }
+}
+
 static void ask_update(struct sim *sim, struct sim_peer *peer)
 {
     struct sim_app *app = &peer->app;
+    measure(sim, peer);
     app->state = SIM_APP_UPDATING;
     app->call_over[PCCL_CALL_UPDATE] = false;
     app->since = sim->now;
@@ -240,10 +274,69 @@ static void ask_update(struct sim *sim, struct sim_peer *peer)
     app->call_status[PCCL_CALL_UPDATE] = status;
 }
 
+/* Another thread of the caller must not begin what would end up in two eras. */
+static void try_more(struct sim *sim, struct sim_peer *peer)
+{
+    struct sim_request request = {.tag = 1, .tiny = true, .count = 1};
+    struct pccl_op *op = NULL;
+    if (!peer->machine->calls[PCCL_ROUND_OPTIMIZE].outstanding || !sim_chance(sim, 10))
+        return;
+    if (sim_app_launch(sim, peer, &request, &op) != PCCL_USAGE ||
+        pccl_peer_update(peer->machine, sim->now) != PCCL_USAGE)
+        sim_fail(sim, "I7 p%u goes on while its era is about to change", peer->process.number);
+}
+
+static void ask_optimize(struct sim *sim, struct sim_peer *peer)
+{
+    struct sim_app *app = &peer->app;
+    measure(sim, peer);
+    app->state = SIM_APP_OPTIMIZING;
+    app->call_over[PCCL_CALL_OPTIMIZE] = false;
+    app->since = sim->now;
+    sim_check_asked(sim, peer, PCCL_ROUND_OPTIMIZE);
+    enum pccl_status status = pccl_peer_optimize(peer->machine, sim->now);
+    sim_note(sim, "p%u optimizes the topology: %s", peer->process.number, pccl_status_name(status));
+    if (status == PCCL_OK) {
+        try_more(sim, peer);
+        return;
+    }
+    if (pccl_peer_is_connected(peer->machine))
+        sim_fail(sim, "I12 p%u: the optimization is refused: %s", peer->process.number, pccl_status_name(status));
+    app->call_over[PCCL_CALL_OPTIMIZE] = true;
+    app->call_status[PCCL_CALL_OPTIMIZE] = status;
+}
+
+/* Decided, whether a ring was found or not, it is the next era; else it was given up, and is asked for again. */
+static void take_optimized(struct sim *sim, struct sim_peer *peer)
+{
+    enum pccl_status status = peer->app.call_status[PCCL_CALL_OPTIMIZE];
+    if (status == PCCL_OK || status == PCCL_NO_RING) {
+        begin_era(sim, peer);
+        return;
+    }
+    sim->totals.optimizations_withdrawn++;
+    ask_optimize(sim, peer);
+}
+
+/* At any time. Not from the seed's generator. */
+static void describe(struct sim *sim, struct sim_peer *peer)
+{
+    if (peer->app.describing || sim_mix(sim_mix(sim->seed ^ 0xde5c, peer->process.number), sim->now) % 100 != 0 ||
+        sim->resting || sim->plan.optimize_percent == 0)
+        return;
+    peer->app.describing = true;
+    if (pccl_peer_describe(peer->machine, sim->now) != PCCL_OK)
+        sim_fail(sim, "I12 p%u may not ask how the links are seen", peer->process.number);
+}
+
 static void end_chapter(struct sim *sim, struct sim_peer *peer)
 {
     struct sim_app *app = &peer->app;
-    bool blind = plan_hash(sim, app, 12) % 100 < sim->plan.blind_percent;
+    bool blind = sim_app_hash(sim, app, 12) % 100 < sim->plan.blind_percent;
+    if (optimizes(sim, app, 13, 100)) {
+        ask_optimize(sim, peer);
+        return;
+    }
     if ((app->pending_known && app->pending_value) || blind || app->chapter >= 3) {
         ask_update(sim, peer);
         return;
@@ -283,8 +376,8 @@ static void work_lanes(struct sim *sim, struct sim_peer *peer)
 static void work_pending(struct sim *sim, struct sim_peer *peer)
 {
     struct sim_app *app = &peer->app;
-    if (app->state == SIM_APP_WORKING && !app->pending_known && !app->pending_outstanding &&
-        pending_mode(sim, app) == PENDING_MEANWHILE)
+    if ((app->state == SIM_APP_WORKING || app->state == SIM_APP_SYNCING) && !app->pending_known &&
+        !app->pending_outstanding && pending_mode(sim, app) == PENDING_MEANWHILE)
         ask_pending(sim, peer);
     if (!app->pending_outstanding || !app->call_over[PCCL_CALL_PENDING])
         return;
@@ -314,6 +407,12 @@ static void come_back(struct sim *sim, struct sim_peer *peer)
         sim_fail(sim, "I12 p%u is unconnected and its pending query never ended", peer->process.number);
     if (app->state == SIM_APP_UPDATING && !app->call_over[PCCL_CALL_UPDATE])
         sim_fail(sim, "I12 p%u is unconnected and its update never ended", peer->process.number);
+    if (app->state == SIM_APP_OPTIMIZING && !app->call_over[PCCL_CALL_OPTIMIZE])
+        sim_fail(sim, "I12 p%u is unconnected and its optimization never ended", peer->process.number);
+    if (app->describing)
+        sim_fail(sim, "I12 p%u is unconnected and its question about the links was not answered", peer->process.number);
+    if (app->state == SIM_APP_SYNCING && app->sync_asked && !app->call_over[PCCL_CALL_SYNC])
+        sim_fail(sim, "I12 p%u is unconnected and its synchronization never ended", peer->process.number);
     sim_app_return(sim, peer);
 }
 
@@ -337,7 +436,13 @@ static void work(struct sim *sim, struct sim_peer *peer)
         come_back(sim, peer);
         return;
     }
+    describe(sim, peer);
     work_pending(sim, peer);
+    if (app->state == SIM_APP_SYNCING && !sim_sync_work(sim, peer)) {
+        if (!peer->process.alive)
+            return; /* it comes back as a newcomer */
+        app->state = SIM_APP_WORKING;
+    }
     if (app->state == SIM_APP_WORKING)
         work_lanes(sim, peer);
     if (app->state == SIM_APP_UPDATING && app->call_over[PCCL_CALL_UPDATE]) {
@@ -349,6 +454,8 @@ static void work(struct sim *sim, struct sim_peer *peer)
             ask_update(sim, peer);
         }
     }
+    if (app->state == SIM_APP_OPTIMIZING && app->call_over[PCCL_CALL_OPTIMIZE])
+        take_optimized(sim, peer);
 }
 
 /* ---- coming and going ---- */
@@ -404,4 +511,11 @@ void sim_app_leave(struct sim *sim, struct sim_peer *peer)
     sim_at(sim, sim->now + sim_random(sim, 3 * SIM_MS), on_gone, peer, 0, 0);
 }
 
-uint64_t sim_peer_joint(const struct sim_peer *peer) { return peer->machine->rounds[PCCL_ROUND_UPDATE]; }
+uint64_t sim_peer_joint(const struct sim_peer *peer) { return pccl_peer_joint(peer->machine); }
+
+uint64_t sim_app_after_update(uint64_t joint)
+{
+    while (joint % UPDATE_EVERY != 1)
+        joint++;
+    return joint;
+}

@@ -1,7 +1,8 @@
 /*
  * The data path, abstract: a bulk operation is complete at a peer some time after every member of its start view has
- * started the same (instance, start view), unless a member died or was cut off before its part had left. What the real
- * data path must prove itself (segments, restore, buffers) has its own rigs.
+ * started the same (instance, start view) and the links it needs are up (direct exchange: all pairs, else the ring),
+ * unless a member died or was cut off before its part had left. Who starts announces it to those it receives from. What
+ * the real data path must prove itself (segments, restore, buffers) has its own rigs.
  */
 #include "sim.h"
 
@@ -15,6 +16,7 @@ struct part {
     struct pccl_descriptor descriptor;
     bool stopped, complete; /* its outcome is known; its result is complete (or it failed) */
     bool gone;
+    bool lost;  /* complete, but what it sent may not have arrived */
     bool clean; /* gone or stopped after its part had left */
 };
 struct sim_bulk {
@@ -23,8 +25,33 @@ struct sim_bulk {
     struct pccl_instance instance;
     struct pccl_epoch view;
     uint32_t world, started;
+    struct pccl_id *ring; /* owned; of the view */
+    bool mesh;
     struct part *parts;
 };
+
+static bool is_needed(const struct sim_bulk *bulk, uint32_t from, uint32_t to)
+{
+    return from != to && (bulk->mesh || (from + 1) % bulk->world == to);
+}
+
+static uint32_t place_of(const struct sim_bulk *bulk, const struct pccl_id *id)
+{
+    uint32_t place = 0;
+    while (place < bulk->world && !pccl_id_equal(&bulk->ring[place], id))
+        place++;
+    return place;
+}
+
+/* Can data flow along a link that the operation needs? */
+static bool is_open(struct sim *sim, const struct pccl_id *from_id, const struct pccl_id *to_id)
+{
+    const struct sim_peer *from = sim_peer_find(sim, from_id), *to = sim_peer_find(sim, to_id);
+    bool up = false;
+    for (uint32_t i = 0; from != NULL && i < from->link_count; i++)
+        up = up || (from->links[i].up && !from->links[i].incoming && pccl_id_equal(&from->links[i].peer, to_id));
+    return up && to != NULL && sim_net_state(sim, from->process.host, to->process.host, SIM_DATA) == SIM_WHOLE;
+}
 
 static struct sim_bulk *find_bulk(struct sim *sim, const struct sim_peer *peer, const struct pccl_op *op, bool create)
 {
@@ -42,6 +69,13 @@ static struct sim_bulk *find_bulk(struct sim *sim, const struct sim_peer *peer, 
     bulk->instance = op->instance;
     bulk->view = op->start_view;
     bulk->world = op->world;
+    uint32_t count;
+    const struct pccl_id *ring = pccl_peer_ring(peer->machine, &count);
+    bulk->ring = malloc(count * sizeof *ring);
+    if (bulk->ring == NULL || count != op->world)
+        abort();
+    memcpy(bulk->ring, ring, count * sizeof *ring);
+    bulk->mesh = pccl_peer_cost(peer->machine).mesh != 0;
     bulk->next = sim->bulks;
     sim->bulks = bulk;
     return bulk;
@@ -79,20 +113,57 @@ static void fail_part(struct sim *sim, void *subject, uint64_t class, uint64_t u
     sim_process_arm(sim, &part->peer->process);
 }
 
+/* Its result is complete, but a connection broke that it had sent over. */
+static void fail_behind_done(struct sim *sim, void *subject, uint64_t unused_a, uint64_t unused_b)
+{
+    (void)unused_a;
+    (void)unused_b;
+    struct part *part = subject;
+    if (part->gone || part->stopped)
+        return;
+    if (!sim_peer_runs(part->peer)) {
+        sim_at(sim, pccl_max_u64(sim->now + SIM_MS, part->peer->process.stopped_until), fail_behind_done, part, 0, 0);
+        return;
+    }
+    struct pccl_text words;
+    pccl_text_format(&words, "a connection was lost behind the data");
+    sim_note(sim, "p%u: bulk tag %llu use %u fails behind done", part->peer->process.number,
+             (unsigned long long)part->op->instance.tag, part->op->instance.use);
+    sim_check_failing(sim, part->peer, part->op);
+    pccl_peer_op_failed(part->peer->machine, sim->now, part->op, PCCL_CLASS_PEER_LOST, &words);
+    sim_check_peer(sim, part->peer);
+    sim_process_arm(sim, &part->peer->process);
+}
+
+/* Direct exchange: the links between the two; else what one puts in travels round the whole ring. */
+static bool reaches(struct sim *sim, const struct sim_bulk *bulk, const struct sim_peer *mine,
+                    const struct sim_peer *other)
+{
+    if (bulk->mesh)
+        return is_open(sim, &mine->id, &other->id) && is_open(sim, &other->id, &mine->id);
+    for (uint32_t i = 0; i < bulk->world; i++)
+        if (!is_open(sim, &bulk->ring[i], &bulk->ring[(i + 1) % bulk->world]))
+            return false;
+    return true;
+}
+
 /* Everything that must still come from others has come. */
 static bool can_complete(struct sim *sim, const struct sim_bulk *bulk, const struct part *mine, bool *never)
 {
     for (const struct part *other = bulk->parts; other != NULL; other = other->next) {
-        if (other == mine || other->complete)
+        if (other == mine || (other->complete && !other->lost))
             continue;
+        if (other->lost) {
+            *never = true;
+            return false;
+        }
         if (other->gone || other->stopped) {
             if (other->clean)
                 continue;
             *never = true;
             return false;
         }
-        if (!sim_peer_runs(other->peer) ||
-            sim_net_state(sim, mine->peer->process.host, other->peer->process.host, SIM_DATA) != SIM_WHOLE)
+        if (!sim_peer_runs(other->peer) || !reaches(sim, bulk, mine->peer, other->peer))
             return false;
     }
     return true;
@@ -148,6 +219,31 @@ static void compare_descriptors(struct sim *sim, const struct sim_bulk *bulk)
         sim_at(sim, sim->now + sim_between(sim, 500, sim->plan.bulk_us), complete_part, part, 0, 0);
 }
 
+/* READY of a part has come to the member at this place, or waits for a way to it. */
+static void announce_part(struct sim *sim, void *subject, uint64_t place, uint64_t unused)
+{
+    (void)unused;
+    struct part *part = subject;
+    if (!part_is_open(part))
+        return;
+    const struct sim_bulk *bulk = find_bulk(sim, part->peer, part->op, false);
+    struct sim_peer *to = sim_peer_find(sim, &bulk->ring[place]);
+    if (to == NULL || !to->process.alive || find_part(bulk, to) != NULL)
+        return;
+    if (!sim_peer_runs(to) || !is_open(sim, &to->id, &part->peer->id)) {
+        sim_at(sim, pccl_max_u64(sim->now + 20 * SIM_MS, to->process.stopped_until), announce_part, part, place, 0);
+        return;
+    }
+    struct pccl_msg_ready ready = {
+        .instance = bulk->instance, .view = bulk->view, .descriptor = part->descriptor, .segment_elements = 1};
+    struct sim_peer *from = part->peer;
+    sim_note(sim, "p%u: p%u announces tag %llu use %u", to->process.number, from->process.number,
+             (unsigned long long)bulk->instance.tag, bulk->instance.use);
+    pccl_peer_announced(to->machine, sim->now, &from->id, &ready);
+    sim_check_peer(sim, to);
+    sim_process_arm(sim, &to->process);
+}
+
 void sim_bulk_start(struct sim *sim, struct sim_peer *peer, struct pccl_op *op)
 {
     struct sim_bulk *bulk = find_bulk(sim, peer, op, true);
@@ -165,8 +261,10 @@ void sim_bulk_start(struct sim *sim, struct sim_peer *peer, struct pccl_op *op)
     if (!sim->faults_stopped && sim_chance(sim, sim->plan.bulk_failure_percent))
         sim_at(sim, sim->now + sim_random(sim, 20 * SIM_MS), fail_part, part,
                sim_chance(sim, 50) ? PCCL_CLASS_PEER_LOST : PCCL_CLASS_INTERNAL, 0);
-    if (sim_check_launched_tiny(sim, peer, &op->instance, &op->start_view))
-        sim_at(sim, sim->now + sim_random(sim, 2 * SIM_MS), fail_part, part, PCCL_CLASS_MISMATCH, 0);
+    uint32_t mine = place_of(bulk, &peer->id);
+    for (uint32_t place = 0; place < bulk->world; place++)
+        if (is_needed(bulk, place, mine))
+            sim_at(sim, sim->now + sim_between(sim, 1, 2 * SIM_MS), announce_part, part, place, 0);
     if (bulk->started == bulk->world && !sim->bulk_by_hand)
         compare_descriptors(sim, bulk);
 }
@@ -179,15 +277,6 @@ void sim_bulk_stop(struct sim *sim, struct sim_peer *peer, struct pccl_op *op)
         sim_fail(sim, "I4 p%u stops an operation that does not move", peer->process.number);
     part->stopped = true;
     part->clean = part->complete || (bulk->started == bulk->world && sim_chance(sim, 50));
-}
-
-/* A tiny launch hears READY of those who launched the same instance as a bulk operation, and refuses it. */
-void sim_bulk_meets_tiny(struct sim *sim, const struct sim_peer *peer, const struct pccl_op *op)
-{
-    struct sim_bulk *bulk = find_bulk(sim, peer, op, false);
-    for (struct part *part = bulk != NULL ? bulk->parts : NULL; part != NULL; part = part->next)
-        if (part_is_open(part))
-            sim_at(sim, sim->now + sim_random(sim, 2 * SIM_MS), fail_part, part, PCCL_CLASS_MISMATCH, 0);
 }
 
 bool sim_bulk_is_moving(struct sim *sim, const struct sim_peer *peer, const struct pccl_op *op)
@@ -213,12 +302,19 @@ void sim_bulk_link_down(struct sim *sim, struct sim_peer *peer, const struct pcc
     struct sim_peer *far = sim_peer_find(sim, other);
     for (struct sim_bulk *bulk = sim->bulks; bulk != NULL; bulk = bulk->next) {
         struct part *part = find_part(bulk, peer);
-        if (part == NULL || !part_is_open(part) || far == NULL)
+        if (part == NULL || part->stopped || part->lost || far == NULL)
             continue;
+        uint32_t here = place_of(bulk, &peer->id), there = place_of(bulk, other);
         bool takes_part = false;
         for (const struct part *p = bulk->parts; p != NULL; p = p->next)
             takes_part = takes_part || p->peer == far;
-        if (takes_part && !sim->bulk_by_hand && sim_chance(sim, 50)) /* bytes of it were in flight */
+        bool concerned = takes_part && (is_needed(bulk, here, there) || is_needed(bulk, there, here));
+        if (!concerned || sim->bulk_by_hand || !sim_chance(sim, 50)) /* bytes of it were in flight */
+            continue;
+        part->lost = part->complete;
+        if (part->lost)
+            sim_at(sim, sim->now + sim_random(sim, SIM_MS), fail_behind_done, part, 0, 0);
+        else
             sim_at(sim, sim->now + sim_random(sim, SIM_MS), fail_part, part, PCCL_CLASS_PEER_LOST, 0);
     }
 }
@@ -228,6 +324,7 @@ void sim_bulk_fini(struct sim *sim)
     while (sim->bulks != NULL) {
         struct sim_bulk *bulk = sim->bulks;
         sim->bulks = bulk->next;
+        free(bulk->ring);
         while (bulk->parts != NULL) {
             struct part *part = bulk->parts;
             bulk->parts = part->next;

@@ -24,6 +24,14 @@ struct view_seen {
     struct pccl_epoch view;
     struct pccl_id *ring;
     uint32_t count;
+    struct pccl_cost cost;
+};
+/* What the master last heard of a peer's link. */
+struct link_heard {
+    struct pccl_id to;
+    bool up;
+    uint64_t down_since;
+    uint64_t rtt_us, rate; /* the last that were not unknown */
 };
 /* One outcome per round. */
 struct round_seen {
@@ -50,12 +58,20 @@ struct sim_checks {
     struct round_seen *rounds;
     struct conflict *conflicts;
     struct roll *rolls;
+    struct sync_round *sync_rounds; /* newest first */
+    struct sync_shadow *sync_shadows;
+    struct way_heard *ways;
+    struct test_told *tests; /* newest first */
+    struct optimized *optimized;
+    struct ring_shot *shots;
+    bool optimizing; /* the master, when it was looked at last */
+    uint64_t optimizing_since, optimizing_boot;
     /* the launch under way: the outcome may come before it returns */
     struct sim_peer *launching;
     struct sim_request request;
     uint64_t payload[SIM_ELEMENTS];
     struct pccl_epoch master_epoch;
-    uint64_t master_boot;
+    uint64_t master_boot, master_joint;
 };
 
 struct sim_instance *sim_instance_find(struct sim *sim, const struct pccl_id *lineage, const struct pccl_instance *name,
@@ -67,11 +83,17 @@ const struct view_seen *sim_view_find(const struct sim *sim, const struct pccl_i
 bool sim_is_survivor(const struct sim *sim, const struct sim_peer *peer);
 void sim_check_conflicts(struct sim *sim);
 void sim_check_end_of_life(struct sim *sim, struct sim_peer *peer);
-void sim_check_expelled(struct sim *sim, const struct sim_master *master, const struct sim_peer *peer,
+void sim_check_expelled(struct sim *sim, const struct sim_master *master, struct sim_peer *peer,
                         const struct pccl_msg_expelled *expelled);
 void sim_check_removals(struct sim *sim, struct sim_master *master);
+void sim_check_new_view(struct sim *sim, const struct sim_master *master, const struct pccl_group *group);
+void sim_check_updated(struct sim *sim, const struct sim_master *master);
+void sim_check_unreachable(struct sim *sim, const struct sim_master *master, const struct sim_peer *peer);
 void sim_check_roll(struct sim *sim, const struct sim_master *master);
 void sim_check_conduct_fini(struct sim *sim);
+/* The last figures that this life of the master was told of a way; 0: none. */
+bool sim_way_was_told(struct sim *sim, uint64_t boot, const struct pccl_id *from, const struct pccl_id *to,
+                      uint64_t rate, uint64_t rtt_us);
 const char *sim_instance_text(const struct pccl_instance *name);
 
 #endif

@@ -23,16 +23,12 @@ static bool begins_with(const char *text, const char *start) { return strncmp(te
 /* Why a peer may rightly be out. Everything else is a complaint about what the master said. */
 static bool is_a_good_end(const char *words)
 {
-    static const char *const good[] = {"this peer left the run",
-                                       "the master removed this peer: ",
-                                       "the master refused this peer: ",
-                                       "this peer ", /* GONE: was removed, did not come back in time */
-                                       "cannot reach the master: ",
-                                       "the master did not come back within ",
-                                       "the master shuts down",
-                                       "the master recovered an older state of the run",
-                                       "not admitted before the deadline",
-                                       "connecting was given up"};
+    static const char *const good[] = {
+        "this peer left the run",         "the master removed this peer: ",
+        "the master refused this peer: ", "this peer ", /* GONE: was removed, did not come back in time */
+        "cannot reach the master: ",      "the master did not come back within ",
+        "the master shuts down",          "not admitted before the deadline",
+        "connecting was given up"};
     for (size_t i = 0; i < sizeof good / sizeof *good; i++)
         if (begins_with(words, good[i]))
             return strstr(words, "the session cannot be continued") == NULL;
@@ -94,20 +90,24 @@ static bool was_well(const struct sim *sim, const struct sim_master *master, con
            sim->now > since + window;
 }
 
-static void judge(struct sim *sim, const struct sim_master *master, const struct sim_peer *peer, uint16_t why,
+static void judge(struct sim *sim, const struct sim_master *master, struct sim_peer *peer, uint16_t why,
                   const char *words)
 {
     const struct pccl_remote *remote = pccl_master_find(master->machine, &peer->id);
     bool silent = why == PCCL_REFUSAL_SILENT;
-    if (why == PCCL_REFUSAL_PROTOCOL)
+    if (why == PCCL_REFUSAL_PROTOCOL && peer != sim->liar)
         sim_fail(sim, "PEACE the master removes p%u: %s", peer->process.number, words);
     if (remote == NULL || remote->state != PCCL_REMOTE_MEMBER)
         return;
+    if (why == PCCL_REFUSAL_STATE)
+        sim_check_state_refused(sim, master, peer, words);
+    if (why == PCCL_REFUSAL_UNREACHABLE)
+        sim_check_unreachable(sim, master, peer);
     if ((silent || why == PCCL_REFUSAL_GONE) && was_well(sim, master, peer, silent))
         sim_fail(sim, "R9 p%u is well and removed: %s", peer->process.number, words);
 }
 
-void sim_check_expelled(struct sim *sim, const struct sim_master *master, const struct sim_peer *peer,
+void sim_check_expelled(struct sim *sim, const struct sim_master *master, struct sim_peer *peer,
                         const struct pccl_msg_expelled *expelled)
 {
     struct pccl_text words;
@@ -123,7 +123,7 @@ void sim_check_removals(struct sim *sim, struct sim_master *master)
         const struct pccl_remote *remote = m->remotes[i];
         if (!remote->departing)
             continue;
-        const struct sim_peer *peer = sim_peer_find(sim, &remote->id);
+        struct sim_peer *peer = sim_peer_find(sim, &remote->id);
         if (peer != NULL)
             judge(sim, master, peer, (uint16_t)remote->why, remote->words.bytes);
     }

@@ -1,5 +1,6 @@
 /* I1, I7, I9, I11, I12 and the attributes: what peers and master believe about the run. */
 #include "check.h"
+#include "wire/cost.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -70,15 +71,26 @@ static void note_epoch(struct sim *sim, const char *who, uint32_t number, const 
     sim->checks->epochs = fresh;
 }
 
-static void note_view(struct sim *sim, const char *who, uint32_t number, const struct pccl_id *lineage, uint32_t group,
-                      const struct pccl_epoch *view, const struct pccl_id *ring, uint32_t count)
+static bool same_cost(const struct pccl_cost *a, const struct pccl_cost *b)
+{
+    return a->mesh == b->mesh && a->rtt_us == b->rtt_us && a->rate == b->rate && a->mesh_rtt_us == b->mesh_rtt_us &&
+           a->mesh_rate == b->mesh_rate;
+}
+
+/* true: nobody has had it before. */
+static bool note_view(struct sim *sim, const char *who, uint32_t number, const struct pccl_id *lineage, uint32_t group,
+                      const struct pccl_epoch *view, const struct pccl_id *ring, uint32_t count,
+                      const struct pccl_cost *cost)
 {
     const struct view_seen *seen = sim_view_find(sim, lineage, group, view);
     if (seen != NULL) {
         if (seen->count != count || memcmp(seen->ring, ring, count * sizeof *ring) != 0)
             sim_fail(sim, "I1 %s %u has another ring for view %u.%llu of group %u", who, number, view->inc,
                      (unsigned long long)view->number, group);
-        return;
+        if (!same_cost(&seen->cost, cost))
+            sim_fail(sim, "I1 %s %u has other cost data for view %u.%llu of group %u", who, number, view->inc,
+                     (unsigned long long)view->number, group);
+        return false;
     }
     for (uint32_t i = 0; i < count; i++)
         for (uint32_t k = i + 1; k < count; k++)
@@ -88,8 +100,10 @@ static void note_view(struct sim *sim, const char *who, uint32_t number, const s
     struct view_seen *fresh = calloc(1, sizeof *fresh);
     if (fresh == NULL)
         abort();
-    *fresh = (struct view_seen){sim->checks->views, *lineage, group, *view, copy(ring, count * sizeof *ring), count};
+    *fresh =
+        (struct view_seen){sim->checks->views, *lineage, group, *view, copy(ring, count * sizeof *ring), count, *cost};
     sim->checks->views = fresh;
+    return true;
 }
 
 /* ---- a peer ---- */
@@ -134,18 +148,47 @@ static void check_gone(struct sim *sim, struct sim_peer *peer)
             abort();
         peer->gone[peer->gone_count++] = peer->seen_members[i].peer;
     }
+}
+
+static void see_members(struct sim_peer *peer)
+{
+    const struct pccl_peer *p = peer->machine;
     free(peer->seen_members);
     peer->seen_members = copy(p->members, p->member_count * sizeof *p->members);
     peer->seen_count = p->member_count;
+}
+
+/* What a peer remembers of its group's departures are the differences between its epochs. */
+static void check_departures(struct sim *sim, const struct sim_peer *peer)
+{
+    const struct pccl_peer *p = peer->machine;
+    struct pccl_departed departed;
+    pccl_peer_departed(p, &peer->seen_epoch, &p->epoch, &departed);
+    uint32_t gone = 0;
+    for (uint32_t i = 0; i < peer->seen_count; i++) {
+        const struct pccl_member *before = &peer->seen_members[i];
+        if (before->group != peer->group || has_member(p->members, p->member_count, &before->peer))
+            continue;
+        gone++;
+        bool remembered = departed.count > PCCL_DEPARTED_TOLD_MAX; /* then it may be one of those who are not told */
+        for (uint32_t k = 0; k < departed.count && !remembered; k++)
+            remembered = pccl_id_equal(&departed.ids[k], &before->peer);
+        if (!remembered)
+            sim_fail(sim, "DEPARTED p%u does not remember that %02x%02x left its group", peer->process.number,
+                     before->peer.bytes[0], before->peer.bytes[1]);
+    }
+    if (departed.count != gone)
+        sim_fail(sim, "DEPARTED p%u remembers that %u left its group, and %u did", peer->process.number, departed.count,
+                 gone);
 }
 
 /* I7: nothing undecided survives a change of its era, and members are at most one era apart. */
 static void check_era(struct sim *sim, const struct sim_peer *peer)
 {
     const struct pccl_peer *p = peer->machine;
-    uint64_t joint = p->rounds[PCCL_ROUND_UPDATE];
+    uint64_t joint = pccl_peer_joint(p), sync = p->rounds[PCCL_ROUND_SYNC];
     for (const struct pccl_op *op = p->oldest; op != NULL; op = op->newer)
-        if (op->instance.joint != joint && !pccl_peer_is_decided(op))
+        if ((op->instance.joint != joint || op->instance.sync != sync) && !pccl_peer_is_decided(op))
             sim_fail(sim, "I7 p%u enters era %llu with %s undecided", peer->process.number, (unsigned long long)joint,
                      sim_instance_text(&op->instance));
     for (uint32_t i = 0; i < sim->peer_count; i++) {
@@ -153,19 +196,26 @@ static void check_era(struct sim *sim, const struct sim_peer *peer)
         if (!sim_is_survivor(sim, peer) || !sim_is_survivor(sim, other) ||
             !pccl_id_equal(&other->machine->lineage, &p->lineage))
             continue;
-        uint64_t theirs = other->machine->rounds[PCCL_ROUND_UPDATE];
+        uint64_t theirs = pccl_peer_joint(other->machine);
         if (theirs + 1 < joint || joint + 1 < theirs)
             sim_fail(sim, "I7 p%u is in era %llu and p%u in era %llu", peer->process.number, (unsigned long long)joint,
                      other->process.number, (unsigned long long)theirs);
+        theirs = other->machine->rounds[PCCL_ROUND_SYNC];
+        if (other->group == peer->group && (theirs + 1 < sync || sync + 1 < theirs))
+            sim_fail(sim, "I7 p%u is in synchronization %llu and p%u in %llu", peer->process.number,
+                     (unsigned long long)sync, other->process.number, (unsigned long long)theirs);
     }
 }
 
-/* I8: a view moves only when its group's members or ring change. */
+/* I8: a view moves only when its group's members, ring, way of exchange or figures change. */
 static void check_view_moved(struct sim *sim, const struct sim_peer *peer)
 {
     const struct pccl_peer *p = peer->machine;
     const struct view_seen *before = sim_view_find(sim, &p->lineage, peer->group, &peer->seen_view);
-    if (before != NULL && before->count == p->ring_count && p->view.inc == peer->seen_view.inc &&
+    if (before != NULL && before->count == p->ring_count && before->cost.mesh == p->cost.mesh &&
+        !pccl_rtt_moved(before->cost.rtt_us, p->cost.rtt_us) && !pccl_rate_moved(before->cost.rate, p->cost.rate) &&
+        !pccl_rtt_moved(before->cost.mesh_rtt_us, p->cost.mesh_rtt_us) &&
+        !pccl_rate_moved(before->cost.mesh_rate, p->cost.mesh_rate) && p->view.inc == peer->seen_view.inc &&
         memcmp(before->ring, p->ring, p->ring_count * sizeof *p->ring) == 0)
         sim_fail(sim, "I8 p%u: the view of its group moved although nothing of the group changed",
                  peer->process.number);
@@ -209,8 +259,9 @@ static void check_attributes(struct sim *sim, struct sim_peer *peer)
 void sim_check_peer(struct sim *sim, struct sim_peer *peer)
 {
     struct pccl_peer *p = peer->machine;
-    if (p->op_count > PCCL_OPS_PER_PEER_MAX || p->session.queued_count > PCCL_SESSION_QUEUE_MAX ||
-        p->uses.count > PCCL_TAGS_PER_ERA_MAX)
+    if (p->op_count - p->tombstone_count > PCCL_OPS_PER_PEER_MAX || p->tombstone_count > PCCL_TOMBSTONES_MAX ||
+        p->session.queued_count > PCCL_SESSION_QUEUE_MAX || p->uses.count > PCCL_TAGS_PER_ERA_MAX ||
+        p->announcements.count > PCCL_OPS_PER_PEER_MAX || p->held_count > PCCL_OPS_HELD_MAX)
         sim_fail(sim, "I11 p%u holds more than limits.h allows", peer->process.number);
     check_attributes(sim, peer);
     sim_check_end_of_life(sim, peer);
@@ -223,7 +274,9 @@ void sim_check_peer(struct sim *sim, struct sim_peer *peer)
                  (unsigned long long)peer->seen_epoch.number, p->epoch.inc, (unsigned long long)p->epoch.number);
     if (order > 0) {
         note_epoch(sim, "peer", peer->process.number, &p->lineage, &p->epoch, p->members, p->member_count);
+        check_departures(sim, peer);
         check_gone(sim, peer);
+        see_members(peer);
         check_ring_is_group(sim, peer);
         peer->seen_epoch = p->epoch;
         sim_note(sim, "p%u: epoch %u.%llu view %u.%llu of %u (ring of %u)", peer->process.number, p->epoch.inc,
@@ -233,15 +286,17 @@ void sim_check_peer(struct sim *sim, struct sim_peer *peer)
     if (!pccl_epoch_equal(&p->view, &peer->seen_view)) {
         if (pccl_epoch_compare(&p->view, &peer->seen_view) < 0)
             sim_fail(sim, "I1 p%u: its view fell", peer->process.number);
-        note_view(sim, "peer", peer->process.number, &p->lineage, peer->group, &p->view, p->ring, p->ring_count);
+        (void)note_view(sim, "peer", peer->process.number, &p->lineage, peer->group, &p->view, p->ring, p->ring_count,
+                        &p->cost);
         check_view_moved(sim, peer);
         peer->seen_view = p->view;
     }
-    if (p->rounds[PCCL_ROUND_UPDATE] != peer->seen_joint) {
-        if (p->rounds[PCCL_ROUND_UPDATE] < peer->seen_joint)
-            sim_fail(sim, "I7 p%u goes back to era %llu", peer->process.number,
-                     (unsigned long long)p->rounds[PCCL_ROUND_UPDATE]);
-        peer->seen_joint = p->rounds[PCCL_ROUND_UPDATE];
+    if (pccl_peer_joint(p) != peer->seen_joint || p->rounds[PCCL_ROUND_SYNC] != peer->seen_sync) {
+        if (pccl_peer_joint(p) < peer->seen_joint || p->rounds[PCCL_ROUND_SYNC] < peer->seen_sync)
+            sim_fail(sim, "I7 p%u goes back to era %llu, %llu", peer->process.number,
+                     (unsigned long long)pccl_peer_joint(p), (unsigned long long)p->rounds[PCCL_ROUND_SYNC]);
+        peer->seen_joint = pccl_peer_joint(p);
+        peer->seen_sync = p->rounds[PCCL_ROUND_SYNC];
         check_era(sim, peer);
     }
 }
@@ -259,7 +314,14 @@ void sim_check_master(struct sim *sim, struct sim_master *master)
         checks->master_boot = master->config.boot;
         checks->master_epoch = (struct pccl_epoch){0};
     }
-    if (!m->founded || m->recovering || m->departing_count > 0 || pccl_epoch_equal(&m->epoch, &checks->master_epoch))
+    if (!m->founded || m->recovering)
+        checks->master_joint = UINT64_MAX / 2; /* not its own updates */
+    if (!m->founded || m->recovering || m->departing_count > 0)
+        return;
+    sim_check_updated(sim, master);
+    sim_check_topology(sim, master);
+    sim_check_syncs(sim, master);
+    if (pccl_epoch_equal(&m->epoch, &checks->master_epoch))
         return;
     struct pccl_member *members = calloc(m->remote_count + 1u, sizeof *members);
     if (members == NULL)
@@ -279,8 +341,9 @@ void sim_check_master(struct sim *sim, struct sim_master *master)
             abort();
         for (uint32_t k = 0; k < group->ring_count; k++)
             ring[k] = group->ring[k]->id;
-        note_view(sim, "master", master->process.number, &m->lineage, group->number, &group->view, ring,
-                  group->ring_count);
+        if (note_view(sim, "master", master->process.number, &m->lineage, group->number, &group->view, ring,
+                      group->ring_count, &group->cost))
+            sim_check_new_view(sim, master, group);
         free(ring);
     }
 }
@@ -294,9 +357,9 @@ void sim_check_asked(struct sim *sim, struct sim_peer *peer, enum pccl_round_kin
 }
 
 /*
- * All return from an update with the same attributes. One exception: a whole group missed the answer because the master
- * crashed, the membership has changed since, and nobody reports a list of that epoch to the next master (PROTOCOL, As
- * built).
+ * All return from an update or an optimization with the same attributes. One exception: a whole group missed the answer
+ * because the master crashed, the membership has changed since, and nobody reports a list of that epoch to the next
+ * master (PROTOCOL, As built).
  */
 static void check_round_attributes(struct sim *sim, struct round_seen *seen, struct sim_peer *peer)
 {
@@ -307,7 +370,7 @@ static void check_round_attributes(struct sim *sim, struct round_seen *seen, str
         seen->by = peer;
     } else if (!pccl_epoch_equal(&now.epoch, &seen->attributes.epoch) && sim_is_survivor(sim, peer) &&
                sim_is_survivor(sim, seen->by) && (peer->group == seen->by->group || sim->totals.crashes == 0)) {
-        sim_fail(sim, "R8 p%u and p%u return from update %llu with epochs %u.%llu and %u.%llu", peer->process.number,
+        sim_fail(sim, "R8 p%u and p%u return from round %llu with epochs %u.%llu and %u.%llu", peer->process.number,
                  seen->by->process.number, (unsigned long long)seen->round, now.epoch.inc,
                  (unsigned long long)now.epoch.number, seen->attributes.epoch.inc,
                  (unsigned long long)seen->attributes.epoch.number);
@@ -316,9 +379,16 @@ static void check_round_attributes(struct sim *sim, struct round_seen *seen, str
 
 void sim_check_call(struct sim *sim, struct sim_peer *peer, enum pccl_call call, enum pccl_status status, bool value)
 {
-    if (status != PCCL_OK || (call != PCCL_CALL_UPDATE && call != PCCL_CALL_PENDING))
+    if (call == PCCL_CALL_SYNC)
+        sim_check_sync_returned(sim, peer, status);
+    if (call == PCCL_CALL_OPTIMIZE)
+        sim_check_optimized(sim, peer, status);
+    bool decided = status == PCCL_OK || status == PCCL_NO_RING;
+    if (!decided || (call != PCCL_CALL_UPDATE && call != PCCL_CALL_PENDING && call != PCCL_CALL_OPTIMIZE))
         return;
-    uint8_t kind = call == PCCL_CALL_UPDATE ? PCCL_ROUND_UPDATE : PCCL_ROUND_PENDING;
+    uint8_t kind = call == PCCL_CALL_UPDATE     ? PCCL_ROUND_UPDATE
+                   : call == PCCL_CALL_OPTIMIZE ? PCCL_ROUND_OPTIMIZE
+                                                : PCCL_ROUND_PENDING;
     uint64_t round = peer->asked_round[kind];
     struct round_seen *seen = sim->checks->rounds;
     while (seen != NULL &&
@@ -339,7 +409,7 @@ void sim_check_call(struct sim *sim, struct sim_peer *peer, enum pccl_call call,
     if (seen->value != value && sim_is_survivor(sim, peer) && sim_is_survivor(sim, seen->by))
         sim_fail(sim, "I2 p%u and p%u got different answers in round %llu of kind %u", peer->process.number,
                  seen->by->process.number, (unsigned long long)round, kind);
-    if (kind == PCCL_ROUND_UPDATE)
+    if (kind != PCCL_ROUND_PENDING)
         check_round_attributes(sim, seen, peer);
 }
 
@@ -356,8 +426,22 @@ static void check_wait(struct sim *sim, struct sim_peer *peer, uint64_t since, c
                  (double)(sim->now - since) / 1e6, what);
 }
 
+/* I10: nobody is said to wait who does not. */
+static void check_no_wait(struct sim *sim, const struct sim_peer *peer)
+{
+    bool waits = peer->machine->awaited_count > 0;
+    for (uint32_t kind = 0; kind < PCCL_ROUND_KINDS; kind++)
+        waits = waits || peer->machine->calls[kind].outstanding;
+    if (!waits && pccl_peer_waiting(peer->machine)->length > 0)
+        sim_fail(sim, "I10 p%u waits for nobody, and says: %s", peer->process.number,
+                 pccl_peer_waiting(peer->machine)->bytes);
+}
+
 void sim_check_waiting(struct sim *sim)
 {
+    for (uint32_t i = 0; i < sim->peer_count; i++)
+        if (sim_is_survivor(sim, sim->peers[i]))
+            check_no_wait(sim, sim->peers[i]);
     if (!sim->faults_stopped || sim->healed_at == 0 || !sim_master_is_up(sim))
         return;
     for (uint32_t i = 0; i < sim->peer_count; i++) {
@@ -367,6 +451,11 @@ void sim_check_waiting(struct sim *sim)
             continue;
         if (app->state == SIM_APP_UPDATING && !app->call_over[PCCL_CALL_UPDATE])
             check_wait(sim, peer, app->since, "an update");
+        if (app->state == SIM_APP_OPTIMIZING && !app->call_over[PCCL_CALL_OPTIMIZE] &&
+            !sim->master->machine->optimizing)
+            check_wait(sim, peer, app->since, "an optimization");
+        if (app->state == SIM_APP_SYNCING && app->sync_asked && !app->call_over[PCCL_CALL_SYNC])
+            check_wait(sim, peer, app->since, "a synchronization");
         for (uint32_t tag = 0; tag < app->lane_count; tag++)
             if (app->lanes[tag].state == SIM_LANE_FLYING && !app->lanes[tag].decided && app->lanes[tag].op->awaited)
                 check_wait(sim, peer, app->lanes[tag].since, "an operation");
@@ -403,14 +492,16 @@ void sim_check_idle(struct sim *sim)
     for (uint32_t i = 0; i < m->remote_count; i++)
         if (m->remotes[i]->session.queued_count != 0)
             sim_fail(sim, "I11 the master still queues %u messages", m->remotes[i]->session.queued_count);
+    sim_check_sync_idle(sim);
+    sim_check_topology_idle(sim);
     for (uint32_t i = 0; i < sim->peer_count; i++) {
         const struct sim_peer *peer = sim->peers[i];
         if (!peer->process.alive)
             continue;
         const struct pccl_peer *p = peer->machine;
-        if (p->op_count != 0 || p->uses.count != 0 || p->session.queued_count != 0)
-            sim_fail(sim, "I11 p%u still holds %u operations, %u counters, %u messages", peer->process.number,
-                     p->op_count, p->uses.count, p->session.queued_count);
+        if (p->op_count != 0 || p->uses.count != 0 || p->session.queued_count != 0 || p->announcements.count != 0)
+            sim_fail(sim, "I11 p%u still holds %u operations, %u counters, %u messages, %u announcements",
+                     peer->process.number, p->op_count, p->uses.count, p->session.queued_count, p->announcements.count);
     }
 }
 
@@ -428,6 +519,8 @@ void sim_check_fini(struct sim *sim)
     struct sim_checks *checks = sim->checks;
     sim_check_operations_fini(sim);
     sim_check_conduct_fini(sim);
+    sim_check_sync_fini(sim);
+    sim_check_topology_fini(sim);
     while (checks->epochs != NULL) {
         struct epoch_seen *seen = checks->epochs;
         checks->epochs = seen->next;
@@ -448,6 +541,7 @@ void sim_check_fini(struct sim *sim)
     for (uint32_t i = 0; i < sim->peer_count; i++) {
         free(sim->peers[i]->seen_members);
         free(sim->peers[i]->gone);
+        free(sim->peers[i]->heard);
     }
     free(checks);
     sim->checks = NULL;

@@ -9,7 +9,7 @@
 
 static uint64_t hash_name(const struct pccl_id *lineage, const struct pccl_instance *name)
 {
-    uint64_t hash = sim_mix(name->group, name->joint);
+    uint64_t hash = sim_mix(sim_mix(name->group, name->joint), name->sync);
     hash = sim_mix(hash, name->tag);
     return sim_mix(hash ^ lineage->bytes[0] ^ (uint64_t)lineage->bytes[1] << 8, name->use);
 }
@@ -19,8 +19,8 @@ const char *sim_instance_text(const struct pccl_instance *name)
     static char text[2][96];
     static int turn;
     turn = 1 - turn;
-    snprintf(text[turn], sizeof text[turn], "(group %u, era %llu, tag %llu, use %u)", name->group,
-             (unsigned long long)name->joint, (unsigned long long)name->tag, name->use);
+    snprintf(text[turn], sizeof text[turn], "(group %u, era %llu %llu, tag %llu, use %u)", name->group,
+             (unsigned long long)name->joint, (unsigned long long)name->sync, (unsigned long long)name->tag, name->use);
     return text[turn];
 }
 
@@ -65,13 +65,18 @@ static void check_use(struct sim *sim, struct sim_peer *peer, const struct pccl_
 {
     const struct pccl_instance *name = &op->instance;
     struct sim_use *use = &peer->uses[name->tag % SIM_TAGS_KNOWN];
-    if (use->joint != name->joint || !use->begun)
-        *use = (struct sim_use){.begun = true, .joint = name->joint};
+    if (use->joint != name->joint || use->sync != name->sync || !use->begun)
+        *use = (struct sim_use){.begun = true, .joint = name->joint, .sync = name->sync};
     if (name->use != use->next && !sim->mute_uses)
         sim_fail(sim, "I6 p%u launches %s, expected use %u", peer->process.number, sim_instance_text(name), use->next);
     use->next++;
-    if (name->group != peer->group || name->joint != peer->machine->rounds[PCCL_ROUND_UPDATE])
+    if (name->group != peer->group || name->joint != pccl_peer_joint(peer->machine) ||
+        name->sync != peer->machine->rounds[PCCL_ROUND_SYNC])
         sim_fail(sim, "I7 p%u launches %s in another era or group", peer->process.number, sim_instance_text(name));
+    if (peer->machine->calls[PCCL_ROUND_UPDATE].outstanding || peer->machine->calls[PCCL_ROUND_SYNC].outstanding ||
+        peer->machine->calls[PCCL_ROUND_OPTIMIZE].outstanding)
+        sim_fail(sim, "I7 p%u launches %s while its era is about to change", peer->process.number,
+                 sim_instance_text(name));
     if (!was_a_tombstone(op) && !pccl_epoch_equal(&op->start_view, &peer->machine->view))
         sim_fail(sim, "I5 p%u launches %s with a start view that is not its view", peer->process.number,
                  sim_instance_text(name));
@@ -117,16 +122,6 @@ void sim_check_launched(struct sim *sim, struct sim_peer *peer, const struct pcc
         sim_check_decided(sim, peer, op); /* a tombstone is decided by launching it */
     sim->checks->launching = NULL;
     peer->attributes_may_change = peer->attributes_may_change || op == NULL; /* TOO_FEW_PEERS tells that it is alone */
-}
-
-bool sim_check_launched_tiny(struct sim *sim, const struct sim_peer *peer, const struct pccl_instance *name,
-                             const struct pccl_epoch *view)
-{
-    const struct sim_instance *instance = instance_of(sim, peer, name);
-    for (const struct sim_launch *launch = instance->launches; launch != NULL; launch = launch->next)
-        if (launch->tiny && pccl_epoch_equal(&launch->start_view, view))
-            return true;
-    return false;
 }
 
 void sim_check_done(struct sim *sim, struct sim_peer *peer, const struct pccl_op *op)
@@ -305,15 +300,17 @@ static bool next_frame(struct sim *sim, const uint8_t **bytes, size_t *length, u
     *sequence = get_u32(*bytes + 8) | (uint64_t)get_u32(*bytes + 12) << 32;
     sim->hash = sim_mix(sim->hash, get_u32(*bytes + 24));
     struct pccl_text words;
+    pccl_text_clear(&words);
     bool watched = type == PCCL_MSG_done || type == PCCL_MSG_vote || type == PCCL_MSG_failed ||
                    type == PCCL_MSG_abort_request || type == PCCL_MSG_resume_operation || type == PCCL_MSG_outcome ||
                    type == PCCL_MSG_epoch_change || type == PCCL_MSG_welcome || type == PCCL_MSG_hello_ok ||
-                   type == PCCL_MSG_expelled;
+                   type == PCCL_MSG_expelled || type == PCCL_MSG_sync_vote || type == PCCL_MSG_sync_plan ||
+                   type == PCCL_MSG_sync_donor || type == PCCL_MSG_round || type == PCCL_MSG_measure;
     msg->type = type;
     if (body + (size_t)PCCL_FRAME_HEADER_BYTES > *length ||
         (watched &&
          pccl_wire_decode(type, *bytes + PCCL_FRAME_HEADER_BYTES, body, &sim->tap_scratch, msg, &words) != PCCL_OK))
-        sim_fail(sim, "WIRE a machine sends a %s that it could not read itself", pccl_wire_name(type));
+        sim_fail(sim, "WIRE a machine sends a %s that it could not read itself: %s", pccl_wire_name(type), words.bytes);
     *bytes += PCCL_FRAME_HEADER_BYTES + body;
     *length -= PCCL_FRAME_HEADER_BYTES + body;
     return true;
@@ -341,7 +338,7 @@ void sim_check_sent_by_peer(struct sim *sim, struct sim_peer *peer, const uint8_
         if (peer->machine == NULL)
             continue; /* said while it is created */
         bool over = peer->machine->state == PCCL_PEER_OVER;
-        if (over && (msg.type == PCCL_MSG_done || msg.type == PCCL_MSG_vote))
+        if (over && (msg.type == PCCL_MSG_done || msg.type == PCCL_MSG_vote || msg.type == PCCL_MSG_sync_vote))
             sim_fail(sim, "I9 p%u is out and still says %s", peer->process.number, pccl_wire_name(msg.type));
         if (msg.type == PCCL_MSG_done)
             said_done(sim, peer, &msg.as.done.instance, &msg.as.done.view);
@@ -351,6 +348,8 @@ void sim_check_sent_by_peer(struct sim *sim, struct sim_peer *peer, const uint8_
             instance_of(sim, peer, &msg.as.failed.instance)->failure_asked = true;
         else if (msg.type == PCCL_MSG_abort_request)
             instance_of(sim, peer, &msg.as.abort_request.instance)->failure_asked = true;
+        else if (msg.type == PCCL_MSG_sync_vote)
+            sim_check_sync_said(sim, peer, &msg);
     }
 }
 
@@ -396,6 +395,9 @@ void sim_check_sent_by_master(struct sim *sim, struct sim_master *master, struct
             tap->view = msg.as.epoch_change.epoch;
         if (msg.type == PCCL_MSG_expelled)
             sim_check_expelled(sim, master, to, &msg.as.expelled);
+        if (msg.type == PCCL_MSG_sync_plan || msg.type == PCCL_MSG_sync_donor || msg.type == PCCL_MSG_round)
+            sim_check_sync_told(sim, master, to, &msg);
+        sim_check_topology_told(sim, master, to, &msg);
         if (msg.type == PCCL_MSG_welcome)
             tap->view = msg.as.welcome.view;
         if (msg.type != PCCL_MSG_outcome || msg.as.outcome.class != PCCL_CLASS_NONE)
@@ -429,6 +431,8 @@ void sim_check_said(struct sim *sim, const char *who, uint32_t number, const cha
                                              "a round that is not open",
                                              "a member sent",
                                              "a newcomer sent",
+                                             "voted twice",
+                                             "nobody asked it to",
                                              "reports disagree",
                                              "wrong token",
                                              "cannot be continued"};

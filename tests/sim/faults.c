@@ -76,6 +76,8 @@ static void draw_plan(struct sim *sim)
     set_limits(plan, (uint32_t)sim_between(sim, 1500, 2500));
     plan->peer.op_timeout_ms = plan->divergent || sim_chance(sim, 40) ? (uint32_t)sim_between(sim, 800, 4000) : 0;
     plan->peer.call_timeout_ms = sim_chance(sim, 25) ? (uint32_t)sim_between(sim, 2000, 8000) : 0;
+    sim_sync_draw_plan(sim);
+    sim_topology_draw_plan(sim);
 }
 
 /* ---- picking ---- */
@@ -250,7 +252,7 @@ static void abort_something(struct sim *sim)
         sim_note(sim, "p%u aborts tag %u use %u", peer->process.number, tag, lane->op->instance.use);
         sim_check_failing(sim, peer, lane->op);
         pccl_peer_op_abort(peer->machine, sim->now, lane->op,
-                           sim_chance(sim, 50) ? PCCL_CLASS_ABORTED : PCCL_CLASS_DEADLINE);
+                           sim_chance(sim, 50) ? PCCL_CLASS_ABORTED : PCCL_CLASS_DEADLINE, NULL);
         sim_check_peer(sim, peer);
         sim_process_arm(sim, &peer->process);
         return;
@@ -267,6 +269,10 @@ static void withdraw_something(struct sim *sim)
         call = PCCL_CALL_PENDING;
     else if (peer->app.state == SIM_APP_UPDATING && !peer->app.call_over[PCCL_CALL_UPDATE])
         call = PCCL_CALL_UPDATE;
+    else if (peer->app.state == SIM_APP_SYNCING && peer->app.sync_asked && !peer->app.call_over[PCCL_CALL_SYNC])
+        call = PCCL_CALL_SYNC;
+    else if (peer->app.state == SIM_APP_OPTIMIZING && !peer->app.call_over[PCCL_CALL_OPTIMIZE])
+        call = PCCL_CALL_OPTIMIZE;
     if (call == PCCL_CALL_NONE)
         return;
     sim_note(sim, "p%u withdraws call %d", peer->process.number, (int)call);
@@ -379,6 +385,8 @@ static void on_watch(struct sim *sim, void *subject, uint64_t a, uint64_t b)
     (void)b;
     sim_peer_watch_links(sim);
     sim_check_waiting(sim);
+    sim_check_meshes(sim);
+    sim_check_topology_time(sim);
     sim_at(sim, sim->now + 200 * SIM_MS, on_watch, NULL, 0, 0);
 }
 
@@ -394,6 +402,9 @@ void sim_quiet_begin(struct sim *sim)
     plan->pause_us = 10 * SIM_MS;
     plan->bulk_us = 5 * SIM_MS;
     plan->user_timeout_us = 4 * SIM_S;
+    plan->state_us = 20 * SIM_MS;
+    plan->search_us = 20 * SIM_MS;
+    plan->equal_ways = true;
     sim->bulk_by_hand = true;
     sim_master_start(sim);
     sim_at(sim, sim->now + 200 * SIM_MS, on_watch, NULL, 0, 0);

@@ -60,6 +60,18 @@ static void report(const struct sim_totals *t, double seconds)
     printf("  %llu joins, %llu kills, %llu returned as newcomers, %llu departures, %llu updates returned\n",
            (unsigned long long)t->joins, (unsigned long long)t->kills, (unsigned long long)t->expulsions,
            (unsigned long long)t->departures, (unsigned long long)t->updates);
+    printf(
+        "  %llu synchronizations returned, %llu failed for all or one; %llu elections; %llu transfers, %llu in vain; "
+        "%llu removed for their state\n",
+        (unsigned long long)t->syncs, (unsigned long long)t->syncs_failed, (unsigned long long)t->elections,
+        (unsigned long long)t->fetches, (unsigned long long)t->fetches_failed, (unsigned long long)t->state_refusals);
+    printf("  %llu optimizations returned, %llu without a ring, %llu given up; %llu tests, %llu in vain; %llu "
+           "searches; %llu "
+           "rings adopted; %llu pictures\n",
+           (unsigned long long)t->optimizations, (unsigned long long)t->no_rings,
+           (unsigned long long)t->optimizations_withdrawn, (unsigned long long)t->tests,
+           (unsigned long long)t->tests_failed, (unsigned long long)t->searches, (unsigned long long)t->adoptions,
+           (unsigned long long)t->pictures);
     printf("  %llu master crashes, %llu stops, %llu resets\n", (unsigned long long)t->crashes,
            (unsigned long long)t->stops, (unsigned long long)t->resets);
 }

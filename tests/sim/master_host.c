@@ -65,6 +65,25 @@ static void on_probe(void *context, const struct pccl_id *peer, const struct pcc
     sim_process_arm(sim, &master->process);
 }
 
+static void on_solve(void *context, uint64_t ticket, const struct pccl_ring_problem *problem)
+{
+    struct sim_master *master = context;
+    sim_search_begin(master->process.sim, master, ticket, problem);
+}
+
+static void on_stop_solving(void *context, uint64_t ticket)
+{
+    struct sim_master *master = context;
+    sim_search_stop(master->process.sim, master, ticket);
+}
+
+static void on_picture(void *context, uint32_t group, const char *text, size_t length)
+{
+    struct sim_master *master = context;
+    sim_note(master->process.sim, "master: a picture of group %u, %zu bytes", group, length);
+    sim_check_picture(master->process.sim, text, length);
+}
+
 static void on_log(void *context, enum pccl_log_level level, const char *line, const struct pccl_log_fields *fields)
 {
     struct sim_master *master = context;
@@ -81,6 +100,12 @@ static void step(struct sim *sim, struct sim_master *master, const struct pccl_m
     sim->totals.steps++;
     pccl_master_step(master->machine, event);
     sim_check_master(sim, master);
+}
+
+void sim_master_event(struct sim *sim, struct sim_master *master, const struct pccl_master_event *event)
+{
+    step(sim, master, event);
+    sim_process_arm(sim, &master->process);
 }
 
 static void probed(struct sim *sim, struct sim_master *master, struct sim_conn *conn, bool answered,
@@ -155,6 +180,8 @@ void sim_master_readable(struct sim *sim, struct sim_master *master, struct sim_
         event.frame = &frame;
         event.msg = &msg;
         event.words = &words;
+        if (got > 0)
+            sim_check_heard(sim, master, conn, &frame, &msg);
         if (sim->trace && got > 0 && frame.type != PCCL_MSG_heartbeat) {
             struct pccl_text line;
             pccl_wire_print(&msg, &line);
@@ -229,8 +256,15 @@ void sim_master_start(struct sim *sim)
     master->config = sim->plan.master;
     master->config.boot = pccl_prng_u64(&sim->prng) | 1;
     master->config.seed = pccl_prng_u64(&sim->prng);
-    const struct pccl_master_effects effects = {
-        .context = master, .send = on_send, .accept = on_accept, .close = on_close, .probe = on_probe, .log = on_log};
+    const struct pccl_master_effects effects = {.context = master,
+                                                .send = on_send,
+                                                .accept = on_accept,
+                                                .close = on_close,
+                                                .probe = on_probe,
+                                                .solve = on_solve,
+                                                .stop_solving = on_stop_solving,
+                                                .picture = on_picture,
+                                                .log = on_log};
     struct pccl_memory memory = sim_memory_hook(&master->process.memory);
     sim->oom_paused = true;
     master->machine = pccl_master_create(&master->config, &memory, &effects, sim->now);

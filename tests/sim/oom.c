@@ -1,7 +1,7 @@
 /*
- * Memory runs out: in a directed run with everything in it (joining, reductions, a death, a broken connection, a
- * restart of the master, leaving) allocation k of the machines fails, for every k. All invariants hold, nothing is
- * left, and at the end everybody works again.
+ * Memory runs out: in a directed run with everything in it (joining, reductions, synchronizations of shared state,
+ * optimisations of the topology, a death, a broken connection, a restart of the master, leaving) allocation k of the
+ * machines fails, for every k. All invariants hold, nothing is left, and at the end everybody works again.
  */
 #include "sim.h"
 
@@ -65,6 +65,12 @@ uint64_t sim_run_oom(struct sim *sim, uint64_t at, uint64_t length)
     plan->tags = 3;
     plan->bulk_percent = 30;
     plan->blind_percent = 40;
+    plan->sync_percent = 60;
+    plan->second_percent = 40;
+    plan->unequal = true;
+    plan->optimize_percent = 40;
+    plan->equal_ways = false;
+    plan->test_us = 2 * SIM_MS;
     plan->pause_us = 30 * SIM_MS;
     plan->master.alone_ms = 3000;
     plan->peer.op_timeout_ms = 1500;

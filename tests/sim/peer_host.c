@@ -121,7 +121,10 @@ static void outgoing_readable(struct sim *sim, struct sim_peer *peer, struct sim
             if (got > 0 && msg.type == PCCL_MSG_link_ok && pccl_id_equal(&msg.as.link_ok.peer, &link->peer)) {
                 link->up = true;
                 end->deadline = UINT64_MAX;
-                struct pccl_peer_event event = {.kind = PCCL_PEER_LINK_UP, .now_us = sim->now, .peer = link->peer};
+                struct pccl_peer_event event = {.kind = PCCL_PEER_LINK_UP,
+                                                .now_us = sim->now,
+                                                .peer = link->peer,
+                                                .rtt_us = 100 + (uint32_t)(conn->id % 900)};
                 sim_note(sim, "p%u: link to %02x%02x up", peer->process.number, link->peer.bytes[0],
                          link->peer.bytes[1]);
                 step(sim, peer, &event);
@@ -390,6 +393,10 @@ static void on_call_done(void *context, enum pccl_call call, enum pccl_status st
     peer->app.call_value[call] = value;
     peer->attributes_may_change = true;
     sim_check_call(sim, peer, call, status, value);
+    if (call == PCCL_CALL_SYNC)
+        sim_state_over(peer);
+    if (call == PCCL_CALL_OPTIMIZE)
+        peer->test.running = false;
     sim_app_later(sim, peer, sim_random(sim, 200));
 }
 
@@ -413,6 +420,40 @@ static void on_op_stop(void *context, struct pccl_op *op)
 {
     struct sim_peer *peer = context;
     sim_bulk_stop(peer->process.sim, peer, op);
+}
+
+static void on_sync_plan(void *context, const struct pccl_sync_plan *plan)
+{
+    struct sim_peer *peer = context;
+    sim_state_planned(peer->process.sim, peer, plan);
+}
+
+static void on_sync_donor(void *context, const struct pccl_id *donor, bool holds_unequal,
+                          const struct pccl_address *candidates, uint32_t count)
+{
+    struct sim_peer *peer = context;
+    PCCL_ASSERT(candidates != NULL && count > 0);
+    sim_state_donor(peer->process.sim, peer, donor, holds_unequal);
+}
+
+static void on_measure(void *context, const struct pccl_peer_test *test)
+{
+    struct sim_peer *peer = context;
+    sim_test_begin(peer->process.sim, peer, test);
+}
+
+static void on_described(void *context, const struct pccl_bytes *text)
+{
+    struct sim_peer *peer = context;
+    struct sim *sim = peer->process.sim;
+    if (!peer->app.describing)
+        sim_fail(sim, "T7 p%u is answered what it has not asked", peer->process.number);
+    peer->app.describing = false;
+    sim_note(sim, "p%u: how the links are seen: %u bytes", peer->process.number, text != NULL ? text->length : 0);
+    *(text != NULL ? &peer->app.pictures : &peer->app.unpictured) += 1;
+    sim->totals.pictures += text != NULL;
+    if (text != NULL)
+        sim_check_picture(sim, (const char *)text->data, text->length);
 }
 
 static void on_log(void *context, enum pccl_log_level level, const char *line)
@@ -511,11 +552,16 @@ struct sim_peer *sim_peer_start(struct sim *sim, uint32_t host, uint16_t port, u
                                               .op_decided = on_op_decided,
                                               .op_start = on_op_start,
                                               .op_stop = on_op_stop,
+                                              .sync_plan = on_sync_plan,
+                                              .sync_donor = on_sync_donor,
+                                              .measure = on_measure,
+                                              .described = on_described,
                                               .log = on_log};
     struct pccl_memory memory = sim_memory_hook(&peer->process.memory);
     sim->oom_paused = true;
     peer->machine = pccl_peer_create(&peer->config, &memory, &effects, sim->now);
     sim->oom_paused = false;
+    sim_state_init(sim, peer);
     sim->totals.joins++;
     sim_note(sim, "PEER p%u = %02x%02x... of group %u starts at host %u port %u", peer->process.number,
              peer->id.bytes[0], peer->id.bytes[1], group, host, (unsigned)port);
@@ -532,6 +578,8 @@ void sim_peer_kill(struct sim *sim, struct sim_peer *peer, bool silently)
     peer->process.alive = false;
     peer->app.state = SIM_APP_GONE;
     sim_bulk_peer_gone(sim, peer);
+    sim_state_over(peer);
+    peer->test.running = false;
     sim_net_process_gone(sim, &peer->process, silently);
     peer->link_count = 0;
     peer->control = NULL;

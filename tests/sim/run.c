@@ -5,7 +5,8 @@
 
 static const char *app_state(const struct sim_peer *peer)
 {
-    static const char *const names[] = {"idle", "connecting", "working", "updating", "resting", "gone"};
+    static const char *const names[] = {"idle",       "connecting", "working", "updating",
+                                        "optimizing", "syncing",    "resting", "gone"};
     return names[peer->app.state];
 }
 
@@ -23,6 +24,11 @@ static void tell_where(struct sim *sim)
                  pccl_peer_is_connected(peer->machine) ? "connected" : "unconnected",
                  peer->app.pending_outstanding ? ", pending query" : "", pccl_peer_waiting(peer->machine)->bytes,
                  pccl_peer_last_words(peer->machine)->bytes);
+        sim_note(sim, "     sync %u of %u attempt %u round %llu; revision %llu, its group's %llu%s%s",
+                 peer->app.sync_index, peer->app.sync_count, peer->app.sync_attempt,
+                 (unsigned long long)pccl_peer_sync_round(peer->machine), (unsigned long long)peer->state.revision,
+                 (unsigned long long)peer->machine->revision, peer->state.fetching ? ", fetching" : "",
+                 peer->machine->sync.torn ? ", torn" : "");
         for (uint32_t tag = 0; tag < peer->app.lane_count; tag++) {
             const struct sim_lane *lane = &peer->app.lanes[tag];
             sim_note(sim, "     tag %u step %u of %u attempt %u state %d use %d%s", tag, lane->step, lane->steps,
@@ -36,9 +42,10 @@ static void tell_where(struct sim *sim)
     sim_note(sim, "  master: epoch %u.%llu, members %u%s", m->epoch.inc, (unsigned long long)m->epoch.number,
              m->member_count, m->recovering ? ", recovering" : "");
     for (uint32_t i = 0; i < m->remote_count; i++)
-        sim_note(sim, "     %02x%02x state %d conn %llu%s votes %d %d", m->remotes[i]->id.bytes[0],
+        sim_note(sim, "     %02x%02x state %d conn %llu%s votes %d %d %d", m->remotes[i]->id.bytes[0],
                  m->remotes[i]->id.bytes[1], (int)m->remotes[i]->state, (unsigned long long)m->remotes[i]->conn,
-                 m->remotes[i]->departing ? " departing" : "", m->remotes[i]->votes[0], m->remotes[i]->votes[1]);
+                 m->remotes[i]->departing ? " departing" : "", m->remotes[i]->votes[0], m->remotes[i]->votes[1],
+                 m->remotes[i]->votes[PCCL_ROUND_OPTIMIZE]);
 }
 
 static bool membership_is_whole(struct sim *sim)
@@ -74,12 +81,18 @@ static bool all_have_progressed(struct sim *sim)
     return true;
 }
 
+/* Who has come since the last update is not let in any more. */
 static bool all_rest(struct sim *sim)
 {
-    for (uint32_t i = 0; i < sim->peer_count; i++)
-        if (sim->peers[i]->process.alive && sim->peers[i]->app.state != SIM_APP_RESTING)
+    uint32_t rest = 0;
+    for (uint32_t i = 0; i < sim->peer_count; i++) {
+        const struct sim_peer *peer = sim->peers[i];
+        bool too_late = peer->app.state == SIM_APP_CONNECTING && !peer->was_connected;
+        if (peer->process.alive && peer->app.state != SIM_APP_RESTING && !too_late)
             return false;
-    return true;
+        rest += peer->process.alive && !too_late;
+    }
+    return rest > 0;
 }
 
 static void must_reach(struct sim *sim, bool (*goal)(struct sim *), uint64_t within_us, const char *what)
@@ -120,10 +133,12 @@ void sim_converge(struct sim *sim)
     }
     uint64_t work_us =
         20 * SIM_S + 40 * plan->pause_us + (plan->divergent ? 40 * plan->peer.op_timeout_ms * SIM_MS : 0);
+    if (plan->optimize_percent > 0)
+        work_us += 6 * (plan->master.optimize_ms * SIM_MS + plan->search_us + 2 * SIM_S);
     must_reach(sim, all_have_progressed, work_us, "not everybody commits and updates");
     sim->resting = true;
-    sim->rest_joint = sim->master->machine->rounds[PCCL_ROUND_UPDATE] + 1;
-    must_reach(sim, all_rest, work_us, "not everybody comes to rest");
+    sim->rest_joint = sim_app_after_update(pccl_master_joint(sim->master->machine) + 1);
+    must_reach(sim, all_rest, 3 * work_us, "not everybody comes to rest");
     sim_run_until(sim, sim->now + 3 * plan->master.heartbeat_ms * SIM_MS, NULL);
     /* A half-open link may be noticed only now and be reported; nothing else is said any more. */
     must_reach(sim, all_is_acknowledged, 4 * (plan->master.silence_ms + plan->master.heartbeat_ms) * SIM_MS,

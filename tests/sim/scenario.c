@@ -32,6 +32,33 @@ void scenario_update(struct sim *sim, struct sim_peer *peer)
     after_call(sim, peer);
 }
 
+void scenario_optimize(struct sim *sim, struct sim_peer *peer)
+{
+    peer->app.call_over[PCCL_CALL_OPTIMIZE] = false;
+    sim_check_asked(sim, peer, PCCL_ROUND_OPTIMIZE);
+    enum pccl_status status = pccl_peer_optimize(peer->machine, sim->now);
+    if (status != PCCL_OK)
+        sim_fail(sim, "p%u may not optimize: %s", peer->process.number, pccl_status_name(status));
+    after_call(sim, peer);
+}
+
+void scenario_optimized(struct sim *sim, struct sim_peer **peers, uint32_t count, enum pccl_status status)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        WAIT(sim, 12000, scenario_is_over(peers[i], PCCL_CALL_OPTIMIZE));
+        if (peers[i]->app.call_status[PCCL_CALL_OPTIMIZE] != status)
+            sim_fail(sim, "p%u: the optimization ends with %s", peers[i]->process.number,
+                     pccl_status_name(peers[i]->app.call_status[PCCL_CALL_OPTIMIZE]));
+    }
+}
+
+void scenario_optimize_all(struct sim *sim, struct sim_peer **peers, uint32_t count, enum pccl_status status)
+{
+    for (uint32_t i = 0; i < count; i++)
+        scenario_optimize(sim, peers[i]);
+    scenario_optimized(sim, peers, count, status);
+}
+
 void scenario_pending(struct sim *sim, struct sim_peer *peer)
 {
     peer->app.call_over[PCCL_CALL_PENDING] = false;
@@ -107,7 +134,7 @@ struct pccl_op *scenario_bulk(struct sim *sim, struct sim_peer *peer, uint64_t t
 void scenario_abort(struct sim *sim, struct sim_peer *peer, struct pccl_op *op, enum pccl_class class)
 {
     sim_check_failing(sim, peer, op);
-    pccl_peer_op_abort(peer->machine, sim->now, op, class);
+    pccl_peer_op_abort(peer->machine, sim->now, op, class, NULL);
     after_call(sim, peer);
 }
 
@@ -145,6 +172,49 @@ void scenario_deaf_after(struct sim *sim, const struct sim_peer *peer, uint16_t 
     (void)sim;
     if (peer->control != NULL)
         peer->control->ends[1].last_type = type;
+}
+
+void scenario_hold(struct sim_peer *peer, uint64_t content, uint64_t revision)
+{
+    peer->state.content = content;
+    peer->state.revision = revision;
+}
+
+void scenario_sync(struct sim *sim, struct sim_peer *peer, uint8_t strategy)
+{
+    peer->state.strategy = strategy;
+    enum pccl_status status = sim_sync_ask(sim, peer);
+    if (status != PCCL_OK)
+        sim_fail(sim, "p%u may not synchronize: %s", peer->process.number, pccl_status_name(status));
+    after_call(sim, peer);
+}
+
+enum pccl_status scenario_synced(struct sim *sim, const struct sim_peer *peer)
+{
+    MUST(sim, scenario_is_over(peer, PCCL_CALL_SYNC));
+    return peer->app.call_status[PCCL_CALL_SYNC];
+}
+
+void scenario_sync_all(struct sim *sim, struct sim_peer **peers, uint32_t count, uint64_t content, uint64_t revision)
+{
+    bool by_hand = sim->state_by_hand;
+    sim->state_by_hand = false;
+    for (uint32_t i = 0; i < count; i++)
+        scenario_sync(sim, peers[i], PCCL_ENFORCE_POPULAR);
+    for (uint32_t i = 0; i < count; i++) {
+        WAIT(sim, 1000, scenario_is_over(peers[i], PCCL_CALL_SYNC));
+        MUST(sim, scenario_synced(sim, peers[i]) == PCCL_OK);
+        MUST(sim, peers[i]->state.content == content && pccl_peer_sync_revision(peers[i]->machine) == revision);
+        peers[i]->state.revision = revision;
+    }
+    sim->state_by_hand = by_hand;
+}
+
+void scenario_restart_master(struct sim *sim, uint64_t after_ms)
+{
+    sim_master_crash(sim, true);
+    scenario_run_ms(sim, after_ms);
+    sim_master_start(sim);
 }
 
 uint64_t scenario_departures(const struct sim *sim) { return pccl_master_count(sim->master->machine).departures; }

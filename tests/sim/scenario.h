@@ -28,6 +28,11 @@ void scenario_cluster(struct sim *sim, struct sim_peer **peers, uint32_t count, 
 /* All of them update; returns when all have returned. */
 void scenario_update_all(struct sim *sim, struct sim_peer **peers, uint32_t count);
 void scenario_update(struct sim *sim, struct sim_peer *peer);
+void scenario_optimize(struct sim *sim, struct sim_peer *peer);
+/* Their calls end, with this. */
+void scenario_optimized(struct sim *sim, struct sim_peer **peers, uint32_t count, enum pccl_status status);
+/* All of them optimize; returns when all have returned, with this. */
+void scenario_optimize_all(struct sim *sim, struct sim_peer **peers, uint32_t count, enum pccl_status status);
 void scenario_pending(struct sim *sim, struct sim_peer *peer);
 void scenario_withdraw(struct sim *sim, struct sim_peer *peer, enum pccl_call call);
 bool scenario_is_over(const struct sim_peer *peer, enum pccl_call call);
@@ -46,6 +51,14 @@ void scenario_commit_all(struct sim *sim, struct sim_peer **peers, uint32_t coun
 void scenario_control(struct sim *sim, const struct sim_peer *peer, bool whole);
 /* What the master says to the peer after a message of this type is lost. */
 void scenario_deaf_after(struct sim *sim, const struct sim_peer *peer, uint16_t type);
+/* What a caller has in its memory; and brings to a synchronization. */
+void scenario_hold(struct sim_peer *peer, uint64_t content, uint64_t revision);
+void scenario_sync(struct sim *sim, struct sim_peer *peer, uint8_t strategy);
+/* How it ended; it must have. */
+enum pccl_status scenario_synced(struct sim *sim, const struct sim_peer *peer);
+/* All bring what they hold, and it must succeed for all with this content and revision. */
+void scenario_sync_all(struct sim *sim, struct sim_peer **peers, uint32_t count, uint64_t content, uint64_t revision);
+void scenario_restart_master(struct sim *sim, uint64_t after_ms);
 uint64_t scenario_departures(const struct sim *sim);
 
 #endif

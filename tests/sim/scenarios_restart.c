@@ -1,14 +1,9 @@
 /* The scenarios of a master that dies and comes back. */
 #include "scenarios.h"
 
-static struct sim_peer *p[8]; /* of the scenario under way */
+#include <string.h>
 
-static void restart_master(struct sim *sim, uint64_t after_ms)
-{
-    sim_master_crash(sim, true);
-    scenario_run_ms(sim, after_ms);
-    sim_master_start(sim);
-}
+static struct sim_peer *p[8]; /* of the scenario under way */
 
 /* F6: all have finished, only A has the commit; B and C come back first. A's word counts. */
 void scenario_f6(struct sim *sim)
@@ -44,7 +39,7 @@ void scenario_f7(struct sim *sim)
     scenario_cluster(sim, p, 2, 1);
     struct pccl_op *a = scenario_bulk(sim, p[0], 1, 1), *t = scenario_tiny(sim, p[0], 2, 1);
     scenario_run_ms(sim, 20);
-    restart_master(sim, 200);
+    scenario_restart_master(sim, 200);
     WAIT(sim, 5000, !sim->master->machine->recovering && sim->master->machine->member_count == 2);
     struct pccl_op *b = scenario_bulk(sim, p[1], 1, 1), *u = scenario_tiny(sim, p[1], 2, 1);
     sim_bulk_finish(sim, p[0], a);
@@ -83,22 +78,90 @@ void scenario_f8(struct sim *sim)
     scenario_commit_all(sim, p, 3, 1, 1);
 }
 
-/* F9: a newcomer is first at the restarted master; the run that comes back evicts it. */
+/* The hello that a newcomer said to a master that knew nothing of it, once more: it was long under way. */
+static void say_old_hello(struct sim *sim, const struct sim_peer *peer, uint64_t boot)
+{
+    const struct pccl_peer_config *config = &peer->machine->config;
+    struct pccl_msg msg = {.type = PCCL_MSG_hello,
+                           .as.hello = {.magic = PCCL_PROTOCOL_MAGIC,
+                                        .version = PCCL_PROTOCOL_VERSION,
+                                        .boot = boot,
+                                        .peer = config->id,
+                                        .token = config->token,
+                                        .group = config->group,
+                                        .port = config->port,
+                                        .candidates = config->candidates,
+                                        .candidates_count = config->candidate_count}};
+    uint8_t bytes[512];
+    size_t length = pccl_frame_size(&msg);
+    MUST(sim, length <= sizeof bytes);
+    pccl_frame_encode(&msg, 0, 0, bytes);
+    struct sim_conn *conn = sim_dial(sim, NULL, SIM_ROLE_STRANGER, SIM_CONTROL, 0, SIM_MASTER_PORT);
+    WAIT(sim, 100, conn->ends[0].established);
+    sim_conn_send(sim, conn, 0, bytes, length);
+    scenario_run_ms(sim, 5);
+}
+
+/*
+ * F9: a newcomer is first at the restarted master; the run that comes back evicts it. So it does another one, which had
+ * waited at the master before and does not hear of it: neither a late hello nor its own makes it a newcomer again.
+ */
 void scenario_f9(struct sim *sim)
 {
     scenario_cluster(sim, p, 2, 1);
+    struct sim_peer *waiting = scenario_join(sim, 6, 0);
+    WAIT(sim, 500, waiting->machine->greeted);
+    uint64_t boot = waiting->machine->boot;
     sim_master_crash(sim, true);
-    scenario_control(sim, p[0], false);
-    scenario_control(sim, p[1], false);
+    for (uint32_t i = 0; i < 2; i++)
+        scenario_control(sim, p[i], false);
+    scenario_control(sim, waiting, false);
     sim_master_start(sim);
     struct sim_peer *n = scenario_join(sim, 5, 0);
     WAIT(sim, 500, pccl_peer_is_connected(n->machine));
+    scenario_control(sim, waiting, true);
+    WAIT(sim, 3000, waiting->machine->greeted && waiting->machine->boot != boot);
+    scenario_deaf_after(sim, waiting, PCCL_MSG_heartbeat);
+    scenario_run_ms(sim, 1000);
     scenario_control(sim, p[0], true);
     scenario_control(sim, p[1], true);
     WAIT(sim, 4000, n->machine->state == PCCL_PEER_OVER && sim->master->machine->member_count == 2);
     MUST(sim, pccl_peer_last_words(n->machine)->length > 0);
     WAIT(sim, 1000, p[0]->machine->greeted && p[1]->machine->greeted);
+    MUST(sim, waiting->machine->state == PCCL_PEER_PENDING);
+    say_old_hello(sim, waiting, boot);
+    MUST(sim, pccl_master_find(sim->master->machine, &waiting->id) == NULL);
+    WAIT(sim, 5000, waiting->machine->state == PCCL_PEER_OVER);
+    MUST(sim, strstr(pccl_peer_last_words(waiting->machine)->bytes, "an older run came back") != NULL);
     scenario_commit_all(sim, p, 2, 1, 1);
+}
+
+/* A member comes back to a master whose door is full of strangers: its connection is turned away before its hello is
+ * there. That is said to a connection, not to the member; a newcomer takes it for an answer. */
+void scenario_crowded_out(struct sim *sim)
+{
+    scenario_cluster(sim, p, 3, 1);
+    struct pccl_op *x[3];
+    for (uint32_t i = 0; i < 3; i++)
+        x[i] = scenario_bulk(sim, p[i], 1, 1);
+    sim_conn_reset(sim, p[0]->control);
+    WAIT(sim, 500, sim->master->machine->strangers_by_conn.count == 1);
+    scenario_control(sim, p[0], false);
+    struct sim_peer *n = scenario_join(sim, 5, 0);
+    WAIT(sim, 500, sim->master->machine->strangers_by_conn.count == 2);
+    scenario_control(sim, n, false);
+    for (uint32_t i = 0; i < PCCL_STRANGERS_MAX; i++)
+        (void)sim_dial(sim, NULL, SIM_ROLE_STRANGER, SIM_CONTROL, 0, SIM_MASTER_PORT);
+    scenario_run_ms(sim, 20);
+    scenario_control(sim, p[0], true);
+    scenario_control(sim, n, true);
+    WAIT(sim, 2000, n->machine->state == PCCL_PEER_OVER && p[0]->machine->greeted);
+    MUST(sim, strstr(pccl_peer_last_words(n->machine)->bytes, "without a hello") != NULL);
+    for (uint32_t i = 0; i < 3; i++)
+        sim_bulk_finish(sim, p[i], x[i]);
+    WAIT(sim, 500, scenario_is_decided(x[0]) && scenario_is_decided(x[1]) && scenario_is_decided(x[2]));
+    for (uint32_t i = 0; i < 3; i++)
+        MUST(sim, scenario_take(sim, p[i], x[i]) == PCCL_CLASS_NONE);
 }
 
 /* F15: the result of a tiny operation is with A only; the master and Z die. B gets A's result. */
@@ -221,7 +284,7 @@ void scenario_run_over(struct sim *sim)
     scenario_cluster(sim, p, 3, 1);
     sim_process_stop(sim, &p[2]->process, sim->now + 7 * SIM_S); /* longer than T_recover */
     struct pccl_id run = p[2]->machine->lineage;
-    restart_master(sim, 200);
+    scenario_restart_master(sim, 200);
     WAIT(sim, 4000, !sim->master->machine->recovering && sim->master->machine->member_count == 2);
     MUST(sim, pccl_id_equal(&sim->master->machine->lineage, &run));
     sim_app_leave(sim, p[0]);

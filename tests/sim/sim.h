@@ -24,11 +24,14 @@ enum {
     SIM_PEERS_MAX = 1024, /* incarnations in one run */
     SIM_TAGS_MAX = 4,     /* of random runs */
     SIM_TAGS_KNOWN = 256, /* whose uses are followed */
-    SIM_LINKS_MAX = 64,   /* of one peer */
+    SIM_LINKS_MAX = 128,  /* of one peer */
     SIM_ELEMENTS = 4,
+    SIM_DONORS_MAX = 32, /* named to one who fetches, in one plan */
     SIM_MASTER_PORT = 48148,
     SIM_PEER_PORT = 48149,
 };
+
+#define SIM_WAY_NONE UINT64_MAX /* of way_rates: nothing gets through */
 
 struct sim;
 struct sim_conn;
@@ -191,6 +194,7 @@ void sim_master_crash(struct sim *sim, bool silently);
 void sim_master_readable(struct sim *sim, struct sim_master *master, struct sim_conn *conn, int end);
 void sim_master_idle(struct sim *sim, struct sim_master *master);
 void sim_master_tick(struct sim *sim, struct sim_master *master);
+void sim_master_event(struct sim *sim, struct sim_master *master, const struct pccl_master_event *event);
 uint64_t sim_master_deadline(const struct sim_master *master);
 bool sim_master_is_up(const struct sim *sim);
 
@@ -222,6 +226,8 @@ enum sim_app_state {
     SIM_APP_CONNECTING,
     SIM_APP_WORKING,
     SIM_APP_UPDATING,
+    SIM_APP_OPTIMIZING,
+    SIM_APP_SYNCING,
     SIM_APP_RESTING,
     SIM_APP_GONE
 };
@@ -239,12 +245,48 @@ struct sim_app {
     bool call_value[8];
     uint64_t since; /* of the blocking call */
     uint64_t updates;
+    bool describing; /* has asked how the master sees the links */
+    uint64_t pictures, unpictured;
+    /* the synchronizations at the start of a chapter */
+    uint32_t sync_count, sync_index, sync_attempt;
+    bool sync_prepared, sync_asked;
+    bool sync_old;     /* as the chapter began it had synchronized, or nobody had */
+    bool sync_current; /* the last one has succeeded: the state may advance */
+};
+
+/* ---- a caller's shared state, and its transfer: state.c ---- */
+
+struct sim_donor {
+    struct pccl_id id;
+    bool holds_unequal;
+};
+struct sim_state {
+    /* the caller's memory */
+    uint64_t content, own, revision; /* own: a tensor that need not be the same everywhere */
+    bool torn;                       /* content that an unfinished transfer has written into */
+    /* what it brings to the call */
+    uint8_t strategy;
+    bool unequal, odd; /* odd: another list of tensors */
+    /* the transfer */
+    struct pccl_sync_plan plan;
+    bool fetching, failed;
+    uint64_t generation; /* of the plan: events of an older one are void */
+    uint64_t alone_since;
+    struct sim_donor donors[SIM_DONORS_MAX];
+    uint32_t donor_count;
+};
+
+/* The way that a peer tests. */
+struct sim_test {
+    bool running;
+    uint64_t number, generation; /* events of an older generation are void */
+    struct pccl_id peer;
 };
 
 /* The last use of a tag. */
 struct sim_use {
     bool begun;
-    uint64_t joint;
+    uint64_t joint, sync;
     uint32_t next;
 };
 /* What one master life has said to a peer. */
@@ -259,11 +301,15 @@ struct sim_peer {
     struct pccl_peer_config config;
     struct pccl_id id;
     uint32_t group;
-    struct sim_conn *control;
-    bool control_up;
-    struct sim_link links[SIM_LINKS_MAX];
     uint32_t link_count;
+    struct sim_conn *control;
+    struct sim_link links[SIM_LINKS_MAX];
+    bool control_up;
+    bool attributes_may_change; /* the checkers' */
+    bool was_connected, end_checked, state_judged;
     struct sim_app app;
+    struct sim_state state;
+    struct sim_test test;
     /* checkers */
     struct sim_use uses[SIM_TAGS_KNOWN];
     struct sim_tap tap;
@@ -273,11 +319,12 @@ struct sim_peer {
     uint32_t seen_count;
     struct pccl_id *gone; /* owned: removed from its list */
     uint32_t gone_count;
-    uint64_t seen_joint, asked_round[2]; /* by enum pccl_round_kind */
-    bool was_connected, end_checked;
+    struct link_heard *heard; /* owned: what a master heard of its links */
+    uint32_t heard_count;
+    uint64_t heard_boot, heard_sequence;
+    uint64_t seen_joint, seen_sync, asked_round[PCCL_ROUND_KINDS];
     uint64_t unwell_until, master_unwell_until; /* stopped, cut off, reset: R9 */
     struct pccl_attributes seen_attributes;
-    bool attributes_may_change;
     uint64_t commits;
     uint64_t commits_mark, updates_mark;
 };
@@ -313,12 +360,61 @@ void sim_app_leave(struct sim *sim, struct sim_peer *peer);
 /* The communicator is dead: the same process comes back as a newcomer. */
 void sim_app_return(struct sim *sim, struct sim_peer *peer);
 uint64_t sim_peer_joint(const struct sim_peer *peer);
+/* The first era, from this one on, that surely begins with an update. */
+uint64_t sim_app_after_update(uint64_t joint);
+/* Something that all callers agree on, since it follows from the seed and from where they are. */
+uint64_t sim_app_hash(const struct sim *sim, const struct sim_app *app, uint64_t salt);
+
+/* ---- app_sync.c: what a caller does about its shared state ---- */
+
+void sim_sync_draw_plan(struct sim *sim);
+void sim_topology_draw_plan(struct sim *sim);
+/* Of the chapter that begins. */
+void sim_sync_begin(struct sim *sim, struct sim_peer *peer);
+/* false: there is nothing more to be synchronized in this chapter. */
+bool sim_sync_work(struct sim *sim, struct sim_peer *peer);
+/* Calls it with the state as it is. */
+PCCL_MUST_CHECK enum pccl_status sim_sync_ask(struct sim *sim, struct sim_peer *peer);
+
+/* ---- topology.c: ways, tests of them, and searches for rings ---- */
+
+struct sim_way {
+    uint64_t rate; /* 0: nothing gets through */
+    uint32_t rtt_us;
+};
+/* Between two hosts. */
+struct sim_way sim_way(const struct sim *sim, uint32_t from, uint32_t to);
+/* 0: nothing gets through. */
+void sim_way_set(struct sim *sim, const struct sim_peer *from, const struct sim_peer *to, uint64_t rate);
+void sim_test_begin(struct sim *sim, struct sim_peer *peer, const struct pccl_peer_test *test);
+void sim_search_begin(struct sim *sim, const struct sim_master *master, uint64_t ticket,
+                      const struct pccl_ring_problem *problem);
+void sim_search_stop(struct sim *sim, const struct sim_master *master, uint64_t ticket);
+void sim_searches_fini(struct sim *sim);
+/* By hand: the test ends with what the way shows now; the search is answered, or could not be tried. */
+void sim_test_finish(struct sim *sim, struct sim_peer *peer);
+bool sim_search_is_open(const struct sim *sim);
+void sim_search_finish(struct sim *sim, bool broken);
+/* ... with this ring, of positions in the present one. */
+void sim_search_answer(struct sim *sim, const uint32_t *ring, bool proven);
+
+/* ---- state.c: the abstract transfer of shared state ---- */
+
+struct pccl_digest sim_state_digest(uint64_t content);
+void sim_state_init(struct sim *sim, struct sim_peer *peer);
+void sim_state_planned(struct sim *sim, struct sim_peer *peer, const struct pccl_sync_plan *plan);
+void sim_state_donor(struct sim *sim, struct sim_peer *peer, const struct pccl_id *donor, bool holds_unequal);
+/* The call has ended, and all that was done for it. */
+void sim_state_over(struct sim_peer *peer);
+/* By hand: the first write; what was elected is there (false: nobody gives it); it cannot be had. */
+void sim_state_touch(struct sim *sim, struct sim_peer *peer);
+PCCL_MUST_CHECK bool sim_state_finish(struct sim *sim, struct sim_peer *peer);
+void sim_state_break(struct sim *sim, struct sim_peer *peer);
 
 /* ---- bulk.c: the abstract data path ---- */
 
 void sim_bulk_start(struct sim *sim, struct sim_peer *peer, struct pccl_op *op);
 void sim_bulk_stop(struct sim *sim, struct sim_peer *peer, struct pccl_op *op);
-void sim_bulk_meets_tiny(struct sim *sim, const struct sim_peer *peer, const struct pccl_op *op);
 void sim_bulk_peer_gone(struct sim *sim, struct sim_peer *peer);
 void sim_bulk_link_down(struct sim *sim, struct sim_peer *peer, const struct pccl_id *other);
 /* By hand: this peer's part is complete; or it fails. */
@@ -368,15 +464,41 @@ void sim_check_peer(struct sim *sim, struct sim_peer *peer);
 void sim_check_master(struct sim *sim, struct sim_master *master);
 /* A machine says that the other side broke the protocol: none does here. */
 void sim_check_said(struct sim *sim, const char *who, uint32_t number, const char *line);
-bool sim_check_launched_tiny(struct sim *sim, const struct sim_peer *peer, const struct pccl_instance *name,
-                             const struct pccl_epoch *view);
 void sim_check_asked(struct sim *sim, struct sim_peer *peer, enum pccl_round_kind kind);
 void sim_check_operations_fini(struct sim *sim);
+/* check_sync.c */
+void sim_check_sync_fini(struct sim *sim);
+void sim_check_sync_said(struct sim *sim, struct sim_peer *peer, const struct pccl_msg *msg);
+void sim_check_sync_heard(struct sim *sim, const struct sim_master *master, struct sim_peer *from,
+                          const struct pccl_msg *msg);
+void sim_check_sync_told(struct sim *sim, const struct sim_master *master, struct sim_peer *to,
+                         const struct pccl_msg *msg);
+void sim_check_syncs(struct sim *sim, const struct sim_master *master);
+void sim_check_sync_returned(struct sim *sim, struct sim_peer *peer, enum pccl_status status);
+void sim_check_sync_idle(struct sim *sim);
+/* check_topology.c */
+void sim_check_topology_fini(struct sim *sim);
+void sim_check_topology_heard(struct sim *sim, const struct sim_master *master, struct sim_peer *from,
+                              const struct pccl_msg *msg);
+void sim_check_topology_told(struct sim *sim, const struct sim_master *master, struct sim_peer *to,
+                             const struct pccl_msg *msg);
+void sim_check_topology(struct sim *sim, const struct sim_master *master);
+void sim_check_optimized(struct sim *sim, struct sim_peer *peer, enum pccl_status status);
+void sim_check_picture(struct sim *sim, const char *text, size_t length);
+void sim_check_topology_time(struct sim *sim);
+void sim_check_topology_idle(struct sim *sim);
+/* Somebody is removed because its shared state does not go with the others'. */
+void sim_check_state_refused(struct sim *sim, const struct sim_master *master, struct sim_peer *peer,
+                             const char *words);
 void sim_check_histories(struct sim *sim);
 /* After convergence: everybody agrees, nothing is left over. */
 void sim_check_converged(struct sim *sim);
 void sim_check_idle(struct sim *sim);
 void sim_check_waiting(struct sim *sim);
+/* The master takes a message; what it is told of links. */
+void sim_check_heard(struct sim *sim, const struct sim_master *master, const struct sim_conn *conn,
+                     const struct pccl_frame *frame, const struct pccl_msg *msg);
+void sim_check_meshes(struct sim *sim);
 /* Until then what happens to it may be due to a fault. */
 void sim_check_unwell(struct sim *sim, const struct sim_process *process, uint64_t until);
 void sim_check_conn_unwell(struct sim *sim, const struct sim_conn *conn, uint64_t until);
@@ -417,6 +539,14 @@ struct sim_plan {
     uint64_t user_timeout_us; /* TCP breaks a connection whose bytes stay unacknowledged so long */
     uint32_t bulk_percent, bulk_failure_percent, mismatch_permille, drop_percent, late_percent, loss_percent;
     uint32_t blind_percent, split_percent, timers_first_percent;
+    uint32_t sync_percent, second_percent, state_failure_percent;
+    uint32_t drift_permille, lazy_permille, jump_permille, odd_permille, strategy_permille;
+    bool unequal;
+    uint64_t state_us; /* longest transfer of shared state */
+    uint32_t optimize_percent, stall_permille, search_failure_permille, wayless_permille;
+    uint64_t search_us; /* longest search for a ring */
+    uint64_t test_us;   /* longest test; 0: by its limit */
+    bool equal_ways;
     bool divergent; /* callers' reactions differ between peers: only deadlines bring them together */
     uint32_t population_max;
     struct pccl_master_config master;
@@ -435,7 +565,9 @@ uint32_t sim_population(const struct sim *sim);
 
 struct sim_totals {
     uint64_t seeds, events, commits, aborts, crashes, departures, kills, joins, expulsions, stops, resets, updates,
-        steps, classes[PCCL_CLASS_COUNT], tiny_commits, hash;
+        steps, classes[PCCL_CLASS_COUNT], tiny_commits, hash, syncs, syncs_failed, fetches, fetches_failed, elections,
+        state_refusals, optimizations, no_rings, optimizations_withdrawn, tests, tests_failed, searches, adoptions,
+        pictures;
 };
 
 struct sim {
@@ -451,8 +583,11 @@ struct sim {
     struct pccl_prng prng;
     uint64_t hash;
     struct sim_plan plan;
-    uint64_t healed_at;           /* everybody is a member again */
-    bool bulk_by_hand;            /* a scenario says when a bulk operation is complete */
+    uint64_t healed_at; /* everybody is a member again */
+    bool bulk_by_hand;  /* a scenario says when a bulk operation is complete */
+    bool state_by_hand; /* ... and what becomes of transfers of shared state */
+    bool tests_by_hand, searches_by_hand;
+    const struct sim_peer *liar;  /* is rightly removed for breaking the protocol */
     bool faults_stopped, resting; /* applications stop at joint round rest_joint */
     uint64_t rest_joint;
 
@@ -466,6 +601,8 @@ struct sim {
     struct sim_conn *conns; /* alive, newest first */
     struct sim_conn **conn_by_id;
     uint64_t conn_count, conn_capacity;
+    uint64_t way_rates[SIM_HOSTS_MAX][SIM_HOSTS_MAX]; /* 0: from the seed */
+    struct sim_search *searches;                      /* newest first */
     struct sim_bulk *bulks;
     struct sim_checks *checks;
     struct sim_memory driver_memory; /* frame readers */

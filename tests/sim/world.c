@@ -219,6 +219,7 @@ void sim_fini(struct sim *sim)
     }
     sim_net_fini(sim);
     sim_bulk_fini(sim);
+    sim_searches_fini(sim);
     sim_check_fini(sim);
     for (uint32_t i = 0; i < sim->peer_count; i++) {
         sim_process_fini(&sim->peers[i]->process);

@@ -8,6 +8,7 @@ import sys
 import tempfile
 import unittest
 from unittest import mock
+from xml.sax.saxutils import escape
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "scripts"))
 import count_results
@@ -30,10 +31,19 @@ class Count(unittest.TestCase):
         if cases:
             (self.folder / f"{name}.xml").write_text(f"<testsuite>{''.join(cases)}</testsuite>", encoding="utf-8")
 
-    def result(self, ci="true"):
+    def lines(self, ci="true"):
         with mock.patch.dict(os.environ, {"CI": ci}), contextlib.redirect_stdout(io.StringIO()) as output:
             status = count_results.main(self.folder)
-        return status, output.getvalue().splitlines()[-1]
+        return status, output.getvalue().splitlines()
+
+    def result(self, ci="true"):
+        status, lines = self.lines(ci)
+        return status, lines[-1]
+
+    def shown(self, stage):
+        with contextlib.redirect_stdout(io.StringIO()) as output:
+            count_results.show(self.folder, stage)
+        return output.getvalue().splitlines()
 
     def test_all_well(self):
         self.stage("test", 0, PASSED, PASSED, GPU)
@@ -56,6 +66,12 @@ class Count(unittest.TestCase):
         self.stage("asan", 124, PASSED)
         self.assertEqual(self.result(), (1, "1 passed, 1 failed, 0 skipped"))
 
+    def test_file_that_was_cut_off(self):
+        self.stage("asan", 124, PASSED)
+        (self.folder / "asan.xml").write_text("<testsuite><testcase name=", encoding="utf-8")
+        self.assertEqual(self.result(), (1, "0 passed, 1 failed, 0 skipped"))
+        self.assertEqual(self.shown("asan"), [])
+
     def test_skip(self):
         self.stage("test", 0, PASSED, SKIPPED)
         self.assertEqual(self.result(), (1, "1 passed, 1 failed, 0 skipped"))
@@ -67,6 +83,47 @@ class Count(unittest.TestCase):
 
     def test_nothing_ran(self):
         self.assertEqual(self.result(), (1, "0 passed, 1 failed, 0 skipped"))
+
+    def failed(self, output, message="Failed"):
+        """A test that failed with this output; the reason that is given for it, and what is shown."""
+        text = f'<failure message="{message}"/><system-out>{escape(output)}</system-out>'
+        self.stage("test", 8, PASSED, CASE.format("e2e/x", "fail", text))
+        line = self.lines()[1][0]
+        self.assertTrue(line.startswith("test: e2e/x FAILED: "), line)
+        return line.split(": ", 2)[2], self.shown("test")
+
+    def test_reason_is_told_before_the_count(self):
+        why, shown = self.failed("one\ntwo\nFAILED x (1.0 s): waited in vain for <a> & b\n")
+        self.assertEqual(why, "x (1.0 s): waited in vain for <a> & b")
+        self.assertEqual(shown[0], f"--- test: e2e/x FAILED: {why}")
+        self.assertEqual(shown[1:], ["    one", "    two", "    FAILED x (1.0 s): waited in vain for <a> & b"])
+
+    def test_reason_in_the_middle(self):
+        dump = "\n".join(f"    out: line {i}" for i in range(100))
+        self.assertEqual(self.failed(f"[  ERROR   ] --- 1 != 2\ntest.c:5: error: Failure!\n{dump}")[0],
+                         "test.c:5: error: Failure!")
+        self.assertEqual(self.failed(f"==1==ERROR: AddressSanitizer: heap-use-after-free\n{dump}")[0],
+                         "==1==ERROR: AddressSanitizer: heap-use-after-free")
+        self.assertEqual(self.failed(f"harness.Failure: too late\n{dump}")[0], "harness.Failure: too late")
+
+    def test_reason_that_only_ctest_knows(self):
+        self.assertEqual(self.failed("begun\n", "Timeout")[0], "Timeout: begun")
+        self.assertEqual(self.failed("", "SEGFAULT")[0], "SEGFAULT")
+        self.assertEqual(self.failed("")[0], "without a word")
+
+    def test_only_the_end_is_shown(self):
+        why, shown = self.failed("\n".join(["x" * 5000] + [f"line {i}" for i in range(50)]))
+        self.assertEqual(why, "line 49")
+        self.assertEqual(shown[1], "    ... 21 lines before")
+        self.assertEqual(shown[2:], [f"    line {i}" for i in range(20, 50)])
+        self.assertLess(max(map(len, self.failed("x" * 5000)[1])), 500)
+
+    def test_only_failed_tests_are_shown(self):
+        self.stage("test", 8, PASSED, FAILED, SKIPPED, MISSING)
+        names = [line.split()[2] for line in self.shown("test") if line.startswith("---")]
+        self.assertEqual(names, ["unit/b", "unit/e"])
+        self.assertIn("--- test: unit/e FAILED: Unable to find executable", self.shown("test"))
+        self.assertEqual(self.shown("lint"), [])
 
 
 if __name__ == "__main__":

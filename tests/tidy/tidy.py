@@ -16,16 +16,20 @@ import sys
 # Who may include whom. Pure modules are those that tests run under virtual time; only drive knows both worlds.
 PURE = {
     "core": {"core"},
-    "wire": {"core", "wire"},
+    "wire": {"core", "kernels", "wire"},
     "kernels": {"core", "kernels"},
     "topology": {"core", "topology"},
     "master": {"core", "wire", "kernels", "topology", "master"},
     "peer": {"core", "wire", "kernels", "topology", "peer"},
     "collective": {"core", "wire", "kernels", "topology", "collective"},
-    "state": {"core", "wire", "state"},
+    "state": {"core", "wire", "kernels", "state"},
 }
 ARROWS = dict(PURE)
 ARROWS["net"] = {"core", "wire", "net"}
+ARROWS["data"] = {"core", "wire", "kernels", "collective", "net", "data"}
+ARROWS["device"] = {"core", "device"}
+ARROWS["sync"] = {"core", "wire", "kernels", "state", "device", "net", "sync"}
+ARROWS["measure"] = {"core", "wire", "topology", "net", "measure"}
 ARROWS["drive"] = set(ARROWS) | {"drive"}
 PURE_SYSTEM_HEADERS = {"stdbool.h", "stddef.h", "stdint.h", "stdarg.h", "string.h", "limits.h", "float.h", "xxhash.h"}
 # What a compiler may call without being asked, and arithmetic it has no instruction for.
@@ -35,6 +39,9 @@ ASSERT_HANDLER = ("core", "installed_handler")
 # path and name, with the reason.
 EXCEPTIONS = {
     ("src/core/base.c", "stdatomic.h"): "the assert handler's variable",
+    ("src/kernels/variant_avx2.c", "immintrin.h"): "instructions by name; the compiler's, no library",
+    ("src/kernels/variant_avx512.c", "immintrin.h"): "the same",
+    ("src/kernels/variant_neon.c", "arm_neon.h"): "the same",
     ("src/net/fork.c", "abort"): "a mutex cannot be made inside uv_once, which has no way to report it",
     ("src/drive/guard.c", "abort"): "a broken invariant in a development build, or where nobody could go on",
 }

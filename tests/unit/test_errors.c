@@ -166,6 +166,39 @@ static void failing_sets_words_and_code(void **state)
     assert_string_equal(pccl_errors_last(7), "before: after");
 }
 
+static void details_go_with_the_failure(void **state)
+{
+    (void)state;
+    pcclFailure_t failure = PCCL_FAILURE_INIT;
+    struct pccl_why why = {.details = {.launched = true, .tag = 9, .sequence = 3, .departed = {.count = 20}}};
+    pccl_text_format(&why.words, "lost");
+    for (unsigned i = 0; i < PCCL_DEPARTED_TOLD_MAX; i++)
+        memset(&why.details.departed.ids[i], (int)(0xf0 - 3 * i), sizeof(struct pccl_id));
+    assert_int_equal(pccl_errors_fail_why(60, PCCL_FAMILY_REDUCE, false, PCCL_PEER_LOST, &why), pcclRankConnectionLost);
+    assert_string_equal(pccl_errors_last(60), "lost");
+    pccl_errors_describe(60, &failure);
+    assert_int_equal(failure.size, sizeof failure);
+    assert_int_equal(failure.result, pcclRankConnectionLost);
+    assert_true(failure.launched && failure.tag == 9 && failure.sequence == 3 && failure.peer_count == 20);
+    assert_string_equal(failure.peers[0], "f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0");
+    assert_string_equal(failure.peers[15], "c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3");
+    /* A failure without details has none of the one before; nor has another communicator. */
+    (void)pccl_errors_fail(60, PCCL_FAMILY_GENERAL, false, PCCL_USAGE, "%s", "");
+    pccl_errors_describe(60, &failure);
+    assert_int_equal(failure.result, pcclInvalidUsage);
+    assert_true(!failure.launched && failure.tag == 0 && failure.sequence == 0 && failure.peer_count == 0);
+    assert_string_equal(failure.peers[0], "");
+    pccl_errors_describe(61, &failure);
+    assert_int_equal(failure.result, pcclSuccess);
+    /* Who is forgotten has failed in nothing, and words may be empty. */
+    pccl_text_clear(&why.words);
+    assert_int_equal(pccl_errors_fail_why(60, PCCL_FAMILY_REDUCE, true, PCCL_TIMEOUT, &why), pcclTimeout);
+    assert_string_equal(pccl_errors_last(60), pccl_status_text(PCCL_TIMEOUT));
+    pccl_errors_forget(60);
+    pccl_errors_describe(60, &failure);
+    assert_true(failure.result == pcclSuccess && !failure.launched && failure.peer_count == 0);
+}
+
 static void *in_another_thread(void *token)
 {
     bool empty = strcmp(pccl_errors_last(42), "") == 0;
@@ -197,6 +230,7 @@ int main(void)
         cmocka_unit_test(the_most_recent_keys_are_kept),
         cmocka_unit_test(long_words_are_cut),
         cmocka_unit_test(failing_sets_words_and_code),
+        cmocka_unit_test(details_go_with_the_failure),
         cmocka_unit_test(threads_have_words_of_their_own),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

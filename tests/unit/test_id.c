@@ -43,12 +43,24 @@ static void test_order_is_that_of_the_bytes(void **state)
     assert_true(pccl_id_compare(&small, &large) < 0);
 }
 
+static void test_digits(void **state)
+{
+    (void)state;
+    const struct pccl_id id = {{0x01, 0x9a, 0xbc, 0xde, 0xf0, [15] = 0x5c}};
+    char text[33] = {0};
+    pccl_id_write(&id, text, 3);
+    assert_string_equal(text, "019");
+    pccl_id_write(&id, text, 32);
+    assert_string_equal(text, "019abcdef0000000000000000000005c");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_bit_counts),
         cmocka_unit_test(test_zero),
         cmocka_unit_test(test_order_is_that_of_the_bytes),
+        cmocka_unit_test(test_digits),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

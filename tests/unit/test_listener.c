@@ -14,7 +14,7 @@ struct fixture {
     uv_loop_t loop;
     struct pccl_listener listener;
     struct pccl_connection *newest;
-    uint32_t accepted, ended, wanted;
+    uint32_t accepted, ended, wanted, crowded_out;
     bool enough_accepted, one_ended;
     enum pccl_connection_end how;
     int depth;
@@ -239,32 +239,154 @@ static void a_silent_stranger_is_ended(void **state)
     end(&f);
 }
 
+struct hoard {
+    struct rlimit before;
+    int descriptors[64];
+    uint32_t count;
+};
+
+/* Takes every descriptor this process may have. */
+static void hoard_all(struct hoard *hoard, int highest)
+{
+    hoard->count = 0;
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &hoard->before), 0);
+    struct rlimit low = hoard->before;
+    low.rlim_cur = (rlim_t)highest + 32;
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &low), 0);
+    while (hoard->count < PCCL_COUNT_OF(hoard->descriptors) && (hoard->descriptors[hoard->count] = dup(highest)) >= 0)
+        hoard->count++;
+    assert_true(hoard->count > 0 && hoard->count < PCCL_COUNT_OF(hoard->descriptors));
+}
+
+static void hoard_one_less(struct hoard *hoard) { close(hoard->descriptors[--hoard->count]); }
+
+static void hoard_over(struct hoard *hoard)
+{
+    while (hoard->count > 0)
+        hoard_one_less(hoard);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &hoard->before), 0);
+}
+
 static void shortage_of_descriptors_ends_nothing(void **state)
 {
     struct fixture f;
-    struct rlimit before, low;
-    int hoard[64];
-    uint32_t hoarded = 0;
+    struct hoard hoard;
     (void)state;
     begin(&f);
     open_anywhere(&f);
     int bare = loopback_connect(f.listener.port);
-    assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
-    low = before;
-    low.rlim_cur = (rlim_t)bare + 32;
-    assert_int_equal(setrlimit(RLIMIT_NOFILE, &low), 0);
-    while (hoarded < PCCL_COUNT_OF(hoard) && (hoard[hoarded] = dup(bare)) >= 0)
-        hoarded++;
-    assert_true(hoarded > 0 && hoarded < PCCL_COUNT_OF(hoard));
+    hoard_all(&hoard, bare);
     for (int i = 0; i < 3; i++)
         uv_run(&f.loop, UV_RUN_NOWAIT);
     assert_int_equal(f.accepted, 0);
-    close(hoard[--hoarded]);
+    hoard_one_less(&hoard);
     accept_more(&f, 1); /* after the pause */
-    while (hoarded > 0)
-        close(hoard[--hoarded]);
-    assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+    hoard_over(&hoard);
     close(bare);
+    end(&f);
+}
+
+static void on_crowded_out(void *owner, struct pccl_connection *connection)
+{
+    struct fixture *f = owner;
+    static const uint8_t word[] = {42};
+    assert_int_equal(f->depth, 1);
+    f->crowded_out++;
+    pccl_connection_send(connection, word, sizeof word);
+}
+
+static void begin_with_spare(struct fixture *f)
+{
+    begin(f);
+    f->listener.wants_spare = true;
+    f->listener.crowded_out = on_crowded_out;
+    open_anywhere(f);
+}
+
+static void with_a_spare_one_after_another_is_heard(void **state)
+{
+    struct fixture f;
+    struct hoard hoard;
+    int bare[3];
+    (void)state;
+    begin_with_spare(&f);
+    for (int i = 0; i < 3; i++)
+        bare[i] = loopback_connect(f.listener.port);
+    hoard_all(&hoard, bare[2]);
+    for (int i = 0; i < 3; i++) {
+        accept_more(&f, 1);
+        assert_int_equal(f.accepted, i + 1); /* the next one waits */
+        assert_false(pccl_listener_can_keep(&f.listener, f.newest));
+        pccl_connection_send(f.newest, (const uint8_t *)"no", 2);
+        pccl_connection_close(f.newest, 60000);
+        char bytes[3];
+        assert_int_equal(recv(bare[i], bytes, sizeof bytes, 0), 2);
+        assert_int_equal(shutdown(bare[i], SHUT_RDWR), 0); /* it goes, but this process gets no descriptor by that */
+    }
+    loopback_until(&f.loop, &f.listener.has_spare); /* in its place again */
+    assert_int_equal(f.crowded_out, 0);
+    hoard_over(&hoard);
+    for (int i = 0; i < 3; i++)
+        close(bare[i]);
+    end(&f);
+}
+
+static void who_speaks_is_kept_for_an_older_one_that_does_not(void **state)
+{
+    struct fixture f;
+    struct hoard hoard;
+    int bare[2];
+    (void)state;
+    begin_with_spare(&f);
+    bare[0] = loopback_connect(f.listener.port);
+    accept_more(&f, 1);
+    bare[1] = loopback_connect(f.listener.port);
+    hoard_all(&hoard, bare[1]);
+    accept_more(&f, 1);
+    assert_int_equal(f.listener.strangers.count, 1);
+    assert_int_equal(f.listener.on_spare.count, 1);
+    struct pccl_connection *speaker = f.newest;
+    on_enter(&f);
+    assert_true(pccl_listener_can_keep(&f.listener, speaker));
+    on_leave(&f);
+    assert_int_equal(f.crowded_out, 1);
+    assert_int_equal(f.how, PCCL_END_DROPPED);
+    assert_ptr_equal(f.listener.strangers.oldest, speaker);
+    assert_int_equal(f.listener.on_spare.count, 0);
+    assert_true(pccl_listener_can_keep(&f.listener, speaker));
+    char byte;
+    assert_int_equal(recv(bare[0], &byte, 1, 0), 1); /* it was told */
+    assert_int_equal(recv(bare[0], &byte, 1, 0), 0);
+    hoard_over(&hoard);
+    close(bare[0]);
+    close(bare[1]);
+    end(&f);
+}
+
+static void nobody_sits_on_the_spare_in_silence(void **state)
+{
+    struct fixture f;
+    struct hoard hoard;
+    int bare[2];
+    (void)state;
+    begin_with_spare(&f);
+    bare[0] = loopback_connect(f.listener.port);
+    bare[1] = loopback_connect(f.listener.port);
+    hoard_all(&hoard, bare[1]);
+    f.wanted = 2; /* the second one may come in the very visit in which the first one goes */
+    loopback_until(&f.loop, &f.enough_accepted);
+    assert_true(f.one_ended);
+    assert_int_equal(f.how, PCCL_END_TIMEOUT);
+    /* Whoever must not be turned away is adopted; then there is no spare, and the next one waits. */
+    pccl_listener_adopt(f.newest);
+    hoard_over(&hoard);
+    int late = loopback_connect(f.listener.port);
+    accept_more(&f, 1);
+    assert_true(f.listener.has_spare);
+    assert_true(pccl_listener_can_keep(&f.listener, f.newest));
+    close(bare[0]);
+    close(bare[1]);
+    close(late);
     end(&f);
 }
 
@@ -279,6 +401,9 @@ int main(void)
         cmocka_unit_test(one_that_lingers_makes_room_too),
         cmocka_unit_test(a_silent_stranger_is_ended),
         cmocka_unit_test(shortage_of_descriptors_ends_nothing),
+        cmocka_unit_test(with_a_spare_one_after_another_is_heard),
+        cmocka_unit_test(who_speaks_is_kept_for_an_older_one_that_does_not),
+        cmocka_unit_test(nobody_sits_on_the_spare_in_silence),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

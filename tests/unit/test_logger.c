@@ -1,13 +1,15 @@
-/* drive/logger: levels, the callback and its removal, the line on standard error. */
+/* drive/logger: levels; the callback, its thread and its removal; the line on standard error. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
 #include <stdint.h>
 #include <cmocka.h>
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -16,7 +18,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "drive/log_queue.h"
 #include "drive/logger.h"
+
+/* For ThreadSanitizer: children here may have threads of their own. */
+const char *__tsan_default_options(void);
+const char *__tsan_default_options(void) { return "die_after_fork=0"; }
 
 struct heard {
     int count;
@@ -32,6 +39,13 @@ static void hear(pcclLogLevel_t level, const char *subsystem, const char *messag
     heard->level = level;
     snprintf(heard->subsystem, sizeof heard->subsystem, "%s", subsystem);
     snprintf(heard->message, sizeof heard->message, "%s", message);
+}
+
+/* Log lines are with the callback only after a while. */
+static void write_and_wait(pcclLogLevel_t level, const char *subsystem, const char *message)
+{
+    pccl_logger_write((enum pccl_log_level)level, subsystem, message);
+    pccl_logger_wait(20000);
 }
 
 static int quiet(void **state)
@@ -64,14 +78,15 @@ static void the_callback_gets_what_is_wanted(void **state)
     (void)state;
     static struct heard heard;
     pccl_logger_set_callback(hear, &heard);
-    pccl_logger_write(PCCL_LOG_INFO, "peer", "too quiet");
+    write_and_wait(pcclLogInfo, "peer", "too quiet");
     assert_int_equal(heard.count, 0);
-    pccl_logger_write(PCCL_LOG_ERROR, "peer", "lost");
+    write_and_wait(pcclLogError, "peer", "lost");
     assert_int_equal(heard.count, 1);
     assert_int_equal(heard.level, pcclLogError);
     assert_string_equal(heard.subsystem, "peer");
     assert_string_equal(heard.message, "lost");
     pccl_logger_print(PCCL_LOG_WARN, "master", "%d of %s", 3, "four");
+    pccl_logger_wait(20000);
     assert_int_equal(heard.level, pcclLogWarn);
     assert_string_equal(heard.message, "3 of four");
 }
@@ -82,12 +97,14 @@ static void a_message_is_one_line_of_bounded_length(void **state)
     static struct heard heard;
     static char message[PCCL_LOGGER_LINE_MAX + 100];
     pccl_logger_set_callback(hear, &heard);
-    pccl_logger_write(PCCL_LOG_WARN, "x", "a\nb\r\tc\x1b[1m\x7f \xc3\xa4");
+    write_and_wait(pcclLogWarn, "x", "a\nb\r\tc\x1b[1m\x7f \xc3\xa4");
     assert_string_equal(heard.message, "a?b??c?[1m? \xc3\xa4");
     memset(message, 'm', sizeof message - 1);
-    pccl_logger_write(PCCL_LOG_WARN, "x", message);
+    write_and_wait(pcclLogWarn, "x", message);
     assert_int_equal(strlen(heard.message), PCCL_LOGGER_LINE_MAX);
+    heard.message[0] = '\0';
     pccl_logger_print(PCCL_LOG_WARN, "x", "%s", message);
+    pccl_logger_wait(20000);
     assert_int_equal(strlen(heard.message), PCCL_LOGGER_LINE_MAX);
 }
 
@@ -97,7 +114,7 @@ static void errno_is_left_alone(void **state)
     static struct heard heard;
     pccl_logger_set_callback(hear, &heard);
     errno = ENOENT;
-    pccl_logger_write(PCCL_LOG_WARN, "x", "y");
+    write_and_wait(pcclLogWarn, "x", "y");
     assert_int_equal(errno, ENOENT);
 }
 
@@ -117,6 +134,7 @@ static void a_callback_that_logs_does_not_recurse(void **state)
     pccl_logger_set_callback(log_again, &heard);
     pccl_logger_write(PCCL_LOG_WARN, "x", "first");
     pccl_logger_write(PCCL_LOG_WARN, "x", "second");
+    pccl_logger_wait(20000);
     assert_int_equal(heard.count, 2);
     assert_string_equal(heard.message, "second");
 }
@@ -134,6 +152,7 @@ static void a_callback_may_replace_itself(void **state)
     pccl_logger_set_callback(replace_itself, &heard);
     pccl_logger_write(PCCL_LOG_WARN, "x", "first");
     pccl_logger_write(PCCL_LOG_WARN, "x", "second");
+    pccl_logger_wait(20000);
     assert_int_equal(heard.count, 2);
 }
 
@@ -162,11 +181,24 @@ static void wait_in_gate(pcclLogLevel_t level, const char *subsystem, const char
     atomic_store(&gate->left, true);
 }
 
-static void *log_one(void *user)
+static void shut(struct gate *gate)
 {
-    (void)user;
+    gate->entered = gate->open = false;
+    pccl_logger_set_callback(wait_in_gate, gate);
     pccl_logger_write(PCCL_LOG_WARN, "x", "held up");
-    return NULL;
+    pthread_mutex_lock(&gate->lock);
+    while (!gate->entered) {
+        pthread_cond_wait(&gate->changed, &gate->lock);
+    }
+    pthread_mutex_unlock(&gate->lock);
+}
+
+static void open_gate(struct gate *gate)
+{
+    pthread_mutex_lock(&gate->lock);
+    gate->open = true;
+    pthread_cond_broadcast(&gate->changed);
+    pthread_mutex_unlock(&gate->lock);
 }
 
 static void *remove_callback(void *user)
@@ -180,55 +212,229 @@ static void removal_waits_for_a_running_callback(void **state)
 {
     (void)state;
     static struct gate gate = {.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
-    pthread_t logger, remover;
+    pthread_t remover;
     void *left_before = NULL;
-    pccl_logger_set_callback(wait_in_gate, &gate);
-    assert_int_equal(pthread_create(&logger, NULL, log_one, NULL), 0);
-    pthread_mutex_lock(&gate.lock);
-    while (!gate.entered) {
-        pthread_cond_wait(&gate.changed, &gate.lock);
-    }
-    pthread_mutex_unlock(&gate.lock);
+    shut(&gate);
     assert_int_equal(pthread_create(&remover, NULL, remove_callback, &gate), 0);
-    pthread_mutex_lock(&gate.lock);
-    gate.open = true;
-    pthread_cond_broadcast(&gate.changed);
-    pthread_mutex_unlock(&gate.lock);
+    open_gate(&gate);
     assert_int_equal(pthread_join(remover, &left_before), 0);
-    assert_int_equal(pthread_join(logger, NULL), 0);
     assert_ptr_equal(left_before, &gate);
 }
 
-/* In a child the threads that were in callbacks do not exist: nobody waits for them. */
+/* ---- forks ---- */
+
+/* The exit status of a child; what it does must end, or it is killed. */
+static int status_of(pid_t child)
+{
+    int status = -1;
+    assert_true(child > 0);
+    assert_int_equal(waitpid(child, &status, 0), child);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+/* In a child the thread that is in the callback does not exist: nobody waits for it. */
 static void a_child_can_change_the_callback(void **state)
 {
     (void)state;
     static struct gate gate = {.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
     static struct heard heard;
-    pthread_t logger;
-    pccl_logger_set_callback(wait_in_gate, &gate);
-    assert_int_equal(pthread_create(&logger, NULL, log_one, NULL), 0);
-    pthread_mutex_lock(&gate.lock);
-    while (!gate.entered) {
-        pthread_cond_wait(&gate.changed, &gate.lock);
-    }
-    pthread_mutex_unlock(&gate.lock);
+    shut(&gate);
+    pccl_logger_write(PCCL_LOG_WARN, "x", "the parent's");
     pid_t child = fork();
-    assert_true(child >= 0);
     if (child == 0) {
-        alarm(20); /* so that a hang is a failure */
+        alarm(20);
         pccl_logger_set_callback(hear, &heard);
-        pccl_logger_write(PCCL_LOG_WARN, "x", "from the child");
-        _exit(heard.count == 1 ? 0 : 1);
+        write_and_wait(pcclLogWarn, "x", "from the child");
+        _exit(heard.count == 1 && strcmp(heard.message, "from the child") == 0 ? 0 : 1);
     }
-    int status = -1;
-    assert_int_equal(waitpid(child, &status, 0), child);
-    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
-    pthread_mutex_lock(&gate.lock);
-    gate.open = true;
-    pthread_cond_broadcast(&gate.changed);
-    pthread_mutex_unlock(&gate.lock);
-    assert_int_equal(pthread_join(logger, NULL), 0);
+    assert_int_equal(status_of(child), 0);
+    open_gate(&gate);
+}
+
+static pid_t forked;
+
+static void fork_first(pcclLogLevel_t level, const char *subsystem, const char *message, void *user)
+{
+    (void)level;
+    (void)subsystem;
+    (void)user;
+    if (strcmp(message, "fork") == 0) {
+        forked = fork();
+        if (forked == 0)
+            alarm(20);
+    } else if (forked == 0 && strcmp(message, "the child's") == 0) {
+        _exit(7);
+    }
+}
+
+static void *log_in_child(void *user)
+{
+    (void)user;
+    pccl_logger_write(PCCL_LOG_WARN, "x", "the child's");
+    return NULL;
+}
+
+static void fork_and_log(pcclLogLevel_t level, const char *subsystem, const char *message, void *user)
+{
+    pthread_t thread;
+    fork_first(level, subsystem, message, user);
+    if (forked == 0 && strcmp(message, "fork") == 0 && pthread_create(&thread, NULL, log_in_child, NULL) != 0)
+        _exit(1);
+}
+
+/* The thread of the callback is then the child's only one, and goes on handing lines over there. */
+static void a_callback_may_fork(void **state)
+{
+    (void)state;
+    forked = -1;
+    pccl_logger_set_callback(fork_and_log, NULL);
+    pccl_logger_write(PCCL_LOG_WARN, "x", "fork");
+    pccl_logger_write(PCCL_LOG_WARN, "x", "the parent's");
+    pccl_logger_wait(20000);
+    assert_int_equal(status_of(forked), 7);
+}
+
+/* ---- callbacks that do not return for long ---- */
+
+enum { BEYOND = 70 };
+struct collected {
+    struct gate gate;
+    uint32_t next, lost, tellings;
+    bool disorder;
+    pcclLogLevel_t lost_level;
+};
+
+/* Lines are numbers; the first one waits in the gate. */
+static void collect(pcclLogLevel_t level, const char *subsystem, const char *message, void *user)
+{
+    struct collected *collected = user;
+    if (strcmp(subsystem, "log") == 0) {
+        uint32_t lines = (uint32_t)strtoul(message, NULL, 10);
+        collected->tellings++;
+        collected->lost += lines;
+        collected->next += lines;
+        collected->lost_level = level;
+    } else {
+        collected->disorder |= strtoul(message, NULL, 10) != collected->next++;
+    }
+    if (collected->next == 1)
+        wait_in_gate(level, subsystem, message, &collected->gate);
+}
+
+static void write_numbers(uint32_t from, uint32_t to, enum pccl_log_level level)
+{
+    for (uint32_t i = from; i < to; i++)
+        pccl_logger_print(level, "x", "%u", i);
+}
+
+static void begin_collecting(struct collected *collected)
+{
+    pthread_mutex_init(&collected->gate.lock, NULL);
+    pthread_cond_init(&collected->gate.changed, NULL);
+    pccl_logger_set_callback(collect, collected);
+}
+
+/* Who logs goes on; what does not fit is counted, and told where it is missing. */
+static void nobody_waits_for_a_callback(void **state)
+{
+    (void)state;
+    static struct collected collected;
+    begin_collecting(&collected);
+    write_numbers(0, PCCL_LOG_QUEUE_MAX + BEYOND, PCCL_LOG_WARN);
+    pccl_logger_wait(1); /* is bounded */
+    assert_int_equal(collected.tellings, 0);
+    pccl_logger_write(PCCL_LOG_ERROR, "x", "lost too");
+    open_gate(&collected.gate);
+    pccl_logger_wait(20000);
+    assert_int_equal(collected.next, PCCL_LOG_QUEUE_MAX + BEYOND + 1);
+    assert_int_equal(collected.lost, BEYOND + 1);
+    assert_int_equal(collected.tellings, 1);
+    assert_int_equal(collected.lost_level, pcclLogError); /* the worst of them */
+    write_numbers(collected.next, collected.next + 10, PCCL_LOG_WARN);
+    pccl_logger_set_callback(NULL, NULL);
+    assert_int_equal(collected.next, PCCL_LOG_QUEUE_MAX + BEYOND + 11);
+    assert_int_equal(collected.lost, BEYOND + 1);
+    assert_false(collected.disorder);
+}
+
+/* It ends after a moment of patience. */
+static void a_process_ends_with_a_callback_that_never_returns(void **state)
+{
+    (void)state;
+    static struct gate gate = {.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
+    pid_t child = fork();
+    if (child == 0) {
+        alarm(20);
+        pccl_logger_set_callback(wait_in_gate, &gate);
+        pccl_logger_write(PCCL_LOG_WARN, "x", "never taken");
+        exit(3);
+    }
+    assert_int_equal(status_of(child), 3);
+}
+
+static void tell_pipe(pcclLogLevel_t level, const char *subsystem, const char *message, void *user)
+{
+    (void)level;
+    (void)subsystem;
+    if (write(*(int *)user, message, 1) != 1)
+        _exit(1);
+}
+
+static void the_last_lines_before_the_end_are_not_lost(void **state)
+{
+    (void)state;
+    static int ends[2];
+    char taken[200];
+    assert_int_equal(pipe(ends), 0);
+    pid_t child = fork();
+    if (child == 0) {
+        alarm(20);
+        pccl_logger_set_callback(tell_pipe, &ends[1]);
+        for (int i = 0; i < 100; i++)
+            pccl_logger_write(PCCL_LOG_WARN, "x", "taken");
+        exit(3);
+    }
+    assert_int_equal(status_of(child), 3);
+    assert_int_equal(read(ends[0], taken, sizeof taken), 100);
+    close(ends[0]);
+    close(ends[1]);
+}
+
+/* ---- the thread ---- */
+
+/* Where the system does not say, 1. */
+static int threads(void)
+{
+    int count = 0;
+    DIR *folder = opendir("/proc/self/task");
+    if (folder == NULL)
+        return 1;
+    for (struct dirent *entry; (entry = readdir(folder)) != NULL;)
+        count += entry->d_name[0] != '.';
+    closedir(folder);
+    return count;
+}
+
+/* One that was joined may be listed for a moment yet. */
+static void await_threads(int count)
+{
+    while (threads() > count)
+        sched_yield();
+}
+
+static void no_thread_without_a_line_and_none_after_removal(void **state)
+{
+    (void)state;
+    static struct heard heard;
+    int before = threads();
+    for (int i = 0; i < 3; i++) {
+        pccl_logger_set_callback(hear, &heard);
+        assert_true(threads() <= before);
+        pccl_logger_write(PCCL_LOG_WARN, "x", "line");
+        pccl_logger_set_callback(NULL, NULL);
+        assert_int_equal(heard.count, i + 1);
+        await_threads(before);
+    }
 }
 
 /* ---- many threads log while others change the callback: each line finds a live one ---- */
@@ -242,10 +448,9 @@ struct target {
 static void hit(pcclLogLevel_t level, const char *subsystem, const char *message, void *user)
 {
     (void)level;
-    (void)subsystem;
-    (void)message;
     struct target *target = user;
-    atomic_fetch_add(atomic_load(&target->live) ? &target->heard : &target->late, 1);
+    int lines = strcmp(subsystem, "log") == 0 ? (int)strtoul(message, NULL, 10) : 1; /* or how many were lost */
+    atomic_fetch_add(atomic_load(&target->live) ? &target->heard : &target->late, lines);
 }
 
 static void *log_many(void *user)
@@ -276,6 +481,7 @@ static void no_line_reaches_a_removed_callback(void **state)
     for (int i = 0; i < LOGGERS; i++) {
         assert_int_equal(pthread_join(loggers[i], NULL), 0);
     }
+    pccl_logger_set_callback(NULL, NULL);
     assert_int_equal(targets[0].late + targets[1].late, 0);
     assert_int_equal(targets[0].heard + targets[1].heard, ROUNDS * LOGGERS);
 }
@@ -336,6 +542,33 @@ static void a_closed_pipe_does_not_kill(void **state)
     assert_int_equal(sigismember(&blocked, SIGPIPE), 0);
 }
 
+static void remove_itself(pcclLogLevel_t level, const char *subsystem, const char *message, void *user)
+{
+    hear(level, subsystem, message, user);
+    pccl_logger_set_callback(NULL, NULL);
+}
+
+/* Those behind it go where all go from then on. */
+static void a_callback_may_remove_itself(void **state)
+{
+    (void)state;
+    static struct heard heard;
+    int ends[2];
+    char text[256] = "";
+    int kept = redirect(ends, 0);
+    pccl_logger_set_callback(remove_itself, &heard);
+    pccl_logger_write(PCCL_LOG_WARN, "x", "first");
+    pccl_logger_write(PCCL_LOG_WARN, "x", "second");
+    pccl_logger_set_callback(NULL, NULL);
+    restore(kept);
+    assert_int_equal(heard.count, 1);
+    assert_string_equal(heard.message, "first");
+    assert_true(read(ends[0], text, sizeof text - 1) > 0);
+    assert_non_null(strstr(text, " pccl warn x second\n"));
+    close(ends[0]);
+    close(ends[1]);
+}
+
 static void a_full_pipe_does_not_block(void **state)
 {
     (void)state;
@@ -372,9 +605,15 @@ int main(void)
         cmocka_unit_test_setup(a_callback_may_replace_itself, quiet),
         cmocka_unit_test_setup(removal_waits_for_a_running_callback, quiet),
         cmocka_unit_test_setup(a_child_can_change_the_callback, quiet),
+        cmocka_unit_test_setup(a_callback_may_fork, quiet),
+        cmocka_unit_test_setup(nobody_waits_for_a_callback, quiet),
+        cmocka_unit_test_setup(a_process_ends_with_a_callback_that_never_returns, quiet),
+        cmocka_unit_test_setup(the_last_lines_before_the_end_are_not_lost, quiet),
+        cmocka_unit_test_setup(no_thread_without_a_line_and_none_after_removal, quiet),
         cmocka_unit_test_setup(no_line_reaches_a_removed_callback, quiet),
         cmocka_unit_test_setup(lines_go_to_standard_error, quiet),
         cmocka_unit_test_setup(a_closed_pipe_does_not_kill, quiet),
+        cmocka_unit_test_setup(a_callback_may_remove_itself, quiet),
         cmocka_unit_test_setup(a_full_pipe_does_not_block, quiet),
         cmocka_unit_test_setup(levels_have_names, quiet),
     };

@@ -196,6 +196,9 @@ static void bad_values_are_named(void **state)
         {PCCL_PARAM_peer_group, "4294967296", "from 0 to 4294967295"},
         {PCCL_PARAM_peer_group, "18446744073709551616", "from 0 to 4294967295"},
         {PCCL_PARAM_tiny_bytes_max, "8193", "from 0 to 8192"},
+        {PCCL_PARAM_connection_pool_size, "65", "from 0 to 64"},
+        {PCCL_PARAM_window_bytes, "65535", "from 65536 to 1073741824"},
+        {PCCL_PARAM_scratch_bytes, "0", "from 1048576 to 4294967295"},
         {PCCL_PARAM_extended_results, "2", "neither 0 nor 1"},
         {PCCL_PARAM_name, "12345678901234567890123456789012345678901234567890123456789012345", "at most 64"},
         {PCCL_PARAM_name, "two\nlines", "printable"},
@@ -374,12 +377,14 @@ static void the_process_is_initialized_once_with_warnings(void **state)
     setenv("PCCL_LOG_LEVEL", "INFO", 1);
     pccl_logger_set_callback(log_to, &reported);
     pccl_params_init_process();
+    pccl_logger_wait(20000);
     assert_non_null(strstr(reported.names, "PCCL_NUM_BENCHMARK_CONNECTIONS"));
     assert_non_null(strstr(reported.names, "16 is used"));
     assert_non_null(strstr(reported.names, "PCCL_UNHEARD_OF"));
     assert_true(pccl_logger_wants(PCCL_LOG_INFO) && !pccl_logger_wants(PCCL_LOG_DEBUG));
     reported.names[0] = '\0';
     pccl_params_init_process();
+    pccl_logger_wait(20000);
     assert_string_equal(reported.names, "");
     pccl_logger_set_callback(NULL, NULL);
     unsetenv("PCCL_UNHEARD_OF");

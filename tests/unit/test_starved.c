@@ -19,7 +19,9 @@
 #include <string.h>
 #include <time.h>
 
-enum { PEERS = 2, WANTED = 3, ELEMENTS = 5, PATIENCE_S = 30, SWEEP_MAX = 5000 };
+enum { PEERS = 2, WANTED = 3, SMALL = 5, BULK = 3000, PATIENCE_S = 30, SWEEP_MAX = 5000 };
+
+static int elements; /* of a reduction: SMALL go through the master, BULK from peer to peer */
 
 static atomic_ulong requests, blocks, fail_at, fail_count;
 
@@ -120,14 +122,15 @@ static pcclComm_t *create(struct peer *peer)
 
 static bool reduce(struct peer *peer, pcclComm_t *comm)
 {
-    int64_t mine[ELEMENTS], sums[ELEMENTS];
-    for (int i = 0; i < ELEMENTS; i++)
-        mine[i] = sums[i] = (peer->number + 1) * (i + 1);
+    int64_t sums[BULK];
+    for (int i = 0; i < elements; i++)
+        sums[i] = (peer->number + 1) * (i + 1);
     pcclReduceDescriptor_t descriptor = {
-        .count = ELEMENTS, .op = pcclSum, .tag = 1, .src_descriptor = {.datatype = pcclInt64}};
+        .count = (uint64_t)elements, .op = pcclSum, .tag = 1, .src_descriptor = {.datatype = pcclInt64}};
     pcclResult_t result = pcclAllReduce(sums, sums, &descriptor, comm, NULL); /* in place */
-    for (int i = 0; i < ELEMENTS; i++)
-        if (sums[i] != (result == pcclSuccess ? 3 * (i + 1) : mine[i]))
+    int times = result == pcclSuccess ? 3 : peer->number + 1;
+    for (int i = 0; i < elements; i++)
+        if (sums[i] != times * (i + 1))
             peer->wrong = result == pcclSuccess ? "a wrong sum" : "a failed reduction changed its input";
     if (result != pcclSuccess)
         failed(peer, result, comm, "pcclAllReduce");
@@ -216,8 +219,9 @@ static unsigned long lives(unsigned long first, unsigned long length)
     return atomic_load(&requests);
 }
 
-static void sweep(unsigned long length, unsigned long stride)
+static void sweep(int count, unsigned long length, unsigned long stride)
 {
+    elements = count;
     (void)lives(0, 0); /* what the first use of the library keeps for ever */
     unsigned long kept = atomic_load(&blocks), total = 1;
     for (unsigned long k = 1; k <= total && k < SWEEP_MAX; k += stride) {
@@ -226,25 +230,38 @@ static void sweep(unsigned long length, unsigned long stride)
             fail_msg("allocations from %lu, %lu of them, fail: %ld blocks are left", k, length,
                      (long)(atomic_load(&blocks) - kept));
     }
-    print_message("%lu allocations, each of %lu in a row failing\n", total, length);
+    print_message("%d elements: %lu allocations, each of %lu in a row failing\n", count, total, length);
     assert_true(total > 50 && total < SWEEP_MAX);
 }
 
 static void one_fails(void **state)
 {
     (void)state;
-    sweep(1, 1);
+    sweep(SMALL, 1, 1);
 }
 
 static void several_fail(void **state)
 {
     (void)state;
-    sweep(10, 7);
+    sweep(SMALL, 10, 7);
+}
+
+static void one_fails_in_bulk(void **state)
+{
+    (void)state;
+    sweep(BULK, 1, 1);
+}
+
+static void several_fail_in_bulk(void **state)
+{
+    (void)state;
+    sweep(BULK, 10, 7);
 }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(one_fails), cmocka_unit_test(several_fail)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(one_fails), cmocka_unit_test(several_fail),
+                                       cmocka_unit_test(one_fails_in_bulk), cmocka_unit_test(several_fail_in_bulk)};
     if (pcclInit() != pcclSuccess)
         return 1;
     (void)pcclSetLogLevel(pcclLogNone);

@@ -340,6 +340,37 @@ static void test_everything_at_its_cap(void **state)
     round_trip(&outcome);
 }
 
+static void test_shared_states_at_their_caps(void **state)
+{
+    (void)state;
+    static struct pccl_shape shapes[PCCL_TENSORS_MAX];
+    static struct pccl_digest digests[PCCL_STATE_DIGESTS_MAX];
+    static struct pccl_address candidates[PCCL_CANDIDATES_MAX];
+    static uint8_t words[PCCL_WORDS_MAX];
+    memset(words, 'w', sizeof words);
+    for (uint32_t i = 0; i < PCCL_TENSORS_MAX; i++)
+        shapes[i].hash = UINT32_MAX - i;
+    for (uint32_t i = 0; i < PCCL_STATE_DIGESTS_MAX; i++)
+        digests[i] = (struct pccl_digest){.low = i, .high = UINT64_MAX - i};
+    for (uint32_t i = 0; i < PCCL_CANDIDATES_MAX; i++)
+        candidates[i] = pccl_address_v4(10, 0, 0, (uint8_t)i, 7000);
+    struct pccl_msg vote = {.type = PCCL_MSG_sync_vote};
+    vote.as.sync_vote =
+        (struct pccl_msg_sync_vote){.revision = UINT64_MAX - 1, .shapes = shapes, .shapes_count = PCCL_TENSORS_MAX};
+    round_trip(&vote);
+    struct pccl_msg done = {.type = PCCL_MSG_sync_done};
+    done.as.sync_done = (struct pccl_msg_sync_done){.failed = 1, .words = {words, sizeof words}};
+    round_trip(&done);
+    struct pccl_msg donor = {.type = PCCL_MSG_sync_donor};
+    donor.as.sync_donor =
+        (struct pccl_msg_sync_donor){.peer = {{1}}, .candidates = candidates, .candidates_count = PCCL_CANDIDATES_MAX};
+    round_trip(&donor);
+    struct pccl_msg answer = {.type = PCCL_MSG_state_digests};
+    answer.as.state_digests = (struct pccl_msg_state_digests){
+        .what = PCCL_WANT_CHUNKS, .digests = digests, .digests_count = PCCL_STATE_DIGESTS_MAX};
+    round_trip(&answer);
+}
+
 /* ---- rules over several fields ---- */
 
 static void test_rules_over_several_fields(void **state)
@@ -363,16 +394,6 @@ static void test_rules_over_several_fields(void **state)
     msg.as.resume_operation.payload = pccl_bytes_of_string("abcd");
     must_be_malformed(&msg, "not tiny");
 
-    msg = (struct pccl_msg){.type = PCCL_MSG_round};
-    msg.as.round.outcome = PCCL_ROUND_TRUE;
-    must_be_malformed(&msg, "pending");
-    msg.as.round.kind = PCCL_ROUND_PENDING;
-    round_trip(&msg);
-
-    msg = (struct pccl_msg){.type = PCCL_MSG_resume_round};
-    msg.as.resume_round.outcome = PCCL_ROUND_TRUE;
-    must_be_malformed(&msg, "pending");
-
     msg = (struct pccl_msg){.type = PCCL_MSG_outcome};
     msg.as.outcome.class = PCCL_CLASS_MISMATCH;
     round_trip(&msg);
@@ -384,6 +405,43 @@ static void test_rules_over_several_fields(void **state)
     msg.as.epoch_change.ring = &ring;
     msg.as.epoch_change.ring_count = 1;
     must_be_malformed(&msg, "without a new view");
+}
+
+static void set_round(struct pccl_msg *msg, uint16_t type, uint8_t kind, uint8_t outcome)
+{
+    *msg = (struct pccl_msg){.type = type};
+    if (type == PCCL_MSG_round) {
+        msg->as.round.kind = kind;
+        msg->as.round.outcome = outcome;
+    } else {
+        msg->as.resume_round.kind = kind;
+        msg->as.resume_round.outcome = outcome;
+    }
+}
+
+static void test_outcomes_of_rounds(void **state)
+{
+    (void)state;
+    static const uint16_t types[] = {PCCL_MSG_round, PCCL_MSG_resume_round};
+    for (uint32_t i = 0; i < PCCL_COUNT_OF(types) * PCCL_ROUND_KINDS; i++) {
+        uint16_t type = types[i / PCCL_ROUND_KINDS];
+        uint8_t kind = (uint8_t)(i % PCCL_ROUND_KINDS);
+        struct pccl_msg msg;
+        set_round(&msg, type, kind, PCCL_ROUND_DONE);
+        round_trip(&msg);
+        set_round(&msg, type, kind, PCCL_ROUND_WITHDRAWN);
+        round_trip(&msg);
+        set_round(&msg, type, kind, PCCL_ROUND_TRUE);
+        if (kind == PCCL_ROUND_PENDING)
+            round_trip(&msg);
+        else
+            must_be_malformed(&msg, "only a pending query");
+        set_round(&msg, type, kind, PCCL_ROUND_FAILED);
+        if (kind == PCCL_ROUND_SYNC || kind == PCCL_ROUND_OPTIMIZE)
+            round_trip(&msg);
+        else
+            must_be_malformed(&msg, "only a synchronization");
+    }
 }
 
 static void test_peek_hello(void **state)
@@ -562,7 +620,9 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_every_rule_of_every_field),
         cmocka_unit_test(test_lengths_over_the_cap),
         cmocka_unit_test(test_everything_at_its_cap),
+        cmocka_unit_test(test_shared_states_at_their_caps),
         cmocka_unit_test(test_rules_over_several_fields),
+        cmocka_unit_test(test_outcomes_of_rounds),
         cmocka_unit_test(test_peek_hello),
         cmocka_unit_test(test_print_hides_the_token),
         cmocka_unit_test(test_small_helpers),

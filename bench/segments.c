@@ -1,0 +1,273 @@
+/*
+ * Work whose instructions gate.py counts, so that a change shows where times are noise:
+ *   bench_segments combine:VARIANT N    N times 64 KiB of f32 are added
+ *   bench_segments encode:VARIANT N     N times 64 KiB of f32 are packed as u8
+ *   bench_segments decode:VARIANT N     and unpacked
+ *   bench_segments frame N              N frames of DATA are encoded, read and decoded
+ *   bench_segments exchange N           N all-reduces of 16 MiB between two exchanges in memory, with kernels that do
+ *                                       nothing and bytes that stay where they are: what remains is bookkeeping
+ * Prints how many units were done: pieces of 64 KiB, frames, messages of DATA.
+ */
+#include "collective/exchange.h"
+#include "kernels/codec.h"
+#include "kernels/variant.h"
+#include "wire/frame.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { PIECE_ELEMENTS = 16384, JOB_ELEMENTS = 4 << 20, RANKS = 2 };
+
+static void *resize(void *context, void *block, size_t old_bytes, size_t new_bytes)
+{
+    (void)context;
+    (void)old_bytes;
+    if (new_bytes > 0)
+        return realloc(block, new_bytes);
+    free(block);
+    return NULL;
+}
+
+static const struct pccl_memory memory = {.resize = resize};
+
+static int fail(const char *words)
+{
+    (void)fprintf(stderr, "bench_segments: %s\n", words);
+    return 1;
+}
+
+/* ---- kernels and codecs ---- */
+
+static const struct pccl_kernels *find_kernels(const char *name)
+{
+    const struct pccl_kernels *kernels;
+    uint32_t features;
+    for (uint32_t i = 0; (kernels = pccl_kernels_variant(i, &features)) != NULL; i++)
+        if (strcmp(pccl_kernels_name(kernels), name) == 0)
+            return kernels;
+    return NULL;
+}
+
+static int run_kernel(char kind, const struct pccl_kernels *kernels, unsigned long count)
+{
+    static float one[PIECE_ELEMENTS], other[PIECE_ELEMENTS];
+    static uint8_t packed[PIECE_ELEMENTS * 2];
+    struct pccl_text words;
+    const struct pccl_codec *codec = pccl_codec_find(PCCL_CODEC_MIN_MAX, PCCL_F32, PCCL_U8, PCCL_SUM, &words);
+    if (!codec || !kernels || pccl_codec_bytes(codec, PIECE_ELEMENTS) > sizeof packed)
+        return fail("no such kernels, or no codec");
+    for (size_t i = 0; i < PIECE_ELEMENTS; i++)
+        one[i] = (float)(i % 1000) * 0.001f;
+    pccl_codec_encode(codec, kernels, one, PIECE_ELEMENTS, packed);
+    for (unsigned long i = 0; i < count; i++) {
+        if (kind == 'c')
+            pccl_combine(kernels, PCCL_F32, PCCL_SUM, other, other, one, PIECE_ELEMENTS);
+        else if (kind == 'e')
+            pccl_codec_encode(codec, kernels, one, PIECE_ELEMENTS, packed);
+        else
+            pccl_codec_decode(codec, kernels, packed, PIECE_ELEMENTS, other);
+    }
+    (void)printf("%lu\n", count);
+    return 0;
+}
+
+/* ---- frames ---- */
+
+static int run_frames(unsigned long count)
+{
+    static struct pccl_wire_scratch scratch;
+    static uint8_t bytes[1024];
+    struct pccl_msg sent = {.type = PCCL_MSG_data}, got;
+    struct pccl_frame_reader reader;
+    struct pccl_text reason;
+    sent.as.data = (struct pccl_msg_data){.instance = {.group = 1, .joint = 1, .tag = 1, .use = 1},
+                                          .view = {1, 5},
+                                          .group = 3,
+                                          .step = 1,
+                                          .length = 65536};
+    pccl_frame_reader_init(&reader, &memory);
+    size_t length = pccl_frame_size(&sent);
+    for (unsigned long i = 0; i < count; i++) {
+        struct pccl_frame frame;
+        size_t room;
+        pccl_frame_encode(&sent, 0, 0, bytes);
+        uint8_t *space = pccl_frame_reader_space(&reader, &room);
+        if (!space || room < length)
+            return fail("no room for a frame");
+        memcpy(space, bytes, length);
+        pccl_frame_reader_filled(&reader, length);
+        if (pccl_frame_reader_next(&reader, &frame, &reason) != 1 ||
+            pccl_wire_decode(frame.type, frame.body, frame.length, &scratch, &got, &reason) != PCCL_OK ||
+            pccl_frame_reader_next(&reader, &frame, &reason) != 0)
+            return fail("a frame was lost");
+    }
+    pccl_frame_reader_fini(&reader);
+    (void)printf("%lu\n", count);
+    return 0;
+}
+
+/* ---- exchanges ---- */
+
+static void no_combine(void *result, const void *a, const void *b, size_t count)
+{
+    (void)result;
+    (void)a;
+    (void)b;
+    (void)count;
+}
+
+static void no_copy(void *to, const void *from, size_t bytes)
+{
+    (void)to;
+    (void)from;
+    (void)bytes;
+}
+
+static void no_fence(void) {}
+
+struct world {
+    struct pccl_id ids[RANKS];
+    struct pccl_exchange *exchanges[RANKS];
+    struct pccl_transfer *transfers[RANKS];
+    uint32_t done;
+    bool failed;
+    unsigned long messages;
+};
+
+static void on_done(void *context, struct pccl_transfer *transfer)
+{
+    (void)transfer;
+    ((struct world *)context)->done++;
+}
+
+static void on_at_rest(void *context, struct pccl_transfer *transfer)
+{
+    (void)context;
+    (void)transfer;
+}
+
+static void on_failed(void *context, struct pccl_transfer *transfer, enum pccl_class class,
+                      const struct pccl_text *words)
+{
+    (void)transfer;
+    (void)class;
+    (void)words;
+    ((struct world *)context)->failed = true;
+}
+
+static void on_announced(void *context, const struct pccl_id *from, const struct pccl_msg_ready *ready)
+{
+    (void)context;
+    (void)from;
+    (void)ready;
+}
+
+static void on_writable(void *context, const struct pccl_id *peer, bool outgoing)
+{
+    (void)context; /* all are asked again and again */
+    (void)peer;
+    (void)outgoing;
+}
+
+/* One message of this rank, if it has one: DATA on its outgoing lane, or READY on the other one. */
+static bool move_message(struct world *world, uint32_t from, bool outgoing)
+{
+    uint32_t to = 1 - from;
+    struct pccl_departure departure = {0};
+    struct pccl_arrival arrival = {0};
+    struct pccl_text words;
+    if (!pccl_exchange_next(world->exchanges[from], &world->ids[to], outgoing, &departure))
+        return false;
+    if (pccl_exchange_receive(world->exchanges[to], &world->ids[from], !outgoing, &departure.msg, &arrival, &words) !=
+        PCCL_OK) {
+        world->failed = true;
+        return false;
+    }
+    pccl_exchange_sent(world->exchanges[from], &departure);
+    if (arrival.length > 0)
+        pccl_exchange_received(world->exchanges[to], &arrival);
+    world->messages += outgoing;
+    return true;
+}
+
+static bool connect_all(struct world *world, const struct pccl_kernels *kernels)
+{
+    for (uint32_t i = 0; i < RANKS; i++) {
+        world->ids[i] = (struct pccl_id){.bytes = {(uint8_t)(i + 1)}};
+        struct pccl_exchange_config config = {
+            .self = world->ids[i], .kernels = kernels, .scratch_bytes_max = 32 << 20, .window_bytes = 8 << 20};
+        struct pccl_exchange_effects effects = {world, on_done, on_at_rest, on_failed, on_announced, on_writable};
+        world->exchanges[i] = pccl_exchange_create(&config, &memory, &effects);
+        if (!world->exchanges[i])
+            return false;
+    }
+    for (uint32_t i = 0; i < RANKS; i++)
+        if (pccl_exchange_connected(world->exchanges[i], &world->ids[1 - i], true) != PCCL_OK ||
+            pccl_exchange_connected(world->exchanges[1 - i], &world->ids[i], false) != PCCL_OK)
+            return false;
+    return true;
+}
+
+static bool reduce_once(struct world *world, uint32_t use, float *const *buffers)
+{
+    struct pccl_text words;
+    world->done = 0;
+    for (uint32_t i = 0; i < RANKS; i++) {
+        struct pccl_transfer_config config = {
+            .instance = {.group = 1, .joint = 1, .tag = 1, .use = use},
+            .view = {1, 5},
+            .descriptor = {.datatype = PCCL_F32, .operation = PCCL_SUM, .count = JOB_ELEMENTS},
+            .ring = world->ids,
+            .ranks = RANKS,
+            .input = buffers[2 * i],
+            .result = buffers[2 * i + 1]};
+        if (pccl_exchange_start(world->exchanges[i], &config, &world->transfers[i], &words) != PCCL_OK)
+            return false;
+    }
+    for (bool moved = true; moved;) {
+        moved = false;
+        for (uint32_t i = 0; i < RANKS; i++) {
+            bool one_way = move_message(world, i, true), other_way = move_message(world, i, false);
+            moved = moved || one_way || other_way;
+        }
+    }
+    for (uint32_t i = 0; i < RANKS; i++)
+        pccl_exchange_stop(world->exchanges[i], world->transfers[i], true);
+    return world->done == RANKS && !world->failed;
+}
+
+static int run_exchange(unsigned long count)
+{
+    struct pccl_kernels kernels = {.name = "none", .copy_away = no_copy, .copied_away = no_fence};
+    struct world world = {0};
+    float *buffers[2 * RANKS];
+    kernels.combine[PCCL_F32][PCCL_SUM] = no_combine;
+    for (size_t i = 0; i < 2 * RANKS; i++)
+        if ((buffers[i] = calloc(JOB_ELEMENTS, sizeof **buffers)) == NULL)
+            return fail("out of memory");
+    if (!connect_all(&world, &kernels))
+        return fail("the exchanges do not start");
+    for (unsigned long i = 0; i < count; i++)
+        if (!reduce_once(&world, (uint32_t)i + 1, buffers))
+            return fail("an all-reduce does not end");
+    for (uint32_t i = 0; i < RANKS; i++)
+        pccl_exchange_destroy(world.exchanges[i]);
+    for (size_t i = 0; i < 2 * RANKS; i++)
+        free(buffers[i]);
+    (void)printf("%lu\n", world.messages);
+    return 0;
+}
+
+int main(int count, char **arguments)
+{
+    if (count != 3)
+        return fail("two arguments are expected: what, and how often");
+    unsigned long times = strtoul(arguments[2], NULL, 10);
+    const char *colon = strchr(arguments[1], ':');
+    if (colon)
+        return run_kernel(arguments[1][0], find_kernels(colon + 1), times);
+    if (strcmp(arguments[1], "frame") == 0)
+        return run_frames(times);
+    return strcmp(arguments[1], "exchange") == 0 ? run_exchange(times) : fail("there is no such work");
+}

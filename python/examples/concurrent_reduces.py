@@ -1,0 +1,68 @@
+#!/usr/bin/env python3
+"""Many reductions at once: what one large buffer, or one connection, does not get out of a long way.
+
+    python concurrent_reduces.py 127.0.0.1:48148 --tags 32 --elements 1000000 --pool 8
+
+Prints what was sent and received in a second. Ctrl-C at one peer ends all. Whoever is killed is made up for.
+"""
+
+import argparse
+import hashlib
+import signal
+import time
+
+import numpy as np
+
+import pccl
+
+parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+parser.add_argument("master", nargs="?", default="127.0.0.1:48148")
+parser.add_argument("--tags", type=int, default=32, help="reductions in a step (%(default)s)")
+parser.add_argument("--elements", type=int, default=1 << 20, help="floats in each (%(default)s)")
+parser.add_argument("--pool", type=int, default=8, help="connections to each neighbour (%(default)s)")
+args = parser.parse_args()
+
+stopping = []
+signal.signal(signal.SIGINT, lambda *_: stopping.append(True))
+signal.signal(signal.SIGTERM, lambda *_: stopping.append(True))
+
+
+def description(count: int, op: pccl.ReduceOp, tag: int) -> pccl.ReduceDescriptor:
+    return pccl.ReduceDescriptor(count, op, tag, pccl.ReduceOperandDescriptor(pccl.DataType.FLOAT))
+
+
+comm = pccl.Communicator(args.master, p2p_connection_pool_size=args.pool)
+comm.connect()
+just_joined = True
+random = np.random.default_rng()
+mine = random.random((args.tags, args.elements), np.float32)
+averages = np.empty_like(mine)
+stop = np.zeros(1, np.float32)
+
+# The same list on all peers, with tags that differ; the last one is about the end.
+reductions = [
+    pccl.ReduceOpDescriptor.from_numpy(mine[tag], averages[tag], description(args.elements, pccl.ReduceOp.AVG, tag))
+    for tag in range(args.tags)
+]
+reductions.append(pccl.ReduceOpDescriptor.from_numpy(stop, stop, description(1, pccl.ReduceOp.MAX, args.tags)))
+
+step = 0
+while not stop[0]:
+    if not just_joined:
+        comm.update_topology()  # newcomers get in, and go on from here like the others
+    just_joined = False
+    stop[0] = bool(stopping)
+    begin = time.monotonic()
+    try:
+        info = comm.all_reduce_multiple_with_retry(reductions, max_in_flight=args.tags)
+    except pccl.TooFewPeersError:
+        time.sleep(0.1)  # alone: wait for others
+        continue
+    seconds = time.monotonic() - begin
+    step += 1
+    print(
+        f"step {step}: {info.local_world_size} peers, {(info.tx_bytes + info.rx_bytes) * 8e-9 / seconds:.2f} Gbit/s",
+        flush=True,
+    )
+comm.close()
+print(f"digest {hashlib.sha256(averages).hexdigest()}")

@@ -1,0 +1,42 @@
+"""The text that is learned: the modules of Python's standard library, as bytes. Whole files are held back to judge
+by."""
+
+import os
+from pathlib import Path
+
+import numpy as np
+
+LEFT_OUT = {"site-packages", "dist-packages", "__pycache__", "test", "tests", "idlelib", "lib2to3", "encodings"}
+BYTES_MAX = 3 << 20
+HELD_BACK = 10  # one file of so many
+
+
+def load():
+    """(text to train with, text to validate with), arrays of bytes."""
+    folder = Path(os.__file__).resolve().parent
+    parts, size = ([], []), 0
+    for number, path in enumerate(sorted(_modules(folder))):
+        text = path.read_bytes()
+        parts[number % HELD_BACK == HELD_BACK - 1].append(text)
+        size += len(text)
+        if size > BYTES_MAX:
+            break
+    if not all(parts):
+        raise SystemExit(f"the demo trains on Python's standard library, and {folder} has too few modules")
+    return tuple(np.frombuffer(b"".join(part), np.uint8) for part in parts)
+
+
+def _modules(folder):
+    for place, folders, names in os.walk(folder):
+        folders[:] = set(folders) - LEFT_OUT
+        yield from (Path(place, name) for name in names if name.endswith(".py"))
+
+
+def cut(text, starts, length):
+    """Pieces of so many bytes, one for each start."""
+    return text[np.asarray(starts, np.int64)[:, None] + np.arange(length)]
+
+
+def pieces(text, count, length):
+    """So many pieces, at equal distances."""
+    return cut(text, np.linspace(0, len(text) - length, count), length)

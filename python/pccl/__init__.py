@@ -1,0 +1,142 @@
+"""PCCL: collective communication over TCP between peers that may come, go and die at any time.
+
+A master (MasterNode, `pccl_master`) orders who takes part. Each peer makes a Communicator, connects, and reduces with
+the others; shared state makes all of them hold the same bits. What fails, fails for all alike, and can be tried again.
+"""
+
+from __future__ import annotations
+
+import atexit
+import threading
+import time
+
+from . import _core, _logging, _master, _native, _threads, cuda
+from ._communicator import Communicator
+from ._enums import (
+    Attribute,
+    DataType,
+    DeviceType,
+    DistributionHint,
+    QuantizationAlgorithm,
+    ReduceOp,
+    Result,
+    SharedStateSyncStrategy,
+)
+from ._errors import (
+    AbortedError,
+    ConnectionError_,
+    DTypeError,
+    ExpelledError,
+    InternalError,
+    InvalidArgument,
+    InvalidUsage,
+    LayoutError,
+    MasterLostError,
+    NotConnected,
+    NotInitialized,
+    OutOfMemory,
+    PCCLError,
+    PeerLostError,
+    PendingAsyncOpsError,
+    RefusedError,
+    StateMismatch,
+    TimeoutError_,
+    TooFewPeersError,
+    TopologyError,
+    Unsupported,
+    VersionMismatchError,
+)
+from ._logging import set_log_level
+from ._master import MasterNode
+from ._parameters import Parameter, parameters
+from ._reduce import (
+    AsyncReduceHandle,
+    QuantizationOptions,
+    ReduceDescriptor,
+    ReduceInfo,
+    ReduceOpDescriptor,
+    ReduceOperandDescriptor,
+)
+from ._state import SharedState, SharedStateSyncInfo, TensorInfo
+
+__version__: str = _native.version()
+
+__all__ = [
+    "AbortedError",
+    "AsyncReduceHandle",
+    "Attribute",
+    "Communicator",
+    "ConnectionError_",
+    "DTypeError",
+    "DataType",
+    "DeviceType",
+    "DistributionHint",
+    "ExpelledError",
+    "InternalError",
+    "InvalidArgument",
+    "InvalidUsage",
+    "LayoutError",
+    "MasterLostError",
+    "MasterNode",
+    "NotConnected",
+    "NotInitialized",
+    "OutOfMemory",
+    "PCCLError",
+    "Parameter",
+    "PeerLostError",
+    "PendingAsyncOpsError",
+    "QuantizationAlgorithm",
+    "QuantizationOptions",
+    "ReduceDescriptor",
+    "ReduceInfo",
+    "ReduceOp",
+    "ReduceOpDescriptor",
+    "ReduceOperandDescriptor",
+    "RefusedError",
+    "Result",
+    "SharedState",
+    "SharedStateSyncInfo",
+    "SharedStateSyncStrategy",
+    "StateMismatch",
+    "TensorInfo",
+    "TimeoutError_",
+    "TooFewPeersError",
+    "TopologyError",
+    "Unsupported",
+    "VersionMismatchError",
+    "__version__",
+    "cuda",
+    "parameters",
+    "set_log_level",
+]
+
+_CLOSE_S = 5.0  # leaving a run waits for nobody
+
+
+def _close_communicators() -> None:
+    """By the janitor, which exists if a communicator does: no thread can be started any more."""
+    cores = [core for core in list(_core.open_cores) if core.is_of_this_process]
+    if not cores:
+        return
+    done = threading.Event()
+    for core in cores:
+        _threads.janitor.put(core.close)
+    _threads.janitor.put(done.set)
+    end = time.monotonic() + _CLOSE_S
+    while not done.wait(_threads.SLICE_S) and time.monotonic() < end:
+        pass
+
+
+def _at_exit() -> None:
+    try:
+        _close_communicators()
+        _master.at_exit()
+    except KeyboardInterrupt:
+        pass
+    finally:
+        _logging.stop()
+
+
+PCCLError.check(_native.lib.pcclInit(), "pcclInit")
+_logging.start()
+atexit.register(_at_exit)

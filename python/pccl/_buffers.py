@@ -1,0 +1,395 @@
+"""Memory that others own, as (address, elements, data type): nothing is copied.
+
+Taken are numpy arrays, torch tensors, and whatever has the buffer protocol, __array_interface__ or __dlpack__. numpy
+and torch are looked at only if the caller has imported them: otherwise the object cannot be theirs.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import sys
+from ctypes import POINTER, c_char_p, c_int, c_int32, c_int64, c_ssize_t, c_uint8, c_uint16, c_uint32
+from ctypes import c_uint64, c_void_p, py_object
+from typing import Any, Callable, Iterable, Optional, Sequence, Tuple
+
+from ._enums import DataType, DeviceType, by_name, known_names, number
+from ._errors import DTypeError, InvalidArgument, LayoutError
+
+
+class Buffer:
+    """A piece of memory. `owner` keeps it alive and where it is; of torch tensors `storage` does, because they can be
+    given another one (`.data = ...`, set_())."""
+
+    __slots__ = ("address", "count", "dtype", "device", "owner", "obstacle", "family", "storage")
+
+    def __init__(
+        self,
+        address: int,
+        count: int,
+        dtype: DataType,
+        owner: Any,
+        *,
+        obstacle: str = "",
+        device: DeviceType = DeviceType.CPU,
+        family: str = "buffer",
+        storage: Any = None,
+    ) -> None:
+        self.address = address
+        self.count = count
+        self.dtype = dtype
+        self.device = device
+        self.owner = owner
+        self.obstacle = obstacle  # what it is that no result can be written to it
+        self.family = family  # "torch" or "buffer"
+        self.storage = storage
+
+    @property
+    def writable(self) -> bool:
+        return not self.obstacle
+
+
+_READ_ONLY = "read-only"
+
+
+def address(what: str, value: Any) -> int:
+    return number(what, value, 0, 1 << 64)
+
+
+def describe(thing: Any) -> str:
+    """A buffer in a few words, for messages."""
+    parts = [type(thing).__name__]
+    for name in ("shape", "dtype", "format", "device"):
+        value = getattr(thing, name, None)
+        if value is not None and not callable(value) and str(value) != "cpu":
+            parts.append(f"{name} {tuple(value) if name == 'shape' else value}")
+    return " ".join(parts)
+
+
+def of(thing: Any, argument: str) -> Buffer:
+    """What lies behind an object that a user gave as `argument`. LayoutError or DTypeError if it will not do."""
+    if isinstance(thing, Buffer):
+        return thing
+    torch = sys.modules.get("torch")
+    if torch is not None and isinstance(thing, getattr(torch, "Tensor", ())):
+        return _of_torch(torch, thing, argument)
+    numpy = sys.modules.get("numpy")
+    if numpy is not None and isinstance(thing, getattr(numpy, "ndarray", ())):
+        return _of_numpy(thing, argument)
+    # A number of numpy's has an interface to a copy of it; as a buffer it is read-only.
+    is_number = numpy is not None and isinstance(thing, getattr(numpy, "generic", ()))
+    if hasattr(thing, "__array_interface__") and not is_number:
+        return _of_array_interface(thing, argument)
+    try:
+        view = memoryview(thing)
+    except TypeError:
+        pass
+    except (BufferError, ValueError) as error:
+        raise LayoutError(f"{argument}: {type(thing).__name__}: {error}") from None
+    else:
+        return _of_memoryview(view, thing, argument)
+    if hasattr(thing, "__dlpack__"):
+        return _of_dlpack(thing, argument)
+    raise DTypeError(
+        f"{argument}: {type(thing).__name__} is not memory: wanted is a numpy array, a torch tensor, or something with "
+        "the buffer protocol, __array_interface__ or __dlpack__"
+    )
+
+
+def digest(named: Iterable[Tuple[str, Any]]) -> str:
+    """Of names, types and content, in hexadecimal."""
+    hashed = hashlib.sha256()
+    for name, thing in named:
+        buffer = of(thing, name)
+        if buffer.device is not DeviceType.CPU:
+            buffer = of(thing.cpu(), name)
+        hashed.update(f"{name}\0{buffer.dtype.name}\0{buffer.count}\0".encode())
+        if buffer.count > 0:
+            size = buffer.count * buffer.dtype.itemsize
+            hashed.update((ctypes.c_char * size).from_address(buffer.address))
+    return hashed.hexdigest()
+
+
+def need_writable(buffer: Buffer, thing: Any, argument: str) -> None:
+    if buffer.obstacle:
+        raise LayoutError(f"{argument}: {describe(thing)} is {buffer.obstacle}, and the result is to be written to it")
+
+
+def _bad_dtype(thing: Any, argument: str, why: str) -> DTypeError:
+    return DTypeError(f"{argument}: {describe(thing)}: {why}; there are {known_names()}")
+
+
+def _bad_layout(thing: Any, argument: str, why: str) -> LayoutError:
+    return LayoutError(f"{argument}: {describe(thing)}: {why}")
+
+
+def _not_contiguous(thing: Any, argument: str, strides: Any) -> LayoutError:
+    return _bad_layout(thing, argument, f"not contiguous (strides {strides}); give a contiguous copy")
+
+
+# ---- torch
+
+
+def _of_torch(torch: Any, tensor: Any, argument: str) -> Buffer:
+    if hasattr(tensor, "to_local"):
+        raise _bad_layout(tensor, argument, "a DTensor has no memory of its own; give what to_local() returns")
+    if tensor.layout is not torch.strided:
+        raise _bad_layout(tensor, argument, f"layout {tensor.layout}, wanted is a dense (strided) tensor")
+    if tensor.device.type not in ("cpu", "cuda"):
+        raise _bad_layout(tensor, argument, "neither in memory nor on a CUDA device")
+    dtype = by_name(str(tensor.dtype).replace("torch.", "", 1))
+    if dtype is None:
+        raise _bad_dtype(tensor, argument, "no data type of PCCL")
+    if not tensor.is_contiguous():
+        raise _not_contiguous(tensor, argument, tuple(tensor.stride()))
+    if tensor.is_neg():
+        raise _bad_layout(tensor, argument, "a lazily negated view; call resolve_neg() first")
+    device = DeviceType.CUDA if tensor.device.type == "cuda" else DeviceType.CPU
+    storage = _torch_storage(tensor, argument)
+    return Buffer(
+        int(tensor.data_ptr()), int(tensor.numel()), dtype, tensor, device=device, family="torch", storage=storage
+    )
+
+
+def _torch_storage(tensor: Any, argument: str) -> Any:
+    """Wrappers of other tensors and fake ones have none, or one without memory."""
+    count = int(tensor.numel())
+    try:
+        storage = getattr(tensor, "untyped_storage", tensor.storage)()
+        end = (int(tensor.storage_offset()) + count) * int(tensor.element_size())
+        there = storage.device == tensor.device and storage.nbytes() >= end and bool(tensor.data_ptr())
+    except (RuntimeError, NotImplementedError):
+        storage, there = None, False
+    if count > 0 and not there:
+        raise _bad_layout(tensor, argument, "a tensor that has no memory of its own")
+    return storage
+
+
+# ---- numpy and its interface
+
+
+def _of_numpy(array: Any, argument: str) -> Buffer:
+    masked = sys.modules.get("numpy.ma")
+    if masked is not None and isinstance(array, masked.MaskedArray):
+        raise _bad_layout(array, argument, "a masked array, whose mask would be lost; give its .data or filled()")
+    dtype = by_name(array.dtype.name) if array.dtype.isnative else None
+    if dtype is None:
+        why = "no data type of PCCL" if array.dtype.isnative else "another byte order than this machine's"
+        raise _bad_dtype(array, argument, why)
+    if not array.flags.c_contiguous:
+        raise _not_contiguous(array, argument, array.strides)
+    obstacle = "" if array.flags.writeable else _READ_ONLY
+    return Buffer(int(array.ctypes.data), int(array.size), dtype, array, obstacle=obstacle)
+
+
+_KINDS = {"i": "int", "u": "uint", "f": "float"}
+_OTHER_ORDER = ">" if sys.byteorder == "little" else "<"
+
+
+def _product(shape: Sequence[int]) -> int:
+    count = 1
+    for extent in shape:
+        count *= int(extent)
+    return count
+
+
+def _is_contiguous(shape: Sequence[int], strides: Optional[Sequence[int]], itemsize: int) -> bool:
+    """Row by row without gaps. Strides are in the unit of itemsize; those of extents of 1 do not matter."""
+    if strides is None:
+        return True
+    expected = itemsize
+    for extent, stride in zip(reversed(shape), reversed(strides)):
+        if extent != 1 and stride != expected:
+            return False
+        expected *= extent
+    return True
+
+
+def _of_array_interface(thing: Any, argument: str) -> Buffer:
+    interface = thing.__array_interface__
+    typestr, shape = interface["typestr"], tuple(interface["shape"])
+    itemsize = int(typestr[2:])
+    dtype = by_name(_KINDS.get(typestr[1], "?") + str(8 * itemsize))
+    if dtype is None and itemsize == 2 and "bfloat16" in str(getattr(thing, "dtype", "")):
+        dtype = DataType.BFLOAT16  # the interface itself has no letter for it
+    if dtype is None or typestr[0] == _OTHER_ORDER:
+        raise _bad_dtype(thing, argument, f"no data type of PCCL (typestr {typestr})")
+    strides = interface.get("strides")
+    if _product(shape) > 0 and not _is_contiguous(shape, strides, itemsize):
+        raise _not_contiguous(thing, argument, strides)
+    data = interface.get("data")
+    if not isinstance(data, tuple):
+        raise _bad_layout(thing, argument, "its __array_interface__ says no address")
+    # Both: the interface may be made anew each time, and own what it points to.
+    obstacle = _READ_ONLY if data[1] else ""
+    return Buffer(int(data[0]), _product(shape), dtype, (thing, interface), obstacle=obstacle)
+
+
+# ---- the buffer protocol
+
+
+class _PyBuffer(ctypes.Structure):
+    _fields_ = [
+        ("buf", c_void_p),
+        ("obj", c_void_p),
+        ("len", c_ssize_t),
+        ("itemsize", c_ssize_t),
+        ("readonly", c_int),
+        ("ndim", c_int),
+        ("format", c_char_p),
+        ("shape", c_void_p),
+        ("strides", c_void_p),
+        ("suboffsets", c_void_p),
+        ("internal", c_void_p),
+    ]
+
+
+_get_buffer = ctypes.pythonapi.PyObject_GetBuffer
+_get_buffer.argtypes, _get_buffer.restype = [py_object, POINTER(_PyBuffer), c_int], c_int
+_release_buffer = ctypes.pythonapi.PyBuffer_Release
+_release_buffer.argtypes, _release_buffer.restype = [POINTER(_PyBuffer)], None
+
+_FORMATS = {"f": "float", "d": "float", "e": "float"}
+_FORMATS.update({letter: "int" for letter in "bhilqn"})
+_FORMATS.update({letter: "uint" for letter in "BHILQN"})
+
+
+def _address_of(view: memoryview) -> int:
+    """Where it lies: memoryview itself does not tell, and ctypes only of what is writable."""
+    raw = _PyBuffer()
+    _get_buffer(view, ctypes.byref(raw), 0)
+    try:
+        return int(raw.buf or 0)
+    finally:
+        _release_buffer(ctypes.byref(raw))
+
+
+def _of_memoryview(view: memoryview, thing: Any, argument: str) -> Buffer:
+    letters = view.format.lstrip("@=<>!")
+    foreign = view.format[:1] in ("<", ">", "!") and view.format[:1].replace("!", ">") == _OTHER_ORDER
+    kind = _FORMATS.get(letters)
+    dtype = by_name(f"{kind}{8 * view.itemsize}") if kind and not foreign else None
+    if dtype is None:
+        raise _bad_dtype(thing, argument, f"no data type of PCCL (format {view.format!r})")
+    if not view.c_contiguous:
+        raise _not_contiguous(thing, argument, view.strides)
+    # The view holds the owner's memory in place: a bytearray cannot be resized while there is one.
+    obstacle = _READ_ONLY if view.readonly else ""
+    return Buffer(_address_of(view), view.nbytes // view.itemsize, dtype, view, obstacle=obstacle)
+
+
+# ---- DLPack
+
+
+class _DLDevice(ctypes.Structure):
+    _fields_ = [("device_type", c_int32), ("device_id", c_int32)]
+
+
+class _DLDataType(ctypes.Structure):
+    _fields_ = [("code", c_uint8), ("bits", c_uint8), ("lanes", c_uint16)]
+
+
+class _DLTensor(ctypes.Structure):
+    _fields_ = [
+        ("data", c_void_p),
+        ("device", _DLDevice),
+        ("ndim", c_int32),
+        ("dtype", _DLDataType),
+        ("shape", POINTER(c_int64)),
+        ("strides", POINTER(c_int64)),
+        ("byte_offset", c_uint64),
+    ]
+
+
+class _DLManagedTensorVersioned(ctypes.Structure):
+    _fields_ = [
+        ("major", c_uint32),
+        ("minor", c_uint32),
+        ("manager_ctx", c_void_p),
+        ("deleter", c_void_p),
+        ("flags", c_uint64),
+        ("dl_tensor", _DLTensor),
+    ]
+
+
+_capsule_is_valid = ctypes.pythonapi.PyCapsule_IsValid
+_capsule_is_valid.argtypes, _capsule_is_valid.restype = [py_object, c_char_p], c_int
+_capsule_pointer = ctypes.pythonapi.PyCapsule_GetPointer
+_capsule_pointer.argtypes, _capsule_pointer.restype = [py_object, c_char_p], c_void_p
+
+_DL_CPU, _DL_CUDA, _DL_CUDA_HOST, _DL_CUDA_MANAGED = 1, 2, 3, 13
+_DL_KINDS = {0: "int", 1: "uint", 2: "float", 4: "bfloat"}
+_DL_READ_ONLY, _DL_IS_COPIED = 1, 2
+
+
+def _dlpack_capsule(thing: Any) -> Any:
+    """With the version that says whether it may be written to, if its maker knows that. Never a copy."""
+    attempts: Tuple[Callable[[], Any], ...] = (
+        lambda: thing.__dlpack__(max_version=(1, 0), copy=False),
+        lambda: thing.__dlpack__(max_version=(1, 0)),
+    )
+    for attempt in attempts:
+        try:
+            return attempt()
+        except TypeError:  # it does not know that argument
+            pass
+    return thing.__dlpack__()
+
+
+def _of_dlpack(thing: Any, argument: str) -> Buffer:
+    try:
+        capsule = _dlpack_capsule(thing)
+    except (BufferError, RuntimeError, ValueError) as error:
+        raise _bad_layout(thing, argument, f"its __dlpack__ says: {error}") from None
+    obstacle = ""
+    if _capsule_is_valid(capsule, b"dltensor_versioned"):
+        pointer = _capsule_pointer(capsule, b"dltensor_versioned")
+        managed = ctypes.cast(pointer, POINTER(_DLManagedTensorVersioned)).contents
+        if managed.major != 1:
+            raise _bad_layout(thing, argument, f"its __dlpack__ is of version {managed.major}")
+        if managed.flags & _DL_IS_COPIED:
+            obstacle = "a copy of its memory that __dlpack__ made"
+        elif managed.flags & _DL_READ_ONLY:
+            obstacle = _READ_ONLY
+        tensor = managed.dl_tensor
+    elif _capsule_is_valid(capsule, b"dltensor"):
+        tensor = ctypes.cast(_capsule_pointer(capsule, b"dltensor"), POINTER(_DLTensor)).contents
+    else:
+        raise _bad_layout(thing, argument, "its __dlpack__ gave no tensor")
+
+    if tensor.device.device_type not in (_DL_CPU, _DL_CUDA, _DL_CUDA_HOST, _DL_CUDA_MANAGED):
+        raise _bad_layout(thing, argument, "neither in memory nor on a CUDA device")
+    kind = _DL_KINDS.get(tensor.dtype.code)
+    dtype = by_name(f"{kind}{tensor.dtype.bits}") if kind and tensor.dtype.lanes == 1 else None
+    if dtype is None:
+        raise _bad_dtype(thing, argument, "no data type of PCCL")
+    shape = tuple(tensor.shape[i] for i in range(tensor.ndim))
+    strides = tuple(tensor.strides[i] for i in range(tensor.ndim)) if tensor.strides else None
+    if _product(shape) > 0 and not _is_contiguous(shape, strides, 1):
+        raise _not_contiguous(thing, argument, strides)
+    on_device = tensor.device.device_type in (_DL_CUDA, _DL_CUDA_MANAGED)
+    return Buffer(
+        int(tensor.data or 0) + int(tensor.byte_offset),
+        _product(shape),
+        dtype,
+        (thing, capsule),  # an unconsumed capsule gives the tensor back when it goes
+        obstacle=obstacle,
+        device=DeviceType.CUDA if on_device else DeviceType.CPU,
+    )
+
+
+# ---- two that belong together
+
+
+def match(send: Buffer, recv: Buffer, where: str) -> None:
+    """Checks that one can be reduced into the other."""
+    if (send.family == "torch") != (recv.family == "torch"):
+        raise DTypeError(f"{where}: one of send and recv is a torch tensor, the other is not")
+    if send.dtype is not recv.dtype:
+        raise DTypeError(f"{where}: send holds {send.dtype.name.lower()}, recv {recv.dtype.name.lower()}")
+    if send.count != recv.count:
+        raise LayoutError(f"{where}: send has {send.count} elements, recv {recv.count}")
+    if send.device is not recv.device:
+        raise LayoutError(f"{where}: send and recv are on different devices")
+    if send.count == 0:
+        raise InvalidArgument(f"{where}: the buffers have no elements")

@@ -1,0 +1,221 @@
+"""A communicator of the C library as something that may be used, dropped and ended in any order by any thread."""
+
+from __future__ import annotations
+
+import ctypes
+import operator
+import os
+import queue
+import threading
+import time
+import weakref
+from typing import Any, Callable, Dict, Mapping, Optional, Protocol, Set, Union
+
+from . import _native
+from ._enums import Result
+from ._errors import InvalidArgument, PCCLError, failure, not_connected
+
+Option = Union[str, int, bool]
+
+# How long close() waits for those whom the library has sent out. Whoever comes later finds the communicator there.
+_LEAVING_S = 2.0
+
+
+def text(what: str, value: Any) -> bytes:
+    """A string for the library."""
+    if not isinstance(value, str):
+        raise InvalidArgument(f"{what}: wanted is text, not {value!r}")
+    if "\0" in value:
+        raise InvalidArgument(f"{what}: {value!r} has a null character in it")
+    try:
+        return value.encode()
+    except UnicodeEncodeError as error:
+        raise InvalidArgument(f"{what}: {value!r}: {error}") from None
+
+
+def _option_text(name: str, value: Any) -> bytes:
+    if isinstance(value, (str, float)):  # of a fraction the library says itself that it will not do
+        return text(f"option {name}", str(value))
+    try:
+        return str(operator.index(value)).encode()
+    except TypeError:
+        raise InvalidArgument(f"option {name}: wanted is text or a number, not {value!r}") from None
+
+
+class Dependent(Protocol):
+    """What ends when the communicator is freed."""
+
+    def communicator_ended(self) -> None: ...
+
+    def after_fork(self) -> None: ...
+
+
+class Options:
+    """A set of options of the C library, for the length of a with statement."""
+
+    def __init__(self, values: Mapping[str, Option]) -> None:
+        self._values = values
+        self.handle = ctypes.c_void_p()
+
+    def __enter__(self) -> Options:
+        self._check(_native.lib.pcclCreateOptions(ctypes.byref(self.handle)), "pcclCreateOptions")
+        try:
+            for name, value in self._values.items():
+                code = _native.lib.pcclSetOption(self.handle, text("option", name), _option_text(name, value))
+                self._check(code, "pcclSetOption")
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        _native.lib.pcclDestroyOptions(self.handle)
+
+    @staticmethod
+    def _check(code: int, function: str) -> None:
+        if code != Result.SUCCESS:
+            raise failure(function, code, _native.last_failure())
+
+
+class Visit:
+    """Somebody who is about to use the handle, or does. Who is interrupted has left when this is forgotten."""
+
+    __slots__ = ("handle", "mark", "__weakref__")
+
+    def __init__(self, handle: Any) -> None:
+        self.handle = handle
+        self.mark = weakref.ref(self)
+
+
+class Core:
+    """Knows who is inside the library with the handle, so that nobody uses it after its end.
+
+    A signal handler may raise between any two lines on the main thread. So whoever enters and leaves takes no lock that
+    could stay locked for ever (as that of a Condition could, whose with statement runs Python): it adds to a set and
+    takes from it. Of "closing, then look who is inside" and "inside, then look whether it is closing" at least one sees
+    the other.
+    """
+
+    def __init__(self, handle: Any) -> None:
+        self._handle = handle
+        self._pid = os.getpid()
+        self._visits: Set[weakref.ref[Visit]] = set()
+        self._left: queue.SimpleQueue[None] = queue.SimpleQueue()  # wakes who closes
+        self._closing = False
+        self._closer = threading.Lock()  # taken once, by who closes it
+        self._closed = threading.Event()
+        self._late = False  # the last one who leaves frees the handle
+        self._freed = threading.Lock()  # taken once, by who frees it
+        self._dependents: Set[Dependent] = set()
+        open_cores.add(self)
+
+    # ---- use
+
+    def enter(self) -> Optional[Visit]:
+        """With the handle, or None if there is none any more. Each success is followed by leave()."""
+        visit = Visit(self._handle)
+        if self._pid != os.getpid():
+            return visit  # the library refuses it, in words
+        self._visits.add(visit.mark)
+        if self._closing:
+            self.leave(visit)
+            return None
+        return visit
+
+    def leave(self, visit: Visit) -> None:
+        self._visits.discard(visit.mark)
+        if self._closing and self.is_of_this_process:
+            self._left.put(None)
+            if self._late and self._inside == 0:
+                self._free()
+
+    @property
+    def _inside(self) -> int:
+        return sum(mark() is not None for mark in self._visits.copy())
+
+    def call(self, function: str, *arguments: Any) -> None:
+        """Calls a function that takes the communicator first. PCCLError if it fails."""
+        error = self.attempt(function, *arguments)
+        if error is not None:
+            raise error
+
+    def attempt(self, function: str, *arguments: Any) -> Optional[PCCLError]:
+        return self.attempt_with(function, lambda handle: getattr(_native.lib, function)(handle, *arguments))
+
+    def attempt_with(self, function: str, call: Callable[[Any], int]) -> Optional[PCCLError]:
+        visit = self.enter()
+        if visit is None:
+            return not_connected(function)
+        begin = time.monotonic()
+        try:
+            code = call(visit.handle)
+            if code == Result.SUCCESS:
+                return None
+            return failure(function, code, _native.last_failure(visit.handle), elapsed=time.monotonic() - begin)
+        finally:
+            self.leave(visit)
+
+    def after_fork(self) -> None:
+        for dependent in self._dependents:
+            dependent.after_fork()
+
+    # ---- end
+
+    @property
+    def closed(self) -> bool:
+        return self._closing
+
+    def depend(self, dependent: Dependent) -> None:
+        self._dependents.add(dependent)
+
+    def release(self, dependent: Dependent) -> None:
+        self._dependents.discard(dependent)
+
+    def close(self) -> None:
+        """Leaves the run and frees the communicator; who is inside is sent out. Any thread, any number of times."""
+        if self._pid != os.getpid():
+            self._closing = True  # it is the parent's
+            return
+        if not self._closer.acquire(blocking=False):
+            self._closed.wait()
+            return
+        self._closing = True
+        _native.lib.pcclCloseCommunicator(self._handle)
+        end = time.monotonic() + _LEAVING_S
+        while self._inside and time.monotonic() < end:
+            try:
+                self._left.get(timeout=max(0.0, end - time.monotonic()))
+            except queue.Empty:
+                pass
+        self._late = True
+        if self._inside == 0:
+            self._free()
+        self._closed.set()
+
+    def _free(self) -> None:
+        if not self._freed.acquire(blocking=False):
+            return
+        _native.lib.pcclDestroyCommunicator(self._handle)
+        open_cores.discard(self)
+        for dependent in list(self._dependents):
+            dependent.communicator_ended()
+        self._dependents.clear()
+
+    @property
+    def is_of_this_process(self) -> bool:
+        return self._pid == os.getpid()
+
+
+open_cores: Set[Core] = set()
+
+
+def create(addresses: str, values: Dict[str, Option]) -> Core:
+    """An unconnected communicator."""
+    handle = ctypes.c_void_p()
+    with Options(values) as options:
+        code = _native.lib.pcclCreateCommunicatorWithOptions(
+            text("address", addresses), options.handle, ctypes.byref(handle)
+        )
+        if code != Result.SUCCESS:
+            raise failure("pcclCreateCommunicator", code, _native.last_failure())
+    return Core(handle)

@@ -1,0 +1,207 @@
+"""The numbers of the C interface, with the names that PCCL 1.0's Python package gave them."""
+
+from __future__ import annotations
+
+import enum
+import operator
+from typing import Any
+
+
+class _Code(enum.IntEnum):
+    """Equal to its number, and printed by its name in every version of Python."""
+
+    def __str__(self) -> str:
+        return f"{type(self).__name__}.{self.name}"
+
+    def __format__(self, spec: str) -> str:
+        return format(str(self), spec)
+
+
+class Result(_Code):
+    SUCCESS = 0
+    NOT_INITIALIZED = 1
+    INTERNAL_ERROR = 2
+    INVALID_ARGUMENT = 3
+    INVALID_USAGE = 4
+    TOO_FEW_PEERS = 5
+    MASTER_CONNECTION_FAILED = 6
+    RANK_CONNECTION_FAILED = 7
+    RANK_CONNECTION_LOST = 8
+    NO_SHARED_STATE_AVAILABLE = 9
+    PENDING_ASYNC_OPS = 10
+    UPDATE_TOPOLOGY_FAILED = 11
+    TOPOLOGY_OPTIMIZATION_FAILED = 12
+    # Not in PCCL 1.0. They stand in PCCLError.ext; PCCLError.result has the number that PCCL 1.0 gives in their place.
+    TIMEOUT = 13
+    ABORTED = 14
+    VERSION_MISMATCH = 15
+    PEER_MISMATCH = 16
+    EXPELLED = 17
+    MASTER_LOST = 18
+    OUT_OF_MEMORY = 19
+    UNSUPPORTED = 20
+    REFUSED = 21
+
+
+class ReduceOp(_Code):
+    SUM = 0
+    AVG = 1
+    PROD = 2
+    MAX = 3
+    MIN = 4
+
+
+class Attribute(_Code):
+    GLOBAL_WORLD_SIZE = 1
+    LOCAL_WORLD_SIZE = 2
+    PEER_GROUP_WORLD_SIZE = 2
+    NUM_DISTINCT_PEER_GROUPS = 3
+    LARGEST_PEER_GROUP_WORLD_SIZE = 4
+
+
+class SharedStateSyncStrategy(_Code):
+    ENFORCE_POPULAR = 0
+    RECEIVE_ONLY = 1
+    SEND_ONLY = 2
+
+
+class DeviceType(_Code):
+    CPU = 0
+    CUDA = 1
+
+
+class DistributionHint(_Code):
+    NONE = 0
+    NORMAL = 1
+    UNIFORM = 2
+
+
+class QuantizationAlgorithm(_Code):
+    NONE = 0
+    MIN_MAX = 1
+    ZERO_POINT_SCALE = 2
+
+
+class DataType(_Code):
+    UINT8 = 0
+    INT8 = 1
+    INT16 = 2
+    UINT16 = 3
+    UINT32 = 4
+    INT32 = 5
+    UINT64 = 6
+    INT64 = 7
+    FLOAT16 = 8
+    BFLOAT16 = 9
+    FLOAT = 10
+    DOUBLE = 11
+    FLOAT32 = 10
+    FLOAT64 = 11
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of one element."""
+        return _ITEMSIZES[self]
+
+    def to_torch_dtype(self) -> Any:
+        """The torch.dtype. ValueError if this version of torch has none."""
+        import torch
+
+        name = _NAMES[self]
+        found = getattr(torch, name, None)
+        if found is None:
+            raise ValueError(f"torch {torch.__version__} has no data type for {self}")
+        return found
+
+    @classmethod
+    def from_torch_dtype(cls, dtype: Any) -> DataType:
+        """ValueError for a type that cannot be sent."""
+        kind = _BY_NAME.get(str(dtype).replace("torch.", "", 1))
+        if kind is None:
+            raise ValueError(f"no data type of PCCL for {dtype}; there are {known_names()}")
+        return kind
+
+    def to_numpy_dtype(self) -> Any:
+        """The numpy.dtype. bfloat16 is ml_dtypes' where that is installed, otherwise ValueError."""
+        import numpy
+
+        if self is not DataType.BFLOAT16:
+            return numpy.dtype(_NAMES[self])
+        try:
+            import ml_dtypes
+        except ImportError:
+            raise ValueError("numpy itself has no bfloat16; install ml_dtypes") from None
+        return numpy.dtype(ml_dtypes.bfloat16)
+
+    @classmethod
+    def from_numpy_dtype(cls, dtype: Any) -> DataType:
+        """DTypeError, which is a ValueError and a TypeError, for a type that cannot be sent."""
+        import numpy
+
+        from ._errors import DTypeError
+
+        dtype = numpy.dtype(dtype)
+        kind = _BY_NAME.get(dtype.name) if dtype.isnative else None
+        if kind is None:
+            order = "" if dtype.isnative else " in another byte order than this machine's"
+            raise DTypeError(f"no data type of PCCL for {dtype.name}{order}; there are {known_names()}")
+        return kind
+
+
+_NAMES = {
+    DataType.UINT8: "uint8",
+    DataType.INT8: "int8",
+    DataType.INT16: "int16",
+    DataType.UINT16: "uint16",
+    DataType.UINT32: "uint32",
+    DataType.INT32: "int32",
+    DataType.UINT64: "uint64",
+    DataType.INT64: "int64",
+    DataType.FLOAT16: "float16",
+    DataType.BFLOAT16: "bfloat16",
+    DataType.FLOAT: "float32",
+    DataType.DOUBLE: "float64",
+}
+_BY_NAME = {name: kind for kind, name in _NAMES.items()}
+_ITEMSIZES = {
+    kind: 1 if name.endswith("t8") else 2 if name.endswith("16") else 4 if name.endswith("32") else 8
+    for kind, name in _NAMES.items()
+}
+
+
+def known_names() -> str:
+    return ", ".join(_NAMES.values())
+
+
+def by_name(name: str) -> DataType | None:
+    """The type that numpy and torch call so."""
+    return _BY_NAME.get(name)
+
+
+def number(what: str, value: Any, least: int = -(1 << 31), end: int = 1 << 31) -> int:
+    """A whole number for a field of the C interface, which would otherwise cut it short."""
+    from ._errors import InvalidArgument
+
+    try:
+        given = operator.index(value)
+    except TypeError:
+        raise InvalidArgument(f"{what}: wanted is a whole number, not {value!r}") from None
+    if not least <= given < end:
+        raise InvalidArgument(f"{what} {given} is not within {least} and {end - 1}")
+    return given
+
+
+def data_type(what: str, value: Any) -> DataType:
+    from ._errors import DTypeError
+
+    try:
+        return DataType(operator.index(value))
+    except (TypeError, ValueError):
+        raise DTypeError(f"{what}: {value!r} is no data type; there are {known_names()}") from None
+
+
+def result_name(code: int) -> str:
+    try:
+        return Result(code).name
+    except ValueError:
+        return f"UNKNOWN_{code}"

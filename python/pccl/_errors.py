@@ -1,0 +1,238 @@
+"""What goes wrong, as exceptions. All derive from PCCLError, and from what Python itself calls such a thing."""
+
+from __future__ import annotations
+
+import builtins
+from typing import Any, Dict, Iterable, Optional, Tuple, Type
+
+from . import _native
+from ._enums import Result, result_name
+
+# What PCCL 1.0 returns where the library has a more precise code, by function; RANK_CONNECTION_LOST for reductions.
+_LOSSES = {
+    "pcclConnect": Result.MASTER_CONNECTION_FAILED,
+    "pcclUpdateTopology": Result.UPDATE_TOPOLOGY_FAILED,
+    "pcclOptimizeTopology": Result.TOPOLOGY_OPTIMIZATION_FAILED,
+    "pcclArePeersPending": Result.INVALID_USAGE,
+    "pcclSynchronizeSharedState": Result.INVALID_USAGE,
+}
+_BASES = {
+    Result.VERSION_MISMATCH: Result.MASTER_CONNECTION_FAILED,
+    Result.REFUSED: Result.MASTER_CONNECTION_FAILED,
+    Result.PEER_MISMATCH: Result.INVALID_USAGE,
+    Result.UNSUPPORTED: Result.INVALID_USAGE,
+    Result.OUT_OF_MEMORY: Result.INTERNAL_ERROR,
+}
+
+
+def base_result(function: str, code: int) -> int:
+    """The code that PCCL 1.0 has for this one."""
+    if code <= Result.TOPOLOGY_OPTIMIZATION_FAILED:
+        return code
+    try:
+        known = Result(code)
+    except ValueError:
+        return code
+    return int(_BASES.get(known, _LOSSES.get(function, Result.RANK_CONNECTION_LOST)))
+
+
+class PCCLError(Exception):
+    """A call failed.
+
+    result     the code that PCCL 1.0 has for it
+    ext        the more precise one, or the same
+    words      why, as the library or this package says it
+    operation  the function of the C interface, or "" when the call did not get so far
+    tag        of the reduction, or None
+    sequence   its number within the tag, the same on all peers; None if it was not launched
+    peers      ids of those who left the group during the call or operation, at most 16, as get_topology() lists them
+    elapsed    seconds from the beginning of the call or operation, or None
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        result: int = Result.INVALID_ARGUMENT,
+        ext: Optional[int] = None,
+        words: Optional[str] = None,
+        operation: str = "",
+        tag: Optional[int] = None,
+        sequence: Optional[int] = None,
+        peers: Iterable[str] = (),
+        elapsed: Optional[float] = None,
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.result = _as_result(result)
+        self.ext = _as_result(result if ext is None else ext)
+        self.words = message if words is None else words
+        self.operation = operation
+        self.tag = tag
+        self.sequence = sequence
+        self.peers = tuple(peers)
+        self.elapsed = elapsed
+
+    def __str__(self) -> str:
+        return self.message
+
+    def __reduce__(self) -> Tuple[Any, ...]:
+        return _rebuild, (type(self), self.message, dict(self.__dict__))
+
+    @staticmethod
+    def check(code: int, name: str) -> None:
+        """Raises what belongs to the code unless it is SUCCESS; name is that of the C function."""
+        if code != Result.SUCCESS:
+            raise failure(name, code, _native.Why(""))
+
+
+def _as_result(code: int) -> Result:
+    try:
+        return Result(code)
+    except ValueError:
+        return Result.INTERNAL_ERROR
+
+
+def _rebuild(kind: Type[PCCLError], message: str, state: Dict[str, Any]) -> PCCLError:
+    error = kind(message)
+    error.__dict__.update(state)
+    return error
+
+
+class NotInitialized(PCCLError):
+    """The library was not initialized: not to be seen, importing the package does it."""
+
+
+class InternalError(PCCLError):
+    """A resource is short, or the library has a defect."""
+
+
+class InvalidArgument(PCCLError, ValueError):
+    """An argument is wrong whatever the state; nothing was changed."""
+
+
+class LayoutError(InvalidArgument, AssertionError):
+    """A buffer is not contiguous, of the wrong size, read-only or somewhere else than in memory.
+
+    An AssertionError too, because that is what PCCL 1.0 raises.
+    """
+
+
+class DTypeError(InvalidArgument, TypeError, AssertionError):
+    """A data type that cannot be sent, or that does not go with another one."""
+
+
+class InvalidUsage(PCCLError):
+    """The call is not allowed now, or contradicts what other peers call."""
+
+
+class NotConnected(InvalidUsage):
+    """The communicator is closed."""
+
+
+class StateMismatch(InvalidUsage):
+    """Peers called the same operation with different arguments; the words say who and in what."""
+
+
+class Unsupported(InvalidUsage, NotImplementedError):
+    """Not supported by this version."""
+
+
+class TooFewPeersError(PCCLError):
+    """The group has fewer than two peers."""
+
+
+class PendingAsyncOpsError(PCCLError):
+    """Operations are launched and not yet awaited."""
+
+
+class TopologyError(PCCLError):
+    """The topology could not be updated or optimized."""
+
+
+class PeerLostError(PCCLError):
+    """The operation failed on all peers of the group: usually a retry with the remaining ones helps."""
+
+
+class AbortedError(PCCLError):
+    """The operation was given up by a caller."""
+
+
+class TimeoutError_(PCCLError, builtins.TimeoutError):
+    """A deadline passed."""
+
+
+class ConnectionError_(PCCLError, builtins.ConnectionError):
+    """The run could not be joined, or was lost."""
+
+
+class MasterLostError(ConnectionError_):
+    """The master did not come back in time."""
+
+
+class ExpelledError(ConnectionError_):
+    """The master removed this peer from the run; connect() makes it a newcomer."""
+
+
+class RefusedError(ConnectionError_):
+    """The master refused this peer."""
+
+
+class VersionMismatchError(ConnectionError_):
+    """The master speaks another version of the protocol."""
+
+
+class OutOfMemory(InternalError, MemoryError):
+    """Memory is short."""
+
+
+_KINDS: Dict[int, Type[PCCLError]] = {
+    Result.NOT_INITIALIZED: NotInitialized,
+    Result.INTERNAL_ERROR: InternalError,
+    Result.INVALID_ARGUMENT: InvalidArgument,
+    Result.INVALID_USAGE: InvalidUsage,
+    Result.TOO_FEW_PEERS: TooFewPeersError,
+    Result.MASTER_CONNECTION_FAILED: ConnectionError_,
+    Result.RANK_CONNECTION_FAILED: PeerLostError,
+    Result.RANK_CONNECTION_LOST: PeerLostError,
+    Result.PENDING_ASYNC_OPS: PendingAsyncOpsError,
+    Result.UPDATE_TOPOLOGY_FAILED: TopologyError,
+    Result.TOPOLOGY_OPTIMIZATION_FAILED: TopologyError,
+    Result.TIMEOUT: TimeoutError_,
+    Result.ABORTED: AbortedError,
+    Result.VERSION_MISMATCH: VersionMismatchError,
+    Result.PEER_MISMATCH: StateMismatch,
+    Result.EXPELLED: ExpelledError,
+    Result.MASTER_LOST: MasterLostError,
+    Result.OUT_OF_MEMORY: OutOfMemory,
+    Result.UNSUPPORTED: Unsupported,
+    Result.REFUSED: RefusedError,
+}
+
+
+def failure(
+    function: str, code: int, why: _native.Why, *, tag: Optional[int] = None, elapsed: Optional[float] = None
+) -> PCCLError:
+    """The exception for a failed call of the C interface."""
+    base = base_result(function, code)
+    words = why.words
+    if not words and code != Result.SUCCESS:
+        words = _native.lib.pcclGetErrorString(code).decode()
+    message = f"{function} failed with error: {result_name(base)}"
+    if words:
+        message += f": {words}"
+    return _KINDS.get(code, PCCLError)(
+        message,
+        result=base,
+        ext=code,
+        words=words,
+        operation=function,
+        tag=tag,
+        sequence=why.sequence,
+        peers=why.peers,
+        elapsed=elapsed,
+    )
+
+
+def not_connected(what: str) -> NotConnected:
+    return NotConnected(f"{what}: the communicator is closed", result=Result.INVALID_USAGE)

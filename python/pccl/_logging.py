@@ -1,0 +1,112 @@
+"""Lines of the C library to logging.getLogger("pccl").
+
+The library calls from a thread that has nothing else to do, so it may wait for the interpreter's lock. What it calls
+puts the line into a queue; a thread of ours hands it to logging, so that a handler that is stuck does not hold up the
+end, where the library waits for its thread.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import queue
+import threading
+from typing import Any, Optional, Tuple
+
+from . import _native
+
+logger = logging.getLogger("pccl")
+
+_TRACE, _DEBUG, _INFO, _WARN, _ERROR, _NONE = range(6)
+_LEVELS = {_TRACE: 5, _DEBUG: logging.DEBUG, _INFO: logging.INFO, _WARN: logging.WARNING, _ERROR: logging.ERROR}
+_LINES_MAX = 10000  # a program whose handlers are stuck must not run out of memory: what is beyond is counted
+
+_Line = Tuple[int, str, str]
+
+
+class _Relay:
+    def __init__(self) -> None:
+        self.lines: queue.SimpleQueue[Optional[_Line]] = queue.SimpleQueue()
+        self.thread: Optional[threading.Thread] = None
+        self._lost = 0
+
+    def put(self, line: _Line) -> None:
+        """By one thread at a time."""
+        if self.lines.qsize() < _LINES_MAX:
+            self.tell_lost()
+            self.lines.put(line)
+        else:
+            self._lost += 1
+        if self.thread is None:
+            thread = threading.Thread(target=self._work, name="pccl-log", daemon=True)
+            thread.start()
+            self.thread = thread
+
+    def tell_lost(self) -> None:
+        lost, self._lost = self._lost, 0
+        if lost:
+            self.lines.put((logging.ERROR, "log", f"{lost} lines of the log were lost here: handlers were too slow"))
+
+    def _work(self) -> None:
+        while True:
+            line = self.lines.get()
+            if line is None:
+                return
+            emit(*line)
+
+
+def emit(level: int, subsystem: str, message: str) -> None:
+    try:
+        logging.getLogger("pccl." + subsystem if subsystem else "pccl").log(level, "%s", message)
+    except Exception:  # a handler's defect is no reason to stop relaying
+        pass
+
+
+_relay = _Relay()
+
+
+def _take(level: int, subsystem: Optional[bytes], message: Optional[bytes], _user: Any) -> None:
+    words = (message or b"").decode("utf-8", "replace")
+    try:
+        _relay.put((_LEVELS.get(level, logging.ERROR), (subsystem or b"").decode("utf-8", "replace"), words))
+    except RuntimeError:  # no thread can be started: at the very end, or short of resources; the next line tries again
+        pass
+
+
+_callback = _native.LogCallback(_take)  # lives as long as the library may call it
+_NO_CALLBACK = _native.LogCallback()
+
+
+def set_log_level(level: int | str) -> None:
+    """Lines below this level of `logging` are not made at all. Wins over PCCL_LOG_LEVEL, whose default is WARN."""
+    if isinstance(level, str):
+        number = logging.getLevelName(level.upper())
+        if not isinstance(number, int):
+            raise ValueError(f"no level of logging is called {level!r}")
+        level = number
+    wanted = next((theirs for theirs, ours in _LEVELS.items() if ours >= level), _NONE)
+    _native.lib.pcclSetLogLevel(wanted)
+
+
+def start() -> None:
+    _native.lib.pcclSetLogCallback(_callback, None)
+
+
+def stop() -> None:
+    """Before the interpreter ends: the library writes to standard error again; what is in the queue is handed on."""
+    _native.lib.pcclSetLogCallback(_NO_CALLBACK, None)
+    thread = _relay.thread
+    if thread is not None and thread.is_alive():
+        _relay.tell_lost()
+        _relay.lines.put(None)
+        thread.join(timeout=1)
+
+
+def _after_fork_in_child() -> None:
+    # The thread that hands lines on is not here, and locks may be held by threads that are not here.
+    global _relay
+    _relay = _Relay()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork_in_child)

@@ -1,0 +1,167 @@
+"""A master inside this process."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import sys
+import threading
+from typing import List, Mapping, Optional, Set
+
+from . import _core, _native, _threads
+from ._enums import Result
+from ._errors import InvalidUsage, failure
+
+_GRACE_S = 10.0  # an interrupted master ends by itself; this is for one whose threads get no processor
+
+
+class _Server:
+    """What remains of a MasterNode when that is dropped."""
+
+    def __init__(self, handle: ctypes.c_void_p) -> None:
+        self._handle: Optional[ctypes.c_void_p] = handle
+        self._lock = threading.Lock()
+        self._pid = os.getpid()
+        self.job: Optional[_threads.Job[None]] = None
+        self.interrupted = False
+
+    def run(self) -> None:
+        with self._lock:
+            code = _native.lib.pcclRunMaster(self._handle)
+            if code != Result.SUCCESS:
+                raise failure("pcclRunMaster", code, _native.last_failure())
+            running.add(self)
+            # Now, because at the interpreter's end no thread can be started any more.
+            self.job = _threads.start(self._see_to_the_end)
+
+    def _see_to_the_end(self) -> None:
+        _native.lib.pcclMasterAwaitTermination(self._handle)
+        self.destroy()
+        running.discard(self)
+
+    def destroy(self) -> None:
+        with self._lock:
+            handle, self._handle = self._handle, None
+            if handle is not None:
+                _native.lib.pcclDestroyMaster(handle)
+
+    def interrupt(self) -> None:
+        if self._pid != os.getpid():
+            return
+        with self._lock:
+            self.interrupted = True
+            if self._handle is not None:
+                _native.lib.pcclInterruptMaster(self._handle)
+
+    def port(self) -> int:
+        with self._lock:
+            if self._handle is None:
+                raise InvalidUsage("MasterNode: the master has ended", result=Result.INVALID_USAGE)
+            port = ctypes.c_uint16()
+            code = _native.lib.pcclMasterGetPort(self._handle, ctypes.byref(port))
+            if code != Result.SUCCESS:
+                raise failure("pcclMasterGetPort", code, _native.last_failure())
+            return port.value
+
+    @property
+    def is_of_this_process(self) -> bool:
+        return self._pid == os.getpid()
+
+
+running: Set[_Server] = set()
+
+
+def _await_interrupted() -> None:
+    """Masters that were told to end may still hold the port that a new one wants."""
+    for server in list(running):
+        if server.interrupted and server.is_of_this_process and server.job is not None:
+            server.job.wait(_GRACE_S)
+
+
+class MasterNode:
+    """Orders who takes part in a run and which operations succeeded.
+
+    listen_address: "host:port", or several separated by commas; port 0 lets the system choose. options: any parameter
+    of masters (`man 7 pccl`). A master that is dropped goes on until it is interrupted; one that nobody interrupts
+    keeps the interpreter alive at its end, until Ctrl-C.
+    """
+
+    def __init__(self, listen_address: str, *, options: Optional[Mapping[str, _core.Option]] = None) -> None:
+        handle = ctypes.c_void_p()
+        with _core.Options(options or {}) as values:
+            code = _native.lib.pcclCreateMasterWithOptions(
+                _core.text("listen_address", listen_address), values.handle, ctypes.byref(handle)
+            )
+            if code != Result.SUCCESS:
+                raise failure("pcclCreateMaster", code, _native.last_failure())
+        self.listen_address = listen_address
+        self._server = _Server(handle)
+        self._port = 0
+
+    def run(self) -> None:
+        """Binds, listens and goes on in a thread of the library. Does not wait."""
+        if self._server.job is not None:
+            raise InvalidUsage("MasterNode: run() was called before", result=Result.INVALID_USAGE)
+        _await_interrupted()
+        self._server.run()
+        self._port = self._server.port()
+
+    @property
+    def port(self) -> int:
+        """Where it listens (its first address)."""
+        return self._port or self._server.port()
+
+    def interrupt(self) -> None:
+        """Asks it to end: it tells its peers and closes all connections. Does not wait; any number of times."""
+        if self._server.job is None:
+            raise InvalidUsage("MasterNode: interrupt() before run()", result=Result.INVALID_USAGE)
+        self._server.interrupt()
+
+    def wait(self, timeout: Optional[float] = None) -> bool:
+        """Waits until it has ended; False if it has not after so many seconds."""
+        job = self._server.job
+        if job is None:
+            raise InvalidUsage("MasterNode: wait() before run()", result=Result.INVALID_USAGE)
+        if not self._server.is_of_this_process:
+            raise InvalidUsage(
+                "MasterNode: this master belongs to the parent process; after a fork it cannot be awaited",
+                result=Result.INVALID_USAGE,
+            )
+        return job.wait(timeout)
+
+    def close(self) -> None:
+        """Interrupts it and waits until it has ended; any number of times."""
+        if self._server.job is None:
+            self._server.destroy()
+        elif self._server.is_of_this_process:
+            self._server.interrupt()
+            self._server.job.wait()
+
+    def __enter__(self) -> MasterNode:
+        self.run()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        server = getattr(self, "_server", None)
+        if server is not None and server.job is None:
+            server.destroy()  # never run: nothing to wait for
+
+
+def at_exit() -> None:
+    """Waits for the masters that still run; Ctrl-C ends them, also one that has ended the program."""
+    servers: List[_Server] = [server for server in list(running) if server.is_of_this_process]
+    try:
+        if getattr(sys, "last_type", None) is KeyboardInterrupt:
+            raise KeyboardInterrupt
+        for server in servers:
+            if server.job is not None:
+                server.job.wait()
+    except KeyboardInterrupt:
+        for server in servers:
+            server.interrupt()
+        for server in servers:
+            if server.job is not None:
+                server.job.wait(_GRACE_S)

@@ -1,0 +1,200 @@
+"""The C library: found, loaded, its functions declared. Nothing here knows what they are for.
+
+PCCL_LIBRARY in the environment names another library than the one beside this file, for development.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import sys
+from ctypes import POINTER, c_bool, c_char, c_char_p, c_int, c_size_t, c_uint16, c_uint32, c_uint64, c_void_p
+from pathlib import Path
+from typing import Any, Dict, List, NamedTuple, Optional, Tuple
+
+_HERE = Path(__file__).resolve().parent
+_FILE = {"darwin": "libpccl.1.dylib", "win32": "pccl.dll"}.get(sys.platform, "libpccl.so.1")
+
+
+class ReduceOperandDescriptorC(ctypes.Structure):
+    _fields_ = [("datatype", c_int), ("distribution_hint", c_int)]
+
+
+class QuantizationOptionsC(ctypes.Structure):
+    _fields_ = [("quantized_datatype", c_int), ("algorithm", c_int)]
+
+
+class ReduceDescriptorC(ctypes.Structure):
+    _fields_ = [
+        ("count", c_size_t),
+        ("op", c_int),
+        ("tag", c_uint64),
+        ("src_descriptor", ReduceOperandDescriptorC),
+        ("quantization_options", QuantizationOptionsC),
+    ]
+
+
+class ReduceOpDescriptorC(ctypes.Structure):
+    _fields_ = [("sendbuf", c_void_p), ("recvbuf", c_void_p), ("descriptor", ReduceDescriptorC)]
+
+
+class ReduceInfoC(ctypes.Structure):
+    _fields_ = [("local_world_size", c_uint32), ("tx_bytes", c_uint64), ("rx_bytes", c_uint64)]
+
+
+class AsyncReduceOpC(ctypes.Structure):
+    _fields_ = [("comm", c_void_p), ("tag", c_uint64)]
+
+
+class TensorInfoC(ctypes.Structure):
+    _fields_ = [
+        ("name", c_char_p),
+        ("data", c_void_p),
+        ("count", c_size_t),
+        ("datatype", c_int),
+        ("device_type", c_int),
+        ("allow_content_inequality", c_bool),
+    ]
+
+
+class SharedStateC(ctypes.Structure):
+    _fields_ = [("revision", c_uint64), ("count", c_size_t), ("infos", POINTER(TensorInfoC))]
+
+
+class SharedStateSyncInfoC(ctypes.Structure):
+    _fields_ = [("tx_bytes", c_uint64), ("rx_bytes", c_uint64)]
+
+
+class BuildInfoC(ctypes.Structure):
+    _fields_ = [("has_cuda_support", c_bool)]
+
+
+class ParameterInfoC(ctypes.Structure):
+    _fields_ = [
+        ("size", c_size_t),
+        ("name", c_char_p),
+        ("env", c_char_p),
+        ("default_value", c_char_p),
+        ("min_value", c_char_p),
+        ("max_value", c_char_p),
+        ("help", c_char_p),
+        ("scope", c_int),
+    ]
+
+
+class FailureC(ctypes.Structure):
+    _fields_ = [
+        ("size", c_size_t),
+        ("result", c_int),
+        ("launched", c_bool),
+        ("tag", c_uint64),
+        ("sequence", c_uint64),
+        ("peer_count", c_uint32),
+        ("peers", c_char * 33 * 16),
+        ("reserved", c_uint32),
+    ]
+
+
+LogCallback = ctypes.CFUNCTYPE(None, c_int, c_char_p, c_char_p, c_void_p)
+
+# Every function returns a pcclResult_t, but those of _RETURNS.
+_ARGUMENTS: Dict[str, List[Any]] = {
+    "pcclInit": [],
+    "pcclGetBuildInfo": [POINTER(BuildInfoC)],
+    "pcclGetVersion": [],
+    "pcclGetErrorString": [c_int],
+    "pcclGetLastError": [c_void_p],
+    "pcclGetLastFailure": [c_void_p, POINTER(FailureC)],
+    "pcclDescribeWaits": [c_void_p, c_char_p, c_size_t],
+    "pcclSetLogCallback": [LogCallback, c_void_p],
+    "pcclSetLogLevel": [c_int],
+    "pcclGetParameterCount": [],
+    "pcclGetParameterInfo": [c_size_t, POINTER(ParameterInfoC)],
+    "pcclCreateOptions": [POINTER(c_void_p)],
+    "pcclSetOption": [c_void_p, c_char_p, c_char_p],
+    "pcclGetOption": [c_void_p, c_char_p, c_char_p, c_size_t],
+    "pcclDestroyOptions": [c_void_p],
+    "pcclCreateCommunicatorWithOptions": [c_char_p, c_void_p, POINTER(c_void_p)],
+    "pcclConnect": [c_void_p],
+    "pcclCloseCommunicator": [c_void_p],
+    "pcclDestroyCommunicator": [c_void_p],
+    "pcclGetAttribute": [c_void_p, c_int, POINTER(c_int)],
+    "pcclUpdateTopology": [c_void_p],
+    "pcclArePeersPending": [c_void_p, POINTER(c_bool)],
+    "pcclOptimizeTopology": [c_void_p],
+    "pcclGetTopology": [c_void_p, c_char_p, c_size_t, POINTER(c_size_t)],
+    "pcclAllReduceAsync": [c_void_p, c_void_p, POINTER(ReduceDescriptorC), c_void_p, POINTER(AsyncReduceOpC)],
+    "pcclAwaitAsyncReduceFor": [POINTER(AsyncReduceOpC), c_uint32, POINTER(ReduceInfoC)],
+    "pcclTestAsyncReduce": [POINTER(AsyncReduceOpC), POINTER(c_bool)],
+    "pcclAbortOperations": [c_void_p],
+    "pcclAllReduceMultipleWithRetry": [POINTER(ReduceOpDescriptorC), c_size_t, c_void_p, POINTER(ReduceInfoC), c_int],
+    "pcclSynchronizeSharedState": [c_void_p, POINTER(SharedStateC), c_int, POINTER(SharedStateSyncInfoC)],
+    "pcclCreateMasterWithOptions": [c_char_p, c_void_p, POINTER(c_void_p)],
+    "pcclRunMaster": [c_void_p],
+    "pcclMasterGetPort": [c_void_p, POINTER(c_uint16)],
+    "pcclInterruptMaster": [c_void_p],
+    "pcclMasterAwaitTermination": [c_void_p],
+    "pcclDestroyMaster": [c_void_p],
+}
+_RETURNS: Dict[str, Any] = {
+    "pcclGetVersion": c_uint32,
+    "pcclGetErrorString": c_char_p,
+    "pcclGetLastError": c_char_p,
+    "pcclGetParameterCount": c_size_t,
+}
+
+
+def _candidates() -> Tuple[str, ...]:
+    chosen = os.environ.get("PCCL_LIBRARY")
+    if chosen:
+        return (chosen,)
+    bundled = _HERE / _FILE
+    # Without one of its own the package takes an installed library; the loader of the system finds that.
+    return (str(bundled),) if bundled.exists() else (_FILE,)
+
+
+def _load() -> ctypes.CDLL:
+    problems = []
+    for path in _candidates():
+        try:
+            library = ctypes.CDLL(path)
+            for name, arguments in _ARGUMENTS.items():
+                function = getattr(library, name)
+                function.argtypes = arguments
+                function.restype = _RETURNS.get(name, c_int)
+            return library
+        except (OSError, AttributeError) as error:
+            problems.append(f"{path}: {error}")
+    raise ImportError(
+        f"pccl needs its C library, which is not beside the package ({_HERE}) and not where PCCL_LIBRARY says: "
+        + "; ".join(problems)
+    )
+
+
+lib = _load()
+
+
+class Why(NamedTuple):
+    """Why a call failed: in words, and what is known beside them."""
+
+    words: str
+    sequence: Optional[int] = None
+    peers: Tuple[str, ...] = ()
+
+
+def last_failure(comm: Any = None) -> Why:
+    """Why the calling thread's last failed call on this communicator failed."""
+    text: bytes = lib.pcclGetLastError(comm) or b""
+    known = FailureC(size=ctypes.sizeof(FailureC))
+    lib.pcclGetLastFailure(comm, ctypes.byref(known))
+    named = min(known.peer_count, len(known.peers))
+    return Why(
+        text.decode("utf-8", "replace"),
+        known.sequence if known.launched else None,
+        tuple(known.peers[i].value.decode() for i in range(named)),
+    )
+
+
+def version() -> str:
+    number: int = lib.pcclGetVersion()
+    return f"{number // 10000}.{number // 100 % 100}.{number % 100}"

@@ -1,0 +1,525 @@
+"""Reductions: their descriptions, and what is known of one that is under way."""
+
+from __future__ import annotations
+
+import asyncio
+import ctypes
+import logging
+import os
+import queue
+import threading
+import time
+from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import Any, Callable, Generator, List, Optional, Tuple
+
+from . import _buffers, _native, _threads
+from ._core import Core, open_cores
+from ._enums import DataType, DeviceType, DistributionHint, QuantizationAlgorithm, ReduceOp, Result, data_type, number
+from ._errors import DTypeError, LayoutError, PCCLError, TimeoutError_, failure
+
+_log = logging.getLogger("pccl")
+
+# ---- descriptions
+
+
+@dataclass(frozen=True)
+class ReduceInfo:
+    """Of a reduction that has ended: how many peers took part, and the payload bytes this peer sent and received."""
+
+    local_world_size: int
+    tx_bytes: int
+    rx_bytes: int
+
+
+@dataclass
+class ReduceOperandDescriptor:
+    datatype: DataType
+    distribution_hint: DistributionHint = DistributionHint.NONE
+
+    def to_c(self) -> _native.ReduceOperandDescriptorC:
+        hint = number("distribution_hint", self.distribution_hint)
+        return _native.ReduceOperandDescriptorC(data_type("datatype", self.datatype), hint)
+
+
+@dataclass
+class QuantizationOptions:
+    """How the elements of large payloads are packed for the way."""
+
+    quantized_datatype: DataType = DataType.UINT8
+    algorithm: QuantizationAlgorithm = QuantizationAlgorithm.MIN_MAX
+
+    def to_c(self) -> _native.QuantizationOptionsC:
+        algorithm = number("algorithm", self.algorithm)
+        return _native.QuantizationOptionsC(data_type("quantized_datatype", self.quantized_datatype), algorithm)
+
+
+@dataclass
+class ReduceDescriptor:
+    """One reduction. All members must be equal on all peers of the group."""
+
+    count: int
+    op: ReduceOp
+    tag: int
+    operand_descriptor: ReduceOperandDescriptor
+    quantization_options: Optional[QuantizationOptions] = None
+
+    def to_c(self) -> _native.ReduceDescriptorC:
+        quantization = self.quantization_options
+        if quantization is None:
+            datatype = self.operand_descriptor.datatype
+            quantization = QuantizationOptions(datatype, QuantizationAlgorithm.NONE)
+        tag = number("tag", self.tag, 0, 1 << 64)
+        count = number("count", self.count, 0, 1 << 63)
+        return _native.ReduceDescriptorC(
+            count, number("op", self.op), tag, self.operand_descriptor.to_c(), quantization.to_c()
+        )
+
+
+def check_descriptor(send: _buffers.Buffer, descriptor: ReduceDescriptor, where: str) -> None:
+    datatype = data_type(f"{where}: datatype", descriptor.operand_descriptor.datatype)
+    if descriptor.count != send.count:
+        raise LayoutError(f"{where}: the descriptor counts {descriptor.count} elements, the buffers have {send.count}")
+    if datatype.itemsize != send.dtype.itemsize:
+        raise DTypeError(f"{where}: the descriptor says {datatype.name}, the buffers hold {send.dtype.name}")
+
+
+class ReduceOpDescriptor:
+    """A reduction with its memory, for all_reduce_multiple_with_retry."""
+
+    def __init__(self, send_ptr: int, recv_ptr: int, reduce_descriptor: ReduceDescriptor) -> None:
+        self.send_ptr = send_ptr
+        self.recv_ptr = recv_ptr
+        self.reduce_descriptor = reduce_descriptor
+        self._memory: Optional[Tuple[_buffers.Buffer, _buffers.Buffer]] = None
+
+    @classmethod
+    def from_buffers(cls, send: Any, recv: Any, reduce_descriptor: ReduceDescriptor) -> ReduceOpDescriptor:
+        """Of anything that all_reduce takes, in CPU memory. Keeps the buffers alive."""
+        made = cls(0, 0, reduce_descriptor)
+        made._take(send, recv)
+        return made
+
+    def _take(self, send: Any, recv: Any) -> None:
+        where = "ReduceOpDescriptor"
+        source, target = _buffers.of(send, f"{where}: send"), _buffers.of(recv, f"{where}: recv")
+        _buffers.need_writable(target, recv, f"{where}: recv")
+        _buffers.match(source, target, where)
+        if source.device is not DeviceType.CPU:
+            raise LayoutError(f"{where}: {_buffers.describe(send)} is not in CPU memory; all_reduce takes it")
+        check_descriptor(source, self.reduce_descriptor, where)
+        self._memory = source, target
+        self.send_ptr, self.recv_ptr = source.address, target.address
+
+    @classmethod
+    def from_torch(cls, send: Any, recv: Any, reduce_descriptor: ReduceDescriptor) -> ReduceOpDescriptor:
+        return cls.from_buffers(send, recv, reduce_descriptor)
+
+    @classmethod
+    def from_numpy(cls, send: Any, recv: Any, reduce_descriptor: ReduceDescriptor) -> ReduceOpDescriptor:
+        return cls.from_buffers(send, recv, reduce_descriptor)
+
+    def to_c(self) -> _native.ReduceOpDescriptorC:
+        return self._pinned()[0]
+
+    def _pinned(self) -> Tuple[_native.ReduceOpDescriptorC, Any]:
+        """As of now, and what keeps that memory: a torch tensor can be given another one (`.data = ...`)."""
+        if self._memory is not None and self._memory[0].family == "torch":
+            self._take(self._memory[0].owner, self._memory[1].owner)
+        made = _native.ReduceOpDescriptorC(
+            _buffers.address("send_ptr", self.send_ptr),
+            _buffers.address("recv_ptr", self.recv_ptr),
+            self.reduce_descriptor.to_c(),
+        )
+        return made, self._memory
+
+
+# ---- memory of accelerators
+
+
+class _Staged:
+    """A CUDA tensor by way of page-locked host memory: reduced there in place, then copied to where it belongs."""
+
+    def __init__(self, send: Any, recv: Any) -> None:
+        import torch
+
+        self._recv = recv
+        self.host = torch.empty(send.shape, dtype=send.dtype, device="cpu", pin_memory=True)
+        self.host.copy_(send)  # waits for what the current stream has to do to it
+
+    def finish(self) -> None:
+        self._recv.copy_(self.host)
+
+
+# ---- operations
+
+
+class Outcome:
+    __slots__ = ("code", "why", "info", "elapsed")
+
+    def __init__(self, code: int, why: _native.Why, info: ReduceInfo, elapsed: float) -> None:
+        self.code = code
+        self.why = why
+        self.info = info
+        self.elapsed = elapsed
+
+
+_NOTHING = ReduceInfo(0, 0, 0)
+_CLOSED = Result.ABORTED, _native.Why("the communicator was closed before the operation was awaited"), _NOTHING
+_FOREIGN_WORDS = "this operation belongs to the parent process; after a fork it cannot be awaited"
+_FOREIGN = Result.INVALID_USAGE, _native.Why(_FOREIGN_WORDS), _NOTHING
+
+
+class Operation:
+    """A reduction from its launch to its end. Keeps the memory that the library reads and writes.
+
+    It is awaited in the library by one thread at a time: who has the turn. It knows its outcome from then on, however
+    many wait for it, and whoever was interrupted.
+    """
+
+    def __init__(self, core: Core, descriptor: ReduceDescriptor, send: _buffers.Buffer, recv: _buffers.Buffer) -> None:
+        self.tag = descriptor.tag
+        self.outcome: Optional[Outcome] = None
+        self._core = core
+        self._pid = os.getpid()
+        self._pins: Any = (send, recv)
+        self._staged: Optional[_Staged] = None
+        self._turn = threading.Lock()
+        self._mutex = threading.Lock()
+        self._callbacks: List[Callable[[], None]] = []
+        self._job: Optional[_threads.Job[None]] = None
+        self._handle = _native.AsyncReduceOpC()
+        self._begin = time.monotonic()
+        if send.device is DeviceType.CUDA:
+            if send.family != "torch":
+                raise LayoutError("send: memory of a CUDA device is taken from torch tensors only")
+            self._staged = _Staged(send.owner, recv.owner)
+            host = _buffers.of(self._staged.host, "send")
+            self._addresses = host.address, host.address
+        else:
+            self._addresses = send.address, recv.address
+        self._descriptor = descriptor.to_c()
+
+    def launch(self) -> None:
+        function = "pcclAllReduceAsync"
+        try:
+            # From here on the communicator pins it, so that no interrupt between the next lines can free the memory.
+            self._core.depend(self)
+            error = self._core.attempt_with(
+                function,
+                lambda comm: _native.lib.pcclAllReduceAsync(
+                    *self._addresses, ctypes.byref(self._descriptor), comm, ctypes.byref(self._handle)
+                ),
+            )
+        except BaseException:
+            if not self._handle.comm:
+                self._core.release(self)
+            raise
+        if error is not None:
+            self._core.release(self)
+            error.tag = self.tag
+            raise error
+
+    def abandon(self) -> None:
+        """Nobody will await it: its tag and its memory become free when it has ended."""
+        if self.outcome is not None or self.foreign:
+            return
+        if self._handle.comm:
+            watcher.add(self)
+        else:
+            self._let_go()  # who launched it was interrupted before
+
+    @property
+    def foreign(self) -> bool:
+        """Does it belong to the process that this one was forked from?"""
+        return self._pid != os.getpid()
+
+    # ---- waiting
+
+    def poll(self, timeout_ms: int) -> bool:
+        """Has it ended? Waits for so long at most, and for nobody who has the turn. Not on the main thread: a signal
+        there could swallow what the library says once only."""
+        if self.foreign:
+            return self.wait()
+        if self.outcome is None and self._turn.acquire(blocking=False):
+            try:
+                if self.outcome is None:
+                    self._await(timeout_ms)
+            finally:
+                self._turn.release()
+        return self.outcome is not None
+
+    def _await_end(self) -> None:
+        with self._turn:
+            while self.outcome is None:
+                self._await(1 << 31)
+
+    def _await(self, timeout_ms: int) -> None:
+        visit = self._core.enter()
+        if visit is None:
+            self._end(*_CLOSED)  # its memory is free when the communicator is
+            return
+        try:
+            info = _native.ReduceInfoC()
+            code = _native.lib.pcclAwaitAsyncReduceFor(ctypes.byref(self._handle), timeout_ms, ctypes.byref(info))
+            failed = code not in (Result.SUCCESS, Result.TIMEOUT)
+            why = _native.last_failure(visit.handle) if failed else _native.Why("")
+        finally:
+            self._core.leave(visit)
+        if code == Result.TIMEOUT:
+            return
+        if code == Result.SUCCESS and self._staged is not None:
+            try:
+                self._staged.finish()
+            except Exception as error:
+                code = int(Result.INTERNAL_ERROR)
+                why = _native.Why(f"the result could not be copied to the device: {error}")
+        # What is not written on failure is zero.
+        self._let_go()
+        self._end(code, why, ReduceInfo(info.local_world_size, info.tx_bytes, info.rx_bytes))
+
+    def _let_go(self) -> None:
+        """The library does not touch its memory any more."""
+        self._pins = self._staged = None
+        self._core.release(self)
+
+    def _end(self, code: int, why: _native.Why, info: ReduceInfo) -> None:
+        with self._mutex:
+            if self.outcome is not None:
+                return
+            self.outcome = Outcome(code, why, info, time.monotonic() - self._begin)
+            callbacks, self._callbacks = self._callbacks, []
+        for callback in callbacks:
+            try:
+                callback()
+            except BaseException:  # such as a SystemExit, which would end the thread that sees to all the others
+                _log.exception("a callback of the reduction with tag %d failed", self.tag)
+
+    def communicator_ended(self) -> None:
+        self._let_go()
+        self._end(*_CLOSED)
+
+    def wait(self, seconds: Optional[float] = None) -> bool:
+        """Has it ended, after so many seconds at most?"""
+        if self.outcome is not None:
+            return True
+        if self.foreign:
+            self._end(*_FOREIGN)
+            return True
+        main = threading.current_thread() is threading.main_thread()
+        if seconds is None and not main and self._job is None:
+            self._await_end()
+            return True
+        with self._mutex:
+            if self._job is None:
+                self._job = _threads.try_start(self._await_end)
+        if self._job is None:
+            self._await_end()
+        else:
+            self._job.wait(seconds)
+        return self.outcome is not None
+
+    def after_fork(self) -> None:
+        """In the child, where the thread that had the lock is not there."""
+        self._mutex = threading.Lock()
+
+    def test(self) -> bool:
+        """Would an await return at once? Does not end the operation, so it may be asked on any thread."""
+        if self.outcome is not None or self.foreign:
+            return True
+        visit = self._core.enter()
+        if visit is None:
+            return self.wait()
+        try:
+            done = ctypes.c_bool()
+            code = _native.lib.pcclTestAsyncReduce(ctypes.byref(self._handle), ctypes.byref(done))
+        finally:
+            self._core.leave(visit)
+        # Any failure says that another thread has awaited it just now, or that it will fail at once.
+        return done.value or code != Result.SUCCESS
+
+    def when_ended(self, callback: Callable[[], None]) -> None:
+        """Calls it once, on some thread, or at once."""
+        with self._mutex:
+            if self.outcome is None:
+                self._callbacks.append(callback)
+                return
+        callback()
+
+    def error(self) -> Optional[PCCLError]:
+        outcome = self.outcome
+        if outcome is None or outcome.code == Result.SUCCESS:
+            return None
+        return failure(
+            "pcclAwaitAsyncReduce", outcome.code, outcome.why, tag=self.tag, elapsed=outcome.elapsed
+        )
+
+
+class _Watcher:
+    """One thread that sees to the end of all operations that nobody waits for: those of futures, and forgotten ones."""
+
+    _PAUSE_MAX_MS = 16
+
+    def __init__(self) -> None:
+        self._new: queue.SimpleQueue[Operation] = queue.SimpleQueue()
+        self._lock = threading.Lock()
+        self._running = False
+
+    def add(self, operation: Operation) -> None:
+        with self._lock:
+            if not self._running:
+                threading.Thread(target=self._work, name="pccl-watcher", daemon=True).start()
+                self._running = True
+        self._new.put(operation)
+
+    def _take_new(self, watched: List[Operation]) -> None:
+        if not watched:
+            watched.append(self._new.get())
+        while True:
+            try:
+                watched.append(self._new.get_nowait())
+            except queue.Empty:
+                return
+
+    def _work(self) -> None:
+        watched: List[Operation] = []
+        pause_ms = 1
+        while True:
+            before = len(watched)
+            self._take_new(watched)
+            left = [operation for operation in watched if not operation.poll(0)]
+            if len(left) < len(watched) or len(watched) > before:
+                pause_ms = 1
+            else:
+                if not left[0].poll(pause_ms) and left[0]._turn.locked():
+                    time.sleep(pause_ms / 1000)  # somebody else awaits it
+                pause_ms = min(2 * pause_ms, self._PAUSE_MAX_MS)
+            watched = left
+
+
+watcher = _Watcher()
+
+
+def _after_fork_in_child() -> None:
+    global watcher
+    watcher = _Watcher()
+    for core in open_cores:
+        core.after_fork()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork_in_child)
+
+
+class AsyncReduceHandle:
+    """A launched reduction. Its buffers stay alive until it has ended, whatever becomes of the handle."""
+
+    def __init__(self, operation: Operation, communicator: Any) -> None:
+        self._future: Optional[Future[ReduceInfo]] = None
+        self._communicator = communicator  # not to be closed by the garbage collector meanwhile
+        self._operation = operation
+
+    @property
+    def tag(self) -> int:
+        return self._operation.tag
+
+    def wait(self) -> Tuple[bool, int, ReduceInfo]:
+        """Waits for the end: (is_success, status, info). Never raises for a reduction that failed; status is the number
+        of its Result. May be called again."""
+        self._operation.wait()
+        outcome = self._operation.outcome
+        assert outcome is not None
+        error = self._operation.error()
+        return error is None, int(Result.SUCCESS if error is None else error.result), outcome.info
+
+    def test(self) -> bool:
+        """Would wait() return at once? Does not wait."""
+        return self._operation.test()
+
+    def result(self, timeout: Optional[float] = None) -> ReduceInfo:
+        """Waits for the end; PCCLError if the reduction failed, TimeoutError_ if it goes on after so many seconds."""
+        begin = time.monotonic()
+        if not self._operation.wait(timeout):
+            raise TimeoutError_(
+                f"the reduction with tag {self.tag} is still under way after {timeout} s; it goes on",
+                result=Result.RANK_CONNECTION_LOST,
+                ext=Result.TIMEOUT,
+                operation="pcclAwaitAsyncReduceFor",
+                tag=self.tag,
+                elapsed=time.monotonic() - begin,
+            )
+        return self._value()
+
+    def exception(self, timeout: Optional[float] = None) -> Optional[PCCLError]:
+        """Waits for the end; what result() raises, or None."""
+        try:
+            self.result(timeout)
+        except PCCLError as error:
+            return error
+        return None
+
+    def _value(self) -> ReduceInfo:
+        error, outcome = self._operation.error(), self._operation.outcome
+        if error is not None:
+            raise error
+        assert outcome is not None
+        return outcome.info
+
+    def future(self) -> Future[ReduceInfo]:
+        """The end as a concurrent.futures.Future: result() gives the info or raises PCCLError. It cannot be cancelled.
+        One thread waits for the futures of all operations; their callbacks run on it."""
+        operation = self._operation
+        if operation.foreign:
+            operation.wait()
+        if self._future is None:
+            future: Future[ReduceInfo] = Future()
+            future.set_running_or_notify_cancel()
+
+            def ended() -> None:
+                error, outcome = operation.error(), operation.outcome
+                assert outcome is not None
+                if error is not None:
+                    future.set_exception(error)
+                else:
+                    future.set_result(outcome.info)
+
+            self._future = future
+            operation.when_ended(ended)
+            if operation.outcome is None:
+                watcher.add(operation)
+        return self._future
+
+    def torch_future(self) -> Any:
+        """The same as a torch.futures.Future."""
+        import torch
+
+        made: Any = torch.futures.Future()
+
+        def ended(future: Future[ReduceInfo]) -> None:
+            error = future.exception()
+            if error is not None:
+                made.set_exception(error)
+            else:
+                made.set_result(future.result())
+
+        self.future().add_done_callback(ended)
+        return made
+
+    def __await__(self) -> Generator[Any, None, ReduceInfo]:
+        """In asyncio: the info, or PCCLError. To cancel the task is to stop waiting; the reduction goes on."""
+        return asyncio.wrap_future(self.future()).__await__()
+
+    def close(self) -> None:
+        """Waits for the end; any number of times."""
+        self._operation.wait()
+
+    def __enter__(self) -> AsyncReduceHandle:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        operation = getattr(self, "_operation", None)
+        if operation is not None and operation.outcome is None and self._future is None:
+            _threads.janitor.put(operation.abandon)

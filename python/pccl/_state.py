@@ -1,0 +1,153 @@
+"""Shared state: tensors that all peers of a group hold alike."""
+
+from __future__ import annotations
+
+import ctypes
+from dataclasses import dataclass
+from typing import Any, Dict, List, Optional, Sequence
+
+from . import _buffers, _core, _native
+from ._enums import DataType, DeviceType, data_type, number
+from ._errors import DTypeError, InvalidArgument, LayoutError
+
+
+@dataclass(frozen=True)
+class SharedStateSyncInfo:
+    """Payload bytes that this peer sent and received in a synchronization."""
+
+    tx_bytes: int
+    rx_bytes: int
+
+
+class TensorInfo:
+    """A named tensor of a shared state, in the memory of the processor or of a CUDA device."""
+
+    def __init__(
+        self,
+        name: str,
+        data_ptr: int,
+        *,
+        numel: int,
+        dtype: DataType,
+        device_type: DeviceType = DeviceType.CPU,
+        allow_content_inequality: bool = False,
+    ) -> None:
+        if not _core.text("TensorInfo: name", name):
+            raise InvalidArgument("TensorInfo: a tensor needs a name")
+        self.name = name
+        self.data_ptr = _buffers.address(f"TensorInfo: {name}: data_ptr", data_ptr or 0)
+        self.numel = number(f"TensorInfo: {name}: numel", numel, 0, 1 << 63)
+        self.dtype = data_type(f"TensorInfo: {name}: dtype", dtype)
+        self.device_type = device_type
+        self.allow_content_inequality = allow_content_inequality
+        if not self.data_ptr and self.numel > 0:
+            raise InvalidArgument(f"TensorInfo: {name}: data_ptr is null")
+        self._tensor: Any = None  # whose memory it is
+        self._buffer: Optional[_buffers.Buffer] = None
+
+    @classmethod
+    def from_buffer(cls, tensor: Any, name: str, *, allow_content_inequality: bool = False) -> TensorInfo:
+        """Of a numpy array, a torch tensor, or anything that all_reduce takes; keeps it alive."""
+        buffer = _buffers.of(tensor, f"TensorInfo: {name}")
+        _buffers.need_writable(buffer, tensor, f"TensorInfo: {name}")
+        made = cls(
+            name,
+            buffer.address,
+            numel=buffer.count,
+            dtype=buffer.dtype,
+            device_type=buffer.device,
+            allow_content_inequality=allow_content_inequality,
+        )
+        made._tensor, made._buffer = tensor, buffer
+        return made
+
+    @classmethod
+    def from_torch(cls, tensor: Any, name: str, *, allow_content_inequality: bool = False) -> TensorInfo:
+        return cls.from_buffer(tensor, name, allow_content_inequality=allow_content_inequality)
+
+    @classmethod
+    def from_numpy(cls, array: Any, name: str, *, allow_content_inequality: bool = False) -> TensorInfo:
+        return cls.from_buffer(array, name, allow_content_inequality=allow_content_inequality)
+
+    def _follow(self) -> None:
+        """Where the tensor's memory is now: programs replace it (`.data = ...`, optimizers that reallocate)."""
+        if self._buffer is None or self._buffer.family != "torch":
+            return
+        buffer = _buffers.of(self._tensor, f"shared state: {self.name}")
+        if buffer.count != self.numel:
+            raise LayoutError(f"shared state: {self.name} had {self.numel} elements and now has {buffer.count}")
+        if buffer.dtype is not self.dtype or buffer.device is not self.device_type:
+            raise DTypeError(
+                f"shared state: {self.name} was {self.dtype.name} on {self.device_type.name} and now is "
+                f"{buffer.dtype.name} on {buffer.device.name}"
+            )
+        self._buffer, self.data_ptr = buffer, buffer.address
+
+
+class Prepared:
+    """A shared state as it is given to the library, with all memory that the call reads and writes: others may prepare
+    the same one meanwhile, and the call may outlive whoever waits for it."""
+
+    def __init__(self, revision: int, infos: Sequence[TensorInfo]) -> None:
+        self._names = [_core.text("TensorInfo: name", info.name) for info in infos]
+        self._pins = [(info._tensor, info._buffer) for info in infos]
+        self._array = (_native.TensorInfoC * len(infos))()
+        for index, info in enumerate(infos):
+            self._array[index] = _native.TensorInfoC(
+                self._names[index],
+                info.data_ptr,
+                info.numel,
+                info.dtype,
+                number("device_type", info.device_type),
+                info.allow_content_inequality,
+            )
+        self._c = _native.SharedStateC(revision, len(infos), self._array)
+        self.reference = ctypes.byref(self._c)
+        self.numbers: Dict[str, Any] = {}  # of TrainingState
+
+    @property
+    def revision(self) -> int:
+        return int(self._c.revision)
+
+
+class SharedState:
+    """The tensors and their revision. Keeps the tensors alive."""
+
+    def __init__(self, tensor_infos: Sequence[TensorInfo]) -> None:
+        infos = list(tensor_infos)
+        if not infos:
+            raise LayoutError("SharedState: there are no tensors")
+        seen: Dict[str, int] = {}
+        for index, info in enumerate(infos):
+            if not isinstance(info, TensorInfo):
+                raise InvalidArgument(f"SharedState: wanted are TensorInfos, not {info!r}")
+            first = seen.setdefault(info.name, index)
+            if first != index:
+                raise InvalidArgument(f"SharedState: tensors {first} and {index} are both called {info.name!r}")
+        self._infos: List[TensorInfo] = infos
+        self._revision = 0
+
+    @property
+    def revision(self) -> int:
+        return self._revision
+
+    @revision.setter
+    def revision(self, value: int) -> None:
+        self._revision = number("SharedState: revision", value, 0, 1 << 64)
+
+    def push_revision(self) -> None:
+        """One more: before the next synchronization."""
+        self.revision += 1
+
+    @property
+    def tensor_infos(self) -> Sequence[TensorInfo]:
+        return tuple(self._infos)
+
+    def _prepare(self) -> Prepared:
+        """For the library, as of now."""
+        for info in self._infos:
+            info._follow()
+        return Prepared(self._revision, self._infos)
+
+    def _finish(self, prepared: Prepared) -> None:
+        """After a synchronization that succeeded."""

@@ -1,0 +1,165 @@
+"""Threads of the package: all are daemons, started when first needed, and forgotten in a forked child.
+
+Two are needed. A signal handler of Python runs on the main thread, and only while that executes Python: so the main
+thread lets a helper make calls that block, and waits where signals are seen. And what a finalizer has to do is done by
+the janitor, because finalizers run at any moment, on any thread, under any lock.
+"""
+
+from __future__ import annotations
+
+import os
+import queue
+import threading
+import time
+from typing import Any, Callable, Generic, List, Optional, TypeVar
+
+_T = TypeVar("_T")
+
+# How long a wait may last before Python looks for signals. Where locks can be interrupted it is at once.
+SLICE_S = 0.05
+
+
+class Job(Generic[_T]):
+    """A call that another thread makes. Holds what it needs until it has ended, whoever has stopped waiting for it."""
+
+    def __init__(self, call: Callable[[], _T]) -> None:
+        self._call: Optional[Callable[[], _T]] = call
+        self._value: Optional[_T] = None
+        self._error: Optional[BaseException] = None
+        self._over = False
+        self._done = threading.Lock()
+        self._done.acquire()
+
+    def run(self, ended: Callable[[], None]) -> None:
+        """ended is called before anybody can know that it has ended."""
+        call, self._call = self._call, None
+        assert call is not None
+        try:
+            self._value = call()
+        except BaseException as error:  # goes to who waits
+            self._error = error
+        del call
+        ended()
+        self._over = True
+        self._done.release()
+
+    def wait(self, seconds: Optional[float] = None) -> bool:
+        """Whether it has ended. Ends early for no signal but one whose handler raises."""
+        end = None if seconds is None else time.monotonic() + seconds
+        while True:
+            left = SLICE_S if end is None else max(0.0, min(SLICE_S, end - time.monotonic()))
+            if self._over:
+                return True  # also where who acquired the lock was interrupted before it released it
+            if self._done.acquire(timeout=left):
+                self._done.release()
+                return True
+            if end is not None and time.monotonic() >= end:
+                return False
+
+    def value(self) -> _T:
+        if self._error is not None:
+            raise self._error
+        return self._value  # type: ignore[return-value]
+
+
+class _Helper:
+    """A thread that makes one call after another."""
+
+    def __init__(self) -> None:
+        self._jobs: queue.SimpleQueue[Job[Any]] = queue.SimpleQueue()
+        threading.Thread(target=self._work, name="pccl-helper", daemon=True).start()
+
+    def give(self, job: Job[Any]) -> None:
+        self._jobs.put(job)
+
+    def _work(self) -> None:
+        while True:
+            job = self._jobs.get()
+            job.run(lambda: _idle.append(self))
+            del job
+
+
+_idle: List[_Helper] = []
+
+
+def _helper() -> _Helper:
+    try:
+        return _idle.pop()
+    except IndexError:
+        return _Helper()
+
+
+def start(call: Callable[[], _T]) -> Job[_T]:
+    """Makes the call on another thread."""
+    job = Job(call)
+    _helper().give(job)
+    return job
+
+
+def try_start(call: Callable[[], _T]) -> Optional[Job[_T]]:
+    """None where no thread can be had: at the interpreter's end, or if there are too many."""
+    try:
+        helper = _helper()
+    except RuntimeError:
+        return None
+    job = Job(call)
+    helper.give(job)
+    return job
+
+
+def blocking(call: Callable[[], _T], interrupted: Optional[Callable[[], None]] = None) -> _T:
+    """Makes a call that may block without limit. When a signal handler raises meanwhile (Ctrl-C), the call goes on
+    without being waited for, with all that it holds, and `interrupted` is called. Where no thread can be had, signals
+    wait for the end of the call."""
+    if threading.current_thread() is not threading.main_thread():
+        return call()  # no signal handler runs here
+    job: Optional[Job[_T]] = None
+    try:
+        job = try_start(call)
+        if job is not None:
+            job.wait()
+    except BaseException:
+        if interrupted is not None:
+            interrupted()
+        raise
+    return call() if job is None else job.value()
+
+
+class _Janitor:
+    """Does what must not be done where it is asked for."""
+
+    def __init__(self) -> None:
+        self._jobs: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
+        self._running = False
+
+    def ensure(self) -> None:
+        """Starts its thread. Not for finalizers: whoever makes an object with one calls this."""
+        if not self._running:
+            threading.Thread(target=self._work, name="pccl-janitor", daemon=True).start()
+            self._running = True
+
+    def put(self, call: Callable[[], None]) -> None:
+        """For finalizers: takes no lock, starts no thread."""
+        self._jobs.put(call)
+
+    def _work(self) -> None:
+        while True:
+            call = self._jobs.get()
+            try:
+                call()
+            except Exception:  # nobody is there to hear of it
+                pass
+            del call
+
+
+janitor = _Janitor()
+
+
+def _after_fork_in_child() -> None:
+    global janitor
+    _idle.clear()
+    janitor = _Janitor()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork_in_child)

@@ -1,0 +1,17 @@
+"""Training with little communication: peers train by themselves, and meet once in many steps (DiLoCo).
+
+    with pccl.Communicator("127.0.0.1:48148") as comm, DiLoCo(comm, params, inner_steps=100) as diloco:
+        while diloco.round < rounds:
+            train(params)                    # one step of the inner optimizer, in place
+            diloco.step(samples=len(batch))  # the last one of a round meets the others
+
+numpy or torch, each alone is enough, and peers of one run may differ in that.
+"""
+
+from __future__ import annotations
+
+from ._outer import Nesterov
+from ._sampler import Sampler
+from ._trainer import DiLoCo, LocalSGD, StepInfo
+
+__all__ = ["DiLoCo", "LocalSGD", "Nesterov", "Sampler", "StepInfo"]

@@ -1,0 +1,256 @@
+"""Parameters as flat arrays, in numpy or torch, whichever they are of.
+
+Used of either library are views, copies, and `+= -= *= /=` on whole arrays only: each of these rounds once and the same
+way everywhere, so peers with different libraries and processors get the same bits. Nothing here may fuse a
+multiplication with an addition.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import sys
+from typing import Any, Dict, Iterator, List, Mapping, NamedTuple, Sequence, Tuple, Union
+
+from .._buffers import describe
+from .._errors import DTypeError, InvalidArgument, LayoutError
+
+# Of the pieces that arithmetic goes through memory in: they stay in a processor's cache.
+PIECE = 1 << 16
+
+# In which type the outer copy of a parameter is kept.
+_OUTER = {"float16": "float32", "bfloat16": "float32", "float32": "float32", "float64": "float64"}
+
+Flats = List[Any]  # one flat array for each type of the outer copy
+
+
+class NumpyArrays:
+    def __init__(self) -> None:
+        import numpy
+
+        self._numpy = numpy
+
+    def zeros(self, count: int, dtype: str) -> Any:
+        return self._numpy.zeros(count, dtype)
+
+    def check(self, name: str, array: Any) -> None:
+        if not isinstance(array, self._numpy.ndarray):
+            raise DTypeError(f"params: {name} is a {type(array).__name__}, others are numpy arrays")
+        if not array.flags.writeable:
+            raise LayoutError(f"params: {name}: {describe(array)} is read-only")
+
+    def dtype(self, array: Any) -> str:
+        return str(array.dtype.name)
+
+    def read(self, flat: Any, array: Any) -> None:
+        flat[...] = array.reshape(-1)
+
+    def write(self, array: Any, flat: Any) -> None:
+        array[...] = flat.reshape(array.shape)
+
+    def as_kept(self, flat: Any, array: Any) -> Any:
+        """What reading the array back would give after writing this to it."""
+        return flat.astype(array.dtype).astype(flat.dtype)
+
+    def is_finite(self, flat: Any) -> bool:
+        return math.isfinite(float(flat.sum(dtype="float64")))
+
+    def settle(self, arrays: Sequence[Any]) -> None:
+        pass
+
+
+class TorchArrays:
+    def __init__(self) -> None:
+        import torch
+
+        self._torch = torch
+
+    def zeros(self, count: int, dtype: str) -> Any:
+        return self._torch.zeros(count, dtype=getattr(self._torch, dtype))
+
+    def check(self, name: str, array: Any) -> None:
+        if not isinstance(array, self._torch.Tensor):
+            raise DTypeError(f"params: {name} is a {type(array).__name__}, others are torch tensors")
+        if hasattr(array, "to_local"):
+            raise LayoutError(f"params: {name} is a DTensor: its shards are not supported")
+        if array.layout is not self._torch.strided:
+            raise LayoutError(f"params: {name} has the layout {array.layout}, wanted is a dense (strided) tensor")
+
+    def dtype(self, array: Any) -> str:
+        return str(array.dtype).replace("torch.", "", 1)
+
+    def read(self, flat: Any, array: Any) -> None:
+        flat.copy_(array.detach().reshape(-1))
+
+    def write(self, array: Any, flat: Any) -> None:
+        array.detach().copy_(flat.view(array.shape))
+
+    def as_kept(self, flat: Any, array: Any) -> Any:
+        return flat.to(array.dtype).to(flat.dtype)
+
+    def is_finite(self, flat: Any) -> bool:
+        return math.isfinite(float(flat.sum(dtype=self._torch.float64)))
+
+    def settle(self, arrays: Sequence[Any]) -> None:
+        """What this thread has asked of devices is done."""
+        for device in {array.device for array in arrays if array.device.type == "cuda"}:
+            self._torch.cuda.current_stream(device).synchronize()
+
+
+Arrays = Union[NumpyArrays, TorchArrays]
+
+
+# A library that the program has not imported, or not completely, has made none of its objects.
+
+
+def is_tensor(thing: Any) -> bool:
+    return isinstance(thing, getattr(sys.modules.get("torch"), "Tensor", ()))
+
+
+def is_numpy(thing: Any) -> bool:
+    return isinstance(thing, getattr(sys.modules.get("numpy"), "ndarray", ()))
+
+
+def _is_module(thing: Any) -> bool:
+    return isinstance(thing, getattr(getattr(sys.modules.get("torch"), "nn", None), "Module", ()))
+
+
+def _arrays_of(thing: Any) -> Arrays:
+    if is_tensor(thing):
+        return TorchArrays()
+    if is_numpy(thing):
+        return NumpyArrays()
+    raise DTypeError(f"params: {type(thing).__name__} is neither a numpy array nor a torch tensor")
+
+
+def named_parameters(params: Any) -> Mapping[str, Any]:
+    """A mapping stays the user's own, so that entries may be replaced."""
+    if _is_module(params):
+        return {name: value for name, value in params.named_parameters() if value.requires_grad}
+    if isinstance(params, Mapping):
+        return params
+    raise InvalidArgument(
+        f"params: {type(params).__name__} is neither a mapping from names to arrays nor a torch.nn.Module"
+    )
+
+
+def persistent_buffers(params: Any) -> Dict[str, Any]:
+    """Of a module, those that its state_dict has."""
+    if not _is_module(params):
+        raise InvalidArgument("share_buffers: only a torch.nn.Module has buffers")
+    kept = set(params.state_dict(keep_vars=True))
+    return {name: value for name, value in params.named_buffers() if name in kept}
+
+
+class Slot(NamedTuple):
+    """The place of a parameter."""
+
+    name: str
+    shape: Tuple[int, ...]
+    dtype: str
+    flat: int
+    start: int
+    stop: int
+
+
+class Layout:
+    """Where each parameter lies in the flat arrays: in the order of the names."""
+
+    def __init__(self, params: Any) -> None:
+        self._params = named_parameters(params)
+        if not self._params:
+            raise InvalidArgument("params: there are no parameters to train")
+        for name in self._params:
+            if not isinstance(name, str):
+                raise InvalidArgument(f"params: the name {name!r} is not a text")
+        names = sorted(self._params)
+        self.arrays = _arrays_of(self._params[names[0]])
+        kinds = [self._kind(name) for name in names]
+        self.dtypes = sorted({_OUTER[kind] for kind in kinds})
+        self.counts = [0] * len(self.dtypes)
+        self._slots = [self._place(name, kind) for name, kind in zip(names, kinds)]
+
+    def _kind(self, name: str) -> str:
+        array = self._params[name]
+        self.arrays.check(name, array)
+        kind = self.arrays.dtype(array)
+        if kind not in _OUTER:
+            raise DTypeError(f"params: {name} is of type {kind}; trained are {', '.join(_OUTER)}")
+        return kind
+
+    def _place(self, name: str, kind: str) -> Slot:
+        shape = tuple(int(extent) for extent in self._params[name].shape)
+        flat = self.dtypes.index(_OUTER[kind])
+        start = self.counts[flat]
+        self.counts[flat] = start + math.prod(shape)
+        return Slot(name, shape, kind, flat, start, self.counts[flat])
+
+    def mark(self) -> int:
+        """A number for names and shapes: peers with others cannot train together."""
+        text = repr([(slot.name, slot.shape, self.dtypes[slot.flat]) for slot in self._slots])
+        return int.from_bytes(hashlib.sha256(text.encode()).digest()[:7], "big")
+
+    def zeros(self) -> Flats:
+        return [self.arrays.zeros(count, dtype) for count, dtype in zip(self.counts, self.dtypes)]
+
+    def _each(self, flats: Flats) -> Iterator[Tuple[Any, Any]]:
+        """Each parameter and its part of the flat arrays."""
+        for slot in self._slots:
+            array = self._params[slot.name]
+            if tuple(array.shape) != slot.shape or self.arrays.dtype(array) != slot.dtype:
+                raise LayoutError(f"params: {slot.name} was {slot.dtype} {slot.shape} and now is {describe(array)}")
+            yield array, flats[slot.flat][slot.start : slot.stop]
+
+    def read(self, flats: Flats) -> None:
+        for array, part in self._each(flats):
+            self.arrays.read(part, array)
+
+    def write(self, flats: Flats) -> None:
+        """Into the parameters."""
+        for array, part in self._each(flats):
+            self.arrays.write(array, part)
+        self.settle()
+
+    def measure(self, start: Flats, delta: Flats) -> None:
+        """delta = start - parameters. Of what has 16 bits: minus what the start had been rounded to, so that what
+        it had lost does not count as trained."""
+        for (array, part), (_, origin) in zip(self._each(delta), self._each(start)):
+            if array.dtype != origin.dtype:
+                origin = self.arrays.as_kept(origin, array)
+            self.arrays.read(part, array)
+            part *= -1.0
+            part += origin
+
+    def settle(self) -> None:
+        self.arrays.settle([self._params[slot.name] for slot in self._slots])
+
+
+class Scratch:
+    """Room for what arithmetic has in between."""
+
+    def __init__(self, layout: Layout) -> None:
+        self._spares = {dtype: layout.arrays.zeros(PIECE, dtype) for dtype in layout.dtypes}
+        self._dtype_of = layout.arrays.dtype
+
+    def pieces(self, *flats: Any) -> Iterator[Tuple[Any, ...]]:
+        """Of each array the next piece, and room of that size."""
+        spare = self._spares[self._dtype_of(flats[0])]
+        count = len(flats[0])
+        for start in range(0, count, PIECE):
+            stop = min(start + PIECE, count)
+            yield (*(flat[start:stop] for flat in flats), spare[: stop - start])
+
+
+def fill(flats: Flats, value: Any) -> None:
+    for flat in flats:
+        flat[...] = value
+
+
+def copy(targets: Flats, sources: Flats) -> None:
+    for target, source in zip(targets, sources):
+        target[...] = source
+
+
+def scale(flats: Flats, factor: float) -> None:
+    for flat in flats:
+        flat *= factor

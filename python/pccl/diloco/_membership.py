@@ -1,0 +1,190 @@
+"""Who is in, and how newcomers get the run's state.
+
+After each update of the topology, and after connect(), all peers of the group meet here. They compare what they have:
+who has been in the run before those who have not, and of these who has come furthest, has what counts and only sends;
+the others only receive. So newcomers never outvote the run, however many they are. Where nobody has been in a run and
+all have come equally far, it is a foundation, and the most common content counts.
+"""
+
+from __future__ import annotations
+
+import logging
+import struct
+import time
+from array import array
+from dataclasses import dataclass
+from typing import Any, Callable, NamedTuple, Sequence
+
+from .._communicator import Communicator
+from .._enums import Attribute, ReduceOp, SharedStateSyncStrategy
+from .._errors import InvalidArgument, InvalidUsage, StateMismatch, TooFewPeersError
+from ._arrays import Flats
+from ._reduction import FIRST_TAG, small
+from ._shared import Shared
+
+_log = logging.getLogger("pccl.diloco")
+
+_PAUSE_S = 0.1  # while peers are too few
+_COMPARE_TAG, _SETTINGS_TAG = FIRST_TAG + 1, FIRST_TAG + 2
+
+
+@dataclass
+class Meeting:
+    """What came of it."""
+
+    participants: int
+    newcomers: bool = False  # others than this peer
+    moved_bytes: int = 0  # what this peer received
+
+
+class Setting(NamedTuple):
+    """What all peers of a run must agree in, as a number."""
+
+    name: str
+    number: int
+    words: Callable[[int], str]
+
+
+def number(name: str, value: int) -> Setting:
+    return Setting(name, value, str)
+
+
+def fraction(name: str, value: float) -> Setting:
+    def words(bits: int) -> str:
+        return str(struct.unpack("<d", struct.pack("<q", bits))[0])
+
+    return Setting(name, struct.unpack("<q", struct.pack("<d", value))[0], words)
+
+
+def choice(name: str, value: Any, choices: Sequence[Any]) -> Setting:
+    return Setting(name, choices.index(value), lambda index: repr(choices[index]))
+
+
+def mark(name: str, value: int) -> Setting:
+    return Setting(name, value, lambda _: "others (names, shapes or types)")
+
+
+class Membership:
+    """A peer's membership in a run."""
+
+    def __init__(self, comm: Communicator, shared: Shared, min_peers: int, settings: Sequence[Setting]) -> None:
+        self.comm = comm
+        self.established = False
+        self._shared = shared
+        self._min_peers = min_peers
+        self._settings = settings
+        self._revision = 0  # the next synchronization's
+
+    def world(self) -> int:
+        return self.comm.get_attribute(Attribute.PEER_GROUP_WORLD_SIZE)
+
+    def enter(self, comm: Communicator) -> None:
+        """As a newcomer."""
+        self.comm, self.established, self._revision = comm, False, 0
+        try:
+            comm.get_attribute(Attribute.PEER_GROUP_WORLD_SIZE)
+        except InvalidUsage:
+            if comm.closed:
+                raise
+            comm.connect()
+
+    def meet(self, room: Flats, more_room: Flats) -> Meeting:
+        """Joint with all who have just updated the topology, and those who were admitted by that. room: for a copy of
+        the state while this peer receives."""
+        while True:
+            while self.world() < self._min_peers:
+                time.sleep(_PAUSE_S)
+                self.comm.update_topology()
+            if self.world() == 1:
+                return self._found_alone()
+            try:
+                return self._meet_others(room, more_room)
+            except TooFewPeersError:
+                pass  # the others are gone
+
+    def _found_alone(self) -> Meeting:
+        """The run may have had others, with a state that is lost: then this synchronization fails in words."""
+        if not self.established:
+            self._synchronize(SharedStateSyncStrategy.ENFORCE_POPULAR)
+        return Meeting(1)
+
+    def _meet_others(self, room: Flats, more_room: Flats) -> Meeting:
+        highest, lowest, newcomers = self._compare()
+        own = self._key()
+        meeting = Meeting(self.world(), newcomers=newcomers if self.established else False)
+        if highest == lowest and self.established:
+            return meeting  # whoever was to be admitted has gone
+        if self.established and own < highest:
+            raise StateMismatch(
+                f"this peer has come to round {self._shared.round}, others of the run to {highest & ~_ESTABLISHED}: "
+                "they went on without it"
+            )
+        if highest == lowest:
+            strategy = SharedStateSyncStrategy.ENFORCE_POPULAR
+        elif own == highest:
+            strategy = SharedStateSyncStrategy.SEND_ONLY
+        else:
+            strategy = SharedStateSyncStrategy.RECEIVE_ONLY
+        if strategy is SharedStateSyncStrategy.SEND_ONLY:
+            self._synchronize(strategy)
+            return meeting
+        kept = self._shared.keep(room, more_room)
+        try:
+            meeting.moved_bytes = self._synchronize(strategy)
+        except BaseException:
+            self._shared.restore(kept)
+            raise
+        return meeting
+
+    def verify(self) -> int:
+        """Joint, where nothing is in flight: all hold the same, or get what most have. What this peer received."""
+        moved = self._synchronize(SharedStateSyncStrategy.ENFORCE_POPULAR)
+        if moved > 0:
+            _log.warning(
+                "round %d: this peer's state was not that of the others; %d bytes came from them",
+                self._shared.round,
+                moved,
+            )
+        return moved
+
+    def _synchronize(self, strategy: SharedStateSyncStrategy) -> int:
+        state = self._shared.state(self._revision)
+        info = self.comm.sync_shared_state(state, strategy)
+        self.established, self._revision = True, state.revision + 1
+        return info.rx_bytes
+
+    # ---- comparison
+
+    def _key(self) -> int:
+        return (_ESTABLISHED if self.established else 0) | self._shared.round
+
+    def _highest(self, values: array[int], tag: int) -> None:
+        self.comm.all_reduce_multiple_with_retry([small(values, ReduceOp.MAX, tag)])
+
+    def _compare(self) -> tuple[int, int, bool]:
+        """The highest and the lowest key, and whether there are newcomers."""
+        own, settings = self._key(), [setting.number for setting in self._settings]
+        values = array("q", [own, -own, not self.established, *settings, *(-value for value in settings)])
+        self._highest(values, _COMPARE_TAG)
+        highest, lowest, newcomers = values[0], -values[1], bool(values[2])
+        most, least = values[3 : 3 + len(settings)], [-value for value in values[3 + len(settings) :]]
+        if list(most) != list(least):
+            self._compare_settings(own == highest)
+        return highest, lowest, newcomers
+
+    def _compare_settings(self, counts: bool) -> None:
+        """Whoever differs from those whose state counts has to go. All are here, as the settings of some differ."""
+        own = [setting.number for setting in self._settings]
+        values = array("q", [_NOBODY] * (2 * len(own)))
+        if counts:
+            values = array("q", [*own, *(-value for value in own)])
+        self._highest(values, _SETTINGS_TAG)
+        theirs, also = list(values[: len(own)]), [-value for value in values[len(own) :]]
+        for setting, one, other in zip(self._settings, theirs, also):
+            if one != other or setting.number != one:
+                run = setting.words(one if setting.number != one else other)
+                raise InvalidArgument(f"{setting.name}: this peer has {setting.words(setting.number)}, the run {run}")
+
+
+_ESTABLISHED = 1 << 62
+_NOBODY = -(1 << 62)

@@ -1,0 +1,151 @@
+"""What all peers hold alike: the outer copy, its momentum, the counters, and what the program adds."""
+
+from __future__ import annotations
+
+import hashlib
+import operator
+from array import array
+from typing import Any, Dict, List, Mapping, Optional
+
+from .. import _buffers
+from .._errors import InvalidArgument
+from .._state import SharedState, TensorInfo
+from . import _arrays
+from ._arrays import Flats, Layout
+
+_ROUND, _SAMPLES = 0, 1
+
+
+def _copy_of(thing: Any) -> Any:
+    return thing.detach().clone() if hasattr(thing, "detach") else thing.copy()
+
+
+def _write(target: Any, source: Any) -> None:
+    if hasattr(target, "detach"):
+        import torch
+
+        target.detach().copy_(torch.as_tensor(source))
+    else:
+        target[...] = source
+
+
+class Shared:
+    """extra: arrays of the program, equal on all peers at each boundary. buffers: of which each peer has its own
+    content, and newcomers get somebody's."""
+
+    def __init__(
+        self, layout: Layout, extra: Optional[Mapping[str, Any]], buffers: Optional[Mapping[str, Any]] = None
+    ) -> None:
+        self.theta: Flats = layout.zeros()
+        self.momentum: Flats = layout.zeros()
+        self.layout_mark = layout.mark()
+        self._counters = array("q", [0, 0])
+        self._extra = dict(extra or {})
+        self._buffers = dict(buffers or {})
+        for name, thing in self._extra.items():
+            if not (_arrays.is_tensor(thing) or _arrays.is_numpy(thing)):
+                kind = type(thing).__name__
+                raise InvalidArgument(f"extra: {name} is a {kind}: shared are numpy arrays and torch tensors")
+        self._dtypes = layout.dtypes
+        self._state = SharedState(self.tensors())
+        layout.read(self.theta)
+
+    # ---- what it consists of
+
+    def _named(self) -> Dict[str, Any]:
+        named: Dict[str, Any] = {}
+        for dtype, theta, momentum in zip(self._dtypes, self.theta, self.momentum):
+            named[f"theta.{dtype}"], named[f"momentum.{dtype}"] = theta, momentum
+        named.update({f"extra.{name}": thing for name, thing in sorted(self._extra.items())})
+        return {name: thing for name, thing in named.items() if _buffers.of(thing, name).count > 0}
+
+    def tensors(self) -> List[TensorInfo]:
+        found = [TensorInfo.from_buffer(self._counters, "diloco.counters")]
+        found += [TensorInfo.from_buffer(thing, f"diloco.{name}") for name, thing in self._named().items()]
+        return found + [
+            TensorInfo.from_buffer(thing, f"diloco.buffer.{name}", allow_content_inequality=True)
+            for name, thing in sorted(self._buffers.items())
+        ]
+
+    def state(self, revision: int) -> SharedState:
+        self._state.revision = revision
+        return self._state
+
+    def mark(self) -> int:
+        """A number for what peers must agree in to share it."""
+        hashed = hashlib.sha256(str(self.layout_mark).encode())
+        for info in self.tensors():
+            hashed.update(f"{info.name}\0{info.dtype.name}\0{info.numel}\0".encode())
+        return int.from_bytes(hashed.digest()[:7], "big")
+
+    # ---- counters
+
+    @property
+    def round(self) -> int:
+        return self._counters[_ROUND]
+
+    @round.setter
+    def round(self, value: int) -> None:
+        self._counters[_ROUND] = value
+
+    @property
+    def samples(self) -> int:
+        return self._counters[_SAMPLES]
+
+    @samples.setter
+    def samples(self, value: int) -> None:
+        self._counters[_SAMPLES] = value
+
+    # ---- content
+
+    def digest(self) -> str:
+        """Of names and content, in hexadecimal."""
+        return _buffers.digest([("counters", self._counters), *self._named().items()])
+
+    def state_dict(self) -> Dict[str, Any]:
+        state: Dict[str, Any] = {name: _copy_of(thing) for name, thing in self._named().items()}
+        state.update(round=self.round, samples=self.samples, layout=self.layout_mark)
+        return state
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """All of it or nothing."""
+        named = self._named()
+        wanted = {*named, "round", "samples", "layout"}
+        differing = sorted(wanted ^ set(state))
+        if differing:
+            raise InvalidArgument(f"load_state_dict: here or there is no {', '.join(differing)}")
+        if int(state["layout"]) != self.layout_mark:
+            raise InvalidArgument("load_state_dict: the state is of parameters with other names, shapes or types")
+        counts = [operator.index(int(state["round"])), operator.index(int(state["samples"]))]
+        if min(counts) < 0:
+            raise InvalidArgument(f"load_state_dict: round {counts[0]}, samples {counts[1]}")
+        for name, thing in named.items():
+            given = state[name]
+            if tuple(getattr(given, "shape", ())) != tuple(thing.shape):
+                raise InvalidArgument(
+                    f"load_state_dict: {name} is {_buffers.describe(given)}, wanted is the shape {tuple(thing.shape)}"
+                )
+        for name, thing in named.items():
+            _write(thing, state[name])
+        self.round, self.samples = counts
+
+    def keep(self, theta: Flats, momentum: Flats) -> Kept:
+        """So that restore() undoes a transfer that was not completed. The room for the large part is given."""
+        _arrays.copy(theta, self.theta)
+        _arrays.copy(momentum, self.momentum)
+        extra = {name: _copy_of(thing) for name, thing in (*self._extra.items(), *self._buffers.items())}
+        return Kept(theta, momentum, array("q", self._counters), extra)
+
+    def restore(self, kept: Kept) -> None:
+        _arrays.copy(self.theta, kept.theta)
+        _arrays.copy(self.momentum, kept.momentum)
+        self._counters[:] = kept.counters
+        for name, thing in (*self._extra.items(), *self._buffers.items()):
+            _write(thing, kept.extra[name])
+
+
+class Kept:
+    """Content that may have to come back."""
+
+    def __init__(self, theta: Flats, momentum: Flats, counters: array[int], extra: Dict[str, Any]) -> None:
+        self.theta, self.momentum, self.counters, self.extra = theta, momentum, counters, extra

@@ -1,0 +1,96 @@
+"""Tensors as what lies in this process's memory, with names that say so."""
+
+from __future__ import annotations
+
+from typing import Any, Iterator, List, Tuple
+
+import torch
+
+# What wrappers put into the names of a module; peers may be wrapped differently.
+_WRAPPINGS = ("_orig_mod", "_checkpoint_wrapped_module", "_fsdp_wrapped_module")
+
+_SHARED_DTYPES = (
+    torch.uint8,
+    torch.int8,
+    torch.int16,
+    torch.int32,
+    torch.int64,
+    torch.float16,
+    torch.bfloat16,
+    torch.float32,
+    torch.float64,
+)
+
+
+def bare(module: torch.nn.Module) -> torch.nn.Module:
+    """The module inside a DataParallel or DistributedDataParallel."""
+    while isinstance(module, (torch.nn.DataParallel, torch.nn.parallel.DistributedDataParallel)):
+        module = module.module
+    return module
+
+
+def plain_name(name: str) -> str:
+    return ".".join(part for part in name.split(".") if part not in _WRAPPINGS)
+
+
+def persistent_buffers(module: torch.nn.Module) -> Iterator[Tuple[str, torch.Tensor]]:
+    """Those that a state_dict has; the others are caches that each peer makes for itself."""
+    seen = set()
+    for prefix, part in module.named_modules():
+        for name, buffer in part._buffers.items():
+            if buffer is None or name in part._non_persistent_buffers_set or id(buffer) in seen:
+                continue
+            seen.add(id(buffer))
+            yield (f"{prefix}.{name}" if prefix else name), buffer
+
+
+def is_dtensor(tensor: Any) -> bool:
+    return hasattr(tensor, "to_local") and hasattr(tensor, "placements")
+
+
+def local(tensor: Any) -> torch.Tensor:
+    """The memory of a tensor in this process: a DTensor's shard. Never a copy."""
+    with torch.no_grad():
+        part: torch.Tensor = tensor.to_local() if is_dtensor(tensor) else tensor
+        return part.detach()
+
+
+def shard_name(tensor: Any) -> str:
+    """Which shard this process has, as the end of a name: "@S0:1/2" is the second of two along dimension 0."""
+    if not is_dtensor(tensor):
+        return ""
+    mesh = tensor.device_mesh
+    where = mesh.get_coordinate()
+    parts: List[str] = []
+    for dimension, placement in enumerate(tensor.placements):
+        if placement.is_replicate():
+            parts.append("R")
+        else:
+            letter = f"S{placement.dim}" if hasattr(placement, "dim") else str(placement)
+            at = "-" if where is None else where[dimension]
+            parts.append(f"{letter}:{at}/{mesh.size(dimension)}")
+    return "@" + ",".join(parts)
+
+
+def is_dense(tensor: torch.Tensor) -> bool:
+    """Does it fill its memory without gaps and overlaps, in whatever order of dimensions (channels_last)?"""
+    expected = 1
+    extents = zip(tensor.stride(), tensor.shape)
+    for stride, extent in sorted((stride, extent) for stride, extent in extents if extent > 1):
+        if stride != expected:
+            return False
+        expected *= extent
+    return True
+
+
+def in_memory_order(tensor: torch.Tensor) -> Tuple[torch.Tensor, str]:
+    """The same memory as a contiguous tensor of a data type that can be sent, and the end of a name that says in which
+    order its dimensions lie there if that is not the usual one: bytes of another order must not be taken for these."""
+    order = ""
+    if not tensor.is_contiguous() and is_dense(tensor):
+        dimensions = sorted(range(tensor.dim()), key=lambda d: (-tensor.stride(d), d))
+        tensor = tensor.permute(dimensions)
+        order = "@order:" + ",".join(map(str, dimensions))
+    if tensor.dtype not in _SHARED_DTYPES and tensor.is_contiguous():
+        tensor = tensor.reshape(-1).view(torch.uint8)
+    return tensor, order

@@ -1,0 +1,66 @@
+"""Programs of the laboratory in processes of their own, and what they tell."""
+
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import time
+
+TESTS = pathlib.Path(__file__).resolve().parent.parent
+
+
+def options(**given):
+    """rate=0.4 becomes --rate 0.4; what is None is left out."""
+    there = {f"--{name.replace('_', '-')}": value for name, value in given.items() if value is not None}
+    return [word for pair in there.items() for word in pair]
+
+
+def start(module, *arguments, prefix=(), more=None):
+    paths = [str(TESTS), str(TESTS.parent), os.environ.get("PYTHONPATH", "")]
+    environment = dict(os.environ, OPENBLAS_NUM_THREADS="1", OMP_NUM_THREADS="1", MKL_NUM_THREADS="1", **(more or {}))
+    environment["PYTHONPATH"] = os.pathsep.join(path for path in paths if path)
+    words = [*prefix, sys.executable, "-B", "-m", f"lab.{module}", *map(str, arguments)]
+    return subprocess.Popen(words, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment)
+
+
+class Run:
+    """Processes that were started together. Leaving it ends them."""
+
+    def __init__(self, processes, seconds=240):
+        self.processes = list(processes)
+        self._end = time.monotonic() + seconds
+
+    def results(self, killed=()):
+        """What each has printed, as JSON; those with these numbers were killed."""
+        found = []
+        for number, process in enumerate(self.processes):
+            out, err = process.communicate(timeout=max(0.1, self._end - time.monotonic()))
+            wanted = -signal.SIGKILL if number in killed else 0
+            assert process.returncode == wanted, f"process {number} ended with {process.returncode}: {err[-2000:]}"
+            found.append([json.loads(line) for line in out.splitlines()])
+        return found
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        for process in self.processes:
+            if process.poll() is None:
+                process.kill()
+            process.wait()
+            process.stdout.close()
+            process.stderr.close()
+
+
+def peers(address, count, killed=(), prefix=lambda number: (), **given):
+    """What each of so many peers has told; those in `killed` are killed in the round that dies_in says."""
+    dies_in = given.pop("dies_in", None)
+
+    def one(number):
+        how = options(workers=count, dies_in=dies_in if number in killed else None, **given)
+        return start("peer", address, number, *how, prefix=prefix(number))
+
+    with Run(one(number) for number in range(count)) as run:
+        return run.results(killed)

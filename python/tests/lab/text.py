@@ -1,0 +1,51 @@
+"""What the model reads: the first 1.5 MB of the standard library's modules, as 64 classes of bytes."""
+
+import functools
+import glob
+import os
+
+import numpy as np
+
+BYTES = 1_500_000
+HELD_BACK = 150_000  # at the end, for validation
+CLASSES = 64  # the 63 most frequent bytes, and all others
+CONTEXT = 12
+
+
+@functools.lru_cache(maxsize=None)
+def classes():
+    """(to train with, to validate with)"""
+    names = sorted(glob.glob(os.path.join(os.path.dirname(os.__file__), "*.py")))
+    taken = b""
+    for name in names:
+        with open(name, "rb") as file:
+            taken += file.read()
+        if len(taken) >= BYTES:
+            break
+    assert len(taken) >= BYTES, f"the standard library has {len(taken)} bytes only"
+    raw = np.frombuffer(taken[:BYTES], np.uint8)
+    counts = np.bincount(raw, minlength=256)
+    table = np.full(256, CLASSES - 1, np.int64)
+    table[np.argsort(-counts, kind="stable")[: CLASSES - 1]] = np.arange(CLASSES - 1)
+    return table[raw[:-HELD_BACK]], table[raw[-HELD_BACK:]]
+
+
+def windows(text, starts):
+    """(contexts, what follows each)"""
+    return text[starts[:, None] + np.arange(CONTEXT)], text[starts + CONTEXT]
+
+
+def batches(number, workers, seed, step, count, size=32):
+    """Of one worker, for so many steps from this one on: who works through the same steps reads the same, in whatever
+    process. Each worker has a part of the text to itself."""
+    train, _ = classes()
+    length = len(train) // workers
+    for at in range(step, step + count):
+        dice = np.random.Generator(np.random.Philox(key=[seed, number], counter=[0, at, 0, 0]))
+        yield windows(train, number * length + dice.integers(0, length - CONTEXT, size))
+
+
+@functools.lru_cache(maxsize=None)
+def validation():
+    _, held_back = classes()
+    return windows(held_back, np.arange(0, len(held_back) - CONTEXT, 9))

@@ -1,0 +1,51 @@
+"""Runs an example as peers in real processes: one is killed, another one comes, and all end with equal bits."""
+
+import contextlib
+import os
+import signal
+
+import support
+
+EXAMPLES = support.PACKAGE / "examples"
+CALM = ("--pause", 0.2)  # for peers that would otherwise keep the processor from those who still import torch
+PATIENCE = 180.0  # importing torch takes seconds, on a busy machine many of them
+
+_RUN = "import runpy, sys; sys.argv = sys.argv[1:]; runpy.run_path(sys.argv[0], run_name='__main__')"
+
+
+def start(script, name, *arguments):
+    """`script` is the fixture."""
+    return script(_RUN, EXAMPLES / name, *arguments, env={"OMP_NUM_THREADS": "1"})
+
+
+def make_way(peers):
+    """Peers that run yield the processor to one that is about to come, which has much to import."""
+    for peer in peers:
+        for thread in os.listdir(f"/proc/{peer.pid}/task") if os.path.isdir("/proc/self/task") else [peer.pid]:
+            with contextlib.suppress(ProcessLookupError):  # a thread may end meanwhile
+                os.setpriority(os.PRIO_PROCESS, int(thread), 10)
+
+
+def wait_for(peers, part):
+    for peer in peers:
+        peer.line(part, PATIENCE)
+
+
+def end_with_equal_digests(peers):
+    """Tells one of them to stop, which ends all."""
+    peers[0].kill(signal.SIGTERM)
+    digests = {peer.line("digest ", PATIENCE).split()[1] for peer in peers}
+    assert [peer.end() for peer in peers] == [0] * len(peers)
+    assert len(digests) == 1, digests
+
+
+def churn(make):
+    """Three peers; one is killed while they run; the others go on, and a newcomer catches up with them."""
+    peers = [make() for _ in range(3)]
+    wait_for(peers, ": 3 peers")
+    peers.pop(1).kill()
+    wait_for(peers, ": 2 peers")
+    make_way(peers)
+    peers.append(make())
+    wait_for(peers, ": 3 peers")
+    end_with_equal_digests(peers)

@@ -1,0 +1,146 @@
+"""Masters, and peers in threads and processes. Nothing here sleeps to let something happen."""
+
+from __future__ import annotations
+
+import os
+import queue
+import signal
+import subprocess
+import sys
+import threading
+import time
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+
+import pccl
+
+TESTS = Path(__file__).resolve().parent
+PACKAGE = TESTS.parent
+DEADLINE = 120.0  # of a wait that has no better one: a watchdog, not a judge, and machines may be busy
+
+# For programs given as text: two peers of one process that have joined.
+TWO = """
+def two():
+    first, second = pccl.Communicator(address), pccl.Communicator(address)
+    first.connect()
+    thread = threading.Thread(target=second.connect)
+    thread.start()
+    while first.get_attribute(pccl.Attribute.GLOBAL_WORLD_SIZE) < 2:
+        first.update_topology()
+    thread.join()
+    return first, second
+"""
+
+
+def world(comm):
+    return comm.get_attribute(pccl.Attribute.GLOBAL_WORLD_SIZE)
+
+
+def ids(comm):
+    """Of the group's peers, as the topology tells them."""
+    return {line.split()[2] for line in comm.get_topology().splitlines() if line.startswith("peer ")}
+
+
+def parallel(calls):
+    """The values of calls that are made at once, each in a thread of its own; the first error of one is raised."""
+    with ThreadPoolExecutor(max(1, len(calls))) as pool:
+        return [future.result(DEADLINE) for future in [pool.submit(call) for call in calls]]
+
+
+class Group:
+    """Communicators of one run, each of which a thread speaks for."""
+
+    def __init__(self, address, count, **given):
+        self.address = address
+        self.members = []
+        for _ in range(count):
+            self.admit(**given)
+
+    def admit(self, **given):
+        """One more."""
+        newcomer = pccl.Communicator(self.address, **given)
+        connecting: Future = Future()
+
+        def connect():
+            try:
+                newcomer.connect(1)
+            except BaseException as error:
+                connecting.set_exception(error)
+            else:
+                connecting.set_result(None)
+
+        threading.Thread(target=connect, daemon=True).start()
+        wanted = len(self.members) + 1
+        while self.members and world(self.members[0]) < wanted and not connecting.done():
+            self.all(lambda comm, _: comm.update_topology())
+        connecting.result(DEADLINE)
+        self.members.append(newcomer)
+        return newcomer
+
+    def all(self, call):
+        """call(communicator, its number) by all at once."""
+        return parallel([lambda comm=comm, i=i: call(comm, i) for i, comm in enumerate(self.members)])
+
+    def close(self):
+        for comm in self.members:
+            comm.close()
+
+
+def environment(**more):
+    given = dict(os.environ, PYTHONUNBUFFERED="1", **more)
+    paths = [str(PACKAGE), str(TESTS)] if "pccl" in sys.modules and str(PACKAGE) in pccl.__file__ else [str(TESTS)]
+    given["PYTHONPATH"] = os.pathsep.join([*paths, given.get("PYTHONPATH", "")]).rstrip(os.pathsep)
+    return given
+
+
+class Script:
+    """Python in a process of its own; its lines are read as they come."""
+
+    def __init__(self, text, *arguments, env=None):
+        self.popen = subprocess.Popen(
+            [sys.executable, "-c", text, *map(str, arguments)],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            env=environment(**(env or {})),
+            text=True,
+        )
+        self.pid = self.popen.pid
+        self.lines = []
+        self._queue = queue.Queue()
+        threading.Thread(target=self._read, daemon=True).start()
+
+    def _read(self):
+        for line in self.popen.stdout:
+            self.lines.append(line.rstrip("\n"))
+            self._queue.put(line.rstrip("\n"))
+        self._queue.put(None)
+
+    def line(self, part, seconds=DEADLINE):
+        """Waits for a line with this part."""
+        end = time.monotonic() + seconds
+        while True:
+            try:
+                line = self._queue.get(timeout=max(0.0, end - time.monotonic()))
+            except queue.Empty:
+                raise AssertionError(f"no line with {part!r} in {seconds} s, but {self.lines}") from None
+            assert line is not None, f"ended with {self.popen.wait()} before {part!r}: {self.lines}"
+            if part in line:
+                return line
+
+    def kill(self, number=signal.SIGKILL):
+        self.popen.send_signal(number)
+
+    def end(self, seconds=DEADLINE):
+        """Its exit status."""
+        try:
+            status = self.popen.wait(seconds)
+        except subprocess.TimeoutExpired:
+            self.popen.kill()
+            raise AssertionError(f"still there after {seconds} s: {self.lines}") from None
+        return status
+
+    def close(self):
+        if self.popen.poll() is None:
+            self.popen.kill()
+        self.popen.wait()
+        self.popen.stdout.close()

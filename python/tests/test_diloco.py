@@ -1,0 +1,491 @@
+"""DiLoCo's arithmetic, settings and smaller parts, among peers in threads of one process."""
+
+import math
+import threading
+
+import pytest
+import support
+from support import DEADLINE
+
+import pccl
+from pccl.diloco import DiLoCo, LocalSGD, Nesterov, Sampler
+
+np = pytest.importorskip("numpy")
+
+MODES = ["sync", "delayed", "eager"]
+
+
+def params(seed=0, dtype=np.float32):
+    """More than goes through the master, in pieces that do not come out even."""
+    drawn = np.random.default_rng(seed)
+    return {"b": drawn.normal(size=7).astype(dtype), "a": drawn.normal(size=(70, 1001)).astype(dtype)}
+
+
+def flat(values):
+    return np.concatenate([values[name].reshape(-1) for name in sorted(values)])
+
+
+def start(address, count, make):
+    """Instances that are in the run together: make(number, communicator)."""
+    comms = [pccl.Communicator(address) for _ in range(count)]
+    made = [make(i, comm) for i, comm in enumerate(comms)]
+    support.parallel([one.join for one in made])
+    return made
+
+
+def admit(member, join):
+    """join() of a newcomer, while the member of the run goes on until it is in."""
+    thread = threading.Thread(target=join)
+    thread.start()
+    while not member.step(samples=10).admitted:
+        pass
+    thread.join(DEADLINE)
+    assert not thread.is_alive()
+
+
+def end(made):
+    for one in made:
+        one.close()
+
+
+def train(values, number, step):
+    """An inner step that each peer makes otherwise, and everybody can repeat."""
+    for index, name in enumerate(sorted(values)):
+        drawn = np.random.default_rng((number, step, index))
+        values[name] -= (drawn.normal(size=values[name].shape) * 0.01).astype(values[name].dtype)
+
+
+class Reference:
+    """One peer's outer step, written down: what all peers are to come to."""
+
+    def __init__(self, theta, lr, momentum):
+        kind = theta.dtype.type
+        self.theta, self.m = theta.copy(), np.zeros_like(theta)
+        self.lr, self.momentum = kind(lr), kind(momentum)
+
+    def step(self, deltas, weights=None):
+        weights = [type(self.lr)(weight) for weight in weights or [1.0] * len(deltas)]
+        total = deltas[0] * weights[0]
+        for delta, weight in zip(deltas[1:], weights[1:]):
+            total = total + delta * weight
+        mean = total / type(self.lr)(sum(weights))
+        self.m = self.momentum * self.m + mean
+        self.theta = self.theta - self.lr * (mean + self.momentum * self.m)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_sync_is_the_reference_bit_by_bit(address, dtype):
+    """Of two peers, whose sums have one order only."""
+    values = [params(0, dtype) for _ in range(2)]
+    two = start(address, 2, lambda i, comm: DiLoCo(comm, values[i], inner_steps=2, min_peers=2, bucket_bytes=65536))
+    reference = Reference(flat(params(0, dtype)), 0.7, 0.9)
+    for step in range(6):
+        for i in range(2):
+            train(values[i], i, step)
+        phis = [flat(one) for one in values]
+        infos = support.parallel([one.step for one in two])
+        if step % 2 == 0:
+            assert not any(info.synced for info in infos) and two[0].inner_step == step + 1
+            continue
+        reference.step([reference.theta - phi for phi in phis])
+        for one, value, info in zip(two, values, infos):
+            assert info.synced and info.committed and info.participants == 2 and info.round == step // 2 + 1
+            assert info.rx_bytes > 0 and info.tx_bytes > 0 and not info.skipped and info.moved_bytes == 0
+            assert np.array_equal(one.state_dict()[f"theta.{dtype}"], reference.theta)
+            assert np.array_equal(one.state_dict()[f"momentum.{dtype}"], reference.m)
+            assert np.array_equal(flat(value), reference.theta)
+    assert two[0].digest() == two[1].digest()
+    end(two)
+
+
+def test_delayed_is_the_reference_one_round_late(address):
+    values = [params() for _ in range(2)]
+    two = start(address, 2, lambda i, comm: DiLoCo(comm, values[i], inner_steps=1, min_peers=2, mode="delayed"))
+    reference = Reference(flat(params()), 0.7, 0.9)
+    before = None
+    for step in range(5):
+        for i in range(2):
+            train(values[i], i, step)
+        deltas = [reference.theta - flat(one) for one in values]  # against what is not stepped yet
+        infos = support.parallel([one.step for one in two])
+        assert [info.committed for info in infos] == [step > 0] * 2
+        if before is not None:
+            reference.step(before)
+        before = deltas
+        for value in values:
+            assert np.array_equal(flat(value), reference.theta)
+    infos = support.parallel([one.finish for one in two])
+    reference.step(before)
+    assert all(info.committed and info.participants == 2 for info in infos)
+    assert np.array_equal(flat(values[0]), reference.theta) and two[0].digest() == two[1].digest()
+    assert two[0].round == 5
+    end(two)
+
+
+def test_eager_is_its_formula(address):
+    """Each peer: an outer copy of its own, stepped with its share at once and the rest one round late. The shared one
+    is that of "delayed"."""
+    values = [params() for _ in range(2)]
+    two = start(address, 2, lambda i, comm: DiLoCo(comm, values[i], inner_steps=1, min_peers=2, mode="eager"))
+    anchor = Reference(flat(params()), 0.7, 0.9)
+    own = [Reference(flat(params()).astype(np.float64), 0.7, 0.9) for _ in range(2)]
+    before = None
+    for step in range(6):
+        starts = [flat(one) for one in values]
+        for i in range(2):
+            train(values[i], i, step)
+        deltas = [begin - flat(one) for begin, one in zip(starts, values)]
+        support.parallel([one.step for one in two])
+        for i in range(2):
+            rest = 0 if before is None else sum(before) / 2 - before[i] / 2
+            own[i].step([deltas[i] / 2 + rest])
+            assert np.allclose(flat(values[i]), own[i].theta, rtol=0, atol=1e-6)
+        if before is not None:
+            anchor.step(before)
+        before = deltas
+        assert np.allclose(two[0].state_dict()["theta.float32"], anchor.theta, rtol=0, atol=1e-6)
+        assert two[0].digest() == two[1].digest() and not np.array_equal(flat(values[0]), flat(values[1]))
+    support.parallel([one.finish for one in two])
+    assert np.array_equal(flat(values[0]), flat(values[1])) and two[0].digest() == two[1].digest()
+    end(two)
+
+
+def test_weight_of_tokens(address):
+    values = [params() for _ in range(2)]
+    settings = dict(inner_steps=2, min_peers=2, weight="tokens")
+    two = start(address, 2, lambda i, comm: DiLoCo(comm, values[i], **settings))
+    reference = Reference(flat(params()), 0.7, 0.9)
+    for step in range(4):
+        for i in range(2):
+            train(values[i], i, step)
+        if step % 2 == 0:
+            two[1].add_samples(250)
+            support.parallel([lambda: two[0].step(50), lambda: two[1].step(samples=20)])
+            continue
+        phis = [flat(one) for one in values]
+        support.parallel([lambda: two[0].step(50), lambda: two[1].step(30)])
+        reference.step([reference.theta - phi for phi in phis], [100, 300])
+        assert np.array_equal(flat(values[0]), reference.theta) and np.array_equal(flat(values[1]), reference.theta)
+    assert two[0].samples == two[1].samples == 800
+    for i in range(2):
+        train(values[i], i, 9)
+    two[0].step(), two[1].step()
+    infos = support.parallel([one.step for one in two])  # nobody has counted anything
+    assert not any(info.committed for info in infos) and np.array_equal(flat(values[1]), reference.theta)
+    end(two)
+
+
+def test_local_sgd_averages(address):
+    values = [params() for _ in range(3)]
+    three = start(address, 3, lambda i, comm: LocalSGD(comm, values[i], inner_steps=1, min_peers=3))
+    for i in range(3):
+        train(values[i], i, 0)
+    mean = np.mean([flat(one).astype(np.float64) for one in values], axis=0)
+    support.parallel([one.step for one in three])
+    assert np.allclose(flat(values[0]), mean, rtol=0, atol=1e-6) and np.array_equal(flat(values[0]), flat(values[2]))
+    end(three)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_alone(address, mode):
+    """The own delta is the mean; the run goes on."""
+    values = params()
+    reference = Reference(flat(values), 0.7, 0.9)
+    with DiLoCo(pccl.Communicator(address), values, inner_steps=1, mode=mode) as diloco:
+        before = None
+        for step in range(4):
+            begin = flat(values)
+            train(values, 0, step)
+            delta = begin - flat(values)
+            info = diloco.step(3)
+            assert info.synced and info.participants == 1 and (info.tx_bytes, info.rx_bytes) == (0, 0)
+            if mode == "sync":
+                reference.step([delta])
+            elif before is not None:
+                reference.step([before])
+            before = delta
+            assert np.allclose(diloco.state_dict()["theta.float32"], reference.theta, rtol=0, atol=1e-6)
+    assert diloco.samples == 12 and diloco.round == 4 and diloco.comm.closed
+
+
+def test_few_bits(address):
+    """float16 parameters: the outer copy has more digits, and what rounding took is not taken for training."""
+    values = [params(0, np.float16) for _ in range(2)]
+    settings = dict(inner_steps=1, min_peers=2, outer=Nesterov(1e-5, 0.0))
+    two = start(address, 2, lambda i, comm: DiLoCo(comm, values[i], **settings))
+    theta = two[0].state_dict()["theta.float32"]
+    for step in range(3):
+        for one in values:
+            one["b"] -= np.float16(0.5)
+        support.parallel([one.step for one in two])
+    now = two[0].state_dict()["theta.float32"]
+    count = values[0]["a"].size
+    assert np.array_equal(now[:count], theta[:count])
+    assert np.allclose(theta[count:] - now[count:], 3 * 0.5e-5, rtol=0.05) and not np.array_equal(theta, now)
+    assert np.array_equal(flat(values[0]), now.astype(np.float16))
+    end(two)
+
+
+def test_a_delta_that_is_not_finite_counts_for_nothing(address):
+    values = [params() for _ in range(2)]
+    two = start(address, 2, lambda i, comm: LocalSGD(comm, values[i], inner_steps=1, min_peers=2))
+    train(values[0], 0, 0)
+    wanted = flat(values[0])
+    values[1]["b"][3] = np.nan
+    infos = support.parallel([one.step for one in two])
+    assert [info.skipped for info in infos] == [False, True] and infos[0].committed
+    assert np.allclose(flat(values[1]), wanted, rtol=0, atol=1e-6) and two[0].digest() == two[1].digest()
+    values[0]["b"][3] = values[1]["b"][3] = np.inf
+    infos = support.parallel([one.step for one in two])
+    assert not any(info.committed for info in infos) and np.isfinite(flat(values[0])).all()
+    for one in values:  # the sum is too large for the type
+        one["b"][0] = -3e38
+    infos = support.parallel([one.step for one in two])
+    assert not any(info.committed or info.skipped for info in infos) and np.isfinite(flat(values[0])).all()
+    end(two)
+
+
+def test_verification_finds_what_differs(address, caplog):
+    values = [params() for _ in range(3)]
+    three = start(address, 3, lambda i, comm: DiLoCo(comm, values[i], inner_steps=1, min_peers=3, verify_every=2))
+    three[1]._shared.theta[0][5] += 1  # a bit that fell over
+    moved = [[info.moved_bytes for info in support.parallel([one.step for one in three])] for _ in range(4)]
+    assert moved[0] == moved[2] == moved[3] == [0, 0, 0]
+    assert moved[1][0] == moved[1][2] == 0 and moved[1][1] > 0
+    assert len({one.digest() for one in three}) == 1 and np.array_equal(flat(values[1]), flat(values[0]))
+    assert [record.name for record in caplog.records if "not that of the others" in record.message] == ["pccl.diloco"]
+    end(three)
+
+
+def test_extra_state(address):
+    """A newcomer gets it, with the counters."""
+    cursors = [np.array([0, 0]), np.array([9, 9])]
+    values = [params(i) for i in range(2)]
+    comms = [pccl.Communicator(address) for _ in range(2)]
+    both = [DiLoCo(comms[i], values[i], inner_steps=5, extra={"cursor": cursors[i]}) for i in range(2)]
+    both[0].join()
+    for _ in range(7):
+        both[0].step(samples=10)
+    cursors[0][:] = 3, 4
+    admit(both[0], both[1].join)
+    assert both[0].inner_step == both[1].inner_step > 5
+    assert cursors[1].tolist() == [3, 4] and both[1].samples > 0 and both[1].samples % 50 == 0
+    assert both[1].round == both[0].round and both[0].digest() == both[1].digest()
+    assert [info.name for info in both[1].shared_tensors()] == [
+        "diloco.counters", "diloco.theta.float32", "diloco.momentum.float32", "diloco.extra.cursor"
+    ]
+    end(both)
+
+
+def test_resume(address, tmp_path):
+    """From what numpy.savez has written: the same numbers as without the interruption."""
+    straight, other = params(), params()
+    with DiLoCo(pccl.Communicator(address), straight, inner_steps=2) as diloco:
+        for step in range(8):
+            train(straight, 0, step)
+            diloco.step(4)
+    with DiLoCo(pccl.Communicator(address), other, inner_steps=2) as diloco:
+        for step in range(4):
+            train(other, 0, step)
+            diloco.step(4)
+        np.savez(tmp_path / "state.npz", **diloco.state_dict())
+    other = params(7)
+    resumed = DiLoCo(pccl.Communicator(address), other, inner_steps=2)
+    with np.load(tmp_path / "state.npz") as state:
+        resumed.load_state_dict(state)
+    assert resumed.inner_step == 4 and resumed.samples == 16
+    with resumed:
+        with pytest.raises(pccl.InvalidUsage, match="in the run"):
+            resumed.load_state_dict({})
+        for step in range(4, 8):
+            train(other, 0, step)
+            resumed.step(4)
+    assert np.array_equal(flat(other), flat(straight)) and resumed.samples == diloco.samples + 16 == 32
+
+
+def test_states_that_do_not_fit(address):
+    diloco = DiLoCo(pccl.Communicator(address), params(), inner_steps=1)
+    before, state = diloco.digest(), diloco.state_dict()
+    for wrong in (
+        {**state, "more": 1},
+        {key: value for key, value in state.items() if key != "round"},
+        {**state, "layout": 5},
+        {**state, "round": -1},
+        {**state, "momentum.float32": np.zeros(3, np.float32)},
+    ):
+        with pytest.raises(pccl.InvalidArgument, match="load_state_dict"):
+            diloco.load_state_dict(wrong)
+    assert diloco.digest() == before
+
+
+def test_parameters_set_before_joining_count(address):
+    values = params()
+    diloco = DiLoCo(pccl.Communicator(address), values, inner_steps=1)
+    values["b"][:] = 5
+    info = diloco.step()
+    assert info.joined and not info.synced and values["b"].tolist() == [5] * 7
+    assert np.array_equal(diloco.state_dict()["theta.float32"], flat(values)) and diloco.inner_step == 0
+    diloco.close()
+
+
+def test_entries_of_the_mapping_may_be_replaced(address):
+    values = params()
+    with LocalSGD(pccl.Communicator(address), values, inner_steps=1) as diloco:
+        values["b"] = values["b"] + 1
+        wanted = flat(values)
+        diloco.step()
+        assert np.allclose(flat(values), wanted, rtol=0, atol=1e-6)
+        values["b"] = np.zeros(8, np.float32)
+        with pytest.raises(pccl.LayoutError, match="b was float32 .7,. and now is ndarray shape .8,."):
+            diloco.step()
+    assert diloco.comm.closed
+
+
+BAD = [
+    (dict(inner_steps=0), "inner_steps: 0"),
+    (dict(inner_steps=1.5), "inner_steps: 1.5"),
+    (dict(mode="async"), "mode: 'async'; there are sync, delayed, eager"),
+    (dict(codec="u4"), "codec: 'u4'; there are None, 'u8-minmax', 'u8-zps'"),
+    (dict(weight="none"), "weight: 'none'"),
+    (dict(min_peers=0), "min_peers: 0"),
+    (dict(verify_every=-1), "verify_every: -1"),
+    (dict(bucket_bytes=0), "bucket_bytes is 0"),
+    (dict(max_in_flight=0), "max_in_flight is 0"),
+    (dict(outer=0.7), "outer: 0.7"),
+    (dict(params={}), "no parameters"),
+    (dict(params=[1]), "list is neither"),
+    (dict(params={"a": [1.0]}), "list is neither"),
+    (dict(params={"a": np.zeros(3, np.int32)}), "a is of type int32"),
+    (dict(params={3: np.zeros(3)}), "the name 3"),
+    (dict(params={"a": np.zeros(3), "b": [1]}), "b is a list"),
+    (dict(extra={"x": [1]}), "extra: x is a list"),
+    (dict(share_buffers=True), "only a torch.nn.Module"),
+]
+
+
+@pytest.mark.parametrize("settings, words", BAD)
+def test_refused(address, settings, words):
+    given = {"params": params(), "inner_steps": 1, **settings}
+    with pytest.raises(pccl.InvalidArgument, match=words.replace(".", "\\.")):
+        DiLoCo(pccl.Communicator(address), given.pop("params"), **given)
+
+
+def test_refused_values(address):
+    for lr, momentum in ((0, 0.9), (math.nan, 0.9), (0.7, 1.0), (0.7, -0.1)):
+        with pytest.raises(pccl.InvalidArgument, match="Nesterov"):
+            Nesterov(lr, momentum)
+    values = params()
+    values["b"].flags.writeable = False
+    with pytest.raises(pccl.LayoutError, match="read-only"):
+        DiLoCo(pccl.Communicator(address), values, inner_steps=1)
+    diloco = DiLoCo(pccl.Communicator(address), params(), inner_steps=1)
+    with pytest.raises(pccl.InvalidUsage, match="not in the run"):
+        diloco.finish()
+    with diloco:
+        with pytest.raises(pccl.InvalidArgument, match="samples: -1"):
+            diloco.step(samples=-1)
+        assert diloco.round == 0
+        with pytest.raises(pccl.InvalidUsage, match="rejoin"):
+            diloco.rejoin(pccl.Communicator(address))
+    with pytest.raises(pccl.NotConnected, match="rejoin"):
+        diloco.step()
+    diloco.close()
+
+
+@pytest.mark.parametrize(
+    "settings, words",
+    [
+        (dict(inner_steps=7), "inner_steps: this peer has 7, the run 5"),
+        (dict(mode="eager"), "mode: this peer has 'eager', the run 'sync'"),
+        (dict(codec="u8-zps"), "codec: this peer has 'u8-zps', the run None"),
+        (dict(outer=Nesterov(0.5, 0.9)), "outer.lr: this peer has 0.5, the run 0.7"),
+        (dict(params={"a": np.zeros(3, np.float32)}), "params: this peer has others"),
+        (dict(extra={"x": np.zeros(3)}), "extra and buffers: this peer has others"),
+    ],
+)
+def test_who_comes_with_other_settings_is_told(address, settings, words):
+    """And the run goes on, alone and with the next one."""
+    first = DiLoCo(pccl.Communicator(address), params(), inner_steps=5)
+    first.join()
+    given = {"params": params(), "inner_steps": 5, **settings}
+    other = DiLoCo(pccl.Communicator(address), given.pop("params"), **given)
+    failed = []
+
+    def join():
+        with pytest.raises(pccl.InvalidArgument) as caught:
+            other.join()
+        failed.append(str(caught.value))
+
+    admit(first, join)
+    second = DiLoCo(pccl.Communicator(address), params(), inner_steps=5)
+    admit(first, second.join)
+    assert failed == [words] or failed[0].startswith(words), failed
+    assert support.world(first.comm) == 2 and other.comm.closed
+    end([first, second])
+
+
+def test_an_error_leaves_the_run(address):
+    """The others go on."""
+    values = [params() for _ in range(2)]
+    two = [DiLoCo(pccl.Communicator(address), values[i], inner_steps=1) for i in range(2)]
+    two[0].join()
+    admit(two[0], two[1].join)
+    values[1]["b"] = np.zeros(3)
+
+    def breaks():
+        with pytest.raises(pccl.LayoutError):
+            two[1].step()
+
+    infos = support.parallel([two[0].step, breaks])
+    assert infos[0].participants == 1 and infos[0].committed
+    values[1]["b"] = np.zeros(7, np.float32)
+    admit(two[0], lambda: two[1].rejoin(pccl.Communicator(address)))
+    assert two[0].digest() == two[1].digest() and np.array_equal(flat(values[0]), flat(values[1]))
+    end(two)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_finish_when_somebody_has_gone(address, mode):
+    values = [params() for _ in range(3)]
+    three = start(address, 3, lambda i, comm: DiLoCo(comm, values[i], inner_steps=1, min_peers=3, mode=mode))
+    support.parallel([one.step for one in three])
+    three[2].close()
+    support.parallel([one.finish for one in three[:2]])
+    assert three[0].digest() == three[1].digest() and np.array_equal(flat(values[0]), flat(values[1]))
+    end(three)
+
+
+def test_closing_ends_another_threads_step(address):
+    two = start(address, 2, lambda i, comm: DiLoCo(comm, params(), inner_steps=1, min_peers=2))
+    ended = []
+
+    def waits():
+        try:
+            two[0].step()  # the other one does not come
+        except pccl.PCCLError as error:
+            ended.append(error)
+
+    thread = threading.Thread(target=waits)
+    thread.start()
+    while not two[0].comm._core._inside:
+        pass
+    two[0].close()
+    thread.join(DEADLINE)
+    assert not thread.is_alive() and ended
+    end(two)
+
+
+def test_sampler():
+    sampler = Sampler(5, peer="a")
+    drawn = sampler.indices(3, 100, 1000)
+    assert drawn == Sampler(5, peer="a").indices(3, 100, 1000) and len(drawn) == 100
+    assert sampler.indices(3, 10, 1000) == drawn[:10] and set(drawn) <= set(range(1000))
+    others = [Sampler(6, peer="a"), Sampler(5, peer="b"), Sampler(5), Sampler(5)]
+    rows = [one.indices(3, 100, 1000) for one in (sampler, *others)] + [sampler.indices(4, 100, 1000)]
+    assert len({tuple(row) for row in rows}) == 6
+    counts = np.bincount(sampler.indices(0, 20000, 10), minlength=10)
+    assert abs(counts - 2000).max() < 300
+    assert sampler.indices(0, 0, 10) == []
+    for bad in ((0, -1, 10), (0, 1, 0)):
+        with pytest.raises(pccl.InvalidArgument):
+            sampler.indices(*bad)

@@ -1,0 +1,96 @@
+"""What pccl.diloco is for, in figures: a small language model (tests/lab) is trained by four processes over loopback.
+Losses are in nats for each byte; the longer runs are in bench/diloco.py."""
+
+import pytest
+
+import pccl
+
+pytest.importorskip("numpy")
+
+import numpy as np  # noqa: E402
+from lab import launch  # noqa: E402
+
+STEPS, INNER_STEPS, PEERS = 600, 25, 4
+DIES_IN = 12
+
+
+def told(count=PEERS, **given):
+    with pccl.MasterNode("127.0.0.1:0") as master:
+        return launch.peers(f"127.0.0.1:{master.port}", count, **given)
+
+
+def references(*commands):
+    with launch.Run([launch.start("reference", *launch.options(**given)) for given in commands]) as run:
+        return [lines[0]["loss"] for lines in run.results()]
+
+
+def sent(lines):
+    return sum(line["tx"] for line in lines)
+
+
+def loss_of(found, rounds=STEPS // INNER_STEPS):
+    """The one loss of all peers, which have told of the same rounds, in each of which their bits were equal."""
+    for lines in zip(*found):
+        assert len({line["digest"] for line in lines}) == 1, lines
+        assert len({line["parameters"] for line in lines}) == 1, lines
+    for lines in found:
+        assert [line["round"] for line in lines] == [*range(1, rounds + 1), rounds]
+    assert len({lines[-1]["loss"] for lines in found}) == 1
+    return found[0][-1]["loss"]
+
+
+@pytest.fixture(scope="module")
+def plain():
+    """DiLoCo in f32: what the others are compared with."""
+    return told(steps=STEPS)
+
+
+@pytest.mark.parametrize("mode", ["sync", "delayed", "eager"])
+def test_reference(mode, tmp_path):
+    """The same as the plain methods in one process, to the bit; "eager" there adds up in another order."""
+    given = {"steps": 75, "inner_steps": 5, "rate": 0.5}
+    told(2, mode=mode, save=tmp_path / "peer.npy", **given)
+    references({"method": mode, "workers": 2, "save": tmp_path / "reference.npy", **given})
+    one, other = np.load(tmp_path / "peer.npy"), np.load(tmp_path / "reference.npy")
+    np.testing.assert_allclose(one, other, rtol=0, atol=1e-5 if mode == "eager" else 0)
+
+
+def test_loss(plain):
+    """As good as a reduction in each step, nearly, and far better than one worker with its part of the text."""
+    parallel, alone = references({"method": "parallel", "steps": STEPS}, {"method": "alone", "steps": STEPS})
+    loss = loss_of(plain)
+    print(f"DiLoCo {loss:.3f}, reduction in each step {parallel:.3f}, one worker {alone:.3f}")
+    assert loss <= parallel + 0.10
+    assert loss <= alone - 0.15
+    assert {line["participants"] for line in plain[0][:-1]} == {PEERS}
+
+
+@pytest.mark.parametrize("codec", ["u8-minmax", "u8-zps"])
+def test_codec(plain, codec):
+    """A quarter of the bytes; over three seeds, losses differed by less than 0.004."""
+    found = told(steps=STEPS, codec=codec)
+    print(f"{codec}: {loss_of(found):.3f} beside {loss_of(plain):.3f}, {sent(found[0])} bytes of {sent(plain[0])}")
+    assert abs(loss_of(found) - loss_of(plain)) <= 0.02
+    assert loss_of(found) != loss_of(plain)
+    for packed, unpacked in zip(found, plain):
+        assert 0.2 * sent(unpacked) < sent(packed) <= 0.26 * sent(unpacked)
+
+
+@pytest.mark.parametrize("killed", [(2,), (0, 3)])
+def test_kill(plain, killed):
+    """In the middle of a reduction, between two buckets. The others end with equal bits, and lose what the text of the
+    dead would have taught them, no more."""
+    found = told(steps=STEPS, killed=killed, dies_in=DIES_IN)
+    survivors = [lines for number, lines in enumerate(found) if number not in killed]
+    loss = loss_of(survivors)
+    (expected,) = references({"steps": STEPS, "dies_in": DIES_IN, "killed": ",".join(map(str, killed))})
+    print(f"{len(killed)} killed: {loss:.3f}, expected {expected:.3f}, beside {loss_of(plain):.3f}")
+    for number in killed:
+        assert found[number][-1]["round"] == DIES_IN
+    for lines in survivors:
+        before, after = lines[:DIES_IN], lines[DIES_IN:-1]
+        assert {line["participants"] for line in before} == {PEERS}
+        assert {line["participants"] for line in after} == {PEERS - len(killed)}
+    assert abs(loss - expected) <= 0.02
+    if len(killed) == 1:
+        assert loss <= loss_of(plain) + 0.08

@@ -1,0 +1,232 @@
+"""DiLoCo of torch modules, and the classes that hook an optimizer."""
+
+import copy
+
+import pytest
+import support
+
+import pccl
+from pccl.diloco import DiLoCo, Nesterov
+
+torch = pytest.importorskip("torch")
+
+import pccl.torch as ptorch  # noqa: E402
+
+torch.set_num_threads(1)
+
+
+def model(seed=0, dtype=torch.float32):
+    torch.manual_seed(seed)
+    return torch.nn.Sequential(torch.nn.Linear(8, 300), torch.nn.BatchNorm1d(300), torch.nn.Linear(300, 2)).to(dtype)
+
+
+def train(module, optimizer, number, step):
+    generator = torch.Generator().manual_seed(1000 * number + step)
+    images = torch.randn(16, 8, generator=generator).to(module[0].weight.dtype)
+    optimizer.zero_grad()
+    module(images).float().square().mean().backward()
+    optimizer.step()
+
+
+def start(address, count, make):
+    comms = [pccl.Communicator(address) for _ in range(count)]
+    made = [make(i, comm) for i, comm in enumerate(comms)]
+    support.parallel([one.join for one in made])
+    return made
+
+
+@pytest.mark.parametrize("momentum", [0.9, 0.0])
+def test_the_outer_step_is_that_of_torch(address, momentum):
+    """torch.optim.SGD with the mean of the deltas as gradient, by two peers."""
+    modules = [model() for _ in range(2)]
+    optimizers = [torch.optim.AdamW(module.parameters(), lr=0.01) for module in modules]
+    settings = dict(inner_steps=3, outer=Nesterov(0.7, momentum), min_peers=2)
+    two = start(address, 2, lambda i, comm: DiLoCo(comm, modules[i], **settings))
+    outer = copy.deepcopy(modules[0])
+    sgd = torch.optim.SGD(outer.parameters(), lr=0.7, momentum=momentum, nesterov=momentum > 0)
+    for step in range(9):
+        for i in range(2):
+            train(modules[i], optimizers[i], i, step)
+        if step % 3 == 2:
+            for kept, one, other in zip(outer.parameters(), *(module.parameters() for module in modules)):
+                kept.grad = ((kept - one) + (kept - other)).detach() / 2
+            sgd.step()
+        support.parallel([one.step for one in two])
+    assert two[0].round == 3 and two[0].digest() == two[1].digest()
+    for kept, *both in zip(outer.parameters(), *(module.parameters() for module in modules)):
+        assert torch.equal(both[0], both[1]) and torch.allclose(kept, both[0], rtol=0, atol=1e-6)
+    for one in two:
+        one.close()
+
+
+@pytest.mark.parametrize("mode", ["sync", "delayed", "eager"])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_modules(address, dtype, mode):
+    modules = [model(i, dtype) for i in range(2)]
+    frozen = torch.full((2,), 7.0)
+    for module in modules:
+        module.register_parameter("frozen", torch.nn.Parameter(frozen.clone(), requires_grad=False))
+    optimizers = [torch.optim.AdamW(module.parameters(), lr=0.01) for module in modules]
+    settings = dict(inner_steps=2, min_peers=2, mode=mode, bucket_bytes=4096)
+    two = start(address, 2, lambda i, comm: DiLoCo(comm, modules[i], **settings))
+    for step in range(8):
+        for i in range(2):
+            train(modules[i], optimizers[i], i, step)
+        infos = support.parallel([one.step for one in two])
+        if infos[0].synced:
+            assert two[0].digest() == two[1].digest()
+    support.parallel([one.finish for one in two])
+    assert two[0].digest() == two[1].digest() and infos[0].committed
+    for one, other in zip(*(module.parameters() for module in modules)):
+        assert torch.equal(one, other) and one.dtype in (dtype, torch.float32)
+    assert all(torch.equal(module.frozen, frozen) for module in modules)
+    assert not torch.equal(modules[0][1].running_mean, modules[1][1].running_mean)  # each peer's own
+    for one in two:
+        one.close()
+
+
+def test_buffers_for_newcomers(address):
+    modules = [model(i) for i in range(2)]
+    modules[0][1].running_mean += 3
+    two = [
+        DiLoCo(pccl.Communicator(address), module, inner_steps=1, share_buffers=True, verify_every=1)
+        for module in modules
+    ]
+    two[0].join()
+    two[0].step()
+    def go_on():
+        while not two[0].step().admitted:
+            pass
+
+    support.parallel([two[1].join, go_on])
+    assert torch.equal(modules[1][1].running_mean, modules[0][1].running_mean)
+    modules[1][1].running_mean += 1
+    moved = support.parallel([one.step for one in two])
+    assert [info.moved_bytes for info in moved] == [0, 0] and two[0].digest() == two[1].digest()
+    for one in two:
+        one.close()
+
+
+OUTER = {
+    "nesterov": lambda module: Nesterov(0.5, 0.8),
+    "sgd": lambda module: torch.optim.SGD(module.parameters(), lr=0.5, momentum=0.8, nesterov=True),
+    "list": lambda module: [torch.optim.SGD(module.parameters(), lr=0.5, momentum=0.8, nesterov=True)],
+}
+
+
+@pytest.mark.parametrize("outer", OUTER)
+def test_hooks(address, outer):
+    """Two peers that only step their optimizers."""
+    modules = [model(i) for i in range(2)]
+
+    def work(i):
+        module = modules[i]
+        inner = torch.optim.AdamW(module.parameters(), lr=0.01)
+        made = ptorch.DiLoCo(
+            pccl.Communicator(address), [module], inner, OUTER[outer](module), sync_every=2, should_quantize=True,
+            min_peers=2,
+        )
+        assert made.diloco.outer == Nesterov(0.5, 0.8)
+        with made:
+            assert made.last.joined
+            for step in range(6):
+                made.add_samples(16)
+                train(module, inner, i, step)
+                assert made.last.synced == (step % 2 == 1)
+            digest = made.diloco.digest()
+            assert made.diloco.round == 3 and made.diloco.samples == 192
+            state = made.state_dict()
+        train(module, inner, i, 9)  # the hook is gone
+        train(module, inner, i, 10)
+        again = ptorch.DiLoCo(pccl.Communicator(address), module, inner, OUTER[outer](module), sync_every=2)
+        again.load_state_dict(state)
+        assert again.diloco.digest() == digest
+        return digest
+
+    one, other = support.parallel([lambda: work(0), lambda: work(1)])
+    assert one == other
+    for one, other in zip(*(module.parameters() for module in modules)):
+        assert torch.equal(one, other)  # as loaded again
+
+
+def test_local_sgd(address):
+    modules = [model() for _ in range(2)]
+
+    def work(i):
+        inner = torch.optim.SGD(modules[i].parameters(), lr=0.1)
+        with ptorch.LocalSGD(pccl.Communicator(address), modules[i], inner, sync_every=2, min_peers=2) as local:
+            for step in range(4):
+                inner.zero_grad()
+                for parameter in modules[i].parameters():
+                    parameter.grad = torch.full_like(parameter, i + 1.0)
+                inner.step()
+            return local.last, local.diloco.digest(), [p.detach().clone() for p in modules[i].parameters()]
+
+    (info, one, values), (_, other, _) = support.parallel([lambda: work(0), lambda: work(1)])
+    assert info.synced and info.committed and one == other
+    for now, before in zip(values, model().parameters()):
+        assert torch.allclose(now, before - 4 * 0.1 * 1.5, rtol=0, atol=1e-5)
+
+
+def test_an_error_inside_leaves_the_run(address):
+    module = model()
+    inner = torch.optim.SGD(module.parameters(), lr=0.1)
+    made = ptorch.LocalSGD(pccl.Communicator(address), module, inner, sync_every=2)
+    with pytest.raises(ZeroDivisionError):
+        with made:
+            with pytest.raises(pccl.InvalidUsage, match="twice"):
+                made.__enter__()
+            1 / 0
+    assert made.diloco.comm.closed
+    inner.step()
+
+
+def test_refused(address):
+    module, comm = model(), pccl.Communicator(address)
+    inner = torch.optim.SGD(module.parameters(), lr=0.1)
+
+    def make(fragments=module, outer=Nesterov(), **more):
+        return ptorch.DiLoCo(comm, fragments, inner, outer, 2, **more)
+
+    def sgd(**settings):
+        return torch.optim.SGD(module.parameters(), lr=0.5, **settings)
+
+    for given, words in (
+        (dict(fragment_sync_delay=1), "streaming DiLoCo, which is not supported"),
+        (dict(fragment_update_alpha=0.5), "streaming DiLoCo, which is not supported"),
+        (dict(fragments=[module[0], module[2]]), "model_fragments: there are 2"),
+        (dict(fragments=[]), "model_fragments: there are 0"),
+        (dict(outer=[Nesterov(), Nesterov()]), "outer_optimizer: there are 2"),
+    ):
+        with pytest.raises(pccl.Unsupported, match=words):
+            make(**given)
+    for outer, words in (
+        (torch.optim.Adam(module.parameters()), "Adam; wanted"),
+        (sgd(momentum=0.9), "nesterov=True"),
+        (sgd(momentum=0.9, nesterov=True, weight_decay=0.1), "weight_decay is not supported"),
+        (sgd(maximize=True), "maximize is not supported"),
+        (torch.optim.SGD([{"params": [module[0].weight]}, {"params": [module[2].weight], "lr": 2.0}], lr=1.0),
+         "different settings"),
+    ):
+        with pytest.raises(pccl.InvalidArgument, match=words):
+            make(outer=outer)
+    assert make(outer=sgd()).diloco.outer == Nesterov(0.5, 0.0)
+    with pytest.raises(pccl.DTypeError, match="others are"):
+        DiLoCo(comm, {"a": torch.zeros(3), "b": [1.0]}, inner_steps=1)
+    with pytest.raises(pccl.LayoutError, match="layout"):
+        DiLoCo(comm, {"a": torch.zeros(3, 3).to_sparse()}, inner_steps=1)
+
+
+def test_numpy_writes_what_torch_loads(address):
+    np = pytest.importorskip("numpy")
+    module = model()
+    one = DiLoCo(pccl.Communicator(address), module, inner_steps=1)
+    arrays = {name: np.zeros(tuple(p.shape), np.float32) for name, p in module.named_parameters()}
+    other = DiLoCo(pccl.Communicator(address), arrays, inner_steps=1)
+    other.load_state_dict(one.state_dict())
+    assert other.digest() == one.digest()
+    assert all(np.array_equal(arrays[name], p.detach().numpy()) for name, p in module.named_parameters())
+    with torch.no_grad():
+        module[0].weight.zero_()
+    one.load_state_dict(other.state_dict())
+    assert torch.equal(module[0].weight, torch.from_numpy(arrays["0.weight"]))

@@ -1,0 +1,10 @@
+"""python/examples/mnist_ddp.py lives through a kill and a late joiner, and ends with equal bits."""
+
+import launcher
+import pytest
+
+pytest.importorskip("torch")
+
+
+def test_churn(address, script):
+    launcher.churn(lambda: launcher.start(script, "mnist_ddp.py", address, *launcher.CALM))

@@ -1,0 +1,232 @@
+"""Ctrl-C in every call that waits: seen at once, and the process can be ended in order afterwards."""
+
+import signal
+import time
+
+import pytest
+from support import DEADLINE, TWO
+
+import pccl
+
+# What is waited for here never comes by itself; this is for a machine that has much else to do.
+SOON = 20.0
+
+# A second peer in the same process is what the waiting is for: it does not come. Without it connect would not wait.
+PEER = """
+import sys, threading, time, asyncio
+import pccl
+from pccl import ReduceOp
+address, kind = sys.argv[1:]
+memory = [bytearray(400000) for _ in range(4)]
+
+""" + TWO + """
+def tell():
+    while not any(comm._core._inside for comm in (first, second) if comm):
+        time.sleep(0.001)
+    print("waiting", flush=True)
+
+def interrupted(call):
+    threading.Thread(target=tell, daemon=True).start()
+    try:
+        call()
+    except KeyboardInterrupt:
+        print("interrupted", flush=True)
+    else:
+        print("returned", flush=True)
+
+def a_list():
+    operand = pccl.ReduceOperandDescriptor(pccl.DataType.UINT8)
+    return [pccl.ReduceOpDescriptor.from_buffers(m, m, pccl.ReduceDescriptor(len(m), ReduceOp.SUM, k, operand))
+            for k, m in enumerate(memory)]
+
+def state():
+    return pccl.SharedState([pccl.TensorInfo.from_buffer(memory[0], "x")])
+
+async def wait_for(handle):
+    await handle
+
+if kind == "connect":
+    first, second = pccl.Communicator(address), pccl.Communicator(address)
+    first.connect()
+    interrupted(second.connect)
+elif kind == "attempts":
+    first, second = pccl.Communicator("127.0.0.1:1"), None
+    interrupted(lambda: first.connect(100))
+else:
+    first, second = two()
+    if kind in ("wait", "result", "future", "await"):
+        handle = first.all_reduce_async(memory[0], memory[0], op=ReduceOp.SUM)
+    calls = {
+        "update_topology": lambda: first.update_topology(),
+        "are_peers_pending": lambda: first.are_peers_pending(),
+        "optimize_topology": lambda: first.optimize_topology(),
+        "sync_shared_state": lambda: first.sync_shared_state(state()),
+        "all_reduce": lambda: first.all_reduce(memory[0], memory[1], op=ReduceOp.SUM),
+        "multiple": lambda: first.all_reduce_multiple_with_retry(a_list()),
+        "wait": lambda: handle.wait(),
+        "result": lambda: handle.result(1000),
+        "future": lambda: handle.future().result(),
+        "await": lambda: asyncio.run(wait_for(handle)),
+    }
+    interrupted(calls[kind])
+    if kind in ("wait", "result", "future", "await"):
+        thread = threading.Thread(target=second.all_reduce, args=(memory[1], memory[1]), kwargs={"op": ReduceOp.SUM})
+        thread.start()
+        assert handle.wait()[0], "the operation went on"
+        thread.join()
+    if kind in ("all_reduce", "multiple"):
+        try:
+            second.all_reduce(memory[1], memory[1], op=ReduceOp.SUM)
+        except pccl.PCCLError as error:
+            print(f"the other: {error.words}", flush=True)
+begin = time.monotonic()
+first.close()
+print(f"closed after {time.monotonic() - begin:.3f} s", flush=True)
+"""
+CALLS = ["connect", "attempts", "update_topology", "optimize_topology", "are_peers_pending", "sync_shared_state",
+         "all_reduce", "multiple", "wait", "result", "future", "await"]
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_ctrl_c(script, address, call):
+    peer = script(PEER, address, call, env={"PCCL_LOG_LEVEL": "NONE"})
+    peer.line("waiting")  # inside the library
+    begin = time.monotonic()
+    peer.kill(signal.SIGINT)
+    peer.line("interrupted")
+    seen = time.monotonic() - begin
+    print(f"{call}: seen after {1000 * seen:.1f} ms")
+    assert seen < SOON
+    if call in ("all_reduce", "multiple"):
+        assert "gave the operation up" in peer.line("the other")
+    assert float(peer.line("closed").split()[2]) < SOON
+    assert peer.end() == 0
+
+
+def test_ctrl_c_without_a_handler(script, address):
+    """The usual: the program ends, with the status of Python for it, and others are told."""
+    peer = script(PEER.replace("except KeyboardInterrupt", "except ZeroDivisionError"), address, "all_reduce")
+    peer.line("waiting")
+    begin = time.monotonic()
+    peer.kill(signal.SIGINT)
+    assert peer.end() in (-signal.SIGINT, 130, 1)
+    assert time.monotonic() - begin < SOON
+    with pccl.Communicator(address) as comm:
+        comm.connect()  # at once: nobody is there any more
+        assert comm.get_attribute(pccl.Attribute.GLOBAL_WORLD_SIZE) == 1
+
+
+def test_a_handler_that_does_not_raise(script, address):
+    """Other signals are handled while a call waits, and the call goes on."""
+    text = """
+import signal
+signal.signal(signal.SIGUSR1, lambda *_: print("handled", flush=True))
+""" + PEER
+    peer = script(text, address, "wait", env={"PCCL_LOG_LEVEL": "NONE"})
+    peer.line("waiting")
+    for _ in range(3):
+        begin = time.monotonic()
+        peer.kill(signal.SIGUSR1)
+        peer.line("handled")
+        assert time.monotonic() - begin < SOON
+    peer.kill(signal.SIGINT)
+    peer.line("interrupted")
+    assert peer.end(DEADLINE) == 0
+
+
+OFTEN = """
+import random, signal
+
+class Interrupt(Exception):
+    pass
+
+armed = False
+
+def interrupt(*_):
+    global armed
+    if armed:
+        armed = False
+        raise Interrupt
+
+first, second = two()
+steps = 400
+other = [bytearray([2]) * (100 if k % 2 else 60000) for k in range(steps)]
+
+def follow():
+    for one in other:
+        second.all_reduce(one, one, op=ReduceOp.SUM)
+
+thread = threading.Thread(target=follow)
+thread.start()
+signal.signal(signal.SIGALRM, interrupt)
+signal.setitimer(signal.ITIMER_REAL, 0.0007, 0.0007)
+interrupts = 0
+for k in range(steps):
+    mine = bytearray([1]) * len(other[k])
+    handle = first.all_reduce_async(mine, mine, op=ReduceOp.SUM)
+    while True:
+        try:
+            armed = True
+            outcome = handle.wait()
+            armed = False
+            break
+        except Interrupt:
+            interrupts += 1
+    assert outcome[0] and outcome[2].local_world_size == 2, (k, outcome)
+    assert mine == bytearray([3]) * len(mine), k
+signal.setitimer(signal.ITIMER_REAL, 0, 0)
+thread.join()
+assert all(one == bytearray([3]) * len(one) for one in other)
+print(f"interrupts: {interrupts}", flush=True)
+"""
+
+
+def test_interrupted_often(script, address):
+    """Whenever a handler raises while a reduction is awaited, its outcome is not lost."""
+    peer = script(PEER[: PEER.index("if kind ==")] + OFTEN, address, "often")
+    assert int(peer.line("interrupts").split()[1]) > 20
+    assert peer.end() == 0
+
+
+MASTER = """
+import sys, pccl
+master = pccl.MasterNode("127.0.0.1:0")
+master.run()
+print("port", master.port, flush=True)
+"""
+
+
+@pytest.mark.parametrize("more", ["", "input_that_never_comes()", "1 / 0"])
+def test_a_master_keeps_the_interpreter_alive(script, more):
+    """As in PCCL 1.0; Ctrl-C ends it, whether it is seen by the program or at its end."""
+    never = "def input_that_never_comes():\n    import time\n    while True: time.sleep(1)\n"
+    master = script(never + MASTER + more)
+    port = int(master.line("port").split()[1])
+    for _ in range(3):
+        with pccl.Communicator(f"127.0.0.1:{port}") as comm:
+            comm.connect(1)
+    begin = time.monotonic()
+    master.kill(signal.SIGINT)
+    assert master.end() in (0, 1, 130, -signal.SIGINT)
+    assert time.monotonic() - begin < SOON
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_master_program(script, number):
+    master = script("import pccl.master, sys; sys.exit(pccl.master.main(sys.argv[1:]))", "--listen-address",
+                    "127.0.0.1:0", "--option", "silence_ms=6000")
+    port = int(master.line("listening").split()[-1])
+    with pccl.Communicator(f"127.0.0.1:{port}") as comm:
+        comm.connect(1)
+        master.kill(number)
+        assert master.end() == 0
+
+
+def test_master_program_says_what_is_wrong(script, address):
+    command = "import pccl.master, sys; sys.exit(pccl.master.main(sys.argv[1:]))"
+    assert script(command, "--option", "silence_ms").end() == 2
+    wrongs = (["--option", "silence_ms=x"], ["--listen-address", address], ["--listen", "no:such"], ["--set", "x=1"])
+    for wrong in wrongs:
+        program = script(command, *wrong)
+        program.line("pccl_master: ")
+        assert program.end() == 1

@@ -1,0 +1,381 @@
+"""What must live for how long: memory while the library uses it, the communicator while somebody is inside, and what a
+forked child or the end of the interpreter leaves of it. Where an exception may come at any time, it comes at each."""
+
+import ctypes
+import gc
+import itertools
+import os
+import sys
+import threading
+import time
+import weakref
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from support import DEADLINE, TWO, parallel
+
+import pccl
+from pccl import Attribute, ReduceOp, _core, _native, _threads
+
+np = pytest.importorskip("numpy")
+
+LARGE = 50000
+
+
+def until(condition):
+    end = time.monotonic() + DEADLINE
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.001)
+
+
+# ---- interrupts
+
+
+class Interrupt(BaseException):
+    pass
+
+
+def interrupted(call, number):
+    """Makes the call and raises when so many instructions of Python were executed in it: as a signal handler does.
+    Whether it came so far. Finalizers are left out: Python drops what is raised there."""
+    left = [number]
+
+    def in_finalizer(frame):
+        return frame is not None and (frame.f_code.co_name == "__del__" or in_finalizer(frame.f_back))
+
+    def trace(frame, event, _):
+        if in_finalizer(frame):
+            return None
+        frame.f_trace_opcodes = True
+        if event == "opcode":
+            left[0] -= 1
+            if left[0] == -1:
+                sys.settrace(None)
+                raise Interrupt
+        return trace
+
+    before = sys.gettrace()
+    gc.disable()
+    sys.settrace(trace)
+    try:
+        call()
+    except Interrupt:
+        return True
+    finally:
+        sys.settrace(before)
+        gc.enable()
+    return False
+
+
+def test_a_short_call_interrupted_anywhere(group):
+    comm = group(1).members[0]
+    for number in itertools.count():
+        if not interrupted(lambda: comm.get_attribute(Attribute.GLOBAL_WORLD_SIZE), number):
+            break
+        with ThreadPoolExecutor(1) as pool:
+            assert pool.submit(comm.get_attribute, Attribute.GLOBAL_WORLD_SIZE).result(DEADLINE) == 1
+        assert comm._core._inside == 0
+    assert number > 50
+    begin = time.monotonic()
+    comm.close()
+    assert time.monotonic() - begin < _core._LEAVING_S, "nobody was inside"
+
+
+def test_a_launch_interrupted_anywhere(group):
+    """Either nothing was launched, or somebody sees to its end."""
+    comm = group(2).members[0]
+    memory = bytearray(100)
+    for number in itertools.count():
+        if not interrupted(lambda: comm.all_reduce_async(memory, memory, op=ReduceOp.SUM, tag=number), number):
+            break
+        comm.abort()
+        until(lambda: not comm._core._dependents)
+    assert number > 100
+    comm.abort()
+
+
+# ---- close
+
+
+class Library:
+    """The library, with the calls of one function noted."""
+
+    def __init__(self, library, noted):
+        self.library = library
+        self.noted = noted
+        self.calls = []
+
+    def __getattr__(self, name):
+        if name == self.noted:
+            self.calls.append(name)
+        return getattr(self.library, name)
+
+
+def test_who_is_about_to_call_when_it_is_closed(group, monkeypatch):
+    """Finds the communicator still there, and is refused; then it is freed."""
+    comm = group(1).members[0]
+    library = Library(_native.lib, "pcclDestroyCommunicator")
+    monkeypatch.setattr(_native, "lib", library)
+    monkeypatch.setattr(_core, "_LEAVING_S", 0.05)
+    counted, closed = threading.Event(), threading.Event()
+
+    def late(handle):
+        counted.set()
+        assert closed.wait(DEADLINE)
+        assert not library.calls
+        return library.pcclGetAttribute(handle, 1, ctypes.byref(ctypes.c_int()))
+
+    with ThreadPoolExecutor(1) as pool:
+        call = pool.submit(comm._core.attempt_with, "pcclGetAttribute", late)
+        assert counted.wait(DEADLINE)
+        comm.close()
+        closed.set()
+        error = call.result(DEADLINE)
+    assert isinstance(error, pccl.InvalidUsage) and "closed" in error.words
+    assert library.calls == ["pcclDestroyCommunicator"]
+    assert comm._core not in _core.open_cores
+
+
+def test_the_handle_keeps_the_communicator(group):
+    two = group(2)
+    memory = [np.full(LARGE, i + 1.0) for i in range(2)]
+    handle = two.members[0].all_reduce_async(memory[0], memory[0], op=ReduceOp.SUM)
+    other = two.members.pop()
+    two.members.clear()
+    gc.collect()
+    other.all_reduce(memory[1], memory[1], op=ReduceOp.SUM)
+    assert handle.wait()[0] and memory[0][0] == 3
+    other.close()
+
+
+# ---- memory
+
+
+def an_array(value):
+    """With something that lives as long as its memory."""
+    memory = np.full(LARGE, float(value), np.float32)
+    return memory, weakref.ref(memory)
+
+
+def test_a_forgotten_reduction_keeps_its_memory(group):
+    two = group(2)
+    memory, alive = an_array(1)
+    two.members[0].all_reduce_async(memory, memory, op=ReduceOp.SUM)
+    del memory
+    gc.collect()
+    assert alive() is not None
+    two.members[1].all_reduce(np.ones(LARGE, np.float32), np.ones(LARGE, np.float32), op=ReduceOp.SUM)
+    until(lambda: alive() is None)
+
+
+def test_closing_while_somebody_asks_for_the_end(group, monkeypatch):
+    """Memory is let go when the library has ended, not when it is told to."""
+    comm = group(2).members[0]
+    memory, alive = an_array(1)
+    handle = comm.all_reduce_async(memory, memory, op=ReduceOp.SUM)
+    del memory
+    monkeypatch.setattr(comm._core, "_closing", True)
+    success, _, _ = handle.wait()
+    assert not success and alive() is not None
+    monkeypatch.undo()
+    comm.close()
+    assert alive() is None
+
+
+MOVES = {
+    "data": lambda torch, tensor: setattr(tensor, "data", torch.full((LARGE,), 7.0)),
+    "set": lambda torch, tensor: tensor.set_(torch.full((LARGE,), 7.0)),
+}
+
+
+@pytest.mark.parametrize("move", MOVES)
+def test_a_tensor_is_given_other_memory_meanwhile(group, move):
+    torch = pytest.importorskip("torch")
+    two = group(2)
+    memory, alive = an_array(1)
+    tensor = torch.from_numpy(memory)
+    handle = two.members[0].all_reduce_async(tensor, tensor, op=ReduceOp.SUM)
+    del memory
+    MOVES[move](torch, tensor)
+    gc.collect()
+    assert alive() is not None
+    other = torch.ones(LARGE)
+    two.members[1].all_reduce(other, other, op=ReduceOp.SUM)
+    assert handle.wait()[0] and alive() is None
+    assert float(tensor[0]) == 7
+
+
+def describe_sum(thing):
+    operand = pccl.ReduceOperandDescriptor(pccl.DataType.FLOAT)
+    return pccl.ReduceOpDescriptor.from_buffers(thing, thing, pccl.ReduceDescriptor(LARGE, ReduceOp.SUM, 0, operand))
+
+
+def test_a_descriptor_keeps_its_memory():
+    memory, alive = an_array(1)
+    made = describe_sum(memory)
+    del memory
+    gc.collect()
+    assert alive() is not None and made.to_c().sendbuf == made.send_ptr
+    del made
+    assert alive() is None
+
+
+def test_a_descriptor_of_a_tensor_that_was_given_other_memory(group):
+    torch = pytest.importorskip("torch")
+    tensors = [torch.ones(LARGE), torch.ones(LARGE)]
+    made = [describe_sum(tensor) for tensor in tensors]
+    tensors[0].data = torch.full((LARGE,), 5.0)
+    group(2).all(lambda comm, i: comm.all_reduce_multiple_with_retry([made[i]]))
+    assert [float(tensor[0]) for tensor in tensors] == [6.0, 6.0]
+    tensors[0].data = torch.ones(3)
+    with pytest.raises(pccl.LayoutError):
+        made[0].to_c()
+
+
+def test_a_state_that_is_synchronized_is_given_again(group):
+    """The second call is refused, and takes nothing from the first one."""
+    torch = pytest.importorskip("torch")
+    import pccl.torch as ptorch
+
+    two = group(2, options={"where_ms": 20})
+    modules = [torch.nn.Linear(30, 30) for _ in range(2)]
+    optimizers = [torch.optim.Adam(module.parameters(), lr=0.5 - 0.25 * i) for i, module in enumerate(modules)]
+    memory, alive = an_array(1)
+    modules[0].bias.data = torch.from_numpy(memory)[:30]
+    del memory
+    states = [ptorch.shared_state(*pair) for pair in zip(modules, optimizers)]
+    states[1].revision = 5
+    first = two.members[0]
+    call = ThreadPoolExecutor(1).submit(first.sync_shared_state, states[0])  # the group's end ends it
+    until(first.describe_waits)
+    numbers = weakref.ref(states[0].tensor_infos[-1]._tensor)
+    modules[0].bias.data = modules[0].bias.data.clone()
+    with pytest.raises(pccl.InvalidUsage, match="another thread synchronizes"):
+        first.sync_shared_state(states[0])
+    gc.collect()
+    assert numbers() is not None and alive() is not None
+    two.members[1].sync_shared_state(states[1])
+    call.result(DEADLINE)
+    assert optimizers[0].param_groups[0]["lr"] == 0.25 and states[0].revision == 5
+    assert torch.equal(modules[0].weight, modules[1].weight)
+
+
+# ---- ends of threads, processes and interpreters
+
+
+def test_a_callback_ends_nothing(group, caplog):
+    two = group(2)
+
+    def leave(_):
+        raise SystemExit
+
+    handles = [two.members[0].all_reduce_async(bytearray(100), bytearray(100), op=ReduceOp.SUM, tag=t) for t in (1, 2)]
+    handles[0].future().add_done_callback(leave)
+    two.members[1].all_reduce(bytearray(100), bytearray(100), op=ReduceOp.SUM, tag=1)
+    assert handles[0].future().result(DEADLINE).local_world_size == 2
+    later = handles[1].future()
+    two.members[1].all_reduce(bytearray(100), bytearray(100), op=ReduceOp.SUM, tag=2)
+    assert later.result(DEADLINE).local_world_size == 2
+    assert [record for record in caplog.records if "a callback of the reduction with tag 1" in record.getMessage()]
+
+
+def test_no_thread_can_be_started(group, monkeypatch):
+    """At the interpreter's end, from Python 3.12 on: calls are made all the same."""
+
+    def refuse():
+        raise RuntimeError("can't create new thread at interpreter shutdown")
+
+    comm, other = group(2).members
+    monkeypatch.setattr(_threads, "_idle", [])
+    monkeypatch.setattr(_threads, "_Helper", refuse)
+    handle = comm.all_reduce_async(bytearray(100), bytearray(100), op=ReduceOp.SUM)
+    parallel([lambda: other.all_reduce(bytearray(100), bytearray(100), op=ReduceOp.SUM)])
+    assert handle.wait()[0]
+    other.close()
+    comm.update_topology()
+    assert comm.get_attribute(Attribute.GLOBAL_WORLD_SIZE) == 1
+    comm.close()
+
+
+AT_EXIT = """
+import atexit, sys
+address = sys.argv[1]
+comms = []
+atexit.register(lambda: print("closed at the end:", [comm.closed for comm in comms], flush=True))
+import pccl
+made = pccl.Communicator(address)
+comms += [made, pccl.Communicator(address)]
+atexit.register(lambda: (made.connect(1), made.update_topology(), print("late calls", flush=True)))
+"""
+
+
+def test_the_end_of_the_interpreter(script, address):
+    """Handlers that were registered later may make calls; then what is open is closed."""
+    program = script(AT_EXIT, address)
+    assert program.end() == 0, program.lines
+    assert program.lines[-2:] == ["late calls", "closed at the end: [True, True]"]
+
+
+FORK = """
+import asyncio, logging, os, sys, threading
+import pccl
+address, early = sys.argv[1], sys.argv[2] == "early"
+""" + TWO + """
+first, second = two()
+handle = first.all_reduce_async(bytearray(100), bytearray(100), op=pccl.ReduceOp.SUM)
+future = handle.future() if early else None
+logged = threading.Event()
+
+class Handler(logging.Handler):
+    def emit(self, record):
+        logged.set()
+
+logging.getLogger("pccl").addHandler(Handler())
+logging.getLogger("pccl").setLevel(logging.DEBUG)
+pccl.set_log_level("DEBUG")
+master = pccl.MasterNode("127.0.0.1:0")
+master.run()
+pccl.Communicator(f"127.0.0.1:{master.port}").connect()
+assert logged.wait(20)
+handle._operation._mutex.acquire()  # as if a thread were there that is not in the child
+child = os.fork()
+if child == 0:
+    print("child: test", handle.test(), flush=True)
+    print("child: future", type(handle.future().exception(20)).__name__, flush=True)
+    if early:
+        print("child: early", type(future.exception(20)).__name__, flush=True)
+
+    async def wait():
+        await handle
+
+    for name, call in (("await", lambda: asyncio.run(wait())), ("master", master.wait)):
+        try:
+            call()
+        except pccl.InvalidUsage as error:
+            print("child:", name, "fork" in error.words, flush=True)
+    done, logged = threading.Event(), threading.Event()
+    own = pccl.Communicator(f"127.0.0.1:{master.port}")
+    own.connect()
+    print("child: logs", logged.wait(20), flush=True)
+    pccl._threads.janitor.put(done.set)
+    print("child: janitor", done.wait(20), flush=True)
+    os._exit(0)
+handle._operation._mutex.release()
+status = os.waitpid(child, 0)[1]
+second.all_reduce(bytearray(100), bytearray(100), op=pccl.ReduceOp.SUM)
+print("parent:", status, handle.wait()[0], flush=True)
+master.close()
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+@pytest.mark.parametrize("when", ["early", "late"])
+def test_fork(script, address, when):
+    """In the child what belongs to the parent has ended, and what the package needs is there anew."""
+    peer = script(FORK, address, when, env={"PYTHONWARNINGS": "ignore"})
+    assert peer.end() == 0, peer.lines
+    wanted = ["test True", "future InvalidUsage", "await True", "master True", "logs True", "janitor True"]
+    for line in wanted + ["early InvalidUsage"] * (when == "early"):
+        assert f"child: {line}" in peer.lines, peer.lines
+    assert "parent: 0 True" in peer.lines, peer.lines

@@ -1,0 +1,132 @@
+"""A source archive, a wheel made of it, installed into a fresh environment with numpy and nothing else, and used there:
+what somebody has who has only Python, a C compiler, CMake and libuv."""
+
+import os
+import signal
+import subprocess
+import sys
+import tarfile
+import venv
+import zipfile
+from pathlib import Path
+
+import pytest
+from support import TWO
+
+ROOT = Path(os.environ.get("SOURCE_OF_PCCL", Path(__file__).resolve().parents[2]))
+
+USE = TWO + """
+import sys, threading
+import numpy, pccl, pccl.perf
+assert "torch" not in sys.modules
+print("version", pccl.__version__, pccl.__file__, pccl.perf.program())
+with open("/proc/self/maps") as maps:
+    print("libraries", {line.split()[-1] for line in maps if "libpccl" in line or "libuv" in line})
+with pccl.MasterNode("127.0.0.1:0") as master:
+    address = f"127.0.0.1:{master.port}"
+    first, second = two()
+    memory = [numpy.full(100000, i + 1, numpy.float32) for i in range(2)]
+    other = threading.Thread(target=second.all_reduce, args=(memory[1], memory[1]), kwargs={"op": pccl.ReduceOp.SUM})
+    other.start()
+    first.all_reduce(memory[0], memory[0], op=pccl.ReduceOp.SUM)
+    other.join()
+    assert (memory[0] == 3).all() and (memory[1] == 3).all()
+    first.close()
+    second.close()
+print("works")
+"""
+
+
+def clean():
+    """Nothing of ours in the environment: what is installed must do."""
+    return {name: value for name, value in os.environ.items() if not name.startswith(("PCCL_", "PYTHON"))}
+
+
+def run(*command, cwd):
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=cwd, env=clean(), timeout=500)
+    assert done.returncode == 0, f"{command}: {done.stdout[-6000:]}{done.stderr[-6000:]}"
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def archive(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("archive")
+    run(sys.executable, "setup.py", "-q", "sdist", "-d", str(folder), cwd=ROOT)
+    return next(folder.glob("pccl-*.tar.gz"))
+
+
+@pytest.fixture(scope="module")
+def wheel(archive, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("wheel")
+    run(sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "-w", str(folder), str(archive), cwd=folder)
+    return next(folder.glob("pccl-*.whl"))
+
+
+@pytest.fixture(scope="module")
+def installed(wheel, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("environment")
+    venv.create(folder / "venv", with_pip=True)
+    python = folder / "venv" / "bin" / "python"
+    run(python, "-m", "pip", "install", "-q", "numpy", str(wheel), cwd=folder)
+    return python
+
+
+# Of what a wheel has in it: our own, that of libuv, and that of the header which is compiled in.
+LICENCES = {
+    "LICENSE": "PCCL contributors",
+    "packaging/licences/libuv.txt": "libuv project contributors",
+    "packaging/licences/xxhash.txt": "Yann Collet",
+}
+
+
+def test_archive(archive):
+    with tarfile.open(archive) as files:
+        names = {name.split("/", 1)[1] for name in files.getnames() if "/" in name}
+    wanted = {"include/pccl.h", "src/CMakeLists.txt", "CMakeLists.txt", "python/native/CMakeLists.txt", *LICENCES}
+    assert wanted <= names, wanted - names
+    assert not [name for name in names if name.startswith("build/") or ".so" in name or name.endswith(".pyc")]
+
+
+def test_wheel(wheel):
+    assert wheel.name.split("-")[2:4] == ["py3", "none"]
+    with zipfile.ZipFile(wheel) as files:
+        names = set(files.namelist())
+    bundled = {"pccl/libpccl.so.1", "pccl/libuv.so.1", "pccl/bin/pccl-master", "pccl/bin/pccl-perf", "pccl/py.typed"}
+    assert bundled <= names, bundled - names
+    assert not [name for name in names if "tests" in name]
+
+
+def test_licences(wheel):
+    folder = "-".join(wheel.name.split("-")[:2]) + ".dist-info"
+    with zipfile.ZipFile(wheel) as files:
+        metadata = files.read(f"{folder}/METADATA").decode()
+        for name, holder in LICENCES.items():
+            assert f"License-File: {name}\n" in metadata
+            text = files.read(f"{folder}/licenses/{name}").decode()
+            assert holder in text and text == (ROOT / name).read_text(encoding="utf-8")
+
+
+def test_use(installed):
+    output = run(installed, "-c", USE, cwd=installed.parent)
+    assert "works" in output
+    home = str(installed.parents[1])
+    libraries = next(line for line in output.splitlines() if line.startswith("libraries"))
+    assert libraries.count(home) == 2 and libraries.count("lib") >= 2, libraries
+    version = next(line for line in output.splitlines() if line.startswith("version")).split()
+    assert version[2].startswith(home) and version[3].startswith(home)
+    metadata = run(installed, "-c", "import importlib.metadata as m; print(m.version('pccl'))", cwd=home).strip()
+    assert metadata == version[1]
+
+
+def test_programs(installed):
+    folder = installed.parent
+    version = run(folder / "pccl_master", "--version", cwd=folder).strip()
+    assert version and run(installed, "-m", "pccl.master", "--version", cwd=folder).strip() == version
+    assert "pccl-perf" in run(installed, "-m", "pccl.perf", "--help", cwd=folder)
+    master = subprocess.Popen([folder / "pccl_master", "--listen-address", "127.0.0.1:0"], stderr=subprocess.PIPE,
+                              text=True, env=clean())
+    port = master.stderr.readline().split()[-1]
+    run(installed, "-c", f"import pccl; c = pccl.Communicator('127.0.0.1:{port}'); c.connect(1)", cwd=folder)
+    master.send_signal(signal.SIGTERM)
+    assert master.wait(10) == 0
+    master.stderr.close()

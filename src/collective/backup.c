@@ -1,0 +1,152 @@
+#include "collective/backup.h"
+
+#include <string.h>
+
+enum {
+    REUSED_PART = 8, /* a block is reused for what needs at least this part of it */
+    IDLE_COUNT_MOST = 64,
+};
+
+void pccl_backup_pool_init(struct pccl_backup_pool *pool, const struct pccl_memory *memory)
+{
+    *pool = (struct pccl_backup_pool){.memory = memory};
+}
+
+static size_t block_bytes(size_t size) { return sizeof(struct pccl_backup_block) + size; }
+
+static uint8_t *bytes_of(const struct pccl_backup *backup) { return (uint8_t *)(backup->block + 1); }
+
+/* The smallest idle block of at least this size, taken out of the list. NULL: none. */
+static struct pccl_backup_block *take_smallest(struct pccl_backup_pool *pool, size_t size)
+{
+    struct pccl_backup_block **best = NULL;
+    for (struct pccl_backup_block **at = &pool->idle; *at != NULL; at = &(*at)->next)
+        if ((*at)->size >= size && (best == NULL || (*at)->size < (*best)->size))
+            best = at;
+    if (best == NULL)
+        return NULL;
+    struct pccl_backup_block *block = *best;
+    *best = block->next;
+    pool->idle_bytes -= block->size;
+    pool->idle_count--;
+    return block;
+}
+
+static void put_idle(struct pccl_backup_pool *pool, struct pccl_backup_block *block)
+{
+    block->next = pool->idle;
+    pool->idle = block;
+    pool->idle_bytes += block->size;
+    pool->idle_count++;
+}
+
+/* Small ones go first: large ones are the costly ones to get again. */
+static void free_smallest(struct pccl_backup_pool *pool)
+{
+    struct pccl_backup_block *block = take_smallest(pool, 0);
+    if (block != NULL)
+        pccl_release(pool->memory, block, block_bytes(block->size));
+}
+
+static void free_idle_down_to(struct pccl_backup_pool *pool, size_t bytes)
+{
+    while (pool->idle_bytes > bytes)
+        free_smallest(pool);
+}
+
+void pccl_backup_pool_fini(struct pccl_backup_pool *pool)
+{
+    PCCL_ASSERT(pool->used_bytes == 0);
+    free_idle_down_to(pool, 0);
+}
+
+/* A block that is not much too large: otherwise a small operation would take what the next large one needs. */
+static struct pccl_backup_block *reuse(struct pccl_backup_pool *pool, size_t size)
+{
+    struct pccl_backup_block *block = take_smallest(pool, size);
+    if (block == NULL || block->size / REUSED_PART <= size)
+        return block;
+    put_idle(pool, block);
+    return NULL;
+}
+
+static struct pccl_backup_block *allocate(struct pccl_backup_pool *pool, size_t size)
+{
+    const struct pccl_memory *memory = pool->memory;
+    size_t most = pool->peak_bytes + pool->peak_bytes / REUSED_PART, used = pool->used_bytes + size;
+    free_idle_down_to(pool, used < most ? most - used : 0);
+    struct pccl_backup_block *block = memory->resize(memory->context, NULL, 0, block_bytes(size));
+    if (block == NULL && pool->idle != NULL) {
+        free_idle_down_to(pool, 0);
+        block = memory->resize(memory->context, NULL, 0, block_bytes(size));
+    }
+    if (block != NULL)
+        *block = (struct pccl_backup_block){.size = size};
+    return block;
+}
+
+bool pccl_backup_init(struct pccl_backup_pool *pool, const struct pccl_plan *plan, void *elements,
+                      struct pccl_backup *backup)
+{
+    size_t size = (size_t)plan->count * plan->element_bytes;
+    size_t saved_bytes = (size_t)(plan->groups * plan->ranks / 64 + 1) * sizeof *backup->saved;
+    uint64_t *saved = pccl_allocate(pool->memory, saved_bytes);
+    if (saved == NULL)
+        return false;
+    struct pccl_backup_block *block = reuse(pool, size);
+    if (block == NULL)
+        block = allocate(pool, size);
+    if (block == NULL) {
+        pccl_release(pool->memory, saved, saved_bytes);
+        return false;
+    }
+    pool->used_bytes += block->size;
+    if (pool->used_bytes > pool->peak_bytes)
+        pool->peak_bytes = pool->used_bytes;
+    *backup = (struct pccl_backup){.block = block, .saved = saved, .saved_bytes = saved_bytes, .elements = elements};
+    return true;
+}
+
+void pccl_backup_fini(struct pccl_backup_pool *pool, struct pccl_backup *backup)
+{
+    struct pccl_backup_block *block = backup->block;
+    if (block == NULL)
+        return;
+    pool->used_bytes -= block->size;
+    put_idle(pool, block);
+    if (pool->idle_count > IDLE_COUNT_MOST)
+        free_smallest(pool);
+    pccl_release(pool->memory, backup->saved, backup->saved_bytes);
+    *backup = (struct pccl_backup){0};
+}
+
+void pccl_backup_save(struct pccl_backup *backup, const struct pccl_kernels *kernels, const struct pccl_plan *plan,
+                      uint64_t group, uint32_t number)
+{
+    if (backup->block == NULL)
+        return;
+    uint64_t index = group * plan->ranks + number, bit = UINT64_C(1) << index % 64;
+    backup->saved[index / 64] |= bit;
+    struct pccl_segment segment = pccl_plan_segment(plan, group, number);
+    size_t at = (size_t)segment.first * plan->element_bytes;
+    size_t bytes = (size_t)segment.count * plan->element_bytes;
+    if (plan->large) {
+        pccl_copy_away(kernels, bytes_of(backup) + at, backup->elements + at, bytes);
+        pccl_copied_away(kernels);
+    } else {
+        memcpy(bytes_of(backup) + at, backup->elements + at, bytes);
+    }
+}
+
+void pccl_backup_restore(const struct pccl_backup *backup, const struct pccl_plan *plan)
+{
+    if (backup->block == NULL)
+        return;
+    for (uint64_t index = 0; index < plan->groups * plan->ranks; index++) {
+        if ((backup->saved[index / 64] >> index % 64 & 1) == 0)
+            continue;
+        struct pccl_segment segment = pccl_plan_segment(plan, index / plan->ranks, (uint32_t)(index % plan->ranks));
+        size_t at = (size_t)segment.first * plan->element_bytes;
+        memcpy(backup->elements + at, bytes_of(backup) + at, (size_t)segment.count * plan->element_bytes);
+    }
+}

@@ -1,0 +1,46 @@
+/*
+ * What an in-place operation overwrites, kept until its outcome is known. The blocks are as large as the caller's
+ * buffers and are kept for the next operation: fresh pages cost more than the copying.
+ */
+#ifndef PCCL_COLLECTIVE_BACKUP_H
+#define PCCL_COLLECTIVE_BACKUP_H
+
+#include "collective/plan.h"
+#include "core/memory.h"
+
+struct pccl_backup_block {
+    struct pccl_backup_block *next; /* among the idle ones */
+    size_t size;                    /* of the bytes behind this */
+};
+
+/* Holds hardly more, idle and in use, than were in use at once: an eighth. */
+struct pccl_backup_pool {
+    const struct pccl_memory *memory;
+    size_t used_bytes, peak_bytes, idle_bytes;
+    struct pccl_backup_block *idle;
+    uint32_t idle_count;
+};
+
+/* Of one operation. Zeroed: out of place, nothing is ever saved. */
+struct pccl_backup {
+    struct pccl_backup_block *block;
+    uint64_t *saved; /* one bit for each segment */
+    size_t saved_bytes;
+    uint8_t *elements; /* the caller's */
+};
+
+void pccl_backup_pool_init(struct pccl_backup_pool *pool, const struct pccl_memory *memory);
+/* No backup may be left. */
+void pccl_backup_pool_fini(struct pccl_backup_pool *pool);
+
+/* false: memory is short. */
+PCCL_MUST_CHECK bool pccl_backup_init(struct pccl_backup_pool *pool, const struct pccl_plan *plan, void *elements,
+                                      struct pccl_backup *backup);
+void pccl_backup_fini(struct pccl_backup_pool *pool, struct pccl_backup *backup);
+/* Call before a segment of the caller's memory is overwritten: once for each. */
+void pccl_backup_save(struct pccl_backup *backup, const struct pccl_kernels *kernels, const struct pccl_plan *plan,
+                      uint64_t group, uint32_t number);
+/* Puts back what was saved. */
+void pccl_backup_restore(const struct pccl_backup *backup, const struct pccl_plan *plan);
+
+#endif

@@ -1,0 +1,436 @@
+#include "collective/exchange.h"
+
+#include "collective/internal.h"
+
+struct pccl_exchange *pccl_exchange_create(const struct pccl_exchange_config *config, const struct pccl_memory *memory,
+                                           const struct pccl_exchange_effects *effects)
+{
+    struct pccl_exchange *exchange = pccl_allocate(memory, sizeof *exchange);
+    if (exchange == NULL)
+        return NULL;
+    exchange->config = *config;
+    exchange->memory = *memory;
+    exchange->effects = *effects;
+    pccl_table_init(&exchange->lanes, &exchange->memory);
+    pccl_table_init(&exchange->transfers, &exchange->memory);
+    pccl_table_init(&exchange->ended, &exchange->memory);
+    pccl_link_init(&exchange->ended_list);
+    pccl_link_init(&exchange->wanting);
+    pccl_scratch_init(&exchange->scratch, config->scratch_bytes_max, &exchange->memory);
+    pccl_backup_pool_init(&exchange->backups, &exchange->memory);
+    return exchange;
+}
+
+/* ---- operations that are over ---- */
+
+static struct pccl_ended *find_ended(const struct pccl_exchange *exchange, const struct pccl_instance *instance)
+{
+    struct pccl_node *node = pccl_table_find(&exchange->ended, pccl_instance_hash(instance));
+    for (; node != NULL; node = pccl_table_find_next(node)) {
+        struct pccl_ended *ended = PCCL_CONTAINER_OF(node, struct pccl_ended, by_instance);
+        if (pccl_instance_equal(&ended->instance, instance))
+            return ended;
+    }
+    return NULL;
+}
+
+static void forget_ended(struct pccl_exchange *exchange, struct pccl_ended *ended)
+{
+    pccl_link_remove(&ended->link);
+    pccl_table_remove(&exchange->ended, &ended->by_instance);
+    pccl_release(&exchange->memory, ended, sizeof *ended);
+}
+
+static void forget_oldest_ended(struct pccl_exchange *exchange)
+{
+    forget_ended(exchange, PCCL_CONTAINER_OF(exchange->ended_list.next, struct pccl_ended, link));
+}
+
+static void remember_ended(struct pccl_exchange *exchange, struct pccl_ended *ended,
+                           const struct pccl_instance *instance)
+{
+    ended->instance = *instance;
+    pccl_link_append(&exchange->ended_list, &ended->link);
+    pccl_table_insert(&exchange->ended, &ended->by_instance, pccl_instance_hash(instance));
+    if (exchange->ended.count > PCCL_OPS_PER_PEER_MAX)
+        forget_oldest_ended(exchange);
+}
+
+static void forget_others(struct pccl_exchange *exchange)
+{
+    PCCL_ASSERT(exchange->transfers.count == 0);
+    pccl_lanes_free(exchange);
+    while (!pccl_link_is_alone(&exchange->ended_list))
+        forget_oldest_ended(exchange);
+}
+
+void pccl_exchange_destroy(struct pccl_exchange *exchange)
+{
+    if (exchange == NULL)
+        return;
+    forget_others(exchange);
+    pccl_table_fini(&exchange->lanes);
+    pccl_table_fini(&exchange->transfers);
+    pccl_table_fini(&exchange->ended);
+    pccl_scratch_fini(&exchange->scratch);
+    pccl_backup_pool_fini(&exchange->backups);
+    struct pccl_memory memory = exchange->memory;
+    pccl_release(&memory, exchange, sizeof *exchange);
+}
+
+void pccl_exchange_rename(struct pccl_exchange *exchange, const struct pccl_id *self)
+{
+    forget_others(exchange);
+    exchange->config.self = *self;
+    exchange->view = (struct pccl_epoch){0, 0};
+}
+
+/* ---- peers must agree ---- */
+
+static const char *algorithm_name(uint32_t algorithm) { return algorithm == PCCL_RING ? "ring" : "direct exchange"; }
+
+/* One thing in which two peers differ: as a name, or as a number. */
+struct difference {
+    const char *verb; /* "reduces", and so on */
+    const char *ours_name, *theirs_name;
+    uint64_t ours, theirs;
+    const char *unit;
+};
+
+/* false: they agree. */
+static bool find_difference(const struct pccl_transfer *transfer, const struct pccl_msg_ready *ready,
+                            struct difference *found)
+{
+    const struct pccl_descriptor *ours = &transfer->descriptor, *theirs = &ready->descriptor;
+    const struct pccl_plan *plan = &transfer->plan;
+    if (ours->datatype != theirs->datatype)
+        *found = (struct difference){"reduces elements of type",
+                                     pccl_datatype_name(ours->datatype),
+                                     pccl_datatype_name(theirs->datatype),
+                                     0,
+                                     0,
+                                     NULL};
+    else if (ours->operation != theirs->operation)
+        *found = (struct difference){
+            "asks for the", pccl_reduction_name(ours->operation), pccl_reduction_name(theirs->operation), 0, 0, NULL};
+    else if (ours->count != theirs->count)
+        *found = (struct difference){"reduces", NULL, NULL, ours->count, theirs->count, "elements"};
+    else if (ours->codec != theirs->codec)
+        *found = (struct difference){
+            "quantizes by", pccl_codec_kind_name(ours->codec), pccl_codec_kind_name(theirs->codec), 0, 0, NULL};
+    else if (ours->codec_datatype != theirs->codec_datatype)
+        *found = (struct difference){"quantizes to",
+                                     pccl_datatype_name(ours->codec_datatype),
+                                     pccl_datatype_name(theirs->codec_datatype),
+                                     0,
+                                     0,
+                                     NULL};
+    else if (plan->algorithm != ready->algorithm)
+        *found =
+            (struct difference){"plans", algorithm_name(plan->algorithm), algorithm_name(ready->algorithm), 0, 0, NULL};
+    else if (plan->segment_elements != ready->segment_elements)
+        *found = (struct difference){"plans segments of",     NULL,      NULL, plan->segment_elements,
+                                     ready->segment_elements, "elements"};
+    else
+        return false;
+    return true;
+}
+
+static void fail_as_different(struct pccl_transfer *transfer, const struct pccl_id *peer,
+                              const struct difference *found)
+{
+    const struct pccl_id *self = &transfer->exchange->config.self;
+    if (found->ours_name != NULL)
+        pccl_transfer_fail(transfer, PCCL_CLASS_MISMATCH, "peer %i %s %s, peer %i %s", self, found->verb,
+                           found->ours_name, peer, found->theirs_name);
+    else
+        pccl_transfer_fail(transfer, PCCL_CLASS_MISMATCH, "peer %i %s %u %s, peer %i %u", self, found->verb,
+                           found->ours, found->unit, peer, found->theirs);
+}
+
+/* READY of this transfer and its view. false: a peer has said it that does not receive from us. */
+static bool take_ready(struct pccl_transfer *transfer, const struct pccl_lane *lane, const struct pccl_msg_ready *ready)
+{
+    struct difference difference;
+    if (transfer->failed || transfer->at_rest)
+        return true;
+    if (find_difference(transfer, ready, &difference)) {
+        fail_as_different(transfer, &lane->peer, &difference);
+        return true;
+    }
+    struct pccl_channel *channel = pccl_transfer_channel(transfer, lane);
+    if (channel == NULL)
+        return false;
+    uint64_t granted = pccl_min_u64(ready->granted, transfer->plan.groups);
+    pccl_ahead_agree(channel, granted);
+    pccl_transfer_credit(channel, granted);
+    pccl_transfer_report(transfer);
+    return true;
+}
+
+/* ---- operations ---- */
+
+static struct pccl_transfer *find_transfer(const struct pccl_exchange *exchange, const struct pccl_instance *instance)
+{
+    struct pccl_node *node = pccl_table_find(&exchange->transfers, pccl_instance_hash(instance));
+    for (; node != NULL; node = pccl_table_find_next(node)) {
+        struct pccl_transfer *transfer = PCCL_CONTAINER_OF(node, struct pccl_transfer, by_instance);
+        if (pccl_instance_equal(&transfer->instance, instance))
+            return transfer;
+    }
+    return NULL;
+}
+
+/* Takes what others announced of it: all members of the view, for they may not plan it alike. */
+static void take_announcements(struct pccl_transfer *transfer)
+{
+    struct pccl_exchange *exchange = transfer->exchange;
+    struct pccl_node *next;
+    for (struct pccl_node *node = pccl_table_first(&exchange->lanes); node != NULL; node = next) {
+        next = pccl_table_after(&exchange->lanes, node);
+        struct pccl_lane *lane = PCCL_CONTAINER_OF(node, struct pccl_lane, by_peer);
+        struct pccl_kept *kept = pccl_kept_find(lane, &transfer->instance);
+        if (kept == NULL)
+            continue;
+        int order = pccl_epoch_compare(&kept->ready.view, &transfer->view);
+        if (order > 0)
+            continue;
+        struct pccl_msg_ready ready = kept->ready;
+        pccl_kept_free(exchange, lane, kept);
+        if (order == 0)
+            (void)take_ready(transfer, lane, &ready);
+        pccl_lane_tidy(exchange, lane);
+    }
+}
+
+enum pccl_status pccl_exchange_start(struct pccl_exchange *exchange, const struct pccl_transfer_config *config,
+                                     struct pccl_transfer **transfer, struct pccl_text *words)
+{
+    if (find_transfer(exchange, &config->instance) != NULL) {
+        pccl_text_format(words, "this operation runs already");
+        return PCCL_ARGUMENT;
+    }
+    struct pccl_transfer *made;
+    enum pccl_status status = pccl_transfer_make(exchange, config, &made, words);
+    if (status != PCCL_OK)
+        return status;
+    *transfer = made;
+    pccl_table_insert(&exchange->transfers, &made->by_instance, pccl_instance_hash(&made->instance));
+    if (pccl_epoch_compare(&made->view, &exchange->view) > 0) {
+        exchange->view = made->view;
+        pccl_kept_forget_before(exchange, &made->view);
+    }
+    pccl_ahead_start(made);
+    pccl_window_widen(made);
+    take_announcements(made);
+    for (uint32_t i = 0; i < made->neighbours; i++)
+        pccl_ahead_allow(&made->channels[i]);
+    return PCCL_OK;
+}
+
+void pccl_exchange_stop(struct pccl_exchange *exchange, struct pccl_transfer *transfer, bool committed)
+{
+    if (!committed)
+        pccl_backup_restore(&transfer->backup, &transfer->plan);
+    pccl_table_remove(&exchange->transfers, &transfer->by_instance);
+    pccl_ahead_forget(exchange, &transfer->instance);
+    remember_ended(exchange, transfer->ended, &transfer->instance);
+    transfer->ended = NULL;
+    pccl_transfer_free(transfer);
+}
+
+void *pccl_transfer_user(const struct pccl_transfer *transfer) { return transfer->user; }
+
+bool pccl_transfer_is_at_rest(const struct pccl_transfer *transfer) { return transfer->at_rest; }
+
+bool pccl_transfer_is_sending(const struct pccl_transfer *transfer) { return transfer->departures != NULL; }
+
+struct pccl_traffic pccl_transfer_traffic(const struct pccl_transfer *transfer) { return transfer->traffic; }
+
+/* ---- connections ---- */
+
+/*
+ * READY may have been lost with a connection. Who is done has all the data that it was for; but on a long path the
+ * sender needs it to be done itself.
+ */
+static void tell_again(struct pccl_channel *channel)
+{
+    const struct pccl_transfer *transfer = channel->transfer;
+    if (channel->outgoing || (transfer->done && !transfer->plan.long_path))
+        return;
+    channel->tell = true;
+    pccl_channel_wake(channel);
+}
+
+enum pccl_status pccl_exchange_connected(struct pccl_exchange *exchange, const struct pccl_id *peer, bool outgoing)
+{
+    struct pccl_lane *lane = pccl_lane_get(exchange, peer, outgoing);
+    if (lane == NULL)
+        return PCCL_MEMORY;
+    lane->connections++;
+    for (struct pccl_link *link = lane->channels.next; link != &lane->channels; link = link->next)
+        tell_again(PCCL_CONTAINER_OF(link, struct pccl_channel, on_lane));
+    if (!pccl_link_is_alone(&lane->queue))
+        exchange->effects.writable(exchange->effects.context, peer, outgoing);
+    return PCCL_OK;
+}
+
+/*
+ * Whether bytes of it may be lost when the channel's lane loses a connection. What the kernel took is not yet received:
+ * a sender cannot tell until the outcome is known, and the receiver may have closed its end before it began to wait.
+ */
+static bool relies_on(const struct pccl_channel *channel)
+{
+    const struct pccl_transfer *transfer = channel->transfer;
+    return !transfer->failed && (channel->outgoing || !transfer->done);
+}
+
+void pccl_exchange_disconnected(struct pccl_exchange *exchange, const struct pccl_id *peer, bool outgoing)
+{
+    struct pccl_lane *lane = pccl_lane_find(exchange, peer, outgoing);
+    if (lane == NULL || lane->connections == 0)
+        return;
+    lane->connections--;
+    for (struct pccl_link *link = lane->channels.next; link != &lane->channels; link = link->next) {
+        struct pccl_channel *channel = PCCL_CONTAINER_OF(link, struct pccl_channel, on_lane);
+        if (relies_on(channel))
+            pccl_transfer_fail(channel->transfer, PCCL_CLASS_PEER_LOST, "a connection %s peer %i was lost",
+                               outgoing ? "to" : "from", &lane->peer);
+        else
+            tell_again(channel);
+    }
+    if (lane->connections == 0) /* it came over connections that are gone: their other end fails its operation */
+        pccl_ahead_forget_lane(lane);
+    pccl_lane_tidy(exchange, lane);
+}
+
+bool pccl_exchange_next(struct pccl_exchange *exchange, const struct pccl_id *peer, bool outgoing,
+                        struct pccl_departure *departure)
+{
+    struct pccl_lane *lane = pccl_lane_find(exchange, peer, outgoing);
+    *departure = (struct pccl_departure){.payload = NULL};
+    while (lane != NULL && !pccl_link_is_alone(&lane->queue)) {
+        struct pccl_channel *channel = PCCL_CONTAINER_OF(lane->queue.next, struct pccl_channel, in_queue);
+        pccl_link_remove(&channel->in_queue);
+        bool filled = pccl_channel_has_something(channel) && pccl_transfer_next(channel, departure);
+        if (!filled)
+            continue;
+        if (pccl_channel_has_something(channel))
+            pccl_link_append(&lane->queue, &channel->in_queue);
+        return true;
+    }
+    return false;
+}
+
+void pccl_exchange_sent(struct pccl_exchange *exchange, struct pccl_departure *departure)
+{
+    (void)exchange;
+    pccl_transfer_sent(departure);
+}
+
+/* READY of an operation that does not run here, or runs in another view. */
+static enum pccl_status keep_ready(struct pccl_exchange *exchange, struct pccl_lane *lane,
+                                   const struct pccl_msg_ready *ready, struct pccl_text *words)
+{
+    if (pccl_epoch_compare(&ready->view, &exchange->view) < 0 || find_ended(exchange, &ready->instance) != NULL)
+        return PCCL_OK;
+    bool first = false;
+    if (!pccl_kept_add(exchange, lane, ready, &first)) {
+        /* To drop it would leave that peer waiting for ever. */
+        pccl_text_format(words, "out of memory for what peer %i announced", &lane->peer);
+        return PCCL_MEMORY;
+    }
+    if (first && find_transfer(exchange, &ready->instance) == NULL)
+        exchange->effects.announced(exchange->effects.context, &lane->peer, ready);
+    return PCCL_OK;
+}
+
+static enum pccl_status receive_ready(struct pccl_exchange *exchange, struct pccl_lane *lane,
+                                      const struct pccl_msg_ready *ready, struct pccl_text *words)
+{
+    struct pccl_transfer *transfer = find_transfer(exchange, &ready->instance);
+    int order = transfer != NULL ? pccl_epoch_compare(&ready->view, &transfer->view) : 1;
+    if (order > 0)
+        return keep_ready(exchange, lane, ready, words);
+    if (order < 0 || take_ready(transfer, lane, ready))
+        return PCCL_OK;
+    pccl_text_format(words, "peer %i is ready for data that it does not get from us", &lane->peer);
+    return PCCL_MALFORMED;
+}
+
+/* DATA of an operation that does not run here: not yet, or not any more. */
+static enum pccl_status receive_early(struct pccl_exchange *exchange, struct pccl_lane *lane,
+                                      const struct pccl_msg_data *data, struct pccl_arrival *arrival,
+                                      struct pccl_text *words)
+{
+    if (data->step != 0 || pccl_epoch_compare(&data->view, &exchange->view) < 0 ||
+        find_ended(exchange, &data->instance) != NULL)
+        return PCCL_OK;
+    return pccl_ahead_hold(exchange, lane, data, arrival, words);
+}
+
+static enum pccl_status receive_data(struct pccl_exchange *exchange, struct pccl_lane *lane,
+                                     const struct pccl_msg_data *data, struct pccl_arrival *arrival,
+                                     struct pccl_text *words)
+{
+    *arrival = (struct pccl_arrival){.length = data->length};
+    struct pccl_transfer *transfer = find_transfer(exchange, &data->instance);
+    if (transfer == NULL)
+        return receive_early(exchange, lane, data, arrival, words);
+    if (transfer->failed || !pccl_epoch_equal(&transfer->view, &data->view))
+        return PCCL_OK;
+    struct pccl_channel *channel = pccl_transfer_channel(transfer, lane);
+    if (pccl_ahead_is_foreign(transfer, channel, data)) {
+        pccl_ahead_fail(transfer, &lane->peer, data->group, data->length);
+        return PCCL_OK;
+    }
+    if (channel != NULL)
+        return pccl_transfer_receive(channel, data, arrival, words);
+    pccl_text_format(words, "peer %i sent data that we do not get from it", &lane->peer);
+    return PCCL_MALFORMED;
+}
+
+enum pccl_status pccl_exchange_receive(struct pccl_exchange *exchange, const struct pccl_id *peer, bool outgoing,
+                                       const struct pccl_msg *msg, struct pccl_arrival *arrival,
+                                       struct pccl_text *words)
+{
+    *arrival = (struct pccl_arrival){.length = 0};
+    struct pccl_lane *lane = pccl_lane_find(exchange, peer, outgoing);
+    if (lane != NULL && outgoing && msg->type == PCCL_MSG_ready)
+        return receive_ready(exchange, lane, &msg->as.ready, words);
+    if (lane != NULL && !outgoing && msg->type == PCCL_MSG_data)
+        return receive_data(exchange, lane, &msg->as.data, arrival, words);
+    pccl_text_format(words, "peer %i sent %s on a connection %s it", peer, pccl_wire_name(msg->type),
+                     outgoing ? "to" : "from");
+    return PCCL_MALFORMED;
+}
+
+void pccl_exchange_received(struct pccl_exchange *exchange, struct pccl_arrival *arrival)
+{
+    (void)exchange;
+    if (arrival->ahead != NULL)
+        pccl_ahead_received(arrival);
+    else
+        pccl_transfer_received(arrival);
+}
+
+void pccl_exchange_dropped(struct pccl_exchange *exchange, struct pccl_departure *departure,
+                           struct pccl_arrival *arrival)
+{
+    (void)exchange;
+    if (departure != NULL)
+        pccl_departure_release(departure);
+    if (arrival != NULL && arrival->ahead != NULL)
+        pccl_ahead_dropped(arrival);
+    else if (arrival != NULL)
+        pccl_arrival_release(arrival);
+}
+
+size_t pccl_exchange_scratch_bytes(const struct pccl_exchange *exchange, size_t *peak)
+{
+    if (peak != NULL)
+        *peak = exchange->scratch.peak_bytes;
+    return exchange->scratch.used_bytes;
+}
+
+size_t pccl_exchange_ahead_bytes(const struct pccl_exchange *exchange) { return exchange->ahead_bytes; }

@@ -1,0 +1,186 @@
+/*
+ * The data plane of one peer without its sockets: all running operations and all lanes to other peers. Pure; the driver
+ * (src/data, or the rig of the tests) moves the bytes.
+ *
+ * A lane is one direction between this peer and another: an outgoing one carries our DATA and the other side's READY,
+ * an incoming one their DATA and our READY. A lane has one or several connections, all opened by the sender of the
+ * data; a message uses whichever has room, and stays on it until it is complete. Operations share a lane in turn,
+ * message by message.
+ *
+ * Rendezvous (PROTOCOL 7): a transfer that starts sends READY to all it receives from; data flows only for groups of
+ * segments below what the receiver has granted. READY for an operation that is not started here yet is kept (bounded),
+ * of an older view or an ended one dropped. On a long path a sender does not wait for READY with its own part of the
+ * first groups, PCCL_AHEAD_BYTES on a lane: the receiver holds it until it opens the group. Nobody is done before all
+ * who receive from it have said READY and agree. Data for an operation that is over here is thrown away. Each message
+ * comes once, in any order across the connections of a lane; a result only after what it was made of: all else is
+ * refused as malformed, and harms nothing.
+ *
+ * The caller's memory: `input` is read, and never written unless it is `result`. In place, what is about to be
+ * overwritten is saved first, and pccl_exchange_stop(not committed) puts it back. `result` is unspecified after an
+ * abort when the two differ. After stop has returned, nothing of this module refers to either.
+ *
+ * Memory: segments in flight lie in scratch, shared by all transfers under `scratch_bytes_max`. A transfer gets what
+ * its smallest window (one group) needs in any case, so no operation waits for another one's end; larger windows are
+ * granted from what is left, in turn: on long paths of all, on short ones of 12 MiB, or of one operation's window if
+ * that is more, so that many operations do not drive each other out of the caches. A group needs ranks - 1 segments, as
+ * they travel; with a codec ranks, and 2(ranks - 1) in direct exchange; what departs of a group that a peer is ahead of
+ * comes on top, a segment for each connection. So scratch in use is at most the budget and the smallest windows of
+ * those that found it used up, besides that, and what is held of what was sent ahead; what is kept for reuse never
+ * exceeds the budget. In place, a backup as large as the buffer comes on top: backups are kept for the next operations,
+ * an eighth more at most than were in use at once.
+ */
+#ifndef PCCL_COLLECTIVE_EXCHANGE_H
+#define PCCL_COLLECTIVE_EXCHANGE_H
+
+#include "collective/plan.h"
+#include "core/address.h"
+#include "core/memory.h"
+
+enum {
+    /* Sent over a lane before the receivers' READY is here, at most. What a fast path takes in half a round trip.
+     * Receivers refuse more, so another number is another version of the protocol. */
+    PCCL_AHEAD_BYTES = 4 << 20,
+    /* Held for a lane. The sender counts no more what has been aborted, its receiver may still hold it. */
+    PCCL_AHEAD_HELD_BYTES = 4 * PCCL_AHEAD_BYTES,
+};
+
+struct pccl_exchange; /* collective/internal.h */
+struct pccl_transfer; /* one operation at this peer */
+
+struct pccl_exchange_config {
+    struct pccl_id self;
+    const struct pccl_kernels *kernels;
+    size_t scratch_bytes_max;
+    /* Bytes of an operation that may be under way at once over each link, in whole segments. On a long path they should
+     * exceed its bandwidth-delay product, and a part for each step of a group comes on top; on a short one a few
+     * segments are used, whatever this says. */
+    size_t window_bytes;
+};
+
+/* Called from inside the functions below; they must not call back into the exchange. */
+struct pccl_exchange_effects {
+    void *context;
+    /* This peer's result is complete. Data of it may still have to be sent: pccl_transfer_is_at_rest. Once. */
+    void (*done)(void *context, struct pccl_transfer *transfer);
+    /* Every byte of the caller's memory has been sent and received. At the latest when all peers are done. Once, behind
+     * `done`; at once if there was nothing left to be sent. */
+    void (*at_rest)(void *context, struct pccl_transfer *transfer);
+    /* It cannot go on: a connection was lost, peers differ, memory. It waits for pccl_exchange_stop. Once, instead of
+     * done; or behind it, and even behind at_rest: what was sent need not have arrived. */
+    void (*failed)(void *context, struct pccl_transfer *transfer, enum pccl_class class, const struct pccl_text *words);
+    /* Another peer has started an operation that has not been started here. Once for each operation and peer. */
+    void (*announced)(void *context, const struct pccl_id *from, const struct pccl_msg_ready *ready);
+    /* There is something more to be sent on this lane: call pccl_exchange_next for its idle connections. What a
+     * connection that becomes idle finds to be sent is not told again. */
+    void (*writable)(void *context, const struct pccl_id *peer, bool outgoing);
+};
+
+struct pccl_transfer_config {
+    struct pccl_instance instance;
+    struct pccl_epoch view; /* start view */
+    struct pccl_descriptor descriptor;
+    struct pccl_cost cost;
+    const struct pccl_id *ring; /* of the view; copied */
+    uint32_t ranks;             /* >= 2; self is one of them */
+    const void *input;
+    void *result;
+    void *user;
+};
+
+struct pccl_traffic {
+    uint64_t sent_bytes, received_bytes; /* payload */
+};
+
+/* One frame, and maybe raw bytes after it, on its way out over one connection. Owned by the driver, kept in place. */
+struct pccl_departure {
+    struct pccl_msg msg; /* encode and send it first */
+    const uint8_t
+        *payload; /* then this; NULL with length > 0: zeros, nobody wants the rest. May become so meanwhile. */
+    uint32_t length;
+    struct pccl_transfer *transfer; /* NULL: stopped meanwhile, or none of its */
+    struct pccl_departure *previous, *next;
+    uint64_t group; /* the exchange's own */
+    uint32_t step, to;
+    void *scratch;
+};
+
+/* Raw bytes that are coming in over one connection. Owned by the driver, kept in place. */
+struct pccl_arrival {
+    uint8_t *payload; /* where they go; NULL: throw them away. May become so meanwhile. */
+    uint32_t length;
+    struct pccl_transfer *transfer;
+    struct pccl_arrival *previous, *next;
+    uint64_t group;
+    uint32_t step, from;
+    void *scratch;
+    struct pccl_ahead_segment *ahead; /* of no transfer yet */
+};
+
+/* NULL: out of memory. Config, memory and effects are copied. */
+struct pccl_exchange *pccl_exchange_create(const struct pccl_exchange_config *config, const struct pccl_memory *memory,
+                                           const struct pccl_exchange_effects *effects);
+/* No transfer may be left, and no departure or arrival under way. */
+void pccl_exchange_destroy(struct pccl_exchange *exchange);
+/* This peer has a new identity (it connected anew). Lanes and kept announcements are dropped. No transfer may be left.
+ */
+void pccl_exchange_rename(struct pccl_exchange *exchange, const struct pccl_id *self);
+
+/* ---- operations ---- */
+
+/*
+ * Starts one. MEMORY or ARGUMENT (with words): nothing was started. `failed` may follow at once (peers differ), and so
+ * may `done` (the last one to come finds all that it needs).
+ */
+PCCL_MUST_CHECK enum pccl_status pccl_exchange_start(struct pccl_exchange *exchange,
+                                                     const struct pccl_transfer_config *config,
+                                                     struct pccl_transfer **transfer, struct pccl_text *words);
+/*
+ * The outcome is known, or this peer gives up. Frees the transfer; departures and arrivals that belong to it lose their
+ * payload pointer. Only after an abort may the driver send zeros for the rest of such a departure: otherwise the other
+ * side could take them for data, and be told a success (it cuts those connections: pccl_transfer_is_sending).
+ */
+void pccl_exchange_stop(struct pccl_exchange *exchange, struct pccl_transfer *transfer, bool committed);
+void *pccl_transfer_user(const struct pccl_transfer *transfer);
+bool pccl_transfer_is_at_rest(const struct pccl_transfer *transfer);
+/* A departure of it is under way. */
+bool pccl_transfer_is_sending(const struct pccl_transfer *transfer);
+struct pccl_traffic pccl_transfer_traffic(const struct pccl_transfer *transfer);
+
+/* ---- connections ---- */
+
+/* One more connection of a lane stands. READY is told again. MEMORY: it cannot be used. */
+PCCL_MUST_CHECK enum pccl_status pccl_exchange_connected(struct pccl_exchange *exchange, const struct pccl_id *peer,
+                                                         bool outgoing);
+/*
+ * One is gone, with what was under way on it (the driver's departure and arrival of it are given back by
+ * pccl_exchange_dropped first). Every running transfer fails that sends over this lane (what the system has taken need
+ * not have arrived), or receives over it and is not done.
+ */
+void pccl_exchange_disconnected(struct pccl_exchange *exchange, const struct pccl_id *peer, bool outgoing);
+
+/* The next frame for an idle connection of this lane. false: nothing now; `writable` will tell. */
+PCCL_MUST_CHECK bool pccl_exchange_next(struct pccl_exchange *exchange, const struct pccl_id *peer, bool outgoing,
+                                        struct pccl_departure *departure);
+/* The connection has taken all of it. */
+void pccl_exchange_sent(struct pccl_exchange *exchange, struct pccl_departure *departure);
+
+/*
+ * A frame came in. For DATA *arrival is filled in (its length is never 0), and the payload is read next; for READY its
+ * length is 0. MALFORMED or MEMORY with words: the connection is of no use any more. (Memory for a segment is the
+ * failure of its transfer only.)
+ */
+PCCL_MUST_CHECK enum pccl_status pccl_exchange_receive(struct pccl_exchange *exchange, const struct pccl_id *peer,
+                                                       bool outgoing, const struct pccl_msg *msg,
+                                                       struct pccl_arrival *arrival, struct pccl_text *words);
+/* All its bytes are there. */
+void pccl_exchange_received(struct pccl_exchange *exchange, struct pccl_arrival *arrival);
+/* The connection broke before the departure or arrival was complete. Either may be NULL or idle (zeroed). */
+void pccl_exchange_dropped(struct pccl_exchange *exchange, struct pccl_departure *departure,
+                           struct pccl_arrival *arrival);
+
+/* For tests and logs: scratch in use and at most so far. peak may be NULL. */
+size_t pccl_exchange_scratch_bytes(const struct pccl_exchange *exchange, size_t *peak);
+/* Of that, what is held for groups that are not open. */
+size_t pccl_exchange_ahead_bytes(const struct pccl_exchange *exchange);
+
+#endif

@@ -1,0 +1,83 @@
+/*
+ * What is done with packed segments. Block by block, so that elements live in the first cache only, between the bytes
+ * that came in and the bytes that go out.
+ */
+#include "collective/internal.h"
+#include "kernels/prefetch.h"
+
+enum { WORK_BYTES = PCCL_CODEC_BLOCK * sizeof(double) };
+
+/* A block of a segment: its elements from `first`, `count` of them, and where its bytes are among the packed ones. */
+struct block {
+    uint32_t first, count;
+    size_t at;
+};
+
+static bool next_block(const struct pccl_plan *plan, uint32_t segment_count, struct block *block)
+{
+    block->first += block->count;
+    block->at += pccl_codec_bytes(plan->codec, block->count);
+    block->count = (uint32_t)pccl_min_u64(segment_count - block->first, PCCL_CODEC_BLOCK);
+    return block->count > 0;
+}
+
+static void store(struct pccl_transfer *transfer, const uint8_t *packed, uint32_t count, uint8_t *result)
+{
+    const struct pccl_plan *plan = &transfer->plan;
+    const struct pccl_kernels *kernels = transfer->exchange->config.kernels;
+    if (pccl_goes_away(transfer))
+        pccl_codec_decode_away(plan->codec, kernels, packed, count, result);
+    else
+        pccl_codec_decode(plan->codec, kernels, packed, count, result);
+}
+
+static void stored(const struct pccl_transfer *transfer)
+{
+    if (pccl_goes_away(transfer))
+        pccl_copied_away(transfer->exchange->config.kernels);
+}
+
+void pccl_packed_store(struct pccl_transfer *transfer, uint64_t group, uint32_t number, const uint8_t *packed)
+{
+    const struct pccl_plan *plan = &transfer->plan;
+    struct pccl_segment segment = pccl_plan_segment(plan, group, number);
+    pccl_transfer_save(transfer, group, number);
+    store(transfer, packed, segment.count, pccl_result_of(transfer, &segment));
+    stored(transfer);
+}
+
+void pccl_packed_fold(struct pccl_transfer *transfer, uint64_t group, uint32_t number, uint8_t *const *parts,
+                      uint32_t part_count, uint8_t *packed)
+{
+    const struct pccl_plan *plan = &transfer->plan;
+    const struct pccl_kernels *kernels = transfer->exchange->config.kernels;
+    _Alignas(PCCL_CACHE_LINE) uint8_t sum[WORK_BYTES], part[WORK_BYTES];
+    struct pccl_segment segment = pccl_plan_segment(plan, group, number);
+    bool finish = pccl_is_finisher(plan, number);
+    if (finish)
+        pccl_transfer_save(transfer, group, number);
+    const uint8_t *own = pccl_input_of(transfer, &segment);
+    uint8_t *result = pccl_result_of(transfer, &segment);
+    struct block block = {0, 0, 0};
+    while (next_block(plan, segment.count, &block)) {
+        size_t at = (size_t)block.first * plan->element_bytes, bytes = (size_t)block.count * plan->element_bytes;
+        size_t packed_bytes = pccl_codec_bytes(plan->codec, block.count);
+        if (block.first + block.count < segment.count) {
+            pccl_prefetch(own + at + bytes, bytes);
+            for (uint32_t i = 0; i < part_count; i++)
+                pccl_prefetch(parts[i] + block.at + packed_bytes, packed_bytes);
+        }
+        pccl_codec_decode(plan->codec, kernels, parts[0] + block.at, block.count, sum);
+        for (uint32_t i = 1; i < part_count; i++) {
+            pccl_codec_decode(plan->codec, kernels, parts[i] + block.at, block.count, part);
+            pccl_combine(kernels, plan->datatype, plan->reduction, sum, sum, part, block.count);
+        }
+        pccl_combine(kernels, plan->datatype, plan->reduction, sum, sum, own + at, block.count);
+        if (finish)
+            pccl_finish(kernels, plan->datatype, plan->reduction, plan->ranks, sum, sum, block.count);
+        pccl_codec_encode(plan->codec, kernels, sum, block.count, packed + block.at);
+        if (finish)
+            store(transfer, packed + block.at, block.count, result + at);
+    }
+    stored(transfer);
+}

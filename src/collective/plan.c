@@ -1,0 +1,159 @@
+#include "collective/plan.h"
+
+#include "core/limits.h"
+
+/* The figures behind the choices. Every peer must have the same ones. */
+enum {
+    SEGMENT_BYTES_MOST = 256 << 10,     /* a few of them stay in a core's cache */
+    LONG_SEGMENT_BYTES_MOST = 64 << 10, /* so that several connections share the work finely */
+    SEGMENT_BYTES_STEP = 64,            /* a cache line */
+    DIRECT_BYTES_MOST = 8 << 20,
+    CACHED_BYTES_MOST = 4 << 20, /* a caller may find its result in a cache */
+    DIRECT_COST_PERCENT = 8,     /* of the transfer time: what direct exchange costs over the ring on its links */
+    RTT_US_DEFAULT = 100,
+};
+static const uint64_t rate_default = 2000000000;
+static const uint64_t rate_most = 1000000000000;
+
+static uint64_t divide_up(uint64_t value, uint64_t by) { return value / by + (value % by != 0); }
+
+static uint64_t round_up(uint64_t value, uint64_t step) { return divide_up(value, step) * step; }
+
+static enum pccl_status take_descriptor(const struct pccl_descriptor *descriptor, struct pccl_plan *plan,
+                                        struct pccl_text *words)
+{
+    pccl_text_clear(words);
+    if (descriptor->datatype >= PCCL_DATATYPES || descriptor->operation >= PCCL_REDUCTIONS ||
+        descriptor->codec >= PCCL_CODEC_KINDS || descriptor->codec_datatype >= PCCL_DATATYPES) {
+        pccl_text_add(words, "unknown data type, operation or quantization");
+        return PCCL_ARGUMENT;
+    }
+    plan->datatype = (enum pccl_datatype)descriptor->datatype;
+    plan->reduction = (enum pccl_reduction)descriptor->operation;
+    plan->element_bytes = (uint32_t)pccl_datatype_bytes(plan->datatype);
+    plan->count = descriptor->count;
+    if (plan->count == 0 || plan->count > (uint64_t)PTRDIFF_MAX / plan->element_bytes) {
+        pccl_text_format(words, "%u elements", plan->count);
+        return PCCL_ARGUMENT;
+    }
+    plan->codec = pccl_codec_find((enum pccl_codec_kind)descriptor->codec, plan->datatype,
+                                  (enum pccl_datatype)descriptor->codec_datatype, plan->reduction, words);
+    return plan->codec == NULL && words->length > 0 ? PCCL_ARGUMENT : PCCL_OK;
+}
+
+/*
+ * By what travels: as few segments as their size allows. With more of them, more would be received, added and sent at
+ * the same time; but it is calls and wake-ups that a medium buffer waits for.
+ */
+static void cut(struct pccl_plan *plan)
+{
+    uint64_t travelling = pccl_plan_bytes(plan, PCCL_CODEC_BLOCK) / PCCL_CODEC_BLOCK; /* bytes of an element */
+    uint64_t most = (plan->long_path ? LONG_SEGMENT_BYTES_MOST : SEGMENT_BYTES_MOST) / travelling;
+    uint64_t share = divide_up(plan->count, plan->ranks);
+    uint64_t elements = divide_up(share, divide_up(share, most));
+    bool whole_blocks = plan->codec != NULL && elements > PCCL_CODEC_BLOCK;
+    elements = round_up(elements, whole_blocks ? PCCL_CODEC_BLOCK : SEGMENT_BYTES_STEP / plan->element_bytes);
+    plan->segment_elements = (uint32_t)elements;
+    plan->groups = divide_up(plan->count, elements * plan->ranks);
+}
+
+/*
+ * Direct exchange saves latency: two steps instead of 2(ranks - 1). It costs on the links: all to all, beside the ring,
+ * and at the pace of the slowest pair, where that is known.
+ */
+static enum pccl_algorithm choose(const struct pccl_plan *plan, const struct pccl_cost *cost)
+{
+    if (plan->ranks == 2 || cost->mesh == 0 || plan->ranks > PCCL_MESH_PEERS_MAX ||
+        plan->count > DIRECT_BYTES_MOST / plan->element_bytes)
+        return PCCL_RING;
+    uint64_t ranks = plan->ranks, bytes = pccl_plan_bytes(plan, (uint32_t)plan->count);
+    uint64_t rtt_us = cost->rtt_us != 0 ? cost->rtt_us : RTT_US_DEFAULT;
+    uint64_t rate = cost->rate != 0 ? pccl_min_u64(cost->rate, rate_most) : rate_default;
+    uint64_t mesh_rtt_us = cost->mesh_rtt_us != 0 ? cost->mesh_rtt_us : rtt_us;
+    uint64_t mesh_rate = cost->mesh_rate != 0 ? pccl_min_u64(cost->mesh_rate, rate_most) : rate_most;
+    uint64_t ring_ns = 2 * (ranks - 1) * bytes * 1000000000 / (ranks * rate);
+    uint64_t pair_ns = 2 * bytes * 1000000000 / (ranks * mesh_rate);
+    uint64_t direct_ns = pccl_max_u64(ring_ns, pair_ns);
+    direct_ns += direct_ns * DIRECT_COST_PERCENT / 100;
+    return mesh_rtt_us * 1000 + direct_ns < (ranks - 1) * rtt_us * 1000 + ring_ns ? PCCL_DIRECT : PCCL_RING;
+}
+
+enum pccl_status pccl_plan_make(const struct pccl_descriptor *descriptor, const struct pccl_cost *cost, uint32_t ranks,
+                                uint32_t rank, struct pccl_plan *plan, struct pccl_text *words)
+{
+    PCCL_ASSERT(ranks >= 2 && rank < ranks);
+    struct pccl_plan made = {.ranks = ranks, .rank = rank, .long_path = cost->rtt_us >= PCCL_LONG_PATH_RTT_US};
+    enum pccl_status status = take_descriptor(descriptor, &made, words);
+    if (status != PCCL_OK)
+        return status;
+    made.large = made.count > CACHED_BYTES_MOST / made.element_bytes;
+    cut(&made);
+    made.algorithm = choose(&made, cost);
+    *plan = made;
+    return PCCL_OK;
+}
+
+static uint64_t group_elements(const struct pccl_plan *plan) { return (uint64_t)plan->segment_elements * plan->ranks; }
+
+struct pccl_segment pccl_plan_segment(const struct pccl_plan *plan, uint64_t group, uint32_t number)
+{
+    PCCL_ASSERT(group < plan->groups && number < plan->ranks);
+    uint64_t start = group * group_elements(plan);
+    if (group + 1 < plan->groups)
+        return (struct pccl_segment){start + (uint64_t)number * plan->segment_elements, plan->segment_elements};
+    uint64_t rest = plan->count - start, whole = rest / plan->ranks, longer = rest % plan->ranks;
+    uint64_t first = start + number * whole + pccl_min_u64(number, longer);
+    return (struct pccl_segment){first, (uint32_t)(whole + (number < longer))};
+}
+
+uint32_t pccl_plan_segments(const struct pccl_plan *plan, uint64_t group)
+{
+    PCCL_ASSERT(group < plan->groups);
+    if (group + 1 < plan->groups)
+        return plan->ranks;
+    return (uint32_t)pccl_min_u64(plan->count - group * group_elements(plan), plan->ranks);
+}
+
+uint32_t pccl_plan_steps(const struct pccl_plan *plan)
+{
+    return plan->algorithm == PCCL_RING ? 2 * (plan->ranks - 1) : 2;
+}
+
+size_t pccl_plan_bytes(const struct pccl_plan *plan, uint32_t count)
+{
+    return plan->codec != NULL ? pccl_codec_bytes(plan->codec, count) : (size_t)count * plan->element_bytes;
+}
+
+size_t pccl_plan_scratch_bytes(const struct pccl_plan *plan)
+{
+    return (size_t)pccl_max_u64((uint64_t)plan->segment_elements * plan->element_bytes,
+                                pccl_plan_bytes(plan, plan->segment_elements));
+}
+
+bool pccl_plan_sends_to(const struct pccl_plan *plan, uint32_t other)
+{
+    return other < plan->ranks && other != plan->rank &&
+           (plan->algorithm == PCCL_DIRECT || other == (plan->rank + 1) % plan->ranks);
+}
+
+bool pccl_plan_receives_from(const struct pccl_plan *plan, uint32_t other)
+{
+    return other < plan->ranks && other != plan->rank &&
+           (plan->algorithm == PCCL_DIRECT || plan->rank == (other + 1) % plan->ranks);
+}
+
+bool pccl_plan_message(const struct pccl_plan *plan, uint32_t sender, uint32_t receiver, uint32_t step,
+                       uint32_t *number)
+{
+    uint32_t ranks = plan->ranks;
+    if (sender >= ranks || receiver >= ranks || sender == receiver || step >= pccl_plan_steps(plan))
+        return false;
+    if (plan->algorithm == PCCL_DIRECT) {
+        *number = ((step == 0 ? receiver : sender) + 1) % ranks;
+        return true;
+    }
+    if (receiver != (sender + 1) % ranks)
+        return false;
+    *number = (sender + 2 * ranks - step) % ranks; /* both phases: r + 1 - (s - (ranks - 1)) is r - s, modulo ranks */
+    return true;
+}

@@ -1,0 +1,68 @@
+/*
+ * How one all-reduce is carried out: algorithm, and how the elements are cut. Pure arithmetic on what all members of a
+ * view agree on, so every peer makes the same plan without asking.
+ *
+ * The elements are cut into groups of `ranks` segments (at most segment_elements each; the last group's are shorter and
+ * of almost equal length, and may be empty: what would be empty is not sent). Each group is a whole small all-reduce,
+ * and a window of groups is in flight.
+ *
+ * RING     Segment p of a group is folded along the ring from rank p to rank p - 1, which finishes it (divides,
+ * encodes) and sends it round. Steps 0 .. 2(ranks - 1) - 1: in step s rank r sends segment r - s while s < ranks - 1,
+ *          and segment r + 1 - (s - (ranks - 1)) after that, to rank r + 1. (All modulo ranks.)
+ * DIRECT   Step 0: everybody sends its part of segment p to rank p - 1, which folds all parts in the order p, p + 1 ...
+ *          Step 1: it sends the result to everybody. So both give the same bits for all data types but f16 and bf16,
+ *          which DIRECT rounds once only.
+ * With a codec all that travels is packed: a part, or the sum so far, by whoever sends it; the result once, by the rank
+ * that finishes it, which unpacks it again as all the others do. DIRECT adds unpacked parts two by two.
+ */
+#ifndef PCCL_COLLECTIVE_PLAN_H
+#define PCCL_COLLECTIVE_PLAN_H
+
+#include "core/base.h"
+#include "core/status.h"
+#include "core/text.h"
+#include "kernels/codec.h"
+#include "wire/wire.h"
+
+enum pccl_algorithm { PCCL_RING, PCCL_DIRECT };
+
+struct pccl_plan {
+    enum pccl_algorithm algorithm;
+    uint32_t ranks, rank;
+    enum pccl_datatype datatype;
+    enum pccl_reduction reduction;
+    const struct pccl_codec *codec; /* NULL: elements travel as they are */
+    uint32_t element_bytes;
+    uint64_t count;
+    bool long_path;            /* the way to the neighbours takes longer than moving some segments */
+    bool large;                /* more than the caches hold, so what is not needed soon may go past them */
+    uint32_t segment_elements; /* of a whole segment */
+    uint64_t groups;           /* >= 1 */
+};
+
+/* ARGUMENT with words: a descriptor that no caller can have made. ranks >= 2; descriptor->count > 0. */
+PCCL_MUST_CHECK enum pccl_status pccl_plan_make(const struct pccl_descriptor *descriptor, const struct pccl_cost *cost,
+                                                uint32_t ranks, uint32_t rank, struct pccl_plan *plan,
+                                                struct pccl_text *words);
+
+struct pccl_segment {
+    uint64_t first; /* element */
+    uint32_t count; /* may be 0 */
+};
+struct pccl_segment pccl_plan_segment(const struct pccl_plan *plan, uint64_t group, uint32_t number);
+/* How many of a group's segments are not empty: its first ones. */
+uint32_t pccl_plan_segments(const struct pccl_plan *plan, uint64_t group);
+uint32_t pccl_plan_steps(const struct pccl_plan *plan);
+/* What travels for a segment: bytes of its elements, or of their packed form. */
+size_t pccl_plan_bytes(const struct pccl_plan *plan, uint32_t count);
+/* The most a segment of this plan needs in scratch: elements or packed, whatever is longer. */
+size_t pccl_plan_scratch_bytes(const struct pccl_plan *plan);
+/* Ranks this rank sends to and receives from; the ring has one of each, direct exchange all the others. */
+bool pccl_plan_sends_to(const struct pccl_plan *plan, uint32_t other);
+bool pccl_plan_receives_from(const struct pccl_plan *plan, uint32_t other);
+/* Which segment of its group the message (step) from `sender` to `receiver` carries; both ranks. false: no such
+ * message. */
+PCCL_MUST_CHECK bool pccl_plan_message(const struct pccl_plan *plan, uint32_t sender, uint32_t receiver, uint32_t step,
+                                       uint32_t *number);
+
+#endif

@@ -1,0 +1,235 @@
+/* Bundles: which stream a message goes over. */
+#include "data/internal.h"
+
+#include "core/limits.h"
+#include "net/heap.h"
+#include "net/path.h"
+
+struct pccl_bundle *pccl_bundle_find(const struct pccl_engine *engine, const struct pccl_id *peer, bool outgoing)
+{
+    for (struct pccl_node *node = pccl_table_find(&engine->bundles, pccl_id_hash(peer)); node;
+         node = pccl_table_find_next(node)) {
+        struct pccl_bundle *bundle = PCCL_CONTAINER_OF(node, struct pccl_bundle, node);
+        if (bundle->outgoing == outgoing && pccl_id_equal(&bundle->peer, peer))
+            return bundle;
+    }
+    return NULL;
+}
+
+static struct pccl_bundle *find_or_make(struct pccl_engine *engine, const struct pccl_id *peer, bool outgoing)
+{
+    struct pccl_bundle *bundle = pccl_bundle_find(engine, peer, outgoing);
+    if (bundle)
+        return bundle;
+    bundle = pccl_allocate(pccl_heap(), sizeof *bundle);
+    if (!bundle)
+        return NULL;
+    bundle->peer = *peer;
+    bundle->outgoing = outgoing;
+    pccl_table_insert(&engine->bundles, &bundle->node, pccl_id_hash(peer));
+    return bundle;
+}
+
+static void release_if_empty(struct pccl_engine *engine, struct pccl_bundle *bundle)
+{
+    if (bundle->turn)
+        return;
+    for (struct pccl_bundle **at = &engine->writable; *at; at = &(*at)->next_writable) {
+        if (*at != bundle)
+            continue;
+        *at = bundle->next_writable;
+        break;
+    }
+    pccl_table_remove(&engine->bundles, &bundle->node);
+    pccl_release(pccl_heap(), bundle, sizeof *bundle);
+}
+
+/* ---- pace ---- */
+
+enum {
+    OWN_HEADROOM = 10, /* that part of what one got through, on top of it */
+    QUEUE_PART = 8,    /* that part of the smallest round trip, on top of it, is a queue */
+    RESENT_PART = 50,  /* where more than that part was sent again, a queue was too short for it */
+};
+
+static bool is_of_use(const struct pccl_stream *stream)
+{
+    return stream->state == PCCL_STREAM_OPEN && stream->write_error == 0;
+}
+
+/*
+ * Each gets an equal share, since whichever has room takes the next message; or a little more than it got through by
+ * itself, since what slower ones leave of their shares would be lost for good.
+ */
+static void bound_streams(struct pccl_bundle *bundle, uint32_t streams, uint64_t passed_us)
+{
+    const uint64_t bound = bundle->pace.bound;
+    struct pccl_stream *stream = bundle->turn;
+    do {
+        bool grew = passed_us > 0 && stream->through > stream->through_before;
+        uint64_t own = grew ? (stream->through - stream->through_before) * 1000000 / passed_us : 0;
+        pccl_path_bound(stream->socket, bound == 0 ? 0 : pccl_max_u64(1 + bound / streams, own + own / OWN_HEADROOM));
+        stream = stream->next_in_bundle;
+    } while (stream != bundle->turn);
+    bundle->renewed = false;
+}
+
+static bool is_moving(const struct pccl_stream *stream)
+{
+    return is_of_use(stream) && stream->through > stream->through_before;
+}
+
+/* Has it sent more than its way takes, in this interval? Where the smallest round trip is unknown this is, too. */
+static bool is_queued(const struct pccl_stream *stream, const struct pccl_path *path)
+{
+    uint64_t through = stream->through - stream->through_before, resent = stream->resent - stream->resent_before;
+    return path->lately_us == path->rtt_us || path->lately_us > path->rtt_us + path->rtt_us / QUEUE_PART ||
+           resent > through / RESENT_PART;
+}
+
+static void look_at_pace(struct pccl_bundle *bundle, uint64_t now_us)
+{
+    struct pccl_pace before = bundle->pace;
+    uint64_t delivered = 0;
+    uint32_t streams = 0, rtt_us = 0, moving = 0, queued = 0;
+    struct pccl_stream *stream = bundle->turn;
+    do {
+        struct pccl_path path;
+        streams += is_of_use(stream);
+        if (pccl_path_measure(stream->socket, &path)) {
+            stream->through = path.delivered;
+            stream->resent = path.resent;
+            moving += is_moving(stream);
+            queued += is_moving(stream) && is_queued(stream, &path);
+            delivered += path.delivered;
+            rtt_us = (uint32_t)pccl_max_u64(rtt_us, path.rtt_us);
+        }
+        stream = stream->next_in_bundle;
+    } while (stream != bundle->turn);
+    pccl_pace_look(&bundle->pace, now_us, delivered, rtt_us, 2 * queued >= moving);
+    if (bundle->pace.began_us != now_us)
+        return; /* the interval goes on */
+    if (streams > 0 &&
+        (bundle->renewed || before.samples != bundle->pace.samples || before.bound != bundle->pace.bound))
+        bound_streams(bundle, streams, before.began_us != 0 ? now_us - before.began_us : 0);
+    do {
+        stream->through_before = stream->through;
+        stream->resent_before = stream->resent;
+        stream = stream->next_in_bundle;
+    } while (stream != bundle->turn);
+}
+
+void pccl_bundle_pause(struct pccl_bundle *bundle) { pccl_pace_interrupt(&bundle->pace); }
+
+static void renew(struct pccl_bundle *bundle)
+{
+    pccl_pace_interrupt(&bundle->pace);
+    bundle->renewed = true;
+}
+
+/* ---- which streams there are ---- */
+
+static void link_in(struct pccl_bundle *bundle, struct pccl_stream *stream)
+{
+    if (bundle->turn) {
+        stream->next_in_bundle = bundle->turn->next_in_bundle;
+        bundle->turn->next_in_bundle = stream;
+    } else {
+        bundle->turn = stream->next_in_bundle = stream;
+    }
+    stream->bundle = bundle;
+    struct pccl_path path;
+    if (bundle->outgoing && pccl_path_measure(stream->socket, &path) && path.rtt_us >= PCCL_LONG_PATH_RTT_US)
+        bundle->paced = true;
+    renew(bundle);
+}
+
+static void unlink_from(struct pccl_bundle *bundle, struct pccl_stream *stream)
+{
+    struct pccl_stream *before = stream;
+    while (before->next_in_bundle != stream)
+        before = before->next_in_bundle;
+    before->next_in_bundle = stream->next_in_bundle;
+    if (bundle->turn == stream)
+        bundle->turn = before == stream ? NULL : before->next_in_bundle;
+    stream->bundle = NULL;
+    stream->next_in_bundle = NULL;
+    renew(bundle);
+    release_if_empty(stream->engine, bundle);
+}
+
+enum pccl_status pccl_bundle_enter(struct pccl_stream *stream)
+{
+    struct pccl_engine *engine = stream->engine;
+    struct pccl_bundle *bundle = find_or_make(engine, &stream->peer, stream->outgoing);
+    if (!bundle)
+        return PCCL_MEMORY;
+    link_in(bundle, stream);
+    if (pccl_exchange_connected(engine->exchange, &stream->peer, stream->outgoing) != PCCL_OK) {
+        unlink_from(bundle, stream);
+        return PCCL_MEMORY;
+    }
+    pccl_bundle_note(engine, bundle);
+    return PCCL_OK;
+}
+
+void pccl_bundle_leave(struct pccl_stream *stream)
+{
+    if (!stream->bundle)
+        return;
+    unlink_from(stream->bundle, stream);
+    pccl_exchange_disconnected(stream->engine->exchange, &stream->peer, stream->outgoing);
+}
+
+void pccl_bundle_note(struct pccl_engine *engine, struct pccl_bundle *bundle)
+{
+    if (bundle->writable)
+        return;
+    bundle->writable = true;
+    bundle->next_writable = engine->writable;
+    engine->writable = bundle;
+}
+
+/* The next stream with room, in turn: so that a few messages use all of them. NULL: none. */
+static struct pccl_stream *next_idle(struct pccl_bundle *bundle)
+{
+    struct pccl_stream *first = bundle->turn;
+    do {
+        struct pccl_stream *stream = bundle->turn;
+        bundle->turn = stream->next_in_bundle;
+        if (pccl_stream_is_idle(stream))
+            return stream;
+    } while (bundle->turn != first);
+    return NULL;
+}
+
+/* true: there was room for more. */
+static bool send_on_idle(struct pccl_engine *engine, struct pccl_bundle *bundle)
+{
+    size_t begun = 0;
+    struct pccl_stream *stream;
+    while ((stream = next_idle(bundle)) &&
+           pccl_exchange_next(engine->exchange, &bundle->peer, bundle->outgoing, &stream->departure)) {
+        begun += pccl_stream_send(stream);
+        if (begun < PCCL_BUNDLE_WRITE_MAX)
+            continue;
+        if (!pccl_stream_is_idle(stream))
+            stream = next_idle(bundle);
+        if (stream) /* it goes on when the loop says so; if none is idle, all wait for room and do so by themselves */
+            pccl_stream_rest(stream);
+        return false;
+    }
+    return stream != NULL;
+}
+
+void pccl_bundle_pump(struct pccl_engine *engine, struct pccl_bundle *bundle)
+{
+    if (!bundle->paced) {
+        (void)send_on_idle(engine, bundle);
+        return;
+    }
+    uint64_t now_us = uv_now(&engine->loop) * 1000;
+    if (pccl_pace_is_due(&bundle->pace, now_us))
+        look_at_pace(bundle, now_us);
+    pccl_pace_starve(&bundle->pace, now_us, send_on_idle(engine, bundle));
+}

@@ -1,0 +1,517 @@
+/* The engine's thread: what other threads ask of it, and the jobs. */
+#include "data/internal.h"
+
+#include "net/heap.h"
+#include "net/socket.h"
+#include "net/thread.h"
+
+/* ---- what other threads ask for ---- */
+
+static void wake(struct pccl_engine *engine) { (void)uv_async_send(&engine->wake); }
+
+/* Under the lock. */
+static void put_job(struct pccl_engine *engine, struct pccl_job *job)
+{
+    if (job->queued)
+        return;
+    job->queued = true;
+    job->next = NULL;
+    *engine->jobs_end = job;
+    engine->jobs_end = &job->next;
+}
+
+void pccl_engine_start(struct pccl_engine *engine, struct pccl_job *job)
+{
+    job->transfer = NULL;
+    job->started = job->stopped = job->queued = false;
+    job->due_stop = job->is_done = job->is_at_rest = job->told_done = job->told_at_rest = job->noted = false;
+    job->traffic = (struct pccl_traffic){0};
+    uv_mutex_lock(&engine->lock);
+    put_job(engine, job);
+    uv_mutex_unlock(&engine->lock);
+    wake(engine);
+}
+
+void pccl_engine_stop(struct pccl_engine *engine, struct pccl_job *job, enum pccl_job_end end)
+{
+    uv_mutex_lock(&engine->lock);
+    PCCL_ASSERT(!job->stopped);
+    job->stopped = true;
+    job->end = end;
+    put_job(engine, job);
+    uv_mutex_unlock(&engine->lock);
+    wake(engine);
+}
+
+/* Under the lock: the caller is done with it. */
+static void forget(struct pccl_engine *engine, struct pccl_stream *stream)
+{
+    if (!stream->known)
+        return;
+    stream->known = false;
+    if (stream->previous_known)
+        stream->previous_known->next_known = stream->next_known;
+    else
+        engine->known = stream->next_known;
+    if (stream->next_known)
+        stream->next_known->previous_known = stream->previous_known;
+}
+
+enum pccl_status pccl_engine_add(struct pccl_engine *engine, const struct pccl_id *peer, bool outgoing, uint32_t slot,
+                                 uv_os_sock_t socket, const uint8_t *rest, size_t rest_length)
+{
+    struct pccl_stream *stream = pccl_stream_create(engine, peer, outgoing, slot, socket, rest, rest_length);
+    if (!stream)
+        return PCCL_MEMORY;
+    uv_mutex_lock(&engine->lock);
+    stream->known = true;
+    stream->next_known = engine->known;
+    if (engine->known)
+        engine->known->previous_known = stream;
+    engine->known = stream;
+    *engine->added_end = stream;
+    engine->added_end = &stream->next_added;
+    uv_mutex_unlock(&engine->lock);
+    wake(engine);
+    return PCCL_OK;
+}
+
+static bool is_meant(const struct pccl_stream *stream, const struct pccl_id *peer, bool outgoing, uint32_t slot)
+{
+    return (slot == PCCL_POOL_MAX || stream->slot == slot) && stream->outgoing == outgoing &&
+           pccl_id_equal(&stream->peer, peer);
+}
+
+/* Under the lock. */
+static void put_closed(struct pccl_engine *engine, struct pccl_stream *stream)
+{
+    forget(engine, stream);
+    if (!stream->taken) {
+        stream->stillborn = true;
+        return;
+    }
+    stream->next_closed = engine->closed;
+    engine->closed = stream;
+}
+
+static void close_all_known(struct pccl_engine *engine)
+{
+    while (engine->known)
+        put_closed(engine, engine->known);
+}
+
+void pccl_engine_close(struct pccl_engine *engine, const struct pccl_id *peer, bool outgoing, uint32_t slot)
+{
+    uv_mutex_lock(&engine->lock);
+    for (struct pccl_stream *stream = engine->known, *next; stream; stream = next) {
+        next = stream->next_known;
+        if (is_meant(stream, peer, outgoing, slot))
+            put_closed(engine, stream);
+    }
+    uv_mutex_unlock(&engine->lock);
+    wake(engine);
+}
+
+bool pccl_engine_holds(struct pccl_engine *engine, const struct pccl_id *peer, bool outgoing, uint32_t slot)
+{
+    bool held = false;
+    uv_mutex_lock(&engine->lock);
+    for (const struct pccl_stream *stream = engine->known; stream && !held; stream = stream->next_known)
+        held = is_meant(stream, peer, outgoing, slot);
+    uv_mutex_unlock(&engine->lock);
+    return held;
+}
+
+bool pccl_engine_link_figures(struct pccl_engine *engine, const struct pccl_id *peer, uint32_t *rtt_us, uint64_t *rate)
+{
+    bool is_news = false;
+    *rtt_us = 0;
+    *rate = 0;
+    uv_mutex_lock(&engine->lock);
+    for (struct pccl_stream *stream = engine->known; stream; stream = stream->next_known) {
+        if (!is_meant(stream, peer, true, PCCL_POOL_MAX) || stream->rate == 0)
+            continue;
+        is_news = is_news || stream->is_news;
+        stream->is_news = false;
+        *rate += stream->rate;
+        if (stream->rtt_us != 0 && (*rtt_us == 0 || stream->rtt_us < *rtt_us))
+            *rtt_us = stream->rtt_us;
+    }
+    uv_mutex_unlock(&engine->lock);
+    return is_news;
+}
+
+void pccl_engine_rename(struct pccl_engine *engine, const struct pccl_id *self)
+{
+    uv_mutex_lock(&engine->lock);
+    close_all_known(engine);
+    engine->new_name = *self;
+    engine->rename = true;
+    uv_mutex_unlock(&engine->lock);
+    wake(engine);
+}
+
+bool pccl_engine_forget(struct pccl_engine *engine, struct pccl_stream *stream)
+{
+    uv_mutex_lock(&engine->lock);
+    bool known = stream->known;
+    forget(engine, stream);
+    for (struct pccl_stream **i = &engine->closed; *i; i = &(*i)->next_closed) {
+        if (*i == stream) { /* closed in vain: it will be gone before that is looked at */
+            *i = stream->next_closed;
+            break;
+        }
+    }
+    uv_mutex_unlock(&engine->lock);
+    return known;
+}
+
+/* ---- jobs ---- */
+
+/* The exchange's effects: noted, and told when it has returned. */
+static void note(struct pccl_engine *engine, struct pccl_job *job)
+{
+    if (job->noted)
+        return;
+    job->noted = true;
+    job->next_noted = engine->noted;
+    engine->noted = job;
+}
+
+static void effect_done(void *context, struct pccl_transfer *transfer)
+{
+    struct pccl_job *job = pccl_transfer_user(transfer);
+    job->is_done = true;
+    note(context, job);
+}
+
+static void effect_at_rest(void *context, struct pccl_transfer *transfer)
+{
+    struct pccl_job *job = pccl_transfer_user(transfer);
+    job->is_at_rest = true;
+    note(context, job);
+}
+
+static void effect_failed(void *context, struct pccl_transfer *transfer, enum pccl_class class,
+                          const struct pccl_text *words)
+{
+    struct pccl_engine *engine = context;
+    engine->events.failed(engine->events.context, pccl_transfer_user(transfer), class, words);
+}
+
+static void effect_announced(void *context, const struct pccl_id *from, const struct pccl_msg_ready *ready)
+{
+    struct pccl_engine *engine = context;
+    engine->events.announced(engine->events.context, from, ready);
+}
+
+static void effect_writable(void *context, const struct pccl_id *peer, bool outgoing)
+{
+    struct pccl_engine *engine = context;
+    struct pccl_bundle *bundle = pccl_bundle_find(engine, peer, outgoing);
+    if (bundle)
+        pccl_bundle_note(engine, bundle);
+}
+
+static void tell(struct pccl_engine *engine, struct pccl_job *job)
+{
+    job->noted = false;
+    job->traffic = pccl_transfer_traffic(job->transfer);
+    if (job->is_done && !job->told_done) {
+        job->told_done = true;
+        job->told_at_rest = job->is_at_rest || pccl_transfer_is_at_rest(job->transfer);
+        engine->events.done(engine->events.context, job, job->told_at_rest);
+    } else if (job->told_done && job->is_at_rest && !job->told_at_rest) {
+        job->told_at_rest = true;
+        engine->events.at_rest(engine->events.context, job);
+    }
+}
+
+void pccl_engine_settle(struct pccl_engine *engine)
+{
+    for (;;) {
+        if (engine->noted) {
+            struct pccl_job *job = engine->noted;
+            engine->noted = job->next_noted;
+            tell(engine, job);
+        } else if (engine->writable) {
+            struct pccl_bundle *bundle = engine->writable;
+            engine->writable = bundle->next_writable;
+            bundle->writable = false;
+            pccl_bundle_pump(engine, bundle);
+        } else {
+            return;
+        }
+    }
+}
+
+static void start_job(struct pccl_engine *engine, struct pccl_job *job)
+{
+    struct pccl_text words;
+    job->started = true;
+    job->config.ring = job->ring;
+    job->config.user = job;
+    enum pccl_status status = pccl_exchange_start(engine->exchange, &job->config, &job->transfer, &words);
+    engine->running += status == PCCL_OK;
+    if (status == PCCL_OK)
+        return;
+    job->transfer = NULL;
+    engine->events.failed(engine->events.context, job, PCCL_CLASS_INTERNAL, &words);
+}
+
+static struct pccl_stream *find_sender(const struct pccl_engine *engine, const struct pccl_transfer *transfer)
+{
+    for (struct pccl_node *node = pccl_table_first(&engine->bundles); node;
+         node = pccl_table_after(&engine->bundles, node)) {
+        struct pccl_stream *first = PCCL_CONTAINER_OF(node, struct pccl_bundle, node)->turn, *stream = first;
+        do {
+            if (stream->departs && stream->departure.transfer == transfer)
+                return stream;
+            stream = stream->next_in_bundle;
+        } while (stream != first);
+    }
+    return NULL;
+}
+
+/* A segment that is half sent must not become whole: its receiver may be the one who is told of a success. */
+static void cut_senders(struct pccl_engine *engine, const struct pccl_transfer *transfer)
+{
+    while (pccl_transfer_is_sending(transfer)) {
+        struct pccl_stream *stream = find_sender(engine, transfer);
+        PCCL_ASSERT(stream);
+        pccl_stream_cut(stream);
+    }
+}
+
+/* Once for each operation; the streams that have sent little since the last time cost nothing. */
+static void measure_links(const struct pccl_engine *engine)
+{
+    for (struct pccl_node *node = pccl_table_first(&engine->bundles); node;
+         node = pccl_table_after(&engine->bundles, node)) {
+        const struct pccl_bundle *bundle = PCCL_CONTAINER_OF(node, struct pccl_bundle, node);
+        struct pccl_stream *stream = bundle->turn;
+        do {
+            if (bundle->outgoing)
+                pccl_stream_measure(stream);
+            stream = stream->next_in_bundle;
+        } while (stream != bundle->turn);
+    }
+}
+
+static void pause_links(const struct pccl_engine *engine)
+{
+    for (struct pccl_node *node = pccl_table_first(&engine->bundles); node;
+         node = pccl_table_after(&engine->bundles, node))
+        pccl_bundle_pause(PCCL_CONTAINER_OF(node, struct pccl_bundle, node));
+}
+
+static void stop_job(struct pccl_engine *engine, struct pccl_job *job)
+{
+    if (job->transfer) {
+        measure_links(engine);
+        job->traffic = pccl_transfer_traffic(job->transfer);
+        if (job->due_end != PCCL_JOB_ABORTED)
+            cut_senders(engine, job->transfer);
+        pccl_exchange_stop(engine->exchange, job->transfer, job->due_end == PCCL_JOB_COMMITTED);
+        job->transfer = NULL;
+        if (--engine->running == 0)
+            pause_links(engine);
+    }
+    engine->events.released(engine->events.context, job);
+}
+
+static void work_on(struct pccl_engine *engine, struct pccl_job *job)
+{
+    if (!job->started && !job->due_stop)
+        start_job(engine, job);
+    else if (job->due_stop)
+        stop_job(engine, job); /* and it is its owner's again */
+    pccl_engine_settle(engine);
+}
+
+/* ---- the thread ---- */
+
+/* What was in the inbox. */
+struct batch {
+    struct pccl_stream *added, *closed;
+    struct pccl_job *jobs;
+    struct pccl_id new_name;
+    bool rename, end;
+};
+
+/* Everything at once, so that what was asked for by one thread stays in order. */
+static void take_inbox(struct pccl_engine *engine, struct batch *batch)
+{
+    uv_mutex_lock(&engine->lock);
+    if (engine->end)
+        close_all_known(engine);
+    *batch = (struct batch){.added = engine->added,
+                            .closed = engine->closed,
+                            .jobs = engine->jobs,
+                            .new_name = engine->new_name,
+                            .rename = engine->rename,
+                            .end = engine->end};
+    for (struct pccl_stream *stream = batch->added; stream; stream = stream->next_added)
+        stream->taken = true;
+    for (struct pccl_job *job = batch->jobs; job; job = job->next) {
+        job->queued = false;
+        job->due_stop = job->stopped;
+        job->due_end = job->end;
+        job->next_taken = job->next;
+    }
+    engine->added = engine->closed = NULL;
+    engine->added_end = &engine->added;
+    engine->jobs = NULL;
+    engine->jobs_end = &engine->jobs;
+    engine->rename = false;
+    uv_mutex_unlock(&engine->lock);
+}
+
+/* Good-byes of the old name that are still being said have nothing to do with the lanes of the new one. */
+static void rename_self(struct pccl_engine *engine, const struct pccl_id *name)
+{
+    struct pccl_node *node;
+    while ((node = pccl_table_first(&engine->bundles)))
+        pccl_stream_let_go(PCCL_CONTAINER_OF(node, struct pccl_bundle, node)->turn);
+    pccl_exchange_rename(engine->exchange, name);
+}
+
+static void on_wake(uv_async_t *async)
+{
+    struct pccl_engine *engine = async->data;
+    struct batch batch;
+    take_inbox(engine, &batch);
+    for (struct pccl_stream *stream = batch.closed, *next; stream; stream = next) {
+        next = stream->next_closed;
+        pccl_stream_leave(stream);
+    }
+    pccl_engine_settle(engine);
+    if (batch.rename)
+        rename_self(engine, &batch.new_name);
+    for (struct pccl_stream *stream = batch.added, *next; stream; stream = next) {
+        next = stream->next_added;
+        pccl_stream_open(stream, stream->stillborn);
+    }
+    for (struct pccl_job *job = batch.jobs, *next; job; job = next) {
+        next = job->next_taken;
+        work_on(engine, job);
+    }
+    if (batch.end)
+        uv_close((uv_handle_t *)&engine->wake, NULL); /* and the loop ends with the last good-bye */
+}
+
+static void thread_main(void *argument)
+{
+    struct pccl_engine *engine = argument;
+    (void)uv_run(&engine->loop, UV_RUN_DEFAULT);
+}
+
+/* ---- life ---- */
+
+static void release(struct pccl_engine *engine)
+{
+    pccl_release(pccl_heap(), engine->scratch, sizeof *engine->scratch);
+    pccl_release(pccl_heap(), engine, sizeof *engine);
+}
+
+static int start_loop(struct pccl_engine *engine)
+{
+    int error = uv_loop_init(&engine->loop);
+    if (error)
+        return error;
+    error = uv_async_init(&engine->loop, &engine->wake, on_wake);
+    if (error)
+        (void)uv_loop_close(&engine->loop);
+    engine->wake.data = engine;
+    return error;
+}
+
+static void stop_loop(struct pccl_engine *engine)
+{
+    uv_close((uv_handle_t *)&engine->wake, NULL);
+    (void)uv_run(&engine->loop, UV_RUN_DEFAULT);
+    (void)uv_loop_close(&engine->loop);
+}
+
+static struct pccl_exchange *make_exchange(struct pccl_engine *engine)
+{
+    struct pccl_exchange_config config = {.self = engine->config.self,
+                                          .kernels = engine->config.kernels,
+                                          .scratch_bytes_max = engine->config.scratch_bytes_max,
+                                          .window_bytes = engine->config.window_bytes};
+    struct pccl_exchange_effects effects = {.context = engine,
+                                            .done = effect_done,
+                                            .at_rest = effect_at_rest,
+                                            .failed = effect_failed,
+                                            .announced = effect_announced,
+                                            .writable = effect_writable};
+    return pccl_exchange_create(&config, pccl_heap(), &effects);
+}
+
+static struct pccl_engine *allocate(const struct pccl_engine_config *config, const struct pccl_engine_events *events)
+{
+    struct pccl_engine *engine = pccl_allocate(pccl_heap(), sizeof *engine);
+    if (!engine)
+        return NULL;
+    engine->scratch = pccl_heap_raw(sizeof *engine->scratch);
+    if (!engine->scratch) {
+        pccl_release(pccl_heap(), engine, sizeof *engine);
+        return NULL;
+    }
+    engine->config = *config;
+    engine->events = *events;
+    engine->added_end = &engine->added;
+    engine->jobs_end = &engine->jobs;
+    pccl_table_init(&engine->bundles, pccl_heap());
+    return engine;
+}
+
+int pccl_engine_create(const struct pccl_engine_config *config, const struct pccl_engine_events *events,
+                       struct pccl_engine **out, struct pccl_text *words)
+{
+    struct pccl_engine *engine = allocate(config, events);
+    int error = UV_ENOMEM;
+    if (!engine)
+        goto no_engine;
+    error = uv_mutex_init(&engine->lock);
+    if (error)
+        goto no_lock;
+    error = start_loop(engine);
+    if (error)
+        goto no_loop;
+    error = UV_ENOMEM;
+    engine->exchange = make_exchange(engine);
+    if (!engine->exchange)
+        goto no_exchange;
+    error = pccl_thread_start(&engine->thread, thread_main, engine);
+    if (error)
+        goto no_thread;
+    *out = engine;
+    return 0;
+
+no_thread:
+    pccl_exchange_destroy(engine->exchange);
+no_exchange:
+    stop_loop(engine);
+no_loop:
+    uv_mutex_destroy(&engine->lock);
+no_lock:
+    release(engine);
+no_engine:
+    pccl_text_format(words, "cannot start the data plane: %s", uv_strerror(error));
+    return error;
+}
+
+void pccl_engine_destroy(struct pccl_engine *engine)
+{
+    uv_mutex_lock(&engine->lock);
+    engine->end = true;
+    uv_mutex_unlock(&engine->lock);
+    wake(engine);
+    (void)uv_thread_join(&engine->thread);
+    pccl_exchange_destroy(engine->exchange);
+    pccl_table_fini(&engine->bundles);
+    (void)uv_loop_close(&engine->loop);
+    uv_mutex_destroy(&engine->lock);
+    release(engine);
+}

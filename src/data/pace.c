@@ -1,0 +1,114 @@
+#include "data/pace.h"
+
+enum {
+    INTERVAL_LEAST_US = 50000,
+    LOOK_EVERY_US = 5000, /* until the first bytes have got through */
+    STARVED_MOST = 4,     /* an interval counts if at most this part of it lacked something to send */
+    GROWTH_PART = 4,      /* more than this part more is growth */
+    FLAT_ENOUGH = 3,      /* intervals */
+    HEADROOM_PART = 10,   /* of what got through, on top of it */
+    STEP_PART = 8,        /* of the bound, on top of it, where there is no queue */
+    SECOND_US = 1000000,
+    PEAK_US = 5 * SECOND_US,  /* so long at least it is known what got through at most */
+    PEAK_PERCENT = 75,        /* of that the bound is at least */
+    STALE_US = 10 * SECOND_US /* after so long without a sample the way may be another one */
+};
+
+void pccl_pace_interrupt(struct pccl_pace *pace)
+{
+    pace->began_us = 0;
+    pace->look_us = 0;
+}
+
+static void count_starved(struct pccl_pace *pace, uint64_t now_us)
+{
+    if (pace->starving_us == 0)
+        return;
+    pace->starved_us += now_us - pace->starving_us;
+    pace->starving_us = now_us;
+}
+
+void pccl_pace_starve(struct pccl_pace *pace, uint64_t now_us, bool starving)
+{
+    count_starved(pace, now_us);
+    pace->starving_us = starving ? now_us : 0;
+}
+
+/*
+ * What got through of late: the upper quartile, for what is acknowledged comes in bursts, and a loss holds up a part
+ * for a while. Less would bring the bound down by itself, a bit each time.
+ */
+static uint64_t got_through(const struct pccl_pace *pace)
+{
+    uint64_t sorted[PCCL_PACE_SAMPLES];
+    uint32_t count = (uint32_t)pccl_min_u64(pace->samples, PCCL_PACE_SAMPLES);
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t at = i;
+        for (; at > 0 && sorted[at - 1] > pace->rates[i]; at--)
+            sorted[at] = sorted[at - 1];
+        sorted[at] = pace->rates[i];
+    }
+    return count > 0 ? sorted[count * 3 / 4] : 0;
+}
+
+static void begin(struct pccl_pace *pace, uint64_t now_us, uint64_t delivered, uint64_t next_us)
+{
+    pace->began_us = now_us;
+    pace->began_bytes = delivered;
+    pace->starved_us = 0;
+    pace->look_us = now_us + next_us;
+}
+
+/*
+ * What got through at most in the last five to ten seconds. Whoever was held up, by others in the ring or by a busy
+ * processor, sent less than its way can take; links that sink together into the range where every segment takes a
+ * round trip do not come out of it by themselves. Should the way really carry less now, the connections' own congestion
+ * control sees to it until this is forgotten.
+ */
+static uint64_t peak_of(struct pccl_pace *pace, uint64_t now_us, uint64_t got)
+{
+    if (now_us - pace->peak_us > PEAK_US) {
+        pace->peaks[1] = pace->peaks[0];
+        pace->peaks[0] = 0;
+        pace->peak_us = now_us;
+    }
+    pace->peaks[0] = pccl_max_u64(pace->peaks[0], got);
+    return pccl_max_u64(pace->peaks[0], pace->peaks[1]);
+}
+
+/* Up to twice of what got through: it was not tried whether the way can take that. */
+static uint64_t grown(uint64_t bound, uint64_t now) { return pccl_min_u64(bound + bound / STEP_PART, 2 * now); }
+
+static void take_sample(struct pccl_pace *pace, uint64_t now_us, uint64_t rate, bool queued)
+{
+    if (pace->flat < FLAT_ENOUGH) /* and from then on it grows within the bound */
+        pace->flat = rate > pace->most + pace->most / GROWTH_PART ? 0 : pace->flat + 1;
+    pace->most = pccl_max_u64(pace->most, rate);
+    pace->rates[pace->samples % PCCL_PACE_SAMPLES] = rate;
+    pace->samples++;
+    pace->sampled_us = now_us;
+    uint64_t now = got_through(pace), least = peak_of(pace, now_us, now) / 100 * PEAK_PERCENT, before = pace->bound;
+    pace->bound = pace->flat >= FLAT_ENOUGH ? pccl_max_u64(now + now / HEADROOM_PART, least) : 0;
+    if (pace->bound != 0 && !queued)
+        pace->bound = pccl_max_u64(pace->bound, grown(before, now));
+}
+
+void pccl_pace_look(struct pccl_pace *pace, uint64_t now_us, uint64_t delivered, uint32_t rtt_us, bool queued)
+{
+    uint64_t interval_us = pccl_max_u64(rtt_us, INTERVAL_LEAST_US);
+    count_starved(pace, now_us);
+    if (pace->bound != 0 && now_us - pace->sampled_us > STALE_US)
+        *pace = (struct pccl_pace){.bound = 0};
+    if (pace->began_us == 0 || delivered <= pace->began_bytes) { /* the interval begins with what gets through */
+        begin(pace, now_us, delivered, LOOK_EVERY_US);
+        return;
+    }
+    uint64_t passed_us = now_us - pace->began_us;
+    if (passed_us < interval_us) {
+        pace->look_us = pace->began_us + interval_us;
+        return;
+    }
+    if (pace->starved_us <= passed_us / STARVED_MOST)
+        take_sample(pace, now_us, (delivered - pace->began_bytes) * SECOND_US / passed_us, queued);
+    begin(pace, now_us, delivered, interval_us);
+}

@@ -1,0 +1,19 @@
+/* What the files of this module share. */
+#ifndef PCCL_DEVICE_INTERNAL_H
+#define PCCL_DEVICE_INTERNAL_H
+
+#include "device/cuda_driver.h"
+#include "device/device.h"
+
+struct pccl_device {
+    const struct pccl_cuda_driver *cuda;
+};
+
+/*
+ * The number of the device that this memory belongs to. ARGUMENT with words: it is no memory of a device; MEMORY or
+ * SYSTEM: the driver does not answer.
+ */
+PCCL_MUST_CHECK enum pccl_status pccl_device_locate(const struct pccl_cuda_driver *cuda, const void *pointer,
+                                                    int *ordinal, struct pccl_text *words);
+
+#endif

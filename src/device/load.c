@@ -1,0 +1,66 @@
+#include "device/cuda_driver.h"
+
+#include <string.h>
+
+#ifdef _WIN32
+#define LIBRARY "nvcuda.dll"
+#else
+#define LIBRARY "libcuda.so.1"
+#endif
+
+static const struct {
+    const char *symbol;
+    size_t offset;
+} functions[] = {
+#define PCCL_CUDA_PLACE(name, symbol, parameters) {symbol, offsetof(struct pccl_cuda_driver, name)},
+    PCCL_CUDA_FUNCTIONS(PCCL_CUDA_PLACE)
+#undef PCCL_CUDA_PLACE
+};
+
+const char *pccl_cuda_symbol(enum pccl_cuda_function function) { return functions[function].symbol; }
+
+static bool find_all(uv_lib_t *library, struct pccl_cuda_driver *driver)
+{
+    for (size_t i = 0; i < PCCL_COUNT_OF(functions); i++) {
+        void *found = NULL;
+        if (uv_dlsym(library, functions[i].symbol, &found) != 0)
+            return false;
+        /* C has no conversion from an object's address to a function's; dlsym's users agree that the bits are it. */
+        memcpy((char *)driver + functions[i].offset, &found, sizeof found);
+    }
+    return true;
+}
+
+enum pccl_status pccl_cuda_load(uv_lib_t *library, struct pccl_cuda_driver *driver, struct pccl_text *words)
+{
+    if (uv_dlopen(LIBRARY, library) != 0) {
+        pccl_text_format(words, "the CUDA driver cannot be loaded: %s", uv_dlerror(library));
+    } else if (!find_all(library, driver)) {
+        pccl_text_format(words, "the CUDA driver is too old: %s", uv_dlerror(library));
+    } else {
+        return PCCL_OK;
+    }
+    uv_dlclose(library); /* frees the message, too */
+    return PCCL_UNSUPPORTED;
+}
+
+enum pccl_status pccl_cuda_outcome(const struct pccl_cuda_driver *driver, enum pccl_cuda_function function, int result,
+                                   struct pccl_text *words)
+{
+    const char *name = NULL, *text = NULL;
+    if (result == PCCL_CUDA_SUCCESS)
+        return PCCL_OK;
+    /* The driver does not know every number that it returns. */
+    if (driver->get_error_name(result, &name) != PCCL_CUDA_SUCCESS)
+        name = NULL;
+    if (driver->get_error_string(result, &text) != PCCL_CUDA_SUCCESS)
+        text = NULL;
+    pccl_text_format(words, "%s failed: ", pccl_cuda_symbol(function));
+    if (name != NULL)
+        pccl_text_add(words, name);
+    else
+        pccl_text_append(words, "CUDA error %u", (uint64_t)(unsigned)result);
+    if (text != NULL)
+        pccl_text_append(words, " (%s)", text);
+    return result == PCCL_CUDA_OUT_OF_MEMORY ? PCCL_MEMORY : PCCL_SYSTEM;
+}

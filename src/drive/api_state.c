@@ -1,0 +1,224 @@
+/* pcclSynchronizeSharedState: its arguments, and what it tells. */
+#include "drive/api.h"
+#include "drive/cpu.h"
+#include "drive/logger.h"
+#include "kernels/kernels.h"
+#include "net/heap.h"
+#include "sync/session.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- arguments ---- */
+
+static const char *what_is_wrong(const pcclTensorInfo_t *tensor)
+{
+    if (!tensor->name || !tensor->name[0])
+        return "a tensor has no name";
+    if (!tensor->data && tensor->count > 0)
+        return "it has elements but no data";
+    if ((unsigned)tensor->datatype >= PCCL_DATATYPES)
+        return "it has an unknown data type";
+    if (tensor->count > (uint64_t)INT64_MAX / pccl_datatype_bytes((enum pccl_datatype)tensor->datatype))
+        return "it has more elements than there can be";
+    if (tensor->device_type != pcclDeviceCpu && tensor->device_type != pcclDeviceCuda)
+        return "it is on an unknown device";
+    return NULL;
+}
+
+/* On a device: the memory must be there. */
+static enum pccl_status take_device(const pcclTensorInfo_t *info, struct pccl_sync_tensor *tensor,
+                                    struct pccl_text *words)
+{
+    struct pccl_text why;
+    if (info->device_type == pcclDeviceCpu || info->count == 0)
+        return PCCL_OK;
+    enum pccl_status status = pccl_device_cuda(&tensor->device, &why);
+    if (status == PCCL_OK)
+        status = pccl_device_check(tensor->device, tensor->data, tensor->bytes, &why);
+    if (status == PCCL_OK)
+        return PCCL_OK;
+    pccl_text_format(words, "tensor '%s' is said to be on a CUDA device: %t", info->name, &why);
+    return PCCL_ARGUMENT;
+}
+
+static enum pccl_status take_tensors(const pcclSharedState_t *state, struct pccl_sync_tensor *tensors,
+                                     struct pccl_text *words)
+{
+    for (size_t i = 0; i < state->count; i++) {
+        const pcclTensorInfo_t *info = &state->infos[i];
+        const char *wrong = what_is_wrong(info);
+        if (wrong) {
+            pccl_text_format(words, "tensor %u, '%s': %s", (uint64_t)i, info->name ? info->name : "", wrong);
+            return PCCL_ARGUMENT;
+        }
+        tensors[i] = (struct pccl_sync_tensor){
+            .name = info->name,
+            .data = info->data,
+            .count = info->count,
+            .bytes = info->count * pccl_datatype_bytes((enum pccl_datatype)info->datatype),
+            .datatype = (uint8_t)info->datatype,
+            .unequal = info->allow_content_inequality,
+        };
+        enum pccl_status status = take_device(info, &tensors[i], words);
+        if (status != PCCL_OK)
+            return status;
+    }
+    return PCCL_OK;
+}
+
+static int compare_names(const void *a, const void *b)
+{
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+static enum pccl_status check_names(const struct pccl_sync_tensor *tensors, size_t count, struct pccl_text *words)
+{
+    size_t bytes = count * sizeof(const char *);
+    const char **names = pccl_allocate(pccl_heap(), bytes + 1);
+    enum pccl_status status = PCCL_OK;
+    if (!names)
+        return PCCL_MEMORY;
+    for (size_t i = 0; i < count; i++)
+        names[i] = tensors[i].name;
+    qsort(names, count, sizeof *names, compare_names);
+    for (size_t i = 1; i < count && status == PCCL_OK; i++) {
+        if (strcmp(names[i - 1], names[i]) != 0)
+            continue;
+        pccl_text_format(words, "two tensors have the name '%s'", names[i]);
+        status = PCCL_ARGUMENT;
+    }
+    pccl_release(pccl_heap(), names, bytes + 1);
+    return status;
+}
+
+static enum pccl_status check_state(const pcclSharedState_t *state, pcclSharedStateSyncStrategy_t strategy,
+                                    struct pccl_text *words)
+{
+    pccl_text_clear(words);
+    if (!state)
+        pccl_text_format(words, "shared_state is NULL");
+    else if (!state->infos && state->count > 0)
+        pccl_text_format(words, "infos is NULL");
+    else if ((unsigned)strategy > PCCL_SHARED_STATE_SYNC_STRATEGY_SEND_ONLY)
+        pccl_text_format(words, "unknown strategy");
+    else if (state->revision == UINT64_MAX)
+        pccl_text_format(words, "the revision is the greatest number there is, and must be able to grow");
+    else if (state->count > PCCL_TENSORS_MAX)
+        pccl_text_format(words, "%u tensors are more than %u", (uint64_t)state->count, (uint64_t)PCCL_TENSORS_MAX);
+    return words->length ? PCCL_ARGUMENT : PCCL_OK;
+}
+
+/* ---- the call ---- */
+
+static void on_log(void *context, enum pccl_log_level level, const char *line)
+{
+    (void)context;
+    pccl_logger_write(level, "peer", line);
+}
+
+/* The failure in words, with what it has left behind in the caller's memory. */
+static void explain(const pcclComm_t *comm, enum pccl_status status, const struct pccl_sync_session *session,
+                    struct pccl_why *why)
+{
+    const struct pccl_call_slot *slot = &comm->calls[PCCL_CALL_SYNC];
+    struct pccl_text *words = &why->words;
+    pccl_text_clear(words);
+    if (status == PCCL_USAGE && pccl_api_connected(comm))
+        pccl_text_format(words, "another thread synchronizes, or updates the topology");
+    else if (comm->peer && slot->done)
+        *words = *pccl_peer_last_words(comm->peer);
+    if (!words->length)
+        pccl_text_format(words, "%s", pccl_status_text(status));
+    struct pccl_text torn;
+    pccl_text_clear(&torn);
+    pccl_sync_session_torn(session, &torn);
+    if (torn.length)
+        pccl_text_append(words, "; partly overwritten: %t", &torn);
+    if (slot->done && !slot->outstanding) /* else the call of another thread has it */
+        why->details.departed = slot->departed;
+}
+
+static enum pccl_status run_session(pcclComm_t *comm, struct pccl_sync_session *session, pcclSharedState_t *state,
+                                    pcclSharedStateSyncStrategy_t strategy, struct pccl_why *why)
+{
+    const struct pccl_state *mine = pccl_sync_session_state(session);
+    struct pccl_sync_vote vote = {.revision = state->revision,
+                                  .strategy = (uint8_t)strategy,
+                                  .unequal = mine->unequal,
+                                  .structure = mine->structure,
+                                  .content = mine->content,
+                                  .shapes = mine->shapes,
+                                  .shape_count = mine->tensor_count};
+    pccl_comm_enter(comm);
+    enum pccl_status status = PCCL_USAGE;
+    if (!pccl_api_connected(comm)) {
+        status = pccl_api_unconnected(comm, &why->words);
+    } else {
+        status = pccl_comm_synchronize(comm, session, &vote);
+        if (status == PCCL_OK)
+            state->revision = comm->calls[PCCL_CALL_SYNC].revision;
+        else
+            explain(comm, status, session, why);
+    }
+    pccl_comm_leave(comm);
+    return status;
+}
+
+static enum pccl_status with_tensors(pcclComm_t *comm, struct pccl_sync_tensor *tensors, pcclSharedState_t *state,
+                                     pcclSharedStateSyncStrategy_t strategy, pcclSharedStateSyncInfo_t *info,
+                                     struct pccl_why *why)
+{
+    struct pccl_sync_session *session;
+    struct pccl_sync_config config = {.kernels = pccl_kernels_for(pccl_cpu_features()),
+                                      .tensors = tensors,
+                                      .tensor_count = (uint32_t)state->count,
+                                      .stagger_ms = PCCL_COMMUNICATOR_STAGGER_MS};
+    struct pccl_sync_events events = {
+        .context = comm, .touching = pccl_comm_on_touching, .fetched = pccl_comm_on_fetched, .log = on_log};
+    uint32_t world;
+    enum pccl_status status = take_tensors(state, tensors, &why->words);
+    if (status == PCCL_OK)
+        status = check_names(tensors, state->count, &why->words);
+    if (status == PCCL_OK) /* before the digests, which take their time */
+        status = pccl_api_check_quiet(comm, &world, &why->words);
+    if (status == PCCL_OK)
+        status = pccl_sync_session_create(&config, &events, &session, &why->words);
+    if (status != PCCL_OK)
+        return status;
+    status = run_session(comm, session, state, strategy, why);
+    pccl_sync_session_traffic(session, &info->tx_bytes, &info->rx_bytes);
+    pccl_sync_session_destroy(session);
+    return status;
+}
+
+static pcclResult_t synchronize(pcclComm_t *comm, pcclSharedState_t *state, pcclSharedStateSyncStrategy_t strategy,
+                                pcclSharedStateSyncInfo_t *info)
+{
+    struct pccl_why why = {0};
+    enum pccl_status status = check_state(state, strategy, &why.words);
+    if (status != PCCL_OK)
+        return pccl_api_fail_why(comm, PCCL_FAMILY_SYNC, status, &why);
+    size_t bytes = state->count * sizeof(struct pccl_sync_tensor);
+    struct pccl_sync_tensor *tensors = pccl_allocate(pccl_heap(), bytes + 1);
+    if (!tensors)
+        return pccl_api_fail_why(comm, PCCL_FAMILY_SYNC, PCCL_MEMORY, &why);
+    status = with_tensors(comm, tensors, state, strategy, info, &why);
+    pccl_release(pccl_heap(), tensors, bytes + 1);
+    return status == PCCL_OK ? pcclSuccess : pccl_api_fail_why(comm, PCCL_FAMILY_SYNC, status, &why);
+}
+
+pcclResult_t pcclSynchronizeSharedState(const pcclComm_t *comm_const, pcclSharedState_t *shared_state,
+                                        pcclSharedStateSyncStrategy_t strategy,
+                                        pcclSharedStateSyncInfo_t *sync_info_out)
+{
+    pcclComm_t *comm = (pcclComm_t *)(uintptr_t)comm_const;
+    pcclResult_t result = pccl_api_begin(comm, PCCL_FAMILY_SYNC);
+    if (result != pcclSuccess)
+        return result;
+    pcclSharedStateSyncInfo_t info = {0};
+    result = pccl_api_end(comm, synchronize(comm, shared_state, strategy, &info));
+    if (result == pcclSuccess && sync_info_out)
+        *sync_info_out = info;
+    return result;
+}

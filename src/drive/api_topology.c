@@ -1,0 +1,156 @@
+/* pcclOptimizeTopology and pcclGetTopology. */
+#include "drive/api.h"
+#include "drive/logger.h"
+#include "net/heap.h"
+
+#include <string.h>
+
+/* The master waits for a report little longer than the test lasts (docs/PROTOCOL.md): nobody is dialled for longer. */
+enum { DIAL_MS_MAX = 2500 };
+
+/* ---- optimising ---- */
+
+static void on_log(void *context, enum pccl_log_level level, const char *line)
+{
+    (void)context;
+    pccl_logger_write(level, "peer", line);
+}
+
+/* Under the lock: memory and a loop, which takes no time to speak of. */
+static enum pccl_status make_session(pcclComm_t *comm, struct pccl_measure_session **session, struct pccl_text *words)
+{
+    struct pccl_measure_config config = {
+        .self = comm->id,
+        .lineage = *pccl_peer_lineage(comm->peer),
+        .streams_long = pccl_comm_pool_size(comm, PCCL_LONG_PATH_RTT_US),
+        .streams_short = pccl_comm_pool_size(comm, 0),
+        .dial_ms = (uint32_t)pccl_min_u64(comm->params.connect_timeout_ms, DIAL_MS_MAX),
+        .stagger_ms = PCCL_COMMUNICATOR_STAGGER_MS,
+    };
+    struct pccl_measure_events events = {.context = comm, .measured = pccl_comm_on_measured, .log = on_log};
+    return pccl_measure_session_create(&config, &events, session, words);
+}
+
+static void explain(const pcclComm_t *comm, enum pccl_status status, struct pccl_why *why)
+{
+    const struct pccl_call_slot *slot = &comm->calls[PCCL_CALL_OPTIMIZE];
+    struct pccl_text *words = &why->words;
+    pccl_text_clear(words);
+    if (status == PCCL_USAGE && pccl_api_connected(comm))
+        pccl_text_format(words, "another thread updates the topology, or synchronizes");
+    else if (comm->peer && slot->done)
+        *words = *pccl_peer_last_words(comm->peer);
+    if (!words->length)
+        pccl_text_format(words, "%s", pccl_status_text(status));
+    if (slot->done)
+        why->details.departed = slot->departed;
+}
+
+static enum pccl_status run_session(pcclComm_t *comm, struct pccl_measure_session **session, struct pccl_why *why)
+{
+    if (!pccl_api_connected(comm))
+        return pccl_api_unconnected(comm, &why->words);
+    if (comm->calls[PCCL_CALL_OPTIMIZE].outstanding) {
+        pccl_text_format(&why->words, "such a call of another thread is outstanding");
+        return PCCL_USAGE;
+    }
+    enum pccl_status status = make_session(comm, session, &why->words);
+    if (status != PCCL_OK)
+        return status;
+    status = pccl_comm_optimize(comm, *session);
+    if (status != PCCL_OK)
+        explain(comm, status, why);
+    return status;
+}
+
+static pcclResult_t optimize(pcclComm_t *comm)
+{
+    struct pccl_why why = {0};
+    struct pccl_measure_session *session = NULL;
+    uint32_t world = 0;
+    enum pccl_status status = pccl_api_check_quiet(comm, &world, &why.words);
+    if (status != PCCL_OK)
+        return pccl_api_fail_why(comm, PCCL_FAMILY_OPTIMIZE, status, &why);
+    if (world <= 1)
+        return pccl_api_fail_in_words(comm, PCCL_FAMILY_OPTIMIZE, PCCL_USAGE,
+                                      "this peer is alone: there is nothing to optimise");
+    pccl_comm_enter(comm);
+    status = run_session(comm, &session, &why);
+    pccl_comm_leave(comm);
+    if (session)
+        pccl_measure_session_destroy(session);
+    return status == PCCL_OK ? pcclSuccess : pccl_api_fail_why(comm, PCCL_FAMILY_OPTIMIZE, status, &why);
+}
+
+pcclResult_t pcclOptimizeTopology(const pcclComm_t *comm_const)
+{
+    pcclComm_t *comm = (pcclComm_t *)(uintptr_t)comm_const;
+    pcclResult_t result = pccl_api_begin(comm, PCCL_FAMILY_OPTIMIZE);
+    return result != pcclSuccess ? result : pccl_api_end(comm, optimize(comm));
+}
+
+/* ---- what is known of the links ---- */
+
+static enum pccl_status ask_master(pcclComm_t *comm, char **picture, size_t *length, struct pccl_text *words)
+{
+    enum pccl_status status = PCCL_OK;
+    pccl_comm_enter(comm);
+    if (pccl_api_connected(comm))
+        status = pccl_comm_describe(comm, picture, length);
+    if (status == PCCL_TIMEOUT)
+        pccl_text_format(words, "the master has not answered by the deadline");
+    else if (!pccl_api_connected(comm))
+        status = pccl_api_unconnected(comm, words);
+    else if (status == PCCL_USAGE)
+        pccl_text_format(words, "such a call of another thread is outstanding");
+    else
+        pccl_text_format(words, "%s", pccl_status_text(status));
+    pccl_comm_leave(comm);
+    return status;
+}
+
+/* What the master has sent goes to the caller, if there is room. */
+static enum pccl_status hand_out(const char *picture, size_t length, char *text, size_t size, size_t *needed,
+                                 struct pccl_text *words)
+{
+    if (length == 0) {
+        pccl_text_format(words, "the master cannot describe this group: it is too large, or memory is short there");
+        return PCCL_USAGE;
+    }
+    if (needed)
+        *needed = length + 1;
+    if (!text)
+        return PCCL_OK;
+    if (size <= length) {
+        pccl_text_format(words, "the text needs %u bytes, and there are %u", (uint64_t)length + 1, (uint64_t)size);
+        return PCCL_ARGUMENT;
+    }
+    memcpy(text, picture, length);
+    text[length] = '\0';
+    return PCCL_OK;
+}
+
+static pcclResult_t get_topology(pcclComm_t *comm, char *text, size_t size, size_t *needed)
+{
+    struct pccl_text words;
+    char *picture = NULL;
+    size_t length = 0;
+    if ((!text && size > 0) || (!text && !needed))
+        return pccl_api_fail_in_words(comm, PCCL_FAMILY_GENERAL, PCCL_ARGUMENT,
+                                      "pcclGetTopology: text is NULL, and it is not the size that is asked for");
+    enum pccl_status status = ask_master(comm, &picture, &length, &words);
+    if (status == PCCL_OK)
+        status = hand_out(picture, length, text, size, needed, &words);
+    if (picture)
+        pccl_release(pccl_heap(), picture, length + 1);
+    if (status == PCCL_OK)
+        return pcclSuccess;
+    return pccl_errors_fail(comm->key, PCCL_FAMILY_GENERAL, true, status, "%s", words.bytes);
+}
+
+pcclResult_t pcclGetTopology(const pcclComm_t *comm_const, char *text, size_t size, size_t *needed)
+{
+    pcclComm_t *comm = (pcclComm_t *)(uintptr_t)comm_const;
+    pcclResult_t result = pccl_api_begin(comm, PCCL_FAMILY_GENERAL);
+    return result != pcclSuccess ? result : pccl_api_end(comm, get_topology(comm, text, size, needed));
+}

@@ -1,0 +1,256 @@
+/*
+ * Between the machine and the engine that moves the bytes of bulk reductions. The machine's effects start and stop
+ * jobs; the engine's events come on its own thread, take the communicator's lock and go back into the machine.
+ */
+#include "drive/communicator.h"
+#include "drive/cpu.h"
+#include "drive/errors.h"
+#include "kernels/kernels.h"
+#include "net/heap.h"
+
+#include <string.h>
+
+/* ---- what a reduction waits for ---- */
+
+/*
+ * A success is over when the engine needs the buffers no more; a failure when the engine has let go of them, for only
+ * then the input is restored.
+ */
+static bool is_over(const struct pccl_comm_op *reduction)
+{
+    return reduction->decided && (!reduction->job || (reduction->committed && reduction->job->at_rest));
+}
+
+static void settle(struct pccl_comm_op *reduction, struct pcclComm_t *comm)
+{
+    struct pccl_waiter *waiter = reduction->waiter;
+    if (reduction->over || !is_over(reduction))
+        return;
+    reduction->over = true;
+    if (!waiter)
+        return;
+    reduction->next_over = waiter->over;
+    waiter->over = reduction;
+    pccl_comm_fire(comm, waiter);
+}
+
+void pccl_comm_reduction_decided(struct pcclComm_t *comm, struct pccl_comm_op *reduction, bool committed)
+{
+    PCCL_ASSERT(!reduction->decided);
+    reduction->decided = true;
+    reduction->committed = committed;
+    settle(reduction, comm);
+}
+
+/* ---- jobs ---- */
+
+struct pccl_comm_job *pccl_comm_job_make(struct pcclComm_t *comm, struct pccl_comm_op *reduction, const void *sendbuf,
+                                         const struct pccl_descriptor *descriptor)
+{
+    uint32_t ranks;
+    const struct pccl_id *ring = pccl_peer_ring(comm->peer, &ranks);
+    struct pccl_comm_job *job = pccl_allocate(pccl_heap(), sizeof *job);
+    if (!job)
+        return NULL;
+    job->job.ring = pccl_allocate(pccl_heap(), ranks * sizeof *ring);
+    if (!job->job.ring) {
+        pccl_release(pccl_heap(), job, sizeof *job);
+        return NULL;
+    }
+    memcpy(job->job.ring, ring, ranks * sizeof *ring);
+    job->job.user = job;
+    job->job.config = (struct pccl_transfer_config){.descriptor = *descriptor,
+                                                    .cost = pccl_peer_cost(comm->peer),
+                                                    .ring = job->job.ring,
+                                                    .ranks = ranks,
+                                                    .input = sendbuf,
+                                                    .result = reduction->recvbuf};
+    job->reduction = reduction;
+    reduction->job = job;
+    job->next = comm->jobs;
+    if (comm->jobs)
+        comm->jobs->previous = job;
+    comm->jobs = job;
+    return job;
+}
+
+static void free_job(struct pcclComm_t *comm, struct pccl_comm_job *job)
+{
+    if (job->previous)
+        job->previous->next = job->next;
+    else
+        comm->jobs = job->next;
+    if (job->next)
+        job->next->previous = job->previous;
+    pccl_release(pccl_heap(), job->job.ring, job->job.config.ranks * sizeof *job->job.ring);
+    pccl_release(pccl_heap(), job, sizeof *job);
+}
+
+void pccl_comm_job_leave(struct pcclComm_t *comm, struct pccl_comm_op *reduction)
+{
+    struct pccl_comm_job *job = reduction->job;
+    if (!job)
+        return;
+    reduction->job = NULL;
+    job->reduction = NULL;
+    if (!job->started)
+        free_job(comm, job);
+}
+
+static void stop(struct pcclComm_t *comm, struct pccl_comm_job *job, enum pccl_job_end end)
+{
+    job->stopped = true;
+    job->op = NULL;
+    pccl_engine_stop(comm->engine, &job->job, end);
+}
+
+void pccl_comm_jobs_stop(struct pcclComm_t *comm)
+{
+    for (struct pccl_comm_job *job = comm->jobs; job; job = job->next) {
+        if (job->started && !job->stopped)
+            stop(comm, job, PCCL_JOB_GIVEN_UP);
+    }
+}
+
+void pccl_comm_job_await(struct pcclComm_t *comm, const struct pccl_comm_op *reduction)
+{
+    pccl_comm_publish(comm);
+    while (reduction->job)
+        uv_cond_wait(&comm->changed, &comm->lock);
+}
+
+void pccl_comm_jobs_await(struct pcclComm_t *comm)
+{
+    pccl_comm_publish(comm);
+    while (comm->jobs)
+        uv_cond_wait(&comm->changed, &comm->lock);
+}
+
+/* ---- effects ---- */
+
+void pccl_comm_effect_op_start(void *context, struct pccl_op *op)
+{
+    struct pcclComm_t *comm = context;
+    struct pccl_comm_op *reduction = op->user;
+    struct pccl_comm_job *job = reduction->job;
+    job->op = op;
+    job->started = true;
+    job->job.config.instance = op->instance;
+    job->job.config.view = op->start_view;
+    pccl_engine_start(comm->engine, &job->job);
+}
+
+void pccl_comm_effect_op_stop(void *context, struct pccl_op *op)
+{
+    struct pccl_comm_op *reduction = op->user;
+    struct pccl_comm_job *job = reduction->job;
+    if (!job || job->stopped)
+        return;
+    if (op->lost_by != PCCL_OK)
+        stop(context, job, PCCL_JOB_GIVEN_UP);
+    else
+        stop(context, job, op->class == PCCL_CLASS_NONE ? PCCL_JOB_COMMITTED : PCCL_JOB_ABORTED);
+}
+
+/* ---- the engine's events, on its thread ---- */
+
+static struct pccl_comm_job *enter(void *context, struct pccl_job *engine_job)
+{
+    struct pccl_comm_job *job = engine_job->user;
+    pccl_comm_enter(context);
+    if (job->reduction)
+        job->reduction->traffic = engine_job->traffic;
+    return job;
+}
+
+static void on_done(void *context, struct pccl_job *engine_job, bool at_rest)
+{
+    struct pccl_comm_job *job = enter(context, engine_job);
+    job->at_rest = at_rest;
+    if (!job->stopped)
+        pccl_comm_op_done(context, job->op);
+    pccl_comm_leave(context);
+}
+
+static void on_at_rest(void *context, struct pccl_job *engine_job)
+{
+    struct pccl_comm_job *job = enter(context, engine_job);
+    job->at_rest = true;
+    if (job->reduction)
+        settle(job->reduction, context);
+    pccl_comm_leave(context);
+}
+
+static void on_failed(void *context, struct pccl_job *engine_job, enum pccl_class class, const struct pccl_text *words)
+{
+    struct pccl_comm_job *job = enter(context, engine_job);
+    if (!job->stopped)
+        pccl_comm_op_failed(context, job->op, class, words);
+    pccl_comm_leave(context);
+}
+
+static void on_released(void *context, struct pccl_job *engine_job)
+{
+    struct pcclComm_t *comm = context;
+    struct pccl_comm_job *job = enter(comm, engine_job);
+    struct pccl_comm_op *reduction = job->reduction;
+    free_job(comm, job);
+    if (reduction) {
+        reduction->job = NULL;
+        settle(reduction, comm);
+    }
+    uv_cond_broadcast(&comm->changed);
+    pccl_comm_leave(comm);
+}
+
+static void on_announced(void *context, const struct pccl_id *from, const struct pccl_msg_ready *ready)
+{
+    pccl_comm_enter(context);
+    pccl_comm_announced(context, from, ready);
+    pccl_comm_leave(context);
+}
+
+static void on_ended(void *context, const struct pccl_id *peer, bool outgoing, uint32_t slot, enum pccl_link_end how,
+                     bool purposely)
+{
+    pccl_comm_enter(context);
+    pccl_comm_link_ended(context, peer, outgoing, slot, how, purposely);
+    pccl_comm_leave(context);
+}
+
+/* ---- what it has learnt ---- */
+
+void pccl_comm_measure(struct pcclComm_t *comm)
+{
+    uint32_t rtt_us;
+    uint64_t rate;
+    for (struct pccl_node *node = pccl_table_first(&comm->links); node; node = pccl_table_after(&comm->links, node)) {
+        const struct pccl_comm_link *link = PCCL_CONTAINER_OF(node, struct pccl_comm_link, by_peer);
+        if (link->outgoing && pccl_engine_link_figures(comm->engine, &link->peer, &rtt_us, &rate))
+            pccl_comm_link_measured(comm, &link->peer, rtt_us, rate);
+    }
+}
+
+/* ---- its life ---- */
+
+enum pccl_status pccl_comm_engine_start(struct pcclComm_t *comm, struct pccl_text *words)
+{
+    if (comm->engine)
+        return PCCL_OK;
+    struct pccl_engine_config config = {.kernels = pccl_kernels_for(pccl_cpu_features()),
+                                        .scratch_bytes_max = comm->params.scratch_bytes,
+                                        .window_bytes = comm->params.window_bytes,
+                                        .linger_ms = PCCL_COMMUNICATOR_LINGER_MS};
+    struct pccl_engine_events events = {.context = comm,
+                                        .done = on_done,
+                                        .at_rest = on_at_rest,
+                                        .failed = on_failed,
+                                        .released = on_released,
+                                        .announced = on_announced,
+                                        .ended = on_ended};
+    int error = pccl_engine_create(&config, &events, &comm->engine, words);
+    if (error == 0)
+        return PCCL_OK;
+    comm->engine = NULL;
+    return pccl_errors_of_system(error);
+}

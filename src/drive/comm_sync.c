@@ -1,0 +1,90 @@
+/*
+ * Between the machine and the session that moves shared state (sync/session.h). The session runs on the thread of the
+ * call; what the machine and the control thread have for it they hand in under the lock.
+ */
+#include "drive/communicator.h"
+
+/* The call waits for this: the session may have something to do now. */
+static void rouse(struct pcclComm_t *comm) { pccl_comm_fire(comm, comm->calls[PCCL_CALL_SYNC].waiter); }
+
+/* ---- what happens meanwhile ---- */
+
+void pccl_comm_sync_over(struct pcclComm_t *comm)
+{
+    if (comm->sync)
+        pccl_sync_session_end(comm->sync);
+}
+
+void pccl_comm_effect_sync_plan(void *context, const struct pccl_sync_plan *plan)
+{
+    struct pcclComm_t *comm = context;
+    if (!comm->sync)
+        return;
+    pccl_sync_session_plan(comm->sync, &plan->content, plan->requests, plan->takes_unequal);
+    rouse(comm);
+}
+
+void pccl_comm_effect_sync_donor(void *context, const struct pccl_id *peer, bool holds_unequal,
+                                 const struct pccl_address *candidates, uint32_t count)
+{
+    struct pcclComm_t *comm = context;
+    if (comm->sync)
+        pccl_sync_session_donor(comm->sync, peer, holds_unequal, candidates, count);
+}
+
+enum pccl_status pccl_comm_sync_accept(struct pcclComm_t *comm, const struct pccl_id *peer, uv_os_sock_t socket,
+                                       const uint8_t *rest, size_t rest_length)
+{
+    enum pccl_status status = pccl_sync_session_accept(comm->sync, peer, socket, rest, rest_length);
+    if (status == PCCL_OK)
+        rouse(comm);
+    return status;
+}
+
+void pccl_comm_on_touching(void *context)
+{
+    pccl_comm_enter(context);
+    pccl_comm_sync_touched(context);
+    pccl_comm_leave(context);
+}
+
+/* Plans come under the lock, so this report is of the machine's present plan, or known to be of an older one. */
+void pccl_comm_on_fetched(void *context, bool complete, const struct pccl_text *words)
+{
+    struct pcclComm_t *comm = context;
+    pccl_comm_enter(comm);
+    if (comm->sync && !pccl_sync_session_is_replanned(comm->sync))
+        pccl_comm_sync_done(comm, complete, words);
+    pccl_comm_leave(comm);
+}
+
+/* ---- the call ---- */
+
+/* Until pccl_comm_sync_over, if there is anything to do at all. */
+static void work(void *session)
+{
+    if (pccl_sync_session_is_needed(session))
+        pccl_sync_session_run(session);
+}
+
+enum pccl_status pccl_comm_synchronize(struct pcclComm_t *comm, struct pccl_sync_session *session,
+                                       const struct pccl_sync_vote *vote)
+{
+    struct pccl_call_slot *slot = &comm->calls[PCCL_CALL_SYNC];
+    if (slot->outstanding)
+        return PCCL_USAGE;
+    *slot = (struct pccl_call_slot){.outstanding = true, .known = pccl_peer_attributes(comm->peer).epoch};
+    comm->sync = session;
+    pccl_sync_session_name(session, &comm->id, pccl_peer_lineage(comm->peer), pccl_peer_sync_round(comm->peer),
+                           pccl_peer_silence_ms(comm->peer));
+    pccl_comm_measure(comm);
+    enum pccl_status status = pccl_comm_ask_sync(comm, vote);
+    pccl_comm_check_deadline(comm);
+    if (status == PCCL_OK) {
+        pccl_comm_attend(comm, slot, work, session);
+        status = slot->status;
+    }
+    comm->sync = NULL;
+    slot->outstanding = false;
+    return status;
+}

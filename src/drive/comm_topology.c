@@ -1,0 +1,164 @@
+/*
+ * Between the machine and the session that tests ways (measure/session.h), which runs on the thread of the call; and
+ * the question how the master sees the links.
+ */
+#include "drive/communicator.h"
+
+#include "net/heap.h"
+
+#include <string.h>
+
+/* ---- what happens during an optimisation ---- */
+
+/* The call waits for this: the session may have something to do now. */
+static void rouse(struct pcclComm_t *comm) { pccl_comm_fire(comm, comm->calls[PCCL_CALL_OPTIMIZE].waiter); }
+
+void pccl_comm_optimize_over(struct pcclComm_t *comm)
+{
+    if (comm->measure)
+        pccl_measure_session_end(comm->measure);
+}
+
+void pccl_comm_effect_measure(void *context, const struct pccl_peer_test *test)
+{
+    struct pcclComm_t *comm = context;
+    if (!comm->measure)
+        return;
+    struct pccl_measure_order order = {
+        .test = test->number, .peer = test->peer, .limit_ms = test->limit_ms, .candidate_count = test->candidate_count};
+    PCCL_ASSERT(test->candidate_count <= PCCL_CANDIDATES_MAX);
+    if (test->candidate_count)
+        memcpy(order.candidates, test->candidates, test->candidate_count * sizeof *test->candidates);
+    pccl_measure_session_order(comm->measure, &order);
+    rouse(comm);
+}
+
+/* Whoever tests waits for echoes before it loads the way, so what came with the handshake is not of our protocol. */
+enum pccl_status pccl_comm_measure_accept(struct pcclComm_t *comm, const struct pccl_id *peer, uv_os_sock_t socket,
+                                          size_t rest_length)
+{
+    if (rest_length > 0)
+        return PCCL_MALFORMED;
+    enum pccl_status status = pccl_measure_session_accept(comm->measure, peer, socket);
+    if (status == PCCL_OK)
+        rouse(comm);
+    return status;
+}
+
+void pccl_comm_on_measured(void *context, const struct pccl_measure_result *result)
+{
+    struct pccl_peer_measurement measurement = {.test = result->test,
+                                                .failed = result->failed,
+                                                .how = result->how,
+                                                .rtt_us = result->rtt_us,
+                                                .rate = result->rate};
+    pccl_comm_enter(context);
+    pccl_comm_way_measured(context, &measurement);
+    pccl_comm_leave(context);
+}
+
+/* ---- the call ---- */
+
+/* Until pccl_comm_optimize_over, if there is anything to do at all. */
+static void work(void *session)
+{
+    if (pccl_measure_session_is_needed(session))
+        pccl_measure_session_run(session);
+}
+
+enum pccl_status pccl_comm_optimize(struct pcclComm_t *comm, struct pccl_measure_session *session)
+{
+    struct pccl_call_slot *slot = &comm->calls[PCCL_CALL_OPTIMIZE];
+    *slot = (struct pccl_call_slot){.outstanding = true, .known = pccl_peer_attributes(comm->peer).epoch};
+    comm->measure = session;
+    pccl_comm_measure(comm);
+    enum pccl_status status = pccl_comm_ask(comm, PCCL_CALL_OPTIMIZE);
+    pccl_comm_check_deadline(comm);
+    if (status == PCCL_OK) {
+        pccl_comm_attend(comm, slot, work, session);
+        status = slot->status;
+    }
+    comm->measure = NULL;
+    slot->outstanding = false;
+    return status;
+}
+
+/* ---- how the master sees the links ---- */
+
+void pccl_comm_describe_over(struct pcclComm_t *comm, enum pccl_status status)
+{
+    comm->description.asked = false;
+    comm->description.status = status;
+    pccl_comm_fire(comm, comm->description.waiter);
+}
+
+void pccl_comm_effect_described(void *context, const struct pccl_bytes *text)
+{
+    struct pcclComm_t *comm = context;
+    struct pccl_comm_description *description = &comm->description;
+    enum pccl_status status = text ? PCCL_OK : PCCL_PEER_LOST;
+    if (text && description->outstanding) {
+        description->text = pccl_heap_raw((size_t)text->length + 1);
+        description->length = text->length;
+        if (!description->text)
+            status = PCCL_MEMORY;
+        else if (text->length)
+            memcpy(description->text, text->data, text->length);
+    }
+    pccl_comm_describe_over(comm, status);
+}
+
+/* false: the time is up. */
+static bool await_answer(struct pcclComm_t *comm, uint64_t deadline_us)
+{
+    struct pccl_comm_description *description = &comm->description;
+    struct pccl_waiter waiter = {0};
+    bool answered = true;
+    description->waiter = &waiter;
+    if (description->asked)
+        answered = pccl_comm_wait_until(comm, &waiter, deadline_us);
+    description->waiter = NULL;
+    return answered;
+}
+
+static void drop_text(struct pccl_comm_description *description)
+{
+    if (description->text)
+        pccl_release(pccl_heap(), description->text, description->length + 1);
+    description->text = NULL;
+}
+
+/* One question, and its answer. */
+static enum pccl_status ask(struct pcclComm_t *comm, uint64_t deadline_us)
+{
+    struct pccl_comm_description *description = &comm->description;
+    description->asked = true;
+    enum pccl_status status = pccl_comm_ask_describe(comm);
+    if (status != PCCL_OK) {
+        description->asked = false;
+        return status;
+    }
+    return await_answer(comm, deadline_us) ? description->status : PCCL_TIMEOUT;
+}
+
+enum pccl_status pccl_comm_describe(struct pcclComm_t *comm, char **text, size_t *length)
+{
+    struct pccl_comm_description *description = &comm->description;
+    uint32_t timeout_ms = comm->params.call_timeout_ms;
+    uint64_t deadline_us = timeout_ms ? pccl_comm_now_us() + timeout_ms * UINT64_C(1000) : UINT64_MAX;
+    if (description->outstanding)
+        return PCCL_USAGE;
+    description->outstanding = true;
+    /* An answer that somebody gave up waiting for may be older than this call: it is not taken. */
+    bool free = await_answer(comm, deadline_us);
+    drop_text(description);
+    enum pccl_status status = free ? ask(comm, deadline_us) : PCCL_TIMEOUT;
+    if (status == PCCL_OK) {
+        *text = description->text;
+        *length = description->length;
+        description->text = NULL;
+    }
+    drop_text(description);
+    description->outstanding = false;
+    return status;
+}

@@ -1,0 +1,31 @@
+#include "drive/cpu.h"
+
+#include "kernels/kernels.h"
+
+#if defined(__GNUC__) && defined(__x86_64__)
+#include <cpuid.h>
+
+/* clang 14 does not know the name; the registers are those of AVX2. */
+static bool has_f16c(void)
+{
+    unsigned a, b, c, d;
+    return __get_cpuid(1, &a, &b, &c, &d) && (c & bit_F16C);
+}
+
+/* The compiler's checks ask the processor and whether the system saves the registers. */
+uint32_t pccl_cpu_features(void)
+{
+    uint32_t features = 0;
+    __builtin_cpu_init();
+    if (__builtin_cpu_supports("avx2") && has_f16c())
+        features |= PCCL_CPU_AVX2;
+    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
+        __builtin_cpu_supports("avx512vl"))
+        features |= PCCL_CPU_AVX512;
+    return features;
+}
+#elif defined(__aarch64__)
+uint32_t pccl_cpu_features(void) { return PCCL_CPU_NEON; } /* every such processor has it */
+#else
+uint32_t pccl_cpu_features(void) { return 0; }
+#endif

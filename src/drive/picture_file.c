@@ -1,0 +1,37 @@
+#include "drive/picture_file.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { NAME_BYTES_MAX = 1100 };
+
+static bool write_all(const char *name, const char *text, size_t length)
+{
+    FILE *file = fopen(name, "w");
+    if (!file)
+        return false;
+    bool good = fwrite(text, 1, length, file) == length;
+    int error = errno;
+    if (fclose(file) == 0)
+        errno = error;
+    else
+        good = false;
+    return good;
+}
+
+enum pccl_status pccl_picture_file_write(const char *path, uint32_t group, const char *text, size_t length,
+                                         struct pccl_text *words)
+{
+    char name[NAME_BYTES_MAX], new_name[NAME_BYTES_MAX];
+    int bytes = group == 0 ? snprintf(name, sizeof name, "%s", path)
+                           : snprintf(name, sizeof name, "%s.%lu", path, (unsigned long)group);
+    int new_bytes = snprintf(new_name, sizeof new_name, "%s.tmp", name);
+    PCCL_ASSERT(bytes > 0 && new_bytes > 0 && (size_t)new_bytes < sizeof new_name);
+    if (write_all(new_name, text, length) && rename(new_name, name) == 0)
+        return PCCL_OK;
+    int error = errno;
+    (void)remove(new_name);
+    pccl_text_format(words, "cannot write %s: %s", name, strerror(error));
+    return PCCL_SYSTEM;
+}

@@ -1,0 +1,178 @@
+#include "drive/searches.h"
+
+#include "drive/guard.h"
+
+#include <stdatomic.h>
+#include <string.h>
+
+struct pccl_search {
+    uv_work_t work;
+    struct pccl_searches *searches;
+    struct pccl_search *newer, *older;
+    uint64_t ticket;
+    atomic_bool stopped;
+    struct pccl_ring_problem problem; /* with copies of its own */
+    uint64_t *rates;
+    uint32_t *rtts_us, *before; /* before: NULL if there was no ring */
+    /* written by the worker */
+    uint32_t *ring;
+    struct pccl_ring_answer answer;
+    enum pccl_status status;
+};
+
+/* ---- memory ---- */
+
+static size_t cells(const struct pccl_search *search) { return (size_t)search->problem.count * search->problem.count; }
+
+static void destroy(struct pccl_search *search)
+{
+    const struct pccl_memory *memory = search->searches->memory;
+    pccl_release(memory, search->rates, cells(search) * sizeof *search->rates);
+    pccl_release(memory, search->rtts_us, cells(search) * sizeof *search->rtts_us);
+    pccl_release(memory, search->before, search->problem.count * sizeof *search->before);
+    pccl_release(memory, search->ring, search->problem.count * sizeof *search->ring);
+    pccl_release(memory, search, sizeof *search);
+}
+
+static void *copy(const struct pccl_memory *memory, const void *from, size_t bytes)
+{
+    void *to = pccl_allocate(memory, bytes);
+    if (to)
+        memcpy(to, from, bytes);
+    return to;
+}
+
+/* false: out of memory. */
+static bool take(struct pccl_search *search, const struct pccl_ring_problem *problem)
+{
+    const struct pccl_memory *memory = search->searches->memory;
+    search->problem = *problem;
+    search->problem.rates = search->rates = copy(memory, problem->rates, cells(search) * sizeof *search->rates);
+    search->problem.rtts_us = search->rtts_us = copy(memory, problem->rtts_us, cells(search) * sizeof *search->rtts_us);
+    search->ring = pccl_allocate(memory, problem->count * sizeof *search->ring);
+    if (problem->ring)
+        search->before = copy(memory, problem->ring, problem->count * sizeof *search->before);
+    search->problem.ring = search->before;
+    return search->rates && search->rtts_us && search->ring && (search->before || !problem->ring);
+}
+
+static struct pccl_search *create(struct pccl_searches *searches, const struct pccl_ring_problem *problem)
+{
+    struct pccl_search *search = pccl_allocate(searches->memory, sizeof *search);
+    if (!search)
+        return NULL;
+    search->searches = searches;
+    if (take(search, problem))
+        return search;
+    destroy(search);
+    return NULL;
+}
+
+/* ---- on a worker thread ---- */
+
+static bool go_on(void *context)
+{
+    struct pccl_search *search = context;
+    return !atomic_load_explicit(&search->stopped, memory_order_relaxed);
+}
+
+static void solve(void *argument)
+{
+    struct pccl_search *search = argument;
+    search->status =
+        pccl_ring_solve(&search->problem, search->searches->memory, go_on, search, search->ring, &search->answer);
+}
+
+static void on_work(uv_work_t *work)
+{
+    struct pccl_search *search = work->data;
+    if (!pccl_guard_run(solve, search))
+        search->status = PCCL_INTERNAL;
+}
+
+/* ---- on the loop ---- */
+
+static void on_worked(uv_work_t *work, int error)
+{
+    struct pccl_search *search = work->data;
+    struct pccl_searches *searches = search->searches;
+    if (search->newer)
+        search->newer->older = search->older;
+    else
+        searches->newest = search->older;
+    if (search->older)
+        search->older->newer = search->newer;
+    bool wanted = error == 0 && !atomic_load(&search->stopped);
+    if (wanted && search->status == PCCL_OK)
+        searches->solved(searches->context, search->ticket, PCCL_OK, &search->answer, search->ring);
+    else if (wanted)
+        searches->solved(searches->context, search->ticket, search->status, NULL, NULL);
+    destroy(search);
+}
+
+static void refuse(struct pccl_searches *searches, uint64_t ticket)
+{
+    if (!pccl_searches_owe(searches))
+        searches->refused_first = ticket;
+    searches->refused_end = ticket + 1;
+}
+
+void pccl_searches_start(struct pccl_searches *searches, uint64_t ticket, const struct pccl_ring_problem *problem)
+{
+    struct pccl_search *search = create(searches, problem);
+    if (!search) {
+        refuse(searches, ticket);
+        return;
+    }
+    search->ticket = ticket;
+    search->work.data = search;
+    if (uv_queue_work(searches->loop, &search->work, on_work, on_worked) != 0) {
+        destroy(search);
+        refuse(searches, ticket);
+        return;
+    }
+    search->older = searches->newest;
+    if (search->older)
+        search->older->newer = search;
+    searches->newest = search;
+}
+
+static struct pccl_search *find(const struct pccl_searches *searches, uint64_t ticket)
+{
+    for (struct pccl_search *search = searches->newest; search; search = search->older)
+        if (search->ticket == ticket)
+            return search;
+    return NULL;
+}
+
+static void stop(struct pccl_search *search)
+{
+    if (!atomic_exchange(&search->stopped, true))   /* libuv does not bear to be told twice */
+        (void)uv_cancel((uv_req_t *)&search->work); /* if it has not begun; on_worked follows in any case */
+}
+
+void pccl_searches_stop(struct pccl_searches *searches, uint64_t ticket)
+{
+    struct pccl_search *search = find(searches, ticket);
+    if (search)
+        stop(search);
+}
+
+void pccl_searches_stop_all(struct pccl_searches *searches)
+{
+    for (struct pccl_search *search = searches->newest; search; search = search->older)
+        stop(search);
+    searches->refused_end = searches->refused_first;
+}
+
+bool pccl_searches_owe(const struct pccl_searches *searches) { return searches->refused_end > searches->refused_first; }
+
+/* There is no memory for a list of them; those in between that were started or answered are passed over or unknown. */
+void pccl_searches_pay(struct pccl_searches *searches)
+{
+    uint64_t first = searches->refused_first, end = searches->refused_end;
+    searches->refused_first = searches->refused_end = 0;
+    for (uint64_t ticket = first; ticket < end; ticket++)
+        if (!find(searches, ticket))
+            searches->solved(searches->context, ticket, PCCL_MEMORY, NULL, NULL);
+}

@@ -1,0 +1,34 @@
+/*
+ * Searches for rings on worker threads of a loop. All functions, and `solved`, on the loop's thread.
+ */
+#ifndef PCCL_DRIVE_SEARCHES_H
+#define PCCL_DRIVE_SEARCHES_H
+
+#include "topology/solve.h"
+
+#include <uv.h>
+
+struct pccl_search;
+
+struct pccl_searches {
+    uv_loop_t *loop;
+    const struct pccl_memory *memory; /* for any thread */
+    void *context;
+    /* A search has ended, and nobody has stopped it. status not OK: it could not be tried, answer and ring are NULL. */
+    void (*solved)(void *context, uint64_t ticket, enum pccl_status status, const struct pccl_ring_answer *answer,
+                   const uint32_t *ring);
+    /* the searches' own */
+    struct pccl_search *newest;
+    uint64_t refused_first, refused_end; /* between these are tickets for which there was no memory, or no thread */
+};
+
+/* The problem is copied. The answer comes by `solved`, never from inside. Tickets rise. */
+void pccl_searches_start(struct pccl_searches *searches, uint64_t ticket, const struct pccl_ring_problem *problem);
+/* Nobody waits for it any more. It ends soon; the loop does not end before it. */
+void pccl_searches_stop(struct pccl_searches *searches, uint64_t ticket);
+void pccl_searches_stop_all(struct pccl_searches *searches);
+/* Some could not be started, and are to be answered by the next function. */
+bool pccl_searches_owe(const struct pccl_searches *searches);
+void pccl_searches_pay(struct pccl_searches *searches);
+
+#endif

@@ -1,0 +1,180 @@
+#include "kernels/codec_internal.h"
+#include "kernels/float_mode.h"
+#include "kernels/prefetch.h"
+#include "kernels/variant.h"
+
+#include <float.h>
+
+#define F16_MAX 65504.0
+#define BF16_MAX 0x1.fep127
+
+#define ROWS(kind)                                                                                                     \
+    {kind, PCCL_F16, 1, 4, F16_MAX}, {kind, PCCL_BF16, 1, 4, BF16_MAX}, {kind, PCCL_F32, 1, 4, (double)FLT_MAX},       \
+        {kind, PCCL_F32, 2, 4, (double)FLT_MAX}, {kind, PCCL_F64, 1, 8, DBL_MAX}, {kind, PCCL_F64, 2, 8, DBL_MAX},     \
+    {                                                                                                                  \
+        kind, PCCL_F64, 4, 8, DBL_MAX                                                                                  \
+    }
+
+static const struct pccl_codec codecs[] = {ROWS(PCCL_CODEC_MIN_MAX), ROWS(PCCL_CODEC_ZERO_POINT_SCALE)};
+
+const char *pccl_codec_kind_name(enum pccl_codec_kind kind)
+{
+    static const char *const names[PCCL_CODEC_KINDS] = {"none", "minmax", "zeropointscale"};
+    return (unsigned)kind < PCCL_CODEC_KINDS ? names[kind] : "?";
+}
+
+/* ---- which codec ---- */
+
+static bool is_float(enum pccl_datatype datatype) { return datatype >= PCCL_F16; }
+
+static bool is_signed_integer(enum pccl_datatype datatype)
+{
+    return datatype == PCCL_I8 || datatype == PCCL_I16 || datatype == PCCL_I32 || datatype == PCCL_I64;
+}
+
+/* Why there can be no such codec; nothing if there can. */
+static void explain(enum pccl_codec_kind kind, enum pccl_datatype datatype, enum pccl_datatype packed,
+                    enum pccl_reduction reduction, struct pccl_text *words)
+{
+    const char *name = pccl_codec_kind_name(kind);
+    const char *packed_name = pccl_datatype_name(packed);
+    if (!is_float(datatype))
+        pccl_text_format(words, "%s quantizes floats, not %s", name, pccl_datatype_name(datatype));
+    else if (is_float(packed))
+        pccl_text_format(words, "%s packs into integers, not %s", name, packed_name);
+    else if (kind == PCCL_CODEC_MIN_MAX && is_signed_integer(packed))
+        pccl_text_format(words, "%s packs into unsigned integers, not %s", name, packed_name);
+    else if (kind == PCCL_CODEC_ZERO_POINT_SCALE && reduction != PCCL_SUM && reduction != PCCL_AVG)
+        pccl_text_format(words, "%s can only sum and average; for %s there is minmax", name,
+                         pccl_reduction_name(reduction));
+}
+
+/* Whether all are values that exist. */
+static bool known(enum pccl_codec_kind kind, enum pccl_datatype datatype, enum pccl_datatype packed,
+                  enum pccl_reduction reduction, struct pccl_text *words)
+{
+    if ((unsigned)kind >= PCCL_CODEC_KINDS)
+        pccl_text_format(words, "no such quantization: %u", (uint64_t)(unsigned)kind);
+    else if ((unsigned)datatype >= PCCL_DATATYPES)
+        pccl_text_format(words, "no such data type: %u", (uint64_t)(unsigned)datatype);
+    else if (kind != PCCL_CODEC_NONE && (unsigned)packed >= PCCL_DATATYPES)
+        pccl_text_format(words, "no such quantized data type: %u", (uint64_t)(unsigned)packed);
+    else if ((unsigned)reduction >= PCCL_REDUCTIONS)
+        pccl_text_format(words, "no such reduction: %u", (uint64_t)(unsigned)reduction);
+    return words->length == 0;
+}
+
+const struct pccl_codec *pccl_codec_find(enum pccl_codec_kind kind, enum pccl_datatype datatype,
+                                         enum pccl_datatype packed, enum pccl_reduction reduction,
+                                         struct pccl_text *words)
+{
+    pccl_text_clear(words);
+    if (!known(kind, datatype, packed, reduction, words) || kind == PCCL_CODEC_NONE || packed == datatype)
+        return NULL;
+    explain(kind, datatype, packed, reduction, words);
+    if (words->length > 0)
+        return NULL;
+    for (size_t i = 0; i < PCCL_COUNT_OF(codecs); i++) {
+        const struct pccl_codec *codec = &codecs[i];
+        if (codec->kind == kind && codec->datatype == datatype && codec->packed_bytes == pccl_datatype_bytes(packed))
+            return codec;
+    }
+    return NULL; /* not narrower than the element: as it is */
+}
+
+/* ---- elements to bytes and back, block by block ---- */
+
+size_t pccl_codec_bytes(const struct pccl_codec *codec, size_t count)
+{
+    size_t blocks = count / PCCL_CODEC_BLOCK + (count % PCCL_CODEC_BLOCK != 0);
+    return blocks * pccl_codec_head_bytes(codec) + count * codec->packed_bytes;
+}
+
+/* Of the variants of the loops, the richest that needs nothing these kernels do not need. */
+static enum pccl_codec_variant variant_for(const struct pccl_kernels *kernels)
+{
+    return (kernels->features & PCCL_CPU_AVX512) != 0 ? PCCL_CODEC_AVX512
+           : (kernels->features & PCCL_CPU_AVX2) != 0 ? PCCL_CODEC_AVX2
+                                                      : PCCL_CODEC_BASELINE;
+}
+
+/* Elements of 16 bits are computed as floats. */
+static void encode_block(const struct pccl_codec *codec, const struct pccl_kernels *kernels, const uint8_t *elements,
+                         size_t count, uint8_t *bytes)
+{
+    enum pccl_codec_variant variant = variant_for(kernels);
+    if (codec->datatype == PCCL_F64) {
+        pccl_codec_encode_f64(codec, variant, elements, count, bytes);
+    } else if (codec->datatype == PCCL_F32) {
+        pccl_codec_encode_f32(codec, variant, elements, count, bytes);
+    } else {
+        float values[PCCL_CODEC_BLOCK];
+        kernels->widen[codec->datatype](values, elements, count);
+        pccl_codec_encode_f32(codec, variant, (const uint8_t *)values, count, bytes);
+    }
+}
+
+static void decode_block(const struct pccl_codec *codec, const struct pccl_kernels *kernels, const uint8_t *bytes,
+                         size_t count, uint8_t *elements)
+{
+    enum pccl_codec_variant variant = variant_for(kernels);
+    if (codec->datatype == PCCL_F64) {
+        pccl_codec_decode_f64(codec, variant, bytes, count, elements);
+    } else if (codec->datatype == PCCL_F32) {
+        pccl_codec_decode_f32(codec, variant, bytes, count, elements);
+    } else {
+        float values[PCCL_CODEC_BLOCK];
+        pccl_codec_decode_f32(codec, variant, bytes, count, (uint8_t *)values);
+        kernels->narrow[codec->datatype](elements, values, count);
+    }
+}
+
+void pccl_codec_encode(const struct pccl_codec *codec, const struct pccl_kernels *kernels, const void *elements,
+                       size_t count, uint8_t *bytes)
+{
+    uint64_t mode = pccl_float_mode_begin();
+    const uint8_t *from = elements;
+    while (count > 0) {
+        size_t part = count < PCCL_CODEC_BLOCK ? count : PCCL_CODEC_BLOCK;
+        if (count > part)
+            pccl_prefetch(from + part * pccl_datatype_bytes(codec->datatype),
+                          part * pccl_datatype_bytes(codec->datatype));
+        encode_block(codec, kernels, from, part, bytes);
+        from += part * pccl_datatype_bytes(codec->datatype);
+        bytes += pccl_codec_bytes(codec, part);
+        count -= part;
+    }
+    pccl_float_mode_end(mode);
+}
+
+static void decode(const struct pccl_codec *codec, const struct pccl_kernels *kernels, const uint8_t *bytes,
+                   size_t count, uint8_t *to, bool away)
+{
+    _Alignas(PCCL_CACHE_LINE) uint8_t block[PCCL_CODEC_BLOCK * sizeof(double)];
+    size_t element_bytes = pccl_datatype_bytes(codec->datatype);
+    uint64_t mode = pccl_float_mode_begin();
+    while (count > 0) {
+        size_t part = count < PCCL_CODEC_BLOCK ? count : PCCL_CODEC_BLOCK;
+        if (count > part)
+            pccl_prefetch(bytes + pccl_codec_bytes(codec, part), pccl_codec_bytes(codec, part));
+        decode_block(codec, kernels, bytes, part, away ? block : to);
+        if (away)
+            pccl_copy_away(kernels, to, block, part * element_bytes);
+        to += part * element_bytes;
+        bytes += pccl_codec_bytes(codec, part);
+        count -= part;
+    }
+    pccl_float_mode_end(mode);
+}
+
+void pccl_codec_decode(const struct pccl_codec *codec, const struct pccl_kernels *kernels, const uint8_t *bytes,
+                       size_t count, void *elements)
+{
+    decode(codec, kernels, bytes, count, elements, false);
+}
+
+void pccl_codec_decode_away(const struct pccl_codec *codec, const struct pccl_kernels *kernels, const uint8_t *bytes,
+                            size_t count, void *elements)
+{
+    decode(codec, kernels, bytes, count, elements, true);
+}

@@ -1,0 +1,33 @@
+/* What the files of the codecs share: the row of a codec, and the work on one block for each type of computation. */
+#ifndef PCCL_KERNELS_CODEC_INTERNAL_H
+#define PCCL_KERNELS_CODEC_INTERNAL_H
+
+#include "kernels/codec.h"
+
+struct pccl_codec {
+    enum pccl_codec_kind kind;
+    enum pccl_datatype datatype; /* of the elements */
+    uint8_t packed_bytes;        /* of one packed value: 1, 2 or 4 */
+    uint8_t field_bytes;         /* of one of the two numbers in a block's head; the type it is computed in */
+    double limit;                /* the largest finite element */
+};
+
+/* Which instructions the loops are compiled for. */
+enum pccl_codec_variant { PCCL_CODEC_BASELINE, PCCL_CODEC_AVX2, PCCL_CODEC_AVX512, PCCL_CODEC_VARIANTS };
+
+/* One block: 0 < count <= PCCL_CODEC_BLOCK. Values are floats or doubles at any address. */
+void pccl_codec_encode_f32(const struct pccl_codec *codec, enum pccl_codec_variant variant, const uint8_t *values,
+                           size_t count, uint8_t *bytes);
+void pccl_codec_decode_f32(const struct pccl_codec *codec, enum pccl_codec_variant variant, const uint8_t *bytes,
+                           size_t count, uint8_t *values);
+void pccl_codec_encode_f64(const struct pccl_codec *codec, enum pccl_codec_variant variant, const uint8_t *values,
+                           size_t count, uint8_t *bytes);
+void pccl_codec_decode_f64(const struct pccl_codec *codec, enum pccl_codec_variant variant, const uint8_t *bytes,
+                           size_t count, uint8_t *values);
+
+static inline size_t pccl_codec_head_bytes(const struct pccl_codec *codec)
+{
+    return 1 + 2 * (size_t)codec->field_bytes;
+}
+
+#endif

@@ -1,0 +1,60 @@
+/*
+ * The element-wise arithmetic on bulk data, in one variant for each kind of processor. All variants give the same bits
+ * as the scalar one, so peers with different processors agree. Pure; the driver finds out what the processor can do.
+ * Elements need no alignment. The semantics are those of kernels/reduce.h.
+ */
+#ifndef PCCL_KERNELS_KERNELS_H
+#define PCCL_KERNELS_KERNELS_H
+
+#include "kernels/reduce.h"
+
+/* What a processor can do, as far as it matters here. */
+enum pccl_cpu_feature {
+    PCCL_CPU_AVX2 = 1 << 0,   /* with F16C */
+    PCCL_CPU_AVX512 = 1 << 1, /* F, BW, DQ, VL; and AVX2 */
+    PCCL_CPU_NEON = 1 << 2,
+};
+
+struct pccl_kernels; /* a set of functions of one variant; constant */
+
+/* The fastest variant that needs no more than these features (a set of enum pccl_cpu_feature). Never NULL. */
+const struct pccl_kernels *pccl_kernels_for(uint32_t features);
+/* "scalar", "avx2", "avx512", "neon" */
+const char *pccl_kernels_name(const struct pccl_kernels *kernels);
+/* Every variant this build has, scalar first; NULL beyond the last. For tests; the processor may lack what it needs. */
+const struct pccl_kernels *pccl_kernels_variant(uint32_t index, uint32_t *features);
+
+/*
+ * result[i] = a[i] op b[i]; AVG adds, the division comes at the end. result may be a or b, and does not overlap them
+ * otherwise. f16 and bf16 are combined in f32 and rounded once.
+ * Here and below: elements need no alignment; a result that is NaN is the one quiet NaN of kernels/reduce.h; the
+ * thread's float mode does not matter and is left as it was.
+ */
+void pccl_combine(const struct pccl_kernels *kernels, enum pccl_datatype datatype, enum pccl_reduction reduction,
+                  void *result, const void *a, const void *b, size_t count);
+/*
+ * The last step: AVG divides by the number of ranks (integers truncate towards zero); the other operations copy the
+ * bits as they are. ranks > 0. result may be source, and does not overlap it otherwise.
+ */
+void pccl_finish(const struct pccl_kernels *kernels, enum pccl_datatype datatype, enum pccl_reduction reduction,
+                 uint32_t ranks, void *result, const void *source, size_t count);
+/*
+ * Both for an owner that sees all parts: like pccl_reduce_all, including the division: folded from the left, for f16
+ * and bf16 in f32 with one rounding at the end. result may be parts[k]. part_count > 0. Works in blocks that stay in
+ * the first cache, so each part is read once from memory and the result is written once.
+ */
+void pccl_combine_all(const struct pccl_kernels *kernels, enum pccl_datatype datatype, enum pccl_reduction reduction,
+                      const void *const *parts, uint32_t part_count, size_t count, void *result);
+
+/*
+ * memcpy for what nobody will read soon, and what is too much for the caches anyway: written past them where the
+ * processor can, so that memory is not read first and what is in the caches stays there. Other threads may look at it
+ * after pccl_copied_away, which waits for memory: once for many copies.
+ */
+void pccl_copy_away(const struct pccl_kernels *kernels, void *to, const void *from, size_t bytes);
+void pccl_copied_away(const struct pccl_kernels *kernels);
+
+/* XXH3 with 128 bits of these bytes: its low and its high half. The same from all variants. */
+void pccl_digest_128(const struct pccl_kernels *kernels, const void *bytes, size_t length, uint64_t halves[2]);
+
+#endif

@@ -1,0 +1,217 @@
+/*
+ * The loops of one variant. Included once by each variant_<name>.c, which has defined widen_f16 and narrow_f16 and says
+ * by pragma what the compiler may use. The loops are plain ones, and the compiler vectorises them; they are written so
+ * that it can: no branches, no calls, every choice a choice between two values that are there anyway.
+ *
+ * A NaN that comes out is chosen as bits, not as a float: which NaN an addition yields differs between processors, and
+ * compilers take the liberty to think all NaNs equal.
+ */
+#ifndef PCCL_KERNELS_LOOPS_H
+#define PCCL_KERNELS_LOOPS_H
+
+#include "kernels/variant.h"
+
+#include <string.h>
+
+/*
+ * The result may be an operand, which the compiler cannot know: its check at run time would send the common case, in
+ * place, to a scalar loop. Element i depends on nothing but elements i, which is what these say.
+ */
+#if defined(__clang__)
+#define ELEMENTS_ARE_INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")
+#pragma clang diagnostic ignored "-Wpass-failed" /* sanitizers put branches in: then it is a scalar loop */
+#elif defined(__GNUC__)
+#define ELEMENTS_ARE_INDEPENDENT _Pragma("GCC ivdep")
+#else
+#define ELEMENTS_ARE_INDEPENDENT
+#endif
+
+/* Where element i is; the compiler makes plain moves of the copies of one element. */
+#define LOAD(to, from, i) memcpy(&(to), (const char *)(from) + (i) * sizeof(to), sizeof(to))
+#define STORE(to, i, from) memcpy((char *)(to) + (i) * sizeof(from), &(from), sizeof(from))
+
+/* `step` is an expression in a and b. */
+#define DEFINE_COMBINE(name, type, result_type, step)                                                                  \
+    static void name(void *result, const void *left, const void *right, size_t count)                                  \
+    {                                                                                                                  \
+        ELEMENTS_ARE_INDEPENDENT                                                                                       \
+        for (size_t i = 0; i < count; i++) {                                                                           \
+            type a, b;                                                                                                 \
+            LOAD(a, left, i);                                                                                          \
+            LOAD(b, right, i);                                                                                         \
+            result_type combined = step;                                                                               \
+            STORE(result, i, combined);                                                                                \
+        }                                                                                                              \
+    }
+
+/* `quotient` is an expression in a and d, the divisor as `divisor_type`. */
+#define DEFINE_DIVIDE(name, type, divisor_type, result_type, quotient)                                                 \
+    static void name(void *result, const void *source, size_t count, uint32_t divisor)                                 \
+    {                                                                                                                  \
+        const divisor_type d = (divisor_type)divisor;                                                                  \
+        ELEMENTS_ARE_INDEPENDENT                                                                                       \
+        for (size_t i = 0; i < count; i++) {                                                                           \
+            type a;                                                                                                    \
+            LOAD(a, source, i);                                                                                        \
+            result_type divided = quotient;                                                                            \
+            STORE(result, i, divided);                                                                                 \
+        }                                                                                                              \
+    }
+
+/* ---- integers; the computation is unsigned and 32 or 64 bits wide, so that it wraps ---- */
+
+#define DEFINE_INTEGER_ARITHMETIC(name, type, wide)                                                                    \
+    DEFINE_COMBINE(sum_##name, type, type, (type)((wide)a + (wide)b))                                                  \
+    DEFINE_COMBINE(prod_##name, type, type, (type)((wide)a * (wide)b))
+
+#define DEFINE_INTEGER_ORDER(name, type)                                                                               \
+    DEFINE_COMBINE(max_##name, type, type, a > b ? a : b)                                                              \
+    DEFINE_COMBINE(min_##name, type, type, a < b ? a : b)
+
+/* Signed and unsigned ones have the same sums and products. */
+DEFINE_INTEGER_ARITHMETIC(u8, uint8_t, uint32_t)
+DEFINE_INTEGER_ARITHMETIC(u16, uint16_t, uint32_t)
+DEFINE_INTEGER_ARITHMETIC(u32, uint32_t, uint32_t)
+DEFINE_INTEGER_ARITHMETIC(u64, uint64_t, uint64_t)
+DEFINE_INTEGER_ORDER(u8, uint8_t)
+DEFINE_INTEGER_ORDER(i8, int8_t)
+DEFINE_INTEGER_ORDER(u16, uint16_t)
+DEFINE_INTEGER_ORDER(i16, int16_t)
+DEFINE_INTEGER_ORDER(u32, uint32_t)
+DEFINE_INTEGER_ORDER(i32, int32_t)
+DEFINE_INTEGER_ORDER(u64, uint64_t)
+DEFINE_INTEGER_ORDER(i64, int64_t)
+
+/*
+ * No processor divides vectors of integers, all divide vectors of floats. Cut towards zero, the rounded quotient is the
+ * exact one: a quotient that is no integer is at least 1/d below the next, and its rounding error is smaller than that
+ * while |a| < 2^24 in f32, 2^53 in f64. (A divisor that f32 does not hold exactly is far above every a.)
+ */
+DEFINE_DIVIDE(divide_u8, uint8_t, float, uint8_t, (uint8_t)(int32_t)((float)a / d))
+DEFINE_DIVIDE(divide_i8, int8_t, float, int8_t, (int8_t)(int32_t)((float)a / d))
+DEFINE_DIVIDE(divide_u16, uint16_t, float, uint16_t, (uint16_t)(int32_t)((float)a / d))
+DEFINE_DIVIDE(divide_i16, int16_t, float, int16_t, (int16_t)(int32_t)((float)a / d))
+DEFINE_DIVIDE(divide_u32, uint32_t, double, uint32_t, (uint32_t)((double)a / d))
+DEFINE_DIVIDE(divide_i32, int32_t, double, int32_t, (int32_t)((double)a / d))
+DEFINE_DIVIDE(divide_u64, uint64_t, uint64_t, uint64_t, a / d)
+DEFINE_DIVIDE(divide_i64, int64_t, int64_t, int64_t, a / d)
+
+/* ---- floats ---- */
+
+/*
+ * Minimum: both comparisons choose the same one unless the two are equal, where they choose one each; x | y is -0 if
+ * there is one, and nothing changes where x and y are the same. Maximum likewise.
+ */
+#define DEFINE_FLOAT(name, type, bits_type, nan_bits)                                                                  \
+    static inline bits_type bits_of_##name(type value)                                                                 \
+    {                                                                                                                  \
+        bits_type bits;                                                                                                \
+        memcpy(&bits, &value, sizeof bits);                                                                            \
+        return bits;                                                                                                   \
+    }                                                                                                                  \
+    static inline bits_type one_nan_##name(type value) { return value == value ? bits_of_##name(value) : (nan_bits); } \
+    static inline bits_type greater_##name(type a, type b)                                                             \
+    {                                                                                                                  \
+        type greater = a > b ? a : b, other = b > a ? b : a;                                                           \
+        bits_type bits = bits_of_##name(greater) & bits_of_##name(other);                                              \
+        return __builtin_isunordered(a, b) ? (nan_bits) : bits;                                                        \
+    }                                                                                                                  \
+    static inline bits_type lesser_##name(type a, type b)                                                              \
+    {                                                                                                                  \
+        type lesser = a < b ? a : b, other = b < a ? b : a;                                                            \
+        bits_type bits = bits_of_##name(lesser) | bits_of_##name(other);                                               \
+        return __builtin_isunordered(a, b) ? (nan_bits) : bits;                                                        \
+    }                                                                                                                  \
+    DEFINE_COMBINE(sum_##name, type, bits_type, one_nan_##name(a + b))                                                 \
+    DEFINE_COMBINE(prod_##name, type, bits_type, one_nan_##name(a *b))                                                 \
+    DEFINE_COMBINE(max_##name, type, bits_type, greater_##name(a, b))                                                  \
+    DEFINE_COMBINE(min_##name, type, bits_type, lesser_##name(a, b))                                                   \
+    DEFINE_DIVIDE(divide_##name, type, type, bits_type, one_nan_##name(a / d))
+
+DEFINE_FLOAT(f32, float, uint32_t, UINT32_C(0x7fc00000))
+DEFINE_FLOAT(f64, double, uint64_t, UINT64_C(0x7ff8000000000000))
+
+/* ---- bf16: the upper half of an f32 ---- */
+
+static inline float f32_of_bf16(uint16_t half)
+{
+    uint32_t bits = (uint32_t)half << 16;
+    float value;
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+/* To nearest even; right for all numbers and for the one quiet NaN. */
+static inline uint16_t rounded_to_bf16(uint32_t bits) { return (uint16_t)((bits + 0x7fff + ((bits >> 16) & 1)) >> 16); }
+
+static void widen_bf16(float *to, const void *from, size_t count)
+{
+    ELEMENTS_ARE_INDEPENDENT
+    for (size_t i = 0; i < count; i++) {
+        uint16_t half;
+        LOAD(half, from, i);
+        to[i] = f32_of_bf16(half);
+    }
+}
+
+static void narrow_bf16(void *to, const float *from, size_t count)
+{
+    ELEMENTS_ARE_INDEPENDENT
+    for (size_t i = 0; i < count; i++) {
+        uint32_t bits = bits_of_f32(from[i]);
+        uint16_t quiet = (uint16_t)(bits >> 16 | 0x40);
+        uint16_t half = from[i] == from[i] ? rounded_to_bf16(bits) : quiet;
+        STORE(to, i, half);
+    }
+}
+
+/* So simple that two of them are combined without a stop in between, unlike f16. */
+#define DEFINE_BF16(name, bits)                                                                                        \
+    static inline uint16_t name##_of_bf16(float a, float b) { return rounded_to_bf16(bits); }                          \
+    DEFINE_COMBINE(name##_bf16, uint16_t, uint16_t, name##_of_bf16(f32_of_bf16(a), f32_of_bf16(b)))
+
+DEFINE_BF16(sum, one_nan_f32(a + b))
+DEFINE_BF16(prod, one_nan_f32(a *b))
+DEFINE_BF16(max, greater_f32(a, b))
+DEFINE_BF16(min, lesser_f32(a, b))
+
+/* ---- the table; in the order of enum pccl_reduction, where an average is a sum until the end ---- */
+
+#define COMBINE_ROW(arithmetic, order)                                                                                 \
+    {                                                                                                                  \
+        sum_##arithmetic, sum_##arithmetic, prod_##arithmetic, max_##order, min_##order                                \
+    }
+
+#define DEFINE_VARIANT(variant, needs)                                                                                 \
+    const struct pccl_kernels pccl_kernels_##variant = {                                                               \
+        .name = #variant,                                                                                              \
+        .features = (needs),                                                                                           \
+        .combine = {[PCCL_U8] = COMBINE_ROW(u8, u8),                                                                   \
+                    [PCCL_I8] = COMBINE_ROW(u8, i8),                                                                   \
+                    [PCCL_I16] = COMBINE_ROW(u16, i16),                                                                \
+                    [PCCL_U16] = COMBINE_ROW(u16, u16),                                                                \
+                    [PCCL_U32] = COMBINE_ROW(u32, u32),                                                                \
+                    [PCCL_I32] = COMBINE_ROW(u32, i32),                                                                \
+                    [PCCL_U64] = COMBINE_ROW(u64, u64),                                                                \
+                    [PCCL_I64] = COMBINE_ROW(u64, i64),                                                                \
+                    [PCCL_BF16] = COMBINE_ROW(bf16, bf16),                                                             \
+                    [PCCL_F32] = COMBINE_ROW(f32, f32),                                                                \
+                    [PCCL_F64] = COMBINE_ROW(f64, f64)},                                                               \
+        .divide = {[PCCL_U8] = divide_u8,                                                                              \
+                   [PCCL_I8] = divide_i8,                                                                              \
+                   [PCCL_I16] = divide_i16,                                                                            \
+                   [PCCL_U16] = divide_u16,                                                                            \
+                   [PCCL_U32] = divide_u32,                                                                            \
+                   [PCCL_I32] = divide_i32,                                                                            \
+                   [PCCL_U64] = divide_u64,                                                                            \
+                   [PCCL_I64] = divide_i64,                                                                            \
+                   [PCCL_F32] = divide_f32,                                                                            \
+                   [PCCL_F64] = divide_f64},                                                                           \
+        .widen = {[PCCL_F16] = widen_f16, [PCCL_BF16] = widen_bf16},                                                   \
+        .narrow = {[PCCL_F16] = narrow_f16, [PCCL_BF16] = narrow_bf16},                                                \
+        .digest = digest,                                                                                              \
+        .copy_away = copy_away,                                                                                        \
+        .copied_away = copied_away,                                                                                    \
+    };
+
+#endif

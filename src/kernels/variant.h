@@ -1,0 +1,45 @@
+/*
+ * What a variant of the kernels is made of. Only src/kernels includes this; everybody else uses kernels/kernels.h.
+ * A variant is one file, variant_<name>.c, that tells the compiler what the processor can do and then includes
+ * kernels/loops.h; where the target has no such processors the file is empty.
+ */
+#ifndef PCCL_KERNELS_VARIANT_H
+#define PCCL_KERNELS_VARIANT_H
+
+#include "kernels/kernels.h"
+
+#if defined(__x86_64__) && defined(__GNUC__)
+#define PCCL_KERNELS_X86 1
+#else
+#define PCCL_KERNELS_X86 0
+#endif
+#if defined(__aarch64__) && defined(__ARM_NEON) && defined(__GNUC__)
+#define PCCL_KERNELS_NEON 1
+#else
+#define PCCL_KERNELS_NEON 0
+#endif
+
+struct pccl_kernels {
+    const char *name;
+    uint32_t features; /* a set of enum pccl_cpu_feature, all needed */
+    /* result[i] = a[i] op b[i]; NULL for f16, which is combined as f32. result may be a or b. */
+    void (*combine[PCCL_DATATYPES][PCCL_REDUCTIONS])(void *result, const void *a, const void *b, size_t count);
+    /* result[i] = source[i] / divisor; NULL for f16 and bf16. result may be source. divisor > 0 */
+    void (*divide[PCCL_DATATYPES])(void *result, const void *source, size_t count, uint32_t divisor);
+    /* f16 and bf16 only, NULL for the others: as pccl_f16_to_f32 and its kin do it. No overlap. */
+    void (*widen[PCCL_DATATYPES])(float *to, const void *from, size_t count);
+    void (*narrow[PCCL_DATATYPES])(void *to, const float *from, size_t count);
+    void (*copy_away)(void *to, const void *from, size_t bytes);
+    void (*copied_away)(void);
+    void (*digest)(const void *bytes, size_t length, uint64_t halves[2]);
+};
+
+extern const struct pccl_kernels pccl_kernels_scalar;
+#if PCCL_KERNELS_X86
+extern const struct pccl_kernels pccl_kernels_avx2, pccl_kernels_avx512;
+#endif
+#if PCCL_KERNELS_NEON
+extern const struct pccl_kernels pccl_kernels_neon;
+#endif
+
+#endif

@@ -1,0 +1,33 @@
+/*
+ * The variant for every processor: what the compiler makes of the loops with nothing but the base instructions. The
+ * f16 conversions are those of the reference, one element at a time.
+ */
+#include "kernels/reduce.h"
+
+#include <string.h>
+
+static void widen_f16(float *to, const void *from, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        uint16_t half;
+        memcpy(&half, (const char *)from + i * sizeof half, sizeof half);
+        to[i] = pccl_f16_to_f32(half);
+    }
+}
+
+static void narrow_f16(void *to, const float *from, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        uint16_t half = pccl_f32_to_f16(from[i]);
+        memcpy((char *)to + i * sizeof half, &half, sizeof half);
+    }
+}
+
+static void copy_away(void *to, const void *from, size_t bytes) { memcpy(to, from, bytes); }
+
+static void copied_away(void) {}
+
+#include "kernels/digest.h"
+#include "kernels/loops.h"
+
+DEFINE_VARIANT(scalar, 0)

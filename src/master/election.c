@@ -1,0 +1,214 @@
+/*
+ * The rules, in order; where one expels somebody, the others wait for the election without them:
+ * 1 A revision grows by one from one synchronization to the next; the first may have any.
+ * 2 Who enforces what is popular does not go together with who only sends or receives.
+ * 3 Candidates are those who offer their content and have the group's revision: in the first synchronization the
+ *   highest one offered. The content with most votes wins; then the one that more of those hold who have synchronized
+ *   in this run before; then the one of the lowest peer id.
+ * 4 All members bring the same list of tensors as the winner.
+ * 5 Who only sends must have what was elected.
+ */
+#include "master/election.h"
+
+static bool offers(const struct pccl_ballot *ballot)
+{
+    return ballot->strategy != PCCL_RECEIVE_ONLY && !ballot->torn && !ballot->expelled;
+}
+
+static bool brings_the_same(const struct pccl_ballot *a, const struct pccl_ballot *b)
+{
+    return pccl_digest_equal(&a->structure, &b->structure) && pccl_digest_equal(&a->content, &b->content);
+}
+
+bool pccl_ballot_gives(const struct pccl_ballot *ballot)
+{
+    return ballot->strategy != PCCL_RECEIVE_ONLY && !ballot->lacks && !ballot->takes_unequal;
+}
+
+struct expulsion {
+    void (*tell)(void *context, uint32_t index, int64_t winner, const struct pccl_text *words);
+    void *context;
+    bool any;
+};
+
+static void expel(struct expulsion *expulsion, struct pccl_ballot *ballots, uint32_t index, int64_t winner,
+                  const struct pccl_text *words)
+{
+    ballots[index].expelled = true;
+    expulsion->any = true;
+    expulsion->tell(expulsion->context, index, winner, words);
+}
+
+/* ---- rules 1 and 2 ---- */
+
+static void expel_jumps(struct expulsion *expulsion, struct pccl_ballot *ballots, uint32_t count, uint64_t next)
+{
+    struct pccl_text words;
+    for (uint32_t i = 0; next != 0 && i < count; i++) {
+        if (ballots[i].revision <= next)
+            continue;
+        pccl_text_format(&words,
+                         "its shared state has revision %u, and the group's next one is %u: a revision grows by "
+                         "one from one synchronization to the next",
+                         ballots[i].revision, next);
+        expel(expulsion, ballots, i, PCCL_NO_BALLOT, &words);
+    }
+}
+
+static void expel_other_strategies(struct expulsion *expulsion, struct pccl_ballot *ballots, uint32_t count)
+{
+    uint32_t enforcing = 0, receiving = 0;
+    struct pccl_text words;
+    for (uint32_t i = 0; i < count; i++) {
+        enforcing += ballots[i].strategy == PCCL_ENFORCE_POPULAR;
+        receiving += ballots[i].strategy == PCCL_RECEIVE_ONLY;
+    }
+    if (enforcing > 0)
+        pccl_text_format(&words, "others enforce the popular shared state, and it wants to send or receive only");
+    else
+        pccl_text_format(&words, "all members want to receive a shared state, and nobody offers one");
+    for (uint32_t i = 0; i < count; i++)
+        if (enforcing > 0 ? ballots[i].strategy != PCCL_ENFORCE_POPULAR : receiving == count)
+            expel(expulsion, ballots, i, PCCL_NO_BALLOT, &words);
+}
+
+/* ---- rule 3 ---- */
+
+static uint64_t highest_offered(const struct pccl_ballot *ballots, uint32_t count)
+{
+    uint64_t highest = 0;
+    for (uint32_t i = 0; i < count; i++)
+        if (offers(&ballots[i]))
+            highest = pccl_max_u64(highest, ballots[i].revision);
+    return highest;
+}
+
+/* What a content has going for it, and the ballot of its lowest peer id. */
+struct tally {
+    uint32_t votes, old_hands, ballot;
+};
+
+static struct tally tally_of(const struct pccl_ballot *ballots, uint32_t count, uint32_t first, uint64_t revision)
+{
+    struct tally tally = {.ballot = first};
+    for (uint32_t i = first; i < count; i++) {
+        const struct pccl_ballot *ballot = &ballots[i];
+        if (!offers(ballot) || ballot->revision != revision || !brings_the_same(ballot, &ballots[first]))
+            continue;
+        tally.votes++;
+        tally.old_hands += !ballot->fresh;
+        if (pccl_id_compare(&ballot->peer, &ballots[tally.ballot].peer) < 0)
+            tally.ballot = i;
+    }
+    return tally;
+}
+
+static bool beats(const struct pccl_ballot *ballots, const struct tally *a, const struct tally *b)
+{
+    if (a->votes != b->votes)
+        return a->votes > b->votes;
+    if (a->old_hands != b->old_hands)
+        return a->old_hands > b->old_hands;
+    return pccl_id_compare(&ballots[a->ballot].peer, &ballots[b->ballot].peer) < 0;
+}
+
+/*
+ * false: nobody has that revision. A content is tallied from its first ballot on, which sees all its votes, and again
+ * from the later ones, which see fewer and cannot win; but the usual case, all the same, needs one look.
+ */
+static bool find_winner(const struct pccl_ballot *ballots, uint32_t count, uint64_t revision, uint32_t *winner)
+{
+    struct tally best = {0};
+    for (uint32_t i = 0; i < count; i++) {
+        if (!offers(&ballots[i]) || ballots[i].revision != revision)
+            continue;
+        if (best.votes > 0 && brings_the_same(&ballots[i], &ballots[best.ballot]))
+            continue;
+        struct tally tally = tally_of(ballots, count, i, revision);
+        if (best.votes == 0 || beats(ballots, &tally, &best))
+            best = tally;
+    }
+    *winner = best.ballot;
+    return best.votes > 0;
+}
+
+static void nobody(struct pccl_election *election, const struct pccl_ballot *ballots, uint32_t count, uint64_t revision)
+{
+    election->end = PCCL_NOBODY_ELECTED;
+    bool any_whole = false;
+    for (uint32_t i = 0; i < count; i++)
+        any_whole = any_whole || offers(&ballots[i]);
+    if (!any_whole)
+        pccl_text_format(
+            &election->words,
+            "nobody offers a shared state that is whole: unfinished transfers have written into all; restore "
+            "one from a checkpoint and connect anew");
+    else
+        pccl_text_format(&election->words,
+                         "nobody offers a shared state of revision %u, which the group goes on with: those who held it "
+                         "are gone; resume from a checkpoint of that revision, or begin a new run",
+                         revision);
+}
+
+/* ---- rules 4 and 5, and what each one gets ---- */
+
+static void expel_who_does_not_fit(struct expulsion *expulsion, struct pccl_ballot *ballots, uint32_t count,
+                                   const struct pccl_election *election)
+{
+    const struct pccl_ballot *winner = &ballots[election->winner];
+    struct pccl_text words;
+    for (uint32_t i = 0; i < count; i++) {
+        const struct pccl_ballot *ballot = &ballots[i];
+        bool same = pccl_digest_equal(&ballot->content, &winner->content);
+        if (!pccl_digest_equal(&ballot->structure, &winner->structure)) {
+            pccl_text_format(&words, "its list of tensors is not that of the group");
+            expel(expulsion, ballots, i, election->winner, &words);
+        } else if (ballot->strategy == PCCL_SEND_ONLY && (!same || ballot->torn)) {
+            pccl_text_format(&words, "it only sends, and the group elected another content than it has");
+            expel(expulsion, ballots, i, PCCL_NO_BALLOT, &words);
+        } else if (ballot->strategy == PCCL_SEND_ONLY && ballot->revision != election->revision) {
+            pccl_text_format(&words, "it only sends, and has revision %u where the group has %u", ballot->revision,
+                             election->revision);
+            expel(expulsion, ballots, i, PCCL_NO_BALLOT, &words);
+        }
+    }
+}
+
+static void assign(struct pccl_ballot *ballots, uint32_t count, const struct pccl_ballot *winner)
+{
+    bool held = false; /* the tensors that need not be the same are somewhere */
+    for (uint32_t i = 0; i < count; i++) {
+        ballots[i].takes_unequal = false;
+        ballots[i].lacks = ballots[i].torn || !pccl_digest_equal(&ballots[i].content, &winner->content);
+        held = held || (!ballots[i].fresh && pccl_ballot_gives(&ballots[i]));
+    }
+    for (uint32_t i = 0; i < count; i++)
+        ballots[i].takes_unequal =
+            held && ballots[i].unequal && ballots[i].fresh && ballots[i].strategy != PCCL_SEND_ONLY;
+}
+
+struct pccl_election
+pccl_elect(struct pccl_ballot *ballots, uint32_t count, uint64_t next,
+           void (*why)(void *context, uint32_t index, int64_t winner, const struct pccl_text *words), void *context)
+{
+    struct pccl_election election = {.end = PCCL_EXPELS};
+    struct expulsion expulsion = {.tell = why, .context = context};
+    for (uint32_t i = 0; i < count; i++)
+        ballots[i].expelled = false;
+    expel_jumps(&expulsion, ballots, count, next);
+    if (!expulsion.any)
+        expel_other_strategies(&expulsion, ballots, count);
+    if (expulsion.any)
+        return election;
+    election.revision = next != 0 ? next : highest_offered(ballots, count);
+    if (!find_winner(ballots, count, election.revision, &election.winner)) {
+        nobody(&election, ballots, count, election.revision);
+        return election;
+    }
+    expel_who_does_not_fit(&expulsion, ballots, count, &election);
+    if (expulsion.any)
+        return election;
+    election.end = PCCL_ELECTED;
+    assign(ballots, count, &ballots[election.winner]);
+    return election;
+}

@@ -1,0 +1,242 @@
+/*
+ * What is known of the ways between the members of a group: from tests, and from what operations achieved. It is the
+ * one source for the search for rings and for the cost data of views.
+ */
+#include "master/internal.h"
+#include "wire/cost.h"
+
+#include <string.h>
+
+enum { UNREACHABLE_FRESH_MS = 30000 }; /* then it is tried again */
+
+/* ---- places ---- */
+
+bool pccl_master_take_place(struct pccl_master *m, struct pccl_group *group, struct pccl_remote *remote)
+{
+    uint32_t place = 0;
+    while (place < group->place_count && group->by_place[place] != NULL)
+        place++;
+    if (place == group->place_count) {
+        struct pccl_remote **by_place =
+            pccl_grow(&m->memory, group->by_place, &group->place_capacity, place + 1, sizeof *by_place);
+        if (by_place == NULL)
+            return false;
+        group->by_place = by_place;
+        if (group->matrix.places > 0 &&
+            (place >= PCCL_OPTIMIZE_PEERS_MAX ||
+             !pccl_matrix_reserve(&group->matrix, place + 1))) { /* no reason to keep it out */
+            pccl_matrix_fini(&group->matrix);
+            pccl_matrix_init(&group->matrix, &m->memory);
+            group->tuning.known = false;
+        }
+        group->place_count = place + 1;
+    }
+    group->by_place[place] = remote;
+    remote->place = place;
+    return true;
+}
+
+void pccl_master_leave_place(struct pccl_group *group, struct pccl_remote *remote)
+{
+    group->by_place[remote->place] = NULL;
+    if (remote->place < group->matrix.places)
+        pccl_matrix_forget(&group->matrix, remote->place);
+    while (group->place_count > 0 && group->by_place[group->place_count - 1] == NULL)
+        group->place_count--;
+}
+
+/* ---- figures ---- */
+
+struct pccl_figure *pccl_master_figure(const struct pccl_remote *from, const struct pccl_remote *to)
+{
+    if (from == to || from->group == NULL || from->group != to->group)
+        return NULL;
+    return pccl_matrix_at(&from->group->matrix, from->place, to->place);
+}
+
+static void put(struct pccl_master *m, struct pccl_figure *figure, enum pccl_figure_source source, uint32_t rtt_us,
+                uint64_t rate)
+{
+    *figure = (struct pccl_figure){.rate = rate,
+                                   .at_us = m->now_us,
+                                   .tested_rate = source == PCCL_FIGURE_TRAFFIC ? figure->tested_rate : rate,
+                                   .rtt_us = rtt_us,
+                                   .source = (uint8_t)source};
+}
+
+void pccl_master_note_traffic(struct pccl_master *m, const struct pccl_remote *from, const struct pccl_remote *to,
+                              uint32_t rtt_us, uint64_t rate)
+{
+    struct pccl_figure *figure = pccl_master_figure(from, to);
+    if (figure == NULL)
+        return;
+    if (figure->source == PCCL_FIGURE_UNREACHABLE)
+        *figure = (struct pccl_figure){0};
+    if (rate == 0)
+        return;
+    bool moved = figure->source != PCCL_FIGURE_NONE && pccl_rate_moved(figure->rate, rate);
+    put(m, figure, PCCL_FIGURE_TRAFFIC, rtt_us != 0 ? rtt_us : figure->rtt_us, rate);
+    from->group->tuning.moved = from->group->tuning.moved || moved;
+}
+
+void pccl_master_note_nothing(struct pccl_master *m, struct pccl_remote *from, struct pccl_remote *to)
+{
+    struct pccl_figure *figure = pccl_master_figure(from, to);
+    if (figure != NULL)
+        put(m, figure, PCCL_FIGURE_NONE, 0, 0);
+}
+
+void pccl_master_note_unreachable(struct pccl_master *m, struct pccl_remote *from, struct pccl_remote *to)
+{
+    struct pccl_figure *figure = pccl_master_figure(from, to), *back = pccl_master_figure(to, from);
+    if (figure == NULL || back == NULL)
+        return;
+    put(m, figure, PCCL_FIGURE_UNREACHABLE, 0, 0);
+    if (pccl_master_is_stale(m, to, from)) /* the other one may know better, or comes to know */
+        put(m, back, PCCL_FIGURE_UNREACHABLE, 0, 0);
+}
+
+void pccl_master_note_test(struct pccl_master *m, struct pccl_remote *from, struct pccl_remote *to, uint32_t rtt_us,
+                           uint64_t rate)
+{
+    struct pccl_figure *figure = pccl_master_figure(from, to);
+    if (figure == NULL)
+        return;
+    rate = pccl_min_u64(rate, PCCL_RATE_MOST);
+    put(m, figure, PCCL_FIGURE_TESTED, rtt_us, rate);
+    struct pccl_want *want = pccl_master_want(from, &to->id);
+    if (want != NULL) {
+        want->rate = rate;
+        want->rtt_us = rtt_us != 0 ? rtt_us : want->rtt_us;
+    }
+}
+
+bool pccl_master_is_stale(const struct pccl_master *m, const struct pccl_remote *from, const struct pccl_remote *to)
+{
+    const struct pccl_figure *figure = pccl_master_figure(from, to);
+    if (m->optimizing && figure != NULL && figure->at_us != 0 && figure->at_us >= m->tests_begin_us &&
+        figure->source != PCCL_FIGURE_TRAFFIC)
+        return false; /* learnt right now, however short a time figures count as fresh */
+    if (figure == NULL || figure->source == PCCL_FIGURE_NONE)
+        return true;
+    uint64_t promised = figure->tested_rate / 1000 * from->group->tuning.share;
+    if (figure->source == PCCL_FIGURE_TRAFFIC && pccl_rate_moved(promised, figure->rate))
+        return true; /* it changes: better ask it than what flowed by chance */
+    if (figure->source == PCCL_FIGURE_UNREACHABLE && pccl_master_holds_link(from, to))
+        return true;
+    uint64_t fresh_ms = m->config.fresh_ms;
+    if (figure->source == PCCL_FIGURE_UNREACHABLE)
+        fresh_ms = pccl_min_u64(fresh_ms, UNREACHABLE_FRESH_MS);
+    return m->now_us >= figure->at_us + fresh_ms * 1000;
+}
+
+void pccl_master_way(const struct pccl_remote *from, const struct pccl_remote *to, uint64_t *rate, uint32_t *rtt_us)
+{
+    const struct pccl_want *want = pccl_master_want(from, &to->id);
+    const struct pccl_figure *figure = pccl_master_figure(from, to);
+    *rate = 0;
+    *rtt_us = 0;
+    if (want != NULL && want->up) {
+        *rate = want->rate;
+        *rtt_us = want->rtt_us;
+    }
+    if (figure == NULL || figure->source == PCCL_FIGURE_NONE || figure->source == PCCL_FIGURE_UNREACHABLE)
+        return;
+    *rate = *rate != 0 ? *rate : figure->rate;
+    *rtt_us = *rtt_us != 0 ? *rtt_us : figure->rtt_us;
+}
+
+/* ---- the problem ---- */
+
+void pccl_master_weigh(struct pccl_group *group)
+{
+    uint16_t shares[1001] = {0};
+    uint32_t count = 0, seen = 0, share = 1000;
+    for (uint32_t i = 0; i < group->ring_count; i++) {
+        const struct pccl_figure *figure = pccl_master_figure(group->ring[i], group->ring[(i + 1) % group->ring_count]);
+        if (figure == NULL || figure->tested_rate == 0)
+            continue; /* of the others a change would have been told */
+        shares[pccl_min_u64(1000, figure->rate * 1000 / figure->tested_rate)]++;
+        count++;
+    }
+    while (count > 0 && (seen += shares[share]) < (count + 1) / 2 && share > 1)
+        share--;
+    group->tuning.share = share;
+}
+
+struct pccl_figure pccl_master_see(const struct pccl_remote *from, const struct pccl_remote *to)
+{
+    const struct pccl_figure *known = pccl_master_figure(from, to);
+    struct pccl_figure figure = known != NULL ? *known : (struct pccl_figure){0};
+    if (figure.source == PCCL_FIGURE_TESTED)
+        figure.rate = figure.rate / 1000 * from->group->tuning.share;
+    if (figure.source == PCCL_FIGURE_TESTED || figure.source == PCCL_FIGURE_TRAFFIC ||
+        !pccl_master_holds_link(from, to))
+        return figure;
+    const struct pccl_want *want = pccl_master_want(from, &to->id);
+    figure.source = want->rate != 0 ? PCCL_FIGURE_TRAFFIC : PCCL_FIGURE_NONE;
+    figure.rate = want->rate;
+    figure.rtt_us = want->rtt_us;
+    return figure;
+}
+
+static uint64_t rate_for_solver(const struct pccl_figure *figure)
+{
+    switch (figure->source) {
+    case PCCL_FIGURE_UNREACHABLE: return PCCL_WAY_NONE;
+    case PCCL_FIGURE_NONE: return PCCL_WAY_UNKNOWN;
+    default: return pccl_rate_rounded(figure->rate);
+    }
+}
+
+static size_t problem_cells(uint32_t count) { return (size_t)count * count; }
+
+/* The same for the same members, whatever the ring: so a search can be repeated after its answer was adopted. */
+void pccl_master_number_members(struct pccl_group *group)
+{
+    uint32_t number = 0;
+    for (uint32_t i = 0; i < group->place_count; i++)
+        if (group->by_place[i] != NULL)
+            group->by_place[i]->number = number++;
+    PCCL_ASSERT(number == group->ring_count);
+}
+
+bool pccl_master_pose(struct pccl_master *m, struct pccl_group *group, struct pccl_ring_problem *problem)
+{
+    uint32_t count = group->ring_count;
+    size_t cells = problem_cells(count);
+    uint64_t *rates = pccl_allocate(&m->memory, cells * sizeof *rates);
+    uint32_t *rtts_us = pccl_allocate(&m->memory, cells * sizeof *rtts_us);
+    uint32_t *ring = pccl_allocate(&m->memory, count * sizeof *ring);
+    *problem = (struct pccl_ring_problem){.count = count, .rates = rates, .rtts_us = rtts_us, .ring = ring};
+    if (rates == NULL || rtts_us == NULL || ring == NULL) {
+        pccl_master_free_problem(m, problem);
+        return false;
+    }
+    pccl_master_number_members(group);
+    pccl_master_weigh(group);
+    for (uint32_t i = 0; i < count; i++) {
+        const struct pccl_remote *from = group->ring[i];
+        ring[i] = from->number;
+        for (uint32_t k = 0; k < count; k++) {
+            const struct pccl_remote *to = group->ring[k];
+            size_t cell = (size_t)from->number * count + to->number;
+            struct pccl_figure figure = i != k ? pccl_master_see(from, to) : (struct pccl_figure){0};
+            rates[cell] = rate_for_solver(&figure);
+            rtts_us[cell] = figure.rtt_us;
+        }
+    }
+    if (pccl_master_strike_bad_pairs(m, group, rates))
+        return true;
+    pccl_master_free_problem(m, problem);
+    return false;
+}
+
+void pccl_master_free_problem(struct pccl_master *m, struct pccl_ring_problem *problem)
+{
+    size_t cells = problem_cells(problem->count);
+    pccl_release(&m->memory, (void *)(uintptr_t)problem->rates, cells * sizeof *problem->rates);
+    pccl_release(&m->memory, (void *)(uintptr_t)problem->rtts_us, cells * sizeof *problem->rtts_us);
+    pccl_release(&m->memory, (void *)(uintptr_t)problem->ring, problem->count * sizeof *problem->ring);
+    *problem = (struct pccl_ring_problem){0};
+}

@@ -1,0 +1,439 @@
+/*
+ * The synchronization of a group's shared state (PROTOCOL 10). All members bring what they hold; the election decides
+ * (master/election.h); who lacks something is told of peers to fetch it from, and says when it is done. The round ends
+ * when nobody fetches any more, and only then the group's revision advances. The content itself never comes here.
+ *
+ * A member that dies has no vote and gives nothing; those who fetched from it are told of others. If nobody is left who
+ * holds what was elected, the round fails for all. One member's own failure is its own, while others hold it.
+ *
+ * A master that restarts knows nothing of it: the members bring what they hold by then, and it is elected anew.
+ */
+#include "master/internal.h"
+
+#include <string.h>
+
+/* What a member has brought, and how far it is. */
+struct pccl_sync_part {
+    struct pccl_ballot ballot;
+    uint32_t shape_count;
+    struct pccl_shape *shapes; /* owned; NULL: another part of the same structure has them */
+    bool holds_unequal;        /* tensors that need not be the same, as those have who synchronized before */
+    bool fetches;              /* the plan asks it to, and it has not said that it is done */
+    bool failed;
+    uint32_t donor_count; /* that it was told of, and that are alive */
+    struct pccl_id donors[PCCL_STATE_DONORS_MAX];
+};
+
+/* ---- parts ---- */
+
+void pccl_master_drop_sync_part(struct pccl_master *m, struct pccl_remote *remote)
+{
+    struct pccl_sync_part *part = remote->sync_part;
+    if (part == NULL)
+        return;
+    pccl_release(&m->memory, part->shapes, part->shape_count * sizeof *part->shapes);
+    pccl_release(&m->memory, part, sizeof *part);
+    remote->sync_part = NULL;
+}
+
+static struct pccl_sync_part *part_of(const struct pccl_remote *remote)
+{
+    return remote->departing ? NULL : remote->sync_part;
+}
+
+/* A part of the group that has the list of this structure; NULL: none has. */
+static const struct pccl_sync_part *holder_of_shapes(const struct pccl_group *group,
+                                                     const struct pccl_digest *structure)
+{
+    for (uint32_t i = 0; i < group->ring_count; i++) {
+        const struct pccl_sync_part *part = group->ring[i]->sync_part;
+        if (part != NULL && part->shapes != NULL && pccl_digest_equal(&part->ballot.structure, structure))
+            return part;
+    }
+    return NULL;
+}
+
+/* One copy for each structure is enough: they serve to name the first tensor that differs. */
+static bool keep_shapes(struct pccl_master *m, const struct pccl_group *group, struct pccl_sync_part *part,
+                        const struct pccl_msg_sync_vote *vote)
+{
+    part->shape_count = vote->shapes_count;
+    if (vote->shapes_count == 0 || holder_of_shapes(group, &vote->structure) != NULL)
+        return true;
+    part->shapes = pccl_allocate(&m->memory, vote->shapes_count * sizeof *part->shapes);
+    if (part->shapes == NULL)
+        return false;
+    memcpy(part->shapes, vote->shapes, vote->shapes_count * sizeof *part->shapes);
+    return true;
+}
+
+/* ---- telling ---- */
+
+static void send_round(struct pccl_master *m, struct pccl_remote *to, uint64_t round, uint8_t outcome)
+{
+    const struct pccl_group *group = to->group;
+    bool withdrawn = outcome == PCCL_ROUND_WITHDRAWN;
+    struct pccl_msg msg = {.type = PCCL_MSG_round,
+                           .as.round = {.kind = PCCL_ROUND_SYNC,
+                                        .round = round,
+                                        .outcome = outcome,
+                                        .attributes = withdrawn ? pccl_master_attributes(m, group)
+                                                                : group->last_attributes[PCCL_ROUND_SYNC],
+                                        .revision = withdrawn ? 0 : group->sync_revision}};
+    if (outcome == PCCL_ROUND_FAILED)
+        msg.as.round.words = pccl_bytes_of_text(&group->sync_words);
+    pccl_master_send(m, to, &msg, 0);
+}
+
+void pccl_master_answer_sync(struct pccl_master *m, struct pccl_remote *to)
+{
+    send_round(m, to, to->group->sync - 1, to->group->sync_outcome);
+}
+
+static void clear_where(struct pccl_remote *remote)
+{
+    if (remote->where.call == PCCL_CALL_SYNC)
+        remote->where.call = PCCL_CALL_NONE;
+}
+
+/* The round is over: the era changes, what was decided in it is forgotten. */
+static void conclude(struct pccl_master *m, struct pccl_group *group, uint8_t outcome)
+{
+    uint64_t round = group->sync++;
+    group->sync_planned = false;
+    group->sync_outcome = outcome;
+    if (outcome == PCCL_ROUND_DONE)
+        group->revision = group->sync_revision + 1;
+    group->last_attributes[PCCL_ROUND_SYNC] = pccl_master_attributes(m, group);
+    pccl_master_drop_operations(m, group);
+    for (uint32_t i = 0; i < group->ring_count; i++) {
+        struct pccl_remote *remote = group->ring[i];
+        remote->owes_view_ack = false; /* what it could kill is of the era that is over */
+        remote->lone_aborts = 0;       /* and so is what it has given up */
+        bool takes_part = part_of(remote) != NULL;
+        pccl_master_drop_sync_part(m, remote);
+        if (!takes_part)
+            continue;
+        clear_where(remote);
+        send_round(m, remote, round, outcome);
+    }
+    pccl_master_advance_stable(m, group);
+}
+
+static void fail(struct pccl_master *m, struct pccl_group *group, const struct pccl_text *words)
+{
+    group->sync_words = *words;
+    group->sync_revision = 0;
+    pccl_master_say(m, PCCL_LOG_WARN, &(struct pccl_log_fields){.reason = words->bytes},
+                    "the shared state of group %u was not synchronized: %t", (uint64_t)group->number, words);
+    conclude(m, group, PCCL_ROUND_FAILED);
+}
+
+/* ---- donors ---- */
+
+static bool gives(const struct pccl_remote *remote)
+{
+    const struct pccl_sync_part *part = part_of(remote);
+    return part != NULL && !part->fetches && pccl_ballot_gives(&part->ballot);
+}
+
+static bool is_told_of(const struct pccl_sync_part *part, const struct pccl_id *donor)
+{
+    for (uint32_t i = 0; i < part->donor_count; i++)
+        if (pccl_id_equal(&part->donors[i], donor))
+            return true;
+    return false;
+}
+
+static void tell_donor(struct pccl_master *m, struct pccl_remote *to, const struct pccl_remote *donor)
+{
+    struct pccl_sync_part *part = to->sync_part;
+    struct pccl_address addresses[PCCL_CANDIDATES_MAX];
+    uint32_t count = pccl_master_addresses(donor, addresses);
+    struct pccl_msg msg = {.type = PCCL_MSG_sync_donor,
+                           .as.sync_donor = {.round = to->group->sync,
+                                             .peer = donor->id,
+                                             .holds_unequal = donor->sync_part->holds_unequal,
+                                             .candidates = addresses,
+                                             .candidates_count = count}};
+    part->donors[part->donor_count++] = donor->id;
+    pccl_master_send(m, to, &msg, 0);
+}
+
+/*
+ * Names more donors to one who fetches, up to the limit; around the ring from its own place on, so that many who fetch
+ * spread over many donors. One that holds the unequal tensors comes first, if it takes them: others do not help there.
+ */
+static void name_donors(struct pccl_master *m, struct pccl_remote *to)
+{
+    const struct pccl_group *group = to->group;
+    struct pccl_sync_part *part = to->sync_part;
+    for (int pass = part->ballot.takes_unequal ? 0 : 1; pass < 2; pass++) {
+        for (uint32_t i = 1; i < group->ring_count && part->donor_count < PCCL_STATE_DONORS_MAX; i++) {
+            const struct pccl_remote *donor = group->ring[(to->position + i) % group->ring_count];
+            if (gives(donor) && !is_told_of(part, &donor->id) && (pass == 1 || donor->sync_part->holds_unequal))
+                tell_donor(m, to, donor);
+        }
+    }
+}
+
+/* The dead give nothing. */
+static void forget_dead_donors(const struct pccl_master *m, struct pccl_sync_part *part)
+{
+    uint32_t kept = 0;
+    for (uint32_t k = 0; k < part->donor_count; k++) {
+        const struct pccl_remote *donor = pccl_master_find(m, &part->donors[k]);
+        if (donor != NULL && !donor->departing)
+            part->donors[kept++] = part->donors[k];
+    }
+    part->donor_count = kept;
+}
+
+/* ---- election ---- */
+
+struct expulsion {
+    struct pccl_master *m;
+    const struct pccl_group *group;
+};
+
+/* Where an odd list differs from the elected one. */
+static void name_difference(const struct pccl_group *group, const struct pccl_sync_part *odd,
+                            const struct pccl_sync_part *elected, struct pccl_text *words)
+{
+    const struct pccl_sync_part *its = holder_of_shapes(group, &odd->ballot.structure);
+    const struct pccl_sync_part *theirs = holder_of_shapes(group, &elected->ballot.structure);
+    uint32_t at = 0, both = odd->shape_count < elected->shape_count ? odd->shape_count : elected->shape_count;
+    while (its != NULL && theirs != NULL && at < both && its->shapes[at].hash == theirs->shapes[at].hash)
+        at++;
+    pccl_text_append(words, ": it has %u tensors, others have %u", (uint64_t)odd->shape_count,
+                     (uint64_t)elected->shape_count);
+    if (its != NULL && theirs != NULL)
+        pccl_text_append(words,
+                         ", and number %u (counted from 0) is the first that differs in name, type, length or flag",
+                         (uint64_t)at);
+}
+
+static void on_expelled(void *context, uint32_t index, int64_t winner, const struct pccl_text *words)
+{
+    const struct expulsion *expulsion = context;
+    struct pccl_remote *remote = expulsion->group->ring[index];
+    struct pccl_text all = *words;
+    if (winner != PCCL_NO_BALLOT)
+        name_difference(expulsion->group, remote->sync_part, expulsion->group->ring[winner]->sync_part, &all);
+    pccl_master_remove(expulsion->m, remote, PCCL_REFUSAL_STATE, "%t", &all);
+}
+
+/* Everybody knows its part; with nothing to be fetched the round is over. */
+static void plan(struct pccl_master *m, struct pccl_group *group, const struct pccl_election *election)
+{
+    const struct pccl_digest content = group->ring[election->winner]->sync_part->ballot.content;
+    bool any = false;
+    group->sync_planned = true;
+    group->sync_revision = election->revision;
+    for (uint32_t i = 0; i < group->ring_count; i++) {
+        struct pccl_sync_part *part = group->ring[i]->sync_part;
+        part->fetches = part->ballot.lacks || part->ballot.takes_unequal;
+        any = any || part->fetches;
+    }
+    for (uint32_t i = 0; any && i < group->ring_count; i++) {
+        const struct pccl_sync_part *part = group->ring[i]->sync_part;
+        struct pccl_msg msg = {.type = PCCL_MSG_sync_plan,
+                               .as.sync_plan = {.round = group->sync,
+                                                .revision = election->revision,
+                                                .requests = part->fetches,
+                                                .takes_unequal = part->ballot.takes_unequal,
+                                                .content = content}};
+        pccl_master_send(m, group->ring[i], &msg, 0);
+    }
+}
+
+static void elect(struct pccl_master *m, struct pccl_group *group)
+{
+    size_t bytes = group->ring_count * sizeof(struct pccl_ballot);
+    struct pccl_ballot *ballots = pccl_allocate(&m->memory, bytes);
+    struct pccl_text words;
+    if (ballots == NULL) {
+        pccl_text_format(&words, "the master is out of memory");
+        fail(m, group, &words);
+        return;
+    }
+    for (uint32_t i = 0; i < group->ring_count; i++)
+        ballots[i] = group->ring[i]->sync_part->ballot;
+    struct expulsion expulsion = {.m = m, .group = group};
+    struct pccl_election election = pccl_elect(ballots, group->ring_count, group->revision, on_expelled, &expulsion);
+    for (uint32_t i = 0; i < group->ring_count; i++)
+        group->ring[i]->sync_part->ballot = ballots[i];
+    pccl_release(&m->memory, ballots, bytes);
+    if (election.end == PCCL_NOBODY_ELECTED)
+        fail(m, group, &election.words);
+    else if (election.end == PCCL_ELECTED)
+        plan(m, group, &election);
+}
+
+/* ---- how far it is ---- */
+
+static bool all_have_voted(const struct pccl_group *group)
+{
+    for (uint32_t i = 0; i < group->ring_count; i++)
+        if (group->ring[i]->sync_part == NULL)
+            return false;
+    return group->ring_count > 0;
+}
+
+/*
+ * Who fetches may hear of those who give: of one who has just become such (`only`); or, after the election and after a
+ * departure (`only` is NULL), of all.
+ */
+static void name_to_all(struct pccl_master *m, struct pccl_group *group, const struct pccl_remote *only,
+                        uint32_t givers)
+{
+    for (uint32_t i = 0; i < group->ring_count; i++) {
+        struct pccl_sync_part *part = part_of(group->ring[i]);
+        if (part == NULL || !part->fetches)
+            continue;
+        if (only == NULL)
+            forget_dead_donors(m, part);
+        if (part->donor_count == givers || part->donor_count == PCCL_STATE_DONORS_MAX)
+            continue; /* it knows all, or enough */
+        if (only == NULL)
+            name_donors(m, group->ring[i]);
+        else if (gives(only))
+            tell_donor(m, group->ring[i], only);
+    }
+}
+
+static void go_on(struct pccl_master *m, struct pccl_group *group, const struct pccl_remote *only)
+{
+    bool any_part = false, any_fetches = false, any_holds = false;
+    uint32_t givers = 0;
+    for (uint32_t i = 0; i < group->ring_count; i++) {
+        const struct pccl_sync_part *part = part_of(group->ring[i]);
+        any_part = any_part || part != NULL;
+        any_fetches = any_fetches || (part != NULL && part->fetches);
+        givers += gives(group->ring[i]);
+        any_holds = any_holds || (part != NULL && !part->ballot.lacks);
+    }
+    if (!any_part) {
+        group->sync_planned = false; /* nobody is left of those who voted: it has not taken place */
+        return;
+    }
+    if (any_fetches ? givers == 0 : !any_holds) {
+        struct pccl_text words;
+        pccl_text_format(&words, "all who held the elected shared state are gone");
+        fail(m, group, &words);
+        return;
+    }
+    if (!any_fetches) {
+        conclude(m, group, PCCL_ROUND_DONE);
+        return;
+    }
+    name_to_all(m, group, only, givers);
+}
+
+/* Not while somebody is about to be removed: the view comes first, and settle calls again. */
+static void evaluate(struct pccl_master *m, struct pccl_group *group)
+{
+    if (m->recovering || m->departing_count > 0)
+        return;
+    if (!group->sync_planned && all_have_voted(group))
+        elect(m, group);
+    if (group->sync_planned && m->departing_count == 0)
+        go_on(m, group, NULL);
+}
+
+void pccl_master_evaluate_syncs(struct pccl_master *m)
+{
+    for (uint32_t i = 0; i < m->group_count; i++)
+        evaluate(m, m->groups[i]);
+}
+
+/* ---- messages ---- */
+
+static bool is_of_open_round(struct pccl_master *m, struct pccl_remote *from, uint64_t round)
+{
+    if (round == from->group->sync)
+        return true;
+    if (round + 1 == from->group->sync)
+        pccl_master_answer_sync(m, from);
+    else
+        pccl_master_remove(m, from, PCCL_REFUSAL_PROTOCOL, "it voted in a round that is not open");
+    return false;
+}
+
+void pccl_master_sync_vote(struct pccl_master *m, struct pccl_remote *from, const struct pccl_msg_sync_vote *vote)
+{
+    struct pccl_group *group = from->group;
+    if (!is_of_open_round(m, from, vote->round))
+        return;
+    if (from->sync_part != NULL || group->sync_planned) {
+        pccl_master_remove(m, from, PCCL_REFUSAL_PROTOCOL, "it voted twice");
+        return;
+    }
+    struct pccl_sync_part *part = pccl_allocate(&m->memory, sizeof *part);
+    if (part == NULL || !keep_shapes(m, group, part, vote)) {
+        pccl_release(&m->memory, part, sizeof *part);
+        pccl_master_remove(m, from, PCCL_REFUSAL_FULL, "out of memory for its vote");
+        return;
+    }
+    part->ballot = (struct pccl_ballot){.peer = from->id,
+                                        .revision = vote->revision,
+                                        .strategy = vote->strategy,
+                                        .fresh = vote->fresh != 0,
+                                        .torn = vote->torn != 0,
+                                        .unequal = vote->unequal != 0,
+                                        .structure = vote->structure,
+                                        .content = vote->content};
+    part->holds_unequal = vote->fresh == 0;
+    from->sync_part = part;
+    from->voted_us[PCCL_ROUND_SYNC] = m->now_us;
+    evaluate(m, group);
+}
+
+void pccl_master_sync_done(struct pccl_master *m, struct pccl_remote *from, const struct pccl_msg_sync_done *done)
+{
+    struct pccl_group *group = from->group;
+    struct pccl_sync_part *part = from->sync_part;
+    if (done->round + 1 == group->sync)
+        return; /* the round has ended without it */
+    if (done->round != group->sync || part == NULL || !part->fetches) {
+        pccl_master_remove(m, from, PCCL_REFUSAL_PROTOCOL, "it has fetched what nobody asked it to");
+        return;
+    }
+    bool takes_unequal = part->ballot.takes_unequal;
+    part->fetches = false;
+    part->failed = done->failed != 0;
+    part->ballot.lacks = part->ballot.lacks && part->failed;
+    part->ballot.takes_unequal = part->ballot.takes_unequal && part->failed;
+    part->holds_unequal = part->holds_unequal || (takes_unequal && !part->failed);
+    if (part->failed) {
+        struct pccl_text words;
+        pccl_text_clear(&words);
+        pccl_text_add_bytes(&words, (const char *)done->words.data, done->words.length);
+        pccl_master_say(m, PCCL_LOG_WARN, &(struct pccl_log_fields){.peer = &from->id, .reason = words.bytes},
+                        "peer %i could not fetch the shared state: %t", &from->id, &words);
+    }
+    if (!m->recovering && m->departing_count == 0)
+        go_on(m, group, from);
+}
+
+/* Before the election the vote is taken back; after it the round has to end first. */
+void pccl_master_withdraw_sync(struct pccl_master *m, struct pccl_remote *from, uint64_t round)
+{
+    if (round != from->group->sync || from->sync_part == NULL || from->group->sync_planned)
+        return;
+    pccl_master_drop_sync_part(m, from);
+    clear_where(from);
+    send_round(m, from, round, PCCL_ROUND_WITHDRAWN);
+}
+
+/* ---- for "who is where" ---- */
+
+bool pccl_master_has_come_to_sync(const struct pccl_remote *remote)
+{
+    return remote->sync_part != NULL && !remote->sync_part->fetches;
+}
+
+bool pccl_master_is_fetching(const struct pccl_remote *remote)
+{
+    return remote->sync_part != NULL && remote->sync_part->fetches;
+}

@@ -1,0 +1,198 @@
+/*
+ * The tests of an optimisation: which ways are tested when. A test is of one way: a member loads it, and tells what
+ * arrived. Each member loads one way at a time and receives over one, from another member than the one it loads: so all
+ * test at once as they would all send at once in a ring, and the answers of a test do not have to wait behind the load
+ * of the way back. Only what is missing or stale is tested, and when the time of the optimisation is over no test
+ * begins any more: what is left is tested by the next one.
+ *
+ * A member that dies takes its tests with it; one that does not report in time is left alone from then on. Neither
+ * costs more than the ways of that member: what was lost by waiting for it is added to the time of the others.
+ */
+#include "master/internal.h"
+
+enum {
+    LIMIT_LEAST_MS = 80,    /* less says nothing */
+    LIMIT_MOST_MS = 2000,   /* of one test */
+    ROUND_TRIPS_BEFORE = 6, /* the first data: to dial, and to ask how long a round trip is */
+    ROUND_TRIPS_LEAST = 12, /* that a test may last: a connection starts slowly */
+    REPORT_MS = 4500,       /* beyond its limit: to dial, and for the report to come */
+    EXTENSION_MS = 5000,    /* at most, for tests that came to nothing */
+};
+
+void pccl_master_begin_tests(struct pccl_group *group)
+{
+    for (uint32_t i = 0; i < group->ring_count; i++)
+        group->ring[i]->test = (struct pccl_master_test){.looks = true};
+}
+
+static bool can_load(const struct pccl_remote *remote)
+{
+    return !remote->departing && !remote->test.running && !remote->test.sits_out;
+}
+
+static bool can_receive(const struct pccl_remote *remote)
+{
+    return !remote->departing && !remote->test.loaded && !remote->test.sits_out;
+}
+
+static bool needs_test(const struct pccl_master *m, const struct pccl_remote *from, const struct pccl_remote *to)
+{
+    return from != to && !from->test.sits_out && !to->test.sits_out && pccl_master_is_stale(m, from, to);
+}
+
+static bool tests(const struct pccl_remote *from, const struct pccl_remote *to)
+{
+    return from->test.running && pccl_id_equal(&from->test.to, &to->id);
+}
+
+/* ---- one test ---- */
+
+/* The most tests that one of the two still has before it, in its role. */
+static uint32_t rounds_left(const struct pccl_master *m, const struct pccl_remote *from, const struct pccl_remote *to)
+{
+    const struct pccl_group *group = from->group;
+    uint32_t out = 0, in = 0;
+    for (uint32_t i = 0; i < group->ring_count; i++) {
+        out += needs_test(m, from, group->ring[i]);
+        in += needs_test(m, group->ring[i], to);
+    }
+    return out > in ? out : in;
+}
+
+/* Its share of the time that is left; on long ways as much as a connection needs to get going. */
+static uint32_t limit_of(const struct pccl_master *m, const struct pccl_remote *from, const struct pccl_remote *to)
+{
+    uint64_t rounds = pccl_max_u64(1, rounds_left(m, from, to)), rate;
+    uint64_t share_us = (m->tests_end_us - m->now_us) / rounds;
+    uint32_t rtt_us;
+    pccl_master_way(from, to, &rate, &rtt_us);
+    uint64_t before_us = (uint64_t)rtt_us * ROUND_TRIPS_BEFORE, least_us = (uint64_t)rtt_us * ROUND_TRIPS_LEAST;
+    uint64_t limit_us = share_us > before_us ? share_us - before_us : 0;
+    uint64_t limit_ms = pccl_max_u64(pccl_max_u64(limit_us, least_us) / 1000, LIMIT_LEAST_MS);
+    return (uint32_t)pccl_min_u64(limit_ms, LIMIT_MOST_MS);
+}
+
+static void begin_test(struct pccl_master *m, struct pccl_remote *from, struct pccl_remote *to)
+{
+    uint32_t limit_ms = limit_of(m, from, to);
+    struct pccl_master_test *test = &from->test;
+    test->running = true;
+    test->number = ++m->last_test;
+    test->begun_us = m->now_us;
+    test->until_us = m->now_us + (limit_ms + (uint64_t)REPORT_MS) * 1000;
+    test->to = to->id;
+    to->test.loaded = true;
+    pccl_master_arm(m, test->until_us);
+    struct pccl_address addresses[PCCL_CANDIDATES_MAX];
+    uint32_t count = pccl_master_addresses(to, addresses);
+    struct pccl_msg msg = {.type = PCCL_MSG_measure,
+                           .as.measure = {.test = test->number,
+                                          .peer = to->id,
+                                          .limit_ms = limit_ms,
+                                          .candidates = addresses,
+                                          .candidates_count = count}};
+    pccl_master_send(m, from, &msg, 0);
+}
+
+static bool try_test(struct pccl_master *m, struct pccl_remote *from, struct pccl_remote *to)
+{
+    if (!can_load(from) || !can_receive(to) || tests(to, from) || !needs_test(m, from, to))
+        return false;
+    begin_test(m, from, to);
+    return true;
+}
+
+/*
+ * Finds somebody for it to load, and to be loaded by; where there is nobody, whoever becomes free later finds it.
+ * Around the ring, so that the first tests are of the ring itself.
+ */
+static void look(struct pccl_master *m, struct pccl_remote *remote)
+{
+    const struct pccl_group *group = remote->group;
+    uint32_t count = group->ring_count;
+    for (uint32_t k = 1; k < count && can_load(remote); k++)
+        (void)try_test(m, remote, group->ring[(remote->position + k) % count]);
+    for (uint32_t k = 1; k < count && can_receive(remote); k++)
+        (void)try_test(m, group->ring[(remote->position + count - k) % count], remote);
+}
+
+bool pccl_master_run_tests(struct pccl_master *m, struct pccl_group *group)
+{
+    bool runs = false;
+    for (uint32_t i = 0; i < group->ring_count; i++) {
+        struct pccl_remote *remote = group->ring[i];
+        if (remote->test.looks && m->now_us < m->tests_end_us)
+            look(m, remote);
+        remote->test.looks = false;
+    }
+    for (uint32_t i = 0; i < group->ring_count; i++)
+        runs = runs || (!group->ring[i]->departing && group->ring[i]->test.running);
+    return runs;
+}
+
+/* ---- its end ---- */
+
+static void end_test(struct pccl_master *m, struct pccl_remote *from)
+{
+    struct pccl_remote *to = pccl_master_find(m, &from->test.to);
+    from->test.running = false;
+    from->test.looks = true;
+    if (to == NULL)
+        return;
+    to->test.loaded = false;
+    to->test.looks = true;
+}
+
+/* The others get the time that was lost. */
+static void extend(struct pccl_master *m, const struct pccl_remote *from)
+{
+    uint64_t most_us = m->tests_begin_us + (m->config.optimize_ms + (uint64_t)EXTENSION_MS) * 1000;
+    m->tests_end_us = pccl_min_u64(most_us, m->tests_end_us + (m->now_us - from->test.begun_us));
+}
+
+void pccl_master_measured(struct pccl_master *m, struct pccl_remote *from, const struct pccl_msg_measured *measured)
+{
+    if (!from->test.running || measured->test != from->test.number)
+        return; /* it came too late, or is of a master before us */
+    struct pccl_remote *to = pccl_master_find(m, &from->test.to);
+    bool known = to != NULL && !to->departing && to->group == from->group;
+    if (known && measured->failed == 0 && measured->rate != 0)
+        pccl_master_note_test(m, from, to, measured->rtt_us, measured->rate);
+    else if (known && measured->failed != 0 && measured->how == 0)
+        pccl_master_note_nothing(m, from, to);
+    else if (known)
+        pccl_master_note_unreachable(m, from, to);
+    if (measured->failed != 0)
+        extend(m, from);
+    end_test(m, from);
+    pccl_master_evaluate_rounds(m);
+}
+
+void pccl_master_expire_tests(struct pccl_master *m, struct pccl_group *group)
+{
+    for (uint32_t i = 0; i < group->ring_count; i++) {
+        struct pccl_remote *remote = group->ring[i];
+        if (!remote->test.running)
+            continue;
+        if (m->now_us < remote->test.until_us) {
+            pccl_master_arm(m, remote->test.until_us);
+            continue;
+        }
+        pccl_master_say(m, PCCL_LOG_WARN, &(struct pccl_log_fields){.peer = &remote->id},
+                        "peer %i did not report on its way to peer %i: its ways are not tested", &remote->id,
+                        &remote->test.to);
+        remote->test.sits_out = true;
+        extend(m, remote);
+        end_test(m, remote);
+    }
+}
+
+void pccl_master_end_tests_of(struct pccl_master *m, struct pccl_remote *gone)
+{
+    const struct pccl_group *group = gone->group;
+    if (gone->test.running)
+        end_test(m, gone);
+    for (uint32_t i = 0; gone->test.loaded && i < group->ring_count; i++)
+        if (tests(group->ring[i], gone))
+            end_test(m, group->ring[i]);
+}

@@ -1,0 +1,417 @@
+/*
+ * The optimisation of the topology: tests (tests.c), a search for the best ring in another thread, links along it, and
+ * its adoption, all within the joint call. A group goes through these by itself; the round ends when all groups have.
+ *
+ * A ring that is not proven to be the best is searched for on in the background; what is found is adopted at the next
+ * joint topology call, unless the membership or the ring has changed meanwhile. The same way a group leaves a link
+ * whose figures have moved: an update waits for the short search that they call for.
+ */
+#include "master/internal.h"
+
+#include <string.h>
+
+enum {
+    ATTEMPTS_MAX = 3,       /* searches in one optimisation: a link of the ring found may not come up */
+    GAIN_PERMILLE = 20,     /* a ring is adopted if its slowest way is so much faster, */
+    LATENCY_PERMILLE = 100, /* or if that is about the same, its latency so much lower */
+    LINKS_MS = 2000,        /* that the links of a new ring may take */
+    SEEDS = 0x70636c,       /* of the first search */
+};
+
+/* ---- what a ring is worth ---- */
+
+static bool is_worth_it(const struct pccl_ring_worth *now, const struct pccl_ring_worth *then)
+{
+    if (!then->exists || !now->exists)
+        return then->exists;
+    uint64_t gain = now->slowest / 1000 * GAIN_PERMILLE;
+    if (then->slowest > now->slowest + gain)
+        return true;
+    return then->slowest + gain >= now->slowest &&
+           then->latency_us + now->latency_us / 1000 * LATENCY_PERMILLE < now->latency_us;
+}
+
+static void forget_better(struct pccl_master *m, struct pccl_tuning *tuning)
+{
+    pccl_release(&m->memory, tuning->better, tuning->better_count * sizeof *tuning->better);
+    tuning->better = NULL;
+    tuning->better_count = 0;
+}
+
+/* Of members by their numbers. */
+static void keep_better(struct pccl_master *m, struct pccl_group *group, const uint32_t *ring)
+{
+    struct pccl_tuning *tuning = &group->tuning;
+    forget_better(m, tuning);
+    tuning->better = pccl_allocate(&m->memory, group->ring_count * sizeof *tuning->better);
+    if (tuning->better == NULL)
+        return; /* the ring stays */
+    for (uint32_t i = 0; i < group->ring_count; i++)
+        for (uint32_t k = 0; k < group->ring_count; k++)
+            if (group->ring[k]->number == ring[i])
+                tuning->better[i] = k;
+    tuning->better_count = group->ring_count;
+    tuning->better_version = group->ring_version;
+}
+
+static bool has_better(const struct pccl_group *group)
+{
+    return group->tuning.better != NULL && group->tuning.better_version == group->ring_version;
+}
+
+/* ---- links along a ring to come ---- */
+
+static struct pccl_remote *next_in(const struct pccl_group *group, const uint32_t *ring, uint32_t i)
+{
+    return group->ring[ring[i + 1 == group->ring_count ? 0 : i + 1]];
+}
+
+void pccl_master_ask_for_better_links(struct pccl_master *m, struct pccl_group *group)
+{
+    const uint32_t *ring = group->tuning.better;
+    for (uint32_t i = 0; has_better(group) && i < group->ring_count; i++)
+        pccl_master_ask_for_link(m, group->ring[ring[i]], next_in(group, ring, i));
+}
+
+enum links { LINKS_STAND, LINKS_COME, LINKS_FAILED };
+
+/* A link that cannot be opened is no way. */
+static enum links look_at_links(struct pccl_master *m, struct pccl_group *group, const uint32_t *ring)
+{
+    enum links links = LINKS_STAND;
+    for (uint32_t i = 0; i < group->ring_count; i++) {
+        struct pccl_remote *from = group->ring[ring[i]], *to = next_in(group, ring, i);
+        if (pccl_master_holds_link(from, to))
+            continue;
+        const struct pccl_want *want = pccl_master_want(from, &to->id);
+        if (want != NULL && want->failed) {
+            pccl_master_note_unreachable(m, from, to);
+            links = LINKS_FAILED;
+        } else if (links == LINKS_STAND) {
+            links = LINKS_COME;
+        }
+    }
+    return links;
+}
+
+/* ---- the search ---- */
+
+static void end_search(struct pccl_master *m, struct pccl_group *group)
+{
+    if (group->tuning.ticket != 0)
+        m->effects.stop_solving(m->effects.context, group->tuning.ticket);
+    group->tuning.ticket = 0;
+}
+
+/* Nobody has to wait behind a search that nobody waits for: it begins anew later. */
+static void end_background_searches(struct pccl_master *m)
+{
+    for (uint32_t i = 0; i < m->group_count; i++) {
+        struct pccl_tuning *tuning = &m->groups[i]->tuning;
+        if (tuning->ticket == 0 || !tuning->background)
+            continue;
+        end_search(m, m->groups[i]);
+        tuning->unproven = true;
+    }
+}
+
+/* false: it cannot be posed. */
+static bool begin_search(struct pccl_master *m, struct pccl_group *group, bool background)
+{
+    struct pccl_tuning *tuning = &group->tuning;
+    struct pccl_ring_problem problem;
+    end_search(m, group);
+    end_background_searches(m);
+    if (!pccl_master_pose(m, group, &problem))
+        return false;
+    tuning->seed = problem.seed = SEEDS + ++m->last_ticket;
+    tuning->steps = problem.steps = background ? PCCL_SOLVE_STEPS_LONG : PCCL_SOLVE_STEPS_QUICK;
+    tuning->ticket = m->last_ticket;
+    tuning->background = background;
+    tuning->ring_version = group->ring_version;
+    tuning->moved = false;
+    m->effects.solve(m->effects.context, tuning->ticket, &problem);
+    pccl_master_free_problem(m, &problem);
+    return true;
+}
+
+void pccl_master_drop_tuning(struct pccl_master *m, struct pccl_group *group)
+{
+    pccl_master_forget_picture(m, group);
+    end_search(m, group);
+    forget_better(m, &group->tuning);
+}
+
+static struct pccl_group *searcher(const struct pccl_master *m, uint64_t ticket)
+{
+    for (uint32_t i = 0; i < m->group_count; i++)
+        if (m->groups[i]->tuning.ticket == ticket)
+            return m->groups[i];
+    return NULL;
+}
+
+static void fail(struct pccl_group *group, const char *words)
+{
+    group->tuning.failed = true;
+    pccl_text_format(&group->tuning.words, "%s", words);
+    group->tuning.phase = PCCL_TUNING_OVER;
+}
+
+/* The ring to be adopted, if the search found one that is worth a change. */
+static void take_answer(struct pccl_master *m, struct pccl_group *group, const struct pccl_master_event *event)
+{
+    struct pccl_ring_problem problem;
+    if (!pccl_master_pose(m, group, &problem))
+        return;
+    struct pccl_ring_worth was = pccl_ring_worth(&problem, problem.ring), is = pccl_ring_worth(&problem, event->ring);
+    if (is_worth_it(&was, &is))
+        keep_better(m, group, event->ring);
+    pccl_master_free_problem(m, &problem);
+    if (!has_better(group))
+        return;
+    pccl_master_ask_for_better_links(m, group);
+    group->tuning.patience_us = m->now_us + LINKS_MS * UINT64_C(1000);
+    pccl_master_arm(m, group->tuning.patience_us);
+}
+
+/* Within an optimisation. */
+static void answered(struct pccl_master *m, struct pccl_group *group, const struct pccl_master_event *event)
+{
+    struct pccl_tuning *tuning = &group->tuning;
+    bool found = event->status == PCCL_OK && event->answer->worth.exists;
+    tuning->known = true;
+    tuning->phase = PCCL_TUNING_OVER;
+    if (event->status != PCCL_OK)
+        fail(group, "the master has no memory or no thread to search for a ring");
+    else if (!found && event->answer->proven)
+        fail(group, "no ring exists: too many members cannot reach each other");
+    else if (!found)
+        fail(group, "no ring was found: too many members cannot reach each other");
+    if (!found)
+        return;
+    take_answer(m, group, event);
+    if (has_better(group))
+        tuning->phase = PCCL_TUNING_LINKS;
+}
+
+void pccl_master_solved(struct pccl_master *m, const struct pccl_master_event *event)
+{
+    struct pccl_group *group = searcher(m, event->ticket);
+    if (group == NULL)
+        return;
+    struct pccl_tuning *tuning = &group->tuning;
+    bool same_ring = tuning->ring_version == group->ring_version;
+    bool found = same_ring && event->status == PCCL_OK && event->answer->worth.exists;
+    tuning->ticket = 0;
+    if (tuning->phase == PCCL_TUNING_SEARCH && same_ring)
+        answered(m, group, event);
+    else if (found)
+        take_answer(m, group, event); /* of a search that nobody waits for, or that an update does */
+    tuning->unproven = found && !event->answer->proven && !tuning->background;
+    pccl_master_evaluate_rounds(m);
+    if (tuning->background)
+        pccl_master_search_on(m);
+}
+
+/* One after the other: they take a processor for seconds. */
+void pccl_master_search_on(struct pccl_master *m)
+{
+    for (uint32_t i = 0; i < m->group_count; i++)
+        if (m->groups[i]->tuning.ticket != 0)
+            return;
+    for (uint32_t i = 0; i < m->group_count; i++) {
+        struct pccl_group *group = m->groups[i];
+        bool wanted = group->tuning.unproven && group->ring_count > 2;
+        group->tuning.unproven = false;
+        if (wanted && begin_search(m, group, true)) /* without memory there is none */
+            return;
+    }
+}
+
+/* The links of the ring that was found for this update come up, and there is patience left. */
+static bool waits_for_links(struct pccl_master *m, struct pccl_group *group)
+{
+    const struct pccl_tuning *tuning = &group->tuning;
+    return tuning->searched_for == pccl_master_joint(m) + 1 && has_better(group) && m->now_us < tuning->patience_us &&
+           look_at_links(m, group, tuning->better) == LINKS_COME;
+}
+
+/* One search for each update: figures that go on changing are for the next one. */
+bool pccl_master_update_waits_for_rings(struct pccl_master *m)
+{
+    bool waits = false;
+    uint64_t update = pccl_master_joint(m) + 1;
+    for (uint32_t i = 0; i < m->group_count; i++) {
+        struct pccl_group *group = m->groups[i];
+        struct pccl_tuning *tuning = &group->tuning;
+        if (tuning->moved && tuning->known && group->ring_count > 2 && tuning->searched_for != update &&
+            (tuning->ticket == 0 || tuning->background)) {
+            tuning->searched_for = update;
+            (void)begin_search(m, group, false);
+        }
+        bool searches = tuning->ticket != 0 && !tuning->background && tuning->ring_version == group->ring_version;
+        waits = waits || searches || waits_for_links(m, group);
+    }
+    return waits;
+}
+
+/* ---- adoption ---- */
+
+/* Of the present ring, and of the one to be adopted, by what is known now. false: out of memory. */
+static bool weigh_rings(struct pccl_master *m, struct pccl_group *group, struct pccl_ring_worth *was,
+                        struct pccl_ring_worth *is)
+{
+    struct pccl_ring_problem problem;
+    size_t bytes = group->ring_count * sizeof(uint32_t);
+    uint32_t *better = pccl_allocate(&m->memory, bytes); /* by numbers, as the problem has them */
+    bool posed = better != NULL && pccl_master_pose(m, group, &problem);
+    for (uint32_t i = 0; posed && i < group->ring_count; i++)
+        better[i] = group->ring[group->tuning.better[i]]->number;
+    if (posed) {
+        *was = pccl_ring_worth(&problem, problem.ring);
+        *is = pccl_ring_worth(&problem, better);
+        pccl_master_free_problem(m, &problem);
+    }
+    pccl_release(&m->memory, better, bytes);
+    return posed;
+}
+
+static bool adopt(struct pccl_master *m, struct pccl_group *group, struct pccl_text *why)
+{
+    struct pccl_ring_worth was, is;
+    if (!has_better(group) || look_at_links(m, group, group->tuning.better) != LINKS_STAND ||
+        !weigh_rings(m, group, &was, &is) || !is_worth_it(&was, &is) ||
+        !pccl_master_reorder(m, group, group->tuning.better))
+        return false;
+    pccl_text_format(why, "a better ring for group %u: slowest way %u bytes/s, was %u; round trips %d in all, were %d",
+                     (uint64_t)group->number, is.slowest, was.slowest, is.latency_us, was.latency_us);
+    pccl_master_say(m, PCCL_LOG_INFO, NULL, "%t", why);
+    return true;
+}
+
+uint32_t pccl_master_adopt_rings(struct pccl_master *m, struct pccl_text *why)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < m->group_count; i++) {
+        count += adopt(m, m->groups[i], why);
+        if (!has_better(m->groups[i]))
+            forget_better(m, &m->groups[i]->tuning);
+    }
+    return count;
+}
+
+/* ---- the optimisation ---- */
+
+static void begin(struct pccl_master *m, struct pccl_group *group)
+{
+    struct pccl_tuning *tuning = &group->tuning;
+    tuning->phase = PCCL_TUNING_OVER;
+    tuning->failed = false;
+    tuning->attempts = 0;
+    tuning->unproven = false;
+    end_search(m, group); /* what it looks at is about to change */
+    pccl_text_clear(&tuning->words);
+    if (group->ring_count < 2)
+        return;
+    if (group->ring_count > PCCL_OPTIMIZE_PEERS_MAX)
+        fail(group, "the group is too large to be optimised");
+    else if (!pccl_matrix_reserve(&group->matrix, group->place_count))
+        fail(group, "the master is out of memory");
+    else
+        tuning->phase = PCCL_TUNING_TESTS;
+    pccl_master_weigh(group);
+    pccl_master_begin_tests(group);
+}
+
+static void search(struct pccl_master *m, struct pccl_group *group)
+{
+    struct pccl_tuning *tuning = &group->tuning;
+    tuning->phase = PCCL_TUNING_OVER;
+    if (group->ring_count < 3)
+        return; /* there is only one ring */
+    if (tuning->attempts++ == ATTEMPTS_MAX)
+        return; /* the ring stays as it is */
+    tuning->phase = PCCL_TUNING_SEARCH;
+    if (!begin_search(m, group, false))
+        fail(group, "the master is out of memory");
+}
+
+/* One thing after the other, as far as it goes. */
+static void advance(struct pccl_master *m, struct pccl_group *group)
+{
+    struct pccl_tuning *tuning = &group->tuning;
+    if (tuning->phase == PCCL_TUNING_TESTS && !pccl_master_run_tests(m, group))
+        search(m, group);
+    if (tuning->phase == PCCL_TUNING_SEARCH && tuning->ring_version != group->ring_version)
+        search(m, group); /* somebody is gone: what is being searched for is void */
+    if (tuning->phase != PCCL_TUNING_LINKS)
+        return;
+    enum links links = has_better(group) ? look_at_links(m, group, tuning->better) : LINKS_FAILED;
+    if (links == LINKS_FAILED)
+        search(m, group);
+    else if (links == LINKS_STAND || m->now_us >= tuning->patience_us)
+        tuning->phase = PCCL_TUNING_OVER;
+}
+
+static bool is_over(const struct pccl_master *m)
+{
+    for (uint32_t i = 0; i < m->group_count; i++)
+        if (m->groups[i]->tuning.phase != PCCL_TUNING_OVER)
+            return false;
+    return true;
+}
+
+static void conclude(struct pccl_master *m)
+{
+    struct pccl_text why, costs;
+    m->optimizing = false;
+    for (uint32_t i = 0; i < m->group_count; i++) {
+        struct pccl_group *group = m->groups[i];
+        group->tuning.phase = PCCL_TUNING_NONE;
+        group->optimize_outcome = group->tuning.failed ? PCCL_ROUND_FAILED : PCCL_ROUND_DONE;
+        group->optimize_words = group->tuning.words;
+        pccl_master_drop_operations(m, group);
+    }
+    uint32_t adopted = pccl_master_adopt_rings(m, &why), moved = pccl_master_review_costs(m, &costs);
+    if (adopted > 0 || moved > 0)
+        pccl_master_next_epoch(m, NULL, 0, NULL, 0, adopted > 0 ? &why : &costs);
+    pccl_master_conclude_round(m, PCCL_ROUND_OPTIMIZE, PCCL_ROUND_DONE);
+    for (uint32_t i = 0; i < m->group_count; i++) {
+        pccl_master_show(m, m->groups[i]);
+        pccl_master_advance_stable(m, m->groups[i]);
+    }
+    pccl_master_search_on(m);
+    pccl_master_plan_warm_up(m);
+}
+
+void pccl_master_optimize(struct pccl_master *m)
+{
+    if (m->recovering || m->departing_count > 0)
+        return;
+    if (!m->optimizing) {
+        m->optimizing = true;
+        m->tests_begin_us = m->now_us;
+        m->tests_end_us = m->now_us + m->config.optimize_ms * UINT64_C(1000);
+        for (uint32_t i = 0; i < m->group_count; i++)
+            begin(m, m->groups[i]);
+    }
+    for (uint32_t i = 0; i < m->group_count; i++)
+        advance(m, m->groups[i]);
+    if (m->departing_count == 0 && is_over(m))
+        conclude(m);
+}
+
+void pccl_master_tick_topology(struct pccl_master *m)
+{
+    bool waited = false;
+    for (uint32_t i = 0; i < m->group_count; i++) {
+        struct pccl_tuning *tuning = &m->groups[i]->tuning;
+        if (tuning->phase == PCCL_TUNING_TESTS)
+            pccl_master_expire_tests(m, m->groups[i]);
+        waited = waited || has_better(m->groups[i]);
+        if (has_better(m->groups[i]) && m->now_us < tuning->patience_us)
+            pccl_master_arm(m, tuning->patience_us);
+    }
+    if (m->optimizing || waited)
+        pccl_master_evaluate_rounds(m);
+}

@@ -1,0 +1,92 @@
+/* Answering: a connection that another peer dialled to test its way to us. */
+#include "measure/internal.h"
+
+#include "net/heap.h"
+#include "net/socket.h"
+
+struct answerer {
+    struct pccl_measure_link link; /* first */
+    uint64_t told, told_us;        /* of the last flood_seen */
+};
+
+static bool on_message(struct pccl_measure_link *link, const struct pccl_msg *msg, struct pccl_text *words)
+{
+    if (msg->type == PCCL_MSG_link_bye) {
+        pccl_text_format(words, "it said good-bye");
+        return false;
+    }
+    if (msg->type != PCCL_MSG_echo || msg->as.echo.answer) {
+        pccl_text_format(words, "'%s' has no place here", pccl_wire_name(msg->type));
+        return false;
+    }
+    struct pccl_msg answer = {.type = PCCL_MSG_echo, .as.echo = {.answer = 1, .stamp = msg->as.echo.stamp}};
+    if (pccl_measure_link_put(link, &answer))
+        return true;
+    pccl_text_format(words, "it asks for more than it listens to");
+    return false;
+}
+
+/* At most one for a visit, and none while the last one waits: so they never pile up. */
+static void tell_what_is_seen(struct answerer *answerer)
+{
+    struct pccl_measure_link *link = &answerer->link;
+    uint64_t fresh = link->filler - answerer->told, now_us = pccl_measure_now_us();
+    if (fresh == 0 || (fresh < PCCL_MEASURE_SEEN_BYTES && now_us - answerer->told_us < PCCL_MEASURE_SEEN_US))
+        return;
+    struct pccl_msg msg = {.type = PCCL_MSG_flood_seen, .as.flood_seen = {.bytes = link->filler}};
+    if (!pccl_measure_link_put(link, &msg))
+        return;
+    answerer->told = link->filler;
+    answerer->told_us = now_us;
+}
+
+static void speak(struct pccl_measure_link *link)
+{
+    if (link->out_start == link->out_end)
+        tell_what_is_seen((struct answerer *)(void *)link);
+    (void)pccl_measure_link_push(link); /* what the kernel does not take now waits for the next visit */
+}
+
+static void on_ended(struct pccl_measure_link *link, enum pccl_link_end how, const struct pccl_text *words)
+{
+    struct pccl_measure_session *session = link->session;
+    (void)how;
+    pccl_measure_answered_less(session);
+    pccl_measure_log(session, PCCL_LOG_DEBUG, "measure: a connection of peer %i is over after %u bytes: %t",
+                     &link->peer, link->filler, words);
+}
+
+static const struct pccl_measure_role answering = {
+    .takes_filler = true, .message = on_message, .speak = speak, .ended = on_ended};
+
+struct pccl_measure_link *pccl_measure_answerer_create(struct pccl_measure_session *session, const struct pccl_id *peer,
+                                                       uv_os_sock_t socket)
+{
+    return pccl_measure_link_allocate(session, &answering, sizeof(struct answerer), peer, socket);
+}
+
+/* A peer that dials again and again has forgotten its oldest connection. */
+static void make_room(struct pccl_measure_session *session, const struct pccl_id *peer)
+{
+    struct pccl_measure_link *oldest = NULL;
+    struct pccl_text words;
+    uint32_t count = 0;
+    for (struct pccl_measure_link *link = session->newest; link; link = link->older)
+        if (link->role == &answering && pccl_id_equal(&link->peer, peer)) {
+            count++;
+            oldest = link;
+        }
+    if (count < PCCL_POOL_MAX)
+        return;
+    pccl_text_format(&words, "it has opened %u more", (uint64_t)PCCL_POOL_MAX);
+    pccl_measure_link_close(oldest);
+    on_ended(oldest, 0, &words);
+}
+
+void pccl_measure_answerer_open(struct pccl_measure_link *link)
+{
+    struct pccl_measure_session *session = link->session;
+    make_room(session, &link->peer);
+    if (!pccl_measure_link_open(link))
+        pccl_measure_answered_less(session);
+}

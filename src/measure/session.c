@@ -1,0 +1,262 @@
+/* The life of a session, its loop, and what other threads hand in. */
+#include "core/prng.h"
+#include "measure/internal.h"
+#include "net/heap.h"
+#include "net/socket.h"
+
+#include <string.h>
+
+void pccl_measure_log(const struct pccl_measure_session *session, enum pccl_log_level level, const char *format, ...)
+{
+    struct pccl_text line;
+    va_list arguments;
+    pccl_text_clear(&line);
+    va_start(arguments, format);
+    pccl_text_append_list(&line, format, arguments);
+    va_end(arguments);
+    session->events.log(session->events.context, level, line.bytes);
+}
+
+/* ---- what other threads hand in ---- */
+
+static void wake(struct pccl_measure_session *session) { (void)uv_async_send(&session->wake); }
+
+void pccl_measure_session_order(struct pccl_measure_session *session, const struct pccl_measure_order *order)
+{
+    PCCL_ASSERT(order->candidate_count <= PCCL_CANDIDATES_MAX);
+    uv_mutex_lock(&session->lock);
+    session->inbox.ordered = true;
+    session->inbox.order = *order;
+    uv_mutex_unlock(&session->lock);
+    wake(session);
+}
+
+enum pccl_status pccl_measure_session_accept(struct pccl_measure_session *session, const struct pccl_id *peer,
+                                             uv_os_sock_t socket)
+{
+    struct pccl_measure_inbox *inbox = &session->inbox;
+    struct pccl_measure_link *link = pccl_measure_answerer_create(session, peer, socket);
+    if (!link)
+        return PCCL_MEMORY;
+    enum pccl_status status = PCCL_OK;
+    uv_mutex_lock(&session->lock);
+    if (inbox->end) {
+        status = PCCL_USAGE;
+    } else if (session->answered == PCCL_MEASURE_ANSWERED_MAX) {
+        status = PCCL_LIMIT;
+    } else {
+        *inbox->accepted_end = link;
+        inbox->accepted_end = &link->older;
+        session->answered++;
+    }
+    uv_mutex_unlock(&session->lock);
+    if (status == PCCL_OK)
+        wake(session);
+    else
+        pccl_measure_link_free(link);
+    return status;
+}
+
+void pccl_measure_answered_less(struct pccl_measure_session *session)
+{
+    uv_mutex_lock(&session->lock);
+    PCCL_ASSERT(session->answered > 0);
+    session->answered--;
+    uv_mutex_unlock(&session->lock);
+}
+
+void pccl_measure_session_end(struct pccl_measure_session *session)
+{
+    uv_mutex_lock(&session->lock);
+    session->inbox.end = true;
+    uv_mutex_unlock(&session->lock);
+    wake(session);
+}
+
+bool pccl_measure_session_is_needed(struct pccl_measure_session *session)
+{
+    uv_mutex_lock(&session->lock);
+    const struct pccl_measure_inbox *inbox = &session->inbox;
+    bool needed = !inbox->end && (inbox->ordered || inbox->accepted);
+    uv_mutex_unlock(&session->lock);
+    return needed;
+}
+
+/* ---- the loop ---- */
+
+static void take_inbox(struct pccl_measure_session *session, struct pccl_measure_inbox *batch)
+{
+    struct pccl_measure_inbox *inbox = &session->inbox;
+    uv_mutex_lock(&session->lock);
+    *batch = *inbox;
+    inbox->ordered = false;
+    inbox->accepted = NULL;
+    inbox->accepted_end = &inbox->accepted;
+    uv_mutex_unlock(&session->lock);
+}
+
+static void on_wake(uv_async_t *async)
+{
+    struct pccl_measure_session *session = async->data;
+    struct pccl_measure_inbox batch;
+    take_inbox(session, &batch);
+    for (struct pccl_measure_link *link = batch.accepted, *next; link; link = next) {
+        next = link->older;
+        link->older = NULL;
+        pccl_measure_answerer_open(link);
+    }
+    if (batch.end) {
+        session->ended = true;
+        uv_stop(&session->loop);
+    } else if (batch.ordered) {
+        pccl_measure_test_begin(session, &batch.order);
+    }
+}
+
+static void on_tick(uv_timer_t *timer);
+
+static void start_tick(struct pccl_measure_session *session, uint64_t due_us)
+{
+    uint64_t now_us = pccl_measure_now_us(), left_us = due_us > now_us ? due_us - now_us : 0;
+    session->tick_due_us = now_us + left_us;
+    uv_update_time(&session->loop);
+    (void)uv_timer_start(&session->tick, on_tick, (left_us + 999) / 1000, 0);
+}
+
+static void on_tick(uv_timer_t *timer)
+{
+    struct pccl_measure_session *session = timer->data;
+    uint64_t now_us = pccl_measure_now_us();
+    bool late = now_us > session->tick_due_us + PCCL_MEASURE_STILL_MS * UINT64_C(1000);
+    if (now_us < session->tick_due_us) { /* the loop counts in milliseconds */
+        start_tick(session, session->tick_due_us);
+    } else if (late && !session->tick_postponed) { /* it was us who stood still: what has come is read first */
+        session->tick_postponed = true;
+        start_tick(session, now_us + 1000);
+    } else {
+        session->tick_postponed = false;
+        pccl_measure_test_tick(session);
+    }
+}
+
+void pccl_measure_wake_at(struct pccl_measure_session *session, uint64_t due_us)
+{
+    session->tick_postponed = false;
+    if (due_us == UINT64_MAX)
+        (void)uv_timer_stop(&session->tick);
+    else
+        start_tick(session, due_us);
+}
+
+void pccl_measure_session_run(struct pccl_measure_session *session)
+{
+    if (!session->ended)
+        (void)uv_run(&session->loop, UV_RUN_DEFAULT);
+}
+
+/* ---- life ---- */
+
+static int start_loop(struct pccl_measure_session *session)
+{
+    int error = uv_loop_init(&session->loop);
+    if (error)
+        return error;
+    error = uv_async_init(&session->loop, &session->wake, on_wake);
+    if (error) {
+        (void)uv_loop_close(&session->loop);
+        return error;
+    }
+    (void)uv_timer_init(&session->loop, &session->tick); /* cannot fail */
+    session->wake.data = session->tick.data = session;
+    return 0;
+}
+
+/* A whole frame of load that does not shrink where something on the way compresses. false: out of memory. */
+static bool make_flood(struct pccl_measure_session *session)
+{
+    struct pccl_prng prng;
+    uint8_t *filler = pccl_heap_raw(PCCL_FLOOD_BYTES_MAX);
+    session->flood = pccl_heap_raw(PCCL_MEASURE_FLOOD_BYTES);
+    if (filler && session->flood) {
+        struct pccl_msg msg = {.type = PCCL_MSG_flood,
+                               .as.flood = {.filler = {.data = filler, .length = PCCL_FLOOD_BYTES_MAX}}};
+        pccl_prng_seed(&prng, 1);
+        for (size_t i = 0; i < PCCL_FLOOD_BYTES_MAX; i += 8) {
+            uint64_t word = pccl_prng_u64(&prng);
+            memcpy(filler + i, &word, sizeof word);
+        }
+        PCCL_ASSERT(pccl_frame_size(&msg) == PCCL_MEASURE_FLOOD_BYTES);
+        pccl_frame_encode(&msg, 0, 0, session->flood);
+    }
+    bool made = filler && session->flood;
+    pccl_release(pccl_heap(), filler, PCCL_FLOOD_BYTES_MAX);
+    return made;
+}
+
+static bool make_buffers(struct pccl_measure_session *session)
+{
+    session->scratch = pccl_heap_raw(sizeof *session->scratch);
+    session->sink = pccl_heap_raw(PCCL_MEASURE_SINK_BYTES);
+    return make_flood(session) && session->scratch && session->sink;
+}
+
+static void release(struct pccl_measure_session *session)
+{
+    pccl_release(pccl_heap(), session->scratch, sizeof *session->scratch);
+    pccl_release(pccl_heap(), session->sink, PCCL_MEASURE_SINK_BYTES);
+    pccl_release(pccl_heap(), session->flood, PCCL_MEASURE_FLOOD_BYTES);
+    pccl_release(pccl_heap(), session, sizeof *session);
+}
+
+static uint32_t streams(uint32_t asked) { return (uint32_t)pccl_min_u64(pccl_max_u64(asked, 1), PCCL_POOL_MAX); }
+
+enum pccl_status pccl_measure_session_create(const struct pccl_measure_config *config,
+                                             const struct pccl_measure_events *events,
+                                             struct pccl_measure_session **out, struct pccl_text *words)
+{
+    struct pccl_measure_session *session = pccl_allocate(pccl_heap(), sizeof *session);
+    int error = UV_ENOMEM;
+    if (!session)
+        goto no_session;
+    session->config = *config;
+    session->config.streams_long = streams(config->streams_long);
+    session->config.streams_short = streams(config->streams_short);
+    session->events = *events;
+    session->inbox.accepted_end = &session->inbox.accepted;
+    if (!make_buffers(session))
+        goto no_lock;
+    error = uv_mutex_init(&session->lock);
+    if (error)
+        goto no_lock;
+    error = start_loop(session);
+    if (error)
+        goto no_loop;
+    *out = session;
+    return PCCL_OK;
+
+no_loop:
+    uv_mutex_destroy(&session->lock);
+no_lock:
+    release(session);
+no_session:
+    pccl_text_format(words, "cannot begin to measure: %s", uv_strerror(error));
+    return error == UV_ENOMEM ? PCCL_MEMORY : PCCL_SYSTEM;
+}
+
+void pccl_measure_session_destroy(struct pccl_measure_session *session)
+{
+    for (struct pccl_measure_link *link = session->inbox.accepted, *next; link; link = next) {
+        next = link->older;
+        pccl_socket_close(link->socket);
+        pccl_measure_link_free(link);
+    }
+    pccl_measure_test_stop(session);
+    while (session->newest)
+        pccl_measure_link_close(session->newest);
+    uv_close((uv_handle_t *)&session->wake, NULL);
+    uv_close((uv_handle_t *)&session->tick, NULL);
+    (void)uv_run(&session->loop, UV_RUN_DEFAULT); /* lets go of all */
+    (void)uv_loop_close(&session->loop);
+    uv_mutex_destroy(&session->lock);
+    release(session);
+}

@@ -1,0 +1,419 @@
+/*
+ * Testing: one way at a time. The first connection is dialled and its idle round trip taken; that tells how many more
+ * are worth while; then all are loaded, and what the other side says it has seen goes to the meter, until that knows
+ * enough.
+ *
+ * Whatever happens, what follows from it is done in `settle`, at the end of every visit of the loop.
+ */
+#include "measure/internal.h"
+
+#include "net/heap.h"
+#include "net/interfaces.h"
+#include "net/path.h"
+#include "net/socket.h"
+
+#include <string.h>
+
+struct pccl_measure_tester {
+    struct pccl_measure_link link; /* first */
+    struct pccl_measure_slot *slot;
+    uint64_t stamp;  /* of the echo that is not answered yet; 0: there is none */
+    uint64_t floods; /* sent in whole, */
+    size_t at;       /* and so many bytes of the next one */
+    uint64_t seen;   /* by the other side */
+};
+
+static void settle(struct pccl_measure_session *session);
+static void on_dialled(void *context, struct pccl_connection *connection, enum pccl_link_end how,
+                       const struct pccl_text *words);
+
+static struct pccl_measure_tester *tester_of(struct pccl_measure_link *link)
+{
+    return (struct pccl_measure_tester *)(void *)link;
+}
+
+static struct pccl_measure_test *test_of(const struct pccl_measure_link *link) { return &link->session->test; }
+
+static void fail(struct pccl_measure_test *test, enum pccl_link_end how)
+{
+    test->failed = true;
+    test->how = how;
+}
+
+static void set_due(struct pccl_measure_session *session, uint64_t us)
+{
+    session->test.is_due = false;
+    session->test.due_us = pccl_measure_now_us() + us;
+    pccl_measure_wake_at(session, session->test.due_us);
+}
+
+/* ---- one connection ---- */
+
+static uint64_t filler_sent(const struct pccl_measure_tester *tester)
+{
+    uint64_t begun = tester->at > PCCL_MEASURE_FLOOD_HEAD ? tester->at - PCCL_MEASURE_FLOOD_HEAD : 0;
+    return tester->floods * PCCL_FLOOD_BYTES_MAX + begun;
+}
+
+static void ask_for_echo(struct pccl_measure_tester *tester)
+{
+    tester->stamp = pccl_measure_now_us();
+    struct pccl_msg msg = {.type = PCCL_MSG_echo, .as.echo = {.stamp = tester->stamp}};
+    bool fits = pccl_measure_link_put(&tester->link, &msg);
+    PCCL_ASSERT(fits); /* one at a time */
+}
+
+static bool on_echo(struct pccl_measure_tester *tester, const struct pccl_msg_echo *echo, struct pccl_text *words)
+{
+    struct pccl_measure_test *test = test_of(&tester->link);
+    if (!echo->answer || tester->stamp == 0 || echo->stamp != tester->stamp) {
+        pccl_text_format(words, "an echo of what was not said");
+        return false;
+    }
+    uint64_t took_us = pccl_max_u64(pccl_measure_now_us() - tester->stamp, 1);
+    tester->stamp = 0;
+    if (test->stage != PCCL_MEASURE_REACHING)
+        return true; /* too late: the way is not idle any more */
+    test->rtt_us = (uint32_t)pccl_min_u64(test->rtt_us, took_us);
+    if (++test->echoes < PCCL_MEASURE_ECHOES)
+        ask_for_echo(tester);
+    return true;
+}
+
+static bool on_seen(struct pccl_measure_tester *tester, uint64_t bytes, struct pccl_text *words)
+{
+    uint64_t sent = filler_sent(tester);
+    if (bytes < tester->seen || bytes > sent) {
+        pccl_text_format(words, "it says that it has seen %u bytes, after %u, of %u", bytes, tester->seen, sent);
+        return false;
+    }
+    tester->seen = bytes;
+    return true;
+}
+
+static bool on_message(struct pccl_measure_link *link, const struct pccl_msg *msg, struct pccl_text *words)
+{
+    if (msg->type == PCCL_MSG_echo)
+        return on_echo(tester_of(link), &msg->as.echo, words);
+    if (msg->type == PCCL_MSG_flood_seen)
+        return on_seen(tester_of(link), msg->as.flood_seen.bytes, words);
+    pccl_text_format(words, "'%s' has no place here", pccl_wire_name(msg->type));
+    return false;
+}
+
+/*
+ * As much as the kernel takes, but not more in one visit than others can wait for. Nothing waits in our memory: the
+ * same frame goes out again and again.
+ */
+static void flood(struct pccl_measure_tester *tester)
+{
+    struct pccl_measure_link *link = &tester->link;
+    const uint8_t *frame = link->session->flood;
+    link->wants_room = true;
+    for (size_t budget = PCCL_MEASURE_VISIT_BYTES; budget > 0;) {
+        size_t rest = PCCL_MEASURE_FLOOD_BYTES - tester->at, length = rest + PCCL_MEASURE_FLOOD_BYTES;
+        ptrdiff_t moved =
+            pccl_socket_write_two(link->socket, frame + tester->at, rest, frame, PCCL_MEASURE_FLOOD_BYTES);
+        size_t bytes = pccl_measure_link_wrote(link, moved);
+        tester->floods += (tester->at + bytes) / PCCL_MEASURE_FLOOD_BYTES;
+        tester->at = (tester->at + bytes) % PCCL_MEASURE_FLOOD_BYTES;
+        if (bytes < length)
+            return;
+        budget -= (size_t)pccl_min_u64(budget, bytes);
+    }
+}
+
+static void speak(struct pccl_measure_link *link)
+{
+    if (pccl_measure_link_push(link) && test_of(link)->stage == PCCL_MEASURE_LOADING)
+        flood(tester_of(link));
+}
+
+static bool stands(const struct pccl_measure_test *test)
+{
+    for (uint32_t i = 0; i < test->streams; i++)
+        if (test->slots[i].tester)
+            return true;
+    return false;
+}
+
+static void on_ended(struct pccl_measure_link *link, enum pccl_link_end how, const struct pccl_text *words)
+{
+    struct pccl_measure_tester *tester = tester_of(link);
+    struct pccl_measure_test *test = test_of(link);
+    pccl_measure_log(link->session, how ? PCCL_LOG_INFO : PCCL_LOG_WARN, "measure: a connection to peer %i is over: %t",
+                     &link->peer, words);
+    tester->slot->tester = NULL;
+    test->gone_bytes += tester->seen;
+    bool suffices = test->stage == PCCL_MEASURE_LOADING && test->meter.mark_count > PCCL_MEASURE_WINDOWS_LEAST;
+    if (how == 0 || (!stands(test) && !suffices))
+        fail(test, how);
+}
+
+static const struct pccl_measure_role testing = {
+    .loads = true, .message = on_message, .speak = speak, .ended = on_ended, .visited = settle};
+
+/* ---- dialling ---- */
+
+static enum pccl_link_end judge(void *context, const struct pccl_frame *frame, struct pccl_text *words)
+{
+    struct pccl_measure_session *session = ((struct pccl_measure_slot *)context)->session;
+    struct pccl_measure_test *test = &session->test;
+    struct pccl_msg msg;
+    if (pccl_wire_decode(frame->type, frame->body, frame->length, session->scratch, &msg, words) != PCCL_OK)
+        return PCCL_LINK_OTHER;
+    if (msg.type == PCCL_MSG_link_ok && pccl_id_equal(&msg.as.link_ok.peer, &test->order.peer))
+        return 0;
+    if (msg.type != PCCL_MSG_refused) {
+        pccl_text_format(words, "another process answers there");
+        return PCCL_LINK_OTHER;
+    }
+    pccl_text_clear(words);
+    pccl_text_add_bytes(words, (const char *)msg.as.refused.words.data, msg.as.refused.words.length);
+    if (msg.as.refused.code == PCCL_REFUSAL_IDENTITY)
+        return PCCL_LINK_OTHER;
+    test->declined = true; /* by the peer itself, so the way to it is there */
+    return PCCL_LINK_UNREACHABLE;
+}
+
+/* false: out of memory. */
+static bool dial(struct pccl_measure_slot *slot, const struct pccl_address *addresses, uint32_t count)
+{
+    struct pccl_measure_session *session = slot->session;
+    struct pccl_measure_test *test = &session->test;
+    struct pccl_msg msg = {.type = PCCL_MSG_link_hello,
+                           .as.link_hello = {.magic = PCCL_PROTOCOL_MAGIC,
+                                             .version = PCCL_PROTOCOL_VERSION,
+                                             .lineage = session->config.lineage,
+                                             .from = session->config.self,
+                                             .to = test->order.peer,
+                                             .kind = PCCL_LINK_MEASURE,
+                                             .slot = (uint8_t)(slot - test->slots)}};
+    uint8_t hello[512]; /* far more than it takes without an authentication */
+    struct pccl_dial dial = {.addresses = addresses,
+                             .count = count,
+                             .stagger_ms = session->config.stagger_ms,
+                             .timeout_ms = session->config.dial_ms,
+                             .hello = hello,
+                             .hello_length = pccl_frame_size(&msg),
+                             .judge = judge,
+                             .done = on_dialled,
+                             .context = slot};
+    PCCL_ASSERT(dial.hello_length <= sizeof hello);
+    pccl_frame_encode(&msg, 0, 0, hello);
+    slot->dialer = pccl_dialer_start(&session->loop, pccl_heap(), &dial);
+    return slot->dialer != NULL;
+}
+
+static void dial_first(struct pccl_measure_session *session)
+{
+    struct pccl_measure_test *test = &session->test;
+    struct pccl_address plausible[PCCL_CANDIDATES_MAX];
+    uint32_t count = pccl_interfaces_plausible(test->order.candidates, test->order.candidate_count, plausible);
+    set_due(session, session->config.dial_ms * UINT64_C(1000));
+    if (!dial(&test->slots[0], plausible, count))
+        fail(test, 0);
+}
+
+/* The handshake is over. false, with words and `how`: the connection is of no use. */
+static bool take_over(struct pccl_measure_slot *slot, struct pccl_connection *connection, enum pccl_link_end *how,
+                      struct pccl_text *words)
+{
+    struct pccl_measure_test *test = &slot->session->test;
+    uv_os_sock_t socket;
+    const uint8_t *rest;
+    size_t rest_length;
+    test->address = connection->address;
+    *how = PCCL_LINK_CLOSED;
+    pccl_text_format(words, "it broke at once");
+    if (!pccl_connection_detach(connection, &socket, &rest, &rest_length)) {
+        pccl_connection_close(connection, 0);
+        return false;
+    }
+    *how = 0;
+    pccl_text_format(words, "%s", rest_length ? "it speaks before it is asked" : pccl_status_text(PCCL_MEMORY));
+    struct pccl_measure_tester *tester = NULL;
+    if (rest_length == 0)
+        tester = pccl_measure_link_allocate(slot->session, &testing, sizeof *tester, &test->order.peer, socket);
+    if (!tester) {
+        pccl_socket_close(socket);
+        return false;
+    }
+    if (!pccl_measure_link_open(&tester->link))
+        return false;
+    tester->slot = slot;
+    slot->tester = tester;
+    return true;
+}
+
+static void on_dialled(void *context, struct pccl_connection *connection, enum pccl_link_end how,
+                       const struct pccl_text *words)
+{
+    struct pccl_measure_slot *slot = context;
+    struct pccl_measure_session *session = slot->session;
+    struct pccl_measure_test *test = &session->test;
+    struct pccl_text why = *words;
+    slot->dialer = NULL;
+    if (connection && take_over(slot, connection, &how, &why)) {
+        if (test->stage == PCCL_MEASURE_REACHING)
+            ask_for_echo(slot->tester);
+        pccl_measure_link_start(&slot->tester->link);
+    } else {
+        pccl_measure_log(session, PCCL_LOG_DEBUG, "measure: connection %u to peer %i: %t",
+                         (uint64_t)(slot - test->slots), &test->order.peer, &why);
+        bool still = pccl_measure_now_us() > test->due_us + PCCL_MEASURE_STILL_MS * UINT64_C(1000);
+        if (test->stage != PCCL_MEASURE_REACHING) {
+            /* one of those that are not needed */
+        } else if (how == PCCL_LINK_TIMEOUT && still && !test->redialled) { /* it was us who did not hear the answer */
+            test->redialled = true;
+            dial_first(session);
+        } else {
+            fail(test, test->declined ? 0 : how);
+        }
+    }
+    settle(session);
+}
+
+/* ---- the stages ---- */
+
+static void join(struct pccl_measure_session *session)
+{
+    struct pccl_measure_test *test = &session->test;
+    const struct pccl_measure_config *config = &session->config;
+    struct pccl_path path;
+    if (pccl_path_measure(test->slots[0].tester->link.socket, &path) && path.rtt_us > 0)
+        test->rtt_us = (uint32_t)pccl_min_u64(test->rtt_us, path.rtt_us);
+    test->stage = PCCL_MEASURE_JOINING;
+    test->streams = test->rtt_us >= PCCL_LONG_PATH_RTT_US ? config->streams_long : config->streams_short;
+    for (uint32_t i = 1; i < test->streams; i++)
+        if (!dial(&test->slots[i], &test->address, 1))
+            pccl_measure_log(session, PCCL_LOG_WARN, "measure: %s", pccl_status_text(PCCL_MEMORY));
+    set_due(session, pccl_min_u64(PCCL_MEASURE_JOIN_RTTS * (uint64_t)test->rtt_us + PCCL_MEASURE_JOIN_US,
+                                  PCCL_MEASURE_JOIN_MAX_US));
+}
+
+static bool expects_more(const struct pccl_measure_test *test)
+{
+    for (uint32_t i = 0; i < test->streams; i++)
+        if (test->slots[i].dialer)
+            return true;
+    return false;
+}
+
+static void load(struct pccl_measure_session *session)
+{
+    struct pccl_measure_test *test = &session->test;
+    uint64_t limit_us = test->order.limit_ms * UINT64_C(1000);
+    test->stage = PCCL_MEASURE_LOADING;
+    pccl_meter_begin(&test->meter, pccl_measure_now_us(), test->rtt_us, limit_us);
+    set_due(session, limit_us);
+    for (uint32_t i = 0; i < test->streams; i++)
+        if (test->slots[i].tester)
+            pccl_measure_link_start(&test->slots[i].tester->link);
+}
+
+/* `anyway`: also if it is the same as before. */
+static void note_what_is_seen(struct pccl_measure_test *test, bool anyway)
+{
+    uint64_t bytes = test->gone_bytes;
+    for (uint32_t i = 0; i < test->streams; i++)
+        if (test->slots[i].tester)
+            bytes += test->slots[i].tester->seen;
+    if (bytes == test->noted_bytes && !anyway)
+        return;
+    test->noted_bytes = bytes;
+    pccl_meter_add(&test->meter, pccl_measure_now_us(), bytes);
+}
+
+static void conclude(struct pccl_measure_session *session)
+{
+    struct pccl_measure_test *test = &session->test;
+    struct pccl_measure_result result = {.test = test->order.test,
+                                         .failed = test->failed,
+                                         .how = test->failed ? (uint8_t)test->how : 0,
+                                         .rtt_us = test->echoes ? test->rtt_us : 0};
+    if (!test->failed)
+        result.rate = pccl_meter_rate(&test->meter);
+    if (!test->failed && result.rate == 0) {
+        result.failed = true;
+        result.how = PCCL_LINK_SILENT;
+    }
+    pccl_measure_log(session, PCCL_LOG_DEBUG,
+                     "measure: test %u of the way to peer %i: %s, %u bytes/s, round trip %u us", result.test,
+                     &test->order.peer, result.failed ? "failed" : "done", result.rate, (uint64_t)result.rtt_us);
+    pccl_measure_test_stop(session);
+    session->events.measured(session->events.context, &result);
+}
+
+/* true: it is known how the test ends. */
+static bool is_over(struct pccl_measure_session *session)
+{
+    struct pccl_measure_test *test = &session->test;
+    if (test->stage == PCCL_MEASURE_REACHING && test->is_due && test->echoes == 0 && !test->failed)
+        fail(test, test->slots[0].tester ? PCCL_LINK_SILENT : PCCL_LINK_TIMEOUT);
+    if (test->failed || test->stage != PCCL_MEASURE_LOADING)
+        return test->failed;
+    note_what_is_seen(test, test->is_due);
+    return test->is_due || !stands(test) || pccl_meter_is_done(&test->meter, pccl_measure_now_us());
+}
+
+/* All that follows from what has happened; may report, so that the caller must not touch the test any more. */
+static void settle(struct pccl_measure_session *session)
+{
+    struct pccl_measure_test *test = &session->test;
+    if (test->stage == PCCL_MEASURE_REACHING && !test->failed && test->echoes > 0 &&
+        (test->echoes == PCCL_MEASURE_ECHOES || test->is_due))
+        join(session);
+    if (test->stage == PCCL_MEASURE_JOINING && !test->failed && (test->is_due || !expects_more(test)))
+        load(session);
+    if (test->stage != PCCL_MEASURE_IDLE && is_over(session))
+        conclude(session);
+}
+
+void pccl_measure_test_tick(struct pccl_measure_session *session)
+{
+    session->test.is_due = true;
+    settle(session);
+}
+
+/* ---- begin and end ---- */
+
+void pccl_measure_test_begin(struct pccl_measure_session *session, const struct pccl_measure_order *order)
+{
+    struct pccl_measure_test *test = &session->test;
+    pccl_measure_test_stop(session);
+    test->stage = PCCL_MEASURE_REACHING;
+    test->order = *order;
+    test->order.limit_ms = (uint32_t)pccl_min_u64(order->limit_ms, PCCL_MEASURE_MS_MAX);
+    test->streams = 1;
+    test->rtt_us = UINT32_MAX;
+    for (uint32_t i = 0; i < PCCL_POOL_MAX; i++)
+        test->slots[i].session = session;
+    dial_first(session);
+    settle(session);
+}
+
+/* A good-bye, if it comes at the right place in what was sent; the other side takes the end without one too. */
+static void say_bye(struct pccl_measure_tester *tester)
+{
+    struct pccl_measure_link *link = &tester->link;
+    struct pccl_msg msg = {.type = PCCL_MSG_link_bye};
+    if (tester->at == 0 && !link->error && pccl_measure_link_put(link, &msg))
+        (void)pccl_measure_link_push(link);
+}
+
+void pccl_measure_test_stop(struct pccl_measure_session *session)
+{
+    struct pccl_measure_test *test = &session->test;
+    for (uint32_t i = 0; i < test->streams; i++) {
+        struct pccl_measure_slot *slot = &test->slots[i];
+        if (slot->dialer)
+            pccl_dialer_cancel(slot->dialer);
+        if (!slot->tester)
+            continue;
+        say_bye(slot->tester);
+        pccl_measure_link_close(&slot->tester->link);
+    }
+    *test = (struct pccl_measure_test){.stage = PCCL_MEASURE_IDLE};
+    pccl_measure_wake_at(session, UINT64_MAX);
+}

@@ -1,0 +1,43 @@
+#include "net/path.h"
+
+#if defined(__linux__) && defined(__has_include)
+#if __has_include(<linux/tcp.h>)
+#define KNOWS_RATES
+#include <linux/tcp.h> /* says more than netinet/tcp.h, and does not go together with it */
+#include <netinet/in.h>
+#include <sys/socket.h>
+#endif
+#endif
+
+bool pccl_path_measure(int socket, struct pccl_path *path)
+{
+#ifdef KNOWS_RATES
+    struct tcp_info info = {0}; /* an old kernel fills in the beginning */
+    socklen_t length = sizeof info;
+    if (getsockopt(socket, IPPROTO_TCP, TCP_INFO, &info, &length) != 0)
+        return false;
+    bool smallest_known = info.tcpi_min_rtt != 0 && info.tcpi_min_rtt != UINT32_MAX;
+    *path = (struct pccl_path){.rtt_us = smallest_known ? info.tcpi_min_rtt : info.tcpi_rtt,
+                               .lately_us = info.tcpi_rtt,
+                               .rate = info.tcpi_delivery_rate,
+                               .delivered = (uint64_t)info.tcpi_delivered * info.tcpi_snd_mss,
+                               .resent = (uint64_t)info.tcpi_total_retrans * info.tcpi_snd_mss,
+                               .limited = info.tcpi_delivery_rate_app_limited};
+    return true;
+#else
+    (void)socket;
+    (void)path;
+    return false;
+#endif
+}
+
+void pccl_path_bound(int socket, uint64_t rate)
+{
+#if defined(KNOWS_RATES) && defined(SO_MAX_PACING_RATE)
+    uint64_t most = rate != 0 ? rate : UINT64_MAX;
+    (void)setsockopt(socket, SOL_SOCKET, SO_MAX_PACING_RATE, &most, sizeof most);
+#else
+    (void)socket;
+    (void)rate;
+#endif
+}

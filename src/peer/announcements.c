@@ -1,0 +1,93 @@
+/*
+ * What other peers have announced as bulk operations while it is not launched here. Bulk operations meet on the data
+ * links and tiny ones at the master, so without these two kinds of one instance would wait for each other for ever.
+ */
+#include "peer/internal.h"
+#include "wire/describe.h"
+
+static struct pccl_announcement *of_node(struct pccl_node *node)
+{
+    return PCCL_CONTAINER_OF(node, struct pccl_announcement, by_instance);
+}
+
+struct pccl_announcement *pccl_peer_announcement(const struct pccl_peer *p, const struct pccl_instance *instance)
+{
+    struct pccl_node *node = pccl_table_find(&p->announcements, pccl_instance_hash(instance));
+    for (; node != NULL; node = pccl_table_find_next(node))
+        if (pccl_instance_equal(&of_node(node)->instance, instance))
+            return of_node(node);
+    return NULL;
+}
+
+void pccl_peer_drop_announcement(struct pccl_peer *p, struct pccl_announcement *announcement)
+{
+    pccl_table_remove(&p->announcements, &announcement->by_instance);
+    pccl_release(&p->memory, announcement, sizeof *announcement);
+}
+
+static bool is_of_this_era(const struct pccl_peer *p, const struct pccl_instance *instance)
+{
+    return instance->joint == pccl_peer_joint(p) && instance->sync == p->rounds[PCCL_ROUND_SYNC];
+}
+
+/*
+ * Who announces may have heard of the end of this era already; it cannot be further ahead, since every end needs us. A
+ * newcomer does not know the era before its welcome, which others may have heard of first.
+ */
+static bool is_of_interest(const struct pccl_peer *p, const struct pccl_instance *instance)
+{
+    uint64_t joint = pccl_peer_joint(p), sync = p->rounds[PCCL_ROUND_SYNC];
+    bool joint_ended = instance->joint == joint + 1 && instance->sync == sync;
+    bool sync_ended = instance->joint == joint && instance->sync == sync + 1;
+    if (instance->group != p->config.group)
+        return false;
+    return p->state == PCCL_PEER_PENDING ||
+           (p->state == PCCL_PEER_MEMBER && (is_of_this_era(p, instance) || joint_ended || sync_ended));
+}
+
+void pccl_peer_drop_announcements(struct pccl_peer *p, bool all)
+{
+    for (struct pccl_node *node = pccl_table_first(&p->announcements), *next; node != NULL; node = next) {
+        next = pccl_table_after(&p->announcements, node);
+        if (all || !is_of_interest(p, &of_node(node)->instance))
+            pccl_peer_drop_announcement(p, of_node(node));
+    }
+}
+
+static void keep(struct pccl_peer *p, const struct pccl_id *from, const struct pccl_msg_ready *ready)
+{
+    if (pccl_peer_announcement(p, &ready->instance) != NULL || p->announcements.count >= PCCL_OPS_PER_PEER_MAX)
+        return;
+    struct pccl_announcement *announcement = pccl_allocate(&p->memory, sizeof *announcement);
+    if (announcement == NULL)
+        return; /* it serves to find a mistake of the callers; a deadline ends what it would have ended */
+    announcement->instance = ready->instance;
+    announcement->from = *from;
+    announcement->descriptor = ready->descriptor;
+    pccl_table_insert(&p->announcements, &announcement->by_instance, pccl_instance_hash(&ready->instance));
+}
+
+void pccl_peer_refuse_announced(struct pccl_peer *p, struct pccl_op *op, const struct pccl_announcement *announcement)
+{
+    struct pccl_text words;
+    pccl_describe_difference(&words, &(struct pccl_described){&announcement->from, &announcement->descriptor, false},
+                             &(struct pccl_described){&p->config.id, &op->descriptor, true});
+    pccl_peer_op_abort(p, p->now_us, op, PCCL_CLASS_MISMATCH, &words);
+}
+
+void pccl_peer_announced(struct pccl_peer *p, uint64_t now_us, const struct pccl_id *from,
+                         const struct pccl_msg_ready *ready)
+{
+    pccl_peer_advance_time(p, now_us);
+    if (!is_of_interest(p, &ready->instance))
+        return;
+    struct pccl_op *op = pccl_peer_find_instance(p, &ready->instance);
+    bool current = is_of_this_era(p, &ready->instance);
+    if (op != NULL) {
+        const struct pccl_announcement announcement = {.from = *from, .descriptor = ready->descriptor};
+        if (op->tiny)
+            pccl_peer_refuse_announced(p, op, &announcement);
+    } else if (!current || ready->instance.use >= pccl_peer_launches_of(p, ready->instance.tag)) {
+        keep(p, from, ready);
+    }
+}

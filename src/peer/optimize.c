@@ -1,0 +1,100 @@
+/*
+ * The optimisation of the topology, as this peer lives through it: its vote, and the tests of ways that the master asks
+ * it for, which the driver does. The ring comes as a view like any other, before the round ends. And the question how
+ * the master sees the links, which anybody may ask at any time.
+ */
+#include "peer/internal.h"
+
+#include <string.h>
+
+/* ---- tests ---- */
+
+void pccl_peer_measure(struct pccl_peer *p, const struct pccl_msg_measure *measure)
+{
+    if (!p->calls[PCCL_ROUND_OPTIMIZE].outstanding || !pccl_peer_is_in_group(p, &measure->peer)) {
+        pccl_peer_give_up(p, PCCL_MASTER_LOST, "the master asked for a test at the wrong time");
+        return;
+    }
+    p->test = (struct pccl_test_call){.outstanding = true, .number = measure->test, .peer = measure->peer};
+    struct pccl_peer_test test = {.number = measure->test,
+                                  .peer = measure->peer,
+                                  .limit_ms = measure->limit_ms,
+                                  .candidates = measure->candidates,
+                                  .candidate_count = measure->candidates_count};
+    p->effects.measure(p->effects.context, &test);
+}
+
+/* A master that restarted meanwhile does not know the test: it asks anew. */
+void pccl_peer_measured(struct pccl_peer *p, uint64_t now_us, const struct pccl_peer_measurement *measurement)
+{
+    pccl_peer_advance_time(p, now_us);
+    bool wanted = p->state == PCCL_PEER_MEMBER && p->calls[PCCL_ROUND_OPTIMIZE].outstanding && p->test.outstanding &&
+                  p->test.number == measurement->test;
+    if (!wanted)
+        return;
+    p->test.outstanding = false;
+    if (p->resuming)
+        return;
+    if (!measurement->failed)
+        pccl_peer_note_told(p, &p->test.peer, measurement->rtt_us, measurement->rate);
+    struct pccl_msg msg = {.type = PCCL_MSG_measured,
+                           .as.measured = {.test = measurement->test,
+                                           .failed = measurement->failed,
+                                           .how = measurement->failed ? measurement->how : 0,
+                                           .rtt_us = measurement->rtt_us,
+                                           .rate = measurement->failed ? 0 : measurement->rate}};
+    pccl_peer_send(p, &msg);
+}
+
+enum pccl_status pccl_peer_optimize_ended(struct pccl_peer *p, const struct pccl_msg_round *round)
+{
+    p->test.outstanding = false;
+    pccl_text_clear(&p->optimize_words);
+    pccl_text_add_bytes(&p->optimize_words, (const char *)round->words.data, round->words.length);
+    if (round->outcome != PCCL_ROUND_FAILED)
+        return PCCL_OK;
+    p->last_words = p->optimize_words;
+    return PCCL_NO_RING;
+}
+
+/* ---- how the master sees the links ---- */
+
+static void send_describe(struct pccl_peer *p)
+{
+    struct pccl_msg msg = {.type = PCCL_MSG_describe, .as.describe = {.ticket = p->describe_ticket}};
+    pccl_peer_send(p, &msg);
+}
+
+enum pccl_status pccl_peer_describe(struct pccl_peer *p, uint64_t now_us)
+{
+    pccl_peer_advance_time(p, now_us);
+    if (p->state != PCCL_PEER_MEMBER || p->describing)
+        return PCCL_USAGE;
+    p->describing = true;
+    p->describe_ticket++;
+    if (!p->resuming)
+        send_describe(p);
+    return PCCL_OK;
+}
+
+void pccl_peer_picture(struct pccl_peer *p, const struct pccl_msg_picture *picture)
+{
+    if (!p->describing || picture->ticket != p->describe_ticket)
+        return; /* the answer of a master that had been asked again */
+    p->describing = false;
+    p->effects.described(p->effects.context, &picture->text);
+}
+
+void pccl_peer_resend_describe(struct pccl_peer *p)
+{
+    if (p->describing && p->state == PCCL_PEER_MEMBER)
+        send_describe(p);
+}
+
+void pccl_peer_end_describe(struct pccl_peer *p)
+{
+    if (!p->describing)
+        return;
+    p->describing = false;
+    p->effects.described(p->effects.context, NULL);
+}

@@ -1,0 +1,186 @@
+/*
+ * A synchronization of shared state, as this peer lives through it (PROTOCOL 10): its vote, the plan that the master
+ * makes of all votes, and what became of the transfer, which the driver does.
+ *
+ * After a restart of the master the peer votes again, with what it holds by then: what it had; or, with the transfer
+ * complete, what was elected; or nothing that anybody should take.
+ */
+#include "peer/internal.h"
+
+enum pccl_status pccl_peer_sync(struct pccl_peer *p, uint64_t now_us, const struct pccl_sync_vote *vote)
+{
+    struct pccl_sync_call *sync = &p->sync;
+    pccl_peer_advance_time(p, now_us);
+    if (p->state == PCCL_PEER_MEMBER && p->held_count > 0)
+        return PCCL_PENDING_OPS;
+    if (p->state != PCCL_PEER_MEMBER || pccl_peer_is_in_quiet_call(p))
+        return PCCL_USAGE;
+    sync->vote = *vote;
+    sync->planned = sync->done = sync->complete = sync->at_risk = false;
+    pccl_text_clear(&sync->failure);
+    return pccl_peer_vote(p, PCCL_ROUND_SYNC);
+}
+
+uint64_t pccl_peer_sync_round(const struct pccl_peer *p) { return p->rounds[PCCL_ROUND_SYNC]; }
+uint64_t pccl_peer_sync_revision(const struct pccl_peer *p) { return p->sync.revision; }
+
+/* What the last plan asked for may be written into memory at any moment: the driver has not said that it is through. */
+static bool may_be_written_to(const struct pccl_peer *p)
+{
+    const struct pccl_sync_call *sync = &p->sync;
+    bool through = sync->done && !p->calls[PCCL_ROUND_SYNC].withdrawn;
+    return sync->planned && sync->plan.requests && !sync->complete && !through;
+}
+
+/* A transfer of this call has brought all tensors: it holds what those hold who have synchronized before. */
+static bool has_got_all(const struct pccl_sync_call *sync) { return sync->complete && sync->plan.takes_unequal; }
+
+/*
+ * Said again to a restarted master, which makes another plan. Until that has come the driver goes on with the old one:
+ * what it had not touched by now it may touch behind this vote, so nobody should count on it.
+ */
+void pccl_peer_send_sync_vote(struct pccl_peer *p)
+{
+    struct pccl_sync_call *sync = &p->sync;
+    sync->at_risk = sync->at_risk || may_be_written_to(p);
+    sync->planned = false;
+    struct pccl_msg msg = {.type = PCCL_MSG_sync_vote,
+                           .as.sync_vote = {.round = p->rounds[PCCL_ROUND_SYNC],
+                                            .revision = sync->vote.revision,
+                                            .strategy = sync->vote.strategy,
+                                            .fresh = !sync->synced && !has_got_all(sync),
+                                            .torn = sync->torn || sync->at_risk,
+                                            .unequal = sync->vote.unequal,
+                                            .structure = sync->vote.structure,
+                                            .content = sync->vote.content,
+                                            .shapes = sync->vote.shapes,
+                                            .shapes_count = sync->vote.shape_count}};
+    pccl_peer_send(p, &msg);
+}
+
+static void send_done(struct pccl_peer *p)
+{
+    const struct pccl_sync_call *sync = &p->sync;
+    if (p->resuming)
+        return; /* the vote tells; and the plan that follows is answered at once */
+    struct pccl_msg msg = {.type = PCCL_MSG_sync_done,
+                           .as.sync_done = {.round = p->rounds[PCCL_ROUND_SYNC],
+                                            .failed = !sync->complete,
+                                            .words = pccl_bytes_of_text(&sync->failure)}};
+    pccl_peer_send(p, &msg);
+}
+
+static bool is_open(struct pccl_peer *p, uint64_t round, const char *what)
+{
+    if (p->calls[PCCL_ROUND_SYNC].outstanding && round == p->rounds[PCCL_ROUND_SYNC])
+        return true;
+    pccl_peer_give_up(p, PCCL_MASTER_LOST, "the master sent %s for a round that is not open", what);
+    return false;
+}
+
+/*
+ * A transfer that has failed stays so, and the driver does not hear of another plan: what it would fetch came to
+ * nothing. One that was complete before the master restarted is so again if that is asked.
+ */
+void pccl_peer_sync_planned(struct pccl_peer *p, const struct pccl_msg_sync_plan *plan)
+{
+    struct pccl_sync_call *sync = &p->sync;
+    if (!is_open(p, plan->round, "a plan"))
+        return;
+    bool given_up = p->calls[PCCL_ROUND_SYNC].withdrawn;
+    bool failed = given_up || (sync->done && !sync->complete);
+    if (given_up && sync->failure.length == 0)
+        pccl_text_format(&sync->failure, "given up by the caller, or the deadline passed");
+    sync->planned = true;
+    sync->done = sync->complete = false;
+    sync->plan = (struct pccl_sync_plan){.round = plan->round,
+                                         .revision = plan->revision,
+                                         .requests = plan->requests != 0,
+                                         .takes_unequal = plan->takes_unequal != 0,
+                                         .content = plan->content};
+    if (sync->torn_unequal && plan->requests && !plan->takes_unequal) {
+        pccl_text_format(&sync->failure,
+                         "tensors that need not be the same everywhere are partly overwritten, and nobody "
+                         "is left to take them from; restore them from a checkpoint and connect anew");
+        failed = true;
+    }
+    if (failed && plan->requests) {
+        sync->done = true;
+        send_done(p);
+        return;
+    }
+    p->effects.sync_plan(p->effects.context, &sync->plan);
+}
+
+void pccl_peer_sync_donor_named(struct pccl_peer *p, const struct pccl_msg_sync_donor *donor)
+{
+    if (!is_open(p, donor->round, "a donor") || p->sync.done)
+        return;
+    p->effects.sync_donor(p->effects.context, &donor->peer, donor->holds_unequal != 0, donor->candidates,
+                          donor->candidates_count);
+}
+
+void pccl_peer_sync_touched(struct pccl_peer *p)
+{
+    struct pccl_sync_call *sync = &p->sync;
+    if (!p->calls[PCCL_ROUND_SYNC].outstanding)
+        return;
+    sync->torn = true;
+    sync->torn_unequal = sync->torn_unequal || sync->plan.takes_unequal;
+}
+
+/* The memory is as the plan wanted it; also when the caller has given up meanwhile. */
+static void note_complete(struct pccl_sync_call *sync)
+{
+    sync->torn = sync->at_risk = false;
+    sync->torn_unequal = sync->torn_unequal && !sync->plan.takes_unequal;
+    sync->vote.content = sync->plan.content;
+    sync->vote.revision = sync->plan.revision;
+}
+
+void pccl_peer_sync_done(struct pccl_peer *p, uint64_t now_us, bool complete, const struct pccl_text *words)
+{
+    struct pccl_sync_call *sync = &p->sync;
+    pccl_peer_advance_time(p, now_us);
+    if (!p->calls[PCCL_ROUND_SYNC].outstanding || !sync->planned || !sync->plan.requests)
+        return;
+    if (complete)
+        note_complete(sync);
+    if (sync->done)
+        return;
+    sync->done = true;
+    sync->complete = complete;
+    if (!complete)
+        sync->failure = *words;
+    send_done(p);
+}
+
+bool pccl_peer_withdraw_planned_sync(struct pccl_peer *p, const char *words)
+{
+    struct pccl_text text;
+    if (!p->sync.planned)
+        return false;
+    pccl_text_format(&text, "%s", words);
+    pccl_peer_sync_done(p, p->now_us, false, &text);
+    return true;
+}
+
+enum pccl_status pccl_peer_sync_ended(struct pccl_peer *p, const struct pccl_msg_round *round)
+{
+    struct pccl_sync_call *sync = &p->sync;
+    const struct pccl_vote_call *call = &p->calls[PCCL_ROUND_SYNC];
+    pccl_text_clear(&sync->words);
+    pccl_text_add_bytes(&sync->words, (const char *)round->words.data, round->words.length);
+    sync->revision = round->revision;
+    if (round->outcome == PCCL_ROUND_FAILED) {
+        p->last_words = sync->words;
+        return PCCL_STATE;
+    }
+    p->revision = round->revision + 1;
+    if (sync->planned && sync->plan.requests && !sync->complete) {
+        p->last_words = sync->failure;
+        return call->withdrawn ? call->why_withdrawn : PCCL_STATE;
+    }
+    sync->synced = true;
+    return PCCL_OK;
+}

@@ -1,0 +1,409 @@
+/* The machine's doors: donors come and go, answers come in order, time passes. */
+#include "state/internal.h"
+
+#include <string.h>
+
+static const uint64_t ms = 1000;
+
+/* ---- life ---- */
+
+struct pccl_fetch *pccl_fetch_create(struct pccl_state *state, const struct pccl_memory *memory,
+                                     const struct pccl_fetch_effects *effects)
+{
+    struct pccl_fetch *fetch = pccl_allocate(memory, sizeof *fetch);
+    if (fetch == NULL)
+        return NULL;
+    *fetch = (struct pccl_fetch){.memory = *memory,
+                                 .effects = *effects,
+                                 .state = state,
+                                 .source = PCCL_FETCH_NOBODY,
+                                 .root_donor = PCCL_FETCH_NOBODY};
+    for (unsigned unequal = 0; unequal < 2; unequal++) {
+        pccl_link_init(&fetch->unlisted[unequal]);
+        pccl_link_init(&fetch->open[unequal]);
+    }
+    pccl_link_init(&fetch->asked);
+    uint32_t count = state->tensor_count;
+    if (count == 0)
+        return fetch;
+    fetch->law = pccl_allocate(memory, count * sizeof *fetch->law);
+    fetch->roots = pccl_allocate(memory, count * sizeof *fetch->roots);
+    fetch->tasks = pccl_allocate(memory, count * sizeof *fetch->tasks);
+    for (uint32_t i = 0; fetch->tasks != NULL && i < count; i++)
+        pccl_link_init(&fetch->tasks[i].link);
+    if (fetch->law == NULL || fetch->roots == NULL || fetch->tasks == NULL) {
+        pccl_fetch_destroy(fetch);
+        return NULL;
+    }
+    return fetch;
+}
+
+static void clear_donor(struct pccl_fetch *fetch, struct pccl_fetch_donor *donor)
+{
+    pccl_release(&fetch->memory, donor->owed, PCCL_FETCH_OWED_MAX * sizeof *donor->owed);
+    *donor = (struct pccl_fetch_donor){0};
+}
+
+/* Whatever was asked of anybody. */
+static void forget_all(struct pccl_fetch *fetch)
+{
+    for (uint32_t i = 0; i < PCCL_FETCH_DONORS; i++)
+        clear_donor(fetch, &fetch->donors[i]);
+    if (fetch->tasks != NULL)
+        pccl_fetch_forget_tasks(fetch);
+    fetch->source = fetch->root_donor = PCCL_FETCH_NOBODY;
+}
+
+void pccl_fetch_destroy(struct pccl_fetch *fetch)
+{
+    if (fetch == NULL)
+        return;
+    forget_all(fetch);
+    uint32_t count = fetch->state->tensor_count;
+    const struct pccl_memory memory = fetch->memory;
+    pccl_release(&memory, fetch->law, count * sizeof *fetch->law);
+    pccl_release(&memory, fetch->roots, count * sizeof *fetch->roots);
+    pccl_release(&memory, fetch->tasks, count * sizeof *fetch->tasks);
+    pccl_release(&memory, fetch, sizeof *fetch);
+}
+
+/* Makes roots and content tell again what is in memory. true: some tensor that is not equal everywhere is torn. */
+static bool reseal(struct pccl_fetch *fetch)
+{
+    bool torn = false;
+    for (uint32_t i = 0; i < fetch->state->tensor_count; i++) {
+        if (!fetch->tasks[i].torn)
+            continue;
+        pccl_state_seal_tensor(fetch->state, i);
+        torn = torn || pccl_fetch_tensor(fetch, i)->unequal;
+    }
+    pccl_state_seal_content(fetch->state);
+    return torn;
+}
+
+static bool has_unequal_bytes(const struct pccl_state *state)
+{
+    for (uint32_t i = 0; i < state->tensor_count; i++)
+        if (state->tensors[i].unequal && state->tensors[i].chunks > 0)
+            return true;
+    return false;
+}
+
+void pccl_fetch_begin(struct pccl_fetch *fetch, uint64_t now_us, uint64_t round, const struct pccl_digest *content,
+                      bool takes_unequal)
+{
+    forget_all(fetch);
+    fetch->begun = true;
+    fetch->status = PCCL_FETCH_RUNNING;
+    pccl_text_clear(&fetch->words);
+    fetch->now_us = now_us;
+    fetch->round = round;
+    fetch->content = *content;
+    /* What an earlier plan began to take has to be whole, whatever this one says. */
+    bool torn = reseal(fetch);
+    fetch->wanted[0] = true;
+    fetch->wanted[1] = (takes_unequal || torn) && has_unequal_bytes(fetch->state);
+    fetch->known[0] = pccl_digest_equal(&fetch->state->content, content);
+    fetch->known[1] = false;
+    if (!fetch->known[0] && fetch->state->tensor_count == 0)
+        pccl_fetch_fail(fetch, "something was elected as the content of a state without tensors");
+    for (uint32_t i = 0; fetch->known[0] && i < fetch->state->tensor_count; i++)
+        if (!pccl_fetch_tensor(fetch, i)->unequal)
+            fetch->tasks[i].torn = false;
+    pccl_fetch_finish(fetch);
+}
+
+/* ---- donors ---- */
+
+static struct pccl_fetch_donor *find_donor(struct pccl_fetch *fetch, uint32_t number)
+{
+    return number < PCCL_FETCH_DONORS && fetch->donors[number].up ? &fetch->donors[number] : NULL;
+}
+
+/* There is one more that is well: those who are to be dropped for it are listened to once more. */
+static void give_grace(struct pccl_fetch *fetch)
+{
+    uint64_t until = fetch->now_us + PCCL_FETCH_GRACE_MS * ms;
+    for (uint32_t i = 0; i < PCCL_FETCH_DONORS; i++)
+        fetch->donors[i].expires_us = pccl_max_u64(fetch->donors[i].expires_us, until);
+}
+
+static void hear(struct pccl_fetch *fetch, struct pccl_fetch_donor *donor)
+{
+    donor->heard_us = fetch->now_us;
+    if (!donor->suspected)
+        return;
+    donor->suspected = false;
+    give_grace(fetch);
+}
+
+void pccl_fetch_donor_up(struct pccl_fetch *fetch, uint64_t now_us, uint32_t donor, bool holds_unequal, uint32_t rtt_us)
+{
+    PCCL_ASSERT(donor < PCCL_FETCH_DONORS && !fetch->donors[donor].up);
+    fetch->now_us = now_us;
+    struct pccl_fetch_donor *added = &fetch->donors[donor];
+    added->owed = pccl_allocate(&fetch->memory, PCCL_FETCH_OWED_MAX * sizeof *added->owed);
+    if (added->owed == NULL) {
+        pccl_fetch_fail(fetch, pccl_status_text(PCCL_MEMORY));
+        return;
+    }
+    added->up = true;
+    added->holds_unequal = holds_unequal;
+    uint32_t chunks = rtt_us < PCCL_LONG_PATH_RTT_US ? PCCL_FETCH_WINDOW : PCCL_FETCH_WINDOW_LONG;
+    added->window = chunks * PCCL_STATE_CHUNK_BYTES;
+    give_grace(fetch);
+    pccl_fetch_ask(fetch);
+}
+
+/* Others get what it owes. */
+static void take_claims(struct pccl_fetch *fetch, uint32_t number)
+{
+    struct pccl_fetch_donor *donor = &fetch->donors[number];
+    for (uint32_t i = 0; i < donor->owed_count; i++) {
+        const struct pccl_fetch_owed *owed = pccl_fetch_owed_at(donor, i);
+        if (owed->what == PCCL_WANT_CHUNKS)
+            pccl_fetch_unlist(fetch, &fetch->tasks[owed->tensor]);
+        if (owed->what != PCCL_WANT_DATA)
+            continue;
+        owed->chunk->askers &= ~pccl_fetch_bit(number);
+        if (i == 0 && donor->writes)
+            owed->chunk->writer = PCCL_FETCH_NOBODY;
+        pccl_fetch_place(fetch, owed->chunk);
+    }
+    if (donor->listing != NULL)
+        pccl_fetch_unlist(fetch, donor->listing);
+}
+
+static void remove_donor(struct pccl_fetch *fetch, uint32_t number)
+{
+    take_claims(fetch, number);
+    clear_donor(fetch, &fetch->donors[number]);
+    if (fetch->root_donor == number)
+        fetch->root_donor = PCCL_FETCH_NOBODY;
+    if (fetch->source == number)
+        pccl_fetch_source_lost(fetch);
+}
+
+void pccl_fetch_donor_down(struct pccl_fetch *fetch, uint64_t now_us, uint32_t donor)
+{
+    if (find_donor(fetch, donor) == NULL)
+        return;
+    fetch->now_us = now_us;
+    remove_donor(fetch, donor);
+    pccl_fetch_ask(fetch);
+}
+
+/* ---- answers ---- */
+
+static void settle(struct pccl_fetch_donor *donor)
+{
+    donor->owed_bytes -= pccl_fetch_owed_at(donor, 0)->bytes;
+    donor->owed_first++;
+    donor->owed_count--;
+    donor->arriving = donor->writes = false;
+}
+
+static enum pccl_status refuse(struct pccl_text *words, const char *why)
+{
+    pccl_text_format(words, "%s", why);
+    return PCCL_MALFORMED;
+}
+
+static enum pccl_status take_digests(struct pccl_fetch *fetch, struct pccl_fetch_donor *donor,
+                                     const struct pccl_msg_state_digests *digests, struct pccl_text *words)
+{
+    struct pccl_fetch_owed owed = *pccl_fetch_owed_at(donor, 0);
+    if (digests->round != fetch->round || digests->what != owed.what || digests->tensor != owed.tensor ||
+        digests->first != owed.first || digests->digests_count != owed.count)
+        return refuse(words, "it sends other digests than it was asked for");
+    enum pccl_status status = PCCL_OK;
+    if (fetch->status != PCCL_FETCH_RUNNING) {
+        /* nobody needs them any more */
+    } else if (owed.what == PCCL_WANT_ROOTS) {
+        memcpy(fetch->roots + owed.tensor, digests->digests, owed.count * sizeof *fetch->roots);
+        fetch->roots_heard += owed.count;
+        if (fetch->roots_heard == fetch->state->tensor_count)
+            status = pccl_fetch_take_roots(fetch, words);
+    } else {
+        struct pccl_fetch_task *task = &fetch->tasks[owed.tensor];
+        memcpy(task->list + owed.first, digests->digests, owed.count * sizeof *task->list);
+        task->listed += owed.count;
+        if (task->listed == pccl_fetch_tensor(fetch, owed.tensor)->chunks)
+            status = pccl_fetch_take_list(fetch, owed.tensor, words);
+    }
+    if (status == PCCL_OK)
+        settle(donor);
+    return status;
+}
+
+static enum pccl_status take_data(struct pccl_fetch *fetch, uint32_t number, const struct pccl_msg_state_data *data,
+                                  struct pccl_fetch_arrival *arrival, struct pccl_text *words)
+{
+    struct pccl_fetch_donor *donor = &fetch->donors[number];
+    const struct pccl_fetch_owed *owed = pccl_fetch_owed_at(donor, 0);
+    if (owed->what != PCCL_WANT_DATA || data->round != fetch->round || data->tensor != owed->tensor ||
+        data->chunk != owed->first || data->length != owed->bytes)
+        return refuse(words, "it sends another chunk than it was asked for");
+    struct pccl_fetch_chunk *chunk = owed->chunk;
+    chunk->askers &= ~pccl_fetch_bit(number);
+    donor->arriving = true;
+    donor->writes = fetch->status == PCCL_FETCH_RUNNING && !chunk->done && chunk->writer == PCCL_FETCH_NOBODY;
+    if (donor->writes)
+        pccl_fetch_write(fetch, chunk, number);
+    *arrival = (struct pccl_fetch_arrival){
+        .wanted = donor->writes, .tensor = data->tensor, .chunk = data->chunk, .length = data->length};
+    return PCCL_OK;
+}
+
+enum pccl_status pccl_fetch_received(struct pccl_fetch *fetch, uint64_t now_us, uint32_t donor,
+                                     const struct pccl_msg *msg, struct pccl_fetch_arrival *arrival,
+                                     struct pccl_text *words)
+{
+    *arrival = (struct pccl_fetch_arrival){0};
+    struct pccl_fetch_donor *from = find_donor(fetch, donor);
+    if (from == NULL || from->owed_count == 0 || from->arriving)
+        return refuse(words, "it sends what it was not asked for");
+    fetch->now_us = now_us;
+    enum pccl_status status = PCCL_MALFORMED;
+    if (msg->type == PCCL_MSG_state_digests && pccl_fetch_owed_at(from, 0)->what != PCCL_WANT_DATA)
+        status = take_digests(fetch, from, &msg->as.state_digests, words);
+    else if (msg->type == PCCL_MSG_state_data)
+        status = take_data(fetch, donor, &msg->as.state_data, arrival, words);
+    else
+        pccl_text_format(words, "it answers with %s", pccl_wire_name(msg->type));
+    if (status != PCCL_OK)
+        return status;
+    hear(fetch, from);
+    pccl_fetch_ask(fetch);
+    return PCCL_OK;
+}
+
+void pccl_fetch_progress(struct pccl_fetch *fetch, uint64_t now_us, uint32_t donor)
+{
+    struct pccl_fetch_donor *from = find_donor(fetch, donor);
+    if (from == NULL)
+        return;
+    fetch->now_us = now_us;
+    hear(fetch, from);
+}
+
+enum pccl_status pccl_fetch_arrived(struct pccl_fetch *fetch, uint64_t now_us, uint32_t donor,
+                                    const struct pccl_digest *digest, struct pccl_text *words)
+{
+    struct pccl_fetch_donor *from = find_donor(fetch, donor);
+    if (from == NULL || !from->arriving)
+        return refuse(words, "no chunk is on its way from it");
+    fetch->now_us = now_us;
+    if (from->writes) {
+        enum pccl_status status = pccl_fetch_written(fetch, pccl_fetch_owed_at(from, 0)->chunk, digest, words);
+        if (status != PCCL_OK)
+            return status;
+    }
+    settle(from);
+    hear(fetch, from);
+    pccl_fetch_ask(fetch);
+    return PCCL_OK;
+}
+
+/* ---- time ---- */
+
+/* Another one that is well can do what this one does. */
+static bool can_be_spared(const struct pccl_fetch *fetch, const struct pccl_fetch_donor *donor)
+{
+    bool source_needed = fetch->wanted[1] && (!fetch->known[1] || fetch->missing[1] > 0);
+    for (uint32_t i = 0; i < PCCL_FETCH_DONORS; i++) {
+        const struct pccl_fetch_donor *other = &fetch->donors[i];
+        if (other != donor && other->up && !other->suspected &&
+            (!source_needed || !donor->holds_unequal || other->holds_unequal))
+            return true;
+    }
+    return false;
+}
+
+static uint64_t suspicion_us(const struct pccl_fetch_donor *donor)
+{
+    return donor->heard_us + (PCCL_FETCH_STALL_MS - PCCL_FETCH_GRACE_MS) * ms;
+}
+
+static void suspect_silent(struct pccl_fetch *fetch)
+{
+    for (uint32_t i = 0; i < PCCL_FETCH_DONORS; i++) {
+        struct pccl_fetch_donor *donor = &fetch->donors[i];
+        if (donor->owed_count == 0 || donor->suspected || fetch->now_us < suspicion_us(donor))
+            continue;
+        donor->suspected = true;
+        /* Maybe we were away ourselves: what it has sent meanwhile is to be read before it is judged. */
+        donor->expires_us = fetch->now_us + PCCL_FETCH_GRACE_MS * ms;
+    }
+}
+
+static void drop_expired(struct pccl_fetch *fetch)
+{
+    for (uint32_t i = 0; i < PCCL_FETCH_DONORS; i++) {
+        const struct pccl_fetch_donor *donor = &fetch->donors[i];
+        if (!donor->suspected || fetch->now_us < donor->expires_us || !can_be_spared(fetch, donor))
+            continue;
+        remove_donor(fetch, i);
+        fetch->effects.drop(fetch->effects.context, i, "it owes an answer and is silent, others are not");
+    }
+}
+
+void pccl_fetch_tick(struct pccl_fetch *fetch, uint64_t now_us)
+{
+    fetch->now_us = now_us;
+    if (!fetch->begun || fetch->status != PCCL_FETCH_RUNNING)
+        return;
+    suspect_silent(fetch);
+    drop_expired(fetch);
+    pccl_fetch_ask(fetch);
+}
+
+static uint64_t donor_deadline(const struct pccl_fetch *fetch, const struct pccl_fetch_donor *donor)
+{
+    if (!donor->up)
+        return UINT64_MAX;
+    if (donor->suspected)
+        return can_be_spared(fetch, donor) ? donor->expires_us : UINT64_MAX;
+    if (donor->owed_count > 0)
+        return suspicion_us(donor);
+    if (pccl_link_is_alone(&fetch->asked))
+        return UINT64_MAX;
+    const struct pccl_fetch_chunk *oldest = PCCL_CONTAINER_OF(fetch->asked.next, struct pccl_fetch_chunk, link);
+    return oldest->asked_us + PCCL_FETCH_PATIENCE_MS * ms;
+}
+
+uint64_t pccl_fetch_deadline(const struct pccl_fetch *fetch)
+{
+    uint64_t deadline = UINT64_MAX;
+    if (!fetch->begun || fetch->status != PCCL_FETCH_RUNNING)
+        return deadline;
+    for (uint32_t i = 0; i < PCCL_FETCH_DONORS; i++)
+        deadline = pccl_min_u64(deadline, donor_deadline(fetch, &fetch->donors[i]));
+    return deadline;
+}
+
+/* ---- what can be asked ---- */
+
+void pccl_fetch_give_up(struct pccl_fetch *fetch, const char *words) { pccl_fetch_fail(fetch, words); }
+
+enum pccl_fetch_status pccl_fetch_status(const struct pccl_fetch *fetch) { return fetch->status; }
+
+const struct pccl_text *pccl_fetch_words(const struct pccl_fetch *fetch) { return &fetch->words; }
+
+bool pccl_fetch_is_starved(const struct pccl_fetch *fetch)
+{
+    if (!fetch->begun || fetch->status != PCCL_FETCH_RUNNING)
+        return false;
+    for (uint32_t i = 0; i < PCCL_FETCH_DONORS; i++)
+        if (fetch->donors[i].owed_count > 0)
+            return false;
+    return true;
+}
+
+bool pccl_fetch_is_torn(const struct pccl_fetch *fetch, uint32_t tensor)
+{
+    PCCL_ASSERT(tensor < fetch->state->tensor_count);
+    return fetch->tasks[tensor].torn;
+}
+
+uint64_t pccl_fetch_bytes(const struct pccl_fetch *fetch) { return fetch->bytes; }

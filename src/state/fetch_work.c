@@ -1,0 +1,269 @@
+/* What differs: from the roots of a donor to lists of chunks, and from chunks to tensors that are complete. */
+#include "state/internal.h"
+
+#include <string.h>
+
+void pccl_fetch_fail(struct pccl_fetch *fetch, const char *words)
+{
+    if (fetch->status != PCCL_FETCH_RUNNING)
+        return;
+    fetch->status = PCCL_FETCH_FAILED;
+    pccl_text_format(&fetch->words, "%s", words);
+}
+
+static const struct pccl_digest *chunks_of(const struct pccl_fetch *fetch, uint32_t tensor)
+{
+    uint64_t first = pccl_fetch_tensor(fetch, tensor)->first_chunk;
+    return fetch->state->chunks == NULL ? NULL : fetch->state->chunks + first;
+}
+
+static struct pccl_text *malformed(struct pccl_text *words, const struct pccl_fetch *fetch, uint32_t tensor,
+                                   const char *what)
+{
+    pccl_text_format(words, "%s of tensor '%s'", what, pccl_fetch_tensor(fetch, tensor)->name);
+    return words;
+}
+
+/* ---- tasks ---- */
+
+static void forget_list(struct pccl_fetch *fetch, uint32_t tensor)
+{
+    struct pccl_fetch_task *task = &fetch->tasks[tensor];
+    pccl_release(&fetch->memory, task->list, (size_t)pccl_fetch_tensor(fetch, tensor)->chunks * sizeof *task->list);
+    task->list = NULL;
+    task->listed = 0;
+}
+
+static void forget_task(struct pccl_fetch *fetch, uint32_t tensor)
+{
+    struct pccl_fetch_task *task = &fetch->tasks[tensor];
+    forget_list(fetch, tensor);
+    for (uint64_t i = 0; i < task->chunk_count; i++)
+        pccl_link_remove(&task->chunks[i].link);
+    pccl_release(&fetch->memory, task->chunks, (size_t)task->chunk_count * sizeof *task->chunks);
+    pccl_link_remove(&task->link);
+    task->chunks = NULL;
+    task->chunk_count = task->missing = 0;
+}
+
+void pccl_fetch_forget_tasks(struct pccl_fetch *fetch)
+{
+    for (uint32_t i = 0; i < fetch->state->tensor_count; i++)
+        forget_task(fetch, i);
+    fetch->missing[0] = fetch->missing[1] = 0;
+}
+
+void pccl_fetch_source_lost(struct pccl_fetch *fetch)
+{
+    fetch->source = PCCL_FETCH_NOBODY;
+    if (fetch->status != PCCL_FETCH_RUNNING || fetch->missing[1] == 0)
+        return;
+    for (uint32_t i = 0; i < fetch->state->tensor_count; i++)
+        if (pccl_fetch_tensor(fetch, i)->unequal)
+            forget_task(fetch, i);
+    fetch->missing[1] = 0;
+    fetch->known[1] = false;
+}
+
+/* false: memory is short. */
+static bool make_chunks(struct pccl_fetch *fetch, uint32_t tensor, uint64_t count)
+{
+    struct pccl_fetch_task *task = &fetch->tasks[tensor];
+    task->chunks = count > SIZE_MAX / sizeof *task->chunks
+                       ? NULL
+                       : pccl_allocate(&fetch->memory, (size_t)count * sizeof *task->chunks);
+    if (task->chunks == NULL)
+        return false;
+    task->chunk_count = task->missing = count;
+    return true;
+}
+
+static void open_chunk(struct pccl_fetch *fetch, uint32_t tensor, uint64_t number, uint64_t index,
+                       const struct pccl_digest *digest)
+{
+    struct pccl_fetch_chunk *chunk = &fetch->tasks[tensor].chunks[number];
+    *chunk =
+        (struct pccl_fetch_chunk){.tensor = tensor, .index = index, .digest = *digest, .writer = PCCL_FETCH_NOBODY};
+    pccl_link_init(&chunk->link);
+    pccl_fetch_place(fetch, chunk);
+}
+
+/* It is what law says. */
+static void complete_tensor(struct pccl_fetch *fetch, uint32_t tensor)
+{
+    pccl_state_seal_tensor(fetch->state, tensor);
+    PCCL_ASSERT(pccl_digest_equal(&pccl_fetch_tensor(fetch, tensor)->root, &fetch->law[tensor]));
+    fetch->tasks[tensor].torn = false;
+    fetch->missing[pccl_fetch_tensor(fetch, tensor)->unequal]--;
+}
+
+void pccl_fetch_finish(struct pccl_fetch *fetch)
+{
+    if (fetch->status != PCCL_FETCH_RUNNING)
+        return;
+    for (unsigned unequal = 0; unequal < 2; unequal++)
+        if (fetch->wanted[unequal] && (!fetch->known[unequal] || fetch->missing[unequal] > 0))
+            return;
+    pccl_state_seal_content(fetch->state);
+    PCCL_ASSERT(pccl_digest_equal(&fetch->state->content, &fetch->content));
+    fetch->status = PCCL_FETCH_COMPLETE;
+}
+
+/* ---- roots ---- */
+
+/* Law is there: makes a task of every tensor that differs. */
+static void compare(struct pccl_fetch *fetch, bool unequal)
+{
+    static const struct pccl_digest unknown = {0};
+    for (uint32_t i = 0; i < fetch->state->tensor_count && fetch->status == PCCL_FETCH_RUNNING; i++) {
+        const struct pccl_tensor *tensor = pccl_fetch_tensor(fetch, i);
+        struct pccl_fetch_task *task = &fetch->tasks[i];
+        if (tensor->unequal != unequal)
+            continue;
+        if (pccl_digest_equal(&tensor->root, &fetch->law[i])) {
+            task->torn = false;
+            continue;
+        }
+        fetch->missing[unequal]++;
+        if (tensor->chunks > 1)
+            pccl_link_append(&fetch->unlisted[unequal], &task->link);
+        else if (make_chunks(fetch, i, 1))
+            open_chunk(fetch, i, 0, 0, &unknown);
+        else
+            pccl_fetch_fail(fetch, pccl_status_text(PCCL_MEMORY));
+    }
+    fetch->known[unequal] = true;
+}
+
+static void take_law(struct pccl_fetch *fetch, bool unequal)
+{
+    for (uint32_t i = 0; i < fetch->state->tensor_count; i++)
+        if (pccl_fetch_tensor(fetch, i)->unequal == unequal)
+            fetch->law[i] = fetch->roots[i];
+    compare(fetch, unequal);
+}
+
+enum pccl_status pccl_fetch_take_roots(struct pccl_fetch *fetch, struct pccl_text *words)
+{
+    struct pccl_digest content = pccl_digest_content(fetch->state, fetch->roots);
+    if (!pccl_digest_equal(&content, &fetch->content)) {
+        pccl_text_format(words, "its roots do not give the content that was elected");
+        return PCCL_MALFORMED;
+    }
+    for (uint32_t i = 0; i < fetch->state->tensor_count; i++) {
+        const struct pccl_tensor *tensor = pccl_fetch_tensor(fetch, i);
+        if (tensor->chunks == 0 && !pccl_digest_equal(&tensor->root, &fetch->roots[i])) {
+            (void)malformed(words, fetch, i, "it gives something as the root");
+            pccl_text_append(words, ", which is empty");
+            return PCCL_MALFORMED;
+        }
+    }
+    uint8_t donor = fetch->root_donor;
+    fetch->root_donor = PCCL_FETCH_NOBODY;
+    if (!fetch->known[0])
+        take_law(fetch, false);
+    if (fetch->wanted[1] && !fetch->known[1] && fetch->donors[donor].holds_unequal) {
+        fetch->source = donor;
+        take_law(fetch, true);
+    }
+    pccl_fetch_finish(fetch);
+    return PCCL_OK;
+}
+
+/* ---- lists ---- */
+
+void pccl_fetch_unlist(struct pccl_fetch *fetch, struct pccl_fetch_task *task)
+{
+    if (!pccl_link_is_alone(&task->link))
+        return;
+    uint32_t tensor = (uint32_t)(task - fetch->tasks);
+    task->listed = 0;
+    pccl_link_append(&fetch->unlisted[pccl_fetch_tensor(fetch, tensor)->unequal], &task->link);
+}
+
+static uint64_t count_differing(const struct pccl_digest *a, const struct pccl_digest *b, uint64_t count)
+{
+    uint64_t differing = 0;
+    for (uint64_t i = 0; i < count; i++)
+        differing += !pccl_digest_equal(&a[i], &b[i]);
+    return differing;
+}
+
+enum pccl_status pccl_fetch_take_list(struct pccl_fetch *fetch, uint32_t tensor, struct pccl_text *words)
+{
+    struct pccl_fetch_task *task = &fetch->tasks[tensor];
+    const struct pccl_tensor *of = pccl_fetch_tensor(fetch, tensor);
+    struct pccl_digest root = pccl_digest_root(of->bytes, task->list, of->chunks);
+    if (!pccl_digest_equal(&root, &fetch->law[tensor])) {
+        (void)malformed(words, fetch, tensor, "its digests of chunks do not give the root");
+        return PCCL_MALFORMED;
+    }
+    const struct pccl_digest *chunks = chunks_of(fetch, tensor);
+    uint64_t differing = count_differing(chunks, task->list, of->chunks);
+    if (differing == 0) {
+        complete_tensor(fetch, tensor);
+        pccl_fetch_finish(fetch);
+    } else if (make_chunks(fetch, tensor, differing)) {
+        for (uint64_t i = 0, number = 0; i < of->chunks; i++)
+            if (!pccl_digest_equal(&chunks[i], &task->list[i]))
+                open_chunk(fetch, tensor, number++, i, &task->list[i]);
+    } else {
+        pccl_fetch_fail(fetch, pccl_status_text(PCCL_MEMORY));
+    }
+    forget_list(fetch, tensor);
+    return PCCL_OK;
+}
+
+/* ---- chunks ---- */
+
+void pccl_fetch_place(struct pccl_fetch *fetch, struct pccl_fetch_chunk *chunk)
+{
+    pccl_link_remove(&chunk->link);
+    if (chunk->done || chunk->writer != PCCL_FETCH_NOBODY)
+        return;
+    bool unequal = pccl_fetch_tensor(fetch, chunk->tensor)->unequal;
+    chunk->asked_us = fetch->now_us;
+    if (chunk->askers == 0)
+        pccl_link_append(&fetch->open[unequal], &chunk->link);
+    else if ((chunk->askers & (chunk->askers - 1)) == 0 && !unequal)
+        pccl_link_append(&fetch->asked, &chunk->link);
+}
+
+static struct pccl_digest *digest_of(struct pccl_fetch *fetch, const struct pccl_fetch_chunk *chunk)
+{
+    return &fetch->state->chunks[pccl_fetch_tensor(fetch, chunk->tensor)->first_chunk + chunk->index];
+}
+
+void pccl_fetch_write(struct pccl_fetch *fetch, struct pccl_fetch_chunk *chunk, uint32_t donor)
+{
+    struct pccl_tensor *tensor = &fetch->state->tensors[chunk->tensor];
+    chunk->writer = (uint8_t)donor;
+    pccl_link_remove(&chunk->link);
+    *digest_of(fetch, chunk) = (struct pccl_digest){0};
+    /* Nor are the root and the content what they were. */
+    fetch->tasks[chunk->tensor].torn = true;
+    tensor->root = (struct pccl_digest){0};
+    if (!tensor->unequal)
+        fetch->state->content = (struct pccl_digest){0};
+}
+
+enum pccl_status pccl_fetch_written(struct pccl_fetch *fetch, struct pccl_fetch_chunk *chunk,
+                                    const struct pccl_digest *digest, struct pccl_text *words)
+{
+    const struct pccl_tensor *tensor = pccl_fetch_tensor(fetch, chunk->tensor);
+    struct pccl_fetch_task *task = &fetch->tasks[chunk->tensor];
+    struct pccl_digest root = tensor->chunks == 1 ? pccl_digest_root(tensor->bytes, digest, 1) : *digest;
+    if (!pccl_digest_equal(&root, tensor->chunks == 1 ? &fetch->law[chunk->tensor] : &chunk->digest)) {
+        (void)malformed(words, fetch, chunk->tensor, "its bytes are not those of the chunk");
+        return PCCL_MALFORMED;
+    }
+    *digest_of(fetch, chunk) = *digest;
+    chunk->writer = PCCL_FETCH_NOBODY;
+    chunk->done = true;
+    fetch->bytes += pccl_state_chunk_length(tensor, chunk->index);
+    if (--task->missing == 0) {
+        complete_tensor(fetch, chunk->tensor);
+        pccl_fetch_finish(fetch);
+    }
+    return PCCL_OK;
+}

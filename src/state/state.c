@@ -1,0 +1,184 @@
+#include "state/internal.h"
+
+#include "wire/bytes.h"
+
+#include <string.h>
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+enum { DIGEST_BYTES = 16, BATCH = 32 /* digests handed to the hash at once */ };
+
+static struct pccl_digest digest_of(XXH128_hash_t hash)
+{
+    return (struct pccl_digest){.low = hash.low64, .high = hash.high64};
+}
+
+static struct pccl_digest finish(const XXH3_state_t *hash) { return digest_of(XXH3_128bits_digest(hash)); }
+
+struct pccl_digest pccl_digest_bytes(const struct pccl_kernels *kernels, const void *bytes, size_t length)
+{
+    uint64_t halves[2];
+    pccl_digest_128(kernels, bytes, length, halves);
+    return (struct pccl_digest){.low = halves[0], .high = halves[1]};
+}
+
+static void put_digest(uint8_t *bytes, const struct pccl_digest *digest)
+{
+    pccl_put(bytes, 8, digest->low);
+    pccl_put(bytes + 8, 8, digest->high);
+}
+
+struct pccl_digest pccl_digest_root(uint64_t tensor_bytes, const struct pccl_digest *chunks, uint64_t count)
+{
+    XXH3_state_t hash;
+    uint8_t batch[BATCH * DIGEST_BYTES];
+    (void)XXH3_128bits_reset(&hash);
+    pccl_put(batch, 8, tensor_bytes);
+    (void)XXH3_128bits_update(&hash, batch, 8);
+    for (uint64_t first = 0; first < count; first += BATCH) {
+        size_t filled = (size_t)pccl_min_u64(BATCH, count - first);
+        for (size_t i = 0; i < filled; i++)
+            put_digest(batch + i * DIGEST_BYTES, &chunks[first + i]);
+        (void)XXH3_128bits_update(&hash, batch, filled * DIGEST_BYTES);
+    }
+    return finish(&hash);
+}
+
+struct pccl_digest pccl_digest_content(const struct pccl_state *state, const struct pccl_digest *roots)
+{
+    XXH3_state_t hash;
+    uint8_t bytes[DIGEST_BYTES];
+    (void)XXH3_128bits_reset(&hash);
+    for (uint32_t i = 0; i < state->tensor_count; i++) {
+        if (state->tensors[i].unequal)
+            continue;
+        put_digest(bytes, roots != NULL ? &roots[i] : &state->tensors[i].root);
+        (void)XXH3_128bits_update(&hash, bytes, sizeof bytes);
+    }
+    return finish(&hash);
+}
+
+/* ---- structure ---- */
+
+/* Of any length; unbounded, compilers would make it strlen. */
+static uint32_t length_of(const char *name)
+{
+    uint32_t length = 0;
+    while (length < UINT32_MAX && name[length] != '\0')
+        length++;
+    return length;
+}
+
+static void hash_shape(XXH3_state_t *hash, const struct pccl_tensor *tensor)
+{
+    uint32_t length = length_of(tensor->name);
+    uint8_t bytes[10];
+    pccl_put(bytes, 4, length);
+    (void)XXH3_128bits_update(hash, bytes, 4);
+    (void)XXH3_128bits_update(hash, tensor->name, length);
+    bytes[0] = tensor->datatype;
+    bytes[1] = tensor->unequal;
+    pccl_put(bytes + 2, 8, tensor->count);
+    (void)XXH3_128bits_update(hash, bytes, sizeof bytes);
+}
+
+static void describe(struct pccl_state *state)
+{
+    XXH3_state_t whole, one;
+    (void)XXH3_128bits_reset(&whole);
+    for (uint32_t i = 0; i < state->tensor_count; i++) {
+        (void)XXH3_128bits_reset(&one);
+        hash_shape(&one, &state->tensors[i]);
+        hash_shape(&whole, &state->tensors[i]);
+        state->shapes[i].hash = (uint32_t)finish(&one).low;
+    }
+    state->structure = finish(&whole);
+}
+
+/* ---- the state ---- */
+
+/* false: more than can be counted. */
+static bool count_chunks(const struct pccl_tensor *tensors, uint32_t count, uint64_t *chunks)
+{
+    uint64_t bytes = 0;
+    *chunks = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        if (tensors[i].bytes > INT64_MAX - bytes)
+            return false;
+        bytes += tensors[i].bytes;
+        *chunks += pccl_chunks_of(tensors[i].bytes);
+    }
+    return *chunks <= SIZE_MAX / sizeof(struct pccl_digest);
+}
+
+static bool allocate(struct pccl_state *state)
+{
+    const struct pccl_memory *memory = &state->memory;
+    if (state->tensor_count > 0) {
+        state->tensors = pccl_allocate(memory, state->tensor_count * sizeof *state->tensors);
+        state->shapes = pccl_allocate(memory, state->tensor_count * sizeof *state->shapes);
+        if (state->tensors == NULL || state->shapes == NULL)
+            return false;
+    }
+    if (state->chunk_count > 0)
+        state->chunks = pccl_allocate(memory, (size_t)state->chunk_count * sizeof *state->chunks);
+    return state->chunks != NULL || state->chunk_count == 0;
+}
+
+enum pccl_status pccl_state_init(struct pccl_state *state, const struct pccl_kernels *kernels,
+                                 const struct pccl_memory *memory, const struct pccl_tensor *tensors, uint32_t count)
+{
+    *state = (struct pccl_state){.kernels = kernels, .memory = *memory, .tensor_count = count};
+    if (count > PCCL_TENSORS_MAX || !count_chunks(tensors, count, &state->chunk_count)) {
+        *state = (struct pccl_state){0};
+        return PCCL_LIMIT;
+    }
+    if (!allocate(state)) {
+        pccl_state_fini(state);
+        return PCCL_MEMORY;
+    }
+    uint64_t first = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        struct pccl_tensor *tensor = &state->tensors[i];
+        *tensor = tensors[i];
+        tensor->first_chunk = first;
+        tensor->chunks = pccl_chunks_of(tensor->bytes);
+        tensor->root = (struct pccl_digest){0};
+        first += tensor->chunks;
+        state->unequal = state->unequal || tensor->unequal;
+    }
+    describe(state);
+    return PCCL_OK;
+}
+
+void pccl_state_fini(struct pccl_state *state)
+{
+    const struct pccl_memory memory = state->memory;
+    pccl_release(&memory, state->tensors, state->tensor_count * sizeof *state->tensors);
+    pccl_release(&memory, state->shapes, state->tensor_count * sizeof *state->shapes);
+    pccl_release(&memory, state->chunks, (size_t)state->chunk_count * sizeof *state->chunks);
+    *state = (struct pccl_state){0};
+}
+
+uint32_t pccl_state_chunk_length(const struct pccl_tensor *tensor, uint64_t chunk)
+{
+    PCCL_ASSERT(chunk < tensor->chunks);
+    return (uint32_t)pccl_min_u64(PCCL_STATE_CHUNK_BYTES, tensor->bytes - chunk * PCCL_STATE_CHUNK_BYTES);
+}
+
+void pccl_state_seal_tensor(struct pccl_state *state, uint32_t tensor)
+{
+    struct pccl_tensor *sealed = &state->tensors[tensor];
+    const struct pccl_digest *chunks = sealed->chunks > 0 ? state->chunks + sealed->first_chunk : NULL;
+    sealed->root = pccl_digest_root(sealed->bytes, chunks, sealed->chunks);
+}
+
+void pccl_state_seal_content(struct pccl_state *state) { state->content = pccl_digest_content(state, NULL); }
+
+void pccl_state_seal(struct pccl_state *state)
+{
+    for (uint32_t i = 0; i < state->tensor_count; i++)
+        pccl_state_seal_tensor(state, i);
+    pccl_state_seal_content(state);
+}

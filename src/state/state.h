@@ -1,0 +1,63 @@
+/*
+ * A shared state as its digests see it: named tensors, each cut into chunks of PCCL_STATE_CHUNK_BYTES, a digest for
+ * each chunk, a root for each tensor over its chunks' digests, and two digests of the whole that the master compares.
+ * Pure; who computes the chunks' digests (several threads, from memory of a device) is the caller's business.
+ *
+ * Chunk:     XXH3-128 of its bytes.
+ * Root:      XXH3-128 of the tensor's length in bytes (u64) and its chunks' digests (low, high), little-endian.
+ * Content:   XXH3-128 of the roots of all tensors that are to be the same everywhere, in order.
+ * Structure: XXH3-128 of each tensor's name (u32 length, bytes), type (u8), flag (u8) and count (u64), in order; its
+ *            shape is the low half of the same for that tensor alone, cut to 32 bits.
+ */
+#ifndef PCCL_STATE_STATE_H
+#define PCCL_STATE_STATE_H
+
+#include "core/memory.h"
+#include "core/status.h"
+#include "kernels/kernels.h"
+#include "wire/wire.h"
+
+struct pccl_tensor {
+    const char *name; /* the caller's */
+    uint64_t count;   /* elements */
+    uint64_t bytes;   /* <= INT64_MAX */
+    uint8_t datatype;
+    bool unequal;         /* peers need not hold the same content */
+    uint64_t first_chunk; /* of the state's chunks */
+    uint64_t chunks;      /* 0 for an empty tensor */
+    struct pccl_digest root;
+};
+
+struct pccl_state {
+    const struct pccl_kernels *kernels; /* for the digests of chunks */
+    struct pccl_memory memory;
+    struct pccl_tensor *tensors;
+    uint32_t tensor_count;
+    uint64_t chunk_count;
+    struct pccl_digest *chunks; /* of all tensors, in order */
+    struct pccl_shape *shapes;  /* one for each tensor */
+    struct pccl_digest structure, content;
+    bool unequal; /* one of them is */
+};
+
+/*
+ * Fills in everything that does not depend on the content, from name, count, bytes, datatype and unequal of `tensors`
+ * (copied; the names are not). LIMIT: more than PCCL_TENSORS_MAX, or too many bytes; MEMORY. Then there is nothing to
+ * be freed.
+ */
+PCCL_MUST_CHECK enum pccl_status pccl_state_init(struct pccl_state *state, const struct pccl_kernels *kernels,
+                                                 const struct pccl_memory *memory, const struct pccl_tensor *tensors,
+                                                 uint32_t count);
+void pccl_state_fini(struct pccl_state *state);
+/* The length of a chunk of a tensor: all but the last are PCCL_STATE_CHUNK_BYTES. */
+uint32_t pccl_state_chunk_length(const struct pccl_tensor *tensor, uint64_t chunk);
+/* All chunks' digests are there: computes the roots and the content. */
+void pccl_state_seal(struct pccl_state *state);
+/* The same for one tensor's root, and for the content, after chunks have changed. */
+void pccl_state_seal_tensor(struct pccl_state *state, uint32_t tensor);
+void pccl_state_seal_content(struct pccl_state *state);
+
+struct pccl_digest pccl_digest_bytes(const struct pccl_kernels *kernels, const void *bytes, size_t length);
+struct pccl_digest pccl_digest_root(uint64_t tensor_bytes, const struct pccl_digest *chunks, uint64_t count);
+
+#endif

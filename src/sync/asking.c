@@ -1,0 +1,232 @@
+/*
+ * The requester's side of one connection: what the machine wants is sent, the bytes of chunks go straight to where they
+ * belong and are digested while they are in the cache. Those of a device go to page-locked memory, and are digested
+ * there while they are copied.
+ */
+#include "sync/internal.h"
+
+#include "sync/asking.h"
+
+enum { LARGE_BYTES = 64 << 10 }; /* of a chunk, which is worth to be followed by another want at once */
+
+static struct pccl_sync_asker *asker_of(struct pccl_sync_link *link)
+{
+    return PCCL_CONTAINER_OF(link, struct pccl_sync_asker, link);
+}
+
+static struct pccl_fetch *machine_of(const struct pccl_sync_asker *asker)
+{
+    return asker->link.session->fetching.machine;
+}
+
+static void settle(struct pccl_sync_asker *asker) { pccl_sync_fetching_settle(asker->link.session); }
+
+/* ---- chunks ---- */
+
+static bool copy_to_device(struct pccl_sync_asker *asker, struct pccl_digest *digest, struct pccl_text *words)
+{
+    const struct pccl_fetch_arrival *arrival = &asker->arrival;
+    const struct pccl_sync_tensor *tensor = &asker->link.session->config.tensors[arrival->tensor];
+    if (pccl_device_write(asker->lane, 0, pccl_sync_chunk(tensor, arrival->chunk), arrival->length, words) != PCCL_OK)
+        return false;
+    *digest = pccl_digest_bytes(asker->link.session->state.kernels, asker->link.target, arrival->length);
+    return pccl_device_wait(asker->lane, 0, words) == PCCL_OK;
+}
+
+/* A device of ours fails: there is no place for these bytes, and there will not be for others. */
+static void give_up(struct pccl_sync_asker *asker, const struct pccl_text *words)
+{
+    asker->link.words = *words;
+    asker->doomed = true;
+    pccl_sync_fetching_fail(asker->link.session, words);
+}
+
+/* All of its bytes have come. */
+static void end_chunk(struct pccl_sync_asker *asker)
+{
+    struct pccl_sync_link *link = &asker->link;
+    struct pccl_sync_session *session = link->session;
+    struct pccl_digest digest = {0};
+    struct pccl_text words;
+    bool wanted = asker->arrival.wanted;
+    if (wanted && asker->lane && !copy_to_device(asker, &digest, &words)) {
+        give_up(asker, &words);
+        return;
+    }
+    if (wanted && !asker->lane)
+        digest = pccl_digest_bytes(session->state.kernels, link->target, asker->arrival.length);
+    link->expected = link->received = 0;
+    link->target = NULL;
+    if (pccl_fetch_arrived(machine_of(asker), pccl_sync_now_us(), asker->number, &digest, &link->words) != PCCL_OK) {
+        asker->doomed = true;
+        return;
+    }
+    if (!wanted)
+        return;
+    session->received += asker->arrival.length;
+    pccl_sync_fetching_proved(asker->line);
+}
+
+/* Where its bytes go. false: a device is of no use. */
+static bool aim(struct pccl_sync_asker *asker, struct pccl_text *words)
+{
+    struct pccl_sync_link *link = &asker->link;
+    const struct pccl_sync_tensor *tensor = &link->session->config.tensors[asker->arrival.tensor];
+    asker->lane = NULL;
+    if (!tensor->device) {
+        link->target = pccl_sync_chunk(tensor, asker->arrival.chunk);
+        return true;
+    }
+    if (pccl_sync_lanes_find(&asker->lanes, tensor, &asker->lane, words) != PCCL_OK)
+        return false;
+    link->target = pccl_device_lane_buffer(asker->lane, 0);
+    return true;
+}
+
+static void begin_chunk(struct pccl_sync_asker *asker, uint32_t length)
+{
+    struct pccl_sync_link *link = &asker->link;
+    struct pccl_sync_session *session = link->session;
+    struct pccl_text words;
+    link->expected = length;
+    link->received = 0;
+    link->target = NULL;
+    if (!asker->arrival.wanted)
+        return;
+    if (!session->fetching.touched)
+        session->events.touching(session->events.context);
+    session->fetching.touched = true;
+    if (aim(asker, &words))
+        return;
+    give_up(asker, &words);
+}
+
+/* ---- in ---- */
+
+static void on_message(struct pccl_sync_asker *asker, const struct pccl_msg *msg)
+{
+    struct pccl_text *words = &asker->link.words;
+    bool digests = msg->type == PCCL_MSG_state_digests, data = msg->type == PCCL_MSG_state_data;
+    if (!(digests || data) || !asker->owed) {
+        pccl_text_format(words, "it sent %s and was not asked for it", pccl_wire_name(msg->type));
+        asker->doomed = true;
+        return;
+    }
+    asker->owed--;
+    asker->arrival = (struct pccl_fetch_arrival){0};
+    if (pccl_fetch_received(machine_of(asker), pccl_sync_now_us(), asker->number, msg, &asker->arrival, words) !=
+        PCCL_OK)
+        asker->doomed = true;
+    else if (data)
+        begin_chunk(asker, msg->as.state_data.length);
+}
+
+static bool is_over(const struct pccl_sync_asker *asker) { return asker->doomed || asker->link.closed; }
+
+static void note_moved(struct pccl_sync_asker *asker)
+{
+    struct pccl_sync_link *link = &asker->link;
+    bool large = link->expected >= LARGE_BYTES;
+    if (link->received < link->expected)
+        return;
+    end_chunk(asker);
+    if (large)
+        settle(asker); /* asks for more */
+}
+
+/* What lies in the reader, until it holds no whole frame and nothing of a chunk. */
+static void digest(struct pccl_sync_asker *asker)
+{
+    struct pccl_sync_link *link = &asker->link;
+    struct pccl_msg msg;
+    while (!is_over(asker)) {
+        if (link->expected) {
+            pccl_sync_link_move(link);
+            note_moved(asker);
+        }
+        if (is_over(asker) || link->expected)
+            return;
+        enum pccl_sync_io io = pccl_sync_link_next(link, &msg);
+        if (io == PCCL_SYNC_WAITS)
+            return;
+        if (io == PCCL_SYNC_MOVED)
+            on_message(asker, &msg);
+        else
+            asker->doomed = true;
+    }
+}
+
+static void receive(struct pccl_sync_asker *asker)
+{
+    struct pccl_sync_link *link = &asker->link;
+    size_t budget = PCCL_SYNC_VISIT_BYTES;
+    digest(asker);
+    while (!is_over(asker) && !link->dry && budget) {
+        enum pccl_sync_io io = pccl_sync_link_read(link, &budget);
+        if (io == PCCL_SYNC_WAITS)
+            return;
+        if (io == PCCL_SYNC_ENDED) {
+            asker->doomed = true;
+            return;
+        }
+        pccl_fetch_progress(machine_of(asker), pccl_sync_now_us(), asker->number);
+        if (link->expected)
+            note_moved(asker);
+        digest(asker);
+    }
+}
+
+static void visit(struct pccl_sync_link *link)
+{
+    struct pccl_sync_asker *asker = asker_of(link);
+    receive(asker);
+    settle(asker); /* sends, too */
+    pccl_sync_asker_watch(asker);
+}
+
+static void silent(struct pccl_sync_link *link)
+{
+    struct pccl_sync_asker *asker = asker_of(link);
+    asker->doomed = true;
+    settle(asker);
+}
+
+static void release(struct pccl_sync_link *link) { pccl_sync_lanes_close(&asker_of(link)->lanes); }
+
+static const struct pccl_sync_role asking = {.visit = visit, .silent = silent, .release = release};
+
+/* ---- life ---- */
+
+void pccl_sync_asker_watch(struct pccl_sync_asker *asker)
+{
+    struct pccl_sync_link *link = &asker->link;
+    pccl_sync_link_watch(link, true, link->blocked, asker->owed || link->expected);
+}
+
+void pccl_sync_asker_ask(struct pccl_sync_asker *asker, const struct pccl_msg *msg)
+{
+    if (is_over(asker))
+        return;
+    asker->owed++;
+    if (!pccl_sync_link_put(&asker->link, msg))
+        asker->doomed = true;
+}
+
+struct pccl_sync_asker *pccl_sync_asker_create(struct pccl_sync_line *line, uint32_t number, uv_os_sock_t socket)
+{
+    const struct pccl_sync_donor *donor = line->donor;
+    struct pccl_sync_asker *asker =
+        pccl_sync_link_allocate(donor->session, &asking, sizeof *asker, &donor->peer, socket);
+    if (!asker) {
+        pccl_socket_close(socket);
+        return NULL;
+    }
+    asker->line = line;
+    asker->number = number;
+    if (!pccl_sync_link_open(&asker->link)) {
+        pccl_sync_link_free(&asker->link);
+        return NULL;
+    }
+    pccl_frame_reader_raise(&asker->link.reader, PCCL_FRAME_BODY_MAX);
+    return asker;
+}

@@ -1,0 +1,182 @@
+/*
+ * Threads take runs of chunks, one after the other, from a common counter: so a slow one holds up nobody for long. What
+ * lies on a device is read into page-locked memory, the next chunks while one is digested.
+ */
+#include "sync/digests.h"
+
+#include "net/thread.h"
+#include "sync/lanes.h"
+
+#include <stdatomic.h>
+
+enum {
+    RUN_CHUNKS = 8,
+    THREADS_USUAL = 8,           /* as many as keep one processor's memory busy */
+    THREAD_BYTES_MIN = 32 << 20, /* less is done before a thread has begun */
+};
+
+struct work {
+    struct pccl_state *state;
+    const struct pccl_sync_tensor *tensors;
+    atomic_uint_fast64_t next; /* chunk of the state */
+    atomic_bool stop;          /* somebody failed */
+};
+
+/* A chunk that is on its way from a device. */
+struct arrival {
+    struct pccl_device_lane *lane;
+    uint64_t index; /* of the state's chunks */
+    uint32_t length;
+};
+
+struct digester {
+    struct work *work;
+    uv_thread_t thread;
+    enum pccl_status status;
+    struct pccl_text words;
+    struct pccl_sync_lanes lanes;
+    struct arrival arrivals[PCCL_DEVICE_BUFFERS]; /* each in the buffer of its number */
+    uint32_t first, count;
+};
+
+static void fail(struct digester *digester, enum pccl_status status)
+{
+    digester->status = status;
+    atomic_store_explicit(&digester->work->stop, true, memory_order_relaxed);
+}
+
+/* The tensor that has this chunk of the state: the last one that begins there or before. */
+static uint32_t find_tensor(const struct pccl_state *state, uint64_t index)
+{
+    uint32_t least = 0, most = state->tensor_count; /* it is one of [least, most) */
+    while (most - least > 1) {
+        uint32_t middle = least + (most - least) / 2;
+        if (state->tensors[middle].first_chunk <= index)
+            least = middle;
+        else
+            most = middle;
+    }
+    return least;
+}
+
+/* ---- devices ---- */
+
+static bool finish_oldest(struct digester *digester)
+{
+    const struct arrival *arrival = &digester->arrivals[digester->first];
+    enum pccl_status status = pccl_device_wait(arrival->lane, digester->first, &digester->words);
+    if (status != PCCL_OK) {
+        fail(digester, status);
+        return false;
+    }
+    struct pccl_state *state = digester->work->state;
+    state->chunks[arrival->index] =
+        pccl_digest_bytes(state->kernels, pccl_device_lane_buffer(arrival->lane, digester->first), arrival->length);
+    digester->first = (digester->first + 1) % PCCL_DEVICE_BUFFERS;
+    digester->count--;
+    return true;
+}
+
+static bool begin_reading(struct digester *digester, const struct pccl_sync_tensor *tensor, uint64_t chunk,
+                          uint64_t index, uint32_t length)
+{
+    if (digester->count == PCCL_DEVICE_BUFFERS && !finish_oldest(digester))
+        return false;
+    uint32_t buffer = (digester->first + digester->count) % PCCL_DEVICE_BUFFERS;
+    struct pccl_device_lane *lane;
+    enum pccl_status status = pccl_sync_lanes_find(&digester->lanes, tensor, &lane, &digester->words);
+    if (status == PCCL_OK)
+        status = pccl_device_read(lane, buffer, pccl_sync_chunk(tensor, chunk), length, &digester->words);
+    if (status != PCCL_OK) {
+        fail(digester, status);
+        return false;
+    }
+    digester->arrivals[buffer] = (struct arrival){.lane = lane, .index = index, .length = length};
+    digester->count++;
+    return true;
+}
+
+/* ---- the threads ---- */
+
+/* false: it has failed. */
+static bool digest_run(struct digester *digester, uint64_t first, uint64_t end)
+{
+    struct pccl_state *state = digester->work->state;
+    uint32_t number = find_tensor(state, first);
+    for (uint64_t index = first; index < end; index++) {
+        while (index - state->tensors[number].first_chunk >= state->tensors[number].chunks)
+            number++;
+        const struct pccl_tensor *tensor = &state->tensors[number];
+        const struct pccl_sync_tensor *where = &digester->work->tensors[number];
+        uint64_t chunk = index - tensor->first_chunk;
+        uint32_t length = pccl_state_chunk_length(tensor, chunk);
+        if (!where->device)
+            state->chunks[index] = pccl_digest_bytes(state->kernels, pccl_sync_chunk(where, chunk), length);
+        else if (!begin_reading(digester, where, chunk, index, length))
+            return false;
+    }
+    return true;
+}
+
+static void digest_runs(void *argument)
+{
+    struct digester *digester = argument;
+    struct work *work = digester->work;
+    uint64_t total = work->state->chunk_count;
+    bool good = true;
+    while (good && !atomic_load_explicit(&work->stop, memory_order_relaxed)) {
+        uint64_t first = atomic_fetch_add_explicit(&work->next, RUN_CHUNKS, memory_order_relaxed);
+        if (first >= total)
+            break;
+        good = digest_run(digester, first, pccl_min_u64(first + RUN_CHUNKS, total));
+    }
+    while (good && digester->count)
+        good = finish_oldest(digester);
+    pccl_sync_lanes_close(&digester->lanes);
+}
+
+static uint32_t processors(void)
+{
+#if UV_VERSION_HEX >= 0x012c00
+    return uv_available_parallelism();
+#else
+    uv_cpu_info_t *infos;
+    int count;
+    if (uv_cpu_info(&infos, &count) != 0)
+        return 1;
+    uv_free_cpu_info(infos, count);
+    return (uint32_t)count;
+#endif
+}
+
+static uint32_t worthwhile(const struct pccl_state *state, uint32_t threads)
+{
+    uint64_t wanted = threads ? threads : pccl_min_u64(processors(), THREADS_USUAL), bytes = 0;
+    for (uint32_t i = 0; i < state->tensor_count; i++)
+        bytes += pccl_min_u64(state->tensors[i].bytes, THREAD_BYTES_MIN * (uint64_t)PCCL_SYNC_THREADS_MAX);
+    wanted = pccl_min_u64(wanted, pccl_max_u64(bytes / THREAD_BYTES_MIN, 1));
+    return (uint32_t)pccl_min_u64(wanted, PCCL_SYNC_THREADS_MAX);
+}
+
+enum pccl_status pccl_sync_digest(struct pccl_state *state, const struct pccl_sync_tensor *tensors, uint32_t threads,
+                                  struct pccl_text *words)
+{
+    struct work work = {.state = state, .tensors = tensors};
+    struct digester digesters[PCCL_SYNC_THREADS_MAX];
+    uint32_t wanted = worthwhile(state, threads), count = 1;
+    atomic_init(&work.next, 0);
+    atomic_init(&work.stop, false);
+    for (uint32_t i = 0; i < PCCL_SYNC_THREADS_MAX; i++)
+        digesters[i] = (struct digester){.work = &work, .status = PCCL_OK};
+    while (count < wanted && pccl_thread_start(&digesters[count].thread, digest_runs, &digesters[count]) == 0)
+        count++; /* if the system has no more of them, those that there are do it all */
+    digest_runs(&digesters[0]);
+    for (uint32_t i = 1; i < count; i++)
+        (void)uv_thread_join(&digesters[i].thread);
+    for (uint32_t i = 0; i < count; i++)
+        if (digesters[i].status != PCCL_OK) {
+            *words = digesters[i].words;
+            return digesters[i].status;
+        }
+    return PCCL_OK;
+}

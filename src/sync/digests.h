@@ -1,0 +1,16 @@
+/* The digests of all chunks of a state, on several threads: the calling one, and further ones where there is much. */
+#ifndef PCCL_SYNC_DIGESTS_H
+#define PCCL_SYNC_DIGESTS_H
+
+#include "sync/session.h"
+
+enum { PCCL_SYNC_THREADS_MAX = 64 };
+
+/*
+ * Fills in state->chunks; the state is not sealed. tensors: those that the state was made of. threads 0: as many as
+ * there are processors, within reason. MEMORY or SYSTEM with words: a device failed.
+ */
+PCCL_MUST_CHECK enum pccl_status pccl_sync_digest(struct pccl_state *state, const struct pccl_sync_tensor *tensors,
+                                                  uint32_t threads, struct pccl_text *words);
+
+#endif

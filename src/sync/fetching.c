@@ -1,0 +1,432 @@
+/*
+ * Fetching: the machine, the donors that the plan names, and who dials them. A donor that cannot be reached or is lost
+ * is dialled again a few times; then it is given up, and one of those that wait takes its place.
+ */
+#include "net/heap.h"
+#include "net/interfaces.h"
+#include "net/socket.h"
+#include "sync/asking.h"
+
+#include <string.h>
+
+/* Before the second attempt and the later ones, as parts of the patience. */
+static const uint32_t pauses[PCCL_SYNC_ATTEMPTS_MAX - 1] = {40, 10, 2};
+
+static void on_dialled(void *context, struct pccl_connection *connection, enum pccl_link_end how,
+                       const struct pccl_text *words);
+
+/* ---- donors ---- */
+
+static uint64_t patience_us(const struct pccl_sync_session *session)
+{
+    return session->config.patience_ms * UINT64_C(1000);
+}
+
+static bool is_standing(const struct pccl_sync_donor *donor)
+{
+    for (uint32_t i = 0; i < PCCL_SYNC_SLOTS; i++)
+        if (donor->lines[i].dialer || donor->lines[i].asker)
+            return true;
+    return donor->again_us != UINT64_MAX;
+}
+
+static uint32_t number_of(const struct pccl_sync_line *line)
+{
+    return line->donor->seat * PCCL_SYNC_SLOTS + (uint32_t)(line - line->donor->lines);
+}
+
+static void release_donor(struct pccl_sync_donor *donor) { pccl_release(pccl_heap(), donor, sizeof *donor); }
+
+static struct pccl_sync_donor **find(struct pccl_sync_fetching *fetching, const struct pccl_id *peer)
+{
+    struct pccl_sync_donor **place = &fetching->donors;
+    while (*place && !pccl_id_equal(&(*place)->peer, peer))
+        place = &(*place)->next;
+    return place;
+}
+
+void pccl_sync_fetching_add(struct pccl_sync_session *session, struct pccl_sync_donor *donor)
+{
+    struct pccl_sync_fetching *fetching = &session->fetching;
+    struct pccl_sync_donor **place = find(fetching, &donor->peer);
+    if (!fetching->running || *place) {
+        release_donor(donor);
+        return;
+    }
+    donor->next = NULL;
+    donor->session = session;
+    donor->seated = false;
+    donor->tried = 0;
+    donor->again_us = 0;
+    for (uint32_t i = 0; i < PCCL_SYNC_SLOTS; i++)
+        donor->lines[i] = (struct pccl_sync_line){.donor = donor};
+    *place = donor;
+}
+
+/* Nothing of it stands any more. */
+static void give_up(struct pccl_sync_session *session, struct pccl_sync_donor *donor)
+{
+    struct pccl_sync_fetching *fetching = &session->fetching;
+    pccl_sync_log(session, PCCL_LOG_WARN, "state: peer %i is not asked any more: %t", &donor->peer,
+                  &fetching->last_words);
+    *find(fetching, &donor->peer) = donor->next;
+    if (donor->seated)
+        fetching->seats[donor->seat] = false;
+    release_donor(donor);
+}
+
+/* A connection is lost, or was not to be had. */
+static void end_line(struct pccl_sync_line *line, const struct pccl_text *words)
+{
+    struct pccl_sync_donor *donor = line->donor;
+    struct pccl_sync_session *session = donor->session;
+    session->fetching.last_words = *words;
+    pccl_sync_log(session, PCCL_LOG_INFO, "state: connection %u to peer %i: %t", (uint64_t)(line - donor->lines),
+                  &donor->peer, words);
+    if (line == donor->lines && donor->tried < PCCL_SYNC_ATTEMPTS_MAX)
+        donor->again_us = pccl_sync_now_us() + patience_us(session) / pauses[donor->tried - 1];
+    if (!is_standing(donor))
+        give_up(session, donor);
+}
+
+void pccl_sync_fetching_proved(struct pccl_sync_line *line) { line->donor->tried = 1; }
+
+/* ---- dialling ---- */
+
+static enum pccl_link_end judge(void *context, const struct pccl_frame *frame, struct pccl_text *words)
+{
+    const struct pccl_sync_donor *donor = ((struct pccl_sync_line *)context)->donor;
+    struct pccl_msg msg;
+    if (pccl_wire_decode(frame->type, frame->body, frame->length, donor->session->scratch, &msg, words) != PCCL_OK)
+        return PCCL_LINK_OTHER;
+    if (msg.type == PCCL_MSG_link_ok && pccl_id_equal(&msg.as.link_ok.peer, &donor->peer))
+        return 0;
+    pccl_text_format(words, "another process answers there");
+    if (msg.type == PCCL_MSG_refused) {
+        pccl_text_clear(words);
+        pccl_text_add_bytes(words, (const char *)msg.as.refused.words.data, msg.as.refused.words.length);
+    }
+    return PCCL_LINK_OTHER;
+}
+
+static bool start_dialling(struct pccl_sync_line *line)
+{
+    struct pccl_sync_donor *donor = line->donor;
+    struct pccl_sync_session *session = donor->session;
+    struct pccl_msg msg = {.type = PCCL_MSG_link_hello,
+                           .as.link_hello = {.magic = PCCL_PROTOCOL_MAGIC,
+                                             .version = PCCL_PROTOCOL_VERSION,
+                                             .lineage = session->lineage,
+                                             .from = session->config.self,
+                                             .to = donor->peer,
+                                             .kind = PCCL_LINK_STATE,
+                                             .slot = (uint8_t)(line - donor->lines)}};
+    uint8_t hello[512]; /* far more than it takes without an authentication */
+    struct pccl_address plausible[PCCL_CANDIDATES_MAX];
+    struct pccl_dial dial = {.addresses = plausible,
+                             .count = pccl_interfaces_plausible(donor->candidates, donor->candidate_count, plausible),
+                             .stagger_ms = session->config.stagger_ms,
+                             .timeout_ms = session->config.silence_ms,
+                             .hello = hello,
+                             .hello_length = pccl_frame_size(&msg),
+                             .judge = judge,
+                             .done = on_dialled,
+                             .context = line};
+    PCCL_ASSERT(dial.hello_length <= sizeof hello);
+    pccl_frame_encode(&msg, 0, 0, hello);
+    line->dialer = pccl_dialer_start(&session->loop, pccl_heap(), &dial);
+    return line->dialer != NULL;
+}
+
+static void dial(struct pccl_sync_line *line)
+{
+    struct pccl_text words;
+    if (start_dialling(line))
+        return;
+    pccl_text_format(&words, "%s", pccl_status_text(PCCL_MEMORY));
+    end_line(line, &words);
+}
+
+static void dial_first(struct pccl_sync_donor *donor)
+{
+    donor->again_us = UINT64_MAX;
+    donor->tried++;
+    dial(donor->lines);
+}
+
+/* The handshake is over: the machine may ask it. false, with words: the connection is of no use. */
+static bool take_over(struct pccl_sync_line *line, struct pccl_connection *connection, uint32_t rtt_us,
+                      struct pccl_text *words)
+{
+    struct pccl_sync_donor *donor = line->donor;
+    struct pccl_sync_fetching *fetching = &donor->session->fetching;
+    uv_os_sock_t socket;
+    const uint8_t *rest;
+    size_t rest_length;
+    uint32_t number = number_of(line);
+    pccl_text_format(words, "it broke at once");
+    if (!pccl_connection_detach(connection, &socket, &rest, &rest_length)) {
+        pccl_connection_close(connection, 0);
+        return false;
+    }
+    if (rest_length) {
+        pccl_text_format(words, "it speaks before it is asked");
+        pccl_socket_close(socket);
+        return false;
+    }
+    line->asker = pccl_sync_asker_create(line, number, socket);
+    if (!line->asker)
+        return false;
+    fetching->askers[number] = line->asker;
+    pccl_fetch_donor_up(fetching->machine, pccl_sync_now_us(), number, donor->holds_unequal, rtt_us);
+    return true;
+}
+
+/* A long way needs several connections to fill it. */
+static void dial_further(struct pccl_sync_donor *donor)
+{
+    for (uint32_t i = 1; i < PCCL_SYNC_SLOTS; i++)
+        if (!donor->lines[i].dialer && !donor->lines[i].asker)
+            dial(&donor->lines[i]);
+}
+
+static void on_dialled(void *context, struct pccl_connection *connection, enum pccl_link_end how,
+                       const struct pccl_text *words)
+{
+    struct pccl_sync_line *line = context;
+    struct pccl_sync_donor *donor = line->donor;
+    struct pccl_sync_session *session = donor->session;
+    struct pccl_text why = *words;
+    uint32_t rtt_us = connection ? pccl_socket_rtt_us(connection->socket) : 0;
+    (void)how;
+    line->dialer = NULL;
+    if (!connection || !take_over(line, connection, rtt_us, &why))
+        end_line(line, &why);
+    else if (line == donor->lines && rtt_us >= PCCL_LONG_PATH_RTT_US)
+        dial_further(donor);
+    pccl_sync_fetching_settle(session);
+}
+
+/* ---- effects of the machine ---- */
+
+static void effect_send(void *context, uint32_t number, const struct pccl_msg *msg)
+{
+    struct pccl_sync_session *session = context;
+    struct pccl_sync_asker *asker = session->fetching.askers[number];
+    if (asker)
+        pccl_sync_asker_ask(asker, msg);
+}
+
+static void effect_drop(void *context, uint32_t number, const char *words)
+{
+    struct pccl_sync_session *session = context;
+    struct pccl_sync_asker *asker = session->fetching.askers[number];
+    if (!asker)
+        return;
+    asker->doomed = true;
+    pccl_text_format(&asker->link.words, "%s", words);
+}
+
+/* ---- the end ---- */
+
+/* No connection any more, and nobody is dialled. */
+static void let_go_of_donors(struct pccl_sync_session *session)
+{
+    struct pccl_sync_fetching *fetching = &session->fetching;
+    for (uint32_t number = 0; number < PCCL_FETCH_DONORS; number++) {
+        if (fetching->askers[number])
+            pccl_sync_link_close(&fetching->askers[number]->link);
+        fetching->askers[number] = NULL;
+    }
+    for (uint32_t number = 0; number < PCCL_FETCH_DONORS && fetching->machine; number++)
+        pccl_fetch_donor_down(fetching->machine, pccl_sync_now_us(), number); /* nothing if it is not up */
+    while (fetching->donors) {
+        struct pccl_sync_donor *donor = fetching->donors;
+        fetching->donors = donor->next;
+        for (uint32_t i = 0; i < PCCL_SYNC_SLOTS; i++)
+            if (donor->lines[i].dialer)
+                pccl_dialer_cancel(donor->lines[i].dialer);
+        release_donor(donor);
+    }
+    memset(fetching->seats, 0, sizeof fetching->seats);
+}
+
+static void conclude(struct pccl_sync_session *session, bool complete, const struct pccl_text *words)
+{
+    struct pccl_text copy = *words;
+    pccl_sync_fetching_stop(session);
+    session->events.fetched(session->events.context, complete, &copy);
+}
+
+static void fail(struct pccl_sync_session *session, const struct pccl_text *words)
+{
+    let_go_of_donors(session);
+    pccl_fetch_give_up(session->fetching.machine, words->bytes);
+}
+
+/* ---- settling ---- */
+
+/* true: something has changed. */
+static bool lose_doomed(struct pccl_sync_session *session)
+{
+    struct pccl_sync_fetching *fetching = &session->fetching;
+    bool changed = false;
+    for (uint32_t number = 0; number < PCCL_FETCH_DONORS; number++) {
+        struct pccl_sync_asker *asker = fetching->askers[number];
+        if (!asker)
+            continue;
+        if (!asker->doomed && !asker->link.blocked && pccl_sync_link_push(&asker->link) == PCCL_SYNC_ENDED)
+            asker->doomed = true;
+        if (!asker->doomed) {
+            pccl_sync_asker_watch(asker);
+            continue;
+        }
+        struct pccl_sync_line *line = asker->line;
+        fetching->askers[number] = line->asker = NULL;
+        pccl_fetch_donor_down(fetching->machine, pccl_sync_now_us(), number);
+        end_line(line, &asker->link.words);
+        pccl_sync_link_close(&asker->link);
+        changed = true;
+    }
+    return changed;
+}
+
+static bool take_seat(struct pccl_sync_fetching *fetching, struct pccl_sync_donor *donor)
+{
+    for (uint32_t i = 0; i < PCCL_STATE_DONORS_MAX && !donor->seated; i++)
+        if (!fetching->seats[i]) {
+            fetching->seats[i] = donor->seated = true;
+            donor->seat = i;
+        }
+    return donor->seated;
+}
+
+static void dial_those_due(struct pccl_sync_fetching *fetching)
+{
+    uint64_t now_us = pccl_sync_now_us();
+    for (struct pccl_sync_donor *donor = fetching->donors, *next; donor; donor = next) {
+        next = donor->next; /* it may be given up, and no other one */
+        if (donor->again_us <= now_us && take_seat(fetching, donor))
+            dial_first(donor);
+    }
+}
+
+/* Somebody may still come. */
+static bool expects_donors(const struct pccl_sync_fetching *fetching)
+{
+    for (const struct pccl_sync_donor *donor = fetching->donors; donor; donor = donor->next) {
+        bool expected = donor->again_us != UINT64_MAX;
+        for (uint32_t i = 0; i < PCCL_SYNC_SLOTS; i++)
+            expected = expected || donor->lines[i].dialer;
+        if (expected && donor->seated)
+            return true;
+    }
+    return false;
+}
+
+static void note_whether_alone(struct pccl_sync_session *session)
+{
+    struct pccl_sync_fetching *fetching = &session->fetching;
+    struct pccl_text words;
+    uint64_t now_us = pccl_sync_now_us();
+    if (!pccl_fetch_is_starved(fetching->machine) || expects_donors(fetching)) {
+        fetching->alone_us = UINT64_MAX;
+    } else if (fetching->alone_us == UINT64_MAX) {
+        fetching->alone_us = now_us;
+    } else if (now_us - fetching->alone_us >= patience_us(session)) {
+        pccl_text_format(&words, "nobody is left to fetch the shared state from");
+        if (fetching->last_words.length)
+            pccl_text_append(&words, ": %t", &fetching->last_words);
+        fail(session, &words);
+    }
+}
+
+static uint64_t deadline(const struct pccl_sync_session *session)
+{
+    const struct pccl_sync_fetching *fetching = &session->fetching;
+    uint64_t due_us = pccl_fetch_deadline(fetching->machine);
+    for (const struct pccl_sync_donor *donor = fetching->donors; donor; donor = donor->next)
+        if (donor->seated)
+            due_us = pccl_min_u64(due_us, donor->again_us);
+    if (fetching->alone_us != UINT64_MAX)
+        due_us = pccl_min_u64(due_us, fetching->alone_us + patience_us(session));
+    return due_us;
+}
+
+void pccl_sync_fetching_settle(struct pccl_sync_session *session)
+{
+    struct pccl_sync_fetching *fetching = &session->fetching;
+    if (!fetching->running)
+        return;
+    while (lose_doomed(session))
+        continue;
+    if (fetching->broken && pccl_fetch_status(fetching->machine) == PCCL_FETCH_RUNNING)
+        fail(session, &fetching->last_words);
+    if (pccl_fetch_status(fetching->machine) == PCCL_FETCH_RUNNING) {
+        dial_those_due(fetching);
+        note_whether_alone(session);
+    }
+    switch (pccl_fetch_status(fetching->machine)) {
+    case PCCL_FETCH_RUNNING: pccl_sync_wake_at(session, deadline(session)); break;
+    case PCCL_FETCH_COMPLETE: conclude(session, true, pccl_fetch_words(fetching->machine)); break;
+    case PCCL_FETCH_FAILED: conclude(session, false, pccl_fetch_words(fetching->machine)); break;
+    }
+}
+
+void pccl_sync_fetching_tick(struct pccl_sync_session *session)
+{
+    if (session->fetching.running)
+        pccl_fetch_tick(session->fetching.machine, pccl_sync_now_us());
+    pccl_sync_fetching_settle(session);
+}
+
+void pccl_sync_fetching_fail(struct pccl_sync_session *session, const struct pccl_text *words)
+{
+    session->fetching.broken = true;
+    session->fetching.last_words = *words;
+}
+
+/* ---- life ---- */
+
+bool pccl_sync_is_servable(const struct pccl_sync_session *session)
+{
+    const struct pccl_sync_fetching *fetching = &session->fetching;
+    return !fetching->asked || (fetching->machine && pccl_fetch_status(fetching->machine) == PCCL_FETCH_COMPLETE);
+}
+
+void pccl_sync_fetching_begin(struct pccl_sync_session *session, const struct pccl_sync_order *order)
+{
+    struct pccl_sync_fetching *fetching = &session->fetching;
+    struct pccl_fetch_effects effects = {.context = session, .send = effect_send, .drop = effect_drop};
+    struct pccl_text words;
+    pccl_sync_fetching_stop(session);
+    fetching->asked = order->requests;
+    if (!order->requests)
+        return;
+    fetching->touched = fetching->broken = false;
+    fetching->alone_us = UINT64_MAX;
+    pccl_text_clear(&fetching->last_words);
+    if (!fetching->machine)
+        fetching->machine = pccl_fetch_create(&session->state, pccl_heap(), &effects);
+    if (!fetching->machine) {
+        pccl_text_format(&words, "%s", pccl_status_text(PCCL_MEMORY));
+        session->events.fetched(session->events.context, false, &words);
+        return;
+    }
+    fetching->running = true;
+    pccl_fetch_begin(fetching->machine, pccl_sync_now_us(), session->round, &order->content, order->takes_unequal);
+}
+
+void pccl_sync_fetching_stop(struct pccl_sync_session *session)
+{
+    session->fetching.running = false;
+    let_go_of_donors(session);
+    pccl_sync_wake_at(session, UINT64_MAX);
+}
+
+void pccl_sync_fetching_destroy(struct pccl_sync_session *session)
+{
+    pccl_sync_fetching_stop(session);
+    if (session->fetching.machine)
+        pccl_fetch_destroy(session->fetching.machine);
+}

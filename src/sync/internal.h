@@ -1,0 +1,221 @@
+/*
+ * Inside a session. Links are connections that carry frames and the bytes of chunks; they have one of two roles:
+ * serving a requester that dialled us, or asking a donor that we dialled.
+ *
+ * Everything here belongs to the caller's thread, except what says "lock".
+ */
+#ifndef PCCL_SYNC_INTERNAL_H
+#define PCCL_SYNC_INTERNAL_H
+
+#include "net/dialer.h"
+#include "state/fetch.h"
+#include "sync/lanes.h"
+#include "sync/session.h"
+#include "wire/frame.h"
+
+#include <uv.h>
+
+enum {
+    PCCL_SYNC_SLOTS = 4,                   /* connections to a donor over a long way */
+    PCCL_SYNC_ATTEMPTS_MAX = 4,            /* to reach a donor, one after the other */
+    PCCL_SYNC_DONORS_KNOWN_MAX = 64,       /* named and not given up, most of them waiting for one that is */
+    PCCL_SYNC_AHEAD = PCCL_DEVICE_BUFFERS, /* answers being prepared on one connection */
+    PCCL_SYNC_LINKS_PER_PEER_MAX = 8,      /* of a requester; the oldest makes room */
+    PCCL_SYNC_ACCEPTED_MAX = 4096,         /* connections that wait for `run` */
+    PCCL_SYNC_VISIT_BYTES = 2 << 20,       /* moved in one visit, so that one link does not hold up the others */
+    PCCL_SYNC_SINK_BYTES = 64 << 10,
+    PCCL_SYNC_STILL_MS = 200, /* a timer that is so late: this process stood still, and looks at its input first */
+};
+
+/* ---- link.c: one connection ---- */
+
+enum pccl_sync_io {
+    PCCL_SYNC_MOVED, /* and there may be more */
+    PCCL_SYNC_WAITS, /* nothing more for now */
+    PCCL_SYNC_ENDED, /* the connection is over, link->words say why; the role closes it */
+};
+
+struct pccl_sync_link;
+
+struct pccl_sync_role {
+    /* The socket is ready for something that is watched. */
+    void (*visit)(struct pccl_sync_link *link);
+    /* It has owed us something, bytes or room for ours, for silence_ms: link->words say so. */
+    void (*silent)(struct pccl_sync_link *link);
+    /* Everything of the role's own, the link is about to be freed. */
+    void (*release)(struct pccl_sync_link *link);
+};
+
+struct pccl_sync_link {
+    struct pccl_sync_session *session;
+    const struct pccl_sync_role *role;
+    size_t bytes; /* of the whole allocation */
+    struct pccl_id peer;
+    struct pccl_sync_link *newer, *older; /* in the session's list */
+    uv_os_sock_t socket;
+    uv_poll_t poll;
+    uv_timer_t timer; /* of silence */
+    uint8_t handles;  /* not yet let go by the loop */
+    bool closed, owes, postponed;
+    bool dry;  /* the last read took all there was */
+    int armed; /* what `poll` watches */
+    uint64_t moved_us, due_us;
+    struct pccl_text words;
+
+    /* in: frames, and behind some of them `expected` bytes for `target` */
+    struct pccl_frame_reader reader;
+    uint8_t *target; /* NULL: nobody wants them */
+    uint32_t expected, received;
+
+    /* out: what is left of frames, then of a payload */
+    uint8_t *head;
+    uint32_t head_start, head_end, head_capacity;
+    const uint8_t *payload;
+    uint32_t payload_left;
+    bool blocked; /* the kernel took less than all */
+};
+
+/*
+ * A link, zeroed, and what the role has behind it: `bytes` in all. NULL: out of memory; the socket is untouched. Any
+ * thread.
+ */
+void *pccl_sync_link_allocate(struct pccl_sync_session *session, const struct pccl_sync_role *role, size_t bytes,
+                              const struct pccl_id *peer, uv_os_sock_t socket);
+/* The socket is the link's from now on, whatever happens. false: it is closed; free the link by pccl_sync_link_free. */
+PCCL_MUST_CHECK bool pccl_sync_link_open(struct pccl_sync_link *link);
+/* No visits any more; the memory follows when the loop lets go of it. Once; then it is not to be touched. */
+void pccl_sync_link_close(struct pccl_sync_link *link);
+/* Of a link that was never opened. */
+void pccl_sync_link_free(struct pccl_sync_link *link);
+/* `owes`: something is awaited from the other side, so it must move now and then. */
+void pccl_sync_link_watch(struct pccl_sync_link *link, bool input, bool output, bool owes);
+/* Takes what was read behind the handshake. ENDED: out of memory. */
+PCCL_MUST_CHECK enum pccl_sync_io pccl_sync_link_take(struct pccl_sync_link *link, const uint8_t *bytes, size_t length);
+/* One read, when no whole frame is left: into the target and the reader. */
+PCCL_MUST_CHECK enum pccl_sync_io pccl_sync_link_read(struct pccl_sync_link *link, size_t *budget);
+/* Moves what lies in the reader to the target. */
+void pccl_sync_link_move(struct pccl_sync_link *link);
+/* MOVED: a message (a view, until the next call of anything), WAITS: more bytes are needed; ENDED: garbage. */
+PCCL_MUST_CHECK enum pccl_sync_io pccl_sync_link_next(struct pccl_sync_link *link, struct pccl_msg *msg);
+/* Puts a frame behind what is to be sent. false: out of memory. */
+PCCL_MUST_CHECK bool pccl_sync_link_put(struct pccl_sync_link *link, const struct pccl_msg *msg);
+/* Sends. MOVED: everything is out; WAITS: the kernel takes no more, `blocked`. */
+PCCL_MUST_CHECK enum pccl_sync_io pccl_sync_link_push(struct pccl_sync_link *link);
+
+/* ---- serving.c: to those that dialled us ---- */
+
+/* NULL: out of memory; the socket is untouched. Any thread. */
+struct pccl_sync_link *pccl_sync_server_create(struct pccl_sync_session *session, const struct pccl_id *peer,
+                                               uv_os_sock_t socket, const uint8_t *rest, size_t rest_length);
+/* The loop takes it over. */
+void pccl_sync_server_open(struct pccl_sync_link *link);
+/* The plan is known, or has changed: those that wait may be served. */
+void pccl_sync_servers_go(struct pccl_sync_session *session);
+/* What they were promised is about to change. */
+void pccl_sync_servers_close(struct pccl_sync_session *session);
+
+struct pccl_sync_asker; /* asking.h */
+_Static_assert(PCCL_STATE_DONORS_MAX *PCCL_SYNC_SLOTS <= PCCL_FETCH_DONORS, "a number for each connection");
+
+/* ---- fetching.c: the machine, its donors and who dials them ---- */
+
+/* One connection to a donor, or the attempt at it. */
+struct pccl_sync_line {
+    struct pccl_sync_donor *donor;
+    struct pccl_dialer *dialer;
+    struct pccl_sync_asker *asker;
+};
+
+struct pccl_sync_donor {
+    struct pccl_sync_session *session;
+    struct pccl_sync_donor *next; /* in the inbox, or of those known */
+    struct pccl_id peer;
+    bool holds_unequal;
+    struct pccl_address candidates[PCCL_CANDIDATES_MAX];
+    uint32_t candidate_count;
+    bool seated;       /* else it waits for another one to be given up */
+    uint32_t seat;     /* its lines' numbers begin at PCCL_SYNC_SLOTS times this */
+    uint32_t tried;    /* attempts at the first line since a chunk of it was good */
+    uint64_t again_us; /* when the next one is due; UINT64_MAX: none is */
+    struct pccl_sync_line lines[PCCL_SYNC_SLOTS];
+};
+
+struct pccl_sync_fetching {
+    struct pccl_fetch *machine; /* NULL: no plan has asked for anything yet, or memory was short */
+    bool asked;                 /* one has */
+    bool running;               /* and it is not there yet */
+    bool touched;
+    bool broken; /* it cannot go on whoever is asked: last_words say why */
+    struct pccl_sync_donor *donors;
+    bool seats[PCCL_STATE_DONORS_MAX]; /* taken */
+    struct pccl_sync_asker *askers[PCCL_FETCH_DONORS];
+    uint64_t alone_us;           /* since when nobody can help; UINT64_MAX: somebody can */
+    struct pccl_text last_words; /* of the one lost last */
+};
+
+/* What the plan says, taken from the inbox. */
+struct pccl_sync_order {
+    struct pccl_digest content;
+    bool requests, takes_unequal;
+};
+
+void pccl_sync_fetching_begin(struct pccl_sync_session *session, const struct pccl_sync_order *order);
+/* Takes it. */
+void pccl_sync_fetching_add(struct pccl_sync_session *session, struct pccl_sync_donor *donor);
+/* After calls of the machine: sends, closes what is over, dials, tells what is to be told, sets the timer. */
+void pccl_sync_fetching_settle(struct pccl_sync_session *session);
+/* The time has come that the timer was set for. */
+void pccl_sync_fetching_tick(struct pccl_sync_session *session);
+/* Nothing is fetched any more. */
+void pccl_sync_fetching_stop(struct pccl_sync_session *session);
+void pccl_sync_fetching_destroy(struct pccl_sync_session *session);
+/* What is in memory is what the group has elected, or nobody has asked us to change it. */
+bool pccl_sync_is_servable(const struct pccl_sync_session *session);
+/* It cannot go on whoever is asked (a device has failed). */
+void pccl_sync_fetching_fail(struct pccl_sync_session *session, const struct pccl_text *words);
+/* A chunk that this donor sent is verified and in place. */
+void pccl_sync_fetching_proved(struct pccl_sync_line *line);
+
+/* ---- session.c ---- */
+
+struct pccl_sync_inbox {
+    bool planned, end;
+    struct pccl_sync_order order;
+    struct pccl_sync_donor *donors, **donors_end; /* of this plan */
+    uint32_t donor_count;
+    bool starved;                                    /* one could not be noted */
+    struct pccl_sync_link *accepted, **accepted_end; /* by `older` */
+    uint32_t accepted_count;
+};
+
+struct pccl_sync_session {
+    /* constant */
+    struct pccl_sync_config config; /* but lineage and round: under the lock */
+    struct pccl_sync_events events;
+
+    uv_mutex_t lock; /* nothing is called under it */
+    struct pccl_sync_inbox inbox;
+
+    uv_loop_t loop;
+    uv_async_t wake;
+    uv_timer_t tick;
+    uint64_t tick_due_us;
+    bool tick_postponed;
+    struct pccl_state state;
+    struct pccl_wire_scratch *scratch;
+    struct pccl_digest *roots; /* lent to pccl_serve */
+    uint8_t *sink;             /* for what nobody wants */
+    bool planned, ended;       /* as far as the loop has heard */
+    struct pccl_id lineage;    /* since the plan */
+    uint64_t round;
+    struct pccl_sync_link *newest, *oldest; /* links */
+    struct pccl_sync_fetching fetching;
+    uint64_t sent, received;
+};
+
+static inline uint64_t pccl_sync_now_us(void) { return uv_hrtime() / 1000; }
+/* Calls pccl_sync_fetching_tick then; UINT64_MAX: never. */
+void pccl_sync_wake_at(struct pccl_sync_session *session, uint64_t due_us);
+void pccl_sync_log(const struct pccl_sync_session *session, enum pccl_log_level level, const char *format, ...);
+
+#endif

@@ -1,0 +1,244 @@
+/*
+ * The donor's side: what a requester wants is answered in order, the bytes of chunks straight from the caller's memory.
+ * A few wants are taken ahead, so that a device is read while the answer before is sent; the others wait in the socket,
+ * so a requester that asks and does not read costs nothing but its connection.
+ */
+#include "state/serve.h"
+#include "sync/internal.h"
+
+#include <string.h>
+
+struct want {
+    struct pccl_msg_state_want msg;
+    struct pccl_device_lane *lane; /* reads the chunk into its buffer of the want's number; NULL: no device's */
+};
+
+struct server {
+    struct pccl_sync_link link;
+    struct pccl_sync_lanes lanes;
+    struct want wants[PCCL_SYNC_AHEAD];
+    uint32_t first, count;
+    bool sending; /* the answer to the first one */
+    uint32_t payload_length;
+    uint32_t rest_length; /* what was read behind the handshake */
+    uint8_t rest[];
+};
+
+static struct server *server_of(struct pccl_sync_link *link) { return PCCL_CONTAINER_OF(link, struct server, link); }
+
+static void end(struct server *server)
+{
+    const struct pccl_sync_link *link = &server->link;
+    enum pccl_log_level level = server->count ? PCCL_LOG_INFO : PCCL_LOG_DEBUG;
+    pccl_sync_log(link->session, level, "state: peer %i is not served any more: %t", &link->peer, &link->words);
+    pccl_sync_link_close(&server->link);
+}
+
+/* ---- wants ---- */
+
+/* The answer, or words: the connection is of no use. */
+static bool find_answer(struct server *server, const struct pccl_msg_state_want *want, struct pccl_msg *answer)
+{
+    struct pccl_sync_session *session = server->link.session;
+    return pccl_serve(&session->state, session->round, want, session->roots, answer, &server->link.words) == PCCL_OK;
+}
+
+/* If it is of a device: begins to read it. */
+static bool read_ahead(struct server *server, uint32_t number)
+{
+    struct want *want = &server->wants[number];
+    const struct pccl_sync_session *session = server->link.session;
+    struct pccl_text *words = &server->link.words;
+    struct pccl_msg answer;
+    if (want->msg.what != PCCL_WANT_DATA)
+        return true;
+    if (!find_answer(server, &want->msg, &answer))
+        return false;
+    const struct pccl_sync_tensor *tensor = &session->config.tensors[want->msg.tensor];
+    if (!tensor->device)
+        return true;
+    return pccl_sync_lanes_find(&server->lanes, tensor, &want->lane, words) == PCCL_OK &&
+           pccl_device_read(want->lane, number, pccl_sync_chunk(tensor, want->msg.first), answer.as.state_data.length,
+                            words) == PCCL_OK;
+}
+
+static bool take_want(struct server *server, const struct pccl_msg *msg)
+{
+    struct pccl_text *words = &server->link.words;
+    uint32_t number = (server->first + server->count) % PCCL_SYNC_AHEAD;
+    if (msg->type != PCCL_MSG_state_want) {
+        pccl_text_format(words, "it sent %s instead of state_want", pccl_wire_name(msg->type));
+        return false;
+    }
+    if (!pccl_sync_is_servable(server->link.session)) {
+        pccl_text_format(words, "the state is not complete here");
+        return false;
+    }
+    server->wants[number] = (struct want){.msg = msg->as.state_want};
+    if (!read_ahead(server, number))
+        return false;
+    server->count++;
+    return true;
+}
+
+static enum pccl_sync_io take_wants(struct server *server)
+{
+    struct pccl_msg msg;
+    enum pccl_sync_io io = PCCL_SYNC_MOVED;
+    while (server->count < PCCL_SYNC_AHEAD && io == PCCL_SYNC_MOVED) {
+        io = pccl_sync_link_next(&server->link, &msg);
+        if (io == PCCL_SYNC_MOVED && !take_want(server, &msg))
+            return PCCL_SYNC_ENDED;
+    }
+    return io;
+}
+
+/* ---- answers ---- */
+
+static bool begin_answer(struct server *server)
+{
+    struct pccl_sync_link *link = &server->link;
+    const struct want *want = &server->wants[server->first];
+    struct pccl_msg answer;
+    if (!find_answer(server, &want->msg, &answer) || !pccl_sync_link_put(link, &answer))
+        return false;
+    server->payload_length = answer.type == PCCL_MSG_state_data ? answer.as.state_data.length : 0;
+    server->sending = true;
+    link->payload_left = server->payload_length;
+    link->payload = NULL;
+    if (!server->payload_length)
+        return true;
+    if (!want->lane) {
+        link->payload = pccl_sync_chunk(&link->session->config.tensors[want->msg.tensor], want->msg.first);
+        return true;
+    }
+    link->payload = pccl_device_lane_buffer(want->lane, server->first);
+    return pccl_device_wait(want->lane, server->first, &link->words) == PCCL_OK;
+}
+
+static void end_answer(struct server *server)
+{
+    server->link.session->sent += server->payload_length;
+    server->sending = false;
+    server->first = (server->first + 1) % PCCL_SYNC_AHEAD;
+    server->count--;
+}
+
+static enum pccl_sync_io send_answers(struct server *server, size_t *budget)
+{
+    while (server->count && *budget && !server->link.blocked) {
+        if (!server->sending && !begin_answer(server))
+            return PCCL_SYNC_ENDED;
+        enum pccl_sync_io io = pccl_sync_link_push(&server->link);
+        if (io != PCCL_SYNC_MOVED)
+            return io;
+        *budget -= (size_t)pccl_min_u64(*budget, PCCL_FRAME_HEADER_BYTES + server->payload_length);
+        end_answer(server);
+    }
+    return PCCL_SYNC_MOVED;
+}
+
+/* ---- visits ---- */
+
+/* Takes, answers and reads until nothing of it is possible, or the time of others has come. */
+static enum pccl_sync_io serve_some(struct server *server)
+{
+    size_t budget = PCCL_SYNC_VISIT_BYTES;
+    while (budget) {
+        enum pccl_sync_io io = take_wants(server);
+        bool all_taken = io == PCCL_SYNC_WAITS;
+        if (io != PCCL_SYNC_ENDED)
+            io = send_answers(server, &budget);
+        if (io == PCCL_SYNC_ENDED)
+            return io;
+        if (!all_taken && !server->link.blocked)
+            continue;
+        if (!all_taken || server->link.dry)
+            return PCCL_SYNC_WAITS;
+        io = pccl_sync_link_read(&server->link, &budget);
+        if (io != PCCL_SYNC_MOVED)
+            return io;
+    }
+    return PCCL_SYNC_MOVED;
+}
+
+static void visit(struct pccl_sync_link *link)
+{
+    struct server *server = server_of(link);
+    if (!link->session->planned)
+        return;
+    enum pccl_sync_io io = serve_some(server);
+    if (io == PCCL_SYNC_ENDED)
+        end(server);
+    else
+        pccl_sync_link_watch(link, server->count<PCCL_SYNC_AHEAD, server->count> 0 || io == PCCL_SYNC_MOVED,
+                             link->blocked);
+}
+
+static void silent(struct pccl_sync_link *link) { end(server_of(link)); }
+
+static void release(struct pccl_sync_link *link) { pccl_sync_lanes_close(&server_of(link)->lanes); }
+
+static const struct pccl_sync_role serving = {.visit = visit, .silent = silent, .release = release};
+
+/* ---- life ---- */
+
+struct pccl_sync_link *pccl_sync_server_create(struct pccl_sync_session *session, const struct pccl_id *peer,
+                                               uv_os_sock_t socket, const uint8_t *rest, size_t rest_length)
+{
+    struct server *server = pccl_sync_link_allocate(session, &serving, sizeof *server + rest_length, peer, socket);
+    if (!server)
+        return NULL;
+    server->rest_length = (uint32_t)rest_length;
+    if (rest_length)
+        memcpy(server->rest, rest, rest_length);
+    return &server->link;
+}
+
+/* A requester that dials again and again holds so many connections and no more. */
+static void make_room(struct pccl_sync_session *session, const struct pccl_id *peer)
+{
+    uint32_t count = 0;
+    struct pccl_sync_link *oldest = NULL;
+    for (struct pccl_sync_link *link = session->newest; link; link = link->older)
+        if (link->role == &serving && pccl_id_equal(&link->peer, peer)) {
+            oldest = link;
+            count++;
+        }
+    if (count < PCCL_SYNC_LINKS_PER_PEER_MAX)
+        return;
+    pccl_text_format(&oldest->words, "it has made room for a newer connection");
+    end(server_of(oldest));
+}
+
+void pccl_sync_server_open(struct pccl_sync_link *link)
+{
+    struct server *server = server_of(link);
+    make_room(link->session, &link->peer);
+    if (!pccl_sync_link_open(link)) {
+        pccl_sync_link_free(link);
+        return;
+    }
+    if (pccl_sync_link_take(link, server->rest, server->rest_length) == PCCL_SYNC_ENDED)
+        end(server);
+}
+
+void pccl_sync_servers_go(struct pccl_sync_session *session)
+{
+    for (struct pccl_sync_link *link = session->newest, *older; link; link = older) {
+        older = link->older; /* a visit ends no other link than its own */
+        if (link->role == &serving)
+            visit(link);
+    }
+}
+
+void pccl_sync_servers_close(struct pccl_sync_session *session)
+{
+    for (struct pccl_sync_link *link = session->newest, *older; link; link = older) {
+        older = link->older;
+        if (link->role != &serving)
+            continue;
+        pccl_text_format(&link->words, "the state is about to change");
+        end(server_of(link));
+    }
+}

@@ -1,0 +1,395 @@
+/* The life of a session, its loop, and what other threads hand in. */
+#include "net/heap.h"
+#include "net/socket.h"
+#include "sync/digests.h"
+#include "sync/internal.h"
+
+#include <string.h>
+
+enum {
+    REST_BYTES_MAX = PCCL_FRAME_HEADER_BYTES + PCCL_FRAME_HELLO_MAX, /* what a reader holds before it is raised */
+    TORN_NAMED = 2,
+    TORN_NAME_BYTES = 64,
+};
+
+void pccl_sync_log(const struct pccl_sync_session *session, enum pccl_log_level level, const char *format, ...)
+{
+    struct pccl_text line;
+    va_list arguments;
+    pccl_text_clear(&line);
+    va_start(arguments, format);
+    pccl_text_append_list(&line, format, arguments);
+    va_end(arguments);
+    session->events.log(session->events.context, level, line.bytes);
+}
+
+/* ---- what other threads hand in ---- */
+
+static void wake(struct pccl_sync_session *session) { (void)uv_async_send(&session->wake); }
+
+static void release_donors(struct pccl_sync_donor *donor)
+{
+    for (struct pccl_sync_donor *next; donor; donor = next) {
+        next = donor->next;
+        pccl_release(pccl_heap(), donor, sizeof *donor);
+    }
+}
+
+void pccl_sync_session_name(struct pccl_sync_session *session, const struct pccl_id *self,
+                            const struct pccl_id *lineage, uint64_t round, uint32_t silence_ms)
+{
+    uv_mutex_lock(&session->lock);
+    session->config.self = *self;
+    session->config.silence_ms = silence_ms;
+    session->config.lineage = *lineage;
+    session->config.round = round;
+    uv_mutex_unlock(&session->lock);
+}
+
+void pccl_sync_session_plan(struct pccl_sync_session *session, const struct pccl_digest *content, bool requests,
+                            bool takes_unequal)
+{
+    struct pccl_sync_inbox *inbox = &session->inbox;
+    uv_mutex_lock(&session->lock);
+    struct pccl_sync_donor *donors = inbox->donors;
+    inbox->planned = true;
+    inbox->order = (struct pccl_sync_order){.content = *content, .requests = requests, .takes_unequal = takes_unequal};
+    inbox->donors = NULL;
+    inbox->donors_end = &inbox->donors;
+    inbox->donor_count = 0;
+    inbox->starved = false;
+    uv_mutex_unlock(&session->lock);
+    release_donors(donors);
+    wake(session);
+}
+
+static struct pccl_sync_donor *make_donor(const struct pccl_id *peer, bool holds_unequal,
+                                          const struct pccl_address *candidates, uint32_t count)
+{
+    PCCL_ASSERT(count <= PCCL_CANDIDATES_MAX);
+    struct pccl_sync_donor *donor = pccl_allocate(pccl_heap(), sizeof *donor);
+    if (!donor)
+        return NULL;
+    donor->peer = *peer;
+    donor->holds_unequal = holds_unequal;
+    donor->candidate_count = count;
+    if (count)
+        memcpy(donor->candidates, candidates, count * sizeof *candidates);
+    return donor;
+}
+
+void pccl_sync_session_donor(struct pccl_sync_session *session, const struct pccl_id *peer, bool holds_unequal,
+                             const struct pccl_address *candidates, uint32_t count)
+{
+    struct pccl_sync_inbox *inbox = &session->inbox;
+    struct pccl_sync_donor *donor = make_donor(peer, holds_unequal, candidates, count);
+    uv_mutex_lock(&session->lock);
+    bool takes = donor && inbox->donor_count < PCCL_SYNC_DONORS_KNOWN_MAX;
+    if (takes) {
+        *inbox->donors_end = donor;
+        inbox->donors_end = &donor->next;
+        inbox->donor_count++;
+    }
+    inbox->starved = inbox->starved || !donor;
+    uv_mutex_unlock(&session->lock);
+    if (!takes)
+        release_donors(donor);
+    wake(session);
+}
+
+enum pccl_status pccl_sync_session_accept(struct pccl_sync_session *session, const struct pccl_id *peer,
+                                          uv_os_sock_t socket, const uint8_t *rest, size_t rest_length)
+{
+    struct pccl_sync_inbox *inbox = &session->inbox;
+    if (rest_length > REST_BYTES_MAX)
+        return PCCL_LIMIT;
+    struct pccl_sync_link *link = pccl_sync_server_create(session, peer, socket, rest, rest_length);
+    if (!link)
+        return PCCL_MEMORY;
+    enum pccl_status status = PCCL_OK;
+    uv_mutex_lock(&session->lock);
+    if (inbox->end) {
+        status = PCCL_USAGE;
+    } else if (inbox->accepted_count == PCCL_SYNC_ACCEPTED_MAX) {
+        status = PCCL_LIMIT;
+    } else {
+        *inbox->accepted_end = link;
+        inbox->accepted_end = &link->older;
+        inbox->accepted_count++;
+    }
+    uv_mutex_unlock(&session->lock);
+    if (status == PCCL_OK)
+        wake(session);
+    else
+        pccl_sync_link_free(link);
+    return status;
+}
+
+bool pccl_sync_session_is_replanned(struct pccl_sync_session *session)
+{
+    uv_mutex_lock(&session->lock);
+    bool replanned = session->inbox.planned;
+    uv_mutex_unlock(&session->lock);
+    return replanned;
+}
+
+void pccl_sync_session_end(struct pccl_sync_session *session)
+{
+    uv_mutex_lock(&session->lock);
+    session->inbox.end = true;
+    uv_mutex_unlock(&session->lock);
+    wake(session);
+}
+
+bool pccl_sync_session_is_needed(struct pccl_sync_session *session)
+{
+    uv_mutex_lock(&session->lock);
+    const struct pccl_sync_inbox *inbox = &session->inbox;
+    bool needed = !inbox->end && (inbox->planned || inbox->accepted);
+    uv_mutex_unlock(&session->lock);
+    return needed;
+}
+
+/* ---- the loop ---- */
+
+/* Everything at once, so that what was handed in by one thread stays in order. */
+static void take_inbox(struct pccl_sync_session *session, struct pccl_sync_inbox *batch)
+{
+    struct pccl_sync_inbox *inbox = &session->inbox;
+    uv_mutex_lock(&session->lock);
+    *batch = *inbox;
+    if (inbox->planned) {
+        session->lineage = session->config.lineage;
+        session->round = session->config.round;
+    }
+    *inbox = (struct pccl_sync_inbox){.end = batch->end};
+    inbox->donors_end = &inbox->donors;
+    inbox->accepted_end = &inbox->accepted;
+    uv_mutex_unlock(&session->lock);
+}
+
+static void on_wake(uv_async_t *async)
+{
+    struct pccl_sync_session *session = async->data;
+    struct pccl_sync_inbox batch;
+    take_inbox(session, &batch);
+    if (batch.planned) {
+        session->planned = true;
+        if (batch.order.requests)
+            pccl_sync_servers_close(session);
+        pccl_sync_fetching_begin(session, &batch.order);
+    }
+    if (batch.starved)
+        pccl_text_format(&session->fetching.last_words, "%s", pccl_status_text(PCCL_MEMORY));
+    for (struct pccl_sync_donor *donor = batch.donors, *next; donor; donor = next) {
+        next = donor->next;
+        pccl_sync_fetching_add(session, donor);
+    }
+    for (struct pccl_sync_link *link = batch.accepted, *next; link; link = next) {
+        next = link->older;
+        link->older = NULL;
+        pccl_sync_server_open(link);
+    }
+    pccl_sync_fetching_settle(session);
+    if (session->planned)
+        pccl_sync_servers_go(session);
+    if (batch.end) {
+        session->ended = true;
+        uv_stop(&session->loop);
+    }
+}
+
+static void on_tick(uv_timer_t *timer);
+
+static void start_tick(struct pccl_sync_session *session, uint64_t due_us)
+{
+    uint64_t now_us = pccl_sync_now_us(), left_us = due_us > now_us ? due_us - now_us : 0;
+    session->tick_due_us = now_us + left_us;
+    uv_update_time(&session->loop);
+    (void)uv_timer_start(&session->tick, on_tick, (left_us + 999) / 1000, 0);
+}
+
+static void on_tick(uv_timer_t *timer)
+{
+    struct pccl_sync_session *session = timer->data;
+    bool late = pccl_sync_now_us() > session->tick_due_us + PCCL_SYNC_STILL_MS * UINT64_C(1000);
+    if (late && !session->tick_postponed) { /* it was us who stood still: what has come is read first */
+        session->tick_postponed = true;
+        start_tick(session, pccl_sync_now_us() + 1000);
+        return;
+    }
+    session->tick_postponed = false;
+    pccl_sync_fetching_tick(session);
+}
+
+void pccl_sync_wake_at(struct pccl_sync_session *session, uint64_t due_us)
+{
+    bool active = uv_is_active((uv_handle_t *)&session->tick);
+    if (due_us == UINT64_MAX)
+        (void)uv_timer_stop(&session->tick);
+    else if (!active || session->tick_due_us != due_us)
+        start_tick(session, due_us);
+}
+
+void pccl_sync_session_run(struct pccl_sync_session *session)
+{
+    if (!session->ended)
+        (void)uv_run(&session->loop, UV_RUN_DEFAULT);
+}
+
+/* ---- what it has to tell ---- */
+
+const struct pccl_state *pccl_sync_session_state(const struct pccl_sync_session *session) { return &session->state; }
+
+void pccl_sync_session_traffic(const struct pccl_sync_session *session, uint64_t *sent, uint64_t *received)
+{
+    *sent = session->sent;
+    *received = session->received;
+}
+
+void pccl_sync_session_torn(const struct pccl_sync_session *session, struct pccl_text *words)
+{
+    uint64_t count = 0;
+    const struct pccl_fetch *machine = session->fetching.machine;
+    for (uint32_t i = 0; machine && i < session->config.tensor_count; i++) {
+        if (!pccl_fetch_is_torn(machine, i) || ++count > TORN_NAMED)
+            continue;
+        const char *name = session->config.tensors[i].name;
+        pccl_text_add(words, count > 1 ? ", '" : "'");
+        pccl_text_add_bytes(words, name, strnlen(name, TORN_NAME_BYTES));
+        pccl_text_add(words, "'");
+    }
+    if (count > TORN_NAMED)
+        pccl_text_append(words, " and %u more", count - TORN_NAMED);
+}
+
+/* ---- life ---- */
+
+static enum pccl_status make_state(struct pccl_sync_session *session, struct pccl_text *words)
+{
+    const struct pccl_sync_config *config = &session->config;
+    size_t bytes = (config->tensor_count + (size_t)1) * sizeof(struct pccl_tensor);
+    struct pccl_tensor *tensors = config->tensor_count <= PCCL_TENSORS_MAX ? pccl_allocate(pccl_heap(), bytes) : NULL;
+    enum pccl_status status = config->tensor_count <= PCCL_TENSORS_MAX ? PCCL_MEMORY : PCCL_LIMIT;
+    for (uint32_t i = 0; tensors && i < config->tensor_count; i++) {
+        const struct pccl_sync_tensor *tensor = &config->tensors[i];
+        tensors[i].name = tensor->name;
+        tensors[i].count = tensor->count;
+        tensors[i].bytes = tensor->bytes;
+        tensors[i].datatype = tensor->datatype;
+        tensors[i].unequal = tensor->unequal;
+    }
+    if (tensors)
+        status = pccl_state_init(&session->state, config->kernels, pccl_heap(), tensors, config->tensor_count);
+    pccl_release(pccl_heap(), tensors, bytes);
+    if (status == PCCL_LIMIT)
+        pccl_text_format(words, "a shared state has at most %u tensors, and fewer bytes than 2^63",
+                         (uint64_t)PCCL_TENSORS_MAX);
+    else if (status != PCCL_OK)
+        pccl_text_format(words, "%s", pccl_status_text(status));
+    if (status != PCCL_OK)
+        return status;
+    status = pccl_sync_digest(&session->state, config->tensors, config->threads, words);
+    if (status == PCCL_OK)
+        pccl_state_seal(&session->state);
+    else
+        pccl_state_fini(&session->state);
+    return status;
+}
+
+static int start_loop(struct pccl_sync_session *session)
+{
+    int error = uv_loop_init(&session->loop);
+    if (error)
+        return error;
+    error = uv_async_init(&session->loop, &session->wake, on_wake);
+    if (error) {
+        (void)uv_loop_close(&session->loop);
+        return error;
+    }
+    (void)uv_timer_init(&session->loop, &session->tick); /* cannot fail */
+    session->wake.data = session->tick.data = session;
+    return 0;
+}
+
+static bool make_buffers(struct pccl_sync_session *session)
+{
+    session->scratch = pccl_heap_raw(sizeof *session->scratch);
+    session->roots = pccl_heap_raw(PCCL_STATE_DIGESTS_MAX * sizeof *session->roots);
+    session->sink = pccl_heap_raw(PCCL_SYNC_SINK_BYTES);
+    return session->scratch && session->roots && session->sink;
+}
+
+static void release(struct pccl_sync_session *session)
+{
+    pccl_release(pccl_heap(), session->scratch, sizeof *session->scratch);
+    pccl_release(pccl_heap(), session->roots, PCCL_STATE_DIGESTS_MAX * sizeof *session->roots);
+    pccl_release(pccl_heap(), session->sink, PCCL_SYNC_SINK_BYTES);
+    pccl_release(pccl_heap(), session, sizeof *session);
+}
+
+enum pccl_status pccl_sync_session_create(const struct pccl_sync_config *config, const struct pccl_sync_events *events,
+                                          struct pccl_sync_session **out, struct pccl_text *words)
+{
+    struct pccl_sync_session *session = pccl_allocate(pccl_heap(), sizeof *session);
+    enum pccl_status status = PCCL_SYSTEM;
+    int error = UV_ENOMEM;
+    if (!session)
+        goto no_session;
+    session->config = *config;
+    if (!config->patience_ms)
+        session->config.patience_ms = PCCL_SYNC_PATIENCE_MS;
+    session->events = *events;
+    session->inbox.donors_end = &session->inbox.donors;
+    session->inbox.accepted_end = &session->inbox.accepted;
+    session->fetching.alone_us = UINT64_MAX;
+    if (!make_buffers(session))
+        goto no_lock;
+    error = uv_mutex_init(&session->lock);
+    if (error)
+        goto no_lock;
+    error = start_loop(session);
+    if (error)
+        goto no_loop;
+    status = make_state(session, words);
+    if (status != PCCL_OK)
+        goto no_state;
+    *out = session;
+    return PCCL_OK;
+
+no_state:
+    uv_close((uv_handle_t *)&session->wake, NULL);
+    uv_close((uv_handle_t *)&session->tick, NULL);
+    (void)uv_run(&session->loop, UV_RUN_DEFAULT);
+    (void)uv_loop_close(&session->loop);
+    uv_mutex_destroy(&session->lock);
+    release(session);
+    return status;
+no_loop:
+    uv_mutex_destroy(&session->lock);
+no_lock:
+    release(session);
+no_session:
+    pccl_text_format(words, "cannot begin a synchronization: %s", uv_strerror(error));
+    return error == UV_ENOMEM ? PCCL_MEMORY : PCCL_SYSTEM;
+}
+
+void pccl_sync_session_destroy(struct pccl_sync_session *session)
+{
+    release_donors(session->inbox.donors);
+    for (struct pccl_sync_link *link = session->inbox.accepted, *next; link; link = next) {
+        next = link->older;
+        pccl_socket_close(link->socket);
+        pccl_sync_link_free(link);
+    }
+    pccl_sync_fetching_destroy(session);
+    while (session->newest)
+        pccl_sync_link_close(session->newest);
+    uv_close((uv_handle_t *)&session->wake, NULL);
+    uv_close((uv_handle_t *)&session->tick, NULL);
+    (void)uv_run(&session->loop, UV_RUN_DEFAULT); /* lets go of all */
+    (void)uv_loop_close(&session->loop);
+    uv_mutex_destroy(&session->lock);
+    pccl_state_fini(&session->state);
+    release(session);
+}

@@ -1,0 +1,51 @@
+/*
+ * What is known of the ways between the members of a group: a figure for each directed pair. Members have places that
+ * stay the same as others come and go. Pure.
+ */
+#ifndef PCCL_TOPOLOGY_MATRIX_H
+#define PCCL_TOPOLOGY_MATRIX_H
+
+#include "core/base.h"
+#include "core/memory.h"
+
+enum pccl_figure_source {
+    PCCL_FIGURE_NONE,        /* nothing is known */
+    PCCL_FIGURE_TESTED,      /* by a test */
+    PCCL_FIGURE_TRAFFIC,     /* by what operations achieved */
+    PCCL_FIGURE_UNREACHABLE, /* nothing gets through: no bandwidth */
+    PCCL_FIGURE_SOURCES,
+};
+
+struct pccl_figure {
+    uint64_t rate;        /* bytes per second; 0 unless TESTED or TRAFFIC */
+    uint64_t at_us;       /* when it was learnt */
+    uint64_t tested_rate; /* what the last test said; 0: there was none */
+    uint32_t rtt_us;
+    uint8_t source; /* enum pccl_figure_source */
+};
+
+struct pccl_matrix {
+    struct pccl_memory memory;
+    uint32_t places; /* rows and columns */
+    struct pccl_figure *figures;
+};
+
+void pccl_matrix_init(struct pccl_matrix *matrix, const struct pccl_memory *memory);
+void pccl_matrix_fini(struct pccl_matrix *matrix);
+/*
+ * At least so many places. false: out of memory, and nothing has changed. What pccl_matrix_at has returned before is
+ * void.
+ */
+PCCL_MUST_CHECK bool pccl_matrix_reserve(struct pccl_matrix *matrix, uint32_t places);
+/* NULL: there is no such place (never reserved). from != to. All zero, which is NONE, until it is written. */
+struct pccl_figure *pccl_matrix_at(const struct pccl_matrix *matrix, uint32_t from, uint32_t to);
+/* The member at this place has gone: whatever was known of its ways is void. */
+void pccl_matrix_forget(struct pccl_matrix *matrix, uint32_t place);
+
+/*
+ * A rate as the solver gets it: rounded down to one of 64 steps for each doubling (about 1 %), so that noise does not
+ * decide over latency; at least 2, which is neither none nor unknown.
+ */
+uint64_t pccl_rate_rounded(uint64_t rate);
+
+#endif

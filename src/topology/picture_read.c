@@ -1,0 +1,357 @@
+/* The text of a picture may come from anybody: nothing is taken that is not as pccl_picture_print would say it. */
+#include "topology/picture.h"
+
+#include <string.h>
+
+/* "peer 0 ", 32 digits, a blank, "[::]:0" and the end of the line. */
+enum { PEER_LINE_LEAST = 47 };
+
+struct reader {
+    const char *next, *end;    /* what has not been read */
+    const char *at, *line_end; /* the rest of the line */
+    uint64_t line;             /* its number */
+    struct pccl_picture *picture;
+    uint8_t *seen; /* a bit for each [from * count + to]; those of the diagonal tell who is in the ring */
+    struct pccl_text *words;
+    enum pccl_status status;
+};
+
+/* Says what is wrong with this line, once for all. */
+static bool wrong(struct reader *reader, const char *format, ...)
+{
+    pccl_text_format(reader->words, "line %u: ", reader->line);
+    va_list arguments;
+    va_start(arguments, format);
+    pccl_text_append_list(reader->words, format, arguments);
+    va_end(arguments);
+    reader->status = PCCL_ARGUMENT;
+    return false;
+}
+
+static bool out_of_memory(struct reader *reader)
+{
+    pccl_text_format(reader->words, "out of memory");
+    reader->status = PCCL_MEMORY;
+    return false;
+}
+
+static bool is_blank(char byte) { return byte == ' ' || byte == '\t'; }
+
+static void skip_blanks(struct reader *reader)
+{
+    while (reader->at < reader->line_end && is_blank(*reader->at))
+        reader->at++;
+}
+
+/* The next line that says something; false: there is none. */
+static bool next_line(struct reader *reader)
+{
+    while (reader->next < reader->end) {
+        const char *newline = memchr(reader->next, '\n', (size_t)(reader->end - reader->next));
+        reader->at = reader->next;
+        reader->line_end = newline == NULL ? reader->end : newline;
+        reader->next = newline == NULL ? reader->end : newline + 1;
+        reader->line++;
+        if (reader->line_end > reader->at && reader->line_end[-1] == '\r')
+            reader->line_end--;
+        bool is_comment = reader->at < reader->line_end && *reader->at == '#';
+        skip_blanks(reader);
+        if (!is_comment && reader->at < reader->line_end)
+            return true;
+    }
+    reader->line++;
+    reader->at = reader->line_end = reader->end;
+    return false;
+}
+
+/* The bytes up to the next blank; none at the end of the line. */
+static size_t take_token(struct reader *reader, const char **token)
+{
+    skip_blanks(reader);
+    *token = reader->at;
+    while (reader->at < reader->line_end && !is_blank(*reader->at))
+        reader->at++;
+    return (size_t)(reader->at - *token);
+}
+
+static bool is_word(const char *token, size_t length, const char *word)
+{
+    for (size_t i = 0; i < length; i++) {
+        if (word[i] == '\0' || word[i] != token[i])
+            return false;
+    }
+    return word[length] == '\0';
+}
+
+static bool take_word(struct reader *reader, const char *word)
+{
+    const char *token, *before = reader->at;
+    size_t length = take_token(reader, &token);
+    if (length > 0 && is_word(token, length, word))
+        return true;
+    reader->at = before;
+    return false;
+}
+
+/* Decimal digits without a needless zero in front. */
+static bool parse_number(const char *digits, size_t length, uint64_t most, uint64_t *number)
+{
+    uint64_t value = 0;
+    if (length == 0 || (length > 1 && digits[0] == '0'))
+        return false;
+    for (size_t i = 0; i < length; i++) {
+        if (digits[i] < '0' || digits[i] > '9')
+            return false;
+        uint64_t digit = (uint64_t)(digits[i] - '0');
+        if (digit > most || value > (most - digit) / 10)
+            return false;
+        value = value * 10 + digit;
+    }
+    *number = value;
+    return true;
+}
+
+static bool take_number(struct reader *reader, uint64_t most, uint64_t *number)
+{
+    const char *token;
+    size_t length = take_token(reader, &token);
+    return parse_number(token, length, most, number);
+}
+
+static bool take_u32(struct reader *reader, uint32_t most, uint32_t *number)
+{
+    uint64_t value;
+    if (!take_number(reader, most, &value))
+        return false;
+    *number = (uint32_t)value;
+    return true;
+}
+
+static bool take_end(struct reader *reader)
+{
+    skip_blanks(reader);
+    return reader->at == reader->line_end;
+}
+
+/* The next line begins with this word. */
+static bool expect_line(struct reader *reader, const char *word)
+{
+    if (!next_line(reader))
+        return wrong(reader, "the text ends where '%s' is expected", word);
+    return take_word(reader, word) || wrong(reader, "'%s' is expected", word);
+}
+
+static bool read_head(struct reader *reader, uint32_t *group, uint32_t *count)
+{
+    if (!next_line(reader) || !take_word(reader, "pccl") || !take_word(reader, "topology") || !take_word(reader, "1") ||
+        !take_end(reader))
+        return wrong(reader, "'pccl topology 1' is expected");
+    if (!expect_line(reader, "group"))
+        return false;
+    if (!take_u32(reader, UINT32_MAX, group) || !take_end(reader))
+        return wrong(reader, "'group' must be followed by one number up to %u", (uint64_t)UINT32_MAX);
+    if (!expect_line(reader, "peers"))
+        return false;
+    if (!take_u32(reader, PCCL_PEERS_MAX, count) || *count == 0 || !take_end(reader))
+        return wrong(reader, "'peers' must be followed by one number from 1 to %u", (uint64_t)PCCL_PEERS_MAX);
+    return *count <= (size_t)(reader->end - reader->next) / PEER_LINE_LEAST ||
+           wrong(reader, "what follows is too short for %u peers", (uint64_t)*count);
+}
+
+/* 0 to 15; 16: it is none. */
+static uint32_t hex_digit(char digit)
+{
+    if (digit >= '0' && digit <= '9')
+        return (uint32_t)(digit - '0');
+    return digit >= 'a' && digit <= 'f' ? (uint32_t)(digit - 'a') + 10 : 16;
+}
+
+static bool take_id(struct reader *reader, struct pccl_id *id)
+{
+    const char *token;
+    if (take_token(reader, &token) != 2 * sizeof id->bytes)
+        return false;
+    for (size_t i = 0; i < sizeof id->bytes; i++) {
+        uint32_t high = hex_digit(token[2 * i]), low = hex_digit(token[2 * i + 1]);
+        if (high > 15 || low > 15)
+            return false;
+        id->bytes[i] = (uint8_t)(high << 4 | low);
+    }
+    return true;
+}
+
+/* "1.2.3.4:5" or "[::1]:5" */
+static bool take_address(struct reader *reader, struct pccl_address *address)
+{
+    const char *token;
+    size_t length = take_token(reader, &token), colon = length;
+    while (colon > 0 && token[colon - 1] != ':')
+        colon--;
+    uint64_t port;
+    if (colon < 2 || !parse_number(token + colon, length - colon, UINT16_MAX, &port))
+        return false;
+    const char *begin = token, *end = token + colon - 1;
+    bool is_v6 = memchr(begin, ':', (size_t)(end - begin)) != NULL;
+    if (is_v6 && (begin[0] != '[' || end[-1] != ']'))
+        return false;
+    begin += is_v6;
+    end -= is_v6;
+    if (!pccl_address_parse_ip(begin, (size_t)(end - begin), address))
+        return false;
+    address->port = (uint16_t)port;
+    return true;
+}
+
+/* The rest of the line behind one blank. */
+static bool take_name(struct reader *reader, char *name)
+{
+    if (reader->at < reader->line_end)
+        reader->at++;
+    size_t length = (size_t)(reader->line_end - reader->at), size;
+    if (length > PCCL_NAME_MAX)
+        return false;
+    for (size_t at = 0; at < length; at += size) {
+        size = pccl_text_character(reader->at + at, length - at);
+        if (size == 0)
+            return false;
+    }
+    memcpy(name, reader->at, length); /* the rest is zero */
+    return true;
+}
+
+static bool read_peer(struct reader *reader, uint32_t expected)
+{
+    struct pccl_picture_peer *peer = &reader->picture->peers[expected];
+    uint32_t number;
+    if (!expect_line(reader, "peer"))
+        return false;
+    if (!take_u32(reader, PCCL_PEERS_MAX, &number) || number != expected)
+        return wrong(reader, "'peer %u' is expected", (uint64_t)expected);
+    if (!take_id(reader, &peer->id))
+        return wrong(reader, "'peer %u' must be followed by 32 hexadecimal digits", (uint64_t)expected);
+    if (!take_address(reader, &peer->address))
+        return wrong(reader, "an address is expected behind the digits, as 10.0.0.1:48149 or [::1]:48149");
+    return take_name(reader, peer->name) ||
+           wrong(reader, "a name has at most %u bytes, all of them printable UTF-8", (uint64_t)PCCL_NAME_MAX);
+}
+
+/* false: it had been seen. */
+static bool see(struct reader *reader, uint32_t from, uint32_t to)
+{
+    size_t bit = (size_t)from * reader->picture->count + to;
+    uint8_t mask = (uint8_t)(1u << bit % 8);
+    if ((reader->seen[bit / 8] & mask) != 0)
+        return false;
+    reader->seen[bit / 8] |= mask;
+    return true;
+}
+
+static bool read_ring(struct reader *reader)
+{
+    struct pccl_picture *picture = reader->picture;
+    if (!expect_line(reader, "ring"))
+        return false;
+    bool is_good = true;
+    for (uint32_t i = 0; is_good && i < picture->count; i++)
+        is_good =
+            take_u32(reader, picture->count - 1, &picture->ring[i]) && see(reader, picture->ring[i], picture->ring[i]);
+    return (is_good && take_end(reader)) ||
+           wrong(reader, "'ring' must name each of the %u peers once", (uint64_t)picture->count);
+}
+
+static bool read_search(struct reader *reader)
+{
+    struct pccl_picture *picture = reader->picture;
+    if (!expect_line(reader, "search"))
+        return false;
+    return (take_word(reader, "seed") && take_number(reader, UINT64_MAX, &picture->seed) &&
+            take_word(reader, "steps") && take_number(reader, UINT64_MAX, &picture->steps) && take_end(reader)) ||
+           wrong(reader, "'search seed NUMBER steps NUMBER' is expected");
+}
+
+static bool take_source(struct reader *reader, struct pccl_picture_way *way)
+{
+    way->source = take_word(reader, "tested") ? PCCL_FIGURE_TESTED : PCCL_FIGURE_TRAFFIC;
+    return way->source == PCCL_FIGURE_TESTED || take_word(reader, "traffic");
+}
+
+static bool take_figures(struct reader *reader, struct pccl_picture_way *way)
+{
+    if (take_word(reader, "unreachable")) {
+        way->source = PCCL_FIGURE_UNREACHABLE;
+        return take_word(reader, "age") && take_number(reader, UINT64_MAX, &way->age_ms);
+    }
+    return take_word(reader, "rate") && take_number(reader, UINT64_MAX, &way->rate) && take_word(reader, "rtt") &&
+           take_u32(reader, UINT32_MAX, &way->rtt_us) && take_word(reader, "age") &&
+           take_number(reader, UINT64_MAX, &way->age_ms) && take_source(reader, way);
+}
+
+/* Behind "way". */
+static bool read_way(struct reader *reader)
+{
+    struct pccl_picture_way way = {0};
+    uint32_t last = reader->picture->count - 1;
+    if (!take_u32(reader, last, &way.from) || !take_u32(reader, last, &way.to) || way.from == way.to)
+        return wrong(reader, "'way' must be followed by the numbers of two peers, up to %u", (uint64_t)last);
+    if (!take_figures(reader, &way) || !take_end(reader))
+        return wrong(reader, "'rate NUMBER rtt NUMBER age NUMBER tested', the same with 'traffic', or 'unreachable age "
+                             "NUMBER' is expected behind the two peers");
+    if (!see(reader, way.from, way.to))
+        return wrong(reader, "the way from %u to %u is there twice", (uint64_t)way.from, (uint64_t)way.to);
+    return pccl_picture_add(reader->picture, &way) || out_of_memory(reader);
+}
+
+/* Up to the end of the text. */
+static bool read_ways(struct reader *reader)
+{
+    bool more = true;
+    while (more) {
+        if (!next_line(reader))
+            return wrong(reader, "the text ends where 'way' or 'end' is expected");
+        more = take_word(reader, "way");
+        if (more && !read_way(reader))
+            return false;
+    }
+    if (!take_word(reader, "end") || !take_end(reader))
+        return wrong(reader, "'way' or 'end' is expected");
+    return !next_line(reader) || wrong(reader, "nothing but comments may follow 'end'");
+}
+
+static bool read_body(struct reader *reader)
+{
+    for (uint32_t i = 0; i < reader->picture->count; i++) {
+        if (!read_peer(reader, i))
+            return false;
+    }
+    size_t bytes = ((size_t)reader->picture->count * reader->picture->count + 7) / 8;
+    reader->seen = pccl_allocate(&reader->picture->memory, bytes);
+    if (reader->seen == NULL)
+        return out_of_memory(reader);
+    bool is_good = read_ring(reader) && read_search(reader) && read_ways(reader);
+    pccl_release(&reader->picture->memory, reader->seen, bytes);
+    return is_good;
+}
+
+enum pccl_status pccl_picture_read(const char *text, size_t length, const struct pccl_memory *memory,
+                                   struct pccl_picture *picture, struct pccl_text *words)
+{
+    struct pccl_picture read;
+    struct reader reader = {.picture = &read, .words = words};
+    uint32_t group = 0, count = 0;
+    reader.next = length > 0 ? text : "";
+    reader.end = reader.next + length;
+    pccl_text_clear(words);
+    if (!read_head(&reader, &group, &count))
+        return reader.status;
+    if (!pccl_picture_init(&read, memory, count)) {
+        (void)out_of_memory(&reader);
+        return reader.status;
+    }
+    read.group = group;
+    if (!read_body(&reader)) {
+        pccl_picture_fini(&read);
+        return reader.status;
+    }
+    *picture = read;
+    return PCCL_OK;
+}

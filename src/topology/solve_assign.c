@@ -1,0 +1,123 @@
+/*
+ * The cheapest successors: cycles of the least latency that cover all members (the assignment problem, by shortest
+ * augmenting paths with prices). No ring is cheaper; and where round trips differ by direction, joining these cycles
+ * makes a good one.
+ */
+#include "topology/internal.h"
+
+#define NOBODY PCCL_SOLVE_NOBODY
+
+static int64_t price_of(const struct pccl_assign *assign, uint32_t from, uint32_t to)
+{
+    uint32_t known = assign->costs[(size_t)from * assign->count + to];
+    return (known == PCCL_TOUR_BANNED ? PCCL_TOUR_BANNED_COST : (int64_t)known) - assign->prices[to];
+}
+
+/* Prices at which many members can have the successor that is cheapest for them. */
+static void begin(struct pccl_assign *assign, struct pccl_cover *cover)
+{
+    uint32_t count = assign->count;
+    for (uint32_t to = 0; to < count; to++) {
+        assign->prices[to] = INT64_MAX;
+        cover->next[to] = cover->before[to] = NOBODY;
+    }
+    for (uint32_t from = 0; from < count; from++) {
+        const uint32_t *row = assign->costs + (size_t)from * count;
+        for (uint32_t to = 0; to < count; to++) {
+            int64_t here = row[to] == PCCL_TOUR_BANNED ? PCCL_TOUR_BANNED_COST : (int64_t)row[to];
+            assign->prices[to] = here < assign->prices[to] ? here : assign->prices[to];
+        }
+    }
+    for (uint32_t from = 0; from < count; from++) {
+        int64_t least = INT64_MAX;
+        for (uint32_t to = 0; to < count; to++) {
+            int64_t here = price_of(assign, from, to);
+            least = here < least ? here : least;
+        }
+        for (uint32_t to = 0; to < count && cover->next[from] == NOBODY; to++) {
+            if (cover->before[to] == NOBODY && price_of(assign, from, to) == least) {
+                cover->next[from] = to;
+                cover->before[to] = from;
+            }
+        }
+    }
+    (void)pccl_solve_spend(cover->work, 3 * (uint64_t)count * count);
+}
+
+/*
+ * Gives `start`, which has no successor, one along the cheapest alternating path; with `leave` one from another cycle.
+ * reached[to] is how dear the cheapest path to there is; waiting holds first those that are done with, then those that
+ * are not. Leaving does not change the prices: they are right for the cheapest cycles.
+ */
+static bool augment(struct pccl_assign *assign, struct pccl_cover *cover, uint32_t start, bool leave)
+{
+    uint32_t count = assign->count, done = 0, end = NOBODY, member = start;
+    uint32_t *waiting = cover->queue, *parent = cover->from;
+    int64_t so_far = 0, own = 0;
+    for (uint32_t to = 0; to < count; to++) {
+        assign->reached[to] = INT64_MAX;
+        waiting[to] = to;
+    }
+    while (end == NOBODY) {
+        /* From `member`, whose own successor (if any) lies on a cheapest path. */
+        if (member != start)
+            own = price_of(assign, member, cover->next[member]);
+        uint32_t best = done;
+        for (uint32_t k = done; k < count; k++) {
+            uint32_t to = waiting[k];
+            int64_t here = so_far + price_of(assign, member, to) - own;
+            if (leave && member == start && cover->cycle[to] == cover->cycle[start])
+                here = 4 * PCCL_TOUR_BANNED_COST;
+            if (here < assign->reached[to]) {
+                assign->reached[to] = here;
+                parent[to] = member;
+            }
+            if (assign->reached[to] < assign->reached[waiting[best]])
+                best = k;
+        }
+        uint32_t next = waiting[best];
+        waiting[best] = waiting[done];
+        waiting[done++] = next;
+        so_far = assign->reached[next];
+        member = cover->before[next];
+        if (member == NOBODY)
+            end = next;
+        if (!pccl_solve_spend(cover->work, count - done + 1))
+            return false;
+    }
+    for (uint32_t k = 0; k < done && !leave; k++)
+        assign->prices[waiting[k]] += assign->reached[waiting[k]] - so_far;
+    cover->change_count = 0;
+    for (uint32_t to = end, owner = NOBODY; owner != start;) {
+        owner = parent[to];
+        uint32_t given_up = cover->next[owner];
+        cover->changed[2 * cover->change_count] = owner;
+        cover->changed[2 * cover->change_count++ + 1] = given_up;
+        cover->next[owner] = to;
+        cover->before[to] = owner;
+        to = given_up;
+    }
+    return true;
+}
+
+bool pccl_assign(struct pccl_assign *assign, struct pccl_cover *cover, uint64_t *latency_us)
+{
+    begin(assign, cover);
+    for (uint32_t member = 0; member < assign->count; member++)
+        if (cover->next[member] == NOBODY && !augment(assign, cover, member, false))
+            return false;
+    *latency_us = 0;
+    for (uint32_t member = 0; member < assign->count; member++)
+        *latency_us += assign->costs[(size_t)member * assign->count + cover->next[member]];
+    return true;
+}
+
+bool pccl_assign_leave(struct pccl_assign *assign, struct pccl_cover *cover, uint32_t member)
+{
+    uint32_t next = cover->next[member];
+    cover->before[next] = NOBODY;
+    if (augment(assign, cover, member, true))
+        return true;
+    cover->before[next] = member;
+    return false;
+}

@@ -1,0 +1,493 @@
+/*
+ * Rings in a graph: the members, and those of the ways that are fast enough.
+ *
+ * A set of cycles that visits every member once is found quickly (a perfect matching of members to successors), and
+ * where there is none there is no ring. Cycles are then joined: two at once where two ways allow it, else by random
+ * exchanges of successors along an alternating path, which keep each member's one successor and change the cycles.
+ */
+#include "topology/internal.h"
+
+#include <string.h>
+
+#define NOBODY PCCL_SOLVE_NOBODY
+
+static uint64_t bit_of(uint32_t member) { return UINT64_C(1) << (member & 63); }
+static uint32_t lowest(uint64_t word)
+{
+#if defined(__GNUC__)
+    return (uint32_t)__builtin_ctzll(word);
+#else
+    uint32_t at = 0;
+    for (; (word & 1) == 0; word >>= 1)
+        at++;
+    return at;
+#endif
+}
+static uint64_t *out_of(const struct pccl_cover *cover, uint32_t member)
+{
+    return cover->out + (size_t)member * cover->words;
+}
+static bool leads(const struct pccl_cover *cover, uint32_t from, uint32_t to)
+{
+    return (out_of(cover, from)[to / 64] & bit_of(to)) != 0;
+}
+
+static void take_ways(struct pccl_cover *cover, uint64_t least)
+{
+    uint32_t count = cover->count, words = cover->words;
+    memset(cover->out, 0, (size_t)count * words * sizeof *cover->out);
+    memset(cover->in, 0, (size_t)count * words * sizeof *cover->in);
+    for (uint32_t from = 0; from < count; from++) {
+        const uint64_t *rates = cover->problem->rates + (size_t)from * count;
+        for (uint32_t to = 0; to < count; to++) {
+            if (from != to && rates[to] >= least) {
+                cover->out[(size_t)from * words + to / 64] |= bit_of(to);
+                cover->in[(size_t)to * words + from / 64] |= bit_of(from);
+            }
+        }
+    }
+    (void)pccl_solve_spend(cover->work, (uint64_t)count * count);
+}
+
+static void see_nobody(struct pccl_cover *cover)
+{
+    memset(cover->unseen, 0xff, cover->words * sizeof *cover->unseen);
+    if (cover->count % 64 != 0)
+        cover->unseen[cover->words - 1] = bit_of(cover->count) - 1;
+}
+
+/* ---- what forbids a ring ---- */
+
+/* How many members these ways reach from `start` on, itself included; only the unseen, which it sees. */
+static uint32_t reach(struct pccl_cover *cover, const uint64_t *rows, uint32_t start, uint32_t wanted)
+{
+    uint32_t seen = 1, done = 0;
+    cover->unseen[start / 64] &= ~bit_of(start);
+    cover->queue[0] = start;
+    while (done < seen && seen < wanted) {
+        const uint64_t *row = rows + (size_t)cover->queue[done++] * cover->words;
+        for (uint32_t w = 0; w < cover->words; w++) {
+            uint64_t fresh = row[w] & cover->unseen[w];
+            cover->unseen[w] &= ~fresh;
+            for (; fresh != 0; fresh &= fresh - 1)
+                cover->queue[seen++] = w * 64 + lowest(fresh);
+        }
+    }
+    (void)pccl_solve_spend(cover->work, (uint64_t)done * cover->words + cover->words);
+    return seen;
+}
+
+static bool is_connected(struct pccl_cover *cover)
+{
+    see_nobody(cover);
+    if (reach(cover, cover->out, 0, cover->count) < cover->count)
+        return false;
+    see_nobody(cover);
+    return reach(cover, cover->in, 0, cover->count) == cover->count;
+}
+
+/* Is there a member from which these ways lead to all others but `without`, and not through that one? */
+static bool has_root(struct pccl_cover *cover, const uint64_t *rows, uint32_t without)
+{
+    uint32_t wanted = cover->count - 1, seen = 0, root = 0;
+    see_nobody(cover);
+    cover->unseen[without / 64] &= ~bit_of(without);
+    for (uint32_t m = 0; seen < wanted; m++) {
+        if ((cover->unseen[m / 64] & bit_of(m)) == 0)
+            continue;
+        uint32_t here = reach(cover, rows, m, wanted - seen);
+        if (here == wanted)
+            return true;
+        seen += here;
+        root = m; /* if any is one, the last from which something new was seen is */
+    }
+    see_nobody(cover);
+    cover->unseen[without / 64] &= ~bit_of(without);
+    return reach(cover, rows, root, wanted) == wanted;
+}
+
+/*
+ * Gives `start` (which has no successor) one: `wanted`, or with NOBODY any member without a predecessor, by an exchange
+ * along an alternating path that is found in random order. `wanted` does not follow `start` at once: it did. false:
+ * there is no such path, and nothing has changed.
+ */
+static bool exchange(struct pccl_cover *cover, uint32_t start, uint32_t wanted)
+{
+    uint32_t words = cover->words, done = 0, seen = 1, end = NOBODY, target = wanted;
+    uint64_t random = pccl_prng_u64(cover->prng);
+    uint32_t first_word = (uint32_t)((random >> 32) % words), turn = random & 63;
+    bool bag = (random >> 6 & 1) != 0; /* take any of those that wait, not the first */
+    see_nobody(cover);
+    if (wanted != NOBODY)
+        cover->unseen[wanted / 64] &= ~bit_of(wanted);
+    cover->queue[0] = start;
+    while (end == NOBODY && done < seen) {
+        if (bag) {
+            random = random * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+            uint32_t other = done + (uint32_t)((random >> 33) % (seen - done)), kept = cover->queue[done];
+            cover->queue[done] = cover->queue[other];
+            cover->queue[other] = kept;
+        }
+        uint32_t member = cover->queue[done++];
+        const uint64_t *row = out_of(cover, member);
+        if (wanted != NOBODY && member != start && leads(cover, member, wanted))
+            end = member;
+        for (uint32_t k = 0, w = first_word; k < words && end == NOBODY; k++, w = w + 1 == words ? 0 : w + 1) {
+            uint64_t fresh = row[w] & cover->unseen[w];
+            cover->unseen[w] &= ~fresh;
+            for (fresh = fresh >> turn | fresh << (-turn & 63); fresh != 0; fresh &= fresh - 1) {
+                uint32_t to = w * 64 + ((lowest(fresh) + turn) & 63), owner = cover->before[to];
+                if (owner == NOBODY) {
+                    end = member;
+                    target = to;
+                    break;
+                }
+                cover->from[owner] = member;
+                cover->queue[seen++] = owner;
+            }
+        }
+    }
+    (void)pccl_solve_spend(cover->work, (uint64_t)done * words + seen);
+    if (end == NOBODY)
+        return false;
+    cover->change_count = 0;
+    for (uint32_t member = end;; member = cover->from[member]) {
+        uint32_t given_up = cover->next[member];
+        cover->changed[2 * cover->change_count] = member;
+        cover->changed[2 * cover->change_count++ + 1] = given_up;
+        cover->next[member] = target;
+        cover->before[target] = member;
+        if (member == start)
+            return true;
+        target = given_up;
+    }
+}
+
+/* Gives every member a successor of its own. false: that is impossible. */
+static bool cover_all(struct pccl_cover *cover)
+{
+    for (uint32_t m = 0; m < cover->count; m++)
+        cover->next[m] = cover->before[m] = NOBODY;
+    for (uint32_t m = 0; m < cover->count; m++)
+        if (!exchange(cover, m, NOBODY))
+            return false;
+    return true;
+}
+
+/*
+ * Tells whether nothing easily seen forbids a ring of ways of at least this rate. Thorough: no member is a gate either.
+ * A ring without one member is a path, which has a beginning that leads to all others, and an end to which they lead.
+ */
+static bool is_possible(struct pccl_cover *cover, uint64_t least, bool thorough)
+{
+    take_ways(cover, least);
+    if (!is_connected(cover) || !cover_all(cover))
+        return false;
+    for (uint32_t m = 0; thorough && m < cover->count && !cover->work->stopped; m++)
+        if (!has_root(cover, cover->out, m) || !has_root(cover, cover->in, m))
+            return false;
+    return true;
+}
+
+uint64_t pccl_cover_rate_between(struct pccl_cover *cover, uint64_t low, uint64_t high)
+{
+    uint64_t chosen = 0, seen = 0;
+    uint32_t count = cover->count;
+    for (uint32_t from = 0; from < count; from++) {
+        for (uint32_t to = 0; to < count; to++) {
+            uint64_t rate = cover->problem->rates[(size_t)from * count + to];
+            if (from != to && rate > low && rate < high && pccl_prng_u64(cover->prng) % ++seen == 0)
+                chosen = rate;
+        }
+    }
+    (void)pccl_solve_spend(cover->work, (uint64_t)count * count);
+    return chosen;
+}
+
+/* The greatest rate up to `high` that is possible; 0: none. */
+static uint64_t possible_rate(struct pccl_cover *cover, uint64_t high, bool thorough)
+{
+    if (high == 0 || is_possible(cover, high, thorough))
+        return high;
+    uint64_t low = 0, middle;
+    while (!cover->work->stopped && (middle = pccl_cover_rate_between(cover, low, high)) != 0) {
+        if (is_possible(cover, middle, thorough))
+            low = middle;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+/* The best way out of a member, and into it, is as fast; of the member with the slowest such way. */
+static uint64_t rate_of_ends(const struct pccl_ring_problem *problem)
+{
+    uint64_t least = UINT64_MAX;
+    uint32_t count = problem->count;
+    for (uint32_t m = 0; m < count; m++) {
+        uint64_t out = 0, in = 0;
+        for (uint32_t other = 0; other < count; other++) {
+            if (other != m) {
+                out = pccl_max_u64(out, problem->rates[(size_t)m * count + other]);
+                in = pccl_max_u64(in, problem->rates[(size_t)other * count + m]);
+            }
+        }
+        least = pccl_min_u64(least, pccl_min_u64(out, in));
+    }
+    return least;
+}
+
+uint64_t pccl_cover_bound(struct pccl_cover *cover)
+{
+    return possible_rate(cover, possible_rate(cover, rate_of_ends(cover->problem), false), true);
+}
+
+/* ---- joining the cycles ---- */
+
+static void number_cycles(struct pccl_cover *cover)
+{
+    cover->cycle_count = 0;
+    memset(cover->cycle, 0xff, cover->count * sizeof *cover->cycle);
+    for (uint32_t m = 0; m < cover->count; m++) {
+        if (cover->cycle[m] != NOBODY)
+            continue;
+        uint32_t size = 0;
+        for (uint32_t at = m; cover->cycle[at] == NOBODY; at = cover->next[at], size++)
+            cover->cycle[at] = cover->cycle_count;
+        cover->sizes[cover->cycle_count++] = size;
+    }
+    (void)pccl_solve_spend(cover->work, cover->count);
+}
+
+/* The smaller of two cycles takes the number of the other. */
+static void join(struct pccl_cover *cover, uint32_t a, uint32_t b)
+{
+    uint32_t gone = cover->cycle[a], kept = cover->cycle[b];
+    if (cover->sizes[gone] > cover->sizes[kept]) {
+        uint32_t swapped = gone;
+        gone = kept;
+        kept = swapped;
+        a = b;
+    }
+    cover->sizes[kept] += cover->sizes[gone];
+    (void)pccl_solve_spend(cover->work, cover->sizes[gone]);
+    for (; cover->cycle[a] == gone; a = cover->next[a])
+        cover->cycle[a] = kept;
+    cover->sizes[gone] = 0;
+    cover->cycle_count--;
+}
+
+/* They exchange their successors. */
+static void join_both(struct pccl_cover *cover, uint32_t a, uint32_t b)
+{
+    uint32_t a_next = cover->next[a], b_next = cover->next[b];
+    join(cover, a, b); /* while they are cycles still */
+    cover->next[a] = b_next;
+    cover->before[b_next] = a;
+    cover->next[b] = a_next;
+    cover->before[a_next] = b;
+}
+
+/* Joins the member's cycle with another one, if two ways allow it. */
+static bool join_at(struct pccl_cover *cover, uint32_t member)
+{
+    const uint64_t *row = out_of(cover, member);
+    uint32_t next = cover->next[member], looked = 0;
+    bool joined = false;
+    for (uint32_t w = 0; w < cover->words && !joined; w++) {
+        for (uint64_t left = row[w]; left != 0 && !joined; left &= left - 1) {
+            uint32_t to = w * 64 + lowest(left), other = cover->before[to];
+            looked++;
+            if (cover->cycle[to] == cover->cycle[member] || !leads(cover, other, next))
+                continue;
+            joined = true;
+            join_both(cover, member, other);
+        }
+    }
+    (void)pccl_solve_spend(cover->work, cover->words + looked);
+    return joined;
+}
+
+static void join_where_possible(struct pccl_cover *cover)
+{
+    uint32_t start = (uint32_t)pccl_prng_below(cover->prng, cover->count), largest = 0;
+    for (uint32_t c = 0; c < cover->cycle_count; c++)
+        if (cover->sizes[c] > cover->sizes[largest])
+            largest = c;
+    for (uint32_t i = 0; i < cover->count && cover->cycle_count > 1; i++) {
+        uint32_t member = (start + i) % cover->count;
+        if (cover->cycle[member] != largest)
+            while (cover->cycle_count > 1 && join_at(cover, member))
+                ;
+    }
+}
+
+static void undo(struct pccl_cover *cover)
+{
+    for (uint32_t i = 0; i < cover->change_count; i++) {
+        uint32_t member = cover->changed[2 * i], next = cover->changed[2 * i + 1];
+        cover->next[member] = next;
+        cover->before[next] = member;
+    }
+}
+
+/* Another set of cycles; of no more than there are, as a rule. false: the same. */
+static bool wander(struct pccl_cover *cover)
+{
+    enum { MORE_PER_MILLION = 60000 };
+    uint32_t before = cover->cycle_count, member = (uint32_t)pccl_prng_below(cover->prng, cover->count);
+    if (!exchange(cover, member, cover->next[member]))
+        return false;
+    number_cycles(cover);
+    if (cover->cycle_count <= before || pccl_prng_chance(cover->prng, MORE_PER_MILLION))
+        return true;
+    undo(cover);
+    number_cycles(cover);
+    return false;
+}
+
+/* false: there is more than one cycle. */
+static bool take_ring(const struct pccl_cover *cover, uint32_t *ring)
+{
+    if (cover->cycle_count > 1)
+        return false;
+    for (uint32_t i = 0, member = 0; i < cover->count; i++, member = cover->next[member])
+        ring[i] = member;
+    return true;
+}
+
+/* Until there is one cycle. */
+static bool search_ring(struct pccl_cover *cover, uint32_t *ring)
+{
+    number_cycles(cover);
+    join_where_possible(cover);
+    while (cover->cycle_count > 1 && pccl_solve_spend(cover->work, 1))
+        if (wander(cover))
+            join_where_possible(cover);
+    return take_ring(cover, ring);
+}
+
+bool pccl_cover_find_ring(struct pccl_cover *cover, uint64_t least, uint32_t *ring)
+{
+    take_ways(cover, least);
+    bool possible = cover_all(cover);
+    PCCL_ASSERT(possible);
+    return search_ring(cover, ring);
+}
+
+void pccl_cover_begin(struct pccl_cover *cover, uint64_t least) { take_ways(cover, least); }
+
+bool pccl_cover_vary(struct pccl_cover *cover, uint32_t *ring)
+{
+    enum { TRIES = 32 };
+    uint32_t count = cover->count;
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t next = ring[i + 1 == count ? 0 : i + 1];
+        cover->next[ring[i]] = next;
+        cover->before[next] = ring[i];
+    }
+    uint32_t member = (uint32_t)pccl_prng_below(cover->prng, count);
+    if (!exchange(cover, member, cover->next[member]))
+        return false;
+    number_cycles(cover);
+    join_where_possible(cover);
+    for (uint32_t tries = 0; cover->cycle_count > 1 && tries < TRIES && pccl_solve_spend(cover->work, 1); tries++)
+        if (wander(cover))
+            join_where_possible(cover);
+    return take_ring(cover, ring);
+}
+
+static int64_t cost(const struct pccl_cover *cover, const uint32_t *costs, uint32_t from, uint32_t to)
+{
+    return costs[(size_t)from * cover->count + to];
+}
+
+/* Joins the cycle of this member with another one where that is cheapest. false: it cannot be. */
+static bool join_cheaply(struct pccl_cover *cover, const uint32_t *costs, uint32_t any)
+{
+    int64_t least = INT64_MAX;
+    uint32_t best = NOBODY, best_other = NOBODY, member = any;
+    do {
+        uint32_t next = cover->next[member];
+        const uint64_t *row = out_of(cover, member);
+        for (uint32_t w = 0; w < cover->words; w++) {
+            for (uint64_t left = row[w]; left != 0; left &= left - 1) {
+                uint32_t to = w * 64 + lowest(left), other = cover->before[to];
+                if (cover->cycle[to] == cover->cycle[member] || !leads(cover, other, next))
+                    continue;
+                int64_t more = cost(cover, costs, member, to) + cost(cover, costs, other, next) -
+                               cost(cover, costs, member, next) - cost(cover, costs, other, to);
+                if (more < least) {
+                    least = more;
+                    best = member;
+                    best_other = other;
+                }
+            }
+        }
+        (void)pccl_solve_spend(cover->work, cover->count);
+        member = next;
+    } while (member != any);
+    if (best != NOBODY)
+        join_both(cover, best, best_other);
+    return best != NOBODY;
+}
+
+/* The small ones first: looking costs as much as a cycle is long, and the smaller one of two is renumbered. */
+static void join_all_cheaply(struct pccl_cover *cover, const uint32_t *costs)
+{
+    uint32_t *in_vain = cover->queue; /* by number of cycle */
+    for (uint64_t most = 2; most < 2 * (uint64_t)cover->count && cover->cycle_count > 1; most *= 2) {
+        memset(in_vain, 0, cover->count * sizeof *in_vain);
+        for (uint32_t m = 0; m < cover->count && cover->cycle_count > 1 && pccl_solve_spend(cover->work, 1); m++) {
+            uint32_t number = cover->cycle[m];
+            if (cover->sizes[number] <= most && in_vain[number] == 0)
+                in_vain[number] = !join_cheaply(cover, costs, m);
+        }
+    }
+}
+
+static uint32_t some_of_smallest_cycle(struct pccl_cover *cover)
+{
+    uint32_t smallest = 0, chosen = 0, seen = 0;
+    for (uint32_t c = 0; c < cover->cycle_count; c++)
+        if (cover->sizes[c] < cover->sizes[smallest])
+            smallest = c;
+    for (uint32_t m = 0; m < cover->count; m++)
+        if (cover->cycle[m] == smallest && pccl_prng_below(cover->prng, ++seen) == 0)
+            chosen = m;
+    return chosen;
+}
+
+static bool changed_to_ways(const struct pccl_cover *cover)
+{
+    for (uint32_t i = 0; i < cover->change_count; i++)
+        if (!leads(cover, cover->changed[2 * i], cover->next[cover->changed[2 * i]]))
+            return false;
+    return true;
+}
+
+bool pccl_cover_join(struct pccl_cover *cover, struct pccl_assign *assign, uint32_t *ring)
+{
+    enum { FAILURES_MOST = 24 };
+    number_cycles(cover);
+    join_all_cheaply(cover, assign->costs);
+    /* What no two ways join, more may: along a path that visits several cycles. */
+    for (uint32_t failures = 0; cover->cycle_count > 1 && failures < FAILURES_MOST;) {
+        number_cycles(cover);
+        uint32_t before = cover->cycle_count;
+        uint32_t member =
+            failures % 2 == 0 ? some_of_smallest_cycle(cover) : (uint32_t)pccl_prng_below(cover->prng, cover->count);
+        if (!pccl_assign_leave(assign, cover, member))
+            return false;
+        number_cycles(cover);
+        if (cover->cycle_count < before && changed_to_ways(cover)) {
+            join_all_cheaply(cover, assign->costs);
+            failures = 0;
+        } else {
+            undo(cover);
+            number_cycles(cover);
+            failures++;
+        }
+    }
+    return search_ring(cover, ring);
+}

@@ -1,0 +1,16 @@
+#include "wire/cost.h"
+
+enum { RTT_US_LEAST = 50 }; /* shorter ones are not told apart: there the threads of a process wait for one another */
+
+static bool differ(uint64_t a, uint64_t b) { return pccl_max_u64(a, b) >= 2 * pccl_min_u64(a, b); }
+
+bool pccl_rtt_moved(uint32_t was_us, uint32_t now_us)
+{
+    return now_us != 0 &&
+           (was_us == 0 || differ(pccl_max_u64(was_us, RTT_US_LEAST), pccl_max_u64(now_us, RTT_US_LEAST)));
+}
+
+bool pccl_rate_moved(uint64_t was, uint64_t now)
+{
+    return now != 0 && (was == 0 || differ(pccl_min_u64(was, PCCL_RATE_MOST), pccl_min_u64(now, PCCL_RATE_MOST)));
+}

@@ -1,0 +1,369 @@
+"""Deaths, stops and cut cables while bulk reductions run from peer to peer."""
+
+import harness
+import phases
+from harness import INVALID_USAGE, LOST, SLOW, SUCCESS, TOO_FEW
+from harness import check, now_us, say, wait_ms, within
+from loops import all_right, longest_pause_ms, more_steps, start_loops
+from namespaces import Network, need_root
+from phases import KILL_MS, PATIENT, SILENCE_MS, STRICT, agree, go_on, late, members, named
+from proxy import Proxy
+
+MIB = 1 << 20
+LARGE = 16 * MIB  # elements of f32 which take a while
+phases.COUNT = 300000  # so the phases are of bulk operations
+
+
+def phase_named(kind, phase):
+    return lambda run: kind(run, phase)
+
+
+for _phase in ("launched_first", "launched_last", "done", "many", "list"):
+    globals()[f"test_kill_{_phase}"] = phase_named(phases.kill_in, _phase)
+    globals()[f"test_stop_{_phase}"] = phase_named(phases.stop_in, _phase)
+
+
+def reduce(peers, tag, count, *options, first_bit=0):
+    return [
+        peer.start("reduce", tag, count, "f32", "sum", f"mark:{first_bit + bit}", *options)
+        for bit, peer in enumerate(peers)
+    ]
+
+
+def right(calls, mask):
+    for result in agree(calls, SUCCESS):
+        check(result["right"] and result["mask"] == mask, f"{result}")
+
+
+# ---- kill -9
+
+
+def test_kill_in_mid_transfer(run):
+    """A few milliseconds into a large operation, a little later each time: alike for all, inputs as they were."""
+    run.start_master(**PATIENT)
+    peers = run.join(4)
+    worst_ms = 0
+    codes = []
+    for turn in range(6):
+        before = members(peers[0])
+        calls = reduce(peers, 1, LARGE, "inplace")
+        for call in calls:
+            call.begun()
+        wait_ms(5 + 25 * turn)
+        victim, *survivors = peers
+        since_us = victim.kill()
+        results = agree(calls[1:], LOST, SUCCESS)
+        if results[0]["rc"] == SUCCESS:
+            check(all(result["right"] for result in results), f"{results}")
+        else:
+            worst_ms = max(worst_ms, min(result["at"] for result in results) / 1000 - since_us / 1000)
+            named(results, before - members(survivors[0]))
+        codes.append(results[0]["rc"])
+        right(reduce(survivors, 1, 100000, "inplace"), 7)
+        peers = survivors + [run.join(1, survivors)]
+    check(LOST in codes, "no kill was in time")
+    say(f"{codes.count(LOST)} of {len(codes)} failed; the first survivor knew after {worst_ms:.1f} ms at most")
+
+
+def test_kill_while_another_cannot_finish(run):
+    """One stands still in the middle, so that nobody can finish; another one dies: all fail alike, also who stood."""
+    run.start_master(**PATIENT)
+    victim, still, *others = peers = run.join(4)
+    before = members(still)
+    calls = reduce(peers, 1, LARGE, "inplace")
+    for call in calls:
+        call.begun()
+    still.stop()
+    since_us = victim.kill()
+    results = [call.wait(rc=LOST) for call in calls[2:]]
+    within(late(results, since_us), 0, KILL_MS + 500 * SLOW, "ms until those who run knew")
+    still.resume()
+    named(agree(calls[1:], LOST), before - members(still))
+    right(reduce([still] + others, 2, 100000), 7)
+    go_on(run, [still] + others)
+
+
+def test_late_abort(run):
+    """All data has arrived at all peers, and all results are complete; then somebody dies while one survivor's word of
+    it is still on its way. So the operation fails, for all alike, and inputs in place are as they were."""
+    run.environment["PCCL_WHERE_MS"] = "20"
+    run.start_master(**PATIENT)
+    proxy = Proxy(run.port)
+    peers = []
+    for i in range(4):
+        peer = run.peer(dial_max_ms=50)
+        peer.create(f"127.0.0.1:{proxy.port}" if i == 1 else run.address)
+        run.admit(peer, peers)
+        peers.append(peer)
+    victim, unheard, *others = peers
+    for options in (["inplace"], []):
+        peers = [victim, unheard] + others
+        before = members(unheard)
+        proxy.hold(True)
+        calls = reduce(peers, 5, 300000, *options)
+        for peer in others + [victim]:
+            peer.until_waiting(part="tag 5 waits")
+        check(all(call.result is None for call in calls), "an operation has ended without the word of all")
+        sent = victim.kill()
+        results = agree(calls[2:], LOST)
+        within(late(results, sent), 0, KILL_MS, "ms until the survivors knew")
+        proxy.hold(False)
+        named(agree(calls[1:], LOST), before - members(unheard))
+        survivors = [unheard] + others
+        right(reduce(survivors, 5, 300000, *options), 7)
+        victim = run.join(1, survivors)
+
+
+def test_all_complete(run):
+    """Everybody has everything, the master stands still, and a peer dies: what the survivors have finished succeeds."""
+    run.start_master(**PATIENT)
+    victim, *others = peers = run.join(3)
+    run.master.stop()
+    calls = reduce(peers, 5, 300000, "inplace")
+    for call in calls:
+        call.begun()
+    ports = {peer: peer.cpu_s() for peer in peers}
+
+    def rest():
+        before = dict(ports)
+        ports.update({peer: peer.cpu_s() for peer in peers})
+        return ports == before and all(peer.state() == "S" for peer in peers)
+
+    wait_ms(300)
+    harness.poll(rest, "the transfers to end")
+    victim.kill()
+    run.master.resume()
+    right(calls[1:], 7)
+    go_on(run, others)
+
+
+def test_list_with_one_in_flight(run):
+    """A list with one in flight and a death in it: every entry is done afterwards, and right."""
+    run.start_master(**PATIENT)
+    victim, *others = peers = run.join(3)
+    calls = [
+        peer.start("multi", 60, 1, 10, 500000, "f32", "sum", f"mark:{bit}", "inplace") for bit, peer in enumerate(peers)
+    ]
+    for call in calls:
+        call.begun()
+    wait_ms(30)
+    victim.kill()
+    for result in agree(calls[1:], SUCCESS):
+        check(result["right"] and result["all"] == 6, f"{result}")
+    go_on(run, others)
+
+
+def test_all_but_one(run):
+    """The last one left hears that it is alone."""
+    run.start_master(**PATIENT)
+    *victims, last = peers = run.join(3)
+    calls = reduce(peers, 1, LARGE, "inplace")
+    for call in calls:
+        call.begun()
+    for victim in victims:
+        victim.kill()
+    check(calls[-1].wait()["rc"] in (LOST, SUCCESS), f"{calls[-1].result}")
+    check(calls[-1].result["intact"], "input changed")
+    last.do("reduce", 1, LARGE, "f32", "sum", "mark:0", rc=TOO_FEW)
+
+
+def test_group_is_left_alone(run):
+    """A death in one group does nothing to a transfer of another."""
+    run.start_master(**PATIENT)
+    loud = run.join(3)
+    quiet = []
+    for _ in range(2):
+        peer = run.peer()
+        peer.create(run.address, group=7)
+        run.admit(peer, loud + quiet)
+        quiet.append(peer)
+    for _ in range(2):
+        calls = reduce(quiet, 5, LARGE, "inplace")
+        broken = reduce(loud, 5, LARGE, "inplace")
+        for call in broken:
+            call.begun()
+        victim, *loud = loud
+        victim.kill()
+        agree(broken[1:], LOST, SUCCESS)
+        right(calls, 3)
+        if len(loud) > 1:
+            right(reduce(loud, 6, 100000), 3)
+
+
+def test_churn(run):
+    """Loops with lists under kills and newcomers, the numbers in flight differ."""
+    run.start_master(**PATIENT)
+    peers = run.join(4)
+    loops = start_loops(peers, in_flight=1, count=20000)
+    for turn in range(6):
+        victim = loops.pop(turn % len(loops))
+        victim.peer.kill()
+        more_steps(loops, 5, world=3)
+        newcomer = run.peer()
+        newcomer.create(run.address)
+        newcomer.do("connect")
+        loops.append(newcomer.start("loop", 10 + turn, 4, 20000, 1 + turn % 4))
+        harness.wait_until(lambda: loops[-1].steps, "the newcomer's first step")
+        more_steps(loops, 5, world=4)
+    all_right(loops)
+
+
+# ---- SIGSTOP, cables, masters
+
+
+def test_stopped(run):
+    """A peer stops in the middle: the others have an error within the silence limit, and burn nothing until then."""
+    run.start_master(**STRICT)
+    victim, *others = peers = run.join(3)
+    calls = reduce(peers, 1, LARGE, "inplace")
+    for call in calls:
+        call.begun()
+    since_us = victim.stop()
+    wait_ms(100)  # what can still flow flows
+    before = {peer: peer.cpu_s() for peer in others}
+    wait_ms(SILENCE_MS / 2)
+    for peer in others:
+        within(peer.cpu_s() - before[peer], 0, 0.1, "seconds of processor while waiting")
+    results = agree(calls[1:], LOST)
+    within(late(results, since_us), 0, SILENCE_MS + 2000 * SLOW, "ms until the survivors knew")
+    say(f"known after {late(results, since_us):.0f} ms; the limit is {SILENCE_MS}")
+    right(reduce(others, 1, 300000, "inplace"), 3)
+    victim.resume()
+    result = calls[0].wait()
+    # it may have been stopped on the threshold of the call: then it finds itself unconnected
+    check(result["rc"] in (LOST, INVALID_USAGE) and result["intact"], f"{result}")
+    harness.poll(lambda: victim.do("attr", rc=None)["rc"] == INVALID_USAGE, "the victim to know that it is out")
+    run.admit(victim, others)
+    right(reduce([victim] + others, 1, 300000), 7)
+
+
+def test_stopped_in_time(run):
+    """A peer that stops for less than the silence limit is waited for; nothing fails."""
+    run.start_master(**PATIENT)
+    victim, *others = peers = run.join(3)
+    for _ in range(3):
+        calls = reduce(peers, 1, LARGE, "inplace")
+        for call in calls:
+            call.begun()
+        victim.stop()
+        wait_ms(200)
+        victim.resume()
+        right(calls, 7)
+    check(others, "others")
+
+
+def hosts(run, count, **peer_options):
+    """Members on hosts of their own, the master on the first."""
+    network = Network(count + 1)
+    run.at_exit.append(network.remove)
+    network.build()
+    run.host = network.address(0)
+    limits = {"silence_ms": int(1500 * SLOW), "heartbeat_ms": int(300 * SLOW), "recover_ms": 1000, "alone_ms": 1000}
+    run.start_master(48148, prefix=network.prefix(0), **limits)
+    peers = []
+    for i in range(count):
+        peer = run.peer(
+            prefix=network.prefix(1 + i),
+            link_silence_ms=int(1000 * SLOW),
+            connect_timeout_ms=int(500 * SLOW),
+            dial_max_ms=100,
+            alone_ms=1000,
+            master_lost_ms=int(6000 * SLOW),
+            **peer_options,
+        )
+        peer.create(run.address)
+        run.admit(peer, peers)
+        peers.append(peer)
+    return network, peers
+
+
+def test_unplugged(run):
+    """A host vanishes in the middle of a transfer: removed after the silence limit, the others go on; it comes back."""
+    need_root()
+    network, peers = hosts(run, 4)
+    calls = reduce(peers, 1, LARGE, "inplace")
+    for call in calls:
+        call.begun()
+    wait_ms(20)
+    since_us = now_us()
+    network.unplug(1)
+    results = agree(calls[1:], LOST, SUCCESS)
+    say(f"{results[0]['rc']} after {late(results, since_us):.0f} ms: {results[0].get('words', '')}")
+    within(late(results, since_us), 0, 3500 * SLOW, "ms until the survivors knew")
+    right(reduce(peers[1:], 2, 300000), 7)
+    check(calls[0].wait()["intact"], "input changed")
+    network.plug(1)
+    harness.poll(lambda: peers[0].do("attr", rc=None)["rc"] == INVALID_USAGE, "it to know that it is out")
+    admits = [peer.start("admit") for peer in peers[1:]]
+    harness.poll(lambda: peers[0].do("connect", rc=None)["rc"] == SUCCESS, "the network to be whole, and it to be in")
+    agree(admits, SUCCESS)
+    right(reduce(peers, 2, 300000), 15)
+
+
+def test_link_cut(run):
+    """Two of four neighbours lose each other under bulk loops: another ring, nobody goes."""
+    need_root()
+    network, peers = hosts(run, 4)
+    loops = start_loops(peers, count=20000)
+    network.cut(2, 3)
+    run.master.wait_line("is avoided", 8 * SLOW)
+    more_steps(loops, 5, world=4)
+    all_right(loops)
+    say(f"longest pause {longest_pause_ms(loops):.0f} ms")
+
+
+def test_master_restart(run):
+    """The master dies in the middle of bulk operations, and comes back: nothing fails that need not, all agree."""
+    limits = {"silence_ms": 2000, "heartbeat_ms": 400, "recover_ms": 2000, "alone_ms": 3000}
+    run.start_master(**limits)
+    peers = run.join(3, alone_ms=3000, master_lost_ms=int(8000 * SLOW), dial_max_ms=50)
+    for turn in range(3):
+        calls = reduce(peers, 1, LARGE, "inplace")
+        for call in calls:
+            call.begun()
+        wait_ms(10 + 60 * turn)
+        run.master.kill()
+        run.master.end(harness.DEADLINE)
+        run.start_master(run.port, **limits)
+        right(calls, 7)
+    loops = start_loops(peers, count=20000)
+    for _ in range(3):
+        run.master.kill()
+        run.master.end(harness.DEADLINE)
+        run.start_master(run.port, **limits)
+        more_steps(loops, 5, world=3)
+    all_right(loops)
+
+
+# ---- the examples
+
+
+def hello(run, name):
+    process = harness.Process(name, [harness.executable("hello"), run.address, "60"], dict(run.environment))
+    return run._add(process)
+
+
+def test_hello_c(run):
+    """Three of the example, one killed, one late: every printed sum is the number of peers, and all see all changes."""
+    run.start_master()
+    processes = [hello(run, f"hello{i}") for i in range(3)]
+
+    def sees(process, world):
+        last = [text for stream, text in process.lines if stream == "out" and " peers, sum " in text]
+        return last and f": {world} peers, sum {world}" in last[-1]
+
+    def all_see(world):
+        harness.wait_until(lambda: all(sees(process, world) for process in processes), f"sums of {world}", 30 * SLOW)
+
+    all_see(3)
+    processes.pop(1).kill()
+    all_see(2)
+    processes.append(hello(run, "late"))
+    all_see(3)
+    for process in processes:
+        sums = [text.split(": ")[1] for _, text in process.lines if " peers, sum " in text]
+        check(all(text.split()[0] == text.split()[-1] for text in sums), f"sums: {sums}")
+        process.kill()
+
+
+harness.main()

@@ -1,0 +1,150 @@
+"""Several connections to each neighbour."""
+
+import harness
+from harness import LOST, SUCCESS
+from harness import check, equal, say, wait_ms
+from loops import all_right, more_steps, start_loops
+from phases import PATIENT, agree
+from proxy import behind_proxy
+
+POOL = 4
+LARGE = 16 << 20  # elements of f32 which take a while
+
+
+def connections(peer, ports):
+    """How many established connections this process has with one of these ports at either end."""
+    inodes = peer.sockets()
+    count = 0
+    for name in ("tcp", "tcp6"):
+        with open(f"/proc/{peer.pid}/net/{name}", encoding="ascii") as table:
+            rows = [row.split() for row in table.read().splitlines()[1:]]
+        for row in rows:
+            ends = {int(row[i].rsplit(":", 1)[1], 16) for i in (1, 2)}
+            count += row[3] == "01" and row[9] in inodes and bool(ends & set(ports))
+    return count
+
+
+def start(run, count, master=None, **parameters):
+    """Members with POOL connections to each neighbour, each behind a proxy."""
+    run.start_master(**(master or PATIENT))
+    peers, proxies = [], []
+    for _ in range(count):
+        peer, proxy = behind_proxy(run, connection_pool_size=POOL, dial_max_ms=50, **parameters)
+        run.admit(peer, peers)
+        peers.append(peer)
+        proxies.append(proxy)
+    return peers, proxies
+
+
+def reduce(peers, tag, count=LARGE):
+    calls = [peer.start("reduce", tag, count, "f32", "sum", f"mark:{bit}", "inplace") for bit, peer in enumerate(peers)]
+    for call in calls:
+        call.begun()
+    return calls
+
+
+def right(results, peers):
+    for result in results:
+        check(result["right"] and result["mask"] == (1 << len(peers)) - 1, f"{result}")
+
+
+def whole(proxies):
+    """So few peers have links to all others, dialled by either side; each has all its connections."""
+    return all(proxy.pairs() == POOL * (len(proxies) - 1) for proxy in proxies)
+
+
+def test_reductions(run):
+    """Right sums over four connections to each neighbour, which all stand, in each of three worlds."""
+    run.environment["PCCL_CONNECTION_POOL_SIZE"] = str(POOL)
+    run.start_master(**PATIENT)
+    peers = run.join(2)
+    for world in (2, 3, 4):
+        if world > 2:
+            peers.append(run.join(1, peers))
+        ports = [port for peer in peers for port in peer.listening_ports()]
+        for turn in range(3):
+            right(agree(reduce(peers, turn, 400000), SUCCESS), peers)
+        want = 2 * POOL * (world - 1)  # so few have links to all others, dialled by either side
+        for peer in peers:
+            harness.poll(lambda peer=peer, want=want: connections(peer, ports) == want, f"{want} connections")
+        lists = [peer.start("multi", 8, 3, 10, 40000, "f32", "sum", f"mark:{bit}") for bit, peer in enumerate(peers)]
+        for result in agree(lists, SUCCESS):
+            check(result["right"] and result["all"] == (1 << world) - 1, f"{result}")
+    say(f"{connections(peers[0], ports)} connections of one of {len(peers)}")
+
+
+def broken_while_reducing(run, count, reset):
+    """One of the connections of a link breaks in the middle of an operation: that fails alike everywhere with its
+    input intact, or is done; nobody is removed, the next one works, and the connection comes back. In every other turn
+    the network stands still meanwhile, so that all connections that are used have data under way; of two peers all
+    are, so it must fail."""
+    peers, proxies = start(run, count)
+    harness.poll(lambda: whole(proxies), "all connections")
+    right(agree(reduce(peers, 0, 400000), SUCCESS), peers)
+    codes = []
+    for turn in range(6):
+        held = proxies if turn % 2 else []
+        for proxy in held:
+            proxy.hold(True)
+        calls = reduce(peers, 1)
+        wait_ms(5 + 10 * turn)
+        proxies[turn % count].cut_one(turn % POOL, reset)
+        for proxy in held:
+            proxy.hold(False)
+        results = agree(calls, LOST, *([] if held and count == 2 else [SUCCESS]))
+        codes.append(results[0]["rc"])
+        if codes[-1] == SUCCESS:
+            right(results, peers)
+        right(agree(reduce(peers, 1, 400000), SUCCESS), peers)
+        harness.poll(lambda: whole(proxies), "all connections again")
+    for peer in peers:
+        equal(peer.do("attr")["world"], count, "world")
+    check(not any("departs" in text for _, text in run.master.lines), "somebody was removed")
+    say(f"{codes.count(LOST)} of {len(codes)} failed")
+
+
+def test_one_is_closed(run):
+    broken_while_reducing(run, 3, False)
+
+
+def test_one_is_reset(run):
+    broken_while_reducing(run, 3, True)
+
+
+def test_one_of_two_is_closed(run):
+    broken_while_reducing(run, 2, False)
+
+
+def test_one_of_two_is_reset(run):
+    broken_while_reducing(run, 2, True)
+
+
+def test_one_after_another_under_loops(run):
+    """Loops with retry, and again and again one connection breaks: every sum is right, nobody is removed."""
+    peers, proxies = start(run, 3)
+    harness.poll(lambda: whole(proxies), "all connections")
+    loops = start_loops(peers, in_flight=0, count=40000)
+    for turn in range(12):
+        more_steps(loops, 2, world=3)
+        proxies[turn % 3].cut_one(0, turn % 2 == 0)
+    more_steps(loops, 5, world=3)
+    all_right(loops)
+    harness.poll(lambda: whole(proxies), "all connections again")
+    check(not any("departs" in text for _, text in run.master.lines), "somebody was removed")
+    say(f"{sum(len(loop.failures) for loop in loops)} failures in {len(loops[0].steps)} steps")
+
+
+def test_all_break(run):
+    """All connections of a link break at once, under loops: it is dialled anew, nobody is removed."""
+    peers, proxies = start(run, 3)
+    loops = start_loops(peers, in_flight=0, count=40000)
+    for proxy in proxies * 2:
+        more_steps(loops, 2, world=3)
+        proxy.cut(reset=True)
+    more_steps(loops, 5, world=3)
+    all_right(loops)
+    harness.poll(lambda: whole(proxies), "all connections again")
+    check(not any("departs" in text for _, text in run.master.lines), "somebody was removed")
+
+
+harness.main()

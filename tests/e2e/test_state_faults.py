@@ -1,0 +1,635 @@
+"""Deaths, stops, restarts and strangers while shared state is synchronized.
+
+Donors that must stand still in the middle of a transfer are reached through gates: proxies that let some bytes through
+and then nothing, until they are opened. `test_state_faults.py --soak SECONDS` is the churn for so long."""
+
+import random
+import selectors
+import statistics
+import sys
+import time
+
+import harness
+import states
+import wire
+from harness import INVALID_USAGE, MASTER_FAILED, SLOW, SUCCESS
+from harness import check, equal, now_us, say, wait_ms, within
+from phases import PATIENT, SILENCE_MS, STRICT
+from proxy import Proxy
+from states import MIB, all_waiting, define, ended, failed, group, held, nothing_moved, received, same, still, sync
+from states import update, votes, wait_all
+
+SIZE = 24 * MIB
+BIG = 128 * MIB
+LINK_STATE = 3
+SOAK_S = 0.0
+
+
+class Gate(Proxy):
+    """Lets `room` bytes through to whoever has dialled, then nothing more, until it is opened."""
+
+    def __init__(self, target, room):
+        self.room = room
+        self.is_open = room is None
+        super().__init__(target, "127.0.0.2")
+
+    def _forward(self, sock):
+        if self._held:  # since this was selected
+            return
+        from_donor = sock.getsockname()[1] != self.port
+        if from_donor and not self.is_open and self.room <= 0:
+            self._held = True
+            for other in self._pairs:
+                self._selector.unregister(other)
+            return
+        try:
+            data = sock.recv(65536)
+            self._pairs[sock].sendall(data)
+        except OSError:
+            data = b""
+        if not data:
+            self._close(sock)
+        elif from_donor and not self.is_open:
+            self.room -= len(data)
+
+    def shut(self):
+        return self._held
+
+    def open(self):
+        def change():
+            self.is_open = True
+            if self._held:
+                self._held = False
+                for sock in self._pairs:
+                    self._selector.register(sock, selectors.EVENT_READ)
+
+        self._order(change)
+
+
+class Gates:
+    """Members, of which the donors are reached through gates, and the requesters hold something else."""
+
+    def __init__(self, run, donors, requesters, room=3 * MIB, size=SIZE, master=None):
+        self.run = run
+        run.environment["PCCL_WHERE_MS"] = states.WHERE_MS
+        run.start_master(**(master or PATIENT))
+        self.gates, self.peers = [], []
+        for _ in range(donors):
+            self.behind_gate(room)
+        for _ in range(requesters):
+            peer = run.peer()
+            peer.create(run.address)
+            run.admit(peer, self.peers)
+            self.peers.append(peer)
+        self.donors, self.requesters = self.peers[:donors], self.peers[donors:]
+        define(self.donors, f"w,u64,{size // 8},rand:1")
+        define(self.requesters, f"w,u64,{size // 8},rand:2")
+        self.want = held(self.donors[0])
+
+    def behind_gate(self, room):
+        port = harness.free_port()
+        gate = Gate(port, None)
+        peer = self.run.peer()
+        addresses = {"bind_address": "127.0.0.2", "advertise_addresses": f"127.0.0.1:{gate.port}"}
+        peer.create(self.run.address, port=port, port_range=1, **addresses)
+        self.run.admit(peer, self.peers)
+        gate.room, gate.is_open = room, False
+        self.gates.append(gate)
+        self.peers.append(peer)
+
+    def begin(self, revisions=None, wait=True):
+        """The calls, when every gate is shut: in the middle of the transfer."""
+        default = [1] * len(self.donors) + [0] * len(self.requesters)
+        calls = votes(self.peers, revisions or default)
+        if wait:
+            harness.poll(lambda: all(gate.shut() for gate in self.gates), "the transfer to begin", 30 * SLOW)
+            still(calls, "the transfer is not complete")
+        return calls
+
+    def open(self, which=None):
+        for gate in [self.gates[which]] if which is not None else self.gates:
+            gate.open()
+
+    def complete(self, calls, revision=1):
+        """All of these have succeeded, and hold what the donors held."""
+        results = [call.wait(30 * SLOW, rc=SUCCESS) for call in calls]
+        for result in results:
+            equal((result["tensors"], result["revision"]), (self.want, revision), f"result: {result['rc']}")
+        return results
+
+    def go_on(self, peers, revision=2):
+        """These can synchronize again, and let a newcomer in that gets it all."""
+        update(peers)
+        nothing_moved(sync(peers, revision))
+        newcomer = self.run.join(1, peers)
+        define(newcomer, f"w,u64,{SIZE // 8},rand:9")
+        results = sync(peers + [newcomer], [revision + 1] * len(peers) + [0], seconds=30 * SLOW)
+        received(results, *[0] * len(peers), SIZE)
+
+
+# ---- kill -9
+
+
+def test_kill_donor(run):
+    """One of three donors is killed in the middle: the others give what is missing."""
+    gates = Gates(run, 3, 1)
+    calls = gates.begin()
+    since_us = gates.donors[0].kill()
+    gates.open()
+    results = gates.complete(calls[1:])
+    say(f"complete {(max(result['at'] for result in results) - since_us) / 1000:.0f} ms after the death")
+    check(results[-1]["rx"] >= SIZE, f"received: {results[-1]}")
+    gates.go_on(gates.peers[1:])
+
+
+def test_kill_two_donors(run):
+    gates = Gates(run, 3, 2)
+    calls = gates.begin()
+    gates.donors[0].kill()
+    gates.donors[2].kill()
+    gates.open()
+    gates.complete([calls[1], *calls[3:]])
+    gates.go_on([gates.donors[1]] + gates.requesters)
+
+
+def test_kill_requester(run):
+    """The only requester is killed in the middle: the donors have nothing to wait for."""
+    gates = Gates(run, 2, 1)
+    calls = gates.begin()
+    since_us = gates.requesters[0].kill()
+    results = gates.complete(calls[:2])
+    within((max(result["at"] for result in results) - since_us) / 1000, 0, 1000 * SLOW, "ms until the donors knew")
+    gates.open()
+    gates.go_on(gates.donors)
+
+
+def test_kill_one_of_two_requesters(run):
+    gates = Gates(run, 2, 2)
+    calls = gates.begin()
+    gates.requesters[0].kill()
+    still([calls[3]], "the gates are shut")
+    gates.open()
+    gates.complete([*calls[:2], calls[3]])
+    gates.go_on(gates.donors + gates.requesters[1:])
+
+
+def test_kill_all_donors(run):
+    """No donor is left: alike for all who request, in words, with the revision as it was. One who comes with the
+    content gives it to them."""
+    gates = Gates(run, 2, 2)
+    calls = gates.begin()
+    for donor in gates.donors:
+        donor.kill()
+    for result in ended(calls[2:], 30 * SLOW):
+        failed(result, 0)
+    survivors = gates.requesters
+    update(survivors)
+    newcomer = run.join(1, survivors)
+    define(newcomer, f"w,u64,{SIZE // 8},rand:1")
+    results = sync(survivors + [newcomer], [0, 0, 1], seconds=30 * SLOW)
+    equal((results[0]["tensors"], results[0]["revision"]), (gates.want, 1), "content and revision")
+    nothing_moved(sync(survivors + [newcomer], 2))
+
+
+def test_kill_voter(run):
+    """One who has voted, and one who has not, are killed while the others wait: these go on without them."""
+    peers = states.start(run, 5, **PATIENT)
+    define(peers, "w,f32,1000,rand:1")
+    for revision in range(2):
+        calls = votes(peers[:-1], revision)
+        all_waiting(peers[:-1])
+        peers[revision].kill()
+        still(calls, "one has not voted")
+        if revision == 0:
+            nothing_moved(wait_all(calls[1:] + votes(peers[-1:], revision)))
+        else:
+            peers[-1].kill()
+            nothing_moved(wait_all(calls[:revision] + calls[revision + 1 :]))
+        peers = [peer for peer in peers if not peer.killed]
+    update(peers)
+    nothing_moved(sync(peers, 2))
+
+
+def test_kill_winner(run):
+    """Who alone has the highest revision dies before all have voted: the others agree without it."""
+    peers = states.start(run, 3, **PATIENT)
+    define(peers[:1], "w,f32,1000,rand:1")
+    define(peers[1:], "w,f32,1000,rand:2")
+    calls = votes(peers[:2], [9, 4])
+    all_waiting(peers[:2])
+    peers[0].kill()
+    run.master.wait_line("departs")
+    results = wait_all([calls[1], *votes(peers[2:], 4)])
+    nothing_moved(results)
+    equal(results[0]["revision"], 4, "revision")
+
+
+def test_kill_at_random(run):
+    """A donor or the requester is killed at a random moment of the call, and replaced: the others hold the same, and
+    nobody waits."""
+    seed = random.SystemRandom().randrange(1 << 32)
+    say(f"seed {seed}")
+    dice = random.Random(seed)
+    peers = states.start(run, 4, **PATIENT)
+    content = f"w,u64,{BIG // 8},rand:1"
+    define(peers, content)
+    want = held(peers[0])
+    sync(peers, 0, seconds=30 * SLOW)
+    took_ms, codes, revision = 500.0, [], 1
+    for _ in range(6):
+        define(peers[-1:], f"w,u64,{BIG // 8},rand:{revision + 7}")
+        calls = votes(peers, [revision] * 3 + [0])
+        for call in calls:
+            call.begun()
+        time.sleep(dice.uniform(0, took_ms) / 1000)  # the moment is what the test is about
+        victim = dice.choice(peers)
+        victim.kill()
+        survivors = [peer for peer in peers if peer is not victim]
+        results = [call.wait(30 * SLOW, rc=SUCCESS) for call in calls if call.peer is not victim]
+        for result in results:
+            equal((result["tensors"], result["revision"]), (want, revision), "content and revision")
+        took_ms = 0.5 * took_ms + 0.5 * max(result["us"] for result in results) / 1000
+        codes.append(peers.index(victim))
+        update(survivors)
+        peers = survivors + [run.join(1, survivors)]
+        revision += 1
+    say(f"victims {codes}; a call took about {took_ms:.0f} ms")
+
+
+# ---- SIGSTOP
+
+
+def test_stop_donor(run):
+    """One of three donors stands still in the middle: the others give what is missing long before it counts as dead. It
+    comes back in time, and has succeeded too."""
+    gates = Gates(run, 3, 1)
+    calls = gates.begin()
+    since_us = gates.donors[0].stop()
+    gates.open()
+    results = gates.complete(calls[1:])
+    late_ms = (max(result["at"] for result in results) - since_us) / 1000
+    say(f"complete {late_ms:.0f} ms after the stop")
+    within(late_ms, 0, 5000 * SLOW, "ms until it was complete")
+    gates.donors[0].resume()
+    gates.complete(calls[:1])
+    gates.go_on(gates.peers)
+
+
+def test_stop_only_donor(run):
+    """The only donor stands still: it is waited for; it comes back in time, and all is well."""
+    gates = Gates(run, 1, 1)
+    calls = gates.begin()
+    gates.donors[0].stop()
+    gates.open()
+    wait_ms(1500)  # longer than a donor is waited for when there are others
+    still(calls, "its only donor stands still")
+    gates.donors[0].resume()
+    gates.complete(calls)
+    gates.go_on(gates.peers)
+
+
+def test_stop_requester(run):
+    """The requester stands still: the donors wait for it no longer than the silence limit; it learns that it is out,
+    and its state is that of an unfinished transfer."""
+    gates = Gates(run, 2, 1, master=STRICT)
+    calls = gates.begin()
+    since_us = gates.requesters[0].stop()
+    results = gates.complete(calls[:2])
+    within((max(result["at"] for result in results) - since_us) / 1000, 0, SILENCE_MS + 2000 * SLOW, "ms")
+    gates.open()
+    gates.requesters[0].resume()
+    failed(calls[2].wait(30 * SLOW), 0)
+    equal(gates.requesters[0].do("attr", rc=None)["rc"], INVALID_USAGE, "it is still connected")
+    run.admit(gates.requesters[0], gates.donors)
+    results = sync(gates.peers, [2, 2, 0], seconds=30 * SLOW)
+    equal(results[2]["tensors"], gates.want, "content")
+
+
+def test_stop_voter(run):
+    """One that does not vote because it stands still: the others wait no longer than the silence limit."""
+    peers = states.start(run, 3, **STRICT)
+    define(peers, "w,f32,1000,rand:1")
+    calls = votes(peers[:2], 0)
+    all_waiting(peers[:2])
+    since_us = peers[2].stop()
+    results = wait_all(calls)
+    nothing_moved(results)
+    within((max(result["at"] for result in results) - since_us) / 1000, 0, SILENCE_MS + 2000 * SLOW, "ms")
+    peers[2].kill()
+    nothing_moved(sync(peers[:2], 1))
+
+
+# ---- the master
+
+RESTARTED = {"silence_ms": 2000, "heartbeat_ms": 400, "recover_ms": 2000, "alone_ms": 3000}
+RESTARTING = {"alone_ms": 3000, "master_lost_ms": int(20000 * SLOW), "dial_max_ms": 50}
+
+
+def restart(run):
+    run.master.kill()
+    run.master.end(harness.DEADLINE)
+    run.start_master(run.port, **RESTARTED)
+
+
+def test_master_restart_in_vote(run):
+    """The master dies while votes are out and one is missing; the next one elects. The revision is remembered."""
+    run.environment.update({"PCCL_" + name.upper(): str(value) for name, value in RESTARTING.items()})
+    peers = states.start(run, 3, **RESTARTED)
+    define(peers[:2], "w,f32,1000,rand:1")
+    define(peers[2:], "w,f32,1000,rand:2")
+    received(sync(peers, 5), 0, 0, 4000)
+    for revision in (6, 7):
+        define(peers[2:], "w,f32,1000,rand:3")
+        calls = votes(peers[:2], revision)
+        all_waiting(peers[:2])
+        restart(run)
+        results = wait_all(calls + votes(peers[2:], revision))
+        same(results)
+        received(results, 0, 0, 4000)
+    restart(run)
+    calls = votes(peers, [8, 8, 9])
+    nothing_moved(wait_all(calls[:2]))
+    states.expelled(calls[2], 9)
+
+
+def test_master_restart_in_transfer(run):
+    """The master dies in the middle of the transfer, once while it stands still, once while it goes on: it is completed
+    all the same."""
+    run.environment.update({"PCCL_" + name.upper(): str(value) for name, value in RESTARTING.items()})
+    gates = Gates(run, 2, 1, master=RESTARTED)
+    calls = gates.begin()
+    restart(run)
+    still(calls, "the gates are shut")
+    gates.open()
+    gates.complete(calls)
+    define(gates.requesters, f"w,u64,{SIZE // 8},rand:3")
+    calls = gates.begin([2, 2, 0], wait=False)
+    for call in calls:
+        call.begun()
+    restart(run)
+    gates.complete(calls, 2)
+    gates.go_on(gates.peers, 3)
+
+
+def test_master_restart_and_a_death(run):
+    """The master and a donor die together in the middle of the transfer."""
+    run.environment.update({"PCCL_" + name.upper(): str(value) for name, value in RESTARTING.items()})
+    gates = Gates(run, 3, 1, master=RESTARTED)
+    calls = gates.begin()
+    run.master.kill()
+    gates.donors[1].kill()
+    run.master.end(harness.DEADLINE)
+    run.start_master(run.port, **RESTARTED)
+    gates.open()
+    gates.complete([calls[0], *calls[2:]])
+    gates.go_on([gates.donors[0], *gates.donors[2:], *gates.requesters])
+
+
+def test_master_gone(run):
+    """The master dies in the middle and does not return: all calls end in words after master_lost_ms."""
+    lost_ms = int(4000 * SLOW)
+    run.environment.update({"PCCL_" + name.upper(): str(value) for name, value in RESTARTING.items()})
+    run.environment["PCCL_MASTER_LOST_MS"] = str(lost_ms)
+    gates = Gates(run, 2, 1, master=RESTARTED)
+    calls = gates.begin()
+    run.master.kill()
+    since_us = now_us()
+    for result, revision in zip(ended(calls, 30 * SLOW), (1, 1, 0)):
+        failed(result, revision)
+        within((result["at"] - since_us) / 1000, lost_ms / 2, lost_ms + 2000 * SLOW, "ms until it gave up")
+    gates.open()
+
+
+# ---- others
+
+
+def test_groups_are_independent(run):
+    """While one group stands in the middle of a transfer, another one synchronizes; a death there does nothing."""
+    gates = Gates(run, 2, 1)
+    others = group(run, 3, gates.peers, 7)
+    define(others, "w,f32,1000,rand:1")
+    calls = gates.begin()
+    for revision in range(3):
+        nothing_moved(sync(others, revision))
+    waiting = votes(others[:2], 3)
+    all_waiting(others[:2])
+    others[2].kill()
+    nothing_moved(wait_all(waiting))
+    still(calls, "the gates are shut")
+    gates.open()
+    gates.complete(calls)
+
+
+def test_strangers(run):
+    """Garbage, silence, and someone who asks for the content, at every door in the middle of a transfer: no harm, and
+    nothing is given away."""
+    gates = Gates(run, 2, 1)
+    calls = gates.begin()
+    forge = run.forge
+    noise = random.Random(1)
+    stranger = wire.identity()
+    openings = {
+        "random bytes": noise.randbytes(3000),
+        "zeros": bytes(64),
+        "a length of 4 GiB": b"\xff" * 4 + bytes(28),
+        "another message": forge.frame(wire.VOTE, wire.vote(0, 0), 1),
+        "one who wants state": forge.frame(
+            wire.LINK_HELLO, wire.link_hello(wire.identity(), stranger, wire.identity(), kind=LINK_STATE)
+        ),
+    }
+    silent = []
+    for peer in gates.peers:
+        for port in peer.listening_ports():
+            host = "127.0.0.2" if peer in gates.donors else "127.0.0.1"
+            silent.append(wire.Connection(port, host=host))
+            for what, data in openings.items():
+                connection = wire.Connection(port, host=host)
+                connection.send(data)
+                harness.poll(connection.is_closed, f"{peer.name} to close a connection that began with {what}")
+                check(len(connection.buffer) < 4096, f"{peer.name} gave {len(connection.buffer)} bytes to {what}")
+                connection.close()
+    still(calls, "the gates are shut")
+    gates.open()
+    gates.complete(calls)
+    for connection in silent:
+        connection.close()
+    gates.go_on(gates.peers)
+
+
+def test_join_in_transfer(run):
+    """A newcomer that asks to join in the middle waits until it is over."""
+    gates = Gates(run, 2, 1)
+    calls = gates.begin()
+    newcomer = run.peer()
+    newcomer.create(run.address)
+    connect = newcomer.start("connect")
+    run.master.wait_line("asks to join")
+    still(calls + [connect], "the gates are shut")
+    gates.open()
+    gates.complete(calls)
+    run.let_in(connect, gates.peers)
+    define(newcomer, f"w,u64,{SIZE // 8},rand:1")
+    nothing_moved(sync(gates.peers + [newcomer], 2, seconds=30 * SLOW))
+
+
+# ---- for long
+
+
+class Churn:
+    """Eight who train together, of whom one is never killed; others come and go."""
+
+    PEERS = 8
+    SILENCE_MS = int(3000 * SLOW)
+    GROWTH_KIB = 16384  # of a peer, from one third of the time to the end; its reductions' scratch comes and goes
+
+    def __init__(self, run, seconds):
+        self.run, self.seconds = run, seconds
+        self.seed = random.SystemRandom().randrange(1 << 32)
+        self.dice = random.Random(self.seed)
+        self.limits = {"silence_ms": self.SILENCE_MS, "heartbeat_ms": self.SILENCE_MS // 5}
+        self.limits.update(recover_ms=2000, alone_ms=3000)
+        run.environment.update(PCCL_LOG_LEVEL="WARN", PCCL_DIAL_MAX_MS="50", PCCL_ALONE_MS="3000")
+        run.start_master(**self.limits)
+        self.loops, self.connects, self.dead, self.bits = {}, {}, {}, 0
+        self.restarts, self.restarted_us, self.too_early = 0, 0, 0
+
+    def spawn(self):
+        peer = self.run.peer()
+        peer.create(self.run.address)
+        self.connects[peer] = peer.start("connect")
+        self.loops[peer] = None
+
+    def came_too_early(self, peer):
+        """It asked a restarted master before anybody of the run was back there, so that one began a run with it, which
+        ended when they came (PROTOCOL 12.1). Nobody who was ever in the run hears these words."""
+        loop, connected = self.loops[peer], self.connects[peer].result
+        ended = loop and loop.result
+        if not ended or "an older run came back to this master" not in ended.get("words", ""):
+            return False
+        return self.restarts > 0 and connected["at"] > self.restarted_us
+
+    def come_again(self, peer):
+        """As a user would. What it did in that other run does not count."""
+        self.too_early += 1
+        peer.do("destroy")
+        peer.create(self.run.address)
+        self.connects[peer] = peer.start("connect")
+        self.loops[peer] = None
+
+    def follow(self):
+        """Starts the loops of those who are in."""
+        for peer, loop in self.loops.items():
+            check(peer.alive(), f"{peer.name} has ended by itself")
+            if self.came_too_early(peer):
+                self.come_again(peer)
+                continue
+            check(loop is None or loop.result is None, f"{peer.name} has stopped: {loop and loop.result}")
+            connected = self.connects[peer].result
+            if connected and connected["rc"] == MASTER_FAILED and self.restarts:  # it came while there was none
+                self.connects[peer] = peer.start("connect")
+            elif loop is None and connected:
+                equal(connected["rc"], SUCCESS, f"connect: {connected}")
+                self.bits = (self.bits + 1) % 64
+                self.loops[peer] = peer.start("train", self.bits, self.seed % 1000, 3 * MIB + 12)
+
+    def all_steps(self, least=2):
+        """Until each has made so many steps more."""
+        seen = {loop: len(loop.steps) for loop in self.loops.values() if loop}
+
+        def done():
+            self.follow()
+            return all(loop and len(loop.steps) >= seen.get(loop, 0) + least for loop in self.loops.values())
+
+        harness.wait_until(done, "steps of all", 30 * SLOW + self.SILENCE_MS / 1000)
+
+    def change(self):
+        """One comes or goes."""
+        ready = [peer for peer, loop in self.loops.items() if loop and loop.steps]
+        if len(self.loops) < self.PEERS - 3 or (len(self.loops) < self.PEERS and self.dice.random() < 0.5):
+            self.spawn()
+        elif len(ready) > 4:
+            victim = self.dice.choice(ready[1:])  # the first one stays
+            victim.kill()
+            self.dead[victim] = self.loops.pop(victim)
+
+    def restart_master(self):
+        self.restarted_us = self.run.master.kill()
+        self.run.master.end(harness.DEADLINE)
+        self.run.start_master(self.run.port, **self.limits)
+        self.restarts += 1
+
+    def start(self):
+        for _ in range(self.PEERS):
+            self.spawn()
+        self.all_steps()
+        end = time.monotonic() + self.seconds
+        settled, restarts_due = None, [0.4] if self.seconds < 30 else [0.2, 0.5, 0.8]
+        while time.monotonic() < end:
+            time.sleep(self.dice.uniform(0.3, 1.0))  # the time between two changes is what the test is about
+            self.follow()
+            self.change()
+            gone = 1 - (end - time.monotonic()) / self.seconds
+            if restarts_due and gone > restarts_due[0]:
+                restarts_due.pop(0)
+                self.restart_master()
+            if settled is None and gone > 0.33:
+                settled = next(iter(self.loops)).rss_kib()
+        self.all_steps()
+        grown = next(iter(self.loops)).rss_kib() - settled
+        say(f"seed {self.seed}: the eldest grew from {settled} KiB by {grown} KiB")
+        if SLOW == 1:
+            within(grown, -1 << 30, self.GROWTH_KIB, "KiB that the eldest has grown by")
+
+    def end(self):
+        """All die: so nobody waits for one that has stopped before it."""
+        for peer in list(self.loops):
+            peer.kill()
+            self.dead[peer] = self.loops.pop(peer)
+        for peer in self.dead:
+            peer.end(harness.DEADLINE)
+
+    def judge(self):
+        seen, failures, longest_us, fetched = {}, 0, [], 0
+        for peer, loop in self.dead.items():
+            if not loop:
+                continue
+            failures += len(loop.failures)
+            longest_us += [step["longest_us"] for step in loop.steps]
+            fetched += sum(step["rx"] > 0 for step in loop.steps)
+            for step in loop.steps:
+                seen.setdefault(step["step"], {})[peer.name] = step["digest"]
+        for revision, digests in sorted(seen.items()):
+            equal(len(set(digests.values())), 1, f"different content at revision {revision}: {digests}")
+        compared = sum(len(digests) for digests in seen.values())
+        say(
+            f"{len(self.dead) - self.PEERS} more than {self.PEERS} peers, {self.restarts} restarts, {self.too_early} "
+            f"came too early; {len(seen)} revisions, {compared} digests compared; {fetched} transfers, "
+            f"{failures} failed calls; the longest call {max(longest_us) / 1000:.0f} ms, median of a step's "
+            f"{statistics.median(longest_us) / 1000:.1f} ms"
+        )
+        check(failures == 0, f"{failures} synchronizations failed")
+        limit_ms = self.SILENCE_MS + 2000 * SLOW * self.restarts
+        within(max(longest_us) / 1000, 0, limit_ms, "ms of the longest call")
+
+
+def churn(run, seconds):
+    rig = Churn(run, seconds)
+    rig.start()
+    rig.end()
+    rig.judge()
+
+
+def test_churn(run):
+    """12 seconds of kills and joins under training, and a restart of the master: at every revision all are equal."""
+    churn(run, SOAK_S or 12)
+
+
+def test_slow_churn(run):
+    """The same for a minute, with three restarts."""
+    churn(run, 60)
+
+
+if sys.argv[1:2] == ["--soak"]:
+    SOAK_S = float(sys.argv[2])
+    sys.argv[1:] = ["churn"]
+harness.main()

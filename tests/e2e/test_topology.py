@@ -1,0 +1,243 @@
+"""pcclOptimizeTopology and pcclGetTopology among peers of one machine, where nobody dies."""
+
+import os
+import tempfile
+
+import harness
+from harness import INVALID_ARGUMENT, INVALID_USAGE, PENDING_OPS, SLOW, SUCCESS, TIMEOUT
+from harness import check, equal, poll, say
+from topologies import Picture, join, nobody_went, optimize, picture, random_sums, reduce, start, updated
+
+BULK = 200000
+LIMIT_S = 20 * SLOW  # of a call; far above what it takes: the machines of tests are busy,
+TIME = {"optimize_ms": 6000}  # and for the same reason there is time to test all ways in one call
+
+
+def reductions(peers, tag=100):
+    """Small and large ones, right and equal everywhere."""
+    reduce(peers, tag)
+    random_sums(peers, tag + 1)
+    random_sums(peers, tag + 2, BULK)
+
+
+def all_ways(peers):
+    return {(a.name, b.name) for a in peers for b in peers if a is not b}
+
+
+def of_members(run, count):
+    peers = start(run, count, **TIME)
+    reductions(peers)
+    took_ms = optimize(peers, LIMIT_S)
+    for peer in peers:
+        attributes = peer.do("attr")
+        equal((attributes["world"], attributes["group"]), (count, count), "world")
+    seen = [picture(peer) for peer in peers]
+    for one in seen:
+        equal(sorted(one.names), sorted(peer.name for peer in peers), "names")
+        equal(set(one.ways), all_ways(peers), "ways")
+        equal({way["source"] for way in one.ways.values()}, {"tested"}, "sources")
+        equal((one.ring(), one.group), (seen[0].ring(), 0), "rings")
+    # Nothing is stale, so nothing is tested again: what is known is that much older. (The call between tells what the
+    # reductions before have shown, which may cast doubt on a figure.)
+    optimize(peers, LIMIT_S)
+    seen.append(picture(peers[0]))
+    again_ms = optimize(peers, LIMIT_S)
+    after = picture(peers[0])
+    for way, was in seen[-1].ways.items():
+        check(after.ways[way]["age"] >= was["age"], f"{way} was tested again")
+        equal(after.ways[way]["rate"], was["rate"], f"rate of {way}")
+    reductions(peers, 200)
+    updated(peers)
+    reductions(peers, 300)
+    optimize(peers, LIMIT_S)
+    reductions(peers, 400)
+    nobody_went(run)
+    for a, b in after.ring_ways():
+        ids = [after.ids[after.names.index(name)][:8] for name in (a, b)]
+        run.master.wait_line(f"ring: peer {ids[0]} to peer {ids[1]}: ")
+    say(f"{took_ms:.0f} ms, and {again_ms:.1f} ms when all was known")
+
+
+def test_two(run):
+    of_members(run, 2)
+
+
+def test_three(run):
+    of_members(run, 3)
+
+
+def test_four(run):
+    of_members(run, 4)
+
+
+def test_stale(run):
+    """What is older than fresh_ms is tested again, once in a call."""
+    peers = start(run, 3, fresh_ms=1, **TIME)
+    optimize(peers, LIMIT_S)
+    before = picture(peers[0])
+    harness.wait_ms(300)
+    optimize(peers, LIMIT_S)
+    after = picture(peers[0])
+    equal(set(after.ways), all_ways(peers), "ways")
+    changed = [way for way in before.ways if after.ways[way]["rate"] != before.ways[way]["rate"]]
+    equal(set(changed), all_ways(peers), "ways that were tested again")
+    reductions(peers)
+
+
+def test_usage(run):
+    """Whoever may not optimise is told so, and nobody else hears of it."""
+    alone = start(run, 1)[0]
+    check("alone" in alone.do("optimize", rc=INVALID_USAGE)["words"], "words of a peer that is alone")
+    single = picture(alone)
+    equal((single.names, single.ring(), single.ways), ([alone.name], [alone.name], {}), "what is known of one peer")
+    outside = run.peer()
+    outside.create(run.address)
+    for verb in ("optimize", "topology"):
+        check("not connected" in outside.do(verb, rc=INVALID_USAGE)["words"], f"words of {verb} unconnected")
+    other = join(run, 1, [alone])[0]
+    peers = [alone, other]
+    alone.do("launch", 5, 100, "i32", "sum", "ramp:1:1")
+    check("not yet awaited" in alone.do("optimize", rc=PENDING_OPS)["words"], "words with an operation launched")
+    other.do("reduce", 5, 100, "i32", "sum", "ramp:1:1")
+    alone.do("await", 5)
+    vote = alone.start("optimize")
+    alone.until_waiting()
+    check("outstanding" in alone.do("optimize", rc=INVALID_USAGE)["words"], "words of a second call")
+    for words in (("update",), ("launch", 6, 100, "i32", "sum", "ramp:1:1")):
+        alone.do(*words, rc=INVALID_USAGE)
+    other.do("optimize")
+    vote.wait(rc=SUCCESS)
+    update = alone.start("update")
+    alone.until_waiting()
+    check(alone.do("optimize", rc=INVALID_USAGE)["words"], "words during an update")
+    other.do("update")
+    update.wait(rc=SUCCESS)
+    reductions(peers)
+
+
+def test_admits_nobody(run):
+    """A newcomer waits through an optimisation, and is admitted by the next update."""
+    peers = start(run, 2, **TIME)
+    newcomer = run.peer()
+    newcomer.create(run.address, name=newcomer.name)
+    connect = newcomer.start("connect")
+    run.master.wait_line("asks to join", start=len(run.master.lines) - 1)
+    optimize(peers, LIMIT_S)
+    equal(peers[0].do("attr")["world"], 2, "world after the optimisation")
+    equal(len(picture(peers[0]).names), 2, "peers in the picture")
+    run.let_in(connect, peers)
+    everybody = peers + [newcomer]
+    equal(len(picture(newcomer).names), 3, "peers in the picture")
+    optimize(everybody, LIMIT_S)
+    equal(set(picture(newcomer).ways), all_ways(everybody), "ways")
+    reductions(everybody)
+
+
+def test_describe(run):
+    """The size is told, a short buffer is refused and stays empty, and it works while other calls wait."""
+    peers = start(run, 2, **TIME)
+    optimize(peers, LIMIT_S)
+    size = peers[0].do("topology", 0)
+    check(size["needed"] > 100 and size["text"] == "", f"{size}")
+    short = peers[0].do("topology", 20, rc=INVALID_ARGUMENT)
+    check(short["needed"] > 100 and short["text"] == "" and "20" in short["words"], f"{short}")
+    exact = peers[0].do("topology", size["needed"] + 100)
+    equal(len(exact["text"]) + 1, exact["needed"], "length of the text")
+    for verb in ("update", "optimize"):
+        vote = peers[0].start(verb)
+        peers[0].until_waiting()
+        equal(len(picture(peers[0]).ways), 2, f"ways, asked for during {verb}")
+        peers[1].do(verb)
+        vote.wait(rc=SUCCESS)
+    peers[0].do("launch", 5, 100, "i32", "sum", "ramp:1:1")
+    equal(len(picture(peers[0]).ways), 2, "ways, asked for while an operation is launched")
+    peers[1].do("reduce", 5, 100, "i32", "sum", "ramp:1:1")
+    peers[0].do("await", 5)
+
+
+def test_describe_master_stands_still(run):
+    """Who asks a master that does not answer waits until the deadline, or is sent out by a destroy."""
+    run.start_master(silence_ms=60000, heartbeat_ms=1000)
+    peers = [run.peer(call_timeout_ms=300), run.peer()]
+    for number, peer in enumerate(peers):
+        peer.create(run.address, name=peer.name)
+        run.admit(peer, peers[:number])
+    run.master.stop()
+    check("deadline" in peers[0].do("topology", 0, rc=TIMEOUT)["words"], "words of a deadline")
+    peers[0].do("topology", 0, rc=TIMEOUT)  # the first question is still open
+    asking = peers[1].start("topology", 0, "mute").begun()
+    refused = poll(lambda: peers[1].do("topology", 0, rc=INVALID_USAGE)["words"], "a second question")
+    check("outstanding" in refused, f"words of a second question: {refused}")
+    peers[1].do("destroy")
+    asking.wait(rc=INVALID_USAGE)
+    run.master.resume()
+    equal(picture(peers[0]).names[0], peers[0].name, "name")
+
+
+def test_file(run):
+    """The master writes what is known after each optimisation, a file for each group; or says why it cannot."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "links")
+        peers = start(run, 2, topology_file=path, **TIME)
+        others = join(run, 1, peers, group=7)
+        others += join(run, 1, peers + others, group=7)
+        check(not os.listdir(folder), "a file before the first optimisation")
+        optimize(peers + others, LIMIT_S)
+        for members, name in ((peers, path), (others, path + ".7")):
+            with open(name, encoding="ascii") as file:
+                written = Picture(file.read())
+            told = picture(members[0])
+            equal((written.ring(), written.group), (told.ring(), told.group), f"ring in {name}")
+            equal(set(written.ways), all_ways(members), f"ways in {name}")
+        equal(sorted(os.listdir(folder)), ["links", "links.7"], "files")
+        os.remove(path)
+        os.mkdir(path)  # it cannot be written any more
+        optimize(peers + others, LIMIT_S)
+        run.master.wait_line(f"cannot write {path}: ")
+        equal(sorted(os.listdir(folder)), ["links", "links.7"], "files")
+        reduce(peers, 1)
+
+
+def test_groups(run):
+    """Two groups are optimised at once, each for itself, and one that has a single member."""
+    run.environment["PCCL_WHERE_MS"] = "20"
+    run.start_master(**TIME)
+    groups, everybody = {}, []
+    for group, count in ((0, 3), (3, 2), (5, 1)):
+        groups[group] = []
+        for _ in range(count):
+            groups[group] += join(run, 1, everybody, group)
+            everybody.append(groups[group][-1])
+    optimize(everybody, LIMIT_S)
+    for group, members in groups.items():
+        for member in members:
+            seen = picture(member)
+            equal((seen.group, sorted(seen.names)), (group, sorted(peer.name for peer in members)), "the group")
+            equal(set(seen.ways), all_ways(members), "ways")
+    for group, members in groups.items():
+        if len(members) > 1:
+            reductions(members)
+    updated(everybody, 6)
+
+
+def test_slow_twenty(run):
+    """More than are linked to all others: neighbours change, and what there is no time for is tested later."""
+    count = 20
+    peers = start(run, count, optimize_ms=1000)
+    reductions(peers)
+    known = 0
+    for turn in range(3):
+        took_ms = optimize(peers, LIMIT_S)
+        seen = picture(peers[turn])
+        check(len(seen.ways) >= known, "ways are forgotten")
+        known = len(seen.ways)
+        say(f"{took_ms:.0f} ms, {known} of {count * (count - 1)} ways known")
+        equal(sorted(seen.names), sorted(peer.name for peer in peers), "names")
+        reductions(peers, 200)
+    check(known >= count, f"only {known} ways are known")
+    updated(peers)
+    reductions(peers, 300)
+    nobody_went(run)
+
+
+harness.main()

@@ -1,0 +1,510 @@
+/*
+ * The ranks: their callers' buffers, the operations they run, what their exchange tells them, and what must hold of it
+ * at each moment.
+ */
+#include "rig.h"
+
+#if defined(__SANITIZE_ADDRESS__)
+#include <sanitizer/asan_interface.h>
+#define POISON(block, bytes) ASAN_POISON_MEMORY_REGION(block, bytes)
+#define UNPOISON(block, bytes) ASAN_UNPOISON_MEMORY_REGION(block, bytes)
+#else
+#define POISON(block, bytes) ((void)(block), (void)(bytes))
+#define UNPOISON(block, bytes) ((void)(block), (void)(bytes))
+#endif
+
+enum { CANARY = 0xc5, UNWRITTEN = 0x5a, RETURNED = 0xd7 };
+
+/* ---- the callers' buffers ---- */
+
+static bool buffer_make(struct rig_buffer *buffer, size_t bytes, uint32_t shift)
+{
+    buffer->block_bytes = bytes + 2 * RIG_CANARY_BYTES + shift;
+    buffer->data_bytes = bytes;
+    buffer->block = malloc(buffer->block_bytes);
+    if (buffer->block == NULL)
+        return false;
+    memset(buffer->block, CANARY, buffer->block_bytes);
+    buffer->data = buffer->block + RIG_CANARY_BYTES + shift;
+    memset(buffer->data, UNWRITTEN, bytes);
+    return true;
+}
+
+static bool all_are(const uint8_t *bytes, size_t length, uint8_t value)
+{
+    for (size_t i = 0; i < length; i++)
+        if (bytes[i] != value)
+            return false;
+    return true;
+}
+
+static bool canaries_live(const struct rig_buffer *buffer)
+{
+    const size_t before = (size_t)(buffer->data - buffer->block);
+    const size_t after = buffer->block_bytes - before - buffer->data_bytes;
+    return all_are(buffer->block, before, CANARY) && all_are(buffer->data + buffer->data_bytes, after, CANARY);
+}
+
+/* The caller has it back: what is written from now on shows at the end, or at once under the sanitizer. */
+static void buffer_return(struct rig_buffer *buffer)
+{
+    if (buffer->block == NULL)
+        return;
+    memset(buffer->data, RETURNED, buffer->data_bytes);
+    POISON(buffer->block, buffer->block_bytes);
+}
+
+static void buffer_release(struct rig_world *world, struct rig_buffer *buffer, bool returned)
+{
+    if (buffer->block == NULL)
+        return;
+    UNPOISON(buffer->block, buffer->block_bytes);
+    if (!canaries_live(buffer))
+        rig_violation(world, "bytes beside a caller's buffer were written");
+    if (returned && !all_are(buffer->data, buffer->data_bytes, RETURNED))
+        rig_violation(world, "a caller's buffer was written after the stop");
+    free(buffer->block);
+}
+
+static const uint8_t *original_of(const struct rig_attempt *attempt)
+{
+    return attempt->world->spec->inputs[attempt->op][attempt->round][attempt->rank];
+}
+
+static struct rig_buffer *result_of(struct rig_attempt *attempt)
+{
+    return attempt->in_place ? &attempt->input : &attempt->result;
+}
+
+static void check_input(struct rig_attempt *attempt, const char *when)
+{
+    if (memcmp(attempt->input.data, original_of(attempt), attempt->input.data_bytes) != 0)
+        rig_violation(attempt->world, "rank %u: the input of operation %u use %u differs %s", attempt->rank,
+                      attempt->op, attempt->use, when);
+}
+
+static void check_result(struct rig_attempt *attempt, const char *when)
+{
+    const uint8_t *expected = rig_reference(attempt->world->spec, attempt->op, attempt->round, attempt->view);
+    const struct rig_buffer *result = result_of(attempt);
+    if (expected == NULL || memcmp(result->data, expected, result->data_bytes) != 0)
+        rig_violation(attempt->world, "rank %u: the result of operation %u use %u is wrong %s", attempt->rank,
+                      attempt->op, attempt->use, when);
+    if (!attempt->in_place)
+        check_input(attempt, when);
+}
+
+/* ---- what the exchange tells ---- */
+
+static void report(struct rig_attempt *attempt, enum rig_mail_kind kind, enum pccl_class class)
+{
+    struct rig_rank *rank = &attempt->world->ranks[attempt->rank];
+    const struct rig_mail mail = {
+        .kind = kind, .op = attempt->op, .use = attempt->use, .view_number = attempt->view_number, .class = class};
+    rig_post(attempt->world, &rank->to_master, &mail);
+}
+
+/* Somebody of the view asked for something else. */
+static bool is_mismatched(const struct rig_attempt *attempt)
+{
+    const uint32_t odd = attempt->world->spec->ops[attempt->op].odd_rank;
+    return attempt->use == 0 && odd != RIG_NOBODY && (attempt->view >> odd & 1) != 0;
+}
+
+static void on_done(void *context, struct pccl_transfer *transfer)
+{
+    struct rig_attempt *attempt = pccl_transfer_user(transfer);
+    struct rig_rank *rank = context;
+    struct rig_world *world = rank->world;
+    rig_trace(world, "rank %u is done with operation %u use %u", attempt->rank, attempt->op, attempt->use);
+    if (rank->number != attempt->rank || attempt->state != RIG_RUNNING || is_mismatched(attempt)) {
+        rig_violation(world, "rank %u: operation %u use %u is done twice, after a failure or a mismatch", attempt->rank,
+                      attempt->op, attempt->use);
+        return;
+    }
+    attempt->state = RIG_DONE;
+    /* Who knows of the abort already may have sent filler (F19). */
+    const struct rig_decision *decision = &world->decisions[attempt->op][attempt->use];
+    if (decision->aborted_by == 0)
+        check_result(attempt, "when done");
+    if (rig_plant(world, RIG_PLANT_overrun))
+        result_of(attempt)->data[result_of(attempt)->data_bytes] ^= 1;
+    report(attempt, RIG_MAIL_DONE, PCCL_CLASS_NONE);
+    if (rig_plant(world, RIG_PLANT_double_done))
+        on_done(context, transfer);
+}
+
+static void on_at_rest(void *context, struct pccl_transfer *transfer)
+{
+    struct rig_attempt *attempt = pccl_transfer_user(transfer);
+    struct rig_rank *rank = context;
+    if (attempt->at_rest || attempt->state != RIG_DONE)
+        rig_violation(rank->world, "rank %u: operation %u use %u is at rest twice, or not done", attempt->rank,
+                      attempt->op, attempt->use);
+    attempt->at_rest = true;
+}
+
+static void on_failed(void *context, struct pccl_transfer *transfer, enum pccl_class class,
+                      const struct pccl_text *words)
+{
+    struct rig_attempt *attempt = pccl_transfer_user(transfer);
+    struct rig_rank *rank = context;
+    struct rig_world *world = rank->world;
+    rig_trace(world, "rank %u: operation %u use %u fails: %s", attempt->rank, attempt->op, attempt->use, words->bytes);
+    /* Done, and yet it fails: what it had sent, or has still to send, may be lost with a connection. */
+    const bool after_done = attempt->state == RIG_DONE && !attempt->lost && class == PCCL_CLASS_PEER_LOST;
+    if (attempt->state != RIG_RUNNING && !after_done) {
+        rig_violation(world, "rank %u: operation %u use %u fails twice, or after it was done", attempt->rank,
+                      attempt->op, attempt->use);
+        return;
+    }
+    if (after_done)
+        attempt->lost = true;
+    else
+        attempt->state = RIG_FAILED;
+    const bool has_cause = class == PCCL_CLASS_PEER_LOST  ? attempt->links_lost > 0
+                           : class == PCCL_CLASS_MISMATCH ? is_mismatched(attempt)
+                                                          : rank->memory.failures > 0;
+    if (!has_cause || words->length == 0)
+        rig_violation(world, "rank %u: operation %u use %u fails without a cause: %s", attempt->rank, attempt->op,
+                      attempt->use, words->bytes);
+    if (!rig_plant(world, RIG_PLANT_quiet_failure))
+        report(attempt, RIG_MAIL_FAILED, class);
+}
+
+static void on_announced(void *context, const struct pccl_id *from, const struct pccl_msg_ready *ready)
+{
+    struct rig_rank *rank = context;
+    const struct rig_spec *spec = rank->world->spec;
+    const uint32_t op = (uint32_t)ready->instance.tag, use = ready->instance.use;
+    uint32_t peer = 0;
+    while (peer < spec->ranks && !pccl_id_equal(&spec->ids[peer], from))
+        peer++;
+    if (peer == spec->ranks || op >= spec->op_count || use >= RIG_USES_MAX) {
+        rig_violation(rank->world, "rank %u hears of an operation that nobody has", rank->number);
+        return;
+    }
+    const struct rig_attempt *running = rank->running[op];
+    if ((rank->announced[op][peer] >> use & 1) != 0 || (running != NULL && running->use == use && !running->refused))
+        rig_violation(rank->world, "rank %u hears twice of operation %u use %u, or has started it", rank->number, op,
+                      use);
+    rank->announced[op][peer] |= UINT64_C(1) << use;
+}
+
+static void on_writable(void *context, const struct pccl_id *peer, bool outgoing)
+{
+    struct rig_rank *rank = context;
+    if (rig_plant(rank->world, RIG_PLANT_lost_wake))
+        return;
+    for (uint32_t i = 0; i < rank->world->spec->ranks; i++)
+        if (pccl_id_equal(&rank->world->spec->ids[i], peer)) {
+            rank->writable[i][outgoing] = true;
+            rig_touch(rank->world, outgoing ? rank->number : i, outgoing ? i : rank->number);
+        }
+}
+
+bool rig_rank_init(struct rig_world *world, uint32_t number)
+{
+    struct rig_rank *rank = &world->ranks[number];
+    const struct rig_spec *spec = world->spec;
+    memset(rank, 0, offsetof(struct rig_rank, to_master));
+    rank->to_master.count = rank->from_master.count = 0;
+    memset(rank->writable, 0, sizeof *rank - offsetof(struct rig_rank, writable));
+    rank->world = world;
+    rank->number = number;
+    rank->view_number = world->view_number;
+    rank->view = world->view;
+    test_memory_init(&rank->memory);
+    const struct pccl_exchange_config config = {.self = spec->ids[number],
+                                                .kernels = pccl_kernels_for(0),
+                                                .scratch_bytes_max = spec->scratch_bytes,
+                                                .window_bytes = spec->window_bytes};
+    const struct pccl_exchange_effects effects = {.context = rank,
+                                                  .done = on_done,
+                                                  .at_rest = on_at_rest,
+                                                  .failed = on_failed,
+                                                  .announced = on_announced,
+                                                  .writable = on_writable};
+    rank->exchange = pccl_exchange_create(&config, &rank->memory.memory, &effects);
+    return rank->exchange != NULL;
+}
+
+/* ---- start and stop ---- */
+
+static bool is_alone(uint32_t view) { return (view & (view - 1)) == 0; }
+
+bool rig_rank_finished(const struct rig_rank *rank)
+{
+    for (uint32_t op = 0; op < rank->world->spec->op_count; op++)
+        if (rank->running[op] != NULL || (rank->rounds[op] < rank->world->spec->rounds && !is_alone(rank->view)))
+            return false;
+    return true;
+}
+
+bool rig_may_start(const struct rig_rank *rank, uint32_t op)
+{
+    return rank->running[op] == NULL && rank->rounds[op] < rank->world->spec->rounds && !is_alone(rank->view);
+}
+
+static struct rig_attempt *attempt_make(struct rig_rank *rank, uint32_t op)
+{
+    struct rig_world *world = rank->world;
+    struct rig_attempt *attempt = calloc(1, sizeof *attempt);
+    PCCL_ASSERT(attempt != NULL);
+    *attempt = (struct rig_attempt){.world = world,
+                                    .rank = rank->number,
+                                    .op = op,
+                                    .round = rank->rounds[op],
+                                    .use = rank->use[op],
+                                    .view_number = rank->view_number,
+                                    .view = rank->view,
+                                    .in_place = (world->spec->ops[op].in_place >> rank->number & 1) != 0,
+                                    .next = world->attempts};
+    attempt->odd = attempt->use == 0 && world->spec->ops[op].odd_rank == rank->number;
+    world->attempts = attempt;
+    const size_t bytes = rig_op_bytes(&world->spec->ops[op]);
+    const uint32_t shift = (op + rank->number) % 9;
+    PCCL_ASSERT(buffer_make(&attempt->input, bytes, shift));
+    PCCL_ASSERT(attempt->in_place || buffer_make(&attempt->result, bytes, (shift * 3) % 7));
+    memcpy(attempt->input.data, original_of(attempt), bytes);
+    return attempt;
+}
+
+/* Launches the next attempt; one whose outcome is known already ends at once (PROTOCOL 5.1). */
+void rig_start(struct rig_rank *rank, uint32_t op)
+{
+    struct rig_world *world = rank->world;
+    const struct rig_spec *spec = world->spec;
+    if (rank->use[op] >= RIG_USES_MAX || rank->use[op] > rank->rounds[op] + world->disturbances) {
+        rig_violation(world, "rank %u: operation %u fails again and again", rank->number, op);
+        return;
+    }
+    if ((rank->tombstones[op] >> rank->use[op] & 1) != 0) {
+        rank->use[op]++;
+        return;
+    }
+    struct rig_attempt *attempt = attempt_make(rank, op);
+    struct pccl_id ring[RIG_RANKS_MAX];
+    uint32_t numbers[RIG_RANKS_MAX];
+    const uint32_t count = rig_ring_of(spec, attempt->view, numbers);
+    for (uint32_t i = 0; i < count; i++)
+        ring[i] = spec->ids[numbers[i]];
+    const struct pccl_transfer_config config = {
+        .instance = {.group = 1, .tag = op, .use = attempt->use},
+        .view = {.inc = 1, .number = attempt->view_number},
+        .descriptor = spec->ops[op].descriptor,
+        .cost = rig_cost(spec),
+        .ring = ring,
+        .ranks = count,
+        .input = attempt->input.data,
+        .result = result_of(attempt)->data,
+        .user = attempt,
+    };
+    struct pccl_transfer_config told = config;
+    if (attempt->odd && spec->ops[op].odd_in_length)
+        told.descriptor.count--;
+    else if (attempt->odd)
+        told.descriptor.operation = told.descriptor.operation == PCCL_SUM ? PCCL_AVG : PCCL_SUM;
+    rig_plan_for(spec, &spec->ops[op]);
+    rig_trace(world, "rank %u starts operation %u use %u in view %u", rank->number, op, attempt->use,
+              attempt->view_number);
+    rank->running[op] = attempt;
+    struct pccl_text words = {0};
+    const size_t held = pccl_exchange_ahead_bytes(rank->exchange);
+    const enum pccl_status status = pccl_exchange_start(rank->exchange, &told, &attempt->transfer, &words);
+    memset(ring, 0xee, sizeof ring); /* it was copied */
+    world->totals->used += pccl_exchange_ahead_bytes(rank->exchange) < held;
+    world->totals->odd_held += pccl_exchange_ahead_bytes(rank->exchange) < held && is_mismatched(attempt);
+    if (status == PCCL_OK)
+        return;
+    attempt->transfer = NULL;
+    attempt->state = RIG_FAILED;
+    attempt->refused = true;
+    if (status != PCCL_MEMORY || rank->memory.failures == 0)
+        rig_violation(world, "rank %u cannot start operation %u: %s", rank->number, op, words.bytes);
+    report(attempt, RIG_MAIL_FAILED, PCCL_CLASS_INTERNAL);
+}
+
+static void check_stopped(struct rig_attempt *attempt, bool committed)
+{
+    struct rig_world *world = attempt->world;
+    const struct rig_rank *rank = &world->ranks[attempt->rank];
+    if (committed)
+        check_result(attempt, "after the commit");
+    else
+        check_input(attempt, "after the abort");
+    if (rig_points_into(world, attempt->rank, attempt->input.block, attempt->input.block_bytes) ||
+        (!attempt->in_place &&
+         rig_points_into(world, attempt->rank, attempt->result.block, attempt->result.block_bytes)))
+        rig_violation(world, "rank %u: operation %u use %u is stopped, and its memory is in use", attempt->rank,
+                      attempt->op, attempt->use);
+    bool idle = true;
+    for (uint32_t op = 0; op < world->spec->op_count; op++)
+        idle = idle && rank->running[op] == NULL;
+    size_t peak;
+    if (idle && pccl_exchange_scratch_bytes(rank->exchange, &peak) != pccl_exchange_ahead_bytes(rank->exchange))
+        rig_violation(world, "rank %u holds scratch, and no operation runs", attempt->rank);
+}
+
+static void point_into(struct rig_world *world, const struct rig_attempt *attempt)
+{
+    for (uint32_t i = 0; i < world->connection_count; i++)
+        for (uint32_t side = 0; side < 2; side++) {
+            struct rig_connection *connection = &world->connections[i];
+            if ((side == 0 ? connection->from : connection->to) == attempt->rank && connection->ends[side].sending &&
+                connection->ends[side].departure.length > 0 && rig_plant(world, RIG_PLANT_stale_pointer))
+                connection->ends[side].departure.payload = attempt->input.data;
+        }
+}
+
+/* As the engine does: a segment that is half sent must not become whole, who gets it may not know that it is out. */
+static void cut_senders(struct rig_world *world, const struct rig_rank *rank, const struct pccl_transfer *transfer)
+{
+    for (uint32_t i = 0; i < world->connection_count; i++)
+        for (uint32_t side = 0; side < 2; side++) {
+            struct rig_connection *connection = &world->connections[i];
+            const struct rig_end *end = &connection->ends[side];
+            if (rig_end_rank(world, connection, side) == rank && end->sending && end->departure.transfer == transfer)
+                rig_close_end(world, connection, side);
+        }
+}
+
+void rig_stop(struct rig_attempt *attempt, bool committed)
+{
+    struct rig_world *world = attempt->world;
+    struct rig_rank *rank = &world->ranks[attempt->rank];
+    rig_trace(world, "rank %u: operation %u use %u is %s", rank->number, attempt->op, attempt->use,
+              committed ? "committed" : "aborted");
+    if (committed && attempt->state != RIG_DONE)
+        rig_violation(world, "rank %u: operation %u is committed and was not done", rank->number, attempt->op);
+    if (committed && attempt->view == world->view && !attempt->at_rest && !attempt->lost)
+        rig_violation(world, "rank %u: all are done with operation %u, and it is not at rest", rank->number,
+                      attempt->op);
+    if (committed && attempt->transfer != NULL)
+        cut_senders(world, rank, attempt->transfer);
+    if (attempt->transfer != NULL)
+        pccl_exchange_stop(rank->exchange, attempt->transfer, committed);
+    attempt->transfer = NULL;
+    attempt->state = RIG_STOPPED;
+    rank->running[attempt->op] = NULL;
+    if (!committed && attempt->in_place && rig_plant(world, RIG_PLANT_unrestored))
+        attempt->input.data[attempt->input.data_bytes / 2] ^= 1;
+    point_into(world, attempt);
+    check_stopped(attempt, committed);
+    buffer_return(&attempt->input);
+    buffer_return(&attempt->result);
+    if (committed)
+        world->totals->commits++;
+    else
+        world->totals->aborts++;
+}
+
+/* What the library says it needs no more, nothing may point to: not even before the outcome. */
+void rig_check_at_rest(struct rig_rank *rank)
+{
+    for (uint32_t op = 0; op < rank->world->spec->op_count; op++) {
+        struct rig_attempt *attempt = rank->running[op];
+        if (attempt == NULL || !attempt->at_rest)
+            continue;
+        const struct rig_buffer *buffers[] = {&attempt->input, &attempt->result};
+        for (uint32_t i = 0; i < 2; i++)
+            if (buffers[i]->block != NULL &&
+                rig_points_into(rank->world, rank->number, buffers[i]->block, buffers[i]->block_bytes))
+                rig_violation(rank->world, "rank %u: operation %u is at rest, and its memory is in use", rank->number,
+                              op);
+    }
+}
+
+/* ---- what the master says ---- */
+
+/*
+ * All members of the view in which an outcome is decided learn the same one. Who has died does not count: it may have
+ * given the operation up with an earlier view, and taken that to the grave.
+ */
+static void note_outcome(const struct rig_rank *rank, uint32_t op, uint32_t use, bool committed)
+{
+    struct rig_decision *decision = &rank->world->decisions[op][use];
+    *(committed ? &decision->committed_by : &decision->aborted_by) |= UINT32_C(1) << rank->number;
+    if (decision->committed_by != 0 && (decision->aborted_by & decision->view) != 0)
+        rig_violation(rank->world, "operation %u use %u is committed for one and aborted for another", op, use);
+}
+
+static void take_outcome(struct rig_rank *rank, const struct rig_mail *mail)
+{
+    struct rig_attempt *attempt = rank->running[mail->op];
+    note_outcome(rank, mail->op, mail->use, mail->committed);
+    if (attempt != NULL && attempt->use == mail->use) {
+        rig_stop(attempt, mail->committed);
+        rank->use[mail->op]++;
+        rank->rounds[mail->op] += mail->committed;
+    } else if (mail->committed) {
+        rig_violation(rank->world, "rank %u is told a commit of operation %u use %u, which it does not run",
+                      rank->number, mail->op, mail->use);
+    } else if (mail->use >= rank->use[mail->op]) {
+        rank->tombstones[mail->op] |= UINT64_C(1) << mail->use;
+    }
+}
+
+static void take_view(struct rig_rank *rank, const struct rig_mail *mail)
+{
+    rank->view_number = mail->view_number;
+    rank->view = mail->view;
+    for (uint32_t op = 0; op < rank->world->spec->op_count; op++) {
+        struct rig_attempt *attempt = rank->running[op];
+        if (attempt == NULL)
+            continue;
+        note_outcome(rank, op, attempt->use, false);
+        report(attempt, RIG_MAIL_KILLED, PCCL_CLASS_PEER_LOST);
+        rig_stop(attempt, false);
+        rank->use[op]++;
+    }
+}
+
+void rig_take_order(struct rig_rank *rank)
+{
+    const struct rig_mail mail = rig_fetch(&rank->from_master);
+    if (mail.kind == RIG_MAIL_VIEW)
+        take_view(rank, &mail);
+    else
+        take_outcome(rank, &mail);
+}
+
+/* ---- the end ---- */
+
+static void stop_all(struct rig_rank *rank)
+{
+    for (uint32_t op = 0; op < rank->world->spec->op_count; op++)
+        if (rank->running[op] != NULL)
+            rig_stop(rank->running[op], false);
+}
+
+void rig_rank_fini(struct rig_rank *rank)
+{
+    struct rig_world *world = rank->world;
+    rank->memory.fail_at = 0;
+    const bool stop_first = pccl_prng_below(&world->prng, 2) == 0;
+    if (stop_first)
+        stop_all(rank);
+    for (uint32_t i = 0; i < world->connection_count; i++)
+        for (uint32_t side = 0; side < 2; side++)
+            if (rig_end_rank(world, &world->connections[i], side) == rank && world->connections[i].ends[side].open)
+                rig_close_end(world, &world->connections[i], side);
+    stop_all(rank);
+    if (rig_plant(world, RIG_PLANT_leak) && pccl_allocate(&rank->memory.memory, 1) == NULL)
+        rig_violation(world, "no memory");
+    pccl_exchange_destroy(rank->exchange);
+    rank->exchange = NULL;
+    if (rank->memory.live_blocks != 0)
+        rig_violation(world, "rank %u leaks %zu blocks", rank->number, rank->memory.live_blocks);
+}
+
+void rig_release_attempts(struct rig_world *world)
+{
+    while (world->attempts != NULL) {
+        struct rig_attempt *attempt = world->attempts;
+        world->attempts = attempt->next;
+        buffer_release(world, &attempt->input, attempt->state == RIG_STOPPED);
+        buffer_release(world, &attempt->result, attempt->state == RIG_STOPPED);
+        free(attempt);
+    }
+}

@@ -1,0 +1,281 @@
+/*
+ * The kill rig of the data plane: the exchanges of several ranks in one process, joined by bounded byte queues instead
+ * of sockets, under a scheduler that picks the next small step from a seed. A model of the master decides outcomes by
+ * PROTOCOL 6. Faults (kills, lost connections, ranks that stand still) come at steps that are told beforehand, so that
+ * one can put one at every step of a run.
+ */
+#ifndef PCCL_TESTS_RIG_H
+#define PCCL_TESTS_RIG_H
+
+#include "collective/exchange.h"
+#include "core/prng.h"
+#include "support.h"
+
+enum {
+    RIG_RANKS_MAX = 6,
+    RIG_POOL_MAX = 3,
+    RIG_OPS_MAX = 4,
+    RIG_ROUNDS_MAX = 2,
+    RIG_VIEWS = 1 << RIG_RANKS_MAX, /* a view is a set of ranks: bits */
+    RIG_USES_MAX = 64,
+    RIG_FAULTS_MAX = 4,
+    RIG_CONNECTIONS_MAX = RIG_RANKS_MAX * (RIG_RANKS_MAX - 1) * RIG_POOL_MAX,
+    RIG_PIPE_MAX = 4096,
+    RIG_FRAME_MAX = 256,
+    RIG_MAIL_MAX = 512,
+    RIG_CANARY_BYTES = 64,
+    RIG_NOBODY = 99,
+};
+
+/* Wrong behaviour that is put in on purpose, to see that the checks notice. */
+#define RIG_PLANTS(X)                                                                                                  \
+    X(flip, "a bit of a payload flips on its way")                                                                     \
+    X(misplace, "payload bytes are written one byte too far")                                                          \
+    X(renumber, "a segment comes under the number of another group or step")                                           \
+    X(repeat, "a segment comes twice: under its own step, then instead of the next one")                               \
+    X(unrestored, "a byte of a restored buffer is lost")                                                               \
+    X(late_write, "bytes are delivered after the stop to where they were to go before it")                             \
+    X(stale_pointer, "a departure points into the caller's memory after the stop")                                     \
+    X(lost_frame, "a frame is lost on a connection that lives")                                                        \
+    X(lost_wake, "the driver does not hear that a lane is writable")                                                   \
+    X(early_commit, "the master commits although one rank is not done")                                                \
+    X(split_outcome, "the master tells one rank commit and another one abort")                                         \
+    X(deaf_master, "the master does not notice a death")                                                               \
+    X(double_done, "a rank is told twice that it is done")                                                             \
+    X(quiet_failure, "a rank does not tell the master of its failure")                                                 \
+    X(overrun, "a byte behind the result is written")                                                                  \
+    X(leak, "a block is not given back")
+enum rig_plant {
+    RIG_PLANT_none,
+#define RIG_PLANT_ENUM(name, about) RIG_PLANT_##name,
+    RIG_PLANTS(RIG_PLANT_ENUM)
+#undef RIG_PLANT_ENUM
+        RIG_PLANT_COUNT
+};
+
+/* ---- what a world is ---- */
+
+struct rig_op {
+    struct pccl_descriptor descriptor;
+    uint32_t segment_elements; /* 0: what the plan says */
+    uint32_t in_place;         /* bit for each rank */
+    uint32_t odd_rank;         /* this rank's first attempt asks for something else; RIG_NOBODY */
+    bool odd_in_length;        /* for fewer elements; else for another operation on as many */
+};
+
+struct rig_spec {
+    uint64_t seed;
+    uint32_t ranks, pool, op_count, rounds; /* each operation is to succeed `rounds` times, one after the other */
+    uint32_t ring[RIG_RANKS_MAX];           /* of the first view; later ones leave out the dead */
+    struct pccl_id ids[RIG_RANKS_MAX];
+    struct rig_op ops[RIG_OPS_MAX];
+    bool direct;    /* and a link for each pair */
+    bool long_path; /* first steps are sent ahead of READY */
+    bool linked;    /* all links stand when the first operation starts */
+    bool redialled; /* a lost connection is replaced even if its lane has others */
+    bool uneven;    /* some connections and ranks are much slower than others */
+    bool whole;     /* bytes move as much at a time as there is room for */
+    uint32_t pipe_bytes;
+    size_t window_bytes, scratch_bytes;
+    uint8_t *inputs[RIG_OPS_MAX][RIG_ROUNDS_MAX][RIG_RANKS_MAX];
+    uint8_t *references[RIG_OPS_MAX][RIG_ROUNDS_MAX][RIG_VIEWS]; /* made when first needed */
+};
+
+/* A world of the exhaustive part. false: there is none of that number. */
+bool rig_spec_listed(struct rig_spec *spec, uint32_t number);
+void rig_spec_random(struct rig_spec *spec, uint64_t seed);
+void rig_spec_release(struct rig_spec *spec);
+void rig_spec_print(const struct rig_spec *spec);
+size_t rig_op_bytes(const struct rig_op *op);
+uint32_t rig_ring_of(const struct rig_spec *spec, uint32_t view, uint32_t *ranks); /* in ring order; their number */
+struct pccl_cost rig_cost(const struct rig_spec *spec);
+/* What the operation must give in this view, to the bit. */
+const uint8_t *rig_reference(struct rig_spec *spec, uint32_t op, uint32_t round, uint32_t view);
+/* Plans made from now on are for this operation. */
+void rig_plan_for(const struct rig_spec *spec, const struct rig_op *op);
+
+/* ---- faults ---- */
+
+enum rig_fault_kind { RIG_KILL, RIG_BREAK, RIG_FREEZE, RIG_STARVE };
+struct rig_fault {
+    enum rig_fault_kind kind;
+    uint32_t step;  /* before this step */
+    uint32_t which; /* KILL, FREEZE, STARVE (one allocation fails): rank; BREAK: number of the connection */
+};
+
+/* ---- the world while it runs ---- */
+
+struct rig_buffer { /* canary, data, canary */
+    uint8_t *block, *data;
+    size_t block_bytes, data_bytes;
+};
+
+enum rig_state { RIG_RUNNING, RIG_DONE, RIG_FAILED, RIG_STOPPED };
+struct rig_attempt { /* one instance of an operation at one rank */
+    struct rig_world *world;
+    uint32_t rank, op, round, use, view_number, view;
+    enum rig_state state;
+    struct pccl_transfer *transfer;  /* NULL: it could not even start, or is stopped */
+    struct rig_buffer input, result; /* in place: no result */
+    bool in_place, odd, at_rest;
+    bool refused;        /* the exchange did not take it */
+    bool lost;           /* failed after it was done */
+    uint32_t links_lost; /* of its lanes, since it started */
+    struct rig_attempt *next;
+};
+
+enum rig_mail_kind { RIG_MAIL_DONE, RIG_MAIL_FAILED, RIG_MAIL_KILLED, RIG_MAIL_OUTCOME, RIG_MAIL_VIEW };
+struct rig_mail {
+    enum rig_mail_kind kind;
+    uint32_t op, use, view_number, view;
+    bool committed;
+    enum pccl_class class;
+};
+struct rig_mailbox {
+    struct rig_mail mails[RIG_MAIL_MAX];
+    uint32_t first, count;
+};
+
+enum rig_life { RIG_ALIVE, RIG_FROZEN, RIG_ZOMBIE /* thawed, and does not know that it is out */, RIG_DEAD };
+struct rig_rank {
+    struct rig_world *world;
+    uint32_t number;
+    enum rig_life life;
+    bool thaws; /* FROZEN: will go on when it is out already */
+    struct test_memory memory;
+    struct pccl_exchange *exchange;
+    uint32_t view_number, view;
+    struct rig_attempt *running[RIG_OPS_MAX]; /* started and not stopped */
+    uint32_t use[RIG_OPS_MAX];                /* of the next or the running attempt */
+    uint32_t rounds[RIG_OPS_MAX];             /* committed so far */
+    uint64_t tombstones[RIG_OPS_MAX];         /* bit for each use */
+    struct rig_mailbox to_master, from_master;
+    bool writable[RIG_RANKS_MAX][2];                /* peer, outgoing */
+    uint64_t announced[RIG_OPS_MAX][RIG_RANKS_MAX]; /* bit for each use */
+};
+
+struct rig_pipe {
+    uint32_t first, count;
+    uint8_t bytes[RIG_PIPE_MAX];
+};
+
+struct rig_end { /* one side's view of a connection */
+    bool open;   /* the exchange knows of it */
+    bool fresh;  /* idle, and not asked for a frame since */
+    bool sending;
+    struct pccl_departure departure;
+    uint8_t out[RIG_FRAME_MAX];
+    uint32_t out_bytes, out_done; /* the frame; then the payload */
+    uint32_t payload_done;
+    bool receiving; /* payload */
+    struct pccl_arrival arrival;
+    uint8_t in[RIG_FRAME_MAX];
+    uint32_t in_done, payload_in;
+    uint8_t *late; /* plant late_write */
+};
+
+struct rig_connection {
+    uint32_t from, to;
+    bool broken;
+    bool dialled;             /* at least once */
+    bool late[2];             /* this end notices that it is broken only when nothing else is left to do */
+    struct rig_end ends[2];   /* [0]: the sender of the data, who dialled; [1]: the other one */
+    struct rig_pipe pipes[2]; /* [0]: from ends[0] to ends[1] */
+};
+
+struct rig_decision {
+    uint32_t done; /* ranks */
+    uint32_t view; /* when it was decided */
+    bool decided, committed;
+    bool held;                         /* a failure that waits for the view without its cause */
+    uint32_t committed_by, aborted_by; /* ranks that have heard of it */
+};
+
+struct rig_totals {
+    uint64_t worlds, runs, kills, breaks, freezes, starved, commits, aborts, messages, steps;
+    uint64_t held;     /* segments that came ahead of the start, or of the opening of the group */
+    uint64_t used;     /* starts that found some */
+    uint64_t odd_held; /* of these of an operation in which peers differ */
+};
+
+struct rig_world {
+    struct rig_spec *spec;
+    struct pccl_prng prng, plant_prng;
+    const struct rig_fault *faults;
+    uint32_t fault_count;
+    bool trace;
+    pccl_assert_handler on_assert;
+    enum rig_plant plant;
+    bool planted;
+    bool failed; /* a check said no; `words` tells what */
+    char words[512];
+    uint32_t step;
+    struct rig_rank ranks[RIG_RANKS_MAX];
+    struct rig_connection *connections;
+    uint32_t connection_count;
+    /* What the scheduler remembers of each connection: steps that are possible at its ends. */
+    uint8_t possible[2 * RIG_CONNECTIONS_MAX]; /* by number and side */
+    uint32_t possible_count;
+    bool stale[RIG_CONNECTIONS_MAX]; /* look again: those in the list */
+    uint32_t stale_list[RIG_CONNECTIONS_MAX];
+    uint32_t stale_count;
+    uint32_t priorities[RIG_RANKS_MAX + 2 * RIG_CONNECTIONS_MAX];
+    struct rig_attempt *attempts;
+    /* the model of the master */
+    uint32_t view_number, view;
+    struct rig_decision decisions[RIG_OPS_MAX][RIG_USES_MAX];
+    uint32_t disturbances; /* upper bound of the failures each operation may see */
+    struct rig_totals *totals;
+};
+
+/* Runs the spec once under these faults. false: a check failed, and world->words tells which. */
+bool rig_run(struct rig_world *world, struct rig_spec *spec, const struct rig_fault *faults, uint32_t fault_count);
+
+void rig_violation(struct rig_world *world, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void rig_trace(struct rig_world *world, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* Is this the moment? At most once in a run, sometimes never. */
+bool rig_plant(struct rig_world *world, enum rig_plant plant);
+
+/* ranks.c */
+bool rig_rank_init(struct rig_world *world, uint32_t number);
+void rig_rank_fini(struct rig_rank *rank);
+bool rig_may_start(const struct rig_rank *rank, uint32_t op);
+void rig_start(struct rig_rank *rank, uint32_t op);
+void rig_stop(struct rig_attempt *attempt, bool committed);
+void rig_take_order(struct rig_rank *rank);
+bool rig_rank_finished(const struct rig_rank *rank);
+void rig_check_at_rest(struct rig_rank *rank);
+void rig_release_attempts(struct rig_world *world);
+
+/* links.c */
+void rig_links_init(struct rig_world *world);
+bool rig_wants(const struct rig_rank *rank, uint32_t to);
+void rig_open_end(struct rig_world *world, struct rig_connection *connection, uint32_t side);
+void rig_close_end(struct rig_world *world, struct rig_connection *connection, uint32_t side);
+void rig_break(struct rig_world *world, struct rig_connection *connection);
+bool rig_may_next(const struct rig_world *world, const struct rig_connection *connection, uint32_t side);
+void rig_next(struct rig_world *world, struct rig_connection *connection, uint32_t side);
+bool rig_may_move(const struct rig_world *world, const struct rig_connection *connection, uint32_t side);
+void rig_move(struct rig_world *world, struct rig_connection *connection, uint32_t side);
+bool rig_may_deliver(const struct rig_connection *connection, uint32_t side);
+void rig_deliver(struct rig_world *world, struct rig_connection *connection, uint32_t side);
+bool rig_may_dial(const struct rig_world *world, const struct rig_connection *connection);
+void rig_dial(struct rig_world *world, struct rig_connection *connection);
+/* Something has changed on this lane. */
+void rig_touch(struct rig_world *world, uint32_t from, uint32_t to);
+/* Nothing under way at this rank points into the block. */
+bool rig_points_into(const struct rig_world *world, uint32_t rank, const uint8_t *block, size_t bytes);
+
+/* master.c */
+void rig_post(struct rig_world *world, struct rig_mailbox *box, const struct rig_mail *mail);
+struct rig_mail rig_fetch(struct rig_mailbox *box);
+void rig_master_hears(struct rig_world *world, uint32_t rank);
+void rig_master_buries(struct rig_world *world, uint32_t gone);
+
+static inline struct rig_rank *rig_end_rank(struct rig_world *world, const struct rig_connection *connection,
+                                            uint32_t side)
+{
+    return &world->ranks[side == 0 ? connection->from : connection->to];
+}
+
+#endif

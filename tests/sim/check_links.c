@@ -1,0 +1,223 @@
+/* The cost data of views: direct exchange only where all pairs hold links, and nobody goes for a link beside the ring.
+ */
+#include "check.h"
+#include "wire/cost.h"
+
+#include <stdlib.h>
+
+enum { PATIENCE_US = 2000000 }; /* to dial all addresses of a peer again, to say so, and to settle */
+
+/* ---- what the master has heard of each link ---- */
+
+static struct link_heard *find_heard(const struct sim_peer *from, const struct pccl_id *to)
+{
+    for (uint32_t i = 0; i < from->heard_count; i++)
+        if (pccl_id_equal(&from->heard[i].to, to))
+            return &from->heard[i];
+    return NULL;
+}
+
+static struct link_heard *note_heard(struct sim *sim, struct sim_peer *from, const struct pccl_id *to, bool up)
+{
+    struct link_heard *heard = find_heard(from, to);
+    if (heard == NULL) {
+        from->heard = realloc(from->heard, (from->heard_count + 1u) * sizeof *from->heard);
+        if (from->heard == NULL)
+            abort();
+        heard = &from->heard[from->heard_count++];
+        *heard = (struct link_heard){.to = *to, .up = true};
+    }
+    if (!up && heard->up)
+        heard->down_since = sim->now;
+    heard->up = up;
+    return heard;
+}
+
+static void note_up(struct sim *sim, struct sim_peer *from, const struct pccl_msg_link_up *up)
+{
+    struct link_heard *heard = note_heard(sim, from, &up->peer, true);
+    if (up->rtt_us != 0)
+        heard->rtt_us = up->rtt_us;
+    if (up->rate != 0)
+        heard->rate = pccl_min_u64(up->rate, PCCL_RATE_MOST);
+}
+
+void sim_check_heard(struct sim *sim, const struct sim_master *master, const struct sim_conn *conn,
+                     const struct pccl_frame *frame, const struct pccl_msg *msg)
+{
+    struct pccl_node *node = pccl_table_find(&master->machine->by_conn, conn->id);
+    struct sim_peer *from =
+        node != NULL ? sim_peer_find(sim, &PCCL_CONTAINER_OF(node, struct pccl_remote, by_conn)->id) : NULL;
+    if (from == NULL || frame->sequence == 0)
+        return;
+    if (from->heard_boot != master->config.boot) {
+        from->heard_boot = master->config.boot;
+        from->heard_count = 0;
+        from->heard_sequence = 0;
+    }
+    if (frame->sequence <= from->heard_sequence)
+        return; /* said again */
+    from->heard_sequence = frame->sequence;
+    if (msg->type == PCCL_MSG_link_up)
+        note_up(sim, from, &msg->as.link_up);
+    else if (msg->type == PCCL_MSG_link_lost && msg->as.link_lost.incoming == 0)
+        (void)note_heard(sim, from, &msg->as.link_lost.peer, false);
+    sim_check_sync_heard(sim, master, from, msg);
+    sim_check_topology_heard(sim, master, from, msg);
+}
+
+static bool is_up(struct sim *sim, const struct sim_master *master, const struct pccl_id *from,
+                  const struct pccl_id *to, uint64_t *down_since)
+{
+    const struct sim_peer *peer = sim_peer_find(sim, from);
+    const struct link_heard *heard =
+        peer != NULL && peer->heard_boot == master->config.boot ? find_heard(peer, to) : NULL;
+    *down_since = heard != NULL && !heard->up ? heard->down_since : UINT64_MAX;
+    return heard != NULL && heard->up;
+}
+
+/* ---- the checks ---- */
+
+static void add_way(struct sim *sim, const struct sim_master *master, const struct pccl_remote *from,
+                    const struct pccl_remote *to, struct pccl_cost *cost)
+{
+    uint64_t rate = 0;
+    uint32_t rtt_us = 0;
+    const struct pccl_want *want = pccl_master_want(from, &to->id);
+    const struct pccl_figure *figure = pccl_master_figure(from, to);
+    if (want != NULL && want->up) {
+        rate = want->rate;
+        rtt_us = want->rtt_us;
+    }
+    if (figure != NULL && (figure->source == PCCL_FIGURE_TESTED || figure->source == PCCL_FIGURE_TRAFFIC)) {
+        rate = rate != 0 ? rate : figure->rate;
+        rtt_us = rtt_us != 0 ? rtt_us : figure->rtt_us;
+    }
+    if (!sim_way_was_told(sim, master->config.boot, &from->id, &to->id, rate, rtt_us))
+        sim_fail(sim, "D4 the master believes of a link what %02x%02x has not told it", from->id.bytes[0],
+                 from->id.bytes[1]);
+    cost->rtt_us = (uint32_t)pccl_max_u64(cost->rtt_us, rtt_us);
+    if (rate != 0)
+        cost->rate = cost->rate != 0 ? pccl_min_u64(cost->rate, rate) : rate;
+}
+
+/*
+ * What the master should say of the group's links now: the longest round trip and the lowest rate that peers told of
+ * the ring, or that tests showed. The master may have forgotten what it does not ask for any more, but must not have
+ * made anything up.
+ */
+static struct pccl_cost figures_of(struct sim *sim, const struct sim_master *master, const struct pccl_group *group)
+{
+    struct pccl_cost cost = {0};
+    for (uint32_t i = 0; group->ring_count > 1 && i < group->ring_count; i++) {
+        const struct pccl_id *to = &group->ring[(i + 1) % group->ring_count]->id;
+        add_way(sim, master, group->ring[i], pccl_master_find(master->machine, to), &cost);
+    }
+    return cost;
+}
+
+/* After an update the figures of every view are about right. */
+void sim_check_updated(struct sim *sim, const struct sim_master *master)
+{
+    const struct pccl_master *m = master->machine;
+    uint64_t joint = pccl_master_joint(m);
+    bool decided = sim->checks->master_joint + 1 == joint;
+    sim->checks->master_joint = joint;
+    for (uint32_t g = 0; decided && g < m->group_count; g++) {
+        const struct pccl_group *group = m->groups[g];
+        uint64_t since;
+        bool whole = true;
+        for (uint32_t i = 0; i < group->ring_count; i++)
+            for (uint32_t k = 0; group->cost.mesh != 0 && k < group->ring_count; k++)
+                whole = whole && (k == i || is_up(sim, master, &group->ring[i]->id, &group->ring[k]->id, &since));
+        struct pccl_cost now = figures_of(sim, master, group);
+        if (whole && (pccl_rtt_moved(group->cost.rtt_us, now.rtt_us) || pccl_rate_moved(group->cost.rate, now.rate)))
+            sim_fail(sim, "D5 after an update the view says %u us and %llu bytes/s, and it is %u and %llu",
+                     group->cost.rtt_us, (unsigned long long)group->cost.rate, now.rtt_us,
+                     (unsigned long long)now.rate);
+    }
+}
+
+/* When the master makes a view. */
+void sim_check_new_view(struct sim *sim, const struct sim_master *master, const struct pccl_group *group)
+{
+    uint64_t since;
+    struct pccl_cost figures = figures_of(sim, master, group);
+    if (group->cost.rtt_us != figures.rtt_us || group->cost.rate != figures.rate)
+        sim_fail(sim, "D4 a new view says %u us and %llu bytes/s, and its links have %u and %llu", group->cost.rtt_us,
+                 (unsigned long long)group->cost.rate, figures.rtt_us, (unsigned long long)figures.rate);
+    if (group->cost.mesh != 0 && (group->ring_count < 2 || group->ring_count > PCCL_MESH_PEERS_MAX))
+        sim_fail(sim, "D1 direct exchange in a group of %u", group->ring_count);
+    for (uint32_t i = 0; group->cost.mesh != 0 && i < group->ring_count; i++)
+        for (uint32_t k = 0; k < group->ring_count; k++)
+            if (k != i && !is_up(sim, master, &group->ring[i]->id, &group->ring[k]->id, &since))
+                sim_fail(sim, "D1 direct exchange in view %u.%llu, but nobody said that %02x%02x reaches %02x%02x",
+                         group->view.inc, (unsigned long long)group->view.number, group->ring[i]->id.bytes[0],
+                         group->ring[i]->id.bytes[1], group->ring[k]->id.bytes[0], group->ring[k]->id.bytes[1]);
+}
+
+/* Who goes because of a link was, in the ring of the last view, next to one whom it does not reach or who does not
+ * reach it. */
+void sim_check_unreachable(struct sim *sim, const struct sim_master *master, const struct sim_peer *peer)
+{
+    const struct view_seen *view = NULL;
+    for (const struct view_seen *seen = sim->checks->views; seen != NULL; seen = seen->next)
+        if (seen->group == peer->group && pccl_id_equal(&seen->lineage, &master->machine->lineage) &&
+            (view == NULL || pccl_epoch_compare(&seen->view, &view->view) > 0))
+            view = seen;
+    uint64_t since;
+    for (uint32_t i = 0; view != NULL && i < view->count; i++) {
+        const struct pccl_id *from = &view->ring[i], *to = &view->ring[(i + 1) % view->count];
+        if ((pccl_id_equal(from, &peer->id) || pccl_id_equal(to, &peer->id)) && !is_up(sim, master, from, to, &since))
+            return;
+    }
+    if (view != NULL)
+        sim_fail(sim, "D2 p%u is removed for a link that is not in its ring", peer->process.number);
+}
+
+/* Can the master hear it? Since when at the earliest. */
+static bool is_well(const struct pccl_master *m, const struct sim_peer *peer, const struct pccl_remote *remote,
+                    uint64_t *since)
+{
+    bool heard = remote->conn != 0 && m->now_us < remote->heard_us + m->config.heartbeat_ms * UINT64_C(2000);
+    if (peer == NULL || !peer->process.alive || !sim_process_runs(&peer->process) || !heard)
+        return false;
+    *since = pccl_max_u64(*since, pccl_max_u64(peer->unwell_until, peer->master_unwell_until));
+    return true;
+}
+
+/* A failure of this very link has been reported, and its time to settle runs. */
+static bool is_settling(const struct pccl_master *m, const struct pccl_id *from, const struct pccl_id *to)
+{
+    for (uint32_t i = 0; i < m->edge_count; i++)
+        if (m->edges[i].act_us != 0 && pccl_id_equal(&m->edges[i].from, from) && pccl_id_equal(&m->edges[i].to, to))
+            return true;
+    return false;
+}
+
+/* From time to time: a link that stays away ends direct exchange. */
+void sim_check_meshes(struct sim *sim)
+{
+    const struct sim_master *master = sim->master;
+    const struct pccl_master *m = sim_master_is_up(sim) ? master->machine : NULL;
+    for (uint32_t g = 0; m != NULL && !m->recovering && g < m->group_count; g++) {
+        const struct pccl_group *group = m->groups[g];
+        for (uint32_t i = 0; group->cost.mesh != 0 && i < group->ring_count; i++) {
+            const struct sim_peer *from = sim_peer_find(sim, &group->ring[i]->id);
+            for (uint32_t k = 0; from != NULL && k < group->ring_count; k++) {
+                uint64_t since = 0;
+                if (k == i || is_up(sim, master, &from->id, &group->ring[k]->id, &since) || since == UINT64_MAX)
+                    continue;
+                /* The master waits until it has heard both ends: who is silent may be gone altogether. */
+                const struct sim_peer *to = sim_peer_find(sim, &group->ring[k]->id);
+                if (!is_well(m, from, group->ring[i], &since) || !is_well(m, to, group->ring[k], &since) ||
+                    is_settling(m, &from->id, &group->ring[k]->id))
+                    continue;
+                if (sim->now > since + PATIENCE_US)
+                    sim_fail(sim, "D3 %02x%02x has not reached %02x%02x for %.1f s, and the view says it does",
+                             from->id.bytes[0], from->id.bytes[1], group->ring[k]->id.bytes[0],
+                             group->ring[k]->id.bytes[1], (double)(sim->now - since) / 1e6);
+            }
+        }
+    }
+}

@@ -1,0 +1,483 @@
+/* Direct exchange (docs/PROTOCOL.md, F14 and "As built"): links between all members of a small group, and the two ways
+ * an operation can be started. */
+#include "scenarios.h"
+
+#include <string.h>
+
+enum { MANY = PCCL_MESH_PEERS_MAX };
+static struct sim_peer *p[MANY + 2]; /* of the scenario under way */
+
+static bool all_exchange_directly(uint32_t count, bool directly)
+{
+    for (uint32_t i = 0; i < count; i++)
+        if ((pccl_peer_cost(p[i]->machine).mesh != 0) != directly)
+            return false;
+    return true;
+}
+
+static bool is_moved(uint32_t count, const struct pccl_epoch *view)
+{
+    for (uint32_t i = 0; i < count; i++)
+        if (pccl_epoch_compare(&p[i]->machine->view, view) <= 0)
+            return false;
+    return true;
+}
+
+static uint32_t outgoing_links(const struct sim_peer *peer)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < peer->link_count; i++)
+        count += !peer->links[i].incoming;
+    return count;
+}
+
+static struct sim_peer *in_ring(struct sim *sim, uint32_t place)
+{
+    uint32_t count;
+    const struct pccl_id *ring = pccl_peer_ring(p[0]->machine, &count);
+    return sim_peer_find(sim, &ring[place % count]);
+}
+
+/* Cut off from each other for data, one way refused or dropped; the connections that stand break. */
+static void part(struct sim *sim, const struct sim_peer *a, const struct sim_peer *b, enum sim_cut how)
+{
+    sim_net_cut(sim, a->process.host, b->process.host, SIM_DATA, how);
+    for (struct sim_conn *conn = sim->conns; how == SIM_REFUSE && conn != NULL; conn = conn->next)
+        if (conn->plane == SIM_DATA && !conn->broken && conn->ends[0].open && conn->ends[1].open &&
+            ((conn->ends[0].process == &a->process && conn->ends[1].process == &b->process) ||
+             (conn->ends[0].process == &b->process && conn->ends[1].process == &a->process)))
+            sim_conn_reset(sim, conn);
+}
+
+static void bulk_commits(struct sim *sim, uint32_t count, uint64_t tag)
+{
+    struct pccl_op *ops[MANY + 2];
+    sim->bulk_by_hand = false;
+    for (uint32_t i = 0; i < count; i++)
+        ops[i] = scenario_bulk(sim, p[i], tag, 1);
+    for (uint32_t i = 0; i < count; i++) {
+        WAIT(sim, 1000, scenario_is_decided(ops[i]));
+        MUST(sim, scenario_take(sim, p[i], ops[i]) == PCCL_CLASS_NONE);
+    }
+}
+
+/* All know of the mesh, and of the longest round trip of the ring. */
+void scenario_mesh_forms(struct sim *sim)
+{
+    scenario_cluster(sim, p, 5, 1);
+    MUST(sim, all_exchange_directly(5, true));
+    uint32_t longest = 0;
+    for (uint32_t i = 0; i < 5; i++) {
+        MUST(sim, outgoing_links(p[i]) == 4 && p[i]->link_count == 8);
+        const struct sim_peer *from = in_ring(sim, i), *to = in_ring(sim, i + 1);
+        for (uint32_t k = 0; k < from->machine->link_count; k++)
+            if (pccl_id_equal(&from->machine->links[k].id, &to->id))
+                longest = longest > from->machine->links[k].rtt_us ? longest : from->machine->links[k].rtt_us;
+    }
+    MUST(sim, longest > 0 && pccl_peer_cost(p[3]->machine).rtt_us == longest);
+    bulk_commits(sim, 5, 1);
+}
+
+/* F14: a link beside the ring fails for good. What is under way fails once and is retried along the ring; nobody goes;
+ * an update after the link is back returns to direct exchange. */
+void scenario_mesh_cut(struct sim *sim)
+{
+    scenario_cluster(sim, p, 5, 1);
+    struct pccl_epoch view = p[0]->machine->view;
+    struct sim_peer *a = in_ring(sim, 0), *b = in_ring(sim, 2);
+    struct pccl_op *ops[5];
+    for (uint32_t i = 0; i < 5; i++)
+        ops[i] = scenario_bulk(sim, p[i], 1, 1);
+    scenario_run_ms(sim, 10);
+    part(sim, a, b, SIM_REFUSE);
+    scenario_run_ms(sim, 1);
+    sim_bulk_break(sim, a, ops[a->process.number], PCCL_CLASS_PEER_LOST); /* the real data path sees its bytes lost */
+    WAIT(sim, 300, is_moved(5, &view));
+    MUST(sim, all_exchange_directly(5, false) && scenario_departures(sim) == 0);
+    struct pccl_epoch second = p[0]->machine->view;
+    for (uint32_t i = 0; i < 5; i++) {
+        WAIT(sim, 100, scenario_is_decided(ops[i]));
+        MUST(sim, strstr(ops[i]->words.bytes, "no direct exchange") != NULL); /* the view came before the abort */
+        MUST(sim, scenario_take(sim, p[i], ops[i]) == PCCL_CLASS_PEER_LOST);
+    }
+    bulk_commits(sim, 5, 1);
+    scenario_run_ms(sim, 3000);
+    MUST(sim, pccl_epoch_equal(&second, &p[0]->machine->view) && scenario_departures(sim) == 0);
+    part(sim, a, b, SIM_WHOLE);
+    scenario_run_ms(sim, 1500);
+    MUST(sim, all_exchange_directly(5, false)); /* not while operations may run */
+    scenario_update_all(sim, p, 5);
+    MUST(sim, all_exchange_directly(5, true) && scenario_departures(sim) == 0);
+    bulk_commits(sim, 5, 1);
+}
+
+/* A bulk operation that the data path itself cannot move over a cut link is not stuck: the view changes. */
+void scenario_mesh_cut_stuck(struct sim *sim)
+{
+    scenario_cluster(sim, p, 5, 1);
+    sim->bulk_by_hand = false;
+    struct pccl_op *ops[5];
+    struct sim_peer *a = in_ring(sim, 1), *b = in_ring(sim, 3);
+    part(sim, a, b, SIM_REFUSE);
+    for (uint32_t i = 0; i < 5; i++)
+        ops[i] = scenario_bulk(sim, p[i], 1, 1);
+    for (uint32_t i = 0; i < 5; i++) {
+        WAIT(sim, 500, scenario_is_decided(ops[i]));
+        MUST(sim, scenario_take(sim, p[i], ops[i]) == PCCL_CLASS_PEER_LOST);
+    }
+    scenario_run_ms(sim, 300);
+    MUST(sim, all_exchange_directly(5, false) && scenario_departures(sim) == 0);
+    bulk_commits(sim, 5, 1);
+}
+
+/* One reset of every link: all are mended, and no view moves. */
+void scenario_mesh_reset(struct sim *sim)
+{
+    scenario_cluster(sim, p, 4, 1);
+    struct pccl_epoch view = p[0]->machine->view;
+    struct pccl_op *ops[4];
+    for (uint32_t i = 0; i < 4; i++)
+        ops[i] = scenario_bulk(sim, p[i], 1, 1);
+    scenario_run_ms(sim, 10);
+    const struct sim_peer *a = in_ring(sim, 0), *b = in_ring(sim, 2);
+    part(sim, a, b, SIM_REFUSE);
+    part(sim, a, b, SIM_WHOLE);
+    sim_bulk_break(sim, p[0], ops[0], PCCL_CLASS_PEER_LOST);
+    WAIT(sim, 60, scenario_is_decided(ops[0])); /* mended: the settling time is 100 ms */
+    for (uint32_t i = 0; i < 4; i++)
+        WAIT(sim, 20, scenario_is_decided(ops[i]));
+    for (uint32_t i = 0; i < 4; i++)
+        MUST(sim, scenario_take(sim, p[i], ops[i]) == PCCL_CLASS_PEER_LOST);
+    scenario_run_ms(sim, 1000);
+    MUST(sim, pccl_epoch_equal(&view, &p[0]->machine->view) && all_exchange_directly(4, true));
+    bulk_commits(sim, 4, 1);
+}
+
+/* A newcomer that one member beside its place does not reach is admitted all the same, soon. */
+void scenario_mesh_cold(struct sim *sim)
+{
+    scenario_cluster(sim, p, 4, 1);
+    const struct sim_peer *middle = in_ring(sim, 1);
+    sim_net_cut(sim, middle->process.host, 6, SIM_DATA, SIM_DROP);
+    p[4] = scenario_join(sim, 6, 0);
+    scenario_run_ms(sim, 300);
+    scenario_update_all(sim, p, 4);
+    MUST(sim, !scenario_is_over(p[4], PCCL_CALL_CONNECT)); /* the link may still come up */
+    scenario_run_ms(sim, 300);
+    scenario_update_all(sim, p, 4);
+    WAIT(sim, 100, scenario_is_over(p[4], PCCL_CALL_CONNECT));
+    MUST(sim, p[4]->app.call_status[PCCL_CALL_CONNECT] == PCCL_OK && all_exchange_directly(5, false));
+    bulk_commits(sim, 5, 1);
+    scenario_run_ms(sim, 3000);
+    MUST(sim, scenario_departures(sim) == 0);
+}
+
+/* A group that grows over the limit keeps the ring's links only, and gets the others back when it is small again. */
+void scenario_mesh_limit(struct sim *sim)
+{
+    scenario_cluster(sim, p, MANY, 1);
+    MUST(sim, all_exchange_directly(MANY, true) && outgoing_links(p[0]) == MANY - 1);
+    p[MANY] = scenario_join(sim, MANY + 1, 0);
+    scenario_run_ms(sim, 100);
+    scenario_update_all(sim, p, MANY);
+    WAIT(sim, 100, scenario_is_over(p[MANY], PCCL_CALL_CONNECT));
+    scenario_run_ms(sim, 50);
+    MUST(sim, all_exchange_directly(MANY + 1, false));
+    for (uint32_t i = 0; i <= MANY; i++)
+        MUST(sim, outgoing_links(p[i]) == 1 && p[i]->link_count == 2);
+    for (uint32_t i = 0; i < sim->master->machine->remote_count; i++)
+        MUST(sim, sim->master->machine->remotes[i]->want_count == 1);
+    sim_app_leave(sim, p[MANY]);
+    WAIT(sim, 200, p[0]->machine->ring_count == MANY);
+    scenario_run_ms(sim, 100);
+    MUST(sim, all_exchange_directly(MANY, false) && outgoing_links(p[3]) == MANY - 1);
+    scenario_update_all(sim, p, MANY);
+    MUST(sim, all_exchange_directly(MANY, true));
+    bulk_commits(sim, MANY, 1);
+}
+
+/* A restarted master learns the cost data from the members; views that do not move keep it, and failures of such links
+ * are acted on. */
+void scenario_mesh_restart(struct sim *sim)
+{
+    scenario_cluster(sim, p, 4, 1);
+    struct pccl_epoch view = p[0]->machine->view;
+    struct pccl_cost cost = pccl_peer_cost(p[0]->machine);
+    sim_master_crash(sim, false);
+    scenario_run_ms(sim, 100);
+    sim_master_start(sim);
+    WAIT(sim, 3000, sim->master->machine->member_count == 4);
+    scenario_run_ms(sim, 200);
+    const struct pccl_group *group = sim->master->machine->groups[0];
+    MUST(sim, pccl_epoch_equal(&view, &p[0]->machine->view) && group->cost.mesh == 1);
+    MUST(sim, group->cost.rtt_us == cost.rtt_us && all_exchange_directly(4, true));
+    bulk_commits(sim, 4, 1);
+    part(sim, in_ring(sim, 0), in_ring(sim, 2), SIM_REFUSE);
+    WAIT(sim, 400, all_exchange_directly(4, false));
+    MUST(sim, scenario_departures(sim) == 0);
+}
+
+/* All members see a death at once: one view, one failure. */
+void scenario_mesh_kill(struct sim *sim)
+{
+    scenario_cluster(sim, p, 8, 1);
+    uint64_t epoch = p[0]->machine->epoch.number;
+    struct pccl_op *ops[8];
+    for (uint32_t i = 0; i < 8; i++)
+        ops[i] = scenario_bulk(sim, p[i], 1, 1);
+    scenario_run_ms(sim, 10);
+    for (uint32_t i = 0; i < 7; i++)
+        sim_bulk_break(sim, p[i], ops[i], PCCL_CLASS_PEER_LOST);
+    sim_peer_kill(sim, p[7], false);
+    for (uint32_t i = 0; i < 7; i++) {
+        WAIT(sim, 60, scenario_is_decided(ops[i]));
+        MUST(sim, scenario_take(sim, p[i], ops[i]) == PCCL_CLASS_PEER_LOST);
+    }
+    scenario_run_ms(sim, 1000);
+    MUST(sim, p[0]->machine->epoch.number == epoch + 1 && all_exchange_directly(7, true));
+    bulk_commits(sim, 7, 1);
+}
+
+/* Who loses all its data links goes, and nobody else. */
+void scenario_mesh_isolated(struct sim *sim)
+{
+    scenario_cluster(sim, p, 5, 1);
+    struct sim_peer *out = in_ring(sim, 2);
+    for (uint32_t i = 0; i < 5; i++)
+        if (p[i] != out)
+            part(sim, out, p[i], SIM_REFUSE);
+    WAIT(sim, 6000, sim->master->machine->member_count == 4);
+    MUST(sim, pccl_master_find(sim->master->machine, &out->id) == NULL);
+    scenario_run_ms(sim, 3000);
+    MUST(sim, scenario_departures(sim) == 1);
+}
+
+/* Everybody tells of its link to the next in the ring, and updates. true: that made a new view. */
+static bool measured(struct sim *sim, uint32_t count, uint32_t rtt_us, uint64_t rate)
+{
+    struct pccl_epoch view = p[0]->machine->view;
+    for (uint32_t i = 0; i < count; i++)
+        pccl_peer_link_measured(in_ring(sim, i)->machine, sim->now, &in_ring(sim, i + 1)->id, rtt_us + i,
+                                rate != 0 ? rate + i : 0);
+    scenario_update_all(sim, p, count);
+    scenario_run_ms(sim, 10);
+    for (uint32_t i = 1; i < count; i++)
+        MUST(sim, pccl_epoch_equal(&p[0]->machine->view, &p[i]->machine->view));
+    return !pccl_epoch_equal(&view, &p[0]->machine->view);
+}
+
+static bool cost_is(uint32_t rtt_us, uint64_t rate)
+{
+    struct pccl_cost cost = pccl_peer_cost(p[1]->machine);
+    return cost.mesh == 1 && cost.rtt_us == rtt_us && cost.rate == rate;
+}
+
+void scenario_measured(struct sim *sim)
+{
+    scenario_cluster(sim, p, 4, 1);
+    struct pccl_epoch first = p[0]->machine->view;
+    const uint32_t rtt_us = pccl_peer_cost(p[0]->machine).rtt_us;
+    MUST(sim, rtt_us > 0 && cost_is(rtt_us, 0));
+    MUST(sim, !measured(sim, 4, rtt_us, 0)); /* nothing is known */
+    MUST(sim, measured(sim, 4, 1000, 5000000));
+    MUST(sim, cost_is(1003, 5000000));
+    MUST(sim, !measured(sim, 4, 1900, 9000000)); /* not twice as much */
+    MUST(sim, !measured(sim, 4, 510, 2600000));
+    MUST(sim, measured(sim, 4, 1000, 10000100));
+    MUST(sim, cost_is(1003, 10000100));
+    MUST(sim, measured(sim, 4, 3000, 10000000));
+    pccl_peer_link_measured(in_ring(sim, 2)->machine, sim->now, &in_ring(sim, 3)->id, 3000, 70);
+    struct pccl_epoch view = p[0]->machine->view;
+    scenario_run_ms(sim, 50);
+    MUST(sim, pccl_epoch_equal(&view, &p[0]->machine->view)); /* not while operations may run */
+    scenario_update_all(sim, p, 4);
+    MUST(sim, cost_is(3003, 70)); /* the slowest link */
+    MUST(sim, measured(sim, 4, 3000, UINT64_MAX - 9));
+    MUST(sim, !measured(sim, 4, 3000, 30000000000)); /* both more than matters */
+    MUST(sim, p[0]->machine->view.number == first.number + 5 && scenario_departures(sim) == 0);
+    /* A link that comes up anew is not known to be slow or fast: what was told of it stands. */
+    view = p[0]->machine->view;
+    const struct sim_peer *a = in_ring(sim, 0), *b = in_ring(sim, 1);
+    part(sim, a, b, SIM_REFUSE);
+    part(sim, a, b, SIM_WHOLE);
+    scenario_run_ms(sim, 1000);
+    scenario_update_all(sim, p, 4);
+    MUST(sim, pccl_epoch_equal(&view, &p[0]->machine->view));
+    bulk_commits(sim, 4, 1);
+    /* A restarted master hears of it again. */
+    sim_master_crash(sim, false);
+    sim_master_start(sim);
+    WAIT(sim, 3000, sim->master->machine->member_count == 4);
+    scenario_run_ms(sim, 200);
+    scenario_update_all(sim, p, 4);
+    MUST(sim, pccl_epoch_equal(&view, &p[0]->machine->view));
+    MUST(sim, measured(sim, 4, 3000, 1000000));
+}
+
+/* ---- what the removed hear ---- */
+
+static bool hears(struct sim *sim, const struct sim_peer *peer, const char *words)
+{
+    WAIT(sim, 3000, peer->machine->state == PCCL_PEER_OVER);
+    return strstr(pccl_peer_last_words(peer->machine)->bytes, words) != NULL;
+}
+
+/* Removed for its silence, which it does not hear at once: its connection has broken before it can hear again. */
+static void be_silent(struct sim *sim, struct sim_peer *peer)
+{
+    uint64_t departures = scenario_departures(sim);
+    scenario_control(sim, peer, false);
+    WAIT(sim, 4000, scenario_departures(sim) == departures + 1);
+    if (peer->control != NULL) /* else it has given the connection up itself */
+        sim_conn_reset(sim, peer->control);
+    scenario_control(sim, peer, true);
+}
+
+void scenario_gone_words(struct sim *sim)
+{
+    scenario_cluster(sim, p, 6, 1);
+    be_silent(sim, p[1]);
+    MUST(sim, hears(sim, p[1], "removed from the run: not heard of for 2."));
+    /* Whoever asks in its name hears no more than that it went. */
+    p[3]->machine->config.token.bytes[0] ^= 1;
+    be_silent(sim, p[3]);
+    MUST(sim, hears(sim, p[3], "removed from the run") && !hears(sim, p[3], "not heard of"));
+    /* A master that restarted, after it has removed somebody itself; and another one, which knows of nothing. */
+    sim_master_crash(sim, false);
+    sim_master_start(sim);
+    WAIT(sim, 3000, sim->master->machine->member_count == 4);
+    be_silent(sim, p[2]);
+    MUST(sim, hears(sim, p[2], "removed from the run: not heard of for 2."));
+    scenario_control(sim, p[4], false);
+    WAIT(sim, 4000, scenario_departures(sim) == 2);
+    sim_master_crash(sim, false);
+    sim_master_start(sim);
+    WAIT(sim, 3000, sim->master->machine->member_count == 2);
+    scenario_control(sim, p[4], true);
+    MUST(sim, hears(sim, p[4], "did not come back in time"));
+    /* For a link: the end that goes is told which. */
+    p[6] = scenario_join(sim, 8, 0);
+    scenario_run_ms(sim, 100);
+    struct sim_peer *left[] = {p[0], p[5]};
+    scenario_update_all(sim, left, 2);
+    WAIT(sim, 1000, scenario_is_over(p[6], PCCL_CALL_CONNECT));
+    for (uint32_t i = 0; i < 2; i++)
+        part(sim, p[6], left[i], SIM_REFUSE);
+    MUST(sim, hears(sim, p[6], "the master removed this peer: its link to peer "));
+    MUST(sim, hears(sim, p[6], "failed, and there is no ring without that link"));
+}
+
+/* ---- operations that are started in two ways, and classes ---- */
+
+/* The same operation as a tiny one here and as a bulk one there: it fails alike for all, whoever comes first. */
+void scenario_two_ways(struct sim *sim)
+{
+    scenario_cluster(sim, p, 3, 1);
+    for (uint32_t tiny = 0; tiny < 3; tiny++) {
+        for (uint32_t late = 0; late < 2; late++) {
+            struct pccl_op *ops[3] = {NULL};
+            uint64_t tag = 10 * tiny + late;
+            if (late == 0)
+                ops[tiny] = scenario_tiny(sim, p[tiny], tag, 1);
+            for (uint32_t i = 0; i < 3; i++)
+                if (i != tiny)
+                    ops[i] = scenario_bulk(sim, p[i], tag, 1);
+            scenario_run_ms(sim, 5);
+            if (late != 0)
+                ops[tiny] = scenario_tiny(sim, p[tiny], tag, 1);
+            for (uint32_t i = 0; i < 3; i++) {
+                WAIT(sim, 100, scenario_is_decided(ops[i]));
+                MUST(sim, strstr(ops[i]->words.bytes, "through the master") != NULL);
+                MUST(sim, strstr(ops[i]->words.bytes, "peer to peer") != NULL);
+                MUST(sim, scenario_take(sim, p[i], ops[i]) == PCCL_CLASS_MISMATCH);
+                MUST(sim, p[i]->machine->announcements.count == 0);
+            }
+            scenario_commit_all(sim, p, 3, tag, 2);
+        }
+    }
+}
+
+/* A deadline in the new view meets a member that is still in the old one: the class is the view's for both. */
+void scenario_class(struct sim *sim)
+{
+    scenario_cluster(sim, p, 3, 1);
+    struct pccl_op *old = scenario_bulk(sim, p[1], 1, 1);
+    scenario_run_ms(sim, 10);
+    scenario_control(sim, p[1], false);
+    sim_peer_kill(sim, p[2], false);
+    WAIT(sim, 300, p[0]->machine->ring_count == 2);
+    MUST(sim, p[1]->machine->ring_count == 3);
+    struct pccl_op *fresh = scenario_bulk(sim, p[0], 1, 1);
+    scenario_abort(sim, p[0], fresh, PCCL_CLASS_DEADLINE);
+    scenario_run_ms(sim, 100);
+    scenario_control(sim, p[1], true);
+    WAIT(sim, 1000, scenario_is_decided(old) && scenario_is_decided(fresh));
+    MUST(sim, scenario_take(sim, p[1], old) == PCCL_CLASS_PEER_LOST);
+    MUST(sim, scenario_take(sim, p[0], fresh) == PCCL_CLASS_PEER_LOST);
+}
+
+/* Announcements of what is never launched here are kept within bounds, and not longer than their era. */
+void scenario_announcements(struct sim *sim)
+{
+    scenario_cluster(sim, p, 2, 1);
+    struct pccl_msg_ready ready = {.view = p[0]->machine->view, .descriptor = {.count = 1}, .segment_elements = 1};
+    ready.instance.joint = pccl_peer_joint(p[0]->machine);
+    for (uint64_t tag = 0; tag < PCCL_OPS_PER_PEER_MAX + 100; tag++) {
+        ready.instance.tag = tag;
+        pccl_peer_announced(p[0]->machine, sim->now, &p[1]->id, &ready);
+        sim_check_peer(sim, p[0]);
+    }
+    MUST(sim, p[0]->machine->announcements.count == PCCL_OPS_PER_PEER_MAX);
+    ready.instance.joint += 2; /* nobody can be so far ahead */
+    pccl_peer_announced(p[0]->machine, sim->now, &p[1]->id, &ready);
+    scenario_update_all(sim, p, 2);
+    MUST(sim, p[0]->machine->announcements.count == 0);
+    ready.instance.joint = pccl_peer_joint(p[0]->machine) + 1; /* it has heard of an update that we have not */
+    ready.instance.tag = 1;
+    pccl_peer_announced(p[0]->machine, sim->now, &p[1]->id, &ready);
+    scenario_update_all(sim, p, 2);
+    MUST(sim, p[0]->machine->announcements.count == 1);
+    struct pccl_op *a = scenario_tiny(sim, p[0], 1, 1);
+    WAIT(sim, 100, scenario_is_decided(a));
+    MUST(sim, scenario_take(sim, p[0], a) == PCCL_CLASS_MISMATCH);
+}
+
+/* A member gives up one operation after another that the others never launch: it is the one who goes in the end. */
+void scenario_lone_aborts(struct sim *sim)
+{
+    scenario_cluster(sim, p, 3, 1);
+    for (uint32_t i = 0; i < PCCL_OPS_HELD_MAX; i++) {
+        struct pccl_op *op = scenario_bulk(sim, p[0], 1 + i % 64, 1 + i);
+        scenario_abort(sim, p[0], op, PCCL_CLASS_ABORTED);
+        WAIT(sim, 1000, scenario_is_decided(op));
+        MUST(sim, scenario_take(sim, p[0], op) == PCCL_CLASS_ABORTED);
+    }
+    WAIT(sim, 1000, p[1]->machine->tombstone_count == PCCL_OPS_HELD_MAX);
+    scenario_commit_all(sim, p, 3, 0, 1); /* what is remembered is in nobody's way */
+    struct pccl_op *last = scenario_bulk(sim, p[0], 1, PCCL_OPS_HELD_MAX + 1);
+    scenario_abort(sim, p[0], last, PCCL_CLASS_ABORTED);
+    WAIT(sim, 1000, p[1]->machine->ring_count == 2 && p[2]->machine->ring_count == 2);
+    scenario_commit_all(sim, p + 1, 2, 0, 2);
+    scenario_update_all(sim, p + 1, 2);
+    MUST(sim, p[1]->machine->tombstone_count == 0);
+}
+
+/* The members hear of an admission before the newcomer does, and start an operation that it launches as a tiny one. */
+void scenario_announced_early(struct sim *sim)
+{
+    scenario_cluster(sim, p, 2, 1);
+    p[2] = scenario_join(sim, 6, 0);
+    scenario_run_ms(sim, 100); /* its links are up */
+    scenario_control(sim, p[2], false);
+    scenario_update_all(sim, p, 2);
+    MUST(sim, p[0]->machine->ring_count == 3);
+    struct pccl_op *a = scenario_bulk(sim, p[0], 1, 1), *b = scenario_bulk(sim, p[1], 1, 1);
+    scenario_run_ms(sim, 100); /* announced */
+    scenario_control(sim, p[2], true);
+    WAIT(sim, 1000, scenario_is_over(p[2], PCCL_CALL_CONNECT));
+    struct pccl_op *c = scenario_tiny(sim, p[2], 1, 1);
+    WAIT(sim, 1000, scenario_is_decided(a) && scenario_is_decided(b) && scenario_is_decided(c));
+    MUST(sim, scenario_take(sim, p[0], a) == PCCL_CLASS_MISMATCH);
+    MUST(sim, scenario_take(sim, p[1], b) == PCCL_CLASS_MISMATCH);
+    MUST(sim, scenario_take(sim, p[2], c) == PCCL_CLASS_MISMATCH);
+}

@@ -1,0 +1,169 @@
+"""docs/api is what tools/api_doc.py writes, and that says everything that is public."""
+import ast
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+TOOL = ROOT / "tools/api_doc.py"
+sys.path.insert(0, str(TOOL.parent))
+
+import api_doc  # noqa: E402
+
+
+def check(root):
+    """(exit code, what was found)"""
+    done = subprocess.run(
+        [sys.executable, "-B", str(TOOL), "--check", "--root", str(root)], capture_output=True, text=True, check=False
+    )
+    return done.returncode, done.stdout + done.stderr
+
+
+class Pages(unittest.TestCase):
+    def test_are_what_is_written(self):
+        self.assertEqual(check(ROOT), (0, ""))
+
+    def test_name_every_function_and_type_of_the_headers(self):
+        page = (ROOT / "docs/api/c.md").read_text(encoding="utf-8")
+        for header in api_doc.HEADERS:
+            text = re.sub(r"/\*.*?\*/", "", (ROOT / header).read_text(encoding="utf-8"), flags=re.S)
+            names = re.findall(r"^PCCL_EXPORT\b[^;(]*?\b(\w+)\s*\(", text, re.M)
+            names += re.findall(r"^typedef [^;{]*?\(\*(\w+)\)", text, re.M)
+            names += re.findall(r"^(?:typedef struct \w+|.*\}) (\w+);", text, re.M)
+            for name in names:
+                self.assertIn(f"\n### {name}\n", page)
+            for name in re.findall(r"^\s+(\w+) = \d", text, re.M):
+                self.assertIn(f"\n| `{name}` | ", page)
+
+    def test_name_everything_that_the_package_offers(self):
+        page = (ROOT / "docs/api/python.md").read_text(encoding="utf-8")
+        package = ROOT / "python/pccl"
+        packages = {"pccl": package / "__init__.py"}
+        packages.update({f"pccl.{path.parent.name}": path for path in package.glob("[!_]*/__init__.py")})
+        self.assertIn("pccl.torch", packages)
+        for prefix, path in packages.items():
+            tree = ast.parse(path.read_text(encoding="utf-8"))
+            names = next(
+                ast.literal_eval(node.value)
+                for node in tree.body
+                if isinstance(node, ast.Assign) and node.targets[0].id == "__all__"
+            )
+            modules = {"__version__"} | {path.name.partition(".")[0] for path in package.iterdir()}
+            for name in sorted(set(names) - modules):
+                self.assertIn(f"\n### {prefix}.{name}\n", page)
+
+
+class Changes(unittest.TestCase):
+    """Each of them must be found out."""
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.root = pathlib.Path(folder.name)
+        for part in ("include", "python/pccl", "docs/api"):
+            shutil.copytree(ROOT / part, self.root / part, ignore=shutil.ignore_patterns("__pycache__", "*.so*", "bin"))
+
+    def replace(self, path, before, after):
+        text = (self.root / path).read_text(encoding="utf-8")
+        self.assertIn(before, text)
+        (self.root / path).write_text(text.replace(before, after, 1), encoding="utf-8")
+
+    def test_a_comment_of_the_header(self):
+        self.replace("include/pccl.h", "Says good-bye", "Says nothing")
+        code, found = check(self.root)
+        self.assertEqual(code, 1)
+        self.assertIn("docs/api/c.md:1: not what its sources say now", found)
+
+    def test_a_docstring(self):
+        self.replace("python/pccl/_communicator.py", "Does not wait.", "Waits.")
+        code, found = check(self.root)
+        self.assertEqual(code, 1)
+        self.assertIn("docs/api/python.md:1: not what its sources say now", found)
+
+    def test_a_default(self):
+        self.replace("python/pccl/_communicator.py", "n_attempts: int = 5", "n_attempts: int = 6")
+        self.assertIn("docs/api/python.md:1:", check(self.root)[1])
+
+    def test_an_edited_page(self):
+        self.replace("docs/api/c.md", "\n### pcclInit\n", "\n### pcclInit\n\nBy hand.\n")
+        self.assertIn("docs/api/c.md:1:", check(self.root)[1])
+
+    def test_a_page_that_is_not_there(self):
+        (self.root / "docs/api/c.md").unlink()
+        self.assertIn("docs/api/c.md:1:", check(self.root)[1])
+
+    def test_a_function_without_a_comment(self):
+        self.replace("include/pccl.h", "PCCL_EXPORT pcclResult_t pcclInit", "PCCL_EXPORT int pcclNew(void);\n\n"
+                     "PCCL_EXPORT pcclResult_t pcclInit")
+        found = check(self.root)[1]
+        self.assertRegex(found, r"include/pccl.h:\d+: pcclInit has no description")
+
+    def test_a_function_whose_results_are_not_told(self):
+        self.replace("include/pccl.h", " * pcclSuccess         always\n */\nPCCL_EXPORT pcclResult_t pcclInit",
+                     " */\nPCCL_EXPORT pcclResult_t pcclInit")
+        found = check(self.root)[1]
+        self.assertRegex(found, r"include/pccl.h:\d+: pcclInit: its description has no list of results")
+
+    def test_writing_mends_it(self):
+        self.replace("python/pccl/_communicator.py", "Does not wait.", "Waits.")
+        subprocess.run([sys.executable, "-B", str(TOOL), "--write", "--root", str(self.root)], check=True)
+        self.assertNotIn("not what its sources say", check(self.root)[1])
+
+
+class Words(unittest.TestCase):
+    def blocks(self, *lines, parameters=()):
+        return list(api_doc.split_blocks(list(lines), 40, parameters))
+
+    def test_lines_are_joined_to_paragraphs(self):
+        self.assertEqual(self.blocks("one", "two", "", "three"), [("text", "one two"), ("text", "three")])
+
+    def test_a_line_that_ends_early_ends_its_paragraph(self):
+        self.assertEqual(self.blocks("It ends.", "Another one."), [("text", "It ends."), ("text", "Another one.")])
+        self.assertEqual(len(self.blocks("This line is so long, nothing fits. It", "goes on.")), 1)
+
+    def test_two_columns(self):
+        self.assertEqual(
+            self.blocks("  a (b)   first,", "          and more", "  longer: second"),
+            [("pairs", [("a (b)", "first, and more"), ("longer:", "second")])],
+        )
+
+    def test_parameters(self):
+        self.assertEqual(
+            self.blocks("of: it. and: that.", parameters={"of", "and"}),
+            [("parameter", ("of", "it.")), ("parameter", ("and", "that."))],
+        )
+
+    def test_a_parameter_whose_words_are_set_in(self):
+        self.assertEqual(
+            self.blocks("of: it,", "    and more.", "and: that.", parameters={"of", "and"}),
+            [("parameter", ("of", "it, and more.")), ("parameter", ("and", "that."))],
+        )
+
+    def test_code(self):
+        made = self.blocks("Like:", "", "    x = 1", "      y")
+        self.assertEqual(made, [("text", "Like:"), ("code", ["x = 1", "  y"])])
+
+    def test_results_stand_at_the_end(self):
+        prose = ["pcclSuccess if it is lucky, and", "more words."]
+        comment = [*prose, "pcclSuccess", "pcclTimeout  late,", "             very"]
+        before, results = api_doc.split_results(comment, {"pcclSuccess", "pcclTimeout"})
+        self.assertEqual(before, prose)
+        self.assertEqual(results, [("pcclSuccess", ""), ("pcclTimeout", "late, very")])
+
+    def test_names_become_links_and_code(self):
+        words = api_doc.Words({"pcclInit": "#pcclinit", "Result": "#result"})
+        for text, made in (
+            ("pcclInit and pcclNot", "[`pcclInit`](#pcclinit) and `pcclNot`"),
+            ("Result, `Result`", "Result, [`Result`](#result)"),
+            ("a_b, *x, a->b, PCCL_*", "`a_b`, `*x`, `a->b`, `PCCL_*`"),
+            ("2 * 3 | <x>", "2 \\* 3 \\| \\<x\\>"),
+        ):
+            self.assertEqual(words.inline(text), made)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,233 @@
+/*
+ * What the tests of the engine share: nodes, each with an engine, whose events wake who waits for them; connections
+ * between two nodes, or between a node and a bare socket that plays the other peer by hand.
+ */
+#ifndef PCCL_TESTS_UNIT_ENGINE_NODE_H
+#define PCCL_TESTS_UNIT_ENGINE_NODE_H
+
+#include "data/engine.h"
+#include "kernels/kernels.h"
+#include "loopback.h"
+
+enum { NODE_COUNT_MAX = 4, NODE_WAIT_MS = 30000 };
+
+/* One operation at one node. */
+struct work {
+    struct pccl_job job;
+    struct node *node;
+    struct pccl_id ring[NODE_COUNT_MAX];
+    /* under the lock of the node */
+    bool done, at_rest, failed, released;
+    enum pccl_class class;
+    struct pccl_text words;
+};
+
+struct node {
+    struct pccl_engine *engine;
+    struct pccl_id id;
+    uv_mutex_t lock;
+    uv_cond_t changed;
+    uint32_t ended, announced; /* events so far, and the last one's */
+    struct pccl_id ended_peer;
+    bool ended_outgoing, ended_purposely;
+    uint32_t ended_slot;
+    enum pccl_link_end ended_how;
+};
+
+/* ---- events ---- */
+
+static inline void node_note(struct node *node, bool *flag)
+{
+    uv_mutex_lock(&node->lock);
+    *flag = true;
+    uv_cond_broadcast(&node->changed);
+    uv_mutex_unlock(&node->lock);
+}
+
+static void node_done(void *context, struct pccl_job *job, bool at_rest)
+{
+    struct work *work = job->user;
+    struct node *node = context;
+    uv_mutex_lock(&node->lock);
+    work->done = true;
+    work->at_rest = at_rest;
+    uv_cond_broadcast(&node->changed);
+    uv_mutex_unlock(&node->lock);
+}
+
+static void node_at_rest(void *context, struct pccl_job *job)
+{
+    node_note(context, &((struct work *)job->user)->at_rest);
+}
+
+static void node_failed(void *context, struct pccl_job *job, enum pccl_class class, const struct pccl_text *words)
+{
+    struct work *work = job->user;
+    struct node *node = context;
+    uv_mutex_lock(&node->lock);
+    work->failed = true;
+    work->class = class;
+    work->words = *words;
+    uv_cond_broadcast(&node->changed);
+    uv_mutex_unlock(&node->lock);
+}
+
+static void node_released(void *context, struct pccl_job *job)
+{
+    node_note(context, &((struct work *)job->user)->released);
+}
+
+static void node_announced(void *context, const struct pccl_id *from, const struct pccl_msg_ready *ready)
+{
+    struct node *node = context;
+    (void)from;
+    (void)ready;
+    uv_mutex_lock(&node->lock);
+    node->announced++;
+    uv_cond_broadcast(&node->changed);
+    uv_mutex_unlock(&node->lock);
+}
+
+static void node_ended(void *context, const struct pccl_id *peer, bool outgoing, uint32_t slot, enum pccl_link_end how,
+                       bool purposely)
+{
+    struct node *node = context;
+    uv_mutex_lock(&node->lock);
+    node->ended++;
+    node->ended_peer = *peer;
+    node->ended_outgoing = outgoing;
+    node->ended_slot = slot;
+    node->ended_how = how;
+    node->ended_purposely = purposely;
+    uv_cond_broadcast(&node->changed);
+    uv_mutex_unlock(&node->lock);
+}
+
+/* ---- nodes ---- */
+
+static inline struct pccl_id node_id(uint8_t number)
+{
+    struct pccl_id id = {{0}};
+    id.bytes[0] = number;
+    id.bytes[15] = 1;
+    return id;
+}
+
+static inline void node_begin_with(struct node *node, uint8_t number, uint32_t linger_ms)
+{
+    struct pccl_text words;
+    memset(node, 0, sizeof *node);
+    node->id = node_id(number);
+    assert_int_equal(uv_mutex_init(&node->lock), 0);
+    assert_int_equal(uv_cond_init(&node->changed), 0);
+    struct pccl_engine_config config = {.self = node->id,
+                                        .kernels = pccl_kernels_for(0),
+                                        .scratch_bytes_max = 32 << 20,
+                                        .window_bytes = 4 << 20,
+                                        .linger_ms = linger_ms};
+    struct pccl_engine_events events = {.context = node,
+                                        .done = node_done,
+                                        .at_rest = node_at_rest,
+                                        .failed = node_failed,
+                                        .released = node_released,
+                                        .announced = node_announced,
+                                        .ended = node_ended};
+    assert_int_equal(pccl_engine_create(&config, &events, &node->engine, &words), 0);
+}
+
+static inline void node_begin(struct node *node, uint8_t number) { node_begin_with(node, number, 5000); }
+
+static inline void node_end(struct node *node)
+{
+    pccl_engine_destroy(node->engine);
+    uv_cond_destroy(&node->changed);
+    uv_mutex_destroy(&node->lock);
+}
+
+/* Time ends only what hangs. */
+static inline void node_until(struct node *node, const bool *flag)
+{
+    uv_mutex_lock(&node->lock);
+    while (!*flag)
+        if (uv_cond_timedwait(&node->changed, &node->lock, NODE_WAIT_MS * UINT64_C(1000000)) != 0)
+            fail_msg("nothing happened");
+    uv_mutex_unlock(&node->lock);
+}
+
+static inline void node_until_count(struct node *node, const uint32_t *count, uint32_t wanted)
+{
+    uv_mutex_lock(&node->lock);
+    while (*count < wanted)
+        if (uv_cond_timedwait(&node->changed, &node->lock, NODE_WAIT_MS * UINT64_C(1000000)) != 0)
+            fail_msg("nothing happened");
+    uv_mutex_unlock(&node->lock);
+}
+
+/* ---- connections ---- */
+
+/* Both ends as the library's sockets are. */
+static inline void node_sockets(uv_os_sock_t *dialled, uv_os_sock_t *accepted)
+{
+    uv_os_sock_t listening;
+    struct pccl_address address = pccl_address_v4(127, 0, 0, 1, 0), from;
+    assert_int_equal(pccl_socket_listen(&address, &listening), 0);
+    assert_true(pccl_socket_local(listening, &address));
+    assert_int_equal(pccl_socket_dial(&address, dialled), 0);
+    struct pollfd readable = {.fd = listening, .events = POLLIN};
+    assert_int_equal(poll(&readable, 1, NODE_WAIT_MS), 1);
+    assert_int_equal(pccl_socket_accept(listening, accepted, &from), 0);
+    pccl_socket_close(listening);
+}
+
+static inline void node_connect(struct node *from, struct node *to, uint32_t slot)
+{
+    uv_os_sock_t dialled, accepted;
+    node_sockets(&dialled, &accepted);
+    assert_int_equal(pccl_engine_add(from->engine, &to->id, true, slot, dialled, NULL, 0), PCCL_OK);
+    assert_int_equal(pccl_engine_add(to->engine, &from->id, false, slot, accepted, NULL, 0), PCCL_OK);
+}
+
+/* A bare, blocking socket to the node, which believes it to be `peer`. */
+static inline int node_connect_bare(struct node *node, const struct pccl_id *peer, bool outgoing, uint32_t slot,
+                                    const uint8_t *rest, size_t rest_length)
+{
+    uv_os_sock_t ours;
+    int bare, small = 16 << 10;
+    loopback_pair(&ours, &bare);
+    /* Small buffers: a segment does not fit into them, so one can be caught in the middle. */
+    assert_int_equal(setsockopt(ours, SOL_SOCKET, SO_SNDBUF, &small, sizeof small), 0);
+    assert_int_equal(setsockopt(bare, SOL_SOCKET, SO_RCVBUF, &small, sizeof small), 0);
+    assert_int_equal(pccl_engine_add(node->engine, peer, outgoing, slot, ours, rest, rest_length), PCCL_OK);
+    return bare;
+}
+
+/* ---- operations ---- */
+
+/* An f32 sum of `count` elements among the nodes 1 .. ranks. */
+static inline void work_prepare(struct work *work, struct node *node, uint64_t tag, uint32_t ranks, uint64_t count,
+                                const void *input, void *result)
+{
+    memset(work, 0, sizeof *work);
+    for (uint32_t i = 0; i < ranks; i++)
+        work->ring[i] = node_id((uint8_t)(i + 1));
+    work->node = node;
+    work->job.user = work;
+    work->job.ring = work->ring;
+    work->job.config = (struct pccl_transfer_config){
+        .instance = {.tag = tag},
+        .view = {.inc = 1, .number = 1},
+        .descriptor = {.datatype = PCCL_F32, .operation = PCCL_SUM, .codec_datatype = PCCL_F32, .count = count},
+        .ranks = ranks,
+        .input = input,
+        .result = result};
+}
+
+static inline void work_start(struct work *work) { pccl_engine_start(work->node->engine, &work->job); }
+
+static inline void work_stop(struct work *work, enum pccl_job_end end)
+{
+    pccl_engine_stop(work->node->engine, &work->job, end);
+    node_until(work->node, &work->released);
+}
+
+#endif

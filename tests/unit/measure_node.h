@@ -1,0 +1,410 @@
+/*
+ * What the tests of measure/ share: nodes, each a session on a thread of its own, and a thread that accepts connections
+ * and goes through the handshake as a communicator would; and peers played by hand over bare sockets.
+ */
+#ifndef PCCL_TESTS_UNIT_MEASURE_NODE_H
+#define PCCL_TESTS_UNIT_MEASURE_NODE_H
+
+#include "loopback.h"
+#include "measure/session.h"
+#include "wire/frame.h"
+
+enum { NODE_WAIT_S = 60, NODE_FRAME_MAX = 1024, NODE_RESULTS_MAX = 16 };
+
+struct node {
+    struct pccl_id id, lineage;
+    uint32_t streams_long, streams_short, dial_ms;
+    struct pccl_measure_session *session;
+    uv_thread_t thread, accepting;
+    int wake; /* of the accepting thread */
+    uv_os_sock_t listening;
+    struct pccl_address address;
+
+    /* under the lock */
+    uv_mutex_t lock;
+    uv_cond_t changed;
+    bool created, ran, leave, stop_accepting;
+    bool hold, held; /* hold: the session's thread stays inside the log line about a connection's end */
+    struct pccl_measure_result results[NODE_RESULTS_MAX];
+    uint32_t measured, accepted, warned, over; /* over: connections of others that have ended */
+    struct pccl_text words;                    /* of the last log line, and the last warning */
+    struct pccl_text warning;
+};
+
+static inline struct pccl_id node_id(uint8_t number)
+{
+    struct pccl_id id = {{number}};
+    return id;
+}
+
+/* ---- waiting, on the test's thread ---- */
+
+static inline void node_wait(struct node *node)
+{
+    if (uv_cond_timedwait(&node->changed, &node->lock, NODE_WAIT_S * UINT64_C(1000000000)) != 0) {
+        uv_mutex_unlock(&node->lock);
+        fail_msg("node %u: nothing happened (%s)", node->id.bytes[0], node->words.bytes);
+    }
+}
+
+static inline void node_until(struct node *node, const bool *flag)
+{
+    uv_mutex_lock(&node->lock);
+    while (!*flag)
+        node_wait(node);
+    uv_mutex_unlock(&node->lock);
+}
+
+static inline void node_until_count(struct node *node, const uint32_t *count, uint32_t least)
+{
+    uv_mutex_lock(&node->lock);
+    while (*count < least)
+        node_wait(node);
+    uv_mutex_unlock(&node->lock);
+}
+
+static inline void node_set(struct node *node, bool *flag, bool value)
+{
+    uv_mutex_lock(&node->lock);
+    *flag = value;
+    uv_cond_broadcast(&node->changed);
+    uv_mutex_unlock(&node->lock);
+}
+
+/* ---- events ---- */
+
+static inline void node_on_measured(void *context, const struct pccl_measure_result *result)
+{
+    struct node *node = context;
+    uv_mutex_lock(&node->lock);
+    if (node->measured < NODE_RESULTS_MAX)
+        node->results[node->measured] = *result;
+    node->measured++;
+    uv_cond_broadcast(&node->changed);
+    uv_mutex_unlock(&node->lock);
+}
+
+static inline void node_on_log(void *context, enum pccl_log_level level, const char *line)
+{
+    struct node *node = context;
+    uv_mutex_lock(&node->lock);
+    pccl_text_format(&node->words, "%s", line);
+    if (level == PCCL_LOG_WARN) {
+        node->warned++;
+        node->warning = node->words;
+    }
+    bool over = strstr(line, "a connection of peer") != NULL;
+    node->over += over;
+    node->held = over && node->hold;
+    uv_cond_broadcast(&node->changed);
+    while (over && node->hold)
+        uv_cond_wait(&node->changed, &node->lock);
+    node->held = false;
+    uv_mutex_unlock(&node->lock);
+    if (getenv("MEASURE_TEST_LOG"))
+        fprintf(stderr, "node %u: %d: %s\n", node->id.bytes[0], (int)level, line);
+}
+
+/* ---- threads ---- */
+
+static inline void node_main(void *argument)
+{
+    struct node *node = argument;
+    struct pccl_measure_config config = {.self = node->id,
+                                         .lineage = node->lineage,
+                                         .streams_long = node->streams_long,
+                                         .streams_short = node->streams_short,
+                                         .dial_ms = node->dial_ms,
+                                         .stagger_ms = 50};
+    struct pccl_measure_events events = {.context = node, .measured = node_on_measured, .log = node_on_log};
+    struct pccl_measure_session *session = NULL;
+    struct pccl_text failure;
+    pccl_text_clear(&failure);
+    enum pccl_status status = pccl_measure_session_create(&config, &events, &session, &failure);
+    uv_mutex_lock(&node->lock);
+    node->session = status == PCCL_OK ? session : NULL;
+    node->words = failure;
+    node->created = true;
+    uv_cond_broadcast(&node->changed);
+    uv_mutex_unlock(&node->lock);
+    if (status != PCCL_OK)
+        return;
+    pccl_measure_session_run(session);
+    uv_mutex_lock(&node->lock);
+    node->ran = true;
+    uv_cond_broadcast(&node->changed);
+    while (!node->leave)
+        uv_cond_wait(&node->changed, &node->lock);
+    uv_mutex_unlock(&node->lock);
+    pccl_measure_session_destroy(session);
+}
+
+/* Reads one whole frame from a socket that does not block. 0: the other side has closed it. */
+static inline size_t node_read_frame(uv_os_sock_t socket, uint8_t *frame)
+{
+    size_t have = 0, want = PCCL_FRAME_HEADER_BYTES;
+    while (have < want) {
+        struct pollfd readable = {.fd = socket, .events = POLLIN};
+        (void)poll(&readable, 1, LOOPBACK_HANG_MS);
+        ptrdiff_t got = pccl_socket_read(socket, frame + have, want - have);
+        if (got <= 0)
+            return 0;
+        have += (size_t)got;
+        if (have == PCCL_FRAME_HEADER_BYTES)
+            want += (size_t)frame[0] | (size_t)frame[1] << 8;
+        if (want > NODE_FRAME_MAX)
+            return 0;
+    }
+    return have;
+}
+
+static inline bool node_decode(const uint8_t *frame, size_t length, struct pccl_wire_scratch *scratch,
+                               struct pccl_msg *msg)
+{
+    struct pccl_text words;
+    uint16_t type = (uint16_t)(frame[4] | frame[5] << 8);
+    return length > 0 && pccl_wire_decode(type, frame + PCCL_FRAME_HEADER_BYTES, length - PCCL_FRAME_HEADER_BYTES,
+                                          scratch, msg, &words) == PCCL_OK;
+}
+
+static inline void node_greet(struct node *node, uv_os_sock_t socket, struct pccl_wire_scratch *scratch)
+{
+    uint8_t frame[NODE_FRAME_MAX];
+    struct pccl_msg hello;
+    struct pccl_msg ok = {.type = PCCL_MSG_link_ok, .as.link_ok = {.version = PCCL_PROTOCOL_VERSION, .peer = node->id}};
+    bool good = node_decode(frame, node_read_frame(socket, frame), scratch, &hello) &&
+                hello.type == PCCL_MSG_link_hello && hello.as.link_hello.kind == PCCL_LINK_MEASURE &&
+                pccl_id_equal(&hello.as.link_hello.to, &node->id) &&
+                pccl_id_equal(&hello.as.link_hello.lineage, &node->lineage);
+    if (!good) {
+        pccl_socket_close(socket);
+        return;
+    }
+    pccl_frame_encode(&ok, 0, 0, frame);
+    (void)pccl_socket_write(socket, frame, pccl_frame_size(&ok));
+    if (pccl_measure_session_accept(node->session, &hello.as.link_hello.from, socket) != PCCL_OK)
+        pccl_socket_close(socket);
+    uv_mutex_lock(&node->lock);
+    node->accepted++;
+    uv_cond_broadcast(&node->changed);
+    uv_mutex_unlock(&node->lock);
+}
+
+static inline void node_accept(void *argument)
+{
+    struct node *node = argument;
+    struct pccl_wire_scratch *scratch = malloc(sizeof *scratch);
+    for (bool stop = false; !stop && scratch;) {
+        uv_os_sock_t socket;
+        struct pccl_address from;
+        pccl_socket_wait(node->listening, node->wake);
+        uv_mutex_lock(&node->lock);
+        stop = node->stop_accepting;
+        uv_mutex_unlock(&node->lock);
+        while (!stop && pccl_socket_accept(node->listening, &socket, &from) == 0)
+            node_greet(node, socket, scratch);
+    }
+    free(scratch);
+}
+
+/* ---- life ---- */
+
+static inline void node_prepare(struct node *node, uint8_t number)
+{
+    memset(node, 0, sizeof *node);
+    node->id = node_id(number);
+    node->lineage = node_id(77);
+    node->streams_long = 6;
+    node->streams_short = 1;
+    node->dial_ms = 10000;
+    pccl_text_clear(&node->words);
+    assert_int_equal(uv_mutex_init(&node->lock), 0);
+    assert_int_equal(uv_cond_init(&node->changed), 0);
+}
+
+static inline void node_listen(struct node *node)
+{
+    struct pccl_address any = pccl_address_v4(127, 0, 0, 1, 0);
+    assert_int_equal(pccl_socket_wake_open(&node->wake), 0);
+    assert_int_equal(pccl_socket_listen(&any, &node->listening), 0);
+    assert_true(pccl_socket_local(node->listening, &node->address));
+    assert_int_equal(uv_thread_create(&node->accepting, node_accept, node), 0);
+}
+
+static inline void node_begin(struct node *node)
+{
+    assert_int_equal(uv_thread_create(&node->thread, node_main, node), 0);
+    node_until(node, &node->created);
+    if (!node->session)
+        fail_msg("%s", node->words.bytes);
+    node_listen(node);
+}
+
+static inline void node_make(struct node *node, uint8_t number)
+{
+    node_prepare(node, number);
+    node_begin(node);
+}
+
+/* Its run returns, its connections are closed, and nobody listens there any more. */
+static inline void node_finish(struct node *node)
+{
+    node_set(node, &node->stop_accepting, true);
+    pccl_socket_wake(node->wake);
+    assert_int_equal(uv_thread_join(&node->accepting), 0);
+    pccl_socket_close(node->listening);
+    pccl_socket_close(node->wake);
+    pccl_measure_session_end(node->session);
+    node_until(node, &node->ran);
+    node_set(node, &node->leave, true);
+    assert_int_equal(uv_thread_join(&node->thread), 0);
+    uv_cond_destroy(&node->changed);
+    uv_mutex_destroy(&node->lock);
+}
+
+/* ---- orders and what comes of them ---- */
+
+static inline void node_order(struct node *node, uint64_t test, uint8_t peer, const struct pccl_address *address,
+                              uint32_t limit_ms)
+{
+    struct pccl_measure_order order = {
+        .test = test, .peer = node_id(peer), .limit_ms = limit_ms, .candidates = {*address}, .candidate_count = 1};
+    pccl_measure_session_order(node->session, &order);
+}
+
+/* The result number `count`, from 1. */
+static inline struct pccl_measure_result node_result(struct node *node, uint32_t count)
+{
+    node_until_count(node, &node->measured, count);
+    assert_true(count <= NODE_RESULTS_MAX);
+    return node->results[count - 1];
+}
+
+static inline struct pccl_measure_result node_expect_rate(struct node *node, uint32_t count, uint64_t least)
+{
+    struct pccl_measure_result result = node_result(node, count);
+    if (result.failed)
+        fail_msg("node %u: test failed, how %u: %s", node->id.bytes[0], result.how, node->words.bytes);
+    assert_true(result.rate >= least);
+    assert_true(result.rtt_us > 0);
+    return result;
+}
+
+static inline void node_expect_failure(struct node *node, uint32_t count, unsigned how)
+{
+    struct pccl_measure_result result = node_result(node, count);
+    assert_true(result.failed);
+    assert_int_equal(result.how, how);
+    assert_int_equal(result.rate, 0);
+}
+
+/* ---- peers by hand ---- */
+
+static inline void bare_write(int bare, const void *bytes, size_t length)
+{
+    const uint8_t *next = bytes;
+    while (length > 0) {
+        ssize_t moved = send(bare, next, length, MSG_NOSIGNAL);
+        assert_true(moved > 0);
+        next += moved;
+        length -= (size_t)moved;
+    }
+}
+
+static inline void bare_say(int bare, const struct pccl_msg *msg)
+{
+    uint8_t frame[NODE_FRAME_MAX];
+    size_t size = pccl_frame_size(msg);
+    assert_true(size <= sizeof frame);
+    pccl_frame_encode(msg, 0, 0, frame);
+    bare_write(bare, frame, size);
+}
+
+static inline void bare_hear(int bare, struct pccl_msg *msg)
+{
+    static struct pccl_wire_scratch scratch;
+    static uint8_t frame[NODE_FRAME_MAX];
+    *msg = (struct pccl_msg){.type = 0};
+    loopback_read(bare, frame, PCCL_FRAME_HEADER_BYTES);
+    size_t length = (size_t)frame[0] | (size_t)frame[1] << 8;
+    assert_true(PCCL_FRAME_HEADER_BYTES + length <= sizeof frame);
+    loopback_read(bare, frame + PCCL_FRAME_HEADER_BYTES, length);
+    assert_true(node_decode(frame, PCCL_FRAME_HEADER_BYTES + length, &scratch, msg));
+}
+
+/* The other side closes the connection; what it had sent before does not matter. */
+static inline void bare_hear_end(int bare)
+{
+    static uint8_t bytes[65536];
+    struct pollfd readable = {.fd = bare, .events = POLLIN};
+    ssize_t got = 1;
+    while (got > 0) {
+        assert_int_equal(poll(&readable, 1, LOOPBACK_HANG_MS), 1);
+        got = recv(bare, bytes, sizeof bytes, 0);
+    }
+}
+
+/* One who tests its way to the node, after the handshake. */
+static inline int bare_dial(const struct node *node, const struct pccl_id *self, uint8_t slot)
+{
+    struct pccl_msg msg = {.type = PCCL_MSG_link_hello,
+                           .as.link_hello = {.magic = PCCL_PROTOCOL_MAGIC,
+                                             .version = PCCL_PROTOCOL_VERSION,
+                                             .lineage = node->lineage,
+                                             .from = *self,
+                                             .to = node->id,
+                                             .kind = PCCL_LINK_MEASURE,
+                                             .slot = slot}};
+    int bare = loopback_connect(node->address.port);
+    bare_say(bare, &msg);
+    bare_hear(bare, &msg);
+    assert_int_equal(msg.type, PCCL_MSG_link_ok);
+    return bare;
+}
+
+static inline int bare_listen(struct pccl_address *address)
+{
+    uint16_t port;
+    int listening = loopback_listen(&port);
+    *address = pccl_address_v4(127, 0, 0, 1, port);
+    return listening;
+}
+
+/* A tested peer's port by hand: the next connection; its hello is heard and not answered. */
+static inline int bare_accept(int listening)
+{
+    struct pccl_msg msg;
+    struct pollfd readable = {.fd = listening, .events = POLLIN};
+    assert_int_equal(poll(&readable, 1, LOOPBACK_HANG_MS), 1);
+    int bare = accept(listening, NULL, NULL);
+    assert_true(bare >= 0);
+    bare_hear(bare, &msg);
+    assert_int_equal(msg.type, PCCL_MSG_link_hello);
+    assert_int_equal(msg.as.link_hello.kind, PCCL_LINK_MEASURE);
+    return bare;
+}
+
+static inline void bare_welcome(int bare, uint8_t self)
+{
+    struct pccl_msg msg = {.type = PCCL_MSG_link_ok,
+                           .as.link_ok = {.version = PCCL_PROTOCOL_VERSION, .peer = node_id(self)}};
+    bare_say(bare, &msg);
+}
+
+static inline void bare_echo(int bare)
+{
+    struct pccl_msg msg;
+    bare_hear(bare, &msg);
+    assert_int_equal(msg.type, PCCL_MSG_echo);
+    assert_int_equal(msg.as.echo.answer, 0);
+    msg.as.echo.answer = 1;
+    bare_say(bare, &msg);
+}
+
+static inline void bare_seen(int bare, uint64_t bytes)
+{
+    struct pccl_msg msg = {.type = PCCL_MSG_flood_seen, .as.flood_seen = {.bytes = bytes}};
+    bare_say(bare, &msg);
+}
+
+#endif

@@ -1,0 +1,451 @@
+/*
+ * What the tests of sync/ share: nodes, each a session on a thread of its own, and a thread that accepts connections
+ * and goes through the handshake as a communicator would; and peers played by hand over bare sockets.
+ */
+#ifndef PCCL_TESTS_UNIT_SYNC_NODE_H
+#define PCCL_TESTS_UNIT_SYNC_NODE_H
+
+#include "core/prng.h"
+#include "loopback.h"
+#include "sync/session.h"
+#include "wire/frame.h"
+
+#include <time.h>
+
+enum { NODE_WAIT_S = 60, NODE_TENSORS_MAX = 8, NODE_FRAME_MAX = 1024, NODE_CHUNK = PCCL_STATE_CHUNK_BYTES };
+
+struct node {
+    struct pccl_id id, lineage;
+    uint64_t round;
+    struct pccl_sync_tensor tensors[NODE_TENSORS_MAX];
+    struct pccl_sync_tensor *many; /* instead of these */
+    uint32_t tensor_count, threads, silence_ms;
+    struct pccl_sync_session *session;
+    uv_thread_t thread, accepting;
+    int wake; /* of the accepting thread */
+    uv_os_sock_t listening;
+    struct pccl_address address;
+
+    /* under the lock */
+    uv_mutex_t lock;
+    uv_cond_t changed;
+    bool created, ran, leave, stop_accepting;
+    bool hold_touching, touching; /* stays inside `touching` until it is not held any more */
+    uint32_t touched, fetched;    /* events so far */
+    bool complete;                /* of the last fetched */
+    struct pccl_text words, torn, failure;
+    enum pccl_status status; /* of create */
+    struct pccl_digest content;
+    uint64_t sent, received;
+    uint32_t accepted;
+};
+
+static inline struct pccl_id node_id(uint8_t number)
+{
+    struct pccl_id id = {{number}};
+    return id;
+}
+
+/* ---- waiting, on the test's thread ---- */
+
+static inline void node_wait(struct node *node)
+{
+    if (uv_cond_timedwait(&node->changed, &node->lock, NODE_WAIT_S * UINT64_C(1000000000)) != 0) {
+        uv_mutex_unlock(&node->lock);
+        fail_msg("node %u: nothing happened (%s)", node->id.bytes[0], node->words.bytes);
+    }
+}
+
+static inline void node_until(struct node *node, const bool *flag)
+{
+    uv_mutex_lock(&node->lock);
+    while (!*flag)
+        node_wait(node);
+    uv_mutex_unlock(&node->lock);
+}
+
+static inline void node_until_count(struct node *node, const uint32_t *count, uint32_t least)
+{
+    uv_mutex_lock(&node->lock);
+    while (*count < least)
+        node_wait(node);
+    uv_mutex_unlock(&node->lock);
+}
+
+static inline void node_set(struct node *node, bool *flag, bool value)
+{
+    uv_mutex_lock(&node->lock);
+    *flag = value;
+    uv_cond_broadcast(&node->changed);
+    uv_mutex_unlock(&node->lock);
+}
+
+/* ---- events ---- */
+
+static inline void node_on_touching(void *context)
+{
+    struct node *node = context;
+    uv_mutex_lock(&node->lock);
+    node->touched++;
+    node->touching = true;
+    uv_cond_broadcast(&node->changed);
+    while (node->hold_touching)
+        uv_cond_wait(&node->changed, &node->lock);
+    node->touching = false;
+    uv_mutex_unlock(&node->lock);
+}
+
+static inline void node_on_fetched(void *context, bool complete, const struct pccl_text *words)
+{
+    struct node *node = context;
+    uv_mutex_lock(&node->lock);
+    node->fetched++;
+    node->complete = complete;
+    node->words = *words;
+    uv_cond_broadcast(&node->changed);
+    uv_mutex_unlock(&node->lock);
+}
+
+static inline void node_on_log(void *context, enum pccl_log_level level, const char *line)
+{
+    const struct node *node = context;
+    if (getenv("SYNC_TEST_LOG"))
+        fprintf(stderr, "node %u: %d: %s\n", node->id.bytes[0], (int)level, line);
+}
+
+/* ---- threads ---- */
+
+static inline void node_main(void *argument)
+{
+    struct node *node = argument;
+    struct pccl_sync_config config = {.kernels = pccl_kernels_for(0),
+                                      .self = node->id,
+                                      .lineage = node->lineage,
+                                      .round = node->round,
+                                      .tensors = node->many ? node->many : node->tensors,
+                                      .tensor_count = node->tensor_count,
+                                      .threads = node->threads,
+                                      .silence_ms = node->silence_ms,
+                                      .stagger_ms = 50,
+                                      .patience_ms = 200};
+    struct pccl_sync_events events = {
+        .context = node, .touching = node_on_touching, .fetched = node_on_fetched, .log = node_on_log};
+    struct pccl_sync_session *session = NULL;
+    struct pccl_text failure;
+    pccl_text_clear(&failure);
+    enum pccl_status status = pccl_sync_session_create(&config, &events, &session, &failure);
+    uv_mutex_lock(&node->lock);
+    node->status = status;
+    node->failure = failure;
+    node->session = session;
+    node->created = true;
+    if (session)
+        node->content = pccl_sync_session_state(session)->content;
+    uv_cond_broadcast(&node->changed);
+    uv_mutex_unlock(&node->lock);
+    if (!session)
+        return;
+    pccl_sync_session_run(session);
+    uv_mutex_lock(&node->lock);
+    pccl_sync_session_traffic(session, &node->sent, &node->received);
+    pccl_text_clear(&node->torn);
+    pccl_sync_session_torn(session, &node->torn);
+    node->content = pccl_sync_session_state(session)->content;
+    node->ran = true;
+    uv_cond_broadcast(&node->changed);
+    while (!node->leave)
+        uv_cond_wait(&node->changed, &node->lock);
+    uv_mutex_unlock(&node->lock);
+    pccl_sync_session_destroy(session);
+}
+
+/* Reads one whole frame from a socket that does not block. 0: the other side has closed it. */
+static inline size_t node_read_frame(uv_os_sock_t socket, uint8_t *frame)
+{
+    size_t have = 0, want = PCCL_FRAME_HEADER_BYTES;
+    while (have < want) {
+        struct pollfd readable = {.fd = socket, .events = POLLIN};
+        (void)poll(&readable, 1, LOOPBACK_HANG_MS);
+        ptrdiff_t got = pccl_socket_read(socket, frame + have, want - have);
+        if (got <= 0)
+            return 0;
+        have += (size_t)got;
+        if (have == PCCL_FRAME_HEADER_BYTES)
+            want += (size_t)frame[0] | (size_t)frame[1] << 8;
+        if (want > NODE_FRAME_MAX)
+            return 0;
+    }
+    return have;
+}
+
+static inline bool node_decode(const uint8_t *frame, size_t length, struct pccl_wire_scratch *scratch,
+                               struct pccl_msg *msg)
+{
+    struct pccl_text words;
+    uint16_t type = (uint16_t)(frame[4] | frame[5] << 8);
+    return length > 0 && pccl_wire_decode(type, frame + PCCL_FRAME_HEADER_BYTES, length - PCCL_FRAME_HEADER_BYTES,
+                                          scratch, msg, &words) == PCCL_OK;
+}
+
+static inline void node_greet(struct node *node, uv_os_sock_t socket, struct pccl_wire_scratch *scratch)
+{
+    uint8_t frame[NODE_FRAME_MAX];
+    struct pccl_msg hello;
+    struct pccl_msg ok = {.type = PCCL_MSG_link_ok, .as.link_ok = {.version = PCCL_PROTOCOL_VERSION, .peer = node->id}};
+    bool good = node_decode(frame, node_read_frame(socket, frame), scratch, &hello) &&
+                hello.type == PCCL_MSG_link_hello && hello.as.link_hello.kind == PCCL_LINK_STATE &&
+                pccl_id_equal(&hello.as.link_hello.to, &node->id) &&
+                pccl_id_equal(&hello.as.link_hello.lineage, &node->lineage);
+    if (!good) {
+        pccl_socket_close(socket);
+        return;
+    }
+    pccl_frame_encode(&ok, 0, 0, frame);
+    (void)pccl_socket_write(socket, frame, pccl_frame_size(&ok));
+    if (pccl_sync_session_accept(node->session, &hello.as.link_hello.from, socket, NULL, 0) != PCCL_OK)
+        pccl_socket_close(socket);
+    uv_mutex_lock(&node->lock);
+    node->accepted++;
+    uv_cond_broadcast(&node->changed);
+    uv_mutex_unlock(&node->lock);
+}
+
+static inline void node_accept(void *argument)
+{
+    struct node *node = argument;
+    struct pccl_wire_scratch *scratch = malloc(sizeof *scratch);
+    for (bool stop = false; !stop && scratch;) {
+        uv_os_sock_t socket;
+        struct pccl_address from;
+        pccl_socket_wait(node->listening, node->wake);
+        uv_mutex_lock(&node->lock);
+        stop = node->stop_accepting;
+        uv_mutex_unlock(&node->lock);
+        while (!stop && pccl_socket_accept(node->listening, &socket, &from) == 0)
+            node_greet(node, socket, scratch);
+    }
+    free(scratch);
+}
+
+/* ---- life ---- */
+
+static inline void node_prepare(struct node *node, uint8_t number)
+{
+    memset(node, 0, sizeof *node);
+    node->id = node_id(number);
+    node->lineage = node_id(77);
+    node->round = 5;
+    node->silence_ms = 20000;
+    assert_int_equal(uv_mutex_init(&node->lock), 0);
+    assert_int_equal(uv_cond_init(&node->changed), 0);
+}
+
+static inline struct pccl_sync_tensor *node_add(struct node *node, const char *name, void *data, uint64_t bytes)
+{
+    assert_true(node->tensor_count < NODE_TENSORS_MAX);
+    struct pccl_sync_tensor *tensor = &node->tensors[node->tensor_count++];
+    *tensor = (struct pccl_sync_tensor){.name = name, .data = data, .count = bytes, .bytes = bytes, .datatype = 1};
+    return tensor;
+}
+
+static inline void node_try(struct node *node)
+{
+    assert_int_equal(uv_thread_create(&node->thread, node_main, node), 0);
+    node_until(node, &node->created);
+}
+
+static inline void node_listen(struct node *node)
+{
+    struct pccl_address any = pccl_address_v4(127, 0, 0, 1, 0);
+    assert_int_equal(pccl_socket_wake_open(&node->wake), 0);
+    assert_int_equal(pccl_socket_listen(&any, &node->listening), 0);
+    assert_true(pccl_socket_local(node->listening, &node->address));
+    assert_int_equal(uv_thread_create(&node->accepting, node_accept, node), 0);
+}
+
+static inline void node_begin(struct node *node)
+{
+    node_try(node);
+    if (node->status != PCCL_OK)
+        fail_msg("%s", node->failure.bytes);
+    node_listen(node);
+}
+
+/* Its run returns; what came of it is known then. */
+static inline void node_stop(struct node *node)
+{
+    pccl_sync_session_end(node->session);
+    node_until(node, &node->ran);
+}
+
+/* Its connections are closed, and nobody listens there any more. */
+static inline void node_end(struct node *node)
+{
+    uv_mutex_lock(&node->lock);
+    node->stop_accepting = true;
+    uv_mutex_unlock(&node->lock);
+    pccl_socket_wake(node->wake);
+    assert_int_equal(uv_thread_join(&node->accepting), 0);
+    pccl_socket_close(node->listening);
+    pccl_socket_close(node->wake);
+    pccl_sync_session_end(node->session);
+    node_set(node, &node->leave, true);
+    assert_int_equal(uv_thread_join(&node->thread), 0);
+}
+
+static inline void node_free(struct node *node)
+{
+    uv_cond_destroy(&node->changed);
+    uv_mutex_destroy(&node->lock);
+}
+
+static inline void node_finish(struct node *node)
+{
+    node_end(node);
+    node_free(node);
+}
+
+static inline void node_serve(struct node *node)
+{
+    pccl_sync_session_plan(node->session, &node->content, false, false);
+}
+
+static inline void node_name_donor(struct node *node, const struct node *donor)
+{
+    pccl_sync_session_donor(node->session, &donor->id, true, &donor->address, 1);
+}
+
+/* ---- memory, and what is expected ---- */
+
+static inline void fill(uint8_t *bytes, size_t length, uint64_t seed)
+{
+    struct pccl_prng prng;
+    pccl_prng_seed(&prng, seed);
+    for (size_t i = 0; i + 8 <= length; i += 8) {
+        uint64_t word = pccl_prng_u64(&prng);
+        memcpy(bytes + i, &word, 8);
+    }
+    for (size_t i = length & ~(size_t)7; i < length; i++)
+        bytes[i] = (uint8_t)(seed + i);
+}
+
+static inline uint8_t *make(size_t length, uint64_t seed)
+{
+    uint8_t *bytes = malloc(length + 1);
+    assert_non_null(bytes);
+    fill(bytes, length, seed);
+    return bytes;
+}
+
+/* One node with one tensor. */
+static inline uint8_t *prepare_one(struct node *node, uint8_t number, size_t length, uint64_t seed)
+{
+    uint8_t *bytes = make(length, seed);
+    node_prepare(node, number);
+    (void)node_add(node, "weights", bytes, length);
+    return bytes;
+}
+
+static inline void expect_fetched(struct node *node, uint32_t count)
+{
+    node_until_count(node, &node->fetched, count);
+    if (!node->complete)
+        fail_msg("node %u: %s", node->id.bytes[0], node->words.bytes);
+}
+
+static inline void expect_failure(struct node *node, const char *words)
+{
+    node_until_count(node, &node->fetched, 1);
+    assert_false(node->complete);
+    if (strstr(node->words.bytes, words) == NULL)
+        fail_msg("'%s' is not in: %s", words, node->words.bytes);
+}
+
+/* ---- peers by hand ---- */
+
+static inline void bare_write(int bare, const void *bytes, size_t length)
+{
+    const uint8_t *next = bytes;
+    while (length > 0) {
+        ssize_t moved = send(bare, next, length, MSG_NOSIGNAL);
+        assert_true(moved > 0);
+        next += moved;
+        length -= (size_t)moved;
+    }
+}
+
+static inline void bare_say(int bare, const struct pccl_msg *msg)
+{
+    uint8_t frame[NODE_FRAME_MAX];
+    size_t size = pccl_frame_size(msg);
+    assert_true(size <= sizeof frame);
+    pccl_frame_encode(msg, 0, 0, frame);
+    bare_write(bare, frame, size);
+}
+
+static inline void bare_hear(int bare, struct pccl_msg *msg)
+{
+    static struct pccl_wire_scratch scratch;
+    static uint8_t frame[NODE_FRAME_MAX];
+    loopback_read(bare, frame, PCCL_FRAME_HEADER_BYTES);
+    size_t length = (size_t)frame[0] | (size_t)frame[1] << 8;
+    assert_true(PCCL_FRAME_HEADER_BYTES + length <= sizeof frame);
+    loopback_read(bare, frame + PCCL_FRAME_HEADER_BYTES, length);
+    assert_true(node_decode(frame, PCCL_FRAME_HEADER_BYTES + length, &scratch, msg));
+}
+
+/* The other side closes the connection; what it had sent before does not matter. */
+static inline void bare_hear_end(int bare)
+{
+    static uint8_t bytes[65536];
+    struct pollfd readable = {.fd = bare, .events = POLLIN};
+    ssize_t got = 1;
+    while (got > 0) {
+        assert_int_equal(poll(&readable, 1, LOOPBACK_HANG_MS), 1);
+        got = recv(bare, bytes, sizeof bytes, 0);
+    }
+}
+
+static inline void bare_want(int bare, const struct node *of, enum pccl_want_what what, uint32_t tensor, uint64_t first,
+                             uint32_t count)
+{
+    struct pccl_msg msg = {
+        .type = PCCL_MSG_state_want,
+        .as.state_want = {.round = of->round, .what = (uint8_t)what, .tensor = tensor, .first = first, .count = count}};
+    bare_say(bare, &msg);
+}
+
+/* A requester that has been through the handshake. */
+static inline int bare_dial(const struct node *donor, const struct pccl_id *self)
+{
+    struct pccl_msg msg = {.type = PCCL_MSG_link_hello,
+                           .as.link_hello = {.magic = PCCL_PROTOCOL_MAGIC,
+                                             .version = PCCL_PROTOCOL_VERSION,
+                                             .lineage = donor->lineage,
+                                             .from = *self,
+                                             .to = donor->id,
+                                             .kind = PCCL_LINK_STATE}};
+    int bare = loopback_connect(donor->address.port);
+    bare_say(bare, &msg);
+    bare_hear(bare, &msg);
+    assert_int_equal(msg.type, PCCL_MSG_link_ok);
+    return bare;
+}
+
+/* A donor's port by hand: the next connection, after the handshake. */
+static inline int bare_accept(int listening, const struct pccl_id *self)
+{
+    struct pccl_msg msg;
+    struct pollfd readable = {.fd = listening, .events = POLLIN};
+    assert_int_equal(poll(&readable, 1, LOOPBACK_HANG_MS), 1);
+    int bare = accept(listening, NULL, NULL);
+    assert_true(bare >= 0);
+    bare_hear(bare, &msg);
+    assert_int_equal(msg.type, PCCL_MSG_link_hello);
+    assert_int_equal(msg.as.link_hello.kind, PCCL_LINK_STATE);
+    msg = (struct pccl_msg){.type = PCCL_MSG_link_ok, .as.link_ok = {.version = PCCL_PROTOCOL_VERSION, .peer = *self}};
+    bare_say(bare, &msg);
+    return bare;
+}
+
+#endif

@@ -1,0 +1,766 @@
+/* Reductions that peers move among themselves, through the public functions: a master and up to three peers here. */
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "kernels/reduce.h"
+#include "pccl.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <uv.h>
+
+enum { PEERS = 3, COUNT = 20011, BYTES = COUNT * 8 };
+
+/* ---- what the tests share ---- */
+
+struct world {
+    pcclMasterInstance_t *master;
+    pcclComm_t *peers[PEERS];
+    int count;
+    char address[64];
+};
+
+/* What another thread is to do; cmocka's assertions are for the main thread only. */
+struct call {
+    pcclComm_t *comm;
+    pcclResult_t result;
+};
+
+static void connect_thread(void *argument)
+{
+    struct call *call = argument;
+    call->result = pcclConnect(call->comm);
+}
+
+static int world_of(const pcclComm_t *comm)
+{
+    int count = 0;
+    assert_int_equal(pcclGetAttribute(comm, PCCL_ATTRIBUTE_PEER_GROUP_WORLD_SIZE, &count), pcclSuccess);
+    return count;
+}
+
+static pcclComm_t *create(const struct world *world, const char *extended)
+{
+    pcclComm_t *comm;
+    pcclOptions_t *options;
+    assert_int_equal(pcclCreateOptions(&options), pcclSuccess);
+    assert_int_equal(pcclSetOption(options, "bind_address", "127.0.0.1"), pcclSuccess);
+    assert_int_equal(pcclSetOption(options, "port", "0"), pcclSuccess);
+    assert_int_equal(pcclSetOption(options, "extended_results", extended), pcclSuccess);
+    assert_int_equal(pcclCreateCommunicatorWithOptions(world->address, options, &comm), pcclSuccess);
+    assert_int_equal(pcclDestroyOptions(options), pcclSuccess);
+    return comm;
+}
+
+static void update_thread(void *argument)
+{
+    struct call *call = argument;
+    call->result = pcclUpdateTopology(call->comm);
+}
+
+static void update_all(struct world *world)
+{
+    struct call updates[PEERS];
+    uv_thread_t threads[PEERS];
+    for (int i = 0; i < world->count; i++) {
+        updates[i] = (struct call){.comm = world->peers[i]};
+        assert_int_equal(uv_thread_create(&threads[i], update_thread, &updates[i]), 0);
+    }
+    for (int i = 0; i < world->count; i++) {
+        assert_int_equal(uv_thread_join(&threads[i]), 0);
+        assert_int_equal(updates[i].result, pcclSuccess);
+    }
+}
+
+/* One more peer; all that are there admit it. */
+static void join(struct world *world, const char *extended)
+{
+    struct call connecting = {.comm = create(world, extended)};
+    uv_thread_t thread;
+    assert_int_equal(uv_thread_create(&thread, connect_thread, &connecting), 0);
+    while (world->count > 0 && world_of(world->peers[0]) <= world->count)
+        update_all(world);
+    assert_int_equal(uv_thread_join(&thread), 0);
+    assert_int_equal(connecting.result, pcclSuccess);
+    world->peers[world->count++] = connecting.comm;
+}
+
+static int start_world(void **state, int peers, const char *tiny_bytes_max)
+{
+    static struct world world;
+    pcclOptions_t *options;
+    uint16_t port;
+    world.count = 0;
+    *state = &world;
+    assert_int_equal(pcclInit(), pcclSuccess);
+    assert_int_equal(pcclCreateOptions(&options), pcclSuccess);
+    assert_int_equal(pcclSetOption(options, "tiny_bytes_max", tiny_bytes_max), pcclSuccess);
+    assert_int_equal(pcclCreateMasterWithOptions("127.0.0.1:0", options, &world.master), pcclSuccess);
+    assert_int_equal(pcclDestroyOptions(options), pcclSuccess);
+    assert_int_equal(pcclRunMaster(world.master), pcclSuccess);
+    assert_int_equal(pcclMasterGetPort(world.master, &port), pcclSuccess);
+    (void)snprintf(world.address, sizeof world.address, "127.0.0.1:%u", port);
+    while (world.count < peers)
+        join(&world, world.count == 2 ? "1" : "0"); /* the third wants to know it precisely */
+    return 0;
+}
+
+static int start_two(void **state) { return start_world(state, 2, "8192"); }
+static int start_three(void **state) { return start_world(state, 3, "8192"); }
+static int start_three_without_tiny(void **state) { return start_world(state, 3, "0"); }
+
+static int end_world(void **state)
+{
+    struct world *world = *state;
+    for (int i = 0; i < world->count; i++)
+        assert_int_equal(pcclDestroyCommunicator(world->peers[i]), pcclSuccess);
+    assert_int_equal(pcclInterruptMaster(world->master), pcclSuccess);
+    assert_int_equal(pcclMasterAwaitTermination(world->master), pcclSuccess);
+    assert_int_equal(pcclDestroyMaster(world->master), pcclSuccess);
+    return 0;
+}
+
+static pcclReduceDescriptor_t describe(size_t count, pcclDataType_t datatype, pcclRedOp_t op, uint64_t tag)
+{
+    return (pcclReduceDescriptor_t){.count = count, .op = op, .tag = tag, .src_descriptor = {.datatype = datatype}};
+}
+
+static void words_say(const pcclComm_t *comm, const char *part)
+{
+    const char *words = pcclGetLastError(comm);
+    if (!strstr(words, part))
+        fail_msg("'%s' is not in '%s'", part, words);
+}
+
+/* Small numbers whose sums and products are exact in every type. */
+static void store(void *elements, size_t index, pcclDataType_t datatype, unsigned value)
+{
+    static const uint16_t half[] = {0, 0x3c00, 0x4000, 0x4200}, brain[] = {0, 0x3f80, 0x4000, 0x4040};
+    switch (datatype) {
+    case pcclUint8:
+    case pcclInt8: ((uint8_t *)elements)[index] = (uint8_t)value; break;
+    case pcclInt16:
+    case pcclUint16: ((uint16_t *)elements)[index] = (uint16_t)value; break;
+    case pcclUint32:
+    case pcclInt32: ((uint32_t *)elements)[index] = value; break;
+    case pcclUint64:
+    case pcclInt64: ((uint64_t *)elements)[index] = value; break;
+    case pcclFloat16: ((uint16_t *)elements)[index] = half[value]; break;
+    case pcclBFloat16: ((uint16_t *)elements)[index] = brain[value]; break;
+    case pcclFloat: ((float *)elements)[index] = (float)value; break;
+    case pcclDouble: ((double *)elements)[index] = value; break;
+    }
+}
+
+static unsigned contribution(size_t index, int peer, unsigned salt)
+{
+    return (unsigned)(index * 7 + (unsigned)peer * 5 + salt + index / 1000) % 3 + 1;
+}
+
+static void fill(void *elements, size_t count, pcclDataType_t datatype, int peer, unsigned salt)
+{
+    for (size_t i = 0; i < count; i++)
+        store(elements, i, datatype, contribution(i, peer, salt));
+}
+
+static void *memory(size_t bytes)
+{
+    void *block = calloc(1, bytes);
+    assert_non_null(block);
+    return block;
+}
+
+/* One reduction of all peers, launched and awaited by this thread; checked against the scalar reference. */
+static void reduce_and_check(struct world *world, const pcclReduceDescriptor_t *descriptor, bool in_place, size_t shift)
+{
+    const pcclDataType_t type = descriptor->src_descriptor.datatype;
+    const size_t bytes = descriptor->count * pccl_datatype_bytes((enum pccl_datatype)type);
+    uint8_t *inputs[PEERS], *results[PEERS], *expected = memory(bytes);
+    const void *parts[PEERS];
+    pcclAsyncReduceOp_t handles[PEERS];
+    uint64_t sent = 0, received = 0;
+    for (int i = 0; i < world->count; i++) {
+        uint8_t *input = memory(bytes);
+        fill(input, descriptor->count, type, i, (unsigned)descriptor->tag);
+        parts[i] = input;
+        inputs[i] = (uint8_t *)memory(bytes + shift) + shift;
+        memcpy(inputs[i], input, bytes);
+        results[i] = in_place ? inputs[i] : (uint8_t *)memory(bytes + shift) + shift;
+    }
+    pccl_reduce_all((enum pccl_datatype)type, (enum pccl_reduction)descriptor->op, parts, (uint32_t)world->count,
+                    descriptor->count, expected);
+    for (int i = 0; i < world->count; i++)
+        assert_int_equal(pcclAllReduceAsync(inputs[i], results[i], descriptor, world->peers[i], &handles[i]),
+                         pcclSuccess);
+    for (int i = 0; i < world->count; i++) {
+        pcclReduceInfo_t info;
+        assert_int_equal(pcclAwaitAsyncReduce(&handles[i], &info), pcclSuccess);
+        assert_int_equal(info.local_world_size, world->count);
+        sent += info.tx_bytes;
+        received += info.rx_bytes;
+    }
+    for (int i = 0; i < world->count; i++) {
+        assert_memory_equal(results[i], expected, bytes);
+        if (!in_place) {
+            assert_memory_equal(inputs[i], parts[i], bytes);
+            free(results[i] - shift);
+        }
+        free(inputs[i] - shift);
+        free((void *)(uintptr_t)parts[i]);
+    }
+    free(expected);
+    assert_true(sent == received);
+    assert_true(sent == 2 * (uint64_t)(world->count - 1) * bytes);
+}
+
+/* ---- results ---- */
+
+static void every_type_and_operation(void **state)
+{
+    for (int type = pcclUint8; type <= pcclDouble; type++) {
+        for (int op = pcclSum; op <= pcclMin; op++) {
+            pcclReduceDescriptor_t descriptor =
+                describe(COUNT, (pcclDataType_t)type, (pcclRedOp_t)op, (uint64_t)(10 * type + op));
+            reduce_and_check(*state, &descriptor, op % 2 == type % 2, (size_t)(type + op) % 3);
+        }
+    }
+}
+
+static void fewer_elements_than_peers(void **state)
+{
+    for (size_t count = 1; count <= 7; count++) {
+        pcclReduceDescriptor_t descriptor = describe(count, pcclInt16, pcclSum, count);
+        reduce_and_check(*state, &descriptor, count % 2, 1);
+    }
+}
+
+static void much_more_than_the_window(void **state)
+{
+    pcclReduceDescriptor_t descriptor = describe((3 << 19) + 5, pcclUint64, pcclSum, 1);
+    reduce_and_check(*state, &descriptor, true, 0);
+    reduce_and_check(*state, &descriptor, false, 1);
+}
+
+static void quantized_results_are_close_and_equal(void **state)
+{
+    struct world *world = *state;
+    static float x[PEERS][COUNT], y[PEERS][COUNT];
+    static const pcclQuantizationAlgorithm_t algorithms[] = {pcclQuantMinMax, pcclQuantZeroPointScale};
+    for (int k = 0; k < 2; k++) {
+        pcclAsyncReduceOp_t handles[PEERS];
+        pcclReduceInfo_t info;
+        pcclReduceDescriptor_t descriptor = describe(COUNT, pcclFloat, pcclSum, (uint64_t)k);
+        descriptor.quantization_options =
+            (pcclQuantizationOptions_t){.quantized_datatype = pcclUint8, .algorithm = algorithms[k]};
+        for (int i = 0; i < world->count; i++) {
+            fill(x[i], COUNT, pcclFloat, i, 0);
+            assert_int_equal(pcclAllReduceAsync(x[i], y[i], &descriptor, world->peers[i], &handles[i]), pcclSuccess);
+        }
+        for (int i = 0; i < world->count; i++) {
+            assert_int_equal(pcclAwaitAsyncReduce(&handles[i], &info), pcclSuccess);
+            assert_true(info.tx_bytes < COUNT * sizeof(float) / 2);
+            assert_memory_equal(y[i], y[0], sizeof y[0]);
+        }
+        for (size_t i = 0; i < COUNT; i++) {
+            float exact = 0;
+            for (int peer = 0; peer < world->count; peer++)
+                exact += x[peer][i];
+            assert_true(y[0][i] > exact - 0.2f && y[0][i] < exact + 0.2f);
+        }
+    }
+    pcclReduceDescriptor_t bad = describe(COUNT, pcclInt32, pcclSum, 9);
+    bad.quantization_options = (pcclQuantizationOptions_t){pcclUint8, pcclQuantMinMax};
+    assert_int_equal(pcclAllReduce(x[0], y[0], &bad, world->peers[0], NULL), pcclInvalidArgument);
+    bad = describe(1, pcclFloat, pcclMax, 9); /* whatever the size */
+    bad.quantization_options = (pcclQuantizationOptions_t){pcclUint8, pcclQuantZeroPointScale};
+    assert_int_equal(pcclAllReduce(x[0], y[0], &bad, world->peers[0], NULL), pcclInvalidArgument);
+}
+
+/* ---- peers that differ ---- */
+
+/* The second peer asks for something else. All are told, in words that name both wishes, and keep their input. */
+static void differ(struct world *world, const pcclReduceDescriptor_t *ours, const pcclReduceDescriptor_t *theirs,
+                   const char *our_word, const char *their_word)
+{
+    static float x[PEERS][COUNT], before[COUNT];
+    pcclAsyncReduceOp_t handles[PEERS];
+    for (int i = 0; i < world->count; i++) {
+        fill(x[i], COUNT, pcclFloat, 0, 0);
+        assert_int_equal(pcclAllReduceAsync(x[i], x[i], i == 1 ? theirs : ours, world->peers[i], &handles[i]),
+                         pcclSuccess);
+    }
+    fill(before, COUNT, pcclFloat, 0, 0);
+    for (int i = 0; i < world->count; i++) {
+        assert_int_equal(pcclAwaitAsyncReduce(&handles[i], NULL), i == 2 ? pcclPeerMismatch : pcclInvalidUsage);
+        words_say(world->peers[i], our_word);
+        words_say(world->peers[i], their_word);
+        assert_memory_equal(x[i], before, sizeof before);
+    }
+    const pcclReduceDescriptor_t plain = describe(COUNT, pcclFloat, pcclSum, ours->tag);
+    reduce_and_check(world, &plain, true, 0);
+}
+
+static void peers_that_differ_are_told(void **state)
+{
+    pcclReduceDescriptor_t ours = describe(COUNT, pcclFloat, pcclSum, 1);
+    pcclReduceDescriptor_t theirs = describe(COUNT - 1, pcclFloat, pcclSum, 1);
+    differ(*state, &ours, &theirs, "20011", "20010");
+    theirs = describe(COUNT, pcclInt32, pcclSum, 1);
+    differ(*state, &ours, &theirs, "f32", "i32");
+    theirs = describe(COUNT, pcclFloat, pcclProd, 1);
+    differ(*state, &ours, &theirs, "sum", "prod");
+    theirs = describe(5, pcclFloat, pcclSum, 1); /* small enough for the way through the master */
+    differ(*state, &ours, &theirs, "20011 f32 peer to peer", "5 f32 through the master");
+}
+
+/* Peer to peer the neighbours compare, and name what differs first; through the master it does, and names all. */
+static void peers_that_quantize_differently_are_told(void **state)
+{
+    static const pcclQuantizationOptions_t none = {pcclUint8, pcclQuantNone}, u8 = {pcclUint8, pcclQuantMinMax},
+                                           u16 = {pcclUint16, pcclQuantMinMax},
+                                           zero = {pcclUint8, pcclQuantZeroPointScale};
+    const struct {
+        pcclQuantizationOptions_t ours, theirs;
+        const char *bulk[2], *tiny[2];
+    } cases[] = {
+        {none, u8, {"none", "minmax"}, {"quantization none", "minmax to u8"}},
+        {u8, u16, {"u8", "u16"}, {"minmax to u8", "minmax to u16"}},
+        {u16, u8, {"u16", "u8"}, {"minmax to u16", "minmax to u8"}},
+        {u8, zero, {"minmax", "zeropointscale"}, {"minmax to u8", "zeropointscale to u8"}},
+    };
+    for (size_t k = 0; k < sizeof cases / sizeof cases[0]; k++)
+        for (size_t tiny = 0; tiny < 2; tiny++) {
+            pcclReduceDescriptor_t ours = describe(tiny ? 5 : COUNT, pcclFloat, pcclSum, k), theirs = ours;
+            const char *const *words = tiny ? cases[k].tiny : cases[k].bulk;
+            ours.quantization_options = cases[k].ours;
+            theirs.quantization_options = cases[k].theirs;
+            differ(*state, &ours, &theirs, words[0], words[1]);
+        }
+}
+
+/* ---- many at once, polling, giving up ---- */
+
+static void a_hundred_at_once_in_any_order(void **state)
+{
+    enum { TAGS = 100, EACH = 5000 };
+    struct world *world = *state;
+    static int32_t x[PEERS][TAGS][EACH];
+    static pcclAsyncReduceOp_t handles[PEERS][TAGS];
+    static const int strides[PEERS] = {1, 37, 99}; /* coprime to TAGS */
+    for (int i = 0; i < world->count; i++) {
+        for (int k = 0; k < TAGS; k++) {
+            int tag = k * strides[i] % TAGS;
+            pcclReduceDescriptor_t descriptor = describe(EACH, pcclInt32, pcclSum, (uint64_t)tag);
+            for (int e = 0; e < EACH; e++)
+                x[i][tag][e] = (i + 1) * (tag + e);
+            assert_int_equal(pcclAllReduceAsync(x[i][tag], x[i][tag], &descriptor, world->peers[i], &handles[i][tag]),
+                             pcclSuccess);
+        }
+    }
+    for (int i = 0; i < world->count; i++) {
+        for (int k = 0; k < TAGS; k++) {
+            int tag = k * strides[(i + 1) % PEERS] % TAGS;
+            assert_int_equal(pcclAwaitAsyncReduce(&handles[i][tag], NULL), pcclSuccess);
+            for (int e = 0; e < EACH; e++)
+                assert_int_equal(x[i][tag][e], 6 * (tag + e));
+        }
+    }
+}
+
+static float shared_x[PEERS][COUNT];
+
+/* Launches tag 7 at these peers. */
+static void launch(struct world *world, int from, int to, pcclAsyncReduceOp_t *handles)
+{
+    pcclReduceDescriptor_t descriptor = describe(COUNT, pcclFloat, pcclSum, 7);
+    for (int i = from; i < to; i++) {
+        fill(shared_x[i], COUNT, pcclFloat, i, 0);
+        assert_int_equal(pcclAllReduceAsync(shared_x[i], shared_x[i], &descriptor, world->peers[i], &handles[i]),
+                         pcclSuccess);
+    }
+}
+
+static void check_untouched(int peer)
+{
+    static float before[COUNT];
+    fill(before, COUNT, pcclFloat, peer, 0);
+    assert_memory_equal(shared_x[peer], before, sizeof before);
+}
+
+static void a_handle_can_be_polled(void **state)
+{
+    struct world *world = *state;
+    pcclAsyncReduceOp_t handles[PEERS];
+    bool done = true;
+    launch(world, 0, 1, handles);
+    assert_int_equal(pcclTestAsyncReduce(&handles[0], &done), pcclSuccess);
+    assert_false(done);
+    assert_int_equal(pcclAwaitAsyncReduceFor(&handles[0], 0, NULL), pcclTimeout);
+    assert_int_equal(pcclAwaitAsyncReduceFor(&handles[0], 20, NULL), pcclTimeout);
+    words_say(world->peers[0], "tag 7");
+    launch(world, 1, world->count, handles);
+    for (int i = 1; i < world->count; i++)
+        assert_int_equal(pcclAwaitAsyncReduceFor(&handles[i], 60000, NULL), pcclSuccess);
+    for (done = false; !done;)
+        assert_int_equal(pcclTestAsyncReduce(&handles[0], &done), pcclSuccess);
+    assert_int_equal(pcclAwaitAsyncReduceFor(&handles[0], 0, NULL), pcclSuccess);
+    assert_memory_equal(shared_x[0], shared_x[1], sizeof shared_x[0]);
+    assert_int_equal(pcclTestAsyncReduce(&handles[0], &done), pcclInvalidArgument);
+    assert_int_equal(pcclAwaitAsyncReduceFor(&handles[0], 0, NULL), pcclInvalidArgument);
+    assert_int_equal(pcclTestAsyncReduce(&handles[0], NULL), pcclInvalidArgument);
+    assert_int_equal(pcclTestAsyncReduce(NULL, &done), pcclInvalidArgument);
+    assert_int_equal(pcclAwaitAsyncReduceFor(NULL, 0, NULL), pcclInvalidArgument);
+}
+
+static void what_is_given_up_fails_for_all(void **state)
+{
+    struct world *world = *state;
+    pcclAsyncReduceOp_t handles[PEERS];
+    assert_int_equal(pcclAbortOperations(NULL), pcclInvalidArgument);
+    assert_int_equal(pcclAbortOperations(world->peers[0]), pcclSuccess); /* nothing there */
+    launch(world, 0, 1, handles);
+    launch(world, 2, 3, handles);
+    assert_int_equal(pcclAbortOperations(world->peers[0]), pcclSuccess);
+    assert_int_equal(pcclAwaitAsyncReduce(&handles[0], NULL), pcclRankConnectionLost);
+    assert_int_equal(pcclAwaitAsyncReduce(&handles[2], NULL), pcclAborted);
+    words_say(world->peers[2], "gave");
+    launch(world, 1, 2, handles); /* it is over before it began */
+    assert_int_equal(pcclAwaitAsyncReduce(&handles[1], NULL), pcclRankConnectionLost);
+    for (int i = 0; i < world->count; i++)
+        check_untouched(i);
+    pcclReduceDescriptor_t again = describe(COUNT, pcclFloat, pcclSum, 7);
+    reduce_and_check(world, &again, true, 0);
+}
+
+/* ---- threads ---- */
+
+struct awaiting {
+    pcclAsyncReduceOp_t handle;
+    pcclResult_t result;
+};
+
+static void await_thread(void *argument)
+{
+    struct awaiting *awaiting = argument;
+    awaiting->result = pcclAwaitAsyncReduce(&awaiting->handle, NULL);
+}
+
+/* Returns when the other thread is in its await. */
+static void start_awaiting(uv_thread_t *thread, struct awaiting *awaiting)
+{
+    assert_int_equal(uv_thread_create(thread, await_thread, awaiting), 0);
+    while (pcclAwaitAsyncReduceFor(&awaiting->handle, 0, NULL) == pcclTimeout)
+        continue; /* 0: it never waits, so it is never in the other one's way */
+    words_say(awaiting->handle.comm, "another thread");
+}
+
+static void one_thread_awaits_a_handle(void **state)
+{
+    struct world *world = *state;
+    pcclAsyncReduceOp_t handles[PEERS];
+    uv_thread_t thread;
+    launch(world, 0, 1, handles);
+    struct awaiting awaiting = {.handle = handles[0], .result = pcclInternalError};
+    start_awaiting(&thread, &awaiting);
+    assert_int_equal(pcclAwaitAsyncReduce(&handles[0], NULL), pcclInvalidArgument);
+    launch(world, 1, world->count, handles);
+    for (int i = 1; i < world->count; i++)
+        assert_int_equal(pcclAwaitAsyncReduce(&handles[i], NULL), pcclSuccess);
+    assert_int_equal(uv_thread_join(&thread), 0);
+    assert_int_equal(awaiting.result, pcclSuccess);
+}
+
+enum { ENTRIES = 12 };
+
+struct list {
+    pcclComm_t *comm;
+    pcclReduceOpDescriptor_t entries[ENTRIES];
+    float *x; /* ENTRIES * COUNT */
+    int max_in_flight;
+    pcclReduceInfo_t info;
+    pcclResult_t result;
+};
+
+static void make_list(struct list *list, pcclComm_t *comm, int peer, int max_in_flight)
+{
+    list->comm = comm;
+    list->max_in_flight = max_in_flight;
+    list->x = memory(ENTRIES * COUNT * sizeof(float));
+    for (int k = 0; k < ENTRIES; k++) {
+        float *x = list->x + (size_t)k * COUNT;
+        for (int e = 0; e < COUNT; e++)
+            x[e] = (float)(1 << peer);
+        list->entries[k] = (pcclReduceOpDescriptor_t){x, x, describe(COUNT, pcclFloat, pcclSum, 100 + (uint64_t)k)};
+    }
+}
+
+static void list_thread(void *argument)
+{
+    struct list *list = argument;
+    list->result = pcclAllReduceMultipleWithRetry(list->entries, ENTRIES, list->comm, &list->info, list->max_in_flight);
+}
+
+/* Until the list has its entry `index` in flight. */
+static void await_launch(const struct list *list, int index)
+{
+    const pcclAsyncReduceOp_t handle = {list->comm, 100 + (uint64_t)index};
+    bool done;
+    while (pcclTestAsyncReduce(&handle, &done) != pcclSuccess)
+        continue;
+}
+
+static void lists_run(struct world *world, const int *max_in_flight)
+{
+    struct list lists[PEERS];
+    uv_thread_t threads[PEERS];
+    for (int i = 0; i < world->count; i++) {
+        make_list(&lists[i], world->peers[i], i, max_in_flight[i]);
+        assert_int_equal(uv_thread_create(&threads[i], list_thread, &lists[i]), 0);
+    }
+    for (int i = 0; i < world->count; i++) {
+        assert_int_equal(uv_thread_join(&threads[i]), 0);
+        assert_int_equal(lists[i].result, pcclSuccess);
+        assert_int_equal(lists[i].info.local_world_size, world->count);
+        for (size_t e = 0; e < ENTRIES * COUNT; e++)
+            assert_true(lists[i].x[e] == (float)((1 << world->count) - 1));
+        free(lists[i].x);
+    }
+}
+
+static void a_list_can_be_given_up(void **state)
+{
+    struct world *world = *state;
+    struct list lists[2];
+    uv_thread_t threads[2];
+    for (int i = 0; i < 2; i++) {
+        make_list(&lists[i], world->peers[i], i, 3);
+        assert_int_equal(uv_thread_create(&threads[i], list_thread, &lists[i]), 0);
+    }
+    await_launch(&lists[0], 2); /* peer 2 does not come */
+    await_launch(&lists[1], 2);
+    assert_int_equal(pcclAbortOperations(world->peers[1]), pcclSuccess);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(uv_thread_join(&threads[i]), 0);
+        assert_int_equal(lists[i].result, pcclRankConnectionLost);
+        for (size_t e = 0; e < ENTRIES * COUNT; e++)
+            assert_true(lists[i].x[e] == (float)(1 << i));
+        free(lists[i].x);
+    }
+    update_all(world);
+    lists_run(world, (const int[]){1, 4, 100});
+    lists_run(world, (const int[]){1, 1, 1});
+}
+
+/* Whatever was in flight when the list was given up, no peer is left behind in it, and all hear the same. */
+static void a_list_can_be_given_up_at_any_time(void **state)
+{
+    enum { ROUNDS = 12 };
+    struct world *world = *state;
+    for (int round = 0; round < ROUNDS; round++) {
+        struct list lists[PEERS];
+        uv_thread_t threads[PEERS];
+        for (int i = 0; i < world->count; i++) {
+            make_list(&lists[i], world->peers[i], i, 1 + (round + i) % 3);
+            assert_int_equal(uv_thread_create(&threads[i], list_thread, &lists[i]), 0);
+        }
+        for (int i = 0; i < round * 100; i++) { /* the longer, the further it has come */
+            const pcclAsyncReduceOp_t handle = {world->peers[0], 0};
+            bool done;
+            assert_int_equal(pcclTestAsyncReduce(&handle, &done), pcclInvalidArgument);
+        }
+        assert_int_equal(pcclAbortOperations(world->peers[round % world->count]), pcclSuccess);
+        for (int i = 0; i < world->count; i++)
+            assert_int_equal(uv_thread_join(&threads[i]), 0);
+        for (int i = 0; i < world->count; i++) {
+            bool success = lists[0].result == pcclSuccess;
+            assert_int_equal(lists[i].result, success ? pcclSuccess : i == 2 ? pcclAborted : pcclRankConnectionLost);
+            for (size_t e = 0; e < ENTRIES * COUNT; e++)
+                assert_true(lists[i].x[e] == 7 || (!success && lists[i].x[e] == (float)(1 << i)));
+            free(lists[i].x);
+        }
+        update_all(world);
+    }
+}
+
+/* ---- peers that leave ---- */
+
+static void one_leaves_and_the_others_finish_their_lists(void **state)
+{
+    struct world *world = *state;
+    struct list lists[2];
+    uv_thread_t threads[2];
+    for (int i = 0; i < 2; i++) {
+        make_list(&lists[i], world->peers[i], i, i == 0 ? 1 : 5);
+        assert_int_equal(uv_thread_create(&threads[i], list_thread, &lists[i]), 0);
+    }
+    struct list third;
+    make_list(&third, world->peers[2], 2, 1);
+    for (int k = 0; k < 3; k++) /* then it has had enough */
+        assert_int_equal(pcclAllReduce(third.entries[k].sendbuf, third.entries[k].recvbuf, &third.entries[k].descriptor,
+                                       third.comm, NULL),
+                         pcclSuccess);
+    assert_int_equal(pcclDestroyCommunicator(world->peers[--world->count]), pcclSuccess);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(uv_thread_join(&threads[i]), 0);
+        assert_int_equal(lists[i].result, pcclSuccess);
+        assert_int_equal(lists[i].info.local_world_size, 2);
+        for (size_t e = 0; e < ENTRIES * COUNT; e++)
+            assert_true(lists[i].x[e] == (e < 3 * COUNT ? 7 : 3));
+    }
+    free(lists[0].x);
+    free(lists[1].x);
+    free(third.x);
+    join(world, "1");
+    pcclReduceDescriptor_t descriptor = describe(COUNT, pcclFloat, pcclSum, 1);
+    reduce_and_check(world, &descriptor, true, 0);
+}
+
+static void destroying_lets_go_of_the_buffers(void **state)
+{
+    struct world *world = *state;
+    pcclAsyncReduceOp_t handles[PEERS];
+    uv_thread_t thread;
+    launch(world, 1, 3, handles);
+    struct awaiting awaiting = {.handle = handles[1], .result = pcclInternalError};
+    start_awaiting(&thread, &awaiting);
+    assert_int_equal(pcclDestroyCommunicator(world->peers[--world->count]), pcclSuccess);
+    check_untouched(2);
+    launch(world, 0, 1, handles);
+    assert_int_equal(uv_thread_join(&thread), 0);
+    assert_int_equal(awaiting.result, pcclRankConnectionLost);
+    assert_int_equal(pcclAwaitAsyncReduce(&handles[0], NULL), pcclRankConnectionLost);
+    check_untouched(0);
+    check_untouched(1);
+    join(world, "1");
+}
+
+struct asking {
+    pcclComm_t *comm;
+    bool pending;
+    pcclResult_t result;
+};
+
+static void ask_thread(void *argument)
+{
+    struct asking *asking = argument;
+    asking->result = pcclArePeersPending(asking->comm, &asking->pending);
+}
+
+static bool is_pending(struct world *world)
+{
+    struct asking asking[PEERS];
+    uv_thread_t threads[PEERS];
+    for (int i = 0; i < world->count; i++) {
+        asking[i] = (struct asking){.comm = world->peers[i]};
+        assert_int_equal(uv_thread_create(&threads[i], ask_thread, &asking[i]), 0);
+    }
+    for (int i = 0; i < world->count; i++) {
+        assert_int_equal(uv_thread_join(&threads[i]), 0);
+        assert_int_equal(asking[i].result, pcclSuccess);
+    }
+    return asking[0].pending;
+}
+
+static void destroying_sends_waiting_threads_out(void **state)
+{
+    struct world *world = *state;
+    pcclAsyncReduceOp_t handles[PEERS];
+    uv_thread_t awaiter, connecter;
+    launch(world, 2, 3, handles);
+    struct awaiting awaiting = {.handle = handles[2], .result = pcclInternalError};
+    start_awaiting(&awaiter, &awaiting);
+    assert_int_equal(pcclDestroyCommunicator(world->peers[--world->count]), pcclSuccess);
+    assert_int_equal(uv_thread_join(&awaiter), 0);
+    assert_int_equal(awaiting.result, pcclAborted);
+    check_untouched(2);
+    struct call connecting = {.comm = create(world, "0")};
+    assert_int_equal(uv_thread_create(&connecter, connect_thread, &connecting), 0);
+    while (!is_pending(world)) /* then it waits to be admitted */
+        continue;
+    assert_int_equal(pcclDestroyCommunicator(connecting.comm), pcclSuccess);
+    assert_int_equal(uv_thread_join(&connecter), 0);
+    assert_int_equal(connecting.result, pcclMasterConnectionFailed);
+    join(world, "1");
+}
+
+/* ---- another master ---- */
+
+static void run_master(struct world *world)
+{
+    assert_int_equal(pcclCreateMasterWithOptions(world->address, NULL, &world->master), pcclSuccess);
+    assert_int_equal(pcclRunMaster(world->master), pcclSuccess);
+}
+
+static void a_new_connection_begins_anew(void **state)
+{
+    struct world *world = *state;
+    pcclAsyncReduceOp_t handles[PEERS];
+    bool done;
+    launch(world, 0, 1, handles);
+    launch(world, 1, 2, handles);
+    assert_int_equal(pcclAwaitAsyncReduce(&handles[0], NULL), pcclSuccess);
+    launch(world, 0, 1, handles); /* while the other one has not awaited its own */
+    assert_int_equal(pcclAwaitAsyncReduceFor(&handles[0], 0, NULL), pcclTimeout);
+    assert_int_equal(pcclInterruptMaster(world->master), pcclSuccess);
+    assert_int_equal(pcclMasterAwaitTermination(world->master), pcclSuccess);
+    assert_int_equal(pcclDestroyMaster(world->master), pcclSuccess);
+    while (pcclTestAsyncReduce(&handles[0], &done) == pcclSuccess && !done)
+        continue;
+    check_untouched(0);
+    run_master(world);
+    const int peers = world->count;
+    for (world->count = 0; world->count < peers; world->count++) {
+        struct call call = {.comm = world->peers[world->count]};
+        uv_thread_t thread;
+        int unused;
+        while (pcclGetAttribute(call.comm, PCCL_ATTRIBUTE_GLOBAL_WORLD_SIZE, &unused) == pcclSuccess)
+            continue; /* it has not heard the old master's good-bye yet */
+        assert_int_equal(uv_thread_create(&thread, connect_thread, &call), 0);
+        while (world->count > 0 && world_of(world->peers[0]) <= world->count)
+            update_all(world);
+        assert_int_equal(uv_thread_join(&thread), 0);
+        assert_int_equal(call.result, pcclSuccess);
+    }
+    assert_int_equal(pcclAwaitAsyncReduce(&handles[0], NULL), pcclRankConnectionLost);
+    pcclReduceInfo_t info;
+    assert_int_equal(pcclAwaitAsyncReduce(&handles[1], &info), pcclSuccess); /* it had been before */
+    assert_int_equal(info.local_world_size, 2);
+    assert_true(shared_x[1][0] == (float)(contribution(0, 0, 0) + contribution(0, 1, 0)));
+    pcclReduceDescriptor_t descriptor = describe(COUNT, pcclFloat, pcclSum, 7);
+    reduce_and_check(world, &descriptor, true, 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest two[] = {
+        cmocka_unit_test(every_type_and_operation),
+        cmocka_unit_test(quantized_results_are_close_and_equal),
+        cmocka_unit_test(much_more_than_the_window),
+        cmocka_unit_test(a_new_connection_begins_anew),
+    };
+    const struct CMUnitTest three[] = {
+        cmocka_unit_test(every_type_and_operation),
+        cmocka_unit_test(quantized_results_are_close_and_equal),
+        cmocka_unit_test(much_more_than_the_window),
+        cmocka_unit_test(peers_that_differ_are_told),
+        cmocka_unit_test(peers_that_quantize_differently_are_told),
+        cmocka_unit_test(a_hundred_at_once_in_any_order),
+        cmocka_unit_test(a_handle_can_be_polled),
+        cmocka_unit_test(what_is_given_up_fails_for_all),
+        cmocka_unit_test(one_thread_awaits_a_handle),
+        cmocka_unit_test(a_list_can_be_given_up),
+        cmocka_unit_test(a_list_can_be_given_up_at_any_time),
+        cmocka_unit_test(one_leaves_and_the_others_finish_their_lists),
+        cmocka_unit_test(destroying_lets_go_of_the_buffers),
+        cmocka_unit_test(destroying_sends_waiting_threads_out),
+    };
+    const struct CMUnitTest small[] = {cmocka_unit_test(fewer_elements_than_peers)};
+    int failed = cmocka_run_group_tests_name("two peers", two, start_two, end_world);
+    failed += cmocka_run_group_tests_name("three peers", three, start_three, end_world);
+    return failed +
+           cmocka_run_group_tests_name("nothing through the master", small, start_three_without_tiny, end_world);
+}

@@ -1,0 +1,452 @@
+/* The engine over real connections: whole all-reduces between several engines, and connections that end. */
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "engine_node.h"
+
+static float input_of(uint32_t rank, uint64_t i) { return (float)(i * 7 % 1000) + 1000.0f * (float)rank; }
+
+static float sum_of(uint32_t ranks, uint64_t i)
+{
+    float sum = 0;
+    for (uint32_t rank = 0; rank < ranks; rank++)
+        sum += input_of(rank, i); /* whole numbers below 2^24: exact in any order */
+    return sum;
+}
+
+struct cluster {
+    struct node nodes[NODE_COUNT_MAX];
+    uint32_t ranks;
+};
+
+/* Everybody is connected with everybody, both ways. */
+static void begin(struct cluster *cluster, uint32_t ranks, uint32_t slots)
+{
+    cluster->ranks = ranks;
+    for (uint32_t i = 0; i < ranks; i++)
+        node_begin(&cluster->nodes[i], (uint8_t)(i + 1));
+    for (uint32_t i = 0; i < ranks; i++)
+        for (uint32_t j = 0; j < ranks; j++)
+            for (uint32_t slot = 0; slot < slots && i != j; slot++)
+                node_connect(&cluster->nodes[i], &cluster->nodes[j], slot);
+}
+
+static void end(struct cluster *cluster)
+{
+    for (uint32_t i = 0; i < cluster->ranks; i++)
+        node_end(&cluster->nodes[i]);
+}
+
+/* One operation at all nodes. */
+struct operation {
+    struct cluster *cluster;
+    uint64_t count;
+    bool in_place;
+    struct work works[NODE_COUNT_MAX];
+    float *inputs[NODE_COUNT_MAX], *results[NODE_COUNT_MAX];
+};
+
+static void operation_begin(struct operation *operation, struct cluster *cluster, uint64_t tag, uint64_t count,
+                            bool in_place, bool mesh)
+{
+    *operation = (struct operation){.cluster = cluster, .count = count, .in_place = in_place};
+    for (uint32_t rank = 0; rank < cluster->ranks; rank++) {
+        float *input = malloc(count * sizeof *input);
+        assert_non_null(input);
+        for (uint64_t i = 0; i < count; i++)
+            input[i] = input_of(rank, i);
+        operation->inputs[rank] = input;
+        operation->results[rank] = in_place ? input : malloc(count * sizeof *input);
+        work_prepare(&operation->works[rank], &cluster->nodes[rank], tag, cluster->ranks, count, input,
+                     operation->results[rank]);
+        operation->works[rank].job.config.cost.mesh = mesh;
+    }
+}
+
+static void operation_start(struct operation *operation)
+{
+    for (uint32_t rank = 0; rank < operation->cluster->ranks; rank++)
+        work_start(&operation->works[rank]);
+}
+
+static void operation_await(struct operation *operation)
+{
+    for (uint32_t rank = 0; rank < operation->cluster->ranks; rank++) {
+        node_until(&operation->cluster->nodes[rank], &operation->works[rank].done);
+        assert_false(operation->works[rank].failed);
+    }
+}
+
+static void operation_end(struct operation *operation)
+{
+    uint32_t ranks = operation->cluster->ranks;
+    for (uint32_t rank = 0; rank < ranks; rank++) {
+        struct work *work = &operation->works[rank];
+        node_until(work->node, &work->at_rest);
+        work_stop(work, PCCL_JOB_COMMITTED);
+        for (uint64_t i = 0; i < operation->count; i++)
+            if (operation->results[rank][i] != sum_of(ranks, i))
+                fail_msg("rank %u, element %llu", rank, (unsigned long long)i);
+        if (!operation->in_place && operation->count >= ranks)
+            assert_true(work->job.traffic.sent_bytes > 0);
+        free(operation->inputs[rank]);
+        if (!operation->in_place)
+            free(operation->results[rank]);
+    }
+}
+
+static void run(struct cluster *cluster, uint64_t tag, uint64_t count, bool in_place, bool mesh)
+{
+    struct operation operation;
+    operation_begin(&operation, cluster, tag, count, in_place, mesh);
+    operation_start(&operation);
+    operation_await(&operation);
+    operation_end(&operation);
+}
+
+static const uint64_t sizes[] = {1, 2, 5, 1000, 65536, 65537, 1000003};
+
+static void run_all_sizes(uint32_t ranks, uint32_t slots)
+{
+    struct cluster cluster;
+    begin(&cluster, ranks, slots);
+    uint64_t tag = 0;
+    for (uint32_t i = 0; i < PCCL_COUNT_OF(sizes); i++)
+        for (uint32_t variant = 0; variant < 4; variant++)
+            run(&cluster, ++tag, sizes[i], variant & 1, variant & 2);
+    end(&cluster);
+}
+
+static void two_engines_reduce_all_sizes(void **state)
+{
+    (void)state;
+    run_all_sizes(2, 1);
+}
+
+static void four_engines_reduce_all_sizes(void **state)
+{
+    (void)state;
+    run_all_sizes(4, 1);
+}
+
+static void several_connections_share_the_work(void **state)
+{
+    (void)state;
+    run_all_sizes(3, 3);
+}
+
+static void one_byte_is_reduced(void **state)
+{
+    struct cluster cluster;
+    struct work works[2];
+    uint8_t inputs[2] = {3, 4}, results[2] = {0};
+    (void)state;
+    begin(&cluster, 2, 1);
+    for (uint32_t rank = 0; rank < 2; rank++) {
+        work_prepare(&works[rank], &cluster.nodes[rank], 1, 2, 1, &inputs[rank], &results[rank]);
+        works[rank].job.config.descriptor.datatype = PCCL_U8;
+        works[rank].job.config.descriptor.codec_datatype = PCCL_U8;
+        work_start(&works[rank]);
+    }
+    for (uint32_t rank = 0; rank < 2; rank++)
+        node_until(&cluster.nodes[rank], &works[rank].done);
+    for (uint32_t rank = 0; rank < 2; rank++) {
+        work_stop(&works[rank], PCCL_JOB_COMMITTED);
+        assert_int_equal(results[rank], 7);
+    }
+    end(&cluster);
+}
+
+static void sixty_four_mebibytes_are_reduced(void **state)
+{
+    struct cluster cluster;
+    (void)state;
+    begin(&cluster, 2, 2);
+    run(&cluster, 1, 16 << 20, true, false);
+    end(&cluster);
+}
+
+static void many_operations_run_at_once_in_any_order(void **state)
+{
+    enum { MANY = 12 };
+    static struct operation operations[MANY];
+    struct cluster cluster;
+    (void)state;
+    begin(&cluster, 3, 2);
+    for (uint32_t i = 0; i < MANY; i++)
+        operation_begin(&operations[i], &cluster, i, i % 3 == 0 ? 300001 : 10 + i, i % 2, i % 4 == 1);
+    for (uint32_t rank = 0; rank < 3; rank++) /* every peer starts with another one */
+        for (uint32_t i = 0; i < MANY; i++)
+            work_start(&operations[(i * 5 + rank * 4) % MANY].works[rank]);
+    for (uint32_t i = 0; i < MANY; i++)
+        operation_await(&operations[i]);
+    for (uint32_t i = 0; i < MANY; i++)
+        operation_end(&operations[i]);
+    end(&cluster);
+}
+
+/* One peer starts after the other has told it; what was sent ahead lies there, or is still coming in. */
+static void long_paths_send_ahead(void **state)
+{
+    enum { OPERATIONS = 8, RANKS = 3 };
+    static struct operation operations[OPERATIONS];
+    struct cluster cluster;
+    (void)state;
+    begin(&cluster, RANKS, 2);
+    for (uint32_t i = 0; i < OPERATIONS; i++) {
+        operation_begin(&operations[i], &cluster, i, 1 + i * 43210, i % 2, i % 4 == 1);
+        for (uint32_t rank = 0; rank < RANKS; rank++)
+            operations[i].works[rank].job.config.cost.rtt_us = 50000;
+    }
+    for (uint32_t rank = RANKS; rank-- > 0;) {
+        for (uint32_t i = 0; i < OPERATIONS; i++)
+            work_start(&operations[i].works[rank]);
+        if (rank > 0) /* it receives from the one before it */
+            node_until_count(&cluster.nodes[rank - 1], &cluster.nodes[rank - 1].announced, OPERATIONS);
+    }
+    for (uint32_t i = 0; i < OPERATIONS; i++)
+        operation_await(&operations[i]);
+    for (uint32_t i = 0; i < OPERATIONS; i++)
+        operation_end(&operations[i]);
+    end(&cluster);
+}
+
+static void an_operation_waits_for_connections_that_come_later(void **state)
+{
+    struct cluster cluster;
+    struct operation operation;
+    (void)state;
+    begin(&cluster, 2, 0);
+    operation_begin(&operation, &cluster, 1, 5000, false, false);
+    operation_start(&operation);
+    node_connect(&cluster.nodes[0], &cluster.nodes[1], 0);
+    node_connect(&cluster.nodes[1], &cluster.nodes[0], 0);
+    operation_await(&operation);
+    operation_end(&operation);
+    end(&cluster);
+}
+
+static void an_operation_that_only_others_started_is_announced(void **state)
+{
+    struct cluster cluster;
+    struct operation operation;
+    (void)state;
+    begin(&cluster, 2, 1);
+    operation_begin(&operation, &cluster, 1, 5000, false, false);
+    work_start(&operation.works[0]);
+    node_until_count(&cluster.nodes[1], &cluster.nodes[1].announced, 1);
+    work_start(&operation.works[1]);
+    operation_await(&operation);
+    operation_end(&operation);
+    end(&cluster);
+}
+
+static void peers_that_differ_fail_in_words(void **state)
+{
+    struct cluster cluster;
+    struct work works[2];
+    static float input[2][100], result[2][100];
+    (void)state;
+    begin(&cluster, 2, 1);
+    for (uint32_t rank = 0; rank < 2; rank++) {
+        work_prepare(&works[rank], &cluster.nodes[rank], 1, 2, 50 + rank, input[rank], result[rank]);
+        work_start(&works[rank]);
+    }
+    for (uint32_t rank = 0; rank < 2; rank++) {
+        node_until(&cluster.nodes[rank], &works[rank].failed);
+        assert_int_equal(works[rank].class, PCCL_CLASS_MISMATCH);
+        assert_true(works[rank].words.length > 0);
+        work_stop(&works[rank], PCCL_JOB_ABORTED);
+    }
+    end(&cluster);
+}
+
+static void a_job_stopped_before_it_began_is_released(void **state)
+{
+    struct cluster cluster;
+    struct work works[64];
+    static float input[64], result[64];
+    (void)state;
+    begin(&cluster, 2, 1);
+    for (uint32_t i = 0; i < PCCL_COUNT_OF(works); i++) {
+        work_prepare(&works[i], &cluster.nodes[0], i, 2, 64, input, result);
+        work_start(&works[i]);
+        pccl_engine_stop(cluster.nodes[0].engine, &works[i].job, PCCL_JOB_ABORTED);
+    }
+    for (uint32_t i = 0; i < PCCL_COUNT_OF(works); i++)
+        node_until(&cluster.nodes[0], &works[i].released);
+    end(&cluster);
+}
+
+static void an_operation_that_cannot_start_fails_and_is_released(void **state)
+{
+    struct cluster cluster;
+    struct work work;
+    static float input[64], result[64];
+    (void)state;
+    begin(&cluster, 2, 1);
+    work_prepare(&work, &cluster.nodes[0], 1, 2, 64, input, result);
+    work.job.config.descriptor.codec = 77;
+    work_start(&work);
+    node_until(&cluster.nodes[0], &work.failed);
+    assert_true(work.words.length > 0);
+    work_stop(&work, PCCL_JOB_ABORTED);
+    end(&cluster);
+}
+
+/* ---- connections end ---- */
+
+static void the_end_of_an_engine_is_told_as_a_good_bye(void **state)
+{
+    struct cluster cluster;
+    (void)state;
+    begin(&cluster, 2, 2);
+    node_end(&cluster.nodes[0]);
+    node_until_count(&cluster.nodes[1], &cluster.nodes[1].ended, 4);
+    assert_true(cluster.nodes[1].ended_purposely);
+    assert_int_equal(cluster.nodes[1].ended_how, PCCL_LINK_CLOSED);
+    assert_true(pccl_id_equal(&cluster.nodes[1].ended_peer, &cluster.nodes[0].id));
+    assert_false(pccl_engine_holds(cluster.nodes[1].engine, &cluster.nodes[0].id, true, PCCL_POOL_MAX));
+    node_end(&cluster.nodes[1]);
+}
+
+static void only_the_slot_that_is_meant_is_closed(void **state)
+{
+    struct cluster cluster;
+    (void)state;
+    begin(&cluster, 2, 3);
+    pccl_engine_close(cluster.nodes[0].engine, &cluster.nodes[1].id, true, 1);
+    node_until_count(&cluster.nodes[1], &cluster.nodes[1].ended, 1);
+    assert_int_equal(cluster.nodes[1].ended_slot, 1);
+    assert_false(cluster.nodes[1].ended_outgoing);
+    assert_true(cluster.nodes[1].ended_purposely);
+    assert_true(pccl_engine_holds(cluster.nodes[0].engine, &cluster.nodes[1].id, true, 0));
+    assert_false(pccl_engine_holds(cluster.nodes[0].engine, &cluster.nodes[1].id, true, 1));
+    assert_true(pccl_engine_holds(cluster.nodes[0].engine, &cluster.nodes[1].id, true, 2));
+    run(&cluster, 1, 300000, false, false); /* over what is left */
+    assert_int_equal(cluster.nodes[1].ended, 1);
+    assert_int_equal(cluster.nodes[0].ended, 0);
+    end(&cluster);
+}
+
+static void a_connection_closed_before_it_began_says_bye_too(void **state)
+{
+    struct cluster cluster;
+    (void)state;
+    begin(&cluster, 2, 0);
+    for (uint32_t i = 0; i < 16; i++) {
+        uv_os_sock_t dialled, accepted;
+        struct node *nodes = cluster.nodes;
+        node_sockets(&dialled, &accepted);
+        assert_int_equal(pccl_engine_add(nodes[1].engine, &nodes[0].id, false, 0, accepted, NULL, 0), PCCL_OK);
+        assert_int_equal(pccl_engine_add(nodes[0].engine, &nodes[1].id, true, 0, dialled, NULL, 0), PCCL_OK);
+        pccl_engine_close(nodes[0].engine, &nodes[1].id, true, 0);
+        node_until_count(&nodes[1], &nodes[1].ended, i + 1);
+        assert_true(nodes[1].ended_purposely);
+    }
+    assert_int_equal(cluster.nodes[0].ended, 0);
+    end(&cluster);
+}
+
+static void a_new_name_closes_the_connections_of_the_old(void **state)
+{
+    struct cluster cluster;
+    (void)state;
+    begin(&cluster, 2, 1);
+    run(&cluster, 1, 1000, false, false);
+    struct pccl_id fresh = node_id(9);
+    pccl_engine_rename(cluster.nodes[0].engine, &fresh);
+    node_until_count(&cluster.nodes[1], &cluster.nodes[1].ended, 2);
+    assert_true(cluster.nodes[1].ended_purposely);
+    struct pccl_id former = node_id(1);
+    pccl_engine_rename(cluster.nodes[0].engine, &former);
+    node_connect(&cluster.nodes[0], &cluster.nodes[1], 0);
+    node_connect(&cluster.nodes[1], &cluster.nodes[0], 0);
+    run(&cluster, 2, 1000, false, false);
+    end(&cluster);
+}
+
+static void a_connection_that_breaks_fails_what_runs_over_it(void **state)
+{
+    struct cluster cluster;
+    struct operation operation;
+    (void)state;
+    begin(&cluster, 2, 1);
+    operation_begin(&operation, &cluster, 1, 4 << 20, true, false);
+    operation_start(&operation);
+    /* Closed by the far end, in the middle for all we know: it may also be done already, but not at rest in silence. */
+    pccl_engine_close(cluster.nodes[0].engine, &cluster.nodes[1].id, true, 0);
+    node_until_count(&cluster.nodes[1], &cluster.nodes[1].ended, 1);
+    for (uint32_t rank = 0; rank < 2; rank++)
+        work_stop(&operation.works[rank], PCCL_JOB_ABORTED);
+    for (uint32_t rank = 0; rank < 2; rank++) {
+        for (uint64_t i = 0; i < operation.count; i++)
+            assert_true(operation.inputs[rank][i] == input_of(rank, i)); /* restored */
+        free(operation.inputs[rank]);
+    }
+    end(&cluster);
+}
+
+static bool figures(const struct cluster *cluster, uint32_t from, uint32_t to, uint32_t *rtt_us, uint64_t *rate)
+{
+    return pccl_engine_link_figures(cluster->nodes[from].engine, &cluster->nodes[to].id, rtt_us, rate);
+}
+
+/* What flows over a link shows nothing of the others, and little shows nothing. Closed connections do not count. */
+static void links_are_measured_as_data_flows(void **state)
+{
+    enum { ENOUGH = 4 << 20 };
+    struct cluster cluster;
+    uint32_t rtt_us;
+    uint64_t rate, of_one;
+    (void)state;
+    begin(&cluster, 3, 2);
+    run(&cluster, 1, 1000, false, false);
+    assert_false(figures(&cluster, 0, 1, &rtt_us, &rate));
+    run(&cluster, 2, ENOUGH, false, false);
+    for (uint32_t rank = 0; rank < 3; rank++) { /* along the ring */
+        assert_true(figures(&cluster, rank, (rank + 1) % 3, &rtt_us, &rate));
+        assert_in_range(rtt_us, 1, 1000000);
+        assert_in_range(rate, 1000000, UINT64_C(1000000000000));
+        assert_false(figures(&cluster, rank, (rank + 2) % 3, &rtt_us, &rate));
+        assert_int_equal(rtt_us + rate, 0);
+    }
+    assert_false(figures(&cluster, 0, 1, &rtt_us, &rate)); /* no news */
+    run(&cluster, 3, ENOUGH, false, false);
+    assert_true(figures(&cluster, 0, 1, &rtt_us, &rate));
+    pccl_engine_close(cluster.nodes[0].engine, &cluster.nodes[1].id, true, 1);
+    (void)figures(&cluster, 0, 1, &rtt_us, &of_one); /* it may have had little to do */
+    assert_true(of_one <= rate);
+    run(&cluster, 4, ENOUGH, false, false);
+    pccl_engine_close(cluster.nodes[0].engine, &cluster.nodes[1].id, true, 0);
+    assert_false(figures(&cluster, 0, 1, &rtt_us, &rate));
+    end(&cluster);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(one_byte_is_reduced),
+        cmocka_unit_test(two_engines_reduce_all_sizes),
+        cmocka_unit_test(four_engines_reduce_all_sizes),
+        cmocka_unit_test(several_connections_share_the_work),
+        cmocka_unit_test(sixty_four_mebibytes_are_reduced),
+        cmocka_unit_test(many_operations_run_at_once_in_any_order),
+        cmocka_unit_test(long_paths_send_ahead),
+        cmocka_unit_test(an_operation_waits_for_connections_that_come_later),
+        cmocka_unit_test(an_operation_that_only_others_started_is_announced),
+        cmocka_unit_test(peers_that_differ_fail_in_words),
+        cmocka_unit_test(a_job_stopped_before_it_began_is_released),
+        cmocka_unit_test(an_operation_that_cannot_start_fails_and_is_released),
+        cmocka_unit_test(the_end_of_an_engine_is_told_as_a_good_bye),
+        cmocka_unit_test(only_the_slot_that_is_meant_is_closed),
+        cmocka_unit_test(a_connection_closed_before_it_began_says_bye_too),
+        cmocka_unit_test(a_new_name_closes_the_connections_of_the_old),
+        cmocka_unit_test(a_connection_that_breaks_fails_what_runs_over_it),
+        cmocka_unit_test(links_are_measured_as_data_flows),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

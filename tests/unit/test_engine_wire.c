@@ -1,0 +1,472 @@
+/* The engine against a peer played by hand: half segments, good-byes, garbage. */
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "collective/plan.h"
+#include "core/prng.h"
+#include "engine_node.h"
+
+#include <sched.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+
+enum {
+    COUNT = 1 << 20, /* elements: several groups of two segments of 256 KiB */
+    BYTES = COUNT * 4,
+    FRAME_MAX = 512,
+};
+
+/* Memory of the caller that nobody may touch any more once it is taken back. */
+static float *lend(float value)
+{
+    float *memory = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    assert_true(memory != MAP_FAILED);
+    for (int i = 0; i < COUNT; i++)
+        memory[i] = value;
+    return memory;
+}
+
+static void take_back(float *memory) { assert_int_equal(mprotect(memory, BYTES, PROT_NONE), 0); }
+
+/* The node is rank 0, the bare peer rank 1. */
+struct scene {
+    struct node node;
+    struct pccl_id peer;
+    struct work work;
+    struct pccl_plan plan;
+    float *input, *result;
+    int to_peer, from_peer; /* bare sockets: of the node's outgoing and incoming connection */
+};
+
+static void say(int bare, const struct pccl_msg *msg)
+{
+    uint8_t frame[FRAME_MAX];
+    size_t size = pccl_frame_size(msg);
+    assert_true(size <= sizeof frame);
+    pccl_frame_encode(msg, 0, 0, frame);
+    assert_int_equal(send(bare, frame, size, MSG_NOSIGNAL), (ssize_t)size);
+}
+
+static void hear(int bare, struct pccl_msg *msg)
+{
+    static struct pccl_wire_scratch scratch;
+    static uint8_t frame[FRAME_MAX];
+    struct pccl_text words;
+    loopback_read(bare, frame, PCCL_FRAME_HEADER_BYTES);
+    size_t length = frame[0] | frame[1] << 8;
+    assert_true(PCCL_FRAME_HEADER_BYTES + length <= sizeof frame);
+    loopback_read(bare, frame + PCCL_FRAME_HEADER_BYTES, length);
+    uint16_t type = (uint16_t)(frame[4] | frame[5] << 8);
+    assert_int_equal(pccl_wire_decode(type, frame + PCCL_FRAME_HEADER_BYTES, length, &scratch, msg, &words), PCCL_OK);
+}
+
+static void hear_end(int bare)
+{
+    char byte;
+    assert_int_equal(recv(bare, &byte, 1, 0), 0);
+}
+
+static void hear_bye(int bare)
+{
+    struct pccl_msg msg;
+    hear(bare, &msg);
+    assert_int_equal(msg.type, PCCL_MSG_link_bye);
+    hear_end(bare);
+}
+
+static void say_bye(int bare) { say(bare, &(struct pccl_msg){.type = PCCL_MSG_link_bye}); }
+
+static void say_data(struct scene *scene, uint64_t tag, uint32_t step, uint32_t length)
+{
+    say(scene->from_peer,
+        &(struct pccl_msg){
+            .type = PCCL_MSG_data,
+            .as.data = {.instance = {.tag = tag}, .view = {.inc = 1, .number = 1}, .step = step, .length = length}});
+}
+
+/* `length` elements' bytes. */
+static void say_payload(int bare, float value, size_t length)
+{
+    static float block[4096];
+    for (uint32_t i = 0; i < PCCL_COUNT_OF(block); i++)
+        block[i] = value;
+    while (length > 0) {
+        size_t now = length < sizeof block ? length : sizeof block;
+        assert_int_equal(send(bare, block, now, MSG_NOSIGNAL), (ssize_t)now);
+        length -= now;
+    }
+}
+
+static void scene_begin_with(struct scene *scene, uint32_t linger_ms)
+{
+    memset(scene, 0, sizeof *scene);
+    node_begin_with(&scene->node, 1, linger_ms);
+    scene->peer = node_id(2);
+    scene->to_peer = node_connect_bare(&scene->node, &scene->peer, true, 0, NULL, 0);
+    scene->from_peer = node_connect_bare(&scene->node, &scene->peer, false, 0, NULL, 0);
+}
+
+static void scene_begin(struct scene *scene) { scene_begin_with(scene, 5000); }
+
+static void scene_end(struct scene *scene)
+{
+    close(scene->to_peer);
+    close(scene->from_peer);
+    node_end(&scene->node);
+    if (scene->input)
+        munmap(scene->input, BYTES);
+    if (scene->result)
+        munmap(scene->result, BYTES);
+}
+
+/* The node starts a sum and the peer says that it is ready for all of it. */
+static void start(struct scene *scene)
+{
+    struct pccl_text words;
+    struct pccl_msg msg;
+    scene->input = lend(1.5f);
+    scene->result = lend(0);
+    work_prepare(&scene->work, &scene->node, 1, 2, COUNT, scene->input, scene->result);
+    const struct pccl_transfer_config *config = &scene->work.job.config;
+    assert_int_equal(pccl_plan_make(&config->descriptor, &config->cost, 2, 1, &scene->plan, &words), PCCL_OK);
+    work_start(&scene->work);
+    hear(scene->from_peer, &msg);
+    assert_int_equal(msg.type, PCCL_MSG_ready);
+    assert_int_equal(msg.as.ready.segment_elements, scene->plan.segment_elements);
+    msg.as.ready.granted = scene->plan.groups;
+    say(scene->to_peer, &msg);
+}
+
+static uint32_t segment_bytes(const struct scene *scene) { return scene->plan.segment_elements * 4; }
+
+/* Hears a data frame and the first bytes of its payload; more than the buffers hold remains with the node. */
+static void hear_beginning_of_segment(struct scene *scene)
+{
+    struct pccl_msg msg;
+    float first[256];
+    hear(scene->to_peer, &msg);
+    assert_int_equal(msg.type, PCCL_MSG_data);
+    assert_int_equal(msg.as.data.length, segment_bytes(scene));
+    assert_true(msg.as.data.length >= 256 << 10);
+    loopback_read(scene->to_peer, first, sizeof first);
+    for (uint32_t i = 0; i < PCCL_COUNT_OF(first); i++)
+        assert_true(first[i] == 1.5f);
+}
+
+static void scene_begin_in_segment(struct scene *scene)
+{
+    scene_begin(scene);
+    start(scene);
+    hear_beginning_of_segment(scene);
+}
+
+/* The rest of that segment: the last element of it. */
+static float hear_end_of_segment(struct scene *scene)
+{
+    size_t left = segment_bytes(scene) - 256 * sizeof(float);
+    float *rest = malloc(left);
+    assert_non_null(rest);
+    loopback_read(scene->to_peer, rest, left);
+    float last = rest[left / sizeof *rest - 1];
+    free(rest);
+    return last;
+}
+
+static void stop_with(struct scene *scene, enum pccl_job_end end)
+{
+    work_stop(&scene->work, end);
+    take_back(scene->input);
+    take_back(scene->result);
+}
+
+static void stop(struct scene *scene) { stop_with(scene, PCCL_JOB_ABORTED); }
+
+/* ---- stopped in the middle ---- */
+
+/* The others may still be told of a success: they must not take filler for the rest of a segment. */
+static void what_is_half_sent_is_cut_unless_all_is_aborted(void **state)
+{
+    static const enum pccl_job_end ends[] = {PCCL_JOB_GIVEN_UP, PCCL_JOB_COMMITTED};
+    (void)state;
+    for (size_t i = 0; i < PCCL_COUNT_OF(ends); i++) {
+        struct scene scene;
+        scene_begin_in_segment(&scene);
+        stop_with(&scene, ends[i]);
+        size_t heard = 256 * sizeof(float);
+        ssize_t got;
+        char bytes[4096];
+        while ((got = recv(scene.to_peer, bytes, sizeof bytes, 0)) > 0)
+            heard += (size_t)got;
+        assert_true(heard < segment_bytes(&scene));
+        assert_int_equal(scene.node.ended, 1);
+        assert_false(scene.node.ended_purposely);
+        scene_end(&scene);
+    }
+}
+
+static void a_half_sent_segment_of_a_stopped_operation_is_filled_up(void **state)
+{
+    struct scene scene;
+    (void)state;
+    scene_begin_in_segment(&scene);
+    stop(&scene);
+    assert_true(hear_end_of_segment(&scene) == 0);
+    say_bye(scene.to_peer); /* the connection lives */
+    node_until_count(&scene.node, &scene.node.ended, 1);
+    assert_true(scene.node.ended_purposely);
+    scene_end(&scene);
+}
+
+static void until_read(const struct scene *scene, int bare)
+{
+    int unsent = 1;
+    (void)scene;
+    uint64_t limit = uv_hrtime() + LOOPBACK_HANG_MS * UINT64_C(1000000);
+    while (unsent > 0 && uv_hrtime() < limit) {
+        assert_int_equal(ioctl(bare, TIOCOUTQ, &unsent), 0);
+        sched_yield();
+    }
+    assert_int_equal(unsent, 0);
+}
+
+static void what_still_comes_for_a_stopped_operation_is_thrown_away(void **state)
+{
+    (void)state;
+    for (uint32_t last_step = 0; last_step < 2; last_step++) { /* into scratch; into the result */
+        struct scene scene;
+        scene_begin(&scene);
+        start(&scene);
+        uint32_t length = segment_bytes(&scene);
+        for (uint32_t step = 0; step < last_step; step++) {
+            say_data(&scene, 1, step, length);
+            say_payload(scene.from_peer, 2, length);
+        }
+        say_data(&scene, 1, last_step, length);
+        say_payload(scene.from_peer, 2, length / 2);
+        until_read(&scene, scene.from_peer);
+        stop(&scene);
+        say_payload(scene.from_peer, 2, length - length / 2);
+        say_bye(scene.from_peer);
+        node_until_count(&scene.node, &scene.node.ended, 1);
+        assert_true(scene.node.ended_purposely);
+        assert_false(scene.node.ended_outgoing);
+        scene_end(&scene);
+    }
+}
+
+/* ---- closed by the caller ---- */
+
+static void a_close_completes_the_segment_and_says_bye(void **state)
+{
+    struct scene scene;
+    (void)state;
+    scene_begin_in_segment(&scene);
+    pccl_engine_close(scene.node.engine, &scene.peer, true, PCCL_POOL_MAX);
+    assert_true(hear_end_of_segment(&scene) == 1.5f); /* not filler: the operation lives, so the peer takes it */
+    hear_bye(scene.to_peer);
+    node_until(&scene.node, &scene.work.failed);
+    assert_int_equal(scene.work.class, PCCL_CLASS_PEER_LOST);
+    assert_int_equal(scene.node.ended, 0);
+    stop(&scene);
+    scene_end(&scene);
+}
+
+static void a_close_fills_up_the_segment_of_a_stopped_operation(void **state)
+{
+    struct scene scene;
+    (void)state;
+    scene_begin_in_segment(&scene);
+    stop(&scene);
+    struct pccl_id fresh = node_id(9);
+    pccl_engine_rename(scene.node.engine, &fresh);
+    assert_true(hear_end_of_segment(&scene) == 0);
+    hear_bye(scene.to_peer);
+    hear_bye(scene.from_peer);
+    assert_int_equal(scene.node.ended, 0);
+    scene_end(&scene);
+}
+
+static void a_good_bye_does_not_wait_for_ever(void **state)
+{
+    struct scene scene;
+    (void)state;
+    scene_begin_with(&scene, 50);
+    start(&scene);
+    hear_beginning_of_segment(&scene); /* and never reads on */
+    pccl_engine_close(scene.node.engine, &scene.peer, true, 0);
+    node_until(&scene.node, &scene.work.failed);
+    stop(&scene);
+    node_end(&scene.node);
+    hear_bye(scene.from_peer);
+    node_begin(&scene.node, 1);
+    scene_end(&scene);
+}
+
+/* ---- ended by the other side ---- */
+
+static void the_end_in_the_middle_of_a_segment_fails_the_operation(void **state)
+{
+    (void)state;
+    for (int incoming = 0; incoming < 2; incoming++) {
+        struct scene scene;
+        scene_begin_in_segment(&scene);
+        say_data(&scene, 1, 0, segment_bytes(&scene));
+        say_payload(scene.from_peer, 2, 1000);
+        int *broken = incoming ? &scene.from_peer : &scene.to_peer;
+        close(*broken);
+        *broken = -1;
+        node_until(&scene.node, &scene.work.failed);
+        assert_int_equal(scene.work.class, PCCL_CLASS_PEER_LOST);
+        assert_int_equal(scene.node.ended, 1);
+        assert_int_equal(scene.node.ended_outgoing, !incoming);
+        assert_int_equal(scene.node.ended_how, PCCL_LINK_CLOSED);
+        assert_false(scene.node.ended_purposely);
+        stop(&scene);
+        scene_end(&scene);
+    }
+}
+
+static void a_good_bye_is_heard_although_our_output_is_refused(void **state)
+{
+    struct scene scene;
+    (void)state;
+    scene_begin_in_segment(&scene);
+    say_bye(scene.to_peer);
+    close(scene.to_peer); /* with input unread: a reset follows */
+    scene.to_peer = -1;
+    node_until_count(&scene.node, &scene.node.ended, 1);
+    assert_true(scene.node.ended_purposely);
+    stop(&scene);
+    scene_end(&scene);
+}
+
+/* ---- what was read behind the handshake ---- */
+
+static void the_rest_of_the_handshake_is_read_first(void **state)
+{
+    static uint8_t rest[20000];
+    size_t length = 0, payload = 9000, left = 100;
+    struct scene scene;
+    (void)state;
+    scene_begin(&scene);
+    for (uint32_t i = 0; i < 2; i++) {
+        struct pccl_msg msg = {.type = PCCL_MSG_data,
+                               .as.data = {.instance = {.tag = 5}, .group = i, .length = (uint32_t)payload}};
+        pccl_frame_encode(&msg, 0, 0, rest + length);
+        length += pccl_frame_size(&msg) + payload;
+    }
+    assert_true(length <= sizeof rest);
+    int bare = node_connect_bare(&scene.node, &scene.peer, false, 1, rest, length - left);
+    assert_int_equal(send(bare, rest + length - left, left, MSG_NOSIGNAL), (ssize_t)left);
+    say_bye(bare);
+    node_until_count(&scene.node, &scene.node.ended, 1);
+    assert_int_equal(scene.node.ended_slot, 1);
+    assert_true(scene.node.ended_purposely);
+    close(bare);
+    scene_end(&scene);
+}
+
+static void garbage_in_the_rest_ends_the_connection(void **state)
+{
+    struct scene scene;
+    uint8_t rest[64];
+    (void)state;
+    memset(rest, 0xff, sizeof rest);
+    scene_begin(&scene);
+    int bare = node_connect_bare(&scene.node, &scene.peer, true, 3, rest, sizeof rest);
+    node_until_count(&scene.node, &scene.node.ended, 1);
+    assert_int_equal(scene.node.ended_slot, 3);
+    assert_false(scene.node.ended_purposely);
+    close(bare);
+    scene_end(&scene);
+}
+
+/* ---- strange input ---- */
+
+static void data_of_an_unknown_operation_is_thrown_away(void **state)
+{
+    struct scene scene;
+    (void)state;
+    scene_begin(&scene);
+    for (uint32_t i = 0; i < 3; i++) {
+        say_data(&scene, 77 + i, i, 300001);
+        say_payload(scene.from_peer, 2, 300001);
+    }
+    say_bye(scene.from_peer);
+    node_until_count(&scene.node, &scene.node.ended, 1);
+    assert_true(scene.node.ended_purposely);
+    scene_end(&scene);
+}
+
+static void expect_garbage(const uint8_t *bytes, size_t length, bool outgoing)
+{
+    struct scene scene;
+    scene_begin(&scene);
+    int bare = outgoing ? scene.to_peer : scene.from_peer;
+    assert_int_equal(send(bare, bytes, length, MSG_NOSIGNAL), (ssize_t)length);
+    node_until_count(&scene.node, &scene.node.ended, 1);
+    assert_int_equal(scene.node.ended_outgoing, outgoing);
+    assert_int_equal(scene.node.ended_how, PCCL_LINK_UNREACHABLE); /* our own doing is no evidence of a death */
+    assert_false(scene.node.ended_purposely);
+    scene_end(&scene);
+}
+
+static void garbage_ends_the_connection(void **state)
+{
+    uint8_t bytes[256] = {0};
+    struct pccl_msg bye = {.type = PCCL_MSG_link_bye}, hello = {.type = PCCL_MSG_leave};
+    struct pccl_msg data = {.type = PCCL_MSG_data, .as.data = {.length = 5}};
+    (void)state;
+    expect_garbage(bytes, sizeof bytes, true); /* no checksum is zero here */
+    memset(bytes, 0xff, sizeof bytes);
+    expect_garbage(bytes, sizeof bytes, false); /* a length over all limits */
+    pccl_frame_encode(&bye, 0, 0, bytes);
+    bytes[24] ^= 1;
+    expect_garbage(bytes, pccl_frame_size(&bye), true); /* wrong checksum */
+    pccl_frame_encode(&hello, 0, 0, bytes);
+    expect_garbage(bytes, pccl_frame_size(&hello), false); /* no message between peers */
+    pccl_frame_encode(&data, 0, 0, bytes);
+    expect_garbage(bytes, pccl_frame_size(&data), true); /* against the direction of the data */
+}
+
+static void random_bytes_end_the_connection_or_are_waited_for(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed <= 20; seed++) {
+        struct scene scene;
+        struct pccl_prng prng;
+        uint8_t bytes[3000];
+        pccl_prng_seed(&prng, seed);
+        for (uint32_t i = 0; i < sizeof bytes; i++)
+            bytes[i] = (uint8_t)pccl_prng_u64(&prng);
+        scene_begin(&scene);
+        assert_int_equal(send(scene.from_peer, bytes, sizeof bytes, MSG_NOSIGNAL), sizeof bytes);
+        shutdown(scene.from_peer, SHUT_WR);
+        node_until_count(&scene.node, &scene.node.ended, 1);
+        assert_false(scene.node.ended_purposely);
+        scene_end(&scene);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_is_half_sent_is_cut_unless_all_is_aborted),
+        cmocka_unit_test(a_half_sent_segment_of_a_stopped_operation_is_filled_up),
+        cmocka_unit_test(what_still_comes_for_a_stopped_operation_is_thrown_away),
+        cmocka_unit_test(a_close_completes_the_segment_and_says_bye),
+        cmocka_unit_test(a_close_fills_up_the_segment_of_a_stopped_operation),
+        cmocka_unit_test(a_good_bye_does_not_wait_for_ever),
+        cmocka_unit_test(the_end_in_the_middle_of_a_segment_fails_the_operation),
+        cmocka_unit_test(a_good_bye_is_heard_although_our_output_is_refused),
+        cmocka_unit_test(the_rest_of_the_handshake_is_read_first),
+        cmocka_unit_test(garbage_in_the_rest_ends_the_connection),
+        cmocka_unit_test(data_of_an_unknown_operation_is_thrown_away),
+        cmocka_unit_test(garbage_ends_the_connection),
+        cmocka_unit_test(random_bytes_end_the_connection_or_are_waited_for),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

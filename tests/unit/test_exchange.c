@@ -1,0 +1,411 @@
+/* Results: every data type, operation, algorithm, codec and shape, in any order of messages, against a reference. */
+#include "unit/exchange_world.h"
+#include "unit/test_codec_cases.h"
+
+#include <stdarg.h>
+#include <setjmp.h>
+#include <cmocka.h>
+
+static struct world world;
+
+enum { SCRATCH = 4 << 20 };
+
+/* ---- numbers ---- */
+
+static void fill_input(struct job *job)
+{
+    enum pccl_datatype datatype = (enum pccl_datatype)job->config.descriptor.datatype;
+    size_t size = pccl_datatype_bytes(datatype);
+    for (size_t i = 0; i < job->bytes; i += size) {
+        uint64_t random = pccl_prng_u64(&world.prng);
+        if (datatype >= PCCL_F16)
+            put_element(datatype, job->input + i, 0, (double)(random % 100000) / 20000.0 - 2.5);
+        else
+            memcpy(job->input + i, &random, size);
+    }
+    memset(job->result != job->input ? job->result : job->before, 0xee, job->bytes);
+    job_keep_input(job);
+}
+
+/* ---- the reference ---- */
+
+/* What the ring gives for one segment: two at a time. */
+static void fold_ring(const struct pccl_plan *plan, const void *const *parts, uint32_t count, uint8_t *result)
+{
+    enum pccl_reduction reduction = plan->reduction == PCCL_AVG ? PCCL_SUM : plan->reduction;
+    memcpy(result, parts[0], (size_t)count * plan->element_bytes);
+    for (uint32_t i = 1; i < plan->ranks; i++) {
+        const void *pair[2] = {result, parts[i]};
+        pccl_reduce_all(plan->datatype, reduction, pair, 2, count, result);
+    }
+    pccl_finish(pccl_kernels_for(0), plan->datatype, plan->reduction, plan->ranks, result, result, count);
+}
+
+static void expect_fold(const struct pccl_plan *plan, const struct job *jobs, uint8_t *result)
+{
+    for (uint64_t group = 0; group < plan->groups; group++)
+        for (uint32_t owner = 0; owner < plan->ranks; owner++) {
+            struct pccl_segment segment = pccl_plan_segment(plan, group, owner);
+            size_t at = (size_t)segment.first * plan->element_bytes;
+            const void *parts[RANKS_MOST];
+            for (uint32_t i = 0; i < plan->ranks; i++)
+                parts[i] = jobs[(owner + i) % plan->ranks].before + at;
+            if (segment.count == 0)
+                continue;
+            if (plan->algorithm == PCCL_RING)
+                fold_ring(plan, parts, segment.count, result + at);
+            else
+                pccl_reduce_all(plan->datatype, plan->reduction, parts, plan->ranks, segment.count, result + at);
+        }
+}
+
+/* ---- how far off quantized results may be: the bounds of docs/CODECS.md, through all hops ---- */
+
+/* The exact numbers of a segment, and how far from them all those may be that peers have. */
+struct numbers {
+    number *exact;
+    size_t count;
+    number error;
+};
+
+/* `off`: how much beyond the exact ones the largest may lie. */
+static number largest(const struct numbers *numbers, number off)
+{
+    number most = 0;
+    for (size_t i = 0; i < numbers->count; i++)
+        most = fmaxl(most, fabsl(numbers->exact[i]));
+    return most + off;
+}
+
+static number range_of(const struct numbers *numbers)
+{
+    number low = numbers->exact[0], high = low;
+    for (size_t i = 1; i < numbers->count; i++) {
+        low = fminl(low, numbers->exact[i]);
+        high = fmaxl(high, numbers->exact[i]);
+    }
+    return high - low + 2 * numbers->error;
+}
+
+/* Once rounded to the type of the elements. */
+static void round_off(struct numbers *numbers, enum pccl_datatype datatype)
+{
+    const struct float_format format = format_of(datatype);
+    numbers->error += (number)format.half_ulp * largest(numbers, numbers->error) + 2 * (number)format.smallest;
+}
+
+/* Once packed and unpacked. A block's range is at most that of the segment. */
+static void pack(struct numbers *numbers, const struct pccl_descriptor *descriptor)
+{
+    const enum pccl_datatype datatype = (enum pccl_datatype)descriptor->datatype;
+    const bool is_double = datatype == PCCL_F64, is_half = datatype == PCCL_F16 || datatype == PCCL_BF16;
+    const number unit_of_rounding = is_double ? 0x1p-53L : 0x1p-24L;
+    const number codes = powl(256, (number)pccl_datatype_bytes((enum pccl_datatype)descriptor->codec_datatype)) - 1;
+    const number range = range_of(numbers), most = largest(numbers, numbers->error);
+    number step = range / codes;
+    if (descriptor->codec == PCCL_CODEC_ZERO_POINT_SCALE)
+        step = fmaxl(range / (codes - 1), most / (is_double ? 0x1p48L : 0x1p20L));
+    numbers->error += step / 2 + unit_of_rounding * (8 * range + 4 * most);
+    if (is_half)
+        round_off(numbers, datatype);
+}
+
+static void combine(struct numbers *sum, const struct numbers *part, enum pccl_reduction reduction)
+{
+    switch (reduction) {
+    case PCCL_SUM:
+    case PCCL_AVG: sum->error += part->error; break;
+    case PCCL_PROD: sum->error = largest(sum, sum->error) * part->error + largest(part, 0) * sum->error; break;
+    default: sum->error = fmaxl(sum->error, part->error);
+    }
+    for (size_t i = 0; i < sum->count; i++)
+        switch (reduction) {
+        case PCCL_SUM:
+        case PCCL_AVG: sum->exact[i] += part->exact[i]; break;
+        case PCCL_PROD: sum->exact[i] *= part->exact[i]; break;
+        case PCCL_MAX: sum->exact[i] = fmaxl(sum->exact[i], part->exact[i]); break;
+        default: sum->exact[i] = fminl(sum->exact[i], part->exact[i]);
+        }
+}
+
+static struct numbers numbers_of(const struct pccl_plan *plan, const struct job *job, struct pccl_segment segment)
+{
+    struct numbers numbers = {.exact = calloc(segment.count, sizeof(number)), .count = segment.count};
+    assert_non_null(numbers.exact);
+    for (size_t i = 0; i < segment.count; i++)
+        numbers.exact[i] = (number)get_element(plan->datatype, job->before, (size_t)segment.first + i);
+    return numbers;
+}
+
+/* Along the ring sums are packed; in direct exchange the parts of all but the owner; at last the result is. */
+static struct numbers fold_numbers(const struct pccl_plan *plan, const struct job *jobs, uint32_t owner,
+                                   struct pccl_segment segment)
+{
+    const struct pccl_descriptor *descriptor = &jobs->config.descriptor;
+    const bool ring = plan->algorithm == PCCL_RING;
+    struct numbers sum = numbers_of(plan, &jobs[owner], segment);
+    for (uint32_t i = 1; i < plan->ranks; i++) {
+        struct numbers part = numbers_of(plan, &jobs[(owner + i) % plan->ranks], segment);
+        if (ring || i == 1)
+            pack(&sum, descriptor);
+        if (!ring && i + 1 < plan->ranks)
+            pack(&part, descriptor);
+        combine(&sum, &part, plan->reduction);
+        round_off(&sum, plan->datatype);
+        free(part.exact);
+    }
+    if (plan->reduction == PCCL_AVG) {
+        for (size_t i = 0; i < sum.count; i++)
+            sum.exact[i] /= plan->ranks;
+        sum.error /= plan->ranks;
+        round_off(&sum, plan->datatype);
+    }
+    pack(&sum, descriptor);
+    return sum;
+}
+
+static void expect_near(const struct pccl_plan *plan, const struct job *jobs, const uint8_t *result)
+{
+    for (uint64_t group = 0; group < plan->groups; group++)
+        for (uint32_t owner = 0; owner < plan->ranks; owner++) {
+            const struct pccl_segment segment = pccl_plan_segment(plan, group, owner);
+            if (segment.count == 0)
+                continue;
+            struct numbers expected = fold_numbers(plan, jobs, owner, segment);
+            for (size_t i = 0; i < segment.count; i++) {
+                const number found = (number)get_element(plan->datatype, result, (size_t)segment.first + i);
+                if (!(fabsl(found - expected.exact[i]) <= expected.error))
+                    fail_msg("element %llu: %Lg, expected %Lg, within %Lg", (unsigned long long)segment.first + i,
+                             found, expected.exact[i], expected.error);
+            }
+            free(expected.exact);
+        }
+}
+
+/* ---- one all-reduce on all ranks ---- */
+
+struct trial {
+    uint32_t ranks, connections;
+    bool direct, in_place;
+    struct pccl_descriptor descriptor;
+    size_t window_bytes;
+    bool long_path; /* of the ring; direct exchange is always tried on one */
+};
+
+static struct pccl_cost cost_for(const struct trial *trial)
+{
+    if (trial->direct)
+        return (struct pccl_cost){.mesh = 1, .rtt_us = 1000000, .rate = 1000000000};
+    return (struct pccl_cost){.rtt_us = trial->long_path ? 50000 : 0};
+}
+
+static struct pccl_plan plan_of(const struct trial *trial)
+{
+    struct pccl_cost cost = cost_for(trial);
+    struct pccl_plan plan;
+    struct pccl_text words;
+    enum pccl_status status = pccl_plan_make(&trial->descriptor, &cost, trial->ranks, 0, &plan, &words);
+    assert_int_equal(status, PCCL_OK);
+    return plan;
+}
+
+static void check_results(const struct trial *trial, struct job *jobs)
+{
+    struct pccl_plan plan = plan_of(trial);
+    assert_int_equal(plan.algorithm, trial->direct && trial->ranks > 2 ? PCCL_DIRECT : PCCL_RING);
+    for (uint32_t rank = 0; rank < trial->ranks; rank++) {
+        assert_true(jobs[rank].done && jobs[rank].at_rest);
+        assert_memory_equal(jobs[rank].result, jobs[0].result, jobs[0].bytes);
+        if (!trial->in_place)
+            assert_memory_equal(jobs[rank].input, jobs[rank].before, jobs[rank].bytes);
+    }
+    if (plan.codec != NULL) {
+        expect_near(&plan, jobs, jobs[0].result);
+        return;
+    }
+    uint8_t *expected = malloc(jobs[0].bytes);
+    expect_fold(&plan, jobs, expected);
+    assert_memory_equal(jobs[0].result, expected, jobs[0].bytes);
+    free(expected);
+}
+
+/* What the rules say may be in scratch: of the minimal window or the budget, and what departs besides. */
+static void check_scratch(const struct trial *trial, size_t budget)
+{
+    struct pccl_plan plan = plan_of(trial);
+    size_t segment = pccl_plan_bytes(&plan, plan.segment_elements) * 5 / 4 + 256;
+    size_t buffers = plan.codec == NULL ? plan.ranks - 1 : plan.ranks;
+    size_t departing = trial->connections;
+    if (plan.codec != NULL && plan.algorithm == PCCL_DIRECT) {
+        buffers = 2 * (plan.ranks - 1);
+        departing *= plan.ranks - 1;
+    }
+    size_t bound = (buffers + departing) * segment;
+    if (bound < budget + departing * segment)
+        bound = budget + departing * segment;
+    if (plan.long_path)
+        bound += (plan.algorithm == PCCL_DIRECT ? plan.ranks - 1 : 1) * PCCL_AHEAD_BYTES;
+    for (uint32_t rank = 0; rank < trial->ranks; rank++) {
+        size_t peak;
+        assert_int_equal(pccl_exchange_scratch_bytes(exchange_of(&world, rank), &peak), 0);
+        assert_true(peak <= bound);
+    }
+}
+
+static void run_trial(const struct trial *trial, uint64_t seed)
+{
+    struct pccl_cost cost = cost_for(trial);
+    struct pccl_exchange_config config = {.scratch_bytes_max = SCRATCH, .window_bytes = trial->window_bytes};
+    world_init(&world, seed, trial->ranks, trial->connections, trial->direct, &config);
+    struct job jobs[RANKS_MOST];
+    for (uint32_t rank = 0; rank < trial->ranks; rank++) {
+        job_init(&world, &jobs[rank], rank, 7, &trial->descriptor, &cost, trial->in_place);
+        fill_input(&jobs[rank]);
+    }
+    struct pccl_text words;
+    for (uint32_t rank = 0; rank < trial->ranks; rank++) {
+        assert_int_equal(job_start(&world, &jobs[rank], rank, &words), PCCL_OK);
+        world_run(&world, 1 + world_below(&world, 50));
+    }
+    world_run(&world, 0);
+    check_results(trial, jobs);
+    for (uint32_t rank = 0; rank < trial->ranks; rank++) {
+        job_stop(&world, &jobs[rank], rank, true);
+        job_fini(&jobs[rank]);
+    }
+    check_scratch(trial, SCRATCH);
+    world_fini(&world);
+}
+
+static void every_type_and_operation(void **state)
+{
+    (void)state;
+    uint64_t seed = 1;
+    for (unsigned datatype = 0; datatype < PCCL_DATATYPES; datatype++)
+        for (unsigned operation = 0; operation < PCCL_REDUCTIONS; operation++)
+            for (unsigned variant = 0; variant < 4; variant++) {
+                struct trial trial = {.ranks = 2 + (uint32_t)(seed % 7),
+                                      .connections = 1 + (uint32_t)(seed % 3),
+                                      .direct = (variant & 1) != 0,
+                                      .in_place = (variant & 2) != 0,
+                                      .descriptor = {.datatype = (uint8_t)datatype,
+                                                     .operation = (uint8_t)operation,
+                                                     .count = 1 + seed * 37 % 400}};
+                run_trial(&trial, seed++);
+            }
+}
+
+/* This reduction under this quantization: ring and direct, in place and not. */
+static void run_quantized(const struct pccl_descriptor *descriptor, uint32_t ranks, uint64_t seed)
+{
+    for (unsigned variant = 0; variant < 4; variant++, seed++) {
+        struct trial trial = {.ranks = ranks,
+                              .connections = 1 + (uint32_t)(seed % 3),
+                              .direct = (variant & 1) != 0,
+                              .in_place = (variant & 2) != 0,
+                              .descriptor = *descriptor};
+        trial.descriptor.count = 1 + seed * 397 % 6000;
+        run_trial(&trial, seed);
+    }
+}
+
+/* All that pccl_codec_find allows. */
+static void every_codec_type_and_operation(void **state)
+{
+    (void)state;
+    enum { MIN_MAX = 7 * PCCL_REDUCTIONS, ZERO_POINT_SCALE = 2 * 7 * 2 /* signed or not; sum and avg */ };
+    uint32_t found = 0;
+    for (unsigned kind = PCCL_CODEC_MIN_MAX; kind < PCCL_CODEC_KINDS; kind++)
+        for (unsigned datatype = 0; datatype < PCCL_DATATYPES; datatype++)
+            for (unsigned packed = 0; packed < PCCL_DATATYPES; packed++)
+                for (unsigned operation = 0; operation < PCCL_REDUCTIONS; operation++) {
+                    const struct pccl_descriptor descriptor = {.datatype = (uint8_t)datatype,
+                                                               .operation = (uint8_t)operation,
+                                                               .codec = (uint8_t)kind,
+                                                               .codec_datatype = (uint8_t)packed};
+                    struct pccl_text words;
+                    if (pccl_codec_find((enum pccl_codec_kind)kind, (enum pccl_datatype)datatype,
+                                        (enum pccl_datatype)packed, (enum pccl_reduction)operation, &words) == NULL)
+                        continue;
+                    run_quantized(&descriptor, 2, 1000 + 8 * found);
+                    run_quantized(&descriptor, 3, 1004 + 8 * found);
+                    if (found % 4 == 0)
+                        run_quantized(&descriptor, 4 + found / 4 % 2, 5000 + 8 * found);
+                    found++;
+                }
+    assert_int_equal(found, MIN_MAX + ZERO_POINT_SCALE);
+}
+
+static void every_shape(void **state)
+{
+    (void)state;
+    uint64_t seed = 2000;
+    for (uint32_t ranks = 2; ranks <= 8; ranks++)
+        for (uint32_t shape = 0; shape < 7; shape++)
+            for (unsigned variant = 0; variant < 4; variant++) {
+                const uint64_t counts[7] = {1, 2, 3, ranks - 1, ranks, ranks + 1, 1001};
+                struct trial trial = {.ranks = ranks,
+                                      .connections = 1 + (uint32_t)(seed % 3),
+                                      .direct = (variant & 1) != 0,
+                                      .in_place = (variant & 2) != 0,
+                                      .descriptor = {.datatype = seed % 5 == 0 ? PCCL_F16 : PCCL_F32,
+                                                     .operation = PCCL_AVG,
+                                                     .codec = seed % 3 == 0 ? PCCL_CODEC_MIN_MAX : PCCL_CODEC_NONE,
+                                                     .codec_datatype = PCCL_U8,
+                                                     .count = counts[shape]}};
+                run_trial(&trial, seed++);
+            }
+}
+
+/* Several groups: with one open at a time, and with several. */
+static void windows(void **state)
+{
+    (void)state;
+    uint64_t seed = 3000;
+    for (uint32_t ranks = 2; ranks <= 4; ranks++)
+        for (size_t window = 1; window <= (4 << 20); window += (4 << 20) - 1)
+            for (unsigned variant = 0; variant < 8; variant++) {
+                struct trial trial = {.ranks = ranks,
+                                      .connections = 3,
+                                      .direct = (variant & 1) != 0,
+                                      .in_place = (variant & 2) != 0,
+                                      .window_bytes = window,
+                                      .descriptor = {.datatype = PCCL_F64,
+                                                     .operation = PCCL_SUM,
+                                                     .codec = (variant & 4) != 0 ? PCCL_CODEC_MIN_MAX : PCCL_CODEC_NONE,
+                                                     .codec_datatype = PCCL_U16,
+                                                     .count = (window == 1 ? 104001 : 101003) * ranks}};
+                if ((variant & 4) != 0) { /* the same in what travels */
+                    trial.descriptor.datatype = PCCL_F32;
+                    trial.descriptor.count *= 4;
+                }
+                assert_true(plan_of(&trial).groups >= 4);
+                run_trial(&trial, seed++);
+            }
+}
+
+/* New credit is told when a part of the window has come together: on a long path a sixteenth. */
+static void credit_is_batched(void **state)
+{
+    (void)state;
+    struct trial trial = {.ranks = 2,
+                          .connections = 1,
+                          .window_bytes = 2 << 20,
+                          .long_path = true,
+                          .descriptor = {.datatype = PCCL_U8, .operation = PCCL_MAX, .count = 96 * 2 * (64 << 10)}};
+    assert_int_equal(plan_of(&trial).groups, 96);
+    run_trial(&trial, 4000);
+    assert_in_range(world.readies, 2 * 10, 2 * 40); /* 32 groups at once, then 2 at a time */
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_type_and_operation),
+        cmocka_unit_test(every_codec_type_and_operation),
+        cmocka_unit_test(every_shape),
+        cmocka_unit_test(windows),
+        cmocka_unit_test(credit_is_batched),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,545 @@
+/*
+ * What is sent ahead on a long path, before the receiver's READY: how much, what becomes of it, and that nobody is told
+ * a success of what was not compared.
+ */
+#include "core/limits.h"
+#include "unit/exchange_alone.h"
+
+static struct world world;
+
+enum {
+    SEGMENT = 64 << 10,                /* of a long path */
+    MOST = PCCL_AHEAD_BYTES / SEGMENT, /* segments ahead on a lane */
+    HELD_MOST = PCCL_AHEAD_HELD_BYTES / SEGMENT,
+};
+static const struct pccl_exchange_config roomy = {.scratch_bytes_max = 96 << 20, .window_bytes = 16 << 20};
+static const struct pccl_exchange_config narrow = {.scratch_bytes_max = 1, .window_bytes = 1};
+
+static uint64_t elements_of(uint32_t ranks, uint64_t groups) { return groups * ranks * (SEGMENT / 4); }
+
+static struct pccl_exchange *mine(void) { return exchange_of(&alone.world, 0); }
+
+static size_t held(void) { return pccl_exchange_ahead_bytes(mine()); }
+
+/* Sends all that can be sent over the lane to the next rank. The number of segments. */
+static uint32_t send_all(uint32_t step)
+{
+    uint32_t count = 0;
+    struct pccl_departure departure;
+    for (; next_to(1, true, &departure); count++) {
+        assert_int_equal(departure.msg.as.data.step, step);
+        pccl_exchange_sent(mine(), &departure);
+    }
+    return count;
+}
+
+/* A segment of zeros from this rank, all of it. */
+static void hear(uint32_t from, uint64_t group, uint32_t step, uint32_t length)
+{
+    struct pccl_msg data = data_of(group, step, length);
+    struct pccl_arrival arrival;
+    assert_int_equal(tell(from, false, &data, &arrival), PCCL_OK);
+    assert_non_null(arrival.payload);
+    memset(arrival.payload, 0, arrival.length);
+    pccl_exchange_received(mine(), &arrival);
+}
+
+/* ---- what is sent ---- */
+
+static void a_part_is_sent_without_ready(void **state)
+{
+    (void)state;
+    be_alone_with(elements_of(3, 3 * MOST), &long_ring, &roomy);
+    start_alone();
+    assert_int_equal(send_all(0), MOST);
+    struct pccl_msg ready = ready_of(MOST + 5);
+    assert_int_equal(tell_ready(1, &ready), PCCL_OK);
+    assert_int_equal(send_all(0), 5);
+    end_alone();
+    be_alone_with(elements_of(3, 3 * MOST), &no_mesh, &roomy);
+    start_alone();
+    assert_int_equal(send_all(0), 0);
+    end_alone();
+    be_alone_with(elements_of(3, 3 * MOST), &long_ring, &narrow); /* only what is open here */
+    start_alone();
+    assert_int_equal(send_all(0), 1);
+    end_alone();
+}
+
+static void later_steps_wait_for_ready(void **state)
+{
+    (void)state;
+    be_alone_with(elements_of(3, 2), &long_ring, &roomy);
+    start_alone();
+    assert_int_equal(send_all(0), 2);
+    hear(2, 0, 0, SEGMENT); /* and it has no READY of ours */
+    assert_int_equal(send_all(1), 0);
+    struct pccl_msg ready = ready_of(1);
+    assert_int_equal(tell_ready(1, &ready), PCCL_OK);
+    assert_int_equal(send_all(1), 1);
+    end_alone();
+}
+
+static struct pccl_transfer *start_another(uint64_t tag)
+{
+    struct pccl_transfer_config config = alone.job.config;
+    struct pccl_transfer *transfer;
+    struct pccl_text words;
+    config.instance.tag = tag;
+    assert_int_equal(pccl_exchange_start(mine(), &config, &transfer, &words), PCCL_OK);
+    return transfer;
+}
+
+/* What had not begun when READY came goes by what it grants. */
+static void nothing_more_is_sent_ahead_behind_ready(void **state)
+{
+    (void)state;
+    be_alone_with(elements_of(3, 2 * MOST), &long_ring, &roomy);
+    start_alone();
+    struct pccl_departure departure;
+    assert_true(next_to(1, true, &departure));
+    struct pccl_msg ready = ready_of(1);
+    assert_int_equal(tell_ready(1, &ready), PCCL_OK);
+    assert_int_equal(send_all(0), 0);
+    struct pccl_transfer *another = start_another(10);
+    assert_int_equal(send_all(0), MOST);
+    pccl_exchange_stop(mine(), another, false);
+    end_alone();
+}
+
+/* One lane, one bound: it is free again when all that was sent ahead is granted, or the operation is over. */
+static void operations_share_what_may_be_sent_ahead(void **state)
+{
+    (void)state;
+    be_alone_with(elements_of(3, 2 * MOST), &long_ring, &roomy);
+    start_alone();
+    struct pccl_transfer *second = start_another(10);
+    assert_int_equal(send_all(0), MOST);
+    struct pccl_msg ready = ready_of(MOST - 1);
+    assert_int_equal(tell_ready(1, &ready), PCCL_OK);
+    struct pccl_transfer *third = start_another(11);
+    assert_int_equal(send_all(0), 0);
+    ready.as.ready.granted = MOST;
+    assert_int_equal(tell_ready(1, &ready), PCCL_OK);
+    struct pccl_transfer *fourth = start_another(12);
+    assert_int_equal(send_all(0), MOST);
+    struct pccl_transfer *fifth = start_another(13);
+    assert_int_equal(send_all(0), 0);
+    pccl_exchange_stop(mine(), fourth, false);
+    struct pccl_transfer *sixth = start_another(14);
+    assert_int_equal(send_all(0), MOST);
+    pccl_exchange_stop(mine(), second, false);
+    pccl_exchange_stop(mine(), third, false);
+    pccl_exchange_stop(mine(), fifth, false);
+    pccl_exchange_stop(mine(), sixth, false);
+    end_alone();
+}
+
+static void ready_that_is_here_leaves_the_bound_to_others(void **state)
+{
+    (void)state;
+    be_alone_with(elements_of(3, 2 * MOST), &long_ring, &roomy);
+    struct pccl_msg ready = ready_of(1);
+    assert_int_equal(tell_ready(1, &ready), PCCL_OK);
+    start_alone();
+    assert_int_equal(send_all(0), 1);
+    struct pccl_transfer *second = start_another(10);
+    assert_int_equal(send_all(0), MOST);
+    pccl_exchange_stop(mine(), second, false);
+    end_alone();
+}
+
+/* ---- what is held ---- */
+
+static void it_is_held_until_the_start(void **state)
+{
+    (void)state;
+    be_alone_with(elements_of(3, 2), &long_ring, &roomy);
+    struct pccl_msg whole = data_of(1, 0, SEGMENT);
+    struct pccl_arrival arrival;
+    hear(2, 0, 0, SEGMENT);
+    assert_int_equal(tell(2, false, &whole, &arrival), PCCL_OK); /* half of it is here when it starts */
+    assert_non_null(arrival.payload);
+    assert_int_equal(held(), 2 * SEGMENT);
+    start_alone();
+    assert_int_equal(held(), 0);
+    assert_ptr_equal(arrival.transfer, alone.job.transfer);
+    memset(arrival.payload, 0, arrival.length);
+    pccl_exchange_received(mine(), &arrival);
+    assert_int_equal(pccl_transfer_traffic(alone.job.transfer).received_bytes, 2 * SEGMENT);
+    struct pccl_msg ready = ready_of(2);
+    assert_int_equal(send_all(0), 2);
+    assert_int_equal(tell_ready(1, &ready), PCCL_OK);
+    assert_int_equal(send_all(1), 2);
+    end_alone();
+}
+
+static void it_is_held_until_the_group_opens(void **state)
+{
+    (void)state;
+    be_alone_with(elements_of(3, 3), &long_ring, &narrow);
+    hear(2, 2, 0, SEGMENT);
+    start_alone();
+    hear(2, 1, 0, SEGMENT);
+    assert_int_equal(held(), 2 * SEGMENT);
+    expect_malformed(2, false, data_of(1, 0, SEGMENT)); /* twice */
+    expect_malformed(2, false, data_of(1, 1, SEGMENT)); /* a later step of what is not granted */
+    job_stop(&alone.world, &alone.job, 0, false);
+    assert_int_equal(held(), 0);
+    assert_int_equal(pccl_exchange_scratch_bytes(mine(), NULL), 0);
+    end_alone();
+}
+
+static void what_breaks_off_is_not_held(void **state)
+{
+    (void)state;
+    be_alone_with(elements_of(3, 2), &long_ring, &roomy);
+    struct pccl_msg data = data_of(1, 0, SEGMENT);
+    struct pccl_arrival arrival;
+    hear(2, 0, 0, SEGMENT);
+    assert_int_equal(pccl_exchange_connected(mine(), &alone.world.ring[2], false), PCCL_OK);
+    assert_int_equal(tell(2, false, &data, &arrival), PCCL_OK);
+    pccl_exchange_dropped(mine(), NULL, &arrival);
+    pccl_exchange_disconnected(mine(), &alone.world.ring[2], false);
+    assert_int_equal(held(), SEGMENT); /* what came whole is good */
+    struct pccl_transfer_config other = alone.job.config;
+    other.instance.tag++; /* needs the lane */
+    struct pccl_transfer *transfer;
+    struct pccl_text words;
+    assert_int_equal(pccl_exchange_start(mine(), &other, &transfer, &words), PCCL_OK);
+    pccl_exchange_disconnected(mine(), &alone.world.ring[2], false);
+    assert_int_equal(held(), 0); /* no connection is left that its sender could rely on */
+    pccl_exchange_stop(mine(), transfer, false);
+    end_alone();
+}
+
+static void what_is_over_is_not_held(void **state)
+{
+    (void)state;
+    be_alone_with(elements_of(3, 2), &long_ring, &roomy);
+    struct pccl_msg data = data_of(0, 0, SEGMENT);
+    struct pccl_arrival arrival, under_way;
+    hear(2, 0, 0, SEGMENT);
+    data.as.data.view.number++; /* its sender starts it in the next view */
+    assert_int_equal(tell(2, false, &data, &arrival), PCCL_OK);
+    assert_int_equal(held(), SEGMENT);
+    pccl_exchange_received(mine(), &arrival);
+    data.as.data.view.number--;
+    assert_int_equal(tell(2, false, &data, &arrival), PCCL_OK);
+    assert_null(arrival.payload); /* the older one */
+    start_alone();
+    assert_int_equal(held(), 0);
+    data.as.data.view.number++;
+    assert_int_equal(tell(2, false, &data, &arrival), PCCL_OK);
+    assert_null(arrival.payload); /* here it runs in the older one, and cannot succeed */
+    data.as.data.view.number--;
+    job_stop(&alone.world, &alone.job, 0, false);
+    assert_int_equal(tell(2, false, &data, &arrival), PCCL_OK);
+    assert_null(arrival.payload); /* ended */
+    data.as.data.instance.tag++;
+    assert_int_equal(tell(2, false, &data, &under_way), PCCL_OK);
+    assert_non_null(under_way.payload);
+    data.as.data.instance.sync++;
+    assert_int_equal(tell(2, false, &data, &arrival), PCCL_OK);
+    pccl_exchange_received(mine(), &arrival);
+    assert_int_equal(held(), 2 * SEGMENT);
+    alone.job.config.instance.sync++; /* the next era */
+    alone.job.stopped = false;
+    start_alone();
+    assert_int_equal(held(), SEGMENT);
+    assert_null(under_way.payload);
+    job_stop(&alone.world, &alone.job, 0, false);
+    alone.job.config.instance.sync++;
+    alone.job.config.view.number++; /* the next view */
+    alone.job.stopped = false;
+    start_alone();
+    assert_int_equal(held(), 0);
+    data.as.data.instance.sync += 5;
+    assert_int_equal(tell(2, false, &data, &arrival), PCCL_OK);
+    assert_null(arrival.payload); /* of the view before */
+    data.as.data.view.number++;
+    assert_int_equal(tell(2, false, &data, &arrival), PCCL_OK);
+    assert_int_equal(held(), SEGMENT);
+    job_stop(&alone.world, &alone.job, 0, false);
+    pccl_exchange_rename(mine(), &alone.world.ring[0]);
+    assert_int_equal(held(), 0);
+    assert_null(arrival.payload);
+    end_alone();
+}
+
+/* More than is held: all of it goes, with the connection, and the sender fails whatever runs over it. */
+static void what_is_held_is_bounded(void **state)
+{
+    (void)state;
+    be_alone_with(elements_of(3, 2), &long_ring, &roomy);
+    struct pccl_msg data = data_of(0, 0, SEGMENT);
+    struct pccl_arrival arrival;
+    for (uint64_t i = 0; i < HELD_MOST; i++) {
+        data.as.data.instance.tag = 100 + i / 5;
+        data.as.data.group = i % 5;
+        assert_int_equal(tell(2, false, &data, &arrival), PCCL_OK);
+        if (i + 1 < HELD_MOST)
+            pccl_exchange_received(mine(), &arrival);
+    }
+    assert_int_equal(held(), PCCL_AHEAD_HELD_BYTES);
+    struct pccl_msg other = data_of(0, 0, SEGMENT);
+    struct pccl_arrival from_other;
+    assert_int_equal(tell(1, false, &other, &from_other), PCCL_OK); /* each lane has its own */
+    pccl_exchange_received(mine(), &from_other);
+    expect_malformed(2, false, other);
+    assert_int_equal(held(), SEGMENT);
+    assert_null(arrival.payload);
+    end_alone();
+}
+
+static void short_memory_ends_the_connection(void **state)
+{
+    (void)state;
+    be_alone_with(elements_of(3, 2), &long_ring, &roomy);
+    struct test_memory *memory = &alone.world.peers[0].memory;
+    const size_t blocks = memory->live_blocks;
+    struct pccl_msg data = data_of(0, 0, SEGMENT);
+    struct pccl_arrival arrival;
+    for (uint64_t k = 1; k <= 3; k++) {
+        memory->fail_at = memory->requests + k;
+        assert_int_equal(tell(2, false, &data, &arrival), PCCL_MEMORY);
+        assert_int_equal(memory->live_blocks, blocks);
+    }
+    memory->fail_at = 0;
+    assert_int_equal(tell(2, false, &data, &arrival), PCCL_OK);
+    pccl_exchange_dropped(mine(), NULL, &arrival);
+    assert_int_equal(held(), 0);
+    end_alone();
+}
+
+/* ---- peers that differ ---- */
+
+static void expect_mismatch(uint32_t from, struct pccl_msg data, bool before)
+{
+    be_alone_with(elements_of(3, 2), &long_ring, &roomy);
+    struct pccl_arrival arrival;
+    if (!before)
+        start_alone();
+    assert_int_equal(tell(from, false, &data, &arrival), PCCL_OK);
+    assert_int_equal(arrival.length, data.as.data.length);
+    pccl_exchange_received(mine(), &arrival);
+    if (before)
+        start_alone();
+    assert_true(alone.job.failed);
+    assert_int_equal(alone.job.class, PCCL_CLASS_MISMATCH);
+    struct pccl_text id;
+    for (uint32_t rank = 0; rank <= from; rank += from) {
+        pccl_text_format(&id, "peer %i", &alone.world.ring[rank]);
+        assert_non_null(strstr(alone.job.words.bytes, id.bytes));
+    }
+    assert_int_equal(send_all(0), 0);
+    end_alone();
+}
+
+/* Whatever comes first, READY or data: it is no breach of the protocol, and no lost connection. */
+static void what_does_not_fit_is_a_mismatch(void **state)
+{
+    (void)state;
+    alone.job.config.view = (struct pccl_epoch){1, 5};
+    for (int before = 0; before < 2; before++) {
+        expect_mismatch(2, data_of(0, 0, SEGMENT - 4), before);
+        expect_mismatch(2, data_of(2, 0, SEGMENT), before);
+        expect_mismatch(2, data_of(UINT64_MAX, 0, SEGMENT), before);
+        expect_mismatch(1, data_of(0, 0, SEGMENT), before); /* it plans direct exchange */
+    }
+}
+
+/* What every peer has made of the segments does not count before those who receive from it agree. */
+static void nobody_is_done_without_comparing(void **state)
+{
+    (void)state;
+    be_alone_among(2, elements_of(2, 1), &long_ring, &roomy);
+    start_alone();
+    assert_int_equal(send_all(0), 1);
+    hear(1, 0, 0, SEGMENT);
+    struct pccl_departure ours;
+    assert_true(next_to(1, false, &ours));
+    pccl_exchange_sent(mine(), &ours);
+    hear(1, 0, 1, SEGMENT); /* the result is complete */
+    assert_false(alone.job.done || alone.job.at_rest);
+    struct pccl_msg ready = ready_of(1);
+    assert_int_equal(tell_ready(1, &ready), PCCL_OK);
+    assert_true(alone.job.done && !alone.job.at_rest);
+    assert_int_equal(send_all(1), 1);
+    assert_true(alone.job.at_rest);
+    end_alone();
+}
+
+static void the_last_one_may_be_done_at_once(void **state)
+{
+    (void)state;
+    be_alone_among(2, 1, &long_ring, &roomy); /* it comes to us, and nothing else */
+    alone.job.config.ring = (struct pccl_id[2]){alone.world.ring[1], alone.world.ring[0]};
+    struct pccl_msg ready = ready_of(1);
+    assert_int_equal(tell_ready(1, &ready), PCCL_OK);
+    hear(1, 0, 0, 4);
+    start_alone();
+    assert_true(alone.job.done && !alone.job.at_rest);
+    end_alone();
+}
+
+/* Everything moves but READY of this rank and for it. */
+static void run_without_ready_of(uint32_t rank)
+{
+    for (bool moved = true; moved;) {
+        moved = false;
+        for (uint32_t i = 0; i < world.pipe_count; i++) {
+            const struct pipe_end *pipe = &world.pipes[i];
+            const bool waits = !pipe->data && (pipe->from == rank || pipe->to == rank);
+            moved |= !waits && world_step(&world, i, false);
+        }
+    }
+}
+
+/* Same lengths, another operation at one rank: whatever is folded, nobody is told a success. */
+static void another_operation_of_the_same_length_fails(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed <= 300; seed++) {
+        const bool direct = (seed & 1) != 0;
+        const uint32_t ranks = 2 + (uint32_t)(seed / 2 % 4);
+        struct pccl_exchange_config config = {.scratch_bytes_max = 1 << 20,
+                                              .window_bytes = (seed & 32) != 0 ? 1 << 20 : 1};
+        world_init(&world, seed, ranks, 1 + (uint32_t)(seed % 3), direct, &config);
+        world.expects_trouble = true;
+        struct job jobs[RANKS_MOST];
+        const uint32_t odd = (uint32_t)world_below(&world, ranks);
+        struct pccl_text words;
+        for (uint32_t rank = 0; rank < ranks; rank++) {
+            struct pccl_descriptor descriptor = sum_of(1 + seed % 7 * (seed % 2 != 0 ? 1 : 20000));
+            if (rank == odd)
+                descriptor.operation = PCCL_MAX;
+            job_init(&world, &jobs[rank], rank, 3, &descriptor, direct ? &long_mesh : &long_ring, (seed & 8) != 0);
+            fill(&jobs[rank], rank);
+            assert_int_equal(job_start(&world, &jobs[rank], rank, &words), PCCL_OK);
+            if ((seed & 64) != 0)
+                world_run(&world, 1 + world_below(&world, 200));
+        }
+        run_without_ready_of(odd);
+        world_run(&world, 0);
+        uint32_t failed = 0;
+        for (uint32_t rank = 0; rank < ranks; rank++) {
+            assert_false(jobs[rank].done);
+            assert_true(!jobs[rank].failed || jobs[rank].class == PCCL_CLASS_MISMATCH);
+            failed += jobs[rank].failed;
+        }
+        assert_true(failed > 0);
+        for (uint32_t rank = 0; rank < ranks; rank++)
+            job_stop(&world, &jobs[rank], rank, false);
+        world_run(&world, 0);
+        for (uint32_t rank = 0; rank < ranks; rank++)
+            job_fini(&jobs[rank]);
+        world_fini(&world);
+    }
+}
+
+/* ---- all together ---- */
+
+enum { OPERATIONS = 12, RANKS = 3 };
+static struct job jobs[OPERATIONS][RANKS];
+
+/* Started at different times, more than may be sent ahead, with one group open each. */
+static void many_operations_come_ahead(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed <= 6; seed++) {
+        world_init(&world, seed, RANKS, 2, true, (seed & 1) != 0 ? &narrow : &roomy);
+        const struct pccl_cost *cost = (seed & 2) != 0 ? &long_mesh : &long_ring;
+        const struct pccl_descriptor descriptor = sum_of(elements_of(RANKS, 8) + seed);
+        struct pccl_text words;
+        for (uint32_t rank = 0; rank < RANKS; rank++) {
+            for (uint32_t i = 0; i < OPERATIONS; i++) {
+                job_init(&world, &jobs[i][rank], rank, i, &descriptor, cost, (i & 1) != 0);
+                fill(&jobs[i][rank], rank);
+                assert_int_equal(job_start(&world, &jobs[i][rank], rank, &words), PCCL_OK);
+            }
+            world_run(&world, rank == 0 ? 0 : 1 + world_below(&world, 3000));
+            for (uint32_t other = rank + 1; rank == 0 && other < RANKS; other++) {
+                const size_t ahead = pccl_exchange_ahead_bytes(exchange_of(&world, other));
+                assert_true(ahead <= PCCL_AHEAD_BYTES);
+                assert_int_equal(ahead > 0, other == 1 || cost == &long_mesh);
+            }
+        }
+        world_run(&world, 0);
+        for (uint32_t rank = 0; rank < RANKS; rank++) {
+            assert_int_equal(pccl_exchange_ahead_bytes(exchange_of(&world, rank)), 0);
+            for (uint32_t i = 0; i < OPERATIONS; i++) {
+                assert_true(jobs[i][rank].done && jobs[i][rank].at_rest);
+                assert_true(is_sum(jobs[i], RANKS, rank));
+                job_stop(&world, &jobs[i][rank], rank, true);
+            }
+        }
+        for (uint32_t i = 0; i < OPERATIONS * RANKS; i++)
+            job_fini(&jobs[i / RANKS][i % RANKS]);
+        world_fini(&world);
+    }
+}
+
+/* A connection is lost before some of the ranks start: its sender fails, and no other is told a success. */
+static void connections_break_before_the_start(void **state)
+{
+    (void)state;
+    uint32_t with_something_held = 0;
+    for (uint64_t seed = 1; seed <= 300; seed++) {
+        struct job *one = jobs[0];
+        const bool direct = (seed & 1) != 0;
+        world_init(&world, seed, RANKS, 1 + (uint32_t)(seed / 2 % 2), direct, (seed & 4) != 0 ? &narrow : &roomy);
+        world.expects_trouble = true;
+        const struct pccl_descriptor descriptor = sum_of(1 + world_below(&world, 60000));
+        struct pccl_text words;
+        for (uint32_t rank = 0; rank < RANKS; rank++) {
+            job_init(&world, &one[rank], rank, 3, &descriptor, direct ? &long_mesh : &long_ring, (seed & 8) != 0);
+            fill(&one[rank], rank);
+        }
+        assert_int_equal(job_start(&world, &one[0], 0, &words), PCCL_OK);
+        world_run(&world, 1 + world_below(&world, 200));
+        uint32_t index = 0;
+        while (world.pipes[index].from != 0 || !world.pipes[index].data)
+            index++;
+        const uint32_t to = world.pipes[index].to;
+        with_something_held += pccl_exchange_ahead_bytes(exchange_of(&world, to)) > 0;
+        world_break(&world, index);
+        assert_true(one[0].failed && one[0].class == PCCL_CLASS_PEER_LOST);
+        for (uint32_t rank = 1; rank < RANKS; rank++)
+            assert_int_equal(job_start(&world, &one[rank], rank, &words), PCCL_OK);
+        world_run(&world, 0);
+        for (uint32_t rank = 0; rank < RANKS; rank++) {
+            assert_false(one[rank].done || (rank > 0 && one[rank].failed));
+            job_stop(&world, &one[rank], rank, false);
+        }
+        world_run(&world, 0);
+        for (uint32_t rank = 0; rank < RANKS; rank++)
+            job_fini(&one[rank]);
+        world_fini(&world);
+    }
+    assert_true(with_something_held > 100);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_part_is_sent_without_ready),
+        cmocka_unit_test(later_steps_wait_for_ready),
+        cmocka_unit_test(nothing_more_is_sent_ahead_behind_ready),
+        cmocka_unit_test(operations_share_what_may_be_sent_ahead),
+        cmocka_unit_test(ready_that_is_here_leaves_the_bound_to_others),
+        cmocka_unit_test(it_is_held_until_the_start),
+        cmocka_unit_test(it_is_held_until_the_group_opens),
+        cmocka_unit_test(what_breaks_off_is_not_held),
+        cmocka_unit_test(what_is_over_is_not_held),
+        cmocka_unit_test(what_is_held_is_bounded),
+        cmocka_unit_test(short_memory_ends_the_connection),
+        cmocka_unit_test(what_does_not_fit_is_a_mismatch),
+        cmocka_unit_test(nobody_is_done_without_comparing),
+        cmocka_unit_test(the_last_one_may_be_done_at_once),
+        cmocka_unit_test(another_operation_of_the_same_length_fails),
+        cmocka_unit_test(many_operations_come_ahead),
+        cmocka_unit_test(connections_break_before_the_start),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,625 @@
+/* What goes wrong: lost connections, stops at any moment, short memory, hardly any scratch, peers that differ or lie.
+ */
+#include "core/limits.h"
+#include "unit/exchange_alone.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <cmocka.h>
+
+static struct world world;
+
+/* ---- many operations ---- */
+
+enum { MANY = 60, MANY_RANKS = 4 };
+static struct job many[MANY][MANY_RANKS];
+
+static struct pccl_descriptor one_of_many(uint32_t i)
+{
+    struct pccl_descriptor descriptor = sum_of(i % 10 == 0 ? 70000 * MANY_RANKS + i : 1 + i * 113);
+    return descriptor;
+}
+
+static void shuffle(uint32_t *order, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++)
+        order[i] = i;
+    for (uint32_t i = count; i > 1; i--) {
+        uint32_t j = (uint32_t)world_below(&world, i), swapped = order[i - 1];
+        order[i - 1] = order[j];
+        order[j] = swapped;
+    }
+}
+
+/* Started in another order everywhere, over few connections, with scratch for none: all come to their end. */
+static void run_many(size_t scratch, bool direct, bool in_place, uint64_t seed)
+{
+    struct pccl_exchange_config config = {.scratch_bytes_max = scratch, .window_bytes = 8 << 20};
+    world_init(&world, seed, MANY_RANKS, 2, true, &config);
+    uint32_t orders[MANY_RANKS][MANY];
+    for (uint32_t rank = 0; rank < MANY_RANKS; rank++)
+        shuffle(orders[rank], MANY);
+    struct pccl_text words;
+    for (uint32_t k = 0; k < MANY; k++) {
+        for (uint32_t rank = 0; rank < MANY_RANKS; rank++) {
+            uint32_t i = orders[rank][k];
+            struct pccl_descriptor descriptor = one_of_many(i);
+            job_init(&world, &many[i][rank], rank, i, &descriptor, direct ? &long_mesh : &no_mesh,
+                     in_place && (i & 1) != 0);
+            fill(&many[i][rank], rank);
+            assert_int_equal(job_start(&world, &many[i][rank], rank, &words), PCCL_OK);
+        }
+        world_run(&world, 1 + world_below(&world, 300));
+    }
+    world_run(&world, 0);
+    for (uint32_t i = 0; i < MANY; i++)
+        for (uint32_t rank = 0; rank < MANY_RANKS; rank++)
+            assert_true(many[i][rank].at_rest && is_sum(many[i], MANY_RANKS, rank));
+    size_t minimal = 0;
+    for (uint32_t i = 0; i < MANY; i++)
+        for (uint32_t rank = 0; rank < MANY_RANKS; rank++) {
+            struct pccl_descriptor descriptor = one_of_many(i);
+            struct pccl_plan plan;
+            assert_int_equal(pccl_plan_make(&descriptor, &no_mesh, MANY_RANKS, 0, &plan, &words), PCCL_OK);
+            if (rank == 0)
+                minimal += (MANY_RANKS - 1) * (pccl_plan_bytes(&plan, plan.segment_elements) * 5 / 4 + 256);
+            job_stop(&world, &many[i][rank], rank, true);
+            job_fini(&many[i][rank]);
+        }
+    for (uint32_t rank = 0; rank < MANY_RANKS; rank++) {
+        size_t peak;
+        (void)pccl_exchange_scratch_bytes(exchange_of(&world, rank), &peak);
+        assert_true(peak <= (minimal > scratch ? minimal : scratch));
+        if (!in_place)
+            assert_true(world.peers[rank].memory.live_bytes < scratch + (64 << 10));
+    }
+    world_fini(&world);
+}
+
+static void many_operations_without_scratch(void **state)
+{
+    (void)state;
+    run_many(1, false, true, 1);
+    run_many(1, true, false, 2);
+    run_many(2 << 20, false, true, 3);
+}
+
+/* ---- broken connections, and stops ---- */
+
+struct scene {
+    uint32_t ranks;
+    bool direct, long_path, in_place, codec; /* direct exchange is always on a long path */
+    uint64_t count;
+};
+
+static struct scene scene_of(uint64_t seed)
+{
+    /* packed, the last group needs scratch of another size */
+    uint64_t two_groups = (seed & 16) != 0 ? 324700 : 80000;
+    return (struct scene){.ranks = 2 + (uint32_t)(seed % 4),
+                          .direct = (seed & 4) != 0,
+                          .long_path = (seed & 64) != 0,
+                          .in_place = (seed & 8) != 0,
+                          .codec = (seed & 16) != 0,
+                          .count = seed % 3 == 0 ? two_groups * (2 + seed % 4) : 1 + seed % 500};
+}
+
+static const struct pccl_cost *cost_of(const struct scene *scene)
+{
+    if (scene->direct)
+        return &long_mesh;
+    return scene->long_path ? &long_ring : &no_mesh;
+}
+
+static void set_scene(const struct scene *scene, uint64_t seed, struct job *jobs)
+{
+    struct pccl_exchange_config config = {.scratch_bytes_max = 1 << 20, .window_bytes = (seed & 32) != 0 ? 1 << 20 : 1};
+    world_init(&world, seed, scene->ranks, 2, scene->direct, &config);
+    world.expects_trouble = true;
+    struct pccl_descriptor descriptor = sum_of(scene->count);
+    if (scene->codec) {
+        descriptor.datatype = PCCL_F32;
+        descriptor.codec = PCCL_CODEC_MIN_MAX;
+        descriptor.codec_datatype = PCCL_U8;
+    }
+    for (uint32_t rank = 0; rank < scene->ranks; rank++) {
+        job_init(&world, &jobs[rank], rank, 3, &descriptor, cost_of(scene), scene->in_place);
+        fill(&jobs[rank], rank);
+    }
+}
+
+static void stop_all(struct job *jobs)
+{
+    for (uint32_t rank = 0; rank < world.ranks; rank++)
+        if (jobs[rank].transfer != NULL && !jobs[rank].stopped)
+            job_stop(&world, &jobs[rank], rank, false);
+}
+
+/* Nothing of the operation is left: what still comes is thrown away, no memory of the caller is touched. */
+static void leave_scene(struct job *jobs)
+{
+    world_run(&world, 0);
+    for (uint32_t rank = 0; rank < world.ranks; rank++) {
+        if (jobs[rank].transfer != NULL)
+            assert_memory_equal(jobs[rank].input, jobs[rank].before, jobs[rank].bytes);
+        job_fini(&jobs[rank]);
+    }
+    world_fini(&world);
+}
+
+static void start_all(struct job *jobs)
+{
+    struct pccl_text words;
+    for (uint32_t rank = 0; rank < world.ranks; rank++) {
+        assert_int_equal(job_start(&world, &jobs[rank], rank, &words), PCCL_OK);
+        world_run(&world, 1 + world_below(&world, 100)); /* what is sent ahead comes before the start of others */
+    }
+}
+
+static void stops_at_any_moment_restore(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed <= 200; seed++) {
+        struct scene scene = scene_of(seed);
+        struct job jobs[RANKS_MOST];
+        set_scene(&scene, seed, jobs);
+        start_all(jobs);
+        world_run(&world, 1 + world_below(&world, 1500));
+        uint32_t first = (uint32_t)world_below(&world, world.ranks);
+        job_stop(&world, &jobs[first], first, false);
+        world_run(&world, 1 + world_below(&world, 100)); /* the others do not know yet */
+        stop_all(jobs);
+        leave_scene(jobs);
+    }
+}
+
+static void broken_connections_fail_both_ends(void **state)
+{
+    (void)state;
+    uint32_t breaks_under_way = 0, breaks_behind = 0;
+    for (uint64_t seed = 1; seed <= 200; seed++) {
+        struct scene scene = scene_of(seed);
+        struct job jobs[RANKS_MOST];
+        set_scene(&scene, seed, jobs);
+        start_all(jobs);
+        world_run(&world, 1 + world_below(&world, 1500));
+        uint32_t index = (uint32_t)world_below(&world, world.pipe_count) & ~UINT32_C(1);
+        uint32_t from = world.pipes[index].from, to = world.pipes[index].to;
+        bool sender_rested = jobs[from].at_rest, receiver_done = jobs[to].done;
+        world_break(&world, index);
+        assert_true(jobs[from].failed); /* at rest or not: who knows what has arrived */
+        assert_int_equal(jobs[to].failed, !receiver_done);
+        for (uint32_t rank = 0; rank < scene.ranks; rank++) {
+            assert_true(!jobs[rank].failed || jobs[rank].class == PCCL_CLASS_PEER_LOST);
+            assert_true(rank == from || rank == to || !jobs[rank].failed);
+        }
+        breaks_under_way += !sender_rested;
+        breaks_behind += sender_rested;
+        world_run(&world, 0);
+        stop_all(jobs);
+        leave_scene(jobs);
+    }
+    assert_true(breaks_under_way > 30 && breaks_behind > 3);
+}
+
+/* ---- memory ---- */
+
+static void short_memory_fails_one_operation(void **state)
+{
+    (void)state;
+    uint32_t refused = 0, failed = 0, survived = 0;
+    for (uint64_t seed = 1; seed <= 32; seed++)
+        for (uint64_t k = 1;; k++) {
+            struct scene scene = scene_of(seed);
+            struct job jobs[RANKS_MOST];
+            set_scene(&scene, seed, jobs);
+            struct test_memory *memory = &world.peers[0].memory;
+            memory->fail_at = memory->requests + k;
+            memory->fail_after = (seed & 1) != 0;
+            struct pccl_text words;
+            for (uint32_t rank = 0; rank < world.ranks; rank++) {
+                struct job *job = &jobs[rank];
+                enum pccl_status status = job_start(&world, job, rank, &words);
+                assert_true(status == PCCL_OK || (rank == 0 && status == PCCL_MEMORY && job->transfer == NULL));
+                refused += status != PCCL_OK;
+            }
+            world_run(&world, 0);
+            memory->fail_at = 0;
+            if (jobs[0].failed)
+                assert_true(jobs[0].class == PCCL_CLASS_INTERNAL || jobs[0].class == PCCL_CLASS_PEER_LOST);
+            failed += jobs[0].failed;
+            bool hit = memory->failures > 0;
+            survived += hit && jobs[0].at_rest;
+            assert_true(jobs[0].transfer == NULL || jobs[0].failed || jobs[0].at_rest);
+            stop_all(jobs);
+            leave_scene(jobs);
+            if (!hit)
+                break;
+        }
+    assert_true(refused > 100 && failed > 20 && survived > 5);
+}
+
+/* ---- one exchange and made-up peers ---- */
+
+static void expect_mismatch(struct pccl_msg *msg, uint32_t from, bool before, const char *ours, const char *theirs)
+{
+    be_alone(1000, &no_mesh);
+    if (before)
+        assert_int_equal(tell_ready(from, msg), PCCL_OK);
+    start_alone();
+    if (!before)
+        assert_int_equal(tell_ready(from, msg), PCCL_OK);
+    assert_true(alone.job.failed);
+    assert_int_equal(alone.job.class, PCCL_CLASS_MISMATCH);
+    struct pccl_text id;
+    for (uint32_t rank = 0; rank <= from; rank += from) {
+        pccl_text_format(&id, "peer %i", &alone.world.ring[rank]);
+        assert_non_null(strstr(alone.job.words.bytes, id.bytes));
+    }
+    if (strstr(alone.job.words.bytes, ours) == NULL || strstr(alone.job.words.bytes, theirs) == NULL)
+        fail_msg("%s", alone.job.words.bytes);
+    struct pccl_departure departure;
+    assert_false(next_to(1, true, &departure));
+    assert_false(next_to(2, false, &departure));
+    end_alone();
+}
+
+static void peers_that_differ_are_named(void **state)
+{
+    (void)state;
+    be_alone(1000, &no_mesh);
+    struct pccl_msg same = ready_of(1), msg = same;
+    end_alone();
+    for (int before = 0; before < 2; before++) {
+        msg.as.ready.descriptor.count = 1001;
+        expect_mismatch(&msg, 1, before, "1000 elements", "1001");
+        msg = same;
+        msg.as.ready.descriptor.datatype = PCCL_F32;
+        expect_mismatch(&msg, 1, before, "u32", "f32");
+        msg = same;
+        msg.as.ready.descriptor.operation = PCCL_MAX;
+        expect_mismatch(&msg, 1, before, "sum", "max");
+        msg = same;
+        msg.as.ready.descriptor.codec = PCCL_CODEC_MIN_MAX;
+        expect_mismatch(&msg, 1, before, "none", "minmax");
+        msg = same;
+        msg.as.ready.descriptor.codec_datatype = PCCL_U16;
+        expect_mismatch(&msg, 1, before, "u8", "u16");
+        msg = same;
+        msg.as.ready.algorithm = PCCL_DIRECT;
+        expect_mismatch(&msg, 2, before, "ring", "direct"); /* it is not even ours to send to */
+        msg = same;
+        msg.as.ready.segment_elements++;
+        expect_mismatch(&msg, 1, before, "segments of", "elements");
+        msg = same;
+    }
+}
+
+static void lies_are_refused_and_harmless(void **state)
+{
+    (void)state;
+    be_alone(3000, &no_mesh); /* one group of 3 segments of 1000 */
+    start_alone();
+    struct pccl_arrival arrival;
+    expect_malformed(2, false, data_of(0, 0, 4000)); /* READY has not been sent yet */
+    struct pccl_departure ready;
+    assert_true(next_to(2, false, &ready));
+    pccl_exchange_sent(exchange_of(&alone.world, 0), &ready);
+    expect_malformed(2, false, data_of(1, 0, 4000));
+    expect_malformed(2, false, data_of(UINT64_MAX, 0, 4000));
+    expect_malformed(2, false, data_of(0, 4, 4000));
+    expect_malformed(2, false, data_of(0, UINT32_MAX, 4000));
+    expect_malformed(2, false, data_of(0, 0, 3999));
+    expect_malformed(2, false, data_of(0, 2, 4000)); /* the result of what we have not sent yet */
+    expect_malformed(1, false, data_of(0, 0, 4000)); /* not from there */
+    expect_malformed(2, true, data_of(0, 0, 4000));  /* on a connection for our data */
+    expect_malformed(1, false, ready_of(1));
+    expect_malformed(2, true, ready_of(1)); /* we send it nothing */
+    struct pccl_msg other = {.type = PCCL_MSG_link_bye};
+    expect_malformed(1, true, other);
+    struct pccl_msg good = data_of(0, 0, 4000);
+    assert_int_equal(tell(2, false, &good, &arrival), PCCL_OK);
+    assert_non_null(arrival.payload);
+    expect_malformed(2, false, good); /* twice, while the first is under way */
+    memset(arrival.payload, 0, arrival.length);
+    pccl_exchange_received(exchange_of(&alone.world, 0), &arrival);
+    expect_malformed(2, false, good); /* and afterwards */
+    end_alone();
+}
+
+static void results_before_parts_are_refused(void **state)
+{
+    (void)state;
+    be_alone(3000, &long_mesh);
+    start_alone();
+    struct pccl_departure ready, part;
+    assert_true(next_to(1, false, &ready));
+    expect_malformed(1, false, data_of(0, 1, 4000)); /* it has not got our part */
+    struct pccl_msg credit = ready_of(1), result = data_of(0, 1, 4000);
+    assert_int_equal(credit.as.ready.algorithm, PCCL_DIRECT);
+    assert_int_equal(tell_ready(1, &credit), PCCL_OK);
+    assert_true(next_to(1, true, &part));
+    struct pccl_arrival arrival;
+    assert_int_equal(tell(1, false, &result, &arrival), PCCL_OK);
+    assert_true(arrival.payload == alone.job.input + 8000); /* segment 2, straight into the result */
+    end_alone();
+}
+
+static void data_for_nobody_is_thrown_away(void **state)
+{
+    (void)state;
+    be_alone(3000, &no_mesh);
+    struct pccl_arrival arrival;
+    struct pccl_msg data = data_of(0, 0, 4000), later = data_of(0, 1, 4000);
+    assert_int_equal(tell(2, false, &later, &arrival), PCCL_OK); /* not started, and nothing that is sent ahead */
+    assert_true(arrival.payload == NULL && arrival.length == 4000 && arrival.transfer == NULL);
+    pccl_exchange_received(exchange_of(&alone.world, 0), &arrival);
+    start_alone();
+    data.as.data.view.number++; /* of another view */
+    assert_int_equal(tell(2, false, &data, &arrival), PCCL_OK);
+    assert_true(arrival.payload == NULL && arrival.length == 4000);
+    data.as.data.view.number--;
+    struct pccl_departure ready;
+    assert_true(next_to(2, false, &ready));
+    assert_int_equal(tell(2, false, &data, &arrival), PCCL_OK);
+    assert_non_null(arrival.payload);
+    job_stop(&alone.world, &alone.job, 0, false); /* over, while it is coming in */
+    assert_true(arrival.payload == NULL && arrival.length == 4000 && arrival.transfer == NULL);
+    assert_int_equal(pccl_exchange_scratch_bytes(exchange_of(&alone.world, 0), NULL), 0);
+    pccl_exchange_received(exchange_of(&alone.world, 0), &arrival);
+    assert_int_equal(tell(2, false, &data, &arrival), PCCL_OK);
+    assert_true(arrival.payload == NULL && arrival.length == 4000);
+    end_alone();
+}
+
+static void a_stopped_departure_loses_its_payload(void **state)
+{
+    (void)state;
+    be_alone(3000, &no_mesh);
+    start_alone();
+    struct pccl_msg ready = ready_of(1);
+    assert_int_equal(tell_ready(1, &ready), PCCL_OK);
+    struct pccl_departure departure, none;
+    assert_true(next_to(1, true, &departure));
+    assert_true(departure.payload == alone.job.input && departure.length == 4000);
+    assert_false(next_to(1, true, &none));
+    job_stop(&alone.world, &alone.job, 0, false);
+    assert_true(departure.payload == NULL && departure.length == 4000 && departure.transfer == NULL);
+    pccl_exchange_sent(exchange_of(&alone.world, 0), &departure);
+    end_alone();
+}
+
+/* ---- announcements ---- */
+
+static void ready_before_the_start_is_kept(void **state)
+{
+    (void)state;
+    be_alone(3000, &no_mesh);
+    struct pccl_msg ready = ready_of(1);
+    uint32_t *announced = &alone.world.peers[0].announced;
+    assert_int_equal(tell_ready(1, &ready), PCCL_OK);
+    assert_int_equal(tell_ready(1, &ready), PCCL_OK);
+    assert_int_equal(*announced, 1);
+    struct pccl_departure departure;
+    assert_false(next_to(1, true, &departure));
+    start_alone();
+    assert_true(next_to(1, true, &departure));
+    assert_int_equal(departure.msg.type, PCCL_MSG_data);
+    job_stop(&alone.world, &alone.job, 0, false);
+    assert_int_equal(tell_ready(1, &ready), PCCL_OK); /* it is over: nobody is told */
+    assert_int_equal(*announced, 1);
+    end_alone();
+}
+
+static void views_order_announcements(void **state)
+{
+    (void)state;
+    be_alone(3000, &no_mesh); /* view 5 */
+    struct pccl_msg older = ready_of(1), newer = ready_of(1);
+    older.as.ready.view.number = 4;
+    newer.as.ready.view.number = 6;
+    uint32_t *announced = &alone.world.peers[0].announced;
+    assert_int_equal(tell_ready(1, &older), PCCL_OK); /* nothing is known of views yet */
+    assert_int_equal(*announced, 1);
+    start_alone();
+    struct pccl_departure departure;
+    assert_false(next_to(1, true, &departure));
+    assert_int_equal(tell_ready(1, &older), PCCL_OK);
+    assert_int_equal(tell_ready(1, &newer), PCCL_OK);
+    assert_false(alone.job.failed || next_to(1, true, &departure));
+    struct pccl_msg another = older;
+    another.as.ready.instance.tag++;
+    assert_int_equal(tell_ready(1, &another), PCCL_OK);
+    assert_int_equal(*announced, 1);
+    another.as.ready.view.number = 5;
+    assert_int_equal(tell_ready(1, &another), PCCL_OK);
+    assert_int_equal(*announced, 2);
+    end_alone();
+}
+
+static void announcements_are_bounded(void **state)
+{
+    (void)state;
+    be_alone(3000, &no_mesh);
+    struct test_memory *memory = &alone.world.peers[0].memory;
+    struct pccl_msg ready = ready_of(1);
+    for (uint64_t i = 0; i < PCCL_OPS_PER_PEER_MAX; i++) {
+        ready.as.ready.instance.tag = 100 + i;
+        assert_int_equal(tell_ready(1, &ready), PCCL_OK);
+    }
+    size_t blocks = memory->live_blocks;
+    for (uint64_t i = 0; i < 1000; i++) {
+        ready.as.ready.instance.tag = 100000 + i;
+        assert_int_equal(tell_ready(1, &ready), PCCL_OK);
+    }
+    assert_int_equal(memory->live_blocks, blocks);
+    assert_int_equal(alone.world.peers[0].announced, PCCL_OPS_PER_PEER_MAX + 1000);
+    /* The view that comes later clears them all away. */
+    alone.job.config.view.number++;
+    start_alone();
+    assert_true(memory->live_blocks < 100);
+    end_alone();
+}
+
+static void ended_operations_are_bounded(void **state)
+{
+    (void)state;
+    be_alone(3, &no_mesh);
+    struct test_memory *memory = &alone.world.peers[0].memory;
+    size_t blocks = 0;
+    for (uint64_t i = 0; i < PCCL_OPS_PER_PEER_MAX + 500; i++) {
+        alone.job.config.instance.tag = i;
+        start_alone();
+        job_stop(&alone.world, &alone.job, 0, true);
+        if (i == PCCL_OPS_PER_PEER_MAX)
+            blocks = memory->live_blocks;
+    }
+    assert_int_equal(memory->live_blocks, blocks);
+    /* A new identity knows nothing of them. */
+    pccl_exchange_rename(exchange_of(&alone.world, 0), &alone.world.ring[0]);
+    assert_true(memory->live_blocks < 10);
+    end_alone();
+}
+
+/* ---- turns and credit ---- */
+
+static void operations_share_a_lane_in_turn(void **state)
+{
+    (void)state;
+    be_alone(3 * 16384 * 8, &no_mesh);
+    struct pccl_msg ready = ready_of(8);
+    struct pccl_transfer *transfers[3];
+    struct pccl_text words;
+    struct pccl_transfer_config config = alone.job.config;
+    for (uint64_t i = 0; i < 3; i++) {
+        config.instance.tag = ready.as.ready.instance.tag = 20 + i;
+        assert_int_equal(pccl_exchange_start(exchange_of(&alone.world, 0), &config, &transfers[i], &words), PCCL_OK);
+        assert_int_equal(tell_ready(1, &ready), PCCL_OK);
+    }
+    struct pccl_departure departures[6];
+    for (uint32_t i = 0; i < 6; i++) {
+        assert_true(next_to(1, true, &departures[i]));
+        assert_true(departures[i].transfer == transfers[i % 3]);
+        assert_int_equal(departures[i].group, i / 3);
+    }
+    for (uint32_t i = 0; i < 3; i++)
+        pccl_exchange_stop(exchange_of(&alone.world, 0), transfers[i], false);
+    end_alone();
+}
+
+/* Groups that the exchange has granted on this lane and not told yet: it is asked for all its READYs. */
+static uint64_t granted_to(uint32_t from)
+{
+    uint64_t granted = 0;
+    struct pccl_departure ready;
+    while (next_to(from, false, &ready)) {
+        granted += ready.msg.as.ready.granted;
+        pccl_exchange_sent(exchange_of(&alone.world, 0), &ready);
+    }
+    return granted;
+}
+
+/* Starts so many operations of so many whole groups each. The groups that all of them may have open at once. */
+static uint64_t groups_open(uint32_t operations, uint64_t groups, const struct pccl_cost *cost, size_t scratch)
+{
+    const struct pccl_exchange_config config = {.scratch_bytes_max = scratch, .window_bytes = 1 << 20};
+    struct pccl_transfer *transfers[20];
+    struct pccl_text words;
+    const uint64_t elements = (cost->rtt_us >= PCCL_LONG_PATH_RTT_US ? 64 << 10 : 256 << 10) / 4;
+    be_alone_with(3 * elements * groups, cost, &config);
+    for (uint32_t i = 0; i < operations; i++) {
+        struct pccl_transfer_config one = alone.job.config;
+        one.instance.tag = 20 + i;
+        assert_int_equal(pccl_exchange_start(exchange_of(&alone.world, 0), &one, &transfers[i], &words), PCCL_OK);
+    }
+    const uint64_t granted = granted_to(2);
+    for (uint32_t i = 0; i < operations; i++)
+        pccl_exchange_stop(exchange_of(&alone.world, 0), transfers[i], false);
+    end_alone();
+    return granted;
+}
+
+/* On a short path 12 MiB for all operations, on a long one all there is; who finds it used up has one group. */
+static void short_paths_share_what_the_caches_hold(void **state)
+{
+    (void)state;
+    static const struct pccl_cost long_way = {.rtt_us = PCCL_LONG_PATH_RTT_US};
+    static const struct pccl_cost short_way = {.rtt_us = PCCL_LONG_PATH_RTT_US - 1};
+    enum { ALL = 48 << 20, SHORT_GROUP = 2 * (256 << 10), LONG_GROUP = 2 * (64 << 10) };
+    assert_int_equal(groups_open(1, 8, &no_mesh, ALL), 4);
+    assert_int_equal(groups_open(20, 8, &no_mesh, ALL), (12 << 20) / SHORT_GROUP + 14);
+    assert_int_equal(groups_open(20, 8, &short_way, ALL), (12 << 20) / SHORT_GROUP + 14);
+    assert_int_equal(groups_open(20, 8, &no_mesh, 11 << 20), (11 << 20) / SHORT_GROUP + 14);
+    assert_int_equal(groups_open(20, 8, &no_mesh, 1), 20);
+    assert_int_equal(groups_open(20, 16, &long_way, ALL), 20 * 16);
+    assert_int_equal(groups_open(20, 16, &long_way, 13 << 20), (13 << 20) / LONG_GROUP + 13);
+}
+
+/* What was begun is brought to its end before more is begun. */
+static void later_steps_go_first(void **state)
+{
+    (void)state;
+    be_alone(3 * 16384 * 8, &no_mesh);
+    start_alone();
+    struct pccl_msg ready = ready_of(4), data;
+    struct pccl_departure departure, departures[3];
+    assert_true(next_to(2, false, &departure));
+    assert_int_equal(tell_ready(1, &ready), PCCL_OK);
+    assert_true(next_to(1, true, &departures[0]));
+    data = data_of(0, 0, departures[0].length);
+    struct pccl_arrival arrival;
+    assert_int_equal(tell(2, false, &data, &arrival), PCCL_OK);
+    memset(arrival.payload, 0, arrival.length);
+    pccl_exchange_received(exchange_of(&alone.world, 0), &arrival);
+    assert_true(next_to(1, true, &departures[1]));
+    assert_true(departures[1].group == 0 && departures[1].step == 1);
+    assert_true(next_to(1, true, &departures[2]));
+    assert_true(departures[2].group == 1 && departures[2].step == 0);
+    end_alone();
+}
+
+static void wrong_starts_are_refused(void **state)
+{
+    (void)state;
+    be_alone(3000, &no_mesh);
+    start_alone();
+    struct pccl_transfer *transfer = NULL;
+    struct pccl_text words;
+    struct pccl_transfer_config config = alone.job.config;
+    struct pccl_exchange *exchange = exchange_of(&alone.world, 0);
+    assert_int_equal(pccl_exchange_start(exchange, &config, &transfer, &words), PCCL_ARGUMENT);
+    config.instance.tag++;
+    config.ring = alone.world.ring + 1;
+    config.ranks = 2;
+    assert_int_equal(pccl_exchange_start(exchange, &config, &transfer, &words), PCCL_ARGUMENT);
+    config = alone.job.config;
+    config.instance.tag++;
+    config.descriptor.count = 0;
+    assert_int_equal(pccl_exchange_start(exchange, &config, &transfer, &words), PCCL_ARGUMENT);
+    assert_null(transfer);
+    end_alone();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(many_operations_without_scratch),
+        cmocka_unit_test(stops_at_any_moment_restore),
+        cmocka_unit_test(broken_connections_fail_both_ends),
+        cmocka_unit_test(short_memory_fails_one_operation),
+        cmocka_unit_test(peers_that_differ_are_named),
+        cmocka_unit_test(lies_are_refused_and_harmless),
+        cmocka_unit_test(results_before_parts_are_refused),
+        cmocka_unit_test(data_for_nobody_is_thrown_away),
+        cmocka_unit_test(a_stopped_departure_loses_its_payload),
+        cmocka_unit_test(ready_before_the_start_is_kept),
+        cmocka_unit_test(views_order_announcements),
+        cmocka_unit_test(announcements_are_bounded),
+        cmocka_unit_test(ended_operations_are_bounded),
+        cmocka_unit_test(operations_share_a_lane_in_turn),
+        cmocka_unit_test(short_paths_share_what_the_caches_hold),
+        cmocka_unit_test(later_steps_go_first),
+        cmocka_unit_test(wrong_starts_are_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

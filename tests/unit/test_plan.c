@@ -1,0 +1,224 @@
+#include "collective/plan.h"
+#include "unit/support.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <cmocka.h>
+
+static struct pccl_plan make(uint64_t count, enum pccl_datatype datatype, uint32_t ranks, uint32_t rank,
+                             const struct pccl_cost *cost)
+{
+    static const struct pccl_cost unknown = {0};
+    struct pccl_descriptor descriptor = {.datatype = (uint8_t)datatype, .operation = PCCL_SUM, .count = count};
+    struct pccl_plan plan;
+    struct pccl_text words;
+    assert_int_equal(pccl_plan_make(&descriptor, cost != NULL ? cost : &unknown, ranks, rank, &plan, &words), PCCL_OK);
+    return plan;
+}
+
+static void check_cut(const struct pccl_plan *plan)
+{
+    size_t most = plan->codec != NULL ? pccl_plan_bytes(plan, 256 << 10) : 256 << 10; /* heads of blocks on top */
+    assert_true(pccl_plan_bytes(plan, plan->segment_elements) <= most);
+    assert_int_equal(plan->segment_elements * plan->element_bytes % 64, 0);
+    if (plan->codec != NULL && plan->segment_elements > PCCL_CODEC_BLOCK)
+        assert_int_equal(plan->segment_elements % PCCL_CODEC_BLOCK, 0);
+    uint64_t next = 0;
+    for (uint64_t group = 0; group < plan->groups; group++) {
+        uint32_t filled = 0, shortest = UINT32_MAX, longest = 0;
+        for (uint32_t number = 0; number < plan->ranks; number++) {
+            struct pccl_segment segment = pccl_plan_segment(plan, group, number);
+            assert_int_equal(segment.first, next);
+            next += segment.count;
+            assert_true(segment.count <= plan->segment_elements);
+            assert_true(group + 1 == plan->groups || segment.count == plan->segment_elements);
+            shortest = segment.count < shortest ? segment.count : shortest;
+            longest = segment.count > longest ? segment.count : longest;
+            if (segment.count > 0)
+                assert_int_equal(filled++, number);
+        }
+        assert_int_equal(filled, pccl_plan_segments(plan, group));
+        assert_true(filled > 0 && longest - shortest <= 1);
+    }
+    assert_int_equal(next, plan->count);
+}
+
+static void segments_cover_everything(void **state)
+{
+    (void)state;
+    static const uint64_t counts[] = {1,      2,      3,       7,       8,       9,       100,
+                                      1000,   16384,  16385,   65535,   65536,   131072,  200000,
+                                      262144, 524287, 1 << 20, 3000001, 5 << 20, 10000000};
+    for (size_t i = 0; i < PCCL_COUNT_OF(counts); i++)
+        for (uint32_t ranks = 2; ranks <= 9; ranks++)
+            for (unsigned datatype = 0; datatype < PCCL_DATATYPES; datatype++) {
+                struct pccl_plan plan = make(counts[i], (enum pccl_datatype)datatype, ranks, 0, NULL);
+                check_cut(&plan);
+            }
+}
+
+static void codecs_get_whole_blocks(void **state)
+{
+    (void)state;
+    for (uint64_t count = 1; count < 40000000; count = count * 3 + 1) {
+        struct pccl_descriptor descriptor = {.datatype = PCCL_F32,
+                                             .operation = PCCL_SUM,
+                                             .codec = PCCL_CODEC_MIN_MAX,
+                                             .codec_datatype = PCCL_U8,
+                                             .count = count};
+        struct pccl_cost cost = {0};
+        struct pccl_plan plan;
+        struct pccl_text words;
+        assert_int_equal(pccl_plan_make(&descriptor, &cost, 3, 1, &plan, &words), PCCL_OK);
+        assert_non_null(plan.codec);
+        check_cut(&plan);
+        assert_int_equal(pccl_plan_bytes(&plan, 5000), pccl_codec_bytes(plan.codec, 5000));
+        assert_true(pccl_plan_scratch_bytes(&plan) >= (size_t)plan.segment_elements * 4);
+    }
+}
+
+static void segments_are_as_large_as_they_may_be(void **state)
+{
+    (void)state;
+    enum { KIB = 1024 / 4 }; /* elements */
+    assert_int_equal(make(4 * 128 * KIB, PCCL_F32, 4, 0, NULL).groups, 1);
+    assert_int_equal(make(8 * 128 * KIB, PCCL_F32, 4, 0, NULL).groups, 1);
+    assert_int_equal(make(16 * 128 * KIB, PCCL_F32, 4, 0, NULL).groups, 2);
+    assert_int_equal(make(16 * 128 * KIB, PCCL_F32, 4, 0, NULL).segment_elements, 256 * KIB);
+    assert_int_equal(make(12 * 128 * KIB, PCCL_F32, 4, 0, NULL).groups, 2);
+    assert_int_equal(make(12 * 128 * KIB, PCCL_F32, 4, 0, NULL).segment_elements, 192 * KIB);
+    assert_int_equal(make(16 * 256 * KIB, PCCL_F32, 4, 0, NULL).groups, 4);
+    assert_int_equal(make(64 * 256 * KIB, PCCL_F32, 4, 0, NULL).groups, 16);
+    assert_int_equal(make(64 * 256 * KIB, PCCL_F32, 4, 0, NULL).segment_elements, 256 * KIB);
+}
+
+static void huge_buffers_do_not_overflow(void **state)
+{
+    (void)state;
+    const uint64_t count = (UINT64_C(1) << 40) + 12345;
+    struct pccl_plan plan = make(count, PCCL_U8, 7, 3, NULL);
+    struct pccl_segment last = pccl_plan_segment(&plan, plan.groups - 1, 6);
+    assert_true(last.first > UINT32_MAX);
+    uint32_t filled = pccl_plan_segments(&plan, plan.groups - 1);
+    struct pccl_segment end = pccl_plan_segment(&plan, plan.groups - 1, filled - 1);
+    assert_true(end.first + end.count == count);
+    struct pccl_segment middle = pccl_plan_segment(&plan, plan.groups / 2, 0);
+    struct pccl_segment before = pccl_plan_segment(&plan, plan.groups / 2 - 1, 6);
+    assert_true(before.first + before.count == middle.first);
+    plan = make((uint64_t)PTRDIFF_MAX / 8, PCCL_F64, PCCL_PEERS_MAX, 0, NULL);
+    end = pccl_plan_segment(&plan, plan.groups - 1, pccl_plan_segments(&plan, plan.groups - 1) - 1);
+    assert_true(end.first + end.count == plan.count);
+}
+
+/* Every message one rank sends is one that its receiver expects, and every segment gets where it must. */
+static void check_messages(const struct pccl_plan *plan)
+{
+    uint32_t ranks = plan->ranks, number = 0, messages = 0;
+    for (uint32_t step = 0; step < pccl_plan_steps(plan); step++)
+        for (uint32_t sender = 0; sender < ranks; sender++)
+            for (uint32_t receiver = 0; receiver < ranks; receiver++) {
+                struct pccl_plan at_sender = *plan, at_receiver = *plan;
+                at_sender.rank = sender;
+                at_receiver.rank = receiver;
+                bool is = pccl_plan_message(plan, sender, receiver, step, &number);
+                assert_int_equal(is, pccl_plan_sends_to(&at_sender, receiver));
+                assert_int_equal(is, pccl_plan_receives_from(&at_receiver, sender));
+                if (!is)
+                    continue;
+                messages++;
+                if (plan->algorithm == PCCL_DIRECT)
+                    assert_int_equal(number, ((step == 0 ? receiver : sender) + 1) % ranks);
+                else if (step < ranks - 1)
+                    assert_int_equal((number + step) % ranks, sender);
+                else
+                    assert_int_equal((number + step - (ranks - 1)) % ranks, (sender + 1) % ranks);
+            }
+    uint32_t expected = plan->algorithm == PCCL_DIRECT ? 2 * ranks * (ranks - 1) : 2 * (ranks - 1) * ranks;
+    assert_int_equal(messages, expected);
+    assert_false(pccl_plan_message(plan, 0, 1, pccl_plan_steps(plan), &number));
+    assert_false(pccl_plan_message(plan, 0, 0, 0, &number));
+    assert_false(pccl_plan_message(plan, 0, ranks, 0, &number));
+    assert_false(pccl_plan_message(plan, ranks, 0, 0, &number));
+}
+
+static void messages_follow_the_rules(void **state)
+{
+    (void)state;
+    const struct pccl_cost mesh = {.mesh = 1, .rtt_us = 100000, .rate = 1000000000};
+    for (uint32_t ranks = 2; ranks <= PCCL_MESH_PEERS_MAX; ranks++) {
+        struct pccl_plan plan = make(1000, PCCL_F32, ranks, 0, NULL);
+        assert_int_equal(plan.algorithm, PCCL_RING);
+        check_messages(&plan);
+        plan = make(1000, PCCL_F32, ranks, 0, &mesh);
+        assert_int_equal(plan.algorithm, ranks == 2 ? PCCL_RING : PCCL_DIRECT);
+        check_messages(&plan);
+    }
+}
+
+static void the_algorithm_follows_the_cost(void **state)
+{
+    (void)state;
+    struct pccl_cost lan = {.mesh = 1};
+    struct pccl_cost long_link = {.mesh = 1, .rtt_us = 50000, .rate = 125000000};
+    struct pccl_cost no_mesh = {.mesh = 0, .rtt_us = 50000, .rate = 125000000};
+    assert_int_equal(make(1000, PCCL_F32, 4, 0, &lan).algorithm, PCCL_DIRECT);
+    assert_int_equal(make(1 << 20, PCCL_F32, 4, 0, &lan).algorithm, PCCL_RING); /* 4 MiB in 3 ms; 0.2 ms are saved */
+    assert_int_equal(make(1 << 20, PCCL_F32, 4, 0, &long_link).algorithm, PCCL_DIRECT);
+    assert_int_equal(make((2 << 20) + 1, PCCL_F32, 4, 0, &long_link).algorithm, PCCL_RING);
+    assert_int_equal(make(1000, PCCL_F32, 2, 0, &long_link).algorithm, PCCL_RING);
+    assert_int_equal(make(1000, PCCL_F32, PCCL_MESH_PEERS_MAX, 0, &long_link).algorithm, PCCL_DIRECT);
+    assert_int_equal(make(1000, PCCL_F32, PCCL_MESH_PEERS_MAX + 1, 0, &long_link).algorithm, PCCL_RING);
+    assert_int_equal(make(1000, PCCL_F32, 4, 0, &no_mesh).algorithm, PCCL_RING);
+    /* All pairs are known: one that is slow, or far away, holds direct exchange up. */
+    struct pccl_cost even = {.mesh = 1, .rtt_us = 50000, .rate = 50000000, .mesh_rtt_us = 50000, .mesh_rate = 50000000};
+    struct pccl_cost slow_pair = even, far_pair = even;
+    slow_pair.mesh_rate = 2500000;
+    far_pair.mesh_rtt_us = 160000;
+    assert_int_equal(make(1 << 18, PCCL_F32, 4, 0, &even).algorithm, PCCL_DIRECT);
+    assert_int_equal(make(1 << 18, PCCL_F32, 4, 0, &slow_pair).algorithm,
+                     PCCL_RING); /* 2 x 262144 bytes there: 210 ms */
+    assert_int_equal(make(1 << 12, PCCL_F32, 4, 0, &slow_pair).algorithm, PCCL_DIRECT);
+    assert_int_equal(make(1 << 12, PCCL_F32, 4, 0, &far_pair).algorithm, PCCL_RING);
+    /* Whatever a master says. */
+    struct pccl_cost extreme = {.mesh = 1, .rtt_us = UINT32_MAX, .rate = UINT64_MAX};
+    assert_int_equal(make(1 << 20, PCCL_F64, 16, 0, &extreme).algorithm, PCCL_DIRECT);
+    extreme = (struct pccl_cost){.mesh = 1, .rtt_us = 1, .rate = 1};
+    assert_int_equal(make(1 << 20, PCCL_F64, 16, 0, &extreme).algorithm, PCCL_RING);
+}
+
+static void bad_descriptors_are_refused(void **state)
+{
+    (void)state;
+    const struct pccl_descriptor bad[] = {
+        {.datatype = 12, .count = 1},
+        {.operation = 5, .count = 1},
+        {.codec = 3, .count = 1},
+        {.codec_datatype = 12, .count = 1},
+        {.count = 0},
+        {.datatype = PCCL_F64, .count = UINT64_MAX},
+        {.datatype = PCCL_I32, .codec = PCCL_CODEC_MIN_MAX, .codec_datatype = PCCL_U8, .count = 1},
+    };
+    struct pccl_cost cost = {0};
+    for (size_t i = 0; i < PCCL_COUNT_OF(bad); i++) {
+        struct pccl_plan plan = {.count = 77};
+        struct pccl_text words;
+        assert_int_equal(pccl_plan_make(&bad[i], &cost, 2, 0, &plan, &words), PCCL_ARGUMENT);
+        assert_true(words.length > 0);
+        assert_int_equal(plan.count, 77);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(segments_cover_everything),
+        cmocka_unit_test(codecs_get_whole_blocks),
+        cmocka_unit_test(segments_are_as_large_as_they_may_be),
+        cmocka_unit_test(huge_buffers_do_not_overflow),
+        cmocka_unit_test(messages_follow_the_rules),
+        cmocka_unit_test(the_algorithm_follows_the_cost),
+        cmocka_unit_test(bad_descriptors_are_refused),
+    };
+    pccl_set_assert_handler(test_assert_handler);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,16 @@
+/*
+ * What the emulator is told while it runs, one command a line; the answer is one line, too: "ok", numbers as JSON, or
+ * "error: " and words. wanem --help lists the commands.
+ */
+#ifndef PCCL_TESTS_WAN_COMMAND_H
+#define PCCL_TESTS_WAN_COMMAND_H
+
+#include "network.h"
+
+enum { COMMAND_ANSWER_BYTES = 16384 };
+
+extern const char command_help[];
+/* Carries the line out; it is cut up. The answer has no line end. */
+void command_do(struct network *network, char *line, int64_t now_ns, char *answer);
+
+#endif

@@ -1,0 +1,39 @@
+/*
+ * Ethernet frames as a packet socket with PACKET_VNET_HDR gives them: a virtio header in front says whether the frame
+ * stands for many TCP segments (GSO), and that its checksum is still to be completed. Such a frame is carried whole;
+ * only where a segment of it is lost it is split, by frame_part. IPv4 and IPv6.
+ */
+#ifndef PCCL_TESTS_WAN_FRAME_H
+#define PCCL_TESTS_WAN_FRAME_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum {
+    FRAME_BYTES_MAX = 70000, /* with the virtio header; GSO frames have up to 64 KiB */
+    FRAME_PORTS_MAX = 32,
+    FRAME_EVERYBODY = -1,
+    FRAME_NOBODY = -2,
+    FRAME_GAP_BYTES = 24, /* preamble, checksum and gap: they take time on a wire, too */
+};
+
+struct frame_shape {
+    uint32_t segments;    /* 1: not GSO */
+    size_t header_bytes;  /* of each segment, from the Ethernet header on; GSO only */
+    size_t segment_bytes; /* of payload; GSO only */
+    size_t ip_at, tcp_at; /* behind the virtio header; GSO only */
+    bool is_v6;
+};
+
+/* The hardware address of the far end of port k ends with k: 02:00:00:00:00:k. */
+int frame_destination(const uint8_t *frame, size_t length);
+/* false: it is no frame, or one of which a part cannot be made. */
+bool frame_look(const uint8_t *frame, size_t length, struct frame_shape *shape);
+/* How much of a wire's time it takes, in bytes. */
+double frame_wire_bytes(size_t length, const struct frame_shape *shape);
+/* Segments first <= i < end as a frame of their own, written to `part`. Returns its length. */
+size_t frame_part(const uint8_t *frame, size_t length, const struct frame_shape *shape, uint32_t first, uint32_t end,
+                  uint8_t *part, struct frame_shape *part_shape);
+
+#endif

@@ -1,0 +1,65 @@
+/*
+ * The network between the ports. A frame from port s to port d passes
+ *
+ *   the uplink of s, the pair (s, d), the delay of (s, d), the downlink of d
+ *
+ * Uplink, pair and downlink each have a rate and a queue that drops what does not fit. Bits flow through: where a later
+ * stage is not slower than an earlier one it adds no time. Loss is drawn for each segment when it enters, so the lost
+ * take no time on the uplink; what is for everybody (neighbour discovery) is never lost by chance. A cut drops what
+ * enters from then on; what is under way arrives. Everything can be changed while frames are under way, and never
+ * changes their order. No sockets and no clock in here: the caller tells the time and takes what arrives.
+ */
+#ifndef PCCL_TESTS_WAN_NETWORK_H
+#define PCCL_TESTS_WAN_NETWORK_H
+
+#include "frame.h"
+
+struct packet {
+    struct packet *next;
+    int to;
+    int64_t first_ns, last_ns; /* when its first and last bit left the stage before */
+    double wire_bytes;
+    size_t length;
+    uint8_t bytes[];
+};
+
+struct stage {
+    struct packet *head, *tail;
+    double waiting_bytes;
+    double rate_bps; /* 0: unlimited */
+    int64_t free_ns; /* the last bit of the packet before left then */
+    int64_t end_ns;  /* the last bit of the first packet leaves then; 0: not begun */
+    uint64_t dropped;
+};
+
+struct pair {
+    struct stage stage;
+    struct packet *head, *tail; /* under way, until last_ns */
+    int64_t delay_ns;
+    double loss;
+    bool cut;
+    uint64_t lost, cut_off; /* segments */
+};
+
+struct port {
+    struct stage up, down;
+    uint64_t in, out, refused; /* frames */
+    double sent_bytes;         /* on its uplink */
+};
+
+struct network {
+    int ports;
+    double queue_bytes;
+    uint64_t random;
+    struct port port[FRAME_PORTS_MAX];
+    struct pair pair[FRAME_PORTS_MAX][FRAME_PORTS_MAX]; /* [sender][receiver] */
+};
+
+/* A frame has come in at a port. */
+void network_enter(struct network *network, int from, const uint8_t *frame, size_t length, int64_t now_ns);
+/* Moves everything on; `deliver` is called for what arrives (false: it was not taken). Returns when to call again. */
+int64_t network_run(struct network *network, int64_t now_ns, bool (*deliver)(int port, const struct packet *packet));
+/* Also for the rest of the packet that is on its way through. 0: unlimited. */
+void network_set_rate(struct stage *stage, double rate_bps, int64_t now_ns);
+
+#endif

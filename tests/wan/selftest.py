@@ -1,0 +1,278 @@
+"""Is a long link what it is set to? With plain sockets, below 15 seconds."""
+
+import array
+import fcntl
+import hashlib
+import os
+import socket
+import struct
+import sys
+import threading
+import time
+
+from wan import Failure, Wan, inside
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "e2e"))
+from harness import check, equal, poll, say, within  # noqa: E402 pylint: disable=wrong-import-position
+from namespaces import need_root  # noqa: E402 pylint: disable=wrong-import-position
+
+SIOCETHTOOL, ETHTOOL_SRXCSUM, ETHTOOL_STXCSUM = 0x8946, 0x15, 0x17
+MEGABIT = 1e6 / 8
+
+
+def connection(wan, sender, receiver, v6=False, congestion="reno"):
+    """(sending socket, receiving socket)"""
+    family = socket.AF_INET6 if v6 else socket.AF_INET
+    address = wan.address_v6(receiver) if v6 else wan.address(receiver)
+    with inside(wan.name(receiver)):
+        listener = socket.socket(family)
+    listener.bind((address, 0))
+    listener.listen()
+    with inside(wan.name(sender)):
+        sending = socket.socket(family)
+    sending.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, congestion.encode())
+    sending.connect(listener.getsockname()[:2])
+    receiving, _ = listener.accept()
+    listener.close()
+    for one in (sending, receiving):
+        one.settimeout(10)
+    return sending, receiving
+
+
+def transfer(wan, size, skip=0, **ways):
+    """Moves so many bytes from host 0 to host 1. Returns bytes per second after the first `skip` bytes."""
+    sending, receiving = connection(wan, 0, 1, **ways)
+    data = os.urandom(size)
+
+    def send():
+        sending.sendall(data)
+        sending.close()
+
+    sender = threading.Thread(target=send)
+    sender.start()
+    digest, got, started, counted = hashlib.sha256(), 0, None, 0
+    while True:
+        part = receiving.recv(1 << 18)
+        if not part:
+            break
+        digest.update(part)
+        got += len(part)
+        if started is None and got > skip:
+            started, counted = time.monotonic(), got
+    took = time.monotonic() - started
+    sender.join()
+    receiving.close()
+    equal(got, size, "bytes that came")
+    check(digest.digest() == hashlib.sha256(data).digest(), "other bytes came")
+    return (got - counted) / took
+
+
+def test_rate(wan):
+    """Also at run time, of a pair, and over IPv6."""
+    for mbit, ports, v6 in ((60, (), False), (60, (), True), (20, (), False), (30, (0, 1), True), (10, (0,), False)):
+        wan.set_rate(100)
+        wan.set_rate(0, 0, 1)
+        wan.set_rate(mbit, *ports)
+        share = (1428 if v6 else 1448) / 1538  # payload of a full segment, with all that is on the wire
+        got = transfer(wan, int(mbit * MEGABIT * 0.6), int(mbit * MEGABIT * 0.2), v6=v6) / (mbit * MEGABIT) / share
+        say(f"   {mbit} Mbit/s {ports} {'IPv6' if v6 else 'IPv4'}: {100 * got:.1f} %")
+        within(got, 0.9, 1.1, f"share of {mbit} Mbit/s")
+    wan.set_rate(100)
+    wan.set_rate(0, 0, 1)
+
+
+def test_rate_changes_under_way(wan):
+    """What waits in the queue goes on at the new rate."""
+    wan.set_rate(2, 0, 1)
+    sending, receiving = connection(wan, 0, 1)
+    receiver = threading.Thread(target=lambda: drain(receiving, 1 << 20))
+    receiver.start()
+    sending.sendall(bytes(1 << 18))  # more than a second at the old rate
+    started = time.monotonic()
+    wan.set_rate(0, 0, 1)
+    sending.sendall(bytes((1 << 20) - (1 << 18)))
+    receiver.join()
+    within(time.monotonic() - started, 0, 0.8, "seconds for the rest")
+    sending.close()
+    receiving.close()
+
+
+def drain(receiving, size):
+    while size > 0:
+        part = receiving.recv(1 << 18)
+        check(part, "the connection has ended")
+        size -= len(part)
+
+
+def round_trip_ms(wan, v6=False):
+    """The shortest of several."""
+    one, other = connection(wan, 0, 1, v6=v6)
+    shortest = 1e9
+    for _ in range(6):
+        started = time.monotonic()
+        one.sendall(b"x")
+        drain(other, 1)
+        other.sendall(b"x")
+        drain(one, 1)
+        shortest = min(shortest, 1e3 * (time.monotonic() - started))
+    one.close()
+    other.close()
+    return shortest
+
+
+def test_delay(wan):
+    for there, back, v6 in ((5, 5, False), (20, 20, True), (30, 5, False)):
+        wan.set_delay(there, 0, 1)
+        wan.set_delay(back, 1, 0)
+        took = round_trip_ms(wan, v6)
+        say(f"   {there} + {back} ms: {took:.2f} ms")
+        within(took, there + back - 0.2, there + back + 4, "milliseconds there and back")
+    wan.set_delay(5)
+
+
+def datagrams(wan, first, second):
+    """A datagram socket at each of the hosts."""
+    both = []
+    for host in (first, second):
+        with inside(wan.name(host)):
+            both.append(socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
+        both[-1].bind((wan.address(host), 0))
+        both[-1].settimeout(0.3)
+    return both
+
+
+def arrives(sender, receiver):
+    sender.sendto(b"there?", receiver.getsockname())
+    try:
+        return receiver.recv(100) == b"there?"
+    except TimeoutError:
+        return False
+
+
+def test_cut(wan):
+    """One way only, other pairs stay, and a connection goes on when the cut is healed."""
+    one, other = datagrams(wan, 0, 1)
+    third, fourth = datagrams(wan, 2, 1)
+    sending, receiving = connection(wan, 0, 1)
+    check(arrives(one, other) and arrives(other, one), "nothing is cut yet")
+    wan.drop(0, 1)
+    check(not arrives(one, other), "it was cut, and it arrives")
+    check(arrives(other, one), "the other direction is not cut")
+    check(arrives(third, fourth) and arrives(fourth, third), "another pair is not cut")
+    sending.sendall(b"late")
+    receiving.settimeout(0.3)
+    try:
+        check(not receiving.recv(4), "it was cut, and it arrives")
+    except TimeoutError:
+        pass
+    wan.heal(0, 1)
+    check(arrives(one, other), "it was healed")
+    receiving.settimeout(10)
+    drain(receiving, 4)
+    check(wan.stats()[0]["cut_off"] >= 2, "what was cut off is counted")
+    for each in (one, other, third, fourth, sending, receiving):
+        each.close()
+
+
+def set_offload(wan, host, command):
+    """Switches one feature of a host's interface off."""
+    with inside(wan.name(host)):
+        control = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    _switch_off(control, "eth0", command)
+
+
+def _switch_off(control, interface, command):
+    value = array.array("B", struct.pack("II", command, 0))
+    fcntl.ioctl(control, SIOCETHTOOL, struct.pack("16sP16x", interface.encode(), value.buffer_info()[0]))
+    control.close()
+
+
+def test_loss(wan):
+    """GSO frames that lose segments are split; whoever receives them checks every checksum."""
+    set_offload(wan, 1, ETHTOOL_SRXCSUM)
+    with inside(wan.switch):
+        control = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    _switch_off(control, "port1", ETHTOOL_STXCSUM)
+    wan.set_delay(1)
+    wan.set_loss(1)
+    for v6 in (False, True):
+        before = wan.stats()
+        transfer(wan, 3 << 20, v6=v6)
+        lost = wan.stats()[0]["lost"] - before[0]["lost"]
+        segments = (3 << 20) / 1440
+        say(f"   {'IPv6' if v6 else 'IPv4'}: {lost} of some {segments:.0f} segments lost")
+        within(lost, segments * 0.004, segments * 0.025, "lost segments")
+    wan.set_loss(0)
+    wan.set_delay(5)
+    wrong = checksum_errors(wan)
+    equal(wrong, 0, "segments with a wrong checksum")
+
+
+def checksum_errors(wan):
+    """Of TCP at host 1, as its kernel counts them."""
+    with inside(wan.name(1)), open("/proc/thread-self/net/snmp", encoding="ascii") as file:
+        lines = [line.split() for line in file if line.startswith("Tcp:")]
+    return int(dict(zip(*lines))["InCsumErrors"])
+
+
+def test_queue(wan):
+    """What does not fit is dropped, and the rest arrives."""
+    one, other = datagrams(wan, 0, 1)
+    wan.set_rate(1, 0, 1)
+    wan.tell("queue 10")
+    before = wan.stats()[0]["queue_full"]
+    for _ in range(40):
+        one.sendto(bytes(1000), other.getsockname())
+    arrived = 0
+    try:
+        while other.recv(2000):
+            arrived += 1
+    except TimeoutError:
+        pass
+    within(arrived, 9, 12, "datagrams of a thousand bytes")
+    equal(wan.stats()[0]["queue_full"] - before, 40 - arrived, "dropped datagrams")
+    wan.tell("queue 4096")
+    wan.set_rate(0, 0, 1)
+    one.close()
+    other.close()
+
+
+def test_bad_commands(wan):
+    """Words instead of an end; nothing is changed."""
+    for command in ("", "rat 1", "rate", "rate x", "rate -1", "rate 9 1", "rate 0 0 1", "delay 1 2", "cut 0", "cut 0 0",
+                    "loss 101", "queue 1 2", "rate 1 2 3 4", "rate 1e99", "rate nan", "cut 0 0.5"):
+        try:
+            raise AssertionError(f"'{command}' was answered {wan.tell(command)}")
+        except Failure as failure:
+            check("error: " in str(failure), f"words: {failure}")
+    equal(wan.tell("delay 0 1 5"), "ok", "an answer")
+
+
+def test_cleaned_up(_):
+    """What is left of a test that was killed goes with the next one; two at once do not meet."""
+    with Wan(2, rate_mbit=0, delay_ms=0) as one, Wan(2, rate_mbit=0, delay_ms=0, mtu=9000) as two:
+        check(round_trip_ms(one) < 5 and round_trip_ms(two) < 5, "no delay was asked for")
+        names = [one.name(0), two.switch]
+        pid = one.process.pid
+    poll(lambda: not any(os.path.exists(f"/run/netns/{name}") for name in names), "the namespaces to go")
+    check(not os.path.exists(f"/proc/{pid}"), "the emulator is still there")
+
+
+def main():
+    need_root()
+    tests = {name: value for name, value in globals().items() if name.startswith("test_")}
+    failed = False
+    with Wan(3, rate_mbit=100, delay_ms=5) as wan:
+        for name in sys.argv[1:] or tests:
+            started = time.monotonic()
+            try:
+                tests[name](wan)
+                say(f"ok {name} ({time.monotonic() - started:.1f} s)")
+            except Exception as error:  # pylint: disable=broad-except
+                failed = True
+                say(f"FAILED {name} ({time.monotonic() - started:.1f} s): {type(error).__name__} {error}")
+                say(f"   {wan.stats()}")
+    sys.exit(failed)
+
+
+main()

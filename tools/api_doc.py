@@ -1,0 +1,788 @@
+#!/usr/bin/env python3
+"""Writes docs/api from the comments of the public headers and the docstrings of the Python package.
+
+    api_doc.py --write       writes docs/api/c.md and docs/api/python.md
+    api_doc.py --check       says what of them is not what would be written, and what has no description; 1 if anything
+    api_doc.py --undescribed lists what is public in Python and has no docstring of its own
+
+Nothing is imported or compiled: the package is read as syntax trees, the headers as text in the shape that ours have.
+"""
+import argparse
+import ast
+import pathlib
+import re
+import sys
+import textwrap
+
+HEADERS = ("include/pccl.h", "include/ccoip_inet.h", "include/ccoip.h")
+PACKAGE = "python/pccl"
+PROGRAMS = ("master", "perf")  # modules that are programs: their own words are enough
+COMMENT_COLUMNS = 117  # behind the star
+DOCSTRING_COLUMNS = 120
+
+
+# ------------------------------------------------------------------------------------------------ words as Markdown
+
+
+class Words:
+    """Turns plain text into Markdown: known names become links, other names of code become code."""
+
+    NAMES = re.compile(
+        r"`[^`]*`|(?:\w+/)+\w+\.\w+|\w+->\w+|(?<![\w.`])\*?[A-Za-z_](?:[\w.]*\w)?(?:\(\)|(?<=_)\*)?|[*<>|]"
+    )
+
+    def __init__(self, links):
+        self.links = links
+
+    def inline(self, text, here=None):
+        return self.NAMES.sub(lambda match: self._name(match.group(), here), text)
+
+    def _name(self, word, here):
+        if word in "*<>|":
+            return "\\" + word
+        quoted = word.startswith("`")
+        bare = word.strip("`")
+        if "->" in bare:
+            return f"`{bare}`"
+        if not quoted and "/" in bare:
+            return f"[{bare}](../{bare[len('docs/'):]})" if bare.startswith("docs/") else f"`{bare}`"
+        key = bare.rstrip("()*")
+        target = self.links.get(key) if key != here else None
+        looks_like_code = quoted or "_" in bare or bare.endswith("()") or re.match(r"\*|pccl[A-Z]", bare)
+        if target and (looks_like_code or re.search(r"[A-Z].*[A-Z]|\.", bare)):
+            return f"[`{bare}`]({target})"
+        return f"`{bare}`" if looks_like_code else word
+
+    def blocks(self, lines, columns, here=None, parameters=()):
+        """Markdown lines. Understands paragraphs, columns of two, and code that is set in by four."""
+        made = []
+        for kind, content in split_blocks(lines, columns, parameters):
+            if kind == "code":
+                made += ["```", *content, "```", ""]
+            elif kind == "pairs":
+                made += ["| | |", "|---|---|"]
+                made += [f"| {self.inline(name, here)} | {self.inline(text, here)} |" for name, text in content]
+                made.append("")
+            elif kind == "parameter":
+                if made and made[-2].startswith("- "):
+                    made.pop()
+                name, text = content
+                made += [f"- `{name}`: {self.inline(text, here)}", ""]
+            else:
+                made += [self.inline(content, here), ""]
+        return made
+
+
+def split_blocks(lines, columns, parameters=()):
+    """(kind, content) of each: "text", a paragraph; "pairs" of texts; "parameter", (name, text); "code", lines."""
+    position = 0
+    while position < len(lines):
+        line = lines[position]
+        if not line.strip():
+            position += 1
+            continue
+        pairs, after = take_pairs(lines, position)
+        if pairs:
+            yield "pairs", pairs
+        elif line.startswith("    "):
+            after = position
+            while after < len(lines) and (lines[after].startswith("    ") or not lines[after].strip()):
+                after += 1
+            code = "\n".join(lines[position:after]).rstrip()
+            yield "code", textwrap.dedent(code).splitlines()
+        else:
+            after = end_of_paragraph(lines, position, columns, parameters)
+            text = " ".join(part.strip() for part in lines[position:after])
+            yield from parts_of_paragraph(text, parameters)
+        position = after
+
+
+def parts_of_paragraph(text, parameters):
+    """A sentence that begins with the name of a parameter and a colon speaks of that."""
+    names = "|".join(map(re.escape, parameters)) or "(?!)"
+    for part in re.split(rf"(?<=\.) (?=(?:{names}): )", text):
+        name, _, rest = part.partition(": ")
+        yield ("parameter", (name, rest)) if name in parameters else ("text", part)
+
+
+PAIR = re.compile(r"^( *)(\S+(?: \S+)*?)  +(\S.*)$")
+PAIR_NAME_MAX = 40
+
+
+def pair_at(line, indent, column):
+    """(name, text) if the line has a name in the first column and goes on in the second."""
+    name, text = line[indent:column], line[column:]
+    begins = line[:indent].isspace() or indent == 0
+    if begins and name[:1].strip() and name.endswith(" ") and text[:1].strip():
+        return name.strip(), text
+    return None
+
+
+def take_pairs(lines, position):
+    """Two columns, the second one aligned: at least two lines that begin such a pair."""
+    first = PAIR.match(lines[position])
+    if not first or len(first.group(2)) > PAIR_NAME_MAX:
+        return [], position
+    indent, column, pairs = len(first.group(1)), first.start(3), []
+    while position < len(lines) and lines[position].strip():
+        line = lines[position]
+        pair = pair_at(line, indent, column)
+        if pair:
+            pairs.append(pair)
+        elif line.startswith(" " * column):
+            pairs[-1] = (pairs[-1][0], f"{pairs[-1][1]} {line.strip()}")
+        else:
+            break
+        position += 1
+    return (pairs, position) if len(pairs) > 1 else ([], position)
+
+
+def end_of_paragraph(lines, position, columns, parameters):
+    """Paragraphs end at an empty line; where the next word would have had room; and at a line that is set in, unless
+    they speak of a parameter: then that goes on."""
+    hanging = lines[position].partition(":")[0] in parameters
+    position += 1
+    while position < len(lines):
+        before, line = lines[position - 1], lines[position]
+        if not line.strip() or line.partition(":")[0] in parameters or (line.startswith("  ") and not hanging):
+            break
+        if hanging and line.startswith("  "):
+            position += 1
+            continue
+        if len(before) + 1 + len(line.split()[0]) <= columns and before.rstrip()[-1] in ".:":
+            break
+        position += 1
+    return position
+
+
+# ------------------------------------------------------------------------------------------------ headers
+
+
+class Item:
+    """Something that a header declares: kind is function, enum, struct, type or macro."""
+
+    def __init__(self, kind, name, comment, code, line):
+        self.kind, self.name, self.comment, self.code, self.line = kind, name, comment, code, line
+
+
+COMMENT = re.compile(r"/\*(.*?)\*/", re.S)
+
+
+def comment_lines(text):
+    """The words of a comment, without its stars."""
+    lines = [re.sub(r"^ \* ?", "", line) for line in text.strip("\n").splitlines()]
+    lines = [line.rstrip() for line in lines]
+    if lines:
+        lines[0] = lines[0].lstrip()
+    while lines and not lines[-1]:
+        lines.pop()
+    return lines
+
+
+class Header:
+    """What a public header says, in its order."""
+
+    def __init__(self, path, text):
+        self.path = path
+        self.about = []
+        self.sections = [("", [])]  # title, items
+        self.free = {}  # of a section: comments that belong to none of its items
+        self._read(text)
+
+    def items(self):
+        return [item for _, items in self.sections for item in items]
+
+    def _read(self, text):
+        position, comment, offset = 0, [], 0
+        while True:
+            match = re.compile(r"\s*").match(text, position)
+            position = match.end()
+            if position >= len(text):
+                break
+            if text.startswith("/*", position):
+                found = COMMENT.match(text, position)
+                offset, position = position, found.end()
+                section = re.fullmatch(r"\s*-{8,} (.*?)\s*", found.group(1))
+                self._leave(comment)
+                comment = [] if section else comment_lines(found.group(1))
+                if section:
+                    self.sections.append((section.group(1), []))
+                continue
+            begin = position
+            position = self._end_of_declaration(text, begin)
+            item = declaration(text[begin:position], comment, text.count("\n", 0, begin) + 1)
+            if item:
+                self.sections[-1][1].append(item)
+                comment = []
+            elif text.startswith("#ifndef", begin) and not self.about:
+                self.about, comment = comment, []
+        self._leave(comment)
+
+    def _leave(self, comment):
+        """A comment with no declaration behind it speaks of the section."""
+        if comment:
+            title = self.sections[-1][0]
+            self.free.setdefault(title, []).append(comment)
+
+    @staticmethod
+    def _end_of_declaration(text, begin):
+        if text[begin] == "#":
+            end = re.compile(r"(?:[^\n]*\\\n)*[^\n]*\n?").match(text, begin).end()
+            return end
+        depth, position = 0, begin
+        while position < len(text):
+            if text.startswith("/*", position):
+                position = text.index("*/", position) + 2
+                continue
+            character = text[position]
+            depth += {"{": 1, "}": -1}.get(character, 0)
+            position += 1
+            if character == ";" and depth == 0:
+                break
+            if depth == 0 and character == "}" and text[begin] == "}":
+                break
+            if character == "{" and text[begin:position].startswith('extern "C"'):
+                break
+        if depth <= 0:  # a remark behind it, on its line
+            remark = re.compile(r"[ \t]*/\*[^\n]*\*/").match(text, position)
+            position = remark.end() if remark else position
+        return position
+
+
+def declaration(code, comment, line):
+    """The item that a piece of a header declares, or None: guards, includes, the way of exporting."""
+    macro = re.match(r"#define (\w+)(?:[ \t]+(.*))?", code, re.S)
+    if macro:
+        name, value = macro.group(1), (macro.group(2) or "").strip()
+        if name.endswith("_H") or name == "PCCL_EXPORT":
+            return None
+        if not comment and not value:
+            return None
+        value = " ".join(value.replace("\\\n", " ").split())
+        return Item("macro", name, comment, f"#define {name} {value}".rstrip(), line)
+    if code.startswith("PCCL_EXPORT"):
+        export = "PCCL_EXPORT "
+        signature = code[len(export) :].replace("\n" + " " * len(export), "\n")
+        name = re.search(r"(\w+)\s*\(", signature).group(1)
+        return Item("function", name, comment, signature, line)
+    callback = re.match(r"typedef \w+ \(\*(\w+)\)", code)
+    if callback:
+        return Item("type", callback.group(1), comment, code, line)
+    body = re.match(r"typedef (enum|struct) (\w+) \{.*\} (\w+);", code, re.S)
+    if body:
+        return Item(body.group(1), body.group(3), comment, code, line)
+    handle = re.match(r"typedef struct \w+ (\w+);", code)
+    if handle:
+        return Item("type", handle.group(1), comment, code, line)
+    return None
+
+
+def members(code):
+    """Of an enumeration or struct: (text, remark) of each member, and (None, lines) for a comment between them."""
+    inner = code[code.index("{") + 1 : code.rindex("}")]
+    position, made = 0, []
+    while True:
+        position = re.compile(r"\s*").match(inner, position).end()
+        if position >= len(inner):
+            return made
+        between = COMMENT.match(inner, position)
+        if between:
+            made.append((None, [" ".join(part.strip(" *") for part in between.group(1).splitlines()).strip()]))
+            position = between.end()
+            continue
+        end = re.compile(r"[^,;/]*[,;]?").match(inner, position).end()
+        text = " ".join(inner[position:end].rstrip(",; \n").split())
+        remark = re.compile(r"[ \t]*/\*(.*?)\*/", re.S).match(inner, end)
+        said = " ".join(part.strip(" *") for part in remark.group(1).splitlines()).strip() if remark else ""
+        made.append((text, said))
+        position = remark.end() if remark else end
+
+
+RESULT = re.compile(r"^(pccl[A-Z]\w+)(?:\s+(\S.*))?$")
+
+
+def split_results(comment, codes):
+    """(lines before, [(code, when)]) of a function's comment: the codes that it may return stand at its end."""
+    start = len(comment)
+    for position in range(len(comment) - 1, -1, -1):
+        line = comment[position]
+        match = RESULT.match(line)
+        if match and match.group(1) in codes:
+            start = position
+        elif not line.startswith("    ") and not (line.startswith("and the ") and position == len(comment) - 1):
+            break
+    results = []
+    for line in comment[start:]:
+        match = RESULT.match(line)
+        if match:
+            results.append((match.group(1), match.group(2) or ""))
+        elif line.startswith("and the "):
+            results.append(("", line))
+        elif results:
+            results[-1] = (results[-1][0], f"{results[-1][1]} {line.strip()}".strip())
+    return comment[:start], results
+
+
+def enumerators(header, name):
+    for item in header.items():
+        if item.kind == "enum" and item.name == name:
+            return [text.split(" = ")[0] for text, _ in members(item.code) if text]
+    return []
+
+
+class CPage:
+    """docs/api/c.md."""
+
+    def __init__(self, root):
+        self.headers = [Header(path, (root / path).read_text(encoding="utf-8")) for path in HEADERS]
+        self.codes = enumerators(self.headers[0], "pcclResult_t")
+        shown = [item for header in self.headers for item in header.items() if item.kind != "macro" or item.comment]
+        links = {item.name: "#" + item.name.lower() for item in shown}
+        links.update({code: "#pcclresult_t" for code in self.codes})
+        self.words = Words(links)
+
+    def text(self):
+        lines = [
+            "# C interface",
+            "",
+            "Generated from " + ", ".join(f"`{path}`" for path in HEADERS) + " by `tools/api_doc.py --write`; "
+            "do not edit it here. The same for Python: [python.md](python.md).",
+            "",
+        ]
+        lines += self.words.blocks(self.headers[0].about, COMMENT_COLUMNS)
+        lines += self._contents()
+        for header in self.headers:
+            if header is not self.headers[0]:
+                lines += [f"## {pathlib.PurePath(header.path).name}", ""]
+                lines += self.words.blocks(header.about, COMMENT_COLUMNS)
+            for title, items in header.sections:
+                lines += self._section(header, title, items)
+        return "\n".join(lines).rstrip() + "\n"
+
+    def _contents(self):
+        lines = ["| | |", "|---|---|"]
+        for title, items in self.headers[0].sections:
+            shown = [f"[`{item.name}`](#{item.name.lower()})" for item in items if item.kind != "macro"]
+            if title and shown:
+                lines.append(f"| [{title.capitalize()}](#{title.replace(' ', '-')}) | {', '.join(shown)} |")
+        return lines + [""]
+
+    def _section(self, header, title, items):
+        lines = [f"## {title.capitalize()}", ""] if title else []
+        for comment in header.free.get(title, []):
+            lines += self.words.blocks(comment, COMMENT_COLUMNS)
+        macros = [item for item in items if item.kind == "macro"]
+        plain = [item for item in macros if not item.comment]
+        if plain:
+            lines += ["```c", *(item.code for item in plain), "```", ""]
+        for item in items:
+            if item not in plain:
+                lines += self._item(item)
+        return lines
+
+    def _item(self, item):
+        lines = [f"### {item.name}", ""]
+        if item.kind in ("enum", "struct"):
+            lines += self.words.blocks(item.comment, COMMENT_COLUMNS, item.name)
+            return lines + self._members(item)
+        lines += ["```c", item.code, "```", ""]
+        if item.kind != "function":
+            return lines + self.words.blocks(item.comment, COMMENT_COLUMNS, item.name)
+        before, results = split_results(item.comment, self.codes)
+        lines += self.words.blocks(before, COMMENT_COLUMNS, item.name)
+        if results:
+            lines += ["| result | when |", "|---|---|"]
+            for code, when in results:
+                name = self.words.inline(code, item.name) if code else ""
+                lines.append(f"| {name} | {self.words.inline(when, item.name)} |")
+            lines.append("")
+        return lines
+
+    def _members(self, item):
+        enumeration = item.kind == "enum"
+        head = ["| name | value | |" if enumeration else "| member | type | |", "|---|---|---|"]
+        lines, open_table = [], False
+        for text, said in members(item.code):
+            if text is None:
+                lines += ([""] if open_table else []) + self.words.blocks(said, COMMENT_COLUMNS, item.name)
+                open_table = False
+                continue
+            if not open_table:
+                lines += head
+                open_table = True
+            if enumeration:
+                name, _, value = text.partition(" = ")
+            else:
+                value, name = re.match(r"(.*?)(\w+(?:\[\w+\])*)$", text).groups()
+            lines.append(f"| `{name}` | {self._shown(value.strip())} | {self.words.inline(said, item.name)} |")
+        return lines + [""]
+
+    def _shown(self, text):
+        """A value, or a type, as a link if it is one of ours."""
+        name = text.rstrip(" *").split()[-1]
+        return self.words.inline(text) if name in self.words.links or text.isdigit() else f"`{text}`"
+
+    def findings(self):
+        """Functions whose comment does not say what they return: all do that return a result."""
+        for header in self.headers:
+            for item in header.items():
+                if item.kind != "function":
+                    continue
+                before, results = split_results(item.comment, self.codes)
+                place = f"{header.path}:{item.line}: {item.name}"
+                if not before:
+                    yield f"{place} has no description"
+                elif item.code.startswith("pcclResult_t") and not results and "codes" not in " ".join(before):
+                    yield f"{place}: its description has no list of results at its end"
+
+
+# ------------------------------------------------------------------------------------------------ Python
+
+
+class Module:
+    """A module as a syntax tree."""
+
+    def __init__(self, path):
+        self.path = path
+        source = path.read_text(encoding="utf-8")
+        self.lines = source.encode().split(b"\n")
+        self.tree = ast.parse(source)
+        for node in ast.walk(self.tree):
+            node.where = self
+        self.definitions = {
+            node.name: node for node in self.tree.body if isinstance(node, (ast.ClassDef, ast.FunctionDef))
+        }
+
+    def doc(self):
+        return ast.get_docstring(self.tree) or ""
+
+    def all(self):
+        for node in self.tree.body:
+            if isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == "__all__":
+                return ast.literal_eval(node.value)
+        return [name for name in self.definitions if not name.startswith("_")]
+
+    def source(self, node):
+        """On one line. (What ast.unparse makes of it is not the same in all versions of Python.)"""
+        lines = self.lines[node.lineno - 1 : node.end_lineno]
+        lines[-1] = lines[-1][: node.end_col_offset]
+        lines[0] = lines[0][node.col_offset :]
+        return " ".join(b" ".join(lines).decode().split())
+
+    def value_of(self, name):
+        """As written, of what is assigned to a name here or in the module beside it that it is imported from."""
+        for node in self.tree.body:
+            if isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == name:
+                return written_as(node.value)
+        beside = self.origins().get(name)
+        return Module(self.path.parent / f"{beside}.py").value_of(name) if beside else None
+
+    def origins(self):
+        """name -> the module it is imported from, beside this one."""
+        found = {}
+        for node in self.tree.body:
+            if isinstance(node, ast.ImportFrom) and node.level == 1 and node.module:
+                found.update({alias.name: node.module for alias in node.names})
+        return found
+
+
+class Public:
+    """One public class or function, and the module that has it."""
+
+    def __init__(self, name, prefix, node, path):
+        self.name, self.full, self.node, self.path = name, prefix + name, node, path
+
+    @property
+    def anchor(self):
+        return "#" + re.sub(r"[^\w]", "", self.full.lower())
+
+
+def public_modules(package):
+    """Names of what is below a package: packages, then modules, programs last."""
+    packages = sorted(path.parent.name for path in package.glob("[!_]*/__init__.py"))
+    modules = sorted(path.stem for path in package.glob("[!_]*.py"))
+    return packages + sorted(modules, key=PROGRAMS.__contains__)
+
+
+def public_names(folder, prefix):
+    """Of the package or module `folder` (a path): its module, and what it offers, in the order of __all__."""
+    initial = Module(folder / "__init__.py" if folder.is_dir() else folder.with_suffix(".py"))
+    origins, modules, found = initial.origins(), {}, []
+    for name in initial.all():
+        node, path = initial.definitions.get(name), initial.path
+        if node is None and name in origins:
+            path = folder / (origins[name] + ".py")
+            module = modules.setdefault(path, None) or Module(path)
+            modules[path] = module
+            node = module.definitions.get(name)
+        if node is not None:
+            found.append(Public(name, prefix, node, path))
+    return initial, found
+
+
+def written_as(node):
+    """The source of a node; of what is private its value."""
+    text = node.where.source(node)
+    text = text.replace("( ", "(").replace(", )", ")").replace("[ ", "[").replace(" ]", "]")
+    if isinstance(node, ast.Name) and re.fullmatch(r"[A-Z_]+", text):
+        return node.where.value_of(text) or text
+    for module, name in re.findall(r"\b(_\w+)\.(\w+)", text):
+        file = node.where.path.parent / f"{module}.py"
+        value = Module(file).value_of(name) if file.exists() else None
+        text = text.replace(f"{module}.{name}", value or name)
+    return text
+
+
+def signature(node, name, skip_self):
+    """As one line, or as one line for each argument."""
+    arguments = node.args
+    parts = []
+    positional = arguments.posonlyargs + arguments.args
+    defaults = [None] * (len(positional) - len(arguments.defaults)) + list(arguments.defaults)
+    for argument, default in list(zip(positional, defaults))[1 if skip_self else 0 :]:
+        parts.append(parameter_text(argument, default))
+    if arguments.vararg:
+        parts.append("*" + arguments.vararg.arg)
+    elif arguments.kwonlyargs:
+        parts.append("*")
+    parts += [parameter_text(one, default) for one, default in zip(arguments.kwonlyargs, arguments.kw_defaults)]
+    returns = f" -> {written_as(node.returns)}" if node.returns and name != "__init__" else ""
+    return parts, returns
+
+
+def parameter_text(argument, default):
+    text = argument.arg + (f": {written_as(argument.annotation)}" if argument.annotation else "")
+    if default is None:
+        return text
+    return f"{text} = {written_as(default)}" if argument.annotation else f"{text}={written_as(default)}"
+
+
+def written(name, parts, returns):
+    one = f"{name}({', '.join(parts)}){returns}"
+    if len(one) <= 100:
+        return [one]
+    return [f"{name}(", *(f"    {part}," for part in parts), f"){returns}"]
+
+
+def decorators(node):
+    return {written_as(one).partition("(")[0] for one in node.decorator_list}
+
+
+def parameter_names(node):
+    arguments = node.args
+    return {one.arg for one in arguments.posonlyargs + arguments.args + arguments.kwonlyargs}
+
+
+class PythonPage:
+    """docs/api/python.md."""
+
+    # Protocols of Python that have a meaning to users when they are described.
+    SPECIAL = {"__await__": "await handle"}
+    # Results of other calls: nobody makes them.
+    RESULTS = ("AsyncReduceHandle", "TrainingState")
+    # Enumerations that the C interface calls something else.
+    C_NAMES = {"ReduceOp": "pcclRedOp_t"}
+
+    def __init__(self, root):
+        self.c_links = CPage(root).words.links
+        package = root / PACKAGE
+        self.parts = [("pccl", *public_names(package, "pccl."))]
+        for name in public_modules(package):
+            self.parts.append((f"pccl.{name}", *public_names(package / name, f"pccl.{name}.")))
+        links, methods = {}, {}
+        for title, _, publics in self.parts:
+            if title.split(".")[-1] in PROGRAMS:
+                continue
+            for public in publics:
+                links.setdefault(public.name, public.anchor)
+                links[public.full] = public.anchor
+                for one in public_methods(public.node):
+                    methods.setdefault(one.name, []).append(method_anchor(public, one))
+                    links[f"{public.name}.{one.name}"] = method_anchor(public, one)
+        for name, anchors in methods.items():
+            if len(set(anchors)) == 1:
+                links.setdefault(name, anchors[0])
+        for title, *_ in self.parts[1:]:
+            links[title] = "#" + title.replace(".", "")
+        self.words = Words(links)
+
+    def text(self):
+        lines = [
+            "# Python interface",
+            "",
+            "Generated from the docstrings and signatures of `python/pccl` by `tools/api_doc.py --write`; do not edit "
+            "it here. The same for C: [c.md](c.md).",
+            "",
+        ]
+        for title, module, publics in self.parts:
+            lines += [f"## {title}", ""]
+            lines += self._doc(module.doc(), title)
+            if title.split(".")[-1] in PROGRAMS:
+                continue
+            lines += self._contents(publics)
+            for public in sorted(publics, key=lambda one: KINDS.index(kind_of(one))):
+                lines += self._public(public)
+        return "\n".join(lines).rstrip() + "\n"
+
+    def _doc(self, text, here=None, parameters=()):
+        return self.words.blocks(text.splitlines(), DOCSTRING_COLUMNS, here, parameters)
+
+    @staticmethod
+    def _contents(publics):
+        if len(publics) < 3:
+            return []
+        kinds = {kind: [] for kind in KINDS}
+        for public in publics:
+            kinds[kind_of(public)].append(f"[`{public.name}`]({public.anchor})")
+        rows = [f"| {kind} | {', '.join(names)} |" for kind, names in kinds.items() if names]
+        return ["| | |", "|---|---|", *rows, ""]
+
+    def _public(self, public):
+        lines = [f"### {public.full}", ""]
+        if isinstance(public.node, ast.FunctionDef):
+            return lines + self._callable(public.node, public.full, public.name, False)
+        return lines + self._class(public)
+
+    def _callable(self, node, shown, here, skip_self):
+        parts, returns = signature(node, node.name, skip_self)
+        code = ["```python", *written(shown, parts, returns), "```", ""]
+        return code + self._doc(ast.get_docstring(node) or "", here, parameter_names(node))
+
+    def _class(self, public):
+        node, kind = public.node, kind_of(public)
+        lines = []
+        methods = [one for one in node.body if isinstance(one, ast.FunctionDef)]
+        initial = next((one for one in methods if one.name == "__init__"), None)
+        fields = [one for one in node.body if isinstance(one, ast.AnnAssign) and not one.target.id.startswith("_")]
+        names = parameter_names(initial) if initial else {one.target.id for one in fields}
+        if public.name in self.RESULTS:
+            pass
+        elif initial:
+            parts, _ = signature(initial, "__init__", True)
+            lines += ["```python", *written(public.full, parts, ""), "```", ""]
+        elif fields and "dataclass" in decorators(node):
+            parts = [f"{one.target.id}: {written_as(one.annotation)}" + default_of(one) for one in fields]
+            lines += ["```python", *written(public.full, parts, ""), "```", ""]
+        bases = [written_as(base) for base in node.bases if not written_as(base).startswith("_")]
+        if bases:
+            lines += ["Derives from " + ", ".join(self.words.inline(f"`{base}`") for base in bases) + ".", ""]
+        lines += self._doc(ast.get_docstring(node) or "", public.name, names)
+        if kind == "enumerations":
+            lines += self._enumerators(node)
+            name = self.C_NAMES.get(public.name, f"pccl{public.name}_t")
+            lines += [f"What they mean: [`{name}`](c.md{self.c_links[name]}).", ""] if name in self.c_links else []
+        for one in methods:
+            lines += self._method(public, one, methods)
+        return lines
+
+    @staticmethod
+    def _enumerators(node):
+        values = [one for one in node.body if isinstance(one, ast.Assign)]
+        lines = ["| name | value |", "|---|---|"]
+        lines += [f"| `{one.targets[0].id}` | {written_as(one.value)} |" for one in values]
+        return lines + [""]
+
+    def _method(self, public, node, methods):
+        kinds, doc = decorators(node), ast.get_docstring(node) or ""
+        if node.name in self.SPECIAL:
+            return ["```python", self.SPECIAL[node.name], "```", "", *self._doc(doc)]
+        if node not in public_methods(public.node):
+            return []
+        lines = [f"#### {public.name}.{node.name}", ""]
+        if "property" in kinds:
+            writable = any(f"{node.name}.setter" in decorators(other) for other in methods)
+            note = "property, can be set" if writable else "property"
+            returns = f": {written_as(node.returns)}" if node.returns else ""
+            return lines + ["```python", f"{node.name}{returns}  # {note}", "```", "", *self._doc(doc, node.name)]
+        how = "class method" if "classmethod" in kinds else "static method" if "staticmethod" in kinds else ""
+        lines += self._callable(node, node.name, node.name, "staticmethod" not in kinds)
+        if how:
+            end = lines.index("```")
+            lines[end - 1] += f"  # {how}"
+        return lines
+
+    @staticmethod
+    def findings():
+        """Classes, functions and methods without words are not an error: some names say it all."""
+        return iter(())
+
+    def undescribed(self):
+        for title, module, publics in self.parts:
+            if title.split(".")[-1] in PROGRAMS:
+                continue
+            for public in publics:
+                if not ast.get_docstring(public.node):
+                    yield public.full
+                for one in public_methods(public.node):
+                    if not ast.get_docstring(one):
+                        yield f"{public.full}.{one.name}"
+
+
+def public_methods(node):
+    """And properties, of a class."""
+    if not isinstance(node, ast.ClassDef):
+        return []
+    functions = [one for one in node.body if isinstance(one, ast.FunctionDef) and not one.name.startswith("_")]
+    return [one for one in functions if not any(kind.endswith(".setter") for kind in decorators(one))]
+
+
+def method_anchor(public, node):
+    return "#" + f"{public.name}{node.name}".lower()
+
+
+def default_of(field):
+    return f" = {written_as(field.value)}" if field.value is not None else ""
+
+
+KINDS = ["classes", "functions", "enumerations", "exceptions"]
+
+
+def kind_of(public):
+    if isinstance(public.node, ast.FunctionDef):
+        return "functions"
+    bases = " ".join(written_as(base) for base in public.node.bases)
+    if "_Code" in bases or "Enum" in bases:
+        return "enumerations"
+    return "exceptions" if public.path.name == "_errors.py" else "classes"
+
+
+# ------------------------------------------------------------------------------------------------ the program
+
+
+def pages(root):
+    return {"docs/api/c.md": CPage(root), "docs/api/python.md": PythonPage(root)}
+
+
+def check(root):
+    for path, page in pages(root).items():
+        yield from page.findings()
+        file = root / path
+        if not file.exists() or file.read_text(encoding="utf-8") != page.text():
+            yield f"{path}:1: not what its sources say now; `tools/api_doc.py --write` writes it anew"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    what = parser.add_mutually_exclusive_group(required=True)
+    what.add_argument("--write", action="store_true", help="write docs/api")
+    what.add_argument("--check", action="store_true", help="compare docs/api with what would be written")
+    what.add_argument("--undescribed", action="store_true", help="list what has no docstring")
+    parser.add_argument("--root", type=pathlib.Path, default=pathlib.Path(__file__).resolve().parent.parent)
+    options = parser.parse_args()
+    if options.write:
+        for path, page in pages(options.root).items():
+            (options.root / path).parent.mkdir(parents=True, exist_ok=True)
+            (options.root / path).write_text(page.text(), encoding="utf-8")
+        return 0
+    if options.undescribed:
+        for name in PythonPage(options.root).undescribed():
+            print(name)
+        return 0
+    findings = list(check(options.root))
+    for finding in findings:
+        print(finding)
+    return 1 if findings else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

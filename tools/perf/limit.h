@@ -1,0 +1,55 @@
+/*
+ * What plain sockets reach on this machine: n processes in a ring, each sends what a ring all-reduce would send and
+ * receives as much, and does nothing else with it. They walk through as much memory as the all-reduce: that much it
+ * has to read and to write. (From and to the cache sockets are twice as fast.) The processes and their connections
+ * stay, so that every measurement finds them as warm as the library's. For shared state they stand as a fan: all but
+ * the last send an equal part to the last.
+ */
+#ifndef PCCL_TOOLS_PERF_LIMIT_H
+#define PCCL_TOOLS_PERF_LIMIT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct perf_limit_setting {
+    size_t call_bytes;      /* of one read or write */
+    size_t buffer_bytes;    /* of a socket; 0: the system's default */
+    const char *congestion; /* NULL: the system's default */
+    size_t memory_bytes;    /* largest all-reduce; 0: buffers that stay in the cache */
+    bool fan;
+};
+
+enum { PERF_LIMIT_SAMPLES_MAX = 64 };
+
+struct perf_limit_samples {
+    double seconds[PERF_LIMIT_SAMPLES_MAX]; /* from the first start to the last end */
+    uint32_t count;
+    double cpu_s; /* of all of them, all processes */
+};
+
+/* Below that the time is latency, not bandwidth: no limit for the library. */
+enum { PERF_LIMIT_BYTES_MIN = 64 << 10 };
+
+struct perf_ring; /* running processes */
+
+/*
+ * The fastest of all settings for an all-reduce of so many bytes, running, or as a fan. NULL: words on standard error.
+ * cached: in buffers that stay in the cache.
+ */
+struct perf_ring *perf_ring_best(uint32_t peers, size_t bytes, bool cached, bool fan);
+/* NULL: the setting is not available here, or words on standard error. */
+struct perf_ring *perf_ring_start(uint32_t peers, const struct perf_limit_setting *setting);
+/* Ends the processes. NULL is allowed. */
+void perf_ring_stop(struct perf_ring *ring);
+/* A few times the traffic of an all-reduce of so many bytes (a fan moves just these); adds to the samples. false: a
+ * process is gone. */
+bool perf_ring_measure(struct perf_ring *ring, size_t bytes, struct perf_limit_samples *samples);
+
+/* Sorts the samples. 0 without any. */
+double perf_limit_median(struct perf_limit_samples *samples);
+/* CPU seconds of all processes per 1e9 bytes moved. */
+double perf_limit_cpu_per_gb(const struct perf_ring *ring, size_t bytes, const struct perf_limit_samples *samples);
+void perf_limit_text(const struct perf_ring *ring, char *text, size_t size);
+
+#endif

@@ -1,0 +1,338 @@
+#include "local.h"
+
+#include "gate.h"
+#include "report.h"
+#include "spawn.h"
+#include "worker.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct rows {
+    struct perf_row *at;
+    size_t count, capacity;
+};
+
+struct run {
+    const struct perf_options *options;
+    struct perf_launch launch;
+    struct perf_child *workers;
+    uint32_t started;
+    struct perf_ring *ring; /* NULL: without a limit */
+    double ring_cpu_per_gb;
+    struct rows rows;
+};
+
+static struct perf_row *add_row(struct rows *rows)
+{
+    if (rows->count == rows->capacity) {
+        size_t capacity = rows->capacity ? 2 * rows->capacity : 32;
+        struct perf_row *grown = realloc(rows->at, capacity * sizeof *grown);
+        if (!grown) {
+            (void)fprintf(stderr, "pccl-perf: out of memory\n");
+            return NULL;
+        }
+        rows->at = grown;
+        rows->capacity = capacity;
+    }
+    rows->at[rows->count] = (struct perf_row){0};
+    return &rows->at[rows->count++];
+}
+
+static struct perf_judged judged_row(const struct perf_row *row)
+{
+    return (struct perf_judged){
+        .of = "all_reduce",
+        .bytes = row->bytes,
+        .in_place = row->in_place,
+        .figures = {{"us", row->seconds * 1e6},
+                    {"p50_us", row->p50_s * 1e6},
+                    {"p99_us", row->p99_s * 1e6},
+                    {"max_us", row->max_s * 1e6},
+                    {"algbw", row->algbw},
+                    {"busbw", row->busbw},
+                    {"cpu_us", row->cpu_s * 1e6},
+                    {"master_cpu_us", row->master_s * 1e6},
+                    {"cpu_s_per_gb", row->cpu_per_gb},
+                    {"share_of_limit", perf_row_share(row)},
+                    {"memory_bytes", row->memory_bytes ? (double)row->memory_bytes : (double)NAN},
+                    {"share_of_exact", row->exact_s > 0 ? row->seconds / row->exact_s : (double)NAN}}};
+}
+
+static bool meets_goals(const struct perf_options *options, const struct rows *rows)
+{
+    struct perf_judged *judged = calloc(rows->count + 1, sizeof *judged);
+    for (size_t i = 0; judged && i < rows->count; i++)
+        judged[i] = judged_row(&rows->at[i]);
+    bool good = judged && perf_gate(options, judged, rows->count);
+    free(judged);
+    return good;
+}
+
+/* The exit code after all rows: wrong results, JSON, goals. */
+static int conclude(const struct perf_options *options, const struct perf_ring *ring, const struct rows *rows)
+{
+    uint64_t wrong = 0;
+    for (size_t i = 0; i < rows->count; i++)
+        wrong += rows->at[i].wrong;
+    if (wrong > 0)
+        (void)fprintf(stderr, "pccl-perf: %llu elements are wrong\n", (unsigned long long)wrong);
+    bool good = perf_report_json(options, ring, rows->at, rows->count) && wrong == 0;
+    if (options->gate)
+        good = meets_goals(options, rows) && good;
+    return good ? 0 : 1;
+}
+
+/* ---- one row from all workers ---- */
+
+/* The limit before and after the row, so that a machine that gets slower or faster does so for both. */
+struct limits {
+    struct perf_limit_samples all;
+    double medians_s[2];
+};
+
+static bool measure_limit(struct run *run, size_t bytes, struct limits *limits, int which)
+{
+    struct perf_limit_samples samples = {0};
+    if (!run->ring || bytes < PERF_LIMIT_BYTES_MIN)
+        return true;
+    perf_progress("measuring the limit");
+    if (!perf_ring_measure(run->ring, bytes, &samples)) {
+        (void)fprintf(stderr, "pccl-perf: a process of the limit is gone\n");
+        return false;
+    }
+    for (uint32_t i = 0; i < samples.count && limits->all.count < PERF_LIMIT_SAMPLES_MAX; i++)
+        limits->all.seconds[limits->all.count++] = samples.seconds[i];
+    limits->medians_s[which] = perf_limit_median(&samples);
+    return true;
+}
+
+static void take_limits(struct limits *limits, struct perf_row *row)
+{
+    if (limits->all.count == 0)
+        return;
+    row->limit_s = perf_limit_median(&limits->all);
+    row->limit_spread =
+        fmax(limits->medians_s[0], limits->medians_s[1]) / fmin(limits->medians_s[0], limits->medians_s[1]);
+}
+
+struct collected {
+    double *times;
+    size_t count;
+    double cpu_s;
+};
+
+static bool take_record(const struct run *run, uint32_t index, struct perf_row *row, struct collected *collected)
+{
+    struct perf_record record;
+    const struct perf_child *worker = &run->workers[index];
+    if (!perf_read_all(worker->results, &record, sizeof record))
+        return false;
+    double *grown = realloc(collected->times, (collected->count + record.iterations) * sizeof *grown);
+    if (!grown)
+        return false;
+    collected->times = grown;
+    if (!perf_read_all(worker->results, grown + collected->count, record.iterations * sizeof *grown))
+        return false;
+    collected->count += record.iterations;
+    collected->cpu_s += record.cpu_s + record.master_s;
+    double seconds = record.total_s / record.iterations;
+    row->bytes = (size_t)record.bytes;
+    row->in_place = record.in_place != 0;
+    row->iterations = record.iterations;
+    row->wrong += record.wrong;
+    row->master_s += record.master_s / record.iterations;
+    row->seconds = seconds > row->seconds ? seconds : row->seconds;
+    double exact_s = record.exact_s / record.iterations;
+    row->exact_s = exact_s > row->exact_s ? exact_s : row->exact_s;
+    row->memory_bytes = record.memory_bytes > row->memory_bytes ? record.memory_bytes : row->memory_bytes;
+    return true;
+}
+
+static bool let_workers_measure(struct run *run, const char *words, struct perf_row *row)
+{
+    struct collected collected = {0};
+    bool good = true;
+    for (uint32_t i = 0; i < run->started && good; i++)
+        good = perf_write_all(run->workers[i].go, "", 1);
+    for (uint32_t i = 0; i < run->started && good; i++)
+        good = perf_launch_await(&run->launch, run->workers, run->started, i, words) &&
+               take_record(run, i, row, &collected);
+    if (good)
+        perf_row_finish(row, run->options->peers, collected.times, collected.count, collected.cpu_s);
+    free(collected.times);
+    return good;
+}
+
+static bool measure_row(struct run *run, size_t bytes, bool in_place)
+{
+    char size[32], words[96];
+    struct limits limits = {0};
+    struct perf_row *row = add_row(&run->rows);
+    if (!row)
+        return false;
+    (void)snprintf(words, sizeof words, "row %zu: %s %s place", run->rows.count,
+                   perf_size_text(bytes, size, sizeof size), in_place ? "in" : "out of");
+    if (!measure_limit(run, bytes, &limits, 0) || !let_workers_measure(run, words, row) ||
+        !measure_limit(run, bytes, &limits, 1)) {
+        run->rows.count--;
+        return false;
+    }
+    take_limits(&limits, row);
+    perf_report_row(run->options, row);
+    return true;
+}
+
+static bool measure_rows(struct run *run)
+{
+    const struct perf_options *options = run->options;
+    bool good = true;
+    for (size_t bytes = options->min_bytes; bytes && good; bytes = perf_next_size(options, bytes)) {
+        if (options->out_of_place)
+            good = measure_row(run, bytes, false);
+        if (options->in_place && good)
+            good = measure_row(run, bytes, true);
+    }
+    return good;
+}
+
+/* ---- the run ---- */
+
+/* false: the limit cannot be used, in words. */
+static bool is_honest(const struct perf_options *options, double cpu_per_gb)
+{
+    if (cpu_per_gb <= options->limit_cpu)
+        return true;
+    (void)fprintf(stderr,
+                  "pccl-perf: the limit took %.2f CPU-s/GB, more than %.2f (--limit-cpu): this machine is disturbed or "
+                  "slow, and the limit is none\n",
+                  cpu_per_gb, options->limit_cpu);
+    return false;
+}
+
+static void find_limit(struct run *run)
+{
+    const struct perf_options *options = run->options;
+    if (!options->limit || options->max_bytes < PERF_LIMIT_BYTES_MIN)
+        return;
+    perf_progress("looking for the fastest plain sockets");
+    struct perf_limit_samples samples = {0};
+    run->ring = perf_ring_best(options->peers, options->max_bytes, options->limit_cache, false);
+    if (run->ring && perf_ring_measure(run->ring, options->max_bytes, &samples))
+        run->ring_cpu_per_gb = perf_limit_cpu_per_gb(run->ring, options->max_bytes, &samples);
+    perf_progress("");
+    if (run->ring && !is_honest(options, run->ring_cpu_per_gb)) {
+        perf_ring_stop(run->ring);
+        run->ring = NULL;
+    }
+}
+
+static bool start_workers(struct run *run)
+{
+    run->workers = calloc(run->options->peers, sizeof *run->workers);
+    if (!run->workers)
+        return false;
+    for (; run->started < run->options->peers; run->started++)
+        if (!perf_spawn_worker(&run->launch, run->started, &run->workers[run->started]))
+            return false;
+    return true;
+}
+
+int perf_local_run(const struct perf_options *options, int count, char **arguments)
+{
+    struct run run = {.options = options};
+    find_limit(&run);
+    bool good = perf_spawn_master(&run.launch, count, arguments) && start_workers(&run);
+    if (good) {
+        perf_report_header(options, run.ring, run.ring_cpu_per_gb);
+        good = measure_rows(&run);
+    }
+    good = perf_launch_end(&run.launch, run.workers, run.started, good);
+    int code = good ? conclude(options, run.ring, &run.rows) : 1;
+    perf_ring_stop(run.ring);
+    free(run.workers);
+    free(run.rows.at);
+    return code;
+}
+
+/* ---- one peer of a real cluster ---- */
+
+struct peer {
+    const struct perf_options *options;
+    struct rows rows;
+};
+
+static void take_own_record(void *context, const struct perf_record *record, double *times)
+{
+    struct peer *peer = context;
+    struct perf_row *row = add_row(&peer->rows);
+    if (row) {
+        *row = (struct perf_row){.bytes = (size_t)record->bytes,
+                                 .in_place = record->in_place != 0,
+                                 .iterations = record->iterations,
+                                 .wrong = record->wrong,
+                                 .seconds = record->total_s / record->iterations,
+                                 .exact_s = record->exact_s / record->iterations,
+                                 .memory_bytes = record->memory_bytes};
+        perf_row_finish(row, peer->options->peers, times, record->iterations, record->cpu_s * peer->options->peers);
+        perf_report_row(peer->options, row);
+    }
+    free(times);
+}
+
+int perf_peer_run(const struct perf_options *options)
+{
+    struct peer peer = {.options = options};
+    perf_report_header(options, NULL, 0);
+    int code = perf_worker_run(options, take_own_record, &peer);
+    if (code == 0)
+        code = conclude(options, NULL, &peer.rows);
+    free(peer.rows.at);
+    return code;
+}
+
+/* ---- the limit alone ---- */
+
+static bool measure_limit_row(struct perf_ring *ring, const struct perf_options *options, size_t bytes,
+                              struct perf_row *row, bool *honest)
+{
+    struct perf_limit_samples samples = {0};
+    perf_progress("measuring the limit");
+    if (!perf_ring_measure(ring, bytes, &samples))
+        return false;
+    double cpu_per_gb = perf_limit_cpu_per_gb(ring, bytes, &samples);
+    *row = (struct perf_row){.bytes = bytes, .iterations = samples.count, .seconds = perf_limit_median(&samples)};
+    perf_row_finish(row, options->peers, samples.seconds, samples.count, samples.cpu_s);
+    perf_progress("");
+    (void)fprintf(perf_table(options), "%12zu %11.1f %8.3f %9.3f\n", bytes, row->seconds * 1e6, row->busbw, cpu_per_gb);
+    *honest = *honest && (bytes < (16 << 20) || is_honest(options, cpu_per_gb));
+    return true;
+}
+
+int perf_limit_run(const struct perf_options *options)
+{
+    char text[96];
+    FILE *out = perf_table(options);
+    struct rows rows = {0};
+    bool good = true, honest = true;
+    perf_progress("looking for the fastest plain sockets");
+    struct perf_ring *ring = perf_ring_best(options->peers, options->max_bytes, options->limit_cache, false);
+    perf_progress("");
+    if (!ring)
+        return 1;
+    perf_limit_text(ring, text, sizeof text);
+    (void)fprintf(
+        out, "# plain sockets, %u processes in a ring, the traffic of an all-reduce; best setting at %zu bytes: %s\n",
+        options->peers, options->max_bytes, text);
+    (void)fprintf(out, "#%11s %11s %8s %9s\n", "size", "time", "busbw", "CPU-s/GB");
+    for (size_t bytes = options->min_bytes; bytes && good; bytes = perf_next_size(options, bytes)) {
+        struct perf_row *row = add_row(&rows);
+        good = row && measure_limit_row(ring, options, bytes, row, &honest);
+    }
+    good = good && perf_report_json(options, ring, rows.at, rows.count) && honest;
+    perf_ring_stop(ring);
+    free(rows.at);
+    return good ? 0 : 1;
+}

@@ -1,0 +1,518 @@
+#include "options.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char *const datatypes[] = {"u8",  "i8",  "i16", "u16",  "u32", "i32",
+                                        "u64", "i64", "f16", "bf16", "f32", "f64"};
+static const unsigned char datatype_bytes[] = {1, 1, 2, 2, 4, 4, 8, 8, 2, 2, 4, 8};
+static const char *const operations[] = {"sum", "avg", "prod", "max", "min"};
+static const char *const codecs[] = {"none", "minmax", "zps"};
+
+static const char help[] =
+    "Usage: pccl-perf [options]                  spawns a master and peers here and measures all-reduce\n"
+    "       pccl-perf --connect HOST:PORT [...]  runs as one peer of a real cluster (start one on each machine)\n"
+    "       pccl-perf limit [options]            only plain sockets that move the same ring traffic\n"
+    "       pccl-perf --solve FILE [...]         only the search for a ring, over links as FILE tells\n"
+    "\n"
+    "  -N, --peers N          peers (2); with --connect how many to wait for\n"
+    "  -b, --minbytes SIZE    from this size (4); K, M and G are powers of 1024\n"
+    "  -e, --maxbytes SIZE    to this size (64M)\n"
+    "  -f, --stepfactor F     each size is F times the one before (4)\n"
+    "  -i, --stepbytes SIZE   or this much more; used with -f 1\n"
+    "      --sizes LIST       or just these, rising: 4,64K,1M\n"
+    "  -n, --iters N          timed operations for each size (20; fewer for very large ones)\n"
+    "  -w, --warmup_iters N   operations before those (5)\n"
+    "  -d, --datatype TYPE    u8 i8 i16 u16 u32 i32 u64 i64 f16 bf16 f32 f64 (f32)\n"
+    "  -o, --op OP            sum avg prod max min (sum)\n"
+    "  -c, --check 0|1        verify results (1)\n"
+    "  -k, --concurrent K     the bytes as K operations at once (1)\n"
+    "  -q, --codec CODEC      none, minmax:TYPE or zps:TYPE (none)\n"
+    "  -p, --pool N           connections to each neighbour, 0 to 64 (0: chosen by the library)\n"
+    "  -O, --option NAME=VALUE  a parameter of the library, pccl(7): bind_address=10.0.0.1; may be repeated\n"
+    "      --in-place 0|1|both  (both)\n"
+    "      --no-limit         do not measure the limit of the machine in the same run\n"
+    "      --limit-cache      sockets send from and receive into buffers that stay in the cache, instead of ones as\n"
+    "                         large as the library's: twice as fast, and out of reach of an all-reduce\n"
+    "      --limit-cpu C      a limit that needs more CPU seconds per GB than this is not used: the machine was\n"
+    "                         disturbed (0.40)\n"
+    "      --json FILE        results as JSON; - for standard output, the table then goes to standard error\n"
+    "      --gate FILE        compare with goals; exit code 1 if one is missed\n"
+    "      --chaos kill|stop  kill (or stop) a peer while operations of --maxbytes run, and print times to the error\n"
+    "                         and to the next good result\n"
+    "      --rounds N         of chaos (20)\n"
+    "      --exact            with a codec: measure the same without it too, in the same run\n"
+    "      --state            synchronizations of shared state instead (256M): of equal content against digesting "
+    "alone,\n"
+    "                         of a newcomer, and where one chunk of a hundred differs; with --chaos a donor is killed\n"
+    "      --topology         the optimisation of the topology: its time, all-reduce (1M) before and after, and what "
+    "is\n"
+    "                         known of the links then; --iters says how often (1)\n"
+    "      --solve FILE       search for a ring over the links that FILE tells of, as --dump writes it; - for "
+    "standard\n"
+    "                         input\n"
+    "      --seed N           of that search, instead of the one in the file\n"
+    "      --steps N          how much work it may do, the same\n"
+    "      --dump FILE        with --topology or --solve: what is known of the links, and the ring; - for standard\n"
+    "                         output\n"
+    "  -h, --help             this text\n"
+    "  -V, --version\n";
+
+size_t perf_datatype_bytes(pcclDataType_t datatype) { return datatype_bytes[datatype]; }
+const char *perf_datatype_name(pcclDataType_t datatype) { return datatypes[datatype]; }
+const char *perf_operation_name(pcclRedOp_t operation) { return operations[operation]; }
+
+const char *perf_codec_text(const pcclQuantizationOptions_t *codec, char *text, size_t size)
+{
+    if (codec->algorithm == pcclQuantNone)
+        (void)snprintf(text, size, "-");
+    else
+        (void)snprintf(text, size, "%s:%s", codecs[codec->algorithm], datatypes[codec->quantized_datatype]);
+    return text;
+}
+
+size_t perf_next_size(const struct perf_options *options, size_t bytes)
+{
+    for (uint32_t i = 0; i < options->size_count; i++)
+        if (options->sizes[i] > bytes)
+            return options->sizes[i];
+    if (options->size_count > 0)
+        return 0;
+    size_t next = options->step_factor > 1 ? bytes * options->step_factor : bytes + options->step_bytes;
+    return next > bytes && next <= options->max_bytes ? next : 0;
+}
+
+/* ---- reading values ---- */
+
+static bool wrong(const char *option, const char *value, const char *expected)
+{
+    (void)fprintf(stderr, "pccl-perf: %s %s: %s\n", option, value, expected);
+    return false;
+}
+
+static bool read_number(const char *option, const char *text, uint64_t least, uint64_t most, uint64_t *value)
+{
+    char *end;
+    errno = 0;
+    unsigned long long number = strtoull(text, &end, 10);
+    if (*text < '0' || *text > '9' || *end != 0 || errno != 0 || number < least || number > most) {
+        (void)fprintf(stderr, "pccl-perf: %s %s: a number from %llu to %llu is expected\n", option, text,
+                      (unsigned long long)least, (unsigned long long)most);
+        return false;
+    }
+    *value = number;
+    return true;
+}
+
+static bool read_cost(const char *option, const char *text, double *value)
+{
+    char *end;
+    *value = strtod(text, &end);
+    return (end != text && *end == 0 && *value > 0 && *value < 1e6) ||
+           wrong(option, text, "seconds above 0 are expected");
+}
+
+static bool read_u32(const char *option, const char *text, uint32_t least, uint32_t most, uint32_t *value)
+{
+    uint64_t number;
+    if (!read_number(option, text, least, most, &number))
+        return false;
+    *value = (uint32_t)number;
+    return true;
+}
+
+static bool read_size(const char *option, const char *text, size_t *value)
+{
+    static const char suffixes[] = "KMGT";
+    char digits[32];
+    size_t length = strlen(text);
+    unsigned shift = 0;
+    const char *suffix = length > 0 ? strchr(suffixes, text[length - 1] & ~0x20) : NULL;
+    if (suffix != NULL && *suffix != 0) {
+        shift = 10 * (unsigned)(suffix - suffixes + 1);
+        length--;
+    }
+    if (length == 0 || length >= sizeof digits)
+        return wrong(option, text, "a size like 4, 64K or 1M is expected");
+    memcpy(digits, text, length);
+    digits[length] = 0;
+    uint64_t number;
+    if (!read_number(option, digits, 1, UINT64_C(1) << 44 >> shift, &number))
+        return false;
+    *value = (size_t)(number << shift);
+    return true;
+}
+
+static bool read_name(const char *option, const char *text, const char *const *names, size_t count, unsigned *value)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (strcmp(text, names[i]) == 0) {
+            *value = (unsigned)i;
+            return true;
+        }
+    }
+    (void)fprintf(stderr, "pccl-perf: %s %s: one of", option, text);
+    for (size_t i = 0; i < count; i++)
+        (void)fprintf(stderr, " %s", names[i]);
+    (void)fprintf(stderr, " is expected\n");
+    return false;
+}
+
+static bool read_codec(const char *option, const char *text, pcclQuantizationOptions_t *codec)
+{
+    char kind[16];
+    const char *colon = strchr(text, ':');
+    size_t length = colon ? (size_t)(colon - text) : strlen(text);
+    unsigned number, packed = 0;
+    if (length >= sizeof kind)
+        return wrong(option, text, "none, minmax:TYPE or zps:TYPE is expected");
+    memcpy(kind, text, length);
+    kind[length] = 0;
+    if (!read_name(option, kind, codecs, sizeof codecs / sizeof *codecs, &number))
+        return false;
+    if ((number != 0) != (colon != NULL))
+        return wrong(option, text, "none, minmax:TYPE or zps:TYPE is expected");
+    if (colon && !read_name(option, colon + 1, datatypes, sizeof datatypes / sizeof *datatypes, &packed))
+        return false;
+    codec->algorithm = (pcclQuantizationAlgorithm_t)number;
+    codec->quantized_datatype = (pcclDataType_t)packed;
+    return true;
+}
+
+static bool read_sizes(const char *option, const char *list, struct perf_options *options)
+{
+    options->size_count = 0;
+    for (const char *at = list; at; at = strchr(at, ',')) {
+        char text[32];
+        at += *at == ',';
+        size_t length = strcspn(at, ","), size;
+        if (length >= sizeof text || options->size_count == PERF_SIZES_MAX)
+            return wrong(option, list, "that is too much");
+        memcpy(text, at, length);
+        text[length] = 0;
+        if (!read_size(option, text, &size))
+            return false;
+        if (options->size_count > 0 && size <= options->sizes[options->size_count - 1])
+            return wrong(option, list, "sizes must rise");
+        options->sizes[options->size_count++] = size;
+    }
+    options->min_bytes = options->sizes[0];
+    options->max_bytes = options->sizes[options->size_count - 1];
+    return true;
+}
+
+static bool add_setting(const char *option, const char *text, struct perf_options *options)
+{
+    const char *equals = strchr(text, '=');
+    if (!equals || equals == text)
+        return wrong(option, text, "NAME=VALUE is expected");
+    if (options->setting_count == PERF_SETTINGS_MAX)
+        return wrong(option, text, "there are too many of them");
+    options->settings[options->setting_count++] = text;
+    return true;
+}
+
+/* ---- parameters of the library ---- */
+
+static pcclResult_t set_one(pcclOptions_t *set, const char *setting)
+{
+    char name[64];
+    size_t length = strcspn(setting, "=");
+    if (length >= sizeof name)
+        return pcclInvalidArgument;
+    memcpy(name, setting, length);
+    name[length] = 0;
+    return pcclSetOption(set, name, setting + length + 1);
+}
+
+pcclOptions_t *perf_library_options(const struct perf_options *options)
+{
+    pcclOptions_t *set = NULL;
+    char name[32];
+    pcclResult_t result = pcclCreateOptions(&set);
+    (void)snprintf(name, sizeof name, "peer %u", options->index);
+    if (result == pcclSuccess && options->mode == PERF_WORKER)
+        result = pcclSetOption(set, "name", name);
+    if (result == pcclSuccess && options->pool)
+        result = pcclSetOption(set, "connection_pool_size", options->pool);
+    for (uint32_t i = 0; i < options->setting_count && result == pcclSuccess; i++)
+        result = set_one(set, options->settings[i]);
+    if (result == pcclSuccess)
+        return set;
+    (void)fprintf(stderr, "pccl-perf: %s (%s)\n", pcclGetErrorString(result), pcclGetLastError(NULL));
+    if (set)
+        (void)pcclDestroyOptions(set);
+    return NULL;
+}
+
+/* ---- options ---- */
+
+enum { STATE_BYTES = 256 << 20, TOPOLOGY_BYTES = 1 << 20 }; /* unless a size is given */
+enum { ITERATIONS = 20, TOPOLOGY_ITERATIONS = 1 };
+
+enum {
+    IN_PLACE = 256,
+    NO_LIMIT,
+    JSON,
+    GATE,
+    CHAOS,
+    ROUNDS,
+    CONNECT,
+    SIZES,
+    LIMIT_CPU,
+    LIMIT_CACHE,
+    EXACT,
+    STATE,
+    TOPOLOGY,
+    SOLVE,
+    SEED,
+    STEPS,
+    DUMP,
+    WORKER,
+    MASTER,
+};
+
+static const struct option table[] = {
+    {"peers", 1, NULL, 'N'},
+    {"minbytes", 1, NULL, 'b'},
+    {"maxbytes", 1, NULL, 'e'},
+    {"stepfactor", 1, NULL, 'f'},
+    {"stepbytes", 1, NULL, 'i'},
+    {"iters", 1, NULL, 'n'},
+    {"datatype", 1, NULL, 'd'},
+    {"warmup_iters", 1, NULL, 'w'},
+    {"op", 1, NULL, 'o'},
+    {"check", 1, NULL, 'c'},
+    {"concurrent", 1, NULL, 'k'},
+    {"codec", 1, NULL, 'q'},
+    {"pool", 1, NULL, 'p'},
+    {"in-place", 1, NULL, IN_PLACE},
+    {"no-limit", 0, NULL, NO_LIMIT},
+    {"json", 1, NULL, JSON},
+    {"gate", 1, NULL, GATE},
+    {"chaos", 1, NULL, CHAOS},
+    {"rounds", 1, NULL, ROUNDS},
+    {"connect", 1, NULL, CONNECT},
+    {"help", 0, NULL, 'h'},
+    {"option", 1, NULL, 'O'},
+    {"sizes", 1, NULL, SIZES},
+    {"limit-cpu", 1, NULL, LIMIT_CPU},
+    {"limit-cache", 0, NULL, LIMIT_CACHE},
+    {"exact", 0, NULL, EXACT},
+    {"state", 0, NULL, STATE},
+    {"topology", 0, NULL, TOPOLOGY},
+    {"solve", 1, NULL, SOLVE},
+    {"seed", 1, NULL, SEED},
+    {"steps", 1, NULL, STEPS},
+    {"dump", 1, NULL, DUMP},
+    {"version", 0, NULL, 'V'},
+    {"worker", 1, NULL, WORKER},
+    {"master", 1, NULL, MASTER},
+    {NULL, 0, NULL, 0},
+};
+
+static bool read_in_place(const char *text, struct perf_options *options)
+{
+    static const char *const names[] = {"0", "1", "both"};
+    unsigned number;
+    if (!read_name("--in-place", text, names, 3, &number))
+        return false;
+    options->out_of_place = number != 1;
+    options->in_place = number != 0;
+    return true;
+}
+
+/* What the launcher hands to its workers: "INDEX,RESULT_DESCRIPTOR,GO_DESCRIPTOR,MASTER_PROCESS". */
+static bool read_worker(const char *text, struct perf_options *options)
+{
+    unsigned index;
+    int result, go;
+    long master;
+    if (sscanf(text, "%u,%d,%d,%ld", &index, &result, &go, &master) != 4)
+        return wrong("--worker", text, "it is internal");
+    options->mode = PERF_WORKER;
+    options->alike = false;
+    options->index = index;
+    options->result_descriptor = result;
+    options->go_descriptor = go;
+    options->master_process = master;
+    return true;
+}
+
+static bool read_option(int option, const char *value, struct perf_options *options)
+{
+    static const char *const kinds[] = {"none", "kill", "stop"};
+    unsigned number = 0;
+    uint32_t flag = 0;
+    bool right = true;
+    switch (option) {
+    case 'N': return read_u32("--peers", value, 2, 1024, &options->peers);
+    case 'b': options->sized = true; return read_size("--minbytes", value, &options->min_bytes);
+    case 'e': options->sized = true; return read_size("--maxbytes", value, &options->max_bytes);
+    case 'f': return read_u32("--stepfactor", value, 1, 1 << 20, &options->step_factor);
+    case 'i': return read_size("--stepbytes", value, &options->step_bytes);
+    case 'n': return read_u32("--iters", value, 1, 1 << 20, &options->iterations);
+    case 'w': return read_u32("--warmup_iters", value, 0, 1 << 20, &options->warm_up);
+    case 'k': return read_u32("--concurrent", value, 1, 1024, &options->concurrent);
+    case 'd':
+        right = read_name("--datatype", value, datatypes, sizeof datatypes / sizeof *datatypes, &number);
+        options->datatype = (pcclDataType_t)number;
+        return right;
+    case 'o':
+        right = read_name("--op", value, operations, sizeof operations / sizeof *operations, &number);
+        options->operation = (pcclRedOp_t)number;
+        return right;
+    case 'c':
+        right = read_u32("--check", value, 0, 1, &flag);
+        options->check = flag != 0;
+        return right;
+    case 'q': return read_codec("--codec", value, &options->codec);
+    case 'p': options->pool = value; return read_u32("--pool", value, 0, 64, &flag);
+    case 'O': return add_setting("--option", value, options);
+    case EXACT: options->exact = true; return true;
+    case STATE: options->state = true; return true;
+    case TOPOLOGY: options->topology = true; return true;
+    case SOLVE: options->solve = value; return true;
+    case SEED: options->seeded = true; return read_number("--seed", value, 0, UINT64_MAX, &options->seed);
+    case STEPS: return read_number("--steps", value, 1, UINT64_MAX, &options->steps);
+    case DUMP: options->dump = value; return true;
+    case SIZES: options->sized = true; return read_sizes("--sizes", value, options);
+    case IN_PLACE: return read_in_place(value, options);
+    case NO_LIMIT: options->limit = false; return true;
+    case LIMIT_CACHE: options->limit_cache = true; return true;
+    case LIMIT_CPU: return read_cost("--limit-cpu", value, &options->limit_cpu);
+    case JSON: options->json = value; return true;
+    case GATE: options->gate = value; return true;
+    case CHAOS:
+        right = read_name("--chaos", value, kinds, 3, &number);
+        options->chaos = (enum perf_chaos)number;
+        return right;
+    case ROUNDS: return read_u32("--rounds", value, 1, 1 << 20, &options->rounds);
+    case CONNECT:
+        options->master = value;
+        if (options->mode == PERF_LOCAL) {
+            options->mode = PERF_PEER;
+            options->alike = true;
+        }
+        return true;
+    case WORKER: return read_worker(value, options);
+    case MASTER:
+        options->mode = PERF_MASTER;
+        if (sscanf(value, "0,%d,%d", &options->result_descriptor, &options->go_descriptor) != 2)
+            return wrong("--master", value, "it is internal");
+        return true;
+    default: return false; /* getopt has said why */
+    }
+}
+
+static bool is_stream(const char *name) { return name && strcmp(name, "-") == 0; }
+
+static const char *misfit_of_topology(const struct perf_options *options)
+{
+    if (options->solve && (options->mode != PERF_LOCAL || options->topology || options->state || options->gate ||
+                           options->chaos != PERF_NO_CHAOS))
+        return "--solve goes with --seed, --steps, --dump and --json only";
+    if (options->topology && (options->state || options->chaos != PERF_NO_CHAOS || options->mode == PERF_LIMIT))
+        return "--topology goes neither with --state nor with --chaos nor with limit";
+    if (!options->solve && (options->seeded || options->steps > 0))
+        return "--seed and --steps go with --solve";
+    if (!options->solve && !options->topology && options->dump)
+        return "--dump goes with --topology or --solve";
+    if (is_stream(options->dump) && is_stream(options->json))
+        return "--dump and --json cannot both go to standard output";
+    return NULL;
+}
+
+static const char *misfit(const struct perf_options *options)
+{
+    if (options->min_bytes > options->max_bytes)
+        return "--minbytes is more than --maxbytes";
+    if (options->size_count == 0 && options->step_factor == 1 && options->step_bytes == 0 &&
+        options->min_bytes != options->max_bytes)
+        return "with --stepfactor 1 a --stepbytes is needed";
+    if (options->chaos != PERF_NO_CHAOS && options->mode == PERF_PEER)
+        return "--chaos needs peers that are spawned here";
+    if (options->chaos != PERF_NO_CHAOS && options->peers < 3)
+        return "--chaos needs three peers at least, so that a group remains";
+    if (options->chaos != PERF_NO_CHAOS && options->mode == PERF_LIMIT)
+        return "--chaos does not go with limit";
+    if (options->state && options->mode == PERF_PEER)
+        return "--state needs peers that are spawned here";
+    if (options->state && options->mode == PERF_LIMIT)
+        return "--state does not go with limit";
+    if (options->state && options->chaos != PERF_NO_CHAOS && options->gate)
+        return "--state --chaos does not go with --gate";
+    if (options->exact && options->codec.algorithm == pcclQuantNone)
+        return "--exact goes with a --codec";
+    if (options->mode == PERF_LIMIT && (options->gate || options->master))
+        return "limit goes neither with --gate nor with --connect";
+    return misfit_of_topology(options);
+}
+
+static bool fits(const struct perf_options *options)
+{
+    const char *words = misfit(options);
+    if (words)
+        (void)fprintf(stderr, "pccl-perf: %s\n", words);
+    return words == NULL;
+}
+
+/* Said once, here, and not by every peer. */
+static bool settings_are_right(const struct perf_options *options)
+{
+    pcclOptions_t *set = perf_library_options(options);
+    if (set)
+        (void)pcclDestroyOptions(set);
+    return set != NULL;
+}
+
+bool perf_options_read(int count, char **arguments, struct perf_options *options, bool *answered)
+{
+    *options = (struct perf_options){.peers = 2,
+                                     .min_bytes = 4,
+                                     .max_bytes = 64 << 20,
+                                     .step_factor = 4,
+                                     .warm_up = 5,
+                                     .datatype = pcclFloat,
+                                     .concurrent = 1,
+                                     .out_of_place = true,
+                                     .in_place = true,
+                                     .check = true,
+                                     .limit = true,
+                                     .limit_cpu = 0.40,
+                                     .rounds = 20,
+                                     .result_descriptor = -1,
+                                     .go_descriptor = -1};
+    *answered = false;
+    int option;
+    while ((option = getopt_long(count, arguments, "N:b:e:f:i:n:w:d:o:c:k:q:p:O:hV", table, NULL)) != -1) {
+        if (option == 'h' || option == 'V') {
+            uint32_t version = pcclGetVersion();
+            if (option == 'h')
+                (void)fputs(help, stdout);
+            else
+                (void)printf("pccl-perf %u.%u.%u\n", version / 10000, version / 100 % 100, version % 100);
+            *answered = true;
+            return true;
+        }
+        if (!read_option(option, optarg, options))
+            return false;
+    }
+    if (optind < count && strcmp(arguments[optind], "limit") == 0) {
+        if (options->mode <= PERF_PEER)
+            options->mode = PERF_LIMIT;
+        optind++;
+    }
+    if (optind < count)
+        return wrong("the argument", arguments[optind], "is not known; see --help");
+    if (options->state && !options->sized)
+        options->min_bytes = options->max_bytes = STATE_BYTES;
+    if (options->topology && !options->sized)
+        options->min_bytes = options->max_bytes = TOPOLOGY_BYTES;
+    if (options->iterations == 0) /* not given */
+        options->iterations = options->topology ? TOPOLOGY_ITERATIONS : ITERATIONS;
+    return fits(options) && settings_are_right(options);
+}

@@ -1,0 +1,76 @@
+/* What pccl-perf was asked to do. */
+#ifndef PCCL_TOOLS_PERF_OPTIONS_H
+#define PCCL_TOOLS_PERF_OPTIONS_H
+
+#include "pccl.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum perf_mode {
+    PERF_LOCAL,  /* master and peers are spawned here */
+    PERF_PEER,   /* one peer of a real cluster */
+    PERF_LIMIT,  /* plain sockets only */
+    PERF_WORKER, /* internal: one of the spawned peers */
+    PERF_MASTER, /* internal: the spawned master */
+};
+
+enum { PERF_SIZES_MAX = 64, PERF_SETTINGS_MAX = 16 };
+
+enum perf_chaos { PERF_NO_CHAOS, PERF_CHAOS_KILL, PERF_CHAOS_STOP };
+
+struct perf_options {
+    enum perf_mode mode;
+    uint32_t peers;
+    size_t min_bytes, max_bytes, step_bytes;
+    uint32_t step_factor;         /* wins over step_bytes when > 1 */
+    size_t sizes[PERF_SIZES_MAX]; /* rising; instead of steps when there are any */
+    uint32_t size_count;
+    uint32_t iterations, warm_up;
+    pcclDataType_t datatype;
+    pcclRedOp_t operation;
+    pcclQuantizationOptions_t codec;
+    uint32_t concurrent; /* operations that share the bytes of one measurement */
+    bool out_of_place, in_place;
+    bool check;
+    bool alike;           /* all peers hold the same values: nobody numbers the peers of a real cluster */
+    bool limit;           /* measure the limit in the same run */
+    bool limit_cache;     /* the limit from and to the cache, not memory */
+    double limit_cpu;     /* CPU seconds per GB; what takes more is not used as a limit */
+    bool exact;           /* with a codec: the same without it, too */
+    bool state;           /* not reductions but synchronizations of shared state */
+    bool sized;           /* sizes were given */
+    bool topology;        /* not only reductions but the optimisation of the topology */
+    const char *solve;    /* file with a topology, in which a ring is searched for; "-" = standard input, NULL */
+    const char *dump;     /* file for that; "-" = standard output and the table to standard error, NULL */
+    bool seeded;          /* the seed was given */
+    uint64_t seed, steps; /* of the search; steps 0: not given */
+    const char *pool;
+    const char *settings[PERF_SETTINGS_MAX]; /* "name=value": parameters of the library */
+    uint32_t setting_count;
+    const char *master; /* PERF_PEER, PERF_WORKER */
+    const char *json;   /* file, "-" = standard output and the table to standard error, NULL */
+    const char *gate;
+    enum perf_chaos chaos;
+    uint32_t rounds; /* of chaos */
+    /* PERF_WORKER */
+    uint32_t index;
+    int result_descriptor, go_descriptor;
+    long master_process;
+};
+
+/* false: the words were printed, and the program ends with 2. help: --help or --version was answered. */
+bool perf_options_read(int count, char **arguments, struct perf_options *options, bool *answered);
+
+size_t perf_datatype_bytes(pcclDataType_t datatype);
+const char *perf_datatype_name(pcclDataType_t datatype);
+const char *perf_operation_name(pcclRedOp_t operation);
+/* "-" without a codec, "minmax:u8". The buffer is the caller's. */
+const char *perf_codec_text(const pcclQuantizationOptions_t *codec, char *text, size_t size);
+/* The size after this one; 0: none. The first one is min_bytes. */
+size_t perf_next_size(const struct perf_options *options, size_t bytes);
+/* Sets one "name=value" after another. The handle is the caller's to destroy; NULL: words on standard error. */
+pcclOptions_t *perf_library_options(const struct perf_options *options);
+
+#endif

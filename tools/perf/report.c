@@ -1,0 +1,218 @@
+#include "report.h"
+
+#include "worker.h"
+
+#include <fcntl.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+void perf_row_finish(struct perf_row *row, uint32_t peers, double *times, size_t count, double cpu_s)
+{
+    double moved = 2.0 * (peers - 1) * (double)row->bytes;
+    if (count > 0) {
+        row->p50_s = perf_median_s(times, count); /* sorts them */
+        row->p99_s = times[count - 1 - count / 100];
+        row->max_s = times[count - 1];
+    }
+    row->algbw = row->seconds > 0 ? (double)row->bytes / row->seconds * 1e-9 : 0;
+    row->busbw = row->algbw * 2 * (peers - 1) / peers;
+    row->cpu_s = cpu_s / row->iterations;
+    row->cpu_per_gb = row->cpu_s / (moved * 1e-9);
+}
+
+double perf_row_share(const struct perf_row *row)
+{
+    return row->limit_s > 0 && row->seconds > 0 ? row->limit_s / row->seconds : (double)NAN;
+}
+
+/* ---- the table ---- */
+
+FILE *perf_table(const struct perf_options *options)
+{
+    bool is_taken =
+        (options->json && strcmp(options->json, "-") == 0) || (options->dump && strcmp(options->dump, "-") == 0);
+    return is_taken ? stderr : stdout;
+}
+
+const char *perf_size_text(size_t bytes, char *text, size_t size)
+{
+    static const char suffixes[] = "\0KMGT";
+    unsigned power = 0;
+    while (power < 4 && bytes > 0 && bytes % 1024 == 0) {
+        bytes /= 1024;
+        power++;
+    }
+    (void)snprintf(text, size, "%zu%.1s", bytes, suffixes + power);
+    return text;
+}
+
+void perf_report_header(const struct perf_options *options, const struct perf_ring *ring, double ring_cpu_per_gb)
+{
+    char codec[32], text[96];
+    FILE *out = perf_table(options);
+    (void)fprintf(
+        out, "# all-reduce, %u peers, %s %s, codec %s, %u at once, pool %s; times in us, bandwidths in GB/s (1e9)\n",
+        options->peers, perf_datatype_name(options->datatype), perf_operation_name(options->operation),
+        perf_codec_text(&options->codec, codec, sizeof codec), options->concurrent,
+        options->pool ? options->pool : "automatic");
+    if (options->mode == PERF_PEER)
+        (void)fprintf(out, "# this peer's own figures; CPU: of this peer, times the number of peers\n");
+    if (ring) {
+        perf_limit_text(ring, text, sizeof text);
+        (void)fprintf(out, "# limit: plain sockets in a ring, %s, %.2f CPU-s/GB; %%limit = their time / ours\n", text,
+                      ring_cpu_per_gb);
+    }
+    (void)fprintf(out, "#%11s %12s %5s %5s %6s %11s %11s %11s %8s %8s %9s %7s %7s %7s %7s\n", "size", "count", "type",
+                  "redop", "place", "time", "p50", "p99", "algbw", "busbw", "CPU-s/GB", "%limit", "%exact", "MiB",
+                  "#wrong");
+    (void)fflush(out);
+}
+
+void perf_report_row(const struct perf_options *options, const struct perf_row *row)
+{
+    char share[16] = "-", exact[16] = "-", memory[16] = "-", wrong[24] = "-";
+    FILE *out = perf_table(options);
+    if (row->limit_s > 0)
+        (void)snprintf(share, sizeof share, "%.0f%s", 100 * perf_row_share(row),
+                       row->limit_spread > PERF_LIMIT_SPREAD_MAX ? "~" : "");
+    if (row->exact_s > 0)
+        (void)snprintf(exact, sizeof exact, "%.0f", 100 * row->seconds / row->exact_s);
+    if (row->memory_bytes > 0)
+        (void)snprintf(memory, sizeof memory, "%.1f", (double)row->memory_bytes / (1 << 20));
+    if (options->check)
+        (void)snprintf(wrong, sizeof wrong, "%llu", (unsigned long long)row->wrong);
+    perf_progress("");
+    (void)fprintf(out, "%12zu %12zu %5s %5s %6s %11.1f %11.1f %11.1f %8.3f %8.3f %9.3f %7s %7s %7s %7s\n", row->bytes,
+                  row->bytes / perf_datatype_bytes(options->datatype), perf_datatype_name(options->datatype),
+                  perf_operation_name(options->operation), row->in_place ? "in" : "out", row->seconds * 1e6,
+                  row->p50_s * 1e6, row->p99_s * 1e6, row->algbw, row->busbw, row->cpu_per_gb, share, exact, memory,
+                  wrong);
+    (void)fflush(out);
+}
+
+/* ---- times, collected ---- */
+
+void perf_note(struct perf_samples *samples, double seconds)
+{
+    if (samples->count == samples->capacity) {
+        size_t capacity = samples->capacity ? 2 * samples->capacity : 256;
+        double *values = realloc(samples->values, capacity * sizeof *values);
+        if (!values)
+            return; /* fewer samples */
+        samples->values = values;
+        samples->capacity = capacity;
+    }
+    samples->values[samples->count++] = seconds;
+}
+
+struct perf_figures perf_figures_of(struct perf_samples *samples)
+{
+    if (samples->count == 0)
+        return (struct perf_figures){0};
+    double median_s = perf_median_s(samples->values, samples->count); /* sorts */
+    return (struct perf_figures){.median_ms = 1e3 * median_s,
+                                 .p99_ms = 1e3 * samples->values[samples->count - 1 - samples->count / 100],
+                                 .max_ms = 1e3 * samples->values[samples->count - 1],
+                                 .count = samples->count};
+}
+
+void perf_report_figures(const struct perf_options *options, const char *words, const struct perf_figures *figures)
+{
+    (void)fprintf(perf_table(options), "%-37s median %9.2f ms   p99 %9.2f ms   maximum %9.2f ms   (%zu)\n", words,
+                  figures->median_ms, figures->p99_ms, figures->max_ms, figures->count);
+}
+
+void perf_json_figures(FILE *file, const char *name, const struct perf_figures *figures)
+{
+    (void)fprintf(file, ",\n  \"%s\": {\"median_ms\": %.3f, \"p99_ms\": %.3f, \"max_ms\": %.3f, \"count\": %zu}", name,
+                  figures->median_ms, figures->p99_ms, figures->max_ms, figures->count);
+}
+
+/* ---- what is going on ---- */
+
+void perf_progress(const char *text)
+{
+    static double start_s;
+    start_s = start_s > 0 ? start_s : perf_now_s();
+    if (!isatty(STDERR_FILENO))
+        return;
+    (void)fprintf(stderr, "\r\033[K");
+    if (*text)
+        (void)fprintf(stderr, "%s  [%.0f s]", text, perf_now_s() - start_s);
+    (void)fflush(stderr);
+}
+
+/* ---- JSON ---- */
+
+FILE *perf_json_open(const struct perf_options *options)
+{
+    bool is_stdout = strcmp(options->json, "-") == 0;
+    int descriptor =
+        is_stdout ? dup(STDOUT_FILENO) : open(options->json, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    FILE *file = descriptor >= 0 ? fdopen(descriptor, "w") : NULL;
+    if (file)
+        return file;
+    perror(options->json);
+    if (descriptor >= 0)
+        (void)close(descriptor);
+    return NULL;
+}
+
+bool perf_json_close(const struct perf_options *options, FILE *file)
+{
+    bool written = ferror(file) == 0;
+    written = fclose(file) == 0 && written;
+    if (!written)
+        perror(options->json);
+    return written;
+}
+
+static void write_row(FILE *file, const struct perf_row *row)
+{
+    (void)fprintf(file,
+                  "  {\"bytes\": %zu, \"in_place\": %s, \"iterations\": %u, \"us\": %.3f, \"p50_us\": %.3f, "
+                  "\"p99_us\": %.3f, \"max_us\": %.3f, \"algbw\": %.6f, \"busbw\": %.6f, \"cpu_us\": %.3f, "
+                  "\"master_cpu_us\": %.3f, \"cpu_s_per_gb\": %.4f, ",
+                  row->bytes, row->in_place ? "true" : "false", row->iterations, row->seconds * 1e6, row->p50_s * 1e6,
+                  row->p99_s * 1e6, row->max_s * 1e6, row->algbw, row->busbw, row->cpu_s * 1e6, row->master_s * 1e6,
+                  row->cpu_per_gb);
+    if (row->limit_s > 0)
+        (void)fprintf(file, "\"limit_us\": %.3f, \"limit_spread\": %.3f, \"share_of_limit\": %.4f, ",
+                      row->limit_s * 1e6, row->limit_spread, perf_row_share(row));
+    if (row->exact_s > 0)
+        (void)fprintf(file, "\"exact_us\": %.3f, \"share_of_exact\": %.4f, ", row->exact_s * 1e6,
+                      row->seconds / row->exact_s);
+    if (row->memory_bytes > 0)
+        (void)fprintf(file, "\"memory_bytes\": %llu, ", (unsigned long long)row->memory_bytes);
+    (void)fprintf(file, "\"wrong\": %llu}", (unsigned long long)row->wrong);
+}
+
+bool perf_report_json(const struct perf_options *options, const struct perf_ring *ring, const struct perf_row *rows,
+                      size_t count)
+{
+    char codec[32], text[96] = "";
+    if (!options->json)
+        return true;
+    FILE *file = perf_json_open(options);
+    if (!file)
+        return false;
+    if (ring)
+        perf_limit_text(ring, text, sizeof text);
+    uint32_t version = pcclGetVersion();
+    (void)fprintf(file,
+                  "{\"version\": \"%u.%u.%u\", \"collective\": \"all_reduce\", \"peers\": %u, \"datatype\": \"%s\", "
+                  "\"operation\": \"%s\", \"codec\": \"%s\", \"concurrent\": %u, \"pool\": %s, \"checked\": %s, "
+                  "\"limit_setting\": \"%s\", \"rows\": [\n",
+                  version / 10000, version / 100 % 100, version % 100, options->peers,
+                  perf_datatype_name(options->datatype), perf_operation_name(options->operation),
+                  perf_codec_text(&options->codec, codec, sizeof codec), options->concurrent,
+                  options->pool ? options->pool : "0", options->check ? "true" : "false", text);
+    for (size_t i = 0; i < count; i++) {
+        write_row(file, &rows[i]);
+        (void)fputs(i + 1 < count ? ",\n" : "\n", file);
+    }
+    (void)fputs("]}\n", file);
+    return perf_json_close(options, file);
+}

@@ -1,0 +1,71 @@
+/* Tables, JSON, and the line that says what is going on. */
+#ifndef PCCL_TOOLS_PERF_REPORT_H
+#define PCCL_TOOLS_PERF_REPORT_H
+
+#include "limit.h"
+#include "options.h"
+
+#include <stdio.h>
+
+/* One row: one size, out of place or in place, over all peers. */
+struct perf_row {
+    size_t bytes;
+    bool in_place;
+    uint32_t iterations;
+    double seconds;             /* of one operation: the slowest peer's loop divided by its length */
+    double p50_s, p99_s, max_s; /* over all operations of all peers */
+    double algbw, busbw;        /* 1e9 bytes per second */
+    double cpu_s;               /* of one operation, all processes, master included */
+    double master_s;            /* the master's part of that; 0: not known */
+    double cpu_per_gb;          /* the same per 1e9 bytes moved */
+    double limit_s;             /* 0: not measured */
+    double limit_spread;        /* the limit before and after: the larger median divided by the smaller */
+    double exact_s;             /* the same operation without a codec; 0: not measured */
+    uint64_t memory_bytes;      /* the largest that a peer needed beyond the caller's buffers; 0: not known */
+    uint64_t wrong;
+};
+
+/* With such a spread the machine was disturbed meanwhile, and the share of the limit says little. */
+#define PERF_LIMIT_SPREAD_MAX 1.25
+
+/* times: all operations of all peers; sorted here. cpu_s: of the whole loop. */
+void perf_row_finish(struct perf_row *row, uint32_t peers, double *times, size_t count, double cpu_s);
+/* The share of the limit; NAN: not measured. */
+double perf_row_share(const struct perf_row *row);
+
+/* Where the table goes: standard output, unless that is for JSON or a topology. */
+FILE *perf_table(const struct perf_options *options);
+/* ring: NULL without a limit. */
+void perf_report_header(const struct perf_options *options, const struct perf_ring *ring, double ring_cpu_per_gb);
+void perf_report_row(const struct perf_options *options, const struct perf_row *row);
+/* To options->json, if that is set. false: words on standard error. */
+bool perf_report_json(const struct perf_options *options, const struct perf_ring *ring, const struct perf_row *rows,
+                      size_t count);
+/* Opens and closes what --json names. NULL, false: words on standard error. */
+FILE *perf_json_open(const struct perf_options *options);
+bool perf_json_close(const struct perf_options *options, FILE *file);
+/* 64K, 1M, or bytes. The buffer is the caller's. */
+const char *perf_size_text(size_t bytes, char *text, size_t size);
+
+/* Times, collected. */
+struct perf_samples {
+    double *values; /* freed by whoever holds them */
+    size_t count, capacity;
+};
+
+struct perf_figures {
+    double median_ms, p99_ms, max_ms;
+    size_t count;
+};
+
+void perf_note(struct perf_samples *samples, double seconds);
+/* Sorts. All 0 without any. */
+struct perf_figures perf_figures_of(struct perf_samples *samples);
+void perf_report_figures(const struct perf_options *options, const char *words, const struct perf_figures *figures);
+/* , "name": {...} */
+void perf_json_figures(FILE *file, const char *name, const struct perf_figures *figures);
+
+/* A line that is overwritten, on a terminal only, with the time since the program began. Empty: takes it away. */
+void perf_progress(const char *text);
+
+#endif

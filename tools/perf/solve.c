@@ -1,0 +1,234 @@
+#include "solve.h"
+
+#include "net/heap.h"
+#include "picture.h"
+#include "report.h"
+#include "topology/solve.h"
+#include "worker.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A text of as many peers as a run may have, and no more than fits into a library's 32-bit counts. */
+enum { FILE_BYTES_FIRST = 1 << 16, FILE_BYTES_MAX = 1 << 30 };
+
+static const uint64_t steps_without = 4000000; /* where the file names none: as many as the master takes at once */
+
+struct search {
+    const struct perf_options *options;
+    struct pccl_picture picture;
+    struct pccl_ring_problem problem;
+    uint64_t *rates;
+    uint32_t *rtts_us, *ring;
+    struct pccl_ring_answer answer;
+    double seconds;
+};
+
+static bool complain(const char *name, const char *words)
+{
+    (void)fprintf(stderr, "pccl-perf: %s: %s\n", strcmp(name, "-") == 0 ? "standard input" : name, words);
+    return false;
+}
+
+/* ---- files ---- */
+
+static bool read_stream(const char *name, FILE *file, char **text, size_t *length)
+{
+    size_t capacity = 0;
+    do {
+        if (*length == capacity) {
+            capacity = capacity > 0 ? 2 * capacity : FILE_BYTES_FIRST;
+            char *grown = capacity <= FILE_BYTES_MAX ? realloc(*text, capacity) : NULL;
+            if (!grown)
+                return complain(name, capacity <= FILE_BYTES_MAX ? "out of memory" : "this is too long");
+            *text = grown;
+        }
+        *length += fread(*text + *length, 1, capacity - *length, file);
+    } while (!feof(file) && !ferror(file));
+    return !ferror(file) || complain(name, strerror(errno));
+}
+
+/* *text is the caller's to free, in any case. */
+static bool read_file(const char *name, char **text, size_t *length)
+{
+    bool is_stdin = strcmp(name, "-") == 0;
+    FILE *file = is_stdin ? stdin : fopen(name, "r");
+    if (!file)
+        return complain(name, strerror(errno));
+    bool good = read_stream(name, file, text, length);
+    if (!is_stdin)
+        (void)fclose(file);
+    return good;
+}
+
+bool perf_dump(const struct perf_options *options, const char *text, size_t length)
+{
+    const char *name = options->dump;
+    if (!name)
+        return true;
+    bool is_stdout = strcmp(name, "-") == 0;
+    FILE *file = is_stdout ? stdout : fopen(name, "w");
+    bool good = file && fwrite(text, 1, length, file) == length && fflush(file) == 0;
+    int error = errno;
+    if (file && !is_stdout && fclose(file) != 0 && good) {
+        good = false;
+        error = errno;
+    }
+    if (!good)
+        (void)fprintf(stderr, "pccl-perf: %s: %s\n", name, strerror(error));
+    return good;
+}
+
+/* ---- the problem ---- */
+
+static bool read_picture(struct search *search)
+{
+    struct pccl_text words;
+    const char *name = search->options->solve;
+    char *text = NULL;
+    size_t length = 0;
+    bool good = read_file(name, &text, &length);
+    if (good && perf_picture_read(text, length, &search->picture, &words) != PCCL_OK)
+        good = complain(name, words.bytes);
+    free(text);
+    return good;
+}
+
+/* As the master asks. */
+static bool pose(struct search *search)
+{
+    const struct perf_options *options = search->options;
+    const struct pccl_picture *picture = &search->picture;
+    size_t count = picture->count, cells = count * count;
+    search->rates = malloc(cells * sizeof *search->rates);
+    search->rtts_us = calloc(cells, sizeof *search->rtts_us);
+    search->ring = calloc(count, sizeof *search->ring);
+    if (!search->rates || !search->rtts_us || !search->ring)
+        return complain(options->solve, "out of memory");
+    for (size_t i = 0; i < cells; i++)
+        search->rates[i] = PCCL_WAY_UNKNOWN;
+    for (uint32_t i = 0; i < picture->way_count; i++) {
+        const struct pccl_picture_way *way = &picture->ways[i];
+        size_t cell = way->from * count + way->to;
+        search->rates[cell] = way->source == PCCL_FIGURE_UNREACHABLE ? PCCL_WAY_NONE : pccl_rate_rounded(way->rate);
+        search->rtts_us[cell] = way->rtt_us;
+    }
+    search->problem = (struct pccl_ring_problem){.count = picture->count,
+                                                 .rates = search->rates,
+                                                 .rtts_us = search->rtts_us,
+                                                 .ring = picture->ring,
+                                                 .seed = options->seeded ? options->seed : picture->seed,
+                                                 .steps = options->steps > 0   ? options->steps
+                                                          : picture->steps > 0 ? picture->steps
+                                                                               : steps_without};
+    return true;
+}
+
+static bool solve(struct search *search)
+{
+    double begin_s = perf_now_s();
+    perf_progress("searching");
+    if (pccl_ring_solve(&search->problem, pccl_heap(), NULL, NULL, search->ring, &search->answer) != PCCL_OK)
+        return complain(search->options->solve, "out of memory for the search");
+    search->seconds = perf_now_s() - begin_s;
+    perf_progress("");
+    return true;
+}
+
+/* ---- the answer ---- */
+
+static bool is_same(const struct search *search)
+{
+    return search->answer.worth.exists && perf_ring_same(search->ring, search->picture.ring, search->picture.count);
+}
+
+static void report(const struct search *search)
+{
+    const struct pccl_picture *picture = &search->picture;
+    const struct pccl_ring_problem *problem = &search->problem;
+    FILE *out = perf_table(search->options);
+    (void)fprintf(out, "# group %u, %u peers, %u ways known of %llu; seed %llu, %llu steps\n", picture->group,
+                  picture->count, picture->way_count, (unsigned long long)picture->count * (picture->count - 1),
+                  (unsigned long long)problem->seed, (unsigned long long)problem->steps);
+    if (search->answer.worth.exists)
+        perf_ring_show(out, picture, "ring", search->ring);
+    if (search->answer.proven)
+        (void)fprintf(out, search->answer.worth.exists ? "proven: there is no better ring\n" : "no ring exists\n");
+    else
+        (void)fprintf(out, search->answer.worth.exists ? "not proven: a better ring may exist\n"
+                                                       : "no ring was found; one may exist\n");
+    if (is_same(search))
+        (void)fputs("the ring of the file is the same\n", out);
+    else
+        perf_ring_show(out, picture,
+                       search->answer.worth.exists ? "the ring of the file is another" : "the ring of the file",
+                       picture->ring);
+    (void)fprintf(out, "searched for %.3f ms\n", search->seconds * 1e3);
+}
+
+static void write_json(FILE *file, const struct search *search)
+{
+    const struct pccl_picture *picture = &search->picture;
+    const struct pccl_ring_problem *problem = &search->problem;
+    (void)fprintf(file, "{\"group\": %u, \"exists\": %s, \"proven\": %s, \"same\": %s, ", picture->group,
+                  search->answer.worth.exists ? "true" : "false", search->answer.proven ? "true" : "false",
+                  is_same(search) ? "true" : "false");
+    (void)fprintf(file, "\"seed\": %llu, \"steps\": %llu, \"seconds\": %.6f,\n ", (unsigned long long)problem->seed,
+                  (unsigned long long)problem->steps, search->seconds);
+    if (search->answer.worth.exists)
+        perf_ring_json(file, picture, search->ring);
+    else
+        (void)fputs("\"ring\": null", file);
+    (void)fputs(",\n \"before\": {", file);
+    perf_ring_json(file, picture, picture->ring);
+    (void)fputs("},\n ", file);
+    perf_picture_json_peers(file, picture);
+    (void)fputs("}\n", file);
+}
+
+static bool report_json(const struct search *search)
+{
+    FILE *file = search->options->json ? perf_json_open(search->options) : NULL;
+    if (file)
+        write_json(file, search);
+    return !search->options->json || (file && perf_json_close(search->options, file));
+}
+
+/* The file again, with the ring found and the search that found it. */
+static bool dump_answer(struct search *search)
+{
+    struct pccl_picture *picture = &search->picture;
+    if (!search->options->dump)
+        return true;
+    if (search->answer.worth.exists)
+        memcpy(picture->ring, search->ring, picture->count * sizeof *picture->ring);
+    picture->seed = search->problem.seed;
+    picture->steps = search->problem.steps;
+    size_t length = pccl_picture_print(picture, false, NULL, 0);
+    char *text = malloc(length);
+    if (!text)
+        return complain(search->options->dump, "out of memory");
+    (void)pccl_picture_print(picture, false, text, length);
+    bool good = perf_dump(search->options, text, length);
+    free(text);
+    return good;
+}
+
+int perf_solve_run(const struct perf_options *options)
+{
+    struct search search = {.options = options};
+    int code = 2;
+    if (!read_picture(&search))
+        return code;
+    if (pose(&search) && solve(&search)) {
+        report(&search);
+        if (report_json(&search) && dump_answer(&search))
+            code = search.answer.worth.exists ? 0 : 1;
+    }
+    free(search.ring);
+    free(search.rtts_us);
+    free(search.rates);
+    pccl_picture_fini(&search.picture);
+    return code;
+}

@@ -1,0 +1,232 @@
+#include "topology.h"
+
+#include "values.h"
+#include "worker.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+enum {
+    REDUCTIONS = 5,         /* that are timed, before and after each */
+    TEXT_ATTEMPTS_MAX = 10, /* the topology may need more room than it did a moment ago */
+    COMBINE_TAG = 1,        /* of what the peers tell each other */
+};
+
+struct peer {
+    const struct perf_options *options;
+    pcclComm_t *comm;
+    size_t count; /* elements of the reductions */
+    void *input, *output;
+    bool speaks; /* for all */
+};
+
+/* ---- what the peers tell each other ---- */
+
+static pcclResult_t combine(const struct peer *peer, double *values, size_t count, pcclRedOp_t operation)
+{
+    pcclReduceDescriptor_t descriptor = {
+        .count = count, .op = operation, .tag = COMBINE_TAG, .src_descriptor = {.datatype = pcclDouble}};
+    return pcclAllReduce(values, values, &descriptor, peer->comm, NULL);
+}
+
+static pcclResult_t meet(const struct peer *peer)
+{
+    double nothing = 0;
+    return combine(peer, &nothing, 1, pcclSum);
+}
+
+/* Nobody numbers the peers of a cluster: whoever has drawn the highest number speaks. */
+static pcclResult_t choose_speaker(struct peer *peer)
+{
+    uint64_t own = UINT64_MAX - peer->options->index, highest;
+    if (peer->options->mode == PERF_PEER && getrandom(&own, sizeof own, 0) != (ssize_t)sizeof own)
+        return pcclInternalError;
+    pcclReduceDescriptor_t descriptor = {
+        .count = 1, .op = pcclMax, .tag = COMBINE_TAG, .src_descriptor = {.datatype = pcclUint64}};
+    pcclResult_t result = pcclAllReduce(&own, &highest, &descriptor, peer->comm, NULL);
+    peer->speaks = result == pcclSuccess && own == highest;
+    return result;
+}
+
+/* ---- one call ---- */
+
+static pcclResult_t reduce(const struct peer *peer)
+{
+    pcclReduceDescriptor_t descriptor = {.count = peer->count,
+                                         .op = peer->options->operation,
+                                         .src_descriptor = {.datatype = peer->options->datatype},
+                                         .quantization_options = peer->options->codec};
+    return pcclAllReduce(peer->input, peer->output, &descriptor, peer->comm, NULL);
+}
+
+static pcclResult_t time_reductions(const struct peer *peer, double *seconds, double *wrong)
+{
+    const struct perf_options *options = peer->options;
+    memset(peer->output, 0xa5, peer->count * perf_datatype_bytes(options->datatype));
+    pcclResult_t result = reduce(peer);
+    if (result == pcclSuccess && options->check)
+        *wrong += (double)perf_values_wrong(peer->output, peer->count, options);
+    for (uint32_t i = 0; i < options->warm_up && result == pcclSuccess; i++)
+        result = reduce(peer);
+    if (result == pcclSuccess)
+        result = meet(peer);
+    double begin_s = perf_now_s();
+    for (uint32_t i = 0; i < REDUCTIONS && result == pcclSuccess; i++)
+        result = reduce(peer);
+    *seconds = (perf_now_s() - begin_s) / REDUCTIONS;
+    return result;
+}
+
+/* A failure that leaves the group as it was is noted, and what is known of the links is shown all the same. */
+static pcclResult_t optimize(const struct peer *peer, struct perf_call *call)
+{
+    int world;
+    long master = peer->speaks ? peer->options->master_process : 0;
+    double cpu_s = perf_cpu_s(), master_s = perf_cpu_of_process_s(master), begin_s = perf_now_s();
+    pcclResult_t result = pcclOptimizeTopology(peer->comm);
+    call->optimize_s = perf_now_s() - begin_s;
+    call->cpu_s = call->cpu_mean_s = perf_cpu_s() - cpu_s;
+    call->master_s = perf_cpu_of_process_s(master) - master_s;
+    if (result != pcclTopologyOptimizationFailed)
+        return result;
+    if (peer->speaks)
+        (void)perf_worker_complain(peer->comm, "the optimisation failed", result);
+    call->failed = 1;
+    return pcclGetAttribute(peer->comm, PCCL_ATTRIBUTE_PEER_GROUP_WORLD_SIZE, &world);
+}
+
+/* What each has seen becomes what all have seen. */
+static pcclResult_t share(const struct peer *peer, struct perf_call *call)
+{
+    double most[] = {call->before_s, call->optimize_s, call->after_s, call->cpu_s};
+    double sums[] = {call->cpu_mean_s / peer->options->peers, call->master_s, call->wrong, call->failed};
+    pcclResult_t result = combine(peer, most, sizeof most / sizeof *most, pcclMax);
+    if (result == pcclSuccess)
+        result = combine(peer, sums, sizeof sums / sizeof *sums, pcclSum);
+    *call = (struct perf_call){.before_s = most[0],
+                               .optimize_s = most[1],
+                               .after_s = most[2],
+                               .cpu_s = most[3],
+                               .cpu_mean_s = sums[0],
+                               .master_s = sums[1],
+                               .wrong = sums[2],
+                               .failed = sums[3]};
+    return result;
+}
+
+static int make_call(const struct peer *peer, struct perf_call *call)
+{
+    const char *what = "a reduction failed";
+    pcclResult_t result = time_reductions(peer, &call->before_s, &call->wrong);
+    if (result == pcclSuccess) {
+        what = "the optimisation failed";
+        result = optimize(peer, call);
+    }
+    if (result == pcclSuccess) {
+        what = "a reduction after the optimisation failed";
+        result = time_reductions(peer, &call->after_s, &call->wrong);
+    }
+    if (result == pcclSuccess)
+        result = share(peer, call);
+    return result == pcclSuccess ? 0 : perf_worker_complain(peer->comm, what, result);
+}
+
+/* ---- all of them ---- */
+
+/* NULL: in words. Freed by the caller. */
+static char *take_text(const struct peer *peer)
+{
+    char *text = NULL;
+    size_t needed = 0, size = 0;
+    pcclResult_t result = pcclGetTopology(peer->comm, NULL, 0, &needed);
+    for (int i = 0; i < TEXT_ATTEMPTS_MAX && result == pcclSuccess && needed > size; i++) {
+        free(text);
+        size = needed + needed / 4;
+        text = malloc(size);
+        result = text ? pcclGetTopology(peer->comm, text, size, &needed) : pcclOutOfMemory;
+        if (result == pcclInvalidArgument && needed > size)
+            result = pcclSuccess;
+    }
+    if (result == pcclSuccess && needed <= size)
+        return text;
+    (void)perf_worker_complain(peer->comm, "the topology is not told", result);
+    free(text);
+    return NULL;
+}
+
+/* false: in words. */
+static bool make_calls(struct peer *peer, struct perf_call *calls)
+{
+    const struct perf_options *options = peer->options;
+    pcclResult_t result = choose_speaker(peer);
+    if (result != pcclSuccess)
+        return perf_worker_complain(peer->comm, "a reduction failed", result) == 0;
+    if (peer->speaks)
+        perf_topology_header(options);
+    for (uint32_t i = 0; i < options->iterations; i++) {
+        if (make_call(peer, &calls[i]) != 0)
+            return false;
+        if (peer->speaks)
+            perf_topology_row(options, i + 1, &calls[i]);
+    }
+    return true;
+}
+
+static bool is_good(const struct peer *peer, const struct perf_call *calls)
+{
+    double wrong = 0, failed = 0;
+    for (uint32_t i = 0; i < peer->options->iterations; i++) {
+        wrong += calls[i].wrong;
+        failed += calls[i].failed;
+    }
+    if (wrong > 0 && peer->speaks)
+        (void)fprintf(stderr, "pccl-perf: %.0f elements are wrong\n", wrong);
+    return wrong <= 0 && failed <= 0;
+}
+
+/* An exit code. The others stay until the one that speaks knows everything. */
+static int run(struct peer *peer, struct perf_call *calls)
+{
+    char *text = NULL;
+    if (!make_calls(peer, calls))
+        return 1;
+    if (peer->speaks)
+        text = take_text(peer);
+    bool good = is_good(peer, calls);
+    pcclResult_t result = meet(peer);
+    if (result != pcclSuccess)
+        good = perf_worker_complain(peer->comm, "a reduction failed", result) == 0;
+    if (peer->speaks)
+        good = text && perf_topology_report(peer->options, calls, peer->options->iterations, text) && good;
+    free(text);
+    return good ? 0 : 1;
+}
+
+int perf_topology_peer(const struct perf_options *options)
+{
+    size_t element = perf_datatype_bytes(options->datatype);
+    struct peer peer = {.options = options, .count = options->max_bytes < element ? 1 : options->max_bytes / element};
+    struct perf_call *calls = calloc(options->iterations, sizeof *calls);
+    int code = 1;
+    peer.input = malloc(peer.count * element);
+    peer.output = malloc(peer.count * element);
+    if (!calls || !peer.input || !peer.output) {
+        (void)fprintf(stderr, "pccl-perf: out of memory for two buffers of %zu bytes\n", peer.count * element);
+        goto out;
+    }
+    perf_values_fill(peer.input, peer.count, options);
+    peer.comm = perf_worker_join(options);
+    if (!peer.comm)
+        goto out;
+    code = run(&peer, calls);
+    (void)pcclDestroyCommunicator(peer.comm);
+    if (options->result_descriptor >= 0 && !perf_write_all(options->result_descriptor, "", 1))
+        code = 1; /* the launcher is gone */
+out:
+    free(calls);
+    free(peer.output);
+    free(peer.input);
+    return code;
+}

@@ -1,0 +1,139 @@
+#include "values.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { PATTERN = 251, PERIOD = PATTERN * 7 }; /* of the values, in elements */
+
+/* 1 or 2 for products, 0 to 7 otherwise: exact in every data type for up to eight peers and more. */
+static unsigned value_of(size_t i, uint32_t peer, pcclRedOp_t operation)
+{
+    unsigned value = (unsigned)((i % PATTERN * 5 + peer * 3 + i % 7) % 8);
+    return operation == pcclProd ? 1 + value % 2 : value;
+}
+
+static uint16_t half_of(float value)
+{
+    uint32_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    if (bits << 1 == 0)
+        return (uint16_t)(bits >> 16);
+    int exponent = (int)(bits >> 23 & 0xff) - 127; /* whole numbers below 2048 only: always normal */
+    return (uint16_t)((uint32_t)(exponent + 15) << 10 | (bits >> 13 & 0x3ff));
+}
+
+static double of_half(uint16_t bits)
+{
+    int exponent = bits >> 10 & 31;
+    double value = exponent ? ldexp(1.0 + (bits & 0x3ff) / 1024.0, exponent - 15) : ldexp((bits & 0x3ff) / 1024.0, -14);
+    return bits & 0x8000 ? -value : exponent == 31 ? (double)INFINITY : value;
+}
+
+static void store(uint8_t *at, pcclDataType_t datatype, unsigned value)
+{
+    uint64_t whole = value;
+    float single = (float)value;
+    double twice = value;
+    uint32_t bits;
+    uint16_t upper;
+    switch (datatype) {
+    case pcclFloat: memcpy(at, &single, sizeof single); break;
+    case pcclDouble: memcpy(at, &twice, sizeof twice); break;
+    case pcclFloat16:
+        upper = half_of(single);
+        memcpy(at, &upper, sizeof upper);
+        break;
+    case pcclBFloat16:
+        memcpy(&bits, &single, sizeof bits);
+        upper = (uint16_t)(bits >> 16);
+        memcpy(at, &upper, sizeof upper);
+        break;
+    default: memcpy(at, &whole, perf_datatype_bytes(datatype)); break; /* little-endian */
+    }
+}
+
+static double load(const uint8_t *at, pcclDataType_t datatype)
+{
+    uint64_t whole = 0;
+    float single;
+    double twice;
+    uint32_t bits;
+    uint16_t upper;
+    switch (datatype) {
+    case pcclFloat: memcpy(&single, at, sizeof single); return (double)single;
+    case pcclDouble: memcpy(&twice, at, sizeof twice); return twice;
+    case pcclFloat16: memcpy(&upper, at, sizeof upper); return of_half(upper);
+    case pcclBFloat16:
+        memcpy(&upper, at, sizeof upper);
+        bits = (uint32_t)upper << 16;
+        memcpy(&single, &bits, sizeof single);
+        return (double)single;
+    default: memcpy(&whole, at, perf_datatype_bytes(datatype)); return (double)whole; /* never negative here */
+    }
+}
+
+static bool is_whole(pcclDataType_t datatype) { return datatype < pcclFloat16; }
+
+static double expected_of(size_t i, const struct perf_options *options)
+{
+    double result = value_of(i, 0, options->operation);
+    for (uint32_t peer = 1; peer < options->peers; peer++) {
+        double value = value_of(i, options->alike ? 0 : peer, options->operation);
+        switch (options->operation) {
+        case pcclSum:
+        case pcclAvg: result += value; break;
+        case pcclProd: result *= value; break;
+        case pcclMax: result = value > result ? value : result; break;
+        case pcclMin: result = value < result ? value : result; break;
+        }
+    }
+    unsigned bits = (unsigned)(8 * perf_datatype_bytes(options->datatype));
+    if (is_whole(options->datatype) && bits < 53) { /* integers wrap, signed ones into what load() would read */
+        result = fmod(result, ldexp(1.0, (int)bits));
+        if (options->operation == pcclAvg && options->datatype == pcclInt8 && result > 127)
+            result = (double)NAN; /* negative after wrapping; more than 18 peers: not checked */
+    }
+    if (options->operation == pcclAvg)
+        result = is_whole(options->datatype) ? floor(result / options->peers) : result / options->peers;
+    return result;
+}
+
+/* Rounding of the data type, or of the codec in every hop. */
+static double tolerance_of(double expected, const struct perf_options *options)
+{
+    static const double relative[] = {[pcclFloat16] = 2e-3, [pcclBFloat16] = 2e-2, [pcclFloat] = 1e-6};
+    double tolerance = options->datatype >= pcclFloat16 && options->datatype <= pcclFloat
+                           ? relative[options->datatype] * (fabs(expected) + 1)
+                       : options->datatype == pcclDouble ? 1e-12 * fabs(expected)
+                                                         : 0;
+    if (options->codec.algorithm != pcclQuantNone) {
+        double range = options->operation == pcclProd ? pow(2.0, options->peers) : 7.0 * options->peers;
+        double levels = ldexp(1.0, (int)(8 * perf_datatype_bytes(options->codec.quantized_datatype))) - 1;
+        tolerance += range * options->peers / levels;
+    }
+    return tolerance;
+}
+
+void perf_values_fill(void *buffer, size_t count, const struct perf_options *options)
+{
+    size_t bytes = perf_datatype_bytes(options->datatype);
+    uint32_t peer = options->alike ? 0 : options->index;
+    for (size_t i = 0; i < count; i++)
+        store((uint8_t *)buffer + i * bytes, options->datatype, value_of(i, peer, options->operation));
+}
+
+uint64_t perf_values_wrong(const void *buffer, size_t count, const struct perf_options *options)
+{
+    size_t bytes = perf_datatype_bytes(options->datatype);
+    uint64_t wrong = 0;
+    double expected[PERIOD], tolerance[PERIOD];
+    for (size_t i = 0; i < PERIOD; i++) {
+        expected[i] = expected_of(i, options);
+        tolerance[i] = tolerance_of(expected[i], options);
+    }
+    for (size_t i = 0; i < count; i++) {
+        double want = expected[i % PERIOD], have = load((const uint8_t *)buffer + i * bytes, options->datatype);
+        wrong += want == want && !(fabs(have - want) <= tolerance[i % PERIOD]);
+    }
+    return wrong;
+}
