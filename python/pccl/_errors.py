@@ -234,5 +234,6 @@ def failure(
     )
 
 
-def not_connected(what: str) -> NotConnected:
-    return NotConnected(f"{what}: the communicator is closed", result=Result.INVALID_USAGE)
+def not_connected(what: str, advice: str = "") -> NotConnected:
+    words = f"{what}: the communicator is closed" + (f"; {advice}" if advice else "")
+    return NotConnected(words, result=Result.INVALID_USAGE)

@@ -42,7 +42,7 @@ static void explain(const pcclComm_t *comm, enum pccl_status status, struct pccl
         *words = *pccl_peer_last_words(comm->peer);
     if (!words->length)
         pccl_text_format(words, "%s", pccl_status_text(status));
-    if (slot->done)
+    if (slot->done && !slot->outstanding) /* else the call of another thread has it */
         why->details.departed = slot->departed;
 }
 

@@ -87,14 +87,28 @@ static void add_reduction(struct line *line, const struct command *command, pccl
     }
 }
 
+/* With the option launched the beginning is said when the operation is: what happens then happens to it. */
+static pcclResult_t reduce(struct command *command, const pcclReduceDescriptor_t *descriptor, struct values *values,
+                           pcclReduceInfo_t *info)
+{
+    pcclComm_t *comm = command->slot->comm;
+    if (option(command, "launched") == NULL) {
+        begin(command);
+        return pcclAllReduce(values->send, values->recv, descriptor, comm, info);
+    }
+    pcclAsyncReduceOp_t handle;
+    pcclResult_t result = pcclAllReduceAsync(values->send, values->recv, descriptor, comm, &handle);
+    begin(command);
+    return result == pcclSuccess ? pcclAwaitAsyncReduce(&handle, info) : result;
+}
+
 void do_reduce(struct command *command)
 {
     pcclReduceDescriptor_t descriptor;
     pcclReduceInfo_t info = {0};
     struct values values;
     parse_reduction(command, 0, 0, &descriptor, &values);
-    begin(command);
-    pcclResult_t result = pcclAllReduce(values.send, values.recv, &descriptor, command->slot->comm, &info);
+    pcclResult_t result = reduce(command, &descriptor, &values, &info);
     struct line line;
     answer(command, &line, result);
     add_reduction(&line, command, result, &values, &info);

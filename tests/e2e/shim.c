@@ -2,8 +2,8 @@
  * For LD_PRELOAD: system calls that fail now and then as they may on any busy machine. One call in SHIM_ONE_IN is
  * interrupted, finds no buffers or no descriptor, or moves fewer bytes than asked for. SHIM_SEED makes processes
  * differ. At exit it says on standard error how often it did. SHIM_LATE_WAKES_MS: a thread that wakes another one's
- * loop is held up for so long before it does, as on a machine that is busy. SHIM_CONGESTION: the
- * congestion control that connections get when another one is asked for, as on a system that has no other.
+ * loop is held up for so long before it does, as on a machine that is busy. SHIM_CONGESTION: the congestion control
+ * that connections get when another one is asked for, as on a system that has no other.
  */
 #include <dlfcn.h>
 #include <errno.h>

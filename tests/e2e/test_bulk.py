@@ -276,7 +276,8 @@ def test_waiting_costs_nothing(run):
     """A launched operation that waits for somebody burns no time."""
     *others, late = join(run, 3)
     calls = [
-        peer.start("reduce", 1, 4 * MIB, "f32", "sum", f"mark:{bit}").begun() for bit, peer in enumerate(others)
+        peer.start("reduce", 1, 4 * MIB, "f32", "sum", f"mark:{bit}", "launched").begun()
+        for bit, peer in enumerate(others)
     ]
     harness.poll(lambda: all(peer.state() == "S" for peer in others), "the first two to wait")
     before = [peer.cpu_s() for peer in others]

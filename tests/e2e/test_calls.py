@@ -212,7 +212,7 @@ def destroy_with_operations_open(run, count):
 def reduce_marked(peers, tag, count):
     """All are in the same call."""
     words = [tag, count, "f32", "sum"]
-    calls = [peer.start("reduce", *words, f"mark:{bit}", "inplace") for bit, peer in enumerate(peers)]
+    calls = [peer.start("reduce", *words, f"mark:{bit}", "inplace", "launched") for bit, peer in enumerate(peers)]
     for call in calls:
         call.begun()
     return calls
@@ -253,7 +253,7 @@ def test_destroy_in_mid_transfer(run):
         for tag in range(3):
             leaver.do("launch", tag, LARGE, "f32", "sum", "mark:0", "inplace")
         calls = [
-            peer.start("reduce", tag, LARGE, "f32", "sum", f"mark:{1 + bit}", "inplace")
+            peer.start("reduce", tag, LARGE, "f32", "sum", f"mark:{1 + bit}", "inplace", "launched")
             for tag in range(3)
             for bit, peer in enumerate(others)
         ]

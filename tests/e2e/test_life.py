@@ -178,7 +178,7 @@ def test_groups(run):
         equal(attributes(peer), (5, size, 3, 2), f"attributes of {peer.name}")
     first = [peers[0], peers[3]]
     second = [peers[1], peers[2]]
-    waiting = first[0].start("reduce", 1, 4, "i32", "sum", "const:5", "dump").begun()
+    waiting = first[0].start("reduce", 1, 4, "i32", "sum", "const:5", "dump", "launched").begun()
     reduce_all(second, 1, "i32", "max", [[1, 2], [3, 0]])
     check(waiting.result is None, "a reduction of one group ended by that of another")
     first[1].do("reduce", 1, 4, "i32", "sum", "const:6")
@@ -228,7 +228,7 @@ def test_old_interface(run):
 def test_pending_beside_a_reduction(run):
     """The pending query runs while another thread awaits; attributes do not move in between."""
     a, b = join_two(run)
-    waiting = a.start("reduce", 1, 4, "i32", "sum", "const:1").begun()
+    waiting = a.start("reduce", 1, 4, "i32", "sum", "const:1", "launched").begun()
     newcomer = run.peer()
     newcomer.create(run.address)
     connect = newcomer.start("connect").begun()

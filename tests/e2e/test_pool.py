@@ -37,7 +37,8 @@ def start(run, count, master=None, **parameters):
 
 
 def reduce(peers, tag, count=LARGE):
-    calls = [peer.start("reduce", tag, count, "f32", "sum", f"mark:{bit}", "inplace") for bit, peer in enumerate(peers)]
+    words = [tag, count, "f32", "sum"]
+    calls = [peer.start("reduce", *words, f"mark:{bit}", "inplace", "launched") for bit, peer in enumerate(peers)]
     for call in calls:
         call.begun()
     return calls

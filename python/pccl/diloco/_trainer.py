@@ -10,7 +10,7 @@ import time
 from dataclasses import dataclass, replace
 from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple, TypeVar
 
-from .. import _threads
+from .. import _errors, _threads
 from .._communicator import Communicator
 from .._errors import InvalidArgument, InvalidUsage, LayoutError, NotConnected
 from .._state import TensorInfo
@@ -60,7 +60,7 @@ class StepInfo:
 
 
 def not_connected() -> NotConnected:
-    return NotConnected("DiLoCo: the communicator is closed; rejoin() takes a new one")
+    return _errors.not_connected("DiLoCo", "rejoin() takes a new one")
 
 
 class _Flight:
@@ -319,7 +319,7 @@ class DiLoCo:
     def state_dict(self) -> Dict[str, Any]:
         """A copy of what is shared, as a flat dictionary of arrays and numbers for numpy.savez or torch.save. What is
         in flight is not in it: finish() first, or lose a round."""
-        self._is_in_run()
+        self._notice_close()
         with self._busy:
             return self._shared.state_dict()
 
@@ -354,12 +354,15 @@ class DiLoCo:
                 raise
 
     def _is_in_run(self) -> bool:
-        """What was interrupted ends on a thread of its own, maybe later than that was seen here."""
-        if self._in_run and self.comm.closed:
-            _threads.blocking(self._notice_close)
+        self._notice_close()
         return self._in_run
 
     def _notice_close(self) -> None:
+        """What was interrupted ends on a thread of its own, maybe later than that was seen here."""
+        if self._in_run and self.comm.closed:
+            _threads.blocking(self._drop_out_if_closed)
+
+    def _drop_out_if_closed(self) -> None:
         with self._busy:
             if self._in_run and self.comm.closed:
                 self._drop_out()
