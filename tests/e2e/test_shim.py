@@ -38,6 +38,7 @@ def faulty_calls(run, one_in, count):
     harness.wait_until(lambda: rest[-1].steps, "the newcomer's first step")
     more_steps(rest, 50, world=4)
     all_right(loops + rest[-1:])
+    run.master.wait_line("departs")  # its log is behind it
     equal(sum("departs" in text for _, text in run.master.lines), 1, "how many departed")
     leaver = rest.pop(0)
     leaver.peer.do("stop")
