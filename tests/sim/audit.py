@@ -2,7 +2,7 @@
 """Plants known bugs, one after another, into a copy of the sources; the simulator must catch each (docs/SIMULATION.md).
 
 A simulator finds only what a checker says: a planted bug that nothing catches means that a checker is missing. Each is
-tried on all scenarios and on seeds. The table is in plants.py; its texts must be found exactly once, so it has to
+tried on all scenarios and on seeds. The tables are in plants/; their texts must be found exactly once, so they have to
 follow the code.
 """
 import argparse

@@ -1,0 +1,47 @@
+"""What any machine owes: to stop when it is out, to rest, to give back memory, and to say for whom it waits."""
+from .bug import Bug
+
+PLANTS = [
+    # ---- machines ----
+    Bug("expelled_goes_on",
+        "I9: a peer that was removed is out",
+        ["I1", "I2", "I9", "I12", "PEACE"], [],
+        [
+            ("src/peer/control.c",
+             "else if (p->state == PCCL_PEER_MEMBER) pccl_peer_give_up(p, PCCL_EXPELLED,",
+             "else if (p->state == PCCL_PEER_MEMBER) return; else if (p->state == PCCL_PEER_OVER) "
+             "pccl_peer_give_up(p, PCCL_EXPELLED,"),
+            ("src/master/admission.c",
+             "else if (hello->boot == m->config.boot)",
+             "else if (false)"),
+            ("src/master/admission.c",
+             "if ((same && !m->recovering) ||",
+             "if ("),
+        ]),
+    Bug("a_timer_spins",
+        "I12: no process spins",
+        ["I12"], [],
+        [
+            ("src/peer/control.c",
+             "if (!p->greeted) return; if (p->now_us >= p->spoke_us + heartbeat_us)",
+             "if (p->greeted && p->now_us >= p->spoke_us + heartbeat_us)"),
+        ]),
+    Bug("payload_leaks",
+        "what a machine allocates it gives back",
+        ["MEMORY"], [],
+        [
+            ("src/peer/operations.c",
+             "pccl_release(&p->memory, op->payload, op->payload_capacity); pccl_release(&p->memory, op,",
+             "pccl_release(&p->memory, op,"),
+        ]),
+
+    # ---- waiting ----
+    Bug("nobody_is_named",
+        "I10: who waits long is told for whom",
+        ["I10"], [],
+        [
+            ("src/peer/where.c",
+             "pccl_peer_send(p, &msg);",
+             "(void)msg;"),
+        ], last=20000),
+]

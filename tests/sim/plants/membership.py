@@ -1,0 +1,64 @@
+"""Membership and rings."""
+from .bug import TAKE_BACK, Bug
+
+PLANTS = [
+    Bug("turned_away_is_for_ever",
+        "what is said to a connection whose hello was not read is no answer to the member behind it",
+        [], ["crowded-out"],
+        [
+            ("src/peer/control.c",
+             "refused->code == PCCL_REFUSAL_FULL && p->boot != 0",
+             "false"),
+        ]),
+    Bug("answer_to_a_call_that_is_over",
+        "I10: the answer to WHERE may come after the result; whoever waits for nobody must not say so",
+        ["I10"], [],
+        [
+            ("src/peer/where.c",
+             "answer->missing == 0 || !is_still_waiting(p, answer)",
+             "answer->missing == 0 || (!is_still_waiting(p, answer) && p->state != PCCL_PEER_MEMBER)"),
+        ]),
+    Bug("ring_names_a_member_twice",
+        "I1: a ring is a permutation of the group",
+        ["I1"], [],
+        [
+            ("src/master/membership.c",
+             "ids[i] = group->ring[i]->id;",
+             "ids[i] = group->ring[i == 3 ? 1 : i]->id;"),
+        ]),
+    Bug("expelled_peer_is_taken_back",
+        "I9: who was removed is never a member again",
+        ["I9"], [],
+        TAKE_BACK + [
+            ("src/master/admission.c",
+             "else if (hello->boot == m->config.boot) turn_away_gone(",
+             "else if (hello->boot == m->config.boot && m->founded && !m->recovering && "
+             "!pccl_id_is_zero(&hello->lineage) && pccl_id_equal(&hello->lineage, &m->lineage)) come_in(m, stranger,"
+             " pccl_master_add_remote(m, hello, PCCL_REMOTE_RESUMING), PCCL_HELLO_RESUME); else if (hello->boot == "
+             "m->config.boot) turn_away_gone("),
+        ]),
+    Bug("standstill_is_not_forgiven",
+        "F21: a master that was stopped removes everybody",
+        ["R9"], ["f21-standstill"],
+        [
+            ("src/master/master.c",
+             "forgive_standstill(m, now_us - due_us); return true;",
+             "return false;"),
+        ]),
+    Bug("a_broken_link_kills",
+        "R9.2: a link is only the second witness",
+        ["R9"], [],
+        [
+            ("src/master/links.c",
+             "if (to->conn == 0 && pccl_master_known_dead(m, &to->id, m->recovering)) {",
+             "if (pccl_master_known_dead(m, &to->id, m->recovering)) {"),
+        ]),
+    Bug("a_broken_control_connection_kills",
+        "F4: a control connection is only the first witness",
+        [], ["f4-two-witnesses", "f5-session"],
+        [
+            ("src/master/links.c",
+             "if (pccl_master_known_dead(m, &remote->id, false))",
+             "if (true)"),
+        ]),
+]

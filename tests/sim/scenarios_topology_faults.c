@@ -1,0 +1,326 @@
+/* The optimisation of the topology, directed: somebody dies, stalls, stops or lies in any of its phases, or the master
+ * crashes. */
+#include "scenario_topology.h"
+
+#include <string.h>
+
+/* ---- somebody dies ---- */
+
+static void must_end_without(struct sim *sim, uint32_t left)
+{
+    sim->searches_by_hand = false;
+    if (sim_search_is_open(sim))
+        sim_search_finish(sim, false);
+    scenario_optimized(sim, p, left, PCCL_OK);
+    must_agree(sim, left);
+    scenario_commit_all(sim, p, left, 1, 1);
+}
+
+void scenario_topology_kill_votes(struct sim *sim)
+{
+    begin_four(sim);
+    vote_all(sim, 3);
+    scenario_run_ms(sim, 100);
+    MUST(sim, !sim->master->machine->optimizing);
+    sim_peer_kill(sim, p[3], false);
+    must_end_without(sim, 3);
+    MUST(sim, scenario_departures(sim) == 1);
+}
+
+void scenario_topology_kill_tests(struct sim *sim)
+{
+    begin_four(sim);
+    vote_and_test(sim, 4);
+    sim_peer_kill(sim, p[3], false);
+    must_end_without(sim, 3);
+    MUST(sim, scenario_departures(sim) == 1);
+}
+
+/* Of three that test by hand: p0 loads the way to p2, and p1 the way to p0. */
+static void test_in_a_triangle(struct sim *sim)
+{
+    begin(sim, 3);
+    sim->tests_by_hand = true;
+    vote_all(sim, 3);
+    WAIT(sim, 100, p[0]->test.running && p[1]->test.running && p[2]->test.running);
+    struct sim_peer *loaded = sim_peer_find(sim, &p[0]->test.peer), *third = p[1] == loaded ? p[2] : p[1];
+    p[1] = third;
+    p[2] = loaded;
+}
+
+static void kill_loaded_peer(struct sim *sim, uint64_t patience_ms)
+{
+    sim_test_finish(sim, p[1]);
+    sim->tests_by_hand = false;
+    sim_peer_kill(sim, p[2], false);
+    WAIT(sim, patience_ms, scenario_is_over(p[0], PCCL_CALL_OPTIMIZE));
+    must_end_without(sim, 2);
+    MUST(sim, scenario_departures(sim) == 1);
+}
+
+/* One has reported on its way to another one, which dies. */
+void scenario_topology_kill_partner(struct sim *sim)
+{
+    test_in_a_triangle(sim);
+    sim_test_finish(sim, p[0]);
+    scenario_run_ms(sim, 10);
+    kill_loaded_peer(sim, 5000);
+}
+
+/* Who loads the way to one that dies is free at once, whatever becomes of its own report. */
+void scenario_topology_kill_loaded(struct sim *sim)
+{
+    test_in_a_triangle(sim);
+    kill_loaded_peer(sim, 2500);
+}
+
+void scenario_topology_kill_two(struct sim *sim)
+{
+    begin(sim, 6);
+    vote_and_test(sim, 6);
+    sim_peer_kill(sim, p[5], false);
+    sim_peer_kill(sim, p[4], true); /* with its host */
+    must_end_without(sim, 4);
+    MUST(sim, scenario_departures(sim) == 2);
+}
+
+/* The ring that was found is of another membership. */
+void scenario_topology_kill_search(struct sim *sim)
+{
+    begin(sim, 5);
+    slow_pair(sim, p[0], p[1]);
+    vote_and_search(sim, 5);
+    sim_peer_kill(sim, p[4], false);
+    WAIT(sim, 300, p[0]->machine->ring_count == 4);
+    must_end_without(sim, 4);
+    MUST(sim, !uses_pair(sim, p[0], p[1]) && scenario_departures(sim) == 1);
+}
+
+/* ... and it is answered all the same, in the very step in which the death is noticed. */
+void scenario_topology_kill_answer(struct sim *sim)
+{
+    const uint32_t ring[] = {4, 0, 2, 1, 3};
+    begin(sim, 5);
+    slow_pair(sim, p[0], p[1]);
+    vote_and_search(sim, 5);
+    sim_peer_kill(sim, p[4], false);
+    scenario_run_ms(sim, 1);
+    sim_search_answer(sim, ring, true);
+    scenario_optimized(sim, p, 4, PCCL_OK);
+    WAIT(sim, 300, p[0]->machine->ring_count == 4 && p[3]->machine->ring_count == 4);
+    scenario_commit_all(sim, p, 4, 1, 1);
+    MUST(sim, scenario_departures(sim) == 1);
+}
+
+void scenario_topology_kill_links(struct sim *sim)
+{
+    begin_many(sim);
+    vote_and_search(sim, MANY);
+    sim_net_cut(sim, p[1]->process.host, p[3]->process.host, SIM_DATA, SIM_DROP);
+    answer_behind_1(sim, 3);
+    MUST(sim, are_linking(sim));
+    sim_peer_kill(sim, p[MANY - 1], false);
+    WAIT(sim, 500, p[0]->machine->ring_count == MANY - 1);
+    must_end_without(sim, MANY - 1);
+    MUST(sim, scenario_departures(sim) == 1);
+}
+
+/* ---- somebody stops, or is cut off ---- */
+
+/* For less than the silence limit: it costs the ways of that member only. */
+void scenario_topology_stopped(struct sim *sim)
+{
+    begin_four(sim);
+    vote_and_test(sim, 4);
+    sim_process_stop(sim, &p[2]->process, sim->now + 1400 * SIM_MS);
+    scenario_optimized(sim, p, 4, PCCL_OK);
+    must_agree(sim, 4);
+    MUST(sim, !uses_pair(sim, p[0], p[1]) || sim->totals.tests_failed > 0);
+    scenario_commit_all(sim, p, 4, 1, 1);
+    MUST(sim, scenario_departures(sim) == 0);
+}
+
+/* For longer: silence removes it, as always, and the call ends for the others. */
+void scenario_topology_stopped_long(struct sim *sim)
+{
+    begin(sim, 4);
+    vote_and_test(sim, 4);
+    sim_process_stop(sim, &p[3]->process, sim->now + 60 * SIM_S);
+    scenario_run_ms(sim, 1500);
+    MUST(sim, scenario_departures(sim) == 0);
+    must_end_without(sim, 3);
+    MUST(sim, scenario_departures(sim) == 1);
+}
+
+/* No test ever ends: the call does. */
+void scenario_topology_stalled(struct sim *sim)
+{
+    begin_four(sim);
+    sim->tests_by_hand = true;
+    vote_and_test(sim, 4);
+    scenario_optimized(sim, p, 4, PCCL_OK);
+    must_agree(sim, 4);
+    MUST(sim, sim->totals.tests == 0 && scenario_departures(sim) == 0);
+    sim->tests_by_hand = false;
+    scenario_optimize_all(sim, p, 4, PCCL_OK); /* nobody is left alone for ever */
+    must_be_best(sim);
+}
+
+/* A member hears and says nothing for a while, and two do not see each other. */
+void scenario_topology_partition(struct sim *sim)
+{
+    begin_four(sim);
+    vote_and_test(sim, 4);
+    scenario_control(sim, p[1], false);
+    sim_net_cut(sim, p[0]->process.host, p[2]->process.host, SIM_DATA, SIM_DROP);
+    scenario_run_ms(sim, 1200);
+    scenario_control(sim, p[1], true);
+    scenario_run_ms(sim, 300);
+    sim_net_cut(sim, p[0]->process.host, p[2]->process.host, SIM_DATA, SIM_WHOLE);
+    scenario_optimized(sim, p, 4, PCCL_OK);
+    must_agree(sim, 4);
+    scenario_commit_all(sim, p, 4, 1, 1);
+    MUST(sim, scenario_departures(sim) == 0);
+}
+
+/* ---- the master crashes ---- */
+
+void scenario_topology_restart_votes(struct sim *sim)
+{
+    begin_four(sim);
+    vote_all(sim, 3);
+    scenario_run_ms(sim, 100);
+    scenario_restart_master(sim, 100);
+    scenario_run_ms(sim, 500);
+    scenario_optimize(sim, p[3]);
+    scenario_optimized(sim, p, 4, PCCL_OK);
+    must_be_best(sim);
+}
+
+/* Tests of the master before say nothing to the next one. */
+void scenario_topology_restart_tests(struct sim *sim)
+{
+    begin_four(sim);
+    vote_and_test(sim, 4);
+    scenario_restart_master(sim, 20);
+    scenario_optimized(sim, p, 4, PCCL_OK);
+    must_be_best(sim);
+}
+
+void scenario_topology_restart_search(struct sim *sim)
+{
+    begin_four(sim);
+    vote_and_search(sim, 4);
+    scenario_restart_master(sim, 20);
+    sim->searches_by_hand = false;
+    scenario_optimized(sim, p, 4, PCCL_OK);
+    must_be_best(sim);
+}
+
+void scenario_topology_restart_links(struct sim *sim)
+{
+    begin_many(sim);
+    vote_and_search(sim, MANY);
+    sim_net_cut(sim, p[1]->process.host, p[3]->process.host, SIM_DATA, SIM_DROP);
+    answer_behind_1(sim, 3);
+    MUST(sim, are_linking(sim));
+    scenario_restart_master(sim, 20);
+    sim->searches_by_hand = false;
+    scenario_optimized(sim, p, MANY, PCCL_OK);
+    must_agree(sim, MANY);
+    scenario_commit_all(sim, p, MANY, 1, 1);
+    MUST(sim, scenario_departures(sim) == 0);
+}
+
+/* All hear of the new ring, and one of the end of the round. */
+void scenario_topology_restart_epoch(struct sim *sim)
+{
+    begin_four(sim);
+    for (uint32_t i = 1; i < 4; i++)
+        scenario_deaf_after(sim, p[i], PCCL_MSG_epoch_change);
+    vote_all(sim, 4);
+    WAIT(sim, 9000, scenario_is_over(p[0], PCCL_CALL_OPTIMIZE));
+    scenario_run_ms(sim, 20);
+    MUST(sim, !scenario_is_over(p[1], PCCL_CALL_OPTIMIZE));
+    MUST(sim, pccl_epoch_equal(&p[1]->machine->view, &p[0]->machine->view));
+    uint64_t tests = sim->totals.tests;
+    scenario_restart_master(sim, 20);
+    scenario_optimized(sim, p, 4, PCCL_OK);
+    MUST(sim, sim->totals.tests == tests); /* the round is over */
+    must_be_best(sim);
+}
+
+/* ... and nobody: it is held again. */
+void scenario_topology_restart_round(struct sim *sim)
+{
+    begin_four(sim);
+    struct pccl_epoch view = p[0]->machine->view;
+    for (uint32_t i = 0; i < 4; i++)
+        scenario_deaf_after(sim, p[i], PCCL_MSG_epoch_change);
+    vote_all(sim, 4);
+    WAIT(sim, 9000, !pccl_epoch_equal(&view, &p[0]->machine->view));
+    scenario_run_ms(sim, 20);
+    MUST(sim, !scenario_is_over(p[0], PCCL_CALL_OPTIMIZE));
+    scenario_restart_master(sim, 20);
+    scenario_optimized(sim, p, 4, PCCL_OK);
+    must_be_best(sim);
+}
+
+/* It has failed, as one has heard: for the others too, and for the same reason. */
+void scenario_topology_restart_failed(struct sim *sim)
+{
+    begin_four(sim);
+    vote_and_search(sim, 4);
+    for (uint32_t i = 1; i < 4; i++)
+        sim_conn_blackhole(sim, p[i]->control, 1);
+    sim_search_finish(sim, true);
+    WAIT(sim, 100, scenario_is_over(p[0], PCCL_CALL_OPTIMIZE));
+    struct pccl_text words = *pccl_peer_last_words(p[0]->machine);
+    scenario_run_ms(sim, 20);
+    MUST(sim, !scenario_is_over(p[1], PCCL_CALL_OPTIMIZE));
+    scenario_restart_master(sim, 20);
+    scenario_optimized(sim, p, 4, PCCL_NO_RING);
+    MUST(sim, words.length > 0 && strcmp(words.bytes, pccl_peer_last_words(p[3]->machine)->bytes) == 0);
+    must_agree(sim, 4);
+}
+
+/* ---- lies ---- */
+
+static void say(struct sim *sim, struct sim_peer *peer, const struct pccl_msg *msg)
+{
+    pccl_peer_send(peer->machine, msg);
+    sim_process_arm(sim, &peer->process);
+}
+
+/* Results of tests that nobody asked for, or that are too good to be true, do no harm. */
+void scenario_topology_liar(struct sim *sim)
+{
+    begin_four(sim);
+    struct pccl_msg lie = {.type = PCCL_MSG_measured, .as.measured = {.test = 1, .rate = UINT64_MAX, .rtt_us = 1}};
+    say(sim, p[1], &lie);
+    scenario_run_ms(sim, 50);
+    vote_and_test(sim, 4);
+    lie.as.measured.test = sim->master->machine->last_test + 1;
+    say(sim, p[1], &lie);
+    sim_way_set(sim, p[0], p[1], UINT64_MAX - 1);
+    scenario_optimized(sim, p, 4, PCCL_OK);
+    must_agree(sim, 4);
+    MUST(sim, !uses_pair(sim, p[2], p[3]));
+    lie.as.measured.test = sim->master->machine->last_test;
+    say(sim, p[1], &lie);
+    scenario_commit_all(sim, p, 4, 1, 1);
+    MUST(sim, scenario_departures(sim) == 0);
+}
+
+/* A vote for a synchronization without a state. */
+void scenario_topology_false_vote(struct sim *sim)
+{
+    begin(sim, 4);
+    sim->liar = p[3];
+    struct pccl_msg vote = {.type = PCCL_MSG_vote, .as.vote = {.kind = PCCL_ROUND_SYNC}};
+    say(sim, p[3], &vote);
+    WAIT(sim, 500, p[0]->machine->ring_count == 3);
+    scenario_optimize_all(sim, p, 3, PCCL_OK);
+    scenario_commit_all(sim, p, 3, 1, 1);
+    MUST(sim, scenario_departures(sim) == 1 && !pccl_peer_is_connected(p[3]->machine));
+}

@@ -1,0 +1,270 @@
+/* What plans make of a session of a synchronization: who is served when, replacement, and the end. */
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "sync_node.h"
+
+enum { CHUNK = NODE_CHUNK };
+
+/* ---- plans ---- */
+
+static void connections_wait_for_the_plan(void **state)
+{
+    struct node donor;
+    struct pccl_id by_hand = node_id(4);
+    struct pccl_msg msg;
+    uint8_t *a = prepare_one(&donor, 1, CHUNK, 1);
+    (void)state;
+    node_begin(&donor);
+    int bare = bare_dial(&donor, &by_hand), gone = bare_dial(&donor, &by_hand);
+    bare_want(bare, &donor, PCCL_WANT_ROOTS, 0, 0, 1);
+    bare_want(gone, &donor, PCCL_WANT_ROOTS, 0, 0, 1);
+    close(gone);
+    node_serve(&donor);
+    bare_hear(bare, &msg);
+    assert_int_equal(msg.type, PCCL_MSG_state_digests);
+    assert_true(
+        pccl_digest_equal(msg.as.state_digests.digests, &pccl_sync_session_state(donor.session)->tensors->root));
+    close(bare);
+    node_finish(&donor);
+    free(a);
+}
+
+static void who_is_fetching_does_not_serve(void **state)
+{
+    struct node donor, requester;
+    struct pccl_id by_hand = node_id(4);
+    uint8_t *a = prepare_one(&donor, 1, 8 * CHUNK, 1), *b = prepare_one(&requester, 2, 8 * CHUNK, 2);
+    struct pccl_msg msg;
+    (void)state;
+    node_begin(&donor);
+    node_begin(&requester);
+    int before = bare_dial(&requester, &by_hand);
+    pccl_sync_session_plan(requester.session, &donor.content, true, false);
+    node_name_donor(&requester, &donor);
+    bare_want(before, &requester, PCCL_WANT_ROOTS, 0, 0, 1);
+    bare_hear_end(before);
+    int bare = bare_dial(&requester, &by_hand);
+    bare_want(bare, &requester, PCCL_WANT_ROOTS, 0, 0, 1);
+    bare_hear_end(bare);
+    node_serve(&donor);
+    expect_fetched(&requester, 1);
+    int after = bare_dial(&requester, &by_hand);
+    bare_want(after, &requester, PCCL_WANT_ROOTS, 0, 0, 1);
+    bare_hear(after, &msg);
+    assert_int_equal(msg.type, PCCL_MSG_state_digests);
+    close(before);
+    close(bare);
+    close(after);
+    node_finish(&requester);
+    node_finish(&donor);
+    free(a);
+    free(b);
+}
+
+static void a_plan_replaces_the_one_before(void **state)
+{
+    struct node old, new, requester;
+    uint8_t *a = prepare_one(&old, 1, 24 * CHUNK, 1), *b = prepare_one(&new, 2, 24 * CHUNK, 2),
+            *c = prepare_one(&requester, 3, 24 * CHUNK, 3);
+    (void)state;
+    node_begin(&old);
+    node_begin(&new);
+    node_begin(&requester);
+    node_serve(&old);
+    node_serve(&new);
+    requester.hold_touching = true;
+    pccl_sync_session_plan(requester.session, &old.content, true, false);
+    node_name_donor(&requester, &old);
+    node_until(&requester, &requester.touching); /* in the middle of the first */
+    pccl_sync_session_plan(requester.session, &new.content, true, false);
+    node_name_donor(&requester, &new);
+    node_set(&requester, &requester.hold_touching, false);
+    expect_fetched(&requester, 1);                                        /* of the second; the first was forgotten */
+    pccl_sync_session_plan(requester.session, &old.content, true, false); /* and back, when all is over */
+    node_name_donor(&requester, &old);
+    expect_fetched(&requester, 2);
+    node_stop(&requester);
+    assert_int_equal(requester.touched, 3);
+    assert_memory_equal(a, c, 24 * CHUNK);
+    node_finish(&requester);
+    node_finish(&old);
+    node_finish(&new);
+    free(a);
+    free(b);
+    free(c);
+}
+
+static void the_end_wakes_at_once(void **state)
+{
+    struct node node;
+    struct pccl_id by_hand = node_id(4);
+    struct pccl_digest wanted = {.low = 1};
+    uint8_t *bytes = prepare_one(&node, 1, 100, 1);
+    (void)state;
+    node_begin(&node); /* no plan at all */
+    node_finish(&node);
+    node_prepare(&node, 1);
+    (void)node_add(&node, "weights", bytes, 100);
+    node_begin(&node); /* a connection that waits for ever, and a donor that is being dialled */
+    int bare = bare_dial(&node, &by_hand);
+    pccl_sync_session_plan(node.session, &wanted, true, true);
+    node_name_donor(&node, &node);
+    node_until_count(&node, &node.accepted, 2);
+    node_stop(&node);
+    assert_int_equal(node.fetched, 0);
+    close(bare);
+    node_finish(&node);
+    free(bytes);
+}
+
+static void a_session_says_when_it_is_needed(void **state)
+{
+    struct pccl_sync_config config = {
+        .kernels = pccl_kernels_for(0), .self = node_id(1), .silence_ms = 1000, .stagger_ms = 50};
+    struct node node;
+    struct pccl_sync_events events = {
+        .context = &node, .touching = node_on_touching, .fetched = node_on_fetched, .log = node_on_log};
+    struct pccl_sync_session *session;
+    struct pccl_text words;
+    struct pccl_id lineage = node_id(7), peer = node_id(2);
+    uv_os_sock_t ours;
+    int bare;
+    (void)state;
+    node_prepare(&node, 1);
+    assert_int_equal(pccl_sync_session_create(&config, &events, &session, &words), PCCL_OK); /* no tensors */
+    assert_false(pccl_sync_session_is_needed(session));
+    loopback_pair(&ours, &bare);
+    assert_int_equal(pccl_sync_session_accept(session, &peer, ours, NULL, 0), PCCL_OK);
+    assert_true(pccl_sync_session_is_needed(session));
+    pccl_sync_session_name(session, &node.id, &lineage, 3, 1000);
+    pccl_sync_session_plan(session, &pccl_sync_session_state(session)->content, true, true);
+    pccl_sync_session_donor(session, &peer, true, NULL, 0);
+    pccl_sync_session_end(session);
+    assert_false(pccl_sync_session_is_needed(session));
+    pccl_sync_session_run(session);
+    assert_int_equal(node.fetched, 1);
+    assert_true(node.complete);
+    pccl_sync_session_run(session);
+    pccl_sync_session_destroy(session);
+    close(bare);
+    /* Never run. */
+    assert_int_equal(pccl_sync_session_create(&config, &events, &session, &words), PCCL_OK);
+    loopback_pair(&ours, &bare);
+    assert_int_equal(pccl_sync_session_accept(session, &peer, ours, (const uint8_t *)"abc", 3), PCCL_OK);
+    pccl_sync_session_plan(session, &pccl_sync_session_state(session)->content, true, true);
+    pccl_sync_session_donor(session, &peer, true, NULL, 0);
+    pccl_sync_session_end(session);
+    uv_os_sock_t late;
+    int other;
+    loopback_pair(&late, &other);
+    assert_int_equal(pccl_sync_session_accept(session, &peer, late, NULL, 0), PCCL_USAGE);
+    pccl_socket_close(late);
+    pccl_sync_session_destroy(session);
+    bare_hear_end(bare);
+    close(bare);
+    close(other);
+    node_free(&node);
+}
+
+/* What the other side says together with its hello is not lost. */
+static void what_was_read_behind_the_handshake_counts(void **state)
+{
+    struct node donor;
+    struct pccl_id peer = node_id(4);
+    uint8_t *a = prepare_one(&donor, 1, CHUNK, 1), frames[3 * 256];
+    struct pccl_msg msg = {.type = PCCL_MSG_state_want,
+                           .as.state_want = {.round = 5, .what = PCCL_WANT_ROOTS, .count = 1}};
+    size_t size = pccl_frame_size(&msg);
+    uv_os_sock_t ours;
+    int bare;
+    (void)state;
+    node_begin(&donor);
+    node_serve(&donor);
+    for (size_t i = 0; i < 3; i++)
+        pccl_frame_encode(&msg, 0, 0, frames + i * size);
+    loopback_pair(&ours, &bare);
+    assert_int_equal(pccl_sync_session_accept(donor.session, &peer, ours, frames, 2 * size + size / 2), PCCL_OK);
+    bare_write(bare, frames, 0);
+    for (int i = 0; i < 3; i++) {
+        if (i == 2)
+            bare_write(bare, frames + 2 * size + size / 2, size - size / 2);
+        bare_hear(bare, &msg);
+        assert_int_equal(msg.type, PCCL_MSG_state_digests);
+    }
+    close(bare);
+    node_finish(&donor);
+    free(a);
+}
+
+/* What a session reports of a plan that has been replaced is known to be of no interest. */
+static void a_report_of_an_older_plan_is_known(void **state)
+{
+    enum { BYTES = 100 };
+    struct node donor, other, requester;
+    uint8_t *wanted = prepare_one(&donor, 1, BYTES, 1), *other_one = prepare_one(&other, 3, BYTES, 3);
+    uint8_t *own = prepare_one(&requester, 2, BYTES, 2);
+    (void)state;
+    node_begin(&donor);
+    node_begin(&other);
+    node_begin(&requester);
+    node_serve(&donor);
+    node_serve(&other);
+    requester.hold_touching = true;
+    pccl_sync_session_plan(requester.session, &donor.content, true, false);
+    node_name_donor(&requester, &donor);
+    node_until(&requester, &requester.touching);
+    assert_false(pccl_sync_session_is_replanned(requester.session));
+    pccl_sync_session_plan(requester.session, &other.content, true, false);
+    assert_true(pccl_sync_session_is_replanned(requester.session));
+    node_set(&requester, &requester.hold_touching, false);
+    node_finish(&requester);
+    node_finish(&donor);
+    node_finish(&other);
+    free(wanted);
+    free(other_one);
+    free(own);
+}
+
+/* Who could not fetch what one plan asked for serves what the next one elected, if it has that. */
+static void who_failed_before_serves(void **state)
+{
+    enum { BYTES = 100 };
+    struct node holder, requester;
+    const struct pccl_digest nowhere = {1, 2};
+    uint8_t *held = prepare_one(&holder, 1, BYTES, 1), *own = prepare_one(&requester, 2, BYTES, 2);
+    (void)state;
+    node_begin(&holder);
+    node_begin(&requester);
+    pccl_sync_session_plan(holder.session, &nowhere, true, false);
+    node_until_count(&holder, &holder.fetched, 1);
+    assert_false(holder.complete);
+    node_serve(&holder);
+    pccl_sync_session_plan(requester.session, &holder.content, true, false);
+    node_name_donor(&requester, &holder);
+    node_until_count(&requester, &requester.fetched, 1);
+    assert_true(requester.complete);
+    assert_memory_equal(held, own, BYTES);
+    node_finish(&holder);
+    node_finish(&requester);
+    free(held);
+    free(own);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(connections_wait_for_the_plan),
+        cmocka_unit_test(who_is_fetching_does_not_serve),
+        cmocka_unit_test(a_plan_replaces_the_one_before),
+        cmocka_unit_test(the_end_wakes_at_once),
+        cmocka_unit_test(a_session_says_when_it_is_needed),
+        cmocka_unit_test(what_was_read_behind_the_handshake_counts),
+        cmocka_unit_test(a_report_of_an_older_plan_is_known),
+        cmocka_unit_test(who_failed_before_serves),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
