@@ -10,7 +10,7 @@ from namespaces import Network, need_root
 
 SILENCE_MS = int(1500 * SLOW)
 LINK_MS = int(1000 * SLOW)
-DIAL_MS = int(500 * SLOW)
+DIAL_MS = int(1000 * SLOW)
 SETTLE_MS = 250
 # A silent link is noticed by unacknowledged bytes after LINK_MS; by keep-alive, if nothing is under way, which counts
 # in whole seconds and needs one more probe. It is dialled once more; the ring changes after the settling time.
@@ -307,7 +307,7 @@ def master_unreachable_too_long(run, count):
 
 def crawl(run, kbit, steps, **shape):
     """What does not fit into the host's queue is lost, and so may be what replaces it: a second without an answer is
-    usual there and no silence. With LINK_MS, one run in 24 lost a connection."""
+    usual there and no silence. With LINK_MS, one run in 25 lost a connection."""
     hosts = Hosts(run, 3, link_ms=3 * LINK_MS)
     loops = start_loops(hosts.peers, in_flight=0, **shape)  # 0: failures would be reported
     hosts.network.crawl(2, kbit)
