@@ -13,15 +13,22 @@ from proxy import Proxy
 PATIENT = {"silence_ms": 60000, "heartbeat_ms": 1000}
 
 
-class NoMoreDescriptors:
-    """The process has what it has, and gets no other. Whatever it closes can be opened again."""
+def descriptors(process):
+    return {int(name) for name in os.listdir(f"/proc/{process.pid}/fd")}
 
-    def __init__(self, process):
+
+class NoMoreDescriptors:
+    """The process has what it has, and gets no other. Whatever it closes can be opened again: so what is open for a
+    moment only, like the attempts of the master to reach a newcomer's port, has to be over. at_rest: how many there
+    are then."""
+
+    def __init__(self, process, at_rest=None):
         self.process = process
         self.limits = resource.prlimit(process.pid, resource.RLIMIT_NOFILE)
-        highest = max(int(name) for name in os.listdir(f"/proc/{process.pid}/fd"))
-        used = {int(name) for name in os.listdir(f"/proc/{process.pid}/fd")}
-        lowest_free = next(number for number in range(highest + 2) if number not in used)
+        if at_rest is not None:
+            harness.poll(lambda: len(descriptors(process)) == at_rest, f"{process.name} to hold {at_rest} descriptors")
+        used = descriptors(process)
+        lowest_free = next(number for number in range(max(used) + 2) if number not in used)
         resource.prlimit(process.pid, resource.RLIMIT_NOFILE, (lowest_free, self.limits[1]))
 
     def over(self):
@@ -33,8 +40,9 @@ def descriptors_of_the_master(run, count):
     """The master has no descriptor left: the group goes on, deaths are noticed, it does not spin; newcomers are told
     so, also behind a queue of strangers, and get in when there are some again."""
     run.start_master(silence_ms=int(3000 * SLOW), heartbeat_ms=int(600 * SLOW), hello_ms=500)
+    alone = len(descriptors(run.master))
     peers = run.join(4)
-    full = NoMoreDescriptors(run.master)
+    full = NoMoreDescriptors(run.master, alone + len(peers))
     newcomers = [run.peer(dial_max_ms=100) for _ in range(3)]
     for newcomer in newcomers:
         newcomer.create(run.address)
@@ -86,6 +94,7 @@ def member_comes_back_to_a_master_without_descriptors(run, count):
     """A member's connection breaks, and the master, who does not know, has no descriptor for another: the member is no
     newcomer, so it comes in on the last one, and nothing fails."""
     run.start_master(silence_ms=int(3000 * SLOW), heartbeat_ms=int(600 * SLOW))
+    alone = len(descriptors(run.master))
     members, proxies = [], []
     for _ in range(3):
         proxy = Proxy(run.port)
@@ -95,7 +104,7 @@ def member_comes_back_to_a_master_without_descriptors(run, count):
         members.append(peer)
         proxies.append(proxy)
     loops = start_loops(members, in_flight=0, count=count)  # 0: failures would be reported
-    full = NoMoreDescriptors(run.master)
+    full = NoMoreDescriptors(run.master, alone + len(members))
     for proxy in proxies * 2:
         proxy.cut(only_inner=True)
         more_steps(loops, 5, world=3)
