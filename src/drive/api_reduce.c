@@ -102,7 +102,7 @@ static pcclResult_t await_for(const pcclAsyncReduceOp_t *handle, uint32_t timeou
     pccl_comm_enter(handle->comm);
     struct pccl_comm_op *reduction = find_to_await(handle, &status, &why.words);
     if (reduction) {
-        under_way = !pccl_reduction_wait(handle->comm, reduction, pccl_comm_now_us() + timeout_ms * UINT64_C(1000));
+        under_way = !pccl_reduction_wait(handle->comm, reduction, pccl_now_us() + timeout_ms * UINT64_C(1000));
         if (under_way)
             why.details = reduction->why.details;
         else

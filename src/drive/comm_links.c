@@ -478,7 +478,7 @@ static void begin_pause(struct pccl_comm_link *link)
 /* One has ended or could not be dialled: the first time it is dialled at once, then ever later. */
 static void take_account_of_trouble(struct pccl_comm_link *link)
 {
-    uint64_t now_us = pccl_comm_now_us();
+    uint64_t now_us = pccl_now_us();
     bool forgiven = now_us - link->troubled_us > SLOT_FORGIVEN_US;
     link->troubled = false;
     link->troubled_us = now_us;

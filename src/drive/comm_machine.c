@@ -118,7 +118,7 @@ static enum pccl_status visit_machine(struct visit *visit)
     struct pcclComm_t *comm = visit->comm;
     if (!comm->peer)
         return PCCL_INTERNAL;
-    visit->now_us = pccl_comm_now_us();
+    visit->now_us = pccl_now_us();
     if (pccl_guard_run(visit_body, visit))
         return visit->status;
     give_up(comm);
@@ -127,7 +127,7 @@ static enum pccl_status visit_machine(struct visit *visit)
 
 void pccl_comm_step(struct pcclComm_t *comm, struct pccl_peer_event *event)
 {
-    event->now_us = pccl_comm_now_us();
+    event->now_us = pccl_now_us();
     (void)visit_machine(&(struct visit){.comm = comm, .what = VISIT_STEP, .event = event});
 }
 

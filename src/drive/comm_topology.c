@@ -145,7 +145,7 @@ enum pccl_status pccl_comm_describe(struct pcclComm_t *comm, char **text, size_t
 {
     struct pccl_comm_description *description = &comm->description;
     uint32_t timeout_ms = comm->params.call_timeout_ms;
-    uint64_t deadline_us = timeout_ms ? pccl_comm_now_us() + timeout_ms * UINT64_C(1000) : UINT64_MAX;
+    uint64_t deadline_us = timeout_ms ? pccl_now_us() + timeout_ms * UINT64_C(1000) : UINT64_MAX;
     if (description->outstanding)
         return PCCL_USAGE;
     description->outstanding = true;

@@ -18,7 +18,7 @@ static void signal_waiter(struct pcclComm_t *comm, struct pccl_waiter *waiter)
 
 static uint64_t left_us(uint64_t deadline_us)
 {
-    uint64_t now_us = pccl_comm_now_us();
+    uint64_t now_us = pccl_now_us();
     return deadline_us > now_us ? deadline_us - now_us : 0;
 }
 

@@ -12,8 +12,6 @@
 #include <stdio.h>
 #include <string.h>
 
-uint64_t pccl_comm_now_us(void) { return uv_hrtime() / 1000; }
-
 /* ---- the lock ---- */
 
 static void write_log(struct pccl_log_line *line)
@@ -164,7 +162,7 @@ static void on_wake(uv_async_t *wake) { (void)wake; /* on_check looks at what is
 
 static void arm_timer(struct pcclComm_t *comm)
 {
-    uint64_t now = pccl_comm_now_us();
+    uint64_t now = pccl_now_us();
     uint64_t deadline = comm->peer ? pccl_peer_deadline(comm->peer) : UINT64_MAX;
     if (comm->peer && pccl_peer_is_connected(comm->peer))
         deadline = pccl_min_u64(deadline, now + PCCL_COMMUNICATOR_TICK_MS * UINT64_C(1000));
@@ -180,7 +178,7 @@ static void arm_timer(struct pcclComm_t *comm)
 static void on_prepare(uv_prepare_t *prepare)
 {
     struct pcclComm_t *comm = prepare->data;
-    comm->polled_us = pccl_comm_now_us();
+    comm->polled_us = pccl_now_us();
 }
 
 static void close_handle(void *handle) { uv_close(handle, NULL); }
@@ -443,7 +441,7 @@ enum pccl_status pccl_comm_renew(struct pcclComm_t *comm, const struct pccl_peer
     if (comm->peer)
         retire_machine(comm);
     pccl_engine_rename(comm->engine, &config->id);
-    comm->peer = pccl_peer_create(config, pccl_heap(), &effects, pccl_comm_now_us());
+    comm->peer = pccl_peer_create(config, pccl_heap(), &effects, pccl_now_us());
     comm->id = config->id;
     if (comm->peer)
         return PCCL_OK;

@@ -14,6 +14,7 @@
 #include "drive/errors.h"
 #include "drive/params.h"
 #include "measure/session.h"
+#include "net/clock.h"
 #include "net/connection.h"
 #include "net/dialer.h"
 #include "net/listener.h"
@@ -190,8 +191,6 @@ struct pcclComm_t {
 };
 
 #define PCCL_BEING_DESTROYED "the communicator is closed or being destroyed"
-
-uint64_t pccl_comm_now_us(void);
 
 /* NULL: out of memory. masters: 1..PCCL_MASTER_ADDRESSES_MAX. */
 struct pcclComm_t *pccl_comm_create(const struct pccl_params *params, const struct pccl_host *masters,

@@ -7,6 +7,7 @@
 #include "drive/picture_file.h"
 #include "drive/random.h"
 #include "drive/searches.h"
+#include "net/clock.h"
 #include "net/dialer.h"
 #include "net/heap.h"
 #include "net/listener.h"
@@ -64,8 +65,6 @@ struct pccl_master_server {
     atomic_bool interrupted;
 };
 
-static uint64_t now_us(void) { return uv_hrtime() / 1000; }
-
 /* ---- connections ---- */
 
 static struct pccl_connection *find(struct pccl_master_server *server, pccl_conn id)
@@ -98,7 +97,7 @@ static void step(struct pccl_master_server *server, struct pccl_master_event *ev
 {
     if (!server->machine)
         return;
-    event->now_us = now_us();
+    event->now_us = pccl_now_us();
     if (!pccl_guard_run(visit_machine, &(struct visit){server->machine, event}))
         server->machine = NULL;
 }
@@ -384,7 +383,7 @@ static void arm_timer(struct pccl_master_server *server)
         return;
     }
     uv_update_time(&server->loop);
-    uint64_t now = now_us();
+    uint64_t now = pccl_now_us();
     (void)uv_timer_start(&server->timer, on_timer, deadline > now ? (deadline - now + 999) / 1000 : 0, 0);
 }
 
@@ -421,7 +420,7 @@ static void on_prepare(uv_prepare_t *prepare)
 {
     struct pccl_master_server *server = prepare->data;
     flush_all(server); /* what the timers of this iteration caused */
-    server->polled_us = now_us();
+    server->polled_us = pccl_now_us();
     server->busy = false;
 }
 
@@ -613,7 +612,7 @@ enum pccl_status pccl_master_server_run(struct pccl_master_server *server, struc
     status = listen_all(server, words);
     if (status != PCCL_OK)
         goto out;
-    server->machine = pccl_master_create(&server->config, pccl_heap(), &bound, now_us());
+    server->machine = pccl_master_create(&server->config, pccl_heap(), &bound, pccl_now_us());
     if (!server->machine) {
         pccl_text_format(words, "out of memory for a master");
         status = PCCL_MEMORY;

@@ -250,7 +250,7 @@ bool pccl_reduction_wait(struct pcclComm_t *comm, struct pccl_comm_op *reduction
     reduction->waiter = NULL;
     reduction->awaited = false;
     if (!reduction->decided) {
-        reduction->lapses_us = pccl_comm_now_us() + LAPSE_MS * UINT64_C(1000);
+        reduction->lapses_us = pccl_now_us() + LAPSE_MS * UINT64_C(1000);
         comm->lapsing++;
     }
     return false;
@@ -275,7 +275,7 @@ void pccl_reductions_lapse(struct pcclComm_t *comm)
 {
     if (!comm->lapsing)
         return;
-    uint64_t now_us = pccl_comm_now_us();
+    uint64_t now_us = pccl_now_us();
     for (struct pccl_node *node = pccl_table_first(&comm->reductions); node;
          node = pccl_table_after(&comm->reductions, node)) {
         struct pccl_comm_op *reduction = reduction_of(node);

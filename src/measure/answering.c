@@ -30,7 +30,7 @@ static bool on_message(struct pccl_measure_link *link, const struct pccl_msg *ms
 static void tell_what_is_seen(struct answerer *answerer)
 {
     struct pccl_measure_link *link = &answerer->link;
-    uint64_t fresh = link->filler - answerer->told, now_us = pccl_measure_now_us();
+    uint64_t fresh = link->filler - answerer->told, now_us = pccl_now_us();
     if (fresh == 0 || (fresh < PCCL_MEASURE_SEEN_BYTES && now_us - answerer->told_us < PCCL_MEASURE_SEEN_US))
         return;
     struct pccl_msg msg = {.type = PCCL_MSG_flood_seen, .as.flood_seen = {.bytes = link->filler}};

@@ -8,6 +8,7 @@
 #define PCCL_MEASURE_INTERNAL_H
 
 #include "measure/session.h"
+#include "net/alarm.h"
 #include "net/dialer.h"
 #include "topology/meter.h"
 #include "wire/frame.h"
@@ -26,7 +27,6 @@ enum {
     PCCL_MEASURE_SEEN_BYTES = 256 << 10, /* the answerer says what it has seen after so many bytes, */
     PCCL_MEASURE_SEEN_US = 2000,         /* or so long, whatever comes first */
     PCCL_MEASURE_ANSWERED_MAX = 4096,    /* connections of others, those included that wait for `run` */
-    PCCL_MEASURE_STILL_MS = 200, /* a timer that is so late: this process stood still, and looks at its input first */
     /* A flood begins with the frame's header and the length of the filler. */
     PCCL_MEASURE_FLOOD_HEAD = PCCL_FRAME_HEADER_BYTES + 4,
     PCCL_MEASURE_FLOOD_BYTES = PCCL_MEASURE_FLOOD_HEAD + PCCL_FLOOD_BYTES_MAX,
@@ -164,9 +164,7 @@ struct pccl_measure_session {
 
     uv_loop_t loop;
     uv_async_t wake;
-    uv_timer_t tick;
-    uint64_t tick_due_us;
-    bool tick_postponed;
+    struct pccl_alarm tick; /* of the test */
     struct pccl_wire_scratch *scratch;
     uint8_t *sink;                             /* what is read passes through it */
     bool ended;                                /* as far as the loop has heard */
@@ -174,9 +172,6 @@ struct pccl_measure_session {
     struct pccl_measure_test test;
 };
 
-static inline uint64_t pccl_measure_now_us(void) { return uv_hrtime() / 1000; }
-/* Calls pccl_measure_test_tick then. */
-void pccl_measure_wake_at(struct pccl_measure_session *session, uint64_t due_us);
 /* An answered connection is over. */
 void pccl_measure_answered_less(struct pccl_measure_session *session);
 void pccl_measure_log(const struct pccl_measure_session *session, enum pccl_log_level level, const char *format, ...);

@@ -113,40 +113,7 @@ static void on_wake(uv_async_t *async)
     }
 }
 
-static void on_tick(uv_timer_t *timer);
-
-static void start_tick(struct pccl_measure_session *session, uint64_t due_us)
-{
-    uint64_t now_us = pccl_measure_now_us(), left_us = due_us > now_us ? due_us - now_us : 0;
-    session->tick_due_us = now_us + left_us;
-    uv_update_time(&session->loop);
-    (void)uv_timer_start(&session->tick, on_tick, (left_us + 999) / 1000, 0);
-}
-
-static void on_tick(uv_timer_t *timer)
-{
-    struct pccl_measure_session *session = timer->data;
-    uint64_t now_us = pccl_measure_now_us();
-    bool late = now_us > session->tick_due_us + PCCL_MEASURE_STILL_MS * UINT64_C(1000);
-    if (now_us < session->tick_due_us) { /* the loop counts in milliseconds */
-        start_tick(session, session->tick_due_us);
-    } else if (late && !session->tick_postponed) { /* it was us who stood still: what has come is read first */
-        session->tick_postponed = true;
-        start_tick(session, now_us + 1000);
-    } else {
-        session->tick_postponed = false;
-        pccl_measure_test_tick(session);
-    }
-}
-
-void pccl_measure_wake_at(struct pccl_measure_session *session, uint64_t due_us)
-{
-    session->tick_postponed = false;
-    if (due_us == UINT64_MAX)
-        (void)uv_timer_stop(&session->tick);
-    else
-        start_tick(session, due_us);
-}
+static void on_tick(struct pccl_alarm *tick) { pccl_measure_test_tick(tick->timer.data); }
 
 void pccl_measure_session_run(struct pccl_measure_session *session)
 {
@@ -166,8 +133,8 @@ static int start_loop(struct pccl_measure_session *session)
         (void)uv_loop_close(&session->loop);
         return error;
     }
-    (void)uv_timer_init(&session->loop, &session->tick); /* cannot fail */
-    session->wake.data = session->tick.data = session;
+    session->wake.data = session;
+    pccl_alarm_init(&session->tick, &session->loop, on_tick, session);
     return 0;
 }
 
@@ -254,7 +221,7 @@ void pccl_measure_session_destroy(struct pccl_measure_session *session)
     while (session->newest)
         pccl_measure_link_close(session->newest);
     uv_close((uv_handle_t *)&session->wake, NULL);
-    uv_close((uv_handle_t *)&session->tick, NULL);
+    pccl_alarm_close(&session->tick, NULL);
     (void)uv_run(&session->loop, UV_RUN_DEFAULT); /* lets go of all */
     (void)uv_loop_close(&session->loop);
     uv_mutex_destroy(&session->lock);

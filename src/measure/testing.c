@@ -43,8 +43,8 @@ static void fail(struct pccl_measure_test *test, enum pccl_link_end how)
 static void set_due(struct pccl_measure_session *session, uint64_t us)
 {
     session->test.is_due = false;
-    session->test.due_us = pccl_measure_now_us() + us;
-    pccl_measure_wake_at(session, session->test.due_us);
+    session->test.due_us = pccl_now_us() + us;
+    pccl_alarm_set(&session->tick, session->test.due_us);
 }
 
 /* ---- one connection ---- */
@@ -57,7 +57,7 @@ static uint64_t filler_sent(const struct pccl_measure_tester *tester)
 
 static void ask_for_echo(struct pccl_measure_tester *tester)
 {
-    tester->stamp = pccl_measure_now_us();
+    tester->stamp = pccl_now_us();
     struct pccl_msg msg = {.type = PCCL_MSG_echo, .as.echo = {.stamp = tester->stamp}};
     bool fits = pccl_measure_link_put(&tester->link, &msg);
     PCCL_ASSERT(fits); /* one at a time */
@@ -70,7 +70,7 @@ static bool on_echo(struct pccl_measure_tester *tester, const struct pccl_msg_ec
         pccl_text_format(words, "an echo of what was not said");
         return false;
     }
-    uint64_t took_us = pccl_max_u64(pccl_measure_now_us() - tester->stamp, 1);
+    uint64_t took_us = pccl_max_u64(pccl_now_us() - tester->stamp, 1);
     tester->stamp = 0;
     if (test->stage != PCCL_MEASURE_REACHING)
         return true; /* too late: the way is not idle any more */
@@ -261,7 +261,7 @@ static void on_dialled(void *context, struct pccl_connection *connection, enum p
     } else {
         pccl_measure_log(session, PCCL_LOG_DEBUG, "measure: connection %u to peer %i: %t",
                          (uint64_t)(slot - test->slots), &test->order.peer, &why);
-        bool still = pccl_measure_now_us() > test->due_us + PCCL_MEASURE_STILL_MS * UINT64_C(1000);
+        bool still = pccl_now_us() > test->due_us + PCCL_STILL_MS * UINT64_C(1000);
         if (test->stage != PCCL_MEASURE_REACHING) {
             /* one of those that are not needed */
         } else if (how == PCCL_LINK_TIMEOUT && still && !test->redialled) { /* it was us who did not hear the answer */
@@ -305,7 +305,7 @@ static void load(struct pccl_measure_session *session)
     struct pccl_measure_test *test = &session->test;
     uint64_t limit_us = test->order.limit_ms * UINT64_C(1000);
     test->stage = PCCL_MEASURE_LOADING;
-    pccl_meter_begin(&test->meter, pccl_measure_now_us(), test->rtt_us, limit_us);
+    pccl_meter_begin(&test->meter, pccl_now_us(), test->rtt_us, limit_us);
     set_due(session, limit_us);
     for (uint32_t i = 0; i < test->streams; i++)
         if (test->slots[i].tester)
@@ -322,7 +322,7 @@ static void note_what_is_seen(struct pccl_measure_test *test, bool anyway)
     if (bytes == test->noted_bytes && !anyway)
         return;
     test->noted_bytes = bytes;
-    pccl_meter_add(&test->meter, pccl_measure_now_us(), bytes);
+    pccl_meter_add(&test->meter, pccl_now_us(), bytes);
 }
 
 static void conclude(struct pccl_measure_session *session)
@@ -354,7 +354,7 @@ static bool is_over(struct pccl_measure_session *session)
     if (test->failed || test->stage != PCCL_MEASURE_LOADING)
         return test->failed;
     note_what_is_seen(test, test->is_due);
-    return test->is_due || !stands(test) || pccl_meter_is_done(&test->meter, pccl_measure_now_us());
+    return test->is_due || !stands(test) || pccl_meter_is_done(&test->meter, pccl_now_us());
 }
 
 /* All that follows from what has happened; may report, so that the caller must not touch the test any more. */
@@ -415,5 +415,5 @@ void pccl_measure_test_stop(struct pccl_measure_session *session)
         pccl_measure_link_close(&slot->tester->link);
     }
     *test = (struct pccl_measure_test){.stage = PCCL_MEASURE_IDLE};
-    pccl_measure_wake_at(session, UINT64_MAX);
+    pccl_alarm_set(&session->tick, UINT64_MAX);
 }

@@ -57,7 +57,7 @@ static void end_chunk(struct pccl_sync_asker *asker)
         digest = pccl_digest_bytes(session->state.kernels, link->target, asker->arrival.length);
     link->expected = link->received = 0;
     link->target = NULL;
-    if (pccl_fetch_arrived(machine_of(asker), pccl_sync_now_us(), asker->number, &digest, &link->words) != PCCL_OK) {
+    if (pccl_fetch_arrived(machine_of(asker), pccl_now_us(), asker->number, &digest, &link->words) != PCCL_OK) {
         asker->doomed = true;
         return;
     }
@@ -114,8 +114,7 @@ static void on_message(struct pccl_sync_asker *asker, const struct pccl_msg *msg
     }
     asker->owed--;
     asker->arrival = (struct pccl_fetch_arrival){0};
-    if (pccl_fetch_received(machine_of(asker), pccl_sync_now_us(), asker->number, msg, &asker->arrival, words) !=
-        PCCL_OK)
+    if (pccl_fetch_received(machine_of(asker), pccl_now_us(), asker->number, msg, &asker->arrival, words) != PCCL_OK)
         asker->doomed = true;
     else if (data)
         begin_chunk(asker, msg->as.state_data.length);
@@ -169,7 +168,7 @@ static void receive(struct pccl_sync_asker *asker)
             asker->doomed = true;
             return;
         }
-        pccl_fetch_progress(machine_of(asker), pccl_sync_now_us(), asker->number);
+        pccl_fetch_progress(machine_of(asker), pccl_now_us(), asker->number);
         if (link->expected)
             note_moved(asker);
         digest(asker);

@@ -84,7 +84,7 @@ static void end_line(struct pccl_sync_line *line, const struct pccl_text *words)
     pccl_sync_log(session, PCCL_LOG_INFO, "state: connection %u to peer %i: %t", (uint64_t)(line - donor->lines),
                   &donor->peer, words);
     if (line == donor->lines && donor->tried < PCCL_SYNC_ATTEMPTS_MAX)
-        donor->again_us = pccl_sync_now_us() + patience_us(session) / pauses[donor->tried - 1];
+        donor->again_us = pccl_now_us() + patience_us(session) / pauses[donor->tried - 1];
     if (!is_standing(donor))
         give_up(session, donor);
 }
@@ -178,7 +178,7 @@ static bool take_over(struct pccl_sync_line *line, struct pccl_connection *conne
     if (!line->asker)
         return false;
     fetching->askers[number] = line->asker;
-    pccl_fetch_donor_up(fetching->machine, pccl_sync_now_us(), number, donor->holds_unequal, rtt_us);
+    pccl_fetch_donor_up(fetching->machine, pccl_now_us(), number, donor->holds_unequal, rtt_us);
     return true;
 }
 
@@ -239,7 +239,7 @@ static void let_go_of_donors(struct pccl_sync_session *session)
         fetching->askers[number] = NULL;
     }
     for (uint32_t number = 0; number < PCCL_FETCH_DONORS && fetching->machine; number++)
-        pccl_fetch_donor_down(fetching->machine, pccl_sync_now_us(), number); /* nothing if it is not up */
+        pccl_fetch_donor_down(fetching->machine, pccl_now_us(), number); /* nothing if it is not up */
     while (fetching->donors) {
         struct pccl_sync_donor *donor = fetching->donors;
         fetching->donors = donor->next;
@@ -283,7 +283,7 @@ static bool lose_doomed(struct pccl_sync_session *session)
         }
         struct pccl_sync_line *line = asker->line;
         fetching->askers[number] = line->asker = NULL;
-        pccl_fetch_donor_down(fetching->machine, pccl_sync_now_us(), number);
+        pccl_fetch_donor_down(fetching->machine, pccl_now_us(), number);
         end_line(line, &asker->link.words);
         pccl_sync_link_close(&asker->link);
         changed = true;
@@ -303,7 +303,7 @@ static bool take_seat(struct pccl_sync_fetching *fetching, struct pccl_sync_dono
 
 static void dial_those_due(struct pccl_sync_fetching *fetching)
 {
-    uint64_t now_us = pccl_sync_now_us();
+    uint64_t now_us = pccl_now_us();
     for (struct pccl_sync_donor *donor = fetching->donors, *next; donor; donor = next) {
         next = donor->next; /* it may be given up, and no other one */
         if (donor->again_us <= now_us && take_seat(fetching, donor))
@@ -328,7 +328,7 @@ static void note_whether_alone(struct pccl_sync_session *session)
 {
     struct pccl_sync_fetching *fetching = &session->fetching;
     struct pccl_text words;
-    uint64_t now_us = pccl_sync_now_us();
+    uint64_t now_us = pccl_now_us();
     if (!pccl_fetch_is_starved(fetching->machine) || expects_donors(fetching)) {
         fetching->alone_us = UINT64_MAX;
     } else if (fetching->alone_us == UINT64_MAX) {
@@ -367,7 +367,7 @@ void pccl_sync_fetching_settle(struct pccl_sync_session *session)
         note_whether_alone(session);
     }
     switch (pccl_fetch_status(fetching->machine)) {
-    case PCCL_FETCH_RUNNING: pccl_sync_wake_at(session, deadline(session)); break;
+    case PCCL_FETCH_RUNNING: pccl_alarm_set(&session->tick, deadline(session)); break;
     case PCCL_FETCH_COMPLETE: conclude(session, true, pccl_fetch_words(fetching->machine)); break;
     case PCCL_FETCH_FAILED: conclude(session, false, pccl_fetch_words(fetching->machine)); break;
     }
@@ -376,7 +376,7 @@ void pccl_sync_fetching_settle(struct pccl_sync_session *session)
 void pccl_sync_fetching_tick(struct pccl_sync_session *session)
 {
     if (session->fetching.running)
-        pccl_fetch_tick(session->fetching.machine, pccl_sync_now_us());
+        pccl_fetch_tick(session->fetching.machine, pccl_now_us());
     pccl_sync_fetching_settle(session);
 }
 
@@ -414,14 +414,14 @@ void pccl_sync_fetching_begin(struct pccl_sync_session *session, const struct pc
         return;
     }
     fetching->running = true;
-    pccl_fetch_begin(fetching->machine, pccl_sync_now_us(), session->round, &order->content, order->takes_unequal);
+    pccl_fetch_begin(fetching->machine, pccl_now_us(), session->round, &order->content, order->takes_unequal);
 }
 
 void pccl_sync_fetching_stop(struct pccl_sync_session *session)
 {
     session->fetching.running = false;
     let_go_of_donors(session);
-    pccl_sync_wake_at(session, UINT64_MAX);
+    pccl_alarm_set(&session->tick, UINT64_MAX);
 }
 
 void pccl_sync_fetching_destroy(struct pccl_sync_session *session)

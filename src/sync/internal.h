@@ -7,6 +7,7 @@
 #ifndef PCCL_SYNC_INTERNAL_H
 #define PCCL_SYNC_INTERNAL_H
 
+#include "net/alarm.h"
 #include "net/dialer.h"
 #include "state/fetch.h"
 #include "sync/lanes.h"
@@ -24,7 +25,6 @@ enum {
     PCCL_SYNC_ACCEPTED_MAX = 4096,         /* connections that wait for `run` */
     PCCL_SYNC_VISIT_BYTES = 2 << 20,       /* moved in one visit, so that one link does not hold up the others */
     PCCL_SYNC_SINK_BYTES = 64 << 10,
-    PCCL_SYNC_STILL_MS = 200, /* a timer that is so late: this process stood still, and looks at its input first */
 };
 
 /* ---- link.c: one connection ---- */
@@ -54,12 +54,12 @@ struct pccl_sync_link {
     struct pccl_sync_link *newer, *older; /* in the session's list */
     uv_os_sock_t socket;
     uv_poll_t poll;
-    uv_timer_t timer; /* of silence */
-    uint8_t handles;  /* not yet let go by the loop */
-    bool closed, owes, postponed;
+    struct pccl_alarm silence;
+    uint8_t handles; /* not yet let go by the loop */
+    bool closed, owes;
     bool dry;  /* the last read took all there was */
     int armed; /* what `poll` watches */
-    uint64_t moved_us, due_us;
+    uint64_t moved_us;
     struct pccl_text words;
 
     /* in: frames, and behind some of them `expected` bytes for `target` */
@@ -198,9 +198,7 @@ struct pccl_sync_session {
 
     uv_loop_t loop;
     uv_async_t wake;
-    uv_timer_t tick;
-    uint64_t tick_due_us;
-    bool tick_postponed;
+    struct pccl_alarm tick; /* of the fetching */
     struct pccl_state state;
     struct pccl_wire_scratch *scratch;
     struct pccl_digest *roots; /* lent to pccl_serve */
@@ -213,9 +211,6 @@ struct pccl_sync_session {
     uint64_t sent, received;
 };
 
-static inline uint64_t pccl_sync_now_us(void) { return uv_hrtime() / 1000; }
-/* Calls pccl_sync_fetching_tick then; UINT64_MAX: never. */
-void pccl_sync_wake_at(struct pccl_sync_session *session, uint64_t due_us);
 void pccl_sync_log(const struct pccl_sync_session *session, enum pccl_log_level level, const char *format, ...);
 
 #endif

@@ -45,6 +45,25 @@ void *pccl_sync_link_allocate(struct pccl_sync_session *session, const struct pc
     return link;
 }
 
+static uint64_t silence_limit_us(const struct pccl_sync_link *link)
+{
+    return link->session->config.silence_ms * UINT64_C(1000);
+}
+
+static void on_silence(struct pccl_alarm *silence)
+{
+    struct pccl_sync_link *link = silence->timer.data;
+    uint64_t silent_us = pccl_now_us() - link->moved_us;
+    if (!link->owes)
+        return;
+    if (silent_us < silence_limit_us(link)) {
+        pccl_alarm_set(silence, link->moved_us + silence_limit_us(link));
+        return;
+    }
+    pccl_text_format(&link->words, "nothing for %d", silent_us);
+    link->role->silent(link);
+}
+
 bool pccl_sync_link_open(struct pccl_sync_link *link)
 {
     struct pccl_sync_session *session = link->session;
@@ -52,9 +71,9 @@ bool pccl_sync_link_open(struct pccl_sync_link *link)
         pccl_socket_close(link->socket);
         return false;
     }
-    (void)uv_timer_init(&session->loop, &link->timer); /* cannot fail */
+    pccl_alarm_init(&link->silence, &session->loop, on_silence, link);
     link->handles = 2;
-    link->poll.data = link->timer.data = link;
+    link->poll.data = link;
     pccl_socket_limit_silence(link->socket, session->config.silence_ms);
     link->older = session->newest;
     if (session->newest)
@@ -79,7 +98,7 @@ void pccl_sync_link_close(struct pccl_sync_link *link)
     else
         session->oldest = link->newer;
     uv_close((uv_handle_t *)&link->poll, on_handle_closed); /* the loop does not watch the socket from now on */
-    uv_close((uv_handle_t *)&link->timer, on_handle_closed);
+    pccl_alarm_close(&link->silence, on_handle_closed);
     pccl_socket_close(link->socket);
 }
 
@@ -98,35 +117,6 @@ static void on_poll(uv_poll_t *poll, int status, int events)
     link->role->visit(link);
 }
 
-static void on_timer(uv_timer_t *timer);
-
-static void wait_for(struct pccl_sync_link *link, uint64_t ms)
-{
-    link->due_us = pccl_sync_now_us() + ms * 1000;
-    uv_update_time(link->timer.loop);
-    (void)uv_timer_start(&link->timer, on_timer, ms, 0);
-}
-
-static void on_timer(uv_timer_t *timer)
-{
-    struct pccl_sync_link *link = timer->data;
-    uint64_t silence_us = link->session->config.silence_ms * UINT64_C(1000);
-    uint64_t now_us = pccl_sync_now_us(), silent_us = now_us - link->moved_us;
-    bool late = now_us > link->due_us + PCCL_SYNC_STILL_MS * UINT64_C(1000);
-    if (!link->owes) {
-        link->postponed = false;
-    } else if (silent_us < silence_us) {
-        link->postponed = false;
-        wait_for(link, (silence_us - silent_us + 999) / 1000);
-    } else if (late && !link->postponed) { /* it was us who stood still: what has come is read first */
-        link->postponed = true;
-        wait_for(link, 1);
-    } else {
-        pccl_text_format(&link->words, "nothing for %d", silent_us);
-        link->role->silent(link);
-    }
-}
-
 void pccl_sync_link_watch(struct pccl_sync_link *link, bool input, bool output, bool owes)
 {
     int wanted = (input ? UV_READABLE : 0) | (output ? UV_WRITABLE : 0);
@@ -138,10 +128,10 @@ void pccl_sync_link_watch(struct pccl_sync_link *link, bool input, bool output, 
         (void)uv_poll_stop(&link->poll);
     link->armed = wanted;
     if (owes && !link->owes)
-        link->moved_us = pccl_sync_now_us();
+        link->moved_us = pccl_now_us();
     link->owes = owes;
-    if (owes && !uv_is_active((uv_handle_t *)&link->timer))
-        wait_for(link, link->session->config.silence_ms);
+    if (owes && !pccl_alarm_is_set(&link->silence))
+        pccl_alarm_set(&link->silence, pccl_now_us() + silence_limit_us(link));
 }
 
 /* ---- in ---- */
@@ -220,7 +210,7 @@ enum pccl_sync_io pccl_sync_link_read(struct pccl_sync_link *link, size_t *budge
     if (bytes > to_chunk)
         pccl_frame_reader_filled(&link->reader, bytes - to_chunk);
     link->received += (uint32_t)to_chunk;
-    link->moved_us = pccl_sync_now_us();
+    link->moved_us = pccl_now_us();
     link->dry = bytes < rooms.chunk_room + rooms.rest_room;
     *budget -= (size_t)pccl_min_u64(*budget, bytes);
     return PCCL_SYNC_MOVED;
@@ -287,7 +277,7 @@ enum pccl_sync_io pccl_sync_link_push(struct pccl_sync_link *link)
         if (of_payload)
             link->payload += of_payload;
         link->payload_left -= (uint32_t)of_payload;
-        link->moved_us = pccl_sync_now_us();
+        link->moved_us = pccl_now_us();
     }
     forget_head(link);
     return PCCL_SYNC_MOVED;

@@ -199,37 +199,7 @@ static void on_wake(uv_async_t *async)
     }
 }
 
-static void on_tick(uv_timer_t *timer);
-
-static void start_tick(struct pccl_sync_session *session, uint64_t due_us)
-{
-    uint64_t now_us = pccl_sync_now_us(), left_us = due_us > now_us ? due_us - now_us : 0;
-    session->tick_due_us = now_us + left_us;
-    uv_update_time(&session->loop);
-    (void)uv_timer_start(&session->tick, on_tick, (left_us + 999) / 1000, 0);
-}
-
-static void on_tick(uv_timer_t *timer)
-{
-    struct pccl_sync_session *session = timer->data;
-    bool late = pccl_sync_now_us() > session->tick_due_us + PCCL_SYNC_STILL_MS * UINT64_C(1000);
-    if (late && !session->tick_postponed) { /* it was us who stood still: what has come is read first */
-        session->tick_postponed = true;
-        start_tick(session, pccl_sync_now_us() + 1000);
-        return;
-    }
-    session->tick_postponed = false;
-    pccl_sync_fetching_tick(session);
-}
-
-void pccl_sync_wake_at(struct pccl_sync_session *session, uint64_t due_us)
-{
-    bool active = uv_is_active((uv_handle_t *)&session->tick);
-    if (due_us == UINT64_MAX)
-        (void)uv_timer_stop(&session->tick);
-    else if (!active || session->tick_due_us != due_us)
-        start_tick(session, due_us);
-}
+static void on_tick(struct pccl_alarm *tick) { pccl_sync_fetching_tick(tick->timer.data); }
 
 void pccl_sync_session_run(struct pccl_sync_session *session)
 {
@@ -307,8 +277,8 @@ static int start_loop(struct pccl_sync_session *session)
         (void)uv_loop_close(&session->loop);
         return error;
     }
-    (void)uv_timer_init(&session->loop, &session->tick); /* cannot fail */
-    session->wake.data = session->tick.data = session;
+    session->wake.data = session;
+    pccl_alarm_init(&session->tick, &session->loop, on_tick, session);
     return 0;
 }
 
@@ -359,7 +329,7 @@ enum pccl_status pccl_sync_session_create(const struct pccl_sync_config *config,
 
 no_state:
     uv_close((uv_handle_t *)&session->wake, NULL);
-    uv_close((uv_handle_t *)&session->tick, NULL);
+    pccl_alarm_close(&session->tick, NULL);
     (void)uv_run(&session->loop, UV_RUN_DEFAULT);
     (void)uv_loop_close(&session->loop);
     uv_mutex_destroy(&session->lock);
@@ -386,7 +356,7 @@ void pccl_sync_session_destroy(struct pccl_sync_session *session)
     while (session->newest)
         pccl_sync_link_close(session->newest);
     uv_close((uv_handle_t *)&session->wake, NULL);
-    uv_close((uv_handle_t *)&session->tick, NULL);
+    pccl_alarm_close(&session->tick, NULL);
     (void)uv_run(&session->loop, UV_RUN_DEFAULT); /* lets go of all */
     (void)uv_loop_close(&session->loop);
     uv_mutex_destroy(&session->lock);

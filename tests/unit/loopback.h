@@ -36,6 +36,15 @@ static inline void loopback_until(uv_loop_t *loop, const bool *condition)
     uv_run(loop, UV_RUN_NOWAIT);
 }
 
+/* Until the other side can be read. The loop may have nothing to wait for: what it has sent may still be on its way. */
+static inline void loopback_until_readable(uv_loop_t *loop, int bare)
+{
+    struct pollfd readable = {.fd = bare, .events = POLLIN};
+    do
+        uv_run(loop, UV_RUN_NOWAIT);
+    while (poll(&readable, 1, 1) == 0);
+}
+
 /* Lets go of everything that was closed and shows that nothing else is left. */
 static inline void loopback_end(uv_loop_t *loop)
 {

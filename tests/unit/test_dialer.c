@@ -127,9 +127,7 @@ static struct pccl_address live_address(int *listening)
 /* Runs the loop until somebody has connected there. */
 static int accept_one(struct fixture *f, int listening)
 {
-    struct pollfd readable = {.fd = listening, .events = POLLIN};
-    while (poll(&readable, 1, 0) == 0)
-        uv_run(&f->loop, UV_RUN_ONCE);
+    loopback_until_readable(&f->loop, listening);
     int accepted = accept(listening, NULL, NULL);
     assert_true(accepted >= 0);
     return accepted;
@@ -138,9 +136,7 @@ static int accept_one(struct fixture *f, int listening)
 static void answer(struct fixture *f, int bare, const char *words)
 {
     uint8_t bytes[256], got[128];
-    struct pollfd readable = {.fd = bare, .events = POLLIN};
-    while (poll(&readable, 1, 0) == 0)
-        uv_run(&f->loop, UV_RUN_ONCE);
+    loopback_until_readable(&f->loop, bare);
     loopback_read(bare, got, PCCL_FRAME_HEADER_BYTES);
     uint32_t body = got[0];
     loopback_read(bare, got + PCCL_FRAME_HEADER_BYTES, body);

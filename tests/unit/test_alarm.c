@@ -1,0 +1,157 @@
+/* net/alarm: when it rings, and what a process that stood still does first. */
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "net/alarm.h"
+
+enum { LONG_US = (PCCL_STILL_MS + 50) * 1000 };
+
+struct world {
+    uv_loop_t loop;
+    struct pccl_alarm alarm;
+    uv_async_t news; /* what has come meanwhile */
+    uint64_t again_us;
+    uint32_t rings, heard, heard_before;
+    uint64_t rang_us;
+};
+
+static void on_ring(struct pccl_alarm *alarm)
+{
+    struct world *world = alarm->timer.data;
+    world->rings++;
+    world->rang_us = pccl_now_us();
+    world->heard_before = world->heard;
+    uv_close((uv_handle_t *)&world->news, NULL);
+}
+
+static void on_news(uv_async_t *news)
+{
+    struct world *world = news->data;
+    world->heard++;
+    if (world->again_us)
+        pccl_alarm_set(&world->alarm, world->again_us);
+}
+
+static void begin(struct world *world)
+{
+    *world = (struct world){0};
+    assert_int_equal(uv_loop_init(&world->loop), 0);
+    assert_int_equal(uv_async_init(&world->loop, &world->news, on_news), 0);
+    world->news.data = world;
+    pccl_alarm_init(&world->alarm, &world->loop, on_ring, world);
+}
+
+/* Until nothing is left to wait for. */
+static void end(struct world *world)
+{
+    (void)uv_run(&world->loop, UV_RUN_DEFAULT);
+    pccl_alarm_close(&world->alarm, NULL);
+    (void)uv_run(&world->loop, UV_RUN_DEFAULT);
+    assert_int_equal(uv_loop_close(&world->loop), 0);
+}
+
+static void stand_still(uint64_t us)
+{
+    uint64_t until_us = pccl_now_us() + us;
+    while (pccl_now_us() < until_us)
+        continue;
+}
+
+static void it_rings_once_and_never_early(void **state)
+{
+    (void)state;
+    for (uint32_t us = 0; us < 5000; us += 50) {
+        struct world world;
+        begin(&world);
+        uint64_t due_us = pccl_now_us() + us;
+        pccl_alarm_set(&world.alarm, due_us);
+        assert_true(pccl_alarm_is_set(&world.alarm));
+        stand_still(us / 2); /* the loop's time, in whole milliseconds, moves on by one more than has passed */
+        end(&world);
+        assert_int_equal(world.rings, 1);
+        assert_true(world.rang_us >= due_us);
+    }
+}
+
+static void the_last_time_counts(void **state)
+{
+    struct world world;
+    (void)state;
+    begin(&world);
+    pccl_alarm_set(&world.alarm, pccl_now_us() + 3600 * UINT64_C(1000000));
+    pccl_alarm_set(&world.alarm, 0); /* long ago: now */
+    end(&world);
+    assert_int_equal(world.rings, 1);
+}
+
+static void never_is_never(void **state)
+{
+    struct world world;
+    (void)state;
+    begin(&world);
+    pccl_alarm_set(&world.alarm, pccl_now_us());
+    pccl_alarm_set(&world.alarm, UINT64_MAX);
+    assert_false(pccl_alarm_is_set(&world.alarm));
+    uv_close((uv_handle_t *)&world.news, NULL);
+    end(&world);
+    assert_int_equal(world.rings, 0);
+}
+
+static void who_stood_still_listens_first(void **state)
+{
+    struct world world;
+    (void)state;
+    begin(&world);
+    pccl_alarm_set(&world.alarm, pccl_now_us());
+    assert_int_equal(uv_async_send(&world.news), 0);
+    stand_still(LONG_US);
+    end(&world);
+    assert_int_equal(world.rings, 1);
+    assert_int_equal(world.heard_before, 1);
+}
+
+static void what_is_heard_then_may_set_it_anew(void **state)
+{
+    struct world world;
+    (void)state;
+    begin(&world);
+    pccl_alarm_set(&world.alarm, pccl_now_us());
+    world.again_us = pccl_now_us() + 2 * LONG_US;
+    assert_int_equal(uv_async_send(&world.news), 0);
+    stand_still(LONG_US);
+    end(&world);
+    assert_int_equal(world.rings, 1);
+    assert_true(world.rang_us >= world.again_us);
+}
+
+/* Who never stops standing still does ring. */
+static void it_is_postponed_once(void **state)
+{
+    struct world world;
+    (void)state;
+    begin(&world);
+    pccl_alarm_set(&world.alarm, pccl_now_us());
+    for (uint32_t i = 0; i < 2; i++) {
+        assert_int_equal(world.rings, 0);
+        stand_still(LONG_US);
+        (void)uv_run(&world.loop, UV_RUN_NOWAIT);
+    }
+    assert_int_equal(world.rings, 1);
+    end(&world);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(it_rings_once_and_never_early),
+        cmocka_unit_test(the_last_time_counts),
+        cmocka_unit_test(never_is_never),
+        cmocka_unit_test(who_stood_still_listens_first),
+        cmocka_unit_test(what_is_heard_then_may_set_it_anew),
+        cmocka_unit_test(it_is_postponed_once),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
