@@ -294,17 +294,11 @@ static void a_way_that_breaks_is_reported(void **state)
     node_finish(&tester);
 }
 
-/* What was learnt before is not thrown away. */
-static void a_way_that_breaks_late_has_a_rate(void **state)
+/* What it sees changes all the time, so that the test does not settle. */
+static void report_for_a_while(int bare)
 {
     enum { REPORTS = 8, APART_MS = 12 };
-    struct node tester;
-    struct pccl_address address;
-    (void)state;
-    node_make(&tester, 1);
-    int listening = bare_listen(&address);
-    int bare = bare_loaded(&tester, listening, &address, 1, PCCL_MEASURE_MS_MAX);
-    for (int i = 1; i <= REPORTS; i++) { /* never twice the same, so that it does not settle */
+    for (int i = 1; i <= REPORTS; i++) {
         uint8_t frame[64];
         struct pccl_msg msg = {.type = PCCL_MSG_flood_seen,
                                .as.flood_seen = {.bytes = PCCL_FLOOD_BYTES_MAX >> (REPORTS - i)}};
@@ -312,9 +306,27 @@ static void a_way_that_breaks_late_has_a_rate(void **state)
         pccl_frame_encode(&msg, 0, 0, frame);
         (void)send(bare, frame, pccl_frame_size(&msg), MSG_NOSIGNAL);
     }
-    close(bare);
-    (void)node_expect_rate(&tester, 1, 1);
-    assert_true(tester.results[0].rate <= PCCL_FLOOD_BYTES_MAX * UINT64_C(1000) / APART_MS);
+}
+
+/* What was learnt before is not thrown away. On a busy machine the tester may read all reports at once, which tell no
+ * rate then: it is tried a few times. */
+static void a_way_that_breaks_late_has_a_rate(void **state)
+{
+    enum { TRIES = 5 };
+    struct node tester;
+    struct pccl_address address;
+    struct pccl_measure_result result = {.failed = true};
+    (void)state;
+    node_make(&tester, 1);
+    int listening = bare_listen(&address);
+    for (uint32_t test = 1; test <= TRIES && result.failed; test++) {
+        int bare = bare_loaded(&tester, listening, &address, test, PCCL_MEASURE_MS_MAX);
+        report_for_a_while(bare);
+        close(bare);
+        result = node_result(&tester, test);
+    }
+    assert_false(result.failed);
+    assert_in_range(result.rate, 1, PCCL_FLOOD_BYTES_MAX * UINT64_C(1000)); /* all within a millisecond */
     close(listening);
     node_finish(&tester);
 }
