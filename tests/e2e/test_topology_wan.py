@@ -31,7 +31,7 @@ class Far:
     """A master and members, each on a host of its own."""
 
     def __init__(self, run, count, rate, narrow_rate, narrow=NARROW, **master):
-        self.run, self.count = run, count
+        self.run, self.count, self.rate, self.narrow, self.settings = run, count, rate, narrow, master
         queue_kib = max(64, int(rate * MEGABIT * QUEUE_MS / 1000 / 1024))
         self.wan = Wan(count + 1, rate_mbit=0, delay_ms=DELAY_MS, queue_kib=queue_kib)
         run.at_exit.append(self.wan.remove)
@@ -41,7 +41,7 @@ class Far:
                 self.set_rate(narrow_rate if {a, b} in narrow else rate, a, b)
         run.host = self.wan.address(MASTER)
         run.environment["PCCL_WHERE_MS"] = "20"
-        run.start_master(48148, prefix=self.wan.prefix(MASTER), **master)
+        self.start_master()
         self.peers = []
         for i in range(count):
             quick = {"link_silence_ms": int(1000 * SLOW), "connect_timeout_ms": int(1000 * SLOW)}
@@ -49,6 +49,26 @@ class Far:
             peer.create(run.address, name=peer.name)
             run.admit(peer, self.peers)
             self.peers.append(peer)
+
+    def start_master(self):
+        self.run.start_master(48148, prefix=self.wan.prefix(MASTER), **self.settings)
+
+    def optimize(self):
+        """Milliseconds. A machine that stands still for the moment of a test finds a tenth of what the way carries:
+        where that happened, it is all forgotten, with the master, and done again."""
+        for _ in range(5):
+            took_ms = optimize(self.peers, LIMIT_S)
+            if all(way["rate"] > self.rate * MEGABIT / 4 for way in self.wide(picture(self.peers[0]))):
+                return took_ms
+            say("the machine was too busy to tell what the ways carry")
+            self.run.master.kill()
+            self.run.master.end(harness.DEADLINE)
+            self.start_master()
+        raise harness.Failure("five times the ways were not measured for what they are")
+
+    def wide(self, seen):
+        ways = [({self.number(a), self.number(b)}, way) for (a, b), way in seen.ways.items()]
+        return [way for pair, way in ways if pair not in self.narrow and way["rate"]]
 
     def set_rate(self, mbit, a, b):
         """Both ways between two peers."""
@@ -83,7 +103,7 @@ def leaves_narrow_pairs(run, rate, narrow_rate):
     reduce(far.peers, 1)
     equal(sum(pair in NARROW for pair in far.ring_pairs(picture(far.peers[0]))), 2, "narrow pairs in the first ring")
     before = [peer.cpu_s() for peer in far.peers]
-    took_ms = optimize(far.peers, LIMIT_S)
+    took_ms = far.optimize()
     cpu = [peer.cpu_s() - was for peer, was in zip(far.peers, before)]
     seen = far.avoids(*NARROW)
     describe(far, seen)
@@ -161,7 +181,7 @@ def test_slow_draws(run):
 def leaves_link_that_degrades(run, verb):
     run.environment["PCCL_CONNECTION_POOL_SIZE"] = "1"  # a connection's rate is looked at after each MiB
     far = Far(run, 4, 80, 80, narrow=())
-    optimize(far.peers, LIMIT_S)
+    far.optimize()
     pair = far.ring_pairs(picture(far.peers[0]))[1]
     for tag in range(12):  # its figure goes down bit by bit
         calls = [peer.start("reduce", tag, 250000, "f32", "sum", "rand:1") for peer in far.peers]
