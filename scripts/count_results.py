@@ -4,7 +4,8 @@ The last line printed is "N passed, N failed, N skipped". Before it stands each 
 its output that says why. The exit status is 1 if anything failed, if a stage failed without a failing test (the stage
 then counts as one), or, where CI is set, if a test was skipped whose name does not begin with gpu/.
 
-With --show and the name of a stage it prints instead the last lines of output of that stage's failed tests.
+With --show and the name of a stage it prints instead the beginning and the end of what that stage's failed tests
+printed.
 """
 import os
 import pathlib
@@ -12,11 +13,12 @@ import re
 import sys
 import xml.etree.ElementTree as ElementTree
 
-SHOWN_LINES = 30
+SHOWN_LINES = 30  # of the beginning, where causes are, and of the end, where consequences are
 SHOWN_COLUMNS = 400
 TELLING = [  # what a line that says why looks like; the first kind that is found, its last line
     r"^FAILED ",
     r"ERROR: \w+Sanitizer|WARNING: ThreadSanitizer|runtime error:",
+    r"^(terminate called|FATAL: exception not rethrown)",
     r"\w*(Error|Failure|Exception): ",
     r"\b([Ee]rror|FAILED|failed|FAIL|Assertion)\b",
 ]
@@ -75,16 +77,17 @@ def reason(case):
 
 
 def show(folder, stage):
-    """The last lines of every test of this stage that failed."""
+    """The first and the last lines of every test of this stage that failed."""
     path = pathlib.Path(folder) / f"{stage}.xml"
     for case in cases(path) if path.exists() else ():
         if outcome(case) != "failed":
             continue
         lines = output(case)
         print(f"--- {stage}: {case.get('name')} FAILED: {reason(case)}")
-        if len(lines) > SHOWN_LINES:
-            print(f"    ... {len(lines) - SHOWN_LINES} lines before")
-        for line in lines[-SHOWN_LINES:]:
+        left_out = len(lines) - 2 * SHOWN_LINES
+        if left_out > 0:
+            lines[SHOWN_LINES:-SHOWN_LINES] = [f"... {left_out} lines left out"]
+        for line in lines:
             print(f"    {line}")
 
 

@@ -223,7 +223,6 @@ import torch, pccl
 import pccl.torch as ptorch
 torch.set_num_threads(1)
 address, store, group, rank, last = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4]), int(sys.argv[5])
-torch.distributed.init_process_group("gloo", store=torch.distributed.FileStore(store, 2), rank=rank, world_size=2)
 
 def network():
     torch.manual_seed(0)
@@ -246,11 +245,14 @@ def stop_in_the_middle(gradient):
         print(f"in the middle, launched {state._launched}", flush=True)
         time.sleep(1000)
 
+net = network()
+optimizer = torch.optim.SGD(net.parameters(), lr=0.1)  # before the group: torch would keep that otherwise
+torch.distributed.init_process_group("gloo", store=torch.distributed.FileStore(store, 2), rank=rank, world_size=2)
 comm = pccl.Communicator(address)
 comm.connect()
 while comm.get_attribute(pccl.Attribute.GLOBAL_WORLD_SIZE) < 4:
     comm.update_topology()
-ddp = torch.nn.parallel.DistributedDataParallel(network(), bucket_cap_mb=0.2)
+ddp = torch.nn.parallel.DistributedDataParallel(net, bucket_cap_mb=0.2)
 state = ptorch.DDPState(comm, ddp, bucket_bytes=1000)
 ddp.register_comm_hook(state, ptorch.ddp_hook)
 if group == 1:
@@ -260,10 +262,11 @@ for step in range(last + 3):
     loss(ddp, step, 2 * group + rank).backward()
     if step != last:  # some of that one's units are averages of four
         check(ddp.module, step, 4 if step < last else 2)
-    torch.optim.SGD(ddp.parameters(), lr=0.1).step()
+    optimizer.step()
     parts = [parameter.detach().numpy().tobytes() for parameter in ddp.parameters()]
     print(f"step {step}: {state.world_size} {hashlib.sha256(b''.join(parts)).hexdigest()}", flush=True)
 print("done", flush=True)
+del ddp, state  # they hold the group, whose threads have to end here
 torch.distributed.destroy_process_group()
 """
 

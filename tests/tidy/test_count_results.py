@@ -105,18 +105,25 @@ class Count(unittest.TestCase):
         self.assertEqual(self.failed(f"==1==ERROR: AddressSanitizer: heap-use-after-free\n{dump}")[0],
                          "==1==ERROR: AddressSanitizer: heap-use-after-free")
         self.assertEqual(self.failed(f"harness.Failure: too late\n{dump}")[0], "harness.Failure: too late")
+        abort = "terminate called without an active exception"
+        self.assertEqual(self.failed(f"{abort}\ntorch.X.ChildFailedError: \n{dump}")[0], abort)
 
     def test_reason_that_only_ctest_knows(self):
         self.assertEqual(self.failed("begun\n", "Timeout")[0], "Timeout: begun")
         self.assertEqual(self.failed("", "SEGFAULT")[0], "SEGFAULT")
         self.assertEqual(self.failed("")[0], "without a word")
 
-    def test_only_the_end_is_shown(self):
-        why, shown = self.failed("\n".join(["x" * 5000] + [f"line {i}" for i in range(50)]))
-        self.assertEqual(why, "line 49")
-        self.assertEqual(shown[1], "    ... 21 lines before")
-        self.assertEqual(shown[2:], [f"    line {i}" for i in range(20, 50)])
-        self.assertLess(max(map(len, self.failed("x" * 5000)[1])), 500)
+    def test_both_ends_are_shown(self):
+        why, shown = self.failed("\n".join(["x" * 5000] + [f"line {i}" for i in range(1, 81)]))
+        self.assertEqual(why, "line 80")
+        self.assertEqual(shown[2:31], [f"    line {i}" for i in range(1, 30)])
+        self.assertEqual(shown[31], "    ... 21 lines left out")
+        self.assertEqual(shown[32:], [f"    line {i}" for i in range(51, 81)])
+        self.assertLess(max(map(len, shown)), 500)
+
+    def test_what_just_fits_is_shown_whole(self):
+        _, shown = self.failed("\n".join(f"line {i}" for i in range(60)))
+        self.assertEqual(shown[1:], [f"    line {i}" for i in range(60)])
 
     def test_only_failed_tests_are_shown(self):
         self.stage("test", 8, PASSED, FAILED, SKIPPED, MISSING)

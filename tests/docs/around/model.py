@@ -9,11 +9,12 @@ import pccl
 import pccl.torch
 
 peers = int(os.environ["PEERS"])
-torch.distributed.init_process_group("gloo", store=torch.distributed.HashStore(), rank=0, world_size=1)
 torch.manual_seed(0)
 model = torch.nn.Sequential(torch.nn.Linear(16, 16), torch.nn.BatchNorm1d(16), torch.nn.Linear(16, 1))
 optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
 scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 100)
+# Behind the optimizer: torch would keep the group otherwise (docs/guide/deployment.md, torchrun).
+torch.distributed.init_process_group("gloo", store=torch.distributed.HashStore(), rank=0, world_size=1)
 torch.manual_seed(os.getpid())
 batch = torch.randn(8, 16)
 comm = pccl.Communicator(os.environ["MASTER"])
@@ -26,4 +27,5 @@ while comm.get_attribute(pccl.Attribute.GLOBAL_WORLD_SIZE) < peers:
 
 comm.update_topology()
 comm.close()
+ddp = averaging = None  # which a block may have made: they hold the group, whose threads have to end here
 torch.distributed.destroy_process_group()
