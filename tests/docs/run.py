@@ -19,25 +19,21 @@ import os
 import pathlib
 import shlex
 import shutil
-import socket
 import subprocess
 import sys
 import tempfile
 
-import pages
-import terminal
-
 HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent / "e2e"))
+
+import pages  # noqa: E402
+import ports  # noqa: E402
+import terminal  # noqa: E402
+
 SECONDS = 60  # of a block that does not say; generous, because machines are busy
 OUTPUT_SECONDS = 60
 MASTER, PORT, PREFIX = "10.0.0.1", "48148", "/usr/local"
 PLACE = "# the block"  # in a program of around/
-
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return str(probe.getsockname()[1])
 
 
 def write(path, text, mode=0o644):
@@ -65,7 +61,7 @@ class Machine:
     """One on which all is; two of them are in machines.py."""
 
     def __init__(self):
-        self.port = free_port()
+        self.port = str(ports.free_port())
 
     def prefix(self, _terminal):
         return []
@@ -164,7 +160,7 @@ class Page:
         if not block.value.isdigit() or int(block.value) < 1:
             raise pages.BadPage(f"{block.where}: peers={block.value} is not a number")
         seconds = block.number("seconds", SECONDS)
-        port = free_port()
+        port = str(ports.free_port())
         command = self._program(block, port)
         env = dict(self.environment(), PCCL_LISTEN=f"127.0.0.1:{port}")
         env.update(MASTER=f"127.0.0.1:{port}", PEERS=block.value)

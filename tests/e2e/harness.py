@@ -9,12 +9,13 @@ import json
 import os
 import re
 import signal
-import socket
 import subprocess
 import sys
 import threading
 import time
 import traceback
+
+import ports
 
 SLOW = float(os.environ.get("E2E_SLOW", "1"))  # sanitizers: everything may take that much longer
 DEADLINE = 15 * SLOW  # of a wait that has no better one, in seconds
@@ -88,12 +89,6 @@ def wait_ms(length_ms):
     """For a length of time that is what the test is about."""
     since_us = now_us()
     poll(lambda: now_us() - since_us > length_ms * 1000, "the time to pass", length_ms / 1000 + 5)
-
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 def executable(name):
@@ -405,7 +400,7 @@ class Run:
     def start_master(self, port=None, listen=None, prefix=(), **parameters):
         """With parameters as of the environment: silence_ms=1000. Returns when it accepts connections. The prefix are
         words before the command: "ip netns exec ..."."""
-        self.port = port or free_port()
+        self.port = port or ports.free_port()
         environment = dict(self.environment)
         environment.update({"PCCL_" + name.upper(): str(value) for name, value in parameters.items()})
         self.master = self._add(

@@ -6,12 +6,13 @@ import struct
 import threading
 
 import harness
+import ports
 
 
 def behind_proxy(run, **parameters):
     """A peer which the other peers reach through a proxy only, and the proxy. It listens where nobody looks for it: the
     address that the master sees it come from is a candidate too."""
-    port = harness.free_port()
+    port = ports.free_port()
     proxy = Proxy(port, "127.0.0.2")
     peer = run.peer(**parameters)
     addresses = {"bind_address": "127.0.0.2", "advertise_addresses": f"127.0.0.1:{proxy.port}"}

@@ -4,6 +4,7 @@ import os
 import signal
 
 import harness
+import ports
 from harness import INVALID_ARGUMENT, INVALID_USAGE, LOST, MASTER_FAILED, NOT_INITIALIZED, SLOW, SUCCESS, UPDATE_FAILED
 from harness import check, equal, now_us, say, wait_ms, within
 from loops import BULK, in_both_sizes
@@ -293,7 +294,7 @@ def test_too_many_operations(run):
 def test_words(run):
     """Every refused call has words, and unconnected communicators are not used."""
     peer = run.peer()
-    run.port = harness.free_port()
+    run.port = ports.free_port()
     bad = peer.do("create", "no_address:x", rc=INVALID_ARGUMENT)
     check("no_address:x" in bad["words"], f"words: {bad['words']}")
     peer.do("create", run.address, "silence=1", rc=INVALID_ARGUMENT)

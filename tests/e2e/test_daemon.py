@@ -17,6 +17,7 @@ import tempfile
 import time
 
 import harness
+import ports
 import wire
 from harness import SLOW, UPDATE_FAILED
 from harness import check, equal, say, within
@@ -395,7 +396,7 @@ def test_levels(run):
 
 def test_no_place_for_logs(run):
     """A closed, full or broken standard error costs lines, not the master."""
-    port = harness.free_port()
+    port = ports.free_port()
     for how in (">&- 2>&- <&-", "2>/dev/full", "2>&1 | true"):
         command = f'exec "$0" --listen 127.0.0.1:{port} --log-level=TRACE {how}'
         if "|" in how:
@@ -472,7 +473,7 @@ def test_notify(run):
     """READY when it can be reached, its state, STOPPING; by a path and by an abstract name."""
     for abstract in (False, True):
         manager = Manager(abstract)
-        port = harness.free_port()
+        port = ports.free_port()
         run.port = port
         run.master = run._add(  # pylint: disable=protected-access
             harness.Process(

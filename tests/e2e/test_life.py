@@ -3,6 +3,7 @@
 import socket
 
 import harness
+import ports
 import reference
 from harness import INVALID_ARGUMENT, INVALID_USAGE, MASTER_FAILED, PENDING_OPS, SUCCESS, TOO_FEW
 from harness import check, equal, now_us, say, within
@@ -434,7 +435,7 @@ def test_addresses_mix(run):
     """Peers that reach the master by loopback, by a routable address, by IPv6 and by name are one run."""
     places = _addresses()
     say(f"addresses: {places}")
-    port = harness.free_port()
+    port = ports.free_port()
     run.start_master(port, listen=f"0.0.0.0:{port}" + (f",[::1]:{port}" if "[::1]" in places else ""))
     peers = []
     for place in places + ["127.0.0.1:1,localhost"]:  # the last finds the right one of two
@@ -466,7 +467,7 @@ def test_ports(run):
 
 def test_no_master(run):
     """An unreachable master is an error at once, in words, and connect may be called again."""
-    run.port = harness.free_port()
+    run.port = ports.free_port()
     peer = run.peer()
     peer.create(run.address)
     for _ in range(2):

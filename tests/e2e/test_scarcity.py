@@ -5,6 +5,7 @@ import resource
 import socket
 
 import harness
+import ports
 from harness import SLOW, SUCCESS
 from harness import check, equal, say, wait_ms, within
 from loops import all_right, in_both_sizes, more_steps, start_loop, start_loops
@@ -160,7 +161,7 @@ def test_no_descriptors_for_a_newcomer(run):
 @in_both_sizes
 def full_disk(run, count):
     """The master's log goes to a disk that is full: it does not matter."""
-    run.port = harness.free_port()
+    run.port = ports.free_port()
     environment = dict(run.environment, PCCL_LOG_LEVEL="TRACE")
     command = ["sh", "-c", 'exec "$@" >/dev/full 2>/dev/full', "sh", harness.executable("master")]
     run.master = run._add(harness.Process("master", command + ["--listen", run.address], environment))

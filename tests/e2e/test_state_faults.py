@@ -10,6 +10,7 @@ import sys
 import time
 
 import harness
+import ports
 import states
 import wire
 from harness import INVALID_USAGE, MASTER_FAILED, SLOW, SUCCESS
@@ -87,7 +88,7 @@ class Gates:
         self.want = held(self.donors[0])
 
     def behind_gate(self, room):
-        port = harness.free_port()
+        port = ports.free_port()
         gate = Gate(port, None)
         peer = self.run.peer()
         addresses = {"bind_address": "127.0.0.2", "advertise_addresses": f"127.0.0.1:{gate.port}"}
