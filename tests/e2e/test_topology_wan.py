@@ -103,6 +103,26 @@ class Far:
         return seen
 
 
+def processors():
+    """Since the machine began, in ticks of all its processors: what its host took for others, and what was wanted."""
+    with open("/proc/stat", encoding="ascii") as stat:
+        user, nice, system, _idle, _iowait, irq, softirq, steal = map(int, stat.readline().split()[1:9])
+    return steal, user + nice + system + irq + softirq + steal
+
+
+class Quiet:
+    """Whether rates that emulators were to carry since then can be judged."""
+
+    def __init__(self):
+        self.began = processors()
+        self.is_loaded = os.getloadavg()[0] > os.cpu_count() or SLOW > 1
+
+    def __bool__(self):
+        stolen, wanted = (now - then for now, then in zip(processors(), self.began))
+        say(f"the host took {stolen} of {wanted} ticks, the machine {'is' if self.is_loaded else 'is not'} loaded")
+        return not self.is_loaded and stolen * 20 <= wanted
+
+
 def describe(far, seen):
     for (a, b), way in sorted(seen.ways.items()):
         say(f"   {a} -> {b}: {way['rate'] / MEGABIT:.1f} Mbit/s, {way['rtt'] / 1000:.1f} ms, {way['source']}")
@@ -140,11 +160,11 @@ def test_narrow_pairs(run):
 def test_slow_goal(run):
     """The goals: within 3 s, 1 CPU-second of each peer, the slowest way within 10 % of what it carries. The emulator
     has four ways of 400 Mbit/s to carry at once: on a machine with other work to do, rates are not judged."""
-    busy = os.getloadavg()[0] > os.cpu_count()
+    quiet = Quiet()
     took_ms, cpu, seen = leaves_narrow_pairs(run, 400, 40)
     within(took_ms, 0, 3000 * SLOW, "ms")
     within(max(cpu), 0, 1 * SLOW, "CPU seconds")
-    if busy or SLOW > 1:
+    if not quiet:
         say("the machine is too busy to tell what the ways carry")
     else:
         within(seen.slowest() / MEGABIT, 360, 400, "Mbit/s of the slowest way of the ring")
@@ -153,9 +173,11 @@ def test_slow_goal(run):
 def test_slow_draws(run):
     """Six peers, each of their thirty ways with a rate of its own, drawn anew ten times: the slowest way of the ring
     that is adopted is that of the best one. How often noise of the machine hides which of two rates is higher is no
-    fault: the goal, nine of ten, is asked for with E2E_GOALS=1 on an idle machine, otherwise half of them."""
+    fault: the goal, nine of ten, is asked for with E2E_GOALS=1 on an idle machine, otherwise half of them, and eight
+    with half of what is best. While others had the processors these figures are not judged, but for rings no worse
+    than by chance: three of ten with half of what is best."""
     count, right, fair = 6, 0, 0
-    busy = os.getloadavg()[0] > os.cpu_count() or SLOW > 1
+    quiet = Quiet()
     seed = random.SystemRandom().randrange(1 << 32)
     dice = random.Random(seed)
     far = Far(run, count, 100, 100, fresh_ms=1)
@@ -175,12 +197,13 @@ def test_slow_draws(run):
     random_sums(far.peers, 1, 40000)
     nobody_went(run)
     say(f"seed {seed}: {right} of {DRAWS} right")
-    within(fair, DRAWS * 8 // 10, DRAWS, "rings at least half as good as the best")
-    if busy:
+    if not quiet:
         say("the machine is too busy to tell rates that are close")
-    else:
-        least = DRAWS * 9 // 10 if os.environ.get("E2E_GOALS") else DRAWS // 2
-        within(right, least, DRAWS, "rings as good as the best")
+        within(fair, DRAWS * 3 // 10, DRAWS, "rings at least half as good as the best")
+        return
+    within(fair, DRAWS * 8 // 10, DRAWS, "rings at least half as good as the best")
+    least = DRAWS * 9 // 10 if os.environ.get("E2E_GOALS") else DRAWS // 2
+    within(right, least, DRAWS, "rings as good as the best")
 
 
 def leaves_link_that_degrades(run, verb):
