@@ -110,17 +110,18 @@ def processors():
     return steal, user + nice + system + irq + softirq + steal
 
 
-class Quiet:
-    """Whether rates that emulators were to carry since then can be judged."""
+class Watch:
+    """Of what the processors do besides: rates over emulators cannot be judged while they are not to be had."""
 
     def __init__(self):
         self.began = processors()
         self.is_loaded = os.getloadavg()[0] > os.cpu_count() or SLOW > 1
 
-    def __bool__(self):
+    def is_robbed(self):
+        """Whether the host took more than a twentieth of what was wanted since then."""
         stolen, wanted = (now - then for now, then in zip(processors(), self.began))
-        say(f"the host took {stolen} of {wanted} ticks, the machine {'is' if self.is_loaded else 'is not'} loaded")
-        return not self.is_loaded and stolen * 20 <= wanted
+        say(f"the host took {stolen} of {wanted} ticks")
+        return stolen * 20 > wanted
 
 
 def describe(far, seen):
@@ -160,11 +161,11 @@ def test_narrow_pairs(run):
 def test_slow_goal(run):
     """The goals: within 3 s, 1 CPU-second of each peer, the slowest way within 10 % of what it carries. The emulator
     has four ways of 400 Mbit/s to carry at once: on a machine with other work to do, rates are not judged."""
-    quiet = Quiet()
+    watch = Watch()
     took_ms, cpu, seen = leaves_narrow_pairs(run, 400, 40)
     within(took_ms, 0, 3000 * SLOW, "ms")
     within(max(cpu), 0, 1 * SLOW, "CPU seconds")
-    if not quiet:
+    if watch.is_robbed() or watch.is_loaded:
         say("the machine is too busy to tell what the ways carry")
     else:
         within(seen.slowest() / MEGABIT, 360, 400, "Mbit/s of the slowest way of the ring")
@@ -174,10 +175,9 @@ def test_slow_draws(run):
     """Six peers, each of their thirty ways with a rate of its own, drawn anew ten times: the slowest way of the ring
     that is adopted is that of the best one. How often noise of the machine hides which of two rates is higher is no
     fault: the goal, nine of ten, is asked for with E2E_GOALS=1 on an idle machine, otherwise half of them, and eight
-    with half of what is best. While others had the processors these figures are not judged, but for rings no worse
-    than by chance: three of ten with half of what is best."""
+    with half of what is best; while the host has the processors, three, which is what chance gives."""
     count, right, fair = 6, 0, 0
-    quiet = Quiet()
+    watch = Watch()
     seed = random.SystemRandom().randrange(1 << 32)
     dice = random.Random(seed)
     far = Far(run, count, 100, 100, fresh_ms=1)
@@ -196,14 +196,14 @@ def test_slow_draws(run):
         say(f"draw {draw}: {took_ms:.0f} ms, slowest way {slowest} Mbit/s of the best {best}, known as {known:.1f}")
     random_sums(far.peers, 1, 40000)
     nobody_went(run)
-    say(f"seed {seed}: {right} of {DRAWS} right")
-    if not quiet:
+    say(f"seed {seed}: {right} of {DRAWS} right, {fair} at least half as good as the best")
+    is_robbed = watch.is_robbed()
+    within(fair, DRAWS * (3 if is_robbed else 8) // 10, DRAWS, "rings at least half as good as the best")
+    if is_robbed or watch.is_loaded:
         say("the machine is too busy to tell rates that are close")
-        within(fair, DRAWS * 3 // 10, DRAWS, "rings at least half as good as the best")
-        return
-    within(fair, DRAWS * 8 // 10, DRAWS, "rings at least half as good as the best")
-    least = DRAWS * 9 // 10 if os.environ.get("E2E_GOALS") else DRAWS // 2
-    within(right, least, DRAWS, "rings as good as the best")
+    else:
+        least = DRAWS * 9 // 10 if os.environ.get("E2E_GOALS") else DRAWS // 2
+        within(right, least, DRAWS, "rings as good as the best")
 
 
 def leaves_link_that_degrades(run, verb):
