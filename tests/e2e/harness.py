@@ -53,6 +53,12 @@ def say(text):
     print(text, flush=True)
 
 
+def figure(name, value, unit):
+    """What no test judges, because a busy machine changes it: a rate, a share, how long something took. `make figures`
+    collects these lines and lays them beside bench/goals.json."""
+    say("figure: " + json.dumps({"name": name, "value": round(value, 4), "unit": unit}))
+
+
 # Everything that arrives is noted under this, so that one wait can be for several processes.
 _changed = threading.Condition()
 
