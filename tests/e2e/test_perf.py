@@ -9,6 +9,7 @@ import subprocess
 import tempfile
 
 import harness
+import ports
 from harness import check, equal, poll, say
 
 TABLE_ROW = re.compile(r"^ +(\d+) +\d+ +\w+ +\w+ +(in|out) .* (\d+|-)$", re.M)
@@ -241,14 +242,15 @@ def test_launcher_dies(run):
     poll(lambda: not any(os.path.exists(f"/proc/{pid}") for pid in all_of_them), "its processes to go")
 
 
-def connected(run, address):
-    """Two peers of a cluster; their JSON."""
+def connected(run, address, before=lambda peers: None):
+    """Two peers of a cluster; their JSON. `before` is called with both as soon as they are started."""
     environment = {**os.environ, "PCCL_PORT": "0"}
     words = [harness.executable("perf"), "--connect", address, "--sizes", "4,100K", "-n", "3", "--json", "-"]
     peers = [
         subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
         for _ in range(2)
     ]
+    before(peers)
     results = []
     for peer in peers:
         out, err = peer.communicate(timeout=60 * harness.SLOW)
@@ -263,6 +265,18 @@ def test_cluster(run):
     """Peers that are started one by one, over IPv4 and IPv6."""
     run.start_master()
     connected(run, run.address)
+
+
+def test_cluster_before_its_master(run):
+    """Programs of a cluster are started in any order."""
+    port = ports.free_port()
+
+    def start_master(peers):
+        said = iter(peers[0].stderr.readline, "")
+        check(any("cannot reach the master" in line for line in said), "nobody knocked before there was a master")
+        run.start_master(port)
+
+    connected(run, f"127.0.0.1:{port}", start_master)
 
 
 def test_cluster_v6(run):

@@ -102,6 +102,18 @@ pcclResult_t perf_worker_await(pcclComm_t *comm, uint32_t peers)
     }
 }
 
+/* Programs of a cluster are started in any order, the master among them: it is tried for as often, and as long, as the
+ * Python package does. */
+static pcclResult_t connect_patiently(pcclComm_t *comm)
+{
+    pcclResult_t result = pcclConnect(comm);
+    for (int attempt = 1; attempt < 5 && result == pcclMasterConnectionFailed; attempt++) {
+        (void)sleep(1);
+        result = pcclConnect(comm);
+    }
+    return result;
+}
+
 pcclComm_t *perf_worker_join(const struct perf_options *options)
 {
     pcclComm_t *comm = NULL;
@@ -111,7 +123,7 @@ pcclComm_t *perf_worker_join(const struct perf_options *options)
         result = create(options, &comm);
     if (result == pcclSuccess) {
         what = "cannot connect";
-        result = pcclConnect(comm);
+        result = connect_patiently(comm);
     }
     if (result == pcclSuccess) {
         what = "cannot wait for the other peers";
