@@ -7,42 +7,57 @@ T ?= wire
 FUZZ_SECONDS ?= 60
 JOBS := $(shell expr 2 '*' $$(nproc 2>/dev/null || echo 2))
 BUILD := build/default
+PROGRAMS := build/programs
+# CONFIG=nightly: also the tests that only `make nightly` runs.
+CONFIG ?=
+TIMES ?= 3
 RESULTS := $(CURDIR)/build/results
 PYTHON := $(firstword $(wildcard /usr/bin/python3) python3)
 # Where address space randomisation confuses the sanitizers of gcc 12 and clang 14, run without it.
 STEADY := $(shell setarch -R true 2>/dev/null && echo setarch -R)
 # Most tests wait most of their time, so there are more of them at once than processors; that finds more, too. What a
 # failed test says last is what counts: the whole output goes to the results.
-CTEST = ctest --output-on-failure --no-tests=error --timeout 300 --parallel $(JOBS) --test-output-size-failed 16777216
+CTEST = ctest --output-on-failure --no-tests=error --parallel $(JOBS) --test-output-size-failed 16777216 $(CONFIG:%=-C %)
 
 .DEFAULT_GOAL := build
-.PHONY: help deps configure build check test python demo kill sim oom audit bench bench-compare bench-wan bench-gate wiredoc apidoc \
-	fuzz asan tsan clang lint format clean
+.PHONY: help deps build check test nightly shake python demo kill sim oom audit bench bench-compare bench-wan bench-gate \
+	wiredoc apidoc fuzz asan tsan clang lint format clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "make %-14s %s\n", $$1, $$2}' Makefile
 
-deps: ## install what Debian 12 needs, if anything is missing
+deps: ## install what Debian 12 needs for all of this, if anything is missing
 	@scripts/deps
 
-configure: deps
+# What is missing is named; only `make deps`, `make demo` and `make test` install.
+build: ## build everything (build/default)
+	@scripts/deps --check build
 	@cmake --preset default >/dev/null
-
-build: configure ## build everything (build/default)
 	@cmake --build --preset default
 
 check: build ## the inner loop: build and the tests that are quick, under a minute
 	@cd $(BUILD) && $(CTEST) --label-exclude 'slow|install|python'
 
-test: build ## build and run all tests
+test: ## install what is missing, build and run all tests
+	@scripts/deps build
+	@$(MAKE) --no-print-directory build
 	@mkdir -p $(RESULTS)
 	@cd $(BUILD) && $(CTEST) --output-junit $(RESULTS)/test.xml
+
+nightly: ## what is long and deep, in parts: PART=name, or all that have not passed on this commit; build/nightly/report.md
+	@scripts/nightly $(PART)
+
+shake: build ## the tests in any order, seven at a time, on a machine that is made busy and slow: TIMES=n R=regex (SEED=n)
+	@scripts/shake $(BUILD) --times $(TIMES) $(if $(R),--tests '$(R)') $(if $(filter command,$(firstword $(origin SEED))),--seed $(SEED))
 
 python: build ## build and run the tests of the Python package, in build/venv, which they make
 	@cd $(BUILD) && $(CTEST) --label-regex python
 
-demo: build ## four processes train a small transformer with DiLoCo: one is killed, one joins; under two minutes
-	@scripts/demo $(BUILD)
+demo: ## install what is missing, build; four processes train a small transformer: one is killed, one joins; under two minutes
+	@scripts/deps demo
+	@cmake --preset programs >/dev/null
+	@cmake --build --preset programs
+	@scripts/demo $(PROGRAMS)
 
 kill: build ## kill real processes in bulk reductions at random moments: N=kills (SEED=n)
 	@scripts/kill $(BUILD) $(N) $(if $(filter command,$(firstword $(origin SEED))),$(SEED))
@@ -76,30 +91,34 @@ wiredoc: build ## write docs/WIRE.md anew from src/wire/schema.h
 apidoc: ## write docs/api anew from the header and the Python package
 	@$(PYTHON) tools/api_doc.py --write
 
-fuzz: deps ## fuzz one parser with libFuzzer: T=target FUZZ_SECONDS=n
+fuzz: ## fuzz one parser with libFuzzer: T=target FUZZ_SECONDS=n
+	@scripts/deps --check all
 	@cmake --preset fuzz >/dev/null && cmake --build --preset fuzz --target fuzz_$(T)
 	@mkdir -p build/fuzz/found/$(T)
 	@$(STEADY) build/fuzz/tests/fuzz/fuzz_$(T) -max_total_time=$(FUZZ_SECONDS) -timeout=10 \
 		build/fuzz/found/$(T) tests/fuzz/corpus/$(T)
 
-# Their tests have more time than they need.
-asan tsan: JOBS := $(shell expr $(JOBS) + 1)
-asan tsan: deps
+asan tsan:
+	@scripts/deps --check all
 	@cmake --preset $@ >/dev/null && cmake --build --preset $@
 	@mkdir -p $(RESULTS)
-	@cd build/$@ && $(STEADY) $(CTEST) --label-exclude slow --output-junit $(RESULTS)/$@.xml
+	@cd build/$@ && $(STEADY) $(CTEST) --output-junit $(RESULTS)/$@.xml
 
-asan: ## the tests under gcc AddressSanitizer and UndefinedBehaviorSanitizer
-tsan: ## the tests under clang ThreadSanitizer, without suppressions
+asan: ## the tests that tell most under gcc AddressSanitizer and UndefinedBehaviorSanitizer (CONFIG=nightly: all)
+tsan: ## the tests with threads under clang ThreadSanitizer, without suppressions (CONFIG=nightly: all)
 
-clang: deps ## build and test with clang
+clang: ## build and test with clang
+	@scripts/deps --check all
 	@cmake --preset clang >/dev/null && cmake --build --preset clang
 	@cd build/clang && $(CTEST) --label-exclude 'slow|install'
 
-lint: configure ## format, clang-tidy, syntax of scripts
-	@scripts/lint
+lint: ## format, clang-tidy, gcc's analyzer, scripts, types (DEEP=1: also clang's analyzer, which takes minutes)
+	@scripts/deps --check all
+	@cmake --preset default >/dev/null
+	@scripts/lint $(if $(DEEP),--deep)
 
-format: deps ## format the C sources in place
+format: ## format the C sources in place
+	@scripts/deps --check all
 	@scripts/format
 
 clean: ## remove build/

@@ -1,0 +1,147 @@
+/*
+ * For LD_PRELOAD: a machine on which things come late. Some calls that send a signal, take a port, connect, make or
+ * move a file or wake a loop are held up for up to SHAKE_MS milliseconds (50), before they act or after. SHAKE_SEED
+ * makes runs differ. Unlike tests/e2e/shim.c nothing fails: what a test says must be the same.
+ */
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+static atomic_uint_fast64_t state;
+static uint64_t longest_us = 50000;
+
+__attribute__((constructor)) static void start(void)
+{
+    const char *ms = getenv("SHAKE_MS"), *seed = getenv("SHAKE_SEED");
+    if (ms != NULL)
+        longest_us = strtoull(ms, NULL, 10) * 1000;
+    uint64_t of_run = seed != NULL ? strtoull(seed, NULL, 10) : 1;
+    atomic_store(&state, of_run * UINT64_C(0x9e3779b97f4a7c15) ^ (uint64_t)getpid() << 32);
+}
+
+/* splitmix64 */
+static uint64_t draw(void)
+{
+    uint64_t z = atomic_fetch_add(&state, UINT64_C(0x9e3779b97f4a7c15)) + UINT64_C(0x9e3779b97f4a7c15);
+    z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+    z = (z ^ z >> 27) * UINT64_C(0x94d049bb133111eb);
+    return z ^ z >> 31;
+}
+
+/* One in so many times; by a bare system call, which no signal handler minds. */
+static void dawdle(uint64_t one_in)
+{
+    uint64_t number = draw();
+    if (number % one_in != 0 || longest_us == 0)
+        return;
+    uint64_t us = number / one_in % longest_us;
+    (void)nanosleep(&(struct timespec){.tv_sec = (time_t)(us / 1000000), .tv_nsec = (long)(us % 1000000) * 1000}, NULL);
+}
+
+static void *next(const char *name)
+{
+    void *function = dlsym(RTLD_NEXT, name);
+    if (function == NULL)
+        abort();
+    return function;
+}
+
+/* The function that is hidden by ours: a pointer to it, out of one to an object, for which ISO C has no cast. */
+#define REAL(name)                                                                                                     \
+    union {                                                                                                            \
+        void *object;                                                                                                  \
+        __typeof__(name) *call;                                                                                        \
+    } real = {next(#name)}
+
+int kill(pid_t process, int number)
+{
+    REAL(kill);
+    dawdle(2);
+    int result = real.call(process, number);
+    dawdle(2);
+    return result;
+}
+
+int killpg(pid_t group, int number)
+{
+    REAL(killpg);
+    dawdle(2);
+    return real.call(group, number);
+}
+
+int bind(int socket, const struct sockaddr *address, socklen_t length)
+{
+    REAL(bind);
+    dawdle(3);
+    return real.call(socket, address, length);
+}
+
+int listen(int socket, int backlog)
+{
+    REAL(listen);
+    dawdle(3);
+    return real.call(socket, backlog);
+}
+
+int connect(int socket, const struct sockaddr *address, socklen_t length)
+{
+    REAL(connect);
+    dawdle(5);
+    return real.call(socket, address, length);
+}
+
+int accept4(int socket, struct sockaddr *restrict address, socklen_t *restrict length, int flags)
+{
+    REAL(accept4);
+    dawdle(10);
+    return real.call(socket, address, length, flags);
+}
+
+int rename(const char *from, const char *to)
+{
+    REAL(rename);
+    dawdle(2);
+    return real.call(from, to);
+}
+
+int fsync(int file)
+{
+    REAL(fsync);
+    dawdle(2);
+    return real.call(file);
+}
+
+/* Programs open many files to read when they begin: those that are written are what others may wait for. */
+#define SLOW_OPEN(name)                                                                                                \
+    int name(const char *path, int flags, ...)                                                                         \
+    {                                                                                                                  \
+        REAL(name);                                                                                                    \
+        mode_t mode = 0;                                                                                               \
+        if (flags & (O_CREAT | __O_TMPFILE)) {                                                                         \
+            va_list arguments;                                                                                         \
+            va_start(arguments, flags);                                                                                \
+            mode = va_arg(arguments, mode_t);                                                                          \
+            va_end(arguments);                                                                                         \
+        }                                                                                                              \
+        dawdle((flags & O_ACCMODE) == O_RDONLY ? 200 : 5);                                                             \
+        return real.call(path, flags, mode);                                                                           \
+    }
+SLOW_OPEN(open)
+SLOW_OPEN(open64)
+
+/* Of libuv, whose headers are of no use here, and where it is linked. */
+int uv_async_send(void *handle);
+int uv_async_send(void *handle)
+{
+    REAL(uv_async_send);
+    dawdle(50);
+    return real.call(handle);
+}
