@@ -5,7 +5,7 @@ its output that says why. The exit status is 1 if anything failed, if a stage fa
 then counts as one), or, where CI is set, if a test was skipped whose name does not begin with gpu/.
 
 With --show and the name of a stage it prints instead the beginning and the end of what that stage's failed tests
-printed.
+printed, and with --slowest and a number those that took longest.
 """
 import os
 import pathlib
@@ -91,6 +91,14 @@ def show(folder, stage):
             print(f"    {line}")
 
 
+def show_slowest(folder, count):
+    """The tests of all stages that took longest, with their seconds."""
+    taken = [(float(case.get("time", 0)), path.stem, case.get("name"))
+             for path in pathlib.Path(folder).glob("*.xml") for case in cases(path)]
+    for seconds, stage, name in sorted(taken, reverse=True)[:count]:
+        print(f"{seconds:7.1f} s  {stage}: {name}")
+
+
 def count(path, in_ci):
     """[passed, failed, skipped] and the words about what needs words, of one JUnit file."""
     counts = {"passed": 0, "failed": 0, "skipped": 0}
@@ -135,4 +143,6 @@ def main(folder):
 if __name__ == "__main__":
     if len(sys.argv) == 4 and sys.argv[1] == "--show":
         sys.exit(show(sys.argv[3], sys.argv[2]))
+    if len(sys.argv) == 4 and sys.argv[1] == "--slowest":
+        sys.exit(show_slowest(sys.argv[3], int(sys.argv[2])))
     sys.exit(main(sys.argv[1]))
