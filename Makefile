@@ -21,7 +21,7 @@ CTEST = ctest --output-on-failure --no-tests=error --parallel $(JOBS) --test-out
 
 .DEFAULT_GOAL := build
 .PHONY: help deps build check test nightly shake python demo kill sim oom audit bench bench-compare bench-wan bench-gate \
-	wiredoc apidoc fuzz asan tsan clang lint format clean
+	wiredoc apidoc dist fuzz asan tsan clang lint format clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "make %-14s %s\n", $$1, $$2}' Makefile
@@ -90,6 +90,9 @@ wiredoc: build ## write docs/WIRE.md anew from src/wire/schema.h
 
 apidoc: ## write docs/api anew from the header and the Python package
 	@$(PYTHON) tools/api_doc.py --write
+
+dist: ## what a release has besides wheels, in build/dist: TAG=v1.2.3 checks that it is that version
+	@scripts/dist $(TAG)
 
 fuzz: ## fuzz one parser with libFuzzer: T=target FUZZ_SECONDS=n
 	@scripts/deps --check all
