@@ -13,6 +13,7 @@ import time
 import harness
 from harness import SUCCESS
 from harness import check, equal, say
+from phases import PATIENT
 
 PEERS_MAX = 6
 OPERATIONS, BYTES = 4, (16 << 10, 16 << 20)  # at most so many in a step, each of so many bytes
@@ -148,7 +149,7 @@ def churn(run, least, seed):
     say(f"seed {seed}")
     start = time.monotonic()
     run.environment["PCCL_LOG_LEVEL"] = "WARN"
-    run.start_master(silence_ms=60000, heartbeat_ms=1000)
+    run.start_master(**PATIENT)
     rig = Churn(run, seed)
     while len(rig.dead) < least:
         rig.fill(rig.random.randint(2, PEERS_MAX))

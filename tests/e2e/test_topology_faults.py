@@ -60,8 +60,8 @@ def test_kill_before_its_vote(run):
 
 
 def still_in_tests(run, count=4, **master):
-    """All have voted, one of them stands still: its tests are under way, those of the others run."""
-    victim, *others = start(run, count, **(master or PATIENT))
+    """All have voted, one of them stands still: its tests are under way, those of the others run, and there is time."""
+    victim, *others = start(run, count, **{**PATIENT, "optimize_ms": 5000, **master})
     vote = votes([victim])[0]
     victim.stop()
     calls = [peer.start("optimize") for peer in others]
@@ -122,7 +122,7 @@ def test_kill_afterwards(run):
 
 def test_destroy_in_tests(run):
     """A peer leaves while its own call is under way: the call is sent out, the others go on."""
-    victim, *others, leaver = start(run, 4, **PATIENT)
+    victim, *others, leaver = start(run, 4, **PATIENT, optimize_ms=5000)
     vote = votes([victim])[0]
     victim.stop()
     own = leaver.start("optimize", "mute").begun()
@@ -244,7 +244,7 @@ def test_master_restarts_afterwards(run):
 
 
 def test_master_gone_for_good(run):
-    run.environment.update(PCCL_MASTER_LOST_MS="3000", PCCL_ALONE_MS="2999")
+    run.environment.update(PCCL_MASTER_LOST_MS="4000", PCCL_ALONE_MS="3000")
     victim, others, vote, calls = still_in_tests(run, **RESTARTED)
     run.master.kill()
     victim.resume()
