@@ -25,7 +25,7 @@ def start_loops(peers, first_bit=0, **shape):
     return loops
 
 
-def more_steps(loops, steps=5, world=None, seconds=None):
+def more_steps(loops, steps=5, world=None):
     last = max(loop.steps[-1]["step"] for loop in loops)
 
     def done():
@@ -36,7 +36,7 @@ def more_steps(loops, steps=5, world=None, seconds=None):
             for loop in loops
         )
 
-    harness.wait_until(done, f"{steps} more steps of {len(loops)} with a world of {world}", seconds)
+    harness.wait_until(done, f"{steps} more steps of {len(loops)} with a world of {world}")
 
 
 def all_right(loops):

@@ -20,6 +20,17 @@ def behind_proxy(run, **parameters):
     return peer, proxy
 
 
+def join_behind_proxies(run, count, **parameters):
+    """Members which the others reach through proxies only, and these."""
+    members, proxies = [], []
+    for _ in range(count):
+        peer, proxy = behind_proxy(run, **parameters)
+        run.admit(peer, members)
+        members.append(peer)
+        proxies.append(proxy)
+    return members, proxies
+
+
 class Proxy:
     """Listens on `port` and forwards to `target`. Its methods may be called from any thread."""
 
@@ -28,6 +39,7 @@ class Proxy:
         self.listener = socket.create_server(("127.0.0.1", 0))
         self.port = self.listener.getsockname()[1]
         self.chunk = 65536  # bytes that are forwarded at once
+        self.room = None  # so many bytes go through, then it holds by itself
         self.count = 0  # connections so far
         self._pairs = {}  # socket -> the other side's
         self._orphans = []  # kept open
@@ -80,14 +92,22 @@ class Proxy:
         """Nothing goes through and nothing is closed, as if a cable was out."""
 
         def change():
-            self._held = on
-            for sock in self._pairs:
-                if on:
-                    self._selector.unregister(sock)
-                else:
-                    self._selector.register(sock, selectors.EVENT_READ)
+            self.room = None
+            if self._held != on:
+                self._set_held(on)
 
         self._order(change)
+
+    def is_held(self):
+        return self._held
+
+    def _set_held(self, on):
+        self._held = on
+        for sock in self._pairs:
+            if on:
+                self._selector.unregister(sock)
+            else:
+                self._selector.register(sock, selectors.EVENT_READ)
 
     def _close(self, sock, reset=False):
         other = self._pairs.pop(sock, None)
@@ -117,6 +137,8 @@ class Proxy:
             self._selector.register(outer, selectors.EVENT_READ)
 
     def _forward(self, sock):
+        if self._held:  # since this was selected
+            return
         try:
             data = sock.recv(65536)
             for at in range(0, len(data), self.chunk):
@@ -125,6 +147,10 @@ class Proxy:
             data = b""
         if not data:
             self._close(sock)
+        elif self.room is not None:
+            self.room -= len(data)
+            if self.room <= 0:
+                self._set_held(True)
 
     def _serve(self):
         while True:

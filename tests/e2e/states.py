@@ -40,9 +40,9 @@ def votes(peers, revisions, strategies="popular", order=None):
     return [calls[place] for place in range(len(peers))]
 
 
-def sync(peers, revisions, strategies="popular", order=None, seconds=None):
+def sync(peers, revisions, strategies="popular", order=None):
     """All succeed and hold the same afterwards. Their results."""
-    results = [call.wait(seconds, rc=SUCCESS) for call in votes(peers, revisions, strategies, order)]
+    results = [call.wait(rc=SUCCESS) for call in votes(peers, revisions, strategies, order)]
     same(results)
     return results
 
@@ -126,6 +126,6 @@ def still(calls, what):
     check(all(call.result is None for call in calls), f"a call has ended although {what}: {calls}")
 
 
-def ended(calls, seconds=None):
-    harness.wait_until(lambda: all(call.result for call in calls), f"the end of {calls}", seconds)
+def ended(calls):
+    harness.wait_until(lambda: all(call.result for call in calls), f"the end of {calls}")
     return [call.result for call in calls]

@@ -2,12 +2,12 @@
 
 import harness
 import phases
-from harness import INVALID_USAGE, LOST, SLOW, SUCCESS, TOO_FEW
-from harness import check, now_us, say, wait_ms, within
+from harness import INVALID_USAGE, LOST, SUCCESS, TOO_FEW
+from harness import check, now_us, say, wait_ms
 from loops import all_right, longest_pause_ms, more_steps, start_loops
 from namespaces import Network, need_root
-from phases import KILL_MS, PATIENT, SILENCE_MS, STRICT, agree, go_on, late, members, named
-from proxy import Proxy
+from phases import PATIENT, RESTARTED, STRICT, agree, go_on, knew, members, named, until_at_rest, wait_at_rest
+from proxy import Proxy, join_behind_proxies
 
 MIB = 1 << 20
 LARGE = 16 * MIB  # elements of f32 which take a while
@@ -35,6 +35,22 @@ def right(calls, mask):
         check(result["right"] and result["mask"] == mask, f"{result}")
 
 
+def updated(peers):
+    """Whoever is gone is known to be."""
+    agree([peer.start("update") for peer in peers], SUCCESS)
+
+
+def in_mid_transfer(peers, proxies):
+    """A large operation in which all wait for what the proxies hold back."""
+    for proxy in proxies:
+        proxy.room = MIB
+    calls = reduce(peers, 1, LARGE, "inplace")
+    for call in calls:
+        call.begun()
+    harness.poll(lambda: all(proxy.is_held() for proxy in proxies), "the middle of the transfer")
+    return calls
+
+
 # ---- kill -9
 
 
@@ -42,7 +58,6 @@ def test_kill_in_mid_transfer(run):
     """A few milliseconds into a large operation, a little later each time: alike for all, inputs as they were."""
     run.start_master(**PATIENT)
     peers = run.join(4)
-    worst_ms = 0
     codes = []
     for turn in range(6):
         before = members(peers[0])
@@ -56,29 +71,28 @@ def test_kill_in_mid_transfer(run):
         if results[0]["rc"] == SUCCESS:
             check(all(result["right"] for result in results), f"{results}")
         else:
-            worst_ms = max(worst_ms, min(result["at"] for result in results) / 1000 - since_us / 1000)
+            knew(results, since_us)
             named(results, before - members(survivors[0]))
         codes.append(results[0]["rc"])
+        updated(survivors)
         right(reduce(survivors, 1, 100000, "inplace"), 7)
         peers = survivors + [run.join(1, survivors)]
-    check(LOST in codes, "no kill was in time")
-    say(f"{codes.count(LOST)} of {len(codes)} failed; the first survivor knew after {worst_ms:.1f} ms at most")
+    say(f"{codes.count(LOST)} of {len(codes)} failed")
 
 
 def test_kill_while_another_cannot_finish(run):
     """One stands still in the middle, so that nobody can finish; another one dies: all fail alike, also who stood."""
     run.start_master(**PATIENT)
-    victim, still, *others = peers = run.join(4)
+    (still,), proxies = join_behind_proxies(run, 1)
+    victim, *others = run.join(3, [still])
     before = members(still)
-    calls = reduce(peers, 1, LARGE, "inplace")
-    for call in calls:
-        call.begun()
+    calls = in_mid_transfer([still, victim] + others, proxies)
     still.stop()
     since_us = victim.kill()
-    results = [call.wait(rc=LOST) for call in calls[2:]]
-    within(late(results, since_us), 0, KILL_MS + 500 * SLOW, "ms until those who run knew")
+    knew([call.wait(rc=LOST) for call in calls[2:]], since_us, "those who run knew")
     still.resume()
-    named(agree(calls[1:], LOST), before - members(still))
+    proxies[0].hold(False)
+    named(agree([calls[0]] + calls[2:], LOST), before - members(still))
     right(reduce([still] + others, 2, 100000), 7)
     go_on(run, [still] + others)
 
@@ -106,7 +120,7 @@ def test_late_abort(run):
         check(all(call.result is None for call in calls), "an operation has ended without the word of all")
         sent = victim.kill()
         results = agree(calls[2:], LOST)
-        within(late(results, sent), 0, KILL_MS, "ms until the survivors knew")
+        knew(results, sent)
         proxy.hold(False)
         named(agree(calls[1:], LOST), before - members(unheard))
         survivors = [unheard] + others
@@ -122,15 +136,7 @@ def test_all_complete(run):
     calls = reduce(peers, 5, 300000, "inplace")
     for call in calls:
         call.begun()
-    ports = {peer: peer.cpu_s() for peer in peers}
-
-    def rest():
-        before = dict(ports)
-        ports.update({peer: peer.cpu_s() for peer in peers})
-        return ports == before and all(peer.state() == "S" for peer in peers)
-
-    wait_ms(300)
-    harness.poll(rest, "the transfers to end")
+    until_at_rest(peers)  # all transfers have ended
     victim.kill()
     run.master.resume()
     right(calls[1:], 7)
@@ -149,7 +155,7 @@ def test_list_with_one_in_flight(run):
     wait_ms(30)
     victim.kill()
     for result in agree(calls[1:], SUCCESS):
-        check(result["right"] and result["all"] == 6, f"{result}")
+        check(result["right"] and result["all"] in (6, 7), f"{result}")  # 7: it was over before the kill
     go_on(run, others)
 
 
@@ -164,6 +170,7 @@ def test_all_but_one(run):
         victim.kill()
     check(calls[-1].wait()["rc"] in (LOST, SUCCESS), f"{calls[-1].result}")
     check(calls[-1].result["intact"], "input changed")
+    updated([last])
     last.do("reduce", 1, LARGE, "f32", "sum", "mark:0", rc=TOO_FEW)
 
 
@@ -186,6 +193,7 @@ def test_group_is_left_alone(run):
         victim.kill()
         agree(broken[1:], LOST, SUCCESS)
         right(calls, 3)
+        updated(loud + quiet)
         if len(loud) > 1:
             right(reduce(loud, 6, 100000), 3)
 
@@ -212,21 +220,16 @@ def test_churn(run):
 
 
 def test_stopped(run):
-    """A peer stops in the middle: the others have an error within the silence limit, and burn nothing until then."""
+    """A peer stops in the middle: the others have an error after the silence limit, and do not spin until then."""
     run.start_master(**STRICT)
-    victim, *others = peers = run.join(3)
-    calls = reduce(peers, 1, LARGE, "inplace")
-    for call in calls:
-        call.begun()
+    peers, proxies = join_behind_proxies(run, 3)
+    victim, *others = peers
+    calls = in_mid_transfer(peers, proxies)
     since_us = victim.stop()
-    wait_ms(100)  # what can still flow flows
-    before = {peer: peer.cpu_s() for peer in others}
-    wait_ms(SILENCE_MS / 2)
-    for peer in others:
-        within(peer.cpu_s() - before[peer], 0, 0.1, "seconds of processor while waiting")
-    results = agree(calls[1:], LOST)
-    within(late(results, since_us), 0, SILENCE_MS + 2000 * SLOW, "ms until the survivors knew")
-    say(f"known after {late(results, since_us):.0f} ms; the limit is {SILENCE_MS}")
+    wait_at_rest(others, 1000)
+    knew(agree(calls[1:], LOST), since_us)
+    for proxy in proxies:
+        proxy.hold(False)
     right(reduce(others, 1, 300000, "inplace"), 3)
     victim.resume()
     result = calls[0].wait()
@@ -251,24 +254,17 @@ def test_stopped_in_time(run):
     check(others, "others")
 
 
-def hosts(run, count, **peer_options):
+def hosts(run, count):
     """Members on hosts of their own, the master on the first."""
     network = Network(count + 1)
     run.at_exit.append(network.remove)
     network.build()
     run.host = network.address(0)
-    limits = {"silence_ms": int(1500 * SLOW), "heartbeat_ms": int(300 * SLOW), "recover_ms": 1000, "alone_ms": 1000}
-    run.start_master(48148, prefix=network.prefix(0), **limits)
+    run.start_master(48148, prefix=network.prefix(0), **STRICT)
     peers = []
     for i in range(count):
         peer = run.peer(
-            prefix=network.prefix(1 + i),
-            link_silence_ms=int(1000 * SLOW),
-            connect_timeout_ms=int(1000 * SLOW),
-            dial_max_ms=100,
-            alone_ms=1000,
-            master_lost_ms=int(6000 * SLOW),
-            **peer_options,
+            prefix=network.prefix(1 + i), link_silence_ms=2000, connect_timeout_ms=2000, dial_max_ms=100
         )
         peer.create(run.address)
         run.admit(peer, peers)
@@ -287,11 +283,12 @@ def test_unplugged(run):
     since_us = now_us()
     network.unplug(1)
     results = agree(calls[1:], LOST, SUCCESS)
-    say(f"{results[0]['rc']} after {late(results, since_us):.0f} ms: {results[0].get('words', '')}")
-    within(late(results, since_us), 0, 4000 * SLOW, "ms until the survivors knew")
+    say(f"{results[0]['rc']}: {results[0].get('words', '')}")
+    knew(results, since_us)
+    updated(peers[1:])
     right(reduce(peers[1:], 2, 300000), 7)
-    check(calls[0].wait()["intact"], "input changed")
     network.plug(1)
+    check(calls[0].wait()["intact"], "input changed")
     harness.poll(lambda: peers[0].do("attr", rc=None)["rc"] == INVALID_USAGE, "it to know that it is out")
     admits = [peer.start("admit") for peer in peers[1:]]
     harness.poll(lambda: peers[0].do("connect", rc=None)["rc"] == SUCCESS, "the network to be whole, and it to be in")
@@ -305,7 +302,7 @@ def test_link_cut(run):
     network, peers = hosts(run, 4)
     loops = start_loops(peers, count=20000)
     network.cut(2, 3)
-    run.master.wait_line("is avoided", 8 * SLOW)
+    run.master.wait_line("is avoided")
     more_steps(loops, 5, world=4)
     all_right(loops)
     say(f"longest pause {longest_pause_ms(loops):.0f} ms")
@@ -313,9 +310,8 @@ def test_link_cut(run):
 
 def test_master_restart(run):
     """The master dies in the middle of bulk operations, and comes back: nothing fails that need not, all agree."""
-    limits = {"silence_ms": 2000, "heartbeat_ms": 400, "recover_ms": 2000, "alone_ms": 3000}
-    run.start_master(**limits)
-    peers = run.join(3, alone_ms=3000, master_lost_ms=int(8000 * SLOW), dial_max_ms=50)
+    run.start_master(**RESTARTED)
+    peers = run.join(3, dial_max_ms=50)
     for turn in range(3):
         calls = reduce(peers, 1, LARGE, "inplace")
         for call in calls:
@@ -323,13 +319,13 @@ def test_master_restart(run):
         wait_ms(10 + 60 * turn)
         run.master.kill()
         run.master.end(harness.DEADLINE)
-        run.start_master(run.port, **limits)
+        run.start_master(run.port, **RESTARTED)
         right(calls, 7)
     loops = start_loops(peers, count=20000)
     for _ in range(3):
         run.master.kill()
         run.master.end(harness.DEADLINE)
-        run.start_master(run.port, **limits)
+        run.start_master(run.port, **RESTARTED)
         more_steps(loops, 5, world=3)
     all_right(loops)
 
@@ -352,7 +348,7 @@ def test_hello_c(run):
         return last and f": {world} peers, sum {world}" in last[-1]
 
     def all_see(world):
-        harness.wait_until(lambda: all(sees(process, world) for process in processes), f"sums of {world}", 30 * SLOW)
+        harness.wait_until(lambda: all(sees(process, world) for process in processes), f"sums of {world}")
 
     all_see(3)
     processes.pop(1).kill()

@@ -5,14 +5,23 @@ import signal
 
 import harness
 import ports
-from harness import INVALID_ARGUMENT, INVALID_USAGE, LOST, MASTER_FAILED, NOT_INITIALIZED, SLOW, SUCCESS, UPDATE_FAILED
-from harness import check, equal, now_us, say, wait_ms, within
+from harness import INVALID_ARGUMENT, INVALID_USAGE, LOST, MASTER_FAILED, NOT_INITIALIZED, SUCCESS, UPDATE_FAILED
+from harness import check, equal, figure, now_us, say, wait_ms
 from loops import BULK, in_both_sizes
-from phases import agree
+from phases import agree, knew
+from proxy import join_behind_proxies
 
 ALL = 3
 LARGE = 16 << 20  # elements of f32 which take a while
 OPERATIONS_MAX = 4096  # outstanding at once
+DEADLINE_MS = 2500  # enough for calls that are to meet, though the machine is busy
+
+
+def not_early(results, name):
+    """The first of those who wait together has waited until its deadline; how late it was is a figure."""
+    waited_ms = max(result["us"] for result in results) / 1000
+    check(waited_ms >= DEADLINE_MS, f"ended {DEADLINE_MS - waited_ms} ms before the deadline")
+    figure(name, waited_ms - DEADLINE_MS, "ms")
 
 
 def start(run, count=ALL, **peers):
@@ -85,18 +94,19 @@ def test_mismatch_code(run):
 
 @in_both_sizes
 def operation_deadline(run, count):
-    """op_timeout_ms: those who wait get an error in time and agree, the latecomer fails at once; then all is well, and
-    the tag can be used again."""
-    peers = start(run, op_timeout_ms=300)
+    """op_timeout_ms: those who wait get an error, not early, and agree; the latecomer, who has no deadline, fails with
+    them; then all is well, and the tag can be used again."""
+    peers = start(run, 2, op_timeout_ms=DEADLINE_MS)
+    peers.append(run.join(1, peers))
     calls = [peer.start("reduce", 1, count, "f32", "sum", "rand:1", "inplace") for peer in peers[:2]]
     for call in calls:
         result = call.wait(rc=LOST)
         check(result["intact"], "input changed")
         check("deadline" in result["words"], f"words: {result['words']}")
-    within(max(call.result["us"] for call in calls) / 1000, 250, 300 + 1000 * SLOW, "ms until the deadline")
+    not_early([call.result for call in calls], "ms until the deadline")
     result = peers[2].do("reduce", 1, count, "f32", "sum", "rand:1", "inplace", rc=LOST)
     check(result["intact"], "input changed")
-    within(result["us"] / 1000, 0, 250, "ms the latecomer waited")
+    figure("ms the latecomer waited", result["us"] / 1000, "ms")
     calls = [peer.start("reduce", 1, count, "f32", "sum", "rand:1") for peer in peers]
     for call in calls:
         call.wait(rc=SUCCESS)
@@ -104,20 +114,20 @@ def operation_deadline(run, count):
 
 def test_call_deadline(run):
     """call_timeout_ms of connect, pending and update: an error in words, the peer stays in, and the next call works."""
-    a, b = start(run, 2, call_timeout_ms=300)
+    a, b = start(run, 2, call_timeout_ms=DEADLINE_MS)
     for verb, code in (("update", UPDATE_FAILED), ("pending", INVALID_USAGE)):
         late = a.do(verb, rc=code)
         check("deadline" in late["words"], f"words: {late['words']}")
-        within(late["us"] / 1000, 250, 300 + 1000 * SLOW, "ms until the deadline")
+        not_early([late], "ms until the deadline")
         calls = [peer.start(verb) for peer in (a, b)]
         for call in calls:
             call.wait(rc=SUCCESS)
-    newcomer = run.peer(call_timeout_ms=300)
+    newcomer = run.peer(call_timeout_ms=DEADLINE_MS)
     newcomer.create(run.address)
     for _ in range(2):
         late = newcomer.do("connect", rc=MASTER_FAILED)
         check("pcclUpdateTopology" in late["words"], f"words: {late['words']}")
-        within(late["us"] / 1000, 250, 300 + 1000 * SLOW, "ms until the deadline")
+        not_early([late], "ms until the deadline")
     run.admit(newcomer, [a, b])
 
 
@@ -140,23 +150,22 @@ def test_calls_that_cannot_meet(run):
 
 
 def test_stuck_calls_end(run):
-    """stuck_ms makes such a wait an error for one of them at least; then the other can be met."""
-    a, b = start(run, 2, where_ms=30, stuck_ms=200)
-    update, reduction = a.start("update"), b.start("reduce", 7, 4, "i32", "sum", "const:1", "inplace")
-    harness.wait_until(lambda: update.result or reduction.result, "the end of the wait")
-    for call, code in ((update, UPDATE_FAILED), (reduction, LOST)):
-        if call.result:
-            equal(call.result["rc"], code, f"{call!r}")
-            check("deadline" in call.result["words"], f"words: {call.result['words']}")
-            within(call.result["us"] / 1000, 200, 200 + 2000 * SLOW, "ms until it ended")
-    if not update.result:
-        b.do("update")
-    elif not reduction.result:
-        a.do("reduce", 7, 4, "i32", "sum", "const:1")
-    update.wait()
-    check(reduction.wait()["intact"], "input changed")
-    for verb in (["update"], ["reduce", 9, 4, "i32", "sum", "const:1"]):
-        calls = [peer.start(*verb) for peer in (a, b)]
+    """stuck_ms makes such a wait an error for who has set it; then the other can be met."""
+    run.start_master()
+    patient = run.join(where_ms=30)
+    stuck = run.join(1, [patient], where_ms=30, stuck_ms=200)
+    update, reduction = ["update"], ["reduce", 7, 4, "i32", "sum", "const:1", "inplace"]
+    for own, code, others in ((update, UPDATE_FAILED, reduction), (reduction, LOST, update)):
+        waiting = patient.start(*others)
+        result = stuck.do(*own, rc=code)
+        check("deadline" in result["words"], f"words: {result['words']}")
+        check(result["us"] >= 200 * 1000, "it ended early")
+        check(result.get("intact", True), "input changed")
+        figure("ms until it ended", result["us"] / 1000, "ms")
+        stuck.do(*others)
+        waiting.wait(rc=SUCCESS)
+    for verb in (update, reduction):
+        calls = [peer.start(*verb) for peer in (stuck, patient)]
         for call in calls:
             call.wait(rc=SUCCESS)
 
@@ -178,9 +187,7 @@ def fork(run, count):
         for peer in others:
             peer.until_waiting()
         since_us = victim.kill()
-        for call in calls:
-            result = call.wait(rc=LOST)
-            within((result["at"] - since_us) / 1000, 0, 1000 * SLOW, "ms until the survivors knew")
+        knew([call.wait(rc=LOST) for call in calls], since_us)
         os.kill(child, 0)  # it is still there
     finally:
         os.kill(child, signal.SIGKILL)
@@ -199,12 +206,11 @@ def destroy_with_operations_open(run, count):
     for peer in others:
         peer.until_waiting()
     start_us = now_us()
-    destroyed = leaver.do("destroy")
-    within(destroyed["us"] / 1000, 0, 2000 * SLOW, "ms to destroy")
+    figure("ms to destroy", leaver.do("destroy")["us"] / 1000, "ms")
     results = [call.wait() for call in calls]
     equal({result["rc"] for result in results}, {LOST}, "results")
     check(all(result["intact"] for result in results), "input changed")
-    say(f"known {max(result['at'] for result in results) - start_us} us after the call")
+    knew(results, start_us, "the others knew")
     calls = [peer.start("multi", 2, 2, 20, count, "i32", "sum", "rand:1") for peer in others]
     for call in calls:
         call.wait(rc=SUCCESS)
@@ -222,13 +228,17 @@ def reduce_marked(peers, tag, count):
 def test_fork_in_mid_transfer(run):
     """A child that is made in the middle of a bulk operation: the parent's comes to its end, the child's calls are
     refused."""
-    victim, *others = peers = start(run, where_ms=20)
+    run.start_master()
+    (slow,), (proxy,) = join_behind_proxies(run, 1, where_ms=20)
+    victim, other = run.join(2, [slow], where_ms=20)
+    peers, others = [slow, victim, other], [slow, other]
+    proxy.room = 1 << 20  # then nobody gets further
     calls = reduce_marked(peers, 5, LARGE)
-    others[0].stop()  # so that it cannot end before the fork
+    harness.poll(proxy.is_held, "the middle of the transfer")
     child = victim.do("fork")["pid"]
     try:
         check(all(call.result is None for call in calls), "the operation was over before the fork")
-        others[0].resume()
+        proxy.hold(False)
         line = harness.wait_until(lambda: next((line for line in victim.others if "child" in line), None), "the child")
         check(all(result in (INVALID_USAGE, NOT_INITIALIZED) for result in line["results"]), f"in the child: {line}")
         check("fork" in line["words"], f"words in the child: {line['words']}")
@@ -237,20 +247,21 @@ def test_fork_in_mid_transfer(run):
             check(result["right"] and result["mask"] == 7, f"{result}")
         os.kill(child, 0)
         since_us = victim.kill()
-        for result in agree(reduce_marked(others, 7, BULK), LOST, SUCCESS):  # success if it was known before
-            within((result["at"] - since_us) / 1000, 0, 1000 * SLOW, "ms until the survivors knew")
+        knew(agree(reduce_marked(others, 7, BULK), LOST, SUCCESS), since_us)  # success if it was known before
     finally:
         os.kill(child, signal.SIGKILL)
 
 
 def test_destroy_in_mid_transfer(run):
-    """Leaving while bulk operations move: it takes no time, the others fail alike with their inputs intact, or, if all
-    was complete, succeed alike; they go on."""
+    """Leaving while bulk operations move: the others fail alike with their inputs intact, or, if all was complete,
+    succeed alike; they go on. At first it is in the middle for sure."""
     run.start_master()
-    peers = run.join(3, where_ms=20)
+    others, proxies = join_behind_proxies(run, 2, where_ms=20)
     codes = []
-    for delay_ms in (0, 10, 50):
-        leaver, *others = peers
+    for delay_ms in (None, 0, 10, 50):
+        leaver = run.join(1, others, where_ms=20)
+        for proxy in proxies if delay_ms is None else []:
+            proxy.room = 1 << 20
         for tag in range(3):
             leaver.do("launch", tag, LARGE, "f32", "sum", "mark:0", "inplace")
         calls = [
@@ -260,17 +271,22 @@ def test_destroy_in_mid_transfer(run):
         ]
         for call in calls:
             call.begun()
-        wait_ms(delay_ms)
-        destroyed = leaver.do("destroy")
-        within(destroyed["us"] / 1000, 0, 2000 * SLOW, "ms to destroy")
+        if delay_ms is None:
+            harness.poll(lambda: all(proxy.is_held() for proxy in proxies), "the middle of the transfer")
+        else:
+            wait_ms(delay_ms)
+        figure("ms to destroy", leaver.do("destroy")["us"] / 1000, "ms")
         for tag in range(3):
             results = agree(calls[2 * tag : 2 * tag + 2], LOST, SUCCESS)
             check(results[0]["rc"] == LOST or all(result["mask"] == 7 for result in results), f"{results}")
+            check(results[0]["rc"] == LOST or delay_ms is not None, "it has succeeded")
             codes.append(results[0]["rc"])
+        for proxy in proxies:
+            proxy.hold(False)
+        for call in [peer.start("update") for peer in others]:
+            call.wait(rc=SUCCESS)
         for result in agree(reduce_marked(others, 7, BULK), SUCCESS):
             check(result["right"] and result["mask"] == 3, f"{result}")
-        peers = others + [run.join(1, others)]
-    check(LOST in codes, "nothing was under way when it left")
     say(f"{codes.count(LOST)} of {len(codes)} failed")
 
 
@@ -279,12 +295,12 @@ def test_too_many_operations(run):
     peers = start(run, 2)
     first, second = peers
     flood = first.start("flood", 5000, 1100)
-    flooded = harness.wait_until(lambda: next((step for step in flood.steps), None), "the refusal", 60 * SLOW)
+    flooded = harness.wait_until(lambda: next((step for step in flood.steps), None), "the refusal")
     equal(flooded["launched"], OPERATIONS_MAX, "launched")
     equal(flooded["rc"], INVALID_USAGE, "the code beyond")
     check("too many" in flooded["words"], f"words: {flooded['words']}")
     for call in (second.start("flood", OPERATIONS_MAX, 1100), flood):
-        result = call.wait(60 * SLOW, rc=SUCCESS)
+        result = call.wait(rc=SUCCESS)
         equal((result["right"], result["launched"]), (OPERATIONS_MAX, OPERATIONS_MAX), "right sums")
     for count in (100, BULK):
         for call in reduce_marked(peers, 8, count):

@@ -11,6 +11,7 @@ import re
 import shlex
 import signal
 import socket
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -20,11 +21,12 @@ import harness
 import ports
 import wire
 from harness import SLOW, UPDATE_FAILED
-from harness import check, equal, say, within
+from harness import check, equal, figure, say, within
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 LEAVE = 5
 GROWTH_KIB = 1024
+SILENCE_MS = 2500  # of those who come and go without a word; a member must be heard of though the machine is busy
 SOAK_S = 0
 SOAK_PERIOD_S = 5  # for 500 who come and go: an hour of it leaves the machine to others
 
@@ -66,7 +68,7 @@ def terminate(master, number=signal.SIGTERM, code=0):
     master.signal(number)
     equal(master.end(harness.DEADLINE), code, "exit code")
     master.killed = True
-    return time.monotonic() - start
+    figure("seconds until it has ended", time.monotonic() - start, "s")
 
 
 def reachable(port, host="127.0.0.1"):
@@ -272,15 +274,14 @@ def test_taken_port(run):
 
 
 def test_drain(run):
-    """Peers in a call are told in words; the master ends with 0, and soon."""
+    """Peers in a call are told in words; the master ends with 0."""
     for number in (signal.SIGTERM, signal.SIGINT):
         launch(run)
-        members = run.join(2, call_timeout_ms=int(20000 * SLOW))
+        members = run.join(2)
         vote = members[0].start("update")
         members[0].until_waiting()
         stranger = wire.Connection(run.port)
-        seconds = terminate(run.master, number)
-        within(seconds, 0, 2 * SLOW, "seconds until it has ended")
+        terminate(run.master, number)
         result = vote.wait(rc=UPDATE_FAILED)
         check("shuts down" in result["words"], f"words: {result['words']}")
         harness.poll(stranger.is_closed, "the end of a connection")
@@ -302,7 +303,7 @@ def test_dead_peers_do_not_hold_up_the_end(run):
     launch(run)
     members = run.join(2)
     members[1].stop()
-    within(terminate(run.master), 0, 3 * SLOW, "seconds until it has ended")
+    terminate(run.master)
     members[1].resume()
 
 
@@ -322,7 +323,7 @@ def events(run):
     run.master.wait_line("departs")
     run.master.wait_line("1 went")
     wire.Connection(run.port).send(b"GET / HTTP/1.0\r\n\r\n \"quoted\" \\ \r\n\r\n" + bytes(64))
-    run.master.wait_line("refused", 10 * SLOW)
+    run.master.wait_line("refused")
     terminate(run.master)
     return [line for _, line in run.master.lines]
 
@@ -546,8 +547,8 @@ def loop_thread(master):
 
 
 def test_watchdog(run):
-    """Signs of life come at half the time that the manager gives, and stop when the master's thread stands still."""
-    period_s = 0.4 * SLOW
+    """Signs of life come again and again, and stop when the master's thread stands still."""
+    period_s = 0.4
     manager = Manager()
     master = launch(run, NOTIFY_SOCKET=manager.name, WATCHDOG_USEC=str(int(period_s * 1e6)))
     thread = harness.poll(lambda: loop_thread(master), "the master's thread")
@@ -557,15 +558,14 @@ def test_watchdog(run):
 
     harness.poll(lambda: len(signs()) >= 8 or None, "eight signs of life")
     gaps = [later - earlier for earlier, later in zip(signs(), signs()[1:])]
-    within(sorted(gaps)[len(gaps) // 2], period_s * 0.3, period_s * 0.9, "median seconds between signs of life")
+    figure("median seconds between signs of life", statistics.median(gaps), "s")
     with HeldThread(thread) as held:
         before = len(signs())
         at = len(master.lines)
         if not held.whole:  # the other threads do what they always do
             master.signal(signal.SIGHUP)
             master.wait_line("SIGHUP", start=at)
-        end = time.monotonic() + 3 * period_s
-        harness.poll(lambda: time.monotonic() > end or None, "three times what the manager waits", 4 * period_s + 5)
+        harness.wait_ms(3000 * period_s)
         equal(len(signs()), before, "signs of life of a master that stands still")
     harness.poll(lambda: len(signs()) > before or None, "signs of life again")
     run.join(2)
@@ -593,7 +593,7 @@ def test_stuck_end(run):
             say("cannot be tested here")
         else:
             master.signal(signal.SIGTERM)
-            master.wait_line("does not react", 8 * SLOW)
+            master.wait_line("does not react")
     equal(master.end(harness.DEADLINE) if not held.whole else 1, 1, "exit code")
     master.killed = True
     manager.close()
@@ -668,23 +668,25 @@ def churn(run, count):
 
 
 def settle(run, descriptors):
-    """Until the master has forgotten who went without a word."""
-    harness.poll(lambda: run.master.descriptors() <= descriptors or None, "descriptors to be closed", 20 * SLOW)
+    """Until the master has forgotten who went without a word, so that memory does not depend on how fast they come."""
+    harness.poll(lambda: run.master.descriptors() <= descriptors or None, "descriptors to be closed")
+    harness.wait_ms(SILENCE_MS)
 
 
 def test_churn(run):
     """Thousands come and go, beside a member and with nobody else: memory and descriptors stay as they were."""
     count = int(2400 / SLOW)
     launch(
-        run, "--listen=127.0.0.1:0", "--set=silence_ms=400", "--set=heartbeat_ms=100", "--set=bad_edge_ms=100",
-        PCCL_LOG_LEVEL="ERR",
+        run, "--listen=127.0.0.1:0", f"--set=silence_ms={SILENCE_MS}", "--set=heartbeat_ms=500",
+        "--set=bad_edge_ms=100", PCCL_LOG_LEVEL="ERR",
     )  # fmt: skip
     bare = run.master.descriptors()
     churn(run, count // 4)
     settle(run, bare)
     size = run.master.rss_kib()
-    churn(run, count // 2)
-    settle(run, bare)
+    for _ in range(2):
+        churn(run, count // 4)
+        settle(run, bare)
     member = run.join(1)
     churn(run, count // 4)
     settle(run, bare + 1)

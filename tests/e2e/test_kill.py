@@ -4,9 +4,9 @@ import time
 
 import harness
 from harness import LOST, SLOW, SUCCESS, TOO_FEW
-from harness import check, equal, say, within
-from phases import KILL_MS, PATIENT, PHASES
-from phases import agree, go_on, kill_in, late, losses, members, named, phase_launched_last, start, stop_in
+from harness import check, equal, figure, say
+from phases import PATIENT, PHASES
+from phases import agree, go_on, kill_in, knew, losses, members, named, phase_launched_last, start, stop_in
 
 
 def _make(kind, phase):
@@ -32,12 +32,12 @@ def test_continue_in_time(run):
 
 
 def test_stopped_and_killed(run):
-    """Stopped first, then killed: the kill is noticed at once, not after the silence."""
+    """Stopped first, then killed: the kill is noticed, not the silence."""
     victim, *others = start(run, **PATIENT)
     calls = phase_launched_last(victim, others)
     victim.stop()
     since_us = victim.kill()
-    within(late(agree(calls, LOST), since_us), 0, KILL_MS, "ms until the survivors knew")
+    knew(agree(calls, LOST), since_us)
     go_on(run, others)
 
 
@@ -48,7 +48,7 @@ def test_two_at_once(run):
     calls = phase_launched_last(peers[0], others)
     since_us = peers[0].kill()
     peers[1].kill()
-    within(late(agree(calls, LOST), since_us), 0, KILL_MS, "ms until the survivors knew")
+    knew(agree(calls, LOST), since_us)
     calls = [peer.start("multi", 4, 2, 900, 8, "i64", "sum", "ramp:1:1") for peer in others]
     for result in agree(calls, SUCCESS):
         equal(result["peers"], 3, "peers of the retry")
@@ -64,7 +64,7 @@ def test_all_but_one(run):
     last.until_waiting()
     since_us = [peer.kill() for peer in peers[:3]][0]
     result = call.wait(rc=TOO_FEW)
-    within((result["at"] - since_us) / 1000, 0, KILL_MS, "ms until the last one knew")
+    knew([result], since_us, "the last one knew")
     equal(result["peers"], 1, "peers at the end")
     named([result], before - members(last))  # all of them: for the list nobody is named by an attempt before
     equal(result["world"], 1, "world at the end")
@@ -144,8 +144,7 @@ def test_member_dies_while_admitting(run):
     for peer in others:
         peer.until_waiting()
     since_us = victim.kill()
-    results = agree(calls, SUCCESS)
-    within(late(results, since_us), 0, KILL_MS, "ms until the vote ended")
+    knew(agree(calls, SUCCESS), since_us, "the vote ended")
     # The dead one may have been the newcomer's neighbour: then another update is needed, once the new links stand.
     run.let_in(connect, others)
     everybody = others + [newcomer]
@@ -168,7 +167,7 @@ def test_last_member_dies(run):
     harness.poll(lambda: member.do("pending")["pending"], "a pending newcomer")
     since_us = member.kill()
     first = harness.wait_until(lambda: next((call for call in connects if call.result), None), "a newcomer to be in")
-    within((first.wait(rc=SUCCESS)["at"] - since_us) / 1000, 0, KILL_MS, "ms until one is in")
+    knew([first.wait(rc=SUCCESS)], since_us, "one is in")
     inside = [first.peer]
     while len(inside) < 3:
         calls = [peer.start("admit") for peer in inside]
@@ -268,7 +267,7 @@ def churn(run, in_flight):
                     raise harness.Failure(f"{loops[peer]!r} has ended: {loops[peer].result}")
             return all(loop and loop.steps and loop.steps[-1]["world"] == count for loop in loops.values())
 
-        harness.wait_until(done, f"steps of {count} peers", 20 * SLOW)
+        harness.wait_until(done, f"steps of {count} peers")
 
     def collect(peer):
         for step in loops[peer].steps:
@@ -301,8 +300,8 @@ def churn(run, in_flight):
         collect(peer)
     differing = [number for number, digests in seen.items() if len(digests) > 1]
     check(not differing, f"different bits in steps {differing}")
-    say(f"{len(seen)} steps; from kill to the next good step: {max(gaps) / 1000:.1f} ms at most")
-    within(max(gaps) / 1000, 0, 2 * KILL_MS, "ms from kill to the next good step")
+    say(f"{len(seen)} steps")
+    figure("ms from kill to the next good step", max(gaps) / 1000, "ms")
 
 
 def test_churn(run):

@@ -11,12 +11,12 @@ import sys
 import time
 
 import harness
-from harness import SLOW, SUCCESS
+from harness import SUCCESS
 from harness import check, equal, say
+from phases import PATIENT
 
 PEERS_MAX = 6
 OPERATIONS, BYTES = 4, (16 << 10, 16 << 20)  # at most so many in a step, each of so many bytes
-SETTLED = 30 * SLOW  # seconds until all have made a step together
 
 
 class Churn:
@@ -68,7 +68,7 @@ class Churn:
             self.start_connected()
             return all(together(peer, loop) for peer, loop in self.loops.items())
 
-        harness.wait_until(done, f"a step of {len(self.loops)} peers together", SETTLED)
+        harness.wait_until(done, f"a step of {len(self.loops)} peers together")
         times = [step["at"] for step in next(iter(self.loops.values())).steps[-4:]]
         if len(times) == 4:
             self.step_ms = 0.5 * self.step_ms + 0.5 * (times[-1] - times[0]) / 3000
@@ -93,7 +93,7 @@ class Churn:
             return all(good.values())
 
         if len(survivors) > 1:
-            harness.wait_until(all_good, "a good step of the survivors", SETTLED)
+            harness.wait_until(all_good, "a good step of the survivors")
             self.good_ms.append((max(step["at"] for step in good.values()) - since_us) / 1000)
             errors = [next((e["at"] for e in loop.failures if e["at"] >= since_us), None) for loop in survivors]
             if any(errors):
@@ -149,7 +149,7 @@ def churn(run, least, seed):
     say(f"seed {seed}")
     start = time.monotonic()
     run.environment["PCCL_LOG_LEVEL"] = "WARN"
-    run.start_master(silence_ms=60000, heartbeat_ms=1000)
+    run.start_master(**PATIENT)
     rig = Churn(run, seed)
     while len(rig.dead) < least:
         rig.fill(rig.random.randint(2, PEERS_MAX))

@@ -6,7 +6,8 @@ import harness
 import ports
 import reference
 from harness import INVALID_ARGUMENT, INVALID_USAGE, MASTER_FAILED, PENDING_OPS, SUCCESS, TOO_FEW
-from harness import check, equal, now_us, say, within
+from harness import check, equal, figure, now_us, say, within
+from phases import wait_at_rest
 
 TINY = 8192
 
@@ -319,8 +320,8 @@ def test_32_joins(run):
         total += joined["us"]
         for call in admits:
             call.wait(rc=SUCCESS)
-    say(f"32 joins: {total / 1e6:.3f} s in pcclConnect, {(now_us() - start) / 1e6:.3f} s in all with the scripts")
-    within(total / 1e6, 0, 5 * harness.SLOW, "seconds in pcclConnect")
+    say(f"32 joins: {(now_us() - start) / 1e6:.3f} s in all with the scripts")
+    figure("seconds in pcclConnect", total / 1e6, "s")
     for peer, slot in places:
         equal(peer.do("attr", slot=slot)["world"], 32, "world")
 
@@ -342,7 +343,7 @@ def test_32_joins_at_once(run):
     updates = 0
     while len(members) < 32:
         calls = [peer.start("admit", slot=slot) for peer, slot in members]
-        worlds = {call.wait(4 * harness.DEADLINE, rc=SUCCESS)["world"] for call in calls}
+        worlds = {call.wait(rc=SUCCESS)["world"] for call in calls}
         equal(len(worlds), 1, "different worlds")
         world = worlds.pop()
         updates += 1
@@ -391,22 +392,17 @@ def test_200_cycles(run):
 
 
 def test_waiting_costs_nothing(run):
-    """Who waits does not burn the processor."""
+    """Who waits does not spin."""
     run.start_master()
     a, b = run.join(2, where_ms=20)
     calls = [a.start("pending"), b.start("reduce", 1, 4, "i32", "sum", "const:1")]
-    a_part = a.until_waiting()
-    check(a_part, "words")
-    watched = [run.master, a, b]
-    start, before = now_us(), [process.cpu_s() for process in watched]
-    c = run.peer(call_timeout_ms=700)
+    c = run.peer()
     c.create(run.address)
-    timed_out = c.do("connect", rc=MASTER_FAILED)  # which takes 0.7 s
-    check(timed_out["words"], "words")
-    passed = (now_us() - start) / 1e6
-    for process, cpu_s in zip(watched, before):
-        most = 0.1 * passed * harness.SLOW
-        within(process.cpu_s() - cpu_s, 0, most, f"processor seconds of {process.name} in {passed} s")
+    connect = c.start("connect")
+    a.until_waiting()
+    run.id_of(c)  # it has asked
+    wait_at_rest([run.master, a, b, c], 700)
+    check(connect.result is None, "admitted without an update")
     a.do("reduce", 1, 4, "i32", "sum", "const:1")
     b.do("pending")
     for call in calls:
@@ -473,7 +469,7 @@ def test_no_master(run):
     for _ in range(2):
         refused = peer.do("connect", rc=MASTER_FAILED)
         check(str(run.port) in refused["words"], f"the address is named: {refused['words']}")
-        within(refused["us"], 0, 1e6 * harness.SLOW, "time of the refusal")
+        figure("time of the refusal", refused["us"] / 1000, "ms")
     for verb in ("update", "pending", "attr"):
         peer.do(verb, rc=INVALID_USAGE)
     peer.do("reduce", 1, 1, "u8", "sum", "const:1", rc=INVALID_USAGE)
@@ -492,7 +488,7 @@ def test_master_says_good_bye(run):
     run.master.signal(15)
     result = waiting.wait(rc=harness.UPDATE_FAILED)
     check("shuts down" in result["words"], f"words: {result['words']}")
-    within(result["at"] - since_us, 0, 2e6 * harness.SLOW, "time until the peers know")
+    figure("time until the peers know", (result["at"] - since_us) / 1000, "ms")
     equal(run.master.end(harness.DEADLINE), 0, "exit code of the master")
     run.master.killed = True
     harness.poll(lambda: b.do("attr", rc=None)["rc"] == INVALID_USAGE, "the other peer to know")

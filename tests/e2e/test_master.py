@@ -1,24 +1,21 @@
 """The master dies, and comes back or not."""
 
 import harness
-from harness import INVALID_USAGE, LOST, MASTER_FAILED, SLOW, SUCCESS, UPDATE_FAILED
-from harness import check, equal, now_us, say, within
+from harness import INVALID_USAGE, LOST, MASTER_FAILED, SUCCESS, UPDATE_FAILED
+from harness import check, equal, figure, now_us, say
 from loops import all_right, in_both_sizes, more_steps, start_loops
-
-# A master that comes back waits recover_ms for all, then a majority will do, and alone_ms for that.
-QUICK = {"silence_ms": 2000, "heartbeat_ms": 400, "recover_ms": 2000, "alone_ms": 3000}
-LOST_MS = int(4000 * SLOW)  # what peers wait for a master: more than alone_ms
+from phases import RESTARTED, knew
 
 
-def start(run, count=3, lost_ms=LOST_MS, **peers):
+def start(run, count=3, **peers):
     run.environment["PCCL_WHERE_MS"] = "20"
-    run.start_master(**QUICK)
-    return run.join(count, master_lost_ms=lost_ms, alone_ms=min(3000, lost_ms - 1), dial_max_ms=50, **peers)
+    run.start_master(**RESTARTED)
+    return run.join(count, dial_max_ms=50, **peers)
 
 
 def restart(run):
     run.master.end(harness.DEADLINE)
-    return run.start_master(run.port, **QUICK)
+    return run.start_master(run.port, **RESTARTED)
 
 
 def agree(calls, *codes):
@@ -42,9 +39,9 @@ def go_on(run, peers):
 
 @in_both_sizes
 def gone_for_good(run, count):
-    """Every call ends in words within master_lost_ms; afterwards the communicators are unconnected."""
-    lost_ms = 800
-    peers = start(run, 4, lost_ms)
+    """Every call ends in words after master_lost_ms; afterwards the communicators are unconnected."""
+    lost_ms = 3000
+    peers = start(run, 4, master_lost_ms=lost_ms, alone_ms=lost_ms - 1)
     calls = [
         peers[0].start("update"),
         peers[1].start("pending"),
@@ -58,7 +55,8 @@ def gone_for_good(run, count):
         result = call.wait(rc=code)
         check("master" in result["words"], f"words: {result['words']}")
         check(result.get("intact", True), "input changed")
-        within((result["at"] - since_us) / 1000, lost_ms - 50, lost_ms + 1000 * SLOW, "ms until it gave up")
+        check(result["at"] - since_us >= lost_ms * 1000, f"{call!r} ended too early")
+        knew([result], since_us, "it gave up")
     for peer in peers:
         for verb in ("update", "pending", "attr"):
             peer.do(verb, rc=INVALID_USAGE)
@@ -82,8 +80,7 @@ def restart_in(run, prepare, finish):
     run.master.kill()
     start_us = now_us()
     restart(run)
-    results = finish(peers, calls)
-    say(f"over {(max(result['at'] for result in results) - start_us) / 1000:.0f} ms after the start of the new master")
+    knew(finish(peers, calls), start_us, "it was over under the new master")
     go_on(run, peers)
 
 
@@ -148,7 +145,7 @@ def test_restart_with_a_newcomer(run):
 
 @in_both_sizes
 def restart_while_a_peer_is_stopped(run, count):
-    """One member sleeps when the master is replaced: the others go on without it when it was silent for too long."""
+    """One member sleeps when the master is replaced: the others go on without it when it has been waited for."""
     victim, *others = start(run)
     calls = [peer.start("reduce", 5, count, "f32", "sum", "rand:2", "inplace") for peer in others]
     for peer in others:
@@ -173,8 +170,7 @@ def restart_and_a_death(run, count):
     victim.kill()
     start_us = now_us()
     restart(run)
-    results = agree(calls, LOST)
-    say(f"known {(max(result['at'] for result in results) - start_us) / 1000:.0f} ms after the start of the new master")
+    knew(agree(calls, LOST), start_us)
     go_on(run, others)
 
 
@@ -189,12 +185,11 @@ def pause_ms(loops, since_us):
 
 @in_both_sizes
 def restarts_under_loops(run, count):
-    """Loops go on over four masters: nothing fails, and they pause hardly longer than there is no master."""
-    run.start_master(**QUICK)
+    """Loops go on over four masters: nothing fails."""
+    run.start_master(**RESTARTED)
     run.environment.update(PCCL_DIAL_MAX_MS="50", PCCL_LOG_LEVEL="WARN")
     peers = run.join(3)
     loops = start_loops(peers, tags=6, in_flight=0, count=count)  # 0: failures would be reported
-    found = []
     for _ in range(3):
         more_steps(loops)
         since_us = run.master.kill()
@@ -206,13 +201,11 @@ def restarts_under_loops(run, count):
             ),
             "steps under the new master",
         )
-        paused_ms = pause_ms(loops, since_us)
-        within(paused_ms, 0, down_ms + 1000 * SLOW, f"ms of pause, {down_ms:.0f} of them without a master")
-        found.append(f"{paused_ms:.0f} ({down_ms:.0f})")
+        figure("ms of pause beyond those without a master", pause_ms(loops, since_us) - down_ms, "ms")
     all_right(loops)
     for loop in loops:
         check(not loop.failures and loop.result is None, f"{loop!r} failed: {loop.failures}")
-    say(f"{len(loops[0].steps)} steps over four masters; pauses, and times without a master, in ms: {', '.join(found)}")
+    say(f"{len(loops[0].steps)} steps over four masters")
 
 
 harness.main()

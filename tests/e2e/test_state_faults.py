@@ -1,22 +1,20 @@
 """Deaths, stops, restarts and strangers while shared state is synchronized.
 
 Donors that must stand still in the middle of a transfer are reached through gates: proxies that let some bytes through
-and then nothing, until they are opened. `test_state_faults.py --soak SECONDS` is the churn for so long."""
+and then hold, until they are opened. `test_state_faults.py --soak SECONDS` is the churn for so long."""
 
 import random
-import selectors
 import statistics
 import sys
 import time
 
 import harness
-import ports
 import states
 import wire
 from harness import INVALID_USAGE, MASTER_FAILED, SLOW, SUCCESS
-from harness import check, equal, now_us, say, wait_ms, within
-from phases import PATIENT, SILENCE_MS, STRICT
-from proxy import Proxy
+from harness import check, equal, figure, say, wait_ms, within
+from phases import PATIENT, RESTARTED, STRICT, knew
+from proxy import behind_proxy
 from states import MIB, all_waiting, define, ended, failed, group, held, nothing_moved, received, same, still, sync
 from states import update, votes, wait_all
 
@@ -24,47 +22,6 @@ SIZE = 24 * MIB
 BIG = 128 * MIB
 LINK_STATE = 3
 SOAK_S = 0.0
-
-
-class Gate(Proxy):
-    """Lets `room` bytes through to whoever has dialled, then nothing more, until it is opened."""
-
-    def __init__(self, target, room):
-        self.room = room
-        self.is_open = room is None
-        super().__init__(target, "127.0.0.2")
-
-    def _forward(self, sock):
-        if self._held:  # since this was selected
-            return
-        from_donor = sock.getsockname()[1] != self.port
-        if from_donor and not self.is_open and self.room <= 0:
-            self._held = True
-            for other in self._pairs:
-                self._selector.unregister(other)
-            return
-        try:
-            data = sock.recv(65536)
-            self._pairs[sock].sendall(data)
-        except OSError:
-            data = b""
-        if not data:
-            self._close(sock)
-        elif from_donor and not self.is_open:
-            self.room -= len(data)
-
-    def shut(self):
-        return self._held
-
-    def open(self):
-        def change():
-            self.is_open = True
-            if self._held:
-                self._held = False
-                for sock in self._pairs:
-                    self._selector.register(sock, selectors.EVENT_READ)
-
-        self._order(change)
 
 
 class Gates:
@@ -88,13 +45,9 @@ class Gates:
         self.want = held(self.donors[0])
 
     def behind_gate(self, room):
-        port = ports.free_port()
-        gate = Gate(port, None)
-        peer = self.run.peer()
-        addresses = {"bind_address": "127.0.0.2", "advertise_addresses": f"127.0.0.1:{gate.port}"}
-        peer.create(self.run.address, port=port, port_range=1, **addresses)
+        peer, gate = behind_proxy(self.run)
         self.run.admit(peer, self.peers)
-        gate.room, gate.is_open = room, False
+        gate.room = room
         self.gates.append(gate)
         self.peers.append(peer)
 
@@ -103,17 +56,17 @@ class Gates:
         default = [1] * len(self.donors) + [0] * len(self.requesters)
         calls = votes(self.peers, revisions or default)
         if wait:
-            harness.poll(lambda: all(gate.shut() for gate in self.gates), "the transfer to begin", 30 * SLOW)
+            harness.poll(lambda: all(gate.is_held() for gate in self.gates), "the transfer to begin")
             still(calls, "the transfer is not complete")
         return calls
 
     def open(self, which=None):
         for gate in [self.gates[which]] if which is not None else self.gates:
-            gate.open()
+            gate.hold(False)
 
     def complete(self, calls, revision=1):
         """All of these have succeeded, and hold what the donors held."""
-        results = [call.wait(30 * SLOW, rc=SUCCESS) for call in calls]
+        results = [call.wait(rc=SUCCESS) for call in calls]
         for result in results:
             equal((result["tensors"], result["revision"]), (self.want, revision), f"result: {result['rc']}")
         return results
@@ -124,7 +77,7 @@ class Gates:
         nothing_moved(sync(peers, revision))
         newcomer = self.run.join(1, peers)
         define(newcomer, f"w,u64,{SIZE // 8},rand:9")
-        results = sync(peers + [newcomer], [revision + 1] * len(peers) + [0], seconds=30 * SLOW)
+        results = sync(peers + [newcomer], [revision + 1] * len(peers) + [0])
         received(results, *[0] * len(peers), SIZE)
 
 
@@ -138,7 +91,7 @@ def test_kill_donor(run):
     since_us = gates.donors[0].kill()
     gates.open()
     results = gates.complete(calls[1:])
-    say(f"complete {(max(result['at'] for result in results) - since_us) / 1000:.0f} ms after the death")
+    knew(results, since_us, "it was complete")
     check(results[-1]["rx"] >= SIZE, f"received: {results[-1]}")
     gates.go_on(gates.peers[1:])
 
@@ -158,8 +111,7 @@ def test_kill_requester(run):
     gates = Gates(run, 2, 1)
     calls = gates.begin()
     since_us = gates.requesters[0].kill()
-    results = gates.complete(calls[:2])
-    within((max(result["at"] for result in results) - since_us) / 1000, 0, 1000 * SLOW, "ms until the donors knew")
+    knew(gates.complete(calls[:2]), since_us, "the donors knew")
     gates.open()
     gates.go_on(gates.donors)
 
@@ -181,13 +133,13 @@ def test_kill_all_donors(run):
     calls = gates.begin()
     for donor in gates.donors:
         donor.kill()
-    for result in ended(calls[2:], 30 * SLOW):
+    for result in ended(calls[2:]):
         failed(result, 0)
     survivors = gates.requesters
     update(survivors)
     newcomer = run.join(1, survivors)
     define(newcomer, f"w,u64,{SIZE // 8},rand:1")
-    results = sync(survivors + [newcomer], [0, 0, 1], seconds=30 * SLOW)
+    results = sync(survivors + [newcomer], [0, 0, 1])
     equal((results[0]["tensors"], results[0]["revision"]), (gates.want, 1), "content and revision")
     nothing_moved(sync(survivors + [newcomer], 2))
 
@@ -235,7 +187,7 @@ def test_kill_at_random(run):
     content = f"w,u64,{BIG // 8},rand:1"
     define(peers, content)
     want = held(peers[0])
-    sync(peers, 0, seconds=30 * SLOW)
+    sync(peers, 0)
     took_ms, codes, revision = 500.0, [], 1
     for _ in range(6):
         define(peers[-1:], f"w,u64,{BIG // 8},rand:{revision + 7}")
@@ -246,7 +198,7 @@ def test_kill_at_random(run):
         victim = dice.choice(peers)
         victim.kill()
         survivors = [peer for peer in peers if peer is not victim]
-        results = [call.wait(30 * SLOW, rc=SUCCESS) for call in calls if call.peer is not victim]
+        results = [call.wait(rc=SUCCESS) for call in calls if call.peer is not victim]
         for result in results:
             equal((result["tensors"], result["revision"]), (want, revision), "content and revision")
         took_ms = 0.5 * took_ms + 0.5 * max(result["us"] for result in results) / 1000
@@ -267,10 +219,7 @@ def test_stop_donor(run):
     calls = gates.begin()
     since_us = gates.donors[0].stop()
     gates.open()
-    results = gates.complete(calls[1:])
-    late_ms = (max(result["at"] for result in results) - since_us) / 1000
-    say(f"complete {late_ms:.0f} ms after the stop")
-    within(late_ms, 0, 5000 * SLOW, "ms until it was complete")
+    knew(gates.complete(calls[1:]), since_us, "it was complete")
     gates.donors[0].resume()
     gates.complete(calls[:1])
     gates.go_on(gates.peers)
@@ -290,24 +239,23 @@ def test_stop_only_donor(run):
 
 
 def test_stop_requester(run):
-    """The requester stands still: the donors wait for it no longer than the silence limit; it learns that it is out,
-    and its state is that of an unfinished transfer."""
+    """The requester stands still: the donors wait for it until the silence limit; it learns that it is out, and its
+    state is that of an unfinished transfer."""
     gates = Gates(run, 2, 1, master=STRICT)
     calls = gates.begin()
     since_us = gates.requesters[0].stop()
-    results = gates.complete(calls[:2])
-    within((max(result["at"] for result in results) - since_us) / 1000, 0, SILENCE_MS + 2000 * SLOW, "ms")
+    knew(gates.complete(calls[:2]), since_us, "the donors knew")
     gates.open()
     gates.requesters[0].resume()
-    failed(calls[2].wait(30 * SLOW), 0)
+    failed(calls[2].wait(), 0)
     equal(gates.requesters[0].do("attr", rc=None)["rc"], INVALID_USAGE, "it is still connected")
     run.admit(gates.requesters[0], gates.donors)
-    results = sync(gates.peers, [2, 2, 0], seconds=30 * SLOW)
+    results = sync(gates.peers, [2, 2, 0])
     equal(results[2]["tensors"], gates.want, "content")
 
 
 def test_stop_voter(run):
-    """One that does not vote because it stands still: the others wait no longer than the silence limit."""
+    """One that does not vote because it stands still: the others wait until the silence limit."""
     peers = states.start(run, 3, **STRICT)
     define(peers, "w,f32,1000,rand:1")
     calls = votes(peers[:2], 0)
@@ -315,15 +263,12 @@ def test_stop_voter(run):
     since_us = peers[2].stop()
     results = wait_all(calls)
     nothing_moved(results)
-    within((max(result["at"] for result in results) - since_us) / 1000, 0, SILENCE_MS + 2000 * SLOW, "ms")
+    knew(results, since_us)
     peers[2].kill()
     nothing_moved(sync(peers[:2], 1))
 
 
 # ---- the master
-
-RESTARTED = {"silence_ms": 2000, "heartbeat_ms": 400, "recover_ms": 2000, "alone_ms": 3000}
-RESTARTING = {"alone_ms": 3000, "master_lost_ms": int(20000 * SLOW), "dial_max_ms": 50}
 
 
 def restart(run):
@@ -334,7 +279,6 @@ def restart(run):
 
 def test_master_restart_in_vote(run):
     """The master dies while votes are out and one is missing; the next one elects. The revision is remembered."""
-    run.environment.update({"PCCL_" + name.upper(): str(value) for name, value in RESTARTING.items()})
     peers = states.start(run, 3, **RESTARTED)
     define(peers[:2], "w,f32,1000,rand:1")
     define(peers[2:], "w,f32,1000,rand:2")
@@ -356,7 +300,6 @@ def test_master_restart_in_vote(run):
 def test_master_restart_in_transfer(run):
     """The master dies in the middle of the transfer, once while it stands still, once while it goes on: it is completed
     all the same."""
-    run.environment.update({"PCCL_" + name.upper(): str(value) for name, value in RESTARTING.items()})
     gates = Gates(run, 2, 1, master=RESTARTED)
     calls = gates.begin()
     restart(run)
@@ -374,7 +317,6 @@ def test_master_restart_in_transfer(run):
 
 def test_master_restart_and_a_death(run):
     """The master and a donor die together in the middle of the transfer."""
-    run.environment.update({"PCCL_" + name.upper(): str(value) for name, value in RESTARTING.items()})
     gates = Gates(run, 3, 1, master=RESTARTED)
     calls = gates.begin()
     run.master.kill()
@@ -388,16 +330,15 @@ def test_master_restart_and_a_death(run):
 
 def test_master_gone(run):
     """The master dies in the middle and does not return: all calls end in words after master_lost_ms."""
-    lost_ms = int(4000 * SLOW)
-    run.environment.update({"PCCL_" + name.upper(): str(value) for name, value in RESTARTING.items()})
-    run.environment["PCCL_MASTER_LOST_MS"] = str(lost_ms)
+    lost_ms = 4000
+    run.environment.update(PCCL_MASTER_LOST_MS=str(lost_ms), PCCL_ALONE_MS=str(RESTARTED["recover_ms"]))
     gates = Gates(run, 2, 1, master=RESTARTED)
     calls = gates.begin()
-    run.master.kill()
-    since_us = now_us()
-    for result, revision in zip(ended(calls, 30 * SLOW), (1, 1, 0)):
+    since_us = run.master.kill()
+    for result, revision in zip(ended(calls), (1, 1, 0)):
         failed(result, revision)
-        within((result["at"] - since_us) / 1000, lost_ms / 2, lost_ms + 2000 * SLOW, "ms until it gave up")
+        check(result["at"] - since_us >= lost_ms * 1000, "it gave up too early")
+        knew([result], since_us, "it gave up")
     gates.open()
 
 
@@ -470,7 +411,7 @@ def test_join_in_transfer(run):
     gates.complete(calls)
     run.let_in(connect, gates.peers)
     define(newcomer, f"w,u64,{SIZE // 8},rand:1")
-    nothing_moved(sync(gates.peers + [newcomer], 2, seconds=30 * SLOW))
+    nothing_moved(sync(gates.peers + [newcomer], 2))
 
 
 # ---- for long
@@ -480,17 +421,14 @@ class Churn:
     """Eight who train together, of whom one is never killed; others come and go."""
 
     PEERS = 8
-    SILENCE_MS = int(3000 * SLOW)
     GROWTH_KIB = 16384  # of a peer, from one third of the time to the end; its reductions' scratch comes and goes
 
     def __init__(self, run, seconds):
         self.run, self.seconds = run, seconds
         self.seed = random.SystemRandom().randrange(1 << 32)
         self.dice = random.Random(self.seed)
-        self.limits = {"silence_ms": self.SILENCE_MS, "heartbeat_ms": self.SILENCE_MS // 5}
-        self.limits.update(recover_ms=2000, alone_ms=3000)
-        run.environment.update(PCCL_LOG_LEVEL="WARN", PCCL_DIAL_MAX_MS="50", PCCL_ALONE_MS="3000")
-        run.start_master(**self.limits)
+        run.environment.update(PCCL_LOG_LEVEL="WARN", PCCL_DIAL_MAX_MS="50")
+        run.start_master(**RESTARTED)
         self.loops, self.connects, self.dead, self.bits = {}, {}, {}, 0
         self.restarts, self.restarted_us, self.too_early = 0, 0, 0
 
@@ -541,7 +479,7 @@ class Churn:
             self.follow()
             return all(loop and len(loop.steps) >= seen.get(loop, 0) + least for loop in self.loops.values())
 
-        harness.wait_until(done, "steps of all", 30 * SLOW + self.SILENCE_MS / 1000)
+        harness.wait_until(done, "steps of all")
 
     def change(self):
         """One comes or goes."""
@@ -556,7 +494,7 @@ class Churn:
     def restart_master(self):
         self.restarted_us = self.run.master.kill()
         self.run.master.end(harness.DEADLINE)
-        self.run.start_master(self.run.port, **self.limits)
+        self.run.start_master(self.run.port, **RESTARTED)
         self.restarts += 1
 
     def start(self):
@@ -605,12 +543,11 @@ class Churn:
         say(
             f"{len(self.dead) - self.PEERS} more than {self.PEERS} peers, {self.restarts} restarts, {self.too_early} "
             f"came too early; {len(seen)} revisions, {compared} digests compared; {fetched} transfers, "
-            f"{failures} failed calls; the longest call {max(longest_us) / 1000:.0f} ms, median of a step's "
+            f"{failures} failed calls; median of a step's longest "
             f"{statistics.median(longest_us) / 1000:.1f} ms"
         )
         check(failures == 0, f"{failures} synchronizations failed")
-        limit_ms = self.SILENCE_MS + 2000 * SLOW * self.restarts
-        within(max(longest_us) / 1000, 0, limit_ms, "ms of the longest call")
+        figure("ms of the longest call", max(longest_us) / 1000, "ms")
 
 
 def churn(run, seconds):

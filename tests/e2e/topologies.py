@@ -96,10 +96,10 @@ def optimize(peers, seconds=None, rc=SUCCESS):
     return min(result["us"] for result in results) / 1000
 
 
-def reduce(peers, tag, count=60, seconds=None):
+def reduce(peers, tag, count=60):
     """A sum with the same right result everywhere; its digest."""
     calls = [peer.start("reduce", tag, count, "i64", "sum", "const:3", "dump") for peer in peers]
-    results = [call.wait(seconds, rc=SUCCESS) for call in calls]
+    results = [call.wait(rc=SUCCESS) for call in calls]
     want = (3 * len(peers)).to_bytes(8, "little").hex() * count
     for peer, result in zip(peers, results):
         equal(result["peers"], len(peers), f"peers of the sum on {peer.name}")

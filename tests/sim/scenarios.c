@@ -423,6 +423,7 @@ const struct sim_scenario sim_scenarios[] = {
      scenario_commit_then_crash},
     {"recover-then-crash", "two crashes in a row around a commit that one member missed", scenario_recover_then_crash},
     {"run-over", "who slept through the end of a run is refused", scenario_run_over},
+    {"limits", "no limit of waiting is early, and none is late", scenario_limits},
     {"mesh-forms", "all members of a small group exchange directly", scenario_mesh_forms},
     {"mesh-cut", "a link beside the ring fails: one failure, nobody goes, and an update mends it", scenario_mesh_cut},
     {"mesh-cut-stuck", "an operation is not stuck at a cut link beside the ring", scenario_mesh_cut_stuck},

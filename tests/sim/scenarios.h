@@ -35,6 +35,7 @@ void scenario_mismatch(struct sim *sim);
 void scenario_commit_then_crash(struct sim *sim);
 void scenario_recover_then_crash(struct sim *sim);
 void scenario_run_over(struct sim *sim);
+void scenario_limits(struct sim *sim);
 void scenario_mesh_forms(struct sim *sim);
 void scenario_mesh_cut(struct sim *sim);
 void scenario_mesh_cut_stuck(struct sim *sim);

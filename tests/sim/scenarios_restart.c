@@ -294,3 +294,26 @@ void scenario_run_over(struct sim *sim)
     WAIT(sim, 8000, p[2]->machine->state == PCCL_PEER_OVER);
     MUST(sim, !pccl_id_equal(&sim->master->machine->lineage, &run));
 }
+
+/* A limit of waiting is never early and hardly late: an operation's, a call's, and the one without a master. */
+void scenario_limits(struct sim *sim)
+{
+    scenario_cluster(sim, p, 2, 1);
+    struct pccl_op *a = scenario_launch(sim, p[0], 1, 1, true, 300);
+    scenario_run_ms(sim, 299);
+    MUST(sim, !a->abort_sent);
+    WAIT(sim, 60, scenario_is_decided(a));
+    MUST(sim, scenario_take(sim, p[0], a) == PCCL_CLASS_DEADLINE);
+    p[0]->machine->config.call_timeout_ms = 300;
+    scenario_update(sim, p[0]);
+    scenario_run_ms(sim, 299);
+    MUST(sim, !scenario_is_over(p[0], PCCL_CALL_UPDATE));
+    WAIT(sim, 60, scenario_is_over(p[0], PCCL_CALL_UPDATE));
+    MUST(sim, p[0]->app.call_status[PCCL_CALL_UPDATE] == PCCL_TIMEOUT);
+    uint32_t lost_ms = p[0]->machine->config.master_lost_ms;
+    sim_master_crash(sim, false);
+    scenario_run_ms(sim, lost_ms - 1);
+    MUST(sim, p[0]->machine->state == PCCL_PEER_MEMBER && p[1]->machine->state == PCCL_PEER_MEMBER);
+    WAIT(sim, 60, p[0]->machine->state == PCCL_PEER_OVER && p[1]->machine->state == PCCL_PEER_OVER);
+    sim_master_start(sim);
+}
