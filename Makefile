@@ -13,10 +13,10 @@ PYTHON := $(firstword $(wildcard /usr/bin/python3) python3)
 STEADY := $(shell setarch -R true 2>/dev/null && echo setarch -R)
 # Most tests wait most of their time, so there are more of them at once than processors; that finds more, too. What a
 # failed test says last is what counts: the whole output goes to the results.
-CTEST = ctest --output-on-failure --no-tests=error --timeout 300 --parallel $(JOBS) --test-output-size-failed 16777216
+CTEST = ctest --output-on-failure --no-tests=error --parallel $(JOBS) --test-output-size-failed 16777216
 
 .DEFAULT_GOAL := build
-.PHONY: help deps configure build check test python demo kill sim oom audit bench bench-compare bench-wan bench-gate wiredoc apidoc \
+.PHONY: help deps configure build check test python demo kill sim oom audit bench bench-compare bench-wan bench-gate figures wiredoc apidoc \
 	fuzz asan tsan clang lint format clean
 
 help: ## this list
@@ -67,8 +67,11 @@ bench-wan: build ## the same over 1 Gbit/s, 25 ms one way, 0.1 % loss (needs roo
 	@bench/compare.py --build $(BUILD) --rows pccl,pccl-u8,gloo-ring,gloo-bcube,mpi --peers 2,4 \
 		--sizes 1M,64M,256M --wan 1000,25,0.1
 
-bench-gate: build ## instructions of the inner parts against bench/instructions.json; goals as advice
-	@scripts/bench-gate $(BUILD)
+bench-gate: build ## instructions of the inner parts against bench/instructions.json; minutes
+	@bench/gate.py --build $(BUILD)
+
+figures: build ## times, rates and shares beside bench/goals.json, which judge nobody; half an hour or more (FIGURES='--only REGEX')
+	@bench/figures.py --build $(BUILD) $(FIGURES)
 
 wiredoc: build ## write docs/WIRE.md anew from src/wire/schema.h
 	@$(BUILD)/tools/wire_doc >docs/WIRE.md

@@ -168,11 +168,12 @@ def test_gate(run):
     easy = {"name": "easy", "peers": 2, "bytes": 4, "metric": "us", "at_most": 1e9}
     other = {"name": "other", "peers": 7, "bytes": 4, "metric": "us", "at_most": 0}
     far = {"name": "far", "of": "wan 1000,25,0", "peers": 2, "bytes": 4, "metric": "share_of_ring", "at_least": 0.8}
+    test = {"name": "test", "of": "test e2e/x", "metric": "ms until it knew", "at_most": 1}
     hard = {"name": "hard", "peers": 2, "bytes": 64, "metric": "busbw", "at_least": 1e9, "in_place": True}
     never = {"name": "never", "peers": 2, "bytes": 64, "metric": "share_of_limit", "at_least": 0.1}
     with tempfile.TemporaryDirectory() as folder:
-        out, _ = perf(*arguments, goals_file(folder, easy, other, far))
-        check("met     easy: us" in out and "goals: 1 met, 0 missed, 2 for other" in out, out)
+        out, _ = perf(*arguments, goals_file(folder, easy, other, far, test))
+        check("met     easy: us" in out and "goals: 1 met, 0 missed, 3 for other" in out, out)
         out, _ = perf(*arguments, goals_file(folder, easy, hard), code=1)
         check("MISSED  hard: busbw" in out and "goals: 1 met, 1 missed" in out, out)
         out, _ = perf(*arguments, goals_file(folder, easy, never), code=1)
