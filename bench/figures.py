@@ -4,11 +4,11 @@ them: a missed goal is for a person to look at, and on a busy machine it says no
 
     bench/figures.py [--build build/default] [--only REGEX] [--repeats 3]
 
-Runs pccl-perf in several ways, and alone each test (ctest -C figures) that a goal names: {"of": "test e2e/kill_kill_idle",
-"metric": "ms until the survivors knew", ...}. What a test prints as `figure: {...}` several times in one run are several
-samples. --only takes the programs whose test's name or command line has that. Prints a table of medians, with the share
-of the processors that the host took for others meanwhile, and writes all samples to build/results/figures.json. The exit
-status is 1 if a program failed, or did not print a figure that a goal names.
+Runs pccl-perf in several ways, and alone each test (ctest -C figures) that a goal names: {"of": "test
+e2e/kill_kill_idle", "metric": "ms until the survivors knew", ...}. What a test prints as `figure: {...}` several times
+in one run are several samples. --only takes the programs whose test's name or command line has that. Prints a table of
+medians, with the share of processor time that the host took for others meanwhile, and writes all samples to
+build/results/figures.json. The exit status is 1 if a program failed, or did not print a figure that a goal names.
 """
 
 import argparse

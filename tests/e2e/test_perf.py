@@ -14,13 +14,13 @@ from harness import check, equal, poll, say
 TABLE_ROW = re.compile(r"^ +(\d+) +\d+ +\w+ +\w+ +(in|out) .* (\d+|-)$", re.M)
 
 
-def perf(*arguments, code=0, seconds=60, **environment):
+def perf(*arguments, code=0, **environment):
     """(standard output, standard error)"""
     done = subprocess.run(
         [harness.executable("perf"), *map(str, arguments)],
         capture_output=True,
         text=True,
-        timeout=seconds * harness.SLOW,
+        timeout=harness.DEADLINE,
         env={**os.environ, "PCCL_PORT": "0", **environment},
         check=False,
     )
@@ -101,7 +101,7 @@ def test_master_counts(run):
     """The master's processor time is in the figures: its thread reduces what is tiny."""
     row = measured("-N", 2, "--sizes", 4, "-n", 2000, "--in-place", 0, "--no-limit")["rows"][0]
     say(f"   processor time of one operation: {row['cpu_us']} us, of it the master's: {row['master_cpu_us']} us")
-    check(1 < row["master_cpu_us"] < row["cpu_us"], f"processor times: {row}")
+    check(0 < row["master_cpu_us"] < row["cpu_us"], f"processor times: {row}")
 
 
 def test_wrong_options(run):
@@ -217,7 +217,7 @@ def child_dies(which, name, *arguments):
 
     all_of_them = poll(lambda: children() if len(children()) == 4 else None, "a master and three workers")
     os.kill(all_of_them[which], signal.SIGKILL)
-    _, err = process.communicate(timeout=60 * harness.SLOW)
+    _, err = process.communicate(timeout=harness.DEADLINE)
     equal(process.returncode, 1, "exit code")
     check(f"{name} was ended by signal 9" in err, f"words: {err}")
     poll(lambda: not any(os.path.exists(f"/proc/{pid}") for pid in all_of_them), "its processes to go")
@@ -236,7 +236,7 @@ def test_launcher_dies(run):
         listed = subprocess.run(["pgrep", "-P", str(process.pid)], capture_output=True, text=True, check=False).stdout
         return [int(word) for word in listed.split()]
 
-    all_of_them = poll(lambda: everybody() if len(everybody()) == 5 else None, "master, workers, two of the limit", 60)
+    all_of_them = poll(lambda: everybody() if len(everybody()) == 5 else None, "master, workers, two of the limit")
     process.kill()
     process.communicate()
     poll(lambda: not any(os.path.exists(f"/proc/{pid}") for pid in all_of_them), "its processes to go")
@@ -252,7 +252,7 @@ def connected(run, address):
     ]
     results = []
     for peer in peers:
-        out, err = peer.communicate(timeout=60 * harness.SLOW)
+        out, err = peer.communicate(timeout=harness.DEADLINE)
         equal(peer.returncode, 0, f"exit code: {err}")
         results.append(json.loads(out))
     for result in results:
@@ -557,7 +557,7 @@ def test_topology_cluster(run):
             )
             for i in range(3)
         ]
-        results = [peer.communicate(timeout=60 * harness.SLOW) for peer in peers]
+        results = [peer.communicate(timeout=harness.DEADLINE) for peer in peers]
         equal([peer.returncode for peer in peers], [0, 0, 0], f"exit codes: {results}")
         (out,) = [out for out, _ in results if out]
         equal(TOPOLOGY_ROW.findall(out), [("1", "0")], f"rows of {out}")

@@ -1,7 +1,8 @@
 """Optimisation over long links: peers on hosts of their own, each pair with a rate of its own (tests/wan).
 
-Which ring is the best follows from measured rates, which a busy machine changes: that it is found is a figure here. That
-the best one is found for given rates: unit/solve, sim topology-*; that rates are measured for what they are: unit/meter.
+Which ring is the best follows from measured rates, which a busy machine changes: that it is found is a figure here.
+That the best one is found for given rates: unit/solve, sim topology-*; that rates are told right from what comes when:
+unit/meter.
 """
 
 import itertools
@@ -125,8 +126,8 @@ def figure_goal(run):
 
 
 def figure_draws(run):
-    """Six peers, each of their thirty ways with a rate of its own, drawn anew ten times: how often the slowest way of the
-    ring that is adopted is that of the best one, and how often it carries half of that."""
+    """Six peers, each of their thirty ways with a rate of its own, drawn anew ten times: how often the slowest way of
+    the ring that is adopted is that of the best one, and how often it carries half of that."""
     count, right, fair = 6, 0, 0
     seed = random.SystemRandom().randrange(1 << 32)
     dice = random.Random(seed)

@@ -14,7 +14,8 @@ import time
 from wan import Failure, Wan, inside
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "e2e"))
-from harness import DEADLINE, check, equal, figure, poll, say, within  # noqa: E402 pylint: disable=wrong-import-position
+# pylint: disable-next=wrong-import-position
+from harness import DEADLINE, check, equal, figure, poll, say, within  # noqa: E402
 from namespaces import need_root  # noqa: E402 pylint: disable=wrong-import-position
 
 SIOCETHTOOL, ETHTOOL_SRXCSUM, ETHTOOL_STXCSUM = 0x8946, 0x15, 0x17
