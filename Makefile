@@ -70,7 +70,7 @@ bench-wan: build ## the same over 1 Gbit/s, 25 ms one way, 0.1 % loss (needs roo
 bench-gate: build ## instructions of the inner parts against bench/instructions.json; minutes
 	@bench/gate.py --build $(BUILD)
 
-figures: build ## times, rates and shares beside bench/goals.json, which judge nobody; half an hour or more (FIGURES='--only REGEX')
+figures: build ## measure times and rates alone, beside bench/goals.json; an hour or more (FIGURES='--only REGEX')
 	@bench/figures.py --build $(BUILD) $(FIGURES)
 
 wiredoc: build ## write docs/WIRE.md anew from src/wire/schema.h
