@@ -20,7 +20,7 @@ STEADY := $(shell setarch -R true 2>/dev/null && echo setarch -R)
 CTEST = ctest --output-on-failure --no-tests=error --parallel $(JOBS) --test-output-size-failed 16777216 $(CONFIG:%=-C %)
 
 .DEFAULT_GOAL := build
-.PHONY: help deps build check test nightly shake python demo kill sim oom audit bench bench-compare bench-wan bench-gate \
+.PHONY: help deps build check test nightly shake python demo kill sim oom audit bench bench-compare bench-wan bench-gate figures \
 	wiredoc apidoc dist fuzz asan tsan clang lint format clean
 
 help: ## this list
@@ -82,8 +82,11 @@ bench-wan: build ## the same over 1 Gbit/s, 25 ms one way, 0.1 % loss (needs roo
 	@bench/compare.py --build $(BUILD) --rows pccl,pccl-u8,gloo-ring,gloo-bcube,mpi --peers 2,4 \
 		--sizes 1M,64M,256M --wan 1000,25,0.1
 
-bench-gate: build ## instructions of the inner parts against bench/instructions.json; goals as advice
-	@scripts/bench-gate $(BUILD)
+bench-gate: build ## instructions of the inner parts against bench/instructions.json; minutes
+	@bench/gate.py --build $(BUILD)
+
+figures: build ## measure times and rates alone, beside bench/goals.json; an hour or more (FIGURES='--only REGEX')
+	@bench/figures.py --build $(BUILD) $(FIGURES)
 
 wiredoc: build ## write docs/WIRE.md anew from src/wire/schema.h
 	@$(BUILD)/tools/wire_doc >docs/WIRE.md

@@ -15,13 +15,13 @@ from harness import check, equal, poll, say
 TABLE_ROW = re.compile(r"^ +(\d+) +\d+ +\w+ +\w+ +(in|out) .* (\d+|-)$", re.M)
 
 
-def perf(*arguments, code=0, seconds=60, **environment):
+def perf(*arguments, code=0, **environment):
     """(standard output, standard error)"""
     done = subprocess.run(
         [harness.executable("perf"), *map(str, arguments)],
         capture_output=True,
         text=True,
-        timeout=seconds * harness.SLOW,
+        timeout=harness.DEADLINE,
         env={**os.environ, "PCCL_PORT": "0", **environment},
         check=False,
     )
@@ -102,7 +102,7 @@ def test_master_counts(run):
     """The master's processor time is in the figures: its thread reduces what is tiny."""
     row = measured("-N", 2, "--sizes", 4, "-n", 2000, "--in-place", 0, "--no-limit")["rows"][0]
     say(f"   processor time of one operation: {row['cpu_us']} us, of it the master's: {row['master_cpu_us']} us")
-    check(1 < row["master_cpu_us"] < row["cpu_us"], f"processor times: {row}")
+    check(0 < row["master_cpu_us"] < row["cpu_us"], f"processor times: {row}")
 
 
 def test_wrong_options(run):
@@ -169,11 +169,12 @@ def test_gate(run):
     easy = {"name": "easy", "peers": 2, "bytes": 4, "metric": "us", "at_most": 1e9}
     other = {"name": "other", "peers": 7, "bytes": 4, "metric": "us", "at_most": 0}
     far = {"name": "far", "of": "wan 1000,25,0", "peers": 2, "bytes": 4, "metric": "share_of_ring", "at_least": 0.8}
+    test = {"name": "test", "of": "test e2e/x", "metric": "ms until it knew", "at_most": 1}
     hard = {"name": "hard", "peers": 2, "bytes": 64, "metric": "busbw", "at_least": 1e9, "in_place": True}
     never = {"name": "never", "peers": 2, "bytes": 64, "metric": "share_of_limit", "at_least": 0.1}
     with tempfile.TemporaryDirectory() as folder:
-        out, _ = perf(*arguments, goals_file(folder, easy, other, far))
-        check("met     easy: us" in out and "goals: 1 met, 0 missed, 2 for other" in out, out)
+        out, _ = perf(*arguments, goals_file(folder, easy, other, far, test))
+        check("met     easy: us" in out and "goals: 1 met, 0 missed, 3 for other" in out, out)
         out, _ = perf(*arguments, goals_file(folder, easy, hard), code=1)
         check("MISSED  hard: busbw" in out and "goals: 1 met, 1 missed" in out, out)
         out, _ = perf(*arguments, goals_file(folder, easy, never), code=1)
@@ -217,7 +218,7 @@ def child_dies(which, name, *arguments):
 
     all_of_them = poll(lambda: children() if len(children()) == 4 else None, "a master and three workers")
     os.kill(all_of_them[which], signal.SIGKILL)
-    _, err = process.communicate(timeout=60 * harness.SLOW)
+    _, err = process.communicate(timeout=harness.DEADLINE)
     equal(process.returncode, 1, "exit code")
     check(f"{name} was ended by signal 9" in err, f"words: {err}")
     poll(lambda: not any(os.path.exists(f"/proc/{pid}") for pid in all_of_them), "its processes to go")
@@ -236,7 +237,7 @@ def test_launcher_dies(run):
         listed = subprocess.run(["pgrep", "-P", str(process.pid)], capture_output=True, text=True, check=False).stdout
         return [int(word) for word in listed.split()]
 
-    all_of_them = poll(lambda: everybody() if len(everybody()) == 5 else None, "master, workers, two of the limit", 60)
+    all_of_them = poll(lambda: everybody() if len(everybody()) == 5 else None, "master, workers, two of the limit")
     process.kill()
     process.communicate()
     poll(lambda: not any(os.path.exists(f"/proc/{pid}") for pid in all_of_them), "its processes to go")
@@ -253,7 +254,7 @@ def connected(run, address, before=lambda peers: None):
     before(peers)
     results = []
     for peer in peers:
-        out, err = peer.communicate(timeout=60 * harness.SLOW)
+        out, err = peer.communicate(timeout=harness.DEADLINE)
         equal(peer.returncode, 0, f"exit code: {err}")
         results.append(json.loads(out))
     for result in results:
@@ -468,7 +469,8 @@ def test_solve_many(run):
         path = picture(folder, 30, range(30), scattered(30))
         result = solved(path)
         equal((result["exists"], result["proven"], sorted(result["ring"])), (True, False, list(range(30))), "a ring")
-        check(result["slowest_mbit"] > result["before"]["slowest_mbit"], f"a better one: {result}")
+        before, after = result["before"]["slowest_mbit"], result["slowest_mbit"]
+        check(after > before, f"a better one: {result}")
         equal(solved(path)["ring"], result["ring"], "the same search, twice")
         check("a better ring may exist" in perf("--solve", path)[0], "words")
         other = solved(path, "--seed", 43, "--steps", 1000)
@@ -570,7 +572,7 @@ def test_topology_cluster(run):
             )
             for i in range(3)
         ]
-        results = [peer.communicate(timeout=60 * harness.SLOW) for peer in peers]
+        results = [peer.communicate(timeout=harness.DEADLINE) for peer in peers]
         equal([peer.returncode for peer in peers], [0, 0, 0], f"exit codes: {results}")
         (out,) = [out for out, _ in results if out]
         equal(TOPOLOGY_ROW.findall(out), [("1", "0")], f"rows of {out}")

@@ -4,7 +4,7 @@ import os
 
 import harness
 from harness import SUCCESS
-from harness import check, equal, say, within
+from harness import check, equal, say
 from loops import all_right, in_both_sizes, more_steps, start_loop, start_loops
 
 
@@ -51,8 +51,8 @@ def faulty_calls(run, one_in, count):
     run.master.killed = True
     for process in (run.master, leaver.peer):
         line = process.wait_line("shim: ")
-        within(int(line.split()[1]), 20, 10**9, f"faults at {process.name}")
         say(f"{process.name}: {line}")
+        check(int(line.split()[1]) > 0, f"no faults at {process.name}")
 
 
 @in_both_sizes

@@ -64,8 +64,8 @@ class Picture:
         return list(zip(names, names[1:] + names[:1]))
 
     def slowest(self):
-        """Bytes per second of the ring's slowest way."""
-        return min(self.ways[way]["rate"] for way in self.ring_ways())
+        """Bytes per second of the ring's slowest way; 0 where nothing is known of one."""
+        return min(self.ways.get(way, {"rate": 0})["rate"] for way in self.ring_ways())
 
 
 def start(run, count, group=0, **master):

@@ -118,6 +118,21 @@ class Rules(Tree):
         self.assertEqual(len(warnings), 1)
         self.assertIn("f has 103 lines", warnings[0])
 
+    def test_judged_time(self):
+        for line in ('within(late(results), 0, 1000, "ms until all knew")', 'within(rate, 9, 11, f"Mbit/s of {way}")',
+                     'within(result["at"] - since_us, 0, 10, "until all knew")', "check(now_us() - since_us < 5, 'slow')",
+                     "check(5 > (peer.cpu_s() - before) / 2, 'dear')", "assert 0 <= time.monotonic() - begin < SOON",
+                     "check(took_ms < 3, 'slow')", "check(row['slowest_mbit'] < 3, 'fast')"):
+            with self.subTest(line):
+                self.planted("tests/e2e/test_a.py", f"x = 1\n{line}\n", "busy machine", "tests/e2e/test_a.py:2:")
+
+    def test_what_is_true_on_any_machine(self):
+        self.write("tests/e2e/test_a.py", 'check(now_us() - since_us >= 200000, "early")\nassert 2 < took\n'
+                                          'assert time.monotonic() < end\nwithin(grown, 0, 1024, "KiB")\n'
+                                          'figure("ms until all knew", now_us() - since_us, "ms")\n')
+        self.write("bench/a.py", "assert time.monotonic() - begin < 3\n")
+        self.assertEqual(tidy.rules(self.root)[0], [])
+
     def test_left_over(self):
         self.planted("scripts/tool", f"# {LEFT_OVER}: later\n", LEFT_OVER)
 

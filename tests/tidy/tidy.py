@@ -8,6 +8,7 @@
 Each finding is one line "path:line: words"; the exit status is 1 if there is any. Warnings do not count.
 """
 import argparse
+import ast
 import pathlib
 import re
 import subprocess
@@ -65,6 +66,11 @@ FUNCTION_LINES_MAX = 100
 TEXT_SUFFIXES = {".c", ".h", ".cpp", ".py", ".md", ".txt", ".cmake", ".in", ".json", ".map", ".sh", ".1", ".3", ".7", ""}
 SKIPPED_FOLDERS = {".git", "build", "shared", ".cache", "__pycache__", "corpus"}
 LEFT_OVER = re.compile(r"\b(TO" r"DO|FIX" r"ME|XX" r"X|HA" r"CK)\b")
+# Tests that must not judge how long something takes: where they are, which calls read a clock, words of such figures.
+TIMELESS = ("tests/e2e/", "tests/wan/", "python/tests/")
+CLOCKS = {"monotonic", "perf_counter", "process_time", "now_us", "cpu_s"}
+MEASURED_NAME = re.compile(r"(took|elapsed)(_\w+)?|\w+_mbit")
+UNITS = re.compile(r"\b(ms|milliseconds?|seconds?|[kMG]?bit/s|[kMG]?B/s|CPU|processor)\b")
 MACHINE_PATH = re.compile(r"(?<![\w.])/(work|root|home|Users)/\w")
 
 
@@ -160,6 +166,55 @@ def long_functions(path, text):
             name = ""
 
 
+def name_of(node):
+    """Of a variable, a member, or an entry of a table."""
+    if isinstance(node, ast.Subscript):
+        return getattr(node.slice, "value", None)
+    return getattr(node, "attr", getattr(node, "id", None))
+
+
+def is_measured(node):
+    """Is it how long something took, or a rate? A clock that is compared with an end is a limit for what hangs."""
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Sub):
+        for part in ast.walk(node):
+            is_clock = isinstance(part, ast.Call) and name_of(part.func) in CLOCKS
+            if is_clock or isinstance(part, ast.Subscript) and name_of(part) == "at":
+                return True
+    if MEASURED_NAME.fullmatch(str(name_of(node))):
+        return True
+    return any(is_measured(child) for child in ast.iter_child_nodes(node))
+
+
+def upper_bounds(condition):
+    """What this condition wants to be below something else."""
+    for node in ast.walk(condition):
+        if isinstance(node, ast.Compare):
+            sides = [node.left, *node.comparators]
+            for i, operator in enumerate(node.ops):
+                if isinstance(operator, (ast.Lt, ast.LtE)):
+                    yield sides[i]
+                elif isinstance(operator, (ast.Gt, ast.GtE)):
+                    yield sides[i + 1]
+
+
+def judges_time(node):
+    if isinstance(node, ast.Assert):
+        return any(map(is_measured, upper_bounds(node.test)))
+    if not isinstance(node, ast.Call) or not node.args:
+        return False
+    if name_of(node.func) == "within":
+        return is_measured(node.args[0]) or bool(UNITS.search(ast.unparse(node.args[-1])))
+    return name_of(node.func) == "check" and any(map(is_measured, upper_bounds(node.args[0])))
+
+
+def check_judged_times(path, text):
+    """That nothing is early is true on any machine; how late or how fast it is, is not."""
+    if path.startswith(TIMELESS) and path.endswith(".py"):
+        for node in ast.walk(ast.parse(text, path)):
+            if judges_time(node):
+                yield f"{path}:{node.lineno}: judges a time or a rate, which a busy machine changes: figure() prints it"
+
+
 def check_left_overs(path, text):
     for number, line in enumerate(text.splitlines(), 1):
         found = LEFT_OVER.search(line)
@@ -221,6 +276,7 @@ def rules(root):
             findings += check_guard(path, text)
             findings += check_calls(path, text)
             warnings += long_functions(path, text)
+        findings += check_judged_times(path, text)
         if is_c(path) or path.endswith(".py"):
             findings += check_sizes(path, text)
         if path.endswith(".md"):

@@ -9,7 +9,7 @@
 #include "kernels/kernels.h"
 #include "loopback.h"
 
-enum { NODE_COUNT_MAX = 4, NODE_WAIT_MS = 30000 };
+enum { NODE_COUNT_MAX = 4 };
 
 /* One operation at one node. */
 struct work {
@@ -149,7 +149,7 @@ static inline void node_until(struct node *node, const bool *flag)
 {
     uv_mutex_lock(&node->lock);
     while (!*flag)
-        if (uv_cond_timedwait(&node->changed, &node->lock, NODE_WAIT_MS * UINT64_C(1000000)) != 0)
+        if (uv_cond_timedwait(&node->changed, &node->lock, LOOPBACK_HANG_MS * UINT64_C(1000000)) != 0)
             fail_msg("nothing happened");
     uv_mutex_unlock(&node->lock);
 }
@@ -158,7 +158,7 @@ static inline void node_until_count(struct node *node, const uint32_t *count, ui
 {
     uv_mutex_lock(&node->lock);
     while (*count < wanted)
-        if (uv_cond_timedwait(&node->changed, &node->lock, NODE_WAIT_MS * UINT64_C(1000000)) != 0)
+        if (uv_cond_timedwait(&node->changed, &node->lock, LOOPBACK_HANG_MS * UINT64_C(1000000)) != 0)
             fail_msg("nothing happened");
     uv_mutex_unlock(&node->lock);
 }
@@ -174,7 +174,7 @@ static inline void node_sockets(uv_os_sock_t *dialled, uv_os_sock_t *accepted)
     assert_true(pccl_socket_local(listening, &address));
     assert_int_equal(pccl_socket_dial(&address, dialled), 0);
     struct pollfd readable = {.fd = listening, .events = POLLIN};
-    assert_int_equal(poll(&readable, 1, NODE_WAIT_MS), 1);
+    assert_int_equal(poll(&readable, 1, LOOPBACK_HANG_MS), 1);
     assert_int_equal(pccl_socket_accept(listening, accepted, &from), 0);
     pccl_socket_close(listening);
 }

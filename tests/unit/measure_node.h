@@ -8,7 +8,7 @@
 #include "measure/session.h"
 #include "node_frames.h"
 
-enum { NODE_WAIT_S = 60, NODE_RESULTS_MAX = 16 };
+enum { NODE_RESULTS_MAX = 16 };
 
 struct node {
     struct pccl_id id, lineage;
@@ -34,7 +34,7 @@ struct node {
 
 static inline void node_wait(struct node *node)
 {
-    if (uv_cond_timedwait(&node->changed, &node->lock, NODE_WAIT_S * UINT64_C(1000000000)) != 0) {
+    if (uv_cond_timedwait(&node->changed, &node->lock, LOOPBACK_HANG_MS * UINT64_C(1000000)) != 0) {
         uv_mutex_unlock(&node->lock);
         fail_msg("node %u: nothing happened (%s)", node->id.bytes[0], node->words.bytes);
     }
@@ -238,12 +238,12 @@ static inline struct pccl_measure_result node_result(struct node *node, uint32_t
     return node->results[count - 1];
 }
 
-static inline struct pccl_measure_result node_expect_rate(struct node *node, uint32_t count, uint64_t least)
+static inline struct pccl_measure_result node_expect_rate(struct node *node, uint32_t count)
 {
     struct pccl_measure_result result = node_result(node, count);
     if (result.failed)
         fail_msg("node %u: test failed, how %u: %s", node->id.bytes[0], result.how, node->words.bytes);
-    assert_true(result.rate >= least);
+    assert_true(result.rate > 0);
     assert_true(result.rtt_us > 0);
     return result;
 }

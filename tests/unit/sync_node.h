@@ -11,7 +11,7 @@
 
 #include <time.h>
 
-enum { NODE_WAIT_S = 60, NODE_TENSORS_MAX = 8, NODE_CHUNK = PCCL_STATE_CHUNK_BYTES };
+enum { NODE_TENSORS_MAX = 8, NODE_CHUNK = PCCL_STATE_CHUNK_BYTES };
 
 struct node {
     struct pccl_id id, lineage;
@@ -43,7 +43,7 @@ struct node {
 
 static inline void node_wait(struct node *node)
 {
-    if (uv_cond_timedwait(&node->changed, &node->lock, NODE_WAIT_S * UINT64_C(1000000000)) != 0) {
+    if (uv_cond_timedwait(&node->changed, &node->lock, LOOPBACK_HANG_MS * UINT64_C(1000000)) != 0) {
         uv_mutex_unlock(&node->lock);
         fail_msg("node %u: nothing happened (%s)", node->id.bytes[0], node->words.bytes);
     }

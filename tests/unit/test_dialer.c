@@ -151,7 +151,7 @@ static void being_connected_is_enough_without_a_hello(void **state)
     int listening;
     struct pccl_address address = live_address(&listening);
     (void)state;
-    begin(&f, &address, 1, NULL, NULL, 5000);
+    begin(&f, &address, 1, NULL, NULL, 60000);
     loopback_until(&f.loop, &f.done);
     assert_non_null(f.connection);
     assert_true(pccl_address_equal(&f.connection->address, &address));
@@ -165,7 +165,7 @@ static void nobody_there_is_refused(void **state)
     int holder;
     struct pccl_address address = dead_address(&holder);
     (void)state;
-    begin(&f, &address, 1, NULL, NULL, 5000);
+    begin(&f, &address, 1, NULL, NULL, 60000);
     loopback_until(&f.loop, &f.done);
     assert_null(f.connection);
     assert_int_equal(f.how, PCCL_LINK_REFUSED);
@@ -178,7 +178,7 @@ static void no_address_is_unreachable(void **state)
 {
     struct fixture f;
     (void)state;
-    begin(&f, NULL, 0, NULL, NULL, 5000);
+    begin(&f, NULL, 0, NULL, NULL, 60000);
     loopback_until(&f.loop, &f.done);
     assert_null(f.connection);
     assert_int_equal(f.how, PCCL_LINK_UNREACHABLE);
@@ -191,7 +191,7 @@ static void the_next_address_is_tried(void **state)
     int holder, listening;
     struct pccl_address addresses[2] = {dead_address(&holder), live_address(&listening)};
     (void)state;
-    begin(&f, addresses, 2, NULL, NULL, 5000);
+    begin(&f, addresses, 2, NULL, NULL, 60000);
     loopback_until(&f.loop, &f.done);
     assert_non_null(f.connection);
     assert_true(pccl_address_equal(&f.connection->address, &addresses[1]));

@@ -6,6 +6,7 @@
 #include <cmocka.h>
 
 #include "engine_node.h"
+#include "support.h"
 
 static float input_of(uint32_t rank, uint64_t i) { return (float)(i * 7 % 1000) + 1000.0f * (float)rank; }
 
@@ -401,7 +402,7 @@ static void links_are_measured_as_data_flows(void **state)
     enum { ENOUGH = 4 << 20 };
     struct cluster cluster;
     uint32_t rtt_us;
-    uint64_t rate, of_one;
+    uint64_t rate;
     (void)state;
     begin(&cluster, 3, 2);
     run(&cluster, 1, 1000, false, false);
@@ -409,8 +410,8 @@ static void links_are_measured_as_data_flows(void **state)
     run(&cluster, 2, ENOUGH, false, false);
     for (uint32_t rank = 0; rank < 3; rank++) { /* along the ring */
         assert_true(figures(&cluster, rank, (rank + 1) % 3, &rtt_us, &rate));
-        assert_in_range(rtt_us, 1, 1000000);
-        assert_in_range(rate, 1000000, UINT64_C(1000000000000));
+        assert_true(rtt_us > 0 && rate > 0);
+        test_figure("a link as data flows", (double)rate * 1e-6, "MB/s");
         assert_false(figures(&cluster, rank, (rank + 2) % 3, &rtt_us, &rate));
         assert_int_equal(rtt_us + rate, 0);
     }
@@ -418,8 +419,6 @@ static void links_are_measured_as_data_flows(void **state)
     run(&cluster, 3, ENOUGH, false, false);
     assert_true(figures(&cluster, 0, 1, &rtt_us, &rate));
     pccl_engine_close(cluster.nodes[0].engine, &cluster.nodes[1].id, true, 1);
-    (void)figures(&cluster, 0, 1, &rtt_us, &of_one); /* it may have had little to do */
-    assert_true(of_one <= rate);
     run(&cluster, 4, ENOUGH, false, false);
     pccl_engine_close(cluster.nodes[0].engine, &cluster.nodes[1].id, true, 0);
     assert_false(figures(&cluster, 0, 1, &rtt_us, &rate));

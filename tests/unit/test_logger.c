@@ -242,7 +242,7 @@ static void a_child_can_change_the_callback(void **state)
     pccl_logger_write(PCCL_LOG_WARN, "x", "the parent's");
     pid_t child = fork();
     if (child == 0) {
-        alarm(20);
+        alarm(120);
         pccl_logger_set_callback(hear, &heard);
         write_and_wait(pcclLogWarn, "x", "from the child");
         _exit(heard.count == 1 && strcmp(heard.message, "from the child") == 0 ? 0 : 1);
@@ -261,7 +261,7 @@ static void fork_first(pcclLogLevel_t level, const char *subsystem, const char *
     if (strcmp(message, "fork") == 0) {
         forked = fork();
         if (forked == 0)
-            alarm(20);
+            alarm(120);
     } else if (forked == 0 && strcmp(message, "the child's") == 0) {
         _exit(7);
     }
@@ -364,7 +364,7 @@ static void a_process_ends_with_a_callback_that_never_returns(void **state)
     static struct gate gate = {.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
     pid_t child = fork();
     if (child == 0) {
-        alarm(20);
+        alarm(120);
         pccl_logger_set_callback(wait_in_gate, &gate);
         pccl_logger_write(PCCL_LOG_WARN, "x", "never taken");
         exit(3);
@@ -388,7 +388,7 @@ static void the_last_lines_before_the_end_are_not_lost(void **state)
     assert_int_equal(pipe(ends), 0);
     pid_t child = fork();
     if (child == 0) {
-        alarm(20);
+        alarm(120);
         pccl_logger_set_callback(tell_pipe, &ends[1]);
         for (int i = 0; i < 100; i++)
             pccl_logger_write(PCCL_LOG_WARN, "x", "taken");

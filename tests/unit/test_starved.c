@@ -19,7 +19,7 @@
 #include <string.h>
 #include <time.h>
 
-enum { PEERS = 2, WANTED = 3, SMALL = 5, BULK = 3000, PATIENCE_S = 30, SWEEP_MAX = 5000 };
+enum { PEERS = 2, WANTED = 3, SMALL = 5, BULK = 3000, PATIENCE_S = 120, SWEEP_MAX = 5000 };
 
 static int elements; /* of a reduction: SMALL go through the master, BULK from peer to peer */
 

@@ -186,7 +186,7 @@ static void a_silent_donor_is_given_up(void **state)
     int listening = loopback_listen(&port), bare[4];
     struct pccl_address address = pccl_address_v4(127, 0, 0, 1, port);
     (void)state;
-    requester.silence_ms = 200;
+    requester.silence_ms = 2000;
     node_begin(&requester);
     pccl_sync_session_plan(requester.session, &wanted, true, false);
     pccl_sync_session_donor(requester.session, &silent, true, &address, 1);
@@ -343,7 +343,7 @@ static void a_requester_that_does_not_read_is_closed(void **state)
     uint8_t *a = prepare_one(&donor, 1, 64 * CHUNK, 1);
     int small = 4096;
     (void)state;
-    donor.silence_ms = 200;
+    donor.silence_ms = 2000;
     node_begin(&donor);
     node_serve(&donor);
     int bare = bare_dial(&donor, &by_hand);

@@ -1,4 +1,5 @@
-"""Is a long link what it is set to? With plain sockets, below 15 seconds."""
+"""Is a long link what it is set to? With plain sockets. That nothing is early or too fast is judged,
+and that everything arrives; how closely rates and delays are met are figures, which a busy machine changes."""
 
 import array
 import fcntl
@@ -13,7 +14,8 @@ import time
 from wan import Failure, Wan, inside
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "e2e"))
-from harness import check, equal, poll, say, within  # noqa: E402 pylint: disable=wrong-import-position
+# pylint: disable-next=wrong-import-position
+from harness import DEADLINE, check, equal, figure, poll, say, within  # noqa: E402
 from namespaces import need_root  # noqa: E402 pylint: disable=wrong-import-position
 
 SIOCETHTOOL, ETHTOOL_SRXCSUM, ETHTOOL_STXCSUM = 0x8946, 0x15, 0x17
@@ -35,12 +37,12 @@ def connection(wan, sender, receiver, v6=False, congestion="reno"):
     receiving, _ = listener.accept()
     listener.close()
     for one in (sending, receiving):
-        one.settimeout(10)
+        one.settimeout(DEADLINE)
     return sending, receiving
 
 
 def transfer(wan, size, skip=0, **ways):
-    """Moves so many bytes from host 0 to host 1. Returns bytes per second after the first `skip` bytes."""
+    """Moves so many bytes from host 0 to host 1. Returns bytes per second in all, and after the first `skip` bytes."""
     sending, receiving = connection(wan, 0, 1, **ways)
     data = os.urandom(size)
 
@@ -48,34 +50,24 @@ def transfer(wan, size, skip=0, **ways):
         sending.sendall(data)
         sending.close()
 
+    digest, got, counted = hashlib.sha256(), 0, 0
     sender = threading.Thread(target=send)
+    begun = started = time.monotonic()
     sender.start()
-    digest, got, started, counted = hashlib.sha256(), 0, None, 0
     while True:
         part = receiving.recv(1 << 18)
         if not part:
             break
         digest.update(part)
         got += len(part)
-        if started is None and got > skip:
+        if counted == 0 and got > skip:
             started, counted = time.monotonic(), got
-    took = time.monotonic() - started
+    ended = time.monotonic()
     sender.join()
     receiving.close()
     equal(got, size, "bytes that came")
     check(digest.digest() == hashlib.sha256(data).digest(), "other bytes came")
-    return (got - counted) / took
-
-
-def measure_share(wan, mbit, v6):
-    """What arrives at this rate, of what may. A machine that is busy for 50 ms at the wrong moment is a tenth off,
-    either way: the closest of up to three counts."""
-    share = (1428 if v6 else 1448) / 1538  # payload of a full segment, with all that is on the wire
-    found = []
-    while len(found) < 3 and not (found and 0.9 <= found[-1] <= 1.1):
-        size, skip = int(mbit * MEGABIT * 0.6), int(mbit * MEGABIT * 0.2)
-        found.append(transfer(wan, size, skip, v6=v6) / (mbit * MEGABIT) / share)
-    return min(found, key=lambda got: abs(got - 1))
+    return got / (ended - begun), (got - counted) / (ended - started)
 
 
 def test_rate(wan):
@@ -84,9 +76,11 @@ def test_rate(wan):
         wan.set_rate(100)
         wan.set_rate(0, 0, 1)
         wan.set_rate(mbit, *ports)
-        got = measure_share(wan, mbit, v6)
-        say(f"   {mbit} Mbit/s {ports} {'IPv6' if v6 else 'IPv4'}: {100 * got:.1f} %")
-        within(got, 0.9, 1.1, f"share of {mbit} Mbit/s")
+        payload = (1428 if v6 else 1448) / 1538  # of a full segment, with all that is on the wire
+        most = mbit * MEGABIT * payload
+        of_all, of_rest = transfer(wan, int(mbit * MEGABIT * 0.6), int(mbit * MEGABIT * 0.2), v6=v6)
+        check(of_all < most * 1.02, f"faster than {mbit} Mbit/s {ports}: {of_all / MEGABIT:.1f}")
+        figure("share of the rate that is set", of_rest / most, "share")
     wan.set_rate(100)
     wan.set_rate(0, 0, 1)
 
@@ -102,7 +96,7 @@ def test_rate_changes_under_way(wan):
     wan.set_rate(0, 0, 1)
     sending.sendall(bytes((1 << 20) - (1 << 18)))
     receiver.join()
-    within(time.monotonic() - started, 0, 0.8, "seconds for the rest")
+    figure("seconds for the rest at the new rate", time.monotonic() - started, "s")
     sending.close()
     receiving.close()
 
@@ -135,8 +129,8 @@ def test_delay(wan):
         wan.set_delay(there, 0, 1)
         wan.set_delay(back, 1, 0)
         took = round_trip_ms(wan, v6)
-        say(f"   {there} + {back} ms: {took:.2f} ms")
-        within(took, there + back - 0.2, there + back + 4, "milliseconds there and back")
+        check(took >= there + back - 0.2, f"{there} + {back} ms took {took:.2f} ms")
+        figure("ms beyond the delay there and back", took - there - back, "ms")
     wan.set_delay(5)
 
 
@@ -147,39 +141,36 @@ def datagrams(wan, first, second):
         with inside(wan.name(host)):
             both.append(socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
         both[-1].bind((wan.address(host), 0))
-        both[-1].settimeout(0.3)
+        both[-1].settimeout(DEADLINE)
     return both
 
 
 def arrives(sender, receiver):
     sender.sendto(b"there?", receiver.getsockname())
-    try:
-        return receiver.recv(100) == b"there?"
-    except TimeoutError:
-        return False
+    return receiver.recv(100) == b"there?"
+
+
+def count_of(wan, what):
+    """At the port of host 2, which has no other connections: nothing but what these tests send is counted."""
+    return wan.stats()[2][what]
 
 
 def test_cut(wan):
     """One way only, other pairs stay, and a connection goes on when the cut is healed."""
-    one, other = datagrams(wan, 0, 1)
-    third, fourth = datagrams(wan, 2, 1)
-    sending, receiving = connection(wan, 0, 1)
+    one, other = datagrams(wan, 2, 1)
+    third, fourth = datagrams(wan, 0, 1)
+    sending, receiving = connection(wan, 2, 1)
     check(arrives(one, other) and arrives(other, one), "nothing is cut yet")
-    wan.drop(0, 1)
-    check(not arrives(one, other), "it was cut, and it arrives")
+    wan.drop(2, 1)
+    one.sendto(b"never", other.getsockname())
+    poll(lambda: count_of(wan, "cut_off") > 0, "the datagram to be cut off")
     check(arrives(other, one), "the other direction is not cut")
     check(arrives(third, fourth) and arrives(fourth, third), "another pair is not cut")
     sending.sendall(b"late")
-    receiving.settimeout(0.3)
-    try:
-        check(not receiving.recv(4), "it was cut, and it arrives")
-    except TimeoutError:
-        pass
-    wan.heal(0, 1)
-    check(arrives(one, other), "it was healed")
-    receiving.settimeout(10)
+    poll(lambda: count_of(wan, "cut_off") > 1, "what was sent to be cut off")
+    wan.heal(2, 1)
+    check(arrives(one, other), "another datagram arrives than that after the healing")
     drain(receiving, 4)
-    check(wan.stats()[0]["cut_off"] >= 2, "what was cut off is counted")
     for each in (one, other, third, fourth, sending, receiving):
         each.close()
 
@@ -210,8 +201,8 @@ def test_loss(wan):
         transfer(wan, 3 << 20, v6=v6)
         lost = wan.stats()[0]["lost"] - before[0]["lost"]
         segments = (3 << 20) / 1440
-        say(f"   {'IPv6' if v6 else 'IPv4'}: {lost} of some {segments:.0f} segments lost")
-        within(lost, segments * 0.004, segments * 0.025, "lost segments")
+        check(lost > 0, f"nothing is lost over {'IPv6' if v6 else 'IPv4'}")
+        figure("share of the segments that are lost", lost / segments, "share")
     wan.set_loss(0)
     wan.set_delay(5)
     wrong = checksum_errors(wan)
@@ -226,23 +217,22 @@ def checksum_errors(wan):
 
 
 def test_queue(wan):
-    """What does not fit is dropped, and the rest arrives."""
-    one, other = datagrams(wan, 0, 1)
-    wan.set_rate(1, 0, 1)
+    """What does not fit is dropped, and the rest arrives, once it is let through."""
+    one, other = datagrams(wan, 2, 1)
+    wan.set_rate(0.0001, 2, 1)
     wan.tell("queue 10")
-    before = wan.stats()[0]["queue_full"]
+    came, full = count_of(wan, "in"), count_of(wan, "queue_full")
     for _ in range(40):
         one.sendto(bytes(1000), other.getsockname())
-    arrived = 0
-    try:
-        while other.recv(2000):
-            arrived += 1
-    except TimeoutError:
-        pass
-    within(arrived, 9, 12, "datagrams of a thousand bytes")
-    equal(wan.stats()[0]["queue_full"] - before, 40 - arrived, "dropped datagrams")
+    poll(lambda: count_of(wan, "in") - came >= 40, "all datagrams to come to the emulator")
     wan.tell("queue 4096")
-    wan.set_rate(0, 0, 1)
+    wan.set_rate(0, 2, 1)
+    one.sendto(b"the last one", other.getsockname())
+    arrived = 0
+    while other.recv(2000) != b"the last one":
+        arrived += 1
+    within(arrived, 9, 12, "datagrams of a thousand bytes in the queue")
+    equal(count_of(wan, "queue_full") - full, 40 - arrived, "dropped datagrams")
     one.close()
     other.close()
 
@@ -261,7 +251,8 @@ def test_bad_commands(wan):
 def test_cleaned_up(_):
     """What is left of a test that was killed goes with the next one; two at once do not meet."""
     with Wan(2, rate_mbit=0, delay_ms=0) as one, Wan(2, rate_mbit=0, delay_ms=0, mtu=9000) as two:
-        check(round_trip_ms(one) < 5 and round_trip_ms(two) < 5, "no delay was asked for")
+        for wan in (one, two):
+            figure("ms there and back without a delay", round_trip_ms(wan), "ms")
         names = [one.name(0), two.switch]
         pid = one.process.pid
     poll(lambda: not any(os.path.exists(f"/run/netns/{name}") for name in names), "the namespaces to go")

@@ -21,7 +21,7 @@ import sys
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "e2e"))
 from namespaces import PREFIX, Network, remove_leftovers  # noqa: E402 pylint: disable=wrong-import-position
 
-ANSWER_S = 10
+ANSWER_S = 120
 NEW_NETWORK = 0x40000000  # CLONE_NEWNET
 
 
