@@ -35,7 +35,7 @@ import terminal  # noqa: E402
 SECONDS = 240  # of everything that is waited for: a watchdog, not a judge
 MASTER, PORT, PREFIX = "10.0.0.1", "48148", "/usr/local"
 PLACE = "# the block"  # in a program of around/
-PIP_CACHE = os.environ.get("PIP_CACHE_DIR") or os.path.expanduser("~/.cache/pip")  # a page has a home of its own
+CACHES = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")  # of pip and ccache: pages have other homes
 LAST = "over"  # what those print at their end whose end is not in our hands alone
 
 
@@ -96,8 +96,9 @@ class Page:
     def _clean(self):
         unwanted = ("PCCL_", "PYTHON", "VIRTUAL_ENV", "LD_LIBRARY", "PKG_CONFIG")
         kept = {name: value for name, value in os.environ.items() if not name.startswith(unwanted)}
-        kept.update(HOME=str(self.folder), OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1",
-                    PIP_DISABLE_PIP_VERSION_CHECK="1", PIP_CACHE_DIR=PIP_CACHE, TMPDIR=str(self.scratch), BASH_ENV="")
+        kept.update(HOME=str(self.folder), XDG_CACHE_HOME=CACHES, TMPDIR=str(self.scratch), BASH_ENV="",
+                    OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1",
+                    PIP_DISABLE_PIP_VERSION_CHECK="1", PIP_NO_COMPILE="1")
         kept.update(self.machine.listen())
         return kept
 
@@ -182,8 +183,7 @@ class Page:
             self.printed = [start(command, INDEX=str(index)) for index in range(int(block.value))]
             for index, process in enumerate(started[1:]):
                 status = process.wait(self.block_seconds)
-                texts = self.printed[index].drain()
-                if not endings.ended_well(status, texts, LAST):
+                if not endings.ended_well(status, self.printed[index].drain(), LAST):
                     raise terminal.Failure(f"peer {index + 1} ended with status {status}")
         except subprocess.TimeoutExpired as error:
             raise terminal.Failure(f"the peers have not ended after {self.block_seconds} s") from error
