@@ -19,7 +19,7 @@ from setuptools.dist import Distribution
 
 ROOT = Path(__file__).resolve().parent
 BUILD = "build/python"
-NATIVE = "build/native"  # as deep as the folders of CMakePresets.json: a compiler cache has the same words for both then
+NATIVE = "build/native"  # as deep as the build folders of CMakePresets.json, which makes a compiler cache know it
 
 
 def version():
