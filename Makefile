@@ -19,6 +19,12 @@ STEADY := $(shell setarch -R true 2>/dev/null && echo setarch -R)
 # failed test says last is what counts: the whole output goes to the results.
 CTEST = ctest --output-on-failure --no-tests=error --parallel $(JOBS) --test-output-size-failed 16777216 $(CONFIG:%=-C %)
 
+# The compiler's cache, where it is there: tests build the sources again as others do (tests/cached.py).
+export CMAKE_C_COMPILER_LAUNCHER ?= $(shell command -v ccache)
+export CCACHE_DIR ?= $(CURDIR)/build/ccache
+export CCACHE_BASEDIR ?= $(CURDIR)
+export CCACHE_NOHASHDIR ?= 1
+
 .DEFAULT_GOAL := build
 .PHONY: help deps build check test nightly shake python demo kill sim oom audit bench bench-compare bench-wan bench-gate figures \
 	wiredoc apidoc dist fuzz asan tsan clang lint format clean

@@ -19,6 +19,7 @@ from setuptools.dist import Distribution
 
 ROOT = Path(__file__).resolve().parent
 BUILD = "build/python"
+NATIVE = "build/native"  # as deep as the build folders of CMakePresets.json, which makes a compiler cache know it
 
 
 def version():
@@ -49,7 +50,7 @@ class BuildWithLibrary(build_py):
             shutil.copy2(source, target)
 
     def bundle(self):
-        work = Path(self.get_finalized_command("build").build_temp).resolve() / "native"
+        work = Path(self.get_finalized_command("build").build_temp).resolve()
         configure = ["cmake", "-S", str(ROOT / "python" / "native"), "-B", str(work)]
         configure.append("-DCMAKE_BUILD_TYPE=" + build_type())
         if "CMAKE_GENERATOR" not in os.environ and shutil.which("ninja"):
@@ -85,5 +86,5 @@ setup(
     version=version(),
     distclass=BinaryDistribution,
     cmdclass={"build_py": BuildWithLibrary, "bdist_wheel": PlatformWheel},
-    options={"build": {"build_base": BUILD}, "bdist_wheel": {"bdist_dir": BUILD + "/bdist"}},
+    options={"build": {"build_base": BUILD, "build_temp": NATIVE}, "bdist_wheel": {"bdist_dir": BUILD + "/bdist"}},
 )

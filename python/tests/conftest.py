@@ -5,6 +5,7 @@ import pccl
 
 def pytest_configure(config):
     config.addinivalue_line("markers", "master(**options): of the master that the test is given")
+    config.addinivalue_line("markers", "nightly: takes long, and shows once more what others show")
 
 
 @pytest.fixture

@@ -8,7 +8,6 @@ import support
 
 EXAMPLES = support.PACKAGE / "examples"
 CALM = ("--pause", 0.2)  # for peers that would otherwise keep the processor from those who still import torch
-PATIENCE = 180.0  # importing torch takes seconds, on a busy machine many of them
 
 _RUN = "import runpy, sys; sys.argv = sys.argv[1:]; runpy.run_path(sys.argv[0], run_name='__main__')"
 
@@ -28,14 +27,15 @@ def make_way(peers):
 
 def wait_for(peers, part):
     for peer in peers:
-        peer.line(part, PATIENCE)
+        peer.line(part)
 
 
 def end_with_equal_digests(peers):
     """Tells one of them to stop, which ends all."""
     peers[0].kill(signal.SIGTERM)
-    digests = {peer.line("digest ", PATIENCE).split()[1] for peer in peers}
-    assert [peer.end() for peer in peers] == [0] * len(peers)
+    digests = {peer.line("digest ").split()[1] for peer in peers}
+    for peer in peers:
+        peer.ends_after("digest ")
     assert len(digests) == 1, digests
 
 

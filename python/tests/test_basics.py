@@ -2,10 +2,10 @@
 
 import pickle
 import re
-import socket
 from pathlib import Path
 
 import pytest
+from support import DEADLINE, free_port
 
 import pccl
 
@@ -42,15 +42,15 @@ def test_master_run_interrupt():
     assert node.wait(0) is False
     node.interrupt()
     node.interrupt()
-    assert node.wait(10)
+    assert node.wait(DEADLINE)
     node.close()
     node.close()
 
 
 def test_master_again_at_the_same_port():
-    node = pccl.MasterNode("127.0.0.1:0")
+    address = f"127.0.0.1:{free_port()}"
+    node = pccl.MasterNode(address)
     node.run()
-    address = f"127.0.0.1:{node.port}"
     for _ in range(5):
         node.interrupt()
         del node
@@ -92,9 +92,7 @@ def test_destructor_without_connect(address):
 
 
 def test_addresses_in_many_forms(master):
-    with socket.socket() as probe:  # a port where nobody listens
-        probe.bind(("127.0.0.1", 0))
-        dead = probe.getsockname()[1]
+    dead = free_port()
     for address in (f"localhost:{master.port}", f"127.0.0.1:{dead},127.0.0.1:{master.port}"):
         with pccl.Communicator(address, 3, 2) as comm:
             comm.connect(1)
@@ -136,9 +134,7 @@ def test_unconnected():
 
 
 def test_no_master_there():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     with pccl.Communicator(f"127.0.0.1:{port}") as comm:
         with pytest.raises(Exception) as caught:
             comm.connect(n_attempts=1)

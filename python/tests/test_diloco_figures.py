@@ -55,6 +55,7 @@ def test_reference(mode, tmp_path):
     np.testing.assert_allclose(one, other, rtol=0, atol=1e-5 if mode == "eager" else 0)
 
 
+@pytest.mark.nightly
 def test_loss(plain):
     """As good as a reduction in each step, nearly, and far better than one worker with its part of the text."""
     parallel, alone = references({"method": "parallel", "steps": STEPS}, {"method": "alone", "steps": STEPS})
@@ -65,6 +66,7 @@ def test_loss(plain):
     assert {line["participants"] for line in plain[0][:-1]} == {PEERS}
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("codec", ["u8-minmax", "u8-zps"])
 def test_codec(plain, codec):
     """A quarter of the bytes; over three seeds, losses differed by less than 0.004."""
@@ -76,6 +78,7 @@ def test_codec(plain, codec):
         assert 0.2 * sent(unpacked) < sent(packed) <= 0.26 * sent(unpacked)
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("killed", [(2,), (0, 3)])
 def test_kill(plain, killed):
     """In the middle of a reduction, between two buckets. The others end with equal bits, and lose what the text of the

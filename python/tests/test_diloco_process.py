@@ -54,7 +54,7 @@ def test_one_library_is_enough(script, without, kind):
     if importlib.util.find_spec(kind) is None:
         pytest.skip(f"no {kind} here")
     program = script(ALONE, without, kind)
-    program.line("works", 60)
+    program.line("works")
     assert program.end() == 0
 
 

@@ -3,7 +3,6 @@
 import importlib.util
 
 import pytest
-from launcher import PATIENCE
 
 PEERS = """
 import sys
@@ -67,5 +66,5 @@ def test_environment(script, without, kind):
     if kind in ("numpy", "torch") and importlib.util.find_spec(kind) is None:
         pytest.skip(f"no {kind} here")
     program = script(PEERS, without, kind)
-    program.line("works", PATIENCE)
+    program.line("works")
     assert program.end() == 0

@@ -10,8 +10,9 @@ import venv
 import zipfile
 from pathlib import Path
 
+import numpy
 import pytest
-from support import TWO
+from support import DEADLINE, TWO, cached
 
 ROOT = Path(os.environ.get("SOURCE_OF_PCCL", Path(__file__).resolve().parents[2]))
 
@@ -42,8 +43,9 @@ def clean():
     return {name: value for name, value in os.environ.items() if not name.startswith(("PCCL_", "PYTHON"))}
 
 
-def run(*command, cwd):
-    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=cwd, env=clean(), timeout=500)
+def run(*command, cwd, **more):
+    env = {**clean(), **more}
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=cwd, env=env, timeout=DEADLINE)
     assert done.returncode == 0, f"{command}: {done.stdout[-6000:]}{done.stderr[-6000:]}"
     return done.stdout
 
@@ -58,16 +60,23 @@ def archive(tmp_path_factory):
 @pytest.fixture(scope="module")
 def wheel(archive, tmp_path_factory):
     folder = tmp_path_factory.mktemp("wheel")
-    run(sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "-w", str(folder), str(archive), cwd=folder)
+    with tarfile.open(archive) as files:
+        files.extractall(folder)
+    sources = next(folder.iterdir())
+    command = [sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "--no-build-isolation", "-w", "..", "."]
+    run(*command, cwd=sources, **cached.environment(sources))
     return next(folder.glob("pccl-*.whl"))
 
 
 @pytest.fixture(scope="module")
 def installed(wheel, tmp_path_factory):
     folder = tmp_path_factory.mktemp("environment")
-    venv.create(folder / "venv", with_pip=True)
+    venv.create(folder / "venv")
     python = folder / "venv" / "bin" / "python"
-    run(python, "-m", "pip", "install", "-q", "numpy", str(wheel), cwd=folder)
+    run(sys.executable, "-m", "pip", "-q", "--python", python, "install", "--no-deps", "--no-index", wheel, cwd=folder)
+    packages = Path(run(python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))", cwd=folder).strip())
+    for part in Path(numpy.__path__[0]).parent.glob("numpy*"):
+        (packages / part.name).symlink_to(part)
     return python
 
 
@@ -128,5 +137,5 @@ def test_programs(installed):
     port = master.stderr.readline().split()[-1]
     run(installed, "-c", f"import pccl; c = pccl.Communicator('127.0.0.1:{port}'); c.connect(1)", cwd=folder)
     master.send_signal(signal.SIGTERM)
-    assert master.wait(10) == 0
+    assert master.wait(DEADLINE) == 0
     master.stderr.close()

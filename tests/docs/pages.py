@@ -3,7 +3,7 @@
 A marker is a comment on the line just above the fence, which nobody sees in the rendered page:
 
     <!-- test: sh -->                       typed into a terminal, a shell; all commands must succeed
-    <!-- test: sh terminal=2 seconds=300 -->    into another terminal; with another limit than a minute
+    <!-- test: sh terminal=2 -->            into another terminal
     <!-- test: file=train.py -->            saved under that name; a later block must use it
     <!-- test: peers=2 around=connected --> run as so many peers at once, with a master of their own, inside the program
                                             around/connected.py (or .c): each must end with status 0
@@ -22,9 +22,9 @@ import shlex
 _FENCE = re.compile(r"^( *)(`{3,}|~{3,})(.*)$")
 _MARKER = re.compile(r"^ *<!-- test: *(.*?) *-->$")
 _KINDS = {
-    "sh": {"terminal", "seconds"},
+    "sh": {"terminal"},
     "file": set(),
-    "peers": {"around", "seconds"},
+    "peers": {"around"},
     "output": {"times", "peers"},
     "none": set(),
 }

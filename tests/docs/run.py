@@ -24,16 +24,19 @@ import sys
 import tempfile
 
 HERE = pathlib.Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE.parent / "e2e"))
+sys.path[:0] = [str(HERE.parent), str(HERE.parent / "e2e")]
 
+import cached  # noqa: E402
+import endings  # noqa: E402
 import pages  # noqa: E402
 import ports  # noqa: E402
 import terminal  # noqa: E402
 
-SECONDS = 60  # of a block that does not say; generous, because machines are busy
-OUTPUT_SECONDS = 60
+SECONDS = 240  # of everything that is waited for: a watchdog, not a judge
 MASTER, PORT, PREFIX = "10.0.0.1", "48148", "/usr/local"
 PLACE = "# the block"  # in a program of around/
+CACHES = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")  # of pip and ccache: pages have other homes
+LAST = "over"  # what those print at their end whose end is not in our hands alone
 
 
 def write(path, text, mode=0o644):
@@ -83,6 +86,7 @@ class Page:
         self.scratch = scratch
         self.folder = scratch / "page"
         self.folder.mkdir()
+        self.block_seconds = self.output_seconds = SECONDS
         self.terminals = {}
         self.printed = []  # who the block printed by: something with expect()
         self._prepare()
@@ -92,8 +96,9 @@ class Page:
     def _clean(self):
         unwanted = ("PCCL_", "PYTHON", "VIRTUAL_ENV", "LD_LIBRARY", "PKG_CONFIG")
         kept = {name: value for name, value in os.environ.items() if not name.startswith(unwanted)}
-        kept.update(HOME=str(self.folder), OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1",
-                    PIP_DISABLE_PIP_VERSION_CHECK="1", TMPDIR=str(self.scratch), BASH_ENV="")
+        kept.update(HOME=str(self.folder), XDG_CACHE_HOME=CACHES, TMPDIR=str(self.scratch), BASH_ENV="",
+                    OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1",
+                    PIP_DISABLE_PIP_VERSION_CHECK="1", PIP_NO_COMPILE="1")
         kept.update(self.machine.listen())
         return kept
 
@@ -133,7 +138,7 @@ class Page:
             folder, env = self.folder, self.environment()
             if name == "sources":
                 folder, env = self.folder / "pccl", self._clean()
-                env.update(self._system(env.get("PATH", "")))
+                env.update(self._system(env.get("PATH", "")), **cached.environment(folder))
                 copy_sources(self.root, folder)
             opened = terminal.Terminal(name, self.machine.prefix(name), folder, env)
             opened.run((self.scratch / "shims.sh").read_text(encoding="utf-8"), str(self.scratch), SECONDS)
@@ -149,7 +154,7 @@ class Page:
         here = self.terminal(block.options.get("terminal", "1"))
         for other in self.terminals.values():
             other.start = len(other.lines.texts)
-        here.run(self.translate(block.text), str(self.scratch), block.number("seconds", SECONDS))
+        here.run(self.translate(block.text), str(self.scratch), self.block_seconds)
         self.printed = [here.lines]
 
     def file(self, block):
@@ -159,7 +164,6 @@ class Page:
         """So many processes of a program with the block in it, which meet at a master of their own."""
         if not block.value.isdigit() or int(block.value) < 1:
             raise pages.BadPage(f"{block.where}: peers={block.value} is not a number")
-        seconds = block.number("seconds", SECONDS)
         port = str(ports.free_port())
         command = self._program(block, port)
         env = dict(self.environment(), PCCL_LISTEN=f"127.0.0.1:{port}")
@@ -178,11 +182,11 @@ class Page:
                 raise terminal.Failure(f"the master does not listen: {master.texts}")
             self.printed = [start(command, INDEX=str(index)) for index in range(int(block.value))]
             for index, process in enumerate(started[1:]):
-                status = process.wait(seconds)
-                if status != 0:
+                status = process.wait(self.block_seconds)
+                if not endings.ended_well(status, self.printed[index].drain(), LAST):
                     raise terminal.Failure(f"peer {index + 1} ended with status {status}")
         except subprocess.TimeoutExpired as error:
-            raise terminal.Failure(f"the peers have not ended after {seconds} s") from error
+            raise terminal.Failure(f"the peers have not ended after {self.block_seconds} s") from error
         finally:
             for process in started:
                 process.kill()
@@ -221,10 +225,10 @@ class Page:
         if "times" in block.options:
             everywhere = [(opened.lines, opened.start) for opened in self.terminals.values()]
             for pattern in patterns:
-                terminal.expect_times(everywhere, pattern, block.number("times", 1), OUTPUT_SECONDS)
+                terminal.expect_times(everywhere, pattern, block.number("times", 1), self.output_seconds)
             return
         starts = {id(opened.lines): opened.start for opened in self.terminals.values()}
-        missing = [lines.expect(patterns, starts.get(id(lines), 0), OUTPUT_SECONDS) for lines in self.printed]
+        missing = [lines.expect(patterns, starts.get(id(lines), 0), self.output_seconds) for lines in self.printed]
         wanted = block.number("peers", len(self.printed))
         if missing.count(None) < wanted:
             pattern = next(pattern for pattern in missing if pattern is not None)

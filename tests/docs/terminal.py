@@ -9,7 +9,7 @@ import threading
 import time
 
 BURIAL_SECONDS = 2
-DRAIN_SECONDS = 0.5
+DRAIN_SECONDS = 5  # of what has ended: who still holds its output is not waited for
 _changed = threading.Condition()  # all terminals: some waits are for several
 
 
@@ -51,6 +51,11 @@ class Lines:
         with _changed:
             self.ended = True
             _changed.notify_all()
+
+    def drain(self):
+        """All that came from a process that has ended."""
+        _until(lambda: self.ended, DRAIN_SECONDS)
+        return self.texts
 
     def expect(self, patterns, start, seconds):
         """Waits until there is a line for each pattern, in their order. Gives the first pattern that found none."""
@@ -128,7 +133,7 @@ class Terminal:
         if not _until(lambda: mark in self.lines.texts[self.start:] or self._gone, seconds):
             raise Failure(f"has not ended after {seconds} s")
         if mark not in self.lines.texts[self.start:]:
-            _until(lambda: self.lines.ended, DRAIN_SECONDS)  # for the report: what it has said before its end
+            self.lines.drain()  # for the report
             raise Failure("a command failed")
 
     def text(self):

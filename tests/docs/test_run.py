@@ -70,13 +70,13 @@ class Runs(unittest.TestCase):
         run.write(self.root / "build/tools/pccl-master", master, 0o755)
         (self.root / "build/venv/bin").mkdir(parents=True)
         run.write(self.root / "build/venv/bin/python", f'#!/bin/sh\nexec "{sys.executable}" "$@"\n', 0o755)
-        self.addCleanup(setattr, run, "OUTPUT_SECONDS", run.OUTPUT_SECONDS)
 
-    def run_page(self, text):
+    def run_page(self, text, **limits):
         """(what went wrong or None, what was printed)"""
         scratch = pathlib.Path(tempfile.mkdtemp(dir=self.root))
         printed = io.StringIO()
         page = run.Page(self.root, self.root / "build", run.Machine(), scratch)
+        vars(page).update(limits)
         try:
             with contextlib.redirect_stdout(printed):
                 problem = run.execute(page, pages.read("page.md", text), ("sh", "file", "peers", "output", "none"))
@@ -89,10 +89,8 @@ class Runs(unittest.TestCase):
         self.assertIsNone(problem, printed)
         return printed
 
-    def bad(self, text, words):
-        run.OUTPUT_SECONDS = 1  # in vain
-        problem, printed = self.run_page(text)
-        run.OUTPUT_SECONDS = run.SECONDS
+    def bad(self, text, words, **limits):
+        problem, printed = self.run_page(text, output_seconds=1, **limits)  # in vain
         self.assertIsNotNone(problem, printed)
         self.assertIn(words, problem)
         return printed
@@ -106,7 +104,7 @@ class Runs(unittest.TestCase):
         self.bad(block("sh", "false | true"), "a command failed")
 
     def test_a_command_that_does_not_end(self):
-        self.bad(block("sh seconds=1", "sleep 1000"), "has not ended after 1 s")
+        self.bad(block("sh", "sleep 1000"), "has not ended after 1 s", block_seconds=1)
 
     def test_a_failure_beside_jobs(self):
         self.bad(block("sh", "sleep 1000 &\nfalse"), "a command failed")
@@ -138,8 +136,13 @@ class Runs(unittest.TestCase):
         self.bad(block("peers=2", program, "python") + block("output", "peer 1", "text"), "no line like this")
         self.good(block("peers=2", program, "python") + block("output peers=1", "peer 1", "text"))
         self.bad(block("peers=2", "import sys, os\nsys.exit(int(os.environ['INDEX']))", "python"), "peer 2 ended with")
-        self.bad(block("peers=1 seconds=1", "import time\ntime.sleep(1000)", "python"), "have not ended")
+        self.bad(block("peers=1", "import time\ntime.sleep(1000)", "python"), "have not ended", block_seconds=1)
         self.bad(block("peers=1", "int main(void) { return x; }", "c"), "does not compile")
+
+    def test_an_abort_by_gloo_is_an_end(self):
+        program = "import os, sys\nprint('over', flush=True)\nprint({!r}, file=sys.stderr, flush=True)\nos.abort()"
+        self.good(block("peers=2", program.format(run.endings.GLOO_AT_THE_END), "python"))
+        self.bad(block("peers=2", program.format("terminate called after throwing"), "python"), "ended with status -6")
 
     def test_around(self):
         self.assertEqual(run.put_into("if x:\n    # the block\n", "a\n\nb\n"), "if x:\n    a\n\n    b\n")
@@ -157,7 +160,7 @@ class Runs(unittest.TestCase):
         self.good(block("sh", "sleep 1000 & echo $! >pid; cp pid ../../pid")
                   + block("sh terminal=2", "(trap '' TERM HUP; sleep 1000) & true"))
         pid = int((self.root / "pid").read_text())
-        end = time.monotonic() + 5
+        end = time.monotonic() + run.SECONDS
         while os.path.exists(f"/proc/{pid}") and time.monotonic() < end:
             time.sleep(0.01)
         self.assertFalse(os.path.exists(f"/proc/{pid}"))

@@ -6,6 +6,7 @@ case=$1 source=$2 build=$3 work=$4
 prefix=$work/prefix
 CC=${CC:-cc} CXX=${CXX:-c++}
 export CC CXX
+mkdir -p "$work"
 # The library's own folder, whatever the system calls it.
 libdir() {
     dirname "$(find "$prefix" -name libpccl.a)"
@@ -26,7 +27,6 @@ run_all() {
 case $case in
 prefix)
     rm -rf "$prefix" "$work/first"
-    mkdir -p "$work"
     cmake --install "$build" --prefix "$work/first" >/dev/null
     mv "$work/first" "$prefix"
     ;;

@@ -1,0 +1,39 @@
+"""What the other tests rely on."""
+
+import pytest
+from support import endings
+
+ABORTS = """
+import os, sys
+print("first\\ndone", flush=True)
+print(sys.argv[1], file=sys.stderr, flush=True)
+os.abort()
+"""
+
+
+def test_an_abort_by_gloo_is_an_end(script):
+    script(ABORTS, endings.GLOO_AT_THE_END).ends_after("done")
+    script("print('done')").ends_after("done")
+
+
+@pytest.mark.parametrize(
+    "text, said, last",
+    [
+        (ABORTS, "terminate called after throwing an instance of 'int'", "done"),
+        (ABORTS, f"and {endings.GLOO_AT_THE_END}", "done"),
+        (ABORTS, "", "done"),
+        (ABORTS, endings.GLOO_AT_THE_END, "first"),
+        (ABORTS.replace("abort()", "_exit(1)"), endings.GLOO_AT_THE_END, "done"),
+        (ABORTS.replace("abort()", "kill(os.getpid(), 9)"), endings.GLOO_AT_THE_END, "done"),
+    ],
+)
+def test_other_ends_are_none(script, text, said, last):
+    with pytest.raises(AssertionError, match="ended with"):
+        script(text, said).ends_after(last)
+
+
+@pytest.mark.parametrize("said, status", [("3 passed in 1s", 0), ("1 failed, 2 passed in 1s", -6)])
+def test_the_program(said, status, capsys):
+    command = ["sh", "-c", 'echo "$1"; echo "$2" >&2; kill -ABRT $$', "sh", said, endings.GLOO_AT_THE_END]
+    assert endings.main(r"^\d+ passed", *command) == status
+    assert said in capsys.readouterr().out
