@@ -16,7 +16,7 @@ STEADY := $(shell setarch -R true 2>/dev/null && echo setarch -R)
 CTEST = ctest --output-on-failure --no-tests=error --timeout 300 --parallel $(JOBS) --test-output-size-failed 16777216
 
 .DEFAULT_GOAL := build
-.PHONY: help deps configure build check test python demo kill sim oom audit bench bench-compare bench-wan bench-gate wiredoc apidoc \
+.PHONY: help deps configure build check test python demo kill sim oom audit bench bench-compare bench-wan bench-gate wiredoc apidoc abi \
 	fuzz asan tsan clang lint format clean
 
 help: ## this list
@@ -75,6 +75,9 @@ wiredoc: build ## write docs/WIRE.md anew from src/wire/schema.h
 
 apidoc: ## write docs/api anew from the header and the Python package
 	@$(PYTHON) tools/api_doc.py --write
+
+abi: build ## at a release: write down the ABI that abi/library compares later ones with
+	@$(PYTHON) -B tests/abi/library.py $(BUILD)/src/libpccl.so --write
 
 fuzz: deps ## fuzz one parser with libFuzzer: T=target FUZZ_SECONDS=n
 	@cmake --preset fuzz >/dev/null && cmake --build --preset fuzz --target fuzz_$(T)
