@@ -27,7 +27,7 @@ export CCACHE_NOHASHDIR ?= 1
 
 .DEFAULT_GOAL := build
 .PHONY: help deps build check test nightly shake python demo kill sim oom audit bench bench-compare bench-wan bench-gate figures \
-	wiredoc apidoc dist fuzz asan tsan clang lint format clean
+	wiredoc apidoc abi dist fuzz asan tsan clang lint format clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "make %-14s %s\n", $$1, $$2}' Makefile
@@ -99,6 +99,9 @@ wiredoc: build ## write docs/WIRE.md anew from src/wire/schema.h
 
 apidoc: ## write docs/api anew from the header and the Python package
 	@$(PYTHON) tools/api_doc.py --write
+
+abi: build ## at a release: write down the ABI that abi/library compares later ones with
+	@$(PYTHON) -B tests/abi/library.py $(BUILD)/src/libpccl.so --write
 
 dist: ## what a release has besides wheels, in build/dist: TAG=v1.2.3 checks that it is that version
 	@scripts/dist $(TAG)

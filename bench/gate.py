@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""Have the inner parts become dearer? Counts instructions with valgrind, which noise does not touch.
+"""Have operations or their inner parts become dearer? Counts instructions with valgrind, which noise does not touch.
 
     bench/gate.py [--build build/default] [--write] [--tolerance 0.03]
 
 Compares with bench/instructions.json, and fails if something needs more than the tolerance above what is written there
 (or that much less: then write it anew, with --write). Numbers hold for one compiler and one build type; with others
-they are shown, and nothing fails. Copying (memcpy and its kin) is not counted: it is another code on each processor.
+they are shown, and nothing fails. Only our own code is counted: copying (memcpy and its kin) is another code on each
+processor, and how often libuv polls is a matter of time.
 """
 
 import argparse
@@ -21,7 +22,7 @@ import tempfile
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 FILE = ROOT / "bench" / "instructions.json"
 # name: (work of bench_segments, how often, what one unit is). valgrind knows no AVX-512.
-WORK = {
+PARTS = {
     "combine f32, scalar": ("combine:scalar", 4, "64 KiB"),
     "combine f32, avx2": ("combine:avx2", 8, "64 KiB"),
     "encode u8, scalar": ("encode:scalar", 2, "64 KiB"),
@@ -31,15 +32,21 @@ WORK = {
     "frame of DATA": ("frame", 200, "frame, encoded and decoded"),
     "exchange": ("exchange", 2, "segment, sent and received"),
 }
-COPYING = re.compile(r"\b_*(mem(cpy|move|set|cmp|chr)|mempcpy)")
+# The same of bench_operations: bytes of an all-reduce.
+OPERATIONS = {
+    "tiny all-reduce": (64, 1000, "64 bytes, peers and master"),
+    "bulk all-reduce": (1 << 20, 50, "1 MiB, peers and master"),
+}
 
 
-def self_costs(path):
-    """Instructions of all functions but those that copy, from a callgrind file."""
-    total, counted, is_call = 0, True, False
+def own_instructions(path, program, but=()):
+    """Of all functions of the program, except some, from a callgrind file."""
+    total, own, counted, is_call = 0, False, False, False
     for line in path.read_text(encoding="utf-8").splitlines():
-        if line.startswith("fn="):
-            counted = not COPYING.search(line)
+        if line.startswith("ob="):
+            own = line == f"ob={program}"
+        elif line.startswith("fn="):
+            counted = own and line.removeprefix("fn=") not in but
         elif line.startswith("calls="):
             is_call = True  # the next line is the cost of what was called
         elif line[:1].isdigit():  # a line of source, and its cost
@@ -49,22 +56,32 @@ def self_costs(path):
     return total
 
 
-def run(program, work, times):
-    """(instructions, units)"""
-    with tempfile.TemporaryDirectory() as folder:
-        out = pathlib.Path(folder, "out")
-        command = ["valgrind", "--tool=callgrind", f"--callgrind-out-file={out}", "--compress-strings=no"]
-        command += ["--compress-pos=no", str(program), work, str(times)]
-        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
-        if done.returncode != 0:
-            sys.exit(f"{work}: {done.stderr.strip()[-500:]}")
-        return self_costs(out), int(done.stdout)
+def callgrind(out, program, *arguments, options=()):
+    """Writes the file `out` (and out.1, out.2... if the options ask for them); returns how many units were done."""
+    command = ["valgrind", "--tool=callgrind", f"--callgrind-out-file={out}", "--compress-strings=no"]
+    command += ["--compress-pos=no", *options, str(program), *map(str, arguments)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
+    if done.returncode != 0:
+        sys.exit(f"{' '.join(command)}: {done.stderr.strip()[-500:]}")
+    return int(done.stdout)
 
 
-def count(program, work, times):
+def count_part(folder, bench, work, times):
     """Instructions of one unit: twice as much work less once, so that starting and ending cancel out."""
-    once, twice = run(program, work, times), run(program, work, 2 * times)
-    return (twice[0] - once[0]) / (twice[1] - once[1])
+    program, out = bench / "bench_segments", folder / "out"
+    units, instructions = [], []
+    for repeated in (times, 2 * times):
+        units.append(callgrind(out, program, work, repeated))
+        instructions.append(own_instructions(out, program))
+    return (instructions[1] - instructions[0]) / (units[1] - units[0])
+
+
+def count_operation(folder, bench, size, times):
+    """Instructions of one operation of two peers and the master. Joining is never twice the same, so it is cut off: a
+    file ends with each return from reduce_often. Adding is counted among the parts."""
+    program = bench / "bench_operations"
+    units = callgrind(folder / "out", program, size, times, options=["--dump-after=reduce_often*"])
+    return own_instructions(folder / "out.2", program, but=("sum_f32",)) / units
 
 
 def conditions(build):
@@ -82,19 +99,21 @@ def main():
     parser.add_argument("--write", action="store_true")
     parser.add_argument("--tolerance", type=float, default=0.03)
     arguments = parser.parse_args()
-    program = arguments.build / "bench" / "bench_segments"
+    bench = (arguments.build / "bench").resolve()
     if not shutil.which("valgrind"):
         sys.exit("there is no valgrind (scripts/deps-bench)")
-    if not program.exists():
-        sys.exit(f"{program} is not there; build it first, or name the folder with --build")
+    if not (bench / "bench_operations").exists():
+        sys.exit(f"there are no programs in {bench}; build them first, or name the folder with --build")
     own = conditions(arguments.build)
     before = json.loads(FILE.read_text(encoding="utf-8")) if FILE.exists() else {"instructions": {}}
     binding = all(before.get(key) == value for key, value in own.items())
     if not binding and not arguments.write:
         print(f"counted elsewhere before ({before.get('compiler')}, {before.get('build_type')}): nothing will fail")
     found, off = {}, []
-    for name, (work, times, unit) in WORK.items():
-        found[name] = round(count(program, work, times))
+    jobs = [(count_part, *row) for row in PARTS.items()] + [(count_operation, *row) for row in OPERATIONS.items()]
+    for count, name, (work, times, unit) in jobs:
+        with tempfile.TemporaryDirectory() as folder:
+            found[name] = round(count(pathlib.Path(folder), bench, work, times))
         known = before["instructions"].get(name)
         change = found[name] / known - 1 if known else 0
         if not known or abs(change) > arguments.tolerance:
