@@ -619,7 +619,7 @@ def test_unit_file(_):
         "ExecStart": "/usr/bin/pccl-master",
     }
     equal({key: service.get(key) for key in wanted}, wanted, "settings")
-    within(int(service["TimeoutStopSec"]), 6, 60, "seconds to stop; the program needs up to 5")
+    within(int(service["TimeoutStopSec"]), 6, 60, "TimeoutStopSec; the program needs up to 5")
     check(int(service["WatchdogSec"]) > 0 and "AF_UNIX" in service["RestrictAddressFamilies"], "watchdog")
 
 

@@ -175,7 +175,7 @@ def main():
     parser.add_argument("--seeds", type=int, default=4000, help="seeds to search for each bug (default %(default)s)")
     parser.add_argument("--only", action="append", metavar="NAME", help="plant only this bug (may be given again)")
     parser.add_argument("--sample", action="store_true",
-                        help="plant a bug of each area that is found fast; of the others see that their texts are there")
+                        help="plant a bug of each area that is found fast; of all others only find the texts")
     parser.add_argument("--skip-clean", action="store_true", help="do not run the sources as they are first")
     parser.add_argument("--out", type=pathlib.Path, default=ROOT / "build" / "audit",
                         help="a folder of its own, emptied first")

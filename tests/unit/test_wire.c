@@ -541,12 +541,9 @@ static void write_golden(void)
 
 static FILE *open_golden(void)
 {
-    char path[4096];
-    const char *slash = strrchr(__FILE__, '/');
-    snprintf(path, sizeof path, "%.*s/../wire/golden.txt", (int)(slash - __FILE__), __FILE__);
-    FILE *file = fopen(path, "r");
+    FILE *file = fopen(GOLDEN_FRAMES, "r");
     if (file == NULL)
-        fail_msg("cannot open %s", path);
+        fail_msg("cannot open %s", GOLDEN_FRAMES);
     return file;
 }
 
