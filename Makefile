@@ -17,7 +17,7 @@ CTEST = ctest --output-on-failure --no-tests=error --timeout 300 --parallel $(JO
 
 .DEFAULT_GOAL := build
 .PHONY: help deps configure build check test python demo kill sim oom audit bench bench-compare bench-wan bench-gate wiredoc apidoc abi \
-	fuzz asan tsan clang lint format clean
+	fuzz asan tsan clang coverage lint format clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "make %-14s %s\n", $$1, $$2}' Makefile
@@ -98,6 +98,17 @@ tsan: ## the tests under clang ThreadSanitizer, without suppressions
 clang: deps ## build and test with clang
 	@cmake --preset clang >/dev/null && cmake --build --preset clang
 	@cd build/clang && $(CTEST) --label-exclude 'slow|install'
+
+coverage: deps ## the lines that no test reaches, but for the slow tests: a table (a quarter of an hour)
+	@rm -rf build/coverage
+	@cmake -S . -B build/coverage -G Ninja -DCMAKE_BUILD_TYPE=Debug -DCMAKE_C_COMPILER=gcc \
+		-DCMAKE_C_FLAGS='--coverage -O1 -fprofile-exclude-files=.*/tests/.*' >/dev/null
+	@cmake --build build/coverage >/dev/null
+	@cd build/coverage && $(CTEST) -R '^(unit|fuzz|e2e)/|^sim/scenarios|^rig/exhaustive|^tidy/wire_doc' --label-exclude slow; \
+		tests/sim/sim --first 1 --seeds 500
+	@test -x build/gcovr/bin/gcovr || { $(PYTHON) -m venv build/gcovr && build/gcovr/bin/pip -q install gcovr; }
+	@build/gcovr/bin/gcovr build/coverage --filter src/ --filter tools/ --merge-lines \
+		--gcov-ignore-parse-errors negative_hits.warn --txt
 
 lint: configure ## format, clang-tidy, syntax of scripts
 	@scripts/lint
