@@ -27,7 +27,7 @@ export CCACHE_NOHASHDIR ?= 1
 
 .DEFAULT_GOAL := build
 .PHONY: help deps build check test nightly shake python demo kill sim oom audit bench bench-compare bench-wan bench-gate figures \
-	wiredoc apidoc abi dist fuzz asan tsan clang lint format clean
+	wiredoc apidoc abi dist fuzz asan tsan clang coverage lint format clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "make %-14s %s\n", $$1, $$2}' Makefile
@@ -126,6 +126,18 @@ clang: ## build and test with clang
 	@scripts/deps --check all
 	@cmake --preset clang >/dev/null && cmake --build --preset clang
 	@cd build/clang && $(CTEST) --label-exclude 'slow|install'
+
+coverage: ## the lines that no test reaches, as a table (a quarter of an hour)
+	@scripts/deps --check all
+	@rm -rf build/coverage
+	@cmake -S . -B build/coverage -G Ninja -DCMAKE_BUILD_TYPE=Debug -DCMAKE_C_COMPILER=gcc \
+		-DCMAKE_C_FLAGS='--coverage -O1 -fprofile-exclude-files=.*/tests/.*' >/dev/null
+	@cmake --build build/coverage >/dev/null
+	@cd build/coverage && $(CTEST) -R '^(unit|fuzz|e2e)/|^sim/scenarios|^rig/exhaustive|^tidy/wire_doc'; \
+		tests/sim/sim --first 1 --seeds 500
+	@test -x build/gcovr/bin/gcovr || { $(PYTHON) -m venv build/gcovr && build/gcovr/bin/pip -q install gcovr; }
+	@build/gcovr/bin/gcovr build/coverage --filter src/ --filter tools/ --merge-lines \
+		--gcov-ignore-parse-errors negative_hits.warn --txt
 
 lint: ## format, clang-tidy, gcc's analyzer, scripts, types (DEEP=1: also clang's analyzer, which takes minutes)
 	@scripts/deps --check all

@@ -164,7 +164,6 @@ struct pccl_attributes pccl_peer_live_attributes(const struct pccl_peer *p);
 bool pccl_peer_knows_member(const struct pccl_peer *p, const struct pccl_id *id);
 bool pccl_peer_is_in_group(const struct pccl_peer *p, const struct pccl_id *id); /* a member of our own group */
 const struct pccl_id *pccl_peer_successor(const struct pccl_peer *p);            /* NULL: alone */
-const struct pccl_id *pccl_peer_predecessor(const struct pccl_peer *p);
 
 /* ---- operations.c ---- */
 void pccl_peer_outcome(struct pccl_peer *p, const struct pccl_msg_outcome *outcome);

@@ -125,11 +125,6 @@ const struct pccl_id *pccl_peer_successor(const struct pccl_peer *p)
     return p->ring_count < 2 ? NULL : &p->ring[(own_position(p) + 1) % p->ring_count];
 }
 
-const struct pccl_id *pccl_peer_predecessor(const struct pccl_peer *p)
-{
-    return p->ring_count < 2 ? NULL : &p->ring[(own_position(p) + p->ring_count - 1) % p->ring_count];
-}
-
 void pccl_peer_welcome(struct pccl_peer *p, const struct pccl_msg_welcome *welcome)
 {
     if (p->state != PCCL_PEER_PENDING) {
