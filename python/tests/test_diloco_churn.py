@@ -196,6 +196,7 @@ def test_a_peer_is_killed_in_the_middle_of_a_reduction(script, address, mode):
     assert last_moved(found) == (0, 1)
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("mode", MODES)
 def test_two_are_killed_and_one_is_left_alone(script, address, mode):
     run = Run(script, address, mode)
@@ -249,7 +250,7 @@ def test_a_peer_stops_and_comes_back(script, address, mode):
 
 
 @pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("newcomers", [1, 3])
+@pytest.mark.parametrize("newcomers", [pytest.param(1, marks=pytest.mark.nightly), 3])
 def test_newcomers_get_the_state_however_many(script, address, mode, newcomers):
     """They bring content of their own, all the same one, and do not outvote the run."""
     run = Run(script, address, mode, announce=True)
@@ -299,7 +300,7 @@ def test_resuming_from_different_rounds(script, address, mode):
     assert [entries(peer)[0][1] > 0 for peer in peers] == [True, False, True]
 
 
-@pytest.mark.parametrize("codec", ["u8-minmax", "u8-zps"])
+@pytest.mark.parametrize("codec", ["u8-minmax", pytest.param("u8-zps", marks=pytest.mark.nightly)])
 @pytest.mark.parametrize("mode", MODES)
 def test_codecs(script, address, mode, codec):
     """Blocks of one value are exact in both, but for the sums."""
