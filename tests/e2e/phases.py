@@ -77,8 +77,8 @@ def _threads(processes):
 
 
 def until_at_rest(processes):
-    """Until none of their threads runs, may run, or has run for longer than an acknowledgement may be delayed. Who spins
-    never gets there."""
+    """Until none of their threads runs, may run, or has run for longer than an acknowledgement may be delayed. Who
+    spins never gets there."""
 
     def rest():
         try:
