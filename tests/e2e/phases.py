@@ -77,17 +77,17 @@ def _threads(processes):
 
 
 def until_at_rest(processes):
-    """Until none of their threads runs, may run, or has run since the last look. Who spins never gets there."""
-    seen = {}
+    """Until none of their threads runs, may run, or has run for longer than an acknowledgement may be delayed. Who
+    spins never gets there."""
 
     def rest():
-        before = dict(seen)
-        seen.clear()
         try:
-            seen.update(_threads(processes))
+            before = _threads(processes)
+            harness.wait_ms(60)
+            after = _threads(processes)
         except OSError:  # of a thread that has just ended
             return None
-        return seen == before and all(words[0] == "S" for words in seen.values())
+        return before == after and all(words[0] == "S" for words in after.values())
 
     harness.poll(rest, f"{[process.name for process in processes]} to be at rest")
 
