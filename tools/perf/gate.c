@@ -165,7 +165,7 @@ static bool read_goal(struct reader *reader, struct goal *goal)
     if (!take(reader, '}'))
         return fail(reader, "} is expected");
     if (missing(goal->bytes) && strcmp(goal->of, "topology") == 0)
-        goal->bytes = 0; /* it is the same for all sizes */
+        goal->bytes = 0;                                  /* it is the same for all sizes */
     if (strncmp(goal->of, "test ", strlen("test ")) == 0) /* bench/figures.py judges that */
         return true;
     if (missing(goal->at_least) == missing(goal->at_most) || missing(goal->bytes) || missing(goal->peers))
