@@ -164,10 +164,10 @@ static bool read_goal(struct reader *reader, struct goal *goal)
     } while (take(reader, ','));
     if (!take(reader, '}'))
         return fail(reader, "} is expected");
+    if (strncmp(goal->of, "test ", strlen("test ")) == 0)
+        return true; /* bench/figures.py judges that */
     if (missing(goal->bytes) && strcmp(goal->of, "topology") == 0)
         goal->bytes = 0; /* it is the same for all sizes */
-    if (strncmp(goal->of, "test ", strlen("test ")) == 0) /* bench/figures.py judges that */
-        return true;
     if (missing(goal->at_least) == missing(goal->at_most) || missing(goal->bytes) || missing(goal->peers))
         return fail(reader, "a goal needs peers, bytes and either at_least or at_most");
     return is_metric(goal->of, goal->metric) || fail(reader, "there is no such metric");
