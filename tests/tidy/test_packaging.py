@@ -1,4 +1,5 @@
-"""What packaging/ starts the programs by: scripts, with stand-ins for what they call, and the names in its files."""
+"""What packaging/ starts the programs by: scripts, with stand-ins for what they call, and the names in its files, in
+those of .github/ and in the pages for contributors."""
 import os
 import pathlib
 import re
@@ -132,6 +133,25 @@ class Names(unittest.TestCase):
         words = set(re.findall(r"`(\w+_(?:ms|bytes|size|address|addresses|range))`", guide))
         self.assertEqual(words - parameters, set())
         self.assertTrue(words)
+
+    def test_targets_and_scripts(self):
+        made = set(re.findall(r"^([a-z-]+(?: [a-z-]+)*):(?!=)", (ROOT / "Makefile").read_text(encoding="utf-8"), re.M))
+        targets = {target for names in made for target in names.split()}
+        pages = [ROOT / name for name in ("CONTRIBUTING.md", "docs/HACKING.md", "docs/RELEASING.md", "docs/TESTING.md")]
+        for path in [*(ROOT / ".github").rglob("*.*"), *pages]:
+            text = path.read_text(encoding="utf-8")
+            used = set(re.findall(r"(?:`|^ *|&& |run: )make ([a-z-]+)", text, re.M))
+            used |= {name for names in re.findall(r"^ *target: \[(.*)\]", text, re.M) for name in names.split(", ")}
+            scripts = re.findall(r"(?:`|^ *|&& |run: )(scripts/[\w.-]+|\.ci/run)", text, re.M)
+            with self.subTest(path.name):
+                self.assertEqual(used - targets, set(), "targets that the Makefile does not have")
+                self.assertEqual([name for name in scripts if not (ROOT / name).exists()], [])
+
+    def test_the_version_has_its_part_of_the_changelog(self):
+        header = (ROOT / "include/pccl.h").read_text(encoding="utf-8")
+        version = ".".join(re.findall(r"^#define PCCL_VERSION_\w+ (\d+)", header, re.M)[:3])
+        newest = re.search(r"^## \[(.*)\] - ", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), re.M).group(1)
+        self.assertEqual(newest, version)
 
 
 if __name__ == "__main__":

@@ -33,8 +33,8 @@ ARROWS["sync"] = {"core", "wire", "kernels", "state", "device", "net", "sync"}
 ARROWS["measure"] = {"core", "wire", "topology", "net", "measure"}
 ARROWS["drive"] = set(ARROWS) | {"drive"}
 PURE_SYSTEM_HEADERS = {"stdbool.h", "stddef.h", "stdint.h", "stdarg.h", "string.h", "limits.h", "float.h", "xxhash.h"}
-# What a compiler may call without being asked, and arithmetic it has no instruction for.
-PURE_SYMBOLS = re.compile(r"^(mem(cpy|move|set|cmp|chr)|__\w+(ti|di|sf|df)\d|_GLOBAL_OFFSET_TABLE_)$")
+# What a compiler may call without being asked (clang bcmp for memcmp), and arithmetic it has no instruction for.
+PURE_SYMBOLS = re.compile(r"^(mem(cpy|move|set|cmp|chr)|bcmp|__\w+(ti|di|sf|df)\d|_GLOBAL_OFFSET_TABLE_)$")
 # The one mutable thing in the pure modules.
 ASSERT_HANDLER = ("core", "installed_handler")
 # path and name, with the reason.
@@ -63,7 +63,8 @@ BANNED_CALLS = [
 LINE_COLUMNS_MAX = 120
 FILE_LINES_MAX = 1000
 FUNCTION_LINES_MAX = 100
-TEXT_SUFFIXES = {".c", ".h", ".cpp", ".py", ".md", ".txt", ".cmake", ".in", ".json", ".map", ".sh", ".1", ".3", ".7", ""}
+TEXT_SUFFIXES = {".c", ".h", ".cpp", ".py", ".md", ".txt", ".cmake", ".in", ".json", ".toml", ".yaml", ".yml", ".map",
+                 ".sh", ".1", ".3", ".7", ""}
 SKIPPED_FOLDERS = {".git", "build", "shared", ".cache", "__pycache__", "corpus"}
 LEFT_OVER = re.compile(r"\b(TO" r"DO|FIX" r"ME|XX" r"X|HA" r"CK)\b")
 # Tests that must not judge how long something takes: where they are, which calls read a clock, words of such figures.
