@@ -219,6 +219,7 @@ def checksum_errors(wan):
 def test_queue(wan):
     """What does not fit is dropped, and the rest arrives, once it is let through."""
     one, other = datagrams(wan, 2, 1)
+    wan.set_rate(0)  # of the ports: what has come waits for nothing before the way between the two
     wan.set_rate(0.0001, 2, 1)
     wan.tell("queue 10")
     came, full = count_of(wan, "in"), count_of(wan, "queue_full")
@@ -233,6 +234,7 @@ def test_queue(wan):
         arrived += 1
     within(arrived, 9, 12, "datagrams of a thousand bytes in the queue")
     equal(count_of(wan, "queue_full") - full, 40 - arrived, "dropped datagrams")
+    wan.set_rate(100)
     one.close()
     other.close()
 
