@@ -5,16 +5,14 @@
  * loop is held up for so long before it does, as on a machine that is busy. SHIM_CONGESTION: the congestion control
  * that connections get when another one is asked for, as on a system that has no other.
  */
-#include <dlfcn.h>
+#include "preload.h"
+
 #include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
-#include <stdatomic.h>
 #include <stdbool.h>
-#include <stdint.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
@@ -22,7 +20,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-static atomic_uint_fast64_t state, calls, faults;
+static atomic_uint_fast64_t calls, faults;
 static uint64_t one_in, late_wakes_ms;
 static const char *congestion;
 
@@ -42,15 +40,6 @@ __attribute__((destructor)) static void end(void)
             (unsigned long long)atomic_load(&calls));
 }
 
-/* splitmix64 */
-static uint64_t draw(void)
-{
-    uint64_t z = atomic_fetch_add(&state, UINT64_C(0x9e3779b97f4a7c15)) + UINT64_C(0x9e3779b97f4a7c15);
-    z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
-    z = (z ^ z >> 27) * UINT64_C(0x94d049bb133111eb);
-    return z ^ z >> 31;
-}
-
 /* Which of `kinds` faults this call suffers; kinds: none. */
 static unsigned pick(unsigned kinds)
 {
@@ -67,21 +56,6 @@ static int fail(int error)
     errno = error;
     return -1;
 }
-
-static void *next(const char *name)
-{
-    void *function = dlsym(RTLD_NEXT, name);
-    if (function == NULL)
-        abort();
-    return function;
-}
-
-/* The function that is hidden by ours: a pointer to it, out of one to an object, for which ISO C has no cast. */
-#define REAL(name)                                                                                                     \
-    union {                                                                                                            \
-        void *object;                                                                                                  \
-        __typeof__(name) *call;                                                                                        \
-    } real = {next(#name)}
 
 ssize_t send(int socket, const void *bytes, size_t length, int flags)
 {

@@ -3,19 +3,16 @@
  * move a file or wake a loop are held up for up to SHAKE_MS milliseconds (50), before they act or after. SHAKE_SEED
  * makes runs differ. Unlike tests/e2e/shim.c nothing fails: what a test says must be the same.
  */
-#include <dlfcn.h>
+#include "preload.h"
+
 #include <fcntl.h>
 #include <signal.h>
 #include <stdarg.h>
-#include <stdatomic.h>
-#include <stdint.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
 
-static atomic_uint_fast64_t state;
 static uint64_t longest_us = 50000;
 
 __attribute__((constructor)) static void start(void)
@@ -27,15 +24,6 @@ __attribute__((constructor)) static void start(void)
     atomic_store(&state, of_run * UINT64_C(0x9e3779b97f4a7c15) ^ (uint64_t)getpid() << 32);
 }
 
-/* splitmix64 */
-static uint64_t draw(void)
-{
-    uint64_t z = atomic_fetch_add(&state, UINT64_C(0x9e3779b97f4a7c15)) + UINT64_C(0x9e3779b97f4a7c15);
-    z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
-    z = (z ^ z >> 27) * UINT64_C(0x94d049bb133111eb);
-    return z ^ z >> 31;
-}
-
 /* One in so many times; by a bare system call, which no signal handler minds. */
 static void dawdle(uint64_t one_in)
 {
@@ -45,21 +33,6 @@ static void dawdle(uint64_t one_in)
     uint64_t us = number / one_in % longest_us;
     (void)nanosleep(&(struct timespec){.tv_sec = (time_t)(us / 1000000), .tv_nsec = (long)(us % 1000000) * 1000}, NULL);
 }
-
-static void *next(const char *name)
-{
-    void *function = dlsym(RTLD_NEXT, name);
-    if (function == NULL)
-        abort();
-    return function;
-}
-
-/* The function that is hidden by ours: a pointer to it, out of one to an object, for which ISO C has no cast. */
-#define REAL(name)                                                                                                     \
-    union {                                                                                                            \
-        void *object;                                                                                                  \
-        __typeof__(name) *call;                                                                                        \
-    } real = {next(#name)}
 
 int kill(pid_t process, int number)
 {
