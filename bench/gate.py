@@ -10,6 +10,7 @@ processor, and how often libuv polls is a matter of time.
 """
 
 import argparse
+import collections
 import json
 import os
 import pathlib
@@ -34,26 +35,38 @@ PARTS = {
 }
 # The same of bench_operations: bytes of an all-reduce.
 OPERATIONS = {
-    "tiny all-reduce": (64, 1000, "64 bytes, peers and master"),
-    "bulk all-reduce": (1 << 20, 50, "1 MiB, peers and master"),
+    "tiny all-reduce": (64, 1000, "64 bytes, both peers"),
+    "bulk all-reduce": (1 << 20, 50, "1 MiB, both peers"),
 }
+# What is done belongs to the innermost of these that it was done for; the rest is received: loops, folding, outcomes.
+# The master's is its machine.
+SIDES = {"pcclAllReduceAsync": "sent", "pccl_bundle_pump": "sent", "on_writable": "sent", "pccl_master_step": "master"}
+CALLERS = 24  # of a function that are told apart: more than there are
 
 
-def own_instructions(path, program, but=()):
-    """Of all functions of the program, except some, from a callgrind file."""
-    total, own, counted, is_call = 0, False, False, False
+def own_instructions(path, program, side_of=lambda _: "all"):
+    """Of the functions of the program, from a callgrind file, for each side. A function comes with its callers, innermost
+    first, if callgrind was asked for them; what is of no side is not counted."""
+    total, own, side, is_call = collections.Counter(), False, None, False
     for line in path.read_text(encoding="utf-8").splitlines():
         if line.startswith("ob="):
             own = line == f"ob={program}"
         elif line.startswith("fn="):
-            counted = own and line.removeprefix("fn=") not in but
+            side = side_of(line.removeprefix("fn=").split("'")) if own else None
         elif line.startswith("calls="):
             is_call = True  # the next line is the cost of what was called
         elif line[:1].isdigit():  # a line of source, and its cost
-            if counted and not is_call:
-                total += int(line.split()[1])
+            if side and not is_call:
+                total[side] += int(line.split()[1])
             is_call = False
     return total
+
+
+def side_of_operation(chain):
+    """Adding is counted among the parts."""
+    if chain[0] == "sum_f32":
+        return None
+    return next((SIDES[function] for function in chain if function in SIDES), "received")
 
 
 def callgrind(out, program, *arguments, options=()):
@@ -67,21 +80,24 @@ def callgrind(out, program, *arguments, options=()):
 
 
 def count_part(folder, bench, work, times):
-    """Instructions of one unit: twice as much work less once, so that starting and ending cancel out."""
+    """Instructions of one unit, by name of what is added to the row's: twice as much work less once, so that starting
+    and ending cancel out."""
     program, out = bench / "bench_segments", folder / "out"
     units, instructions = [], []
     for repeated in (times, 2 * times):
         units.append(callgrind(out, program, work, repeated))
-        instructions.append(own_instructions(out, program))
-    return (instructions[1] - instructions[0]) / (units[1] - units[0])
+        instructions.append(own_instructions(out, program)["all"])
+    return {"": (instructions[1] - instructions[0]) / (units[1] - units[0])}
 
 
 def count_operation(folder, bench, size, times):
-    """Instructions of one operation of two peers and the master. Joining is never twice the same, so it is cut off: a
-    file ends with each return from reduce_often. Adding is counted among the parts."""
+    """Instructions of one operation of two peers and the master, by side. Joining is never twice the same, so it is cut
+    off: a file ends with each return from reduce_often."""
     program = bench / "bench_operations"
-    units = callgrind(folder / "out", program, size, times, options=["--dump-after=reduce_often*"])
-    return own_instructions(folder / "out.2", program, but=("sum_f32",)) / units
+    options = ["--dump-after=reduce_often*", f"--separate-callers={CALLERS}"]
+    units = callgrind(folder / "out", program, size, times, options=options)
+    found = own_instructions(folder / "out.2", program, side_of_operation)
+    return {f", {side}": found[side] / units for side in ("sent", "received", "master")}
 
 
 def conditions(build):
@@ -111,15 +127,17 @@ def main():
         print(f"counted elsewhere before ({before.get('compiler')}, {before.get('build_type')}): nothing will fail")
     found, off = {}, []
     jobs = [(count_part, *row) for row in PARTS.items()] + [(count_operation, *row) for row in OPERATIONS.items()]
-    for count, name, (work, times, unit) in jobs:
+    for count, row, (work, times, unit) in jobs:
         with tempfile.TemporaryDirectory() as folder:
-            found[name] = round(count(pathlib.Path(folder), bench, work, times))
-        known = before["instructions"].get(name)
-        change = found[name] / known - 1 if known else 0
-        if not known or abs(change) > arguments.tolerance:
-            off.append(name)
-        shown = f"{100 * change:+.1f} %" if known else "new"
-        print(f"{name:22} {found[name]:9} for each {unit:28} {shown}", flush=True)
+            counted = count(pathlib.Path(folder), bench, work, times)
+        for name, instructions in ((row + part, round(one)) for part, one in counted.items()):
+            found[name] = instructions
+            known = before["instructions"].get(name)
+            change = instructions / known - 1 if known else 0
+            if not known or abs(change) > arguments.tolerance:
+                off.append(name)
+            shown = f"{100 * change:+.1f} %" if known else "new"
+            print(f"{name:25} {instructions:9} for each {unit:28} {shown}", flush=True)
     if arguments.write:
         FILE.write_text(json.dumps({**own, "instructions": found}, indent=1) + "\n", encoding="utf-8")
     elif off and binding:
