@@ -92,10 +92,10 @@ def test_ctrl_c(script, address, call):
     begin = time.monotonic()
     peer.kill(signal.SIGINT)
     peer.line("interrupted")
-    figure(f"python.interrupt.{call}", time.monotonic() - begin, "s")
+    figure("seconds until Ctrl-C ended the call", time.monotonic() - begin, "s")
     if call in ("all_reduce", "multiple"):
         assert "gave the operation up" in peer.line("the other")
-    figure(f"python.close_after_interrupt.{call}", float(peer.line("closed").split()[2]), "s")
+    figure("seconds to close after Ctrl-C", float(peer.line("closed").split()[2]), "s")
     assert peer.end() == 0
 
 
