@@ -45,8 +45,8 @@ CALLERS = 24  # of a function that are told apart: more than there are
 
 
 def own_instructions(path, program, side_of=lambda _: "all"):
-    """Of the functions of the program, from a callgrind file, for each side. A function comes with its callers, innermost
-    first, if callgrind was asked for them; what is of no side is not counted."""
+    """Of the functions of the program, from a callgrind file, for each side. A function comes with its callers, the
+    innermost first, if callgrind was asked for them; what is of no side is not counted."""
     total, own, side, is_call = collections.Counter(), False, None, False
     for line in path.read_text(encoding="utf-8").splitlines():
         if line.startswith("ob="):
