@@ -22,7 +22,7 @@
 
 /*
  * A broken invariant of our own code. Never for what a peer's bytes, an argument or the system can cause.
- * The handler is installed by the driver (tests abort; the library poisons the communicator); it must not return.
+ * The handler is installed by the driver (tests abort; the library gives up the communicator); it must not return.
  */
 typedef void (*pccl_assert_handler)(const char *file, int line, const char *expression);
 void pccl_set_assert_handler(pccl_assert_handler handler);

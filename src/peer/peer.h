@@ -265,6 +265,8 @@ void pccl_peer_op_awaited(struct pccl_peer *peer, uint64_t now_us, struct pccl_o
 void pccl_peer_op_release(struct pccl_peer *peer, struct pccl_op *op);
 /* The operation that holds this tag, or NULL. */
 struct pccl_op *pccl_peer_op_find(struct pccl_peer *peer, uint64_t tag);
+/* What the machine drives has broken: it leaves; everything outstanding ends with INTERNAL, in words that say where. */
+void pccl_peer_fail(struct pccl_peer *peer, uint64_t now_us, const char *where);
 /* Says good-bye and becomes unconnected; everything outstanding ends with PEER_LOST / ABORTED. */
 void pccl_peer_leave(struct pccl_peer *peer, uint64_t now_us);
 
