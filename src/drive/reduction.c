@@ -120,7 +120,8 @@ static enum pccl_status launch(struct pcclComm_t *comm, struct pccl_comm_op *red
                                  .payload_bytes = reduction->tiny ? (uint32_t)reduction->bytes : 0,
                                  .tiny = reduction->tiny,
                                  .user = reduction};
-    if (!reduction->tiny && !pccl_peer_is_alone(comm->peer) && !pccl_comm_job_make(comm, reduction, sendbuf, &launch.descriptor))
+    if (!reduction->tiny && !pccl_peer_is_alone(comm->peer) &&
+        !pccl_comm_job_make(comm, reduction, sendbuf, &launch.descriptor))
         return PCCL_MEMORY;
     enum pccl_status status = pccl_comm_launch(comm, &launch, &reduction->op);
     if (status != PCCL_OK && reduction->job && reduction->job->started)

@@ -1,6 +1,6 @@
 /*
- * Code that can be left in the middle when an invariant of ours breaks in it: a thread's loop, a visit to a machine. What
- * it worked on must not be used any more, and nothing of it be freed; what it held stays held.
+ * Code that can be left in the middle when an invariant of ours breaks in it: a thread's loop, a visit to a machine.
+ * What it worked on must not be used any more, and nothing of it be freed; what it held stays held.
  */
 #ifndef PCCL_NET_GUARD_H
 #define PCCL_NET_GUARD_H

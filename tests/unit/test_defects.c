@@ -1,7 +1,7 @@
 /*
- * An invariant breaks, or memory runs out, on one thread of one of three communicators of this process: calls return, one
- * communicator is over at most, in words, and the process, the two others and the master go on. The linker turns functions
- * that run on each of the threads to those here.
+ * An invariant breaks, or memory runs out, on one thread of one of three communicators of this process: calls return,
+ * one communicator is over at most, in words, and the process, the two others and the master go on. The linker turns
+ * functions that run on each of the threads to those here.
  */
 #include <stdarg.h>
 #include <stddef.h>
@@ -83,8 +83,8 @@ PASSING(ENGINE, enum pccl_status, pccl_exchange_start,
 PASSING_VOID(CONTROL, pccl_reductions_lapse, (struct pcclComm_t * comm), (comm)) /* under the communicator's lock */
 PASSING(CALLER, bool, pccl_connection_take, (struct pccl_connection * connection), (connection)) /* under it, too */
 PASSING(DIGESTS, uint32_t, pccl_state_chunk_length, (const struct pccl_tensor *tensor, uint64_t chunk), (tensor, chunk))
-PASSING_VOID(SYNC, pccl_sync_fetching_begin,
-             (struct pccl_sync_session * session, const struct pccl_sync_order *order), (session, order))
+PASSING_VOID(SYNC, pccl_sync_fetching_begin, (struct pccl_sync_session * session, const struct pccl_sync_order *order),
+             (session, order))
 PASSING_VOID(MEASURE, pccl_measure_test_begin,
              (struct pccl_measure_session * session, const struct pccl_measure_order *order), (session, order))
 
@@ -322,8 +322,8 @@ int main(void)
 #define BOTH(name)                                                                                                     \
     cmocka_unit_test_setup_teardown(invariant_##name, start_world, end_world),                                         \
         cmocka_unit_test_setup_teardown(memory_##name, start_world, end_world)
-    const struct CMUnitTest tests[] = {BOTH(of_the_engine),     BOTH(of_the_control_thread),
-                                       BOTH(of_a_waiting_caller), BOTH(of_digests),
+    const struct CMUnitTest tests[] = {BOTH(of_the_engine),        BOTH(of_the_control_thread),
+                                       BOTH(of_a_waiting_caller),  BOTH(of_digests),
                                        BOTH(of_a_synchronization), BOTH(of_a_test_of_the_topology)};
     in_development = is_development();
     return cmocka_run_group_tests(tests, NULL, NULL);
