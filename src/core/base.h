@@ -22,13 +22,14 @@
 
 /*
  * A broken invariant of our own code. Never for what a peer's bytes, an argument or the system can cause.
- * The handler is installed by the driver (tests abort; the library poisons the communicator); it must not return.
+ * The handler is installed by the driver (tests abort; the library gives up the communicator); it must not return.
  */
 typedef void (*pccl_assert_handler)(const char *file, int line, const char *expression);
 void pccl_set_assert_handler(pccl_assert_handler handler);
 PCCL_NORETURN void pccl_assert_failed(const char *file, int line, const char *expression);
 #define PCCL_ASSERT(expression) ((expression) ? (void)0 : pccl_assert_failed(__FILE__, __LINE__, #expression))
 
+static inline uint32_t pccl_max_u32(uint32_t a, uint32_t b) { return a > b ? a : b; }
 static inline uint64_t pccl_max_u64(uint64_t a, uint64_t b) { return a > b ? a : b; }
 static inline uint64_t pccl_min_u64(uint64_t a, uint64_t b) { return a < b ? a : b; }
 

@@ -1,6 +1,7 @@
 /* The engine's thread: what other threads ask of it, and the jobs. */
 #include "data/internal.h"
 
+#include "net/guard.h"
 #include "net/heap.h"
 #include "net/socket.h"
 #include "net/thread.h"
@@ -12,7 +13,7 @@ static void wake(struct pccl_engine *engine) { (void)uv_async_send(&engine->wake
 /* Under the lock. */
 static void put_job(struct pccl_engine *engine, struct pccl_job *job)
 {
-    if (job->queued)
+    if (job->queued || engine->broken)
         return;
     job->queued = true;
     job->next = NULL;
@@ -35,11 +36,12 @@ void pccl_engine_start(struct pccl_engine *engine, struct pccl_job *job)
 void pccl_engine_stop(struct pccl_engine *engine, struct pccl_job *job, enum pccl_job_end end)
 {
     uv_mutex_lock(&engine->lock);
-    PCCL_ASSERT(!job->stopped);
+    bool again = job->stopped;
     job->stopped = true;
     job->end = end;
     put_job(engine, job);
     uv_mutex_unlock(&engine->lock);
+    PCCL_ASSERT(!again);
     wake(engine);
 }
 
@@ -64,6 +66,8 @@ enum pccl_status pccl_engine_add(struct pccl_engine *engine, const struct pccl_i
     if (!stream)
         return PCCL_MEMORY;
     uv_mutex_lock(&engine->lock);
+    if (engine->broken)
+        pccl_socket_shutdown(socket);
     stream->known = true;
     stream->next_known = engine->known;
     if (engine->known)
@@ -400,10 +404,24 @@ static void on_wake(uv_async_t *async)
         uv_close((uv_handle_t *)&engine->wake, NULL); /* and the loop ends with the last good-bye */
 }
 
+static void run_loop(void *loop) { (void)uv_run(loop, UV_RUN_DEFAULT); }
+
+/* Its connections are ended, so that the other sides need not wait; they and all else stay behind. */
+static void be_broken(struct pccl_engine *engine)
+{
+    uv_mutex_lock(&engine->lock);
+    engine->broken = true;
+    for (const struct pccl_stream *stream = engine->known; stream; stream = stream->next_known)
+        pccl_socket_shutdown(stream->socket);
+    uv_mutex_unlock(&engine->lock);
+    engine->events.broken(engine->events.context);
+}
+
 static void thread_main(void *argument)
 {
     struct pccl_engine *engine = argument;
-    (void)uv_run(&engine->loop, UV_RUN_DEFAULT);
+    if (!pccl_guard_run(run_loop, &engine->loop))
+        be_broken(engine);
 }
 
 /* ---- life ---- */
@@ -509,6 +527,8 @@ void pccl_engine_destroy(struct pccl_engine *engine)
     uv_mutex_unlock(&engine->lock);
     wake(engine);
     (void)uv_thread_join(&engine->thread);
+    if (engine->broken)
+        return;
     pccl_exchange_destroy(engine->exchange);
     pccl_table_fini(&engine->bundles);
     (void)uv_loop_close(&engine->loop);

@@ -61,6 +61,11 @@ struct pccl_engine_events {
      */
     void (*ended)(void *context, const struct pccl_id *peer, bool outgoing, uint32_t slot, enum pccl_link_end how,
                   bool purposely);
+    /*
+     * An invariant broke: the engine is dead, and has let go of the memory of all jobs. The last event of the engine,
+     * perhaps out of the middle of another one. What it is asked from now on is in vain.
+     */
+    void (*broken)(void *context);
 };
 
 struct pccl_engine_config {

@@ -102,7 +102,7 @@ struct pccl_engine {
     struct pccl_stream *closed;
     struct pccl_job *jobs, **jobs_end;
     struct pccl_id new_name;
-    bool rename, end;
+    bool rename, end, broken;
 
     uv_loop_t loop;
     uv_async_t wake;

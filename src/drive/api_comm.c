@@ -59,7 +59,8 @@ bool pccl_api_connected(const pcclComm_t *comm) { return comm->peer && pccl_peer
 enum pccl_status pccl_api_unconnected(const pcclComm_t *comm, struct pccl_text *words)
 {
     if (comm->defect) {
-        pccl_text_format(words, "%s; the communicator can only be destroyed", pccl_status_text(PCCL_INTERNAL));
+        const char *why = comm->peer ? pccl_peer_last_words(comm->peer)->bytes : pccl_status_text(PCCL_INTERNAL);
+        pccl_text_format(words, "%s; the communicator can only be destroyed", why);
         return PCCL_INTERNAL;
     }
     const struct pccl_text *why = comm->peer ? pccl_peer_last_words(comm->peer) : NULL;

@@ -175,7 +175,12 @@ static enum pccl_status with_tensors(pcclComm_t *comm, struct pccl_sync_tensor *
                                       .tensor_count = (uint32_t)state->count,
                                       .stagger_ms = PCCL_COMMUNICATOR_STAGGER_MS};
     struct pccl_sync_events events = {
-        .context = comm, .touching = pccl_comm_on_touching, .fetched = pccl_comm_on_fetched, .log = on_log};
+        .context = comm,
+        .touching = pccl_comm_on_touching,
+        .fetched = pccl_comm_on_fetched,
+        .log = on_log,
+        .broken = pccl_comm_on_sync_broken,
+    };
     uint32_t world;
     enum pccl_status status = take_tensors(state, tensors, &why->words);
     if (status == PCCL_OK)
@@ -184,6 +189,8 @@ static enum pccl_status with_tensors(pcclComm_t *comm, struct pccl_sync_tensor *
         status = pccl_api_check_quiet(comm, &world, &why->words);
     if (status == PCCL_OK)
         status = pccl_sync_session_create(&config, &events, &session, &why->words);
+    if (status == PCCL_INTERNAL)
+        pccl_comm_on_sync_broken(comm);
     if (status != PCCL_OK)
         return status;
     status = run_session(comm, session, state, strategy, why);

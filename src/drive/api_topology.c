@@ -27,7 +27,8 @@ static enum pccl_status make_session(pcclComm_t *comm, struct pccl_measure_sessi
         .dial_ms = (uint32_t)pccl_min_u64(comm->params.connect_timeout_ms, DIAL_MS_MAX),
         .stagger_ms = PCCL_COMMUNICATOR_STAGGER_MS,
     };
-    struct pccl_measure_events events = {.context = comm, .measured = pccl_comm_on_measured, .log = on_log};
+    struct pccl_measure_events events = {
+        .context = comm, .measured = pccl_comm_on_measured, .log = on_log, .broken = pccl_comm_on_measure_broken};
     return pccl_measure_session_create(&config, &events, session, words);
 }
 

@@ -218,6 +218,24 @@ static void on_ended(void *context, const struct pccl_id *peer, bool outgoing, u
     pccl_comm_leave(context);
 }
 
+/* It is dead, and has let go of everything. */
+static void on_broken(void *context)
+{
+    struct pcclComm_t *comm = context;
+    pccl_comm_seize(comm);
+    pccl_comm_break(comm, "while data was moved; what was reduced in place may be partly overwritten");
+    while (comm->jobs) {
+        struct pccl_comm_op *reduction = comm->jobs->reduction;
+        free_job(comm, comm->jobs);
+        if (reduction) {
+            reduction->job = NULL;
+            settle(reduction, comm);
+        }
+    }
+    uv_cond_broadcast(&comm->changed);
+    pccl_comm_leave(comm);
+}
+
 /* ---- what it has learnt ---- */
 
 void pccl_comm_measure(struct pcclComm_t *comm)
@@ -247,7 +265,8 @@ enum pccl_status pccl_comm_engine_start(struct pcclComm_t *comm, struct pccl_tex
                                         .failed = on_failed,
                                         .released = on_released,
                                         .announced = on_announced,
-                                        .ended = on_ended};
+                                        .ended = on_ended,
+                                        .broken = on_broken};
     int error = pccl_engine_create(&config, &events, &comm->engine, words);
     if (error == 0)
         return PCCL_OK;

@@ -1,9 +1,10 @@
 /*
  * Visits to the machine, all of them guarded: when an invariant breaks in one, the machine is given up, everything that
- * waits ends with an internal error, and the communicator can only be destroyed.
+ * waits ends with an internal error, and the communicator can only be destroyed. When one breaks elsewhere, a machine
+ * that is whole leaves the run, and the rest is the same.
  */
 #include "drive/communicator.h"
-#include "drive/guard.h"
+#include "net/guard.h"
 
 struct visit {
     struct pcclComm_t *comm;
@@ -27,6 +28,7 @@ struct visit {
         VISIT_WAY_MEASURED,
         VISIT_DESCRIBE,
         VISIT_LEAVE,
+        VISIT_FAIL,
         VISIT_JUDGE
     } what;
     uint64_t now_us;
@@ -44,6 +46,7 @@ struct visit {
     const struct pccl_sync_vote *vote;
     const struct pccl_peer_measurement *measurement;
     bool complete;
+    const char *where;
     enum pccl_refusal *refusal;
     struct pccl_text *words;
     enum pccl_status status;
@@ -73,6 +76,7 @@ static void visit_body(void *argument)
     case VISIT_WAY_MEASURED: pccl_peer_measured(peer, visit->now_us, visit->measurement); break;
     case VISIT_DESCRIBE: visit->status = pccl_peer_describe(peer, visit->now_us); break;
     case VISIT_LEAVE: pccl_peer_leave(peer, visit->now_us); break;
+    case VISIT_FAIL: pccl_peer_fail(peer, visit->now_us, visit->where); break;
     case VISIT_JUDGE: visit->status = pccl_peer_judge_link(peer, visit->hello, visit->refusal, visit->words); break;
     }
 }
@@ -225,4 +229,12 @@ enum pccl_status pccl_comm_judge_link(struct pcclComm_t *comm, const struct pccl
 {
     return visit_machine(
         &(struct visit){.comm = comm, .what = VISIT_JUDGE, .hello = hello, .refusal = refusal, .words = words});
+}
+
+void pccl_comm_break(struct pcclComm_t *comm, const char *where)
+{
+    if (comm->defect)
+        return;
+    (void)visit_machine(&(struct visit){.comm = comm, .what = VISIT_FAIL, .where = where});
+    comm->defect = true;
 }

@@ -5,6 +5,7 @@
  */
 #include "drive/communicator.h"
 
+#include "net/guard.h"
 #include "net/socket.h"
 
 /* A condition of one's own spares the others the wake-up; where it could not be made, the common one does. */
@@ -49,6 +50,30 @@ static void wait_for_signal(struct pcclComm_t *comm, struct pccl_waiter *waiter,
     }
 }
 
+struct taking {
+    struct pccl_connection *connection;
+    bool taken;
+};
+
+static void take(void *argument)
+{
+    struct taking *taking = argument;
+    taking->taken = pccl_connection_take(taking->connection);
+}
+
+/* false: it has to be looked at by the loop, or is over. */
+static bool take_guarded(struct pcclComm_t *comm, struct pccl_connection *connection)
+{
+    struct taking taking = {.connection = connection};
+    if (pccl_guard_run(take, &taking))
+        return taking.taken;
+    pccl_socket_shutdown(connection->socket);
+    pccl_comm_unseat_leader(comm);
+    comm->master = NULL; /* it stays behind */
+    pccl_comm_break(comm, "while a call was waiting");
+    return false;
+}
+
 static void lead(struct pcclComm_t *comm, struct pccl_waiter *waiter, uint64_t deadline_us)
 {
     struct pccl_connection *connection = comm->master;
@@ -64,7 +89,7 @@ static void lead(struct pcclComm_t *comm, struct pccl_waiter *waiter, uint64_t d
         if (comm->leader != waiter)
             break; /* unseated: the connection is gone */
         waiter->steps = true;
-        bool taken = pccl_connection_take(connection);
+        bool taken = take_guarded(comm, connection);
         waiter->steps = false;
         if (!taken && comm->leader == waiter) {
             pccl_comm_unseat_leader(comm);

@@ -4,6 +4,7 @@
 #include "drive/reduction.h"
 #include "drive/random.h"
 #include "net/fork.h"
+#include "net/guard.h"
 #include "net/heap.h"
 #include "net/interfaces.h"
 #include "net/socket.h"
@@ -13,6 +14,8 @@
 #include <string.h>
 
 /* ---- the lock ---- */
+
+static _Thread_local const struct pcclComm_t *entered; /* this thread is inside */
 
 static void write_log(struct pccl_log_line *line)
 {
@@ -29,6 +32,7 @@ static void unlock_and_log(struct pcclComm_t *comm)
 {
     struct pccl_log_line *lines = comm->log_oldest;
     comm->log_oldest = comm->log_newest = NULL;
+    entered = NULL;
     uv_mutex_unlock(&comm->lock);
     write_log(lines);
 }
@@ -46,7 +50,17 @@ void pccl_comm_wake_loop(struct pcclComm_t *comm)
     (void)uv_async_send(&comm->wake);
 }
 
-void pccl_comm_enter(struct pcclComm_t *comm) { uv_mutex_lock(&comm->lock); }
+void pccl_comm_enter(struct pcclComm_t *comm)
+{
+    uv_mutex_lock(&comm->lock);
+    entered = comm;
+}
+
+void pccl_comm_seize(struct pcclComm_t *comm)
+{
+    if (entered != comm)
+        pccl_comm_enter(comm);
+}
 
 void pccl_comm_publish(struct pcclComm_t *comm)
 {
@@ -89,7 +103,7 @@ static void settle(struct pcclComm_t *comm)
 void pccl_comm_loop_enter(void *context)
 {
     struct pcclComm_t *comm = context;
-    uv_mutex_lock(&comm->lock);
+    pccl_comm_enter(comm);
     comm->on_loop = true;
     comm->woken = false;
     if (has_notes(comm))
@@ -216,12 +230,39 @@ static void on_check(uv_check_t *check)
     pccl_comm_loop_leave(comm);
 }
 
+static void run_loop(void *loop) { (void)uv_run(loop, UV_RUN_DEFAULT); }
+
+/* Nobody shall wait for who does not listen any more. */
+static void close_doors(void *argument)
+{
+    struct pcclComm_t *comm = argument;
+    for (struct pccl_connection *last = comm->closing; last; last = last->next_dirty) {
+        (void)pccl_connection_flush(last); /* the machine's good-bye */
+        pccl_socket_shutdown_write(last->socket);
+    }
+    pccl_listener_close(&comm->listener);
+}
+
+/* An invariant broke on this thread. The loop and all that is in it stay behind. */
+static void be_broken(struct pcclComm_t *comm)
+{
+    pccl_comm_seize(comm);
+    comm->on_loop = false;
+    comm->wound_up = comm->loop_broken = true;
+    pccl_comm_break(comm, "on the control thread");
+    (void)pccl_guard_run(close_doors, comm);
+    if (comm->stuck)
+        uv_cond_broadcast(&comm->changed);
+    pccl_comm_leave(comm);
+}
+
 static void free_all(struct pcclComm_t *comm);
 
 static void thread_main(void *argument)
 {
     struct pcclComm_t *comm = argument;
-    (void)uv_run(&comm->loop, UV_RUN_DEFAULT);
+    if (!pccl_guard_run(run_loop, &comm->loop))
+        be_broken(comm);
     uv_mutex_lock(&comm->lock);
     comm->ended = true;
     bool orphan = comm->orphan;
@@ -438,6 +479,10 @@ enum pccl_status pccl_comm_renew(struct pcclComm_t *comm, const struct pccl_peer
         pccl_text_format(words, "%s", PCCL_BEING_DESTROYED);
         return PCCL_USAGE;
     }
+    if (comm->defect) {
+        pccl_text_format(words, "%s", pccl_status_text(PCCL_INTERNAL));
+        return PCCL_INTERNAL;
+    }
     if (comm->peer)
         retire_machine(comm);
     pccl_engine_rename(comm->engine, &config->id);
@@ -491,6 +536,8 @@ static void free_all(struct pcclComm_t *comm)
 {
     if (comm->engine)
         pccl_engine_destroy(comm->engine);
+    if (comm->loop_broken)
+        return; /* there may be threads that resolve names for it */
     if (comm->started)
         (void)uv_loop_close(&comm->loop);
     if (comm->peer)

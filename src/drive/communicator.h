@@ -139,6 +139,7 @@ struct pcclComm_t {
     uv_mutex_t lock;
     struct pccl_peer *peer;                              /* NULL: connect was never called, or: */
     bool defect;                                         /* an invariant broke; nothing but destroying is left */
+    bool loop_broken;                                    /* ... on the control thread, whose loop is not touched */
     struct pccl_id id;                                   /* of that machine */
     struct pccl_wire_scratch *scratch;                   /* owned */
     struct pccl_call_slot calls[PCCL_CALL_OPTIMIZE + 1]; /* by enum pccl_call */
@@ -215,6 +216,8 @@ void pccl_comm_await_callers(struct pcclComm_t *comm);
 
 /* The lock, for application threads. Leaving sends what waits, wakes the loop if needed, and writes the log. */
 void pccl_comm_enter(struct pcclComm_t *comm);
+/* The same for who was left in the middle (net/guard.h), and may hold the lock. */
+void pccl_comm_seize(struct pcclComm_t *comm);
 void pccl_comm_leave(struct pcclComm_t *comm);
 /* The first half of leaving: for those who keep the lock but are about to sleep. */
 void pccl_comm_publish(struct pcclComm_t *comm);
@@ -275,6 +278,8 @@ void pccl_comm_sync_done(struct pcclComm_t *comm, bool complete, const struct pc
 void pccl_comm_way_measured(struct pcclComm_t *comm, const struct pccl_peer_measurement *measurement);
 PCCL_MUST_CHECK enum pccl_status pccl_comm_ask_describe(struct pcclComm_t *comm);
 void pccl_comm_leave_run(struct pcclComm_t *comm);
+/* Under the lock. An invariant broke elsewhere than in the machine: all that waits ends, in words with where. */
+void pccl_comm_break(struct pcclComm_t *comm, const char *where);
 PCCL_MUST_CHECK enum pccl_status pccl_comm_judge_link(struct pcclComm_t *comm, const struct pccl_msg_link_hello *hello,
                                                       enum pccl_refusal *refusal, struct pccl_text *words);
 
@@ -321,6 +326,7 @@ PCCL_MUST_CHECK enum pccl_status pccl_comm_sync_accept(struct pcclComm_t *comm, 
 /* The session's events, on the thread of the call. */
 void pccl_comm_on_touching(void *comm);
 void pccl_comm_on_fetched(void *comm, bool complete, const struct pccl_text *words);
+void pccl_comm_on_sync_broken(void *comm);
 
 /* ---- comm_topology.c: the optimisation under way, and the question for the links; under the lock ---- */
 /* Votes, tests ways and answers tests until the call has ended. Takes its time; the lock is let go meanwhile. */
@@ -333,6 +339,7 @@ PCCL_MUST_CHECK enum pccl_status pccl_comm_measure_accept(struct pcclComm_t *com
                                                           uv_os_sock_t socket, size_t rest_length);
 /* The session's event, on the thread of the call. */
 void pccl_comm_on_measured(void *comm, const struct pccl_measure_result *result);
+void pccl_comm_on_measure_broken(void *comm);
 /*
  * Asks the master, and waits; the lock is let go meanwhile. OK: *text is the caller's, to be released, of *length
  * bytes. USAGE: not in a run, or another thread asks. PEER_LOST: out of the run meanwhile. TIMEOUT, MEMORY.

@@ -1,8 +1,8 @@
 #include "drive/guard.h"
 
 #include "drive/logger.h"
+#include "net/guard.h"
 
-#include <setjmp.h>
 #include <stdlib.h>
 
 #if defined(__has_feature)
@@ -16,34 +16,14 @@
 
 enum { WORDS_PATIENCE_MS = 1000 }; /* for the callback to have the last words */
 
-struct guard {
-    jmp_buf place;
-    struct guard *outer;
-};
-
-static _Thread_local struct guard *innermost;
-
 PCCL_NORETURN static void on_broken_invariant(const char *file, int line, const char *expression)
 {
     pccl_logger_print(PCCL_LOG_ERROR, "library", "internal error: %s does not hold (%s:%d)", expression, file, line);
 #ifndef DEVELOPMENT
-    if (innermost)
-        longjmp(innermost->place, 1);
+    pccl_guard_leave();
 #endif
     pccl_logger_wait(WORDS_PATIENCE_MS);
     abort(); /* for development; or nobody is there who could go on */
 }
 
 void pccl_guard_install(void) { pccl_set_assert_handler(on_broken_invariant); }
-
-bool pccl_guard_run(void (*body)(void *argument), void *argument)
-{
-    struct guard guard;
-    guard.outer = innermost;
-    innermost = &guard;
-    bool whole = setjmp(guard.place) == 0;
-    if (whole)
-        body(argument);
-    innermost = guard.outer;
-    return whole;
-}

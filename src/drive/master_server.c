@@ -9,8 +9,10 @@
 #include "drive/searches.h"
 #include "net/clock.h"
 #include "net/dialer.h"
+#include "net/guard.h"
 #include "net/heap.h"
 #include "net/listener.h"
+#include "net/socket.h"
 #include "net/thread.h"
 
 #include <stdatomic.h>
@@ -62,6 +64,7 @@ struct pccl_master_server {
 
     uv_mutex_t lock; /* who wakes the loop holds it, so the loop is still there */
     bool ended;      /* under the lock: there is nothing to wake any more */
+    bool broken;     /* an invariant: nothing of the loop is used any more, or freed */
     atomic_bool interrupted;
 };
 
@@ -451,10 +454,33 @@ static void on_check(uv_check_t *check)
 
 static void on_wake(uv_async_t *wake) { (void)wake; /* on_check looks at what is wanted */ }
 
+static void run_loop(void *loop) { (void)uv_run(loop, UV_RUN_DEFAULT); }
+
+static void close_doors(void *argument)
+{
+    struct pccl_master_server *server = argument;
+    for (struct pccl_node *node = pccl_table_first(&server->connections); node;
+         node = pccl_table_after(&server->connections, node))
+        pccl_socket_shutdown(PCCL_CONTAINER_OF(node, struct pccl_connection, node)->socket);
+    for (uint32_t i = 0; i < server->host_count; i++)
+        pccl_listener_close(&server->listeners[i]);
+}
+
+/* When an invariant breaks here, the loop and all that is in it stay behind; peers find the connection closed. */
 static void thread_main(void *argument)
 {
     struct pccl_master_server *server = argument;
-    (void)uv_run(&server->loop, UV_RUN_DEFAULT);
+    if (pccl_guard_run(run_loop, &server->loop))
+        return;
+    server->machine = NULL;
+    server->broken = true;
+    (void)pccl_guard_run(close_doors, server);
+    pccl_signals before;
+    pccl_thread_hold_signals(&before);
+    uv_mutex_lock(&server->lock);
+    server->ended = true;
+    uv_mutex_unlock(&server->lock);
+    pccl_thread_let_signals(&before);
 }
 
 /* ---- life ---- */
@@ -649,6 +675,8 @@ void pccl_master_server_interrupt(struct pccl_master_server *server)
 void pccl_master_server_join(struct pccl_master_server *server)
 {
     (void)uv_thread_join(&server->thread);
+    if (server->broken)
+        return;
     (void)uv_loop_close(&server->loop);
     pccl_table_fini(&server->connections);
     if (server->machine)
@@ -658,6 +686,8 @@ void pccl_master_server_join(struct pccl_master_server *server)
 
 void pccl_master_server_destroy(struct pccl_master_server *server)
 {
+    if (server->broken)
+        return; /* there may be threads that search for it */
     uv_mutex_destroy(&server->lock);
     release(server);
 }

@@ -110,13 +110,6 @@ static enum pccl_status may_launch(const struct pcclComm_t *comm, uint64_t tag, 
     return PCCL_ARGUMENT;
 }
 
-static bool is_alone(const struct pcclComm_t *comm)
-{
-    uint32_t ranks;
-    (void)pccl_peer_ring(comm->peer, &ranks);
-    return ranks < 2;
-}
-
 /* The reduction is not in the table; when this fails its job, if any, is as little the engine's as it was before. */
 static enum pccl_status launch(struct pcclComm_t *comm, struct pccl_comm_op *reduction, const void *sendbuf,
                                const pcclReduceDescriptor_t *descriptor)
@@ -127,7 +120,8 @@ static enum pccl_status launch(struct pcclComm_t *comm, struct pccl_comm_op *red
                                  .payload_bytes = reduction->tiny ? (uint32_t)reduction->bytes : 0,
                                  .tiny = reduction->tiny,
                                  .user = reduction};
-    if (!reduction->tiny && !is_alone(comm) && !pccl_comm_job_make(comm, reduction, sendbuf, &launch.descriptor))
+    if (!reduction->tiny && !pccl_peer_is_alone(comm->peer) &&
+        !pccl_comm_job_make(comm, reduction, sendbuf, &launch.descriptor))
         return PCCL_MEMORY;
     enum pccl_status status = pccl_comm_launch(comm, &launch, &reduction->op);
     if (status != PCCL_OK && reduction->job && reduction->job->started)

@@ -1,6 +1,6 @@
 #include "drive/searches.h"
 
-#include "drive/guard.h"
+#include "net/guard.h"
 
 #include <stdatomic.h>
 #include <string.h>

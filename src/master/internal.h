@@ -29,6 +29,7 @@ struct pccl_reported_op {
 /* What a peer of an older boot knows (PROTOCOL 12.2). */
 struct pccl_report {
     bool begun, ended;
+    uint64_t since_us;             /* its peer said hello */
     struct pccl_msg_resume fields; /* its lists point to the two arrays */
     struct pccl_member *members;   /* owned, fields.members_count */
     struct pccl_id *ring;          /* owned, fields.ring_count */

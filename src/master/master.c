@@ -87,6 +87,8 @@ static void forgive_standstill(struct pccl_master *m, uint64_t gap_us)
         shift(&m->remotes[i]->heard_us, gap_us);
         shift(&m->remotes[i]->warm_since_us, gap_us);
         shift(&m->remotes[i]->test.until_us, gap_us);
+        if (m->remotes[i]->report != NULL)
+            shift(&m->remotes[i]->report->since_us, gap_us);
     }
     for (uint32_t i = 0; i < m->group_count; i++)
         shift(&m->groups[i]->tuning.patience_us, gap_us);

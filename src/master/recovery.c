@@ -13,6 +13,12 @@
  * random step.
  */
 enum { INC_SPREAD = 4096 };
+/*
+ * What reports may name. The next epoch must exist; and members have slept through some recoveries, never through
+ * hundreds: whoever is that far ahead of all others lies, and would use up the run's epochs.
+ */
+#define INC_MOST (UINT32_MAX - INC_SPREAD)
+enum { INC_AHEAD_MAX = 256 * INC_SPREAD };
 
 /* ---- reports ---- */
 
@@ -36,7 +42,8 @@ void pccl_master_free_report(struct pccl_master *m, struct pccl_remote *remote)
 static enum pccl_status take_resume(struct pccl_master *m, struct pccl_report *report,
                                     const struct pccl_msg_resume *resume)
 {
-    if (report->begun || resume->members_count == 0 || resume->ring_count == 0)
+    if (report->begun || resume->members_count == 0 || resume->ring_count == 0 || resume->epoch.inc > INC_MOST ||
+        pccl_epoch_compare(&resume->view, &resume->epoch) > 0)
         return PCCL_MALFORMED;
     report->members = pccl_allocate(&m->memory, resume->members_count * sizeof *report->members);
     report->ring = pccl_allocate(&m->memory, resume->ring_count * sizeof *report->ring);
@@ -88,13 +95,16 @@ static enum pccl_status take_operation(struct pccl_master *m, struct pccl_report
     return PCCL_OK;
 }
 
-static void take_round(struct pccl_report *report, const struct pccl_msg_resume_round *round)
+static enum pccl_status take_round(struct pccl_report *report, const struct pccl_msg_resume_round *round)
 {
+    if (round->attributes.epoch.inc > INC_MOST)
+        return PCCL_MALFORMED;
     report->rounds[round->kind] = *round;
     report->rounds[round->kind].words = (struct pccl_bytes){NULL, 0};
     report->round_known[round->kind] = true;
     pccl_text_clear(&report->round_words[round->kind]);
     pccl_text_add_bytes(&report->round_words[round->kind], (const char *)round->words.data, round->words.length);
+    return PCCL_OK;
 }
 
 void pccl_master_resume_received(struct pccl_master *m, struct pccl_remote *from, const struct pccl_msg *msg)
@@ -104,7 +114,7 @@ void pccl_master_resume_received(struct pccl_master *m, struct pccl_remote *from
     switch (report->ended ? 0 : msg->type) {
     case PCCL_MSG_resume: status = take_resume(m, report, &msg->as.resume); break;
     case PCCL_MSG_resume_operation: status = take_operation(m, report, &msg->as.resume_operation); break;
-    case PCCL_MSG_resume_round: take_round(report, &msg->as.resume_round); break;
+    case PCCL_MSG_resume_round: status = take_round(report, &msg->as.resume_round); break;
     case PCCL_MSG_resume_end:
         report->ended = report->begun;
         status = report->begun ? PCCL_OK : PCCL_MALFORMED;
@@ -148,6 +158,48 @@ static bool has_reported(const struct pccl_remote *remote)
 {
     return remote->state == PCCL_REMOTE_RESUMING && !remote->departing && remote->report != NULL &&
            remote->report->ended;
+}
+
+/* Of all epochs that this report names: an answered round may be of a later one than its sender has heard of. */
+static uint32_t highest_inc(const struct pccl_report *report)
+{
+    uint32_t inc = report->fields.epoch.inc;
+    for (uint32_t kind = 0; kind < PCCL_ROUND_KINDS; kind++)
+        if (report->round_known[kind])
+            inc = pccl_max_u32(inc, report->rounds[kind].attributes.epoch.inc);
+    return inc;
+}
+
+/* What the others have heard of; nobody else is here: what it has itself. */
+static uint32_t inc_known_besides(const struct pccl_master *m, const struct pccl_remote *besides)
+{
+    bool others = false;
+    uint32_t inc = 0;
+    for (uint32_t i = 0; i < m->remote_count; i++) {
+        const struct pccl_remote *remote = m->remotes[i];
+        if (remote == besides || !has_reported(remote))
+            continue;
+        others = true;
+        inc = pccl_max_u32(inc, remote->report->fields.epoch.inc);
+    }
+    return others ? inc : besides->report->fields.epoch.inc;
+}
+
+/* Who names epochs that cannot be, and who began a report and does not come to its end. */
+static void expel_bad_reporters(struct pccl_master *m)
+{
+    uint64_t patience_us = m->config.alone_ms * UINT64_C(1000);
+    for (uint32_t i = 0; i < m->remote_count; i++) {
+        struct pccl_remote *remote = m->remotes[i];
+        if (remote->state != PCCL_REMOTE_RESUMING || remote->departing)
+            continue;
+        if (!remote->report->ended && m->now_us >= remote->report->since_us + patience_us)
+            pccl_master_remove(m, remote, PCCL_REFUSAL_GONE, "it did not report in time after the master restarted");
+        else if (!remote->report->ended)
+            pccl_master_arm(m, remote->report->since_us + patience_us);
+        else if (highest_inc(remote->report) > inc_known_besides(m, remote) + (uint64_t)INC_AHEAD_MAX)
+            pccl_master_remove(m, remote, PCCL_REFUSAL_PROTOCOL, "it reported an epoch that cannot be");
+    }
 }
 
 static struct pccl_remote *highest_report(const struct pccl_master *m)
@@ -225,7 +277,10 @@ static void expel_outlaws(struct pccl_master *m, const struct pccl_report *law)
     }
 }
 
-/* The members of one group in the order of its ring; `changed` when anything differs from what some member knows. */
+/*
+ * The members of one group in the order of its ring; `changed` when anything differs from what some member knows. Who
+ * is alone may have launched something nevertheless, if it had heard of a later epoch: that ends by a view.
+ */
 static bool rebuild_group(struct pccl_master *m, const struct pccl_report *best, uint32_t number)
 {
     struct pccl_group *group = pccl_master_group(m, number, true);
@@ -240,7 +295,7 @@ static bool rebuild_group(struct pccl_master *m, const struct pccl_report *best,
             !pccl_master_join_ring(m, group, remote))
             return false;
     }
-    group->changed = group->ring_count != best->fields.ring_count;
+    group->changed = group->ring_count != best->fields.ring_count || group->ring_count < 2;
     for (uint32_t i = 0; i < group->ring_count; i++) {
         const struct pccl_report *report = group->ring[i]->report;
         group->changed = group->changed || !pccl_epoch_equal(&report->fields.view, &best->fields.view);
@@ -522,12 +577,11 @@ static void announce(struct pccl_master *m, struct pccl_group *group)
  * The recovery is an epoch of its own, also when nothing has changed: whoever has it knows more than any member that
  * was not there. (Views move only where they have to, so operations go on.)
  */
-static void tell_epoch(struct pccl_master *m, const struct pccl_epoch *law_epoch, bool all_here)
+static void tell_epoch(struct pccl_master *m, const struct pccl_epoch *law_epoch, uint32_t highest, bool all_here)
 {
     struct pccl_text why;
     pccl_text_format(&why, "the master restarted");
-    m->epoch =
-        (struct pccl_epoch){.inc = law_epoch->inc + 1 + (uint32_t)pccl_prng_below(&m->prng, INC_SPREAD), .number = 1};
+    m->epoch = (struct pccl_epoch){.inc = highest + 1 + (uint32_t)pccl_prng_below(&m->prng, INC_SPREAD), .number = 1};
     struct pccl_member *members = pccl_master_member_list(m);
     uint32_t count = m->member_count;
     struct pccl_msg_epoch_change change = {.epoch = m->epoch, .words = pccl_bytes_of_text(&why)};
@@ -579,7 +633,10 @@ static void free_reports(struct pccl_master *m)
 static void conclude(struct pccl_master *m, struct pccl_report *law)
 {
     struct pccl_epoch law_epoch = law->fields.epoch;
-    uint32_t law_count = law->fields.members_count;
+    uint32_t law_count = law->fields.members_count, highest = law_epoch.inc;
+    for (uint32_t i = 0; i < m->remote_count; i++)
+        if (has_reported(m->remotes[i]))
+            highest = pccl_max_u32(highest, highest_inc(m->remotes[i]->report));
     m->recovering = false;
     m->epoch = law_epoch;
     expel_outlaws(m, law);
@@ -598,7 +655,7 @@ static void conclude(struct pccl_master *m, struct pccl_report *law)
     tell_missed_rounds(m);
     for (uint32_t i = 0; i < m->group_count; i++)
         announce(m, m->groups[i]);
-    tell_epoch(m, &law_epoch, m->member_count == law_count);
+    tell_epoch(m, &law_epoch, highest, m->member_count == law_count);
     tell_recovered(m);
     pccl_master_say(m, PCCL_LOG_INFO, NULL, "run %i goes on: %u of %u members", &m->lineage, (uint64_t)m->member_count,
                     (uint64_t)law_count);
@@ -618,6 +675,9 @@ void pccl_master_try_recover(struct pccl_master *m)
 {
     if (!m->recovering || m->departing_count > 0 || m->shut)
         return;
+    expel_bad_reporters(m);
+    if (m->departing_count > 0)
+        return; /* again when they are gone */
     struct pccl_remote *best = highest_report(m);
     if (best == NULL) {
         if (is_abandoned(m)) {

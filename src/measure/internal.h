@@ -168,6 +168,7 @@ struct pccl_measure_session {
     struct pccl_wire_scratch *scratch;
     uint8_t *sink;                             /* what is read passes through it */
     bool ended;                                /* as far as the loop has heard */
+    bool broken;                               /* an invariant: nothing is used any more, or freed */
     struct pccl_measure_link *newest, *oldest; /* links */
     struct pccl_measure_test test;
 };

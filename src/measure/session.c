@@ -1,6 +1,7 @@
 /* The life of a session, its loop, and what other threads hand in. */
 #include "core/prng.h"
 #include "measure/internal.h"
+#include "net/guard.h"
 #include "net/heap.h"
 #include "net/socket.h"
 
@@ -60,9 +61,9 @@ enum pccl_status pccl_measure_session_accept(struct pccl_measure_session *sessio
 void pccl_measure_answered_less(struct pccl_measure_session *session)
 {
     uv_mutex_lock(&session->lock);
-    PCCL_ASSERT(session->answered > 0);
-    session->answered--;
+    uint32_t before = session->answered--;
     uv_mutex_unlock(&session->lock);
+    PCCL_ASSERT(before > 0);
 }
 
 void pccl_measure_session_end(struct pccl_measure_session *session)
@@ -115,10 +116,14 @@ static void on_wake(uv_async_t *async)
 
 static void on_tick(struct pccl_alarm *tick) { pccl_measure_test_tick(tick->timer.data); }
 
+static void run_loop(void *loop) { (void)uv_run(loop, UV_RUN_DEFAULT); }
+
 void pccl_measure_session_run(struct pccl_measure_session *session)
 {
-    if (!session->ended)
-        (void)uv_run(&session->loop, UV_RUN_DEFAULT);
+    if (session->ended || session->broken || pccl_guard_run(run_loop, &session->loop))
+        return;
+    session->broken = true;
+    session->events.broken(session->events.context);
 }
 
 /* ---- life ---- */
@@ -210,8 +215,9 @@ no_session:
     return error == UV_ENOMEM ? PCCL_MEMORY : PCCL_SYSTEM;
 }
 
-void pccl_measure_session_destroy(struct pccl_measure_session *session)
+static void destroy(void *argument)
 {
+    struct pccl_measure_session *session = argument;
     for (struct pccl_measure_link *link = session->inbox.accepted, *next; link; link = next) {
         next = link->older;
         pccl_socket_close(link->socket);
@@ -226,4 +232,10 @@ void pccl_measure_session_destroy(struct pccl_measure_session *session)
     (void)uv_loop_close(&session->loop);
     uv_mutex_destroy(&session->lock);
     release(session);
+}
+
+void pccl_measure_session_destroy(struct pccl_measure_session *session)
+{
+    if (!session->broken && !pccl_guard_run(destroy, session))
+        session->broken = true;
 }

@@ -41,6 +41,8 @@ struct pccl_measure_events {
     /* On the caller's thread, without a lock. Once for each order that no later one replaced. */
     void (*measured)(void *context, const struct pccl_measure_result *result);
     void (*log)(void *context, enum pccl_log_level level, const char *line);
+    /* An invariant broke in `run`, perhaps in the middle of another event: nothing may be handed in any more. */
+    void (*broken)(void *context);
 };
 
 struct pccl_measure_config {

@@ -244,13 +244,15 @@ void pccl_peer_resend_operations(struct pccl_peer *p)
 
 /* ---- launching ---- */
 
+bool pccl_peer_is_alone(const struct pccl_peer *p) { return p->ring_count < 2; }
+
 /*
  * A restarted master tells how a round ended before it tells the views that were missed: then we know of members whom
  * our view does not have yet. What is launched now is counted, and killed by that view, as it is for them.
  */
-static bool is_alone(const struct pccl_peer *p)
+static bool has_too_few_peers(const struct pccl_peer *p)
 {
-    return p->ring_count < 2 && pccl_epoch_compare(&p->attributes.epoch, &p->epoch) <= 0;
+    return pccl_peer_is_alone(p) && pccl_epoch_compare(&p->attributes.epoch, &p->epoch) <= 0;
 }
 
 static enum pccl_status may_launch(struct pccl_peer *p, const struct pccl_launch *launch)
@@ -263,7 +265,7 @@ static enum pccl_status may_launch(struct pccl_peer *p, const struct pccl_launch
         return PCCL_ARGUMENT;
     if (launch->tiny && (launch->payload_bytes == 0 || launch->payload_bytes > p->tiny_bytes_max))
         return PCCL_ARGUMENT;
-    if (is_alone(p)) {
+    if (has_too_few_peers(p)) {
         p->attributes = pccl_peer_live_attributes(p); /* the caller shall see that it is alone */
         return PCCL_TOO_FEW_PEERS;
     }
@@ -346,7 +348,8 @@ enum pccl_status pccl_peer_launch(struct pccl_peer *p, uint64_t now_us, const st
     }
     use->launches++;
     hold(p, *op, launch);
-    if (tombstone == NULL && !launch->tiny)
+    (*op)->started = tombstone == NULL && !launch->tiny && !pccl_peer_is_alone(p);
+    if ((*op)->started)
         p->effects.op_start(p->effects.context, *op);
     if (tombstone == NULL)
         tell(p, *op);
@@ -437,7 +440,7 @@ static void decide(struct pccl_peer *p, struct pccl_op *op, enum pccl_class clas
         p->awaited_count--;
         pccl_peer_wait_over(p);
     }
-    if (!op->tiny)
+    if (op->started)
         p->effects.op_stop(p->effects.context, op);
     if (op->held)
         p->effects.op_decided(p->effects.context, op);

@@ -120,6 +120,12 @@ void pccl_peer_give_up(struct pccl_peer *p, enum pccl_status status, const char 
     pccl_peer_end_calls(p, status);
 }
 
+void pccl_peer_fail(struct pccl_peer *p, uint64_t now_us, const char *where)
+{
+    pccl_peer_advance_time(p, now_us);
+    pccl_peer_give_up(p, PCCL_INTERNAL, "%s %s", pccl_status_text(PCCL_INTERNAL), where);
+}
+
 static void tick(struct pccl_peer *p)
 {
     if (p->now_us < p->deadline_us)

@@ -78,6 +78,7 @@ struct pccl_op {
     enum pccl_class class; /* DECIDED: NONE = committed */
     uint64_t decision;     /* the master's number of the outcome; 0: not told yet */
     bool tiny;
+    bool started;   /* op_start was called for it */
     bool complete;  /* DONE was said; a bulk operation may fail behind it, and be committed for all that */
     bool held;      /* the caller has not released it */
     bool confirmed; /* the master's OUTCOME has come (a view change may decide before it) */
@@ -264,9 +265,16 @@ void pccl_peer_op_awaited(struct pccl_peer *peer, uint64_t now_us, struct pccl_o
 void pccl_peer_op_release(struct pccl_peer *peer, struct pccl_op *op);
 /* The operation that holds this tag, or NULL. */
 struct pccl_op *pccl_peer_op_find(struct pccl_peer *peer, uint64_t tag);
+/* What the machine drives has broken: it leaves; everything outstanding ends with INTERNAL, in words that say where. */
+void pccl_peer_fail(struct pccl_peer *peer, uint64_t now_us, const char *where);
 /* Says good-bye and becomes unconnected; everything outstanding ends with PEER_LOST / ABORTED. */
 void pccl_peer_leave(struct pccl_peer *peer, uint64_t now_us);
 
+/*
+ * There is nobody to exchange data with in the current view: op_start is not called for what is launched now. Mostly
+ * launching is refused, as TOO_FEW_PEERS; else the view that comes ends it.
+ */
+bool pccl_peer_is_alone(const struct pccl_peer *peer);
 /* The ring of this peer's group in the current view, and what its members agree on about its links. */
 const struct pccl_id *pccl_peer_ring(const struct pccl_peer *peer, uint32_t *count);
 struct pccl_cost pccl_peer_cost(const struct pccl_peer *peer);

@@ -4,6 +4,7 @@
  */
 #include "sync/digests.h"
 
+#include "net/guard.h"
 #include "net/thread.h"
 #include "sync/lanes.h"
 
@@ -118,7 +119,7 @@ static bool digest_run(struct digester *digester, uint64_t first, uint64_t end)
     return true;
 }
 
-static void digest_runs(void *argument)
+static void digest_all(void *argument)
 {
     struct digester *digester = argument;
     struct work *work = digester->work;
@@ -133,6 +134,15 @@ static void digest_runs(void *argument)
     while (good && digester->count)
         good = finish_oldest(digester);
     pccl_sync_lanes_close(&digester->lanes);
+}
+
+static void digest_runs(void *argument)
+{
+    struct digester *digester = argument;
+    if (pccl_guard_run(digest_all, digester))
+        return;
+    pccl_text_format(&digester->words, "%s", pccl_status_text(PCCL_INTERNAL));
+    fail(digester, PCCL_INTERNAL);
 }
 
 static uint32_t processors(void)

@@ -204,6 +204,7 @@ struct pccl_sync_session {
     struct pccl_digest *roots; /* lent to pccl_serve */
     uint8_t *sink;             /* for what nobody wants */
     bool planned, ended;       /* as far as the loop has heard */
+    bool broken;               /* an invariant: nothing is used any more, or freed */
     struct pccl_id lineage;    /* since the plan */
     uint64_t round;
     struct pccl_sync_link *newest, *oldest; /* links */

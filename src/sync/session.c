@@ -1,4 +1,5 @@
 /* The life of a session, its loop, and what other threads hand in. */
+#include "net/guard.h"
 #include "net/heap.h"
 #include "net/socket.h"
 #include "sync/digests.h"
@@ -201,10 +202,14 @@ static void on_wake(uv_async_t *async)
 
 static void on_tick(struct pccl_alarm *tick) { pccl_sync_fetching_tick(tick->timer.data); }
 
+static void run_loop(void *loop) { (void)uv_run(loop, UV_RUN_DEFAULT); }
+
 void pccl_sync_session_run(struct pccl_sync_session *session)
 {
-    if (!session->ended)
-        (void)uv_run(&session->loop, UV_RUN_DEFAULT);
+    if (session->ended || session->broken || pccl_guard_run(run_loop, &session->loop))
+        return;
+    session->broken = true;
+    session->events.broken(session->events.context);
 }
 
 /* ---- what it has to tell ---- */
@@ -220,7 +225,7 @@ void pccl_sync_session_traffic(const struct pccl_sync_session *session, uint64_t
 void pccl_sync_session_torn(const struct pccl_sync_session *session, struct pccl_text *words)
 {
     uint64_t count = 0;
-    const struct pccl_fetch *machine = session->fetching.machine;
+    const struct pccl_fetch *machine = session->broken ? NULL : session->fetching.machine;
     for (uint32_t i = 0; machine && i < session->config.tensor_count; i++) {
         if (!pccl_fetch_is_torn(machine, i) || ++count > TORN_NAMED)
             continue;
@@ -344,8 +349,9 @@ no_session:
     return error == UV_ENOMEM ? PCCL_MEMORY : PCCL_SYSTEM;
 }
 
-void pccl_sync_session_destroy(struct pccl_sync_session *session)
+static void destroy(void *argument)
 {
+    struct pccl_sync_session *session = argument;
     release_donors(session->inbox.donors);
     for (struct pccl_sync_link *link = session->inbox.accepted, *next; link; link = next) {
         next = link->older;
@@ -362,4 +368,10 @@ void pccl_sync_session_destroy(struct pccl_sync_session *session)
     uv_mutex_destroy(&session->lock);
     pccl_state_fini(&session->state);
     release(session);
+}
+
+void pccl_sync_session_destroy(struct pccl_sync_session *session)
+{
+    if (!session->broken && !pccl_guard_run(destroy, session))
+        session->broken = true;
 }

@@ -33,6 +33,8 @@ struct pccl_sync_events {
     /* What the plan asked for is there, or cannot be had (words). At most once for each plan. */
     void (*fetched)(void *context, bool complete, const struct pccl_text *words);
     void (*log)(void *context, enum pccl_log_level level, const char *line);
+    /* An invariant broke in `run`, perhaps in the middle of another event: nothing may be handed in any more. */
+    void (*broken)(void *context);
 };
 
 struct pccl_sync_config {

@@ -7,7 +7,7 @@ import threading
 
 import harness
 import wire
-from harness import INVALID_USAGE, LOST, MASTER_FAILED, SLOW, SUCCESS
+from harness import INVALID_USAGE, LOST, MASTER_FAILED, SLOW, SUCCESS, TOO_FEW
 from harness import check, equal, say, within
 from loops import all_right, in_both_sizes, more_steps, start_loop
 
@@ -287,6 +287,70 @@ def _try_connect(peer):
     if result["rc"] == SUCCESS:  # a welcome that happened to be valid; it is lost again soon
         harness.poll(lambda: peer.do("attr", rc=None)["rc"] == INVALID_USAGE, "the loss of the fake master")
     return None
+
+
+class FakeMaster:
+    """One peer's master, which says what the test wants, in a run of that peer alone."""
+
+    def __init__(self, run):
+        self.run, self.sent, self.received = run, 0, 0
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.address = f"127.0.0.1:{self.listener.getsockname()[1]}"
+        self.lineage = wire.identity()
+
+    def say(self, kind, body, numbered=True):
+        self.sent += numbered
+        self.connection.send(self.run.forge.frame(kind, body, self.sent if numbered else 0, self.received))
+
+    def hear(self, wanted):
+        def heard():
+            while frame := self.connection.next():
+                self.received = max(self.received, frame[1])
+                if frame[0] == wanted:
+                    return frame[3]
+            check(not self.connection.closed, f"the peer has gone, message {wanted} was awaited")
+            return None
+
+        return harness.poll(heard, f"message {wanted}")
+
+    def admit(self):
+        self.connection = wire.Connection(sock=self.listener.accept()[0])
+        hello = self.hear(wire.HELLO)
+        self.peer = hello[44:60]
+        self.say(wire.HELLO_OK, wire.hello_ok(lineage=self.lineage), False)
+        one = struct.pack("<I", 1)
+        members = one + self.peer + bytes(4) + one + self.peer
+        self.say(wire.WELCOME, wire.epoch(1, 1) * 2 + bytes(40) + self.lineage + members + bytes(wire.COST))
+
+    def close(self):
+        self.connection.close()
+        self.listener.close()
+
+
+def test_master_counts_wrongly(run):
+    """A master answers as of an epoch that it never tells, with a peer more: what is launched then waits for its view,
+    and the process lives, whatever the size."""
+    for elements in (10, 1000000):
+        master = FakeMaster(run)
+        peer = run.peer(where_ms=100)
+        peer.create(master.address)
+        connect = peer.start("connect")
+        master.admit()
+        connect.wait(rc=SUCCESS)
+        update = peer.start("update")
+        master.hear(wire.VOTE)
+        later = wire.epoch(2**32 - 1, 1)
+        master.say(wire.ROUND, struct.pack("<BQB", 0, 0, 0) + later + struct.pack("<IIIIQI", 2, 2, 1, 2, 0, 0))
+        update.wait(rc=SUCCESS)
+        call = peer.start("reduce", 1, elements, "f32", "sum", "const:1", "inplace")
+        master.hear(wire.WHERE)  # it has been launched
+        master.say(
+            wire.EPOCH_CHANGE,
+            wire.epoch(2**32 - 1, 2) + bytes(9) + b"\1" + struct.pack("<I", 1) + master.peer + bytes(wire.COST + 4),
+        )
+        check(call.wait(rc=LOST)["intact"], "input changed")
+        peer.do("reduce", 1, elements, "f32", "sum", "const:1", "inplace", rc=TOO_FEW)
+        master.close()
 
 
 class Liar:

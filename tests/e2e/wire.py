@@ -7,12 +7,12 @@ import struct
 
 MAGIC = 0x31306C636370AB89
 VERSION = 5
-HELLO, HELLO_OK, REFUSED, HEARTBEAT, VOTE, LINK_UP = 1, 2, 3, 4, 6, 13
+HELLO, HELLO_OK, REFUSED, HEARTBEAT, VOTE, LINK_UP, WHERE = 1, 2, 3, 4, 6, 13, 14
 WELCOME, EXPELLED, EPOCH_CHANGE, ROUND, WARM_UP = 32, 33, 34, 36, 37
 LINK_HELLO, LINK_OK = 64, 65
 MASTER_SAYS = [2, 3, 4] + list(range(32, 41))
 PEER_SAYS = list(range(1, 19))
-HEADER = 32
+HEADER, COST = 32, 25
 
 
 def identity():
@@ -25,6 +25,10 @@ def text(words):
 
 def address(port):
     return bytes(10) + b"\xff\xff" + bytes([127, 0, 0, 1]) + struct.pack("<H", port)
+
+
+def epoch(inc, number):
+    return struct.pack("<IQ", inc, number)
 
 
 def hello(peer, token, version=VERSION, group=0, port=1, lineage=bytes(16), boot=0, magic=MAGIC):

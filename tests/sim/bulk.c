@@ -252,6 +252,8 @@ void sim_bulk_start(struct sim *sim, struct sim_peer *peer, struct pccl_op *op)
         abort();
     if (find_part(bulk, peer) != NULL)
         sim_fail(sim, "I3 p%u starts the same operation twice", peer->process.number);
+    if (bulk->world < 2)
+        sim_fail(sim, "I4 p%u moves data, and there is nobody else", peer->process.number);
     *part = (struct part){.next = bulk->parts, .peer = peer, .op = op, .descriptor = op->descriptor};
     bulk->parts = part;
     bulk->started++;

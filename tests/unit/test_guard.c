@@ -6,6 +6,7 @@
 #include <cmocka.h>
 
 #include "drive/guard.h"
+#include "net/guard.h"
 
 #include <signal.h>
 #include <sys/wait.h>

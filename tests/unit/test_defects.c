@@ -1,0 +1,330 @@
+/*
+ * An invariant breaks, or memory runs out, on one thread of one of three communicators of this process: calls return,
+ * one communicator is over at most, in words, and the process, the two others and the master go on. The linker turns
+ * functions that run on each of the threads to those here.
+ */
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "collective/exchange.h"
+#include "drive/reduction.h"
+#include "measure/internal.h"
+#include "net/connection.h"
+#include "net/guard.h"
+#include "pccl.h"
+#include "state/state.h"
+#include "sync/internal.h"
+
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <uv.h>
+
+enum { PEERS = 3, COUNT = 20000 };
+enum place { NOWHERE, ENGINE, CONTROL, CALLER, DIGESTS, SYNC, MEASURE };
+enum defect { INVARIANT, MEMORY };
+
+/* ---- what is planted ---- */
+
+static atomic_int planted_place, planted_defect;
+static _Thread_local bool starves;
+
+/* Whoever comes here first has the defect. */
+static void pass(enum place place)
+{
+    int expected = (int)place;
+    if (!atomic_compare_exchange_strong(&planted_place, &expected, NOWHERE))
+        return;
+    PCCL_ASSERT(atomic_load(&planted_defect) != INVARIANT);
+    starves = true;
+}
+
+void *__real_pccl_allocate(const struct pccl_memory *memory, size_t bytes);
+void *__wrap_pccl_allocate(const struct pccl_memory *memory, size_t bytes)
+{
+    return starves ? NULL : __real_pccl_allocate(memory, bytes);
+}
+
+void *__real_pccl_grow(const struct pccl_memory *memory, void *block, uint32_t *capacity, uint32_t needed, size_t size);
+void *__wrap_pccl_grow(const struct pccl_memory *memory, void *block, uint32_t *capacity, uint32_t needed, size_t size)
+{
+    return starves ? NULL : __real_pccl_grow(memory, block, capacity, needed, size);
+}
+
+#define PASSING(place, type, name, parameters, arguments)                                                              \
+    type __real_##name parameters;                                                                                     \
+    type __wrap_##name parameters                                                                                      \
+    {                                                                                                                  \
+        pass(place);                                                                                                   \
+        type result = __real_##name arguments;                                                                         \
+        starves = false;                                                                                               \
+        return result;                                                                                                 \
+    }
+
+#define PASSING_VOID(place, name, parameters, arguments)                                                               \
+    void __real_##name parameters;                                                                                     \
+    void __wrap_##name parameters                                                                                      \
+    {                                                                                                                  \
+        pass(place);                                                                                                   \
+        __real_##name arguments;                                                                                       \
+        starves = false;                                                                                               \
+    }
+
+PASSING(ENGINE, enum pccl_status, pccl_exchange_start,
+        (struct pccl_exchange * exchange, const struct pccl_transfer_config *config, struct pccl_transfer **transfer,
+         struct pccl_text *words),
+        (exchange, config, transfer, words))
+PASSING_VOID(CONTROL, pccl_reductions_lapse, (struct pcclComm_t * comm), (comm)) /* under the communicator's lock */
+PASSING(CALLER, bool, pccl_connection_take, (struct pccl_connection * connection), (connection)) /* under it, too */
+PASSING(DIGESTS, uint32_t, pccl_state_chunk_length, (const struct pccl_tensor *tensor, uint64_t chunk), (tensor, chunk))
+PASSING_VOID(SYNC, pccl_sync_fetching_begin, (struct pccl_sync_session * session, const struct pccl_sync_order *order),
+             (session, order))
+PASSING_VOID(MEASURE, pccl_measure_test_begin,
+             (struct pccl_measure_session * session, const struct pccl_measure_order *order), (session, order))
+
+/* ---- a world ---- */
+
+struct peer {
+    pcclComm_t *comm;
+    uv_thread_t thread;
+    pcclResult_t result;
+    char words[512];
+    float *elements;
+    bool out;
+};
+
+struct world {
+    pcclMasterInstance_t *master;
+    struct peer peers[PEERS];
+};
+
+typedef pcclResult_t (*call_function)(struct peer *peer);
+
+static pcclResult_t call_connect(struct peer *peer) { return pcclConnect(peer->comm); }
+static pcclResult_t call_update(struct peer *peer) { return pcclUpdateTopology(peer->comm); }
+static pcclResult_t call_optimize(struct peer *peer) { return pcclOptimizeTopology(peer->comm); }
+
+static pcclResult_t call_reduce(struct peer *peer)
+{
+    pcclReduceDescriptor_t descriptor = {
+        .count = COUNT, .op = pcclSum, .tag = 1, .src_descriptor = {.datatype = pcclFloat}};
+    for (size_t i = 0; i < COUNT; i++)
+        peer->elements[i] = 1;
+    return pcclAllReduce(peer->elements, peer->elements, &descriptor, peer->comm, NULL);
+}
+
+static pcclResult_t call_sync(struct peer *peer)
+{
+    pcclTensorInfo_t tensor = {.name = "t", .data = peer->elements, .count = COUNT, .datatype = pcclFloat};
+    pcclSharedState_t state = {.count = 1, .infos = &tensor};
+    return pcclSynchronizeSharedState(peer->comm, &state, PCCL_SHARED_STATE_SYNC_STRATEGY_ENFORCE_POPULAR, NULL);
+}
+
+struct task {
+    struct peer *peer;
+    call_function call;
+};
+
+static void run_task(void *argument)
+{
+    struct task *task = argument;
+    task->peer->result = task->call(task->peer);
+    (void)snprintf(task->peer->words, sizeof task->peer->words, "%s", pcclGetLastError(task->peer->comm));
+}
+
+/* Everybody who is not out calls it; all come back. */
+static void all(struct world *world, call_function call)
+{
+    struct task tasks[PEERS];
+    for (int i = 0; i < PEERS; i++) {
+        tasks[i] = (struct task){&world->peers[i], call};
+        if (!world->peers[i].out)
+            assert_int_equal(uv_thread_create(&world->peers[i].thread, run_task, &tasks[i]), 0);
+    }
+    for (int i = 0; i < PEERS; i++)
+        if (!world->peers[i].out)
+            assert_int_equal(uv_thread_join(&world->peers[i].thread), 0);
+}
+
+static int world_of(const struct peer *peer)
+{
+    int count = 0;
+    assert_int_equal(pcclGetAttribute(peer->comm, PCCL_ATTRIBUTE_PEER_GROUP_WORLD_SIZE, &count), pcclSuccess);
+    return count;
+}
+
+static void create(struct world *world, struct peer *peer)
+{
+    pcclOptions_t *options;
+    uint16_t port;
+    char address[64];
+    assert_int_equal(pcclMasterGetPort(world->master, &port), pcclSuccess);
+    (void)snprintf(address, sizeof address, "127.0.0.1:%u", port);
+    assert_int_equal(pcclCreateOptions(&options), pcclSuccess);
+    assert_int_equal(pcclSetOption(options, "bind_address", "127.0.0.1"), pcclSuccess);
+    assert_int_equal(pcclSetOption(options, "port", "0"), pcclSuccess);
+    assert_int_equal(pcclSetOption(options, "extended_results", "1"), pcclSuccess);
+    assert_int_equal(pcclCreateCommunicatorWithOptions(address, options, &peer->comm), pcclSuccess);
+    assert_int_equal(pcclDestroyOptions(options), pcclSuccess);
+    peer->elements = calloc(COUNT, sizeof *peer->elements);
+    assert_non_null(peer->elements);
+    peer->out = false;
+}
+
+static int start_world(void **state)
+{
+    static struct world world;
+    *state = &world;
+    assert_int_equal(pcclInit(), pcclSuccess);
+    assert_int_equal(pcclCreateMasterWithOptions("127.0.0.1:0", NULL, &world.master), pcclSuccess);
+    assert_int_equal(pcclRunMaster(world.master), pcclSuccess);
+    for (int i = 0; i < PEERS; i++)
+        world.peers[i].out = true;
+    for (int i = 0; i < PEERS; i++) {
+        struct task connecting = {&world.peers[i], call_connect};
+        create(&world, &world.peers[i]);
+        world.peers[i].out = true; /* not yet in */
+        assert_int_equal(uv_thread_create(&world.peers[i].thread, run_task, &connecting), 0);
+        while (i > 0 && world_of(&world.peers[0]) <= i)
+            all(&world, call_update);
+        assert_int_equal(uv_thread_join(&world.peers[i].thread), 0);
+        assert_int_equal(world.peers[i].result, pcclSuccess);
+        world.peers[i].out = false;
+    }
+    return 0;
+}
+
+static int end_world(void **state)
+{
+    struct world *world = *state;
+    for (int i = 0; i < PEERS; i++) {
+        assert_int_equal(pcclDestroyCommunicator(world->peers[i].comm), pcclSuccess);
+        free(world->peers[i].elements);
+    }
+    assert_int_equal(pcclInterruptMaster(world->master), pcclSuccess);
+    assert_int_equal(pcclMasterAwaitTermination(world->master), pcclSuccess);
+    assert_int_equal(pcclDestroyMaster(world->master), pcclSuccess);
+    return 0;
+}
+
+/* ---- the tests ---- */
+
+/* The others go on, as if it had been killed. */
+static void others_go_on(struct world *world, int left)
+{
+    bool done = false;
+    while (!done) {
+        all(world, call_reduce);
+        done = true;
+        for (int i = 0; i < PEERS; i++)
+            if (!world->peers[i].out && world->peers[i].result != pcclSuccess) {
+                assert_int_equal(world->peers[i].result, pcclRankConnectionLost);
+                done = false;
+            }
+    }
+    for (int i = 0; i < PEERS; i++)
+        if (!world->peers[i].out)
+            assert_true(world->peers[i].elements[COUNT - 1] == (float)left);
+    all(world, call_update);
+    for (int i = 0; i < PEERS; i++)
+        if (!world->peers[i].out)
+            assert_int_equal(world->peers[i].result, pcclSuccess);
+}
+
+static void plant(struct world *world, enum place place, enum defect defect)
+{
+    for (int i = 0; i < PEERS; i++)
+        world->peers[i].elements[0] = i == 2 ? 3 : 1; /* the third one has to fetch */
+    atomic_store(&planted_defect, defect);
+    atomic_store(&planted_place, place);
+}
+
+static void invariant_breaks(struct world *world, enum place place, call_function call)
+{
+    int broken = 0;
+    plant(world, place, INVARIANT);
+    while (atomic_load(&planted_place) != NOWHERE)
+        all(world, call);
+    for (int i = 0; i < PEERS; i++) {
+        struct peer *peer = &world->peers[i];
+        if (call_connect(peer) != pcclInternalError)
+            continue;
+        broken++;
+        peer->out = true;
+        assert_non_null(strstr(pcclGetLastError(peer->comm), "can only be destroyed"));
+        assert_true(peer->result == pcclInternalError || peer->result == pcclSuccess); /* it was over before that */
+        assert_true(peer->result == pcclSuccess || strstr(peer->words, "internal error"));
+        assert_int_equal(call_update(peer), pcclInternalError);
+        assert_int_not_equal(call_reduce(peer), pcclSuccess);
+    }
+    assert_int_equal(broken, 1);
+    others_go_on(world, PEERS - 1);
+}
+
+/* Nobody need be out: what failed is made again. */
+static void memory_runs_out(struct world *world, enum place place, call_function call)
+{
+    plant(world, place, MEMORY);
+    while (atomic_load(&planted_place) != NOWHERE)
+        all(world, call);
+    int left = 0;
+    for (int i = 0; i < PEERS; i++) {
+        struct peer *peer = &world->peers[i];
+        assert_true(peer->result == pcclSuccess || peer->words[0]);
+        peer->out = pcclGetAttribute(peer->comm, PCCL_ATTRIBUTE_GLOBAL_WORLD_SIZE, &(int){0}) != pcclSuccess;
+        left += !peer->out;
+    }
+    assert_true(left >= PEERS - 1);
+    others_go_on(world, left);
+}
+
+static bool in_development; /* there an invariant that breaks stops the process, as it shall */
+
+#define TESTS_OF(name, place, call)                                                                                    \
+    static void invariant_##name(void **state)                                                                         \
+    {                                                                                                                  \
+        if (in_development)                                                                                            \
+            skip();                                                                                                    \
+        invariant_breaks(*state, place, call);                                                                         \
+    }                                                                                                                  \
+    static void memory_##name(void **state) { memory_runs_out(*state, place, call); }
+
+TESTS_OF(of_the_engine, ENGINE, call_reduce)
+TESTS_OF(of_the_control_thread, CONTROL, call_reduce)
+TESTS_OF(of_a_waiting_caller, CALLER, call_reduce)
+TESTS_OF(of_digests, DIGESTS, call_sync)
+TESTS_OF(of_a_synchronization, SYNC, call_sync)
+TESTS_OF(of_a_test_of_the_topology, MEASURE, call_optimize)
+
+static void break_invariant(void *unused) { PCCL_ASSERT(unused); }
+
+static bool is_development(void)
+{
+    int status = 0;
+    pid_t child = fork();
+    if (child == 0) {
+        (void)close(STDERR_FILENO);
+        (void)pcclInit();
+        _exit(pccl_guard_run(break_invariant, NULL));
+    }
+    (void)waitpid(child, &status, 0);
+    return WIFSIGNALED(status);
+}
+
+int main(void)
+{
+#define BOTH(name)                                                                                                     \
+    cmocka_unit_test_setup_teardown(invariant_##name, start_world, end_world),                                         \
+        cmocka_unit_test_setup_teardown(memory_##name, start_world, end_world)
+    const struct CMUnitTest tests[] = {BOTH(of_the_engine),        BOTH(of_the_control_thread),
+                                       BOTH(of_a_waiting_caller),  BOTH(of_digests),
+                                       BOTH(of_a_synchronization), BOTH(of_a_test_of_the_topology)};
+    in_development = is_development();
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
