@@ -20,7 +20,7 @@
 static size_t bytes_of(const struct pccl_plan *plan, uint64_t group, uint32_t number)
 {
     struct pccl_segment segment = pccl_plan_segment(plan, group, number);
-    return segment.count == 0 ? 0 : pccl_scratch_size(pccl_plan_bytes(plan, segment.count));
+    return segment.count == 0 ? 0 : pccl_scratch_size(pccl_plan_bytes(plan, 0, segment.count));
 }
 
 uint64_t pccl_ahead_groups(const struct pccl_plan *plan)
@@ -28,7 +28,7 @@ uint64_t pccl_ahead_groups(const struct pccl_plan *plan)
     if (!plan->long_path)
         return 0;
     return pccl_min_u64(plan->groups,
-                        PCCL_AHEAD_BYTES / pccl_scratch_size(pccl_plan_bytes(plan, plan->segment_elements)));
+                        PCCL_AHEAD_BYTES / pccl_scratch_size(pccl_plan_bytes(plan, 0, plan->segment_elements)));
 }
 
 void pccl_ahead_allow(struct pccl_channel *channel)
@@ -254,7 +254,7 @@ static bool fits(const struct pccl_transfer *transfer, const struct pccl_channel
     if (channel == NULL || group >= plan->groups || !pccl_plan_message(plan, channel->other, plan->rank, 0, &number))
         return false;
     struct pccl_segment segment = pccl_plan_segment(plan, group, number);
-    return segment.count > 0 && length == pccl_plan_bytes(plan, segment.count);
+    return segment.count > 0 && length == pccl_plan_bytes(plan, 0, segment.count);
 }
 
 bool pccl_ahead_is_foreign(const struct pccl_transfer *transfer, const struct pccl_channel *channel,

@@ -296,6 +296,12 @@ struct pccl_group_shape pccl_direct_shape(const struct pccl_plan *plan, uint32_t
 /* A segment came in: work on it, send it on. Takes over the scratch (NULL: it came into the result). */
 void pccl_ring_received(struct pccl_transfer *transfer, struct pccl_group *group, uint32_t step,
                         struct pccl_scratch *scratch);
+/*
+ * The first part, which came in as elements, and the own one, as what is folded so far where that is longer. Takes over
+ * the scratch; NULL: memory is short.
+ */
+struct pccl_scratch *pccl_ring_widen(struct pccl_transfer *transfer, const struct pccl_segment *segment,
+                                     struct pccl_scratch *received);
 void pccl_direct_received(struct pccl_transfer *transfer, struct pccl_group *group, uint32_t step, uint32_t from,
                           struct pccl_scratch *scratch);
 

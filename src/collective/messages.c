@@ -111,11 +111,22 @@ static const uint8_t *first_payload(struct pccl_transfer *transfer, const struct
     const uint8_t *own = pccl_input_of(transfer, segment);
     if (plan->codec == NULL)
         return own;
-    *scratch = pccl_scratch_take(&transfer->exchange->scratch, pccl_plan_bytes(plan, segment->count));
+    *scratch = pccl_scratch_take(&transfer->exchange->scratch, pccl_plan_bytes(plan, 0, segment->count));
     if (*scratch == NULL)
         return NULL;
     pccl_codec_encode(plan->codec, transfer->exchange->config.kernels, own, segment->count, (*scratch)->bytes);
     return (*scratch)->bytes;
+}
+
+/* What came by, or a finished segment. What is folded so far may be longer than the part that it begins with. */
+static const uint8_t *later_payload(struct pccl_transfer *transfer, const struct pccl_segment *segment, uint32_t step,
+                                    struct pccl_scratch **scratch)
+{
+    if (*scratch == NULL)
+        return pccl_result_of(transfer, segment);
+    if (step == 1 && pccl_plan_is_wide(&transfer->plan, step))
+        *scratch = pccl_ring_widen(transfer, segment, *scratch);
+    return *scratch != NULL ? (*scratch)->bytes : NULL;
 }
 
 static void link_departure(struct pccl_transfer *transfer, struct pccl_departure *departure)
@@ -151,7 +162,7 @@ static bool fill_data(struct pccl_channel *channel, struct pccl_departure *depar
     } else {
         scratch = parcel->scratch;
         parcel->scratch = NULL;
-        payload = scratch != NULL ? scratch->bytes : pccl_result_of(transfer, &segment);
+        payload = later_payload(transfer, &segment, parcel->step, &scratch);
     }
     if (payload == NULL) {
         pccl_transfer_fail(transfer, PCCL_CLASS_INTERNAL, "out of memory for a segment");
@@ -159,7 +170,7 @@ static bool fill_data(struct pccl_channel *channel, struct pccl_departure *depar
     }
     parcel->handed = true;
     departure->payload = payload;
-    departure->length = (uint32_t)pccl_plan_bytes(plan, segment.count);
+    departure->length = (uint32_t)pccl_plan_bytes(plan, parcel->step, segment.count);
     departure->group = group->number;
     departure->step = parcel->step;
     departure->to = channel->other;
@@ -238,7 +249,7 @@ static const char *what_is_wrong(const struct pccl_channel *channel, const struc
     if (!pccl_plan_message(plan, channel->other, plan->rank, data->step, number))
         return "no such step";
     *segment = pccl_plan_segment(plan, data->group, *number);
-    if (segment->count == 0 || data->length != pccl_plan_bytes(plan, segment->count))
+    if (segment->count == 0 || data->length != pccl_plan_bytes(plan, data->step, segment->count))
         return "a wrong length";
     if (data->group >= transfer->granted)
         return NULL;

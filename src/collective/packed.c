@@ -58,6 +58,11 @@ void pccl_packed_fold(struct pccl_transfer *transfer, uint64_t group, uint32_t n
         pccl_transfer_save(transfer, group, number);
     const uint8_t *own = pccl_input_of(transfer, &segment);
     uint8_t *result = pccl_result_of(transfer, &segment);
+    const struct pccl_step step = {.datatype = plan->datatype,
+                                   .from = plan->folded_datatype,
+                                   .to = finish ? plan->datatype : plan->folded_datatype,
+                                   .reduction = plan->reduction,
+                                   .ranks = finish ? plan->ranks : 0};
     struct block block = {0, 0, 0};
     while (next_block(plan, segment.count, &block)) {
         size_t at = (size_t)block.first * plan->element_bytes, bytes = (size_t)block.count * plan->element_bytes;
@@ -67,15 +72,13 @@ void pccl_packed_fold(struct pccl_transfer *transfer, uint64_t group, uint32_t n
             for (uint32_t i = 0; i < part_count; i++)
                 pccl_prefetch(parts[i] + block.at + packed_bytes, packed_bytes);
         }
-        pccl_codec_decode(plan->codec, kernels, parts[0] + block.at, block.count, sum);
+        pccl_codec_decode(plan->folded_codec, kernels, parts[0] + block.at, block.count, sum);
         for (uint32_t i = 1; i < part_count; i++) {
-            pccl_codec_decode(plan->codec, kernels, parts[i] + block.at, block.count, part);
-            pccl_combine(kernels, plan->datatype, plan->reduction, sum, sum, part, block.count);
+            pccl_codec_decode(plan->folded_codec, kernels, parts[i] + block.at, block.count, part);
+            pccl_combine(kernels, plan->folded_datatype, plan->reduction, sum, sum, part, block.count);
         }
-        pccl_combine(kernels, plan->datatype, plan->reduction, sum, sum, own + at, block.count);
-        if (finish)
-            pccl_finish(kernels, plan->datatype, plan->reduction, plan->ranks, sum, sum, block.count);
-        pccl_codec_encode(plan->codec, kernels, sum, block.count, packed + block.at);
+        pccl_combine_step(kernels, &step, sum, sum, own + at, block.count);
+        pccl_codec_encode(finish ? plan->codec : plan->folded_codec, kernels, sum, block.count, packed + block.at);
         if (finish)
             store(transfer, packed + block.at, block.count, result + at);
     }

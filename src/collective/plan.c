@@ -8,8 +8,9 @@ enum {
     LONG_SEGMENT_BYTES_MOST = 64 << 10, /* so that several connections share the work finely */
     SEGMENT_BYTES_STEP = 64,            /* a cache line */
     DIRECT_BYTES_MOST = 8 << 20,
-    CACHED_BYTES_MOST = 4 << 20, /* a caller may find its result in a cache */
-    DIRECT_COST_PERCENT = 8,     /* of the transfer time: what direct exchange costs over the ring on its links */
+    DIRECT_WIDE_BYTES_MOST = 64 << 20, /* where the ring sends more: so much was measured */
+    CACHED_BYTES_MOST = 4 << 20,       /* a caller may find its result in a cache */
+    DIRECT_COST_PERCENT = 8,           /* of the transfer time: what direct exchange costs over the ring on its links */
     RTT_US_DEFAULT = 100,
 };
 static const uint64_t rate_default = 2000000000;
@@ -36,9 +37,15 @@ static enum pccl_status take_descriptor(const struct pccl_descriptor *descriptor
         pccl_text_format(words, "%u elements", plan->count);
         return PCCL_ARGUMENT;
     }
-    plan->codec = pccl_codec_find((enum pccl_codec_kind)descriptor->codec, plan->datatype,
-                                  (enum pccl_datatype)descriptor->codec_datatype, plan->reduction, words);
-    return plan->codec == NULL && words->length > 0 ? PCCL_ARGUMENT : PCCL_OK;
+    enum pccl_codec_kind kind = (enum pccl_codec_kind)descriptor->codec;
+    enum pccl_datatype packed = (enum pccl_datatype)descriptor->codec_datatype;
+    plan->folded_datatype = pccl_folded_type(plan->datatype, plan->reduction);
+    plan->codec = pccl_codec_find(kind, plan->datatype, packed, plan->reduction, words);
+    if (plan->codec == NULL)
+        return words->length > 0 ? PCCL_ARGUMENT : PCCL_OK;
+    plan->folded_datatype = pccl_folded_type(plan->datatype, PCCL_SUM); /* what is unpacked is not an element */
+    plan->folded_codec = pccl_codec_find(kind, plan->folded_datatype, packed, plan->reduction, words);
+    return PCCL_OK;
 }
 
 /*
@@ -47,7 +54,7 @@ static enum pccl_status take_descriptor(const struct pccl_descriptor *descriptor
  */
 static void cut(struct pccl_plan *plan)
 {
-    uint64_t travelling = pccl_plan_bytes(plan, PCCL_CODEC_BLOCK) / PCCL_CODEC_BLOCK; /* bytes of an element */
+    uint64_t travelling = pccl_plan_bytes_most(plan, PCCL_CODEC_BLOCK) / PCCL_CODEC_BLOCK; /* bytes of an element */
     uint64_t most = (plan->long_path ? LONG_SEGMENT_BYTES_MOST : SEGMENT_BYTES_MOST) / travelling;
     uint64_t share = divide_up(plan->count, plan->ranks);
     uint64_t elements = divide_up(share, divide_up(share, most));
@@ -58,22 +65,25 @@ static void cut(struct pccl_plan *plan)
 }
 
 /*
- * Direct exchange saves latency: two steps instead of 2(ranks - 1). It costs on the links: all to all, beside the ring,
- * and at the pace of the slowest pair, where that is known.
+ * Direct exchange saves latency: two steps instead of 2(ranks - 1); and bytes, where the ring's sums so far are wide.
+ * It costs on the links: all to all, beside the ring, and at the pace of the slowest pair, where that is known. The
+ * plan is that of a ring so far.
  */
 static enum pccl_algorithm choose(const struct pccl_plan *plan, const struct pccl_cost *cost)
 {
+    uint64_t bytes_most = pccl_plan_is_wide(plan, 1) ? DIRECT_WIDE_BYTES_MOST : DIRECT_BYTES_MOST;
     if (plan->ranks == 2 || cost->mesh == 0 || plan->ranks > PCCL_MESH_PEERS_MAX ||
-        plan->count > DIRECT_BYTES_MOST / plan->element_bytes)
+        plan->count > bytes_most / plan->element_bytes)
         return PCCL_RING;
-    uint64_t ranks = plan->ranks, bytes = pccl_plan_bytes(plan, (uint32_t)plan->count);
+    uint64_t ranks = plan->ranks, bytes = pccl_plan_bytes(plan, 0, (uint32_t)plan->count);
+    uint64_t folded_bytes = pccl_plan_bytes_most(plan, (uint32_t)plan->count);
     uint64_t rtt_us = cost->rtt_us != 0 ? cost->rtt_us : RTT_US_DEFAULT;
     uint64_t rate = cost->rate != 0 ? pccl_min_u64(cost->rate, rate_most) : rate_default;
     uint64_t mesh_rtt_us = cost->mesh_rtt_us != 0 ? cost->mesh_rtt_us : rtt_us;
     uint64_t mesh_rate = cost->mesh_rate != 0 ? pccl_min_u64(cost->mesh_rate, rate_most) : rate_most;
-    uint64_t ring_ns = 2 * (ranks - 1) * bytes * 1000000000 / (ranks * rate);
+    uint64_t ring_ns = (ranks * bytes + (ranks - 2) * folded_bytes) * 1000000000 / (ranks * rate);
     uint64_t pair_ns = 2 * bytes * 1000000000 / (ranks * mesh_rate);
-    uint64_t direct_ns = pccl_max_u64(ring_ns, pair_ns);
+    uint64_t direct_ns = pccl_max_u64(2 * (ranks - 1) * bytes * 1000000000 / (ranks * rate), pair_ns);
     direct_ns += direct_ns * DIRECT_COST_PERCENT / 100;
     return mesh_rtt_us * 1000 + direct_ns < (ranks - 1) * rtt_us * 1000 + ring_ns ? PCCL_DIRECT : PCCL_RING;
 }
@@ -87,8 +97,8 @@ enum pccl_status pccl_plan_make(const struct pccl_descriptor *descriptor, const 
     if (status != PCCL_OK)
         return status;
     made.large = made.count > CACHED_BYTES_MOST / made.element_bytes;
-    cut(&made);
     made.algorithm = choose(&made, cost);
+    cut(&made);
     *plan = made;
     return PCCL_OK;
 }
@@ -119,16 +129,20 @@ uint32_t pccl_plan_steps(const struct pccl_plan *plan)
     return plan->algorithm == PCCL_RING ? 2 * (plan->ranks - 1) : 2;
 }
 
-size_t pccl_plan_bytes(const struct pccl_plan *plan, uint32_t count)
+bool pccl_plan_is_wide(const struct pccl_plan *plan, uint32_t step)
 {
-    return plan->codec != NULL ? pccl_codec_bytes(plan->codec, count) : (size_t)count * plan->element_bytes;
+    return plan->codec == NULL && plan->folded_datatype != plan->datatype && plan->algorithm == PCCL_RING && step > 0 &&
+           step < plan->ranks - 1;
 }
 
-size_t pccl_plan_scratch_bytes(const struct pccl_plan *plan)
+size_t pccl_plan_bytes(const struct pccl_plan *plan, uint32_t step, uint32_t count)
 {
-    return (size_t)pccl_max_u64((uint64_t)plan->segment_elements * plan->element_bytes,
-                                pccl_plan_bytes(plan, plan->segment_elements));
+    if (plan->codec != NULL)
+        return pccl_codec_bytes(plan->codec, count);
+    return count * (pccl_plan_is_wide(plan, step) ? pccl_datatype_bytes(plan->folded_datatype) : plan->element_bytes);
 }
+
+size_t pccl_plan_bytes_most(const struct pccl_plan *plan, uint32_t count) { return pccl_plan_bytes(plan, 1, count); }
 
 bool pccl_plan_sends_to(const struct pccl_plan *plan, uint32_t other)
 {

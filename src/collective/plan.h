@@ -10,8 +10,9 @@
  * encodes) and sends it round. Steps 0 .. 2(ranks - 1) - 1: in step s rank r sends segment r - s while s < ranks - 1,
  *          and segment r + 1 - (s - (ranks - 1)) after that, to rank r + 1. (All modulo ranks.)
  * DIRECT   Step 0: everybody sends its part of segment p to rank p - 1, which folds all parts in the order p, p + 1 ...
- *          Step 1: it sends the result to everybody. So both give the same bits for all data types but f16 and bf16,
- *          which DIRECT rounds once only.
+ *          Step 1: it sends the result to everybody. So both give the same bits.
+ * Elements of f16 and bf16 are folded in f32 and rounded when that is finished: along the ring, what is folded so far
+ * travels as f32 where it would have to be rounded otherwise.
  * With a codec all that travels is packed: a part, or the sum so far, by whoever sends it; the result once, by the rank
  * that finishes it, which unpacks it again as all the others do. DIRECT adds unpacked parts two by two.
  */
@@ -31,7 +32,9 @@ struct pccl_plan {
     uint32_t ranks, rank;
     enum pccl_datatype datatype;
     enum pccl_reduction reduction;
-    const struct pccl_codec *codec; /* NULL: elements travel as they are */
+    enum pccl_datatype folded_datatype;    /* of what is folded so far */
+    const struct pccl_codec *codec;        /* NULL: elements travel as they are */
+    const struct pccl_codec *folded_codec; /* of what is folded so far: as many bytes */
     uint32_t element_bytes;
     uint64_t count;
     bool long_path;            /* the way to the neighbours takes longer than moving some segments */
@@ -53,10 +56,12 @@ struct pccl_segment pccl_plan_segment(const struct pccl_plan *plan, uint64_t gro
 /* How many of a group's segments are not empty: its first ones. */
 uint32_t pccl_plan_segments(const struct pccl_plan *plan, uint64_t group);
 uint32_t pccl_plan_steps(const struct pccl_plan *plan);
-/* What travels for a segment: bytes of its elements, or of their packed form. */
-size_t pccl_plan_bytes(const struct pccl_plan *plan, uint32_t count);
-/* The most a segment of this plan needs in scratch: elements or packed, whatever is longer. */
-size_t pccl_plan_scratch_bytes(const struct pccl_plan *plan);
+/* In this step travels what is folded so far, and it is longer than elements: f32 for f16 or bf16. */
+bool pccl_plan_is_wide(const struct pccl_plan *plan, uint32_t step);
+/* What travels in this step for so many elements: they, their packed form, or what is folded so far. */
+size_t pccl_plan_bytes(const struct pccl_plan *plan, uint32_t step, uint32_t count);
+/* The same in the step in which most travels. */
+size_t pccl_plan_bytes_most(const struct pccl_plan *plan, uint32_t count);
 /* Ranks this rank sends to and receives from; the ring has one of each, direct exchange all the others. */
 bool pccl_plan_sends_to(const struct pccl_plan *plan, uint32_t other);
 bool pccl_plan_receives_from(const struct pccl_plan *plan, uint32_t other);

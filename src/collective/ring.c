@@ -23,8 +23,32 @@ static bool is_copied_away(const struct pccl_transfer *transfer, uint32_t number
     return pccl_is_finisher(&transfer->plan, number) && pccl_goes_away(transfer);
 }
 
+/* The own part, and what came in in this step. */
+static struct pccl_step work_of(const struct pccl_plan *plan, uint32_t step, bool finish)
+{
+    return (struct pccl_step){.datatype = plan->datatype,
+                              .from = step > 0 ? plan->folded_datatype : plan->datatype,
+                              .to = finish ? plan->datatype : plan->folded_datatype,
+                              .reduction = plan->reduction,
+                              .ranks = finish ? plan->ranks : 0};
+}
+
+struct pccl_scratch *pccl_ring_widen(struct pccl_transfer *transfer, const struct pccl_segment *segment,
+                                     struct pccl_scratch *received)
+{
+    const struct pccl_plan *plan = &transfer->plan;
+    struct pccl_scratch_pool *pool = &transfer->exchange->scratch;
+    const struct pccl_step work = work_of(plan, 0, false);
+    struct pccl_scratch *wide = pccl_scratch_take(pool, pccl_plan_bytes(plan, 1, segment->count));
+    if (wide != NULL)
+        pccl_combine_step(transfer->exchange->config.kernels, &work, wide->bytes, received->bytes,
+                          pccl_input_of(transfer, segment), segment->count);
+    pccl_scratch_give(pool, received);
+    return wide;
+}
+
 /* Leaves the sum of both in `received`, and in the result what is finished: there only, if it is not copied away. */
-static void fold_elements(struct pccl_transfer *transfer, struct pccl_group *group, uint32_t number,
+static void fold_elements(struct pccl_transfer *transfer, struct pccl_group *group, uint32_t step, uint32_t number,
                           struct pccl_scratch *received)
 {
     const struct pccl_plan *plan = &transfer->plan;
@@ -34,6 +58,8 @@ static void fold_elements(struct pccl_transfer *transfer, struct pccl_group *gro
     uint8_t *result = pccl_result_of(transfer, &segment);
     bool finish = pccl_is_finisher(plan, number), away = is_copied_away(transfer, number);
     uint8_t *sum = finish && !away ? result : received->bytes;
+    const struct pccl_step work = work_of(plan, step, finish);
+    const size_t from_bytes = pccl_datatype_bytes(work.from), to_bytes = pccl_datatype_bytes(work.to);
     if (finish)
         pccl_transfer_save(transfer, group->number, number);
     uint32_t most = FOLD_BYTES / plan->element_bytes, count = 0;
@@ -42,9 +68,8 @@ static void fold_elements(struct pccl_transfer *transfer, struct pccl_group *gro
         size_t at = (size_t)first * plan->element_bytes, bytes = (size_t)count * plan->element_bytes;
         if (first + count < segment.count)
             pccl_prefetch(own + at + bytes, bytes);
-        pccl_combine(kernels, plan->datatype, plan->reduction, sum + at, received->bytes + at, own + at, count);
-        if (finish)
-            pccl_finish(kernels, plan->datatype, plan->reduction, plan->ranks, sum + at, sum + at, count);
+        pccl_combine_step(kernels, &work, sum + first * to_bytes, received->bytes + first * from_bytes, own + at,
+                          count);
         if (away)
             pccl_copy_away(kernels, result + at, sum + at, bytes);
     }
@@ -52,11 +77,13 @@ static void fold_elements(struct pccl_transfer *transfer, struct pccl_group *gro
         pccl_copied_away(kernels);
 }
 
-static void fold(struct pccl_transfer *transfer, struct pccl_group *group, uint32_t number,
+static void fold(struct pccl_transfer *transfer, struct pccl_group *group, uint32_t step, uint32_t number,
                  struct pccl_scratch *received)
 {
+    if (step == 0 && pccl_plan_is_wide(&transfer->plan, 1))
+        return; /* when it is sent on, into memory of its own */
     if (transfer->plan.codec == NULL)
-        fold_elements(transfer, group, number, received);
+        fold_elements(transfer, group, step, number, received);
     else
         pccl_packed_fold(transfer, group->number, number, &received->bytes, 1, received->bytes);
 }
@@ -71,7 +98,7 @@ void pccl_ring_received(struct pccl_transfer *transfer, struct pccl_group *group
     if (gathering && scratch != NULL)
         pccl_packed_store(transfer, group->number, number, scratch->bytes);
     else if (!gathering)
-        fold(transfer, group, number, scratch);
+        fold(transfer, group, step, number, scratch);
     bool finished = gathering || pccl_is_finisher(plan, number);
     if (finished && plan->codec == NULL && (gathering || !is_copied_away(transfer, number))) {
         /* it goes on from the result */

@@ -180,7 +180,7 @@ static uint32_t group_buffers(const struct pccl_plan *plan)
 void pccl_window_size(struct pccl_transfer *transfer)
 {
     const struct pccl_plan *plan = &transfer->plan;
-    size_t segment_bytes = pccl_plan_bytes(plan, plan->segment_elements);
+    size_t segment_bytes = pccl_plan_bytes_most(plan, plan->segment_elements);
     /* Each step of a group is one trip; the credit that follows its end is another one, on which nothing is moved. */
     uint64_t steps = pccl_plan_steps(plan), window_bytes = transfer->exchange->config.window_bytes;
     uint64_t window = (window_bytes + window_bytes / steps) / segment_bytes;

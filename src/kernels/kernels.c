@@ -84,20 +84,43 @@ static void fold_block(const struct fold *fold, size_t offset_bytes, size_t coun
     }
 }
 
+/* A block of an f16 or bf16, in f32 between what comes in and what goes out. */
+static void step_half_block(const struct pccl_kernels *kernels, const struct pccl_step *step, char *result,
+                            const void *folded, const void *part, size_t count)
+{
+    _Alignas(PCCL_CACHE_LINE) float left[BLOCK_FLOATS];
+    _Alignas(PCCL_CACHE_LINE) float right[BLOCK_FLOATS];
+    const bool rounds = step->to != PCCL_F32;
+    void *to = rounds ? (void *)left : result;
+    if (step->from != PCCL_F32) {
+        kernels->widen[step->datatype](left, folded, count);
+        folded = left;
+    }
+    kernels->widen[step->datatype](right, part, count);
+    kernels->combine[PCCL_F32][step->reduction](to, folded, right, count);
+    if (step->ranks != 0 && step->reduction == PCCL_AVG) {
+        kernels->divide[PCCL_F32](to, to, count, step->ranks);
+    }
+    if (rounds) {
+        kernels->narrow[step->datatype](result, left, count);
+    }
+}
+
 static void fold_half_block(const struct fold *fold, size_t offset_bytes, size_t count, char *result)
 {
-    _Alignas(PCCL_CACHE_LINE) float folded[BLOCK_FLOATS];
-    _Alignas(PCCL_CACHE_LINE) float next[BLOCK_FLOATS];
-    const struct pccl_kernels *kernels = fold->kernels;
-    kernels->widen[fold->datatype](folded, part_at(fold, 0, offset_bytes), count);
-    for (uint32_t part = second_of(fold); part < fold->part_count; part++) {
-        kernels->widen[fold->datatype](next, part_at(fold, part, offset_bytes), count);
-        kernels->combine[PCCL_F32][step_of(fold)](folded, folded, next, count);
+    _Alignas(PCCL_CACHE_LINE) float block[BLOCK_FLOATS];
+    const uint32_t first = second_of(fold), last = fold->part_count - 1;
+    const void *folded = part_at(fold, 0, offset_bytes);
+    for (uint32_t part = first; part <= last; part++) {
+        struct pccl_step step = {.datatype = fold->datatype,
+                                 .from = part == first ? fold->datatype : PCCL_F32,
+                                 .to = part == last ? fold->datatype : PCCL_F32,
+                                 .reduction = step_of(fold),
+                                 .ranks = part == last ? fold->divisor : 0};
+        char *to = part == last ? result : (char *)block;
+        step_half_block(fold->kernels, &step, to, folded, part_at(fold, part, offset_bytes), count);
+        folded = block;
     }
-    if (fold->divisor != 0) {
-        kernels->divide[PCCL_F32](folded, folded, count, fold->divisor);
-    }
-    kernels->narrow[fold->datatype](result, folded, count);
 }
 
 static bool is_half(enum pccl_datatype datatype) { return datatype == PCCL_F16 || datatype == PCCL_BF16; }
@@ -112,15 +135,14 @@ static void fold_all(const struct fold *fold, size_t count, void *result)
     }
 }
 
-static void divide_halves(const struct pccl_kernels *kernels, enum pccl_datatype datatype, uint32_t divisor,
-                          char *result, const char *source, size_t count)
+static void step_halves(const struct pccl_kernels *kernels, const struct pccl_step *step, char *result,
+                        const char *folded, const char *part, size_t count)
 {
-    _Alignas(PCCL_CACHE_LINE) float block[BLOCK_FLOATS];
+    const size_t size = pccl_datatype_bytes(step->datatype);
+    const size_t from_size = pccl_datatype_bytes(step->from), to_size = pccl_datatype_bytes(step->to);
     for (size_t done = 0; done < count; done += BLOCK_FLOATS) {
         size_t now = count - done < BLOCK_FLOATS ? count - done : BLOCK_FLOATS;
-        kernels->widen[datatype](block, source + done * sizeof(uint16_t), now);
-        kernels->divide[PCCL_F32](block, block, now, divisor);
-        kernels->narrow[datatype](result + done * sizeof(uint16_t), block, now);
+        step_half_block(kernels, step, result + done * to_size, folded + done * from_size, part + done * size, now);
     }
 }
 
@@ -131,38 +153,34 @@ static void assert_valid(enum pccl_datatype datatype, enum pccl_reduction reduct
     PCCL_ASSERT((unsigned)datatype < PCCL_DATATYPES && (unsigned)reduction < PCCL_REDUCTIONS);
 }
 
-void pccl_combine(const struct pccl_kernels *kernels, enum pccl_datatype datatype, enum pccl_reduction reduction,
-                  void *result, const void *a, const void *b, size_t count)
+enum pccl_datatype pccl_folded_type(enum pccl_datatype datatype, enum pccl_reduction reduction)
 {
-    assert_valid(datatype, reduction);
+    return is_half(datatype) && reduction != PCCL_MAX && reduction != PCCL_MIN ? PCCL_F32 : datatype;
+}
+
+void pccl_combine_step(const struct pccl_kernels *kernels, const struct pccl_step *step, void *result,
+                       const void *folded, const void *part, size_t count)
+{
+    const enum pccl_datatype datatype = step->datatype;
+    assert_valid(datatype, step->reduction);
+    const bool divides = step->ranks != 0 && step->reduction == PCCL_AVG;
+    const bool alike = step->from == datatype && step->to == datatype && !(divides && is_half(datatype));
     uint64_t mode = pccl_float_mode_begin();
-    if (kernels->combine[datatype][reduction] != NULL) {
-        kernels->combine[datatype][reduction](result, a, b, count);
+    if (alike && kernels->combine[datatype][step->reduction] != NULL) {
+        kernels->combine[datatype][step->reduction](result, folded, part, count);
+        if (divides)
+            kernels->divide[datatype](result, result, count, step->ranks);
     } else {
-        const void *const parts[] = {a, b};
-        fold_all(&(struct fold){kernels, datatype, reduction, parts, 2, 0}, count, result);
+        step_halves(kernels, step, result, folded, part, count);
     }
     pccl_float_mode_end(mode);
 }
 
-void pccl_finish(const struct pccl_kernels *kernels, enum pccl_datatype datatype, enum pccl_reduction reduction,
-                 uint32_t ranks, void *result, const void *source, size_t count)
+void pccl_combine(const struct pccl_kernels *kernels, enum pccl_datatype datatype, enum pccl_reduction reduction,
+                  void *result, const void *a, const void *b, size_t count)
 {
-    assert_valid(datatype, reduction);
-    PCCL_ASSERT(ranks > 0);
-    if (reduction != PCCL_AVG) {
-        if (result != source && count > 0) {
-            memcpy(result, source, count * pccl_datatype_bytes(datatype));
-        }
-        return;
-    }
-    uint64_t mode = pccl_float_mode_begin();
-    if (is_half(datatype)) {
-        divide_halves(kernels, datatype, ranks, result, source, count);
-    } else {
-        kernels->divide[datatype](result, source, count, ranks);
-    }
-    pccl_float_mode_end(mode);
+    const struct pccl_step step = {.datatype = datatype, .from = datatype, .to = datatype, .reduction = reduction};
+    pccl_combine_step(kernels, &step, result, a, b, count);
 }
 
 void pccl_copy_away(const struct pccl_kernels *kernels, void *to, const void *from, size_t bytes)

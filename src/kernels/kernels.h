@@ -33,11 +33,22 @@ const struct pccl_kernels *pccl_kernels_variant(uint32_t index, uint32_t *featur
 void pccl_combine(const struct pccl_kernels *kernels, enum pccl_datatype datatype, enum pccl_reduction reduction,
                   void *result, const void *a, const void *b, size_t count);
 /*
- * The last step: AVG divides by the number of ranks (integers truncate towards zero); the other operations copy the
- * bits as they are. ranks > 0. result may be source, and does not overlap it otherwise.
+ * One step of a fold whose parts come one after the other: what is folded so far op the next part; at the end AVG
+ * divides by the number of ranks (integers truncate towards zero). Parts are elements. What goes in and what comes out
+ * are elements, too, or f32, in which f16 and bf16 are folded: they are rounded where they come out as elements.
  */
-void pccl_finish(const struct pccl_kernels *kernels, enum pccl_datatype datatype, enum pccl_reduction reduction,
-                 uint32_t ranks, void *result, const void *source, size_t count);
+struct pccl_step {
+    enum pccl_datatype datatype; /* of the elements */
+    enum pccl_datatype from, to; /* what goes in, what comes out: datatype; or f32, of f16 and bf16 */
+    enum pccl_reduction reduction;
+    uint32_t ranks; /* 0: this is not the end */
+};
+/* What comes out before the end, so that nothing is rounded: f32 of f16 and bf16, but for MAX and MIN, which do not
+ * round. */
+enum pccl_datatype pccl_folded_type(enum pccl_datatype datatype, enum pccl_reduction reduction);
+/* result may be `folded`, unless it is longer; and part, if all are of one type. No overlap otherwise. */
+void pccl_combine_step(const struct pccl_kernels *kernels, const struct pccl_step *step, void *result,
+                       const void *folded, const void *part, size_t count);
 /*
  * Both for an owner that sees all parts: like pccl_reduce_all, including the division: folded from the left, for f16
  * and bf16 in f32 with one rounding at the end. result may be parts[k]. part_count > 0. Works in blocks that stay in

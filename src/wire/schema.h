@@ -15,7 +15,7 @@
 
 #include "core/limits.h"
 
-#define PCCL_PROTOCOL_VERSION 5u
+#define PCCL_PROTOCOL_VERSION 6u
 #define PCCL_PROTOCOL_MAGIC UINT64_C(0x31306c636370ab89) /* in every hello */
 
 /* ---- structs inside messages ---- */

@@ -105,6 +105,25 @@ def test_bytes_counted(run):
             within(result[way], int(size * 1.49), int(size * 1.51), f"bytes {way} of {size} over 4")
 
 
+def test_halves_are_rounded_once(run):
+    """Sums of 16 bits through the master, from all to all, and along the ring: right where any sum on the way would
+    overflow or be rounded if it were kept in 16 bits, and the same bits for every size."""
+    peers = join(run, 4)
+    cases = (
+        ("f16", "avg", (40000, 40000, 40000, 40000), 40000),
+        ("f16", "sum", (2048, 1, 1, 1.5), 2052),
+        ("f16", "prod", (4096, 4096, 2**-12, 2**-10), 4),
+        ("bf16", "avg", (256, 1, 1, 1), 65),  # 64.75
+        ("bf16", "sum", (256, 1, 1, 1), 260),
+    )
+    ring = 33000000  # more than is sent directly
+    for count, (dtype, op, values, expected) in (*itertools.product((16, 20000, 1000000), cases), (ring, cases[3])):
+        calls = [peer.start("reduce", 1, count, dtype, op, f"const:{v}") for peer, v in zip(peers, values)]
+        found = {call.wait(rc=SUCCESS)["digest"] for call in calls}
+        calls = [peer.start("reduce", 2, count, dtype, "max", f"const:{expected}") for peer in peers]
+        equal(found, {call.wait(rc=SUCCESS)["digest"] for call in calls}, f"{op} of {count} {dtype}, {values}")
+
+
 def test_quantized_sum(run):
     """[13] 42 and 43 are exactly 85, by both algorithms and as float and double."""
     peers = join(run, 2)

@@ -104,45 +104,49 @@ struct fold {
     const struct pccl_kernels *kernels;
     const void *parts[RIG_RANKS_MAX]; /* of one segment, in the order of the fold */
     size_t count;
-    uint8_t *packed, *unpacked; /* room for a segment */
+    uint8_t *packed, *unpacked, *sum; /* room for a segment */
     uint8_t *result;
 };
 
-/* What is left of the elements on the other side. */
-static void pass_codec(const struct fold *fold, const void *elements, void *result)
+/* What is left of the elements, or of what is folded so far, on the other side: as these, or as those. */
+static void pass_codec(const struct fold *fold, const struct pccl_codec *by, const void *elements,
+                       const struct pccl_codec *as, void *result)
 {
-    pccl_codec_encode(fold->plan->codec, fold->kernels, elements, fold->count, fold->packed);
-    pccl_codec_decode(fold->plan->codec, fold->kernels, fold->packed, fold->count, result);
+    pccl_codec_encode(by, fold->kernels, elements, fold->count, fold->packed);
+    pccl_codec_decode(as, fold->kernels, fold->packed, fold->count, result);
 }
 
-/* One after the other, each sum rounded. The parts but the last, or the sums, are packed for the way. */
-static void fold_in_turn(const struct fold *fold)
+/* One after the other. The parts but the last, or what is folded so far, are packed for the way. */
+static void fold_packed(const struct fold *fold)
 {
     const struct pccl_plan *plan = fold->plan;
     const bool ring = plan->algorithm == PCCL_RING;
-    uint8_t *sum = fold->result;
-    memcpy(sum, fold->parts[0], fold->count * plan->element_bytes);
-    for (uint32_t i = 1; i < plan->ranks; i++) {
-        const void *part = fold->parts[i];
-        if (plan->codec != NULL && (ring || i == 1))
-            pass_codec(fold, sum, sum);
-        if (plan->codec != NULL && !ring && i + 1 < plan->ranks) {
-            pass_codec(fold, part, fold->unpacked);
-            part = fold->unpacked;
+    uint8_t *sum = fold->sum;
+    struct pccl_step step = {.datatype = plan->datatype,
+                             .from = plan->folded_datatype,
+                             .to = plan->folded_datatype,
+                             .reduction = plan->reduction};
+    pass_codec(fold, plan->codec, fold->parts[0], plan->folded_codec, sum);
+    for (uint32_t i = 1; i + 1 < plan->ranks; i++) {
+        if (ring) {
+            pccl_combine_step(fold->kernels, &step, sum, sum, fold->parts[i], fold->count);
+            pass_codec(fold, plan->folded_codec, sum, plan->folded_codec, sum);
+        } else {
+            pass_codec(fold, plan->codec, fold->parts[i], plan->folded_codec, fold->unpacked);
+            pccl_combine(fold->kernels, plan->folded_datatype, plan->reduction, sum, sum, fold->unpacked, fold->count);
         }
-        pccl_combine(fold->kernels, plan->datatype, plan->reduction, sum, sum, part, fold->count);
     }
-    pccl_finish(fold->kernels, plan->datatype, plan->reduction, plan->ranks, sum, sum, fold->count);
-    if (plan->codec != NULL)
-        pass_codec(fold, sum, sum);
+    step.to = plan->datatype;
+    step.ranks = plan->ranks;
+    pccl_combine_step(fold->kernels, &step, fold->result, sum, fold->parts[plan->ranks - 1], fold->count);
+    pass_codec(fold, plan->codec, fold->result, plan->codec, fold->result);
 }
 
 static void fold_segment(const struct fold *fold)
 {
     const struct pccl_plan *plan = fold->plan;
-    const bool is_half = plan->datatype == PCCL_F16 || plan->datatype == PCCL_BF16;
-    if (plan->codec != NULL || (plan->algorithm == PCCL_RING && is_half))
-        fold_in_turn(fold);
+    if (plan->codec != NULL)
+        fold_packed(fold);
     else
         pccl_reduce_all(plan->datatype, plan->reduction, fold->parts, plan->ranks, fold->count, fold->result);
 }
@@ -160,10 +164,11 @@ static uint8_t *make_reference(const struct rig_spec *spec, uint32_t op, uint32_
     const size_t most = (size_t)plan.segment_elements;
     struct fold fold = {.plan = &plan,
                         .kernels = pccl_kernels_variant(0, &(uint32_t){0}),
-                        .packed = malloc(pccl_plan_bytes(&plan, plan.segment_elements) + 1),
-                        .unpacked = malloc(most * plan.element_bytes + 1)};
+                        .packed = malloc(pccl_plan_bytes_most(&plan, plan.segment_elements) + 1),
+                        .unpacked = malloc(most * sizeof(double) + 1),
+                        .sum = malloc(most * sizeof(double) + 1)};
     uint8_t *result = malloc(rig_op_bytes(&spec->ops[op]));
-    PCCL_ASSERT(fold.packed != NULL && fold.unpacked != NULL && result != NULL);
+    PCCL_ASSERT(fold.packed != NULL && fold.unpacked != NULL && fold.sum != NULL && result != NULL);
     for (uint64_t group = 0; group < plan.groups; group++)
         for (uint32_t number = 0; number < ranks; number++) {
             const struct pccl_segment segment = pccl_plan_segment(&plan, group, number);
@@ -178,6 +183,7 @@ static uint8_t *make_reference(const struct rig_spec *spec, uint32_t op, uint32_
         }
     free(fold.packed);
     free(fold.unpacked);
+    free(fold.sum);
     return result;
 }
 
@@ -206,7 +212,8 @@ static void make_ids(struct rig_spec *spec, struct pccl_prng *prng)
 
 bool rig_spec_listed(struct rig_spec *spec, uint32_t number)
 {
-    static const enum pccl_datatype datatypes[] = {PCCL_F32, PCCL_I16, PCCL_BF16, PCCL_U8, PCCL_F64};
+    /* in this order rings of three and of four ranks have bf16 that is folded in f32 */
+    static const enum pccl_datatype datatypes[] = {PCCL_F32, PCCL_BF16, PCCL_I16, PCCL_U8, PCCL_F64};
     static const enum pccl_reduction reductions[] = {PCCL_SUM, PCCL_AVG, PCCL_MAX};
     const uint32_t ranks = 2 + number / 16, bits = number % 16;
     if (ranks > 4)

@@ -12,13 +12,34 @@ enum { SCRATCH = 4 << 20 };
 
 /* ---- numbers ---- */
 
-static void fill_input(struct job *job)
+static bool is_half(enum pccl_datatype datatype) { return datatype == PCCL_F16 || datatype == PCCL_BF16; }
+
+/*
+ * Floats of 16 bits that show where they are rounded: sums beyond the largest float16 whose average is none, a large
+ * number with small ones, any bits at all, and numbers that round in every sum.
+ */
+static void put_telling(const struct job *job, size_t index, uint32_t rank, uint64_t random)
 {
     enum pccl_datatype datatype = (enum pccl_datatype)job->config.descriptor.datatype;
+    uint16_t bits = (uint16_t)(random >> 32);
+    switch (index % 4) {
+    case 0: put_element(datatype, job->input, index, 40000); break;
+    case 1: put_element(datatype, job->input, index, rank == 0 ? 256 : 1); break;
+    case 2: memcpy(job->input + index * sizeof bits, &bits, sizeof bits); break;
+    default: put_element(datatype, job->input, index, (double)(random % 100000) / 20000.0 - 2.5);
+    }
+}
+
+static void fill_input(struct job *job, uint32_t rank)
+{
+    enum pccl_datatype datatype = (enum pccl_datatype)job->config.descriptor.datatype;
+    bool telling = is_half(datatype) && job->config.descriptor.codec == PCCL_CODEC_NONE;
     size_t size = pccl_datatype_bytes(datatype);
     for (size_t i = 0; i < job->bytes; i += size) {
         uint64_t random = pccl_prng_u64(&world.prng);
-        if (datatype >= PCCL_F16)
+        if (telling)
+            put_telling(job, i / size, rank, random);
+        else if (datatype >= PCCL_F16)
             put_element(datatype, job->input + i, 0, (double)(random % 100000) / 20000.0 - 2.5);
         else
             memcpy(job->input + i, &random, size);
@@ -29,16 +50,34 @@ static void fill_input(struct job *job)
 
 /* ---- the reference ---- */
 
-/* What the ring gives for one segment: two at a time. */
-static void fold_ring(const struct pccl_plan *plan, const void *const *parts, uint32_t count, uint8_t *result)
+/* NaN wins, -0 is below +0. */
+static float greater_of(float a, float b)
 {
-    enum pccl_reduction reduction = plan->reduction == PCCL_AVG ? PCCL_SUM : plan->reduction;
-    memcpy(result, parts[0], (size_t)count * plan->element_bytes);
+    if (isnan(a) || isnan(b))
+        return NAN;
+    return a > b || (a == b && !signbit(a)) ? a : b;
+}
+
+/* What the header promises of 16 bits, told plainly: in single precision, in the order of the parts, rounded once. */
+static void fold_half(const struct pccl_plan *plan, const void *const *parts, size_t index, uint8_t *result)
+{
+    const uint16_t nan_bits = plan->datatype == PCCL_F16 ? 0x7e00 : 0x7fc0;
+    float sum = (float)get_element(plan->datatype, parts[0], index);
     for (uint32_t i = 1; i < plan->ranks; i++) {
-        const void *pair[2] = {result, parts[i]};
-        pccl_reduce_all(plan->datatype, reduction, pair, 2, count, result);
+        float part = (float)get_element(plan->datatype, parts[i], index);
+        switch (plan->reduction) {
+        case PCCL_SUM:
+        case PCCL_AVG: sum += part; break;
+        case PCCL_PROD: sum *= part; break;
+        case PCCL_MAX: sum = greater_of(sum, part); break;
+        default: sum = -greater_of(-sum, -part);
+        }
     }
-    pccl_finish(pccl_kernels_for(0), plan->datatype, plan->reduction, plan->ranks, result, result, count);
+    if (plan->reduction == PCCL_AVG)
+        sum /= (float)plan->ranks;
+    put_element(plan->datatype, result, index, (double)sum);
+    if (isnan(sum))
+        memcpy(result + index * sizeof nan_bits, &nan_bits, sizeof nan_bits);
 }
 
 static void expect_fold(const struct pccl_plan *plan, const struct job *jobs, uint8_t *result)
@@ -52,10 +91,10 @@ static void expect_fold(const struct pccl_plan *plan, const struct job *jobs, ui
                 parts[i] = jobs[(owner + i) % plan->ranks].before + at;
             if (segment.count == 0)
                 continue;
-            if (plan->algorithm == PCCL_RING)
-                fold_ring(plan, parts, segment.count, result + at);
-            else
+            if (!is_half(plan->datatype))
                 pccl_reduce_all(plan->datatype, plan->reduction, parts, plan->ranks, segment.count, result + at);
+            for (size_t i = 0; is_half(plan->datatype) && i < segment.count; i++)
+                fold_half(plan, parts, i, result + at);
         }
 }
 
@@ -97,8 +136,7 @@ static void round_off(struct numbers *numbers, enum pccl_datatype datatype)
 /* Once packed and unpacked. A block's range is at most that of the segment. */
 static void pack(struct numbers *numbers, const struct pccl_descriptor *descriptor)
 {
-    const enum pccl_datatype datatype = (enum pccl_datatype)descriptor->datatype;
-    const bool is_double = datatype == PCCL_F64, is_half = datatype == PCCL_F16 || datatype == PCCL_BF16;
+    const bool is_double = descriptor->datatype == PCCL_F64;
     const number unit_of_rounding = is_double ? 0x1p-53L : 0x1p-24L;
     const number codes = powl(256, (number)pccl_datatype_bytes((enum pccl_datatype)descriptor->codec_datatype)) - 1;
     const number range = range_of(numbers), most = largest(numbers, numbers->error);
@@ -106,8 +144,6 @@ static void pack(struct numbers *numbers, const struct pccl_descriptor *descript
     if (descriptor->codec == PCCL_CODEC_ZERO_POINT_SCALE)
         step = fmaxl(range / (codes - 1), most / (is_double ? 0x1p48L : 0x1p20L));
     numbers->error += step / 2 + unit_of_rounding * (8 * range + 4 * most);
-    if (is_half)
-        round_off(numbers, datatype);
 }
 
 static void combine(struct numbers *sum, const struct numbers *part, enum pccl_reduction reduction)
@@ -137,12 +173,16 @@ static struct numbers numbers_of(const struct pccl_plan *plan, const struct job 
     return numbers;
 }
 
-/* Along the ring sums are packed; in direct exchange the parts of all but the owner; at last the result is. */
+/*
+ * Along the ring sums are packed; in direct exchange the parts of all but the owner; at last the result is. Of 16 bits,
+ * sums are floats, and rounded are the result and what is unpacked of it.
+ */
 static struct numbers fold_numbers(const struct pccl_plan *plan, const struct job *jobs, uint32_t owner,
                                    struct pccl_segment segment)
 {
     const struct pccl_descriptor *descriptor = &jobs->config.descriptor;
     const bool ring = plan->algorithm == PCCL_RING;
+    const enum pccl_datatype sums = is_half(plan->datatype) ? PCCL_F32 : plan->datatype;
     struct numbers sum = numbers_of(plan, &jobs[owner], segment);
     for (uint32_t i = 1; i < plan->ranks; i++) {
         struct numbers part = numbers_of(plan, &jobs[(owner + i) % plan->ranks], segment);
@@ -151,16 +191,20 @@ static struct numbers fold_numbers(const struct pccl_plan *plan, const struct jo
         if (!ring && i + 1 < plan->ranks)
             pack(&part, descriptor);
         combine(&sum, &part, plan->reduction);
-        round_off(&sum, plan->datatype);
+        round_off(&sum, sums);
         free(part.exact);
     }
     if (plan->reduction == PCCL_AVG) {
         for (size_t i = 0; i < sum.count; i++)
             sum.exact[i] /= plan->ranks;
         sum.error /= plan->ranks;
-        round_off(&sum, plan->datatype);
+        round_off(&sum, sums);
     }
+    if (is_half(plan->datatype))
+        round_off(&sum, plan->datatype);
     pack(&sum, descriptor);
+    if (is_half(plan->datatype))
+        round_off(&sum, plan->datatype);
     return sum;
 }
 
@@ -233,7 +277,7 @@ static void check_results(const struct trial *trial, struct job *jobs)
 static void check_scratch(const struct trial *trial, size_t budget)
 {
     struct pccl_plan plan = plan_of(trial);
-    size_t segment = pccl_plan_bytes(&plan, plan.segment_elements) * 5 / 4 + 256;
+    size_t segment = pccl_plan_bytes_most(&plan, plan.segment_elements) * 5 / 4 + 256;
     size_t buffers = plan.codec == NULL ? plan.ranks - 1 : plan.ranks;
     size_t departing = trial->connections;
     if (plan.codec != NULL && plan.algorithm == PCCL_DIRECT) {
@@ -252,15 +296,17 @@ static void check_scratch(const struct trial *trial, size_t budget)
     }
 }
 
-static void run_trial(const struct trial *trial, uint64_t seed)
+/* All to the end of their transfers. value: of every element; NAN: fill_input's. */
+static void run_start(const struct trial *trial, struct job *jobs, uint64_t seed, double value)
 {
     struct pccl_cost cost = cost_for(trial);
     struct pccl_exchange_config config = {.scratch_bytes_max = SCRATCH, .window_bytes = trial->window_bytes};
     world_init(&world, seed, trial->ranks, trial->connections, trial->direct, &config);
-    struct job jobs[RANKS_MOST];
     for (uint32_t rank = 0; rank < trial->ranks; rank++) {
         job_init(&world, &jobs[rank], rank, 7, &trial->descriptor, &cost, trial->in_place);
-        fill_input(&jobs[rank]);
+        fill_input(&jobs[rank], rank);
+        for (size_t i = 0; !isnan(value) && i < trial->descriptor.count; i++)
+            put_element((enum pccl_datatype)trial->descriptor.datatype, jobs[rank].input, i, value);
     }
     struct pccl_text words;
     for (uint32_t rank = 0; rank < trial->ranks; rank++) {
@@ -268,13 +314,24 @@ static void run_trial(const struct trial *trial, uint64_t seed)
         world_run(&world, 1 + world_below(&world, 50));
     }
     world_run(&world, 0);
-    check_results(trial, jobs);
+}
+
+static void run_end(const struct trial *trial, struct job *jobs)
+{
     for (uint32_t rank = 0; rank < trial->ranks; rank++) {
         job_stop(&world, &jobs[rank], rank, true);
         job_fini(&jobs[rank]);
     }
     check_scratch(trial, SCRATCH);
     world_fini(&world);
+}
+
+static void run_trial(const struct trial *trial, uint64_t seed)
+{
+    struct job jobs[RANKS_MOST];
+    run_start(trial, jobs, seed, (double)NAN);
+    check_results(trial, jobs);
+    run_end(trial, jobs);
 }
 
 static void every_type_and_operation(void **state)
@@ -357,6 +414,52 @@ static void every_shape(void **state)
             }
 }
 
+/* Of 16 bits, with every number of peers: short and long paths, one group and several. */
+static void halves_are_rounded_once(void **state)
+{
+    (void)state;
+    uint64_t seed = 2500;
+    for (uint32_t ranks = 2; ranks <= 8; ranks++)
+        for (unsigned operation = 0; operation < PCCL_REDUCTIONS; operation++)
+            for (unsigned variant = 0; variant < 16; variant++) {
+                struct trial trial = {.ranks = ranks,
+                                      .connections = 1 + (uint32_t)(seed % 3),
+                                      .direct = (variant & 1) != 0,
+                                      .in_place = (variant & 2) != 0,
+                                      .long_path = (variant & 8) != 0,
+                                      .descriptor = {.datatype = (variant & 4) != 0 ? PCCL_F16 : PCCL_BF16,
+                                                     .operation = (uint8_t)operation,
+                                                     .count = 1000 + seed % 5000}};
+                if (seed % 16 == 11) /* several groups */
+                    trial.descriptor.count = 140000 * ranks;
+                run_trial(&trial, seed++);
+            }
+}
+
+/* The same of sums that are packed: 40,000 is exact in every block, and the sum beyond what is seen at the end. */
+static void quantized_halves_are_rounded_at_the_end(void **state)
+{
+    (void)state;
+    for (unsigned variant = 0; variant < 8; variant++) {
+        struct trial trial = {
+            .ranks = 4,
+            .connections = 1,
+            .direct = (variant & 1) != 0,
+            .descriptor = {.datatype = PCCL_F16,
+                           .operation = (variant & 4) != 0 ? PCCL_SUM : PCCL_AVG,
+                           .codec = (variant & 2) != 0 ? PCCL_CODEC_MIN_MAX : PCCL_CODEC_ZERO_POINT_SCALE,
+                           .codec_datatype = PCCL_U8,
+                           .count = 5000}};
+        const uint16_t expected = (variant & 4) != 0 ? 0x7c00 : 0x78e2; /* infinity, 40,000 */
+        struct job jobs[RANKS_MOST];
+        run_start(&trial, jobs, 2900 + variant, 40000);
+        for (uint32_t rank = 0; rank < trial.ranks; rank++)
+            for (size_t i = 0; i < trial.descriptor.count; i++)
+                assert_memory_equal(jobs[rank].result + i * sizeof expected, &expected, sizeof expected);
+        run_end(&trial, jobs);
+    }
+}
+
 /* Several groups: with one open at a time, and with several. */
 static void windows(void **state)
 {
@@ -404,6 +507,8 @@ int main(void)
         cmocka_unit_test(every_type_and_operation),
         cmocka_unit_test(every_codec_type_and_operation),
         cmocka_unit_test(every_shape),
+        cmocka_unit_test(halves_are_rounded_once),
+        cmocka_unit_test(quantized_halves_are_rounded_at_the_end),
         cmocka_unit_test(windows),
         cmocka_unit_test(credit_is_batched),
     };

@@ -62,7 +62,7 @@ static void run_many(size_t scratch, bool direct, bool in_place, uint64_t seed)
             struct pccl_plan plan;
             assert_int_equal(pccl_plan_make(&descriptor, &no_mesh, MANY_RANKS, 0, &plan, &words), PCCL_OK);
             if (rank == 0)
-                minimal += (MANY_RANKS - 1) * (pccl_plan_bytes(&plan, plan.segment_elements) * 5 / 4 + 256);
+                minimal += (MANY_RANKS - 1) * (pccl_plan_bytes(&plan, 0, plan.segment_elements) * 5 / 4 + 256);
             job_stop(&world, &many[i][rank], rank, true);
             job_fini(&many[i][rank]);
         }
@@ -88,7 +88,7 @@ static void many_operations_without_scratch(void **state)
 
 struct scene {
     uint32_t ranks;
-    bool direct, long_path, in_place, codec; /* direct exchange is always on a long path */
+    bool direct, long_path, in_place, codec, half; /* direct exchange is always on a long path */
     uint64_t count;
 };
 
@@ -101,6 +101,7 @@ static struct scene scene_of(uint64_t seed)
                           .long_path = (seed & 64) != 0,
                           .in_place = (seed & 8) != 0,
                           .codec = (seed & 16) != 0,
+                          .half = (seed & 16) == 0 && seed % 3 != 1,
                           .count = seed % 3 == 0 ? two_groups * (2 + seed % 4) : 1 + seed % 500};
 }
 
@@ -122,6 +123,8 @@ static void set_scene(const struct scene *scene, uint64_t seed, struct job *jobs
         descriptor.codec = PCCL_CODEC_MIN_MAX;
         descriptor.codec_datatype = PCCL_U8;
     }
+    if (scene->half)
+        descriptor.datatype = PCCL_BF16;
     for (uint32_t rank = 0; rank < scene->ranks; rank++) {
         job_init(&world, &jobs[rank], rank, 3, &descriptor, cost_of(scene), scene->in_place);
         fill(&jobs[rank], rank);

@@ -18,8 +18,11 @@ static struct pccl_plan make(uint64_t count, enum pccl_datatype datatype, uint32
 
 static void check_cut(const struct pccl_plan *plan)
 {
-    size_t most = plan->codec != NULL ? pccl_plan_bytes(plan, 256 << 10) : 256 << 10; /* heads of blocks on top */
-    assert_true(pccl_plan_bytes(plan, plan->segment_elements) <= most);
+    size_t most = plan->codec != NULL ? pccl_plan_bytes(plan, 0, 256 << 10) : 256 << 10; /* heads of blocks on top */
+    for (uint32_t step = 0; step < pccl_plan_steps(plan); step++) {
+        assert_true(pccl_plan_bytes(plan, step, plan->segment_elements) <= most);
+        assert_true(pccl_plan_bytes(plan, step, 77) <= pccl_plan_bytes_most(plan, 77));
+    }
     assert_int_equal(plan->segment_elements * plan->element_bytes % 64, 0);
     if (plan->codec != NULL && plan->segment_elements > PCCL_CODEC_BLOCK)
         assert_int_equal(plan->segment_elements % PCCL_CODEC_BLOCK, 0);
@@ -72,9 +75,42 @@ static void codecs_get_whole_blocks(void **state)
         assert_int_equal(pccl_plan_make(&descriptor, &cost, 3, 1, &plan, &words), PCCL_OK);
         assert_non_null(plan.codec);
         check_cut(&plan);
-        assert_int_equal(pccl_plan_bytes(&plan, 5000), pccl_codec_bytes(plan.codec, 5000));
-        assert_true(pccl_plan_scratch_bytes(&plan) >= (size_t)plan.segment_elements * 4);
+        assert_int_equal(pccl_plan_bytes(&plan, 1, 5000), pccl_codec_bytes(plan.codec, 5000));
     }
+}
+
+/* Only what is between the first part and the result, only where it would be rounded, and never with a codec. */
+static void sums_of_halves_travel_wide(void **state)
+{
+    (void)state;
+    const struct pccl_cost mesh = {.mesh = 1, .rtt_us = 100000, .rate = 1000000000};
+    for (uint32_t ranks = 2; ranks <= 5; ranks++)
+        for (unsigned datatype = 0; datatype < PCCL_DATATYPES; datatype++)
+            for (unsigned variant = 0; variant < 8; variant++) {
+                const bool direct = (variant & 1) != 0, greatest = (variant & 2) != 0, quantized = (variant & 4) != 0;
+                const bool half = datatype == PCCL_F16 || datatype == PCCL_BF16;
+                struct pccl_descriptor descriptor = {.datatype = (uint8_t)datatype,
+                                                     .operation = greatest ? PCCL_MAX : PCCL_AVG,
+                                                     .codec = quantized ? PCCL_CODEC_MIN_MAX : PCCL_CODEC_NONE,
+                                                     .codec_datatype = PCCL_U8,
+                                                     .count = 5000};
+                const struct pccl_cost cost = {0};
+                struct pccl_plan plan;
+                struct pccl_text words;
+                if (pccl_plan_make(&descriptor, direct ? &mesh : &cost, ranks, 0, &plan, &words) != PCCL_OK)
+                    continue;
+                for (uint32_t step = 0; step < pccl_plan_steps(&plan); step++) {
+                    bool between = plan.algorithm == PCCL_RING && step > 0 && step < ranks - 1;
+                    bool wide = half && !greatest && !quantized && between;
+                    assert_int_equal(pccl_plan_is_wide(&plan, step), wide);
+                    size_t bytes = quantized && plan.codec != NULL ? pccl_codec_bytes(plan.codec, 1000)
+                                                                   : 1000 * (wide ? 4 : plan.element_bytes);
+                    assert_int_equal(pccl_plan_bytes(&plan, step, 1000), bytes);
+                }
+                assert_int_equal(plan.folded_codec != NULL, plan.codec != NULL);
+                if (plan.codec != NULL)
+                    assert_int_equal(pccl_codec_bytes(plan.folded_codec, 2500), pccl_codec_bytes(plan.codec, 2500));
+            }
 }
 
 static void segments_are_as_large_as_they_may_be(void **state)
@@ -179,11 +215,19 @@ static void the_algorithm_follows_the_cost(void **state)
                      PCCL_RING); /* 2 x 262144 bytes there: 210 ms */
     assert_int_equal(make(1 << 12, PCCL_F32, 4, 0, &slow_pair).algorithm, PCCL_DIRECT);
     assert_int_equal(make(1 << 12, PCCL_F32, 4, 0, &far_pair).algorithm, PCCL_RING);
+    /* Where sums so far are wide, the ring has more to send; not those of integers. */
+    assert_int_equal(make(4 << 20, PCCL_F16, 4, 0, &lan).algorithm, PCCL_DIRECT);
+    assert_int_equal(make(32 << 20, PCCL_BF16, 8, 0, &lan).algorithm, PCCL_DIRECT);
+    assert_int_equal(make((32 << 20) + 1, PCCL_BF16, 8, 0, &lan).algorithm, PCCL_RING);
+    assert_int_equal(make(32 << 20, PCCL_BF16, 8, 0, &no_mesh).algorithm, PCCL_RING);
+    assert_int_equal(make(1 << 20, PCCL_BF16, 4, 0, &slow_pair).algorithm, PCCL_RING);
+    assert_int_equal(make(4 << 20, PCCL_U16, 4, 0, &lan).algorithm, PCCL_RING);
     /* Whatever a master says. */
     struct pccl_cost extreme = {.mesh = 1, .rtt_us = UINT32_MAX, .rate = UINT64_MAX};
     assert_int_equal(make(1 << 20, PCCL_F64, 16, 0, &extreme).algorithm, PCCL_DIRECT);
     extreme = (struct pccl_cost){.mesh = 1, .rtt_us = 1, .rate = 1};
     assert_int_equal(make(1 << 20, PCCL_F64, 16, 0, &extreme).algorithm, PCCL_RING);
+    assert_int_equal(make(32 << 20, PCCL_F16, 16, 0, &extreme).algorithm, PCCL_DIRECT);
 }
 
 static void bad_descriptors_are_refused(void **state)
@@ -211,13 +255,10 @@ static void bad_descriptors_are_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(segments_cover_everything),
-        cmocka_unit_test(codecs_get_whole_blocks),
-        cmocka_unit_test(segments_are_as_large_as_they_may_be),
-        cmocka_unit_test(huge_buffers_do_not_overflow),
-        cmocka_unit_test(messages_follow_the_rules),
-        cmocka_unit_test(the_algorithm_follows_the_cost),
-        cmocka_unit_test(bad_descriptors_are_refused),
+        cmocka_unit_test(segments_cover_everything),      cmocka_unit_test(codecs_get_whole_blocks),
+        cmocka_unit_test(sums_of_halves_travel_wide),     cmocka_unit_test(segments_are_as_large_as_they_may_be),
+        cmocka_unit_test(huge_buffers_do_not_overflow),   cmocka_unit_test(messages_follow_the_rules),
+        cmocka_unit_test(the_algorithm_follows_the_cost), cmocka_unit_test(bad_descriptors_are_refused),
     };
     pccl_set_assert_handler(test_assert_handler);
     return cmocka_run_group_tests(tests, NULL, NULL);
