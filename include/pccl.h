@@ -241,7 +241,7 @@ typedef struct pcclSharedStateSyncInfo_t {
 } pcclSharedStateSyncInfo_t;
 
 typedef struct pcclBuildInfo_t {
-    bool has_cuda_support; /* shared state on CUDA devices works where their driver is installed */
+    bool has_cuda_support; /* the CUDA driver is there and has a device: tensors of shared state may be on it */
 } pcclBuildInfo_t;
 
 /* ------------------------------------------------------------------------------------------------ process */
@@ -256,7 +256,8 @@ typedef struct pcclBuildInfo_t {
 PCCL_EXPORT pcclResult_t pcclInit(void);
 
 /*
- * What this build can do. Any thread, any time, also before pcclInit. Does not block.
+ * What this build can do here. Loads the CUDA driver and asks it for devices, the first time; after that CUDA does not
+ * work in children that are forked. Any thread, any time, also before pcclInit. Does not block.
  * pcclSuccess
  * pcclInvalidArgument info is NULL
  */
