@@ -69,6 +69,16 @@ class DeviceType(_Code):
     CPU = 0
     CUDA = 1
 
+    @classmethod
+    def from_torch_device_type(cls, device_type: str) -> DeviceType:
+        """Of what torch calls it: tensor.device.type. ValueError for memory of other kinds."""
+        from ._errors import InvalidArgument
+
+        try:
+            return cls[device_type.upper()]
+        except (AttributeError, KeyError):
+            raise InvalidArgument(f"no device type of PCCL for {device_type!r}; there are cpu and cuda") from None
+
 
 class DistributionHint(_Code):
     NONE = 0

@@ -31,6 +31,11 @@ class ReduceInfo:
     tx_bytes: int
     rx_bytes: int
 
+    @property
+    def world_size(self) -> int:
+        """The same as local_world_size."""
+        return self.local_world_size
+
 
 @dataclass
 class ReduceOperandDescriptor:
@@ -87,9 +92,9 @@ def check_descriptor(send: _buffers.Buffer, descriptor: ReduceDescriptor, where:
 class ReduceOpDescriptor:
     """A reduction with its memory, for all_reduce_multiple_with_retry."""
 
-    def __init__(self, send_ptr: int, recv_ptr: int, reduce_descriptor: ReduceDescriptor) -> None:
-        self.send_ptr = send_ptr
-        self.recv_ptr = recv_ptr
+    def __init__(self, sendbuf_ptr: int, recvbuf_ptr: int, reduce_descriptor: ReduceDescriptor) -> None:
+        self.sendbuf_ptr = sendbuf_ptr
+        self.recvbuf_ptr = recvbuf_ptr
         self.reduce_descriptor = reduce_descriptor
         self._memory: Optional[Tuple[_buffers.Buffer, _buffers.Buffer]] = None
 
@@ -109,7 +114,7 @@ class ReduceOpDescriptor:
             raise LayoutError(f"{where}: {_buffers.describe(send)} is not in CPU memory; all_reduce takes it")
         check_descriptor(source, self.reduce_descriptor, where)
         self._memory = source, target
-        self.send_ptr, self.recv_ptr = source.address, target.address
+        self.sendbuf_ptr, self.recvbuf_ptr = source.address, target.address
 
     @classmethod
     def from_torch(cls, send: Any, recv: Any, reduce_descriptor: ReduceDescriptor) -> ReduceOpDescriptor:
@@ -122,13 +127,18 @@ class ReduceOpDescriptor:
     def to_c(self) -> _native.ReduceOpDescriptorC:
         return self._pinned()[0]
 
+    def to_c_inpl(self, target: _native.ReduceOpDescriptorC) -> None:
+        """Writes what to_c() gives into a structure that is there."""
+        made = self.to_c()
+        ctypes.memmove(ctypes.byref(target), ctypes.byref(made), ctypes.sizeof(made))
+
     def _pinned(self) -> Tuple[_native.ReduceOpDescriptorC, Any]:
         """As of now, and what keeps that memory: a torch tensor can be given another one (`.data = ...`)."""
         if self._memory is not None and self._memory[0].family == "torch":
             self._take(self._memory[0].owner, self._memory[1].owner)
         made = _native.ReduceOpDescriptorC(
-            _buffers.address("send_ptr", self.send_ptr),
-            _buffers.address("recv_ptr", self.recv_ptr),
+            _buffers.address("sendbuf_ptr", self.sendbuf_ptr),
+            _buffers.address("recvbuf_ptr", self.recvbuf_ptr),
             self.reduce_descriptor.to_c(),
         )
         return made, self._memory

@@ -66,8 +66,8 @@ class TensorInfo:
         return cls.from_buffer(tensor, name, allow_content_inequality=allow_content_inequality)
 
     @classmethod
-    def from_numpy(cls, array: Any, name: str, *, allow_content_inequality: bool = False) -> TensorInfo:
-        return cls.from_buffer(array, name, allow_content_inequality=allow_content_inequality)
+    def from_numpy(cls, tensor: Any, name: str, *, allow_content_inequality: bool = False) -> TensorInfo:
+        return cls.from_buffer(tensor, name, allow_content_inequality=allow_content_inequality)
 
     def _follow(self) -> None:
         """Where the tensor's memory is now: programs replace it (`.data = ...`, optimizers that reallocate)."""

@@ -215,7 +215,7 @@ def test_a_descriptor_keeps_its_memory():
     made = describe_sum(memory)
     del memory
     gc.collect()
-    assert alive() is not None and made.to_c().sendbuf == made.send_ptr
+    assert alive() is not None and made.to_c().sendbuf == made.sendbuf_ptr
     del made
     assert alive() is None
 
