@@ -152,7 +152,8 @@ class Communicator:
     ) -> ReduceInfo:
         """Reduces send of all peers of the group into recv, which may be the same. PCCLError if it fails; send is then
         as it was. Ctrl-C gives up this communicator's reductions, for all peers."""
-        handle = self._make("all_reduce", send, recv, op, tag, operand_descriptor, quantization_options)
+        given = op, tag, operand_descriptor, quantization_options
+        handle = self._make("all_reduce", send, recv, *given, function="pcclAllReduce")
         operation = handle._operation
         try:
             operation.launch()
@@ -164,7 +165,6 @@ class Communicator:
             raise
         error = operation.error()
         if error is not None:
-            error.operation = "pcclAllReduce"
             raise error
         assert operation.outcome is not None
         return operation.outcome.info
@@ -218,6 +218,7 @@ class Communicator:
         tag: int,
         operand_descriptor: Optional[ReduceOperandDescriptor],
         quantization_options: Optional[QuantizationOptions],
+        function: Optional[str] = None,
     ) -> AsyncReduceHandle:
         """Not yet launched: who is interrupted during the launch leaves a handle, which sees to what was launched."""
         source = _buffers.of(send, f"{where}: send")
@@ -227,7 +228,7 @@ class Communicator:
         operand = operand_descriptor or ReduceOperandDescriptor(source.dtype)
         descriptor = ReduceDescriptor(source.count, op, tag, operand, quantization_options)
         check_descriptor(source, descriptor, where)
-        return AsyncReduceHandle(Operation(self._core, descriptor, source, target), self)
+        return AsyncReduceHandle(Operation(self._core, descriptor, source, target, function))
 
     def _give_up(self) -> None:
         self._core.attempt("pcclAbortOperations")
@@ -276,4 +277,4 @@ class Communicator:
     def __del__(self) -> None:
         core = getattr(self, "_core", None)
         if core is not None and not core.closed:
-            _threads.janitor.put(core.close)
+            _threads.janitor.put(core.drop)

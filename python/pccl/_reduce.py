@@ -187,8 +187,17 @@ class Operation:
     many wait for it, and whoever was interrupted.
     """
 
-    def __init__(self, core: Core, descriptor: ReduceDescriptor, send: _buffers.Buffer, recv: _buffers.Buffer) -> None:
+    def __init__(
+        self,
+        core: Core,
+        descriptor: ReduceDescriptor,
+        send: _buffers.Buffer,
+        recv: _buffers.Buffer,
+        function: Optional[str],
+    ) -> None:
+        """function: what its caller knows it as, where that is one call from launch to end."""
         self.tag = descriptor.tag
+        self._function = function
         self.outcome: Optional[Outcome] = None
         self._core = core
         self._pid = os.getpid()
@@ -211,7 +220,7 @@ class Operation:
         self._descriptor = descriptor.to_c()
 
     def launch(self) -> None:
-        function = "pcclAllReduceAsync"
+        function = self._function or "pcclAllReduceAsync"
         try:
             # From here on the communicator pins it, so that no interrupt between the next lines can free the memory.
             self._core.depend(self)
@@ -361,7 +370,11 @@ class Operation:
         if outcome is None or outcome.code == Result.SUCCESS:
             return None
         return failure(
-            "pcclAwaitAsyncReduce", outcome.code, outcome.why, tag=self.tag, elapsed=outcome.elapsed
+            self._function or "pcclAwaitAsyncReduce",
+            outcome.code,
+            outcome.why,
+            tag=self.tag,
+            elapsed=outcome.elapsed,
         )
 
 
@@ -422,11 +435,11 @@ if hasattr(os, "register_at_fork"):
 
 
 class AsyncReduceHandle:
-    """A launched reduction. Its buffers stay alive until it has ended, whatever becomes of the handle."""
+    """A launched reduction. Its buffers stay alive until it has ended, whatever becomes of the handle. The communicator
+    does not: who drops that, or closes it, leaves the run, and the reduction fails."""
 
-    def __init__(self, operation: Operation, communicator: Any) -> None:
+    def __init__(self, operation: Operation) -> None:
         self._future: Optional[Future[ReduceInfo]] = None
-        self._communicator = communicator  # not to be closed by the garbage collector meanwhile
         self._operation = operation
 
     @property

@@ -205,6 +205,33 @@ def test_dropped_communicators_leave(group):
         assert time.monotonic() < end
 
 
+def test_an_error_names_the_call_that_failed(group):
+    two = group(2)
+
+    def differ(comm, i):
+        memory = bytearray(i + 1)
+        with pytest.raises(pccl.StateMismatch, match="^pcclAllReduce failed with error: "):
+            comm.all_reduce(memory, memory, op=ReduceOp.SUM)
+        with pytest.raises(pccl.StateMismatch, match="^pcclAwaitAsyncReduce failed with error: "):
+            comm.all_reduce_async(memory, memory, op=ReduceOp.SUM).result(DEADLINE)
+
+    two.all(differ)
+
+
+LOGGING = {
+    "": ["pccl.links: WARNING: 7 words"],
+    "logging.basicConfig(format='configured %(message)s')": ["configured 7 words"],
+    "logging.getLogger('pccl.links').addHandler(logging.NullHandler())": [],
+    "logging.lastResort = None": [],
+}
+
+
+@pytest.mark.parametrize("configured", LOGGING)
+def test_warnings_say_whose_they_are(script, configured):
+    program = script(f"import logging, pccl; {configured or 0}; logging.getLogger('pccl.links').warning('%d words', 7)")
+    assert program.end() == 0 and program.lines == LOGGING[configured]
+
+
 def test_logs(caplog, address):
     pccl.set_log_level("DEBUG")
     try:
