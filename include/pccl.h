@@ -82,7 +82,7 @@ typedef enum pcclResult_t {
     /* Only from calls that PCCL 1.0 does not have, or with the option `extended_results` in place of the code named: */
     pcclTimeout = 13,         /* the deadline passed (8, 6, 11, 4 by call) */
     pcclAborted = 14,         /* a caller gave the operation up (8) */
-    pcclVersionMismatch = 15, /* the master speaks another protocol version (6) */
+    pcclVersionMismatch = 15, /* what was reached speaks another protocol version, or is no master (6) */
     pcclPeerMismatch = 16,    /* peers called the same operation with different arguments (4) */
     pcclExpelled = 17,        /* the master removed this peer from the run (8, 11, 4 by call) */
     pcclMasterLost = 18,      /* no master for `master_lost_ms` (8, 11, 4 by call) */

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import ctypes
 import time
-from typing import Any, Callable, Dict, Mapping, Optional, Sequence
+from typing import Any, Callable, Dict, Mapping, Optional, Sequence, Union
 
 from . import _buffers, _core, _native, _threads
-from ._enums import Attribute, ReduceOp, Result, SharedStateSyncStrategy, number
+from ._enums import Attribute, ReduceOp, Result, SharedStateSyncStrategy, member, number
 from ._errors import ConnectionError_, InvalidArgument, PCCLError, VersionMismatchError
 from ._parameters import maximum
 from ._reduce import (
@@ -23,6 +23,7 @@ from ._reduce import (
 from ._state import SharedState, SharedStateSyncInfo
 
 _RETRY_PAUSE_S = 1.0
+_ATTEMPT_S = 2.0  # on the average: where somebody else than a master listens, an attempt takes ten
 
 
 class Communicator:
@@ -59,20 +60,21 @@ class Communicator:
 
     def connect(self, n_attempts: int = 5) -> None:
         """Gets into the run; waits until the peers that are there update the topology. A second passes between attempts
-        that found no master."""
+        that found no master, and none begins later than two seconds for each of them after the first."""
+        end = time.monotonic() + n_attempts * _ATTEMPT_S
         for attempt in range(1, n_attempts + 1):
             try:
                 return self._joint("pcclConnect")
             except ConnectionError_ as error:
-                if attempt == n_attempts or isinstance(error, VersionMismatchError):
+                if attempt == n_attempts or time.monotonic() >= end or isinstance(error, VersionMismatchError):
                     raise
             time.sleep(_RETRY_PAUSE_S)
         raise InvalidArgument(f"connect: n_attempts is {n_attempts}")
 
-    def get_attribute(self, attribute: Attribute) -> int:
+    def get_attribute(self, attribute: Union[Attribute, str]) -> int:
         """One of the four counts, as of the last call that was decided."""
         value = ctypes.c_int()
-        self._core.call("pcclGetAttribute", number("attribute", attribute), ctypes.byref(value))
+        self._core.call("pcclGetAttribute", member("attribute", Attribute, attribute), ctypes.byref(value))
         return value.value
 
     def update_topology(self) -> None:
@@ -119,12 +121,12 @@ class Communicator:
     def sync_shared_state(
         self,
         shared_state: SharedState,
-        strategy: SharedStateSyncStrategy = SharedStateSyncStrategy.ENFORCE_POPULAR,
+        strategy: Union[SharedStateSyncStrategy, str] = SharedStateSyncStrategy.ENFORCE_POPULAR,
     ) -> SharedStateSyncInfo:
         """Makes all peers of the group hold the same bytes for every tensor. Joint with the group."""
         if not isinstance(shared_state, SharedState):
             raise InvalidArgument(f"sync_shared_state: wanted is a SharedState, not {shared_state!r}")
-        chosen = number("strategy", strategy)
+        chosen = member("strategy", SharedStateSyncStrategy, strategy)
         info = _native.SharedStateSyncInfoC()
         given = shared_state._prepare()
 
@@ -145,7 +147,7 @@ class Communicator:
         send: Any,
         recv: Any,
         *,
-        op: ReduceOp,
+        op: Union[ReduceOp, str],
         tag: int = 0,
         operand_descriptor: Optional[ReduceOperandDescriptor] = None,
         quantization_options: Optional[QuantizationOptions] = None,
@@ -174,7 +176,7 @@ class Communicator:
         send: Any,
         recv: Any,
         *,
-        op: ReduceOp,
+        op: Union[ReduceOp, str],
         tag: int = 0,
         operand_descriptor: Optional[ReduceOperandDescriptor] = None,
         quantization_options: Optional[QuantizationOptions] = None,
@@ -214,7 +216,7 @@ class Communicator:
         where: str,
         send: Any,
         recv: Any,
-        op: ReduceOp,
+        op: Union[ReduceOp, str],
         tag: int,
         operand_descriptor: Optional[ReduceOperandDescriptor],
         quantization_options: Optional[QuantizationOptions],

@@ -197,9 +197,9 @@ class Core:
 
     def drop(self) -> None:
         """Closes what nobody has a reference to."""
-        open_reductions = len(self._dependents)
-        if open_reductions and self.is_of_this_process:
-            _log.warning("a communicator is dropped, and %d of its reductions fail: nobody awaited them", open_reductions)
+        left = len(self._dependents)
+        if left and self.is_of_this_process:
+            _log.warning("a communicator is dropped, and %d of its reductions fail: nobody awaited them", left)
         self.close()
 
     def _free(self) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 import operator
-from typing import Any
+from typing import Any, Type, TypeVar
 
 
 class _Code(enum.IntEnum):
@@ -188,6 +188,22 @@ def by_name(name: str) -> DataType | None:
     return _BY_NAME.get(name)
 
 
+_E = TypeVar("_E", bound=_Code)
+
+
+def member(what: str, kind: Type[_E], value: Any) -> int:
+    """The number of one of an enumeration, which may be given by its name, too."""
+    if not isinstance(value, str):
+        return number(what, value)
+    from ._errors import InvalidArgument
+
+    try:
+        return kind[value.upper()]
+    except KeyError:
+        names = ", ".join(kind.__members__)
+        raise InvalidArgument(f"{what}: there is no {value!r} in {kind.__name__}; there are {names}") from None
+
+
 def number(what: str, value: Any, least: int = -(1 << 31), end: int = 1 << 31) -> int:
     """A whole number for a field of the C interface, which would otherwise cut it short."""
     from ._errors import InvalidArgument
@@ -205,8 +221,8 @@ def data_type(what: str, value: Any) -> DataType:
     from ._errors import DTypeError
 
     try:
-        return DataType(operator.index(value))
-    except (TypeError, ValueError):
+        return DataType[value.upper()] if isinstance(value, str) else DataType(operator.index(value))
+    except (KeyError, TypeError, ValueError):
         raise DTypeError(f"{what}: {value!r} is no data type; there are {known_names()}") from None
 
 

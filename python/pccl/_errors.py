@@ -188,7 +188,7 @@ class RefusedError(ConnectionError_):
 
 
 class VersionMismatchError(ConnectionError_):
-    """The master speaks another version of the protocol."""
+    """What was reached is a master of another version, or no master."""
 
 
 class OutOfMemory(InternalError, MemoryError):

@@ -11,11 +11,21 @@ import threading
 import time
 from concurrent.futures import Future
 from dataclasses import dataclass
-from typing import Any, Callable, Generator, List, Optional, Tuple
+from typing import Any, Callable, Generator, List, Optional, Tuple, Union
 
 from . import _buffers, _native, _threads
 from ._core import Core, open_cores
-from ._enums import DataType, DeviceType, DistributionHint, QuantizationAlgorithm, ReduceOp, Result, data_type, number
+from ._enums import (
+    DataType,
+    DeviceType,
+    DistributionHint,
+    QuantizationAlgorithm,
+    ReduceOp,
+    Result,
+    data_type,
+    member,
+    number,
+)
 from ._errors import DTypeError, LayoutError, PCCLError, TimeoutError_, failure
 
 _log = logging.getLogger("pccl")
@@ -43,7 +53,7 @@ class ReduceOperandDescriptor:
     distribution_hint: DistributionHint = DistributionHint.NONE
 
     def to_c(self) -> _native.ReduceOperandDescriptorC:
-        hint = number("distribution_hint", self.distribution_hint)
+        hint = member("distribution_hint", DistributionHint, self.distribution_hint)
         return _native.ReduceOperandDescriptorC(data_type("datatype", self.datatype), hint)
 
 
@@ -55,7 +65,7 @@ class QuantizationOptions:
     algorithm: QuantizationAlgorithm = QuantizationAlgorithm.MIN_MAX
 
     def to_c(self) -> _native.QuantizationOptionsC:
-        algorithm = number("algorithm", self.algorithm)
+        algorithm = member("algorithm", QuantizationAlgorithm, self.algorithm)
         return _native.QuantizationOptionsC(data_type("quantized_datatype", self.quantized_datatype), algorithm)
 
 
@@ -64,7 +74,7 @@ class ReduceDescriptor:
     """One reduction. All members must be equal on all peers of the group."""
 
     count: int
-    op: ReduceOp
+    op: Union[ReduceOp, str]  # "sum" is ReduceOp.SUM
     tag: int
     operand_descriptor: ReduceOperandDescriptor
     quantization_options: Optional[QuantizationOptions] = None
@@ -77,7 +87,7 @@ class ReduceDescriptor:
         tag = number("tag", self.tag, 0, 1 << 64)
         count = number("count", self.count, 0, 1 << 63)
         return _native.ReduceDescriptorC(
-            count, number("op", self.op), tag, self.operand_descriptor.to_c(), quantization.to_c()
+            count, member("op", ReduceOp, self.op), tag, self.operand_descriptor.to_c(), quantization.to_c()
         )
 
 

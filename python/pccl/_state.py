@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Dict, List, Optional, Sequence
 
 from . import _buffers, _core, _native
-from ._enums import DataType, DeviceType, data_type, number
+from ._enums import DataType, DeviceType, data_type, member, number
 from ._errors import DTypeError, InvalidArgument, LayoutError
 
 
@@ -98,7 +98,7 @@ class Prepared:
                 info.data_ptr,
                 info.numel,
                 info.dtype,
-                number("device_type", info.device_type),
+                member("device_type", DeviceType, info.device_type),
                 info.allow_content_inequality,
             )
         self._c = _native.SharedStateC(revision, len(infos), self._array)

@@ -3,6 +3,7 @@
 import logging
 import os
 import signal
+import socket
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -203,6 +204,27 @@ def test_dropped_communicators_leave(group):
     while support.world(two.members[0]) > 1:
         two.members[0].update_topology()
         assert time.monotonic() < end
+
+
+@pytest.mark.parametrize("banner, words", [(b"SSH-2.0-somebody of this machine\r\n", "is no master"),
+                                           (b"", "is it the port of a master?")])
+def test_something_else_listens_at_the_address(banner, words):
+    """It is said in words, and not tried again. A server that waits for what it understands says nothing at all."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        taken = []
+
+        def serve():
+            while True:
+                connection, _ = server.accept()
+                taken.append(connection)
+                connection.sendall(banner)
+
+        threading.Thread(target=serve, daemon=True).start()
+        with pytest.raises(pccl.ConnectionError_) as caught:
+            pccl.Communicator(f"127.0.0.1:{server.getsockname()[1]}").connect()
+        assert words in caught.value.words and caught.value.result is pccl.Result.MASTER_CONNECTION_FAILED
+        assert len(taken) == 1
+        taken[0].close()
 
 
 def test_an_error_names_the_call_that_failed(group):
