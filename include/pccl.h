@@ -82,7 +82,7 @@ typedef enum pcclResult_t {
     /* Only from calls that PCCL 1.0 does not have, or with the option `extended_results` in place of the code named: */
     pcclTimeout = 13,         /* the deadline passed (8, 6, 11, 4 by call) */
     pcclAborted = 14,         /* a caller gave the operation up (8) */
-    pcclVersionMismatch = 15, /* the master speaks another protocol version (6) */
+    pcclVersionMismatch = 15, /* what was reached speaks another protocol version, or is no master (6) */
     pcclPeerMismatch = 16,    /* peers called the same operation with different arguments (4) */
     pcclExpelled = 17,        /* the master removed this peer from the run (8, 11, 4 by call) */
     pcclMasterLost = 18,      /* no master for `master_lost_ms` (8, 11, 4 by call) */
@@ -241,7 +241,7 @@ typedef struct pcclSharedStateSyncInfo_t {
 } pcclSharedStateSyncInfo_t;
 
 typedef struct pcclBuildInfo_t {
-    bool has_cuda_support; /* shared state on CUDA devices works where their driver is installed */
+    bool has_cuda_support; /* the CUDA driver is there and has a device: tensors of shared state may be on it */
 } pcclBuildInfo_t;
 
 /* ------------------------------------------------------------------------------------------------ process */
@@ -256,7 +256,8 @@ typedef struct pcclBuildInfo_t {
 PCCL_EXPORT pcclResult_t pcclInit(void);
 
 /*
- * What this build can do. Any thread, any time, also before pcclInit. Does not block.
+ * What this build can do here. Loads the CUDA driver and asks it for devices, the first time; after that CUDA does not
+ * work in children that are forked. Any thread, any time, also before pcclInit. Does not block.
  * pcclSuccess
  * pcclInvalidArgument info is NULL
  */

@@ -10,7 +10,7 @@ import atexit
 import threading
 import time
 
-from . import _core, _logging, _master, _native, _threads, cuda
+from . import _core, _logging, _master, _native, _pccl, _threads, cuda
 from ._communicator import Communicator
 from ._enums import (
     Attribute,

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import ctypes
 import time
-from typing import Any, Callable, Dict, Mapping, Optional, Sequence
+from typing import Any, Callable, Dict, Mapping, Optional, Sequence, Union
 
 from . import _buffers, _core, _native, _threads
-from ._enums import Attribute, ReduceOp, Result, SharedStateSyncStrategy, number
+from ._enums import Attribute, ReduceOp, Result, SharedStateSyncStrategy, member, number
 from ._errors import ConnectionError_, InvalidArgument, PCCLError, VersionMismatchError
 from ._parameters import maximum
 from ._reduce import (
@@ -23,6 +23,7 @@ from ._reduce import (
 from ._state import SharedState, SharedStateSyncInfo
 
 _RETRY_PAUSE_S = 1.0
+_ATTEMPT_S = 2.0  # on the average: where somebody else than a master listens, an attempt takes ten
 
 
 class Communicator:
@@ -59,20 +60,21 @@ class Communicator:
 
     def connect(self, n_attempts: int = 5) -> None:
         """Gets into the run; waits until the peers that are there update the topology. A second passes between attempts
-        that found no master."""
+        that found no master, and none begins later than two seconds for each of them after the first."""
+        end = time.monotonic() + n_attempts * _ATTEMPT_S
         for attempt in range(1, n_attempts + 1):
             try:
                 return self._joint("pcclConnect")
             except ConnectionError_ as error:
-                if attempt == n_attempts or isinstance(error, VersionMismatchError):
+                if attempt == n_attempts or time.monotonic() >= end or isinstance(error, VersionMismatchError):
                     raise
             time.sleep(_RETRY_PAUSE_S)
         raise InvalidArgument(f"connect: n_attempts is {n_attempts}")
 
-    def get_attribute(self, attribute: Attribute) -> int:
+    def get_attribute(self, attribute: Union[Attribute, str]) -> int:
         """One of the four counts, as of the last call that was decided."""
         value = ctypes.c_int()
-        self._core.call("pcclGetAttribute", number("attribute", attribute), ctypes.byref(value))
+        self._core.call("pcclGetAttribute", member("attribute", Attribute, attribute), ctypes.byref(value))
         return value.value
 
     def update_topology(self) -> None:
@@ -119,12 +121,12 @@ class Communicator:
     def sync_shared_state(
         self,
         shared_state: SharedState,
-        strategy: SharedStateSyncStrategy = SharedStateSyncStrategy.ENFORCE_POPULAR,
+        strategy: Union[SharedStateSyncStrategy, str] = SharedStateSyncStrategy.ENFORCE_POPULAR,
     ) -> SharedStateSyncInfo:
         """Makes all peers of the group hold the same bytes for every tensor. Joint with the group."""
         if not isinstance(shared_state, SharedState):
             raise InvalidArgument(f"sync_shared_state: wanted is a SharedState, not {shared_state!r}")
-        chosen = number("strategy", strategy)
+        chosen = member("strategy", SharedStateSyncStrategy, strategy)
         info = _native.SharedStateSyncInfoC()
         given = shared_state._prepare()
 
@@ -145,14 +147,15 @@ class Communicator:
         send: Any,
         recv: Any,
         *,
-        op: ReduceOp,
+        op: Union[ReduceOp, str],
         tag: int = 0,
         operand_descriptor: Optional[ReduceOperandDescriptor] = None,
         quantization_options: Optional[QuantizationOptions] = None,
     ) -> ReduceInfo:
         """Reduces send of all peers of the group into recv, which may be the same. PCCLError if it fails; send is then
         as it was. Ctrl-C gives up this communicator's reductions, for all peers."""
-        handle = self._make("all_reduce", send, recv, op, tag, operand_descriptor, quantization_options)
+        given = op, tag, operand_descriptor, quantization_options
+        handle = self._make("all_reduce", send, recv, *given, function="pcclAllReduce")
         operation = handle._operation
         try:
             operation.launch()
@@ -164,7 +167,6 @@ class Communicator:
             raise
         error = operation.error()
         if error is not None:
-            error.operation = "pcclAllReduce"
             raise error
         assert operation.outcome is not None
         return operation.outcome.info
@@ -174,7 +176,7 @@ class Communicator:
         send: Any,
         recv: Any,
         *,
-        op: ReduceOp,
+        op: Union[ReduceOp, str],
         tag: int = 0,
         operand_descriptor: Optional[ReduceOperandDescriptor] = None,
         quantization_options: Optional[QuantizationOptions] = None,
@@ -214,10 +216,11 @@ class Communicator:
         where: str,
         send: Any,
         recv: Any,
-        op: ReduceOp,
+        op: Union[ReduceOp, str],
         tag: int,
         operand_descriptor: Optional[ReduceOperandDescriptor],
         quantization_options: Optional[QuantizationOptions],
+        function: Optional[str] = None,
     ) -> AsyncReduceHandle:
         """Not yet launched: who is interrupted during the launch leaves a handle, which sees to what was launched."""
         source = _buffers.of(send, f"{where}: send")
@@ -227,7 +230,7 @@ class Communicator:
         operand = operand_descriptor or ReduceOperandDescriptor(source.dtype)
         descriptor = ReduceDescriptor(source.count, op, tag, operand, quantization_options)
         check_descriptor(source, descriptor, where)
-        return AsyncReduceHandle(Operation(self._core, descriptor, source, target), self)
+        return AsyncReduceHandle(Operation(self._core, descriptor, source, target, function))
 
     def _give_up(self) -> None:
         self._core.attempt("pcclAbortOperations")
@@ -276,4 +279,4 @@ class Communicator:
     def __del__(self) -> None:
         core = getattr(self, "_core", None)
         if core is not None and not core.closed:
-            _threads.janitor.put(core.close)
+            _threads.janitor.put(core.drop)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import logging
 import operator
 import os
 import queue
@@ -14,6 +15,8 @@ from typing import Any, Callable, Dict, Mapping, Optional, Protocol, Set, Union
 from . import _native
 from ._enums import Result
 from ._errors import InvalidArgument, PCCLError, failure, not_connected
+
+_log = logging.getLogger("pccl")
 
 Option = Union[str, int, bool]
 
@@ -191,6 +194,13 @@ class Core:
         if self._inside == 0:
             self._free()
         self._closed.set()
+
+    def drop(self) -> None:
+        """Closes what nobody has a reference to."""
+        left = len(self._dependents)
+        if left and self.is_of_this_process:
+            _log.warning("a communicator is dropped, and %d of its reductions fail: nobody awaited them", left)
+        self.close()
 
     def _free(self) -> None:
         if not self._freed.acquire(blocking=False):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 import operator
-from typing import Any
+from typing import Any, Type, TypeVar
 
 
 class _Code(enum.IntEnum):
@@ -68,6 +68,16 @@ class SharedStateSyncStrategy(_Code):
 class DeviceType(_Code):
     CPU = 0
     CUDA = 1
+
+    @classmethod
+    def from_torch_device_type(cls, device_type: str) -> DeviceType:
+        """Of what torch calls it: tensor.device.type. ValueError for memory of other kinds."""
+        from ._errors import InvalidArgument
+
+        try:
+            return cls[device_type.upper()]
+        except (AttributeError, KeyError):
+            raise InvalidArgument(f"no device type of PCCL for {device_type!r}; there are cpu and cuda") from None
 
 
 class DistributionHint(_Code):
@@ -178,6 +188,22 @@ def by_name(name: str) -> DataType | None:
     return _BY_NAME.get(name)
 
 
+_E = TypeVar("_E", bound=_Code)
+
+
+def member(what: str, kind: Type[_E], value: Any) -> int:
+    """The number of one of an enumeration, which may be given by its name, too."""
+    if not isinstance(value, str):
+        return number(what, value)
+    from ._errors import InvalidArgument
+
+    try:
+        return kind[value.upper()]
+    except KeyError:
+        names = ", ".join(kind.__members__)
+        raise InvalidArgument(f"{what}: there is no {value!r} in {kind.__name__}; there are {names}") from None
+
+
 def number(what: str, value: Any, least: int = -(1 << 31), end: int = 1 << 31) -> int:
     """A whole number for a field of the C interface, which would otherwise cut it short."""
     from ._errors import InvalidArgument
@@ -195,8 +221,8 @@ def data_type(what: str, value: Any) -> DataType:
     from ._errors import DTypeError
 
     try:
-        return DataType(operator.index(value))
-    except (TypeError, ValueError):
+        return DataType[value.upper()] if isinstance(value, str) else DataType(operator.index(value))
+    except (KeyError, TypeError, ValueError):
         raise DTypeError(f"{what}: {value!r} is no data type; there are {known_names()}") from None
 
 

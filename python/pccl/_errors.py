@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import builtins
-from typing import Any, Dict, Iterable, Optional, Tuple, Type
+from typing import Any, Dict, Iterable, Optional, Tuple, Type, Union
 
 from . import _native
 from ._enums import Result, result_name
@@ -51,7 +51,8 @@ class PCCLError(Exception):
 
     def __init__(
         self,
-        message: str,
+        message: Union[str, int] = "",
+        func_name: str = "",
         *,
         result: int = Result.INVALID_ARGUMENT,
         ext: Optional[int] = None,
@@ -62,6 +63,10 @@ class PCCLError(Exception):
         peers: Iterable[str] = (),
         elapsed: Optional[float] = None,
     ) -> None:
+        if isinstance(message, int):  # PCCLError(result, func_name), as in PCCL 1.0
+            result, message = message, ""
+        if func_name:
+            message, operation = _headline(func_name, result), func_name
         super().__init__(message)
         self.message = message
         self.result = _as_result(result)
@@ -80,10 +85,14 @@ class PCCLError(Exception):
         return _rebuild, (type(self), self.message, dict(self.__dict__))
 
     @staticmethod
-    def check(code: int, name: str) -> None:
-        """Raises what belongs to the code unless it is SUCCESS; name is that of the C function."""
-        if code != Result.SUCCESS:
-            raise failure(name, code, _native.Why(""))
+    def check(result: int, func_name: str) -> None:
+        """Raises what belongs to the result of this C function unless it is SUCCESS."""
+        if result != Result.SUCCESS:
+            raise failure(func_name, result, _native.Why(""))
+
+
+def _headline(function: str, code: int) -> str:
+    return f"{function} failed with error: {result_name(code)}"
 
 
 def _as_result(code: int) -> Result:
@@ -179,7 +188,7 @@ class RefusedError(ConnectionError_):
 
 
 class VersionMismatchError(ConnectionError_):
-    """The master speaks another version of the protocol."""
+    """What was reached is a master of another version, or no master."""
 
 
 class OutOfMemory(InternalError, MemoryError):
@@ -218,7 +227,7 @@ def failure(
     words = why.words
     if not words and code != Result.SUCCESS:
         words = _native.lib.pcclGetErrorString(code).decode()
-    message = f"{function} failed with error: {result_name(base)}"
+    message = _headline(function, base)
     if words:
         message += f": {words}"
     return _KINDS.get(code, PCCLError)(

@@ -7,6 +7,7 @@ end, where the library waits for its thread.
 
 from __future__ import annotations
 
+import copy
 import logging
 import os
 import queue
@@ -62,6 +63,24 @@ def emit(level: int, subsystem: str, message: str) -> None:
         pass
 
 
+class _Unconfigured(logging.Handler):
+    """Where nobody has configured logging: what Python does then, which is standard error, but with our name."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if logging.lastResort is not None and not self._others(logging.getLogger(record.name)):
+            named = copy.copy(record)
+            named.msg, named.args = f"{record.name}: {record.levelname}: {record.getMessage()}", ()
+            logging.lastResort.emit(named)
+
+    def _others(self, at: Optional[logging.Logger]) -> bool:
+        """Does anybody else take what is logged here?"""
+        while at is not None:
+            if any(handler is not self for handler in at.handlers):
+                return True
+            at = at.parent if at.propagate else None
+        return False
+
+
 _relay = _Relay()
 
 
@@ -89,6 +108,7 @@ def set_log_level(level: int | str) -> None:
 
 
 def start() -> None:
+    logger.addHandler(_Unconfigured(logging.WARNING))
     _native.lib.pcclSetLogCallback(_callback, None)
 
 

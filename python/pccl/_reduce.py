@@ -11,11 +11,21 @@ import threading
 import time
 from concurrent.futures import Future
 from dataclasses import dataclass
-from typing import Any, Callable, Generator, List, Optional, Tuple
+from typing import Any, Callable, Generator, List, Optional, Tuple, Union
 
 from . import _buffers, _native, _threads
 from ._core import Core, open_cores
-from ._enums import DataType, DeviceType, DistributionHint, QuantizationAlgorithm, ReduceOp, Result, data_type, number
+from ._enums import (
+    DataType,
+    DeviceType,
+    DistributionHint,
+    QuantizationAlgorithm,
+    ReduceOp,
+    Result,
+    data_type,
+    member,
+    number,
+)
 from ._errors import DTypeError, LayoutError, PCCLError, TimeoutError_, failure
 
 _log = logging.getLogger("pccl")
@@ -31,6 +41,11 @@ class ReduceInfo:
     tx_bytes: int
     rx_bytes: int
 
+    @property
+    def world_size(self) -> int:
+        """The same as local_world_size."""
+        return self.local_world_size
+
 
 @dataclass
 class ReduceOperandDescriptor:
@@ -38,7 +53,7 @@ class ReduceOperandDescriptor:
     distribution_hint: DistributionHint = DistributionHint.NONE
 
     def to_c(self) -> _native.ReduceOperandDescriptorC:
-        hint = number("distribution_hint", self.distribution_hint)
+        hint = member("distribution_hint", DistributionHint, self.distribution_hint)
         return _native.ReduceOperandDescriptorC(data_type("datatype", self.datatype), hint)
 
 
@@ -50,7 +65,7 @@ class QuantizationOptions:
     algorithm: QuantizationAlgorithm = QuantizationAlgorithm.MIN_MAX
 
     def to_c(self) -> _native.QuantizationOptionsC:
-        algorithm = number("algorithm", self.algorithm)
+        algorithm = member("algorithm", QuantizationAlgorithm, self.algorithm)
         return _native.QuantizationOptionsC(data_type("quantized_datatype", self.quantized_datatype), algorithm)
 
 
@@ -59,7 +74,7 @@ class ReduceDescriptor:
     """One reduction. All members must be equal on all peers of the group."""
 
     count: int
-    op: ReduceOp
+    op: Union[ReduceOp, str]  # "sum" is ReduceOp.SUM
     tag: int
     operand_descriptor: ReduceOperandDescriptor
     quantization_options: Optional[QuantizationOptions] = None
@@ -72,7 +87,7 @@ class ReduceDescriptor:
         tag = number("tag", self.tag, 0, 1 << 64)
         count = number("count", self.count, 0, 1 << 63)
         return _native.ReduceDescriptorC(
-            count, number("op", self.op), tag, self.operand_descriptor.to_c(), quantization.to_c()
+            count, member("op", ReduceOp, self.op), tag, self.operand_descriptor.to_c(), quantization.to_c()
         )
 
 
@@ -87,9 +102,9 @@ def check_descriptor(send: _buffers.Buffer, descriptor: ReduceDescriptor, where:
 class ReduceOpDescriptor:
     """A reduction with its memory, for all_reduce_multiple_with_retry."""
 
-    def __init__(self, send_ptr: int, recv_ptr: int, reduce_descriptor: ReduceDescriptor) -> None:
-        self.send_ptr = send_ptr
-        self.recv_ptr = recv_ptr
+    def __init__(self, sendbuf_ptr: int, recvbuf_ptr: int, reduce_descriptor: ReduceDescriptor) -> None:
+        self.sendbuf_ptr = sendbuf_ptr
+        self.recvbuf_ptr = recvbuf_ptr
         self.reduce_descriptor = reduce_descriptor
         self._memory: Optional[Tuple[_buffers.Buffer, _buffers.Buffer]] = None
 
@@ -109,7 +124,7 @@ class ReduceOpDescriptor:
             raise LayoutError(f"{where}: {_buffers.describe(send)} is not in CPU memory; all_reduce takes it")
         check_descriptor(source, self.reduce_descriptor, where)
         self._memory = source, target
-        self.send_ptr, self.recv_ptr = source.address, target.address
+        self.sendbuf_ptr, self.recvbuf_ptr = source.address, target.address
 
     @classmethod
     def from_torch(cls, send: Any, recv: Any, reduce_descriptor: ReduceDescriptor) -> ReduceOpDescriptor:
@@ -122,13 +137,18 @@ class ReduceOpDescriptor:
     def to_c(self) -> _native.ReduceOpDescriptorC:
         return self._pinned()[0]
 
+    def to_c_inpl(self, target: _native.ReduceOpDescriptorC) -> None:
+        """Writes what to_c() gives into a structure that is there."""
+        made = self.to_c()
+        ctypes.memmove(ctypes.byref(target), ctypes.byref(made), ctypes.sizeof(made))
+
     def _pinned(self) -> Tuple[_native.ReduceOpDescriptorC, Any]:
         """As of now, and what keeps that memory: a torch tensor can be given another one (`.data = ...`)."""
         if self._memory is not None and self._memory[0].family == "torch":
             self._take(self._memory[0].owner, self._memory[1].owner)
         made = _native.ReduceOpDescriptorC(
-            _buffers.address("send_ptr", self.send_ptr),
-            _buffers.address("recv_ptr", self.recv_ptr),
+            _buffers.address("sendbuf_ptr", self.sendbuf_ptr),
+            _buffers.address("recvbuf_ptr", self.recvbuf_ptr),
             self.reduce_descriptor.to_c(),
         )
         return made, self._memory
@@ -177,8 +197,17 @@ class Operation:
     many wait for it, and whoever was interrupted.
     """
 
-    def __init__(self, core: Core, descriptor: ReduceDescriptor, send: _buffers.Buffer, recv: _buffers.Buffer) -> None:
+    def __init__(
+        self,
+        core: Core,
+        descriptor: ReduceDescriptor,
+        send: _buffers.Buffer,
+        recv: _buffers.Buffer,
+        function: Optional[str],
+    ) -> None:
+        """function: what its caller knows it as, where that is one call from launch to end."""
         self.tag = descriptor.tag
+        self._function = function
         self.outcome: Optional[Outcome] = None
         self._core = core
         self._pid = os.getpid()
@@ -201,7 +230,7 @@ class Operation:
         self._descriptor = descriptor.to_c()
 
     def launch(self) -> None:
-        function = "pcclAllReduceAsync"
+        function = self._function or "pcclAllReduceAsync"
         try:
             # From here on the communicator pins it, so that no interrupt between the next lines can free the memory.
             self._core.depend(self)
@@ -351,7 +380,11 @@ class Operation:
         if outcome is None or outcome.code == Result.SUCCESS:
             return None
         return failure(
-            "pcclAwaitAsyncReduce", outcome.code, outcome.why, tag=self.tag, elapsed=outcome.elapsed
+            self._function or "pcclAwaitAsyncReduce",
+            outcome.code,
+            outcome.why,
+            tag=self.tag,
+            elapsed=outcome.elapsed,
         )
 
 
@@ -412,11 +445,11 @@ if hasattr(os, "register_at_fork"):
 
 
 class AsyncReduceHandle:
-    """A launched reduction. Its buffers stay alive until it has ended, whatever becomes of the handle."""
+    """A launched reduction. Its buffers stay alive until it has ended, whatever becomes of the handle. The communicator
+    does not: who drops that, or closes it, leaves the run, and the reduction fails."""
 
-    def __init__(self, operation: Operation, communicator: Any) -> None:
+    def __init__(self, operation: Operation) -> None:
         self._future: Optional[Future[ReduceInfo]] = None
-        self._communicator = communicator  # not to be closed by the garbage collector meanwhile
         self._operation = operation
 
     @property

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Dict, List, Optional, Sequence
 
 from . import _buffers, _core, _native
-from ._enums import DataType, DeviceType, data_type, number
+from ._enums import DataType, DeviceType, data_type, member, number
 from ._errors import DTypeError, InvalidArgument, LayoutError
 
 
@@ -66,8 +66,8 @@ class TensorInfo:
         return cls.from_buffer(tensor, name, allow_content_inequality=allow_content_inequality)
 
     @classmethod
-    def from_numpy(cls, array: Any, name: str, *, allow_content_inequality: bool = False) -> TensorInfo:
-        return cls.from_buffer(array, name, allow_content_inequality=allow_content_inequality)
+    def from_numpy(cls, tensor: Any, name: str, *, allow_content_inequality: bool = False) -> TensorInfo:
+        return cls.from_buffer(tensor, name, allow_content_inequality=allow_content_inequality)
 
     def _follow(self) -> None:
         """Where the tensor's memory is now: programs replace it (`.data = ...`, optimizers that reallocate)."""
@@ -98,7 +98,7 @@ class Prepared:
                 info.data_ptr,
                 info.numel,
                 info.dtype,
-                number("device_type", info.device_type),
+                member("device_type", DeviceType, info.device_type),
                 info.allow_content_inequality,
             )
         self._c = _native.SharedStateC(revision, len(infos), self._array)

@@ -8,7 +8,8 @@ from . import _native
 
 
 def is_available() -> bool:
-    """Can tensors of a shared state be on a CUDA device? (Where its driver is installed.)"""
+    """Is there a CUDA device? Tensors of a shared state can then be on it. Asks the CUDA driver, after which CUDA does
+    not work in children that are forked."""
     info = _native.BuildInfoC()
     _native.lib.pcclGetBuildInfo(ctypes.byref(info))
     return bool(info.has_cuda_support)

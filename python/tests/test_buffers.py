@@ -151,7 +151,7 @@ def test_descriptors(alone):
     floats = np.zeros(8, np.float32)
     whole = pccl.ReduceDescriptor(8, pccl.ReduceOp.SUM, 1, pccl.ReduceOperandDescriptor(pccl.DataType.FLOAT))
     made = pccl.ReduceOpDescriptor.from_numpy(floats, floats, whole)
-    assert made.send_ptr == made.recv_ptr == floats.ctypes.data and made.to_c().descriptor.count == 8
+    assert made.sendbuf_ptr == made.recvbuf_ptr == floats.ctypes.data and made.to_c().descriptor.count == 8
     with pytest.raises(AssertionError, match="counts 8 elements"):
         pccl.ReduceOpDescriptor.from_numpy(floats[:4], floats[:4], whole)
     with pytest.raises(pccl.TooFewPeersError):

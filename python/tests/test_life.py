@@ -3,6 +3,7 @@
 import logging
 import os
 import signal
+import socket
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -203,6 +204,54 @@ def test_dropped_communicators_leave(group):
     while support.world(two.members[0]) > 1:
         two.members[0].update_topology()
         assert time.monotonic() < end
+
+
+@pytest.mark.parametrize("banner, words", [(b"SSH-2.0-somebody of this machine\r\n", "is no master"),
+                                           (b"", "is it the port of a master?")])
+def test_something_else_listens_at_the_address(banner, words):
+    """It is said in words, and not tried again. A server that waits for what it understands says nothing at all."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        taken = []
+
+        def serve():
+            while True:
+                connection, _ = server.accept()
+                taken.append(connection)
+                connection.sendall(banner)
+
+        threading.Thread(target=serve, daemon=True).start()
+        with pytest.raises(pccl.ConnectionError_) as caught:
+            pccl.Communicator(f"127.0.0.1:{server.getsockname()[1]}").connect()
+        assert words in caught.value.words and caught.value.result is pccl.Result.MASTER_CONNECTION_FAILED
+        assert len(taken) == 1
+        taken[0].close()
+
+
+def test_an_error_names_the_call_that_failed(group):
+    two = group(2)
+
+    def differ(comm, i):
+        memory = bytearray(i + 1)
+        with pytest.raises(pccl.StateMismatch, match="^pcclAllReduce failed with error: "):
+            comm.all_reduce(memory, memory, op=ReduceOp.SUM)
+        with pytest.raises(pccl.StateMismatch, match="^pcclAwaitAsyncReduce failed with error: "):
+            comm.all_reduce_async(memory, memory, op=ReduceOp.SUM).result(DEADLINE)
+
+    two.all(differ)
+
+
+LOGGING = {
+    "": ["pccl.links: WARNING: 7 words"],
+    "logging.basicConfig(format='configured %(message)s')": ["configured 7 words"],
+    "logging.getLogger('pccl.links').addHandler(logging.NullHandler())": [],
+    "logging.lastResort = None": [],
+}
+
+
+@pytest.mark.parametrize("configured", LOGGING)
+def test_warnings_say_whose_they_are(script, configured):
+    program = script(f"import logging, pccl; {configured or 0}; logging.getLogger('pccl.links').warning('%d words', 7)")
+    assert program.end() == 0 and program.lines == LOGGING[configured]
 
 
 def test_logs(caplog, address):

@@ -190,6 +190,24 @@ def test_a_failure_as_an_exception_and_as_a_tuple(group):
         assert len(named) == len(set(named)) == 2, error.words
 
 
+def test_enumerations_by_name(group):
+    two = group(2)
+
+    def use(comm, i):
+        memory = array.array("f", [i + 1.0] * 4)
+        operand = pccl.ReduceOperandDescriptor("float32", "uniform")
+        quantization = pccl.QuantizationOptions("uint8", "min_max")
+        comm.all_reduce(memory, memory, op="sum", operand_descriptor=operand, quantization_options=quantization)
+        comm.all_reduce(memory, memory, op="Max")
+        state = pccl.SharedState([pccl.TensorInfo.from_buffer(memory, "x")])
+        comm.sync_shared_state(state, "enforce_popular")
+        assert memory[3] == 3 and comm.get_attribute("global_world_size") == 2
+        with pytest.raises(ValueError, match="op: there is no 'add' in ReduceOp; there are SUM, AVG, PROD, MAX, MIN"):
+            comm.all_reduce(memory, memory, op="add")
+
+    two.all(use)
+
+
 def test_abort(group):
     two = group(2)
     memory = np.ones(LARGE)

@@ -1,4 +1,5 @@
 /* Public functions that need neither a communicator nor a master: process, logs, parameters, options. */
+#include "device/device.h"
 #include "drive/api.h"
 #include "drive/guard.h"
 #include "drive/logger.h"
@@ -35,7 +36,9 @@ pcclResult_t pcclGetBuildInfo(pcclBuildInfo_t *info)
 {
     if (!info)
         return fail(PCCL_ARGUMENT, "pcclGetBuildInfo: info is NULL");
-    info->has_cuda_support = true;
+    struct pccl_device *device;
+    struct pccl_text why_not;
+    info->has_cuda_support = pccl_device_cuda(&device, &why_not) == PCCL_OK;
     return pcclSuccess;
 }
 

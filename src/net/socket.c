@@ -152,6 +152,9 @@ int pccl_socket_dial(const struct pccl_address *address, uv_os_sock_t *out)
     if (error)
         return error;
     tune_stream(dialled);
+    /* The port that the system chooses for it may be one that a master is to listen on, now or while it is in
+     * TIME-WAIT. */
+    set_int(dialled, SOL_SOCKET, SO_REUSEADDR, 1);
     int result;
     do {
         result = connect(dialled, (struct sockaddr *)&native, length);

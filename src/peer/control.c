@@ -120,7 +120,10 @@ void pccl_peer_tick_master(struct pccl_peer *p)
         return;
     if (p->now_us >= p->heard_us + silence_us) {
         struct pccl_text words;
-        pccl_text_format(&words, "the master said nothing for %d", p->now_us - p->heard_us);
+        const char *format = p->state == PCCL_PEER_CONNECTING
+                                 ? "what listens there said nothing for %d: is it the port of a master?"
+                                 : "the master said nothing for %d";
+        pccl_text_format(&words, format, p->now_us - p->heard_us);
         p->effects.close_master(p->effects.context);
         pccl_peer_master_down(p, &words);
         return;

@@ -151,6 +151,11 @@ void pccl_peer_step(struct pccl_peer *p, const struct pccl_peer_event *event)
             pccl_peer_give_up(p, PCCL_VERSION, "the master speaks another protocol version: %t", event->words);
             break;
         }
+        if (p->state == PCCL_PEER_CONNECTING) {
+            pccl_peer_give_up(p, PCCL_VERSION, "what listens there is no master, or of another version: it sent %t",
+                              event->words);
+            break;
+        }
         p->effects.close_master(p->effects.context);
         pccl_peer_master_down(p, event->words);
         break;

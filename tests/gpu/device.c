@@ -6,6 +6,7 @@
 #include "device/device.h"
 #include "net/heap.h"
 
+#include <pccl.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -208,7 +209,11 @@ static void test_fork(void)
 
 int main(void)
 {
-    if (pccl_device_cuda(&device, &words) != PCCL_OK) {
+    pcclBuildInfo_t info;
+    check(pcclGetBuildInfo(&info) == pcclSuccess, "asking whether there is a device");
+    bool there = pccl_device_cuda(&device, &words) == PCCL_OK;
+    check(info.has_cuda_support == there, "has_cuda_support says whether there is a device");
+    if (!there) {
         printf("no device: %s\n", words.bytes);
         return SKIPPED;
     }

@@ -165,6 +165,25 @@ static void a_closed_other_side_raises_no_signal(void **state)
     pccl_socket_close(ours);
 }
 
+/* As a restarted master must be able to: the system may have given its port to a socket that dials. */
+static void a_port_that_a_dialling_socket_has_can_be_listened_on(void **state)
+{
+    uv_os_sock_t ours, listening;
+    int bare;
+    struct sockaddr_in name;
+    socklen_t length = sizeof name;
+    (void)state;
+    loopback_pair(&ours, &bare);
+    assert_int_equal(getsockname(ours, (struct sockaddr *)&name, &length), 0);
+    struct pccl_address everywhere = pccl_address_v4(0, 0, 0, 0, ntohs(name.sin_port));
+    assert_int_equal(pccl_socket_listen(&everywhere, &listening), 0);
+    pccl_socket_close(listening);
+    pccl_socket_close(ours); /* first, so that it stays, in TIME-WAIT */
+    close(bare);
+    assert_int_equal(pccl_socket_listen(&everywhere, &listening), 0);
+    pccl_socket_close(listening);
+}
+
 static void sockets_are_non_blocking_and_end_at_exec(void **state)
 {
     uv_os_sock_t ours;
@@ -266,6 +285,7 @@ int main(void)
         cmocka_unit_test(loopback_of_another_host_is_not_dialled),
         cmocka_unit_test(the_route_to_loopback_is_loopback),
         cmocka_unit_test(a_closed_other_side_raises_no_signal),
+        cmocka_unit_test(a_port_that_a_dialling_socket_has_can_be_listened_on),
         cmocka_unit_test(sockets_are_non_blocking_and_end_at_exec),
         cmocka_unit_test(a_forked_child_does_not_keep_sockets_open),
         cmocka_unit_test(a_wake_ends_a_wait_once),

@@ -227,8 +227,8 @@ static void explain_failure(const struct pccl_text *words)
         if (!holder_of_port(port, holder, sizeof holder))
             (void)snprintf(holder, sizeof holder, "Another program, perhaps of another user,");
         settings_explain(&problem,
-                         "%s. %s holds the port: perhaps a master that runs already. 'ss -ltnp sport = :%u' shows "
-                         "it; end it, or choose another port with --listen",
+                         "%s. %s holds the port: perhaps a master that runs already. 'ss -tanp sport = :%u' shows "
+                         "it, also where that is a connection; end it, or choose another port with --listen",
                          words->bytes, holder, (unsigned)port);
     } else if (says(words, UV_EACCES)) {
         settings_explain(&problem, "%s. Ports below 1024 need a privilege; choose a higher one with --listen",
