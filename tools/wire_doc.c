@@ -55,7 +55,8 @@ static const char introduction[] =
     "| secret | 16 bytes, never shown in logs |\n"
     "| address | 16 bytes of IPv6 address (IPv4 as `::ffff:a.b.c.d`) and a u16 port |\n"
     "| bytes | u32 length, then the bytes |\n"
-    "| text | u32 length, then printable UTF-8 without a terminator |\n"
+    "| text | u32 length, then printable UTF-8 without a terminator: no controls, line separators or invisible "
+    "characters, as marks of direction are |\n"
     "| list | u32 number of items, then the items |\n"
     "| a struct | its fields |\n"
     "\n";

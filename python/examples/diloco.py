@@ -78,10 +78,11 @@ signal.signal(signal.SIGTERM, lambda *_: stopping.append(True))
 sampler = Sampler(seed=1)
 outer = Nesterov(0.7, 0.9) if args.mode == "sync" else Nesterov(0.4, 0.9)
 diloco = DiLoCo(
-    pccl.Communicator(args.master), weights, inner_steps=args.inner_steps, outer=outer, mode=args.mode, codec=args.codec
+    pccl.Communicator(args.master), weights, inner_steps=args.inner_steps, outer=outer, mode=args.mode,
+    codec=args.codec, rounds=args.rounds,
 )
 with diloco:  # leaves the run at the end
-    while not stopping and diloco.round < args.rounds:
+    while not stopping and not diloco.finished:
         loss = step(sampler.indices(diloco.inner_step, BATCH, len(images)))
         info = diloco.step(samples=BATCH)
         if info.synced:

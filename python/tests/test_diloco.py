@@ -349,6 +349,9 @@ BAD = [
     (dict(weight="none"), "weight: 'none'"),
     (dict(min_peers=0), "min_peers: 0"),
     (dict(verify_every=-1), "verify_every: -1"),
+    (dict(rounds=0), "rounds: 0"),
+    (dict(linger_s=-1), "linger_s: -1"),
+    (dict(linger_s=math.nan), "linger_s: nan"),
     (dict(bucket_bytes=0), "bucket_bytes is 0"),
     (dict(max_in_flight=0), "max_in_flight is 0"),
     (dict(outer=0.7), "outer: 0.7"),
@@ -398,6 +401,7 @@ def test_refused_values(address):
         (dict(inner_steps=7), "inner_steps: this peer has 7, the run 5"),
         (dict(mode="eager"), "mode: this peer has 'eager', the run 'sync'"),
         (dict(codec="u8-zps"), "codec: this peer has 'u8-zps', the run None"),
+        (dict(rounds=3), "rounds: this peer has 3, the run None"),
         (dict(outer=Nesterov(0.5, 0.9)), "outer.lr: this peer has 0.5, the run 0.7"),
         (dict(params={"a": np.zeros(3, np.float32)}), "params: this peer has others"),
         (dict(extra={"x": np.zeros(3)}), "extra and buffers: this peer has others"),
@@ -453,6 +457,109 @@ def test_finish_when_somebody_has_gone(address, mode):
     support.parallel([one.finish for one in three[:2]])
     assert three[0].digest() == three[1].digest() and np.array_equal(flat(values[0]), flat(values[1]))
     end(three)
+
+
+def train_to_the_end(made, values):
+    """What the last step said to each."""
+    step = 0
+    while not made[0].finished:
+        for i, value in enumerate(values):
+            train(value, i, step)
+        infos = support.parallel([one.step for one in made])
+        step += 1
+    return infos
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_who_comes_after_the_end_gets_the_final_parameters(address, mode):
+    values = [params(i) for i in range(3)]
+    settings = dict(inner_steps=1, min_peers=2, mode=mode, rounds=3, linger_s=DEADLINE)
+    two = start(address, 2, lambda i, comm: DiLoCo(comm, values[i], **settings))
+    infos = train_to_the_end(two, values[:2])
+    assert all(info.finished and info.round == 3 and info.committed for info in infos)
+    digest, final = two[0].digest(), flat(values[0])  # before finish(), too
+    assert two[1].digest() == digest and np.array_equal(flat(values[1]), final)
+    threads = [threading.Thread(target=one.finish) for one in two]
+    for thread in threads:
+        thread.start()
+    straggler = DiLoCo(pccl.Communicator(address), values[2], **settings)
+    info = straggler.join()
+    assert info.joined and info.finished and straggler.finished and straggler.round == 3
+    assert straggler.digest() == digest and np.array_equal(flat(values[2]), final)
+    with pytest.raises(pccl.InvalidUsage, match="after the end of the run, which has 3 rounds"):
+        straggler.step()
+    for one in two:
+        one._stays_until = 0.0
+    assert straggler.finish().finished
+    for thread in threads:
+        thread.join(DEADLINE)
+        assert not thread.is_alive()
+    end([*two, straggler])
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_who_waits_at_the_end_gets_the_final_parameters(address, mode):
+    values = [params(i) for i in range(2)]
+    settings = dict(inner_steps=1, mode=mode, rounds=1)
+    member, waiting = (DiLoCo(pccl.Communicator(address), value, **settings) for value in values)
+    member.join()
+    infos = []
+    thread = threading.Thread(target=lambda: infos.append(waiting.join()))
+    thread.start()
+    while not member.comm.are_peers_pending():
+        pass
+    train(values[0], 0, 0)
+    assert member.step().finished
+    thread.join(DEADLINE)
+    assert infos[0].finished and infos[0].joined and np.array_equal(flat(values[0]), flat(values[1]))
+    end([member, waiting])
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_the_end_has_the_bits_of_finish(address, mode):
+    digests = []
+    for rounds in (3, None):
+        values = [params() for _ in range(2)]
+        settings = dict(inner_steps=1, min_peers=2, mode=mode, rounds=rounds)
+        two = start(address, 2, lambda i, comm: DiLoCo(comm, values[i], **settings))
+        for step in range(3):
+            for i in range(2):
+                train(values[i], i, step)
+            support.parallel([one.step for one in two])
+        if rounds is None:
+            support.parallel([one.finish for one in two])
+        digests.append(two[0].digest())
+        end(two)
+    assert digests[0] == digests[1]
+
+
+def test_a_finished_run_that_is_started_again(address):
+    """Is finished; whoever has nothing gets its state, and with more rounds it goes on."""
+    settings = dict(inner_steps=1, rounds=2)
+    with DiLoCo(pccl.Communicator(address), params(), **settings) as diloco:
+        while not diloco.finished:
+            diloco.step(5)
+    state = diloco.state_dict()
+    values = [params(i) for i in range(2)]
+    again = DiLoCo(pccl.Communicator(address), values[0], min_peers=3, **settings)
+    again.load_state_dict(state)
+    assert again.finished
+    assert again.join().finished  # though alone
+    fresh = DiLoCo(pccl.Communicator(address), values[1], min_peers=3, **settings)
+    joined = threading.Thread(target=fresh.join)
+    joined.start()
+    while again.comm.get_attribute(pccl.Attribute.PEER_GROUP_WORLD_SIZE) < 2:
+        again.comm.update_topology()
+    again._membership.meet(again._reduction.delta, again._reduction.mean)
+    joined.join(DEADLINE)
+    assert fresh.finished and fresh.digest() == again.digest() and np.array_equal(flat(values[0]), flat(values[1]))
+    end([again, fresh])
+    more = DiLoCo(pccl.Communicator(address), params(9), inner_steps=1, rounds=4)
+    more.load_state_dict(state)
+    with more:
+        while not more.finished:
+            more.step(5)
+    assert (more.round, more.samples) == (4, 20)
 
 
 def test_closing_ends_another_threads_step(address):

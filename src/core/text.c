@@ -29,6 +29,26 @@ static size_t announced_length(uint8_t first)
     return first >= 0xf0 && first <= 0xf4 ? 4 : 0;
 }
 
+/*
+ * Controls, and what shows nothing but changes what is seen: directions, joiners, fillers, tags (Unicode's category Cf
+ * and the blank letters). With these a name could look like another one, or turn a line of a log around.
+ */
+static bool is_invisible(uint32_t code)
+{
+    static const struct {
+        uint32_t first, last;
+    } ranges[] = {{0, 0x1f},          {0x7f, 0x9f},       {0xad, 0xad},       {0x34f, 0x34f},     {0x600, 0x605},
+                  {0x61c, 0x61c},     {0x6dd, 0x6dd},     {0x70f, 0x70f},     {0x890, 0x891},     {0x8e2, 0x8e2},
+                  {0x115f, 0x1160},   {0x17b4, 0x17b5},   {0x180b, 0x180f},   {0x200b, 0x200f},   {0x2028, 0x202e},
+                  {0x2060, 0x206f},   {0x3164, 0x3164},   {0xfeff, 0xfeff},   {0xffa0, 0xffa0},   {0xfff0, 0xfffb},
+                  {0xfffe, 0xffff},   {0x110bd, 0x110bd}, {0x110cd, 0x110cd}, {0x13430, 0x1343f}, {0x1bca0, 0x1bca3},
+                  {0x1d173, 0x1d17a}, {0xe0000, 0xe0fff}};
+    for (size_t i = 0; i < PCCL_COUNT_OF(ranges) && ranges[i].first <= code; i++)
+        if (code <= ranges[i].last)
+            return true;
+    return false;
+}
+
 size_t pccl_text_character(const char *bytes, size_t length)
 {
     const uint8_t *at = (const uint8_t *)bytes;
@@ -44,8 +64,7 @@ size_t pccl_text_character(const char *bytes, size_t length)
     }
     bool overlong = code < least[size];
     bool surrogate = code >= 0xd800 && code <= 0xdfff;
-    bool control = code < 0x20 || (code >= 0x7f && code < 0xa0) || code == 0x2028 || code == 0x2029;
-    return overlong || surrogate || control || code > 0x10ffff ? 0 : size;
+    return overlong || surrogate || is_invisible(code) || code > 0x10ffff ? 0 : size;
 }
 
 void pccl_text_add_bytes(struct pccl_text *text, const char *bytes, size_t length)

@@ -16,8 +16,9 @@ struct pccl_text {
 };
 
 /*
- * The bytes of the printable UTF-8 character at the beginning; 0: none is there (controls, broken or overlong
- * sequences, surrogates, line separators). Texts hold only such characters, and only such texts travel.
+ * The bytes of the printable UTF-8 character at the beginning; 0: none is there (controls, line separators, what is
+ * invisible, as marks of direction are, broken or overlong sequences, surrogates). Texts hold only such characters, and
+ * only such texts travel.
  */
 size_t pccl_text_character(const char *bytes, size_t length);
 

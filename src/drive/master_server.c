@@ -40,7 +40,7 @@ struct pccl_master_server {
     void (*beat)(void *context, const struct pccl_master_counts *counts); /* NULL: nobody wants it */
     void *beat_context;
     uint32_t beat_ms;
-    char picture_path[PCCL_PARAM_BYTES_MAX + 1]; /* empty: none */
+    struct pccl_picture_files picture_files;
 
     uv_loop_t loop;
     uv_thread_t thread;
@@ -333,7 +333,7 @@ static void effect_picture(void *context, uint32_t group, const char *text, size
 {
     struct pccl_master_server *server = context;
     struct pccl_text words;
-    if (pccl_picture_file_write(server->picture_path, group, text, length, &words) != PCCL_OK)
+    if (pccl_picture_file_write(&server->picture_files, group, text, length, &words) != PCCL_OK)
         pccl_logger_write(PCCL_LOG_WARN, "master", words.bytes);
 }
 
@@ -539,8 +539,8 @@ void pccl_master_server_set_beat(struct pccl_master_server *server, uint32_t per
 void pccl_master_server_set_picture_file(struct pccl_master_server *server, const char *path)
 {
     size_t length = strlen(path);
-    PCCL_ASSERT(length < sizeof server->picture_path);
-    memcpy(server->picture_path, path, length + 1);
+    PCCL_ASSERT(length < sizeof server->picture_files.path);
+    memcpy(server->picture_files.path, path, length + 1);
 }
 
 static enum pccl_status listen_all(struct pccl_master_server *server, struct pccl_text *words)
@@ -625,7 +625,7 @@ enum pccl_status pccl_master_server_run(struct pccl_master_server *server, struc
                                                        .log = effect_log};
     struct pccl_master_effects bound = effects;
     bound.context = server;
-    if (server->picture_path[0])
+    if (server->picture_files.path[0])
         bound.picture = effect_picture;
     if (!pccl_random_u64(&server->config.boot) || !pccl_random_u64(&server->config.seed)) {
         pccl_text_format(words, "the system gives no random numbers");

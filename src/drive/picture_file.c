@@ -8,7 +8,8 @@ enum { NAME_BYTES_MAX = 1100 };
 
 static bool write_all(const char *name, const char *text, size_t length)
 {
-    FILE *file = fopen(name, "w");
+    (void)remove(name);
+    FILE *file = fopen(name, "wx"); /* a new one: where others may write a link could lead elsewhere */
     if (!file)
         return false;
     bool good = fwrite(text, 1, length, file) == length;
@@ -20,9 +21,31 @@ static bool write_all(const char *name, const char *text, size_t length)
     return good;
 }
 
-enum pccl_status pccl_picture_file_write(const char *path, uint32_t group, const char *text, size_t length,
-                                         struct pccl_text *words)
+/* Whether the group has a file. */
+static bool is_listed(struct pccl_picture_files *files, uint32_t group)
 {
+    for (uint32_t i = 0; i < files->count; i++)
+        if (files->groups[i] == group)
+            return true;
+    if (group != 0 && files->count == PCCL_PICTURE_FILES_MAX)
+        return false;
+    if (group != 0)
+        files->groups[files->count++] = group;
+    return true;
+}
+
+enum pccl_status pccl_picture_file_write(struct pccl_picture_files *files, uint32_t group, const char *text,
+                                         size_t length, struct pccl_text *words)
+{
+    if (!is_listed(files, group)) {
+        if (files->told)
+            return PCCL_OK;
+        files->told = true;
+        pccl_text_format(words, "topology_file: group %u and others have no file: %u groups have one", (uint64_t)group,
+                         (uint64_t)files->count);
+        return PCCL_LIMIT;
+    }
+    const char *path = files->path;
     char name[NAME_BYTES_MAX], new_name[NAME_BYTES_MAX];
     int bytes = group == 0 ? snprintf(name, sizeof name, "%s", path)
                            : snprintf(name, sizeof name, "%s.%lu", path, (unsigned long)group);

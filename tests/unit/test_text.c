@@ -80,6 +80,16 @@ static void test_unprintable_becomes_a_question_mark(void **state)
         {"\xed\xa0\x80", "???"},      /* a surrogate */
         {"\xe2\x80\xa8", "???"},      /* a line separator */
         {"\xf4\x90\x80\x80", "????"}, /* beyond Unicode */
+        {"a\xe2\x80\xae"
+         "b",
+         "a???b"},                                                /* from right to left: U+202E */
+        {"\xe2\x81\xa6\xe2\x81\xa9", "??????"},                   /* isolates: U+2066, U+2069 */
+        {"\xe2\x80\x8b\xe2\x80\x8f", "??????"},                   /* U+200B, U+200F */
+        {"\xe2\x80\x90\xe2\x80\xaf", "\xe2\x80\x90\xe2\x80\xaf"}, /* their neighbours U+2010, U+202F */
+        {"\xd8\x9c\xc2\xad", "????"},                             /* U+061C, U+00AD */
+        {"\xef\xbb\xbf\xe3\x85\xa4", "??????"},                   /* U+FEFF, a filler: U+3164 */
+        {"\xf3\xa0\x81\x81\xf0\x9d\x85\xb3", "????????"},         /* a tag: U+E0041; U+1D173 */
+        {"\xf0\x9d\x85\xb2", "\xf0\x9d\x85\xb2"},
         {"\xf5", "?"},
         {"\xe2\x82", "??"}, /* truncated */
         {"\xe2\x82\xac", "\xe2\x82\xac"},

@@ -1,7 +1,7 @@
 """Training with little communication: peers train by themselves, and meet once in many steps (DiLoCo).
 
-    with pccl.Communicator("127.0.0.1:48148") as comm, DiLoCo(comm, params, inner_steps=100) as diloco:
-        while diloco.round < rounds:
+    with pccl.Communicator("127.0.0.1:48148") as comm, DiLoCo(comm, params, inner_steps=100, rounds=50) as diloco:
+        while not diloco.finished:
             train(params)                    # one step of the inner optimizer, in place
             diloco.step(samples=len(batch))  # the last one of a round meets the others
 

@@ -13,7 +13,7 @@ import struct
 import time
 from array import array
 from dataclasses import dataclass
-from typing import Any, Callable, NamedTuple, Sequence
+from typing import Any, Callable, NamedTuple, Optional, Sequence
 
 from .._communicator import Communicator
 from .._enums import Attribute, ReduceOp, SharedStateSyncStrategy
@@ -24,8 +24,8 @@ from ._shared import Shared
 
 _log = logging.getLogger("pccl.diloco")
 
-_PAUSE_S = 0.1  # while peers are too few
-_COMPARE_TAG, _SETTINGS_TAG = FIRST_TAG + 1, FIRST_TAG + 2
+PAUSE_S = 0.1  # while peers are too few, or late
+_COMPARE_TAG, _SETTINGS_TAG, _ANY_TAG = FIRST_TAG + 1, FIRST_TAG + 2, FIRST_TAG + 3
 
 
 @dataclass
@@ -60,6 +60,10 @@ def choice(name: str, value: Any, choices: Sequence[Any]) -> Setting:
     return Setting(name, choices.index(value), lambda index: repr(choices[index]))
 
 
+def limit(name: str, value: Optional[int]) -> Setting:
+    return Setting(name, value or 0, lambda limit: str(limit or None))
+
+
 def mark(name: str, value: int) -> Setting:
     return Setting(name, value, lambda _: "others (names, shapes or types)")
 
@@ -67,11 +71,14 @@ def mark(name: str, value: int) -> Setting:
 class Membership:
     """A peer's membership in a run."""
 
-    def __init__(self, comm: Communicator, shared: Shared, min_peers: int, settings: Sequence[Setting]) -> None:
+    def __init__(
+        self, comm: Communicator, shared: Shared, min_peers: int, rounds: Optional[int], settings: Sequence[Setting]
+    ) -> None:
         self.comm = comm
         self.established = False
         self._shared = shared
         self._min_peers = min_peers
+        self._rounds = rounds
         self._settings = settings
         self._revision = 0  # the next synchronization's
 
@@ -92,24 +99,31 @@ class Membership:
         """Joint with all who have just updated the topology, and those who were admitted by that. room: for a copy of
         the state while this peer receives."""
         while True:
-            while self.world() < self._min_peers:
-                time.sleep(_PAUSE_S)
-                self.comm.update_topology()
-            if self.world() == 1:
-                return self._found_alone()
             try:
-                return self._meet_others(room, more_room)
+                meeting = self._found_alone() if self.world() == 1 else self._meet_others(room, more_room)
             except TooFewPeersError:
-                pass  # the others are gone
+                continue  # the others are gone
+            if meeting is not None:
+                return meeting
+            time.sleep(PAUSE_S)
+            self.comm.update_topology()
 
-    def _found_alone(self) -> Meeting:
+    def _enough(self, count: int, round: int) -> bool:
+        """Nobody needs to wait for others to train with after the end."""
+        return count >= self._min_peers or (self._rounds is not None and round >= self._rounds)
+
+    def _found_alone(self) -> Optional[Meeting]:
         """The run may have had others, with a state that is lost: then this synchronization fails in words."""
+        if not self._enough(1, self._shared.round):
+            return None
         if not self.established:
             self._synchronize(SharedStateSyncStrategy.ENFORCE_POPULAR)
         return Meeting(1)
 
-    def _meet_others(self, room: Flats, more_room: Flats) -> Meeting:
-        highest, lowest, newcomers = self._compare()
+    def _meet_others(self, room: Flats, more_room: Flats) -> Optional[Meeting]:
+        count, highest, lowest, newcomers = self._compare()
+        if not self._enough(count, highest & ~_ESTABLISHED):
+            return None
         own = self._key()
         meeting = Meeting(self.world(), newcomers=newcomers if self.established else False)
         if highest == lowest and self.established:
@@ -153,24 +167,36 @@ class Membership:
         self.established, self._revision = True, state.revision + 1
         return info.rx_bytes
 
+    def any(self, wants: bool) -> bool:
+        """Joint: whether anybody does."""
+        values = array("q", [wants])
+        try:
+            if self.world() > 1:
+                self._highest(values, _ANY_TAG)
+        except TooFewPeersError:
+            pass  # the others are gone
+        return bool(values[0])
+
     # ---- comparison
 
     def _key(self) -> int:
         return (_ESTABLISHED if self.established else 0) | self._shared.round
 
-    def _highest(self, values: array[int], tag: int) -> None:
-        self.comm.all_reduce_multiple_with_retry([small(values, ReduceOp.MAX, tag)])
+    def _highest(self, values: array[int], tag: int) -> int:
+        """In place. How many peers they are of."""
+        info = self.comm.all_reduce_multiple_with_retry([small(values, ReduceOp.MAX, tag)])
+        return info.local_world_size
 
-    def _compare(self) -> tuple[int, int, bool]:
-        """The highest and the lowest key, and whether there are newcomers."""
+    def _compare(self) -> tuple[int, int, int, bool]:
+        """How many compare, the highest and the lowest key, and whether there are newcomers."""
         own, settings = self._key(), [setting.number for setting in self._settings]
         values = array("q", [own, -own, not self.established, *settings, *(-value for value in settings)])
-        self._highest(values, _COMPARE_TAG)
+        count = self._highest(values, _COMPARE_TAG)
         highest, lowest, newcomers = values[0], -values[1], bool(values[2])
         most, least = values[3 : 3 + len(settings)], [-value for value in values[3 + len(settings) :]]
         if list(most) != list(least):
             self._compare_settings(own == highest)
-        return highest, lowest, newcomers
+        return count, highest, lowest, newcomers
 
     def _compare_settings(self, counts: bool) -> None:
         """Whoever differs from those whose state counts has to go. All are here, as the settings of some differ."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import math
 import operator
 import threading
 import time
@@ -44,6 +45,7 @@ class StepInfo:
     joined        this peer itself came in: its parameters are the run's
     moved_bytes   of shared state that this peer received: when it joined, or when a verification found it to differ
     skipped       this peer's own delta was not finite and counted for nothing
+    finished      the run has ended: its parameters are final
     """
 
     synced: bool = False
@@ -57,6 +59,7 @@ class StepInfo:
     joined: bool = False
     moved_bytes: int = 0
     skipped: bool = False
+    finished: bool = False
 
 
 def not_connected() -> NotConnected:
@@ -132,6 +135,9 @@ class DiLoCo:
         buffers are each peer's own.
     min_peers: with fewer, a boundary waits for more; with several peer groups leave it at 1. verify_every: in every so
         many rounds all compare what they hold, by digests; 0 is never.
+    rounds: how many the run has. After the last one it is `finished`: the parameters are final, whoever comes gets them
+        and learns that there is nothing left to train. linger_s: finish() of a finished run stays so long for those
+        who come late. A state_dict() of the end goes on where rounds is greater.
 
     Shared, with the same bits on all peers after each boundary: the outer copy, its momentum, `round`, `samples` and
     extra. Not shared: the parameters between boundaries, in "eager" mode at boundaries also; the inner optimizer's
@@ -165,16 +171,23 @@ class DiLoCo:
         min_peers: int = 1,
         verify_every: int = 50,
         share_buffers: bool = False,
+        rounds: Optional[int] = None,
+        linger_s: float = 0.0,
     ) -> None:
         _check("inner_steps", inner_steps, 1)
         _check("min_peers", min_peers, 1)
         _check("verify_every", verify_every, 0)
+        if rounds is not None:
+            _check("rounds", rounds, 1)
+        if not 0 <= linger_s < math.inf:
+            raise InvalidArgument(f"linger_s: {linger_s!r}; wanted are seconds from 0 on")
         _check_choice("mode", mode, _MODES)
         _check_choice("weight", weight, _WEIGHTS)
         if not isinstance(outer, Nesterov):
             raise InvalidArgument(f"outer: {outer!r} is not a pccl.diloco.Nesterov")
         self.inner_steps, self.outer, self.mode, self.weight = inner_steps, outer, mode, weight
-        self._verify_every, self._min_peers = verify_every, min_peers
+        self.rounds = rounds
+        self._verify_every, self._min_peers, self._linger_s = verify_every, min_peers, linger_s
         self._layout = Layout(params)
         self._scratch = Scratch(self._layout)
         self._reduction = Reduction(self._layout, codec, bucket_bytes, max_in_flight)
@@ -192,8 +205,10 @@ class DiLoCo:
             _membership.number("bucket_bytes", bucket_bytes),
             _membership.number("min_peers", min_peers),
             _membership.number("verify_every", verify_every),
+            _membership.limit("rounds", rounds),
+            _membership.fraction("linger_s", linger_s),
         )
-        self._membership = Membership(comm, self._shared, min_peers, settings)
+        self._membership = Membership(comm, self._shared, min_peers, rounds, settings)
         self._own = _Own(self._layout) if mode == "eager" else None
         self._busy = threading.RLock()  # who reads or writes what is shared
         self._in_run = False
@@ -203,6 +218,7 @@ class DiLoCo:
         self._flight: Optional[_Flight] = None
         self._pending = False
         self._waited_s = 0.0
+        self._stays_until = 0.0  # once the run has ended
 
     # ---- membership
 
@@ -214,7 +230,7 @@ class DiLoCo:
         """Gets into the run; connects the communicator if it is not connected. From then on the parameters are the
         run's. step() and `with` do it too. Joint with the others at their next boundary."""
         if self._is_in_run():
-            return StepInfo(round=self.round)
+            return StepInfo(round=self.round, finished=self.finished)
         return self._jointly(self._join)
 
     def rejoin(self, comm: Communicator) -> StepInfo:
@@ -244,6 +260,7 @@ class DiLoCo:
             participants=meeting.participants,
             moved_bytes=meeting.moved_bytes,
             waited_s=self._waited_s,
+            finished=self.finished,
         )
 
     # ---- steps
@@ -260,6 +277,11 @@ class DiLoCo:
         that finds this peer not in the run only joins: what was trained before is dropped."""
         if not self._is_in_run():
             return self.join()
+        if self.finished:
+            raise InvalidUsage(
+                f"DiLoCo: step() after the end of the run, which has {self.rounds} rounds: its state_dict() goes on in "
+                "one that has more"
+            )
         self.add_samples(samples)
         self._position += 1
         if self._position < self.inner_steps:
@@ -269,7 +291,8 @@ class DiLoCo:
     def finish(self) -> StepInfo:
         """Ends together: what is in flight is waited for and applied, and the parameters are set to the outer copy,
         with the same bits on all who do this after the same step. Inner steps after the last boundary are dropped. May
-        be followed by more steps, by all."""
+        be followed by more steps, by all, unless the run has finished: then it waits linger_s for who comes late, and
+        whoever has come does this, too, or closes."""
         if not self._is_in_run():
             raise InvalidUsage("DiLoCo: finish() of a peer that is not in the run")
         return self._jointly(self._finish)
@@ -297,6 +320,12 @@ class DiLoCo:
     def round(self) -> int:
         """Boundaries that the run has passed."""
         return self._shared.round
+
+    @property
+    def finished(self) -> bool:
+        """The run has passed the last of its `rounds`: the parameters are final, whether this peer has trained them,
+        has joined after the end, or has loaded a state of it."""
+        return self.rounds is not None and self.round >= self.rounds
 
     @property
     def inner_step(self) -> int:
@@ -398,6 +427,12 @@ class DiLoCo:
             skipped = self._measure()
         committed = self._commit(reduced)
         self._shared.round += 1
+        if self.finished:
+            if self.mode != "sync":  # of this round, too: what newcomers get is final
+                self._launch(0.0 if skipped else self._own_weight())
+                reduced = self._land()
+                committed = self._commit(reduced) or committed
+            self._stays_until = time.monotonic() + self._linger_s
         meeting = self._admit(reduced)
         self._begin_round(0.0 if skipped else self._own_weight(), reduced)
         info = StepInfo(
@@ -412,14 +447,29 @@ class DiLoCo:
     def _finish(self) -> StepInfo:
         reduced = self._land()
         committed = self._commit(reduced)
+        self._settle()
+        if self.finished and self._linger_s > 0:
+            self._wait(self._linger)
+        return self._complete(StepInfo(committed=committed), reduced)
+
+    def _settle(self) -> None:
+        """On the outer copy, with nothing in flight."""
         if self._own is not None:
             self._own.forget(self._shared.theta)
         self._layout.write(self._shared.theta)
         self._position = self._counted = 0
-        return self._complete(StepInfo(committed=committed), reduced)
+
+    def _linger(self) -> None:
+        """As long as anybody wants to. All of this is decided alike by all."""
+        while self._membership.any(time.monotonic() < self._stays_until):
+            if self.comm.are_peers_pending():
+                self.comm.update_topology()
+                self._membership.meet(self._reduction.delta, self._reduction.mean)
+            else:
+                time.sleep(_membership.PAUSE_S)
 
     def _complete(self, info: StepInfo, reduced: Optional[Reduced]) -> StepInfo:
-        info = replace(info, round=self.round, waited_s=self._waited_s)
+        info = replace(info, round=self.round, waited_s=self._waited_s, finished=self.finished)
         if reduced is None:
             return info
         return replace(
@@ -471,7 +521,7 @@ class DiLoCo:
     def _admit(self, reduced: Optional[Reduced]) -> Meeting:
         """All of this is decided alike by all: by what a joint call has told them."""
         count = self._membership.world() if reduced is None else reduced.participants
-        if self._pending or count < self._min_peers:
+        if self._pending or count < self._min_peers or self.finished:
             self._pending = False
             self._wait(self.comm.update_topology)
             return self._meet()
@@ -484,7 +534,11 @@ class DiLoCo:
         return self._wait(lambda: self._membership.meet(self._reduction.delta, self._reduction.mean))
 
     def _begin_round(self, weight: float, reduced: Optional[Reduced]) -> None:
-        """What was measured in the last round counts `weight`, from now on where there is a pipeline."""
+        """What was measured in the last round counts `weight`, from now on where there is a pipeline. After the end
+        there is no other round."""
+        if self.finished:
+            self._settle()
+            return
         if self._own is not None:
             _arrays.copy(self._reduction.mean, self._reduction.delta)
             _arrays.scale(self._reduction.mean, self._share(weight, reduced))
