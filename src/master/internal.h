@@ -455,6 +455,9 @@ void pccl_master_free_report(struct pccl_master *m, struct pccl_remote *remote);
 
 /* ---- where.c ---- */
 void pccl_master_where(struct pccl_master *m, struct pccl_remote *from, const struct pccl_msg_where *where);
+/* Whom this operation waits for, as its caller gives it up: appended, if anybody is known to be missing. */
+void pccl_master_add_missing(struct pccl_master *m, struct pccl_remote *from, const struct pccl_instance *instance,
+                             struct pccl_text *words);
 
 /* Of the era: the joint rounds that have been decided (PROTOCOL 1.4). */
 static inline uint64_t pccl_master_joint(const struct pccl_master *m)

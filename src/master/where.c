@@ -1,6 +1,7 @@
 /* Who is where: nobody waits in silence (PROTOCOL F26). The master names those who have not come, and what they wait
  * in. */
 #include "master/internal.h"
+#include "wire/describe.h"
 
 #include <string.h>
 
@@ -135,6 +136,19 @@ static uint32_t find_missing(struct pccl_master *m, const struct pccl_remote *fr
         missing++;
     }
     return missing;
+}
+
+void pccl_master_add_missing(struct pccl_master *m, struct pccl_remote *from, const struct pccl_instance *instance,
+                             struct pccl_text *words)
+{
+    from->where = (struct pccl_msg_where){.call = PCCL_CALL_REDUCE, .instance = *instance};
+    struct pccl_place places[PCCL_PLACES_MAX];
+    uint32_t missing = find_missing(m, from, &from->where, places);
+    if (missing == 0)
+        return;
+    bool all_came = all_have(has_come, m, from, &from->where);
+    pccl_text_append(words, ": all-reduce tag %u %s ", instance->tag, all_came ? "was not finished by" : "waited for");
+    pccl_describe_places(words, places, missing < PCCL_PLACES_MAX ? missing : PCCL_PLACES_MAX, missing);
 }
 
 void pccl_master_where(struct pccl_master *m, struct pccl_remote *from, const struct pccl_msg_where *where)

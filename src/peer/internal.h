@@ -16,6 +16,7 @@ enum pccl_peer_state {
 /* A joint call under way. */
 struct pccl_vote_call {
     bool outstanding, withdrawn;
+    bool stuck; /* stuck_ms has passed, not the call's own deadline */
     enum pccl_status why_withdrawn;
     uint64_t since_us, deadline_us, where_us;
 };
@@ -185,6 +186,7 @@ struct pccl_op *pccl_peer_find_instance(const struct pccl_peer *p, const struct 
 bool pccl_peer_is_decided(const struct pccl_op *op);
 
 /* ---- rounds.c ---- */
+const char *pccl_peer_why_withdrawn(const struct pccl_vote_call *call);
 PCCL_MUST_CHECK enum pccl_status pccl_peer_vote(struct pccl_peer *p, uint8_t kind); /* a call begins */
 /* Waits for a round that changes the era: nothing may be launched, and no other such call begin (PROTOCOL 5.1). */
 bool pccl_peer_is_in_quiet_call(const struct pccl_peer *p);
@@ -219,6 +221,8 @@ enum pccl_status pccl_peer_optimize_ended(struct pccl_peer *p, const struct pccl
 void pccl_peer_ask_where(struct pccl_peer *p, enum pccl_call call, const struct pccl_instance *instance, uint64_t round,
                          uint64_t since_us);
 void pccl_peer_who_is_where(struct pccl_peer *p, const struct pccl_msg_who_is_where *answer);
+/* When a call or operation asks first, and then again. */
+uint64_t pccl_peer_first_where(const struct pccl_peer *p, uint64_t since_us, uint64_t deadline_us);
 uint64_t pccl_peer_next_where(const struct pccl_peer *p);
 /* A call ended: nobody is waited for any more, unless other calls still wait. */
 void pccl_peer_wait_over(struct pccl_peer *p);

@@ -349,6 +349,9 @@ void scenario_f27(struct sim *sim)
     MUST(sim, scenario_take(sim, p[1], b) == PCCL_CLASS_ABORTED);
     b = scenario_launch(sim, p[1], 1, 1, true, 300); /* B retries */
     WAIT(sim, 600, scenario_is_decided(b));
+    struct pccl_text missing;
+    pccl_text_format(&missing, "waited for peer %i", &p[0]->id);
+    MUST(sim, strstr(b->words.bytes, missing.bytes) != NULL);
     scenario_run_ms(sim, 50);
     a = scenario_tiny(sim, p[0], 1, 2);
     MUST(sim, scenario_is_decided(a) && scenario_take(sim, p[0], a) == PCCL_CLASS_DEADLINE);
