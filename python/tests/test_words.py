@@ -1,6 +1,8 @@
 """What is said of who is missing, and how."""
 
+import logging
 import threading
+import time
 
 import numpy as np
 import pytest
@@ -115,4 +117,49 @@ def test_stuck_calls_have_words_of_their_own(group, count):
     words = expect_timeout(stuck.update_topology).words
     assert "stuck_ms" in words and "all-reduce tag 0" in words and "call_timeout_ms" not in words
     stuck.all_reduce(data, data, op=ReduceOp.SUM)
+    thread.join()
+
+
+def until(found):
+    """Asks until the answer is not empty."""
+    end = time.monotonic() + DEADLINE
+    while not (answer := found()):
+        assert time.monotonic() < end
+        time.sleep(0.01)
+    return answer
+
+
+def test_a_newcomer_whom_nobody_admits_is_told_of_by_all(group, address, caplog):
+    run = group(2, options={"where_ms": 50})
+    newcomer = pccl.Communicator(address, options={"where_ms": 50})
+    caplog.set_level(logging.WARNING, "pccl")
+    caplog.clear()
+    thread = threading.Thread(target=lambda: newcomer.connect(1))
+    thread.start()
+
+    def said(by, words):
+        return [record for record in caplog.records if record.name == by and words in record.getMessage()]
+
+    waits = until(newcomer.describe_waits)
+    assert waits.startswith("connect waits") and "update_topology()" in waits
+    for by, words in (("peer", "connect waits"), ("peer", "to be admitted: members"), ("master", "0 of 2 have called")):
+        record = until(lambda: said(f"pccl.{by}", words))[0]
+        assert record.levelno == logging.WARNING and "update_topology()" in record.getMessage()
+    while thread.is_alive():
+        run.all(lambda comm, _: comm.update_topology())
+    assert newcomer.describe_waits() == ""
+    newcomer.close()
+
+
+def test_diloco_that_waits_for_peers_says_so(address, caplog):
+    from pccl.diloco import DiLoCo
+
+    caplog.set_level(logging.WARNING, "pccl")
+    comm = pccl.Communicator(address)
+    trainer = DiLoCo(comm, {"weights": np.ones(4, np.float32)}, inner_steps=1, min_peers=2)
+    thread = threading.Thread(target=lambda: pytest.raises(pccl.PCCLError, trainer.join))
+    thread.start()
+    record = until(lambda: [r for r in caplog.records if "min_peers=2" in r.getMessage()])[0]
+    assert record.name == "pccl.diloco" and "1 are in" in record.getMessage() and "join()" in record.getMessage()
+    comm.close()
     thread.join()

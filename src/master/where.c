@@ -151,6 +151,29 @@ void pccl_master_add_missing(struct pccl_master *m, struct pccl_remote *from, co
     pccl_describe_places(words, places, missing < PCCL_PLACES_MAX ? missing : PCCL_PLACES_MAX, missing);
 }
 
+/* Once for each newcomer. A vote of all would have admitted whoever can be, so somebody has not called. */
+void pccl_master_tick_admissions(struct pccl_master *m)
+{
+    uint32_t votes = 0;
+    for (uint32_t i = 0; i < m->remote_count; i++)
+        votes += pccl_master_is_living_member(m->remotes[i]) && m->remotes[i]->votes[PCCL_ROUND_UPDATE];
+    for (uint32_t i = 0; i < m->remote_count; i++) {
+        struct pccl_remote *remote = m->remotes[i];
+        if (remote->state != PCCL_REMOTE_PENDING || remote->departing || remote->tell_us == UINT64_MAX)
+            continue;
+        if (m->now_us >= remote->tell_us && m->member_count == 0) {
+            remote->tell_us = m->now_us + PCCL_ADMISSION_TOLD_US; /* there is nobody to admit it */
+        } else if (m->now_us >= remote->tell_us) {
+            pccl_master_say(m, PCCL_LOG_WARN, &(struct pccl_log_fields){.peer = &remote->id},
+                            "peer %i has waited for %d to be admitted: members do that by comm.update_topology(), in C "
+                            "pcclUpdateTopology, which %u of %u have called",
+                            &remote->id, (uint64_t)PCCL_ADMISSION_TOLD_US, (uint64_t)votes, (uint64_t)m->member_count);
+            remote->tell_us = UINT64_MAX;
+        }
+        pccl_master_arm(m, remote->tell_us);
+    }
+}
+
 void pccl_master_where(struct pccl_master *m, struct pccl_remote *from, const struct pccl_msg_where *where)
 {
     if (where->call == PCCL_CALL_REDUCE && where->instance.group != from->group_number) {

@@ -13,8 +13,10 @@ enum pccl_status pccl_peer_connect(struct pccl_peer *p, uint64_t now_us)
         return PCCL_USAGE;
     p->state = PCCL_PEER_CONNECTING;
     p->connect_outstanding = true;
+    p->connect_since_us = p->now_us;
     p->connect_deadline_us = deadline_of(p);
-    pccl_peer_arm(p, p->connect_deadline_us);
+    p->connect_where_us = pccl_peer_first_where(p, p->now_us, p->connect_deadline_us);
+    pccl_peer_arm(p, pccl_min_u64(p->connect_deadline_us, p->connect_where_us));
     pccl_peer_dial_master(p);
     return PCCL_OK;
 }
@@ -165,6 +167,7 @@ void pccl_peer_end_calls(struct pccl_peer *p, enum pccl_status status)
     pccl_peer_end_describe(p);
     if (p->connect_outstanding) {
         p->connect_outstanding = false;
+        pccl_peer_wait_over(p);
         p->effects.call_done(p->effects.context, PCCL_CALL_CONNECT, status, false);
     }
     for (uint8_t kind = 0; kind < PCCL_ROUND_KINDS; kind++)

@@ -42,6 +42,42 @@ void pccl_peer_wait_over(struct pccl_peer *p)
         pccl_text_clear(&p->waiting);
 }
 
+#define ADMITTED_BY "by comm.update_topology(), in C pcclUpdateTopology, which all of them call between steps"
+
+static void tell_admissions(struct pccl_peer *p)
+{
+    for (uint32_t i = 0; i < p->link_count; i++) {
+        struct pccl_peer_link *link = &p->links[i];
+        if (!link->warm || link->tell_us == UINT64_MAX)
+            continue;
+        if (p->now_us >= link->tell_us) {
+            bool votes = p->calls[PCCL_ROUND_UPDATE].outstanding; /* then others are missing, which that call says */
+            if (!votes)
+                pccl_peer_say(p, PCCL_LOG_WARN,
+                              "peer %i has waited for %u ms to be admitted: members do that " ADMITTED_BY, &link->id,
+                              (uint64_t)p->config.where_ms);
+            link->tell_us = votes ? pccl_peer_next_where(p) : UINT64_MAX;
+        }
+        pccl_peer_arm(p, link->tell_us);
+    }
+}
+
+void pccl_peer_tick_admissions(struct pccl_peer *p)
+{
+    if (p->state == PCCL_PEER_MEMBER)
+        tell_admissions(p);
+    if (p->state != PCCL_PEER_PENDING || !p->connect_outstanding)
+        return;
+    if (p->now_us >= p->connect_where_us) {
+        pccl_text_format(&p->waiting,
+                         "connect waits since %d to be admitted by the members of the run: they do that " ADMITTED_BY,
+                         p->now_us - p->connect_since_us);
+        pccl_peer_say(p, PCCL_LOG_WARN, "%t", &p->waiting);
+        p->connect_where_us = pccl_peer_next_where(p);
+    }
+    pccl_peer_arm(p, p->connect_where_us);
+}
+
 static void end_stuck_call(struct pccl_peer *p, const struct pccl_msg_who_is_where *answer)
 {
     struct pccl_op *op = answer->call == PCCL_CALL_REDUCE ? pccl_peer_find_instance(p, &answer->instance) : NULL;

@@ -332,6 +332,8 @@ void scenario_f26(struct sim *sim)
     pccl_text_add_id(&name, &p[1]->id);
     WAIT(sim, 3100, strstr(pccl_peer_waiting(p[0]->machine)->bytes, name.bytes) == NULL); /* it waits as well */
     MUST(sim, pccl_peer_waiting(p[0]->machine)->length > 0);
+    const struct sim_peer *newcomer = scenario_join(sim, 6, 0);
+    WAIT(sim, 3000, strstr(pccl_peer_waiting(newcomer->machine)->bytes, "update_topology") != NULL);
 }
 
 /* F27: B retries and A's caller does not: B's deadline leaves A a tombstone, A's next use fails once, then uses line

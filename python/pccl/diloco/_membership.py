@@ -25,6 +25,7 @@ from ._shared import Shared
 _log = logging.getLogger("pccl.diloco")
 
 _PAUSE_S = 0.1  # while peers are too few
+_TELL_S = 2.0  # so long in silence, as `where_ms` is by default; then it is said, and again after five times that
 _COMPARE_TAG, _SETTINGS_TAG = FIRST_TAG + 1, FIRST_TAG + 2
 
 
@@ -92,15 +93,27 @@ class Membership:
         """Joint with all who have just updated the topology, and those who were admitted by that. room: for a copy of
         the state while this peer receives."""
         while True:
-            while self.world() < self._min_peers:
-                time.sleep(_PAUSE_S)
-                self.comm.update_topology()
+            self._await_enough()
             if self.world() == 1:
                 return self._found_alone()
             try:
                 return self._meet_others(room, more_room)
             except TooFewPeersError:
                 pass  # the others are gone
+
+    def _await_enough(self) -> None:
+        tell = time.monotonic() + _TELL_S
+        while self.world() < self._min_peers:
+            if time.monotonic() >= tell:
+                _log.warning(
+                    "waiting for min_peers=%d: %d are in; each of the others comes in by DiLoCo.join(); "
+                    "or give a smaller min_peers",
+                    self._min_peers,
+                    self.world(),
+                )
+                tell = time.monotonic() + 5 * _TELL_S
+            time.sleep(_PAUSE_S)
+            self.comm.update_topology()
 
     def _found_alone(self) -> Meeting:
         """The run may have had others, with a state that is lost: then this synchronization fails in words."""
