@@ -298,7 +298,7 @@ typedef struct pcclFailure_t {
     uint64_t sequence;   /* 0 for the first launch of the tag since the last joint call that ended the counting */
     uint32_t peer_count; /* how many peers left the group; of more than PCCL_FAILURE_PEERS_MAX the first are named: */
     char peers[PCCL_FAILURE_PEERS_MAX][PCCL_PEER_ID_SIZE]; /* as pcclGetTopology writes them; "" after the last */
-    uint32_t reserved;                                     /* 0 */
+    uint32_t precise; /* a pcclResult_t: what the call would have returned with `extended_results` */
 } pcclFailure_t;
 
 #define PCCL_FAILURE_INIT                                                                                              \
@@ -320,6 +320,10 @@ typedef struct pcclFailure_t {
  * named when nobody left: a link broke between peers that both live, arguments differ. Nor by calls that were
  * refused for their arguments, nor by pcclTimeout of pcclAwaitAsyncReduceFor. Of those who leave the latest 256 are
  * remembered.
+ *
+ * precise: the same cause by a code from 13 on, where there is one, whatever the options; so what a deadline ended is
+ * told from what a death ended. When `op_timeout_ms` or `stuck_ms` has passed nobody need have left: the words name who
+ * was missing, and the same call again waits for the same peers.
  *
  * Changes neither the words nor the details, unless it fails: then those of calls without a communicator. Any thread,
  * any time. Does not block. comm may have been disconnected, but not destroyed. Not in PCCL 1.0.

@@ -168,7 +168,8 @@ class AbortedError(PCCLError):
 
 
 class TimeoutError_(PCCLError, builtins.TimeoutError):
-    """A deadline passed."""
+    """A deadline passed: of a reduction `op_timeout_ms`, of a joint call `call_timeout_ms`, or `stuck_ms`; or only that
+    of result(timeout). The words name who was missing. Nobody need have left, so the same call may end the same way."""
 
 
 class ConnectionError_(PCCLError, builtins.ConnectionError):
@@ -223,6 +224,7 @@ def failure(
     function: str, code: int, why: _native.Why, *, tag: Optional[int] = None, elapsed: Optional[float] = None
 ) -> PCCLError:
     """The exception for a failed call of the C interface."""
+    code = why.precise or code
     base = base_result(function, code)
     words = why.words
     if not words and code != Result.SUCCESS:

@@ -91,7 +91,7 @@ class FailureC(ctypes.Structure):
         ("sequence", c_uint64),
         ("peer_count", c_uint32),
         ("peers", c_char * 33 * 16),
-        ("reserved", c_uint32),
+        ("precise", c_uint32),
     ]
 
 
@@ -175,11 +175,12 @@ lib = _load()
 
 
 class Why(NamedTuple):
-    """Why a call failed: in words, and what is known beside them."""
+    """Why a call failed: in words, and what is known beside them. precise: the code, if the call's own says less."""
 
     words: str
     sequence: Optional[int] = None
     peers: Tuple[str, ...] = ()
+    precise: Optional[int] = None
 
 
 def last_failure(comm: Any = None) -> Why:
@@ -192,6 +193,7 @@ def last_failure(comm: Any = None) -> Why:
         text.decode("utf-8", "replace"),
         known.sequence if known.launched else None,
         tuple(known.peers[i].value.decode() for i in range(named)),
+        known.precise or None,
     )
 
 

@@ -13,7 +13,8 @@ struct slot {
     uint64_t key;
     uint64_t used; /* when it was last set; 0: free */
     char words[PCCL_WORDS_MAX + 1];
-    pcclResult_t result; /* pcclSuccess: of no failed call */
+    pcclResult_t result;  /* pcclSuccess: of no failed call */
+    pcclResult_t precise; /* the same with extended results */
     struct pccl_details details;
 };
 
@@ -147,7 +148,7 @@ static struct slot *set(uint64_t key, const char *words)
 {
     struct slot *slot = claim(key);
     store(slot, words);
-    slot->result = pcclSuccess;
+    slot->result = slot->precise = pcclSuccess;
     slot->details = (struct pccl_details){0};
     return slot;
 }
@@ -157,6 +158,7 @@ static struct slot *fail(uint64_t key, enum pccl_family family, bool extended, e
 {
     struct slot *slot = set(key, words[0] != '\0' ? words : pccl_status_text(status));
     slot->result = pccl_errors_result(family, status, extended);
+    slot->precise = pccl_errors_result(family, status, true);
     return slot;
 }
 
@@ -181,6 +183,7 @@ void pccl_errors_describe(uint64_t key, pcclFailure_t *failure)
         return;
     const struct pccl_departed *departed = &slot->details.departed;
     failure->result = slot->result;
+    failure->precise = (uint32_t)slot->precise;
     failure->launched = slot->details.launched;
     failure->tag = slot->details.tag;
     failure->sequence = slot->details.sequence;

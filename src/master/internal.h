@@ -58,6 +58,8 @@ struct pccl_master_test {
     struct pccl_id to;
 };
 
+enum { PCCL_ADMISSION_TOLD_US = 2000000 }; /* as `where_ms` of the peers is by default */
+
 enum pccl_remote_state { PCCL_REMOTE_PENDING, PCCL_REMOTE_MEMBER, PCCL_REMOTE_RESUMING };
 
 /* A peer as the master sees it. */
@@ -78,6 +80,7 @@ struct pccl_remote {
     pccl_conn conn; /* 0: the control connection is lost */
     struct pccl_session session;
     uint64_t heard_us, spoke_us, warm_since_us;
+    uint64_t tell_us;                     /* PENDING: when it is said that nobody admits it; UINT64_MAX: it has been */
     uint64_t stable_told, decision_known; /* decision numbers told stable / acknowledged */
     bool owes_view_ack;                   /* it may yet decide operations by the latest view of its group */
     bool verified;                        /* the master has reached its listener once */
@@ -455,7 +458,11 @@ void pccl_master_try_recover(struct pccl_master *m);
 void pccl_master_free_report(struct pccl_master *m, struct pccl_remote *remote);
 
 /* ---- where.c ---- */
+void pccl_master_tick_admissions(struct pccl_master *m);
 void pccl_master_where(struct pccl_master *m, struct pccl_remote *from, const struct pccl_msg_where *where);
+/* Whom this operation waits for, as its caller gives it up: appended, if anybody is known to be missing. */
+void pccl_master_add_missing(struct pccl_master *m, struct pccl_remote *from, const struct pccl_instance *instance,
+                             struct pccl_text *words);
 
 /* Of the era: the joint rounds that have been decided (PROTOCOL 1.4). */
 static inline uint64_t pccl_master_joint(const struct pccl_master *m)

@@ -86,6 +86,7 @@ static void forgive_standstill(struct pccl_master *m, uint64_t gap_us)
     for (uint32_t i = 0; i < m->remote_count; i++) {
         shift(&m->remotes[i]->heard_us, gap_us);
         shift(&m->remotes[i]->warm_since_us, gap_us);
+        shift(&m->remotes[i]->tell_us, gap_us);
         shift(&m->remotes[i]->test.until_us, gap_us);
         if (m->remotes[i]->report != NULL)
             shift(&m->remotes[i]->report->since_us, gap_us);
@@ -144,6 +145,7 @@ static void tick(struct pccl_master *m)
     m->deadline_us = UINT64_MAX;
     pccl_master_expire_strangers(m);
     tick_remotes(m);
+    pccl_master_tick_admissions(m);
     pccl_master_tick_edges(m);
     pccl_master_tick_operations(m);
     pccl_master_tick_topology(m);

@@ -45,6 +45,7 @@ struct pccl_remote *pccl_master_add_remote(struct pccl_master *m, const struct p
     remote->group_number = hello->group;
     remote->arrival = ++m->arrivals;
     remote->heard_us = remote->warm_since_us = m->now_us;
+    remote->tell_us = m->now_us + PCCL_ADMISSION_TOLD_US;
     remote->observed.port = hello->port;
     remote->candidate_count = hello->candidates_count;
     for (uint32_t i = 0; i < hello->candidates_count; i++)

@@ -467,7 +467,10 @@ void pccl_master_abort_requested(struct pccl_master *m, struct pccl_remote *from
     struct pccl_text words;
     pccl_text_clear(&words);
     add_reported(&words, from, request->class, request->words,
-                 class == PCCL_CLASS_DEADLINE ? "its deadline passed" : "its caller gave the operation up");
+                 class == PCCL_CLASS_DEADLINE ? "its deadline, op_timeout_ms, passed"
+                                              : "its caller gave the operation up");
+    if (class == PCCL_CLASS_DEADLINE && request->words.length == 0)
+        pccl_master_add_missing(m, from, &request->instance, &words);
     pccl_master_abort(m, from->group, op, class, &words);
 }
 

@@ -1,6 +1,7 @@
 /* Who is where: nobody waits in silence (PROTOCOL F26). The master names those who have not come, and what they wait
  * in. */
 #include "master/internal.h"
+#include "wire/describe.h"
 
 #include <string.h>
 
@@ -135,6 +136,42 @@ static uint32_t find_missing(struct pccl_master *m, const struct pccl_remote *fr
         missing++;
     }
     return missing;
+}
+
+void pccl_master_add_missing(struct pccl_master *m, struct pccl_remote *from, const struct pccl_instance *instance,
+                             struct pccl_text *words)
+{
+    from->where = (struct pccl_msg_where){.call = PCCL_CALL_REDUCE, .instance = *instance};
+    struct pccl_place places[PCCL_PLACES_MAX];
+    uint32_t missing = find_missing(m, from, &from->where, places);
+    if (missing == 0)
+        return;
+    bool all_came = all_have(has_come, m, from, &from->where);
+    pccl_text_append(words, ": all-reduce tag %u %s ", instance->tag, all_came ? "was not finished by" : "waited for");
+    pccl_describe_places(words, places, missing < PCCL_PLACES_MAX ? missing : PCCL_PLACES_MAX, missing);
+}
+
+/* Once for each newcomer. A vote of all would have admitted whoever can be, so somebody has not called. */
+void pccl_master_tick_admissions(struct pccl_master *m)
+{
+    uint32_t votes = 0;
+    for (uint32_t i = 0; i < m->remote_count; i++)
+        votes += pccl_master_is_living_member(m->remotes[i]) && m->remotes[i]->votes[PCCL_ROUND_UPDATE];
+    for (uint32_t i = 0; i < m->remote_count; i++) {
+        struct pccl_remote *remote = m->remotes[i];
+        if (remote->state != PCCL_REMOTE_PENDING || remote->departing || remote->tell_us == UINT64_MAX)
+            continue;
+        if (m->now_us >= remote->tell_us && m->member_count == 0) {
+            remote->tell_us = m->now_us + PCCL_ADMISSION_TOLD_US; /* there is nobody to admit it */
+        } else if (m->now_us >= remote->tell_us) {
+            pccl_master_say(m, PCCL_LOG_WARN, &(struct pccl_log_fields){.peer = &remote->id},
+                            "peer %i has waited for %d to be admitted: members do that by comm.update_topology(), in C "
+                            "pcclUpdateTopology, which %u of %u have called",
+                            &remote->id, (uint64_t)PCCL_ADMISSION_TOLD_US, (uint64_t)votes, (uint64_t)m->member_count);
+            remote->tell_us = UINT64_MAX;
+        }
+        pccl_master_arm(m, remote->tell_us);
+    }
 }
 
 void pccl_master_where(struct pccl_master *m, struct pccl_remote *from, const struct pccl_msg_where *where)

@@ -16,6 +16,7 @@ enum pccl_peer_state {
 /* A joint call under way. */
 struct pccl_vote_call {
     bool outstanding, withdrawn;
+    bool stuck; /* stuck_ms has passed, not the call's own deadline */
     enum pccl_status why_withdrawn;
     uint64_t since_us, deadline_us, where_us;
 };
@@ -42,9 +43,10 @@ struct pccl_peer_link {
     struct pccl_id id;
     struct pccl_address candidates[PCCL_CANDIDATES_MAX];
     uint32_t candidate_count;
-    bool ring; /* it follows us in the ring */
-    bool mesh; /* it is in our group, which is small */
-    bool warm; /* the master asked for it */
+    bool ring;        /* it follows us in the ring */
+    bool mesh;        /* it is in our group, which is small */
+    bool warm;        /* the master asked for it */
+    uint64_t tell_us; /* warm: when it is said that nobody admits the newcomer; UINT64_MAX: it has been */
     enum pccl_dial_state out;
     bool in_up;
     uint64_t retry_us, reported_us;
@@ -115,7 +117,7 @@ struct pccl_peer {
 
     /* calls */
     bool connect_outstanding;
-    uint64_t connect_deadline_us;
+    uint64_t connect_since_us, connect_deadline_us, connect_where_us;
     struct pccl_vote_call calls[PCCL_ROUND_KINDS];
     struct pccl_sync_call sync;
     struct pccl_test_call test;
@@ -185,6 +187,7 @@ struct pccl_op *pccl_peer_find_instance(const struct pccl_peer *p, const struct 
 bool pccl_peer_is_decided(const struct pccl_op *op);
 
 /* ---- rounds.c ---- */
+const char *pccl_peer_why_withdrawn(const struct pccl_vote_call *call);
 PCCL_MUST_CHECK enum pccl_status pccl_peer_vote(struct pccl_peer *p, uint8_t kind); /* a call begins */
 /* Waits for a round that changes the era: nothing may be launched, and no other such call begin (PROTOCOL 5.1). */
 bool pccl_peer_is_in_quiet_call(const struct pccl_peer *p);
@@ -219,7 +222,11 @@ enum pccl_status pccl_peer_optimize_ended(struct pccl_peer *p, const struct pccl
 void pccl_peer_ask_where(struct pccl_peer *p, enum pccl_call call, const struct pccl_instance *instance, uint64_t round,
                          uint64_t since_us);
 void pccl_peer_who_is_where(struct pccl_peer *p, const struct pccl_msg_who_is_where *answer);
+/* When a call or operation asks first, and then again. */
+uint64_t pccl_peer_first_where(const struct pccl_peer *p, uint64_t since_us, uint64_t deadline_us);
 uint64_t pccl_peer_next_where(const struct pccl_peer *p);
+/* Who has forgotten to update the topology learns it from the newcomer's own words, and from the members'. */
+void pccl_peer_tick_admissions(struct pccl_peer *p);
 /* A call ended: nobody is waited for any more, unless other calls still wait. */
 void pccl_peer_wait_over(struct pccl_peer *p);
 

@@ -83,7 +83,10 @@ void pccl_peer_warm_up(struct pccl_peer *p, const struct pccl_msg_warm_up *warm_
     struct pccl_peer_link *link = need_link(p, &warm_up->peer);
     if (link == NULL)
         return;
+    if (!link->warm)
+        link->tell_us = p->now_us + p->config.where_ms * UINT64_C(1000);
     link->warm = true;
+    pccl_peer_arm(p, link->tell_us);
     link->candidate_count = warm_up->candidates_count;
     for (uint32_t i = 0; i < warm_up->candidates_count; i++)
         link->candidates[i] = warm_up->candidates[i];

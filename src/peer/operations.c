@@ -285,7 +285,7 @@ static void hold(struct pccl_peer *p, struct pccl_op *op, const struct pccl_laun
     op->world = p->ring_count;
     op->launched_us = p->now_us;
     op->deadline_us = timeout_ms != 0 ? p->now_us + timeout_ms * UINT64_C(1000) : UINT64_MAX;
-    op->where_us = p->now_us + p->config.where_ms * UINT64_C(1000);
+    op->where_us = pccl_peer_first_where(p, op->launched_us, op->deadline_us);
     pccl_peer_arm(p, pccl_min_u64(op->deadline_us, op->where_us));
 }
 
@@ -405,7 +405,7 @@ void pccl_peer_op_awaited(struct pccl_peer *p, uint64_t now_us, struct pccl_op *
 {
     pccl_peer_advance_time(p, now_us);
     if (op->awaited && !blocked && !pccl_peer_is_decided(op) &&
-        p->now_us >= op->launched_us + p->config.where_ms * UINT64_C(1000))
+        p->now_us >= pccl_peer_first_where(p, op->launched_us, op->deadline_us))
         pccl_peer_ask_where(p, PCCL_CALL_NONE, &op->instance, 0, 0); /* the master need not think that we wait */
     if (!pccl_peer_is_decided(op))
         p->awaited_count += (uint32_t)blocked - (uint32_t)op->awaited;

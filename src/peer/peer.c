@@ -135,6 +135,7 @@ static void tick(struct pccl_peer *p)
     pccl_peer_tick_links(p);
     pccl_peer_tick_operations(p);
     pccl_peer_tick_calls(p);
+    pccl_peer_tick_admissions(p);
 }
 
 void pccl_peer_step(struct pccl_peer *p, const struct pccl_peer_event *event)

@@ -13,8 +13,10 @@ enum pccl_status pccl_peer_connect(struct pccl_peer *p, uint64_t now_us)
         return PCCL_USAGE;
     p->state = PCCL_PEER_CONNECTING;
     p->connect_outstanding = true;
+    p->connect_since_us = p->now_us;
     p->connect_deadline_us = deadline_of(p);
-    pccl_peer_arm(p, p->connect_deadline_us);
+    p->connect_where_us = pccl_peer_first_where(p, p->now_us, p->connect_deadline_us);
+    pccl_peer_arm(p, pccl_min_u64(p->connect_deadline_us, p->connect_where_us));
     pccl_peer_dial_master(p);
     return PCCL_OK;
 }
@@ -44,10 +46,8 @@ enum pccl_status pccl_peer_vote(struct pccl_peer *p, uint8_t kind)
     struct pccl_vote_call *call = &p->calls[kind];
     if (p->state != PCCL_PEER_MEMBER || call->outstanding)
         return PCCL_USAGE;
-    *call = (struct pccl_vote_call){.outstanding = true,
-                                    .since_us = p->now_us,
-                                    .deadline_us = deadline_of(p),
-                                    .where_us = p->now_us + p->config.where_ms * UINT64_C(1000)};
+    *call = (struct pccl_vote_call){.outstanding = true, .since_us = p->now_us, .deadline_us = deadline_of(p)};
+    call->where_us = pccl_peer_first_where(p, call->since_us, call->deadline_us);
     pccl_peer_arm(p, pccl_min_u64(call->deadline_us, call->where_us));
     send_vote(p, kind);
     return PCCL_OK;
@@ -84,6 +84,13 @@ enum pccl_status pccl_peer_pending(struct pccl_peer *p, uint64_t now_us)
     return pccl_peer_vote(p, PCCL_ROUND_PENDING);
 }
 
+const char *pccl_peer_why_withdrawn(const struct pccl_vote_call *call)
+{
+    if (call->why_withdrawn != PCCL_TIMEOUT)
+        return "given up by the caller";
+    return call->stuck ? "stuck_ms passed" : "the deadline, call_timeout_ms, passed";
+}
+
 static void withdraw(struct pccl_peer *p, uint8_t kind, enum pccl_status why)
 {
     struct pccl_vote_call *call = &p->calls[kind];
@@ -91,8 +98,7 @@ static void withdraw(struct pccl_peer *p, uint8_t kind, enum pccl_status why)
         return;
     call->withdrawn = true;
     call->why_withdrawn = why;
-    const char *words = why == PCCL_TIMEOUT ? "the deadline passed" : "given up by the caller";
-    if (kind != PCCL_ROUND_SYNC || !pccl_peer_withdraw_planned_sync(p, words))
+    if (kind != PCCL_ROUND_SYNC || !pccl_peer_withdraw_planned_sync(p, pccl_peer_why_withdrawn(call)))
         send_withdraw(p, kind);
 }
 
@@ -124,7 +130,7 @@ void pccl_peer_round(struct pccl_peer *p, const struct pccl_msg_round *round)
         return;
     }
     if (round->outcome == PCCL_ROUND_WITHDRAWN) {
-        pccl_text_format(&p->last_words, call->why_withdrawn == PCCL_TIMEOUT ? "the deadline passed" : "given up");
+        pccl_text_format(&p->last_words, "%s", pccl_peer_why_withdrawn(call));
         if (p->waiting.length > 0)
             pccl_text_append(&p->last_words, ": %t", &p->waiting);
         finish(p, kind, call->why_withdrawn, false);
@@ -161,6 +167,7 @@ void pccl_peer_end_calls(struct pccl_peer *p, enum pccl_status status)
     pccl_peer_end_describe(p);
     if (p->connect_outstanding) {
         p->connect_outstanding = false;
+        pccl_peer_wait_over(p);
         p->effects.call_done(p->effects.context, PCCL_CALL_CONNECT, status, false);
     }
     for (uint8_t kind = 0; kind < PCCL_ROUND_KINDS; kind++)

@@ -90,7 +90,7 @@ void pccl_peer_sync_planned(struct pccl_peer *p, const struct pccl_msg_sync_plan
     bool given_up = p->calls[PCCL_ROUND_SYNC].withdrawn;
     bool failed = given_up || (sync->done && !sync->complete);
     if (given_up && sync->failure.length == 0)
-        pccl_text_format(&sync->failure, "given up by the caller, or the deadline passed");
+        pccl_text_format(&sync->failure, "%s", pccl_peer_why_withdrawn(&p->calls[PCCL_ROUND_SYNC]));
     sync->planned = true;
     sync->done = sync->complete = false;
     sync->plan = (struct pccl_sync_plan){.round = plan->round,

@@ -1,7 +1,14 @@
 /* Nobody waits in silence: after a while the master is asked who is missing, and the answer is said in words. */
 #include "peer/internal.h"
+#include "wire/describe.h"
 
 enum { WHERE_REPEAT = 5 }; /* times where_ms between questions */
+
+/* A caller with a deadline that is nearer shall learn before it who is missing; and who waits with it, that we came. */
+uint64_t pccl_peer_first_where(const struct pccl_peer *p, uint64_t since_us, uint64_t deadline_us)
+{
+    return since_us + pccl_min_u64(p->config.where_ms * UINT64_C(1000), (deadline_us - since_us) / 2);
+}
 
 uint64_t pccl_peer_next_where(const struct pccl_peer *p)
 {
@@ -35,37 +42,50 @@ void pccl_peer_wait_over(struct pccl_peer *p)
         pccl_text_clear(&p->waiting);
 }
 
-static void describe_call(struct pccl_text *text, uint8_t call, uint64_t detail)
+#define ADMITTED_BY "by comm.update_topology(), in C pcclUpdateTopology, which all of them call between steps"
+
+static void tell_admissions(struct pccl_peer *p)
 {
-    switch (call) {
-    case PCCL_CALL_UPDATE: pccl_text_append(text, "update topology (round %u)", detail); break;
-    case PCCL_CALL_PENDING: pccl_text_append(text, "are peers pending (round %u)", detail); break;
-    case PCCL_CALL_SYNC: pccl_text_append(text, "synchronize shared state (round %u)", detail); break;
-    case PCCL_CALL_OPTIMIZE: pccl_text_append(text, "optimize topology (round %u)", detail); break;
-    case PCCL_CALL_REDUCE: pccl_text_append(text, "all-reduce tag %u", detail); break;
-    default: pccl_text_append(text, "its own work"); break;
+    for (uint32_t i = 0; i < p->link_count; i++) {
+        struct pccl_peer_link *link = &p->links[i];
+        if (!link->warm || link->tell_us == UINT64_MAX)
+            continue;
+        if (p->now_us >= link->tell_us) {
+            bool votes = p->calls[PCCL_ROUND_UPDATE].outstanding; /* then others are missing, which that call says */
+            if (!votes)
+                pccl_peer_say(p, PCCL_LOG_WARN,
+                              "peer %i has waited for %u ms to be admitted: members do that " ADMITTED_BY, &link->id,
+                              (uint64_t)p->config.where_ms);
+            link->tell_us = votes ? pccl_peer_next_where(p) : UINT64_MAX;
+        }
+        pccl_peer_arm(p, link->tell_us);
     }
 }
 
-static void describe_place(struct pccl_text *text, const struct pccl_place *place)
+void pccl_peer_tick_admissions(struct pccl_peer *p)
 {
-    pccl_text_append(text, " peer %i (", &place->peer);
-    if (place->state == PCCL_PLACE_DISCONNECTED)
-        pccl_text_append(text, "disconnected, last heard %d ago; ", place->since_us);
-    else if (place->state == PCCL_PLACE_SILENT)
-        pccl_text_append(text, "silent for %d; ", place->since_us);
-    pccl_text_append(text, "in ");
-    describe_call(text, place->call, place->detail);
-    if (place->state == PCCL_PLACE_ELSEWHERE)
-        pccl_text_append(text, " for %d", place->since_us);
-    pccl_text_append(text, ")");
+    if (p->state == PCCL_PEER_MEMBER)
+        tell_admissions(p);
+    if (p->state != PCCL_PEER_PENDING || !p->connect_outstanding)
+        return;
+    if (p->now_us >= p->connect_where_us) {
+        pccl_text_format(&p->waiting,
+                         "connect waits since %d to be admitted by the members of the run: they do that " ADMITTED_BY,
+                         p->now_us - p->connect_since_us);
+        pccl_peer_say(p, PCCL_LOG_WARN, "%t", &p->waiting);
+        p->connect_where_us = pccl_peer_next_where(p);
+    }
+    pccl_peer_arm(p, p->connect_where_us);
 }
 
 static void end_stuck_call(struct pccl_peer *p, const struct pccl_msg_who_is_where *answer)
 {
     struct pccl_op *op = answer->call == PCCL_CALL_REDUCE ? pccl_peer_find_instance(p, &answer->instance) : NULL;
-    if (op != NULL && p->now_us >= op->launched_us + p->config.stuck_ms * UINT64_C(1000))
-        pccl_peer_op_abort(p, p->now_us, op, PCCL_CLASS_DEADLINE, NULL);
+    if (op != NULL && p->now_us >= op->launched_us + p->config.stuck_ms * UINT64_C(1000)) {
+        struct pccl_text words;
+        pccl_text_format(&words, "its stuck_ms passed: %t", &p->waiting);
+        pccl_peer_op_abort(p, p->now_us, op, PCCL_CLASS_DEADLINE, &words);
+    }
     if (answer->call == PCCL_CALL_REDUCE)
         return;
     for (uint8_t kind = 0; kind < PCCL_ROUND_KINDS; kind++) {
@@ -73,6 +93,7 @@ static void end_stuck_call(struct pccl_peer *p, const struct pccl_msg_who_is_whe
         if (pccl_call_of_round(kind) != answer->call || !call->outstanding ||
             p->now_us < call->since_us + p->config.stuck_ms * UINT64_C(1000))
             continue;
+        call->stuck = true;
         call->deadline_us = p->now_us; /* the next tick withdraws the vote */
         pccl_peer_arm(p, p->now_us);
     }
@@ -97,12 +118,9 @@ void pccl_peer_who_is_where(struct pccl_peer *p, const struct pccl_msg_who_is_wh
         return;
     struct pccl_text *text = &p->waiting;
     pccl_text_clear(text);
-    describe_call(text, answer->call, answer->call == PCCL_CALL_REDUCE ? answer->instance.tag : answer->round);
-    pccl_text_append(text, " waits for");
-    for (uint32_t i = 0; i < answer->places_count; i++)
-        describe_place(text, &answer->places[i]);
-    if (answer->missing > answer->places_count)
-        pccl_text_append(text, " and %u more", (uint64_t)(answer->missing - answer->places_count));
+    pccl_describe_call(text, answer->call, answer->call == PCCL_CALL_REDUCE ? answer->instance.tag : answer->round);
+    pccl_text_append(text, " waits for ");
+    pccl_describe_places(text, answer->places, answer->places_count, answer->missing);
     if (answer->stuck)
         pccl_text_append(text, "; everybody waits in calls that cannot meet");
     pccl_peer_say(p, PCCL_LOG_WARN, "%t", text);

@@ -39,3 +39,39 @@ void pccl_describe_difference(struct pccl_text *words, const struct pccl_describ
     pccl_text_append(words, " but ");
     describe(words, b, details);
 }
+
+void pccl_describe_call(struct pccl_text *text, uint8_t call, uint64_t detail)
+{
+    switch (call) {
+    case PCCL_CALL_UPDATE: pccl_text_append(text, "update topology (round %u)", detail); break;
+    case PCCL_CALL_PENDING: pccl_text_append(text, "are peers pending (round %u)", detail); break;
+    case PCCL_CALL_SYNC: pccl_text_append(text, "synchronize shared state (round %u)", detail); break;
+    case PCCL_CALL_OPTIMIZE: pccl_text_append(text, "optimize topology (round %u)", detail); break;
+    case PCCL_CALL_REDUCE: pccl_text_append(text, "all-reduce tag %u", detail); break;
+    default: pccl_text_append(text, "its own work"); break;
+    }
+}
+
+static void describe_place(struct pccl_text *text, const struct pccl_place *place)
+{
+    pccl_text_append(text, "peer %i (", &place->peer);
+    if (place->state == PCCL_PLACE_DISCONNECTED)
+        pccl_text_append(text, "disconnected, last heard %d ago; ", place->since_us);
+    else if (place->state == PCCL_PLACE_SILENT)
+        pccl_text_append(text, "silent for %d; ", place->since_us);
+    pccl_text_append(text, "in ");
+    pccl_describe_call(text, place->call, place->detail);
+    if (place->state == PCCL_PLACE_ELSEWHERE)
+        pccl_text_append(text, " for %d", place->since_us);
+    pccl_text_append(text, ")");
+}
+
+void pccl_describe_places(struct pccl_text *text, const struct pccl_place *places, uint32_t count, uint32_t missing)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        pccl_text_add(text, i > 0 ? ", " : "");
+        describe_place(text, &places[i]);
+    }
+    if (missing > count)
+        pccl_text_append(text, " and %u more", (uint64_t)(missing - count));
+}

@@ -1,4 +1,4 @@
-/* How members of a group differ about one operation, in words: the same ones wherever it is found. */
+/* What master and peers say alike: how members differ about one operation, and who is missing where. */
 #ifndef PCCL_WIRE_DESCRIBE_H
 #define PCCL_WIRE_DESCRIBE_H
 
@@ -13,5 +13,10 @@ struct pccl_described {
 
 /* "peer a called sum of 10 f32 through the master but peer b called avg of 10 f32 peer to peer". Replaces the text. */
 void pccl_describe_difference(struct pccl_text *words, const struct pccl_described *a, const struct pccl_described *b);
+
+/* "update topology (round 3)": a call, by its tag or round. Appends. */
+void pccl_describe_call(struct pccl_text *text, uint8_t call, uint64_t detail);
+/* "peer a (silent for 3 s; in its own work), peer b (...) and 7 more". Appends. */
+void pccl_describe_places(struct pccl_text *text, const struct pccl_place *places, uint32_t count, uint32_t missing);
 
 #endif

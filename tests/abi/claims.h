@@ -190,7 +190,7 @@ MEMBER(pcclFailure_t, tag, 16, 8)
 MEMBER(pcclFailure_t, sequence, 24, 8)
 MEMBER(pcclFailure_t, peer_count, 32, 4)
 MEMBER(pcclFailure_t, peers, 36, 528)
-MEMBER(pcclFailure_t, reserved, 564, 4)
+MEMBER(pcclFailure_t, precise, 564, 4)
 
 STRUCT(struct pcclReduceSingleDescriptor_t, 56, 8)
 

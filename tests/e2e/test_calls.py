@@ -158,7 +158,7 @@ def test_stuck_calls_end(run):
     for own, code, others in ((update, UPDATE_FAILED, reduction), (reduction, LOST, update)):
         waiting = patient.start(*others)
         result = stuck.do(*own, rc=code)
-        check("deadline" in result["words"], f"words: {result['words']}")
+        check("stuck_ms" in result["words"], f"words: {result['words']}")
         check(result["us"] >= 200 * 1000, "it ended early")
         check(result.get("intact", True), "input changed")
         figure("ms until it ended", result["us"] / 1000, "ms")

@@ -429,7 +429,7 @@ static void check_wait(struct sim *sim, struct sim_peer *peer, uint64_t since, c
 /* I10: nobody is said to wait who does not. */
 static void check_no_wait(struct sim *sim, const struct sim_peer *peer)
 {
-    bool waits = peer->machine->awaited_count > 0;
+    bool waits = peer->machine->awaited_count > 0 || peer->machine->connect_outstanding;
     for (uint32_t kind = 0; kind < PCCL_ROUND_KINDS; kind++)
         waits = waits || peer->machine->calls[kind].outstanding;
     if (!waits && pccl_peer_waiting(peer->machine)->length > 0)

@@ -332,6 +332,8 @@ void scenario_f26(struct sim *sim)
     pccl_text_add_id(&name, &p[1]->id);
     WAIT(sim, 3100, strstr(pccl_peer_waiting(p[0]->machine)->bytes, name.bytes) == NULL); /* it waits as well */
     MUST(sim, pccl_peer_waiting(p[0]->machine)->length > 0);
+    const struct sim_peer *newcomer = scenario_join(sim, 6, 0);
+    WAIT(sim, 3000, strstr(pccl_peer_waiting(newcomer->machine)->bytes, "update_topology") != NULL);
 }
 
 /* F27: B retries and A's caller does not: B's deadline leaves A a tombstone, A's next use fails once, then uses line
@@ -349,6 +351,9 @@ void scenario_f27(struct sim *sim)
     MUST(sim, scenario_take(sim, p[1], b) == PCCL_CLASS_ABORTED);
     b = scenario_launch(sim, p[1], 1, 1, true, 300); /* B retries */
     WAIT(sim, 600, scenario_is_decided(b));
+    struct pccl_text missing;
+    pccl_text_format(&missing, "waited for peer %i", &p[0]->id);
+    MUST(sim, strstr(b->words.bytes, missing.bytes) != NULL);
     scenario_run_ms(sim, 50);
     a = scenario_tiny(sim, p[0], 1, 2);
     MUST(sim, scenario_is_decided(a) && scenario_take(sim, p[0], a) == PCCL_CLASS_DEADLINE);

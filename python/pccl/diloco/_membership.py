@@ -25,6 +25,7 @@ from ._shared import Shared
 _log = logging.getLogger("pccl.diloco")
 
 PAUSE_S = 0.1  # while peers are too few, or late
+_TELL_S = 2.0  # so long in silence, as `where_ms` is by default; then it is said, and again after five times that
 _COMPARE_TAG, _SETTINGS_TAG, _ANY_TAG = FIRST_TAG + 1, FIRST_TAG + 2, FIRST_TAG + 3
 
 
@@ -98,6 +99,7 @@ class Membership:
     def meet(self, room: Flats, more_room: Flats) -> Meeting:
         """Joint with all who have just updated the topology, and those who were admitted by that. room: for a copy of
         the state while this peer receives."""
+        tell_at = time.monotonic() + _TELL_S
         while True:
             try:
                 meeting = self._found_alone() if self.world() == 1 else self._meet_others(room, more_room)
@@ -105,8 +107,19 @@ class Membership:
                 continue  # the others are gone
             if meeting is not None:
                 return meeting
+            if time.monotonic() >= tell_at:
+                self._tell_that_it_waits()
+                tell_at = time.monotonic() + 5 * _TELL_S
             time.sleep(PAUSE_S)
             self.comm.update_topology()
+
+    def _tell_that_it_waits(self) -> None:
+        _log.warning(
+            "waiting for min_peers=%d: %d are in; each of the others comes in by DiLoCo.join(); "
+            "or give a smaller min_peers",
+            self._min_peers,
+            self.world(),
+        )
 
     def _enough(self, count: int, round: int) -> bool:
         """Nobody needs to wait for others to train with after the end."""

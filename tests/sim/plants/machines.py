@@ -36,6 +36,14 @@ PLANTS = [
         ]),
 
     # ---- waiting ----
+    Bug("newcomer_waits_in_silence",
+        "F26: who is not admitted is told by whom it would be",
+        [], ["f26-who-is-where"],
+        [
+            ("src/peer/peer.c",
+             "pccl_peer_tick_admissions(p);",
+             ";"),
+        ]),
     Bug("nobody_is_named",
         "I10: who waits long is told for whom",
         ["I10"], [],

@@ -1,0 +1,165 @@
+"""What is said of who is missing, and how."""
+
+import logging
+import threading
+import time
+
+import numpy as np
+import pytest
+from support import DEADLINE
+
+import pccl
+from pccl import ReduceOp, Result
+
+SIZES = pytest.mark.parametrize("count", [16, 100_000], ids=["tiny", "bulk"])
+
+
+def named(group, names, **options):
+    """Members with these names."""
+    run = group(0)
+    run.names = names.split()
+    for name in run.names:
+        run.admit(options={"name": name, **options})
+    return run
+
+
+def numbers(run):
+    """Of each member, as words tell it."""
+    lines = [line.split() for line in run.members[0].get_topology().splitlines() if line.startswith("peer ")]
+    by_name = {line[-1]: line[2][:8] for line in lines}
+    return [by_name[name] for name in run.names]
+
+
+def expect_timeout(call):
+    with pytest.raises(pccl.TimeoutError_) as caught:
+        call()
+    error = caught.value
+    assert isinstance(error, TimeoutError) and not isinstance(error, pccl.PeerLostError)
+    assert error.ext is Result.TIMEOUT and error.peers == ()
+    return error
+
+
+@SIZES
+@pytest.mark.parametrize("way", ["blocking", "handle", "future", "list"])
+def test_a_reduction_s_deadline_names_who_is_missing(group, way, count):
+    run = named(group, "one two three", op_timeout_ms=600)
+    one, two, three = numbers(run)
+
+    def launch(comm):
+        data = np.ones(count, np.float32)
+        if way == "blocking":
+            comm.all_reduce(data, data, op=ReduceOp.SUM, tag=7)
+        elif way == "list":
+            operand = pccl.ReduceOperandDescriptor(pccl.DataType.FLOAT)
+            descriptor = pccl.ReduceDescriptor(count, ReduceOp.SUM, 7, operand)
+            entry = pccl.ReduceOpDescriptor.from_numpy(data, data, descriptor)
+            comm.all_reduce_multiple_with_retry([entry])
+        else:
+            handle = comm.all_reduce_async(data, data, op=ReduceOp.SUM, tag=7)
+            (handle if way == "handle" else handle.future()).result(DEADLINE)
+
+    errors = [None, None]
+
+    def wait(i):
+        errors[i] = expect_timeout(lambda: launch(run.members[i]))
+
+    threads = [threading.Thread(target=wait, args=(i,)) for i in (0, 1)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert errors[0].words == errors[1].words
+    words = errors[0].words
+    assert errors[0].result is Result.RANK_CONNECTION_LOST and "op_timeout_ms" in words
+    _, missing = words.split("waited for ")
+    assert three in missing and one not in missing and two not in missing, words
+
+
+@SIZES
+def test_the_documented_reaction_to_a_deadline_ends(group, count):
+    """Who repeats the step when a peer was lost, and only then, does not wait for ever for one that lives."""
+    run = named(group, "here away", op_timeout_ms=300)
+    here, _ = run.members
+    data = np.ones(count, np.float32)
+    with pytest.raises(pccl.TimeoutError_):
+        for _ in range(3):
+            try:
+                here.all_reduce(data, data, op=ReduceOp.SUM)
+            except pccl.PeerLostError:
+                continue
+    assert (data == 1).all()
+
+
+@pytest.mark.parametrize("call", ["update_topology", "are_peers_pending"])
+def test_a_joint_call_s_deadline_names_who_is_missing(group, call):
+    run = named(group, "here away", call_timeout_ms=600)
+    here, away = numbers(run)
+    words = expect_timeout(getattr(run.members[0], call)).words
+    assert "call_timeout_ms" in words and away in words and here not in words
+
+
+@SIZES
+def test_stuck_calls_have_words_of_their_own(group, count):
+    """One waits in this call and one in that: who has set stuck_ms gets an error, which says in what the others are."""
+    run = group(0)
+    stuck = run.admit(options={"where_ms": 30, "stuck_ms": 200})
+    patient = run.admit(options={"where_ms": 30})
+    data, other = np.ones(count, np.float32), np.ones(count, np.float32)
+    thread = threading.Thread(target=lambda: patient.update_topology())
+    thread.start()
+    words = expect_timeout(lambda: stuck.all_reduce(data, data, op=ReduceOp.SUM)).words
+    assert "stuck_ms" in words and "update topology" in words and "op_timeout_ms" not in words
+    stuck.update_topology()
+    thread.join()
+    handle = patient.all_reduce_async(other, other, op=ReduceOp.SUM)
+    thread = threading.Thread(target=lambda: handle.wait())
+    thread.start()
+    words = expect_timeout(stuck.update_topology).words
+    assert "stuck_ms" in words and "all-reduce tag 0" in words and "call_timeout_ms" not in words
+    stuck.all_reduce(data, data, op=ReduceOp.SUM)
+    thread.join()
+
+
+def until(found):
+    """Asks until the answer is not empty."""
+    end = time.monotonic() + DEADLINE
+    while not (answer := found()):
+        assert time.monotonic() < end
+        time.sleep(0.01)
+    return answer
+
+
+def test_a_newcomer_whom_nobody_admits_is_told_of_by_all(group, address, caplog):
+    run = group(2, options={"where_ms": 50})
+    newcomer = pccl.Communicator(address, options={"where_ms": 50})
+    caplog.set_level(logging.WARNING, "pccl")
+    caplog.clear()
+    thread = threading.Thread(target=lambda: newcomer.connect(1))
+    thread.start()
+
+    def said(by, words):
+        return [record for record in caplog.records if record.name == by and words in record.getMessage()]
+
+    waits = until(newcomer.describe_waits)
+    assert waits.startswith("connect waits") and "update_topology()" in waits
+    for by, words in (("peer", "connect waits"), ("peer", "to be admitted: members"), ("master", "0 of 2 have called")):
+        record = until(lambda: said(f"pccl.{by}", words))[0]
+        assert record.levelno == logging.WARNING and "update_topology()" in record.getMessage()
+    while thread.is_alive():
+        run.all(lambda comm, _: comm.update_topology())
+    assert newcomer.describe_waits() == ""
+    newcomer.close()
+
+
+def test_diloco_that_waits_for_peers_says_so(address, caplog):
+    from pccl.diloco import DiLoCo
+
+    caplog.set_level(logging.WARNING, "pccl")
+    comm = pccl.Communicator(address)
+    trainer = DiLoCo(comm, {"weights": np.ones(4, np.float32)}, inner_steps=1, min_peers=2)
+    thread = threading.Thread(target=lambda: pytest.raises(pccl.PCCLError, trainer.join))
+    thread.start()
+    record = until(lambda: [r for r in caplog.records if "min_peers=2" in r.getMessage()])[0]
+    assert record.name == "pccl.diloco" and "1 are in" in record.getMessage() and "join()" in record.getMessage()
+    comm.close()
+    thread.join()
