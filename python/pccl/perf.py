@@ -1,30 +1,20 @@
-"""`python -m pccl.perf -N 4`: measures all-reduce with the program that comes with the package."""
+"""The program `pccl-perf`, which measures all-reduce: `pccl-perf -N 4`, or `python -m pccl.perf -N 4`."""
 
 from __future__ import annotations
 
-import os
-import subprocess
 import sys
-from pathlib import Path
-from shutil import which
-from typing import Optional
+from typing import Optional, Sequence
+
+from . import _programs
 
 
 def program() -> Optional[str]:
     """The bundled pccl-perf, or else one that is installed."""
-    bundled = Path(__file__).resolve().parent / "bin" / "pccl-perf"
-    return str(bundled) if os.access(bundled, os.X_OK) else which("pccl-perf")
+    return _programs.find("pccl-perf")
 
 
-def main() -> int:
-    path = program()
-    if path is None:
-        print("pccl.perf: this installation has no pccl-perf", file=sys.stderr)
-        return 1
-    command = [path, *sys.argv[1:]]
-    if os.name == "posix":
-        os.execv(path, command)
-    return subprocess.call(command)
+def main(arguments: Optional[Sequence[str]] = None) -> int:
+    return _programs.run("pccl-perf", arguments)
 
 
 if __name__ == "__main__":

@@ -215,8 +215,10 @@ def test_master_program(script, number):
 def test_master_program_says_what_is_wrong(script, address):
     command = "import pccl.master, sys; sys.exit(pccl.master.main(sys.argv[1:]))"
     assert script(command, "--option", "silence_ms").end() == 2
-    wrongs = (["--option", "silence_ms=x"], ["--listen-address", address], ["--listen", "no:such"], ["--set", "x=1"])
-    for wrong in wrongs:
+    for wrong in (["--option", "silence_ms=x"], ["--listen", "no:such"], ["--set", "x=1"], ["--log-format", "x"]):
         program = script(command, *wrong)
-        program.line("pccl_master: ")
-        assert program.end() == 1
+        program.line("pccl-master: ")
+        assert program.end() == 2
+    program = script(command, "--listen-address", address, "--log-format", "json")
+    program.line('"message":"cannot listen on ')
+    assert program.end() == 1

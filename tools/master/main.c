@@ -66,6 +66,7 @@ static int print_help(void)
            "  --set NAME=VALUE     a parameter\n"
            "  --log-level LEVEL    the same as --set log_level=LEVEL\n"
            "  --log-format FORMAT  text, logfmt or json, one line for each event on standard error\n"
+           "  --listen-address, --option  other names of --listen and --set\n"
            "  --check-config       says whether everything that was set is good, and ends\n"
            "  --print-config       prints what counts, as a configuration file, and where it is from, and ends\n"
            "  --help, --version    prints this, or the version, and ends\n"
@@ -117,13 +118,13 @@ static int set_parameter(struct command *command, const char *setting)
 
 static int take_valued(struct command *command, const char *flag, const char *value)
 {
-    if (strcmp(flag, "--listen") == 0)
+    if (strcmp(flag, "--listen") == 0 || strcmp(flag, "--listen-address") == 0)
         return set_flag(command, flag, "listen", value);
     if (strcmp(flag, "--log-level") == 0)
         return set_flag(command, flag, "log_level", value);
     if (strcmp(flag, "--log-format") == 0)
         return set_flag(command, flag, "log_format", value);
-    if (strcmp(flag, "--set") == 0)
+    if (strcmp(flag, "--set") == 0 || strcmp(flag, "--option") == 0)
         return set_parameter(command, value);
     if (command->config)
         return usage_error_about("--config was given before", value);
@@ -134,7 +135,8 @@ static int take_valued(struct command *command, const char *flag, const char *va
 /* GO_ON, or the exit status. Values may follow their flag or, after '=', be part of it. */
 static int parse(struct command *command, int argc, char **argv)
 {
-    static const char *const valued[] = {"--listen", "--log-level", "--log-format", "--set", "--config"};
+    static const char *const valued[] = {"--listen", "--log-level",      "--log-format", "--set",
+                                         "--config", "--listen-address", "--option"};
     for (int i = 1; i < argc; i++) {
         const char *argument = argv[i], *value = NULL;
         size_t flag = 0;
