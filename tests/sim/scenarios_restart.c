@@ -341,7 +341,9 @@ void scenario_limits(struct sim *sim)
 static struct sim_conn *lie_as(struct sim *sim, struct sim_peer *peer)
 {
     struct pccl_msg hello = hello_of(peer, peer->machine->boot);
+    struct pccl_peer_config config = peer->machine->config;
     hello.as.hello.lineage = peer->machine->lineage;
+    hello.as.hello.candidates = config.candidates; /* the machine goes */
     sim_master_crash(sim, true);
     sim_peer_kill(sim, peer, false);
     sim->liar = peer;
