@@ -404,8 +404,6 @@ static void on_wake(uv_async_t *async)
         uv_close((uv_handle_t *)&engine->wake, NULL); /* and the loop ends with the last good-bye */
 }
 
-static void run_loop(void *loop) { (void)uv_run(loop, UV_RUN_DEFAULT); }
-
 /* Its connections are ended, so that the other sides need not wait; they and all else stay behind. */
 static void be_broken(struct pccl_engine *engine)
 {
@@ -420,7 +418,7 @@ static void be_broken(struct pccl_engine *engine)
 static void thread_main(void *argument)
 {
     struct pccl_engine *engine = argument;
-    if (!pccl_guard_run(run_loop, &engine->loop))
+    if (!pccl_guard_run_loop(&engine->loop))
         be_broken(engine);
 }
 

@@ -230,8 +230,6 @@ static void on_check(uv_check_t *check)
     pccl_comm_loop_leave(comm);
 }
 
-static void run_loop(void *loop) { (void)uv_run(loop, UV_RUN_DEFAULT); }
-
 /* Nobody shall wait for who does not listen any more. */
 static void close_doors(void *argument)
 {
@@ -261,7 +259,7 @@ static void free_all(struct pcclComm_t *comm);
 static void thread_main(void *argument)
 {
     struct pcclComm_t *comm = argument;
-    if (!pccl_guard_run(run_loop, &comm->loop))
+    if (!pccl_guard_run_loop(&comm->loop))
         be_broken(comm);
     uv_mutex_lock(&comm->lock);
     comm->ended = true;

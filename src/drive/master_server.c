@@ -454,8 +454,6 @@ static void on_check(uv_check_t *check)
 
 static void on_wake(uv_async_t *wake) { (void)wake; /* on_check looks at what is wanted */ }
 
-static void run_loop(void *loop) { (void)uv_run(loop, UV_RUN_DEFAULT); }
-
 static void close_doors(void *argument)
 {
     struct pccl_master_server *server = argument;
@@ -470,7 +468,7 @@ static void close_doors(void *argument)
 static void thread_main(void *argument)
 {
     struct pccl_master_server *server = argument;
-    if (pccl_guard_run(run_loop, &server->loop))
+    if (pccl_guard_run_loop(&server->loop))
         return;
     server->machine = NULL;
     server->broken = true;

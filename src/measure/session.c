@@ -116,11 +116,9 @@ static void on_wake(uv_async_t *async)
 
 static void on_tick(struct pccl_alarm *tick) { pccl_measure_test_tick(tick->timer.data); }
 
-static void run_loop(void *loop) { (void)uv_run(loop, UV_RUN_DEFAULT); }
-
 void pccl_measure_session_run(struct pccl_measure_session *session)
 {
-    if (session->ended || session->broken || pccl_guard_run(run_loop, &session->loop))
+    if (session->ended || session->broken || pccl_guard_run_loop(&session->loop))
         return;
     session->broken = true;
     session->events.broken(session->events.context);
