@@ -6,7 +6,7 @@ import time
 
 import numpy as np
 import pytest
-from support import DEADLINE
+from support import DEADLINE, world
 
 import pccl
 from pccl import ReduceOp, Result
@@ -145,8 +145,9 @@ def test_a_newcomer_whom_nobody_admits_is_told_of_by_all(group, address, caplog)
     for by, words in (("peer", "connect waits"), ("peer", "to be admitted: members"), ("master", "0 of 2 have called")):
         record = until(lambda: said(f"pccl.{by}", words))[0]
         assert record.levelno == logging.WARNING and "update_topology()" in record.getMessage()
-    while thread.is_alive():
+    while world(run.members[0]) < 3:
         run.all(lambda comm, _: comm.update_topology())
+    thread.join()
     assert newcomer.describe_waits() == ""
     newcomer.close()
 
