@@ -29,12 +29,12 @@ struct pccl_reported_op {
 /* What a peer of an older boot knows (PROTOCOL 12.2). */
 struct pccl_report {
     bool begun, ended;
-    uint64_t since_us;             /* its peer said hello */
-    struct pccl_msg_resume fields; /* its lists point to the two arrays */
-    struct pccl_member *members;   /* owned, fields.members_count */
-    struct pccl_id *ring;          /* owned, fields.ring_count */
-    struct pccl_reported_op *ops;  /* owned, newest first */
-    uint32_t op_count;
+    uint64_t since_us;                                     /* its peer said hello */
+    struct pccl_msg_resume fields;                         /* its lists point to the two arrays */
+    struct pccl_member *members;                           /* owned, fields.members_count */
+    struct pccl_id *ring;                                  /* owned, fields.ring_count */
+    struct pccl_reported_op *ops;                          /* owned, newest first */
+    uint32_t op_count, launched_count;                     /* but for the aborted */
     struct pccl_msg_resume_round rounds[PCCL_ROUND_KINDS]; /* but for the words: */
     struct pccl_text round_words[PCCL_ROUND_KINDS];
     bool round_known[PCCL_ROUND_KINDS];
@@ -83,6 +83,8 @@ struct pccl_remote {
     uint64_t tell_us;                     /* PENDING: when it is said that nobody admits it; UINT64_MAX: it has been */
     uint64_t stable_told, decision_known; /* decision numbers told stable / acknowledged */
     bool owes_view_ack;                   /* it may yet decide operations by the latest view of its group */
+    uint32_t views_owed;                  /* views that it was told and has not acknowledged ... */
+    struct pccl_epoch view_acknowledged;  /* ... are all later than this one */
     bool verified;                        /* the master has reached its listener once */
     bool probing;
 
@@ -94,7 +96,8 @@ struct pccl_remote {
     uint64_t voted_us[PCCL_ROUND_KINDS];
     struct pccl_sync_part *sync_part; /* sync.c; NULL: it has not voted in the open round */
     struct pccl_msg_where where;      /* call NONE: not known to wait */
-    uint32_t lone_aborts;             /* of this era, asked for by it, of operations that nobody else had finished */
+    uint32_t under_way;               /* operations that it has finished and that are undecided */
+    uint32_t lone_aborts;             /* of this era, by its word alone: at most PCCL_OPS_LONE_MAX */
 
     uint32_t place;  /* in the group's matrix */
     uint32_t number; /* among the members in the order of their places: in problems and pictures */
@@ -130,6 +133,9 @@ struct pccl_operation {
     uint64_t held_until_us; /* its abort waits: PEER_LOST for the cause to settle, else for the view; 0: not held */
     enum pccl_class held_class;
     struct pccl_id failed_by;
+    struct pccl_id ended_by;   /* whose word alone has ended it; zero: there are others */
+    struct pccl_id named_last; /* who said last that it has ended, ... */
+    uint32_t named_count;      /* ... of so many */
     struct pccl_text words;
 };
 
@@ -358,6 +364,11 @@ struct pccl_operation *pccl_master_operation(struct pccl_master *m, struct pccl_
 /* Is the payload of a tiny operation as long as its descriptor says, and that of another one empty? */
 PCCL_MUST_CHECK bool pccl_master_payload_fits(const struct pccl_descriptor *descriptor, bool tiny, uint32_t length,
                                               uint32_t most);
+/* It ends this one, which nobody else had finished. true: that is more than the others can remember, and it goes. */
+PCCL_MUST_CHECK bool pccl_master_ends_too_much(struct pccl_master *m, struct pccl_remote *from,
+                                               struct pccl_operation *op);
+/* It, too, says that this one has ended. */
+void pccl_master_confirm_end(struct pccl_master *m, const struct pccl_remote *from, struct pccl_operation *op);
 void pccl_master_take_part(struct pccl_master *m, struct pccl_operation *op, struct pccl_remote *from,
                            const struct pccl_msg_done *done);
 void pccl_master_commit(struct pccl_master *m, struct pccl_group *group, struct pccl_operation *op);

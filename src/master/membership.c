@@ -343,8 +343,10 @@ void pccl_master_send_epoch(struct pccl_master *m, struct pccl_remote *to, struc
     }
     struct pccl_msg msg = {.type = PCCL_MSG_epoch_change, .as.epoch_change = *change};
     pccl_master_send(m, to, &msg, 0);
-    if (group->changed)
+    if (group->changed) {
         to->owes_view_ack = true;
+        to->views_owed++;
+    }
     pccl_release(&m->memory, ring, change->ring_count * sizeof *ring);
 }
 

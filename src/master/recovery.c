@@ -76,7 +76,9 @@ static enum pccl_status take_operation(struct pccl_master *m, struct pccl_report
                                        const struct pccl_msg_resume_operation *fields)
 {
     uint32_t length = fields->payload.length + fields->words.length;
-    if (!report->begun || report->op_count >= PCCL_OPS_PER_PEER_MAX + PCCL_TOMBSTONES_MAX || !is_plausible(fields))
+    bool aborted = fields->state == PCCL_RESUME_ABORTED;
+    if (!report->begun || report->op_count >= PCCL_OPS_PER_PEER_MAX + PCCL_TOMBSTONES_MAX ||
+        (!aborted && report->launched_count >= PCCL_OPS_PER_PEER_MAX) || !is_plausible(fields))
         return PCCL_MALFORMED;
     struct pccl_reported_op *op = pccl_allocate(&m->memory, sizeof *op + length);
     if (op == NULL)
@@ -92,6 +94,7 @@ static enum pccl_status take_operation(struct pccl_master *m, struct pccl_report
     op->next = report->ops;
     report->ops = op;
     report->op_count++;
+    report->launched_count += !aborted;
     return PCCL_OK;
 }
 
@@ -466,8 +469,12 @@ static void merge_outcome(struct pccl_master *m, struct pccl_operation *op, stru
                                                       .tag = op->instance.tag,
                                                       .use = op->instance.use},
                             "reports disagree on tag %u use %u", op->instance.tag, (uint64_t)op->instance.use);
+        else
+            pccl_master_confirm_end(m, from, op);
         return;
     }
+    if (!committed && pccl_master_ends_too_much(m, from, op))
+        return;
     if (committed && fields->tiny) {
         op->result = pccl_allocate(&m->memory, fields->payload.length);
         if (op->result == NULL) { /* its caller has it; whoever stays must not see another outcome */
@@ -535,7 +542,7 @@ static void merge_reports(struct pccl_master *m, bool outcomes)
                 continue;
             }
             if (op == NULL)
-                pccl_master_remove(m, remote, PCCL_REFUSAL_FULL, "too many operations, or out of memory");
+                pccl_master_remove(m, remote, PCCL_REFUSAL_FULL, "out of memory");
             else if (is_outcome)
                 merge_outcome(m, op, remote, &reported->fields);
             else
