@@ -86,7 +86,8 @@ struct pccl_remote {
     uint32_t views_owed;                  /* views that it was told and has not acknowledged ... */
     struct pccl_epoch view_acknowledged;  /* ... are all later than this one */
     bool verified;                        /* the master has reached its listener once */
-    bool probing;
+    bool probing, probe_again;
+    uint64_t unanswered_us; /* the master's dial to its listener failed then; 0: not */
 
     bool departing; /* removed at the next IDLE */
     enum pccl_refusal why;
@@ -312,7 +313,8 @@ void pccl_master_link_up(struct pccl_master *m, struct pccl_remote *from, const 
 void pccl_master_control_lost(struct pccl_master *m, struct pccl_remote *remote);
 void pccl_master_probed(struct pccl_master *m, const struct pccl_master_event *event);
 void pccl_master_probe(struct pccl_master *m, struct pccl_remote *remote);
-bool pccl_master_known_dead(const struct pccl_master *m, const struct pccl_id *id, bool strict);
+/* Somebody whose word counts has dialled this peer in vain, as a process that is gone is. */
+bool pccl_master_is_dead(const struct pccl_master *m, const struct pccl_id *id);
 void pccl_master_note_edge(struct pccl_master *m, const struct pccl_id *from, const struct pccl_id *to, bool incoming,
                            enum pccl_link_end how);
 void pccl_master_tick_edges(struct pccl_master *m);
@@ -466,6 +468,8 @@ void pccl_master_drop_tuning(struct pccl_master *m, struct pccl_group *group);
 bool pccl_master_begin_recovery(struct pccl_master *m, const struct pccl_id *lineage);
 void pccl_master_resume_received(struct pccl_master *m, struct pccl_remote *from, const struct pccl_msg *msg);
 void pccl_master_try_recover(struct pccl_master *m);
+/* This peer's report is of the highest epoch, which has it as a member. */
+bool pccl_master_reports_law(const struct pccl_master *m, const struct pccl_remote *remote);
 void pccl_master_free_report(struct pccl_master *m, struct pccl_remote *remote);
 
 /* ---- where.c ---- */

@@ -217,6 +217,22 @@ static struct pccl_remote *highest_report(const struct pccl_master *m)
     return best;
 }
 
+static bool is_law_member(const struct pccl_report *law, const struct pccl_id *id)
+{
+    for (uint32_t i = 0; i < law->fields.members_count; i++)
+        if (pccl_id_equal(&law->members[i].peer, id))
+            return true;
+    return false;
+}
+
+bool pccl_master_reports_law(const struct pccl_master *m, const struct pccl_remote *remote)
+{
+    const struct pccl_remote *best = highest_report(m);
+    return best != NULL && has_reported(remote) &&
+           pccl_epoch_equal(&remote->report->fields.epoch, &best->report->fields.epoch) &&
+           is_law_member(best->report, &remote->id);
+}
+
 static bool may_conclude(struct pccl_master *m, const struct pccl_report *law)
 {
     uint32_t here = 0, dead = 0, count = law->fields.members_count;
@@ -226,7 +242,7 @@ static bool may_conclude(struct pccl_master *m, const struct pccl_report *law)
             here++;
         else if (remote != NULL && remote->state == PCCL_REMOTE_PENDING)
             dead++; /* admitted by the last decision, but it never heard of it: a newcomer still */
-        else if ((remote == NULL || remote->conn == 0) && pccl_master_known_dead(m, &law->members[i].peer, true))
+        else if ((remote == NULL || remote->conn == 0) && pccl_master_is_dead(m, &law->members[i].peer))
             dead++;
     }
     uint64_t waited_us = m->now_us - m->recovering_since_us;
@@ -256,14 +272,6 @@ static const struct pccl_report *highest_of_group(const struct pccl_master *m, u
             best = remote->report;
     }
     return best;
-}
-
-static bool is_law_member(const struct pccl_report *law, const struct pccl_id *id)
-{
-    for (uint32_t i = 0; i < law->fields.members_count; i++)
-        if (pccl_id_equal(&law->members[i].peer, id))
-            return true;
-    return false;
 }
 
 /* Who reported but is not in the list of the highest epoch was removed before the master restarted. */

@@ -197,8 +197,13 @@ void scenario_many_killed(struct sim *sim)
         for (uint32_t i = 0; i < 3 * EACH; i++)
             ops[i % 3][i / 3] = scenario_bulk(sim, p[i % 3], i / 3, 1 + turn);
         scenario_run_ms(sim, 20);
+        scenario_control(sim, p[1], false);
+        scenario_control(sim, p[2], false);
         sim_peer_kill(sim, p[4 - turn], false);
         WAIT(sim, 1000, p[0]->machine->ring_count == 4 - turn);
+        scenario_run_ms(sim, 20); /* p[0] has said what the view has ended */
+        scenario_control(sim, p[1], true);
+        scenario_control(sim, p[2], true);
         scenario_run_ms(sim, 20);
         for (uint32_t i = 0; i < 3 * EACH; i++)
             MUST(sim, scenario_take(sim, p[i % 3], ops[i % 3][i / 3]) == PCCL_CLASS_PEER_LOST);
@@ -229,5 +234,54 @@ void scenario_lying_ends(struct sim *sim)
     scenario_say(sim, conn, &end, ++sequence);
     WAIT(sim, 8000, p[0]->machine->ring_count == 2 && p[1]->machine->ring_count == 2);
     MUST(sim, p[0]->machine->tombstone_count <= PCCL_OPS_LONE_MAX);
+    scenario_commit_all(sim, p, 2, 1, 1);
+}
+
+/* ---- members that lie about links, and strangers ---- */
+
+static void lose(struct sim *sim, struct sim_peer *peer, const struct sim_peer *to, enum pccl_link_end how)
+{
+    struct pccl_msg lost = {.type = PCCL_MSG_link_lost, .as.link_lost = {.peer = to->id, .how = (uint8_t)how}};
+    scenario_forge(sim, peer, &lost);
+}
+
+/* The oldest says that it cannot reach another one, whose port answers the master: it goes itself. */
+void scenario_lying_link(struct sim *sim)
+{
+    scenario_cluster(sim, p, 3, 1);
+    scenario_lie(sim, p[0]);
+    lose(sim, p[0], p[1], PCCL_LINK_TIMEOUT);
+    WAIT(sim, 3000, p[1]->machine->ring_count == 2 && p[2]->machine->ring_count == 2);
+    MUST(sim, scenario_departures(sim) == 1 && !pccl_peer_is_connected(p[0]->machine));
+    scenario_commit_all(sim, p + 1, 2, 1, 1);
+}
+
+/* A member says that another one is gone, whose control connection then breaks for a moment. */
+void scenario_lying_witness(struct sim *sim)
+{
+    scenario_cluster(sim, p, 3, 1);
+    lose(sim, p[0], p[1], PCCL_LINK_CLOSED);
+    scenario_run_ms(sim, 5);
+    sim_conn_reset(sim, p[1]->control);
+    scenario_run_ms(sim, 5);
+    lose(sim, p[0], p[1], PCCL_LINK_CLOSED);
+    scenario_run_ms(sim, 500);
+    MUST(sim, scenario_departures(sim) == 0);
+    scenario_commit_all(sim, p, 3, 1, 1);
+}
+
+/* A newcomer, who is no member yet, says so; two of them. */
+void scenario_stranger_witness(struct sim *sim)
+{
+    scenario_cluster(sim, p, 2, 1);
+    for (uint32_t i = 2; i < 4; i++) {
+        p[i] = scenario_join(sim, 1 + i, 0);
+        WAIT(sim, 1000, p[i]->machine->greeted);
+        lose(sim, p[i], p[1], PCCL_LINK_REFUSED);
+    }
+    scenario_run_ms(sim, 20);
+    sim_conn_reset(sim, p[1]->control);
+    scenario_run_ms(sim, 500);
+    MUST(sim, scenario_departures(sim) == 0);
     scenario_commit_all(sim, p, 2, 1, 1);
 }
