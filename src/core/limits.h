@@ -27,6 +27,7 @@ enum {
     PCCL_FLOOD_BYTES_MAX = 64 << 10,    /* of one message of a test */
     PCCL_PICTURE_BYTES_MAX = 256 << 10, /* of the text about the links of a group */
     PCCL_RUNS_OVER_MAX = 64,            /* ended runs the master remembers, the latest */
+    PCCL_CLAIMS_MAX = 1024,             /* members of other runs that knocked at a young master, the latest */
     PCCL_GONE_MAX = 256,                /* removed peers whose reason the master remembers, the latest */
     PCCL_DEPARTED_MAX = 256,            /* peers that have left its group a peer remembers, the latest */
     PCCL_DEPARTED_TOLD_MAX = 16,        /* and that are named with one failure, the first */

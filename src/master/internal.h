@@ -30,6 +30,7 @@ struct pccl_reported_op {
 struct pccl_report {
     bool begun, ended;
     uint64_t since_us;                                     /* its peer said hello */
+    uint64_t heard_us;                                     /* ... and something of it was heard last */
     struct pccl_msg_resume fields;                         /* its lists point to the two arrays */
     struct pccl_member *members;                           /* owned, fields.members_count */
     struct pccl_id *ring;                                  /* owned, fields.ring_count */
@@ -146,6 +147,11 @@ struct pccl_gone {
     struct pccl_text words;
 };
 
+/* One who says that it is of an older run than the one that is here. */
+struct pccl_claim {
+    struct pccl_id lineage, peer;
+};
+
 /* How far a group is in the optimisation under way. */
 enum pccl_tuning_phase { PCCL_TUNING_NONE, PCCL_TUNING_TESTS, PCCL_TUNING_SEARCH, PCCL_TUNING_LINKS, PCCL_TUNING_OVER };
 
@@ -252,6 +258,9 @@ struct pccl_master {
     struct pccl_gone *gone; /* the latest PCCL_GONE_MAX of gone_count, in a circle */
     uint32_t gone_capacity;
     uint64_t gone_count;
+    struct pccl_claim *claims; /* the latest PCCL_CLAIMS_MAX of claim_count, in a circle */
+    uint32_t claim_capacity;
+    uint64_t claim_count;
     uint64_t committed, aborted, departures;
 };
 

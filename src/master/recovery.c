@@ -114,6 +114,7 @@ void pccl_master_resume_received(struct pccl_master *m, struct pccl_remote *from
 {
     struct pccl_report *report = from->report;
     enum pccl_status status = PCCL_OK;
+    report->heard_us = m->now_us;
     switch (report->ended ? 0 : msg->type) {
     case PCCL_MSG_resume: status = take_resume(m, report, &msg->as.resume); break;
     case PCCL_MSG_resume_operation: status = take_operation(m, report, &msg->as.resume_operation); break;
@@ -145,6 +146,7 @@ bool pccl_master_begin_recovery(struct pccl_master *m, const struct pccl_id *lin
             pccl_master_settle(m);
         pccl_master_end_run(m);
     }
+    m->claim_count = 0;
     m->founded = m->recovering = true;
     m->founded_by_newcomer = m->older_run_expected = false;
     m->lineage = *lineage;
@@ -188,18 +190,30 @@ static uint32_t inc_known_besides(const struct pccl_master *m, const struct pccl
     return others ? inc : besides->report->fields.epoch.inc;
 }
 
-/* Who names epochs that cannot be, and who began a report and does not come to its end. */
+/*
+ * A report is one run of messages: nothing else is said before its end, so somebody who lives is not silent about it
+ * for long. When its time is over; UINT64_MAX: it has ended.
+ */
+static uint64_t report_due_us(const struct pccl_master *m, const struct pccl_report *report)
+{
+    if (report->ended)
+        return UINT64_MAX;
+    return pccl_min_u64(report->since_us + m->config.alone_ms * UINT64_C(1000),
+                        report->heard_us + m->config.silence_ms * UINT64_C(1000));
+}
+
+/* Who names epochs that cannot be, and who does not come to the end of a report. */
 static void expel_bad_reporters(struct pccl_master *m)
 {
-    uint64_t patience_us = m->config.alone_ms * UINT64_C(1000);
     for (uint32_t i = 0; i < m->remote_count; i++) {
         struct pccl_remote *remote = m->remotes[i];
         if (remote->state != PCCL_REMOTE_RESUMING || remote->departing)
             continue;
-        if (!remote->report->ended && m->now_us >= remote->report->since_us + patience_us)
+        uint64_t due_us = report_due_us(m, remote->report);
+        if (m->now_us >= due_us)
             pccl_master_remove(m, remote, PCCL_REFUSAL_GONE, "it did not report in time after the master restarted");
         else if (!remote->report->ended)
-            pccl_master_arm(m, remote->report->since_us + patience_us);
+            pccl_master_arm(m, due_us);
         else if (highest_inc(remote->report) > inc_known_besides(m, remote) + (uint64_t)INC_AHEAD_MAX)
             pccl_master_remove(m, remote, PCCL_REFUSAL_PROTOCOL, "it reported an epoch that cannot be");
     }
@@ -245,7 +259,11 @@ static bool may_conclude(struct pccl_master *m, const struct pccl_report *law)
         else if ((remote == NULL || remote->conn == 0) && pccl_master_is_dead(m, &law->members[i].peer))
             dead++;
     }
-    uint64_t waited_us = m->now_us - m->recovering_since_us;
+    uint64_t waited_us = m->now_us - m->recovering_since_us, alone_us = m->config.recover_ms * UINT64_C(125);
+    if (here == 1 && waited_us < alone_us) { /* its word alone: there may be others, whose run is another */
+        pccl_master_arm(m, m->recovering_since_us + alone_us);
+        return false;
+    }
     if (here + dead == count)
         return true;
     if (waited_us >= m->config.recover_ms * UINT64_C(1000) && 2 * here > count)

@@ -285,3 +285,76 @@ void scenario_stranger_witness(struct sim *sim)
     MUST(sim, scenario_departures(sim) == 0);
     scenario_commit_all(sim, p, 2, 1, 1);
 }
+
+/* ---- strangers that say they are of an older run ---- */
+
+/* A hello of a run, and an id, that nobody knows. */
+static struct sim_conn *pretend(struct sim *sim, const struct sim_peer *like, const struct pccl_id *lineage)
+{
+    struct pccl_msg hello = scenario_hello_of(like, 4711);
+    hello.as.hello.lineage = *lineage;
+    hello.as.hello.peer = pccl_prng_id(&sim->prng);
+    struct sim_conn *conn = scenario_dial_master(sim);
+    scenario_say(sim, conn, &hello, 0);
+    return conn;
+}
+
+/* A run that has just begun is not driven away by one stranger's word. */
+void scenario_pretender_young(struct sim *sim)
+{
+    sim_quiet_begin(sim);
+    p[0] = scenario_join(sim, 1, 0);
+    WAIT(sim, 1000, pccl_peer_is_connected(p[0]->machine));
+    struct pccl_id lineage = pccl_prng_id(&sim->prng);
+    (void)pretend(sim, p[0], &lineage);
+    scenario_run_ms(sim, 100);
+    MUST(sim, p[0]->machine->state == PCCL_PEER_MEMBER && !sim->master->machine->recovering);
+    p[1] = scenario_join(sim, 2, 0);
+    scenario_run_ms(sim, 100);
+    scenario_update_all(sim, p, 1);
+    WAIT(sim, 1000, pccl_peer_is_connected(p[1]->machine));
+    scenario_commit_all(sim, p, 2, 1, 1);
+}
+
+/* A master that is empty: connects wait for what a stranger says is to come, not for ever. */
+void scenario_pretender_empty(struct sim *sim)
+{
+    scenario_cluster(sim, p, 1, 1);
+    sim_app_leave(sim, p[0]);
+    WAIT(sim, 1000, !sim->master->machine->founded);
+    struct pccl_msg beat = {.type = PCCL_MSG_heartbeat};
+    struct pccl_id lineage = pccl_prng_id(&sim->prng);
+    struct sim_peer *n = sim_peer_start(sim, 5, sim->next_port[5]++, 0, true);
+    struct sim_conn *conn = pretend(sim, n, &lineage);
+    scenario_run_ms(sim, 20);
+    MUST(sim, sim->master->machine->recovering && pccl_peer_connect(n->machine, sim->now) == PCCL_OK);
+    sim_process_arm(sim, &n->process);
+    for (uint32_t waited_ms = 0; waited_ms < sim->plan.master.silence_ms + 400; waited_ms += 200) {
+        if (!conn->ends[0].ended)
+            scenario_say(sim, conn, &beat, 0);
+        scenario_run_ms(sim, 200);
+    }
+    MUST(sim, pccl_peer_is_connected(n->machine));
+}
+
+/* The first at a restarted master is a stranger, with a whole report of a run that never was: the members come back to
+ * theirs. */
+void scenario_pretender_first(struct sim *sim)
+{
+    scenario_cluster(sim, p, 2, 1);
+    struct pccl_id run = p[0]->machine->lineage, lineage = pccl_prng_id(&sim->prng);
+    sim_master_crash(sim, true);
+    for (uint32_t i = 0; i < 2; i++)
+        scenario_control(sim, p[i], false);
+    sim_master_start(sim);
+    struct sim_conn *conn = pretend(sim, p[0], &lineage);
+    struct pccl_msg report = report_of(p[0]->machine), end = {.type = PCCL_MSG_resume_end};
+    scenario_say(sim, conn, &report, 1);
+    scenario_say(sim, conn, &end, 2);
+    scenario_run_ms(sim, 50);
+    for (uint32_t i = 0; i < 2; i++)
+        scenario_control(sim, p[i], true);
+    WAIT(sim, 6000, sim->master->machine->member_count == 2 && !sim->master->machine->recovering);
+    MUST(sim, pccl_id_equal(&sim->master->machine->lineage, &run));
+    scenario_commit_all(sim, p, 2, 1, 1);
+}

@@ -69,4 +69,28 @@ PLANTS = [
              "if (!counts || (to == NULL",
              "if (counts > 1 || (to == NULL"),
         ]),
+    Bug("one_pretender_evicts_a_young_run",
+        "12.1: one hello of a run that nobody knows is believed against those who are here",
+        [], ["pretender-young", "pretender-first"],
+        [
+            ("src/master/admission.c",
+             "return claims > here;",
+             "return !m->recovering;"),
+        ]),
+    Bug("report_kept_open_by_heartbeats",
+        "12.3: who pretends to resume and then only lives keeps newcomers waiting",
+        [], ["pretender-empty"],
+        [
+            ("src/master/recovery.c",
+             "report->heard_us + m->config.silence_ms * UINT64_C(1000)",
+             "UINT64_MAX"),
+        ]),
+    Bug("first_report_is_law_at_once",
+        "12.3: the first at a restarted master makes its invention law before the members are there",
+        [], ["pretender-first"],
+        [
+            ("src/master/recovery.c",
+             "if (here == 1 && waited_us < alone_us)",
+             "if (here == 0)"),
+        ]),
 ]
