@@ -188,12 +188,12 @@ static void newcomer(struct pccl_master *m, struct pccl_stranger *stranger, cons
 }
 
 /*
- * Do more members of this run knock than the run that is here has? (While a run is recovering: than have come back.)
- * One that does not know either run can claim anything; so whoever claims is remembered, and has to come again.
+ * One who says that it is of an older run than the one that is here may be anybody: it is remembered, and has to come
+ * again. Two are believed against a run that has just begun; against one that is recovering, more than have come back.
  */
-static bool outnumbers(struct pccl_master *m, const struct pccl_msg_hello *hello)
+static bool is_believed(struct pccl_master *m, const struct pccl_msg_hello *hello)
 {
-    uint32_t claims = 0, here = m->recovering ? 0 : m->member_count;
+    uint32_t claims = 0, here = m->recovering ? 0 : 1;
     bool known = false;
     for (uint32_t i = 0; i < PCCL_CLAIMS_MAX && i < m->claim_count; i++) {
         bool same = pccl_id_equal(&m->claims[i].lineage, &hello->lineage);
@@ -228,8 +228,9 @@ static void foreign_member(struct pccl_master *m, struct pccl_stranger *stranger
         turn_away(m, stranger, PCCL_REFUSAL_LINEAGE, "this master serves another run");
         return;
     }
-    if (!same && m->founded && !outnumbers(m, hello)) { /* FULL: it tries again */
-        turn_away(m, stranger, PCCL_REFUSAL_FULL, "another run is at this master, and has as many members");
+    if (!same && m->founded && !is_believed(m, hello)) { /* FULL: it tries again */
+        turn_away(m, stranger, PCCL_REFUSAL_FULL,
+                  "another run is at this master, and nobody else says that this one is older");
         return;
     }
     if (!same && !pccl_master_begin_recovery(m, &hello->lineage)) {
