@@ -8,7 +8,8 @@ enum {
     PCCL_CANDIDATES_MAX = 16,        /* addresses a peer announces */
     PCCL_OPS_HELD_MAX = 4096,        /* operations of one peer that its callers have launched and not awaited */
     PCCL_OPS_PER_PEER_MAX = 8192,    /* and with those over whose outcome not everybody may know yet: a window more */
-    PCCL_TOMBSTONES_MAX = 12288,     /* aborted operations that a peer has not launched yet */
+    PCCL_OPS_LONE_MAX = 6144,        /* that one peer ends in an era, of which the others know nothing: a half more */
+    PCCL_TOMBSTONES_MAX = 30720,     /* aborted operations that a peer has not launched yet: of five such others */
     PCCL_TAGS_PER_ERA_MAX = 1 << 20, /* distinct tags between two topology updates */
     PCCL_TINY_BYTES_MAX = 8192,      /* payload that may travel through the master */
     PCCL_PLACES_MAX = 16,            /* peers named in one "who is where" */
@@ -26,6 +27,7 @@ enum {
     PCCL_FLOOD_BYTES_MAX = 64 << 10,    /* of one message of a test */
     PCCL_PICTURE_BYTES_MAX = 256 << 10, /* of the text about the links of a group */
     PCCL_RUNS_OVER_MAX = 64,            /* ended runs the master remembers, the latest */
+    PCCL_CLAIMS_MAX = 1024,             /* members of other runs that knocked at a young master, the latest */
     PCCL_GONE_MAX = 256,                /* removed peers whose reason the master remembers, the latest */
     PCCL_DEPARTED_MAX = 256,            /* peers that have left its group a peer remembers, the latest */
     PCCL_DEPARTED_TOLD_MAX = 16,        /* and that are named with one failure, the first */
@@ -38,7 +40,7 @@ enum {
     PCCL_FRAME_HELLO_MAX = 4096,     /* body of a frame before the hello is accepted */
     PCCL_FRAME_BODY_MAX = 320 << 10, /* body of any control frame */
 
-    PCCL_SESSION_QUEUE_MAX = 24576,    /* unacknowledged messages before a session counts as departed */
+    PCCL_SESSION_QUEUE_MAX = 40960,    /* unacknowledged messages before a session counts as departed */
     PCCL_SESSION_BYTES_MAX = 80 << 20, /* their bytes */
     PCCL_SESSION_ACK_EVERY = 64,       /* received messages after which an acknowledgement is sent at once */
     PCCL_STRANGERS_MAX = 256,          /* connections without an accepted hello */

@@ -132,8 +132,9 @@ static void come_in(struct pccl_master *m, struct pccl_stranger *stranger, struc
 static void come_back(struct pccl_master *m, struct pccl_stranger *stranger, struct pccl_remote *remote,
                       const struct pccl_msg_hello *hello)
 {
-    if (!pccl_id_equal_secret(&remote->token, &hello->token)) {
-        turn_away(m, stranger, PCCL_REFUSAL_IDENTITY, "wrong token for this peer id");
+    if (!pccl_id_equal_secret(&remote->token, &hello->token)) { /* after a restart the first one may be the liar */
+        turn_away(m, stranger, remote->state == PCCL_REMOTE_RESUMING ? PCCL_REFUSAL_FULL : PCCL_REFUSAL_IDENTITY,
+                  "wrong token for this peer id");
         return;
     }
     if (remote->departing) {
@@ -186,6 +187,33 @@ static void newcomer(struct pccl_master *m, struct pccl_stranger *stranger, cons
     pccl_master_plan_warm_up(m);
 }
 
+/*
+ * One who says that it is of an older run than the one that is here may be anybody: it is remembered, and has to come
+ * again. Two are believed against a run that has just begun; against one that is recovering, more than have come back.
+ */
+static bool is_believed(struct pccl_master *m, const struct pccl_msg_hello *hello)
+{
+    uint32_t claims = 0, here = m->recovering ? 0 : 1;
+    bool known = false;
+    for (uint32_t i = 0; i < PCCL_CLAIMS_MAX && i < m->claim_count; i++) {
+        bool same = pccl_id_equal(&m->claims[i].lineage, &hello->lineage);
+        claims += same;
+        known = known || (same && pccl_id_equal(&m->claims[i].peer, &hello->peer));
+    }
+    uint32_t place = (uint32_t)(m->claim_count % PCCL_CLAIMS_MAX);
+    struct pccl_claim *all =
+        known ? NULL : pccl_grow(&m->memory, m->claims, &m->claim_capacity, place + 1, sizeof *all);
+    if (all != NULL) {
+        m->claims = all;
+        all[place] = (struct pccl_claim){.lineage = hello->lineage, .peer = hello->peer};
+        m->claim_count++;
+        claims++;
+    }
+    for (uint32_t i = 0; m->recovering && i < m->remote_count; i++)
+        here += m->remotes[i]->state == PCCL_REMOTE_RESUMING;
+    return claims > here;
+}
+
 /* A member of a run that we do not know: an older one comes back (PROTOCOL 12.1), or it comes too late. */
 static void foreign_member(struct pccl_master *m, struct pccl_stranger *stranger, const struct pccl_msg_hello *hello)
 {
@@ -196,8 +224,13 @@ static void foreign_member(struct pccl_master *m, struct pccl_stranger *stranger
         return;
     }
     bool young = m->now_us < m->started_us + m->config.recover_ms * UINT64_C(1000);
-    if (!same && m->founded && !(m->founded_by_newcomer && young)) {
+    if (!same && m->founded && !m->recovering && !(m->founded_by_newcomer && young)) {
         turn_away(m, stranger, PCCL_REFUSAL_LINEAGE, "this master serves another run");
+        return;
+    }
+    if (!same && m->founded && !is_believed(m, hello)) { /* FULL: it tries again */
+        turn_away(m, stranger, PCCL_REFUSAL_FULL,
+                  "another run is at this master, and nobody else says that this one is older");
         return;
     }
     if (!same && !pccl_master_begin_recovery(m, &hello->lineage)) {

@@ -29,12 +29,13 @@ struct pccl_reported_op {
 /* What a peer of an older boot knows (PROTOCOL 12.2). */
 struct pccl_report {
     bool begun, ended;
-    uint64_t since_us;             /* its peer said hello */
-    struct pccl_msg_resume fields; /* its lists point to the two arrays */
-    struct pccl_member *members;   /* owned, fields.members_count */
-    struct pccl_id *ring;          /* owned, fields.ring_count */
-    struct pccl_reported_op *ops;  /* owned, newest first */
-    uint32_t op_count;
+    uint64_t since_us;                                     /* its peer said hello */
+    uint64_t heard_us;                                     /* ... and something of it was heard last */
+    struct pccl_msg_resume fields;                         /* its lists point to the two arrays */
+    struct pccl_member *members;                           /* owned, fields.members_count */
+    struct pccl_id *ring;                                  /* owned, fields.ring_count */
+    struct pccl_reported_op *ops;                          /* owned, newest first */
+    uint32_t op_count, launched_count;                     /* but for the aborted */
     struct pccl_msg_resume_round rounds[PCCL_ROUND_KINDS]; /* but for the words: */
     struct pccl_text round_words[PCCL_ROUND_KINDS];
     bool round_known[PCCL_ROUND_KINDS];
@@ -83,8 +84,11 @@ struct pccl_remote {
     uint64_t tell_us;                     /* PENDING: when it is said that nobody admits it; UINT64_MAX: it has been */
     uint64_t stable_told, decision_known; /* decision numbers told stable / acknowledged */
     bool owes_view_ack;                   /* it may yet decide operations by the latest view of its group */
+    uint32_t views_owed;                  /* views that it was told and has not acknowledged ... */
+    struct pccl_epoch view_acknowledged;  /* ... are all later than this one */
     bool verified;                        /* the master has reached its listener once */
-    bool probing;
+    bool probing, probe_again;
+    uint64_t unanswered_us; /* the master's dial to its listener failed then; 0: not */
 
     bool departing; /* removed at the next IDLE */
     enum pccl_refusal why;
@@ -94,7 +98,8 @@ struct pccl_remote {
     uint64_t voted_us[PCCL_ROUND_KINDS];
     struct pccl_sync_part *sync_part; /* sync.c; NULL: it has not voted in the open round */
     struct pccl_msg_where where;      /* call NONE: not known to wait */
-    uint32_t lone_aborts;             /* of this era, asked for by it, of operations that nobody else had finished */
+    uint32_t under_way;               /* operations that it has finished and that are undecided */
+    uint32_t lone_aborts;             /* of this era, by its word alone: at most PCCL_OPS_LONE_MAX */
 
     uint32_t place;  /* in the group's matrix */
     uint32_t number; /* among the members in the order of their places: in problems and pictures */
@@ -130,6 +135,9 @@ struct pccl_operation {
     uint64_t held_until_us; /* its abort waits: PEER_LOST for the cause to settle, else for the view; 0: not held */
     enum pccl_class held_class;
     struct pccl_id failed_by;
+    struct pccl_id ended_by;   /* whose word alone has ended it; zero: there are others */
+    struct pccl_id named_last; /* who said last that it has ended, ... */
+    uint32_t named_count;      /* ... of so many */
     struct pccl_text words;
 };
 
@@ -137,6 +145,11 @@ struct pccl_operation {
 struct pccl_gone {
     struct pccl_id id, token;
     struct pccl_text words;
+};
+
+/* One who says that it is of an older run than the one that is here. */
+struct pccl_claim {
+    struct pccl_id lineage, peer;
 };
 
 /* How far a group is in the optimisation under way. */
@@ -245,6 +258,9 @@ struct pccl_master {
     struct pccl_gone *gone; /* the latest PCCL_GONE_MAX of gone_count, in a circle */
     uint32_t gone_capacity;
     uint64_t gone_count;
+    struct pccl_claim *claims; /* the latest PCCL_CLAIMS_MAX of claim_count, in a circle */
+    uint32_t claim_capacity;
+    uint64_t claim_count;
     uint64_t committed, aborted, departures;
 };
 
@@ -306,7 +322,8 @@ void pccl_master_link_up(struct pccl_master *m, struct pccl_remote *from, const 
 void pccl_master_control_lost(struct pccl_master *m, struct pccl_remote *remote);
 void pccl_master_probed(struct pccl_master *m, const struct pccl_master_event *event);
 void pccl_master_probe(struct pccl_master *m, struct pccl_remote *remote);
-bool pccl_master_known_dead(const struct pccl_master *m, const struct pccl_id *id, bool strict);
+/* Somebody whose word counts has dialled this peer in vain, as a process that is gone is. */
+bool pccl_master_is_dead(const struct pccl_master *m, const struct pccl_id *id);
 void pccl_master_note_edge(struct pccl_master *m, const struct pccl_id *from, const struct pccl_id *to, bool incoming,
                            enum pccl_link_end how);
 void pccl_master_tick_edges(struct pccl_master *m);
@@ -358,6 +375,11 @@ struct pccl_operation *pccl_master_operation(struct pccl_master *m, struct pccl_
 /* Is the payload of a tiny operation as long as its descriptor says, and that of another one empty? */
 PCCL_MUST_CHECK bool pccl_master_payload_fits(const struct pccl_descriptor *descriptor, bool tiny, uint32_t length,
                                               uint32_t most);
+/* It ends this one, which nobody else had finished. true: that is more than the others can remember, and it goes. */
+PCCL_MUST_CHECK bool pccl_master_ends_too_much(struct pccl_master *m, struct pccl_remote *from,
+                                               struct pccl_operation *op);
+/* It, too, says that this one has ended. */
+void pccl_master_confirm_end(struct pccl_master *m, const struct pccl_remote *from, struct pccl_operation *op);
 void pccl_master_take_part(struct pccl_master *m, struct pccl_operation *op, struct pccl_remote *from,
                            const struct pccl_msg_done *done);
 void pccl_master_commit(struct pccl_master *m, struct pccl_group *group, struct pccl_operation *op);
@@ -455,6 +477,8 @@ void pccl_master_drop_tuning(struct pccl_master *m, struct pccl_group *group);
 bool pccl_master_begin_recovery(struct pccl_master *m, const struct pccl_id *lineage);
 void pccl_master_resume_received(struct pccl_master *m, struct pccl_remote *from, const struct pccl_msg *msg);
 void pccl_master_try_recover(struct pccl_master *m);
+/* This peer's report is of the highest epoch, which has it as a member. */
+bool pccl_master_reports_law(const struct pccl_master *m, const struct pccl_remote *remote);
 void pccl_master_free_report(struct pccl_master *m, struct pccl_remote *remote);
 
 /* ---- where.c ---- */

@@ -60,24 +60,67 @@ static bool is_evidence(enum pccl_link_end how, bool strict)
     return how == PCCL_LINK_REFUSED || how == PCCL_LINK_OTHER || (!strict && how == PCCL_LINK_CLOSED);
 }
 
-/* Has somebody seen within the silence limit that this peer's process is gone? strict: by dialling it. */
-bool pccl_master_known_dead(const struct pccl_master *m, const struct pccl_id *id, bool strict)
+static bool is_fresh(const struct pccl_master *m, const struct pccl_edge *edge)
 {
+    return edge->since_us != 0 && m->now_us < edge->since_us + m->config.silence_ms * UINT64_C(1000);
+}
+
+/* Whose word counts: that of members; after a restart, of those whose report is of the epoch that is law. */
+static bool is_witness(const struct pccl_master *m, const struct pccl_id *id)
+{
+    const struct pccl_remote *remote = pccl_master_find(m, id);
+    if (remote == NULL)
+        return false;
+    return m->recovering ? pccl_master_reports_law(m, remote) : pccl_master_is_living_member(remote);
+}
+
+/* How many have seen within the silence limit that this peer's process is gone; strict: by dialling it. */
+static uint32_t count_witnesses(const struct pccl_master *m, const struct pccl_id *id, bool strict)
+{
+    const struct pccl_id *first = NULL;
     for (uint32_t i = 0; i < m->edge_count; i++) {
         const struct pccl_edge *edge = &m->edges[i];
-        if (pccl_id_equal(&edge->to, id) && is_evidence(edge->how, strict) &&
-            m->now_us < edge->since_us + m->config.silence_ms * UINT64_C(1000))
-            return true;
+        if (!pccl_id_equal(&edge->to, id) || !is_evidence(edge->how, strict) || !is_fresh(m, edge) ||
+            !is_witness(m, &edge->from))
+            continue;
+        if (first != NULL && !pccl_id_equal(first, &edge->from))
+            return 2; /* more do not matter */
+        first = &edge->from;
     }
-    return false;
+    return first != NULL;
+}
+
+bool pccl_master_is_dead(const struct pccl_master *m, const struct pccl_id *id)
+{
+    return count_witnesses(m, id, true) > 0;
 }
 
 void pccl_master_probe(struct pccl_master *m, struct pccl_remote *remote)
 {
-    if (remote->probing || m->shut)
+    if (m->shut)
+        return;
+    remote->probe_again = remote->probing;
+    if (remote->probing)
         return;
     remote->probing = true;
     m->effects.probe(m->effects.context, &remote->id, &m->lineage, &remote->observed);
+}
+
+/*
+ * Its control connection is closed. One member that says its process is gone may lie: then the master looks for itself,
+ * unless it could never reach that port.
+ */
+static bool is_gone(const struct pccl_master *m, const struct pccl_remote *remote)
+{
+    uint32_t witnesses = count_witnesses(m, &remote->id, m->recovering);
+    return witnesses > 1 || (witnesses == 1 && !remote->verified);
+}
+
+/* The master's own dial: nobody listens there, or another; or it was closed, as somebody else says of its link. */
+static bool has_seen_it_gone(const struct pccl_master *m, const struct pccl_master_event *event)
+{
+    return is_evidence(event->how, true) ||
+           (event->how == PCCL_LINK_CLOSED && count_witnesses(m, &event->peer, m->recovering) > 0);
 }
 
 void pccl_master_probed(struct pccl_master *m, const struct pccl_master_event *event)
@@ -86,9 +129,13 @@ void pccl_master_probed(struct pccl_master *m, const struct pccl_master_event *e
     if (remote == NULL || remote->departing)
         return;
     remote->probing = false;
-    if (event->answered)
-        remote->verified = true;
-    else if (remote->conn == 0 && remote->verified && is_evidence(event->how, true))
+    remote->verified = remote->verified || event->answered;
+    remote->unanswered_us = event->answered ? 0 : m->now_us;
+    if (remote->probe_again)
+        pccl_master_probe(m, remote); /* it was asked for after this one had begun */
+    else if (event->answered)
+        return;
+    else if (remote->conn == 0 && remote->verified && has_seen_it_gone(m, event))
         pccl_master_remove(m, remote, PCCL_REFUSAL_GONE, "its control connection closed and its port does not answer");
     else if (remote->conn == 0 && remote->verified)
         return; /* silence will tell */
@@ -106,7 +153,7 @@ void pccl_master_control_lost(struct pccl_master *m, struct pccl_remote *remote)
     pccl_master_say(m, PCCL_LOG_DEBUG, &(struct pccl_log_fields){.peer = &remote->id},
                     "the control connection of peer %i is lost", &remote->id);
     pccl_master_arm(m, remote->heard_us + m->config.silence_ms * UINT64_C(1000));
-    if (pccl_master_known_dead(m, &remote->id, false))
+    if (is_gone(m, remote))
         pccl_master_remove(m, remote, PCCL_REFUSAL_GONE, "its control connection and its links closed");
     else if (remote->verified)
         pccl_master_probe(m, remote);
@@ -132,25 +179,30 @@ void pccl_master_link_lost(struct pccl_master *m, struct pccl_remote *from, cons
         if (from->group != NULL && from->group->tuning.better != NULL)
             pccl_master_arm(m, m->now_us); /* a round may wait for this link */
     }
-    if ((to == NULL && !m->recovering) || (to != NULL && to->departing))
+    bool counts = m->recovering ? from->state == PCCL_REMOTE_RESUMING : pccl_master_is_living_member(from);
+    if (!counts || (to == NULL && !m->recovering) || (to != NULL && to->departing))
         return;
     pccl_master_note_edge(m, &from->id, &lost->peer, incoming, how);
     if (to == NULL) {
         pccl_master_try_recover(m);
         return;
     }
-    if (to->conn == 0 && pccl_master_known_dead(m, &to->id, m->recovering)) {
+    if (to->conn == 0 && is_gone(m, to)) {
         pccl_master_remove(m, to, PCCL_REFUSAL_GONE, "its control connection closed, and its link to peer %i",
                            &from->id);
         return;
     }
+    bool look = to->conn == 0;
     pccl_master_send_heartbeat(m, from, true);
     pccl_master_send_heartbeat(m, to, true);
     struct pccl_edge *edge = find_edge(m, &from->id, &to->id, incoming);
     if (edge != NULL && is_failed_dialling(incoming, how) && edge->act_us == 0) {
         edge->act_us = m->now_us + m->config.settle_ms * UINT64_C(1000);
         pccl_master_arm(m, edge->act_us);
+        look = true; /* what it says is not all that decides */
     }
+    if (look && to->verified)
+        pccl_master_probe(m, to);
 }
 
 void pccl_master_link_up(struct pccl_master *m, struct pccl_remote *from, const struct pccl_msg_link_up *up)
@@ -308,7 +360,30 @@ bool pccl_master_strike_bad_pairs(struct pccl_master *m, const struct pccl_group
 
 /* ---- edges that were not mended ---- */
 
-/* PROTOCOL 9.4. Another ring; if there is none, the end with fewer good edges goes, or the younger. */
+/*
+ * Does anybody but its sender say that this end cannot be reached? The end itself, the master's own dial, or most of
+ * the members.
+ */
+static bool is_confirmed(const struct pccl_master *m, const struct pccl_edge *edge, const struct pccl_remote *to)
+{
+    uint32_t against = 0;
+    for (uint32_t i = 0; i < m->edge_count; i++) {
+        const struct pccl_edge *other = &m->edges[i];
+        bool failed = is_failed_dialling(other->incoming, other->how);
+        if (!is_fresh(m, other))
+            continue;
+        if (pccl_id_equal(&other->from, &edge->to) && pccl_id_equal(&other->to, &edge->from) &&
+            (failed || other->how == PCCL_LINK_SILENT))
+            return true;
+        against += failed && pccl_id_equal(&other->to, &edge->to) && is_witness(m, &other->from);
+    }
+    return 2 * against > to->group->ring_count || (to->verified && to->unanswered_us >= edge->since_us);
+}
+
+/*
+ * PROTOCOL 9.4. Another ring; if there is none, the end with fewer good edges goes, or the younger; but whoever is
+ * alone in what it says goes itself.
+ */
 static void give_up_edge(struct pccl_master *m, struct pccl_edge *edge, struct pccl_remote *from,
                          struct pccl_remote *to)
 {
@@ -321,6 +396,11 @@ static void give_up_edge(struct pccl_master *m, struct pccl_edge *edge, struct p
         pccl_master_next_epoch(m, NULL, 0, NULL, 0, &why);
         return;
     }
+    bool confirmed = is_confirmed(m, edge, to);
+    if (!confirmed && to->probing) { /* the master is about to know */
+        edge->act_us = m->now_us + m->config.settle_ms * UINT64_C(1000);
+        return;
+    }
     uint32_t bad_from = 0, bad_to = 0;
     struct pairs pairs;
     if (collect_pairs(m, group, true, &pairs)) {
@@ -330,7 +410,7 @@ static void give_up_edge(struct pccl_master *m, struct pccl_edge *edge, struct p
         }
         drop_pairs(m, &pairs);
     }
-    bool from_goes = bad_from > bad_to || (bad_from == bad_to && from->arrival > to->arrival);
+    bool from_goes = !confirmed || bad_from > bad_to || (bad_from == bad_to && from->arrival > to->arrival);
     struct pccl_remote *goes = from_goes ? from : to, *stays = from_goes ? to : from;
     pccl_master_remove(m, goes, PCCL_REFUSAL_UNREACHABLE,
                        "its link to peer %i failed, and there is no ring without that link", &stays->id);

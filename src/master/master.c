@@ -57,6 +57,7 @@ void pccl_master_destroy(struct pccl_master *m)
     pccl_release(&m->memory, m->groups, m->group_capacity * sizeof *m->groups);
     pccl_release(&m->memory, m->edges, m->edge_capacity * sizeof *m->edges);
     pccl_release(&m->memory, m->gone, m->gone_capacity * sizeof *m->gone);
+    pccl_release(&m->memory, m->claims, m->claim_capacity * sizeof *m->claims);
     pccl_table_fini(&m->by_id);
     pccl_table_fini(&m->by_conn);
     pccl_table_fini(&m->strangers_by_conn);
@@ -88,8 +89,10 @@ static void forgive_standstill(struct pccl_master *m, uint64_t gap_us)
         shift(&m->remotes[i]->warm_since_us, gap_us);
         shift(&m->remotes[i]->tell_us, gap_us);
         shift(&m->remotes[i]->test.until_us, gap_us);
-        if (m->remotes[i]->report != NULL)
+        if (m->remotes[i]->report != NULL) {
             shift(&m->remotes[i]->report->since_us, gap_us);
+            shift(&m->remotes[i]->report->heard_us, gap_us);
+        }
     }
     for (uint32_t i = 0; i < m->group_count; i++)
         shift(&m->groups[i]->tuning.patience_us, gap_us);

@@ -36,8 +36,8 @@ struct pccl_remote *pccl_master_add_remote(struct pccl_master *m, const struct p
             pccl_release(&m->memory, remote, sizeof *remote);
             return NULL;
         }
-        remote->report->since_us = m->now_us;
-        pccl_master_arm(m, m->now_us + m->config.alone_ms * UINT64_C(1000));
+        remote->report->since_us = remote->report->heard_us = m->now_us;
+        pccl_master_arm(m, m->now_us + m->config.silence_ms * UINT64_C(1000));
     }
     remote->id = hello->peer;
     remote->token = hello->token;
@@ -343,8 +343,10 @@ void pccl_master_send_epoch(struct pccl_master *m, struct pccl_remote *to, struc
     }
     struct pccl_msg msg = {.type = PCCL_MSG_epoch_change, .as.epoch_change = *change};
     pccl_master_send(m, to, &msg, 0);
-    if (group->changed)
+    if (group->changed) {
         to->owes_view_ack = true;
+        to->views_owed++;
+    }
     pccl_release(&m->memory, ring, change->ring_count * sizeof *ring);
 }
 

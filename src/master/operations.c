@@ -55,7 +55,7 @@ struct pccl_operation *pccl_master_operation(struct pccl_master *m, struct pccl_
                                              const struct pccl_instance *instance, bool create)
 {
     struct pccl_operation *op = find_operation(group, instance);
-    if (op != NULL || !create || group->by_instance.count >= (uint64_t)PCCL_OPS_PER_PEER_MAX * group->ring_count)
+    if (op != NULL || !create)
         return op;
     op = pccl_allocate(&m->memory, sizeof *op);
     if (op == NULL)
@@ -73,10 +73,13 @@ void pccl_master_drop_undecided(struct pccl_master *m, struct pccl_group *group)
         if (!op->decided)
             free_operation(m, group, op);
     }
+    for (uint32_t i = 0; i < group->ring_count; i++)
+        group->ring[i]->under_way = 0;
 }
 
 void pccl_master_drop_operations(struct pccl_master *m, struct pccl_group *group)
 {
+    pccl_master_drop_undecided(m, group);
     while (group->oldest != NULL)
         free_operation(m, group, group->oldest);
 }
@@ -142,6 +145,8 @@ static void decide(struct pccl_master *m, struct pccl_group *group, struct pccl_
     op->class = class;
     op->decision = ++group->decisions;
     release_hold(group, op);
+    for (uint32_t i = 0; i < op->part_count; i++)
+        group->ring[i]->under_way -= op->parts[i].done;
     free_parts(m, op);
     if (group->newest != op) { /* the list is in the order of decisions for the decided */
         *(op->older != NULL ? &op->older->newer : &group->oldest) = op->newer;
@@ -284,6 +289,10 @@ void pccl_master_take_part(struct pccl_master *m, struct pccl_operation *op, str
     struct pccl_part *part = &op->parts[from->position];
     if (part->done)
         return;
+    if (from->under_way == PCCL_OPS_HELD_MAX) {
+        pccl_master_remove(m, from, PCCL_REFUSAL_FULL, "it has more operations under way than a caller may have");
+        return;
+    }
     if (op->tiny) {
         part->payload = pccl_allocate(&m->memory, op->payload_bytes);
         if (part->payload == NULL) {
@@ -294,6 +303,7 @@ void pccl_master_take_part(struct pccl_master *m, struct pccl_operation *op, str
     }
     part->done = true;
     op->done_count++;
+    from->under_way++;
 }
 
 bool pccl_master_payload_fits(const struct pccl_descriptor *descriptor, bool tiny, uint32_t length, uint32_t most)
@@ -320,7 +330,7 @@ void pccl_master_done(struct pccl_master *m, struct pccl_remote *from, const str
         return; /* PROTOCOL 6.5: started before the view; VIEW_ACK tells what becomes of it */
     struct pccl_operation *op = pccl_master_operation(m, group, &done->instance, true);
     if (op == NULL) {
-        pccl_master_remove(m, from, PCCL_REFUSAL_FULL, "too many operations, or out of memory");
+        pccl_master_remove(m, from, PCCL_REFUSAL_FULL, "out of memory");
         return;
     }
     if (op->decided)
@@ -341,17 +351,34 @@ void pccl_master_done(struct pccl_master *m, struct pccl_remote *from, const str
 
 /*
  * Everybody else has to remember what was aborted before they launched it: nobody may make them remember more than they
- * can.
+ * can, nor may some together. true: this one is removed.
  */
-static bool aborts_too_much(struct pccl_master *m, struct pccl_remote *from, const struct pccl_operation *op)
+bool pccl_master_ends_too_much(struct pccl_master *m, struct pccl_remote *from, struct pccl_operation *op)
 {
     bool own = op->parts != NULL && op->parts[from->position].done;
-    from->lone_aborts += op->done_count == (own ? 1 : 0);
-    if (from->lone_aborts <= PCCL_OPS_HELD_MAX)
+    if (op->done_count > (own ? 1 : 0))
         return false;
-    pccl_master_remove(m, from, PCCL_REFUSAL_FULL, "it gave up %u operations that nobody else had finished",
+    op->ended_by = op->named_last = from->id;
+    op->named_count = 1;
+    if (++from->lone_aborts <= PCCL_OPS_LONE_MAX)
+        return false;
+    pccl_master_remove(m, from, PCCL_REFUSAL_FULL, "it ended %u operations that nobody else had finished",
                        (uint64_t)from->lone_aborts);
     return true;
+}
+
+/* What most members say has ended, they had launched: it is no burden that the first of them to say so has made. */
+void pccl_master_confirm_end(struct pccl_master *m, const struct pccl_remote *from, struct pccl_operation *op)
+{
+    if (pccl_id_is_zero(&op->ended_by) || pccl_id_equal(&op->named_last, &from->id))
+        return;
+    op->named_last = from->id;
+    if (2 * ++op->named_count <= from->group->ring_count)
+        return;
+    struct pccl_remote *first = pccl_master_find(m, &op->ended_by);
+    if (first != NULL && first->lone_aborts > 0)
+        first->lone_aborts--;
+    op->ended_by = (struct pccl_id){{0}};
 }
 
 /* The undecided operation that a failure or an abort is about, or NULL when there is nothing to decide. */
@@ -362,8 +389,8 @@ static struct pccl_operation *undecided(struct pccl_master *m, struct pccl_remot
         return NULL;
     struct pccl_operation *op = pccl_master_operation(m, from->group, instance, true);
     if (op == NULL)
-        pccl_master_remove(m, from, PCCL_REFUSAL_FULL, "too many operations, or out of memory");
-    return op == NULL || op->decided || aborts_too_much(m, from, op) ? NULL : op;
+        pccl_master_remove(m, from, PCCL_REFUSAL_FULL, "out of memory");
+    return op == NULL || op->decided || pccl_master_ends_too_much(m, from, op) ? NULL : op;
 }
 
 /* What a peer says of its failure, and who says it; those of a mismatch name both peers themselves. */
@@ -474,20 +501,41 @@ void pccl_master_abort_requested(struct pccl_master *m, struct pccl_remote *from
     pccl_master_abort(m, from->group, op, class, &words);
 }
 
+/* A view of those that it was told, and no more than a caller can have under way. */
+static bool may_acknowledge(const struct pccl_remote *from, const struct pccl_msg_view_ack *ack)
+{
+    return from->views_owed > 0 && ack->instances_count <= PCCL_OPS_HELD_MAX &&
+           pccl_epoch_compare(&ack->view, &from->view_acknowledged) > 0 &&
+           pccl_epoch_compare(&ack->view, &from->group->view) <= 0;
+}
+
+static void killed_by_view(struct pccl_master *m, struct pccl_remote *from, const struct pccl_instance *instance)
+{
+    if (!concerns(m, from, instance))
+        return;
+    struct pccl_operation *op = pccl_master_operation(m, from->group, instance, true);
+    if (op == NULL) {
+        pccl_master_remove(m, from, PCCL_REFUSAL_FULL, "out of memory");
+    } else if (op->decided) {
+        pccl_master_confirm_end(m, from, op);
+    } else if (!pccl_master_ends_too_much(m, from, op)) {
+        struct pccl_text words;
+        pccl_text_format(&words, "a peer of the group was lost while the operation was under way");
+        pccl_master_abort(m, from->group, op, PCCL_CLASS_PEER_LOST, &words);
+    }
+}
+
 /* PROTOCOL 6.4: what the view killed for one is killed for all, also for those who launch it later. */
 void pccl_master_view_acked(struct pccl_master *m, struct pccl_remote *from, const struct pccl_msg_view_ack *ack)
 {
-    struct pccl_text words;
-    pccl_text_format(&words, "a peer of the group was lost while the operation was under way");
-    for (uint32_t i = 0; i < ack->instances_count && !from->departing; i++) {
-        if (!concerns(m, from, &ack->instances[i]))
-            continue;
-        struct pccl_operation *op = pccl_master_operation(m, from->group, &ack->instances[i], true);
-        if (op == NULL)
-            pccl_master_remove(m, from, PCCL_REFUSAL_FULL, "too many operations, or out of memory");
-        else if (!op->decided)
-            pccl_master_abort(m, from->group, op, PCCL_CLASS_PEER_LOST, &words);
+    if (!may_acknowledge(from, ack)) {
+        pccl_master_remove(m, from, PCCL_REFUSAL_PROTOCOL, "it acknowledged a view that it was not told");
+        return;
     }
+    from->views_owed--;
+    from->view_acknowledged = ack->view;
+    for (uint32_t i = 0; i < ack->instances_count && !from->departing; i++)
+        killed_by_view(m, from, &ack->instances[i]);
     if (from->departing || !pccl_epoch_equal(&ack->view, &from->group->view))
         return;
     from->owes_view_ack = false;

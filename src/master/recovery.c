@@ -76,7 +76,9 @@ static enum pccl_status take_operation(struct pccl_master *m, struct pccl_report
                                        const struct pccl_msg_resume_operation *fields)
 {
     uint32_t length = fields->payload.length + fields->words.length;
-    if (!report->begun || report->op_count >= PCCL_OPS_PER_PEER_MAX + PCCL_TOMBSTONES_MAX || !is_plausible(fields))
+    bool aborted = fields->state == PCCL_RESUME_ABORTED;
+    if (!report->begun || report->op_count >= PCCL_OPS_PER_PEER_MAX + PCCL_TOMBSTONES_MAX ||
+        (!aborted && report->launched_count >= PCCL_OPS_PER_PEER_MAX) || !is_plausible(fields))
         return PCCL_MALFORMED;
     struct pccl_reported_op *op = pccl_allocate(&m->memory, sizeof *op + length);
     if (op == NULL)
@@ -92,6 +94,7 @@ static enum pccl_status take_operation(struct pccl_master *m, struct pccl_report
     op->next = report->ops;
     report->ops = op;
     report->op_count++;
+    report->launched_count += !aborted;
     return PCCL_OK;
 }
 
@@ -111,6 +114,7 @@ void pccl_master_resume_received(struct pccl_master *m, struct pccl_remote *from
 {
     struct pccl_report *report = from->report;
     enum pccl_status status = PCCL_OK;
+    report->heard_us = m->now_us;
     switch (report->ended ? 0 : msg->type) {
     case PCCL_MSG_resume: status = take_resume(m, report, &msg->as.resume); break;
     case PCCL_MSG_resume_operation: status = take_operation(m, report, &msg->as.resume_operation); break;
@@ -142,6 +146,7 @@ bool pccl_master_begin_recovery(struct pccl_master *m, const struct pccl_id *lin
             pccl_master_settle(m);
         pccl_master_end_run(m);
     }
+    m->claim_count = 0;
     m->founded = m->recovering = true;
     m->founded_by_newcomer = m->older_run_expected = false;
     m->lineage = *lineage;
@@ -185,18 +190,30 @@ static uint32_t inc_known_besides(const struct pccl_master *m, const struct pccl
     return others ? inc : besides->report->fields.epoch.inc;
 }
 
-/* Who names epochs that cannot be, and who began a report and does not come to its end. */
+/*
+ * A report is one run of messages: nothing else is said before its end, so somebody who lives is not silent about it
+ * for long. When its time is over; UINT64_MAX: it has ended.
+ */
+static uint64_t report_due_us(const struct pccl_master *m, const struct pccl_report *report)
+{
+    if (report->ended)
+        return UINT64_MAX;
+    return pccl_min_u64(report->since_us + m->config.alone_ms * UINT64_C(1000),
+                        report->heard_us + m->config.silence_ms * UINT64_C(1000));
+}
+
+/* Who names epochs that cannot be, and who does not come to the end of a report. */
 static void expel_bad_reporters(struct pccl_master *m)
 {
-    uint64_t patience_us = m->config.alone_ms * UINT64_C(1000);
     for (uint32_t i = 0; i < m->remote_count; i++) {
         struct pccl_remote *remote = m->remotes[i];
         if (remote->state != PCCL_REMOTE_RESUMING || remote->departing)
             continue;
-        if (!remote->report->ended && m->now_us >= remote->report->since_us + patience_us)
+        uint64_t due_us = report_due_us(m, remote->report);
+        if (m->now_us >= due_us)
             pccl_master_remove(m, remote, PCCL_REFUSAL_GONE, "it did not report in time after the master restarted");
         else if (!remote->report->ended)
-            pccl_master_arm(m, remote->report->since_us + patience_us);
+            pccl_master_arm(m, due_us);
         else if (highest_inc(remote->report) > inc_known_besides(m, remote) + (uint64_t)INC_AHEAD_MAX)
             pccl_master_remove(m, remote, PCCL_REFUSAL_PROTOCOL, "it reported an epoch that cannot be");
     }
@@ -214,6 +231,22 @@ static struct pccl_remote *highest_report(const struct pccl_master *m)
     return best;
 }
 
+static bool is_law_member(const struct pccl_report *law, const struct pccl_id *id)
+{
+    for (uint32_t i = 0; i < law->fields.members_count; i++)
+        if (pccl_id_equal(&law->members[i].peer, id))
+            return true;
+    return false;
+}
+
+bool pccl_master_reports_law(const struct pccl_master *m, const struct pccl_remote *remote)
+{
+    const struct pccl_remote *best = highest_report(m);
+    return best != NULL && has_reported(remote) &&
+           pccl_epoch_equal(&remote->report->fields.epoch, &best->report->fields.epoch) &&
+           is_law_member(best->report, &remote->id);
+}
+
 static bool may_conclude(struct pccl_master *m, const struct pccl_report *law)
 {
     uint32_t here = 0, dead = 0, count = law->fields.members_count;
@@ -223,10 +256,14 @@ static bool may_conclude(struct pccl_master *m, const struct pccl_report *law)
             here++;
         else if (remote != NULL && remote->state == PCCL_REMOTE_PENDING)
             dead++; /* admitted by the last decision, but it never heard of it: a newcomer still */
-        else if ((remote == NULL || remote->conn == 0) && pccl_master_known_dead(m, &law->members[i].peer, true))
+        else if ((remote == NULL || remote->conn == 0) && pccl_master_is_dead(m, &law->members[i].peer))
             dead++;
     }
-    uint64_t waited_us = m->now_us - m->recovering_since_us;
+    uint64_t waited_us = m->now_us - m->recovering_since_us, alone_us = m->config.recover_ms * UINT64_C(125);
+    if (here == 1 && waited_us < alone_us) { /* its word alone: there may be others, whose run is another */
+        pccl_master_arm(m, m->recovering_since_us + alone_us);
+        return false;
+    }
     if (here + dead == count)
         return true;
     if (waited_us >= m->config.recover_ms * UINT64_C(1000) && 2 * here > count)
@@ -253,14 +290,6 @@ static const struct pccl_report *highest_of_group(const struct pccl_master *m, u
             best = remote->report;
     }
     return best;
-}
-
-static bool is_law_member(const struct pccl_report *law, const struct pccl_id *id)
-{
-    for (uint32_t i = 0; i < law->fields.members_count; i++)
-        if (pccl_id_equal(&law->members[i].peer, id))
-            return true;
-    return false;
 }
 
 /* Who reported but is not in the list of the highest epoch was removed before the master restarted. */
@@ -466,8 +495,12 @@ static void merge_outcome(struct pccl_master *m, struct pccl_operation *op, stru
                                                       .tag = op->instance.tag,
                                                       .use = op->instance.use},
                             "reports disagree on tag %u use %u", op->instance.tag, (uint64_t)op->instance.use);
+        else
+            pccl_master_confirm_end(m, from, op);
         return;
     }
+    if (!committed && pccl_master_ends_too_much(m, from, op))
+        return;
     if (committed && fields->tiny) {
         op->result = pccl_allocate(&m->memory, fields->payload.length);
         if (op->result == NULL) { /* its caller has it; whoever stays must not see another outcome */
@@ -535,7 +568,7 @@ static void merge_reports(struct pccl_master *m, bool outcomes)
                 continue;
             }
             if (op == NULL)
-                pccl_master_remove(m, remote, PCCL_REFUSAL_FULL, "too many operations, or out of memory");
+                pccl_master_remove(m, remote, PCCL_REFUSAL_FULL, "out of memory");
             else if (is_outcome)
                 merge_outcome(m, op, remote, &reported->fields);
             else

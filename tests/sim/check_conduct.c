@@ -95,7 +95,7 @@ static void judge(struct sim *sim, const struct sim_master *master, struct sim_p
 {
     const struct pccl_remote *remote = pccl_master_find(master->machine, &peer->id);
     bool silent = why == PCCL_REFUSAL_SILENT;
-    if (why == PCCL_REFUSAL_PROTOCOL && peer != sim->liar)
+    if (why == PCCL_REFUSAL_PROTOCOL && !peer->lies)
         sim_fail(sim, "PEACE the master removes p%u: %s", peer->process.number, words);
     if (remote == NULL || remote->state != PCCL_REMOTE_MEMBER)
         return;

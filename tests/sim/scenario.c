@@ -218,3 +218,45 @@ void scenario_restart_master(struct sim *sim, uint64_t after_ms)
 }
 
 uint64_t scenario_departures(const struct sim *sim) { return pccl_master_count(sim->master->machine).departures; }
+
+/* ---- who lies ---- */
+
+/* A connection to the master, of nobody that the simulator knows. */
+struct sim_conn *scenario_dial_master(struct sim *sim)
+{
+    struct sim_conn *conn = sim_dial(sim, NULL, SIM_ROLE_STRANGER, SIM_CONTROL, 0, SIM_MASTER_PORT);
+    WAIT(sim, 100, conn->ends[0].established);
+    return conn;
+}
+
+void scenario_say(struct sim *sim, struct sim_conn *conn, const struct pccl_msg *msg, uint64_t sequence)
+{
+    uint8_t bytes[1024];
+    size_t length = pccl_frame_size(msg);
+    MUST(sim, length <= sizeof bytes);
+    pccl_frame_encode(msg, sequence, 0, bytes);
+    sim_conn_send(sim, conn, 0, bytes, length);
+}
+
+struct pccl_msg scenario_hello_of(const struct sim_peer *peer, uint64_t boot)
+{
+    const struct pccl_peer_config *config = &peer->machine->config;
+    return (struct pccl_msg){.type = PCCL_MSG_hello,
+                             .as.hello = {.magic = PCCL_PROTOCOL_MAGIC,
+                                          .version = PCCL_PROTOCOL_VERSION,
+                                          .boot = boot,
+                                          .peer = config->id,
+                                          .token = config->token,
+                                          .group = config->group,
+                                          .port = config->port,
+                                          .candidates = config->candidates,
+                                          .candidates_count = config->candidate_count}};
+}
+
+void scenario_forge(struct sim *sim, struct sim_peer *peer, const struct pccl_msg *msg)
+{
+    pccl_peer_send(peer->machine, msg);
+    sim_process_arm(sim, &peer->process);
+}
+
+void scenario_lie(struct sim *sim, struct sim_peer *peer) { sim->lies = peer->lies = true; }

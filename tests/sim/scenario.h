@@ -60,5 +60,12 @@ enum pccl_status scenario_synced(struct sim *sim, const struct sim_peer *peer);
 void scenario_sync_all(struct sim *sim, struct sim_peer **peers, uint32_t count, uint64_t content, uint64_t revision);
 void scenario_restart_master(struct sim *sim, uint64_t after_ms);
 uint64_t scenario_departures(const struct sim *sim);
+/* A connection to the master, of nobody that the simulator knows; and what is said on it. */
+struct sim_conn *scenario_dial_master(struct sim *sim);
+void scenario_say(struct sim *sim, struct sim_conn *conn, const struct pccl_msg *msg, uint64_t sequence);
+struct pccl_msg scenario_hello_of(const struct sim_peer *peer, uint64_t boot);
+/* This peer breaks the rules, and is rightly removed; the machine says this in its session. */
+void scenario_lie(struct sim *sim, struct sim_peer *peer);
+void scenario_forge(struct sim *sim, struct sim_peer *peer, const struct pccl_msg *msg);
 
 #endif

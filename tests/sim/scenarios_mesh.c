@@ -446,15 +446,15 @@ void scenario_announcements(struct sim *sim)
 void scenario_lone_aborts(struct sim *sim)
 {
     scenario_cluster(sim, p, 3, 1);
-    for (uint32_t i = 0; i < PCCL_OPS_HELD_MAX; i++) {
+    for (uint32_t i = 0; i < PCCL_OPS_LONE_MAX; i++) {
         struct pccl_op *op = scenario_bulk(sim, p[0], 1 + i % 64, 1 + i);
         scenario_abort(sim, p[0], op, PCCL_CLASS_ABORTED);
         WAIT(sim, 1000, scenario_is_decided(op));
         MUST(sim, scenario_take(sim, p[0], op) == PCCL_CLASS_ABORTED);
     }
-    WAIT(sim, 1000, p[1]->machine->tombstone_count == PCCL_OPS_HELD_MAX);
+    WAIT(sim, 1000, p[1]->machine->tombstone_count == PCCL_OPS_LONE_MAX);
     scenario_commit_all(sim, p, 3, 0, 1); /* what is remembered is in nobody's way */
-    struct pccl_op *last = scenario_bulk(sim, p[0], 1, PCCL_OPS_HELD_MAX + 1);
+    struct pccl_op *last = scenario_bulk(sim, p[0], 1, PCCL_OPS_LONE_MAX + 1);
     scenario_abort(sim, p[0], last, PCCL_CLASS_ABORTED);
     WAIT(sim, 1000, p[1]->machine->ring_count == 2 && p[2]->machine->ring_count == 2);
     scenario_commit_all(sim, p + 1, 2, 0, 2);

@@ -78,44 +78,12 @@ void scenario_f8(struct sim *sim)
     scenario_commit_all(sim, p, 3, 1, 1);
 }
 
-/* A connection to the master, of nobody that the simulator knows. */
-static struct sim_conn *dial_master(struct sim *sim)
-{
-    struct sim_conn *conn = sim_dial(sim, NULL, SIM_ROLE_STRANGER, SIM_CONTROL, 0, SIM_MASTER_PORT);
-    WAIT(sim, 100, conn->ends[0].established);
-    return conn;
-}
-
-static void say(struct sim *sim, struct sim_conn *conn, const struct pccl_msg *msg, uint64_t sequence)
-{
-    uint8_t bytes[1024];
-    size_t length = pccl_frame_size(msg);
-    MUST(sim, length <= sizeof bytes);
-    pccl_frame_encode(msg, sequence, 0, bytes);
-    sim_conn_send(sim, conn, 0, bytes, length);
-}
-
-static struct pccl_msg hello_of(const struct sim_peer *peer, uint64_t boot)
-{
-    const struct pccl_peer_config *config = &peer->machine->config;
-    return (struct pccl_msg){.type = PCCL_MSG_hello,
-                             .as.hello = {.magic = PCCL_PROTOCOL_MAGIC,
-                                          .version = PCCL_PROTOCOL_VERSION,
-                                          .boot = boot,
-                                          .peer = config->id,
-                                          .token = config->token,
-                                          .group = config->group,
-                                          .port = config->port,
-                                          .candidates = config->candidates,
-                                          .candidates_count = config->candidate_count}};
-}
-
 /* The hello that a newcomer said to a master that knew nothing of it, once more: it was long under way. */
 static void say_old_hello(struct sim *sim, const struct sim_peer *peer, uint64_t boot)
 {
-    struct sim_conn *conn = dial_master(sim);
-    struct pccl_msg hello = hello_of(peer, boot);
-    say(sim, conn, &hello, 0);
+    struct sim_conn *conn = scenario_dial_master(sim);
+    struct pccl_msg hello = scenario_hello_of(peer, boot);
+    scenario_say(sim, conn, &hello, 0);
     scenario_run_ms(sim, 5);
 }
 
@@ -142,12 +110,12 @@ void scenario_f9(struct sim *sim)
     scenario_run_ms(sim, 1000);
     scenario_control(sim, p[0], true);
     scenario_control(sim, p[1], true);
-    WAIT(sim, 4000, n->machine->state == PCCL_PEER_OVER && sim->master->machine->member_count == 2);
+    WAIT(sim, 4000, n->machine->state == PCCL_PEER_OVER);
     MUST(sim, pccl_peer_last_words(n->machine)->length > 0);
-    WAIT(sim, 1000, p[0]->machine->greeted && p[1]->machine->greeted);
     MUST(sim, waiting->machine->state == PCCL_PEER_PENDING);
     say_old_hello(sim, waiting, boot);
     MUST(sim, pccl_master_find(sim->master->machine, &waiting->id) == NULL);
+    WAIT(sim, 1000, sim->master->machine->member_count == 2 && p[0]->machine->greeted && p[1]->machine->greeted);
     WAIT(sim, 5000, waiting->machine->state == PCCL_PEER_OVER);
     MUST(sim, strstr(pccl_peer_last_words(waiting->machine)->bytes, "an older run came back") != NULL);
     scenario_commit_all(sim, p, 2, 1, 1);
@@ -333,111 +301,4 @@ void scenario_limits(struct sim *sim)
     MUST(sim, p[0]->machine->state == PCCL_PEER_MEMBER && p[1]->machine->state == PCCL_PEER_MEMBER);
     WAIT(sim, 60, p[0]->machine->state == PCCL_PEER_OVER && p[1]->machine->state == PCCL_PEER_OVER);
     sim_master_start(sim);
-}
-
-/* ---- members that lie about the run ---- */
-
-/* From here on `peer` is what somebody says in its name who knows its secrets. It resumes. */
-static struct sim_conn *lie_as(struct sim *sim, struct sim_peer *peer)
-{
-    struct pccl_msg hello = hello_of(peer, peer->machine->boot);
-    struct pccl_peer_config config = peer->machine->config;
-    hello.as.hello.lineage = peer->machine->lineage;
-    hello.as.hello.candidates = config.candidates; /* the machine goes */
-    sim_master_crash(sim, true);
-    sim_peer_kill(sim, peer, false);
-    sim->liar = peer;
-    sim_master_start(sim);
-    struct sim_conn *conn = dial_master(sim);
-    say(sim, conn, &hello, 0);
-    return conn;
-}
-
-/* What p[1], of p[0]'s run, knows honestly. */
-static struct pccl_msg report_of(const struct pccl_peer *peer)
-{
-    return (struct pccl_msg){.type = PCCL_MSG_resume,
-                             .as.resume = {.epoch = peer->epoch,
-                                           .view = peer->view,
-                                           .update = peer->rounds[PCCL_ROUND_UPDATE],
-                                           .members = peer->members,
-                                           .members_count = peer->member_count,
-                                           .ring = peer->ring,
-                                           .ring_count = peer->ring_count,
-                                           .cost = peer->cost}};
-}
-
-/* It lies, in a report that is whole, and p[0] goes on without it. */
-static void report_and_go(struct sim *sim, struct sim_conn *conn, const struct pccl_msg *report,
-                          const struct pccl_msg *round, bool leaves)
-{
-    struct pccl_msg end = {.type = PCCL_MSG_resume_end}, leave = {.type = PCCL_MSG_leave};
-    say(sim, conn, report, 1);
-    say(sim, conn, round, 2);
-    say(sim, conn, &end, 3);
-    if (leaves)
-        say(sim, conn, &leave, 4);
-    WAIT(sim, 8000, p[0]->machine->greeted && !p[0]->machine->resuming && p[0]->machine->member_count == 1);
-    MUST(sim, p[0]->machine->state == PCCL_PEER_MEMBER && p[0]->machine->epoch.inc < UINT32_MAX / 2);
-    MUST(sim, pccl_epoch_compare(&p[0]->machine->attributes.epoch, &p[0]->machine->epoch) <= 0);
-}
-
-/* An epoch after which there is none, and one that is far from what all others have heard of; as its own, or as that of
- * a round that was answered to it. */
-void scenario_lying_epochs(struct sim *sim)
-{
-    static const uint32_t lies[] = {UINT32_MAX, UINT32_MAX - 8192};
-    for (uint32_t i = 0; i < 4; i++) {
-        if (i == 0)
-            scenario_cluster(sim, p, 1, 1);
-        p[1] = scenario_join(sim, 2 + i, 0);
-        scenario_run_ms(sim, 100);
-        scenario_update_all(sim, p, 1);
-        WAIT(sim, 1000, pccl_peer_is_connected(p[1]->machine));
-        struct pccl_msg report = report_of(p[0]->machine);
-        struct pccl_msg round = {.type = PCCL_MSG_resume_round,
-                                 .as.resume_round = {.kind = PCCL_ROUND_UPDATE,
-                                                     .round = p[0]->machine->rounds[PCCL_ROUND_UPDATE],
-                                                     .attributes = p[0]->machine->attributes}};
-        report.as.resume.update++; /* it has the answer to what p[0] waits for */
-        scenario_update(sim, p[0]);
-        struct sim_conn *conn = lie_as(sim, p[1]);
-        *(i < 2 ? &report.as.resume.epoch.inc : &round.as.resume_round.attributes.epoch.inc) = lies[i % 2];
-        report_and_go(sim, conn, &report, &round, i >= 2);
-        WAIT(sim, 2000, scenario_is_over(p[0], PCCL_CALL_UPDATE));
-    }
-}
-
-/* What is launched between the answer of a round and the view that was missed, by one whose group has nobody else. */
-void scenario_alone_but_counted(struct sim *sim)
-{
-    scenario_cluster(sim, p, 1, 1);
-    scenario_update_all(sim, p, 1);
-    struct pccl_op *op = NULL;
-    struct pccl_peer *machine = p[0]->machine;
-    struct sim_request request = {.tag = 1, .step = 1, .count = 1 << 20, .reduction = PCCL_SUM};
-    MUST(sim, sim_app_launch(sim, p[0], &request, &op) == PCCL_TOO_FEW_PEERS);
-    machine->attributes.epoch.inc += 5000; /* as a restarted master told it that died before it told the view */
-    machine->last_attributes[PCCL_ROUND_UPDATE] = machine->attributes;
-    MUST(sim, sim_app_launch(sim, p[0], &request, &op) == PCCL_OK);
-    scenario_restart_master(sim, 200);
-    WAIT(sim, 5000, scenario_is_decided(op));
-    MUST(sim, scenario_take(sim, p[0], op) == PCCL_CLASS_PEER_LOST);
-    MUST(sim, sim_app_launch(sim, p[0], &request, &op) == PCCL_TOO_FEW_PEERS);
-}
-
-/* A report that never ends: the run is over when its time is, and who waits founds another. */
-void scenario_endless_report(struct sim *sim)
-{
-    scenario_cluster(sim, p, 1, 1);
-    struct pccl_msg beat = {.type = PCCL_MSG_heartbeat};
-    struct pccl_id run = p[0]->machine->lineage;
-    struct sim_conn *conn = lie_as(sim, p[0]);
-    struct sim_peer *n = scenario_join(sim, 5, 0);
-    for (uint32_t waited_ms = 0; waited_ms < sim->plan.master.alone_ms + 1000; waited_ms += 200) {
-        if (!conn->ends[0].ended)
-            say(sim, conn, &beat, 0);
-        scenario_run_ms(sim, 200);
-    }
-    MUST(sim, pccl_peer_is_connected(n->machine) && !pccl_id_equal(&sim->master->machine->lineage, &run));
 }

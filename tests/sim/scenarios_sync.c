@@ -775,10 +775,9 @@ void scenario_sync_abandoned(struct sim *sim)
     sim_peer_kill(sim, p[0], false);
     sim_peer_kill(sim, p[2], false);
     WAIT(sim, 3000, scenario_is_over(p[1], PCCL_CALL_UPDATE));
-    if (!pccl_peer_is_connected(n->machine)) {
-        scenario_run_ms(sim, 300);
+    scenario_run_ms(sim, 300);
+    if (!pccl_peer_is_connected(n->machine))
         scenario_update_all(sim, p + 1, 1);
-    }
     WAIT(sim, 1000, pccl_peer_is_connected(n->machine));
     scenario_hold(n, OTHERS, 0);
     scenario_sync_all(sim, &n, 1, OTHERS, 0);

@@ -286,28 +286,22 @@ void scenario_topology_restart_failed(struct sim *sim)
 
 /* ---- lies ---- */
 
-static void say(struct sim *sim, struct sim_peer *peer, const struct pccl_msg *msg)
-{
-    pccl_peer_send(peer->machine, msg);
-    sim_process_arm(sim, &peer->process);
-}
-
 /* Results of tests that nobody asked for, or that are too good to be true, do no harm. */
 void scenario_topology_liar(struct sim *sim)
 {
     begin_four(sim);
     struct pccl_msg lie = {.type = PCCL_MSG_measured, .as.measured = {.test = 1, .rate = UINT64_MAX, .rtt_us = 1}};
-    say(sim, p[1], &lie);
+    scenario_forge(sim, p[1], &lie);
     scenario_run_ms(sim, 50);
     vote_and_test(sim, 4);
     lie.as.measured.test = sim->master->machine->last_test + 1;
-    say(sim, p[1], &lie);
+    scenario_forge(sim, p[1], &lie);
     sim_way_set(sim, p[0], p[1], UINT64_MAX - 1);
     scenario_optimized(sim, p, 4, PCCL_OK);
     must_agree(sim, 4);
     MUST(sim, !uses_pair(sim, p[2], p[3]));
     lie.as.measured.test = sim->master->machine->last_test;
-    say(sim, p[1], &lie);
+    scenario_forge(sim, p[1], &lie);
     scenario_commit_all(sim, p, 4, 1, 1);
     MUST(sim, scenario_departures(sim) == 0);
 }
@@ -316,9 +310,9 @@ void scenario_topology_liar(struct sim *sim)
 void scenario_topology_false_vote(struct sim *sim)
 {
     begin(sim, 4);
-    sim->liar = p[3];
+    scenario_lie(sim, p[3]);
     struct pccl_msg vote = {.type = PCCL_MSG_vote, .as.vote = {.kind = PCCL_ROUND_SYNC}};
-    say(sim, p[3], &vote);
+    scenario_forge(sim, p[3], &vote);
     WAIT(sim, 500, p[0]->machine->ring_count == 3);
     scenario_optimize_all(sim, p, 3, PCCL_OK);
     scenario_commit_all(sim, p, 3, 1, 1);

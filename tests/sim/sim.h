@@ -307,6 +307,7 @@ struct sim_peer {
     bool control_up;
     bool attributes_may_change; /* the checkers' */
     bool was_connected, end_checked, state_judged;
+    bool lies; /* is rightly removed for breaking the protocol */
     struct sim_app app;
     struct sim_state state;
     struct sim_test test;
@@ -587,7 +588,7 @@ struct sim {
     bool bulk_by_hand;  /* a scenario says when a bulk operation is complete */
     bool state_by_hand; /* ... and what becomes of transfers of shared state */
     bool tests_by_hand, searches_by_hand;
-    const struct sim_peer *liar;  /* is rightly removed for breaking the protocol */
+    bool lies;                    /* somebody does */
     bool faults_stopped, resting; /* applications stop at joint round rest_joint */
     uint64_t rest_joint;
 

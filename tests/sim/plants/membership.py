@@ -50,15 +50,15 @@ PLANTS = [
         ["R9"], [],
         [
             ("src/master/links.c",
-             "if (to->conn == 0 && pccl_master_known_dead(m, &to->id, m->recovering)) {",
-             "if (pccl_master_known_dead(m, &to->id, m->recovering)) {"),
+             "if (to->conn == 0 && is_gone(m, to)) {",
+             "if (is_gone(m, to) || count_witnesses(m, &to->id, m->recovering) > 0) {"),
         ]),
     Bug("a_broken_control_connection_kills",
         "F4: a control connection is only the first witness",
         [], ["f4-two-witnesses", "f5-session"],
         [
             ("src/master/links.c",
-             "if (pccl_master_known_dead(m, &remote->id, false))",
+             "if (is_gone(m, remote))",
              "if (true)"),
         ]),
 ]

@@ -108,7 +108,7 @@ PLANTS = [
         [], ["endless-report"],
         [
             ("src/master/recovery.c",
-             "!remote->report->ended && m->now_us >= remote->report->since_us + patience_us",
-             "!remote->report->ended && m->now_us == UINT64_MAX"),
+             "if (m->now_us >= due_us)",
+             "if (m->now_us == UINT64_MAX)"),
         ]),
 ]

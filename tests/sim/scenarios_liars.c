@@ -1,0 +1,360 @@
+/* The scenarios of members that lie: whoever they may be, the others go on. */
+#include "scenarios.h"
+
+static struct sim_peer *p[8]; /* of the scenario under way */
+
+/* ---- members that lie about the run ---- */
+
+/* From here on `peer` is what somebody says in its name who knows its secrets. It resumes. */
+static struct sim_conn *lie_as(struct sim *sim, struct sim_peer *peer)
+{
+    struct pccl_msg hello = scenario_hello_of(peer, peer->machine->boot);
+    struct pccl_peer_config config = peer->machine->config;
+    hello.as.hello.lineage = peer->machine->lineage;
+    hello.as.hello.candidates = config.candidates; /* the machine goes */
+    sim_master_crash(sim, true);
+    sim_peer_kill(sim, peer, false);
+    scenario_lie(sim, peer);
+    sim_master_start(sim);
+    struct sim_conn *conn = scenario_dial_master(sim);
+    scenario_say(sim, conn, &hello, 0);
+    return conn;
+}
+
+/* What p[1], of p[0]'s run, knows honestly. */
+static struct pccl_msg report_of(const struct pccl_peer *peer)
+{
+    return (struct pccl_msg){.type = PCCL_MSG_resume,
+                             .as.resume = {.epoch = peer->epoch,
+                                           .view = peer->view,
+                                           .update = peer->rounds[PCCL_ROUND_UPDATE],
+                                           .members = peer->members,
+                                           .members_count = peer->member_count,
+                                           .ring = peer->ring,
+                                           .ring_count = peer->ring_count,
+                                           .cost = peer->cost}};
+}
+
+/* It lies, in a report that is whole, and p[0] goes on without it. */
+static void report_and_go(struct sim *sim, struct sim_conn *conn, const struct pccl_msg *report,
+                          const struct pccl_msg *round, bool leaves)
+{
+    struct pccl_msg end = {.type = PCCL_MSG_resume_end}, leave = {.type = PCCL_MSG_leave};
+    scenario_say(sim, conn, report, 1);
+    scenario_say(sim, conn, round, 2);
+    scenario_say(sim, conn, &end, 3);
+    if (leaves)
+        scenario_say(sim, conn, &leave, 4);
+    WAIT(sim, 8000, p[0]->machine->greeted && !p[0]->machine->resuming && p[0]->machine->member_count == 1);
+    MUST(sim, p[0]->machine->state == PCCL_PEER_MEMBER && p[0]->machine->epoch.inc < UINT32_MAX / 2);
+    MUST(sim, pccl_epoch_compare(&p[0]->machine->attributes.epoch, &p[0]->machine->epoch) <= 0);
+}
+
+/* An epoch after which there is none, and one that is far from what all others have heard of; as its own, or as that of
+ * a round that was answered to it. */
+void scenario_lying_epochs(struct sim *sim)
+{
+    static const uint32_t lies[] = {UINT32_MAX, UINT32_MAX - 8192};
+    for (uint32_t i = 0; i < 4; i++) {
+        if (i == 0)
+            scenario_cluster(sim, p, 1, 1);
+        p[1] = scenario_join(sim, 2 + i, 0);
+        scenario_run_ms(sim, 100);
+        scenario_update_all(sim, p, 1);
+        WAIT(sim, 1000, pccl_peer_is_connected(p[1]->machine));
+        struct pccl_msg report = report_of(p[0]->machine);
+        struct pccl_msg round = {.type = PCCL_MSG_resume_round,
+                                 .as.resume_round = {.kind = PCCL_ROUND_UPDATE,
+                                                     .round = p[0]->machine->rounds[PCCL_ROUND_UPDATE],
+                                                     .attributes = p[0]->machine->attributes}};
+        report.as.resume.update++; /* it has the answer to what p[0] waits for */
+        scenario_update(sim, p[0]);
+        struct sim_conn *conn = lie_as(sim, p[1]);
+        *(i < 2 ? &report.as.resume.epoch.inc : &round.as.resume_round.attributes.epoch.inc) = lies[i % 2];
+        report_and_go(sim, conn, &report, &round, i >= 2);
+        WAIT(sim, 2000, scenario_is_over(p[0], PCCL_CALL_UPDATE));
+    }
+}
+
+/* What is launched between the answer of a round and the view that was missed, by one whose group has nobody else. */
+void scenario_alone_but_counted(struct sim *sim)
+{
+    scenario_cluster(sim, p, 1, 1);
+    scenario_update_all(sim, p, 1);
+    struct pccl_op *op = NULL;
+    struct pccl_peer *machine = p[0]->machine;
+    struct sim_request request = {.tag = 1, .step = 1, .count = 1 << 20, .reduction = PCCL_SUM};
+    MUST(sim, sim_app_launch(sim, p[0], &request, &op) == PCCL_TOO_FEW_PEERS);
+    machine->attributes.epoch.inc += 5000; /* as a restarted master told it that died before it told the view */
+    machine->last_attributes[PCCL_ROUND_UPDATE] = machine->attributes;
+    MUST(sim, sim_app_launch(sim, p[0], &request, &op) == PCCL_OK);
+    scenario_restart_master(sim, 200);
+    WAIT(sim, 5000, scenario_is_decided(op));
+    MUST(sim, scenario_take(sim, p[0], op) == PCCL_CLASS_PEER_LOST);
+    MUST(sim, sim_app_launch(sim, p[0], &request, &op) == PCCL_TOO_FEW_PEERS);
+}
+
+/* A report that never ends: the run is over when its time is, and who waits founds another. */
+void scenario_endless_report(struct sim *sim)
+{
+    scenario_cluster(sim, p, 1, 1);
+    struct pccl_msg beat = {.type = PCCL_MSG_heartbeat};
+    struct pccl_id run = p[0]->machine->lineage;
+    struct sim_conn *conn = lie_as(sim, p[0]);
+    struct sim_peer *n = scenario_join(sim, 5, 0);
+    for (uint32_t waited_ms = 0; waited_ms < sim->plan.master.alone_ms + 1000; waited_ms += 200) {
+        if (!conn->ends[0].ended)
+            scenario_say(sim, conn, &beat, 0);
+        scenario_run_ms(sim, 200);
+    }
+    MUST(sim, pccl_peer_is_connected(n->machine) && !pccl_id_equal(&sim->master->machine->lineage, &run));
+}
+
+/* ---- members that name what nobody has launched ---- */
+
+/* `count` operations of the era that exist nowhere, from this one on. */
+static void invent(const struct sim *sim, struct pccl_instance *instances, uint64_t first, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++)
+        instances[i] = (struct pccl_instance){.joint = pccl_master_joint(sim->master->machine), .tag = first + i};
+}
+
+static void acknowledge_inventions(struct sim *sim, struct sim_peer *peer, uint64_t first, uint32_t count)
+{
+    static struct pccl_instance instances[PCCL_OPS_PER_PEER_MAX];
+    invent(sim, instances, first, count);
+    struct pccl_msg ack = {.type = PCCL_MSG_view_ack,
+                           .as.view_ack = {.view = sim->master->machine->groups[0]->view,
+                                           .instances = instances,
+                                           .instances_count = count}};
+    scenario_forge(sim, peer, &ack);
+}
+
+/* Views that were never told, with whatever could be named: nobody else has to remember any of it. */
+void scenario_lying_views(struct sim *sim)
+{
+    scenario_cluster(sim, p, 3, 1);
+    scenario_lie(sim, p[2]);
+    acknowledge_inventions(sim, p[2], 1000, PCCL_OPS_PER_PEER_MAX);
+    acknowledge_inventions(sim, p[2], 10000, PCCL_OPS_PER_PEER_MAX);
+    WAIT(sim, 1000, p[0]->machine->ring_count == 2 && p[1]->machine->ring_count == 2);
+    MUST(sim, scenario_departures(sim) == 1 && p[0]->machine->tombstone_count == 0);
+    scenario_commit_all(sim, p, 2, 1, 1);
+}
+
+/* A view that was told, and as much as can be under way at once: four together cannot end the others. */
+void scenario_lying_views_together(struct sim *sim)
+{
+    scenario_cluster(sim, p, 7, 1);
+    for (uint32_t i = 2; i < 6; i++) {
+        scenario_lie(sim, p[i]);
+        scenario_control(sim, p[i], false); /* its machine would acknowledge the view itself */
+    }
+    sim_peer_kill(sim, p[6], false);
+    WAIT(sim, 1000, p[0]->machine->ring_count == 6);
+    for (uint32_t i = 2; i < 6; i++) {
+        acknowledge_inventions(sim, p[i], i * 10000, PCCL_OPS_HELD_MAX);
+        scenario_control(sim, p[i], true);
+    }
+    WAIT(sim, 4000, p[0]->machine->ring_count == 2 && p[1]->machine->ring_count == 2);
+    MUST(sim, p[0]->machine->tombstone_count == 4 * PCCL_OPS_HELD_MAX);
+    scenario_commit_all(sim, p, 2, 1, 1);
+}
+
+/* Operations that it says it has finished and nobody else has launched: two of four fill no table of the others'. */
+void scenario_hoarding(struct sim *sim)
+{
+    static struct pccl_instance instance;
+    scenario_cluster(sim, p, 4, 1);
+    for (uint32_t i = 2; i < 4; i++) {
+        scenario_lie(sim, p[i]);
+        for (uint32_t n = 0; n < 2 * PCCL_OPS_PER_PEER_MAX; n++) {
+            invent(sim, &instance, i * 100000 + n, 1);
+            struct pccl_msg done = {.type = PCCL_MSG_done,
+                                    .as.done = {.instance = instance,
+                                                .view = p[i]->machine->view,
+                                                .descriptor = {.count = 1 << 20, .datatype = 0}}};
+            scenario_forge(sim, p[i], &done);
+        }
+    }
+    struct pccl_op *a = scenario_bulk(sim, p[0], 1, 1), *b = scenario_bulk(sim, p[1], 1, 1);
+    WAIT(sim, 4000, p[0]->machine->ring_count == 2 && p[1]->machine->ring_count == 2);
+    WAIT(sim, 1000, scenario_is_decided(a) && scenario_is_decided(b));
+    MUST(sim, sim->master->machine->groups[0]->by_instance.count < 8 && scenario_departures(sim) == 2);
+    MUST(sim, scenario_take(sim, p[0], a) == PCCL_CLASS_PEER_LOST);
+    MUST(sim, scenario_take(sim, p[1], b) == PCCL_CLASS_PEER_LOST);
+    scenario_commit_all(sim, p, 2, 2, 1);
+}
+
+/* Whoever is first to acknowledge a view names what most have launched: no matter how much that is in one era. */
+void scenario_many_killed(struct sim *sim)
+{
+    enum { EACH = PCCL_OPS_LONE_MAX / 2 + 1 };
+    static struct pccl_op *ops[3][EACH];
+    scenario_cluster(sim, p, 5, 1);
+    sim->bulk_by_hand = sim->mute_uses = true; /* more tags than are followed */
+    for (uint32_t turn = 0; turn < 2; turn++) {
+        for (uint32_t i = 0; i < 3 * EACH; i++)
+            ops[i % 3][i / 3] = scenario_bulk(sim, p[i % 3], i / 3, 1 + turn);
+        scenario_run_ms(sim, 20);
+        scenario_control(sim, p[1], false);
+        scenario_control(sim, p[2], false);
+        sim_peer_kill(sim, p[4 - turn], false);
+        WAIT(sim, 1000, p[0]->machine->ring_count == 4 - turn);
+        scenario_run_ms(sim, 20); /* p[0] has said what the view has ended */
+        scenario_control(sim, p[1], true);
+        scenario_control(sim, p[2], true);
+        scenario_run_ms(sim, 20);
+        for (uint32_t i = 0; i < 3 * EACH; i++)
+            MUST(sim, scenario_take(sim, p[i % 3], ops[i % 3][i / 3]) == PCCL_CLASS_PEER_LOST);
+    }
+    scenario_commit_all(sim, p, 3, EACH, 1);
+    MUST(sim, scenario_departures(sim) == 2);
+}
+
+/* A report full of ends that nobody else has heard of. */
+void scenario_lying_ends(struct sim *sim)
+{
+    scenario_cluster(sim, p, 3, 1);
+    struct pccl_msg report = report_of(p[0]->machine), end = {.type = PCCL_MSG_resume_end};
+    struct pccl_instance instance;
+    invent(sim, &instance, 0, 1);
+    struct sim_conn *conn = lie_as(sim, p[2]);
+    uint64_t sequence = 0;
+    scenario_say(sim, conn, &report, ++sequence);
+    for (uint32_t i = 0; i < 13000; i++) {
+        struct pccl_msg op = {.type = PCCL_MSG_resume_operation,
+                              .as.resume_operation = {.instance = instance,
+                                                      .state = PCCL_RESUME_ABORTED,
+                                                      .class = PCCL_CLASS_ABORTED,
+                                                      .descriptor = {.count = 1}}};
+        op.as.resume_operation.instance.tag = 1000 + i;
+        scenario_say(sim, conn, &op, ++sequence);
+    }
+    scenario_say(sim, conn, &end, ++sequence);
+    WAIT(sim, 8000, p[0]->machine->ring_count == 2 && p[1]->machine->ring_count == 2);
+    MUST(sim, p[0]->machine->tombstone_count <= PCCL_OPS_LONE_MAX);
+    scenario_commit_all(sim, p, 2, 1, 1);
+}
+
+/* ---- members that lie about links, and strangers ---- */
+
+static void lose(struct sim *sim, struct sim_peer *peer, const struct sim_peer *to, enum pccl_link_end how)
+{
+    struct pccl_msg lost = {.type = PCCL_MSG_link_lost, .as.link_lost = {.peer = to->id, .how = (uint8_t)how}};
+    scenario_forge(sim, peer, &lost);
+}
+
+/* The oldest says that it cannot reach another one, whose port answers the master: it goes itself. */
+void scenario_lying_link(struct sim *sim)
+{
+    scenario_cluster(sim, p, 3, 1);
+    scenario_lie(sim, p[0]);
+    lose(sim, p[0], p[1], PCCL_LINK_TIMEOUT);
+    WAIT(sim, 3000, p[1]->machine->ring_count == 2 && p[2]->machine->ring_count == 2);
+    MUST(sim, scenario_departures(sim) == 1 && !pccl_peer_is_connected(p[0]->machine));
+    scenario_commit_all(sim, p + 1, 2, 1, 1);
+}
+
+/* A member says that another one is gone, whose control connection then breaks for a moment. */
+void scenario_lying_witness(struct sim *sim)
+{
+    scenario_cluster(sim, p, 3, 1);
+    lose(sim, p[0], p[1], PCCL_LINK_CLOSED);
+    scenario_run_ms(sim, 5);
+    sim_conn_reset(sim, p[1]->control);
+    scenario_run_ms(sim, 5);
+    lose(sim, p[0], p[1], PCCL_LINK_CLOSED);
+    scenario_run_ms(sim, 500);
+    MUST(sim, scenario_departures(sim) == 0);
+    scenario_commit_all(sim, p, 3, 1, 1);
+}
+
+/* A newcomer, who is no member yet, says so; two of them. */
+void scenario_stranger_witness(struct sim *sim)
+{
+    scenario_cluster(sim, p, 2, 1);
+    for (uint32_t i = 2; i < 4; i++)
+        p[i] = scenario_join(sim, 1 + i, 0);
+    scenario_run_ms(sim, 100); /* their links are up, and they have said so */
+    for (uint32_t i = 2; i < 4; i++)
+        lose(sim, p[i], p[1], PCCL_LINK_REFUSED);
+    scenario_run_ms(sim, 5);
+    sim_conn_reset(sim, p[1]->control);
+    scenario_run_ms(sim, 500);
+    MUST(sim, scenario_departures(sim) == 0);
+    scenario_commit_all(sim, p, 2, 1, 1);
+}
+
+/* ---- strangers that say they are of an older run ---- */
+
+/* A hello of a run, and an id, that nobody knows. */
+static struct sim_conn *pretend(struct sim *sim, const struct sim_peer *like, const struct pccl_id *lineage)
+{
+    struct pccl_msg hello = scenario_hello_of(like, 4711);
+    hello.as.hello.lineage = *lineage;
+    hello.as.hello.peer = pccl_prng_id(&sim->prng);
+    struct sim_conn *conn = scenario_dial_master(sim);
+    scenario_say(sim, conn, &hello, 0);
+    return conn;
+}
+
+/* A run that has just begun is not driven away by one stranger's word. */
+void scenario_pretender_young(struct sim *sim)
+{
+    sim_quiet_begin(sim);
+    p[0] = scenario_join(sim, 1, 0);
+    WAIT(sim, 1000, pccl_peer_is_connected(p[0]->machine));
+    struct pccl_id lineage = pccl_prng_id(&sim->prng);
+    (void)pretend(sim, p[0], &lineage);
+    scenario_run_ms(sim, 100);
+    MUST(sim, p[0]->machine->state == PCCL_PEER_MEMBER && !sim->master->machine->recovering);
+    p[1] = scenario_join(sim, 2, 0);
+    scenario_run_ms(sim, 100);
+    scenario_update_all(sim, p, 1);
+    WAIT(sim, 1000, pccl_peer_is_connected(p[1]->machine));
+    scenario_commit_all(sim, p, 2, 1, 1);
+}
+
+/* A master that is empty: connects wait for what a stranger says is to come, not for ever. */
+void scenario_pretender_empty(struct sim *sim)
+{
+    scenario_cluster(sim, p, 1, 1);
+    sim_app_leave(sim, p[0]);
+    WAIT(sim, 1000, !sim->master->machine->founded);
+    struct pccl_msg beat = {.type = PCCL_MSG_heartbeat};
+    struct pccl_id lineage = pccl_prng_id(&sim->prng);
+    struct sim_peer *n = sim_peer_start(sim, 5, sim->next_port[5]++, 0, true);
+    struct sim_conn *conn = pretend(sim, n, &lineage);
+    scenario_run_ms(sim, 20);
+    MUST(sim, sim->master->machine->recovering && pccl_peer_connect(n->machine, sim->now) == PCCL_OK);
+    sim_process_arm(sim, &n->process);
+    for (uint32_t waited_ms = 0; waited_ms < sim->plan.master.silence_ms + 400; waited_ms += 200) {
+        if (!conn->ends[0].ended)
+            scenario_say(sim, conn, &beat, 0);
+        scenario_run_ms(sim, 200);
+    }
+    MUST(sim, pccl_peer_is_connected(n->machine));
+}
+
+/* The first at a restarted master is a stranger, with a whole report of a run that never was: the members come back to
+ * theirs. */
+void scenario_pretender_first(struct sim *sim)
+{
+    scenario_cluster(sim, p, 2, 1);
+    struct pccl_id run = p[0]->machine->lineage, lineage = pccl_prng_id(&sim->prng);
+    sim_master_crash(sim, true);
+    for (uint32_t i = 0; i < 2; i++)
+        scenario_control(sim, p[i], false);
+    sim_master_start(sim);
+    struct sim_conn *conn = pretend(sim, p[0], &lineage);
+    struct pccl_msg report = report_of(p[0]->machine), end = {.type = PCCL_MSG_resume_end};
+    scenario_say(sim, conn, &report, 1);
+    scenario_say(sim, conn, &end, 2);
+    scenario_run_ms(sim, 50);
+    for (uint32_t i = 0; i < 2; i++)
+        scenario_control(sim, p[i], true);
+    WAIT(sim, 6000, sim->master->machine->member_count == 2 && !sim->master->machine->recovering);
+    MUST(sim, pccl_id_equal(&sim->master->machine->lineage, &run));
+    scenario_commit_all(sim, p, 2, 1, 1);
+}
