@@ -493,6 +493,7 @@ struct pccl_master_config pccl_master_server_config(const struct pccl_params *pa
     config.settle_ms = params->settle_ms;
     config.hello_ms = params->hello_ms;
     config.warm_up_ms = params->warm_up_ms;
+    config.first_call_ms = params->first_call_ms;
     config.bad_edge_ms = params->bad_edge_ms;
     config.optimize_ms = params->optimize_ms;
     config.fresh_ms = params->fresh_ms;

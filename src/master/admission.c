@@ -167,7 +167,16 @@ static void newcomer(struct pccl_master *m, struct pccl_stranger *stranger, cons
         turn_away_gone(m, stranger, gone, "");
         return;
     }
+    struct pccl_text words;
+    if (!pccl_master_make_room(m, hello->group, &stranger->address, &words)) {
+        turn_away(m, stranger, PCCL_REFUSAL_FULL, words.bytes);
+        return;
+    }
     struct pccl_remote *remote = pccl_master_add_remote(m, hello, PCCL_REMOTE_PENDING);
+    if (remote != NULL && !pccl_master_enqueue(m, remote, &stranger->address)) {
+        pccl_master_free_remote(m, remote);
+        remote = NULL;
+    }
     if (remote == NULL) {
         turn_away(m, stranger, PCCL_REFUSAL_FULL, "no room for another peer");
         return;

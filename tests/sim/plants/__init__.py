@@ -4,10 +4,10 @@ Each: why the rule is there; the codes of which one must be what a seed fails wi
 edits: file, a text that is there exactly once (white space aside), what replaces it. Where a shallow checker would see
 the mistake at its first step, the plant blinds that checker, so that the audit shows the deep one working.
 """
-from . import (direct_exchange, first_five, machines, membership, operations, restart, rounds, shared_state,
+from . import (crowds, direct_exchange, first_five, machines, membership, operations, restart, rounds, shared_state,
                topology)
 
 # In the order in which they are planted.
-AREAS = [first_five, operations, rounds, membership, restart, machines, direct_exchange, shared_state, topology]
+AREAS = [first_five, operations, rounds, membership, crowds, restart, machines, direct_exchange, shared_state, topology]
 
 PLANTS = [bug for area in AREAS for bug in area.PLANTS]
