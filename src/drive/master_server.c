@@ -148,7 +148,8 @@ static void turn_away(struct pccl_master_server *server, struct pccl_connection 
     struct pccl_text words, from;
     pccl_address_text(&connection->address, &from);
     pccl_text_format(&words, "refused %t: no free descriptor", &from);
-    pccl_logger_write(PCCL_LOG_WARN, "master", words.bytes);
+    pccl_logger_write_fields(PCCL_LOG_WARN, "master", words.bytes,
+                             &(struct pccl_log_fields){.cause = PCCL_LOG_CAUSE_REFUSED});
     refuse_for_want_of_descriptors(server, connection);
     step(server, &(struct pccl_master_event){.kind = PCCL_MASTER_CLOSED, .conn = connection->id, .words = &words});
     forget(server, connection);

@@ -93,7 +93,8 @@ void pccl_master_probed(struct pccl_master *m, const struct pccl_master_event *e
     else if (remote->conn == 0 && remote->verified)
         return; /* silence will tell */
     else if (!remote->verified)
-        pccl_master_say(m, PCCL_LOG_WARN, &(struct pccl_log_fields){.peer = &remote->id},
+        pccl_master_say(m, PCCL_LOG_WARN,
+                        &(struct pccl_log_fields){.peer = &remote->id, .cause = PCCL_LOG_CAUSE_NEWCOMER},
                         "the master cannot reach the port of peer %i: its death may be noticed late", &remote->id);
 }
 
@@ -103,7 +104,8 @@ void pccl_master_control_lost(struct pccl_master *m, struct pccl_remote *remote)
     remote->conn = 0;
     if (remote->departing)
         return;
-    pccl_master_say(m, PCCL_LOG_DEBUG, &(struct pccl_log_fields){.peer = &remote->id},
+    pccl_master_say(m, PCCL_LOG_DEBUG,
+                    &(struct pccl_log_fields){.peer = &remote->id, .cause = PCCL_LOG_CAUSE_MEMBERSHIP},
                     "the control connection of peer %i is lost", &remote->id);
     pccl_master_arm(m, remote->heard_us + m->config.silence_ms * UINT64_C(1000));
     if (pccl_master_known_dead(m, &remote->id, false))

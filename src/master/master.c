@@ -337,8 +337,9 @@ static void garbage(struct pccl_master *m, const struct pccl_master_event *event
     if (stranger != NULL) {
         struct pccl_text from;
         pccl_address_text(&stranger->address, &from);
-        pccl_master_say(m, PCCL_LOG_INFO, &(struct pccl_log_fields){.reason = event->words->bytes}, "refused %t: %t",
-                        &from, event->words);
+        pccl_master_say(m, PCCL_LOG_INFO,
+                        &(struct pccl_log_fields){.reason = event->words->bytes, .cause = PCCL_LOG_CAUSE_REFUSED},
+                        "refused %t: %t", &from, event->words);
         pccl_master_refuse(m, event->conn, event->other_version ? PCCL_REFUSAL_VERSION : PCCL_REFUSAL_MALFORMED,
                            event->words->bytes);
         pccl_master_drop_stranger(m, stranger);
@@ -348,7 +349,9 @@ static void garbage(struct pccl_master *m, const struct pccl_master_event *event
     struct pccl_remote *remote = remote_of(m, event->conn);
     if (remote == NULL || remote->departing)
         return;
-    pccl_master_say(m, PCCL_LOG_WARN, &(struct pccl_log_fields){.peer = &remote->id, .reason = event->words->bytes},
+    pccl_master_say(m, PCCL_LOG_WARN,
+                    &(struct pccl_log_fields){
+                        .peer = &remote->id, .reason = event->words->bytes, .cause = PCCL_LOG_CAUSE_MEMBERSHIP},
                     "peer %i sent garbage: %t", &remote->id, event->words);
     m->effects.close(m->effects.context, event->conn);
     pccl_master_control_lost(m, remote);

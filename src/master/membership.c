@@ -4,6 +4,8 @@
 #include <stdarg.h>
 #include <string.h>
 
+static const struct pccl_log_fields of_membership = {.cause = PCCL_LOG_CAUSE_MEMBERSHIP};
+
 /* ---- peers ---- */
 
 struct pccl_remote *pccl_master_find(const struct pccl_master *m, const struct pccl_id *id)
@@ -97,9 +99,9 @@ void pccl_master_free_remote(struct pccl_master *m, struct pccl_remote *remote)
 
 uint32_t pccl_master_addresses(const struct pccl_remote *remote, struct pccl_address *addresses)
 {
-    uint32_t count = 0;
+    uint32_t count = 0, most = remote->state == PCCL_REMOTE_PENDING ? PCCL_NEWCOMER_ADDRESSES_MAX : PCCL_CANDIDATES_MAX;
     bool observed_listed = false;
-    for (uint32_t i = 0; i < remote->candidate_count && count < PCCL_CANDIDATES_MAX - 1; i++) {
+    for (uint32_t i = 0; i < remote->candidate_count && count < most - 1; i++) {
         addresses[count++] = remote->candidates[i];
         observed_listed = observed_listed || pccl_address_equal(&remote->candidates[i], &remote->observed);
     }
@@ -204,7 +206,7 @@ void pccl_master_found(struct pccl_master *m, struct pccl_remote *first)
     m->epoch = (struct pccl_epoch){.inc = 1, .number = 1};
     group->view = m->epoch;
     group->changed = false;
-    pccl_master_say(m, PCCL_LOG_INFO, NULL, "run %i begins", &m->lineage);
+    pccl_master_say(m, PCCL_LOG_INFO, &of_membership, "run %i begins", &m->lineage);
     pccl_master_welcome(m, first);
     pccl_master_advance_stable(m, group);
 }
@@ -251,7 +253,7 @@ bool pccl_master_is_over(const struct pccl_master *m, const struct pccl_id *line
 void pccl_master_end_run(struct pccl_master *m)
 {
     if (m->founded) {
-        pccl_master_say(m, PCCL_LOG_INFO, NULL, "run %i ends", &m->lineage);
+        pccl_master_say(m, PCCL_LOG_INFO, &of_membership, "run %i ends", &m->lineage);
         if (!m->recovering) /* else nothing was decided, and a later member may still bring it back */
             m->over[m->over_count++ % PCCL_RUNS_OVER_MAX] = m->lineage;
     }
@@ -325,8 +327,9 @@ void pccl_master_welcome(struct pccl_master *m, struct pccl_remote *remote)
         remote->unwelcomed = false;
         remote->decision_known = group->decisions; /* what was decided before it came does not concern it */
         pccl_master_send(m, remote, &msg, 0);
-        pccl_master_say(m, PCCL_LOG_INFO, &(struct pccl_log_fields){.peer = &remote->id}, "peer %i is in: %u members",
-                        &remote->id, (uint64_t)m->member_count);
+        pccl_master_say(m, PCCL_LOG_INFO,
+                        &(struct pccl_log_fields){.peer = &remote->id, .cause = PCCL_LOG_CAUSE_MEMBERSHIP},
+                        "peer %i is in: %u members", &remote->id, (uint64_t)m->member_count);
     }
     pccl_release(&m->memory, members, pccl_max_u64(1, m->member_count) * sizeof *members);
     pccl_release(&m->memory, ring, pccl_max_u64(1, group->ring_count) * sizeof *ring);
@@ -391,9 +394,11 @@ void pccl_master_next_epoch(struct pccl_master *m, const struct pccl_member *add
 
 void pccl_master_say_epoch(struct pccl_master *m, uint32_t added, uint32_t removed, const struct pccl_text *why)
 {
-    pccl_master_say(m, PCCL_LOG_INFO, &(struct pccl_log_fields){.reason = why->length > 0 ? why->bytes : NULL},
-                    "epoch %u.%u: %u members, %u came, %u went", (uint64_t)m->epoch.inc, m->epoch.number,
-                    (uint64_t)m->member_count, (uint64_t)added, (uint64_t)removed);
+    pccl_master_say(
+        m, PCCL_LOG_INFO,
+        &(struct pccl_log_fields){.reason = why->length > 0 ? why->bytes : NULL, .cause = PCCL_LOG_CAUSE_MEMBERSHIP},
+        "epoch %u.%u: %u members, %u came, %u went", (uint64_t)m->epoch.inc, m->epoch.number, (uint64_t)m->member_count,
+        (uint64_t)added, (uint64_t)removed);
 }
 
 /* ---- departures ---- */
@@ -415,7 +420,10 @@ void pccl_master_remove(struct pccl_master *m, struct pccl_remote *remote, enum 
     pccl_master_unqueue(m, remote);
     bool planned = why == PCCL_REFUSAL_LEFT || why == PCCL_REFUSAL_SHUTDOWN;
     pccl_master_say(m, planned ? PCCL_LOG_INFO : PCCL_LOG_WARN,
-                    &(struct pccl_log_fields){.peer = &remote->id, .reason = remote->words.bytes},
+                    &(struct pccl_log_fields){.peer = &remote->id,
+                                              .reason = remote->words.bytes,
+                                              .cause = remote->state == PCCL_REMOTE_MEMBER ? PCCL_LOG_CAUSE_MEMBERSHIP
+                                                                                           : PCCL_LOG_CAUSE_NEWCOMER},
                     "peer %i departs: %t", &remote->id, &remote->words);
     pccl_master_arm(m, m->now_us);
 }

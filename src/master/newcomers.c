@@ -5,8 +5,6 @@
  */
 #include "master/internal.h"
 
-#include <string.h>
-
 enum {
     WARM_UP_WIDTH = 16,                    /* newcomers of a group and an address that are warmed up at once */
     WARM_UP_WIDTH_ALL = 4 * WARM_UP_WIDTH, /* of a group, wherever they come from */
@@ -20,22 +18,12 @@ static struct pccl_queue *find_queue(const struct pccl_master *m, uint32_t group
     return node != NULL ? PCCL_CONTAINER_OF(node, struct pccl_queue, by_number) : NULL;
 }
 
-/* Who has an IPv6 address has all of its network's. */
-static size_t site_bytes(const struct pccl_address *address) { return pccl_address_is_v4(address) ? 16 : 8; }
-
-static uint64_t site_key(const struct pccl_address *address)
-{
-    uint64_t halves[2] = {0, 0};
-    memcpy(halves, address->ip, site_bytes(address));
-    return pccl_hash_u64(halves[0]) ^ halves[1];
-}
-
 static struct pccl_site *find_site(const struct pccl_master *m, const struct pccl_address *address)
 {
-    struct pccl_node *node = pccl_table_find(&m->sites, site_key(address));
+    struct pccl_node *node = pccl_table_find(&m->sites, pccl_address_site(address));
     for (; node != NULL; node = pccl_table_find_next(node)) {
         struct pccl_site *site = PCCL_CONTAINER_OF(node, struct pccl_site, by_address);
-        if (memcmp(site->address.ip, address->ip, site_bytes(address)) == 0)
+        if (pccl_address_same_site(&site->address, address))
             return site;
     }
     return NULL;
@@ -98,7 +86,7 @@ static struct pccl_site *find_or_make_site(struct pccl_master *m, const struct p
     if (site == NULL)
         return NULL;
     site->address = *address;
-    pccl_table_insert(&m->sites, &site->by_address, site_key(address));
+    pccl_table_insert(&m->sites, &site->by_address, pccl_address_site(address));
     return site;
 }
 

@@ -179,3 +179,33 @@ void scenario_crowd_never_calls(struct sim *sim)
         WAIT(sim, 100, scenario_is_over(p[i], PCCL_CALL_UPDATE));
     MUST(sim, sim->master->machine->member_count == 3);
 }
+
+/* Nobody answers where a newcomer says that it is: members try a few times, as long as it may be mended. */
+void scenario_crowd_dials(struct sim *sim)
+{
+    enum { DIALS_MAX = 4 };
+    scenario_cluster(sim, p, 2, 1);
+    struct crowd *crowd = make_crowd(1, 1, 0);
+    uint32_t before = p[1]->dials;
+    come(sim, crowd, 1);
+    stay(sim, crowd, sim->plan.master.warm_up_ms - 200);
+    MUST(sim, pccl_master_count(sim->master->machine).pending == 1);
+    MUST(sim, p[1]->dials > before + 1 && p[1]->dials <= before + DIALS_MAX);
+}
+
+/* Somebody has connected from far away, and its hello is under way while hundreds connect from elsewhere. */
+void scenario_crowd_at_the_door(struct sim *sim)
+{
+    scenario_cluster(sim, p, 1, 1);
+    struct sim_conn *slow = sim_dial(sim, NULL, SIM_ROLE_STRANGER, SIM_CONTROL, 0, SIM_MASTER_PORT);
+    slow->hosts[0] = HOME;
+    WAIT(sim, 500, sim->master->machine->strangers_by_conn.count == 1);
+    for (uint32_t i = 0; i < PCCL_STRANGERS_MAX + 40; i++)
+        (void)sim_dial(sim, NULL, SIM_ROLE_STRANGER, SIM_CONTROL, 0, SIM_MASTER_PORT);
+    scenario_run_ms(sim, 300);
+    MUST(sim, sim->master->machine->strangers_by_conn.count == PCCL_STRANGERS_MAX);
+    struct pccl_id id = pccl_prng_id(&sim->prng), token = pccl_prng_id(&sim->prng);
+    struct pccl_msg hello = hello_of(&id, &token, 0);
+    say(sim, slow, &hello);
+    WAIT(sim, 100, pccl_master_count(sim->master->machine).pending == 1);
+}

@@ -56,4 +56,20 @@ PLANTS = [
              "from->untried = from->untried && msg->type == PCCL_MSG_view_ack;",
              ""),
         ]),
+    Bug("newcomers_are_dialled_like_members",
+        "nobody may make members knock at somebody else's door again and again",
+        [], ["crowd-dials"],
+        [
+            ("src/peer/links.c",
+             "return p->state == PCCL_PEER_MEMBER && !pccl_peer_knows_member(p, &link->id);",
+             "(void)p; (void)link; return false;"),
+        ]),
+    Bug("door_closes_on_the_oldest",
+        "a flood must not drop a connection from elsewhere whose hello has a long way",
+        [], ["crowd-at-the-door"],
+        [
+            ("src/master/admission.c",
+             "turn_away(m, most_crowded_stranger(m), PCCL_REFUSAL_FULL,",
+             "(void)most_crowded_stranger; turn_away(m, m->oldest_stranger, PCCL_REFUSAL_FULL,"),
+        ]),
 ]
