@@ -1,5 +1,7 @@
 #include "core/address.h"
 
+#include "core/table.h"
+
 #include <string.h>
 
 static const uint8_t v4_prefix[12] = {[10] = 0xff, [11] = 0xff};
@@ -20,6 +22,20 @@ bool pccl_address_is_unspecified(const struct pccl_address *address)
     static const uint8_t zero[16] = {0};
     size_t skip = pccl_address_is_v4(address) ? 12 : 0;
     return memcmp(address->ip + skip, zero, 16 - skip) == 0;
+}
+
+static size_t site_bytes(const struct pccl_address *address) { return pccl_address_is_v4(address) ? 16 : 8; }
+
+bool pccl_address_same_site(const struct pccl_address *a, const struct pccl_address *b)
+{
+    return pccl_address_is_v4(a) == pccl_address_is_v4(b) && memcmp(a->ip, b->ip, site_bytes(a)) == 0;
+}
+
+uint64_t pccl_address_site(const struct pccl_address *address)
+{
+    uint64_t halves[2] = {0, 0};
+    memcpy(halves, address->ip, site_bytes(address));
+    return pccl_hash_u64(halves[0]) ^ halves[1];
 }
 
 bool pccl_address_equal(const struct pccl_address *a, const struct pccl_address *b)

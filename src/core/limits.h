@@ -3,8 +3,16 @@
 #define PCCL_CORE_LIMITS_H
 
 enum {
-    PCCL_PEERS_MAX = 4096,           /* members and newcomers of one run */
-    PCCL_GROUPS_MAX = 4096,          /* peer groups of one run */
+    PCCL_PEERS_MAX = 4096,  /* members and newcomers of one run */
+    PCCL_GROUPS_MAX = 4096, /* peer groups of one run */
+    /*
+     * Who waits to be admitted must leave room for members that come back to a restarted master. Behind one address may
+     * be a whole cluster that starts, as large as any that a ring is searched for.
+     */
+    PCCL_NEWCOMERS_MAX = PCCL_PEERS_MAX / 2,
+    PCCL_NEWCOMERS_OF_GROUP_MAX = 1024,
+    PCCL_NEWCOMERS_OF_ADDRESS_MAX = 1024,
+    PCCL_NEWCOMER_ADDRESSES_MAX = 8, /* of those that a newcomer announces, others are told: they dial them all */
     PCCL_CANDIDATES_MAX = 16,        /* addresses a peer announces */
     PCCL_OPS_HELD_MAX = 4096,        /* operations of one peer that its callers have launched and not awaited */
     PCCL_OPS_PER_PEER_MAX = 8192,    /* and with those over whose outcome not everybody may know yet: a window more */

@@ -16,6 +16,15 @@ enum pccl_log_level {
     PCCL_LOG_NONE = 5,
 };
 
+/* Lines that strangers can cause as often as they like: they are limited by cause (core/log_limit.h). */
+enum pccl_log_cause {
+    PCCL_LOG_CAUSE_NONE,
+    PCCL_LOG_CAUSE_REFUSED,
+    PCCL_LOG_CAUSE_NEWCOMER,
+    PCCL_LOG_CAUSE_MEMBERSHIP,
+    PCCL_LOG_CAUSES,
+};
+
 /* Whom and what a line is about, for programs that read logs. All of it is borrowed for the call. */
 struct pccl_log_fields {
     const struct pccl_id *run, *peer; /* NULL: does not apply */
@@ -24,6 +33,7 @@ struct pccl_log_fields {
     uint64_t tag;
     uint64_t use;
     const char *reason; /* NULL: none */
+    enum pccl_log_cause cause;
 };
 
 #endif

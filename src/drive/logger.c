@@ -1,7 +1,9 @@
 #include "drive/logger.h"
 
+#include "core/log_limit.h"
 #include "drive/log_queue.h"
 #include "drive/log_stderr.h"
+#include "net/clock.h"
 
 #include <errno.h>
 #include <stdarg.h>
@@ -56,16 +58,50 @@ void pccl_logger_write(enum pccl_log_level level, const char *subsystem, const c
     pccl_logger_write_fields(level, subsystem, message, NULL);
 }
 
+static void put(enum pccl_log_level level, const char *subsystem, const char *message,
+                const struct pccl_log_fields *fields)
+{
+    if (!pccl_log_queue_put(level, subsystem, message))
+        pccl_log_stderr(level, subsystem, message, fields);
+}
+
+/*
+ * Lines that strangers cause are limited; how many were left out is said with the first line after their minute. No
+ * lock, which a child of a fork could find taken for ever: who comes while another thread is in here is not limited.
+ */
+static bool is_within_limits(enum pccl_log_level level, enum pccl_log_cause cause)
+{
+    static atomic_flag busy = ATOMIC_FLAG_INIT;
+    static struct pccl_log_limit limit;
+    struct pccl_log_omission omissions[PCCL_LOG_CAUSES];
+    uint32_t count = 0;
+    uint64_t now_us = pccl_now_us();
+    if (atomic_flag_test_and_set(&busy))
+        return true;
+    while (count < PCCL_LOG_CAUSES && pccl_log_limit_over(&limit, now_us, &omissions[count]))
+        count++;
+    bool admitted = pccl_log_limit_admit(&limit, cause, level, now_us);
+    atomic_flag_clear(&busy);
+    for (uint32_t i = 0; i < count; i++) {
+        char message[160];
+        (void)snprintf(message, sizeof message, "%llu more lines within a minute were left out: %s",
+                       (unsigned long long)omissions[i].lines, omissions[i].what);
+        put(omissions[i].level, "log", message, NULL);
+    }
+    return admitted;
+}
+
 void pccl_logger_write_fields(enum pccl_log_level level, const char *subsystem, const char *message,
                               const struct pccl_log_fields *fields)
 {
     if (!pccl_logger_wants(level) || pccl_log_queue_inside())
         return;
     int error_before = errno;
-    char cleaned[PCCL_LOGGER_LINE_MAX + 1];
-    clean(cleaned, message);
-    if (!pccl_log_queue_put(level, subsystem, cleaned))
-        pccl_log_stderr(level, subsystem, cleaned, fields);
+    if (is_within_limits(level, fields ? fields->cause : PCCL_LOG_CAUSE_NONE)) {
+        char cleaned[PCCL_LOGGER_LINE_MAX + 1];
+        clean(cleaned, message);
+        put(level, subsystem, cleaned, fields);
+    }
     errno = error_before;
 }
 

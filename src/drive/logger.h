@@ -18,7 +18,9 @@ enum { PCCL_LOGGER_LINE_MAX = 2048 }; /* bytes of a message; what is longer is c
 bool pccl_logger_wants(enum pccl_log_level level);
 /* Line ends and control characters within the message become '?'. */
 void pccl_logger_write(enum pccl_log_level level, const char *subsystem, const char *message);
-/* With what a formatter may add to the line; a callback gets the sentence only. fields may be NULL. */
+/*
+ * Lines of a cause (fields) that strangers can bring about are limited (core/log_limit.h); the others are all written.
+ * With what a formatter may add to the line; a callback gets the sentence only. fields may be NULL. */
 void pccl_logger_write_fields(enum pccl_log_level level, const char *subsystem, const char *message,
                               const struct pccl_log_fields *fields);
 #if defined(__GNUC__)

@@ -148,7 +148,8 @@ static void turn_away(struct pccl_master_server *server, struct pccl_connection 
     struct pccl_text words, from;
     pccl_address_text(&connection->address, &from);
     pccl_text_format(&words, "refused %t: no free descriptor", &from);
-    pccl_logger_write(PCCL_LOG_WARN, "master", words.bytes);
+    pccl_logger_write_fields(PCCL_LOG_WARN, "master", words.bytes,
+                             &(struct pccl_log_fields){.cause = PCCL_LOG_CAUSE_REFUSED});
     refuse_for_want_of_descriptors(server, connection);
     step(server, &(struct pccl_master_event){.kind = PCCL_MASTER_CLOSED, .conn = connection->id, .words = &words});
     forget(server, connection);
@@ -493,6 +494,7 @@ struct pccl_master_config pccl_master_server_config(const struct pccl_params *pa
     config.settle_ms = params->settle_ms;
     config.hello_ms = params->hello_ms;
     config.warm_up_ms = params->warm_up_ms;
+    config.first_call_ms = params->first_call_ms;
     config.bad_edge_ms = params->bad_edge_ms;
     config.optimize_ms = params->optimize_ms;
     config.fresh_ms = params->fresh_ms;

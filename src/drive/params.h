@@ -33,6 +33,8 @@
       "a connection that has not introduced itself by then is closed")                                                 \
     X(MASTER, U32, warm_up_ms, "PCCL_WARM_UP_MS", "10000", 10, 3600000,                                                \
       "a newcomer must have the links to its future neighbours by then, or is refused")                                \
+    X(MASTER, U32, first_call_ms, "PCCL_FIRST_CALL_MS", "300000", 0, 604800000,                                        \
+      "when all others wait, the first peer of a new group must call something within so long; 0: no limit")           \
     X(MASTER, U32, bad_edge_ms, "PCCL_BAD_EDGE_MS", "60000", 0, 86400000,                                              \
       "a pair of peers whose link failed is kept apart in the ring for so long")                                       \
     X(MASTER, U32, tiny_bytes_max, "PCCL_TINY_BYTES_MAX", "8192", 0, 8192,                                             \

@@ -1,5 +1,6 @@
 /* Strangers at the door: connections without a hello, and what becomes of them: newcomer, returning peer, or refused.
  */
+#include "core/crowd.h"
 #include "master/internal.h"
 
 #include <string.h>
@@ -19,7 +20,8 @@ static void turn_away(struct pccl_master *m, struct pccl_stranger *stranger, enu
     pccl_conn conn = stranger->conn;
     struct pccl_text from;
     pccl_address_text(&stranger->address, &from);
-    pccl_master_say(m, PCCL_LOG_INFO, &(struct pccl_log_fields){.reason = words}, "refused %t: %s", &from, words);
+    pccl_master_say(m, PCCL_LOG_INFO, &(struct pccl_log_fields){.reason = words, .cause = PCCL_LOG_CAUSE_REFUSED},
+                    "refused %t: %s", &from, words);
     pccl_master_refuse(m, conn, code, words);
     pccl_master_drop_stranger(m, stranger);
     m->effects.close(m->effects.context, conn);
@@ -31,6 +33,19 @@ void pccl_master_refuse(struct pccl_master *m, pccl_conn conn, enum pccl_refusal
         .type = PCCL_MSG_refused,
         .as.refused = {.version = PCCL_PROTOCOL_VERSION, .code = (uint16_t)code, .words = pccl_bytes_of_string(words)}};
     pccl_master_send_loose(m, conn, &msg, 0);
+}
+
+/* Of the address with the most connections the oldest. */
+static struct pccl_stranger *most_crowded_stranger(const struct pccl_master *m)
+{
+    struct pccl_crowd crowd = {{0}};
+    struct pccl_stranger *found = m->oldest_stranger;
+    for (const struct pccl_stranger *i = m->oldest_stranger; i != NULL; i = i->newer)
+        pccl_crowd_add(&crowd, &i->address);
+    for (struct pccl_stranger *i = m->oldest_stranger; i != NULL; i = i->newer)
+        if (pccl_crowd_of(&crowd, &i->address) > pccl_crowd_of(&crowd, &found->address))
+            found = i;
+    return found;
 }
 
 void pccl_master_opened(struct pccl_master *m, const struct pccl_master_event *event)
@@ -49,7 +64,7 @@ void pccl_master_opened(struct pccl_master *m, const struct pccl_master_event *e
     pccl_table_insert(&m->strangers_by_conn, &stranger->by_conn, event->conn);
     pccl_master_arm(m, m->now_us + m->config.hello_ms * UINT64_C(1000));
     if (m->strangers_by_conn.count > PCCL_STRANGERS_MAX)
-        turn_away(m, m->oldest_stranger, PCCL_REFUSAL_FULL, "too many connections without a hello");
+        turn_away(m, most_crowded_stranger(m), PCCL_REFUSAL_FULL, "too many connections without a hello");
 }
 
 void pccl_master_expire_strangers(struct pccl_master *m)
@@ -168,7 +183,16 @@ static void newcomer(struct pccl_master *m, struct pccl_stranger *stranger, cons
         turn_away_gone(m, stranger, gone, "");
         return;
     }
+    struct pccl_text words;
+    if (!pccl_master_make_room(m, hello->group, &stranger->address, &words)) {
+        turn_away(m, stranger, PCCL_REFUSAL_FULL, words.bytes);
+        return;
+    }
     struct pccl_remote *remote = pccl_master_add_remote(m, hello, PCCL_REMOTE_PENDING);
+    if (remote != NULL && !pccl_master_enqueue(m, remote, &stranger->address)) {
+        pccl_master_free_remote(m, remote);
+        remote = NULL;
+    }
     if (remote == NULL) {
         turn_away(m, stranger, PCCL_REFUSAL_FULL, "no room for another peer");
         return;
@@ -180,7 +204,7 @@ static void newcomer(struct pccl_master *m, struct pccl_stranger *stranger, cons
     struct pccl_text text;
     pccl_text_clear(&text);
     pccl_text_add_bytes(&text, (const char *)name.data, name.length);
-    pccl_master_say(m, PCCL_LOG_INFO, &(struct pccl_log_fields){.peer = &remote->id},
+    pccl_master_say(m, PCCL_LOG_INFO, &(struct pccl_log_fields){.peer = &remote->id, .cause = PCCL_LOG_CAUSE_NEWCOMER},
                     "peer %i (%t) of group %u asks to join", &remote->id, &text, (uint64_t)remote->group_number);
     pccl_master_probe(m, remote);
     pccl_master_found_if_empty(m);
@@ -242,7 +266,8 @@ static void foreign_member(struct pccl_master *m, struct pccl_stranger *stranger
         turn_away(m, stranger, PCCL_REFUSAL_FULL, "no room for another peer");
         return;
     }
-    pccl_master_say(m, PCCL_LOG_INFO, &(struct pccl_log_fields){.peer = &remote->id},
+    pccl_master_say(m, PCCL_LOG_INFO,
+                    &(struct pccl_log_fields){.peer = &remote->id, .cause = PCCL_LOG_CAUSE_MEMBERSHIP},
                     "peer %i of an earlier boot resumes", &remote->id);
     come_in(m, stranger, remote, PCCL_HELLO_RESUME);
 }

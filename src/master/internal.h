@@ -3,6 +3,7 @@
 #ifndef PCCL_MASTER_INTERNAL_H
 #define PCCL_MASTER_INTERNAL_H
 
+#include "core/list.h"
 #include "core/table.h"
 #include "master/election.h"
 #include "master/master.h"
@@ -59,6 +60,23 @@ struct pccl_master_test {
     struct pccl_id to;
 };
 
+/* Those who wait to be admitted to one group, in order of arrival. */
+struct pccl_queue {
+    struct pccl_node by_number;
+    uint32_t number, count;
+    struct pccl_link newcomers; /* remote->in_queue */
+    struct pccl_link stale;     /* in master->stale_queues: something of it has changed */
+    uint64_t due_us;            /* when somebody in it will have taken too long; UINT64_MAX: not as it is */
+};
+
+/* An address (IPv6: a network) that newcomers come from. */
+struct pccl_site {
+    struct pccl_node by_address;
+    struct pccl_address address;
+    uint32_t count;        /* that wait to be admitted */
+    uint32_t warming_here; /* of the queue that is looked at: those that are warmed up */
+};
+
 enum { PCCL_ADMISSION_TOLD_US = 2000000 }; /* as `where_ms` of the peers is by default */
 
 enum pccl_remote_state { PCCL_REMOTE_PENDING, PCCL_REMOTE_MEMBER, PCCL_REMOTE_RESUMING };
@@ -81,7 +99,14 @@ struct pccl_remote {
     pccl_conn conn; /* 0: the control connection is lost */
     struct pccl_session session;
     uint64_t heard_us, spoke_us, warm_since_us;
-    uint64_t tell_us;                     /* PENDING: when it is said that nobody admits it; UINT64_MAX: it has been */
+    uint64_t tell_us;         /* PENDING: when it is said that nobody admits it; UINT64_MAX: it has been */
+    struct pccl_queue *queue; /* PENDING and not departing; else NULL */
+    struct pccl_site *site;   /* the same */
+    struct pccl_link in_queue;
+    bool warming;                         /* in a queue: its links are asked for */
+    bool eligible;                        /* in a queue: as of the last pccl_master_eligible */
+    bool unwelcomed;                      /* a member that has not been told so yet */
+    bool untried;                         /* ... whose group was empty, and that has called nothing yet */
     uint64_t stable_told, decision_known; /* decision numbers told stable / acknowledged */
     bool owes_view_ack;                   /* it may yet decide operations by the latest view of its group */
     uint32_t views_owed;                  /* views that it was told and has not acknowledged ... */
@@ -180,6 +205,7 @@ struct pccl_tuning {
 };
 
 struct pccl_group {
+    struct pccl_node by_number;
     uint32_t number;
     bool changed; /* in the epoch change under way */
     struct pccl_epoch view;
@@ -237,6 +263,7 @@ struct pccl_master {
     struct pccl_epoch epoch;
     uint64_t rounds[PCCL_ROUND_KINDS]; /* J and Q: numbers of the rounds that are open; those of SYNC are the groups' */
     uint8_t last_outcome[PCCL_ROUND_KINDS];
+    uint64_t untried_since_us[PCCL_ROUND_KINDS]; /* only members that are untried are missing; 0: it is not so */
 
     bool optimizing;         /* all have voted for it */
     uint64_t tests_begin_us; /* what is known since then is not tested again */
@@ -250,6 +277,12 @@ struct pccl_master {
     uint32_t remote_count, remote_capacity, member_count, departing_count;
     uint64_t arrivals;
     struct pccl_table by_id, by_conn, strangers_by_conn;
+    struct pccl_table groups_by_number;
+    struct pccl_table queues, sites; /* of newcomers */
+    struct pccl_link stale_queues;
+    uint32_t newcomer_count;    /* in queues */
+    uint64_t newcomers_due_us;  /* no queue is due before */
+    uint64_t newcomers_visited; /* in queues, from the beginning: what waiting newcomers cost */
     struct pccl_stranger *oldest_stranger, *newest_stranger;
     struct pccl_group **groups;
     uint32_t group_count, group_capacity;
@@ -352,10 +385,25 @@ void pccl_master_decide_cost(struct pccl_group *group);
  * and do not, or a figure has moved (wire/cost.h). Returns how many, and if any, why.
  */
 uint32_t pccl_master_review_costs(struct pccl_master *m, struct pccl_text *why);
+/* It keeps links between all its members. */
+static inline bool pccl_master_is_small(uint32_t members) { return members <= PCCL_MESH_PEERS_MAX; }
+
+/* ---- newcomers.c ---- */
+/* Is there room for one more newcomer of this group and address? Somebody else may have to go for it. false: words. */
+PCCL_MUST_CHECK bool pccl_master_make_room(struct pccl_master *m, uint32_t group_number,
+                                           const struct pccl_address *from, struct pccl_text *words);
+/* false: out of memory. */
+PCCL_MUST_CHECK bool pccl_master_enqueue(struct pccl_master *m, struct pccl_remote *remote,
+                                         const struct pccl_address *from);
+/* It is admitted or goes. Nothing happens if it is in no queue. */
+void pccl_master_unqueue(struct pccl_master *m, struct pccl_remote *remote);
+/* What the newcomers of this group need, or have, may have changed: the next plan looks at them. */
+void pccl_master_touch_queue(struct pccl_master *m, uint32_t group_number);
+void pccl_master_touch_all_queues(struct pccl_master *m);
+/* Asks for the links that newcomers need, and refuses who has not got them in time. */
 void pccl_master_plan_warm_up(struct pccl_master *m);
-/* The newcomers that could be admitted now, in ring order per group, marked by admit[remote->index]. Returns how many.
- */
-uint32_t pccl_master_eligible(struct pccl_master *m, bool *admit);
+/* Marks the newcomers that could be admitted now (remote->eligible), in ring order per group. Returns how many. */
+uint32_t pccl_master_eligible(struct pccl_master *m);
 
 /* ---- operations.c ---- */
 void pccl_master_done(struct pccl_master *m, struct pccl_remote *from, const struct pccl_msg_done *done);
@@ -396,6 +444,7 @@ void pccl_master_answer_round(struct pccl_master *m, struct pccl_remote *to, uin
 /* The open round of this kind is over for all. outcome: of the groups that have none of their own. */
 void pccl_master_conclude_round(struct pccl_master *m, uint8_t kind, uint8_t outcome);
 void pccl_master_evaluate_rounds(struct pccl_master *m);
+void pccl_master_tick_rounds(struct pccl_master *m);
 
 /* ---- sync.c ---- */
 void pccl_master_sync_vote(struct pccl_master *m, struct pccl_remote *from, const struct pccl_msg_sync_vote *vote);

@@ -140,7 +140,8 @@ void pccl_master_probed(struct pccl_master *m, const struct pccl_master_event *e
     else if (remote->conn == 0 && remote->verified)
         return; /* silence will tell */
     else if (!remote->verified)
-        pccl_master_say(m, PCCL_LOG_WARN, &(struct pccl_log_fields){.peer = &remote->id},
+        pccl_master_say(m, PCCL_LOG_WARN,
+                        &(struct pccl_log_fields){.peer = &remote->id, .cause = PCCL_LOG_CAUSE_NEWCOMER},
                         "the master cannot reach the port of peer %i: its death may be noticed late", &remote->id);
 }
 
@@ -150,7 +151,8 @@ void pccl_master_control_lost(struct pccl_master *m, struct pccl_remote *remote)
     remote->conn = 0;
     if (remote->departing)
         return;
-    pccl_master_say(m, PCCL_LOG_DEBUG, &(struct pccl_log_fields){.peer = &remote->id},
+    pccl_master_say(m, PCCL_LOG_DEBUG,
+                    &(struct pccl_log_fields){.peer = &remote->id, .cause = PCCL_LOG_CAUSE_MEMBERSHIP},
                     "the control connection of peer %i is lost", &remote->id);
     pccl_master_arm(m, remote->heard_us + m->config.silence_ms * UINT64_C(1000));
     if (is_gone(m, remote))
@@ -167,6 +169,15 @@ static bool are_neighbours(const struct pccl_remote *from, const struct pccl_rem
            from != to && (from->position + 1) % from->group->ring_count == to->position;
 }
 
+/* The link counts for whether a newcomer could be admitted. */
+static void touch_newcomers(struct pccl_master *m, const struct pccl_remote *from, const struct pccl_remote *to)
+{
+    if (from->queue != NULL)
+        pccl_master_touch_queue(m, from->group_number);
+    if (to != NULL && to->queue != NULL)
+        pccl_master_touch_queue(m, to->group_number);
+}
+
 void pccl_master_link_lost(struct pccl_master *m, struct pccl_remote *from, const struct pccl_msg_link_lost *lost)
 {
     struct pccl_remote *to = pccl_master_find(m, &lost->peer);
@@ -176,6 +187,7 @@ void pccl_master_link_lost(struct pccl_master *m, struct pccl_remote *from, cons
     if (want != NULL && !incoming) {
         want->up = false;
         want->failed = is_failed_dialling(incoming, how);
+        touch_newcomers(m, from, to);
         if (from->group != NULL && from->group->tuning.better != NULL)
             pccl_master_arm(m, m->now_us); /* a round may wait for this link */
     }
@@ -230,6 +242,7 @@ void pccl_master_link_up(struct pccl_master *m, struct pccl_remote *from, const 
         edge->since_us = 0; /* the other end's complaint about the link before */
     want->up = true;
     want->failed = false;
+    touch_newcomers(m, from, remote);
     pccl_master_link_mended(m, from, remote);
     if (remote->group != NULL && remote->group->tuning.better != NULL)
         pccl_master_evaluate_rounds(m); /* one may wait for this link */

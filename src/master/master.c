@@ -16,6 +16,7 @@ struct pccl_master_config pccl_master_defaults(void)
         .settle_ms = 250,
         .hello_ms = 5000,
         .warm_up_ms = 10000,
+        .first_call_ms = 300000,
         .mesh_ms = 500,
         .bad_edge_ms = 60000,
         .optimize_ms = 2200,
@@ -41,6 +42,11 @@ struct pccl_master *pccl_master_create(const struct pccl_master_config *config, 
     pccl_table_init(&m->by_id, &m->memory);
     pccl_table_init(&m->by_conn, &m->memory);
     pccl_table_init(&m->strangers_by_conn, &m->memory);
+    pccl_table_init(&m->groups_by_number, &m->memory);
+    pccl_table_init(&m->queues, &m->memory);
+    pccl_table_init(&m->sites, &m->memory);
+    pccl_link_init(&m->stale_queues);
+    m->newcomers_due_us = UINT64_MAX;
     return m;
 }
 
@@ -61,6 +67,9 @@ void pccl_master_destroy(struct pccl_master *m)
     pccl_table_fini(&m->by_id);
     pccl_table_fini(&m->by_conn);
     pccl_table_fini(&m->strangers_by_conn);
+    pccl_table_fini(&m->groups_by_number);
+    pccl_table_fini(&m->queues);
+    pccl_table_fini(&m->sites);
     struct pccl_memory memory = m->memory;
     pccl_release(&memory, m, sizeof *m);
 }
@@ -104,6 +113,8 @@ static void forgive_standstill(struct pccl_master *m, uint64_t gap_us)
         shift(&m->edges[i].act_us, gap_us);
         shift(&m->edges[i].bad_until_us, gap_us);
     }
+    for (uint32_t i = 0; i < PCCL_ROUND_KINDS; i++)
+        shift(&m->untried_since_us[i], gap_us);
     shift(&m->started_us, gap_us);
     shift(&m->recovering_since_us, gap_us);
 }
@@ -150,6 +161,7 @@ static void tick(struct pccl_master *m)
     tick_remotes(m);
     pccl_master_tick_admissions(m);
     pccl_master_tick_edges(m);
+    pccl_master_tick_rounds(m);
     pccl_master_tick_operations(m);
     pccl_master_tick_topology(m);
     pccl_master_plan_warm_up(m);
@@ -228,6 +240,7 @@ static void take_acknowledgement(struct pccl_master *m, struct pccl_remote *remo
 
 static void dispatch_member(struct pccl_master *m, struct pccl_remote *from, const struct pccl_msg *msg)
 {
+    from->untried = from->untried && msg->type == PCCL_MSG_view_ack; /* the only one that no call of its has caused */
     switch (msg->type) {
     case PCCL_MSG_vote: pccl_master_vote(m, from, msg->as.vote.kind, msg->as.vote.round); break;
     case PCCL_MSG_withdraw: pccl_master_withdraw(m, from, msg->as.withdraw.kind, msg->as.withdraw.round); break;
@@ -327,8 +340,9 @@ static void garbage(struct pccl_master *m, const struct pccl_master_event *event
     if (stranger != NULL) {
         struct pccl_text from;
         pccl_address_text(&stranger->address, &from);
-        pccl_master_say(m, PCCL_LOG_INFO, &(struct pccl_log_fields){.reason = event->words->bytes}, "refused %t: %t",
-                        &from, event->words);
+        pccl_master_say(m, PCCL_LOG_INFO,
+                        &(struct pccl_log_fields){.reason = event->words->bytes, .cause = PCCL_LOG_CAUSE_REFUSED},
+                        "refused %t: %t", &from, event->words);
         pccl_master_refuse(m, event->conn, event->other_version ? PCCL_REFUSAL_VERSION : PCCL_REFUSAL_MALFORMED,
                            event->words->bytes);
         pccl_master_drop_stranger(m, stranger);
@@ -338,7 +352,9 @@ static void garbage(struct pccl_master *m, const struct pccl_master_event *event
     struct pccl_remote *remote = remote_of(m, event->conn);
     if (remote == NULL || remote->departing)
         return;
-    pccl_master_say(m, PCCL_LOG_WARN, &(struct pccl_log_fields){.peer = &remote->id, .reason = event->words->bytes},
+    pccl_master_say(m, PCCL_LOG_WARN,
+                    &(struct pccl_log_fields){
+                        .peer = &remote->id, .reason = event->words->bytes, .cause = PCCL_LOG_CAUSE_MEMBERSHIP},
                     "peer %i sent garbage: %t", &remote->id, event->words);
     m->effects.close(m->effects.context, event->conn);
     pccl_master_control_lost(m, remote);
@@ -383,8 +399,9 @@ void pccl_master_step(struct pccl_master *m, const struct pccl_master_event *eve
 
 struct pccl_master_counts pccl_master_count(const struct pccl_master *m)
 {
-    struct pccl_master_counts counts = {
+    return (struct pccl_master_counts){
         .members = m->member_count,
+        .pending = m->newcomer_count,
         .groups = m->group_count,
         .strangers = m->strangers_by_conn.count,
         .committed = m->committed,
@@ -393,7 +410,4 @@ struct pccl_master_counts pccl_master_count(const struct pccl_master *m)
         .epoch = m->epoch,
         .recovering = m->recovering,
     };
-    for (uint32_t i = 0; i < m->remote_count; i++)
-        counts.pending += m->remotes[i]->state == PCCL_REMOTE_PENDING;
-    return counts;
 }

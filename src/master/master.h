@@ -27,6 +27,7 @@ struct pccl_master_config {
     uint32_t settle_ms;                 /* a lost link may be mended so long before the ring changes */
     uint32_t hello_ms;                  /* a connection without a hello is closed */
     uint32_t warm_up_ms;                /* a newcomer must have its links by then */
+    uint32_t first_call_ms;             /* the first member of a new group must have called something; 0: never */
     uint32_t mesh_ms;                   /* ... and the links beside the ring are waited for so long */
     uint32_t bad_edge_ms;               /* a failed link is avoided so long */
     uint32_t optimize_ms;               /* the tests of one optimisation, all together, about */

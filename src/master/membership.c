@@ -4,6 +4,8 @@
 #include <stdarg.h>
 #include <string.h>
 
+static const struct pccl_log_fields of_membership = {.cause = PCCL_LOG_CAUSE_MEMBERSHIP};
+
 /* ---- peers ---- */
 
 struct pccl_remote *pccl_master_find(const struct pccl_master *m, const struct pccl_id *id)
@@ -52,6 +54,7 @@ struct pccl_remote *pccl_master_add_remote(struct pccl_master *m, const struct p
         remote->candidates[i] = hello->candidates[i];
     if (hello->name.length > 0)
         memcpy(remote->name, hello->name.data, hello->name.length);
+    pccl_link_init(&remote->in_queue);
     pccl_session_init(&remote->session, &m->memory);
     pccl_table_insert(&m->by_id, &remote->by_id, pccl_id_hash(&remote->id));
     remote->index = m->remote_count;
@@ -81,6 +84,7 @@ void pccl_master_free_remote(struct pccl_master *m, struct pccl_remote *remote)
     if (remote->conn != 0)
         pccl_table_remove(&m->by_conn, &remote->by_conn);
     pccl_table_remove(&m->by_id, &remote->by_id);
+    pccl_master_unqueue(m, remote);
     for (uint32_t i = remote->index + 1; i < m->remote_count; i++) { /* the order of arrival is kept */
         m->remotes[i - 1] = m->remotes[i];
         m->remotes[i - 1]->index = i - 1;
@@ -95,9 +99,9 @@ void pccl_master_free_remote(struct pccl_master *m, struct pccl_remote *remote)
 
 uint32_t pccl_master_addresses(const struct pccl_remote *remote, struct pccl_address *addresses)
 {
-    uint32_t count = 0;
+    uint32_t count = 0, most = remote->state == PCCL_REMOTE_PENDING ? PCCL_NEWCOMER_ADDRESSES_MAX : PCCL_CANDIDATES_MAX;
     bool observed_listed = false;
-    for (uint32_t i = 0; i < remote->candidate_count && count < PCCL_CANDIDATES_MAX - 1; i++) {
+    for (uint32_t i = 0; i < remote->candidate_count && count < most - 1; i++) {
         addresses[count++] = remote->candidates[i];
         observed_listed = observed_listed || pccl_address_equal(&remote->candidates[i], &remote->observed);
     }
@@ -110,9 +114,9 @@ uint32_t pccl_master_addresses(const struct pccl_remote *remote, struct pccl_add
 
 struct pccl_group *pccl_master_group(struct pccl_master *m, uint32_t number, bool create)
 {
-    for (uint32_t i = 0; i < m->group_count; i++)
-        if (m->groups[i]->number == number)
-            return m->groups[i];
+    struct pccl_node *node = pccl_table_find(&m->groups_by_number, number);
+    if (node != NULL)
+        return PCCL_CONTAINER_OF(node, struct pccl_group, by_number);
     if (!create || m->group_count >= PCCL_GROUPS_MAX)
         return NULL;
     struct pccl_group **groups =
@@ -126,6 +130,7 @@ struct pccl_group *pccl_master_group(struct pccl_master *m, uint32_t number, boo
     group->number = number;
     pccl_table_init(&group->by_instance, &m->memory);
     pccl_matrix_init(&group->matrix, &m->memory);
+    pccl_table_insert(&m->groups_by_number, &group->by_number, number);
     m->groups[m->group_count++] = group;
     return group;
 }
@@ -135,6 +140,7 @@ static void note_ring_change(struct pccl_master *m, struct pccl_group *group)
     group->changed = true;
     group->ring_us = m->now_us;
     group->ring_version++;
+    pccl_master_touch_queue(m, group->number);
 }
 
 bool pccl_master_join_ring(struct pccl_master *m, struct pccl_group *group, struct pccl_remote *remote)
@@ -150,6 +156,7 @@ bool pccl_master_join_ring(struct pccl_master *m, struct pccl_group *group, stru
     group->ring[group->ring_count++] = remote;
     remote->group = group;
     remote->state = PCCL_REMOTE_MEMBER;
+    pccl_master_unqueue(m, remote);
     note_ring_change(m, group);
     m->member_count++;
     return true;
@@ -199,7 +206,7 @@ void pccl_master_found(struct pccl_master *m, struct pccl_remote *first)
     m->epoch = (struct pccl_epoch){.inc = 1, .number = 1};
     group->view = m->epoch;
     group->changed = false;
-    pccl_master_say(m, PCCL_LOG_INFO, NULL, "run %i begins", &m->lineage);
+    pccl_master_say(m, PCCL_LOG_INFO, &of_membership, "run %i begins", &m->lineage);
     pccl_master_welcome(m, first);
     pccl_master_advance_stable(m, group);
 }
@@ -246,7 +253,7 @@ bool pccl_master_is_over(const struct pccl_master *m, const struct pccl_id *line
 void pccl_master_end_run(struct pccl_master *m)
 {
     if (m->founded) {
-        pccl_master_say(m, PCCL_LOG_INFO, NULL, "run %i ends", &m->lineage);
+        pccl_master_say(m, PCCL_LOG_INFO, &of_membership, "run %i ends", &m->lineage);
         if (!m->recovering) /* else nothing was decided, and a later member may still bring it back */
             m->over[m->over_count++ % PCCL_RUNS_OVER_MAX] = m->lineage;
     }
@@ -260,6 +267,7 @@ void pccl_master_end_run(struct pccl_master *m)
         pccl_release(&m->memory, group->ring, group->ring_capacity * sizeof *group->ring);
         pccl_release(&m->memory, group, sizeof *group);
     }
+    pccl_table_fini(&m->groups_by_number);
     m->group_count = 0;
     m->member_count = 0;
     m->edge_count = 0;
@@ -270,6 +278,7 @@ void pccl_master_end_run(struct pccl_master *m)
     memset(m->last_outcome, 0, sizeof m->last_outcome);
     for (uint32_t i = 0; i < m->remote_count; i++)
         m->remotes[i]->want_count = 0; /* links of the old run are of no use to a new one */
+    pccl_master_touch_all_queues(m);
 }
 
 /* ---- epochs ---- */
@@ -315,10 +324,12 @@ void pccl_master_welcome(struct pccl_master *m, struct pccl_remote *remote)
                                               .ring = ring,
                                               .ring_count = group->ring_count,
                                               .cost = group->cost}};
+        remote->unwelcomed = false;
         remote->decision_known = group->decisions; /* what was decided before it came does not concern it */
         pccl_master_send(m, remote, &msg, 0);
-        pccl_master_say(m, PCCL_LOG_INFO, &(struct pccl_log_fields){.peer = &remote->id}, "peer %i is in: %u members",
-                        &remote->id, (uint64_t)m->member_count);
+        pccl_master_say(m, PCCL_LOG_INFO,
+                        &(struct pccl_log_fields){.peer = &remote->id, .cause = PCCL_LOG_CAUSE_MEMBERSHIP},
+                        "peer %i is in: %u members", &remote->id, (uint64_t)m->member_count);
     }
     pccl_release(&m->memory, members, pccl_max_u64(1, m->member_count) * sizeof *members);
     pccl_release(&m->memory, ring, pccl_max_u64(1, group->ring_count) * sizeof *ring);
@@ -372,10 +383,7 @@ void pccl_master_next_epoch(struct pccl_master *m, const struct pccl_member *add
                                            .words = pccl_bytes_of_text(why)};
     for (uint32_t i = 0; i < m->remote_count; i++) {
         struct pccl_remote *to = m->remotes[i];
-        bool is_new = false;
-        for (uint32_t k = 0; k < added_count; k++)
-            is_new = is_new || pccl_id_equal(&added[k].peer, &to->id);
-        if (pccl_master_is_living_member(to) && !is_new)
+        if (pccl_master_is_living_member(to) && !to->unwelcomed)
             pccl_master_send_epoch(m, to, &change);
     }
     for (uint32_t i = 0; i < m->group_count; i++) {
@@ -388,9 +396,11 @@ void pccl_master_next_epoch(struct pccl_master *m, const struct pccl_member *add
 
 void pccl_master_say_epoch(struct pccl_master *m, uint32_t added, uint32_t removed, const struct pccl_text *why)
 {
-    pccl_master_say(m, PCCL_LOG_INFO, &(struct pccl_log_fields){.reason = why->length > 0 ? why->bytes : NULL},
-                    "epoch %u.%u: %u members, %u came, %u went", (uint64_t)m->epoch.inc, m->epoch.number,
-                    (uint64_t)m->member_count, (uint64_t)added, (uint64_t)removed);
+    pccl_master_say(
+        m, PCCL_LOG_INFO,
+        &(struct pccl_log_fields){.reason = why->length > 0 ? why->bytes : NULL, .cause = PCCL_LOG_CAUSE_MEMBERSHIP},
+        "epoch %u.%u: %u members, %u came, %u went", (uint64_t)m->epoch.inc, m->epoch.number, (uint64_t)m->member_count,
+        (uint64_t)added, (uint64_t)removed);
 }
 
 /* ---- departures ---- */
@@ -409,9 +419,13 @@ void pccl_master_remove(struct pccl_master *m, struct pccl_remote *remote, enum 
     remote->why = why;
     m->departing_count++;
     m->departures++;
+    pccl_master_unqueue(m, remote);
     bool planned = why == PCCL_REFUSAL_LEFT || why == PCCL_REFUSAL_SHUTDOWN;
     pccl_master_say(m, planned ? PCCL_LOG_INFO : PCCL_LOG_WARN,
-                    &(struct pccl_log_fields){.peer = &remote->id, .reason = remote->words.bytes},
+                    &(struct pccl_log_fields){.peer = &remote->id,
+                                              .reason = remote->words.bytes,
+                                              .cause = remote->state == PCCL_REMOTE_MEMBER ? PCCL_LOG_CAUSE_MEMBERSHIP
+                                                                                           : PCCL_LOG_CAUSE_NEWCOMER},
                     "peer %i departs: %t", &remote->id, &remote->words);
     pccl_master_arm(m, m->now_us);
 }

@@ -57,26 +57,25 @@ void pccl_master_conclude_round(struct pccl_master *m, uint8_t kind, uint8_t out
 
 static void conclude_pending(struct pccl_master *m)
 {
-    bool *admit = pccl_allocate(&m->memory, pccl_max_u64(1, m->remote_count) * sizeof *admit);
-    uint32_t count = m->remote_count;
-    bool any = admit != NULL && pccl_master_eligible(m, admit) > 0;
-    pccl_release(&m->memory, admit, pccl_max_u64(1, count) * sizeof *admit);
+    bool any = pccl_master_eligible(m) > 0;
     pccl_master_conclude_round(m, PCCL_ROUND_PENDING, any ? PCCL_ROUND_TRUE : PCCL_ROUND_DONE);
 }
 
 /* Puts the eligible into their rings. Returns how many, with their ids in added. */
-static uint32_t admit_all(struct pccl_master *m, const bool *admit, struct pccl_member *added)
+static uint32_t admit_all(struct pccl_master *m, struct pccl_member *added)
 {
     uint32_t count = 0, remotes = m->remote_count;
     for (uint32_t i = 0; i < remotes; i++) {
         struct pccl_remote *remote = m->remotes[i];
-        if (!admit[i])
+        if (!remote->eligible)
             continue;
         struct pccl_group *group = pccl_master_group(m, remote->group_number, true);
         if (group == NULL || !pccl_master_join_ring(m, group, remote)) {
             pccl_master_remove(m, remote, PCCL_REFUSAL_FULL, "no room for another member");
             continue;
         }
+        remote->unwelcomed = true;
+        remote->untried = group->ring_count == 1;
         added[count++] = (struct pccl_member){.peer = remote->id, .group = remote->group_number};
     }
     return count;
@@ -87,10 +86,9 @@ static uint32_t admit_all(struct pccl_master *m, const bool *admit, struct pccl_
 static void conclude_update(struct pccl_master *m)
 {
     uint32_t remotes = m->remote_count, added_count = 0;
-    bool *admit = pccl_allocate(&m->memory, pccl_max_u64(1, remotes) * sizeof *admit);
     struct pccl_member *added = pccl_allocate(&m->memory, pccl_max_u64(1, remotes) * sizeof *added);
-    if (admit != NULL && added != NULL && pccl_master_eligible(m, admit) > 0)
-        added_count = admit_all(m, admit, added);
+    if (added != NULL && pccl_master_eligible(m) > 0)
+        added_count = admit_all(m, added);
     for (uint32_t i = 0; i < m->group_count; i++)
         pccl_master_drop_operations(m, m->groups[i]);
     struct pccl_text why, costs; /* nothing is in flight that a new view could kill */
@@ -108,7 +106,6 @@ static void conclude_update(struct pccl_master *m)
     }
     for (uint32_t i = 0; added_count > 0 && i < m->group_count; i++)
         pccl_master_advance_stable(m, m->groups[i]);
-    pccl_release(&m->memory, admit, pccl_max_u64(1, remotes) * sizeof *admit);
     pccl_release(&m->memory, added, pccl_max_u64(1, remotes) * sizeof *added);
     pccl_master_plan_warm_up(m);
 }
@@ -119,6 +116,54 @@ static bool all_voted(const struct pccl_master *m, uint8_t kind)
         if (m->remotes[i]->state == PCCL_REMOTE_MEMBER && !m->remotes[i]->votes[kind])
             return false;
     return m->member_count > 0;
+}
+
+/*
+ * A group that is new has nobody to vouch for its first member, which needed no link to be admitted. When all others
+ * have come, and it has not been heard to call anything ever, it is waited for only so long: whoever reached the
+ * master's port could hold up the run for ever. Others are waited for as long as they live (RELIABILITY).
+ */
+static bool only_untried_are_missing(const struct pccl_master *m, uint8_t kind)
+{
+    bool missing = false, voted = false;
+    for (uint32_t i = 0; i < m->remote_count; i++) {
+        const struct pccl_remote *remote = m->remotes[i];
+        if (remote->state != PCCL_REMOTE_MEMBER)
+            continue;
+        if (!remote->votes[kind] && !remote->untried)
+            return false;
+        voted = voted || remote->votes[kind];
+        missing = missing || !remote->votes[kind];
+    }
+    return voted && missing;
+}
+
+static void wait_for_untried(struct pccl_master *m, uint8_t kind)
+{
+    uint64_t *since_us = &m->untried_since_us[kind], patience_us = m->config.first_call_ms * UINT64_C(1000);
+    if (patience_us == 0 || !only_untried_are_missing(m, kind)) {
+        *since_us = 0;
+        return;
+    }
+    if (*since_us == 0)
+        *since_us = m->now_us;
+    if (m->now_us < *since_us + patience_us) {
+        pccl_master_arm(m, *since_us + patience_us);
+        return;
+    }
+    *since_us = 0;
+    for (uint32_t i = 0; i < m->remote_count; i++)
+        if (pccl_master_is_living_member(m->remotes[i]) && !m->remotes[i]->votes[kind])
+            pccl_master_remove(m, m->remotes[i], PCCL_REFUSAL_SILENT,
+                               "it was the first of a new group and called nothing for %d, while all others waited",
+                               patience_us);
+}
+
+void pccl_master_tick_rounds(struct pccl_master *m)
+{
+    for (uint8_t kind = 0; kind < PCCL_ROUND_KINDS && !m->recovering && m->departing_count == 0; kind++)
+        if (kind != PCCL_ROUND_SYNC)
+            wait_for_untried(m, kind);
 }
 
 /* Not while somebody is about to be removed: the view comes first, and settle calls again. */
@@ -132,6 +177,7 @@ void pccl_master_evaluate_rounds(struct pccl_master *m)
         conclude_update(m);
     if (m->departing_count == 0 && all_voted(m, PCCL_ROUND_OPTIMIZE))
         pccl_master_optimize(m);
+    pccl_master_tick_rounds(m);
 }
 
 /* The answer of the last round, for one who has not heard it. */

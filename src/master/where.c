@@ -164,7 +164,8 @@ void pccl_master_tick_admissions(struct pccl_master *m)
         if (m->now_us >= remote->tell_us && m->member_count == 0) {
             remote->tell_us = m->now_us + PCCL_ADMISSION_TOLD_US; /* there is nobody to admit it */
         } else if (m->now_us >= remote->tell_us) {
-            pccl_master_say(m, PCCL_LOG_WARN, &(struct pccl_log_fields){.peer = &remote->id},
+            pccl_master_say(m, PCCL_LOG_WARN,
+                            &(struct pccl_log_fields){.peer = &remote->id, .cause = PCCL_LOG_CAUSE_NEWCOMER},
                             "peer %i has waited for %d to be admitted: members do that by comm.update_topology(), in C "
                             "pcclUpdateTopology, which %u of %u have called",
                             &remote->id, (uint64_t)PCCL_ADMISSION_TOLD_US, (uint64_t)votes, (uint64_t)m->member_count);

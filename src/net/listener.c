@@ -1,5 +1,7 @@
 #include "net/listener.h"
 
+#include "core/crowd.h"
+
 enum {
     ACCEPTS_PER_VISIT = 64,
     SYSTEM_PORT_ATTEMPTS = 16, /* the port chosen for one address may be taken on another */
@@ -224,38 +226,49 @@ static void pause_accepting(struct pccl_listener *listener)
     (void)uv_timer_start(listener->pause, on_pause_over, PAUSE_MS, 0);
 }
 
-static void drop_oldest(struct pccl_listener *listener)
+/* Who makes room: of the address with the most strangers the oldest. A flood crowds out itself, not who comes from
+ * elsewhere over a long way. */
+static struct pccl_connection *most_crowded(const struct pccl_listener *listener)
 {
-    struct pccl_connection *oldest = listener->strangers.oldest;
-    pccl_connection_drop(oldest);
+    struct pccl_crowd crowd = {{0}};
+    struct pccl_connection *found = listener->strangers.oldest;
+    for (const struct pccl_connection *i = found; i; i = i->newer)
+        pccl_crowd_add(&crowd, &i->address);
+    for (struct pccl_connection *i = found; i; i = i->newer)
+        if (pccl_crowd_of(&crowd, &i->address) > pccl_crowd_of(&crowd, &found->address))
+            found = i;
+    return found;
+}
+
+static void drop(struct pccl_listener *listener, struct pccl_connection *stranger)
+{
+    pccl_connection_drop(stranger);
     /* The owner closes it by that; a closing one that lingers has gone already. */
-    if (listener->strangers.oldest == oldest)
-        pccl_connection_list_remove(oldest);
+    if (stranger->list == &listener->strangers)
+        pccl_connection_list_remove(stranger);
 }
 
 /* One stranger fewer, for its descriptor. */
-static void crowd_out_oldest(struct pccl_listener *listener)
+static void crowd_out(struct pccl_listener *listener, struct pccl_connection *stranger)
 {
-    struct pccl_connection *oldest = listener->strangers.oldest;
-    if (listener->crowded_out && oldest->state == PCCL_CONNECTION_OPEN) {
-        listener->crowded_out(listener->owner, oldest);
-        (void)pccl_connection_flush(oldest);
+    if (listener->crowded_out && stranger->state == PCCL_CONNECTION_OPEN) {
+        listener->crowded_out(listener->owner, stranger);
+        (void)pccl_connection_flush(stranger);
     }
-    drop_oldest(listener);
+    drop(listener, stranger);
 }
 
-/* The oldest has had the time to say who it is. If each went for the next one at once, nobody would get in. */
-static bool is_oldest_due(const struct pccl_listener *listener)
+/* It has had the time to say who it is. If each went for the next one at once, nobody would get in. */
+static bool is_due(const struct pccl_listener *listener, const struct pccl_connection *stranger)
 {
-    const struct pccl_connection *oldest = listener->strangers.oldest;
-    return oldest &&
-           (oldest->state != PCCL_CONNECTION_OPEN || uv_now(listener->loop) >= oldest->accepted_ms + SPARE_HELLO_MS);
+    return stranger && (stranger->state != PCCL_CONNECTION_OPEN ||
+                        uv_now(listener->loop) >= stranger->accepted_ms + SPARE_HELLO_MS);
 }
 
 static void welcome(struct pccl_listener *listener, uv_os_sock_t socket, const struct pccl_address *from, bool on_spare)
 {
     if (!on_spare && listener->strangers.count >= listener->strangers_max)
-        drop_oldest(listener);
+        drop(listener, most_crowded(listener));
     struct pccl_connection *connection =
         pccl_connection_create(listener->loop, listener->memory, socket, false, listener->events, listener->owner);
     if (!connection)
@@ -301,8 +314,8 @@ static void accept_waiting(struct pccl_listener_socket *listening)
                 accept_on_spare(listening);
                 return;
             }
-            if (is_oldest_due(listener)) {
-                crowd_out_oldest(listener);
+            if (is_due(listener, most_crowded(listener))) {
+                crowd_out(listener, most_crowded(listener));
                 break;
             }
             pause_accepting(listener);
@@ -339,6 +352,6 @@ bool pccl_listener_can_keep(struct pccl_listener *listener, struct pccl_connecti
     if (connection->list != &listener->on_spare || take_spare(listener))
         return true;
     if (listener->strangers.oldest) /* it has said nothing yet, this one has */
-        crowd_out_oldest(listener);
+        crowd_out(listener, most_crowded(listener));
     return take_spare(listener);
 }

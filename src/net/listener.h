@@ -1,6 +1,7 @@
 /*
  * Accepts connections on one port of one or several local addresses. Whoever connects is a stranger, in a list of
- * bounded length, until the owner adopts the connection; when the list is full, the oldest stranger makes room.
+ * bounded length, until the owner adopts the connection; when the list is full, the oldest of the address with the most
+ * makes room.
  * Shortage of descriptors pauses accepting and ends nothing; with a spare one, whoever comes then can still be heard
  * and answered. Runs on the loop's thread.
  */

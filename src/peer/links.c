@@ -8,6 +8,8 @@
 enum {
     REPORT_AGAIN_US = 2000000, /* a failure that lasts is reported again after so long */
     TELL_AGAIN_US = 120000000, /* and figures that do not change */
+    NEWCOMER_PAUSE_MS = 500,   /* between attempts at somebody who is not in yet; it doubles up to */
+    NEWCOMER_PAUSE_MAX_MS = 8000,
 };
 
 static struct pccl_peer_link *find_link(struct pccl_peer *p, const struct pccl_id *id)
@@ -49,6 +51,21 @@ void pccl_peer_close_links(struct pccl_peer *p)
 {
     while (p->link_count > 0)
         drop_link(p, &p->links[p->link_count - 1]);
+}
+
+/*
+ * Where a newcomer can be reached only it has said, and it may be anybody: whoever answers at the first attempt is in
+ * as fast as ever, but nobody can make members knock at somebody else's door again and again.
+ */
+static bool is_newcomer(const struct pccl_peer *p, const struct pccl_peer_link *link)
+{
+    return p->state == PCCL_PEER_MEMBER && !pccl_peer_knows_member(p, &link->id);
+}
+
+static void forgive(const struct pccl_peer *p, struct pccl_peer_link *link)
+{
+    if (!is_newcomer(p, link))
+        link->pause_ms = p->config.dial_ms;
 }
 
 static void dial(struct pccl_peer *p, struct pccl_peer_link *link)
@@ -158,13 +175,17 @@ static void outgoing_down(struct pccl_peer *p, struct pccl_peer_link *link, cons
     }
     if (p->state == PCCL_PEER_OVER)
         return;
-    if (was_up && !event->purposely) {
-        link->pause_ms = p->config.dial_ms;
+    bool newcomer = is_newcomer(p, link);
+    if (was_up && !event->purposely && !newcomer) {
+        forgive(p, link);
         dial(p, link); /* at once: the answer tells a break from a death */
         return;
     }
+    if (newcomer)
+        link->pause_ms = (uint32_t)pccl_max_u64(link->pause_ms, NEWCOMER_PAUSE_MS);
     link->retry_us = p->now_us + link->pause_ms * UINT64_C(1000);
-    link->pause_ms = (uint32_t)pccl_min_u64(link->pause_ms * UINT64_C(2), p->config.dial_max_ms);
+    link->pause_ms =
+        (uint32_t)pccl_min_u64(link->pause_ms * UINT64_C(2), newcomer ? NEWCOMER_PAUSE_MAX_MS : p->config.dial_max_ms);
     pccl_peer_arm(p, link->retry_us);
 }
 
@@ -191,7 +212,7 @@ void pccl_peer_link_event(struct pccl_peer *p, const struct pccl_peer_event *eve
     else if (!event->incoming && up && link->out == PCCL_DIAL_DIALING) {
         link->out = PCCL_DIAL_UP;
         link->failed = false;
-        link->pause_ms = p->config.dial_ms;
+        forgive(p, link);
         link->rtt_us = event->rtt_us;
         link->rate = 0;
         report_up(p, link);

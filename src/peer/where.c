@@ -44,22 +44,31 @@ void pccl_peer_wait_over(struct pccl_peer *p)
 
 #define ADMITTED_BY "by comm.update_topology(), in C pcclUpdateTopology, which all of them call between steps"
 
+/* Of newcomers, who may be as many as like: one line for all of whom it is time, and not too often. */
 static void tell_admissions(struct pccl_peer *p)
 {
+    bool votes = p->calls[PCCL_ROUND_UPDATE].outstanding; /* then others are missing, which that call says */
+    bool early = p->now_us < p->admissions_told_us + p->config.where_ms * UINT64_C(1000);
+    const struct pccl_id *first = NULL;
+    bool others = false;
     for (uint32_t i = 0; i < p->link_count; i++) {
         struct pccl_peer_link *link = &p->links[i];
         if (!link->warm || link->tell_us == UINT64_MAX)
             continue;
-        if (p->now_us >= link->tell_us) {
-            bool votes = p->calls[PCCL_ROUND_UPDATE].outstanding; /* then others are missing, which that call says */
-            if (!votes)
-                pccl_peer_say(p, PCCL_LOG_WARN,
-                              "peer %i has waited for %u ms to be admitted: members do that " ADMITTED_BY, &link->id,
-                              (uint64_t)p->config.where_ms);
-            link->tell_us = votes ? pccl_peer_next_where(p) : UINT64_MAX;
+        if (p->now_us >= link->tell_us && (votes || early)) {
+            link->tell_us = pccl_peer_next_where(p);
+        } else if (p->now_us >= link->tell_us) {
+            others = first != NULL;
+            first = first != NULL ? first : &link->id;
+            link->tell_us = UINT64_MAX;
         }
         pccl_peer_arm(p, link->tell_us);
     }
+    if (first == NULL)
+        return;
+    p->admissions_told_us = p->now_us;
+    pccl_peer_say(p, PCCL_LOG_WARN, "peer %i has waited for %u ms to be admitted: members do that " ADMITTED_BY "%s",
+                  first, (uint64_t)p->config.where_ms, others ? "; others wait, too" : "");
 }
 
 void pccl_peer_tick_admissions(struct pccl_peer *p)

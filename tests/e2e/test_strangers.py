@@ -178,6 +178,38 @@ def crowd(run, count):
     harness.wait_until(lambda: loops[0].steps[-1]["world"] == 2, "the loops to go on")
 
 
+def test_flood_from_one_address(run):
+    """Hundreds of connections from one address while a hello from another is under way, to the master and to a peer: it
+    arrives, however long its way is; the flood crowds out itself."""
+    run.environment.update(PCCL_LOG_LEVEL="WARN")
+    run.start_master(hello_ms=60000)
+    peer = run.join(1)
+    hello = run.forge.frame(wire.HELLO, wire.hello(wire.identity(), wire.identity()))
+    for name, port in doors(run, [peer]):
+        slow = wire.Connection(port, source="127.0.0.2")
+        flood = [wire.Connection(port) for _ in range(400)]
+        harness.poll(lambda flood=flood: sum(i.is_closed() for i in flood) >= 100, f"{name} to make room")
+        check(not slow.is_closed(), f"{name} has closed the connection from elsewhere")
+        slow.send(hello)
+        frame = harness.poll(slow.next, f"the answer of {name}")
+        equal(frame[0], wire.HELLO_OK if name == "master" else wire.REFUSED, f"answer of {name}")
+        for connection in flood + [slow]:
+            connection.close()
+
+
+def test_garbage_in_the_log(run):
+    """Hundreds of refused connections are told in a hundred lines within a minute."""
+    run.environment.update(PCCL_LOG_LEVEL="INFO")
+    run.start_master()
+    for _ in range(300):
+        connection = wire.Connection(run.port)
+        connection.send(bytes(64))
+        harness.poll(connection.is_closed, "the master to refuse garbage")
+        connection.close()
+    lines = [text for _, text in run.master.lines if "refused 127.0.0.1" in text]
+    within(len(lines), 100, 200, "lines about refused connections")  # two minutes at most, even on a busy machine
+
+
 @in_both_sizes
 def many_connections(run, count):
     """Quick connections one after another."""

@@ -69,8 +69,8 @@ def parse_refused(body):
 class Connection:
     """A socket that reads whole frames and remembers whether the other side has closed it."""
 
-    def __init__(self, port=None, sock=None, host="127.0.0.1"):
-        self.socket = sock or socket.create_connection((host, port), 5)
+    def __init__(self, port=None, sock=None, host="127.0.0.1", source=None):
+        self.socket = sock or socket.create_connection((host, port), 5, source and (source, 0))
         self.socket.setblocking(False)
         self.buffer = b""
         self.closed = False

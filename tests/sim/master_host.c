@@ -166,7 +166,8 @@ void sim_master_readable(struct sim *sim, struct sim_master *master, struct sim_
     if (!end->hello_seen) {
         end->hello_seen = true; /* the machine knows the connection */
         event.kind = PCCL_MASTER_OPENED;
-        event.address = sim_address(conn->hosts[0], (uint16_t)(20000 + conn->id % 20000));
+        event.address =
+            sim_address(sim->behind_one ? SIM_HOSTS_MAX - 1 : conn->hosts[0], (uint16_t)(20000 + conn->id % 20000));
         step(sim, master, &event);
     }
     while (end->open) {

@@ -360,6 +360,7 @@ static void on_dial_link(void *context, const struct pccl_id *other, const struc
 {
     struct sim_peer *peer = context;
     struct sim *sim = peer->process.sim;
+    peer->dials++;
     PCCL_ASSERT(find_link(peer, other, false) == NULL);
     PCCL_ASSERT(peer->link_count < SIM_LINKS_MAX && count > 0);
     struct sim_link *link = &peer->links[peer->link_count++];

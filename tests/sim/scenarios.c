@@ -554,5 +554,13 @@ const struct sim_scenario sim_scenarios[] = {
     {"topology-describe", "anybody may ask at any time how the links are seen", scenario_topology_describe},
     {"topology-liar", "results that nobody asked for do no harm", scenario_topology_liar},
     {"topology-false-vote", "a vote that breaks the protocol", scenario_topology_false_vote},
+    {"crowd-costs", "newcomers cost by their number, and nothing while nothing changes", scenario_crowd_costs},
+    {"crowd-of-a-group", "who comes from elsewhere does not queue behind a crowd", scenario_crowd_of_a_group},
+    {"crowd-of-an-address", "one address has its share of the places to wait, and no more",
+     scenario_crowd_of_an_address},
+    {"crowd-makes-room", "where all wait who may, the most crowded address makes room", scenario_crowd_makes_room},
+    {"crowd-at-the-door", "a flood of connections crowds out itself", scenario_crowd_at_the_door},
+    {"crowd-dials", "members try a newcomer's addresses a few times, not again and again", scenario_crowd_dials},
+    {"crowd-never-calls", "the first of a new group holds up the others for so long only", scenario_crowd_never_calls},
 };
 const uint32_t sim_scenario_count = PCCL_COUNT_OF(sim_scenarios);

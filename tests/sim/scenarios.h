@@ -142,5 +142,12 @@ void scenario_topology_update_waits(struct sim *sim);
 void scenario_topology_describe(struct sim *sim);
 void scenario_topology_liar(struct sim *sim);
 void scenario_topology_false_vote(struct sim *sim);
+void scenario_crowd_costs(struct sim *sim);
+void scenario_crowd_of_a_group(struct sim *sim);
+void scenario_crowd_of_an_address(struct sim *sim);
+void scenario_crowd_makes_room(struct sim *sim);
+void scenario_crowd_never_calls(struct sim *sim);
+void scenario_crowd_dials(struct sim *sim);
+void scenario_crowd_at_the_door(struct sim *sim);
 
 #endif

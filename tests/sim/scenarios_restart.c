@@ -121,14 +121,15 @@ void scenario_f9(struct sim *sim)
     scenario_commit_all(sim, p, 2, 1, 1);
 }
 
-/* A member comes back to a master whose door is full of strangers: its connection is turned away before its hello is
- * there. That is said to a connection, not to the member; a newcomer takes it for an answer. */
+/* A member comes back to a master whose door is full of strangers of its own address: its connection is turned away
+ * before its hello is there. That is said to a connection, not to the member; a newcomer takes it for an answer. */
 void scenario_crowded_out(struct sim *sim)
 {
     scenario_cluster(sim, p, 3, 1);
     struct pccl_op *x[3];
     for (uint32_t i = 0; i < 3; i++)
         x[i] = scenario_bulk(sim, p[i], 1, 1);
+    sim->behind_one = true;
     sim_conn_reset(sim, p[0]->control);
     WAIT(sim, 500, sim->master->machine->strangers_by_conn.count == 1);
     scenario_control(sim, p[0], false);

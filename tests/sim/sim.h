@@ -305,6 +305,7 @@ struct sim_peer {
     struct sim_conn *control;
     struct sim_link links[SIM_LINKS_MAX];
     bool control_up;
+    uint32_t dials;             /* that its machine has asked for */
     bool attributes_may_change; /* the checkers' */
     bool was_connected, end_checked, state_judged;
     bool lies; /* is rightly removed for breaking the protocol */
@@ -589,6 +590,7 @@ struct sim {
     bool state_by_hand; /* ... and what becomes of transfers of shared state */
     bool tests_by_hand, searches_by_hand;
     bool lies;                    /* somebody does */
+    bool behind_one;              /* the master sees all who come now from one address */
     bool faults_stopped, resting; /* applications stop at joint round rest_joint */
     uint64_t rest_joint;
 

@@ -66,15 +66,19 @@ static inline int loopback_listen(uint16_t *port)
     return listening;
 }
 
-static inline int loopback_connect(uint16_t port)
+static inline int loopback_connect_from(uint32_t source, uint16_t port)
 {
+    struct sockaddr_in from = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(source)};
     struct sockaddr_in address = {
         .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK), .sin_port = htons(port)};
     int connected = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     assert_true(connected >= 0);
+    assert_int_equal(bind(connected, (struct sockaddr *)&from, sizeof from), 0);
     assert_int_equal(connect(connected, (struct sockaddr *)&address, sizeof address), 0);
     return connected;
 }
+
+static inline int loopback_connect(uint16_t port) { return loopback_connect_from(INADDR_LOOPBACK, port); }
 
 /* Our end (as the library's sockets are) and the bare other end of one connection. */
 static inline void loopback_pair(uv_os_sock_t *ours, int *bare)

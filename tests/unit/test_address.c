@@ -143,13 +143,33 @@ static void test_agrees_with_the_system(void **state)
     assert_in_range(accepted, 30000, 270000);
 }
 
+static bool is_same_site(const char *a, const char *b)
+{
+    struct pccl_address first, second;
+    assert_true(pccl_address_parse_ip(a, strlen(a), &first) && pccl_address_parse_ip(b, strlen(b), &second));
+    first.port = 1;
+    bool same = pccl_address_same_site(&first, &second);
+    assert_int_equal(same, pccl_address_same_site(&second, &first));
+    assert_int_equal(same, pccl_address_site(&first) == pccl_address_site(&second));
+    return same;
+}
+
+static void test_sites(void **state)
+{
+    (void)state;
+    assert_true(is_same_site("10.0.0.1", "10.0.0.1"));
+    assert_false(is_same_site("10.0.0.1", "10.0.0.2"));
+    assert_true(is_same_site("2001:db8::1", "2001:db8::ffff:1"));
+    assert_false(is_same_site("2001:db8::1", "2001:db8:0:1::1"));
+    assert_false(is_same_site("::1", "10.0.0.1"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_text),
-        cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_kinds),
-        cmocka_unit_test(test_agrees_with_the_system),
+        cmocka_unit_test(test_text),  cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_kinds), cmocka_unit_test(test_agrees_with_the_system),
+        cmocka_unit_test(test_sites),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

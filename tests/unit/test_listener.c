@@ -200,6 +200,30 @@ static void the_oldest_stranger_makes_room(void **state)
     end(&f);
 }
 
+static void a_flood_crowds_out_itself(void **state)
+{
+    struct fixture f;
+    int bare[10];
+    (void)state;
+    begin(&f);
+    open_anywhere(&f);
+    int slow =
+        loopback_connect_from(INADDR_LOOPBACK + 1, f.listener.port); /* the oldest of all, and alone of its address */
+    accept_more(&f, 1);
+    struct pccl_connection *honest = f.newest;
+    for (int i = 0; i < 10; i++) {
+        bare[i] = loopback_connect(f.listener.port);
+        accept_more(&f, 1);
+    }
+    assert_int_equal(f.ended, 7);
+    assert_ptr_equal(f.listener.strangers.oldest, honest);
+    assert_int_equal(honest->state, PCCL_CONNECTION_OPEN);
+    for (int i = 0; i < 10; i++)
+        close(bare[i]);
+    close(slow);
+    end(&f);
+}
+
 static void one_that_lingers_makes_room_too(void **state)
 {
     struct fixture f;
@@ -398,6 +422,7 @@ int main(void)
         cmocka_unit_test(several_addresses_share_one_port),
         cmocka_unit_test(any_address_takes_both_families),
         cmocka_unit_test(the_oldest_stranger_makes_room),
+        cmocka_unit_test(a_flood_crowds_out_itself),
         cmocka_unit_test(one_that_lingers_makes_room_too),
         cmocka_unit_test(a_silent_stranger_is_ended),
         cmocka_unit_test(shortage_of_descriptors_ends_nothing),

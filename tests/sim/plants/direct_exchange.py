@@ -78,10 +78,11 @@ PLANTS = [
         "links beside the ring prevent an admission",
         [], ["mesh-cold"],
         [
-            ("src/master/wants.c",
-             "if (!is_small(members + 1) || m->now_us >= remote->warm_since_us + patience_ms * UINT64_C(1000))",
-             "(void)patience_ms; if (!is_small(members + 1))"),
-            ("src/master/wants.c",
+            ("src/master/newcomers.c",
+             "if (!pccl_master_is_small(members + 1) || "
+             "m->now_us >= remote->warm_since_us + patience_ms * UINT64_C(1000))",
+             "(void)patience_ms; if (!pccl_master_is_small(members + 1))"),
+            ("src/master/newcomers.c",
              "return !want->up && !want->failed;",
              "return !want->up;"),
         ]),

@@ -1,0 +1,399 @@
+/*
+ * Who waits to be admitted (PROTOCOL 11): in a queue for each group, counted by the address it comes from. What a
+ * newcomer costs depends on its group's queue and not on all who wait, and a queue is looked at only when something of
+ * it has changed; so a crowd of strangers takes neither the master's time nor the room of others.
+ */
+#include "master/internal.h"
+
+enum {
+    WARM_UP_WIDTH = 16,                    /* newcomers of a group and an address that are warmed up at once */
+    WARM_UP_WIDTH_ALL = 4 * WARM_UP_WIDTH, /* of a group, wherever they come from */
+};
+
+/* ---- queues and sites ---- */
+
+static struct pccl_queue *find_queue(const struct pccl_master *m, uint32_t group_number)
+{
+    struct pccl_node *node = pccl_table_find(&m->queues, group_number);
+    return node != NULL ? PCCL_CONTAINER_OF(node, struct pccl_queue, by_number) : NULL;
+}
+
+static struct pccl_site *find_site(const struct pccl_master *m, const struct pccl_address *address)
+{
+    struct pccl_node *node = pccl_table_find(&m->sites, pccl_address_site(address));
+    for (; node != NULL; node = pccl_table_find_next(node)) {
+        struct pccl_site *site = PCCL_CONTAINER_OF(node, struct pccl_site, by_address);
+        if (pccl_address_same_site(&site->address, address))
+            return site;
+    }
+    return NULL;
+}
+
+static void touch(struct pccl_master *m, struct pccl_queue *queue)
+{
+    pccl_link_remove(&queue->stale);
+    pccl_link_append(&m->stale_queues, &queue->stale);
+}
+
+void pccl_master_touch_queue(struct pccl_master *m, uint32_t group_number)
+{
+    struct pccl_queue *queue = find_queue(m, group_number);
+    if (queue != NULL)
+        touch(m, queue);
+}
+
+void pccl_master_touch_all_queues(struct pccl_master *m)
+{
+    for (struct pccl_node *node = pccl_table_first(&m->queues); node != NULL; node = pccl_table_after(&m->queues, node))
+        touch(m, PCCL_CONTAINER_OF(node, struct pccl_queue, by_number));
+}
+
+static void drop_if_empty(struct pccl_master *m, struct pccl_queue *queue, struct pccl_site *site)
+{
+    if (queue != NULL && queue->count == 0) {
+        pccl_link_remove(&queue->stale);
+        pccl_table_remove(&m->queues, &queue->by_number);
+        pccl_release(&m->memory, queue, sizeof *queue);
+    }
+    if (site != NULL && site->count == 0) {
+        pccl_table_remove(&m->sites, &site->by_address);
+        pccl_release(&m->memory, site, sizeof *site);
+    }
+}
+
+static struct pccl_queue *find_or_make_queue(struct pccl_master *m, uint32_t group_number)
+{
+    struct pccl_queue *queue = find_queue(m, group_number);
+    if (queue != NULL)
+        return queue;
+    queue = pccl_allocate(&m->memory, sizeof *queue);
+    if (queue == NULL)
+        return NULL;
+    queue->number = group_number;
+    queue->due_us = UINT64_MAX;
+    pccl_link_init(&queue->newcomers);
+    pccl_link_init(&queue->stale);
+    pccl_table_insert(&m->queues, &queue->by_number, group_number);
+    return queue;
+}
+
+static struct pccl_site *find_or_make_site(struct pccl_master *m, const struct pccl_address *address)
+{
+    struct pccl_site *site = find_site(m, address);
+    if (site != NULL)
+        return site;
+    site = pccl_allocate(&m->memory, sizeof *site);
+    if (site == NULL)
+        return NULL;
+    site->address = *address;
+    pccl_table_insert(&m->sites, &site->by_address, pccl_address_site(address));
+    return site;
+}
+
+bool pccl_master_enqueue(struct pccl_master *m, struct pccl_remote *remote, const struct pccl_address *from)
+{
+    struct pccl_queue *queue = find_or_make_queue(m, remote->group_number);
+    struct pccl_site *site = find_or_make_site(m, from);
+    if (queue == NULL || site == NULL) {
+        drop_if_empty(m, queue, site);
+        return false;
+    }
+    remote->queue = queue;
+    remote->site = site;
+    pccl_link_append(&queue->newcomers, &remote->in_queue);
+    queue->count++;
+    site->count++;
+    m->newcomer_count++;
+    touch(m, queue);
+    return true;
+}
+
+void pccl_master_unqueue(struct pccl_master *m, struct pccl_remote *remote)
+{
+    struct pccl_queue *queue = remote->queue;
+    struct pccl_site *site = remote->site;
+    if (queue == NULL)
+        return;
+    pccl_link_remove(&remote->in_queue);
+    remote->queue = NULL;
+    remote->site = NULL;
+    remote->warming = remote->eligible = false;
+    queue->count--;
+    site->count--;
+    m->newcomer_count--;
+    touch(m, queue);
+    drop_if_empty(m, queue, site);
+}
+
+/* The one behind `newcomer` in its queue, or the first; NULL: none. */
+static struct pccl_remote *next_in(struct pccl_master *m, struct pccl_queue *queue, struct pccl_remote *newcomer)
+{
+    struct pccl_link *link = newcomer != NULL ? newcomer->in_queue.next : queue->newcomers.next;
+    m->newcomers_visited++;
+    return link != &queue->newcomers ? PCCL_CONTAINER_OF(link, struct pccl_remote, in_queue) : NULL;
+}
+
+/* ---- room ---- */
+
+/* The one of whose address more wait; among equals the one that came later. */
+static struct pccl_remote *worse(struct pccl_remote *a, struct pccl_remote *b)
+{
+    if (a == NULL || b == NULL)
+        return a != NULL ? a : b;
+    return b->site->count >= a->site->count ? b : a;
+}
+
+/*
+ * A newcomer of the address of which most wait goes, if that is fairer; so no address can keep others out. queue: of
+ * that group; NULL: of any.
+ */
+static bool crowd_out(struct pccl_master *m, struct pccl_queue *queue, uint32_t of_site)
+{
+    struct pccl_remote *goes = NULL;
+    for (struct pccl_remote *i = queue != NULL ? next_in(m, queue, NULL) : NULL; i != NULL; i = next_in(m, queue, i))
+        goes = worse(goes, i);
+    for (uint32_t i = 0; queue == NULL && i < m->remote_count; i++)
+        if (m->remotes[i]->queue != NULL)
+            goes = worse(goes, m->remotes[i]);
+    if (goes == NULL || goes->site->count <= of_site + 1)
+        return false;
+    pccl_master_remove(m, goes, PCCL_REFUSAL_FULL,
+                       "too many newcomers wait, and most of its address (%u): it made room for another; try again",
+                       (uint64_t)goes->site->count);
+    return true;
+}
+
+bool pccl_master_make_room(struct pccl_master *m, uint32_t group_number, const struct pccl_address *from,
+                           struct pccl_text *words)
+{
+    const struct pccl_site *site = find_site(m, from);
+    struct pccl_queue *queue = find_queue(m, group_number);
+    uint32_t of_site = site != NULL ? site->count : 0;
+    if (of_site >= PCCL_NEWCOMERS_OF_ADDRESS_MAX) {
+        pccl_text_format(words, "%u newcomers of this address wait to be admitted already; try again later",
+                         (uint64_t)of_site);
+        return false;
+    }
+    if (queue != NULL && queue->count >= PCCL_NEWCOMERS_OF_GROUP_MAX && !crowd_out(m, queue, of_site)) {
+        pccl_text_format(words, "%u newcomers of group %u wait to be admitted already; try again later",
+                         (uint64_t)queue->count, (uint64_t)group_number);
+        return false;
+    }
+    if (m->newcomer_count >= PCCL_NEWCOMERS_MAX && !crowd_out(m, NULL, of_site)) {
+        pccl_text_format(words, "%u newcomers wait to be admitted already; try again later",
+                         (uint64_t)m->newcomer_count);
+        return false;
+    }
+    return true;
+}
+
+/* ---- whom to warm up ---- */
+
+/* In turn between addresses, and of each in order of arrival. Who has been chosen stays. */
+static void choose(struct pccl_master *m, struct pccl_queue *queue)
+{
+    uint32_t chosen = 0;
+    for (struct pccl_remote *i = next_in(m, queue, NULL); i != NULL; i = next_in(m, queue, i))
+        i->site->warming_here = 0;
+    for (struct pccl_remote *i = next_in(m, queue, NULL); i != NULL; i = next_in(m, queue, i)) {
+        chosen += i->warming;
+        i->site->warming_here += i->warming;
+    }
+    while (chosen < WARM_UP_WIDTH_ALL) {
+        struct pccl_remote *next = NULL;
+        for (struct pccl_remote *i = next_in(m, queue, NULL); i != NULL; i = next_in(m, queue, i))
+            if (!i->warming && (next == NULL || i->site->warming_here < next->site->warming_here))
+                next = i;
+        if (next == NULL || next->site->warming_here >= WARM_UP_WIDTH)
+            return;
+        next->warming = true;
+        next->site->warming_here++;
+        chosen++;
+    }
+}
+
+/* Those who are warmed up, in order of arrival. They stay in memory while the master's step lasts. */
+static uint32_t collect(struct pccl_master *m, struct pccl_queue *queue, struct pccl_remote **warming)
+{
+    uint32_t count = 0;
+    for (struct pccl_remote *i = next_in(m, queue, NULL); i != NULL; i = next_in(m, queue, i))
+        if (i->warming)
+            warming[count++] = i;
+    return count;
+}
+
+/* The group will be small if all of them are admitted: links between everybody. */
+static void plan_mesh(struct pccl_master *m, const struct pccl_group *group, struct pccl_remote **planned,
+                      uint32_t planned_count)
+{
+    uint32_t members = group != NULL ? group->ring_count : 0;
+    for (uint32_t i = 0; pccl_master_is_small(members + planned_count) && i < planned_count; i++) {
+        for (uint32_t k = 0; k < members + i; k++) {
+            struct pccl_remote *other = k < members ? group->ring[k] : planned[k - members];
+            pccl_master_ask_for_link(m, other, planned[i]);
+            pccl_master_ask_for_link(m, planned[i], other);
+        }
+    }
+}
+
+/*
+ * The links newcomers n1, n2 ... of a group need to follow its ring first ... last in any prefix of their order:
+ * last -> n, n -> first, and n1 -> n2 -> ...
+ */
+static void plan(struct pccl_master *m, struct pccl_queue *queue)
+{
+    const struct pccl_group *group = pccl_master_group(m, queue->number, false);
+    bool is_new = group == NULL || group->ring_count == 0;
+    struct pccl_remote *first = is_new ? NULL : group->ring[0];
+    struct pccl_remote *last = is_new ? NULL : group->ring[group->ring_count - 1];
+    struct pccl_remote *previous = NULL, *planned[WARM_UP_WIDTH_ALL];
+    choose(m, queue);
+    uint32_t count = collect(m, queue, planned);
+    for (uint32_t i = 0; i < count; i++) { /* asking may remove somebody, and the queue with the last of it */
+        struct pccl_remote *remote = planned[i];
+        if (is_new && previous == NULL) {
+            first = last = previous = remote; /* alone in a new group */
+            continue;
+        }
+        if (pccl_master_want(last, &remote->id) == NULL && pccl_master_want(remote, &first->id) == NULL)
+            remote->warm_since_us = m->now_us; /* its patience counts from the first request */
+        pccl_master_ask_for_link(m, last, remote);
+        pccl_master_ask_for_link(m, remote, first);
+        if (previous != NULL)
+            pccl_master_ask_for_link(m, previous, remote);
+        previous = remote;
+    }
+    plan_mesh(m, group, planned, count);
+}
+
+/* ---- who could be admitted ---- */
+
+static bool may_come_up(const struct pccl_want *want) { return !want->up && !want->failed; }
+
+/*
+ * Links of the mesh never prevent an admission: it waits for them as long as they may still come up, and not for long.
+ * Of those before it in the queue, the eligible would come in before it.
+ */
+static bool mesh_is_settled(const struct pccl_master *m, const struct pccl_group *group, struct pccl_remote **warming,
+                            uint32_t index)
+{
+    const struct pccl_remote *remote = warming[index];
+    uint32_t members = group != NULL ? group->ring_count : 0;
+    uint32_t patience_ms = m->config.mesh_ms < m->config.warm_up_ms ? m->config.mesh_ms : m->config.warm_up_ms;
+    if (!pccl_master_is_small(members + 1) || m->now_us >= remote->warm_since_us + patience_ms * UINT64_C(1000))
+        return true;
+    bool open = false;
+    for (uint32_t k = 0; k < members + index; k++) {
+        const struct pccl_remote *other = k < members ? group->ring[k] : warming[k - members];
+        if (k >= members && !other->eligible)
+            continue;
+        const struct pccl_want *to = pccl_master_want(remote, &other->id), *from = pccl_master_want(other, &remote->id);
+        if (to == NULL || from == NULL)
+            return true; /* there will be no mesh */
+        open = open || may_come_up(to) || may_come_up(from);
+    }
+    return !open;
+}
+
+/* Returns how many of them are eligible. */
+static uint32_t judge(struct pccl_master *m, uint32_t group_number, struct pccl_remote **warming, uint32_t count)
+{
+    const struct pccl_group *group = pccl_master_group(m, group_number, false);
+    struct pccl_remote *first = group != NULL && group->ring_count > 0 ? group->ring[0] : NULL;
+    struct pccl_remote *last = first != NULL ? group->ring[group->ring_count - 1] : NULL;
+    uint32_t eligible = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        struct pccl_remote *remote = warming[i];
+        remote->eligible = remote->conn != 0 && (first == NULL || (pccl_master_holds_link(last, remote) &&
+                                                                   pccl_master_holds_link(remote, first) &&
+                                                                   mesh_is_settled(m, group, warming, i)));
+        if (!remote->eligible)
+            continue;
+        first = first != NULL ? first : remote;
+        last = remote; /* it stands between the group and those behind it */
+        eligible++;
+    }
+    return eligible;
+}
+
+uint32_t pccl_master_eligible(struct pccl_master *m)
+{
+    uint32_t eligible = 0;
+    for (struct pccl_node *node = pccl_table_first(&m->queues); node != NULL;
+         node = pccl_table_after(&m->queues, node)) {
+        struct pccl_queue *queue = PCCL_CONTAINER_OF(node, struct pccl_queue, by_number);
+        struct pccl_remote *warming[WARM_UP_WIDTH_ALL];
+        uint32_t count = collect(m, queue, warming);
+        eligible += judge(m, queue->number, warming, count);
+    }
+    return eligible;
+}
+
+/* ---- who takes too long ---- */
+
+static void refuse(struct pccl_master *m, struct pccl_remote *cold)
+{
+    const struct pccl_group *group = pccl_master_group(m, cold->group_number, false);
+    bool own_fault = group != NULL && group->ring_count > 0 && !pccl_master_holds_link(cold, group->ring[0]);
+    pccl_master_remove(m, cold, PCCL_REFUSAL_NOT_WARM, "%s within %d",
+                       own_fault ? "it could not open a link to its future neighbour"
+                                 : "its future neighbour could not open a link to it (is its port reachable?)",
+                       m->config.warm_up_ms * UINT64_C(1000));
+}
+
+static void refuse_the_cold(struct pccl_master *m, struct pccl_queue *queue)
+{
+    uint64_t patience_us = m->config.warm_up_ms * UINT64_C(1000);
+    struct pccl_remote *warming[WARM_UP_WIDTH_ALL];
+    uint32_t count = collect(m, queue, warming), cold = 0;
+    (void)judge(m, queue->number, warming, count);
+    queue->due_us = UINT64_MAX;
+    for (uint32_t i = 0; i < count; i++) {
+        if (warming[i]->eligible || warming[i]->want_count == 0)
+            continue;
+        uint64_t due_us = warming[i]->warm_since_us + patience_us;
+        if (m->now_us < due_us)
+            queue->due_us = pccl_min_u64(queue->due_us, due_us);
+        else
+            warming[cold++] = warming[i];
+    }
+    for (uint32_t i = 0; i < cold; i++) /* the queue goes with the last of it */
+        refuse(m, warming[i]);
+}
+
+static void refuse_all_who_are_due(struct pccl_master *m)
+{
+    struct pccl_node *next;
+    for (struct pccl_node *node = pccl_table_first(&m->queues); node != NULL; node = next) {
+        struct pccl_queue *queue = PCCL_CONTAINER_OF(node, struct pccl_queue, by_number);
+        next = pccl_table_after(&m->queues, node);
+        if (m->now_us >= queue->due_us)
+            refuse_the_cold(m, queue);
+    }
+    m->newcomers_due_us = UINT64_MAX;
+    for (struct pccl_node *node = pccl_table_first(&m->queues); node != NULL; node = pccl_table_after(&m->queues, node))
+        m->newcomers_due_us =
+            pccl_min_u64(m->newcomers_due_us, PCCL_CONTAINER_OF(node, struct pccl_queue, by_number)->due_us);
+}
+
+void pccl_master_plan_warm_up(struct pccl_master *m)
+{
+    if (!m->founded || m->recovering || m->shut)
+        return;
+    while (!pccl_link_is_alone(&m->stale_queues)) {
+        struct pccl_queue *queue = PCCL_CONTAINER_OF(m->stale_queues.next, struct pccl_queue, stale);
+        uint32_t number = queue->number;
+        pccl_link_remove(&queue->stale);
+        plan(m, queue);
+        queue = find_queue(m, number);
+        if (queue == NULL)
+            continue;
+        refuse_the_cold(m, queue);
+        queue = find_queue(m, number);
+        if (queue != NULL)
+            m->newcomers_due_us = pccl_min_u64(m->newcomers_due_us, queue->due_us);
+    }
+    if (m->now_us >= m->newcomers_due_us)
+        refuse_all_who_are_due(m);
+    pccl_master_arm(m, m->newcomers_due_us);
+}

@@ -1,0 +1,211 @@
+/* The scenarios of crowds at the master's door: what strangers cost, and whom they keep out. */
+#include "scenarios.h"
+
+#include <string.h>
+
+static struct sim_peer *p[8]; /* of the scenario under way */
+
+enum { HOME = 20 }; /* the first of the hosts that crowds come from */
+
+struct crowd {
+    uint32_t hosts, groups; /* it comes from so many hosts, and wants to join so many groups from the first one on */
+    uint32_t first_group;
+    uint32_t come; /* so far */
+    struct sim_conn *conns[4096];
+};
+
+/* A newcomer as anybody can be one who reaches the port. */
+static struct pccl_msg hello_of(const struct pccl_id *id, const struct pccl_id *token, uint32_t group)
+{
+    return (struct pccl_msg){.type = PCCL_MSG_hello,
+                             .as.hello = {.magic = PCCL_PROTOCOL_MAGIC,
+                                          .version = PCCL_PROTOCOL_VERSION,
+                                          .peer = *id,
+                                          .token = *token,
+                                          .group = group,
+                                          .port = 1}};
+}
+
+static void say(struct sim *sim, struct sim_conn *conn, const struct pccl_msg *msg)
+{
+    uint8_t bytes[512];
+    size_t length = pccl_frame_size(msg);
+    MUST(sim, length <= sizeof bytes);
+    pccl_frame_encode(msg, 0, 0, bytes);
+    sim_conn_send(sim, conn, 0, bytes, length);
+}
+
+/* `count` more, who say hello and then nothing. */
+static void come(struct sim *sim, struct crowd *crowd, uint32_t count)
+{
+    for (uint32_t until = crowd->come + count; crowd->come < until;) {
+        uint32_t first = crowd->come, batch = (uint32_t)pccl_min_u64(until - first, PCCL_STRANGERS_MAX / 2);
+        for (uint32_t i = 0; i < batch; i++) {
+            struct sim_conn *conn = sim_dial(sim, NULL, SIM_ROLE_STRANGER, SIM_CONTROL, 0, SIM_MASTER_PORT);
+            conn->hosts[0] = HOME + (first + i) % crowd->hosts;
+            crowd->conns[crowd->come++] = conn;
+        }
+        for (uint32_t i = first; i < crowd->come; i++) {
+            struct sim_conn *conn = crowd->conns[i];
+            WAIT(sim, 100, conn->ends[0].established);
+            struct pccl_id id = pccl_prng_id(&sim->prng), token = pccl_prng_id(&sim->prng);
+            struct pccl_msg hello = hello_of(&id, &token, crowd->first_group + i % crowd->groups);
+            say(sim, conn, &hello);
+        }
+        scenario_run_ms(sim, 5);
+    }
+}
+
+/* They live, for all that the master can see. */
+static void beat(struct sim *sim, const struct crowd *crowd)
+{
+    struct pccl_msg heartbeat = {.type = PCCL_MSG_heartbeat};
+    for (uint32_t i = 0; i < crowd->come; i++)
+        if (!crowd->conns[i]->ends[0].ended)
+            say(sim, crowd->conns[i], &heartbeat);
+}
+
+static void stay(struct sim *sim, const struct crowd *crowd, uint64_t ms)
+{
+    for (uint64_t waited_ms = 0; waited_ms < ms; waited_ms += 200) {
+        beat(sim, crowd);
+        scenario_run_ms(sim, 200);
+    }
+}
+
+static struct crowd *make_crowd(uint32_t hosts, uint32_t groups, uint32_t first_group)
+{
+    static struct crowd crowd;
+    memset(&crowd, 0, sizeof crowd);
+    crowd.hosts = hosts;
+    crowd.groups = groups;
+    crowd.first_group = first_group;
+    return &crowd;
+}
+
+static void admit(struct sim *sim, struct sim_peer *newcomer, uint32_t members)
+{
+    scenario_run_ms(sim, 100);
+    scenario_update_all(sim, p, members);
+    WAIT(sim, 500, pccl_peer_is_connected(newcomer->machine));
+}
+
+/* What newcomers cost grows with their number, and while nothing changes they cost nothing. */
+void scenario_crowd_costs(struct sim *sim)
+{
+    enum { COUNT = 500, VISITS_EACH = 32 };
+    scenario_cluster(sim, p, 2, 1);
+    struct crowd *crowd = make_crowd(2, COUNT, 1);
+    uint64_t before = sim->master->machine->newcomers_visited;
+    come(sim, crowd, COUNT);
+    MUST(sim, pccl_master_count(sim->master->machine).pending == COUNT);
+    uint64_t after = sim->master->machine->newcomers_visited;
+    MUST(sim, after > before && after - before <= COUNT * VISITS_EACH);
+    scenario_commit_all(sim, p, 2, 1, 1);
+    stay(sim, crowd, 1000);
+    MUST(sim, pccl_master_count(sim->master->machine).pending == COUNT);
+    MUST(sim, sim->master->machine->newcomers_visited == after);
+}
+
+/* A crowd in the queue of a group, from one address: who comes from another has its turn at once. */
+void scenario_crowd_of_a_group(struct sim *sim)
+{
+    scenario_cluster(sim, p, 2, 1);
+    struct crowd *crowd = make_crowd(1, 1, 0);
+    come(sim, crowd, 300);
+    admit(sim, scenario_join(sim, 5, 0), 2);
+}
+
+/* As many as may wait, from two addresses: one of theirs makes room for somebody from another, who can be a member too.
+ */
+void scenario_crowd_makes_room(struct sim *sim)
+{
+    scenario_cluster(sim, p, 2, 2);
+    struct crowd *crowd = make_crowd(2, 2, 0);
+    sim->master->machine->config.silence_ms = 10000; /* so many take longer than usual to come */
+    come(sim, crowd, PCCL_NEWCOMERS_MAX);
+    MUST(sim, pccl_master_count(sim->master->machine).pending == PCCL_NEWCOMERS_MAX);
+    come(sim, crowd, 3);
+    MUST(sim, pccl_master_count(sim->master->machine).pending == PCCL_NEWCOMERS_MAX);
+    beat(sim, crowd);
+    admit(sim, scenario_join(sim, 5, 0), 2);
+}
+
+/* One address fills its share, and no more. */
+void scenario_crowd_of_an_address(struct sim *sim)
+{
+    scenario_cluster(sim, p, 1, 1);
+    struct crowd *crowd = make_crowd(1, 1, 0);
+    come(sim, crowd, PCCL_NEWCOMERS_OF_ADDRESS_MAX + 5);
+    MUST(sim, pccl_master_count(sim->master->machine).pending == PCCL_NEWCOMERS_OF_ADDRESS_MAX);
+    admit(sim, scenario_join(sim, 5, 0), 1);
+}
+
+/* Somebody whom the simulator knows takes part as one who says hello and lives, and nothing else. */
+static struct sim_conn *come_as(struct sim *sim, struct sim_peer *peer)
+{
+    struct pccl_msg hello =
+        hello_of(&peer->machine->config.id, &peer->machine->config.token, peer->machine->config.group);
+    sim_peer_kill(sim, peer, false);
+    sim->liar = peer;
+    struct sim_conn *conn = sim_dial(sim, NULL, SIM_ROLE_STRANGER, SIM_CONTROL, 0, SIM_MASTER_PORT);
+    WAIT(sim, 100, conn->ends[0].established);
+    say(sim, conn, &hello);
+    return conn;
+}
+
+/* A newcomer of a new group needs no link to be admitted. If it then never calls anything, the others wait for it in
+ * joint calls for so long and not for ever; who has called something once is waited for. */
+void scenario_crowd_never_calls(struct sim *sim)
+{
+    enum { FIRST_CALL_MS = 3000 };
+    scenario_cluster(sim, p, 2, 1);
+    sim->master->machine->config.first_call_ms = FIRST_CALL_MS;
+    struct crowd *crowd = make_crowd(1, 1, 7);
+    crowd->conns[crowd->come++] = come_as(sim, sim_peer_start(sim, 6, sim->next_port[6]++, 7, true));
+    p[2] = scenario_join(sim, 5, 8);
+    admit(sim, p[2], 2);
+    MUST(sim, sim->master->machine->member_count == 4);
+    scenario_pending(sim, p[2]);
+    scenario_update(sim, p[0]);
+    scenario_update(sim, p[1]);
+    stay(sim, crowd, FIRST_CALL_MS + 600);
+    MUST(sim, sim->master->machine->member_count == 4); /* p[2] has not come either */
+    scenario_update(sim, p[2]);
+    stay(sim, crowd, FIRST_CALL_MS - 400);
+    MUST(sim, sim->master->machine->member_count == 4 && !scenario_is_over(p[0], PCCL_CALL_UPDATE));
+    stay(sim, crowd, 800);
+    for (uint32_t i = 0; i < 3; i++)
+        WAIT(sim, 100, scenario_is_over(p[i], PCCL_CALL_UPDATE));
+    MUST(sim, sim->master->machine->member_count == 3);
+}
+
+/* Nobody answers where a newcomer says that it is: members try a few times, as long as it may be mended. */
+void scenario_crowd_dials(struct sim *sim)
+{
+    enum { DIALS_MAX = 4 };
+    scenario_cluster(sim, p, 2, 1);
+    struct crowd *crowd = make_crowd(1, 1, 0);
+    uint32_t before = p[1]->dials;
+    come(sim, crowd, 1);
+    stay(sim, crowd, sim->plan.master.warm_up_ms - 200);
+    MUST(sim, pccl_master_count(sim->master->machine).pending == 1);
+    MUST(sim, p[1]->dials > before + 1 && p[1]->dials <= before + DIALS_MAX);
+}
+
+/* Somebody has connected from far away, and its hello is under way while hundreds connect from elsewhere. */
+void scenario_crowd_at_the_door(struct sim *sim)
+{
+    scenario_cluster(sim, p, 1, 1);
+    struct sim_conn *slow = sim_dial(sim, NULL, SIM_ROLE_STRANGER, SIM_CONTROL, 0, SIM_MASTER_PORT);
+    slow->hosts[0] = HOME;
+    WAIT(sim, 500, sim->master->machine->strangers_by_conn.count == 1);
+    for (uint32_t i = 0; i < PCCL_STRANGERS_MAX + 40; i++)
+        (void)sim_dial(sim, NULL, SIM_ROLE_STRANGER, SIM_CONTROL, 0, SIM_MASTER_PORT);
+    scenario_run_ms(sim, 300);
+    MUST(sim, sim->master->machine->strangers_by_conn.count == PCCL_STRANGERS_MAX);
+    struct pccl_id id = pccl_prng_id(&sim->prng), token = pccl_prng_id(&sim->prng);
+    struct pccl_msg hello = hello_of(&id, &token, 0);
+    say(sim, slow, &hello);
+    WAIT(sim, 100, pccl_master_count(sim->master->machine).pending == 1);
+}
