@@ -10,7 +10,7 @@
  * Rendezvous (PROTOCOL 7): a transfer that starts sends READY to all it receives from; data flows only for groups of
  * segments below what the receiver has granted. READY for an operation that is not started here yet is kept (bounded),
  * of an older view or an ended one dropped. On a long path a sender does not wait for READY with its own part of the
- * first groups, PCCL_AHEAD_BYTES on a lane: the receiver holds it until it opens the group. Nobody is done before all
+ * first groups, PCCL_AHEAD_BYTES and PCCL_AHEAD_SEGMENTS on a lane: the receiver holds it until it opens the group. Nobody is done before all
  * who receive from it have said READY and agree. Data for an operation that is over here is thrown away. Each message
  * comes once, in any order across the connections of a lane; a result only after what it was made of: all else is
  * refused as malformed, and harms nothing.
@@ -40,8 +40,10 @@ enum {
     /* Sent over a lane before the receivers' READY is here, at most. What a fast path takes in half a round trip.
      * Receivers refuse more, so another number is another version of the protocol. */
     PCCL_AHEAD_BYTES = 4 << 20,
+    PCCL_AHEAD_SEGMENTS = 256, /* the same, however small they are */
     /* Held for a lane. The sender counts no more what has been aborted, its receiver may still hold it. */
     PCCL_AHEAD_HELD_BYTES = 4 * PCCL_AHEAD_BYTES,
+    PCCL_AHEAD_HELD_SEGMENTS = 4 * PCCL_AHEAD_SEGMENTS,
 };
 
 struct pccl_exchange; /* collective/internal.h */
