@@ -10,10 +10,10 @@
  * Rendezvous (PROTOCOL 7): a transfer that starts sends READY to all it receives from; data flows only for groups of
  * segments below what the receiver has granted. READY for an operation that is not started here yet is kept (bounded),
  * of an older view or an ended one dropped. On a long path a sender does not wait for READY with its own part of the
- * first groups, PCCL_AHEAD_BYTES and PCCL_AHEAD_SEGMENTS on a lane: the receiver holds it until it opens the group. Nobody is done before all
- * who receive from it have said READY and agree. Data for an operation that is over here is thrown away. Each message
- * comes once, in any order across the connections of a lane; a result only after what it was made of: all else is
- * refused as malformed, and harms nothing.
+ * first groups, PCCL_AHEAD_BYTES and PCCL_AHEAD_SEGMENTS on a lane: the receiver holds it until it opens the group.
+ * Nobody is done before all who receive from it have said READY and agree. Data for an operation that is over here is
+ * thrown away. Each message comes once, in any order across the connections of a lane; a result only after what it was
+ * made of: all else is refused as malformed, and harms nothing.
  *
  * The caller's memory: `input` is read, and never written unless it is `result`. In place, what is about to be
  * overwritten is saved first, and pccl_exchange_stop(not committed) puts it back. `result` is unspecified after an
