@@ -12,6 +12,11 @@
  * or the operation is over. The receiver may learn later that it is over, or not before the next view or era, so it
  * holds more. Should that not be enough, it gives up all it holds of the lane together with the connection: the sender
  * fails whatever runs over it.
+ *
+ * All lanes together are bounded, too. One that operations have received over has room for what its sender may send
+ * ahead, whatever others do, so that this is never in the way of what comes behind it over the same connection. One
+ * that no operation has used yet (its peer is ahead of our view, or the first operation is still to come) shares what
+ * is left over with others of the kind; it is not read while there is none, and nothing here waits for it.
  */
 #include "collective/internal.h"
 
@@ -148,6 +153,8 @@ static void remove_segment(struct pccl_ahead_segment *segment)
     ahead->lane->ahead_bytes -= bytes;
     ahead->lane->ahead_segments--;
     ahead->exchange->ahead_bytes -= bytes;
+    ahead->exchange->ahead_segments--;
+    ahead->exchange->room++;
     pccl_link_remove(&segment->link);
     pccl_release(&ahead->exchange->memory, segment, sizeof *segment);
     release_if_empty(ahead);
@@ -196,6 +203,34 @@ void pccl_ahead_forget(struct pccl_exchange *exchange, const struct pccl_instanc
     }
 }
 
+/* ---- bounds ---- */
+
+static size_t cost_of(size_t bytes, uint32_t segments) { return bytes + (size_t)segments * PCCL_AHEAD_SEGMENT_COST; }
+
+/* What is held beyond what each lane in use has for itself, once this lane holds so much. */
+static size_t spare_cost(const struct pccl_exchange *exchange, const struct pccl_lane *growing, size_t cost)
+{
+    size_t spare = 0;
+    for (struct pccl_node *node = pccl_table_first(&exchange->lanes); node != NULL;
+         node = pccl_table_after(&exchange->lanes, node)) {
+        const struct pccl_lane *lane = PCCL_CONTAINER_OF(node, struct pccl_lane, by_peer);
+        size_t held = lane == growing ? cost : cost_of(lane->ahead_bytes, lane->ahead_segments);
+        size_t own = lane->used ? PCCL_AHEAD_OWN_COST : 0;
+        spare += lane->outgoing || held < own ? 0 : held - own;
+    }
+    return spare;
+}
+
+/* Does this lane's next segment fit into what is held in all of them? */
+static bool has_room(const struct pccl_exchange *exchange, const struct pccl_lane *lane, size_t bytes)
+{
+    size_t cost = cost_of(lane->ahead_bytes + bytes, lane->ahead_segments + 1);
+    return cost_of(exchange->ahead_bytes + bytes, exchange->ahead_segments + 1) <= PCCL_AHEAD_SPARE_COST ||
+           (lane->used && cost <= PCCL_AHEAD_OWN_COST) || spare_cost(exchange, lane, cost) <= PCCL_AHEAD_SPARE_COST;
+}
+
+uint64_t pccl_exchange_room(const struct pccl_exchange *exchange) { return exchange->room; }
+
 /* ---- receiving ---- */
 
 /* false: memory is short. */
@@ -219,6 +254,7 @@ static bool add_segment(struct pccl_ahead *ahead, const struct pccl_msg_data *da
     ahead->lane->ahead_bytes += bytes;
     ahead->lane->ahead_segments++;
     exchange->ahead_bytes += bytes;
+    exchange->ahead_segments++;
     arrival->ahead = segment;
     arrival->payload = segment->scratch->bytes;
     return true;
@@ -241,7 +277,10 @@ enum pccl_status pccl_ahead_hold(struct pccl_exchange *exchange, struct pccl_lan
         pccl_text_format(words, "peer %i sent the same segment twice: group %u, ahead", &lane->peer, data->group);
         return PCCL_MALFORMED;
     }
-    if (lane->ahead_bytes + pccl_scratch_size(data->length) > PCCL_AHEAD_HELD_BYTES ||
+    bool fits_all = has_room(exchange, lane, pccl_scratch_size(data->length));
+    if (!fits_all && !lane->used)
+        return PCCL_LIMIT;
+    if (!fits_all || lane->ahead_bytes + pccl_scratch_size(data->length) > PCCL_AHEAD_HELD_BYTES ||
         lane->ahead_segments == PCCL_AHEAD_HELD_SEGMENTS) {
         pccl_text_format(words, "peer %i sent more ahead than the %u bytes and %u segments that are held", &lane->peer,
                          (uint64_t)PCCL_AHEAD_HELD_BYTES, (uint64_t)PCCL_AHEAD_HELD_SEGMENTS);

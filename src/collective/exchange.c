@@ -220,6 +220,7 @@ enum pccl_status pccl_exchange_start(struct pccl_exchange *exchange, const struc
         exchange->view = made->view;
         pccl_kept_forget_before(exchange, &made->view);
     }
+    exchange->room++; /* its lanes have their own from now on */
     pccl_ahead_start(made);
     pccl_window_widen(made);
     take_announcements(made);

@@ -44,6 +44,12 @@ enum {
     /* Held for a lane. The sender counts no more what has been aborted, its receiver may still hold it. */
     PCCL_AHEAD_HELD_BYTES = 4 * PCCL_AHEAD_BYTES,
     PCCL_AHEAD_HELD_SEGMENTS = 4 * PCCL_AHEAD_SEGMENTS,
+    /* Of what is held in all lanes, a segment counts for its bytes and this. */
+    PCCL_AHEAD_SEGMENT_COST = 4096,
+    /* What every lane may hold that operations have received over: what its sender may send ahead. */
+    PCCL_AHEAD_OWN_COST = PCCL_AHEAD_BYTES + PCCL_AHEAD_SEGMENTS * PCCL_AHEAD_SEGMENT_COST,
+    /* And beyond that in all of them, with all of the other lanes. */
+    PCCL_AHEAD_SPARE_COST = 48 << 20,
 };
 
 struct pccl_exchange; /* collective/internal.h */
@@ -169,11 +175,14 @@ void pccl_exchange_sent(struct pccl_exchange *exchange, struct pccl_departure *d
 /*
  * A frame came in. For DATA *arrival is filled in (its length is never 0), and the payload is read next; for READY its
  * length is 0. MALFORMED or MEMORY with words: the connection is of no use any more. (Memory for a segment is the
- * failure of its transfer only.)
+ * failure of its transfer only.) LIMIT: too much is held for operations that nobody has started here. The connection is
+ * not read until there is room (pccl_exchange_room), and then the frame is handed in again.
  */
 PCCL_MUST_CHECK enum pccl_status pccl_exchange_receive(struct pccl_exchange *exchange, const struct pccl_id *peer,
                                                        bool outgoing, const struct pccl_msg *msg,
                                                        struct pccl_arrival *arrival, struct pccl_text *words);
+/* Another number than before: what LIMIT was said to may fit now. */
+uint64_t pccl_exchange_room(const struct pccl_exchange *exchange);
 /* All its bytes are there. */
 void pccl_exchange_received(struct pccl_exchange *exchange, struct pccl_arrival *arrival);
 /* The connection broke before the departure or arrival was complete. Either may be NULL or idle (zeroed). */

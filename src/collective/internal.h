@@ -26,6 +26,7 @@ struct pccl_lane {
     struct pccl_table ahead; /* Incoming: held for groups that are not open here, by instance. */
     size_t ahead_bytes;      /* Incoming: of that; outgoing: promised to those who send without READY. */
     uint32_t ahead_segments; /* The same. */
+    bool used;               /* Some operation has. */
 };
 
 struct pccl_kept {
@@ -66,10 +67,10 @@ struct pccl_channel {
     bool outgoing;
     struct pccl_link on_lane, in_queue;
     /* outgoing */
-    bool agreed;                    /* READY has come, and says the same as we */
-    uint64_t granted;               /* groups below this may be sent */
-    uint64_t ahead;                 /* and of those below this the first step without READY */
-    size_t ahead_bytes;             /* of the lane's, for that */
+    bool agreed;        /* READY has come, and says the same as we */
+    uint64_t granted;   /* groups below this may be sent */
+    uint64_t ahead;     /* and of those below this the first step without READY */
+    size_t ahead_bytes; /* of the lane's, for that */
     uint32_t ahead_segments;
     uint64_t begun;                 /* groups below this have their first step sent */
     struct pccl_parcel_queue ready; /* later steps that may be sent now */
@@ -153,6 +154,8 @@ struct pccl_exchange {
     struct pccl_scratch_pool scratch;
     struct pccl_backup_pool backups;
     size_t ahead_bytes; /* held in all lanes */
+    uint32_t ahead_segments;
+    uint64_t room; /* counts when some of it may have become free, or for somebody else */
 };
 
 /* ---- lane.c ---- */

@@ -333,6 +333,55 @@ static void segments_sent_ahead_are_counted(void **state)
     end_alone();
 }
 
+static enum pccl_status tell_from(const struct pccl_id *peer, uint64_t group)
+{
+    struct pccl_msg data = data_of(group, 0, SEGMENT);
+    struct pccl_arrival arrival;
+    struct pccl_text words;
+    data.as.data.instance.tag = 500;
+    enum pccl_status status = pccl_exchange_receive(mine(), peer, false, &data, &arrival, &words);
+    if (status == PCCL_OK)
+        pccl_exchange_received(mine(), &arrival);
+    return status;
+}
+
+/*
+ * All together: peers that no operation has used share what there is, and wait for it; who sends to an operation of the
+ * view has its own, and goes if it takes more where there is nothing to spare.
+ */
+static void all_that_is_held_is_bounded(void **state)
+{
+    (void)state;
+    enum { STRANGERS = 3, SPARE = PCCL_AHEAD_SPARE_COST / (SEGMENT + PCCL_AHEAD_SEGMENT_COST) };
+    struct pccl_id strangers[STRANGERS];
+    uint32_t told = 0;
+    be_alone_with(elements_of(3, 2), &long_ring, &roomy);
+    start_alone(); /* the peer of rank 2 is before us */
+    for (uint32_t i = 0; i < STRANGERS; i++) {
+        strangers[i] = alone.world.ring[0];
+        strangers[i].bytes[3] = (uint8_t)(200 + i);
+        assert_int_equal(pccl_exchange_connected(mine(), &strangers[i], false), PCCL_OK);
+    }
+    for (; told < SPARE; told++)
+        assert_int_equal(tell_from(&strangers[told % STRANGERS], told), PCCL_OK);
+    for (uint32_t i = 0; i < STRANGERS; i++)
+        assert_int_equal(tell_from(&strangers[i], told + i), PCCL_LIMIT);
+    for (uint64_t i = 0; i < MOST; i++)
+        assert_int_equal(tell_from(&alone.world.ring[2], i), PCCL_OK);
+    const uint64_t room = pccl_exchange_room(mine());
+    struct pccl_msg more = data_of(MOST + 40, 0, 4 << 20);
+    more.as.data.instance.tag = 501;
+    expect_malformed(2, false, more);
+    assert_int_not_equal(pccl_exchange_room(mine()), room);
+    assert_int_equal(held(), SPARE * SEGMENT);
+    pccl_exchange_disconnected(mine(), &strangers[0], false);
+    assert_int_equal(tell_from(&strangers[1], told), PCCL_OK);
+    for (uint32_t i = 1; i < STRANGERS; i++)
+        pccl_exchange_disconnected(mine(), &strangers[i], false);
+    assert_int_equal(held(), 0);
+    end_alone();
+}
+
 static void short_memory_ends_the_connection(void **state)
 {
     (void)state;
@@ -598,6 +647,7 @@ int main(void)
         cmocka_unit_test(what_is_held_is_bounded),
         cmocka_unit_test(segments_held_are_counted),
         cmocka_unit_test(segments_sent_ahead_are_counted),
+        cmocka_unit_test(all_that_is_held_is_bounded),
         cmocka_unit_test(short_memory_ends_the_connection),
         cmocka_unit_test(what_does_not_fit_is_a_mismatch),
         cmocka_unit_test(only_the_one_before_shows_a_mismatch),
