@@ -129,9 +129,10 @@ static struct pccl_id wanted_links[64];
 static struct node *wanting[64];
 static uint32_t wanted_count;
 
-static void dial_link(void *context, const struct pccl_id *peer, const struct pccl_address *candidates, uint32_t count)
+static void dial_link(void *context, const struct pccl_id *peer, const struct pccl_id *ticket,
+                      const struct pccl_address *candidates, uint32_t count)
 {
-    (void)candidates, (void)count;
+    (void)ticket, (void)candidates, (void)count;
     if (wanted_count == 64)
         abort();
     wanting[wanted_count] = context;
@@ -248,6 +249,7 @@ static void join(struct world *world, uint32_t index)
     memset(config.id.bytes, 0, sizeof config.id.bytes);
     memcpy(config.id.bytes, &(uint32_t){index + 1}, 4);
     memset(config.token.bytes, 7, sizeof config.token.bytes);
+    config.link_key = config.token;
     config.port = 1;
     struct pccl_peer_effects effects = {.context = node,
                                         .dial_master = dial_master,

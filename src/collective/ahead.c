@@ -12,6 +12,11 @@
  * or the operation is over. The receiver may learn later that it is over, or not before the next view or era, so it
  * holds more. Should that not be enough, it gives up all it holds of the lane together with the connection: the sender
  * fails whatever runs over it.
+ *
+ * All lanes together are bounded, too. One that operations have received over has room for what its sender may send
+ * ahead, whatever others do, so that this is never in the way of what comes behind it over the same connection. One
+ * that no operation has used yet (its peer is ahead of our view, or the first operation is still to come) shares what
+ * is left over with others of the kind; it is not read while there is none, and nothing here waits for it.
  */
 #include "collective/internal.h"
 
@@ -43,10 +48,13 @@ void pccl_ahead_allow(struct pccl_channel *channel)
     PCCL_ASSERT(sends);
     for (; channel->ahead < groups; channel->ahead++) {
         size_t bytes = bytes_of(plan, channel->ahead, number);
-        if (lane->ahead_bytes + bytes > PCCL_AHEAD_BYTES)
+        uint32_t segments = bytes > 0;
+        if (lane->ahead_bytes + bytes > PCCL_AHEAD_BYTES || lane->ahead_segments + segments > PCCL_AHEAD_SEGMENTS)
             break;
         lane->ahead_bytes += bytes;
+        lane->ahead_segments += segments;
         channel->ahead_bytes += bytes;
+        channel->ahead_segments += segments;
     }
     pccl_channel_wake(channel);
 }
@@ -67,7 +75,9 @@ void pccl_ahead_give_back(struct pccl_channel *channel)
     if (channel->ahead_bytes == 0)
         return;
     channel->lane->ahead_bytes -= channel->ahead_bytes;
+    channel->lane->ahead_segments -= channel->ahead_segments;
     channel->ahead_bytes = 0;
+    channel->ahead_segments = 0;
 }
 
 /* ---- what is held ---- */
@@ -83,19 +93,33 @@ static struct pccl_ahead *find(const struct pccl_lane *lane, const struct pccl_i
     return NULL;
 }
 
-static struct pccl_ahead_segment *first_segment(const struct pccl_ahead *ahead)
+static struct pccl_ahead_segment *segment_of(struct pccl_link *link)
 {
-    return PCCL_CONTAINER_OF(ahead->segments.next, struct pccl_ahead_segment, link);
+    return PCCL_CONTAINER_OF(link, struct pccl_ahead_segment, link);
 }
 
+/* They are taken in the order in which they lie. */
 static struct pccl_ahead_segment *find_segment(struct pccl_ahead *ahead, uint64_t group)
 {
-    for (struct pccl_link *link = ahead->segments.next; link != &ahead->segments; link = link->next) {
-        struct pccl_ahead_segment *segment = PCCL_CONTAINER_OF(link, struct pccl_ahead_segment, link);
-        if (segment->group == group)
-            return segment;
-    }
-    return NULL;
+    struct pccl_link *link = ahead->segments.next;
+    while (link != &ahead->segments && segment_of(link)->group < group)
+        link = link->next;
+    return link != &ahead->segments && segment_of(link)->group == group ? segment_of(link) : NULL;
+}
+
+/* The last one up to this group, or the head: they come in about that order. */
+static struct pccl_link *place_of(struct pccl_ahead *ahead, uint64_t group)
+{
+    struct pccl_link *link = ahead->segments.previous;
+    while (link != &ahead->segments && segment_of(link)->group > group)
+        link = link->previous;
+    return link;
+}
+
+static bool is_there(struct pccl_ahead *ahead, uint64_t group)
+{
+    struct pccl_link *place = place_of(ahead, group);
+    return place != &ahead->segments && segment_of(place)->group == group;
 }
 
 static struct pccl_ahead *make_ahead(struct pccl_exchange *exchange, struct pccl_lane *lane,
@@ -127,7 +151,10 @@ static void remove_segment(struct pccl_ahead_segment *segment)
     struct pccl_ahead *ahead = segment->ahead;
     size_t bytes = pccl_scratch_size(segment->length);
     ahead->lane->ahead_bytes -= bytes;
+    ahead->lane->ahead_segments--;
     ahead->exchange->ahead_bytes -= bytes;
+    ahead->exchange->ahead_segments--;
+    ahead->exchange->room++;
     pccl_link_remove(&segment->link);
     pccl_release(&ahead->exchange->memory, segment, sizeof *segment);
     release_if_empty(ahead);
@@ -151,7 +178,7 @@ static void drop(struct pccl_ahead *ahead)
 {
     for (bool last = false; !last;) { /* with the last one it is gone */
         last = ahead->segments.next == ahead->segments.previous;
-        drop_segment(first_segment(ahead));
+        drop_segment(segment_of(ahead->segments.next));
     }
 }
 
@@ -176,6 +203,34 @@ void pccl_ahead_forget(struct pccl_exchange *exchange, const struct pccl_instanc
     }
 }
 
+/* ---- bounds ---- */
+
+static size_t cost_of(size_t bytes, uint32_t segments) { return bytes + (size_t)segments * PCCL_AHEAD_SEGMENT_COST; }
+
+/* What is held beyond what each lane in use has for itself, once this lane holds so much. */
+static size_t spare_cost(const struct pccl_exchange *exchange, const struct pccl_lane *growing, size_t cost)
+{
+    size_t spare = 0;
+    for (struct pccl_node *node = pccl_table_first(&exchange->lanes); node != NULL;
+         node = pccl_table_after(&exchange->lanes, node)) {
+        const struct pccl_lane *lane = PCCL_CONTAINER_OF(node, struct pccl_lane, by_peer);
+        size_t held = lane == growing ? cost : cost_of(lane->ahead_bytes, lane->ahead_segments);
+        size_t own = lane->used ? PCCL_AHEAD_OWN_COST : 0;
+        spare += lane->outgoing || held < own ? 0 : held - own;
+    }
+    return spare;
+}
+
+/* Does this lane's next segment fit into what is held in all of them? */
+static bool has_room(const struct pccl_exchange *exchange, const struct pccl_lane *lane, size_t bytes)
+{
+    size_t cost = cost_of(lane->ahead_bytes + bytes, lane->ahead_segments + 1);
+    return cost_of(exchange->ahead_bytes + bytes, exchange->ahead_segments + 1) <= PCCL_AHEAD_SPARE_COST ||
+           (lane->used && cost <= PCCL_AHEAD_OWN_COST) || spare_cost(exchange, lane, cost) <= PCCL_AHEAD_SPARE_COST;
+}
+
+uint64_t pccl_exchange_room(const struct pccl_exchange *exchange) { return exchange->room; }
+
 /* ---- receiving ---- */
 
 /* false: memory is short. */
@@ -195,9 +250,11 @@ static bool add_segment(struct pccl_ahead *ahead, const struct pccl_msg_data *da
     segment->group = data->group;
     segment->length = data->length;
     segment->arrival = arrival;
-    pccl_link_append(&ahead->segments, &segment->link);
+    pccl_link_append(place_of(ahead, data->group)->next, &segment->link);
     ahead->lane->ahead_bytes += bytes;
+    ahead->lane->ahead_segments++;
     exchange->ahead_bytes += bytes;
+    exchange->ahead_segments++;
     arrival->ahead = segment;
     arrival->payload = segment->scratch->bytes;
     return true;
@@ -216,13 +273,17 @@ enum pccl_status pccl_ahead_hold(struct pccl_exchange *exchange, struct pccl_lan
         drop(ahead);
         ahead = NULL;
     }
-    if (ahead != NULL && find_segment(ahead, data->group) != NULL) {
+    if (ahead != NULL && is_there(ahead, data->group)) {
         pccl_text_format(words, "peer %i sent the same segment twice: group %u, ahead", &lane->peer, data->group);
         return PCCL_MALFORMED;
     }
-    if (lane->ahead_bytes + pccl_scratch_size(data->length) > PCCL_AHEAD_HELD_BYTES) {
-        pccl_text_format(words, "peer %i sent more ahead than the %u bytes that are held", &lane->peer,
-                         (uint64_t)PCCL_AHEAD_HELD_BYTES);
+    bool fits_all = has_room(exchange, lane, pccl_scratch_size(data->length));
+    if (!fits_all && !lane->used)
+        return PCCL_LIMIT;
+    if (!fits_all || lane->ahead_bytes + pccl_scratch_size(data->length) > PCCL_AHEAD_HELD_BYTES ||
+        lane->ahead_segments == PCCL_AHEAD_HELD_SEGMENTS) {
+        pccl_text_format(words, "peer %i sent more ahead than the %u bytes and %u segments that are held", &lane->peer,
+                         (uint64_t)PCCL_AHEAD_HELD_BYTES, (uint64_t)PCCL_AHEAD_HELD_SEGMENTS);
         pccl_ahead_forget_lane(lane);
         return PCCL_MALFORMED;
     }
@@ -246,22 +307,20 @@ void pccl_ahead_dropped(struct pccl_arrival *arrival) { drop_segment(arrival->ah
 
 /* ---- taking it ---- */
 
-static bool fits(const struct pccl_transfer *transfer, const struct pccl_channel *channel, uint64_t group,
-                 uint32_t length)
+static bool fits(const struct pccl_channel *channel, uint64_t group, uint32_t length)
 {
-    const struct pccl_plan *plan = &transfer->plan;
+    const struct pccl_plan *plan = &channel->transfer->plan;
     uint32_t number = 0;
-    if (channel == NULL || group >= plan->groups || !pccl_plan_message(plan, channel->other, plan->rank, 0, &number))
+    if (group >= plan->groups || !pccl_plan_message(plan, channel->other, plan->rank, 0, &number))
         return false;
     struct pccl_segment segment = pccl_plan_segment(plan, group, number);
     return segment.count > 0 && length == pccl_plan_bytes(plan, 0, segment.count);
 }
 
-bool pccl_ahead_is_foreign(const struct pccl_transfer *transfer, const struct pccl_channel *channel,
-                           const struct pccl_msg_data *data)
+bool pccl_ahead_is_foreign(const struct pccl_channel *channel, const struct pccl_msg_data *data)
 {
-    return transfer->plan.long_path && !transfer->done && data->step == 0 &&
-           !fits(transfer, channel, data->group, data->length);
+    const struct pccl_transfer *transfer = channel->transfer;
+    return transfer->plan.long_path && !transfer->done && data->step == 0 && !fits(channel, data->group, data->length);
 }
 
 void pccl_ahead_fail(struct pccl_transfer *transfer, const struct pccl_id *peer, uint64_t group, uint32_t length)
@@ -291,16 +350,31 @@ static void drop_past(struct pccl_lane *lane, const struct pccl_transfer *transf
 }
 
 /* NULL: all of it is what such a plan sends ahead. */
-static struct pccl_ahead_segment *find_foreign(const struct pccl_transfer *transfer, const struct pccl_channel *channel,
-                                               struct pccl_ahead *ahead)
+static const struct pccl_ahead_segment *find_foreign(const struct pccl_channel *channel, struct pccl_ahead *ahead)
 {
     for (struct pccl_link *link = ahead->segments.next; link != &ahead->segments; link = link->next) {
-        struct pccl_ahead_segment *segment = PCCL_CONTAINER_OF(link, struct pccl_ahead_segment, link);
-        if (segment->group >= pccl_ahead_groups(&transfer->plan) ||
-            !fits(transfer, channel, segment->group, segment->length))
+        const struct pccl_ahead_segment *segment = segment_of(link);
+        if (segment->group >= pccl_ahead_groups(&channel->transfer->plan) ||
+            !fits(channel, segment->group, segment->length))
             return segment;
     }
     return NULL;
+}
+
+/*
+ * Who sends us nothing by our plan proves nothing either: one of the group that plans otherwise is found out by the one
+ * before it in the ring, whichever way both plan.
+ */
+static void begin_with(struct pccl_transfer *transfer, struct pccl_lane *lane, struct pccl_ahead *ahead)
+{
+    const struct pccl_channel *channel = pccl_transfer_channel(transfer, lane);
+    if (channel == NULL || !pccl_epoch_equal(&ahead->view, &transfer->view)) {
+        drop(ahead); /* of another view: it will be aborted, for that peer has gone on to it */
+        return;
+    }
+    const struct pccl_ahead_segment *foreign = find_foreign(channel, ahead);
+    if (foreign != NULL && !transfer->failed)
+        pccl_ahead_fail(transfer, &lane->peer, foreign->group, foreign->length);
 }
 
 void pccl_ahead_start(struct pccl_transfer *transfer)
@@ -314,14 +388,8 @@ void pccl_ahead_start(struct pccl_transfer *transfer)
         struct pccl_lane *lane = PCCL_CONTAINER_OF(node, struct pccl_lane, by_peer);
         drop_past(lane, transfer);
         struct pccl_ahead *ahead = find(lane, &transfer->instance);
-        if (ahead != NULL && !pccl_epoch_equal(&ahead->view, &transfer->view)) {
-            drop(ahead); /* it will be aborted, for that peer has gone on to another view */
-            continue;
-        }
-        const struct pccl_ahead_segment *foreign =
-            ahead == NULL ? NULL : find_foreign(transfer, pccl_transfer_channel(transfer, lane), ahead);
-        if (foreign != NULL && !transfer->failed)
-            pccl_ahead_fail(transfer, &lane->peer, foreign->group, foreign->length);
+        if (ahead != NULL)
+            begin_with(transfer, lane, ahead);
     }
 }
 

@@ -220,6 +220,7 @@ enum pccl_status pccl_exchange_start(struct pccl_exchange *exchange, const struc
         exchange->view = made->view;
         pccl_kept_forget_before(exchange, &made->view);
     }
+    exchange->room++; /* its lanes have their own from now on */
     pccl_ahead_start(made);
     pccl_window_widen(made);
     take_announcements(made);
@@ -380,12 +381,14 @@ static enum pccl_status receive_data(struct pccl_exchange *exchange, struct pccl
     if (transfer->failed || !pccl_epoch_equal(&transfer->view, &data->view))
         return PCCL_OK;
     struct pccl_channel *channel = pccl_transfer_channel(transfer, lane);
-    if (pccl_ahead_is_foreign(transfer, channel, data)) {
+    if (channel != NULL && pccl_ahead_is_foreign(channel, data)) {
         pccl_ahead_fail(transfer, &lane->peer, data->group, data->length);
         return PCCL_OK;
     }
     if (channel != NULL)
         return pccl_transfer_receive(channel, data, arrival, words);
+    if (transfer->plan.long_path && data->step == 0)
+        return PCCL_OK; /* it plans otherwise: the one before it in the ring says so */
     pccl_text_format(words, "peer %i sent data that we do not get from it", &lane->peer);
     return PCCL_MALFORMED;
 }

@@ -10,10 +10,10 @@
  * Rendezvous (PROTOCOL 7): a transfer that starts sends READY to all it receives from; data flows only for groups of
  * segments below what the receiver has granted. READY for an operation that is not started here yet is kept (bounded),
  * of an older view or an ended one dropped. On a long path a sender does not wait for READY with its own part of the
- * first groups, PCCL_AHEAD_BYTES on a lane: the receiver holds it until it opens the group. Nobody is done before all
- * who receive from it have said READY and agree. Data for an operation that is over here is thrown away. Each message
- * comes once, in any order across the connections of a lane; a result only after what it was made of: all else is
- * refused as malformed, and harms nothing.
+ * first groups, PCCL_AHEAD_BYTES and PCCL_AHEAD_SEGMENTS on a lane: the receiver holds it until it opens the group.
+ * Nobody is done before all who receive from it have said READY and agree. Data for an operation that is over here is
+ * thrown away. Each message comes once, in any order across the connections of a lane; a result only after what it was
+ * made of: all else is refused as malformed, and harms nothing.
  *
  * The caller's memory: `input` is read, and never written unless it is `result`. In place, what is about to be
  * overwritten is saved first, and pccl_exchange_stop(not committed) puts it back. `result` is unspecified after an
@@ -40,8 +40,16 @@ enum {
     /* Sent over a lane before the receivers' READY is here, at most. What a fast path takes in half a round trip.
      * Receivers refuse more, so another number is another version of the protocol. */
     PCCL_AHEAD_BYTES = 4 << 20,
+    PCCL_AHEAD_SEGMENTS = 256, /* the same, however small they are */
     /* Held for a lane. The sender counts no more what has been aborted, its receiver may still hold it. */
     PCCL_AHEAD_HELD_BYTES = 4 * PCCL_AHEAD_BYTES,
+    PCCL_AHEAD_HELD_SEGMENTS = 4 * PCCL_AHEAD_SEGMENTS,
+    /* Of what is held in all lanes, a segment counts for its bytes and this. */
+    PCCL_AHEAD_SEGMENT_COST = 4096,
+    /* What every lane may hold that operations have received over: what its sender may send ahead. */
+    PCCL_AHEAD_OWN_COST = PCCL_AHEAD_BYTES + PCCL_AHEAD_SEGMENTS * PCCL_AHEAD_SEGMENT_COST,
+    /* And beyond that in all of them, with all of the other lanes. */
+    PCCL_AHEAD_SPARE_COST = 48 << 20,
 };
 
 struct pccl_exchange; /* collective/internal.h */
@@ -167,11 +175,14 @@ void pccl_exchange_sent(struct pccl_exchange *exchange, struct pccl_departure *d
 /*
  * A frame came in. For DATA *arrival is filled in (its length is never 0), and the payload is read next; for READY its
  * length is 0. MALFORMED or MEMORY with words: the connection is of no use any more. (Memory for a segment is the
- * failure of its transfer only.)
+ * failure of its transfer only.) LIMIT: too much is held for operations that nobody has started here. The connection is
+ * not read until there is room (pccl_exchange_room), and then the frame is handed in again.
  */
 PCCL_MUST_CHECK enum pccl_status pccl_exchange_receive(struct pccl_exchange *exchange, const struct pccl_id *peer,
                                                        bool outgoing, const struct pccl_msg *msg,
                                                        struct pccl_arrival *arrival, struct pccl_text *words);
+/* Another number than before: what LIMIT was said to may fit now. */
+uint64_t pccl_exchange_room(const struct pccl_exchange *exchange);
 /* All its bytes are there. */
 void pccl_exchange_received(struct pccl_exchange *exchange, struct pccl_arrival *arrival);
 /* The connection broke before the departure or arrival was complete. Either may be NULL or idle (zeroed). */

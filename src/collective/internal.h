@@ -25,6 +25,8 @@ struct pccl_lane {
     struct pccl_table kept_by_instance;
     struct pccl_table ahead; /* Incoming: held for groups that are not open here, by instance. */
     size_t ahead_bytes;      /* Incoming: of that; outgoing: promised to those who send without READY. */
+    uint32_t ahead_segments; /* The same. */
+    bool used;               /* Some operation has. */
 };
 
 struct pccl_kept {
@@ -40,7 +42,7 @@ struct pccl_ahead {
     struct pccl_lane *lane;
     struct pccl_instance instance;
     struct pccl_epoch view;
-    struct pccl_link segments; /* at least one */
+    struct pccl_link segments; /* at least one, by group */
 };
 
 struct pccl_ahead_segment {
@@ -65,10 +67,11 @@ struct pccl_channel {
     bool outgoing;
     struct pccl_link on_lane, in_queue;
     /* outgoing */
-    bool agreed;                    /* READY has come, and says the same as we */
-    uint64_t granted;               /* groups below this may be sent */
-    uint64_t ahead;                 /* and of those below this the first step without READY */
-    size_t ahead_bytes;             /* of the lane's, for that */
+    bool agreed;        /* READY has come, and says the same as we */
+    uint64_t granted;   /* groups below this may be sent */
+    uint64_t ahead;     /* and of those below this the first step without READY */
+    size_t ahead_bytes; /* of the lane's, for that */
+    uint32_t ahead_segments;
     uint64_t begun;                 /* groups below this have their first step sent */
     struct pccl_parcel_queue ready; /* later steps that may be sent now */
     struct pccl_parcel_queue held;  /* of groups that are not granted yet */
@@ -151,6 +154,8 @@ struct pccl_exchange {
     struct pccl_scratch_pool scratch;
     struct pccl_backup_pool backups;
     size_t ahead_bytes; /* held in all lanes */
+    uint32_t ahead_segments;
+    uint64_t room; /* counts when some of it may have become free, or for somebody else */
 };
 
 /* ---- lane.c ---- */
@@ -226,9 +231,8 @@ void pccl_ahead_allow(struct pccl_channel *channel);
 void pccl_ahead_agree(struct pccl_channel *channel, uint64_t granted);
 /* The lane gets back what the channel has of it. */
 void pccl_ahead_give_back(struct pccl_channel *channel);
-/* On a long path, a first step that no peer would send that plans the operation as we do. channel: NULL if none. */
-bool pccl_ahead_is_foreign(const struct pccl_transfer *transfer, const struct pccl_channel *channel,
-                           const struct pccl_msg_data *data);
+/* On a long path, a first step that no peer would send that plans the operation as we do. */
+bool pccl_ahead_is_foreign(const struct pccl_channel *channel, const struct pccl_msg_data *data);
 void pccl_ahead_fail(struct pccl_transfer *transfer, const struct pccl_id *peer, uint64_t group, uint32_t length);
 /* A first step for a group that is not open here. */
 PCCL_MUST_CHECK enum pccl_status pccl_ahead_hold(struct pccl_exchange *exchange, struct pccl_lane *lane,

@@ -25,7 +25,9 @@ enum {
     PCCL_MESH_PEERS_MAX = 16,        /* a larger group keeps links to its ring neighbours only */
     PCCL_POOL_MAX = 64,              /* connections from one peer to another */
     PCCL_POOL_LAST = PCCL_POOL_MAX - 1,
-    PCCL_LONG_PATH_RTT_US = 2000,       /* of a path that counts as long, at least */
+    PCCL_LINKS_AHEAD_MAX = 64,    /* to a peer, from those that it does not know as members: its view may be behind */
+    PCCL_POOL_AHEAD_MAX = 8,      /* connections of each of these */
+    PCCL_LONG_PATH_RTT_US = 2000, /* of a path that counts as long, at least */
     PCCL_SEGMENT_BYTES_MAX = 4 << 20,   /* of one data message */
     PCCL_TENSORS_MAX = 65536,           /* of a shared state */
     PCCL_STATE_CHUNK_BYTES = 1 << 20,   /* of a tensor, with a digest of its own */

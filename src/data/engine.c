@@ -231,6 +231,32 @@ static void tell(struct pccl_engine *engine, struct pccl_job *job)
     }
 }
 
+/* There may be room for what streams wait with: each is asked once. */
+static void resume_streams(struct pccl_engine *engine)
+{
+    struct pccl_link asked;
+    pccl_link_init(&asked);
+    engine->resuming = true;
+    engine->room = pccl_exchange_room(engine->exchange);
+    while (!pccl_link_is_alone(&engine->waiting)) {
+        struct pccl_link *link = engine->waiting.next;
+        pccl_link_remove(link);
+        pccl_link_append(&asked, link);
+    }
+    while (!pccl_link_is_alone(&asked)) {
+        struct pccl_stream *stream = PCCL_CONTAINER_OF(asked.next, struct pccl_stream, in_waiting);
+        pccl_link_remove(&stream->in_waiting);
+        pccl_stream_resume(stream);
+    }
+    engine->resuming = false;
+}
+
+static bool may_resume(const struct pccl_engine *engine)
+{
+    return !engine->resuming && !pccl_link_is_alone(&engine->waiting) &&
+           engine->room != pccl_exchange_room(engine->exchange);
+}
+
 void pccl_engine_settle(struct pccl_engine *engine)
 {
     for (;;) {
@@ -243,6 +269,8 @@ void pccl_engine_settle(struct pccl_engine *engine)
             engine->writable = bundle->next_writable;
             bundle->writable = false;
             pccl_bundle_pump(engine, bundle);
+        } else if (may_resume(engine)) {
+            resume_streams(engine);
         } else {
             return;
         }
@@ -477,6 +505,7 @@ static struct pccl_engine *allocate(const struct pccl_engine_config *config, con
     engine->config = *config;
     engine->events = *events;
     engine->added_end = &engine->added;
+    pccl_link_init(&engine->waiting);
     engine->jobs_end = &engine->jobs;
     pccl_table_init(&engine->bundles, pccl_heap());
     return engine;

@@ -8,6 +8,7 @@
 #define PCCL_DATA_INTERNAL_H
 
 #include "core/table.h"
+#include "core/list.h"
 #include "data/engine.h"
 #include "data/pace.h"
 #include "wire/frame.h"
@@ -73,7 +74,11 @@ struct pccl_stream {
     struct pccl_frame_reader reader; /* empty while a payload is incomplete */
     struct pccl_arrival arrival;     /* length > 0: its payload is being received */
     uint32_t received;
-    uint32_t rest_length; /* what was read behind the handshake */
+    bool waiting; /* the exchange has no room for `refused`: nothing is read until it has */
+    bool is_over; /* the other side has ended what it says: what is sent ahead is of no use any more */
+    struct pccl_link in_waiting;
+    struct pccl_msg refused;
+    uint32_t rest_start, rest_length; /* what was read behind the handshake */
     uint8_t rest[];
 };
 
@@ -111,7 +116,10 @@ struct pccl_engine {
     struct pccl_wire_scratch *scratch;
     struct pccl_table bundles;
     struct pccl_bundle *writable;
-    struct pccl_job *noted;                 /* `done` or `at_rest` is to be told */
+    struct pccl_job *noted;   /* `done` or `at_rest` is to be told */
+    struct pccl_link waiting; /* streams that are not read until the exchange has room */
+    uint64_t room;            /* its number when they were asked last */
+    bool resuming;
     uint8_t sink[PCCL_STREAM_FILLER_BYTES]; /* for what nobody wants */
 };
 
@@ -149,6 +157,8 @@ void pccl_stream_let_go(struct pccl_stream *stream);
 /* The stream is open, has room and sends nothing: takes the departure that is filled in and sends it. Its bytes. */
 bool pccl_stream_is_idle(const struct pccl_stream *stream);
 size_t pccl_stream_send(struct pccl_stream *stream);
+/* Asks the exchange once more for room for what it refused, and if there is some, goes on reading. */
+void pccl_stream_resume(struct pccl_stream *stream);
 /* Takes a rest until the loop says that there is room. */
 void pccl_stream_rest(struct pccl_stream *stream);
 /* Looks at what the system has learnt of its way, if that can be more than the last time. */

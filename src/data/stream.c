@@ -69,7 +69,8 @@ static void watch(struct pccl_stream *stream)
 {
     if (stream->state == PCCL_STREAM_GONE)
         return;
-    int wanted = UV_READABLE | (stream->watch_output ? UV_WRITABLE : 0);
+    int input = stream->waiting ? UV_DISCONNECT : UV_READABLE;
+    int wanted = input | (stream->watch_output ? UV_WRITABLE : 0);
     if (wanted == stream->armed)
         return;
     stream->armed = wanted;
@@ -79,6 +80,15 @@ static void watch(struct pccl_stream *stream)
 static void block(struct pccl_stream *stream)
 {
     stream->blocked = stream->watch_output = true;
+    watch(stream);
+}
+
+static void stop_waiting(struct pccl_stream *stream)
+{
+    if (!stream->waiting)
+        return;
+    stream->waiting = false;
+    pccl_link_remove(&stream->in_waiting);
     watch(stream);
 }
 
@@ -96,6 +106,7 @@ static void give_back(struct pccl_stream *stream)
 static void end(struct pccl_stream *stream, enum pccl_link_end how, bool purposely)
 {
     struct pccl_engine *engine = stream->engine;
+    stop_waiting(stream);
     give_back(stream);
     finish(stream);
     /* The link's end first: it explains the failures that follow. */
@@ -153,6 +164,7 @@ static void say_bye(struct pccl_stream *stream)
 
 void pccl_stream_let_go(struct pccl_stream *stream)
 {
+    stop_waiting(stream);
     give_back(stream);
     pccl_bundle_leave(stream);
 }
@@ -161,6 +173,7 @@ void pccl_stream_leave(struct pccl_stream *stream)
 {
     if (stream->state != PCCL_STREAM_OPEN)
         return; /* it is over already */
+    stop_waiting(stream);
     if (stream->write_error) {
         give_back(stream);
         finish(stream);
@@ -308,6 +321,33 @@ static void take_from_reader(struct pccl_stream *stream)
     note_received(stream, bytes);
 }
 
+/* DATA that the exchange has no room for: it is read when there is some, or thrown away if its sender has gone. */
+static void wait_with(struct pccl_stream *stream, const struct pccl_msg *msg)
+{
+    stream->arrival = (struct pccl_arrival){.length = stream->is_over ? msg->as.data.length : 0};
+    if (stream->is_over)
+        return;
+    stream->waiting = true;
+    stream->refused = *msg;
+    pccl_link_append(&stream->engine->waiting, &stream->in_waiting);
+}
+
+/* false: the exchange has no use for this connection any more. */
+static bool hand_in(struct pccl_stream *stream, const struct pccl_msg *msg)
+{
+    struct pccl_engine *engine = stream->engine;
+    struct pccl_text words;
+    stream->received = 0;
+    enum pccl_status status =
+        pccl_exchange_receive(engine->exchange, &stream->peer, stream->outgoing, msg, &stream->arrival, &words);
+    if (status == PCCL_LIMIT)
+        wait_with(stream, msg);
+    else if (status != PCCL_OK)
+        memset(&stream->arrival, 0, sizeof stream->arrival);
+    pccl_engine_settle(engine);
+    return status == PCCL_OK || status == PCCL_LIMIT;
+}
+
 /* false: the stream has ended. */
 static bool on_frame(struct pccl_stream *stream, const struct pccl_frame *frame)
 {
@@ -316,16 +356,8 @@ static bool on_frame(struct pccl_stream *stream, const struct pccl_frame *frame)
     struct pccl_text words;
     bool good = pccl_wire_decode(frame->type, frame->body, frame->length, engine->scratch, &msg, &words) == PCCL_OK;
     bool bye = good && msg.type == PCCL_MSG_link_bye;
-    if (good && !bye) {
-        stream->received = 0;
-        good = pccl_exchange_receive(engine->exchange, &stream->peer, stream->outgoing, &msg, &stream->arrival,
-                                     &words) == PCCL_OK;
-        if (!good)
-            memset(&stream->arrival, 0, sizeof stream->arrival);
-        pccl_engine_settle(engine);
-    }
-    if (good && !bye)
-        return true;
+    if (good && !bye && hand_in(stream, &msg))
+        return stream->state == PCCL_STREAM_OPEN;
     end(stream, bye ? PCCL_LINK_CLOSED : PCCL_LINK_UNREACHABLE, bye);
     return false;
 }
@@ -338,7 +370,7 @@ static bool digest(struct pccl_stream *stream)
     for (;;) {
         if (is_receiving(stream))
             take_from_reader(stream);
-        if (is_receiving(stream))
+        if (is_receiving(stream) || stream->waiting)
             return true;
         int got = pccl_frame_reader_next(&stream->reader, &frame, &words);
         if (got == 0)
@@ -396,13 +428,18 @@ static bool read_some(struct pccl_stream *stream, size_t *budget)
     if (to_payload)
         note_received(stream, to_payload);
     *budget -= (size_t)pccl_min_u64(*budget, bytes);
-    return digest(stream) && bytes == target.payload_room + target.rest_room;
+    return digest(stream) && !stream->waiting && bytes == target.payload_room + target.rest_room;
 }
 
 static void on_readable(struct pccl_stream *stream)
 {
     size_t budget = PCCL_STREAM_READ_MAX;
-    while (budget > 0 && read_some(stream, &budget))
+    if (stream->waiting) { /* the other side's end */
+        stream->is_over = true;
+        pccl_link_remove(&stream->in_waiting);
+        pccl_stream_resume(stream);
+    }
+    while (stream->state == PCCL_STREAM_OPEN && budget > 0 && read_some(stream, &budget))
         continue;
 }
 
@@ -441,20 +478,31 @@ static void on_poll(uv_poll_t *poll, int status, int events)
 /* What was read behind the handshake. */
 static void digest_rest(struct pccl_stream *stream)
 {
-    for (uint32_t taken = 0; taken < stream->rest_length;) {
+    while (stream->rest_start < stream->rest_length && !stream->waiting) {
         size_t room;
         uint8_t *space = pccl_frame_reader_space(&stream->reader, &room);
         if (!space) {
             end(stream, PCCL_LINK_UNREACHABLE, false);
             return;
         }
-        size_t bytes = (size_t)pccl_min_u64(room, stream->rest_length - taken);
-        memcpy(space, stream->rest + taken, bytes);
+        size_t bytes = (size_t)pccl_min_u64(room, stream->rest_length - stream->rest_start);
+        memcpy(space, stream->rest + stream->rest_start, bytes);
         pccl_frame_reader_filled(&stream->reader, bytes);
-        taken += (uint32_t)bytes;
+        stream->rest_start += (uint32_t)bytes;
         if (!digest(stream))
             return;
     }
+}
+
+void pccl_stream_resume(struct pccl_stream *stream)
+{
+    stream->waiting = false; /* its link is out of the list */
+    const struct pccl_msg msg = stream->refused;
+    if (!hand_in(stream, &msg))
+        end(stream, PCCL_LINK_UNREACHABLE, false);
+    else if (!stream->waiting && digest(stream))
+        digest_rest(stream);
+    watch(stream);
 }
 
 /* The loop cannot have it. */

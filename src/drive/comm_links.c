@@ -89,8 +89,8 @@ static void enqueue(struct pccl_comm_link *link)
 
 /* ---- effects: under the lock, inside the machine, on any thread ---- */
 
-void pccl_comm_effect_dial_link(void *context, const struct pccl_id *peer, const struct pccl_address *candidates,
-                                uint32_t count)
+void pccl_comm_effect_dial_link(void *context, const struct pccl_id *peer, const struct pccl_id *ticket,
+                                const struct pccl_address *candidates, uint32_t count)
 {
     struct pcclComm_t *comm = context;
     struct pccl_comm_link *link = find_or_make(comm, peer);
@@ -99,6 +99,7 @@ void pccl_comm_effect_dial_link(void *context, const struct pccl_id *peer, const
         return;
     }
     PCCL_ASSERT(count <= PCCL_CANDIDATES_MAX);
+    link->ticket = *ticket;
     if (count)
         memcpy(link->candidates, candidates, count * sizeof *candidates);
     link->candidate_count = count;
@@ -393,8 +394,9 @@ static bool start_dialling(struct pccl_comm_slot *slot)
                                              .from = comm->id,
                                              .to = link->peer,
                                              .kind = PCCL_LINK_RING,
-                                             .slot = (uint8_t)(slot - link->slots)}};
-    uint8_t hello[512]; /* far more than it takes without an authentication */
+                                             .slot = (uint8_t)(slot - link->slots),
+                                             .authentication = pccl_bytes_of_secret(&link->ticket)}};
+    uint8_t hello[512]; /* far more than it takes */
     struct pccl_address plausible[PCCL_CANDIDATES_MAX];
     struct pccl_dial dial = {.addresses = plausible,
                              .count = pccl_interfaces_plausible(link->candidates, link->candidate_count, plausible),

@@ -24,12 +24,12 @@ void pccl_comm_effect_sync_plan(void *context, const struct pccl_sync_plan *plan
     rouse(comm);
 }
 
-void pccl_comm_effect_sync_donor(void *context, const struct pccl_id *peer, bool holds_unequal,
-                                 const struct pccl_address *candidates, uint32_t count)
+void pccl_comm_effect_sync_donor(void *context, const struct pccl_id *peer, const struct pccl_id *ticket,
+                                 bool holds_unequal, const struct pccl_address *candidates, uint32_t count)
 {
     struct pcclComm_t *comm = context;
     if (comm->sync)
-        pccl_sync_session_donor(comm->sync, peer, holds_unequal, candidates, count);
+        pccl_sync_session_donor(comm->sync, peer, ticket, holds_unequal, candidates, count);
 }
 
 enum pccl_status pccl_comm_sync_accept(struct pcclComm_t *comm, const struct pccl_id *peer, uv_os_sock_t socket,

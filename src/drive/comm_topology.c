@@ -24,8 +24,11 @@ void pccl_comm_effect_measure(void *context, const struct pccl_peer_test *test)
     struct pcclComm_t *comm = context;
     if (!comm->measure)
         return;
-    struct pccl_measure_order order = {
-        .test = test->number, .peer = test->peer, .limit_ms = test->limit_ms, .candidate_count = test->candidate_count};
+    struct pccl_measure_order order = {.test = test->number,
+                                       .peer = test->peer,
+                                       .ticket = test->ticket,
+                                       .limit_ms = test->limit_ms,
+                                       .candidate_count = test->candidate_count};
     PCCL_ASSERT(test->candidate_count <= PCCL_CANDIDATES_MAX);
     if (test->candidate_count)
         memcpy(order.candidates, test->candidates, test->candidate_count * sizeof *test->candidates);

@@ -102,6 +102,7 @@ struct pccl_comm_link {
     struct pccl_node by_peer;
     struct pcclComm_t *comm;
     struct pccl_id peer;
+    struct pccl_id ticket; /* for dialling it */
     struct pccl_address candidates[PCCL_CANDIDATES_MAX];
     uint32_t candidate_count;
     uint64_t outgoing, incoming;               /* sets of slots that stand; a direction is up if it has one */
@@ -318,8 +319,8 @@ PCCL_MUST_CHECK enum pccl_status pccl_comm_synchronize(struct pcclComm_t *comm, 
 /* The call is over, by whatever its slot says. */
 void pccl_comm_sync_over(struct pcclComm_t *comm);
 void pccl_comm_effect_sync_plan(void *context, const struct pccl_sync_plan *plan);
-void pccl_comm_effect_sync_donor(void *context, const struct pccl_id *peer, bool holds_unequal,
-                                 const struct pccl_address *candidates, uint32_t count);
+void pccl_comm_effect_sync_donor(void *context, const struct pccl_id *peer, const struct pccl_id *ticket,
+                                 bool holds_unequal, const struct pccl_address *candidates, uint32_t count);
 /* A connection of one who fetches has been through its handshake. Not OK: the socket is still the caller's. */
 PCCL_MUST_CHECK enum pccl_status pccl_comm_sync_accept(struct pcclComm_t *comm, const struct pccl_id *peer,
                                                        uv_os_sock_t socket, const uint8_t *rest, size_t rest_length);
@@ -360,8 +361,8 @@ void pccl_comm_links_settle(struct pcclComm_t *comm);
 void pccl_comm_links_close_all(struct pcclComm_t *comm);
 void pccl_comm_link_accepted(void *owner, struct pccl_connection *connection);
 extern const struct pccl_connection_events pccl_comm_link_events;
-void pccl_comm_effect_dial_link(void *context, const struct pccl_id *peer, const struct pccl_address *candidates,
-                                uint32_t count);
+void pccl_comm_effect_dial_link(void *context, const struct pccl_id *peer, const struct pccl_id *ticket,
+                                const struct pccl_address *candidates, uint32_t count);
 void pccl_comm_effect_close_link(void *context, const struct pccl_id *peer, bool incoming);
 
 #endif

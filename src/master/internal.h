@@ -85,7 +85,7 @@ enum pccl_remote_state { PCCL_REMOTE_PENDING, PCCL_REMOTE_MEMBER, PCCL_REMOTE_RE
 struct pccl_remote {
     struct pccl_node by_id, by_conn;
     uint32_t index; /* in master->remotes */
-    struct pccl_id id, token;
+    struct pccl_id id, token, link_key;
     enum pccl_remote_state state;
     uint32_t group_number;
     struct pccl_group *group; /* members only */

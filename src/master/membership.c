@@ -43,6 +43,7 @@ struct pccl_remote *pccl_master_add_remote(struct pccl_master *m, const struct p
     }
     remote->id = hello->peer;
     remote->token = hello->token;
+    remote->link_key = hello->link_key;
     remote->state = state;
     remote->group_number = hello->group;
     remote->arrival = ++m->arrivals;

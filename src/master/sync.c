@@ -8,6 +8,7 @@
  *
  * A master that restarts knows nothing of it: the members bring what they hold by then, and it is elected anew.
  */
+#include "core/ticket.h"
 #include "master/internal.h"
 
 #include <string.h>
@@ -153,6 +154,7 @@ static void tell_donor(struct pccl_master *m, struct pccl_remote *to, const stru
     struct pccl_msg msg = {.type = PCCL_MSG_sync_donor,
                            .as.sync_donor = {.round = to->group->sync,
                                              .peer = donor->id,
+                                             .ticket = pccl_ticket(&donor->link_key, &to->id, &donor->id),
                                              .holds_unequal = donor->sync_part->holds_unequal,
                                              .candidates = addresses,
                                              .candidates_count = count}};

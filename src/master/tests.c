@@ -8,6 +8,7 @@
  * A member that dies takes its tests with it; one that does not report in time is left alone from then on. Neither
  * costs more than the ways of that member: what was lost by waiting for it is added to the time of the others.
  */
+#include "core/ticket.h"
 #include "master/internal.h"
 
 enum {
@@ -88,6 +89,7 @@ static void begin_test(struct pccl_master *m, struct pccl_remote *from, struct p
     struct pccl_msg msg = {.type = PCCL_MSG_measure,
                            .as.measure = {.test = test->number,
                                           .peer = to->id,
+                                          .ticket = pccl_ticket(&to->link_key, &from->id, &to->id),
                                           .limit_ms = limit_ms,
                                           .candidates = addresses,
                                           .candidates_count = count}};

@@ -2,6 +2,7 @@
  * Who should hold a link to whom: ring neighbours; in a small group all members (a mesh, so that they can exchange
  * directly); and what newcomers need (newcomers.c). What the master knows of these links makes the cost data of a view.
  */
+#include "core/ticket.h"
 #include "master/internal.h"
 #include "wire/cost.h"
 
@@ -34,9 +35,12 @@ void pccl_master_ask_for_link(struct pccl_master *m, struct pccl_remote *from, s
         return;
     struct pccl_address candidates[PCCL_CANDIDATES_MAX];
     uint32_t count = pccl_master_addresses(to, candidates);
-    struct pccl_msg msg = {
-        .type = PCCL_MSG_warm_up,
-        .as.warm_up = {.lineage = m->lineage, .peer = to->id, .candidates = candidates, .candidates_count = count}};
+    struct pccl_msg msg = {.type = PCCL_MSG_warm_up,
+                           .as.warm_up = {.lineage = m->lineage,
+                                          .peer = to->id,
+                                          .ticket = pccl_ticket(&to->link_key, &from->id, &to->id),
+                                          .candidates = candidates,
+                                          .candidates_count = count}};
     pccl_master_send(m, from, &msg, 0);
 }
 

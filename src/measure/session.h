@@ -22,7 +22,7 @@ struct pccl_measure_session;
 /* Measure the way to this peer. */
 struct pccl_measure_order {
     uint64_t test;
-    struct pccl_id peer;
+    struct pccl_id peer, ticket;
     uint32_t limit_ms; /* from the first byte of data, at most PCCL_MEASURE_MS_MAX; dialling has dial_ms besides */
     struct pccl_address candidates[PCCL_CANDIDATES_MAX];
     uint32_t candidate_count;

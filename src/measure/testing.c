@@ -188,8 +188,9 @@ static bool dial(struct pccl_measure_slot *slot, const struct pccl_address *addr
                                              .from = session->config.self,
                                              .to = test->order.peer,
                                              .kind = PCCL_LINK_MEASURE,
-                                             .slot = (uint8_t)(slot - test->slots)}};
-    uint8_t hello[512]; /* far more than it takes without an authentication */
+                                             .slot = (uint8_t)(slot - test->slots),
+                                             .authentication = pccl_bytes_of_secret(&test->order.ticket)}};
+    uint8_t hello[512]; /* far more than it takes */
     struct pccl_dial dial = {.addresses = addresses,
                              .count = count,
                              .stagger_ms = session->config.stagger_ms,

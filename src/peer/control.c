@@ -69,6 +69,7 @@ void pccl_peer_master_up(struct pccl_peer *p)
                                         .boot = p->boot,
                                         .peer = p->config.id,
                                         .token = p->config.token,
+                                        .link_key = p->config.link_key,
                                         .group = p->config.group,
                                         .received = p->session.received,
                                         .port = p->config.port,

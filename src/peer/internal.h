@@ -41,6 +41,7 @@ enum pccl_dial_state { PCCL_DIAL_DOWN, PCCL_DIAL_DIALING, PCCL_DIAL_UP };
 /* What we know of the links with one other peer. */
 struct pccl_peer_link {
     struct pccl_id id;
+    struct pccl_id ticket; /* for dialling it */
     struct pccl_address candidates[PCCL_CANDIDATES_MAX];
     uint32_t candidate_count;
     bool ring;        /* it follows us in the ring */

@@ -2,8 +2,11 @@
  * The links this peer holds: to its ring successor; in a small group to every other member; and to whom the master asks
  * for (newcomers warm up before they are admitted). A link that breaks is reported, as evidence, and dialled again.
  */
+#include "core/ticket.h"
 #include "peer/internal.h"
 #include "wire/cost.h"
+
+#include <string.h>
 
 enum {
     REPORT_AGAIN_US = 2000000, /* a failure that lasts is reported again after so long */
@@ -20,8 +23,8 @@ static struct pccl_peer_link *find_link(struct pccl_peer *p, const struct pccl_i
     return NULL;
 }
 
-/* NULL: out of memory, and we gave up. */
-static struct pccl_peer_link *need_link(struct pccl_peer *p, const struct pccl_id *id)
+/* NULL: out of memory. */
+static struct pccl_peer_link *make_link(struct pccl_peer *p, const struct pccl_id *id)
 {
     struct pccl_peer_link *link = find_link(p, id);
     if (link != NULL)
@@ -29,13 +32,20 @@ static struct pccl_peer_link *need_link(struct pccl_peer *p, const struct pccl_i
     struct pccl_peer_link *links = p->link_count < PCCL_PEERS_MAX ? pccl_grow(&p->memory, p->links, &p->link_capacity,
                                                                               p->link_count + 1, sizeof *links)
                                                                   : NULL;
-    if (links == NULL) {
-        pccl_peer_give_up(p, PCCL_MEMORY, "out of memory");
+    if (links == NULL)
         return NULL;
-    }
     p->links = links;
     links[p->link_count] = (struct pccl_peer_link){.id = *id, .pause_ms = p->config.dial_ms};
     return &links[p->link_count++];
+}
+
+/* NULL: out of memory, and we gave up. */
+static struct pccl_peer_link *need_link(struct pccl_peer *p, const struct pccl_id *id)
+{
+    struct pccl_peer_link *link = make_link(p, id);
+    if (link == NULL)
+        pccl_peer_give_up(p, PCCL_MEMORY, "out of memory");
+    return link;
 }
 
 static void drop_link(struct pccl_peer *p, struct pccl_peer_link *link)
@@ -72,7 +82,7 @@ static void dial(struct pccl_peer *p, struct pccl_peer_link *link)
 {
     link->out = PCCL_DIAL_DIALING;
     link->retry_us = 0;
-    p->effects.dial_link(p->effects.context, &link->id, link->candidates, link->candidate_count);
+    p->effects.dial_link(p->effects.context, &link->id, &link->ticket, link->candidates, link->candidate_count);
 }
 
 static bool is_wanted(const struct pccl_peer_link *link) { return link->ring || link->mesh || link->warm; }
@@ -104,6 +114,7 @@ void pccl_peer_warm_up(struct pccl_peer *p, const struct pccl_msg_warm_up *warm_
         link->tell_us = p->now_us + p->config.where_ms * UINT64_C(1000);
     link->warm = true;
     pccl_peer_arm(p, link->tell_us);
+    link->ticket = warm_up->ticket;
     link->candidate_count = warm_up->candidates_count;
     for (uint32_t i = 0; i < warm_up->candidates_count; i++)
         link->candidates[i] = warm_up->candidates[i];
@@ -202,7 +213,9 @@ static void incoming_down(struct pccl_peer *p, struct pccl_peer_link *link, cons
 void pccl_peer_link_event(struct pccl_peer *p, const struct pccl_peer_event *event)
 {
     bool up = event->kind == PCCL_PEER_LINK_UP;
-    struct pccl_peer_link *link = event->incoming && up ? need_link(p, &event->peer) : find_link(p, &event->peer);
+    struct pccl_peer_link *link = event->incoming && up ? make_link(p, &event->peer) : find_link(p, &event->peer);
+    if (link == NULL && event->incoming && up) /* who dialled us tries again */
+        p->effects.close_link(p->effects.context, &event->peer, true);
     if (link == NULL)
         return;
     if (event->incoming && up)
@@ -266,6 +279,34 @@ void pccl_peer_tick_links(struct pccl_peer *p)
 
 /* ---- who may link with us ---- */
 
+/* The master sent it to us: only then is it who it says it is. */
+static bool has_ticket(const struct pccl_peer *p, const struct pccl_msg_link_hello *hello)
+{
+    struct pccl_id shown, ticket = pccl_ticket(&p->config.link_key, &hello->from, &p->config.id);
+    if (hello->authentication.length != sizeof shown.bytes)
+        return false;
+    memcpy(shown.bytes, hello->authentication.data, sizeof shown.bytes);
+    return pccl_id_equal_secret(&shown, &ticket);
+}
+
+/*
+ * Our view may be behind: newcomers, and members that we do not know yet, link with us all the same. There are few of
+ * these at a time, and each needs one connection only until we know it.
+ */
+static bool has_room_ahead(const struct pccl_peer *p, const struct pccl_msg_link_hello *hello)
+{
+    uint32_t ahead = 0;
+    bool is_here = false;
+    if (pccl_peer_is_in_group(p, &hello->from))
+        return true;
+    for (uint32_t i = 0; i < p->link_count; i++) {
+        const struct pccl_peer_link *link = &p->links[i];
+        is_here = is_here || (link->in_up && pccl_id_equal(&link->id, &hello->from));
+        ahead += link->in_up && !pccl_peer_is_in_group(p, &link->id);
+    }
+    return hello->slot < PCCL_POOL_AHEAD_MAX && (is_here || ahead < PCCL_LINKS_AHEAD_MAX);
+}
+
 enum pccl_status pccl_peer_judge_link(const struct pccl_peer *p, const struct pccl_msg_link_hello *hello,
                                       enum pccl_refusal *refusal, struct pccl_text *words)
 {
@@ -279,6 +320,9 @@ enum pccl_status pccl_peer_judge_link(const struct pccl_peer *p, const struct pc
     } else if ((p->state != PCCL_PEER_PENDING && p->state != PCCL_PEER_MEMBER) ||
                !pccl_id_equal(&hello->lineage, &p->lineage)) {
         pccl_text_format(words, "this peer is not in that run");
+    } else if (hello->kind != PCCL_LINK_PROBE && !has_ticket(p, hello)) { /* a probe only asks who answers */
+        *refusal = PCCL_REFUSAL_MALFORMED;
+        pccl_text_format(words, "this peer takes links only from those that its master sent: no valid ticket");
     } else if (hello->kind == PCCL_LINK_STATE && !pccl_peer_is_in_group(p, &hello->from)) {
         *refusal = PCCL_REFUSAL_IDENTITY;
         pccl_text_format(words, "shared state is for members of the group");
@@ -289,6 +333,9 @@ enum pccl_status pccl_peer_judge_link(const struct pccl_peer *p, const struct pc
     } else if (hello->kind != PCCL_LINK_PROBE && pccl_id_equal(&hello->from, &p->config.id)) {
         *refusal = PCCL_REFUSAL_MALFORMED;
         pccl_text_format(words, "a link to oneself");
+    } else if (hello->kind == PCCL_LINK_RING && !has_room_ahead(p, hello)) {
+        *refusal = PCCL_REFUSAL_FULL;
+        pccl_text_format(words, "this peer has too many links from peers that are not members here yet");
     } else {
         return PCCL_OK;
     }

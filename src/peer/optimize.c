@@ -19,6 +19,7 @@ void pccl_peer_measure(struct pccl_peer *p, const struct pccl_msg_measure *measu
     struct pccl_peer_test test = {.number = measure->test,
                                   .peer = measure->peer,
                                   .limit_ms = measure->limit_ms,
+                                  .ticket = measure->ticket,
                                   .candidates = measure->candidates,
                                   .candidate_count = measure->candidates_count};
     p->effects.measure(p->effects.context, &test);

@@ -17,7 +17,7 @@
 #include "wire/wire.h"
 
 struct pccl_peer_config {
-    struct pccl_id id, token; /* random, from the driver */
+    struct pccl_id id, token, link_key; /* random, from the driver */
     uint32_t group;
     uint16_t port; /* the listening port */
     struct pccl_address candidates[PCCL_CANDIDATES_MAX];
@@ -136,6 +136,7 @@ struct pccl_peer_test {
     uint64_t number;
     struct pccl_id peer;
     uint32_t limit_ms;
+    struct pccl_id ticket;
     const struct pccl_address *candidates;
     uint32_t candidate_count;
 };
@@ -156,8 +157,10 @@ struct pccl_peer_effects {
     void (*close_master)(void *context);
     void (*send_master)(void *context, const uint8_t *bytes, size_t length); /* a view valid during the call only */
     void (*accept_master)(void *context);                                    /* larger frames may be read */
-    /* Open a link; answer with LINK_UP or LINK_DOWN{how}. At most one attempt per peer is under way. */
-    void (*dial_link)(void *context, const struct pccl_id *peer, const struct pccl_address *candidates, uint32_t count);
+    /* Open a link; answer with LINK_UP or LINK_DOWN{how}. At most one attempt per peer is under way. ticket: for the
+     * link_hello. */
+    void (*dial_link)(void *context, const struct pccl_id *peer, const struct pccl_id *ticket,
+                      const struct pccl_address *candidates, uint32_t count);
     /* Say link_bye and close, or give up dialling; no event follows. */
     void (*close_link)(void *context, const struct pccl_id *peer, bool incoming);
     /* A blocking call is over: connect, update, pending, sync or optimize. `value`: the answer of pending. */
@@ -171,7 +174,7 @@ struct pccl_peer_effects {
      * come again, and differ, after a restart of the master; its donors are named anew.
      */
     void (*sync_plan)(void *context, const struct pccl_sync_plan *plan);
-    void (*sync_donor)(void *context, const struct pccl_id *peer, bool holds_unequal,
+    void (*sync_donor)(void *context, const struct pccl_id *peer, const struct pccl_id *ticket, bool holds_unequal,
                        const struct pccl_address *candidates, uint32_t count);
     /* Within an optimize call: measure this way, and report by pccl_peer_measured. A later test replaces the one
      * before. */

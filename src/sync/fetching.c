@@ -120,8 +120,9 @@ static bool start_dialling(struct pccl_sync_line *line)
                                              .from = session->config.self,
                                              .to = donor->peer,
                                              .kind = PCCL_LINK_STATE,
-                                             .slot = (uint8_t)(line - donor->lines)}};
-    uint8_t hello[512]; /* far more than it takes without an authentication */
+                                             .slot = (uint8_t)(line - donor->lines),
+                                             .authentication = pccl_bytes_of_secret(&donor->ticket)}};
+    uint8_t hello[512]; /* far more than it takes */
     struct pccl_address plausible[PCCL_CANDIDATES_MAX];
     struct pccl_dial dial = {.addresses = plausible,
                              .count = pccl_interfaces_plausible(donor->candidates, donor->candidate_count, plausible),

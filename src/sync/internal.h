@@ -129,7 +129,7 @@ struct pccl_sync_line {
 struct pccl_sync_donor {
     struct pccl_sync_session *session;
     struct pccl_sync_donor *next; /* in the inbox, or of those known */
-    struct pccl_id peer;
+    struct pccl_id peer, ticket;
     bool holds_unequal;
     struct pccl_address candidates[PCCL_CANDIDATES_MAX];
     uint32_t candidate_count;

@@ -64,7 +64,7 @@ void pccl_sync_session_plan(struct pccl_sync_session *session, const struct pccl
     wake(session);
 }
 
-static struct pccl_sync_donor *make_donor(const struct pccl_id *peer, bool holds_unequal,
+static struct pccl_sync_donor *make_donor(const struct pccl_id *peer, const struct pccl_id *ticket, bool holds_unequal,
                                           const struct pccl_address *candidates, uint32_t count)
 {
     PCCL_ASSERT(count <= PCCL_CANDIDATES_MAX);
@@ -72,6 +72,7 @@ static struct pccl_sync_donor *make_donor(const struct pccl_id *peer, bool holds
     if (!donor)
         return NULL;
     donor->peer = *peer;
+    donor->ticket = *ticket;
     donor->holds_unequal = holds_unequal;
     donor->candidate_count = count;
     if (count)
@@ -79,11 +80,12 @@ static struct pccl_sync_donor *make_donor(const struct pccl_id *peer, bool holds
     return donor;
 }
 
-void pccl_sync_session_donor(struct pccl_sync_session *session, const struct pccl_id *peer, bool holds_unequal,
-                             const struct pccl_address *candidates, uint32_t count)
+void pccl_sync_session_donor(struct pccl_sync_session *session, const struct pccl_id *peer,
+                             const struct pccl_id *ticket, bool holds_unequal, const struct pccl_address *candidates,
+                             uint32_t count)
 {
     struct pccl_sync_inbox *inbox = &session->inbox;
-    struct pccl_sync_donor *donor = make_donor(peer, holds_unequal, candidates, count);
+    struct pccl_sync_donor *donor = make_donor(peer, ticket, holds_unequal, candidates, count);
     uv_mutex_lock(&session->lock);
     bool takes = donor && inbox->donor_count < PCCL_SYNC_DONORS_KNOWN_MAX;
     if (takes) {

@@ -75,8 +75,9 @@ const struct pccl_state *pccl_sync_session_state(const struct pccl_sync_session 
  */
 void pccl_sync_session_plan(struct pccl_sync_session *session, const struct pccl_digest *content, bool requests,
                             bool takes_unequal);
-void pccl_sync_session_donor(struct pccl_sync_session *session, const struct pccl_id *peer, bool holds_unequal,
-                             const struct pccl_address *candidates, uint32_t count);
+void pccl_sync_session_donor(struct pccl_sync_session *session, const struct pccl_id *peer,
+                             const struct pccl_id *ticket, bool holds_unequal, const struct pccl_address *candidates,
+                             uint32_t count);
 /*
  * A link of kind STATE has been through its handshake: the session owns the socket. rest: read behind the handshake, at
  * most what a connection holds that was never raised. MEMORY, LIMIT, USAGE (it has ended): the socket is the caller's.

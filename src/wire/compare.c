@@ -47,6 +47,11 @@ struct pccl_bytes pccl_bytes_of_text(const struct pccl_text *text)
     return (struct pccl_bytes){(const uint8_t *)text->bytes, text->length};
 }
 
+struct pccl_bytes pccl_bytes_of_secret(const struct pccl_id *secret)
+{
+    return (struct pccl_bytes){secret->bytes, sizeof secret->bytes};
+}
+
 struct pccl_bytes pccl_bytes_of_string(const char *text)
 {
     uint32_t length = 0;

@@ -81,7 +81,8 @@
     F(ID, lineage, , ) /* zero: a newcomer */                                                                          \
     F(U64, boot, , )   /* of the master it spoke with last; 0: none */                                                 \
     F(ID, peer, 1, )                                                                                                   \
-    F(SECRET, token, 1, ) /* a secret that proves the id on reconnect */                                               \
+    F(SECRET, token, 1, )    /* a secret that proves the id on reconnect */                                            \
+    F(SECRET, link_key, 1, ) /* another one: what tickets to it are made with (core/ticket.h) */                       \
     F(U32, group, , )                                                                                                  \
     F(U64, received, , )                              /* last sequence number it has from that boot */                 \
     F(U16, port, , )                                  /* its one listening port */                                     \
@@ -271,12 +272,14 @@
 #define PCCL_FIELDS_sync_donor(F) /* one more that has what was elected */                                             \
     F(U64, round, , )                                                                                                  \
     F(ID, peer, 1, )                                                                                                   \
+    F(SECRET, ticket, , ) /* for the link_hello */                                                                     \
     F(U8, holds_unequal, 0, 1)                                                                                         \
     F(LIST, candidates, address, PCCL_CANDIDATES_MAX)
 
 #define PCCL_FIELDS_measure(F) /* measure the way to this peer */                                                      \
     F(U64, test, , )                                                                                                   \
     F(ID, peer, 1, )                                                                                                   \
+    F(SECRET, ticket, , )                    /* for the link_hello */                                                  \
     F(U32, limit_ms, 1, PCCL_MEASURE_MS_MAX) /* from the first byte of data */                                         \
     F(LIST, candidates, address, PCCL_CANDIDATES_MAX)
 
@@ -287,6 +290,7 @@
 #define PCCL_FIELDS_warm_up(F) /* open a link to this peer and keep it */                                              \
     F(ID, lineage, , )         /* of the run, for a newcomer that does not know it yet */                              \
     F(ID, peer, 1, )                                                                                                   \
+    F(SECRET, ticket, , ) /* for the link_hello */                                                                     \
     F(LIST, candidates, address, PCCL_CANDIDATES_MAX)
 
 #define PCCL_FIELDS_forget(F) F(ID, peer, 1, ) /* a warmed-up newcomer is gone */
@@ -311,7 +315,7 @@
     F(ID, to, 1, )                                 /* whom the caller means to reach */                                \
     F(U8, kind, PCCL_LINK_RING, PCCL_LINK_MEASURE) /* enum pccl_link_kind */                                           \
     F(U8, slot, 0, PCCL_POOL_LAST)                 /* which connection of the pool */                                  \
-    F(BYTES, authentication, , PCCL_AUTH_MAX)
+    F(BYTES, authentication, , PCCL_AUTH_MAX)      /* the ticket; nothing for a probe */
 
 #define PCCL_FIELDS_link_ok(F)                                                                                         \
     F(U32, version, PCCL_PROTOCOL_VERSION, PCCL_PROTOCOL_VERSION)                                                      \

@@ -143,5 +143,6 @@ bool pccl_descriptor_equal(const struct pccl_descriptor *a, const struct pccl_de
 bool pccl_digest_equal(const struct pccl_digest *a, const struct pccl_digest *b);
 struct pccl_bytes pccl_bytes_of_text(const struct pccl_text *text);
 struct pccl_bytes pccl_bytes_of_string(const char *text);
+struct pccl_bytes pccl_bytes_of_secret(const struct pccl_id *secret); /* as an authentication */
 
 #endif

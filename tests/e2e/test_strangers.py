@@ -83,7 +83,7 @@ def bad_openings(run):
         "a body that is too long": forge.frame(wire.HELLO, hello + b"x"),
         "an unknown type": forge.frame(99, b""),
         "another message": forge.frame(wire.VOTE, wire.vote(0, 0), 1),
-        "a count that is too large": forge.frame(wire.HELLO, hello[:98] + b"\xff" * 30),
+        "a count that is too large": forge.frame(wire.HELLO, hello[:114] + b"\xff" * 30),
         "no identity": forge.frame(wire.HELLO, wire.hello(bytes(16), wire.identity())),
     }
 
@@ -397,6 +397,8 @@ class Liar:
         self.sent = self.received = 0
         self.rounds = [0, 0]
         self.added = 0  # members since it came
+        self.tickets = {}  # (peer, its port): the ticket to it, as the master says
+        self.says_up = True
         self.state = "pending"
         self.connection = wire.Connection(run.port)
         self.lineage = None
@@ -430,7 +432,9 @@ class Liar:
         elif kind == wire.EPOCH_CHANGE:
             self.added += struct.unpack_from("<I", body, 13)[0]
         elif kind == wire.WARM_UP:
-            self.say(wire.LINK_UP, body[16:32] + bytes(12))
+            self.tickets[body[16:32], struct.unpack_from("<H", body, 68)[0]] = body[32:48]
+            if self.says_up:
+                self.say(wire.LINK_UP, body[16:32] + bytes(12))
         elif kind == wire.ROUND:
             self.rounds[body[0]] = struct.unpack_from("<Q", body, 1)[0] + 1
         elif kind == wire.HEARTBEAT and body[0]:
@@ -518,6 +522,79 @@ def liar_is_a_member(run, count):
         for peer in peers:
             peer.quit()
     run.master.wait_line("departs")
+
+
+
+class Caller:
+    """Somebody at a member's port."""
+
+    def __init__(self, run, lineage, source, member, ticket=b"", kind=1):
+        self.run = run
+        peer, port = member
+        self.connection = wire.Connection(port)
+        self.say(wire.LINK_HELLO, wire.link_hello(lineage, source, peer, kind=kind, ticket=ticket))
+
+    def say(self, kind, body, behind=b""):
+        return self.connection.send(self.run.forge.frame(kind, body) + behind)
+
+    def is_refused(self, why):
+        frame = harness.poll(self.connection.next, "the answer to link_hello")
+        equal(frame[0], wire.REFUSED, "answer to link_hello")
+        _, code, words = wire.parse_refused(frame[3])
+        check(code == 2 and why in words, f"refusal: {code} {words}")
+        harness.poll(self.connection.is_closed, "the connection to be closed")
+        self.connection.close()
+
+    def is_taken(self):
+        equal(harness.poll(self.connection.next, "the answer to link_hello")[0], wire.LINK_OK, "answer to link_hello")
+
+
+def spy(run, count):
+    """A newcomer that never becomes a member: it has learnt the run, the members with their ports, and its tickets."""
+    newcomer = Liar(run)
+    newcomer.says_up = False
+    newcomer.until(lambda: len(newcomer.tickets) == count, "the newcomer to be told of all members")
+    return newcomer
+
+
+@in_both_sizes
+def without_ticket(run, count):
+    """Who knows the run, all ids and tickets of its own is still nobody else: its links are refused in words, whatever
+    they are for, and those of the members stay as they are."""
+    peers, loops = start_members(run, count)
+    newcomer = spy(run, len(peers))
+    members = list(newcomer.tickets)
+    steady = Steady(peers)
+    for _ in range(20):
+        for member in members:
+            for source in [other[0] for other in members if other != member] + [wire.identity()]:
+                for ticket in (b"", wire.identity(), newcomer.tickets[member]):
+                    for kind in (1, 3, 4):  # for data, for shared state, for tests
+                        Caller(run, newcomer.lineage, source, member, ticket, kind).is_refused("no valid ticket")
+    undisturbed(loops)
+    steady.hold("links without a ticket")
+    newcomer.close()
+
+
+@in_both_sizes
+def ahead_of_the_view(run, count):
+    """Whom the master sent may come before the members know it, and send ahead: a little of it is held, then it goes,
+    and nothing of what the members do ends by it."""
+    peers, loops = start_members(run, count)
+    newcomer = spy(run, len(peers))
+    steady = Steady(peers)
+    for one in (True, False):  # in one operation, in as many
+        for member, ticket in newcomer.tickets.items():
+            caller = Caller(run, newcomer.lineage, newcomer.id, member, ticket)
+            caller.is_taken()
+            for i in range(1100):
+                if not caller.say(wire.DATA, wire.data(7 if one else i, i if one else 0, 1), b"x"):
+                    break
+            harness.poll(caller.connection.is_closed, "one who sends ever more ahead to be closed")
+            caller.connection.close()
+    undisturbed(loops)
+    steady.hold("what is sent ahead")
+    newcomer.close()
 
 
 harness.main()

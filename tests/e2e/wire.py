@@ -9,7 +9,7 @@ MAGIC = 0x31306C636370AB89
 VERSION = 6
 HELLO, HELLO_OK, REFUSED, HEARTBEAT, VOTE, LINK_UP, WHERE = 1, 2, 3, 4, 6, 13, 14
 WELCOME, EXPELLED, EPOCH_CHANGE, ROUND, WARM_UP = 32, 33, 34, 36, 37
-LINK_HELLO, LINK_OK = 64, 65
+LINK_HELLO, LINK_OK, DATA = 64, 65, 68
 MASTER_SAYS = [2, 3, 4] + list(range(32, 41))
 PEER_SAYS = list(range(1, 19))
 HEADER, COST = 32, 25
@@ -33,8 +33,9 @@ def epoch(inc, number):
 
 def hello(peer, token, version=VERSION, group=0, port=1, lineage=bytes(16), boot=0, magic=MAGIC):
     candidates = struct.pack("<I", 1) + address(port)
+    link_key = identity()
     return (
-        struct.pack("<QIQ16sQ16s16sIQH", magic, version, 0, lineage, boot, peer, token, group, 0, port)
+        struct.pack("<QIQ16sQ16s16s16sIQH", magic, version, 0, lineage, boot, peer, token, link_key, group, 0, port)
         + candidates
         + text("stranger")
         + struct.pack("<I", 0)
@@ -49,12 +50,18 @@ def refused(version, code, words):
     return struct.pack("<IH", version, code) + text(words)
 
 
-def link_hello(lineage, source, target, kind=1, version=VERSION):
-    return struct.pack("<QIQ16s16s16sB", MAGIC, version, 0, lineage, source, target, kind) + struct.pack("<I", 0)
+def link_hello(lineage, source, target, kind=1, version=VERSION, slot=0, ticket=b""):
+    head = struct.pack("<QIQ16s16s16sBB", MAGIC, version, 0, lineage, source, target, kind, slot)
+    return head + struct.pack("<I", len(ticket)) + ticket
 
 
 def link_ok(peer):
     return struct.pack("<IQ16s", VERSION, 0, peer)
+
+
+def data(tag, group, length, view=(1 << 31, 1)):
+    """The first step of an operation of group 0; the payload follows. Of an era and a view that nobody knows yet."""
+    return struct.pack("<IQQQI", 0, 1 << 40, 0, tag, 0) + epoch(*view) + struct.pack("<QII", group, 0, length)
 
 
 def vote(kind, number):

@@ -437,6 +437,13 @@ static void check_no_wait(struct sim *sim, const struct sim_peer *peer)
                  pccl_peer_waiting(peer->machine)->bytes);
 }
 
+/* The tests of an optimisation take their time, and then its answer is on its way. */
+static bool is_optimizing(const struct sim *sim, const struct sim_peer *peer)
+{
+    const struct pccl_master *m = sim->master->machine;
+    return m->optimizing || m->rounds[PCCL_ROUND_OPTIMIZE] != peer->machine->rounds[PCCL_ROUND_OPTIMIZE];
+}
+
 void sim_check_waiting(struct sim *sim)
 {
     for (uint32_t i = 0; i < sim->peer_count; i++)
@@ -451,8 +458,7 @@ void sim_check_waiting(struct sim *sim)
             continue;
         if (app->state == SIM_APP_UPDATING && !app->call_over[PCCL_CALL_UPDATE])
             check_wait(sim, peer, app->since, "an update");
-        if (app->state == SIM_APP_OPTIMIZING && !app->call_over[PCCL_CALL_OPTIMIZE] &&
-            !sim->master->machine->optimizing)
+        if (app->state == SIM_APP_OPTIMIZING && !app->call_over[PCCL_CALL_OPTIMIZE] && !is_optimizing(sim, peer))
             check_wait(sim, peer, app->since, "an optimization");
         if (app->state == SIM_APP_SYNCING && app->sync_asked && !app->call_over[PCCL_CALL_SYNC])
             check_wait(sim, peer, app->since, "a synchronization");

@@ -105,7 +105,8 @@ static void outgoing_readable(struct sim *sim, struct sim_peer *peer, struct sim
                                                    .lineage = *pccl_peer_lineage(peer->machine),
                                                    .from = peer->id,
                                                    .to = link->peer,
-                                                   .kind = PCCL_LINK_RING}};
+                                                   .kind = PCCL_LINK_RING,
+                                                   .authentication = pccl_bytes_of_secret(&link->ticket)}};
         send_msg(sim, link->conn, 0, &hello);
     }
     struct sim_conn *conn = link->conn;
@@ -355,8 +356,8 @@ static void on_accept_master(void *context)
         pccl_frame_reader_raise(&peer->control->ends[0].reader, PCCL_FRAME_BODY_MAX);
 }
 
-static void on_dial_link(void *context, const struct pccl_id *other, const struct pccl_address *candidates,
-                         uint32_t count)
+static void on_dial_link(void *context, const struct pccl_id *other, const struct pccl_id *ticket,
+                         const struct pccl_address *candidates, uint32_t count)
 {
     struct sim_peer *peer = context;
     struct sim *sim = peer->process.sim;
@@ -364,7 +365,7 @@ static void on_dial_link(void *context, const struct pccl_id *other, const struc
     PCCL_ASSERT(find_link(peer, other, false) == NULL);
     PCCL_ASSERT(peer->link_count < SIM_LINKS_MAX && count > 0);
     struct sim_link *link = &peer->links[peer->link_count++];
-    *link = (struct sim_link){.peer = *other, .candidate_count = count};
+    *link = (struct sim_link){.peer = *other, .ticket = *ticket, .candidate_count = count};
     memcpy(link->candidates, candidates, count * sizeof *candidates);
     dial_candidate(sim, peer, link);
 }
@@ -429,11 +430,12 @@ static void on_sync_plan(void *context, const struct pccl_sync_plan *plan)
     sim_state_planned(peer->process.sim, peer, plan);
 }
 
-static void on_sync_donor(void *context, const struct pccl_id *donor, bool holds_unequal,
+static void on_sync_donor(void *context, const struct pccl_id *donor, const struct pccl_id *ticket, bool holds_unequal,
                           const struct pccl_address *candidates, uint32_t count)
 {
     struct sim_peer *peer = context;
     PCCL_ASSERT(candidates != NULL && count > 0);
+    (void)ticket; /* what it fetches moves without a connection */
     sim_state_donor(peer->process.sim, peer, donor, holds_unequal);
 }
 
@@ -536,6 +538,8 @@ struct sim_peer *sim_peer_start(struct sim *sim, uint32_t host, uint16_t port, u
     peer->config = sim->plan.peer;
     peer->config.id = pccl_prng_id(&sim->prng);
     peer->config.token = pccl_prng_id(&sim->prng);
+    peer->config.link_key = peer->config.token;
+    peer->config.link_key.bytes[0] ^= 1;
     peer->config.group = group;
     peer->config.port = port;
     peer->config.candidates[0] = sim_address(host, port);

@@ -247,6 +247,7 @@ struct pccl_msg scenario_hello_of(const struct sim_peer *peer, uint64_t boot)
                                           .boot = boot,
                                           .peer = config->id,
                                           .token = config->token,
+                                          .link_key = config->link_key,
                                           .group = config->group,
                                           .port = config->port,
                                           .candidates = config->candidates,

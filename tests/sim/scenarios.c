@@ -461,6 +461,8 @@ const struct sim_scenario sim_scenarios[] = {
     {"class-before-view", "an abort has one class, also while a view is under way", scenario_class},
     {"announcements", "announcements are bounded and end with their era", scenario_announcements},
     {"announced-early", "an announcement may come before the welcome", scenario_announced_early},
+    {"tickets", "who has no ticket of the master's links with nobody; who has may be ahead of the view",
+     scenario_tickets},
     {"lone-aborts", "who gives up more than the others can remember goes, not they", scenario_lone_aborts},
     {"sync-equal", "equal shared state needs no plan", scenario_sync_equal},
     {"sync-minority", "who differs is overwritten, in every order of votes", scenario_sync_minority},

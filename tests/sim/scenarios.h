@@ -66,6 +66,7 @@ void scenario_class(struct sim *sim);
 void scenario_announcements(struct sim *sim);
 void scenario_lone_aborts(struct sim *sim);
 void scenario_announced_early(struct sim *sim);
+void scenario_tickets(struct sim *sim);
 void scenario_sync_equal(struct sim *sim);
 void scenario_sync_minority(struct sim *sim);
 void scenario_sync_newcomer(struct sim *sim);

@@ -147,7 +147,7 @@ static struct sim_conn *come_as(struct sim *sim, struct sim_peer *peer)
     struct pccl_msg hello =
         hello_of(&peer->machine->config.id, &peer->machine->config.token, peer->machine->config.group);
     sim_peer_kill(sim, peer, false);
-    sim->liar = peer;
+    scenario_lie(sim, peer);
     struct sim_conn *conn = sim_dial(sim, NULL, SIM_ROLE_STRANGER, SIM_CONTROL, 0, SIM_MASTER_PORT);
     WAIT(sim, 100, conn->ends[0].established);
     say(sim, conn, &hello);

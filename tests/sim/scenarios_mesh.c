@@ -1,5 +1,6 @@
 /* Direct exchange (docs/PROTOCOL.md, F14 and "As built"): links between all members of a small group, and the two ways
  * an operation can be started. */
+#include "core/ticket.h"
 #include "scenarios.h"
 
 #include <string.h>
@@ -480,4 +481,90 @@ void scenario_announced_early(struct sim *sim)
     MUST(sim, scenario_take(sim, p[0], a) == PCCL_CLASS_MISMATCH);
     MUST(sim, scenario_take(sim, p[1], b) == PCCL_CLASS_MISMATCH);
     MUST(sim, scenario_take(sim, p[2], c) == PCCL_CLASS_MISMATCH);
+}
+
+/* ---- tickets ---- */
+
+/* What p[1] answers to a link_hello; 0: it takes the link. */
+static int answer(const struct pccl_id *from, enum pccl_link_kind kind, uint8_t slot, const struct pccl_id *ticket)
+{
+    struct pccl_msg_link_hello hello = {.version = PCCL_PROTOCOL_VERSION,
+                                        .lineage = *pccl_peer_lineage(p[1]->machine),
+                                        .from = *from,
+                                        .to = p[1]->id,
+                                        .kind = (uint8_t)kind,
+                                        .slot = slot};
+    enum pccl_refusal refusal = 0;
+    struct pccl_text words;
+    if (ticket != NULL)
+        hello.authentication = pccl_bytes_of_secret(ticket);
+    pccl_text_clear(&words);
+    return pccl_peer_judge_link(p[1]->machine, &hello, &refusal, &words) == PCCL_OK ? 0 : (int)refusal;
+}
+
+static struct pccl_id ticket_of(const struct pccl_id *from, const struct sim_peer *to)
+{
+    return pccl_ticket(&to->config.link_key, from, &to->id);
+}
+
+static void link_with(struct sim *sim, const struct pccl_id *stranger, bool up)
+{
+    struct pccl_peer_event event = {.kind = up ? PCCL_PEER_LINK_UP : PCCL_PEER_LINK_DOWN,
+                                    .now_us = sim->now,
+                                    .peer = *stranger,
+                                    .incoming = true,
+                                    .how = PCCL_LINK_CLOSED};
+    pccl_peer_step(p[1]->machine, &event);
+}
+
+/* Who knows the run and all ids, and other tickets, is still nobody; a probe is answered, and carries nothing. */
+static void expect_refusals(struct sim *sim)
+{
+    const struct pccl_id to_other = ticket_of(&p[0]->id, p[2]), of_other = ticket_of(&p[2]->id, p[1]),
+                         back = ticket_of(&p[1]->id, p[0]), good = ticket_of(&p[0]->id, p[1]);
+    const struct pccl_id *const bad[] = {NULL, &to_other, &of_other, &back, &p[0]->id};
+    for (uint32_t i = 0; i < PCCL_COUNT_OF(bad); i++)
+        for (int kind = PCCL_LINK_RING; kind <= PCCL_LINK_MEASURE; kind++)
+            MUST(sim, answer(&p[0]->id, (enum pccl_link_kind)kind, 0, bad[i]) ==
+                          (kind == PCCL_LINK_PROBE ? 0 : PCCL_REFUSAL_MALFORMED));
+    MUST(sim, answer(&p[0]->id, PCCL_LINK_RING, PCCL_POOL_LAST, &good) == 0 &&
+                  answer(&p[0]->id, PCCL_LINK_STATE, 0, &good) == 0);
+}
+
+/* Those that the master sent before our view knows them: so many, and no more; members are in nobody's way. */
+static void expect_bounds(struct sim *sim)
+{
+    struct pccl_id stranger = p[0]->id;
+    const struct pccl_id member = ticket_of(&p[0]->id, p[1]);
+    for (uint32_t i = 0; i <= PCCL_LINKS_AHEAD_MAX; i++) {
+        stranger.bytes[15] = (uint8_t)(p[0]->id.bytes[15] + 1 + i);
+        const struct pccl_id ticket = ticket_of(&stranger, p[1]);
+        bool fits = i < PCCL_LINKS_AHEAD_MAX;
+        MUST(sim, answer(&stranger, PCCL_LINK_STATE, 0, &ticket) == PCCL_REFUSAL_IDENTITY);
+        MUST(sim, answer(&stranger, PCCL_LINK_RING, 0, &ticket) == (fits ? 0 : PCCL_REFUSAL_FULL));
+        MUST(sim, answer(&stranger, PCCL_LINK_RING, PCCL_POOL_AHEAD_MAX, &ticket) == PCCL_REFUSAL_FULL);
+        if (fits)
+            link_with(sim, &stranger, true);
+        MUST(sim, answer(&stranger, PCCL_LINK_RING, 1, &ticket) == (fits ? 0 : PCCL_REFUSAL_FULL));
+    }
+    MUST(sim, answer(&p[0]->id, PCCL_LINK_RING, 0, &member) == 0);
+    for (uint32_t i = 0; i < PCCL_LINKS_AHEAD_MAX; i++) {
+        stranger.bytes[15] = (uint8_t)(p[0]->id.bytes[15] + 1 + i);
+        link_with(sim, &stranger, false);
+    }
+}
+
+void scenario_tickets(struct sim *sim)
+{
+    scenario_cluster(sim, p, 3, 1);
+    expect_refusals(sim);
+    expect_bounds(sim);
+    scenario_restart_master(sim, 200);
+    WAIT(sim, 5000, !sim->master->machine->recovering && sim->master->machine->member_count == 3);
+    expect_refusals(sim); /* tickets live as long as the peer */
+    p[3] = scenario_join(sim, 6, 0);
+    scenario_run_ms(sim, 100); /* its links are up */
+    scenario_update_all(sim, p, 3);
+    WAIT(sim, 1000, scenario_is_over(p[3], PCCL_CALL_CONNECT));
+    scenario_commit_all(sim, p, 4, 1, 1);
 }

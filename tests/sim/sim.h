@@ -201,7 +201,7 @@ bool sim_master_is_up(const struct sim *sim);
 /* ---- peer_host.c ---- */
 
 struct sim_link {
-    struct pccl_id peer;
+    struct pccl_id peer, ticket;
     bool incoming, up;
     struct sim_conn *conn;
     struct pccl_address candidates[PCCL_CANDIDATES_MAX];
@@ -280,7 +280,7 @@ struct sim_state {
 struct sim_test {
     bool running;
     uint64_t number, generation; /* events of an older generation are void */
-    struct pccl_id peer;
+    struct pccl_id peer, ticket;
 };
 
 /* The last use of a tag. */

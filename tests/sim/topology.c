@@ -56,7 +56,8 @@ static bool answers(const struct sim_peer *other, const struct sim_peer *peer)
                                         .lineage = *pccl_peer_lineage(peer->machine),
                                         .from = peer->id,
                                         .to = other->id,
-                                        .kind = PCCL_LINK_MEASURE};
+                                        .kind = PCCL_LINK_MEASURE,
+                                        .authentication = pccl_bytes_of_secret(&peer->test.ticket)};
     enum pccl_refusal refusal;
     struct pccl_text words;
     pccl_text_clear(&words);
@@ -109,8 +110,11 @@ static void on_test(struct sim *sim, void *subject, uint64_t generation, uint64_
 void sim_test_begin(struct sim *sim, struct sim_peer *peer, const struct pccl_peer_test *test)
 {
     PCCL_ASSERT(test->candidate_count > 0 && test->limit_ms > 0 && !pccl_id_equal(&test->peer, &peer->id));
-    peer->test = (struct sim_test){
-        .running = true, .number = test->number, .peer = test->peer, .generation = peer->test.generation + 1};
+    peer->test = (struct sim_test){.running = true,
+                                   .number = test->number,
+                                   .peer = test->peer,
+                                   .ticket = test->ticket,
+                                   .generation = peer->test.generation + 1};
     sim_note(sim, "p%u: is to test its way to %02x%02x for %u ms", peer->process.number, test->peer.bytes[0],
              test->peer.bytes[1], test->limit_ms);
     if (sim->tests_by_hand)

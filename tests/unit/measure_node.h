@@ -225,8 +225,12 @@ static inline void node_finish(struct node *node)
 static inline void node_order(struct node *node, uint64_t test, uint8_t peer, const struct pccl_address *address,
                               uint32_t limit_ms)
 {
-    struct pccl_measure_order order = {
-        .test = test, .peer = node_id(peer), .limit_ms = limit_ms, .candidates = {*address}, .candidate_count = 1};
+    struct pccl_measure_order order = {.test = test,
+                                       .peer = node_id(peer),
+                                       .ticket = node_id(peer),
+                                       .limit_ms = limit_ms,
+                                       .candidates = {*address},
+                                       .candidate_count = 1};
     pccl_measure_session_order(node->session, &order);
 }
 
@@ -295,6 +299,7 @@ static inline int bare_accept(int listening)
     bare_hear(bare, &msg);
     assert_int_equal(msg.type, PCCL_MSG_link_hello);
     assert_int_equal(msg.as.link_hello.kind, PCCL_LINK_MEASURE);
+    assert_int_equal(msg.as.link_hello.authentication.length, sizeof(struct pccl_id));
     return bare;
 }
 

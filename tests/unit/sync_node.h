@@ -270,7 +270,7 @@ static inline void node_serve(struct node *node)
 
 static inline void node_name_donor(struct node *node, const struct node *donor)
 {
-    pccl_sync_session_donor(node->session, &donor->id, true, &donor->address, 1);
+    pccl_sync_session_donor(node->session, &donor->id, &donor->id, true, &donor->address, 1);
 }
 
 /* ---- memory, and what is expected ---- */
@@ -358,6 +358,8 @@ static inline int bare_accept(int listening, const struct pccl_id *self)
     bare_hear(bare, &msg);
     assert_int_equal(msg.type, PCCL_MSG_link_hello);
     assert_int_equal(msg.as.link_hello.kind, PCCL_LINK_STATE);
+    assert_int_equal(msg.as.link_hello.authentication.length, sizeof *self);
+    assert_memory_equal(msg.as.link_hello.authentication.data, self, sizeof *self); /* as it was named */
     msg = (struct pccl_msg){.type = PCCL_MSG_link_ok, .as.link_ok = {.version = PCCL_PROTOCOL_VERSION, .peer = *self}};
     bare_say(bare, &msg);
     return bare;

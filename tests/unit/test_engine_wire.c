@@ -384,6 +384,57 @@ static void garbage_in_the_rest_ends_the_connection(void **state)
     scene_end(&scene);
 }
 
+/* ---- what is ahead of all ---- */
+
+/* Segments of one byte of operations that nobody starts, and a good-bye. */
+static int connect_ahead(struct node *node, uint8_t number, uint32_t segments, bool bye)
+{
+    static uint8_t rest[PCCL_FRAME_BODY_MAX];
+    const struct pccl_msg last = {.type = PCCL_MSG_link_bye};
+    const struct pccl_id peer = node_id(number);
+    size_t length = 0;
+    for (uint32_t i = 0; i < segments; i++) {
+        struct pccl_msg msg = {.type = PCCL_MSG_data, .as.data = {.instance = {.tag = 5}, .group = i, .length = 1}};
+        assert_true(length + pccl_frame_size(&msg) + 1 < sizeof rest);
+        pccl_frame_encode(&msg, 0, 0, rest + length);
+        length += pccl_frame_size(&msg) + 1;
+    }
+    if (bye) {
+        pccl_frame_encode(&last, 0, 0, rest + length);
+        length += pccl_frame_size(&last);
+    }
+    return node_connect_bare(node, &peer, false, 0, rest, length);
+}
+
+/* What all of them may hold is used up: one more is not read, and not closed, until there is room. */
+static void who_finds_no_room_waits_for_it(void **state)
+{
+    enum { LANES = 12, EACH = PCCL_AHEAD_SPARE_COST / (PCCL_AHEAD_SEGMENT_COST + 256) / LANES };
+    (void)state;
+    for (int end = 0; end < 2; end++) {
+        struct scene scene;
+        int bare[LANES + 2];
+        scene_begin(&scene);
+        for (uint32_t i = 0; i < LANES; i++)
+            bare[i] = connect_ahead(&scene.node, (uint8_t)(10 + i), EACH, false);
+        bare[LANES] = connect_ahead(&scene.node, 10 + LANES, EACH, true);
+        bare[LANES + 1] = connect_ahead(&scene.node, 11 + LANES, 0, true);
+        node_until_count(&scene.node, &scene.node.ended, 1);
+        const struct pccl_id last = node_id(11 + LANES);
+        assert_true(pccl_id_equal(&scene.node.ended_peer, &last)); /* the one before it has not been heard out */
+        assert_int_equal(scene.node.ended, 1);
+        if (end == 0)
+            say_bye(bare[0]); /* what it held is free */
+        else
+            shutdown(bare[LANES], SHUT_WR); /* it waits for nothing any more */
+        node_until_count(&scene.node, &scene.node.ended, end == 0 ? 3 : 2);
+        assert_true(scene.node.ended_purposely);
+        for (uint32_t i = 0; i < LANES + 2; i++)
+            close(bare[i]);
+        scene_end(&scene);
+    }
+}
+
 /* ---- strange input ---- */
 
 static void data_of_an_unknown_operation_is_thrown_away(void **state)
@@ -465,6 +516,7 @@ int main(void)
         cmocka_unit_test(the_rest_of_the_handshake_is_read_first),
         cmocka_unit_test(garbage_in_the_rest_ends_the_connection),
         cmocka_unit_test(data_of_an_unknown_operation_is_thrown_away),
+        cmocka_unit_test(who_finds_no_room_waits_for_it),
         cmocka_unit_test(garbage_ends_the_connection),
         cmocka_unit_test(random_bytes_end_the_connection_or_are_waited_for),
     };

@@ -292,6 +292,96 @@ static void what_is_held_is_bounded(void **state)
     end_alone();
 }
 
+/* A byte each, in the worst order, of one operation or of as many: the same bound, and little memory. */
+static void segments_held_are_counted(void **state)
+{
+    (void)state;
+    for (int one = 0; one < 2; one++) {
+        be_alone_with(elements_of(3, 2), &long_ring, &roomy);
+        const struct test_memory *memory = &alone.world.peers[0].memory;
+        const size_t before = memory->live_bytes;
+        struct pccl_msg data = data_of(0, 0, 1);
+        struct pccl_arrival arrival;
+        for (uint64_t i = 0; i < PCCL_AHEAD_HELD_SEGMENTS; i++) {
+            *(one != 0 ? &data.as.data.group : &data.as.data.instance.tag) = 100 + PCCL_AHEAD_HELD_SEGMENTS - i;
+            assert_int_equal(tell(2, false, &data, &arrival), PCCL_OK);
+            pccl_exchange_received(mine(), &arrival);
+        }
+        assert_true(memory->live_bytes - before < 1 << 20);
+        data.as.data.group = data.as.data.instance.tag = 1;
+        expect_malformed(2, false, data);
+        assert_int_equal(held(), 0);
+        end_alone();
+    }
+}
+
+/* However small they are: what is sent ahead is also counted. */
+static void segments_sent_ahead_are_counted(void **state)
+{
+    (void)state;
+    enum { SMALL = 2 * PCCL_AHEAD_SEGMENTS };
+    static struct pccl_transfer *transfers[SMALL];
+    be_alone_with(3, &long_ring, &roomy);
+    for (uint32_t i = 0; i < SMALL; i++)
+        transfers[i] = start_another(100 + i);
+    assert_int_equal(send_all(0), PCCL_AHEAD_SEGMENTS);
+    for (uint32_t i = 0; i < SMALL; i++)
+        pccl_exchange_stop(mine(), transfers[i], false);
+    struct pccl_transfer *another = start_another(10);
+    assert_int_equal(send_all(0), 1); /* all of it is free again */
+    pccl_exchange_stop(mine(), another, false);
+    end_alone();
+}
+
+static enum pccl_status tell_from(const struct pccl_id *peer, uint64_t group)
+{
+    struct pccl_msg data = data_of(group, 0, SEGMENT);
+    struct pccl_arrival arrival;
+    struct pccl_text words;
+    data.as.data.instance.tag = 500;
+    enum pccl_status status = pccl_exchange_receive(mine(), peer, false, &data, &arrival, &words);
+    if (status == PCCL_OK)
+        pccl_exchange_received(mine(), &arrival);
+    return status;
+}
+
+/*
+ * All together: peers that no operation has used share what there is, and wait for it; who sends to an operation of the
+ * view has its own, and goes if it takes more where there is nothing to spare.
+ */
+static void all_that_is_held_is_bounded(void **state)
+{
+    (void)state;
+    enum { STRANGERS = 3, SPARE = PCCL_AHEAD_SPARE_COST / (SEGMENT + PCCL_AHEAD_SEGMENT_COST) };
+    struct pccl_id strangers[STRANGERS];
+    uint32_t told = 0;
+    be_alone_with(elements_of(3, 2), &long_ring, &roomy);
+    start_alone(); /* the peer of rank 2 is before us */
+    for (uint32_t i = 0; i < STRANGERS; i++) {
+        strangers[i] = alone.world.ring[0];
+        strangers[i].bytes[3] = (uint8_t)(200 + i);
+        assert_int_equal(pccl_exchange_connected(mine(), &strangers[i], false), PCCL_OK);
+    }
+    for (; told < SPARE; told++)
+        assert_int_equal(tell_from(&strangers[told % STRANGERS], told), PCCL_OK);
+    for (uint32_t i = 0; i < STRANGERS; i++)
+        assert_int_equal(tell_from(&strangers[i], told + i), PCCL_LIMIT);
+    for (uint64_t i = 0; i < MOST; i++)
+        assert_int_equal(tell_from(&alone.world.ring[2], i), PCCL_OK);
+    const uint64_t room = pccl_exchange_room(mine());
+    struct pccl_msg more = data_of(MOST + 40, 0, 4 << 20);
+    more.as.data.instance.tag = 501;
+    expect_malformed(2, false, more);
+    assert_int_not_equal(pccl_exchange_room(mine()), room);
+    assert_int_equal(held(), SPARE * SEGMENT);
+    pccl_exchange_disconnected(mine(), &strangers[0], false);
+    assert_int_equal(tell_from(&strangers[1], told), PCCL_OK);
+    for (uint32_t i = 1; i < STRANGERS; i++)
+        pccl_exchange_disconnected(mine(), &strangers[i], false);
+    assert_int_equal(held(), 0);
+    end_alone();
+}
+
 static void short_memory_ends_the_connection(void **state)
 {
     (void)state;
@@ -345,7 +435,29 @@ static void what_does_not_fit_is_a_mismatch(void **state)
         expect_mismatch(2, data_of(0, 0, SEGMENT - 4), before);
         expect_mismatch(2, data_of(2, 0, SEGMENT), before);
         expect_mismatch(2, data_of(UINT64_MAX, 0, SEGMENT), before);
-        expect_mismatch(1, data_of(0, 0, SEGMENT), before); /* it plans direct exchange */
+    }
+}
+
+/* By our plan it comes from nobody: it proves nothing, nor does it do harm. The one before who sent it says so. */
+static void only_the_one_before_shows_a_mismatch(void **state)
+{
+    (void)state;
+    for (int before = 0; before < 2; before++) {
+        be_alone_with(elements_of(3, 2), &long_ring, &roomy);
+        struct pccl_msg data = data_of(0, 0, SEGMENT);
+        struct pccl_arrival arrival;
+        if (!before)
+            start_alone();
+        assert_int_equal(tell(1, false, &data, &arrival), PCCL_OK);
+        assert_int_equal(arrival.length, SEGMENT);
+        pccl_exchange_received(mine(), &arrival);
+        if (before)
+            start_alone();
+        assert_false(alone.job.failed);
+        assert_int_equal(held(), 0);
+        hear(2, 0, 0, SEGMENT);
+        assert_int_equal(pccl_transfer_traffic(alone.job.transfer).received_bytes, SEGMENT);
+        end_alone();
     }
 }
 
@@ -533,8 +645,12 @@ int main(void)
         cmocka_unit_test(what_breaks_off_is_not_held),
         cmocka_unit_test(what_is_over_is_not_held),
         cmocka_unit_test(what_is_held_is_bounded),
+        cmocka_unit_test(segments_held_are_counted),
+        cmocka_unit_test(segments_sent_ahead_are_counted),
+        cmocka_unit_test(all_that_is_held_is_bounded),
         cmocka_unit_test(short_memory_ends_the_connection),
         cmocka_unit_test(what_does_not_fit_is_a_mismatch),
+        cmocka_unit_test(only_the_one_before_shows_a_mismatch),
         cmocka_unit_test(nobody_is_done_without_comparing),
         cmocka_unit_test(the_last_one_may_be_done_at_once),
         cmocka_unit_test(another_operation_of_the_same_length_fails),

@@ -142,7 +142,7 @@ static void a_session_says_when_it_is_needed(void **state)
     assert_true(pccl_sync_session_is_needed(session));
     pccl_sync_session_name(session, &node.id, &lineage, 3, 1000);
     pccl_sync_session_plan(session, &pccl_sync_session_state(session)->content, true, true);
-    pccl_sync_session_donor(session, &peer, true, NULL, 0);
+    pccl_sync_session_donor(session, &peer, &peer, true, NULL, 0);
     pccl_sync_session_end(session);
     assert_false(pccl_sync_session_is_needed(session));
     pccl_sync_session_run(session);
@@ -156,7 +156,7 @@ static void a_session_says_when_it_is_needed(void **state)
     loopback_pair(&ours, &bare);
     assert_int_equal(pccl_sync_session_accept(session, &peer, ours, (const uint8_t *)"abc", 3), PCCL_OK);
     pccl_sync_session_plan(session, &pccl_sync_session_state(session)->content, true, true);
-    pccl_sync_session_donor(session, &peer, true, NULL, 0);
+    pccl_sync_session_donor(session, &peer, &peer, true, NULL, 0);
     pccl_sync_session_end(session);
     uv_os_sock_t late;
     int other;

@@ -126,4 +126,30 @@ PLANTS = [
              "pccl_peer_drop_announcements(p, false);",
              ""),
         ]),
+
+    # ---- tickets ----
+    Bug("any_ticket_will_do",
+        "a link without the master's ticket carries nothing",
+        [], ["tickets"],
+        [
+            ("src/peer/links.c",
+             "return pccl_id_equal_secret(&shown, &ticket);",
+             "return true;"),
+        ]),
+    Bug("a_ticket_is_anybodys",
+        "a ticket is for one peer, to one peer",
+        [], ["tickets"],
+        [
+            ("src/core/ticket.c",
+             "way[2] = {*from, *to};",
+             "way[2] = {*to, *to};"),
+        ]),
+    Bug("unknown_peers_link_without_end",
+        "peers that are not members here are few",
+        [], ["tickets"],
+        [
+            ("src/peer/links.c",
+             "(is_here || ahead < PCCL_LINKS_AHEAD_MAX)",
+             "true"),
+        ]),
 ]

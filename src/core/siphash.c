@@ -1,0 +1,70 @@
+#include "core/siphash.h"
+
+struct state {
+    uint64_t v0, v1, v2, v3;
+};
+
+static uint64_t rotate(uint64_t value, int bits)
+{
+    return value << bits | value >> (64 - bits);
+}
+
+static void rounds(struct state *s, int count)
+{
+    for (int i = 0; i < count; i++) {
+        s->v0 += s->v1;
+        s->v1 = rotate(s->v1, 13) ^ s->v0;
+        s->v0 = rotate(s->v0, 32);
+        s->v2 += s->v3;
+        s->v3 = rotate(s->v3, 16) ^ s->v2;
+        s->v0 += s->v3;
+        s->v3 = rotate(s->v3, 21) ^ s->v0;
+        s->v2 += s->v1;
+        s->v1 = rotate(s->v1, 17) ^ s->v2;
+        s->v2 = rotate(s->v2, 32);
+    }
+}
+
+static uint64_t load(const uint8_t *bytes, size_t count)
+{
+    uint64_t word = 0;
+    for (size_t i = 0; i < count; i++)
+        word |= (uint64_t)bytes[i] << 8 * i;
+    return word;
+}
+
+static void store(uint64_t word, uint8_t *bytes)
+{
+    for (int i = 0; i < 8; i++)
+        bytes[i] = (uint8_t)(word >> 8 * i);
+}
+
+static void absorb(struct state *s, uint64_t word)
+{
+    s->v3 ^= word;
+    rounds(s, 2);
+    s->v0 ^= word;
+}
+
+static uint64_t squeeze(struct state *s)
+{
+    rounds(s, 4);
+    return s->v0 ^ s->v1 ^ s->v2 ^ s->v3;
+}
+
+void pccl_siphash(const uint8_t key[PCCL_SIPHASH_KEY_BYTES], const void *input, size_t bytes,
+                  uint8_t output[PCCL_SIPHASH_BYTES])
+{
+    const uint8_t *in = input;
+    uint64_t k0 = load(key, 8), k1 = load(key + 8, 8);
+    struct state s = {k0 ^ UINT64_C(0x736f6d6570736575), k1 ^ UINT64_C(0x646f72616e646f6d) ^ 0xee,
+                      k0 ^ UINT64_C(0x6c7967656e657261), k1 ^ UINT64_C(0x7465646279746573)};
+    size_t whole = bytes / 8 * 8;
+    for (size_t i = 0; i < whole; i += 8)
+        absorb(&s, load(in + i, 8));
+    absorb(&s, load(in + whole, bytes - whole) | (uint64_t)bytes << 56);
+    s.v2 ^= 0xee;
+    store(squeeze(&s), output);
+    s.v1 ^= 0xdd;
+    store(squeeze(&s), output + 8);
+}
