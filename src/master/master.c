@@ -41,6 +41,7 @@ struct pccl_master *pccl_master_create(const struct pccl_master_config *config, 
     pccl_table_init(&m->by_id, &m->memory);
     pccl_table_init(&m->by_conn, &m->memory);
     pccl_table_init(&m->strangers_by_conn, &m->memory);
+    pccl_names_init(&m->names, &m->memory);
     return m;
 }
 
@@ -60,6 +61,7 @@ void pccl_master_destroy(struct pccl_master *m)
     pccl_table_fini(&m->by_id);
     pccl_table_fini(&m->by_conn);
     pccl_table_fini(&m->strangers_by_conn);
+    pccl_names_fini(&m->names);
     struct pccl_memory memory = m->memory;
     pccl_release(&memory, m, sizeof *m);
 }
@@ -166,6 +168,7 @@ void pccl_master_say(struct pccl_master *m, enum pccl_log_level level, const str
     va_start(arguments, format);
     pccl_text_append_list(&text, format, arguments);
     va_end(arguments);
+    pccl_names_add_to(&m->names, &text);
     struct pccl_log_fields all = fields != NULL ? *fields : (struct pccl_log_fields){0};
     if (all.run == NULL && !pccl_id_is_zero(&m->lineage))
         all.run = &m->lineage;
