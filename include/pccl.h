@@ -333,6 +333,30 @@ typedef struct pcclFailure_t {
 PCCL_EXPORT pcclResult_t pcclGetLastFailure(const pcclComm_t *PCCL_NULLABLE comm, pcclFailure_t *failure_out);
 
 /*
+ * The id by which others know this peer: as failures and pcclGetTopology write it, and its first eight digits in words
+ * and logs. Each pcclConnect makes a new one. Any thread, any time. Does not block. Not in PCCL 1.0.
+ * pcclSuccess
+ * pcclNotInitialized
+ * pcclInvalidArgument comm or id is NULL, or size is less than PCCL_PEER_ID_SIZE
+ * pcclInvalidUsage    pcclConnect has not been called
+ */
+PCCL_EXPORT pcclResult_t pcclGetPeerId(const pcclComm_t *comm, char *id, size_t size);
+
+#define PCCL_PEER_NAME_SIZE 65 /* at most 64 bytes and the terminator */
+
+/*
+ * What the peer of this id is called, by its parameter `name`; "" when that is not known. Known are this peer, the
+ * members of the run (in a run of more than 1024 the first, and those who came later) and the latest 256 who left the
+ * group, so those whom pcclFailure_t names. Words and logs have the names already: "peer 1a2b3c4d 'trainer-3'". Names
+ * are told by their owners and need not differ. Any thread, any time. Does not block. Not in PCCL 1.0.
+ * pcclSuccess
+ * pcclNotInitialized
+ * pcclInvalidArgument comm, id or name is NULL, size is less than PCCL_PEER_NAME_SIZE, or id is not 32 hexadecimal
+ *                     digits
+ */
+PCCL_EXPORT pcclResult_t pcclGetPeerName(const pcclComm_t *comm, const char *id, char *name, size_t size);
+
+/*
  * Who is waited for: a line for calls of this or other peers that have been waiting for more than `where_ms`, naming
  * who waits in which call and who has not arrived. Empty when nobody is known to wait. Cut to fit, always terminated.
  * Any thread, also while another one is blocked in a call on comm: that is its purpose. Does not block.

@@ -105,6 +105,19 @@ class Communicator:
                     raise
             size = 2 * needed.value  # peers may come meanwhile
 
+    @property
+    def id(self) -> str:
+        """By which others know this peer: as errors and get_topology() write it. Each connect() makes a new one."""
+        digits = ctypes.create_string_buffer(33)
+        self._core.call("pcclGetPeerId", digits, len(digits))
+        return digits.value.decode()
+
+    def name_of(self, peer: str) -> str:
+        """What the peer of this id is called, for example one of an error's `peers`; "" when that is not known."""
+        name = ctypes.create_string_buffer(65)
+        self._core.call("pcclGetPeerName", _core.text("peer", peer), name, len(name))
+        return name.value.decode("utf-8", "replace")
+
     def describe_waits(self) -> str:
         """Who waits for whom, a line for each; empty when nobody is known to wait. To be asked while another thread
         is blocked in a call."""

@@ -46,6 +46,7 @@ class PCCLError(Exception):
     tag        of the reduction, or None
     sequence   its number within the tag, the same on all peers; None if it was not launched
     peers      ids of those who left the group during the call or operation, at most 16, as get_topology() lists them
+    names      what these are called, in the same order; "" of whom that is not known
     elapsed    seconds from the beginning of the call or operation, or None
     """
 
@@ -61,6 +62,7 @@ class PCCLError(Exception):
         tag: Optional[int] = None,
         sequence: Optional[int] = None,
         peers: Iterable[str] = (),
+        names: Iterable[str] = (),
         elapsed: Optional[float] = None,
     ) -> None:
         if isinstance(message, int):  # PCCLError(result, func_name), as in PCCL 1.0
@@ -76,6 +78,7 @@ class PCCLError(Exception):
         self.tag = tag
         self.sequence = sequence
         self.peers = tuple(peers)
+        self.names = tuple(names)
         self.elapsed = elapsed
 
     def __str__(self) -> str:
@@ -241,6 +244,7 @@ def failure(
         tag=tag,
         sequence=why.sequence,
         peers=why.peers,
+        names=why.names,
         elapsed=elapsed,
     )
 

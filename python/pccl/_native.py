@@ -105,6 +105,8 @@ _ARGUMENTS: Dict[str, List[Any]] = {
     "pcclGetErrorString": [c_int],
     "pcclGetLastError": [c_void_p],
     "pcclGetLastFailure": [c_void_p, POINTER(FailureC)],
+    "pcclGetPeerId": [c_void_p, c_char_p, c_size_t],
+    "pcclGetPeerName": [c_void_p, c_char_p, c_char_p, c_size_t],
     "pcclDescribeWaits": [c_void_p, c_char_p, c_size_t],
     "pcclSetLogCallback": [LogCallback, c_void_p],
     "pcclSetLogLevel": [c_int],
@@ -180,7 +182,15 @@ class Why(NamedTuple):
     words: str
     sequence: Optional[int] = None
     peers: Tuple[str, ...] = ()
+    names: Tuple[str, ...] = ()
     precise: Optional[int] = None
+
+
+def peer_name(comm: Any, peer: bytes) -> str:
+    """What the peer of this id is called; "" when that is not known."""
+    name = ctypes.create_string_buffer(65)
+    lib.pcclGetPeerName(comm, peer, name, len(name))
+    return name.value.decode("utf-8", "replace")
 
 
 def last_failure(comm: Any = None) -> Why:
@@ -188,11 +198,12 @@ def last_failure(comm: Any = None) -> Why:
     text: bytes = lib.pcclGetLastError(comm) or b""
     known = FailureC(size=ctypes.sizeof(FailureC))
     lib.pcclGetLastFailure(comm, ctypes.byref(known))
-    named = min(known.peer_count, len(known.peers))
+    peers = [known.peers[i].value for i in range(min(known.peer_count, len(known.peers)))]
     return Why(
         text.decode("utf-8", "replace"),
         known.sequence if known.launched else None,
-        tuple(known.peers[i].value.decode() for i in range(named)),
+        tuple(peer.decode() for peer in peers),
+        tuple(peer_name(comm, peer) for peer in peers),
         known.precise or None,
     )
 

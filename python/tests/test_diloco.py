@@ -403,8 +403,14 @@ def test_refused_values(address):
         (dict(codec="u8-zps"), "codec: this peer has 'u8-zps', the run None"),
         (dict(rounds=3), "rounds: this peer has 3, the run None"),
         (dict(outer=Nesterov(0.5, 0.9)), "outer.lr: this peer has 0.5, the run 0.7"),
-        (dict(params={"a": np.zeros(3, np.float32)}), "params: this peer has others"),
-        (dict(extra={"x": np.zeros(3)}), "extra and buffers: this peer has others"),
+        (
+            dict(params={"a": np.zeros(3, np.float32)}),
+            "params: this peer has a: float32 (3,), the run a: float32 (70, 1001)",
+        ),
+        (
+            dict(extra={"x": np.zeros(3)}),
+            "extra and buffers: this peer has diloco.extra.x: 3 of double, the run nothing",
+        ),
     ],
 )
 def test_who_comes_with_other_settings_is_told(address, settings, words):

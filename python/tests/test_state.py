@@ -66,6 +66,8 @@ def test_other_names_are_put_out(group):
     *stay, error = three.all(sync)
     assert stay == [0, 0] and error.result is pccl.Result.INVALID_USAGE and error.ext is pccl.Result.EXPELLED
     assert isinstance(error, pccl.ExpelledError) and isinstance(error, ConnectionError) and "y" in error.words
+    assert "number 0 (counted from 0)" in error.words
+    assert "it has 'y', f64 of 3 where others have 'x', f64 of 3" in error.words
 
 
 def test_keeps_the_tensors(group):

@@ -76,6 +76,64 @@ def test_a_reduction_s_deadline_names_who_is_missing(group, way, count):
 
 
 @SIZES
+def test_names_are_in_words(group, count):
+    """A mismatch, which peers find themselves, and a departure, which the master tells, name who it was."""
+    run = named(group, "one two three")
+
+    def differ(comm, i):
+        data = np.ones(count + i, np.float32)
+        with pytest.raises(pccl.StateMismatch) as caught:
+            comm.all_reduce(data, data, op=ReduceOp.SUM)
+        return caught.value.words
+
+    for words in run.all(differ):
+        names = [name for name, digits in zip(run.names, numbers(run)) if f"peer {digits} '{name}'" in words]
+        assert len(names) >= 2, words
+
+
+def test_names_and_ids(group):
+    run = named(group, "one two three", where_ms=50)
+    ids = [comm.id for comm in run.members]
+    assert [peer[:8] for peer in ids] == numbers(run)
+    for comm in run.members:
+        assert [comm.name_of(peer) for peer in ids] == run.names
+        assert comm.name_of("0" * 32) == ""
+        with pytest.raises(pccl.InvalidArgument, match="32 hexadecimal digits"):
+            comm.name_of("three")
+    with pytest.raises(pccl.InvalidUsage, match="pcclConnect"):
+        _ = pccl.Communicator(run.address).id
+    three = run.members.pop()
+
+    def lose(comm, i):
+        with pytest.raises(pccl.PeerLostError) as caught:
+            comm.all_reduce(np.ones(16, np.float32), np.ones(16, np.float32), op=ReduceOp.SUM)
+        return caught.value
+
+    def leave_when_they_wait():
+        until(lambda: all(comm.describe_waits() for comm in run.members))
+        three.close()
+
+    leaving = threading.Thread(target=leave_when_they_wait)
+    leaving.start()
+    errors = run.all(lose)
+    leaving.join()
+    for error in errors:
+        assert error.peers == (ids[2],) and error.names == ("three",)
+        assert f"peer {ids[2][:8]} 'three': " in error.words
+    assert [comm.name_of(ids[2]) for comm in run.members] == ["three", "three"]
+
+
+def test_describe_waits_says_names(group):
+    run = named(group, "one two", where_ms=50)
+    one, two = run.members
+    thread = threading.Thread(target=one.update_topology)
+    thread.start()
+    assert f"peer {two.id[:8]} 'two'" in until(one.describe_waits)
+    two.update_topology()
+    thread.join()
+
+
+@SIZES
 def test_the_documented_reaction_to_a_deadline_ends(group, count):
     """Who repeats the step when a peer was lost, and only then, does not wait for ever for one that lives."""
     run = named(group, "here away", op_timeout_ms=300)

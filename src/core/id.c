@@ -30,6 +30,25 @@ void pccl_id_write(const struct pccl_id *id, char *digits, size_t count)
     }
 }
 
+/* 16: it is none. Only small letters: as they are written. */
+static uint32_t value_of(char digit)
+{
+    if (digit >= '0' && digit <= '9')
+        return (uint32_t)(digit - '0');
+    return digit >= 'a' && digit <= 'f' ? (uint32_t)(digit - 'a' + 10) : 16;
+}
+
+bool pccl_id_read(const char *digits, size_t count, struct pccl_id *id)
+{
+    memset(id, 0, sizeof *id);
+    for (size_t i = 0; i < count; i++) {
+        if (value_of(digits[i]) > 15)
+            return false;
+        id->bytes[i / 2] = (uint8_t)(id->bytes[i / 2] << 4 | value_of(digits[i]));
+    }
+    return true;
+}
+
 /* Bytes are put together by value, so that simulations repeat on every machine. */
 static uint64_t half(const uint8_t *bytes)
 {

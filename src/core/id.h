@@ -16,5 +16,7 @@ int pccl_id_compare(const struct pccl_id *a, const struct pccl_id *b);
 uint64_t pccl_id_hash(const struct pccl_id *id);
 /* The first hexadecimal digits, up to 32, without a terminator. */
 void pccl_id_write(const struct pccl_id *id, char *digits, size_t count);
+/* An id of which the first digits are given, an even number up to 32; the rest is 0. false: they are none. */
+PCCL_MUST_CHECK bool pccl_id_read(const char *digits, size_t count, struct pccl_id *id);
 
 #endif

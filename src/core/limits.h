@@ -30,6 +30,8 @@ enum {
     PCCL_LONG_PATH_RTT_US = 2000, /* of a path that counts as long, at least */
     PCCL_SEGMENT_BYTES_MAX = 4 << 20,   /* of one data message */
     PCCL_TENSORS_MAX = 65536,           /* of a shared state */
+    PCCL_TENSORS_DESCRIBED_MAX = 768,   /* and of those described in a vote: the first */
+    PCCL_TENSOR_NAME_MAX = 64,          /* bytes of a tensor's name there: the last */
     PCCL_STATE_CHUNK_BYTES = 1 << 20,   /* of a tensor, with a digest of its own */
     PCCL_STATE_DIGESTS_MAX = 8192,      /* digests in one message */
     PCCL_STATE_DONORS_MAX = 8,          /* peers that one peer fetches from at once */
@@ -44,6 +46,7 @@ enum {
     PCCL_EDGES_MAX = 4096,              /* lost or bad edges the master remembers */
     PCCL_WORDS_MAX = 480,               /* bytes of a reason in words */
     PCCL_NAME_MAX = 64,                 /* bytes of a peer's display name */
+    PCCL_NAMES_TOLD_MAX = 1024,         /* peers whose names one message tells, and members that are told names */
     PCCL_AUTH_MAX = 1024,               /* bytes of the authentication step in a hello */
 
     PCCL_FRAME_HEADER_BYTES = 32,

@@ -219,6 +219,55 @@ pcclResult_t pcclGetAttribute(const pcclComm_t *comm_const, pcclAttribute_t attr
     return result != pcclSuccess ? result : pccl_api_end(comm, get_attribute(comm, attribute, attribute_out));
 }
 
+static pcclResult_t get_peer_id(pcclComm_t *comm, char *id, size_t size)
+{
+    if (!id || size < PCCL_PEER_ID_SIZE)
+        return pccl_api_fail_in_words(comm, PCCL_FAMILY_GENERAL, PCCL_ARGUMENT,
+                                      "pcclGetPeerId: id is NULL or has no room");
+    pccl_comm_enter(comm);
+    bool known = comm->peer != NULL;
+    if (known)
+        pccl_id_write(&comm->id, id, PCCL_PEER_ID_SIZE - 1);
+    pccl_comm_leave(comm);
+    if (!known)
+        return pccl_api_fail_in_words(comm, PCCL_FAMILY_GENERAL, PCCL_USAGE,
+                                      "pcclGetPeerId: pcclConnect, which makes the id, has not been called");
+    id[PCCL_PEER_ID_SIZE - 1] = '\0';
+    return pcclSuccess;
+}
+
+pcclResult_t pcclGetPeerId(const pcclComm_t *comm_const, char *id, size_t size)
+{
+    pcclComm_t *comm = (pcclComm_t *)(uintptr_t)comm_const;
+    pcclResult_t result = pccl_api_begin(comm, PCCL_FAMILY_GENERAL);
+    return result != pcclSuccess ? result : pccl_api_end(comm, get_peer_id(comm, id, size));
+}
+
+_Static_assert(PCCL_PEER_NAME_SIZE == PCCL_NAME_MAX + 1, "any name fits");
+
+static pcclResult_t get_peer_name(pcclComm_t *comm, const char *digits, char *name, size_t size)
+{
+    struct pccl_id id;
+    if (!digits || !name || size < PCCL_PEER_NAME_SIZE)
+        return pccl_api_fail_in_words(comm, PCCL_FAMILY_GENERAL, PCCL_ARGUMENT,
+                                      "pcclGetPeerName: id or name is NULL, or name has no room");
+    if (strlen(digits) != PCCL_PEER_ID_SIZE - 1 || !pccl_id_read(digits, PCCL_PEER_ID_SIZE - 1, &id))
+        return pccl_api_fail_in_words(comm, PCCL_FAMILY_GENERAL, PCCL_ARGUMENT,
+                                      "pcclGetPeerName: an id has 32 hexadecimal digits, small letters among them");
+    pccl_comm_enter(comm);
+    const char *known = comm->peer ? pccl_peer_name_of(comm->peer, &id) : NULL;
+    (void)snprintf(name, size, "%s", known ? known : "");
+    pccl_comm_leave(comm);
+    return pcclSuccess;
+}
+
+pcclResult_t pcclGetPeerName(const pcclComm_t *comm_const, const char *id, char *name, size_t size)
+{
+    pcclComm_t *comm = (pcclComm_t *)(uintptr_t)comm_const;
+    pcclResult_t result = pccl_api_begin(comm, PCCL_FAMILY_GENERAL);
+    return result != pcclSuccess ? result : pccl_api_end(comm, get_peer_name(comm, id, name, size));
+}
+
 static pcclResult_t describe_waits(pcclComm_t *comm, char *text, size_t size)
 {
     if (!text || size == 0)

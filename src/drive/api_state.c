@@ -1,9 +1,9 @@
 /* pcclSynchronizeSharedState: its arguments, and what it tells. */
 #include "drive/api.h"
 #include "drive/cpu.h"
-#include "drive/logger.h"
 #include "kernels/kernels.h"
 #include "net/heap.h"
+#include "state/lines.h"
 #include "sync/session.h"
 
 #include <stdlib.h>
@@ -111,12 +111,6 @@ static enum pccl_status check_state(const pcclSharedState_t *state, pcclSharedSt
 
 /* ---- the call ---- */
 
-static void on_log(void *context, enum pccl_log_level level, const char *line)
-{
-    (void)context;
-    pccl_logger_write(level, "peer", line);
-}
-
 /* The failure in words, with what it has left behind in the caller's memory. */
 static void explain(const pcclComm_t *comm, enum pccl_status status, const struct pccl_sync_session *session,
                     struct pccl_why *why)
@@ -143,13 +137,17 @@ static enum pccl_status run_session(pcclComm_t *comm, struct pccl_sync_session *
                                     pcclSharedStateSyncStrategy_t strategy, struct pccl_why *why)
 {
     const struct pccl_state *mine = pccl_sync_session_state(session);
+    struct pccl_tensor_lines lines;
+    pccl_tensor_lines_init(&lines, mine);
     struct pccl_sync_vote vote = {.revision = state->revision,
                                   .strategy = (uint8_t)strategy,
                                   .unequal = mine->unequal,
                                   .structure = mine->structure,
                                   .content = mine->content,
                                   .shapes = mine->shapes,
-                                  .shape_count = mine->tensor_count};
+                                  .shape_count = mine->tensor_count,
+                                  .lines = lines.lines,
+                                  .line_count = lines.count};
     pccl_comm_enter(comm);
     enum pccl_status status = PCCL_USAGE;
     if (!pccl_api_connected(comm)) {
@@ -162,6 +160,7 @@ static enum pccl_status run_session(pcclComm_t *comm, struct pccl_sync_session *
             explain(comm, status, session, why);
     }
     pccl_comm_leave(comm);
+    pccl_tensor_lines_fini(&lines, mine);
     return status;
 }
 
@@ -178,7 +177,7 @@ static enum pccl_status with_tensors(pcclComm_t *comm, struct pccl_sync_tensor *
         .context = comm,
         .touching = pccl_comm_on_touching,
         .fetched = pccl_comm_on_fetched,
-        .log = on_log,
+        .log = pccl_comm_on_log,
         .broken = pccl_comm_on_sync_broken,
     };
     uint32_t world;

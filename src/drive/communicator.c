@@ -37,6 +37,20 @@ static void unlock_and_log(struct pcclComm_t *comm)
     write_log(lines);
 }
 
+void pccl_comm_on_log(void *context, enum pccl_log_level level, const char *line)
+{
+    struct pcclComm_t *comm = context;
+    struct pccl_text words;
+    if (!pccl_logger_wants(level))
+        return;
+    pccl_text_format(&words, "%s", line);
+    pccl_comm_enter(comm);
+    if (comm->peer)
+        pccl_peer_add_names(comm->peer, &words);
+    unlock_and_log(comm);
+    pccl_logger_write(level, "peer", words.bytes);
+}
+
 static bool has_notes(const struct pcclComm_t *comm)
 {
     return comm->dial_master || comm->cancel_master || comm->closing || comm->queued_links || comm->starved;

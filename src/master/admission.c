@@ -200,12 +200,8 @@ static void newcomer(struct pccl_master *m, struct pccl_stranger *stranger, cons
     pccl_master_need_lineage(m);
     m->older_run_expected = m->older_run_expected || hello->boot != 0; /* it waited at this master's predecessor */
     come_in(m, stranger, remote, PCCL_HELLO_NEW);
-    struct pccl_bytes name = hello->name;
-    struct pccl_text text;
-    pccl_text_clear(&text);
-    pccl_text_add_bytes(&text, (const char *)name.data, name.length);
     pccl_master_say(m, PCCL_LOG_INFO, &(struct pccl_log_fields){.peer = &remote->id, .cause = PCCL_LOG_CAUSE_NEWCOMER},
-                    "peer %i (%t) of group %u asks to join", &remote->id, &text, (uint64_t)remote->group_number);
+                    "peer %i of group %u asks to join", &remote->id, (uint64_t)remote->group_number);
     pccl_master_probe(m, remote);
     pccl_master_found_if_empty(m);
     pccl_master_plan_warm_up(m);

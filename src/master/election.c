@@ -143,6 +143,13 @@ static void nobody(struct pccl_election *election, const struct pccl_ballot *bal
             &election->words,
             "nobody offers a shared state that is whole: unfinished transfers have written into all; restore "
             "one from a checkpoint and connect anew");
+    else if (highest_offered(ballots, count) + 1 == revision)
+        pccl_text_format(&election->words,
+                         "nobody offers a shared state of revision %u, which the group goes on with, but of %u, which "
+                         "was synchronized before: each synchronization has a revision of its own, by push_revision() "
+                         "before it, in C one more in `revision`; or, if those who went on are gone, resume from a "
+                         "checkpoint of revision %u, or begin a new run",
+                         revision, revision - 1, revision);
     else
         pccl_text_format(&election->words,
                          "nobody offers a shared state of revision %u, which the group goes on with: those who held it "

@@ -4,6 +4,7 @@
 #define PCCL_MASTER_INTERNAL_H
 
 #include "core/list.h"
+#include "core/names.h"
 #include "core/table.h"
 #include "master/election.h"
 #include "master/master.h"
@@ -94,7 +95,6 @@ struct pccl_remote {
     struct pccl_address candidates[PCCL_CANDIDATES_MAX];
     uint32_t candidate_count;
     struct pccl_address observed; /* with its listening port */
-    char name[PCCL_NAME_MAX + 1];
 
     pccl_conn conn; /* 0: the control connection is lost */
     struct pccl_session session;
@@ -283,6 +283,7 @@ struct pccl_master {
     uint32_t newcomer_count;    /* in queues */
     uint64_t newcomers_due_us;  /* no queue is due before */
     uint64_t newcomers_visited; /* in queues, from the beginning: what waiting newcomers cost */
+    struct pccl_names names; /* of the remotes */
     struct pccl_stranger *oldest_stranger, *newest_stranger;
     struct pccl_group **groups;
     uint32_t group_count, group_capacity;
@@ -348,6 +349,11 @@ void pccl_master_welcome(struct pccl_master *m, struct pccl_remote *remote);
 /* Temporary lists for messages: owned by the caller, NULL when memory is short. */
 struct pccl_id *pccl_master_ring_ids(struct pccl_master *m, const struct pccl_group *group);
 struct pccl_member *pccl_master_member_list(struct pccl_master *m);
+
+/* ---- names.c ---- */
+/* What these are called: to be said before anything else of them. Of more than PCCL_NAMES_TOLD_MAX the first. */
+void pccl_master_tell_names(struct pccl_master *m, struct pccl_remote *to, const struct pccl_member *of,
+                            uint32_t count);
 
 /* ---- links.c ---- */
 void pccl_master_link_lost(struct pccl_master *m, struct pccl_remote *from, const struct pccl_msg_link_lost *lost);

@@ -47,6 +47,7 @@ struct pccl_master *pccl_master_create(const struct pccl_master_config *config, 
     pccl_table_init(&m->sites, &m->memory);
     pccl_link_init(&m->stale_queues);
     m->newcomers_due_us = UINT64_MAX;
+    pccl_names_init(&m->names, &m->memory);
     return m;
 }
 
@@ -70,6 +71,7 @@ void pccl_master_destroy(struct pccl_master *m)
     pccl_table_fini(&m->groups_by_number);
     pccl_table_fini(&m->queues);
     pccl_table_fini(&m->sites);
+    pccl_names_fini(&m->names);
     struct pccl_memory memory = m->memory;
     pccl_release(&memory, m, sizeof *m);
 }
@@ -181,6 +183,7 @@ void pccl_master_say(struct pccl_master *m, enum pccl_log_level level, const str
     va_start(arguments, format);
     pccl_text_append_list(&text, format, arguments);
     va_end(arguments);
+    pccl_names_add_to(&m->names, &text);
     struct pccl_log_fields all = fields != NULL ? *fields : (struct pccl_log_fields){0};
     if (all.run == NULL && !pccl_id_is_zero(&m->lineage))
         all.run = &m->lineage;

@@ -53,8 +53,7 @@ struct pccl_remote *pccl_master_add_remote(struct pccl_master *m, const struct p
     remote->candidate_count = hello->candidates_count;
     for (uint32_t i = 0; i < hello->candidates_count; i++)
         remote->candidates[i] = hello->candidates[i];
-    if (hello->name.length > 0)
-        memcpy(remote->name, hello->name.data, hello->name.length);
+    pccl_names_set(&m->names, &remote->id, (const char *)hello->name.data, hello->name.length);
     pccl_link_init(&remote->in_queue);
     pccl_session_init(&remote->session, &m->memory);
     pccl_table_insert(&m->by_id, &remote->by_id, pccl_id_hash(&remote->id));
@@ -86,6 +85,7 @@ void pccl_master_free_remote(struct pccl_master *m, struct pccl_remote *remote)
         pccl_table_remove(&m->by_conn, &remote->by_conn);
     pccl_table_remove(&m->by_id, &remote->by_id);
     pccl_master_unqueue(m, remote);
+    pccl_names_forget(&m->names, &remote->id);
     for (uint32_t i = remote->index + 1; i < m->remote_count; i++) { /* the order of arrival is kept */
         m->remotes[i - 1] = m->remotes[i];
         m->remotes[i - 1]->index = i - 1;
@@ -326,6 +326,7 @@ void pccl_master_welcome(struct pccl_master *m, struct pccl_remote *remote)
                                               .ring_count = group->ring_count,
                                               .cost = group->cost}};
         remote->unwelcomed = false;
+        pccl_master_tell_names(m, remote, members, m->member_count);
         remote->decision_known = group->decisions; /* what was decided before it came does not concern it */
         pccl_master_send(m, remote, &msg, 0);
         pccl_master_say(m, PCCL_LOG_INFO,
@@ -354,6 +355,7 @@ void pccl_master_send_epoch(struct pccl_master *m, struct pccl_remote *to, struc
         change->ring_count = group->ring_count;
     }
     struct pccl_msg msg = {.type = PCCL_MSG_epoch_change, .as.epoch_change = *change};
+    pccl_master_tell_names(m, to, change->added, change->added_count);
     pccl_master_send(m, to, &msg, 0);
     if (group->changed) {
         to->owes_view_ack = true;
@@ -416,6 +418,7 @@ void pccl_master_remove(struct pccl_master *m, struct pccl_remote *remote, enum 
     va_start(arguments, format);
     pccl_text_append_list(&remote->words, format, arguments);
     va_end(arguments);
+    pccl_names_add_to(&m->names, &remote->words); /* it need not know them */
     remote->departing = true;
     remote->why = why;
     m->departing_count++;

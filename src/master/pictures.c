@@ -49,7 +49,9 @@ static bool fill(const struct pccl_master *m, const struct pccl_group *group, co
         struct pccl_picture_peer *peer = &picture->peers[remote->number];
         peer->id = remote->id;
         peer->address = remote->observed;
-        memcpy(peer->name, remote->name, sizeof remote->name);
+        const char *name = pccl_names_of(&m->names, &remote->id);
+        if (name != NULL)
+            memcpy(peer->name, name, pccl_bytes_of_string(name).length);
         picture->ring[i] = remote->number;
         if (problem == NULL && count > 1)
             complete = add_way(m, NULL, remote, group->ring[(i + 1) % count], picture);

@@ -9,6 +9,7 @@
  * A master that restarts knows nothing of it: the members bring what they hold by then, and it is elected anew.
  */
 #include "core/ticket.h"
+#include "kernels/reduce.h"
 #include "master/internal.h"
 
 #include <string.h>
@@ -17,9 +18,12 @@
 struct pccl_sync_part {
     struct pccl_ballot ballot;
     uint32_t shape_count;
-    struct pccl_shape *shapes; /* owned; NULL: another part of the same structure has them */
-    bool holds_unequal;        /* tensors that need not be the same, as those have who synchronized before */
-    bool fetches;              /* the plan asks it to, and it has not said that it is done */
+    struct pccl_shape *shapes; /* owned; NULL: another part of the same structure has them, and the lines: */
+    uint32_t line_count;
+    struct pccl_tensor_line *lines;           /* owned, of the first tensors; their names are in: */
+    char (*line_names)[PCCL_TENSOR_NAME_MAX]; /* owned */
+    bool holds_unequal; /* tensors that need not be the same, as those have who synchronized before */
+    bool fetches;       /* the plan asks it to, and it has not said that it is done */
     bool failed;
     uint32_t donor_count; /* that it was told of, and that are alive */
     struct pccl_id donors[PCCL_STATE_DONORS_MAX];
@@ -27,14 +31,21 @@ struct pccl_sync_part {
 
 /* ---- parts ---- */
 
+static void free_part(struct pccl_master *m, struct pccl_sync_part *part)
+{
+    pccl_release(&m->memory, part->shapes, part->shape_count * sizeof *part->shapes);
+    pccl_release(&m->memory, part->lines, part->line_count * sizeof *part->lines);
+    pccl_release(&m->memory, part->line_names, part->line_count * sizeof *part->line_names);
+    pccl_release(&m->memory, part, sizeof *part);
+}
+
 void pccl_master_drop_sync_part(struct pccl_master *m, struct pccl_remote *remote)
 {
     struct pccl_sync_part *part = remote->sync_part;
     if (part == NULL)
         return;
-    pccl_release(&m->memory, part->shapes, part->shape_count * sizeof *part->shapes);
-    pccl_release(&m->memory, part, sizeof *part);
     remote->sync_part = NULL;
+    free_part(m, part);
 }
 
 static struct pccl_sync_part *part_of(const struct pccl_remote *remote)
@@ -54,6 +65,23 @@ static const struct pccl_sync_part *holder_of_shapes(const struct pccl_group *gr
     return NULL;
 }
 
+/* What the first tensors are, in words; not kept when memory is short. */
+static void keep_lines(struct pccl_master *m, struct pccl_sync_part *part, const struct pccl_msg_sync_vote *vote)
+{
+    uint32_t count = vote->lines_count;
+    part->line_count = count;
+    if (count == 0)
+        return;
+    part->lines = pccl_allocate(&m->memory, count * sizeof *part->lines);
+    part->line_names = pccl_allocate(&m->memory, count * sizeof *part->line_names);
+    for (uint32_t i = 0; part->lines != NULL && part->line_names != NULL && i < count; i++) {
+        struct pccl_tensor_line *line = &part->lines[i];
+        *line = vote->lines[i];
+        memcpy(part->line_names[i], line->name.data, line->name.length);
+        line->name.data = (const uint8_t *)part->line_names[i];
+    }
+}
+
 /* One copy for each structure is enough: they serve to name the first tensor that differs. */
 static bool keep_shapes(struct pccl_master *m, const struct pccl_group *group, struct pccl_sync_part *part,
                         const struct pccl_msg_sync_vote *vote)
@@ -65,6 +93,7 @@ static bool keep_shapes(struct pccl_master *m, const struct pccl_group *group, s
     if (part->shapes == NULL)
         return false;
     memcpy(part->shapes, vote->shapes, vote->shapes_count * sizeof *part->shapes);
+    keep_lines(m, part, vote);
     return true;
 }
 
@@ -198,6 +227,27 @@ struct expulsion {
     const struct pccl_group *group;
 };
 
+static void describe_tensor(const struct pccl_sync_part *part, uint32_t at, struct pccl_text *words)
+{
+    if (at >= part->shape_count) {
+        pccl_text_append(words, "nothing");
+        return;
+    }
+    const struct pccl_tensor_line *line = &part->lines[at];
+    struct pccl_text name;
+    pccl_text_clear(&name);
+    pccl_text_add_bytes(&name, (const char *)line->name.data, line->name.length);
+    pccl_text_append(words, "'%t', %s of %u%s", &name, pccl_datatype_name((enum pccl_datatype)line->datatype),
+                     line->count, line->unequal != 0 ? ", allowed to differ" : "");
+}
+
+/* Is known what the tensor of this number is, or that there is none? */
+static bool has_line(const struct pccl_sync_part *part, uint32_t at)
+{
+    bool kept = part->lines != NULL && part->line_names != NULL;
+    return at >= part->shape_count || (kept && at < part->line_count);
+}
+
 /* Where an odd list differs from the elected one. */
 static void name_difference(const struct pccl_group *group, const struct pccl_sync_part *odd,
                             const struct pccl_sync_part *elected, struct pccl_text *words)
@@ -209,10 +259,16 @@ static void name_difference(const struct pccl_group *group, const struct pccl_sy
         at++;
     pccl_text_append(words, ": it has %u tensors, others have %u", (uint64_t)odd->shape_count,
                      (uint64_t)elected->shape_count);
-    if (its != NULL && theirs != NULL)
-        pccl_text_append(words,
-                         ", and number %u (counted from 0) is the first that differs in name, type, length or flag",
-                         (uint64_t)at);
+    if (its == NULL || theirs == NULL)
+        return;
+    pccl_text_append(words, ", and number %u (counted from 0) is the first that differs in name, type, length or flag",
+                     (uint64_t)at);
+    if (!has_line(its, at) || !has_line(theirs, at))
+        return;
+    pccl_text_append(words, ": it has ");
+    describe_tensor(its, at, words);
+    pccl_text_append(words, " where others have ");
+    describe_tensor(theirs, at, words);
 }
 
 static void on_expelled(void *context, uint32_t index, int64_t winner, const struct pccl_text *words)
@@ -373,7 +429,8 @@ void pccl_master_sync_vote(struct pccl_master *m, struct pccl_remote *from, cons
     }
     struct pccl_sync_part *part = pccl_allocate(&m->memory, sizeof *part);
     if (part == NULL || !keep_shapes(m, group, part, vote)) {
-        pccl_release(&m->memory, part, sizeof *part);
+        if (part != NULL)
+            free_part(m, part);
         pccl_master_remove(m, from, PCCL_REFUSAL_FULL, "out of memory for its vote");
         return;
     }

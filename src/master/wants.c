@@ -35,6 +35,8 @@ void pccl_master_ask_for_link(struct pccl_master *m, struct pccl_remote *from, s
         return;
     struct pccl_address candidates[PCCL_CANDIDATES_MAX];
     uint32_t count = pccl_master_addresses(to, candidates);
+    if (from->state == PCCL_REMOTE_MEMBER && to->state == PCCL_REMOTE_PENDING)
+        pccl_master_tell_names(m, from, &(struct pccl_member){.peer = to->id}, 1);
     struct pccl_msg msg = {.type = PCCL_MSG_warm_up,
                            .as.warm_up = {.lineage = m->lineage,
                                           .peer = to->id,

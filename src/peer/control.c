@@ -201,8 +201,7 @@ static void hello_ok(struct pccl_peer *p, const struct pccl_msg_hello_ok *ok)
 static void refused(struct pccl_peer *p, const struct pccl_msg_refused *refused)
 {
     struct pccl_text words;
-    pccl_text_clear(&words);
-    pccl_text_add_bytes(&words, (const char *)refused->words.data, refused->words.length);
+    pccl_peer_take_words(p, &words, &refused->words);
     if (refused->code == PCCL_REFUSAL_FULL && p->boot != 0) {
         p->effects.close_master(p->effects.context);
         pccl_peer_master_down(p, &words);
@@ -221,8 +220,7 @@ static void refused(struct pccl_peer *p, const struct pccl_msg_refused *refused)
 static void expelled(struct pccl_peer *p, const struct pccl_msg_expelled *expelled)
 {
     struct pccl_text words;
-    pccl_text_clear(&words);
-    pccl_text_add_bytes(&words, (const char *)expelled->words.data, expelled->words.length);
+    pccl_peer_take_words(p, &words, &expelled->words);
     if (expelled->code == PCCL_REFUSAL_SHUTDOWN)
         pccl_peer_give_up(p, PCCL_MASTER_LOST, "%t", &words);
     else if (p->state == PCCL_PEER_MEMBER)
@@ -235,7 +233,7 @@ static void dispatch(struct pccl_peer *p, const struct pccl_msg *msg)
 {
     bool member = p->state == PCCL_PEER_MEMBER;
     switch (member || msg->type == PCCL_MSG_welcome || msg->type == PCCL_MSG_warm_up || msg->type == PCCL_MSG_forget ||
-                    msg->type == PCCL_MSG_expelled
+                    msg->type == PCCL_MSG_expelled || msg->type == PCCL_MSG_names
                 ? msg->type
                 : 0) {
     case PCCL_MSG_welcome: pccl_peer_welcome(p, &msg->as.welcome); break;
@@ -248,6 +246,7 @@ static void dispatch(struct pccl_peer *p, const struct pccl_msg *msg)
     case PCCL_MSG_picture: pccl_peer_picture(p, &msg->as.picture); break;
     case PCCL_MSG_round: pccl_peer_round(p, &msg->as.round); break;
     case PCCL_MSG_warm_up: pccl_peer_warm_up(p, &msg->as.warm_up); break;
+    case PCCL_MSG_names: pccl_peer_names(p, &msg->as.names); break;
     case PCCL_MSG_forget: pccl_peer_forget(p, &msg->as.forget.peer); break;
     case PCCL_MSG_who_is_where: pccl_peer_who_is_where(p, &msg->as.who_is_where); break;
     case PCCL_MSG_recovered: pccl_peer_recovered(p, &msg->as.recovered); break;

@@ -2,6 +2,7 @@
 #ifndef PCCL_PEER_INTERNAL_H
 #define PCCL_PEER_INTERNAL_H
 
+#include "core/names.h"
 #include "peer/peer.h"
 #include "wire/session.h"
 
@@ -107,6 +108,7 @@ struct pccl_peer {
     uint32_t member_count, member_capacity;
     struct pccl_id *ring;
     uint32_t ring_count, ring_capacity;
+    struct pccl_names names;
     struct pccl_cost cost; /* of the view */
     struct pccl_departure departures[PCCL_DEPARTED_MAX];
     uint64_t departure_count; /* ever; the n-th is at n modulo PCCL_DEPARTED_MAX */
@@ -168,6 +170,11 @@ struct pccl_attributes pccl_peer_live_attributes(const struct pccl_peer *p);
 bool pccl_peer_knows_member(const struct pccl_peer *p, const struct pccl_id *id);
 bool pccl_peer_is_in_group(const struct pccl_peer *p, const struct pccl_id *id); /* a member of our own group */
 const struct pccl_id *pccl_peer_successor(const struct pccl_peer *p);            /* NULL: alone */
+
+/* ---- names.c ---- */
+void pccl_peer_names(struct pccl_peer *p, const struct pccl_msg_names *msg);
+/* What the master says in words, as people read it. */
+void pccl_peer_take_words(const struct pccl_peer *p, struct pccl_text *words, const struct pccl_bytes *said);
 
 /* ---- operations.c ---- */
 void pccl_peer_outcome(struct pccl_peer *p, const struct pccl_msg_outcome *outcome);

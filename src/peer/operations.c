@@ -507,9 +507,7 @@ static void apply_outcome(struct pccl_peer *p, struct pccl_op *op, const struct 
 void pccl_peer_outcome(struct pccl_peer *p, const struct pccl_msg_outcome *outcome)
 {
     struct pccl_text words;
-    pccl_text_clear(&words);
-    if (outcome->words.length > 0)
-        pccl_text_add_bytes(&words, (const char *)outcome->words.data, outcome->words.length);
+    pccl_peer_take_words(p, &words, &outcome->words);
     p->decisions = pccl_max_u64(p->decisions, outcome->decision);
     if (outcome->instance.group == p->config.group && is_current(p, &outcome->instance)) {
         struct pccl_op *op = pccl_peer_find_instance(p, &outcome->instance);

@@ -50,8 +50,7 @@ void pccl_peer_measured(struct pccl_peer *p, uint64_t now_us, const struct pccl_
 enum pccl_status pccl_peer_optimize_ended(struct pccl_peer *p, const struct pccl_msg_round *round)
 {
     p->test.outstanding = false;
-    pccl_text_clear(&p->optimize_words);
-    pccl_text_add_bytes(&p->optimize_words, (const char *)round->words.data, round->words.length);
+    pccl_peer_take_words(p, &p->optimize_words, &round->words);
     if (round->outcome != PCCL_ROUND_FAILED)
         return PCCL_OK;
     p->last_words = p->optimize_words;

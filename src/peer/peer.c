@@ -33,6 +33,8 @@ struct pccl_peer *pccl_peer_create(const struct pccl_peer_config *config, const 
     pccl_table_init(&p->by_tag, &p->memory);
     pccl_table_init(&p->uses, &p->memory);
     pccl_table_init(&p->announcements, &p->memory);
+    pccl_names_init(&p->names, &p->memory);
+    pccl_names_set(&p->names, &p->config.id, p->config.name, pccl_bytes_of_string(p->config.name).length);
     return p;
 }
 
@@ -45,6 +47,7 @@ void pccl_peer_destroy(struct pccl_peer *p)
     pccl_table_fini(&p->by_tag);
     pccl_table_fini(&p->uses);
     pccl_table_fini(&p->announcements);
+    pccl_names_fini(&p->names);
     pccl_session_fini(&p->session);
     pccl_release(&p->memory, p->members, p->member_capacity * sizeof *p->members);
     pccl_release(&p->memory, p->ring, p->ring_capacity * sizeof *p->ring);
@@ -82,6 +85,7 @@ void pccl_peer_say(struct pccl_peer *p, enum pccl_log_level level, const char *f
     va_start(arguments, format);
     pccl_text_append_list(&text, format, arguments);
     va_end(arguments);
+    pccl_names_add_to(&p->names, &text);
     p->effects.log(p->effects.context, level, text.bytes);
 }
 
@@ -103,6 +107,7 @@ void pccl_peer_give_up(struct pccl_peer *p, enum pccl_status status, const char 
     va_start(arguments, format);
     pccl_text_append_list(&p->last_words, format, arguments);
     va_end(arguments);
+    pccl_names_add_to(&p->names, &p->last_words);
     bool known = p->greeted && (p->state == PCCL_PEER_PENDING || p->state == PCCL_PEER_MEMBER);
     p->state = PCCL_PEER_OVER;
     p->why_over = status;

@@ -121,6 +121,8 @@ struct pccl_sync_vote {
     struct pccl_digest structure, content;
     const struct pccl_shape *shapes; /* the caller's; in place until the call has ended */
     uint32_t shape_count;
+    const struct pccl_tensor_line *lines; /* the same, of the first tensors */
+    uint32_t line_count;
 };
 
 /* What the group has elected, and what this peer does about it. */
@@ -299,6 +301,13 @@ const struct pccl_text *pccl_peer_last_words(const struct pccl_peer *peer);
 /* Who everybody waits for, as last told by the master; empty when nobody waits. */
 const struct pccl_text *pccl_peer_waiting(const struct pccl_peer *peer);
 const struct pccl_id *pccl_peer_lineage(const struct pccl_peer *peer);
+/*
+ * What this peer, a member, a newcomer linked to or one of those who left the group last is called; NULL: not known.
+ * Valid until the machine's next step.
+ */
+const char *pccl_peer_name_of(const struct pccl_peer *peer, const struct pccl_id *id);
+/* Says in these words what the peers are called that they speak of. Those of the machine itself say it already. */
+void pccl_peer_add_names(const struct pccl_peer *peer, struct pccl_text *words);
 uint32_t pccl_peer_silence_ms(const struct pccl_peer *peer);
 uint32_t pccl_peer_tiny_bytes_max(const struct pccl_peer *peer);
 /* May this peer's link_hello be accepted now? OK, or REFUSED with the refusal code and words for the answer. */

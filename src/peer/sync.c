@@ -54,7 +54,9 @@ void pccl_peer_send_sync_vote(struct pccl_peer *p)
                                             .structure = sync->vote.structure,
                                             .content = sync->vote.content,
                                             .shapes = sync->vote.shapes,
-                                            .shapes_count = sync->vote.shape_count}};
+                                            .shapes_count = sync->vote.shape_count,
+                                            .lines = sync->vote.lines,
+                                            .lines_count = sync->vote.line_count}};
     pccl_peer_send(p, &msg);
 }
 
@@ -150,8 +152,10 @@ void pccl_peer_sync_done(struct pccl_peer *p, uint64_t now_us, bool complete, co
         return;
     sync->done = true;
     sync->complete = complete;
-    if (!complete)
+    if (!complete) {
         sync->failure = *words;
+        pccl_names_add_to(&p->names, &sync->failure);
+    }
     send_done(p);
 }
 
@@ -169,8 +173,7 @@ enum pccl_status pccl_peer_sync_ended(struct pccl_peer *p, const struct pccl_msg
 {
     struct pccl_sync_call *sync = &p->sync;
     const struct pccl_vote_call *call = &p->calls[PCCL_ROUND_SYNC];
-    pccl_text_clear(&sync->words);
-    pccl_text_add_bytes(&sync->words, (const char *)round->words.data, round->words.length);
+    pccl_peer_take_words(p, &sync->words, &round->words);
     sync->revision = round->revision;
     if (round->outcome == PCCL_ROUND_FAILED) {
         p->last_words = sync->words;

@@ -203,8 +203,7 @@ void pccl_peer_departed(const struct pccl_peer *p, const struct pccl_epoch *know
 void pccl_peer_epoch_change(struct pccl_peer *p, const struct pccl_msg_epoch_change *change)
 {
     struct pccl_text why;
-    pccl_text_clear(&why);
-    pccl_text_add_bytes(&why, (const char *)change->words.data, change->words.length);
+    pccl_peer_take_words(p, &why, &change->words);
     if (pccl_epoch_compare(&change->epoch, &p->epoch) <= 0) {
         pccl_peer_give_up(p, PCCL_MASTER_LOST, "the master's epoch went backwards");
         return;

@@ -132,6 +132,7 @@ void pccl_peer_who_is_where(struct pccl_peer *p, const struct pccl_msg_who_is_wh
     pccl_describe_places(text, answer->places, answer->places_count, answer->missing);
     if (answer->stuck)
         pccl_text_append(text, "; everybody waits in calls that cannot meet");
+    pccl_names_add_to(&p->names, text);
     pccl_peer_say(p, PCCL_LOG_WARN, "%t", text);
     if (answer->stuck && p->config.stuck_ms != 0)
         end_stuck_call(p, answer);

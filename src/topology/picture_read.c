@@ -158,26 +158,11 @@ static bool read_head(struct reader *reader, uint32_t *group, uint32_t *count)
            wrong(reader, "what follows is too short for %u peers", (uint64_t)*count);
 }
 
-/* 0 to 15; 16: it is none. */
-static uint32_t hex_digit(char digit)
-{
-    if (digit >= '0' && digit <= '9')
-        return (uint32_t)(digit - '0');
-    return digit >= 'a' && digit <= 'f' ? (uint32_t)(digit - 'a') + 10 : 16;
-}
-
 static bool take_id(struct reader *reader, struct pccl_id *id)
 {
     const char *token;
-    if (take_token(reader, &token) != 2 * sizeof id->bytes)
-        return false;
-    for (size_t i = 0; i < sizeof id->bytes; i++) {
-        uint32_t high = hex_digit(token[2 * i]), low = hex_digit(token[2 * i + 1]);
-        if (high > 15 || low > 15)
-            return false;
-        id->bytes[i] = (uint8_t)(high << 4 | low);
-    }
-    return true;
+    size_t length = take_token(reader, &token);
+    return length == 2 * sizeof id->bytes && pccl_id_read(token, length, id);
 }
 
 /* "1.2.3.4:5" or "[::1]:5" */

@@ -110,14 +110,17 @@ const char *pccl_wire_kind_name(enum pccl_wire_kind kind)
 #define SCRATCH_ADDRESS(type, cap)
 #define SCRATCH_BYTES(type, cap) +(cap) + 16
 #define SCRATCH_TEXT(type, cap) +(cap) + 16
-#define SCRATCH_STRUCT(type, cap)
-#define SCRATCH_LIST(type, cap) +(cap) * sizeof(struct pccl_##type) + 16
+#define SCRATCH_STRUCT(type, cap) +SCRATCH_MOST_##type
+#define SCRATCH_LIST(type, cap) +(cap) * (sizeof(struct pccl_##type) + SCRATCH_MOST_##type) + 16
 #define SCRATCH_FIELD(kind, name, type, cap) SCRATCH_##kind(type, cap)
 
 /* clang-format on */
 
 enum {
-    WIRE_MOST_id = 16,
+    SCRATCH_MOST_id = 0,
+    SCRATCH_MOST_address = 0,
+#define SCRATCH_MOST(name) SCRATCH_MOST_##name = 0 PCCL_FIELDS_##name(SCRATCH_FIELD),
+    PCCL_WIRE_STRUCTS(SCRATCH_MOST) WIRE_MOST_id = 16,
     WIRE_MOST_address = 18,
 #define WIRE_MOST(name) WIRE_MOST_##name = 0 PCCL_FIELDS_##name(WIRE_FIELD),
     PCCL_WIRE_STRUCTS(WIRE_MOST)
@@ -130,8 +133,6 @@ enum {
     _Static_assert((size_t)MESSAGE_MOST_##name <= PCCL_FRAME_BODY_MAX, #name);                                         \
     _Static_assert((0 PCCL_FIELDS_##name(SCRATCH_FIELD)) <= PCCL_WIRE_SCRATCH_BYTES, #name);
 PCCL_WIRE_MESSAGES(CHECK)
-#define CHECK_STRUCT(name) _Static_assert((0 PCCL_FIELDS_##name(SCRATCH_FIELD)) == 0, "no list inside of " #name);
-PCCL_WIRE_STRUCTS(CHECK_STRUCT)
 _Static_assert((size_t)MESSAGE_MOST_hello <= PCCL_FRAME_HELLO_MAX, "a hello must fit before it is accepted");
 _Static_assert((size_t)MESSAGE_MOST_refused <= PCCL_FRAME_HELLO_MAX, "its refusal must fit");
 _Static_assert((size_t)MESSAGE_MOST_hello_ok <= PCCL_FRAME_HELLO_MAX, "its answer must fit");

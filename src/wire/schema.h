@@ -28,6 +28,10 @@
     F(ID, peer, 1, )                                                                                                   \
     F(U32, group, , )
 
+#define PCCL_FIELDS_named(F) /* what a peer is called in words */                                                      \
+    F(ID, peer, 1, )                                                                                                   \
+    F(TEXT, name, , PCCL_NAME_MAX)
+
 #define PCCL_FIELDS_attributes(F) /* what pcclGetAttribute answers, as of an epoch */                                  \
     F(STRUCT, epoch, epoch, )                                                                                          \
     F(U32, world, , )                                                                                                  \
@@ -69,8 +73,15 @@
 
 #define PCCL_FIELDS_shape(F) F(U32, hash, , ) /* of one tensor's name, type, count and flags */
 
+#define PCCL_FIELDS_tensor_line(F) /* what a tensor is, for words */                                                   \
+    F(TEXT, name, , PCCL_TENSOR_NAME_MAX)                                                                              \
+    F(U8, datatype, 0, 11) /* pcclDataType_t */                                                                        \
+    F(U8, unequal, 0, 1)   /* 1: it need not be the same everywhere */                                                 \
+    F(U64, count, , )      /* elements */
+
 #define PCCL_WIRE_STRUCTS(X)                                                                                           \
-    X(epoch) X(member) X(attributes) X(instance) X(descriptor) X(cost) X(place) X(digest) X(shape)
+    X(epoch)                                                                                                           \
+    X(member) X(named) X(attributes) X(instance) X(descriptor) X(cost) X(place) X(digest) X(shape) X(tensor_line)
 
 /* ---- messages ---- */
 
@@ -129,7 +140,8 @@
     F(U8, unequal, 0, 1)           /* 1: it has tensors that need not be the same everywhere */                        \
     F(STRUCT, structure, digest, ) /* of all shapes */                                                                 \
     F(STRUCT, content, digest, )   /* of all tensors that are to be the same everywhere */                             \
-    F(LIST, shapes, shape, PCCL_TENSORS_MAX)
+    F(LIST, shapes, shape, PCCL_TENSORS_MAX)                                                                           \
+    F(LIST, lines, tensor_line, PCCL_TENSORS_DESCRIBED_MAX) /* of the first tensors */
 
 #define PCCL_FIELDS_sync_done(F) /* what the plan asked of this peer is done, or cannot be done */                     \
     F(U64, round, , )                                                                                                  \
@@ -295,6 +307,9 @@
 
 #define PCCL_FIELDS_forget(F) F(ID, peer, 1, ) /* a warmed-up newcomer is gone */
 
+#define PCCL_FIELDS_names(F) /* before the epoch, the welcome or the warm_up that speaks of these peers */             \
+    F(LIST, names, named, PCCL_NAMES_TOLD_MAX)
+
 #define PCCL_FIELDS_who_is_where(F) /* the answer to WHERE */                                                          \
     F(U8, call, PCCL_CALL_NONE, PCCL_CALL_OPTIMIZE)                                                                    \
     F(STRUCT, instance, instance, )                                                                                    \
@@ -404,6 +419,7 @@
     X(42, sync_donor, "master to peer")                                                                                \
     X(43, measure, "master to peer")                                                                                   \
     X(44, picture, "master to peer")                                                                                   \
+    X(46, names, "master to peer")                                                                                     \
     X(64, link_hello, "peer to peer (or master to peer, to probe), first on a data connection")                        \
     X(65, link_ok, "answer to link_hello")                                                                             \
     X(66, link_bye, "peer to peer")                                                                                    \

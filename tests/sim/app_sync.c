@@ -12,6 +12,13 @@
 enum { CHECKPOINT_AFTER = 2, SHAPES = 3 };
 
 static const struct pccl_shape shapes[SHAPES] = {{.hash = 11}, {.hash = 22}, {.hash = 33}};
+static const struct pccl_tensor_line lines[SHAPES] = {{.name = {(const uint8_t *)"a", 1}, .count = 1},
+                                                      {.name = {(const uint8_t *)"b", 1}, .count = 2},
+                                                      {.name = {(const uint8_t *)"c", 1}, .count = 3}};
+static const struct pccl_tensor_line odd_lines[SHAPES] = {
+    {.name = {(const uint8_t *)"a", 1}, .count = 1},
+    {.name = {(const uint8_t *)"b", 1}, .count = 2},
+    {.name = {(const uint8_t *)"c", 1}, .count = 4, .datatype = 10}};
 static const struct pccl_shape odd_shapes[SHAPES] = {{.hash = 11}, {.hash = 22}, {.hash = 44}};
 
 /* ---- the plan ---- */
@@ -122,7 +129,9 @@ enum pccl_status sim_sync_ask(struct sim *sim, struct sim_peer *peer)
                                   .structure = sim_state_digest(state->odd ? 44 : 33),
                                   .content = sim_state_digest(state->content),
                                   .shapes = state->odd ? odd_shapes : shapes,
-                                  .shape_count = SHAPES};
+                                  .shape_count = SHAPES,
+                                  .lines = state->odd ? odd_lines : lines,
+                                  .line_count = SHAPES};
     peer->app.call_over[PCCL_CALL_SYNC] = false;
     state->failed = false;
     sim_check_asked(sim, peer, PCCL_ROUND_SYNC);

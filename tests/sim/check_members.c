@@ -182,6 +182,36 @@ static void check_departures(struct sim *sim, const struct sim_peer *peer)
                  gone);
 }
 
+/* Then only the first of them has a name. */
+static bool shares_its_digits(const struct sim *sim, const struct pccl_id *id)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < sim->peer_count; i++)
+        count += memcmp(sim->peers[i]->id.bytes, id->bytes, 4) == 0;
+    return count > 1;
+}
+
+/* Whoever a peer's words may speak of has its name in them (while memory is not short). */
+static void check_names(struct sim *sim, const struct sim_peer *peer)
+{
+    const struct pccl_peer *p = peer->machine;
+    for (uint32_t i = 0; i < p->member_count && sim->oom_length == 0; i++) {
+        const struct sim_peer *member = sim_peer_find(sim, &p->members[i].peer);
+        const char *name = pccl_peer_name_of(p, &p->members[i].peer);
+        bool right = name != NULL && member != NULL && strcmp(name, member->config.name) == 0;
+        if (member != NULL && !right && !shares_its_digits(sim, &member->id))
+            sim_fail(sim, "NAMES p%u knows p%u as %s", peer->process.number, member->process.number,
+                     name != NULL ? name : "nobody");
+    }
+    for (uint32_t i = 0; i < peer->seen_count && sim->oom_length == 0; i++) {
+        const struct pccl_member *before = &peer->seen_members[i];
+        if (before->group == peer->group && pccl_peer_name_of(p, &before->peer) == NULL &&
+            !shares_its_digits(sim, &before->peer))
+            sim_fail(sim, "NAMES p%u does not know any more what one who has left its group is called",
+                     peer->process.number);
+    }
+}
+
 /* I7: nothing undecided survives a change of its era, and members are at most one era apart. */
 static void check_era(struct sim *sim, const struct sim_peer *peer)
 {
@@ -275,6 +305,7 @@ void sim_check_peer(struct sim *sim, struct sim_peer *peer)
     if (order > 0) {
         note_epoch(sim, "peer", peer->process.number, &p->lineage, &p->epoch, p->members, p->member_count);
         check_departures(sim, peer);
+        check_names(sim, peer);
         check_gone(sim, peer);
         see_members(peer);
         check_ring_is_group(sim, peer);

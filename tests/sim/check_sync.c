@@ -135,6 +135,7 @@ void sim_check_sync_heard(struct sim *sim, const struct sim_master *master, stru
         }
         *ballot = (struct sync_ballot){.next = ballot->next, .peer = from, .boot = boot, .vote = msg->as.sync_vote};
         ballot->vote.shapes = NULL;
+        ballot->vote.lines = NULL;
         break;
     case PCCL_MSG_withdraw:
         round = round_of(sim, &m->lineage, from->group, open);

@@ -1,6 +1,7 @@
 /* A peer's driver in the simulator: the control connection, the links, one listening port, time. */
 #include "sim.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -544,7 +545,7 @@ struct sim_peer *sim_peer_start(struct sim *sim, uint32_t host, uint16_t port, u
     peer->config.port = port;
     peer->config.candidates[0] = sim_address(host, port);
     peer->config.candidate_count = 1;
-    peer->config.name[0] = 'p';
+    (void)snprintf(peer->config.name, sizeof peer->config.name, "p%u", peer->process.number);
     peer->id = peer->config.id;
     const struct pccl_peer_effects effects = {.context = peer,
                                               .dial_master = on_dial_master,

@@ -263,8 +263,8 @@ void scenario_sync_restart_untouched(struct sim *sim)
     sim_peer_kill(sim, p[0], false);
     sim_master_crash(sim, true);
     sim_master_start(sim);
+    WAIT(sim, 5000, p[1]->machine->resuming && p[2]->machine->resuming);
     for (uint32_t i = 1; i < 3; i++) {
-        WAIT(sim, 5000, p[i]->machine->resuming);
         WAIT(sim, 5000, !p[i]->machine->resuming || is_over(p[i]));
         if (p[i]->state.fetching)
             sim_state_touch(sim, p[i]); /* behind its vote */
@@ -389,6 +389,8 @@ void scenario_sync_structure(struct sim *sim)
         sync_some(sim, 0, odd + 1);
         WAIT(sim, 500, is_out(p[odd]));
         MUST(sim, scenario_synced(sim, p[odd]) == PCCL_EXPELLED && says(p[odd], "list of tensors"));
+        MUST(sim, says(p[odd], "number 2 (counted from 0)") &&
+                      says(p[odd], "it has 'c', f32 of 4 where others have 'c', u8 of 3"));
         for (uint32_t i = 0; i < odd; i++) {
             WAIT(sim, 500, is_over(p[i]));
             MUST(sim, scenario_synced(sim, p[i]) == PCCL_OK);
@@ -468,7 +470,8 @@ void scenario_sync_groups(struct sim *sim)
     sync_some(sim, 0, 6);
     WAIT(sim, 500, is_out(p[5]) && is_over(p[1]) && is_over(p[3]));
     MUST(sim, scenario_synced(sim, p[1]) == PCCL_OK && scenario_synced(sim, p[3]) == PCCL_OK);
-    MUST(sim, !is_over(p[0]) && p[4]->state.fetching && pccl_epoch_equal(&view, &p[0]->machine->view));
+    WAIT(sim, 10, p[4]->state.fetching);
+    MUST(sim, !is_over(p[0]) && pccl_epoch_equal(&view, &p[0]->machine->view));
     struct sim_peer *left[2] = {odd[0], odd[1]};
     scenario_commit_all(sim, left, 2, 1, 1);
     MUST(sim, sim_state_finish(sim, p[4]));
@@ -775,8 +778,9 @@ void scenario_sync_abandoned(struct sim *sim)
     sim_peer_kill(sim, p[0], false);
     sim_peer_kill(sim, p[2], false);
     WAIT(sim, 3000, scenario_is_over(p[1], PCCL_CALL_UPDATE));
-    scenario_run_ms(sim, 300);
-    if (!pccl_peer_is_connected(n->machine))
+    scenario_run_ms(sim, 10); /* its welcome may be on its way */
+    if (!pccl_peer_is_connected(n->machine)) {
+        scenario_run_ms(sim, 300);
         scenario_update_all(sim, p + 1, 1);
     WAIT(sim, 1000, pccl_peer_is_connected(n->machine));
     scenario_hold(n, OTHERS, 0);

@@ -188,6 +188,8 @@ static void test_not_initialized(void **state)
     assert_fails(NULL, pcclOptimizeTopology(NULL), pcclNotInitialized, "pcclInit");
     assert_fails(NULL, pcclGetTopology(NULL, text, sizeof text, NULL), pcclNotInitialized, "pcclInit");
     assert_fails(NULL, pcclDescribeWaits(NULL, text, sizeof text), pcclNotInitialized, "pcclInit");
+    assert_fails(NULL, pcclGetPeerId(NULL, text, sizeof text), pcclNotInitialized, "pcclInit");
+    assert_fails(NULL, pcclGetPeerName(NULL, text, text, sizeof text), pcclNotInitialized, "pcclInit");
     assert_fails(NULL, pcclAllReduceAsync(&value, &value, &reduce, NULL, &handle), pcclNotInitialized, "pcclInit");
     assert_fails(NULL, pcclAwaitAsyncReduce(&handle, NULL), pcclNotInitialized, "pcclInit");
     assert_fails(NULL, pcclAllReduce(&value, &value, &reduce, NULL, NULL), pcclNotInitialized, "pcclInit");
@@ -556,6 +558,26 @@ static void test_alone(void **state)
     end_master(master);
 }
 
+static void test_ids_and_names(void **state)
+{
+    (void)state;
+    pcclComm_t *comm = create("127.0.0.1:1", "");
+    char id[PCCL_PEER_ID_SIZE], name[PCCL_PEER_NAME_SIZE] = "x";
+    static const char zeros[] = "00000000000000000000000000000000";
+    assert_fails(NULL, pcclGetPeerId(NULL, id, sizeof id), pcclInvalidArgument, "NULL");
+    assert_fails(comm, pcclGetPeerId(comm, NULL, sizeof id), pcclInvalidArgument, "NULL");
+    assert_fails(comm, pcclGetPeerId(comm, id, sizeof id - 1), pcclInvalidArgument, "room");
+    assert_fails(comm, pcclGetPeerId(comm, id, sizeof id), pcclInvalidUsage, "pcclConnect");
+    assert_fails(comm, pcclGetPeerName(comm, zeros, name, sizeof name - 1), pcclInvalidArgument, "room");
+    assert_fails(comm, pcclGetPeerName(comm, NULL, name, sizeof name), pcclInvalidArgument, "NULL");
+    assert_fails(comm, pcclGetPeerName(comm, zeros + 1, name, sizeof name), pcclInvalidArgument, "32 hexadecimal");
+    assert_fails(comm, pcclGetPeerName(comm, "0000000000000000000000000000000G", name, sizeof name),
+                 pcclInvalidArgument, "32 hexadecimal");
+    assert_ok(pcclGetPeerName(comm, zeros, name, sizeof name));
+    assert_string_equal(name, "");
+    assert_ok(pcclDestroyCommunicator(comm));
+}
+
 static void test_describe_waits(void **state)
 {
     (void)state;
@@ -853,6 +875,7 @@ int main(void)
         cmocka_unit_test(test_master),
         cmocka_unit_test(test_unconnected),
         cmocka_unit_test(test_alone),
+        cmocka_unit_test(test_ids_and_names),
         cmocka_unit_test(test_describe_waits),
         cmocka_unit_test(test_shared_state),
         cmocka_unit_test(test_reduce_arguments),

@@ -421,7 +421,9 @@ static const struct example examples[] = {
     {"who jumped has no say in the strategy", 2, "E3A S2B R2A", "x = <", 2, "a revision grows by one"},
     {"one jumps, one sends only, one has another list", 2, "E3A S2B E2A/2 E2A E2A", "x x x = =", 2, ""},
     {"the greatest revision", 0, "E18446744073709551614A E0A", "= =", UINT64_C(18446744073709551614), NULL},
-    {"those who held it are gone", 7, "E0A E6A", NULL, 0, "nobody offers a shared state of revision 7"},
+    {"those who held it are gone", 7, "E0A E5A", NULL, 0, "those who held it are gone"},
+    {"nobody counted", 7, "E6A E6A", NULL, 0, "push_revision() before it"},
+    {"nobody counted, and one slept longer", 7, "E0A E6A", NULL, 0, "push_revision() before it"},
     {"only receivers have the revision", 7, "R7A S6A", NULL, 0, "nobody offers a shared state of revision 7"},
     {"a checkpoint of just that revision", 7, "E0A E7Bf", "< =", 7, NULL},
     /* lists of tensors */

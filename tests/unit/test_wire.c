@@ -340,6 +340,19 @@ static void test_everything_at_its_cap(void **state)
     round_trip(&outcome);
 }
 
+static void test_names_at_their_caps(void **state)
+{
+    (void)state;
+    static struct pccl_named names[PCCL_NAMES_TOLD_MAX];
+    static uint8_t name[PCCL_NAME_MAX];
+    memset(name, 'n', sizeof name);
+    for (uint32_t i = 0; i < PCCL_NAMES_TOLD_MAX; i++)
+        names[i] = (struct pccl_named){.peer = {{1, (uint8_t)i}}, .name = {name, sizeof name}};
+    struct pccl_msg msg = {.type = PCCL_MSG_names};
+    msg.as.names = (struct pccl_msg_names){.names = names, .names_count = PCCL_NAMES_TOLD_MAX};
+    round_trip(&msg);
+}
+
 static void test_shared_states_at_their_caps(void **state)
 {
     (void)state;
@@ -617,6 +630,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_every_rule_of_every_field),
         cmocka_unit_test(test_lengths_over_the_cap),
         cmocka_unit_test(test_everything_at_its_cap),
+        cmocka_unit_test(test_names_at_their_caps),
         cmocka_unit_test(test_shared_states_at_their_caps),
         cmocka_unit_test(test_rules_over_several_fields),
         cmocka_unit_test(test_outcomes_of_rounds),

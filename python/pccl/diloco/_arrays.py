@@ -190,6 +190,10 @@ class Layout:
         text = repr([(slot.name, slot.shape, self.dtypes[slot.flat]) for slot in self._slots])
         return int.from_bytes(hashlib.sha256(text.encode()).digest()[:7], "big")
 
+    def lines(self) -> List[str]:
+        """The same for people."""
+        return [f"{slot.name}: {self.dtypes[slot.flat]} {slot.shape}" for slot in self._slots]
+
     def zeros(self) -> Flats:
         return [self.arrays.zeros(count, dtype) for count, dtype in zip(self.counts, self.dtypes)]
 

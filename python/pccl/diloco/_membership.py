@@ -8,12 +8,13 @@ all have come equally far, it is a foundation, and the most common content count
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import struct
 import time
 from array import array
 from dataclasses import dataclass
-from typing import Any, Callable, NamedTuple, Optional, Sequence
+from typing import Any, Callable, Mapping, NamedTuple, Optional, Sequence
 
 from .._communicator import Communicator
 from .._enums import Attribute, ReduceOp, SharedStateSyncStrategy
@@ -26,7 +27,8 @@ _log = logging.getLogger("pccl.diloco")
 
 PAUSE_S = 0.1  # while peers are too few, or late
 _TELL_S = 2.0  # so long in silence, as `where_ms` is by default; then it is said, and again after five times that
-_COMPARE_TAG, _SETTINGS_TAG, _ANY_TAG = FIRST_TAG + 1, FIRST_TAG + 2, FIRST_TAG + 3
+_COMPARE_TAG, _SETTINGS_TAG, _ANY_TAG, _LINES_TAG = FIRST_TAG + 1, FIRST_TAG + 2, FIRST_TAG + 3, FIRST_TAG + 4
+_LINE_MAX = 160  # characters of a line that are told to others
 
 
 @dataclass
@@ -44,6 +46,7 @@ class Setting(NamedTuple):
     name: str
     number: int
     words: Callable[[int], str]
+    lines: Sequence[str] = ()  # what the number is a mark of: for the first one in which peers differ
 
 
 def number(name: str, value: int) -> Setting:
@@ -65,8 +68,13 @@ def limit(name: str, value: Optional[int]) -> Setting:
     return Setting(name, value or 0, lambda limit: str(limit or None))
 
 
-def mark(name: str, value: int) -> Setting:
-    return Setting(name, value, lambda _: "others (names, shapes or types)")
+def mark(name: str, value: int, lines: Sequence[str]) -> Setting:
+    return Setting(name, value, lambda _: "others (names, shapes or types)", lines)
+
+
+def _mark_of(line: str) -> int:
+    """Never 0, which is that of no line."""
+    return int.from_bytes(hashlib.sha256(line.encode()).digest()[:7], "big") + 1
 
 
 class Membership:
@@ -208,10 +216,33 @@ class Membership:
         highest, lowest, newcomers = values[0], -values[1], bool(values[2])
         most, least = values[3 : 3 + len(settings)], [-value for value in values[3 + len(settings) :]]
         if list(most) != list(least):
-            self._compare_settings(own == highest)
+            odd = [setting for setting, one, other in zip(self._settings, most, least) if one != other]
+            apart = {setting.name: self._tell_apart(setting.lines) for setting in odd if setting.lines}
+            self._compare_settings(own == highest, apart)
         return count, highest, lowest, newcomers
 
-    def _compare_settings(self, counts: bool) -> None:
+    def _tell_apart(self, lines: Sequence[str]) -> Sequence[str]:
+        """Joint: where lists differ first, what this peer has there, and two that peers have; "nothing" is behind the
+        end of one. Empty: they do not differ."""
+        length = array("q", [len(lines)])
+        self._highest(length, _LINES_TAG)
+        own = [_mark_of(line) for line in lines] + [0] * (length[0] - len(lines))
+        marks = array("q", [*own, *(-value for value in own)])
+        self._highest(marks, _LINES_TAG)
+        most, least = list(marks[: len(own)]), [-value for value in marks[len(own) :]]
+        at = next((i for i in range(len(own)) if most[i] != least[i]), None)
+        if at is None:
+            return ()
+        line = lines[at] if at < len(lines) else "nothing"
+        told = []
+        for value in (most[at], least[at]):
+            text = line[:_LINE_MAX].ljust(_LINE_MAX) if own[at] == value else "\0" * _LINE_MAX
+            characters = array("q", map(ord, text))
+            self._highest(characters, _LINES_TAG)
+            told.append("".join(map(chr, characters)).rstrip())
+        return [line[:_LINE_MAX], *told]
+
+    def _compare_settings(self, counts: bool, apart: Mapping[str, Sequence[str]]) -> None:
         """Whoever differs from those whose state counts has to go. All are here, as the settings of some differ."""
         own = [setting.number for setting in self._settings]
         values = array("q", [_NOBODY] * (2 * len(own)))
@@ -221,8 +252,11 @@ class Membership:
         theirs, also = list(values[: len(own)]), [-value for value in values[len(own) :]]
         for setting, one, other in zip(self._settings, theirs, also):
             if one != other or setting.number != one:
-                run = setting.words(one if setting.number != one else other)
-                raise InvalidArgument(f"{setting.name}: this peer has {setting.words(setting.number)}, the run {run}")
+                mine, run = setting.words(setting.number), setting.words(one if setting.number != one else other)
+                if apart.get(setting.name):
+                    mine, *both = apart[setting.name]
+                    run = next(line for line in both if line != mine)
+                raise InvalidArgument(f"{setting.name}: this peer has {mine}, the run {run}")
 
 
 _ESTABLISHED = 1 << 62

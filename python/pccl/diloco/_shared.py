@@ -78,6 +78,10 @@ class Shared:
             hashed.update(f"{info.name}\0{info.dtype.name}\0{info.numel}\0".encode())
         return int.from_bytes(hashed.digest()[:7], "big")
 
+    def lines(self) -> List[str]:
+        """The same for people."""
+        return [f"{info.name}: {info.numel} of {info.dtype.name.lower()}" for info in self.tensors()]
+
     # ---- counters
 
     @property

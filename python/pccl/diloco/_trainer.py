@@ -194,8 +194,8 @@ class DiLoCo:
         buffers = _arrays.persistent_buffers(params) if share_buffers else None
         self._shared = Shared(self._layout, extra, buffers)
         settings = (
-            _membership.mark("params", self._shared.layout_mark),
-            _membership.mark("extra and buffers", self._shared.mark()),
+            _membership.mark("params", self._shared.layout_mark, self._layout.lines()),
+            _membership.mark("extra and buffers", self._shared.mark(), self._shared.lines()),
             _membership.number("inner_steps", inner_steps),
             _membership.fraction("outer.lr", outer.lr),
             _membership.fraction("outer.momentum", outer.momentum),

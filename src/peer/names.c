@@ -1,0 +1,45 @@
+/* What others are called: the master tells it before it speaks of them, and words for people say it. */
+#include "peer/internal.h"
+
+static bool has_departed(const struct pccl_peer *p, const struct pccl_id *id)
+{
+    for (uint64_t i = 0; i < pccl_min_u64(p->departure_count, PCCL_DEPARTED_MAX); i++)
+        if (pccl_id_equal(&p->departures[i].id, id))
+            return true;
+    return false;
+}
+
+/* Whom words may speak of: members, those who have left the group, and newcomers that it holds links to. */
+static bool may_be_spoken_of(const void *context, const struct pccl_id *id)
+{
+    const struct pccl_peer *p = context;
+    for (uint32_t i = 0; i < p->link_count; i++)
+        if (pccl_id_equal(&p->links[i].id, id))
+            return true;
+    return pccl_id_equal(&p->config.id, id) || pccl_peer_knows_member(p, id) || has_departed(p, id);
+}
+
+void pccl_peer_names(struct pccl_peer *p, const struct pccl_msg_names *msg)
+{
+    if (p->names.by_digits.count >= 2 * (p->member_count + PCCL_DEPARTED_MAX)) /* now and then: it takes its time */
+        pccl_names_prune(&p->names, may_be_spoken_of, p);
+    for (uint32_t i = 0; i < msg->names_count; i++)
+        pccl_names_set(&p->names, &msg->names[i].peer, (const char *)msg->names[i].name.data,
+                       msg->names[i].name.length);
+}
+
+void pccl_peer_take_words(const struct pccl_peer *p, struct pccl_text *words, const struct pccl_bytes *said)
+{
+    pccl_text_clear(words);
+    if (said->length == 0)
+        return;
+    pccl_text_add_bytes(words, (const char *)said->data, said->length);
+    pccl_names_add_to(&p->names, words);
+}
+
+const char *pccl_peer_name_of(const struct pccl_peer *p, const struct pccl_id *id)
+{
+    return pccl_names_of(&p->names, id);
+}
+
+void pccl_peer_add_names(const struct pccl_peer *p, struct pccl_text *words) { pccl_names_add_to(&p->names, words); }

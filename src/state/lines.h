@@ -1,0 +1,17 @@
+/* What tensors are, in a vote: so that the master can say in which one two shared states differ, and how. */
+#ifndef PCCL_STATE_LINES_H
+#define PCCL_STATE_LINES_H
+
+#include "state/state.h"
+
+struct pccl_tensor_lines {
+    struct pccl_tensor_line *lines; /* their names are in `names` */
+    char (*names)[PCCL_TENSOR_NAME_MAX];
+    uint32_t count;
+};
+
+/* Of the first tensors of the state; none when memory is short: then words say less. */
+void pccl_tensor_lines_init(struct pccl_tensor_lines *lines, const struct pccl_state *state);
+void pccl_tensor_lines_fini(struct pccl_tensor_lines *lines, const struct pccl_state *state);
+
+#endif
