@@ -293,26 +293,35 @@ def test_links_in_others_names(run):
         link.close()
 
 
-def test_segments_in_others_names(run):
-    """Segments of one byte, for whatever is going to be reduced, as from each other member."""
+def test_segments_that_do_not_fit(run):
+    """Segments for whatever is going to be reduced, with which it cannot be, from somebody whom nobody knows."""
     honest = Run(run, elements=BULK, loop=False)
-    (liar,) = honest.members(group=7)  # who knows which operations are next, and where the members are
+    (liar,) = honest.members(group=7)  # who knows which operations are next
     stranger = Outsider(run)
-    descriptor = {"group": 0, "joint": liar.votes[0] + liar.admitted["optimize"], "sync": 0}
     links = []
-    for port, to, other in _pairs(stranger, 3):
-        link = stranger.link(port, to, **{"from": other})
-        links.append(link)
+    for to, port in stranger.learn(3):
+        links.append(stranger.link(port, to, **{"from": messages.identity()}))
         frames = []
-        for back in range(5):
+        for back in range(4):  # the view of the others is not told to it: there is a tag for each that may be
             view = {**liar.view, "number": liar.view["number"] - back}
-            for use in range(200):
-                for tag in range(100, 104):
-                    instance = {**descriptor, "tag": tag, "use": use}
-                    frames.append(messages.frame("data", instance=instance, view=view, length=1) + b"x")
-        pour(link, b"".join(frames))
+            for use in range(50):
+                instance = {**liar.instance(100 + back, use), "group": 0}
+                frames.append(messages.frame("data", instance=instance, view=view, length=1) + b"x")
+        pour(links[-1], b"".join(frames))
     honest.go_on(newcomer=False)
     liar.leave()
+    honest.go_on()
+
+
+def test_segments_of_one_byte(run):
+    """Very many of them, for an operation to come."""
+    honest = Run(run, elements=BULK)
+    stranger = Outsider(run)
+    ((to, port), *_) = stranger.learn(3)
+    link = stranger.link(port, to, **{"from": messages.identity()})
+    number, values = messages.NUMBERS["data"], {"instance": {"joint": 99}, "view": AHEAD, "length": 1}
+    bodies = messages.bodies("data", range(40000), group=messages.TAG, **values)
+    pour(link, b"".join(messages.seal(number, body) + b"x" for body in bodies))
     honest.go_on()
 
 
