@@ -39,7 +39,8 @@ def dial(port, source=AWAY):
 
 def say_hello(connection, **values):
     """Nothing more: a newcomer that waits, unless the values say otherwise."""
-    values = {"port": 1, "candidates": [messages.address(1)], "name": "stranger", **values}
+    new = {"peer": messages.identity(), "token": messages.identity(), "name": "stranger"}
+    values = {"port": 1, "candidates": [messages.address(1)], **new, **values}
     return connection.send(messages.frame("hello", **values))
 
 
@@ -197,7 +198,7 @@ class Crowd(Repeated):
         self.connections = []
         for i in range(count):
             connection = dial(run.port, f"127.0.0.{2 + i % 16}")
-            say_hello(connection, peer=messages.identity(), token=messages.identity(), group=group_of(i))
+            say_hello(connection, group=group_of(i))
             self.connections.append(connection)
         for connection in self.connections[-16:]:
             harness.poll(lambda connection=connection: connection.next() or connection.is_closed(), "an answer")

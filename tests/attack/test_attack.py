@@ -1,5 +1,5 @@
-"""What strangers and members that lie may do, and what it costs: nobody but them is removed, members' operations go on
-and are right, honest newcomers get in, and no process grows by much. Outcomes and memory, no times: those are figures."""
+"""What strangers can do, and members that lie: nobody but them is removed, members' operations go on and are right,
+honest newcomers get in, and no process grows by much. Outcomes and memory are judged, no times: those are figures."""
 
 import os
 import pathlib
@@ -68,6 +68,15 @@ class Run:
     def _waits(self, loop):
         return loop.peer.do("waits", rc=None).get("text")
 
+    def newcomer(self):
+        """Somebody honest comes and goes. Seconds until it was in."""
+        peer = self.run.peer()
+        peer.create(self.run.address)
+        joined = peer.do("connect")
+        peer.quit()
+        more_steps(self.loops, world=len(self.peers))
+        return joined["us"] / 1e6
+
     def go_on(self, newcomer=True):
         if not self.loops:
             self.start()
@@ -76,11 +85,7 @@ class Run:
         more_steps(self.loops, world=len(self.peers))
         all_right(self.loops)
         if newcomer:
-            peer = self.run.peer()
-            peer.create(self.run.address)
-            peer.do("connect")
-            peer.quit()
-            more_steps(self.loops, world=len(self.peers))
+            self.newcomer()
         for process, rss_kib in self.before:
             if SLOW == 1:  # sanitizers keep what was freed
                 within(process.rss_kib() - rss_kib, -1 << 30, GROWTH_KIB, f"KiB that {process.name} has grown by")
@@ -192,6 +197,7 @@ def test_squatter(run):
     for peer in honest.peers:
         peer.stop()
     run.master.kill()
+    run.master.end(harness.DEADLINE)
     run.start_master(port=run.port)
     honest.before[0] = (run.master, run.master.rss_kib())
     squatter = Outsider(run, lineage=lineage, boot=1, peer=victim)
@@ -220,8 +226,8 @@ def test_crowd_in_one_group(run):
 
 def test_newcomers_evidence(run):
     """Newcomers say that members' links are closed, and those lose their connections to the master: they come back."""
-    proxy = Proxy(run_port := harness.ports.free_port())
-    run.start_master(port=run_port)
+    proxy = Proxy(harness.ports.free_port())
+    run.start_master(port=proxy.target[1])
     honest = Run(run, count=1, loop=False)
     honest.grow(2, f"127.0.0.1:{proxy.port}")
     honest.go_on(newcomer=False)
@@ -239,7 +245,7 @@ def test_newcomers_evidence(run):
 
 
 def test_connect_flood(run):
-    """Whoever is slow to say hello, as its packets take their time, is not crowded out by connections from elsewhere."""
+    """Who is slow to say hello, as its packets take their time, is not crowded out by connections from elsewhere."""
     honest = Run(run, count=2, hello_ms=60000)
     for _ in range(3):
         slow = dial(run.port, "127.0.0.1")
@@ -268,6 +274,28 @@ def test_garbage_and_the_log(run):
     honest.go_on()
     grown = sum(len(text) for _, text in run.master.lines) - before
     within(grown, 0, 32 << 10, "bytes of log after 1000 times garbage")
+
+
+def figure_hellos(run):
+    """A thousand a second ask to be let in: what they cost the master, and how long an honest newcomer takes."""
+    honest = Run(run, count=2)
+    knocks, began_us, cpu_s = [], harness.now_us(), run.master.cpu_s()
+    standing = 100  # connections at a time
+
+    def knock():
+        while len(knocks) * 1000 < harness.now_us() - began_us:
+            knocks.append(dial(run.port))
+            say_hello(knocks[-1], group=len(knocks))
+            if len(knocks) > standing:
+                knocks[-standing - 1].close()
+
+    with Repeated(knock, 0.005):
+        for _ in range(5):
+            harness.figure("seconds until an honest newcomer is in", honest.newcomer(), "s")
+        harness.poll(lambda: harness.now_us() - began_us > 5000000, "five seconds to pass")
+        length_s = (harness.now_us() - began_us) / 1e6
+        harness.figure("processor share of the master", (run.master.cpu_s() - cpu_s) / length_s, "")
+        harness.figure("hellos a second", len(knocks) / length_s, "1/s")
 
 
 # ---- a stranger at a member's port ----
