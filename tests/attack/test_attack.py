@@ -211,8 +211,8 @@ def test_squatter(run):
 
 
 def test_crowd_in_many_groups(run):
-    """Thousands wait for admission, each in a group that nobody else is of: who is honest gets in."""
-    honest = Run(run, count=2)
+    """Thousands wait for admission, each in a group that nobody else is of, and call nothing: who is honest gets in."""
+    honest = Run(run, count=2, first_call_ms=500)
     with Crowd(run, 4000, lambda i: i + 1):
         honest.go_on()
 
