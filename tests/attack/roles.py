@@ -123,8 +123,8 @@ class Outsider(threading.Thread):
             fields = messages.parse(name, frame[3])
             getattr(self, "on_" + name, lambda fields: None)(fields)
             self.heard[name] = fields
-        if self.connection.closed:
-            self.out = self.out or "closed"
+        if self.connection.closed and not self.out:
+            self.out = "closed"
 
     def on_hello_ok(self, fields):
         self.lineage = fields["lineage"]
@@ -167,7 +167,8 @@ class Outsider(threading.Thread):
     def leave(self):
         self.say("leave", words="done with it")
         self.flush()
-        self.connection.socket.shutdown(socket.SHUT_RDWR)
+        if not self.out:
+            self.connection.socket.shutdown(socket.SHUT_RDWR)
 
 
 class Repeated(threading.Thread):
