@@ -172,7 +172,7 @@ class Outsider(threading.Thread):
 
 
 class Repeated(threading.Thread):
-    """Somebody new says the same, again and again, as long as the block lasts."""
+    """Done at once, and then again and again as long as the block lasts."""
 
     def __init__(self, begin, pause_s=0.1):
         super().__init__(daemon=True)
@@ -183,6 +183,7 @@ class Repeated(threading.Thread):
             self.begin()
 
     def __enter__(self):
+        self.begin()
         self.start()
         return self
 
@@ -205,9 +206,10 @@ class Crowd(Repeated):
             harness.poll(lambda connection=connection: connection.next() or connection.is_closed(), "an answer")
 
     def keep_alive(self):
+        heartbeat = messages.frame("heartbeat")
         for connection in self.connections:
             if not connection.is_closed():
-                connection.send(messages.frame("heartbeat"))
+                connection.send(heartbeat)
 
     def __exit__(self, *_):
         super().__exit__()
