@@ -162,7 +162,11 @@ class Outsider(threading.Thread):
     def learn(self, count):
         """[(id, port)] of these members, which a newcomer of their group is told of."""
         harness.poll(lambda: len(self.asked) >= count or self.out, "the members to be named")
-        return [(peer, messages.port_of(fields["candidates"][0])) for peer, fields in self.asked.items()]
+        return [(peer, messages.port_of(fields["candidates"][0])) for peer, fields in self.asked.copy().items()]
+
+    def peer_at(self, port):
+        """Who of them listens there."""
+        return harness.poll(lambda: {number: peer for peer, number in self.learn(1)}.get(port), "a member to be named")
 
     def leave(self):
         self.say("leave", words="done with it")

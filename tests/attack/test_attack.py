@@ -40,6 +40,7 @@ class Run:
             peer.create(address or self.run.address)
             self.run.admit(peer, self.peers)
             self.peers.append(peer)
+        (self.port,) = self.peers[0].listening_ports()
         self.before = [(process, process.rss_kib()) for process in [self.run.master, *self.peers]]
 
     def start(self):
@@ -301,6 +302,12 @@ def figure_hellos(run):
 # ---- a stranger at a member's port ----
 
 
+def _link(honest, stranger, **values):
+    """To the first member."""
+    port = honest.port
+    return stranger.link(port, stranger.peer_at(port), **values)
+
+
 def _pairs(stranger, count):
     """(port, to, from): of all pairs of members that it was told of."""
     members = stranger.learn(count)
@@ -345,39 +352,45 @@ def test_segments_of_one_byte(run):
     """Very many of them, for an operation to come."""
     honest = Run(run, elements=BULK)
     stranger = Outsider(run)
-    ((to, port), *_) = stranger.learn(3)
-    link = stranger.link(port, to, **{"from": messages.identity()})
+    link = _link(honest, stranger, **{"from": messages.identity()})
     number, values = messages.NUMBERS["data"], {"instance": {"joint": 99}, "view": AHEAD, "length": 1}
     bodies = messages.bodies("data", range(40000), group=messages.TAG, **values)
     pour(link, b"".join(messages.seal(number, body) + b"x" for body in bodies))
     honest.go_on()
 
 
-def test_bytes_held_for_later(run):
-    """Segments for operations to come, as from many: what a member holds of them is bounded, for all links together."""
-    honest = Run(run, elements=BULK)
-    stranger = Outsider(run)
-    segment = 1 << 20
-    ((to, port), *_) = stranger.learn(3)
-    links = []
-    for _ in range(16):
-        links.append(stranger.link(port, to, **{"from": messages.identity()}))
-        instance = {"joint": 99, "tag": 1 << 30}
+def _hold_bytes(honest, links):
+    """Over each of these as much as it takes of 12 MiB for operations to come."""
+    segment, instance = 1 << 20, {"joint": 99, "tag": 1 << 30}
+    for link in links:
         for group in range(12):
             data = messages.frame("data", instance=instance, view=AHEAD, group=group, length=segment) + bytes(segment)
-            if pour(links[-1], data) < len(data):
+            if pour(link, data, 0.3) < len(data):
                 break
     honest.go_on()
     for link in links:
         link.close()
 
 
+def test_bytes_held_of_nobody(run):
+    """Segments for operations to come, as from many whom nobody knows."""
+    honest = Run(run, elements=BULK)
+    stranger = Outsider(run)
+    _hold_bytes(honest, [_link(honest, stranger, **{"from": messages.identity()}) for _ in range(12)])
+
+
+def test_bytes_held_of_newcomers(run):
+    """From newcomers who may link: what a member holds is bounded, for all together."""
+    honest = Run(run, elements=BULK)
+    strangers = [Outsider(run) for _ in range(12)]
+    _hold_bytes(honest, [_link(honest, stranger) for stranger in strangers])
+
+
 def test_thousands_of_links(run):
     """Each from somebody else, whom nobody knows."""
     honest = Run(run, elements=BULK)
     stranger = Outsider(run)
-    ((to, port), *_) = stranger.learn(3)
-    links = [stranger.link(port, to, **{"from": messages.identity()}) for _ in range(4200)]
+    links = [_link(honest, stranger, **{"from": messages.identity()}) for _ in range(4200)]
     honest.go_on()
     for link in links:
         link.close()
