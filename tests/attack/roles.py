@@ -1,0 +1,256 @@
+"""Who attacks. They know the protocol by docs/WIRE.md, and what they are told by the master. They live on addresses of
+their own, as strangers do."""
+
+import selectors
+import socket
+import threading
+
+import harness
+import messages
+import wire
+from messages import ZERO
+
+AWAY = "127.0.0.2"
+
+
+class Connection(wire.Connection):
+    """Quick also when very much has come."""
+
+    def __init__(self, sock):
+        super().__init__(sock=sock)
+        self.buffer = bytearray()
+
+    def next(self):
+        self.receive()
+        if len(self.buffer) < wire.HEADER:
+            return None
+        length, kind, _, sequence, acknowledged, *_ = messages.HEADER.unpack_from(self.buffer)
+        end = wire.HEADER + length
+        if len(self.buffer) < end:
+            return None
+        body = bytes(self.buffer[wire.HEADER : end])
+        del self.buffer[:end]
+        return kind, sequence, acknowledged, body
+
+
+def dial(port, source=AWAY):
+    return Connection(socket.create_connection(("127.0.0.1", port), 5, (source, 0)))
+
+
+def say_hello(connection, **values):
+    """Nothing more: a newcomer that waits, unless the values say otherwise."""
+    new = {"peer": messages.identity(), "token": messages.identity(), "name": "stranger"}
+    values = {"port": 1, "candidates": [messages.address(1)], **new, **values}
+    return connection.send(messages.frame("hello", **values))
+
+
+def pour(connection, data, seconds=1):
+    """As much of it as the other side takes: it may stop reading, or close. How much it was."""
+    connection.socket.settimeout(seconds)
+    poured = 0
+    try:
+        while poured < len(data):
+            poured += connection.socket.send(data[poured : poured + 262144])
+    except OSError:
+        pass
+    connection.socket.setblocking(False)
+    return poured
+
+
+class Outsider(threading.Thread):
+    """Asks to be let in, and never becomes eligible, as it opens no link. It hears what a newcomer is told."""
+
+    def __init__(self, run, source=AWAY, **hello):
+        super().__init__(daemon=True)
+        self.listener = socket.create_server(("", 0))
+        self.listener.setblocking(False)
+        self.source, self.lineage, self.heard, self.out, self.admitted = source, ZERO, {}, None, None
+        self.asked = {}  # id -> what it was told of a peer that it is to open a link to
+        self.links = []  # (who has dialled, connection)
+        self.view = self.votes = None
+        self.sent = self.received = self.acknowledged = 0
+        self.lock = threading.RLock()
+        self.selector = selectors.DefaultSelector()
+        self.connection = dial(run.port, source)
+        self.selector.register(self.listener, selectors.EVENT_READ, self.accept)
+        self.selector.register(self.connection.socket, selectors.EVENT_READ, self.listen)
+        port = self.listener.getsockname()[1]
+        self.identity = {"peer": messages.identity(), "token": messages.identity(), **hello}
+        self.id = self.identity["peer"]
+        say_hello(self.connection, **{"port": port, "candidates": [messages.address(port)], **self.identity})
+        self.start()
+
+    def say(self, layout, numbered=True, **values):
+        with self.lock:
+            self.sent += numbered
+            frame = messages.frame(layout, self.sent if numbered else 0, self.received, **values)
+            return self.connection.send(frame)
+
+    def say_each(self, layout, tags, **values):
+        """The same with each of these tags."""
+        number = messages.NUMBERS[layout]
+        for raw in messages.bodies(layout, tags, **values):
+            with self.lock:
+                self.sent += 1
+                if not self.connection.send(messages.seal(number, raw, self.sent, self.received)):
+                    break
+
+    def run(self):
+        while not self.connection.closed:
+            for key, _ in self.selector.select():
+                key.data()
+
+    def accept(self):
+        link = Connection(self.listener.accept()[0])
+        self.selector.register(link.socket, selectors.EVENT_READ, lambda: self.answer(link))
+
+    def answer(self, link):
+        while frame := link.next():
+            if messages.NAMES.get(frame[0]) == "link_hello":
+                self.links.append((messages.parse("link_hello", frame[3])["from"], link))
+                link.send(messages.frame("link_ok", peer=self.id))
+        if link.closed:
+            self.selector.unregister(link.socket)
+
+    def listen(self):
+        while frame := self.connection.next():
+            with self.lock:
+                self.received = max(self.received, frame[1])
+                self.acknowledged = max(self.acknowledged, frame[2])
+            name = messages.NAMES[frame[0]]
+            if name == "outcome":
+                continue  # very many
+            fields = messages.parse(name, frame[3])
+            getattr(self, "on_" + name, lambda fields: None)(fields)
+            self.heard[name] = fields
+        if self.connection.closed and not self.out:
+            self.out = "closed"
+
+    def on_hello_ok(self, fields):
+        self.lineage = fields["lineage"]
+
+    def on_warm_up(self, fields):
+        self.asked[fields["peer"]] = fields
+
+    def on_heartbeat(self, fields):
+        if fields["answer"]:
+            self.say("heartbeat", numbered=False)
+
+    def on_refused(self, fields):
+        self.out = fields["words"]
+
+    on_expelled = on_refused
+
+    def told(self, name):
+        """What this message said, once it has come; None if this peer is out before."""
+        harness.poll(lambda: name in self.heard or self.out, f"{name} to be told")
+        return self.heard.get(name)
+
+    def flush(self):
+        """Until the master has dealt with all of it, or has put this peer out."""
+        self.say("heartbeat", numbered=False, answer=1)
+        harness.poll(lambda: self.acknowledged >= self.sent or self.out, "the master to have heard all")
+
+    def link(self, port, peer, **values):
+        """To a peer's port, as whoever the values say. Without the right to it, it may be refused or closed."""
+        connection = dial(port, self.source)
+        ticket = {"authentication": value for key, value in self.asked.get(peer, {}).items() if "ticket" in key}
+        values = {"lineage": self.lineage, "from": self.id, "to": peer, **ticket, **values}
+        connection.send(messages.frame("link_hello", **values))
+        return connection
+
+    def learn(self, count):
+        """[(id, port)] of these members, which a newcomer of their group is told of."""
+        harness.poll(lambda: len(self.asked) >= count or self.out, "the members to be named")
+        return [(peer, messages.port_of(fields["candidates"][0])) for peer, fields in self.asked.copy().items()]
+
+    def peer_at(self, port):
+        """Who of them listens there."""
+        return harness.poll(lambda: {number: peer for peer, number in self.learn(1)}.get(port), "a member to be named")
+
+    def leave(self):
+        self.say("leave", words="done with it")
+        self.flush()
+        if not self.out:
+            self.connection.socket.shutdown(socket.SHUT_RDWR)
+
+
+class Repeated(threading.Thread):
+    """Done at once, and then again and again as long as the block lasts."""
+
+    def __init__(self, begin, pause_s=0.1):
+        super().__init__(daemon=True)
+        self.begin, self.pause_s, self.ended = begin, pause_s, threading.Event()
+
+    def run(self):
+        while not self.ended.wait(self.pause_s):
+            self.begin()
+
+    def __enter__(self):
+        self.begin()
+        self.start()
+        return self
+
+    def __exit__(self, *_):
+        self.ended.set()
+        self.join()
+
+
+class Crowd(Repeated):
+    """Newcomers from many places, who wait for their admission and keep alive."""
+
+    def __init__(self, run, count, group_of):
+        super().__init__(self.keep_alive, 1)
+        self.connections = []
+        for i in range(count):
+            connection = dial(run.port, f"127.0.0.{2 + i % 16}")
+            say_hello(connection, group=group_of(i))
+            self.connections.append(connection)
+        for connection in self.connections[-16:]:
+            harness.poll(lambda connection=connection: connection.next() or connection.is_closed(), "an answer")
+
+    def keep_alive(self):
+        heartbeat = messages.frame("heartbeat")
+        for connection in self.connections:
+            if not connection.is_closed():
+                connection.send(heartbeat)
+
+    def __exit__(self, *_):
+        super().__exit__()
+        for connection in self.connections:
+            connection.close()
+
+
+class Member(Outsider):
+    """Does what brings it into the run, and keeps updates and queries going while `votes_on`; reduces nothing."""
+
+    votes_on = True
+
+    def on_warm_up(self, fields):
+        super().on_warm_up(fields)
+        self.say("link_up", peer=fields["peer"])
+
+    def on_welcome(self, fields):
+        self.view, self.admitted = fields["view"], fields
+        self.votes = {0: fields["update"], 1: fields["query"]}
+        for kind, number in self.votes.items():
+            self.say("vote", kind=kind, round=number)
+
+    def on_round(self, fields):
+        if self.votes and self.votes_on and fields["kind"] in self.votes:
+            self.votes[fields["kind"]] = fields["round"] + 1
+            self.say("vote", kind=fields["kind"], round=fields["round"] + 1)
+
+    def on_epoch_change(self, fields):
+        if fields["view_changed"]:
+            self.view = fields["epoch"]
+            self.say("view_ack", view=self.view)
+
+    @property
+    def others(self):
+        return [member["peer"] for member in self.admitted["members"] if member["peer"] != self.id]
+
+    def instance(self, tag=messages.TAG, use=0):
+        """The name of an operation that its group may launch now."""
+        joint, sync = self.votes[0] + self.admitted["optimize"], self.admitted["sync"]
+        return {"group": self.identity.get("group", 0), "joint": joint, "sync": sync, "tag": tag, "use": use}

@@ -1,0 +1,435 @@
+"""What strangers can do, and members that lie: nobody but them is removed, members' operations go on and are right,
+honest newcomers get in, and no process grows by much. Outcomes and memory are judged, no times: those are figures."""
+
+import os
+import pathlib
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "e2e"))
+
+# pylint: disable=wrong-import-position
+import harness
+import messages
+from harness import SLOW, check, equal, within
+from loops import BULK, SMALL, all_right, more_steps, start_loop
+from proxy import Proxy
+from roles import Crowd, Member, Outsider, Repeated, dial, pour, say_hello
+
+GROWTH_KIB = 64 << 10
+WINDOW = 8192  # operations in one message
+AHEAD = {"inc": 1 << 19, "number": 1}  # an epoch that may just be
+
+
+class Run:
+    """Honest members with a master, and what is to be true of them after an attack."""
+
+    def __init__(self, run, count=3, elements=SMALL, loop=True, **master):
+        self.run, self.elements, self.loops = run, elements, []
+        run.environment.update(PCCL_LOG_LEVEL="WARN", PCCL_WHERE_MS="100")
+        if not run.master:
+            run.start_master(**master)
+        self.peers, self.before = [], []
+        self.grow(count)
+        if loop:
+            self.go_on(newcomer=False)
+
+    def grow(self, count=1, address=None):
+        """More of them, which reach the master there."""
+        for _ in range(count):
+            peer = self.run.peer()
+            peer.create(address or self.run.address)
+            self.run.admit(peer, self.peers)
+            self.peers.append(peer)
+        (self.port,) = self.peers[0].listening_ports()
+        self.before = [(process, process.rss_kib()) for process in [self.run.master, *self.peers]]
+
+    def start(self):
+        self.loops = [start_loop(peer, bit, count=self.elements) for bit, peer in enumerate(self.peers)]
+
+    def members(self, count=1, **hello):
+        """Liars that these admit."""
+        liars = []
+        for _ in range(count):
+            liar = Member(self.run, **hello)
+            admits = [] if self.loops else [peer.start("admit") for peer in self.peers]
+            check(liar.told("welcome"), f"the liar is not let in: {liar.out}")
+            for admit in admits:
+                admit.wait(rc=harness.SUCCESS)
+            liars.append(liar)
+        return liars
+
+    def launch(self):
+        """The members reduce, and wait for those who do not take part."""
+        self.start()
+        harness.poll(lambda: all(loop.steps or loop.result or self._waits(loop) for loop in self.loops), "the launches")
+
+    def _over(self):
+        return [loop.result for loop in self.loops if loop.result]
+
+    def _waits(self, loop):
+        return loop.peer.do("waits", rc=None).get("text")
+
+    def newcomer(self):
+        """Somebody honest comes and goes. Seconds until it was in."""
+        peer = self.run.peer()
+        peer.create(self.run.address)
+        joined = peer.do("connect")
+        peer.quit()
+        more_steps(self.loops, world=len(self.peers))
+        return joined["us"] / 1e6
+
+    def go_on(self, newcomer=True):
+        if not self.loops:
+            self.start()
+        harness.wait_until(lambda: self._over() or all(loop.steps for loop in self.loops), "steps of all")
+        check(not self._over(), f"loops have ended: {self._over()}")
+        more_steps(self.loops, world=len(self.peers))
+        all_right(self.loops)
+        if newcomer:
+            self.newcomer()
+        for process, rss_kib in self.before:
+            if SLOW == 1:  # sanitizers keep what was freed
+                within(process.rss_kib() - rss_kib, -1 << 30, GROWTH_KIB, f"KiB that {process.name} has grown by")
+
+
+# ---- a member that lies ----
+
+
+def _invented_operations(run, liars, count):
+    honest = Run(run, loop=False)
+    liars = honest.members(liars)
+    for liar in liars:
+        liar.votes_on = False  # else they go on for ever among themselves, once they have put the others out
+    for liar in liars:
+        for first in range(0, count, WINDOW):
+            instances = [liar.instance(tag) for tag in range(first, first + WINDOW)]
+            liar.say("view_ack", view=liar.view, instances=instances)
+        liar.flush()
+        liar.leave()
+    honest.go_on()
+
+
+def test_invented_operations(run):
+    """A member acknowledges a view with operations that nobody has launched: the others need not remember them."""
+    _invented_operations(run, 1, 2 * WINDOW)
+
+
+def test_invented_operations_by_four(run):
+    """Four together, either."""
+    _invented_operations(run, 4, WINDOW)
+
+
+def _flood_of_dones(run, count, size):
+    honest = Run(run, count=2, loop=False)
+    (liar,) = honest.members()
+    descriptor = {"datatype": 1, "operation": 0, "codec": 0, "codec_datatype": 1, "count": size}
+    values = {"instance": liar.instance(), "view": liar.view, "descriptor": descriptor, "tiny": 1}
+    liar.say_each("done", range(1 << 20, (1 << 20) + count), **values, payload=bytes(size))
+    liar.flush()
+    honest.launch()
+    liar.leave()
+    honest.go_on()
+
+
+def test_flood_of_dones(run):
+    """A member has its part of many operations done that nobody launches: there is room for those of others."""
+    _flood_of_dones(run, 3 * WINDOW, 1)
+
+
+def test_flood_of_large_dones(run):
+    """With the largest payloads: the master does not keep them all."""
+    _flood_of_dones(run, 9500, 8192)
+
+
+def test_lost_links(run):
+    """A member says that its link to a younger one is lost, in every way, and there is no ring without it: that one
+    stays, as nobody else says so."""
+    honest = Run(run, count=1, loop=False)
+    (liar,) = honest.members()
+    honest.grow()
+    peer = harness.poll(lambda: liar.asked.keys() - set(liar.others), "the younger one to be named").pop()
+    for how in range(1, 7):
+        for incoming in (0, 1):
+            liar.say("link_lost", peer=peer, incoming=incoming, how=how)
+    liar.flush()
+    harness.wait_ms(1000)  # beyond the settling time, when an edge is decided on
+    liar.leave()
+    honest.go_on()
+
+
+# ---- a stranger at the master's port ----
+
+
+def _lying_report(stranger, *members):
+    """It knows better than all: a run of these, far ahead."""
+    members = [{"peer": peer, "group": 0} for peer in members]
+    stranger.say("resume", epoch=AHEAD, view=AHEAD, update=99, members=members, ring=[stranger.id])
+
+
+def test_run_that_comes_back(run):
+    """A hello pretends to be of an older run, which a young one would have to give way to."""
+    honest = Run(run)
+    for _ in range(5):
+        stranger = Outsider(run, lineage=messages.identity(), boot=1)
+        if stranger.told("hello_ok"):
+            _lying_report(stranger, stranger.id)
+            stranger.say("resume_end")
+            stranger.flush()
+    honest.go_on()
+
+
+def test_endless_reports(run):
+    """One after another says that it is of an older run, and never comes to the end of its report: the master serves
+    those who are there."""
+    run.start_master(recover_ms=1000, alone_ms=2000)
+    lineage = messages.identity()
+    with Repeated(lambda: Outsider(run, lineage=lineage, boot=1)):
+        honest = Run(run, count=2)
+        honest.go_on()
+
+
+def test_squatter(run):
+    """The master restarts, and a stranger is there before a member is, under its id, and with a report of its own."""
+    honest = Run(run)
+    spy = Outsider(run)
+    victim = spy.learn(3)[0][0]
+    lineage = spy.lineage
+    spy.leave()
+    for peer in honest.peers:
+        peer.stop()
+    run.master.kill()
+    run.master.end(harness.DEADLINE)
+    run.start_master(port=run.port)
+    honest.before[0] = (run.master, run.master.rss_kib())
+    squatter = Outsider(run, lineage=lineage, boot=1, peer=victim)
+    if squatter.told("hello_ok"):
+        _lying_report(squatter, victim)
+        squatter.say("resume_end")
+        squatter.flush()
+    for peer in honest.peers:
+        peer.resume()
+    honest.go_on()
+
+
+def test_crowd_in_many_groups(run):
+    """Thousands wait for admission, each in a group that nobody else is of, and call nothing: who is honest gets in."""
+    honest = Run(run, count=2, first_call_ms=500)
+    with Crowd(run, 4000, lambda i: i + 1):
+        honest.go_on()
+
+
+def test_crowd_in_one_group(run):
+    """As many in the group of the members, before the honest one."""
+    honest = Run(run, count=2)
+    with Crowd(run, 1000, lambda i: 0):
+        honest.go_on()
+
+
+def test_newcomers_evidence(run):
+    """Newcomers say that members' links are closed, and those lose their connections to the master: they come back."""
+    proxy = Proxy(harness.ports.free_port())
+    run.start_master(port=proxy.target[1])
+    honest = Run(run, count=1, loop=False)
+    honest.grow(2, f"127.0.0.1:{proxy.port}")
+    honest.go_on(newcomer=False)
+    for _ in range(3):
+        stranger = Outsider(run)
+        for peer, _ in stranger.learn(3):
+            for how in (6, 3, 1, 2):  # the last one counts
+                for incoming in (0, 1):
+                    stranger.say("link_lost", peer=peer, incoming=incoming, how=how)
+        stranger.flush()
+        proxy.cut(reset=True)
+        honest.go_on(newcomer=False)
+        stranger.leave()
+    honest.go_on()
+
+
+def test_connect_flood(run):
+    """Who is slow to say hello, as its packets take their time, is not crowded out by connections from elsewhere."""
+    honest = Run(run, count=2, hello_ms=60000)
+    for _ in range(3):
+        slow = dial(run.port, "127.0.0.1")
+        flood = [dial(run.port) for _ in range(600)]
+        say_hello(slow)
+        frame = harness.poll(lambda slow=slow: slow.next() or slow.is_closed(), "the answer to a hello")
+        equal(frame is not True and messages.NAMES[frame[0]], "hello_ok", "answer to a slow hello")
+        for connection in [slow, *flood]:
+            connection.close()
+    honest.go_on()
+
+
+def test_garbage_and_the_log(run):
+    """Nobody outside may fill the disk."""
+    run.environment.update(PCCL_LOG_LEVEL="INFO")
+    run.start_master(log_level="INFO")
+    honest = Run(run, count=2)
+    before = sum(len(text) for _, text in run.master.lines)
+    for _ in range(10):
+        connections = [dial(run.port) for _ in range(100)]
+        for connection in connections:
+            connection.send(b"GET / HTTP/1.1\r\nHost: example\r\n\r\n" + bytes(32))
+        for connection in connections:
+            harness.poll(connection.is_closed, "garbage to be refused")
+            connection.close()
+    honest.go_on()
+    grown = sum(len(text) for _, text in run.master.lines) - before
+    within(grown, 0, 32 << 10, "bytes of log after 1000 times garbage")
+
+
+def figure_hellos(run):
+    """A thousand a second ask to be let in: what they cost the master, and how long an honest newcomer takes."""
+    honest = Run(run, count=2)
+    knocks, began_us, cpu_s = [], harness.now_us(), run.master.cpu_s()
+    standing = 100  # connections at a time
+
+    def knock():
+        while len(knocks) * 1000 < harness.now_us() - began_us:
+            knocks.append(dial(run.port))
+            say_hello(knocks[-1], group=len(knocks))
+            if len(knocks) > standing:
+                knocks[-standing - 1].close()
+
+    with Repeated(knock, 0.005):
+        for _ in range(5):
+            harness.figure("seconds until an honest newcomer is in", honest.newcomer(), "s")
+        harness.poll(lambda: harness.now_us() - began_us > 5000000, "five seconds to pass")
+        length_s = (harness.now_us() - began_us) / 1e6
+        harness.figure("processor share of the master", (run.master.cpu_s() - cpu_s) / length_s, "")
+        harness.figure("hellos a second", len(knocks) / length_s, "1/s")
+
+
+# ---- a stranger at a member's port ----
+
+
+def _link(honest, stranger, **values):
+    """To the first member."""
+    port = honest.port
+    return stranger.link(port, stranger.peer_at(port), **values)
+
+
+def _pairs(stranger, count):
+    """(port, to, from): of all pairs of members that it was told of."""
+    members = stranger.learn(count)
+    return [(port, to, other) for to, port in members for other, _ in members if other != to]
+
+
+def test_links_in_others_names(run):
+    """Links to each member, as from each other: what the members say to each other goes over their own."""
+    honest = Run(run, elements=BULK)
+    stranger = Outsider(run)
+    links = [
+        stranger.link(port, to, **{"from": other, "slot": slot})
+        for port, to, other in _pairs(stranger, 3)
+        for slot in range(8)
+    ]
+    honest.go_on()
+    for link in links:
+        link.close()
+
+
+def test_segments_that_do_not_fit(run):
+    """Segments for whatever is going to be reduced, with which it cannot be, from somebody whom nobody knows."""
+    honest = Run(run, elements=BULK, loop=False)
+    (liar,) = honest.members(group=7)  # who knows which operations are next
+    stranger = Outsider(run)
+    links = []
+    for to, port in stranger.learn(3):
+        links.append(stranger.link(port, to, **{"from": messages.identity()}))
+        frames = []
+        for back in range(4):  # the view of the others is not told to it: there is a tag for each that may be
+            view = {**liar.view, "number": liar.view["number"] - back}
+            for use in range(50):
+                instance = {**liar.instance(100 + back, use), "group": 0}
+                frames.append(messages.frame("data", instance=instance, view=view, length=1) + b"x")
+        pour(links[-1], b"".join(frames))
+    honest.go_on(newcomer=False)
+    liar.leave()
+    honest.go_on()
+
+
+def test_segments_of_one_byte(run):
+    """Very many of them, for an operation to come."""
+    honest = Run(run, elements=BULK)
+    stranger = Outsider(run)
+    link = _link(honest, stranger, **{"from": messages.identity()})
+    number, values = messages.NUMBERS["data"], {"instance": {"joint": 99}, "view": AHEAD, "length": 1}
+    bodies = messages.bodies("data", range(40000), group=messages.TAG, **values)
+    pour(link, b"".join(messages.seal(number, body) + b"x" for body in bodies))
+    honest.go_on()
+
+
+def _hold_bytes(honest, links):
+    """Over each of these as much as it takes of 12 MiB for operations to come."""
+    segment, instance = 1 << 20, {"joint": 99, "tag": 1 << 30}
+    for link in links:
+        for group in range(12):
+            data = messages.frame("data", instance=instance, view=AHEAD, group=group, length=segment) + bytes(segment)
+            if pour(link, data, 0.3) < len(data):
+                break
+    honest.go_on()
+    for link in links:
+        link.close()
+
+
+def test_bytes_held_of_nobody(run):
+    """Segments for operations to come, as from many whom nobody knows."""
+    honest = Run(run, elements=BULK)
+    stranger = Outsider(run)
+    _hold_bytes(honest, [_link(honest, stranger, **{"from": messages.identity()}) for _ in range(12)])
+
+
+def test_bytes_held_of_newcomers(run):
+    """From newcomers who may link: what a member holds is bounded, for all together."""
+    honest = Run(run, elements=BULK)
+    strangers = [Outsider(run) for _ in range(12)]
+    _hold_bytes(honest, [_link(honest, stranger) for stranger in strangers])
+
+
+def test_thousands_of_links(run):
+    """Each from somebody else, whom nobody knows."""
+    honest = Run(run, elements=BULK)
+    stranger = Outsider(run)
+    links = [_link(honest, stranger, **{"from": messages.identity()}) for _ in range(4200)]
+    honest.go_on()
+    for link in links:
+        link.close()
+
+
+def test_state_for_nobody(run):
+    """While shared state is synchronized, a stranger asks for it in the name of one that may."""
+    honest = Run(run, loop=False)
+    for peer, seed in zip(honest.peers, (1, 1, 2)):
+        peer.do("state", f"w,f32,100000,rand:{seed}")
+    stranger = Outsider(run)
+    members = stranger.learn(3)
+    late = honest.peers[2].start("sync", "popular", 0)
+    honest.peers[2].until_waiting()
+    honest.peers[2].stop()  # it is going to fetch: until then the others serve
+    calls = [peer.start("sync", "popular", 0) for peer in honest.peers[:2]]
+    for peer in honest.peers[:2]:
+        peer.until_waiting()
+    for port, to, other in _pairs(stranger, len(members)):
+        if port in honest.peers[2].listening_ports():
+            continue
+        link = stranger.link(port, to, **{"from": other, "kind": 3})
+        for what in (1, 2, 3):
+            link.send(messages.frame("state_want", what=what))
+        answers = []
+        harness.poll(lambda link=link, answers=answers: _answer(link, answers), "a refusal, or an end")
+        link.close()
+    honest.peers[2].resume()
+    for call in [late, *calls]:
+        call.wait(rc=harness.SUCCESS)
+    honest.go_on()
+
+
+def _answer(link, answers):
+    """Whether it is over."""
+    while frame := link.next():
+        answers.append(messages.NAMES[frame[0]])
+        check(not answers[-1].startswith("state_"), f"a stranger was told of shared state: {answers}")
+    return link.closed or "refused" in answers
+
+
+harness.main()
