@@ -782,6 +782,7 @@ void scenario_sync_abandoned(struct sim *sim)
     if (!pccl_peer_is_connected(n->machine)) {
         scenario_run_ms(sim, 300);
         scenario_update_all(sim, p + 1, 1);
+    }
     WAIT(sim, 1000, pccl_peer_is_connected(n->machine));
     scenario_hold(n, OTHERS, 0);
     scenario_sync_all(sim, &n, 1, OTHERS, 0);
