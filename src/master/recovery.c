@@ -259,7 +259,7 @@ static bool may_conclude(struct pccl_master *m, const struct pccl_report *law)
         else if ((remote == NULL || remote->conn == 0) && pccl_master_is_dead(m, &law->members[i].peer))
             dead++;
     }
-    uint64_t waited_us = m->now_us - m->recovering_since_us, alone_us = m->config.recover_ms * UINT64_C(125);
+    uint64_t waited_us = m->now_us - m->recovering_since_us, alone_us = m->config.recover_ms * UINT64_C(250);
     if (here == 1 && waited_us < alone_us) { /* its word alone: there may be others, whose run is another */
         pccl_master_arm(m, m->recovering_since_us + alone_us);
         return false;

@@ -288,14 +288,17 @@ void scenario_stranger_witness(struct sim *sim)
 
 /* ---- strangers that say they are of an older run ---- */
 
-/* A hello of a run, and an id, that nobody knows. */
-static struct sim_conn *pretend(struct sim *sim, const struct sim_peer *like, const struct pccl_id *lineage)
+/* The hello of a member of a run that nobody knows, by somebody who was never anywhere. */
+static struct sim_conn *pretend(struct sim *sim, struct pccl_id *itself)
 {
-    struct pccl_msg hello = scenario_hello_of(like, 4711);
-    hello.as.hello.lineage = *lineage;
-    hello.as.hello.peer = pccl_prng_id(&sim->prng);
+    struct sim_peer *stranger = sim_peer_start(sim, 7, sim->next_port[7]++, 0, true);
+    struct pccl_msg hello = scenario_hello_of(stranger, 4711);
+    hello.as.hello.lineage = pccl_prng_id(&sim->prng);
+    *itself = stranger->id;
     struct sim_conn *conn = scenario_dial_master(sim);
     scenario_say(sim, conn, &hello, 0);
+    scenario_lie(sim, stranger);
+    sim_peer_kill(sim, stranger, false);
     return conn;
 }
 
@@ -305,8 +308,8 @@ void scenario_pretender_young(struct sim *sim)
     sim_quiet_begin(sim);
     p[0] = scenario_join(sim, 1, 0);
     WAIT(sim, 1000, pccl_peer_is_connected(p[0]->machine));
-    struct pccl_id lineage = pccl_prng_id(&sim->prng);
-    (void)pretend(sim, p[0], &lineage);
+    struct pccl_id stranger;
+    (void)pretend(sim, &stranger);
     scenario_run_ms(sim, 100);
     MUST(sim, p[0]->machine->state == PCCL_PEER_MEMBER && !sim->master->machine->recovering);
     p[1] = scenario_join(sim, 2, 0);
@@ -323,9 +326,9 @@ void scenario_pretender_empty(struct sim *sim)
     sim_app_leave(sim, p[0]);
     WAIT(sim, 1000, !sim->master->machine->founded);
     struct pccl_msg beat = {.type = PCCL_MSG_heartbeat};
-    struct pccl_id lineage = pccl_prng_id(&sim->prng);
+    struct pccl_id stranger;
     struct sim_peer *n = sim_peer_start(sim, 5, sim->next_port[5]++, 0, true);
-    struct sim_conn *conn = pretend(sim, n, &lineage);
+    struct sim_conn *conn = pretend(sim, &stranger);
     scenario_run_ms(sim, 20);
     MUST(sim, sim->master->machine->recovering && pccl_peer_connect(n->machine, sim->now) == PCCL_OK);
     sim_process_arm(sim, &n->process);
@@ -342,13 +345,17 @@ void scenario_pretender_empty(struct sim *sim)
 void scenario_pretender_first(struct sim *sim)
 {
     scenario_cluster(sim, p, 2, 1);
-    struct pccl_id run = p[0]->machine->lineage, lineage = pccl_prng_id(&sim->prng);
-    sim_master_crash(sim, true);
+    struct pccl_id run = p[0]->machine->lineage;
+    sim_master_crash(sim, false);
     for (uint32_t i = 0; i < 2; i++)
         scenario_control(sim, p[i], false);
     sim_master_start(sim);
-    struct sim_conn *conn = pretend(sim, p[0], &lineage);
+    struct pccl_member itself = {0};
+    struct sim_conn *conn = pretend(sim, &itself.peer);
     struct pccl_msg report = report_of(p[0]->machine), end = {.type = PCCL_MSG_resume_end};
+    report.as.resume.members = &itself;
+    report.as.resume.ring = &itself.peer;
+    report.as.resume.members_count = report.as.resume.ring_count = 1;
     scenario_say(sim, conn, &report, 1);
     scenario_say(sim, conn, &end, 2);
     scenario_run_ms(sim, 50);

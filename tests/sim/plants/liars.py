@@ -71,11 +71,19 @@ PLANTS = [
         ]),
     Bug("one_pretender_evicts_a_young_run",
         "12.1: one hello of a run that nobody knows is believed against those who are here",
-        [], ["pretender-young", "pretender-first"],
+        [], ["pretender-young"],
         [
             ("src/master/admission.c",
              "return claims > here;",
              "return !m->recovering;"),
+        ]),
+    Bug("first_to_recover_stays",
+        "12.1: members find that a stranger's run is recovering at their master, and are refused",
+        [], ["pretender-first"],
+        [
+            ("src/master/admission.c",
+             "return claims > here;",
+             "return !m->recovering && claims > here;"),
         ]),
     Bug("report_kept_open_by_heartbeats",
         "12.3: who pretends to resume and then only lives keeps newcomers waiting",
@@ -91,6 +99,6 @@ PLANTS = [
         [
             ("src/master/recovery.c",
              "if (here == 1 && waited_us < alone_us)",
-             "if (here == 0)"),
+             "if (here == UINT32_MAX)"),
         ]),
 ]
