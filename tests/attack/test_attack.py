@@ -220,7 +220,7 @@ def test_crowd_in_many_groups(run):
 
 def test_crowd_in_one_group(run):
     """As many in the group of the members, before the honest one."""
-    honest = Run(run, count=2)
+    honest = Run(run, count=2, warm_up_ms=3000)
     with Crowd(run, 1000, lambda i: 0):
         honest.go_on()
 
