@@ -22,6 +22,7 @@ static struct pccl_msg hello_of(const struct pccl_id *id, const struct pccl_id *
                                           .version = PCCL_PROTOCOL_VERSION,
                                           .peer = *id,
                                           .token = *token,
+                                          .link_key = *token,
                                           .group = group,
                                           .port = 1}};
 }
