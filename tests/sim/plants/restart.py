@@ -43,7 +43,7 @@ PLANTS = [
         [], ["f9-newcomer-first"],
         [
             ("src/master/admission.c",
-             "if (!same && m->founded && !(m->founded_by_newcomer && young)) {",
+             "if (!same && m->founded && !m->recovering && !(m->founded_by_newcomer && young)) {",
              "if (!same && m->founded) {"),
         ]),
     Bug("hello_acknowledges",
