@@ -171,7 +171,7 @@ struct pccl_peer_effects {
      * come again, and differ, after a restart of the master; its donors are named anew.
      */
     void (*sync_plan)(void *context, const struct pccl_sync_plan *plan);
-    void (*sync_donor)(void *context, const struct pccl_id *peer, bool holds_unequal,
+    void (*sync_donor)(void *context, const struct pccl_id *peer, bool holds_unequal, const struct pccl_proof *proof,
                        const struct pccl_address *candidates, uint32_t count);
     /* Within an optimize call: measure this way, and report by pccl_peer_measured. A later test replaces the one
      * before. */
@@ -211,6 +211,7 @@ uint64_t pccl_peer_sync_round(const struct pccl_peer *peer);
 /* The plan's first write into memory is about to happen: until it is done the content is nobody's. */
 void pccl_peer_sync_touched(struct pccl_peer *peer);
 /* What the plan asked of a requester is there; or cannot be had, with words. The call ends when the round does. */
+void pccl_peer_sync_proven(struct pccl_peer *peer, uint64_t now_us, const struct pccl_proof *proof);
 void pccl_peer_sync_done(struct pccl_peer *peer, uint64_t now_us, bool complete, const struct pccl_text *words);
 /* After OK: the revision that the group holds. */
 uint64_t pccl_peer_sync_revision(const struct pccl_peer *peer);
