@@ -5,6 +5,7 @@
 #ifndef PCCL_TESTS_FETCH_WORLD_H
 #define PCCL_TESTS_FETCH_WORLD_H
 
+#include "drive/cpu.h"
 #include "state/fetch.h"
 #include "state/serve.h"
 #include "unit/support.h"
@@ -84,7 +85,7 @@ static uint64_t below(uint64_t bound) { return pccl_prng_below(&world.prng, boun
 
 static struct pccl_proof proof_of(const chunk_words words)
 {
-    return pccl_proof_bytes(pccl_kernels_for(0), words, sizeof(chunk_words));
+    return pccl_proof_bytes(pccl_kernels_for(pccl_cpu_features()), words, sizeof(chunk_words));
 }
 
 static size_t words_bytes(const struct holder *holder)
@@ -101,9 +102,9 @@ static void holder_prove(struct holder *holder)
 
 static void holder_init(struct holder *holder)
 {
-    assert_int_equal(
-        pccl_state_init(&holder->state, pccl_kernels_for(0), &world.other.memory, world.tensors, world.tensor_count),
-        PCCL_OK);
+    assert_int_equal(pccl_state_init(&holder->state, pccl_kernels_for(pccl_cpu_features()), &world.other.memory,
+                                     world.tensors, world.tensor_count),
+                     PCCL_OK);
     holder->memory = pccl_allocate(&world.other.memory, words_bytes(holder));
     for (uint64_t i = 0; i < holder->state.chunk_count; i++)
         for (uint32_t k = 0; k < WORDS; k++)
