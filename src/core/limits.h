@@ -32,8 +32,8 @@ enum {
     PCCL_TENSORS_MAX = 65536,           /* of a shared state */
     PCCL_TENSORS_DESCRIBED_MAX = 768,   /* and of those described in a vote: the first */
     PCCL_TENSOR_NAME_MAX = 64,          /* bytes of a tensor's name there: the last */
-    PCCL_STATE_CHUNK_BYTES = 1 << 20,   /* of a tensor, with a digest of its own */
-    PCCL_STATE_DIGESTS_MAX = 8192,      /* digests in one message */
+    PCCL_STATE_CHUNK_BYTES = 1 << 20,   /* of a tensor, with a digest and a proof of its own */
+    PCCL_STATE_DIGESTS_MAX = 8192,      /* proofs in one message */
     PCCL_STATE_DONORS_MAX = 8,          /* peers that one peer fetches from at once */
     PCCL_MEASURE_MS_MAX = 10000,        /* that a test of a way lasts */
     PCCL_FLOOD_BYTES_MAX = 64 << 10,    /* of one message of a test */

@@ -176,6 +176,7 @@ static enum pccl_status with_tensors(pcclComm_t *comm, struct pccl_sync_tensor *
     struct pccl_sync_events events = {
         .context = comm,
         .touching = pccl_comm_on_touching,
+        .proven = pccl_comm_on_proven,
         .fetched = pccl_comm_on_fetched,
         .log = pccl_comm_on_log,
         .broken = pccl_comm_on_sync_broken,

@@ -23,6 +23,7 @@ struct visit {
         VISIT_MEASURED,
         VISIT_SYNC,
         VISIT_TOUCHED,
+        VISIT_PROVEN,
         VISIT_FETCHED,
         VISIT_OPTIMIZE,
         VISIT_WAY_MEASURED,
@@ -44,6 +45,7 @@ struct visit {
     uint64_t rate;
     const struct pccl_msg_link_hello *hello;
     const struct pccl_sync_vote *vote;
+    const struct pccl_proof *proof;
     const struct pccl_peer_measurement *measurement;
     bool complete;
     const char *where;
@@ -71,6 +73,7 @@ static void visit_body(void *argument)
     case VISIT_MEASURED: pccl_peer_link_measured(peer, visit->now_us, visit->from, visit->rtt_us, visit->rate); break;
     case VISIT_SYNC: visit->status = pccl_peer_sync(peer, visit->now_us, visit->vote); break;
     case VISIT_TOUCHED: pccl_peer_sync_touched(peer); break;
+    case VISIT_PROVEN: pccl_peer_sync_proven(peer, visit->now_us, visit->proof); break;
     case VISIT_FETCHED: pccl_peer_sync_done(peer, visit->now_us, visit->complete, visit->why); break;
     case VISIT_OPTIMIZE: visit->status = pccl_peer_optimize(peer, visit->now_us); break;
     case VISIT_WAY_MEASURED: pccl_peer_measured(peer, visit->now_us, visit->measurement); break;
@@ -202,6 +205,11 @@ enum pccl_status pccl_comm_ask_sync(struct pcclComm_t *comm, const struct pccl_s
 void pccl_comm_sync_touched(struct pcclComm_t *comm)
 {
     (void)visit_machine(&(struct visit){.comm = comm, .what = VISIT_TOUCHED});
+}
+
+void pccl_comm_sync_proven(struct pcclComm_t *comm, const struct pccl_proof *proof)
+{
+    (void)visit_machine(&(struct visit){.comm = comm, .what = VISIT_PROVEN, .proof = proof});
 }
 
 void pccl_comm_sync_done(struct pcclComm_t *comm, bool complete, const struct pccl_text *words)

@@ -20,16 +20,17 @@ void pccl_comm_effect_sync_plan(void *context, const struct pccl_sync_plan *plan
     struct pcclComm_t *comm = context;
     if (!comm->sync)
         return;
-    pccl_sync_session_plan(comm->sync, &plan->content, plan->requests, plan->takes_unequal);
+    pccl_sync_session_plan(comm->sync, plan->requests, plan->takes_unequal);
     rouse(comm);
 }
 
 void pccl_comm_effect_sync_donor(void *context, const struct pccl_id *peer, const struct pccl_id *ticket,
-                                 bool holds_unequal, const struct pccl_address *candidates, uint32_t count)
+                                 bool holds_unequal, const struct pccl_proof *proof,
+                                 const struct pccl_address *candidates, uint32_t count)
 {
     struct pcclComm_t *comm = context;
     if (comm->sync)
-        pccl_sync_session_donor(comm->sync, peer, ticket, holds_unequal, candidates, count);
+        pccl_sync_session_donor(comm->sync, peer, ticket, holds_unequal, proof, candidates, count);
 }
 
 enum pccl_status pccl_comm_sync_accept(struct pcclComm_t *comm, const struct pccl_id *peer, uv_os_sock_t socket,
@@ -48,7 +49,16 @@ void pccl_comm_on_touching(void *context)
     pccl_comm_leave(context);
 }
 
-/* Plans come under the lock, so this report is of the machine's present plan, or known to be of an older one. */
+/* Plans come under the lock, so these reports are of the machine's present plan, or known to be of an older one. */
+void pccl_comm_on_proven(void *context, const struct pccl_proof *proof)
+{
+    struct pcclComm_t *comm = context;
+    pccl_comm_enter(comm);
+    if (comm->sync && !pccl_sync_session_is_replanned(comm->sync))
+        pccl_comm_sync_proven(comm, proof);
+    pccl_comm_leave(comm);
+}
+
 void pccl_comm_on_fetched(void *context, bool complete, const struct pccl_text *words)
 {
     struct pcclComm_t *comm = context;

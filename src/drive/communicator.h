@@ -275,6 +275,7 @@ void pccl_comm_announced(struct pcclComm_t *comm, const struct pccl_id *from, co
 void pccl_comm_link_measured(struct pcclComm_t *comm, const struct pccl_id *peer, uint32_t rtt_us, uint64_t rate);
 PCCL_MUST_CHECK enum pccl_status pccl_comm_ask_sync(struct pcclComm_t *comm, const struct pccl_sync_vote *vote);
 void pccl_comm_sync_touched(struct pcclComm_t *comm);
+void pccl_comm_sync_proven(struct pcclComm_t *comm, const struct pccl_proof *proof);
 void pccl_comm_sync_done(struct pcclComm_t *comm, bool complete, const struct pccl_text *words);
 void pccl_comm_way_measured(struct pcclComm_t *comm, const struct pccl_peer_measurement *measurement);
 PCCL_MUST_CHECK enum pccl_status pccl_comm_ask_describe(struct pcclComm_t *comm);
@@ -320,12 +321,14 @@ PCCL_MUST_CHECK enum pccl_status pccl_comm_synchronize(struct pcclComm_t *comm, 
 void pccl_comm_sync_over(struct pcclComm_t *comm);
 void pccl_comm_effect_sync_plan(void *context, const struct pccl_sync_plan *plan);
 void pccl_comm_effect_sync_donor(void *context, const struct pccl_id *peer, const struct pccl_id *ticket,
-                                 bool holds_unequal, const struct pccl_address *candidates, uint32_t count);
+                                 bool holds_unequal, const struct pccl_proof *proof,
+                                 const struct pccl_address *candidates, uint32_t count);
 /* A connection of one who fetches has been through its handshake. Not OK: the socket is still the caller's. */
 PCCL_MUST_CHECK enum pccl_status pccl_comm_sync_accept(struct pcclComm_t *comm, const struct pccl_id *peer,
                                                        uv_os_sock_t socket, const uint8_t *rest, size_t rest_length);
 /* The session's events, on the thread of the call. */
 void pccl_comm_on_touching(void *comm);
+void pccl_comm_on_proven(void *comm, const struct pccl_proof *proof);
 void pccl_comm_on_fetched(void *comm, bool complete, const struct pccl_text *words);
 void pccl_comm_on_sync_broken(void *comm);
 

@@ -68,4 +68,28 @@ void pccl_copied_away(const struct pccl_kernels *kernels);
 /* XXH3 with 128 bits of these bytes: its low and its high half. The same from all variants. */
 void pccl_digest_128(const struct pccl_kernels *kernels, const void *bytes, size_t length, uint64_t halves[2]);
 
+enum {
+    PCCL_SHA256_BYTES = 32,
+    PCCL_SHA256_LANES = 16,
+    PCCL_SHA256_STRIPE = PCCL_SHA256_LANES * 64, /* a block of each lane */
+};
+
+/* SHA-256 of what is added piece by piece; for little. */
+struct pccl_sha256 {
+    const struct pccl_kernels *kernels;
+    uint64_t length;
+    uint32_t state[8][PCCL_SHA256_LANES];
+    uint8_t stripe[PCCL_SHA256_STRIPE];
+};
+void pccl_sha256_begin(struct pccl_sha256 *sha, const struct pccl_kernels *kernels);
+void pccl_sha256_add(struct pccl_sha256 *sha, const void *bytes, size_t length);
+void pccl_sha256_end(struct pccl_sha256 *sha, uint8_t hash[PCCL_SHA256_BYTES]);
+/*
+ * A hash of much: nobody finds other bytes that have it, unless of SHA-256. Lane i of 16 is the SHA-256 of the 32-bit
+ * words i, i + 16, i + 32... of all whole stripes of 1,024 bytes; the hash is the SHA-256 of the lanes' hashes (if
+ * there is a stripe), the bytes behind the last stripe, and the length in bytes (64 bits, big-endian).
+ */
+void pccl_bulk_hash(const struct pccl_kernels *kernels, const void *bytes, size_t length,
+                    uint8_t hash[PCCL_SHA256_BYTES]);
+
 #endif

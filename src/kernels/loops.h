@@ -210,6 +210,7 @@ DEFINE_BF16(min, lesser_f32(a, b))
         .widen = {[PCCL_F16] = widen_f16, [PCCL_BF16] = widen_bf16},                                                   \
         .narrow = {[PCCL_F16] = narrow_f16, [PCCL_BF16] = narrow_bf16},                                                \
         .digest = digest,                                                                                              \
+        .sha256 = sha256,                                                                                              \
         .copy_away = copy_away,                                                                                        \
         .copied_away = copied_away,                                                                                    \
     };

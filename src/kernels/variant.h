@@ -32,6 +32,8 @@ struct pccl_kernels {
     void (*copy_away)(void *to, const void *from, size_t bytes);
     void (*copied_away)(void);
     void (*digest)(const void *bytes, size_t length, uint64_t halves[2]);
+    /* The block function of SHA-256 on a block of each lane, `count` times. */
+    void (*sha256)(uint32_t state[8][PCCL_SHA256_LANES], const uint8_t *stripes, size_t count);
 };
 
 extern const struct pccl_kernels pccl_kernels_scalar;

@@ -53,6 +53,7 @@ static void copied_away(void) { _mm_sfence(); }
 #define XXH_VECTOR XXH_AVX2 /* wider ones are no faster here */
 #include "kernels/digest.h"
 #include "kernels/loops.h"
+#include "kernels/sha256.h"
 
 DEFINE_VARIANT(avx2, PCCL_CPU_AVX2)
 

@@ -32,6 +32,7 @@ static void copied_away(void) {}
 
 #include "kernels/digest.h"
 #include "kernels/loops.h"
+#include "kernels/sha256.h"
 
 DEFINE_VARIANT(neon, PCCL_CPU_NEON)
 #endif

@@ -6,6 +6,8 @@
 
 #include <string.h>
 
+enum { LANES = 4 };
+
 static void widen_f16(float *to, const void *from, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
@@ -29,5 +31,6 @@ static void copied_away(void) {}
 
 #include "kernels/digest.h"
 #include "kernels/loops.h"
+#include "kernels/sha256.h"
 
 DEFINE_VARIANT(scalar, 0)

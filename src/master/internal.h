@@ -226,8 +226,10 @@ struct pccl_group {
     bool sync_planned;                      /* the open round has elected */
     uint8_t sync_outcome, optimize_outcome; /* of the rounds before, and why they failed */
     struct pccl_text sync_words, optimize_words;
-    uint64_t sync, revision; /* the open round; the revision that is due, 0: none yet */
-    uint64_t sync_revision;  /* what it elected; else the round before */
+    uint64_t sync, revision;      /* the open round; the revision that is due, 0: none yet */
+    bool sync_proven;             /* ... and knows by which proof: those who brought it have said */
+    struct pccl_proof sync_proof; /* 0: no majority of them could say */
+    uint64_t sync_revision;       /* what it elected; else the round before */
 
     uint64_t decisions, stable;
     uint32_t behind; /* members that know no outcome beyond `stable` */
@@ -283,7 +285,7 @@ struct pccl_master {
     uint32_t newcomer_count;    /* in queues */
     uint64_t newcomers_due_us;  /* no queue is due before */
     uint64_t newcomers_visited; /* in queues, from the beginning: what waiting newcomers cost */
-    struct pccl_names names; /* of the remotes */
+    struct pccl_names names;    /* of the remotes */
     struct pccl_stranger *oldest_stranger, *newest_stranger;
     struct pccl_group **groups;
     uint32_t group_count, group_capacity;
@@ -454,6 +456,7 @@ void pccl_master_tick_rounds(struct pccl_master *m);
 
 /* ---- sync.c ---- */
 void pccl_master_sync_vote(struct pccl_master *m, struct pccl_remote *from, const struct pccl_msg_sync_vote *vote);
+void pccl_master_sync_proof(struct pccl_master *m, struct pccl_remote *from, const struct pccl_msg_sync_proof *proof);
 void pccl_master_sync_done(struct pccl_master *m, struct pccl_remote *from, const struct pccl_msg_sync_done *done);
 void pccl_master_withdraw_sync(struct pccl_master *m, struct pccl_remote *from, uint64_t round);
 /* How the last round of its group ended, for one who has not heard it. */

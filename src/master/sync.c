@@ -6,6 +6,11 @@
  * A member that dies has no vote and gives nothing; those who fetched from it are told of others. If nobody is left who
  * holds what was elected, the round fails for all. One member's own failure is its own, while others hold it.
  *
+ * Equal digests of the votes say that members hold the same as long as nobody lies: other content with the same digest
+ * can be made. So, where somebody fetches, those who brought what was elected say by which proof it is to be known
+ * (state/state.h), and what most of them say counts, as with the votes: a digest that is forged gives a liar no more
+ * than a vote for the content that is behind it. Who says something else gives nothing.
+ *
  * A master that restarts knows nothing of it: the members bring what they hold by then, and it is elected anew.
  */
 #include "core/ticket.h"
@@ -22,8 +27,10 @@ struct pccl_sync_part {
     uint32_t line_count;
     struct pccl_tensor_line *lines;           /* owned, of the first tensors; their names are in: */
     char (*line_names)[PCCL_TENSOR_NAME_MAX]; /* owned */
-    bool holds_unequal; /* tensors that need not be the same, as those have who synchronized before */
-    bool fetches;       /* the plan asks it to, and it has not said that it is done */
+    bool holds_unequal;      /* tensors that need not be the same, as those have who synchronized before */
+    bool vouches;            /* it brought what was elected, others fetch that, and it has not said by which proof */
+    struct pccl_proof proof; /* what it has said; or, once it has fetched, what was elected. 0: nothing */
+    bool fetches;            /* the plan asks it to, and it has not said that it is done */
     bool failed;
     uint32_t donor_count; /* that it was told of, and that are alive */
     struct pccl_id donors[PCCL_STATE_DONORS_MAX];
@@ -130,7 +137,7 @@ static void clear_where(struct pccl_remote *remote)
 static void conclude(struct pccl_master *m, struct pccl_group *group, uint8_t outcome)
 {
     uint64_t round = group->sync++;
-    group->sync_planned = false;
+    group->sync_planned = group->sync_proven = false;
     group->sync_outcome = outcome;
     if (outcome == PCCL_ROUND_DONE)
         group->revision = group->sync_revision + 1;
@@ -161,10 +168,18 @@ static void fail(struct pccl_master *m, struct pccl_group *group, const struct p
 
 /* ---- donors ---- */
 
+/* It has what was elected, as far as can be known: before that is proven all who brought it do. */
+static bool holds(const struct pccl_group *group, const struct pccl_sync_part *part)
+{
+    return part != NULL && !part->ballot.lacks &&
+           (!group->sync_proven || part->vouches || pccl_proof_equal(&part->proof, &group->sync_proof));
+}
+
 static bool gives(const struct pccl_remote *remote)
 {
     const struct pccl_sync_part *part = part_of(remote);
-    return part != NULL && !part->fetches && pccl_ballot_gives(&part->ballot);
+    return holds(remote->group, part) && remote->group->sync_proven && !part->vouches && !part->fetches &&
+           pccl_ballot_gives(&part->ballot);
 }
 
 static bool is_told_of(const struct pccl_sync_part *part, const struct pccl_id *donor)
@@ -185,6 +200,7 @@ static void tell_donor(struct pccl_master *m, struct pccl_remote *to, const stru
                                              .peer = donor->id,
                                              .ticket = pccl_ticket(&donor->link_key, &to->id, &donor->id),
                                              .holds_unequal = donor->sync_part->holds_unequal,
+                                             .proof = to->group->sync_proof,
                                              .candidates = addresses,
                                              .candidates_count = count}};
     part->donors[part->donor_count++] = donor->id;
@@ -287,6 +303,7 @@ static void plan(struct pccl_master *m, struct pccl_group *group, const struct p
     const struct pccl_digest content = group->ring[election->winner]->sync_part->ballot.content;
     bool any = false;
     group->sync_planned = true;
+    group->sync_proven = false;
     group->sync_revision = election->revision;
     for (uint32_t i = 0; i < group->ring_count; i++) {
         struct pccl_sync_part *part = group->ring[i]->sync_part;
@@ -294,7 +311,8 @@ static void plan(struct pccl_master *m, struct pccl_group *group, const struct p
         any = any || part->fetches;
     }
     for (uint32_t i = 0; any && i < group->ring_count; i++) {
-        const struct pccl_sync_part *part = group->ring[i]->sync_part;
+        struct pccl_sync_part *part = group->ring[i]->sync_part;
+        part->vouches = !part->ballot.lacks;
         struct pccl_msg msg = {.type = PCCL_MSG_sync_plan,
                                .as.sync_plan = {.round = group->sync,
                                                 .revision = election->revision,
@@ -326,6 +344,78 @@ static void elect(struct pccl_master *m, struct pccl_group *group)
         fail(m, group, &election.words);
     else if (election.end == PCCL_ELECTED)
         plan(m, group, &election);
+}
+
+/* ---- what is elected is to be known by ---- */
+
+/* Those who brought it, and how many of them say the same as one of them. */
+struct backing {
+    uint32_t brought, pending, same, old_hands;
+    struct pccl_id least; /* peer of those who say the same */
+};
+
+static struct backing backing_of(const struct pccl_group *group, const struct pccl_proof *proof)
+{
+    struct backing backing = {0};
+    for (uint32_t i = 0; i < group->ring_count; i++) {
+        const struct pccl_sync_part *part = part_of(group->ring[i]);
+        if (part == NULL || part->ballot.lacks)
+            continue;
+        backing.brought++;
+        backing.pending += part->vouches;
+        if (part->vouches || !pccl_proof_equal(&part->proof, proof))
+            continue;
+        if (backing.same == 0 || pccl_id_compare(&part->ballot.peer, &backing.least) < 0)
+            backing.least = part->ballot.peer;
+        backing.same++;
+        backing.old_hands += !part->ballot.fresh;
+    }
+    return backing;
+}
+
+/* As in the election: most of those who have synchronized before, then the lowest id. */
+static bool backs_more(const struct backing *a, const struct backing *b)
+{
+    if (a->same != b->same)
+        return a->same > b->same;
+    if (a->old_hands != b->old_hands)
+        return a->old_hands > b->old_hands;
+    return pccl_id_compare(&a->least, &b->least) < 0;
+}
+
+static void say_whether_odd(struct pccl_master *m, const struct pccl_group *group, const struct pccl_remote *remote)
+{
+    const struct pccl_sync_part *part = part_of(remote);
+    if (part == NULL || part->vouches || part->ballot.lacks || holds(group, part))
+        return;
+    pccl_master_say(m, PCCL_LOG_WARN, &(struct pccl_log_fields){.peer = &remote->id},
+                    "peer %i gives no shared state: it holds other content than most, of the same digest", &remote->id);
+}
+
+/* true: it is known. It is as soon as more than half of them say the same, whatever the others may say. */
+static bool find_proof(struct pccl_master *m, struct pccl_group *group)
+{
+    struct backing best = {0};
+    struct pccl_proof proof = {0};
+    for (uint32_t i = 0; i < group->ring_count && !group->sync_proven; i++) {
+        const struct pccl_sync_part *part = part_of(group->ring[i]);
+        if (part == NULL || part->ballot.lacks || part->vouches || pccl_proof_is_zero(&part->proof))
+            continue;
+        struct backing backing = backing_of(group, &part->proof);
+        if (best.same == 0 || backs_more(&backing, &best)) {
+            best = backing;
+            proof = part->proof;
+        }
+    }
+    if (group->sync_proven)
+        return true;
+    if (best.same == 0 || (best.pending > 0 && best.same <= best.brought / 2))
+        return false;
+    group->sync_proven = true;
+    group->sync_proof = proof;
+    for (uint32_t i = 0; i < group->ring_count; i++)
+        say_whether_odd(m, group, group->ring[i]);
+    return true;
 }
 
 /* ---- how far it is ---- */
@@ -362,19 +452,24 @@ static void name_to_all(struct pccl_master *m, struct pccl_group *group, const s
 
 static void go_on(struct pccl_master *m, struct pccl_group *group, const struct pccl_remote *only)
 {
-    bool any_part = false, any_fetches = false, any_holds = false;
+    bool any_part = false, any_fetches = false, any_holds = false, any_vouches = false;
     uint32_t givers = 0;
+    if (!group->sync_proven && find_proof(m, group))
+        only = NULL; /* all of them may be told of */
     for (uint32_t i = 0; i < group->ring_count; i++) {
         const struct pccl_sync_part *part = part_of(group->ring[i]);
         any_part = any_part || part != NULL;
         any_fetches = any_fetches || (part != NULL && part->fetches);
         givers += gives(group->ring[i]);
-        any_holds = any_holds || (part != NULL && !part->ballot.lacks);
+        any_holds = any_holds || holds(group, part);
+        any_vouches = any_vouches || (part != NULL && part->vouches);
     }
     if (!any_part) {
         group->sync_planned = false; /* nobody is left of those who voted: it has not taken place */
         return;
     }
+    if (any_fetches && givers == 0 && any_vouches)
+        return; /* they have yet to say by which proof */
     if (any_fetches ? givers == 0 : !any_holds) {
         struct pccl_text words;
         pccl_text_format(&words, "all who held the elected shared state are gone");
@@ -448,6 +543,23 @@ void pccl_master_sync_vote(struct pccl_master *m, struct pccl_remote *from, cons
     evaluate(m, group);
 }
 
+void pccl_master_sync_proof(struct pccl_master *m, struct pccl_remote *from, const struct pccl_msg_sync_proof *proof)
+{
+    struct pccl_group *group = from->group;
+    struct pccl_sync_part *part = from->sync_part;
+    if (proof->round + 1 == group->sync)
+        return; /* the round has ended without it */
+    if (proof->round != group->sync || part == NULL || !part->vouches) {
+        pccl_master_remove(m, from, PCCL_REFUSAL_PROTOCOL, "it vouches for what nobody asked it about");
+        return;
+    }
+    part->vouches = false;
+    part->proof = proof->proof;
+    say_whether_odd(m, group, from);
+    if (!m->recovering && m->departing_count == 0)
+        go_on(m, group, from);
+}
+
 void pccl_master_sync_done(struct pccl_master *m, struct pccl_remote *from, const struct pccl_msg_sync_done *done)
 {
     struct pccl_group *group = from->group;
@@ -464,6 +576,11 @@ void pccl_master_sync_done(struct pccl_master *m, struct pccl_remote *from, cons
     part->ballot.lacks = part->ballot.lacks && part->failed;
     part->ballot.takes_unequal = part->ballot.takes_unequal && part->failed;
     part->holds_unequal = part->holds_unequal || (takes_unequal && !part->failed);
+    if (part->failed) {
+        part->vouches = false; /* it has gone, and says nothing any more */
+    } else if (!part->vouches) {
+        part->proof = group->sync_proof;
+    }
     if (part->failed) {
         struct pccl_text words;
         pccl_text_clear(&words);
@@ -489,10 +606,10 @@ void pccl_master_withdraw_sync(struct pccl_master *m, struct pccl_remote *from, 
 
 bool pccl_master_has_come_to_sync(const struct pccl_remote *remote)
 {
-    return remote->sync_part != NULL && !remote->sync_part->fetches;
+    return remote->sync_part != NULL && !remote->sync_part->fetches && !remote->sync_part->vouches;
 }
 
 bool pccl_master_is_fetching(const struct pccl_remote *remote)
 {
-    return remote->sync_part != NULL && remote->sync_part->fetches;
+    return remote->sync_part != NULL && (remote->sync_part->fetches || remote->sync_part->vouches);
 }

@@ -30,6 +30,7 @@ struct pccl_sync_call {
     bool torn_unequal;          /* ... maybe into tensors that need not be the same */
     bool at_risk;               /* within a call: it may do so at any moment */
     bool planned, done, complete;
+    bool vouches; /* it brought what the plan elected, and has not said yet by which proof others may know that */
     struct pccl_sync_plan plan;
     struct pccl_text failure;
     /* what the last round told: */

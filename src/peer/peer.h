@@ -177,7 +177,7 @@ struct pccl_peer_effects {
      */
     void (*sync_plan)(void *context, const struct pccl_sync_plan *plan);
     void (*sync_donor)(void *context, const struct pccl_id *peer, const struct pccl_id *ticket, bool holds_unequal,
-                       const struct pccl_address *candidates, uint32_t count);
+                       const struct pccl_proof *proof, const struct pccl_address *candidates, uint32_t count);
     /* Within an optimize call: measure this way, and report by pccl_peer_measured. A later test replaces the one
      * before. */
     void (*measure)(void *context, const struct pccl_peer_test *test);
@@ -216,6 +216,7 @@ uint64_t pccl_peer_sync_round(const struct pccl_peer *peer);
 /* The plan's first write into memory is about to happen: until it is done the content is nobody's. */
 void pccl_peer_sync_touched(struct pccl_peer *peer);
 /* What the plan asked of a requester is there; or cannot be had, with words. The call ends when the round does. */
+void pccl_peer_sync_proven(struct pccl_peer *peer, uint64_t now_us, const struct pccl_proof *proof);
 void pccl_peer_sync_done(struct pccl_peer *peer, uint64_t now_us, bool complete, const struct pccl_text *words);
 /* After OK: the revision that the group holds. */
 uint64_t pccl_peer_sync_revision(const struct pccl_peer *peer);

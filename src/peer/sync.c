@@ -72,6 +72,20 @@ static void send_done(struct pccl_peer *p)
     pccl_peer_send(p, &msg);
 }
 
+/* NULL: it could not be computed. */
+void pccl_peer_sync_proven(struct pccl_peer *p, uint64_t now_us, const struct pccl_proof *proof)
+{
+    struct pccl_sync_call *sync = &p->sync;
+    pccl_peer_advance_time(p, now_us);
+    if (!p->calls[PCCL_ROUND_SYNC].outstanding || !sync->planned || !sync->vouches || p->resuming)
+        return;
+    sync->vouches = false;
+    struct pccl_msg msg = {.type = PCCL_MSG_sync_proof, .as.sync_proof = {.round = p->rounds[PCCL_ROUND_SYNC]}};
+    if (proof != NULL)
+        msg.as.sync_proof.proof = *proof;
+    pccl_peer_send(p, &msg);
+}
+
 static bool is_open(struct pccl_peer *p, uint64_t round, const char *what)
 {
     if (p->calls[PCCL_ROUND_SYNC].outstanding && round == p->rounds[PCCL_ROUND_SYNC])
@@ -95,6 +109,7 @@ void pccl_peer_sync_planned(struct pccl_peer *p, const struct pccl_msg_sync_plan
         pccl_text_format(&sync->failure, "%s", pccl_peer_why_withdrawn(&p->calls[PCCL_ROUND_SYNC]));
     sync->planned = true;
     sync->done = sync->complete = false;
+    sync->vouches = !(sync->torn || sync->at_risk) && pccl_digest_equal(&sync->vote.content, &plan->content);
     sync->plan = (struct pccl_sync_plan){.round = plan->round,
                                          .revision = plan->revision,
                                          .requests = plan->requests != 0,
@@ -118,7 +133,7 @@ void pccl_peer_sync_donor_named(struct pccl_peer *p, const struct pccl_msg_sync_
 {
     if (!is_open(p, donor->round, "a donor") || p->sync.done)
         return;
-    p->effects.sync_donor(p->effects.context, &donor->peer, &donor->ticket, donor->holds_unequal != 0,
+    p->effects.sync_donor(p->effects.context, &donor->peer, &donor->ticket, donor->holds_unequal != 0, &donor->proof,
                           donor->candidates, donor->candidates_count);
 }
 

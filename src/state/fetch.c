@@ -74,10 +74,10 @@ static bool reseal(struct pccl_fetch *fetch)
     for (uint32_t i = 0; i < fetch->state->tensor_count; i++) {
         if (!fetch->tasks[i].torn)
             continue;
-        pccl_state_seal_tensor(fetch->state, i);
+        pccl_state_prove_tensor(fetch->state, i);
         torn = torn || pccl_fetch_tensor(fetch, i)->unequal;
     }
-    pccl_state_seal_content(fetch->state);
+    pccl_state_prove_content(fetch->state);
     return torn;
 }
 
@@ -89,7 +89,7 @@ static bool has_unequal_bytes(const struct pccl_state *state)
     return false;
 }
 
-void pccl_fetch_begin(struct pccl_fetch *fetch, uint64_t now_us, uint64_t round, const struct pccl_digest *content,
+void pccl_fetch_begin(struct pccl_fetch *fetch, uint64_t now_us, uint64_t round, const struct pccl_proof *content,
                       bool takes_unequal)
 {
     forget_all(fetch);
@@ -98,12 +98,12 @@ void pccl_fetch_begin(struct pccl_fetch *fetch, uint64_t now_us, uint64_t round,
     pccl_text_clear(&fetch->words);
     fetch->now_us = now_us;
     fetch->round = round;
-    fetch->content = *content;
+    fetch->proof = *content;
     /* What an earlier plan began to take has to be whole, whatever this one says. */
     bool torn = reseal(fetch);
     fetch->wanted[0] = true;
     fetch->wanted[1] = (takes_unequal || torn) && has_unequal_bytes(fetch->state);
-    fetch->known[0] = pccl_digest_equal(&fetch->state->content, content);
+    fetch->known[0] = pccl_proof_equal(&fetch->state->proof, content);
     fetch->known[1] = false;
     if (!fetch->known[0] && fetch->state->tensor_count == 0)
         pccl_fetch_fail(fetch, "something was elected as the content of a state without tensors");
@@ -209,24 +209,24 @@ static enum pccl_status refuse(struct pccl_text *words, const char *why)
     return PCCL_MALFORMED;
 }
 
-static enum pccl_status take_digests(struct pccl_fetch *fetch, struct pccl_fetch_donor *donor,
-                                     const struct pccl_msg_state_digests *digests, struct pccl_text *words)
+static enum pccl_status take_proofs(struct pccl_fetch *fetch, struct pccl_fetch_donor *donor,
+                                    const struct pccl_msg_state_proofs *proofs, struct pccl_text *words)
 {
     struct pccl_fetch_owed owed = *pccl_fetch_owed_at(donor, 0);
-    if (digests->round != fetch->round || digests->what != owed.what || digests->tensor != owed.tensor ||
-        digests->first != owed.first || digests->digests_count != owed.count)
-        return refuse(words, "it sends other digests than it was asked for");
+    if (proofs->round != fetch->round || proofs->what != owed.what || proofs->tensor != owed.tensor ||
+        proofs->first != owed.first || proofs->proofs_count != owed.count)
+        return refuse(words, "it sends other proofs than it was asked for");
     enum pccl_status status = PCCL_OK;
     if (fetch->status != PCCL_FETCH_RUNNING) {
         /* nobody needs them any more */
     } else if (owed.what == PCCL_WANT_ROOTS) {
-        memcpy(fetch->roots + owed.tensor, digests->digests, owed.count * sizeof *fetch->roots);
+        memcpy(fetch->roots + owed.tensor, proofs->proofs, owed.count * sizeof *fetch->roots);
         fetch->roots_heard += owed.count;
         if (fetch->roots_heard == fetch->state->tensor_count)
             status = pccl_fetch_take_roots(fetch, words);
     } else {
         struct pccl_fetch_task *task = &fetch->tasks[owed.tensor];
-        memcpy(task->list + owed.first, digests->digests, owed.count * sizeof *task->list);
+        memcpy(task->list + owed.first, proofs->proofs, owed.count * sizeof *task->list);
         task->listed += owed.count;
         if (task->listed == pccl_fetch_tensor(fetch, owed.tensor)->chunks)
             status = pccl_fetch_take_list(fetch, owed.tensor, words);
@@ -265,8 +265,8 @@ enum pccl_status pccl_fetch_received(struct pccl_fetch *fetch, uint64_t now_us, 
         return refuse(words, "it sends what it was not asked for");
     fetch->now_us = now_us;
     enum pccl_status status = PCCL_MALFORMED;
-    if (msg->type == PCCL_MSG_state_digests && pccl_fetch_owed_at(from, 0)->what != PCCL_WANT_DATA)
-        status = take_digests(fetch, from, &msg->as.state_digests, words);
+    if (msg->type == PCCL_MSG_state_proofs && pccl_fetch_owed_at(from, 0)->what != PCCL_WANT_DATA)
+        status = take_proofs(fetch, from, &msg->as.state_proofs, words);
     else if (msg->type == PCCL_MSG_state_data)
         status = take_data(fetch, donor, &msg->as.state_data, arrival, words);
     else
@@ -288,14 +288,14 @@ void pccl_fetch_progress(struct pccl_fetch *fetch, uint64_t now_us, uint32_t don
 }
 
 enum pccl_status pccl_fetch_arrived(struct pccl_fetch *fetch, uint64_t now_us, uint32_t donor,
-                                    const struct pccl_digest *digest, struct pccl_text *words)
+                                    const struct pccl_proof *proof, struct pccl_text *words)
 {
     struct pccl_fetch_donor *from = find_donor(fetch, donor);
     if (from == NULL || !from->arriving)
         return refuse(words, "no chunk is on its way from it");
     fetch->now_us = now_us;
     if (from->writes) {
-        enum pccl_status status = pccl_fetch_written(fetch, pccl_fetch_owed_at(from, 0)->chunk, digest, words);
+        enum pccl_status status = pccl_fetch_written(fetch, pccl_fetch_owed_at(from, 0)->chunk, proof, words);
         if (status != PCCL_OK)
             return status;
     }

@@ -18,13 +18,13 @@ static void ask_for(struct pccl_fetch *fetch, uint32_t number, const struct pccl
     fetch->effects.send(fetch->effects.context, number, &msg);
 }
 
-static void ask_digests(struct pccl_fetch *fetch, uint32_t number, enum pccl_want_what what, uint32_t tensor,
-                        uint64_t first, uint32_t count)
+static void ask_proofs(struct pccl_fetch *fetch, uint32_t number, enum pccl_want_what what, uint32_t tensor,
+                       uint64_t first, uint32_t count)
 {
     const struct pccl_fetch_owed owed = {.what = (uint8_t)what,
                                          .count = count,
                                          .tensor = tensor,
-                                         .bytes = count * (uint32_t)sizeof(struct pccl_digest),
+                                         .bytes = count * (uint32_t)sizeof(struct pccl_proof),
                                          .first = first};
     ask_for(fetch, number, &owed);
 }
@@ -56,7 +56,7 @@ static bool ask_roots(struct pccl_fetch *fetch, uint32_t number)
         return false;
     uint32_t count = (uint32_t)pccl_min_u64(left, PCCL_STATE_DIGESTS_MAX), first = fetch->roots_asked;
     fetch->roots_asked += count;
-    ask_digests(fetch, number, PCCL_WANT_ROOTS, first, 0, count);
+    ask_proofs(fetch, number, PCCL_WANT_ROOTS, first, 0, count);
     return true;
 }
 
@@ -96,7 +96,7 @@ static bool ask_list(struct pccl_fetch *fetch, uint32_t number)
     donor->listing_asked += count;
     if (donor->listing_asked == chunks)
         donor->listing = NULL;
-    ask_digests(fetch, number, PCCL_WANT_CHUNKS, tensor, first, count);
+    ask_proofs(fetch, number, PCCL_WANT_CHUNKS, tensor, first, count);
     return true;
 }
 
@@ -139,7 +139,7 @@ static bool ask_data(struct pccl_fetch *fetch, uint32_t number)
     return true;
 }
 
-/* Room for one more whole chunk, or a message of digests, which is not larger. */
+/* Room for one more whole chunk, or a message of proofs, which is not larger. */
 static bool may_be_asked(const struct pccl_fetch_donor *donor)
 {
     return donor->up && !donor->suspected && donor->owed_count < PCCL_FETCH_OWED_MAX &&

@@ -11,10 +11,10 @@ void pccl_fetch_fail(struct pccl_fetch *fetch, const char *words)
     pccl_text_format(&fetch->words, "%s", words);
 }
 
-static const struct pccl_digest *chunks_of(const struct pccl_fetch *fetch, uint32_t tensor)
+static const struct pccl_proof *chunks_of(const struct pccl_fetch *fetch, uint32_t tensor)
 {
     uint64_t first = pccl_fetch_tensor(fetch, tensor)->first_chunk;
-    return fetch->state->chunks == NULL ? NULL : fetch->state->chunks + first;
+    return fetch->state->proofs == NULL ? NULL : fetch->state->proofs + first;
 }
 
 static struct pccl_text *malformed(struct pccl_text *words, const struct pccl_fetch *fetch, uint32_t tensor,
@@ -79,11 +79,10 @@ static bool make_chunks(struct pccl_fetch *fetch, uint32_t tensor, uint64_t coun
 }
 
 static void open_chunk(struct pccl_fetch *fetch, uint32_t tensor, uint64_t number, uint64_t index,
-                       const struct pccl_digest *digest)
+                       const struct pccl_proof *proof)
 {
     struct pccl_fetch_chunk *chunk = &fetch->tasks[tensor].chunks[number];
-    *chunk =
-        (struct pccl_fetch_chunk){.tensor = tensor, .index = index, .digest = *digest, .writer = PCCL_FETCH_NOBODY};
+    *chunk = (struct pccl_fetch_chunk){.tensor = tensor, .index = index, .proof = *proof, .writer = PCCL_FETCH_NOBODY};
     pccl_link_init(&chunk->link);
     pccl_fetch_place(fetch, chunk);
 }
@@ -91,8 +90,8 @@ static void open_chunk(struct pccl_fetch *fetch, uint32_t tensor, uint64_t numbe
 /* It is what law says. */
 static void complete_tensor(struct pccl_fetch *fetch, uint32_t tensor)
 {
-    pccl_state_seal_tensor(fetch->state, tensor);
-    PCCL_ASSERT(pccl_digest_equal(&pccl_fetch_tensor(fetch, tensor)->root, &fetch->law[tensor]));
+    pccl_state_prove_tensor(fetch->state, tensor);
+    PCCL_ASSERT(pccl_proof_equal(&pccl_fetch_tensor(fetch, tensor)->proof, &fetch->law[tensor]));
     fetch->tasks[tensor].torn = false;
     fetch->missing[pccl_fetch_tensor(fetch, tensor)->unequal]--;
 }
@@ -104,8 +103,8 @@ void pccl_fetch_finish(struct pccl_fetch *fetch)
     for (unsigned unequal = 0; unequal < 2; unequal++)
         if (fetch->wanted[unequal] && (!fetch->known[unequal] || fetch->missing[unequal] > 0))
             return;
-    pccl_state_seal_content(fetch->state);
-    PCCL_ASSERT(pccl_digest_equal(&fetch->state->content, &fetch->content));
+    pccl_state_prove_content(fetch->state);
+    PCCL_ASSERT(pccl_proof_equal(&fetch->state->proof, &fetch->proof));
     fetch->status = PCCL_FETCH_COMPLETE;
 }
 
@@ -114,13 +113,13 @@ void pccl_fetch_finish(struct pccl_fetch *fetch)
 /* Law is there: makes a task of every tensor that differs. */
 static void compare(struct pccl_fetch *fetch, bool unequal)
 {
-    static const struct pccl_digest unknown = {0};
+    static const struct pccl_proof unknown = {0};
     for (uint32_t i = 0; i < fetch->state->tensor_count && fetch->status == PCCL_FETCH_RUNNING; i++) {
         const struct pccl_tensor *tensor = pccl_fetch_tensor(fetch, i);
         struct pccl_fetch_task *task = &fetch->tasks[i];
         if (tensor->unequal != unequal)
             continue;
-        if (pccl_digest_equal(&tensor->root, &fetch->law[i])) {
+        if (pccl_proof_equal(&tensor->proof, &fetch->law[i])) {
             task->torn = false;
             continue;
         }
@@ -145,14 +144,14 @@ static void take_law(struct pccl_fetch *fetch, bool unequal)
 
 enum pccl_status pccl_fetch_take_roots(struct pccl_fetch *fetch, struct pccl_text *words)
 {
-    struct pccl_digest content = pccl_digest_content(fetch->state, fetch->roots);
-    if (!pccl_digest_equal(&content, &fetch->content)) {
+    struct pccl_proof content = pccl_proof_content(fetch->state, fetch->roots);
+    if (!pccl_proof_equal(&content, &fetch->proof)) {
         pccl_text_format(words, "its roots do not give the content that was elected");
         return PCCL_MALFORMED;
     }
     for (uint32_t i = 0; i < fetch->state->tensor_count; i++) {
         const struct pccl_tensor *tensor = pccl_fetch_tensor(fetch, i);
-        if (tensor->chunks == 0 && !pccl_digest_equal(&tensor->root, &fetch->roots[i])) {
+        if (tensor->chunks == 0 && !pccl_proof_equal(&tensor->proof, &fetch->roots[i])) {
             (void)malformed(words, fetch, i, "it gives something as the root");
             pccl_text_append(words, ", which is empty");
             return PCCL_MALFORMED;
@@ -181,11 +180,11 @@ void pccl_fetch_unlist(struct pccl_fetch *fetch, struct pccl_fetch_task *task)
     pccl_link_append(&fetch->unlisted[pccl_fetch_tensor(fetch, tensor)->unequal], &task->link);
 }
 
-static uint64_t count_differing(const struct pccl_digest *a, const struct pccl_digest *b, uint64_t count)
+static uint64_t count_differing(const struct pccl_proof *a, const struct pccl_proof *b, uint64_t count)
 {
     uint64_t differing = 0;
     for (uint64_t i = 0; i < count; i++)
-        differing += !pccl_digest_equal(&a[i], &b[i]);
+        differing += !pccl_proof_equal(&a[i], &b[i]);
     return differing;
 }
 
@@ -193,19 +192,19 @@ enum pccl_status pccl_fetch_take_list(struct pccl_fetch *fetch, uint32_t tensor,
 {
     struct pccl_fetch_task *task = &fetch->tasks[tensor];
     const struct pccl_tensor *of = pccl_fetch_tensor(fetch, tensor);
-    struct pccl_digest root = pccl_digest_root(of->bytes, task->list, of->chunks);
-    if (!pccl_digest_equal(&root, &fetch->law[tensor])) {
-        (void)malformed(words, fetch, tensor, "its digests of chunks do not give the root");
+    struct pccl_proof root = pccl_proof_root(fetch->state->kernels, of->bytes, task->list, of->chunks);
+    if (!pccl_proof_equal(&root, &fetch->law[tensor])) {
+        (void)malformed(words, fetch, tensor, "its proofs of chunks do not give the root");
         return PCCL_MALFORMED;
     }
-    const struct pccl_digest *chunks = chunks_of(fetch, tensor);
+    const struct pccl_proof *chunks = chunks_of(fetch, tensor);
     uint64_t differing = count_differing(chunks, task->list, of->chunks);
     if (differing == 0) {
         complete_tensor(fetch, tensor);
         pccl_fetch_finish(fetch);
     } else if (make_chunks(fetch, tensor, differing)) {
         for (uint64_t i = 0, number = 0; i < of->chunks; i++)
-            if (!pccl_digest_equal(&chunks[i], &task->list[i]))
+            if (!pccl_proof_equal(&chunks[i], &task->list[i]))
                 open_chunk(fetch, tensor, number++, i, &task->list[i]);
     } else {
         pccl_fetch_fail(fetch, pccl_status_text(PCCL_MEMORY));
@@ -229,9 +228,9 @@ void pccl_fetch_place(struct pccl_fetch *fetch, struct pccl_fetch_chunk *chunk)
         pccl_link_append(&fetch->asked, &chunk->link);
 }
 
-static struct pccl_digest *digest_of(struct pccl_fetch *fetch, const struct pccl_fetch_chunk *chunk)
+static struct pccl_proof *place_of(struct pccl_fetch *fetch, const struct pccl_fetch_chunk *chunk)
 {
-    return &fetch->state->chunks[pccl_fetch_tensor(fetch, chunk->tensor)->first_chunk + chunk->index];
+    return &fetch->state->proofs[pccl_fetch_tensor(fetch, chunk->tensor)->first_chunk + chunk->index];
 }
 
 void pccl_fetch_write(struct pccl_fetch *fetch, struct pccl_fetch_chunk *chunk, uint32_t donor)
@@ -239,25 +238,26 @@ void pccl_fetch_write(struct pccl_fetch *fetch, struct pccl_fetch_chunk *chunk, 
     struct pccl_tensor *tensor = &fetch->state->tensors[chunk->tensor];
     chunk->writer = (uint8_t)donor;
     pccl_link_remove(&chunk->link);
-    *digest_of(fetch, chunk) = (struct pccl_digest){0};
+    *place_of(fetch, chunk) = (struct pccl_proof){0};
     /* Nor are the root and the content what they were. */
     fetch->tasks[chunk->tensor].torn = true;
-    tensor->root = (struct pccl_digest){0};
+    tensor->proof = (struct pccl_proof){0};
     if (!tensor->unequal)
-        fetch->state->content = (struct pccl_digest){0};
+        fetch->state->proof = (struct pccl_proof){0};
 }
 
 enum pccl_status pccl_fetch_written(struct pccl_fetch *fetch, struct pccl_fetch_chunk *chunk,
-                                    const struct pccl_digest *digest, struct pccl_text *words)
+                                    const struct pccl_proof *proof, struct pccl_text *words)
 {
     const struct pccl_tensor *tensor = pccl_fetch_tensor(fetch, chunk->tensor);
     struct pccl_fetch_task *task = &fetch->tasks[chunk->tensor];
-    struct pccl_digest root = tensor->chunks == 1 ? pccl_digest_root(tensor->bytes, digest, 1) : *digest;
-    if (!pccl_digest_equal(&root, tensor->chunks == 1 ? &fetch->law[chunk->tensor] : &chunk->digest)) {
+    struct pccl_proof root =
+        tensor->chunks == 1 ? pccl_proof_root(fetch->state->kernels, tensor->bytes, proof, 1) : *proof;
+    if (!pccl_proof_equal(&root, tensor->chunks == 1 ? &fetch->law[chunk->tensor] : &chunk->proof)) {
         (void)malformed(words, fetch, chunk->tensor, "its bytes are not those of the chunk");
         return PCCL_MALFORMED;
     }
-    *digest_of(fetch, chunk) = *digest;
+    *place_of(fetch, chunk) = *proof;
     chunk->writer = PCCL_FETCH_NOBODY;
     chunk->done = true;
     fetch->bytes += pccl_state_chunk_length(tensor, chunk->index);

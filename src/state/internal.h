@@ -10,7 +10,7 @@ static inline uint64_t pccl_chunks_of(uint64_t bytes)
     return bytes / PCCL_STATE_CHUNK_BYTES + (bytes % PCCL_STATE_CHUNK_BYTES > 0);
 }
 /* The content that these roots give, one for each tensor; NULL: the state's own. */
-struct pccl_digest pccl_digest_content(const struct pccl_state *state, const struct pccl_digest *roots);
+struct pccl_proof pccl_proof_content(const struct pccl_state *state, const struct pccl_proof *roots);
 
 /* ---- fetch ---- */
 
@@ -28,8 +28,8 @@ _Static_assert(PCCL_FETCH_DONORS <= 32, "a bit for each donor");
 struct pccl_fetch_chunk {
     struct pccl_link link; /* in open or asked; in neither while it is written, asked of several, or done */
     uint32_t tensor;
-    uint64_t index;            /* in the tensor */
-    struct pccl_digest digest; /* the only chunk of its tensor: not known, the root tells */
+    uint64_t index;          /* in the tensor */
+    struct pccl_proof proof; /* the only chunk of its tensor: not known, the root tells */
     uint64_t asked_us;
     uint32_t askers; /* donors that owe it and have not begun to deliver: a bit for each */
     uint8_t writer;  /* who delivers it now, or NOBODY */
@@ -39,8 +39,8 @@ struct pccl_fetch_chunk {
 /* What is to be done for one tensor. */
 struct pccl_fetch_task {
     struct pccl_link link;           /* in unlisted: its list is to be asked for */
-    struct pccl_digest *list;        /* owned; what its chunks should be, while that is on its way */
-    uint64_t listed;                 /* digests that have come */
+    struct pccl_proof *list;         /* owned; what its chunks should be, while that is on its way */
+    uint64_t listed;                 /* proofs that have come */
     struct pccl_fetch_chunk *chunks; /* owned */
     uint64_t chunk_count;
     uint64_t missing; /* of these */
@@ -50,7 +50,7 @@ struct pccl_fetch_task {
 /* An answer that a donor owes. */
 struct pccl_fetch_owed {
     uint8_t what;   /* enum pccl_want_what */
-    uint32_t count; /* of digests */
+    uint32_t count; /* of proofs */
     uint32_t tensor;
     uint32_t bytes;
     uint64_t first;
@@ -80,7 +80,7 @@ struct pccl_fetch {
     enum pccl_fetch_status status;
     struct pccl_text words;
     uint64_t now_us, round, bytes;
-    struct pccl_digest content; /* wanted */
+    struct pccl_proof proof; /* wanted */
 
     /* For tensors that are equal everywhere [0] and those that are not [1]. */
     bool wanted[2];
@@ -89,11 +89,11 @@ struct pccl_fetch {
     struct pccl_link unlisted[2];  /* tasks */
     struct pccl_link open[2];      /* chunks that nobody is asked for */
     struct pccl_link asked;        /* chunks that are equal everywhere: one donor is asked for, the oldest first */
-    struct pccl_digest *law;       /* owned; roots */
+    struct pccl_proof *law;        /* owned; roots */
     struct pccl_fetch_task *tasks; /* owned; one for each tensor */
     uint8_t source;                /* whose tensors that are not equal are law */
 
-    struct pccl_digest *roots; /* owned; as root_donor says */
+    struct pccl_proof *roots; /* owned; as root_donor says */
     uint32_t roots_asked, roots_heard;
     uint8_t root_donor;
 
@@ -128,7 +128,7 @@ void pccl_fetch_place(struct pccl_fetch *fetch, struct pccl_fetch_chunk *chunk);
 void pccl_fetch_write(struct pccl_fetch *fetch, struct pccl_fetch_chunk *chunk, uint32_t donor);
 /* The chunk is in place. MALFORMED: it is another one. */
 PCCL_MUST_CHECK enum pccl_status pccl_fetch_written(struct pccl_fetch *fetch, struct pccl_fetch_chunk *chunk,
-                                                    const struct pccl_digest *digest, struct pccl_text *words);
+                                                    const struct pccl_proof *proof, struct pccl_text *words);
 /* COMPLETE if nothing is missing. */
 void pccl_fetch_finish(struct pccl_fetch *fetch);
 

@@ -6,7 +6,7 @@ static const char *find_fault(const struct pccl_state *state, const struct pccl_
     if (want->tensor >= state->tensor_count)
         return "it asks for a tensor that this state has not";
     if (want->count == 0 || want->count > PCCL_STATE_DIGESTS_MAX)
-        return "it asks for an impossible number of digests";
+        return "it asks for an impossible number of proofs";
     switch (want->what) {
     case PCCL_WANT_ROOTS: return want->first == 0 ? NULL : "it asks for roots of a chunk";
     case PCCL_WANT_CHUNKS: break;
@@ -19,27 +19,27 @@ static const char *find_fault(const struct pccl_state *state, const struct pccl_
     return want->first < state->tensors[want->tensor].chunks ? NULL : "it asks for a chunk that its tensor has not";
 }
 
-static void answer_digests(const struct pccl_state *state, const struct pccl_msg_state_want *want,
-                           struct pccl_digest *roots, struct pccl_msg *answer)
+static void answer_proofs(const struct pccl_state *state, const struct pccl_msg_state_want *want,
+                          struct pccl_proof *roots, struct pccl_msg *answer)
 {
-    struct pccl_msg_state_digests *digests = &answer->as.state_digests;
-    *answer = (struct pccl_msg){.type = PCCL_MSG_state_digests};
-    *digests = (struct pccl_msg_state_digests){
+    struct pccl_msg_state_proofs *proofs = &answer->as.state_proofs;
+    *answer = (struct pccl_msg){.type = PCCL_MSG_state_proofs};
+    *proofs = (struct pccl_msg_state_proofs){
         .round = want->round, .what = want->what, .tensor = want->tensor, .first = want->first};
     if (want->what == PCCL_WANT_ROOTS) {
-        digests->digests = roots;
-        digests->digests_count = (uint32_t)pccl_min_u64(want->count, state->tensor_count - want->tensor);
-        for (uint32_t i = 0; i < digests->digests_count; i++)
-            roots[i] = state->tensors[want->tensor + i].root;
+        proofs->proofs = roots;
+        proofs->proofs_count = (uint32_t)pccl_min_u64(want->count, state->tensor_count - want->tensor);
+        for (uint32_t i = 0; i < proofs->proofs_count; i++)
+            roots[i] = state->tensors[want->tensor + i].proof;
     } else {
         const struct pccl_tensor *tensor = &state->tensors[want->tensor];
-        digests->digests = state->chunks + tensor->first_chunk + want->first;
-        digests->digests_count = (uint32_t)pccl_min_u64(want->count, tensor->chunks - want->first);
+        proofs->proofs = state->proofs + tensor->first_chunk + want->first;
+        proofs->proofs_count = (uint32_t)pccl_min_u64(want->count, tensor->chunks - want->first);
     }
 }
 
 enum pccl_status pccl_serve(const struct pccl_state *state, uint64_t round, const struct pccl_msg_state_want *want,
-                            struct pccl_digest *roots, struct pccl_msg *answer, struct pccl_text *words)
+                            struct pccl_proof *roots, struct pccl_msg *answer, struct pccl_text *words)
 {
     if (want->round != round) {
         pccl_text_format(words, "it asks in round %u, this is round %u", want->round, round);
@@ -52,7 +52,7 @@ enum pccl_status pccl_serve(const struct pccl_state *state, uint64_t round, cons
         return PCCL_MALFORMED;
     }
     if (want->what != PCCL_WANT_DATA) {
-        answer_digests(state, want, roots, answer);
+        answer_proofs(state, want, roots, answer);
         return PCCL_OK;
     }
     *answer = (struct pccl_msg){.type = PCCL_MSG_state_data};

@@ -5,12 +5,12 @@
 #include "state/state.h"
 
 /*
- * OK: *answer is state_digests (its list a view into the state or into `roots`, an array of PCCL_STATE_DIGESTS_MAX that
+ * OK: *answer is state_proofs (its list a view into the state or into `roots`, an array of PCCL_STATE_DIGESTS_MAX that
  * the caller lends) or state_data, whose bytes are the named chunk and follow the frame. MALFORMED with words: another
  * round, or nothing of this state: the connection is of no use.
  */
 PCCL_MUST_CHECK enum pccl_status pccl_serve(const struct pccl_state *state, uint64_t round,
-                                            const struct pccl_msg_state_want *want, struct pccl_digest *roots,
+                                            const struct pccl_msg_state_want *want, struct pccl_proof *roots,
                                             struct pccl_msg *answer, struct pccl_text *words);
 
 #endif

@@ -45,7 +45,7 @@ struct pccl_digest pccl_digest_root(uint64_t tensor_bytes, const struct pccl_dig
     return finish(&hash);
 }
 
-struct pccl_digest pccl_digest_content(const struct pccl_state *state, const struct pccl_digest *roots)
+static struct pccl_digest content_of(const struct pccl_state *state)
 {
     XXH3_state_t hash;
     uint8_t bytes[DIGEST_BYTES];
@@ -53,10 +53,57 @@ struct pccl_digest pccl_digest_content(const struct pccl_state *state, const str
     for (uint32_t i = 0; i < state->tensor_count; i++) {
         if (state->tensors[i].unequal)
             continue;
-        put_digest(bytes, roots != NULL ? &roots[i] : &state->tensors[i].root);
+        put_digest(bytes, &state->tensors[i].root);
         (void)XXH3_128bits_update(&hash, bytes, sizeof bytes);
     }
     return finish(&hash);
+}
+
+/* ---- proofs ---- */
+
+_Static_assert(sizeof(struct pccl_proof) == PCCL_SHA256_BYTES, "its bytes are those of the hash");
+
+static struct pccl_proof proof_of(const uint8_t hash[PCCL_SHA256_BYTES])
+{
+    struct pccl_proof proof;
+    memcpy(&proof, hash, sizeof proof);
+    return proof;
+}
+
+static struct pccl_proof finish_proof(struct pccl_sha256 *sha)
+{
+    uint8_t hash[PCCL_SHA256_BYTES];
+    pccl_sha256_end(sha, hash);
+    return proof_of(hash);
+}
+
+struct pccl_proof pccl_proof_bytes(const struct pccl_kernels *kernels, const void *bytes, size_t length)
+{
+    uint8_t hash[PCCL_SHA256_BYTES];
+    pccl_bulk_hash(kernels, bytes, length, hash);
+    return proof_of(hash);
+}
+
+struct pccl_proof pccl_proof_root(const struct pccl_kernels *kernels, uint64_t tensor_bytes,
+                                  const struct pccl_proof *chunks, uint64_t count)
+{
+    struct pccl_sha256 sha;
+    uint8_t length[8];
+    pccl_sha256_begin(&sha, kernels);
+    pccl_put(length, sizeof length, tensor_bytes);
+    pccl_sha256_add(&sha, length, sizeof length);
+    pccl_sha256_add(&sha, chunks, (size_t)count * sizeof *chunks);
+    return finish_proof(&sha);
+}
+
+struct pccl_proof pccl_proof_content(const struct pccl_state *state, const struct pccl_proof *roots)
+{
+    struct pccl_sha256 sha;
+    pccl_sha256_begin(&sha, state->kernels);
+    for (uint32_t i = 0; i < state->tensor_count; i++)
+        if (!state->tensors[i].unequal)
+            pccl_sha256_add(&sha, roots != NULL ? &roots[i] : &state->tensors[i].proof, sizeof *roots);
+    return finish_proof(&sha);
 }
 
 /* ---- structure ---- */
@@ -109,7 +156,7 @@ static bool count_chunks(const struct pccl_tensor *tensors, uint32_t count, uint
         bytes += tensors[i].bytes;
         *chunks += pccl_chunks_of(tensors[i].bytes);
     }
-    return *chunks <= SIZE_MAX / sizeof(struct pccl_digest);
+    return *chunks <= SIZE_MAX / sizeof(struct pccl_proof);
 }
 
 static bool allocate(struct pccl_state *state)
@@ -121,9 +168,11 @@ static bool allocate(struct pccl_state *state)
         if (state->tensors == NULL || state->shapes == NULL)
             return false;
     }
-    if (state->chunk_count > 0)
+    if (state->chunk_count > 0) {
         state->chunks = pccl_allocate(memory, (size_t)state->chunk_count * sizeof *state->chunks);
-    return state->chunks != NULL || state->chunk_count == 0;
+        state->proofs = pccl_allocate(memory, (size_t)state->chunk_count * sizeof *state->proofs);
+    }
+    return (state->chunks != NULL && state->proofs != NULL) || state->chunk_count == 0;
 }
 
 enum pccl_status pccl_state_init(struct pccl_state *state, const struct pccl_kernels *kernels,
@@ -145,6 +194,7 @@ enum pccl_status pccl_state_init(struct pccl_state *state, const struct pccl_ker
         tensor->first_chunk = first;
         tensor->chunks = pccl_chunks_of(tensor->bytes);
         tensor->root = (struct pccl_digest){0};
+        tensor->proof = (struct pccl_proof){0};
         first += tensor->chunks;
         state->unequal = state->unequal || tensor->unequal;
     }
@@ -158,6 +208,7 @@ void pccl_state_fini(struct pccl_state *state)
     pccl_release(&memory, state->tensors, state->tensor_count * sizeof *state->tensors);
     pccl_release(&memory, state->shapes, state->tensor_count * sizeof *state->shapes);
     pccl_release(&memory, state->chunks, (size_t)state->chunk_count * sizeof *state->chunks);
+    pccl_release(&memory, state->proofs, (size_t)state->chunk_count * sizeof *state->proofs);
     *state = (struct pccl_state){0};
 }
 
@@ -167,18 +218,28 @@ uint32_t pccl_state_chunk_length(const struct pccl_tensor *tensor, uint64_t chun
     return (uint32_t)pccl_min_u64(PCCL_STATE_CHUNK_BYTES, tensor->bytes - chunk * PCCL_STATE_CHUNK_BYTES);
 }
 
-void pccl_state_seal_tensor(struct pccl_state *state, uint32_t tensor)
-{
-    struct pccl_tensor *sealed = &state->tensors[tensor];
-    const struct pccl_digest *chunks = sealed->chunks > 0 ? state->chunks + sealed->first_chunk : NULL;
-    sealed->root = pccl_digest_root(sealed->bytes, chunks, sealed->chunks);
-}
-
-void pccl_state_seal_content(struct pccl_state *state) { state->content = pccl_digest_content(state, NULL); }
-
 void pccl_state_seal(struct pccl_state *state)
 {
+    for (uint32_t i = 0; i < state->tensor_count; i++) {
+        struct pccl_tensor *tensor = &state->tensors[i];
+        const struct pccl_digest *chunks = tensor->chunks > 0 ? state->chunks + tensor->first_chunk : NULL;
+        tensor->root = pccl_digest_root(tensor->bytes, chunks, tensor->chunks);
+    }
+    state->content = content_of(state);
+}
+
+void pccl_state_prove_tensor(struct pccl_state *state, uint32_t number)
+{
+    struct pccl_tensor *tensor = &state->tensors[number];
+    const struct pccl_proof *chunks = tensor->chunks > 0 ? state->proofs + tensor->first_chunk : NULL;
+    tensor->proof = pccl_proof_root(state->kernels, tensor->bytes, chunks, tensor->chunks);
+}
+
+void pccl_state_prove_content(struct pccl_state *state) { state->proof = pccl_proof_content(state, NULL); }
+
+void pccl_state_prove(struct pccl_state *state)
+{
     for (uint32_t i = 0; i < state->tensor_count; i++)
-        pccl_state_seal_tensor(state, i);
-    pccl_state_seal_content(state);
+        pccl_state_prove_tensor(state, i);
+    pccl_state_prove_content(state);
 }

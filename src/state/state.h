@@ -1,8 +1,15 @@
 /*
  * A shared state as its digests see it: named tensors, each cut into chunks of PCCL_STATE_CHUNK_BYTES, a digest for
  * each chunk, a root for each tensor over its chunks' digests, and two digests of the whole that the master compares.
- * Pure; who computes the chunks' digests (several threads, from memory of a device) is the caller's business.
+ * Pure; who computes those of the chunks (several threads, from memory of a device) is the caller's business.
  *
+ * The digests tell peers apart that hold different things, and cost next to nothing. Whoever wants to can make other
+ * bytes that have them. So where one takes content of another, it is proofs that it checks, which nobody can forge:
+ * Chunk:     pccl_bulk_hash of its bytes.
+ * Root:      SHA-256 of the tensor's length in bytes (u64) and its chunks' proofs.
+ * Content:   SHA-256 of the roots of all tensors that are to be the same everywhere, in order.
+ *
+ * Digests:
  * Chunk:     XXH3-128 of its bytes.
  * Root:      XXH3-128 of the tensor's length in bytes (u64) and its chunks' digests (low, high), little-endian.
  * Content:   XXH3-128 of the roots of all tensors that are to be the same everywhere, in order.
@@ -26,10 +33,11 @@ struct pccl_tensor {
     uint64_t first_chunk; /* of the state's chunks */
     uint64_t chunks;      /* 0 for an empty tensor */
     struct pccl_digest root;
+    struct pccl_proof proof;
 };
 
 struct pccl_state {
-    const struct pccl_kernels *kernels; /* for the digests of chunks */
+    const struct pccl_kernels *kernels; /* for digests and proofs */
     struct pccl_memory memory;
     struct pccl_tensor *tensors;
     uint32_t tensor_count;
@@ -37,7 +45,9 @@ struct pccl_state {
     struct pccl_digest *chunks; /* of all tensors, in order */
     struct pccl_shape *shapes;  /* one for each tensor */
     struct pccl_digest structure, content;
-    bool unequal; /* one of them is */
+    struct pccl_proof *proofs; /* of all chunks, in order */
+    struct pccl_proof proof;   /* of the content */
+    bool unequal;              /* one of them is */
 };
 
 /*
@@ -53,11 +63,15 @@ void pccl_state_fini(struct pccl_state *state);
 uint32_t pccl_state_chunk_length(const struct pccl_tensor *tensor, uint64_t chunk);
 /* All chunks' digests are there: computes the roots and the content. */
 void pccl_state_seal(struct pccl_state *state);
-/* The same for one tensor's root, and for the content, after chunks have changed. */
-void pccl_state_seal_tensor(struct pccl_state *state, uint32_t tensor);
-void pccl_state_seal_content(struct pccl_state *state);
+/* The same for the chunks' proofs: of all, of one tensor, of the content. */
+void pccl_state_prove(struct pccl_state *state);
+void pccl_state_prove_tensor(struct pccl_state *state, uint32_t tensor);
+void pccl_state_prove_content(struct pccl_state *state);
 
 struct pccl_digest pccl_digest_bytes(const struct pccl_kernels *kernels, const void *bytes, size_t length);
 struct pccl_digest pccl_digest_root(uint64_t tensor_bytes, const struct pccl_digest *chunks, uint64_t count);
+struct pccl_proof pccl_proof_bytes(const struct pccl_kernels *kernels, const void *bytes, size_t length);
+struct pccl_proof pccl_proof_root(const struct pccl_kernels *kernels, uint64_t tensor_bytes,
+                                  const struct pccl_proof *chunks, uint64_t count);
 
 #endif

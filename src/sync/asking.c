@@ -1,6 +1,6 @@
 /*
  * The requester's side of one connection: what the machine wants is sent, the bytes of chunks go straight to where they
- * belong and are digested while they are in the cache. Those of a device go to page-locked memory, and are digested
+ * belong and are hashed while they are in the cache. Those of a device go to page-locked memory, and are hashed
  * there while they are copied.
  */
 #include "sync/internal.h"
@@ -23,13 +23,13 @@ static void settle(struct pccl_sync_asker *asker) { pccl_sync_fetching_settle(as
 
 /* ---- chunks ---- */
 
-static bool copy_to_device(struct pccl_sync_asker *asker, struct pccl_digest *digest, struct pccl_text *words)
+static bool copy_to_device(struct pccl_sync_asker *asker, struct pccl_proof *proof, struct pccl_text *words)
 {
     const struct pccl_fetch_arrival *arrival = &asker->arrival;
     const struct pccl_sync_tensor *tensor = &asker->link.session->config.tensors[arrival->tensor];
     if (pccl_device_write(asker->lane, 0, pccl_sync_chunk(tensor, arrival->chunk), arrival->length, words) != PCCL_OK)
         return false;
-    *digest = pccl_digest_bytes(asker->link.session->state.kernels, asker->link.target, arrival->length);
+    *proof = pccl_proof_bytes(asker->link.session->state.kernels, asker->link.target, arrival->length);
     return pccl_device_wait(asker->lane, 0, words) == PCCL_OK;
 }
 
@@ -46,18 +46,18 @@ static void end_chunk(struct pccl_sync_asker *asker)
 {
     struct pccl_sync_link *link = &asker->link;
     struct pccl_sync_session *session = link->session;
-    struct pccl_digest digest = {0};
+    struct pccl_proof proof = {0};
     struct pccl_text words;
     bool wanted = asker->arrival.wanted;
-    if (wanted && asker->lane && !copy_to_device(asker, &digest, &words)) {
+    if (wanted && asker->lane && !copy_to_device(asker, &proof, &words)) {
         give_up(asker, &words);
         return;
     }
     if (wanted && !asker->lane)
-        digest = pccl_digest_bytes(session->state.kernels, link->target, asker->arrival.length);
+        proof = pccl_proof_bytes(session->state.kernels, link->target, asker->arrival.length);
     link->expected = link->received = 0;
     link->target = NULL;
-    if (pccl_fetch_arrived(machine_of(asker), pccl_now_us(), asker->number, &digest, &link->words) != PCCL_OK) {
+    if (pccl_fetch_arrived(machine_of(asker), pccl_now_us(), asker->number, &proof, &link->words) != PCCL_OK) {
         asker->doomed = true;
         return;
     }
@@ -106,8 +106,8 @@ static void begin_chunk(struct pccl_sync_asker *asker, uint32_t length)
 static void on_message(struct pccl_sync_asker *asker, const struct pccl_msg *msg)
 {
     struct pccl_text *words = &asker->link.words;
-    bool digests = msg->type == PCCL_MSG_state_digests, data = msg->type == PCCL_MSG_state_data;
-    if (!(digests || data) || !asker->owed) {
+    bool proofs = msg->type == PCCL_MSG_state_proofs, data = msg->type == PCCL_MSG_state_data;
+    if (!(proofs || data) || !asker->owed) {
         pccl_text_format(words, "it sent %s and was not asked for it", pccl_wire_name(msg->type));
         asker->doomed = true;
         return;

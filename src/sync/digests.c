@@ -19,6 +19,8 @@ enum {
 struct work {
     struct pccl_state *state;
     const struct pccl_sync_tensor *tensors;
+    bool proves;               /* makes proofs; else digests */
+    const atomic_bool *leave;  /* NULL: nobody waits for it to end */
     atomic_uint_fast64_t next; /* chunk of the state */
     atomic_bool stop;          /* somebody failed */
 };
@@ -60,6 +62,15 @@ static uint32_t find_tensor(const struct pccl_state *state, uint64_t index)
     return least;
 }
 
+static void note_chunk(const struct work *work, uint64_t index, const void *bytes, uint32_t length)
+{
+    struct pccl_state *state = work->state;
+    if (work->proves)
+        state->proofs[index] = pccl_proof_bytes(state->kernels, bytes, length);
+    else
+        state->chunks[index] = pccl_digest_bytes(state->kernels, bytes, length);
+}
+
 /* ---- devices ---- */
 
 static bool finish_oldest(struct digester *digester)
@@ -70,9 +81,8 @@ static bool finish_oldest(struct digester *digester)
         fail(digester, status);
         return false;
     }
-    struct pccl_state *state = digester->work->state;
-    state->chunks[arrival->index] =
-        pccl_digest_bytes(state->kernels, pccl_device_lane_buffer(arrival->lane, digester->first), arrival->length);
+    note_chunk(digester->work, arrival->index, pccl_device_lane_buffer(arrival->lane, digester->first),
+               arrival->length);
     digester->first = (digester->first + 1) % PCCL_DEVICE_BUFFERS;
     digester->count--;
     return true;
@@ -112,7 +122,7 @@ static bool digest_run(struct digester *digester, uint64_t first, uint64_t end)
         uint64_t chunk = index - tensor->first_chunk;
         uint32_t length = pccl_state_chunk_length(tensor, chunk);
         if (!where->device)
-            state->chunks[index] = pccl_digest_bytes(state->kernels, pccl_sync_chunk(where, chunk), length);
+            note_chunk(digester->work, index, pccl_sync_chunk(where, chunk), length);
         else if (!begin_reading(digester, where, chunk, index, length))
             return false;
     }
@@ -126,6 +136,8 @@ static void digest_all(void *argument)
     uint64_t total = work->state->chunk_count;
     bool good = true;
     while (good && !atomic_load_explicit(&work->stop, memory_order_relaxed)) {
+        if (work->leave && atomic_load_explicit(work->leave, memory_order_relaxed))
+            break;
         uint64_t first = atomic_fetch_add_explicit(&work->next, RUN_CHUNKS, memory_order_relaxed);
         if (first >= total)
             break;
@@ -168,16 +180,14 @@ static uint32_t worthwhile(const struct pccl_state *state, uint32_t threads)
     return (uint32_t)pccl_min_u64(wanted, PCCL_SYNC_THREADS_MAX);
 }
 
-enum pccl_status pccl_sync_digest(struct pccl_state *state, const struct pccl_sync_tensor *tensors, uint32_t threads,
-                                  struct pccl_text *words)
+static enum pccl_status do_all(struct work *work, uint32_t threads, struct pccl_text *words)
 {
-    struct work work = {.state = state, .tensors = tensors};
     struct digester digesters[PCCL_SYNC_THREADS_MAX];
-    uint32_t wanted = worthwhile(state, threads), count = 1;
-    atomic_init(&work.next, 0);
-    atomic_init(&work.stop, false);
+    uint32_t wanted = worthwhile(work->state, threads), count = 1;
+    atomic_init(&work->next, 0);
+    atomic_init(&work->stop, false);
     for (uint32_t i = 0; i < PCCL_SYNC_THREADS_MAX; i++)
-        digesters[i] = (struct digester){.work = &work, .status = PCCL_OK};
+        digesters[i] = (struct digester){.work = work, .status = PCCL_OK};
     while (count < wanted && pccl_thread_start(&digesters[count].thread, digest_runs, &digesters[count]) == 0)
         count++; /* if the system has no more of them, those that there are do it all */
     digest_runs(&digesters[0]);
@@ -189,4 +199,18 @@ enum pccl_status pccl_sync_digest(struct pccl_state *state, const struct pccl_sy
             return digesters[i].status;
         }
     return PCCL_OK;
+}
+
+enum pccl_status pccl_sync_digest(struct pccl_state *state, const struct pccl_sync_tensor *tensors, uint32_t threads,
+                                  struct pccl_text *words)
+{
+    struct work work = {.state = state, .tensors = tensors};
+    return do_all(&work, threads, words);
+}
+
+enum pccl_status pccl_sync_prove(struct pccl_state *state, const struct pccl_sync_tensor *tensors, uint32_t threads,
+                                 const atomic_bool *leave, struct pccl_text *words)
+{
+    struct work work = {.state = state, .tensors = tensors, .proves = true, .leave = leave};
+    return do_all(&work, threads, words);
 }

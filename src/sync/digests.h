@@ -1,8 +1,11 @@
-/* The digests of all chunks of a state, on several threads: the calling one, and further ones where there is much. */
+/* The digests or the proofs of all chunks of a state, on several threads: the calling one, and further ones where there
+ * is much. */
 #ifndef PCCL_SYNC_DIGESTS_H
 #define PCCL_SYNC_DIGESTS_H
 
 #include "sync/session.h"
+
+#include <stdatomic.h>
 
 enum { PCCL_SYNC_THREADS_MAX = 64 };
 
@@ -12,5 +15,8 @@ enum { PCCL_SYNC_THREADS_MAX = 64 };
  */
 PCCL_MUST_CHECK enum pccl_status pccl_sync_digest(struct pccl_state *state, const struct pccl_sync_tensor *tensors,
                                                   uint32_t threads, struct pccl_text *words);
+/* The same for state->proofs. *leave: the caller is waited for, it ends soon, some are not made. */
+PCCL_MUST_CHECK enum pccl_status pccl_sync_prove(struct pccl_state *state, const struct pccl_sync_tensor *tensors,
+                                                 uint32_t threads, const atomic_bool *leave, struct pccl_text *words);
 
 #endif

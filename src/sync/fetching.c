@@ -53,6 +53,10 @@ void pccl_sync_fetching_add(struct pccl_sync_session *session, struct pccl_sync_
         release_donor(donor);
         return;
     }
+    if (!fetching->begun) {
+        fetching->begun = true;
+        pccl_fetch_begin(fetching->machine, pccl_now_us(), session->round, &donor->proof, fetching->takes_unequal);
+    }
     donor->next = NULL;
     donor->session = session;
     donor->seated = false;
@@ -357,7 +361,7 @@ static uint64_t deadline(const struct pccl_sync_session *session)
 void pccl_sync_fetching_settle(struct pccl_sync_session *session)
 {
     struct pccl_sync_fetching *fetching = &session->fetching;
-    if (!fetching->running)
+    if (!fetching->running || !fetching->begun)
         return;
     while (lose_doomed(session))
         continue;
@@ -376,7 +380,7 @@ void pccl_sync_fetching_settle(struct pccl_sync_session *session)
 
 void pccl_sync_fetching_tick(struct pccl_sync_session *session)
 {
-    if (session->fetching.running)
+    if (session->fetching.running && session->fetching.begun)
         pccl_fetch_tick(session->fetching.machine, pccl_now_us());
     pccl_sync_fetching_settle(session);
 }
@@ -392,7 +396,7 @@ void pccl_sync_fetching_fail(struct pccl_sync_session *session, const struct pcc
 bool pccl_sync_is_servable(const struct pccl_sync_session *session)
 {
     const struct pccl_sync_fetching *fetching = &session->fetching;
-    return !fetching->asked || (fetching->machine && pccl_fetch_status(fetching->machine) == PCCL_FETCH_COMPLETE);
+    return !fetching->asked || (fetching->begun && pccl_fetch_status(fetching->machine) == PCCL_FETCH_COMPLETE);
 }
 
 void pccl_sync_fetching_begin(struct pccl_sync_session *session, const struct pccl_sync_order *order)
@@ -404,7 +408,7 @@ void pccl_sync_fetching_begin(struct pccl_sync_session *session, const struct pc
     fetching->asked = order->requests;
     if (!order->requests)
         return;
-    fetching->touched = fetching->broken = false;
+    fetching->touched = fetching->broken = fetching->begun = false;
     fetching->alone_us = UINT64_MAX;
     pccl_text_clear(&fetching->last_words);
     if (!fetching->machine)
@@ -415,7 +419,17 @@ void pccl_sync_fetching_begin(struct pccl_sync_session *session, const struct pc
         return;
     }
     fetching->running = true;
-    pccl_fetch_begin(fetching->machine, pccl_now_us(), session->round, &order->content, order->takes_unequal);
+    fetching->takes_unequal = order->takes_unequal;
+}
+
+void pccl_sync_fetching_starve(struct pccl_sync_session *session)
+{
+    struct pccl_sync_fetching *fetching = &session->fetching;
+    struct pccl_text words;
+    pccl_text_format(&words, "%s", pccl_status_text(PCCL_MEMORY));
+    fetching->last_words = words;
+    if (fetching->running && !fetching->begun)
+        conclude(session, false, &words);
 }
 
 void pccl_sync_fetching_stop(struct pccl_sync_session *session)

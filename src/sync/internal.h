@@ -14,6 +14,7 @@
 #include "sync/session.h"
 #include "wire/frame.h"
 
+#include <stdatomic.h>
 #include <uv.h>
 
 enum {
@@ -131,6 +132,7 @@ struct pccl_sync_donor {
     struct pccl_sync_donor *next; /* in the inbox, or of those known */
     struct pccl_id peer, ticket;
     bool holds_unequal;
+    struct pccl_proof proof;
     struct pccl_address candidates[PCCL_CANDIDATES_MAX];
     uint32_t candidate_count;
     bool seated;       /* else it waits for another one to be given up */
@@ -144,6 +146,8 @@ struct pccl_sync_fetching {
     struct pccl_fetch *machine; /* NULL: no plan has asked for anything yet, or memory was short */
     bool asked;                 /* one has */
     bool running;               /* and it is not there yet */
+    bool begun;                 /* the first donor has come, and what is to be fetched is known */
+    bool takes_unequal;
     bool touched;
     bool broken; /* it cannot go on whoever is asked: last_words say why */
     struct pccl_sync_donor *donors;
@@ -155,13 +159,14 @@ struct pccl_sync_fetching {
 
 /* What the plan says, taken from the inbox. */
 struct pccl_sync_order {
-    struct pccl_digest content;
     bool requests, takes_unequal;
 };
 
 void pccl_sync_fetching_begin(struct pccl_sync_session *session, const struct pccl_sync_order *order);
 /* Takes it. */
 void pccl_sync_fetching_add(struct pccl_sync_session *session, struct pccl_sync_donor *donor);
+/* One could not be noted, for want of memory. */
+void pccl_sync_fetching_starve(struct pccl_sync_session *session);
 /* After calls of the machine: sends, closes what is over, dials, tells what is to be told, sets the timer. */
 void pccl_sync_fetching_settle(struct pccl_sync_session *session);
 /* The time has come that the timer was set for. */
@@ -195,17 +200,19 @@ struct pccl_sync_session {
 
     uv_mutex_t lock; /* nothing is called under it */
     struct pccl_sync_inbox inbox;
+    atomic_bool leaving; /* the end is in the inbox */
 
     uv_loop_t loop;
     uv_async_t wake;
     struct pccl_alarm tick; /* of the fetching */
     struct pccl_state state;
     struct pccl_wire_scratch *scratch;
-    struct pccl_digest *roots; /* lent to pccl_serve */
-    uint8_t *sink;             /* for what nobody wants */
-    bool planned, ended;       /* as far as the loop has heard */
-    bool broken;               /* an invariant: nothing is used any more, or freed */
-    struct pccl_id lineage;    /* since the plan */
+    struct pccl_proof *roots; /* lent to pccl_serve */
+    uint8_t *sink;            /* for what nobody wants */
+    bool planned, ended;      /* as far as the loop has heard */
+    bool proven;              /* the state has its proofs */
+    bool broken;              /* an invariant: nothing is used any more, or freed */
+    struct pccl_id lineage;   /* since the plan */
     uint64_t round;
     struct pccl_sync_link *newest, *oldest; /* links */
     struct pccl_sync_fetching fetching;

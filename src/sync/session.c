@@ -47,14 +47,13 @@ void pccl_sync_session_name(struct pccl_sync_session *session, const struct pccl
     uv_mutex_unlock(&session->lock);
 }
 
-void pccl_sync_session_plan(struct pccl_sync_session *session, const struct pccl_digest *content, bool requests,
-                            bool takes_unequal)
+void pccl_sync_session_plan(struct pccl_sync_session *session, bool requests, bool takes_unequal)
 {
     struct pccl_sync_inbox *inbox = &session->inbox;
     uv_mutex_lock(&session->lock);
     struct pccl_sync_donor *donors = inbox->donors;
     inbox->planned = true;
-    inbox->order = (struct pccl_sync_order){.content = *content, .requests = requests, .takes_unequal = takes_unequal};
+    inbox->order = (struct pccl_sync_order){.requests = requests, .takes_unequal = takes_unequal};
     inbox->donors = NULL;
     inbox->donors_end = &inbox->donors;
     inbox->donor_count = 0;
@@ -65,7 +64,8 @@ void pccl_sync_session_plan(struct pccl_sync_session *session, const struct pccl
 }
 
 static struct pccl_sync_donor *make_donor(const struct pccl_id *peer, const struct pccl_id *ticket, bool holds_unequal,
-                                          const struct pccl_address *candidates, uint32_t count)
+                                          const struct pccl_proof *proof, const struct pccl_address *candidates,
+                                          uint32_t count)
 {
     PCCL_ASSERT(count <= PCCL_CANDIDATES_MAX);
     struct pccl_sync_donor *donor = pccl_allocate(pccl_heap(), sizeof *donor);
@@ -74,6 +74,7 @@ static struct pccl_sync_donor *make_donor(const struct pccl_id *peer, const stru
     donor->peer = *peer;
     donor->ticket = *ticket;
     donor->holds_unequal = holds_unequal;
+    donor->proof = *proof;
     donor->candidate_count = count;
     if (count)
         memcpy(donor->candidates, candidates, count * sizeof *candidates);
@@ -81,11 +82,11 @@ static struct pccl_sync_donor *make_donor(const struct pccl_id *peer, const stru
 }
 
 void pccl_sync_session_donor(struct pccl_sync_session *session, const struct pccl_id *peer,
-                             const struct pccl_id *ticket, bool holds_unequal, const struct pccl_address *candidates,
-                             uint32_t count)
+                             const struct pccl_id *ticket, bool holds_unequal, const struct pccl_proof *proof,
+                             const struct pccl_address *candidates, uint32_t count)
 {
     struct pccl_sync_inbox *inbox = &session->inbox;
-    struct pccl_sync_donor *donor = make_donor(peer, ticket, holds_unequal, candidates, count);
+    struct pccl_sync_donor *donor = make_donor(peer, ticket, holds_unequal, proof, candidates, count);
     uv_mutex_lock(&session->lock);
     bool takes = donor && inbox->donor_count < PCCL_SYNC_DONORS_KNOWN_MAX;
     if (takes) {
@@ -140,6 +141,7 @@ void pccl_sync_session_end(struct pccl_sync_session *session)
 {
     uv_mutex_lock(&session->lock);
     session->inbox.end = true;
+    atomic_store_explicit(&session->leaving, true, memory_order_relaxed);
     uv_mutex_unlock(&session->lock);
     wake(session);
 }
@@ -171,19 +173,42 @@ static void take_inbox(struct pccl_sync_session *session, struct pccl_sync_inbox
     uv_mutex_unlock(&session->lock);
 }
 
+/* Once: what is written later has its proofs from the machine that fetches it. */
+static bool prove(struct pccl_sync_session *session, struct pccl_text *words)
+{
+    if (session->proven)
+        return true;
+    if (pccl_sync_prove(&session->state, session->config.tensors, session->config.threads, &session->leaving, words) !=
+        PCCL_OK)
+        return false;
+    pccl_state_prove(&session->state);
+    session->proven = true;
+    return true;
+}
+
+static void take_plan(struct pccl_sync_session *session, const struct pccl_sync_order *order)
+{
+    struct pccl_text words;
+    session->planned = true;
+    if (order->requests)
+        pccl_sync_servers_close(session);
+    bool proven = prove(session, &words);
+    session->events.proven(session->events.context, proven ? &session->state.proof : NULL);
+    if (proven)
+        pccl_sync_fetching_begin(session, order);
+    else if (order->requests)
+        session->events.fetched(session->events.context, false, &words);
+}
+
 static void on_wake(uv_async_t *async)
 {
     struct pccl_sync_session *session = async->data;
     struct pccl_sync_inbox batch;
     take_inbox(session, &batch);
-    if (batch.planned) {
-        session->planned = true;
-        if (batch.order.requests)
-            pccl_sync_servers_close(session);
-        pccl_sync_fetching_begin(session, &batch.order);
-    }
+    if (batch.planned)
+        take_plan(session, &batch.order);
     if (batch.starved)
-        pccl_text_format(&session->fetching.last_words, "%s", pccl_status_text(PCCL_MEMORY));
+        pccl_sync_fetching_starve(session);
     for (struct pccl_sync_donor *donor = batch.donors, *next; donor; donor = next) {
         next = donor->next;
         pccl_sync_fetching_add(session, donor);
@@ -318,6 +343,7 @@ enum pccl_status pccl_sync_session_create(const struct pccl_sync_config *config,
     session->inbox.donors_end = &session->inbox.donors;
     session->inbox.accepted_end = &session->inbox.accepted;
     session->fetching.alone_us = UINT64_MAX;
+    atomic_init(&session->leaving, false);
     if (!make_buffers(session))
         goto no_lock;
     error = uv_mutex_init(&session->lock);

@@ -30,6 +30,8 @@ struct pccl_sync_events {
     void *context;
     /* On the caller's thread, without a lock. The first write into the caller's memory is about to happen. */
     void (*touching)(void *context);
+    /* What the tensors that are to be the same everywhere have as their proof; NULL: it could not be computed. */
+    void (*proven)(void *context, const struct pccl_proof *proof);
     /* What the plan asked for is there, or cannot be had (words). At most once for each plan. */
     void (*fetched)(void *context, bool complete, const struct pccl_text *words);
     void (*log)(void *context, enum pccl_log_level level, const char *line);
@@ -70,14 +72,15 @@ const struct pccl_state *pccl_sync_session_state(const struct pccl_sync_session 
 /* ---- any thread ---- */
 
 /*
- * requests: fetch; else serve only. A later plan replaces the one before; donors are named anew. Who fetches serves as
- * soon as all is there; before that, and when a later plan asks it to fetch, it closes what it has accepted.
+ * requests: fetch; else serve only. Either way the proofs are computed first. A later plan replaces the one before;
+ * donors are named anew. Who fetches serves as soon as all is there; before that, and when a later plan asks it to
+ * fetch, it closes what it has accepted.
  */
-void pccl_sync_session_plan(struct pccl_sync_session *session, const struct pccl_digest *content, bool requests,
-                            bool takes_unequal);
+void pccl_sync_session_plan(struct pccl_sync_session *session, bool requests, bool takes_unequal);
+/* proof: of what was elected, and is to be fetched. */
 void pccl_sync_session_donor(struct pccl_sync_session *session, const struct pccl_id *peer,
-                             const struct pccl_id *ticket, bool holds_unequal, const struct pccl_address *candidates,
-                             uint32_t count);
+                             const struct pccl_id *ticket, bool holds_unequal, const struct pccl_proof *proof,
+                             const struct pccl_address *candidates, uint32_t count);
 /*
  * A link of kind STATE has been through its handshake: the session owns the socket. rest: read behind the handshake, at
  * most what a connection holds that was never raised. MEMORY, LIMIT, USAGE (it has ended): the socket is the caller's.

@@ -64,3 +64,13 @@ bool pccl_digest_equal(const struct pccl_digest *a, const struct pccl_digest *b)
 {
     return a->low == b->low && a->high == b->high;
 }
+
+bool pccl_proof_equal(const struct pccl_proof *a, const struct pccl_proof *b)
+{
+    return pccl_id_equal(&a->low, &b->low) && pccl_id_equal(&a->high, &b->high);
+}
+
+bool pccl_proof_is_zero(const struct pccl_proof *proof)
+{
+    return pccl_id_is_zero(&proof->low) && pccl_id_is_zero(&proof->high);
+}

@@ -71,6 +71,10 @@
     F(U64, low, , )                                                                                                    \
     F(U64, high, , )
 
+#define PCCL_FIELDS_proof(F) /* pccl_bulk_hash of bytes, or SHA-256 of proofs: state/state.h */                        \
+    F(ID, low, , )                                                                                                     \
+    F(ID, high, , )
+
 #define PCCL_FIELDS_shape(F) F(U32, hash, , ) /* of one tensor's name, type, count and flags */
 
 #define PCCL_FIELDS_tensor_line(F) /* what a tensor is, for words */                                                   \
@@ -81,7 +85,8 @@
 
 #define PCCL_WIRE_STRUCTS(X)                                                                                           \
     X(epoch)                                                                                                           \
-    X(member) X(named) X(attributes) X(instance) X(descriptor) X(cost) X(place) X(digest) X(shape) X(tensor_line)
+    X(member)                                                                                                          \
+    X(named) X(attributes) X(instance) X(descriptor) X(cost) X(place) X(digest) X(proof) X(shape) X(tensor_line)
 
 /* ---- messages ---- */
 
@@ -147,6 +152,11 @@
     F(U64, round, , )                                                                                                  \
     F(U8, failed, 0, 1)                                                                                                \
     F(TEXT, words, , PCCL_WORDS_MAX)
+
+#define PCCL_FIELDS_sync_proof(                                                                                        \
+    F) /* of one that brought what was elected, where others fetch: they check it by this */                           \
+    F(U64, round, , )                                                                                                  \
+    F(STRUCT, proof, proof, ) /* of all tensors that are to be the same everywhere; 0: it could not be computed */
 
 #define PCCL_FIELDS_measured(F) /* what a test showed of the way to the peer that it named */                          \
     F(U64, test, , )                                                                                                   \
@@ -286,6 +296,7 @@
     F(ID, peer, 1, )                                                                                                   \
     F(SECRET, ticket, , ) /* for the link_hello */                                                                     \
     F(U8, holds_unequal, 0, 1)                                                                                         \
+    F(STRUCT, proof, proof, ) /* of what was elected */                                                                \
     F(LIST, candidates, address, PCCL_CANDIDATES_MAX)
 
 #define PCCL_FIELDS_measure(F) /* measure the way to this peer */                                                      \
@@ -357,14 +368,14 @@
     F(U8, what, PCCL_WANT_ROOTS, PCCL_WANT_DATA) /* enum pccl_want_what */                                             \
     F(U32, tensor, , )                           /* ROOTS: the first one; else: of this one */                         \
     F(U64, first, , )                            /* CHUNKS: the first chunk; DATA: the chunk; ROOTS: 0 */              \
-    F(U32, count, 1, PCCL_STATE_DIGESTS_MAX)     /* of digests; DATA: 1 */
+    F(U32, count, 1, PCCL_STATE_DIGESTS_MAX)     /* of proofs; DATA: 1 */
 
-#define PCCL_FIELDS_state_digests(F) /* the answer to ROOTS and CHUNKS: as many as wanted, or fewer at the end */      \
+#define PCCL_FIELDS_state_proofs(F) /* the answer to ROOTS and CHUNKS: as many as wanted, or fewer at the end */       \
     F(U64, round, , )                                                                                                  \
     F(U8, what, PCCL_WANT_ROOTS, PCCL_WANT_CHUNKS)                                                                     \
     F(U32, tensor, , )                                                                                                 \
     F(U64, first, , )                                                                                                  \
-    F(LIST, digests, digest, PCCL_STATE_DIGESTS_MAX)
+    F(LIST, proofs, proof, PCCL_STATE_DIGESTS_MAX)
 
 #define PCCL_FIELDS_state_data(F) /* the answer to DATA; `length` bytes follow the frame, outside of it */             \
     F(U64, round, , )                                                                                                  \
@@ -406,6 +417,7 @@
     X(20, sync_done, "peer to master")                                                                                 \
     X(21, measured, "peer to master")                                                                                  \
     X(22, describe, "peer to master")                                                                                  \
+    X(23, sync_proof, "peer to master")                                                                                \
     X(32, welcome, "master to peer")                                                                                   \
     X(33, expelled, "master to peer")                                                                                  \
     X(34, epoch_change, "master to peer")                                                                              \
@@ -426,7 +438,7 @@
     X(67, ready, "peer to peer, against the direction of the data: over a connection that the other side dialled")     \
     X(68, data, "peer to peer, over a connection that the sender dialled")                                             \
     X(69, state_want, "peer to peer, to one that was named as a donor")                                                \
-    X(70, state_digests, "answer to state_want")                                                                       \
+    X(70, state_proofs, "answer to state_want")                                                                        \
     X(71, state_data, "answer to state_want")                                                                          \
     X(72, echo, "peer to peer, both ways")                                                                             \
     X(73, flood, "peer to peer, over a connection that the sender dialled")                                            \
@@ -508,8 +520,8 @@ enum pccl_round_outcome { PCCL_ENUM_round_outcome(PCCL_ENUM_VALUE) };
 enum pccl_call { PCCL_ENUM_call(PCCL_ENUM_VALUE) };
 
 #define PCCL_ENUM_want_what(V)                                                                                         \
-    V(WANT_ROOTS, 1, "one digest for each tensor")                                                                     \
-    V(WANT_CHUNKS, 2, "the digests of a tensor's chunks")                                                              \
+    V(WANT_ROOTS, 1, "one proof for each tensor")                                                                      \
+    V(WANT_CHUNKS, 2, "the proofs of a tensor's chunks")                                                               \
     V(WANT_DATA, 3, "a chunk")
 enum pccl_want_what { PCCL_ENUM_want_what(PCCL_ENUM_VALUE) };
 
@@ -539,6 +551,6 @@ enum pccl_resume_state { PCCL_ENUM_resume_state(PCCL_ENUM_VALUE) };
     X(call, "field call: what a peer waits in")                                                                        \
     X(place_state, "field state of place")                                                                             \
     X(resume_state, "field state of resume_operation")                                                                 \
-    X(want_what, "field what of state_want and state_digests")
+    X(want_what, "field what of state_want and state_proofs")
 
 #endif

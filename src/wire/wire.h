@@ -141,6 +141,8 @@ bool pccl_instance_equal(const struct pccl_instance *a, const struct pccl_instan
 uint64_t pccl_instance_hash(const struct pccl_instance *instance);
 bool pccl_descriptor_equal(const struct pccl_descriptor *a, const struct pccl_descriptor *b);
 bool pccl_digest_equal(const struct pccl_digest *a, const struct pccl_digest *b);
+bool pccl_proof_equal(const struct pccl_proof *a, const struct pccl_proof *b);
+bool pccl_proof_is_zero(const struct pccl_proof *proof);
 struct pccl_bytes pccl_bytes_of_text(const struct pccl_text *text);
 struct pccl_bytes pccl_bytes_of_string(const char *text);
 struct pccl_bytes pccl_bytes_of_secret(const struct pccl_id *secret); /* as an authentication */

@@ -127,7 +127,7 @@ enum pccl_status sim_sync_ask(struct sim *sim, struct sim_peer *peer)
                                   .strategy = state->strategy,
                                   .unequal = state->unequal,
                                   .structure = sim_state_digest(state->odd ? 44 : 33),
-                                  .content = sim_state_digest(state->content),
+                                  .content = sim_state_shown(state),
                                   .shapes = state->odd ? odd_shapes : shapes,
                                   .shape_count = SHAPES,
                                   .lines = state->odd ? odd_lines : lines,

@@ -98,7 +98,7 @@ static const struct sync_election *election_of(const struct sync_round *round, u
 
 static bool holds(const struct sim_peer *peer, const struct pccl_digest *content)
 {
-    struct pccl_digest mine = sim_state_digest(peer->state.content);
+    struct pccl_digest mine = sim_state_shown(&peer->state);
     return !peer->state.torn && same(&mine, content);
 }
 
@@ -474,6 +474,16 @@ static void told_donor(struct sim *sim, const struct sim_master *master, struct 
                  from->process.number);
 }
 
+/* Those who brought what was elected have said by which proof it is known: most of them, who do not lie. */
+static void told_proof(struct sim *sim, struct sim_peer *to, const struct pccl_msg_sync_donor *donor)
+{
+    const struct sim_peer *from = sim_peer_find(sim, &donor->peer);
+    struct pccl_proof proof = sim_state_proof(from->state.content);
+    if (from->state.mimics != 0 || (!from->state.torn && !pccl_proof_equal(&proof, &donor->proof)))
+        sim_fail(sim, "S3 p%u is to fetch from p%u what that proves not to hold", to->process.number,
+                 from->process.number);
+}
+
 static void told_round(struct sim *sim, struct sim_peer *to, const struct pccl_msg_round *told)
 {
     if (told->outcome == PCCL_ROUND_FAILED && told->words.length == 0)
@@ -485,9 +495,10 @@ void sim_check_sync_told(struct sim *sim, const struct sim_master *master, struc
 {
     if (msg->type == PCCL_MSG_sync_plan)
         told_plan(sim, master, to, &msg->as.sync_plan);
-    else if (msg->type == PCCL_MSG_sync_donor)
+    else if (msg->type == PCCL_MSG_sync_donor) {
         told_donor(sim, master, to, &msg->as.sync_donor);
-    else if (msg->as.round.kind == PCCL_ROUND_SYNC)
+        told_proof(sim, to, &msg->as.sync_donor);
+    } else if (msg->as.round.kind == PCCL_ROUND_SYNC)
         told_round(sim, to, &msg->as.round);
 }
 
@@ -568,7 +579,7 @@ void sim_check_sync_returned(struct sim *sim, struct sim_peer *peer, enum pccl_s
                                  .peer = peer,
                                  .outcome = p->last_outcome[PCCL_ROUND_SYNC],
                                  .status = status,
-                                 .content = peer->state.content,
+                                 .content = peer->state.mimics ? peer->state.mimics : peer->state.content,
                                  .revision = pccl_peer_sync_revision(p),
                                  .epoch = p->last_attributes[PCCL_ROUND_SYNC].epoch};
     round->returns = mine;

@@ -432,12 +432,12 @@ static void on_sync_plan(void *context, const struct pccl_sync_plan *plan)
 }
 
 static void on_sync_donor(void *context, const struct pccl_id *donor, const struct pccl_id *ticket, bool holds_unequal,
-                          const struct pccl_address *candidates, uint32_t count)
+                          const struct pccl_proof *proof, const struct pccl_address *candidates, uint32_t count)
 {
     struct sim_peer *peer = context;
     PCCL_ASSERT(candidates != NULL && count > 0);
     (void)ticket; /* what it fetches moves without a connection */
-    sim_state_donor(peer->process.sim, peer, donor, holds_unequal);
+    sim_state_donor(peer->process.sim, peer, donor, holds_unequal, proof);
 }
 
 static void on_measure(void *context, const struct pccl_peer_test *test)

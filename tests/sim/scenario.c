@@ -177,6 +177,7 @@ void scenario_deaf_after(struct sim *sim, const struct sim_peer *peer, uint16_t 
 void scenario_hold(struct sim_peer *peer, uint64_t content, uint64_t revision)
 {
     peer->state.content = content;
+    peer->state.mimics = 0;
     peer->state.revision = revision;
 }
 

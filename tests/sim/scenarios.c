@@ -467,6 +467,7 @@ const struct sim_scenario sim_scenarios[] = {
     {"sync-equal", "equal shared state needs no plan", scenario_sync_equal},
     {"sync-minority", "who differs is overwritten, in every order of votes", scenario_sync_minority},
     {"sync-newcomer", "a newcomer gets the state, who does not count is dragged along", scenario_sync_newcomer},
+    {"sync-liar", "who holds other content of the digest that was elected gives nothing", scenario_sync_liar},
     {"sync-donor-dies", "another peer takes over from one that gave the state", scenario_sync_donor_dies},
     {"sync-donors-die", "all who held what was elected die: it fails for all", scenario_sync_donors_die},
     {"sync-requester-dies", "who fetches and dies is not waited for", scenario_sync_requester_dies},

@@ -70,6 +70,7 @@ void scenario_tickets(struct sim *sim);
 void scenario_sync_equal(struct sim *sim);
 void scenario_sync_minority(struct sim *sim);
 void scenario_sync_newcomer(struct sim *sim);
+void scenario_sync_liar(struct sim *sim);
 void scenario_sync_donor_dies(struct sim *sim);
 void scenario_sync_donors_die(struct sim *sim);
 void scenario_sync_requester_dies(struct sim *sim);

@@ -102,6 +102,36 @@ void scenario_sync_newcomer(struct sim *sim)
     scenario_commit_all(sim, p, 3, 1, 1);
 }
 
+/*
+ * One of those who hold what is elected lies: what it has is other content, of the same digest. It is the first to say
+ * by which proof that is to be known, and nobody is told of it, also when a master that knew this dies.
+ */
+void scenario_sync_liar(struct sim *sim)
+{
+    begin(sim, 5, 1);
+    for (uint64_t step = 0; step < 2; step++) {
+        advance(p, 5, OURS + step, step);
+        scenario_hold(p[4], OTHERS, step);
+        scenario_hold(p[2], OTHERS + 1, step);
+        p[2]->state.mimics = OURS + step;
+        for (uint32_t i = 0; i < 5; i++)
+            p[i]->state.prove_us = i == 2 ? SIM_MS : 50 * SIM_MS;
+        sync_some(sim, 0, 5);
+        scenario_run_ms(sim, 40);
+        MUST(sim, p[4]->state.fetching && p[4]->state.donor_count == 0);
+        if (step == 1) {
+            scenario_restart_master(sim, 20);
+        }
+        WAIT(sim, 5000, p[4]->state.fetching && p[4]->state.donor_count == 3);
+        MUST(sim, sim_state_finish(sim, p[4]));
+        for (uint32_t i = 0; i < 5; i++) {
+            WAIT(sim, 100, is_over(p[i]));
+            MUST(sim, scenario_synced(sim, p[i]) == PCCL_OK);
+        }
+        MUST(sim, p[4]->state.content == OURS + step);
+    }
+}
+
 /* F25: a donor dies in the middle, another one is there. */
 void scenario_sync_donor_dies(struct sim *sim)
 {
@@ -112,7 +142,7 @@ void scenario_sync_donor_dies(struct sim *sim)
     p[1]->state.revision = p[3]->state.revision = 0;
     p[0]->state.revision = p[2]->state.revision = 3; /* both are elected */
     sync_some(sim, 0, 4);
-    WAIT(sim, 100, p[3]->state.fetching && p[3]->state.donor_count == 2 && p[1]->state.fetching);
+    WAIT(sim, 100, p[3]->state.donor_count == 2 && p[1]->state.donor_count == 2);
     sim_state_touch(sim, p[3]);
     MUST(sim, sim_state_finish(sim, p[1]));
     WAIT(sim, 100, p[3]->state.donor_count == 3); /* who has it gives it */
@@ -778,7 +808,7 @@ void scenario_sync_abandoned(struct sim *sim)
     sim_peer_kill(sim, p[0], false);
     sim_peer_kill(sim, p[2], false);
     WAIT(sim, 3000, scenario_is_over(p[1], PCCL_CALL_UPDATE));
-    scenario_run_ms(sim, 10); /* its welcome may be on its way */
+    scenario_run_ms(sim, 10); /* its welcome is on its way, if it is in */
     if (!pccl_peer_is_connected(n->machine)) {
         scenario_run_ms(sim, 300);
         scenario_update_all(sim, p + 1, 1);

@@ -263,12 +263,15 @@ struct sim_donor {
 struct sim_state {
     /* the caller's memory */
     uint64_t content, own, revision; /* own: a tensor that need not be the same everywhere */
-    bool torn;                       /* content that an unfinished transfer has written into */
+    uint64_t mimics; /* a liar: other content that has the same digest as `content`; 0: it does not lie */
+    bool torn;       /* content that an unfinished transfer has written into */
     /* what it brings to the call */
     uint8_t strategy;
     bool unequal, odd; /* odd: another list of tensors */
     /* the transfer */
     struct pccl_sync_plan plan;
+    struct pccl_proof proof; /* of what it fetches */
+    uint64_t prove_us;       /* how long it takes to prove what it has; 0: a random time */
     bool fetching, failed;
     uint64_t generation; /* of the plan: events of an older one are void */
     uint64_t alone_since;
@@ -403,9 +406,12 @@ void sim_search_answer(struct sim *sim, const uint32_t *ring, bool proven);
 /* ---- state.c: the abstract transfer of shared state ---- */
 
 struct pccl_digest sim_state_digest(uint64_t content);
+struct pccl_digest sim_state_shown(const struct sim_state *state); /* the digest that its vote brings */
+struct pccl_proof sim_state_proof(uint64_t content);
 void sim_state_init(struct sim *sim, struct sim_peer *peer);
 void sim_state_planned(struct sim *sim, struct sim_peer *peer, const struct pccl_sync_plan *plan);
-void sim_state_donor(struct sim *sim, struct sim_peer *peer, const struct pccl_id *donor, bool holds_unequal);
+void sim_state_donor(struct sim *sim, struct sim_peer *peer, const struct pccl_id *donor, bool holds_unequal,
+                     const struct pccl_proof *proof);
 /* The call has ended, and all that was done for it. */
 void sim_state_over(struct sim_peer *peer);
 /* By hand: the first write; what was elected is there (false: nobody gives it); it cannot be had. */

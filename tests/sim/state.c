@@ -17,9 +17,22 @@ struct pccl_digest sim_state_digest(uint64_t content)
     return (struct pccl_digest){.low = sim_mix(content, 1), .high = sim_mix(content, 2)};
 }
 
+struct pccl_digest sim_state_shown(const struct sim_state *state)
+{
+    return sim_state_digest(state->mimics != 0 ? state->mimics : state->content);
+}
+
+struct pccl_proof sim_state_proof(uint64_t content)
+{
+    struct pccl_proof proof = {0};
+    for (unsigned i = 0; i < sizeof proof.low.bytes; i++)
+        proof.low.bytes[i] = (uint8_t)(sim_mix(content, 3 + i / 8) >> i % 8 * 8);
+    return proof;
+}
+
 static bool holds(const struct sim_state *state, const struct pccl_digest *content)
 {
-    struct pccl_digest mine = sim_state_digest(state->content);
+    struct pccl_digest mine = sim_state_shown(state);
     return !state->torn && mine.low == content->low && mine.high == content->high;
 }
 
@@ -31,10 +44,12 @@ void sim_state_init(struct sim *sim, struct sim_peer *peer)
 
 /* ---- who gives ---- */
 
+/* What it sends is checked by the proof that the master has told. */
 static bool serves(const struct sim *sim, const struct sim_peer *from, const struct sim_peer *to)
 {
-    return sim_peer_runs(from) && from->machine->state == PCCL_PEER_MEMBER &&
-           from->machine->calls[PCCL_ROUND_SYNC].outstanding &&
+    struct pccl_proof proof = sim_state_proof(from->state.content);
+    return pccl_proof_equal(&proof, &to->state.proof) && sim_peer_runs(from) &&
+           from->machine->state == PCCL_PEER_MEMBER && from->machine->calls[PCCL_ROUND_SYNC].outstanding &&
            pccl_peer_sync_round(from->machine) == to->state.plan.round &&
            holds(&from->state, &to->state.plan.content) &&
            sim_net_state(sim, from->process.host, to->process.host, SIM_DATA) == SIM_WHOLE;
@@ -131,6 +146,23 @@ static void on_break(struct sim *sim, void *subject, uint64_t generation, uint64
 
 /* ---- what the machine asks for ---- */
 
+static void on_proven(struct sim *sim, void *subject, uint64_t generation, uint64_t unused)
+{
+    struct sim_peer *peer = subject;
+    (void)unused;
+    if (!peer->process.alive || peer->machine == NULL || peer->state.generation != generation)
+        return;
+    if (!sim_peer_runs(peer)) {
+        sim_at(sim, pccl_max_u64(sim->now + SIM_MS, peer->process.stopped_until), on_proven, peer, generation, 0);
+        return;
+    }
+    struct pccl_proof proof = sim_state_proof(peer->state.content);
+    sim_note(sim, "p%u: its shared state is proven", peer->process.number);
+    pccl_peer_sync_proven(peer->machine, sim->now, &proof);
+    sim_check_peer(sim, peer);
+    sim_process_arm(sim, &peer->process);
+}
+
 void sim_state_planned(struct sim *sim, struct sim_peer *peer, const struct pccl_sync_plan *plan)
 {
     struct sim_state *state = &peer->state;
@@ -142,6 +174,8 @@ void sim_state_planned(struct sim *sim, struct sim_peer *peer, const struct pccl
     sim_note(sim, "p%u: %s shared state of revision %llu%s", peer->process.number,
              plan->requests ? "fetches" : "serves", (unsigned long long)plan->revision,
              plan->takes_unequal ? ", all tensors" : "");
+    uint64_t prove_us = state->prove_us != 0 ? state->prove_us : sim_between(sim, 100, 5 * SIM_MS);
+    sim_at(sim, sim->now + prove_us, on_proven, peer, state->generation, 0);
     if (!plan->requests || sim->state_by_hand)
         return;
     sim_at(sim, sim->now + sim_between(sim, 100, sim->plan.state_us), on_fetch, peer, state->generation, 0);
@@ -149,9 +183,11 @@ void sim_state_planned(struct sim *sim, struct sim_peer *peer, const struct pccl
         sim_at(sim, sim->now + sim_random(sim, sim->plan.state_us), on_break, peer, state->generation, 0);
 }
 
-void sim_state_donor(struct sim *sim, struct sim_peer *peer, const struct pccl_id *donor, bool holds_unequal)
+void sim_state_donor(struct sim *sim, struct sim_peer *peer, const struct pccl_id *donor, bool holds_unequal,
+                     const struct pccl_proof *proof)
 {
     struct sim_state *state = &peer->state;
+    state->proof = *proof;
     if (pccl_id_equal(donor, &peer->id))
         sim_fail(sim, "S3 p%u is to fetch from itself", peer->process.number);
     for (uint32_t i = 0; i < state->donor_count; i++)

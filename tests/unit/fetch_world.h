@@ -5,6 +5,7 @@
 #ifndef PCCL_TESTS_FETCH_WORLD_H
 #define PCCL_TESTS_FETCH_WORLD_H
 
+#include "drive/cpu.h"
 #include "state/fetch.h"
 #include "state/serve.h"
 #include "unit/support.h"
@@ -82,9 +83,9 @@ static uint64_t below(uint64_t bound) { return pccl_prng_below(&world.prng, boun
 
 /* ---- holders ---- */
 
-static struct pccl_digest digest_of(const chunk_words words)
+static struct pccl_proof proof_of(const chunk_words words)
 {
-    return pccl_digest_bytes(pccl_kernels_for(0), words, sizeof(chunk_words));
+    return pccl_proof_bytes(pccl_kernels_for(pccl_cpu_features()), words, sizeof(chunk_words));
 }
 
 static size_t words_bytes(const struct holder *holder)
@@ -92,23 +93,23 @@ static size_t words_bytes(const struct holder *holder)
     return (size_t)(holder->state.chunk_count + 1) * sizeof(chunk_words);
 }
 
-static void holder_seal(struct holder *holder)
+static void holder_prove(struct holder *holder)
 {
     for (uint64_t i = 0; i < holder->state.chunk_count; i++)
-        holder->state.chunks[i] = digest_of(holder->memory[i]);
-    pccl_state_seal(&holder->state);
+        holder->state.proofs[i] = proof_of(holder->memory[i]);
+    pccl_state_prove(&holder->state);
 }
 
 static void holder_init(struct holder *holder)
 {
-    assert_int_equal(
-        pccl_state_init(&holder->state, pccl_kernels_for(0), &world.other.memory, world.tensors, world.tensor_count),
-        PCCL_OK);
+    assert_int_equal(pccl_state_init(&holder->state, pccl_kernels_for(pccl_cpu_features()), &world.other.memory,
+                                     world.tensors, world.tensor_count),
+                     PCCL_OK);
     holder->memory = pccl_allocate(&world.other.memory, words_bytes(holder));
     for (uint64_t i = 0; i < holder->state.chunk_count; i++)
         for (uint32_t k = 0; k < WORDS; k++)
             holder->memory[i][k] = (uint32_t)pccl_prng_u64(&world.prng);
-    holder_seal(holder);
+    holder_prove(holder);
 }
 
 static void holder_fini(struct holder *holder)
@@ -133,7 +134,7 @@ static void copy_equal(struct holder *to, const struct holder *from, uint32_t pe
     for (uint64_t i = 0; i < to->state.chunk_count; i++)
         if (!is_of_unequal(to, i) && pccl_prng_chance(&world.prng, per_million))
             memcpy(to->memory[i], from->memory[i], sizeof(chunk_words));
-    holder_seal(to);
+    holder_prove(to);
 }
 
 /* ---- effects ---- */
@@ -141,7 +142,7 @@ static void copy_equal(struct holder *to, const struct holder *from, uint32_t pe
 static uint64_t length_of(const struct pccl_msg_state_want *want)
 {
     if (want->what != PCCL_WANT_DATA)
-        return want->count * sizeof(struct pccl_digest);
+        return want->count * sizeof(struct pccl_proof);
     return pccl_state_chunk_length(&world.own.state.tensors[want->tensor], want->first);
 }
 
@@ -220,8 +221,8 @@ static void world_begin(bool takes)
         if (world.tensors[t].unequal && pccl_fetch_is_torn(world.fetch, t))
             world.takes_in_effect = true;
     memcpy(world.before.memory, world.own.memory, words_bytes(&world.own));
-    holder_seal(&world.before);
-    pccl_fetch_begin(world.fetch, world.now, world.round, &world.elected.state.content, takes);
+    holder_prove(&world.before);
+    pccl_fetch_begin(world.fetch, world.now, world.round, &world.elected.state.proof, takes);
 }
 
 /* Tensors are in world.tensors. */
@@ -237,7 +238,7 @@ static void world_init(uint64_t seed, uint32_t donors, uint32_t same_per_million
         *donor = (struct donor){.holds_unequal = true, .weight = 1};
         holder_init(&donor->holder);
         copy_equal(&donor->holder, &world.elected, 1000000);
-        assert_true(pccl_digest_equal(&donor->holder.state.content, &world.elected.state.content));
+        assert_true(pccl_proof_equal(&donor->holder.state.proof, &world.elected.state.proof));
     }
     size_t chunks = (size_t)world.own.state.chunk_count + 1;
     world.writer = pccl_allocate(&world.other.memory, chunks);
@@ -291,31 +292,30 @@ static void world_fini(void)
 
 /* ---- what must hold ---- */
 
-static bool is_zero(const struct pccl_digest *digest) { return digest->low == 0 && digest->high == 0; }
-
 /* What the state says of memory is true. */
 static void check_truth(void)
 {
     const struct pccl_state *state = &world.own.state;
     for (uint64_t i = 0; i < state->chunk_count; i++) {
-        struct pccl_digest digest = digest_of(world.own.memory[i]);
-        assert_true(is_zero(&state->chunks[i]) || pccl_digest_equal(&state->chunks[i], &digest));
-        assert_true(world.writer[i] == NOBODY || is_zero(&state->chunks[i]));
+        struct pccl_proof proof = proof_of(world.own.memory[i]);
+        assert_true(pccl_proof_is_zero(&state->proofs[i]) || pccl_proof_equal(&state->proofs[i], &proof));
+        assert_true(world.writer[i] == NOBODY || pccl_proof_is_zero(&state->proofs[i]));
     }
     struct holder truth = world.own;
     holder_init(&truth);
     memcpy(truth.memory, world.own.memory, words_bytes(&truth));
-    holder_seal(&truth);
+    holder_prove(&truth);
     for (uint32_t t = 0; t < state->tensor_count; t++) {
         const struct pccl_tensor *tensor = &state->tensors[t];
-        struct pccl_digest known = pccl_digest_root(tensor->bytes, state->chunks + tensor->first_chunk, tensor->chunks);
+        struct pccl_proof known =
+            pccl_proof_root(state->kernels, tensor->bytes, state->proofs + tensor->first_chunk, tensor->chunks);
         if (pccl_fetch_is_torn(world.fetch, t))
-            assert_true(is_zero(&tensor->root) || pccl_digest_equal(&known, &tensor->root));
+            assert_true(pccl_proof_is_zero(&tensor->proof) || pccl_proof_equal(&known, &tensor->proof));
         else
-            assert_true(pccl_digest_equal(&truth.state.tensors[t].root, &tensor->root));
+            assert_true(pccl_proof_equal(&truth.state.tensors[t].proof, &tensor->proof));
     }
     if (pccl_fetch_status(world.fetch) == PCCL_FETCH_COMPLETE)
-        assert_true(pccl_digest_equal(&truth.state.content, &state->content));
+        assert_true(pccl_proof_equal(&truth.state.proof, &state->proof));
     holder_fini(&truth);
 }
 
@@ -342,7 +342,7 @@ static void check_complete(void)
     assert_int_equal(pccl_fetch_status(world.fetch), PCCL_FETCH_COMPLETE);
     assert_int_equal(pccl_fetch_words(world.fetch)->length, 0);
     assert_true(pccl_fetch_deadline(world.fetch) == UINT64_MAX && !pccl_fetch_is_starved(world.fetch));
-    assert_true(pccl_digest_equal(&world.own.state.content, &world.elected.state.content));
+    assert_true(pccl_proof_equal(&world.own.state.proof, &world.elected.state.proof));
     assert_true(has_same(&world.elected, false));
     for (uint32_t t = 0; t < world.tensor_count; t++)
         assert_false(pccl_fetch_is_torn(world.fetch, t));
@@ -388,20 +388,20 @@ static void begin_arrival(uint32_t number, const struct pccl_fetch_arrival *arri
 }
 
 /* Alters an answer as its conduct says; true: it is a lie that must be noticed at once. */
-static bool distort(struct donor *donor, struct pccl_msg *answer, struct pccl_digest *digests)
+static bool distort(struct donor *donor, struct pccl_msg *answer, struct pccl_proof *proofs)
 {
-    struct pccl_msg_state_digests *list = &answer->as.state_digests;
+    struct pccl_msg_state_proofs *list = &answer->as.state_proofs;
     struct pccl_msg_state_data *data = &answer->as.state_data;
-    bool is_list = answer->type == PCCL_MSG_state_digests;
+    bool is_list = answer->type == PCCL_MSG_state_proofs;
     switch (donor->conduct) {
     case LIES_ROOT:
     case LIES_LIST: {
         if (!is_list || (list->what == PCCL_WANT_ROOTS) != (donor->conduct == LIES_ROOT))
             return false;
-        uint64_t i = below(list->digests_count);
-        memmove(digests, list->digests, list->digests_count * sizeof *digests);
-        list->digests = digests;
-        digests[i].low ^= 1;
+        uint64_t i = below(list->proofs_count);
+        memmove(proofs, list->proofs, list->proofs_count * sizeof *proofs);
+        list->proofs = proofs;
+        proofs[i].low.bytes[3] ^= 1;
         donor->lied = true;
         return donor->conduct == LIES_LIST || !world.tensors[i].unequal;
     }
@@ -422,7 +422,7 @@ static bool distort(struct donor *donor, struct pccl_msg *answer, struct pccl_di
     case WRONG_COUNT:
         if (!is_list)
             return false;
-        list->digests_count--;
+        list->proofs_count--;
         break;
     case WRONG_TYPE:
         *answer = (struct pccl_msg){.type = below(2) == 0 ? PCCL_MSG_link_bye : PCCL_MSG_state_want};
@@ -436,7 +436,7 @@ static bool distort(struct donor *donor, struct pccl_msg *answer, struct pccl_di
 /* The next answer of a donor: all of it, or the beginning of a chunk. */
 static void answer_next(uint32_t number)
 {
-    static struct pccl_digest roots[PCCL_STATE_DIGESTS_MAX];
+    static struct pccl_proof roots[PCCL_STATE_DIGESTS_MAX];
     struct donor *donor = &world.donors[number];
     const struct pccl_msg_state_want want = donor->queue[donor->queue_first % QUEUE];
     struct pccl_msg answer;
@@ -470,9 +470,9 @@ static void end_arrival(uint32_t number)
 {
     struct donor *donor = &world.donors[number];
     struct pccl_text words = {0};
-    struct pccl_digest digest = {0};
+    struct pccl_proof proof = {0};
     if (donor->wanted)
-        digest = digest_of(world.own.memory[donor->chunk]);
+        proof = proof_of(world.own.memory[donor->chunk]);
     uint64_t i = donor->chunk;
     uint32_t t = 0;
     while (i >= world.own.state.tensors[t].first_chunk + world.own.state.tensors[t].chunks)
@@ -483,7 +483,7 @@ static void end_arrival(uint32_t number)
     if (donor->wanted)
         world.writer[donor->chunk] = NOBODY;
     donor->wanted = false;
-    if (pccl_fetch_arrived(world.fetch, world.now, number, &digest, &words) != PCCL_OK)
+    if (pccl_fetch_arrived(world.fetch, world.now, number, &proof, &words) != PCCL_OK)
         donor_refused(number, &words);
 }
 
@@ -667,7 +667,7 @@ static void elect_anew(void)
     for (uint64_t i = 0; i < world.elected.state.chunk_count; i++)
         if (below(3) == 0)
             world.elected.memory[i][below(WORDS)] ^= 1;
-    holder_seal(&world.elected);
+    holder_prove(&world.elected);
     for (uint32_t i = 0; i < world.donor_count; i++) {
         copy_equal(&world.donors[i].holder, &world.elected, 1000000);
         world.donors[i].stalled_until = world.donors[i].answers = 0;

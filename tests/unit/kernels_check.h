@@ -583,6 +583,65 @@ static bool digests(const struct pccl_kernels *kernels)
     return true;
 }
 
+/* The hashes of Python's hashlib. */
+static bool is_hash(const uint8_t hash[PCCL_SHA256_BYTES], const char *want)
+{
+    char got[2 * PCCL_SHA256_BYTES + 1];
+    for (size_t i = 0; i < PCCL_SHA256_BYTES; i++) {
+        snprintf(got + 2 * i, 3, "%02x", hash[i]);
+    }
+    return strcmp(got, want) == 0;
+}
+
+static bool hashes(const struct pccl_kernels *kernels)
+{
+    static const struct {
+        const char *message, *hash;
+    } messages[] = {
+        /* those of FIPS 180-4 */
+        {"", "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"},
+        {"abc", "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"},
+        {"abcdbcdecdefdefgefghfghighijhijkijkljklmklmnlmnomnopnopq",
+         "248d6a61d20638b8e5c026930c3e6039a33ce45964ff2167f6ecedd419db06c1"},
+    };
+    static const struct {
+        size_t length;
+        const char *hash;
+    } bulks[] = {
+        {0, "af5570f5a1810b7af78caf4bc70a660f0df51e42baf91d4de5b2328de0e83dfc"},
+        {1, "2ae1c19c0cbd378e46c927a9f3611923ec07cc1ae357502a09536d455275cf21"},
+        {64, "26ec2720317d202d708e0b183cacc84c79c7d5f2fc39686d7b7d9fa454bfcdce"},
+        {1023, "520639fa7eed2d846f42430de76ba802f91d1af9b5ee16f130e7d8995698dcfb"},
+        {1024, "4b162847619d93d14099723a349a98250faf718f6079d84d83041c4351a314f1"},
+        {1025, "73ba93214af1239d89e31a933aabe918555d63173ac974390572bd9e0904654b"},
+        {4096, "a2e5cd20cddea71963d48f7814b47a99a724f1b4358cb95ea26530668e4545e2"},
+        {20000, "8342b2fb5f2a7684b83c9a1779c113bb04ee9327ed140eaea488730feb2177a5"},
+    };
+    static uint8_t bytes[20000 + 1];
+    uint8_t hash[PCCL_SHA256_BYTES];
+    for (size_t i = 0; i < PCCL_COUNT_OF(messages); i++) {
+        struct pccl_sha256 sha;
+        pccl_sha256_begin(&sha, kernels);
+        pccl_sha256_add(&sha, messages[i].message, strlen(messages[i].message));
+        pccl_sha256_end(&sha, hash);
+        if (!is_hash(hash, messages[i].hash)) {
+            printf("%s: another SHA-256 of '%s'\n", pccl_kernels_name(kernels), messages[i].message);
+            return false;
+        }
+    }
+    for (size_t i = 0; i + 1 < sizeof bytes; i++) {
+        bytes[i + 1] = (uint8_t)(i * 7 + i / 251);
+    }
+    for (size_t i = 0; i < PCCL_COUNT_OF(bulks); i++) {
+        pccl_bulk_hash(kernels, bytes + 1, bulks[i].length, hash);
+        if (!is_hash(hash, bulks[i].hash)) {
+            printf("%s: another hash of %zu bytes\n", pccl_kernels_name(kernels), bulks[i].length);
+            return false;
+        }
+    }
+    return true;
+}
+
 static const struct kernels_check kernels_checks[] = {
     {"all_pairs_of_bytes", all_pairs_of_bytes},
     {"all_pairs_of_specials", all_pairs_of_specials},
@@ -597,6 +656,7 @@ static const struct kernels_check kernels_checks[] = {
     {"float_mode_does_not_matter", float_mode_does_not_matter},
     {"copies_away", copies_away},
     {"digests", digests},
+    {"hashes", hashes},
 };
 
 /* The check for each variant that this processor can run. */

@@ -7,7 +7,8 @@
 
 #include "core/prng.h"
 #include "node_frames.h"
-#include "sync/session.h"
+#include "net/heap.h"
+#include "sync/lanes.h"
 
 #include <time.h>
 
@@ -29,12 +30,12 @@ struct node {
     uv_mutex_t lock;
     uv_cond_t changed;
     bool created, ran, leave, stop_accepting;
-    bool hold_touching, touching; /* stays inside `touching` until it is not held any more */
-    uint32_t touched, fetched;    /* events so far */
-    bool complete;                /* of the last fetched */
+    bool hold_touching, touching;      /* stays inside `touching` until it is not held any more */
+    uint32_t touched, proven, fetched; /* events so far */
+    bool complete;                     /* of the last fetched */
     struct pccl_text words, torn, failure;
     enum pccl_status status; /* of create */
-    struct pccl_digest content;
+    struct pccl_proof proof;
     uint64_t sent, received;
     uint32_t accepted;
 };
@@ -88,6 +89,16 @@ static inline void node_on_touching(void *context)
     uv_mutex_unlock(&node->lock);
 }
 
+static inline void node_on_proven(void *context, const struct pccl_proof *proof)
+{
+    struct node *node = context;
+    uv_mutex_lock(&node->lock);
+    node->proven++;
+    node->proof = proof ? *proof : (struct pccl_proof){0};
+    uv_cond_broadcast(&node->changed);
+    uv_mutex_unlock(&node->lock);
+}
+
 static inline void node_on_fetched(void *context, bool complete, const struct pccl_text *words)
 {
     struct node *node = context;
@@ -106,6 +117,28 @@ static inline void node_on_log(void *context, enum pccl_log_level level, const c
         fprintf(stderr, "node %u: %d: %s\n", node->id.bytes[0], (int)level, line);
 }
 
+/* What its session finds out when it has a plan; if all is memory of the host. */
+static inline void node_prove(struct node *node)
+{
+    struct pccl_tensor tensors[NODE_TENSORS_MAX] = {0};
+    struct pccl_state state;
+    for (uint32_t i = 0; i < node->tensor_count; i++) {
+        if (node->many || node->tensors[i].device)
+            return;
+        tensors[i].name = node->tensors[i].name;
+        tensors[i].bytes = node->tensors[i].bytes;
+        tensors[i].unequal = node->tensors[i].unequal;
+    }
+    assert_int_equal(pccl_state_init(&state, pccl_kernels_for(0), pccl_heap(), tensors, node->tensor_count), PCCL_OK);
+    for (uint32_t i = 0; i < node->tensor_count; i++)
+        for (uint64_t k = 0; k < state.tensors[i].chunks; k++)
+            state.proofs[state.tensors[i].first_chunk + k] = pccl_proof_bytes(
+                state.kernels, pccl_sync_chunk(&node->tensors[i], k), pccl_state_chunk_length(&state.tensors[i], k));
+    pccl_state_prove(&state);
+    node->proof = state.proof;
+    pccl_state_fini(&state);
+}
+
 /* ---- threads ---- */
 
 static inline void node_main(void *argument)
@@ -121,8 +154,11 @@ static inline void node_main(void *argument)
                                       .silence_ms = node->silence_ms,
                                       .stagger_ms = 50,
                                       .patience_ms = 200};
-    struct pccl_sync_events events = {
-        .context = node, .touching = node_on_touching, .fetched = node_on_fetched, .log = node_on_log};
+    struct pccl_sync_events events = {.context = node,
+                                      .touching = node_on_touching,
+                                      .proven = node_on_proven,
+                                      .fetched = node_on_fetched,
+                                      .log = node_on_log};
     struct pccl_sync_session *session = NULL;
     struct pccl_text failure;
     pccl_text_clear(&failure);
@@ -132,8 +168,6 @@ static inline void node_main(void *argument)
     node->failure = failure;
     node->session = session;
     node->created = true;
-    if (session)
-        node->content = pccl_sync_session_state(session)->content;
     uv_cond_broadcast(&node->changed);
     uv_mutex_unlock(&node->lock);
     if (!session)
@@ -143,7 +177,7 @@ static inline void node_main(void *argument)
     pccl_sync_session_traffic(session, &node->sent, &node->received);
     pccl_text_clear(&node->torn);
     pccl_sync_session_torn(session, &node->torn);
-    node->content = pccl_sync_session_state(session)->content;
+    node->proof = pccl_sync_session_state(session)->proof;
     node->ran = true;
     uv_cond_broadcast(&node->changed);
     while (!node->leave)
@@ -223,6 +257,7 @@ static inline void node_listen(struct node *node)
 
 static inline void node_begin(struct node *node)
 {
+    node_prove(node);
     node_try(node);
     if (node->status != PCCL_OK)
         fail_msg("%s", node->failure.bytes);
@@ -265,12 +300,14 @@ static inline void node_finish(struct node *node)
 
 static inline void node_serve(struct node *node)
 {
-    pccl_sync_session_plan(node->session, &node->content, false, false);
+    uint32_t before = node->proven;
+    pccl_sync_session_plan(node->session, false, false);
+    node_until_count(node, &node->proven, before + 1);
 }
 
 static inline void node_name_donor(struct node *node, const struct node *donor)
 {
-    pccl_sync_session_donor(node->session, &donor->id, &donor->id, true, &donor->address, 1);
+    pccl_sync_session_donor(node->session, &donor->id, &donor->id, true, &donor->proof, &donor->address, 1);
 }
 
 /* ---- memory, and what is expected ---- */

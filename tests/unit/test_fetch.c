@@ -129,7 +129,7 @@ static void nothing_to_be_done(void **state)
     world_init(2, 1, 0);
     world_start(false);
     check_complete();
-    world.elected.state.content.low ^= 1;
+    world.elected.state.proof.low.bytes[0] ^= 1;
     world_begin(false);
     assert_int_equal(pccl_fetch_status(world.fetch), PCCL_FETCH_FAILED);
     donor_connect(0);
@@ -215,12 +215,12 @@ static void election_of_a_mixture(void **state)
         world_init(15, 1, 0);
         world_start(false);
         donor_connect(0);
-        while (!pccl_fetch_is_torn(world.fetch, 0) || world.own.state.chunks[0].low == 0)
+        while (!pccl_fetch_is_torn(world.fetch, 0) || pccl_proof_is_zero(&world.own.state.proofs[0]))
             donor_step(0);
         assert_true(pccl_fetch_is_torn(world.fetch, 0) && !has_same(&world.elected, false));
         copy_equal(&world.elected, &world.own, 1000000);
         world.elected.memory[2][0] ^= changed;
-        holder_seal(&world.elected);
+        holder_prove(&world.elected);
         copy_equal(&world.donors[0].holder, &world.elected, 1000000);
         uint64_t bytes = pccl_fetch_bytes(world.fetch);
         world_begin(false);
@@ -447,13 +447,13 @@ static void strangers(void **state)
     const struct pccl_msg data = {.type = PCCL_MSG_state_data};
     struct pccl_fetch_arrival arrival;
     struct pccl_text words;
-    struct pccl_digest digest = {0};
+    struct pccl_proof proof = {0};
     const uint32_t numbers[] = {0, 1, PCCL_FETCH_DONORS, UINT32_MAX};
     donor_connect(0);
     donor_connect(1);
     for (uint32_t i = 0; i < PCCL_COUNT_OF(numbers); i++) {
         assert_int_equal(pccl_fetch_received(world.fetch, 1, numbers[i], &data, &arrival, &words), PCCL_MALFORMED);
-        assert_int_equal(pccl_fetch_arrived(world.fetch, 1, numbers[i], &digest, &words), PCCL_MALFORMED);
+        assert_int_equal(pccl_fetch_arrived(world.fetch, 1, numbers[i], &proof, &words), PCCL_MALFORMED);
         if (i > 1) {
             pccl_fetch_progress(world.fetch, 1, numbers[i]);
             pccl_fetch_donor_down(world.fetch, 1, numbers[i]);
@@ -476,8 +476,8 @@ static void content_that_cannot_be(void **state)
     world_init(11, 1, 1000000);
     for (uint32_t i = 0; i < 2; i++) {
         struct pccl_state *changed = i == 0 ? &world.elected.state : &world.donors[0].holder.state;
-        changed->tensors[0].root.low ^= 1;
-        pccl_state_seal_content(changed);
+        changed->tensors[0].proof.low.bytes[0] ^= 1;
+        pccl_state_prove_content(changed);
     }
     world_start(false);
     world.donors[0].lied = true;
@@ -488,7 +488,7 @@ static void content_that_cannot_be(void **state)
     world_fini();
 }
 
-/* ---- large states: only digests ---- */
+/* ---- large states: only proofs ---- */
 
 enum { LARGE_QUEUE = 1024 };
 struct large {
@@ -508,7 +508,7 @@ static void large_send(void *context, uint32_t donor, const struct pccl_msg *msg
 
 static void large_answer(struct pccl_fetch *fetch, const struct pccl_state *from, uint32_t donor)
 {
-    static struct pccl_digest roots[PCCL_STATE_DIGESTS_MAX];
+    static struct pccl_proof roots[PCCL_STATE_DIGESTS_MAX];
     struct pccl_msg answer;
     struct pccl_text words;
     struct pccl_fetch_arrival arrival;
@@ -518,9 +518,9 @@ static void large_answer(struct pccl_fetch *fetch, const struct pccl_state *from
     assert_int_equal(pccl_fetch_received(fetch, 1, donor, &answer, &arrival, &words), PCCL_OK);
     if (answer.type != PCCL_MSG_state_data)
         return;
-    const struct pccl_digest *digest = &from->chunks[from->tensors[want.tensor].first_chunk + want.first];
+    const struct pccl_proof *proof = &from->proofs[from->tensors[want.tensor].first_chunk + want.first];
     assert_true(arrival.wanted);
-    assert_int_equal(pccl_fetch_arrived(fetch, 1, donor, digest, &words), PCCL_OK);
+    assert_int_equal(pccl_fetch_arrived(fetch, 1, donor, proof, &words), PCCL_OK);
 }
 
 /* Everything differs. */
@@ -533,18 +533,20 @@ static void run_large(uint32_t tensor_count, uint64_t bytes, uint64_t messages)
     memset(&large, 0, sizeof large);
     for (uint32_t i = 0; i < tensor_count; i++)
         tensors[i] = (struct pccl_tensor){.name = "t", .count = bytes, .bytes = bytes};
-    assert_int_equal(pccl_state_init(&own, pccl_kernels_for(0), &memory.memory, tensors, tensor_count), PCCL_OK);
-    assert_int_equal(pccl_state_init(&other, pccl_kernels_for(0), &memory.memory, tensors, tensor_count), PCCL_OK);
+    assert_int_equal(
+        pccl_state_init(&own, pccl_kernels_for(pccl_cpu_features()), &memory.memory, tensors, tensor_count), PCCL_OK);
+    assert_int_equal(
+        pccl_state_init(&other, pccl_kernels_for(pccl_cpu_features()), &memory.memory, tensors, tensor_count), PCCL_OK);
     for (uint64_t i = 0; i < own.chunk_count; i++) {
-        own.chunks[i] = (struct pccl_digest){.low = i, .high = 1};
-        other.chunks[i] = (struct pccl_digest){.low = i, .high = 2};
+        memcpy(&own.proofs[i], &(uint64_t[4]){i, 1}, sizeof *own.proofs);
+        memcpy(&other.proofs[i], &(uint64_t[4]){i, 2}, sizeof *other.proofs);
     }
-    pccl_state_seal(&own);
-    pccl_state_seal(&other);
+    pccl_state_prove(&own);
+    pccl_state_prove(&other);
     const struct pccl_fetch_effects send_only = {.send = large_send};
     struct pccl_fetch *fetch = pccl_fetch_create(&own, &memory.memory, &send_only);
     assert_non_null(fetch);
-    pccl_fetch_begin(fetch, 1, 1, &other.content, false);
+    pccl_fetch_begin(fetch, 1, 1, &other.proof, false);
     for (uint32_t i = 0; i < DONORS; i++)
         pccl_fetch_donor_up(fetch, 1, i, false, 50000);
     while (pccl_fetch_status(fetch) == PCCL_FETCH_RUNNING)
@@ -552,7 +554,7 @@ static void run_large(uint32_t tensor_count, uint64_t bytes, uint64_t messages)
             if (large.count[i] > 0)
                 large_answer(fetch, &other, i);
     assert_int_equal(pccl_fetch_status(fetch), PCCL_FETCH_COMPLETE);
-    assert_memory_equal(own.chunks, other.chunks, (size_t)own.chunk_count * sizeof *own.chunks);
+    assert_memory_equal(own.proofs, other.proofs, (size_t)own.chunk_count * sizeof *own.proofs);
     assert_int_equal(pccl_fetch_bytes(fetch), tensor_count * bytes);
     assert_int_equal(large.sent, messages);
     pccl_fetch_destroy(fetch);

@@ -130,13 +130,11 @@ static void digests(void **context)
     assert_int_equal(state.tensors[3].first_chunk, 7);
     const struct pccl_digest content = state.content;
     state.chunks[6].low++; /* of one that need not be equal */
-    pccl_state_seal_tensor(&state, 2);
-    pccl_state_seal_content(&state);
+    pccl_state_seal(&state);
     check_digests(&state);
     assert_equal(state.content, content);
     state.chunks[7].low++;
-    pccl_state_seal_tensor(&state, 3);
-    pccl_state_seal_content(&state);
+    pccl_state_seal(&state);
     check_digests(&state);
     assert_false(pccl_digest_equal(&state.content, &content));
     fini(&state);
@@ -269,7 +267,7 @@ static void short_memory(void **context)
 {
     (void)context;
     struct pccl_state state;
-    for (uint64_t k = 1; k <= 3; k++) {
+    for (uint64_t k = 1; k <= 4; k++) {
         memory.requests = 0;
         memory.fail_at = k;
         assert_int_equal(pccl_state_init(&state, pccl_kernels_for(0), &memory.memory, five, PCCL_COUNT_OF(five)),
@@ -277,7 +275,7 @@ static void short_memory(void **context)
         fini(&state);
     }
     memory.requests = 0;
-    memory.fail_at = 4;
+    memory.fail_at = 5;
     init(&state, five, PCCL_COUNT_OF(five));
     memory.fail_at = 0;
     fini(&state);
@@ -285,7 +283,7 @@ static void short_memory(void **context)
 
 /* ---- serving ---- */
 
-static struct pccl_digest roots[PCCL_STATE_DIGESTS_MAX];
+static struct pccl_proof roots[PCCL_STATE_DIGESTS_MAX];
 
 static enum pccl_status serve(const struct pccl_state *state, struct pccl_msg_state_want want, struct pccl_msg *answer)
 {
@@ -306,19 +304,19 @@ static enum pccl_status serve(const struct pccl_state *state, struct pccl_msg_st
 }
 
 static void check_list(const struct pccl_state *state, struct pccl_msg_state_want want,
-                       const struct pccl_digest *expected, uint32_t count)
+                       const struct pccl_proof *expected, uint32_t count)
 {
     struct pccl_msg answer;
     assert_int_equal(serve(state, want, &answer), PCCL_OK);
-    assert_int_equal(answer.type, PCCL_MSG_state_digests);
-    const struct pccl_msg_state_digests *list = &answer.as.state_digests;
+    assert_int_equal(answer.type, PCCL_MSG_state_proofs);
+    const struct pccl_msg_state_proofs *list = &answer.as.state_proofs;
     assert_int_equal(list->round, 7);
     assert_int_equal(list->what, want.what);
     assert_int_equal(list->tensor, want.tensor);
     assert_int_equal(list->first, want.first);
-    assert_int_equal(list->digests_count, count);
+    assert_int_equal(list->proofs_count, count);
     for (uint32_t i = 0; i < count; i++)
-        assert_equal(list->digests[i], expected[i]);
+        assert_true(pccl_proof_equal(&list->proofs[i], &expected[i]));
 }
 
 static void answers(void **context)
@@ -326,15 +324,15 @@ static void answers(void **context)
     (void)context;
     struct pccl_state state;
     init(&state, five, PCCL_COUNT_OF(five));
-    struct pccl_digest expected[PCCL_COUNT_OF(five)];
+    struct pccl_proof expected[PCCL_COUNT_OF(five)];
     for (uint32_t t = 0; t < PCCL_COUNT_OF(five); t++)
-        expected[t] = state.tensors[t].root;
+        expected[t] = state.tensors[t].proof;
     check_list(&state, (struct pccl_msg_state_want){7, PCCL_WANT_ROOTS, 0, 0, 5}, expected, 5);
     check_list(&state, (struct pccl_msg_state_want){7, PCCL_WANT_ROOTS, 1, 0, 2}, expected + 1, 2);
     check_list(&state, (struct pccl_msg_state_want){7, PCCL_WANT_ROOTS, 3, 0, PCCL_STATE_DIGESTS_MAX}, expected + 3, 2);
-    check_list(&state, (struct pccl_msg_state_want){7, PCCL_WANT_CHUNKS, 0, 0, 6}, state.chunks, 6);
-    check_list(&state, (struct pccl_msg_state_want){7, PCCL_WANT_CHUNKS, 0, 5, 9}, state.chunks + 5, 1);
-    check_list(&state, (struct pccl_msg_state_want){7, PCCL_WANT_CHUNKS, 4, 40, 50}, state.chunks + 48, 50);
+    check_list(&state, (struct pccl_msg_state_want){7, PCCL_WANT_CHUNKS, 0, 0, 6}, state.proofs, 6);
+    check_list(&state, (struct pccl_msg_state_want){7, PCCL_WANT_CHUNKS, 0, 5, 9}, state.proofs + 5, 1);
+    check_list(&state, (struct pccl_msg_state_want){7, PCCL_WANT_CHUNKS, 4, 40, 50}, state.proofs + 48, 50);
     for (uint64_t i = 0; i < 6; i++) {
         struct pccl_msg answer;
         assert_int_equal(serve(&state, (struct pccl_msg_state_want){7, PCCL_WANT_DATA, 0, i, 1}, &answer), PCCL_OK);

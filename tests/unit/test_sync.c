@@ -52,13 +52,13 @@ static void a_newcomer_fetches_from_several(void **state)
     node_prepare(&newcomer, 9);
     memory[DONORS] = add_tensors(&newcomer, 2);
     node_begin(&newcomer);
-    pccl_sync_session_plan(newcomer.session, &donors[0].content, true, false);
+    pccl_sync_session_plan(newcomer.session, true, false);
     for (int i = 0; i < DONORS; i++)
         node_name_donor(&newcomer, &donors[i]);
     expect_fetched(&newcomer, 1);
     assert_int_equal(newcomer.touched, 1);
     node_stop(&newcomer);
-    assert_true(pccl_digest_equal(&newcomer.content, &donors[0].content));
+    assert_true(pccl_proof_equal(&newcomer.proof, &donors[0].proof));
     assert_int_equal(newcomer.received, sizes[0] + sizes[2] + sizes[3] + sizes[4]);
     assert_string_equal(newcomer.torn.bytes, "");
     for (int i = 0; i < DONORS; i++) {
@@ -87,7 +87,7 @@ static void only_what_differs_moves(void **state)
     other[42 * CHUNK + 4711] ^= 1;
     node_begin(&donor);
     node_begin(&requester);
-    pccl_sync_session_plan(requester.session, &donor.content, true, false);
+    pccl_sync_session_plan(requester.session, true, false);
     node_name_donor(&requester, &donor);
     node_serve(&donor); /* its plan comes after the requester's */
     expect_fetched(&requester, 1);
@@ -108,7 +108,9 @@ static void nothing_moves_if_all_is_there(void **state)
     uint8_t *bytes = prepare_one(&requester, 2, 3 * CHUNK, 1);
     (void)state;
     node_begin(&requester);
-    pccl_sync_session_plan(requester.session, &requester.content, true, false);
+    pccl_sync_session_plan(requester.session, true, false);
+    node_until_count(&requester, &requester.proven, 1);
+    node_name_donor(&requester, &requester);
     expect_fetched(&requester, 1);
     assert_int_equal(requester.touched, 0);
     node_finish(&requester);
@@ -129,10 +131,10 @@ static void tensors_that_need_not_be_equal_come_from_one(void **state)
         node_add(node, "own", memory[i] + 4 * CHUNK, 4 * CHUNK)->unequal = true;
         node_begin(node);
     }
-    assert_true(pccl_digest_equal(&donors[0].content, &donors[1].content));
+    assert_true(pccl_proof_equal(&donors[0].proof, &donors[1].proof));
     for (int i = 0; i < 2; i++)
         node_serve(&donors[i]);
-    pccl_sync_session_plan(requester.session, &donors[0].content, true, true);
+    pccl_sync_session_plan(requester.session, true, true);
     for (int i = 0; i < 2; i++)
         node_name_donor(&requester, &donors[i]);
     expect_fetched(&requester, 1);
@@ -167,7 +169,7 @@ static void many_small_tensors(void **state)
         node_begin(node);
     }
     node_serve(&donor);
-    pccl_sync_session_plan(requester.session, &donor.content, true, false);
+    pccl_sync_session_plan(requester.session, true, false);
     node_name_donor(&requester, &donor);
     expect_fetched(&requester, 1);
     node_finish(&requester);
@@ -187,11 +189,12 @@ static void who_has_fetched_serves(void **state)
     node_begin(&second);
     node_begin(&third);
     node_serve(&first);
-    pccl_sync_session_plan(second.session, &first.content, true, false);
+    pccl_sync_session_plan(second.session, true, false);
     node_name_donor(&second, &first);
     expect_fetched(&second, 1);
     node_finish(&first);
-    pccl_sync_session_plan(third.session, &first.content, true, false);
+    pccl_sync_session_plan(third.session, true, false);
+    second.proof = first.proof;
     node_name_donor(&third, &second);
     expect_fetched(&third, 1);
     node_stop(&third);
@@ -226,7 +229,7 @@ static void threads_digest_as_one_does(void **state)
                                       pccl_state_chunk_length(&s->tensors[t], c));
                 assert_true(pccl_digest_equal(&digest, &s->chunks[s->tensors[t].first_chunk + c]));
             }
-        assert_true(pccl_digest_equal(&nodes[i].content, &nodes[0].content));
+        assert_true(pccl_proof_equal(&nodes[i].proof, &nodes[0].proof));
     }
     for (size_t i = 0; i < PCCL_COUNT_OF(counts); i++)
         node_finish(&nodes[i]);

@@ -48,12 +48,12 @@ static void device_transfer(int devices, bool donor_has, bool requester_has)
     node_begin(&donor);
     node_begin(&requester);
     node_serve(&donor);
-    pccl_sync_session_plan(requester.session, &donor.content, true, false);
+    pccl_sync_session_plan(requester.session, true, false);
     node_name_donor(&requester, &donor);
     expect_fetched(&requester, 1);
     node_stop(&requester);
     assert_int_equal(requester.received, 2 * BYTES - CHUNK);
-    assert_true(pccl_digest_equal(&requester.content, &donor.content));
+    assert_true(pccl_proof_equal(&requester.proof, &donor.proof));
     for (int i = 0; i < 2; i++)
         assert_memory_equal(memory[i], memory[i + 2], BYTES);
     node_finish(&requester);
@@ -88,7 +88,8 @@ static void device_memory_is_digested_by_several_threads(void **state)
     accelerated.threads = 4;
     node_begin(&host);
     node_begin(&accelerated);
-    assert_true(pccl_digest_equal(&host.content, &accelerated.content));
+    node_serve(&accelerated);
+    assert_true(pccl_proof_equal(&host.proof, &accelerated.proof));
     node_finish(&host);
     node_finish(&accelerated);
     fake_cuda_free(b);
@@ -136,7 +137,7 @@ static void a_device_fails_at_the_requester(void **state)
         node_begin(&requester);
         fake_cuda_fail(functions[i], 1, FAKE_CUDA_ILLEGAL_ADDRESS);
         node_serve(&donor);
-        pccl_sync_session_plan(requester.session, &donor.content, true, false);
+        pccl_sync_session_plan(requester.session, true, false);
         node_name_donor(&requester, &donor);
         expect_failure(&requester, "ILLEGAL_ADDRESS");
         node_stop(&requester);
@@ -167,7 +168,7 @@ static void a_device_fails_at_the_donor(void **state)
         node_begin(&requester);
         fake_cuda_fail(functions[i], i + 1, FAKE_CUDA_ILLEGAL_ADDRESS);
         node_serve(&donor);
-        pccl_sync_session_plan(requester.session, &donor.content, true, false);
+        pccl_sync_session_plan(requester.session, true, false);
         node_name_donor(&requester, &donor);
         expect_fetched(&requester, 1);
         node_finish(&requester);
@@ -193,7 +194,7 @@ static void a_lane_cannot_be_opened_for_a_small_tensor(void **state)
     node_begin(&requester);
     fake_cuda_fail(PCCL_CUDA_mem_host_alloc, 1, FAKE_CUDA_ILLEGAL_ADDRESS);
     node_serve(&donor);
-    pccl_sync_session_plan(requester.session, &donor.content, true, false);
+    pccl_sync_session_plan(requester.session, true, false);
     node_name_donor(&requester, &donor);
     expect_failure(&requester, "ILLEGAL_ADDRESS");
     node_finish(&requester);

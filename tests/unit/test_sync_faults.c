@@ -5,6 +5,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include "forge.h"
 #include "sync_node.h"
 
 enum { CHUNK = NODE_CHUNK };
@@ -25,7 +26,7 @@ static void a_donor_goes_in_the_middle(void **state)
     memory[2] = prepare_one(&requester, 3, BYTES, 2);
     node_begin(&requester);
     requester.hold_touching = true;
-    pccl_sync_session_plan(requester.session, &donors[0].content, true, false);
+    pccl_sync_session_plan(requester.session, true, false);
     for (int i = 0; i < 2; i++)
         node_name_donor(&requester, &donors[i]);
     node_until(&requester, &requester.touching); /* the first chunk is coming in */
@@ -51,7 +52,7 @@ static void the_only_donor_goes(void **state)
     node_serve(&donor);
     node_begin(&requester);
     requester.hold_touching = true;
-    pccl_sync_session_plan(requester.session, &donor.content, true, false);
+    pccl_sync_session_plan(requester.session, true, false);
     node_name_donor(&requester, &donor);
     node_until(&requester, &requester.touching);
     node_end(&donor);
@@ -63,6 +64,43 @@ static void the_only_donor_goes(void **state)
     node_finish(&requester);
     free(a);
     free(b);
+}
+
+/* The liar's content has the digests of the donor's, all of them; what is elected is known by the donor's proof. */
+static void a_donor_with_forged_content_is_refused(void **state)
+{
+    enum { BYTES = 3 * CHUNK };
+    struct node donor, liar, requester;
+    uint8_t *good = prepare_one(&donor, 1, BYTES, 1), *forged = prepare_one(&liar, 2, BYTES, 2),
+            *own = prepare_one(&requester, 3, BYTES, 3);
+    (void)state;
+    for (size_t chunk = 0; chunk < 3; chunk++)
+        forge_digest(good + chunk * CHUNK, forged + chunk * CHUNK, CHUNK);
+    assert_memory_not_equal(good, forged, BYTES);
+    node_begin(&donor);
+    node_begin(&liar);
+    node_begin(&requester);
+    const struct pccl_state *a = pccl_sync_session_state(donor.session), *b = pccl_sync_session_state(liar.session);
+    assert_memory_equal(a->chunks, b->chunks, 3 * sizeof *a->chunks);
+    assert_true(pccl_digest_equal(&a->content, &b->content));
+    node_serve(&donor);
+    node_serve(&liar);
+    assert_false(pccl_proof_equal(&donor.proof, &liar.proof));
+    pccl_sync_session_plan(requester.session, true, false);
+    liar.proof = donor.proof; /* what the master has told */
+    node_name_donor(&requester, &liar);
+    node_until_count(&liar, &liar.accepted, 2);
+    node_name_donor(&requester, &donor);
+    expect_fetched(&requester, 1);
+    node_stop(&requester);
+    assert_memory_equal(good, own, BYTES);
+    assert_int_equal(requester.received, BYTES);
+    node_finish(&requester);
+    node_finish(&liar);
+    node_finish(&donor);
+    free(good);
+    free(forged);
+    free(own);
 }
 
 static void a_requester_goes_in_the_middle(void **state)
@@ -87,8 +125,8 @@ static void a_requester_goes_in_the_middle(void **state)
     node_begin(&leaves);
     node_begin(&stays);
     leaves.hold_touching = stays.hold_touching = true;
-    pccl_sync_session_plan(leaves.session, &donor.content, true, false);
-    pccl_sync_session_plan(stays.session, &donor.content, true, false);
+    pccl_sync_session_plan(leaves.session, true, false);
+    pccl_sync_session_plan(stays.session, true, false);
     node_name_donor(&leaves, &donor);
     node_name_donor(&stays, &donor);
     node_until(&leaves, &leaves.touching);
@@ -111,7 +149,7 @@ static void a_requester_goes_in_the_middle(void **state)
 static void nobody_can_be_reached(void **state)
 {
     struct node requester;
-    struct pccl_digest wanted = {.low = 1, .high = 2};
+    struct pccl_proof wanted = {.low = node_id(1)};
     struct pccl_id gone = node_id(8);
     uint16_t port;
     uint8_t *bytes = prepare_one(&requester, 1, 2 * CHUNK, 1);
@@ -120,8 +158,8 @@ static void nobody_can_be_reached(void **state)
     (void)state;
     close(listening);
     node_begin(&requester);
-    pccl_sync_session_plan(requester.session, &wanted, true, false);
-    pccl_sync_session_donor(requester.session, &gone, &gone, true, &address, 1);
+    pccl_sync_session_plan(requester.session, true, false);
+    pccl_sync_session_donor(requester.session, &gone, &gone, true, &wanted, &address, 1);
     expect_failure(&requester, "connection refused");
     assert_int_equal(requester.touched, 0);
     node_stop(&requester);
@@ -139,8 +177,8 @@ static void somebody_else_answers(void **state)
     node_begin(&other);
     node_serve(&other);
     node_begin(&requester);
-    pccl_sync_session_plan(requester.session, &other.content, true, false);
-    pccl_sync_session_donor(requester.session, &meant, &meant, true, &other.address, 1);
+    pccl_sync_session_plan(requester.session, true, false);
+    pccl_sync_session_donor(requester.session, &meant, &meant, true, &other.proof, &other.address, 1);
     expect_failure(&requester, "nobody is left");
     node_finish(&requester);
     node_finish(&other);
@@ -160,10 +198,10 @@ static void more_donors_than_are_asked_at_once(void **state)
     node_begin(&donor);
     node_serve(&donor);
     node_begin(&requester);
-    pccl_sync_session_plan(requester.session, &donor.content, true, false);
+    pccl_sync_session_plan(requester.session, true, false);
     for (uint8_t i = 0; i < PCCL_STATE_DONORS_MAX; i++) {
         struct pccl_id gone = node_id((uint8_t)(i + 50));
-        pccl_sync_session_donor(requester.session, &gone, &gone, true, &address, 1);
+        pccl_sync_session_donor(requester.session, &gone, &gone, true, &donor.proof, &address, 1);
     }
     node_name_donor(&requester, &donor); /* its turn comes when one of them is given up */
     expect_fetched(&requester, 1);
@@ -179,7 +217,7 @@ static void more_donors_than_are_asked_at_once(void **state)
 static void a_silent_donor_is_given_up(void **state)
 {
     struct node requester;
-    struct pccl_digest wanted = {.low = 1, .high = 2};
+    struct pccl_proof wanted = {.low = node_id(1)};
     struct pccl_id silent = node_id(8);
     uint16_t port;
     uint8_t *bytes = prepare_one(&requester, 1, 2 * CHUNK, 1);
@@ -188,8 +226,8 @@ static void a_silent_donor_is_given_up(void **state)
     (void)state;
     requester.silence_ms = 2000;
     node_begin(&requester);
-    pccl_sync_session_plan(requester.session, &wanted, true, false);
-    pccl_sync_session_donor(requester.session, &silent, &silent, true, &address, 1);
+    pccl_sync_session_plan(requester.session, true, false);
+    pccl_sync_session_donor(requester.session, &silent, &silent, true, &wanted, &address, 1);
     for (int i = 0; i < 4; i++) {
         bare[i] = bare_accept(listening, &silent);
         bare_hear_end(bare[i]);
@@ -204,8 +242,8 @@ static void a_silent_donor_is_given_up(void **state)
 /* Answers what is wanted of this memory, but for one byte. */
 static void lie(int bare, const struct node *good, uint8_t *memory)
 {
-    static struct pccl_digest roots[PCCL_STATE_DIGESTS_MAX];
-    struct pccl_msg msg = {.type = PCCL_MSG_state_digests};
+    static struct pccl_proof roots[PCCL_STATE_DIGESTS_MAX];
+    struct pccl_msg msg = {.type = PCCL_MSG_state_proofs};
     struct pccl_msg_state_want want;
     const struct pccl_state *state = pccl_sync_session_state(good->session);
     do {
@@ -213,10 +251,10 @@ static void lie(int bare, const struct node *good, uint8_t *memory)
         bare_hear(bare, &asked);
         assert_int_equal(asked.type, PCCL_MSG_state_want);
         want = asked.as.state_want;
-        roots[0] = state->tensors[0].root;
-        msg.as.state_digests = (struct pccl_msg_state_digests){
-            .round = want.round, .what = want.what, .tensor = 0, .first = want.first, .digests_count = want.count};
-        msg.as.state_digests.digests = want.what == PCCL_WANT_ROOTS ? roots : state->chunks + want.first;
+        roots[0] = state->tensors[0].proof;
+        msg.as.state_proofs = (struct pccl_msg_state_proofs){
+            .round = want.round, .what = want.what, .tensor = 0, .first = want.first, .proofs_count = want.count};
+        msg.as.state_proofs.proofs = want.what == PCCL_WANT_ROOTS ? roots : state->proofs + want.first;
         if (want.what != PCCL_WANT_DATA)
             bare_say(bare, &msg);
     } while (want.what != PCCL_WANT_DATA);
@@ -246,8 +284,8 @@ static void a_lying_donor_is_dropped_and_another_one_asked(void **state)
     node_begin(&donor);
     node_serve(&donor);
     node_begin(&requester);
-    pccl_sync_session_plan(requester.session, &donor.content, true, false);
-    pccl_sync_session_donor(requester.session, &liar, &liar, true, &address, 1);
+    pccl_sync_session_plan(requester.session, true, false);
+    pccl_sync_session_donor(requester.session, &liar, &liar, true, &donor.proof, &address, 1);
     for (int i = 0; i < 2; i++)
         lie(bare_accept(listening, &liar), &donor, a);
     node_name_donor(&requester, &donor);
@@ -265,7 +303,7 @@ static void a_lying_donor_is_dropped_and_another_one_asked(void **state)
 static void a_donor_that_says_what_nobody_asked_is_dropped(void **state)
 {
     struct node requester;
-    struct pccl_digest wanted = {.low = 1, .high = 2};
+    struct pccl_proof wanted = {.low = node_id(1)};
     struct pccl_id liar = node_id(8);
     struct pccl_msg bye = {.type = PCCL_MSG_link_bye}, data = {.type = PCCL_MSG_state_data};
     uint16_t port;
@@ -276,8 +314,8 @@ static void a_donor_that_says_what_nobody_asked_is_dropped(void **state)
     memset(noise, 0xee, sizeof noise);
     data.as.state_data.length = 100;
     node_begin(&requester);
-    pccl_sync_session_plan(requester.session, &wanted, true, false);
-    pccl_sync_session_donor(requester.session, &liar, &liar, true, &address, 1);
+    pccl_sync_session_plan(requester.session, true, false);
+    pccl_sync_session_donor(requester.session, &liar, &liar, true, &wanted, &address, 1);
     for (int i = 0; i < 4; i++) {
         int bare = bare_accept(listening, &liar);
         if (i == 0)
@@ -329,8 +367,8 @@ static void a_requester_that_sends_garbage_loses_its_connection(void **state)
     struct pccl_msg msg;
     bare_want(good, &donor, PCCL_WANT_CHUNKS, 0, 1, 100);
     bare_hear(good, &msg);
-    assert_int_equal(msg.type, PCCL_MSG_state_digests);
-    assert_int_equal(msg.as.state_digests.digests_count, 2);
+    assert_int_equal(msg.type, PCCL_MSG_state_proofs);
+    assert_int_equal(msg.as.state_proofs.proofs_count, 2);
     close(good);
     node_finish(&donor);
     free(a);
@@ -378,7 +416,7 @@ static void a_requester_holds_so_many_connections(void **state)
     for (int i = MANY - 8; i < MANY; i++) {
         bare_want(bare[i], &donor, PCCL_WANT_ROOTS, 0, 0, 1);
         bare_hear(bare[i], &msg);
-        assert_int_equal(msg.type, PCCL_MSG_state_digests);
+        assert_int_equal(msg.type, PCCL_MSG_state_proofs);
     }
     for (int i = 0; i < MANY; i++)
         close(bare[i]);
@@ -391,6 +429,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_donor_goes_in_the_middle),
         cmocka_unit_test(the_only_donor_goes),
+        cmocka_unit_test(a_donor_with_forged_content_is_refused),
         cmocka_unit_test(a_requester_goes_in_the_middle),
         cmocka_unit_test(nobody_can_be_reached),
         cmocka_unit_test(somebody_else_answers),

@@ -25,9 +25,8 @@ static void connections_wait_for_the_plan(void **state)
     close(gone);
     node_serve(&donor);
     bare_hear(bare, &msg);
-    assert_int_equal(msg.type, PCCL_MSG_state_digests);
-    assert_true(
-        pccl_digest_equal(msg.as.state_digests.digests, &pccl_sync_session_state(donor.session)->tensors->root));
+    assert_int_equal(msg.type, PCCL_MSG_state_proofs);
+    assert_true(pccl_proof_equal(msg.as.state_proofs.proofs, &pccl_sync_session_state(donor.session)->tensors->proof));
     close(bare);
     node_finish(&donor);
     free(a);
@@ -43,7 +42,7 @@ static void who_is_fetching_does_not_serve(void **state)
     node_begin(&donor);
     node_begin(&requester);
     int before = bare_dial(&requester, &by_hand);
-    pccl_sync_session_plan(requester.session, &donor.content, true, false);
+    pccl_sync_session_plan(requester.session, true, false);
     node_name_donor(&requester, &donor);
     bare_want(before, &requester, PCCL_WANT_ROOTS, 0, 0, 1);
     bare_hear_end(before);
@@ -55,7 +54,7 @@ static void who_is_fetching_does_not_serve(void **state)
     int after = bare_dial(&requester, &by_hand);
     bare_want(after, &requester, PCCL_WANT_ROOTS, 0, 0, 1);
     bare_hear(after, &msg);
-    assert_int_equal(msg.type, PCCL_MSG_state_digests);
+    assert_int_equal(msg.type, PCCL_MSG_state_proofs);
     close(before);
     close(bare);
     close(after);
@@ -77,14 +76,14 @@ static void a_plan_replaces_the_one_before(void **state)
     node_serve(&old);
     node_serve(&new);
     requester.hold_touching = true;
-    pccl_sync_session_plan(requester.session, &old.content, true, false);
+    pccl_sync_session_plan(requester.session, true, false);
     node_name_donor(&requester, &old);
     node_until(&requester, &requester.touching); /* in the middle of the first */
-    pccl_sync_session_plan(requester.session, &new.content, true, false);
+    pccl_sync_session_plan(requester.session, true, false);
     node_name_donor(&requester, &new);
     node_set(&requester, &requester.hold_touching, false);
-    expect_fetched(&requester, 1);                                        /* of the second; the first was forgotten */
-    pccl_sync_session_plan(requester.session, &old.content, true, false); /* and back, when all is over */
+    expect_fetched(&requester, 1);                          /* of the second; the first was forgotten */
+    pccl_sync_session_plan(requester.session, true, false); /* and back, when all is over */
     node_name_donor(&requester, &old);
     expect_fetched(&requester, 2);
     node_stop(&requester);
@@ -102,7 +101,6 @@ static void the_end_wakes_at_once(void **state)
 {
     struct node node;
     struct pccl_id by_hand = node_id(4);
-    struct pccl_digest wanted = {.low = 1};
     uint8_t *bytes = prepare_one(&node, 1, 100, 1);
     (void)state;
     node_begin(&node); /* no plan at all */
@@ -111,7 +109,7 @@ static void the_end_wakes_at_once(void **state)
     (void)node_add(&node, "weights", bytes, 100);
     node_begin(&node); /* a connection that waits for ever, and a donor that is being dialled */
     int bare = bare_dial(&node, &by_hand);
-    pccl_sync_session_plan(node.session, &wanted, true, true);
+    pccl_sync_session_plan(node.session, true, true);
     node_name_donor(&node, &node);
     node_until_count(&node, &node.accepted, 2);
     node_stop(&node);
@@ -126,11 +124,18 @@ static void a_session_says_when_it_is_needed(void **state)
     struct pccl_sync_config config = {
         .kernels = pccl_kernels_for(0), .self = node_id(1), .silence_ms = 1000, .stagger_ms = 50};
     struct node node;
-    struct pccl_sync_events events = {
-        .context = &node, .touching = node_on_touching, .fetched = node_on_fetched, .log = node_on_log};
+    struct pccl_sync_events events = {.context = &node,
+                                      .touching = node_on_touching,
+                                      .proven = node_on_proven,
+                                      .fetched = node_on_fetched,
+                                      .log = node_on_log};
     struct pccl_sync_session *session;
     struct pccl_text words;
     struct pccl_id lineage = node_id(7), peer = node_id(2);
+    struct pccl_proof of_nothing;
+    struct pccl_sha256 sha;
+    pccl_sha256_begin(&sha, config.kernels);
+    pccl_sha256_end(&sha, (uint8_t *)&of_nothing);
     uv_os_sock_t ours;
     int bare;
     (void)state;
@@ -141,8 +146,8 @@ static void a_session_says_when_it_is_needed(void **state)
     assert_int_equal(pccl_sync_session_accept(session, &peer, ours, NULL, 0), PCCL_OK);
     assert_true(pccl_sync_session_is_needed(session));
     pccl_sync_session_name(session, &node.id, &lineage, 3, 1000);
-    pccl_sync_session_plan(session, &pccl_sync_session_state(session)->content, true, true);
-    pccl_sync_session_donor(session, &peer, &peer, true, NULL, 0);
+    pccl_sync_session_plan(session, true, true);
+    pccl_sync_session_donor(session, &peer, &peer, true, &of_nothing, NULL, 0);
     pccl_sync_session_end(session);
     assert_false(pccl_sync_session_is_needed(session));
     pccl_sync_session_run(session);
@@ -155,8 +160,8 @@ static void a_session_says_when_it_is_needed(void **state)
     assert_int_equal(pccl_sync_session_create(&config, &events, &session, &words), PCCL_OK);
     loopback_pair(&ours, &bare);
     assert_int_equal(pccl_sync_session_accept(session, &peer, ours, (const uint8_t *)"abc", 3), PCCL_OK);
-    pccl_sync_session_plan(session, &pccl_sync_session_state(session)->content, true, true);
-    pccl_sync_session_donor(session, &peer, &peer, true, NULL, 0);
+    pccl_sync_session_plan(session, true, true);
+    pccl_sync_session_donor(session, &peer, &peer, true, &of_nothing, NULL, 0);
     pccl_sync_session_end(session);
     uv_os_sock_t late;
     int other;
@@ -193,7 +198,7 @@ static void what_was_read_behind_the_handshake_counts(void **state)
         if (i == 2)
             bare_write(bare, frames + 2 * size + size / 2, size - size / 2);
         bare_hear(bare, &msg);
-        assert_int_equal(msg.type, PCCL_MSG_state_digests);
+        assert_int_equal(msg.type, PCCL_MSG_state_proofs);
     }
     close(bare);
     node_finish(&donor);
@@ -214,11 +219,11 @@ static void a_report_of_an_older_plan_is_known(void **state)
     node_serve(&donor);
     node_serve(&other);
     requester.hold_touching = true;
-    pccl_sync_session_plan(requester.session, &donor.content, true, false);
+    pccl_sync_session_plan(requester.session, true, false);
     node_name_donor(&requester, &donor);
     node_until(&requester, &requester.touching);
     assert_false(pccl_sync_session_is_replanned(requester.session));
-    pccl_sync_session_plan(requester.session, &other.content, true, false);
+    pccl_sync_session_plan(requester.session, true, false);
     assert_true(pccl_sync_session_is_replanned(requester.session));
     node_set(&requester, &requester.hold_touching, false);
     node_finish(&requester);
@@ -234,16 +239,18 @@ static void who_failed_before_serves(void **state)
 {
     enum { BYTES = 100 };
     struct node holder, requester;
-    const struct pccl_digest nowhere = {1, 2};
+    const struct pccl_proof nowhere = {.low = node_id(1)};
+    const struct pccl_id gone = node_id(8);
     uint8_t *held = prepare_one(&holder, 1, BYTES, 1), *own = prepare_one(&requester, 2, BYTES, 2);
     (void)state;
     node_begin(&holder);
     node_begin(&requester);
-    pccl_sync_session_plan(holder.session, &nowhere, true, false);
+    pccl_sync_session_plan(holder.session, true, false);
+    pccl_sync_session_donor(holder.session, &gone, true, &nowhere, NULL, 0);
     node_until_count(&holder, &holder.fetched, 1);
     assert_false(holder.complete);
     node_serve(&holder);
-    pccl_sync_session_plan(requester.session, &holder.content, true, false);
+    pccl_sync_session_plan(requester.session, true, false);
     node_name_donor(&requester, &holder);
     node_until_count(&requester, &requester.fetched, 1);
     assert_true(requester.complete);

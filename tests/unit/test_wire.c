@@ -357,14 +357,14 @@ static void test_shared_states_at_their_caps(void **state)
 {
     (void)state;
     static struct pccl_shape shapes[PCCL_TENSORS_MAX];
-    static struct pccl_digest digests[PCCL_STATE_DIGESTS_MAX];
+    static struct pccl_proof proofs[PCCL_STATE_DIGESTS_MAX];
     static struct pccl_address candidates[PCCL_CANDIDATES_MAX];
     static uint8_t words[PCCL_WORDS_MAX];
     memset(words, 'w', sizeof words);
     for (uint32_t i = 0; i < PCCL_TENSORS_MAX; i++)
         shapes[i].hash = UINT32_MAX - i;
     for (uint32_t i = 0; i < PCCL_STATE_DIGESTS_MAX; i++)
-        digests[i] = (struct pccl_digest){.low = i, .high = UINT64_MAX - i};
+        memset(&proofs[i], (int)(i % 255), sizeof proofs[i]);
     for (uint32_t i = 0; i < PCCL_CANDIDATES_MAX; i++)
         candidates[i] = pccl_address_v4(10, 0, 0, (uint8_t)i, 7000);
     struct pccl_msg vote = {.type = PCCL_MSG_sync_vote};
@@ -378,9 +378,9 @@ static void test_shared_states_at_their_caps(void **state)
     donor.as.sync_donor =
         (struct pccl_msg_sync_donor){.peer = {{1}}, .candidates = candidates, .candidates_count = PCCL_CANDIDATES_MAX};
     round_trip(&donor);
-    struct pccl_msg answer = {.type = PCCL_MSG_state_digests};
-    answer.as.state_digests = (struct pccl_msg_state_digests){
-        .what = PCCL_WANT_CHUNKS, .digests = digests, .digests_count = PCCL_STATE_DIGESTS_MAX};
+    struct pccl_msg answer = {.type = PCCL_MSG_state_proofs};
+    answer.as.state_proofs = (struct pccl_msg_state_proofs){
+        .what = PCCL_WANT_CHUNKS, .proofs = proofs, .proofs_count = PCCL_STATE_DIGESTS_MAX};
     round_trip(&answer);
 }
 
