@@ -445,7 +445,7 @@ class Run:
 
     def id_of(self, peer):
         """What the master calls it in words: the first letters of its id."""
-        names = (f"({peer.name})", f":{peer.pid})")
+        names = (f" '{peer.name}' ", f":{peer.pid}' ")
 
         def found():
             for _, text in self.master.lines:

@@ -121,7 +121,7 @@ def test_admits_nobody(run):
     newcomer = run.peer()
     newcomer.create(run.address, name=newcomer.name)
     connect = newcomer.start("connect")
-    run.master.wait_line(f"({newcomer.name}")
+    run.master.wait_line(f"'{newcomer.name}")
     optimize(peers)
     equal(peers[0].do("attr")["world"], 2, "world after the optimisation")
     equal(len(picture(peers[0]).names), 2, "peers in the picture")
