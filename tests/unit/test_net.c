@@ -166,22 +166,33 @@ static void a_closed_other_side_raises_no_signal(void **state)
 }
 
 /* As a restarted master must be able to: the system may have given its port to a socket that dials. */
-static void a_port_that_a_dialling_socket_has_can_be_listened_on(void **state)
+static bool can_listen_where_one_dials(void)
 {
     uv_os_sock_t ours, listening;
     int bare;
     struct sockaddr_in name;
     socklen_t length = sizeof name;
-    (void)state;
     loopback_pair(&ours, &bare);
     assert_int_equal(getsockname(ours, (struct sockaddr *)&name, &length), 0);
     struct pccl_address everywhere = pccl_address_v4(0, 0, 0, 0, ntohs(name.sin_port));
-    assert_int_equal(pccl_socket_listen(&everywhere, &listening), 0);
-    pccl_socket_close(listening);
+    bool while_open = pccl_socket_listen(&everywhere, &listening) == 0;
+    if (while_open)
+        pccl_socket_close(listening);
     pccl_socket_close(ours); /* first, so that it stays, in TIME-WAIT */
     close(bare);
-    assert_int_equal(pccl_socket_listen(&everywhere, &listening), 0);
-    pccl_socket_close(listening);
+    bool afterwards = pccl_socket_listen(&everywhere, &listening) == 0;
+    if (afterwards)
+        pccl_socket_close(listening);
+    return while_open && afterwards;
+}
+
+/* Another program's socket may share the port, and keep it from being listened on; not each port of a few. */
+static void a_port_that_a_dialling_socket_has_can_be_listened_on(void **state)
+{
+    (void)state;
+    int tries = 20;
+    while (!can_listen_where_one_dials())
+        assert_true(--tries > 0);
 }
 
 static void sockets_are_non_blocking_and_end_at_exec(void **state)

@@ -246,7 +246,7 @@ static void who_failed_before_serves(void **state)
     node_begin(&holder);
     node_begin(&requester);
     pccl_sync_session_plan(holder.session, true, false);
-    pccl_sync_session_donor(holder.session, &gone, true, &nowhere, NULL, 0);
+    pccl_sync_session_donor(holder.session, &gone, &gone, true, &nowhere, NULL, 0);
     node_until_count(&holder, &holder.fetched, 1);
     assert_false(holder.complete);
     node_serve(&holder);
