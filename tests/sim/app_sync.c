@@ -167,6 +167,7 @@ static void ask(struct sim *sim, struct sim_peer *peer)
         sim_fail(sim, "I12 p%u: the synchronization is refused: %s", peer->process.number, pccl_status_name(status));
     app->call_over[PCCL_CALL_SYNC] = true;
     app->call_status[PCCL_CALL_SYNC] = status;
+    sim_app_later(sim, peer, SIM_MS); /* nothing else will wake it */
 }
 
 /* ---- what becomes of them ---- */
