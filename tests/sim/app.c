@@ -433,11 +433,12 @@ static void work(struct sim *sim, struct sim_peer *peer)
             sim_app_return(sim, peer);
         return;
     }
-    if (!pccl_peer_is_connected(peer->machine)) {
+    if (pccl_peer_is_connected(peer->machine))
+        describe(sim, peer);
+    if (!pccl_peer_is_connected(peer->machine)) { /* maybe because memory was short for the question */
         come_back(sim, peer);
         return;
     }
-    describe(sim, peer);
     work_pending(sim, peer);
     if (app->state == SIM_APP_SYNCING && !sim_sync_work(sim, peer)) {
         if (!peer->process.alive)
