@@ -700,6 +700,18 @@ PCCL_EXPORT pcclResult_t pcclAwaitAsyncReduceFor(const pcclAsyncReduceOp_t *redu
                                                  pcclReduceInfo_t *PCCL_NULLABLE reduce_info_out);
 
 /*
+ * Labels what the calling thread launches from now on, on any communicator: what the program takes the operation for,
+ * as "step 3". Operations meet by their tags and the order of launches (pcclReduceDescriptor_t), so a peer that has
+ * left one out would get the next one's data instead. Labels are compared as descriptors are: where they differ, or
+ * only some peers give one, the operation fails on all with pcclInvalidUsage (ext. pcclPeerMismatch), and the words
+ * have both. Printable UTF-8 of at most 32 bytes; NULL or "": none. Costs nothing. Any thread. Does not block. Not in
+ * PCCL 1.0.
+ * pcclSuccess
+ * pcclInvalidArgument too long, or not printable; the label stays as it was
+ */
+PCCL_EXPORT pcclResult_t pcclSetOperationLabel(const char *PCCL_NULLABLE label);
+
+/*
  * Would an await return at once? The operation must still be awaited. Does not block. Any thread, any number of times,
  * also while another one awaits it. Not in PCCL 1.0.
  * pcclSuccess

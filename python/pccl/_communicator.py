@@ -22,8 +22,16 @@ from ._reduce import (
 )
 from ._state import SharedState, SharedStateSyncInfo
 
+_LABEL_MAX = 32  # bytes
 _RETRY_PAUSE_S = 1.0
 _ATTEMPT_S = 2.0  # on the average: where somebody else than a master listens, an attempt takes ten
+
+
+def _label(where: str, label: str) -> bytes:
+    written = _core.text(f"{where}: label", label)
+    if len(written) > _LABEL_MAX or not label.isprintable():
+        raise InvalidArgument(f"{where}: the label {label!r} is not of at most {_LABEL_MAX} printable bytes")
+    return written
 
 
 class Communicator:
@@ -164,10 +172,13 @@ class Communicator:
         tag: int = 0,
         operand_descriptor: Optional[ReduceOperandDescriptor] = None,
         quantization_options: Optional[QuantizationOptions] = None,
+        label: str = "",
     ) -> ReduceInfo:
         """Reduces send of all peers of the group into recv, which may be the same. PCCLError if it fails; send is then
-        as it was. Ctrl-C gives up this communicator's reductions, for all peers."""
-        given = op, tag, operand_descriptor, quantization_options
+        as it was. Ctrl-C gives up this communicator's reductions, for all peers. label: what the program takes it for,
+        as f"step {step}", at most 32 bytes: where peers differ in it, one has left something out, and all get
+        StateMismatch."""
+        given = op, tag, operand_descriptor, quantization_options, label
         handle = self._make("all_reduce", send, recv, *given, function="pcclAllReduce")
         operation = handle._operation
         try:
@@ -193,19 +204,21 @@ class Communicator:
         tag: int = 0,
         operand_descriptor: Optional[ReduceOperandDescriptor] = None,
         quantization_options: Optional[QuantizationOptions] = None,
+        label: str = "",
     ) -> AsyncReduceHandle:
         """The same without waiting. send must stay unchanged and recv untouched until the handle has been awaited. A
         tensor may be given other memory meanwhile (`.data = ...`), but its storage must not be resized (resize_()):
         that frees what is being reduced."""
-        handle = self._make("all_reduce_async", send, recv, op, tag, operand_descriptor, quantization_options)
+        handle = self._make("all_reduce_async", send, recv, op, tag, operand_descriptor, quantization_options, label)
         handle._operation.launch()
         return handle
 
     def all_reduce_multiple_with_retry(
-        self, descriptors: Sequence[ReduceOpDescriptor], *, max_in_flight: int = 4
+        self, descriptors: Sequence[ReduceOpDescriptor], *, max_in_flight: int = 4, label: str = ""
     ) -> ReduceInfo:
         """Carries out a list of reductions, several at a time, and repeats what fails because a peer was lost. Ctrl-C
-        gives it up, for all peers."""
+        gives it up, for all peers. label: of each of them."""
+        named = _label("all_reduce_multiple_with_retry", label)
         entries = list(descriptors)
         for entry in entries:
             if not isinstance(entry, ReduceOpDescriptor):
@@ -216,8 +229,11 @@ class Communicator:
         in_flight = max(-1, min(number("max_in_flight", max_in_flight, -(1 << 63), 1 << 63), 1 << 30))
         call = self._bound(
             "pcclAllReduceMultipleWithRetry",
-            lambda comm: _native.lib.pcclAllReduceMultipleWithRetry(
-                array, len(array), comm, ctypes.byref(info), in_flight
+            lambda comm: _native.labelled(
+                named,
+                lambda: _native.lib.pcclAllReduceMultipleWithRetry(
+                    array, len(array), comm, ctypes.byref(info), in_flight
+                ),
             ),
             pinned,
         )
@@ -233,6 +249,7 @@ class Communicator:
         tag: int,
         operand_descriptor: Optional[ReduceOperandDescriptor],
         quantization_options: Optional[QuantizationOptions],
+        label: str,
         function: Optional[str] = None,
     ) -> AsyncReduceHandle:
         """Not yet launched: who is interrupted during the launch leaves a handle, which sees to what was launched."""
@@ -243,7 +260,9 @@ class Communicator:
         operand = operand_descriptor or ReduceOperandDescriptor(source.dtype)
         descriptor = ReduceDescriptor(source.count, op, tag, operand, quantization_options)
         check_descriptor(source, descriptor, where)
-        return AsyncReduceHandle(Operation(self._core, descriptor, source, target, function))
+        return AsyncReduceHandle(
+            Operation(self._core, descriptor, source, target, function, _label(where, label))
+        )
 
     def _give_up(self) -> None:
         self._core.attempt("pcclAbortOperations")

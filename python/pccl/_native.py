@@ -10,7 +10,7 @@ import os
 import sys
 from ctypes import POINTER, c_bool, c_char, c_char_p, c_int, c_size_t, c_uint16, c_uint32, c_uint64, c_void_p
 from pathlib import Path
-from typing import Any, Dict, List, NamedTuple, Optional, Tuple
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple
 
 _HERE = Path(__file__).resolve().parent
 _FILE = {"darwin": "libpccl.1.dylib", "win32": "pccl.dll"}.get(sys.platform, "libpccl.so.1")
@@ -128,6 +128,7 @@ _ARGUMENTS: Dict[str, List[Any]] = {
     "pcclAllReduceAsync": [c_void_p, c_void_p, POINTER(ReduceDescriptorC), c_void_p, POINTER(AsyncReduceOpC)],
     "pcclAwaitAsyncReduceFor": [POINTER(AsyncReduceOpC), c_uint32, POINTER(ReduceInfoC)],
     "pcclTestAsyncReduce": [POINTER(AsyncReduceOpC), POINTER(c_bool)],
+    "pcclSetOperationLabel": [c_char_p],
     "pcclAbortOperations": [c_void_p],
     "pcclAllReduceMultipleWithRetry": [POINTER(ReduceOpDescriptorC), c_size_t, c_void_p, POINTER(ReduceInfoC), c_int],
     "pcclSynchronizeSharedState": [c_void_p, POINTER(SharedStateC), c_int, POINTER(SharedStateSyncInfoC)],
@@ -184,6 +185,16 @@ class Why(NamedTuple):
     peers: Tuple[str, ...] = ()
     names: Tuple[str, ...] = ()
     precise: Optional[int] = None
+
+
+def labelled(label: bytes, call: Callable[[], int]) -> int:
+    """call(), with this label on what it launches."""
+    if not label:
+        return call()
+    try:
+        return lib.pcclSetOperationLabel(label) or call()
+    finally:
+        lib.pcclSetOperationLabel(None)
 
 
 def peer_name(comm: Any, peer: bytes) -> str:

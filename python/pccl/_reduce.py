@@ -204,8 +204,10 @@ class Operation:
         send: _buffers.Buffer,
         recv: _buffers.Buffer,
         function: Optional[str],
+        label: bytes = b"",
     ) -> None:
         """function: what its caller knows it as, where that is one call from launch to end."""
+        self._label = label
         self.tag = descriptor.tag
         self._function = function
         self.outcome: Optional[Outcome] = None
@@ -236,8 +238,11 @@ class Operation:
             self._core.depend(self)
             error = self._core.attempt_with(
                 function,
-                lambda comm: _native.lib.pcclAllReduceAsync(
-                    *self._addresses, ctypes.byref(self._descriptor), comm, ctypes.byref(self._handle)
+                lambda comm: _native.labelled(
+                    self._label,
+                    lambda: _native.lib.pcclAllReduceAsync(
+                        *self._addresses, ctypes.byref(self._descriptor), comm, ctypes.byref(self._handle)
+                    ),
                 ),
             )
         except BaseException:

@@ -222,3 +222,47 @@ def test_diloco_that_waits_for_peers_says_so(address, caplog):
     assert record.name == "pccl.diloco" and "1 are in" in record.getMessage() and "join()" in record.getMessage()
     comm.close()
     thread.join()
+
+
+@SIZES
+def test_who_left_out_a_step_is_told_by_its_label(group, count):
+    """Third against second: without labels they would be added up."""
+    run = named(group, "one two three")
+
+    def train(comm, i):
+        data = np.ones(count, np.float32)
+        for step in (1, 2, 3):
+            if (i, step) == (2, 2):
+                continue  # left out
+            try:
+                info = comm.all_reduce(data, np.empty_like(data), op=ReduceOp.SUM, label=f"step {step}")
+            except pccl.StateMismatch as error:
+                return step, error.words
+            assert info.local_world_size == 3
+        return None
+
+    *others, odd = run.all(train)
+    assert [step for step, _ in others] == [2, 2] and odd[0] == 3
+    for _, words in (*others, odd):
+        assert "labelled 'step 2'" in words and "labelled 'step 3'" in words, words
+        assert f"peer {run.members[2].id[:8]} 'three' called" in words, words
+
+
+def test_labels_of_other_launches(group):
+    two = group(2)
+
+    def reduce(comm, i):
+        data = np.ones(16, np.float32)
+        descriptor = pccl.ReduceDescriptor(16, ReduceOp.SUM, 3, pccl.ReduceOperandDescriptor(pccl.DataType.FLOAT))
+        entry = pccl.ReduceOpDescriptor.from_numpy(data, data, descriptor)
+        comm.all_reduce_async(data, data, op=ReduceOp.SUM, tag=2, label="a").wait()
+        comm.all_reduce_multiple_with_retry([entry], label="list")
+        comm.all_reduce(data, data, op=ReduceOp.SUM)  # the label was of the call before
+        with pytest.raises(pccl.StateMismatch) as caught:
+            comm.all_reduce_multiple_with_retry([entry], label="list" if i else "")
+        with pytest.raises(pccl.InvalidArgument, match="32 printable bytes"):
+            comm.all_reduce(data, data, op=ReduceOp.SUM, label="x" * 33)
+        return caught.value.words
+
+    for words in two.all(reduce):
+        assert "labelled 'list'" in words and "without a label" in words, words

@@ -1,6 +1,7 @@
 #include "collective/exchange.h"
 
 #include "collective/internal.h"
+#include "wire/describe.h"
 
 struct pccl_exchange *pccl_exchange_create(const struct pccl_exchange_config *config, const struct pccl_memory *memory,
                                            const struct pccl_exchange_effects *effects)
@@ -148,12 +149,27 @@ static void fail_as_different(struct pccl_transfer *transfer, const struct pccl_
                            found->ours, found->unit, peer, found->theirs);
 }
 
+/* By their labels these are two operations, whatever else they have in common. */
+static void fail_as_another(struct pccl_transfer *transfer, const struct pccl_id *peer,
+                            const struct pccl_descriptor *theirs)
+{
+    struct pccl_text words;
+    pccl_describe_difference(&words,
+                             &(struct pccl_described){&transfer->exchange->config.self, &transfer->descriptor, false},
+                             &(struct pccl_described){peer, theirs, false});
+    pccl_transfer_fail(transfer, PCCL_CLASS_MISMATCH, "%t", &words);
+}
+
 /* READY of this transfer and its view. false: a peer has said it that does not receive from us. */
 static bool take_ready(struct pccl_transfer *transfer, const struct pccl_lane *lane, const struct pccl_msg_ready *ready)
 {
     struct difference difference;
     if (transfer->failed || transfer->at_rest)
         return true;
+    if (!pccl_label_equal(&transfer->descriptor.label, &ready->descriptor.label)) {
+        fail_as_another(transfer, &lane->peer, &ready->descriptor);
+        return true;
+    }
     if (find_difference(transfer, ready, &difference)) {
         fail_as_different(transfer, &lane->peer, &difference);
         return true;

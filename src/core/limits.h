@@ -46,6 +46,7 @@ enum {
     PCCL_EDGES_MAX = 4096,              /* lost or bad edges the master remembers */
     PCCL_WORDS_MAX = 480,               /* bytes of a reason in words */
     PCCL_NAME_MAX = 64,                 /* bytes of a peer's display name */
+    PCCL_LABEL_MAX = 32,                /* bytes of what a caller calls an operation */
     PCCL_NAMES_TOLD_MAX = 1024,         /* peers whose names one message tells, and members that are told names */
     PCCL_AUTH_MAX = 1024,               /* bytes of the authentication step in a hello */
 

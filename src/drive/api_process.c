@@ -4,6 +4,7 @@
 #include "drive/guard.h"
 #include "drive/logger.h"
 #include "drive/options.h"
+#include "drive/reduction.h"
 
 #include <string.h>
 
@@ -56,6 +57,15 @@ pcclResult_t pcclGetLastFailure(const pcclComm_t *comm, pcclFailure_t *failure_o
     if (failure_out->size < sizeof *failure_out || failure_out->size > FAILURE_SIZE_MAX)
         return fail(PCCL_ARGUMENT, "pcclGetLastFailure: failure_out->size is not set; use PCCL_FAILURE_INIT");
     pccl_errors_describe(comm ? comm->key : 0, failure_out);
+    return pcclSuccess;
+}
+
+pcclResult_t pcclSetOperationLabel(const char *text)
+{
+    struct pccl_label label;
+    if (!pccl_label_of(text ? text : "", &label))
+        return fail(PCCL_ARGUMENT, "pcclSetOperationLabel: a label has at most 32 bytes of printable UTF-8");
+    pccl_reduction_label(&label);
     return pcclSuccess;
 }
 

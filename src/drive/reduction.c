@@ -56,6 +56,10 @@ enum pccl_status pccl_reduction_check(const void *sendbuf, const void *recvbuf,
     return PCCL_ARGUMENT;
 }
 
+static _Thread_local struct pccl_label label_of_thread;
+
+void pccl_reduction_label(const struct pccl_label *label) { label_of_thread = *label; }
+
 static struct pccl_descriptor wire_descriptor(const pcclReduceDescriptor_t *descriptor)
 {
     bool quantized = descriptor->quantization_options.algorithm != pcclQuantNone;
@@ -64,7 +68,8 @@ static struct pccl_descriptor wire_descriptor(const pcclReduceDescriptor_t *desc
                                     .codec = (uint8_t)descriptor->quantization_options.algorithm,
                                     .codec_datatype =
                                         (uint8_t)(quantized ? descriptor->quantization_options.quantized_datatype : 0),
-                                    .count = descriptor->count};
+                                    .count = descriptor->count,
+                                    .label = label_of_thread};
 }
 
 /* ---- launch ---- */

@@ -17,6 +17,8 @@ PCCL_MUST_CHECK enum pccl_status pccl_reduction_launch(struct pcclComm_t *comm, 
                                                        const pcclReduceDescriptor_t *descriptor,
                                                        struct pccl_waiter *waiter, struct pccl_comm_op **reduction,
                                                        struct pccl_why *why);
+/* What the calling thread launches from now on is called this. */
+void pccl_reduction_label(const struct pccl_label *label);
 /* The launched reduction with this tag, or NULL. */
 struct pccl_comm_op *pccl_reduction_find(const struct pcclComm_t *comm, uint64_t tag);
 /* Waits until the reduction is over or the time has come. true: it is over; end it before the lock is let go. */

@@ -2,6 +2,8 @@
 #include "core/table.h"
 #include "wire/wire.h"
 
+#include <string.h>
+
 int pccl_epoch_compare(const struct pccl_epoch *a, const struct pccl_epoch *b)
 {
     if (a->inc != b->inc)
@@ -39,7 +41,29 @@ uint64_t pccl_instance_hash(const struct pccl_instance *instance)
 bool pccl_descriptor_equal(const struct pccl_descriptor *a, const struct pccl_descriptor *b)
 {
     return a->datatype == b->datatype && a->operation == b->operation && a->codec == b->codec &&
-           a->codec_datatype == b->codec_datatype && a->count == b->count;
+           a->codec_datatype == b->codec_datatype && a->count == b->count && pccl_label_equal(&a->label, &b->label);
+}
+
+bool pccl_label_equal(const struct pccl_label *a, const struct pccl_label *b)
+{
+    return pccl_id_equal(&a->head, &b->head) && pccl_id_equal(&a->tail, &b->tail);
+}
+
+_Static_assert(sizeof(struct pccl_label) == PCCL_LABEL_MAX, "its bytes, one after the other");
+
+bool pccl_label_of(const char *text, struct pccl_label *label)
+{
+    struct pccl_bytes bytes = pccl_bytes_of_string(text);
+    *label = (struct pccl_label){0};
+    if (bytes.length > PCCL_LABEL_MAX)
+        return false;
+    for (uint32_t at = 0, size; at < bytes.length; at += size) {
+        size = (uint32_t)pccl_text_character(text + at, bytes.length - at);
+        if (size == 0)
+            return false;
+    }
+    memcpy(label, text, bytes.length);
+    return true;
 }
 
 struct pccl_bytes pccl_bytes_of_text(const struct pccl_text *text)

@@ -2,9 +2,11 @@
 
 #include "kernels/codec.h"
 
+#include <string.h>
+
 /* What needs saying only where peers differ in it. */
 struct details {
-    bool codec, way;
+    bool codec, way, label;
 };
 
 static void describe_codec(struct pccl_text *words, const struct pccl_descriptor *descriptor)
@@ -13,6 +15,18 @@ static void describe_codec(struct pccl_text *words, const struct pccl_descriptor
     if (descriptor->codec != PCCL_CODEC_NONE)
         pccl_text_append(words, " to %s", pccl_datatype_name((enum pccl_datatype)descriptor->codec_datatype));
     pccl_text_append(words, ")");
+}
+
+static void describe_label(struct pccl_text *words, const struct pccl_label *label)
+{
+    char bytes[PCCL_LABEL_MAX];
+    size_t length = 0;
+    memcpy(bytes, label, sizeof bytes);
+    while (length < sizeof bytes && bytes[length] != '\0')
+        length++;
+    pccl_text_append(words, length > 0 ? " labelled '" : " without a label");
+    pccl_text_add_bytes(words, bytes, length);
+    pccl_text_append(words, length > 0 ? "'" : "");
 }
 
 static void describe(struct pccl_text *words, const struct pccl_described *one, struct details details)
@@ -25,6 +39,8 @@ static void describe(struct pccl_text *words, const struct pccl_described *one, 
         describe_codec(words, descriptor);
     if (details.way)
         pccl_text_append(words, one->tiny ? " through the master" : " peer to peer");
+    if (details.label)
+        describe_label(words, &descriptor->label);
 }
 
 void pccl_describe_difference(struct pccl_text *words, const struct pccl_described *a, const struct pccl_described *b)
@@ -33,6 +49,7 @@ void pccl_describe_difference(struct pccl_text *words, const struct pccl_describ
         .codec = a->descriptor->codec != b->descriptor->codec ||
                  a->descriptor->codec_datatype != b->descriptor->codec_datatype,
         .way = a->tiny != b->tiny,
+        .label = !pccl_label_equal(&a->descriptor->label, &b->descriptor->label),
     };
     pccl_text_clear(words);
     describe(words, a, details);

@@ -46,12 +46,17 @@
     F(U64, tag, , )                                                                                                    \
     F(U32, use, , )
 
+#define PCCL_FIELDS_label(F) /* what the caller calls it: 32 bytes of UTF-8, the rest 0; all 0: nothing */             \
+    F(ID, head, , )                                                                                                    \
+    F(ID, tail, , )
+
 #define PCCL_FIELDS_descriptor(F) /* what the caller asked for; equal on all peers or the operation fails */           \
     F(U8, datatype, 0, 11)        /* pcclDataType_t */                                                                 \
     F(U8, operation, 0, 4)        /* pcclRedOp_t */                                                                    \
     F(U8, codec, 0, 2)            /* pcclQuantizationAlgorithm_t */                                                    \
     F(U8, codec_datatype, 0, 11)                                                                                       \
-    F(U64, count, , ) /* elements */
+    F(U64, count, , ) /* elements */                                                                                   \
+    F(STRUCT, label, label, )
 
 #define PCCL_FIELDS_cost(F) /* what the members of a group agree on about their links, with the view */                \
     F(U8, mesh, 0, 1)       /* 1: all pairs of members hold links, so direct exchange is possible */                   \
@@ -86,7 +91,8 @@
 #define PCCL_WIRE_STRUCTS(X)                                                                                           \
     X(epoch)                                                                                                           \
     X(member)                                                                                                          \
-    X(named) X(attributes) X(instance) X(descriptor) X(cost) X(place) X(digest) X(proof) X(shape) X(tensor_line)
+    X(named)                                                                                                           \
+    X(attributes) X(instance) X(label) X(descriptor) X(cost) X(place) X(digest) X(proof) X(shape) X(tensor_line)
 
 /* ---- messages ---- */
 

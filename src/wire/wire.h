@@ -140,6 +140,9 @@ enum pccl_call pccl_call_of_round(uint8_t kind);
 bool pccl_instance_equal(const struct pccl_instance *a, const struct pccl_instance *b);
 uint64_t pccl_instance_hash(const struct pccl_instance *instance);
 bool pccl_descriptor_equal(const struct pccl_descriptor *a, const struct pccl_descriptor *b);
+bool pccl_label_equal(const struct pccl_label *a, const struct pccl_label *b);
+/* false: too long, or not printable. */
+PCCL_MUST_CHECK bool pccl_label_of(const char *text, struct pccl_label *label);
 bool pccl_digest_equal(const struct pccl_digest *a, const struct pccl_digest *b);
 bool pccl_proof_equal(const struct pccl_proof *a, const struct pccl_proof *b);
 bool pccl_proof_is_zero(const struct pccl_proof *proof);

@@ -75,7 +75,8 @@ enum pccl_status sim_app_launch(struct sim *sim, struct sim_peer *peer, const st
         .tiny = request->tiny,
         .timeout_ms = request->timeout_ms,
         .user = request->user};
-    PCCL_ASSERT(!request->tiny || request->count <= SIM_ELEMENTS);
+    bool labelled = pccl_label_of(request->label != NULL ? request->label : "", &launch.descriptor.label);
+    PCCL_ASSERT(labelled && (!request->tiny || request->count <= SIM_ELEMENTS));
     sim_check_about_to_launch(sim, peer, request, payload);
     enum pccl_status status = pccl_peer_launch(peer->machine, sim->now, &launch, op);
     sim_check_launched(sim, peer, status == PCCL_OK ? *op : NULL);
@@ -432,11 +433,12 @@ static void work(struct sim *sim, struct sim_peer *peer)
             sim_app_return(sim, peer);
         return;
     }
-    if (!pccl_peer_is_connected(peer->machine)) {
+    if (pccl_peer_is_connected(peer->machine))
+        describe(sim, peer);
+    if (!pccl_peer_is_connected(peer->machine)) { /* maybe because memory was short for the question */
         come_back(sim, peer);
         return;
     }
-    describe(sim, peer);
     work_pending(sim, peer);
     if (app->state == SIM_APP_SYNCING && !sim_sync_work(sim, peer)) {
         if (!peer->process.alive)

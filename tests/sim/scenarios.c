@@ -394,6 +394,25 @@ void scenario_mismatch(struct sim *sim)
     scenario_commit_all(sim, p, 2, 1, 2);
 }
 
+/* Who has left out a step meets another one: their labels tell. */
+void scenario_labels(struct sim *sim)
+{
+    static const char *const labels[] = {"step 2", "step 3"};
+    scenario_cluster(sim, p, 2, 1);
+    struct pccl_op *ops[2] = {NULL, NULL};
+    for (uint32_t i = 0; i < 2; i++) {
+        struct sim_request request = {.tag = 1, .step = 1, .tiny = true, .count = 1, .label = labels[i]};
+        MUST(sim, sim_app_launch(sim, p[i], &request, &ops[i]) == PCCL_OK);
+    }
+    for (uint32_t i = 0; i < 2; i++) {
+        WAIT(sim, 300, scenario_is_decided(ops[i]));
+        MUST(sim, strstr(ops[i]->words.bytes, "labelled 'step 2'") != NULL);
+        MUST(sim, strstr(ops[i]->words.bytes, "labelled 'step 3'") != NULL);
+        MUST(sim, scenario_take(sim, p[i], ops[i]) == PCCL_CLASS_MISMATCH);
+    }
+    scenario_commit_all(sim, p, 2, 1, 2);
+}
+
 const struct sim_scenario sim_scenarios[] = {
     {"f1-name-without-view", "a caller that drops a step does not mis-pair the next", scenario_f1},
     {"f2-tombstone", "an abort without a view change reaches who launches later", scenario_f2},
@@ -424,6 +443,7 @@ const struct sim_scenario sim_scenarios[] = {
     {"f27-no-retry", "uses line up again after a caller that does not retry", scenario_f27},
     {"stopped-peer", "a stopped peer is waited for, then left behind", scenario_stopped_peer},
     {"mismatch", "different descriptors fail on all", scenario_mismatch},
+    {"labels", "different labels fail on all, in words that have both", scenario_labels},
     {"commit-then-crash", "a member that was removed without knowing it, and a commit it never heard of",
      scenario_commit_then_crash},
     {"recover-then-crash", "two crashes in a row around a commit that one member missed", scenario_recover_then_crash},

@@ -32,6 +32,7 @@ void scenario_f26(struct sim *sim);
 void scenario_f27(struct sim *sim);
 void scenario_stopped_peer(struct sim *sim);
 void scenario_mismatch(struct sim *sim);
+void scenario_labels(struct sim *sim);
 void scenario_commit_then_crash(struct sim *sim);
 void scenario_recover_then_crash(struct sim *sim);
 void scenario_lying_epochs(struct sim *sim);

@@ -354,6 +354,7 @@ struct sim_request {
     bool tiny;
     uint64_t count;
     enum pccl_reduction reduction;
+    const char *label; /* NULL: none */
     uint32_t timeout_ms;
     void *user;
 };

@@ -504,8 +504,9 @@ static void test_small_helpers(void **state)
     assert_true(pccl_epoch_equal(&a, &a) && !pccl_epoch_equal(&b, &c));
     struct pccl_instance instances[] = {{1, 2, 3, 4, 5}, {9, 2, 3, 4, 5}, {1, 9, 3, 4, 5},
                                         {1, 2, 9, 4, 5}, {1, 2, 3, 9, 5}, {1, 2, 3, 4, 9}};
-    struct pccl_descriptor descriptors[] = {{1, 2, 1, 4, 5}, {9, 2, 1, 4, 5}, {1, 3, 1, 4, 5},
-                                            {1, 2, 2, 4, 5}, {1, 2, 1, 9, 5}, {1, 2, 1, 4, 9}};
+    struct pccl_descriptor descriptors[] = {{1, 2, 1, 4, 5, {{{0}}, {{0}}}}, {9, 2, 1, 4, 5, {{{0}}, {{0}}}},
+                                            {1, 3, 1, 4, 5, {{{0}}, {{0}}}}, {1, 2, 2, 4, 5, {{{0}}, {{0}}}},
+                                            {1, 2, 1, 9, 5, {{{0}}, {{0}}}}, {1, 2, 1, 4, 9, {{{0}}, {{0}}}}};
     for (size_t i = 0; i < PCCL_COUNT_OF(instances); i++) {
         for (size_t j = 0; j < PCCL_COUNT_OF(instances); j++) {
             assert_int_equal(pccl_instance_equal(&instances[i], &instances[j]), i == j);
@@ -516,6 +517,11 @@ static void test_small_helpers(void **state)
     struct pccl_text text;
     pccl_text_format(&text, "abc");
     assert_int_equal(pccl_bytes_of_text(&text).length, 3);
+    struct pccl_label label, other;
+    assert_true(pccl_label_of("", &label) && pccl_id_is_zero(&label.head) && pccl_id_is_zero(&label.tail));
+    assert_true(pccl_label_of("step 2 of the run, in 32 bytes. ", &label) && pccl_label_equal(&label, &label));
+    assert_true(pccl_label_of("step 2 of the run, in 32 bytes.", &other) && !pccl_label_equal(&label, &other));
+    assert_false(pccl_label_of("step 2 of the run, in 33 bytes. x", &label) || pccl_label_of("\n", &label));
     assert_int_equal(pccl_bytes_of_string("abcde").length, 5);
 }
 

@@ -2,6 +2,14 @@
 from .bug import Bug
 
 PLANTS = [
+    Bug("labels_are_not_compared",
+        "a peer that has left out a step is told of by its label",
+        [], ["labels"],
+        [
+            ("src/wire/compare.c",
+             " && pccl_label_equal(&a->label, &b->label);",
+             ";"),
+        ]),
     # ---- sessions ----
     Bug("duplicates_are_taken",
         "R3: what is sent again after a reconnect counts twice",
