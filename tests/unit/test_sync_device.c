@@ -135,9 +135,10 @@ static void a_device_fails_at_the_requester(void **state)
         node_add(&requester, "weights", b, BYTES)->device = device;
         node_begin(&donor);
         node_begin(&requester);
-        fake_cuda_fail(functions[i], 1, FAKE_CUDA_ILLEGAL_ADDRESS);
         node_serve(&donor);
         pccl_sync_session_plan(requester.session, true, false);
+        node_until_count(&requester, &requester.proven, 1);
+        fake_cuda_fail(functions[i], 1, FAKE_CUDA_ILLEGAL_ADDRESS);
         node_name_donor(&requester, &donor);
         expect_failure(&requester, "ILLEGAL_ADDRESS");
         node_stop(&requester);
@@ -166,8 +167,8 @@ static void a_device_fails_at_the_donor(void **state)
         node_add(&donor, "weights", a, BYTES)->device = device;
         node_begin(&donor);
         node_begin(&requester);
-        fake_cuda_fail(functions[i], i + 1, FAKE_CUDA_ILLEGAL_ADDRESS);
         node_serve(&donor);
+        fake_cuda_fail(functions[i], i + 1, FAKE_CUDA_ILLEGAL_ADDRESS);
         pccl_sync_session_plan(requester.session, true, false);
         node_name_donor(&requester, &donor);
         expect_fetched(&requester, 1);
@@ -192,9 +193,10 @@ static void a_lane_cannot_be_opened_for_a_small_tensor(void **state)
     node_add(&requester, "weights", b, BYTES)->device = device;
     node_begin(&donor);
     node_begin(&requester);
-    fake_cuda_fail(PCCL_CUDA_mem_host_alloc, 1, FAKE_CUDA_ILLEGAL_ADDRESS);
     node_serve(&donor);
     pccl_sync_session_plan(requester.session, true, false);
+    node_until_count(&requester, &requester.proven, 1);
+    fake_cuda_fail(PCCL_CUDA_mem_host_alloc, 1, FAKE_CUDA_ILLEGAL_ADDRESS);
     node_name_donor(&requester, &donor);
     expect_failure(&requester, "ILLEGAL_ADDRESS");
     node_finish(&requester);
