@@ -147,6 +147,7 @@ static struct sim_conn *come_as(struct sim *sim, struct sim_peer *peer)
 {
     struct pccl_msg hello =
         hello_of(&peer->machine->config.id, &peer->machine->config.token, peer->machine->config.group);
+    hello.as.hello.name = pccl_bytes_of_string(peer->config.name);
     sim_peer_kill(sim, peer, false);
     scenario_lie(sim, peer);
     struct sim_conn *conn = sim_dial(sim, NULL, SIM_ROLE_STRANGER, SIM_CONTROL, 0, SIM_MASTER_PORT);

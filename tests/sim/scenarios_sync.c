@@ -792,6 +792,12 @@ void scenario_sync_announced(struct sim *sim)
     MUST(sim, scenario_take(sim, p[1], tiny) == PCCL_CLASS_MISMATCH);
 }
 
+static bool is_lost(struct sim *sim, const struct sim_peer *peer)
+{
+    const struct pccl_remote *remote = pccl_master_find(sim->master->machine, &peer->id);
+    return remote == NULL || remote->conn == 0;
+}
+
 /* Everybody who had voted is gone, and a newcomer is let in at that moment: the round has not taken place. */
 void scenario_sync_abandoned(struct sim *sim)
 {
@@ -807,6 +813,8 @@ void scenario_sync_abandoned(struct sim *sim)
     sim_process_stop(sim, &sim->master->process, sim->now + 100 * SIM_MS);
     sim_peer_kill(sim, p[0], false);
     sim_peer_kill(sim, p[2], false);
+    WAIT(sim, 3000, is_lost(sim, p[0]) && is_lost(sim, p[2]));
+    sim_process_stop(sim, &sim->master->process, sim->now + 10 * SIM_MS); /* nobody answers its probes: both at once */
     WAIT(sim, 3000, scenario_is_over(p[1], PCCL_CALL_UPDATE));
     scenario_run_ms(sim, 10); /* its welcome is on its way, if it is in */
     if (!pccl_peer_is_connected(n->machine)) {

@@ -101,6 +101,7 @@ static void the_end_wakes_at_once(void **state)
 {
     struct node node;
     struct pccl_id by_hand = node_id(4);
+    const struct pccl_proof other = {.low = node_id(1)}; /* than what it holds: there is something to fetch */
     uint8_t *bytes = prepare_one(&node, 1, 100, 1);
     (void)state;
     node_begin(&node); /* no plan at all */
@@ -110,7 +111,7 @@ static void the_end_wakes_at_once(void **state)
     node_begin(&node); /* a connection that waits for ever, and a donor that is being dialled */
     int bare = bare_dial(&node, &by_hand);
     pccl_sync_session_plan(node.session, true, true);
-    node_name_donor(&node, &node);
+    pccl_sync_session_donor(node.session, &node.id, &node.id, true, &other, &node.address, 1);
     node_until_count(&node, &node.accepted, 2);
     node_stop(&node);
     assert_int_equal(node.fetched, 0);
