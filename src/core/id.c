@@ -42,9 +42,10 @@ bool pccl_id_read(const char *digits, size_t count, struct pccl_id *id)
 {
     memset(id, 0, sizeof *id);
     for (size_t i = 0; i < count; i++) {
-        if (value_of(digits[i]) > 15)
+        unsigned value = value_of(digits[i]);
+        if (value > 15)
             return false;
-        id->bytes[i / 2] = (uint8_t)(id->bytes[i / 2] << 4 | value_of(digits[i]));
+        id->bytes[i / 2] = (uint8_t)((unsigned)id->bytes[i / 2] << 4 | value);
     }
     return true;
 }

@@ -4,10 +4,7 @@ struct state {
     uint64_t v0, v1, v2, v3;
 };
 
-static uint64_t rotate(uint64_t value, int bits)
-{
-    return value << bits | value >> (64 - bits);
-}
+static uint64_t rotate(uint64_t value, int bits) { return value << bits | value >> (64 - bits); }
 
 static void rounds(struct state *s, int count)
 {

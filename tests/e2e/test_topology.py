@@ -53,8 +53,8 @@ def of_members(run, count):
     reductions(peers, 400)
     nobody_went(run)
     for a, b in after.ring_ways():
-        ids = [after.ids[after.names.index(name)][:8] for name in (a, b)]
-        run.master.wait_line(f"ring: peer {ids[0]} to peer {ids[1]}: ")
+        first, second = [f"peer {after.ids[after.names.index(name)][:8]} '{name}'" for name in (a, b)]
+        run.master.wait_line(f"ring: {first} to {second}: ")
     say(f"{took_ms:.0f} ms, and {again_ms:.1f} ms when all was known")
 
 
