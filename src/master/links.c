@@ -123,6 +123,14 @@ static bool has_seen_it_gone(const struct pccl_master *m, const struct pccl_mast
            (event->how == PCCL_LINK_CLOSED && count_witnesses(m, &event->peer, m->recovering) > 0);
 }
 
+/* It says hello, and listens nowhere: others would wait for it in vain. Where its group has members they dial it. */
+static bool is_nobody(struct pccl_master *m, const struct pccl_remote *remote, const struct pccl_master_event *event)
+{
+    const struct pccl_group *group = pccl_master_group(m, remote->group_number, false);
+    return !remote->verified && remote->state == PCCL_REMOTE_PENDING && (group == NULL || group->ring_count == 0) &&
+           (event->how == PCCL_LINK_REFUSED || event->how == PCCL_LINK_OTHER);
+}
+
 void pccl_master_probed(struct pccl_master *m, const struct pccl_master_event *event)
 {
     struct pccl_remote *remote = pccl_master_find(m, &event->peer);
@@ -139,6 +147,9 @@ void pccl_master_probed(struct pccl_master *m, const struct pccl_master_event *e
         pccl_master_remove(m, remote, PCCL_REFUSAL_GONE, "its control connection closed and its port does not answer");
     else if (remote->conn == 0 && remote->verified)
         return; /* silence will tell */
+    else if (is_nobody(m, remote, event))
+        pccl_master_remove(m, remote, PCCL_REFUSAL_NOT_WARM,
+                           "nobody answers for it at the port where others are to reach it (is it forwarded?)");
     else if (!remote->verified)
         pccl_master_say(m, PCCL_LOG_WARN,
                         &(struct pccl_log_fields){.peer = &remote->id, .cause = PCCL_LOG_CAUSE_NEWCOMER},

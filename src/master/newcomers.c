@@ -295,6 +295,12 @@ static bool mesh_is_settled(const struct pccl_master *m, const struct pccl_group
     return !open;
 }
 
+/* The first of a new group needs no link, so the master's own dial has to end before (or find it). */
+static bool may_be_first(const struct pccl_master *m, const struct pccl_remote *remote)
+{
+    return remote->verified || !remote->probing || m->member_count == 0;
+}
+
 /* Returns how many of them are eligible. */
 static uint32_t judge(struct pccl_master *m, uint32_t group_number, struct pccl_remote **warming, uint32_t count)
 {
@@ -304,9 +310,10 @@ static uint32_t judge(struct pccl_master *m, uint32_t group_number, struct pccl_
     uint32_t eligible = 0;
     for (uint32_t i = 0; i < count; i++) {
         struct pccl_remote *remote = warming[i];
-        remote->eligible = remote->conn != 0 && (first == NULL || (pccl_master_holds_link(last, remote) &&
-                                                                   pccl_master_holds_link(remote, first) &&
-                                                                   mesh_is_settled(m, group, warming, i)));
+        remote->eligible = remote->conn != 0 && (first == NULL ? may_be_first(m, remote)
+                                                               : pccl_master_holds_link(last, remote) &&
+                                                                     pccl_master_holds_link(remote, first) &&
+                                                                     mesh_is_settled(m, group, warming, i));
         if (!remote->eligible)
             continue;
         first = first != NULL ? first : remote;

@@ -584,6 +584,8 @@ const struct sim_scenario sim_scenarios[] = {
     {"crowd-makes-room", "where all wait who may, the most crowded address makes room", scenario_crowd_makes_room},
     {"crowd-at-the-door", "a flood of connections crowds out itself", scenario_crowd_at_the_door},
     {"crowd-dials", "members try a newcomer's addresses a few times, not again and again", scenario_crowd_dials},
+    {"crowd-listens-nowhere", "the first of a new group that listens nowhere is turned away",
+     scenario_crowd_listens_nowhere},
     {"crowd-never-calls", "the first of a new group holds up the others for so long only", scenario_crowd_never_calls},
 };
 const uint32_t sim_scenario_count = PCCL_COUNT_OF(sim_scenarios);

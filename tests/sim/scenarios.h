@@ -149,6 +149,7 @@ void scenario_crowd_costs(struct sim *sim);
 void scenario_crowd_of_a_group(struct sim *sim);
 void scenario_crowd_of_an_address(struct sim *sim);
 void scenario_crowd_makes_room(struct sim *sim);
+void scenario_crowd_listens_nowhere(struct sim *sim);
 void scenario_crowd_never_calls(struct sim *sim);
 void scenario_crowd_dials(struct sim *sim);
 void scenario_crowd_at_the_door(struct sim *sim);

@@ -91,12 +91,31 @@ static void admit(struct sim *sim, struct sim_peer *newcomer, uint32_t members)
     WAIT(sim, 500, pccl_peer_is_connected(newcomer->machine));
 }
 
+/* A firewall there: the master's dials to the host end without an answer. */
+static void hide(struct sim *sim, uint32_t host)
+{
+    sim_net_cut(sim, sim->master->process.host, host, SIM_DATA, SIM_DROP);
+}
+
+/* The first of a new group that listens nowhere is turned away: nobody could wait for it with any hope. */
+void scenario_crowd_listens_nowhere(struct sim *sim)
+{
+    scenario_cluster(sim, p, 2, 1);
+    come(sim, make_crowd(1, 100, 1), 100);
+    scenario_run_ms(sim, 20);
+    MUST(sim, pccl_master_count(sim->master->machine).pending == 0);
+    scenario_update_all(sim, p, 2);
+    MUST(sim, sim->master->machine->member_count == 2);
+}
+
 /* What newcomers cost grows with their number, and while nothing changes they cost nothing. */
 void scenario_crowd_costs(struct sim *sim)
 {
     enum { COUNT = 500, VISITS_EACH = 32 };
     scenario_cluster(sim, p, 2, 1);
     struct crowd *crowd = make_crowd(2, COUNT, 1);
+    hide(sim, HOME);
+    hide(sim, HOME + 1);
     uint64_t before = sim->master->machine->newcomers_visited;
     come(sim, crowd, COUNT);
     MUST(sim, pccl_master_count(sim->master->machine).pending == COUNT);
@@ -151,6 +170,7 @@ static struct sim_conn *come_as(struct sim *sim, struct sim_peer *peer)
     sim_peer_kill(sim, peer, false);
     scenario_lie(sim, peer);
     struct sim_conn *conn = sim_dial(sim, NULL, SIM_ROLE_STRANGER, SIM_CONTROL, 0, SIM_MASTER_PORT);
+    conn->hosts[0] = peer->process.host;
     WAIT(sim, 100, conn->ends[0].established);
     say(sim, conn, &hello);
     return conn;
@@ -164,7 +184,9 @@ void scenario_crowd_never_calls(struct sim *sim)
     scenario_cluster(sim, p, 2, 1);
     sim->master->machine->config.first_call_ms = FIRST_CALL_MS;
     struct crowd *crowd = make_crowd(1, 1, 7);
+    hide(sim, 6);
     crowd->conns[crowd->come++] = come_as(sim, sim_peer_start(sim, 6, sim->next_port[6]++, 7, true));
+    stay(sim, crowd, 500); /* until the master has dialled it in vain */
     p[2] = scenario_join(sim, 5, 8);
     admit(sim, p[2], 2);
     MUST(sim, sim->master->machine->member_count == 4);
