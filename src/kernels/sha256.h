@@ -64,7 +64,7 @@ static inline sha_words sha_load(const uint8_t *bytes)
 /* The lanes of a vector, from this one on, through all stripes. */
 static inline void sha_lanes(uint32_t state[8][PCCL_SHA256_LANES], int lane, const uint8_t *stripes, size_t count)
 {
-    sha_words s[8], v[8], w[16];
+    sha_words s[8] = {{0}}, v[8], w[16] = {{0}}; /* for the analyzer, which follows no loop to its end */
     for (int i = 0; i < 8; i++)
         memcpy(&s[i], &state[i][lane], sizeof s[i]);
     for (size_t stripe = 0; stripe < count; stripe++, stripes += PCCL_SHA256_STRIPE) {
