@@ -213,8 +213,11 @@ static void reduce_and_check(struct world *world, const pcclReduceDescriptor_t *
         free((void *)(uintptr_t)parts[i]);
     }
     free(expected);
+    /* Along a ring, where a link for the direct exchange came too late for the view, sums of 16 bits are float32. */
+    const uint64_t least = 2 * (uint64_t)(world->count - 1) * bytes;
+    const bool half = type == pcclFloat16 || type == pcclBFloat16;
     assert_true(sent == received);
-    assert_true(sent == 2 * (uint64_t)(world->count - 1) * bytes);
+    assert_true(sent >= least && sent <= (half ? 2 * least : least));
 }
 
 /* ---- results ---- */
