@@ -12,6 +12,7 @@ enum {
     PCCL_NEWCOMERS_MAX = PCCL_PEERS_MAX / 2,
     PCCL_NEWCOMERS_OF_GROUP_MAX = 1024,
     PCCL_NEWCOMERS_OF_ADDRESS_MAX = 1024,
+    PCCL_UNTRIED_MAX = 64, /* members that were admitted as the first of a new group and have called nothing yet */
     PCCL_NEWCOMER_ADDRESSES_MAX = 8, /* of those that a newcomer announces, others are told: they dial them all */
     PCCL_CANDIDATES_MAX = 16,        /* addresses a peer announces */
     PCCL_OPS_HELD_MAX = 4096,        /* operations of one peer that its callers have launched and not awaited */

@@ -122,6 +122,8 @@ static void come_in(struct pccl_master *m, struct pccl_stranger *stranger, struc
     struct pccl_address address = stranger->address;
     pccl_master_drop_stranger(m, stranger);
     pccl_master_attach(m, remote, conn, &address);
+    if (remote->probing)
+        pccl_master_probe(m, remote); /* the address may be another one now */
     m->effects.accept(m->effects.context, conn);
     struct pccl_msg msg = {.type = PCCL_MSG_hello_ok,
                            .as.hello_ok = {.version = PCCL_PROTOCOL_VERSION,

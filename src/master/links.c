@@ -123,12 +123,18 @@ static bool has_seen_it_gone(const struct pccl_master *m, const struct pccl_mast
            (event->how == PCCL_LINK_CLOSED && count_witnesses(m, &event->peer, m->recovering) > 0);
 }
 
-/* It says hello, and listens nowhere: others would wait for it in vain. Where its group has members they dial it. */
+/*
+ * It says hello, and listens nowhere: others would wait for it in vain. Where its group has members they dial it, and
+ * who has addresses that the master does not dial may be reached there.
+ */
 static bool is_nobody(struct pccl_master *m, const struct pccl_remote *remote, const struct pccl_master_event *event)
 {
+    if (event->how != PCCL_LINK_REFUSED || remote->verified || remote->state != PCCL_REMOTE_PENDING || !m->founded ||
+        m->recovering || m->member_count == 0)
+        return false;
     const struct pccl_group *group = pccl_master_group(m, remote->group_number, false);
-    return !remote->verified && remote->state == PCCL_REMOTE_PENDING && (group == NULL || group->ring_count == 0) &&
-           (event->how == PCCL_LINK_REFUSED || event->how == PCCL_LINK_OTHER);
+    struct pccl_address addresses[PCCL_CANDIDATES_MAX];
+    return (group == NULL || group->ring_count == 0) && pccl_master_addresses(remote, addresses) == 1;
 }
 
 void pccl_master_probed(struct pccl_master *m, const struct pccl_master_event *event)

@@ -57,6 +57,8 @@ void pccl_master_destroy(struct pccl_master *m)
         return;
     while (m->oldest_stranger != NULL)
         pccl_master_drop_stranger(m, m->oldest_stranger);
+    for (uint32_t i = 0; i < m->group_count; i++)
+        m->groups[i]->ring_count = 0; /* of those who are freed now */
     while (m->remote_count > 0)
         pccl_master_free_remote(m, m->remotes[m->remote_count - 1]);
     pccl_master_end_run(m);
@@ -99,6 +101,7 @@ static void forgive_standstill(struct pccl_master *m, uint64_t gap_us)
         shift(&m->remotes[i]->heard_us, gap_us);
         shift(&m->remotes[i]->warm_since_us, gap_us);
         shift(&m->remotes[i]->tell_us, gap_us);
+        shift(&m->remotes[i]->unanswered_us, gap_us);
         shift(&m->remotes[i]->test.until_us, gap_us);
         if (m->remotes[i]->report != NULL) {
             shift(&m->remotes[i]->report->since_us, gap_us);

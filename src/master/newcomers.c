@@ -295,14 +295,25 @@ static bool mesh_is_settled(const struct pccl_master *m, const struct pccl_group
     return !open;
 }
 
-/* The first of a new group needs no link, so the master's own dial has to end before (or find it). */
+/* The first of a new group needs no link, so the master's own dial has to find it, or end (or be lost). */
 static bool may_be_first(const struct pccl_master *m, const struct pccl_remote *remote)
 {
-    return remote->verified || !remote->probing || m->member_count == 0;
+    return remote->verified || !remote->probing ||
+           m->now_us >= remote->warm_since_us + m->config.warm_up_ms * UINT64_C(1000);
+}
+
+/* How many more may be admitted as the first of their groups: each change of the members is told to every one. */
+static uint32_t room_for_firsts(const struct pccl_master *m)
+{
+    uint32_t room = PCCL_UNTRIED_MAX;
+    for (uint32_t i = 0; i < m->remote_count && room > 0; i++)
+        room -= m->remotes[i]->untried ? 1 : 0;
+    return room;
 }
 
 /* Returns how many of them are eligible. */
-static uint32_t judge(struct pccl_master *m, uint32_t group_number, struct pccl_remote **warming, uint32_t count)
+static uint32_t judge(struct pccl_master *m, uint32_t group_number, struct pccl_remote **warming, uint32_t count,
+                      uint32_t *room)
 {
     const struct pccl_group *group = pccl_master_group(m, group_number, false);
     struct pccl_remote *first = group != NULL && group->ring_count > 0 ? group->ring[0] : NULL;
@@ -310,12 +321,13 @@ static uint32_t judge(struct pccl_master *m, uint32_t group_number, struct pccl_
     uint32_t eligible = 0;
     for (uint32_t i = 0; i < count; i++) {
         struct pccl_remote *remote = warming[i];
-        remote->eligible = remote->conn != 0 && (first == NULL ? may_be_first(m, remote)
+        remote->eligible = remote->conn != 0 && (first == NULL ? *room > 0 && may_be_first(m, remote)
                                                                : pccl_master_holds_link(last, remote) &&
                                                                      pccl_master_holds_link(remote, first) &&
                                                                      mesh_is_settled(m, group, warming, i));
         if (!remote->eligible)
             continue;
+        *room -= first == NULL ? 1 : 0;
         first = first != NULL ? first : remote;
         last = remote; /* it stands between the group and those behind it */
         eligible++;
@@ -325,13 +337,13 @@ static uint32_t judge(struct pccl_master *m, uint32_t group_number, struct pccl_
 
 uint32_t pccl_master_eligible(struct pccl_master *m)
 {
-    uint32_t eligible = 0;
+    uint32_t eligible = 0, room = room_for_firsts(m);
     for (struct pccl_node *node = pccl_table_first(&m->queues); node != NULL;
          node = pccl_table_after(&m->queues, node)) {
         struct pccl_queue *queue = PCCL_CONTAINER_OF(node, struct pccl_queue, by_number);
         struct pccl_remote *warming[WARM_UP_WIDTH_ALL];
         uint32_t count = collect(m, queue, warming);
-        eligible += judge(m, queue->number, warming, count);
+        eligible += judge(m, queue->number, warming, count, &room);
     }
     return eligible;
 }
@@ -352,8 +364,8 @@ static void refuse_the_cold(struct pccl_master *m, struct pccl_queue *queue)
 {
     uint64_t patience_us = m->config.warm_up_ms * UINT64_C(1000);
     struct pccl_remote *warming[WARM_UP_WIDTH_ALL];
-    uint32_t count = collect(m, queue, warming), cold = 0;
-    (void)judge(m, queue->number, warming, count);
+    uint32_t count = collect(m, queue, warming), cold = 0, room = 1;
+    (void)judge(m, queue->number, warming, count, &room);
     queue->due_us = UINT64_MAX;
     for (uint32_t i = 0; i < count; i++) {
         if (warming[i]->eligible || warming[i]->want_count == 0)

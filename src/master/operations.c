@@ -388,9 +388,15 @@ static struct pccl_operation *undecided(struct pccl_master *m, struct pccl_remot
     if (!concerns(m, from, instance))
         return NULL;
     struct pccl_operation *op = pccl_master_operation(m, from->group, instance, true);
-    if (op == NULL)
+    if (op == NULL) {
         pccl_master_remove(m, from, PCCL_REFUSAL_FULL, "out of memory");
-    return op == NULL || op->decided || pccl_master_ends_too_much(m, from, op) ? NULL : op;
+        return NULL;
+    }
+    if (op->decided || !pccl_id_is_zero(&op->ended_by)) {
+        pccl_master_confirm_end(m, from, op);
+        return op->decided ? NULL : op;
+    }
+    return pccl_master_ends_too_much(m, from, op) ? NULL : op;
 }
 
 /* What a peer says of its failure, and who says it; those of a mismatch name both peers themselves. */

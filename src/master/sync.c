@@ -270,8 +270,9 @@ static void name_difference(const struct pccl_group *group, const struct pccl_sy
 {
     const struct pccl_sync_part *its = holder_of_shapes(group, &odd->ballot.structure);
     const struct pccl_sync_part *theirs = holder_of_shapes(group, &elected->ballot.structure);
-    uint32_t at = 0, both = odd->shape_count < elected->shape_count ? odd->shape_count : elected->shape_count;
-    while (its != NULL && theirs != NULL && at < both && its->shapes[at].hash == theirs->shapes[at].hash)
+    uint32_t at = 0; /* a liar's list may be shorter than those of others who say that it is the same */
+    while (its != NULL && theirs != NULL && at < its->shape_count && at < theirs->shape_count &&
+           its->shapes[at].hash == theirs->shapes[at].hash)
         at++;
     pccl_text_append(words, ": it has %u tensors, others have %u", (uint64_t)odd->shape_count,
                      (uint64_t)elected->shape_count);

@@ -122,6 +122,7 @@ void pccl_peer_sync_planned(struct pccl_peer *p, const struct pccl_msg_sync_plan
         failed = true;
     }
     if (failed && plan->requests) {
+        sync->vouches = false;
         sync->done = true;
         send_done(p);
         return;
@@ -168,6 +169,7 @@ void pccl_peer_sync_done(struct pccl_peer *p, uint64_t now_us, bool complete, co
     sync->done = true;
     sync->complete = complete;
     if (!complete) {
+        sync->vouches = false; /* nor does the master wait for that */
         sync->failure = *words;
         pccl_names_add_to(&p->names, &sync->failure);
     }

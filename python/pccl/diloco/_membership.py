@@ -255,7 +255,7 @@ class Membership:
                 mine, run = setting.words(setting.number), setting.words(one if setting.number != one else other)
                 if apart.get(setting.name):
                     mine, *both = apart[setting.name]
-                    run = next(line for line in both if line != mine)
+                    run = next((line for line in both if line != mine), both[0])
                 raise InvalidArgument(f"{setting.name}: this peer has {mine}, the run {run}")
 
 
