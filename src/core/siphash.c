@@ -1,5 +1,7 @@
 #include "core/siphash.h"
 
+#include "core/bytes.h"
+
 struct state {
     uint64_t v0, v1, v2, v3;
 };
@@ -22,20 +24,6 @@ static void rounds(struct state *s, int count)
     }
 }
 
-static uint64_t load(const uint8_t *bytes, size_t count)
-{
-    uint64_t word = 0;
-    for (size_t i = 0; i < count; i++)
-        word |= (uint64_t)bytes[i] << 8 * i;
-    return word;
-}
-
-static void store(uint64_t word, uint8_t *bytes)
-{
-    for (int i = 0; i < 8; i++)
-        bytes[i] = (uint8_t)(word >> 8 * i);
-}
-
 static void absorb(struct state *s, uint64_t word)
 {
     s->v3 ^= word;
@@ -53,15 +41,15 @@ void pccl_siphash(const uint8_t key[PCCL_SIPHASH_KEY_BYTES], const void *input, 
                   uint8_t output[PCCL_SIPHASH_BYTES])
 {
     const uint8_t *in = input;
-    uint64_t k0 = load(key, 8), k1 = load(key + 8, 8);
+    uint64_t k0 = pccl_get(key, 8), k1 = pccl_get(key + 8, 8);
     struct state s = {k0 ^ UINT64_C(0x736f6d6570736575), k1 ^ UINT64_C(0x646f72616e646f6d) ^ 0xee,
                       k0 ^ UINT64_C(0x6c7967656e657261), k1 ^ UINT64_C(0x7465646279746573)};
     size_t whole = bytes / 8 * 8;
     for (size_t i = 0; i < whole; i += 8)
-        absorb(&s, load(in + i, 8));
-    absorb(&s, load(in + whole, bytes - whole) | (uint64_t)bytes << 56);
+        absorb(&s, pccl_get(in + i, 8));
+    absorb(&s, pccl_get(in + whole, (uint32_t)(bytes - whole)) | (uint64_t)bytes << 56);
     s.v2 ^= 0xee;
-    store(squeeze(&s), output);
+    pccl_put(output, 8, squeeze(&s));
     s.v1 ^= 0xdd;
-    store(squeeze(&s), output + 8);
+    pccl_put(output + 8, 8, squeeze(&s));
 }

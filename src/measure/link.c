@@ -5,9 +5,9 @@
  */
 #include "measure/internal.h"
 
+#include "core/bytes.h"
 #include "net/heap.h"
 #include "net/socket.h"
-#include "wire/bytes.h"
 
 #include <string.h>
 

@@ -1,6 +1,6 @@
 #include "state/internal.h"
 
-#include "wire/bytes.h"
+#include "core/bytes.h"
 
 #include <string.h>
 

@@ -1,6 +1,6 @@
 #include "wire/frame.h"
 
-#include "wire/bytes.h"
+#include "core/bytes.h"
 
 #include <string.h>
 

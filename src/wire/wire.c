@@ -3,7 +3,7 @@
  */
 #include "wire/wire.h"
 
-#include "wire/bytes.h"
+#include "core/bytes.h"
 
 #include <string.h>
 

@@ -6,7 +6,7 @@
 #include "fuzz.h"
 
 #include "core/prng.h"
-#include "wire/bytes.h"
+#include "core/bytes.h"
 #include "wire/frame.h"
 
 #include <string.h>

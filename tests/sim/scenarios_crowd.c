@@ -27,15 +27,6 @@ static struct pccl_msg hello_of(const struct pccl_id *id, const struct pccl_id *
                                           .port = 1}};
 }
 
-static void say(struct sim *sim, struct sim_conn *conn, const struct pccl_msg *msg)
-{
-    uint8_t bytes[512];
-    size_t length = pccl_frame_size(msg);
-    MUST(sim, length <= sizeof bytes);
-    pccl_frame_encode(msg, 0, 0, bytes);
-    sim_conn_send(sim, conn, 0, bytes, length);
-}
-
 /* `count` more, who say hello and then nothing. */
 static void come(struct sim *sim, struct crowd *crowd, uint32_t count)
 {
@@ -51,7 +42,7 @@ static void come(struct sim *sim, struct crowd *crowd, uint32_t count)
             WAIT(sim, 100, conn->ends[0].established);
             struct pccl_id id = pccl_prng_id(&sim->prng), token = pccl_prng_id(&sim->prng);
             struct pccl_msg hello = hello_of(&id, &token, crowd->first_group + i % crowd->groups);
-            say(sim, conn, &hello);
+            scenario_say(sim, conn, &hello, 0);
         }
         scenario_run_ms(sim, 5);
     }
@@ -63,7 +54,7 @@ static void beat(struct sim *sim, const struct crowd *crowd)
     struct pccl_msg heartbeat = {.type = PCCL_MSG_heartbeat};
     for (uint32_t i = 0; i < crowd->come; i++)
         if (!crowd->conns[i]->ends[0].ended)
-            say(sim, crowd->conns[i], &heartbeat);
+            scenario_say(sim, crowd->conns[i], &heartbeat, 0);
 }
 
 static void stay(struct sim *sim, const struct crowd *crowd, uint64_t ms)
@@ -172,7 +163,7 @@ static struct sim_conn *come_as(struct sim *sim, struct sim_peer *peer)
     struct sim_conn *conn = sim_dial(sim, NULL, SIM_ROLE_STRANGER, SIM_CONTROL, 0, SIM_MASTER_PORT);
     conn->hosts[0] = peer->process.host;
     WAIT(sim, 100, conn->ends[0].established);
-    say(sim, conn, &hello);
+    scenario_say(sim, conn, &hello, 0);
     return conn;
 }
 
@@ -230,6 +221,6 @@ void scenario_crowd_at_the_door(struct sim *sim)
     MUST(sim, sim->master->machine->strangers_by_conn.count == PCCL_STRANGERS_MAX);
     struct pccl_id id = pccl_prng_id(&sim->prng), token = pccl_prng_id(&sim->prng);
     struct pccl_msg hello = hello_of(&id, &token, 0);
-    say(sim, slow, &hello);
+    scenario_say(sim, slow, &hello, 0);
     WAIT(sim, 100, pccl_master_count(sim->master->machine).pending == 1);
 }

@@ -1,6 +1,6 @@
 /* Little-endian integers in byte buffers of any alignment. */
-#ifndef PCCL_WIRE_BYTES_H
-#define PCCL_WIRE_BYTES_H
+#ifndef PCCL_CORE_BYTES_H
+#define PCCL_CORE_BYTES_H
 
 #include "core/base.h"
 
