@@ -114,6 +114,7 @@ struct pccl_remote {
     bool verified;                        /* the master has reached its listener once */
     bool probing, probe_again;
     uint64_t unanswered_us; /* the master's dial to its listener failed then; 0: not */
+    uint64_t look_again_us; /* its control connection is lost, and its port was closing; 0: not */
 
     bool departing; /* removed at the next IDLE */
     enum pccl_refusal why;
@@ -363,6 +364,8 @@ void pccl_master_link_up(struct pccl_master *m, struct pccl_remote *from, const 
 void pccl_master_control_lost(struct pccl_master *m, struct pccl_remote *remote);
 void pccl_master_probed(struct pccl_master *m, const struct pccl_master_event *event);
 void pccl_master_probe(struct pccl_master *m, struct pccl_remote *remote);
+/* Its control connection is lost: dials its port once more, if that is due. */
+void pccl_master_look_again(struct pccl_master *m, struct pccl_remote *remote);
 /* Somebody whose word counts has dialled this peer in vain, as a process that is gone is. */
 bool pccl_master_is_dead(const struct pccl_master *m, const struct pccl_id *id);
 void pccl_master_note_edge(struct pccl_master *m, const struct pccl_id *from, const struct pccl_id *to, bool incoming,

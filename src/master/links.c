@@ -8,6 +8,8 @@
 
 #include <string.h>
 
+enum { LOOK_AGAIN_US = 50000 };
+
 /* ---- evidence of death ---- */
 
 static struct pccl_edge *find_edge(const struct pccl_master *m, const struct pccl_id *from, const struct pccl_id *to,
@@ -137,6 +139,25 @@ static bool is_nobody(struct pccl_master *m, const struct pccl_remote *remote, c
     return (group == NULL || group->ring_count == 0) && pccl_master_addresses(remote, addresses) == 1;
 }
 
+/* The kernel of a process that dies closes what it had one by one: its port may still take what it closes then. */
+static void look_again(struct pccl_master *m, struct pccl_remote *remote)
+{
+    remote->look_again_us = m->now_us + LOOK_AGAIN_US;
+    pccl_master_arm(m, remote->look_again_us);
+}
+
+void pccl_master_look_again(struct pccl_master *m, struct pccl_remote *remote)
+{
+    if (remote->look_again_us == 0)
+        return;
+    if (m->now_us < remote->look_again_us) {
+        pccl_master_arm(m, remote->look_again_us);
+        return;
+    }
+    remote->look_again_us = 0;
+    pccl_master_probe(m, remote);
+}
+
 void pccl_master_probed(struct pccl_master *m, const struct pccl_master_event *event)
 {
     struct pccl_remote *remote = pccl_master_find(m, &event->peer);
@@ -151,6 +172,8 @@ void pccl_master_probed(struct pccl_master *m, const struct pccl_master_event *e
         return;
     else if (remote->conn == 0 && remote->verified && has_seen_it_gone(m, event))
         pccl_master_remove(m, remote, PCCL_REFUSAL_GONE, "its control connection closed and its port does not answer");
+    else if (remote->conn == 0 && remote->verified && event->how == PCCL_LINK_CLOSED)
+        look_again(m, remote);
     else if (remote->conn == 0 && remote->verified)
         return; /* silence will tell */
     else if (is_nobody(m, remote, event))

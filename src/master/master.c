@@ -102,6 +102,7 @@ static void forgive_standstill(struct pccl_master *m, uint64_t gap_us)
         shift(&m->remotes[i]->warm_since_us, gap_us);
         shift(&m->remotes[i]->tell_us, gap_us);
         shift(&m->remotes[i]->unanswered_us, gap_us);
+        shift(&m->remotes[i]->look_again_us, gap_us);
         shift(&m->remotes[i]->test.until_us, gap_us);
         if (m->remotes[i]->report != NULL) {
             shift(&m->remotes[i]->report->since_us, gap_us);
@@ -149,8 +150,10 @@ static void tick_remotes(struct pccl_master *m)
             continue;
         }
         pccl_master_arm(m, remote->heard_us + silence_us);
-        if (remote->conn == 0)
+        if (remote->conn == 0) {
+            pccl_master_look_again(m, remote);
             continue;
+        }
         if (m->now_us >= remote->spoke_us + heartbeat_us)
             pccl_master_send_heartbeat(m, remote, false);
         pccl_master_arm(m, remote->spoke_us + heartbeat_us);

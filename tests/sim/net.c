@@ -35,6 +35,17 @@ struct sim_process *sim_net_listener(struct sim *sim, uint32_t host, uint16_t po
     return NULL;
 }
 
+/* The port of a process that is dying: it still takes connections, and closes them at once. */
+static bool is_closing(const struct sim *sim, uint32_t host, uint16_t port)
+{
+    for (uint32_t i = sim->peer_count; i-- > 0;) {
+        const struct sim_process *process = &sim->peers[i]->process;
+        if (process->host == host && process->port == port)
+            return sim->now < process->closing_until;
+    }
+    return false;
+}
+
 static uint64_t delay(struct sim *sim, const struct sim_conn *conn)
 {
     uint64_t us = conn->hosts[0] == conn->hosts[1] ? sim_between(sim, 5, 60)
@@ -127,7 +138,8 @@ static void dial_step(struct sim *sim, void *subject, uint64_t since, uint64_t u
         return;
     }
     if (cut == SIM_REFUSE || listener == NULL) {
-        dial_failed(sim, conn, PCCL_LINK_REFUSED);
+        bool closes = cut != SIM_REFUSE && is_closing(sim, conn->hosts[1], conn->port);
+        dial_failed(sim, conn, closes ? PCCL_LINK_CLOSED : PCCL_LINK_REFUSED);
         return;
     }
     open_end(sim, listener, &conn->ends[1], listener->is_master ? SIM_ROLE_MASTER : SIM_ROLE_LINK_IN);

@@ -73,11 +73,12 @@ void scenario_f4(struct sim *sim)
     scenario_commit_all(sim, p, 2, 3, 1);
 }
 
-/* F4: also a peer alone in its group is noticed: the master dials its port. */
+/* F4: also a peer alone in its group is noticed: the master dials its port, also while the kernel still closes it. */
 void scenario_f4_alone(struct sim *sim)
 {
     scenario_cluster(sim, p, 3, 2); /* 0 2 | 1 */
     sim_peer_kill(sim, p[1], false);
+    p[1]->process.closing_until = sim->now + 20 * SIM_MS;
     WAIT(sim, 100, p[0]->machine->member_count == 2);
 }
 

@@ -157,6 +157,7 @@ struct sim_process {
     bool is_master;
     bool alive;
     uint64_t stopped_until; /* SIGSTOP */
+    uint64_t closing_until; /* not alive: its kernel still closes what it had, the port at last */
     uint32_t host;
     uint16_t port; /* listens here */
     uint32_t number;

@@ -2,6 +2,14 @@
 from .bug import TAKE_BACK, Bug
 
 PLANTS = [
+    Bug("closing_port_is_looked_at_once",
+        "F4: the port of a process that dies is closed after its connections, and nobody else sees it",
+        [], ["f4-alone"],
+        [
+            ("src/master/links.c",
+             "remote->conn == 0 && remote->verified && event->how == PCCL_LINK_CLOSED",
+             "false"),
+        ]),
     Bug("turned_away_is_for_ever",
         "what is said to a connection whose hello was not read is no answer to the member behind it",
         [], ["crowded-out"],
