@@ -84,8 +84,8 @@ def _has_rested(before, after):
 
 
 def until_at_rest(processes):
-    """Until none of their threads runs, may run, or has run twice in the time of two delayed acknowledgements. Who spins
-    never gets there."""
+    """Until none of their threads runs, may run, or has run twice in the time of two delayed acknowledgements. Who
+    spins never gets there."""
 
     def rest():
         try:
