@@ -77,15 +77,15 @@ def _threads(processes):
 
 
 def _has_rested(before, after):
-    """A thread that sleeps, as it did, and has been woken at most once: the runtime of a sanitizer keeps a thread that
-    wakes ten times a second."""
-    state, voluntary, forced = after
-    return state == "S" and int(voluntary) - int(before[1]) <= 1 and forced == before[2]
+    """It slept at both looks, was not preempted in between, and woke at most once: the runtime of a sanitizer keeps a
+    thread that wakes ten times a second."""
+    state, voluntary, involuntary = after
+    return before[0] == state == "S" and int(voluntary) - int(before[1]) <= 1 and involuntary == before[2]
 
 
 def until_at_rest(processes):
-    """Until none of their threads runs, may run, or has run twice in the time of two delayed acknowledgements. Who
-    spins never gets there."""
+    """Until each of their threads has slept, but for one waking at most, for the time of two delayed acknowledgements.
+    Who spins never gets there."""
 
     def rest():
         try:
