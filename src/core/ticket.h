@@ -11,4 +11,7 @@
 /* For `from`, that it may dial the peer `to`, whose key this is. */
 struct pccl_id pccl_ticket(const struct pccl_id *key, const struct pccl_id *from, const struct pccl_id *to);
 
+/* What may be told of a secret: who has the secret can make it, who has this cannot make the secret. */
+struct pccl_id pccl_secret_digest(const struct pccl_id *secret);
+
 #endif

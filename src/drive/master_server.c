@@ -627,7 +627,8 @@ enum pccl_status pccl_master_server_run(struct pccl_master_server *server, struc
     bound.context = server;
     if (server->picture_files.path[0])
         bound.picture = effect_picture;
-    if (!pccl_random_u64(&server->config.boot) || !pccl_random_u64(&server->config.seed)) {
+    if (!pccl_random_u64(&server->config.boot) || !pccl_random_u64(&server->config.seed) ||
+        !pccl_random_id(&server->config.secret)) {
         pccl_text_format(words, "the system gives no random numbers");
         return PCCL_SYSTEM;
     }

@@ -1,6 +1,7 @@
 /* Strangers at the door: connections without a hello, and what becomes of them: newcomer, returning peer, or refused.
  */
 #include "core/crowd.h"
+#include "core/ticket.h"
 #include "master/internal.h"
 
 #include <string.h>
@@ -205,6 +206,7 @@ static void newcomer(struct pccl_master *m, struct pccl_stranger *stranger, cons
     pccl_master_say(m, PCCL_LOG_INFO, &(struct pccl_log_fields){.peer = &remote->id, .cause = PCCL_LOG_CAUSE_NEWCOMER},
                     "peer %i of group %u asks to join", &remote->id, (uint64_t)remote->group_number);
     pccl_master_probe(m, remote);
+    pccl_master_try_recover(m);
     pccl_master_found_if_empty(m);
     pccl_master_plan_warm_up(m);
 }
@@ -213,12 +215,12 @@ static void newcomer(struct pccl_master *m, struct pccl_stranger *stranger, cons
  * One who says that it is of an older run than the one that is here may be anybody: it is remembered, and has to come
  * again. Two are believed against a run that has just begun; against one that is recovering, more than have come back.
  */
-static bool is_believed(struct pccl_master *m, const struct pccl_msg_hello *hello)
+static bool is_believed(struct pccl_master *m, const struct pccl_msg_hello *hello, const struct pccl_id *lineage)
 {
     uint32_t claims = 0, here = m->recovering ? 0 : 1;
     bool known = false;
     for (uint32_t i = 0; i < PCCL_CLAIMS_MAX && i < m->claim_count; i++) {
-        bool same = pccl_id_equal(&m->claims[i].lineage, &hello->lineage);
+        bool same = pccl_id_equal(&m->claims[i].lineage, lineage);
         claims += same;
         known = known || (same && pccl_id_equal(&m->claims[i].peer, &hello->peer));
     }
@@ -227,7 +229,7 @@ static bool is_believed(struct pccl_master *m, const struct pccl_msg_hello *hell
         known ? NULL : pccl_grow(&m->memory, m->claims, &m->claim_capacity, place + 1, sizeof *all);
     if (all != NULL) {
         m->claims = all;
-        all[place] = (struct pccl_claim){.lineage = hello->lineage, .peer = hello->peer};
+        all[place] = (struct pccl_claim){.lineage = *lineage, .peer = hello->peer};
         m->claim_count++;
         claims++;
     }
@@ -239,8 +241,9 @@ static bool is_believed(struct pccl_master *m, const struct pccl_msg_hello *hell
 /* A member of a run that we do not know: an older one comes back (PROTOCOL 12.1), or it comes too late. */
 static void foreign_member(struct pccl_master *m, struct pccl_stranger *stranger, const struct pccl_msg_hello *hello)
 {
-    bool same = m->founded && pccl_id_equal(&hello->lineage, &m->lineage);
-    if ((same && !m->recovering) || pccl_master_is_over(m, &hello->lineage)) {
+    struct pccl_id lineage = pccl_secret_digest(&hello->run_key);
+    bool same = m->founded && pccl_id_equal(&lineage, &m->lineage);
+    if ((same && (!m->recovering || pccl_master_recovers_in_vain(m))) || pccl_master_is_over(m, &lineage)) {
         turn_away_gone(m, stranger, why_gone(m, hello),
                        "this peer did not come back in time and was removed from the run");
         return;
@@ -250,12 +253,12 @@ static void foreign_member(struct pccl_master *m, struct pccl_stranger *stranger
         turn_away(m, stranger, PCCL_REFUSAL_LINEAGE, "this master serves another run");
         return;
     }
-    if (!same && m->founded && !is_believed(m, hello)) { /* FULL: it tries again */
+    if (!same && m->founded && !is_believed(m, hello, &lineage)) { /* FULL: it tries again */
         turn_away(m, stranger, PCCL_REFUSAL_FULL,
                   "another run is at this master, and nobody else says that this one is older");
         return;
     }
-    if (!same && !pccl_master_begin_recovery(m, &hello->lineage)) {
+    if (!same && !pccl_master_begin_recovery(m, &hello->run_key)) {
         turn_away(m, stranger, PCCL_REFUSAL_FULL, "out of memory");
         return;
     }
@@ -287,7 +290,7 @@ void pccl_master_stranger_received(struct pccl_master *m, struct pccl_stranger *
         come_back(m, stranger, known, hello);
     else if (hello->boot == m->config.boot)
         turn_away_gone(m, stranger, why_gone(m, hello), "this peer was removed from the run");
-    else if (pccl_id_is_zero(&hello->lineage))
+    else if (pccl_id_is_zero(&hello->run_key))
         newcomer(m, stranger, hello);
     else
         foreign_member(m, stranger, hello);

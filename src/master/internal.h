@@ -257,10 +257,11 @@ struct pccl_master {
     uint64_t now_us, started_us, deadline_us;
     bool shut;
 
-    bool founded;             /* a run exists */
-    bool founded_by_newcomer; /* ... and was born in this boot */
-    bool older_run_expected;  /* a newcomer has waited at an earlier boot */
-    struct pccl_id lineage;
+    bool founded;                            /* a run exists */
+    bool founded_by_newcomer;                /* ... and was born in this boot */
+    bool older_run_expected;                 /* a newcomer has waited at an earlier boot */
+    struct pccl_id run_key;                  /* known to the members: who shows it was one */
+    struct pccl_id lineage;                  /* its digest: the name of the run, which strangers may know */
     struct pccl_id over[PCCL_RUNS_OVER_MAX]; /* runs that ended in this boot: their members are not taken back */
     uint32_t over_count;
     struct pccl_epoch epoch;
@@ -535,7 +536,8 @@ void pccl_master_search_on(struct pccl_master *m);
 void pccl_master_drop_tuning(struct pccl_master *m, struct pccl_group *group);
 
 /* ---- recovery.c ---- */
-bool pccl_master_begin_recovery(struct pccl_master *m, const struct pccl_id *lineage);
+bool pccl_master_recovers_in_vain(const struct pccl_master *m);
+bool pccl_master_begin_recovery(struct pccl_master *m, const struct pccl_id *run_key);
 void pccl_master_resume_received(struct pccl_master *m, struct pccl_remote *from, const struct pccl_msg *msg);
 void pccl_master_try_recover(struct pccl_master *m);
 /* This peer's report is of the highest epoch, which has it as a member. */

@@ -1,4 +1,5 @@
 /* Who is in: peers, groups, epochs, and how somebody leaves (PROTOCOL 1.3, 6.2, 9). */
+#include "core/ticket.h"
 #include "master/internal.h"
 
 #include <stdarg.h>
@@ -215,8 +216,11 @@ void pccl_master_found(struct pccl_master *m, struct pccl_remote *first)
 
 void pccl_master_need_lineage(struct pccl_master *m)
 {
-    if (pccl_id_is_zero(&m->lineage))
-        m->lineage = pccl_prng_id(&m->prng);
+    if (!pccl_id_is_zero(&m->lineage))
+        return;
+    struct pccl_id random = pccl_prng_id(&m->prng); /* a boot may see many runs */
+    m->run_key = pccl_ticket(&m->config.secret, &random, &random);
+    m->lineage = pccl_secret_digest(&m->run_key);
 }
 
 /*
@@ -274,7 +278,7 @@ void pccl_master_end_run(struct pccl_master *m)
     m->member_count = 0;
     m->edge_count = 0;
     m->founded = m->founded_by_newcomer = m->recovering = m->optimizing = false;
-    m->lineage = (struct pccl_id){{0}};
+    m->run_key = m->lineage = (struct pccl_id){{0}};
     m->epoch = (struct pccl_epoch){0, 0};
     memset(m->rounds, 0, sizeof m->rounds);
     memset(m->last_outcome, 0, sizeof m->last_outcome);
@@ -320,7 +324,7 @@ void pccl_master_welcome(struct pccl_master *m, struct pccl_remote *remote)
                                               .sync = group->sync,
                                               .query = m->rounds[PCCL_ROUND_PENDING],
                                               .revision = group->revision,
-                                              .lineage = m->lineage,
+                                              .run_key = m->run_key,
                                               .members = members,
                                               .members_count = m->member_count,
                                               .ring = ring,

@@ -3,6 +3,7 @@
  * nothing until all of them have reported, or are dead by evidence, or the time for it is over. Who has not reported by
  * then is removed and never taken back.
  */
+#include "core/ticket.h"
 #include "master/internal.h"
 
 #include <string.h>
@@ -137,7 +138,7 @@ void pccl_master_resume_received(struct pccl_master *m, struct pccl_remote *from
 
 /* ---- beginning ---- */
 
-bool pccl_master_begin_recovery(struct pccl_master *m, const struct pccl_id *lineage)
+bool pccl_master_begin_recovery(struct pccl_master *m, const struct pccl_id *run_key)
 {
     if (m->founded) { /* PROTOCOL 12.1: the older lineage wins; newcomers were here first */
         for (uint32_t i = 0; i < m->remote_count; i++)
@@ -149,11 +150,12 @@ bool pccl_master_begin_recovery(struct pccl_master *m, const struct pccl_id *lin
     m->claim_count = 0;
     m->founded = m->recovering = true;
     m->founded_by_newcomer = m->older_run_expected = false;
-    m->lineage = *lineage;
+    m->run_key = *run_key;
+    m->lineage = pccl_secret_digest(run_key);
     m->recovering_since_us = m->now_us;
     pccl_master_arm(m, m->now_us + m->config.recover_ms * UINT64_C(1000));
     pccl_master_say(m, PCCL_LOG_INFO, NULL, "run %i is older than this master: collecting what its members know",
-                    lineage);
+                    &m->lineage);
     return true;
 }
 
@@ -217,6 +219,28 @@ static void expel_bad_reporters(struct pccl_master *m)
         else if (highest_inc(remote->report) > inc_known_besides(m, remote) + (uint64_t)INC_AHEAD_MAX)
             pccl_master_remove(m, remote, PCCL_REFUSAL_PROTOCOL, "it reported an epoch that cannot be");
     }
+}
+
+/* Nobody who resumes comes to the end of a report, though all had the time for it, and newcomers wait. */
+bool pccl_master_recovers_in_vain(const struct pccl_master *m)
+{
+    if (!m->recovering || m->newcomer_count == 0 ||
+        m->now_us < m->recovering_since_us + m->config.recover_ms * UINT64_C(1000))
+        return false;
+    for (uint32_t i = 0; i < m->remote_count; i++)
+        if (has_reported(m->remotes[i]))
+            return false;
+    return true;
+}
+
+static void expel_if_in_vain(struct pccl_master *m)
+{
+    if (!pccl_master_recovers_in_vain(m))
+        return;
+    for (uint32_t i = 0; i < m->remote_count; i++)
+        if (m->remotes[i]->state == PCCL_REMOTE_RESUMING)
+            pccl_master_remove(m, m->remotes[i], PCCL_REFUSAL_GONE,
+                               "nobody reported in time after the master restarted");
 }
 
 static struct pccl_remote *highest_report(const struct pccl_master *m)
@@ -709,6 +733,7 @@ void pccl_master_try_recover(struct pccl_master *m)
     if (!m->recovering || m->departing_count > 0 || m->shut)
         return;
     expel_bad_reporters(m);
+    expel_if_in_vain(m);
     if (m->departing_count > 0)
         return; /* again when they are gone */
     struct pccl_remote *best = highest_report(m);

@@ -77,7 +77,7 @@ void pccl_peer_master_up(struct pccl_peer *p)
                                         .candidates_count = p->config.candidate_count,
                                         .name = {(const uint8_t *)p->config.name, (uint32_t)name_length}}};
     if (member)
-        msg.as.hello.lineage = p->lineage;
+        msg.as.hello.run_key = p->run_key;
     send_loose(p, &msg);
     pccl_peer_arm(p, p->now_us + p->silence_ms * UINT64_C(1000));
 }

@@ -99,6 +99,7 @@ struct pccl_peer {
     uint64_t redial_us, lost_us, heard_us, spoke_us; /* redial_us, lost_us: 0 = not now */
     uint32_t pause_ms;
     uint64_t boot;
+    struct pccl_id run_key; /* of a member */
     struct pccl_id lineage;
     uint32_t silence_ms, heartbeat_ms, tiny_bytes_max;
     struct pccl_session session;

@@ -1,4 +1,5 @@
 /* Membership as this peer knows it: the list of all members, its group's ring, and the four attributes. */
+#include "core/ticket.h"
 #include "peer/internal.h"
 
 #include <string.h>
@@ -140,9 +141,11 @@ void pccl_peer_welcome(struct pccl_peer *p, const struct pccl_msg_welcome *welco
         pccl_peer_give_up(p, PCCL_MEMORY, "out of memory");
         return;
     }
-    bool other_run = !pccl_id_equal(&p->lineage, &welcome->lineage);
+    struct pccl_id lineage = pccl_secret_digest(&welcome->run_key);
+    bool other_run = !pccl_id_equal(&p->lineage, &lineage);
     p->state = PCCL_PEER_MEMBER;
-    p->lineage = welcome->lineage;
+    p->run_key = welcome->run_key;
+    p->lineage = lineage;
     p->epoch = welcome->epoch;
     p->view = welcome->view;
     p->cost = welcome->cost;

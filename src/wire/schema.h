@@ -100,8 +100,8 @@
     F(U64, magic, PCCL_PROTOCOL_MAGIC, PCCL_PROTOCOL_MAGIC)                                                            \
     F(U32, version, PCCL_PROTOCOL_VERSION, PCCL_PROTOCOL_VERSION)                                                      \
     F(U64, capabilities, , )                                                                                           \
-    F(ID, lineage, , ) /* zero: a newcomer */                                                                          \
-    F(U64, boot, , )   /* of the master it spoke with last; 0: none */                                                 \
+    F(SECRET, run_key, , ) /* of the run that it is a member of; zero: a newcomer */                                   \
+    F(U64, boot, , )       /* of the master it spoke with last; 0: none */                                             \
     F(ID, peer, 1, )                                                                                                   \
     F(SECRET, token, 1, )    /* a secret that proves the id on reconnect */                                            \
     F(SECRET, link_key, 1, ) /* another one: what tickets to it are made with (core/ticket.h) */                       \
@@ -254,7 +254,8 @@
     F(U64, query, , )                                                                                                  \
     F(U64, optimize, , )                                                                                               \
     F(U64, revision, , )                                                                                               \
-    F(ID, lineage, 1, )                                                                                                \
+    F(SECRET, run_key,                                                                                                 \
+      1, ) /* a secret of the members, whose digest is the lineage: the proof to a restarted master */                 \
     F(LIST, members, member, PCCL_PEERS_MAX)                                                                           \
     F(LIST, ring, id, PCCL_PEERS_MAX)                                                                                  \
     F(STRUCT, cost, cost, )

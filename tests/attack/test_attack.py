@@ -170,7 +170,7 @@ def test_run_that_comes_back(run):
     """A hello pretends to be of an older run, which a young one would have to give way to."""
     honest = Run(run)
     for _ in range(5):
-        stranger = Outsider(run, lineage=messages.identity(), boot=1)
+        stranger = Outsider(run, run_key=messages.identity(), boot=1)
         if stranger.told("hello_ok"):
             _lying_report(stranger, stranger.id)
             stranger.say("resume_end")
@@ -182,8 +182,8 @@ def test_endless_reports(run):
     """One after another says that it is of an older run, and never comes to the end of its report: the master serves
     those who are there."""
     run.start_master(recover_ms=1000, alone_ms=2000)
-    lineage = messages.identity()
-    with Repeated(lambda: Outsider(run, lineage=lineage, boot=1)):
+    key = messages.identity()
+    with Repeated(lambda: Outsider(run, run_key=key, boot=1)):
         honest = Run(run, count=2)
         honest.go_on()
 
@@ -193,7 +193,7 @@ def test_squatter(run):
     honest = Run(run)
     spy = Outsider(run)
     victim = spy.learn(3)[0][0]
-    lineage = spy.lineage
+    name = spy.lineage
     spy.leave()
     for peer in honest.peers:
         peer.stop()
@@ -201,7 +201,7 @@ def test_squatter(run):
     run.master.end(harness.DEADLINE)
     run.start_master(port=run.port)
     honest.before[0] = (run.master, run.master.rss_kib())
-    squatter = Outsider(run, lineage=lineage, boot=1, peer=victim)
+    squatter = Outsider(run, run_key=name, boot=1, peer=victim)
     if squatter.told("hello_ok"):
         _lying_report(squatter, victim)
         squatter.say("resume_end")

@@ -328,7 +328,7 @@ class FakeMaster:
         self.run, self.sent, self.received = run, 0, 0
         self.listener = socket.create_server(("127.0.0.1", 0))
         self.address = f"127.0.0.1:{self.listener.getsockname()[1]}"
-        self.lineage = wire.identity()
+        self.run_key = wire.identity()
 
     def say(self, kind, body, numbered=True):
         self.sent += numbered
@@ -349,10 +349,10 @@ class FakeMaster:
         self.connection = wire.Connection(sock=self.listener.accept()[0])
         hello = self.hear(wire.HELLO)
         self.peer = hello[44:60]
-        self.say(wire.HELLO_OK, wire.hello_ok(lineage=self.lineage), False)
+        self.say(wire.HELLO_OK, wire.hello_ok(), False)
         one = struct.pack("<I", 1)
         members = one + self.peer + bytes(4) + one + self.peer
-        self.say(wire.WELCOME, wire.epoch(1, 1) * 2 + bytes(40) + self.lineage + members + bytes(wire.COST))
+        self.say(wire.WELCOME, wire.epoch(1, 1) * 2 + bytes(40) + self.run_key + members + bytes(wire.COST))
 
     def close(self):
         self.connection.close()

@@ -31,11 +31,11 @@ def epoch(inc, number):
     return struct.pack("<IQ", inc, number)
 
 
-def hello(peer, token, version=VERSION, group=0, port=1, lineage=bytes(16), boot=0, magic=MAGIC):
+def hello(peer, token, version=VERSION, group=0, port=1, run_key=bytes(16), boot=0, magic=MAGIC):
     candidates = struct.pack("<I", 1) + address(port)
     link_key = identity()
     return (
-        struct.pack("<QIQ16sQ16s16s16sIQH", magic, version, 0, lineage, boot, peer, token, link_key, group, 0, port)
+        struct.pack("<QIQ16sQ16s16s16sIQH", magic, version, 0, run_key, boot, peer, token, link_key, group, 0, port)
         + candidates
         + text("stranger")
         + struct.pack("<I", 0)

@@ -464,6 +464,8 @@ const struct sim_scenario sim_scenarios[] = {
     {"pretender-young", "one stranger's word does not drive a young run away", scenario_pretender_young},
     {"pretender-empty", "... nor keep newcomers waiting", scenario_pretender_empty},
     {"pretender-first", "... nor the members of a run from a restarted master", scenario_pretender_first},
+    {"pretender-endless", "many without an end do not keep newcomers waiting", scenario_pretender_endless},
+    {"squatter", "the name of a run is not its key", scenario_squatter},
     {"hoarding", "who finishes more than a caller can have under way goes, not they", scenario_hoarding},
     {"limits", "no limit of waiting is early, and none is late", scenario_limits},
     {"mesh-forms", "all members of a small group exchange directly", scenario_mesh_forms},

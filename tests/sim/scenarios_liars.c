@@ -10,7 +10,7 @@ static struct sim_conn *lie_as(struct sim *sim, struct sim_peer *peer)
 {
     struct pccl_msg hello = scenario_hello_of(peer, peer->machine->boot);
     struct pccl_peer_config config = peer->machine->config;
-    hello.as.hello.lineage = peer->machine->lineage;
+    hello.as.hello.run_key = peer->machine->run_key;
     hello.as.hello.candidates = config.candidates; /* the machine goes */
     sim_master_crash(sim, true);
     sim_peer_kill(sim, peer, false);
@@ -288,12 +288,12 @@ void scenario_stranger_witness(struct sim *sim)
 
 /* ---- strangers that say they are of an older run ---- */
 
-/* The hello of a member of a run that nobody knows, by somebody who was never anywhere. */
-static struct sim_conn *pretend(struct sim *sim, struct pccl_id *itself)
+/* The hello of a member of the run with this key, by somebody who was never anywhere. */
+static struct sim_conn *pretend(struct sim *sim, const struct pccl_id *key, struct pccl_id *itself)
 {
     struct sim_peer *stranger = sim_peer_start(sim, 7, sim->next_port[7]++, 0, true);
     struct pccl_msg hello = scenario_hello_of(stranger, 4711);
-    hello.as.hello.lineage = pccl_prng_id(&sim->prng);
+    hello.as.hello.run_key = *key;
     *itself = stranger->id;
     struct sim_conn *conn = scenario_dial_master(sim);
     scenario_say(sim, conn, &hello, 0);
@@ -308,8 +308,8 @@ void scenario_pretender_young(struct sim *sim)
     sim_quiet_begin(sim);
     p[0] = scenario_join(sim, 1, 0);
     WAIT(sim, 1000, pccl_peer_is_connected(p[0]->machine));
-    struct pccl_id stranger;
-    (void)pretend(sim, &stranger);
+    struct pccl_id stranger, invented = pccl_prng_id(&sim->prng);
+    (void)pretend(sim, &invented, &stranger);
     scenario_run_ms(sim, 100);
     MUST(sim, p[0]->machine->state == PCCL_PEER_MEMBER && !sim->master->machine->recovering);
     p[1] = scenario_join(sim, 2, 0);
@@ -326,9 +326,9 @@ void scenario_pretender_empty(struct sim *sim)
     sim_app_leave(sim, p[0]);
     WAIT(sim, 1000, !sim->master->machine->founded);
     struct pccl_msg beat = {.type = PCCL_MSG_heartbeat};
-    struct pccl_id stranger;
+    struct pccl_id stranger, invented = pccl_prng_id(&sim->prng);
     struct sim_peer *n = sim_peer_start(sim, 5, sim->next_port[5]++, 0, true);
-    struct sim_conn *conn = pretend(sim, &stranger);
+    struct sim_conn *conn = pretend(sim, &invented, &stranger);
     scenario_run_ms(sim, 20);
     MUST(sim, sim->master->machine->recovering && pccl_peer_connect(n->machine, sim->now) == PCCL_OK);
     sim_process_arm(sim, &n->process);
@@ -340,19 +340,35 @@ void scenario_pretender_empty(struct sim *sim)
     MUST(sim, pccl_peer_is_connected(n->machine));
 }
 
-/* The first at a restarted master is a stranger, with a whole report of a run that never was: the members come back to
- * theirs. */
-void scenario_pretender_first(struct sim *sim)
+/* One after another, and none comes to the end of its report. */
+void scenario_pretender_endless(struct sim *sim)
 {
-    scenario_cluster(sim, p, 2, 1);
+    sim_quiet_begin(sim);
+    struct pccl_id stranger, invented = pccl_prng_id(&sim->prng);
+    (void)pretend(sim, &invented, &stranger);
+    scenario_run_ms(sim, 20);
+    MUST(sim, sim->master->machine->recovering);
+    p[0] = scenario_join(sim, 1, 0);
+    for (uint32_t waited_ms = 0; waited_ms < sim->plan.master.recover_ms + 400; waited_ms += 200) {
+        (void)pretend(sim, &invented, &stranger);
+        scenario_run_ms(sim, 200);
+    }
+    MUST(sim, pccl_peer_is_connected(p[0]->machine));
+}
+
+/* The first at a restarted master is a stranger, with a whole report of a run that it alone is of: the members come
+ * back to theirs. */
+static void squat(struct sim *sim, const struct pccl_id *key)
+{
     struct pccl_id run = p[0]->machine->lineage;
     sim_master_crash(sim, false);
     for (uint32_t i = 0; i < 2; i++)
         scenario_control(sim, p[i], false);
     sim_master_start(sim);
     struct pccl_member itself = {0};
-    struct sim_conn *conn = pretend(sim, &itself.peer);
+    struct sim_conn *conn = pretend(sim, key, &itself.peer);
     struct pccl_msg report = report_of(p[0]->machine), end = {.type = PCCL_MSG_resume_end};
+    report.as.resume.epoch.number++;
     report.as.resume.members = &itself;
     report.as.resume.ring = &itself.peer;
     report.as.resume.members_count = report.as.resume.ring_count = 1;
@@ -364,4 +380,19 @@ void scenario_pretender_first(struct sim *sim)
     WAIT(sim, 6000, sim->master->machine->member_count == 2 && !sim->master->machine->recovering);
     MUST(sim, pccl_id_equal(&sim->master->machine->lineage, &run));
     scenario_commit_all(sim, p, 2, 1, 1);
+}
+
+void scenario_pretender_first(struct sim *sim)
+{
+    scenario_cluster(sim, p, 2, 1);
+    struct pccl_id invented = pccl_prng_id(&sim->prng);
+    squat(sim, &invented);
+}
+
+/* All that a stranger can know of a run is its name, which newcomers are told. */
+void scenario_squatter(struct sim *sim)
+{
+    scenario_cluster(sim, p, 2, 1);
+    struct pccl_id name = p[0]->machine->lineage;
+    squat(sim, &name);
 }
