@@ -35,9 +35,10 @@ struct pccl_master_config {
     uint32_t tiny_bytes_max;            /* operations up to this size go through the master; <= PCCL_TINY_BYTES_MAX */
     uint64_t boot;                      /* random, not 0 */
     uint64_t seed;                      /* for lineages */
+    uint64_t hash_seed;                 /* random, as it decides where tables put what strangers choose */
     const struct pccl_kernels *kernels; /* fold small operations */
 };
-/* The defaults, with boot and seed 0 for the driver to fill in, and the kernels that every processor runs. */
+/* The defaults, with boot and seeds 0 for the driver to fill in, and the kernels that every processor runs. */
 struct pccl_master_config pccl_master_defaults(void);
 
 enum pccl_master_event_kind {
