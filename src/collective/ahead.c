@@ -84,7 +84,7 @@ void pccl_ahead_give_back(struct pccl_channel *channel)
 
 static struct pccl_ahead *find(const struct pccl_lane *lane, const struct pccl_instance *instance)
 {
-    struct pccl_node *node = pccl_table_find(&lane->ahead, pccl_instance_hash(instance));
+    struct pccl_node *node = pccl_table_find(&lane->ahead, pccl_instance_hash(lane->ahead.hash, instance));
     for (; node != NULL; node = pccl_table_find_next(node)) {
         struct pccl_ahead *ahead = PCCL_CONTAINER_OF(node, struct pccl_ahead, by_instance);
         if (pccl_instance_equal(&ahead->instance, instance))
@@ -133,7 +133,7 @@ static struct pccl_ahead *make_ahead(struct pccl_exchange *exchange, struct pccl
     ahead->instance = data->instance;
     ahead->view = data->view;
     pccl_link_init(&ahead->segments);
-    pccl_table_insert(&lane->ahead, &ahead->by_instance, pccl_instance_hash(&ahead->instance));
+    pccl_table_insert(&lane->ahead, &ahead->by_instance, pccl_instance_hash(lane->ahead.hash, &ahead->instance));
     return ahead;
 }
 

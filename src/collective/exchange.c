@@ -12,9 +12,10 @@ struct pccl_exchange *pccl_exchange_create(const struct pccl_exchange_config *co
     exchange->config = *config;
     exchange->memory = *memory;
     exchange->effects = *effects;
-    pccl_table_init(&exchange->lanes, &exchange->memory);
-    pccl_table_init(&exchange->transfers, &exchange->memory);
-    pccl_table_init(&exchange->ended, &exchange->memory);
+    pccl_hash_key_init(&exchange->hash, config->hash_seed);
+    pccl_table_init(&exchange->lanes, &exchange->memory, &exchange->hash);
+    pccl_table_init(&exchange->transfers, &exchange->memory, &exchange->hash);
+    pccl_table_init(&exchange->ended, &exchange->memory, &exchange->hash);
     pccl_link_init(&exchange->ended_list);
     pccl_link_init(&exchange->wanting);
     pccl_scratch_init(&exchange->scratch, config->scratch_bytes_max, &exchange->memory);
@@ -26,7 +27,7 @@ struct pccl_exchange *pccl_exchange_create(const struct pccl_exchange_config *co
 
 static struct pccl_ended *find_ended(const struct pccl_exchange *exchange, const struct pccl_instance *instance)
 {
-    struct pccl_node *node = pccl_table_find(&exchange->ended, pccl_instance_hash(instance));
+    struct pccl_node *node = pccl_table_find(&exchange->ended, pccl_instance_hash(&exchange->hash, instance));
     for (; node != NULL; node = pccl_table_find_next(node)) {
         struct pccl_ended *ended = PCCL_CONTAINER_OF(node, struct pccl_ended, by_instance);
         if (pccl_instance_equal(&ended->instance, instance))
@@ -52,7 +53,7 @@ static void remember_ended(struct pccl_exchange *exchange, struct pccl_ended *en
 {
     ended->instance = *instance;
     pccl_link_append(&exchange->ended_list, &ended->link);
-    pccl_table_insert(&exchange->ended, &ended->by_instance, pccl_instance_hash(instance));
+    pccl_table_insert(&exchange->ended, &ended->by_instance, pccl_instance_hash(&exchange->hash, instance));
     if (exchange->ended.count > PCCL_OPS_PER_PEER_MAX)
         forget_oldest_ended(exchange);
 }
@@ -188,7 +189,7 @@ static bool take_ready(struct pccl_transfer *transfer, const struct pccl_lane *l
 
 static struct pccl_transfer *find_transfer(const struct pccl_exchange *exchange, const struct pccl_instance *instance)
 {
-    struct pccl_node *node = pccl_table_find(&exchange->transfers, pccl_instance_hash(instance));
+    struct pccl_node *node = pccl_table_find(&exchange->transfers, pccl_instance_hash(&exchange->hash, instance));
     for (; node != NULL; node = pccl_table_find_next(node)) {
         struct pccl_transfer *transfer = PCCL_CONTAINER_OF(node, struct pccl_transfer, by_instance);
         if (pccl_instance_equal(&transfer->instance, instance))
@@ -231,7 +232,7 @@ enum pccl_status pccl_exchange_start(struct pccl_exchange *exchange, const struc
     if (status != PCCL_OK)
         return status;
     *transfer = made;
-    pccl_table_insert(&exchange->transfers, &made->by_instance, pccl_instance_hash(&made->instance));
+    pccl_table_insert(&exchange->transfers, &made->by_instance, pccl_instance_hash(&exchange->hash, &made->instance));
     if (pccl_epoch_compare(&made->view, &exchange->view) > 0) {
         exchange->view = made->view;
         pccl_kept_forget_before(exchange, &made->view);

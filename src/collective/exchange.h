@@ -56,6 +56,7 @@ struct pccl_exchange; /* collective/internal.h */
 struct pccl_transfer; /* one operation at this peer */
 
 struct pccl_exchange_config {
+    uint64_t hash_seed; /* random: for tables of what peers choose */
     struct pccl_id self;
     const struct pccl_kernels *kernels;
     size_t scratch_bytes_max;

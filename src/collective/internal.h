@@ -147,6 +147,7 @@ struct pccl_exchange {
     struct pccl_exchange_config config;
     struct pccl_memory memory;
     struct pccl_exchange_effects effects;
+    struct pccl_hash_key hash; /* of all tables */
     struct pccl_table lanes, transfers, ended;
     struct pccl_link ended_list; /* the oldest first */
     struct pccl_link wanting;    /* transfers that would like to open more groups, in turn */

@@ -1,11 +1,14 @@
 /* Lanes: the turns of the operations that have something to send, and what was announced but is not started here. */
 #include "collective/internal.h"
 
-static uint64_t key_of(const struct pccl_id *peer, bool outgoing) { return pccl_id_hash(peer) ^ outgoing; }
+static uint64_t key_of(const struct pccl_exchange *exchange, const struct pccl_id *peer, bool outgoing)
+{
+    return pccl_id_hash(&exchange->hash, peer) ^ outgoing;
+}
 
 struct pccl_lane *pccl_lane_find(struct pccl_exchange *exchange, const struct pccl_id *peer, bool outgoing)
 {
-    struct pccl_node *node = pccl_table_find(&exchange->lanes, key_of(peer, outgoing));
+    struct pccl_node *node = pccl_table_find(&exchange->lanes, key_of(exchange, peer, outgoing));
     for (; node != NULL; node = pccl_table_find_next(node)) {
         struct pccl_lane *lane = PCCL_CONTAINER_OF(node, struct pccl_lane, by_peer);
         if (lane->outgoing == outgoing && pccl_id_equal(&lane->peer, peer))
@@ -27,9 +30,9 @@ struct pccl_lane *pccl_lane_get(struct pccl_exchange *exchange, const struct pcc
     pccl_link_init(&lane->channels);
     pccl_link_init(&lane->queue);
     pccl_link_init(&lane->kept);
-    pccl_table_init(&lane->kept_by_instance, &exchange->memory);
-    pccl_table_init(&lane->ahead, &exchange->memory);
-    pccl_table_insert(&exchange->lanes, &lane->by_peer, key_of(peer, outgoing));
+    pccl_table_init(&lane->kept_by_instance, &exchange->memory, &exchange->hash);
+    pccl_table_init(&lane->ahead, &exchange->memory, &exchange->hash);
+    pccl_table_insert(&exchange->lanes, &lane->by_peer, key_of(exchange, peer, outgoing));
     return lane;
 }
 
@@ -82,7 +85,7 @@ static struct pccl_kept *kept_of(struct pccl_node *node)
 
 struct pccl_kept *pccl_kept_find(struct pccl_lane *lane, const struct pccl_instance *instance)
 {
-    struct pccl_node *node = pccl_table_find(&lane->kept_by_instance, pccl_instance_hash(instance));
+    struct pccl_node *node = pccl_table_find(&lane->kept_by_instance, pccl_instance_hash(lane->ahead.hash, instance));
     while (node != NULL && !pccl_instance_equal(&kept_of(node)->ready.instance, instance))
         node = pccl_table_find_next(node);
     return node != NULL ? kept_of(node) : NULL;
@@ -112,7 +115,8 @@ bool pccl_kept_add(struct pccl_exchange *exchange, struct pccl_lane *lane, const
         return false;
     kept->ready = *ready;
     pccl_link_append(&lane->kept, &kept->link);
-    pccl_table_insert(&lane->kept_by_instance, &kept->by_instance, pccl_instance_hash(&ready->instance));
+    pccl_table_insert(&lane->kept_by_instance, &kept->by_instance,
+                      pccl_instance_hash(lane->ahead.hash, &ready->instance));
     return true;
 }
 

@@ -1,7 +1,5 @@
 #include "core/address.h"
 
-#include "core/table.h"
-
 #include <string.h>
 
 static const uint8_t v4_prefix[12] = {[10] = 0xff, [11] = 0xff};
@@ -31,11 +29,11 @@ bool pccl_address_same_site(const struct pccl_address *a, const struct pccl_addr
     return pccl_address_is_v4(a) == pccl_address_is_v4(b) && memcmp(a->ip, b->ip, site_bytes(a)) == 0;
 }
 
-uint64_t pccl_address_site(const struct pccl_address *address)
+uint64_t pccl_address_site(const struct pccl_hash_key *key, const struct pccl_address *address)
 {
-    uint64_t halves[2] = {0, 0};
-    memcpy(halves, address->ip, site_bytes(address));
-    return pccl_hash_u64(halves[0]) ^ halves[1];
+    uint32_t words[4] = {0};
+    memcpy(words, address->ip, site_bytes(address));
+    return pccl_hash_words(key, words, 4);
 }
 
 bool pccl_address_equal(const struct pccl_address *a, const struct pccl_address *b)

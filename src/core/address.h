@@ -18,7 +18,7 @@ bool pccl_address_is_loopback(const struct pccl_address *address);
 bool pccl_address_is_unspecified(const struct pccl_address *address);
 /* A host as far as one can tell: an IPv4 address, or an IPv6 network (/64), all of which one host may have. */
 bool pccl_address_same_site(const struct pccl_address *a, const struct pccl_address *b);
-uint64_t pccl_address_site(const struct pccl_address *address); /* a hash of it */
+uint64_t pccl_address_site(const struct pccl_hash_key *key, const struct pccl_address *address); /* a hash of it */
 bool pccl_address_equal(const struct pccl_address *a, const struct pccl_address *b);
 struct pccl_address pccl_address_v4(uint8_t a, uint8_t b, uint8_t c, uint8_t d, uint16_t port);
 /* "1.2.3.4:5" or "[::1]:5" */

@@ -7,9 +7,10 @@
 
 #include "core/address.h"
 
-enum { PCCL_CROWD_SITES = 1024 }; /* addresses that fall on one another count as one */
+enum { PCCL_CROWD_SITES = 1 << 10 }; /* addresses that fall on one another count as one */
 
 struct pccl_crowd {
+    const struct pccl_hash_key *hash; /* set before anything is added, and the counts 0 */
     uint16_t counts[PCCL_CROWD_SITES];
 };
 

@@ -1,7 +1,5 @@
 #include "core/id.h"
 
-#include "core/table.h"
-
 #include <string.h>
 
 bool pccl_id_equal(const struct pccl_id *a, const struct pccl_id *b) { return memcmp(a, b, sizeof *a) == 0; }
@@ -50,16 +48,10 @@ bool pccl_id_read(const char *digits, size_t count, struct pccl_id *id)
     return true;
 }
 
-/* Bytes are put together by value, so that simulations repeat on every machine. */
-static uint64_t half(const uint8_t *bytes)
+uint64_t pccl_id_hash(const struct pccl_hash_key *key, const struct pccl_id *id)
 {
-    uint64_t value = 0;
-    for (int i = 0; i < 8; i++)
-        value = value << 8 | bytes[i];
-    return value;
-}
-
-uint64_t pccl_id_hash(const struct pccl_id *id)
-{
-    return pccl_hash_u64(half(id->bytes) ^ pccl_hash_u64(half(id->bytes + 8)));
+    uint32_t words[4];
+    _Static_assert(sizeof words == sizeof id->bytes, "all of it");
+    memcpy(words, id->bytes, sizeof words);
+    return pccl_hash_words(key, words, 4);
 }

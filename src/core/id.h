@@ -3,6 +3,7 @@
 #define PCCL_CORE_ID_H
 
 #include "core/base.h"
+#include "core/hash.h"
 
 struct pccl_id {
     uint8_t bytes[16];
@@ -13,7 +14,7 @@ bool pccl_id_equal(const struct pccl_id *a, const struct pccl_id *b);
 bool pccl_id_equal_secret(const struct pccl_id *a, const struct pccl_id *b);
 bool pccl_id_is_zero(const struct pccl_id *id);
 int pccl_id_compare(const struct pccl_id *a, const struct pccl_id *b);
-uint64_t pccl_id_hash(const struct pccl_id *id);
+uint64_t pccl_id_hash(const struct pccl_hash_key *key, const struct pccl_id *id);
 /* The first hexadecimal digits, up to 32, without a terminator. */
 void pccl_id_write(const struct pccl_id *id, char *digits, size_t count);
 /* An id of which the first digits are given, an even number up to 32; the rest is 0. false: they are none. */

@@ -35,9 +35,9 @@ static void drop(struct pccl_names *names, struct named *named)
     pccl_release(names->by_digits.memory, named, sizeof *named);
 }
 
-void pccl_names_init(struct pccl_names *names, const struct pccl_memory *memory)
+void pccl_names_init(struct pccl_names *names, const struct pccl_memory *memory, const struct pccl_hash_key *hash)
 {
-    pccl_table_init(&names->by_digits, memory);
+    pccl_table_init(&names->by_digits, memory, hash);
 }
 
 static bool keeps_none(const void *context, const struct pccl_id *id)

@@ -14,8 +14,8 @@ struct pccl_names {
     struct pccl_table by_digits;
 };
 
-/* `memory` is borrowed until fini. Must not move after init, as its table. */
-void pccl_names_init(struct pccl_names *names, const struct pccl_memory *memory);
+/* `memory` and `hash` are borrowed until fini. Must not move after init, as its table. */
+void pccl_names_init(struct pccl_names *names, const struct pccl_memory *memory, const struct pccl_hash_key *hash);
 void pccl_names_fini(struct pccl_names *names);
 /* Cut to PCCL_NAME_MAX bytes; unprintable ones become '?'. An empty name, or one that memory is short for, is none. */
 void pccl_names_set(struct pccl_names *names, const struct pccl_id *id, const char *bytes, size_t length);

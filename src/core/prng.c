@@ -1,7 +1,7 @@
 /* xoshiro256** (Blackman, Vigna), seeded by splitmix64. */
 #include "core/prng.h"
 
-#include "core/table.h"
+#include "core/hash.h"
 
 static uint64_t rotate_left(uint64_t value, int bits) { return value << bits | value >> (64 - bits); }
 

@@ -2,24 +2,37 @@
 
 #include <string.h>
 
-static uint32_t bucket_of(uint64_t key, uint32_t bucket_count)
+enum { INLINE_SHIFT = 61 };
+_Static_assert(UINT64_C(1) << (64 - INLINE_SHIFT) == PCCL_TABLE_INLINE, "places of the inline buckets");
+
+static struct pccl_node **bucket_of(const struct pccl_table *table, uint64_t key)
 {
-    return (uint32_t)(pccl_hash_u64(key) & (bucket_count - 1));
+    return &table->buckets[pccl_hash_place(table->hash, key, table->shift)];
 }
 
-void pccl_table_init(struct pccl_table *table, const struct pccl_memory *memory)
+void pccl_table_init(struct pccl_table *table, const struct pccl_memory *memory, const struct pccl_hash_key *hash)
 {
     memset(table, 0, sizeof *table);
     table->memory = memory;
+    table->hash = hash;
     table->buckets = table->inline_buckets;
     table->bucket_count = PCCL_TABLE_INLINE;
+    table->shift = INLINE_SHIFT;
+    pccl_link_init(&table->nodes);
 }
 
 void pccl_table_fini(struct pccl_table *table)
 {
     if (table->buckets != table->inline_buckets)
         pccl_release(table->memory, table->buckets, table->bucket_count * sizeof *table->buckets);
-    pccl_table_init(table, table->memory);
+    pccl_table_init(table, table->memory, table->hash);
+}
+
+static void link_in(struct pccl_table *table, struct pccl_node *node)
+{
+    struct pccl_node **head = bucket_of(table, node->key);
+    node->next = *head;
+    *head = node;
 }
 
 static void grow(struct pccl_table *table)
@@ -30,39 +43,40 @@ static void grow(struct pccl_table *table)
     struct pccl_node **buckets = pccl_allocate(table->memory, bucket_count * sizeof *buckets);
     if (buckets == NULL)
         return;
-    for (uint32_t i = 0; i < table->bucket_count; i++) {
-        struct pccl_node *next;
-        for (struct pccl_node *node = table->buckets[i]; node != NULL; node = next) {
-            next = node->next;
-            struct pccl_node **head = &buckets[bucket_of(node->key, bucket_count)];
-            node->next = *head;
-            *head = node;
-        }
-    }
-    if (table->buckets != table->inline_buckets)
-        pccl_release(table->memory, table->buckets, table->bucket_count * sizeof *table->buckets);
+    struct pccl_node **before = table->buckets;
+    uint32_t before_count = table->bucket_count;
     table->buckets = buckets;
     table->bucket_count = bucket_count;
+    table->shift--;
+    for (uint32_t i = 0; i < before_count; i++) {
+        struct pccl_node *next;
+        for (struct pccl_node *node = before[i]; node != NULL; node = next) {
+            next = node->next;
+            link_in(table, node);
+        }
+    }
+    if (before != table->inline_buckets)
+        pccl_release(table->memory, before, before_count * sizeof *before);
 }
 
 void pccl_table_insert(struct pccl_table *table, struct pccl_node *node, uint64_t key)
 {
     grow(table);
-    struct pccl_node **head = &table->buckets[bucket_of(key, table->bucket_count)];
     node->key = key;
-    node->next = *head;
-    *head = node;
+    link_in(table, node);
+    pccl_link_append(&table->nodes, &node->in_order);
     table->count++;
 }
 
 void pccl_table_remove(struct pccl_table *table, struct pccl_node *node)
 {
-    struct pccl_node **at = &table->buckets[bucket_of(node->key, table->bucket_count)];
+    struct pccl_node **at = bucket_of(table, node->key);
     while (*at != NULL && *at != node)
         at = &(*at)->next;
     PCCL_ASSERT(*at == node);
     *at = node->next;
     node->next = NULL;
+    pccl_link_remove(&node->in_order);
     table->count--;
 }
 
@@ -75,33 +89,19 @@ static struct pccl_node *skip_to_key(struct pccl_node *node, uint64_t key)
 
 struct pccl_node *pccl_table_find(const struct pccl_table *table, uint64_t key)
 {
-    return skip_to_key(table->buckets[bucket_of(key, table->bucket_count)], key);
+    return skip_to_key(*bucket_of(table, key), key);
 }
 
 struct pccl_node *pccl_table_find_next(const struct pccl_node *node) { return skip_to_key(node->next, node->key); }
 
-static struct pccl_node *first_from(const struct pccl_table *table, uint32_t bucket)
+static struct pccl_node *at_link(const struct pccl_table *table, struct pccl_link *link)
 {
-    for (; bucket < table->bucket_count; bucket++)
-        if (table->buckets[bucket] != NULL)
-            return table->buckets[bucket];
-    return NULL;
+    return link != &table->nodes ? PCCL_CONTAINER_OF(link, struct pccl_node, in_order) : NULL;
 }
 
-struct pccl_node *pccl_table_first(const struct pccl_table *table) { return first_from(table, 0); }
+struct pccl_node *pccl_table_first(const struct pccl_table *table) { return at_link(table, table->nodes.next); }
 
 struct pccl_node *pccl_table_after(const struct pccl_table *table, const struct pccl_node *node)
 {
-    if (node->next != NULL)
-        return node->next;
-    return first_from(table, bucket_of(node->key, table->bucket_count) + 1);
-}
-
-/* The finaliser of splitmix64. */
-uint64_t pccl_hash_u64(uint64_t value)
-{
-    value += UINT64_C(0x9e3779b97f4a7c15);
-    value = (value ^ (value >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
-    value = (value ^ (value >> 27)) * UINT64_C(0x94d049bb133111eb);
-    return value ^ (value >> 31);
+    return at_link(table, node->in_order.next);
 }

@@ -1,30 +1,36 @@
 /*
  * An intrusive hash table from 64-bit keys to nodes; several nodes may share a key. Inserting never fails: when memory
- * for more buckets is short the chains grow longer. Iteration order depends only on the history of keys, never on
- * pointers, so simulations repeat.
+ * for more buckets is short the chains grow longer. Where a node is depends on a key of the table's owner, which is
+ * random, so nobody can make all nodes share a bucket; the order of iteration is that of insertion, whatever that key.
  */
 #ifndef PCCL_CORE_TABLE_H
 #define PCCL_CORE_TABLE_H
 
 #include "core/base.h"
+#include "core/hash.h"
+#include "core/list.h"
 #include "core/memory.h"
 
 struct pccl_node {
     struct pccl_node *next; /* in the bucket */
     uint64_t key;
+    struct pccl_link in_order;
 };
 
 enum { PCCL_TABLE_INLINE = 8 };
 struct pccl_table {
     const struct pccl_memory *memory;
-    struct pccl_node **buckets; /* owned; `inline_buckets` or allocated */
-    uint32_t bucket_count;      /* a power of two */
+    const struct pccl_hash_key *hash; /* borrowed, as the memory */
+    struct pccl_node **buckets;       /* owned; `inline_buckets` or allocated */
+    struct pccl_link nodes;           /* in the order of insertion */
+    uint32_t bucket_count;            /* a power of two */
+    uint32_t shift;                   /* pccl_hash_place: that of bucket_count */
     uint32_t count;
     struct pccl_node *inline_buckets[PCCL_TABLE_INLINE];
 };
 
 /* A table must not move after init (it may point into itself). fini does not touch the nodes. */
-void pccl_table_init(struct pccl_table *table, const struct pccl_memory *memory);
+void pccl_table_init(struct pccl_table *table, const struct pccl_memory *memory, const struct pccl_hash_key *hash);
 void pccl_table_fini(struct pccl_table *table);
 void pccl_table_insert(struct pccl_table *table, struct pccl_node *node, uint64_t key);
 void pccl_table_remove(struct pccl_table *table, struct pccl_node *node);
@@ -36,7 +42,5 @@ struct pccl_node *pccl_table_find_next(const struct pccl_node *node);
  */
 struct pccl_node *pccl_table_first(const struct pccl_table *table);
 struct pccl_node *pccl_table_after(const struct pccl_table *table, const struct pccl_node *node);
-/* Mixes any 64-bit value into a good key. */
-uint64_t pccl_hash_u64(uint64_t value);
 
 #endif

@@ -7,7 +7,7 @@
 
 struct pccl_bundle *pccl_bundle_find(const struct pccl_engine *engine, const struct pccl_id *peer, bool outgoing)
 {
-    for (struct pccl_node *node = pccl_table_find(&engine->bundles, pccl_id_hash(peer)); node;
+    for (struct pccl_node *node = pccl_table_find(&engine->bundles, pccl_id_hash(&engine->hash, peer)); node;
          node = pccl_table_find_next(node)) {
         struct pccl_bundle *bundle = PCCL_CONTAINER_OF(node, struct pccl_bundle, node);
         if (bundle->outgoing == outgoing && pccl_id_equal(&bundle->peer, peer))
@@ -26,7 +26,7 @@ static struct pccl_bundle *find_or_make(struct pccl_engine *engine, const struct
         return NULL;
     bundle->peer = *peer;
     bundle->outgoing = outgoing;
-    pccl_table_insert(&engine->bundles, &bundle->node, pccl_id_hash(peer));
+    pccl_table_insert(&engine->bundles, &bundle->node, pccl_id_hash(&engine->hash, peer));
     return bundle;
 }
 

@@ -479,7 +479,8 @@ static void stop_loop(struct pccl_engine *engine)
 
 static struct pccl_exchange *make_exchange(struct pccl_engine *engine)
 {
-    struct pccl_exchange_config config = {.self = engine->config.self,
+    struct pccl_exchange_config config = {.hash_seed = engine->config.hash_seed,
+                                          .self = engine->config.self,
                                           .kernels = engine->config.kernels,
                                           .scratch_bytes_max = engine->config.scratch_bytes_max,
                                           .window_bytes = engine->config.window_bytes};
@@ -507,7 +508,8 @@ static struct pccl_engine *allocate(const struct pccl_engine_config *config, con
     engine->added_end = &engine->added;
     pccl_link_init(&engine->waiting);
     engine->jobs_end = &engine->jobs;
-    pccl_table_init(&engine->bundles, pccl_heap());
+    pccl_hash_key_init(&engine->hash, config->hash_seed);
+    pccl_table_init(&engine->bundles, pccl_heap(), &engine->hash);
     return engine;
 }
 

@@ -69,6 +69,7 @@ struct pccl_engine_events {
 };
 
 struct pccl_engine_config {
+    uint64_t hash_seed; /* random: for tables of what peers choose */
     struct pccl_id self;
     const struct pccl_kernels *kernels;
     size_t scratch_bytes_max, window_bytes;

@@ -114,6 +114,7 @@ struct pccl_engine {
     struct pccl_exchange *exchange;
     uint64_t running; /* transfers */
     struct pccl_wire_scratch *scratch;
+    struct pccl_hash_key hash;
     struct pccl_table bundles;
     struct pccl_bundle *writable;
     struct pccl_job *noted;   /* `done` or `at_rest` is to be told */

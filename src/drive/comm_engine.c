@@ -255,7 +255,8 @@ enum pccl_status pccl_comm_engine_start(struct pcclComm_t *comm, struct pccl_tex
 {
     if (comm->engine)
         return PCCL_OK;
-    struct pccl_engine_config config = {.kernels = pccl_kernels_for(pccl_cpu_features()),
+    struct pccl_engine_config config = {.hash_seed = comm->hash_seed,
+                                        .kernels = pccl_kernels_for(pccl_cpu_features()),
                                         .scratch_bytes_max = comm->params.scratch_bytes,
                                         .window_bytes = comm->params.window_bytes,
                                         .linger_ms = PCCL_COMMUNICATOR_LINGER_MS};

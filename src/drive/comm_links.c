@@ -24,7 +24,7 @@ enum {
 
 static struct pccl_comm_link *find(const struct pcclComm_t *comm, const struct pccl_id *peer)
 {
-    for (struct pccl_node *node = pccl_table_find(&comm->links, pccl_id_hash(peer)); node;
+    for (struct pccl_node *node = pccl_table_find(&comm->links, pccl_id_hash(&comm->hash, peer)); node;
          node = pccl_table_find_next(node)) {
         struct pccl_comm_link *link = PCCL_CONTAINER_OF(node, struct pccl_comm_link, by_peer);
         if (pccl_id_equal(&link->peer, peer))
@@ -45,7 +45,7 @@ static struct pccl_comm_link *find_or_make(struct pcclComm_t *comm, const struct
     link->peer = *peer;
     for (uint32_t i = 0; i < PCCL_POOL_MAX; i++)
         link->slots[i].link = link;
-    pccl_table_insert(&comm->links, &link->by_peer, pccl_id_hash(peer));
+    pccl_table_insert(&comm->links, &link->by_peer, pccl_id_hash(&comm->hash, peer));
     return link;
 }
 

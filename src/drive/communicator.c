@@ -352,6 +352,7 @@ static enum pccl_status open_listener(struct pcclComm_t *comm, struct pccl_text 
         return PCCL_SYSTEM;
     comm->listener = (struct pccl_listener){.loop = &comm->loop,
                                             .memory = pccl_heap(),
+                                            .hash = &comm->hash,
                                             .strangers_max = PCCL_STRANGERS_MAX,
                                             .hello_ms = comm->params.connect_timeout_ms,
                                             .events = &pccl_comm_link_events,
@@ -431,6 +432,7 @@ static enum pccl_status configure(const struct pcclComm_t *comm, struct pccl_pee
         pccl_text_format(words, "the system gives no random numbers");
         return PCCL_SYSTEM;
     }
+    config->hash_seed = comm->hash_seed;
     config->group = params->peer_group;
     config->port = comm->listener.port;
     config->master_lost_ms = params->master_lost_ms;
@@ -529,8 +531,11 @@ struct pcclComm_t *pccl_comm_create(const struct pccl_params *params, const stru
     comm->params = *params;
     comm->master_count = master_count;
     memcpy(comm->masters, masters, master_count * sizeof *masters);
-    pccl_table_init(&comm->reductions, pccl_heap());
-    pccl_table_init(&comm->links, pccl_heap());
+    if (!pccl_random_u64(&comm->hash_seed))
+        comm->hash_seed = comm->key; /* no stranger gets to its tables: connecting will fail for the same want */
+    pccl_hash_key_init(&comm->hash, comm->hash_seed);
+    pccl_table_init(&comm->reductions, pccl_heap(), &comm->hash);
+    pccl_table_init(&comm->links, pccl_heap(), &comm->hash);
     if (pccl_socket_wake_open(&comm->leader_wake) != 0)
         comm->leader_wake = -1; /* then nobody leads */
     return comm;

@@ -147,6 +147,8 @@ struct pcclComm_t {
     struct pccl_sync_session *sync;                      /* of the call that is outstanding; NULL: none is */
     struct pccl_measure_session *measure;                /* the same */
     struct pccl_comm_description description;
+    uint64_t hash_seed;           /* random */
+    struct pccl_hash_key hash;    /* of all tables */
     struct pccl_table reductions; /* struct pccl_comm_op by tag */
     struct pccl_waiter *waiters;  /* blocked, not leading */
     struct pccl_waiter *leader;

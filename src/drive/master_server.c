@@ -52,6 +52,7 @@ struct pccl_master_server {
     uv_check_t check;
     struct pccl_listener listeners[PCCL_MASTER_HOSTS_MAX];
 
+    struct pccl_hash_key hash;
     struct pccl_table connections; /* by id */
     uint64_t last_id;
     struct pccl_connection *dirty; /* have output to flush */
@@ -553,6 +554,7 @@ static enum pccl_status listen_all(struct pccl_master_server *server, struct pcc
         struct pccl_listener *listener = &server->listeners[i];
         *listener = (struct pccl_listener){.loop = &server->loop,
                                            .memory = pccl_heap(),
+                                           .hash = &server->hash,
                                            .strangers_max = PCCL_STRANGERS_MAX,
                                            .events = &connection_events,
                                            .owner = server,
@@ -610,7 +612,7 @@ static enum pccl_status start_loop(struct pccl_master_server *server, struct pcc
     server->armed_us = UINT64_MAX;
     server->searches =
         (struct pccl_searches){.loop = &server->loop, .memory = pccl_heap(), .context = server, .solved = on_solved};
-    pccl_table_init(&server->connections, pccl_heap());
+    pccl_table_init(&server->connections, pccl_heap(), &server->hash);
     return PCCL_OK;
 }
 
@@ -628,10 +630,11 @@ enum pccl_status pccl_master_server_run(struct pccl_master_server *server, struc
     if (server->picture_files.path[0])
         bound.picture = effect_picture;
     if (!pccl_random_u64(&server->config.boot) || !pccl_random_u64(&server->config.seed) ||
-        !pccl_random_id(&server->config.secret)) {
+        !pccl_random_u64(&server->config.hash_seed) || !pccl_random_id(&server->config.secret)) {
         pccl_text_format(words, "the system gives no random numbers");
         return PCCL_SYSTEM;
     }
+    pccl_hash_key_init(&server->hash, server->config.hash_seed);
     pccl_guard_install();
     enum pccl_status status = start_loop(server, words);
     if (status != PCCL_OK)

@@ -15,9 +15,9 @@ enum { PCCL_MASTER_HOSTS_MAX = 16 };
 
 struct pccl_master_server;
 
-/* As the parameters say; boot and seed are not set. */
+/* As the parameters say; boot and seeds are not set. */
 struct pccl_master_config pccl_master_server_config(const struct pccl_params *params);
-/* boot and seed of the config are filled in when it starts. NULL: out of memory. Touches no network. */
+/* boot and seeds of the config are filled in when it starts. NULL: out of memory. Touches no network. */
 struct pccl_master_server *pccl_master_server_create(const struct pccl_master_config *config,
                                                      const struct pccl_host *hosts, uint32_t host_count);
 /*

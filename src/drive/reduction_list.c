@@ -209,7 +209,7 @@ enum pccl_status pccl_reduction_list(struct pcclComm_t *comm, const pcclReduceOp
     pccl_text_format(&why->words, "out of memory for a list of %u reductions", (uint64_t)count);
     if (count > UINT32_MAX)
         return status;
-    pccl_table_init(&list.by_tag, pccl_heap());
+    pccl_table_init(&list.by_tag, pccl_heap(), &comm->hash);
     list.entries = pccl_allocate(pccl_heap(), count * sizeof *list.entries);
     again = pccl_allocate(pccl_heap(), count * sizeof *again);
     if (!list.entries || !again)

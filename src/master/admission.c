@@ -39,7 +39,7 @@ void pccl_master_refuse(struct pccl_master *m, pccl_conn conn, enum pccl_refusal
 /* Of the address with the most connections the oldest. */
 static struct pccl_stranger *most_crowded_stranger(const struct pccl_master *m)
 {
-    struct pccl_crowd crowd = {{0}};
+    struct pccl_crowd crowd = {.hash = &m->hash};
     struct pccl_stranger *found = m->oldest_stranger;
     for (const struct pccl_stranger *i = m->oldest_stranger; i != NULL; i = i->newer)
         pccl_crowd_add(&crowd, &i->address);

@@ -39,15 +39,16 @@ struct pccl_master *pccl_master_create(const struct pccl_master_config *config, 
     m->deadline_us = UINT64_MAX;
     m->last_test = config->boot; /* a test of another boot is not taken for one of this */
     pccl_prng_seed(&m->prng, config->seed);
-    pccl_table_init(&m->by_id, &m->memory);
-    pccl_table_init(&m->by_conn, &m->memory);
-    pccl_table_init(&m->strangers_by_conn, &m->memory);
-    pccl_table_init(&m->groups_by_number, &m->memory);
-    pccl_table_init(&m->queues, &m->memory);
-    pccl_table_init(&m->sites, &m->memory);
+    pccl_hash_key_init(&m->hash, config->hash_seed);
+    pccl_table_init(&m->by_id, &m->memory, &m->hash);
+    pccl_table_init(&m->by_conn, &m->memory, &m->hash);
+    pccl_table_init(&m->strangers_by_conn, &m->memory, &m->hash);
+    pccl_table_init(&m->groups_by_number, &m->memory, &m->hash);
+    pccl_table_init(&m->queues, &m->memory, &m->hash);
+    pccl_table_init(&m->sites, &m->memory, &m->hash);
     pccl_link_init(&m->stale_queues);
     m->newcomers_due_us = UINT64_MAX;
-    pccl_names_init(&m->names, &m->memory);
+    pccl_names_init(&m->names, &m->memory, &m->hash);
     return m;
 }
 

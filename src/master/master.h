@@ -35,10 +35,11 @@ struct pccl_master_config {
     uint32_t tiny_bytes_max;            /* operations up to this size go through the master; <= PCCL_TINY_BYTES_MAX */
     uint64_t boot;                      /* random, not 0 */
     uint64_t seed;                      /* for what is random and no secret */
+    uint64_t hash_seed;                 /* random, as it decides where tables put what strangers choose */
     struct pccl_id secret;              /* random: keys of runs are made with it */
     const struct pccl_kernels *kernels; /* fold small operations */
 };
-/* The defaults, with boot, seed and secret 0 for the driver to fill in, and the kernels that every processor runs. */
+/* The defaults, with boot, seeds and secret 0 for the driver to fill in, and the kernels that every processor runs. */
 struct pccl_master_config pccl_master_defaults(void);
 
 enum pccl_master_event_kind {

@@ -11,7 +11,7 @@ static const struct pccl_log_fields of_membership = {.cause = PCCL_LOG_CAUSE_MEM
 
 struct pccl_remote *pccl_master_find(const struct pccl_master *m, const struct pccl_id *id)
 {
-    struct pccl_node *node = pccl_table_find(&m->by_id, pccl_id_hash(id));
+    struct pccl_node *node = pccl_table_find(&m->by_id, pccl_id_hash(&m->hash, id));
     for (; node != NULL; node = pccl_table_find_next(node)) {
         struct pccl_remote *remote = PCCL_CONTAINER_OF(node, struct pccl_remote, by_id);
         if (pccl_id_equal(&remote->id, id))
@@ -57,7 +57,7 @@ struct pccl_remote *pccl_master_add_remote(struct pccl_master *m, const struct p
     pccl_names_set(&m->names, &remote->id, (const char *)hello->name.data, hello->name.length);
     pccl_link_init(&remote->in_queue);
     pccl_session_init(&remote->session, &m->memory);
-    pccl_table_insert(&m->by_id, &remote->by_id, pccl_id_hash(&remote->id));
+    pccl_table_insert(&m->by_id, &remote->by_id, pccl_id_hash(&m->hash, &remote->id));
     remote->index = m->remote_count;
     m->remotes[m->remote_count++] = remote;
     return remote;
@@ -131,7 +131,7 @@ struct pccl_group *pccl_master_group(struct pccl_master *m, uint32_t number, boo
     if (group == NULL)
         return NULL;
     group->number = number;
-    pccl_table_init(&group->by_instance, &m->memory);
+    pccl_table_init(&group->by_instance, &m->memory, &m->hash);
     pccl_matrix_init(&group->matrix, &m->memory);
     pccl_table_insert(&m->groups_by_number, &group->by_number, number);
     m->groups[m->group_count++] = group;

@@ -20,7 +20,7 @@ static struct pccl_queue *find_queue(const struct pccl_master *m, uint32_t group
 
 static struct pccl_site *find_site(const struct pccl_master *m, const struct pccl_address *address)
 {
-    struct pccl_node *node = pccl_table_find(&m->sites, pccl_address_site(address));
+    struct pccl_node *node = pccl_table_find(&m->sites, pccl_address_site(&m->hash, address));
     for (; node != NULL; node = pccl_table_find_next(node)) {
         struct pccl_site *site = PCCL_CONTAINER_OF(node, struct pccl_site, by_address);
         if (pccl_address_same_site(&site->address, address))
@@ -86,7 +86,7 @@ static struct pccl_site *find_or_make_site(struct pccl_master *m, const struct p
     if (site == NULL)
         return NULL;
     site->address = *address;
-    pccl_table_insert(&m->sites, &site->by_address, pccl_address_site(address));
+    pccl_table_insert(&m->sites, &site->by_address, pccl_address_site(&m->hash, address));
     return site;
 }
 

@@ -8,7 +8,8 @@
 
 static struct pccl_operation *find_operation(const struct pccl_group *group, const struct pccl_instance *instance)
 {
-    struct pccl_node *node = pccl_table_find(&group->by_instance, pccl_instance_hash(instance));
+    struct pccl_node *node =
+        pccl_table_find(&group->by_instance, pccl_instance_hash(group->by_instance.hash, instance));
     for (; node != NULL; node = pccl_table_find_next(node)) {
         struct pccl_operation *op = PCCL_CONTAINER_OF(node, struct pccl_operation, by_instance);
         if (pccl_instance_equal(&op->instance, instance))
@@ -62,7 +63,7 @@ struct pccl_operation *pccl_master_operation(struct pccl_master *m, struct pccl_
         return NULL;
     op->instance = *instance;
     put_last(group, op);
-    pccl_table_insert(&group->by_instance, &op->by_instance, pccl_instance_hash(instance));
+    pccl_table_insert(&group->by_instance, &op->by_instance, pccl_instance_hash(group->by_instance.hash, instance));
     return op;
 }
 

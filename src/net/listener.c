@@ -230,7 +230,7 @@ static void pause_accepting(struct pccl_listener *listener)
  * elsewhere over a long way. */
 static struct pccl_connection *most_crowded(const struct pccl_listener *listener)
 {
-    struct pccl_crowd crowd = {{0}};
+    struct pccl_crowd crowd = {.hash = listener->hash};
     struct pccl_connection *found = listener->strangers.oldest;
     for (const struct pccl_connection *i = found; i; i = i->newer)
         pccl_crowd_add(&crowd, &i->address);

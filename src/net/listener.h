@@ -17,6 +17,7 @@ enum { PCCL_LISTEN_ADDRESSES_MAX = 16 };
 struct pccl_listener {
     uv_loop_t *loop;
     const struct pccl_memory *memory;
+    const struct pccl_hash_key *hash;     /* random, for addresses: whom strangers crowd out is not theirs to choose */
     struct pccl_listener_socket *sockets; /* a list; each is freed by the loop */
     uv_timer_t *pause;                    /* freed by the loop */
     uint16_t port;
@@ -38,7 +39,7 @@ struct pccl_listener {
 /*
  * Listens on all addresses with one port: `port`, or one of the port_range - 1 above it if it is taken on any of them;
  * 0: the system chooses. An address of a family that this host does not have is left out if another remains. The caller
- * has filled loop, memory, strangers_max, hello_ms, events, owner and accepted. 0, or a negative libuv error with
+ * has filled loop, memory, hash, strangers_max, hello_ms, events, owner and accepted. 0, or a negative libuv error with
  * words.
  */
 PCCL_MUST_CHECK int pccl_listener_open(struct pccl_listener *listener, const struct pccl_address *addresses,

@@ -12,7 +12,7 @@ static struct pccl_announcement *of_node(struct pccl_node *node)
 
 struct pccl_announcement *pccl_peer_announcement(const struct pccl_peer *p, const struct pccl_instance *instance)
 {
-    struct pccl_node *node = pccl_table_find(&p->announcements, pccl_instance_hash(instance));
+    struct pccl_node *node = pccl_table_find(&p->announcements, pccl_instance_hash(&p->hash, instance));
     for (; node != NULL; node = pccl_table_find_next(node))
         if (pccl_instance_equal(&of_node(node)->instance, instance))
             return of_node(node);
@@ -64,7 +64,7 @@ static void keep(struct pccl_peer *p, const struct pccl_id *from, const struct p
     announcement->instance = ready->instance;
     announcement->from = *from;
     announcement->descriptor = ready->descriptor;
-    pccl_table_insert(&p->announcements, &announcement->by_instance, pccl_instance_hash(&ready->instance));
+    pccl_table_insert(&p->announcements, &announcement->by_instance, pccl_instance_hash(&p->hash, &ready->instance));
 }
 
 void pccl_peer_refuse_announced(struct pccl_peer *p, struct pccl_op *op, const struct pccl_announcement *announcement)

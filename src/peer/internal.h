@@ -135,6 +135,7 @@ struct pccl_peer {
     enum pccl_status why_over; /* with state PCCL_PEER_OVER */
 
     /* operations */
+    struct pccl_hash_key hash; /* of all tables */
     struct pccl_table by_instance, by_tag, uses, announcements;
     struct pccl_op *oldest, *newest;                /* in order of creation */
     struct pccl_op *first_unstable, *last_unstable; /* confirmed, not known to all; in order of decision */

@@ -15,7 +15,7 @@ static struct pccl_op *op_of_node(struct pccl_node *node)
 
 struct pccl_op *pccl_peer_find_instance(const struct pccl_peer *p, const struct pccl_instance *instance)
 {
-    struct pccl_node *node = pccl_table_find(&p->by_instance, pccl_instance_hash(instance));
+    struct pccl_node *node = pccl_table_find(&p->by_instance, pccl_instance_hash(&p->hash, instance));
     for (; node != NULL; node = pccl_table_find_next(node))
         if (pccl_instance_equal(&op_of_node(node)->instance, instance))
             return op_of_node(node);
@@ -24,7 +24,7 @@ struct pccl_op *pccl_peer_find_instance(const struct pccl_peer *p, const struct 
 
 struct pccl_op *pccl_peer_op_find(struct pccl_peer *p, uint64_t tag)
 {
-    struct pccl_node *node = pccl_table_find(&p->by_tag, pccl_hash_u64(tag));
+    struct pccl_node *node = pccl_table_find(&p->by_tag, tag);
     for (; node != NULL; node = pccl_table_find_next(node)) {
         struct pccl_op *op = PCCL_CONTAINER_OF(node, struct pccl_op, by_tag);
         if (op->instance.tag == tag)
@@ -47,7 +47,7 @@ static struct pccl_op *add_op(struct pccl_peer *p, const struct pccl_instance *i
     op->older = p->newest;
     *(p->newest != NULL ? &p->newest->newer : &p->oldest) = op;
     p->newest = op;
-    pccl_table_insert(&p->by_instance, &op->by_instance, pccl_instance_hash(instance));
+    pccl_table_insert(&p->by_instance, &op->by_instance, pccl_instance_hash(&p->hash, instance));
     p->op_count++;
     return op;
 }
@@ -277,7 +277,7 @@ static void hold(struct pccl_peer *p, struct pccl_op *op, const struct pccl_laun
     uint32_t timeout_ms = launch->timeout_ms != 0 ? launch->timeout_ms : p->config.op_timeout_ms;
     op->held = true;
     p->held_count++;
-    pccl_table_insert(&p->by_tag, &op->by_tag, pccl_hash_u64(launch->tag));
+    pccl_table_insert(&p->by_tag, &op->by_tag, launch->tag);
     op->known = p->attributes.epoch;
     op->descriptor = launch->descriptor;
     op->tiny = launch->tiny;

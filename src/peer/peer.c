@@ -29,11 +29,12 @@ struct pccl_peer *pccl_peer_create(const struct pccl_peer_config *config, const 
     p->silence_ms = 10000; /* until the master tells */
     p->heartbeat_ms = 2500;
     pccl_session_init(&p->session, &p->memory);
-    pccl_table_init(&p->by_instance, &p->memory);
-    pccl_table_init(&p->by_tag, &p->memory);
-    pccl_table_init(&p->uses, &p->memory);
-    pccl_table_init(&p->announcements, &p->memory);
-    pccl_names_init(&p->names, &p->memory);
+    pccl_hash_key_init(&p->hash, config->hash_seed);
+    pccl_table_init(&p->by_instance, &p->memory, &p->hash);
+    pccl_table_init(&p->by_tag, &p->memory, &p->hash);
+    pccl_table_init(&p->uses, &p->memory, &p->hash);
+    pccl_table_init(&p->announcements, &p->memory, &p->hash);
+    pccl_names_init(&p->names, &p->memory, &p->hash);
     pccl_names_set(&p->names, &p->config.id, p->config.name, pccl_bytes_of_string(p->config.name).length);
     return p;
 }

@@ -18,6 +18,7 @@
 
 struct pccl_peer_config {
     struct pccl_id id, token, link_key; /* random, from the driver */
+    uint64_t hash_seed;                 /* too: for tables of what others choose */
     uint32_t group;
     uint16_t port; /* the listening port */
     struct pccl_address candidates[PCCL_CANDIDATES_MAX];

@@ -1,5 +1,4 @@
 /* Equality, order and hashes of the small structs of the schema. */
-#include "core/table.h"
 #include "wire/wire.h"
 
 #include <string.h>
@@ -30,12 +29,14 @@ bool pccl_instance_equal(const struct pccl_instance *a, const struct pccl_instan
     return a->group == b->group && a->joint == b->joint && a->sync == b->sync && a->tag == b->tag && a->use == b->use;
 }
 
-uint64_t pccl_instance_hash(const struct pccl_instance *instance)
+static uint32_t upper(uint64_t value) { return (uint32_t)(value >> 32); }
+
+uint64_t pccl_instance_hash(const struct pccl_hash_key *key, const struct pccl_instance *i)
 {
-    uint64_t hash = pccl_hash_u64((uint64_t)instance->group << 32 | instance->use);
-    hash = pccl_hash_u64(hash ^ instance->joint);
-    hash = pccl_hash_u64(hash ^ instance->sync);
-    return pccl_hash_u64(hash ^ instance->tag);
+    const uint32_t words[] = {i->group,          i->use,         (uint32_t)i->joint, upper(i->joint),
+                              (uint32_t)i->sync, upper(i->sync), (uint32_t)i->tag,   upper(i->tag)};
+    _Static_assert(sizeof words == PCCL_HASH_WORDS * sizeof *words, "no more than there are factors");
+    return pccl_hash_words(key, words, PCCL_HASH_WORDS);
 }
 
 bool pccl_descriptor_equal(const struct pccl_descriptor *a, const struct pccl_descriptor *b)

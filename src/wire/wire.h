@@ -138,7 +138,7 @@ bool pccl_epoch_equal(const struct pccl_epoch *a, const struct pccl_epoch *b);
 /* The call that waits for rounds of this kind (enum pccl_round_kind). */
 enum pccl_call pccl_call_of_round(uint8_t kind);
 bool pccl_instance_equal(const struct pccl_instance *a, const struct pccl_instance *b);
-uint64_t pccl_instance_hash(const struct pccl_instance *instance);
+uint64_t pccl_instance_hash(const struct pccl_hash_key *key, const struct pccl_instance *instance);
 bool pccl_descriptor_equal(const struct pccl_descriptor *a, const struct pccl_descriptor *b);
 bool pccl_label_equal(const struct pccl_label *a, const struct pccl_label *b);
 /* false: too long, or not printable. */

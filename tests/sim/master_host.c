@@ -258,6 +258,7 @@ void sim_master_start(struct sim *sim)
     master->config.boot = pccl_prng_u64(&sim->prng) | 1;
     master->config.seed = pccl_prng_u64(&sim->prng);
     memcpy(master->config.secret.bytes, &master->config.seed, sizeof master->config.seed);
+    master->config.hash_seed = sim_mix(sim->hash_seed, sim->boots);
     const struct pccl_master_effects effects = {.context = master,
                                                 .send = on_send,
                                                 .accept = on_accept,

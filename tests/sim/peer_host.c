@@ -541,6 +541,7 @@ struct sim_peer *sim_peer_start(struct sim *sim, uint32_t host, uint16_t port, u
     peer->config.token = pccl_prng_id(&sim->prng);
     peer->config.link_key = peer->config.token;
     peer->config.link_key.bytes[0] ^= 1;
+    peer->config.hash_seed = sim_mix(sim->hash_seed, ~(uint64_t)peer->process.number);
     peer->config.group = group;
     peer->config.port = port;
     peer->config.candidates[0] = sim_address(host, port);

@@ -583,6 +583,7 @@ struct sim_totals {
 struct sim {
     uint64_t seed;
     bool trace;
+    uint64_t hash_seed;
     bool mute_uses; /* the audit: other checkers must find it too */
     /* oom_length allocations of the machines, from number oom_at on, fail; 0: none. */
     uint64_t oom_at, oom_length, oom_count;

@@ -15,6 +15,7 @@ struct fixture {
     struct pccl_listener listener;
     struct pccl_connection *newest;
     uint32_t accepted, ended, wanted, crowded_out;
+    struct pccl_hash_key hash;
     bool enough_accepted, one_ended;
     enum pccl_connection_end how;
     int depth;
@@ -65,8 +66,10 @@ static void begin(struct fixture *f)
     memset(f, 0, sizeof *f);
     f->wanted = 1;
     assert_int_equal(uv_loop_init(&f->loop), 0);
+    pccl_hash_key_init(&f->hash, 1);
     f->listener = (struct pccl_listener){.loop = &f->loop,
                                          .memory = pccl_heap(),
+                                         .hash = &f->hash,
                                          .strangers_max = 4,
                                          .events = &events,
                                          .owner = f,

@@ -9,6 +9,7 @@
 #include "core/prng.h"
 #include "support.h"
 
+static const struct pccl_hash_key hash = {.odd = {1, 1}};
 static const struct pccl_id one = {{0x1a, 0x2b, 0x3c, 0x4d, 1}};
 static const struct pccl_id same_digits = {{0x1a, 0x2b, 0x3c, 0x4d, 2}};
 static const struct pccl_id other = {{0xde, 0xad, 0xbe, 0xef}};
@@ -35,7 +36,7 @@ static void test_words_get_names(void **state)
     struct test_memory m;
     struct pccl_names names;
     test_memory_init(&m);
-    pccl_names_init(&names, &m.memory);
+    pccl_names_init(&names, &m.memory, &hash);
     set(&names, &one, "trainer-1");
     set(&names, &other, "");
     check_words(&names, "", "");
@@ -60,7 +61,7 @@ static void test_a_name_stays_a_name(void **state)
     struct test_memory m;
     struct pccl_names names;
     test_memory_init(&m);
-    pccl_names_init(&names, &m.memory);
+    pccl_names_init(&names, &m.memory, &hash);
     set(&names, &one, "x' is dead; peer deadbeef 'y");
     set(&names, &other, "peer 1a2b3c4d");
     check_words(&names, "peer 1a2b3c4d left", "peer 1a2b3c4d 'x\" is dead; peer deadbeef \"y' left");
@@ -77,7 +78,7 @@ static void test_whose_name_it_is(void **state)
     struct test_memory m;
     struct pccl_names names;
     test_memory_init(&m);
-    pccl_names_init(&names, &m.memory);
+    pccl_names_init(&names, &m.memory, &hash);
     assert_null(pccl_names_of(&names, &one));
     set(&names, &one, "first");
     set(&names, &same_digits, "second");
@@ -112,7 +113,7 @@ static void test_pruning(void **state)
     struct test_memory m;
     struct pccl_names names;
     test_memory_init(&m);
-    pccl_names_init(&names, &m.memory);
+    pccl_names_init(&names, &m.memory, &hash);
     for (uint32_t i = 0; i < 100; i++)
         set(&names, &(struct pccl_id){{1, 0, 0, (uint8_t)i}}, "n");
     pccl_names_prune(&names, is_even, NULL);
@@ -132,7 +133,7 @@ static void test_any_words(void **state)
     struct pccl_names names;
     struct pccl_prng prng;
     test_memory_init(&m);
-    pccl_names_init(&names, &m.memory);
+    pccl_names_init(&names, &m.memory, &hash);
     pccl_prng_seed(&prng, 18);
     set(&names, &one, "an 'odd' one");
     set(&names, &other, "x");

@@ -4,6 +4,9 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include "core/bytes.h"
+#include "core/crowd.h"
+#include "core/id.h"
 #include "core/prng.h"
 #include "core/table.h"
 #include "support.h"
@@ -14,6 +17,14 @@ struct item {
     struct pccl_node node;
     bool inside;
 };
+
+/* Until the next is asked for. */
+static const struct pccl_hash_key *keyed(uint64_t seed)
+{
+    static struct pccl_hash_key key;
+    pccl_hash_key_init(&key, seed);
+    return &key;
+}
 
 static uint32_t count_with_key(const struct pccl_table *table, uint64_t key)
 {
@@ -32,7 +43,7 @@ static void churn(struct test_memory *m, uint64_t seed, struct item *items, stru
     memset(expected, 0, sizeof expected);
     struct pccl_prng prng;
     pccl_prng_seed(&prng, seed);
-    pccl_table_init(table, &m->memory);
+    pccl_table_init(table, &m->memory, keyed(seed));
     for (int step = 0; step < 20000; step++) {
         struct item *item = &items[pccl_prng_below(&prng, ITEMS)];
         if (item->inside) {
@@ -98,7 +109,7 @@ static void test_iteration_may_remove_the_visited_node(void **state)
     test_memory_init(&m);
     struct pccl_node *nodes = calloc(100, sizeof *nodes);
     struct pccl_table table;
-    pccl_table_init(&table, &m.memory);
+    pccl_table_init(&table, &m.memory, keyed(1));
     for (uint64_t i = 0; i < 100; i++)
         pccl_table_insert(&table, &nodes[i], i % 7);
     uint32_t visited = 0;
@@ -115,32 +126,131 @@ static void test_iteration_may_remove_the_visited_node(void **state)
     free(nodes);
 }
 
-/* Nodes lie elsewhere, in another order of addresses: the walk shows the same keys. */
-static void test_order_depends_on_keys_only(void **state)
+static void test_order_is_that_of_insertion(void **state)
 {
     (void)state;
     struct test_memory m;
     test_memory_init(&m);
-    struct pccl_node *nodes = calloc(2000, sizeof *nodes);
-    struct pccl_table up, down;
-    pccl_table_init(&up, &m.memory);
-    pccl_table_init(&down, &m.memory);
-    for (uint64_t i = 0; i < 1000; i++) {
-        pccl_table_insert(&up, &nodes[i], i * i % 601);
-        pccl_table_insert(&down, &nodes[1999 - i], i * i % 601);
+    struct pccl_node *nodes = calloc(1000, sizeof *nodes);
+    for (uint64_t seed = 1; seed <= 3; seed++) {
+        struct pccl_table table;
+        pccl_table_init(&table, &m.memory, keyed(seed));
+        for (uint64_t i = 0; i < 1000; i++)
+            pccl_table_insert(&table, &nodes[i], i * i % 601);
+        for (uint64_t i = 0; i < 1000; i += 7)
+            pccl_table_remove(&table, &nodes[i]);
+        uint64_t i = 0;
+        for (struct pccl_node *node = pccl_table_first(&table); node != NULL; node = pccl_table_after(&table, node)) {
+            i += i % 7 == 0;
+            assert_ptr_equal(node, &nodes[i]);
+            i++;
+        }
+        assert_int_equal(i, 1000);
+        pccl_table_fini(&table);
     }
-    struct pccl_node *a = pccl_table_first(&up), *b = pccl_table_first(&down);
-    while (a != NULL && b != NULL) {
-        assert_true(a->key == b->key);
-        assert_int_equal(a - nodes, 1999 - (b - nodes));
-        a = pccl_table_after(&up, a);
-        b = pccl_table_after(&down, b);
-    }
-    assert_null(a);
-    assert_null(b);
-    pccl_table_fini(&up);
-    pccl_table_fini(&down);
     free(nodes);
+}
+
+/* ---- what somebody makes up so that it falls on one another ---- */
+
+enum { MADE_UP = 1024, OTHER_KEYS = 200, CHAIN_MAX = 16 };
+
+static uint32_t longest_chain(const uint64_t *keys, const struct pccl_hash_key *hash)
+{
+    static struct pccl_node nodes[MADE_UP];
+    struct test_memory m;
+    test_memory_init(&m);
+    struct pccl_table table;
+    pccl_table_init(&table, &m.memory, hash);
+    for (uint32_t i = 0; i < MADE_UP; i++)
+        pccl_table_insert(&table, &nodes[i], keys[i]);
+    uint32_t longest = 0;
+    for (uint32_t i = 0; i < table.bucket_count; i++) {
+        uint32_t length = 0;
+        for (const struct pccl_node *node = table.buckets[i]; node != NULL; node = node->next)
+            length++;
+        longest = length > longest ? length : longest;
+    }
+    pccl_table_fini(&table);
+    return longest;
+}
+
+static bool shares_a_bucket(uint64_t key) { return pccl_hash_place(keyed(1), key, 54) == 0; }
+
+static void test_numbers_that_collide_do_so_under_one_key_only(void **state)
+{
+    (void)state;
+    uint64_t keys[MADE_UP], next = 0;
+    for (uint32_t i = 0; i < MADE_UP; i++) {
+        while (!shares_a_bucket(next))
+            next++;
+        keys[i] = next++;
+    }
+    assert_int_equal(longest_chain(keys, keyed(1)), MADE_UP);
+    for (uint64_t seed = 2; seed < 2 + OTHER_KEYS; seed++)
+        assert_in_range(longest_chain(keys, keyed(seed)), 1, CHAIN_MAX);
+}
+
+static void keys_of_ids(const struct pccl_id *ids, uint64_t seed, uint64_t *keys)
+{
+    for (uint32_t i = 0; i < MADE_UP; i++)
+        keys[i] = pccl_id_hash(keyed(seed), &ids[i]);
+}
+
+static void check_spread_ids(const struct pccl_id *ids)
+{
+    for (uint64_t seed = 2; seed < 2 + OTHER_KEYS; seed++) {
+        uint64_t keys[MADE_UP];
+        keys_of_ids(ids, seed, keys);
+        assert_in_range(longest_chain(keys, keyed(seed)), 1, CHAIN_MAX);
+    }
+}
+
+static void test_ids_that_collide_do_so_under_one_key_only(void **state)
+{
+    (void)state;
+    struct pccl_id ids[MADE_UP];
+    uint64_t keys[MADE_UP];
+    struct pccl_prng prng;
+    pccl_prng_seed(&prng, 5);
+    for (uint32_t i = 0; i < MADE_UP; i++) {
+        do
+            ids[i] = pccl_prng_id(&prng);
+        while (!shares_a_bucket(pccl_id_hash(keyed(1), &ids[i])));
+    }
+    keys_of_ids(ids, 1, keys);
+    assert_int_equal(longest_chain(keys, keyed(1)), MADE_UP);
+    check_spread_ids(ids);
+}
+
+/* Each half undoes what mixing makes of the other: a hash of well mixed halves, without a key, is the same for all. */
+static void test_ids_that_collide_without_a_key(void **state)
+{
+    (void)state;
+    struct pccl_id ids[MADE_UP];
+    for (uint64_t i = 0; i < MADE_UP; i++) {
+        pccl_put(ids[i].bytes, 8, pccl_hash_u64(i));
+        pccl_put(ids[i].bytes + 8, 8, i);
+    }
+    check_spread_ids(ids);
+}
+
+/* Places in a crowd: of 64 addresses that share one under a key, few do under another. */
+static void test_addresses_that_collide_do_so_under_one_key_only(void **state)
+{
+    (void)state;
+    struct pccl_hash_key key = *keyed(1), other = *keyed(2);
+    struct pccl_crowd crowd = {.hash = &key}, spread = {.hash = &other};
+    struct pccl_address first = pccl_address_v4(10, 0, 0, 0, 0);
+    pccl_crowd_add(&crowd, &first);
+    for (uint32_t i = 1, found = 0; found < 64; i++) {
+        struct pccl_address next = pccl_address_v4(10, (uint8_t)(i >> 16), (uint8_t)(i >> 8), (uint8_t)i, 0);
+        if (pccl_crowd_of(&crowd, &next) == 0)
+            continue;
+        pccl_crowd_add(&spread, &next);
+        found++;
+        assert_in_range(pccl_crowd_of(&spread, &next), 1, 4);
+    }
 }
 
 int main(void)
@@ -149,7 +259,11 @@ int main(void)
         cmocka_unit_test(test_random_history),
         cmocka_unit_test(test_without_memory_it_only_gets_slower),
         cmocka_unit_test(test_iteration_may_remove_the_visited_node),
-        cmocka_unit_test(test_order_depends_on_keys_only),
+        cmocka_unit_test(test_order_is_that_of_insertion),
+        cmocka_unit_test(test_numbers_that_collide_do_so_under_one_key_only),
+        cmocka_unit_test(test_ids_that_collide_do_so_under_one_key_only),
+        cmocka_unit_test(test_ids_that_collide_without_a_key),
+        cmocka_unit_test(test_addresses_that_collide_do_so_under_one_key_only),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

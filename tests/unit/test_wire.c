@@ -506,10 +506,13 @@ static void test_small_helpers(void **state)
     struct pccl_descriptor descriptors[] = {{1, 2, 1, 4, 5, {{{0}}, {{0}}}}, {9, 2, 1, 4, 5, {{{0}}, {{0}}}},
                                             {1, 3, 1, 4, 5, {{{0}}, {{0}}}}, {1, 2, 2, 4, 5, {{{0}}, {{0}}}},
                                             {1, 2, 1, 9, 5, {{{0}}, {{0}}}}, {1, 2, 1, 4, 9, {{{0}}, {{0}}}}};
+    struct pccl_hash_key key;
+    pccl_hash_key_init(&key, 1);
     for (size_t i = 0; i < PCCL_COUNT_OF(instances); i++) {
         for (size_t j = 0; j < PCCL_COUNT_OF(instances); j++) {
             assert_int_equal(pccl_instance_equal(&instances[i], &instances[j]), i == j);
-            assert_int_equal(pccl_instance_hash(&instances[i]) == pccl_instance_hash(&instances[j]), i == j);
+            assert_int_equal(pccl_instance_hash(&key, &instances[i]) == pccl_instance_hash(&key, &instances[j]),
+                             i == j);
             assert_int_equal(pccl_descriptor_equal(&descriptors[i], &descriptors[j]), i == j);
         }
     }
