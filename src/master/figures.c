@@ -91,8 +91,9 @@ void pccl_master_note_unreachable(struct pccl_master *m, struct pccl_remote *fro
     struct pccl_figure *figure = pccl_master_figure(from, to), *back = pccl_master_figure(to, from);
     if (figure == NULL || back == NULL)
         return;
-    put(m, figure, PCCL_FIGURE_UNREACHABLE, 0, 0);
-    if (pccl_master_is_stale(m, to, from)) /* the other one may know better, or comes to know */
+    /* Over a link that stands data flows: what failed was another connection. */
+    put(m, figure, pccl_master_holds_link(from, to) ? PCCL_FIGURE_NONE : PCCL_FIGURE_UNREACHABLE, 0, 0);
+    if (!pccl_master_holds_link(to, from) && pccl_master_is_stale(m, to, from)) /* else it may know better */
         put(m, back, PCCL_FIGURE_UNREACHABLE, 0, 0);
 }
 
@@ -122,8 +123,6 @@ bool pccl_master_is_stale(const struct pccl_master *m, const struct pccl_remote 
     uint64_t promised = figure->tested_rate / 1000 * from->group->tuning.share;
     if (figure->source == PCCL_FIGURE_TRAFFIC && pccl_rate_moved(promised, figure->rate))
         return true; /* it changes: better ask it than what flowed by chance */
-    if (figure->source == PCCL_FIGURE_UNREACHABLE && pccl_master_holds_link(from, to))
-        return true;
     uint64_t fresh_ms = m->config.fresh_ms;
     if (figure->source == PCCL_FIGURE_UNREACHABLE)
         fresh_ms = pccl_min_u64(fresh_ms, UNREACHABLE_FRESH_MS);

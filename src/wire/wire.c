@@ -55,6 +55,8 @@ static size_t size_of_field(const struct pccl_wire_field *field, const void *obj
 
 static size_t size_of_object(const struct pccl_wire_layout *layout, const void *object)
 {
+    if (layout->fixed > 0)
+        return layout->fixed;
     size_t size = 0;
     for (uint32_t i = 0; i < layout->field_count; i++)
         size += size_of_field(&layout->fields[i], object);

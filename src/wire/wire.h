@@ -123,6 +123,7 @@ struct pccl_wire_layout {
     const char *about; /* messages: who says it to whom; structs: NULL */
     uint16_t id;       /* messages; structs: 0 */
     uint32_t size;     /* of the C struct */
+    uint32_t fixed;    /* bytes on the wire, whatever the content; 0: they depend on it */
     uint32_t field_count;
     const struct pccl_wire_field *fields;
 };

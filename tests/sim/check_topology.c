@@ -177,6 +177,9 @@ static void check_figures(struct sim *sim, const struct sim_master *master, cons
             const struct way_heard *way = way_of(sim, master->config.boot, &from->id, &to->id);
             const struct pccl_want *want = pccl_master_want(from, &to->id), *back = pccl_master_want(to, &from->id);
             bool lost = way->doubtful || (want != NULL && want->failed) || (back != NULL && back->failed);
+            if (figure->source == PCCL_FIGURE_UNREACHABLE && pccl_master_holds_link(from, to))
+                sim_fail(sim, "T4 the master believes that a way of %02x%02x is closed, and a link stands over it",
+                         from->id.bytes[0], from->id.bytes[1]);
             if (figure->source == PCCL_FIGURE_UNREACHABLE ? !lost || figure->rate != 0
                                                           : figure->rate != way->rate || figure->rate == 0)
                 sim_fail(sim,
