@@ -31,6 +31,7 @@ struct pccl_reported_op {
 /* What a peer of an older boot knows (PROTOCOL 12.2). */
 struct pccl_report {
     bool begun, ended;
+    uint32_t confirmed, contradicted;                      /* reports with this digest of its token, and with others */
     uint64_t since_us;                                     /* its peer said hello */
     uint64_t heard_us;                                     /* ... and something of it was heard last */
     struct pccl_msg_resume fields;                         /* its lists point to the two arrays */
@@ -87,6 +88,7 @@ struct pccl_remote {
     struct pccl_node by_id, by_conn;
     uint32_t index; /* in master->remotes */
     struct pccl_id id, token, link_key;
+    struct pccl_id token_digest; /* as told to the members */
     enum pccl_remote_state state;
     uint32_t group_number;
     struct pccl_group *group; /* members only */
@@ -353,6 +355,7 @@ void pccl_master_send_epoch(struct pccl_master *m, struct pccl_remote *to, struc
 void pccl_master_welcome(struct pccl_master *m, struct pccl_remote *remote);
 /* Temporary lists for messages: owned by the caller, NULL when memory is short. */
 struct pccl_id *pccl_master_ring_ids(struct pccl_master *m, const struct pccl_group *group);
+struct pccl_member pccl_master_as_member(const struct pccl_remote *remote);
 struct pccl_member *pccl_master_member_list(struct pccl_master *m);
 
 /* ---- names.c ---- */

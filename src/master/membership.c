@@ -44,6 +44,7 @@ struct pccl_remote *pccl_master_add_remote(struct pccl_master *m, const struct p
     }
     remote->id = hello->peer;
     remote->token = hello->token;
+    remote->token_digest = pccl_secret_digest(&hello->token);
     remote->link_key = hello->link_key;
     remote->state = state;
     remote->group_number = hello->group;
@@ -297,13 +298,19 @@ struct pccl_id *pccl_master_ring_ids(struct pccl_master *m, const struct pccl_gr
     return ids;
 }
 
+struct pccl_member pccl_master_as_member(const struct pccl_remote *remote)
+{
+    return (struct pccl_member){
+        .peer = remote->id, .group = remote->group_number, .token_digest = remote->token_digest};
+}
+
 struct pccl_member *pccl_master_member_list(struct pccl_master *m)
 {
     struct pccl_member *members = pccl_allocate(&m->memory, pccl_max_u64(1, m->member_count) * sizeof *members);
     uint32_t count = 0;
     for (uint32_t i = 0; members != NULL && i < m->remote_count; i++)
         if (m->remotes[i]->state == PCCL_REMOTE_MEMBER && m->remotes[i]->group != NULL)
-            members[count++] = (struct pccl_member){.peer = m->remotes[i]->id, .group = m->remotes[i]->group_number};
+            members[count++] = pccl_master_as_member(m->remotes[i]);
     PCCL_ASSERT(members == NULL || count == m->member_count);
     return members;
 }

@@ -255,6 +255,38 @@ static struct pccl_remote *highest_report(const struct pccl_master *m)
     return best;
 }
 
+/*
+ * A member that lies has the key of the run, but not the others' tokens: who comes in the name of one that has not come
+ * back yet is contradicted by those who know that one. False: there was none, and the reports can be law.
+ */
+static bool expel_impostors(struct pccl_master *m)
+{
+    enum { own_word = 1 }; /* against that of a single other: either may lie */
+    bool any = false;
+    for (uint32_t i = 0; i < m->remote_count; i++) {
+        const struct pccl_report *report = m->remotes[i]->report;
+        for (uint32_t k = 0; report != NULL && report->ended && k < report->fields.members_count; k++) {
+            const struct pccl_member *member = &report->members[k];
+            const struct pccl_remote *named = pccl_master_find(m, &member->peer);
+            if (named == NULL || named->report == NULL || named == m->remotes[i])
+                continue;
+            bool same = pccl_id_equal(&member->token_digest, &named->token_digest);
+            ++*(same ? &named->report->confirmed : &named->report->contradicted);
+        }
+    }
+    for (uint32_t i = 0; i < m->remote_count; i++) {
+        struct pccl_report *report = m->remotes[i]->report;
+        if (report == NULL)
+            continue;
+        if (report->contradicted > report->confirmed + own_word && !m->remotes[i]->departing) {
+            any = true;
+            pccl_master_remove(m, m->remotes[i], PCCL_REFUSAL_IDENTITY, "others know this member by another token");
+        }
+        report->confirmed = report->contradicted = 0;
+    }
+    return any;
+}
+
 static bool is_law_member(const struct pccl_report *law, const struct pccl_id *id)
 {
     for (uint32_t i = 0; i < law->fields.members_count; i++)
@@ -744,8 +776,8 @@ void pccl_master_try_recover(struct pccl_master *m)
         }
         return;
     }
-    if (!may_conclude(m, best->report))
-        return;
+    if (!may_conclude(m, best->report) || expel_impostors(m))
+        return; /* again when the impostors are gone */
     conclude(m, best->report);
     pccl_master_plan_warm_up(m);
     pccl_master_evaluate_rounds(m);

@@ -76,7 +76,7 @@ static uint32_t admit_all(struct pccl_master *m, struct pccl_member *added)
         }
         remote->unwelcomed = true;
         remote->untried = group->ring_count == 1;
-        added[count++] = (struct pccl_member){.peer = remote->id, .group = remote->group_number};
+        added[count++] = pccl_master_as_member(remote);
     }
     return count;
 }

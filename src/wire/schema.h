@@ -26,7 +26,8 @@
 
 #define PCCL_FIELDS_member(F)                                                                                          \
     F(ID, peer, 1, )                                                                                                   \
-    F(U32, group, , )
+    F(U32, group, , )                                                                                                  \
+    F(ID, token_digest, , ) /* of the token in its hello: nobody else comes back in its name */
 
 #define PCCL_FIELDS_named(F) /* what a peer is called in words */                                                      \
     F(ID, peer, 1, )                                                                                                   \

@@ -360,7 +360,7 @@ void sim_check_master(struct sim *sim, struct sim_master *master)
     uint32_t count = 0;
     for (uint32_t i = 0; i < m->remote_count; i++)
         if (m->remotes[i]->state == PCCL_REMOTE_MEMBER)
-            members[count++] = (struct pccl_member){m->remotes[i]->id, m->remotes[i]->group_number};
+            members[count++] = pccl_master_as_member(m->remotes[i]);
     note_epoch(sim, "master", master->process.number, &m->lineage, &m->epoch, members, count);
     free(members);
     checks->master_epoch = m->epoch;

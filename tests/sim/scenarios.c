@@ -465,6 +465,7 @@ const struct sim_scenario sim_scenarios[] = {
     {"pretender-empty", "... nor keep newcomers waiting", scenario_pretender_empty},
     {"pretender-first", "... nor the members of a run from a restarted master", scenario_pretender_first},
     {"pretender-endless", "many without an end do not keep newcomers waiting", scenario_pretender_endless},
+    {"impostor", "nor is its key the token of another member", scenario_impostor},
     {"squatter", "the name of a run is not its key", scenario_squatter},
     {"hoarding", "who finishes more than a caller can have under way goes, not they", scenario_hoarding},
     {"limits", "no limit of waiting is early, and none is late", scenario_limits},

@@ -51,6 +51,7 @@ void scenario_pretender_empty(struct sim *sim);
 void scenario_pretender_first(struct sim *sim);
 void scenario_pretender_endless(struct sim *sim);
 void scenario_squatter(struct sim *sim);
+void scenario_impostor(struct sim *sim);
 void scenario_run_over(struct sim *sim);
 void scenario_limits(struct sim *sim);
 void scenario_mesh_forms(struct sim *sim);

@@ -396,3 +396,28 @@ void scenario_squatter(struct sim *sim)
     struct pccl_id name = p[0]->machine->lineage;
     squat(sim, &name);
 }
+
+/* p[3], a member, comes back in the name of p[1], which comes later. */
+void scenario_impostor(struct sim *sim)
+{
+    scenario_cluster(sim, p, 4, 1);
+    struct pccl_id run = p[0]->machine->lineage;
+    sim_master_crash(sim, false);
+    scenario_control(sim, p[1], false);
+    struct pccl_msg hello = scenario_hello_of(p[1], p[1]->machine->boot), end = {.type = PCCL_MSG_resume_end};
+    hello.as.hello.run_key = p[3]->machine->run_key;
+    hello.as.hello.token = p[3]->machine->config.token;
+    sim_peer_kill(sim, p[3], false);
+    sim_master_start(sim);
+    struct sim_conn *conn = scenario_dial_master(sim);
+    scenario_say(sim, conn, &hello, 0);
+    scenario_lie(sim, p[3]);
+    struct pccl_msg report = report_of(p[1]->machine);
+    scenario_say(sim, conn, &report, 1);
+    scenario_say(sim, conn, &end, 2);
+    scenario_run_ms(sim, 50);
+    scenario_control(sim, p[1], true);
+    WAIT(sim, 20000, sim->master->machine->member_count == 3 && !sim->master->machine->recovering);
+    MUST(sim, pccl_id_equal(&sim->master->machine->lineage, &run) && p[1]->machine->state == PCCL_PEER_MEMBER);
+    scenario_commit_all(sim, p, 3, 1, 1);
+}
