@@ -91,10 +91,11 @@ static void master_close(void *context, pccl_conn conn)
     exit(1);
 }
 
-static void master_probe(void *context, const struct pccl_id *peer, const struct pccl_id *lineage,
+static bool master_probe(void *context, const struct pccl_id *peer, const struct pccl_id *lineage,
                          const struct pccl_address *address)
 {
     (void)context, (void)peer, (void)lineage, (void)address;
+    return true;
 }
 
 static void quiet(void *context, enum pccl_log_level level, const char *line)

@@ -271,13 +271,13 @@ static void on_probed(void *context, struct pccl_connection *connection, enum pc
     step(server, &event);
 }
 
-static void effect_probe(void *context, const struct pccl_id *peer, const struct pccl_id *lineage,
+static bool effect_probe(void *context, const struct pccl_id *peer, const struct pccl_id *lineage,
                          const struct pccl_address *address)
 {
     struct pccl_master_server *server = context;
     struct probe *probe = pccl_allocate(pccl_heap(), sizeof *probe);
     if (!probe)
-        return; /* without this witness a death is found by its silence */
+        return false;
     struct pccl_msg msg = {.type = PCCL_MSG_link_hello,
                            .as.link_hello = {.magic = PCCL_PROTOCOL_MAGIC,
                                              .version = PCCL_PROTOCOL_VERSION,
@@ -301,11 +301,14 @@ static void effect_probe(void *context, const struct pccl_id *peer, const struct
                              .hello = hello,
                              .hello_length = length,
                              .judge = judge_probe,
+                             .tells_want = true,
                              .done = on_probed,
                              .context = probe};
     probe->dialer = pccl_dialer_start(&server->loop, pccl_heap(), &dial);
-    if (!probe->dialer)
-        drop_probe(probe);
+    if (probe->dialer)
+        return true;
+    drop_probe(probe);
+    return false;
 }
 
 static void on_solved(void *context, uint64_t ticket, enum pccl_status status, const struct pccl_ring_answer *answer,

@@ -116,7 +116,7 @@ struct pccl_remote {
     bool verified;                        /* the master has reached its listener once */
     bool probing, probe_again;
     uint64_t unanswered_us; /* the master's dial to its listener failed then; 0: not */
-    uint64_t look_again_us; /* its control connection is lost, and its port was closing; 0: not */
+    uint64_t look_again_us; /* its port was closing, or (probing) nobody could be asked; 0: not */
 
     bool departing; /* removed at the next IDLE */
     enum pccl_refusal why;

@@ -97,6 +97,12 @@ bool pccl_master_is_dead(const struct pccl_master *m, const struct pccl_id *id)
     return count_witnesses(m, id, true) > 0;
 }
 
+static void look_again(struct pccl_master *m, struct pccl_remote *remote)
+{
+    remote->look_again_us = m->now_us + LOOK_AGAIN_US;
+    pccl_master_arm(m, remote->look_again_us);
+}
+
 void pccl_master_probe(struct pccl_master *m, struct pccl_remote *remote)
 {
     if (m->shut)
@@ -105,7 +111,9 @@ void pccl_master_probe(struct pccl_master *m, struct pccl_remote *remote)
     if (remote->probing)
         return;
     remote->probing = true;
-    m->effects.probe(m->effects.context, &remote->id, &m->lineage, &remote->observed);
+    remote->look_again_us = 0;
+    if (!m->effects.probe(m->effects.context, &remote->id, &m->lineage, &remote->observed))
+        look_again(m, remote);
 }
 
 /*
@@ -139,13 +147,6 @@ static bool is_nobody(struct pccl_master *m, const struct pccl_remote *remote, c
     return (group == NULL || group->ring_count == 0) && pccl_master_addresses(remote, addresses) == 1;
 }
 
-/* The kernel of a process that dies closes what it had one by one: its port may still take what it closes then. */
-static void look_again(struct pccl_master *m, struct pccl_remote *remote)
-{
-    remote->look_again_us = m->now_us + LOOK_AGAIN_US;
-    pccl_master_arm(m, remote->look_again_us);
-}
-
 void pccl_master_look_again(struct pccl_master *m, struct pccl_remote *remote)
 {
     if (remote->look_again_us == 0)
@@ -154,7 +155,7 @@ void pccl_master_look_again(struct pccl_master *m, struct pccl_remote *remote)
         pccl_master_arm(m, remote->look_again_us);
         return;
     }
-    remote->look_again_us = 0;
+    remote->probing = false; /* else somebody would be asked just now */
     pccl_master_probe(m, remote);
 }
 
@@ -163,6 +164,10 @@ void pccl_master_probed(struct pccl_master *m, const struct pccl_master_event *e
     struct pccl_remote *remote = pccl_master_find(m, &event->peer);
     if (remote == NULL || remote->departing)
         return;
+    if (!event->answered && event->how == 0) {
+        look_again(m, remote); /* and `probing` until somebody was asked */
+        return;
+    }
     remote->probing = false;
     remote->verified = remote->verified || event->answered;
     remote->unanswered_us = event->answered ? 0 : m->now_us;
@@ -173,7 +178,7 @@ void pccl_master_probed(struct pccl_master *m, const struct pccl_master_event *e
     else if (remote->conn == 0 && remote->verified && has_seen_it_gone(m, event))
         pccl_master_remove(m, remote, PCCL_REFUSAL_GONE, "its control connection closed and its port does not answer");
     else if (remote->conn == 0 && remote->verified && event->how == PCCL_LINK_CLOSED)
-        look_again(m, remote);
+        look_again(m, remote); /* a dying process closes one thing after another: its port may still have taken this */
     else if (remote->conn == 0 && remote->verified)
         return; /* silence will tell */
     else if (is_nobody(m, remote, event))

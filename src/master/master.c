@@ -151,10 +151,9 @@ static void tick_remotes(struct pccl_master *m)
             continue;
         }
         pccl_master_arm(m, remote->heard_us + silence_us);
-        if (remote->conn == 0) {
-            pccl_master_look_again(m, remote);
+        pccl_master_look_again(m, remote);
+        if (remote->conn == 0)
             continue;
-        }
         if (m->now_us >= remote->spoke_us + heartbeat_us)
             pccl_master_send_heartbeat(m, remote, false);
         pccl_master_arm(m, remote->spoke_us + heartbeat_us);

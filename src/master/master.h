@@ -65,7 +65,7 @@ struct pccl_master_event {
     bool other_version;             /* GARBAGE: a hello of another protocol version */
     struct pccl_id peer;            /* PROBED */
     bool answered;                  /* PROBED: the peer itself answered */
-    enum pccl_link_end how;         /* PROBED, not answered */
+    enum pccl_link_end how;         /* PROBED, not answered; 0: memory or descriptors were short, so nobody was asked */
     uint64_t ticket;                /* SOLVED */
     enum pccl_status status;        /* SOLVED: not OK: it could not be tried */
     const struct pccl_ring_answer *answer;
@@ -80,8 +80,9 @@ struct pccl_master_effects {
     void (*accept)(void *context, pccl_conn conn);
     /* Flush what was sent and close; no further events of it. */
     void (*close)(void *context, pccl_conn conn);
-    /* Dial this address, say link_hello{kind PROBE, to peer} and report PROBED. */
-    void (*probe)(void *context, const struct pccl_id *peer, const struct pccl_id *lineage,
+    /* Dial this address, say link_hello{kind PROBE, to peer} and report PROBED. false: memory is short, nothing comes.
+     */
+    bool (*probe)(void *context, const struct pccl_id *peer, const struct pccl_id *lineage,
                   const struct pccl_address *address);
     /* Search for a ring in another thread and report SOLVED; the problem is valid during the call only. */
     void (*solve)(void *context, uint64_t ticket, const struct pccl_ring_problem *problem);

@@ -17,6 +17,7 @@ struct pccl_dialer {
     struct attempt attempts[PCCL_DIAL_ADDRESSES_MAX];
     struct attempt *asking; /* has said the hello; one at a time, so that the other side never holds two of our links */
     uint32_t begun, over;
+    uint32_t wanting;       /* attempts that were none: memory or descriptors were short */
     struct pccl_text words; /* of the failures */
     bool gone;
     uint8_t hello[];
@@ -120,7 +121,8 @@ static void report_failure(struct pccl_dialer *dialer)
 {
     if (dialer->dial.count == 0)
         pccl_text_format(&dialer->words, "no address to dial");
-    enum pccl_link_end how = verdict(dialer);
+    bool none = dialer->dial.count > 0 && dialer->wanting == dialer->dial.count;
+    enum pccl_link_end how = none && dialer->dial.tells_want ? 0 : verdict(dialer);
     struct pccl_text words = dialer->words;
     struct pccl_dial dial = dialer->dial;
     pccl_dialer_cancel(dialer);
@@ -180,6 +182,7 @@ static void begin(struct attempt *attempt)
             error = UV_ENOMEM;
     }
     if (error) {
+        dialer->wanting += pccl_socket_is_want(error);
         pccl_text_format(&words, "%s", uv_strerror(error));
         attempt_failed(attempt, error == UV_ECONNREFUSED ? PCCL_LINK_REFUSED : PCCL_LINK_UNREACHABLE, &words);
         return;
@@ -249,5 +252,7 @@ static void on_ended(struct pccl_connection *connection, enum pccl_connection_en
         [PCCL_END_GARBAGE] = PCCL_LINK_OTHER,   [PCCL_END_OVERFLOW] = PCCL_LINK_CLOSED,
         [PCCL_END_MEMORY] = PCCL_LINK_CLOSED,   [PCCL_END_DROPPED] = PCCL_LINK_CLOSED,
     };
-    attempt_failed(connection->owner, meaning[how], words);
+    struct attempt *attempt = connection->owner;
+    attempt->dialer->wanting += how == PCCL_END_MEMORY;
+    attempt_failed(attempt, meaning[how], words);
 }

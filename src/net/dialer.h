@@ -21,6 +21,7 @@ struct pccl_dial {
     size_t hello_length;
     /* Is this frame the answer we want? 0: yes; else what to report (PCCL_LINK_OTHER ...), with words. */
     enum pccl_link_end (*judge)(void *context, const struct pccl_frame *frame, struct pccl_text *words);
+    bool tells_want; /* `how` is 0 if no address was tried, as this host is short of memory or descriptors */
     /*
      * Exactly once, and never from inside start or cancel: the connection, whose events and owner must be set now; or
      * NULL and why. The dialer is gone then.

@@ -168,6 +168,11 @@ int pccl_socket_dial(const struct pccl_address *address, uv_os_sock_t *out)
     return 0;
 }
 
+bool pccl_socket_is_want(int error)
+{
+    return error == UV_EMFILE || error == UV_ENFILE || error == UV_ENOBUFS || error == UV_ENOMEM;
+}
+
 int pccl_socket_outcome(uv_os_sock_t socket)
 {
     int value = 0;

@@ -16,6 +16,7 @@
 /* Starts a TCP connection. 0: connected or under way; the outcome is pccl_socket_outcome once the socket is writable.
  */
 PCCL_MUST_CHECK int pccl_socket_dial(const struct pccl_address *address, uv_os_sock_t *socket);
+bool pccl_socket_is_want(int error); /* this host is short of memory or descriptors: later it may work */
 /* What became of a connection attempt: 0, or why it failed. Now the path is known, and the socket is set for it. */
 PCCL_MUST_CHECK int pccl_socket_outcome(uv_os_sock_t socket);
 /* Listens on the address. "::" takes IPv4 too where the system can, unless another socket has the port there. */

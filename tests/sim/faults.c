@@ -71,6 +71,7 @@ static void draw_plan(struct sim *sim)
     plan->loss_percent = (uint32_t)sim_random(sim, 3) * 40;
     plan->split_percent = (uint32_t)sim_random(sim, 3) * 3;
     plan->blind_percent = (uint32_t)sim_between(sim, 10, 60);
+    plan->no_probe_percent = sim->seed % 4 == 0 ? 30 : 0;
     plan->timers_first_percent = (uint32_t)sim_random(sim, 3) * 50;
     plan->divergent = sim_chance(sim, 10);
     set_limits(plan, (uint32_t)sim_between(sim, 1500, 2500));

@@ -50,11 +50,16 @@ static void send_msg(struct sim *sim, struct sim_conn *conn, int end, const stru
     sim_conn_send(sim, conn, end, bytes, length);
 }
 
-static void on_probe(void *context, const struct pccl_id *peer, const struct pccl_id *lineage,
+static bool on_probe(void *context, const struct pccl_id *peer, const struct pccl_id *lineage,
                      const struct pccl_address *address)
 {
     struct sim_master *master = context;
     struct sim *sim = master->process.sim;
+    bool none = !sim->faults_stopped && sim_mix(sim->seed ^ 0x960be, sim->now) % 100 < sim->plan.no_probe_percent;
+    if (none || sim->no_probes) {
+        sim_note(sim, "master cannot probe %02x%02x", peer->bytes[0], peer->bytes[1]);
+        return false;
+    }
     sim_note(sim, "master probes %02x%02x at host %u", peer->bytes[0], peer->bytes[1], sim_host_of(address));
     struct sim_conn *conn =
         sim_dial(sim, &master->process, SIM_ROLE_PROBE, SIM_DATA, sim_host_of(address), address->port);
@@ -63,6 +68,7 @@ static void on_probe(void *context, const struct pccl_id *peer, const struct pcc
     conn->ends[0].lineage = *lineage;
     master->process.probe_count++;
     sim_process_arm(sim, &master->process);
+    return true;
 }
 
 static void on_solve(void *context, uint64_t ticket, const struct pccl_ring_problem *problem)

@@ -152,6 +152,8 @@ void scenario_crowd_costs(struct sim *sim);
 void scenario_crowd_of_a_group(struct sim *sim);
 void scenario_crowd_of_an_address(struct sim *sim);
 void scenario_crowd_makes_room(struct sim *sim);
+void scenario_crowd_asked_later(struct sim *sim);
+void scenario_crowd_was_not_asked(struct sim *sim);
 void scenario_crowd_listens_nowhere(struct sim *sim);
 void scenario_crowd_never_calls(struct sim *sim);
 void scenario_crowd_dials(struct sim *sim);

@@ -99,6 +99,35 @@ void scenario_crowd_listens_nowhere(struct sim *sim)
     MUST(sim, sim->master->machine->member_count == 2);
 }
 
+/* Nobody was asked, as the master is short of descriptors: that is no answer, and it asks as soon as it can. */
+void scenario_crowd_asked_later(struct sim *sim)
+{
+    scenario_cluster(sim, p, 2, 1);
+    sim->no_probes = true;
+    p[2] = scenario_join(sim, 5, 7);
+    scenario_run_ms(sim, 500);
+    scenario_update_all(sim, p, 2);
+    MUST(sim, sim->master->machine->member_count == 2);
+    sim->no_probes = false;
+    scenario_run_ms(sim, 100);
+    MUST(sim, pccl_master_find(sim->master->machine, &p[2]->id)->verified);
+    admit(sim, p[2], 2);
+}
+
+/* The same, and it turns out later. */
+void scenario_crowd_was_not_asked(struct sim *sim)
+{
+    scenario_cluster(sim, p, 2, 1);
+    hide(sim, 5);
+    p[2] = scenario_join(sim, 5, 7);
+    scenario_run_ms(sim, 100);
+    MUST(sim, pccl_master_find(sim->master->machine, &p[2]->id)->probing);
+    sim_master_event(sim, sim->master,
+                     &(struct pccl_master_event){.kind = PCCL_MASTER_PROBED, .now_us = sim->now, .peer = p[2]->id});
+    scenario_update_all(sim, p, 2);
+    MUST(sim, sim->master->machine->member_count == 2);
+}
+
 /* What newcomers cost grows with their number, and while nothing changes they cost nothing. */
 void scenario_crowd_costs(struct sim *sim)
 {

@@ -548,7 +548,7 @@ struct sim_plan {
     uint64_t bulk_us;         /* longest transfer */
     uint64_t user_timeout_us; /* TCP breaks a connection whose bytes stay unacknowledged so long */
     uint32_t bulk_percent, bulk_failure_percent, mismatch_permille, drop_percent, late_percent, loss_percent;
-    uint32_t blind_percent, split_percent, timers_first_percent;
+    uint32_t blind_percent, split_percent, timers_first_percent, no_probe_percent;
     uint32_t sync_percent, second_percent, state_failure_percent;
     uint32_t drift_permille, lazy_permille, jump_permille, odd_permille, strategy_permille;
     bool unequal;
@@ -584,6 +584,7 @@ struct sim {
     uint64_t seed;
     bool trace;
     uint64_t hash_seed;
+    bool no_probes; /* the master is short of descriptors */
     bool mute_uses; /* the audit: other checkers must find it too */
     /* oom_length allocations of the machines, from number oom_at on, fail; 0: none. */
     uint64_t oom_at, oom_length, oom_count;

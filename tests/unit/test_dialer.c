@@ -4,9 +4,12 @@
 #include <setjmp.h>
 #include <stdint.h>
 #include <cmocka.h>
+#include <sys/resource.h>
 
 #include "loopback.h"
 #include "net/dialer.h"
+
+static bool tells_want; /* of the dials that begin */
 
 struct fixture {
     uv_loop_t loop;
@@ -88,6 +91,7 @@ static void begin(struct fixture *f, const struct pccl_address *addresses, uint3
                              .hello = hello ? f->hello : NULL,
                              .hello_length = hello ? loopback_frame(hello, f->hello, sizeof f->hello) : 0,
                              .judge = on_judge,
+                             .tells_want = tells_want,
                              .done = on_done,
                              .context = f,
                              .enter = on_enter,
@@ -183,6 +187,29 @@ static void no_address_is_unreachable(void **state)
     assert_null(f.connection);
     assert_int_equal(f.how, PCCL_LINK_UNREACHABLE);
     end(&f);
+}
+
+/* Who asks for it hears that nobody was asked; to others it is a way that could not be gone. */
+static void want_of_descriptors_says_nothing_of_the_other_side(void **state)
+{
+    (void)state;
+    for (int told = 0; told < 2; told++) {
+        struct fixture f;
+        int listening;
+        struct pccl_address address = live_address(&listening);
+        struct rlimit before;
+        assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+        tells_want = told;
+        begin(&f, &address, 1, NULL, NULL, 60000);
+        assert_int_equal(setrlimit(RLIMIT_NOFILE, &(struct rlimit){0, before.rlim_max}), 0);
+        loopback_until(&f.loop, &f.done);
+        assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+        assert_null(f.connection);
+        assert_int_equal(f.how, told ? 0 : PCCL_LINK_UNREACHABLE);
+        close(listening);
+        end(&f);
+    }
+    tells_want = false;
 }
 
 static void the_next_address_is_tried(void **state)
@@ -333,6 +360,7 @@ int main(void)
         cmocka_unit_test(being_connected_is_enough_without_a_hello),
         cmocka_unit_test(nobody_there_is_refused),
         cmocka_unit_test(no_address_is_unreachable),
+        cmocka_unit_test(want_of_descriptors_says_nothing_of_the_other_side),
         cmocka_unit_test(the_next_address_is_tried),
         cmocka_unit_test(the_right_answer_makes_the_link),
         cmocka_unit_test(another_process_behind_an_address_is_passed_over),

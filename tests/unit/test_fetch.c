@@ -533,10 +533,8 @@ static void run_large(uint32_t tensor_count, uint64_t bytes, uint64_t messages)
     memset(&large, 0, sizeof large);
     for (uint32_t i = 0; i < tensor_count; i++)
         tensors[i] = (struct pccl_tensor){.name = "t", .count = bytes, .bytes = bytes};
-    assert_int_equal(
-        pccl_state_init(&own, pccl_kernels_for(pccl_cpu_features()), &memory.memory, tensors, tensor_count), PCCL_OK);
-    assert_int_equal(
-        pccl_state_init(&other, pccl_kernels_for(pccl_cpu_features()), &memory.memory, tensors, tensor_count), PCCL_OK);
+    assert_int_equal(pccl_state_init(&own, kernels(), &memory.memory, tensors, tensor_count), PCCL_OK);
+    assert_int_equal(pccl_state_init(&other, kernels(), &memory.memory, tensors, tensor_count), PCCL_OK);
     for (uint64_t i = 0; i < own.chunk_count; i++) {
         memcpy(&own.proofs[i], &(uint64_t[4]){i, 1}, sizeof *own.proofs);
         memcpy(&other.proofs[i], &(uint64_t[4]){i, 2}, sizeof *other.proofs);

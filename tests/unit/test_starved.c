@@ -168,8 +168,9 @@ static void *live(void *argument)
 
 static pcclMasterInstance_t *start_master(void)
 {
+    /* Short: what cannot be told for want of memory is waited out. Who is lost by that comes again. */
     static const char *const settings[][2] = {
-        {"silence_ms", "2000"}, {"heartbeat_ms", "400"}, {"warm_up_ms", "1000"}, {"hello_ms", "500"}};
+        {"silence_ms", "500"}, {"heartbeat_ms", "125"}, {"warm_up_ms", "200"}, {"hello_ms", "100"}};
     for (int attempt = 0; attempt < 100; attempt++) {
         pcclOptions_t *options = NULL;
         pcclMasterInstance_t *master = NULL;

@@ -80,4 +80,20 @@ PLANTS = [
              "turn_away(m, most_crowded_stranger(m), PCCL_REFUSAL_FULL,",
              "(void)most_crowded_stranger; turn_away(m, m->oldest_stranger, PCCL_REFUSAL_FULL,"),
         ]),
+    Bug("want_of_descriptors_is_an_answer",
+        "nobody was asked, so nothing is known of who should have been",
+        [], ["crowd-was-not-asked"],
+        [
+            ("src/master/links.c",
+             "if (!event->answered && event->how == 0) {",
+             "if (false) {"),
+        ]),
+    Bug("who_could_not_be_asked_never_is",
+        "a newcomer waits out its time, and a death is found by its silence",
+        [], ["crowd-asked-later"],
+        [
+            ("src/master/links.c",
+             "&m->lineage, &remote->observed)) look_again(m, remote);",
+             "&m->lineage, &remote->observed)) return;"),
+        ]),
 ]
