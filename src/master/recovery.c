@@ -237,10 +237,11 @@ static void expel_if_in_vain(struct pccl_master *m)
 {
     if (!pccl_master_recovers_in_vain(m))
         return;
-    for (uint32_t i = 0; i < m->remote_count; i++)
-        if (m->remotes[i]->state == PCCL_REMOTE_RESUMING)
-            pccl_master_remove(m, m->remotes[i], PCCL_REFUSAL_GONE,
-                               "nobody reported in time after the master restarted");
+    for (uint32_t i = 0; i < m->remote_count; i++) {
+        struct pccl_remote *remote = m->remotes[i];
+        if (remote->state == PCCL_REMOTE_RESUMING)
+            pccl_master_remove(m, remote, PCCL_REFUSAL_GONE, "nobody reported in time after the master restarted");
+    }
 }
 
 static struct pccl_remote *highest_report(const struct pccl_master *m)

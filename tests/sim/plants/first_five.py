@@ -38,7 +38,7 @@ PLANTS = [
              "pccl_master_free_report(m, m->remotes[i]);",
              "if (m->remotes[i]->group != NULL) pccl_master_free_report(m, m->remotes[i]);"),
             ("src/master/admission.c",
-             "if ((same && !m->recovering) ||",
+             "if ((same && (!m->recovering || pccl_master_recovers_in_vain(m))) ||",
              "if ("),
         ] + BLIND_GONE),
     Bug("view_before_commits",

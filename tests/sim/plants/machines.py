@@ -15,7 +15,7 @@ PLANTS = [
              "else if (hello->boot == m->config.boot)",
              "else if (false)"),
             ("src/master/admission.c",
-             "if ((same && !m->recovering) ||",
+             "if ((same && (!m->recovering || pccl_master_recovers_in_vain(m))) ||",
              "if ("),
         ]),
     Bug("a_timer_spins",
