@@ -13,10 +13,10 @@
  * holds more. Should that not be enough, it gives up all it holds of the lane together with the connection: the sender
  * fails whatever runs over it.
  *
- * All lanes together are bounded, too. One that operations have received over has room for what its sender may send
- * ahead, whatever others do, so that this is never in the way of what comes behind it over the same connection. One
- * that no operation has used yet (its peer is ahead of our view, or the first operation is still to come) shares what
- * is left over with others of the kind; it is not read while there is none, and nothing here waits for it.
+ * All lanes together are bounded, too. One of a member of our view, or that operations have received over, has room for
+ * what its sender may send ahead, whatever others do. So newcomers are not in the way of members, and what is sent ahead
+ * never of what comes behind it over the same connection. One of anybody else (whose view may be ahead of ours) shares
+ * what is left over with others of the kind; it is not read while there is none, and nothing here waits for it.
  */
 #include "collective/internal.h"
 
@@ -145,16 +145,22 @@ static void release_if_empty(struct pccl_ahead *ahead)
     pccl_release(&ahead->exchange->memory, ahead, sizeof *ahead);
 }
 
+static size_t cost_of(size_t bytes, uint32_t segments) { return bytes + (size_t)segments * PCCL_AHEAD_SEGMENT_COST; }
+
+/* What the lane has for itself, whatever others hold. */
+static size_t own_cost(const struct pccl_lane *lane) { return lane->used || lane->member ? PCCL_AHEAD_OWN_COST : 0; }
+
 /* The caller has its scratch and its arrival. What is held for the operation may end with it. */
 static void remove_segment(struct pccl_ahead_segment *segment)
 {
     struct pccl_ahead *ahead = segment->ahead;
     size_t bytes = pccl_scratch_size(segment->length);
+    if (cost_of(ahead->lane->ahead_bytes, ahead->lane->ahead_segments) > own_cost(ahead->lane))
+        ahead->exchange->room++;
     ahead->lane->ahead_bytes -= bytes;
     ahead->lane->ahead_segments--;
     ahead->exchange->ahead_bytes -= bytes;
     ahead->exchange->ahead_segments--;
-    ahead->exchange->room++;
     pccl_link_remove(&segment->link);
     pccl_release(&ahead->exchange->memory, segment, sizeof *segment);
     release_if_empty(ahead);
@@ -205,9 +211,7 @@ void pccl_ahead_forget(struct pccl_exchange *exchange, const struct pccl_instanc
 
 /* ---- bounds ---- */
 
-static size_t cost_of(size_t bytes, uint32_t segments) { return bytes + (size_t)segments * PCCL_AHEAD_SEGMENT_COST; }
-
-/* What is held beyond what each lane in use has for itself, once this lane holds so much. */
+/* What is held beyond what each lane has for itself, once this lane holds so much. */
 static size_t spare_cost(const struct pccl_exchange *exchange, const struct pccl_lane *growing, size_t cost)
 {
     size_t spare = 0;
@@ -215,7 +219,7 @@ static size_t spare_cost(const struct pccl_exchange *exchange, const struct pccl
          node = pccl_table_after(&exchange->lanes, node)) {
         const struct pccl_lane *lane = PCCL_CONTAINER_OF(node, struct pccl_lane, by_peer);
         size_t held = lane == growing ? cost : cost_of(lane->ahead_bytes, lane->ahead_segments);
-        size_t own = lane->used ? PCCL_AHEAD_OWN_COST : 0;
+        size_t own = own_cost(lane);
         spare += lane->outgoing || held < own ? 0 : held - own;
     }
     return spare;
@@ -226,10 +230,19 @@ static bool has_room(const struct pccl_exchange *exchange, const struct pccl_lan
 {
     size_t cost = cost_of(lane->ahead_bytes + bytes, lane->ahead_segments + 1);
     return cost_of(exchange->ahead_bytes + bytes, exchange->ahead_segments + 1) <= PCCL_AHEAD_SPARE_COST ||
-           (lane->used && cost <= PCCL_AHEAD_OWN_COST) || spare_cost(exchange, lane, cost) <= PCCL_AHEAD_SPARE_COST;
+           cost <= own_cost(lane) || spare_cost(exchange, lane, cost) <= PCCL_AHEAD_SPARE_COST;
 }
 
 uint64_t pccl_exchange_room(const struct pccl_exchange *exchange) { return exchange->room; }
+
+void pccl_ahead_own(struct pccl_exchange *exchange, struct pccl_lane *lane, bool used, bool member)
+{
+    size_t before = own_cost(lane);
+    lane->used = used;
+    lane->member = member;
+    if (own_cost(lane) > before && lane->ahead_segments > 0)
+        exchange->room++; /* what it holds is its own from now on */
+}
 
 /* ---- receiving ---- */
 

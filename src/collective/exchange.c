@@ -3,6 +3,8 @@
 #include "collective/internal.h"
 #include "wire/describe.h"
 
+#include <string.h>
+
 struct pccl_exchange *pccl_exchange_create(const struct pccl_exchange_config *config, const struct pccl_memory *memory,
                                            const struct pccl_exchange_effects *effects)
 {
@@ -71,6 +73,7 @@ void pccl_exchange_destroy(struct pccl_exchange *exchange)
     if (exchange == NULL)
         return;
     forget_others(exchange);
+    pccl_release(&exchange->memory, exchange->members, exchange->member_capacity * sizeof *exchange->members);
     pccl_table_fini(&exchange->lanes);
     pccl_table_fini(&exchange->transfers);
     pccl_table_fini(&exchange->ended);
@@ -85,6 +88,23 @@ void pccl_exchange_rename(struct pccl_exchange *exchange, const struct pccl_id *
     forget_others(exchange);
     exchange->config.self = *self;
     exchange->view = (struct pccl_epoch){0, 0};
+    exchange->member_count = 0;
+}
+
+void pccl_exchange_admit(struct pccl_exchange *exchange, const struct pccl_id *members, uint32_t count)
+{
+    struct pccl_id *kept =
+        pccl_grow(&exchange->memory, exchange->members, &exchange->member_capacity, count, sizeof *kept);
+    if (kept == NULL)
+        return; /* whose lanes are used have their room; the others have to wait for some */
+    memcpy(kept, members, count * sizeof *kept);
+    exchange->members = kept;
+    exchange->member_count = count;
+    for (struct pccl_node *node = pccl_table_first(&exchange->lanes); node != NULL;
+         node = pccl_table_after(&exchange->lanes, node)) {
+        struct pccl_lane *lane = PCCL_CONTAINER_OF(node, struct pccl_lane, by_peer);
+        pccl_ahead_own(exchange, lane, lane->used, pccl_lane_is_of_member(exchange, lane));
+    }
 }
 
 /* ---- peers must agree ---- */
@@ -237,7 +257,6 @@ enum pccl_status pccl_exchange_start(struct pccl_exchange *exchange, const struc
         exchange->view = made->view;
         pccl_kept_forget_before(exchange, &made->view);
     }
-    exchange->room++; /* its lanes have their own from now on */
     pccl_ahead_start(made);
     pccl_window_widen(made);
     take_announcements(made);
@@ -255,6 +274,17 @@ void pccl_exchange_stop(struct pccl_exchange *exchange, struct pccl_transfer *tr
     remember_ended(exchange, transfer->ended, &transfer->instance);
     transfer->ended = NULL;
     pccl_transfer_free(transfer);
+}
+
+void pccl_exchange_forget(struct pccl_exchange *exchange, const struct pccl_instance *instance)
+{
+    PCCL_ASSERT(find_transfer(exchange, instance) == NULL);
+    pccl_ahead_forget(exchange, instance);
+    if (find_ended(exchange, instance) != NULL)
+        return;
+    struct pccl_ended *ended = pccl_allocate(&exchange->memory, sizeof *ended);
+    if (ended != NULL) /* else what is still on its way is held as if it were to come */
+        remember_ended(exchange, ended, instance);
 }
 
 void *pccl_transfer_user(const struct pccl_transfer *transfer) { return transfer->user; }
@@ -385,6 +415,13 @@ static enum pccl_status receive_early(struct pccl_exchange *exchange, struct pcc
         find_ended(exchange, &data->instance) != NULL)
         return PCCL_OK;
     return pccl_ahead_hold(exchange, lane, data, arrival, words);
+}
+
+bool pccl_exchange_is_due(struct pccl_exchange *exchange, const struct pccl_id *peer, const struct pccl_msg_data *data)
+{
+    const struct pccl_lane *lane = pccl_lane_find(exchange, peer, false);
+    return lane == NULL || lane->used || lane->member || pccl_epoch_compare(&data->view, &exchange->view) < 0 ||
+           find_transfer(exchange, &data->instance) != NULL || find_ended(exchange, &data->instance) != NULL;
 }
 
 static enum pccl_status receive_data(struct pccl_exchange *exchange, struct pccl_lane *lane,

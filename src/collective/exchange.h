@@ -46,7 +46,7 @@ enum {
     PCCL_AHEAD_HELD_SEGMENTS = 4 * PCCL_AHEAD_SEGMENTS,
     /* Of what is held in all lanes, a segment counts for its bytes and this. */
     PCCL_AHEAD_SEGMENT_COST = 4096,
-    /* What every lane may hold that operations have received over: what its sender may send ahead. */
+    /* What every lane of a member, or that operations have received over, may hold: what its sender may send ahead. */
     PCCL_AHEAD_OWN_COST = PCCL_AHEAD_BYTES + PCCL_AHEAD_SEGMENTS * PCCL_AHEAD_SEGMENT_COST,
     /* And beyond that in all of them, with all of the other lanes. */
     PCCL_AHEAD_SPARE_COST = 48 << 20,
@@ -134,6 +134,9 @@ void pccl_exchange_destroy(struct pccl_exchange *exchange);
  */
 void pccl_exchange_rename(struct pccl_exchange *exchange, const struct pccl_id *self);
 
+/* The members of the view of now: newcomers cannot take the room away that there is for these. */
+void pccl_exchange_admit(struct pccl_exchange *exchange, const struct pccl_id *members, uint32_t count);
+
 /* ---- operations ---- */
 
 /*
@@ -149,6 +152,8 @@ PCCL_MUST_CHECK enum pccl_status pccl_exchange_start(struct pccl_exchange *excha
  * side could take them for data, and be told a success (it cuts those connections: pccl_transfer_is_sending).
  */
 void pccl_exchange_stop(struct pccl_exchange *exchange, struct pccl_transfer *transfer, bool committed);
+/* It was aborted and will never be started here: what was sent ahead for it, and what still comes, is thrown away. */
+void pccl_exchange_forget(struct pccl_exchange *exchange, const struct pccl_instance *instance);
 void *pccl_transfer_user(const struct pccl_transfer *transfer);
 bool pccl_transfer_is_at_rest(const struct pccl_transfer *transfer);
 /* A departure of it is under way. */
@@ -177,13 +182,20 @@ void pccl_exchange_sent(struct pccl_exchange *exchange, struct pccl_departure *d
  * A frame came in. For DATA *arrival is filled in (its length is never 0), and the payload is read next; for READY its
  * length is 0. MALFORMED or MEMORY with words: the connection is of no use any more. (Memory for a segment is the
  * failure of its transfer only.) LIMIT: too much is held for operations that nobody has started here. The connection is
- * not read until there is room (pccl_exchange_room), and then the frame is handed in again.
+ * not read until there is room (pccl_exchange_room) or it needs none (pccl_exchange_is_due), and then the frame is handed
+ * in again.
  */
 PCCL_MUST_CHECK enum pccl_status pccl_exchange_receive(struct pccl_exchange *exchange, const struct pccl_id *peer,
                                                        bool outgoing, const struct pccl_msg *msg,
                                                        struct pccl_arrival *arrival, struct pccl_text *words);
 /* Another number than before: what LIMIT was said to may fit now. */
 uint64_t pccl_exchange_room(const struct pccl_exchange *exchange);
+/*
+ * What LIMIT was said to waits no longer for room that others have: an operation has started that it belongs to, or
+ * that uses its lane, or has made it past; or its sender has been admitted. To be asked after a start and an admission.
+ */
+PCCL_MUST_CHECK bool pccl_exchange_is_due(struct pccl_exchange *exchange, const struct pccl_id *peer,
+                                          const struct pccl_msg_data *data);
 /* All its bytes are there. */
 void pccl_exchange_received(struct pccl_exchange *exchange, struct pccl_arrival *arrival);
 /* The connection broke before the departure or arrival was complete. Either may be NULL or idle (zeroed). */

@@ -27,6 +27,7 @@ struct pccl_lane {
     size_t ahead_bytes;      /* Incoming: of that; outgoing: promised to those who send without READY. */
     uint32_t ahead_segments; /* The same. */
     bool used;               /* Some operation has. */
+    bool member;             /* Its peer is one of our view. */
 };
 
 struct pccl_kept {
@@ -152,6 +153,8 @@ struct pccl_exchange {
     struct pccl_link ended_list; /* the oldest first */
     struct pccl_link wanting;    /* transfers that would like to open more groups, in turn */
     struct pccl_epoch view;      /* the latest of any transfer */
+    struct pccl_id *members;     /* of the view that the driver told of last */
+    uint32_t member_count, member_capacity;
     struct pccl_scratch_pool scratch;
     struct pccl_backup_pool backups;
     size_t ahead_bytes; /* held in all lanes */
@@ -163,6 +166,7 @@ struct pccl_exchange {
 struct pccl_lane *pccl_lane_find(struct pccl_exchange *exchange, const struct pccl_id *peer, bool outgoing);
 /* Makes it if there is none. NULL: memory is short. */
 struct pccl_lane *pccl_lane_get(struct pccl_exchange *exchange, const struct pccl_id *peer, bool outgoing);
+bool pccl_lane_is_of_member(const struct pccl_exchange *exchange, const struct pccl_lane *lane);
 /* Frees it if nobody needs it. NULL is allowed. */
 void pccl_lane_tidy(struct pccl_exchange *exchange, struct pccl_lane *lane);
 void pccl_lanes_free(struct pccl_exchange *exchange);
@@ -239,6 +243,8 @@ void pccl_ahead_fail(struct pccl_transfer *transfer, const struct pccl_id *peer,
 PCCL_MUST_CHECK enum pccl_status pccl_ahead_hold(struct pccl_exchange *exchange, struct pccl_lane *lane,
                                                  const struct pccl_msg_data *data, struct pccl_arrival *arrival,
                                                  struct pccl_text *words);
+/* Whether the lane is used, and its peer a member: then it has room of its own. */
+void pccl_ahead_own(struct pccl_exchange *exchange, struct pccl_lane *lane, bool used, bool member);
 void pccl_ahead_received(struct pccl_arrival *arrival);
 void pccl_ahead_dropped(struct pccl_arrival *arrival);
 /* It starts: drops what is older, and fails if what is held for it does not fit. */

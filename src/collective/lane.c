@@ -17,6 +17,14 @@ struct pccl_lane *pccl_lane_find(struct pccl_exchange *exchange, const struct pc
     return NULL;
 }
 
+bool pccl_lane_is_of_member(const struct pccl_exchange *exchange, const struct pccl_lane *lane)
+{
+    for (uint32_t i = 0; i < exchange->member_count; i++)
+        if (pccl_id_equal(&exchange->members[i], &lane->peer))
+            return true;
+    return false;
+}
+
 struct pccl_lane *pccl_lane_get(struct pccl_exchange *exchange, const struct pccl_id *peer, bool outgoing)
 {
     struct pccl_lane *lane = pccl_lane_find(exchange, peer, outgoing);
@@ -27,6 +35,7 @@ struct pccl_lane *pccl_lane_get(struct pccl_exchange *exchange, const struct pcc
         return NULL;
     lane->peer = *peer;
     lane->outgoing = outgoing;
+    lane->member = pccl_lane_is_of_member(exchange, lane);
     pccl_link_init(&lane->channels);
     pccl_link_init(&lane->queue);
     pccl_link_init(&lane->kept);

@@ -60,7 +60,7 @@ static bool connect_channel(struct pccl_transfer *transfer, struct pccl_channel 
         return false;
     channel->other = other;
     channel->lane = lane;
-    lane->used = true;
+    pccl_ahead_own(transfer->exchange, lane, true, lane->member);
     pccl_link_append(&lane->channels, &channel->on_lane);
     return true;
 }

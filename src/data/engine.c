@@ -6,6 +6,8 @@
 #include "net/socket.h"
 #include "net/thread.h"
 
+#include <string.h>
+
 /* ---- what other threads ask for ---- */
 
 static void wake(struct pccl_engine *engine) { (void)uv_async_send(&engine->wake); }
@@ -145,17 +147,62 @@ bool pccl_engine_link_figures(struct pccl_engine *engine, const struct pccl_id *
     return is_news;
 }
 
+static void release_members(struct pccl_id *members, uint32_t count)
+{
+    pccl_release(pccl_heap(), members, count * sizeof *members);
+}
+
+/* Under the lock: members and operations that are over, which the thread has not heard of. */
+static void drop_news(struct pccl_engine *engine)
+{
+    release_members(engine->members, engine->member_count);
+    engine->members = NULL;
+    while (engine->gone) {
+        struct pccl_engine_gone *gone = engine->gone;
+        engine->gone = gone->next;
+        pccl_release(pccl_heap(), gone, sizeof *gone);
+    }
+}
+
 void pccl_engine_rename(struct pccl_engine *engine, const struct pccl_id *self)
 {
     uv_mutex_lock(&engine->lock);
     close_all_known(engine);
     engine->new_name = *self;
     engine->rename = true;
+    drop_news(engine); /* of the run that it leaves */
     uv_mutex_unlock(&engine->lock);
     wake(engine);
 }
 
-bool pccl_engine_forget(struct pccl_engine *engine, struct pccl_stream *stream)
+void pccl_engine_admit(struct pccl_engine *engine, const struct pccl_id *members, uint32_t count)
+{
+    struct pccl_id *copy = pccl_allocate(pccl_heap(), count * sizeof *copy);
+    if (!copy)
+        return;
+    memcpy(copy, members, count * sizeof *copy);
+    uv_mutex_lock(&engine->lock);
+    release_members(engine->members, engine->member_count);
+    engine->members = copy;
+    engine->member_count = count;
+    uv_mutex_unlock(&engine->lock);
+    wake(engine);
+}
+
+void pccl_engine_forget(struct pccl_engine *engine, const struct pccl_instance *instance)
+{
+    struct pccl_engine_gone *gone = pccl_allocate(pccl_heap(), sizeof *gone);
+    if (!gone)
+        return;
+    gone->instance = *instance;
+    uv_mutex_lock(&engine->lock);
+    gone->next = engine->gone;
+    engine->gone = gone;
+    uv_mutex_unlock(&engine->lock);
+    wake(engine);
+}
+
+bool pccl_engine_forget_stream(struct pccl_engine *engine, struct pccl_stream *stream)
 {
     uv_mutex_lock(&engine->lock);
     bool known = stream->known;
@@ -231,15 +278,17 @@ static void tell(struct pccl_engine *engine, struct pccl_job *job)
     }
 }
 
-/* There may be room for what streams wait with: each is asked once. */
-static void resume_streams(struct pccl_engine *engine)
+/* There may be room for what streams wait with, or it needs none: each of these is asked once. */
+static void resume_streams(struct pccl_engine *engine, bool due_only)
 {
     struct pccl_link asked;
     pccl_link_init(&asked);
     engine->resuming = true;
-    engine->room = pccl_exchange_room(engine->exchange);
-    while (!pccl_link_is_alone(&engine->waiting)) {
-        struct pccl_link *link = engine->waiting.next;
+    for (struct pccl_link *link = engine->waiting.next, *next; link != &engine->waiting; link = next) {
+        const struct pccl_stream *stream = PCCL_CONTAINER_OF(link, struct pccl_stream, in_waiting);
+        next = link->next;
+        if (due_only && !pccl_exchange_is_due(engine->exchange, &stream->peer, &stream->refused.as.data))
+            continue;
         pccl_link_remove(link);
         pccl_link_append(&asked, link);
     }
@@ -270,7 +319,8 @@ void pccl_engine_settle(struct pccl_engine *engine)
             bundle->writable = false;
             pccl_bundle_pump(engine, bundle);
         } else if (may_resume(engine)) {
-            resume_streams(engine);
+            engine->room = pccl_exchange_room(engine->exchange);
+            resume_streams(engine, false);
         } else {
             return;
         }
@@ -285,8 +335,10 @@ static void start_job(struct pccl_engine *engine, struct pccl_job *job)
     job->config.user = job;
     enum pccl_status status = pccl_exchange_start(engine->exchange, &job->config, &job->transfer, &words);
     engine->running += status == PCCL_OK;
-    if (status == PCCL_OK)
+    if (status == PCCL_OK) {
+        resume_streams(engine, true);
         return;
+    }
     job->transfer = NULL;
     engine->events.failed(engine->events.context, job, PCCL_CLASS_INTERNAL, &words);
 }
@@ -367,7 +419,9 @@ static void work_on(struct pccl_engine *engine, struct pccl_job *job)
 struct batch {
     struct pccl_stream *added, *closed;
     struct pccl_job *jobs;
-    struct pccl_id new_name;
+    struct pccl_id new_name, *members;
+    uint32_t member_count;
+    struct pccl_engine_gone *gone;
     bool rename, end;
 };
 
@@ -381,6 +435,9 @@ static void take_inbox(struct pccl_engine *engine, struct batch *batch)
                             .closed = engine->closed,
                             .jobs = engine->jobs,
                             .new_name = engine->new_name,
+                            .members = engine->members,
+                            .member_count = engine->member_count,
+                            .gone = engine->gone,
                             .rename = engine->rename,
                             .end = engine->end};
     for (struct pccl_stream *stream = batch->added; stream; stream = stream->next_added)
@@ -391,6 +448,8 @@ static void take_inbox(struct pccl_engine *engine, struct batch *batch)
         job->due_end = job->end;
         job->next_taken = job->next;
     }
+    engine->members = NULL;
+    engine->gone = NULL;
     engine->added = engine->closed = NULL;
     engine->added_end = &engine->added;
     engine->jobs = NULL;
@@ -408,6 +467,23 @@ static void rename_self(struct pccl_engine *engine, const struct pccl_id *name)
     pccl_exchange_rename(engine->exchange, name);
 }
 
+static void take_news(struct pccl_engine *engine, const struct batch *batch)
+{
+    bool is_news = batch->members || batch->gone;
+    if (batch->members) {
+        pccl_exchange_admit(engine->exchange, batch->members, batch->member_count);
+        release_members(batch->members, batch->member_count);
+    }
+    for (struct pccl_engine_gone *gone = batch->gone, *next; gone; gone = next) {
+        next = gone->next;
+        pccl_exchange_forget(engine->exchange, &gone->instance);
+        pccl_release(pccl_heap(), gone, sizeof *gone);
+    }
+    if (is_news)
+        resume_streams(engine, true);
+    pccl_engine_settle(engine);
+}
+
 static void on_wake(uv_async_t *async)
 {
     struct pccl_engine *engine = async->data;
@@ -420,6 +496,7 @@ static void on_wake(uv_async_t *async)
     pccl_engine_settle(engine);
     if (batch.rename)
         rename_self(engine, &batch.new_name);
+    take_news(engine, &batch);
     for (struct pccl_stream *stream = batch.added, *next; stream; stream = next) {
         next = stream->next_added;
         pccl_stream_open(stream, stream->stillborn);
@@ -558,6 +635,7 @@ void pccl_engine_destroy(struct pccl_engine *engine)
     (void)uv_thread_join(&engine->thread);
     if (engine->broken)
         return;
+    drop_news(engine);
     pccl_exchange_destroy(engine->exchange);
     pccl_table_fini(&engine->bundles);
     (void)uv_loop_close(&engine->loop);

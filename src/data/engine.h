@@ -87,6 +87,14 @@ void pccl_engine_destroy(struct pccl_engine *engine);
 /* This peer has a new identity; all connections of the old one are closed. Every job must have been released. */
 void pccl_engine_rename(struct pccl_engine *engine, const struct pccl_id *self);
 
+/*
+ * The members of the view of now. What newcomers send leaves these the room that they need. Both are lost where memory
+ * is short: then what is sent ahead may have to wait.
+ */
+void pccl_engine_admit(struct pccl_engine *engine, const struct pccl_id *members, uint32_t count);
+/* An operation that never started here, and never will, is over. */
+void pccl_engine_forget(struct pccl_engine *engine, const struct pccl_instance *instance);
+
 /* Takes the operation; `failed` tells if it could not even start. */
 void pccl_engine_start(struct pccl_engine *engine, struct pccl_job *job);
 /* The outcome is known; `released` follows soon, also when the job had failed. Once for each job. */

@@ -82,6 +82,12 @@ struct pccl_stream {
     uint8_t rest[];
 };
 
+/* An operation that will never be started here. */
+struct pccl_engine_gone {
+    struct pccl_instance instance;
+    struct pccl_engine_gone *next;
+};
+
 /* The streams between this peer and another in one direction; at least one. */
 struct pccl_bundle {
     struct pccl_node node; /* by hash of the peer's id */
@@ -107,6 +113,9 @@ struct pccl_engine {
     struct pccl_stream *closed;
     struct pccl_job *jobs, **jobs_end;
     struct pccl_id new_name;
+    struct pccl_id *members; /* to be admitted; NULL: as before */
+    uint32_t member_count;
+    struct pccl_engine_gone *gone;
     bool rename, end, broken;
 
     uv_loop_t loop;
@@ -128,7 +137,7 @@ struct pccl_engine {
 /* After calls of the exchange: sends what became possible and tells what is to be told. */
 void pccl_engine_settle(struct pccl_engine *engine);
 /* The stream is over. true: the caller had not closed it, so it is to be told. */
-PCCL_MUST_CHECK bool pccl_engine_forget(struct pccl_engine *engine, struct pccl_stream *stream);
+PCCL_MUST_CHECK bool pccl_engine_forget_stream(struct pccl_engine *engine, struct pccl_stream *stream);
 
 /* ---- bundle.c ---- */
 struct pccl_bundle *pccl_bundle_find(const struct pccl_engine *engine, const struct pccl_id *peer, bool outgoing);

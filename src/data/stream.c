@@ -110,7 +110,7 @@ static void end(struct pccl_stream *stream, enum pccl_link_end how, bool purpose
     give_back(stream);
     finish(stream);
     /* The link's end first: it explains the failures that follow. */
-    if (pccl_engine_forget(engine, stream))
+    if (pccl_engine_forget_stream(engine, stream))
         engine->events.ended(engine->events.context, &stream->peer, stream->outgoing, stream->slot, how, purposely);
     pccl_bundle_leave(stream);
     pccl_engine_settle(engine);
@@ -510,7 +510,7 @@ static void end_before_it_began(struct pccl_stream *stream)
 {
     struct pccl_engine *engine = stream->engine;
     pccl_socket_close(stream->socket);
-    if (pccl_engine_forget(engine, stream))
+    if (pccl_engine_forget_stream(engine, stream))
         engine->events.ended(engine->events.context, &stream->peer, stream->outgoing, stream->slot,
                              PCCL_LINK_UNREACHABLE, false);
     release(stream);

@@ -152,6 +152,18 @@ void pccl_comm_effect_op_stop(void *context, struct pccl_op *op)
         stop(context, job, op->class == PCCL_CLASS_NONE ? PCCL_JOB_COMMITTED : PCCL_JOB_ABORTED);
 }
 
+void pccl_comm_effect_op_gone(void *context, const struct pccl_instance *instance)
+{
+    struct pcclComm_t *comm = context;
+    pccl_engine_forget(comm->engine, instance);
+}
+
+void pccl_comm_effect_ring_changed(void *context, const struct pccl_id *ring, uint32_t count)
+{
+    struct pcclComm_t *comm = context;
+    pccl_engine_admit(comm->engine, ring, count);
+}
+
 /* ---- the engine's events, on its thread ---- */
 
 static struct pccl_comm_job *enter(void *context, struct pccl_job *engine_job)

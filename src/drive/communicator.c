@@ -483,6 +483,8 @@ enum pccl_status pccl_comm_renew(struct pcclComm_t *comm, const struct pccl_peer
                                         .op_decided = effect_op_decided,
                                         .op_start = pccl_comm_effect_op_start,
                                         .op_stop = pccl_comm_effect_op_stop,
+                                        .op_gone = pccl_comm_effect_op_gone,
+                                        .ring_changed = pccl_comm_effect_ring_changed,
                                         .sync_plan = pccl_comm_effect_sync_plan,
                                         .sync_donor = pccl_comm_effect_sync_donor,
                                         .measure = pccl_comm_effect_measure,

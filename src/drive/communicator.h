@@ -301,6 +301,8 @@ PCCL_MUST_CHECK enum pccl_status pccl_comm_engine_start(struct pcclComm_t *comm,
 void pccl_comm_measure(struct pcclComm_t *comm);
 void pccl_comm_effect_op_start(void *context, struct pccl_op *op);
 void pccl_comm_effect_op_stop(void *context, struct pccl_op *op);
+void pccl_comm_effect_op_gone(void *context, const struct pccl_instance *instance);
+void pccl_comm_effect_ring_changed(void *context, const struct pccl_id *ring, uint32_t count);
 /* Under the lock, a job for a reduction over the present ring, to be started by its launch. NULL: out of memory. */
 struct pccl_comm_job *pccl_comm_job_make(struct pcclComm_t *comm, struct pccl_comm_op *reduction, const void *sendbuf,
                                          const struct pccl_descriptor *descriptor);

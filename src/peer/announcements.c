@@ -54,22 +54,38 @@ void pccl_peer_drop_announcements(struct pccl_peer *p, bool all)
     }
 }
 
+/* NULL: there is no room, or memory is short. It serves to find a mistake of the callers; else a deadline does. */
+static struct pccl_announcement *add(struct pccl_peer *p, const struct pccl_instance *instance, uint32_t most)
+{
+    struct pccl_announcement *announcement =
+        p->announcements.count < most ? pccl_allocate(&p->memory, sizeof *announcement) : NULL;
+    if (announcement == NULL)
+        return NULL;
+    announcement->instance = *instance;
+    pccl_table_insert(&p->announcements, &announcement->by_instance, pccl_instance_hash(&p->hash, instance));
+    return announcement;
+}
+
+/* Of who is no member here, and may become one: not so many that members lack room, and none that hides a member's. */
 static void keep(struct pccl_peer *p, const struct pccl_id *from, const struct pccl_msg_ready *ready)
 {
-    if (pccl_peer_announcement(p, &ready->instance) != NULL || p->announcements.count >= PCCL_OPS_PER_PEER_MAX)
-        return;
-    struct pccl_announcement *announcement = pccl_allocate(&p->memory, sizeof *announcement);
+    bool member = pccl_peer_is_in_group(p, from);
+    struct pccl_announcement *announcement = pccl_peer_announcement(p, &ready->instance);
     if (announcement == NULL)
-        return; /* it serves to find a mistake of the callers; a deadline ends what it would have ended */
-    announcement->instance = ready->instance;
+        announcement = add(p, &ready->instance, member ? PCCL_OPS_PER_PEER_MAX : PCCL_OPS_PER_PEER_MAX / 2);
+    else if (!member || pccl_peer_is_in_group(p, &announcement->from))
+        return;
+    if (announcement == NULL)
+        return;
     announcement->from = *from;
     announcement->descriptor = ready->descriptor;
-    pccl_table_insert(&p->announcements, &announcement->by_instance, pccl_instance_hash(&p->hash, &ready->instance));
 }
 
 void pccl_peer_refuse_announced(struct pccl_peer *p, struct pccl_op *op, const struct pccl_announcement *announcement)
 {
     struct pccl_text words;
+    if (!pccl_peer_is_in_group(p, &announcement->from))
+        return; /* whoever it is: it has no part in what is launched here */
     pccl_describe_difference(&words, &(struct pccl_described){&announcement->from, &announcement->descriptor, false},
                              &(struct pccl_described){&p->config.id, &op->descriptor, true});
     pccl_peer_op_abort(p, p->now_us, op, PCCL_CLASS_MISMATCH, &words);

@@ -458,6 +458,7 @@ static void tombstone(struct pccl_peer *p, const struct pccl_msg_outcome *outcom
     op->class = (enum pccl_class)outcome->class;
     op->words = *words;
     confirm(p, op, outcome->decision);
+    p->effects.op_gone(p->effects.context, &op->instance);
     struct pccl_announcement *announcement = pccl_peer_announcement(p, &outcome->instance);
     if (announcement != NULL)
         pccl_peer_drop_announcement(p, announcement);

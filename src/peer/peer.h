@@ -172,6 +172,10 @@ struct pccl_peer_effects {
     /* Bulk operations: start moving data; and stop, the outcome is known (report nothing more). */
     void (*op_start)(void *context, struct pccl_op *op);
     void (*op_stop)(void *context, struct pccl_op *op);
+    /* One that was not launched here is over: it will never start. */
+    void (*op_gone)(void *context, const struct pccl_instance *instance);
+    /* The group's ring is this one now. */
+    void (*ring_changed)(void *context, const struct pccl_id *ring, uint32_t count);
     /*
      * Within a sync call: the group has elected; and, for one who requests, one more peer to fetch from. A plan may
      * come again, and differ, after a restart of the master; its donors are named anew.

@@ -58,6 +58,7 @@ static bool replace_ring(struct pccl_peer *p, const struct pccl_id *ids, uint32_
     p->ring = ring;
     memcpy(ring, ids, count * sizeof *ids);
     p->ring_count = count;
+    p->effects.ring_changed(p->effects.context, ring, count);
     return true;
 }
 

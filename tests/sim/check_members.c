@@ -286,6 +286,14 @@ static void check_attributes(struct sim *sim, struct sim_peer *peer)
                  (unsigned long long)now.epoch.number, epoch->count, in_group, groups, largest);
 }
 
+uint64_t sim_ring_hash(const struct pccl_id *ring, uint32_t count)
+{
+    uint64_t hash = count;
+    for (uint32_t i = 0; i < count; i++)
+        hash = pccl_hash_u64(hash ^ pccl_id_hash(&ring[i]));
+    return hash;
+}
+
 void sim_check_peer(struct sim *sim, struct sim_peer *peer)
 {
     struct pccl_peer *p = peer->machine;
@@ -320,6 +328,8 @@ void sim_check_peer(struct sim *sim, struct sim_peer *peer)
         (void)note_view(sim, "peer", peer->process.number, &p->lineage, peer->group, &p->view, p->ring, p->ring_count,
                         &p->cost);
         check_view_moved(sim, peer);
+        if (peer->told_ring != sim_ring_hash(p->ring, p->ring_count))
+            sim_fail(sim, "p%u: its data path was not told of the ring", peer->process.number);
         peer->seen_view = p->view;
     }
     if (pccl_peer_joint(p) != peer->seen_joint || p->rounds[PCCL_ROUND_SYNC] != peer->seen_sync) {

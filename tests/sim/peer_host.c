@@ -1,4 +1,5 @@
 /* A peer's driver in the simulator: the control connection, the links, one listening port, time. */
+#include "peer/internal.h"
 #include "sim.h"
 
 #include <stdio.h>
@@ -425,6 +426,21 @@ static void on_op_stop(void *context, struct pccl_op *op)
     sim_bulk_stop(peer->process.sim, peer, op);
 }
 
+static void on_op_gone(void *context, const struct pccl_instance *instance)
+{
+    struct sim_peer *peer = context;
+    const struct pccl_op *op = pccl_peer_find_instance(peer->machine, instance);
+    if (op == NULL || op->state != PCCL_OP_TOMBSTONE)
+        sim_fail(peer->process.sim, "p%u: an operation that was launched is said to be gone", peer->process.number);
+    peer->ops_gone++;
+}
+
+static void on_ring_changed(void *context, const struct pccl_id *ring, uint32_t count)
+{
+    struct sim_peer *peer = context;
+    peer->told_ring = sim_ring_hash(ring, count);
+}
+
 static void on_sync_plan(void *context, const struct pccl_sync_plan *plan)
 {
     struct sim_peer *peer = context;
@@ -559,6 +575,8 @@ struct sim_peer *sim_peer_start(struct sim *sim, uint32_t host, uint16_t port, u
                                               .op_decided = on_op_decided,
                                               .op_start = on_op_start,
                                               .op_stop = on_op_stop,
+                                              .op_gone = on_op_gone,
+                                              .ring_changed = on_ring_changed,
                                               .sync_plan = on_sync_plan,
                                               .sync_donor = on_sync_donor,
                                               .measure = on_measure,

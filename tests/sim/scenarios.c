@@ -35,6 +35,7 @@ void scenario_f2(struct sim *sim)
     WAIT(sim, 500, scenario_is_decided(a) && scenario_is_decided(c));
     MUST(sim, scenario_take(sim, p[0], a) == PCCL_CLASS_ABORTED && scenario_take(sim, p[2], c) == PCCL_CLASS_ABORTED);
     scenario_run_ms(sim, 20);
+    MUST(sim, p[1]->ops_gone == 1 && p[0]->ops_gone == 0 && p[2]->ops_gone == 0);
     struct pccl_op *b = scenario_tiny(sim, p[1], 1, 1);
     MUST(sim, scenario_is_decided(b) && scenario_take(sim, p[1], b) == PCCL_CLASS_ABORTED);
     scenario_commit_all(sim, p, 3, 1, 2);
@@ -484,6 +485,7 @@ const struct sim_scenario sim_scenarios[] = {
     {"tiny-against-bulk", "one operation started in two ways fails alike for all", scenario_two_ways},
     {"class-before-view", "an abort has one class, also while a view is under way", scenario_class},
     {"announcements", "announcements are bounded and end with their era", scenario_announcements},
+    {"announced-by-others", "who is no member announces nothing that counts", scenario_announced_by_others},
     {"announced-early", "an announcement may come before the welcome", scenario_announced_early},
     {"tickets", "who has no ticket of the master's links with nobody; who has may be ahead of the view",
      scenario_tickets},

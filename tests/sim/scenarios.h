@@ -68,6 +68,7 @@ void scenario_gone_words(struct sim *sim);
 void scenario_two_ways(struct sim *sim);
 void scenario_class(struct sim *sim);
 void scenario_announcements(struct sim *sim);
+void scenario_announced_by_others(struct sim *sim);
 void scenario_lone_aborts(struct sim *sim);
 void scenario_announced_early(struct sim *sim);
 void scenario_tickets(struct sim *sim);

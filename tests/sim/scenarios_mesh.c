@@ -398,6 +398,33 @@ void scenario_two_ways(struct sim *sim)
     }
 }
 
+/* What newcomers announce aborts nothing here, and takes no room away from members. */
+void scenario_announced_by_others(struct sim *sim)
+{
+    scenario_cluster(sim, p, 2, 1);
+    struct pccl_msg_ready ready = {.view = p[0]->machine->view, .descriptor = {.count = 1}, .segment_elements = 1};
+    const struct pccl_id other = {{200}};
+    ready.instance.joint = pccl_peer_joint(p[0]->machine);
+    for (uint64_t tag = 0; tag < PCCL_OPS_PER_PEER_MAX + 100; tag++) {
+        ready.instance.tag = tag;
+        pccl_peer_announced(p[0]->machine, sim->now, &other, &ready);
+        sim_check_peer(sim, p[0]);
+    }
+    MUST(sim, p[0]->machine->announcements.count == PCCL_OPS_PER_PEER_MAX / 2);
+    scenario_commit_all(sim, p, 2, 1, 1); /* announced before the launch */
+    struct pccl_op *a = scenario_tiny(sim, p[0], 2, 1);
+    ready.instance.tag = 2;
+    pccl_peer_announced(p[0]->machine, sim->now, &other, &ready); /* and behind it */
+    struct pccl_op *b = scenario_tiny(sim, p[1], 2, 1);
+    WAIT(sim, 100, scenario_is_decided(a) && scenario_is_decided(b));
+    MUST(sim, scenario_take(sim, p[0], a) == PCCL_CLASS_NONE && scenario_take(sim, p[1], b) == PCCL_CLASS_NONE);
+    ready.instance.tag = 3;
+    pccl_peer_announced(p[0]->machine, sim->now, &p[1]->id, &ready); /* a member says what somebody else had said */
+    a = scenario_tiny(sim, p[0], 3, 1);
+    WAIT(sim, 100, scenario_is_decided(a));
+    MUST(sim, scenario_take(sim, p[0], a) == PCCL_CLASS_MISMATCH);
+}
+
 /* A deadline in the new view meets a member that is still in the old one: the class is the view's for both. */
 void scenario_class(struct sim *sim)
 {

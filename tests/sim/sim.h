@@ -320,6 +320,8 @@ struct sim_peer {
     struct sim_use uses[SIM_TAGS_KNOWN];
     struct sim_tap tap;
     struct pccl_epoch seen_epoch, seen_view;
+    uint64_t told_ring; /* its hash, as the machine told its driver */
+    uint32_t ops_gone;
     struct pccl_id seen_lineage;
     struct pccl_member *seen_members; /* owned */
     uint32_t seen_count;
@@ -471,6 +473,7 @@ void sim_check_sent_by_peer(struct sim *sim, struct sim_peer *peer, const uint8_
 void sim_check_sent_by_master(struct sim *sim, struct sim_master *master, struct sim_conn *conn, const uint8_t *bytes,
                               size_t length);
 void sim_check_peer(struct sim *sim, struct sim_peer *peer);
+uint64_t sim_ring_hash(const struct pccl_id *ring, uint32_t count);
 void sim_check_master(struct sim *sim, struct sim_master *master);
 /* A machine says that the other side broke the protocol: none does here. */
 void sim_check_said(struct sim *sim, const char *who, uint32_t number, const char *line);

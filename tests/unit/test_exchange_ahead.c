@@ -11,6 +11,7 @@ enum {
     SEGMENT = 64 << 10,                /* of a long path */
     MOST = PCCL_AHEAD_BYTES / SEGMENT, /* segments ahead on a lane */
     HELD_MOST = PCCL_AHEAD_HELD_BYTES / SEGMENT,
+    SPARE = PCCL_AHEAD_SPARE_COST / (SEGMENT + PCCL_AHEAD_SEGMENT_COST), /* and in those that have none of their own */
 };
 static const struct pccl_exchange_config roomy = {.scratch_bytes_max = 96 << 20, .window_bytes = 16 << 20};
 static const struct pccl_exchange_config narrow = {.scratch_bytes_max = 1, .window_bytes = 1};
@@ -206,7 +207,7 @@ static void what_breaks_off_is_not_held(void **state)
     other.instance.tag++; /* needs the lane */
     struct pccl_transfer *transfer;
     struct pccl_text words;
-    assert_int_equal(pccl_exchange_start(mine(), &other, &transfer, &words), PCCL_OK);
+    assert_int_equal(pccl_exchange_start(mine(), other, &transfer, &words), PCCL_OK);
     pccl_exchange_disconnected(mine(), &alone.world.ring[2], false);
     assert_int_equal(held(), 0); /* no connection is left that its sender could rely on */
     pccl_exchange_stop(mine(), transfer, false);
@@ -345,6 +346,21 @@ static enum pccl_status tell_from(const struct pccl_id *peer, uint64_t group)
     return status;
 }
 
+enum { OTHERS = 3 };
+static struct pccl_id others[OTHERS];
+
+/* They have connections here, and take all the room that there is for those whom nobody knows. */
+static void others_take_all_room(void)
+{
+    for (uint32_t i = 0; i < OTHERS; i++) {
+        others[i] = alone.world.ring[0];
+        others[i].bytes[3] = (uint8_t)(200 + i);
+        assert_int_equal(pccl_exchange_connected(mine(), &others[i], false), PCCL_OK);
+    }
+    for (uint32_t told = 0; told < SPARE; told++)
+        assert_int_equal(tell_from(&others[told % OTHERS], told), PCCL_OK);
+}
+
 /*
  * All together: peers that no operation has used share what there is, and wait for it; who sends to an operation of the
  * view has its own, and goes if it takes more where there is nothing to spare.
@@ -352,32 +368,115 @@ static enum pccl_status tell_from(const struct pccl_id *peer, uint64_t group)
 static void all_that_is_held_is_bounded(void **state)
 {
     (void)state;
-    enum { STRANGERS = 3, SPARE = PCCL_AHEAD_SPARE_COST / (SEGMENT + PCCL_AHEAD_SEGMENT_COST) };
-    struct pccl_id strangers[STRANGERS];
-    uint32_t told = 0;
     be_alone_with(elements_of(3, 2), &long_ring, &roomy);
     start_alone(); /* the peer of rank 2 is before us */
-    for (uint32_t i = 0; i < STRANGERS; i++) {
-        strangers[i] = alone.world.ring[0];
-        strangers[i].bytes[3] = (uint8_t)(200 + i);
-        assert_int_equal(pccl_exchange_connected(mine(), &strangers[i], false), PCCL_OK);
-    }
-    for (; told < SPARE; told++)
-        assert_int_equal(tell_from(&strangers[told % STRANGERS], told), PCCL_OK);
-    for (uint32_t i = 0; i < STRANGERS; i++)
-        assert_int_equal(tell_from(&strangers[i], told + i), PCCL_LIMIT);
+    others_take_all_room();
+    for (uint32_t i = 0; i < OTHERS; i++)
+        assert_int_equal(tell_from(&others[i], SPARE + i), PCCL_LIMIT);
     for (uint64_t i = 0; i < MOST; i++)
         assert_int_equal(tell_from(&alone.world.ring[2], i), PCCL_OK);
     const uint64_t room = pccl_exchange_room(mine());
     struct pccl_msg more = data_of(MOST + 40, 0, 4 << 20);
     more.as.data.instance.tag = 501;
     expect_malformed(2, false, more);
-    assert_int_not_equal(pccl_exchange_room(mine()), room);
+    assert_int_equal(pccl_exchange_room(mine()), room); /* what it had of its own is no room for others */
     assert_int_equal(held(), SPARE * SEGMENT);
-    pccl_exchange_disconnected(mine(), &strangers[0], false);
-    assert_int_equal(tell_from(&strangers[1], told), PCCL_OK);
-    for (uint32_t i = 1; i < STRANGERS; i++)
-        pccl_exchange_disconnected(mine(), &strangers[i], false);
+    pccl_exchange_disconnected(mine(), &others[0], false);
+    assert_int_not_equal(pccl_exchange_room(mine()), room);
+    assert_int_equal(tell_from(&others[1], SPARE), PCCL_OK);
+    for (uint32_t i = 1; i < OTHERS; i++)
+        pccl_exchange_disconnected(mine(), &others[i], false);
+    assert_int_equal(held(), 0);
+    end_alone();
+}
+
+/* Somebody else has taken what all share: members have room of their own, before they are heard of and after. */
+static void newcomers_leave_members_their_room(void **state)
+{
+    (void)state;
+    for (int early = 0; early < 2; early++) {
+        be_alone_with(elements_of(3, 2), &long_ring, &roomy);
+        const struct pccl_id *ring = alone.world.ring;
+        if (early)
+            pccl_exchange_admit(mine(), ring, 3);
+        others_take_all_room();
+        if (!early)
+            assert_int_equal(tell_from(&ring[2], 0), PCCL_LIMIT);
+        pccl_exchange_admit(mine(), ring, 3);
+        for (uint64_t i = 0; i < MOST; i++)
+            assert_int_equal(tell_from(&ring[2], i), PCCL_OK);
+        assert_int_equal(tell_from(&others[0], SPARE), PCCL_LIMIT);
+        pccl_exchange_admit(mine(), ring, 2); /* it is out */
+        assert_int_equal(tell_from(&ring[2], MOST), PCCL_LIMIT);
+        const uint64_t room = pccl_exchange_room(mine());
+        pccl_exchange_admit(mine(), others, 1); /* what it holds is its own: the others have that now */
+        assert_int_not_equal(pccl_exchange_room(mine()), room);
+        end_alone();
+    }
+}
+
+/* Of those that wait for room a start concerns who sends to it, and what it makes past. */
+static void a_start_concerns_few_that_wait(void **state)
+{
+    (void)state;
+    be_alone_with(elements_of(3, 2), &long_ring, &roomy);
+    const struct pccl_id *other = &others[0];
+    others_take_all_room();
+    assert_int_equal(tell_from(&alone.world.ring[2], 0), PCCL_LIMIT);
+    struct pccl_msg_data waiting = data_of(0, 0, SEGMENT).as.data, old = waiting, of_it = waiting;
+    waiting.instance.tag = 500;
+    old.instance.tag = 501;
+    alone.job.config.view.number++;
+    of_it.view.number++;
+    waiting.view.number++;
+    assert_false(pccl_exchange_is_due(mine(), &alone.world.ring[2], &waiting));
+    assert_false(pccl_exchange_is_due(mine(), other, &old));
+    const uint64_t room = pccl_exchange_room(mine());
+    waiting.view.number++;
+    start_alone();
+    assert_int_not_equal(pccl_exchange_room(mine()), room); /* by what it made past */
+    assert_int_equal(held(), 0);
+    assert_true(pccl_exchange_is_due(mine(), &alone.world.ring[2], &waiting));
+    assert_true(pccl_exchange_is_due(mine(), other, &old));
+    assert_true(pccl_exchange_is_due(mine(), other, &of_it));
+    assert_false(pccl_exchange_is_due(mine(), other, &waiting));
+    const uint64_t room_then = pccl_exchange_room(mine());
+    struct pccl_transfer *next = start_another(10);
+    assert_int_equal(pccl_exchange_room(mine()), room_then); /* it changes nothing for anybody */
+    hear(2, 1, 0, SEGMENT);
+    pccl_exchange_stop(mine(), next, false);
+    assert_int_equal(pccl_exchange_room(mine()), room_then); /* what a lane has of its own is no room of others */
+    end_alone();
+}
+
+/* Aborted, and never to be started here: what came ahead for it is given back, and what still comes is not held. */
+static void what_is_gone_is_not_held(void **state)
+{
+    (void)state;
+    be_alone_with(elements_of(3, 2), &long_ring, &roomy);
+    struct test_memory *memory = &alone.world.peers[0].memory;
+    struct pccl_msg data = data_of(0, 0, SEGMENT);
+    struct pccl_arrival arrival, under_way;
+    for (uint64_t i = 0; i < 3 * MOST; i++) { /* as many as a sender begins that starts anew behind each abort */
+        data.as.data.instance.tag = 100 + i;
+        assert_int_equal(tell(2, false, &data, &arrival), PCCL_OK);
+        assert_non_null(arrival.payload);
+        pccl_exchange_received(mine(), &arrival);
+        data.as.data.group++;
+        assert_int_equal(tell(2, false, &data, &under_way), PCCL_OK);
+        pccl_exchange_forget(mine(), &data.as.data.instance);
+        assert_null(under_way.payload);
+        assert_int_equal(held(), 0);
+        data.as.data.group++;
+        assert_int_equal(tell(2, false, &data, &arrival), PCCL_OK);
+        assert_null(arrival.payload);
+    }
+    pccl_exchange_forget(mine(), &data.as.data.instance); /* once more, by another master */
+    data.as.data.instance.tag = 99;
+    assert_int_equal(tell(2, false, &data, &arrival), PCCL_OK);
+    pccl_exchange_received(mine(), &arrival);
+    memory->fail_at = memory->requests + 1;
+    pccl_exchange_forget(mine(), &data.as.data.instance);
     assert_int_equal(held(), 0);
     end_alone();
 }
@@ -648,6 +747,9 @@ int main(void)
         cmocka_unit_test(segments_held_are_counted),
         cmocka_unit_test(segments_sent_ahead_are_counted),
         cmocka_unit_test(all_that_is_held_is_bounded),
+        cmocka_unit_test(newcomers_leave_members_their_room),
+        cmocka_unit_test(a_start_concerns_few_that_wait),
+        cmocka_unit_test(what_is_gone_is_not_held),
         cmocka_unit_test(short_memory_ends_the_connection),
         cmocka_unit_test(what_does_not_fit_is_a_mismatch),
         cmocka_unit_test(only_the_one_before_shows_a_mismatch),
