@@ -14,8 +14,8 @@
  * fails whatever runs over it.
  *
  * All lanes together are bounded, too. One of a member of our view, or that operations have received over, has room for
- * what its sender may send ahead, whatever others do. So newcomers are not in the way of members, and what is sent ahead
- * never of what comes behind it over the same connection. One of anybody else (whose view may be ahead of ours) shares
+ * what its sender may send ahead, whatever others do. So newcomers are not in the way of members, and what is sent
+ * ahead never of what comes behind it on the connection. One of anybody else (whose view may be ahead of ours) shares
  * what is left over with others of the kind; it is not read while there is none, and nothing here waits for it.
  */
 #include "collective/internal.h"

@@ -182,8 +182,8 @@ void pccl_exchange_sent(struct pccl_exchange *exchange, struct pccl_departure *d
  * A frame came in. For DATA *arrival is filled in (its length is never 0), and the payload is read next; for READY its
  * length is 0. MALFORMED or MEMORY with words: the connection is of no use any more. (Memory for a segment is the
  * failure of its transfer only.) LIMIT: too much is held for operations that nobody has started here. The connection is
- * not read until there is room (pccl_exchange_room) or it needs none (pccl_exchange_is_due), and then the frame is handed
- * in again.
+ * not read until there is room (pccl_exchange_room) or it needs none (pccl_exchange_is_due), and then the frame is
+ * handed in again.
  */
 PCCL_MUST_CHECK enum pccl_status pccl_exchange_receive(struct pccl_exchange *exchange, const struct pccl_id *peer,
                                                        bool outgoing, const struct pccl_msg *msg,

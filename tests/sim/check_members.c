@@ -289,8 +289,11 @@ static void check_attributes(struct sim *sim, struct sim_peer *peer)
 uint64_t sim_ring_hash(const struct pccl_id *ring, uint32_t count)
 {
     uint64_t hash = count;
-    for (uint32_t i = 0; i < count; i++)
-        hash = pccl_hash_u64(hash ^ pccl_id_hash(&ring[i]));
+    for (uint32_t i = 0; i < count; i++) {
+        uint64_t halves[2];
+        memcpy(halves, ring[i].bytes, sizeof halves);
+        hash = pccl_hash_u64(pccl_hash_u64(hash ^ halves[0]) ^ halves[1]);
+    }
     return hash;
 }
 

@@ -411,11 +411,12 @@ void scenario_announced_by_others(struct sim *sim)
         sim_check_peer(sim, p[0]);
     }
     MUST(sim, p[0]->machine->announcements.count == PCCL_OPS_PER_PEER_MAX / 2);
-    scenario_commit_all(sim, p, 2, 1, 1); /* announced before the launch */
-    struct pccl_op *a = scenario_tiny(sim, p[0], 2, 1);
-    ready.instance.tag = 2;
+    scenario_run_ms(sim, 20);                           /* everybody knows the same */
+    struct pccl_op *a = scenario_tiny(sim, p[0], 1, 1); /* announced before the launch */
+    ready.instance.tag = 1;
     pccl_peer_announced(p[0]->machine, sim->now, &other, &ready); /* and behind it */
-    struct pccl_op *b = scenario_tiny(sim, p[1], 2, 1);
+    scenario_run_ms(sim, 20);
+    struct pccl_op *b = scenario_tiny(sim, p[1], 1, 1);
     WAIT(sim, 100, scenario_is_decided(a) && scenario_is_decided(b));
     MUST(sim, scenario_take(sim, p[0], a) == PCCL_CLASS_NONE && scenario_take(sim, p[1], b) == PCCL_CLASS_NONE);
     ready.instance.tag = 3;

@@ -126,6 +126,14 @@ PLANTS = [
              "pccl_peer_drop_announcements(p, false);",
              ""),
         ]),
+    Bug("anybody_announces",
+        "what no member says aborts an operation of the members",
+        [], ["announced-by-others"],
+        [
+            ("src/peer/announcements.c",
+             "if (!pccl_peer_is_in_group(p, &announcement->from))",
+             "if (false)"),
+        ]),
 
     # ---- tickets ----
     Bug("any_ticket_will_do",
