@@ -352,20 +352,47 @@ void pccl_master_done(struct pccl_master *m, struct pccl_remote *from, const str
 
 /*
  * Everybody else has to remember what was aborted before they launched it: nobody may make them remember more than they
- * can, nor may some together. true: this one is removed.
+ * can, nor may some together.
  */
-bool pccl_master_ends_too_much(struct pccl_master *m, struct pccl_remote *from, struct pccl_operation *op)
+void pccl_master_note_lone_end(struct pccl_remote *from, struct pccl_operation *op)
 {
     bool own = op->parts != NULL && op->parts[from->position].done;
     if (op->done_count > (own ? 1 : 0))
-        return false;
+        return;
     op->ended_by = op->named_last = from->id;
     op->named_count = 1;
-    if (++from->lone_aborts <= PCCL_OPS_LONE_MAX)
-        return false;
+    from->lone_aborts++;
+}
+
+static void remove_who_ends_too_much(struct pccl_master *m, struct pccl_remote *from)
+{
     pccl_master_remove(m, from, PCCL_REFUSAL_FULL, "it ended %u operations that nobody else had finished",
                        (uint64_t)from->lone_aborts);
+}
+
+bool pccl_master_ends_too_much(struct pccl_master *m, struct pccl_remote *from, struct pccl_operation *op)
+{
+    pccl_master_note_lone_end(from, op);
+    if (from->lone_aborts <= PCCL_OPS_LONE_MAX)
+        return false;
+    remove_who_ends_too_much(m, from);
     return true;
+}
+
+/* After a restart: what several members have reported is known of all only when all reports have been read. */
+void pccl_master_judge_lone_ends(struct pccl_master *m)
+{
+    for (uint32_t i = 0; i < m->remote_count; i++) {
+        struct pccl_remote *remote = m->remotes[i];
+        if (remote->group == NULL || remote->lone_aborts <= PCCL_OPS_LONE_MAX)
+            continue;
+        for (struct pccl_operation *op = remote->group->oldest, *next; op != NULL; op = next) {
+            next = op->newer;
+            if (pccl_id_equal(&op->ended_by, &remote->id) && op->named_count == 1)
+                free_operation(m, remote->group, op); /* nobody else has heard of an outcome */
+        }
+        remove_who_ends_too_much(m, remote);
+    }
 }
 
 /* What most members say has ended, they had launched: it is no burden that the first of them to say so has made. */

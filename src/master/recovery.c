@@ -556,8 +556,8 @@ static void merge_outcome(struct pccl_master *m, struct pccl_operation *op, stru
             pccl_master_confirm_end(m, from, op);
         return;
     }
-    if (!committed && pccl_master_ends_too_much(m, from, op))
-        return;
+    if (!committed)
+        pccl_master_note_lone_end(from, op);
     if (committed && fields->tiny) {
         op->result = pccl_allocate(&m->memory, fields->payload.length);
         if (op->result == NULL) { /* its caller has it; whoever stays must not see another outcome */
@@ -620,6 +620,8 @@ static void merge_reports(struct pccl_master *m, bool outcomes)
             if (!current || is_outcome != outcomes)
                 continue;
             struct pccl_operation *op = pccl_master_operation(m, remote->group, instance, !running);
+            if (op != NULL && op->decided && !is_outcome)
+                pccl_master_confirm_end(m, remote, op);
             if (running) {
                 expel_if_left_out(m, remote, op);
                 continue;
@@ -741,6 +743,7 @@ static void conclude(struct pccl_master *m, struct pccl_report *law)
         pccl_master_advance_stable(m, m->groups[i]);
     merge_reports(m, true);
     merge_reports(m, false);
+    pccl_master_judge_lone_ends(m);
     rebuild_answers(m, law);
     tell_missed_rounds(m);
     for (uint32_t i = 0; i < m->group_count; i++)
