@@ -2,13 +2,15 @@
 
 import math
 import threading
+import types
+from array import array
 
 import pytest
 import support
 from support import DEADLINE
 
 import pccl
-from pccl.diloco import DiLoCo, LocalSGD, Nesterov, Sampler
+from pccl.diloco import DiLoCo, LocalSGD, Nesterov, Sampler, _membership
 
 np = pytest.importorskip("numpy")
 
@@ -432,6 +434,34 @@ def test_who_comes_with_other_settings_is_told(address, settings, words):
     assert failed == [words] or failed[0].startswith(words), failed
     assert support.world(first.comm) == 2 and other.comm.closed
     end([first, second])
+
+
+def test_newcomers_of_several_models_hear_what_the_run_has():
+    """Who comes at the same time with a third model is not taken for the run."""
+    models = [["a: f32 (2,)", "b: f32 (7,)"], ["a: f32 (2,)", "b: f32 (9,)", "c: f32 (1,)"], ["a: f32 (3,)"]]
+    everybody, given = threading.Barrier(len(models), timeout=DEADLINE), {}
+
+    def highest(values, tag):
+        everybody.wait()
+        given[threading.get_ident()] = list(values)
+        everybody.wait()
+        values[:] = array("q", map(max, zip(*given.values())))
+        return len(models)
+
+    def compare(lines):
+        setting = _membership.mark("params", models.index(lines), lines)
+        member = _membership.Membership(None, types.SimpleNamespace(round=0), 1, None, [setting])
+        member.established, member._highest = lines is models[0], highest
+        try:
+            member._compare()
+        except pccl.InvalidArgument as error:
+            return str(error)
+
+    assert support.parallel([lambda lines=lines: compare(lines) for lines in models]) == [
+        None,
+        "params: this peer has b: f32 (9,), the run b: f32 (7,)",
+        "params: this peer has a: f32 (3,), the run a: f32 (2,)",
+    ]
 
 
 def test_an_error_leaves_the_run(address):

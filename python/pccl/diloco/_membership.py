@@ -14,6 +14,7 @@ import struct
 import time
 from array import array
 from dataclasses import dataclass
+from itertools import zip_longest
 from typing import Any, Callable, Mapping, NamedTuple, Optional, Sequence
 
 from .._communicator import Communicator
@@ -75,6 +76,20 @@ def mark(name: str, value: int, lines: Sequence[str]) -> Setting:
 def _mark_of(line: str) -> int:
     """Never 0, which is that of no line."""
     return int.from_bytes(hashlib.sha256(line.encode()).digest()[:7], "big") + 1
+
+
+def _cut(lines: Sequence[str]) -> list[str]:
+    """As far as others are told."""
+    return [line[:_LINE_MAX].rstrip() for line in lines]
+
+
+def _first_difference(own: Sequence[str], lists: Sequence[Sequence[str]]) -> Optional[tuple[str, str]]:
+    """From the first list that is another one: what is there in each. None: they differ nowhere that is told."""
+    for other in lists:
+        for mine, run in zip_longest(own, other, fillvalue="nothing"):
+            if mine != run:
+                return mine, run
+    return None
 
 
 class Membership:
@@ -217,32 +232,27 @@ class Membership:
         most, least = values[3 : 3 + len(settings)], [-value for value in values[3 + len(settings) :]]
         if list(most) != list(least):
             odd = [setting for setting, one, other in zip(self._settings, most, least) if one != other]
-            apart = {setting.name: self._tell_apart(setting.lines) for setting in odd if setting.lines}
-            self._compare_settings(own == highest, apart)
+            counts = own == highest
+            lists = {setting.name: self._lists_of_the_run(setting.lines, counts) for setting in odd if setting.lines}
+            self._compare_settings(counts, lists)
         return count, highest, lowest, newcomers
 
-    def _tell_apart(self, lines: Sequence[str]) -> Sequence[str]:
-        """Joint: where lists differ first, what this peer has there, and two that peers have; "nothing" is behind the
-        end of one. Empty: they do not differ."""
-        length = array("q", [len(lines)])
-        self._highest(length, _LINES_TAG)
-        own = [_mark_of(line) for line in lines] + [0] * (length[0] - len(lines))
-        marks = array("q", [*own, *(-value for value in own)])
-        self._highest(marks, _LINES_TAG)
-        most, least = list(marks[: len(own)]), [-value for value in marks[len(own) :]]
-        at = next((i for i in range(len(own)) if most[i] != least[i]), None)
-        if at is None:
-            return ()
-        line = lines[at] if at < len(lines) else "nothing"
+    def _lists_of_the_run(self, lines: Sequence[str], counts: bool) -> Sequence[Sequence[str]]:
+        """Joint: the lists of two whose state counts. Where these do not differ, both are the run's."""
+        own = _mark_of("\n".join(lines)) if counts else _NOBODY
+        values = array("q", [own, -own if counts else _NOBODY, len(lines)])
+        self._highest(values, _LINES_TAG)
+        room = _LINE_MAX * values[2]
         told = []
-        for value in (most[at], least[at]):
-            text = line[:_LINE_MAX].ljust(_LINE_MAX) if own[at] == value else "\0" * _LINE_MAX
-            characters = array("q", map(ord, text))
+        for value in (values[0], -values[1]):
+            text = "".join(line.ljust(_LINE_MAX) for line in _cut(lines)) if own == value else ""
+            characters = array("q", map(ord, text.ljust(room, "\0")))
             self._highest(characters, _LINES_TAG)
-            told.append("".join(map(chr, characters)).rstrip())
-        return [line[:_LINE_MAX], *told]
+            text = "".join(map(chr, characters)).rstrip("\0")
+            told.append([text[at : at + _LINE_MAX].rstrip() for at in range(0, len(text), _LINE_MAX)])
+        return told
 
-    def _compare_settings(self, counts: bool, apart: Mapping[str, Sequence[str]]) -> None:
+    def _compare_settings(self, counts: bool, lists: Mapping[str, Sequence[Sequence[str]]]) -> None:
         """Whoever differs from those whose state counts has to go. All are here, as the settings of some differ."""
         own = [setting.number for setting in self._settings]
         values = array("q", [_NOBODY] * (2 * len(own)))
@@ -253,9 +263,7 @@ class Membership:
         for setting, one, other in zip(self._settings, theirs, also):
             if one != other or setting.number != one:
                 mine, run = setting.words(setting.number), setting.words(one if setting.number != one else other)
-                if apart.get(setting.name):
-                    mine, *both = apart[setting.name]
-                    run = next((line for line in both if line != mine), both[0])
+                mine, run = _first_difference(_cut(setting.lines), lists.get(setting.name, ())) or (mine, run)
                 raise InvalidArgument(f"{setting.name}: this peer has {mine}, the run {run}")
 
 
