@@ -22,15 +22,15 @@ from ._reduce import (
 )
 from ._state import SharedState, SharedStateSyncInfo
 
-_LABEL_MAX = 32  # bytes
 _RETRY_PAUSE_S = 1.0
 _ATTEMPT_S = 2.0  # on the average: where somebody else than a master listens, an attempt takes ten
 
 
 def _label(where: str, label: str) -> bytes:
+    """The library judges it, before anything is launched."""
     written = _core.text(f"{where}: label", label)
-    if len(written) > _LABEL_MAX or not label.isprintable():
-        raise InvalidArgument(f"{where}: the label {label!r} is not of at most {_LABEL_MAX} printable bytes")
+    if _native.labelled(written, lambda: 0):
+        raise InvalidArgument(f"{where}: {label!r}: {_native.last_failure().words}")
     return written
 
 
@@ -260,9 +260,8 @@ class Communicator:
         operand = operand_descriptor or ReduceOperandDescriptor(source.dtype)
         descriptor = ReduceDescriptor(source.count, op, tag, operand, quantization_options)
         check_descriptor(source, descriptor, where)
-        return AsyncReduceHandle(
-            Operation(self._core, descriptor, source, target, function, _label(where, label))
-        )
+        named = _label(where, label)
+        return AsyncReduceHandle(Operation(self._core, descriptor, source, target, function, named))
 
     def _give_up(self) -> None:
         self._core.attempt("pcclAbortOperations")

@@ -260,8 +260,10 @@ def test_labels_of_other_launches(group):
         comm.all_reduce(data, data, op=ReduceOp.SUM)  # the label was of the call before
         with pytest.raises(pccl.StateMismatch) as caught:
             comm.all_reduce_multiple_with_retry([entry], label="list" if i else "")
-        with pytest.raises(pccl.InvalidArgument, match="32 printable bytes"):
-            comm.all_reduce(data, data, op=ReduceOp.SUM, label="x" * 33)
+        for label in "x" * 33, "\u202e", "ä" * 17:
+            with pytest.raises(pccl.InvalidArgument, match="label has at most 32 bytes"):
+                comm.all_reduce(data, data, op=ReduceOp.SUM, label=label)
+        comm.all_reduce(data, data, op=ReduceOp.SUM, label="ä" * 16)
         return caught.value.words
 
     for words in two.all(reduce):
