@@ -191,8 +191,8 @@ PCCL_MUST_CHECK enum pccl_status pccl_exchange_receive(struct pccl_exchange *exc
 /* Another number than before: what LIMIT was said to may fit now. */
 uint64_t pccl_exchange_room(const struct pccl_exchange *exchange);
 /*
- * What LIMIT was said to waits no longer for room that others have: an operation has started that it belongs to, or
- * that uses its lane, or has made it past; or its sender has been admitted. To be asked after a start and an admission.
+ * A frame that was answered LIMIT need not wait any longer for room that others hold: its operation has started or
+ * ended, its view is over, or its lane has got room of its own. To be asked after a start, an end and an admission.
  */
 PCCL_MUST_CHECK bool pccl_exchange_is_due(struct pccl_exchange *exchange, const struct pccl_id *peer,
                                           const struct pccl_msg_data *data);

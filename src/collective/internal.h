@@ -243,7 +243,7 @@ void pccl_ahead_fail(struct pccl_transfer *transfer, const struct pccl_id *peer,
 PCCL_MUST_CHECK enum pccl_status pccl_ahead_hold(struct pccl_exchange *exchange, struct pccl_lane *lane,
                                                  const struct pccl_msg_data *data, struct pccl_arrival *arrival,
                                                  struct pccl_text *words);
-/* Whether the lane is used, and its peer a member: then it has room of its own. */
+/* Whether the lane is used, and whether its peer is a member: either gives it room of its own. */
 void pccl_ahead_own(struct pccl_exchange *exchange, struct pccl_lane *lane, bool used, bool member);
 void pccl_ahead_received(struct pccl_arrival *arrival);
 void pccl_ahead_dropped(struct pccl_arrival *arrival);

@@ -469,7 +469,8 @@ static void rename_self(struct pccl_engine *engine, const struct pccl_id *name)
 
 static void take_news(struct pccl_engine *engine, const struct batch *batch)
 {
-    bool is_news = batch->members || batch->gone;
+    if (!batch->members && !batch->gone)
+        return;
     if (batch->members) {
         pccl_exchange_admit(engine->exchange, batch->members, batch->member_count);
         release_members(batch->members, batch->member_count);
@@ -479,8 +480,7 @@ static void take_news(struct pccl_engine *engine, const struct batch *batch)
         pccl_exchange_forget(engine->exchange, &gone->instance);
         pccl_release(pccl_heap(), gone, sizeof *gone);
     }
-    if (is_news)
-        resume_streams(engine, true);
+    resume_streams(engine, true);
     pccl_engine_settle(engine);
 }
 

@@ -88,8 +88,8 @@ void pccl_engine_destroy(struct pccl_engine *engine);
 void pccl_engine_rename(struct pccl_engine *engine, const struct pccl_id *self);
 
 /*
- * The members of the view of now. What newcomers send leaves these the room that they need. Both are lost where memory
- * is short: then what is sent ahead may have to wait.
+ * The members of the present view: what newcomers send leaves these the room that they need. Where memory is short,
+ * this call and the next are without effect, and what is sent ahead may have to wait.
  */
 void pccl_engine_admit(struct pccl_engine *engine, const struct pccl_id *members, uint32_t count);
 /* An operation that never started here, and never will, is over. */

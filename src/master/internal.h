@@ -442,8 +442,7 @@ PCCL_MUST_CHECK bool pccl_master_payload_fits(const struct pccl_descriptor *desc
 /* It ends this one, which nobody else had finished. true: that is more than the others can remember, and it goes. */
 PCCL_MUST_CHECK bool pccl_master_ends_too_much(struct pccl_master *m, struct pccl_remote *from,
                                                struct pccl_operation *op);
-/* The same of what is reported after a restart, in two steps: who reports first is not blamed for what others confirm.
- */
+/* The same after a restart, in two steps: who reports first is not blamed for what others confirm. */
 void pccl_master_note_lone_end(struct pccl_remote *from, struct pccl_operation *op);
 void pccl_master_judge_lone_ends(struct pccl_master *m);
 /* It, too, says that this one has ended, or has launched it: it need not remember it for others. */

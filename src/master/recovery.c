@@ -620,7 +620,7 @@ static void merge_reports(struct pccl_master *m, bool outcomes)
             if (!current || is_outcome != outcomes)
                 continue;
             struct pccl_operation *op = pccl_master_operation(m, remote->group, instance, !running);
-            if (op != NULL && op->decided && !is_outcome)
+            if (op != NULL && op->decided && !is_outcome) /* it has launched this one */
                 pccl_master_confirm_end(m, remote, op);
             if (running) {
                 expel_if_left_out(m, remote, op);

@@ -255,8 +255,7 @@
     F(U64, query, , )                                                                                                  \
     F(U64, optimize, , )                                                                                               \
     F(U64, revision, , )                                                                                               \
-    F(SECRET, run_key,                                                                                                 \
-      1, ) /* a secret of the members, whose digest is the lineage: the proof to a restarted master */                 \
+    F(SECRET, run_key, 1, ) /* members alone know it: the proof to a restarted master */                               \
     F(LIST, members, member, PCCL_PEERS_MAX)                                                                           \
     F(LIST, ring, id, PCCL_PEERS_MAX)                                                                                  \
     F(STRUCT, cost, cost, )

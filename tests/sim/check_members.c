@@ -292,7 +292,7 @@ uint64_t sim_ring_hash(const struct pccl_id *ring, uint32_t count)
     for (uint32_t i = 0; i < count; i++) {
         uint64_t halves[2];
         memcpy(halves, ring[i].bytes, sizeof halves);
-        hash = pccl_hash_u64(pccl_hash_u64(hash ^ halves[0]) ^ halves[1]);
+        hash = sim_mix(sim_mix(hash, halves[0]), halves[1]);
     }
     return hash;
 }

@@ -8,14 +8,13 @@ all have come equally far, it is a foundation, and the most common content count
 
 from __future__ import annotations
 
-import hashlib
 import logging
 import struct
 import time
 from array import array
 from dataclasses import dataclass
 from itertools import zip_longest
-from typing import Any, Callable, Mapping, NamedTuple, Optional, Sequence
+from typing import Any, Callable, NamedTuple, Optional, Sequence
 
 from .._communicator import Communicator
 from .._enums import Attribute, ReduceOp, SharedStateSyncStrategy
@@ -71,11 +70,6 @@ def limit(name: str, value: Optional[int]) -> Setting:
 
 def mark(name: str, value: int, lines: Sequence[str]) -> Setting:
     return Setting(name, value, lambda _: "others (names, shapes or types)", lines)
-
-
-def _mark_of(line: str) -> int:
-    """Never 0, which is that of no line."""
-    return int.from_bytes(hashlib.sha256(line.encode()).digest()[:7], "big") + 1
 
 
 def _cut(lines: Sequence[str]) -> list[str]:
@@ -231,35 +225,35 @@ class Membership:
         highest, lowest, newcomers = values[0], -values[1], bool(values[2])
         most, least = values[3 : 3 + len(settings)], [-value for value in values[3 + len(settings) :]]
         if list(most) != list(least):
-            odd = [setting for setting, one, other in zip(self._settings, most, least) if one != other]
-            counts = own == highest
-            lists = {setting.name: self._lists_of_the_run(setting.lines, counts) for setting in odd if setting.lines}
-            self._compare_settings(counts, lists)
+            odd = [setting.name for setting, one, other in zip(self._settings, most, least) if one != other]
+            self._compare_settings(own == highest, odd)
         return count, highest, lowest, newcomers
 
-    def _lists_of_the_run(self, lines: Sequence[str], counts: bool) -> Sequence[Sequence[str]]:
-        """Joint: the lists of two whose state counts. Where these do not differ, both are the run's."""
-        own = _mark_of("\n".join(lines)) if counts else _NOBODY
-        values = array("q", [own, -own if counts else _NOBODY, len(lines)])
-        self._highest(values, _LINES_TAG)
-        room = _LINE_MAX * values[2]
-        told = []
-        for value in (values[0], -values[1]):
-            text = "".join(line.ljust(_LINE_MAX) for line in _cut(lines)) if own == value else ""
-            characters = array("q", map(ord, text.ljust(room, "\0")))
+    def _lines_of_the_run(self, setting: Setting, number: int, counts: bool) -> Sequence[str]:
+        """Joint: of those whose state counts and whose setting has this number, the lines that it is a mark of."""
+        lines = _cut(setting.lines) if counts and setting.number == number else []
+        length = array("q", [len(lines)])
+        self._highest(length, _LINES_TAG)
+        text = "".join(line.ljust(_LINE_MAX) for line in lines)
+        characters = array("q", map(ord, text.ljust(length[0] * _LINE_MAX, "\0")))
+        if length[0] > 0:
             self._highest(characters, _LINES_TAG)
-            text = "".join(map(chr, characters)).rstrip("\0")
-            told.append([text[at : at + _LINE_MAX].rstrip() for at in range(0, len(text), _LINE_MAX)])
-        return told
+        text = "".join(map(chr, characters))
+        return [text[at : at + _LINE_MAX].rstrip() for at in range(0, len(text), _LINE_MAX)]
 
-    def _compare_settings(self, counts: bool, lists: Mapping[str, Sequence[Sequence[str]]]) -> None:
-        """Whoever differs from those whose state counts has to go. All are here, as the settings of some differ."""
+    def _compare_settings(self, counts: bool, odd: Sequence[str]) -> None:
+        """Whoever differs from those whose state counts has to go. All are here, as these settings of some differ."""
         own = [setting.number for setting in self._settings]
         values = array("q", [_NOBODY] * (2 * len(own)))
         if counts:
             values = array("q", [*own, *(-value for value in own)])
         self._highest(values, _SETTINGS_TAG)
         theirs, also = list(values[: len(own)]), [-value for value in values[len(own) :]]
+        lists = {
+            setting.name: [self._lines_of_the_run(setting, number, counts) for number in dict.fromkeys((one, other))]
+            for setting, one, other in zip(self._settings, theirs, also)
+            if setting.lines and setting.name in odd
+        }
         for setting, one, other in zip(self._settings, theirs, also):
             if one != other or setting.number != one:
                 mine, run = setting.words(setting.number), setting.words(one if setting.number != one else other)
