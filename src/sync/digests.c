@@ -198,7 +198,10 @@ static enum pccl_status do_all(struct work *work, uint32_t threads, struct pccl_
             *words = digesters[i].words;
             return digesters[i].status;
         }
-    return PCCL_OK;
+    if (atomic_load_explicit(&work->next, memory_order_relaxed) >= work->state->chunk_count)
+        return PCCL_OK;
+    pccl_text_format(words, "%s", pccl_status_text(PCCL_ABORTED)); /* all have left: some chunks are nobody's */
+    return PCCL_ABORTED;
 }
 
 enum pccl_status pccl_sync_digest(struct pccl_state *state, const struct pccl_sync_tensor *tensors, uint32_t threads,

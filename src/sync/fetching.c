@@ -396,6 +396,8 @@ void pccl_sync_fetching_fail(struct pccl_sync_session *session, const struct pcc
 bool pccl_sync_is_servable(const struct pccl_sync_session *session)
 {
     const struct pccl_sync_fetching *fetching = &session->fetching;
+    if (!session->proven)
+        return false;
     return !fetching->asked || (fetching->begun && pccl_fetch_status(fetching->machine) == PCCL_FETCH_COMPLETE);
 }
 

@@ -174,7 +174,7 @@ void pccl_sync_fetching_tick(struct pccl_sync_session *session);
 /* Nothing is fetched any more. */
 void pccl_sync_fetching_stop(struct pccl_sync_session *session);
 void pccl_sync_fetching_destroy(struct pccl_sync_session *session);
-/* What is in memory is what the group has elected, or nobody has asked us to change it. */
+/* What is in memory has its proofs, and is what the group has elected, or nobody has asked us to change it. */
 bool pccl_sync_is_servable(const struct pccl_sync_session *session);
 /* It cannot go on whoever is asked (a device has failed). */
 void pccl_sync_fetching_fail(struct pccl_sync_session *session, const struct pccl_text *words);

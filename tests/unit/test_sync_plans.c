@@ -262,6 +262,46 @@ static void who_failed_before_serves(void **state)
     free(own);
 }
 
+/* Who is waited for no longer leaves off in the middle: what it has then is nothing to tell, nor to serve by. */
+static void a_proof_left_early_is_none(void **state)
+{
+    struct node node;
+    struct pccl_id lineage = node_id(7), peer = node_id(2);
+    uint8_t *bytes = prepare_one(&node, 1, 3 * CHUNK, 1), frame[NODE_FRAME_MAX];
+    struct pccl_sync_config config = {.kernels = pccl_kernels_for(0),
+                                      .tensors = node.tensors,
+                                      .tensor_count = node.tensor_count,
+                                      .silence_ms = 1000,
+                                      .stagger_ms = 50};
+    struct pccl_sync_events events = {.context = &node,
+                                      .touching = node_on_touching,
+                                      .proven = node_on_proven,
+                                      .fetched = node_on_fetched,
+                                      .log = node_on_log};
+    struct pccl_msg want = {.type = PCCL_MSG_state_want,
+                            .as.state_want = {.round = 3, .what = PCCL_WANT_ROOTS, .count = 1}};
+    struct pccl_sync_session *session;
+    struct pccl_text words;
+    uv_os_sock_t ours;
+    int bare;
+    (void)state;
+    assert_int_equal(pccl_sync_session_create(&config, &events, &session, &words), PCCL_OK);
+    pccl_sync_session_name(session, &node.id, &lineage, 3, 1000);
+    pccl_frame_encode(&want, 0, 0, frame);
+    loopback_pair(&ours, &bare);
+    assert_int_equal(pccl_sync_session_accept(session, &peer, ours, frame, pccl_frame_size(&want)), PCCL_OK);
+    pccl_sync_session_plan(session, false, false);
+    pccl_sync_session_end(session);
+    pccl_sync_session_run(session);
+    assert_int_equal(node.proven, 1);
+    assert_true(pccl_proof_is_zero(&node.proof));
+    bare_hear_end(bare);
+    pccl_sync_session_destroy(session);
+    close(bare);
+    node_free(&node);
+    free(bytes);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -273,6 +313,7 @@ int main(void)
         cmocka_unit_test(what_was_read_behind_the_handshake_counts),
         cmocka_unit_test(a_report_of_an_older_plan_is_known),
         cmocka_unit_test(who_failed_before_serves),
+        cmocka_unit_test(a_proof_left_early_is_none),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
