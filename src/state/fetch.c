@@ -144,7 +144,7 @@ void pccl_fetch_donor_up(struct pccl_fetch *fetch, uint64_t now_us, uint32_t don
     struct pccl_fetch_donor *added = &fetch->donors[donor];
     added->owed = pccl_allocate(&fetch->memory, PCCL_FETCH_OWED_MAX * sizeof *added->owed);
     if (added->owed == NULL) {
-        pccl_fetch_fail(fetch, pccl_status_text(PCCL_MEMORY));
+        fetch->effects.drop(fetch->effects.context, donor, pccl_status_text(PCCL_MEMORY));
         return;
     }
     added->up = true;

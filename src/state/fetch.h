@@ -29,14 +29,14 @@ struct pccl_fetch;
 enum pccl_fetch_status {
     PCCL_FETCH_RUNNING,
     PCCL_FETCH_COMPLETE, /* the state is as elected; its roots and content are proven */
-    PCCL_FETCH_FAILED,   /* memory; or no donor is left and pccl_fetch_give_up was called */
+    PCCL_FETCH_FAILED,   /* memory that no donor's loss makes up for; or pccl_fetch_give_up was called */
 };
 
 /* They do not call back. */
 struct pccl_fetch_effects {
     void *context;
     void (*send)(void *context, uint32_t donor, const struct pccl_msg *msg);
-    /* Close its connection: it stalls; `words` for the log. pccl_fetch_donor_down is implied. */
+    /* Close its connection: it stalls, or has no memory; `words` for the log. pccl_fetch_donor_down is implied. */
     void (*drop)(void *context, uint32_t donor, const char *words);
 };
 
@@ -58,7 +58,10 @@ void pccl_fetch_destroy(struct pccl_fetch *fetch);
  */
 void pccl_fetch_begin(struct pccl_fetch *fetch, uint64_t now_us, uint64_t round, const struct pccl_proof *content,
                       bool takes_unequal);
-/* A connection to a donor stands; donor is any number below PCCL_FETCH_DONORS that is not up. rtt_us 0: unknown. */
+/*
+ * A connection to a donor stands; donor is any number below PCCL_FETCH_DONORS that is not up. rtt_us 0: unknown. Out of
+ * memory: this one is dropped.
+ */
 void pccl_fetch_donor_up(struct pccl_fetch *fetch, uint64_t now_us, uint32_t donor, bool holds_unequal,
                          uint32_t rtt_us);
 /* Its connection is closed: nothing of it is written any more. Nothing happens if it is not up. */

@@ -45,6 +45,16 @@ static struct pccl_sync_donor **find(struct pccl_sync_fetching *fetching, const 
     return place;
 }
 
+/* What is to be fetched: every donor that is named comes with it. */
+static void learn(struct pccl_sync_session *session, const struct pccl_proof *proof)
+{
+    struct pccl_sync_fetching *fetching = &session->fetching;
+    if (fetching->begun)
+        return;
+    fetching->begun = true;
+    pccl_fetch_begin(fetching->machine, pccl_now_us(), session->round, proof, fetching->takes_unequal);
+}
+
 void pccl_sync_fetching_add(struct pccl_sync_session *session, struct pccl_sync_donor *donor)
 {
     struct pccl_sync_fetching *fetching = &session->fetching;
@@ -53,10 +63,7 @@ void pccl_sync_fetching_add(struct pccl_sync_session *session, struct pccl_sync_
         release_donor(donor);
         return;
     }
-    if (!fetching->begun) {
-        fetching->begun = true;
-        pccl_fetch_begin(fetching->machine, pccl_now_us(), session->round, &donor->proof, fetching->takes_unequal);
-    }
+    learn(session, &donor->proof);
     donor->next = NULL;
     donor->session = session;
     donor->seated = false;
@@ -424,14 +431,12 @@ void pccl_sync_fetching_begin(struct pccl_sync_session *session, const struct pc
     fetching->takes_unequal = order->takes_unequal;
 }
 
-void pccl_sync_fetching_starve(struct pccl_sync_session *session)
+void pccl_sync_fetching_starve(struct pccl_sync_session *session, const struct pccl_proof *proof)
 {
     struct pccl_sync_fetching *fetching = &session->fetching;
-    struct pccl_text words;
-    pccl_text_format(&words, "%s", pccl_status_text(PCCL_MEMORY));
-    fetching->last_words = words;
-    if (fetching->running && !fetching->begun)
-        conclude(session, false, &words);
+    pccl_text_format(&fetching->last_words, "%s", pccl_status_text(PCCL_MEMORY));
+    if (fetching->running)
+        learn(session, proof);
 }
 
 void pccl_sync_fetching_stop(struct pccl_sync_session *session)

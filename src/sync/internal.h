@@ -146,7 +146,7 @@ struct pccl_sync_fetching {
     struct pccl_fetch *machine; /* NULL: no plan has asked for anything yet, or memory was short */
     bool asked;                 /* one has */
     bool running;               /* and it is not there yet */
-    bool begun;                 /* the first donor has come, and what is to be fetched is known */
+    bool begun;                 /* the first donor was named, and what is to be fetched is known */
     bool takes_unequal;
     bool touched;
     bool broken; /* it cannot go on whoever is asked: last_words say why */
@@ -165,8 +165,8 @@ struct pccl_sync_order {
 void pccl_sync_fetching_begin(struct pccl_sync_session *session, const struct pccl_sync_order *order);
 /* Takes it. */
 void pccl_sync_fetching_add(struct pccl_sync_session *session, struct pccl_sync_donor *donor);
-/* One could not be noted, for want of memory. */
-void pccl_sync_fetching_starve(struct pccl_sync_session *session);
+/* One could not be noted, for want of memory: it is lost, and there may be others. proof: what it was named with. */
+void pccl_sync_fetching_starve(struct pccl_sync_session *session, const struct pccl_proof *proof);
 /* After calls of the machine: sends, closes what is over, dials, tells what is to be told, sets the timer. */
 void pccl_sync_fetching_settle(struct pccl_sync_session *session);
 /* The time has come that the timer was set for. */
@@ -188,7 +188,8 @@ struct pccl_sync_inbox {
     struct pccl_sync_order order;
     struct pccl_sync_donor *donors, **donors_end; /* of this plan */
     uint32_t donor_count;
-    bool starved;                                    /* one could not be noted */
+    bool starved;                                    /* one could not be noted ... */
+    struct pccl_proof starved_proof;                 /* ... and was named with this */
     struct pccl_sync_link *accepted, **accepted_end; /* by `older` */
     uint32_t accepted_count;
 };

@@ -94,7 +94,10 @@ void pccl_sync_session_donor(struct pccl_sync_session *session, const struct pcc
         inbox->donors_end = &donor->next;
         inbox->donor_count++;
     }
-    inbox->starved = inbox->starved || !donor;
+    if (!donor) {
+        inbox->starved = true;
+        inbox->starved_proof = *proof;
+    }
     uv_mutex_unlock(&session->lock);
     if (!takes)
         release_donors(donor);
@@ -208,7 +211,7 @@ static void on_wake(uv_async_t *async)
     if (batch.planned)
         take_plan(session, &batch.order);
     if (batch.starved)
-        pccl_sync_fetching_starve(session);
+        pccl_sync_fetching_starve(session, &batch.starved_proof);
     for (struct pccl_sync_donor *donor = batch.donors, *next; donor; donor = next) {
         next = donor->next;
         pccl_sync_fetching_add(session, donor);

@@ -19,7 +19,7 @@ struct node {
     uint64_t round;
     struct pccl_sync_tensor tensors[NODE_TENSORS_MAX];
     struct pccl_sync_tensor *many; /* instead of these */
-    uint32_t tensor_count, threads, silence_ms;
+    uint32_t tensor_count, threads, silence_ms, patience_ms;
     struct pccl_sync_session *session;
     uv_thread_t thread, accepting;
     int wake; /* of the accepting thread */
@@ -153,7 +153,7 @@ static inline void node_main(void *argument)
                                       .threads = node->threads,
                                       .silence_ms = node->silence_ms,
                                       .stagger_ms = 50,
-                                      .patience_ms = 200};
+                                      .patience_ms = node->patience_ms};
     struct pccl_sync_events events = {.context = node,
                                       .touching = node_on_touching,
                                       .proven = node_on_proven,
@@ -228,6 +228,7 @@ static inline void node_prepare(struct node *node, uint8_t number)
     node->lineage = node_id(77);
     node->round = 5;
     node->silence_ms = 20000;
+    node->patience_ms = 200;
     assert_int_equal(uv_mutex_init(&node->lock), 0);
     assert_int_equal(uv_cond_init(&node->changed), 0);
 }

@@ -9,6 +9,16 @@
 
 enum { CHUNK = NODE_CHUNK };
 
+/* ---- memory of this thread ---- */
+
+static _Thread_local bool starves;
+
+void *__real_pccl_allocate(const struct pccl_memory *memory, size_t bytes);
+void *__wrap_pccl_allocate(const struct pccl_memory *memory, size_t bytes)
+{
+    return starves ? NULL : __real_pccl_allocate(memory, bytes);
+}
+
 /* ---- plans ---- */
 
 static void connections_wait_for_the_plan(void **state)
@@ -302,6 +312,72 @@ static void a_proof_left_early_is_none(void **state)
     free(bytes);
 }
 
+/* There was no memory to note it. */
+static void name_a_donor_in_vain(struct node *node, const struct node *donor)
+{
+    starves = true;
+    node_name_donor(node, donor);
+    starves = false;
+}
+
+/* Its loop has taken all that was handed in before: it closes a connection, as it is fetching. */
+static void await_that_all_is_taken(struct node *node)
+{
+    struct pccl_id by_hand = node_id(4);
+    int bare = bare_dial(node, &by_hand);
+    bare_want(bare, node, PCCL_WANT_ROOTS, 0, 0, 1);
+    bare_hear_end(bare);
+    close(bare);
+}
+
+static void a_donor_that_could_not_be_noted_is_one_lost_donor(void **state)
+{
+    enum { BYTES = 3 * CHUNK };
+    for (int known_before = 0; known_before < 2; known_before++) {
+        struct node donor, other, requester;
+        uint8_t *wanted = prepare_one(&donor, 1, BYTES, 1), *same = prepare_one(&other, 3, BYTES, 1);
+        uint8_t *own = prepare_one(&requester, 2, BYTES, 2);
+        (void)state;
+        requester.patience_ms = LOOPBACK_HANG_MS;
+        node_begin(&donor);
+        node_begin(&other);
+        node_begin(&requester);
+        node_serve(&donor);
+        node_serve(&other);
+        pccl_sync_session_plan(requester.session, true, false);
+        name_a_donor_in_vain(&requester, &other);
+        if (known_before) /* that it was lost, when the next one comes */
+            await_that_all_is_taken(&requester);
+        node_name_donor(&requester, &donor);
+        expect_fetched(&requester, 1);
+        node_stop(&requester);
+        assert_memory_equal(wanted, own, BYTES);
+        node_finish(&requester);
+        node_finish(&donor);
+        node_finish(&other);
+        free(wanted);
+        free(same);
+        free(own);
+    }
+}
+
+static void a_donor_that_could_not_be_noted_was_the_only_one(void **state)
+{
+    struct node donor, requester;
+    uint8_t *a = prepare_one(&donor, 1, CHUNK, 1), *b = prepare_one(&requester, 2, CHUNK, 2);
+    (void)state;
+    node_begin(&donor);
+    node_begin(&requester);
+    node_serve(&donor);
+    pccl_sync_session_plan(requester.session, true, false);
+    name_a_donor_in_vain(&requester, &donor);
+    expect_failure(&requester, "nobody is left to fetch the shared state from: out of memory");
+    node_finish(&requester);
+    node_finish(&donor);
+    free(a);
+    free(b);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -314,6 +390,8 @@ int main(void)
         cmocka_unit_test(a_report_of_an_older_plan_is_known),
         cmocka_unit_test(who_failed_before_serves),
         cmocka_unit_test(a_proof_left_early_is_none),
+        cmocka_unit_test(a_donor_that_could_not_be_noted_is_one_lost_donor),
+        cmocka_unit_test(a_donor_that_could_not_be_noted_was_the_only_one),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
