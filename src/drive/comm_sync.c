@@ -29,8 +29,14 @@ void pccl_comm_effect_sync_donor(void *context, const struct pccl_id *peer, cons
                                  const struct pccl_address *candidates, uint32_t count)
 {
     struct pcclComm_t *comm = context;
+    const struct pccl_sync_named named = {.peer = *peer,
+                                          .ticket = *ticket,
+                                          .holds_unequal = holds_unequal,
+                                          .proof = *proof,
+                                          .candidates = candidates,
+                                          .candidate_count = count};
     if (comm->sync)
-        pccl_sync_session_donor(comm->sync, peer, ticket, holds_unequal, proof, candidates, count);
+        pccl_sync_session_donor(comm->sync, &named);
 }
 
 enum pccl_status pccl_comm_sync_accept(struct pcclComm_t *comm, const struct pccl_id *peer, uv_os_sock_t socket,

@@ -63,30 +63,26 @@ void pccl_sync_session_plan(struct pccl_sync_session *session, bool requests, bo
     wake(session);
 }
 
-static struct pccl_sync_donor *make_donor(const struct pccl_id *peer, const struct pccl_id *ticket, bool holds_unequal,
-                                          const struct pccl_proof *proof, const struct pccl_address *candidates,
-                                          uint32_t count)
+static struct pccl_sync_donor *make_donor(const struct pccl_sync_named *named)
 {
-    PCCL_ASSERT(count <= PCCL_CANDIDATES_MAX);
+    PCCL_ASSERT(named->candidate_count <= PCCL_CANDIDATES_MAX);
     struct pccl_sync_donor *donor = pccl_allocate(pccl_heap(), sizeof *donor);
     if (!donor)
         return NULL;
-    donor->peer = *peer;
-    donor->ticket = *ticket;
-    donor->holds_unequal = holds_unequal;
-    donor->proof = *proof;
-    donor->candidate_count = count;
-    if (count)
-        memcpy(donor->candidates, candidates, count * sizeof *candidates);
+    donor->peer = named->peer;
+    donor->ticket = named->ticket;
+    donor->holds_unequal = named->holds_unequal;
+    donor->proof = named->proof;
+    donor->candidate_count = named->candidate_count;
+    if (named->candidate_count)
+        memcpy(donor->candidates, named->candidates, named->candidate_count * sizeof *named->candidates);
     return donor;
 }
 
-void pccl_sync_session_donor(struct pccl_sync_session *session, const struct pccl_id *peer,
-                             const struct pccl_id *ticket, bool holds_unequal, const struct pccl_proof *proof,
-                             const struct pccl_address *candidates, uint32_t count)
+void pccl_sync_session_donor(struct pccl_sync_session *session, const struct pccl_sync_named *named)
 {
     struct pccl_sync_inbox *inbox = &session->inbox;
-    struct pccl_sync_donor *donor = make_donor(peer, ticket, holds_unequal, proof, candidates, count);
+    struct pccl_sync_donor *donor = make_donor(named);
     uv_mutex_lock(&session->lock);
     bool takes = donor && inbox->donor_count < PCCL_SYNC_DONORS_KNOWN_MAX;
     if (takes) {
@@ -96,7 +92,7 @@ void pccl_sync_session_donor(struct pccl_sync_session *session, const struct pcc
     }
     if (!donor) {
         inbox->starved = true;
-        inbox->starved_proof = *proof;
+        inbox->starved_proof = named->proof;
     }
     uv_mutex_unlock(&session->lock);
     if (!takes)

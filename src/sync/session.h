@@ -26,6 +26,15 @@ struct pccl_sync_tensor {
     struct pccl_device *device; /* NULL: memory of the host */
 };
 
+/* One to fetch from. */
+struct pccl_sync_named {
+    struct pccl_id peer, ticket;
+    bool holds_unequal;
+    struct pccl_proof proof; /* of what was elected, and is to be fetched */
+    const struct pccl_address *candidates;
+    uint32_t candidate_count;
+};
+
 struct pccl_sync_events {
     void *context;
     /* On the caller's thread, without a lock. The first write into the caller's memory is about to happen. */
@@ -77,10 +86,7 @@ const struct pccl_state *pccl_sync_session_state(const struct pccl_sync_session 
  * fetch, it closes what it has accepted.
  */
 void pccl_sync_session_plan(struct pccl_sync_session *session, bool requests, bool takes_unequal);
-/* proof: of what was elected, and is to be fetched. */
-void pccl_sync_session_donor(struct pccl_sync_session *session, const struct pccl_id *peer,
-                             const struct pccl_id *ticket, bool holds_unequal, const struct pccl_proof *proof,
-                             const struct pccl_address *candidates, uint32_t count);
+void pccl_sync_session_donor(struct pccl_sync_session *session, const struct pccl_sync_named *named);
 /*
  * A link of kind STATE has been through its handshake: the session owns the socket. rest: read behind the handshake, at
  * most what a connection holds that was never raised. MEMORY, LIMIT, USAGE (it has ended): the socket is the caller's.

@@ -306,9 +306,22 @@ static inline void node_serve(struct node *node)
     node_until_count(node, &node->proven, before + 1);
 }
 
+/* address NULL: it has none. */
+static inline void node_name(struct pccl_sync_session *session, const struct pccl_id *donor,
+                             const struct pccl_proof *proof, const struct pccl_address *address)
+{
+    const struct pccl_sync_named named = {.peer = *donor,
+                                          .ticket = *donor,
+                                          .holds_unequal = true,
+                                          .proof = *proof,
+                                          .candidates = address,
+                                          .candidate_count = address != NULL};
+    pccl_sync_session_donor(session, &named);
+}
+
 static inline void node_name_donor(struct node *node, const struct node *donor)
 {
-    pccl_sync_session_donor(node->session, &donor->id, &donor->id, true, &donor->proof, &donor->address, 1);
+    node_name(node->session, &donor->id, &donor->proof, &donor->address);
 }
 
 /* ---- memory, and what is expected ---- */

@@ -159,7 +159,7 @@ static void nobody_can_be_reached(void **state)
     close(listening);
     node_begin(&requester);
     pccl_sync_session_plan(requester.session, true, false);
-    pccl_sync_session_donor(requester.session, &gone, &gone, true, &wanted, &address, 1);
+    node_name(requester.session, &gone, &wanted, &address);
     expect_failure(&requester, "connection refused");
     assert_int_equal(requester.touched, 0);
     node_stop(&requester);
@@ -178,7 +178,7 @@ static void somebody_else_answers(void **state)
     node_serve(&other);
     node_begin(&requester);
     pccl_sync_session_plan(requester.session, true, false);
-    pccl_sync_session_donor(requester.session, &meant, &meant, true, &other.proof, &other.address, 1);
+    node_name(requester.session, &meant, &other.proof, &other.address);
     expect_failure(&requester, "nobody is left");
     node_finish(&requester);
     node_finish(&other);
@@ -201,7 +201,7 @@ static void more_donors_than_are_asked_at_once(void **state)
     pccl_sync_session_plan(requester.session, true, false);
     for (uint8_t i = 0; i < PCCL_STATE_DONORS_MAX; i++) {
         struct pccl_id gone = node_id((uint8_t)(i + 50));
-        pccl_sync_session_donor(requester.session, &gone, &gone, true, &donor.proof, &address, 1);
+        node_name(requester.session, &gone, &donor.proof, &address);
     }
     node_name_donor(&requester, &donor); /* its turn comes when one of them is given up */
     expect_fetched(&requester, 1);
@@ -227,7 +227,7 @@ static void a_silent_donor_is_given_up(void **state)
     requester.silence_ms = 2000;
     node_begin(&requester);
     pccl_sync_session_plan(requester.session, true, false);
-    pccl_sync_session_donor(requester.session, &silent, &silent, true, &wanted, &address, 1);
+    node_name(requester.session, &silent, &wanted, &address);
     for (int i = 0; i < 4; i++) {
         bare[i] = bare_accept(listening, &silent);
         bare_hear_end(bare[i]);
@@ -285,7 +285,7 @@ static void a_lying_donor_is_dropped_and_another_one_asked(void **state)
     node_serve(&donor);
     node_begin(&requester);
     pccl_sync_session_plan(requester.session, true, false);
-    pccl_sync_session_donor(requester.session, &liar, &liar, true, &donor.proof, &address, 1);
+    node_name(requester.session, &liar, &donor.proof, &address);
     for (int i = 0; i < 2; i++)
         lie(bare_accept(listening, &liar), &donor, a);
     node_name_donor(&requester, &donor);
@@ -315,7 +315,7 @@ static void a_donor_that_says_what_nobody_asked_is_dropped(void **state)
     data.as.state_data.length = 100;
     node_begin(&requester);
     pccl_sync_session_plan(requester.session, true, false);
-    pccl_sync_session_donor(requester.session, &liar, &liar, true, &wanted, &address, 1);
+    node_name(requester.session, &liar, &wanted, &address);
     for (int i = 0; i < 4; i++) {
         int bare = bare_accept(listening, &liar);
         if (i == 0)

@@ -121,7 +121,7 @@ static void the_end_wakes_at_once(void **state)
     node_begin(&node); /* a connection that waits for ever, and a donor that is being dialled */
     int bare = bare_dial(&node, &by_hand);
     pccl_sync_session_plan(node.session, true, true);
-    pccl_sync_session_donor(node.session, &node.id, &node.id, true, &other, &node.address, 1);
+    node_name(node.session, &node.id, &other, &node.address);
     node_until_count(&node, &node.accepted, 2);
     node_stop(&node);
     assert_int_equal(node.fetched, 0);
@@ -158,7 +158,7 @@ static void a_session_says_when_it_is_needed(void **state)
     assert_true(pccl_sync_session_is_needed(session));
     pccl_sync_session_name(session, &node.id, &lineage, 3, 1000);
     pccl_sync_session_plan(session, true, true);
-    pccl_sync_session_donor(session, &peer, &peer, true, &of_nothing, NULL, 0);
+    node_name(session, &peer, &of_nothing, NULL);
     pccl_sync_session_end(session);
     assert_false(pccl_sync_session_is_needed(session));
     pccl_sync_session_run(session);
@@ -172,7 +172,7 @@ static void a_session_says_when_it_is_needed(void **state)
     loopback_pair(&ours, &bare);
     assert_int_equal(pccl_sync_session_accept(session, &peer, ours, (const uint8_t *)"abc", 3), PCCL_OK);
     pccl_sync_session_plan(session, true, true);
-    pccl_sync_session_donor(session, &peer, &peer, true, &of_nothing, NULL, 0);
+    node_name(session, &peer, &of_nothing, NULL);
     pccl_sync_session_end(session);
     uv_os_sock_t late;
     int other;
@@ -257,7 +257,7 @@ static void who_failed_before_serves(void **state)
     node_begin(&holder);
     node_begin(&requester);
     pccl_sync_session_plan(holder.session, true, false);
-    pccl_sync_session_donor(holder.session, &gone, &gone, true, &nowhere, NULL, 0);
+    node_name(holder.session, &gone, &nowhere, NULL);
     node_until_count(&holder, &holder.fetched, 1);
     assert_false(holder.complete);
     node_serve(&holder);
