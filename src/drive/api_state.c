@@ -164,6 +164,8 @@ static enum pccl_status run_session(pcclComm_t *comm, struct pccl_sync_session *
     return status;
 }
 
+static void on_broken(void *comm) { pccl_comm_break_session(comm, PCCL_CALL_SYNC); }
+
 static enum pccl_status with_tensors(pcclComm_t *comm, struct pccl_sync_tensor *tensors, pcclSharedState_t *state,
                                      pcclSharedStateSyncStrategy_t strategy, pcclSharedStateSyncInfo_t *info,
                                      struct pccl_why *why)
@@ -179,7 +181,7 @@ static enum pccl_status with_tensors(pcclComm_t *comm, struct pccl_sync_tensor *
         .proven = pccl_comm_on_proven,
         .fetched = pccl_comm_on_fetched,
         .log = pccl_comm_on_log,
-        .broken = pccl_comm_on_sync_broken,
+        .broken = on_broken,
     };
     uint32_t world;
     enum pccl_status status = take_tensors(state, tensors, &why->words);
@@ -190,7 +192,7 @@ static enum pccl_status with_tensors(pcclComm_t *comm, struct pccl_sync_tensor *
     if (status == PCCL_OK)
         status = pccl_sync_session_create(&config, &events, &session, &why->words);
     if (status == PCCL_INTERNAL)
-        pccl_comm_on_sync_broken(comm);
+        on_broken(comm);
     if (status != PCCL_OK)
         return status;
     status = run_session(comm, session, state, strategy, why);

@@ -9,6 +9,8 @@ enum { DIAL_MS_MAX = 2500 };
 
 /* ---- optimising ---- */
 
+static void on_broken(void *comm) { pccl_comm_break_session(comm, PCCL_CALL_OPTIMIZE); }
+
 /* Under the lock: memory and a loop, which takes no time to speak of. */
 static enum pccl_status make_session(pcclComm_t *comm, struct pccl_measure_session **session, struct pccl_text *words)
 {
@@ -20,10 +22,8 @@ static enum pccl_status make_session(pcclComm_t *comm, struct pccl_measure_sessi
         .dial_ms = (uint32_t)pccl_min_u64(comm->params.connect_timeout_ms, DIAL_MS_MAX),
         .stagger_ms = PCCL_COMMUNICATOR_STAGGER_MS,
     };
-    struct pccl_measure_events events = {.context = comm,
-                                         .measured = pccl_comm_on_measured,
-                                         .log = pccl_comm_on_log,
-                                         .broken = pccl_comm_on_measure_broken};
+    struct pccl_measure_events events = {
+        .context = comm, .measured = pccl_comm_on_measured, .log = pccl_comm_on_log, .broken = on_broken};
     return pccl_measure_session_create(&config, &events, session, words);
 }
 

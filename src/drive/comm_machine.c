@@ -246,3 +246,16 @@ void pccl_comm_break(struct pcclComm_t *comm, const char *where)
     (void)visit_machine(&(struct visit){.comm = comm, .what = VISIT_FAIL, .where = where});
     comm->defect = true;
 }
+
+void pccl_comm_break_session(struct pcclComm_t *comm, enum pccl_call call)
+{
+    bool syncs = call == PCCL_CALL_SYNC;
+    pccl_comm_seize(comm);
+    if (syncs)
+        comm->sync = NULL;
+    else
+        comm->measure = NULL;
+    pccl_comm_break(comm,
+                    syncs ? "in a synchronization; tensors may be partly overwritten" : "in a test of the topology");
+    pccl_comm_leave(comm);
+}

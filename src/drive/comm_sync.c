@@ -74,15 +74,6 @@ void pccl_comm_on_fetched(void *context, bool complete, const struct pccl_text *
     pccl_comm_leave(comm);
 }
 
-void pccl_comm_on_sync_broken(void *context)
-{
-    struct pcclComm_t *comm = context;
-    pccl_comm_seize(comm);
-    comm->sync = NULL;
-    pccl_comm_break(comm, "in a synchronization; tensors may be partly overwritten");
-    pccl_comm_leave(comm);
-}
-
 /* ---- the call ---- */
 
 /* Until pccl_comm_sync_over, if there is anything to do at all. */

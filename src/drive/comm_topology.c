@@ -60,15 +60,6 @@ void pccl_comm_on_measured(void *context, const struct pccl_measure_result *resu
     pccl_comm_leave(context);
 }
 
-void pccl_comm_on_measure_broken(void *context)
-{
-    struct pcclComm_t *comm = context;
-    pccl_comm_seize(comm);
-    comm->measure = NULL;
-    pccl_comm_break(comm, "in a test of the topology");
-    pccl_comm_leave(comm);
-}
-
 /* ---- the call ---- */
 
 /* Until pccl_comm_optimize_over, if there is anything to do at all. */

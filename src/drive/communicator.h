@@ -284,6 +284,8 @@ PCCL_MUST_CHECK enum pccl_status pccl_comm_ask_describe(struct pcclComm_t *comm)
 void pccl_comm_leave_run(struct pcclComm_t *comm);
 /* Under the lock. An invariant broke elsewhere than in the machine: all that waits ends, in words with where. */
 void pccl_comm_break(struct pcclComm_t *comm, const char *where);
+/* On the thread of the call. It broke in the session of this one, SYNC or OPTIMIZE, of which nothing is used again. */
+void pccl_comm_break_session(struct pcclComm_t *comm, enum pccl_call call);
 PCCL_MUST_CHECK enum pccl_status pccl_comm_judge_link(struct pcclComm_t *comm, const struct pccl_msg_link_hello *hello,
                                                       enum pccl_refusal *refusal, struct pccl_text *words);
 
@@ -334,7 +336,6 @@ PCCL_MUST_CHECK enum pccl_status pccl_comm_sync_accept(struct pcclComm_t *comm, 
 void pccl_comm_on_touching(void *comm);
 void pccl_comm_on_proven(void *comm, const struct pccl_proof *proof);
 void pccl_comm_on_fetched(void *comm, bool complete, const struct pccl_text *words);
-void pccl_comm_on_sync_broken(void *comm);
 
 /* ---- comm_topology.c: the optimisation under way, and the question for the links; under the lock ---- */
 /* Votes, tests ways and answers tests until the call has ended. Takes its time; the lock is let go meanwhile. */
@@ -349,7 +350,6 @@ PCCL_MUST_CHECK enum pccl_status pccl_comm_measure_accept(struct pcclComm_t *com
 void pccl_comm_on_log(void *comm, enum pccl_log_level level, const char *line);
 /* The session's event, on the thread of the call. */
 void pccl_comm_on_measured(void *comm, const struct pccl_measure_result *result);
-void pccl_comm_on_measure_broken(void *comm);
 /*
  * Asks the master, and waits; the lock is let go meanwhile. OK: *text is the caller's, to be released, of *length
  * bytes. USAGE: not in a run, or another thread asks. PEER_LOST: out of the run meanwhile. TIMEOUT, MEMORY.
