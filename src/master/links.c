@@ -184,10 +184,12 @@ void pccl_master_probed(struct pccl_master *m, const struct pccl_master_event *e
     else if (is_nobody(m, remote, event))
         pccl_master_remove(m, remote, PCCL_REFUSAL_NOT_WARM,
                            "nobody answers for it at the port where others are to reach it (is it forwarded?)");
-    else if (!remote->verified)
+    else if (!remote->verified) {
         pccl_master_say(m, PCCL_LOG_WARN,
                         &(struct pccl_log_fields){.peer = &remote->id, .cause = PCCL_LOG_CAUSE_NEWCOMER},
                         "the master cannot reach the port of peer %i: its death may be noticed late", &remote->id);
+        pccl_master_send_heartbeat(m, remote, true); /* it may be waiting for its answer (newcomers.c, may_be_first) */
+    }
 }
 
 void pccl_master_control_lost(struct pccl_master *m, struct pccl_remote *remote)

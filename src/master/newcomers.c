@@ -295,11 +295,18 @@ static bool mesh_is_settled(const struct pccl_master *m, const struct pccl_group
     return !open;
 }
 
-/* The first of a new group needs no link, so the master's own dial has to find it, or end (or be lost). */
+/*
+ * The first of a new group needs no link, so the master's own dial has to reach it. Where the dial has ended in vain
+ * (or was lost), the newcomer must have said something since: joint calls wait for whoever is admitted, and must not
+ * wait for somebody that says hello and nothing more.
+ */
 static bool may_be_first(const struct pccl_master *m, const struct pccl_remote *remote)
 {
-    return remote->verified || !remote->probing ||
-           m->now_us >= remote->warm_since_us + m->config.warm_up_ms * UINT64_C(1000);
+    if (remote->verified)
+        return true;
+    if (remote->probing && m->now_us < remote->warm_since_us + m->config.warm_up_ms * UINT64_C(1000))
+        return false;
+    return remote->heard_us > (remote->probing ? remote->warm_since_us : remote->unanswered_us);
 }
 
 /* How many more may be admitted as the first of their groups: each change of the members is told to every one. */

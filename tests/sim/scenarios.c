@@ -597,6 +597,8 @@ const struct sim_scenario sim_scenarios[] = {
     {"crowd-dials", "members try a newcomer's addresses a few times, not again and again", scenario_crowd_dials},
     {"crowd-listens-nowhere", "the first of a new group that listens nowhere is turned away",
      scenario_crowd_listens_nowhere},
+    {"crowd-says-hello-only", "the first of a new group that nobody reaches must be heard to be admitted",
+     scenario_crowd_says_hello_only},
     {"crowd-never-calls", "the first of a new group holds up the others for so long only", scenario_crowd_never_calls},
 };
 const uint32_t sim_scenario_count = PCCL_COUNT_OF(sim_scenarios);

@@ -157,6 +157,7 @@ void scenario_crowd_makes_room(struct sim *sim);
 void scenario_crowd_asked_later(struct sim *sim);
 void scenario_crowd_was_not_asked(struct sim *sim);
 void scenario_crowd_listens_nowhere(struct sim *sim);
+void scenario_crowd_says_hello_only(struct sim *sim);
 void scenario_crowd_never_calls(struct sim *sim);
 void scenario_crowd_dials(struct sim *sim);
 void scenario_crowd_at_the_door(struct sim *sim);

@@ -196,6 +196,20 @@ static struct sim_conn *come_as(struct sim *sim, struct sim_peer *peer)
     return conn;
 }
 
+/* Whom the master cannot dial must say something besides hello, or joint calls would wait for it. */
+void scenario_crowd_says_hello_only(struct sim *sim)
+{
+    scenario_cluster(sim, p, 2, 1);
+    sim->master->machine->config.silence_ms = 10000; /* dialing in vain takes longer than usual */
+    hide(sim, 6);
+    (void)come_as(sim, sim_peer_start(sim, 6, sim->next_port[6]++, 7, true));
+    WAIT(sim, 100, sim->master->process.probe_count == 1);
+    WAIT(sim, 1000, sim->master->process.probe_count == 0);
+    MUST(sim, pccl_master_count(sim->master->machine).pending == 1);
+    scenario_update_all(sim, p, 2);
+    MUST(sim, sim->master->machine->member_count == 2);
+}
+
 /* A newcomer of a new group needs no link to be admitted. If it then never calls anything, the others wait for it in
  * joint calls for so long and not for ever; who has called something once is waited for. */
 void scenario_crowd_never_calls(struct sim *sim)
