@@ -868,6 +868,7 @@ PCCL_EXPORT pcclResult_t pcclInterruptMaster(pcclMasterInstance_t *master);
  * pcclSuccess
  * pcclInvalidArgument master is NULL
  * pcclInvalidUsage    never run
+ * pcclInternalError   it has ended by a defect of the library, which the log names; it can be destroyed
  */
 PCCL_EXPORT pcclResult_t pcclMasterAwaitTermination(pcclMasterInstance_t *master);
 

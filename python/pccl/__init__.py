@@ -10,7 +10,7 @@ import atexit
 import threading
 import time
 
-from . import _core, _logging, _master, _native, _pccl, _threads, cuda
+from . import _core, _logging, _master, _native, _threads, cuda
 from ._communicator import Communicator
 from ._enums import (
     Attribute,
@@ -109,6 +109,8 @@ __all__ = [
     "parameters",
     "set_log_level",
 ]
+
+from . import _pccl  # noqa: E402,F401 - it has names of these
 
 _CLOSE_S = 5.0  # leaving a run waits for nobody
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import ctypes
 import os
 import sys
+import threading
 from ctypes import POINTER, c_bool, c_char, c_char_p, c_int, c_size_t, c_uint16, c_uint32, c_uint64, c_void_p
 from pathlib import Path
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple
@@ -187,14 +188,23 @@ class Why(NamedTuple):
     precise: Optional[int] = None
 
 
+class _Label(threading.local):
+    now = b""
+
+
+_label = _Label()
+
+
 def labelled(label: bytes, call: Callable[[], int]) -> int:
-    """call(), with this label on what it launches."""
-    if not label:
-        return call()
+    """call(), with this label, or none, on what it launches. A signal's handler may reduce, too, between the label and
+    the launch that it is for: then the outer one is there again."""
+    outer, _label.now = _label.now, label
     try:
         return lib.pcclSetOperationLabel(label) or call()
     finally:
-        lib.pcclSetOperationLabel(None)
+        _label.now = outer
+        if outer != label:
+            lib.pcclSetOperationLabel(outer)
 
 
 def peer_name(comm: Any, peer: bytes) -> str:

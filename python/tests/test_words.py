@@ -9,7 +9,7 @@ import pytest
 from support import DEADLINE, world
 
 import pccl
-from pccl import ReduceOp, Result
+from pccl import ReduceOp, Result, _native
 
 SIZES = pytest.mark.parametrize("count", [16, 100_000], ids=["tiny", "bulk"])
 
@@ -268,3 +268,73 @@ def test_labels_of_other_launches(group):
 
     for words in two.all(reduce):
         assert "labelled 'list'" in words and "without a label" in words, words
+
+
+class Between:
+    """Calls that a thread makes between its next label and the launch that this is for, as a signal's handler may."""
+
+    def __init__(self, monkeypatch):
+        self._launch = _native.lib.pcclAllReduceAsync
+        self._calls = threading.local()
+        monkeypatch.setattr(_native.lib, "pcclAllReduceAsync", self._call_and_launch)
+
+    def __call__(self, *calls):
+        self._calls.due = list(calls)
+
+    def _call_and_launch(self, *arguments):
+        due, self._calls.due = getattr(self._calls, "due", []), []
+        for call in due:
+            call()
+        return self._launch(*arguments)
+
+
+def differ(call):
+    with pytest.raises(pccl.StateMismatch) as caught:
+        call()
+    return caught.value.words
+
+
+class Interrupted(Exception):
+    pass
+
+
+def interrupt():
+    raise Interrupted
+
+
+@SIZES
+def test_labels_nest(group, monkeypatch, count):
+    """Each launch has the label that it was given, whatever was launched between."""
+    between = Between(monkeypatch)
+
+    def reduce(comm, i):
+        data = np.ones(count, np.float32)
+        inner = []
+
+        def call(tag, label):
+            return comm.all_reduce(data, np.empty_like(data), op=ReduceOp.SUM, tag=tag, label=label)
+
+        def quietly():
+            with pytest.raises(Interrupted):
+                call(3, "lost")
+
+        between(lambda: call(1, "inner"))
+        info = call(2, "outer")
+        assert info.local_world_size == 2
+        between(lambda: call(1, ""))  # has none, though it is made within the other
+        outer = differ(lambda: call(2, f"outer {i}"))
+        between(lambda: inner.append(differ(lambda: call(1, f"inner {i}"))))
+        again = differ(lambda: call(2, f"outer {i}"))
+        between(lambda: between(interrupt), quietly)  # the inner one is left before its launch
+        lost = differ(lambda: call(2, f"outer {i}"))
+        if i:
+            between(interrupt)
+            quietly()
+        call(4, "")  # and nothing of it is left
+        return [inner[0], outer, again, lost]
+
+    for words in group(2).all(reduce):
+        inner, *outer = words
+        assert "labelled 'inner 0'" in inner and "labelled 'inner 1'" in inner and "outer" not in inner, inner
+        for one in outer:
+            assert "labelled 'outer 0'" in one and "labelled 'outer 1'" in one and "inner" not in one, one

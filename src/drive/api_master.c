@@ -11,6 +11,7 @@ struct pcclMasterInstanceState_t {
     struct pccl_master_server *server;
     uint32_t generation; /* of the process: net/fork.h */
     _Atomic enum state state;
+    enum pccl_status end; /* when ENDED */
 };
 
 static pcclResult_t fail(bool extended, enum pccl_status status, const char *words)
@@ -122,11 +123,13 @@ pcclResult_t pcclInterruptMaster(pcclMasterInstance_t *master)
 pcclResult_t pcclMasterAwaitTermination(pcclMasterInstance_t *master)
 {
     pcclResult_t result = check_run(master);
-    if (result != pcclSuccess || atomic_load(&master->state) == ENDED)
+    if (result != pcclSuccess)
         return result;
-    pccl_master_server_join(master->server);
-    atomic_store(&master->state, ENDED);
-    return pcclSuccess;
+    if (atomic_load(&master->state) != ENDED) {
+        master->end = pccl_master_server_join(master->server);
+        atomic_store(&master->state, ENDED);
+    }
+    return master->end == PCCL_OK ? pcclSuccess : fail(false, master->end, "the master ended by an internal error");
 }
 
 pcclResult_t pcclDestroyMaster(pcclMasterInstance_t *master)

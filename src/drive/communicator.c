@@ -551,8 +551,9 @@ no_scratch:
     return NULL;
 }
 
-static void free_all(struct pcclComm_t *comm)
+static void free_parts(void *argument)
 {
+    struct pcclComm_t *comm = argument;
     if (comm->engine)
         pccl_engine_destroy(comm->engine);
     if (comm->loop_broken)
@@ -576,6 +577,9 @@ static void free_all(struct pcclComm_t *comm)
     pccl_release(pccl_heap(), comm->scratch, sizeof *comm->scratch);
     pccl_release(pccl_heap(), comm, sizeof *comm);
 }
+
+/* Nobody is left to be told of what does not add up: what has not been freed by then stays behind. */
+static void free_all(struct pcclComm_t *comm) { (void)pccl_guard_run(free_parts, comm); }
 
 static void send_out(struct pcclComm_t *comm)
 {

@@ -66,6 +66,7 @@ struct pccl_master_server {
     uv_mutex_t lock; /* who wakes the loop holds it, so the loop is still there */
     bool ended;      /* under the lock: there is nothing to wake any more */
     bool broken;     /* an invariant: nothing of the loop is used any more, or freed */
+    bool defect;     /* that, or one in the machine, or what is left of it cannot be freed */
     atomic_bool interrupted;
 };
 
@@ -102,8 +103,10 @@ static void step(struct pccl_master_server *server, struct pccl_master_event *ev
     if (!server->machine)
         return;
     event->now_us = pccl_now_us();
-    if (!pccl_guard_run(visit_machine, &(struct visit){server->machine, event}))
-        server->machine = NULL;
+    if (pccl_guard_run(visit_machine, &(struct visit){server->machine, event}))
+        return;
+    server->machine = NULL;
+    server->defect = true;
 }
 
 static void on_accepted(void *owner, struct pccl_connection *connection)
@@ -476,7 +479,7 @@ static void thread_main(void *argument)
     if (pccl_guard_run_loop(&server->loop))
         return;
     server->machine = NULL;
-    server->broken = true;
+    server->broken = server->defect = true;
     (void)pccl_guard_run(close_doors, server);
     pccl_signals before;
     pccl_thread_hold_signals(&before);
@@ -679,16 +682,24 @@ void pccl_master_server_interrupt(struct pccl_master_server *server)
     pccl_thread_let_signals(&before);
 }
 
-void pccl_master_server_join(struct pccl_master_server *server)
+static void free_machine(void *argument)
 {
-    (void)uv_thread_join(&server->thread);
-    if (server->broken)
-        return;
-    (void)uv_loop_close(&server->loop);
+    struct pccl_master_server *server = argument;
     pccl_table_fini(&server->connections);
     if (server->machine)
         pccl_master_destroy(server->machine);
-    server->machine = NULL;
+}
+
+enum pccl_status pccl_master_server_join(struct pccl_master_server *server)
+{
+    (void)uv_thread_join(&server->thread);
+    if (!server->broken) {
+        (void)uv_loop_close(&server->loop);
+        if (!pccl_guard_run(free_machine, server))
+            server->defect = true;
+        server->machine = NULL;
+    }
+    return server->defect ? PCCL_INTERNAL : PCCL_OK;
 }
 
 void pccl_master_server_destroy(struct pccl_master_server *server)

@@ -35,8 +35,8 @@ PCCL_MUST_CHECK enum pccl_status pccl_master_server_run(struct pccl_master_serve
 uint16_t pccl_master_server_port(const struct pccl_master_server *server, uint32_t index);
 /* Asks the thread to tell all peers and to end. Any thread, any number of times, after run. Does not wait. */
 void pccl_master_server_interrupt(struct pccl_master_server *server);
-/* Waits until the thread has ended. Once. */
-void pccl_master_server_join(struct pccl_master_server *server);
+/* Waits until the thread has ended. Once. INTERNAL: an invariant broke, and peers found their connections closed. */
+enum pccl_status pccl_master_server_join(struct pccl_master_server *server);
 /* Never run, or joined. */
 void pccl_master_server_destroy(struct pccl_master_server *server);
 

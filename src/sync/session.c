@@ -296,6 +296,27 @@ static enum pccl_status make_state(struct pccl_sync_session *session, struct pcc
     return status;
 }
 
+struct making {
+    struct pccl_sync_session *session;
+    struct pccl_text *words;
+    enum pccl_status status;
+};
+
+static void make(void *argument)
+{
+    struct making *making = argument;
+    making->status = make_state(making->session, making->words);
+}
+
+static enum pccl_status make_state_guarded(struct pccl_sync_session *session, struct pccl_text *words)
+{
+    struct making making = {.session = session, .words = words};
+    if (pccl_guard_run(make, &making))
+        return making.status;
+    pccl_text_format(words, "%s", pccl_status_text(PCCL_INTERNAL));
+    return PCCL_INTERNAL;
+}
+
 static int start_loop(struct pccl_sync_session *session)
 {
     int error = uv_loop_init(&session->loop);
@@ -351,7 +372,7 @@ enum pccl_status pccl_sync_session_create(const struct pccl_sync_config *config,
     error = start_loop(session);
     if (error)
         goto no_loop;
-    status = make_state(session, words);
+    status = make_state_guarded(session, words);
     if (status != PCCL_OK)
         goto no_state;
     *out = session;

@@ -1,7 +1,8 @@
 /*
  * An invariant breaks, or memory runs out, on one thread of one of three communicators of this process: calls return,
- * one communicator is over at most, in words, and the process, the two others and the master go on. The linker turns
- * functions that run on each of the threads to those here.
+ * one communicator is over at most, in words, and the process, the two others and the master go on. Where it is the
+ * master's, that ends in words, and peers find it gone. The linker turns functions that run on each of the threads to
+ * those here.
  */
 #include <stdarg.h>
 #include <stddef.h>
@@ -11,6 +12,8 @@
 
 #include "collective/exchange.h"
 #include "drive/reduction.h"
+#include "drive/searches.h"
+#include "master/master.h"
 #include "measure/internal.h"
 #include "net/connection.h"
 #include "net/guard.h"
@@ -27,7 +30,7 @@
 #include <uv.h>
 
 enum { PEERS = 3, COUNT = 20000 };
-enum place { NOWHERE, ENGINE, CONTROL, CALLER, DIGESTS, SYNC, MEASURE };
+enum place { NOWHERE, ENGINE, CONTROL, CALLER, DIGESTS, STATE, SYNC, MEASURE, FREEING, MASTER, MASTER_LOOP };
 enum defect { INVARIANT, MEMORY };
 
 /* ---- what is planted ---- */
@@ -83,10 +86,18 @@ PASSING(ENGINE, enum pccl_status, pccl_exchange_start,
 PASSING_VOID(CONTROL, pccl_reductions_lapse, (struct pcclComm_t * comm), (comm)) /* under the communicator's lock */
 PASSING(CALLER, bool, pccl_connection_take, (struct pccl_connection * connection), (connection)) /* under it, too */
 PASSING(DIGESTS, uint32_t, pccl_state_chunk_length, (const struct pccl_tensor *tensor, uint64_t chunk), (tensor, chunk))
+PASSING(STATE, enum pccl_status, pccl_state_init,
+        (struct pccl_state * state, const struct pccl_kernels *kernels, const struct pccl_memory *memory,
+         const struct pccl_tensor *tensors, uint32_t count),
+        (state, kernels, memory, tensors, count))
 PASSING_VOID(SYNC, pccl_sync_fetching_begin, (struct pccl_sync_session * session, const struct pccl_sync_order *order),
              (session, order))
 PASSING_VOID(MEASURE, pccl_measure_test_begin,
              (struct pccl_measure_session * session, const struct pccl_measure_order *order), (session, order))
+PASSING_VOID(FREEING, pccl_exchange_destroy, (struct pccl_exchange * exchange), (exchange))
+PASSING_VOID(MASTER, pccl_master_step, (struct pccl_master * machine, const struct pccl_master_event *event),
+             (machine, event))
+PASSING(MASTER_LOOP, bool, pccl_searches_owe, (const struct pccl_searches *searches), (searches))
 
 /* ---- a world ---- */
 
@@ -177,13 +188,24 @@ static void create(struct world *world, struct peer *peer)
     peer->out = false;
 }
 
+static void start_master(struct world *world)
+{
+    assert_int_equal(pcclCreateMasterWithOptions("127.0.0.1:0", NULL, &world->master), pcclSuccess);
+    assert_int_equal(pcclRunMaster(world->master), pcclSuccess);
+}
+
+static void destroy(struct peer *peer)
+{
+    assert_int_equal(pcclDestroyCommunicator(peer->comm), pcclSuccess);
+    free(peer->elements);
+}
+
 static int start_world(void **state)
 {
     static struct world world;
     *state = &world;
     assert_int_equal(pcclInit(), pcclSuccess);
-    assert_int_equal(pcclCreateMasterWithOptions("127.0.0.1:0", NULL, &world.master), pcclSuccess);
-    assert_int_equal(pcclRunMaster(world.master), pcclSuccess);
+    start_master(&world);
     for (int i = 0; i < PEERS; i++)
         world.peers[i].out = true;
     for (int i = 0; i < PEERS; i++) {
@@ -203,10 +225,8 @@ static int start_world(void **state)
 static int end_world(void **state)
 {
     struct world *world = *state;
-    for (int i = 0; i < PEERS; i++) {
-        assert_int_equal(pcclDestroyCommunicator(world->peers[i].comm), pcclSuccess);
-        free(world->peers[i].elements);
-    }
+    for (int i = 0; i < PEERS; i++)
+        destroy(&world->peers[i]);
     assert_int_equal(pcclInterruptMaster(world->master), pcclSuccess);
     assert_int_equal(pcclMasterAwaitTermination(world->master), pcclSuccess);
     assert_int_equal(pcclDestroyMaster(world->master), pcclSuccess);
@@ -295,6 +315,44 @@ TESTS_OF(of_digests, DIGESTS, call_sync)
 TESTS_OF(of_a_synchronization, SYNC, call_sync)
 TESTS_OF(of_a_test_of_the_topology, MEASURE, call_optimize)
 
+static void invariant_of_a_state(void **state) { invariant_breaks(*state, STATE, call_sync); }
+
+static void invariant_of_what_is_freed(void **state)
+{
+    struct world *world = *state;
+    plant(world, FREEING, INVARIANT);
+    destroy(&world->peers[0]);
+    assert_int_equal(atomic_load(&planted_place), NOWHERE);
+    world->peers[0].out = true;
+    others_go_on(world, PEERS - 1);
+    create(world, &world->peers[0]); /* for the end */
+}
+
+/* The process goes on: it can have another master, and members of its run. */
+static void master_breaks(struct world *world, enum place place)
+{
+    struct peer *peer = &world->peers[0];
+    plant(world, place, INVARIANT);
+    all(world, call_update);
+    assert_int_equal(pcclMasterAwaitTermination(world->master), pcclInternalError); /* nobody has interrupted it */
+    assert_non_null(strstr(pcclGetLastError(NULL), "the master ended by an internal error"));
+    for (int i = 0; i < PEERS; i++) {
+        assert_int_equal(world->peers[i].result, pcclMasterLost);
+        assert_non_null(strstr(world->peers[i].words, "master"));
+        assert_int_equal(call_connect(&world->peers[i]), pcclMasterConnectionFailed); /* nobody listens there */
+    }
+    assert_int_equal(pcclInterruptMaster(world->master), pcclSuccess);
+    assert_int_equal(pcclMasterAwaitTermination(world->master), pcclInternalError);
+    assert_int_equal(pcclDestroyMaster(world->master), pcclSuccess);
+    start_master(world);
+    destroy(peer);
+    create(world, peer);
+    assert_int_equal(call_connect(peer), pcclSuccess);
+}
+
+static void invariant_of_the_master(void **state) { master_breaks(*state, MASTER); }
+static void invariant_of_the_master_s_loop(void **state) { master_breaks(*state, MASTER_LOOP); }
+
 static void break_invariant(void *unused) { PCCL_ASSERT(unused); }
 
 /* There an invariant that breaks stops the process, as it shall. */
@@ -317,7 +375,13 @@ int main(void)
 #define ALL(what)                                                                                                      \
     TEST(what##_of_the_engine), TEST(what##_of_the_control_thread), TEST(what##_of_a_waiting_caller),                  \
         TEST(what##_of_digests), TEST(what##_of_a_synchronization), TEST(what##_of_a_test_of_the_topology)
-    const struct CMUnitTest memory[] = {ALL(memory)}, invariants[] = {ALL(invariant)};
+    const struct CMUnitTest memory[] = {ALL(memory)};
+    const struct CMUnitTest invariants[] = {ALL(invariant), TEST(invariant_of_a_state),
+                                            TEST(invariant_of_what_is_freed), TEST(invariant_of_the_master),
+                                            TEST(invariant_of_the_master_s_loop)};
+    (void)setenv("PCCL_RECOVER_MS", "200", 1); /* who has lost the master shall know it soon */
+    (void)setenv("PCCL_ALONE_MS", "500", 1);
+    (void)setenv("PCCL_MASTER_LOST_MS", "1000", 1);
     int failed = is_development() ? 0 : cmocka_run_group_tests(invariants, NULL, NULL);
     return failed + cmocka_run_group_tests(memory, NULL, NULL);
 }

@@ -175,7 +175,8 @@ struct service {
     struct pccl_master_server *server;
     struct notify notify;
     pthread_t main_thread;
-    bool named; /* the master's thread */
+    bool named;  /* the master's thread */
+    bool broken; /* when ended: by a defect */
     atomic_bool ended;
 };
 
@@ -274,7 +275,7 @@ static bool start(struct service *service, const struct pccl_params *params, con
 static void *await_end(void *argument)
 {
     struct service *service = argument;
-    pccl_master_server_join(service->server);
+    service->broken = pccl_master_server_join(service->server) != PCCL_OK;
     atomic_store(&service->ended, true);
     (void)pthread_kill(service->main_thread, WOKEN_BY_END);
     return NULL;
@@ -307,7 +308,7 @@ static int drain(struct service *service, const char *signal_name)
         if (sigtimedwait(&set, NULL, &patience) < 0 && errno == EAGAIN)
             break;
     if (atomic_load(&service->ended))
-        return EXIT_SUCCESS;
+        return service->broken ? EXIT_FAILURE : EXIT_SUCCESS;
     report(PCCL_LOG_ERROR, "the master does not react; it ends without a word to its peers");
     return EXIT_FAILURE;
 }
