@@ -74,13 +74,28 @@ void scenario_f4(struct sim *sim)
     scenario_commit_all(sim, p, 2, 3, 1);
 }
 
-/* F4: also a peer alone in its group is noticed: the master dials its port, also while the kernel still closes it. */
+/* F4: also a peer alone in its group is noticed at once: the master dials its port, and nobody listens there. */
 void scenario_f4_alone(struct sim *sim)
 {
     scenario_cluster(sim, p, 3, 2); /* 0 2 | 1 */
     sim_peer_kill(sim, p[1], false);
-    p[1]->process.closing_until = sim->now + 20 * SIM_MS;
-    WAIT(sim, 100, p[0]->machine->member_count == 2);
+    p[1]->process.closing_until = sim->now;
+    WAIT(sim, 20, p[0]->machine->member_count == 2); /* the silence limit is 2 s */
+}
+
+/*
+ * The same of a process that takes its time to die: its port takes one dial after another, and closes them, long after
+ * its control connection has gone. Whoever looks once, or twice, knows nothing until the silence limit.
+ */
+void scenario_f4_alone_closing(struct sim *sim)
+{
+    enum { CLOSING_MS = 130 };
+    scenario_cluster(sim, p, 3, 2);
+    sim_peer_kill(sim, p[1], false);
+    p[1]->process.closing_until = sim->now + CLOSING_MS * SIM_MS;
+    scenario_run_ms(sim, CLOSING_MS);
+    MUST(sim, scenario_departures(sim) == 0); /* a port that answers somehow may be that of one who comes back */
+    WAIT(sim, 70, p[0]->machine->member_count == 2);
 }
 
 /* How many messages of the peer the master has. */
@@ -421,6 +436,8 @@ const struct sim_scenario sim_scenarios[] = {
     {"f3-groups", "a death in one group leaves the other alone", scenario_f3},
     {"f4-two-witnesses", "a kill is acted on at once, a broken connection is not", scenario_f4},
     {"f4-alone", "a peer alone in its group is noticed at once", scenario_f4_alone},
+    {"f4-alone-closing", "... also where its port is closed last, a while after its connections",
+     scenario_f4_alone_closing},
     {"f5-session", "messages lost in a socket are sent again", scenario_f5},
     {"f6-all-report", "after a restart everybody is waited for", scenario_f6},
     {"f7-undecided", "what was under way goes on after a restart", scenario_f7},

@@ -9,6 +9,7 @@ void scenario_f2(struct sim *sim);
 void scenario_f3(struct sim *sim);
 void scenario_f4(struct sim *sim);
 void scenario_f4_alone(struct sim *sim);
+void scenario_f4_alone_closing(struct sim *sim);
 void scenario_f5(struct sim *sim);
 void scenario_f6(struct sim *sim);
 void scenario_f7(struct sim *sim);

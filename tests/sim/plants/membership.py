@@ -4,11 +4,28 @@ from .bug import TAKE_BACK, Bug
 PLANTS = [
     Bug("closing_port_is_looked_at_once",
         "F4: the port of a process that dies is closed after its connections, and nobody else sees it",
-        [], ["f4-alone"],
+        [], ["f4-alone-closing"],
         [
             ("src/master/links.c",
              "remote->conn == 0 && remote->verified && event->how == PCCL_LINK_CLOSED",
              "false"),
+        ]),
+    Bug("closing_port_is_looked_at_twice",
+        "F4: it may take any time to be closed",
+        [], ["f4-alone-closing"],
+        [
+            ("src/master/links.c",
+             "look_again(m, remote); /* a dying process",
+             "{ if (remote->warm_since_us == 0) return; remote->warm_since_us = 0; look_again(m, remote); } /* a dying "
+             "process"),
+        ]),
+    Bug("refused_dial_of_the_master_is_none",
+        "F4: nobody but the master can notice the death of a peer that is alone in its group",
+        [], ["f4-alone", "f4-alone-closing"],
+        [
+            ("src/master/links.c",
+             "has_seen_it_gone(m, event)) pccl_master_remove(",
+             "false) pccl_master_remove("),
         ]),
     Bug("turned_away_is_for_ever",
         "what is said to a connection whose hello was not read is no answer to the member behind it",
