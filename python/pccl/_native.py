@@ -198,7 +198,10 @@ _label = _Label()
 def labelled(label: bytes, call: Callable[[], int]) -> int:
     """call(), with this label, or none, on what it launches. A signal's handler may reduce, too, between the label and
     the launch that it is for: then the outer one is there again."""
-    outer, _label.now = _label.now, label
+    outer = _label.now
+    if not label and not outer:
+        return call()
+    _label.now = label
     try:
         return lib.pcclSetOperationLabel(label) or call()
     finally:

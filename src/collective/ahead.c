@@ -287,7 +287,8 @@ enum pccl_status pccl_ahead_hold(struct pccl_exchange *exchange, struct pccl_lan
         ahead = NULL;
     }
     if (ahead != NULL && is_there(ahead, data->group)) {
-        pccl_text_format(words, "peer %i sent the same segment twice: group %u, ahead", &lane->peer, data->group);
+        pccl_text_format(words, "peer %s sent the same segment twice: group %" PRIu64 ", ahead",
+                         pccl_id_str(&lane->peer), data->group);
         return PCCL_MALFORMED;
     }
     bool fits_all = has_room(exchange, lane, pccl_scratch_size(data->length));
@@ -295,8 +296,8 @@ enum pccl_status pccl_ahead_hold(struct pccl_exchange *exchange, struct pccl_lan
         return PCCL_LIMIT;
     if (!fits_all || lane->ahead_bytes + pccl_scratch_size(data->length) > PCCL_AHEAD_HELD_BYTES ||
         lane->ahead_segments == PCCL_AHEAD_HELD_SEGMENTS) {
-        pccl_text_format(words, "peer %i sent more ahead than the %u bytes and %u segments that are held", &lane->peer,
-                         (uint64_t)PCCL_AHEAD_HELD_BYTES, (uint64_t)PCCL_AHEAD_HELD_SEGMENTS);
+        pccl_text_format(words, "peer %s sent more ahead than the %u bytes and %u segments that are held",
+                         pccl_id_str(&lane->peer), PCCL_AHEAD_HELD_BYTES, PCCL_AHEAD_HELD_SEGMENTS);
         pccl_ahead_forget_lane(lane);
         return PCCL_MALFORMED;
     }
@@ -306,7 +307,7 @@ enum pccl_status pccl_ahead_hold(struct pccl_exchange *exchange, struct pccl_lan
         return PCCL_OK;
     if (ahead != NULL)
         release_if_empty(ahead);
-    pccl_text_format(words, "out of memory for what peer %i sent ahead", &lane->peer);
+    pccl_text_format(words, "out of memory for what peer %s sent ahead", pccl_id_str(&lane->peer));
     return PCCL_MEMORY;
 }
 
@@ -339,8 +340,8 @@ bool pccl_ahead_is_foreign(const struct pccl_channel *channel, const struct pccl
 void pccl_ahead_fail(struct pccl_transfer *transfer, const struct pccl_id *peer, uint64_t group, uint32_t length)
 {
     pccl_transfer_fail(transfer, PCCL_CLASS_MISMATCH,
-                       "peer %i sent a segment of %u bytes for group %u, where peer %i plans none", peer,
-                       (uint64_t)length, group, &transfer->exchange->config.self);
+                       "peer %s sent a segment of %u bytes for group %" PRIu64 ", where peer %s plans none",
+                       pccl_id_str(peer), length, group, pccl_id_str(&transfer->exchange->config.self));
 }
 
 /* An era is over for all who have gone on to the next one. */

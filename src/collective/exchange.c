@@ -163,11 +163,11 @@ static void fail_as_different(struct pccl_transfer *transfer, const struct pccl_
 {
     const struct pccl_id *self = &transfer->exchange->config.self;
     if (found->ours_name != NULL)
-        pccl_transfer_fail(transfer, PCCL_CLASS_MISMATCH, "peer %i %s %s, peer %i %s", self, found->verb,
-                           found->ours_name, peer, found->theirs_name);
+        pccl_transfer_fail(transfer, PCCL_CLASS_MISMATCH, "peer %s %s %s, peer %s %s", pccl_id_str(self), found->verb,
+                           found->ours_name, pccl_id_str(peer), found->theirs_name);
     else
-        pccl_transfer_fail(transfer, PCCL_CLASS_MISMATCH, "peer %i %s %u %s, peer %i %u", self, found->verb,
-                           found->ours, found->unit, peer, found->theirs);
+        pccl_transfer_fail(transfer, PCCL_CLASS_MISMATCH, "peer %s %s %" PRIu64 " %s, peer %s %" PRIu64,
+                           pccl_id_str(self), found->verb, found->ours, found->unit, pccl_id_str(peer), found->theirs);
 }
 
 /* By their labels these are two operations, whatever else they have in common. */
@@ -178,7 +178,7 @@ static void fail_as_another(struct pccl_transfer *transfer, const struct pccl_id
     pccl_describe_difference(&words,
                              &(struct pccl_described){&transfer->exchange->config.self, &transfer->descriptor, false},
                              &(struct pccl_described){peer, theirs, false});
-    pccl_transfer_fail(transfer, PCCL_CLASS_MISMATCH, "%t", &words);
+    pccl_transfer_fail(transfer, PCCL_CLASS_MISMATCH, "%s", words.bytes);
 }
 
 /* READY of this transfer and its view. false: a peer has said it that does not receive from us. */
@@ -342,8 +342,8 @@ void pccl_exchange_disconnected(struct pccl_exchange *exchange, const struct pcc
     for (struct pccl_link *link = lane->channels.next; link != &lane->channels; link = link->next) {
         struct pccl_channel *channel = PCCL_CONTAINER_OF(link, struct pccl_channel, on_lane);
         if (relies_on(channel))
-            pccl_transfer_fail(channel->transfer, PCCL_CLASS_PEER_LOST, "a connection %s peer %i was lost",
-                               outgoing ? "to" : "from", &lane->peer);
+            pccl_transfer_fail(channel->transfer, PCCL_CLASS_PEER_LOST, "a connection %s peer %s was lost",
+                               outgoing ? "to" : "from", pccl_id_str(&lane->peer));
         else
             tell_again(channel);
     }
@@ -385,7 +385,7 @@ static enum pccl_status keep_ready(struct pccl_exchange *exchange, struct pccl_l
     bool first = false;
     if (!pccl_kept_add(exchange, lane, ready, &first)) {
         /* To drop it would leave that peer waiting for ever. */
-        pccl_text_format(words, "out of memory for what peer %i announced", &lane->peer);
+        pccl_text_format(words, "out of memory for what peer %s announced", pccl_id_str(&lane->peer));
         return PCCL_MEMORY;
     }
     if (first && find_transfer(exchange, &ready->instance) == NULL)
@@ -402,7 +402,7 @@ static enum pccl_status receive_ready(struct pccl_exchange *exchange, struct pcc
         return keep_ready(exchange, lane, ready, words);
     if (order < 0 || take_ready(transfer, lane, ready))
         return PCCL_OK;
-    pccl_text_format(words, "peer %i is ready for data that it does not get from us", &lane->peer);
+    pccl_text_format(words, "peer %s is ready for data that it does not get from us", pccl_id_str(&lane->peer));
     return PCCL_MALFORMED;
 }
 
@@ -443,7 +443,7 @@ static enum pccl_status receive_data(struct pccl_exchange *exchange, struct pccl
         return pccl_transfer_receive(channel, data, arrival, words);
     if (transfer->plan.long_path && data->step == 0)
         return PCCL_OK; /* it plans otherwise: the one before it in the ring says so */
-    pccl_text_format(words, "peer %i sent data that we do not get from it", &lane->peer);
+    pccl_text_format(words, "peer %s sent data that we do not get from it", pccl_id_str(&lane->peer));
     return PCCL_MALFORMED;
 }
 
@@ -457,7 +457,7 @@ enum pccl_status pccl_exchange_receive(struct pccl_exchange *exchange, const str
         return receive_ready(exchange, lane, &msg->as.ready, words);
     if (lane != NULL && !outgoing && msg->type == PCCL_MSG_data)
         return receive_data(exchange, lane, &msg->as.data, arrival, words);
-    pccl_text_format(words, "peer %i sent %s on a connection %s it", peer, pccl_wire_name(msg->type),
+    pccl_text_format(words, "peer %s sent %s on a connection %s it", pccl_id_str(peer), pccl_wire_name(msg->type),
                      outgoing ? "to" : "from");
     return PCCL_MALFORMED;
 }

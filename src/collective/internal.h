@@ -186,6 +186,7 @@ PCCL_MUST_CHECK enum pccl_status pccl_transfer_make(struct pccl_exchange *exchan
                                                     const struct pccl_transfer_config *config,
                                                     struct pccl_transfer **transfer, struct pccl_text *words);
 void pccl_transfer_free(struct pccl_transfer *transfer);
+PCCL_PRINTF(3, 4)
 void pccl_transfer_fail(struct pccl_transfer *transfer, enum pccl_class class, const char *format, ...);
 /* Tells what has come true by the last message. */
 void pccl_transfer_report(struct pccl_transfer *transfer);

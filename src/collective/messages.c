@@ -283,8 +283,8 @@ enum pccl_status pccl_transfer_receive(struct pccl_channel *channel, const struc
     uint32_t number = 0;
     const char *wrong = what_is_wrong(channel, data, &segment, &number);
     if (wrong != NULL) {
-        pccl_text_format(words, "peer %i sent %s: group %u, step %u, %u bytes", &channel->lane->peer, wrong,
-                         data->group, (uint64_t)data->step, (uint64_t)data->length);
+        pccl_text_format(words, "peer %s sent %s: group %" PRIu64 ", step %u, %u bytes",
+                         pccl_id_str(&channel->lane->peer), wrong, data->group, data->step, data->length);
         return PCCL_MALFORMED;
     }
     if (data->group >= transfer->granted)

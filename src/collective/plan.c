@@ -34,7 +34,7 @@ static enum pccl_status take_descriptor(const struct pccl_descriptor *descriptor
     plan->element_bytes = (uint32_t)pccl_datatype_bytes(plan->datatype);
     plan->count = descriptor->count;
     if (plan->count == 0 || plan->count > (uint64_t)PTRDIFF_MAX / plan->element_bytes) {
-        pccl_text_format(words, "%u elements", plan->count);
+        pccl_text_format(words, "%" PRIu64 " elements", plan->count);
         return PCCL_ARGUMENT;
     }
     enum pccl_codec_kind kind = (enum pccl_codec_kind)descriptor->codec;

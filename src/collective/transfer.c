@@ -137,7 +137,7 @@ enum pccl_status pccl_transfer_make(struct pccl_exchange *exchange, const struct
         }
         pccl_transfer_free(made);
     }
-    pccl_text_format(words, "out of memory for an operation on %u elements", config->descriptor.count);
+    pccl_text_format(words, "out of memory for an operation on %" PRIu64 " elements", config->descriptor.count);
     return PCCL_MEMORY;
 }
 

@@ -49,15 +49,6 @@ struct pccl_address pccl_address_v4(uint8_t a, uint8_t b, uint8_t c, uint8_t d, 
 
 static uint32_t group_of(const uint8_t *ip, uint32_t index) { return (uint32_t)ip[2 * index] << 8 | ip[2 * index + 1]; }
 
-static void add_v4(struct pccl_text *text, const uint8_t *bytes)
-{
-    for (int i = 0; i < 4; i++) {
-        if (i > 0)
-            pccl_text_add(text, ".");
-        pccl_text_add_u64(text, bytes[i]);
-    }
-}
-
 static void add_hex(struct pccl_text *text, uint32_t value)
 {
     bool started = false;
@@ -94,18 +85,17 @@ static void add_v6(struct pccl_text *text, const uint8_t *ip)
     }
 }
 
-void pccl_address_text(const struct pccl_address *address, struct pccl_text *text)
+const char *pccl_address_text(const struct pccl_address *address, struct pccl_text *text)
 {
-    pccl_text_clear(text);
+    const uint8_t *ip = address->ip;
     if (pccl_address_is_v4(address)) {
-        add_v4(text, address->ip + 12);
-        pccl_text_add(text, ":");
+        pccl_text_format(text, "%u.%u.%u.%u:%u", ip[12], ip[13], ip[14], ip[15], address->port);
     } else {
-        pccl_text_add(text, "[");
-        add_v6(text, address->ip);
-        pccl_text_add(text, "]:");
+        pccl_text_format(text, "[");
+        add_v6(text, ip);
+        pccl_text_append(text, "]:%u", address->port);
     }
-    pccl_text_add_u64(text, address->port);
+    return text->bytes;
 }
 
 /* Decimal without leading zeros, which some systems read as octal. */

@@ -6,6 +6,7 @@
 #define PCCL_CORE_ADDRESS_H
 
 #include "core/base.h"
+#include "core/hash.h"
 #include "core/text.h"
 
 struct pccl_address {
@@ -21,8 +22,9 @@ bool pccl_address_same_site(const struct pccl_address *a, const struct pccl_addr
 uint64_t pccl_address_site(const struct pccl_hash_key *key, const struct pccl_address *address); /* a hash of it */
 bool pccl_address_equal(const struct pccl_address *a, const struct pccl_address *b);
 struct pccl_address pccl_address_v4(uint8_t a, uint8_t b, uint8_t c, uint8_t d, uint16_t port);
-/* "1.2.3.4:5" or "[::1]:5" */
-void pccl_address_text(const struct pccl_address *address, struct pccl_text *text);
+/* "1.2.3.4:5" or "[::1]:5". The string of pccl_address_str lasts as long as the block around it. */
+const char *pccl_address_text(const struct pccl_address *address, struct pccl_text *text);
+#define pccl_address_str(address) pccl_address_text(address, &(struct pccl_text){.length = 0})
 /* Numeric IP without a port ("10.0.0.1", "fe80::1" without zone); the port becomes 0. false: it is none. */
 PCCL_MUST_CHECK bool pccl_address_parse_ip(const char *text, size_t length, struct pccl_address *address);
 

@@ -12,9 +12,12 @@
 #if defined(__GNUC__)
 #define PCCL_MUST_CHECK __attribute__((warn_unused_result))
 #define PCCL_NORETURN __attribute__((noreturn))
+/* Compilers check the arguments as printf's; the format string and their first by number, 0: a va_list. */
+#define PCCL_PRINTF(string, first) __attribute__((format(printf, string, first)))
 #else
 #define PCCL_MUST_CHECK
 #define PCCL_NORETURN
+#define PCCL_PRINTF(string, first)
 #endif
 
 #define PCCL_COUNT_OF(array) (sizeof(array) / sizeof((array)[0]))

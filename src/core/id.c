@@ -28,6 +28,13 @@ void pccl_id_write(const struct pccl_id *id, char *digits, size_t count)
     }
 }
 
+const char *pccl_id_text(const struct pccl_id *id, struct pccl_id_words *words)
+{
+    pccl_id_write(id, words->bytes, PCCL_ID_DIGITS);
+    words->bytes[PCCL_ID_DIGITS] = '\0';
+    return words->bytes;
+}
+
 /* 16: it is none. Only small letters: as they are written. */
 static uint32_t value_of(char digit)
 {

@@ -2,7 +2,6 @@
 
 #include <string.h>
 
-enum { DIGITS = 8 }; /* of an id in words, as pccl_text_add_id writes them */
 static const char mention[] = "peer ";
 enum { MENTION = sizeof mention - 1 };
 
@@ -103,10 +102,10 @@ static bool is_letter_or_digit(char character)
 /* Do the words begin by speaking of a peer? Then its digits. The byte behind the words is a terminator. */
 static bool read_mention(const char *words, size_t length, uint32_t *digits)
 {
-    if (length < MENTION + DIGITS || memcmp(words, mention, MENTION) != 0)
+    if (length < MENTION + PCCL_ID_DIGITS || memcmp(words, mention, MENTION) != 0)
         return false;
     struct pccl_id id;
-    if (!pccl_id_read(words + MENTION, DIGITS, &id) || is_letter_or_digit(words[MENTION + DIGITS]))
+    if (!pccl_id_read(words + MENTION, PCCL_ID_DIGITS, &id) || is_letter_or_digit(words[MENTION + PCCL_ID_DIGITS]))
         return false;
     *digits = digits_of(&id);
     return true;
@@ -144,7 +143,7 @@ void pccl_names_add_to(const struct pccl_names *names, struct pccl_text *words)
             at++;
             continue;
         }
-        at += MENTION + DIGITS;
+        at += MENTION + PCCL_ID_DIGITS;
         size_t quoted = quoted_length(at, (size_t)(end - at));
         const struct named *named = quoted > 0 ? NULL : find(names, digits);
         at += quoted;

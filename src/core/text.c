@@ -98,45 +98,29 @@ void pccl_text_add_u64(struct pccl_text *text, uint64_t value)
     pccl_text_add_bytes(text, digits + first, sizeof digits - first);
 }
 
-void pccl_text_add_ms(struct pccl_text *text, uint64_t microseconds)
+/* One conversion: `at` is behind its '%', its argument comes from *arguments. Returns where it ends. */
+static const char *add_conversion(struct pccl_text *text, const char *at, va_list *arguments)
 {
-    uint64_t ms = microseconds / 1000;
-    if (ms < 1000) {
-        pccl_text_add_u64(text, ms);
-        pccl_text_add(text, " ms");
-        return;
-    }
-    pccl_text_add_u64(text, ms / 1000);
-    pccl_text_add(text, ".");
-    pccl_text_add_u64(text, ms % 1000 / 100);
-    pccl_text_add(text, " s");
-}
-
-void pccl_text_add_id(struct pccl_text *text, const struct pccl_id *id)
-{
-    char digits[8];
-    pccl_id_write(id, digits, sizeof digits);
-    pccl_text_add_bytes(text, digits, sizeof digits);
-}
-
-/* One directive; its argument comes from *arguments. */
-static void add_directive(struct pccl_text *text, const char *directive, va_list *arguments)
-{
-    switch (*directive) {
+    size_t length = 1;
+    switch (*at) {
     case 's': pccl_text_add(text, va_arg(*arguments, const char *)); break;
-    case 'u': pccl_text_add_u64(text, va_arg(*arguments, uint64_t)); break;
-    case 'd': pccl_text_add_ms(text, va_arg(*arguments, uint64_t)); break;
-    case 'i': pccl_text_add_id(text, va_arg(*arguments, const struct pccl_id *)); break;
-    case 't': {
-        const struct pccl_text *other = va_arg(*arguments, const struct pccl_text *);
-        pccl_text_add_bytes(text, other->bytes, other->length);
+    case 'u': pccl_text_add_u64(text, va_arg(*arguments, unsigned)); break;
+    case 'z':
+        length = sizeof "zu" - 1;
+        PCCL_ASSERT(at[1] == 'u');
+        pccl_text_add_u64(text, va_arg(*arguments, size_t));
         break;
-    }
+    case 'l':
+        length = sizeof PRIu64 - 1;
+        PCCL_ASSERT(memcmp(at, PRIu64, length) == 0);
+        pccl_text_add_u64(text, va_arg(*arguments, uint64_t));
+        break;
     default:
-        PCCL_ASSERT(*directive == '%');
+        PCCL_ASSERT(*at == '%');
         pccl_text_add(text, "%");
         break;
     }
+    return at + length;
 }
 
 void pccl_text_append_list(struct pccl_text *text, const char *format, va_list arguments)
@@ -149,10 +133,8 @@ void pccl_text_append_list(struct pccl_text *text, const char *format, va_list a
             plain++;
         pccl_text_add_bytes(text, format, plain);
         format += plain;
-        if (*format == '%') {
-            add_directive(text, format + 1, &rest);
-            format += 2;
-        }
+        if (*format == '%')
+            format = add_conversion(text, format + 1, &rest);
     }
     va_end(rest);
 }
@@ -174,4 +156,14 @@ void pccl_text_format(struct pccl_text *text, const char *format, ...)
     pccl_text_append_list(&built, format, arguments);
     va_end(arguments);
     *text = built;
+}
+
+const char *pccl_duration_text(uint64_t microseconds, struct pccl_text *text)
+{
+    uint64_t ms = microseconds / 1000;
+    if (ms < 1000)
+        pccl_text_format(text, "%" PRIu64 " ms", ms);
+    else
+        pccl_text_format(text, "%" PRIu64 ".%" PRIu64 " s", ms / 1000, ms % 1000 / 100);
+    return text->bytes;
 }

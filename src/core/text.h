@@ -5,9 +5,9 @@
 #define PCCL_CORE_TEXT_H
 
 #include "core/base.h"
-#include "core/id.h"
 #include "core/limits.h"
 
+#include <inttypes.h>
 #include <stdarg.h>
 
 struct pccl_text {
@@ -26,14 +26,16 @@ void pccl_text_clear(struct pccl_text *text);
 void pccl_text_add(struct pccl_text *text, const char *words);
 void pccl_text_add_bytes(struct pccl_text *text, const char *bytes, size_t length); /* unprintable bytes become '?' */
 void pccl_text_add_u64(struct pccl_text *text, uint64_t value);
-void pccl_text_add_ms(struct pccl_text *text, uint64_t microseconds);    /* "12.3 s" or "45 ms" */
-void pccl_text_add_id(struct pccl_text *text, const struct pccl_id *id); /* the first 8 hexadecimal digits */
 /*
- * A small formatter: %s string, %u uint64_t, %i struct pccl_id const *, %t struct pccl_text const *, %d duration in us
- * (uint64_t), %%
+ * Of printf's conversions those that our words need: %s, whose unprintable bytes become '?', %u, %zu, PRIu64 and %%.
+ * Other things are made strings first: pccl_duration_str, pccl_id_str, pccl_address_str.
  */
-void pccl_text_format(struct pccl_text *text, const char *format, ...); /* replaces the text */
-void pccl_text_append(struct pccl_text *text, const char *format, ...); /* appends */
-void pccl_text_append_list(struct pccl_text *text, const char *format, va_list arguments);
+PCCL_PRINTF(2, 3) void pccl_text_format(struct pccl_text *text, const char *format, ...); /* replaces the text */
+PCCL_PRINTF(2, 3) void pccl_text_append(struct pccl_text *text, const char *format, ...); /* appends */
+PCCL_PRINTF(2, 0) void pccl_text_append_list(struct pccl_text *text, const char *format, va_list arguments);
+
+/* "12.3 s" or "45 ms". The string of pccl_duration_str lasts as long as the block around it. */
+const char *pccl_duration_text(uint64_t microseconds, struct pccl_text *text);
+#define pccl_duration_str(microseconds) pccl_duration_text(microseconds, &(struct pccl_text){.length = 0})
 
 #endif

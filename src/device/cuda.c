@@ -134,7 +134,8 @@ enum pccl_status pccl_device_check(struct pccl_device *device, const void *point
     if (bytes <= behind)
         return PCCL_OK;
     pccl_text_format(words,
-                     "%u bytes are wanted, but the allocation on the CUDA device ends %u bytes behind the pointer",
+                     "%" PRIu64 " bytes are wanted, but the allocation on the CUDA device ends %" PRIu64
+                     " bytes behind the pointer",
                      bytes, behind);
     return PCCL_ARGUMENT;
 }

@@ -59,7 +59,7 @@ enum pccl_status pccl_cuda_outcome(const struct pccl_cuda_driver *driver, enum p
     if (name != NULL)
         pccl_text_add(words, name);
     else
-        pccl_text_append(words, "CUDA error %u", (uint64_t)(unsigned)result);
+        pccl_text_append(words, "CUDA error %u", result);
     if (text != NULL)
         pccl_text_append(words, " (%s)", text);
     return result == PCCL_CUDA_OUT_OF_MEMORY ? PCCL_MEMORY : PCCL_SYSTEM;

@@ -65,7 +65,7 @@ enum pccl_status pccl_api_unconnected(const pcclComm_t *comm, struct pccl_text *
     }
     const struct pccl_text *why = comm->peer ? pccl_peer_last_words(comm->peer) : NULL;
     if (why && why->length)
-        pccl_text_format(words, "not connected: %t", why);
+        pccl_text_format(words, "not connected: %s", why->bytes);
     else
         pccl_text_format(words, "not connected: pcclConnect has not succeeded");
     enum pccl_status over = comm->peer ? pccl_peer_why_over(comm->peer) : PCCL_OK;
@@ -80,7 +80,7 @@ enum pccl_status pccl_api_check_quiet(pcclComm_t *comm, uint32_t *world, struct 
     if (!pccl_api_connected(comm)) {
         status = pccl_api_unconnected(comm, words);
     } else if (comm->reductions.count) {
-        pccl_text_format(words, "%u reductions are launched and not yet awaited", (uint64_t)comm->reductions.count);
+        pccl_text_format(words, "%u reductions are launched and not yet awaited", comm->reductions.count);
         status = PCCL_PENDING_OPS;
     } else {
         *world = pccl_peer_attributes(comm->peer).world;

@@ -154,7 +154,7 @@ enum pccl_status pccl_api_hosts(const char *list, uint16_t default_port, struct 
         if (!more)
             break;
         if (*count == max) {
-            pccl_text_format(words, "more than %u addresses", (uint64_t)max);
+            pccl_text_format(words, "more than %u addresses", max);
             return PCCL_ARGUMENT;
         }
         memcpy(hosts[*count].name, endpoint.host, sizeof hosts[*count].name);

@@ -56,7 +56,7 @@ static struct pccl_comm_op *find(const pcclAsyncReduceOp_t *handle, enum pccl_st
     if (reduction)
         return reduction;
     if (pccl_api_connected(handle->comm))
-        pccl_text_format(words, "no reduction with tag %u is launched; was it awaited already?", handle->tag);
+        pccl_text_format(words, "no reduction with tag %" PRIu64 " is launched; was it awaited already?", handle->tag);
     else
         *status = pccl_api_unconnected(handle->comm, words);
     return NULL;
@@ -69,7 +69,7 @@ static struct pccl_comm_op *find_to_await(const pcclAsyncReduceOp_t *handle, enu
     struct pccl_comm_op *reduction = find(handle, status, words);
     if (!reduction || !reduction->awaited)
         return reduction;
-    pccl_text_format(words, "the reduction with tag %u is being awaited by another thread", handle->tag);
+    pccl_text_format(words, "the reduction with tag %" PRIu64 " is being awaited by another thread", handle->tag);
     return NULL;
 }
 
@@ -110,8 +110,8 @@ static pcclResult_t await_for(const pcclAsyncReduceOp_t *handle, uint32_t timeou
     }
     pccl_comm_leave(handle->comm);
     if (under_way) {
-        pccl_text_format(&why.words, "the reduction with tag %u is still under way after %u ms", handle->tag,
-                         (uint64_t)timeout_ms);
+        pccl_text_format(&why.words, "the reduction with tag %" PRIu64 " is still under way after %u ms", handle->tag,
+                         timeout_ms);
         return pccl_errors_fail_why(handle->comm->key, PCCL_FAMILY_REDUCE, true, PCCL_TIMEOUT, &why);
     }
     /* pcclTimeout has one meaning here; that the operation's own deadline passed is said like any other failure. */

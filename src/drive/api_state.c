@@ -38,7 +38,7 @@ static enum pccl_status take_device(const pcclTensorInfo_t *info, struct pccl_sy
         status = pccl_device_check(tensor->device, tensor->data, tensor->bytes, &why);
     if (status == PCCL_OK)
         return PCCL_OK;
-    pccl_text_format(words, "tensor '%s' is said to be on a CUDA device: %t", info->name, &why);
+    pccl_text_format(words, "tensor '%s' is said to be on a CUDA device: %s", info->name, why.bytes);
     return PCCL_ARGUMENT;
 }
 
@@ -49,7 +49,7 @@ static enum pccl_status take_tensors(const pcclSharedState_t *state, struct pccl
         const pcclTensorInfo_t *info = &state->infos[i];
         const char *wrong = what_is_wrong(info);
         if (wrong) {
-            pccl_text_format(words, "tensor %u, '%s': %s", (uint64_t)i, info->name ? info->name : "", wrong);
+            pccl_text_format(words, "tensor %zu, '%s': %s", i, info->name ? info->name : "", wrong);
             return PCCL_ARGUMENT;
         }
         tensors[i] = (struct pccl_sync_tensor){
@@ -105,7 +105,7 @@ static enum pccl_status check_state(const pcclSharedState_t *state, pcclSharedSt
     else if (state->revision == UINT64_MAX)
         pccl_text_format(words, "the revision is the greatest number there is, and must be able to grow");
     else if (state->count > PCCL_TENSORS_MAX)
-        pccl_text_format(words, "%u tensors are more than %u", (uint64_t)state->count, (uint64_t)PCCL_TENSORS_MAX);
+        pccl_text_format(words, "%zu tensors are more than %u", state->count, PCCL_TENSORS_MAX);
     return words->length ? PCCL_ARGUMENT : PCCL_OK;
 }
 
@@ -128,7 +128,7 @@ static void explain(const pcclComm_t *comm, enum pccl_status status, const struc
     pccl_text_clear(&torn);
     pccl_sync_session_torn(session, &torn);
     if (torn.length)
-        pccl_text_append(words, "; partly overwritten: %t", &torn);
+        pccl_text_append(words, "; partly overwritten: %s", torn.bytes);
     if (slot->done && !slot->outstanding) /* else the call of another thread has it */
         why->details.departed = slot->departed;
 }

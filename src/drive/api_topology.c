@@ -118,7 +118,7 @@ static enum pccl_status hand_out(const char *picture, size_t length, char *text,
     if (!text)
         return PCCL_OK;
     if (size <= length) {
-        pccl_text_format(words, "the text needs %u bytes, and there are %u", (uint64_t)length + 1, (uint64_t)size);
+        pccl_text_format(words, "the text needs %zu bytes, and there are %zu", length + 1, size);
         return PCCL_ARGUMENT;
     }
     memcpy(text, picture, length);

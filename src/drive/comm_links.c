@@ -209,8 +209,7 @@ static void refuse_unknown(struct pccl_connection *connection, const struct pccl
     if (frame->type == PCCL_MSG_link_hello && pccl_wire_peek_hello(frame->body, frame->length, &version) &&
         version != PCCL_PROTOCOL_VERSION) {
         code = PCCL_REFUSAL_VERSION;
-        pccl_text_format(reason, "this peer speaks protocol version %u, the caller %u", (uint64_t)PCCL_PROTOCOL_VERSION,
-                         (uint64_t)version);
+        pccl_text_format(reason, "this peer speaks protocol version %u, the caller %u", PCCL_PROTOCOL_VERSION, version);
     }
     refuse(connection, code, reason);
 }

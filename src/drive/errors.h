@@ -59,12 +59,9 @@ void pccl_errors_describe(uint64_t key, pcclFailure_t *failure);
 void pccl_errors_forget(uint64_t key);
 
 /* Sets the words (printf-like; an empty result becomes the text of the status) and gives the code. status is not OK. */
-#if defined(__GNUC__)
-__attribute__((format(printf, 5, 6)))
-#endif
-pcclResult_t
-pccl_errors_fail(uint64_t key, enum pccl_family family, bool extended, enum pccl_status status, const char *format,
-                 ...);
+PCCL_PRINTF(5, 6)
+pcclResult_t pccl_errors_fail(uint64_t key, enum pccl_family family, bool extended, enum pccl_status status,
+                              const char *format, ...);
 /* The same with details; `why` is not the slot's own. */
 pcclResult_t pccl_errors_fail_why(uint64_t key, enum pccl_family family, bool extended, enum pccl_status status,
                                   const struct pccl_why *why);

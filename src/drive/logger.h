@@ -23,9 +23,7 @@ void pccl_logger_write(enum pccl_log_level level, const char *subsystem, const c
  * With what a formatter may add to the line; a callback gets the sentence only. fields may be NULL. */
 void pccl_logger_write_fields(enum pccl_log_level level, const char *subsystem, const char *message,
                               const struct pccl_log_fields *fields);
-#if defined(__GNUC__)
-__attribute__((format(printf, 3, 4)))
-#endif
+PCCL_PRINTF(3, 4)
 void pccl_logger_print(enum pccl_log_level level, const char *subsystem, const char *format, ...);
 
 /* The level as the user set it, and as the environment says: the latter counts until the former was called. */

@@ -149,9 +149,8 @@ static bool can_keep(struct pccl_master_server *server, struct pccl_connection *
 
 static void turn_away(struct pccl_master_server *server, struct pccl_connection *connection)
 {
-    struct pccl_text words, from;
-    pccl_address_text(&connection->address, &from);
-    pccl_text_format(&words, "refused %t: no free descriptor", &from);
+    struct pccl_text words;
+    pccl_text_format(&words, "refused %s: no free descriptor", pccl_address_str(&connection->address));
     pccl_logger_write_fields(PCCL_LOG_WARN, "master", words.bytes,
                              &(struct pccl_log_fields){.cause = PCCL_LOG_CAUSE_REFUSED});
     refuse_for_want_of_descriptors(server, connection);

@@ -72,8 +72,7 @@ enum pccl_status pccl_options_get(const pcclOptions_t *options, const char *name
     const char *value = pccl_params_text(options, param);
     size_t needed = strlen(value) + 1;
     if (needed > size) {
-        pccl_text_format(words, "the value of %s needs %u bytes, the buffer has %u", name, (uint64_t)needed,
-                         (uint64_t)size);
+        pccl_text_format(words, "the value of %s needs %zu bytes, the buffer has %zu", name, needed, size);
         return PCCL_ARGUMENT;
     }
     memcpy(buffer, value, needed);

@@ -232,12 +232,11 @@ static enum pccl_status check_hosts(const struct entry *entry, const char *value
             return PCCL_OK;
         }
         if (++count > entry->max) {
-            pccl_text_format(words, "more than %u addresses", (uint64_t)entry->max);
+            pccl_text_format(words, "more than %u addresses", entry->max);
             return PCCL_ARGUMENT;
         }
         if (entry->kind == HOST && endpoint.has_port) {
-            pccl_text_format(words, "'%s:%u' has a port, which is not allowed here", endpoint.host,
-                             (uint64_t)endpoint.port);
+            pccl_text_format(words, "'%s:%u' has a port, which is not allowed here", endpoint.host, endpoint.port);
             return PCCL_ARGUMENT;
         }
     }
@@ -291,7 +290,7 @@ enum pccl_status pccl_params_check(enum pccl_param param, const char *value, str
     enum pccl_log_level level;
     size_t length = strnlen(value, PCCL_PARAM_BYTES_MAX + 1);
     if (length > PCCL_PARAM_BYTES_MAX) {
-        pccl_text_format(&reason, "a value has at most %u bytes", (uint64_t)PCCL_PARAM_BYTES_MAX);
+        pccl_text_format(&reason, "a value has at most %u bytes", PCCL_PARAM_BYTES_MAX);
     } else if (entry->kind == U32) {
         if (!parse_u32(value, &number) || number < entry->min || number > entry->max) {
             pccl_text_format(&reason, "not a number from %s to %s", entry->min_text, entry->max_text);
@@ -316,7 +315,7 @@ enum pccl_status pccl_params_check(enum pccl_param param, const char *value, str
     }
     pccl_text_format(words, "bad value of %s: '", entry->name);
     pccl_text_add_bytes(words, value, strnlen(value, 64));
-    pccl_text_append(words, "' (%t)", &reason);
+    pccl_text_append(words, "' (%s)", reason.bytes);
     return PCCL_ARGUMENT;
 }
 
@@ -346,7 +345,7 @@ static void store(const struct entry *entry, const char *text, struct pccl_param
 static enum pccl_status misfit(struct pccl_text *words, const char *name, uint32_t value, const char *relation,
                                const char *other_name, uint32_t other)
 {
-    pccl_text_format(words, "%s (%u) must %s %s (%u)", name, (uint64_t)value, relation, other_name, (uint64_t)other);
+    pccl_text_format(words, "%s (%u) must %s %s (%u)", name, value, relation, other_name, other);
     return PCCL_ARGUMENT;
 }
 

@@ -41,8 +41,8 @@ enum pccl_status pccl_picture_file_write(struct pccl_picture_files *files, uint3
         if (files->told)
             return PCCL_OK;
         files->told = true;
-        pccl_text_format(words, "topology_file: group %u and others have no file: %u groups have one", (uint64_t)group,
-                         (uint64_t)files->count);
+        pccl_text_format(words, "topology_file: group %u and others have no file: %u groups have one", group,
+                         files->count);
         return PCCL_LIMIT;
     }
     const char *path = files->path;

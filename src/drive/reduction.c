@@ -97,7 +97,9 @@ static void explain_refusal(const struct pcclComm_t *comm, enum pccl_status stat
         else
             pccl_text_format(words, "the topology is being updated by another thread");
         break;
-    case PCCL_ARGUMENT: pccl_text_format(words, "the tag %u is in use: launched and not yet awaited", tag); break;
+    case PCCL_ARGUMENT:
+        pccl_text_format(words, "the tag %" PRIu64 " is in use: launched and not yet awaited", tag);
+        break;
     case PCCL_TOO_FEW_PEERS: pccl_text_format(words, "this peer is alone in its group"); break;
     case PCCL_LIMIT: pccl_text_format(words, "too many operations or tags are outstanding"); break;
     default: pccl_text_format(words, "%s", pccl_status_text(status)); break;

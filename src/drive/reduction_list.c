@@ -42,7 +42,7 @@ static void stop(struct list *list, enum pccl_status status, const struct pccl_w
     list->why = *why;
     if (!first)
         return;
-    pccl_text_format(&given_up, "its list of reductions has failed: %t", &why->words);
+    pccl_text_format(&given_up, "its list of reductions has failed: %s", why->words.bytes);
     for (size_t i = 0; i < list->count; i++) {
         const struct pccl_comm_op *reduction = list->entries[i].reduction;
         if (reduction && !reduction->decided)
@@ -155,11 +155,11 @@ static enum pccl_status check_entries(struct list *list, struct pccl_text *words
         struct pccl_text reason;
         enum pccl_status status = pccl_reduction_check(op->sendbuf, op->recvbuf, &op->descriptor, &reason);
         if (status == PCCL_OK && pccl_table_find(&list->by_tag, op->descriptor.tag)) {
-            pccl_text_format(&reason, "the tag %u is used twice", op->descriptor.tag);
+            pccl_text_format(&reason, "the tag %" PRIu64 " is used twice", op->descriptor.tag);
             status = PCCL_ARGUMENT;
         }
         if (status != PCCL_OK) {
-            pccl_text_format(words, "entry %u: %t", (uint64_t)i, &reason);
+            pccl_text_format(words, "entry %zu: %s", i, reason.bytes);
             return status;
         }
         pccl_table_insert(&list->by_tag, &list->entries[i].by_tag, op->descriptor.tag);
@@ -176,7 +176,7 @@ static enum pccl_status check_state(const struct list *list, struct pccl_text *w
     for (size_t i = 0; i < list->count; i++) {
         const pcclReduceDescriptor_t *descriptor = &list->descriptors[i].descriptor;
         if (pccl_reduction_find(comm, descriptor->tag)) {
-            pccl_text_format(words, "entry %u: the tag %u is in use: launched and not yet awaited", (uint64_t)i,
+            pccl_text_format(words, "entry %zu: the tag %" PRIu64 " is in use: launched and not yet awaited", i,
                              descriptor->tag);
             return PCCL_ARGUMENT;
         }
@@ -206,7 +206,7 @@ enum pccl_status pccl_reduction_list(struct pcclComm_t *comm, const pcclReduceOp
     struct list list = {.comm = comm, .descriptors = descriptors, .count = count, .max_in_flight = max_in_flight};
     enum pccl_status status = PCCL_MEMORY;
     size_t *again = NULL;
-    pccl_text_format(&why->words, "out of memory for a list of %u reductions", (uint64_t)count);
+    pccl_text_format(&why->words, "out of memory for a list of %zu reductions", count);
     if (count > UINT32_MAX)
         return status;
     pccl_table_init(&list.by_tag, pccl_heap(), &comm->hash);

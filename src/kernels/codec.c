@@ -54,13 +54,13 @@ static bool known(enum pccl_codec_kind kind, enum pccl_datatype datatype, enum p
                   enum pccl_reduction reduction, struct pccl_text *words)
 {
     if ((unsigned)kind >= PCCL_CODEC_KINDS)
-        pccl_text_format(words, "no such quantization: %u", (uint64_t)(unsigned)kind);
+        pccl_text_format(words, "no such quantization: %u", kind);
     else if ((unsigned)datatype >= PCCL_DATATYPES)
-        pccl_text_format(words, "no such data type: %u", (uint64_t)(unsigned)datatype);
+        pccl_text_format(words, "no such data type: %u", datatype);
     else if (kind != PCCL_CODEC_NONE && (unsigned)packed >= PCCL_DATATYPES)
-        pccl_text_format(words, "no such quantized data type: %u", (uint64_t)(unsigned)packed);
+        pccl_text_format(words, "no such quantized data type: %u", packed);
     else if ((unsigned)reduction >= PCCL_REDUCTIONS)
-        pccl_text_format(words, "no such reduction: %u", (uint64_t)(unsigned)reduction);
+        pccl_text_format(words, "no such reduction: %u", reduction);
     return words->length == 0;
 }
 

@@ -19,10 +19,8 @@ void pccl_master_drop_stranger(struct pccl_master *m, struct pccl_stranger *stra
 static void turn_away(struct pccl_master *m, struct pccl_stranger *stranger, enum pccl_refusal code, const char *words)
 {
     pccl_conn conn = stranger->conn;
-    struct pccl_text from;
-    pccl_address_text(&stranger->address, &from);
     pccl_master_say(m, PCCL_LOG_INFO, &(struct pccl_log_fields){.reason = words, .cause = PCCL_LOG_CAUSE_REFUSED},
-                    "refused %t: %s", &from, words);
+                    "refused %s: %s", pccl_address_str(&stranger->address), words);
     pccl_master_refuse(m, conn, code, words);
     pccl_master_drop_stranger(m, stranger);
     m->effects.close(m->effects.context, conn);
@@ -109,7 +107,7 @@ static void turn_away_gone(struct pccl_master *m, struct pccl_stranger *stranger
 {
     struct pccl_text words;
     if (why != NULL)
-        pccl_text_format(&words, "this peer was removed from the run: %t", why);
+        pccl_text_format(&words, "this peer was removed from the run: %s", why->bytes);
     turn_away(m, stranger, PCCL_REFUSAL_GONE, why != NULL ? words.bytes : otherwise);
 }
 
@@ -204,7 +202,7 @@ static void newcomer(struct pccl_master *m, struct pccl_stranger *stranger, cons
     m->older_run_expected = m->older_run_expected || hello->boot != 0; /* it waited at this master's predecessor */
     come_in(m, stranger, remote, PCCL_HELLO_NEW);
     pccl_master_say(m, PCCL_LOG_INFO, &(struct pccl_log_fields){.peer = &remote->id, .cause = PCCL_LOG_CAUSE_NEWCOMER},
-                    "peer %i of group %u asks to join", &remote->id, (uint64_t)remote->group_number);
+                    "peer %s of group %u asks to join", pccl_id_str(&remote->id), remote->group_number);
     pccl_master_probe(m, remote);
     pccl_master_try_recover(m);
     pccl_master_found_if_empty(m);
@@ -269,7 +267,7 @@ static void foreign_member(struct pccl_master *m, struct pccl_stranger *stranger
     }
     pccl_master_say(m, PCCL_LOG_INFO,
                     &(struct pccl_log_fields){.peer = &remote->id, .cause = PCCL_LOG_CAUSE_MEMBERSHIP},
-                    "peer %i of an earlier boot resumes", &remote->id);
+                    "peer %s of an earlier boot resumes", pccl_id_str(&remote->id));
     come_in(m, stranger, remote, PCCL_HELLO_RESUME);
 }
 

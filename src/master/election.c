@@ -48,8 +48,8 @@ static void expel_jumps(struct expulsion *expulsion, struct pccl_ballot *ballots
         if (ballots[i].revision <= next)
             continue;
         pccl_text_format(&words,
-                         "its shared state has revision %u, and the group's next one is %u: a revision grows by "
-                         "one from one synchronization to the next",
+                         "its shared state has revision %" PRIu64 ", and the group's next one is %" PRIu64
+                         ": a revision grows by one from one synchronization to the next",
                          ballots[i].revision, next);
         expel(expulsion, ballots, i, PCCL_NO_BALLOT, &words);
     }
@@ -145,15 +145,17 @@ static void nobody(struct pccl_election *election, const struct pccl_ballot *bal
             "one from a checkpoint and connect anew");
     else if (highest_offered(ballots, count) + 1 == revision)
         pccl_text_format(&election->words,
-                         "nobody offers a shared state of revision %u, which the group goes on with, but of %u, which "
-                         "was synchronized before: each synchronization has a revision of its own, by push_revision() "
-                         "before it, in C one more in `revision`; or, if those who went on are gone, resume from a "
-                         "checkpoint of revision %u, or begin a new run",
+                         "nobody offers a shared state of revision %" PRIu64
+                         ", which the group goes on with, but of %" PRIu64
+                         ", which was synchronized before: each synchronization has a revision of its own, by "
+                         "push_revision() before it, in C one more in `revision`; or, if those who went on are gone, "
+                         "resume from a checkpoint of revision %" PRIu64 ", or begin a new run",
                          revision, revision - 1, revision);
     else
         pccl_text_format(&election->words,
-                         "nobody offers a shared state of revision %u, which the group goes on with: those who held it "
-                         "are gone; resume from a checkpoint of that revision, or begin a new run",
+                         "nobody offers a shared state of revision %" PRIu64
+                         ", which the group goes on with: those who held it are gone; resume from a checkpoint of "
+                         "that revision, or begin a new run",
                          revision);
 }
 
@@ -174,8 +176,8 @@ static void expel_who_does_not_fit(struct expulsion *expulsion, struct pccl_ball
             pccl_text_format(&words, "it only sends, and the group elected another content than it has");
             expel(expulsion, ballots, i, PCCL_NO_BALLOT, &words);
         } else if (ballot->strategy == PCCL_SEND_ONLY && ballot->revision != election->revision) {
-            pccl_text_format(&words, "it only sends, and has revision %u where the group has %u", ballot->revision,
-                             election->revision);
+            pccl_text_format(&words, "it only sends, and has revision %" PRIu64 " where the group has %" PRIu64,
+                             ballot->revision, election->revision);
             expel(expulsion, ballots, i, PCCL_NO_BALLOT, &words);
         }
     }

@@ -308,6 +308,7 @@ struct pccl_master {
 /* ---- master.c ---- */
 void pccl_master_arm(struct pccl_master *m, uint64_t when_us); /* a TICK no later than this */
 /* fields may be NULL; the run is added to them. */
+PCCL_PRINTF(4, 5)
 void pccl_master_say(struct pccl_master *m, enum pccl_log_level level, const struct pccl_log_fields *fields,
                      const char *format, ...);
 /* Numbered, kept until acknowledged. A full queue means departure. */
@@ -337,6 +338,7 @@ void pccl_master_attach(struct pccl_master *m, struct pccl_remote *remote, pccl_
 void pccl_master_free_remote(struct pccl_master *m, struct pccl_remote *remote);
 struct pccl_group *pccl_master_group(struct pccl_master *m, uint32_t number, bool create);
 PCCL_MUST_CHECK bool pccl_master_join_ring(struct pccl_master *m, struct pccl_group *group, struct pccl_remote *remote);
+PCCL_PRINTF(4, 5)
 void pccl_master_remove(struct pccl_master *m, struct pccl_remote *remote, enum pccl_refusal why, const char *format,
                         ...);
 void pccl_master_settle(struct pccl_master *m);

@@ -185,9 +185,9 @@ void pccl_master_probed(struct pccl_master *m, const struct pccl_master_event *e
         pccl_master_remove(m, remote, PCCL_REFUSAL_NOT_WARM,
                            "nobody answers for it at the port where others are to reach it (is it forwarded?)");
     else if (!remote->verified) {
-        pccl_master_say(m, PCCL_LOG_WARN,
-                        &(struct pccl_log_fields){.peer = &remote->id, .cause = PCCL_LOG_CAUSE_NEWCOMER},
-                        "the master cannot reach the port of peer %i: its death may be noticed late", &remote->id);
+        pccl_master_say(
+            m, PCCL_LOG_WARN, &(struct pccl_log_fields){.peer = &remote->id, .cause = PCCL_LOG_CAUSE_NEWCOMER},
+            "the master cannot reach the port of peer %s: its death may be noticed late", pccl_id_str(&remote->id));
         pccl_master_send_heartbeat(m, remote, true); /* it may be waiting for its answer (newcomers.c, may_be_first) */
     }
 }
@@ -200,7 +200,7 @@ void pccl_master_control_lost(struct pccl_master *m, struct pccl_remote *remote)
         return;
     pccl_master_say(m, PCCL_LOG_DEBUG,
                     &(struct pccl_log_fields){.peer = &remote->id, .cause = PCCL_LOG_CAUSE_MEMBERSHIP},
-                    "the control connection of peer %i is lost", &remote->id);
+                    "the control connection of peer %s is lost", pccl_id_str(&remote->id));
     pccl_master_arm(m, remote->heard_us + m->config.silence_ms * UINT64_C(1000));
     if (is_gone(m, remote))
         pccl_master_remove(m, remote, PCCL_REFUSAL_GONE, "its control connection and its links closed");
@@ -247,8 +247,8 @@ void pccl_master_link_lost(struct pccl_master *m, struct pccl_remote *from, cons
         return;
     }
     if (to->conn == 0 && is_gone(m, to)) {
-        pccl_master_remove(m, to, PCCL_REFUSAL_GONE, "its control connection closed, and its link to peer %i",
-                           &from->id);
+        pccl_master_remove(m, to, PCCL_REFUSAL_GONE, "its control connection closed, and its link to peer %s",
+                           pccl_id_str(&from->id));
         return;
     }
     bool look = to->conn == 0;
@@ -379,8 +379,10 @@ static bool find_better_ring(struct pccl_master *m, struct pccl_group *group)
 static void say_avoided(struct pccl_master *m, const struct pccl_remote *from, const struct pccl_remote *to,
                         struct pccl_text *why)
 {
-    pccl_text_format(why, "the link from peer %i to peer %i failed and is avoided", &from->id, &to->id);
-    pccl_master_say(m, PCCL_LOG_WARN, &(struct pccl_log_fields){.peer = &from->id, .reason = why->bytes}, "%t", why);
+    pccl_text_format(why, "the link from peer %s to peer %s failed and is avoided", pccl_id_str(&from->id),
+                     pccl_id_str(&to->id));
+    pccl_master_say(m, PCCL_LOG_WARN, &(struct pccl_log_fields){.peer = &from->id, .reason = why->bytes}, "%s",
+                    why->bytes);
 }
 
 void pccl_master_avoid_bad_edges(struct pccl_master *m, struct pccl_group *group)
@@ -473,7 +475,7 @@ static void give_up_edge(struct pccl_master *m, struct pccl_edge *edge, struct p
     bool from_goes = !confirmed || bad_from > bad_to || (bad_from == bad_to && from->arrival > to->arrival);
     struct pccl_remote *goes = from_goes ? from : to, *stays = from_goes ? to : from;
     pccl_master_remove(m, goes, PCCL_REFUSAL_UNREACHABLE,
-                       "its link to peer %i failed, and there is no ring without that link", &stays->id);
+                       "its link to peer %s failed, and there is no ring without that link", pccl_id_str(&stays->id));
 }
 
 static bool is_due(const struct pccl_master *m, const struct pccl_edge *edge)
@@ -546,9 +548,10 @@ static void give_up_mesh_edges(struct pccl_master *m)
             edge->act_us = m->now_us + m->config.settle_ms * UINT64_C(1000);
         if (edge->act_us != 0)
             continue;
-        pccl_text_format(&why, "the link from peer %i to peer %i failed: no direct exchange", &from->id, &to->id);
-        pccl_master_say(m, PCCL_LOG_WARN, &(struct pccl_log_fields){.peer = &from->id, .reason = why.bytes}, "%t",
-                        &why);
+        pccl_text_format(&why, "the link from peer %s to peer %s failed: no direct exchange", pccl_id_str(&from->id),
+                         pccl_id_str(&to->id));
+        pccl_master_say(m, PCCL_LOG_WARN, &(struct pccl_log_fields){.peer = &from->id, .reason = why.bytes}, "%s",
+                        why.bytes);
         from->group->changed = any = true;
     }
     if (any)

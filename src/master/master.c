@@ -97,7 +97,8 @@ static void shift(uint64_t *time_us, uint64_t by_us)
 /* PROTOCOL 9.5: while we stood still nobody could be heard, so nobody's silence counts. */
 static void forgive_standstill(struct pccl_master *m, uint64_t gap_us)
 {
-    pccl_master_say(m, PCCL_LOG_WARN, NULL, "the master stood still for %d; all timers are extended", gap_us);
+    pccl_master_say(m, PCCL_LOG_WARN, NULL, "the master stood still for %s; all timers are extended",
+                    pccl_duration_str(gap_us));
     for (uint32_t i = 0; i < m->remote_count; i++) {
         shift(&m->remotes[i]->heard_us, gap_us);
         shift(&m->remotes[i]->warm_since_us, gap_us);
@@ -147,7 +148,8 @@ static void tick_remotes(struct pccl_master *m)
         if (remote->departing)
             continue;
         if (m->now_us >= remote->heard_us + silence_us) {
-            pccl_master_remove(m, remote, PCCL_REFUSAL_SILENT, "not heard of for %d", m->now_us - remote->heard_us);
+            pccl_master_remove(m, remote, PCCL_REFUSAL_SILENT, "not heard of for %s",
+                               pccl_duration_str(m->now_us - remote->heard_us));
             continue;
         }
         pccl_master_arm(m, remote->heard_us + silence_us);
@@ -348,11 +350,9 @@ static void garbage(struct pccl_master *m, const struct pccl_master_event *event
 {
     struct pccl_stranger *stranger = stranger_of(m, event->conn);
     if (stranger != NULL) {
-        struct pccl_text from;
-        pccl_address_text(&stranger->address, &from);
         pccl_master_say(m, PCCL_LOG_INFO,
                         &(struct pccl_log_fields){.reason = event->words->bytes, .cause = PCCL_LOG_CAUSE_REFUSED},
-                        "refused %t: %t", &from, event->words);
+                        "refused %s: %s", pccl_address_str(&stranger->address), event->words->bytes);
         pccl_master_refuse(m, event->conn, event->other_version ? PCCL_REFUSAL_VERSION : PCCL_REFUSAL_MALFORMED,
                            event->words->bytes);
         pccl_master_drop_stranger(m, stranger);
@@ -365,7 +365,7 @@ static void garbage(struct pccl_master *m, const struct pccl_master_event *event
     pccl_master_say(m, PCCL_LOG_WARN,
                     &(struct pccl_log_fields){
                         .peer = &remote->id, .reason = event->words->bytes, .cause = PCCL_LOG_CAUSE_MEMBERSHIP},
-                    "peer %i sent garbage: %t", &remote->id, event->words);
+                    "peer %s sent garbage: %s", pccl_id_str(&remote->id), event->words->bytes);
     m->effects.close(m->effects.context, event->conn);
     pccl_master_control_lost(m, remote);
 }

@@ -209,7 +209,7 @@ void pccl_master_found(struct pccl_master *m, struct pccl_remote *first)
     m->epoch = (struct pccl_epoch){.inc = 1, .number = 1};
     group->view = m->epoch;
     group->changed = false;
-    pccl_master_say(m, PCCL_LOG_INFO, &of_membership, "run %i begins", &m->lineage);
+    pccl_master_say(m, PCCL_LOG_INFO, &of_membership, "run %s begins", pccl_id_str(&m->lineage));
     pccl_master_welcome(m, first);
     pccl_master_advance_stable(m, group);
 }
@@ -259,7 +259,7 @@ bool pccl_master_is_over(const struct pccl_master *m, const struct pccl_id *line
 void pccl_master_end_run(struct pccl_master *m)
 {
     if (m->founded) {
-        pccl_master_say(m, PCCL_LOG_INFO, &of_membership, "run %i ends", &m->lineage);
+        pccl_master_say(m, PCCL_LOG_INFO, &of_membership, "run %s ends", pccl_id_str(&m->lineage));
         if (!m->recovering) /* else nothing was decided, and a later member may still bring it back */
             m->over[m->over_count++ % PCCL_RUNS_OVER_MAX] = m->lineage;
     }
@@ -342,7 +342,7 @@ void pccl_master_welcome(struct pccl_master *m, struct pccl_remote *remote)
         pccl_master_send(m, remote, &msg, 0);
         pccl_master_say(m, PCCL_LOG_INFO,
                         &(struct pccl_log_fields){.peer = &remote->id, .cause = PCCL_LOG_CAUSE_MEMBERSHIP},
-                        "peer %i is in: %u members", &remote->id, (uint64_t)m->member_count);
+                        "peer %s is in: %u members", pccl_id_str(&remote->id), m->member_count);
     }
     pccl_release(&m->memory, members, pccl_max_u64(1, m->member_count) * sizeof *members);
     pccl_release(&m->memory, ring, pccl_max_u64(1, group->ring_count) * sizeof *ring);
@@ -413,8 +413,8 @@ void pccl_master_say_epoch(struct pccl_master *m, uint32_t added, uint32_t remov
     pccl_master_say(
         m, PCCL_LOG_INFO,
         &(struct pccl_log_fields){.reason = why->length > 0 ? why->bytes : NULL, .cause = PCCL_LOG_CAUSE_MEMBERSHIP},
-        "epoch %u.%u: %u members, %u came, %u went", (uint64_t)m->epoch.inc, m->epoch.number, (uint64_t)m->member_count,
-        (uint64_t)added, (uint64_t)removed);
+        "epoch %u.%" PRIu64 ": %u members, %u came, %u went", m->epoch.inc, m->epoch.number, m->member_count, added,
+        removed);
 }
 
 /* ---- departures ---- */
@@ -441,7 +441,7 @@ void pccl_master_remove(struct pccl_master *m, struct pccl_remote *remote, enum 
                                               .reason = remote->words.bytes,
                                               .cause = remote->state == PCCL_REMOTE_MEMBER ? PCCL_LOG_CAUSE_MEMBERSHIP
                                                                                            : PCCL_LOG_CAUSE_NEWCOMER},
-                    "peer %i departs: %t", &remote->id, &remote->words);
+                    "peer %s departs: %s", pccl_id_str(&remote->id), remote->words.bytes);
     pccl_master_arm(m, m->now_us);
 }
 
@@ -493,7 +493,8 @@ static void settle_once(struct pccl_master *m)
             continue;
         }
         if (remote->group != NULL) {
-            pccl_text_append(&why, "%speer %i: %t", removed_count > 0 ? "; " : "", &remote->id, &remote->words);
+            pccl_text_append(&why, "%speer %s: %s", removed_count > 0 ? "; " : "", pccl_id_str(&remote->id),
+                             remote->words.bytes);
             removed[removed_count++] = remote->id;
             leave_ring(m, remote);
         }

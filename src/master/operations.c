@@ -203,8 +203,8 @@ void pccl_master_abort(struct pccl_master *m, struct pccl_group *group, struct p
                                      .use = op->instance.use,
                                      .reason = words->bytes};
     pccl_master_say(m, class == PCCL_CLASS_PEER_LOST ? PCCL_LOG_DEBUG : PCCL_LOG_INFO, &fields,
-                    "group %u tag %u use %u aborted: %t", (uint64_t)group->number, op->instance.tag,
-                    (uint64_t)op->instance.use, words);
+                    "group %u tag %" PRIu64 " use %u aborted: %s", group->number, op->instance.tag, op->instance.use,
+                    words->bytes);
     decide(m, group, op, class);
 }
 
@@ -367,7 +367,7 @@ void pccl_master_note_lone_end(struct pccl_remote *from, struct pccl_operation *
 static void remove_who_ends_too_much(struct pccl_master *m, struct pccl_remote *from)
 {
     pccl_master_remove(m, from, PCCL_REFUSAL_FULL, "it ended %u operations that nobody else had finished",
-                       (uint64_t)from->lone_aborts);
+                       from->lone_aborts);
 }
 
 bool pccl_master_ends_too_much(struct pccl_master *m, struct pccl_remote *from, struct pccl_operation *op)
@@ -432,7 +432,7 @@ static void add_reported(struct pccl_text *words, const struct pccl_remote *from
                          struct pccl_bytes reported, const char *otherwise)
 {
     if (class != PCCL_CLASS_MISMATCH || reported.length == 0)
-        pccl_text_append(words, "peer %i: ", &from->id);
+        pccl_text_append(words, "peer %s: ", pccl_id_str(&from->id));
     if (reported.length > 0)
         pccl_text_add_bytes(words, (const char *)reported.data, reported.length);
     else

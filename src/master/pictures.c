@@ -127,8 +127,8 @@ static void log_ring(struct pccl_master *m, const struct pccl_group *group)
         const struct pccl_remote *from = group->ring[i], *to = group->ring[(i + 1) % group->ring_count];
         struct pccl_picture_way way = way_of(m, from, to);
         pccl_master_say(m, PCCL_LOG_INFO, &(struct pccl_log_fields){.peer = &from->id},
-                        "group %u, ring: peer %i to peer %i: %u Mbit/s, round trip %d", (uint64_t)group->number,
-                        &from->id, &to->id, way.rate / 125000, (uint64_t)way.rtt_us);
+                        "group %u, ring: peer %s to peer %s: %" PRIu64 " Mbit/s, round trip %s", group->number,
+                        pccl_id_str(&from->id), pccl_id_str(&to->id), way.rate / 125000, pccl_duration_str(way.rtt_us));
     }
 }
 

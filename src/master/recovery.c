@@ -154,8 +154,8 @@ bool pccl_master_begin_recovery(struct pccl_master *m, const struct pccl_id *run
     m->lineage = pccl_secret_digest(run_key);
     m->recovering_since_us = m->now_us;
     pccl_master_arm(m, m->now_us + m->config.recover_ms * UINT64_C(1000));
-    pccl_master_say(m, PCCL_LOG_INFO, NULL, "run %i is older than this master: collecting what its members know",
-                    &m->lineage);
+    pccl_master_say(m, PCCL_LOG_INFO, NULL, "run %s is older than this master: collecting what its members know",
+                    pccl_id_str(&m->lineage));
     return true;
 }
 
@@ -551,7 +551,7 @@ static void merge_outcome(struct pccl_master *m, struct pccl_operation *op, stru
                                                       .group = op->instance.group,
                                                       .tag = op->instance.tag,
                                                       .use = op->instance.use},
-                            "reports disagree on tag %u use %u", op->instance.tag, (uint64_t)op->instance.use);
+                            "reports disagree on tag %" PRIu64 " use %u", op->instance.tag, op->instance.use);
         else
             pccl_master_confirm_end(m, from, op);
         return;
@@ -750,8 +750,8 @@ static void conclude(struct pccl_master *m, struct pccl_report *law)
         announce(m, m->groups[i]);
     tell_epoch(m, &law_epoch, highest, m->member_count == law_count);
     tell_recovered(m);
-    pccl_master_say(m, PCCL_LOG_INFO, NULL, "run %i goes on: %u of %u members", &m->lineage, (uint64_t)m->member_count,
-                    (uint64_t)law_count);
+    pccl_master_say(m, PCCL_LOG_INFO, NULL, "run %s goes on: %u of %u members", pccl_id_str(&m->lineage),
+                    m->member_count, law_count);
     free_reports(m);
 }
 

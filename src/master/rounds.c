@@ -94,7 +94,7 @@ static void conclude_update(struct pccl_master *m)
     struct pccl_text why, costs; /* nothing is in flight that a new view could kill */
     uint32_t adopted = pccl_master_adopt_rings(m, &why), moved = pccl_master_review_costs(m, &costs);
     if (added_count > 0)
-        pccl_text_format(&why, "%u admitted", (uint64_t)added_count);
+        pccl_text_format(&why, "%u admitted", added_count);
     if (added_count > 0 || adopted > 0 || moved > 0)
         pccl_master_next_epoch(m, added, added_count, NULL, 0, added_count > 0 || adopted > 0 ? &why : &costs);
     pccl_master_conclude_round(m, PCCL_ROUND_UPDATE, PCCL_ROUND_DONE);
@@ -155,8 +155,8 @@ static void wait_for_untried(struct pccl_master *m, uint8_t kind)
     for (uint32_t i = 0; i < m->remote_count; i++)
         if (pccl_master_is_living_member(m->remotes[i]) && !m->remotes[i]->votes[kind])
             pccl_master_remove(m, m->remotes[i], PCCL_REFUSAL_SILENT,
-                               "it was the first of a new group and called nothing for %d, while all others waited",
-                               patience_us);
+                               "it was the first of a new group and called nothing for %s, while all others waited",
+                               pccl_duration_str(patience_us));
 }
 
 void pccl_master_tick_rounds(struct pccl_master *m)

@@ -162,7 +162,7 @@ static void fail(struct pccl_master *m, struct pccl_group *group, const struct p
     group->sync_words = *words;
     group->sync_revision = 0;
     pccl_master_say(m, PCCL_LOG_WARN, &(struct pccl_log_fields){.reason = words->bytes},
-                    "the shared state of group %u was not synchronized: %t", (uint64_t)group->number, words);
+                    "the shared state of group %u was not synchronized: %s", group->number, words->bytes);
     conclude(m, group, PCCL_ROUND_FAILED);
 }
 
@@ -253,8 +253,9 @@ static void describe_tensor(const struct pccl_sync_part *part, uint32_t at, stru
     struct pccl_text name;
     pccl_text_clear(&name);
     pccl_text_add_bytes(&name, (const char *)line->name.data, line->name.length);
-    pccl_text_append(words, "'%t', %s of %u%s", &name, pccl_datatype_name((enum pccl_datatype)line->datatype),
-                     line->count, line->unequal != 0 ? ", allowed to differ" : "");
+    pccl_text_append(words, "'%s', %s of %" PRIu64 "%s", name.bytes,
+                     pccl_datatype_name((enum pccl_datatype)line->datatype), line->count,
+                     line->unequal != 0 ? ", allowed to differ" : "");
 }
 
 /* Is known what the tensor of this number is, or that there is none? */
@@ -274,12 +275,11 @@ static void name_difference(const struct pccl_group *group, const struct pccl_sy
     while (its != NULL && theirs != NULL && at < its->shape_count && at < theirs->shape_count &&
            its->shapes[at].hash == theirs->shapes[at].hash)
         at++;
-    pccl_text_append(words, ": it has %u tensors, others have %u", (uint64_t)odd->shape_count,
-                     (uint64_t)elected->shape_count);
+    pccl_text_append(words, ": it has %u tensors, others have %u", odd->shape_count, elected->shape_count);
     if (its == NULL || theirs == NULL)
         return;
     pccl_text_append(words, ", and number %u (counted from 0) is the first that differs in name, type, length or flag",
-                     (uint64_t)at);
+                     at);
     if (!has_line(its, at) || !has_line(theirs, at))
         return;
     pccl_text_append(words, ": it has ");
@@ -295,7 +295,7 @@ static void on_expelled(void *context, uint32_t index, int64_t winner, const str
     struct pccl_text all = *words;
     if (winner != PCCL_NO_BALLOT)
         name_difference(expulsion->group, remote->sync_part, expulsion->group->ring[winner]->sync_part, &all);
-    pccl_master_remove(expulsion->m, remote, PCCL_REFUSAL_STATE, "%t", &all);
+    pccl_master_remove(expulsion->m, remote, PCCL_REFUSAL_STATE, "%s", all.bytes);
 }
 
 /* Everybody knows its part; with nothing to be fetched the round is over. */
@@ -390,7 +390,8 @@ static void say_whether_odd(struct pccl_master *m, const struct pccl_group *grou
     if (part == NULL || part->vouches || part->ballot.lacks || holds(group, part))
         return;
     pccl_master_say(m, PCCL_LOG_WARN, &(struct pccl_log_fields){.peer = &remote->id},
-                    "peer %i gives no shared state: it holds other content than most, of the same digest", &remote->id);
+                    "peer %s gives no shared state: it holds other content than most, of the same digest",
+                    pccl_id_str(&remote->id));
 }
 
 /* true: it is known. It is as soon as more than half of them say the same, whatever the others may say. */
@@ -587,7 +588,7 @@ void pccl_master_sync_done(struct pccl_master *m, struct pccl_remote *from, cons
         pccl_text_clear(&words);
         pccl_text_add_bytes(&words, (const char *)done->words.data, done->words.length);
         pccl_master_say(m, PCCL_LOG_WARN, &(struct pccl_log_fields){.peer = &from->id, .reason = words.bytes},
-                        "peer %i could not fetch the shared state: %t", &from->id, &words);
+                        "peer %s could not fetch the shared state: %s", pccl_id_str(&from->id), words.bytes);
     }
     if (!m->recovering && m->departing_count == 0)
         go_on(m, group, from);

@@ -181,8 +181,8 @@ void pccl_master_expire_tests(struct pccl_master *m, struct pccl_group *group)
             continue;
         }
         pccl_master_say(m, PCCL_LOG_WARN, &(struct pccl_log_fields){.peer = &remote->id},
-                        "peer %i did not report on its way to peer %i: its ways are not tested", &remote->id,
-                        &remote->test.to);
+                        "peer %s did not report on its way to peer %s: its ways are not tested",
+                        pccl_id_str(&remote->id), pccl_id_str(&remote->test.to));
         remote->test.sits_out = true;
         extend(m, remote);
         end_test(m, remote);

@@ -283,9 +283,11 @@ static bool adopt(struct pccl_master *m, struct pccl_group *group, struct pccl_t
         !weigh_rings(m, group, &was, &is) || !is_worth_it(&was, &is) ||
         !pccl_master_reorder(m, group, group->tuning.better))
         return false;
-    pccl_text_format(why, "a better ring for group %u: slowest way %u bytes/s, was %u; round trips %d in all, were %d",
-                     (uint64_t)group->number, is.slowest, was.slowest, is.latency_us, was.latency_us);
-    pccl_master_say(m, PCCL_LOG_INFO, NULL, "%t", why);
+    pccl_text_format(
+        why,
+        "a better ring for group %u: slowest way %" PRIu64 " bytes/s, was %" PRIu64 "; round trips %s in all, were %s",
+        group->number, is.slowest, was.slowest, pccl_duration_str(is.latency_us), pccl_duration_str(was.latency_us));
+    pccl_master_say(m, PCCL_LOG_INFO, NULL, "%s", why->bytes);
     return true;
 }
 

@@ -147,7 +147,8 @@ void pccl_master_add_missing(struct pccl_master *m, struct pccl_remote *from, co
     if (missing == 0)
         return;
     bool all_came = all_have(has_come, m, from, &from->where);
-    pccl_text_append(words, ": all-reduce tag %u %s ", instance->tag, all_came ? "was not finished by" : "waited for");
+    pccl_text_append(words, ": all-reduce tag %" PRIu64 " %s ", instance->tag,
+                     all_came ? "was not finished by" : "waited for");
     pccl_describe_places(words, places, missing < PCCL_PLACES_MAX ? missing : PCCL_PLACES_MAX, missing);
 }
 
@@ -164,11 +165,11 @@ void pccl_master_tick_admissions(struct pccl_master *m)
         if (m->now_us >= remote->tell_us && m->member_count == 0) {
             remote->tell_us = m->now_us + PCCL_ADMISSION_TOLD_US; /* there is nobody to admit it */
         } else if (m->now_us >= remote->tell_us) {
-            pccl_master_say(m, PCCL_LOG_WARN,
-                            &(struct pccl_log_fields){.peer = &remote->id, .cause = PCCL_LOG_CAUSE_NEWCOMER},
-                            "peer %i has waited for %d to be admitted: members do that by comm.update_topology(), in C "
-                            "pcclUpdateTopology, which %u of %u have called",
-                            &remote->id, (uint64_t)PCCL_ADMISSION_TOLD_US, (uint64_t)votes, (uint64_t)m->member_count);
+            pccl_master_say(
+                m, PCCL_LOG_WARN, &(struct pccl_log_fields){.peer = &remote->id, .cause = PCCL_LOG_CAUSE_NEWCOMER},
+                "peer %s has waited for %s to be admitted: members do that by comm.update_topology(), in C "
+                "pcclUpdateTopology, which %u of %u have called",
+                pccl_id_str(&remote->id), pccl_duration_str(PCCL_ADMISSION_TOLD_US), votes, m->member_count);
             remote->tell_us = UINT64_MAX;
         }
         pccl_master_arm(m, remote->tell_us);

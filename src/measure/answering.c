@@ -52,8 +52,8 @@ static void on_ended(struct pccl_measure_link *link, enum pccl_link_end how, con
     struct pccl_measure_session *session = link->session;
     (void)how;
     pccl_measure_answered_less(session);
-    pccl_measure_log(session, PCCL_LOG_DEBUG, "measure: a connection of peer %i is over after %u bytes: %t",
-                     &link->peer, link->filler, words);
+    pccl_measure_log(session, PCCL_LOG_DEBUG, "measure: a connection of peer %s is over after %" PRIu64 " bytes: %s",
+                     pccl_id_str(&link->peer), link->filler, words->bytes);
 }
 
 static const struct pccl_measure_role answering = {
@@ -78,7 +78,7 @@ static void make_room(struct pccl_measure_session *session, const struct pccl_id
         }
     if (count < PCCL_POOL_MAX)
         return;
-    pccl_text_format(&words, "it has opened %u more", (uint64_t)PCCL_POOL_MAX);
+    pccl_text_format(&words, "it has opened %u more", PCCL_POOL_MAX);
     pccl_measure_link_close(oldest);
     on_ended(oldest, 0, &words);
 }

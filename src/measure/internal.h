@@ -175,6 +175,7 @@ struct pccl_measure_session {
 
 /* An answered connection is over. */
 void pccl_measure_answered_less(struct pccl_measure_session *session);
+PCCL_PRINTF(3, 4)
 void pccl_measure_log(const struct pccl_measure_session *session, enum pccl_log_level level, const char *format, ...);
 
 #endif

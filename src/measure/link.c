@@ -134,7 +134,7 @@ static bool begin_filler(struct pccl_measure_link *link, struct pccl_text *words
     uint64_t body = pccl_get(header(reader), 4), filler = pccl_get(header(reader) + PCCL_FRAME_HEADER_BYTES, 4);
     if (filler > PCCL_FLOOD_BYTES_MAX || body != filler + 4 || pccl_get(header(reader) + 6, 2) != 0 ||
         pccl_get(header(reader) + 28, 4) != 0) {
-        pccl_text_format(words, "a flood of %u bytes in a frame of %u", filler, body);
+        pccl_text_format(words, "a flood of %" PRIu64 " bytes in a frame of %" PRIu64, filler, body);
         return false;
     }
     reader->start += PCCL_MEASURE_FLOOD_HEAD;

@@ -84,7 +84,8 @@ static bool on_seen(struct pccl_measure_tester *tester, uint64_t bytes, struct p
 {
     uint64_t sent = filler_sent(tester);
     if (bytes < tester->seen || bytes > sent) {
-        pccl_text_format(words, "it says that it has seen %u bytes, after %u, of %u", bytes, tester->seen, sent);
+        pccl_text_format(words, "it says that it has seen %" PRIu64 " bytes, after %" PRIu64 ", of %" PRIu64, bytes,
+                         tester->seen, sent);
         return false;
     }
     tester->seen = bytes;
@@ -141,8 +142,8 @@ static void on_ended(struct pccl_measure_link *link, enum pccl_link_end how, con
 {
     struct pccl_measure_tester *tester = tester_of(link);
     struct pccl_measure_test *test = test_of(link);
-    pccl_measure_log(link->session, how ? PCCL_LOG_INFO : PCCL_LOG_WARN, "measure: a connection to peer %i is over: %t",
-                     &link->peer, words);
+    pccl_measure_log(link->session, how ? PCCL_LOG_INFO : PCCL_LOG_WARN, "measure: a connection to peer %s is over: %s",
+                     pccl_id_str(&link->peer), words->bytes);
     tester->slot->tester = NULL;
     test->gone_bytes += tester->seen;
     bool suffices = test->stage == PCCL_MEASURE_LOADING && test->meter.mark_count > PCCL_MEASURE_WINDOWS_LEAST;
@@ -260,8 +261,8 @@ static void on_dialled(void *context, struct pccl_connection *connection, enum p
             ask_for_echo(slot->tester);
         pccl_measure_link_start(&slot->tester->link);
     } else {
-        pccl_measure_log(session, PCCL_LOG_DEBUG, "measure: connection %u to peer %i: %t",
-                         (uint64_t)(slot - test->slots), &test->order.peer, &why);
+        pccl_measure_log(session, PCCL_LOG_DEBUG, "measure: connection %u to peer %s: %s",
+                         (unsigned)(slot - test->slots), pccl_id_str(&test->order.peer), why.bytes);
         bool still = pccl_now_us() > test->due_us + PCCL_STILL_MS * UINT64_C(1000);
         if (test->stage != PCCL_MEASURE_REACHING) {
             /* one of those that are not needed */
@@ -340,8 +341,9 @@ static void conclude(struct pccl_measure_session *session)
         result.how = PCCL_LINK_SILENT;
     }
     pccl_measure_log(session, PCCL_LOG_DEBUG,
-                     "measure: test %u of the way to peer %i: %s, %u bytes/s, round trip %u us", result.test,
-                     &test->order.peer, result.failed ? "failed" : "done", result.rate, (uint64_t)result.rtt_us);
+                     "measure: test %" PRIu64 " of the way to peer %s: %s, %" PRIu64 " bytes/s, round trip %u us",
+                     result.test, pccl_id_str(&test->order.peer), result.failed ? "failed" : "done", result.rate,
+                     result.rtt_us);
     pccl_measure_test_stop(session);
     session->events.measured(session->events.context, &result);
 }

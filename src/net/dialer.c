@@ -151,7 +151,6 @@ static void ask_next(struct pccl_dialer *dialer)
 static void attempt_failed(struct attempt *attempt, enum pccl_link_end how, const struct pccl_text *words)
 {
     struct pccl_dialer *dialer = attempt->dialer;
-    struct pccl_text address;
     attempt->how = how;
     attempt->connected = false;
     if (attempt->connection) {
@@ -161,8 +160,9 @@ static void attempt_failed(struct attempt *attempt, enum pccl_link_end how, cons
     dialer->over++;
     if (dialer->asking == attempt)
         ask_next(dialer);
-    pccl_address_text(&dialer->addresses[attempt - dialer->attempts], &address);
-    pccl_text_append(&dialer->words, "%s%t: %t", dialer->words.length ? "; " : "", &address, words);
+    const struct pccl_address *address = &dialer->addresses[attempt - dialer->attempts];
+    pccl_text_append(&dialer->words, "%s%s: %s", dialer->words.length ? "; " : "", pccl_address_str(address),
+                     words->bytes);
     schedule(dialer, 0); /* the next address, or the report: not from inside the caller */
 }
 

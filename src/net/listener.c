@@ -149,11 +149,9 @@ int pccl_listener_open(struct pccl_listener *listener, const struct pccl_address
         error = bind_all(addresses, count, &chosen, sockets, &failed);
     }
     if (error) {
-        struct pccl_text address;
-        pccl_address_text(&failed, &address);
-        pccl_text_format(words, "cannot listen on %t: %s", &address, uv_strerror(error));
+        pccl_text_format(words, "cannot listen on %s: %s", pccl_address_str(&failed), uv_strerror(error));
         if (error == UV_EADDRINUSE && port_range > 1)
-            pccl_text_append(words, " (%u ports from %u were tried)", (uint64_t)port_range, (uint64_t)port);
+            pccl_text_append(words, " (%u ports from %u were tried)", port_range, port);
         return error;
     }
     listener->port = chosen;

@@ -88,13 +88,13 @@ void pccl_peer_master_down(struct pccl_peer *p, const struct pccl_text *words)
         return;
     p->dialling = p->up = p->greeted = false;
     if (p->state == PCCL_PEER_CONNECTING) {
-        pccl_peer_give_up(p, PCCL_MASTER_UNREACHABLE, "cannot reach the master: %t", words);
+        pccl_peer_give_up(p, PCCL_MASTER_UNREACHABLE, "cannot reach the master: %s", words->bytes);
         return;
     }
     if (p->lost_us == 0) {
         p->lost_us = p->now_us;
         p->pause_ms = p->config.dial_ms;
-        pccl_peer_say(p, PCCL_LOG_WARN, "the connection to the master is lost (%t); coming back", words);
+        pccl_peer_say(p, PCCL_LOG_WARN, "the connection to the master is lost (%s); coming back", words->bytes);
     }
     p->redial_us = p->now_us + p->pause_ms * UINT64_C(1000);
     p->pause_ms = (uint32_t)pccl_min_u64(p->pause_ms * UINT64_C(2), p->config.dial_max_ms);
@@ -108,7 +108,8 @@ void pccl_peer_tick_master(struct pccl_peer *p)
     if (p->lost_us != 0) {
         uint64_t end_us = p->lost_us + p->config.master_lost_ms * UINT64_C(1000);
         if (p->now_us >= end_us) {
-            pccl_peer_give_up(p, PCCL_MASTER_LOST, "the master did not come back within %d", p->now_us - p->lost_us);
+            pccl_peer_give_up(p, PCCL_MASTER_LOST, "the master did not come back within %s",
+                              pccl_duration_str(p->now_us - p->lost_us));
             return;
         }
         pccl_peer_arm(p, end_us);
@@ -121,10 +122,11 @@ void pccl_peer_tick_master(struct pccl_peer *p)
         return;
     if (p->now_us >= p->heard_us + silence_us) {
         struct pccl_text words;
-        const char *format = p->state == PCCL_PEER_CONNECTING
-                                 ? "what listens there said nothing for %d: is it the port of a master?"
-                                 : "the master said nothing for %d";
-        pccl_text_format(&words, format, p->now_us - p->heard_us);
+        const char *silent_for = pccl_duration_str(p->now_us - p->heard_us);
+        if (p->state == PCCL_PEER_CONNECTING)
+            pccl_text_format(&words, "what listens there said nothing for %s: is it the port of a master?", silent_for);
+        else
+            pccl_text_format(&words, "the master said nothing for %s", silent_for);
         p->effects.close_master(p->effects.context);
         pccl_peer_master_down(p, &words);
         return;
@@ -206,12 +208,12 @@ static void refused(struct pccl_peer *p, const struct pccl_msg_refused *refused)
         p->effects.close_master(p->effects.context);
         pccl_peer_master_down(p, &words);
     } else if (refused->code == PCCL_REFUSAL_VERSION) {
-        pccl_peer_give_up(p, PCCL_VERSION, "the master speaks protocol version %u, this peer %u: %t",
-                          (uint64_t)refused->version, (uint64_t)PCCL_PROTOCOL_VERSION, &words);
+        pccl_peer_give_up(p, PCCL_VERSION, "the master speaks protocol version %u, this peer %u: %s", refused->version,
+                          PCCL_PROTOCOL_VERSION, words.bytes);
     } else if (refused->code == PCCL_REFUSAL_GONE) {
-        pccl_peer_give_up(p, PCCL_EXPELLED, "%t", &words);
+        pccl_peer_give_up(p, PCCL_EXPELLED, "%s", words.bytes);
     } else {
-        pccl_peer_give_up(p, PCCL_REFUSED, "the master refused this peer: %t", &words);
+        pccl_peer_give_up(p, PCCL_REFUSED, "the master refused this peer: %s", words.bytes);
     }
 }
 
@@ -222,11 +224,11 @@ static void expelled(struct pccl_peer *p, const struct pccl_msg_expelled *expell
     struct pccl_text words;
     pccl_peer_take_words(p, &words, &expelled->words);
     if (expelled->code == PCCL_REFUSAL_SHUTDOWN)
-        pccl_peer_give_up(p, PCCL_MASTER_LOST, "%t", &words);
+        pccl_peer_give_up(p, PCCL_MASTER_LOST, "%s", words.bytes);
     else if (p->state == PCCL_PEER_MEMBER)
-        pccl_peer_give_up(p, PCCL_EXPELLED, "the master removed this peer: %t", &words);
+        pccl_peer_give_up(p, PCCL_EXPELLED, "the master removed this peer: %s", words.bytes);
     else
-        pccl_peer_give_up(p, PCCL_REFUSED, "the master refused this peer: %t", &words);
+        pccl_peer_give_up(p, PCCL_REFUSED, "the master refused this peer: %s", words.bytes);
 }
 
 static void dispatch(struct pccl_peer *p, const struct pccl_msg *msg)

@@ -149,8 +149,10 @@ struct pccl_peer {
 
 /* ---- peer.c ---- */
 void pccl_peer_arm(struct pccl_peer *p, uint64_t when_us);
+PCCL_PRINTF(3, 4)
 void pccl_peer_say(struct pccl_peer *p, enum pccl_log_level level, const char *format, ...);
 /* The end of this machine's life: everything outstanding ends, links and master are closed. */
+PCCL_PRINTF(3, 4)
 void pccl_peer_give_up(struct pccl_peer *p, enum pccl_status status, const char *format, ...);
 void pccl_peer_advance_time(struct pccl_peer *p, uint64_t now_us);
 

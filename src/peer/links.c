@@ -313,10 +313,10 @@ enum pccl_status pccl_peer_judge_link(const struct pccl_peer *p, const struct pc
     *refusal = PCCL_REFUSAL_LINEAGE;
     if (hello->version != PCCL_PROTOCOL_VERSION) {
         *refusal = PCCL_REFUSAL_VERSION;
-        pccl_text_format(words, "this peer speaks protocol version %u", (uint64_t)PCCL_PROTOCOL_VERSION);
+        pccl_text_format(words, "this peer speaks protocol version %u", PCCL_PROTOCOL_VERSION);
     } else if (!pccl_id_equal(&hello->to, &p->config.id)) {
         *refusal = PCCL_REFUSAL_IDENTITY;
-        pccl_text_format(words, "this is peer %i", &p->config.id);
+        pccl_text_format(words, "this is peer %s", pccl_id_str(&p->config.id));
     } else if ((p->state != PCCL_PEER_PENDING && p->state != PCCL_PEER_MEMBER) ||
                !pccl_id_equal(&hello->lineage, &p->lineage)) {
         pccl_text_format(words, "this peer is not in that run");

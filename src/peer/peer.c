@@ -72,7 +72,7 @@ void pccl_peer_advance_time(struct pccl_peer *p, uint64_t now_us)
     if (p->deadline_us == UINT64_MAX || now_us <= due_us + tolerance_us)
         return;
     uint64_t gap_us = now_us - due_us;
-    pccl_peer_say(p, PCCL_LOG_WARN, "this process stood still for %d", gap_us);
+    pccl_peer_say(p, PCCL_LOG_WARN, "this process stood still for %s", pccl_duration_str(gap_us));
     p->heard_us += gap_us;
     if (p->lost_us != 0)
         p->lost_us += gap_us;
@@ -116,7 +116,7 @@ void pccl_peer_give_up(struct pccl_peer *p, enum pccl_status status, const char 
     if (known)
         say_good_bye(p);
     bool left = status == PCCL_ABORTED;
-    pccl_peer_say(p, left ? PCCL_LOG_INFO : PCCL_LOG_ERROR, "out of the run: %t", &p->last_words);
+    pccl_peer_say(p, left ? PCCL_LOG_INFO : PCCL_LOG_ERROR, "out of the run: %s", p->last_words.bytes);
     if (p->up || p->dialling)
         p->effects.close_master(p->effects.context);
     p->up = p->dialling = p->greeted = p->resuming = false;
@@ -155,12 +155,12 @@ void pccl_peer_step(struct pccl_peer *p, const struct pccl_peer_event *event)
     case PCCL_PEER_MASTER_RECEIVED: pccl_peer_master_received(p, event->frame, event->msg); break;
     case PCCL_PEER_MASTER_GARBAGE:
         if (event->other_version) {
-            pccl_peer_give_up(p, PCCL_VERSION, "the master speaks another protocol version: %t", event->words);
+            pccl_peer_give_up(p, PCCL_VERSION, "the master speaks another protocol version: %s", event->words->bytes);
             break;
         }
         if (p->state == PCCL_PEER_CONNECTING) {
-            pccl_peer_give_up(p, PCCL_VERSION, "what listens there is no master, or of another version: it sent %t",
-                              event->words);
+            pccl_peer_give_up(p, PCCL_VERSION, "what listens there is no master, or of another version: it sent %s",
+                              event->words->bytes);
             break;
         }
         p->effects.close_master(p->effects.context);

@@ -132,7 +132,7 @@ void pccl_peer_round(struct pccl_peer *p, const struct pccl_msg_round *round)
     if (round->outcome == PCCL_ROUND_WITHDRAWN) {
         pccl_text_format(&p->last_words, "%s", pccl_peer_why_withdrawn(call));
         if (p->waiting.length > 0)
-            pccl_text_append(&p->last_words, ": %t", &p->waiting);
+            pccl_text_append(&p->last_words, ": %s", p->waiting.bytes);
         finish(p, kind, call->why_withdrawn, false);
         return;
     }

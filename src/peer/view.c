@@ -163,8 +163,8 @@ void pccl_peer_welcome(struct pccl_peer *p, const struct pccl_msg_welcome *welco
     p->last_attributes[PCCL_ROUND_UPDATE] = p->attributes;
     p->connect_outstanding = false;
     pccl_peer_wait_over(p);
-    pccl_peer_say(p, PCCL_LOG_INFO, "admitted to run %i: %u peers, %u in group %u", &p->lineage,
-                  (uint64_t)p->attributes.world, (uint64_t)p->attributes.group_world, (uint64_t)p->config.group);
+    pccl_peer_say(p, PCCL_LOG_INFO, "admitted to run %s: %u peers, %u in group %u", pccl_id_str(&p->lineage),
+                  p->attributes.world, p->attributes.group_world, p->config.group);
     p->effects.call_done(p->effects.context, PCCL_CALL_CONNECT, PCCL_OK, false);
 }
 
@@ -229,7 +229,7 @@ void pccl_peer_epoch_change(struct pccl_peer *p, const struct pccl_msg_epoch_cha
         }
         p->view = change->epoch;
         p->cost = change->cost;
-        pccl_peer_say(p, PCCL_LOG_INFO, "%u peers in the group now: %t", (uint64_t)p->ring_count, &why);
+        pccl_peer_say(p, PCCL_LOG_INFO, "%u peers in the group now: %s", p->ring_count, why.bytes);
         pccl_peer_view_kills(p, &why);
     }
     pccl_peer_links_follow_view(p);

@@ -67,8 +67,8 @@ static void tell_admissions(struct pccl_peer *p)
     if (first == NULL)
         return;
     p->admissions_told_us = p->now_us;
-    pccl_peer_say(p, PCCL_LOG_WARN, "peer %i has waited for %u ms to be admitted: members do that " ADMITTED_BY "%s",
-                  first, (uint64_t)p->config.where_ms, others ? "; others wait, too" : "");
+    pccl_peer_say(p, PCCL_LOG_WARN, "peer %s has waited for %u ms to be admitted: members do that " ADMITTED_BY "%s",
+                  pccl_id_str(first), p->config.where_ms, others ? "; others wait, too" : "");
 }
 
 void pccl_peer_tick_admissions(struct pccl_peer *p)
@@ -79,9 +79,9 @@ void pccl_peer_tick_admissions(struct pccl_peer *p)
         return;
     if (p->now_us >= p->connect_where_us) {
         pccl_text_format(&p->waiting,
-                         "connect waits since %d to be admitted by the members of the run: they do that " ADMITTED_BY,
-                         p->now_us - p->connect_since_us);
-        pccl_peer_say(p, PCCL_LOG_WARN, "%t", &p->waiting);
+                         "connect waits since %s to be admitted by the members of the run: they do that " ADMITTED_BY,
+                         pccl_duration_str(p->now_us - p->connect_since_us));
+        pccl_peer_say(p, PCCL_LOG_WARN, "%s", p->waiting.bytes);
         p->connect_where_us = pccl_peer_next_where(p);
     }
     pccl_peer_arm(p, p->connect_where_us);
@@ -92,7 +92,7 @@ static void end_stuck_call(struct pccl_peer *p, const struct pccl_msg_who_is_whe
     struct pccl_op *op = answer->call == PCCL_CALL_REDUCE ? pccl_peer_find_instance(p, &answer->instance) : NULL;
     if (op != NULL && p->now_us >= op->launched_us + p->config.stuck_ms * UINT64_C(1000)) {
         struct pccl_text words;
-        pccl_text_format(&words, "its stuck_ms passed: %t", &p->waiting);
+        pccl_text_format(&words, "its stuck_ms passed: %s", p->waiting.bytes);
         pccl_peer_op_abort(p, p->now_us, op, PCCL_CLASS_DEADLINE, &words);
     }
     if (answer->call == PCCL_CALL_REDUCE)
@@ -133,7 +133,7 @@ void pccl_peer_who_is_where(struct pccl_peer *p, const struct pccl_msg_who_is_wh
     if (answer->stuck)
         pccl_text_append(text, "; everybody waits in calls that cannot meet");
     pccl_names_add_to(&p->names, text);
-    pccl_peer_say(p, PCCL_LOG_WARN, "%t", text);
+    pccl_peer_say(p, PCCL_LOG_WARN, "%s", text->bytes);
     if (answer->stuck && p->config.stuck_ms != 0)
         end_stuck_call(p, answer);
 }

@@ -42,13 +42,13 @@ enum pccl_status pccl_serve(const struct pccl_state *state, uint64_t round, cons
                             struct pccl_proof *roots, struct pccl_msg *answer, struct pccl_text *words)
 {
     if (want->round != round) {
-        pccl_text_format(words, "it asks in round %u, this is round %u", want->round, round);
+        pccl_text_format(words, "it asks in round %" PRIu64 ", this is round %" PRIu64, want->round, round);
         return PCCL_MALFORMED;
     }
     const char *fault = find_fault(state, want);
     if (fault != NULL) {
-        pccl_text_format(words, "%s (tensor %u, from %u, %u of them)", fault, (uint64_t)want->tensor, want->first,
-                         (uint64_t)want->count);
+        pccl_text_format(words, "%s (tensor %u, from %" PRIu64 ", %u of them)", fault, want->tensor, want->first,
+                         want->count);
         return PCCL_MALFORMED;
     }
     if (want->what != PCCL_WANT_DATA) {

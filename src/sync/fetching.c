@@ -78,8 +78,8 @@ void pccl_sync_fetching_add(struct pccl_sync_session *session, struct pccl_sync_
 static void give_up(struct pccl_sync_session *session, struct pccl_sync_donor *donor)
 {
     struct pccl_sync_fetching *fetching = &session->fetching;
-    pccl_sync_log(session, PCCL_LOG_WARN, "state: peer %i is not asked any more: %t", &donor->peer,
-                  &fetching->last_words);
+    pccl_sync_log(session, PCCL_LOG_WARN, "state: peer %s is not asked any more: %s", pccl_id_str(&donor->peer),
+                  fetching->last_words.bytes);
     *find(fetching, &donor->peer) = donor->next;
     if (donor->seated)
         fetching->seats[donor->seat] = false;
@@ -92,8 +92,8 @@ static void end_line(struct pccl_sync_line *line, const struct pccl_text *words)
     struct pccl_sync_donor *donor = line->donor;
     struct pccl_sync_session *session = donor->session;
     session->fetching.last_words = *words;
-    pccl_sync_log(session, PCCL_LOG_INFO, "state: connection %u to peer %i: %t", (uint64_t)(line - donor->lines),
-                  &donor->peer, words);
+    pccl_sync_log(session, PCCL_LOG_INFO, "state: connection %u to peer %s: %s", (unsigned)(line - donor->lines),
+                  pccl_id_str(&donor->peer), words->bytes);
     if (line == donor->lines && donor->tried < PCCL_SYNC_ATTEMPTS_MAX)
         donor->again_us = pccl_now_us() + patience_us(session) / pauses[donor->tried - 1];
     if (!is_standing(donor))
@@ -348,7 +348,7 @@ static void note_whether_alone(struct pccl_sync_session *session)
     } else if (now_us - fetching->alone_us >= patience_us(session)) {
         pccl_text_format(&words, "nobody is left to fetch the shared state from");
         if (fetching->last_words.length)
-            pccl_text_append(&words, ": %t", &fetching->last_words);
+            pccl_text_append(&words, ": %s", fetching->last_words.bytes);
         fail(session, &words);
     }
 }

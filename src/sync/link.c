@@ -60,7 +60,7 @@ static void on_silence(struct pccl_alarm *silence)
         pccl_alarm_set(silence, link->moved_us + silence_limit_us(link));
         return;
     }
-    pccl_text_format(&link->words, "nothing for %d", silent_us);
+    pccl_text_format(&link->words, "nothing for %s", pccl_duration_str(silent_us));
     link->role->silent(link);
 }
 

@@ -30,7 +30,8 @@ static void end(struct server *server)
 {
     const struct pccl_sync_link *link = &server->link;
     enum pccl_log_level level = server->count ? PCCL_LOG_INFO : PCCL_LOG_DEBUG;
-    pccl_sync_log(link->session, level, "state: peer %i is not served any more: %t", &link->peer, &link->words);
+    pccl_sync_log(link->session, level, "state: peer %s is not served any more: %s", pccl_id_str(&link->peer),
+                  link->words.bytes);
     pccl_sync_link_close(&server->link);
 }
 

@@ -259,7 +259,7 @@ void pccl_sync_session_torn(const struct pccl_sync_session *session, struct pccl
         pccl_text_add(words, "'");
     }
     if (count > TORN_NAMED)
-        pccl_text_append(words, " and %u more", count - TORN_NAMED);
+        pccl_text_append(words, " and %" PRIu64 " more", count - TORN_NAMED);
 }
 
 /* ---- life ---- */
@@ -282,8 +282,7 @@ static enum pccl_status make_state(struct pccl_sync_session *session, struct pcc
         status = pccl_state_init(&session->state, config->kernels, pccl_heap(), tensors, config->tensor_count);
     pccl_release(pccl_heap(), tensors, bytes);
     if (status == PCCL_LIMIT)
-        pccl_text_format(words, "a shared state has at most %u tensors, and fewer bytes than 2^63",
-                         (uint64_t)PCCL_TENSORS_MAX);
+        pccl_text_format(words, "a shared state has at most %u tensors, and fewer bytes than 2^63", PCCL_TENSORS_MAX);
     else if (status != PCCL_OK)
         pccl_text_format(words, "%s", pccl_status_text(status));
     if (status != PCCL_OK)

@@ -57,7 +57,7 @@ static void write_bytes(struct page *page, const char *bytes, size_t count)
     page->length += count;
 }
 
-static void write_words(struct page *page, const char *format, ...)
+PCCL_PRINTF(2, 3) static void write_words(struct page *page, const char *format, ...)
 {
     struct pccl_text words;
     pccl_text_clear(&words);
@@ -80,24 +80,23 @@ static void write_id(struct page *page, const struct pccl_id *id)
 
 static void write_peer(struct page *page, uint32_t number, const struct pccl_picture_peer *peer)
 {
-    struct pccl_text address, name;
+    struct pccl_text name;
     const char *end = memchr(peer->name, '\0', PCCL_NAME_MAX);
-    pccl_address_text(&peer->address, &address);
     pccl_text_clear(&name);
     pccl_text_add_bytes(&name, peer->name, end == NULL ? PCCL_NAME_MAX : (size_t)(end - peer->name));
-    write_words(page, "peer %u ", (uint64_t)number);
+    write_words(page, "peer %u ", number);
     write_id(page, &peer->id);
-    write_words(page, name.length > 0 ? " %t %t" : " %t", &address, &name);
+    write_words(page, " %s%s%s", pccl_address_str(&peer->address), name.length > 0 ? " " : "", name.bytes);
     end_line(page);
 }
 
 static void write_way(struct page *page, const struct pccl_picture_way *way)
 {
-    write_words(page, "way %u %u ", (uint64_t)way->from, (uint64_t)way->to);
+    write_words(page, "way %u %u ", way->from, way->to);
     if (way->source == PCCL_FIGURE_UNREACHABLE)
-        write_words(page, "unreachable age %u", way->age_ms);
+        write_words(page, "unreachable age %" PRIu64, way->age_ms);
     else
-        write_words(page, "rate %u rtt %u age %u %s", way->rate, (uint64_t)way->rtt_us, way->age_ms,
+        write_words(page, "rate %" PRIu64 " rtt %u age %" PRIu64 " %s", way->rate, way->rtt_us, way->age_ms,
                     way->source == PCCL_FIGURE_TESTED ? "tested" : "traffic");
     end_line(page);
 }
@@ -130,17 +129,17 @@ size_t pccl_picture_print(const struct pccl_picture *picture, bool ring_only, ch
     struct page page = {.text = text, .size = size};
     write_words(&page, "pccl topology 1");
     end_line(&page);
-    write_words(&page, "group %u", (uint64_t)picture->group);
+    write_words(&page, "group %u", picture->group);
     end_line(&page);
-    write_words(&page, "peers %u", (uint64_t)picture->count);
+    write_words(&page, "peers %u", picture->count);
     end_line(&page);
     for (uint32_t i = 0; i < picture->count; i++)
         write_peer(&page, i, &picture->peers[i]);
     write_words(&page, "ring");
     for (uint32_t i = 0; i < picture->count; i++)
-        write_words(&page, " %u", (uint64_t)picture->ring[i]);
+        write_words(&page, " %u", picture->ring[i]);
     end_line(&page);
-    write_words(&page, "search seed %u steps %u", picture->seed, picture->steps);
+    write_words(&page, "search seed %" PRIu64 " steps %" PRIu64, picture->seed, picture->steps);
     end_line(&page);
     write_ways(&page, picture, ring_only);
     write_words(&page, "end");

@@ -17,9 +17,9 @@ struct reader {
 };
 
 /* Says what is wrong with this line, once for all. */
-static bool wrong(struct reader *reader, const char *format, ...)
+PCCL_PRINTF(2, 3) static bool wrong(struct reader *reader, const char *format, ...)
 {
-    pccl_text_format(reader->words, "line %u: ", reader->line);
+    pccl_text_format(reader->words, "line %" PRIu64 ": ", reader->line);
     va_list arguments;
     va_start(arguments, format);
     pccl_text_append_list(reader->words, format, arguments);
@@ -149,13 +149,13 @@ static bool read_head(struct reader *reader, uint32_t *group, uint32_t *count)
     if (!expect_line(reader, "group"))
         return false;
     if (!take_u32(reader, UINT32_MAX, group) || !take_end(reader))
-        return wrong(reader, "'group' must be followed by one number up to %u", (uint64_t)UINT32_MAX);
+        return wrong(reader, "'group' must be followed by one number up to %u", UINT32_MAX);
     if (!expect_line(reader, "peers"))
         return false;
     if (!take_u32(reader, PCCL_PEERS_MAX, count) || *count == 0 || !take_end(reader))
-        return wrong(reader, "'peers' must be followed by one number from 1 to %u", (uint64_t)PCCL_PEERS_MAX);
+        return wrong(reader, "'peers' must be followed by one number from 1 to %u", PCCL_PEERS_MAX);
     return *count <= (size_t)(reader->end - reader->next) / PEER_LINE_LEAST ||
-           wrong(reader, "what follows is too short for %u peers", (uint64_t)*count);
+           wrong(reader, "what follows is too short for %u peers", *count);
 }
 
 static bool take_id(struct reader *reader, struct pccl_id *id)
@@ -211,13 +211,13 @@ static bool read_peer(struct reader *reader, uint32_t expected)
     if (!expect_line(reader, "peer"))
         return false;
     if (!take_u32(reader, PCCL_PEERS_MAX, &number) || number != expected)
-        return wrong(reader, "'peer %u' is expected", (uint64_t)expected);
+        return wrong(reader, "'peer %u' is expected", expected);
     if (!take_id(reader, &peer->id))
-        return wrong(reader, "'peer %u' must be followed by 32 hexadecimal digits", (uint64_t)expected);
+        return wrong(reader, "'peer %u' must be followed by 32 hexadecimal digits", expected);
     if (!take_address(reader, &peer->address))
         return wrong(reader, "an address is expected behind the digits, as 10.0.0.1:48149 or [::1]:48149");
     return take_name(reader, peer->name) ||
-           wrong(reader, "a name has at most %u bytes, all of them printable UTF-8", (uint64_t)PCCL_NAME_MAX);
+           wrong(reader, "a name has at most %u bytes, all of them printable UTF-8", PCCL_NAME_MAX);
 }
 
 /* false: it had been seen. */
@@ -240,8 +240,7 @@ static bool read_ring(struct reader *reader)
     for (uint32_t i = 0; is_good && i < picture->count; i++)
         is_good =
             take_u32(reader, picture->count - 1, &picture->ring[i]) && see(reader, picture->ring[i], picture->ring[i]);
-    return (is_good && take_end(reader)) ||
-           wrong(reader, "'ring' must name each of the %u peers once", (uint64_t)picture->count);
+    return (is_good && take_end(reader)) || wrong(reader, "'ring' must name each of the %u peers once", picture->count);
 }
 
 static bool read_search(struct reader *reader)
@@ -277,12 +276,12 @@ static bool read_way(struct reader *reader)
     struct pccl_picture_way way = {0};
     uint32_t last = reader->picture->count - 1;
     if (!take_u32(reader, last, &way.from) || !take_u32(reader, last, &way.to) || way.from == way.to)
-        return wrong(reader, "'way' must be followed by the numbers of two peers, up to %u", (uint64_t)last);
+        return wrong(reader, "'way' must be followed by the numbers of two peers, up to %u", last);
     if (!take_figures(reader, &way) || !take_end(reader))
         return wrong(reader, "'rate NUMBER rtt NUMBER age NUMBER tested', the same with 'traffic', or 'unreachable age "
                              "NUMBER' is expected behind the two peers");
     if (!see(reader, way.from, way.to))
-        return wrong(reader, "the way from %u to %u is there twice", (uint64_t)way.from, (uint64_t)way.to);
+        return wrong(reader, "the way from %u to %u is there twice", way.from, way.to);
     return pccl_picture_add(reader->picture, &way) || out_of_memory(reader);
 }
 

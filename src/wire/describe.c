@@ -26,13 +26,13 @@ static void describe_label(struct pccl_text *words, const struct pccl_label *lab
         length++;
     pccl_text_append(words, length > 0 ? " labelled '" : " without a label");
     pccl_text_add_bytes(words, bytes, length);
-    pccl_text_append(words, length > 0 ? "'" : "");
+    pccl_text_add(words, length > 0 ? "'" : "");
 }
 
 static void describe(struct pccl_text *words, const struct pccl_described *one, struct details details)
 {
     const struct pccl_descriptor *descriptor = one->descriptor;
-    pccl_text_append(words, "peer %i called %s of %u %s", one->peer,
+    pccl_text_append(words, "peer %s called %s of %" PRIu64 " %s", pccl_id_str(one->peer),
                      pccl_reduction_name((enum pccl_reduction)descriptor->operation), descriptor->count,
                      pccl_datatype_name((enum pccl_datatype)descriptor->datatype));
     if (details.codec)
@@ -60,26 +60,26 @@ void pccl_describe_difference(struct pccl_text *words, const struct pccl_describ
 void pccl_describe_call(struct pccl_text *text, uint8_t call, uint64_t detail)
 {
     switch (call) {
-    case PCCL_CALL_UPDATE: pccl_text_append(text, "update topology (round %u)", detail); break;
-    case PCCL_CALL_PENDING: pccl_text_append(text, "are peers pending (round %u)", detail); break;
-    case PCCL_CALL_SYNC: pccl_text_append(text, "synchronize shared state (round %u)", detail); break;
-    case PCCL_CALL_OPTIMIZE: pccl_text_append(text, "optimize topology (round %u)", detail); break;
-    case PCCL_CALL_REDUCE: pccl_text_append(text, "all-reduce tag %u", detail); break;
+    case PCCL_CALL_UPDATE: pccl_text_append(text, "update topology (round %" PRIu64 ")", detail); break;
+    case PCCL_CALL_PENDING: pccl_text_append(text, "are peers pending (round %" PRIu64 ")", detail); break;
+    case PCCL_CALL_SYNC: pccl_text_append(text, "synchronize shared state (round %" PRIu64 ")", detail); break;
+    case PCCL_CALL_OPTIMIZE: pccl_text_append(text, "optimize topology (round %" PRIu64 ")", detail); break;
+    case PCCL_CALL_REDUCE: pccl_text_append(text, "all-reduce tag %" PRIu64, detail); break;
     default: pccl_text_append(text, "its own work"); break;
     }
 }
 
 static void describe_place(struct pccl_text *text, const struct pccl_place *place)
 {
-    pccl_text_append(text, "peer %i (", &place->peer);
+    pccl_text_append(text, "peer %s (", pccl_id_str(&place->peer));
     if (place->state == PCCL_PLACE_DISCONNECTED)
-        pccl_text_append(text, "disconnected, last heard %d ago; ", place->since_us);
+        pccl_text_append(text, "disconnected, last heard %s ago; ", pccl_duration_str(place->since_us));
     else if (place->state == PCCL_PLACE_SILENT)
-        pccl_text_append(text, "silent for %d; ", place->since_us);
+        pccl_text_append(text, "silent for %s; ", pccl_duration_str(place->since_us));
     pccl_text_append(text, "in ");
     pccl_describe_call(text, place->call, place->detail);
     if (place->state == PCCL_PLACE_ELSEWHERE)
-        pccl_text_append(text, " for %d", place->since_us);
+        pccl_text_append(text, " for %s", pccl_duration_str(place->since_us));
     pccl_text_append(text, ")");
 }
 
@@ -90,5 +90,5 @@ void pccl_describe_places(struct pccl_text *text, const struct pccl_place *place
         describe_place(text, &places[i]);
     }
     if (missing > count)
-        pccl_text_append(text, " and %u more", (uint64_t)(missing - count));
+        pccl_text_append(text, " and %u more", missing - count);
 }

@@ -107,8 +107,7 @@ int pccl_frame_reader_next(struct pccl_frame_reader *reader, struct pccl_frame *
     const uint8_t *header = reader->buffer + reader->start;
     uint32_t length = (uint32_t)pccl_get(header, 4);
     if (length > reader->body_max) {
-        pccl_text_format(reason, "a frame of %u bytes, at most %u are allowed", (uint64_t)length,
-                         (uint64_t)reader->body_max);
+        pccl_text_format(reason, "a frame of %u bytes, at most %u are allowed", length, reader->body_max);
         return -1;
     }
     if (pccl_get(header + 6, 2) != 0 || pccl_get(header + 28, 4) != 0) {

@@ -14,7 +14,7 @@ static void print_list(const struct pccl_wire_field *field, const void *object, 
     uint32_t count;
     memcpy(&items, (const uint8_t *)object + field->offset, sizeof items);
     memcpy(&count, (const uint8_t *)object + field->count_offset, sizeof count);
-    pccl_text_append(text, "%s[%u]{", field->name, (uint64_t)count);
+    pccl_text_append(text, "%s[%u]{", field->name, count);
     for (uint32_t i = 0; i < count && i < ITEMS_SHOWN; i++) {
         if (i > 0)
             pccl_text_add(text, " ");
@@ -33,17 +33,10 @@ static void print_field(const struct pccl_wire_field *field, const void *object,
     case PCCL_WIRE_U16: pccl_text_add_u64(text, *(const uint16_t *)value); break;
     case PCCL_WIRE_U32: pccl_text_add_u64(text, *(const uint32_t *)value); break;
     case PCCL_WIRE_U64: pccl_text_add_u64(text, *(const uint64_t *)value); break;
-    case PCCL_WIRE_ID: pccl_text_add_id(text, value); break;
+    case PCCL_WIRE_ID: pccl_text_add(text, pccl_id_str(value)); break;
     case PCCL_WIRE_SECRET: pccl_text_add(text, "*"); break;
-    case PCCL_WIRE_ADDRESS: {
-        struct pccl_text address;
-        pccl_address_text(value, &address);
-        pccl_text_append(text, "%t", &address);
-        break;
-    }
-    case PCCL_WIRE_BYTES:
-        pccl_text_append(text, "%u bytes", (uint64_t)((const struct pccl_bytes *)value)->length);
-        break;
+    case PCCL_WIRE_ADDRESS: pccl_text_add(text, pccl_address_str(value)); break;
+    case PCCL_WIRE_BYTES: pccl_text_append(text, "%u bytes", ((const struct pccl_bytes *)value)->length); break;
     case PCCL_WIRE_TEXT: {
         const struct pccl_bytes *words = value;
         pccl_text_add(text, "\"");

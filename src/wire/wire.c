@@ -178,8 +178,8 @@ static bool decode_integer(struct decoder *d, const struct pccl_wire_field *fiel
         return false;
     *value = pccl_get(bytes, width);
     if (*value < field->least || *value > field->most) {
-        pccl_text_format(d->reason, "%s.%s is %u, not within %u and %u", d->layout->name, field->name, *value,
-                         field->least, field->most);
+        pccl_text_format(d->reason, "%s.%s is %" PRIu64 ", not within %" PRIu64 " and %" PRIu64, d->layout->name,
+                         field->name, *value, field->least, field->most);
         return false;
     }
     return true;
@@ -211,8 +211,8 @@ static bool decode_length(struct decoder *d, const struct pccl_wire_field *field
         return false;
     *length = (uint32_t)pccl_get(bytes, 4);
     if (*length > field->cap) {
-        pccl_text_format(d->reason, "%s.%s has length %u, at most %u is allowed", d->layout->name, field->name,
-                         (uint64_t)*length, (uint64_t)field->cap);
+        pccl_text_format(d->reason, "%s.%s has length %u, at most %u is allowed", d->layout->name, field->name, *length,
+                         field->cap);
         return false;
     }
     return true;
@@ -314,14 +314,14 @@ enum pccl_status pccl_wire_decode(uint16_t type, const uint8_t *body, size_t len
     const struct pccl_wire_layout *layout = pccl_wire_layout_of(type);
     memset(msg, 0, sizeof *msg);
     if (layout == NULL) {
-        pccl_text_format(reason, "message type %u is unknown", (uint64_t)type);
+        pccl_text_format(reason, "message type %u is unknown", type);
         return PCCL_MALFORMED;
     }
     struct decoder decoder = {.at = length > 0 ? body : &empty, .left = length, .scratch = scratch, .reason = reason};
     bool valid = decode_object(&decoder, layout, &msg->as);
     msg->type = type;
     if (valid && decoder.left > 0) {
-        pccl_text_format(reason, "%s has %u bytes too many", layout->name, (uint64_t)decoder.left);
+        pccl_text_format(reason, "%s has %zu bytes too many", layout->name, decoder.left);
         valid = false;
     }
     const char *broken = valid ? pccl_wire_invalid(msg) : NULL;

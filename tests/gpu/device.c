@@ -117,7 +117,7 @@ static enum pccl_status read_all(struct pccl_device_lane *lane, const uint8_t *m
         const uint8_t *bytes = pccl_device_lane_buffer(lane, buffer);
         for (size_t i = 0; i < length && status == PCCL_OK; i++)
             if (bytes[i] != value(at + i, seed)) {
-                pccl_text_format(why, "byte %u is another", (uint64_t)(at + i));
+                pccl_text_format(why, "byte %zu is another", at + i);
                 status = PCCL_STATE;
             }
     }

@@ -340,14 +340,10 @@ void scenario_f26(struct sim *sim)
     scenario_cluster(sim, p, 3, 1);
     (void)scenario_bulk(sim, p[0], 1, 1);
     (void)scenario_bulk(sim, p[1], 1, 1);
-    struct pccl_text name;
-    pccl_text_clear(&name);
-    pccl_text_add_id(&name, &p[2]->id);
-    WAIT(sim, 1500, strstr(pccl_peer_waiting(p[0]->machine)->bytes, name.bytes) != NULL);
-    WAIT(sim, 500, strstr(pccl_peer_waiting(p[1]->machine)->bytes, name.bytes) != NULL);
-    pccl_text_clear(&name);
-    pccl_text_add_id(&name, &p[1]->id);
-    WAIT(sim, 3100, strstr(pccl_peer_waiting(p[0]->machine)->bytes, name.bytes) == NULL); /* it waits as well */
+    const char *second = pccl_id_str(&p[1]->id), *third = pccl_id_str(&p[2]->id);
+    WAIT(sim, 1500, strstr(pccl_peer_waiting(p[0]->machine)->bytes, third) != NULL);
+    WAIT(sim, 500, strstr(pccl_peer_waiting(p[1]->machine)->bytes, third) != NULL);
+    WAIT(sim, 3100, strstr(pccl_peer_waiting(p[0]->machine)->bytes, second) == NULL); /* it waits as well */
     MUST(sim, pccl_peer_waiting(p[0]->machine)->length > 0);
     const struct sim_peer *newcomer = scenario_join(sim, 6, 0);
     WAIT(sim, 3000, strstr(pccl_peer_waiting(newcomer->machine)->bytes, "update_topology") != NULL);
@@ -369,7 +365,7 @@ void scenario_f27(struct sim *sim)
     b = scenario_launch(sim, p[1], 1, 1, true, 300); /* B retries */
     WAIT(sim, 600, scenario_is_decided(b));
     struct pccl_text missing;
-    pccl_text_format(&missing, "waited for peer %i", &p[0]->id);
+    pccl_text_format(&missing, "waited for peer %s", pccl_id_str(&p[0]->id));
     MUST(sim, strstr(b->words.bytes, missing.bytes) != NULL);
     scenario_run_ms(sim, 50);
     a = scenario_tiny(sim, p[0], 1, 2);

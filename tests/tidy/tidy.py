@@ -32,7 +32,8 @@ ARROWS["device"] = {"core", "device"}
 ARROWS["sync"] = {"core", "wire", "kernels", "state", "device", "net", "sync"}
 ARROWS["measure"] = {"core", "wire", "topology", "net", "measure"}
 ARROWS["drive"] = set(ARROWS) | {"drive"}
-PURE_SYSTEM_HEADERS = {"stdbool.h", "stddef.h", "stdint.h", "stdarg.h", "string.h", "limits.h", "float.h", "xxhash.h"}
+PURE_SYSTEM_HEADERS = {"stdbool.h", "stddef.h", "stdint.h", "stdarg.h", "inttypes.h", "string.h", "limits.h",
+                       "float.h", "xxhash.h"}
 # What a compiler may call without being asked (clang bcmp for memcmp), and arithmetic it has no instruction for.
 PURE_SYMBOLS = re.compile(r"^(mem(cpy|move|set|cmp|chr)|bcmp|__\w+(ti|di|sf|df)\d|_GLOBAL_OFFSET_TABLE_)$")
 # The one mutable thing in the pure modules.

@@ -58,7 +58,7 @@ static enum pccl_link_end on_judge(void *context, const struct pccl_frame *frame
     assert_int_equal(f->depth, 1);
     f->judged++;
     loopback_words(frame, &got);
-    pccl_text_format(words, "it said %t", &got);
+    pccl_text_format(words, "it said %s", got.bytes);
     return strcmp(got.bytes, f->right_answer) == 0 ? 0 : PCCL_LINK_OTHER;
 }
 

@@ -518,7 +518,7 @@ static void expect_mismatch(uint32_t from, struct pccl_msg data, bool before)
     assert_int_equal(alone.job.class, PCCL_CLASS_MISMATCH);
     struct pccl_text id;
     for (uint32_t rank = 0; rank <= from; rank += from) {
-        pccl_text_format(&id, "peer %i", &alone.world.ring[rank]);
+        pccl_text_format(&id, "peer %s", pccl_id_str(&alone.world.ring[rank]));
         assert_non_null(strstr(alone.job.words.bytes, id.bytes));
     }
     assert_int_equal(send_all(0), 0);

@@ -256,7 +256,7 @@ static void expect_mismatch(struct pccl_msg *msg, uint32_t from, bool before, co
     assert_int_equal(alone.job.class, PCCL_CLASS_MISMATCH);
     struct pccl_text id;
     for (uint32_t rank = 0; rank <= from; rank += from) {
-        pccl_text_format(&id, "peer %i", &alone.world.ring[rank]);
+        pccl_text_format(&id, "peer %s", pccl_id_str(&alone.world.ring[rank]));
         assert_non_null(strstr(alone.job.words.bytes, id.bytes));
     }
     if (strstr(alone.job.words.bytes, ours) == NULL || strstr(alone.job.words.bytes, theirs) == NULL)

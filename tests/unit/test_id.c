@@ -54,6 +54,10 @@ static void test_digits(void **state)
     assert_string_equal(text, "019");
     pccl_id_write(&id, text, 32);
     assert_string_equal(text, "019abcdef0000000000000000000005c");
+    const struct pccl_id other = {{0xff}};
+    const char *words = pccl_id_str(&id), *others = pccl_id_str(&other);
+    assert_string_equal(words, "019abcde");
+    assert_string_equal(others, "ff000000");
 }
 
 int main(void)

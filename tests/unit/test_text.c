@@ -12,19 +12,51 @@
 static void test_format(void **state)
 {
     (void)state;
-    struct pccl_id id = {{0xde, 0xad, 0x0b, 0xef, 1}};
-    struct pccl_text inner, text;
-    pccl_text_format(&inner, "inner %u%%", UINT64_MAX);
-    pccl_text_format(&text, "[%s] %u %i %t %d %d", "word", UINT64_C(0), &id, &inner, UINT64_C(45999),
-                     UINT64_C(12345678));
-    assert_string_equal(text.bytes, "[word] 0 dead0bef inner 18446744073709551615% 45 ms 12.3 s");
+    struct pccl_text text;
+    pccl_text_format(&text, "no conversion");
+    assert_string_equal(text.bytes, "no conversion");
+    pccl_text_format(&text, "[%s] %u %u 100%%", "word", 0, UINT32_MAX);
+    assert_string_equal(text.bytes, "[word] 0 4294967295 100%");
+    pccl_text_append(&text, "; %zu%s%" PRIu64, SIZE_MAX, "|", UINT64_MAX);
+    assert_string_equal(text.bytes, "[word] 0 4294967295 100%; 18446744073709551615|18446744073709551615");
     assert_int_equal(text.length, strlen(text.bytes));
-    pccl_text_append(&text, "; %u", UINT64_C(7));
-    assert_string_equal(text.bytes + text.length - 3, "; 7");
-    pccl_text_format(&text, "%t", &text); /* itself */
-    assert_string_equal(text.bytes + text.length - 3, "; 7");
+    pccl_text_format(&text, "%s, %s", text.bytes + text.length - 3, "a\nb"); /* itself; and a line of a stranger */
+    assert_string_equal(text.bytes, "615, a?b");
     pccl_text_clear(&text);
     assert_string_equal(text.bytes, "");
+}
+
+static void test_formatted_is_cut(void **state)
+{
+    (void)state;
+    char words[PCCL_WORDS_MAX + 100] = {0};
+    memset(words, 'x', sizeof words - 1);
+    struct pccl_text text;
+    const char *most = words + sizeof words - 1 - (PCCL_WORDS_MAX - 2); /* leaves room for two digits */
+    pccl_text_format(&text, "%s%u", most, 12345);
+    assert_int_equal(text.length, PCCL_WORDS_MAX);
+    assert_string_equal(text.bytes + PCCL_WORDS_MAX - 3, "x12");
+    pccl_text_format(&text, "%s%u%s", words, 12345, "rest");
+    assert_int_equal(text.length, PCCL_WORDS_MAX);
+    assert_int_equal(text.bytes[PCCL_WORDS_MAX - 1], 'x');
+}
+
+static void fail_assertion(const char *file, int line, const char *expression)
+{
+    mock_assert(0, expression, file, line);
+}
+
+/* Compilers refuse what is not printf's; of what is, the formatter has only a part. */
+static void test_unknown_conversions(void **state)
+{
+    (void)state;
+    static const char *const formats[] = {"%d", "%5u", "%.3s", "%x", "%lx", "%zx", "%"};
+    void (*unchecked)(struct pccl_text * text, const char *format, ...) = pccl_text_format;
+    struct pccl_text text;
+    pccl_set_assert_handler(fail_assertion);
+    for (size_t i = 0; i < PCCL_COUNT_OF(formats); i++)
+        expect_assert_failure(unchecked(&text, formats[i], UINT64_C(1)));
+    pccl_set_assert_handler(NULL);
 }
 
 static void test_durations(void **state)
@@ -33,13 +65,13 @@ static void test_durations(void **state)
     static const struct {
         uint64_t us;
         const char *words;
-    } rows[] = {{0, "0 ms"}, {999, "0 ms"}, {999999, "999 ms"}, {1000000, "1.0 s"}, {59990000, "59.9 s"}};
-    for (size_t i = 0; i < PCCL_COUNT_OF(rows); i++) {
-        struct pccl_text text;
-        pccl_text_clear(&text);
-        pccl_text_add_ms(&text, rows[i].us);
-        assert_string_equal(text.bytes, rows[i].words);
-    }
+    } rows[] = {{0, "0 ms"},        {999, "0 ms"},        {999999, "999 ms"},
+                {1000000, "1.0 s"}, {59990000, "59.9 s"}, {UINT64_MAX, "18446744073709.5 s"}};
+    for (size_t i = 0; i < PCCL_COUNT_OF(rows); i++)
+        assert_string_equal(pccl_duration_str(rows[i].us), rows[i].words);
+    struct pccl_text text;
+    pccl_text_format(&text, "%s of %s", pccl_duration_str(45999), pccl_duration_str(12345678));
+    assert_string_equal(text.bytes, "45 ms of 12.3 s");
 }
 
 static void test_overlong_is_cut_between_characters(void **state)
@@ -134,6 +166,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_format),
+        cmocka_unit_test(test_formatted_is_cut),
+        cmocka_unit_test(test_unknown_conversions),
         cmocka_unit_test(test_durations),
         cmocka_unit_test(test_overlong_is_cut_between_characters),
         cmocka_unit_test(test_unprintable_becomes_a_question_mark),

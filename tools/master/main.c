@@ -339,7 +339,7 @@ static void announce(const struct service *service, const struct pccl_host *host
     pccl_logger_set_level(known && process.log_level < PCCL_LOG_INFO ? process.log_level : PCCL_LOG_INFO);
     for (uint32_t i = 0; i < count; i++) {
         pccl_text_format(&words, "%s: listening on port %u", hosts[i].name,
-                         (uint64_t)pccl_master_server_port(service->server, i));
+                         pccl_master_server_port(service->server, i));
         report(PCCL_LOG_INFO, words.bytes);
     }
     if (known)

@@ -33,11 +33,7 @@ struct settings_problem {
     char words[1200];
 };
 
-void settings_explain(struct settings_problem *problem, const char *format, ...)
-#if defined(__GNUC__)
-    __attribute__((format(printf, 2, 3)))
-#endif
-    ;
+PCCL_PRINTF(2, 3) void settings_explain(struct settings_problem *problem, const char *format, ...);
 /*
  * All that return bool: false with words, and then nothing has changed. `where` names the place in words; a value of a
  * lower rank than the present one is checked and dropped. Of one source, listen adds up.

@@ -133,20 +133,17 @@ static void show_matrix(FILE *out, const struct pccl_picture *picture, const cha
 
 static void show_peers(FILE *out, const struct pccl_picture *picture)
 {
-    struct pccl_text address;
     (void)fputs("# peers\n", out);
     for (uint32_t i = 0; i < picture->count; i++) {
         const struct pccl_picture_peer *peer = &picture->peers[i];
-        pccl_address_text(&peer->address, &address);
-        (void)fprintf(out, peer->name[0] ? "%6u  %s  %.*s\n" : "%6u  %s\n", i, address.bytes, PCCL_NAME_MAX,
-                      peer->name);
+        (void)fprintf(out, peer->name[0] ? "%6u  %s  %.*s\n" : "%6u  %s\n", i, pccl_address_str(&peer->address),
+                      PCCL_NAME_MAX, peer->name);
     }
 }
 
 static void show_ways_of_ring(FILE *out, const struct pccl_picture *picture)
 {
     char rate[CELL_BYTES], rtt[CELL_BYTES];
-    struct pccl_text address;
     (void)fputs("# along the ring: Mbit/s, round trip in ms, where from\n", out);
     for (uint32_t i = 0; i < picture->count; i++) {
         uint32_t from = picture->ring[i], to = next_in(picture, picture->ring, i);
@@ -154,9 +151,9 @@ static void show_ways_of_ring(FILE *out, const struct pccl_picture *picture)
         const struct pccl_picture_way *way = perf_picture_way(picture, from, to);
         rate_text(way, rate);
         rtt_text(way, rtt);
-        pccl_address_text(&peer->address, &address);
         (void)fprintf(out, "%6u -> %-6u %10s %10s  %-11s  %s  %.*s\n", from, to, rate, rtt,
-                      way == NULL ? "unknown" : source_of(way), address.bytes, PCCL_NAME_MAX, peer->name);
+                      way == NULL ? "unknown" : source_of(way), pccl_address_str(&peer->address), PCCL_NAME_MAX,
+                      peer->name);
     }
 }
 
@@ -216,15 +213,13 @@ static void json_text(FILE *file, const char *text, size_t most)
 
 void perf_picture_json_peers(FILE *file, const struct pccl_picture *picture)
 {
-    struct pccl_text address;
     (void)fputs("\"peers\": [", file);
     for (uint32_t i = 0; i < picture->count; i++) {
         const struct pccl_picture_peer *peer = &picture->peers[i];
-        pccl_address_text(&peer->address, &address);
         (void)fprintf(file, "%s\n  {\"number\": %u, \"id\": \"", i > 0 ? "," : "", i);
         for (size_t k = 0; k < sizeof peer->id.bytes; k++)
             (void)fprintf(file, "%02x", peer->id.bytes[k]);
-        (void)fprintf(file, "\", \"address\": \"%s\", \"name\": ", address.bytes);
+        (void)fprintf(file, "\", \"address\": \"%s\", \"name\": ", pccl_address_str(&peer->address));
         json_text(file, peer->name, PCCL_NAME_MAX);
         (void)fputc('}', file);
     }
