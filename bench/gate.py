@@ -30,6 +30,10 @@ PARTS = {
     "encode u8, avx2": ("encode:avx2", 4, "64 KiB"),
     "decode u8, scalar": ("decode:scalar", 2, "64 KiB"),
     "decode u8, avx2": ("decode:avx2", 4, "64 KiB"),
+    "digest, scalar": ("digest:scalar", 2, "chunk of 1 MiB"),
+    "digest, avx2": ("digest:avx2", 2, "chunk of 1 MiB"),
+    "proof, scalar": ("prove:scalar", 1, "chunk of 1 MiB"),
+    "proof, avx2": ("prove:avx2", 1, "chunk of 1 MiB"),
     "frame of DATA": ("frame", 200, "frame, encoded and decoded"),
     "exchange": ("exchange", 2, "segment, sent and received"),
 }

@@ -3,21 +3,24 @@
  *   bench_segments combine:VARIANT N    N times 64 KiB of f32 are added
  *   bench_segments encode:VARIANT N     N times 64 KiB of f32 are packed as u8
  *   bench_segments decode:VARIANT N     and unpacked
+ *   bench_segments digest:VARIANT N     N chunks of a shared state, of 1 MiB, are digested, 64 of them by turns
+ *   bench_segments prove:VARIANT N      and have their proofs made
  *   bench_segments frame N              N frames of DATA are encoded, read and decoded
  *   bench_segments exchange N           N all-reduces of 16 MiB between two exchanges in memory, with kernels that do
  *                                       nothing and bytes that stay where they are: what remains is bookkeeping
- * Prints how many units were done: pieces of 64 KiB, frames, messages of DATA.
+ * Prints how many units were done: pieces of 64 KiB, chunks, frames, messages of DATA.
  */
 #include "collective/exchange.h"
 #include "kernels/codec.h"
 #include "kernels/variant.h"
+#include "state/state.h"
 #include "wire/frame.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { PIECE_ELEMENTS = 16384, JOB_ELEMENTS = 4 << 20, RANKS = 2 };
+enum { PIECE_ELEMENTS = 16384, JOB_ELEMENTS = 4 << 20, RANKS = 2, CHUNKS = 64 /* more than a cache has room for */ };
 
 static void *resize(void *context, void *block, size_t old_bytes, size_t new_bytes)
 {
@@ -68,6 +71,26 @@ static int run_kernel(char kind, const struct pccl_kernels *kernels, unsigned lo
         else
             pccl_codec_decode(codec, kernels, packed, PIECE_ELEMENTS, other);
     }
+    (void)printf("%lu\n", count);
+    return 0;
+}
+
+/* ---- shared state ---- */
+
+static int run_hash(bool proves, const struct pccl_kernels *kernels, unsigned long count)
+{
+    uint8_t *chunks = malloc((size_t)CHUNKS * PCCL_STATE_CHUNK_BYTES);
+    if (!chunks || !kernels)
+        return fail("no such kernels, or out of memory");
+    memset(chunks, 1, (size_t)CHUNKS * PCCL_STATE_CHUNK_BYTES);
+    for (unsigned long i = 0; i < count; i++) {
+        const uint8_t *chunk = chunks + i % CHUNKS * PCCL_STATE_CHUNK_BYTES;
+        if (proves)
+            (void)pccl_proof_bytes(kernels, chunk, PCCL_STATE_CHUNK_BYTES);
+        else
+            (void)pccl_digest_bytes(kernels, chunk, PCCL_STATE_CHUNK_BYTES);
+    }
+    free(chunks);
     (void)printf("%lu\n", count);
     return 0;
 }
@@ -265,6 +288,8 @@ int main(int count, char **arguments)
         return fail("two arguments are expected: what, and how often");
     unsigned long times = strtoul(arguments[2], NULL, 10);
     const char *colon = strchr(arguments[1], ':');
+    if (strncmp(arguments[1], "digest:", 7) == 0 || strncmp(arguments[1], "prove:", 6) == 0)
+        return run_hash(arguments[1][0] == 'p', find_kernels(colon + 1), times);
     if (colon)
         return run_kernel(arguments[1][0], find_kernels(colon + 1), times);
     if (strcmp(arguments[1], "frame") == 0)
