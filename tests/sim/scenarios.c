@@ -476,6 +476,7 @@ const struct sim_scenario sim_scenarios[] = {
     {"lying-views-together", "four that name all they can cannot end the others", scenario_lying_views_together},
     {"lying-ends", "... nor one that reports as much after a restart", scenario_lying_ends},
     {"many-ended", "... and who comes back first is not blamed for what all report", scenario_many_ended},
+    {"many-launched", "... nor for what others have launched, too, and not heard the end of", scenario_many_launched},
     {"many-killed", "views that end thousands of operations of all are nobody's fault", scenario_many_killed},
     {"lying-link", "who alone says that a link has failed goes itself", scenario_lying_link},
     {"lying-witness", "one member's word and a broken control connection kill nobody", scenario_lying_witness},

@@ -45,6 +45,7 @@ void scenario_hoarding(struct sim *sim);
 void scenario_many_killed(struct sim *sim);
 void scenario_lying_ends(struct sim *sim);
 void scenario_many_ended(struct sim *sim);
+void scenario_many_launched(struct sim *sim);
 void scenario_lying_link(struct sim *sim);
 void scenario_lying_witness(struct sim *sim);
 void scenario_stranger_witness(struct sim *sim);
