@@ -19,10 +19,7 @@ struct pccl_lane *pccl_lane_find(struct pccl_exchange *exchange, const struct pc
 
 bool pccl_lane_is_of_member(const struct pccl_exchange *exchange, const struct pccl_lane *lane)
 {
-    for (uint32_t i = 0; i < exchange->member_count; i++)
-        if (pccl_id_equal(&exchange->members[i], &lane->peer))
-            return true;
-    return false;
+    return pccl_id_find(exchange->members, exchange->member_count, &lane->peer) < exchange->member_count;
 }
 
 struct pccl_lane *pccl_lane_get(struct pccl_exchange *exchange, const struct pccl_id *peer, bool outgoing)

@@ -108,9 +108,7 @@ static bool allocate_parts(struct pccl_transfer *transfer, const struct pccl_tra
 enum pccl_status pccl_transfer_make(struct pccl_exchange *exchange, const struct pccl_transfer_config *config,
                                     struct pccl_transfer **transfer, struct pccl_text *words)
 {
-    uint32_t rank = 0;
-    while (rank < config->ranks && !pccl_id_equal(&config->ring[rank], &exchange->config.self))
-        rank++;
+    uint32_t rank = pccl_id_find(config->ring, config->ranks, &exchange->config.self);
     if (rank == config->ranks || config->ranks < 2) {
         pccl_text_format(words, "this peer is not in the ring, or alone");
         return PCCL_ARGUMENT;

@@ -20,6 +20,14 @@ bool pccl_id_is_zero(const struct pccl_id *id)
 
 int pccl_id_compare(const struct pccl_id *a, const struct pccl_id *b) { return memcmp(a, b, sizeof *a); }
 
+uint32_t pccl_id_find(const struct pccl_id *ids, uint32_t count, const struct pccl_id *id)
+{
+    uint32_t at = 0;
+    while (at < count && !pccl_id_equal(&ids[at], id))
+        at++;
+    return at;
+}
+
 void pccl_id_write(const struct pccl_id *id, char *digits, size_t count)
 {
     for (size_t i = 0; i < count; i++) {

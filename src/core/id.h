@@ -20,6 +20,8 @@ bool pccl_id_equal(const struct pccl_id *a, const struct pccl_id *b);
 bool pccl_id_equal_secret(const struct pccl_id *a, const struct pccl_id *b);
 bool pccl_id_is_zero(const struct pccl_id *id);
 int pccl_id_compare(const struct pccl_id *a, const struct pccl_id *b);
+/* The first place of the id in a list; count: it is not there. */
+uint32_t pccl_id_find(const struct pccl_id *ids, uint32_t count, const struct pccl_id *id);
 uint64_t pccl_id_hash(const struct pccl_hash_key *key, const struct pccl_id *id);
 /* The first hexadecimal digits, up to 32, without a terminator. */
 void pccl_id_write(const struct pccl_id *id, char *digits, size_t count);

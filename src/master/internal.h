@@ -246,8 +246,9 @@ struct pccl_edge {
     struct pccl_id from, to; /* `from` reports */
     bool incoming;
     enum pccl_link_end how;
-    uint64_t since_us;
-    uint64_t act_us; /* when the ring changes if it is not mended; 0: never */
+    uint64_t since_us;  /* it was last said; 0: mended */
+    uint64_t failed_us; /* it was said for the first time in this ring, if it is to be decided at ... */
+    uint64_t act_us;    /* ... when the ring changes if it is not mended; 0: never */
     uint64_t bad_until_us;
 };
 

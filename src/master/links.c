@@ -225,6 +225,12 @@ static void touch_newcomers(struct pccl_master *m, const struct pccl_remote *fro
         pccl_master_touch_queue(m, to->group_number);
 }
 
+/* It has not said so before, or not of the ring that is: then what becomes of the edge is decided later. */
+static bool is_news(const struct pccl_edge *edge, const struct pccl_remote *from)
+{
+    return edge->act_us == 0 || (from->group != NULL && edge->failed_us <= from->group->ring_us);
+}
+
 void pccl_master_link_lost(struct pccl_master *m, struct pccl_remote *from, const struct pccl_msg_link_lost *lost)
 {
     struct pccl_remote *to = pccl_master_find(m, &lost->peer);
@@ -255,7 +261,8 @@ void pccl_master_link_lost(struct pccl_master *m, struct pccl_remote *from, cons
     pccl_master_send_heartbeat(m, from, true);
     pccl_master_send_heartbeat(m, to, true);
     struct pccl_edge *edge = find_edge(m, &from->id, &to->id, incoming);
-    if (edge != NULL && is_failed_dialling(incoming, how) && edge->act_us == 0) {
+    if (edge != NULL && is_failed_dialling(incoming, how) && is_news(edge, from)) {
+        edge->failed_us = m->now_us;
         edge->act_us = m->now_us + m->config.settle_ms * UINT64_C(1000);
         pccl_master_arm(m, edge->act_us);
         look = true; /* what it says is not all that decides */
@@ -422,9 +429,16 @@ bool pccl_master_strike_bad_pairs(struct pccl_master *m, const struct pccl_group
 
 /* ---- edges that were not mended ---- */
 
+static bool is_in_group(const struct pccl_master *m, const struct pccl_id *id, const struct pccl_group *group)
+{
+    const struct pccl_remote *remote = pccl_master_find(m, id);
+    return remote != NULL && pccl_master_is_living_member(remote) && remote->group == group;
+}
+
 /*
  * Does anybody but its sender say that this end cannot be reached? The end itself, the master's own dial, or most of
- * the members.
+ * the group. What was fresh when the edge failed counts, and what was said and seen since, however long it has settled
+ * and however often its sender has said it again.
  */
 static bool is_confirmed(const struct pccl_master *m, const struct pccl_edge *edge, const struct pccl_remote *to)
 {
@@ -432,19 +446,26 @@ static bool is_confirmed(const struct pccl_master *m, const struct pccl_edge *ed
     for (uint32_t i = 0; i < m->edge_count; i++) {
         const struct pccl_edge *other = &m->edges[i];
         bool failed = is_failed_dialling(other->incoming, other->how);
-        if (!is_fresh(m, other))
+        if (other->since_us == 0 || edge->failed_us >= other->since_us + m->config.silence_ms * UINT64_C(1000))
             continue;
         if (pccl_id_equal(&other->from, &edge->to) && pccl_id_equal(&other->to, &edge->from) &&
             (failed || other->how == PCCL_LINK_SILENT))
             return true;
-        against += failed && pccl_id_equal(&other->to, &edge->to) && is_witness(m, &other->from);
+        against += failed && pccl_id_equal(&other->to, &edge->to) && is_in_group(m, &other->from, to->group);
     }
-    return 2 * against > to->group->ring_count || (to->verified && to->unanswered_us >= edge->since_us);
+    return 2 * against > to->group->ring_count || (to->verified && to->unanswered_us >= edge->failed_us);
+}
+
+/* Both ends are asked for an answer when a link is lost. Who is silent may be gone altogether. */
+static bool was_heard_since(const struct pccl_remote *remote, uint64_t since_us)
+{
+    return remote->conn != 0 && remote->heard_us >= since_us;
 }
 
 /*
- * PROTOCOL 9.4. Another ring; if there is none, the end with fewer good edges goes, or the younger; but whoever is
- * alone in what it says goes itself.
+ * PROTOCOL 9.4. Another ring; if there is none, the end with fewer good edges goes, then one that does not answer, then
+ * the younger; but whoever is alone in what it says goes itself. Before that the master looks for itself, and waits for
+ * the other end's answer: for the silence limit, if it cannot look so long.
  */
 static void give_up_edge(struct pccl_master *m, struct pccl_edge *edge, struct pccl_remote *from,
                          struct pccl_remote *to)
@@ -458,8 +479,9 @@ static void give_up_edge(struct pccl_master *m, struct pccl_edge *edge, struct p
         pccl_master_next_epoch(m, NULL, 0, NULL, 0, &why);
         return;
     }
-    bool confirmed = is_confirmed(m, edge, to);
-    if (!confirmed && to->probing) { /* the master is about to know */
+    bool confirmed = is_confirmed(m, edge, to), heard = was_heard_since(to, edge->failed_us);
+    bool more_may_come = m->now_us < edge->failed_us + m->config.silence_ms * UINT64_C(1000);
+    if (!confirmed && more_may_come && (to->probing || !heard)) {
         edge->act_us = m->now_us + m->config.settle_ms * UINT64_C(1000);
         return;
     }
@@ -472,7 +494,7 @@ static void give_up_edge(struct pccl_master *m, struct pccl_edge *edge, struct p
         }
         drop_pairs(m, &pairs);
     }
-    bool from_goes = !confirmed || bad_from > bad_to || (bad_from == bad_to && from->arrival > to->arrival);
+    bool from_goes = !confirmed || bad_from > bad_to || (bad_from == bad_to && heard && from->arrival > to->arrival);
     struct pccl_remote *goes = from_goes ? from : to, *stays = from_goes ? to : from;
     pccl_master_remove(m, goes, PCCL_REFUSAL_UNREACHABLE,
                        "its link to peer %s failed, and there is no ring without that link", pccl_id_str(&stays->id));
@@ -502,7 +524,7 @@ static void give_up_ring_edges(struct pccl_master *m)
             continue;
         edge->act_us = 0;
         /* Only if it failed in this very ring: then its other links have been tried too, and we choose knowing more. */
-        if (edge->since_us > from->group->ring_us)
+        if (edge->failed_us > from->group->ring_us)
             give_up_edge(m, edge, from, to);
     }
 }
@@ -518,12 +540,6 @@ static uint64_t ring_settles_at(const struct pccl_master *m, const struct pccl_g
             at_us = pccl_max_u64(at_us, edge->act_us);
     }
     return at_us;
-}
-
-/* Both ends are asked for an answer when a link is lost. Who is silent may be gone altogether. */
-static bool was_heard_since(const struct pccl_remote *remote, const struct pccl_edge *edge)
-{
-    return remote->conn != 0 && remote->heard_us >= edge->since_us;
 }
 
 /*
@@ -544,7 +560,7 @@ static void give_up_mesh_edges(struct pccl_master *m)
             pccl_master_holds_link(from, to))
             continue;
         edge->act_us = ring_settles_at(m, from->group);
-        if (edge->act_us == 0 && (!was_heard_since(from, edge) || !was_heard_since(to, edge)))
+        if (edge->act_us == 0 && (!was_heard_since(from, edge->since_us) || !was_heard_since(to, edge->since_us)))
             edge->act_us = m->now_us + m->config.settle_ms * UINT64_C(1000);
         if (edge->act_us != 0)
             continue;
@@ -566,8 +582,9 @@ void pccl_master_tick_edges(struct pccl_master *m)
         give_up_mesh_edges(m);
     for (uint32_t i = 0; i < m->edge_count;) {
         struct pccl_edge *edge = &m->edges[i];
+        /* twice the limit: what was fresh when another edge failed bears on that one until it is decided */
         bool fresh =
-            m->now_us < edge->since_us + m->config.silence_ms * UINT64_C(1000) || m->now_us < edge->bad_until_us;
+            m->now_us < edge->since_us + m->config.silence_ms * UINT64_C(2000) || m->now_us < edge->bad_until_us;
         if (edge->act_us != 0) /* overdue: somebody departs, and the view without them comes first */
             pccl_master_arm(m, pccl_max_u64(m->now_us, edge->act_us));
         if (!fresh && edge->act_us == 0)
@@ -583,7 +600,8 @@ static bool has_silent_end(struct pccl_master *m, const struct pccl_edge *edge)
     const struct pccl_remote *from = pccl_master_find(m, &edge->from), *to = pccl_master_find(m, &edge->to);
     bool failed = edge->since_us != 0 && m->now_us < edge->since_us + m->config.silence_ms * UINT64_C(1000);
     return failed && from != NULL && to != NULL && pccl_master_is_living_member(from) &&
-           pccl_master_is_living_member(to) && (!was_heard_since(from, edge) || !was_heard_since(to, edge));
+           pccl_master_is_living_member(to) &&
+           (!was_heard_since(from, edge->since_us) || !was_heard_since(to, edge->since_us));
 }
 
 uint64_t pccl_master_link_settles_at(struct pccl_master *m, const struct pccl_id *peer)

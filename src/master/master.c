@@ -118,6 +118,7 @@ static void forgive_standstill(struct pccl_master *m, uint64_t gap_us)
         shift(&stranger->opened_us, gap_us);
     for (uint32_t i = 0; i < m->edge_count; i++) {
         shift(&m->edges[i].since_us, gap_us);
+        shift(&m->edges[i].failed_us, gap_us);
         shift(&m->edges[i].act_us, gap_us);
         shift(&m->edges[i].bad_until_us, gap_us);
     }

@@ -184,10 +184,7 @@ static bool gives(const struct pccl_remote *remote)
 
 static bool is_told_of(const struct pccl_sync_part *part, const struct pccl_id *donor)
 {
-    for (uint32_t i = 0; i < part->donor_count; i++)
-        if (pccl_id_equal(&part->donors[i], donor))
-            return true;
-    return false;
+    return pccl_id_find(part->donors, part->donor_count, donor) < part->donor_count;
 }
 
 static void tell_donor(struct pccl_master *m, struct pccl_remote *to, const struct pccl_remote *donor)

@@ -81,15 +81,12 @@ bool pccl_peer_is_in_group(const struct pccl_peer *p, const struct pccl_id *id)
 static bool is_ring(const struct pccl_peer *p, const struct pccl_id *ids, uint32_t count)
 {
     uint32_t in_group = 0;
-    bool here = false;
     for (uint32_t i = 0; i < p->member_count; i++)
         in_group += p->members[i].group == p->config.group;
-    for (uint32_t i = 0; i < count; i++) {
-        here = here || pccl_id_equal(&ids[i], &p->config.id);
+    for (uint32_t i = 0; i < count; i++)
         if (!pccl_peer_is_in_group(p, &ids[i]))
             return false;
-    }
-    return here && count == in_group;
+    return pccl_id_find(ids, count, &p->config.id) < count && count == in_group;
 }
 
 bool pccl_peer_knows_member(const struct pccl_peer *p, const struct pccl_id *id)
@@ -114,17 +111,11 @@ struct pccl_attributes pccl_peer_live_attributes(const struct pccl_peer *p)
     return live;
 }
 
-static uint32_t own_position(const struct pccl_peer *p)
-{
-    for (uint32_t i = 0; i < p->ring_count; i++)
-        if (pccl_id_equal(&p->ring[i], &p->config.id))
-            return i;
-    return 0;
-}
-
 const struct pccl_id *pccl_peer_successor(const struct pccl_peer *p)
 {
-    return p->ring_count < 2 ? NULL : &p->ring[(own_position(p) + 1) % p->ring_count];
+    if (p->ring_count < 2)
+        return NULL;
+    return &p->ring[(pccl_id_find(p->ring, p->ring_count, &p->config.id) + 1) % p->ring_count];
 }
 
 void pccl_peer_welcome(struct pccl_peer *p, const struct pccl_msg_welcome *welcome)

@@ -259,6 +259,43 @@ void scenario_many_ended(struct sim *sim)
     MUST(sim, scenario_departures(sim) == 0 && p[2]->machine->tombstone_count == 2 * EACH);
 }
 
+/*
+ * One has heard the ends of what the others have launched, together more than one may end alone, and they have not:
+ * half of it they have finished, the other half they are at. What they have launched, too, is no burden.
+ */
+void scenario_many_launched(struct sim *sim)
+{
+    enum { EACH = PCCL_OPS_LONE_MAX / 2 + 1 };
+    static struct pccl_op *ops[2][EACH], *own[EACH];
+    scenario_cluster(sim, p, 3, 1);
+    sim->mute_uses = true; /* more tags than are followed */
+    for (uint32_t i = 0; i < 2 * EACH; i++)
+        ops[i / EACH][i % EACH] = scenario_launch(sim, p[1 + i / EACH], i, 1, i < EACH, 0);
+    scenario_run_ms(sim, 20);
+    scenario_control(sim, p[1], false);
+    scenario_control(sim, p[2], false);
+    for (uint32_t half = 0; half < 2; half++) {
+        for (uint32_t i = 0; i < EACH; i++)
+            own[i] = scenario_launch(sim, p[0], half * EACH + i, 1, half == 0, 0);
+        for (uint32_t i = 0; i < EACH; i++)
+            scenario_abort(sim, p[0], own[i], PCCL_CLASS_ABORTED);
+        for (uint32_t i = 0; i < EACH; i++) {
+            WAIT(sim, 1000, scenario_is_decided(own[i]));
+            MUST(sim, scenario_take(sim, p[0], own[i]) == PCCL_CLASS_ABORTED);
+        }
+    }
+    sim_master_crash(sim, true);
+    scenario_control(sim, p[1], true);
+    scenario_control(sim, p[2], true);
+    sim_master_start(sim);
+    for (uint32_t i = 0; i < 2 * EACH; i++) {
+        WAIT(sim, 5000, scenario_is_decided(ops[i / EACH][i % EACH]));
+        MUST(sim, scenario_take(sim, p[1 + i / EACH], ops[i / EACH][i % EACH]) == PCCL_CLASS_ABORTED);
+    }
+    scenario_commit_all(sim, p, 3, 2 * EACH, 1);
+    MUST(sim, scenario_departures(sim) == 0);
+}
+
 /* ---- members that lie about links, and strangers ---- */
 
 static void lose(struct sim *sim, struct sim_peer *peer, const struct sim_peer *to, enum pccl_link_end how)

@@ -45,6 +45,17 @@ static void test_order_is_that_of_the_bytes(void **state)
     assert_true(pccl_id_compare(&small, &large) < 0);
 }
 
+static void test_place_in_a_list(void **state)
+{
+    (void)state;
+    const struct pccl_id ids[] = {{{1}}, {{2}}, {{1}}, {{3}}}, missing = {{4}};
+    assert_int_equal(pccl_id_find(ids, 4, &ids[2]), 0);
+    assert_int_equal(pccl_id_find(ids, 4, &ids[3]), 3);
+    assert_int_equal(pccl_id_find(ids, 3, &ids[3]), 3);
+    assert_int_equal(pccl_id_find(ids, 4, &missing), 4);
+    assert_int_equal(pccl_id_find(NULL, 0, &missing), 0);
+}
+
 static void test_digits(void **state)
 {
     (void)state;
@@ -66,6 +77,7 @@ int main(void)
         cmocka_unit_test(test_every_bit_counts),
         cmocka_unit_test(test_zero),
         cmocka_unit_test(test_order_is_that_of_the_bytes),
+        cmocka_unit_test(test_place_in_a_list),
         cmocka_unit_test(test_digits),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -30,6 +30,14 @@ PLANTS = [
              "{ pccl_master_note_lone_end(from, op); if (from->lone_aborts > PCCL_OPS_LONE_MAX) "
              "pccl_master_judge_lone_ends(m); }"),
         ]),
+    Bug("launches_do_not_confirm_ends",
+        "2.3: after a restart one goes for what others had launched, as they have not heard that it ended",
+        [], ["many-launched"],
+        [
+            ("src/master/recovery.c",
+             "if (op != NULL && op->decided && !is_outcome) /*",
+             "if (false) /*"),
+        ]),
     Bug("ends_of_a_liar_stay",
         "2.3: what a liar has ended after a restart is remembered by all when it has gone",
         [], ["lying-ends"],
