@@ -5,7 +5,9 @@ SEED ?= 1
 N ?= 300
 T ?= wire
 FUZZ_SECONDS ?= 60
-JOBS := $(shell expr 2 '*' $$(nproc 2>/dev/null || echo 2))
+# How many tests at once: most wait most of their time, but under sanitizers less of it.
+PROCESSORS := $(shell nproc 2>/dev/null || echo 2)
+JOBS = $(shell expr $(if $(filter asan tsan,$@),2,3) '*' $(PROCESSORS))
 BUILD := build/default
 PROGRAMS := build/programs
 # CONFIG=nightly: also the tests that only `make nightly` runs.
@@ -15,12 +17,16 @@ RESULTS := $(CURDIR)/build/results
 PYTHON := $(firstword $(wildcard /usr/bin/python3) python3)
 # Where address space randomisation confuses the sanitizers of gcc 12 and clang 14, run without it.
 STEADY := $(shell setarch -R true 2>/dev/null && echo setarch -R)
-# Most tests wait most of their time, so there are more of them at once than processors; that finds more, too. What a
-# failed test says last is what counts: the whole output goes to the results.
+# More of them at once than processors finds more, too. What a failed test says last is what counts: the whole output goes
+# to the results.
 CTEST = ctest --output-on-failure --no-tests=error --parallel $(JOBS) --test-output-size-failed 16777216 $(CONFIG:%=-C %)
 
-# The compiler's cache, where it is there: tests build the sources again as others do (tests/cached.py).
-export CMAKE_C_COMPILER_LAUNCHER ?= $(shell command -v ccache)
+# The compiler's cache, where it is there: tests build the sources again as others do (tests/cached.py). `make test` may
+# have installed it before it calls make again.
+ifeq ($(CMAKE_C_COMPILER_LAUNCHER),)
+CMAKE_C_COMPILER_LAUNCHER := $(shell command -v ccache)
+endif
+export CMAKE_C_COMPILER_LAUNCHER
 export CCACHE_DIR ?= $(CURDIR)/build/ccache
 export CCACHE_BASEDIR ?= $(CURDIR)
 export CCACHE_NOHASHDIR ?= 1

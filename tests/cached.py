@@ -4,13 +4,15 @@ The cache knows a compilation by its words, in which paths below CCACHE_BASEDIR 
 has to be as deep below the sources as build/default is.
 """
 
+import pathlib
+
 
 def environment(sources):
     """For setup.py and for CMake."""
     return {
         "CCACHE_BASEDIR": str(sources),
         "CCACHE_NOHASHDIR": "1",
-        "CMAKE_ARGS": "-DPCCL_WERROR=ON",
         "CMAKE_GENERATOR": "Ninja",
+        "CMAKE_TOOLCHAIN_FILE": str(pathlib.Path(__file__).resolve().with_name("cached.cmake")),
         "PCCL_REL_WITH_DEBUG_SYMBOLS": "1",
     }

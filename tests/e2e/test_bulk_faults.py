@@ -2,7 +2,7 @@
 
 import harness
 import phases
-from harness import INVALID_USAGE, LOST, SUCCESS, TOO_FEW
+from harness import INVALID_USAGE, LARGE, LOST, SUCCESS, TOO_FEW
 from harness import check, now_us, say, wait_ms
 from loops import all_right, longest_pause_ms, more_steps, start_loops
 from namespaces import Network, need_root
@@ -10,7 +10,6 @@ from phases import PATIENT, RESTARTED, STRICT, agree, go_on, knew, members, name
 from proxy import Proxy, join_behind_proxies
 
 MIB = 1 << 20
-LARGE = 16 * MIB  # elements of f32 which take a while
 phases.COUNT = 300000  # so the phases are of bulk operations
 
 

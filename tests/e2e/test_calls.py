@@ -6,13 +6,12 @@ import signal
 import harness
 import ports
 from harness import INVALID_ARGUMENT, INVALID_USAGE, LOST, MASTER_FAILED, NOT_INITIALIZED, SUCCESS, UPDATE_FAILED
-from harness import check, equal, figure, now_us, say, wait_ms
+from harness import LARGE, check, equal, figure, now_us, say, wait_ms
 from loops import BULK, in_both_sizes
 from phases import agree, knew
 from proxy import join_behind_proxies
 
 ALL = 3
-LARGE = 16 << 20  # elements of f32 which take a while
 OPERATIONS_MAX = 4096  # outstanding at once
 DEADLINE_MS = 2500  # enough for calls that are to meet, though the machine is busy
 

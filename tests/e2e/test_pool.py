@@ -1,14 +1,13 @@
 """Several connections to each neighbour."""
 
 import harness
-from harness import LOST, SUCCESS
+from harness import LARGE, LOST, SUCCESS
 from harness import check, equal, say, wait_ms
 from loops import all_right, more_steps, start_loops
 from phases import PATIENT, agree
 from proxy import behind_proxy
 
 POOL = 4
-LARGE = 16 << 20  # elements of f32 which take a while
 
 
 def connections(peer, ports):

@@ -19,7 +19,7 @@ from states import MIB, all_waiting, define, ended, failed, group, held, nothing
 from states import update, votes, wait_all
 
 SIZE = 24 * MIB
-BIG = 128 * MIB
+BIG = 128 * MIB if SLOW == 1 else 32 * MIB
 LINK_STATE = 3
 SOAK_S = 0.0
 

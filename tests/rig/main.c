@@ -44,14 +44,14 @@ static bool run(const char *which, uint64_t number, const struct rig_fault *faul
 /* ---- exhaustive ---- */
 
 /*
- * What a level tries in each world beside the kills: every rank is killed at every step in all of them. Standstills
- * and losses come every so many steps, staggered over ranks and connections.
+ * What a level tries in each world. Every rank is killed at every step, or (--every) at every so many of them.
+ * Standstills and losses come every so many steps, too. All are staggered over ranks or connections.
  */
 struct level {
-    uint32_t freeze_stride, break_stride;
+    uint32_t kill_stride, freeze_stride, break_stride;
     uint64_t pairs; /* of kills, evenly picked */
 };
-static const struct level levels[] = {{48, 96, 12}, {1, 1, 600}, {1, 1, 100000}, {1, 1, UINT64_MAX}};
+static const struct level levels[] = {{1, 48, 96, 12}, {1, 1, 1, 600}, {1, 1, 1, 100000}, {1, 1, 1, UINT64_MAX}};
 
 /* Those of the undisturbed run: a loss of any other changes nothing. Their number. */
 static uint32_t used_connections(uint32_t used[RIG_CONNECTIONS_MAX])
@@ -69,7 +69,8 @@ static bool every_single_fault(uint32_t number, const struct level *level, uint3
     const uint32_t connections = used_connections(used);
     for (uint32_t step = 0; step <= steps; step++) {
         for (uint32_t rank = 0; rank < spec.ranks; rank++)
-            if (!run("world", number, &(struct rig_fault){RIG_KILL, step, rank}, 1) ||
+            if (((step + rank + number) % level->kill_stride == 0 &&
+                 !run("world", number, &(struct rig_fault){RIG_KILL, step, rank}, 1)) ||
                 ((step + rank) % level->freeze_stride == 0 &&
                  !run("world", number, &(struct rig_fault){RIG_FREEZE, step, rank}, 1)))
                 return false;
@@ -109,11 +110,13 @@ static bool exhaust(uint32_t number, const struct level *level)
     return every_single_fault(number, level, steps) && (spec.ranks == 2 || pairs_of_kills(number, level, steps));
 }
 
-static bool exhaustive(uint64_t level, uint64_t first, uint64_t count)
+static bool exhaustive(uint64_t number_of_level, uint64_t every, uint64_t first, uint64_t count)
 {
-    bool ok = level < PCCL_COUNT_OF(levels);
+    bool ok = number_of_level < PCCL_COUNT_OF(levels) && every > 0;
+    struct level level = levels[ok ? number_of_level : 0];
+    level.kill_stride *= (uint32_t)every;
     for (uint64_t number = first; ok && number - first < count && rig_spec_listed(&spec, (uint32_t)number); number++) {
-        ok = exhaust((uint32_t)number, &levels[level]);
+        ok = exhaust((uint32_t)number, &level);
         rig_spec_release(&spec);
     }
     return ok;
@@ -208,10 +211,11 @@ static bool parse_plant(const char *text)
 static int usage(void)
 {
     fprintf(stderr,
-            "rig --exhaustive [--level 0|1|2|3] [--world N]\n"
+            "rig --exhaustive [--level 0|1|2|3] [--every N] [--world N]\n"
             "                                     small worlds, or one of them: each rank is killed at each step;\n"
             "                                     1: and stands still, each connection is lost; 2: many pairs\n"
-            "                                     of kills; 3: all pairs (hours)\n"
+            "                                     of kills; 3: all pairs (hours); --every: at\n"
+            "                                     every Nth step only\n"
             "rig --first N --count N              random worlds\n"
             "rig --seed N [--fault KIND:WHICH:STEP ...] [--trace]\n"
             "rig --world N [--fault KIND:WHICH:STEP ...] [--trace]\n"
@@ -223,24 +227,20 @@ static int usage(void)
 struct request {
     enum { REQUEST_NONE, REQUEST_SEED, REQUEST_WORLD, REQUEST_RANDOM, REQUEST_PLANTS } what;
     bool exhaustive; /* of all listed worlds, or of the one asked for */
-    uint64_t first, count, level;
+    uint64_t first, count, level, every;
     struct rig_fault faults[RIG_FAULTS_MAX];
     uint32_t fault_count;
 };
 
 static bool parse(int argc, char **argv, struct request *request)
 {
-    static const struct option options[] = {{"exhaustive", no_argument, NULL, 'e'},
-                                            {"seed", required_argument, NULL, 's'},
-                                            {"world", required_argument, NULL, 'w'},
-                                            {"first", required_argument, NULL, 'f'},
-                                            {"count", required_argument, NULL, 'c'},
-                                            {"level", required_argument, NULL, 'l'},
-                                            {"fault", required_argument, NULL, 'x'},
-                                            {"plants", no_argument, NULL, 'p'},
-                                            {"plant", required_argument, NULL, 'q'},
-                                            {"trace", no_argument, NULL, 't'},
-                                            {NULL, 0, NULL, 0}};
+    static const struct option options[] = {
+        {"exhaustive", no_argument, NULL, 'e'},  {"seed", required_argument, NULL, 's'},
+        {"world", required_argument, NULL, 'w'}, {"first", required_argument, NULL, 'f'},
+        {"count", required_argument, NULL, 'c'}, {"level", required_argument, NULL, 'l'},
+        {"every", required_argument, NULL, 'y'}, {"fault", required_argument, NULL, 'x'},
+        {"plants", no_argument, NULL, 'p'},      {"plant", required_argument, NULL, 'q'},
+        {"trace", no_argument, NULL, 't'},       {NULL, 0, NULL, 0}};
     for (int option; (option = getopt_long(argc, argv, "", options, NULL)) != -1;)
         switch (option) {
         case 'e': request->exhaustive = true; break;
@@ -262,6 +262,7 @@ static bool parse(int argc, char **argv, struct request *request)
             request->count = strtoull(optarg, NULL, 10);
             break;
         case 'l': request->level = strtoull(optarg, NULL, 10); break;
+        case 'y': request->every = strtoull(optarg, NULL, 10); break;
         case 'x':
             if (request->fault_count == RIG_FAULTS_MAX ||
                 !parse_fault(optarg, &request->faults[request->fault_count++]))
@@ -309,7 +310,7 @@ static void print_totals(void)
 
 int main(int argc, char **argv)
 {
-    struct request request = {.first = 1, .count = 1};
+    struct request request = {.first = 1, .count = 1, .every = 1};
     if (!parse(argc, argv, &request))
         return usage();
     world.on_assert = on_assert;
@@ -319,7 +320,7 @@ int main(int argc, char **argv)
     bool ok = false;
     if (request.exhaustive) {
         const bool one = request.what == REQUEST_WORLD;
-        ok = exhaustive(request.level, one ? request.first : 0, one ? 1 : UINT64_MAX);
+        ok = exhaustive(request.level, request.every, one ? request.first : 0, one ? 1 : UINT64_MAX);
         request.what = REQUEST_NONE;
     }
     switch (request.what) {

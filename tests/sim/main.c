@@ -138,12 +138,12 @@ static int run_scenarios(const char *name, bool trace)
     return failed > 0 || found == 0;
 }
 
-/* Allocation `at` of the directed run fails, and the next length - 1, for every `at`. */
-static int run_oom(uint64_t first, uint64_t length, bool keep_going, bool trace)
+/* Allocation `at` of the directed run fails, and the next length - 1, for every `at`, or every so many of them. */
+static int run_oom(uint64_t first, uint64_t every, uint64_t length, bool keep_going, bool trace)
 {
     enum { FAILED_MAX = 100 };
     volatile uint64_t at = first, failed = 0, made = first;
-    for (; at <= made; at++) {
+    for (; at <= made; at += every) {
         jmp_buf jump;
         sim_init(&world, 1, trace, false);
         if (setjmp(jump) == 0) {
@@ -152,7 +152,7 @@ static int run_oom(uint64_t first, uint64_t length, bool keep_going, bool trace)
             sim_fini(&world);
         } else {
             failed++;
-            made = at + 1;
+            made = at + every;
             printf("FAILED from allocation %llu on, %llu: %s\n", (unsigned long long)at, (unsigned long long)length,
                    world.failure);
             fflush(stdout);
@@ -172,7 +172,8 @@ static int usage(void)
             "usage: sim --seed N [--trace]                 one random run\n"
             "       sim --seeds COUNT [--first N] [--twice] [--keep-going]\n"
             "       sim --scenario NAME|all [--trace]\n"
-            "       sim --oom LENGTH [--first K] [--trace] [--keep-going]   LENGTH allocations fail, from each K on\n"
+            "       sim --oom LENGTH [--first K] [--every N] [--trace] [--keep-going]\n"
+            "                                              LENGTH allocations fail, from each K, or each Nth, on\n"
             "       sim --list\n"
             "--mute-uses: the checker of use numbers says nothing (for the audit)\n");
     return 2;
@@ -180,7 +181,7 @@ static int usage(void)
 
 int main(int argc, char **argv)
 {
-    uint64_t first = 1, count = 0, oom = 0;
+    uint64_t first = 1, count = 0, oom = 0, every = 1;
     bool trace = false, twice = false, keep_going = false, list = false;
     const char *scenario = NULL;
     for (int i = 1; i < argc; i++) {
@@ -203,6 +204,8 @@ int main(int argc, char **argv)
             first = strtoull(argv[++i], NULL, 10);
         else if (strcmp(argv[i], "--oom") == 0 && value != NULL)
             oom = strtoull(argv[++i], NULL, 10);
+        else if (strcmp(argv[i], "--every") == 0 && value != NULL && strtoull(value, NULL, 10) > 0)
+            every = strtoull(argv[++i], NULL, 10);
         else if (strcmp(argv[i], "--scenario") == 0 && value != NULL)
             scenario = argv[++i];
         else
@@ -217,6 +220,6 @@ int main(int argc, char **argv)
     if (scenario != NULL)
         return run_scenarios(scenario, trace);
     if (oom > 0)
-        return run_oom(first, oom, keep_going, trace);
+        return run_oom(first, every, oom, keep_going, trace);
     return count > 0 ? run_seeds(first, count, twice, keep_going, trace) : usage();
 }

@@ -1,6 +1,6 @@
 /*
  * What unit tests share: a memory that counts, checks the sizes it is told and fails on demand; a handler that aborts;
- * and how a figure is printed.
+ * which of many random cases are run; and how a figure is printed.
  */
 #ifndef PCCL_TESTS_SUPPORT_H
 #define PCCL_TESTS_SUPPORT_H
@@ -71,6 +71,23 @@ static inline void test_figure(const char *name, double value, const char *unit)
 {
     printf("figure: {\"name\": \"%s\", \"value\": %.4f, \"unit\": \"%s\"}\n", name, value, unit);
     (void)fflush(stdout);
+}
+
+/*
+ * Of many random cases one of so many is run where each takes several times as long: under sanitizers by day
+ * (UNIT_ONE_OF, tests/unit/CMakeLists.txt). All are run elsewhere and by night.
+ */
+static inline uint64_t test_one_of(void)
+{
+    const char *text = getenv("UNIT_ONE_OF");
+    const uint64_t one_of = text != NULL ? strtoull(text, NULL, 10) : 1;
+    return one_of > 0 ? one_of : 1;
+}
+
+/* Whether case `number` is one of them; they follow none of the patterns in which cases are numbered. */
+static inline bool test_is_chosen(uint64_t number)
+{
+    return (number * UINT64_C(0x9e3779b97f4a7c15) >> 32) % test_one_of() == 0;
 }
 
 /* `memory` points into *m: it must not move. */

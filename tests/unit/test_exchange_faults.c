@@ -163,6 +163,8 @@ static void stops_at_any_moment_restore(void **state)
 {
     (void)state;
     for (uint64_t seed = 1; seed <= 200; seed++) {
+        if (!test_is_chosen(seed))
+            continue;
         struct scene scene = scene_of(seed);
         struct job jobs[RANKS_MOST];
         set_scene(&scene, seed, jobs);
@@ -181,6 +183,8 @@ static void broken_connections_fail_both_ends(void **state)
     (void)state;
     uint32_t breaks_under_way = 0, breaks_behind = 0;
     for (uint64_t seed = 1; seed <= 200; seed++) {
+        if (!test_is_chosen(seed))
+            continue;
         struct scene scene = scene_of(seed);
         struct job jobs[RANKS_MOST];
         set_scene(&scene, seed, jobs);
@@ -202,7 +206,7 @@ static void broken_connections_fail_both_ends(void **state)
         stop_all(jobs);
         leave_scene(jobs);
     }
-    assert_true(breaks_under_way > 30 && breaks_behind > 3);
+    assert_true(breaks_under_way > 30 / test_one_of() && breaks_behind > 3 / test_one_of());
 }
 
 /* ---- memory ---- */
@@ -212,7 +216,7 @@ static void short_memory_fails_one_operation(void **state)
     (void)state;
     uint32_t refused = 0, failed = 0, survived = 0;
     for (uint64_t seed = 1; seed <= 32; seed++)
-        for (uint64_t k = 1;; k++) {
+        for (uint64_t k = 1; test_is_chosen(seed); k++) {
             struct scene scene = scene_of(seed);
             struct job jobs[RANKS_MOST];
             set_scene(&scene, seed, jobs);
@@ -239,7 +243,8 @@ static void short_memory_fails_one_operation(void **state)
             if (!hit)
                 break;
         }
-    assert_true(refused > 100 && failed > 20 && survived > 5);
+    /* too few seeds for each part to have all of it */
+    assert_true(test_one_of() > 1 || (refused > 100 && failed > 20 && survived > 5));
 }
 
 /* ---- one exchange and made-up peers ---- */

@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "pccl.h"
+#include "unit/support.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -225,6 +226,7 @@ static void sweep(int count, unsigned long length, unsigned long stride)
     elements = count;
     (void)lives(0, 0); /* what the first use of the library keeps for ever */
     unsigned long kept = atomic_load(&blocks), total = 1;
+    stride *= test_one_of();
     for (unsigned long k = 1; k <= total && k < SWEEP_MAX; k += stride) {
         total = lives(k, length);
         if (atomic_load(&blocks) != kept)

@@ -1,0 +1,2 @@
+# The words of build/default that a project around us, or a reader of a page, does not say.
+set(PCCL_WERROR ON CACHE BOOL "as in build/default")
