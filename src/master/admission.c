@@ -2,7 +2,12 @@
  */
 #include "core/crowd.h"
 #include "core/ticket.h"
-#include "master/internal.h"
+#include "master/admission.h"
+#include "master/links.h"
+#include "master/membership.h"
+#include "master/newcomers.h"
+#include "master/output.h"
+#include "master/recovery.h"
 
 #include <string.h>
 

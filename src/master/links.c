@@ -2,7 +2,14 @@
  * What peers report of links that are not as they should be: evidence of deaths (PROTOCOL 9.2), and edges that failed
  * between living peers (9.4).
  */
-#include "master/internal.h"
+#include "master/links.h"
+#include "master/membership.h"
+#include "master/newcomers.h"
+#include "master/operations.h"
+#include "master/output.h"
+#include "master/recovery.h"
+#include "master/rounds.h"
+#include "master/tuning.h"
 #include "topology/ring.h"
 #include "wire/cost.h"
 

@@ -1,5 +1,15 @@
 /* The master's frame: creation, dispatch of events, time, and sending. What events mean is in the other files. */
-#include "master/internal.h"
+#include "master/admission.h"
+#include "master/links.h"
+#include "master/membership.h"
+#include "master/newcomers.h"
+#include "master/operations.h"
+#include "master/output.h"
+#include "master/recovery.h"
+#include "master/rounds.h"
+#include "master/sync.h"
+#include "master/tuning.h"
+#include "master/where.h"
 
 #include <stdarg.h>
 #include <string.h>

@@ -94,7 +94,7 @@ struct pccl_master_effects {
     void (*log)(void *context, enum pccl_log_level level, const char *line, const struct pccl_log_fields *fields);
 };
 
-struct pccl_master; /* master/internal.h */
+struct pccl_master; /* master/state.h */
 
 /* NULL: out of memory. The config, memory and effects are copied. */
 struct pccl_master *pccl_master_create(const struct pccl_master_config *config, const struct pccl_memory *memory,

@@ -1,6 +1,16 @@
 /* Who is in: peers, groups, epochs, and how somebody leaves (PROTOCOL 1.3, 6.2, 9). */
 #include "core/ticket.h"
-#include "master/internal.h"
+#include "master/admission.h"
+#include "master/links.h"
+#include "master/membership.h"
+#include "master/newcomers.h"
+#include "master/operations.h"
+#include "master/output.h"
+#include "master/recovery.h"
+#include "master/rounds.h"
+#include "master/sync.h"
+#include "master/tuning.h"
+#include "master/where.h"
 
 #include <stdarg.h>
 #include <string.h>

@@ -3,7 +3,10 @@
  * newcomer costs depends on its group's queue and not on all who wait, and a queue is looked at only when something of
  * it has changed; so a crowd of strangers takes neither the master's time nor the room of others.
  */
-#include "master/internal.h"
+#include "master/links.h"
+#include "master/membership.h"
+#include "master/newcomers.h"
+#include "master/output.h"
 
 enum {
     WARM_UP_WIDTH = 16,                    /* newcomers of a group and an address that are warmed up at once */

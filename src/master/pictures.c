@@ -1,5 +1,6 @@
 /* How the master sees the links of a group, for those who ask, for the log, and for a file of the driver's. */
-#include "master/internal.h"
+#include "master/output.h"
+#include "master/tuning.h"
 #include "topology/picture.h"
 
 #include <string.h>

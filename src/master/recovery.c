@@ -4,7 +4,14 @@
  * then is removed and never taken back.
  */
 #include "core/ticket.h"
-#include "master/internal.h"
+#include "master/links.h"
+#include "master/membership.h"
+#include "master/newcomers.h"
+#include "master/operations.h"
+#include "master/output.h"
+#include "master/recovery.h"
+#include "master/rounds.h"
+#include "master/sync.h"
 
 #include <string.h>
 

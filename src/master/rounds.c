@@ -1,5 +1,12 @@
 /* Joint calls: votes named by kind and round, counted over the living (PROTOCOL 10, 11). */
-#include "master/internal.h"
+#include "master/links.h"
+#include "master/membership.h"
+#include "master/newcomers.h"
+#include "master/operations.h"
+#include "master/output.h"
+#include "master/rounds.h"
+#include "master/sync.h"
+#include "master/tuning.h"
 
 struct pccl_attributes pccl_master_attributes(const struct pccl_master *m, const struct pccl_group *group)
 {

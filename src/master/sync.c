@@ -15,7 +15,12 @@
  */
 #include "core/ticket.h"
 #include "kernels/reduce.h"
-#include "master/internal.h"
+#include "master/election.h"
+#include "master/membership.h"
+#include "master/operations.h"
+#include "master/output.h"
+#include "master/rounds.h"
+#include "master/sync.h"
 
 #include <string.h>
 

@@ -9,7 +9,10 @@
  * costs more than the ways of that member: what was lost by waiting for it is added to the time of the others.
  */
 #include "core/ticket.h"
-#include "master/internal.h"
+#include "master/membership.h"
+#include "master/output.h"
+#include "master/rounds.h"
+#include "master/tuning.h"
 
 enum {
     LIMIT_LEAST_MS = 80,    /* less says nothing */

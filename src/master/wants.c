@@ -3,7 +3,10 @@
  * directly); and what newcomers need (newcomers.c). What the master knows of these links makes the cost data of a view.
  */
 #include "core/ticket.h"
-#include "master/internal.h"
+#include "master/links.h"
+#include "master/membership.h"
+#include "master/output.h"
+#include "master/tuning.h"
 #include "wire/cost.h"
 
 struct pccl_want *pccl_master_want(const struct pccl_remote *from, const struct pccl_id *to)

@@ -1,6 +1,10 @@
 /* Who is where: nobody waits in silence (PROTOCOL F26). The master names those who have not come, and what they wait
  * in. */
-#include "master/internal.h"
+#include "master/membership.h"
+#include "master/operations.h"
+#include "master/output.h"
+#include "master/sync.h"
+#include "master/where.h"
 #include "wire/describe.h"
 
 #include <string.h>

@@ -8,6 +8,7 @@
  * One's own failure is not tried again: the others have gone on, and it will be behind at the next one.
  */
 #include "check.h"
+#include "master/election.h"
 
 enum { CHECKPOINT_AFTER = 2, SHAPES = 3 };
 

@@ -2,7 +2,7 @@
 #ifndef SIM_CHECK_H
 #define SIM_CHECK_H
 
-#include "master/internal.h"
+#include "master/state.h"
 #include "peer/internal.h"
 #include "sim.h"
 

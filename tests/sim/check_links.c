@@ -2,6 +2,9 @@
  */
 #include "check.h"
 #include "wire/cost.h"
+#include "master/links.h"
+#include "master/membership.h"
+#include "master/tuning.h"
 
 #include <stdlib.h>
 

@@ -3,6 +3,8 @@
  * it knows what is in each caller's memory.
  */
 #include "check.h"
+#include "master/election.h"
+#include "master/membership.h"
 
 #include <stdlib.h>
 #include <string.h>

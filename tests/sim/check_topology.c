@@ -5,6 +5,9 @@
 #include "check.h"
 #include "topology/picture.h"
 #include "wire/cost.h"
+#include "master/links.h"
+#include "master/membership.h"
+#include "master/tuning.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,6 @@
 /* Helpers of scenarios: peers without a program of their own, driven step by step. */
 #include "scenario.h"
+#include "master/election.h"
 
 void scenario_run_ms(struct sim *sim, uint64_t ms) { sim_run_until(sim, sim->now + ms * SIM_MS, NULL); }
 

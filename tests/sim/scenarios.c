@@ -1,5 +1,6 @@
 /* The scenarios behind the rules (docs/PROTOCOL.md, "Why"), directed: operations, joint calls, membership. */
 #include "scenarios.h"
+#include "master/membership.h"
 
 #include <string.h>
 

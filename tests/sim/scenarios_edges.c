@@ -3,6 +3,7 @@
  * end says is said here by hand, in its name, as no cut of the simulator is of one direction only.
  */
 #include "scenarios.h"
+#include "master/membership.h"
 
 static struct sim_peer
     *p[6]; /* of the scenario under way: the members of group 0 in the order of its ring, the others */

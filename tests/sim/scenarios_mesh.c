@@ -2,6 +2,7 @@
  * an operation can be started. */
 #include "core/ticket.h"
 #include "scenarios.h"
+#include "master/membership.h"
 
 #include <string.h>
 

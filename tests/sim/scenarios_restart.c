@@ -1,5 +1,6 @@
 /* The scenarios of a master that dies and comes back. */
 #include "scenarios.h"
+#include "master/membership.h"
 
 #include <string.h>
 

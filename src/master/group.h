@@ -1,0 +1,106 @@
+/*
+ * A peer group: its ring and view, what it has decided, and how far the search for a better ring is.
+ */
+#ifndef PCCL_MASTER_GROUP_H
+#define PCCL_MASTER_GROUP_H
+
+#include "core/table.h"
+#include "core/text.h"
+#include "topology/matrix.h"
+#include "wire/wire.h"
+
+struct pccl_remote; /* master/remote.h */
+
+/* One member's part of an operation. */
+struct pccl_part {
+    bool done;
+    uint8_t *payload; /* owned; tiny */
+};
+
+/* An instance X (PROTOCOL 6). Undecided ones belong to the group's current view. */
+struct pccl_operation {
+    struct pccl_node by_instance;
+    struct pccl_operation *older, *newer;
+    struct pccl_instance instance;
+    struct pccl_descriptor descriptor;
+    struct pccl_id described_by;
+    bool tiny;
+    bool decided;
+    enum pccl_class class;
+    uint64_t decision;
+    uint32_t world;
+    uint32_t part_count, done_count; /* parts by ring position; freed at the decision */
+    struct pccl_part *parts;
+    uint32_t payload_bytes;
+    uint8_t *result;        /* owned, payload_bytes; tiny and committed */
+    uint64_t held_until_us; /* its abort waits: PEER_LOST for the cause to settle, else for the view; 0: not held */
+    enum pccl_class held_class;
+    struct pccl_id failed_by;
+    struct pccl_id ended_by;   /* whose word alone has ended it; zero: there are others */
+    struct pccl_id named_last; /* who said last that it has ended, ... */
+    uint32_t named_count;      /* ... of so many */
+    struct pccl_text words;
+};
+
+/* How far a group is in the optimisation under way. */
+enum pccl_tuning_phase { PCCL_TUNING_NONE, PCCL_TUNING_TESTS, PCCL_TUNING_SEARCH, PCCL_TUNING_LINKS, PCCL_TUNING_OVER };
+
+/* The search for better rings of a group. */
+struct pccl_tuning {
+    enum pccl_tuning_phase phase;
+    uint32_t attempts;    /* searches in this optimisation */
+    uint64_t patience_us; /* LINKS: until when they are waited for */
+    bool known;           /* an optimisation has filled the matrix */
+    bool moved;           /* figures have changed since the last search */
+    uint32_t share;       /* thousandths of what tests promise, that operations achieve */
+    bool unproven;        /* the ring that was found may not be the best */
+    bool failed;          /* this optimisation has, as words say */
+    struct pccl_text words;
+    uint64_t ticket;       /* of the search under way; 0: none */
+    bool background;       /* ... for which nobody waits */
+    uint32_t ring_version; /* ... and the ring that it is about */
+    uint64_t searched_for; /* the joint rounds decided when an update last called for one, and 1 */
+    uint64_t seed, steps;  /* of the last search */
+    uint32_t *better;      /* owned, better_count positions: the ring to be adopted; NULL: none */
+    uint32_t better_count, better_version;
+    char *text; /* owned, text_bytes: the last picture; NULL: none */
+    size_t text_bytes;
+    uint64_t text_us; /* when it was made, and of which ring */
+    uint32_t text_version;
+};
+
+struct pccl_group {
+    struct pccl_node by_number;
+    uint32_t number;
+    bool changed; /* in the epoch change under way */
+    struct pccl_epoch view;
+    struct pccl_cost cost;                                    /* of the view */
+    struct pccl_attributes last_attributes[PCCL_ROUND_KINDS]; /* as the last round told them */
+
+    uint32_t old_ring_count; /* as reported after a restart of the master */
+    uint32_t ring_version;   /* counts its changes */
+    uint64_t ring_us;        /* since when the ring is as it is */
+    struct pccl_remote **ring;
+    uint32_t ring_count, ring_capacity;
+
+    struct pccl_matrix matrix;     /* of its ways; without places until an optimisation begins */
+    struct pccl_remote **by_place; /* the members by their places in it; NULL: free */
+    uint32_t place_count, place_capacity;
+    struct pccl_tuning tuning;
+
+    bool sync_planned;                      /* the open round has elected */
+    uint8_t sync_outcome, optimize_outcome; /* of the rounds before, and why they failed */
+    struct pccl_text sync_words, optimize_words;
+    uint64_t sync, revision;      /* the open round; the revision that is due, 0: none yet */
+    bool sync_proven;             /* ... and knows by which proof: those who brought it have said */
+    struct pccl_proof sync_proof; /* 0: no majority of them could say */
+    uint64_t sync_revision;       /* what it elected; else the round before */
+
+    uint64_t decisions, stable;
+    uint32_t behind; /* members that know no outcome beyond `stable` */
+    uint32_t held_count;
+    struct pccl_table by_instance;
+    struct pccl_operation *oldest, *newest;
+};
+
+#endif

@@ -1,0 +1,67 @@
+/*
+ * Links between peers as the master knows them: who is to hold one to whom, which stand, which have failed, and what
+ * that is evidence of.
+ */
+#ifndef PCCL_MASTER_LINKS_H
+#define PCCL_MASTER_LINKS_H
+
+#include "master/state.h"
+
+/* ---- who is to hold a link to whom ---- */
+
+struct pccl_want *pccl_master_want(const struct pccl_remote *from, const struct pccl_id *to); /* or NULL */
+bool pccl_master_holds_link(const struct pccl_remote *from, const struct pccl_remote *to);
+/* Does the view of their group rely on it? */
+bool pccl_master_needs_link(const struct pccl_remote *from, const struct pccl_remote *to);
+void pccl_master_forget_links(struct pccl_master *m, const struct pccl_remote *gone);
+/* Asks for the links of the group's ring, and of its mesh if it is small; other members are not wanted any more. */
+void pccl_master_want_links(struct pccl_master *m, struct pccl_group *group);
+/* Nothing happens if it is asked for already. */
+void pccl_master_ask_for_link(struct pccl_master *m, struct pccl_remote *from, struct pccl_remote *to);
+/* For a new view: what the master knows of its links at this moment. */
+void pccl_master_decide_cost(struct pccl_group *group);
+/*
+ * Marks the groups (changed) whose cost data are not what the view says any more: they could exchange directly by now
+ * and do not, or a figure has moved (wire/cost.h). Returns how many, and if any, why.
+ */
+uint32_t pccl_master_review_costs(struct pccl_master *m, struct pccl_text *why);
+/* It keeps links between all its members. */
+static inline bool pccl_master_is_small(uint32_t members) { return members <= PCCL_MESH_PEERS_MAX; }
+
+/* ---- what peers report ---- */
+
+/* Evidence of a death, of an edge between living peers that fails, or of a newcomer that is not warm. */
+void pccl_master_link_lost(struct pccl_master *m, struct pccl_remote *from, const struct pccl_msg_link_lost *lost);
+/* It stands, or a figure of it has moved. What it was evidence of is taken back. */
+void pccl_master_link_up(struct pccl_master *m, struct pccl_remote *from, const struct pccl_msg_link_up *up);
+/* Its control connection broke. It departs if others have seen its process gone; else the master looks for itself. */
+void pccl_master_control_lost(struct pccl_master *m, struct pccl_remote *remote);
+/* Keeps what a peer says of a link. */
+void pccl_master_note_edge(struct pccl_master *m, const struct pccl_id *from, const struct pccl_id *to, bool incoming,
+                           enum pccl_link_end how);
+void pccl_master_forget_edges(struct pccl_master *m, const struct pccl_remote *gone);
+/* Somebody whose word counts has dialled this peer in vain, as a process that is gone is. */
+bool pccl_master_is_dead(const struct pccl_master *m, const struct pccl_id *id);
+
+/* ---- the master's own dials ---- */
+
+/* Dials its port. If that is under way, once more afterwards. */
+void pccl_master_probe(struct pccl_master *m, struct pccl_remote *remote);
+/* What a dial has shown (PROBED). */
+void pccl_master_probed(struct pccl_master *m, const struct pccl_master_event *event);
+/* Its control connection is lost: dials its port once more, if that is due. */
+void pccl_master_look_again(struct pccl_master *m, struct pccl_remote *remote);
+
+/* ---- edges that fail between the living ---- */
+
+/* Those that were not mended in time: another ring, or one of the two ends goes (PROTOCOL 9.4). */
+void pccl_master_tick_edges(struct pccl_master *m);
+/* Of rates between members by their numbers: what is known as bad, and does not stand, has none. false: no memory. */
+PCCL_MUST_CHECK bool pccl_master_strike_bad_pairs(struct pccl_master *m, const struct pccl_group *group,
+                                                  uint64_t *rates);
+/* A ring without the edges that fail now, if there is one. */
+void pccl_master_avoid_bad_edges(struct pccl_master *m, struct pccl_group *group);
+/* When what is to become of the last failed link of this peer that its group needs is decided; 0: none has failed. */
+uint64_t pccl_master_link_settles_at(struct pccl_master *m, const struct pccl_id *peer);
+
+#endif

@@ -1,0 +1,110 @@
+/*
+ * A peer as the master sees it: newcomer, member, or one that comes back after a restart. Each field is changed by the
+ * file that it is for; all may read it.
+ */
+#ifndef PCCL_MASTER_REMOTE_H
+#define PCCL_MASTER_REMOTE_H
+
+#include "core/list.h"
+#include "core/table.h"
+#include "core/text.h"
+#include "master/master.h"
+#include "wire/session.h"
+
+struct pccl_group;     /* master/group.h */
+struct pccl_report;    /* master/recovery.h */
+struct pccl_sync_part; /* master/sync.c */
+
+/* A link a peer was asked to hold, or said it holds. */
+struct pccl_want {
+    struct pccl_id to;
+    bool up, failed; /* failed: the last dialling was in vain */
+    uint32_t rtt_us; /* as last told; 0: unknown */
+    uint64_t rate;   /* the same; at most PCCL_RATE_MOST */
+};
+
+/* A member's part in the tests of an optimisation. */
+struct pccl_master_test {
+    bool running;  /* it loads the way to another one, and its report is awaited */
+    bool loaded;   /* another one loads the way to it */
+    bool looks;    /* it has become free for either */
+    bool sits_out; /* it did not report in time: it is left alone for the rest of this optimisation */
+    uint64_t number, begun_us, until_us;
+    struct pccl_id to;
+};
+
+/* Those who wait to be admitted to one group, in order of arrival. */
+struct pccl_queue {
+    struct pccl_node by_number;
+    uint32_t number, count;
+    struct pccl_link newcomers; /* remote->in_queue */
+    struct pccl_link stale;     /* in master->stale_queues: something of it has changed */
+    uint64_t due_us;            /* when somebody in it will have taken too long; UINT64_MAX: not as it is */
+};
+
+/* An address (IPv6: a network) that newcomers come from. */
+struct pccl_site {
+    struct pccl_node by_address;
+    struct pccl_address address;
+    uint32_t count;        /* that wait to be admitted */
+    uint32_t warming_here; /* of the queue that is looked at: those that are warmed up */
+};
+
+enum pccl_remote_state { PCCL_REMOTE_PENDING, PCCL_REMOTE_MEMBER, PCCL_REMOTE_RESUMING };
+
+/* A peer as the master sees it. */
+struct pccl_remote {
+    struct pccl_node by_id, by_conn;
+    uint32_t index; /* in master->remotes */
+    struct pccl_id id, token, link_key;
+    struct pccl_id token_digest; /* as told to the members */
+    enum pccl_remote_state state;
+    uint32_t group_number;
+    struct pccl_group *group; /* members only */
+    uint32_t position;        /* in the group's ring */
+    uint64_t arrival;         /* order of arrival */
+    struct pccl_address candidates[PCCL_CANDIDATES_MAX];
+    uint32_t candidate_count;
+    struct pccl_address observed; /* with its listening port */
+
+    pccl_conn conn; /* 0: the control connection is lost */
+    struct pccl_session session;
+    uint64_t heard_us, spoke_us, warm_since_us;
+    uint64_t tell_us;         /* PENDING: when it is said that nobody admits it; UINT64_MAX: it has been */
+    struct pccl_queue *queue; /* PENDING and not departing; else NULL */
+    struct pccl_site *site;   /* the same */
+    struct pccl_link in_queue;
+    bool warming;                         /* in a queue: its links are asked for */
+    bool eligible;                        /* in a queue: as of the last pccl_master_eligible */
+    bool unwelcomed;                      /* a member that has not been told so yet */
+    bool untried;                         /* ... whose group was empty, and that has called nothing yet */
+    uint64_t stable_told, decision_known; /* decision numbers told stable / acknowledged */
+    bool owes_view_ack;                   /* it may yet decide operations by the latest view of its group */
+    uint32_t views_owed;                  /* views that it was told and has not acknowledged ... */
+    struct pccl_epoch view_acknowledged;  /* ... are all later than this one */
+    bool verified;                        /* the master has reached its listener once */
+    bool probing, probe_again;
+    uint64_t unanswered_us; /* the master's dial to its listener failed then; 0: not */
+    uint64_t look_again_us; /* its port was closing, or (probing) nobody could be asked; 0: not */
+
+    bool departing; /* removed at the next IDLE */
+    enum pccl_refusal why;
+    struct pccl_text words;
+
+    bool votes[PCCL_ROUND_KINDS];
+    uint64_t voted_us[PCCL_ROUND_KINDS];
+    struct pccl_sync_part *sync_part; /* sync.c; NULL: it has not voted in the open round */
+    struct pccl_msg_where where;      /* call NONE: not known to wait */
+    uint32_t under_way;               /* operations that it has finished and that are undecided */
+    uint32_t lone_aborts;             /* of this era, by its word alone: at most PCCL_OPS_LONE_MAX */
+
+    uint32_t place;  /* in the group's matrix */
+    uint32_t number; /* among the members in the order of their places: in problems and pictures */
+    struct pccl_master_test test;
+
+    struct pccl_want *wants;
+    uint32_t want_count, want_capacity;
+    struct pccl_report *report; /* RESUMING */
+};
+
+#endif

@@ -1,0 +1,25 @@
+/*
+ * Joint calls of the whole run: votes named by kind and round, counted over the living (PROTOCOL 10, 11). With an
+ * update newcomers are admitted, and rings and costs are reviewed. Rounds of shared state are those of groups (sync.h).
+ */
+#ifndef PCCL_MASTER_ROUNDS_H
+#define PCCL_MASTER_ROUNDS_H
+
+#include "master/state.h"
+
+/* Of the round that is open; of the one before, it gets the answer once more. Anything else removes it. */
+void pccl_master_vote(struct pccl_master *m, struct pccl_remote *from, uint8_t kind, uint64_t round);
+/* Takes its vote back, if the round is not decided. */
+void pccl_master_withdraw(struct pccl_master *m, struct pccl_remote *from, uint8_t kind, uint64_t round);
+/* Decides the rounds for which all have voted; not while somebody departs. */
+void pccl_master_evaluate_rounds(struct pccl_master *m);
+/* The open round of this kind is over for all. outcome: of the groups that have none of their own. */
+void pccl_master_conclude_round(struct pccl_master *m, uint8_t kind, uint8_t outcome);
+/* How the last one ended, for a member that has not heard it. */
+void pccl_master_answer_round(struct pccl_master *m, struct pccl_remote *to, uint8_t kind);
+/* First members of new groups that call nothing, when all others have waited for them long enough. */
+void pccl_master_tick_rounds(struct pccl_master *m);
+/* Of a member of this group now. */
+struct pccl_attributes pccl_master_attributes(const struct pccl_master *m, const struct pccl_group *group);
+
+#endif
