@@ -1,6 +1,6 @@
 /*
  * Levels, and what is known about a line beside its sentence. Pure code hands lines to a function; drivers decide where
- * they go (drive/logger.h).
+ * they go (log/logger.h).
  */
 #ifndef PCCL_CORE_LOG_H
 #define PCCL_CORE_LOG_H

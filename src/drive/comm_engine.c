@@ -4,7 +4,7 @@
  */
 #include "drive/communicator.h"
 #include "drive/cpu.h"
-#include "drive/errors.h"
+#include "config/errors.h"
 #include "kernels/kernels.h"
 #include "net/heap.h"
 

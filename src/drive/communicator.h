@@ -11,8 +11,8 @@
 #define PCCL_DRIVE_COMMUNICATOR_H
 
 #include "data/engine.h"
-#include "drive/errors.h"
-#include "drive/params.h"
+#include "config/errors.h"
+#include "config/params.h"
 #include "measure/session.h"
 #include "net/clock.h"
 #include "net/connection.h"
@@ -373,5 +373,10 @@ extern const struct pccl_connection_events pccl_comm_link_events;
 void pccl_comm_effect_dial_link(void *context, const struct pccl_id *peer, const struct pccl_id *ticket,
                                 const struct pccl_address *candidates, uint32_t count);
 void pccl_comm_effect_close_link(void *context, const struct pccl_id *peer, bool incoming);
+
+/* Under the lock: a member of a run? */
+bool pccl_comm_is_connected(const pcclComm_t *comm);
+/* Why not: USAGE, or INTERNAL after a defect, with words. */
+enum pccl_status pccl_comm_why_unconnected(const pcclComm_t *comm, struct pccl_text *words);
 
 #endif

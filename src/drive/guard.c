@@ -1,6 +1,6 @@
 #include "drive/guard.h"
 
-#include "drive/logger.h"
+#include "log/logger.h"
 #include "net/guard.h"
 
 #include <stdlib.h>

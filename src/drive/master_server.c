@@ -1,9 +1,9 @@
 #include "drive/master_server.h"
 
 #include "drive/cpu.h"
-#include "drive/errors.h"
+#include "config/errors.h"
 #include "drive/guard.h"
-#include "drive/logger.h"
+#include "log/logger.h"
 #include "drive/picture_file.h"
 #include "drive/random.h"
 #include "drive/searches.h"

@@ -7,7 +7,7 @@
 
 #include "core/status.h"
 #include "core/text.h"
-#include "drive/params.h"
+#include "config/params.h"
 #include "master/master.h"
 #include "net/resolve.h"
 

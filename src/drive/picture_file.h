@@ -4,7 +4,7 @@
 
 #include "core/status.h"
 #include "core/text.h"
-#include "drive/params.h"
+#include "config/params.h"
 
 enum { PCCL_PICTURE_FILES_MAX = 64 };
 

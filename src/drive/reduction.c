@@ -1,6 +1,5 @@
 #include "drive/reduction.h"
 
-#include "drive/api.h"
 #include "kernels/codec.h"
 #include "net/heap.h"
 
@@ -92,8 +91,8 @@ static void explain_refusal(const struct pcclComm_t *comm, enum pccl_status stat
 {
     switch (status) {
     case PCCL_USAGE:
-        if (!pccl_api_connected(comm))
-            (void)pccl_api_unconnected(comm, words);
+        if (!pccl_comm_is_connected(comm))
+            (void)pccl_comm_why_unconnected(comm, words);
         else
             pccl_text_format(words, "the topology is being updated by another thread");
         break;
@@ -109,8 +108,8 @@ static void explain_refusal(const struct pcclComm_t *comm, enum pccl_status stat
 /* What the machine would not say in words. */
 static enum pccl_status may_launch(const struct pcclComm_t *comm, uint64_t tag, struct pccl_text *words)
 {
-    if (!pccl_api_connected(comm))
-        return pccl_api_unconnected(comm, words);
+    if (!pccl_comm_is_connected(comm))
+        return pccl_comm_why_unconnected(comm, words);
     if (!pccl_reduction_find(comm, tag))
         return PCCL_OK;
     explain_refusal(comm, PCCL_ARGUMENT, tag, words);

@@ -39,14 +39,4 @@ void pccl_reductions_abort(struct pcclComm_t *comm);
 /* To be called now and then: tells the machine of threads that have stopped awaiting a reduction. */
 void pccl_reductions_lapse(struct pcclComm_t *comm);
 
-/*
- * Takes the lock itself. Carries out the list, repeating what a lost peer broke (PROTOCOL 8); returns when nothing of
- * it runs any more. info is filled on success and TOO_FEW_PEERS,
- * `why`, which was zeroed, on failure.
- */
-PCCL_MUST_CHECK enum pccl_status pccl_reduction_list(struct pcclComm_t *comm,
-                                                     const pcclReduceOpDescriptor_t *descriptors, size_t count,
-                                                     uint32_t max_in_flight, pcclReduceInfo_t *info,
-                                                     struct pccl_why *why);
-
 #endif

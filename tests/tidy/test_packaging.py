@@ -121,7 +121,7 @@ class Names(unittest.TestCase):
              "docker/Dockerfile")
 
     def test_variables(self):
-        table = (ROOT / "src/drive/params.h").read_text(encoding="utf-8")
+        table = (ROOT / "src/config/params.h").read_text(encoding="utf-8")
         known = set(re.findall(r'"(PCCL_\w+)"', table)) | {"PCCL_LISTEN", "PCCL_LOG_FORMAT", "PCCL_BUILD_TESTS"}
         texts = [PACKAGING / name for name in self.FILES] + [ROOT / "docs/guide/deployment.md"]
         for path in texts:

@@ -24,7 +24,7 @@ CLEAN = {
     "src/wire/wire.c": '#include "core/base.h"\n\n#include <string.h>\n\nconst char *pccl_name(int i);\n'
                        "void pccl_copy(char *to);\n/* never strcpy( */\n"
                        "void pccl_copy(char *to) { memcpy(to, pccl_name(0), 2); }\n",
-    "src/drive/api.c": '#include "pccl.h"\n#include "wire/wire.h"\n#include <uv.h>\n',
+    "src/api/api.c": '#include "pccl.h"\n#include "wire/wire.h"\n#include <uv.h>\n',
     "tests/e2e/main.c": "int main(void) { sleep(1); printf(); }\n",
 }
 
@@ -60,8 +60,8 @@ class Rules(Tree):
     def test_arrow_pure_to_net(self):
         self.planted("src/master/a.c", '#include "net/loop.h"\n', "may not include net")
 
-    def test_arrow_net_to_drive(self):
-        self.planted("src/net/a.c", '#include "drive/api.h"\n', "may not include drive")
+    def test_arrow_net_to_api(self):
+        self.planted("src/net/a.c", '#include "api/api.h"\n', "may not include api")
 
     def test_arrow_core_alone(self):
         self.planted("src/core/a.c", '  #  include "wire/wire.h"\n', "core may not include wire")
@@ -76,7 +76,7 @@ class Rules(Tree):
         self.planted("src/peer/a.c", "#include <stdlib.h>\n", "pure module peer includes <stdlib.h>")
 
     def test_public_header_below_drive(self):
-        self.planted("src/peer/a.c", '#include "pccl.h"\n', "public headers only in drive")
+        self.planted("src/peer/a.c", '#include "pccl.h"\n', "public headers only in api, config, drive, log")
 
     def test_guard(self):
         self.planted("src/core/text.h", "#ifndef TEXT_H\n#define TEXT_H\n#endif\n", "PCCL_CORE_TEXT_H")
@@ -150,7 +150,7 @@ class Rules(Tree):
         self.planted("man/pccl.3", ".TH PCCL 3\n.B pcclInitialise\n", "pcclInit is not mentioned")
 
     def test_parameter_without_manual(self):
-        self.write("src/drive/params.h", '#ifndef PCCL_DRIVE_PARAMS_H\n#define PCCL_DRIVE_PARAMS_H\n'
+        self.write("src/config/params.h", '#ifndef PCCL_CONFIG_PARAMS_H\n#define PCCL_CONFIG_PARAMS_H\n'
                                          'X(MASTER, U32, a_ms, "PCCL_A_MS", "5", 1, 9, "help")\n#endif\n')
         self.planted("man/pccl.7", ".TP\n.B PCCL_A_MS\nHelp.\nDefault 4, range 1 to 9.\n", "PCCL_A_MS")
         self.write("man/pccl.7", ".TP\n.B PCCL_A_MS\nHelp.\nDefault 5, range 1 to 9.\n")

@@ -1,4 +1,4 @@
-/* drive/errors: which code a status becomes in each family of functions, and the words of each thread. */
+/* config/errors: which code a status becomes in each family of functions, and the words of each thread. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "core/limits.h"
-#include "drive/errors.h"
+#include "config/errors.h"
 
 static void plain_codes_are_those_of_the_reference(void **state)
 {

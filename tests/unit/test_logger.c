@@ -1,4 +1,4 @@
-/* drive/logger: levels; the callback, its thread and its removal; the line on standard error. */
+/* log/logger: levels; the callback, its thread and its removal; the line on standard error. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -18,8 +18,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "drive/log_queue.h"
-#include "drive/logger.h"
+#include "log/queue.h"
+#include "log/logger.h"
 
 /* For ThreadSanitizer: children here may have threads of their own. */
 const char *__tsan_default_options(void);

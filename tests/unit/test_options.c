@@ -1,4 +1,4 @@
-/* drive/options: the handle behind pcclOptions_t. */
+/* config/options: the handle behind pcclOptions_t. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "drive/options.h"
+#include "config/options.h"
 
 static int setup(void **state)
 {

@@ -1,4 +1,4 @@
-/* drive/params: the table, the order of values, bad values in words, address lists, unknown variables. */
+/* config/params: the table, the order of values, bad values in words, address lists, unknown variables. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -9,9 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "drive/logger.h"
-#include "drive/options.h"
-#include "drive/params.h"
+#include "log/logger.h"
+#include "config/options.h"
+#include "config/params.h"
 
 extern char **environ;
 

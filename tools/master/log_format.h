@@ -1,8 +1,8 @@
-/* Lines of the log: for people, and for programs. Each is a pccl_logger_format of drive/logger.h. */
+/* Lines of the log: for people, and for programs. Each is a pccl_logger_format of log/logger.h. */
 #ifndef PCCL_TOOLS_MASTER_LOG_FORMAT_H
 #define PCCL_TOOLS_MASTER_LOG_FORMAT_H
 
-#include "drive/logger.h"
+#include "log/logger.h"
 
 pccl_logger_format pccl_log_format_text, pccl_log_format_logfmt, pccl_log_format_json;
 

@@ -1,6 +1,6 @@
 #include "notify.h"
 
-#include "drive/logger.h"
+#include "log/logger.h"
 
 #include <errno.h>
 #include <stddef.h>

@@ -1,9 +1,9 @@
 #include "settings.h"
 
 #include "ccoip.h"
-#include "drive/api.h"
+#include "api/api.h"
 #include "drive/master_server.h"
-#include "drive/options.h"
+#include "config/options.h"
 #include "log_format.h"
 
 #include <stdarg.h>

@@ -1,12 +1,12 @@
 /*
  * What pccl-master was told: flags win over the environment, that over the configuration file, that over the defaults.
- * Names are those of the parameters of masters and of the process (drive/params.h), and listen and log_format.
+ * Names are those of the parameters of masters and of the process (config/params.h), and listen and log_format.
  */
 #ifndef PCCL_TOOLS_MASTER_SETTINGS_H
 #define PCCL_TOOLS_MASTER_SETTINGS_H
 
 #include "core/text.h"
-#include "drive/params.h"
+#include "config/params.h"
 #include "net/resolve.h"
 
 #include <stdio.h>

@@ -1,8 +1,8 @@
-#include "drive/logger.h"
+#include "log/logger.h"
 
 #include "core/log_limit.h"
-#include "drive/log_queue.h"
-#include "drive/log_stderr.h"
+#include "log/queue.h"
+#include "log/stderr.h"
 #include "net/clock.h"
 
 #include <errno.h>

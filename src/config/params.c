@@ -1,4 +1,4 @@
-#include "drive/params.h"
+#include "config/params.h"
 
 #include <arpa/inet.h>
 #include <stdatomic.h>
@@ -6,8 +6,8 @@
 #include <string.h>
 #include <strings.h>
 
-#include "drive/logger.h"
-#include "drive/options.h"
+#include "log/logger.h"
+#include "config/options.h"
 
 extern char **environ;
 

@@ -2,8 +2,8 @@
  * The one table of tunables: name, environment variable, type, default, range, help. A value comes from the options
  * handle, else from the environment, else it is the default. Any thread, as long as nobody changes the environment.
  */
-#ifndef PCCL_DRIVE_PARAMS_H
-#define PCCL_DRIVE_PARAMS_H
+#ifndef PCCL_CONFIG_PARAMS_H
+#define PCCL_CONFIG_PARAMS_H
 
 #include "core/base.h"
 #include "core/limits.h"

@@ -1,5 +1,5 @@
 /* pcclOptimizeTopology and pcclGetTopology. */
-#include "drive/api.h"
+#include "api/api.h"
 #include "net/heap.h"
 
 #include <string.h>
@@ -32,7 +32,7 @@ static void explain(const pcclComm_t *comm, enum pccl_status status, struct pccl
     const struct pccl_call_slot *slot = &comm->calls[PCCL_CALL_OPTIMIZE];
     struct pccl_text *words = &why->words;
     pccl_text_clear(words);
-    if (status == PCCL_USAGE && pccl_api_connected(comm))
+    if (status == PCCL_USAGE && pccl_comm_is_connected(comm))
         pccl_text_format(words, "another thread updates the topology, or synchronizes");
     else if (comm->peer && slot->done)
         *words = *pccl_peer_last_words(comm->peer);
@@ -44,8 +44,8 @@ static void explain(const pcclComm_t *comm, enum pccl_status status, struct pccl
 
 static enum pccl_status run_session(pcclComm_t *comm, struct pccl_measure_session **session, struct pccl_why *why)
 {
-    if (!pccl_api_connected(comm))
-        return pccl_api_unconnected(comm, &why->words);
+    if (!pccl_comm_is_connected(comm))
+        return pccl_comm_why_unconnected(comm, &why->words);
     if (comm->calls[PCCL_CALL_OPTIMIZE].outstanding) {
         pccl_text_format(&why->words, "such a call of another thread is outstanding");
         return PCCL_USAGE;
@@ -91,12 +91,12 @@ static enum pccl_status ask_master(pcclComm_t *comm, char **picture, size_t *len
 {
     enum pccl_status status = PCCL_OK;
     pccl_comm_enter(comm);
-    if (pccl_api_connected(comm))
+    if (pccl_comm_is_connected(comm))
         status = pccl_comm_describe(comm, picture, length);
     if (status == PCCL_TIMEOUT)
         pccl_text_format(words, "the master has not answered by the deadline");
-    else if (!pccl_api_connected(comm))
-        status = pccl_api_unconnected(comm, words);
+    else if (!pccl_comm_is_connected(comm))
+        status = pccl_comm_why_unconnected(comm, words);
     else if (status == PCCL_USAGE)
         pccl_text_format(words, "such a call of another thread is outstanding");
     else

@@ -1,6 +1,6 @@
 /* Public functions of communicators: life, attributes, joint calls. */
 #include "ccoip.h"
-#include "drive/api.h"
+#include "api/api.h"
 #include "net/fork.h"
 
 #include <stdio.h>
@@ -54,31 +54,12 @@ pcclResult_t pccl_api_end(pcclComm_t *comm, pcclResult_t result)
     return result;
 }
 
-bool pccl_api_connected(const pcclComm_t *comm) { return comm->peer && pccl_peer_is_connected(comm->peer); }
-
-enum pccl_status pccl_api_unconnected(const pcclComm_t *comm, struct pccl_text *words)
-{
-    if (comm->defect) {
-        const char *why = comm->peer ? pccl_peer_last_words(comm->peer)->bytes : pccl_status_text(PCCL_INTERNAL);
-        pccl_text_format(words, "%s; the communicator can only be destroyed", why);
-        return PCCL_INTERNAL;
-    }
-    const struct pccl_text *why = comm->peer ? pccl_peer_last_words(comm->peer) : NULL;
-    if (why && why->length)
-        pccl_text_format(words, "not connected: %s", why->bytes);
-    else
-        pccl_text_format(words, "not connected: pcclConnect has not succeeded");
-    enum pccl_status over = comm->peer ? pccl_peer_why_over(comm->peer) : PCCL_OK;
-    bool thrown_out = over == PCCL_EXPELLED || over == PCCL_MASTER_LOST;
-    return thrown_out && comm->params.extended_results ? over : PCCL_USAGE;
-}
-
 enum pccl_status pccl_api_check_quiet(pcclComm_t *comm, uint32_t *world, struct pccl_text *words)
 {
     enum pccl_status status = PCCL_OK;
     pccl_comm_enter(comm);
-    if (!pccl_api_connected(comm)) {
-        status = pccl_api_unconnected(comm, words);
+    if (!pccl_comm_is_connected(comm)) {
+        status = pccl_comm_why_unconnected(comm, words);
     } else if (comm->reductions.count) {
         pccl_text_format(words, "%u reductions are launched and not yet awaited", comm->reductions.count);
         status = PCCL_PENDING_OPS;
@@ -192,10 +173,10 @@ static pcclResult_t get_attribute(pcclComm_t *comm, pcclAttribute_t attribute, i
     struct pccl_attributes attributes = {0};
     enum pccl_status status = PCCL_OK;
     pccl_comm_enter(comm);
-    if (pccl_api_connected(comm))
+    if (pccl_comm_is_connected(comm))
         attributes = pccl_peer_attributes(comm->peer);
     else
-        status = pccl_api_unconnected(comm, &words);
+        status = pccl_comm_why_unconnected(comm, &words);
     pccl_comm_leave(comm);
     uint32_t value;
     switch (attribute) {
@@ -316,12 +297,12 @@ static bool begin_connect(pcclComm_t *comm, enum pccl_status *status, struct pcc
 {
     struct pccl_call_slot *slot = &comm->calls[PCCL_CALL_CONNECT];
     *status = PCCL_USAGE;
-    if (pccl_api_connected(comm)) {
+    if (pccl_comm_is_connected(comm)) {
         pccl_text_format(words, "connected already");
     } else if (slot->outstanding) {
         pccl_text_format(words, "another thread is connecting this communicator");
     } else if (comm->defect) {
-        *status = pccl_api_unconnected(comm, words);
+        *status = pccl_comm_why_unconnected(comm, words);
     } else {
         *slot = (struct pccl_call_slot){.outstanding = true};
         return true;
@@ -375,8 +356,8 @@ static pcclResult_t joint_call(pcclComm_t *comm, enum pccl_call call, enum pccl_
     struct pccl_call_slot *slot = &comm->calls[call];
     if (slot->outstanding) {
         pccl_text_format(&why.words, "such a call of another thread is outstanding");
-    } else if (!pccl_api_connected(comm)) {
-        status = pccl_api_unconnected(comm, &why.words);
+    } else if (!pccl_comm_is_connected(comm)) {
+        status = pccl_comm_why_unconnected(comm, &why.words);
     } else {
         *slot = (struct pccl_call_slot){.outstanding = true, .known = pccl_peer_attributes(comm->peer).epoch};
         pccl_comm_measure(comm);

@@ -1,9 +1,9 @@
 /* What the public functions share. */
-#ifndef PCCL_DRIVE_API_H
-#define PCCL_DRIVE_API_H
+#ifndef PCCL_API_API_H
+#define PCCL_API_API_H
 
 #include "drive/communicator.h"
-#include "drive/errors.h"
+#include "config/errors.h"
 #include "pccl.h"
 
 bool pccl_api_initialized(void);
@@ -27,11 +27,15 @@ PCCL_MUST_CHECK enum pccl_status pccl_api_hosts(const char *list, uint16_t defau
 /* An address as PCCL 1.0 passes it. ARGUMENT with words: unknown protocol, or port 0. */
 PCCL_MUST_CHECK enum pccl_status pccl_api_host(const ccoip_socket_address_t *address, struct pccl_host *host,
                                                struct pccl_text *words);
-/* Under the lock: a member of a run? */
-bool pccl_api_connected(const pcclComm_t *comm);
-/* Why not: USAGE, or INTERNAL after a defect, with words. */
-enum pccl_status pccl_api_unconnected(const pcclComm_t *comm, struct pccl_text *words);
 /* Connected, and nothing un-awaited? Else USAGE or PENDING_OPS with words. world: the snapshot of the run's size. */
 PCCL_MUST_CHECK enum pccl_status pccl_api_check_quiet(pcclComm_t *comm, uint32_t *world, struct pccl_text *words);
+
+/*
+ * Takes the lock itself. Carries out the list, repeating what a lost peer broke (PROTOCOL 8); returns when nothing of
+ * it runs any more. info is filled on success and TOO_FEW_PEERS, `why`, which was zeroed, on failure.
+ */
+PCCL_MUST_CHECK enum pccl_status pccl_api_reduce_list(pcclComm_t *comm, const pcclReduceOpDescriptor_t *descriptors,
+                                                      size_t count, uint32_t max_in_flight, pcclReduceInfo_t *info,
+                                                      struct pccl_why *why);
 
 #endif

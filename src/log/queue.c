@@ -1,6 +1,6 @@
-#include "drive/log_queue.h"
+#include "log/queue.h"
 
-#include "drive/log_stderr.h"
+#include "log/stderr.h"
 #include "net/heap.h"
 #include "net/thread.h"
 

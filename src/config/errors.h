@@ -2,8 +2,8 @@
  * How failures reach the caller: the public code of an internal status, by function family, and the words and details
  * of a thread's last failure. Any thread; nothing here blocks or fails.
  */
-#ifndef PCCL_DRIVE_ERRORS_H
-#define PCCL_DRIVE_ERRORS_H
+#ifndef PCCL_CONFIG_ERRORS_H
+#define PCCL_CONFIG_ERRORS_H
 
 #include "core/base.h"
 #include "core/status.h"

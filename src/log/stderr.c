@@ -1,4 +1,4 @@
-#include "drive/log_stderr.h"
+#include "log/stderr.h"
 
 #include <errno.h>
 #include <poll.h>

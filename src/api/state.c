@@ -1,5 +1,5 @@
 /* pcclSynchronizeSharedState: its arguments, and what it tells. */
-#include "drive/api.h"
+#include "api/api.h"
 #include "drive/cpu.h"
 #include "kernels/kernels.h"
 #include "net/heap.h"
@@ -118,7 +118,7 @@ static void explain(const pcclComm_t *comm, enum pccl_status status, const struc
     const struct pccl_call_slot *slot = &comm->calls[PCCL_CALL_SYNC];
     struct pccl_text *words = &why->words;
     pccl_text_clear(words);
-    if (status == PCCL_USAGE && pccl_api_connected(comm))
+    if (status == PCCL_USAGE && pccl_comm_is_connected(comm))
         pccl_text_format(words, "another thread synchronizes, or updates the topology");
     else if (comm->peer && slot->done)
         *words = *pccl_peer_last_words(comm->peer);
@@ -150,8 +150,8 @@ static enum pccl_status run_session(pcclComm_t *comm, struct pccl_sync_session *
                                   .line_count = lines.count};
     pccl_comm_enter(comm);
     enum pccl_status status = PCCL_USAGE;
-    if (!pccl_api_connected(comm)) {
-        status = pccl_api_unconnected(comm, &why->words);
+    if (!pccl_comm_is_connected(comm)) {
+        status = pccl_comm_why_unconnected(comm, &why->words);
     } else {
         status = pccl_comm_synchronize(comm, session, &vote);
         if (status == PCCL_OK)

@@ -1,4 +1,4 @@
-#include "drive/errors.h"
+#include "config/errors.h"
 
 #include <stdarg.h>
 #include <stdio.h>

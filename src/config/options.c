@@ -1,4 +1,4 @@
-#include "drive/options.h"
+#include "config/options.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* Public functions of masters. */
 #include "ccoip.h"
-#include "drive/api.h"
+#include "api/api.h"
 #include "drive/master_server.h"
 #include "net/fork.h"
 #include "net/heap.h"

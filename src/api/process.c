@@ -1,9 +1,9 @@
 /* Public functions that need neither a communicator nor a master: process, logs, parameters, options. */
 #include "device/device.h"
-#include "drive/api.h"
+#include "api/api.h"
 #include "drive/guard.h"
-#include "drive/logger.h"
-#include "drive/options.h"
+#include "log/logger.h"
+#include "config/options.h"
 #include "drive/reduction.h"
 
 #include <string.h>

@@ -1,10 +1,10 @@
 /* The handle behind pcclOptions_t: texts of parameters that the user set. One thread at a time. */
-#ifndef PCCL_DRIVE_OPTIONS_H
-#define PCCL_DRIVE_OPTIONS_H
+#ifndef PCCL_CONFIG_OPTIONS_H
+#define PCCL_CONFIG_OPTIONS_H
 
 #include "core/status.h"
 #include "core/text.h"
-#include "drive/params.h"
+#include "config/params.h"
 #include "pccl.h"
 
 /* NULL: out of memory. */

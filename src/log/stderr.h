@@ -1,8 +1,8 @@
 /* Lines of the log on standard error: written by whoever logs, whole, and never for long. */
-#ifndef PCCL_DRIVE_LOG_STDERR_H
-#define PCCL_DRIVE_LOG_STDERR_H
+#ifndef PCCL_LOG_STDERR_H
+#define PCCL_LOG_STDERR_H
 
-#include "drive/logger.h"
+#include "log/logger.h"
 
 /* Any thread. The message has no line end; fields may be NULL. */
 void pccl_log_stderr(enum pccl_log_level level, const char *subsystem, const char *message,

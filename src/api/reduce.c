@@ -1,5 +1,5 @@
 /* Public functions of reductions: launch, await, poll, abort, and the list with retries. */
-#include "drive/api.h"
+#include "api/api.h"
 #include "drive/reduction.h"
 
 /* It is known why already, unless the call succeeded. */
@@ -55,10 +55,10 @@ static struct pccl_comm_op *find(const pcclAsyncReduceOp_t *handle, enum pccl_st
     *status = PCCL_ARGUMENT;
     if (reduction)
         return reduction;
-    if (pccl_api_connected(handle->comm))
+    if (pccl_comm_is_connected(handle->comm))
         pccl_text_format(words, "no reduction with tag %" PRIu64 " is launched; was it awaited already?", handle->tag);
     else
-        *status = pccl_api_unconnected(handle->comm, words);
+        *status = pccl_comm_why_unconnected(handle->comm, words);
     return NULL;
 }
 
@@ -163,10 +163,10 @@ static pcclResult_t abort_all(pcclComm_t *comm)
     struct pccl_why why = {0};
     enum pccl_status status = PCCL_OK;
     pccl_comm_enter(comm);
-    if (pccl_api_connected(comm))
+    if (pccl_comm_is_connected(comm))
         pccl_reductions_abort(comm);
     else
-        status = pccl_api_unconnected(comm, &why.words);
+        status = pccl_comm_why_unconnected(comm, &why.words);
     pccl_comm_leave(comm);
     return result_of(comm, status, &why);
 }
@@ -216,7 +216,7 @@ static pcclResult_t reduce_list(const pcclReduceOpDescriptor_t *descriptors, siz
         return pccl_api_fail_in_words(comm, PCCL_FAMILY_REDUCE, PCCL_ARGUMENT, wrong);
     struct pccl_why why = {0};
     pcclReduceInfo_t info;
-    enum pccl_status status = pccl_reduction_list(comm, descriptors, count, (uint32_t)max_in_flight, &info, &why);
+    enum pccl_status status = pccl_api_reduce_list(comm, descriptors, count, (uint32_t)max_in_flight, &info, &why);
     if (info_out && (status == PCCL_OK || status == PCCL_TOO_FEW_PEERS))
         *info_out = info;
     return result_of(comm, status, &why);

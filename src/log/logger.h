@@ -1,10 +1,10 @@
 /*
  * Where log lines of this process go: a callback, or standard error as "<time> pccl <level> <subsystem> <message>".
  * Never standard output; nothing here ends the process. Any thread. Who logs does not wait for the callback, which a
- * thread of its own calls (drive/log_queue.h); what a callback logs itself is dropped.
+ * thread of its own calls (log/queue.h); what a callback logs itself is dropped.
  */
-#ifndef PCCL_DRIVE_LOGGER_H
-#define PCCL_DRIVE_LOGGER_H
+#ifndef PCCL_LOG_LOGGER_H
+#define PCCL_LOG_LOGGER_H
 
 #include "core/base.h"
 #include "core/log.h"

@@ -1,5 +1,5 @@
 /* The list of reductions with retries: PROTOCOL 8. */
-#include "drive/api.h"
+#include "api/api.h"
 #include "drive/reduction.h"
 #include "net/heap.h"
 
@@ -71,7 +71,7 @@ static bool launch(struct list *list, size_t index)
     if (status == PCCL_LIMIT && list->in_flight > 0)
         return false;
     /* Thrown out of the run between two launches: the same as if it had happened during one. */
-    if (status == PCCL_USAGE && !pccl_api_connected(list->comm))
+    if (status == PCCL_USAGE && !pccl_comm_is_connected(list->comm))
         status = PCCL_PEER_LOST;
     stop(list, status, &why);
     return true;
@@ -121,7 +121,7 @@ static bool finish(struct list *list, struct pccl_comm_op *reduction, size_t *in
         list->sum.local_world_size = least(list->sum.local_world_size, info.local_world_size);
         return false;
     }
-    if (status == PCCL_PEER_LOST && pccl_api_connected(list->comm))
+    if (status == PCCL_PEER_LOST && pccl_comm_is_connected(list->comm))
         return true;
     stop(list, status, &why);
     return false;
@@ -171,8 +171,8 @@ static enum pccl_status check_entries(struct list *list, struct pccl_text *words
 static enum pccl_status check_state(const struct list *list, struct pccl_text *words)
 {
     const struct pcclComm_t *comm = list->comm;
-    if (!pccl_api_connected(comm))
-        return pccl_api_unconnected(comm, words);
+    if (!pccl_comm_is_connected(comm))
+        return pccl_comm_why_unconnected(comm, words);
     for (size_t i = 0; i < list->count; i++) {
         const pcclReduceDescriptor_t *descriptor = &list->descriptors[i].descriptor;
         if (pccl_reduction_find(comm, descriptor->tag)) {
@@ -200,8 +200,9 @@ static void explain(const struct list *list, struct pccl_why *why)
         pccl_peer_departed(machine, &list->known, NULL, &why->details.departed);
 }
 
-enum pccl_status pccl_reduction_list(struct pcclComm_t *comm, const pcclReduceOpDescriptor_t *descriptors, size_t count,
-                                     uint32_t max_in_flight, pcclReduceInfo_t *info, struct pccl_why *why)
+enum pccl_status pccl_api_reduce_list(struct pcclComm_t *comm, const pcclReduceOpDescriptor_t *descriptors,
+                                      size_t count, uint32_t max_in_flight, pcclReduceInfo_t *info,
+                                      struct pccl_why *why)
 {
     struct list list = {.comm = comm, .descriptors = descriptors, .count = count, .max_in_flight = max_in_flight};
     enum pccl_status status = PCCL_MEMORY;

@@ -2,10 +2,10 @@
  * Lines on their way to the user's callback. A thread of its own hands them over, one at a time and in their order, so
  * that whoever logs never waits for what a callback does: it may want a lock that is held for long, or never return.
  */
-#ifndef PCCL_DRIVE_LOG_QUEUE_H
-#define PCCL_DRIVE_LOG_QUEUE_H
+#ifndef PCCL_LOG_QUEUE_H
+#define PCCL_LOG_QUEUE_H
 
-#include "drive/logger.h"
+#include "log/logger.h"
 
 enum { PCCL_LOG_QUEUE_MAX = 1000 }; /* lines; what does not fit is counted, and told in a line where it is missing */
 
