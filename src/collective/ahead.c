@@ -24,8 +24,10 @@
 
 static size_t bytes_of(const struct pccl_plan *plan, uint64_t group, uint32_t number)
 {
+    if (number >= pccl_plan_segments(plan, group))
+        return 0; /* nothing in it, or no message */
     struct pccl_segment segment = pccl_plan_segment(plan, group, number);
-    return segment.count == 0 ? 0 : pccl_scratch_size(pccl_plan_bytes(plan, 0, segment.count));
+    return pccl_scratch_size(pccl_plan_bytes(plan, 0, segment.count));
 }
 
 uint64_t pccl_ahead_groups(const struct pccl_plan *plan)
@@ -43,11 +45,8 @@ void pccl_ahead_allow(struct pccl_channel *channel)
     if (channel->agreed || channel->transfer->failed)
         return;
     uint64_t groups = pccl_ahead_groups(plan);
-    uint32_t number = 0;
-    bool sends = pccl_plan_message(plan, plan->rank, channel->other, 0, &number);
-    PCCL_ASSERT(sends);
     for (; channel->ahead < groups; channel->ahead++) {
-        size_t bytes = bytes_of(plan, channel->ahead, number);
+        size_t bytes = bytes_of(plan, channel->ahead, channel->first);
         uint32_t segments = bytes > 0;
         if (lane->ahead_bytes + bytes > PCCL_AHEAD_BYTES || lane->ahead_segments + segments > PCCL_AHEAD_SEGMENTS)
             break;
@@ -323,11 +322,8 @@ void pccl_ahead_dropped(struct pccl_arrival *arrival) { drop_segment(arrival->ah
 static bool fits(const struct pccl_channel *channel, uint64_t group, uint32_t length)
 {
     const struct pccl_plan *plan = &channel->transfer->plan;
-    uint32_t number = 0;
-    if (group >= plan->groups || !pccl_plan_message(plan, channel->other, plan->rank, 0, &number))
-        return false;
-    struct pccl_segment segment = pccl_plan_segment(plan, group, number);
-    return segment.count > 0 && length == pccl_plan_bytes(plan, 0, segment.count);
+    return group < plan->groups && channel->first < pccl_plan_segments(plan, group) &&
+           length == pccl_plan_bytes(plan, 0, pccl_plan_segment(plan, group, channel->first).count);
 }
 
 bool pccl_ahead_is_foreign(const struct pccl_channel *channel, const struct pccl_msg_data *data)
@@ -428,6 +424,6 @@ void pccl_ahead_take(struct pccl_transfer *transfer, struct pccl_group *group)
 {
     if (transfer->exchange->ahead_bytes == 0)
         return;
-    for (uint32_t i = transfer->neighbours; i < 2 * transfer->neighbours; i++)
+    for (uint32_t i = transfer->outgoing_count; i < transfer->channel_count; i++)
         take_from(&transfer->channels[i], group);
 }

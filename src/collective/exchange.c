@@ -109,8 +109,6 @@ void pccl_exchange_admit(struct pccl_exchange *exchange, const struct pccl_id *m
 
 /* ---- peers must agree ---- */
 
-static const char *algorithm_name(uint32_t algorithm) { return algorithm == PCCL_RING ? "ring" : "direct exchange"; }
-
 /* One thing in which two peers differ: as a name, or as a number. */
 struct difference {
     const char *verb; /* "reduces", and so on */
@@ -148,8 +146,8 @@ static bool find_difference(const struct pccl_transfer *transfer, const struct p
                                      0,
                                      NULL};
     else if (plan->algorithm != ready->algorithm)
-        *found =
-            (struct difference){"plans", algorithm_name(plan->algorithm), algorithm_name(ready->algorithm), 0, 0, NULL};
+        *found = (struct difference){
+            "plans", pccl_plan_schedule(plan)->name, pccl_schedules[ready->algorithm]->name, 0, 0, NULL};
     else if (plan->segment_elements != ready->segment_elements)
         *found = (struct difference){"plans segments of",     NULL,      NULL, plan->segment_elements,
                                      ready->segment_elements, "elements"};
@@ -260,7 +258,7 @@ enum pccl_status pccl_exchange_start(struct pccl_exchange *exchange, const struc
     pccl_ahead_start(made);
     pccl_window_widen(made);
     take_announcements(made);
-    for (uint32_t i = 0; i < made->neighbours; i++)
+    for (uint32_t i = 0; i < made->outgoing_count; i++)
         pccl_ahead_allow(&made->channels[i]);
     return PCCL_OK;
 }

@@ -1,7 +1,7 @@
 /*
- * What the files of the data plane share. From below: scratch and backup (memory), lane (what waits to be sent to whom,
- * and what was announced), window, messages, ahead and transfer (one operation), ring and direct (what is to be done
- * with a segment that came in), exchange (the functions of exchange.h).
+ * What the files of the data plane share. From below: scratch and backup (memory), ring and direct (schedules: what is
+ * to be done), fold and packed (with the bytes), lane (what waits to be sent to whom, and what was announced), window,
+ * messages, ahead and transfer (one operation), exchange (the functions of exchange.h).
  */
 #ifndef PCCL_COLLECTIVE_INTERNAL_H
 #define PCCL_COLLECTIVE_INTERNAL_H
@@ -64,7 +64,9 @@ struct pccl_parcel_queue {
 struct pccl_channel {
     struct pccl_transfer *transfer;
     struct pccl_lane *lane;
-    uint32_t other; /* rank */
+    uint32_t other;  /* rank */
+    uint32_t column; /* among those of its direction */
+    uint32_t first;  /* the piece of step 0, or PCCL_NO_PIECE */
     bool outgoing;
     struct pccl_link on_lane, in_queue;
     /* outgoing */
@@ -82,8 +84,8 @@ struct pccl_channel {
 };
 
 /*
- * What is known of one step of a group: with one neighbour in the ring, with each other rank in direct exchange. It
- * serves the message that comes in and the one that goes out in that step.
+ * What is known of one step of a group on one column of channels. It serves the message that comes in on one of them
+ * and the one that goes out on the other: only what is collected and what is sent on has scratch, in different steps.
  */
 struct pccl_parcel {
     struct pccl_parcel *next; /* in a channel's queue */
@@ -99,7 +101,7 @@ struct pccl_group {
     uint64_t number;
     uint32_t arrivals_left, departures_left;
     uint32_t results_left; /* segments of it whose result is not there */
-    uint32_t parts_left;   /* direct: what the owner waits for */
+    uint32_t parts_left;   /* to be collected */
     struct pccl_parcel parcels[];
 };
 
@@ -128,9 +130,10 @@ struct pccl_transfer {
     struct pccl_departure *departures;
     struct pccl_arrival *arrivals;
 
-    /* [0, neighbours) outgoing: to rank + 1, rank + 2 ...; then incoming: from rank - 1, rank - 2 ... */
+    /* The first ones outgoing, to ranks after this one in the ring's order; then incoming, from ranks before it. */
     struct pccl_channel *channels;
-    uint32_t neighbours;
+    uint32_t outgoing_count, channel_count;
+    uint32_t columns; /* channels of the direction that has more */
     uint32_t unheard; /* outgoing channels that are not `agreed` */
 
     /* The window: groups [first_open, granted) but for those that are complete, by number modulo the slots. */
@@ -191,6 +194,14 @@ void pccl_transfer_fail(struct pccl_transfer *transfer, enum pccl_class class, c
 void pccl_transfer_report(struct pccl_transfer *transfer);
 
 /* ---- window.c ---- */
+/* The piece of its message in a step that there is, or PCCL_NO_PIECE. */
+static inline uint32_t pccl_channel_piece(const struct pccl_channel *channel, uint32_t step)
+{
+    const struct pccl_plan *plan = &channel->transfer->plan;
+    uint32_t rank = plan->seat.rank, other = channel->other;
+    return pccl_plan_schedule(plan)->piece(plan->seat, channel->outgoing ? rank : other,
+                                           channel->outgoing ? other : rank, step);
+}
 /* How many groups may be open, and what each needs. */
 void pccl_window_size(struct pccl_transfer *transfer);
 /* Makes a record for one more group. false: memory is short. */
@@ -199,6 +210,10 @@ PCCL_MUST_CHECK bool pccl_group_reserve(struct pccl_transfer *transfer);
 void pccl_window_widen(struct pccl_transfer *transfer);
 /* There is more of the budget than before. */
 void pccl_window_share_out(struct pccl_exchange *exchange);
+/* The parcel of a step on the channel, of either direction. */
+struct pccl_parcel *pccl_channel_parcel(const struct pccl_channel *channel, struct pccl_group *group, uint32_t step);
+/* One more result of the group is there. */
+void pccl_group_result(struct pccl_transfer *transfer, struct pccl_group *group);
 /* NULL: not granted, or complete. */
 struct pccl_group *pccl_group_of(const struct pccl_transfer *transfer, uint64_t number);
 /* After each message of the group that came or went. */
@@ -254,66 +269,5 @@ void pccl_ahead_take(struct pccl_transfer *transfer, struct pccl_group *group);
 /* The operation is over here. */
 void pccl_ahead_forget(struct pccl_exchange *exchange, const struct pccl_instance *instance);
 void pccl_ahead_forget_lane(struct pccl_lane *lane);
-
-/* ---- for ring.c and direct.c ---- */
-static inline bool pccl_is_finisher(const struct pccl_plan *plan, uint32_t number)
-{
-    return number == (plan->rank + 1) % plan->ranks;
-}
-static inline const uint8_t *pccl_input_of(const struct pccl_transfer *transfer, const struct pccl_segment *segment)
-{
-    return transfer->input + (size_t)segment->first * transfer->plan.element_bytes;
-}
-static inline uint8_t *pccl_result_of(const struct pccl_transfer *transfer, const struct pccl_segment *segment)
-{
-    return transfer->result + (size_t)segment->first * transfer->plan.element_bytes;
-}
-/*
- * A large result goes past the caches where nothing of it is needed soon; in place it is in them already, for it was
- * the input.
- */
-static inline bool pccl_goes_away(const struct pccl_transfer *transfer)
-{
-    return transfer->plan.large && transfer->input != transfer->result;
-}
-/* The parcel of a step with another rank. */
-struct pccl_parcel *pccl_transfer_parcel(const struct pccl_transfer *transfer, struct pccl_group *group, uint32_t step,
-                                         uint32_t other);
-/* What the step sends to that rank can be sent now: scratch (a reference of its own), or NULL: from the result. */
-void pccl_transfer_send(struct pccl_transfer *transfer, struct pccl_group *group, uint32_t step, uint32_t other,
-                        struct pccl_scratch *scratch);
-/* Before a segment of the result is overwritten: in place, it is still the input. */
-void pccl_transfer_save(struct pccl_transfer *transfer, uint64_t group, uint32_t number);
-/* One more segment of the result is there. The last thing to be done with a message: the group may end by it. */
-void pccl_transfer_result(struct pccl_transfer *transfer, struct pccl_group *group);
-
-/* ---- packed.c: with a codec ---- */
-/*
- * Folds all parts and the own one, which comes last, and packs the sum; `packed` may be one of the parts. The finisher
- * writes to the result what the bytes say.
- */
-void pccl_packed_fold(struct pccl_transfer *transfer, uint64_t group, uint32_t number, uint8_t *const *parts,
-                      uint32_t part_count, uint8_t *packed);
-/* A finished segment. */
-void pccl_packed_store(struct pccl_transfer *transfer, uint64_t group, uint32_t number, const uint8_t *packed);
-
-/* ---- ring.c and direct.c: the rules of the two algorithms ---- */
-struct pccl_group_shape {
-    uint32_t arrivals, departures;
-};
-/* Messages of a group whose first `segments` segments are not empty. */
-struct pccl_group_shape pccl_ring_shape(const struct pccl_plan *plan, uint32_t segments);
-struct pccl_group_shape pccl_direct_shape(const struct pccl_plan *plan, uint32_t segments);
-/* A segment came in: work on it, send it on. Takes over the scratch (NULL: it came into the result). */
-void pccl_ring_received(struct pccl_transfer *transfer, struct pccl_group *group, uint32_t step,
-                        struct pccl_scratch *scratch);
-/*
- * The first part, which came in as elements, and the own one, as what is folded so far where that is longer. Takes over
- * the scratch; NULL: memory is short.
- */
-struct pccl_scratch *pccl_ring_widen(struct pccl_transfer *transfer, const struct pccl_segment *segment,
-                                     struct pccl_scratch *received);
-void pccl_direct_received(struct pccl_transfer *transfer, struct pccl_group *group, uint32_t step, uint32_t from,
-                          struct pccl_scratch *scratch);
 
 #endif

@@ -2,7 +2,7 @@
  * The messages of an operation, out and in. Everything is driven by what was sent or came in; the work for one message
  * is constant, or the number of ranks where all of them are concerned.
  */
-#include "collective/internal.h"
+#include "collective/fold.h"
 
 static void append(struct pccl_parcel_queue *queue, struct pccl_parcel *parcel)
 {
@@ -26,18 +26,20 @@ static struct pccl_parcel *take(struct pccl_parcel_queue *queue)
 
 struct pccl_channel *pccl_transfer_channel(struct pccl_transfer *transfer, const struct pccl_lane *lane)
 {
-    for (uint32_t i = 0; i < 2 * transfer->neighbours; i++)
+    for (uint32_t i = 0; i < transfer->channel_count; i++)
         if (transfer->channels[i].lane == lane)
             return &transfer->channels[i];
     return NULL;
 }
 
-static struct pccl_channel *channel_to(struct pccl_transfer *transfer, uint32_t rank)
+/* The first of those to whom a task sends; the others follow. */
+static struct pccl_channel *channel_to(const struct pccl_transfer *transfer, uint32_t rank)
 {
-    const struct pccl_plan *plan = &transfer->plan;
-    struct pccl_channel *channel = &transfer->channels[(rank + plan->ranks - plan->rank - 1) % plan->ranks];
-    PCCL_ASSERT(channel->outgoing && channel->other == rank);
-    return channel;
+    uint32_t i = 0;
+    while (transfer->channels[i].other != rank)
+        i++;
+    PCCL_ASSERT(i < transfer->outgoing_count);
+    return &transfer->channels[i];
 }
 
 /* Whether the first step of another group may be sent. */
@@ -46,10 +48,7 @@ static bool can_begin(struct pccl_channel *channel)
     const struct pccl_transfer *transfer = channel->transfer;
     const struct pccl_plan *plan = &transfer->plan;
     uint64_t end = pccl_min_u64(pccl_max_u64(channel->granted, channel->ahead), transfer->granted);
-    uint32_t number = 0;
-    bool sends = pccl_plan_message(plan, plan->rank, channel->other, 0, &number);
-    PCCL_ASSERT(sends);
-    while (channel->begun < end && number >= pccl_plan_segments(plan, channel->begun))
+    while (channel->begun < end && channel->first >= pccl_plan_segments(plan, channel->begun))
         channel->begun++; /* nothing in it, and so nothing to send */
     return channel->begun < end;
 }
@@ -66,14 +65,23 @@ static void queue_parcel(struct pccl_channel *channel, struct pccl_parcel *parce
     append(parcel->group->number < channel->granted ? &channel->ready : &channel->held, parcel);
 }
 
-void pccl_transfer_send(struct pccl_transfer *transfer, struct pccl_group *group, uint32_t step, uint32_t other,
-                        struct pccl_scratch *scratch)
+/* The task's piece goes to all whom it names, from scratch or (NULL) from the result. Takes over the scratch. */
+static void send_on(struct pccl_transfer *transfer, struct pccl_group *group, const struct pccl_task *task,
+                    struct pccl_scratch *scratch)
 {
-    struct pccl_channel *channel = channel_to(transfer, other);
-    struct pccl_parcel *parcel = pccl_transfer_parcel(transfer, group, step, other);
-    parcel->scratch = scratch;
-    queue_parcel(channel, parcel);
-    pccl_channel_wake(channel);
+    if (task->to_count == 0) {
+        pccl_scratch_give(&transfer->exchange->scratch, scratch);
+        return;
+    }
+    struct pccl_channel *channels = channel_to(transfer, task->to);
+    for (uint32_t i = 0; i < task->to_count; i++) {
+        struct pccl_parcel *parcel = pccl_channel_parcel(&channels[i], group, task->step);
+        if (scratch != NULL && i > 0)
+            pccl_scratch_share(scratch);
+        parcel->scratch = scratch;
+        queue_parcel(&channels[i], parcel);
+        pccl_channel_wake(&channels[i]);
+    }
 }
 
 void pccl_transfer_credit(struct pccl_channel *channel, uint64_t granted)
@@ -125,7 +133,7 @@ static const uint8_t *later_payload(struct pccl_transfer *transfer, const struct
     if (*scratch == NULL)
         return pccl_result_of(transfer, segment);
     if (step == 1 && pccl_plan_is_wide(&transfer->plan, step))
-        *scratch = pccl_ring_widen(transfer, segment, *scratch);
+        *scratch = pccl_fold_widen(transfer, segment, *scratch);
     return *scratch != NULL ? (*scratch)->bytes : NULL;
 }
 
@@ -149,11 +157,10 @@ static bool fill_data(struct pccl_channel *channel, struct pccl_departure *depar
     bool first = channel->ready.first == NULL || (plan->long_path && can_begin(channel));
     struct pccl_parcel *parcel = first ? NULL : take(&channel->ready);
     if (first)
-        parcel = pccl_transfer_parcel(transfer, pccl_group_of(transfer, channel->begun++), 0, channel->other);
+        parcel = pccl_channel_parcel(channel, pccl_group_of(transfer, channel->begun++), 0);
     struct pccl_group *group = parcel->group;
-    uint32_t number = 0;
-    bool sends = pccl_plan_message(plan, plan->rank, channel->other, parcel->step, &number);
-    PCCL_ASSERT(sends && !parcel->handed);
+    uint32_t number = pccl_channel_piece(channel, parcel->step);
+    PCCL_ASSERT(!parcel->handed);
     struct pccl_segment segment = pccl_plan_segment(plan, group->number, number);
     struct pccl_scratch *scratch = NULL;
     const uint8_t *payload = NULL;
@@ -172,8 +179,6 @@ static bool fill_data(struct pccl_channel *channel, struct pccl_departure *depar
     departure->payload = payload;
     departure->length = (uint32_t)pccl_plan_bytes(plan, parcel->step, segment.count);
     departure->group = group->number;
-    departure->step = parcel->step;
-    departure->to = channel->other;
     departure->scratch = scratch;
     departure->msg.type = PCCL_MSG_data;
     departure->msg.as.data = (struct pccl_msg_data){.instance = transfer->instance,
@@ -227,43 +232,46 @@ void pccl_transfer_sent(struct pccl_departure *departure)
 
 /* ---- receiving ---- */
 
-/* The message to the same rank, or round the ring, that the sender must have had before it can send this one. */
+/* A result whose sender cannot have this rank's part of it. */
 static bool comes_too_early(const struct pccl_transfer *transfer, struct pccl_group *group, uint32_t step,
-                            uint32_t number, uint32_t from)
+                            uint32_t number)
 {
     const struct pccl_plan *plan = &transfer->plan;
-    if (plan->algorithm == PCCL_DIRECT)
-        return step == 1 && !pccl_transfer_parcel(transfer, group, 0, from)->handed;
-    uint32_t passed_on_in = (plan->rank + plan->ranks - number) % plan->ranks;
-    return step >= plan->ranks - 1 && !group->parcels[passed_on_in].handed;
+    const struct pccl_schedule *schedule = pccl_plan_schedule(plan);
+    if (schedule->carries(plan->seat, step) != PCCL_CONTENT_RESULT)
+        return false;
+    struct pccl_sending spent = schedule->spent(plan->seat, number);
+    return !pccl_channel_parcel(channel_to(transfer, spent.to), group, spent.step)->handed;
 }
 
-static const char *what_is_wrong(const struct pccl_channel *channel, const struct pccl_msg_data *data,
-                                 struct pccl_segment *segment, uint32_t *number)
+/* NULL: nothing. *number: which segment of its group it is. */
+static const char *what_is_wrong(const struct pccl_channel *channel, const struct pccl_msg_data *data, uint32_t *number)
 {
     const struct pccl_transfer *transfer = channel->transfer;
     const struct pccl_plan *plan = &transfer->plan;
     bool is_ahead = data->step == 0 && data->group < pccl_ahead_groups(plan);
     if (data->group >= channel->told && !is_ahead)
         return "more than was granted";
-    if (!pccl_plan_message(plan, channel->other, plan->rank, data->step, number))
+    if (data->step >= pccl_plan_schedule(plan)->steps(plan->seat))
         return "no such step";
-    *segment = pccl_plan_segment(plan, data->group, *number);
-    if (segment->count == 0 || data->length != pccl_plan_bytes(plan, data->step, segment->count))
+    *number = pccl_channel_piece(channel, data->step);
+    if (*number == PCCL_NO_PIECE)
+        return "no such step";
+    struct pccl_segment segment = pccl_plan_segment(plan, data->group, *number);
+    if (segment.count == 0 || data->length != pccl_plan_bytes(plan, data->step, segment.count))
         return "a wrong length";
     if (data->group >= transfer->granted)
         return NULL;
     struct pccl_group *group = pccl_group_of(transfer, data->group);
-    if (group == NULL || pccl_transfer_parcel(transfer, group, data->step, channel->other)->arrived)
+    if (group == NULL || pccl_channel_parcel(channel, group, data->step)->arrived)
         return "the same segment twice";
-    if (comes_too_early(transfer, group, data->step, *number, channel->other))
-        return "a result before its parts";
-    return NULL;
+    return comes_too_early(transfer, group, data->step, *number) ? "a result before its parts" : NULL;
 }
 
+/* Where no byte of it has to be changed. */
 static bool comes_as_result(const struct pccl_plan *plan, uint32_t step)
 {
-    return plan->codec == NULL && step >= (plan->algorithm == PCCL_RING ? plan->ranks - 1 : 1);
+    return plan->codec == NULL && pccl_plan_schedule(plan)->carries(plan->seat, step) == PCCL_CONTENT_RESULT;
 }
 
 static void link_arrival(struct pccl_transfer *transfer, struct pccl_arrival *arrival)
@@ -279,9 +287,8 @@ enum pccl_status pccl_transfer_receive(struct pccl_channel *channel, const struc
                                        struct pccl_arrival *arrival, struct pccl_text *words)
 {
     struct pccl_transfer *transfer = channel->transfer;
-    struct pccl_segment segment = {0, 0};
     uint32_t number = 0;
-    const char *wrong = what_is_wrong(channel, data, &segment, &number);
+    const char *wrong = what_is_wrong(channel, data, &number);
     if (wrong != NULL) {
         pccl_text_format(words, "peer %i sent %s: group %u, step %u, %u bytes", &channel->lane->peer, wrong,
                          data->group, (uint64_t)data->step, (uint64_t)data->length);
@@ -290,9 +297,10 @@ enum pccl_status pccl_transfer_receive(struct pccl_channel *channel, const struc
     if (data->group >= transfer->granted)
         return pccl_ahead_hold(transfer->exchange, channel->lane, data, arrival, words);
     *arrival =
-        (struct pccl_arrival){.length = data->length, .group = data->group, .step = data->step, .from = channel->other};
+        (struct pccl_arrival){.length = data->length, .channel = channel, .group = data->group, .step = data->step};
     if (comes_as_result(&transfer->plan, data->step)) {
-        pccl_transfer_save(transfer, data->group, number);
+        struct pccl_segment segment = pccl_plan_segment(&transfer->plan, data->group, number);
+        pccl_fold_save(transfer, data->group, number);
         arrival->payload = pccl_result_of(transfer, &segment);
     } else {
         struct pccl_scratch *scratch = pccl_scratch_take(&transfer->exchange->scratch, data->length);
@@ -303,7 +311,7 @@ enum pccl_status pccl_transfer_receive(struct pccl_channel *channel, const struc
         arrival->scratch = scratch;
         arrival->payload = scratch->bytes;
     }
-    pccl_transfer_parcel(transfer, pccl_group_of(transfer, data->group), data->step, channel->other)->arrived = true;
+    pccl_channel_parcel(channel, pccl_group_of(transfer, data->group), data->step)->arrived = true;
     link_arrival(transfer, arrival);
     return PCCL_OK;
 }
@@ -331,34 +339,58 @@ void pccl_arrival_release(struct pccl_arrival *arrival)
     unlink_arrival(arrival);
 }
 
-static void came_in(struct pccl_transfer *transfer, struct pccl_group *group, uint32_t step, uint32_t from,
-                    struct pccl_scratch *scratch, uint32_t length)
+/* All parts of the piece are here: in the order of the ring, from the rank after this one. */
+static struct pccl_scratch *fold_collected(struct pccl_transfer *transfer, struct pccl_group *group, uint32_t number)
 {
-    transfer->traffic.received_bytes += length;
+    struct pccl_scratch *parts[PCCL_MESH_PEERS_MAX];
+    uint32_t count = 0;
+    for (uint32_t i = transfer->channel_count; i-- > transfer->outgoing_count;) {
+        struct pccl_parcel *parcel = pccl_channel_parcel(&transfer->channels[i], group, 0);
+        parts[count++] = parcel->scratch;
+        parcel->scratch = NULL;
+    }
+    return pccl_fold_collected(transfer, group->number, number, parts, count);
+}
+
+/* A segment came in: does what the schedule says. Takes over the scratch (NULL: it came into the result). */
+static void came_in(struct pccl_channel *channel, struct pccl_group *group, uint32_t step, struct pccl_scratch *scratch,
+                    uint32_t length)
+{
+    struct pccl_transfer *transfer = channel->transfer;
+    const struct pccl_plan *plan = &transfer->plan;
+    struct pccl_task task = pccl_plan_schedule(plan)->arrived(plan->seat, step);
+    uint32_t number = pccl_channel_piece(channel, step);
     PCCL_ASSERT(group != NULL && group->arrivals_left > 0);
-    if (transfer->plan.algorithm == PCCL_RING)
-        pccl_ring_received(transfer, group, step, scratch);
-    else
-        pccl_direct_received(transfer, group, step, from, scratch);
     group->arrivals_left--;
+    transfer->traffic.received_bytes += length;
+    if (task.work != PCCL_WORK_COLLECT) {
+        scratch = pccl_fold_arrived(transfer, group->number, number, step, task.work, scratch);
+    } else {
+        pccl_channel_parcel(channel, group, step)->scratch = scratch;
+        if (--group->parts_left > 0)
+            return;
+        scratch = fold_collected(transfer, group, number);
+    }
+    send_on(transfer, group, &task, scratch);
+    if (task.work != PCCL_WORK_FOLD)
+        pccl_group_result(transfer, group);
 }
 
 void pccl_transfer_take(struct pccl_channel *channel, struct pccl_group *group, struct pccl_scratch *scratch,
                         uint32_t length)
 {
-    struct pccl_transfer *transfer = channel->transfer;
-    pccl_transfer_parcel(transfer, group, 0, channel->other)->arrived = true;
-    came_in(transfer, group, 0, channel->other, scratch, length);
+    pccl_channel_parcel(channel, group, 0)->arrived = true;
+    came_in(channel, group, 0, scratch, length);
     PCCL_ASSERT(group->departures_left > 0); /* it has just been opened: something is to be sent */
 }
 
 void pccl_transfer_adopt(struct pccl_channel *channel, struct pccl_group *group, struct pccl_scratch *scratch,
                          struct pccl_arrival *arrival)
 {
-    pccl_transfer_parcel(channel->transfer, group, 0, channel->other)->arrived = true;
+    pccl_channel_parcel(channel, group, 0)->arrived = true;
     arrival->group = group->number;
     arrival->step = 0;
-    arrival->from = channel->other;
+    arrival->channel = channel;
     arrival->scratch = scratch;
     link_arrival(channel->transfer, arrival);
 }
@@ -373,7 +405,7 @@ void pccl_transfer_received(struct pccl_arrival *arrival)
     struct pccl_scratch *scratch = arrival->scratch;
     unlink_arrival(arrival);
     struct pccl_group *group = pccl_group_of(transfer, arrival->group);
-    came_in(transfer, group, arrival->step, arrival->from, scratch, arrival->length);
+    came_in(arrival->channel, group, arrival->step, scratch, arrival->length);
     pccl_group_close_if_complete(transfer, group);
     pccl_transfer_report(transfer);
 }

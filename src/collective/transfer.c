@@ -5,13 +5,6 @@
 
 /* ---- what becomes of it ---- */
 
-void pccl_transfer_result(struct pccl_transfer *transfer, struct pccl_group *group)
-{
-    PCCL_ASSERT(group->results_left > 0);
-    if (--group->results_left == 0)
-        transfer->results_complete++;
-}
-
 void pccl_transfer_report(struct pccl_transfer *transfer)
 {
     const struct pccl_exchange_effects *effects = &transfer->exchange->effects;
@@ -31,7 +24,7 @@ void pccl_transfer_fail(struct pccl_transfer *transfer, enum pccl_class class, c
 {
     PCCL_ASSERT(!transfer->failed);
     transfer->failed = true;
-    for (uint32_t i = 0; i < 2 * transfer->neighbours; i++)
+    for (uint32_t i = 0; i < transfer->channel_count; i++)
         pccl_link_remove(&transfer->channels[i].in_queue);
     pccl_link_remove(&transfer->wanting);
     struct pccl_text words;
@@ -44,46 +37,71 @@ void pccl_transfer_fail(struct pccl_transfer *transfer, enum pccl_class class, c
     effects->failed(effects->context, transfer, class, &words);
 }
 
-/* ---- results ---- */
-
-void pccl_transfer_save(struct pccl_transfer *transfer, uint64_t group, uint32_t number)
-{
-    pccl_backup_save(&transfer->backup, transfer->exchange->config.kernels, &transfer->plan, group, number);
-}
-
 /* ---- making and freeing ---- */
 
-static bool connect_channel(struct pccl_transfer *transfer, struct pccl_channel *channel, uint32_t other)
+static bool connect_channel(struct pccl_transfer *transfer, struct pccl_channel *channel)
 {
-    struct pccl_lane *lane = pccl_lane_get(transfer->exchange, &transfer->ring[other], channel->outgoing);
+    struct pccl_lane *lane = pccl_lane_get(transfer->exchange, &transfer->ring[channel->other], channel->outgoing);
     if (lane == NULL)
         return false;
-    channel->other = other;
     channel->lane = lane;
     pccl_ahead_own(transfer->exchange, lane, true, lane->member);
     pccl_link_append(&lane->channels, &channel->on_lane);
     return true;
 }
 
-static bool make_channels(struct pccl_transfer *transfer)
+static bool has_channel(const struct pccl_plan *plan, uint32_t other, bool outgoing)
+{
+    uint32_t rank = plan->seat.rank;
+    return pccl_plan_schedule(plan)->sends(plan->seat, outgoing ? rank : other, outgoing ? other : rank);
+}
+
+/* The i-th rank after this one, or before it. */
+static uint32_t rank_beside(struct pccl_seat seat, uint32_t i, bool outgoing)
+{
+    return (seat.rank + (outgoing ? i : seat.ranks - i)) % seat.ranks;
+}
+
+static uint32_t count_channels(const struct pccl_plan *plan, bool outgoing)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 1; i < plan->seat.ranks; i++)
+        count += has_channel(plan, rank_beside(plan->seat, i, outgoing), outgoing);
+    return count;
+}
+
+static void list_channels(struct pccl_transfer *transfer, bool outgoing, struct pccl_channel *channels)
 {
     const struct pccl_plan *plan = &transfer->plan;
-    uint32_t neighbours = plan->algorithm == PCCL_RING ? 1 : plan->ranks - 1;
-    transfer->channels = pccl_allocate(&transfer->exchange->memory, 2 * neighbours * sizeof *transfer->channels);
-    if (transfer->channels == NULL)
-        return false;
-    transfer->neighbours = transfer->unheard = neighbours;
-    for (uint32_t i = 0; i < 2 * neighbours; i++) {
-        struct pccl_channel *channel = &transfer->channels[i];
+    uint32_t count = 0;
+    for (uint32_t i = 1; i < plan->seat.ranks; i++) {
+        uint32_t other = rank_beside(plan->seat, i, outgoing);
+        if (!has_channel(plan, other, outgoing))
+            continue;
+        struct pccl_channel *channel = &channels[count];
         channel->transfer = transfer;
-        channel->outgoing = i < neighbours;
+        channel->other = other;
+        channel->column = count++;
+        channel->outgoing = outgoing;
+        channel->first = pccl_channel_piece(channel, 0);
         pccl_link_init(&channel->on_lane);
         pccl_link_init(&channel->in_queue);
     }
-    for (uint32_t i = 0; i < neighbours; i++)
-        if (!connect_channel(transfer, &transfer->channels[i], (plan->rank + 1 + i) % plan->ranks) ||
-            !connect_channel(transfer, &transfer->channels[neighbours + i],
-                             (plan->rank + plan->ranks - 1 - i) % plan->ranks))
+}
+
+static bool make_channels(struct pccl_transfer *transfer)
+{
+    uint32_t outgoing = count_channels(&transfer->plan, true), incoming = count_channels(&transfer->plan, false);
+    transfer->channels = pccl_allocate(&transfer->exchange->memory, (outgoing + incoming) * sizeof *transfer->channels);
+    if (transfer->channels == NULL)
+        return false;
+    transfer->outgoing_count = transfer->unheard = outgoing;
+    transfer->channel_count = outgoing + incoming;
+    transfer->columns = outgoing > incoming ? outgoing : incoming;
+    list_channels(transfer, true, transfer->channels);
+    list_channels(transfer, false, transfer->channels + outgoing);
+    for (uint32_t i = 0; i < transfer->channel_count; i++)
+        if (!connect_channel(transfer, &transfer->channels[i]))
             return false;
     return true;
 }
@@ -98,7 +116,7 @@ static bool allocate_parts(struct pccl_transfer *transfer, const struct pccl_tra
     if (transfer->ring == NULL || transfer->slots == NULL || transfer->ended == NULL)
         return false;
     memcpy(transfer->ring, config->ring, config->ranks * sizeof *transfer->ring);
-    if (!pccl_group_reserve(transfer) || !make_channels(transfer))
+    if (!make_channels(transfer) || !pccl_group_reserve(transfer))
         return false;
     if (config->input != config->result)
         return true;
@@ -151,17 +169,17 @@ void pccl_transfer_free(struct pccl_transfer *transfer)
         pccl_arrival_release(transfer->arrivals);
     pccl_groups_free(transfer);
     pccl_link_remove(&transfer->wanting);
-    for (uint32_t i = 0; i < 2 * transfer->neighbours; i++) {
+    for (uint32_t i = 0; i < transfer->channel_count; i++) {
         pccl_link_remove(&transfer->channels[i].in_queue);
         pccl_link_remove(&transfer->channels[i].on_lane);
         pccl_ahead_give_back(&transfer->channels[i]);
         pccl_lane_tidy(exchange, transfer->channels[i].lane);
     }
     pccl_backup_fini(&exchange->backups, &transfer->backup);
-    pccl_release(memory, transfer->channels, 2 * transfer->neighbours * sizeof *transfer->channels);
+    pccl_release(memory, transfer->channels, transfer->channel_count * sizeof *transfer->channels);
     pccl_release(memory, transfer->ended, sizeof *transfer->ended);
     pccl_release(memory, transfer->slots, (size_t)transfer->slot_count * sizeof(struct pccl_group *));
-    pccl_release(memory, transfer->ring, transfer->plan.ranks * sizeof *transfer->ring);
+    pccl_release(memory, transfer->ring, transfer->plan.seat.ranks * sizeof *transfer->ring);
     pccl_release(memory, transfer, sizeof *transfer);
     pccl_window_share_out(exchange);
 }
