@@ -123,7 +123,7 @@ struct pccl_arrival {
     uint64_t group;
     uint32_t step;
     void *scratch;
-    struct pccl_ahead_segment *ahead; /* of no transfer yet */
+    struct pccl_held_segment *held; /* of no transfer yet */
 };
 
 /* NULL: out of memory. Config, memory and effects are copied. */

@@ -5,11 +5,6 @@
 
 enum { FOLD_BYTES = 4096 }; /* folded at once, finished and copied while they are in the first cache */
 
-void pccl_fold_save(struct pccl_transfer *transfer, uint64_t group, uint32_t number)
-{
-    pccl_backup_save(&transfer->backup, transfer->exchange->config.kernels, &transfer->plan, group, number);
-}
-
 /* The own part, and what came in in this step. */
 static struct pccl_step work_of(const struct pccl_plan *plan, uint32_t step, bool finish)
 {

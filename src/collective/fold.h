@@ -17,7 +17,10 @@ static inline uint8_t *pccl_result_of(const struct pccl_transfer *transfer, cons
 }
 
 /* Before a segment of the result is overwritten: in place, it is still the input. */
-void pccl_fold_save(struct pccl_transfer *transfer, uint64_t group, uint32_t number);
+static inline void pccl_fold_save(struct pccl_transfer *transfer, uint64_t group, uint32_t number)
+{
+    pccl_backup_save(&transfer->backup, transfer->exchange->config.kernels, &transfer->plan, group, number);
+}
 /*
  * The work on a piece that came in with this step; not PCCL_WORK_COLLECT. Takes over the scratch (NULL: it came into
  * the result). Returns, with a reference of its own, what the piece goes on from; NULL: from the result.

@@ -2,68 +2,16 @@
  * The messages of an operation, out and in. Everything is driven by what was sent or came in; the work for one message
  * is constant, or the number of ranks where all of them are concerned.
  */
+#include "collective/messages.h"
+
+#include "collective/ahead.h"
 #include "collective/fold.h"
-
-static void append(struct pccl_parcel_queue *queue, struct pccl_parcel *parcel)
-{
-    parcel->next = NULL;
-    if (queue->first == NULL)
-        queue->first = parcel;
-    else
-        queue->last->next = parcel;
-    queue->last = parcel;
-}
-
-static struct pccl_parcel *take(struct pccl_parcel_queue *queue)
-{
-    struct pccl_parcel *parcel = queue->first;
-    if (parcel != NULL)
-        queue->first = parcel->next;
-    return parcel;
-}
-
-/* ---- channels ---- */
-
-struct pccl_channel *pccl_transfer_channel(struct pccl_transfer *transfer, const struct pccl_lane *lane)
-{
-    for (uint32_t i = 0; i < transfer->channel_count; i++)
-        if (transfer->channels[i].lane == lane)
-            return &transfer->channels[i];
-    return NULL;
-}
-
-/* The first of those to whom a task sends; the others follow. */
-static struct pccl_channel *channel_to(const struct pccl_transfer *transfer, uint32_t rank)
-{
-    uint32_t i = 0;
-    while (transfer->channels[i].other != rank)
-        i++;
-    PCCL_ASSERT(i < transfer->outgoing_count);
-    return &transfer->channels[i];
-}
-
-/* Whether the first step of another group may be sent. */
-static bool can_begin(struct pccl_channel *channel)
-{
-    const struct pccl_transfer *transfer = channel->transfer;
-    const struct pccl_plan *plan = &transfer->plan;
-    uint64_t end = pccl_min_u64(pccl_max_u64(channel->granted, channel->ahead), transfer->granted);
-    while (channel->begun < end && channel->first >= pccl_plan_segments(plan, channel->begun))
-        channel->begun++; /* nothing in it, and so nothing to send */
-    return channel->begun < end;
-}
-
-bool pccl_channel_has_something(struct pccl_channel *channel)
-{
-    return channel->outgoing ? channel->ready.first != NULL || can_begin(channel) : channel->tell;
-}
+#include "collective/held.h"
+#include "collective/lane.h"
+#include "collective/outcome.h"
+#include "collective/window.h"
 
 /* ---- sending ---- */
-
-static void queue_parcel(struct pccl_channel *channel, struct pccl_parcel *parcel)
-{
-    append(parcel->group->number < channel->granted ? &channel->ready : &channel->held, parcel);
-}
 
 /* The task's piece goes to all whom it names, from scratch or (NULL) from the result. Takes over the scratch. */
 static void send_on(struct pccl_transfer *transfer, struct pccl_group *group, const struct pccl_task *task,
@@ -73,28 +21,14 @@ static void send_on(struct pccl_transfer *transfer, struct pccl_group *group, co
         pccl_scratch_give(&transfer->exchange->scratch, scratch);
         return;
     }
-    struct pccl_channel *channels = channel_to(transfer, task->to);
+    struct pccl_channel *channels = pccl_channel_to(transfer, task->to);
     for (uint32_t i = 0; i < task->to_count; i++) {
         struct pccl_parcel *parcel = pccl_channel_parcel(&channels[i], group, task->step);
         if (scratch != NULL && i > 0)
             pccl_scratch_share(scratch);
         parcel->scratch = scratch;
-        queue_parcel(&channels[i], parcel);
-        pccl_channel_wake(&channels[i]);
+        pccl_channel_send(&channels[i], parcel);
     }
-}
-
-void pccl_transfer_credit(struct pccl_channel *channel, uint64_t granted)
-{
-    if (granted <= channel->granted)
-        return; /* overtaken on another connection */
-    channel->granted = granted;
-    struct pccl_parcel_queue held = channel->held;
-    channel->held = (struct pccl_parcel_queue){NULL, NULL};
-    struct pccl_parcel *parcel;
-    while ((parcel = take(&held)) != NULL)
-        queue_parcel(channel, parcel);
-    pccl_channel_wake(channel);
 }
 
 static void fill_ready(struct pccl_channel *channel, struct pccl_departure *departure)
@@ -154,8 +88,8 @@ static bool fill_data(struct pccl_channel *channel, struct pccl_departure *depar
 {
     struct pccl_transfer *transfer = channel->transfer;
     const struct pccl_plan *plan = &transfer->plan;
-    bool first = channel->ready.first == NULL || (plan->long_path && can_begin(channel));
-    struct pccl_parcel *parcel = first ? NULL : take(&channel->ready);
+    bool first = channel->ready.first == NULL || (plan->long_path && pccl_channel_can_begin(channel));
+    struct pccl_parcel *parcel = first ? NULL : pccl_channel_take(channel);
     if (first)
         parcel = pccl_channel_parcel(channel, pccl_group_of(transfer, channel->begun++), 0);
     struct pccl_group *group = parcel->group;
@@ -172,7 +106,7 @@ static bool fill_data(struct pccl_channel *channel, struct pccl_departure *depar
         payload = later_payload(transfer, &segment, parcel->step, &scratch);
     }
     if (payload == NULL) {
-        pccl_transfer_fail(transfer, PCCL_CLASS_INTERNAL, "out of memory for a segment");
+        pccl_outcome_fail(transfer, PCCL_CLASS_INTERNAL, "out of memory for a segment");
         return false;
     }
     parcel->handed = true;
@@ -190,7 +124,7 @@ static bool fill_data(struct pccl_channel *channel, struct pccl_departure *depar
     return true;
 }
 
-bool pccl_transfer_next(struct pccl_channel *channel, struct pccl_departure *departure)
+bool pccl_messages_next(struct pccl_channel *channel, struct pccl_departure *departure)
 {
     if (channel->outgoing)
         return fill_data(channel, departure);
@@ -216,20 +150,6 @@ void pccl_departure_release(struct pccl_departure *departure)
     departure->previous = departure->next = NULL;
 }
 
-void pccl_transfer_sent(struct pccl_departure *departure)
-{
-    struct pccl_transfer *transfer = departure->transfer;
-    pccl_departure_release(departure);
-    if (transfer == NULL || transfer->failed)
-        return;
-    transfer->traffic.sent_bytes += departure->length;
-    struct pccl_group *group = pccl_group_of(transfer, departure->group);
-    PCCL_ASSERT(group != NULL && group->departures_left > 0);
-    group->departures_left--;
-    pccl_group_close_if_complete(transfer, group);
-    pccl_transfer_report(transfer);
-}
-
 /* ---- receiving ---- */
 
 /* A result whose sender cannot have this rank's part of it. */
@@ -241,7 +161,7 @@ static bool comes_too_early(const struct pccl_transfer *transfer, struct pccl_gr
     if (schedule->carries(plan->seat, step) != PCCL_CONTENT_RESULT)
         return false;
     struct pccl_sending spent = schedule->spent(plan->seat, number);
-    return !pccl_channel_parcel(channel_to(transfer, spent.to), group, spent.step)->handed;
+    return !pccl_channel_parcel(pccl_channel_to(transfer, spent.to), group, spent.step)->handed;
 }
 
 /* NULL: nothing. *number: which segment of its group it is. */
@@ -283,7 +203,7 @@ static void link_arrival(struct pccl_transfer *transfer, struct pccl_arrival *ar
     transfer->arrivals = arrival;
 }
 
-enum pccl_status pccl_transfer_receive(struct pccl_channel *channel, const struct pccl_msg_data *data,
+enum pccl_status pccl_messages_receive(struct pccl_channel *channel, const struct pccl_msg_data *data,
                                        struct pccl_arrival *arrival, struct pccl_text *words)
 {
     struct pccl_transfer *transfer = channel->transfer;
@@ -295,7 +215,7 @@ enum pccl_status pccl_transfer_receive(struct pccl_channel *channel, const struc
         return PCCL_MALFORMED;
     }
     if (data->group >= transfer->granted)
-        return pccl_ahead_hold(transfer->exchange, channel->lane, data, arrival, words);
+        return pccl_held_add(transfer->exchange, channel->lane, data, arrival, words);
     *arrival =
         (struct pccl_arrival){.length = data->length, .channel = channel, .group = data->group, .step = data->step};
     if (comes_as_result(&transfer->plan, data->step)) {
@@ -305,7 +225,7 @@ enum pccl_status pccl_transfer_receive(struct pccl_channel *channel, const struc
     } else {
         struct pccl_scratch *scratch = pccl_scratch_take(&transfer->exchange->scratch, data->length);
         if (scratch == NULL) {
-            pccl_transfer_fail(transfer, PCCL_CLASS_INTERNAL, "out of memory for a segment");
+            pccl_outcome_fail(transfer, PCCL_CLASS_INTERNAL, "out of memory for a segment");
             return PCCL_OK;
         }
         arrival->scratch = scratch;
@@ -373,39 +293,41 @@ static void came_in(struct pccl_channel *channel, struct pccl_group *group, uint
     }
     send_on(transfer, group, &task, scratch);
     if (task.work != PCCL_WORK_FOLD)
-        pccl_group_result(transfer, group);
+        pccl_group_result(group);
 }
 
-void pccl_transfer_take(struct pccl_channel *channel, struct pccl_group *group, struct pccl_scratch *scratch,
-                        uint32_t length)
+struct pccl_group *pccl_messages_received(struct pccl_arrival *arrival)
 {
+    struct pccl_scratch *scratch = arrival->scratch;
+    struct pccl_group *group = pccl_group_of(arrival->transfer, arrival->group);
+    unlink_arrival(arrival);
+    came_in(arrival->channel, group, arrival->step, scratch, arrival->length);
+    return group;
+}
+
+static void take_held(struct pccl_channel *channel, struct pccl_group *group)
+{
+    struct pccl_held_segment taken;
+    if (!pccl_held_take(channel->lane, &channel->transfer->instance, group->number, &taken))
+        return;
     pccl_channel_parcel(channel, group, 0)->arrived = true;
-    came_in(channel, group, 0, scratch, length);
+    if (taken.arrival != NULL) { /* it is still coming in */
+        taken.arrival->channel = channel;
+        taken.arrival->group = group->number;
+        taken.arrival->step = 0;
+        taken.arrival->scratch = taken.scratch;
+        link_arrival(channel->transfer, taken.arrival);
+        return;
+    }
+    came_in(channel, group, 0, taken.scratch, taken.length);
     PCCL_ASSERT(group->departures_left > 0); /* it has just been opened: something is to be sent */
 }
 
-void pccl_transfer_adopt(struct pccl_channel *channel, struct pccl_group *group, struct pccl_scratch *scratch,
-                         struct pccl_arrival *arrival)
+void pccl_messages_take_held(struct pccl_group *group)
 {
-    pccl_channel_parcel(channel, group, 0)->arrived = true;
-    arrival->group = group->number;
-    arrival->step = 0;
-    arrival->channel = channel;
-    arrival->scratch = scratch;
-    link_arrival(channel->transfer, arrival);
-}
-
-void pccl_transfer_received(struct pccl_arrival *arrival)
-{
-    struct pccl_transfer *transfer = arrival->transfer;
-    if (transfer == NULL || transfer->failed) {
-        pccl_arrival_release(arrival);
+    struct pccl_transfer *transfer = group->transfer;
+    if (transfer->exchange->ahead_bytes == 0)
         return;
-    }
-    struct pccl_scratch *scratch = arrival->scratch;
-    unlink_arrival(arrival);
-    struct pccl_group *group = pccl_group_of(transfer, arrival->group);
-    came_in(arrival->channel, group, arrival->step, scratch, arrival->length);
-    pccl_group_close_if_complete(transfer, group);
-    pccl_transfer_report(transfer);
+    for (uint32_t i = transfer->outgoing_count; i < transfer->channel_count; i++)
+        take_held(&transfer->channels[i], group);
 }

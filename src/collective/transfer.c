@@ -1,43 +1,16 @@
-/* One operation: how it is made, what becomes of it, and how it is freed. */
-#include "collective/internal.h"
+/* One operation: how it is made, how it goes on with each message, and how it is freed. */
+#include "collective/transfer.h"
+
+#include "collective/ahead.h"
+#include "collective/held.h"
+#include "collective/lane.h"
+#include "collective/messages.h"
+#include "collective/outcome.h"
+#include "collective/window.h"
 
 #include <string.h>
 
-/* ---- what becomes of it ---- */
-
-void pccl_transfer_report(struct pccl_transfer *transfer)
-{
-    const struct pccl_exchange_effects *effects = &transfer->exchange->effects;
-    bool was_at_rest = transfer->at_rest;
-    /* What was made of segments that came ahead counts for nothing until everybody has compared. */
-    bool agreed = !transfer->plan.long_path || transfer->unheard == 0;
-    transfer->at_rest = agreed && transfer->complete == transfer->plan.groups;
-    if (agreed && !transfer->done && transfer->results_complete == transfer->plan.groups) {
-        transfer->done = true;
-        effects->done(effects->context, transfer);
-    }
-    if (transfer->at_rest && !was_at_rest)
-        effects->at_rest(effects->context, transfer);
-}
-
-void pccl_transfer_fail(struct pccl_transfer *transfer, enum pccl_class class, const char *format, ...)
-{
-    PCCL_ASSERT(!transfer->failed);
-    transfer->failed = true;
-    for (uint32_t i = 0; i < transfer->channel_count; i++)
-        pccl_link_remove(&transfer->channels[i].in_queue);
-    pccl_link_remove(&transfer->wanting);
-    struct pccl_text words;
-    pccl_text_clear(&words);
-    va_list arguments;
-    va_start(arguments, format);
-    pccl_text_append_list(&words, format, arguments);
-    va_end(arguments);
-    const struct pccl_exchange_effects *effects = &transfer->exchange->effects;
-    effects->failed(effects->context, transfer, class, &words);
-}
-
-/* ---- making and freeing ---- */
+/* ---- making ---- */
 
 static bool connect_channel(struct pccl_transfer *transfer, struct pccl_channel *channel)
 {
@@ -45,7 +18,7 @@ static bool connect_channel(struct pccl_transfer *transfer, struct pccl_channel 
     if (lane == NULL)
         return false;
     channel->lane = lane;
-    pccl_ahead_own(transfer->exchange, lane, true, lane->member);
+    pccl_held_own(transfer->exchange, lane, true, lane->member);
     pccl_link_append(&lane->channels, &channel->on_lane);
     return true;
 }
@@ -159,6 +132,58 @@ enum pccl_status pccl_transfer_make(struct pccl_exchange *exchange, const struct
     return PCCL_MEMORY;
 }
 
+/* ---- going on ---- */
+
+static void open_groups(struct pccl_exchange *exchange)
+{
+    struct pccl_group *group;
+    while ((group = pccl_window_open_next(exchange)) != NULL)
+        pccl_messages_take_held(group);
+}
+
+void pccl_transfer_widen(struct pccl_transfer *transfer)
+{
+    struct pccl_group *least = pccl_window_open_least(transfer);
+    if (least != NULL)
+        pccl_messages_take_held(least);
+    pccl_window_want(transfer);
+    open_groups(transfer->exchange);
+}
+
+/* A message of the group came or went. */
+static void go_on(struct pccl_group *group)
+{
+    struct pccl_transfer *transfer = group->transfer;
+    if (pccl_group_close(group)) {
+        pccl_transfer_widen(transfer);
+        pccl_window_offer(transfer);
+    }
+    pccl_outcome_report(transfer);
+}
+
+void pccl_transfer_sent(struct pccl_departure *departure)
+{
+    struct pccl_transfer *transfer = departure->transfer;
+    pccl_departure_release(departure);
+    if (transfer == NULL || transfer->failed)
+        return;
+    transfer->traffic.sent_bytes += departure->length;
+    struct pccl_group *group = pccl_group_of(transfer, departure->group);
+    PCCL_ASSERT(group != NULL && group->departures_left > 0);
+    group->departures_left--;
+    go_on(group);
+}
+
+void pccl_transfer_received(struct pccl_arrival *arrival)
+{
+    if (arrival->transfer == NULL || arrival->transfer->failed)
+        pccl_arrival_release(arrival);
+    else
+        go_on(pccl_messages_received(arrival));
+}
+
+/* ---- freeing ---- */
+
 void pccl_transfer_free(struct pccl_transfer *transfer)
 {
     struct pccl_exchange *exchange = transfer->exchange;
@@ -181,5 +206,5 @@ void pccl_transfer_free(struct pccl_transfer *transfer)
     pccl_release(memory, transfer->slots, (size_t)transfer->slot_count * sizeof(struct pccl_group *));
     pccl_release(memory, transfer->ring, transfer->plan.seat.ranks * sizeof *transfer->ring);
     pccl_release(memory, transfer, sizeof *transfer);
-    pccl_window_share_out(exchange);
+    open_groups(exchange);
 }

@@ -3,7 +3,9 @@
  * lowest group that is open anywhere is granted by everybody, because everybody always has one open: so it comes to its
  * end, and so do all.
  */
-#include "collective/internal.h"
+#include "collective/window.h"
+
+#include "collective/lane.h"
 
 /* Groups may end out of order, so the window may reach further than its groups that are open: up to so many times. */
 enum { SLOTS_PER_OPEN_GROUP = 4 };
@@ -74,7 +76,7 @@ static void count_messages(const struct pccl_channel *channel, uint32_t segments
 static void set_up_group(struct pccl_transfer *transfer, struct pccl_group *group)
 {
     uint32_t segments = pccl_plan_segments(&transfer->plan, transfer->granted);
-    *group = (struct pccl_group){.number = transfer->granted};
+    *group = (struct pccl_group){.transfer = transfer, .number = transfer->granted};
     for (uint32_t i = 0; i < transfer->channel_count; i++)
         count_messages(&transfer->channels[i], segments, group);
     group->results_left += group->parts_left > 0;
@@ -87,7 +89,7 @@ static void set_up_group(struct pccl_transfer *transfer, struct pccl_group *grou
  * Tells the senders of new credit when a part of the window has come together: not each time. On a long path a smaller
  * part, for what waits for credit there starts a whole pass round the ring late; and the last of it at once.
  */
-static void offer(struct pccl_transfer *transfer)
+void pccl_window_offer(struct pccl_transfer *transfer)
 {
     const struct pccl_plan *plan = &transfer->plan;
     uint64_t open = transfer->granted - transfer->complete;
@@ -103,21 +105,21 @@ static void offer(struct pccl_transfer *transfer)
     }
 }
 
-static bool open_group(struct pccl_transfer *transfer)
+/* NULL: memory is short. */
+static struct pccl_group *open_group(struct pccl_transfer *transfer)
 {
     if (transfer->idle_groups == NULL && !pccl_group_reserve(transfer))
-        return false;
+        return NULL;
     struct pccl_group *group = transfer->idle_groups;
     transfer->idle_groups = group->next;
     set_up_group(transfer, group);
     *slot_of(transfer, transfer->granted) = group;
     transfer->granted++;
     transfer->exchange->scratch.reserved_bytes += transfer->group_scratch;
-    offer(transfer);
+    pccl_window_offer(transfer);
     for (uint32_t i = 0; i < transfer->outgoing_count; i++)
         pccl_channel_wake(&transfer->channels[i]);
-    pccl_ahead_take(transfer, group);
-    return true;
+    return group;
 }
 
 static bool wants_group(const struct pccl_transfer *transfer)
@@ -140,44 +142,50 @@ static size_t budget_of(const struct pccl_transfer *transfer)
     return (size_t)pccl_min_u64(all, cached);
 }
 
-/* Larger windows, from what is left of the budget, in turn. */
-void pccl_window_share_out(struct pccl_exchange *exchange)
+struct pccl_group *pccl_window_open_next(struct pccl_exchange *exchange)
 {
-    struct pccl_scratch_pool *pool = &exchange->scratch;
-    while (!pccl_link_is_alone(&exchange->wanting)) {
+    const struct pccl_scratch_pool *pool = &exchange->scratch;
+    struct pccl_group *group = NULL;
+    while (group == NULL && !pccl_link_is_alone(&exchange->wanting)) {
         struct pccl_transfer *transfer = PCCL_CONTAINER_OF(exchange->wanting.next, struct pccl_transfer, wanting);
         bool wants = wants_group(transfer); /* or it got its minimum meanwhile */
         if (wants && pool->reserved_bytes + transfer->group_scratch > budget_of(transfer))
-            return;
+            return NULL;
         pccl_link_remove(&transfer->wanting);
-        if (wants && open_group(transfer) && wants_group(transfer))
+        group = wants ? open_group(transfer) : NULL;
+        if (group != NULL && wants_group(transfer))
             pccl_link_append(&exchange->wanting, &transfer->wanting);
     }
+    return group;
 }
 
-/* One group is always open, whatever the budget says; the memory for its record is there. */
-void pccl_window_widen(struct pccl_transfer *transfer)
+struct pccl_group *pccl_window_open_least(struct pccl_transfer *transfer)
 {
-    if (transfer->granted == transfer->complete && wants_group(transfer)) {
-        bool opened = open_group(transfer);
-        PCCL_ASSERT(opened);
-    }
+    if (transfer->granted != transfer->complete || !wants_group(transfer))
+        return NULL;
+    struct pccl_group *opened = open_group(transfer);
+    PCCL_ASSERT(opened != NULL);
+    return opened;
+}
+
+void pccl_window_want(struct pccl_transfer *transfer)
+{
     if (wants_group(transfer) && pccl_link_is_alone(&transfer->wanting))
         pccl_link_append(&transfer->exchange->wanting, &transfer->wanting);
-    pccl_window_share_out(transfer->exchange);
 }
 
-void pccl_group_result(struct pccl_transfer *transfer, struct pccl_group *group)
+void pccl_group_result(struct pccl_group *group)
 {
     PCCL_ASSERT(group->results_left > 0);
     if (--group->results_left == 0)
-        transfer->results_complete++;
+        group->transfer->results_complete++;
 }
 
-void pccl_group_close_if_complete(struct pccl_transfer *transfer, struct pccl_group *group)
+bool pccl_group_close(struct pccl_group *group)
 {
+    struct pccl_transfer *transfer = group->transfer;
     if (group->arrivals_left > 0 || group->departures_left > 0)
-        return;
+        return false;
     PCCL_ASSERT(group->results_left == 0);
     *slot_of(transfer, group->number) = NULL;
     group->next = transfer->idle_groups;
@@ -186,8 +194,7 @@ void pccl_group_close_if_complete(struct pccl_transfer *transfer, struct pccl_gr
     transfer->complete++;
     while (transfer->first_open < transfer->granted && *slot_of(transfer, transfer->first_open) == NULL)
         transfer->first_open++;
-    pccl_window_widen(transfer);
-    offer(transfer);
+    return true;
 }
 
 void pccl_window_size(struct pccl_transfer *transfer)
