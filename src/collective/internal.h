@@ -95,8 +95,9 @@ struct pccl_channel {
 };
 
 /*
- * What is known of one step of a group on one column of channels. It serves the message that comes in on one of them
- * and the one that goes out on the other: only what is collected and what is sent on has scratch, in different steps.
+ * What is known of one step of a group in one column: the n-th outgoing channel and the n-th incoming one. It serves
+ * the message that comes in and the one that goes out in that step. Only one of the two ever has scratch here: parts
+ * are collected in step 0, and what is sent on goes in later steps.
  */
 struct pccl_parcel {
     struct pccl_parcel *next; /* in a channel's queue */

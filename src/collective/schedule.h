@@ -14,8 +14,8 @@
  *   A later step   is sent because a piece came in, and carries that same piece (pccl_task).
  *
  * The engine relies on this: all messages of a step carry the same content; where sums travel at all, they do in
- * step 1; parts that are collected come in step 0, one from each rank that sends to this one, less than
- * PCCL_MESH_PEERS_MAX of them; results are folded in the order of the ring, so every schedule gives the same bits.
+ * step 1; parts that are collected come in step 0, one from each rank that sends to this one, fewer than
+ * PCCL_MESH_PEERS_MAX; results are folded in the order of the ring, so every schedule gives the same bits.
  */
 #ifndef PCCL_COLLECTIVE_SCHEDULE_H
 #define PCCL_COLLECTIVE_SCHEDULE_H
@@ -70,8 +70,8 @@ struct pccl_schedule {
     uint32_t (*piece)(struct pccl_seat seat, uint32_t sender, uint32_t receiver, uint32_t step);
     enum pccl_content (*carries)(struct pccl_seat seat, uint32_t step);
     /*
-     * The message by which the own part of a piece went out that comes back as a result. Before that nobody can have
-     * made the result; and it may be written over the part, which the input still holds.
+     * The message in which this rank's own part of a piece goes out. Until then nobody can have made the result, and
+     * the part must not be overwritten by it: in place, the input is where the result belongs.
      */
     struct pccl_sending (*spent)(struct pccl_seat seat, uint32_t piece);
     /* A message of this step came in. */
