@@ -89,7 +89,7 @@ bool pccl_backup_init(struct pccl_backup_pool *pool, const struct pccl_plan *pla
                       struct pccl_backup *backup)
 {
     size_t size = (size_t)plan->count * plan->element_bytes;
-    size_t saved_bytes = (size_t)(plan->groups * plan->ranks / 64 + 1) * sizeof *backup->saved;
+    size_t saved_bytes = (size_t)(plan->groups * plan->pieces / 64 + 1) * sizeof *backup->saved;
     uint64_t *saved = pccl_allocate(pool->memory, saved_bytes);
     if (saved == NULL)
         return false;
@@ -125,7 +125,7 @@ void pccl_backup_save(struct pccl_backup *backup, const struct pccl_kernels *ker
 {
     if (backup->block == NULL)
         return;
-    uint64_t index = group * plan->ranks + number, bit = UINT64_C(1) << index % 64;
+    uint64_t index = group * plan->pieces + number, bit = UINT64_C(1) << index % 64;
     backup->saved[index / 64] |= bit;
     struct pccl_segment segment = pccl_plan_segment(plan, group, number);
     size_t at = (size_t)segment.first * plan->element_bytes;
@@ -142,10 +142,10 @@ void pccl_backup_restore(const struct pccl_backup *backup, const struct pccl_pla
 {
     if (backup->block == NULL)
         return;
-    for (uint64_t index = 0; index < plan->groups * plan->ranks; index++) {
+    for (uint64_t index = 0; index < plan->groups * plan->pieces; index++) {
         if ((backup->saved[index / 64] >> index % 64 & 1) == 0)
             continue;
-        struct pccl_segment segment = pccl_plan_segment(plan, index / plan->ranks, (uint32_t)(index % plan->ranks));
+        struct pccl_segment segment = pccl_plan_segment(plan, index / plan->pieces, (uint32_t)(index % plan->pieces));
         size_t at = (size_t)segment.first * plan->element_bytes;
         memcpy(backup->elements + at, bytes_of(backup) + at, (size_t)segment.count * plan->element_bytes);
     }

@@ -1,91 +1,57 @@
 /*
- * Direct exchange (plan.h). The owner of a segment sends the result only when it has everybody's part, so a result that
- * comes in may be written over the input.
+ * All-reduce by direct exchange (plan.h). Everybody sends its part of piece p to the owner, rank p - 1; this folds all
+ * parts, and sends the result to everybody: not before it has everybody's.
  */
-#include "collective/internal.h"
+#include "collective/schedule.h"
 
-struct pccl_group_shape pccl_direct_shape(const struct pccl_plan *plan, uint32_t segments)
+static uint32_t pieces(struct pccl_seat seat) { return seat.ranks; }
+
+static uint32_t steps(struct pccl_seat seat)
 {
-    /* The own segment: all the others' parts come, and go as results. Each other one: a part goes, the result comes. */
-    bool owner = (plan->rank + 1) % plan->ranks < segments;
-    uint32_t messages = segments - owner + (owner ? plan->ranks - 1 : 0);
-    return (struct pccl_group_shape){messages, messages};
+    (void)seat;
+    return 2;
 }
 
-static const void *part_of(const struct pccl_transfer *transfer, struct pccl_group *group,
-                           const struct pccl_segment *segment, uint32_t rank)
+/* Parts of the own piece; results of the others, where they are not received in the caller's memory. */
+static uint32_t buffers(struct pccl_seat seat, bool packed) { return (packed ? 2 : 1) * (seat.ranks - 1); }
+
+static bool sends(struct pccl_seat seat, uint32_t sender, uint32_t receiver)
 {
-    if (rank == transfer->plan.rank)
-        return pccl_input_of(transfer, segment);
-    return pccl_transfer_parcel(transfer, group, 0, rank)->scratch->bytes;
+    (void)seat;
+    return sender != receiver;
 }
 
-/* All parts in the order of the ring, from the rank that has the segment's number to the owner. */
-static void fold_elements(struct pccl_transfer *transfer, struct pccl_group *group, uint32_t number)
+static uint32_t piece(struct pccl_seat seat, uint32_t sender, uint32_t receiver, uint32_t step)
 {
-    const struct pccl_plan *plan = &transfer->plan;
-    struct pccl_segment segment = pccl_plan_segment(plan, group->number, number);
-    const void *parts[PCCL_MESH_PEERS_MAX];
-    for (uint32_t i = 0; i < plan->ranks; i++)
-        parts[i] = part_of(transfer, group, &segment, (number + i) % plan->ranks);
-    pccl_transfer_save(transfer, group->number, number);
-    pccl_combine_all(transfer->exchange->config.kernels, plan->datatype, plan->reduction, parts, plan->ranks,
-                     segment.count, pccl_result_of(transfer, &segment));
+    uint32_t owner = step == 0 ? receiver : sender;
+    return (owner + 1) % seat.ranks;
 }
 
-static void fold_packed(struct pccl_transfer *transfer, struct pccl_group *group, uint32_t number,
-                        struct pccl_scratch *packed)
+static enum pccl_content carries(struct pccl_seat seat, uint32_t step)
 {
-    const struct pccl_plan *plan = &transfer->plan;
-    uint8_t *parts[PCCL_MESH_PEERS_MAX];
-    for (uint32_t i = 0; i + 1 < plan->ranks; i++)
-        parts[i] = pccl_transfer_parcel(transfer, group, 0, (number + i) % plan->ranks)->scratch->bytes;
-    pccl_packed_fold(transfer, group->number, number, parts, plan->ranks - 1, packed->bytes);
+    (void)seat;
+    return step == 0 ? PCCL_CONTENT_PART : PCCL_CONTENT_RESULT;
 }
 
-static void give_parts(struct pccl_transfer *transfer, struct pccl_group *group)
+static struct pccl_sending spent(struct pccl_seat seat, uint32_t number)
 {
-    for (uint32_t rank = 0; rank < transfer->plan.ranks; rank++) {
-        struct pccl_parcel *parcel = pccl_transfer_parcel(transfer, group, 0, rank);
-        pccl_scratch_give(&transfer->exchange->scratch, parcel->scratch);
-        parcel->scratch = NULL;
-    }
+    return (struct pccl_sending){.step = 0, .to = (number + seat.ranks - 1) % seat.ranks};
 }
 
-/* Everybody's part is here. */
-static void fold(struct pccl_transfer *transfer, struct pccl_group *group)
+static struct pccl_task arrived(struct pccl_seat seat, uint32_t step)
 {
-    const struct pccl_plan *plan = &transfer->plan;
-    uint32_t number = (plan->rank + 1) % plan->ranks;
-    struct pccl_scratch *packed = NULL;
-    if (plan->codec != NULL) {
-        packed = pccl_transfer_parcel(transfer, group, 0, number)->scratch;
-        pccl_scratch_share(packed);
-        fold_packed(transfer, group, number, packed);
-    } else {
-        fold_elements(transfer, group, number);
-    }
-    give_parts(transfer, group);
-    for (uint32_t i = 1; i < plan->ranks; i++) {
-        if (packed != NULL)
-            pccl_scratch_share(packed);
-        pccl_transfer_send(transfer, group, 1, (plan->rank + i) % plan->ranks, packed);
-    }
-    pccl_scratch_give(&transfer->exchange->scratch, packed);
-    pccl_transfer_result(transfer, group);
+    if (step > 0)
+        return (struct pccl_task){.work = PCCL_WORK_STORE};
+    return (struct pccl_task){
+        .work = PCCL_WORK_COLLECT, .step = 1, .to = (seat.rank + 1) % seat.ranks, .to_count = seat.ranks - 1};
 }
 
-void pccl_direct_received(struct pccl_transfer *transfer, struct pccl_group *group, uint32_t step, uint32_t from,
-                          struct pccl_scratch *scratch)
-{
-    if (step == 0) {
-        pccl_transfer_parcel(transfer, group, 0, from)->scratch = scratch;
-        if (--group->parts_left == 0)
-            fold(transfer, group);
-        return;
-    }
-    if (scratch != NULL)
-        pccl_packed_store(transfer, group->number, (from + 1) % transfer->plan.ranks, scratch->bytes);
-    pccl_scratch_give(&transfer->exchange->scratch, scratch);
-    pccl_transfer_result(transfer, group);
-}
+const struct pccl_schedule pccl_direct = {.name = "direct exchange",
+                                          .pieces = pieces,
+                                          .steps = steps,
+                                          .buffers = buffers,
+                                          .sends = sends,
+                                          .piece = piece,
+                                          .carries = carries,
+                                          .spent = spent,
+                                          .arrived = arrived};

@@ -1,7 +1,14 @@
+/* All operations and lanes of one peer: what the driver says is brought to whom it concerns. Knows no schedule. */
 #include "collective/exchange.h"
 
-#include "collective/internal.h"
-#include "wire/describe.h"
+#include "collective/agree.h"
+#include "collective/ahead.h"
+#include "collective/held.h"
+#include "collective/kept.h"
+#include "collective/lane.h"
+#include "collective/messages.h"
+#include "collective/outcome.h"
+#include "collective/transfer.h"
 
 #include <string.h>
 
@@ -103,106 +110,8 @@ void pccl_exchange_admit(struct pccl_exchange *exchange, const struct pccl_id *m
     for (struct pccl_node *node = pccl_table_first(&exchange->lanes); node != NULL;
          node = pccl_table_after(&exchange->lanes, node)) {
         struct pccl_lane *lane = PCCL_CONTAINER_OF(node, struct pccl_lane, by_peer);
-        pccl_ahead_own(exchange, lane, lane->used, pccl_lane_is_of_member(exchange, lane));
+        pccl_held_own(exchange, lane, lane->used, pccl_lane_is_of_member(exchange, lane));
     }
-}
-
-/* ---- peers must agree ---- */
-
-static const char *algorithm_name(uint32_t algorithm) { return algorithm == PCCL_RING ? "ring" : "direct exchange"; }
-
-/* One thing in which two peers differ: as a name, or as a number. */
-struct difference {
-    const char *verb; /* "reduces", and so on */
-    const char *ours_name, *theirs_name;
-    uint64_t ours, theirs;
-    const char *unit;
-};
-
-/* false: they agree. */
-static bool find_difference(const struct pccl_transfer *transfer, const struct pccl_msg_ready *ready,
-                            struct difference *found)
-{
-    const struct pccl_descriptor *ours = &transfer->descriptor, *theirs = &ready->descriptor;
-    const struct pccl_plan *plan = &transfer->plan;
-    if (ours->datatype != theirs->datatype)
-        *found = (struct difference){"reduces elements of type",
-                                     pccl_datatype_name(ours->datatype),
-                                     pccl_datatype_name(theirs->datatype),
-                                     0,
-                                     0,
-                                     NULL};
-    else if (ours->operation != theirs->operation)
-        *found = (struct difference){
-            "asks for the", pccl_reduction_name(ours->operation), pccl_reduction_name(theirs->operation), 0, 0, NULL};
-    else if (ours->count != theirs->count)
-        *found = (struct difference){"reduces", NULL, NULL, ours->count, theirs->count, "elements"};
-    else if (ours->codec != theirs->codec)
-        *found = (struct difference){
-            "quantizes by", pccl_codec_kind_name(ours->codec), pccl_codec_kind_name(theirs->codec), 0, 0, NULL};
-    else if (ours->codec_datatype != theirs->codec_datatype)
-        *found = (struct difference){"quantizes to",
-                                     pccl_datatype_name(ours->codec_datatype),
-                                     pccl_datatype_name(theirs->codec_datatype),
-                                     0,
-                                     0,
-                                     NULL};
-    else if (plan->algorithm != ready->algorithm)
-        *found =
-            (struct difference){"plans", algorithm_name(plan->algorithm), algorithm_name(ready->algorithm), 0, 0, NULL};
-    else if (plan->segment_elements != ready->segment_elements)
-        *found = (struct difference){"plans segments of",     NULL,      NULL, plan->segment_elements,
-                                     ready->segment_elements, "elements"};
-    else
-        return false;
-    return true;
-}
-
-static void fail_as_different(struct pccl_transfer *transfer, const struct pccl_id *peer,
-                              const struct difference *found)
-{
-    const struct pccl_id *self = &transfer->exchange->config.self;
-    if (found->ours_name != NULL)
-        pccl_transfer_fail(transfer, PCCL_CLASS_MISMATCH, "peer %s %s %s, peer %s %s", pccl_id_str(self), found->verb,
-                           found->ours_name, pccl_id_str(peer), found->theirs_name);
-    else
-        pccl_transfer_fail(transfer, PCCL_CLASS_MISMATCH, "peer %s %s %" PRIu64 " %s, peer %s %" PRIu64,
-                           pccl_id_str(self), found->verb, found->ours, found->unit, pccl_id_str(peer), found->theirs);
-}
-
-/* By their labels these are two operations, whatever else they have in common. */
-static void fail_as_another(struct pccl_transfer *transfer, const struct pccl_id *peer,
-                            const struct pccl_descriptor *theirs)
-{
-    struct pccl_text words;
-    pccl_describe_difference(&words,
-                             &(struct pccl_described){&transfer->exchange->config.self, &transfer->descriptor, false},
-                             &(struct pccl_described){peer, theirs, false});
-    pccl_transfer_fail(transfer, PCCL_CLASS_MISMATCH, "%s", words.bytes);
-}
-
-/* READY of this transfer and its view. false: a peer has said it that does not receive from us. */
-static bool take_ready(struct pccl_transfer *transfer, const struct pccl_lane *lane, const struct pccl_msg_ready *ready)
-{
-    struct difference difference;
-    if (transfer->failed || transfer->at_rest)
-        return true;
-    if (!pccl_label_equal(&transfer->descriptor.label, &ready->descriptor.label)) {
-        fail_as_another(transfer, &lane->peer, &ready->descriptor);
-        return true;
-    }
-    if (find_difference(transfer, ready, &difference)) {
-        fail_as_different(transfer, &lane->peer, &difference);
-        return true;
-    }
-    struct pccl_channel *channel = pccl_transfer_channel(transfer, lane);
-    if (channel == NULL)
-        return false;
-    uint64_t granted = pccl_min_u64(ready->granted, transfer->plan.groups);
-    pccl_ahead_agree(channel, granted);
-    pccl_transfer_credit(channel, granted);
-    pccl_transfer_report(transfer);
-    return true;
 }
 
 /* ---- operations ---- */
@@ -235,7 +144,19 @@ static void take_announcements(struct pccl_transfer *transfer)
         struct pccl_msg_ready ready = kept->ready;
         pccl_kept_free(exchange, lane, kept);
         if (order == 0)
-            (void)take_ready(transfer, lane, &ready);
+            (void)pccl_agree_take_ready(transfer, lane, &ready);
+        pccl_lane_tidy(exchange, lane);
+    }
+}
+
+/* Those of views that are over. */
+static void forget_announcements(struct pccl_exchange *exchange)
+{
+    struct pccl_node *next;
+    for (struct pccl_node *node = pccl_table_first(&exchange->lanes); node != NULL; node = next) {
+        next = pccl_table_after(&exchange->lanes, node);
+        struct pccl_lane *lane = PCCL_CONTAINER_OF(node, struct pccl_lane, by_peer);
+        pccl_kept_forget_before(exchange, lane, &exchange->view);
         pccl_lane_tidy(exchange, lane);
     }
 }
@@ -255,12 +176,12 @@ enum pccl_status pccl_exchange_start(struct pccl_exchange *exchange, const struc
     pccl_table_insert(&exchange->transfers, &made->by_instance, pccl_instance_hash(&exchange->hash, &made->instance));
     if (pccl_epoch_compare(&made->view, &exchange->view) > 0) {
         exchange->view = made->view;
-        pccl_kept_forget_before(exchange, &made->view);
+        forget_announcements(exchange);
     }
     pccl_ahead_start(made);
-    pccl_window_widen(made);
+    pccl_transfer_widen(made);
     take_announcements(made);
-    for (uint32_t i = 0; i < made->neighbours; i++)
+    for (uint32_t i = 0; i < made->outgoing_count; i++)
         pccl_ahead_allow(&made->channels[i]);
     return PCCL_OK;
 }
@@ -270,7 +191,7 @@ void pccl_exchange_stop(struct pccl_exchange *exchange, struct pccl_transfer *tr
     if (!committed)
         pccl_backup_restore(&transfer->backup, &transfer->plan);
     pccl_table_remove(&exchange->transfers, &transfer->by_instance);
-    pccl_ahead_forget(exchange, &transfer->instance);
+    pccl_held_forget(exchange, &transfer->instance);
     remember_ended(exchange, transfer->ended, &transfer->instance);
     transfer->ended = NULL;
     pccl_transfer_free(transfer);
@@ -279,7 +200,7 @@ void pccl_exchange_stop(struct pccl_exchange *exchange, struct pccl_transfer *tr
 void pccl_exchange_forget(struct pccl_exchange *exchange, const struct pccl_instance *instance)
 {
     PCCL_ASSERT(find_transfer(exchange, instance) == NULL);
-    pccl_ahead_forget(exchange, instance);
+    pccl_held_forget(exchange, instance);
     if (find_ended(exchange, instance) != NULL)
         return;
     struct pccl_ended *ended = pccl_allocate(&exchange->memory, sizeof *ended);
@@ -342,13 +263,13 @@ void pccl_exchange_disconnected(struct pccl_exchange *exchange, const struct pcc
     for (struct pccl_link *link = lane->channels.next; link != &lane->channels; link = link->next) {
         struct pccl_channel *channel = PCCL_CONTAINER_OF(link, struct pccl_channel, on_lane);
         if (relies_on(channel))
-            pccl_transfer_fail(channel->transfer, PCCL_CLASS_PEER_LOST, "a connection %s peer %s was lost",
-                               outgoing ? "to" : "from", pccl_id_str(&lane->peer));
+            pccl_outcome_fail(channel->transfer, PCCL_CLASS_PEER_LOST, "a connection %s peer %s was lost",
+                              outgoing ? "to" : "from", pccl_id_str(&lane->peer));
         else
             tell_again(channel);
     }
     if (lane->connections == 0) /* it came over connections that are gone: their other end fails its operation */
-        pccl_ahead_forget_lane(lane);
+        pccl_held_forget_lane(lane);
     pccl_lane_tidy(exchange, lane);
 }
 
@@ -360,7 +281,7 @@ bool pccl_exchange_next(struct pccl_exchange *exchange, const struct pccl_id *pe
     while (lane != NULL && !pccl_link_is_alone(&lane->queue)) {
         struct pccl_channel *channel = PCCL_CONTAINER_OF(lane->queue.next, struct pccl_channel, in_queue);
         pccl_link_remove(&channel->in_queue);
-        bool filled = pccl_channel_has_something(channel) && pccl_transfer_next(channel, departure);
+        bool filled = pccl_channel_has_something(channel) && pccl_messages_next(channel, departure);
         if (!filled)
             continue;
         if (pccl_channel_has_something(channel))
@@ -400,7 +321,7 @@ static enum pccl_status receive_ready(struct pccl_exchange *exchange, struct pcc
     int order = transfer != NULL ? pccl_epoch_compare(&ready->view, &transfer->view) : 1;
     if (order > 0)
         return keep_ready(exchange, lane, ready, words);
-    if (order < 0 || take_ready(transfer, lane, ready))
+    if (order < 0 || pccl_agree_take_ready(transfer, lane, ready))
         return PCCL_OK;
     pccl_text_format(words, "peer %s is ready for data that it does not get from us", pccl_id_str(&lane->peer));
     return PCCL_MALFORMED;
@@ -414,7 +335,7 @@ static enum pccl_status receive_early(struct pccl_exchange *exchange, struct pcc
     if (data->step != 0 || pccl_epoch_compare(&data->view, &exchange->view) < 0 ||
         find_ended(exchange, &data->instance) != NULL)
         return PCCL_OK;
-    return pccl_ahead_hold(exchange, lane, data, arrival, words);
+    return pccl_held_add(exchange, lane, data, arrival, words);
 }
 
 bool pccl_exchange_is_due(struct pccl_exchange *exchange, const struct pccl_id *peer, const struct pccl_msg_data *data)
@@ -434,13 +355,13 @@ static enum pccl_status receive_data(struct pccl_exchange *exchange, struct pccl
         return receive_early(exchange, lane, data, arrival, words);
     if (transfer->failed || !pccl_epoch_equal(&transfer->view, &data->view))
         return PCCL_OK;
-    struct pccl_channel *channel = pccl_transfer_channel(transfer, lane);
+    struct pccl_channel *channel = pccl_channel_find(transfer, lane);
     if (channel != NULL && pccl_ahead_is_foreign(channel, data)) {
         pccl_ahead_fail(transfer, &lane->peer, data->group, data->length);
         return PCCL_OK;
     }
     if (channel != NULL)
-        return pccl_transfer_receive(channel, data, arrival, words);
+        return pccl_messages_receive(channel, data, arrival, words);
     if (transfer->plan.long_path && data->step == 0)
         return PCCL_OK; /* it plans otherwise: the one before it in the ring says so */
     pccl_text_format(words, "peer %s sent data that we do not get from it", pccl_id_str(&lane->peer));
@@ -465,8 +386,8 @@ enum pccl_status pccl_exchange_receive(struct pccl_exchange *exchange, const str
 void pccl_exchange_received(struct pccl_exchange *exchange, struct pccl_arrival *arrival)
 {
     (void)exchange;
-    if (arrival->ahead != NULL)
-        pccl_ahead_received(arrival);
+    if (arrival->held != NULL)
+        pccl_held_received(arrival);
     else
         pccl_transfer_received(arrival);
 }
@@ -477,11 +398,13 @@ void pccl_exchange_dropped(struct pccl_exchange *exchange, struct pccl_departure
     (void)exchange;
     if (departure != NULL)
         pccl_departure_release(departure);
-    if (arrival != NULL && arrival->ahead != NULL)
-        pccl_ahead_dropped(arrival);
+    if (arrival != NULL && arrival->held != NULL)
+        pccl_held_dropped(arrival);
     else if (arrival != NULL)
         pccl_arrival_release(arrival);
 }
+
+uint64_t pccl_exchange_room(const struct pccl_exchange *exchange) { return exchange->room; }
 
 size_t pccl_exchange_scratch_bytes(const struct pccl_exchange *exchange, size_t *peak)
 {

@@ -54,6 +54,7 @@ enum {
 
 struct pccl_exchange; /* collective/internal.h */
 struct pccl_transfer; /* one operation at this peer */
+struct pccl_channel;  /* the same, on one lane */
 
 struct pccl_exchange_config {
     uint64_t hash_seed; /* random: for tables of what peers choose */
@@ -109,7 +110,6 @@ struct pccl_departure {
     struct pccl_transfer *transfer; /* NULL: stopped meanwhile, or none of its */
     struct pccl_departure *previous, *next;
     uint64_t group; /* the exchange's own */
-    uint32_t step, to;
     void *scratch;
 };
 
@@ -119,10 +119,11 @@ struct pccl_arrival {
     uint32_t length;
     struct pccl_transfer *transfer;
     struct pccl_arrival *previous, *next;
+    struct pccl_channel *channel;
     uint64_t group;
-    uint32_t step, from;
+    uint32_t step;
     void *scratch;
-    struct pccl_ahead_segment *ahead; /* of no transfer yet */
+    struct pccl_held_segment *held; /* of no transfer yet */
 };
 
 /* NULL: out of memory. Config, memory and effects are copied. */

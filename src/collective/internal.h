@@ -1,7 +1,18 @@
 /*
- * What the files of the data plane share. From below: scratch and backup (memory), lane (what waits to be sent to whom,
- * and what was announced), window, messages, ahead and transfer (one operation), ring and direct (what is to be done
- * with a segment that came in), exchange (the functions of exchange.h).
+ * What the files of the data plane share: its structs. Each file's functions are in its own header. From below, and
+ * each calls only into those before it:
+ *   schedule, ring, direct   what is to be done with a piece; no bytes
+ *   plan, scratch, backup    how elements are cut; memory
+ *   held, kept               what came of operations or groups that are not here yet: segments, announcements
+ *   lane                     whose turn it is to send
+ *   outcome                  what becomes of an operation
+ *   window                   which groups are open
+ *   packed, fold             the work on bytes
+ *   ahead                    what may go and come without READY
+ *   messages                 DATA and READY of one operation
+ *   transfer                 one operation
+ *   agree                    do peers mean the same one?
+ *   exchange                 all of them (exchange.h)
  */
 #ifndef PCCL_COLLECTIVE_INTERNAL_H
 #define PCCL_COLLECTIVE_INTERNAL_H
@@ -23,7 +34,7 @@ struct pccl_lane {
     /* Outgoing: READY of operations that are not started here, the oldest first. */
     struct pccl_link kept;
     struct pccl_table kept_by_instance;
-    struct pccl_table ahead; /* Incoming: held for groups that are not open here, by instance. */
+    struct pccl_table held;  /* Incoming: for groups that are not open here, by instance. */
     size_t ahead_bytes;      /* Incoming: of that; outgoing: promised to those who send without READY. */
     uint32_t ahead_segments; /* The same. */
     bool used;               /* Some operation has. */
@@ -37,7 +48,7 @@ struct pccl_kept {
 };
 
 /* What the peer of a lane sent ahead for one operation. */
-struct pccl_ahead {
+struct pccl_held {
     struct pccl_node by_instance;
     struct pccl_exchange *exchange;
     struct pccl_lane *lane;
@@ -46,9 +57,9 @@ struct pccl_ahead {
     struct pccl_link segments; /* at least one, by group */
 };
 
-struct pccl_ahead_segment {
+struct pccl_held_segment {
     struct pccl_link link;
-    struct pccl_ahead *ahead;
+    struct pccl_held *held;
     uint64_t group;
     uint32_t length;
     struct pccl_scratch *scratch;
@@ -64,7 +75,9 @@ struct pccl_parcel_queue {
 struct pccl_channel {
     struct pccl_transfer *transfer;
     struct pccl_lane *lane;
-    uint32_t other; /* rank */
+    uint32_t other;  /* rank */
+    uint32_t column; /* among those of its direction */
+    uint32_t first;  /* the piece of step 0, or PCCL_NO_PIECE */
     bool outgoing;
     struct pccl_link on_lane, in_queue;
     /* outgoing */
@@ -82,8 +95,9 @@ struct pccl_channel {
 };
 
 /*
- * What is known of one step of a group: with one neighbour in the ring, with each other rank in direct exchange. It
- * serves the message that comes in and the one that goes out in that step.
+ * What is known of one step of a group in one column: the n-th outgoing channel and the n-th incoming one. It serves
+ * the message that comes in and the one that goes out in that step. Only one of the two ever has scratch here: parts
+ * are collected in step 0, and what is sent on goes in later steps.
  */
 struct pccl_parcel {
     struct pccl_parcel *next; /* in a channel's queue */
@@ -95,11 +109,12 @@ struct pccl_parcel {
 };
 
 struct pccl_group {
+    struct pccl_transfer *transfer;
     struct pccl_group *next; /* among the idle ones */
     uint64_t number;
     uint32_t arrivals_left, departures_left;
     uint32_t results_left; /* segments of it whose result is not there */
-    uint32_t parts_left;   /* direct: what the owner waits for */
+    uint32_t parts_left;   /* to be collected */
     struct pccl_parcel parcels[];
 };
 
@@ -128,9 +143,10 @@ struct pccl_transfer {
     struct pccl_departure *departures;
     struct pccl_arrival *arrivals;
 
-    /* [0, neighbours) outgoing: to rank + 1, rank + 2 ...; then incoming: from rank - 1, rank - 2 ... */
+    /* The first ones outgoing, to ranks after this one in the ring's order; then incoming, from ranks before it. */
     struct pccl_channel *channels;
-    uint32_t neighbours;
+    uint32_t outgoing_count, channel_count;
+    uint32_t columns; /* channels of the direction that has more */
     uint32_t unheard; /* outgoing channels that are not `agreed` */
 
     /* The window: groups [first_open, granted) but for those that are complete, by number modulo the slots. */
@@ -162,159 +178,13 @@ struct pccl_exchange {
     uint64_t room; /* counts when some of it may have become free, or for somebody else */
 };
 
-/* ---- lane.c ---- */
-struct pccl_lane *pccl_lane_find(struct pccl_exchange *exchange, const struct pccl_id *peer, bool outgoing);
-/* Makes it if there is none. NULL: memory is short. */
-struct pccl_lane *pccl_lane_get(struct pccl_exchange *exchange, const struct pccl_id *peer, bool outgoing);
-bool pccl_lane_is_of_member(const struct pccl_exchange *exchange, const struct pccl_lane *lane);
-/* Frees it if nobody needs it. NULL is allowed. */
-void pccl_lane_tidy(struct pccl_exchange *exchange, struct pccl_lane *lane);
-void pccl_lanes_free(struct pccl_exchange *exchange);
-/* Puts it into the lane's queue if it has something to send and is not there. */
-void pccl_channel_wake(struct pccl_channel *channel);
-
-/* What another peer announced. Outgoing lanes. keep: false when memory is short; *first: it was not known. */
-PCCL_MUST_CHECK bool pccl_kept_add(struct pccl_exchange *exchange, struct pccl_lane *lane,
-                                   const struct pccl_msg_ready *ready, bool *first);
-struct pccl_kept *pccl_kept_find(struct pccl_lane *lane, const struct pccl_instance *instance);
-void pccl_kept_free(struct pccl_exchange *exchange, struct pccl_lane *lane, struct pccl_kept *kept);
-/* Drops what belongs to views before this one. */
-void pccl_kept_forget_before(struct pccl_exchange *exchange, const struct pccl_epoch *view);
-
-/* ---- transfer.c ---- */
-PCCL_MUST_CHECK enum pccl_status pccl_transfer_make(struct pccl_exchange *exchange,
-                                                    const struct pccl_transfer_config *config,
-                                                    struct pccl_transfer **transfer, struct pccl_text *words);
-void pccl_transfer_free(struct pccl_transfer *transfer);
-PCCL_PRINTF(3, 4)
-void pccl_transfer_fail(struct pccl_transfer *transfer, enum pccl_class class, const char *format, ...);
-/* Tells what has come true by the last message. */
-void pccl_transfer_report(struct pccl_transfer *transfer);
-
-/* ---- window.c ---- */
-/* How many groups may be open, and what each needs. */
-void pccl_window_size(struct pccl_transfer *transfer);
-/* Makes a record for one more group. false: memory is short. */
-PCCL_MUST_CHECK bool pccl_group_reserve(struct pccl_transfer *transfer);
-/* Opens what may be opened: one group at least, the first time and when the last one is complete. */
-void pccl_window_widen(struct pccl_transfer *transfer);
-/* There is more of the budget than before. */
-void pccl_window_share_out(struct pccl_exchange *exchange);
-/* NULL: not granted, or complete. */
-struct pccl_group *pccl_group_of(const struct pccl_transfer *transfer, uint64_t number);
-/* After each message of the group that came or went. */
-void pccl_group_close_if_complete(struct pccl_transfer *transfer, struct pccl_group *group);
-/* Also those that are open, with what waits in them. */
-void pccl_groups_free(struct pccl_transfer *transfer);
-
-/* ---- messages.c ---- */
-/* The channel with this lane, or NULL. */
-struct pccl_channel *pccl_transfer_channel(struct pccl_transfer *transfer, const struct pccl_lane *lane);
-/* The receiver on an outgoing channel takes groups below `granted`. */
-void pccl_transfer_credit(struct pccl_channel *channel, uint64_t granted);
-bool pccl_channel_has_something(struct pccl_channel *channel);
-/* Fills in the departure. false: there is nothing, maybe because it failed. */
-PCCL_MUST_CHECK bool pccl_transfer_next(struct pccl_channel *channel, struct pccl_departure *departure);
-void pccl_transfer_sent(struct pccl_departure *departure);
-PCCL_MUST_CHECK enum pccl_status pccl_transfer_receive(struct pccl_channel *channel, const struct pccl_msg_data *data,
-                                                       struct pccl_arrival *arrival, struct pccl_text *words);
-void pccl_transfer_received(struct pccl_arrival *arrival);
-/* What was held of this first step belongs to the transfer now: all of it, or what is still coming in. */
-void pccl_transfer_take(struct pccl_channel *channel, struct pccl_group *group, struct pccl_scratch *scratch,
-                        uint32_t length);
-void pccl_transfer_adopt(struct pccl_channel *channel, struct pccl_group *group, struct pccl_scratch *scratch,
-                         struct pccl_arrival *arrival);
-/* They belong to no transfer any more; what they hold is given back. */
-void pccl_departure_release(struct pccl_departure *departure);
-void pccl_arrival_release(struct pccl_arrival *arrival);
-
-/* ---- ahead.c ---- */
-/* The first step of groups below this may be sent ahead: on a long path. */
-uint64_t pccl_ahead_groups(const struct pccl_plan *plan);
-/* READY has not come yet: the outgoing channel may begin with what the lane has left for that. */
-void pccl_ahead_allow(struct pccl_channel *channel);
-/* READY that agrees has come. */
-void pccl_ahead_agree(struct pccl_channel *channel, uint64_t granted);
-/* The lane gets back what the channel has of it. */
-void pccl_ahead_give_back(struct pccl_channel *channel);
-/* On a long path, a first step that no peer would send that plans the operation as we do. */
-bool pccl_ahead_is_foreign(const struct pccl_channel *channel, const struct pccl_msg_data *data);
-void pccl_ahead_fail(struct pccl_transfer *transfer, const struct pccl_id *peer, uint64_t group, uint32_t length);
-/* A first step for a group that is not open here. */
-PCCL_MUST_CHECK enum pccl_status pccl_ahead_hold(struct pccl_exchange *exchange, struct pccl_lane *lane,
-                                                 const struct pccl_msg_data *data, struct pccl_arrival *arrival,
-                                                 struct pccl_text *words);
-/* Whether the lane is used, and whether its peer is a member: either gives it room of its own. */
-void pccl_ahead_own(struct pccl_exchange *exchange, struct pccl_lane *lane, bool used, bool member);
-void pccl_ahead_received(struct pccl_arrival *arrival);
-void pccl_ahead_dropped(struct pccl_arrival *arrival);
-/* It starts: drops what is older, and fails if what is held for it does not fit. */
-void pccl_ahead_start(struct pccl_transfer *transfer);
-/* The group has been opened. What comes true by it is reported with its next message: one at least is to be sent. */
-void pccl_ahead_take(struct pccl_transfer *transfer, struct pccl_group *group);
-/* The operation is over here. */
-void pccl_ahead_forget(struct pccl_exchange *exchange, const struct pccl_instance *instance);
-void pccl_ahead_forget_lane(struct pccl_lane *lane);
-
-/* ---- for ring.c and direct.c ---- */
-static inline bool pccl_is_finisher(const struct pccl_plan *plan, uint32_t number)
+/* The piece of its message in a step that there is, or PCCL_NO_PIECE. */
+static inline uint32_t pccl_channel_piece(const struct pccl_channel *channel, uint32_t step)
 {
-    return number == (plan->rank + 1) % plan->ranks;
+    const struct pccl_plan *plan = &channel->transfer->plan;
+    uint32_t rank = plan->seat.rank, other = channel->other;
+    return pccl_plan_schedule(plan)->piece(plan->seat, channel->outgoing ? rank : other,
+                                           channel->outgoing ? other : rank, step);
 }
-static inline const uint8_t *pccl_input_of(const struct pccl_transfer *transfer, const struct pccl_segment *segment)
-{
-    return transfer->input + (size_t)segment->first * transfer->plan.element_bytes;
-}
-static inline uint8_t *pccl_result_of(const struct pccl_transfer *transfer, const struct pccl_segment *segment)
-{
-    return transfer->result + (size_t)segment->first * transfer->plan.element_bytes;
-}
-/*
- * A large result goes past the caches where nothing of it is needed soon; in place it is in them already, for it was
- * the input.
- */
-static inline bool pccl_goes_away(const struct pccl_transfer *transfer)
-{
-    return transfer->plan.large && transfer->input != transfer->result;
-}
-/* The parcel of a step with another rank. */
-struct pccl_parcel *pccl_transfer_parcel(const struct pccl_transfer *transfer, struct pccl_group *group, uint32_t step,
-                                         uint32_t other);
-/* What the step sends to that rank can be sent now: scratch (a reference of its own), or NULL: from the result. */
-void pccl_transfer_send(struct pccl_transfer *transfer, struct pccl_group *group, uint32_t step, uint32_t other,
-                        struct pccl_scratch *scratch);
-/* Before a segment of the result is overwritten: in place, it is still the input. */
-void pccl_transfer_save(struct pccl_transfer *transfer, uint64_t group, uint32_t number);
-/* One more segment of the result is there. The last thing to be done with a message: the group may end by it. */
-void pccl_transfer_result(struct pccl_transfer *transfer, struct pccl_group *group);
-
-/* ---- packed.c: with a codec ---- */
-/*
- * Folds all parts and the own one, which comes last, and packs the sum; `packed` may be one of the parts. The finisher
- * writes to the result what the bytes say.
- */
-void pccl_packed_fold(struct pccl_transfer *transfer, uint64_t group, uint32_t number, uint8_t *const *parts,
-                      uint32_t part_count, uint8_t *packed);
-/* A finished segment. */
-void pccl_packed_store(struct pccl_transfer *transfer, uint64_t group, uint32_t number, const uint8_t *packed);
-
-/* ---- ring.c and direct.c: the rules of the two algorithms ---- */
-struct pccl_group_shape {
-    uint32_t arrivals, departures;
-};
-/* Messages of a group whose first `segments` segments are not empty. */
-struct pccl_group_shape pccl_ring_shape(const struct pccl_plan *plan, uint32_t segments);
-struct pccl_group_shape pccl_direct_shape(const struct pccl_plan *plan, uint32_t segments);
-/* A segment came in: work on it, send it on. Takes over the scratch (NULL: it came into the result). */
-void pccl_ring_received(struct pccl_transfer *transfer, struct pccl_group *group, uint32_t step,
-                        struct pccl_scratch *scratch);
-/*
- * The first part, which came in as elements, and the own one, as what is folded so far where that is longer. Takes over
- * the scratch; NULL: memory is short.
- */
-struct pccl_scratch *pccl_ring_widen(struct pccl_transfer *transfer, const struct pccl_segment *segment,
-                                     struct pccl_scratch *received);
-void pccl_direct_received(struct pccl_transfer *transfer, struct pccl_group *group, uint32_t step, uint32_t from,
-                          struct pccl_scratch *scratch);
 
 #endif

@@ -1,5 +1,11 @@
-/* Lanes: the turns of the operations that have something to send, and what was announced but is not started here. */
-#include "collective/internal.h"
+/*
+ * Lanes, and the channels that use them: what each operation has to send on a lane, how much of it may go now, and
+ * whose turn it is.
+ */
+#include "collective/lane.h"
+
+#include "collective/held.h"
+#include "collective/kept.h"
 
 static uint64_t key_of(const struct pccl_exchange *exchange, const struct pccl_id *peer, bool outgoing)
 {
@@ -37,7 +43,7 @@ struct pccl_lane *pccl_lane_get(struct pccl_exchange *exchange, const struct pcc
     pccl_link_init(&lane->queue);
     pccl_link_init(&lane->kept);
     pccl_table_init(&lane->kept_by_instance, &exchange->memory, &exchange->hash);
-    pccl_table_init(&lane->ahead, &exchange->memory, &exchange->hash);
+    pccl_table_init(&lane->held, &exchange->memory, &exchange->hash);
     pccl_table_insert(&exchange->lanes, &lane->by_peer, key_of(exchange, peer, outgoing));
     return lane;
 }
@@ -46,9 +52,9 @@ static void lane_free(struct pccl_exchange *exchange, struct pccl_lane *lane)
 {
     while (!pccl_link_is_alone(&lane->kept))
         pccl_kept_free(exchange, lane, PCCL_CONTAINER_OF(lane->kept.next, struct pccl_kept, link));
-    pccl_ahead_forget_lane(lane);
+    pccl_held_forget_lane(lane);
     pccl_table_fini(&lane->kept_by_instance);
-    pccl_table_fini(&lane->ahead);
+    pccl_table_fini(&lane->held);
     pccl_table_remove(&exchange->lanes, &lane->by_peer);
     pccl_release(&exchange->memory, lane, sizeof *lane);
 }
@@ -70,6 +76,58 @@ void pccl_lanes_free(struct pccl_exchange *exchange)
     }
 }
 
+/* ---- channels ---- */
+
+struct pccl_channel *pccl_channel_find(struct pccl_transfer *transfer, const struct pccl_lane *lane)
+{
+    for (uint32_t i = 0; i < transfer->channel_count; i++)
+        if (transfer->channels[i].lane == lane)
+            return &transfer->channels[i];
+    return NULL;
+}
+
+struct pccl_channel *pccl_channel_to(const struct pccl_transfer *transfer, uint32_t rank)
+{
+    uint32_t i = 0;
+    while (transfer->channels[i].other != rank)
+        i++;
+    PCCL_ASSERT(i < transfer->outgoing_count);
+    return &transfer->channels[i];
+}
+
+static void append(struct pccl_parcel_queue *queue, struct pccl_parcel *parcel)
+{
+    parcel->next = NULL;
+    if (queue->first == NULL)
+        queue->first = parcel;
+    else
+        queue->last->next = parcel;
+    queue->last = parcel;
+}
+
+static struct pccl_parcel *take(struct pccl_parcel_queue *queue)
+{
+    struct pccl_parcel *parcel = queue->first;
+    if (parcel != NULL)
+        queue->first = parcel->next;
+    return parcel;
+}
+
+bool pccl_channel_can_begin(struct pccl_channel *channel)
+{
+    const struct pccl_transfer *transfer = channel->transfer;
+    const struct pccl_plan *plan = &transfer->plan;
+    uint64_t end = pccl_min_u64(pccl_max_u64(channel->granted, channel->ahead), transfer->granted);
+    while (channel->begun < end && channel->first >= pccl_plan_segments(plan, channel->begun))
+        channel->begun++; /* nothing in it, and so nothing to send */
+    return channel->begun < end;
+}
+
+bool pccl_channel_has_something(struct pccl_channel *channel)
+{
+    return channel->outgoing ? channel->ready.first != NULL || pccl_channel_can_begin(channel) : channel->tell;
+}
+
 void pccl_channel_wake(struct pccl_channel *channel)
 {
     struct pccl_transfer *transfer = channel->transfer;
@@ -82,70 +140,28 @@ void pccl_channel_wake(struct pccl_channel *channel)
         effects->writable(effects->context, &lane->peer, lane->outgoing);
 }
 
-/* ---- what was announced ---- */
-
-static struct pccl_kept *kept_of(struct pccl_node *node)
+static void enqueue(struct pccl_channel *channel, struct pccl_parcel *parcel)
 {
-    return PCCL_CONTAINER_OF(node, struct pccl_kept, by_instance);
+    append(parcel->group->number < channel->granted ? &channel->ready : &channel->held, parcel);
 }
 
-struct pccl_kept *pccl_kept_find(struct pccl_lane *lane, const struct pccl_instance *instance)
+void pccl_channel_send(struct pccl_channel *channel, struct pccl_parcel *parcel)
 {
-    struct pccl_node *node = pccl_table_find(&lane->kept_by_instance, pccl_instance_hash(lane->ahead.hash, instance));
-    while (node != NULL && !pccl_instance_equal(&kept_of(node)->ready.instance, instance))
-        node = pccl_table_find_next(node);
-    return node != NULL ? kept_of(node) : NULL;
+    enqueue(channel, parcel);
+    pccl_channel_wake(channel);
 }
 
-/* The same announcement may come over several connections, in any order. */
-static void renew(struct pccl_kept *kept, const struct pccl_msg_ready *ready)
-{
-    int order = pccl_epoch_compare(&ready->view, &kept->ready.view);
-    if (order > 0 || (order == 0 && ready->granted > kept->ready.granted))
-        kept->ready = *ready;
-}
+struct pccl_parcel *pccl_channel_take(struct pccl_channel *channel) { return take(&channel->ready); }
 
-bool pccl_kept_add(struct pccl_exchange *exchange, struct pccl_lane *lane, const struct pccl_msg_ready *ready,
-                   bool *first)
+void pccl_channel_credit(struct pccl_channel *channel, uint64_t granted)
 {
-    struct pccl_kept *kept = pccl_kept_find(lane, &ready->instance);
-    *first = kept == NULL;
-    if (kept != NULL) {
-        renew(kept, ready);
-        return true;
-    }
-    if (lane->kept_by_instance.count >= PCCL_OPS_PER_PEER_MAX)
-        pccl_kept_free(exchange, lane, PCCL_CONTAINER_OF(lane->kept.next, struct pccl_kept, link));
-    kept = pccl_allocate(&exchange->memory, sizeof *kept);
-    if (kept == NULL)
-        return false;
-    kept->ready = *ready;
-    pccl_link_append(&lane->kept, &kept->link);
-    pccl_table_insert(&lane->kept_by_instance, &kept->by_instance,
-                      pccl_instance_hash(lane->ahead.hash, &ready->instance));
-    return true;
-}
-
-void pccl_kept_free(struct pccl_exchange *exchange, struct pccl_lane *lane, struct pccl_kept *kept)
-{
-    pccl_link_remove(&kept->link);
-    pccl_table_remove(&lane->kept_by_instance, &kept->by_instance);
-    pccl_release(&exchange->memory, kept, sizeof *kept);
-}
-
-void pccl_kept_forget_before(struct pccl_exchange *exchange, const struct pccl_epoch *view)
-{
-    struct pccl_node *next;
-    for (struct pccl_node *node = pccl_table_first(&exchange->lanes); node != NULL; node = next) {
-        next = pccl_table_after(&exchange->lanes, node);
-        struct pccl_lane *lane = PCCL_CONTAINER_OF(node, struct pccl_lane, by_peer);
-        struct pccl_link *after;
-        for (struct pccl_link *link = lane->kept.next; link != &lane->kept; link = after) {
-            after = link->next;
-            struct pccl_kept *kept = PCCL_CONTAINER_OF(link, struct pccl_kept, link);
-            if (pccl_epoch_compare(&kept->ready.view, view) < 0)
-                pccl_kept_free(exchange, lane, kept);
-        }
-        pccl_lane_tidy(exchange, lane);
-    }
+    if (granted <= channel->granted)
+        return; /* overtaken on another connection */
+    channel->granted = granted;
+    struct pccl_parcel_queue held = channel->held;
+    channel->held = (struct pccl_parcel_queue){NULL, NULL};
+    struct pccl_parcel *parcel;
+    while ((parcel = take(&held)) != NULL)
+        enqueue(channel, parcel);
+    pccl_channel_wake(channel);
 }

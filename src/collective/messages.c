@@ -2,91 +2,33 @@
  * The messages of an operation, out and in. Everything is driven by what was sent or came in; the work for one message
  * is constant, or the number of ranks where all of them are concerned.
  */
-#include "collective/internal.h"
+#include "collective/messages.h"
 
-static void append(struct pccl_parcel_queue *queue, struct pccl_parcel *parcel)
-{
-    parcel->next = NULL;
-    if (queue->first == NULL)
-        queue->first = parcel;
-    else
-        queue->last->next = parcel;
-    queue->last = parcel;
-}
-
-static struct pccl_parcel *take(struct pccl_parcel_queue *queue)
-{
-    struct pccl_parcel *parcel = queue->first;
-    if (parcel != NULL)
-        queue->first = parcel->next;
-    return parcel;
-}
-
-/* ---- channels ---- */
-
-struct pccl_channel *pccl_transfer_channel(struct pccl_transfer *transfer, const struct pccl_lane *lane)
-{
-    for (uint32_t i = 0; i < 2 * transfer->neighbours; i++)
-        if (transfer->channels[i].lane == lane)
-            return &transfer->channels[i];
-    return NULL;
-}
-
-static struct pccl_channel *channel_to(struct pccl_transfer *transfer, uint32_t rank)
-{
-    const struct pccl_plan *plan = &transfer->plan;
-    struct pccl_channel *channel = &transfer->channels[(rank + plan->ranks - plan->rank - 1) % plan->ranks];
-    PCCL_ASSERT(channel->outgoing && channel->other == rank);
-    return channel;
-}
-
-/* Whether the first step of another group may be sent. */
-static bool can_begin(struct pccl_channel *channel)
-{
-    const struct pccl_transfer *transfer = channel->transfer;
-    const struct pccl_plan *plan = &transfer->plan;
-    uint64_t end = pccl_min_u64(pccl_max_u64(channel->granted, channel->ahead), transfer->granted);
-    uint32_t number = 0;
-    bool sends = pccl_plan_message(plan, plan->rank, channel->other, 0, &number);
-    PCCL_ASSERT(sends);
-    while (channel->begun < end && number >= pccl_plan_segments(plan, channel->begun))
-        channel->begun++; /* nothing in it, and so nothing to send */
-    return channel->begun < end;
-}
-
-bool pccl_channel_has_something(struct pccl_channel *channel)
-{
-    return channel->outgoing ? channel->ready.first != NULL || can_begin(channel) : channel->tell;
-}
+#include "collective/ahead.h"
+#include "collective/fold.h"
+#include "collective/held.h"
+#include "collective/lane.h"
+#include "collective/outcome.h"
+#include "collective/window.h"
 
 /* ---- sending ---- */
 
-static void queue_parcel(struct pccl_channel *channel, struct pccl_parcel *parcel)
+/* The task's piece goes to all whom it names, from scratch or (NULL) from the result. Takes over the scratch. */
+static void send_on(struct pccl_transfer *transfer, struct pccl_group *group, const struct pccl_task *task,
+                    struct pccl_scratch *scratch)
 {
-    append(parcel->group->number < channel->granted ? &channel->ready : &channel->held, parcel);
-}
-
-void pccl_transfer_send(struct pccl_transfer *transfer, struct pccl_group *group, uint32_t step, uint32_t other,
-                        struct pccl_scratch *scratch)
-{
-    struct pccl_channel *channel = channel_to(transfer, other);
-    struct pccl_parcel *parcel = pccl_transfer_parcel(transfer, group, step, other);
-    parcel->scratch = scratch;
-    queue_parcel(channel, parcel);
-    pccl_channel_wake(channel);
-}
-
-void pccl_transfer_credit(struct pccl_channel *channel, uint64_t granted)
-{
-    if (granted <= channel->granted)
-        return; /* overtaken on another connection */
-    channel->granted = granted;
-    struct pccl_parcel_queue held = channel->held;
-    channel->held = (struct pccl_parcel_queue){NULL, NULL};
-    struct pccl_parcel *parcel;
-    while ((parcel = take(&held)) != NULL)
-        queue_parcel(channel, parcel);
-    pccl_channel_wake(channel);
+    if (task->to_count == 0) {
+        pccl_scratch_give(&transfer->exchange->scratch, scratch);
+        return;
+    }
+    struct pccl_channel *channels = pccl_channel_to(transfer, task->to);
+    for (uint32_t i = 0; i < task->to_count; i++) {
+        struct pccl_parcel *parcel = pccl_channel_parcel(&channels[i], group, task->step);
+        if (scratch != NULL && i > 0)
+            pccl_scratch_share(scratch);
+        parcel->scratch = scratch;
+        pccl_channel_send(&channels[i], parcel);
+    }
 }
 
 static void fill_ready(struct pccl_channel *channel, struct pccl_departure *departure)
@@ -125,7 +67,7 @@ static const uint8_t *later_payload(struct pccl_transfer *transfer, const struct
     if (*scratch == NULL)
         return pccl_result_of(transfer, segment);
     if (step == 1 && pccl_plan_is_wide(&transfer->plan, step))
-        *scratch = pccl_ring_widen(transfer, segment, *scratch);
+        *scratch = pccl_fold_widen(transfer, segment, *scratch);
     return *scratch != NULL ? (*scratch)->bytes : NULL;
 }
 
@@ -146,14 +88,13 @@ static bool fill_data(struct pccl_channel *channel, struct pccl_departure *depar
 {
     struct pccl_transfer *transfer = channel->transfer;
     const struct pccl_plan *plan = &transfer->plan;
-    bool first = channel->ready.first == NULL || (plan->long_path && can_begin(channel));
-    struct pccl_parcel *parcel = first ? NULL : take(&channel->ready);
+    bool first = channel->ready.first == NULL || (plan->long_path && pccl_channel_can_begin(channel));
+    struct pccl_parcel *parcel = first ? NULL : pccl_channel_take(channel);
     if (first)
-        parcel = pccl_transfer_parcel(transfer, pccl_group_of(transfer, channel->begun++), 0, channel->other);
+        parcel = pccl_channel_parcel(channel, pccl_group_of(transfer, channel->begun++), 0);
     struct pccl_group *group = parcel->group;
-    uint32_t number = 0;
-    bool sends = pccl_plan_message(plan, plan->rank, channel->other, parcel->step, &number);
-    PCCL_ASSERT(sends && !parcel->handed);
+    uint32_t number = pccl_channel_piece(channel, parcel->step);
+    PCCL_ASSERT(!parcel->handed);
     struct pccl_segment segment = pccl_plan_segment(plan, group->number, number);
     struct pccl_scratch *scratch = NULL;
     const uint8_t *payload = NULL;
@@ -165,15 +106,13 @@ static bool fill_data(struct pccl_channel *channel, struct pccl_departure *depar
         payload = later_payload(transfer, &segment, parcel->step, &scratch);
     }
     if (payload == NULL) {
-        pccl_transfer_fail(transfer, PCCL_CLASS_INTERNAL, "out of memory for a segment");
+        pccl_outcome_fail(transfer, PCCL_CLASS_INTERNAL, "out of memory for a segment");
         return false;
     }
     parcel->handed = true;
     departure->payload = payload;
     departure->length = (uint32_t)pccl_plan_bytes(plan, parcel->step, segment.count);
     departure->group = group->number;
-    departure->step = parcel->step;
-    departure->to = channel->other;
     departure->scratch = scratch;
     departure->msg.type = PCCL_MSG_data;
     departure->msg.as.data = (struct pccl_msg_data){.instance = transfer->instance,
@@ -185,7 +124,7 @@ static bool fill_data(struct pccl_channel *channel, struct pccl_departure *depar
     return true;
 }
 
-bool pccl_transfer_next(struct pccl_channel *channel, struct pccl_departure *departure)
+bool pccl_messages_next(struct pccl_channel *channel, struct pccl_departure *departure)
 {
     if (channel->outgoing)
         return fill_data(channel, departure);
@@ -211,59 +150,48 @@ void pccl_departure_release(struct pccl_departure *departure)
     departure->previous = departure->next = NULL;
 }
 
-void pccl_transfer_sent(struct pccl_departure *departure)
-{
-    struct pccl_transfer *transfer = departure->transfer;
-    pccl_departure_release(departure);
-    if (transfer == NULL || transfer->failed)
-        return;
-    transfer->traffic.sent_bytes += departure->length;
-    struct pccl_group *group = pccl_group_of(transfer, departure->group);
-    PCCL_ASSERT(group != NULL && group->departures_left > 0);
-    group->departures_left--;
-    pccl_group_close_if_complete(transfer, group);
-    pccl_transfer_report(transfer);
-}
-
 /* ---- receiving ---- */
 
-/* The message to the same rank, or round the ring, that the sender must have had before it can send this one. */
+/* A result whose sender cannot have this rank's part of it. */
 static bool comes_too_early(const struct pccl_transfer *transfer, struct pccl_group *group, uint32_t step,
-                            uint32_t number, uint32_t from)
+                            uint32_t number)
 {
     const struct pccl_plan *plan = &transfer->plan;
-    if (plan->algorithm == PCCL_DIRECT)
-        return step == 1 && !pccl_transfer_parcel(transfer, group, 0, from)->handed;
-    uint32_t passed_on_in = (plan->rank + plan->ranks - number) % plan->ranks;
-    return step >= plan->ranks - 1 && !group->parcels[passed_on_in].handed;
+    const struct pccl_schedule *schedule = pccl_plan_schedule(plan);
+    if (schedule->carries(plan->seat, step) != PCCL_CONTENT_RESULT)
+        return false;
+    struct pccl_sending spent = schedule->spent(plan->seat, number);
+    return !pccl_channel_parcel(pccl_channel_to(transfer, spent.to), group, spent.step)->handed;
 }
 
-static const char *what_is_wrong(const struct pccl_channel *channel, const struct pccl_msg_data *data,
-                                 struct pccl_segment *segment, uint32_t *number)
+/* NULL: nothing. *number: which segment of its group it is. */
+static const char *what_is_wrong(const struct pccl_channel *channel, const struct pccl_msg_data *data, uint32_t *number)
 {
     const struct pccl_transfer *transfer = channel->transfer;
     const struct pccl_plan *plan = &transfer->plan;
     bool is_ahead = data->step == 0 && data->group < pccl_ahead_groups(plan);
     if (data->group >= channel->told && !is_ahead)
         return "more than was granted";
-    if (!pccl_plan_message(plan, channel->other, plan->rank, data->step, number))
+    if (data->step >= pccl_plan_schedule(plan)->steps(plan->seat))
         return "no such step";
-    *segment = pccl_plan_segment(plan, data->group, *number);
-    if (segment->count == 0 || data->length != pccl_plan_bytes(plan, data->step, segment->count))
+    *number = pccl_channel_piece(channel, data->step);
+    if (*number == PCCL_NO_PIECE)
+        return "no such step";
+    struct pccl_segment segment = pccl_plan_segment(plan, data->group, *number);
+    if (segment.count == 0 || data->length != pccl_plan_bytes(plan, data->step, segment.count))
         return "a wrong length";
     if (data->group >= transfer->granted)
         return NULL;
     struct pccl_group *group = pccl_group_of(transfer, data->group);
-    if (group == NULL || pccl_transfer_parcel(transfer, group, data->step, channel->other)->arrived)
+    if (group == NULL || pccl_channel_parcel(channel, group, data->step)->arrived)
         return "the same segment twice";
-    if (comes_too_early(transfer, group, data->step, *number, channel->other))
-        return "a result before its parts";
-    return NULL;
+    return comes_too_early(transfer, group, data->step, *number) ? "a result before its parts" : NULL;
 }
 
+/* Where no byte of it has to be changed. */
 static bool comes_as_result(const struct pccl_plan *plan, uint32_t step)
 {
-    return plan->codec == NULL && step >= (plan->algorithm == PCCL_RING ? plan->ranks - 1 : 1);
+    return plan->codec == NULL && pccl_plan_schedule(plan)->carries(plan->seat, step) == PCCL_CONTENT_RESULT;
 }
 
 static void link_arrival(struct pccl_transfer *transfer, struct pccl_arrival *arrival)
@@ -275,35 +203,35 @@ static void link_arrival(struct pccl_transfer *transfer, struct pccl_arrival *ar
     transfer->arrivals = arrival;
 }
 
-enum pccl_status pccl_transfer_receive(struct pccl_channel *channel, const struct pccl_msg_data *data,
+enum pccl_status pccl_messages_receive(struct pccl_channel *channel, const struct pccl_msg_data *data,
                                        struct pccl_arrival *arrival, struct pccl_text *words)
 {
     struct pccl_transfer *transfer = channel->transfer;
-    struct pccl_segment segment = {0, 0};
     uint32_t number = 0;
-    const char *wrong = what_is_wrong(channel, data, &segment, &number);
+    const char *wrong = what_is_wrong(channel, data, &number);
     if (wrong != NULL) {
         pccl_text_format(words, "peer %s sent %s: group %" PRIu64 ", step %u, %u bytes",
                          pccl_id_str(&channel->lane->peer), wrong, data->group, data->step, data->length);
         return PCCL_MALFORMED;
     }
     if (data->group >= transfer->granted)
-        return pccl_ahead_hold(transfer->exchange, channel->lane, data, arrival, words);
+        return pccl_held_add(transfer->exchange, channel->lane, data, arrival, words);
     *arrival =
-        (struct pccl_arrival){.length = data->length, .group = data->group, .step = data->step, .from = channel->other};
+        (struct pccl_arrival){.length = data->length, .channel = channel, .group = data->group, .step = data->step};
     if (comes_as_result(&transfer->plan, data->step)) {
-        pccl_transfer_save(transfer, data->group, number);
+        struct pccl_segment segment = pccl_plan_segment(&transfer->plan, data->group, number);
+        pccl_fold_save(transfer, data->group, number);
         arrival->payload = pccl_result_of(transfer, &segment);
     } else {
         struct pccl_scratch *scratch = pccl_scratch_take(&transfer->exchange->scratch, data->length);
         if (scratch == NULL) {
-            pccl_transfer_fail(transfer, PCCL_CLASS_INTERNAL, "out of memory for a segment");
+            pccl_outcome_fail(transfer, PCCL_CLASS_INTERNAL, "out of memory for a segment");
             return PCCL_OK;
         }
         arrival->scratch = scratch;
         arrival->payload = scratch->bytes;
     }
-    pccl_transfer_parcel(transfer, pccl_group_of(transfer, data->group), data->step, channel->other)->arrived = true;
+    pccl_channel_parcel(channel, pccl_group_of(transfer, data->group), data->step)->arrived = true;
     link_arrival(transfer, arrival);
     return PCCL_OK;
 }
@@ -331,49 +259,75 @@ void pccl_arrival_release(struct pccl_arrival *arrival)
     unlink_arrival(arrival);
 }
 
-static void came_in(struct pccl_transfer *transfer, struct pccl_group *group, uint32_t step, uint32_t from,
-                    struct pccl_scratch *scratch, uint32_t length)
+/* All parts of the piece are here: in the order of the ring, from the rank after this one. */
+static struct pccl_scratch *fold_collected(struct pccl_transfer *transfer, struct pccl_group *group, uint32_t number)
 {
-    transfer->traffic.received_bytes += length;
-    PCCL_ASSERT(group != NULL && group->arrivals_left > 0);
-    if (transfer->plan.algorithm == PCCL_RING)
-        pccl_ring_received(transfer, group, step, scratch);
-    else
-        pccl_direct_received(transfer, group, step, from, scratch);
-    group->arrivals_left--;
+    struct pccl_scratch *parts[PCCL_MESH_PEERS_MAX];
+    uint32_t count = 0;
+    for (uint32_t i = transfer->channel_count; i-- > transfer->outgoing_count;) {
+        struct pccl_parcel *parcel = pccl_channel_parcel(&transfer->channels[i], group, 0);
+        parts[count++] = parcel->scratch;
+        parcel->scratch = NULL;
+    }
+    return pccl_fold_collected(transfer, group->number, number, parts, count);
 }
 
-void pccl_transfer_take(struct pccl_channel *channel, struct pccl_group *group, struct pccl_scratch *scratch,
-                        uint32_t length)
+/* A segment came in: does what the schedule says. Takes over the scratch (NULL: it came into the result). */
+static void came_in(struct pccl_channel *channel, struct pccl_group *group, uint32_t step, struct pccl_scratch *scratch,
+                    uint32_t length)
 {
     struct pccl_transfer *transfer = channel->transfer;
-    pccl_transfer_parcel(transfer, group, 0, channel->other)->arrived = true;
-    came_in(transfer, group, 0, channel->other, scratch, length);
+    const struct pccl_plan *plan = &transfer->plan;
+    struct pccl_task task = pccl_plan_schedule(plan)->arrived(plan->seat, step);
+    uint32_t number = pccl_channel_piece(channel, step);
+    PCCL_ASSERT(group != NULL && group->arrivals_left > 0);
+    group->arrivals_left--;
+    transfer->traffic.received_bytes += length;
+    if (task.work != PCCL_WORK_COLLECT) {
+        scratch = pccl_fold_arrived(transfer, group->number, number, step, task.work, scratch);
+    } else {
+        pccl_channel_parcel(channel, group, step)->scratch = scratch;
+        if (--group->parts_left > 0)
+            return;
+        scratch = fold_collected(transfer, group, number);
+    }
+    send_on(transfer, group, &task, scratch);
+    if (task.work != PCCL_WORK_FOLD)
+        pccl_group_result(group);
+}
+
+struct pccl_group *pccl_messages_received(struct pccl_arrival *arrival)
+{
+    struct pccl_scratch *scratch = arrival->scratch;
+    struct pccl_group *group = pccl_group_of(arrival->transfer, arrival->group);
+    unlink_arrival(arrival);
+    came_in(arrival->channel, group, arrival->step, scratch, arrival->length);
+    return group;
+}
+
+static void take_held(struct pccl_channel *channel, struct pccl_group *group)
+{
+    struct pccl_held_segment taken;
+    if (!pccl_held_take(channel->lane, &channel->transfer->instance, group->number, &taken))
+        return;
+    pccl_channel_parcel(channel, group, 0)->arrived = true;
+    if (taken.arrival != NULL) { /* it is still coming in */
+        taken.arrival->channel = channel;
+        taken.arrival->group = group->number;
+        taken.arrival->step = 0;
+        taken.arrival->scratch = taken.scratch;
+        link_arrival(channel->transfer, taken.arrival);
+        return;
+    }
+    came_in(channel, group, 0, taken.scratch, taken.length);
     PCCL_ASSERT(group->departures_left > 0); /* it has just been opened: something is to be sent */
 }
 
-void pccl_transfer_adopt(struct pccl_channel *channel, struct pccl_group *group, struct pccl_scratch *scratch,
-                         struct pccl_arrival *arrival)
+void pccl_messages_take_held(struct pccl_group *group)
 {
-    pccl_transfer_parcel(channel->transfer, group, 0, channel->other)->arrived = true;
-    arrival->group = group->number;
-    arrival->step = 0;
-    arrival->from = channel->other;
-    arrival->scratch = scratch;
-    link_arrival(channel->transfer, arrival);
-}
-
-void pccl_transfer_received(struct pccl_arrival *arrival)
-{
-    struct pccl_transfer *transfer = arrival->transfer;
-    if (transfer == NULL || transfer->failed) {
-        pccl_arrival_release(arrival);
+    struct pccl_transfer *transfer = group->transfer;
+    if (transfer->exchange->ahead_bytes == 0)
         return;
-    }
-    struct pccl_scratch *scratch = arrival->scratch;
-    unlink_arrival(arrival);
-    struct pccl_group *group = pccl_group_of(transfer, arrival->group);
-    came_in(transfer, group, arrival->step, arrival->from, scratch, arrival->length);
-    pccl_group_close_if_complete(transfer, group);
-    pccl_transfer_report(transfer);
+    for (uint32_t i = transfer->outgoing_count; i < transfer->channel_count; i++)
+        take_held(&transfer->channels[i], group);
 }

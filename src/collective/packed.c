@@ -2,7 +2,8 @@
  * What is done with packed segments. Block by block, so that elements live in the first cache only, between the bytes
  * that came in and the bytes that go out.
  */
-#include "collective/internal.h"
+#include "collective/fold.h"
+
 #include "kernels/prefetch.h"
 
 enum { WORK_BYTES = PCCL_CODEC_BLOCK * sizeof(double) };
@@ -41,28 +42,27 @@ void pccl_packed_store(struct pccl_transfer *transfer, uint64_t group, uint32_t 
 {
     const struct pccl_plan *plan = &transfer->plan;
     struct pccl_segment segment = pccl_plan_segment(plan, group, number);
-    pccl_transfer_save(transfer, group, number);
+    pccl_fold_save(transfer, group, number);
     store(transfer, packed, segment.count, pccl_result_of(transfer, &segment));
     stored(transfer);
 }
 
-void pccl_packed_fold(struct pccl_transfer *transfer, uint64_t group, uint32_t number, uint8_t *const *parts,
-                      uint32_t part_count, uint8_t *packed)
+void pccl_packed_fold(struct pccl_transfer *transfer, uint64_t group, uint32_t number, bool finish,
+                      uint8_t *const *parts, uint32_t part_count, uint8_t *packed)
 {
     const struct pccl_plan *plan = &transfer->plan;
     const struct pccl_kernels *kernels = transfer->exchange->config.kernels;
     _Alignas(PCCL_CACHE_LINE) uint8_t sum[WORK_BYTES], part[WORK_BYTES];
     struct pccl_segment segment = pccl_plan_segment(plan, group, number);
-    bool finish = pccl_is_finisher(plan, number);
     if (finish)
-        pccl_transfer_save(transfer, group, number);
+        pccl_fold_save(transfer, group, number);
     const uint8_t *own = pccl_input_of(transfer, &segment);
     uint8_t *result = pccl_result_of(transfer, &segment);
     const struct pccl_step step = {.datatype = plan->datatype,
                                    .from = plan->folded_datatype,
                                    .to = finish ? plan->datatype : plan->folded_datatype,
                                    .reduction = plan->reduction,
-                                   .ranks = finish ? plan->ranks : 0};
+                                   .ranks = finish ? plan->seat.ranks : 0};
     struct block block = {0, 0, 0};
     while (next_block(plan, segment.count, &block)) {
         size_t at = (size_t)block.first * plan->element_bytes, bytes = (size_t)block.count * plan->element_bytes;

@@ -56,12 +56,12 @@ static void cut(struct pccl_plan *plan)
 {
     uint64_t travelling = pccl_plan_bytes_most(plan, PCCL_CODEC_BLOCK) / PCCL_CODEC_BLOCK; /* bytes of an element */
     uint64_t most = (plan->long_path ? LONG_SEGMENT_BYTES_MOST : SEGMENT_BYTES_MOST) / travelling;
-    uint64_t share = divide_up(plan->count, plan->ranks);
+    uint64_t share = divide_up(plan->count, plan->pieces);
     uint64_t elements = divide_up(share, divide_up(share, most));
     bool whole_blocks = plan->codec != NULL && elements > PCCL_CODEC_BLOCK;
     elements = round_up(elements, whole_blocks ? PCCL_CODEC_BLOCK : SEGMENT_BYTES_STEP / plan->element_bytes);
     plan->segment_elements = (uint32_t)elements;
-    plan->groups = divide_up(plan->count, elements * plan->ranks);
+    plan->groups = divide_up(plan->count, elements * plan->pieces);
 }
 
 /*
@@ -72,10 +72,10 @@ static void cut(struct pccl_plan *plan)
 static enum pccl_algorithm choose(const struct pccl_plan *plan, const struct pccl_cost *cost)
 {
     uint64_t bytes_most = pccl_plan_is_wide(plan, 1) ? DIRECT_WIDE_BYTES_MOST : DIRECT_BYTES_MOST;
-    if (plan->ranks == 2 || cost->mesh == 0 || plan->ranks > PCCL_MESH_PEERS_MAX ||
+    if (plan->seat.ranks == 2 || cost->mesh == 0 || plan->seat.ranks > PCCL_MESH_PEERS_MAX ||
         plan->count > bytes_most / plan->element_bytes)
         return PCCL_RING;
-    uint64_t ranks = plan->ranks, bytes = pccl_plan_bytes(plan, 0, (uint32_t)plan->count);
+    uint64_t ranks = plan->seat.ranks, bytes = pccl_plan_bytes(plan, 0, (uint32_t)plan->count);
     uint64_t folded_bytes = pccl_plan_bytes_most(plan, (uint32_t)plan->count);
     uint64_t rtt_us = cost->rtt_us != 0 ? cost->rtt_us : RTT_US_DEFAULT;
     uint64_t rate = cost->rate != 0 ? pccl_min_u64(cost->rate, rate_most) : rate_default;
@@ -92,26 +92,28 @@ enum pccl_status pccl_plan_make(const struct pccl_descriptor *descriptor, const 
                                 uint32_t rank, struct pccl_plan *plan, struct pccl_text *words)
 {
     PCCL_ASSERT(ranks >= 2 && rank < ranks);
-    struct pccl_plan made = {.ranks = ranks, .rank = rank, .long_path = cost->rtt_us >= PCCL_LONG_PATH_RTT_US};
+    struct pccl_plan made = {.seat = {.ranks = ranks, .rank = rank},
+                             .long_path = cost->rtt_us >= PCCL_LONG_PATH_RTT_US};
     enum pccl_status status = take_descriptor(descriptor, &made, words);
     if (status != PCCL_OK)
         return status;
     made.large = made.count > CACHED_BYTES_MOST / made.element_bytes;
     made.algorithm = choose(&made, cost);
+    made.pieces = pccl_plan_schedule(&made)->pieces(made.seat);
     cut(&made);
     *plan = made;
     return PCCL_OK;
 }
 
-static uint64_t group_elements(const struct pccl_plan *plan) { return (uint64_t)plan->segment_elements * plan->ranks; }
+static uint64_t group_elements(const struct pccl_plan *plan) { return (uint64_t)plan->segment_elements * plan->pieces; }
 
 struct pccl_segment pccl_plan_segment(const struct pccl_plan *plan, uint64_t group, uint32_t number)
 {
-    PCCL_ASSERT(group < plan->groups && number < plan->ranks);
+    PCCL_ASSERT(group < plan->groups && number < plan->pieces);
     uint64_t start = group * group_elements(plan);
     if (group + 1 < plan->groups)
         return (struct pccl_segment){start + (uint64_t)number * plan->segment_elements, plan->segment_elements};
-    uint64_t rest = plan->count - start, whole = rest / plan->ranks, longer = rest % plan->ranks;
+    uint64_t rest = plan->count - start, whole = rest / plan->pieces, longer = rest % plan->pieces;
     uint64_t first = start + number * whole + pccl_min_u64(number, longer);
     return (struct pccl_segment){first, (uint32_t)(whole + (number < longer))};
 }
@@ -120,19 +122,14 @@ uint32_t pccl_plan_segments(const struct pccl_plan *plan, uint64_t group)
 {
     PCCL_ASSERT(group < plan->groups);
     if (group + 1 < plan->groups)
-        return plan->ranks;
-    return (uint32_t)pccl_min_u64(plan->count - group * group_elements(plan), plan->ranks);
-}
-
-uint32_t pccl_plan_steps(const struct pccl_plan *plan)
-{
-    return plan->algorithm == PCCL_RING ? 2 * (plan->ranks - 1) : 2;
+        return plan->pieces;
+    return (uint32_t)pccl_min_u64(plan->count - group * group_elements(plan), plan->pieces);
 }
 
 bool pccl_plan_is_wide(const struct pccl_plan *plan, uint32_t step)
 {
-    return plan->codec == NULL && plan->folded_datatype != plan->datatype && plan->algorithm == PCCL_RING && step > 0 &&
-           step < plan->ranks - 1;
+    return plan->codec == NULL && plan->folded_datatype != plan->datatype &&
+           pccl_plan_schedule(plan)->carries(plan->seat, step) == PCCL_CONTENT_SUM;
 }
 
 size_t pccl_plan_bytes(const struct pccl_plan *plan, uint32_t step, uint32_t count)
@@ -143,31 +140,3 @@ size_t pccl_plan_bytes(const struct pccl_plan *plan, uint32_t step, uint32_t cou
 }
 
 size_t pccl_plan_bytes_most(const struct pccl_plan *plan, uint32_t count) { return pccl_plan_bytes(plan, 1, count); }
-
-bool pccl_plan_sends_to(const struct pccl_plan *plan, uint32_t other)
-{
-    return other < plan->ranks && other != plan->rank &&
-           (plan->algorithm == PCCL_DIRECT || other == (plan->rank + 1) % plan->ranks);
-}
-
-bool pccl_plan_receives_from(const struct pccl_plan *plan, uint32_t other)
-{
-    return other < plan->ranks && other != plan->rank &&
-           (plan->algorithm == PCCL_DIRECT || plan->rank == (other + 1) % plan->ranks);
-}
-
-bool pccl_plan_message(const struct pccl_plan *plan, uint32_t sender, uint32_t receiver, uint32_t step,
-                       uint32_t *number)
-{
-    uint32_t ranks = plan->ranks;
-    if (sender >= ranks || receiver >= ranks || sender == receiver || step >= pccl_plan_steps(plan))
-        return false;
-    if (plan->algorithm == PCCL_DIRECT) {
-        *number = ((step == 0 ? receiver : sender) + 1) % ranks;
-        return true;
-    }
-    if (receiver != (sender + 1) % ranks)
-        return false;
-    *number = (sender + 2 * ranks - step) % ranks; /* both phases: r + 1 - (s - (ranks - 1)) is r - s, modulo ranks */
-    return true;
-}

@@ -1,114 +1,55 @@
 /*
- * The ring (plan.h). This rank's own part of a segment is used up when the segment comes by for the first time, and
- * what comes of that is sent on before the finished segment can come by: so the finished one may be written over the
- * input.
+ * All-reduce along the ring (plan.h). Piece p is folded from rank p to rank p - 1, which finishes it and sends it
+ * round. Every piece comes by twice: as a sum, and as a result. A rank's own part is used up the first time, and what
+ * comes of it is sent on before the result can come by.
  */
-#include "collective/internal.h"
-#include "kernels/prefetch.h"
+#include "collective/schedule.h"
 
-enum { FOLD_BYTES = 4096 }; /* folded at once, finished and copied while they are in the first cache */
+static uint32_t next(struct pccl_seat seat, uint32_t rank) { return rank + 1 < seat.ranks ? rank + 1 : 0; }
 
-struct pccl_group_shape pccl_ring_shape(const struct pccl_plan *plan, uint32_t segments)
+static uint32_t pieces(struct pccl_seat seat) { return seat.ranks; }
+
+/* Each piece passes over all edges but one as a sum, and over all but one as a result. */
+static uint32_t steps(struct pccl_seat seat) { return 2 * (seat.ranks - 1); }
+
+static uint32_t buffers(struct pccl_seat seat, bool packed) { return packed ? seat.ranks : seat.ranks - 1; }
+
+static bool sends(struct pccl_seat seat, uint32_t sender, uint32_t receiver) { return receiver == next(seat, sender); }
+
+/* In both halves: r + 1 - (s - (ranks - 1)) is r - s, modulo ranks. */
+static uint32_t piece(struct pccl_seat seat, uint32_t sender, uint32_t receiver, uint32_t step)
 {
-    /* Every segment comes by twice and is sent twice, but for where it begins, where it is finished, and where it ends.
-     */
-    uint32_t begins = plan->rank, finishes = (plan->rank + 1) % plan->ranks, ends = (plan->rank + 2) % plan->ranks;
-    return (struct pccl_group_shape){2 * segments - (begins < segments) - (finishes < segments),
-                                     2 * segments - (finishes < segments) - (ends < segments)};
+    (void)receiver;
+    return (sender + 2 * seat.ranks - step) % seat.ranks;
 }
 
-/* A finished segment is sent on at once: its sum is made where it is hot, and copied to a result that goes away. */
-static bool is_copied_away(const struct pccl_transfer *transfer, uint32_t number)
+static enum pccl_content carries(struct pccl_seat seat, uint32_t step)
 {
-    return pccl_is_finisher(&transfer->plan, number) && pccl_goes_away(transfer);
+    if (step >= seat.ranks - 1)
+        return PCCL_CONTENT_RESULT;
+    return step > 0 ? PCCL_CONTENT_SUM : PCCL_CONTENT_PART;
 }
 
-/* The own part, and what came in in this step. */
-static struct pccl_step work_of(const struct pccl_plan *plan, uint32_t step, bool finish)
+static struct pccl_sending spent(struct pccl_seat seat, uint32_t number)
 {
-    return (struct pccl_step){.datatype = plan->datatype,
-                              .from = step > 0 ? plan->folded_datatype : plan->datatype,
-                              .to = finish ? plan->datatype : plan->folded_datatype,
-                              .reduction = plan->reduction,
-                              .ranks = finish ? plan->ranks : 0};
+    return (struct pccl_sending){.step = (seat.rank + seat.ranks - number) % seat.ranks, .to = next(seat, seat.rank)};
 }
 
-struct pccl_scratch *pccl_ring_widen(struct pccl_transfer *transfer, const struct pccl_segment *segment,
-                                     struct pccl_scratch *received)
+static struct pccl_task arrived(struct pccl_seat seat, uint32_t step)
 {
-    const struct pccl_plan *plan = &transfer->plan;
-    struct pccl_scratch_pool *pool = &transfer->exchange->scratch;
-    const struct pccl_step work = work_of(plan, 0, false);
-    struct pccl_scratch *wide = pccl_scratch_take(pool, pccl_plan_bytes(plan, 1, segment->count));
-    if (wide != NULL)
-        pccl_combine_step(transfer->exchange->config.kernels, &work, wide->bytes, received->bytes,
-                          pccl_input_of(transfer, segment), segment->count);
-    pccl_scratch_give(pool, received);
-    return wide;
+    struct pccl_task task = {
+        .work = PCCL_WORK_STORE, .step = step + 1, .to = next(seat, seat.rank), .to_count = step + 1 < steps(seat)};
+    if (step < seat.ranks - 1)
+        task.work = step + 2 < seat.ranks ? PCCL_WORK_FOLD : PCCL_WORK_FINISH;
+    return task;
 }
 
-/* Leaves the sum of both in `received`, and in the result what is finished: there only, if it is not copied away. */
-static void fold_elements(struct pccl_transfer *transfer, struct pccl_group *group, uint32_t step, uint32_t number,
-                          struct pccl_scratch *received)
-{
-    const struct pccl_plan *plan = &transfer->plan;
-    const struct pccl_kernels *kernels = transfer->exchange->config.kernels;
-    struct pccl_segment segment = pccl_plan_segment(plan, group->number, number);
-    const uint8_t *own = pccl_input_of(transfer, &segment);
-    uint8_t *result = pccl_result_of(transfer, &segment);
-    bool finish = pccl_is_finisher(plan, number), away = is_copied_away(transfer, number);
-    uint8_t *sum = finish && !away ? result : received->bytes;
-    const struct pccl_step work = work_of(plan, step, finish);
-    const size_t from_bytes = pccl_datatype_bytes(work.from), to_bytes = pccl_datatype_bytes(work.to);
-    if (finish)
-        pccl_transfer_save(transfer, group->number, number);
-    uint32_t most = FOLD_BYTES / plan->element_bytes, count = 0;
-    for (uint32_t first = 0; first < segment.count; first += count) {
-        count = (uint32_t)pccl_min_u64(most, segment.count - first);
-        size_t at = (size_t)first * plan->element_bytes, bytes = (size_t)count * plan->element_bytes;
-        if (first + count < segment.count)
-            pccl_prefetch(own + at + bytes, bytes);
-        pccl_combine_step(kernels, &work, sum + first * to_bytes, received->bytes + first * from_bytes, own + at,
-                          count);
-        if (away)
-            pccl_copy_away(kernels, result + at, sum + at, bytes);
-    }
-    if (away)
-        pccl_copied_away(kernels);
-}
-
-static void fold(struct pccl_transfer *transfer, struct pccl_group *group, uint32_t step, uint32_t number,
-                 struct pccl_scratch *received)
-{
-    if (step == 0 && pccl_plan_is_wide(&transfer->plan, 1))
-        return; /* when it is sent on, into memory of its own */
-    if (transfer->plan.codec == NULL)
-        fold_elements(transfer, group, step, number, received);
-    else
-        pccl_packed_fold(transfer, group->number, number, &received->bytes, 1, received->bytes);
-}
-
-void pccl_ring_received(struct pccl_transfer *transfer, struct pccl_group *group, uint32_t step,
-                        struct pccl_scratch *scratch)
-{
-    const struct pccl_plan *plan = &transfer->plan;
-    uint32_t number = (plan->rank + 2 * plan->ranks - 1 - step) % plan->ranks;
-    uint32_t to = (plan->rank + 1) % plan->ranks;
-    bool gathering = step >= plan->ranks - 1;
-    if (gathering && scratch != NULL)
-        pccl_packed_store(transfer, group->number, number, scratch->bytes);
-    else if (!gathering)
-        fold(transfer, group, step, number, scratch);
-    bool finished = gathering || pccl_is_finisher(plan, number);
-    if (finished && plan->codec == NULL && (gathering || !is_copied_away(transfer, number))) {
-        /* it goes on from the result */
-        pccl_scratch_give(&transfer->exchange->scratch, scratch);
-        scratch = NULL;
-    }
-    if (step + 1 < pccl_plan_steps(plan))
-        pccl_transfer_send(transfer, group, step + 1, to, scratch);
-    else
-        pccl_scratch_give(&transfer->exchange->scratch, scratch);
-    if (finished)
-        pccl_transfer_result(transfer, group);
-}
+const struct pccl_schedule pccl_ring = {.name = "ring",
+                                        .pieces = pieces,
+                                        .steps = steps,
+                                        .buffers = buffers,
+                                        .sends = sends,
+                                        .piece = piece,
+                                        .carries = carries,
+                                        .spent = spent,
+                                        .arrived = arrived};

@@ -1,89 +1,80 @@
-/* One operation: how it is made, what becomes of it, and how it is freed. */
-#include "collective/internal.h"
+/* One operation: how it is made, how it goes on with each message, and how it is freed. */
+#include "collective/transfer.h"
+
+#include "collective/ahead.h"
+#include "collective/held.h"
+#include "collective/lane.h"
+#include "collective/messages.h"
+#include "collective/outcome.h"
+#include "collective/window.h"
 
 #include <string.h>
 
-/* ---- what becomes of it ---- */
+/* ---- making ---- */
 
-void pccl_transfer_result(struct pccl_transfer *transfer, struct pccl_group *group)
+static bool connect_channel(struct pccl_transfer *transfer, struct pccl_channel *channel)
 {
-    PCCL_ASSERT(group->results_left > 0);
-    if (--group->results_left == 0)
-        transfer->results_complete++;
-}
-
-void pccl_transfer_report(struct pccl_transfer *transfer)
-{
-    const struct pccl_exchange_effects *effects = &transfer->exchange->effects;
-    bool was_at_rest = transfer->at_rest;
-    /* What was made of segments that came ahead counts for nothing until everybody has compared. */
-    bool agreed = !transfer->plan.long_path || transfer->unheard == 0;
-    transfer->at_rest = agreed && transfer->complete == transfer->plan.groups;
-    if (agreed && !transfer->done && transfer->results_complete == transfer->plan.groups) {
-        transfer->done = true;
-        effects->done(effects->context, transfer);
-    }
-    if (transfer->at_rest && !was_at_rest)
-        effects->at_rest(effects->context, transfer);
-}
-
-void pccl_transfer_fail(struct pccl_transfer *transfer, enum pccl_class class, const char *format, ...)
-{
-    PCCL_ASSERT(!transfer->failed);
-    transfer->failed = true;
-    for (uint32_t i = 0; i < 2 * transfer->neighbours; i++)
-        pccl_link_remove(&transfer->channels[i].in_queue);
-    pccl_link_remove(&transfer->wanting);
-    struct pccl_text words;
-    pccl_text_clear(&words);
-    va_list arguments;
-    va_start(arguments, format);
-    pccl_text_append_list(&words, format, arguments);
-    va_end(arguments);
-    const struct pccl_exchange_effects *effects = &transfer->exchange->effects;
-    effects->failed(effects->context, transfer, class, &words);
-}
-
-/* ---- results ---- */
-
-void pccl_transfer_save(struct pccl_transfer *transfer, uint64_t group, uint32_t number)
-{
-    pccl_backup_save(&transfer->backup, transfer->exchange->config.kernels, &transfer->plan, group, number);
-}
-
-/* ---- making and freeing ---- */
-
-static bool connect_channel(struct pccl_transfer *transfer, struct pccl_channel *channel, uint32_t other)
-{
-    struct pccl_lane *lane = pccl_lane_get(transfer->exchange, &transfer->ring[other], channel->outgoing);
+    struct pccl_lane *lane = pccl_lane_get(transfer->exchange, &transfer->ring[channel->other], channel->outgoing);
     if (lane == NULL)
         return false;
-    channel->other = other;
     channel->lane = lane;
-    pccl_ahead_own(transfer->exchange, lane, true, lane->member);
+    pccl_held_own(transfer->exchange, lane, true, lane->member);
     pccl_link_append(&lane->channels, &channel->on_lane);
     return true;
 }
 
-static bool make_channels(struct pccl_transfer *transfer)
+static bool has_channel(const struct pccl_plan *plan, uint32_t other, bool outgoing)
+{
+    uint32_t rank = plan->seat.rank;
+    return pccl_plan_schedule(plan)->sends(plan->seat, outgoing ? rank : other, outgoing ? other : rank);
+}
+
+/* The i-th rank after this one, or before it. */
+static uint32_t rank_beside(struct pccl_seat seat, uint32_t i, bool outgoing)
+{
+    return (seat.rank + (outgoing ? i : seat.ranks - i)) % seat.ranks;
+}
+
+static uint32_t count_channels(const struct pccl_plan *plan, bool outgoing)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 1; i < plan->seat.ranks; i++)
+        count += has_channel(plan, rank_beside(plan->seat, i, outgoing), outgoing);
+    return count;
+}
+
+static void list_channels(struct pccl_transfer *transfer, bool outgoing, struct pccl_channel *channels)
 {
     const struct pccl_plan *plan = &transfer->plan;
-    uint32_t neighbours = plan->algorithm == PCCL_RING ? 1 : plan->ranks - 1;
-    transfer->channels = pccl_allocate(&transfer->exchange->memory, 2 * neighbours * sizeof *transfer->channels);
-    if (transfer->channels == NULL)
-        return false;
-    transfer->neighbours = transfer->unheard = neighbours;
-    for (uint32_t i = 0; i < 2 * neighbours; i++) {
-        struct pccl_channel *channel = &transfer->channels[i];
+    uint32_t count = 0;
+    for (uint32_t i = 1; i < plan->seat.ranks; i++) {
+        uint32_t other = rank_beside(plan->seat, i, outgoing);
+        if (!has_channel(plan, other, outgoing))
+            continue;
+        struct pccl_channel *channel = &channels[count];
         channel->transfer = transfer;
-        channel->outgoing = i < neighbours;
+        channel->other = other;
+        channel->column = count++;
+        channel->outgoing = outgoing;
+        channel->first = pccl_channel_piece(channel, 0);
         pccl_link_init(&channel->on_lane);
         pccl_link_init(&channel->in_queue);
     }
-    for (uint32_t i = 0; i < neighbours; i++)
-        if (!connect_channel(transfer, &transfer->channels[i], (plan->rank + 1 + i) % plan->ranks) ||
-            !connect_channel(transfer, &transfer->channels[neighbours + i],
-                             (plan->rank + plan->ranks - 1 - i) % plan->ranks))
+}
+
+static bool make_channels(struct pccl_transfer *transfer)
+{
+    uint32_t outgoing = count_channels(&transfer->plan, true), incoming = count_channels(&transfer->plan, false);
+    transfer->channels = pccl_allocate(&transfer->exchange->memory, (outgoing + incoming) * sizeof *transfer->channels);
+    if (transfer->channels == NULL)
+        return false;
+    transfer->outgoing_count = transfer->unheard = outgoing;
+    transfer->channel_count = outgoing + incoming;
+    transfer->columns = outgoing > incoming ? outgoing : incoming;
+    list_channels(transfer, true, transfer->channels);
+    list_channels(transfer, false, transfer->channels + outgoing);
+    for (uint32_t i = 0; i < transfer->channel_count; i++)
+        if (!connect_channel(transfer, &transfer->channels[i]))
             return false;
     return true;
 }
@@ -98,7 +89,7 @@ static bool allocate_parts(struct pccl_transfer *transfer, const struct pccl_tra
     if (transfer->ring == NULL || transfer->slots == NULL || transfer->ended == NULL)
         return false;
     memcpy(transfer->ring, config->ring, config->ranks * sizeof *transfer->ring);
-    if (!pccl_group_reserve(transfer) || !make_channels(transfer))
+    if (!make_channels(transfer) || !pccl_group_reserve(transfer))
         return false;
     if (config->input != config->result)
         return true;
@@ -139,6 +130,58 @@ enum pccl_status pccl_transfer_make(struct pccl_exchange *exchange, const struct
     return PCCL_MEMORY;
 }
 
+/* ---- going on ---- */
+
+static void open_groups(struct pccl_exchange *exchange)
+{
+    struct pccl_group *group;
+    while ((group = pccl_window_open_next(exchange)) != NULL)
+        pccl_messages_take_held(group);
+}
+
+void pccl_transfer_widen(struct pccl_transfer *transfer)
+{
+    struct pccl_group *least = pccl_window_open_least(transfer);
+    if (least != NULL)
+        pccl_messages_take_held(least);
+    pccl_window_want(transfer);
+    open_groups(transfer->exchange);
+}
+
+/* A message of the group came or went. */
+static void go_on(struct pccl_group *group)
+{
+    struct pccl_transfer *transfer = group->transfer;
+    if (pccl_group_close(group)) {
+        pccl_transfer_widen(transfer);
+        pccl_window_offer(transfer);
+    }
+    pccl_outcome_report(transfer);
+}
+
+void pccl_transfer_sent(struct pccl_departure *departure)
+{
+    struct pccl_transfer *transfer = departure->transfer;
+    pccl_departure_release(departure);
+    if (transfer == NULL || transfer->failed)
+        return;
+    transfer->traffic.sent_bytes += departure->length;
+    struct pccl_group *group = pccl_group_of(transfer, departure->group);
+    PCCL_ASSERT(group != NULL && group->departures_left > 0);
+    group->departures_left--;
+    go_on(group);
+}
+
+void pccl_transfer_received(struct pccl_arrival *arrival)
+{
+    if (arrival->transfer == NULL || arrival->transfer->failed)
+        pccl_arrival_release(arrival);
+    else
+        go_on(pccl_messages_received(arrival));
+}
+
+/* ---- freeing ---- */
+
 void pccl_transfer_free(struct pccl_transfer *transfer)
 {
     struct pccl_exchange *exchange = transfer->exchange;
@@ -149,17 +192,17 @@ void pccl_transfer_free(struct pccl_transfer *transfer)
         pccl_arrival_release(transfer->arrivals);
     pccl_groups_free(transfer);
     pccl_link_remove(&transfer->wanting);
-    for (uint32_t i = 0; i < 2 * transfer->neighbours; i++) {
+    for (uint32_t i = 0; i < transfer->channel_count; i++) {
         pccl_link_remove(&transfer->channels[i].in_queue);
         pccl_link_remove(&transfer->channels[i].on_lane);
         pccl_ahead_give_back(&transfer->channels[i]);
         pccl_lane_tidy(exchange, transfer->channels[i].lane);
     }
     pccl_backup_fini(&exchange->backups, &transfer->backup);
-    pccl_release(memory, transfer->channels, 2 * transfer->neighbours * sizeof *transfer->channels);
+    pccl_release(memory, transfer->channels, transfer->channel_count * sizeof *transfer->channels);
     pccl_release(memory, transfer->ended, sizeof *transfer->ended);
     pccl_release(memory, transfer->slots, (size_t)transfer->slot_count * sizeof(struct pccl_group *));
-    pccl_release(memory, transfer->ring, transfer->plan.ranks * sizeof *transfer->ring);
+    pccl_release(memory, transfer->ring, transfer->plan.seat.ranks * sizeof *transfer->ring);
     pccl_release(memory, transfer, sizeof *transfer);
-    pccl_window_share_out(exchange);
+    open_groups(exchange);
 }

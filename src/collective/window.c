@@ -3,7 +3,9 @@
  * lowest group that is open anywhere is granted by everybody, because everybody always has one open: so it comes to its
  * end, and so do all.
  */
-#include "collective/internal.h"
+#include "collective/window.h"
+
+#include "collective/lane.h"
 
 /* Groups may end out of order, so the window may reach further than its groups that are open: up to so many times. */
 enum { SLOTS_PER_OPEN_GROUP = 4 };
@@ -13,16 +15,15 @@ enum { SHORT_PATH_WINDOW = 4 };
 enum { SHORT_PATH_SCRATCH_BYTES = 12 << 20 };
 enum { OFFERS = 4, LONG_PATH_OFFERS = 16 }; /* times that a window's credit is told */
 
-static uint32_t parcel_count(const struct pccl_plan *plan)
-{
-    return plan->algorithm == PCCL_RING ? pccl_plan_steps(plan) : 2 * plan->ranks;
-}
-
-struct pccl_parcel *pccl_transfer_parcel(const struct pccl_transfer *transfer, struct pccl_group *group, uint32_t step,
-                                         uint32_t other)
+static uint32_t parcel_count(const struct pccl_transfer *transfer)
 {
     const struct pccl_plan *plan = &transfer->plan;
-    return &group->parcels[plan->algorithm == PCCL_RING ? step : step * plan->ranks + other];
+    return pccl_plan_schedule(plan)->steps(plan->seat) * transfer->columns;
+}
+
+struct pccl_parcel *pccl_channel_parcel(const struct pccl_channel *channel, struct pccl_group *group, uint32_t step)
+{
+    return &group->parcels[step * channel->transfer->columns + channel->column];
 }
 
 static struct pccl_group **slot_of(const struct pccl_transfer *transfer, uint64_t number)
@@ -37,14 +38,14 @@ struct pccl_group *pccl_group_of(const struct pccl_transfer *transfer, uint64_t 
     return *slot_of(transfer, number);
 }
 
-static size_t group_bytes(const struct pccl_plan *plan)
+static size_t group_bytes(const struct pccl_transfer *transfer)
 {
-    return sizeof(struct pccl_group) + parcel_count(plan) * sizeof(struct pccl_parcel);
+    return sizeof(struct pccl_group) + parcel_count(transfer) * sizeof(struct pccl_parcel);
 }
 
 bool pccl_group_reserve(struct pccl_transfer *transfer)
 {
-    struct pccl_group *group = pccl_allocate(&transfer->exchange->memory, group_bytes(&transfer->plan));
+    struct pccl_group *group = pccl_allocate(&transfer->exchange->memory, group_bytes(transfer));
     if (group == NULL)
         return false;
     group->next = transfer->idle_groups;
@@ -52,32 +53,48 @@ bool pccl_group_reserve(struct pccl_transfer *transfer)
     return true;
 }
 
+/* What the schedule has for a group on this channel. */
+static void count_messages(const struct pccl_channel *channel, uint32_t segments, struct pccl_group *group)
+{
+    const struct pccl_plan *plan = &channel->transfer->plan;
+    const struct pccl_schedule *schedule = pccl_plan_schedule(plan);
+    uint32_t steps = schedule->steps(plan->seat);
+    for (uint32_t step = 0; step < steps; step++) {
+        if (pccl_channel_piece(channel, step) >= segments)
+            continue; /* no message, or nothing in it */
+        if (channel->outgoing) {
+            group->departures_left++;
+            continue;
+        }
+        enum pccl_work work = schedule->arrived(plan->seat, step).work;
+        group->arrivals_left++;
+        group->parts_left += work == PCCL_WORK_COLLECT;
+        group->results_left += work == PCCL_WORK_FINISH || work == PCCL_WORK_STORE;
+    }
+}
+
 static void set_up_group(struct pccl_transfer *transfer, struct pccl_group *group)
 {
-    const struct pccl_plan *plan = &transfer->plan;
-    uint32_t segments = pccl_plan_segments(plan, transfer->granted);
-    struct pccl_group_shape shape =
-        plan->algorithm == PCCL_RING ? pccl_ring_shape(plan, segments) : pccl_direct_shape(plan, segments);
-    group->number = transfer->granted;
-    group->arrivals_left = shape.arrivals;
-    group->departures_left = shape.departures;
-    group->results_left = segments;
-    group->parts_left = plan->ranks - 1;
-    uint32_t others = plan->algorithm == PCCL_RING ? 1 : plan->ranks;
-    for (uint32_t i = 0; i < parcel_count(plan); i++)
-        group->parcels[i] = (struct pccl_parcel){.group = group, .step = i / others};
+    uint32_t segments = pccl_plan_segments(&transfer->plan, transfer->granted);
+    *group = (struct pccl_group){.transfer = transfer, .number = transfer->granted};
+    for (uint32_t i = 0; i < transfer->channel_count; i++)
+        count_messages(&transfer->channels[i], segments, group);
+    group->results_left += group->parts_left > 0;
+    uint32_t parcels = parcel_count(transfer);
+    for (uint32_t i = 0; i < parcels; i++)
+        group->parcels[i] = (struct pccl_parcel){.group = group, .step = i / transfer->columns};
 }
 
 /*
  * Tells the senders of new credit when a part of the window has come together: not each time. On a long path a smaller
  * part, for what waits for credit there starts a whole pass round the ring late; and the last of it at once.
  */
-static void offer(struct pccl_transfer *transfer)
+void pccl_window_offer(struct pccl_transfer *transfer)
 {
     const struct pccl_plan *plan = &transfer->plan;
     uint64_t open = transfer->granted - transfer->complete;
     uint64_t enough = transfer->granted == plan->groups ? 1 : open / (plan->long_path ? LONG_PATH_OFFERS : OFFERS);
-    for (uint32_t i = transfer->neighbours; i < 2 * transfer->neighbours; i++) {
+    for (uint32_t i = transfer->outgoing_count; i < transfer->channel_count; i++) {
         struct pccl_channel *channel = &transfer->channels[i];
         uint64_t untold = transfer->granted - channel->told;
         /* What is told always holds the lowest open group, so nothing waits for ever. */
@@ -88,21 +105,21 @@ static void offer(struct pccl_transfer *transfer)
     }
 }
 
-static bool open_group(struct pccl_transfer *transfer)
+/* NULL: memory is short. */
+static struct pccl_group *open_group(struct pccl_transfer *transfer)
 {
     if (transfer->idle_groups == NULL && !pccl_group_reserve(transfer))
-        return false;
+        return NULL;
     struct pccl_group *group = transfer->idle_groups;
     transfer->idle_groups = group->next;
     set_up_group(transfer, group);
     *slot_of(transfer, transfer->granted) = group;
     transfer->granted++;
     transfer->exchange->scratch.reserved_bytes += transfer->group_scratch;
-    offer(transfer);
-    for (uint32_t i = 0; i < transfer->neighbours; i++)
+    pccl_window_offer(transfer);
+    for (uint32_t i = 0; i < transfer->outgoing_count; i++)
         pccl_channel_wake(&transfer->channels[i]);
-    pccl_ahead_take(transfer, group);
-    return true;
+    return group;
 }
 
 static bool wants_group(const struct pccl_transfer *transfer)
@@ -125,37 +142,50 @@ static size_t budget_of(const struct pccl_transfer *transfer)
     return (size_t)pccl_min_u64(all, cached);
 }
 
-/* Larger windows, from what is left of the budget, in turn. */
-void pccl_window_share_out(struct pccl_exchange *exchange)
+struct pccl_group *pccl_window_open_next(struct pccl_exchange *exchange)
 {
-    struct pccl_scratch_pool *pool = &exchange->scratch;
-    while (!pccl_link_is_alone(&exchange->wanting)) {
+    const struct pccl_scratch_pool *pool = &exchange->scratch;
+    struct pccl_group *group = NULL;
+    while (group == NULL && !pccl_link_is_alone(&exchange->wanting)) {
         struct pccl_transfer *transfer = PCCL_CONTAINER_OF(exchange->wanting.next, struct pccl_transfer, wanting);
         bool wants = wants_group(transfer); /* or it got its minimum meanwhile */
         if (wants && pool->reserved_bytes + transfer->group_scratch > budget_of(transfer))
-            return;
+            return NULL;
         pccl_link_remove(&transfer->wanting);
-        if (wants && open_group(transfer) && wants_group(transfer))
+        group = wants ? open_group(transfer) : NULL;
+        if (group != NULL && wants_group(transfer))
             pccl_link_append(&exchange->wanting, &transfer->wanting);
     }
+    return group;
 }
 
-/* One group is always open, whatever the budget says; the memory for its record is there. */
-void pccl_window_widen(struct pccl_transfer *transfer)
+struct pccl_group *pccl_window_open_least(struct pccl_transfer *transfer)
 {
-    if (transfer->granted == transfer->complete && wants_group(transfer)) {
-        bool opened = open_group(transfer);
-        PCCL_ASSERT(opened);
-    }
+    if (transfer->granted != transfer->complete || !wants_group(transfer))
+        return NULL;
+    struct pccl_group *opened = open_group(transfer);
+    PCCL_ASSERT(opened != NULL);
+    return opened;
+}
+
+void pccl_window_want(struct pccl_transfer *transfer)
+{
     if (wants_group(transfer) && pccl_link_is_alone(&transfer->wanting))
         pccl_link_append(&transfer->exchange->wanting, &transfer->wanting);
-    pccl_window_share_out(transfer->exchange);
 }
 
-void pccl_group_close_if_complete(struct pccl_transfer *transfer, struct pccl_group *group)
+void pccl_group_result(struct pccl_group *group)
 {
+    PCCL_ASSERT(group->results_left > 0);
+    if (--group->results_left == 0)
+        group->transfer->results_complete++;
+}
+
+bool pccl_group_close(struct pccl_group *group)
+{
+    struct pccl_transfer *transfer = group->transfer;
     if (group->arrivals_left > 0 || group->departures_left > 0)
-        return;
+        return false;
     PCCL_ASSERT(group->results_left == 0);
     *slot_of(transfer, group->number) = NULL;
     group->next = transfer->idle_groups;
@@ -164,30 +194,21 @@ void pccl_group_close_if_complete(struct pccl_transfer *transfer, struct pccl_gr
     transfer->complete++;
     while (transfer->first_open < transfer->granted && *slot_of(transfer, transfer->first_open) == NULL)
         transfer->first_open++;
-    pccl_window_widen(transfer);
-    offer(transfer);
-}
-
-/* Segments of a group that may be in scratch at once, given that nobody sends a result before its parts. */
-static uint32_t group_buffers(const struct pccl_plan *plan)
-{
-    uint32_t others = plan->ranks - 1;
-    if (plan->codec == NULL)
-        return others; /* parts; results lie in the caller's memory */
-    return plan->algorithm == PCCL_RING ? plan->ranks : 2 * others;
+    return true;
 }
 
 void pccl_window_size(struct pccl_transfer *transfer)
 {
     const struct pccl_plan *plan = &transfer->plan;
+    const struct pccl_schedule *schedule = pccl_plan_schedule(plan);
     size_t segment_bytes = pccl_plan_bytes_most(plan, plan->segment_elements);
     /* Each step of a group is one trip; the credit that follows its end is another one, on which nothing is moved. */
-    uint64_t steps = pccl_plan_steps(plan), window_bytes = transfer->exchange->config.window_bytes;
+    uint64_t steps = schedule->steps(plan->seat), window_bytes = transfer->exchange->config.window_bytes;
     uint64_t window = (window_bytes + window_bytes / steps) / segment_bytes;
     if (!plan->long_path)
         window = pccl_min_u64(window, SHORT_PATH_WINDOW);
     transfer->window = pccl_min_u64(pccl_max_u64(window, 1), plan->groups);
-    transfer->group_scratch = group_buffers(plan) * pccl_scratch_size(segment_bytes);
+    transfer->group_scratch = schedule->buffers(plan->seat, plan->codec != NULL) * pccl_scratch_size(segment_bytes);
     transfer->slot_count = 1;
     while (transfer->slot_count < pccl_min_u64(transfer->window * SLOTS_PER_OPEN_GROUP, plan->groups))
         transfer->slot_count *= 2;
@@ -195,7 +216,7 @@ void pccl_window_size(struct pccl_transfer *transfer)
 
 static void free_group(struct pccl_transfer *transfer, struct pccl_group *group)
 {
-    pccl_release(&transfer->exchange->memory, group, group_bytes(&transfer->plan));
+    pccl_release(&transfer->exchange->memory, group, group_bytes(transfer));
 }
 
 void pccl_groups_free(struct pccl_transfer *transfer)
@@ -205,7 +226,7 @@ void pccl_groups_free(struct pccl_transfer *transfer)
         struct pccl_group *group = *slot_of(transfer, number);
         if (group == NULL)
             continue;
-        for (uint32_t i = 0; i < parcel_count(&transfer->plan); i++)
+        for (uint32_t i = 0; i < parcel_count(transfer); i++)
             pccl_scratch_give(pool, group->parcels[i].scratch);
         pool->reserved_bytes -= transfer->group_scratch;
         free_group(transfer, group);

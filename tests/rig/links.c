@@ -312,7 +312,7 @@ static void receive_frame(struct rig_world *world, struct rig_connection *connec
         rig_violation(world, "rank %u expects %u bytes instead of %u", rank->number, end->arrival.length, length);
         return;
     }
-    world->totals->held += end->arrival.ahead != NULL;
+    world->totals->held += end->arrival.held != NULL;
     end->receiving = length > 0;
     end->payload_in = 0;
     end->late = end->arrival.payload;

@@ -127,7 +127,7 @@ static void fold_packed(const struct fold *fold)
                              .to = plan->folded_datatype,
                              .reduction = plan->reduction};
     pass_codec(fold, plan->codec, fold->parts[0], plan->folded_codec, sum);
-    for (uint32_t i = 1; i + 1 < plan->ranks; i++) {
+    for (uint32_t i = 1; i + 1 < plan->seat.ranks; i++) {
         if (ring) {
             pccl_combine_step(fold->kernels, &step, sum, sum, fold->parts[i], fold->count);
             pass_codec(fold, plan->folded_codec, sum, plan->folded_codec, sum);
@@ -137,8 +137,8 @@ static void fold_packed(const struct fold *fold)
         }
     }
     step.to = plan->datatype;
-    step.ranks = plan->ranks;
-    pccl_combine_step(fold->kernels, &step, fold->result, sum, fold->parts[plan->ranks - 1], fold->count);
+    step.ranks = plan->seat.ranks;
+    pccl_combine_step(fold->kernels, &step, fold->result, sum, fold->parts[plan->seat.ranks - 1], fold->count);
     pass_codec(fold, plan->codec, fold->result, plan->codec, fold->result);
 }
 
@@ -148,7 +148,7 @@ static void fold_segment(const struct fold *fold)
     if (plan->codec != NULL)
         fold_packed(fold);
     else
-        pccl_reduce_all(plan->datatype, plan->reduction, fold->parts, plan->ranks, fold->count, fold->result);
+        pccl_reduce_all(plan->datatype, plan->reduction, fold->parts, plan->seat.ranks, fold->count, fold->result);
 }
 
 static uint8_t *make_reference(const struct rig_spec *spec, uint32_t op, uint32_t round, uint32_t view)

@@ -196,6 +196,14 @@ class Objects(Tree):
     def test_global_variable(self):
         self.planted("src/wire/a.c", "int pccl_level = 3;\n", "keeps state")
 
+    def test_circle(self):
+        self.write("src/collective/above.c", "void f(void);\nvoid g(void) {}\nvoid h(void) { f(); }\n")
+        self.write("src/collective/below.c", "void g(void);\nvoid f(void) { g(); }\n")
+        findings = list(tidy.purity("nm", self.compile()))
+        self.assertEqual([finding.partition(":")[0] for finding in findings],
+                         ["src/collective/above.c", "src/collective/below.c"])
+        self.assertIn("(below.c)", findings[0])
+
     def test_not_pure(self):
         self.assertEqual(len(list(tidy.purity("nm", ["objects/net/a.c.o"]))), 1)
 

@@ -25,6 +25,8 @@ PURE = {
     "collective": {"core", "wire", "kernels", "topology", "collective"},
     "state": {"core", "wire", "kernels", "state"},
 }
+# Pure modules whose files call each other downwards only.
+LAYERED = {"collective"}
 ARROWS = dict(PURE)
 ARROWS["net"] = {"core", "wire", "net"}
 ARROWS["data"] = {"core", "wire", "kernels", "collective", "net", "data"}
@@ -299,6 +301,24 @@ def symbols(nm, path):
         yield name, kind
 
 
+def circles(table):
+    """Files of the layered modules that call files that call them again."""
+    home = {name: path for _, path, found in table for name, kind in found if kind.isupper() and kind != "U"}
+    below = {path: {home.get(name, path) for name, kind in found if kind == "U"} - {path} for _, path, found in table}
+    for module, path, _ in table:
+        reached, new = set(), below[path]
+        while new:
+            reached |= new
+            new = set().union(*(below[other] for other in new)) - reached
+        if module in LAYERED and path in reached:
+            names = ", ".join(sorted(pathlib.Path(other).stem for other in below[path] if path in below[other]))
+            yield f"{source_of(module, path)}: is called again by what it calls ({names or 'over others'})"
+
+
+def source_of(module, path):
+    return f"src/{module}/{pathlib.Path(path).name.split('.')[0]}.c:0"
+
+
 def purity(nm, objects):
     """objects: paths that contain /<module>/<file>.c.o. What they may not refer to, and what they may not keep."""
     table = []
@@ -312,13 +332,14 @@ def purity(nm, objects):
         table.append((module, path, found))
         defined[module] |= {name for name, kind in found if kind.isupper() and kind != "U"}
     for module, path, found in table:
-        source = f"src/{module}/{pathlib.Path(path).name.split('.')[0]}.c:0"
+        source = source_of(module, path)
         known = set().union(*(defined[other] for other in PURE[module]))
         for name, kind in found:
             if kind in "Uw" and name not in known and not PURE_SYMBOLS.match(name):
                 yield f"{source}: pure module {module} refers to {name}"
             if kind in "bBdDC" and (module, name) != ASSERT_HANDLER:
                 yield f"{source}: pure module {module} keeps state between calls in {name}"
+    yield from circles(table)
 
 
 def exports(root, nm, library):

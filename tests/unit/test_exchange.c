@@ -63,7 +63,7 @@ static void fold_half(const struct pccl_plan *plan, const void *const *parts, si
 {
     const uint16_t nan_bits = plan->datatype == PCCL_F16 ? 0x7e00 : 0x7fc0;
     float sum = (float)get_element(plan->datatype, parts[0], index);
-    for (uint32_t i = 1; i < plan->ranks; i++) {
+    for (uint32_t i = 1; i < plan->seat.ranks; i++) {
         float part = (float)get_element(plan->datatype, parts[i], index);
         switch (plan->reduction) {
         case PCCL_SUM:
@@ -74,7 +74,7 @@ static void fold_half(const struct pccl_plan *plan, const void *const *parts, si
         }
     }
     if (plan->reduction == PCCL_AVG)
-        sum /= (float)plan->ranks;
+        sum /= (float)plan->seat.ranks;
     put_element(plan->datatype, result, index, (double)sum);
     if (isnan(sum))
         memcpy(result + index * sizeof nan_bits, &nan_bits, sizeof nan_bits);
@@ -83,16 +83,16 @@ static void fold_half(const struct pccl_plan *plan, const void *const *parts, si
 static void expect_fold(const struct pccl_plan *plan, const struct job *jobs, uint8_t *result)
 {
     for (uint64_t group = 0; group < plan->groups; group++)
-        for (uint32_t owner = 0; owner < plan->ranks; owner++) {
+        for (uint32_t owner = 0; owner < plan->seat.ranks; owner++) {
             struct pccl_segment segment = pccl_plan_segment(plan, group, owner);
             size_t at = (size_t)segment.first * plan->element_bytes;
             const void *parts[RANKS_MOST];
-            for (uint32_t i = 0; i < plan->ranks; i++)
-                parts[i] = jobs[(owner + i) % plan->ranks].before + at;
+            for (uint32_t i = 0; i < plan->seat.ranks; i++)
+                parts[i] = jobs[(owner + i) % plan->seat.ranks].before + at;
             if (segment.count == 0)
                 continue;
             if (!is_half(plan->datatype))
-                pccl_reduce_all(plan->datatype, plan->reduction, parts, plan->ranks, segment.count, result + at);
+                pccl_reduce_all(plan->datatype, plan->reduction, parts, plan->seat.ranks, segment.count, result + at);
             for (size_t i = 0; is_half(plan->datatype) && i < segment.count; i++)
                 fold_half(plan, parts, i, result + at);
         }
@@ -184,11 +184,11 @@ static struct numbers fold_numbers(const struct pccl_plan *plan, const struct jo
     const bool ring = plan->algorithm == PCCL_RING;
     const enum pccl_datatype sums = is_half(plan->datatype) ? PCCL_F32 : plan->datatype;
     struct numbers sum = numbers_of(plan, &jobs[owner], segment);
-    for (uint32_t i = 1; i < plan->ranks; i++) {
-        struct numbers part = numbers_of(plan, &jobs[(owner + i) % plan->ranks], segment);
+    for (uint32_t i = 1; i < plan->seat.ranks; i++) {
+        struct numbers part = numbers_of(plan, &jobs[(owner + i) % plan->seat.ranks], segment);
         if (ring || i == 1)
             pack(&sum, descriptor);
-        if (!ring && i + 1 < plan->ranks)
+        if (!ring && i + 1 < plan->seat.ranks)
             pack(&part, descriptor);
         combine(&sum, &part, plan->reduction);
         round_off(&sum, sums);
@@ -196,8 +196,8 @@ static struct numbers fold_numbers(const struct pccl_plan *plan, const struct jo
     }
     if (plan->reduction == PCCL_AVG) {
         for (size_t i = 0; i < sum.count; i++)
-            sum.exact[i] /= plan->ranks;
-        sum.error /= plan->ranks;
+            sum.exact[i] /= plan->seat.ranks;
+        sum.error /= plan->seat.ranks;
         round_off(&sum, sums);
     }
     if (is_half(plan->datatype))
@@ -211,7 +211,7 @@ static struct numbers fold_numbers(const struct pccl_plan *plan, const struct jo
 static void expect_near(const struct pccl_plan *plan, const struct job *jobs, const uint8_t *result)
 {
     for (uint64_t group = 0; group < plan->groups; group++)
-        for (uint32_t owner = 0; owner < plan->ranks; owner++) {
+        for (uint32_t owner = 0; owner < plan->seat.ranks; owner++) {
             const struct pccl_segment segment = pccl_plan_segment(plan, group, owner);
             if (segment.count == 0)
                 continue;
@@ -278,17 +278,17 @@ static void check_scratch(const struct trial *trial, size_t budget)
 {
     struct pccl_plan plan = plan_of(trial);
     size_t segment = pccl_plan_bytes_most(&plan, plan.segment_elements) * 5 / 4 + 256;
-    size_t buffers = plan.codec == NULL ? plan.ranks - 1 : plan.ranks;
+    size_t buffers = plan.codec == NULL ? plan.seat.ranks - 1 : plan.seat.ranks;
     size_t departing = trial->connections;
     if (plan.codec != NULL && plan.algorithm == PCCL_DIRECT) {
-        buffers = 2 * (plan.ranks - 1);
-        departing *= plan.ranks - 1;
+        buffers = 2 * (plan.seat.ranks - 1);
+        departing *= plan.seat.ranks - 1;
     }
     size_t bound = (buffers + departing) * segment;
     if (bound < budget + departing * segment)
         bound = budget + departing * segment;
     if (plan.long_path)
-        bound += (plan.algorithm == PCCL_DIRECT ? plan.ranks - 1 : 1) * PCCL_AHEAD_BYTES;
+        bound += (plan.algorithm == PCCL_DIRECT ? plan.seat.ranks - 1 : 1) * PCCL_AHEAD_BYTES;
     for (uint32_t rank = 0; rank < trial->ranks; rank++) {
         size_t peak;
         assert_int_equal(pccl_exchange_scratch_bytes(exchange_of(&world, rank), &peak), 0);

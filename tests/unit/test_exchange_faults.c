@@ -580,9 +580,9 @@ static void later_steps_go_first(void **state)
     memset(arrival.payload, 0, arrival.length);
     pccl_exchange_received(exchange_of(&alone.world, 0), &arrival);
     assert_true(next_to(1, true, &departures[1]));
-    assert_true(departures[1].group == 0 && departures[1].step == 1);
+    assert_true(departures[1].msg.as.data.group == 0 && departures[1].msg.as.data.step == 1);
     assert_true(next_to(1, true, &departures[2]));
-    assert_true(departures[2].group == 1 && departures[2].step == 0);
+    assert_true(departures[2].msg.as.data.group == 1 && departures[2].msg.as.data.step == 0);
     end_alone();
 }
 

@@ -19,7 +19,7 @@ static struct pccl_plan make(uint64_t count, enum pccl_datatype datatype, uint32
 static void check_cut(const struct pccl_plan *plan)
 {
     size_t most = plan->codec != NULL ? pccl_plan_bytes(plan, 0, 256 << 10) : 256 << 10; /* heads of blocks on top */
-    for (uint32_t step = 0; step < pccl_plan_steps(plan); step++) {
+    for (uint32_t step = 0; step < pccl_plan_schedule(plan)->steps(plan->seat); step++) {
         assert_true(pccl_plan_bytes(plan, step, plan->segment_elements) <= most);
         assert_true(pccl_plan_bytes(plan, step, 77) <= pccl_plan_bytes_most(plan, 77));
     }
@@ -29,7 +29,7 @@ static void check_cut(const struct pccl_plan *plan)
     uint64_t next = 0;
     for (uint64_t group = 0; group < plan->groups; group++) {
         uint32_t filled = 0, shortest = UINT32_MAX, longest = 0;
-        for (uint32_t number = 0; number < plan->ranks; number++) {
+        for (uint32_t number = 0; number < plan->pieces; number++) {
             struct pccl_segment segment = pccl_plan_segment(plan, group, number);
             assert_int_equal(segment.first, next);
             next += segment.count;
@@ -99,7 +99,7 @@ static void sums_of_halves_travel_wide(void **state)
                 struct pccl_text words;
                 if (pccl_plan_make(&descriptor, direct ? &mesh : &cost, ranks, 0, &plan, &words) != PCCL_OK)
                     continue;
-                for (uint32_t step = 0; step < pccl_plan_steps(&plan); step++) {
+                for (uint32_t step = 0; step < pccl_plan_schedule(&plan)->steps(plan.seat); step++) {
                     bool between = plan.algorithm == PCCL_RING && step > 0 && step < ranks - 1;
                     bool wide = half && !greatest && !quantized && between;
                     assert_int_equal(pccl_plan_is_wide(&plan, step), wide);
@@ -144,51 +144,6 @@ static void huge_buffers_do_not_overflow(void **state)
     plan = make((uint64_t)PTRDIFF_MAX / 8, PCCL_F64, PCCL_PEERS_MAX, 0, NULL);
     end = pccl_plan_segment(&plan, plan.groups - 1, pccl_plan_segments(&plan, plan.groups - 1) - 1);
     assert_true(end.first + end.count == plan.count);
-}
-
-/* Every message one rank sends is one that its receiver expects, and every segment gets where it must. */
-static void check_messages(const struct pccl_plan *plan)
-{
-    uint32_t ranks = plan->ranks, number = 0, messages = 0;
-    for (uint32_t step = 0; step < pccl_plan_steps(plan); step++)
-        for (uint32_t sender = 0; sender < ranks; sender++)
-            for (uint32_t receiver = 0; receiver < ranks; receiver++) {
-                struct pccl_plan at_sender = *plan, at_receiver = *plan;
-                at_sender.rank = sender;
-                at_receiver.rank = receiver;
-                bool is = pccl_plan_message(plan, sender, receiver, step, &number);
-                assert_int_equal(is, pccl_plan_sends_to(&at_sender, receiver));
-                assert_int_equal(is, pccl_plan_receives_from(&at_receiver, sender));
-                if (!is)
-                    continue;
-                messages++;
-                if (plan->algorithm == PCCL_DIRECT)
-                    assert_int_equal(number, ((step == 0 ? receiver : sender) + 1) % ranks);
-                else if (step < ranks - 1)
-                    assert_int_equal((number + step) % ranks, sender);
-                else
-                    assert_int_equal((number + step - (ranks - 1)) % ranks, (sender + 1) % ranks);
-            }
-    uint32_t expected = plan->algorithm == PCCL_DIRECT ? 2 * ranks * (ranks - 1) : 2 * (ranks - 1) * ranks;
-    assert_int_equal(messages, expected);
-    assert_false(pccl_plan_message(plan, 0, 1, pccl_plan_steps(plan), &number));
-    assert_false(pccl_plan_message(plan, 0, 0, 0, &number));
-    assert_false(pccl_plan_message(plan, 0, ranks, 0, &number));
-    assert_false(pccl_plan_message(plan, ranks, 0, 0, &number));
-}
-
-static void messages_follow_the_rules(void **state)
-{
-    (void)state;
-    const struct pccl_cost mesh = {.mesh = 1, .rtt_us = 100000, .rate = 1000000000};
-    for (uint32_t ranks = 2; ranks <= PCCL_MESH_PEERS_MAX; ranks++) {
-        struct pccl_plan plan = make(1000, PCCL_F32, ranks, 0, NULL);
-        assert_int_equal(plan.algorithm, PCCL_RING);
-        check_messages(&plan);
-        plan = make(1000, PCCL_F32, ranks, 0, &mesh);
-        assert_int_equal(plan.algorithm, ranks == 2 ? PCCL_RING : PCCL_DIRECT);
-        check_messages(&plan);
-    }
 }
 
 static void the_algorithm_follows_the_cost(void **state)
@@ -255,10 +210,10 @@ static void bad_descriptors_are_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(segments_cover_everything),      cmocka_unit_test(codecs_get_whole_blocks),
-        cmocka_unit_test(sums_of_halves_travel_wide),     cmocka_unit_test(segments_are_as_large_as_they_may_be),
-        cmocka_unit_test(huge_buffers_do_not_overflow),   cmocka_unit_test(messages_follow_the_rules),
-        cmocka_unit_test(the_algorithm_follows_the_cost), cmocka_unit_test(bad_descriptors_are_refused),
+        cmocka_unit_test(segments_cover_everything),    cmocka_unit_test(codecs_get_whole_blocks),
+        cmocka_unit_test(sums_of_halves_travel_wide),   cmocka_unit_test(segments_are_as_large_as_they_may_be),
+        cmocka_unit_test(huge_buffers_do_not_overflow), cmocka_unit_test(the_algorithm_follows_the_cost),
+        cmocka_unit_test(bad_descriptors_are_refused),
     };
     pccl_set_assert_handler(test_assert_handler);
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,101 @@
+/* What two peers say of an operation is compared, and where they differ it fails in words. */
+#include "collective/agree.h"
+
+#include "collective/ahead.h"
+#include "collective/lane.h"
+#include "collective/outcome.h"
+#include "wire/describe.h"
+
+/* One thing in which two peers differ: as a name, or as a number. */
+struct difference {
+    const char *verb; /* "reduces", and so on */
+    const char *ours_name, *theirs_name;
+    uint64_t ours, theirs;
+    const char *unit;
+};
+
+/* false: they agree. */
+static bool find_difference(const struct pccl_transfer *transfer, const struct pccl_msg_ready *ready,
+                            struct difference *found)
+{
+    const struct pccl_descriptor *ours = &transfer->descriptor, *theirs = &ready->descriptor;
+    const struct pccl_plan *plan = &transfer->plan;
+    if (ours->datatype != theirs->datatype)
+        *found = (struct difference){"reduces elements of type",
+                                     pccl_datatype_name(ours->datatype),
+                                     pccl_datatype_name(theirs->datatype),
+                                     0,
+                                     0,
+                                     NULL};
+    else if (ours->operation != theirs->operation)
+        *found = (struct difference){
+            "asks for the", pccl_reduction_name(ours->operation), pccl_reduction_name(theirs->operation), 0, 0, NULL};
+    else if (ours->count != theirs->count)
+        *found = (struct difference){"reduces", NULL, NULL, ours->count, theirs->count, "elements"};
+    else if (ours->codec != theirs->codec)
+        *found = (struct difference){
+            "quantizes by", pccl_codec_kind_name(ours->codec), pccl_codec_kind_name(theirs->codec), 0, 0, NULL};
+    else if (ours->codec_datatype != theirs->codec_datatype)
+        *found = (struct difference){"quantizes to",
+                                     pccl_datatype_name(ours->codec_datatype),
+                                     pccl_datatype_name(theirs->codec_datatype),
+                                     0,
+                                     0,
+                                     NULL};
+    else if (plan->algorithm != ready->algorithm)
+        *found = (struct difference){
+            "plans", pccl_plan_schedule(plan)->name, pccl_schedules[ready->algorithm]->name, 0, 0, NULL};
+    else if (plan->segment_elements != ready->segment_elements)
+        *found = (struct difference){"plans segments of",     NULL,      NULL, plan->segment_elements,
+                                     ready->segment_elements, "elements"};
+    else
+        return false;
+    return true;
+}
+
+static void fail_as_different(struct pccl_transfer *transfer, const struct pccl_id *peer,
+                              const struct difference *found)
+{
+    const struct pccl_id *self = &transfer->exchange->config.self;
+    if (found->ours_name != NULL)
+        pccl_outcome_fail(transfer, PCCL_CLASS_MISMATCH, "peer %s %s %s, peer %s %s", pccl_id_str(self), found->verb,
+                          found->ours_name, pccl_id_str(peer), found->theirs_name);
+    else
+        pccl_outcome_fail(transfer, PCCL_CLASS_MISMATCH, "peer %s %s %" PRIu64 " %s, peer %s %" PRIu64,
+                          pccl_id_str(self), found->verb, found->ours, found->unit, pccl_id_str(peer), found->theirs);
+}
+
+/* By their labels these are two operations, whatever else they have in common. */
+static void fail_as_another(struct pccl_transfer *transfer, const struct pccl_id *peer,
+                            const struct pccl_descriptor *theirs)
+{
+    struct pccl_text words;
+    pccl_describe_difference(&words,
+                             &(struct pccl_described){&transfer->exchange->config.self, &transfer->descriptor, false},
+                             &(struct pccl_described){peer, theirs, false});
+    pccl_outcome_fail(transfer, PCCL_CLASS_MISMATCH, "%s", words.bytes);
+}
+
+bool pccl_agree_take_ready(struct pccl_transfer *transfer, const struct pccl_lane *lane,
+                           const struct pccl_msg_ready *ready)
+{
+    struct difference difference;
+    if (transfer->failed || transfer->at_rest)
+        return true;
+    if (!pccl_label_equal(&transfer->descriptor.label, &ready->descriptor.label)) {
+        fail_as_another(transfer, &lane->peer, &ready->descriptor);
+        return true;
+    }
+    if (find_difference(transfer, ready, &difference)) {
+        fail_as_different(transfer, &lane->peer, &difference);
+        return true;
+    }
+    struct pccl_channel *channel = pccl_channel_find(transfer, lane);
+    if (channel == NULL)
+        return false;
+    uint64_t granted = pccl_min_u64(ready->granted, transfer->plan.groups);
+    pccl_ahead_agree(channel, granted);
+    pccl_channel_credit(channel, granted);
+    pccl_outcome_report(transfer);
+    return true;
+}

@@ -1,0 +1,124 @@
+/* Elements: parts and sums are folded, and results written. What is packed goes through packed.c. */
+#include "collective/fold.h"
+
+#include "kernels/prefetch.h"
+
+enum { FOLD_BYTES = 4096 }; /* folded at once, finished and copied while they are in the first cache */
+
+/* The own part, and what came in in this step. */
+static struct pccl_step work_of(const struct pccl_plan *plan, uint32_t step, bool finish)
+{
+    return (struct pccl_step){.datatype = plan->datatype,
+                              .from = step > 0 ? plan->folded_datatype : plan->datatype,
+                              .to = finish ? plan->datatype : plan->folded_datatype,
+                              .reduction = plan->reduction,
+                              .ranks = finish ? plan->seat.ranks : 0};
+}
+
+struct pccl_scratch *pccl_fold_widen(struct pccl_transfer *transfer, const struct pccl_segment *segment,
+                                     struct pccl_scratch *received)
+{
+    const struct pccl_plan *plan = &transfer->plan;
+    struct pccl_scratch_pool *pool = &transfer->exchange->scratch;
+    const struct pccl_step work = work_of(plan, 0, false);
+    struct pccl_scratch *wide = pccl_scratch_take(pool, pccl_plan_bytes(plan, 1, segment->count));
+    if (wide != NULL)
+        pccl_combine_step(transfer->exchange->config.kernels, &work, wide->bytes, received->bytes,
+                          pccl_input_of(transfer, segment), segment->count);
+    pccl_scratch_give(pool, received);
+    return wide;
+}
+
+/* Leaves the sum of both in `received`, and in the result what is finished: there only, if it is not to go away. */
+static void fold_elements(struct pccl_transfer *transfer, uint64_t group, uint32_t number, uint32_t step, bool finish,
+                          struct pccl_scratch *received)
+{
+    const struct pccl_plan *plan = &transfer->plan;
+    const struct pccl_kernels *kernels = transfer->exchange->config.kernels;
+    struct pccl_segment segment = pccl_plan_segment(plan, group, number);
+    const uint8_t *own = pccl_input_of(transfer, &segment);
+    uint8_t *result = pccl_result_of(transfer, &segment);
+    bool away = finish && pccl_goes_away(transfer);
+    uint8_t *sum = finish && !away ? result : received->bytes;
+    const struct pccl_step work = work_of(plan, step, finish);
+    const size_t from_bytes = pccl_datatype_bytes(work.from), to_bytes = pccl_datatype_bytes(work.to);
+    if (finish)
+        pccl_fold_save(transfer, group, number);
+    uint32_t most = FOLD_BYTES / plan->element_bytes, count = 0;
+    for (uint32_t first = 0; first < segment.count; first += count) {
+        count = (uint32_t)pccl_min_u64(most, segment.count - first);
+        size_t at = (size_t)first * plan->element_bytes, bytes = (size_t)count * plan->element_bytes;
+        if (first + count < segment.count)
+            pccl_prefetch(own + at + bytes, bytes);
+        pccl_combine_step(kernels, &work, sum + first * to_bytes, received->bytes + first * from_bytes, own + at,
+                          count);
+        if (away)
+            pccl_copy_away(kernels, result + at, sum + at, bytes);
+    }
+    if (away)
+        pccl_copied_away(kernels);
+}
+
+static void fold_one(struct pccl_transfer *transfer, uint64_t group, uint32_t number, uint32_t step, bool finish,
+                     struct pccl_scratch *received)
+{
+    if (step == 0 && pccl_plan_is_wide(&transfer->plan, 1))
+        return; /* when it is sent on, into memory of its own */
+    if (transfer->plan.codec == NULL)
+        fold_elements(transfer, group, number, step, finish, received);
+    else
+        pccl_packed_fold(transfer, group, number, finish, &received->bytes, 1, received->bytes);
+}
+
+struct pccl_scratch *pccl_fold_arrived(struct pccl_transfer *transfer, uint64_t group, uint32_t number, uint32_t step,
+                                       enum pccl_work work, struct pccl_scratch *scratch)
+{
+    if (work != PCCL_WORK_STORE)
+        fold_one(transfer, group, number, step, work == PCCL_WORK_FINISH, scratch);
+    else if (scratch != NULL)
+        pccl_packed_store(transfer, group, number, scratch->bytes);
+    /* A sum goes on; and so does a result that is packed, or hot where it was made. */
+    if (work == PCCL_WORK_FOLD || transfer->plan.codec != NULL ||
+        (work == PCCL_WORK_FINISH && pccl_goes_away(transfer)))
+        return scratch;
+    pccl_scratch_give(&transfer->exchange->scratch, scratch);
+    return NULL;
+}
+
+static void fold_all_elements(struct pccl_transfer *transfer, uint64_t group, uint32_t number,
+                              struct pccl_scratch *const *parts, uint32_t part_count)
+{
+    const struct pccl_plan *plan = &transfer->plan;
+    struct pccl_segment segment = pccl_plan_segment(plan, group, number);
+    const void *bytes[PCCL_MESH_PEERS_MAX];
+    for (uint32_t i = 0; i < part_count; i++)
+        bytes[i] = parts[i]->bytes;
+    bytes[part_count] = pccl_input_of(transfer, &segment);
+    pccl_fold_save(transfer, group, number);
+    pccl_combine_all(transfer->exchange->config.kernels, plan->datatype, plan->reduction, bytes, part_count + 1,
+                     segment.count, pccl_result_of(transfer, &segment));
+}
+
+/* The sum lies where the first part was. */
+static void fold_all_packed(struct pccl_transfer *transfer, uint64_t group, uint32_t number,
+                            struct pccl_scratch *const *parts, uint32_t part_count)
+{
+    PCCL_ASSERT(part_count > 0);
+    uint8_t *bytes[PCCL_MESH_PEERS_MAX];
+    for (uint32_t i = 0; i < part_count; i++)
+        bytes[i] = parts[i]->bytes;
+    pccl_packed_fold(transfer, group, number, true, bytes, part_count, parts[0]->bytes);
+}
+
+struct pccl_scratch *pccl_fold_collected(struct pccl_transfer *transfer, uint64_t group, uint32_t number,
+                                         struct pccl_scratch *const *parts, uint32_t part_count)
+{
+    bool is_packed = transfer->plan.codec != NULL;
+    if (is_packed)
+        fold_all_packed(transfer, group, number, parts, part_count);
+    else
+        fold_all_elements(transfer, group, number, parts, part_count);
+    for (uint32_t i = is_packed; i < part_count; i++)
+        pccl_scratch_give(&transfer->exchange->scratch, parts[i]);
+    return is_packed ? parts[0] : NULL;
+}

@@ -1,0 +1,59 @@
+/*
+ * What is done with the bytes of a piece: folded, finished, stored, packed; between scratch and the caller's memory.
+ * The work that a schedule names (schedule.h), whichever schedule it is. Must not know messages, lanes or the window.
+ */
+#ifndef PCCL_COLLECTIVE_FOLD_H
+#define PCCL_COLLECTIVE_FOLD_H
+
+#include "collective/internal.h"
+
+static inline const uint8_t *pccl_input_of(const struct pccl_transfer *transfer, const struct pccl_segment *segment)
+{
+    return transfer->input + (size_t)segment->first * transfer->plan.element_bytes;
+}
+static inline uint8_t *pccl_result_of(const struct pccl_transfer *transfer, const struct pccl_segment *segment)
+{
+    return transfer->result + (size_t)segment->first * transfer->plan.element_bytes;
+}
+
+/* Before a segment of the result is overwritten: in place, it is still the input. */
+static inline void pccl_fold_save(struct pccl_transfer *transfer, uint64_t group, uint32_t number)
+{
+    pccl_backup_save(&transfer->backup, transfer->exchange->config.kernels, &transfer->plan, group, number);
+}
+/*
+ * The work on a piece that came in with this step; not PCCL_WORK_COLLECT. Takes over the scratch (NULL: it came into
+ * the result). Returns, with a reference of its own, what the piece goes on from; NULL: from the result.
+ */
+struct pccl_scratch *pccl_fold_arrived(struct pccl_transfer *transfer, uint64_t group, uint32_t number, uint32_t step,
+                                       enum pccl_work work, struct pccl_scratch *scratch);
+/* The same of all parts that were collected, in the order in which they are folded; the own one comes last. */
+struct pccl_scratch *pccl_fold_collected(struct pccl_transfer *transfer, uint64_t group, uint32_t number,
+                                         struct pccl_scratch *const *parts, uint32_t part_count);
+/*
+ * The first part, which came in as elements, and the own one, as what is folded so far where that is longer. Takes over
+ * the scratch; NULL: memory is short.
+ */
+struct pccl_scratch *pccl_fold_widen(struct pccl_transfer *transfer, const struct pccl_segment *segment,
+                                     struct pccl_scratch *received);
+
+/* ---- packed.c: with a codec ---- */
+
+/*
+ * A large result goes past the caches where nothing of it is needed soon; in place it is in them already, for it was
+ * the input.
+ */
+static inline bool pccl_goes_away(const struct pccl_transfer *transfer)
+{
+    return transfer->plan.large && transfer->input != transfer->result;
+}
+/*
+ * Folds all parts and the own one, which comes last, and packs the sum; `packed` may be one of the parts. Who finishes
+ * it writes to the result what the bytes say.
+ */
+void pccl_packed_fold(struct pccl_transfer *transfer, uint64_t group, uint32_t number, bool finish,
+                      uint8_t *const *parts, uint32_t part_count, uint8_t *packed);
+/* A finished segment. */
+void pccl_packed_store(struct pccl_transfer *transfer, uint64_t group, uint32_t number, const uint8_t *packed);
+
+#endif

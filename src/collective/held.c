@@ -1,0 +1,271 @@
+/*
+ * What others sent ahead (ahead.c) for groups that are not open here: kept by lane and operation, within bounds.
+ *
+ * All lanes together are bounded, too. One of a member of our view, or that operations have received over, has room for
+ * what its sender may send ahead, whatever others do. So newcomers are not in the way of members, and what is sent
+ * ahead never of what comes behind it on the connection. One of anybody else (whose view may be ahead of ours) shares
+ * what is left over with others of the kind; it is not read while there is none, and nothing here waits for it.
+ */
+#include "collective/held.h"
+
+struct pccl_held *pccl_held_find(const struct pccl_lane *lane, const struct pccl_instance *instance)
+{
+    struct pccl_node *node = pccl_table_find(&lane->held, pccl_instance_hash(lane->held.hash, instance));
+    for (; node != NULL; node = pccl_table_find_next(node)) {
+        struct pccl_held *held = PCCL_CONTAINER_OF(node, struct pccl_held, by_instance);
+        if (pccl_instance_equal(&held->instance, instance))
+            return held;
+    }
+    return NULL;
+}
+
+/* They are taken in the order in which they lie. */
+static struct pccl_held_segment *find_segment(struct pccl_held *held, uint64_t group)
+{
+    struct pccl_link *link = held->segments.next;
+    while (link != &held->segments && pccl_held_segment_of(link)->group < group)
+        link = link->next;
+    return link != &held->segments && pccl_held_segment_of(link)->group == group ? pccl_held_segment_of(link) : NULL;
+}
+
+/* The last one up to this group, or the head: they come in about that order. */
+static struct pccl_link *place_of(struct pccl_held *held, uint64_t group)
+{
+    struct pccl_link *link = held->segments.previous;
+    while (link != &held->segments && pccl_held_segment_of(link)->group > group)
+        link = link->previous;
+    return link;
+}
+
+static bool is_there(struct pccl_held *held, uint64_t group)
+{
+    struct pccl_link *place = place_of(held, group);
+    return place != &held->segments && pccl_held_segment_of(place)->group == group;
+}
+
+static struct pccl_held *make_held(struct pccl_exchange *exchange, struct pccl_lane *lane,
+                                   const struct pccl_msg_data *data)
+{
+    struct pccl_held *held = pccl_allocate(&exchange->memory, sizeof *held);
+    if (held == NULL)
+        return NULL;
+    held->exchange = exchange;
+    held->lane = lane;
+    held->instance = data->instance;
+    held->view = data->view;
+    pccl_link_init(&held->segments);
+    pccl_table_insert(&lane->held, &held->by_instance, pccl_instance_hash(lane->held.hash, &held->instance));
+    return held;
+}
+
+static void release_if_empty(struct pccl_held *held)
+{
+    if (!pccl_link_is_alone(&held->segments))
+        return;
+    pccl_table_remove(&held->lane->held, &held->by_instance);
+    pccl_release(&held->exchange->memory, held, sizeof *held);
+}
+
+static size_t cost_of(size_t bytes, uint32_t segments) { return bytes + (size_t)segments * PCCL_AHEAD_SEGMENT_COST; }
+
+/* What the lane has for itself, whatever others hold. */
+static size_t own_cost(const struct pccl_lane *lane) { return lane->used || lane->member ? PCCL_AHEAD_OWN_COST : 0; }
+
+/* The caller has its scratch and its arrival. What is held for the operation may end with it. */
+static void remove_segment(struct pccl_held_segment *segment)
+{
+    struct pccl_held *held = segment->held;
+    size_t bytes = pccl_scratch_size(segment->length);
+    if (cost_of(held->lane->ahead_bytes, held->lane->ahead_segments) > own_cost(held->lane))
+        held->exchange->room++;
+    held->lane->ahead_bytes -= bytes;
+    held->lane->ahead_segments--;
+    held->exchange->ahead_bytes -= bytes;
+    held->exchange->ahead_segments--;
+    pccl_link_remove(&segment->link);
+    pccl_release(&held->exchange->memory, segment, sizeof *segment);
+    release_if_empty(held);
+}
+
+static void detach(struct pccl_arrival *arrival)
+{
+    arrival->held = NULL;
+    arrival->payload = NULL;
+}
+
+static void drop_segment(struct pccl_held_segment *segment)
+{
+    if (segment->arrival != NULL)
+        detach(segment->arrival);
+    pccl_scratch_give(&segment->held->exchange->scratch, segment->scratch);
+    remove_segment(segment);
+}
+
+void pccl_held_drop(struct pccl_held *held)
+{
+    for (bool last = false; !last;) { /* with the last one it is gone */
+        last = held->segments.next == held->segments.previous;
+        drop_segment(pccl_held_segment_of(held->segments.next));
+    }
+}
+
+/* An era is over for all who have gone on to the next one. */
+static bool is_past(const struct pccl_held *held, const struct pccl_transfer *transfer)
+{
+    const struct pccl_instance *then = &held->instance, *now = &transfer->instance;
+    return pccl_epoch_compare(&held->view, &transfer->view) < 0 ||
+           (then->group == now->group && (then->joint < now->joint || then->sync < now->sync));
+}
+
+void pccl_held_drop_past(struct pccl_lane *lane, const struct pccl_transfer *transfer)
+{
+    struct pccl_node *next;
+    for (struct pccl_node *node = pccl_table_first(&lane->held); node != NULL; node = next) {
+        next = pccl_table_after(&lane->held, node);
+        struct pccl_held *held = PCCL_CONTAINER_OF(node, struct pccl_held, by_instance);
+        if (is_past(held, transfer))
+            pccl_held_drop(held);
+    }
+}
+
+void pccl_held_forget_lane(struct pccl_lane *lane)
+{
+    struct pccl_node *node;
+    while ((node = pccl_table_first(&lane->held)) != NULL)
+        pccl_held_drop(PCCL_CONTAINER_OF(node, struct pccl_held, by_instance));
+}
+
+void pccl_held_forget(struct pccl_exchange *exchange, const struct pccl_instance *instance)
+{
+    if (exchange->ahead_bytes == 0)
+        return;
+    struct pccl_node *next;
+    for (struct pccl_node *node = pccl_table_first(&exchange->lanes); node != NULL; node = next) {
+        next = pccl_table_after(&exchange->lanes, node);
+        struct pccl_lane *lane = PCCL_CONTAINER_OF(node, struct pccl_lane, by_peer);
+        struct pccl_held *held = pccl_held_find(lane, instance);
+        if (held != NULL)
+            pccl_held_drop(held);
+    }
+}
+
+/* ---- bounds ---- */
+
+/* What is held beyond what each lane has for itself, once this lane holds so much. */
+static size_t spare_cost(const struct pccl_exchange *exchange, const struct pccl_lane *growing, size_t cost)
+{
+    size_t spare = 0;
+    for (struct pccl_node *node = pccl_table_first(&exchange->lanes); node != NULL;
+         node = pccl_table_after(&exchange->lanes, node)) {
+        const struct pccl_lane *lane = PCCL_CONTAINER_OF(node, struct pccl_lane, by_peer);
+        size_t held = lane == growing ? cost : cost_of(lane->ahead_bytes, lane->ahead_segments);
+        size_t own = own_cost(lane);
+        spare += lane->outgoing || held < own ? 0 : held - own;
+    }
+    return spare;
+}
+
+/* Does this lane's next segment fit into what is held in all of them? */
+static bool has_room(const struct pccl_exchange *exchange, const struct pccl_lane *lane, size_t bytes)
+{
+    size_t cost = cost_of(lane->ahead_bytes + bytes, lane->ahead_segments + 1);
+    return cost_of(exchange->ahead_bytes + bytes, exchange->ahead_segments + 1) <= PCCL_AHEAD_SPARE_COST ||
+           cost <= own_cost(lane) || spare_cost(exchange, lane, cost) <= PCCL_AHEAD_SPARE_COST;
+}
+
+void pccl_held_own(struct pccl_exchange *exchange, struct pccl_lane *lane, bool used, bool member)
+{
+    size_t before = own_cost(lane);
+    lane->used = used;
+    lane->member = member;
+    if (own_cost(lane) > before && lane->ahead_segments > 0)
+        exchange->room++; /* what it holds is its own from now on */
+}
+
+/* ---- what comes, and what is taken ---- */
+
+/* false: memory is short. */
+static bool add_segment(struct pccl_held *held, const struct pccl_msg_data *data, struct pccl_arrival *arrival)
+{
+    struct pccl_exchange *exchange = held->exchange;
+    struct pccl_held_segment *segment = pccl_allocate(&exchange->memory, sizeof *segment);
+    if (segment == NULL)
+        return false;
+    segment->scratch = pccl_scratch_take(&exchange->scratch, data->length);
+    if (segment->scratch == NULL) {
+        pccl_release(&exchange->memory, segment, sizeof *segment);
+        return false;
+    }
+    size_t bytes = pccl_scratch_size(data->length);
+    segment->held = held;
+    segment->group = data->group;
+    segment->length = data->length;
+    segment->arrival = arrival;
+    pccl_link_append(place_of(held, data->group)->next, &segment->link);
+    held->lane->ahead_bytes += bytes;
+    held->lane->ahead_segments++;
+    exchange->ahead_bytes += bytes;
+    exchange->ahead_segments++;
+    arrival->held = segment;
+    arrival->payload = segment->scratch->bytes;
+    return true;
+}
+
+enum pccl_status pccl_held_add(struct pccl_exchange *exchange, struct pccl_lane *lane, const struct pccl_msg_data *data,
+                               struct pccl_arrival *arrival, struct pccl_text *words)
+{
+    *arrival = (struct pccl_arrival){.length = data->length};
+    struct pccl_held *held = pccl_held_find(lane, &data->instance);
+    int order = held != NULL ? pccl_epoch_compare(&data->view, &held->view) : 0;
+    if (order < 0)
+        return PCCL_OK;
+    if (order > 0) {
+        pccl_held_drop(held);
+        held = NULL;
+    }
+    if (held != NULL && is_there(held, data->group)) {
+        pccl_text_format(words, "peer %s sent the same segment twice: group %" PRIu64 ", ahead",
+                         pccl_id_str(&lane->peer), data->group);
+        return PCCL_MALFORMED;
+    }
+    bool fits_all = has_room(exchange, lane, pccl_scratch_size(data->length));
+    if (!fits_all && !lane->used)
+        return PCCL_LIMIT;
+    if (!fits_all || lane->ahead_bytes + pccl_scratch_size(data->length) > PCCL_AHEAD_HELD_BYTES ||
+        lane->ahead_segments == PCCL_AHEAD_HELD_SEGMENTS) {
+        pccl_text_format(words, "peer %s sent more ahead than the %u bytes and %u segments that are held",
+                         pccl_id_str(&lane->peer), PCCL_AHEAD_HELD_BYTES, PCCL_AHEAD_HELD_SEGMENTS);
+        pccl_held_forget_lane(lane);
+        return PCCL_MALFORMED;
+    }
+    if (held == NULL)
+        held = make_held(exchange, lane, data);
+    if (held != NULL && add_segment(held, data, arrival))
+        return PCCL_OK;
+    if (held != NULL)
+        release_if_empty(held);
+    pccl_text_format(words, "out of memory for what peer %s sent ahead", pccl_id_str(&lane->peer));
+    return PCCL_MEMORY;
+}
+
+bool pccl_held_take(struct pccl_lane *lane, const struct pccl_instance *instance, uint64_t group,
+                    struct pccl_held_segment *taken)
+{
+    struct pccl_held *held = pccl_held_find(lane, instance);
+    struct pccl_held_segment *segment = held == NULL ? NULL : find_segment(held, group);
+    if (segment == NULL)
+        return false;
+    if (segment->arrival != NULL)
+        segment->arrival->held = NULL;
+    *taken = *segment;
+    remove_segment(segment);
+    return true;
+}
+
+void pccl_held_received(struct pccl_arrival *arrival)
+{
+    arrival->held->arrival = NULL;
+    detach(arrival);
+}
+
+void pccl_held_dropped(struct pccl_arrival *arrival) { drop_segment(arrival->held); }

@@ -1,0 +1,34 @@
+/*
+ * Lanes, and channels: one operation on one lane. Who has something to send there waits in the lane's queue. Must not
+ * know what is sent, or what becomes of it.
+ */
+#ifndef PCCL_COLLECTIVE_LANE_H
+#define PCCL_COLLECTIVE_LANE_H
+
+#include "collective/internal.h"
+
+struct pccl_lane *pccl_lane_find(struct pccl_exchange *exchange, const struct pccl_id *peer, bool outgoing);
+/* Makes it if there is none. NULL: memory is short. */
+struct pccl_lane *pccl_lane_get(struct pccl_exchange *exchange, const struct pccl_id *peer, bool outgoing);
+bool pccl_lane_is_of_member(const struct pccl_exchange *exchange, const struct pccl_lane *lane);
+/* Frees it if nobody needs it. NULL is allowed. */
+void pccl_lane_tidy(struct pccl_exchange *exchange, struct pccl_lane *lane);
+void pccl_lanes_free(struct pccl_exchange *exchange);
+
+/* The transfer's channel with this lane, or NULL. */
+struct pccl_channel *pccl_channel_find(struct pccl_transfer *transfer, const struct pccl_lane *lane);
+/* The outgoing one to a rank that there is one to. Those to the ranks that follow are behind it. */
+struct pccl_channel *pccl_channel_to(const struct pccl_transfer *transfer, uint32_t rank);
+bool pccl_channel_has_something(struct pccl_channel *channel);
+/* Whether the first step of another group may be sent. */
+bool pccl_channel_can_begin(struct pccl_channel *channel);
+/* Puts it into the lane's queue if it has something to send and is not there. */
+void pccl_channel_wake(struct pccl_channel *channel);
+/* The parcel may be sent, as soon as its group is granted. */
+void pccl_channel_send(struct pccl_channel *channel, struct pccl_parcel *parcel);
+/* The next parcel that may be sent now, the first step of a group not among them. NULL: none. */
+struct pccl_parcel *pccl_channel_take(struct pccl_channel *channel);
+/* The receiver on an outgoing channel takes groups below `granted`. */
+void pccl_channel_credit(struct pccl_channel *channel, uint64_t granted);
+
+#endif

@@ -1,0 +1,34 @@
+/* What becomes of an operation. */
+#include "collective/outcome.h"
+
+void pccl_outcome_report(struct pccl_transfer *transfer)
+{
+    const struct pccl_exchange_effects *effects = &transfer->exchange->effects;
+    bool was_at_rest = transfer->at_rest;
+    /* What was made of segments that came ahead counts for nothing until everybody has compared. */
+    bool agreed = !transfer->plan.long_path || transfer->unheard == 0;
+    transfer->at_rest = agreed && transfer->complete == transfer->plan.groups;
+    if (agreed && !transfer->done && transfer->results_complete == transfer->plan.groups) {
+        transfer->done = true;
+        effects->done(effects->context, transfer);
+    }
+    if (transfer->at_rest && !was_at_rest)
+        effects->at_rest(effects->context, transfer);
+}
+
+void pccl_outcome_fail(struct pccl_transfer *transfer, enum pccl_class class, const char *format, ...)
+{
+    PCCL_ASSERT(!transfer->failed);
+    transfer->failed = true;
+    for (uint32_t i = 0; i < transfer->channel_count; i++)
+        pccl_link_remove(&transfer->channels[i].in_queue);
+    pccl_link_remove(&transfer->wanting);
+    struct pccl_text words;
+    pccl_text_clear(&words);
+    va_list arguments;
+    va_start(arguments, format);
+    pccl_text_append_list(&words, format, arguments);
+    va_end(arguments);
+    const struct pccl_exchange_effects *effects = &transfer->exchange->effects;
+    effects->failed(effects->context, transfer, class, &words);
+}

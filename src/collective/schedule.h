@@ -1,0 +1,87 @@
+/*
+ * Schedules: who sends which piece to whom in which step, what becomes of a piece that came in, and what is sent on.
+ * Pure arithmetic on ranks, steps and numbers of pieces. A schedule returns what is to be done and calls nothing; it
+ * must not know elements, bytes, memory, messages or the window: the engine (messages.c, fold.c) does what it is told,
+ * and must not know which schedule it runs. A new one is a file of small functions and a row of the table, and is
+ * proven without the engine (unit/schedule).
+ *
+ * An operation is cut into groups (plan.h). Each group runs the whole schedule by itself; how many run at a time is the
+ * window's business. A group has pieces; those that are empty, the last ones, are not sent, and nothing of the others
+ * may wait for them. A message is named by (sender, receiver, step) and carries one piece.
+ *
+ *   Step 0         is what a rank sends by itself: its own part, from its input. Whoever has nothing to begin with,
+ *                  sends nothing in it.
+ *   A later step   is sent because a piece came in, and carries that same piece (pccl_task).
+ *
+ * The engine relies on this: all messages of a step carry the same content; where sums travel at all, they do in
+ * step 1; parts that are collected come in step 0, one from each rank that sends to this one, fewer than
+ * PCCL_MESH_PEERS_MAX; results are folded in the order of the ring, so every schedule gives the same bits.
+ */
+#ifndef PCCL_COLLECTIVE_SCHEDULE_H
+#define PCCL_COLLECTIVE_SCHEDULE_H
+
+#include "core/base.h"
+
+/* Values of the field `algorithm` of READY: row of the table. */
+enum pccl_algorithm { PCCL_RING, PCCL_DIRECT, PCCL_ALGORITHMS };
+
+#define PCCL_NO_PIECE UINT32_MAX
+
+/* Who takes part, and as which of them. What else tells ranks apart (a root) has its place here. */
+struct pccl_seat {
+    uint32_t ranks, rank; /* the ring's order; ranks >= 2 */
+};
+
+enum pccl_content {
+    PCCL_CONTENT_PART,   /* of one rank */
+    PCCL_CONTENT_SUM,    /* folded so far */
+    PCCL_CONTENT_RESULT, /* final */
+};
+
+enum pccl_work {
+    PCCL_WORK_FOLD,   /* The own part is folded into it: the sum so far. */
+    PCCL_WORK_FINISH, /* The same, and the sum is final. */
+    /* It is kept until all parts of the piece are here. Then they are folded, the own one last, and that is final. */
+    PCCL_WORK_COLLECT,
+    PCCL_WORK_STORE, /* It is final as it is. */
+};
+
+/* What is to be done with a piece that came in. All but PCCL_WORK_FOLD make one result of this rank. */
+struct pccl_task {
+    enum pccl_work work;   /* first */
+    uint32_t step;         /* Then, of collected ones with the last of them, it is sent in this step: */
+    uint32_t to, to_count; /* to so many ranks, from this one on in the order of the ring; 0: to nobody. */
+};
+
+/* A message of this rank. */
+struct pccl_sending {
+    uint32_t step, to;
+};
+
+struct pccl_schedule {
+    const char *name; /* in words */
+    uint32_t (*pieces)(struct pccl_seat seat);
+    uint32_t (*steps)(struct pccl_seat seat);
+    /* Pieces of a group that may be in scratch at once: parts and sums; if they are packed, results as well. */
+    uint32_t (*buffers)(struct pccl_seat seat, bool packed);
+    /* Whether one rank ever sends to another one. */
+    bool (*sends)(struct pccl_seat seat, uint32_t sender, uint32_t receiver);
+    /* The piece of a message between two of whom that is true, in a step that there is. PCCL_NO_PIECE: no message. */
+    uint32_t (*piece)(struct pccl_seat seat, uint32_t sender, uint32_t receiver, uint32_t step);
+    enum pccl_content (*carries)(struct pccl_seat seat, uint32_t step);
+    /*
+     * The message in which this rank's own part of a piece goes out. Until then nobody can have made the result, and
+     * the part must not be overwritten by it: in place, the input is where the result belongs.
+     */
+    struct pccl_sending (*spent)(struct pccl_seat seat, uint32_t piece);
+    /* A message of this step came in. */
+    struct pccl_task (*arrived)(struct pccl_seat seat, uint32_t step);
+};
+
+/* By enum pccl_algorithm. */
+extern const struct pccl_schedule *const pccl_schedules[PCCL_ALGORITHMS];
+
+/* ---- the rows: all-reduce ---- */
+extern const struct pccl_schedule pccl_ring, pccl_direct;
+
+#endif

@@ -1,0 +1,231 @@
+/*
+ * Schedules alone, without the engine: all ranks run one group of pieces in memory. A piece is a text of the ranks that
+ * have been folded into it, so the order shows; messages are delivered in any order.
+ */
+#include "collective/schedule.h"
+#include "core/limits.h"
+#include "core/prng.h"
+#include "unit/support.h"
+
+#include <string.h>
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <cmocka.h>
+
+enum { RANKS_MOST = PCCL_MESH_PEERS_MAX + 4, STEPS_MOST = 2 * RANKS_MOST, MESSAGES_MOST = 4096 };
+
+struct parts {
+    uint8_t ranks[RANKS_MOST];
+    uint32_t count;
+};
+
+struct message {
+    uint32_t sender, receiver, step, piece;
+    struct parts parts;
+};
+
+struct seat {
+    struct parts collected[RANKS_MOST]; /* by who sent it */
+    uint32_t collected_count;
+    bool sent[RANKS_MOST][STEPS_MOST]; /* by receiver */
+    bool received[RANKS_MOST][STEPS_MOST];
+    struct parts results[RANKS_MOST]; /* by piece */
+};
+
+struct group {
+    const struct pccl_schedule *schedule;
+    uint32_t ranks, pieces; /* that are not empty */
+    struct seat seats[RANKS_MOST];
+    struct message messages[MESSAGES_MOST];
+    uint32_t message_count, sent_count;
+};
+
+static struct pccl_seat seat_of(const struct group *group, uint32_t rank)
+{
+    return (struct pccl_seat){.ranks = group->ranks, .rank = rank};
+}
+
+static uint32_t piece_of(const struct group *group, uint32_t sender, uint32_t receiver, uint32_t step)
+{
+    const struct pccl_seat seat = seat_of(group, sender);
+    if (sender == receiver || !group->schedule->sends(seat, sender, receiver))
+        return PCCL_NO_PIECE;
+    return group->schedule->piece(seat, sender, receiver, step);
+}
+
+static void send_message(struct group *group, uint32_t sender, uint32_t receiver, uint32_t step,
+                         const struct parts *parts, uint32_t piece)
+{
+    assert_true(group->message_count < MESSAGES_MOST);
+    assert_false(group->seats[sender].sent[receiver][step]);
+    group->seats[sender].sent[receiver][step] = true;
+    group->sent_count++;
+    group->messages[group->message_count++] = (struct message){sender, receiver, step, piece, *parts};
+}
+
+/* What each sends by itself. */
+static void begin(struct group *group)
+{
+    for (uint32_t sender = 0; sender < group->ranks; sender++)
+        for (uint32_t receiver = 0; receiver < group->ranks; receiver++) {
+            uint32_t piece = piece_of(group, sender, receiver, 0);
+            struct parts own = {{(uint8_t)sender}, 1};
+            if (piece < group->pieces)
+                send_message(group, sender, receiver, 0, &own, piece);
+        }
+}
+
+static void add_parts(struct parts *sum, const struct parts *parts)
+{
+    assert_true(sum->count + parts->count <= RANKS_MOST);
+    memcpy(sum->ranks + sum->count, parts->ranks, parts->count);
+    sum->count += parts->count;
+}
+
+/* Of everybody, in the order of the ring from the rank with the number of the piece. */
+static void check_result(const struct group *group, uint32_t piece, const struct parts *parts)
+{
+    assert_int_equal(parts->count, group->ranks);
+    for (uint32_t i = 0; i < group->ranks; i++)
+        assert_int_equal(parts->ranks[i], (piece + i) % group->ranks);
+}
+
+/* How many ranks send to this one in step 0 something that is not empty. */
+static uint32_t parts_expected(const struct group *group, uint32_t rank)
+{
+    uint32_t count = 0;
+    for (uint32_t other = 0; other < group->ranks; other++)
+        count += piece_of(group, other, rank, 0) < group->pieces;
+    return count;
+}
+
+/* Whether the work is done; *parts is what the piece is then. */
+static bool do_work(struct group *group, const struct message *message, enum pccl_work work, struct parts *parts)
+{
+    uint32_t rank = message->receiver;
+    struct seat *seat = &group->seats[rank];
+    struct parts own = {{(uint8_t)rank}, 1};
+    *parts = message->parts;
+    if (work == PCCL_WORK_FOLD || work == PCCL_WORK_FINISH)
+        add_parts(parts, &own);
+    if (work != PCCL_WORK_COLLECT)
+        return true;
+    assert_int_equal(message->step, 0);
+    seat->collected[message->sender] = message->parts;
+    if (++seat->collected_count < parts_expected(group, rank))
+        return false;
+    parts->count = 0;
+    for (uint32_t i = 1; i < group->ranks; i++)
+        add_parts(parts, &seat->collected[(rank + i) % group->ranks]);
+    add_parts(parts, &own);
+    return true;
+}
+
+static void deliver(struct group *group, const struct message *message)
+{
+    const struct pccl_schedule *schedule = group->schedule;
+    uint32_t rank = message->receiver;
+    struct pccl_seat seat = seat_of(group, rank);
+    struct seat *receiver = &group->seats[rank];
+    struct parts parts;
+    assert_int_equal(message->piece, piece_of(group, message->sender, rank, message->step));
+    assert_false(receiver->received[message->sender][message->step]);
+    receiver->received[message->sender][message->step] = true;
+    enum pccl_content content = schedule->carries(seat, message->step);
+    struct pccl_task task = schedule->arrived(seat, message->step);
+    assert_true((content == PCCL_CONTENT_RESULT) == (task.work == PCCL_WORK_STORE));
+    assert_true(content != PCCL_CONTENT_PART || message->parts.count == 1);
+    if (content == PCCL_CONTENT_RESULT) {
+        struct pccl_sending spent = schedule->spent(seat, message->piece);
+        assert_true(receiver->sent[spent.to][spent.step]);
+    }
+    if (!do_work(group, message, task.work, &parts))
+        return;
+    if (task.work != PCCL_WORK_FOLD) {
+        check_result(group, message->piece, &parts);
+        assert_int_equal(receiver->results[message->piece].count, 0);
+        receiver->results[message->piece] = parts;
+    }
+    for (uint32_t i = 0; i < task.to_count; i++) {
+        uint32_t to = (task.to + i) % group->ranks;
+        assert_int_equal(piece_of(group, rank, to, task.step), message->piece);
+        send_message(group, rank, to, task.step, &parts, message->piece);
+    }
+}
+
+static void check_end(const struct group *group)
+{
+    uint32_t expected = 0;
+    for (uint32_t sender = 0; sender < group->ranks; sender++)
+        for (uint32_t receiver = 0; receiver < group->ranks; receiver++)
+            for (uint32_t step = 0; step < group->schedule->steps(seat_of(group, 0)); step++)
+                expected += piece_of(group, sender, receiver, step) < group->pieces;
+    assert_int_equal(group->sent_count, expected);
+    for (uint32_t rank = 0; rank < group->ranks; rank++)
+        for (uint32_t piece = 0; piece < group->pieces; piece++)
+            check_result(group, piece, &group->seats[rank].results[piece]);
+}
+
+static void run(const struct pccl_schedule *schedule, uint32_t ranks, uint32_t pieces, struct pccl_prng *prng)
+{
+    static struct group group;
+    memset(&group, 0, sizeof group);
+    group.schedule = schedule;
+    group.ranks = ranks;
+    group.pieces = pieces;
+    begin(&group);
+    while (group.message_count > 0) {
+        uint32_t i = (uint32_t)pccl_prng_below(prng, group.message_count);
+        struct message message = group.messages[i];
+        group.messages[i] = group.messages[--group.message_count];
+        deliver(&group, &message);
+    }
+    check_end(&group);
+}
+
+static uint32_t ranks_most(enum pccl_algorithm algorithm)
+{
+    return algorithm == PCCL_DIRECT ? PCCL_MESH_PEERS_MAX : RANKS_MOST;
+}
+
+/* All ranks get all results, folded in the same order, whatever comes first, and nothing is left over. */
+static void everybody_gets_every_result(void **state)
+{
+    (void)state;
+    struct pccl_prng prng;
+    pccl_prng_seed(&prng, 1);
+    for (unsigned algorithm = 0; algorithm < PCCL_ALGORITHMS; algorithm++)
+        for (uint32_t ranks = 2; ranks <= ranks_most((enum pccl_algorithm)algorithm); ranks++) {
+            const struct pccl_schedule *schedule = pccl_schedules[algorithm];
+            uint32_t pieces = schedule->pieces((struct pccl_seat){.ranks = ranks});
+            for (uint32_t filled = 1; filled <= pieces; filled++)
+                run(schedule, ranks, filled, &prng);
+        }
+}
+
+/* What the engine relies on (schedule.h). */
+static void sums_travel_in_step_one_if_at_all(void **state)
+{
+    (void)state;
+    for (unsigned algorithm = 0; algorithm < PCCL_ALGORITHMS; algorithm++)
+        for (uint32_t ranks = 2; ranks <= RANKS_MOST; ranks++) {
+            const struct pccl_schedule *schedule = pccl_schedules[algorithm];
+            struct pccl_seat seat = {.ranks = ranks};
+            bool travel = false;
+            for (uint32_t step = 0; step < schedule->steps(seat); step++)
+                travel = travel || schedule->carries(seat, step) == PCCL_CONTENT_SUM;
+            assert_int_equal(schedule->carries(seat, 1) == PCCL_CONTENT_SUM, travel);
+            assert_int_equal(schedule->carries(seat, 0), PCCL_CONTENT_PART);
+        }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(everybody_gets_every_result),
+        cmocka_unit_test(sums_travel_in_step_one_if_at_all),
+    };
+    pccl_set_assert_handler(test_assert_handler);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
