@@ -466,7 +466,8 @@ static void go_on(struct pccl_master *m, struct pccl_group *group, const struct 
         any_vouches = any_vouches || (part != NULL && part->vouches);
     }
     if (!any_part) {
-        group->sync_planned = false; /* nobody is left of those who voted: it has not taken place */
+        group->sync_planned = group->sync_proven =
+            false; /* nobody is left of those who voted: it has not taken place */
         return;
     }
     if (any_fetches && givers == 0 && any_vouches)

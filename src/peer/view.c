@@ -163,6 +163,7 @@ void pccl_peer_welcome(struct pccl_peer *p, const struct pccl_msg_welcome *welco
     p->last_attributes[PCCL_ROUND_UPDATE] = p->attributes;
     p->connect_outstanding = false;
     pccl_peer_wait_over(p);
+    pccl_peer_arm(p, p->now_us); /* it speaks of others that wait from now on */
     pccl_peer_say(p, PCCL_LOG_INFO, "admitted to run %i: %u peers, %u in group %u", &p->lineage,
                   (uint64_t)p->attributes.world, (uint64_t)p->attributes.group_world, (uint64_t)p->config.group);
     p->effects.call_done(p->effects.context, PCCL_CALL_CONNECT, PCCL_OK, false);

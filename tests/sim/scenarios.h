@@ -29,6 +29,7 @@ void scenario_f22(struct sim *sim);
 void scenario_f23(struct sim *sim);
 void scenario_f24(struct sim *sim);
 void scenario_f26(struct sim *sim);
+void scenario_f26_beside(struct sim *sim);
 void scenario_f27(struct sim *sim);
 void scenario_stopped_peer(struct sim *sim);
 void scenario_mismatch(struct sim *sim);
