@@ -62,6 +62,7 @@ void pccl_ahead_allow(struct pccl_channel *channel)
 void pccl_ahead_agree(struct pccl_channel *channel, uint64_t granted)
 {
     if (!channel->agreed) {
+        PCCL_ASSERT(channel->transfer->unheard > 0);
         channel->agreed = true;
         channel->transfer->unheard--;
         channel->ahead = pccl_min_u64(channel->ahead, channel->begun); /* no more of it */
@@ -74,6 +75,7 @@ void pccl_ahead_give_back(struct pccl_channel *channel)
 {
     if (channel->ahead_bytes == 0)
         return;
+    PCCL_ASSERT(channel->lane->ahead_bytes >= channel->ahead_bytes);
     channel->lane->ahead_bytes -= channel->ahead_bytes;
     channel->lane->ahead_segments -= channel->ahead_segments;
     channel->ahead_bytes = 0;
@@ -155,6 +157,7 @@ static void remove_segment(struct pccl_ahead_segment *segment)
 {
     struct pccl_ahead *ahead = segment->ahead;
     size_t bytes = pccl_scratch_size(segment->length);
+    PCCL_ASSERT(ahead->lane->ahead_segments > 0 && ahead->exchange->ahead_segments > 0);
     if (cost_of(ahead->lane->ahead_bytes, ahead->lane->ahead_segments) > own_cost(ahead->lane))
         ahead->exchange->room++;
     ahead->lane->ahead_bytes -= bytes;
@@ -312,6 +315,7 @@ enum pccl_status pccl_ahead_hold(struct pccl_exchange *exchange, struct pccl_lan
 
 void pccl_ahead_received(struct pccl_arrival *arrival)
 {
+    PCCL_ASSERT(arrival->ahead->arrival == arrival);
     arrival->ahead->arrival = NULL;
     detach(arrival);
 }

@@ -80,6 +80,7 @@ void pccl_direct_received(struct pccl_transfer *transfer, struct pccl_group *gro
 {
     if (step == 0) {
         pccl_transfer_parcel(transfer, group, 0, from)->scratch = scratch;
+        PCCL_ASSERT(group->parts_left > 0);
         if (--group->parts_left == 0)
             fold(transfer, group);
         return;

@@ -268,6 +268,7 @@ static bool comes_as_result(const struct pccl_plan *plan, uint32_t step)
 
 static void link_arrival(struct pccl_transfer *transfer, struct pccl_arrival *arrival)
 {
+    PCCL_ASSERT(arrival->transfer == NULL);
     arrival->transfer = transfer;
     arrival->next = transfer->arrivals;
     if (arrival->next != NULL)
@@ -311,6 +312,7 @@ enum pccl_status pccl_transfer_receive(struct pccl_channel *channel, const struc
 /* The scratch stays. */
 static void unlink_arrival(struct pccl_arrival *arrival)
 {
+    PCCL_ASSERT(arrival->transfer != NULL);
     if (arrival->next != NULL)
         arrival->next->previous = arrival->previous;
     if (arrival->previous != NULL)

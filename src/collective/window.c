@@ -90,6 +90,7 @@ static void offer(struct pccl_transfer *transfer)
 
 static bool open_group(struct pccl_transfer *transfer)
 {
+    PCCL_ASSERT(transfer->granted < transfer->plan.groups && *slot_of(transfer, transfer->granted) == NULL);
     if (transfer->idle_groups == NULL && !pccl_group_reserve(transfer))
         return false;
     struct pccl_group *group = transfer->idle_groups;
@@ -157,6 +158,7 @@ void pccl_group_close_if_complete(struct pccl_transfer *transfer, struct pccl_gr
     if (group->arrivals_left > 0 || group->departures_left > 0)
         return;
     PCCL_ASSERT(group->results_left == 0);
+    PCCL_ASSERT(transfer->exchange->scratch.reserved_bytes >= transfer->group_scratch);
     *slot_of(transfer, group->number) = NULL;
     group->next = transfer->idle_groups;
     transfer->idle_groups = group;
