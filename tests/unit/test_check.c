@@ -10,6 +10,7 @@
 #include "peer/check.h"
 #include "peer/internal.h"
 #include "support.h"
+#include "unit/rules.h"
 
 /* ---- a master with its first member, and one who waits in another group ---- */
 
@@ -85,18 +86,6 @@ static struct pccl_master *make_master(struct test_memory *memory)
     assert_null(pccl_master_check(m));
     return m;
 }
-
-/* A field that is changed, and what is said of it. */
-#define BREAKS(check, machine, field, value, words)                                                                    \
-    do {                                                                                                               \
-        __typeof__(field) was = (field);                                                                               \
-        (field) = (value);                                                                                             \
-        const char *broken = check(machine);                                                                           \
-        assert_non_null(broken);                                                                                       \
-        assert_string_equal(broken, words);                                                                            \
-        (field) = was;                                                                                                 \
-        assert_null(check(machine));                                                                                   \
-    } while (0)
 
 static void master_rules(void **state)
 {
