@@ -59,6 +59,7 @@ void pccl_ahead_allow(struct pccl_channel *channel)
 void pccl_ahead_agree(struct pccl_channel *channel, uint64_t granted)
 {
     if (!channel->agreed) {
+        PCCL_ASSERT(channel->transfer->unheard > 0);
         channel->agreed = true;
         channel->transfer->unheard--;
         channel->ahead = pccl_min_u64(channel->ahead, channel->begun); /* no more of it */
@@ -71,6 +72,7 @@ void pccl_ahead_give_back(struct pccl_channel *channel)
 {
     if (channel->ahead_bytes == 0)
         return;
+    PCCL_ASSERT(channel->lane->ahead_bytes >= channel->ahead_bytes);
     channel->lane->ahead_bytes -= channel->ahead_bytes;
     channel->lane->ahead_segments -= channel->ahead_segments;
     channel->ahead_bytes = 0;

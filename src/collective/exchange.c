@@ -188,6 +188,7 @@ enum pccl_status pccl_exchange_start(struct pccl_exchange *exchange, const struc
 
 void pccl_exchange_stop(struct pccl_exchange *exchange, struct pccl_transfer *transfer, bool committed)
 {
+    PCCL_ASSERT(exchange->transfers.count > 0);
     if (!committed)
         pccl_backup_restore(&transfer->backup, &transfer->plan);
     pccl_table_remove(&exchange->transfers, &transfer->by_instance);

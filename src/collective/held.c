@@ -76,6 +76,7 @@ static void remove_segment(struct pccl_held_segment *segment)
 {
     struct pccl_held *held = segment->held;
     size_t bytes = pccl_scratch_size(segment->length);
+    PCCL_ASSERT(held->lane->ahead_segments > 0 && held->exchange->ahead_segments > 0);
     if (cost_of(held->lane->ahead_bytes, held->lane->ahead_segments) > own_cost(held->lane))
         held->exchange->room++;
     held->lane->ahead_bytes -= bytes;
@@ -264,6 +265,7 @@ bool pccl_held_take(struct pccl_lane *lane, const struct pccl_instance *instance
 
 void pccl_held_received(struct pccl_arrival *arrival)
 {
+    PCCL_ASSERT(arrival->held->arrival == arrival);
     arrival->held->arrival = NULL;
     detach(arrival);
 }

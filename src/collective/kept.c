@@ -45,6 +45,7 @@ bool pccl_kept_add(struct pccl_exchange *exchange, struct pccl_lane *lane, const
 
 void pccl_kept_free(struct pccl_exchange *exchange, struct pccl_lane *lane, struct pccl_kept *kept)
 {
+    PCCL_ASSERT(lane->kept_by_instance.count > 0);
     pccl_link_remove(&kept->link);
     pccl_table_remove(&lane->kept_by_instance, &kept->by_instance);
     pccl_release(&exchange->memory, kept, sizeof *kept);

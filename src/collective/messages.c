@@ -196,6 +196,7 @@ static bool comes_as_result(const struct pccl_plan *plan, uint32_t step)
 
 static void link_arrival(struct pccl_transfer *transfer, struct pccl_arrival *arrival)
 {
+    PCCL_ASSERT(arrival->transfer == NULL);
     arrival->transfer = transfer;
     arrival->next = transfer->arrivals;
     if (arrival->next != NULL)
@@ -239,6 +240,7 @@ enum pccl_status pccl_messages_receive(struct pccl_channel *channel, const struc
 /* The scratch stays. */
 static void unlink_arrival(struct pccl_arrival *arrival)
 {
+    PCCL_ASSERT(arrival->transfer != NULL);
     if (arrival->next != NULL)
         arrival->next->previous = arrival->previous;
     if (arrival->previous != NULL)
@@ -287,6 +289,7 @@ static void came_in(struct pccl_channel *channel, struct pccl_group *group, uint
         scratch = pccl_fold_arrived(transfer, group->number, number, step, task.work, scratch);
     } else {
         pccl_channel_parcel(channel, group, step)->scratch = scratch;
+        PCCL_ASSERT(group->parts_left > 0);
         if (--group->parts_left > 0)
             return;
         scratch = fold_collected(transfer, group, number);

@@ -108,6 +108,7 @@ void pccl_window_offer(struct pccl_transfer *transfer)
 /* NULL: memory is short. */
 static struct pccl_group *open_group(struct pccl_transfer *transfer)
 {
+    PCCL_ASSERT(transfer->granted < transfer->plan.groups && *slot_of(transfer, transfer->granted) == NULL);
     if (transfer->idle_groups == NULL && !pccl_group_reserve(transfer))
         return NULL;
     struct pccl_group *group = transfer->idle_groups;
@@ -187,6 +188,7 @@ bool pccl_group_close(struct pccl_group *group)
     if (group->arrivals_left > 0 || group->departures_left > 0)
         return false;
     PCCL_ASSERT(group->results_left == 0);
+    PCCL_ASSERT(transfer->exchange->scratch.reserved_bytes >= transfer->group_scratch);
     *slot_of(transfer, group->number) = NULL;
     group->next = transfer->idle_groups;
     transfer->idle_groups = group;

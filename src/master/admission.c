@@ -15,6 +15,7 @@
 
 void pccl_master_drop_stranger(struct pccl_master *m, struct pccl_stranger *stranger)
 {
+    PCCL_ASSERT(m->strangers_by_conn.count > 0);
     pccl_table_remove(&m->strangers_by_conn, &stranger->by_conn);
     *(stranger->older != NULL ? &stranger->older->newer : &m->oldest_stranger) = stranger->newer;
     *(stranger->newer != NULL ? &stranger->newer->older : &m->newest_stranger) = stranger->older;
@@ -42,6 +43,7 @@ void pccl_master_refuse(struct pccl_master *m, pccl_conn conn, enum pccl_refusal
 /* Of the address with the most connections the oldest. */
 static struct pccl_stranger *most_crowded_stranger(const struct pccl_master *m)
 {
+    PCCL_ASSERT(m->oldest_stranger != NULL);
     struct pccl_crowd crowd = {.hash = &m->hash};
     struct pccl_stranger *found = m->oldest_stranger;
     for (const struct pccl_stranger *i = m->oldest_stranger; i != NULL; i = i->newer)
@@ -84,6 +86,7 @@ void pccl_master_expire_strangers(struct pccl_master *m)
 
 void pccl_master_note_gone(struct pccl_master *m, const struct pccl_remote *remote)
 {
+    PCCL_ASSERT(remote->departing);
     if (remote->why == PCCL_REFUSAL_LEFT)
         return;
     uint32_t place = (uint32_t)(m->gone_count % PCCL_GONE_MAX);
@@ -122,6 +125,7 @@ static void turn_away_gone(struct pccl_master *m, struct pccl_stranger *stranger
 static void come_in(struct pccl_master *m, struct pccl_stranger *stranger, struct pccl_remote *remote,
                     enum pccl_hello_mode mode)
 {
+    PCCL_ASSERT(!remote->departing);
     pccl_conn conn = stranger->conn;
     struct pccl_address address = stranger->address;
     pccl_master_drop_stranger(m, stranger);

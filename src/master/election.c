@@ -200,6 +200,7 @@ struct pccl_election
 pccl_elect(struct pccl_ballot *ballots, uint32_t count, uint64_t next,
            void (*why)(void *context, uint32_t index, int64_t winner, const struct pccl_text *words), void *context)
 {
+    PCCL_ASSERT(count > 0);
     struct pccl_election election = {.end = PCCL_EXPELS};
     struct expulsion expulsion = {.tell = why, .context = context};
     for (uint32_t i = 0; i < count; i++)

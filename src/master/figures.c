@@ -14,6 +14,7 @@ enum { UNREACHABLE_FRESH_MS = 30000 }; /* then it is tried again */
 
 bool pccl_master_take_place(struct pccl_master *m, struct pccl_group *group, struct pccl_remote *remote)
 {
+    PCCL_ASSERT(remote->group == NULL);
     uint32_t place = 0;
     while (place < group->place_count && group->by_place[place] != NULL)
         place++;
@@ -39,6 +40,7 @@ bool pccl_master_take_place(struct pccl_master *m, struct pccl_group *group, str
 
 void pccl_master_leave_place(struct pccl_group *group, struct pccl_remote *remote)
 {
+    PCCL_ASSERT(group->by_place[remote->place] == remote);
     group->by_place[remote->place] = NULL;
     if (remote->place < group->matrix.places)
         pccl_matrix_forget(&group->matrix, remote->place);
@@ -205,6 +207,7 @@ bool pccl_master_pose(struct pccl_master *m, struct pccl_group *group, struct pc
 {
     uint32_t count = group->ring_count;
     size_t cells = problem_cells(count);
+    PCCL_ASSERT(count > 0);
     uint64_t *rates = pccl_allocate(&m->memory, cells * sizeof *rates);
     uint32_t *rtts_us = pccl_allocate(&m->memory, cells * sizeof *rtts_us);
     uint32_t *ring = pccl_allocate(&m->memory, count * sizeof *ring);

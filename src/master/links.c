@@ -201,6 +201,7 @@ void pccl_master_probed(struct pccl_master *m, const struct pccl_master_event *e
 
 void pccl_master_control_lost(struct pccl_master *m, struct pccl_remote *remote)
 {
+    PCCL_ASSERT(remote->conn != 0);
     pccl_table_remove(&m->by_conn, &remote->by_conn);
     remote->conn = 0;
     if (remote->departing)
@@ -326,6 +327,7 @@ static bool bad_pair(void *context, uint32_t a, uint32_t b) { return get_pair(co
 
 static void set_pair(struct pairs *pairs, uint32_t a, uint32_t b)
 {
+    PCCL_ASSERT(a < pairs->count && b < pairs->count);
     pairs->rows[(size_t)a * pairs->words + b / 64] |= UINT64_C(1) << b % 64;
     pairs->rows[(size_t)b * pairs->words + a / 64] |= UINT64_C(1) << a % 64;
 }
@@ -477,6 +479,7 @@ static bool was_heard_since(const struct pccl_remote *remote, uint64_t since_us)
 static void give_up_edge(struct pccl_master *m, struct pccl_edge *edge, struct pccl_remote *from,
                          struct pccl_remote *to)
 {
+    PCCL_ASSERT(from->group != NULL && from->group == to->group);
     edge->bad_until_us = m->now_us + m->config.bad_edge_ms * UINT64_C(1000);
     struct pccl_group *group = from->group;
     if (find_better_ring(m, group)) {

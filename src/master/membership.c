@@ -33,6 +33,7 @@ struct pccl_remote *pccl_master_find(const struct pccl_master *m, const struct p
 struct pccl_remote *pccl_master_add_remote(struct pccl_master *m, const struct pccl_msg_hello *hello,
                                            enum pccl_remote_state state)
 {
+    PCCL_ASSERT(state != PCCL_REMOTE_MEMBER && pccl_master_find(m, &hello->peer) == NULL);
     if (m->remote_count >= PCCL_PEERS_MAX)
         return NULL;
     struct pccl_remote **remotes =
@@ -78,6 +79,7 @@ struct pccl_remote *pccl_master_add_remote(struct pccl_master *m, const struct p
 void pccl_master_attach(struct pccl_master *m, struct pccl_remote *remote, pccl_conn conn,
                         const struct pccl_address *address)
 {
+    PCCL_ASSERT(conn != 0 && !remote->departing);
     if (remote->conn != 0) {
         pccl_table_remove(&m->by_conn, &remote->by_conn);
         m->effects.close(m->effects.context, remote->conn);
@@ -93,6 +95,7 @@ void pccl_master_attach(struct pccl_master *m, struct pccl_remote *remote, pccl_
 
 void pccl_master_free_remote(struct pccl_master *m, struct pccl_remote *remote)
 {
+    PCCL_ASSERT(m->remotes[remote->index] == remote);
     if (remote->conn != 0)
         pccl_table_remove(&m->by_conn, &remote->by_conn);
     pccl_table_remove(&m->by_id, &remote->by_id);
@@ -158,6 +161,7 @@ static void note_ring_change(struct pccl_master *m, struct pccl_group *group)
 
 bool pccl_master_join_ring(struct pccl_master *m, struct pccl_group *group, struct pccl_remote *remote)
 {
+    PCCL_ASSERT(remote->group == NULL && remote->group_number == group->number);
     struct pccl_remote **ring =
         pccl_grow(&m->memory, group->ring, &group->ring_capacity, group->ring_count + 1, sizeof *ring);
     if (ring == NULL)
@@ -194,6 +198,7 @@ bool pccl_master_reorder(struct pccl_master *m, struct pccl_group *group, const 
 static void leave_ring(struct pccl_master *m, struct pccl_remote *remote)
 {
     struct pccl_group *group = remote->group;
+    PCCL_ASSERT(remote->departing && group->ring[remote->position] == remote);
     pccl_master_end_tests_of(m, remote);
     for (uint32_t i = remote->position + 1; i < group->ring_count; i++) {
         group->ring[i - 1] = group->ring[i];
@@ -210,6 +215,7 @@ static void leave_ring(struct pccl_master *m, struct pccl_remote *remote)
 
 void pccl_master_found(struct pccl_master *m, struct pccl_remote *first)
 {
+    PCCL_ASSERT(m->member_count == 0 && !m->recovering && first->state == PCCL_REMOTE_PENDING);
     struct pccl_group *group = pccl_master_group(m, first->group_number, true);
     if (group == NULL || !pccl_master_join_ring(m, group, first)) {
         pccl_master_remove(m, first, PCCL_REFUSAL_FULL, "out of memory");
@@ -327,6 +333,7 @@ struct pccl_member *pccl_master_member_list(struct pccl_master *m)
 void pccl_master_welcome(struct pccl_master *m, struct pccl_remote *remote)
 {
     struct pccl_group *group = remote->group;
+    PCCL_ASSERT(group != NULL);
     struct pccl_member *members = pccl_master_member_list(m);
     struct pccl_id *ring = pccl_master_ring_ids(m, group);
     if (members == NULL || ring == NULL) {
@@ -361,6 +368,7 @@ void pccl_master_welcome(struct pccl_master *m, struct pccl_remote *remote)
 void pccl_master_send_epoch(struct pccl_master *m, struct pccl_remote *to, struct pccl_msg_epoch_change *change)
 {
     struct pccl_group *group = to->group;
+    PCCL_ASSERT(group != NULL);
     struct pccl_id *ring = NULL;
     change->view_changed = group->changed;
     change->ring = NULL;
@@ -388,6 +396,7 @@ void pccl_master_send_epoch(struct pccl_master *m, struct pccl_remote *to, struc
 void pccl_master_next_epoch(struct pccl_master *m, const struct pccl_member *added, uint32_t added_count,
                             const struct pccl_id *removed, uint32_t removed_count, const struct pccl_text *why)
 {
+    PCCL_ASSERT(m->founded && m->member_count > 0);
     m->epoch.number++;
     for (uint32_t i = 0; i < m->group_count; i++) {
         struct pccl_group *group = m->groups[i];
@@ -458,6 +467,7 @@ void pccl_master_remove(struct pccl_master *m, struct pccl_remote *remote, enum 
 /* Tells it, if it can still hear, and forgets it. */
 static void see_off(struct pccl_master *m, struct pccl_remote *remote)
 {
+    PCCL_ASSERT(remote->departing && remote->group == NULL && m->departing_count > 0);
     pccl_master_forget_links(m, remote);
     pccl_master_forget_edges(m, remote);
     if (remote->conn != 0) {

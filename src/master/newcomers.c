@@ -95,6 +95,7 @@ static struct pccl_site *find_or_make_site(struct pccl_master *m, const struct p
 
 bool pccl_master_enqueue(struct pccl_master *m, struct pccl_remote *remote, const struct pccl_address *from)
 {
+    PCCL_ASSERT(remote->state == PCCL_REMOTE_PENDING && remote->queue == NULL);
     struct pccl_queue *queue = find_or_make_queue(m, remote->group_number);
     struct pccl_site *site = find_or_make_site(m, from);
     if (queue == NULL || site == NULL) {
@@ -107,6 +108,7 @@ bool pccl_master_enqueue(struct pccl_master *m, struct pccl_remote *remote, cons
     queue->count++;
     site->count++;
     m->newcomer_count++;
+    pccl_master_arm(m, remote->tell_us);
     touch(m, queue);
     return true;
 }
@@ -118,6 +120,7 @@ void pccl_master_unqueue(struct pccl_master *m, struct pccl_remote *remote)
     if (queue == NULL)
         return;
     pccl_link_remove(&remote->in_queue);
+    PCCL_ASSERT(queue->count > 0 && site->count > 0 && m->newcomer_count > 0);
     remote->queue = NULL;
     remote->site = NULL;
     remote->warming = remote->eligible = false;

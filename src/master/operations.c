@@ -33,6 +33,7 @@ static void free_parts(struct pccl_master *m, struct pccl_operation *op)
 
 static void release_hold(struct pccl_group *group, struct pccl_operation *op)
 {
+    PCCL_ASSERT(op->held_until_us == 0 || group->held_count > 0);
     group->held_count -= op->held_until_us != 0;
     op->held_until_us = 0;
 }
@@ -127,6 +128,7 @@ void pccl_master_note_known(struct pccl_master *m, struct pccl_remote *remote, u
 void pccl_master_send_outcome(struct pccl_master *m, struct pccl_group *group, struct pccl_operation *op,
                               struct pccl_remote *only)
 {
+    PCCL_ASSERT(op->decided);
     struct pccl_msg msg = {.type = PCCL_MSG_outcome,
                            .as.outcome = {.instance = op->instance,
                                           .decision = op->decision,
@@ -180,6 +182,7 @@ static bool is_view_known(const struct pccl_group *group)
 static void hold(struct pccl_master *m, struct pccl_group *group, struct pccl_operation *op, enum pccl_class class,
                  const struct pccl_text *words, uint64_t until_us)
 {
+    PCCL_ASSERT(!op->decided && until_us > 0);
     if (op->held_until_us != 0)
         return;
     op->held_until_us = until_us;
@@ -215,6 +218,7 @@ void pccl_master_abort(struct pccl_master *m, struct pccl_group *group, struct p
 /* Folds the contributions in ring order. false: memory is short. */
 static bool fold(struct pccl_master *m, struct pccl_operation *op)
 {
+    PCCL_ASSERT(op->part_count > 0 && op->done_count == op->part_count);
     const void **parts = pccl_allocate(&m->memory, op->part_count * sizeof *parts);
     op->result = pccl_allocate(&m->memory, op->payload_bytes);
     bool ok = parts != NULL && op->result != NULL;
@@ -292,6 +296,7 @@ void pccl_master_take_part(struct pccl_master *m, struct pccl_operation *op, str
         op->payload_bytes = done->payload.length;
     }
     struct pccl_part *part = &op->parts[from->position];
+    PCCL_ASSERT(!op->decided && from->position < op->part_count);
     if (part->done)
         return;
     if (from->under_way == PCCL_OPS_HELD_MAX) {
@@ -360,6 +365,7 @@ void pccl_master_done(struct pccl_master *m, struct pccl_remote *from, const str
  */
 void pccl_master_note_lone_end(struct pccl_remote *from, struct pccl_operation *op)
 {
+    PCCL_ASSERT(!op->decided);
     bool own = op->parts != NULL && op->parts[from->position].done;
     if (op->done_count > (own ? 1 : 0))
         return;

@@ -123,6 +123,7 @@ void pccl_master_resume_received(struct pccl_master *m, struct pccl_remote *from
     struct pccl_report *report = from->report;
     enum pccl_status status = PCCL_OK;
     report->heard_us = m->now_us;
+    PCCL_ASSERT(m->recovering);
     switch (report->ended ? 0 : msg->type) {
     case PCCL_MSG_resume: status = take_resume(m, report, &msg->as.resume); break;
     case PCCL_MSG_resume_operation: status = take_operation(m, report, &msg->as.resume_operation); break;
@@ -654,6 +655,7 @@ static bool is_finished(const struct pccl_group *group, const struct pccl_operat
 
 static void announce(struct pccl_master *m, struct pccl_group *group)
 {
+    PCCL_ASSERT(!m->recovering);
     for (struct pccl_operation *op = group->oldest, *last = group->newest, *next; op != NULL; op = next) {
         next = op == last ? NULL : op->newer;
         if (op->decided) {
@@ -731,6 +733,7 @@ static void free_reports(struct pccl_master *m)
 
 static void conclude(struct pccl_master *m, struct pccl_report *law)
 {
+    PCCL_ASSERT(m->recovering && m->departing_count == 0 && m->member_count == 0);
     struct pccl_epoch law_epoch = law->fields.epoch;
     uint32_t law_count = law->fields.members_count, highest = law_epoch.inc;
     for (uint32_t i = 0; i < m->remote_count; i++)

@@ -45,6 +45,7 @@ static uint8_t outcome_for(const struct pccl_master *m, const struct pccl_remote
  * be launched before the view it begins with. */
 void pccl_master_conclude_round(struct pccl_master *m, uint8_t kind, uint8_t outcome)
 {
+    PCCL_ASSERT(!m->recovering && kind != PCCL_ROUND_SYNC);
     uint64_t round = m->rounds[kind]++;
     bool quiet = kind != PCCL_ROUND_PENDING;
     m->last_outcome[kind] = outcome;
@@ -92,6 +93,7 @@ static uint32_t admit_all(struct pccl_master *m, struct pccl_member *added)
  * forgotten. */
 static void conclude_update(struct pccl_master *m)
 {
+    PCCL_ASSERT(m->departing_count == 0);
     uint32_t remotes = m->remote_count, added_count = 0;
     struct pccl_member *added = pccl_allocate(&m->memory, pccl_max_u64(1, remotes) * sizeof *added);
     if (added != NULL && pccl_master_eligible(m) > 0)

@@ -195,6 +195,7 @@ static bool is_told_of(const struct pccl_sync_part *part, const struct pccl_id *
 static void tell_donor(struct pccl_master *m, struct pccl_remote *to, const struct pccl_remote *donor)
 {
     struct pccl_sync_part *part = to->sync_part;
+    PCCL_ASSERT(to->group->sync_proven && part->donor_count < PCCL_STATE_DONORS_MAX);
     struct pccl_address addresses[PCCL_CANDIDATES_MAX];
     uint32_t count = pccl_master_addresses(donor, addresses);
     struct pccl_msg msg = {.type = PCCL_MSG_sync_donor,
@@ -303,6 +304,7 @@ static void on_expelled(void *context, uint32_t index, int64_t winner, const str
 /* Everybody knows its part; with nothing to be fetched the round is over. */
 static void plan(struct pccl_master *m, struct pccl_group *group, const struct pccl_election *election)
 {
+    PCCL_ASSERT(!group->sync_planned);
     const struct pccl_digest content = group->ring[election->winner]->sync_part->ballot.content;
     bool any = false;
     group->sync_planned = true;
@@ -328,6 +330,7 @@ static void plan(struct pccl_master *m, struct pccl_group *group, const struct p
 
 static void elect(struct pccl_master *m, struct pccl_group *group)
 {
+    PCCL_ASSERT(group->ring_count > 0);
     size_t bytes = group->ring_count * sizeof(struct pccl_ballot);
     struct pccl_ballot *ballots = pccl_allocate(&m->memory, bytes);
     struct pccl_text words;
@@ -469,7 +472,8 @@ static void go_on(struct pccl_master *m, struct pccl_group *group, const struct 
         any_vouches = any_vouches || (part != NULL && part->vouches);
     }
     if (!any_part) {
-        group->sync_planned = false; /* nobody is left of those who voted: it has not taken place */
+        group->sync_planned = group->sync_proven =
+            false; /* nobody is left of those who voted: it has not taken place */
         return;
     }
     if (any_fetches && givers == 0 && any_vouches)

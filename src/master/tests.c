@@ -66,6 +66,7 @@ static uint32_t rounds_left(const struct pccl_master *m, const struct pccl_remot
 /* Its share of the time that is left; on long ways as much as a connection needs to get going. */
 static uint32_t limit_of(const struct pccl_master *m, const struct pccl_remote *from, const struct pccl_remote *to)
 {
+    PCCL_ASSERT(m->now_us < m->tests_end_us);
     uint64_t rounds = pccl_max_u64(1, rounds_left(m, from, to)), rate;
     uint64_t share_us = (m->tests_end_us - m->now_us) / rounds;
     uint32_t rtt_us;
@@ -78,6 +79,7 @@ static uint32_t limit_of(const struct pccl_master *m, const struct pccl_remote *
 
 static void begin_test(struct pccl_master *m, struct pccl_remote *from, struct pccl_remote *to)
 {
+    PCCL_ASSERT(from != to && !from->test.running && !to->test.loaded);
     uint32_t limit_ms = limit_of(m, from, to);
     struct pccl_master_test *test = &from->test;
     test->running = true;
@@ -139,6 +141,7 @@ bool pccl_master_run_tests(struct pccl_master *m, struct pccl_group *group)
 
 static void end_test(struct pccl_master *m, struct pccl_remote *from)
 {
+    PCCL_ASSERT(from->test.running);
     struct pccl_remote *to = pccl_master_find(m, &from->test.to);
     from->test.running = false;
     from->test.looks = true;

@@ -124,6 +124,7 @@ static void end_background_searches(struct pccl_master *m)
 /* false: it cannot be posed. */
 static bool begin_search(struct pccl_master *m, struct pccl_group *group, bool background)
 {
+    PCCL_ASSERT(group->ring_count > 2);
     struct pccl_tuning *tuning = &group->tuning;
     struct pccl_ring_problem problem;
     end_search(m, group);
@@ -267,6 +268,7 @@ bool pccl_master_update_waits_for_rings(struct pccl_master *m)
 static bool weigh_rings(struct pccl_master *m, struct pccl_group *group, struct pccl_ring_worth *was,
                         struct pccl_ring_worth *is)
 {
+    PCCL_ASSERT(group->tuning.better != NULL);
     struct pccl_ring_problem problem;
     size_t bytes = group->ring_count * sizeof(uint32_t);
     uint32_t *better = pccl_allocate(&m->memory, bytes); /* by numbers, as the problem has them */
@@ -347,6 +349,7 @@ static void search(struct pccl_master *m, struct pccl_group *group)
 /* One thing after the other, as far as it goes. */
 static void advance(struct pccl_master *m, struct pccl_group *group)
 {
+    PCCL_ASSERT(m->optimizing);
     struct pccl_tuning *tuning = &group->tuning;
     if (tuning->phase == PCCL_TUNING_TESTS && !pccl_master_run_tests(m, group))
         search(m, group);
@@ -371,6 +374,7 @@ static bool is_over(const struct pccl_master *m)
 
 static void conclude(struct pccl_master *m)
 {
+    PCCL_ASSERT(m->optimizing);
     struct pccl_text why, costs;
     m->optimizing = false;
     for (uint32_t i = 0; i < m->group_count; i++) {

@@ -57,6 +57,7 @@ bool pccl_master_holds_link(const struct pccl_remote *from, const struct pccl_re
 
 void pccl_master_forget_links(struct pccl_master *m, const struct pccl_remote *gone)
 {
+    PCCL_ASSERT(gone->departing);
     for (uint32_t i = 0; i < m->remote_count; i++) {
         struct pccl_remote *remote = m->remotes[i];
         struct pccl_want *want = remote == gone ? NULL : pccl_master_want(remote, &gone->id);
@@ -75,6 +76,7 @@ void pccl_master_forget_links(struct pccl_master *m, const struct pccl_remote *g
 
 static struct pccl_remote *successor_of(const struct pccl_remote *remote)
 {
+    PCCL_ASSERT(remote->group != NULL);
     return remote->group->ring[(remote->position + 1) % remote->group->ring_count];
 }
 

@@ -46,6 +46,7 @@ static void send_heartbeat(struct pccl_peer *p)
 
 void pccl_peer_dial_master(struct pccl_peer *p)
 {
+    PCCL_ASSERT(!p->up && !p->dialling);
     p->dialling = true;
     p->redial_us = 0;
     p->effects.dial_master(p->effects.context);
@@ -153,6 +154,7 @@ static bool take_acknowledgement(struct pccl_peer *p, uint64_t acknowledged)
 
 static void resend_tail(struct pccl_peer *p)
 {
+    PCCL_ASSERT(p->greeted);
     struct pccl_bytes frame;
     const struct pccl_session_entry *entry = NULL;
     while ((entry = pccl_session_unacknowledged(&p->session, entry, &frame)) != NULL)

@@ -50,6 +50,7 @@ static struct pccl_peer_link *need_link(struct pccl_peer *p, const struct pccl_i
 
 static void drop_link(struct pccl_peer *p, struct pccl_peer_link *link)
 {
+    PCCL_ASSERT(p->link_count > 0);
     if (link->out != PCCL_DIAL_DOWN)
         p->effects.close_link(p->effects.context, &link->id, false);
     if (link->in_up)
@@ -80,6 +81,7 @@ static void forgive(const struct pccl_peer *p, struct pccl_peer_link *link)
 
 static void dial(struct pccl_peer *p, struct pccl_peer_link *link)
 {
+    PCCL_ASSERT(link->out == PCCL_DIAL_DOWN);
     link->out = PCCL_DIAL_DIALING;
     link->retry_us = 0;
     p->effects.dial_link(p->effects.context, &link->id, &link->ticket, link->candidates, link->candidate_count);

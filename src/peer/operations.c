@@ -56,6 +56,7 @@ static struct pccl_op *add_op(struct pccl_peer *p, const struct pccl_instance *i
 
 static void await_stability(struct pccl_peer *p, struct pccl_op *op)
 {
+    PCCL_ASSERT(op->confirmed && !op->unstable);
     struct pccl_op *before = p->last_unstable; /* decisions come in order; only a late launch of a tombstone does not */
     while (before != NULL && before->decision > op->decision)
         before = before->before;
@@ -87,6 +88,7 @@ static void confirm(struct pccl_peer *p, struct pccl_op *op, uint64_t decision)
 
 static void free_op(struct pccl_peer *p, struct pccl_op *op)
 {
+    PCCL_ASSERT(p->op_count > 0);
     be_stable(p, op);
     pccl_table_remove(&p->by_instance, &op->by_instance);
     if (op->held) {
@@ -160,6 +162,7 @@ void pccl_peer_free_operations(struct pccl_peer *p)
 /* PROTOCOL 1.5, 2.1: counters, outcomes and tombstones end with their era. Everything was quiet, so nothing is held. */
 void pccl_peer_change_era(struct pccl_peer *p)
 {
+    PCCL_ASSERT(p->held_count == 0);
     free_uses(p);
     forget_what_may_be(p);
     pccl_peer_drop_announcements(p, false);
@@ -200,6 +203,7 @@ static void send_done(struct pccl_peer *p, const struct pccl_op *op)
 
 static void send_failed(struct pccl_peer *p, const struct pccl_op *op)
 {
+    PCCL_ASSERT(op->state == PCCL_OP_FAILED);
     struct pccl_msg msg = {.type = PCCL_MSG_failed,
                            .as.failed = {.instance = op->instance,
                                          .view = op->start_view,
@@ -274,6 +278,7 @@ static enum pccl_status may_launch(struct pccl_peer *p, const struct pccl_launch
 
 static void hold(struct pccl_peer *p, struct pccl_op *op, const struct pccl_launch *launch)
 {
+    PCCL_ASSERT(!op->held);
     uint32_t timeout_ms = launch->timeout_ms != 0 ? launch->timeout_ms : p->config.op_timeout_ms;
     op->held = true;
     p->held_count++;
@@ -370,6 +375,7 @@ void pccl_peer_op_done(struct pccl_peer *p, uint64_t now_us, struct pccl_op *op)
     if (op->state != PCCL_OP_RUNNING)
         return;
     op->complete = true;
+    PCCL_ASSERT(!op->tiny);
     op->state = PCCL_OP_DONE;
     tell(p, op);
 }
@@ -432,6 +438,8 @@ void pccl_peer_op_release(struct pccl_peer *p, struct pccl_op *op)
 
 static void decide(struct pccl_peer *p, struct pccl_op *op, enum pccl_class class, const struct pccl_text *words)
 {
+    PCCL_ASSERT(!pccl_peer_is_decided(op));
+    PCCL_ASSERT(!op->awaited || p->awaited_count > 0);
     op->state = PCCL_OP_DECIDED;
     op->class = class;
     op->words = *words;
@@ -523,6 +531,7 @@ void pccl_peer_outcome(struct pccl_peer *p, const struct pccl_msg_outcome *outco
 /* PROTOCOL 5.4: the view decides what was started before it; the master makes that hold for everybody. */
 void pccl_peer_view_kills(struct pccl_peer *p, const struct pccl_text *why)
 {
+    PCCL_ASSERT(p->state == PCCL_PEER_MEMBER);
     uint32_t count = 0, capacity = 0;
     struct pccl_instance *killed = NULL;
     for (struct pccl_op *op = p->oldest; op != NULL; op = op->newer) {

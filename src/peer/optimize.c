@@ -25,7 +25,6 @@ void pccl_peer_measure(struct pccl_peer *p, const struct pccl_msg_measure *measu
     p->effects.measure(p->effects.context, &test);
 }
 
-/* A master that restarted meanwhile does not know the test: it asks anew. */
 void pccl_peer_measured(struct pccl_peer *p, uint64_t now_us, const struct pccl_peer_measurement *measurement)
 {
     pccl_peer_advance_time(p, now_us);
@@ -34,8 +33,6 @@ void pccl_peer_measured(struct pccl_peer *p, uint64_t now_us, const struct pccl_
     if (!wanted)
         return;
     p->test.outstanding = false;
-    if (p->resuming)
-        return;
     if (!measurement->failed)
         pccl_peer_note_told(p, &p->test.peer, measurement->rtt_us, measurement->rate);
     struct pccl_msg msg = {.type = PCCL_MSG_measured,

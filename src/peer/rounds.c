@@ -114,6 +114,7 @@ void pccl_peer_withdraw(struct pccl_peer *p, enum pccl_call call, uint64_t now_u
 
 static void finish(struct pccl_peer *p, uint8_t kind, enum pccl_status status, bool value)
 {
+    PCCL_ASSERT(p->calls[kind].outstanding);
     p->calls[kind].outstanding = false;
     pccl_peer_wait_over(p);
     p->effects.call_done(p->effects.context, pccl_call_of_round(kind), status, value);

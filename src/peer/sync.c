@@ -63,6 +63,7 @@ void pccl_peer_send_sync_vote(struct pccl_peer *p)
 static void send_done(struct pccl_peer *p)
 {
     const struct pccl_sync_call *sync = &p->sync;
+    PCCL_ASSERT(sync->done);
     if (p->resuming)
         return; /* the vote tells; and the plan that follows is answered at once */
     struct pccl_msg msg = {.type = PCCL_MSG_sync_done,
@@ -190,6 +191,7 @@ enum pccl_status pccl_peer_sync_ended(struct pccl_peer *p, const struct pccl_msg
 {
     struct pccl_sync_call *sync = &p->sync;
     const struct pccl_vote_call *call = &p->calls[PCCL_ROUND_SYNC];
+    PCCL_ASSERT(call->outstanding);
     pccl_peer_take_words(p, &sync->words, &round->words);
     sync->revision = round->revision;
     if (round->outcome == PCCL_ROUND_FAILED) {

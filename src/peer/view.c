@@ -52,6 +52,7 @@ static bool replace_members(struct pccl_peer *p, const struct pccl_member *membe
 
 static bool replace_ring(struct pccl_peer *p, const struct pccl_id *ids, uint32_t count)
 {
+    PCCL_ASSERT(count > 0);
     struct pccl_id *ring = pccl_grow(&p->memory, p->ring, &p->ring_capacity, count, sizeof *ring);
     if (ring == NULL)
         return false;
@@ -154,6 +155,7 @@ void pccl_peer_welcome(struct pccl_peer *p, const struct pccl_msg_welcome *welco
     p->last_attributes[PCCL_ROUND_UPDATE] = p->attributes;
     p->connect_outstanding = false;
     pccl_peer_wait_over(p);
+    pccl_peer_arm(p, p->now_us); /* it speaks of others that wait from now on */
     pccl_peer_say(p, PCCL_LOG_INFO, "admitted to run %s: %u peers, %u in group %u", pccl_id_str(&p->lineage),
                   p->attributes.world, p->attributes.group_world, p->config.group);
     p->effects.call_done(p->effects.context, PCCL_CALL_CONNECT, PCCL_OK, false);
@@ -197,6 +199,7 @@ void pccl_peer_departed(const struct pccl_peer *p, const struct pccl_epoch *know
 
 void pccl_peer_epoch_change(struct pccl_peer *p, const struct pccl_msg_epoch_change *change)
 {
+    PCCL_ASSERT(p->state == PCCL_PEER_MEMBER);
     struct pccl_text why;
     pccl_peer_take_words(p, &why, &change->words);
     if (pccl_epoch_compare(&change->epoch, &p->epoch) <= 0) {

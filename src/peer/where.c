@@ -7,6 +7,7 @@ enum { WHERE_REPEAT = 5 }; /* times where_ms between questions */
 /* A caller with a deadline that is nearer shall learn before it who is missing; and who waits with it, that we came. */
 uint64_t pccl_peer_first_where(const struct pccl_peer *p, uint64_t since_us, uint64_t deadline_us)
 {
+    PCCL_ASSERT(since_us <= deadline_us);
     return since_us + pccl_min_u64(p->config.where_ms * UINT64_C(1000), (deadline_us - since_us) / 2);
 }
 

@@ -3,6 +3,7 @@
 
 static void ask_for(struct pccl_fetch *fetch, uint32_t number, const struct pccl_fetch_owed *owed)
 {
+    PCCL_ASSERT(fetch->donors[number].up && fetch->donors[number].owed_count < PCCL_FETCH_OWED_MAX);
     struct pccl_fetch_donor *donor = &fetch->donors[number];
     if (donor->owed_count == 0)
         donor->heard_us = fetch->now_us; /* it was not to say anything before */
@@ -104,6 +105,7 @@ static bool ask_list(struct pccl_fetch *fetch, uint32_t number)
 
 static void ask_chunk(struct pccl_fetch *fetch, uint32_t number, struct pccl_fetch_chunk *chunk)
 {
+    PCCL_ASSERT(!chunk->done && chunk->writer == PCCL_FETCH_NOBODY);
     chunk->askers |= pccl_fetch_bit(number);
     pccl_fetch_place(fetch, chunk);
     const struct pccl_fetch_owed owed = {

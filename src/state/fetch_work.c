@@ -81,6 +81,7 @@ static bool make_chunks(struct pccl_fetch *fetch, uint32_t tensor, uint64_t coun
 static void open_chunk(struct pccl_fetch *fetch, uint32_t tensor, uint64_t number, uint64_t index,
                        const struct pccl_proof *proof)
 {
+    PCCL_ASSERT(number < fetch->tasks[tensor].chunk_count);
     struct pccl_fetch_chunk *chunk = &fetch->tasks[tensor].chunks[number];
     *chunk = (struct pccl_fetch_chunk){.tensor = tensor, .index = index, .proof = *proof, .writer = PCCL_FETCH_NOBODY};
     pccl_link_init(&chunk->link);
@@ -90,6 +91,7 @@ static void open_chunk(struct pccl_fetch *fetch, uint32_t tensor, uint64_t numbe
 /* It is what law says. */
 static void complete_tensor(struct pccl_fetch *fetch, uint32_t tensor)
 {
+    PCCL_ASSERT(fetch->missing[pccl_fetch_tensor(fetch, tensor)->unequal] > 0);
     pccl_state_prove_tensor(fetch->state, tensor);
     PCCL_ASSERT(pccl_proof_equal(&pccl_fetch_tensor(fetch, tensor)->proof, &fetch->law[tensor]));
     fetch->tasks[tensor].torn = false;
@@ -192,6 +194,7 @@ enum pccl_status pccl_fetch_take_list(struct pccl_fetch *fetch, uint32_t tensor,
 {
     struct pccl_fetch_task *task = &fetch->tasks[tensor];
     const struct pccl_tensor *of = pccl_fetch_tensor(fetch, tensor);
+    PCCL_ASSERT(task->list != NULL && task->listed == of->chunks);
     struct pccl_proof root = pccl_proof_root(fetch->state->kernels, of->bytes, task->list, of->chunks);
     if (!pccl_proof_equal(&root, &fetch->law[tensor])) {
         (void)malformed(words, fetch, tensor, "its proofs of chunks do not give the root");
@@ -258,6 +261,7 @@ enum pccl_status pccl_fetch_written(struct pccl_fetch *fetch, struct pccl_fetch_
         return PCCL_MALFORMED;
     }
     *place_of(fetch, chunk) = *proof;
+    PCCL_ASSERT(!chunk->done && task->missing > 0);
     chunk->writer = PCCL_FETCH_NOBODY;
     chunk->done = true;
     fetch->bytes += pccl_state_chunk_length(tensor, chunk->index);

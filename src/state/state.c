@@ -230,6 +230,7 @@ void pccl_state_seal(struct pccl_state *state)
 
 void pccl_state_prove_tensor(struct pccl_state *state, uint32_t number)
 {
+    PCCL_ASSERT(number < state->tensor_count);
     struct pccl_tensor *tensor = &state->tensors[number];
     const struct pccl_proof *chunks = tensor->chunks > 0 ? state->proofs + tensor->first_chunk : NULL;
     tensor->proof = pccl_proof_root(state->kernels, tensor->bytes, chunks, tensor->chunks);

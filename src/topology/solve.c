@@ -43,6 +43,7 @@ static void copy_from_0(const uint32_t *ring, uint32_t count, uint32_t *to)
     uint32_t first = 0;
     while (ring[first] != 0)
         first++;
+    PCCL_ASSERT(first < count);
     for (uint32_t i = 0; i < count; i++)
         to[i] = ring[(first + i) % count];
 }

@@ -51,6 +51,7 @@ static void begin(struct pccl_assign *assign, struct pccl_cover *cover)
  */
 static bool augment(struct pccl_assign *assign, struct pccl_cover *cover, uint32_t start, bool leave)
 {
+    PCCL_ASSERT(leave || cover->next[start] == NOBODY);
     uint32_t count = assign->count, done = 0, end = NOBODY, member = start;
     uint32_t *waiting = cover->queue, *parent = cover->from;
     int64_t so_far = 0, own = 0;

@@ -105,3 +105,13 @@ bool pccl_session_owes_acknowledgement(const struct pccl_session *session)
 {
     return session->received - session->told >= PCCL_SESSION_ACK_EVERY;
 }
+
+bool pccl_session_is_sound(const struct pccl_session *session)
+{
+    return session->told <= session->received && session->sent - session->acknowledged == session->queued_count &&
+           (session->oldest != NULL) == (session->queued_count > 0) &&
+           (session->newest != NULL) == (session->queued_count > 0) &&
+           (session->oldest == NULL || session->oldest->sequence == session->acknowledged + 1) &&
+           (session->newest == NULL || session->newest->sequence == session->sent) &&
+           session->queued_count <= PCCL_SESSION_QUEUE_MAX && session->queued_bytes <= PCCL_SESSION_BYTES_MAX;
+}

@@ -2,6 +2,7 @@
  * The ranks: their callers' buffers, the operations they run, what their exchange tells them, and what must hold of it
  * at each moment.
  */
+#include "collective/check.h"
 #include "rig.h"
 
 #if defined(__SANITIZE_ADDRESS__)
@@ -400,6 +401,13 @@ void rig_stop(struct rig_attempt *attempt, bool committed)
 }
 
 /* What the library says it needs no more, nothing may point to: not even before the outcome. */
+void rig_check_state(struct rig_rank *rank)
+{
+    const char *broken = pccl_exchange_check(rank->exchange);
+    if (broken != NULL)
+        rig_violation(rank->world, "state of rank %u, not so: %s", rank->number, broken);
+}
+
 void rig_check_at_rest(struct rig_rank *rank)
 {
     for (uint32_t op = 0; op < rank->world->spec->op_count; op++) {

@@ -245,6 +245,7 @@ void rig_stop(struct rig_attempt *attempt, bool committed);
 void rig_take_order(struct rig_rank *rank);
 bool rig_rank_finished(const struct rig_rank *rank);
 void rig_check_at_rest(struct rig_rank *rank);
+void rig_check_state(struct rig_rank *rank);
 void rig_release_attempts(struct rig_world *world);
 
 /* links.c */

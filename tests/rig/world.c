@@ -256,6 +256,7 @@ static void step_rank(struct rig_world *world, const struct step *step)
     if (step->kind == STEP_ORDER || step->kind == STEP_THAW || step->kind == STEP_EXPEL)
         look_at_lanes_of(world, step->rank);
     rig_check_at_rest(rank);
+    rig_check_state(rank);
 }
 
 static void step_connection(struct rig_world *world, const struct step *step)
@@ -269,7 +270,9 @@ static void step_connection(struct rig_world *world, const struct step *step)
     default: rig_dial(world, connection); break;
     }
     rig_touch(world, connection->from, connection->to);
-    rig_check_at_rest(rig_end_rank(world, connection, step->side));
+    struct rig_rank *rank = rig_end_rank(world, connection, step->side);
+    rig_check_at_rest(rank);
+    rig_check_state(rank);
 }
 
 /* ---- faults ---- */

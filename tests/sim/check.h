@@ -82,6 +82,8 @@ const struct view_seen *sim_view_find(const struct sim *sim, const struct pccl_i
 /* A member the master counts on, when it counts at all. */
 bool sim_is_survivor(const struct sim *sim, const struct sim_peer *peer);
 void sim_check_conflicts(struct sim *sim);
+void sim_check_master_state(struct sim *sim, const struct sim_master *master);
+void sim_check_peer_state(struct sim *sim, const struct sim_peer *peer);
 void sim_check_end_of_life(struct sim *sim, struct sim_peer *peer);
 void sim_check_expelled(struct sim *sim, const struct sim_master *master, struct sim_peer *peer,
                         const struct pccl_msg_expelled *expelled);

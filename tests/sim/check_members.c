@@ -301,10 +301,7 @@ uint64_t sim_ring_hash(const struct pccl_id *ring, uint32_t count)
 void sim_check_peer(struct sim *sim, struct sim_peer *peer)
 {
     struct pccl_peer *p = peer->machine;
-    if (p->op_count - p->tombstone_count > PCCL_OPS_PER_PEER_MAX || p->tombstone_count > PCCL_TOMBSTONES_MAX ||
-        p->session.queued_count > PCCL_SESSION_QUEUE_MAX || p->uses.count > PCCL_TAGS_PER_ERA_MAX ||
-        p->announcements.count > PCCL_OPS_PER_PEER_MAX || p->held_count > PCCL_OPS_HELD_MAX)
-        sim_fail(sim, "I11 p%u holds more than limits.h allows", peer->process.number);
+    sim_check_peer_state(sim, peer);
     check_attributes(sim, peer);
     sim_check_end_of_life(sim, peer);
     if (p->state != PCCL_PEER_MEMBER)
@@ -352,6 +349,7 @@ void sim_check_master(struct sim *sim, struct sim_master *master)
 {
     struct pccl_master *m = master->machine;
     struct sim_checks *checks = sim->checks;
+    sim_check_master_state(sim, master);
     sim_check_removals(sim, master);
     if (checks->conflicts != NULL)
         sim_check_conflicts(sim);

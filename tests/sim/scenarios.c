@@ -350,6 +350,21 @@ void scenario_f26(struct sim *sim)
     WAIT(sim, 3000, strstr(pccl_peer_waiting(newcomer->machine)->bytes, "update_topology") != NULL);
 }
 
+/* F26: who comes in while another one waits says so in time. */
+void scenario_f26_beside(struct sim *sim)
+{
+    scenario_cluster(sim, p, 1, 1);
+    sim_net_cut(sim, 1, 6, SIM_DATA, SIM_DROP);
+    struct sim_peer *first = scenario_join(sim, 5, 0);
+    struct sim_peer *second = scenario_join(sim, 6, 0);
+    scenario_run_ms(sim, first->machine->config.where_ms + 100);
+    scenario_update(sim, p[0]);
+    WAIT(sim, 100, scenario_is_over(first, PCCL_CALL_CONNECT));
+    MUST(sim, first->machine->state == PCCL_PEER_MEMBER && second->machine->state == PCCL_PEER_PENDING);
+    scenario_run_ms(sim, 1);
+    MUST(sim, first->machine->admissions_told_us != 0);
+}
+
 /* F27: B retries and A's caller does not: B's deadline leaves A a tombstone, A's next use fails once, then uses line
  * up. */
 void scenario_f27(struct sim *sim)
@@ -456,6 +471,7 @@ const struct sim_scenario sim_scenarios[] = {
     {"f23-other-group", "a restarted master waits for groups that nobody of has reported", scenario_f23},
     {"f24-not-warm", "a newcomer that cannot be reached is turned away in words", scenario_f24},
     {"f26-who-is-where", "waiting names who is missing", scenario_f26},
+    {"f26-beside", "who is admitted speaks of those who are not", scenario_f26_beside},
     {"f27-no-retry", "uses line up again after a caller that does not retry", scenario_f27},
     {"stopped-peer", "a stopped peer is waited for, then left behind", scenario_stopped_peer},
     {"mismatch", "different descriptors fail on all", scenario_mismatch},
@@ -582,6 +598,7 @@ const struct sim_scenario sim_scenarios[] = {
     {"topology-partition", "cuts during the tests", scenario_topology_partition},
     {"topology-restart-votes", "the master restarts before all have voted", scenario_topology_restart_votes},
     {"topology-restart-tests", "... in the tests", scenario_topology_restart_tests},
+    {"topology-restart-stale", "... and what they show is told to nobody", scenario_topology_restart_stale},
     {"topology-restart-search", "... in the search", scenario_topology_restart_search},
     {"topology-restart-links", "... while links are waited for", scenario_topology_restart_links},
     {"topology-restart-epoch", "... when all know of the new ring, and one of the end of the round",

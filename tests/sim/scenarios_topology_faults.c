@@ -207,6 +207,31 @@ void scenario_topology_restart_tests(struct sim *sim)
     must_be_best(sim);
 }
 
+static bool has_told_a_rate(const struct sim_peer *peer)
+{
+    for (uint32_t i = 0; i < peer->machine->link_count; i++)
+        if (peer->machine->links[i].rate != 0)
+            return true;
+    return false;
+}
+
+/* ... nor is it taken for told what shows before that one asks. */
+void scenario_topology_restart_stale(struct sim *sim)
+{
+    begin_four(sim);
+    sim->tests_by_hand = true;
+    vote_and_test(sim, 4);
+    WAIT(sim, 100, p[0]->test.running);
+    scenario_restart_master(sim, 20);
+    WAIT(sim, 10000, p[0]->machine->resuming);
+    WAIT(sim, 10000, !p[0]->machine->resuming);
+    sim_test_finish(sim, p[0]);
+    MUST(sim, !has_told_a_rate(p[0]));
+    sim->tests_by_hand = false;
+    scenario_optimized(sim, p, 4, PCCL_OK);
+    must_be_best(sim);
+}
+
 void scenario_topology_restart_search(struct sim *sim)
 {
     begin_four(sim);

@@ -35,6 +35,32 @@ PLANTS = [
              "pccl_release(&p->memory, op,"),
         ]),
 
+    # ---- their own state: nothing that anybody sees shows it, or not for long ----
+    Bug("decided_stays_under_way",
+        "what is decided is not under way any more: else a caller has soon too much",
+        ["STATE"], [],
+        [
+            ("src/master/operations.c",
+             "group->ring[i]->under_way -= op->parts[i].done;",
+             ";"),
+        ]),
+    Bug("held_abort_oversleeps",
+        "nothing is due before the machine is woken",
+        ["STATE"], [],
+        [
+            ("src/master/operations.c",
+             "pccl_master_arm(m, pccl_max_u64(m->now_us, op->held_until_us));",
+             ";"),
+        ]),
+    Bug("decided_is_waited_for",
+        "nobody waits in what is decided: else it is told for whom",
+        ["STATE"], [],
+        [
+            ("src/peer/operations.c",
+             "p->awaited_count--; pccl_peer_wait_over(p);",
+             "pccl_peer_wait_over(p);"),
+        ]),
+
     # ---- waiting ----
     Bug("newcomer_waits_in_silence",
         "F26: who is not admitted is told by whom it would be",

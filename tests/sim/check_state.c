@@ -1,0 +1,28 @@
+/* STATE: the rules of the machines' own state (master/check.h, peer/check.h). They look at everything, so the rarer the
+ * more there is: what is wrong stays wrong for a while. */
+#include "check.h"
+#include "master/check.h"
+#include "peer/check.h"
+
+enum { LOOK_EVERY = 3, MANY = 8 }; /* steps of the run, and one more for so many things that are looked at */
+
+static bool is_due(const struct sim *sim, uint64_t things)
+{
+    return sim->totals.steps % (LOOK_EVERY + things / MANY) == 0;
+}
+
+void sim_check_master_state(struct sim *sim, const struct sim_master *master)
+{
+    const struct pccl_master *m = master->machine;
+    const char *broken = is_due(sim, m->remote_count) ? pccl_master_check(m) : NULL;
+    if (broken != NULL)
+        sim_fail(sim, "STATE of the master, not so: %s", broken);
+}
+
+void sim_check_peer_state(struct sim *sim, const struct sim_peer *peer)
+{
+    const struct pccl_peer *p = peer->machine;
+    const char *broken = is_due(sim, p->member_count + p->op_count) ? pccl_peer_check(p) : NULL;
+    if (broken != NULL)
+        sim_fail(sim, "STATE of p%u, not so: %s", peer->process.number, broken);
+}

@@ -1,0 +1,177 @@
+/* The rules of the machines' own state: they hold for one that lives, and each says in words that it is broken. */
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "master/check.h"
+#include "master/membership.h"
+#include "master/state.h"
+#include "peer/check.h"
+#include "peer/internal.h"
+#include "support.h"
+#include "unit/rules.h"
+
+/* ---- a master with its first member, and one who waits in another group ---- */
+
+static void on_send(void *context, pccl_conn conn, const uint8_t *bytes, size_t length)
+{
+    (void)context;
+    (void)conn;
+    (void)bytes;
+    (void)length;
+}
+static void on_conn(void *context, pccl_conn conn)
+{
+    (void)context;
+    (void)conn;
+}
+static void on_log(void *context, enum pccl_log_level level, const char *line, const struct pccl_log_fields *fields)
+{
+    (void)context;
+    (void)level;
+    (void)line;
+    (void)fields;
+}
+static bool on_probe(void *context, const struct pccl_id *peer, const struct pccl_id *lineage,
+                     const struct pccl_address *address)
+{
+    (void)context;
+    (void)peer;
+    (void)lineage;
+    (void)address;
+    return true;
+}
+static void on_stop_solving(void *context, uint64_t ticket)
+{
+    (void)context;
+    (void)ticket;
+}
+
+static const struct pccl_master_effects master_effects = {.send = on_send,
+                                                          .accept = on_conn,
+                                                          .close = on_conn,
+                                                          .probe = on_probe,
+                                                          .stop_solving = on_stop_solving,
+                                                          .log = on_log};
+
+static void come(struct pccl_master *m, pccl_conn conn, uint32_t group)
+{
+    struct pccl_frame frame = {.type = PCCL_MSG_hello};
+    struct pccl_msg msg = {
+        .type = PCCL_MSG_hello,
+        .as.hello = {.version = PCCL_PROTOCOL_VERSION, .peer = {{(uint8_t)conn}}, .token = {{1}}, .group = group}};
+    struct pccl_master_event event = {.kind = PCCL_MASTER_OPENED, .now_us = 2, .conn = conn};
+    pccl_master_step(m, &event);
+    assert_null(pccl_master_check(m));
+    event.kind = PCCL_MASTER_RECEIVED;
+    event.frame = &frame;
+    event.msg = &msg;
+    pccl_master_step(m, &event);
+    assert_null(pccl_master_check(m));
+}
+
+static struct pccl_master *make_master(struct test_memory *memory)
+{
+    struct pccl_master_config config = pccl_master_defaults();
+    config.boot = 7;
+    test_memory_init(memory);
+    struct pccl_master *m = pccl_master_create(&config, &memory->memory, &master_effects, 1);
+    assert_non_null(m);
+    assert_null(pccl_master_check(m));
+    come(m, 1, 0);
+    come(m, 2, 1);
+    assert_int_equal(pccl_master_count(m).members, 1);
+    assert_int_equal(pccl_master_count(m).pending, 1);
+    assert_null(pccl_master_check(m));
+    return m;
+}
+
+static void master_rules(void **state)
+{
+    (void)state;
+    struct test_memory memory;
+    struct pccl_master *m = make_master(&memory);
+    struct pccl_remote *member = m->remotes[0];
+    struct pccl_remote *newcomer = m->remotes[1];
+    struct pccl_group *group = m->groups[0];
+    BREAKS(pccl_master_check, m, m->member_count, 2, "members are counted");
+    BREAKS(pccl_master_check, m, m->departing_count, 1, "who departs is counted");
+    BREAKS(pccl_master_check, m, m->newcomer_count, 2, "newcomers are counted");
+    BREAKS(pccl_master_check, m, m->founded, false, "members are of a run that goes on");
+    BREAKS(pccl_master_check, m, m->deadline_us, UINT64_MAX, "silence is noticed");
+    BREAKS(pccl_master_check, m, member->state, PCCL_REMOTE_PENDING, "members are in a group, others not");
+    BREAKS(pccl_master_check, m, member->position, 1, "a member is where its position says");
+    BREAKS(pccl_master_check, m, member->group_number, 1, "a member is in the group that it has chosen");
+    BREAKS(pccl_master_check, m, member->votes[PCCL_ROUND_SYNC], true, "members vote, by joint round");
+    BREAKS(pccl_master_check, m, member->session.sent, 9, "a session keeps what is not acknowledged, and nothing else");
+    BREAKS(pccl_master_check, m, newcomer->queue->count, 2, "a queue has somebody, and counts them");
+    BREAKS(pccl_master_check, m, newcomer->tell_us, 3, "who waits to be admitted is spoken of");
+    BREAKS(pccl_master_check, m, group->behind, 5, "who is behind is counted");
+    BREAKS(pccl_master_check, m, group->changed, true, "a ring changes with an epoch, in one step");
+    BREAKS(pccl_master_check, m, group->held_count, 1, "aborts that wait are counted");
+    BREAKS(pccl_master_check, m, group->view.number, 9, "a view is an epoch of this run");
+    pccl_master_destroy(m);
+    assert_int_equal(memory.live_blocks, 0);
+}
+
+/* ---- a peer that connects ---- */
+
+static void on_nothing(void *context) { (void)context; }
+static void on_bytes(void *context, const uint8_t *bytes, size_t length)
+{
+    (void)context;
+    (void)bytes;
+    (void)length;
+}
+static void on_call_done(void *context, enum pccl_call call, enum pccl_status status, bool value)
+{
+    (void)context;
+    (void)call;
+    (void)status;
+    (void)value;
+}
+static void on_peer_log(void *context, enum pccl_log_level level, const char *line)
+{
+    (void)context;
+    (void)level;
+    (void)line;
+}
+
+static const struct pccl_peer_effects peer_effects = {.dial_master = on_nothing,
+                                                      .close_master = on_nothing,
+                                                      .send_master = on_bytes,
+                                                      .accept_master = on_nothing,
+                                                      .call_done = on_call_done,
+                                                      .log = on_peer_log};
+
+static void peer_rules(void **state)
+{
+    (void)state;
+    struct test_memory memory;
+    struct pccl_peer_config config = pccl_peer_defaults();
+    test_memory_init(&memory);
+    struct pccl_peer *p = pccl_peer_create(&config, &memory.memory, &peer_effects, 1);
+    assert_non_null(p);
+    assert_null(pccl_peer_check(p));
+    assert_int_equal(pccl_peer_connect(p, 2), PCCL_OK);
+    assert_null(pccl_peer_check(p));
+    BREAKS(pccl_peer_check, p, p->op_count, 1, "operations are counted");
+    BREAKS(pccl_peer_check, p, p->awaited_count, 1, "operations that callers wait in are counted");
+    BREAKS(pccl_peer_check, p, p->up, true, "there is one connection to the master");
+    BREAKS(pccl_peer_check, p, p->resuming, true, "a member resumes");
+    BREAKS(pccl_peer_check, p, p->calls[PCCL_ROUND_UPDATE].outstanding, true, "members make joint calls");
+    BREAKS(pccl_peer_check, p, p->redial_us, 3, "the master is dialled again");
+    pccl_peer_leave(p, 3);
+    assert_null(pccl_peer_check(p));
+    BREAKS(pccl_peer_check, p, p->up, true, "who is out has closed everything");
+    pccl_peer_destroy(p);
+    assert_int_equal(memory.live_blocks, 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(master_rules), cmocka_unit_test(peer_rules)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

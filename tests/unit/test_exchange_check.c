@@ -1,0 +1,30 @@
+/* The rules of the exchange's own state: they hold while an operation runs, and each says in words that it is broken.
+ */
+#include "unit/exchange_alone.h"
+
+#include "collective/check.h"
+#include "collective/internal.h"
+#include "unit/rules.h"
+
+static void exchange_rules(void **state)
+{
+    (void)state;
+    be_alone(1000, &no_mesh);
+    start_alone();
+    struct pccl_exchange *exchange = exchange_of(&alone.world, 0);
+    struct pccl_transfer *transfer = alone.job.transfer;
+    assert_null(pccl_exchange_check(exchange));
+    BREAKS(pccl_exchange_check, exchange, exchange->scratch.reserved_bytes, 1,
+           "scratch is reserved for the groups that are open");
+    BREAKS(pccl_exchange_check, exchange, exchange->ahead_bytes, 1, "what all lanes hold ahead is counted");
+    BREAKS(pccl_exchange_check, exchange, transfer->complete, 1, "groups that are not complete are open");
+    BREAKS(pccl_exchange_check, exchange, transfer->unheard, 0, "who has not said READY is counted");
+    BREAKS(pccl_exchange_check, exchange, transfer->done, true, "what is done has its results");
+    end_alone();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(exchange_rules)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
