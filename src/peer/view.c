@@ -234,6 +234,8 @@ void pccl_peer_epoch_change(struct pccl_peer *p, const struct pccl_msg_epoch_cha
         p->cost = change->cost;
         pccl_peer_say(p, PCCL_LOG_INFO, "%u peers in the group now: %t", (uint64_t)p->ring_count, &why);
         pccl_peer_view_kills(p, &why);
+        if (p->state == PCCL_PEER_OVER)
+            return; /* sending failed, and the links are gone */
     }
     pccl_peer_links_follow_view(p);
 }

@@ -4,7 +4,7 @@
 #include "master/check.h"
 #include "peer/check.h"
 
-enum { LOOK_EVERY = 3, MANY = 8 }; /* steps of the run, and one more for so many things that are looked at */
+enum { LOOK_EVERY = 6, MANY = 8 }; /* steps of the run, and one more for so many things that are looked at */
 
 static bool is_due(const struct sim *sim, uint64_t things)
 {
