@@ -162,7 +162,6 @@ void pccl_peer_free_operations(struct pccl_peer *p)
 /* PROTOCOL 1.5, 2.1: counters, outcomes and tombstones end with their era. Everything was quiet, so nothing is held. */
 void pccl_peer_change_era(struct pccl_peer *p)
 {
-    PCCL_ASSERT(p->held_count == 0);
     free_uses(p);
     forget_what_may_be(p);
     pccl_peer_drop_announcements(p, false);

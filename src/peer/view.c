@@ -225,6 +225,8 @@ void pccl_peer_epoch_change(struct pccl_peer *p, const struct pccl_msg_epoch_cha
         p->cost = change->cost;
         pccl_peer_say(p, PCCL_LOG_INFO, "%u peers in the group now: %s", p->ring_count, why.bytes);
         pccl_peer_view_kills(p, &why);
+        if (p->state == PCCL_PEER_OVER)
+            return; /* sending failed, and the links are gone */
     }
     pccl_peer_links_follow_view(p);
 }

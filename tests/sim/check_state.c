@@ -4,11 +4,11 @@
 #include "master/check.h"
 #include "peer/check.h"
 
-enum { LOOK_EVERY = 3, MANY = 8 }; /* steps of the run, and one more for so many things that are looked at */
+enum { LOOK_EVERY = 6, MANY = 8 }; /* steps of the run, and one more for so many things that are looked at */
 
 static bool is_due(const struct sim *sim, uint64_t things)
 {
-    return sim->totals.steps % (LOOK_EVERY + things / MANY) == 0;
+    return !sim->mute_state && sim->totals.steps % (LOOK_EVERY + things / MANY) == 0;
 }
 
 void sim_check_master_state(struct sim *sim, const struct sim_master *master)

@@ -8,7 +8,7 @@
 #include <time.h>
 
 static struct sim world;
-static bool mute_uses;
+static bool mute_uses, mute_state;
 static uint64_t hash_seed; /* of all tables, with the seed: what happens must not depend on it */
 
 static void on_assert(const char *file, int line, const char *expression)
@@ -32,6 +32,7 @@ static bool run_one(uint64_t seed, bool trace, const struct sim_scenario *scenar
 {
     jmp_buf jump;
     sim_init(&world, seed, trace, mute_uses);
+    world.mute_state = mute_state;
     world.hash_seed = sim_mix(seed, hash_seed);
     if (setjmp(jump) != 0) {
         world.jump = NULL;
@@ -175,7 +176,7 @@ static int usage(void)
             "       sim --oom LENGTH [--first K] [--every N] [--trace] [--keep-going]\n"
             "                                              LENGTH allocations fail, from each K, or each Nth, on\n"
             "       sim --list\n"
-            "--mute-uses: the checker of use numbers says nothing (for the audit)\n");
+            "--mute-uses, --mute-state: the checker of use numbers, or of states, says nothing (for the audit)\n");
     return 2;
 }
 
@@ -194,6 +195,8 @@ int main(int argc, char **argv)
             keep_going = true;
         else if (strcmp(argv[i], "--mute-uses") == 0)
             mute_uses = true;
+        else if (strcmp(argv[i], "--mute-state") == 0)
+            mute_state = true;
         else if (strcmp(argv[i], "--list") == 0)
             list = true;
         else if (strcmp(argv[i], "--seed") == 0 && value != NULL)

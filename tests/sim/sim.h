@@ -587,8 +587,8 @@ struct sim {
     uint64_t seed;
     bool trace;
     uint64_t hash_seed;
-    bool no_probes; /* the master is short of descriptors */
-    bool mute_uses; /* the audit: other checkers must find it too */
+    bool no_probes;             /* the master is short of descriptors */
+    bool mute_uses, mute_state; /* the audit: other checkers must find it too */
     /* oom_length allocations of the machines, from number oom_at on, fail; 0: none. */
     uint64_t oom_at, oom_length, oom_count;
     bool oom_paused;
