@@ -90,12 +90,12 @@ bool pccl_agree_take_ready(struct pccl_transfer *transfer, const struct pccl_lan
         fail_as_different(transfer, &lane->peer, &difference);
         return true;
     }
-    struct pccl_channel *channel = pccl_channel_find(transfer, lane);
-    if (channel == NULL)
+    struct pccl_flow *flow = pccl_flow_find(transfer, lane);
+    if (flow == NULL)
         return false;
     uint64_t granted = pccl_min_u64(ready->granted, transfer->plan.groups);
-    pccl_ahead_agree(channel, granted);
-    pccl_channel_credit(channel, granted);
+    pccl_ahead_agree(flow, granted);
+    pccl_flow_credit(flow, granted);
     pccl_outcome_report(transfer);
     return true;
 }

@@ -36,62 +36,62 @@ uint64_t pccl_ahead_groups(const struct pccl_plan *plan)
     return pccl_min_u64(plan->groups,
                         PCCL_AHEAD_BYTES / pccl_scratch_size(pccl_plan_bytes(plan, 0, plan->segment_elements)));
 }
-void pccl_ahead_allow(struct pccl_channel *channel)
+void pccl_ahead_allow(struct pccl_flow *flow)
 {
-    const struct pccl_plan *plan = &channel->transfer->plan;
-    struct pccl_lane *lane = channel->lane;
-    if (channel->agreed || channel->transfer->failed)
+    const struct pccl_plan *plan = &flow->transfer->plan;
+    struct pccl_lane *lane = flow->lane;
+    if (flow->agreed || flow->transfer->failed)
         return;
     uint64_t groups = pccl_ahead_groups(plan);
-    for (; channel->ahead < groups; channel->ahead++) {
-        size_t bytes = bytes_of(plan, channel->ahead, channel->first);
+    for (; flow->ahead < groups; flow->ahead++) {
+        size_t bytes = bytes_of(plan, flow->ahead, flow->first);
         uint32_t segments = bytes > 0;
         if (lane->ahead_bytes + bytes > PCCL_AHEAD_BYTES || lane->ahead_segments + segments > PCCL_AHEAD_SEGMENTS)
             break;
         lane->ahead_bytes += bytes;
         lane->ahead_segments += segments;
-        channel->ahead_bytes += bytes;
-        channel->ahead_segments += segments;
+        flow->ahead_bytes += bytes;
+        flow->ahead_segments += segments;
     }
-    pccl_channel_wake(channel);
+    pccl_flow_wake(flow);
 }
 
-void pccl_ahead_agree(struct pccl_channel *channel, uint64_t granted)
+void pccl_ahead_agree(struct pccl_flow *flow, uint64_t granted)
 {
-    if (!channel->agreed) {
-        PCCL_ASSERT(channel->transfer->unheard > 0);
-        channel->agreed = true;
-        channel->transfer->unheard--;
-        channel->ahead = pccl_min_u64(channel->ahead, channel->begun); /* no more of it */
+    if (!flow->agreed) {
+        PCCL_ASSERT(flow->transfer->unheard > 0);
+        flow->agreed = true;
+        flow->transfer->unheard--;
+        flow->ahead = pccl_min_u64(flow->ahead, flow->begun); /* no more of it */
     }
-    if (granted >= channel->ahead)
-        pccl_ahead_give_back(channel);
+    if (granted >= flow->ahead)
+        pccl_ahead_give_back(flow);
 }
 
-void pccl_ahead_give_back(struct pccl_channel *channel)
+void pccl_ahead_give_back(struct pccl_flow *flow)
 {
-    if (channel->ahead_bytes == 0)
+    if (flow->ahead_bytes == 0)
         return;
-    PCCL_ASSERT(channel->lane->ahead_bytes >= channel->ahead_bytes);
-    channel->lane->ahead_bytes -= channel->ahead_bytes;
-    channel->lane->ahead_segments -= channel->ahead_segments;
-    channel->ahead_bytes = 0;
-    channel->ahead_segments = 0;
+    PCCL_ASSERT(flow->lane->ahead_bytes >= flow->ahead_bytes);
+    flow->lane->ahead_bytes -= flow->ahead_bytes;
+    flow->lane->ahead_segments -= flow->ahead_segments;
+    flow->ahead_bytes = 0;
+    flow->ahead_segments = 0;
 }
 
 /* ---- comparing what came ---- */
 
-static bool fits(const struct pccl_channel *channel, uint64_t group, uint32_t length)
+static bool fits(const struct pccl_flow *flow, uint64_t group, uint32_t length)
 {
-    const struct pccl_plan *plan = &channel->transfer->plan;
-    return group < plan->groups && channel->first < pccl_plan_segments(plan, group) &&
-           length == pccl_plan_bytes(plan, 0, pccl_plan_segment(plan, group, channel->first).count);
+    const struct pccl_plan *plan = &flow->transfer->plan;
+    return group < plan->groups && flow->first < pccl_plan_segments(plan, group) &&
+           length == pccl_plan_bytes(plan, 0, pccl_plan_segment(plan, group, flow->first).count);
 }
 
-bool pccl_ahead_is_foreign(const struct pccl_channel *channel, const struct pccl_msg_data *data)
+bool pccl_ahead_is_foreign(const struct pccl_flow *flow, const struct pccl_msg_data *data)
 {
-    const struct pccl_transfer *transfer = channel->transfer;
-    return transfer->plan.long_path && !transfer->done && data->step == 0 && !fits(channel, data->group, data->length);
+    const struct pccl_transfer *transfer = flow->transfer;
+    return transfer->plan.long_path && !transfer->done && data->step == 0 && !fits(flow, data->group, data->length);
 }
 
 void pccl_ahead_fail(struct pccl_transfer *transfer, const struct pccl_id *peer, uint64_t group, uint32_t length)
@@ -102,12 +102,11 @@ void pccl_ahead_fail(struct pccl_transfer *transfer, const struct pccl_id *peer,
 }
 
 /* NULL: all of it is what such a plan sends ahead. */
-static const struct pccl_held_segment *find_foreign(const struct pccl_channel *channel, struct pccl_held *held)
+static const struct pccl_held_segment *find_foreign(const struct pccl_flow *flow, struct pccl_held *held)
 {
     for (struct pccl_link *link = held->segments.next; link != &held->segments; link = link->next) {
         const struct pccl_held_segment *segment = pccl_held_segment_of(link);
-        if (segment->group >= pccl_ahead_groups(&channel->transfer->plan) ||
-            !fits(channel, segment->group, segment->length))
+        if (segment->group >= pccl_ahead_groups(&flow->transfer->plan) || !fits(flow, segment->group, segment->length))
             return segment;
     }
     return NULL;
@@ -119,12 +118,12 @@ static const struct pccl_held_segment *find_foreign(const struct pccl_channel *c
  */
 static void begin_with(struct pccl_transfer *transfer, struct pccl_lane *lane, struct pccl_held *held)
 {
-    const struct pccl_channel *channel = pccl_channel_find(transfer, lane);
-    if (channel == NULL || !pccl_epoch_equal(&held->view, &transfer->view)) {
+    const struct pccl_flow *flow = pccl_flow_find(transfer, lane);
+    if (flow == NULL || !pccl_epoch_equal(&held->view, &transfer->view)) {
         pccl_held_drop(held); /* of another view: it will be aborted, for that peer has gone on to it */
         return;
     }
-    const struct pccl_held_segment *foreign = find_foreign(channel, held);
+    const struct pccl_held_segment *foreign = find_foreign(flow, held);
     if (foreign != NULL && !transfer->failed)
         pccl_ahead_fail(transfer, &lane->peer, foreign->group, foreign->length);
 }

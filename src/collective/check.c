@@ -17,22 +17,22 @@ static const char *check_queue(const struct pccl_parcel_queue *queue, uint64_t l
     return NULL;
 }
 
-static const char *check_channel(const struct pccl_channel *channel)
+static const char *check_flow(const struct pccl_flow *flow)
 {
-    const struct pccl_transfer *transfer = channel->transfer;
-    bool queued = !pccl_link_is_alone(&channel->in_queue);
+    const struct pccl_transfer *transfer = flow->transfer;
+    bool queued = !pccl_link_is_alone(&flow->in_queue);
     PCCL_RULE(!queued || !transfer->failed, "what has failed sends nothing");
-    PCCL_RULE(channel->outgoing == channel->lane->outgoing, "a channel goes the way of its lane");
-    if (!channel->outgoing) {
-        PCCL_RULE(channel->told <= transfer->granted, "what is told is granted");
-        PCCL_RULE(queued || transfer->failed || !channel->tell, "what is to be told is queued");
+    PCCL_RULE(flow->outgoing == flow->lane->outgoing, "a flow goes the way of its lane");
+    if (!flow->outgoing) {
+        PCCL_RULE(flow->told <= transfer->granted, "what is told is granted");
+        PCCL_RULE(queued || transfer->failed || !flow->tell, "what is to be told is queued");
         return NULL;
     }
-    PCCL_RULE(channel->begun <= pccl_max_u64(channel->granted, channel->ahead), "groups begin when they may");
-    PCCL_RULE(channel->begun <= transfer->granted, "groups begin when they are open here");
-    PCCL_RULE(queued || transfer->failed || channel->ready.first == NULL, "what is ready is queued");
-    const char *broken = check_queue(&channel->ready, 0, channel->granted);
-    return broken != NULL ? broken : check_queue(&channel->held, channel->granted, UINT64_MAX);
+    PCCL_RULE(flow->begun <= pccl_max_u64(flow->granted, flow->ahead), "groups begin when they may");
+    PCCL_RULE(flow->begun <= transfer->granted, "groups begin when they are open here");
+    PCCL_RULE(queued || transfer->failed || flow->ready.first == NULL, "what is ready is queued");
+    const char *broken = check_queue(&flow->ready, 0, flow->granted);
+    return broken != NULL ? broken : check_queue(&flow->held, flow->granted, UINT64_MAX);
 }
 
 static const char *check_window(const struct pccl_transfer *transfer)
@@ -62,11 +62,11 @@ static const char *check_transfer(const struct pccl_transfer *transfer)
 {
     uint32_t unheard = 0;
     const char *broken = check_window(transfer);
-    for (uint32_t i = 0; broken == NULL && i < transfer->channel_count; i++) {
-        const struct pccl_channel *channel = &transfer->channels[i];
-        PCCL_RULE(channel->outgoing == (i < transfer->outgoing_count), "channels out come before those in");
-        unheard += channel->outgoing && !channel->agreed;
-        broken = check_channel(channel);
+    for (uint32_t i = 0; broken == NULL && i < transfer->flow_count; i++) {
+        const struct pccl_flow *flow = &transfer->flows[i];
+        PCCL_RULE(flow->outgoing == (i < transfer->outgoing_count), "flows out come before those in");
+        unheard += flow->outgoing && !flow->agreed;
+        broken = check_flow(flow);
     }
     if (broken != NULL)
         return broken;
@@ -100,8 +100,8 @@ static const char *check_held(const struct pccl_lane *lane)
 static const char *check_promised(const struct pccl_lane *lane)
 {
     size_t bytes = 0;
-    for (struct pccl_link *link = lane->channels.next; link != &lane->channels; link = link->next)
-        bytes += PCCL_CONTAINER_OF(link, struct pccl_channel, on_lane)->ahead_bytes;
+    for (struct pccl_link *link = lane->flows.next; link != &lane->flows; link = link->next)
+        bytes += PCCL_CONTAINER_OF(link, struct pccl_flow, on_lane)->ahead_bytes;
     PCCL_RULE(lane->ahead_bytes == bytes, "what may be sent ahead is counted");
     PCCL_RULE(bytes <= PCCL_AHEAD_BYTES && lane->ahead_segments <= PCCL_AHEAD_SEGMENTS,
               "what may be sent ahead is bounded");
@@ -115,7 +115,7 @@ static const char *check_lane(const struct pccl_lane *lane)
         kept++;
     PCCL_RULE(kept == lane->kept_by_instance.count, "the table of announcements has all of them");
     PCCL_RULE(kept <= PCCL_OPS_PER_PEER_MAX, "announcements are as many as limits.h says");
-    PCCL_RULE(lane->connections > 0 || kept > 0 || !pccl_link_is_alone(&lane->channels), "a lane is of use");
+    PCCL_RULE(lane->connections > 0 || kept > 0 || !pccl_link_is_alone(&lane->flows), "a lane is of use");
     return lane->outgoing ? check_promised(lane) : check_held(lane);
 }
 

@@ -182,7 +182,7 @@ enum pccl_status pccl_exchange_start(struct pccl_exchange *exchange, const struc
     pccl_transfer_widen(made);
     take_announcements(made);
     for (uint32_t i = 0; i < made->outgoing_count; i++)
-        pccl_ahead_allow(&made->channels[i]);
+        pccl_ahead_allow(&made->flows[i]);
     return PCCL_OK;
 }
 
@@ -223,13 +223,13 @@ struct pccl_traffic pccl_transfer_traffic(const struct pccl_transfer *transfer) 
  * READY may have been lost with a connection. Who is done has all the data that it was for; but on a long path the
  * sender needs it to be done itself.
  */
-static void tell_again(struct pccl_channel *channel)
+static void tell_again(struct pccl_flow *flow)
 {
-    const struct pccl_transfer *transfer = channel->transfer;
-    if (channel->outgoing || (transfer->done && !transfer->plan.long_path))
+    const struct pccl_transfer *transfer = flow->transfer;
+    if (flow->outgoing || (transfer->done && !transfer->plan.long_path))
         return;
-    channel->tell = true;
-    pccl_channel_wake(channel);
+    flow->tell = true;
+    pccl_flow_wake(flow);
 }
 
 enum pccl_status pccl_exchange_connected(struct pccl_exchange *exchange, const struct pccl_id *peer, bool outgoing)
@@ -238,21 +238,21 @@ enum pccl_status pccl_exchange_connected(struct pccl_exchange *exchange, const s
     if (lane == NULL)
         return PCCL_MEMORY;
     lane->connections++;
-    for (struct pccl_link *link = lane->channels.next; link != &lane->channels; link = link->next)
-        tell_again(PCCL_CONTAINER_OF(link, struct pccl_channel, on_lane));
+    for (struct pccl_link *link = lane->flows.next; link != &lane->flows; link = link->next)
+        tell_again(PCCL_CONTAINER_OF(link, struct pccl_flow, on_lane));
     if (!pccl_link_is_alone(&lane->queue))
         exchange->effects.writable(exchange->effects.context, peer, outgoing);
     return PCCL_OK;
 }
 
 /*
- * Whether bytes of it may be lost when the channel's lane loses a connection. What the kernel took is not yet received:
+ * Whether bytes of it may be lost when the flow's lane loses a connection. What the kernel took is not yet received:
  * a sender cannot tell until the outcome is known, and the receiver may have closed its end before it began to wait.
  */
-static bool relies_on(const struct pccl_channel *channel)
+static bool relies_on(const struct pccl_flow *flow)
 {
-    const struct pccl_transfer *transfer = channel->transfer;
-    return !transfer->failed && (channel->outgoing || !transfer->done);
+    const struct pccl_transfer *transfer = flow->transfer;
+    return !transfer->failed && (flow->outgoing || !transfer->done);
 }
 
 void pccl_exchange_disconnected(struct pccl_exchange *exchange, const struct pccl_id *peer, bool outgoing)
@@ -261,13 +261,13 @@ void pccl_exchange_disconnected(struct pccl_exchange *exchange, const struct pcc
     if (lane == NULL || lane->connections == 0)
         return;
     lane->connections--;
-    for (struct pccl_link *link = lane->channels.next; link != &lane->channels; link = link->next) {
-        struct pccl_channel *channel = PCCL_CONTAINER_OF(link, struct pccl_channel, on_lane);
-        if (relies_on(channel))
-            pccl_outcome_fail(channel->transfer, PCCL_CLASS_PEER_LOST, "a connection %s peer %s was lost",
+    for (struct pccl_link *link = lane->flows.next; link != &lane->flows; link = link->next) {
+        struct pccl_flow *flow = PCCL_CONTAINER_OF(link, struct pccl_flow, on_lane);
+        if (relies_on(flow))
+            pccl_outcome_fail(flow->transfer, PCCL_CLASS_PEER_LOST, "a connection %s peer %s was lost",
                               outgoing ? "to" : "from", pccl_id_str(&lane->peer));
         else
-            tell_again(channel);
+            tell_again(flow);
     }
     if (lane->connections == 0) /* it came over connections that are gone: their other end fails its operation */
         pccl_held_forget_lane(lane);
@@ -280,13 +280,13 @@ bool pccl_exchange_next(struct pccl_exchange *exchange, const struct pccl_id *pe
     struct pccl_lane *lane = pccl_lane_find(exchange, peer, outgoing);
     *departure = (struct pccl_departure){.payload = NULL};
     while (lane != NULL && !pccl_link_is_alone(&lane->queue)) {
-        struct pccl_channel *channel = PCCL_CONTAINER_OF(lane->queue.next, struct pccl_channel, in_queue);
-        pccl_link_remove(&channel->in_queue);
-        bool filled = pccl_channel_has_something(channel) && pccl_messages_next(channel, departure);
+        struct pccl_flow *flow = PCCL_CONTAINER_OF(lane->queue.next, struct pccl_flow, in_queue);
+        pccl_link_remove(&flow->in_queue);
+        bool filled = pccl_flow_has_something(flow) && pccl_messages_next(flow, departure);
         if (!filled)
             continue;
-        if (pccl_channel_has_something(channel))
-            pccl_link_append(&lane->queue, &channel->in_queue);
+        if (pccl_flow_has_something(flow))
+            pccl_link_append(&lane->queue, &flow->in_queue);
         return true;
     }
     return false;
@@ -356,13 +356,13 @@ static enum pccl_status receive_data(struct pccl_exchange *exchange, struct pccl
         return receive_early(exchange, lane, data, arrival, words);
     if (transfer->failed || !pccl_epoch_equal(&transfer->view, &data->view))
         return PCCL_OK;
-    struct pccl_channel *channel = pccl_channel_find(transfer, lane);
-    if (channel != NULL && pccl_ahead_is_foreign(channel, data)) {
+    struct pccl_flow *flow = pccl_flow_find(transfer, lane);
+    if (flow != NULL && pccl_ahead_is_foreign(flow, data)) {
         pccl_ahead_fail(transfer, &lane->peer, data->group, data->length);
         return PCCL_OK;
     }
-    if (channel != NULL)
-        return pccl_messages_receive(channel, data, arrival, words);
+    if (flow != NULL)
+        return pccl_messages_receive(flow, data, arrival, words);
     if (transfer->plan.long_path && data->step == 0)
         return PCCL_OK; /* it plans otherwise: the one before it in the ring says so */
     pccl_text_format(words, "peer %s sent data that we do not get from it", pccl_id_str(&lane->peer));

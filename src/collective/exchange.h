@@ -54,7 +54,7 @@ enum {
 
 struct pccl_exchange; /* collective/internal.h */
 struct pccl_transfer; /* one operation at this peer */
-struct pccl_channel;  /* the same, on one lane */
+struct pccl_flow;     /* the same, on one lane */
 
 struct pccl_exchange_config {
     uint64_t hash_seed; /* random: for tables of what peers choose */
@@ -119,7 +119,7 @@ struct pccl_arrival {
     uint32_t length;
     struct pccl_transfer *transfer;
     struct pccl_arrival *previous, *next;
-    struct pccl_channel *channel;
+    struct pccl_flow *flow;
     uint64_t group;
     uint32_t step;
     void *scratch;

@@ -29,8 +29,8 @@ struct pccl_lane {
     struct pccl_id peer;
     bool outgoing;
     uint32_t connections;
-    struct pccl_link channels; /* all that use it */
-    struct pccl_link queue;    /* channels that have something to send, in turn */
+    struct pccl_link flows; /* all that use it */
+    struct pccl_link queue; /* flows that have something to send, in turn */
     /* Outgoing: READY of operations that are not started here, the oldest first. */
     struct pccl_link kept;
     struct pccl_table kept_by_instance;
@@ -72,7 +72,7 @@ struct pccl_parcel_queue {
 };
 
 /* One operation on one lane: what it sends there, data or READY. */
-struct pccl_channel {
+struct pccl_flow {
     struct pccl_transfer *transfer;
     struct pccl_lane *lane;
     uint32_t other;  /* rank */
@@ -95,12 +95,12 @@ struct pccl_channel {
 };
 
 /*
- * What is known of one step of a group in one column: the n-th outgoing channel and the n-th incoming one. It serves
+ * What is known of one step of a group in one column: the n-th outgoing flow and the n-th incoming one. It serves
  * the message that comes in and the one that goes out in that step. Only one of the two ever has scratch here: parts
  * are collected in step 0, and what is sent on goes in later steps.
  */
 struct pccl_parcel {
-    struct pccl_parcel *next; /* in a channel's queue */
+    struct pccl_parcel *next; /* in a flow's queue */
     struct pccl_group *group;
     struct pccl_scratch *scratch; /* to be sent; or the part that came in */
     uint32_t step;
@@ -144,10 +144,10 @@ struct pccl_transfer {
     struct pccl_arrival *arrivals;
 
     /* The first ones outgoing, to ranks after this one in the ring's order; then incoming, from ranks before it. */
-    struct pccl_channel *channels;
-    uint32_t outgoing_count, channel_count;
-    uint32_t columns; /* channels of the direction that has more */
-    uint32_t unheard; /* outgoing channels that are not `agreed` */
+    struct pccl_flow *flows;
+    uint32_t outgoing_count, flow_count;
+    uint32_t columns; /* flows of the direction that has more */
+    uint32_t unheard; /* outgoing flows that are not `agreed` */
 
     /* The window: groups [first_open, granted) but for those that are complete, by number modulo the slots. */
     struct pccl_group **slots;
@@ -179,12 +179,12 @@ struct pccl_exchange {
 };
 
 /* The piece of its message in a step that there is, or PCCL_NO_PIECE. */
-static inline uint32_t pccl_channel_piece(const struct pccl_channel *channel, uint32_t step)
+static inline uint32_t pccl_flow_piece(const struct pccl_flow *flow, uint32_t step)
 {
-    const struct pccl_plan *plan = &channel->transfer->plan;
-    uint32_t rank = plan->seat.rank, other = channel->other;
-    return pccl_plan_schedule(plan)->piece(plan->seat, channel->outgoing ? rank : other,
-                                           channel->outgoing ? other : rank, step);
+    const struct pccl_plan *plan = &flow->transfer->plan;
+    uint32_t rank = plan->seat.rank, other = flow->other;
+    return pccl_plan_schedule(plan)->piece(plan->seat, flow->outgoing ? rank : other, flow->outgoing ? other : rank,
+                                           step);
 }
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * Lanes, and the channels that use them: what each operation has to send on a lane, how much of it may go now, and
+ * Lanes, and the flows that use them: what each operation has to send on a lane, how much of it may go now, and
  * whose turn it is.
  */
 #include "collective/lane.h"
@@ -39,7 +39,7 @@ struct pccl_lane *pccl_lane_get(struct pccl_exchange *exchange, const struct pcc
     lane->peer = *peer;
     lane->outgoing = outgoing;
     lane->member = pccl_lane_is_of_member(exchange, lane);
-    pccl_link_init(&lane->channels);
+    pccl_link_init(&lane->flows);
     pccl_link_init(&lane->queue);
     pccl_link_init(&lane->kept);
     pccl_table_init(&lane->kept_by_instance, &exchange->memory, &exchange->hash);
@@ -61,8 +61,7 @@ static void lane_free(struct pccl_exchange *exchange, struct pccl_lane *lane)
 
 void pccl_lane_tidy(struct pccl_exchange *exchange, struct pccl_lane *lane)
 {
-    if (lane != NULL && lane->connections == 0 && pccl_link_is_alone(&lane->channels) &&
-        pccl_link_is_alone(&lane->kept))
+    if (lane != NULL && lane->connections == 0 && pccl_link_is_alone(&lane->flows) && pccl_link_is_alone(&lane->kept))
         lane_free(exchange, lane);
 }
 
@@ -71,28 +70,28 @@ void pccl_lanes_free(struct pccl_exchange *exchange)
     struct pccl_node *node;
     while ((node = pccl_table_first(&exchange->lanes)) != NULL) {
         struct pccl_lane *lane = PCCL_CONTAINER_OF(node, struct pccl_lane, by_peer);
-        PCCL_ASSERT(pccl_link_is_alone(&lane->channels));
+        PCCL_ASSERT(pccl_link_is_alone(&lane->flows));
         lane_free(exchange, lane);
     }
 }
 
-/* ---- channels ---- */
+/* ---- flows ---- */
 
-struct pccl_channel *pccl_channel_find(struct pccl_transfer *transfer, const struct pccl_lane *lane)
+struct pccl_flow *pccl_flow_find(struct pccl_transfer *transfer, const struct pccl_lane *lane)
 {
-    for (uint32_t i = 0; i < transfer->channel_count; i++)
-        if (transfer->channels[i].lane == lane)
-            return &transfer->channels[i];
+    for (uint32_t i = 0; i < transfer->flow_count; i++)
+        if (transfer->flows[i].lane == lane)
+            return &transfer->flows[i];
     return NULL;
 }
 
-struct pccl_channel *pccl_channel_to(const struct pccl_transfer *transfer, uint32_t rank)
+struct pccl_flow *pccl_flow_to(const struct pccl_transfer *transfer, uint32_t rank)
 {
     uint32_t i = 0;
-    while (transfer->channels[i].other != rank)
+    while (transfer->flows[i].other != rank)
         i++;
     PCCL_ASSERT(i < transfer->outgoing_count);
-    return &transfer->channels[i];
+    return &transfer->flows[i];
 }
 
 static void append(struct pccl_parcel_queue *queue, struct pccl_parcel *parcel)
@@ -113,55 +112,55 @@ static struct pccl_parcel *take(struct pccl_parcel_queue *queue)
     return parcel;
 }
 
-bool pccl_channel_can_begin(struct pccl_channel *channel)
+bool pccl_flow_can_begin(struct pccl_flow *flow)
 {
-    const struct pccl_transfer *transfer = channel->transfer;
+    const struct pccl_transfer *transfer = flow->transfer;
     const struct pccl_plan *plan = &transfer->plan;
-    uint64_t end = pccl_min_u64(pccl_max_u64(channel->granted, channel->ahead), transfer->granted);
-    while (channel->begun < end && channel->first >= pccl_plan_segments(plan, channel->begun))
-        channel->begun++; /* nothing in it, and so nothing to send */
-    return channel->begun < end;
+    uint64_t end = pccl_min_u64(pccl_max_u64(flow->granted, flow->ahead), transfer->granted);
+    while (flow->begun < end && flow->first >= pccl_plan_segments(plan, flow->begun))
+        flow->begun++; /* nothing in it, and so nothing to send */
+    return flow->begun < end;
 }
 
-bool pccl_channel_has_something(struct pccl_channel *channel)
+bool pccl_flow_has_something(struct pccl_flow *flow)
 {
-    return channel->outgoing ? channel->ready.first != NULL || pccl_channel_can_begin(channel) : channel->tell;
+    return flow->outgoing ? flow->ready.first != NULL || pccl_flow_can_begin(flow) : flow->tell;
 }
 
-void pccl_channel_wake(struct pccl_channel *channel)
+void pccl_flow_wake(struct pccl_flow *flow)
 {
-    struct pccl_transfer *transfer = channel->transfer;
-    if (transfer->failed || !pccl_link_is_alone(&channel->in_queue) || !pccl_channel_has_something(channel))
+    struct pccl_transfer *transfer = flow->transfer;
+    if (transfer->failed || !pccl_link_is_alone(&flow->in_queue) || !pccl_flow_has_something(flow))
         return;
-    struct pccl_lane *lane = channel->lane;
-    pccl_link_append(&lane->queue, &channel->in_queue);
+    struct pccl_lane *lane = flow->lane;
+    pccl_link_append(&lane->queue, &flow->in_queue);
     const struct pccl_exchange_effects *effects = &transfer->exchange->effects;
     if (lane->connections > 0)
         effects->writable(effects->context, &lane->peer, lane->outgoing);
 }
 
-static void enqueue(struct pccl_channel *channel, struct pccl_parcel *parcel)
+static void enqueue(struct pccl_flow *flow, struct pccl_parcel *parcel)
 {
-    append(parcel->group->number < channel->granted ? &channel->ready : &channel->held, parcel);
+    append(parcel->group->number < flow->granted ? &flow->ready : &flow->held, parcel);
 }
 
-void pccl_channel_send(struct pccl_channel *channel, struct pccl_parcel *parcel)
+void pccl_flow_send(struct pccl_flow *flow, struct pccl_parcel *parcel)
 {
-    enqueue(channel, parcel);
-    pccl_channel_wake(channel);
+    enqueue(flow, parcel);
+    pccl_flow_wake(flow);
 }
 
-struct pccl_parcel *pccl_channel_take(struct pccl_channel *channel) { return take(&channel->ready); }
+struct pccl_parcel *pccl_flow_take(struct pccl_flow *flow) { return take(&flow->ready); }
 
-void pccl_channel_credit(struct pccl_channel *channel, uint64_t granted)
+void pccl_flow_credit(struct pccl_flow *flow, uint64_t granted)
 {
-    if (granted <= channel->granted)
+    if (granted <= flow->granted)
         return; /* overtaken on another connection */
-    channel->granted = granted;
-    struct pccl_parcel_queue held = channel->held;
-    channel->held = (struct pccl_parcel_queue){NULL, NULL};
+    flow->granted = granted;
+    struct pccl_parcel_queue held = flow->held;
+    flow->held = (struct pccl_parcel_queue){NULL, NULL};
     struct pccl_parcel *parcel;
     while ((parcel = take(&held)) != NULL)
-        enqueue(channel, parcel);
-    pccl_channel_wake(channel);
+        enqueue(flow, parcel);
+    pccl_flow_wake(flow);
 }

@@ -1,5 +1,5 @@
 /*
- * Lanes, and channels: one operation on one lane. Who has something to send there waits in the lane's queue. Must not
+ * Lanes, and flows: one operation on one lane. Who has something to send there waits in the lane's queue. Must not
  * know what is sent, or what becomes of it.
  */
 #ifndef PCCL_COLLECTIVE_LANE_H
@@ -15,20 +15,20 @@ bool pccl_lane_is_of_member(const struct pccl_exchange *exchange, const struct p
 void pccl_lane_tidy(struct pccl_exchange *exchange, struct pccl_lane *lane);
 void pccl_lanes_free(struct pccl_exchange *exchange);
 
-/* The transfer's channel with this lane, or NULL. */
-struct pccl_channel *pccl_channel_find(struct pccl_transfer *transfer, const struct pccl_lane *lane);
+/* The transfer's flow with this lane, or NULL. */
+struct pccl_flow *pccl_flow_find(struct pccl_transfer *transfer, const struct pccl_lane *lane);
 /* The outgoing one to a rank that there is one to. Those to the ranks that follow are behind it. */
-struct pccl_channel *pccl_channel_to(const struct pccl_transfer *transfer, uint32_t rank);
-bool pccl_channel_has_something(struct pccl_channel *channel);
+struct pccl_flow *pccl_flow_to(const struct pccl_transfer *transfer, uint32_t rank);
+bool pccl_flow_has_something(struct pccl_flow *flow);
 /* Whether the first step of another group may be sent. */
-bool pccl_channel_can_begin(struct pccl_channel *channel);
+bool pccl_flow_can_begin(struct pccl_flow *flow);
 /* Puts it into the lane's queue if it has something to send and is not there. */
-void pccl_channel_wake(struct pccl_channel *channel);
+void pccl_flow_wake(struct pccl_flow *flow);
 /* The parcel may be sent, as soon as its group is granted. */
-void pccl_channel_send(struct pccl_channel *channel, struct pccl_parcel *parcel);
+void pccl_flow_send(struct pccl_flow *flow, struct pccl_parcel *parcel);
 /* The next parcel that may be sent now, the first step of a group not among them. NULL: none. */
-struct pccl_parcel *pccl_channel_take(struct pccl_channel *channel);
-/* The receiver on an outgoing channel takes groups below `granted`. */
-void pccl_channel_credit(struct pccl_channel *channel, uint64_t granted);
+struct pccl_parcel *pccl_flow_take(struct pccl_flow *flow);
+/* The receiver on an outgoing flow takes groups below `granted`. */
+void pccl_flow_credit(struct pccl_flow *flow, uint64_t granted);
 
 #endif

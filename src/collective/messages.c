@@ -21,21 +21,21 @@ static void send_on(struct pccl_transfer *transfer, struct pccl_group *group, co
         pccl_scratch_give(&transfer->exchange->scratch, scratch);
         return;
     }
-    struct pccl_channel *channels = pccl_channel_to(transfer, task->to);
+    struct pccl_flow *flows = pccl_flow_to(transfer, task->to);
     for (uint32_t i = 0; i < task->to_count; i++) {
-        struct pccl_parcel *parcel = pccl_channel_parcel(&channels[i], group, task->step);
+        struct pccl_parcel *parcel = pccl_flow_parcel(&flows[i], group, task->step);
         if (scratch != NULL && i > 0)
             pccl_scratch_share(scratch);
         parcel->scratch = scratch;
-        pccl_channel_send(&channels[i], parcel);
+        pccl_flow_send(&flows[i], parcel);
     }
 }
 
-static void fill_ready(struct pccl_channel *channel, struct pccl_departure *departure)
+static void fill_ready(struct pccl_flow *flow, struct pccl_departure *departure)
 {
-    const struct pccl_transfer *transfer = channel->transfer;
-    channel->told = transfer->granted;
-    channel->tell = false;
+    const struct pccl_transfer *transfer = flow->transfer;
+    flow->told = transfer->granted;
+    flow->tell = false;
     departure->msg.type = PCCL_MSG_ready;
     departure->msg.as.ready = (struct pccl_msg_ready){.instance = transfer->instance,
                                                       .view = transfer->view,
@@ -84,16 +84,16 @@ static void link_departure(struct pccl_transfer *transfer, struct pccl_departure
  * What came by is sent on first, while it is in the caches. On a long path new groups go first: those begun last would
  * make their way round the ring alone.
  */
-static bool fill_data(struct pccl_channel *channel, struct pccl_departure *departure)
+static bool fill_data(struct pccl_flow *flow, struct pccl_departure *departure)
 {
-    struct pccl_transfer *transfer = channel->transfer;
+    struct pccl_transfer *transfer = flow->transfer;
     const struct pccl_plan *plan = &transfer->plan;
-    bool first = channel->ready.first == NULL || (plan->long_path && pccl_channel_can_begin(channel));
-    struct pccl_parcel *parcel = first ? NULL : pccl_channel_take(channel);
+    bool first = flow->ready.first == NULL || (plan->long_path && pccl_flow_can_begin(flow));
+    struct pccl_parcel *parcel = first ? NULL : pccl_flow_take(flow);
     if (first)
-        parcel = pccl_channel_parcel(channel, pccl_group_of(transfer, channel->begun++), 0);
+        parcel = pccl_flow_parcel(flow, pccl_group_of(transfer, flow->begun++), 0);
     struct pccl_group *group = parcel->group;
-    uint32_t number = pccl_channel_piece(channel, parcel->step);
+    uint32_t number = pccl_flow_piece(flow, parcel->step);
     PCCL_ASSERT(!parcel->handed);
     struct pccl_segment segment = pccl_plan_segment(plan, group->number, number);
     struct pccl_scratch *scratch = NULL;
@@ -124,11 +124,11 @@ static bool fill_data(struct pccl_channel *channel, struct pccl_departure *depar
     return true;
 }
 
-bool pccl_messages_next(struct pccl_channel *channel, struct pccl_departure *departure)
+bool pccl_messages_next(struct pccl_flow *flow, struct pccl_departure *departure)
 {
-    if (channel->outgoing)
-        return fill_data(channel, departure);
-    fill_ready(channel, departure);
+    if (flow->outgoing)
+        return fill_data(flow, departure);
+    fill_ready(flow, departure);
     return true;
 }
 
@@ -161,20 +161,20 @@ static bool comes_too_early(const struct pccl_transfer *transfer, struct pccl_gr
     if (schedule->carries(plan->seat, step) != PCCL_CONTENT_RESULT)
         return false;
     struct pccl_sending spent = schedule->spent(plan->seat, number);
-    return !pccl_channel_parcel(pccl_channel_to(transfer, spent.to), group, spent.step)->handed;
+    return !pccl_flow_parcel(pccl_flow_to(transfer, spent.to), group, spent.step)->handed;
 }
 
 /* NULL: nothing. *number: which segment of its group it is. */
-static const char *what_is_wrong(const struct pccl_channel *channel, const struct pccl_msg_data *data, uint32_t *number)
+static const char *what_is_wrong(const struct pccl_flow *flow, const struct pccl_msg_data *data, uint32_t *number)
 {
-    const struct pccl_transfer *transfer = channel->transfer;
+    const struct pccl_transfer *transfer = flow->transfer;
     const struct pccl_plan *plan = &transfer->plan;
     bool is_ahead = data->step == 0 && data->group < pccl_ahead_groups(plan);
-    if (data->group >= channel->told && !is_ahead)
+    if (data->group >= flow->told && !is_ahead)
         return "more than was granted";
     if (data->step >= pccl_plan_schedule(plan)->steps(plan->seat))
         return "no such step";
-    *number = pccl_channel_piece(channel, data->step);
+    *number = pccl_flow_piece(flow, data->step);
     if (*number == PCCL_NO_PIECE)
         return "no such step";
     struct pccl_segment segment = pccl_plan_segment(plan, data->group, *number);
@@ -183,7 +183,7 @@ static const char *what_is_wrong(const struct pccl_channel *channel, const struc
     if (data->group >= transfer->granted)
         return NULL;
     struct pccl_group *group = pccl_group_of(transfer, data->group);
-    if (group == NULL || pccl_channel_parcel(channel, group, data->step)->arrived)
+    if (group == NULL || pccl_flow_parcel(flow, group, data->step)->arrived)
         return "the same segment twice";
     return comes_too_early(transfer, group, data->step, *number) ? "a result before its parts" : NULL;
 }
@@ -204,21 +204,20 @@ static void link_arrival(struct pccl_transfer *transfer, struct pccl_arrival *ar
     transfer->arrivals = arrival;
 }
 
-enum pccl_status pccl_messages_receive(struct pccl_channel *channel, const struct pccl_msg_data *data,
+enum pccl_status pccl_messages_receive(struct pccl_flow *flow, const struct pccl_msg_data *data,
                                        struct pccl_arrival *arrival, struct pccl_text *words)
 {
-    struct pccl_transfer *transfer = channel->transfer;
+    struct pccl_transfer *transfer = flow->transfer;
     uint32_t number = 0;
-    const char *wrong = what_is_wrong(channel, data, &number);
+    const char *wrong = what_is_wrong(flow, data, &number);
     if (wrong != NULL) {
-        pccl_text_format(words, "peer %s sent %s: group %" PRIu64 ", step %u, %u bytes",
-                         pccl_id_str(&channel->lane->peer), wrong, data->group, data->step, data->length);
+        pccl_text_format(words, "peer %s sent %s: group %" PRIu64 ", step %u, %u bytes", pccl_id_str(&flow->lane->peer),
+                         wrong, data->group, data->step, data->length);
         return PCCL_MALFORMED;
     }
     if (data->group >= transfer->granted)
-        return pccl_held_add(transfer->exchange, channel->lane, data, arrival, words);
-    *arrival =
-        (struct pccl_arrival){.length = data->length, .channel = channel, .group = data->group, .step = data->step};
+        return pccl_held_add(transfer->exchange, flow->lane, data, arrival, words);
+    *arrival = (struct pccl_arrival){.length = data->length, .flow = flow, .group = data->group, .step = data->step};
     if (comes_as_result(&transfer->plan, data->step)) {
         struct pccl_segment segment = pccl_plan_segment(&transfer->plan, data->group, number);
         pccl_fold_save(transfer, data->group, number);
@@ -232,7 +231,7 @@ enum pccl_status pccl_messages_receive(struct pccl_channel *channel, const struc
         arrival->scratch = scratch;
         arrival->payload = scratch->bytes;
     }
-    pccl_channel_parcel(channel, pccl_group_of(transfer, data->group), data->step)->arrived = true;
+    pccl_flow_parcel(flow, pccl_group_of(transfer, data->group), data->step)->arrived = true;
     link_arrival(transfer, arrival);
     return PCCL_OK;
 }
@@ -266,8 +265,8 @@ static struct pccl_scratch *fold_collected(struct pccl_transfer *transfer, struc
 {
     struct pccl_scratch *parts[PCCL_MESH_PEERS_MAX];
     uint32_t count = 0;
-    for (uint32_t i = transfer->channel_count; i-- > transfer->outgoing_count;) {
-        struct pccl_parcel *parcel = pccl_channel_parcel(&transfer->channels[i], group, 0);
+    for (uint32_t i = transfer->flow_count; i-- > transfer->outgoing_count;) {
+        struct pccl_parcel *parcel = pccl_flow_parcel(&transfer->flows[i], group, 0);
         parts[count++] = parcel->scratch;
         parcel->scratch = NULL;
     }
@@ -275,20 +274,20 @@ static struct pccl_scratch *fold_collected(struct pccl_transfer *transfer, struc
 }
 
 /* A segment came in: does what the schedule says. Takes over the scratch (NULL: it came into the result). */
-static void came_in(struct pccl_channel *channel, struct pccl_group *group, uint32_t step, struct pccl_scratch *scratch,
+static void came_in(struct pccl_flow *flow, struct pccl_group *group, uint32_t step, struct pccl_scratch *scratch,
                     uint32_t length)
 {
-    struct pccl_transfer *transfer = channel->transfer;
+    struct pccl_transfer *transfer = flow->transfer;
     const struct pccl_plan *plan = &transfer->plan;
     struct pccl_task task = pccl_plan_schedule(plan)->arrived(plan->seat, step);
-    uint32_t number = pccl_channel_piece(channel, step);
+    uint32_t number = pccl_flow_piece(flow, step);
     PCCL_ASSERT(group != NULL && group->arrivals_left > 0);
     group->arrivals_left--;
     transfer->traffic.received_bytes += length;
     if (task.work != PCCL_WORK_COLLECT) {
         scratch = pccl_fold_arrived(transfer, group->number, number, step, task.work, scratch);
     } else {
-        pccl_channel_parcel(channel, group, step)->scratch = scratch;
+        pccl_flow_parcel(flow, group, step)->scratch = scratch;
         PCCL_ASSERT(group->parts_left > 0);
         if (--group->parts_left > 0)
             return;
@@ -304,25 +303,25 @@ struct pccl_group *pccl_messages_received(struct pccl_arrival *arrival)
     struct pccl_scratch *scratch = arrival->scratch;
     struct pccl_group *group = pccl_group_of(arrival->transfer, arrival->group);
     unlink_arrival(arrival);
-    came_in(arrival->channel, group, arrival->step, scratch, arrival->length);
+    came_in(arrival->flow, group, arrival->step, scratch, arrival->length);
     return group;
 }
 
-static void take_held(struct pccl_channel *channel, struct pccl_group *group)
+static void take_held(struct pccl_flow *flow, struct pccl_group *group)
 {
     struct pccl_held_segment taken;
-    if (!pccl_held_take(channel->lane, &channel->transfer->instance, group->number, &taken))
+    if (!pccl_held_take(flow->lane, &flow->transfer->instance, group->number, &taken))
         return;
-    pccl_channel_parcel(channel, group, 0)->arrived = true;
+    pccl_flow_parcel(flow, group, 0)->arrived = true;
     if (taken.arrival != NULL) { /* it is still coming in */
-        taken.arrival->channel = channel;
+        taken.arrival->flow = flow;
         taken.arrival->group = group->number;
         taken.arrival->step = 0;
         taken.arrival->scratch = taken.scratch;
-        link_arrival(channel->transfer, taken.arrival);
+        link_arrival(flow->transfer, taken.arrival);
         return;
     }
-    came_in(channel, group, 0, taken.scratch, taken.length);
+    came_in(flow, group, 0, taken.scratch, taken.length);
     PCCL_ASSERT(group->departures_left > 0); /* it has just been opened: something is to be sent */
 }
 
@@ -331,6 +330,6 @@ void pccl_messages_take_held(struct pccl_group *group)
     struct pccl_transfer *transfer = group->transfer;
     if (transfer->exchange->ahead_bytes == 0)
         return;
-    for (uint32_t i = transfer->outgoing_count; i < transfer->channel_count; i++)
-        take_held(&transfer->channels[i], group);
+    for (uint32_t i = transfer->outgoing_count; i < transfer->flow_count; i++)
+        take_held(&transfer->flows[i], group);
 }

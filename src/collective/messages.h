@@ -6,10 +6,10 @@
 
 #include "collective/internal.h"
 
-/* The channel has something. Fills in the departure. false: it failed. */
-PCCL_MUST_CHECK bool pccl_messages_next(struct pccl_channel *channel, struct pccl_departure *departure);
+/* The flow has something. Fills in the departure. false: it failed. */
+PCCL_MUST_CHECK bool pccl_messages_next(struct pccl_flow *flow, struct pccl_departure *departure);
 /* DATA of a transfer that runs, over its lane. Answers are those of pccl_exchange_receive. */
-PCCL_MUST_CHECK enum pccl_status pccl_messages_receive(struct pccl_channel *channel, const struct pccl_msg_data *data,
+PCCL_MUST_CHECK enum pccl_status pccl_messages_receive(struct pccl_flow *flow, const struct pccl_msg_data *data,
                                                        struct pccl_arrival *arrival, struct pccl_text *words);
 /* All of it is here: does what the schedule says. The transfer has not failed. */
 struct pccl_group *pccl_messages_received(struct pccl_arrival *arrival);

@@ -20,8 +20,8 @@ void pccl_outcome_fail(struct pccl_transfer *transfer, enum pccl_class class, co
 {
     PCCL_ASSERT(!transfer->failed);
     transfer->failed = true;
-    for (uint32_t i = 0; i < transfer->channel_count; i++)
-        pccl_link_remove(&transfer->channels[i].in_queue);
+    for (uint32_t i = 0; i < transfer->flow_count; i++)
+        pccl_link_remove(&transfer->flows[i].in_queue);
     pccl_link_remove(&transfer->wanting);
     struct pccl_text words;
     pccl_text_clear(&words);

@@ -12,18 +12,18 @@
 
 /* ---- making ---- */
 
-static bool connect_channel(struct pccl_transfer *transfer, struct pccl_channel *channel)
+static bool connect_flow(struct pccl_transfer *transfer, struct pccl_flow *flow)
 {
-    struct pccl_lane *lane = pccl_lane_get(transfer->exchange, &transfer->ring[channel->other], channel->outgoing);
+    struct pccl_lane *lane = pccl_lane_get(transfer->exchange, &transfer->ring[flow->other], flow->outgoing);
     if (lane == NULL)
         return false;
-    channel->lane = lane;
+    flow->lane = lane;
     pccl_held_own(transfer->exchange, lane, true, lane->member);
-    pccl_link_append(&lane->channels, &channel->on_lane);
+    pccl_link_append(&lane->flows, &flow->on_lane);
     return true;
 }
 
-static bool has_channel(const struct pccl_plan *plan, uint32_t other, bool outgoing)
+static bool has_flow(const struct pccl_plan *plan, uint32_t other, bool outgoing)
 {
     uint32_t rank = plan->seat.rank;
     return pccl_plan_schedule(plan)->sends(plan->seat, outgoing ? rank : other, outgoing ? other : rank);
@@ -35,46 +35,46 @@ static uint32_t rank_beside(struct pccl_seat seat, uint32_t i, bool outgoing)
     return (seat.rank + (outgoing ? i : seat.ranks - i)) % seat.ranks;
 }
 
-static uint32_t count_channels(const struct pccl_plan *plan, bool outgoing)
+static uint32_t count_flows(const struct pccl_plan *plan, bool outgoing)
 {
     uint32_t count = 0;
     for (uint32_t i = 1; i < plan->seat.ranks; i++)
-        count += has_channel(plan, rank_beside(plan->seat, i, outgoing), outgoing);
+        count += has_flow(plan, rank_beside(plan->seat, i, outgoing), outgoing);
     return count;
 }
 
-static void list_channels(struct pccl_transfer *transfer, bool outgoing, struct pccl_channel *channels)
+static void list_flows(struct pccl_transfer *transfer, bool outgoing, struct pccl_flow *flows)
 {
     const struct pccl_plan *plan = &transfer->plan;
     uint32_t count = 0;
     for (uint32_t i = 1; i < plan->seat.ranks; i++) {
         uint32_t other = rank_beside(plan->seat, i, outgoing);
-        if (!has_channel(plan, other, outgoing))
+        if (!has_flow(plan, other, outgoing))
             continue;
-        struct pccl_channel *channel = &channels[count];
-        channel->transfer = transfer;
-        channel->other = other;
-        channel->column = count++;
-        channel->outgoing = outgoing;
-        channel->first = pccl_channel_piece(channel, 0);
-        pccl_link_init(&channel->on_lane);
-        pccl_link_init(&channel->in_queue);
+        struct pccl_flow *flow = &flows[count];
+        flow->transfer = transfer;
+        flow->other = other;
+        flow->column = count++;
+        flow->outgoing = outgoing;
+        flow->first = pccl_flow_piece(flow, 0);
+        pccl_link_init(&flow->on_lane);
+        pccl_link_init(&flow->in_queue);
     }
 }
 
-static bool make_channels(struct pccl_transfer *transfer)
+static bool make_flows(struct pccl_transfer *transfer)
 {
-    uint32_t outgoing = count_channels(&transfer->plan, true), incoming = count_channels(&transfer->plan, false);
-    transfer->channels = pccl_allocate(&transfer->exchange->memory, (outgoing + incoming) * sizeof *transfer->channels);
-    if (transfer->channels == NULL)
+    uint32_t outgoing = count_flows(&transfer->plan, true), incoming = count_flows(&transfer->plan, false);
+    transfer->flows = pccl_allocate(&transfer->exchange->memory, (outgoing + incoming) * sizeof *transfer->flows);
+    if (transfer->flows == NULL)
         return false;
     transfer->outgoing_count = transfer->unheard = outgoing;
-    transfer->channel_count = outgoing + incoming;
+    transfer->flow_count = outgoing + incoming;
     transfer->columns = outgoing > incoming ? outgoing : incoming;
-    list_channels(transfer, true, transfer->channels);
-    list_channels(transfer, false, transfer->channels + outgoing);
-    for (uint32_t i = 0; i < transfer->channel_count; i++)
-        if (!connect_channel(transfer, &transfer->channels[i]))
+    list_flows(transfer, true, transfer->flows);
+    list_flows(transfer, false, transfer->flows + outgoing);
+    for (uint32_t i = 0; i < transfer->flow_count; i++)
+        if (!connect_flow(transfer, &transfer->flows[i]))
             return false;
     return true;
 }
@@ -89,7 +89,7 @@ static bool allocate_parts(struct pccl_transfer *transfer, const struct pccl_tra
     if (transfer->ring == NULL || transfer->slots == NULL || transfer->ended == NULL)
         return false;
     memcpy(transfer->ring, config->ring, config->ranks * sizeof *transfer->ring);
-    if (!make_channels(transfer) || !pccl_group_reserve(transfer))
+    if (!make_flows(transfer) || !pccl_group_reserve(transfer))
         return false;
     if (config->input != config->result)
         return true;
@@ -192,14 +192,14 @@ void pccl_transfer_free(struct pccl_transfer *transfer)
         pccl_arrival_release(transfer->arrivals);
     pccl_groups_free(transfer);
     pccl_link_remove(&transfer->wanting);
-    for (uint32_t i = 0; i < transfer->channel_count; i++) {
-        pccl_link_remove(&transfer->channels[i].in_queue);
-        pccl_link_remove(&transfer->channels[i].on_lane);
-        pccl_ahead_give_back(&transfer->channels[i]);
-        pccl_lane_tidy(exchange, transfer->channels[i].lane);
+    for (uint32_t i = 0; i < transfer->flow_count; i++) {
+        pccl_link_remove(&transfer->flows[i].in_queue);
+        pccl_link_remove(&transfer->flows[i].on_lane);
+        pccl_ahead_give_back(&transfer->flows[i]);
+        pccl_lane_tidy(exchange, transfer->flows[i].lane);
     }
     pccl_backup_fini(&exchange->backups, &transfer->backup);
-    pccl_release(memory, transfer->channels, transfer->channel_count * sizeof *transfer->channels);
+    pccl_release(memory, transfer->flows, transfer->flow_count * sizeof *transfer->flows);
     pccl_release(memory, transfer->ended, sizeof *transfer->ended);
     pccl_release(memory, transfer->slots, (size_t)transfer->slot_count * sizeof(struct pccl_group *));
     pccl_release(memory, transfer->ring, transfer->plan.seat.ranks * sizeof *transfer->ring);

@@ -21,9 +21,9 @@ static uint32_t parcel_count(const struct pccl_transfer *transfer)
     return pccl_plan_schedule(plan)->steps(plan->seat) * transfer->columns;
 }
 
-struct pccl_parcel *pccl_channel_parcel(const struct pccl_channel *channel, struct pccl_group *group, uint32_t step)
+struct pccl_parcel *pccl_flow_parcel(const struct pccl_flow *flow, struct pccl_group *group, uint32_t step)
 {
-    return &group->parcels[step * channel->transfer->columns + channel->column];
+    return &group->parcels[step * flow->transfer->columns + flow->column];
 }
 
 static struct pccl_group **slot_of(const struct pccl_transfer *transfer, uint64_t number)
@@ -53,16 +53,16 @@ bool pccl_group_reserve(struct pccl_transfer *transfer)
     return true;
 }
 
-/* What the schedule has for a group on this channel. */
-static void count_messages(const struct pccl_channel *channel, uint32_t segments, struct pccl_group *group)
+/* What the schedule has for a group on this flow. */
+static void count_messages(const struct pccl_flow *flow, uint32_t segments, struct pccl_group *group)
 {
-    const struct pccl_plan *plan = &channel->transfer->plan;
+    const struct pccl_plan *plan = &flow->transfer->plan;
     const struct pccl_schedule *schedule = pccl_plan_schedule(plan);
     uint32_t steps = schedule->steps(plan->seat);
     for (uint32_t step = 0; step < steps; step++) {
-        if (pccl_channel_piece(channel, step) >= segments)
+        if (pccl_flow_piece(flow, step) >= segments)
             continue; /* no message, or nothing in it */
-        if (channel->outgoing) {
+        if (flow->outgoing) {
             group->departures_left++;
             continue;
         }
@@ -77,8 +77,8 @@ static void set_up_group(struct pccl_transfer *transfer, struct pccl_group *grou
 {
     uint32_t segments = pccl_plan_segments(&transfer->plan, transfer->granted);
     *group = (struct pccl_group){.transfer = transfer, .number = transfer->granted};
-    for (uint32_t i = 0; i < transfer->channel_count; i++)
-        count_messages(&transfer->channels[i], segments, group);
+    for (uint32_t i = 0; i < transfer->flow_count; i++)
+        count_messages(&transfer->flows[i], segments, group);
     group->results_left += group->parts_left > 0;
     uint32_t parcels = parcel_count(transfer);
     for (uint32_t i = 0; i < parcels; i++)
@@ -94,13 +94,13 @@ void pccl_window_offer(struct pccl_transfer *transfer)
     const struct pccl_plan *plan = &transfer->plan;
     uint64_t open = transfer->granted - transfer->complete;
     uint64_t enough = transfer->granted == plan->groups ? 1 : open / (plan->long_path ? LONG_PATH_OFFERS : OFFERS);
-    for (uint32_t i = transfer->outgoing_count; i < transfer->channel_count; i++) {
-        struct pccl_channel *channel = &transfer->channels[i];
-        uint64_t untold = transfer->granted - channel->told;
+    for (uint32_t i = transfer->outgoing_count; i < transfer->flow_count; i++) {
+        struct pccl_flow *flow = &transfer->flows[i];
+        uint64_t untold = transfer->granted - flow->told;
         /* What is told always holds the lowest open group, so nothing waits for ever. */
         if (untold > 0 && untold >= enough) {
-            channel->tell = true;
-            pccl_channel_wake(channel);
+            flow->tell = true;
+            pccl_flow_wake(flow);
         }
     }
 }
@@ -119,7 +119,7 @@ static struct pccl_group *open_group(struct pccl_transfer *transfer)
     transfer->exchange->scratch.reserved_bytes += transfer->group_scratch;
     pccl_window_offer(transfer);
     for (uint32_t i = 0; i < transfer->outgoing_count; i++)
-        pccl_channel_wake(&transfer->channels[i]);
+        pccl_flow_wake(&transfer->flows[i]);
     return group;
 }
 

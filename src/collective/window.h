@@ -24,8 +24,8 @@ struct pccl_group *pccl_window_open_next(struct pccl_exchange *exchange);
 void pccl_window_offer(struct pccl_transfer *transfer);
 /* NULL: not granted, or complete. */
 struct pccl_group *pccl_group_of(const struct pccl_transfer *transfer, uint64_t number);
-/* The parcel of a step on the channel, of either direction. */
-struct pccl_parcel *pccl_channel_parcel(const struct pccl_channel *channel, struct pccl_group *group, uint32_t step);
+/* The parcel of a step on the flow, of either direction. */
+struct pccl_parcel *pccl_flow_parcel(const struct pccl_flow *flow, struct pccl_group *group, uint32_t step);
 /* One more result of the group is there. */
 void pccl_group_result(struct pccl_group *group);
 /* After each message of the group that came or went. false: it is not complete. */
