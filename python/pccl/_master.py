@@ -24,6 +24,7 @@ class _Server:
         self._pid = os.getpid()
         self.job: Optional[_threads.Job[None]] = None
         self.interrupted = False
+        self.defect: Optional[Exception] = None  # of the library, which has ended it
 
     def run(self) -> None:
         with self._lock:
@@ -35,7 +36,9 @@ class _Server:
             self.job = _threads.start(self._see_to_the_end)
 
     def _see_to_the_end(self) -> None:
-        _native.lib.pcclMasterAwaitTermination(self._handle)
+        code = _native.lib.pcclMasterAwaitTermination(self._handle)
+        if code != Result.SUCCESS:
+            self.defect = failure("pcclMasterAwaitTermination", code, _native.last_failure())
         self.destroy()
         running.discard(self)
 
@@ -118,7 +121,7 @@ class MasterNode:
         self._server.interrupt()
 
     def wait(self, timeout: Optional[float] = None) -> bool:
-        """Waits until it has ended; False if it has not after so many seconds."""
+        """Waits until it has ended; False if it has not after so many seconds. InternalError: a defect has ended it."""
         job = self._server.job
         if job is None:
             raise InvalidUsage("MasterNode: wait() before run()", result=Result.INVALID_USAGE)
@@ -127,7 +130,10 @@ class MasterNode:
                 "MasterNode: this master belongs to the parent process; after a fork it cannot be awaited",
                 result=Result.INVALID_USAGE,
             )
-        return job.wait(timeout)
+        ended = job.wait(timeout)
+        if ended and self._server.defect is not None:
+            raise self._server.defect
+        return ended
 
     def close(self) -> None:
         """Interrupts it and waits until it has ended; any number of times."""

@@ -8,6 +8,7 @@ import pytest
 from support import DEADLINE, free_port
 
 import pccl
+from pccl import Result, _native
 
 
 def test_version_is_that_of_the_header():
@@ -45,6 +46,22 @@ def test_master_run_interrupt():
     assert node.wait(DEADLINE)
     node.close()
     node.close()
+
+
+def test_master_that_a_defect_has_ended(monkeypatch):
+    await_termination = _native.lib.pcclMasterAwaitTermination
+
+    def ended_by_a_defect(handle):
+        await_termination(handle)
+        return Result.INTERNAL_ERROR
+
+    monkeypatch.setattr(_native.lib, "pcclMasterAwaitTermination", ended_by_a_defect)
+    node = pccl.MasterNode("127.0.0.1:0")
+    node.run()
+    node.interrupt()
+    for _ in range(2):
+        with pytest.raises(pccl.InternalError):
+            node.wait(DEADLINE)
 
 
 def test_master_again_at_the_same_port():
