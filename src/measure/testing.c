@@ -155,53 +155,25 @@ static const struct pccl_measure_role testing = {
 
 /* ---- dialling ---- */
 
-static enum pccl_link_end judge(void *context, const struct pccl_frame *frame, struct pccl_text *words)
-{
-    struct pccl_measure_session *session = ((struct pccl_measure_slot *)context)->session;
-    struct pccl_measure_test *test = &session->test;
-    struct pccl_msg msg;
-    if (pccl_wire_decode(frame->type, frame->body, frame->length, session->scratch, &msg, words) != PCCL_OK)
-        return PCCL_LINK_OTHER;
-    if (msg.type == PCCL_MSG_link_ok && pccl_id_equal(&msg.as.link_ok.peer, &test->order.peer))
-        return 0;
-    if (msg.type != PCCL_MSG_refused) {
-        pccl_text_format(words, "another process answers there");
-        return PCCL_LINK_OTHER;
-    }
-    pccl_text_clear(words);
-    pccl_text_add_bytes(words, (const char *)msg.as.refused.words.data, msg.as.refused.words.length);
-    if (msg.as.refused.code == PCCL_REFUSAL_IDENTITY)
-        return PCCL_LINK_OTHER;
-    test->declined = true; /* by the peer itself, so the way to it is there */
-    return PCCL_LINK_UNREACHABLE;
-}
-
 /* false: out of memory. */
 static bool dial(struct pccl_measure_slot *slot, const struct pccl_address *addresses, uint32_t count)
 {
     struct pccl_measure_session *session = slot->session;
     struct pccl_measure_test *test = &session->test;
-    struct pccl_msg msg = {.type = PCCL_MSG_link_hello,
-                           .as.link_hello = {.magic = PCCL_PROTOCOL_MAGIC,
-                                             .version = PCCL_PROTOCOL_VERSION,
-                                             .lineage = session->config.lineage,
-                                             .from = session->config.self,
-                                             .to = test->order.peer,
-                                             .kind = PCCL_LINK_MEASURE,
-                                             .slot = (uint8_t)(slot - test->slots),
-                                             .authentication = pccl_bytes_of_secret(&test->order.ticket)}};
-    uint8_t hello[512]; /* far more than it takes */
+    struct pccl_msg_link_hello hello = {.lineage = session->config.lineage,
+                                        .from = session->config.self,
+                                        .to = test->order.peer,
+                                        .kind = PCCL_LINK_MEASURE,
+                                        .slot = (uint8_t)(slot - test->slots),
+                                        .authentication = pccl_bytes_of_secret(&test->order.ticket)};
     struct pccl_dial dial = {.addresses = addresses,
                              .count = count,
                              .stagger_ms = session->config.stagger_ms,
                              .timeout_ms = session->config.dial_ms,
-                             .hello = hello,
-                             .hello_length = pccl_frame_size(&msg),
-                             .judge = judge,
+                             .hello = &hello,
+                             .declined = &test->declined, /* by the peer itself: so the way to it is there */
                              .done = on_dialled,
                              .context = slot};
-    PCCL_ASSERT(dial.hello_length <= sizeof hello);
-    pccl_frame_encode(&msg, 0, 0, hello);
     slot->dialer = pccl_dialer_start(&session->loop, pccl_heap(), &dial);
     return slot->dialer != NULL;
 }

@@ -1,6 +1,6 @@
 #include "net/dialer.h"
 
-#include <string.h>
+#include "net/handshake.h"
 
 struct attempt {
     struct pccl_dialer *dialer;
@@ -20,7 +20,10 @@ struct pccl_dialer {
     uint32_t wanting;       /* attempts that were none: memory or descriptors were short */
     struct pccl_text words; /* of the failures */
     bool gone;
-    uint8_t hello[];
+    struct pccl_id meant;
+    uint8_t kind;        /* of the link */
+    size_t hello_length; /* 0: none is said */
+    uint8_t hello[PCCL_HANDSHAKE_HELLO_MAX];
 };
 
 static void on_timer(uv_timer_t *timer);
@@ -53,12 +56,10 @@ static void attempt_enter(void *owner) { enter(((struct attempt *)owner)->dialer
 
 static void attempt_leave(void *owner) { leave(((struct attempt *)owner)->dialer); }
 
-static size_t dialer_bytes(const struct pccl_dialer *dialer) { return sizeof *dialer + dialer->dial.hello_length; }
-
 static void on_closed(uv_handle_t *handle)
 {
     struct pccl_dialer *dialer = handle->data;
-    pccl_release(dialer->memory, dialer, dialer_bytes(dialer));
+    pccl_release(dialer->memory, dialer, sizeof *dialer);
 }
 
 void pccl_dialer_cancel(struct pccl_dialer *dialer)
@@ -81,7 +82,7 @@ static void schedule(struct pccl_dialer *dialer, uint32_t delay_ms)
 struct pccl_dialer *pccl_dialer_start(uv_loop_t *loop, const struct pccl_memory *memory, const struct pccl_dial *dial)
 {
     PCCL_ASSERT(dial->count <= PCCL_DIAL_ADDRESSES_MAX);
-    struct pccl_dialer *dialer = pccl_allocate(memory, sizeof *dialer + dial->hello_length);
+    struct pccl_dialer *dialer = pccl_allocate(memory, sizeof *dialer);
     if (!dialer)
         return NULL;
     (void)uv_timer_init(loop, &dialer->timer);
@@ -94,8 +95,12 @@ struct pccl_dialer *pccl_dialer_start(uv_loop_t *loop, const struct pccl_memory 
         dialer->attempts[i].dialer = dialer;
     }
     dialer->dial.addresses = dialer->addresses;
-    if (dial->hello_length)
-        memcpy(dialer->hello, dial->hello, dial->hello_length);
+    if (dial->hello) {
+        dialer->meant = dial->hello->to;
+        dialer->kind = dial->hello->kind;
+        dialer->hello_length = pccl_handshake_hello(dial->hello, dialer->hello);
+        dialer->dial.hello = NULL; /* the caller's */
+    }
     schedule(dialer, 0);
     return dialer;
 }
@@ -135,7 +140,7 @@ static void ask(struct attempt *attempt)
     dialer->asking = attempt;
     attempt->connected = false;
     pccl_connection_limit(attempt->connection, dialer->dial.timeout_ms);
-    pccl_connection_send(attempt->connection, dialer->hello, dialer->dial.hello_length);
+    pccl_connection_send(attempt->connection, dialer->hello, dialer->hello_length);
     (void)pccl_connection_flush(attempt->connection);
     pccl_connection_arm(attempt->connection);
 }
@@ -222,7 +227,7 @@ static void on_connected(struct pccl_connection *connection)
 {
     struct attempt *attempt = connection->owner;
     struct pccl_dialer *dialer = attempt->dialer;
-    if (dialer->dial.hello_length == 0)
+    if (dialer->hello_length == 0)
         succeed(attempt);
     else if (dialer->asking)
         attempt->connected = true;
@@ -233,10 +238,11 @@ static void on_connected(struct pccl_connection *connection)
 static void on_received(struct pccl_connection *connection, const struct pccl_frame *frame)
 {
     struct attempt *attempt = connection->owner;
-    struct pccl_dial *dial = &attempt->dialer->dial;
+    struct pccl_dialer *dialer = attempt->dialer;
     struct pccl_text words;
-    pccl_text_clear(&words);
-    enum pccl_link_end how = dial->judge(dial->context, frame, &words);
+    enum pccl_link_end how = pccl_handshake_judge(&dialer->meant, dialer->kind, frame, &words);
+    if (how == PCCL_LINK_UNREACHABLE && dialer->dial.declined)
+        *dialer->dial.declined = true;
     if (how == 0)
         succeed(attempt);
     else
