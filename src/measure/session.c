@@ -218,7 +218,7 @@ static void destroy(void *argument)
     struct pccl_measure_session *session = argument;
     for (struct pccl_measure_link *link = session->inbox.accepted, *next; link; link = next) {
         next = link->older;
-        pccl_socket_close(link->socket);
+        pccl_socket_close(link->channel.socket);
         pccl_measure_link_free(link);
     }
     pccl_measure_test_stop(session);

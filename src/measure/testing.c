@@ -18,8 +18,7 @@ struct pccl_measure_tester {
     struct pccl_measure_link link; /* first */
     struct pccl_measure_slot *slot;
     uint64_t stamp;  /* of the echo that is not answered yet; 0: there is none */
-    uint64_t floods; /* sent in whole, */
-    size_t at;       /* and so many bytes of the next one */
+    uint64_t floods; /* begun */
     uint64_t seen;   /* by the other side */
 };
 
@@ -51,16 +50,16 @@ static void set_due(struct pccl_measure_session *session, uint64_t us)
 
 static uint64_t filler_sent(const struct pccl_measure_tester *tester)
 {
-    uint64_t begun = tester->at > PCCL_MEASURE_FLOOD_HEAD ? tester->at - PCCL_MEASURE_FLOOD_HEAD : 0;
-    return tester->floods * PCCL_FLOOD_BYTES_MAX + begun;
+    /* Of the head of a frame there is at most all left, which is not filler. */
+    return tester->floods * PCCL_FLOOD_BYTES_MAX -
+           pccl_min_u64(tester->link.channel.payload_left, PCCL_FLOOD_BYTES_MAX);
 }
 
 static void ask_for_echo(struct pccl_measure_tester *tester)
 {
     tester->stamp = pccl_now_us();
     struct pccl_msg msg = {.type = PCCL_MSG_echo, .as.echo = {.stamp = tester->stamp}};
-    bool fits = pccl_measure_link_put(&tester->link, &msg);
-    PCCL_ASSERT(fits); /* one at a time */
+    (void)pccl_channel_put_message(&tester->link.channel, &msg); /* if there is no memory, that ends the channel */
 }
 
 static bool on_echo(struct pccl_measure_tester *tester, const struct pccl_msg_echo *echo, struct pccl_text *words)
@@ -107,25 +106,21 @@ static bool on_message(struct pccl_measure_link *link, const struct pccl_msg *ms
  */
 static void flood(struct pccl_measure_tester *tester)
 {
-    struct pccl_measure_link *link = &tester->link;
-    const uint8_t *frame = link->session->flood;
-    link->wants_room = true;
-    for (size_t budget = PCCL_MEASURE_VISIT_BYTES; budget > 0;) {
-        size_t rest = PCCL_MEASURE_FLOOD_BYTES - tester->at, length = rest + PCCL_MEASURE_FLOOD_BYTES;
-        ptrdiff_t moved =
-            pccl_socket_write_two(link->socket, frame + tester->at, rest, frame, PCCL_MEASURE_FLOOD_BYTES);
-        size_t bytes = pccl_measure_link_wrote(link, moved);
-        tester->floods += (tester->at + bytes) / PCCL_MEASURE_FLOOD_BYTES;
-        tester->at = (tester->at + bytes) % PCCL_MEASURE_FLOOD_BYTES;
-        if (bytes < length)
-            return;
-        budget -= (size_t)pccl_min_u64(budget, bytes);
+    struct pccl_channel *channel = &tester->link.channel;
+    enum pccl_channel_io io = PCCL_CHANNEL_MOVED;
+    for (size_t sent = 0; sent < PCCL_MEASURE_VISIT_BYTES && io == PCCL_CHANNEL_MOVED;
+         sent += PCCL_MEASURE_FLOOD_BYTES) {
+        pccl_channel_put_payload(channel, tester->link.session->flood, PCCL_MEASURE_FLOOD_BYTES);
+        tester->floods++;
+        io = pccl_channel_push(channel);
     }
+    if (io == PCCL_CHANNEL_MOVED)
+        pccl_channel_rest(channel);
 }
 
 static void speak(struct pccl_measure_link *link)
 {
-    if (pccl_measure_link_push(link) && test_of(link)->stage == PCCL_MEASURE_LOADING)
+    if (pccl_channel_push(&link->channel) == PCCL_CHANNEL_MOVED && test_of(link)->stage == PCCL_MEASURE_LOADING)
         flood(tester_of(link));
 }
 
@@ -254,7 +249,7 @@ static void join(struct pccl_measure_session *session)
     struct pccl_measure_test *test = &session->test;
     const struct pccl_measure_config *config = &session->config;
     struct pccl_path path;
-    if (pccl_path_measure(test->slots[0].tester->link.socket, &path) && path.rtt_us > 0)
+    if (pccl_path_measure(test->slots[0].tester->link.channel.socket, &path) && path.rtt_us > 0)
         test->rtt_us = (uint32_t)pccl_min_u64(test->rtt_us, path.rtt_us);
     test->stage = PCCL_MEASURE_JOINING;
     test->streams = test->rtt_us >= PCCL_LONG_PATH_RTT_US ? config->streams_long : config->streams_short;
@@ -369,10 +364,10 @@ void pccl_measure_test_begin(struct pccl_measure_session *session, const struct 
 /* A good-bye, if it comes at the right place in what was sent; the other side takes the end without one too. */
 static void say_bye(struct pccl_measure_tester *tester)
 {
-    struct pccl_measure_link *link = &tester->link;
+    struct pccl_channel *channel = &tester->link.channel;
     struct pccl_msg msg = {.type = PCCL_MSG_link_bye};
-    if (tester->at == 0 && !link->error && pccl_measure_link_put(link, &msg))
-        (void)pccl_measure_link_push(link);
+    if (channel->payload_left == 0 && pccl_channel_put_message(channel, &msg))
+        (void)pccl_channel_push(channel);
 }
 
 void pccl_measure_test_stop(struct pccl_measure_session *session)
