@@ -263,7 +263,7 @@ static bool lose_doomed(struct pccl_sync_session *session)
         struct pccl_sync_asker *asker = fetching->askers[number];
         if (!asker)
             continue;
-        if (!asker->doomed && !asker->link.blocked && pccl_sync_link_push(&asker->link) == PCCL_SYNC_ENDED)
+        if (!asker->doomed && pccl_sync_link_push(&asker->link) == PCCL_CHANNEL_ENDED)
             asker->doomed = true;
         if (!asker->doomed) {
             pccl_sync_asker_watch(asker);

@@ -81,14 +81,14 @@ static bool take_want(struct server *server, const struct pccl_msg *msg)
     return true;
 }
 
-static enum pccl_sync_io take_wants(struct server *server)
+static enum pccl_channel_io take_wants(struct server *server)
 {
     struct pccl_msg msg;
-    enum pccl_sync_io io = PCCL_SYNC_MOVED;
-    while (server->count < PCCL_SYNC_AHEAD && io == PCCL_SYNC_MOVED) {
-        io = pccl_sync_link_next(&server->link, &msg);
-        if (io == PCCL_SYNC_MOVED && !take_want(server, &msg))
-            return PCCL_SYNC_ENDED;
+    enum pccl_channel_io io = PCCL_CHANNEL_MOVED;
+    while (server->count < PCCL_SYNC_AHEAD && io == PCCL_CHANNEL_MOVED) {
+        io = pccl_sync_link_message(&server->link, &msg);
+        if (io == PCCL_CHANNEL_MOVED && !take_want(server, &msg))
+            return PCCL_CHANNEL_ENDED;
     }
     return io;
 }
@@ -104,16 +104,13 @@ static bool begin_answer(struct server *server)
         return false;
     server->payload_length = answer.type == PCCL_MSG_state_data ? answer.as.state_data.length : 0;
     server->sending = true;
-    link->payload_left = server->payload_length;
-    link->payload = NULL;
     if (!server->payload_length)
         return true;
-    if (!want->lane) {
-        link->payload = pccl_sync_chunk(&link->session->config.tensors[want->msg.tensor], want->msg.first);
-        return true;
-    }
-    link->payload = pccl_device_lane_buffer(want->lane, server->first);
-    return pccl_device_wait(want->lane, server->first, &link->words) == PCCL_OK;
+    const uint8_t *payload = want->lane
+                                 ? pccl_device_lane_buffer(want->lane, server->first)
+                                 : pccl_sync_chunk(&link->session->config.tensors[want->msg.tensor], want->msg.first);
+    pccl_channel_put_payload(&link->channel, payload, server->payload_length);
+    return !want->lane || pccl_device_wait(want->lane, server->first, &link->words) == PCCL_OK;
 }
 
 static void end_answer(struct server *server)
@@ -124,42 +121,42 @@ static void end_answer(struct server *server)
     server->count--;
 }
 
-static enum pccl_sync_io send_answers(struct server *server, size_t *budget)
+static enum pccl_channel_io send_answers(struct server *server, size_t *budget)
 {
-    while (server->count && *budget && !server->link.blocked) {
+    while (server->count && *budget && !server->link.channel.blocked) {
         if (!server->sending && !begin_answer(server))
-            return PCCL_SYNC_ENDED;
-        enum pccl_sync_io io = pccl_sync_link_push(&server->link);
-        if (io != PCCL_SYNC_MOVED)
+            return PCCL_CHANNEL_ENDED;
+        enum pccl_channel_io io = pccl_sync_link_push(&server->link);
+        if (io != PCCL_CHANNEL_MOVED)
             return io;
         *budget -= (size_t)pccl_min_u64(*budget, PCCL_FRAME_HEADER_BYTES + server->payload_length);
         end_answer(server);
     }
-    return PCCL_SYNC_MOVED;
+    return PCCL_CHANNEL_MOVED;
 }
 
 /* ---- visits ---- */
 
 /* Takes, answers and reads until nothing of it is possible, or the time of others has come. */
-static enum pccl_sync_io serve_some(struct server *server)
+static enum pccl_channel_io serve_some(struct server *server)
 {
     size_t budget = PCCL_SYNC_VISIT_BYTES;
     while (budget) {
-        enum pccl_sync_io io = take_wants(server);
-        bool all_taken = io == PCCL_SYNC_WAITS;
-        if (io != PCCL_SYNC_ENDED)
+        enum pccl_channel_io io = take_wants(server);
+        bool all_taken = io == PCCL_CHANNEL_WAITS;
+        if (io != PCCL_CHANNEL_ENDED)
             io = send_answers(server, &budget);
-        if (io == PCCL_SYNC_ENDED)
+        if (io == PCCL_CHANNEL_ENDED)
             return io;
-        if (!all_taken && !server->link.blocked)
+        if (!all_taken && !server->link.channel.blocked)
             continue;
-        if (!all_taken || server->link.dry)
-            return PCCL_SYNC_WAITS;
+        if (!all_taken || server->link.channel.dry)
+            return PCCL_CHANNEL_WAITS;
         io = pccl_sync_link_read(&server->link, &budget);
-        if (io != PCCL_SYNC_MOVED)
+        if (io != PCCL_CHANNEL_MOVED)
             return io;
     }
-    return PCCL_SYNC_MOVED;
+    return PCCL_CHANNEL_MOVED;
 }
 
 static void visit(struct pccl_sync_link *link)
@@ -167,12 +164,15 @@ static void visit(struct pccl_sync_link *link)
     struct server *server = server_of(link);
     if (!link->session->planned)
         return;
-    enum pccl_sync_io io = serve_some(server);
-    if (io == PCCL_SYNC_ENDED)
+    enum pccl_channel_io io = serve_some(server);
+    if (io == PCCL_CHANNEL_ENDED) {
         end(server);
-    else
-        pccl_sync_link_watch(link, server->count<PCCL_SYNC_AHEAD, server->count> 0 || io == PCCL_SYNC_MOVED,
-                             link->blocked);
+        return;
+    }
+    bool owes = link->channel.blocked;
+    if (io == PCCL_CHANNEL_MOVED) /* the time of others has come */
+        pccl_channel_rest(&link->channel);
+    pccl_sync_link_watch(link, server->count < PCCL_SYNC_AHEAD, owes);
 }
 
 static void silent(struct pccl_sync_link *link) { end(server_of(link)); }
@@ -219,7 +219,7 @@ void pccl_sync_server_open(struct pccl_sync_link *link)
         pccl_sync_link_free(link);
         return;
     }
-    if (pccl_sync_link_take(link, server->rest, server->rest_length) == PCCL_SYNC_ENDED)
+    if (!pccl_sync_link_take(link, server->rest, server->rest_length))
         end(server);
 }
 

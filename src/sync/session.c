@@ -380,7 +380,7 @@ static void destroy(void *argument)
     release_donors(session->inbox.donors);
     for (struct pccl_sync_link *link = session->inbox.accepted, *next; link; link = next) {
         next = link->older;
-        pccl_socket_close(link->socket);
+        pccl_socket_close(link->channel.socket);
         pccl_sync_link_free(link);
     }
     pccl_sync_fetching_destroy(session);
