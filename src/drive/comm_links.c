@@ -177,7 +177,7 @@ static bool hand_over(struct pccl_comm_link *link, struct pccl_connection *conne
     uv_os_sock_t socket;
     const uint8_t *rest;
     size_t rest_length;
-    pccl_socket_limit_silence(connection->socket, comm->params.link_silence_ms);
+    pccl_socket_limit_silence(connection->channel.socket, comm->params.link_silence_ms);
     if (!pccl_connection_detach(connection, &socket, &rest, &rest_length)) {
         pccl_connection_close(connection, 0);
         return false;
@@ -213,7 +213,7 @@ static void hand_to_session(struct pcclComm_t *comm, struct pccl_connection *con
     const uint8_t *rest;
     size_t rest_length;
     pccl_listener_adopt(connection);
-    pccl_socket_limit_silence(connection->socket, comm->params.link_silence_ms);
+    pccl_socket_limit_silence(connection->channel.socket, comm->params.link_silence_ms);
     if (!pccl_connection_detach(connection, &socket, &rest, &rest_length)) {
         pccl_connection_close(connection, 0);
         return;
@@ -329,7 +329,7 @@ static void on_dialled(void *context, struct pccl_connection *connection, enum p
     struct pccl_comm_link *link = slot->link;
     (void)words;
     slot->dialer = NULL;
-    uint32_t rtt_us = connection ? pccl_socket_rtt_us(connection->socket) : 0;
+    uint32_t rtt_us = connection ? pccl_socket_rtt_us(connection->channel.socket) : 0;
     bool stands = connection && hand_over(link, connection, true, (uint32_t)(slot - link->slots));
     link->troubled = link->troubled || !stands;
     enqueue(link);

@@ -441,7 +441,7 @@ static void close_doors(void *argument)
     struct pccl_master_server *server = argument;
     for (struct pccl_node *node = pccl_table_first(&server->connections); node;
          node = pccl_table_after(&server->connections, node))
-        pccl_socket_shutdown(PCCL_CONTAINER_OF(node, struct pccl_connection, node)->socket);
+        pccl_socket_shutdown(PCCL_CONTAINER_OF(node, struct pccl_connection, node)->channel.socket);
     for (uint32_t i = 0; i < server->host_count; i++)
         pccl_listener_close(&server->listeners[i]);
 }

@@ -142,8 +142,9 @@ static void note_moved(struct pccl_channel *channel)
 
 static enum pccl_channel_io end_input(struct pccl_channel *channel, int error)
 {
-    /* After our own shutdown the end says nothing: what led to it does. */
-    channel->ended = error == UV_EOF && channel->failed ? channel->failed : error;
+    /* After our own shutdown the end says nothing: what led to it does, unless that was the end. */
+    bool ours = error == UV_EOF && channel->failed && channel->failed != UV_EPIPE;
+    channel->ended = ours ? channel->failed : error;
     return PCCL_CHANNEL_ENDED;
 }
 

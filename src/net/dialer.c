@@ -173,6 +173,15 @@ static void attempt_failed(struct attempt *attempt, enum pccl_link_end how, cons
 
 /* ---- attempts ---- */
 
+/* What an end of the connection is evidence of. */
+static const enum pccl_link_end meaning[] = {
+    [PCCL_END_CLOSED] = PCCL_LINK_CLOSED,   [PCCL_END_RESET] = PCCL_LINK_CLOSED,
+    [PCCL_END_SILENT] = PCCL_LINK_TIMEOUT,  [PCCL_END_REFUSED] = PCCL_LINK_REFUSED,
+    [PCCL_END_TIMEOUT] = PCCL_LINK_TIMEOUT, [PCCL_END_UNREACHABLE] = PCCL_LINK_UNREACHABLE,
+    [PCCL_END_GARBAGE] = PCCL_LINK_OTHER,   [PCCL_END_OVERFLOW] = PCCL_LINK_CLOSED,
+    [PCCL_END_MEMORY] = PCCL_LINK_CLOSED,   [PCCL_END_DROPPED] = PCCL_LINK_CLOSED,
+};
+
 static void begin(struct attempt *attempt)
 {
     struct pccl_dialer *dialer = attempt->dialer;
@@ -189,7 +198,7 @@ static void begin(struct attempt *attempt)
     if (error) {
         dialer->wanting += pccl_socket_is_want(error);
         pccl_text_format(&words, "%s", uv_strerror(error));
-        attempt_failed(attempt, error == UV_ECONNREFUSED ? PCCL_LINK_REFUSED : PCCL_LINK_UNREACHABLE, &words);
+        attempt_failed(attempt, meaning[pccl_connection_dial_end(error)], &words);
         return;
     }
     attempt->connection->address = *address;
@@ -251,13 +260,6 @@ static void on_received(struct pccl_connection *connection, const struct pccl_fr
 
 static void on_ended(struct pccl_connection *connection, enum pccl_connection_end how, const struct pccl_text *words)
 {
-    static const enum pccl_link_end meaning[] = {
-        [PCCL_END_CLOSED] = PCCL_LINK_CLOSED,   [PCCL_END_RESET] = PCCL_LINK_CLOSED,
-        [PCCL_END_SILENT] = PCCL_LINK_TIMEOUT,  [PCCL_END_REFUSED] = PCCL_LINK_REFUSED,
-        [PCCL_END_TIMEOUT] = PCCL_LINK_TIMEOUT, [PCCL_END_UNREACHABLE] = PCCL_LINK_UNREACHABLE,
-        [PCCL_END_GARBAGE] = PCCL_LINK_OTHER,   [PCCL_END_OVERFLOW] = PCCL_LINK_CLOSED,
-        [PCCL_END_MEMORY] = PCCL_LINK_CLOSED,   [PCCL_END_DROPPED] = PCCL_LINK_CLOSED,
-    };
     struct attempt *attempt = connection->owner;
     attempt->dialer->wanting += how == PCCL_END_MEMORY;
     attempt_failed(attempt, meaning[how], words);

@@ -185,7 +185,7 @@ static void on_dialled(void *context, struct pccl_connection *connection, enum p
     struct pccl_sync_donor *donor = line->donor;
     struct pccl_sync_session *session = donor->session;
     struct pccl_text why = *words;
-    uint32_t rtt_us = connection ? pccl_socket_rtt_us(connection->socket) : 0;
+    uint32_t rtt_us = connection ? pccl_socket_rtt_us(connection->channel.socket) : 0;
     (void)how;
     line->dialer = NULL;
     if (!connection || !take_over(line, connection, rtt_us, &why))

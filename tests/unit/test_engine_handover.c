@@ -136,7 +136,7 @@ static void a_connection_whose_output_does_not_fit_is_kept(void **state)
     (void)state;
     (void)conversation(bytes, &hello);
     begin(&f);
-    assert_int_equal(setsockopt(f.connection->socket, SOL_SOCKET, SO_SNDBUF, &small, sizeof small), 0);
+    assert_int_equal(setsockopt(f.connection->channel.socket, SOL_SOCKET, SO_SNDBUF, &small, sizeof small), 0);
     assert_int_equal(setsockopt(f.bare, SOL_SOCKET, SO_RCVBUF, &small, sizeof small), 0);
     while (pccl_connection_flush(f.connection))
         pccl_connection_send(f.connection, much, sizeof much);
