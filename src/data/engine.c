@@ -515,7 +515,7 @@ static void be_broken(struct pccl_engine *engine)
     uv_mutex_lock(&engine->lock);
     engine->broken = true;
     for (const struct pccl_stream *stream = engine->known; stream; stream = stream->next_known)
-        pccl_socket_shutdown(stream->socket);
+        pccl_socket_shutdown(stream->channel.socket);
     uv_mutex_unlock(&engine->lock);
     engine->events.broken(engine->events.context);
 }

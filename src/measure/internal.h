@@ -109,7 +109,6 @@ struct pccl_measure_test {
     uint32_t streams;
     struct pccl_address address; /* where it answers */
     bool declined;               /* the peer that was meant has refused */
-    bool redialled;              /* because we stood still meanwhile */
     bool failed;                 /* of a stage before there was a figure, or by a lie */
     enum pccl_link_end how;      /* of the connection that ended last */
     uint32_t rtt_us;             /* UINT32_MAX: not known yet */

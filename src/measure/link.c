@@ -9,6 +9,7 @@
 #include "net/heap.h"
 
 static const struct pccl_channel_events channel_events;
+static uint8_t *const nobody = NULL; /* wants filler */
 
 static struct pccl_measure_link *link_of(struct pccl_channel *channel)
 {
@@ -113,7 +114,7 @@ static enum pccl_channel_io take_flood(struct pccl_measure_link *link, struct pc
         return PCCL_CHANNEL_ENDED;
     }
     reader->start += PCCL_MEASURE_FLOOD_HEAD;
-    pccl_channel_expect(&link->channel, NULL, (uint32_t)filler);
+    pccl_channel_expect(&link->channel, &nobody, (uint32_t)filler);
     return PCCL_CHANNEL_MOVED;
 }
 
@@ -164,7 +165,7 @@ static void on_visit(struct pccl_channel *channel, int ready)
     struct pccl_measure_link *link = link_of(channel);
     struct pccl_measure_session *session = link->session;
     const struct pccl_measure_role *role = link->role;
-    if (!pccl_channel_begin(channel, ready) || listen_to(link))
+    if (!(pccl_channel_begin(channel, ready) & ~UV_WRITABLE) || listen_to(link))
         pccl_measure_link_start(link);
     if (role->visited)
         role->visited(session);

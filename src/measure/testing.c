@@ -17,9 +17,10 @@
 struct pccl_measure_tester {
     struct pccl_measure_link link; /* first */
     struct pccl_measure_slot *slot;
-    uint64_t stamp;  /* of the echo that is not answered yet; 0: there is none */
-    uint64_t floods; /* begun */
-    uint64_t seen;   /* by the other side */
+    uint64_t stamp;       /* of the echo that is not answered yet; 0: there is none */
+    const uint8_t *flood; /* a frame, the session's, */
+    uint64_t floods;      /* begun to be sent so often */
+    uint64_t seen;        /* by the other side */
 };
 
 static void settle(struct pccl_measure_session *session);
@@ -110,7 +111,7 @@ static void flood(struct pccl_measure_tester *tester)
     enum pccl_channel_io io = PCCL_CHANNEL_MOVED;
     for (size_t sent = 0; sent < PCCL_MEASURE_VISIT_BYTES && io == PCCL_CHANNEL_MOVED;
          sent += PCCL_MEASURE_FLOOD_BYTES) {
-        pccl_channel_put_payload(channel, tester->link.session->flood, PCCL_MEASURE_FLOOD_BYTES);
+        pccl_channel_put_payload(channel, &tester->flood, PCCL_MEASURE_FLOOD_BYTES);
         tester->floods++;
         io = pccl_channel_push(channel);
     }
@@ -210,6 +211,7 @@ static bool take_over(struct pccl_measure_slot *slot, struct pccl_connection *co
     if (!pccl_measure_link_open(&tester->link))
         return false;
     tester->slot = slot;
+    tester->flood = slot->session->flood;
     slot->tester = tester;
     return true;
 }
@@ -225,19 +227,14 @@ static void on_dialled(void *context, struct pccl_connection *connection, enum p
     if (connection && take_over(slot, connection, &how, &why)) {
         if (test->stage == PCCL_MEASURE_REACHING)
             ask_for_echo(slot->tester);
+        if (test->stage == PCCL_MEASURE_REACHING && pccl_now_us() > test->due_us) /* we stood still meanwhile */
+            set_due(session, session->config.dial_ms * UINT64_C(1000));
         pccl_measure_link_start(&slot->tester->link);
     } else {
         pccl_measure_log(session, PCCL_LOG_DEBUG, "measure: connection %u to peer %i: %t",
                          (uint64_t)(slot - test->slots), &test->order.peer, &why);
-        bool still = pccl_now_us() > test->due_us + PCCL_STILL_MS * UINT64_C(1000);
-        if (test->stage != PCCL_MEASURE_REACHING) {
-            /* one of those that are not needed */
-        } else if (how == PCCL_LINK_TIMEOUT && still && !test->redialled) { /* it was us who did not hear the answer */
-            test->redialled = true;
-            dial_first(session);
-        } else {
+        if (test->stage == PCCL_MEASURE_REACHING) /* else it is one of those that are not needed */
             fail(test, test->declined ? 0 : how);
-        }
     }
     settle(session);
 }

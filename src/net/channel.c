@@ -84,18 +84,22 @@ void pccl_channel_abort(struct pccl_channel *channel)
 
 /* ---- waiting ---- */
 
-bool pccl_channel_begin(struct pccl_channel *channel, int ready)
+int pccl_channel_begin(struct pccl_channel *channel, int ready)
 {
     if (ready < 0) { /* the watcher saw an error of the socket and has stopped: writing or reading tells which */
         channel->armed = 0;
         ready = UV_READABLE | UV_WRITABLE;
     }
-    if ((ready & UV_WRITABLE) && !channel->blocked)
+    int news = ready & ~UV_WRITABLE;
+    channel->dry = !news;
+    if (!(ready & UV_WRITABLE))
+        return news;
+    if (channel->blocked)
+        news |= UV_WRITABLE;
+    else
         channel->watch_output = false; /* nobody waits for it */
-    if (ready & UV_WRITABLE)
-        channel->blocked = false;
-    channel->dry = !(ready & ~UV_WRITABLE);
-    return !channel->dry;
+    channel->blocked = false;
+    return news;
 }
 
 void pccl_channel_watch(struct pccl_channel *channel, int input)
@@ -160,8 +164,9 @@ static bool aim(struct pccl_channel *channel, struct rooms *rooms)
     size_t left = channel->expected - channel->received;
     *rooms = (struct rooms){0};
     if (left) {
-        rooms->payload = channel->target ? channel->target + channel->received : channel->sink;
-        rooms->payload_bytes = channel->target ? left : (size_t)pccl_min_u64(left, channel->sink_bytes);
+        uint8_t *target = *channel->target;
+        rooms->payload = target ? target + channel->received : channel->sink;
+        rooms->payload_bytes = target ? left : (size_t)pccl_min_u64(left, channel->sink_bytes);
         if (rooms->payload_bytes < left)
             return true;
     }
@@ -201,7 +206,7 @@ enum pccl_channel_io pccl_channel_read(struct pccl_channel *channel, size_t *bud
     return PCCL_CHANNEL_MOVED;
 }
 
-void pccl_channel_expect(struct pccl_channel *channel, uint8_t *target, uint32_t bytes)
+void pccl_channel_expect(struct pccl_channel *channel, uint8_t *const *target, uint32_t bytes)
 {
     channel->target = target;
     channel->expected = bytes;
@@ -213,8 +218,8 @@ uint32_t pccl_channel_move(struct pccl_channel *channel)
     struct pccl_frame_reader *reader = &channel->reader;
     uint32_t left = channel->expected - channel->received;
     uint32_t bytes = (uint32_t)pccl_min_u64(reader->end - reader->start, left);
-    if (bytes && channel->target)
-        memcpy(channel->target + channel->received, reader->buffer + reader->start, bytes);
+    if (bytes && *channel->target)
+        memcpy(*channel->target + channel->received, reader->buffer + reader->start, bytes);
     reader->start += bytes;
     channel->received += bytes;
     return bytes;
@@ -250,26 +255,33 @@ bool pccl_channel_reserve(struct pccl_channel *channel, uint32_t bytes)
     return out != NULL;
 }
 
-/* Room for so many bytes behind what waits; NULL, and the channel has failed: there is none. */
-static uint8_t *make_room(struct pccl_channel *channel, size_t bytes)
+/* The output buffer is full. false, and the channel has failed: nothing can be done about it. */
+static bool enlarge(struct pccl_channel *channel, size_t bytes)
 {
     uint32_t waiting = channel->out_end - channel->out_start;
-    PCCL_ASSERT(!channel->payload_left); /* it would come before */
-    if (channel->failed)
-        return NULL;
-    if (bytes > channel->out_max || waiting > channel->out_max - bytes) {
-        pccl_channel_fail(channel, UV_ENOBUFS);
-        return NULL;
-    }
-    if (channel->out_start && channel->out_capacity - channel->out_end < bytes) {
+    if (channel->out_start) {
         memmove(channel->out, channel->out + channel->out_start, waiting);
         channel->out_start = 0;
         channel->out_end = waiting;
     }
-    if (!pccl_channel_reserve(channel, channel->out_end + (uint32_t)bytes)) {
-        pccl_channel_fail(channel, UV_ENOMEM);
+    if (pccl_channel_reserve(channel, waiting + (uint32_t)bytes))
+        return true;
+    pccl_channel_fail(channel, UV_ENOMEM);
+    return false;
+}
+
+/* Room for so many bytes behind what waits; NULL, and the channel has failed: there is none. */
+static inline uint8_t *make_room(struct pccl_channel *channel, size_t bytes)
+{
+    PCCL_ASSERT(!channel->payload_left); /* it would come before */
+    if (channel->failed)
+        return NULL;
+    if (channel->out_end - channel->out_start + bytes > channel->out_max) {
+        pccl_channel_fail(channel, UV_ENOBUFS);
         return NULL;
     }
+    if (channel->out_capacity - channel->out_end < bytes && !enlarge(channel, bytes))
+        return NULL;
     return channel->out + channel->out_end;
 }
 
@@ -294,55 +306,58 @@ bool pccl_channel_put_message(struct pccl_channel *channel, const struct pccl_ms
     return true;
 }
 
-void pccl_channel_put_payload(struct pccl_channel *channel, const uint8_t *payload, uint32_t bytes)
+static void advance(struct pccl_channel *channel, uint32_t moved)
 {
-    channel->payload = payload;
-    channel->payload_left = bytes;
+    uint32_t of_frames = (uint32_t)pccl_min_u64(moved, channel->out_end - channel->out_start);
+    channel->out_start += of_frames;
+    if (moved > of_frames) {
+        channel->payload_left -= moved - of_frames;
+        channel->payload_sent += moved - of_frames;
+    }
+    note_moved(channel);
+    if (channel->out_start < channel->out_end)
+        return;
+    channel->out_start = channel->out_end = 0;
+    if (channel->out_capacity > OUT_BYTES_KEPT)
+        give_back_out(channel);
 }
 
-void pccl_channel_release_payload(struct pccl_channel *channel) { channel->payload = NULL; }
-
-/* false: the kernel does not take all that it was given, or nothing any more. */
-static bool push_some(struct pccl_channel *channel)
+static ptrdiff_t write_some(const struct pccl_channel *channel, size_t frames, size_t *bytes)
 {
-    size_t frames = channel->out_end - channel->out_start, payload = channel->payload_left;
-    const uint8_t *out = frames ? channel->out + channel->out_start : NULL, *bytes = channel->payload;
-    if (!bytes) {
-        bytes = filler;
-        payload = (size_t)pccl_min_u64(payload, FILLER_BYTES);
-    }
-    ptrdiff_t moved = payload ? pccl_socket_write_two(channel->socket, out, frames, bytes, payload)
-                              : pccl_socket_write(channel->socket, out, frames);
-    if (moved < 0 && moved != UV_EAGAIN && moved != UV_ENOBUFS) {
-        pccl_channel_fail(channel, (int)moved);
-        return false;
-    }
-    size_t some = moved > 0 ? (size_t)moved : 0, of_frames = (size_t)pccl_min_u64(some, frames);
-    channel->out_start += (uint32_t)of_frames;
-    channel->payload_left -= (uint32_t)(some - of_frames);
-    if (channel->payload)
-        channel->payload += some - of_frames;
-    if (some)
-        note_moved(channel);
-    if (some < frames + payload)
+    const uint8_t *out = frames ? channel->out + channel->out_start : NULL;
+    if (!*bytes)
+        return pccl_socket_write(channel->socket, out, frames);
+    const uint8_t *payload = *channel->payload;
+    if (payload)
+        payload += channel->payload_sent;
+    else
+        *bytes = (size_t)pccl_min_u64(*bytes, sizeof filler);
+    return pccl_socket_write_two(channel->socket, out, frames, payload ? payload : filler, *bytes);
+}
+
+/* MOVED: the kernel took all that it was given. */
+static enum pccl_channel_io push_some(struct pccl_channel *channel)
+{
+    size_t frames = channel->out_end - channel->out_start, bytes = channel->payload_left;
+    ptrdiff_t moved = write_some(channel, frames, &bytes);
+    if (moved > 0)
+        advance(channel, (uint32_t)moved);
+    if (moved >= 0 && (size_t)moved == frames + bytes)
+        return PCCL_CHANNEL_MOVED;
+    if (moved >= 0 || moved == UV_EAGAIN || moved == UV_ENOBUFS) {
         pccl_channel_rest(channel);
-    return !channel->blocked;
+        return PCCL_CHANNEL_WAITS;
+    }
+    pccl_channel_fail(channel, (int)moved);
+    return PCCL_CHANNEL_ENDED;
 }
 
 enum pccl_channel_io pccl_channel_push(struct pccl_channel *channel)
 {
-    while (!channel->failed && !channel->blocked && (channel->out_start < channel->out_end || channel->payload_left))
-        if (!push_some(channel))
-            break;
-    if (channel->failed)
-        return PCCL_CHANNEL_ENDED;
-    if (channel->out_start < channel->out_end || channel->payload_left)
-        return PCCL_CHANNEL_WAITS;
-    channel->payload = NULL;
-    channel->out_start = channel->out_end = 0;
-    if (channel->out_capacity > OUT_BYTES_KEPT)
-        give_back_out(channel);
-    return PCCL_CHANNEL_MOVED;
+    enum pccl_channel_io io = channel->failed ? PCCL_CHANNEL_ENDED : PCCL_CHANNEL_MOVED;
+    while (io == PCCL_CHANNEL_MOVED && pccl_channel_is_sending(channel))
+        io = channel->blocked ? PCCL_CHANNEL_WAITS : push_some(channel);
+    return io;
 }
 
 /* ---- the good-bye ---- */
@@ -422,9 +437,9 @@ static void on_poll(uv_poll_t *poll, int status, int events)
         channel->events->visit(channel, ready);
         return;
     }
-    bool readable = pccl_channel_begin(channel, ready);
+    int news = pccl_channel_begin(channel, ready);
     say_the_rest(channel);
-    if (readable && !drain(channel))
+    if ((news & ~UV_WRITABLE) && !drain(channel))
         end_parting(channel);
     else
         pccl_channel_watch(channel, UV_READABLE);

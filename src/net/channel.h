@@ -7,10 +7,10 @@
  * when to read, what to answer and which bytes a frame is followed by.
  *
  * Ownership: part of a struct of the owner's, which is freed in `released`, and not before. The socket is the channel's
- * from pccl_channel_open until it is closed or detached. Payload and targets are the owner's, borrowed until they are
- * complete, taken back, or the channel is closed.
- * Threads: the loop's, except init and fini (any), and put, push, read, move and message, which any thread may call
- * that holds the lock under which the owner's visits work. No function but leave and end calls back.
+ * from pccl_channel_open until it is closed or detached. Payload and targets are the owner's, and so are the pointers
+ * to them, which are looked at whenever bytes are moved: so the owner can take them back at any time. Threads: the
+ * loop's, except init and fini (any), and put, push, read, move and message, which any thread may call that holds the
+ * lock under which the owner's visits work. No function but leave and end calls back.
  */
 #ifndef PCCL_NET_CHANNEL_H
 #define PCCL_NET_CHANNEL_H
@@ -66,7 +66,7 @@ struct pccl_channel {
 
     /* in: frames, and behind some of them `expected` bytes for `target`, of which `received` are there */
     struct pccl_frame_reader reader; /* what was read of frames; empty while a payload is incomplete */
-    uint8_t *target;                 /* NULL: nobody wants them */
+    uint8_t *const *target;          /* *target NULL: nobody wants them */
     uint32_t expected, received;
     uint8_t *sink; /* the owner's: what nobody wants passes through it */
     uint32_t sink_bytes;
@@ -76,9 +76,9 @@ struct pccl_channel {
     /* out: frames, then `payload_left` bytes of payload */
     uint8_t *out; /* out_start..out_end wait */
     uint32_t out_start, out_end, out_capacity;
-    uint32_t out_max;       /* more may not wait */
-    const uint8_t *payload; /* NULL: filler */
-    uint32_t payload_left;
+    uint32_t out_max;              /* more may not wait */
+    const uint8_t *const *payload; /* *payload NULL: filler */
+    uint32_t payload_sent, payload_left;
     bool blocked;      /* until the loop reports room */
     bool watch_output; /* kept until it reports room that nobody needs: saves switching it on and off */
     bool says_bye;     /* link_bye comes last */
@@ -111,8 +111,8 @@ void pccl_channel_leave(struct pccl_channel *channel, bool bye, uint32_t linger_
 
 /* ---- waiting ---- */
 
-/* A visit begins with it. true: there may be input. */
-bool pccl_channel_begin(struct pccl_channel *channel, int ready);
+/* A visit begins with it. UV_WRITABLE: room that was waited for; any other bit: there may be input. */
+int pccl_channel_begin(struct pccl_channel *channel, int ready);
 /* A visit ends with it. input: UV_READABLE, UV_DISCONNECT (only the other side's end), or 0. Room is watched if needed.
  */
 void pccl_channel_watch(struct pccl_channel *channel, int input);
@@ -128,8 +128,9 @@ void pccl_channel_owed(struct pccl_channel *channel, uint32_t silence_ms);
 
 /* One read, when no whole frame is left: into the target and the reader. */
 PCCL_MUST_CHECK enum pccl_channel_io pccl_channel_read(struct pccl_channel *channel, size_t *budget);
-/* So many bytes come next, for the target (NULL: nobody wants them), and begin in the reader. */
-void pccl_channel_expect(struct pccl_channel *channel, uint8_t *target, uint32_t bytes);
+/* So many bytes come next, and begin in the reader. *target: where they go; NULL, and it may become so meanwhile:
+ * nobody wants them. */
+void pccl_channel_expect(struct pccl_channel *channel, uint8_t *const *target, uint32_t bytes);
 /* Moves what lies in the reader to the target; how many bytes that was. */
 uint32_t pccl_channel_move(struct pccl_channel *channel);
 /* MOVED: a message (a view, until the next call of anything); WAITS: more bytes are needed; ENDED, with words: garbage.
@@ -144,10 +145,17 @@ PCCL_MUST_CHECK enum pccl_channel_io pccl_channel_message(struct pccl_channel *c
  * called, as there is no memory (UV_ENOMEM) or more waits than may (UV_ENOBUFS). */
 bool pccl_channel_put(struct pccl_channel *channel, const uint8_t *bytes, size_t length);
 bool pccl_channel_put_message(struct pccl_channel *channel, const struct pccl_msg *msg);
-/* So many bytes go behind the frames. NULL: filler. */
-void pccl_channel_put_payload(struct pccl_channel *channel, const uint8_t *payload, uint32_t bytes);
-/* The payload is not borrowed any more: the rest of it is filler. */
-void pccl_channel_release_payload(struct pccl_channel *channel);
+/* So many bytes go behind the frames. *payload: where they are; NULL, and it may become so meanwhile: filler goes. */
+static inline void pccl_channel_put_payload(struct pccl_channel *channel, const uint8_t *const *payload, uint32_t bytes)
+{
+    channel->payload = payload;
+    channel->payload_left = bytes;
+    channel->payload_sent = 0;
+}
+static inline bool pccl_channel_is_sending(const struct pccl_channel *channel)
+{
+    return channel->out_start < channel->out_end || channel->payload_left;
+}
 /* Sends. MOVED: everything is out; WAITS: the kernel takes no more, `blocked`; ENDED: nothing can be sent any more. */
 enum pccl_channel_io pccl_channel_push(struct pccl_channel *channel);
 /* Nothing is sent any more, for a reason of ours. What came before is still read, then its end, and that is why. */

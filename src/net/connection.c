@@ -191,7 +191,8 @@ void pccl_connection_send_message(struct pccl_connection *connection, const stru
 
 bool pccl_connection_flush(struct pccl_connection *connection)
 {
-    return pccl_channel_push(&connection->channel) != PCCL_CHANNEL_WAITS;
+    struct pccl_channel *channel = &connection->channel;
+    return !pccl_channel_is_sending(channel) || pccl_channel_push(channel) != PCCL_CHANNEL_WAITS;
 }
 
 bool pccl_connection_detach(struct pccl_connection *connection, uv_os_sock_t *socket, const uint8_t **rest,
@@ -338,13 +339,14 @@ static void on_visit(struct pccl_channel *channel, int ready)
     struct pccl_connection *connection = connection_of(channel);
     struct visit visit;
     visit_enter(&visit, connection);
-    bool readable = pccl_channel_begin(channel, ready);
+    int news = pccl_channel_begin(channel, ready);
     if (connection->state == PCCL_CONNECTION_DIALLING) {
         on_dialled(connection);
         follow(&visit, connection);
     } else if (connection->state == PCCL_CONNECTION_OPEN) { /* entering has not closed it */
-        (void)pccl_channel_push(channel);
-        if (readable)
+        if (news & UV_WRITABLE)
+            (void)pccl_channel_push(channel);
+        if (news & ~UV_WRITABLE)
             on_readable(&visit, connection);
     }
     watch(connection);

@@ -29,7 +29,7 @@ static bool copy_to_device(struct pccl_sync_asker *asker, struct pccl_proof *pro
     const struct pccl_sync_tensor *tensor = &asker->link.session->config.tensors[arrival->tensor];
     if (pccl_device_write(asker->lane, 0, pccl_sync_chunk(tensor, arrival->chunk), arrival->length, words) != PCCL_OK)
         return false;
-    *proof = pccl_proof_bytes(asker->link.session->state.kernels, asker->link.channel.target, arrival->length);
+    *proof = pccl_proof_bytes(asker->link.session->state.kernels, asker->target, arrival->length);
     return pccl_device_wait(asker->lane, 0, words) == PCCL_OK;
 }
 
@@ -54,8 +54,9 @@ static void end_chunk(struct pccl_sync_asker *asker)
         return;
     }
     if (wanted && !asker->lane)
-        proof = pccl_proof_bytes(session->state.kernels, link->channel.target, asker->arrival.length);
-    pccl_channel_expect(&link->channel, NULL, 0);
+        proof = pccl_proof_bytes(session->state.kernels, asker->target, asker->arrival.length);
+    asker->target = NULL;
+    pccl_channel_expect(&link->channel, &asker->target, 0);
     if (pccl_fetch_arrived(machine_of(asker), pccl_now_us(), asker->number, &proof, &link->words) != PCCL_OK) {
         asker->doomed = true;
         return;
@@ -82,16 +83,16 @@ static void begin_chunk(struct pccl_sync_asker *asker, uint32_t length)
 {
     struct pccl_sync_session *session = asker->link.session;
     struct pccl_text words;
-    uint8_t *target = NULL;
+    asker->target = NULL;
     if (asker->arrival.wanted) {
         if (!session->fetching.touched)
             session->events.touching(session->events.context);
         session->fetching.touched = true;
-        target = aim(asker, &words);
-        if (!target)
+        asker->target = aim(asker, &words);
+        if (!asker->target)
             give_up(asker, &words);
     }
-    pccl_channel_expect(&asker->link.channel, target, length);
+    pccl_channel_expect(&asker->link.channel, &asker->target, length);
 }
 
 /* ---- in ---- */

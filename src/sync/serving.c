@@ -19,6 +19,7 @@ struct server {
     struct want wants[PCCL_SYNC_AHEAD];
     uint32_t first, count;
     bool sending; /* the answer to the first one */
+    const uint8_t *payload;
     uint32_t payload_length;
     uint32_t rest_length; /* what was read behind the handshake */
     uint8_t rest[];
@@ -106,10 +107,9 @@ static bool begin_answer(struct server *server)
     server->sending = true;
     if (!server->payload_length)
         return true;
-    const uint8_t *payload = want->lane
-                                 ? pccl_device_lane_buffer(want->lane, server->first)
+    server->payload = want->lane ? pccl_device_lane_buffer(want->lane, server->first)
                                  : pccl_sync_chunk(&link->session->config.tensors[want->msg.tensor], want->msg.first);
-    pccl_channel_put_payload(&link->channel, payload, server->payload_length);
+    pccl_channel_put_payload(&link->channel, &server->payload, server->payload_length);
     return !want->lane || pccl_device_wait(want->lane, server->first, &link->words) == PCCL_OK;
 }
 
