@@ -8,9 +8,10 @@
  *
  * Ownership: part of a struct of the owner's, which is freed in `released`, and not before. The socket is the channel's
  * from pccl_channel_open until it is closed or detached. Payload and targets are the owner's, and so are the pointers
- * to them, which are looked at whenever bytes are moved: so the owner can take them back at any time. Threads: the
- * loop's, except init and fini (any), and put, push, read, move and message, which any thread may call that holds the
- * lock under which the owner's visits work. No function but leave and end calls back.
+ * to them, which are looked at whenever bytes are moved: so the owner can take them back at any time.
+ *
+ * Threads: the loop's, except for init, reserve and fini (any), and for put, push, read, move and message, which any
+ * thread may call that holds the lock under which the owner's visits work. Only pccl_channel_leave calls back.
  */
 #ifndef PCCL_NET_CHANNEL_H
 #define PCCL_NET_CHANNEL_H
