@@ -170,7 +170,8 @@ static void visit(struct pccl_sync_link *link)
         return;
     }
     bool owes = link->channel.blocked;
-    if (io == PCCL_CHANNEL_MOVED) /* the time of others has come */
+    if (server->count > 0 ||
+        io == PCCL_CHANNEL_MOVED) /* it goes on when there is room and others have had their turn */
         pccl_channel_rest(&link->channel);
     pccl_sync_link_watch(link, server->count < PCCL_SYNC_AHEAD, owes);
 }
