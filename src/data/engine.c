@@ -62,14 +62,14 @@ static void forget(struct pccl_engine *engine, struct pccl_stream *stream)
 }
 
 enum pccl_status pccl_engine_add(struct pccl_engine *engine, const struct pccl_id *peer, bool outgoing, uint32_t slot,
-                                 uv_os_sock_t socket, const uint8_t *rest, size_t rest_length)
+                                 struct pccl_handover *handover)
 {
-    struct pccl_stream *stream = pccl_stream_create(engine, peer, outgoing, slot, socket, rest, rest_length);
+    struct pccl_stream *stream = pccl_stream_create(engine, peer, outgoing, slot, handover);
     if (!stream)
         return PCCL_MEMORY;
     uv_mutex_lock(&engine->lock);
     if (engine->broken)
-        pccl_socket_shutdown(socket);
+        pccl_socket_shutdown(handover->socket);
     stream->known = true;
     stream->next_known = engine->known;
     if (engine->known)

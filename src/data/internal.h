@@ -57,8 +57,6 @@ struct pccl_stream {
     bool is_over;                /* the other side has ended what it says: what is sent ahead is of no use any more */
     struct pccl_link in_waiting;
     struct pccl_msg refused;
-    uint32_t rest_start, rest_length; /* what was read behind the handshake */
-    uint8_t rest[];
 };
 
 /* An operation that will never be started here. */
@@ -132,9 +130,9 @@ void pccl_bundle_pause(struct pccl_bundle *bundle);
 void pccl_bundle_pump(struct pccl_engine *engine, struct pccl_bundle *bundle);
 
 /* ---- stream.c ---- */
-/* NULL: out of memory; the socket is untouched. Any thread. */
+/* NULL: out of memory; the connection is still the caller's. Any thread. */
 struct pccl_stream *pccl_stream_create(struct pccl_engine *engine, const struct pccl_id *peer, bool outgoing,
-                                       uint32_t slot, uv_os_sock_t socket, const uint8_t *rest, size_t rest_length);
+                                       uint32_t slot, struct pccl_handover *handover);
 /* The engine's thread takes over. stillborn: only for the good-bye. */
 void pccl_stream_open(struct pccl_stream *stream, bool stillborn);
 /* Closed by the caller: begins the good-bye. */

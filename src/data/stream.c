@@ -28,7 +28,7 @@ static struct pccl_stream *stream_of(struct pccl_channel *channel)
 static void on_released(struct pccl_channel *channel)
 {
     struct pccl_stream *stream = stream_of(channel);
-    pccl_release(pccl_heap(), stream, sizeof *stream + stream->rest_length);
+    pccl_release(pccl_heap(), stream, sizeof *stream);
 }
 
 static void release(struct pccl_stream *stream)
@@ -38,26 +38,24 @@ static void release(struct pccl_stream *stream)
 }
 
 struct pccl_stream *pccl_stream_create(struct pccl_engine *engine, const struct pccl_id *peer, bool outgoing,
-                                       uint32_t slot, uv_os_sock_t socket, const uint8_t *rest, size_t rest_length)
+                                       uint32_t slot, struct pccl_handover *handover)
 {
-    PCCL_ASSERT(rest_length <= PCCL_FRAME_HEADER_BYTES + PCCL_FRAME_BODY_MAX);
-    struct pccl_stream *stream = pccl_allocate(pccl_heap(), sizeof *stream + rest_length);
+    struct pccl_stream *stream = pccl_allocate(pccl_heap(), sizeof *stream);
     if (!stream)
         return NULL;
     stream->engine = engine;
     stream->peer = *peer;
     stream->outgoing = outgoing;
     stream->slot = slot;
-    stream->rest_length = (uint32_t)rest_length;
-    if (rest_length)
-        memcpy(stream->rest, rest, rest_length);
-    pccl_channel_init(&stream->channel, pccl_heap(), socket, &channel_events);
+    pccl_channel_init(&stream->channel, pccl_heap(), handover->socket, &channel_events);
     stream->channel.sink = engine->sink;
     stream->channel.sink_bytes = sizeof engine->sink;
-    if (pccl_channel_reserve(&stream->channel, PCCL_STREAM_FRAME_MAX))
-        return stream;
-    release(stream);
-    return NULL;
+    if (!pccl_channel_reserve(&stream->channel, PCCL_STREAM_FRAME_MAX)) {
+        release(stream);
+        return NULL;
+    }
+    pccl_channel_adopt(&stream->channel, handover);
+    return stream;
 }
 
 static void watch(struct pccl_stream *stream)
@@ -325,34 +323,14 @@ static void on_visit(struct pccl_channel *channel, int ready)
 static const struct pccl_channel_events channel_events = {
     .visit = on_visit, .parting = on_parting, .parted = on_parted, .released = on_released};
 
-/* What was read behind the handshake. */
-static void digest_rest(struct pccl_stream *stream)
-{
-    struct pccl_frame_reader *reader = &stream->channel.reader;
-    while (stream->rest_start < stream->rest_length && !stream->waiting) {
-        size_t room;
-        uint8_t *space = pccl_frame_reader_space(reader, &room);
-        if (!space) {
-            end(stream, PCCL_LINK_UNREACHABLE, false);
-            return;
-        }
-        size_t bytes = (size_t)pccl_min_u64(room, stream->rest_length - stream->rest_start);
-        memcpy(space, stream->rest + stream->rest_start, bytes);
-        pccl_frame_reader_filled(reader, bytes);
-        stream->rest_start += (uint32_t)bytes;
-        if (!digest(stream))
-            return;
-    }
-}
-
 void pccl_stream_resume(struct pccl_stream *stream)
 {
     stream->waiting = false; /* its link is out of the list */
     const struct pccl_msg msg = stream->refused;
     if (!hand_in(stream, &msg))
         end(stream, PCCL_LINK_UNREACHABLE, false);
-    else if (!stream->waiting && digest(stream))
-        digest_rest(stream);
+    else if (!stream->waiting)
+        (void)digest(stream);
     watch(stream);
 }
 
@@ -379,6 +357,6 @@ void pccl_stream_open(struct pccl_stream *stream, bool stillborn)
     else if (pccl_bundle_enter(stream) != PCCL_OK)
         end(stream, PCCL_LINK_UNREACHABLE, false);
     else
-        digest_rest(stream);
+        (void)digest(stream); /* what was read behind the handshake */
     pccl_engine_settle(engine);
 }

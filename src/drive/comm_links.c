@@ -174,11 +174,9 @@ void pccl_comm_link_ended(struct pcclComm_t *comm, const struct pccl_id *peer, b
 static bool hand_over(struct pccl_comm_link *link, struct pccl_connection *connection, bool outgoing, uint32_t slot)
 {
     struct pcclComm_t *comm = link->comm;
-    uv_os_sock_t socket;
-    const uint8_t *rest;
-    size_t rest_length;
+    struct pccl_handover handover;
     pccl_socket_limit_silence(connection->channel.socket, comm->params.link_silence_ms);
-    if (!pccl_connection_detach(connection, &socket, &rest, &rest_length)) {
+    if (!pccl_connection_detach(connection, &handover)) {
         pccl_connection_close(connection, 0);
         return false;
     }
@@ -186,8 +184,8 @@ static bool hand_over(struct pccl_comm_link *link, struct pccl_connection *conne
     if (*standing & bit(slot)) /* the caller knows better than we that the older one is dead */
         pccl_engine_close(comm->engine, &link->peer, outgoing, slot);
     *standing &= ~bit(slot);
-    if (pccl_engine_add(comm->engine, &link->peer, outgoing, slot, socket, rest, rest_length) != PCCL_OK) {
-        pccl_socket_close(socket);
+    if (pccl_engine_add(comm->engine, &link->peer, outgoing, slot, &handover) != PCCL_OK) {
+        pccl_handover_drop(&handover);
         return false;
     }
     *standing |= bit(slot);
@@ -209,20 +207,17 @@ static bool has_use_for(const struct pcclComm_t *comm, uint8_t kind, struct pccl
 static void hand_to_session(struct pcclComm_t *comm, struct pccl_connection *connection,
                             const struct pccl_msg_link_hello *hello)
 {
-    uv_os_sock_t socket;
-    const uint8_t *rest;
-    size_t rest_length;
+    struct pccl_handover handover;
     pccl_listener_adopt(connection);
     pccl_socket_limit_silence(connection->channel.socket, comm->params.link_silence_ms);
-    if (!pccl_connection_detach(connection, &socket, &rest, &rest_length)) {
+    if (!pccl_connection_detach(connection, &handover)) {
         pccl_connection_close(connection, 0);
         return;
     }
-    enum pccl_status status = hello->kind == PCCL_LINK_STATE
-                                  ? pccl_comm_sync_accept(comm, &hello->from, socket, rest, rest_length)
-                                  : pccl_comm_measure_accept(comm, &hello->from, socket, rest_length);
+    enum pccl_status status = hello->kind == PCCL_LINK_STATE ? pccl_comm_sync_accept(comm, &hello->from, &handover)
+                                                             : pccl_comm_measure_accept(comm, &hello->from, &handover);
     if (status != PCCL_OK)
-        pccl_socket_close(socket);
+        pccl_handover_drop(&handover);
 }
 
 static void take_ring_link(struct pcclComm_t *comm, struct pccl_connection *connection,

@@ -189,25 +189,26 @@ static bool take_over(struct pccl_measure_slot *slot, struct pccl_connection *co
                       struct pccl_text *words)
 {
     struct pccl_measure_test *test = &slot->session->test;
-    uv_os_sock_t socket;
-    const uint8_t *rest;
-    size_t rest_length;
+    struct pccl_handover handover;
     test->address = connection->address;
     *how = PCCL_LINK_CLOSED;
     pccl_text_format(words, "it broke at once");
-    if (!pccl_connection_detach(connection, &socket, &rest, &rest_length)) {
+    if (!pccl_connection_detach(connection, &handover)) {
         pccl_connection_close(connection, 0);
         return false;
     }
     *how = 0;
-    pccl_text_format(words, "%s", rest_length ? "it speaks before it is asked" : pccl_status_text(PCCL_MEMORY));
+    bool speaks = pccl_handover_has_input(&handover);
+    pccl_text_format(words, "%s", speaks ? "it speaks before it is asked" : pccl_status_text(PCCL_MEMORY));
     struct pccl_measure_tester *tester = NULL;
-    if (rest_length == 0)
-        tester = pccl_measure_link_allocate(slot->session, &testing, sizeof *tester, &test->order.peer, socket);
+    if (!speaks)
+        tester =
+            pccl_measure_link_allocate(slot->session, &testing, sizeof *tester, &test->order.peer, handover.socket);
     if (!tester) {
-        pccl_socket_close(socket);
+        pccl_handover_drop(&handover);
         return false;
     }
+    pccl_channel_adopt(&tester->link.channel, &handover);
     if (!pccl_measure_link_open(&tester->link))
         return false;
     tester->slot = slot;

@@ -62,7 +62,7 @@ static void on_handle_closed(uv_handle_t *handle)
     channel->events->released(channel);
 }
 
-void pccl_channel_detach(struct pccl_channel *channel)
+static void let_go(struct pccl_channel *channel)
 {
     PCCL_ASSERT(channel->state == PCCL_CHANNEL_OPEN || channel->state == PCCL_CHANNEL_LEAVING);
     channel->state = PCCL_CHANNEL_CLOSED;
@@ -72,14 +72,33 @@ void pccl_channel_detach(struct pccl_channel *channel)
 
 void pccl_channel_close(struct pccl_channel *channel)
 {
-    pccl_channel_detach(channel);
+    let_go(channel);
     pccl_socket_close(channel->socket);
 }
 
 void pccl_channel_abort(struct pccl_channel *channel)
 {
-    pccl_channel_detach(channel);
+    let_go(channel);
     pccl_socket_abort(channel->socket);
+}
+
+void pccl_channel_detach(struct pccl_channel *channel, struct pccl_handover *out)
+{
+    let_go(channel);
+    *out = (struct pccl_handover){.socket = channel->socket, .reader = channel->reader};
+    pccl_frame_reader_init(&channel->reader, channel->memory);
+}
+
+void pccl_channel_adopt(struct pccl_channel *channel, struct pccl_handover *handover)
+{
+    PCCL_ASSERT(channel->reader.memory == handover->reader.memory);
+    channel->reader = handover->reader;
+}
+
+void pccl_handover_drop(struct pccl_handover *handover)
+{
+    pccl_socket_close(handover->socket);
+    pccl_frame_reader_fini(&handover->reader);
 }
 
 /* ---- waiting ---- */

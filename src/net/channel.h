@@ -50,6 +50,12 @@ enum pccl_channel_state {
     PCCL_CHANNEL_CLOSED,  /* or detached: waits for the loop to let go */
 };
 
+/* An open connection between two owners: where a handshake has ended, and its loop gives it to another one. */
+struct pccl_handover {
+    uv_os_sock_t socket;
+    struct pccl_frame_reader reader; /* what was read of it and not handed out */
+};
+
 struct pccl_channel {
     const struct pccl_channel_events *events;
     const struct pccl_memory *memory;
@@ -102,8 +108,16 @@ PCCL_MUST_CHECK bool pccl_channel_open(struct pccl_channel *channel, uv_loop_t *
 void pccl_channel_close(struct pccl_channel *channel);
 /* The same, and what is still on its way does not go on; the other side sees it break. */
 void pccl_channel_abort(struct pccl_channel *channel);
-/* The same, but the socket is the caller's, and so is what lies in the reader, until the caller returns to the loop. */
-void pccl_channel_detach(struct pccl_channel *channel);
+/* The same, but the connection goes on: it is the caller's. Nothing may be on its way out. */
+void pccl_channel_detach(struct pccl_channel *channel, struct pccl_handover *out);
+/* An initialized channel of that socket has what was read of it, which is its own from now on. */
+void pccl_channel_adopt(struct pccl_channel *channel, struct pccl_handover *handover);
+static inline bool pccl_handover_has_input(const struct pccl_handover *handover)
+{
+    return handover->reader.start < handover->reader.end;
+}
+/* Nobody takes it: it is closed. */
+void pccl_handover_drop(struct pccl_handover *handover);
 /*
  * In order: what was put and the payload under way go out, then link_bye if `bye`; what comes is thrown away, so that
  * no reset overtakes what we said, until the other side's end, at most for linger_ms. 0: what the kernel takes at once.

@@ -195,18 +195,13 @@ bool pccl_connection_flush(struct pccl_connection *connection)
     return !pccl_channel_is_sending(channel) || pccl_channel_push(channel) != PCCL_CHANNEL_WAITS;
 }
 
-bool pccl_connection_detach(struct pccl_connection *connection, uv_os_sock_t *socket, const uint8_t **rest,
-                            size_t *rest_length)
+bool pccl_connection_detach(struct pccl_connection *connection, struct pccl_handover *out)
 {
     if (connection->state != PCCL_CONNECTION_OPEN || pccl_channel_push(&connection->channel) != PCCL_CHANNEL_MOVED)
         return false;
-    const struct pccl_frame_reader *reader = &connection->channel.reader;
-    *socket = connection->channel.socket;
-    *rest_length = reader->end - reader->start;
-    *rest = *rest_length ? reader->buffer + reader->start : NULL;
     connection->state = PCCL_CONNECTION_CLOSED;
     pccl_connection_list_remove(connection);
-    pccl_channel_detach(&connection->channel);
+    pccl_channel_detach(&connection->channel, out);
     return true;
 }
 

@@ -127,12 +127,10 @@ bool pccl_connection_watch_input(struct pccl_connection *connection, bool on);
 void pccl_connection_close(struct pccl_connection *connection, uint32_t linger_ms);
 
 /*
- * Gives the open socket to the caller and frees the connection; no events any more. *rest: what was read and not handed
- * out, a view that is valid as long as the caller does not return to the loop. false: what waits cannot be sent at
+ * Gives what is open to the caller and frees the connection; no events any more. false: what waits cannot be sent at
  * once, or the connection has broken; nothing has happened then.
  */
-PCCL_MUST_CHECK bool pccl_connection_detach(struct pccl_connection *connection, uv_os_sock_t *socket,
-                                            const uint8_t **rest, size_t *rest_length);
+PCCL_MUST_CHECK bool pccl_connection_detach(struct pccl_connection *connection, struct pccl_handover *out);
 
 /* What it says that a connection attempt failed. */
 enum pccl_connection_end pccl_connection_dial_end(int error);

@@ -207,15 +207,17 @@ void pccl_sync_asker_ask(struct pccl_sync_asker *asker, const struct pccl_msg *m
         asker->doomed = true;
 }
 
-struct pccl_sync_asker *pccl_sync_asker_create(struct pccl_sync_line *line, uint32_t number, uv_os_sock_t socket)
+struct pccl_sync_asker *pccl_sync_asker_create(struct pccl_sync_line *line, uint32_t number,
+                                               struct pccl_handover *handover)
 {
     const struct pccl_sync_donor *donor = line->donor;
     struct pccl_sync_asker *asker =
-        pccl_sync_link_allocate(donor->session, &asking, sizeof *asker, &donor->peer, socket);
+        pccl_sync_link_allocate(donor->session, &asking, sizeof *asker, &donor->peer, handover->socket);
     if (!asker) {
-        pccl_socket_close(socket);
+        pccl_handover_drop(handover);
         return NULL;
     }
+    pccl_channel_adopt(&asker->link.channel, handover);
     asker->line = line;
     asker->number = number;
     if (!pccl_sync_link_open(&asker->link)) {

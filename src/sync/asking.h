@@ -16,8 +16,9 @@ struct pccl_sync_asker {
     struct pccl_device_lane *lane; /* for it; NULL: straight to its place */
 };
 
-/* A connection to a donor stands. NULL: the socket is closed, for want of memory. */
-struct pccl_sync_asker *pccl_sync_asker_create(struct pccl_sync_line *line, uint32_t number, uv_os_sock_t socket);
+/* A connection to a donor stands. NULL: it is closed, for want of memory. */
+struct pccl_sync_asker *pccl_sync_asker_create(struct pccl_sync_line *line, uint32_t number,
+                                               struct pccl_handover *handover);
 /* Puts it behind what is to be sent; a failure dooms it. */
 void pccl_sync_asker_ask(struct pccl_sync_asker *asker, const struct pccl_msg *msg);
 void pccl_sync_asker_watch(struct pccl_sync_asker *asker);

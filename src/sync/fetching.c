@@ -148,21 +148,19 @@ static bool take_over(struct pccl_sync_line *line, struct pccl_connection *conne
 {
     struct pccl_sync_donor *donor = line->donor;
     struct pccl_sync_fetching *fetching = &donor->session->fetching;
-    uv_os_sock_t socket;
-    const uint8_t *rest;
-    size_t rest_length;
+    struct pccl_handover handover;
     uint32_t number = number_of(line);
     pccl_text_format(words, "it broke at once");
-    if (!pccl_connection_detach(connection, &socket, &rest, &rest_length)) {
+    if (!pccl_connection_detach(connection, &handover)) {
         pccl_connection_close(connection, 0);
         return false;
     }
-    if (rest_length) {
+    if (pccl_handover_has_input(&handover)) {
         pccl_text_format(words, "it speaks before it is asked");
-        pccl_socket_close(socket);
+        pccl_handover_drop(&handover);
         return false;
     }
-    line->asker = pccl_sync_asker_create(line, number, socket);
+    line->asker = pccl_sync_asker_create(line, number, &handover);
     if (!line->asker)
         return false;
     fetching->askers[number] = line->asker;

@@ -66,8 +66,6 @@ void pccl_sync_link_close(struct pccl_sync_link *link);
 void pccl_sync_link_free(struct pccl_sync_link *link);
 /* The end of a visit. `owes`: something is awaited from the other side, so it must move now and then. */
 void pccl_sync_link_watch(struct pccl_sync_link *link, bool input, bool owes);
-/* Takes what was read behind the handshake. false: out of memory. */
-PCCL_MUST_CHECK bool pccl_sync_link_take(struct pccl_sync_link *link, const uint8_t *bytes, size_t length);
 /* Of the channel; ENDED: link->words say why. */
 PCCL_MUST_CHECK enum pccl_channel_io pccl_sync_link_read(struct pccl_sync_link *link, size_t *budget);
 PCCL_MUST_CHECK enum pccl_channel_io pccl_sync_link_message(struct pccl_sync_link *link, struct pccl_msg *msg);
@@ -79,7 +77,7 @@ PCCL_MUST_CHECK bool pccl_sync_link_put(struct pccl_sync_link *link, const struc
 
 /* NULL: out of memory; the socket is untouched. Any thread. */
 struct pccl_sync_link *pccl_sync_server_create(struct pccl_sync_session *session, const struct pccl_id *peer,
-                                               uv_os_sock_t socket, const uint8_t *rest, size_t rest_length);
+                                               uv_os_sock_t socket);
 /* The loop takes it over. */
 void pccl_sync_server_open(struct pccl_sync_link *link);
 /* The plan is known, or has changed: those that wait may be served. */

@@ -4,8 +4,6 @@
 #include "net/heap.h"
 #include "net/socket.h"
 
-#include <string.h>
-
 static const struct pccl_channel_events channel_events;
 
 static struct pccl_sync_link *link_of(struct pccl_channel *channel)
@@ -106,24 +104,6 @@ static enum pccl_channel_io explain(struct pccl_sync_link *link, enum pccl_chann
     if (io == PCCL_CHANNEL_ENDED)
         pccl_text_format(&link->words, "%s", pccl_channel_why(&link->channel));
     return io;
-}
-
-bool pccl_sync_link_take(struct pccl_sync_link *link, const uint8_t *bytes, size_t length)
-{
-    struct pccl_frame_reader *reader = &link->channel.reader;
-    for (size_t taken = 0; taken < length;) {
-        size_t room;
-        uint8_t *space = pccl_frame_reader_space(reader, &room);
-        if (!space) {
-            pccl_text_format(&link->words, "%s", pccl_status_text(PCCL_MEMORY));
-            return false;
-        }
-        size_t some = (size_t)pccl_min_u64(room, length - taken);
-        memcpy(space, bytes + taken, some);
-        pccl_frame_reader_filled(reader, some);
-        taken += some;
-    }
-    return true;
 }
 
 enum pccl_channel_io pccl_sync_link_read(struct pccl_sync_link *link, size_t *budget)

@@ -6,8 +6,6 @@
 #include "state/serve.h"
 #include "sync/internal.h"
 
-#include <string.h>
-
 struct want {
     struct pccl_msg_state_want msg;
     struct pccl_device_lane *lane; /* reads the chunk into its buffer of the want's number; NULL: no device's */
@@ -21,8 +19,6 @@ struct server {
     bool sending; /* the answer to the first one */
     const uint8_t *payload;
     uint32_t payload_length;
-    uint32_t rest_length; /* what was read behind the handshake */
-    uint8_t rest[];
 };
 
 static struct server *server_of(struct pccl_sync_link *link) { return PCCL_CONTAINER_OF(link, struct server, link); }
@@ -185,15 +181,10 @@ static const struct pccl_sync_role serving = {.visit = visit, .silent = silent, 
 /* ---- life ---- */
 
 struct pccl_sync_link *pccl_sync_server_create(struct pccl_sync_session *session, const struct pccl_id *peer,
-                                               uv_os_sock_t socket, const uint8_t *rest, size_t rest_length)
+                                               uv_os_sock_t socket)
 {
-    struct server *server = pccl_sync_link_allocate(session, &serving, sizeof *server + rest_length, peer, socket);
-    if (!server)
-        return NULL;
-    server->rest_length = (uint32_t)rest_length;
-    if (rest_length)
-        memcpy(server->rest, rest, rest_length);
-    return &server->link;
+    struct server *server = pccl_sync_link_allocate(session, &serving, sizeof *server, peer, socket);
+    return server ? &server->link : NULL;
 }
 
 /* A requester that dials again and again holds so many connections and no more. */
@@ -214,14 +205,9 @@ static void make_room(struct pccl_sync_session *session, const struct pccl_id *p
 
 void pccl_sync_server_open(struct pccl_sync_link *link)
 {
-    struct server *server = server_of(link);
     make_room(link->session, &link->peer);
-    if (!pccl_sync_link_open(link)) {
+    if (!pccl_sync_link_open(link))
         pccl_sync_link_free(link);
-        return;
-    }
-    if (!pccl_sync_link_take(link, server->rest, server->rest_length))
-        end(server);
 }
 
 void pccl_sync_servers_go(struct pccl_sync_session *session)

@@ -598,14 +598,15 @@ static void a_session_that_never_runs_closes_what_it_was_given(void **state)
     loopback_pair(&ours[0], &bare[0]);
     loopback_pair(&ours[1], &bare[1]);
     struct pccl_id peer = node_id(2);
-    assert_int_equal(pccl_measure_session_accept(session, &peer, ours[0]), PCCL_OK);
+    struct pccl_handover handovers[] = {loopback_handover(ours[0], NULL, 0), loopback_handover(ours[1], NULL, 0)};
+    assert_int_equal(pccl_measure_session_accept(session, &peer, &handovers[0]), PCCL_OK);
     assert_true(pccl_measure_session_is_needed(session));
     struct pccl_measure_order order = {.test = 1, .peer = peer, .limit_ms = LIMIT_MS};
     pccl_measure_session_order(session, &order);
     pccl_measure_session_end(session);
     assert_false(pccl_measure_session_is_needed(session));
-    assert_int_equal(pccl_measure_session_accept(session, &peer, ours[1]), PCCL_USAGE);
-    pccl_socket_close(ours[1]);
+    assert_int_equal(pccl_measure_session_accept(session, &peer, &handovers[1]), PCCL_USAGE);
+    pccl_handover_drop(&handovers[1]);
     pccl_measure_session_destroy(session);
     bare_hear_end(bare[0]);
     close(bare[0]);
