@@ -54,7 +54,7 @@ enum {
 
 static bool is_of_use(const struct pccl_stream *stream)
 {
-    return stream->state == PCCL_STREAM_OPEN && stream->write_error == 0;
+    return stream->channel.state == PCCL_CHANNEL_OPEN && stream->channel.failed == 0;
 }
 
 /*
@@ -68,7 +68,8 @@ static void bound_streams(struct pccl_bundle *bundle, uint32_t streams, uint64_t
     do {
         bool grew = passed_us > 0 && stream->through > stream->through_before;
         uint64_t own = grew ? (stream->through - stream->through_before) * 1000000 / passed_us : 0;
-        pccl_path_bound(stream->socket, bound == 0 ? 0 : pccl_max_u64(1 + bound / streams, own + own / OWN_HEADROOM));
+        pccl_path_bound(stream->channel.socket,
+                        bound == 0 ? 0 : pccl_max_u64(1 + bound / streams, own + own / OWN_HEADROOM));
         stream = stream->next_in_bundle;
     } while (stream != bundle->turn);
     bundle->renewed = false;
@@ -96,7 +97,7 @@ static void look_at_pace(struct pccl_bundle *bundle, uint64_t now_us)
     do {
         struct pccl_path path;
         streams += is_of_use(stream);
-        if (pccl_path_measure(stream->socket, &path)) {
+        if (pccl_path_measure(stream->channel.socket, &path)) {
             stream->through = path.delivered;
             stream->resent = path.resent;
             moving += is_moving(stream);
@@ -139,7 +140,7 @@ static void link_in(struct pccl_bundle *bundle, struct pccl_stream *stream)
     }
     stream->bundle = bundle;
     struct pccl_path path;
-    if (bundle->outgoing && pccl_path_measure(stream->socket, &path) && path.rtt_us >= PCCL_LONG_PATH_RTT_US)
+    if (bundle->outgoing && pccl_path_measure(stream->channel.socket, &path) && path.rtt_us >= PCCL_LONG_PATH_RTT_US)
         bundle->paced = true;
     renew(bundle);
 }

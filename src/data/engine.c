@@ -62,14 +62,14 @@ static void forget(struct pccl_engine *engine, struct pccl_stream *stream)
 }
 
 enum pccl_status pccl_engine_add(struct pccl_engine *engine, const struct pccl_id *peer, bool outgoing, uint32_t slot,
-                                 uv_os_sock_t socket, const uint8_t *rest, size_t rest_length)
+                                 struct pccl_handover *handover)
 {
-    struct pccl_stream *stream = pccl_stream_create(engine, peer, outgoing, slot, socket, rest, rest_length);
+    struct pccl_stream *stream = pccl_stream_create(engine, peer, outgoing, slot, handover);
     if (!stream)
         return PCCL_MEMORY;
     uv_mutex_lock(&engine->lock);
     if (engine->broken)
-        pccl_socket_shutdown(socket);
+        pccl_socket_shutdown(handover->socket);
     stream->known = true;
     stream->next_known = engine->known;
     if (engine->known)
@@ -515,7 +515,7 @@ static void be_broken(struct pccl_engine *engine)
     uv_mutex_lock(&engine->lock);
     engine->broken = true;
     for (const struct pccl_stream *stream = engine->known; stream; stream = stream->next_known)
-        pccl_socket_shutdown(stream->socket);
+        pccl_socket_shutdown(stream->channel.socket);
     uv_mutex_unlock(&engine->lock);
     engine->events.broken(engine->events.context);
 }

@@ -11,7 +11,7 @@
 #define PCCL_DATA_ENGINE_H
 
 #include "collective/exchange.h"
-#include "net/socket.h"
+#include "net/channel.h"
 
 struct pccl_engine;
 
@@ -101,13 +101,11 @@ void pccl_engine_start(struct pccl_engine *engine, struct pccl_job *job);
 void pccl_engine_stop(struct pccl_engine *engine, struct pccl_job *job, enum pccl_job_end end);
 
 /*
- * A connection that has been through link_hello and link_ok: the engine owns the socket from now on. rest: bytes that
- * were read behind those frames. The caller has closed the slot's former connection (pccl_engine_close) if it had one.
- * MEMORY: nothing happened, the socket is still the caller's.
+ * A connection that has been through link_hello and link_ok: the engine's from now on. The caller has closed the slot's
+ * former one (pccl_engine_close) if it had one. MEMORY: nothing happened, it is still the caller's.
  */
 PCCL_MUST_CHECK enum pccl_status pccl_engine_add(struct pccl_engine *engine, const struct pccl_id *peer, bool outgoing,
-                                                 uint32_t slot, uv_os_sock_t socket, const uint8_t *rest,
-                                                 size_t rest_length);
+                                                 uint32_t slot, struct pccl_handover *handover);
 /* Says link_bye and closes (what is being sent is completed first). slot PCCL_POOL_MAX: all. No event follows. */
 void pccl_engine_close(struct pccl_engine *engine, const struct pccl_id *peer, bool outgoing, uint32_t slot);
 /* There is such a connection that was neither closed nor has ended. slot PCCL_POOL_MAX: any. */

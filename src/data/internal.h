@@ -11,31 +11,24 @@
 #include "core/list.h"
 #include "data/engine.h"
 #include "data/pace.h"
-#include "wire/frame.h"
+#include "net/channel.h"
 
 #include <uv.h>
 
 enum {
-    PCCL_STREAM_HEAD_BYTES = 512,    /* any frame that the engine sends */
+    PCCL_STREAM_FRAME_MAX = 512,     /* bytes of any frame that the engine sends */
     PCCL_STREAM_READ_MAX = 1 << 20,  /* bytes read in one visit, so that one stream does not hold up the others */
     PCCL_BUNDLE_WRITE_MAX = 2 << 20, /* and bytes begun to be sent */
-    PCCL_STREAM_FILLER_BYTES = 64 << 10,
-};
-
-enum pccl_stream_state {
-    PCCL_STREAM_NEW,     /* not taken over by the engine's thread yet */
-    PCCL_STREAM_OPEN,    /* in its bundle */
-    PCCL_STREAM_LEAVING, /* says good-bye: completes its message, then link_bye, then waits for the other side's end */
-    PCCL_STREAM_GONE,    /* waits for the loop to let go */
+    PCCL_STREAM_SINK_BYTES = 64 << 10,
 };
 
 struct pccl_stream {
+    struct pccl_channel channel; /* its socket is constant, and its state: open: in its bundle */
     /* constant */
     struct pccl_engine *engine;
     struct pccl_id peer;
     bool outgoing;
     uint32_t slot;
-    uv_os_sock_t socket;
 
     /* under the engine's lock */
     bool known;     /* neither closed by the caller nor over: in `known` of the engine */
@@ -47,39 +40,23 @@ struct pccl_stream {
     uint64_t rate;
     bool is_news; /* and not asked for since */
 
-    enum pccl_stream_state state;
     struct pccl_bundle *bundle; /* NULL: the exchange does not know it (any more) */
     struct pccl_stream *next_in_bundle;
-    uv_poll_t poll;
-    uv_timer_t timer; /* ends the good-bye */
-    uint8_t handles;  /* not yet let go by the loop */
-    int armed;        /* what `poll` watches */
 
-    /* out: a frame in `head`, then `length` bytes */
-    bool sending;
-    bool blocked;      /* the kernel took less than all */
-    bool watch_output; /* kept until the loop reports room that nobody needs: saves switching it on and off */
-    int write_error;   /* nothing can be sent any more; reading tells what became of it */
-    bool said_bye;
-    uint32_t head_start, head_end;
-    uint32_t length, sent;
+    /* out */
+    bool sending;                     /* a message, also one that was given back */
     uint64_t through, through_before; /* got through by the last look at the pace, and when its interval began */
     uint64_t resent, resent_before;   /* the same of what was sent again */
-    uint64_t moved, measured;         /* bytes sent so far, and when its way was last looked at */
+    uint64_t begun, measured;         /* bytes begun to be sent so far, and when its way was last looked at */
     struct pccl_departure departure;  /* under way while `departs` */
     bool departs;
-    uint8_t head[PCCL_STREAM_HEAD_BYTES];
 
     /* in */
-    struct pccl_frame_reader reader; /* empty while a payload is incomplete */
-    struct pccl_arrival arrival;     /* length > 0: its payload is being received */
-    uint32_t received;
-    bool waiting; /* the exchange has no room for `refused`: nothing is read until it has */
-    bool is_over; /* the other side has ended what it says: what is sent ahead is of no use any more */
+    struct pccl_arrival arrival; /* length > 0: its payload is being received */
+    bool waiting;                /* the exchange has no room for `refused`: nothing is read until it has */
+    bool is_over;                /* the other side has ended what it says: what is sent ahead is of no use any more */
     struct pccl_link in_waiting;
     struct pccl_msg refused;
-    uint32_t rest_start, rest_length; /* what was read behind the handshake */
-    uint8_t rest[];
 };
 
 /* An operation that will never be started here. */
@@ -130,7 +107,7 @@ struct pccl_engine {
     struct pccl_link waiting; /* streams that are not read until the exchange has room */
     uint64_t room;            /* its number when they were asked last */
     bool resuming;
-    uint8_t sink[PCCL_STREAM_FILLER_BYTES]; /* for what nobody wants */
+    uint8_t sink[PCCL_STREAM_SINK_BYTES]; /* for what nobody wants */
 };
 
 /* ---- engine.c ---- */
@@ -153,9 +130,9 @@ void pccl_bundle_pause(struct pccl_bundle *bundle);
 void pccl_bundle_pump(struct pccl_engine *engine, struct pccl_bundle *bundle);
 
 /* ---- stream.c ---- */
-/* NULL: out of memory; the socket is untouched. Any thread. */
+/* NULL: out of memory; the connection is still the caller's. Any thread. */
 struct pccl_stream *pccl_stream_create(struct pccl_engine *engine, const struct pccl_id *peer, bool outgoing,
-                                       uint32_t slot, uv_os_sock_t socket, const uint8_t *rest, size_t rest_length);
+                                       uint32_t slot, struct pccl_handover *handover);
 /* The engine's thread takes over. stillborn: only for the good-bye. */
 void pccl_stream_open(struct pccl_stream *stream, bool stillborn);
 /* Closed by the caller: begins the good-bye. */

@@ -1,6 +1,7 @@
 /*
- * One connection: frames and payloads in, frames and payloads out, and its end. It ends in one of two ways: the other
- * side's doing, found while reading (`end`), or the caller's (`pccl_stream_leave`).
+ * One connection of the data plane: between its channel, which moves the bytes, and the exchange, which says what they
+ * are. It ends in one of two ways: the other side's doing, found while reading (`end`), or the caller's
+ * (`pccl_stream_leave`).
  *
  * A payload that is half sent when the caller closes the connection is completed from where it lies as long as its
  * operation is alive: the other side takes a complete segment for good. Only an operation that was stopped, whose
@@ -15,72 +16,52 @@
 
 enum { MEASURE_BYTES = 1 << 20 }; /* less does not show what a way can take */
 
-static const uint8_t filler[PCCL_STREAM_FILLER_BYTES];
+static const struct pccl_channel_events channel_events;
 
-static void on_poll(uv_poll_t *poll, int status, int events);
-static void push(struct pccl_stream *stream);
+static struct pccl_stream *stream_of(struct pccl_channel *channel)
+{
+    return PCCL_CONTAINER_OF(channel, struct pccl_stream, channel);
+}
 
 /* ---- life ---- */
 
-static size_t stream_bytes(const struct pccl_stream *stream) { return sizeof *stream + stream->rest_length; }
+static void on_released(struct pccl_channel *channel)
+{
+    struct pccl_stream *stream = stream_of(channel);
+    pccl_release(pccl_heap(), stream, sizeof *stream);
+}
+
+static void release(struct pccl_stream *stream)
+{
+    pccl_channel_fini(&stream->channel);
+    on_released(&stream->channel);
+}
 
 struct pccl_stream *pccl_stream_create(struct pccl_engine *engine, const struct pccl_id *peer, bool outgoing,
-                                       uint32_t slot, uv_os_sock_t socket, const uint8_t *rest, size_t rest_length)
+                                       uint32_t slot, struct pccl_handover *handover)
 {
-    PCCL_ASSERT(rest_length <= PCCL_FRAME_HEADER_BYTES + PCCL_FRAME_BODY_MAX);
-    struct pccl_stream *stream = pccl_allocate(pccl_heap(), sizeof *stream + rest_length);
+    struct pccl_stream *stream = pccl_allocate(pccl_heap(), sizeof *stream);
     if (!stream)
         return NULL;
     stream->engine = engine;
     stream->peer = *peer;
     stream->outgoing = outgoing;
     stream->slot = slot;
-    stream->socket = socket;
-    stream->rest_length = (uint32_t)rest_length;
-    if (rest_length)
-        memcpy(stream->rest, rest, rest_length);
-    pccl_frame_reader_init(&stream->reader, pccl_heap());
-    return stream;
-}
-
-static void release(struct pccl_stream *stream)
-{
-    pccl_frame_reader_fini(&stream->reader);
-    pccl_release(pccl_heap(), stream, stream_bytes(stream));
-}
-
-static void on_handle_closed(uv_handle_t *handle)
-{
-    struct pccl_stream *stream = handle->data;
-    if (--stream->handles == 0)
+    pccl_channel_init(&stream->channel, pccl_heap(), handover->socket, &channel_events);
+    stream->channel.sink = engine->sink;
+    stream->channel.sink_bytes = sizeof engine->sink;
+    if (!pccl_channel_reserve(&stream->channel, PCCL_STREAM_FRAME_MAX)) {
         release(stream);
-}
-
-/* The memory follows when the loop lets go of it. */
-static void finish(struct pccl_stream *stream)
-{
-    stream->state = PCCL_STREAM_GONE;
-    uv_close((uv_handle_t *)&stream->poll, on_handle_closed);
-    uv_close((uv_handle_t *)&stream->timer, on_handle_closed);
-    pccl_socket_close(stream->socket);
+        return NULL;
+    }
+    pccl_channel_adopt(&stream->channel, handover);
+    return stream;
 }
 
 static void watch(struct pccl_stream *stream)
 {
-    if (stream->state == PCCL_STREAM_GONE)
-        return;
-    int input = stream->waiting ? UV_DISCONNECT : UV_READABLE;
-    int wanted = input | (stream->watch_output ? UV_WRITABLE : 0);
-    if (wanted == stream->armed)
-        return;
-    stream->armed = wanted;
-    (void)uv_poll_start(&stream->poll, wanted, on_poll); /* fails only for handles that are closing */
-}
-
-static void block(struct pccl_stream *stream)
-{
-    stream->blocked = stream->watch_output = true;
-    watch(stream);
+    if (stream->channel.state == PCCL_CHANNEL_OPEN)
+        pccl_channel_watch(&stream->channel, stream->waiting ? UV_DISCONNECT : UV_READABLE);
 }
 
 static void stop_waiting(struct pccl_stream *stream)
@@ -108,7 +89,7 @@ static void end(struct pccl_stream *stream, enum pccl_link_end how, bool purpose
     struct pccl_engine *engine = stream->engine;
     stop_waiting(stream);
     give_back(stream);
-    finish(stream);
+    pccl_channel_close(&stream->channel);
     /* The link's end first: it explains the failures that follow. */
     if (pccl_engine_forget_stream(engine, stream))
         engine->events.ended(engine->events.context, &stream->peer, stream->outgoing, stream->slot, how, purposely);
@@ -118,161 +99,60 @@ static void end(struct pccl_stream *stream, enum pccl_link_end how, bool purpose
 
 void pccl_stream_cut(struct pccl_stream *stream) { end(stream, PCCL_LINK_UNREACHABLE, false); }
 
-static void end_with_error(struct pccl_stream *stream, int error)
-{
-    switch (error) {
-    case UV_ETIMEDOUT:
-    case UV_EHOSTUNREACH:
-    case UV_ENETUNREACH:
-    case UV_ENETDOWN: end(stream, PCCL_LINK_SILENT, false); break;
-    default: end(stream, PCCL_LINK_CLOSED, false); break;
-    }
-}
-
-/* ---- the good-bye ---- */
-
-static void on_timer(uv_timer_t *timer)
-{
-    struct pccl_stream *stream = timer->data;
-    give_back(stream);
-    finish(stream);
-    pccl_bundle_leave(stream);
-    pccl_engine_settle(stream->engine);
-}
-
-static void encode(struct pccl_stream *stream, const struct pccl_msg *msg)
-{
-    size_t size = pccl_frame_size(msg);
-    PCCL_ASSERT(size <= sizeof stream->head);
-    pccl_frame_encode(msg, 0, 0, stream->head);
-    stream->head_start = 0;
-    stream->head_end = (uint32_t)size;
-    stream->sending = true;
-}
-
-/* The stream sends nothing any more but the good-bye. */
-static void say_bye(struct pccl_stream *stream)
-{
-    struct pccl_msg msg = {.type = PCCL_MSG_link_bye};
-    pccl_bundle_leave(stream);
-    stream->said_bye = true;
-    stream->length = stream->sent = 0;
-    encode(stream, &msg);
-    if (!stream->blocked)
-        push(stream);
-}
-
-void pccl_stream_let_go(struct pccl_stream *stream)
-{
-    stop_waiting(stream);
-    give_back(stream);
-    pccl_bundle_leave(stream);
-}
-
-void pccl_stream_leave(struct pccl_stream *stream)
-{
-    if (stream->state != PCCL_STREAM_OPEN)
-        return; /* it is over already */
-    stop_waiting(stream);
-    if (stream->write_error) {
-        give_back(stream);
-        finish(stream);
-        pccl_bundle_leave(stream);
-        return;
-    }
-    stream->state = PCCL_STREAM_LEAVING;
-    pccl_exchange_dropped(stream->engine->exchange, NULL, &stream->arrival);
-    memset(&stream->arrival, 0, sizeof stream->arrival);
-    uv_update_time(stream->timer.loop);
-    (void)uv_timer_start(&stream->timer, on_timer, stream->engine->config.linger_ms, 0);
-    if (stream->departs && !stream->departure.transfer)
-        pccl_stream_let_go(stream);
-    if (!stream->sending)
-        say_bye(stream);
-}
-
 /* ---- out ---- */
 
 bool pccl_stream_is_idle(const struct pccl_stream *stream)
 {
-    return stream->state == PCCL_STREAM_OPEN && !stream->sending && !stream->blocked && !stream->write_error;
-}
-
-/* Nothing can be sent any more. What came before is still to be read: it may be the other side's good-bye. */
-static void fail_output(struct pccl_stream *stream, int error)
-{
-    stream->write_error = error;
-    stream->blocked = stream->watch_output = false;
-    pccl_socket_shutdown(stream->socket);
-    watch(stream);
+    const struct pccl_channel *channel = &stream->channel;
+    return channel->state == PCCL_CHANNEL_OPEN && !stream->sending && !channel->blocked && !channel->failed;
 }
 
 static void completed(struct pccl_stream *stream)
 {
     stream->sending = false;
-    if (stream->departs) {
-        stream->departs = false;
-        pccl_exchange_sent(stream->engine->exchange, &stream->departure);
-        memset(&stream->departure, 0, sizeof stream->departure);
-    }
-    if (stream->said_bye)
-        pccl_socket_shutdown_write(stream->socket);
-    else if (stream->state == PCCL_STREAM_LEAVING)
-        say_bye(stream);
-}
-
-static void advance(struct pccl_stream *stream, size_t moved)
-{
-    uint32_t head = (uint32_t)pccl_min_u64(moved, stream->head_end - stream->head_start);
-    stream->head_start += head;
-    stream->sent += (uint32_t)moved - head;
-    stream->moved += moved;
+    if (!stream->departs)
+        return;
+    stream->departs = false;
+    pccl_exchange_sent(stream->engine->exchange, &stream->departure);
 }
 
 /* Sends what the kernel takes of the message under way. */
 static void push(struct pccl_stream *stream)
 {
-    while (stream->head_start < stream->head_end || stream->sent < stream->length) {
-        const uint8_t *payload = stream->departs ? stream->departure.payload : NULL;
-        size_t left = stream->length - stream->sent;
-        size_t body = payload ? left : (size_t)pccl_min_u64(left, sizeof filler);
-        size_t head = stream->head_end - stream->head_start;
-        ptrdiff_t moved = pccl_socket_write_two(stream->socket, stream->head + stream->head_start, head,
-                                                payload ? payload + stream->sent : filler, body);
-        if (moved < 0 && moved != UV_EAGAIN && moved != UV_ENOBUFS) {
-            fail_output(stream, (int)moved);
-            return;
-        }
-        if (moved > 0)
-            advance(stream, (size_t)moved);
-        if (moved < 0 || (size_t)moved < head + body) {
-            block(stream);
-            return;
-        }
-    }
-    completed(stream);
+    if (pccl_channel_push(&stream->channel) == PCCL_CHANNEL_MOVED)
+        completed(stream);
+    else
+        watch(stream); /* for room; or nothing can be sent any more, and reading tells what became of it */
 }
 
 size_t pccl_stream_send(struct pccl_stream *stream)
 {
-    stream->departs = true;
-    stream->length = stream->departure.length;
-    stream->sent = 0;
-    encode(stream, &stream->departure.msg);
+    struct pccl_channel *channel = &stream->channel;
+    const struct pccl_departure *departure = &stream->departure;
+    stream->departs = stream->sending = true;
+    (void)pccl_channel_put_message(channel, &departure->msg); /* there is memory for it */
+    PCCL_ASSERT(channel->out_end <= PCCL_STREAM_FRAME_MAX);
+    size_t bytes = channel->out_end + (size_t)departure->length;
+    stream->begun += bytes;
+    pccl_channel_put_payload(channel, &departure->payload, departure->length);
     push(stream);
-    return stream->head_end + stream->length;
+    return bytes;
 }
 
-void pccl_stream_rest(struct pccl_stream *stream) { block(stream); }
+void pccl_stream_rest(struct pccl_stream *stream)
+{
+    pccl_channel_rest(&stream->channel);
+    watch(stream);
+}
 
 /* Less than before is believed bit by bit, since one look may come at a bad moment; and not if we sent too little. */
 void pccl_stream_measure(struct pccl_stream *stream)
 {
     struct pccl_engine *engine = stream->engine;
     struct pccl_path path;
-    if (stream->moved - stream->measured < MEASURE_BYTES || !pccl_path_measure(stream->socket, &path))
+    if (stream->begun - stream->measured < MEASURE_BYTES || !pccl_path_measure(stream->channel.socket, &path))
         return;
-    stream->measured = stream->moved;
+    stream->measured = stream->begun;
     uv_mutex_lock(&engine->lock);
     uint64_t kept = path.limited ? stream->rate : stream->rate - stream->rate / 8;
     stream->rate = pccl_max_u64(kept, path.rate);
@@ -283,42 +163,65 @@ void pccl_stream_measure(struct pccl_stream *stream)
 
 static void on_writable(struct pccl_stream *stream)
 {
-    if (!stream->blocked) {
-        stream->watch_output = false; /* nobody waits for it */
-        return;
-    }
-    stream->blocked = false;
     if (stream->sending)
         push(stream);
     if (stream->bundle && pccl_stream_is_idle(stream))
         pccl_bundle_note(stream->engine, stream->bundle);
 }
 
+/* ---- the good-bye ---- */
+
+void pccl_stream_let_go(struct pccl_stream *stream)
+{
+    stop_waiting(stream);
+    give_back(stream);
+    pccl_bundle_leave(stream);
+}
+
+void pccl_stream_leave(struct pccl_stream *stream)
+{
+    if (stream->channel.state != PCCL_CHANNEL_OPEN)
+        return; /* it is over already */
+    stop_waiting(stream);
+    pccl_exchange_dropped(stream->engine->exchange, NULL, &stream->arrival);
+    memset(&stream->arrival, 0, sizeof stream->arrival);
+    if (stream->departs && !stream->departure.transfer)
+        pccl_stream_let_go(stream);
+    pccl_channel_leave(&stream->channel, true, stream->engine->config.linger_ms);
+}
+
+/* From now on there is nothing but the good-bye. */
+static void on_parting(struct pccl_channel *channel)
+{
+    struct pccl_stream *stream = stream_of(channel);
+    completed(stream);
+    pccl_bundle_leave(stream);
+    pccl_engine_settle(stream->engine);
+}
+
+static void on_parted(struct pccl_channel *channel)
+{
+    struct pccl_stream *stream = stream_of(channel);
+    pccl_stream_let_go(stream);
+    pccl_engine_settle(stream->engine);
+}
+
 /* ---- in ---- */
 
 static bool is_receiving(const struct pccl_stream *stream) { return stream->arrival.length > 0; }
 
-static void note_received(struct pccl_stream *stream, size_t bytes)
+static void expect(struct pccl_stream *stream)
 {
-    stream->received += (uint32_t)bytes;
-    if (stream->received < stream->arrival.length)
+    pccl_channel_expect(&stream->channel, &stream->arrival.payload, stream->arrival.length);
+}
+
+static void note_received(struct pccl_stream *stream)
+{
+    if (!is_receiving(stream) || stream->channel.received < stream->channel.expected)
         return;
     pccl_exchange_received(stream->engine->exchange, &stream->arrival);
     memset(&stream->arrival, 0, sizeof stream->arrival);
     pccl_engine_settle(stream->engine); /* sends on what has just been folded while it is in the cache */
-}
-
-/* Moves the beginning of a payload that was read together with its frame. */
-static void take_from_reader(struct pccl_stream *stream)
-{
-    struct pccl_frame_reader *reader = &stream->reader;
-    uint32_t bytes = (uint32_t)pccl_min_u64(reader->end - reader->start, stream->arrival.length - stream->received);
-    if (bytes == 0)
-        return;
-    if (stream->arrival.payload)
-        memcpy(stream->arrival.payload + stream->received, reader->buffer + reader->start, bytes);
-    reader->start += bytes;
-    note_received(stream, bytes);
 }
 
 /* DATA that the exchange has no room for: it is read when there is some, or thrown away if its sender has gone. */
@@ -337,27 +240,23 @@ static bool hand_in(struct pccl_stream *stream, const struct pccl_msg *msg)
 {
     struct pccl_engine *engine = stream->engine;
     struct pccl_text words;
-    stream->received = 0;
     enum pccl_status status =
         pccl_exchange_receive(engine->exchange, &stream->peer, stream->outgoing, msg, &stream->arrival, &words);
     if (status == PCCL_LIMIT)
         wait_with(stream, msg);
     else if (status != PCCL_OK)
         memset(&stream->arrival, 0, sizeof stream->arrival);
+    expect(stream);
     pccl_engine_settle(engine);
     return status == PCCL_OK || status == PCCL_LIMIT;
 }
 
 /* false: the stream has ended. */
-static bool on_frame(struct pccl_stream *stream, const struct pccl_frame *frame)
+static bool on_message(struct pccl_stream *stream, const struct pccl_msg *msg)
 {
-    struct pccl_engine *engine = stream->engine;
-    struct pccl_msg msg;
-    struct pccl_text words;
-    bool good = pccl_wire_decode(frame->type, frame->body, frame->length, engine->scratch, &msg, &words) == PCCL_OK;
-    bool bye = good && msg.type == PCCL_MSG_link_bye;
-    if (good && !bye && hand_in(stream, &msg))
-        return stream->state == PCCL_STREAM_OPEN;
+    bool bye = msg->type == PCCL_MSG_link_bye;
+    if (!bye && hand_in(stream, msg))
+        return stream->channel.state == PCCL_CHANNEL_OPEN;
     end(stream, bye ? PCCL_LINK_CLOSED : PCCL_LINK_UNREACHABLE, bye);
     return false;
 }
@@ -365,70 +264,36 @@ static bool on_frame(struct pccl_stream *stream, const struct pccl_frame *frame)
 /* Frames and payloads out of what the reader holds. false: the stream has ended. */
 static bool digest(struct pccl_stream *stream)
 {
-    struct pccl_frame frame;
+    struct pccl_msg msg;
     struct pccl_text words;
     for (;;) {
-        if (is_receiving(stream))
-            take_from_reader(stream);
+        if (is_receiving(stream) && pccl_channel_move(&stream->channel))
+            note_received(stream);
         if (is_receiving(stream) || stream->waiting)
             return true;
-        int got = pccl_frame_reader_next(&stream->reader, &frame, &words);
-        if (got == 0)
+        enum pccl_channel_io io = pccl_channel_message(&stream->channel, stream->engine->scratch, &msg, &words);
+        if (io == PCCL_CHANNEL_WAITS)
             return true;
-        if (got < 0)
+        if (io == PCCL_CHANNEL_ENDED)
             end(stream, PCCL_LINK_UNREACHABLE, false);
-        if (got < 0 || !on_frame(stream, &frame))
+        if (io == PCCL_CHANNEL_ENDED || !on_message(stream, &msg))
             return false;
     }
-}
-
-/* Where the next bytes go: the rest of the payload, and behind it the reader, so that the next frame comes along. */
-struct target {
-    uint8_t *payload, *rest;
-    size_t payload_room, rest_room;
-};
-
-/* false: out of memory. */
-static bool aim(struct pccl_stream *stream, struct target *target)
-{
-    struct pccl_engine *engine = stream->engine;
-    size_t left = stream->arrival.length - stream->received;
-    *target = (struct target){0};
-    if (is_receiving(stream)) {
-        bool wanted = stream->arrival.payload != NULL;
-        target->payload = wanted ? stream->arrival.payload + stream->received : engine->sink;
-        target->payload_room = wanted ? left : (size_t)pccl_min_u64(left, sizeof engine->sink);
-        if (target->payload_room < left)
-            return true;
-    }
-    target->rest = pccl_frame_reader_space(&stream->reader, &target->rest_room);
-    return target->rest != NULL;
 }
 
 /* One read. false: there is no more for now, or the stream has ended. */
 static bool read_some(struct pccl_stream *stream, size_t *budget)
 {
-    struct target target;
-    if (!aim(stream, &target)) {
-        end(stream, PCCL_LINK_UNREACHABLE, false);
-        return false;
+    struct pccl_channel *channel = &stream->channel;
+    enum pccl_channel_io io = pccl_channel_read(channel, budget);
+    if (io == PCCL_CHANNEL_ENDED) {
+        enum pccl_link_end how = pccl_channel_evidence(channel);
+        end(stream, how ? how : PCCL_LINK_UNREACHABLE, false);
     }
-    ptrdiff_t got =
-        pccl_socket_read_two(stream->socket, target.payload, target.payload_room, target.rest, target.rest_room);
-    if (got == UV_EAGAIN)
+    if (io != PCCL_CHANNEL_MOVED)
         return false;
-    if (got < 0) {
-        end_with_error(stream, stream->write_error ? stream->write_error : (int)got);
-        return false;
-    }
-    size_t bytes = (size_t)got;
-    size_t to_payload = (size_t)pccl_min_u64(bytes, target.payload_room);
-    if (bytes > to_payload)
-        pccl_frame_reader_filled(&stream->reader, bytes - to_payload);
-    if (to_payload)
-        note_received(stream, to_payload);
-    *budget -= (size_t)pccl_min_u64(*budget, bytes);
-    return digest(stream) && !stream->waiting && bytes == target.payload_room + target.rest_room;
+    note_received(stream);
+    return digest(stream) && !stream->waiting && !channel->dry;
 }
 
 static void on_readable(struct pccl_stream *stream)
@@ -439,60 +304,24 @@ static void on_readable(struct pccl_stream *stream)
         pccl_link_remove(&stream->in_waiting);
         pccl_stream_resume(stream);
     }
-    while (stream->state == PCCL_STREAM_OPEN && budget > 0 && read_some(stream, &budget))
+    while (stream->channel.state == PCCL_CHANNEL_OPEN && budget > 0 && read_some(stream, &budget))
         continue;
 }
 
-/* While leaving: the other side's last bytes, until its end. */
-static void drain(struct pccl_stream *stream)
+static void on_visit(struct pccl_channel *channel, int ready)
 {
-    uint8_t bytes[4096];
-    size_t budget = PCCL_STREAM_READ_MAX;
-    ptrdiff_t got = 1;
-    while (budget > 0 && (got = pccl_socket_read(stream->socket, bytes, sizeof bytes)) > 0)
-        budget -= (size_t)pccl_min_u64(budget, (size_t)got);
-    if (got >= 0 || got == UV_EAGAIN)
-        return;
-    give_back(stream);
-    finish(stream);
-    pccl_bundle_leave(stream);
-}
-
-static void on_poll(uv_poll_t *poll, int status, int events)
-{
-    struct pccl_stream *stream = poll->data;
-    if (status < 0) { /* the watcher saw an error of the socket and has stopped: reading tells which, after what came */
-        events = UV_READABLE;
-        stream->armed = 0;
-    }
-    if (events & UV_WRITABLE)
+    struct pccl_stream *stream = stream_of(channel);
+    int news = pccl_channel_begin(channel, ready);
+    if (news & UV_WRITABLE)
         on_writable(stream);
-    if (stream->state == PCCL_STREAM_LEAVING)
-        drain(stream);
-    else if (events & ~UV_WRITABLE)
+    if (news & ~UV_WRITABLE)
         on_readable(stream);
     pccl_engine_settle(stream->engine);
     watch(stream);
 }
 
-/* What was read behind the handshake. */
-static void digest_rest(struct pccl_stream *stream)
-{
-    while (stream->rest_start < stream->rest_length && !stream->waiting) {
-        size_t room;
-        uint8_t *space = pccl_frame_reader_space(&stream->reader, &room);
-        if (!space) {
-            end(stream, PCCL_LINK_UNREACHABLE, false);
-            return;
-        }
-        size_t bytes = (size_t)pccl_min_u64(room, stream->rest_length - stream->rest_start);
-        memcpy(space, stream->rest + stream->rest_start, bytes);
-        pccl_frame_reader_filled(&stream->reader, bytes);
-        stream->rest_start += (uint32_t)bytes;
-        if (!digest(stream))
-            return;
-    }
-}
+static const struct pccl_channel_events channel_events = {
+    .visit = on_visit, .parting = on_parting, .parted = on_parted, .released = on_released};
 
 void pccl_stream_resume(struct pccl_stream *stream)
 {
@@ -500,8 +329,8 @@ void pccl_stream_resume(struct pccl_stream *stream)
     const struct pccl_msg msg = stream->refused;
     if (!hand_in(stream, &msg))
         end(stream, PCCL_LINK_UNREACHABLE, false);
-    else if (!stream->waiting && digest(stream))
-        digest_rest(stream);
+    else if (!stream->waiting)
+        (void)digest(stream);
     watch(stream);
 }
 
@@ -509,7 +338,6 @@ void pccl_stream_resume(struct pccl_stream *stream)
 static void end_before_it_began(struct pccl_stream *stream)
 {
     struct pccl_engine *engine = stream->engine;
-    pccl_socket_close(stream->socket);
     if (pccl_engine_forget_stream(engine, stream))
         engine->events.ended(engine->events.context, &stream->peer, stream->outgoing, stream->slot,
                              PCCL_LINK_UNREACHABLE, false);
@@ -519,20 +347,16 @@ static void end_before_it_began(struct pccl_stream *stream)
 void pccl_stream_open(struct pccl_stream *stream, bool stillborn)
 {
     struct pccl_engine *engine = stream->engine;
-    if (uv_poll_init_socket(&engine->loop, &stream->poll, stream->socket) != 0) {
+    if (!pccl_channel_open(&stream->channel, &engine->loop)) {
         end_before_it_began(stream);
         return;
     }
-    (void)uv_timer_init(&engine->loop, &stream->timer); /* cannot fail */
-    stream->handles = 2;
-    stream->poll.data = stream->timer.data = stream;
-    stream->state = PCCL_STREAM_OPEN;
     watch(stream);
     if (stillborn)
         pccl_stream_leave(stream);
     else if (pccl_bundle_enter(stream) != PCCL_OK)
         end(stream, PCCL_LINK_UNREACHABLE, false);
     else
-        digest_rest(stream);
+        (void)digest(stream); /* what was read behind the handshake */
     pccl_engine_settle(engine);
 }

@@ -8,6 +8,7 @@
  */
 #include "drive/communicator.h"
 
+#include "net/handshake.h"
 #include "net/heap.h"
 #include "net/interfaces.h"
 
@@ -173,11 +174,9 @@ void pccl_comm_link_ended(struct pcclComm_t *comm, const struct pccl_id *peer, b
 static bool hand_over(struct pccl_comm_link *link, struct pccl_connection *connection, bool outgoing, uint32_t slot)
 {
     struct pcclComm_t *comm = link->comm;
-    uv_os_sock_t socket;
-    const uint8_t *rest;
-    size_t rest_length;
-    pccl_socket_limit_silence(connection->socket, comm->params.link_silence_ms);
-    if (!pccl_connection_detach(connection, &socket, &rest, &rest_length)) {
+    struct pccl_handover handover;
+    pccl_socket_limit_silence(connection->channel.socket, comm->params.link_silence_ms);
+    if (!pccl_connection_detach(connection, &handover)) {
         pccl_connection_close(connection, 0);
         return false;
     }
@@ -185,40 +184,12 @@ static bool hand_over(struct pccl_comm_link *link, struct pccl_connection *conne
     if (*standing & bit(slot)) /* the caller knows better than we that the older one is dead */
         pccl_engine_close(comm->engine, &link->peer, outgoing, slot);
     *standing &= ~bit(slot);
-    if (pccl_engine_add(comm->engine, &link->peer, outgoing, slot, socket, rest, rest_length) != PCCL_OK) {
-        pccl_socket_close(socket);
+    if (pccl_engine_add(comm->engine, &link->peer, outgoing, slot, &handover) != PCCL_OK) {
+        pccl_handover_drop(&handover);
         return false;
     }
     *standing |= bit(slot);
     return true;
-}
-
-static void refuse(struct pccl_connection *connection, enum pccl_refusal code, const struct pccl_text *words)
-{
-    struct pccl_msg msg = {
-        .type = PCCL_MSG_refused,
-        .as.refused = {.version = PCCL_PROTOCOL_VERSION, .code = (uint16_t)code, .words = pccl_bytes_of_text(words)}};
-    pccl_connection_send_message(connection, &msg);
-    pccl_connection_close(connection, PCCL_COMMUNICATOR_LINGER_MS);
-}
-
-static void refuse_unknown(struct pccl_connection *connection, const struct pccl_frame *frame, struct pccl_text *reason)
-{
-    uint32_t version;
-    enum pccl_refusal code = PCCL_REFUSAL_MALFORMED;
-    if (frame->type == PCCL_MSG_link_hello && pccl_wire_peek_hello(frame->body, frame->length, &version) &&
-        version != PCCL_PROTOCOL_VERSION) {
-        code = PCCL_REFUSAL_VERSION;
-        pccl_text_format(reason, "this peer speaks protocol version %u, the caller %u", PCCL_PROTOCOL_VERSION, version);
-    }
-    refuse(connection, code, reason);
-}
-
-static void say_ok(struct pcclComm_t *comm, struct pccl_connection *connection)
-{
-    struct pccl_msg msg = {.type = PCCL_MSG_link_ok,
-                           .as.link_ok = {.version = PCCL_PROTOCOL_VERSION, .peer = comm->id}};
-    pccl_connection_send_message(connection, &msg);
 }
 
 /* Is the call under way that this kind of connection is for? If not: with words. */
@@ -236,20 +207,17 @@ static bool has_use_for(const struct pcclComm_t *comm, uint8_t kind, struct pccl
 static void hand_to_session(struct pcclComm_t *comm, struct pccl_connection *connection,
                             const struct pccl_msg_link_hello *hello)
 {
-    uv_os_sock_t socket;
-    const uint8_t *rest;
-    size_t rest_length;
+    struct pccl_handover handover;
     pccl_listener_adopt(connection);
-    pccl_socket_limit_silence(connection->socket, comm->params.link_silence_ms);
-    if (!pccl_connection_detach(connection, &socket, &rest, &rest_length)) {
+    pccl_socket_limit_silence(connection->channel.socket, comm->params.link_silence_ms);
+    if (!pccl_connection_detach(connection, &handover)) {
         pccl_connection_close(connection, 0);
         return;
     }
-    enum pccl_status status = hello->kind == PCCL_LINK_STATE
-                                  ? pccl_comm_sync_accept(comm, &hello->from, socket, rest, rest_length)
-                                  : pccl_comm_measure_accept(comm, &hello->from, socket, rest_length);
+    enum pccl_status status = hello->kind == PCCL_LINK_STATE ? pccl_comm_sync_accept(comm, &hello->from, &handover)
+                                                             : pccl_comm_measure_accept(comm, &hello->from, &handover);
     if (status != PCCL_OK)
-        pccl_socket_close(socket);
+        pccl_handover_drop(&handover);
 }
 
 static void take_ring_link(struct pcclComm_t *comm, struct pccl_connection *connection,
@@ -276,14 +244,15 @@ static void greet(struct pcclComm_t *comm, struct pccl_connection *connection, c
     enum pccl_refusal refusal = PCCL_REFUSAL_IDENTITY;
     pccl_text_format(&words, "this peer is not in a run");
     if (!comm->engine || pccl_comm_judge_link(comm, hello, &refusal, &words) != PCCL_OK) {
-        refuse(connection, refusal, &words);
+        pccl_handshake_refuse(connection, refusal, &words, PCCL_COMMUNICATOR_LINGER_MS);
         return;
     }
     if (!has_use_for(comm, hello->kind, &words)) {
-        refuse(connection, hello->kind == PCCL_LINK_STATE ? PCCL_REFUSAL_STATE : PCCL_REFUSAL_MALFORMED, &words);
+        refusal = hello->kind == PCCL_LINK_STATE ? PCCL_REFUSAL_STATE : PCCL_REFUSAL_MALFORMED;
+        pccl_handshake_refuse(connection, refusal, &words, PCCL_COMMUNICATOR_LINGER_MS);
         return;
     }
-    say_ok(comm, connection);
+    pccl_handshake_welcome(connection, &comm->id);
     if (hello->kind == PCCL_LINK_PROBE)
         pccl_connection_close(connection, PCCL_COMMUNICATOR_LINGER_MS);
     else if (hello->kind == PCCL_LINK_RING)
@@ -305,13 +274,13 @@ static void on_received(struct pccl_connection *connection, const struct pccl_fr
     }
     if (understood)
         pccl_text_format(&reason, "a link begins with link_hello, not %s", pccl_wire_name(msg.type));
-    refuse_unknown(connection, frame, &reason);
+    pccl_handshake_refuse_unknown(connection, frame, &reason, PCCL_COMMUNICATOR_LINGER_MS);
 }
 
 static void on_ended(struct pccl_connection *connection, enum pccl_connection_end how, const struct pccl_text *words)
 {
     if (how == PCCL_END_GARBAGE)
-        refuse(connection, PCCL_REFUSAL_MALFORMED, words);
+        pccl_handshake_refuse(connection, PCCL_REFUSAL_MALFORMED, words, PCCL_COMMUNICATOR_LINGER_MS);
     else
         pccl_connection_close(connection, 0);
 }
@@ -326,24 +295,6 @@ const struct pccl_connection_events pccl_comm_link_events = {
     .enter = pccl_comm_loop_enter, .leave = pccl_comm_loop_leave, .received = on_received, .ended = on_ended};
 
 /* ---- dialling ---- */
-
-static enum pccl_link_end judge_answer(void *context, const struct pccl_frame *frame, struct pccl_text *words)
-{
-    const struct pccl_comm_link *link = ((struct pccl_comm_slot *)context)->link;
-    struct pccl_msg msg;
-    if (pccl_wire_decode(frame->type, frame->body, frame->length, link->comm->scratch, &msg, words) != PCCL_OK)
-        return PCCL_LINK_OTHER;
-    if (msg.type == PCCL_MSG_link_ok && pccl_id_equal(&msg.as.link_ok.peer, &link->peer))
-        return 0;
-    if (msg.type != PCCL_MSG_refused) {
-        pccl_text_format(words, "another process answers there");
-        return PCCL_LINK_OTHER;
-    }
-    pccl_text_clear(words);
-    pccl_text_add_bytes(words, (const char *)msg.as.refused.words.data, msg.as.refused.words.length);
-    /* Not the peer meant; any other refusal comes from the peer itself, so it is no evidence of its death. */
-    return msg.as.refused.code == PCCL_REFUSAL_IDENTITY ? PCCL_LINK_OTHER : PCCL_LINK_UNREACHABLE;
-}
 
 uint32_t pccl_comm_pool_size(const struct pcclComm_t *comm, uint32_t rtt_us)
 {
@@ -373,7 +324,7 @@ static void on_dialled(void *context, struct pccl_connection *connection, enum p
     struct pccl_comm_link *link = slot->link;
     (void)words;
     slot->dialer = NULL;
-    uint32_t rtt_us = connection ? pccl_socket_rtt_us(connection->socket) : 0;
+    uint32_t rtt_us = connection ? pccl_socket_rtt_us(connection->channel.socket) : 0;
     bool stands = connection && hand_over(link, connection, true, (uint32_t)(slot - link->slots));
     link->troubled = link->troubled || !stands;
     enqueue(link);
@@ -386,31 +337,23 @@ static bool start_dialling(struct pccl_comm_slot *slot)
 {
     struct pccl_comm_link *link = slot->link;
     struct pcclComm_t *comm = link->comm;
-    struct pccl_msg msg = {.type = PCCL_MSG_link_hello,
-                           .as.link_hello = {.magic = PCCL_PROTOCOL_MAGIC,
-                                             .version = PCCL_PROTOCOL_VERSION,
-                                             .lineage = *pccl_peer_lineage(comm->peer),
-                                             .from = comm->id,
-                                             .to = link->peer,
-                                             .kind = PCCL_LINK_RING,
-                                             .slot = (uint8_t)(slot - link->slots),
-                                             .authentication = pccl_bytes_of_secret(&link->ticket)}};
-    uint8_t hello[512]; /* far more than it takes */
+    struct pccl_msg_link_hello hello = {.lineage = *pccl_peer_lineage(comm->peer),
+                                        .from = comm->id,
+                                        .to = link->peer,
+                                        .kind = PCCL_LINK_RING,
+                                        .slot = (uint8_t)(slot - link->slots),
+                                        .authentication = pccl_bytes_of_secret(&link->ticket)};
     struct pccl_address plausible[PCCL_CANDIDATES_MAX];
     struct pccl_dial dial = {.addresses = plausible,
                              .count = pccl_interfaces_plausible(link->candidates, link->candidate_count, plausible),
                              .stagger_ms = PCCL_COMMUNICATOR_STAGGER_MS,
                              .timeout_ms = comm->params.connect_timeout_ms,
-                             .hello = hello,
-                             .hello_length = pccl_frame_size(&msg),
-                             .judge = judge_answer,
+                             .hello = &hello,
                              .done = on_dialled,
                              .context = slot,
                              .enter = pccl_comm_loop_enter,
                              .leave = pccl_comm_loop_leave,
                              .owner = comm};
-    PCCL_ASSERT(dial.hello_length <= sizeof hello);
-    pccl_frame_encode(&msg, 0, 0, hello);
     slot->dialer = pccl_dialer_start(&comm->loop, pccl_heap(), &dial);
     return slot->dialer != NULL;
 }

@@ -39,10 +39,10 @@ void pccl_comm_effect_sync_donor(void *context, const struct pccl_id *peer, cons
         pccl_sync_session_donor(comm->sync, &named);
 }
 
-enum pccl_status pccl_comm_sync_accept(struct pcclComm_t *comm, const struct pccl_id *peer, uv_os_sock_t socket,
-                                       const uint8_t *rest, size_t rest_length)
+enum pccl_status pccl_comm_sync_accept(struct pcclComm_t *comm, const struct pccl_id *peer,
+                                       struct pccl_handover *handover)
 {
-    enum pccl_status status = pccl_sync_session_accept(comm->sync, peer, socket, rest, rest_length);
+    enum pccl_status status = pccl_sync_session_accept(comm->sync, peer, handover);
     if (status == PCCL_OK)
         rouse(comm);
     return status;

@@ -37,12 +37,12 @@ void pccl_comm_effect_measure(void *context, const struct pccl_peer_test *test)
 }
 
 /* Whoever tests waits for echoes before it loads the way, so what came with the handshake is not of our protocol. */
-enum pccl_status pccl_comm_measure_accept(struct pcclComm_t *comm, const struct pccl_id *peer, uv_os_sock_t socket,
-                                          size_t rest_length)
+enum pccl_status pccl_comm_measure_accept(struct pcclComm_t *comm, const struct pccl_id *peer,
+                                          struct pccl_handover *handover)
 {
-    if (rest_length > 0)
+    if (pccl_handover_has_input(handover)) /* it speaks before it is welcome */
         return PCCL_MALFORMED;
-    enum pccl_status status = pccl_measure_session_accept(comm->measure, peer, socket);
+    enum pccl_status status = pccl_measure_session_accept(comm->measure, peer, handover);
     if (status == PCCL_OK)
         rouse(comm);
     return status;

@@ -67,7 +67,7 @@ static bool take_guarded(struct pcclComm_t *comm, struct pccl_connection *connec
     struct taking taking = {.connection = connection};
     if (pccl_guard_run(take, &taking))
         return taking.taken;
-    pccl_socket_shutdown(connection->socket);
+    pccl_socket_shutdown(connection->channel.socket);
     pccl_comm_unseat_leader(comm);
     comm->master = NULL; /* it stays behind */
     pccl_comm_break(comm, "while a call was waiting");
@@ -77,7 +77,7 @@ static bool take_guarded(struct pcclComm_t *comm, struct pccl_connection *connec
 static void lead(struct pcclComm_t *comm, struct pccl_waiter *waiter, uint64_t deadline_us)
 {
     struct pccl_connection *connection = comm->master;
-    uv_os_sock_t socket = connection->socket;
+    uv_os_sock_t socket = connection->channel.socket;
     waiter->leads = true;
     comm->leading = true;
     comm->leader = waiter;

@@ -250,7 +250,7 @@ static void close_doors(void *argument)
     struct pcclComm_t *comm = argument;
     for (struct pccl_connection *last = comm->closing; last; last = last->next_dirty) {
         (void)pccl_connection_flush(last); /* the machine's good-bye */
-        pccl_socket_shutdown_write(last->socket);
+        pccl_socket_shutdown_write(last->channel.socket);
     }
     pccl_listener_close(&comm->listener);
 }

@@ -331,7 +331,7 @@ void pccl_comm_effect_sync_donor(void *context, const struct pccl_id *peer, cons
                                  const struct pccl_address *candidates, uint32_t count);
 /* A connection of one who fetches has been through its handshake. Not OK: the socket is still the caller's. */
 PCCL_MUST_CHECK enum pccl_status pccl_comm_sync_accept(struct pcclComm_t *comm, const struct pccl_id *peer,
-                                                       uv_os_sock_t socket, const uint8_t *rest, size_t rest_length);
+                                                       struct pccl_handover *handover);
 /* The session's events, on the thread of the call. */
 void pccl_comm_on_touching(void *comm);
 void pccl_comm_on_proven(void *comm, const struct pccl_proof *proof);
@@ -345,7 +345,7 @@ void pccl_comm_optimize_over(struct pcclComm_t *comm);
 void pccl_comm_effect_measure(void *context, const struct pccl_peer_test *test);
 /* A connection of one who tests has been through its handshake. Not OK: the socket is still the caller's. */
 PCCL_MUST_CHECK enum pccl_status pccl_comm_measure_accept(struct pcclComm_t *comm, const struct pccl_id *peer,
-                                                          uv_os_sock_t socket, size_t rest_length);
+                                                          struct pccl_handover *handover);
 /* What sessions log, on their threads: with the names of peers. The lock is not held. */
 void pccl_comm_on_log(void *comm, enum pccl_log_level level, const char *line);
 /* The session's event, on the thread of the call. */

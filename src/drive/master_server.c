@@ -248,18 +248,6 @@ static void drop_probe(struct probe *probe)
     pccl_release(pccl_heap(), probe, sizeof *probe);
 }
 
-static enum pccl_link_end judge_probe(void *context, const struct pccl_frame *frame, struct pccl_text *words)
-{
-    struct probe *probe = context;
-    struct pccl_msg msg;
-    if (pccl_wire_decode(frame->type, frame->body, frame->length, probe->server->scratch, &msg, words) != PCCL_OK)
-        return PCCL_LINK_OTHER;
-    if (msg.type == PCCL_MSG_link_ok && pccl_id_equal(&msg.as.link_ok.peer, &probe->peer))
-        return 0;
-    pccl_text_format(words, "another process answers there");
-    return PCCL_LINK_OTHER;
-}
-
 static void on_probed(void *context, struct pccl_connection *connection, enum pccl_link_end how,
                       const struct pccl_text *words)
 {
@@ -280,16 +268,7 @@ static bool effect_probe(void *context, const struct pccl_id *peer, const struct
     struct probe *probe = pccl_allocate(pccl_heap(), sizeof *probe);
     if (!probe)
         return false;
-    struct pccl_msg msg = {.type = PCCL_MSG_link_hello,
-                           .as.link_hello = {.magic = PCCL_PROTOCOL_MAGIC,
-                                             .version = PCCL_PROTOCOL_VERSION,
-                                             .lineage = *lineage,
-                                             .to = *peer,
-                                             .kind = PCCL_LINK_PROBE}};
-    uint8_t hello[512];
-    size_t length = pccl_frame_size(&msg);
-    PCCL_ASSERT(length <= sizeof hello);
-    pccl_frame_encode(&msg, 0, 0, hello);
+    struct pccl_msg_link_hello hello = {.lineage = *lineage, .to = *peer, .kind = PCCL_LINK_PROBE};
     probe->server = server;
     probe->peer = *peer;
     probe->next = server->probes;
@@ -300,9 +279,7 @@ static bool effect_probe(void *context, const struct pccl_id *peer, const struct
                              .count = 1,
                              .stagger_ms = PROBE_MS,
                              .timeout_ms = PROBE_MS,
-                             .hello = hello,
-                             .hello_length = length,
-                             .judge = judge_probe,
+                             .hello = &hello,
                              .tells_want = true,
                              .done = on_probed,
                              .context = probe};
@@ -466,7 +443,7 @@ static void close_doors(void *argument)
     struct pccl_master_server *server = argument;
     for (struct pccl_node *node = pccl_table_first(&server->connections); node;
          node = pccl_table_after(&server->connections, node))
-        pccl_socket_shutdown(PCCL_CONTAINER_OF(node, struct pccl_connection, node)->socket);
+        pccl_socket_shutdown(PCCL_CONTAINER_OF(node, struct pccl_connection, node)->channel.socket);
     for (uint32_t i = 0; i < server->host_count; i++)
         pccl_listener_close(&server->listeners[i]);
 }

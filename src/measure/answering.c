@@ -20,7 +20,7 @@ static bool on_message(struct pccl_measure_link *link, const struct pccl_msg *ms
         return false;
     }
     struct pccl_msg answer = {.type = PCCL_MSG_echo, .as.echo = {.answer = 1, .stamp = msg->as.echo.stamp}};
-    if (pccl_measure_link_put(link, &answer))
+    if (pccl_channel_put_message(&link->channel, &answer))
         return true;
     pccl_text_format(words, "it asks for more than it listens to");
     return false;
@@ -34,7 +34,7 @@ static void tell_what_is_seen(struct answerer *answerer)
     if (fresh == 0 || (fresh < PCCL_MEASURE_SEEN_BYTES && now_us - answerer->told_us < PCCL_MEASURE_SEEN_US))
         return;
     struct pccl_msg msg = {.type = PCCL_MSG_flood_seen, .as.flood_seen = {.bytes = link->filler}};
-    if (!pccl_measure_link_put(link, &msg))
+    if (!pccl_channel_put_message(&link->channel, &msg))
         return;
     answerer->told = link->filler;
     answerer->told_us = now_us;
@@ -42,9 +42,9 @@ static void tell_what_is_seen(struct answerer *answerer)
 
 static void speak(struct pccl_measure_link *link)
 {
-    if (link->out_start == link->out_end)
+    if (link->channel.out_start == link->channel.out_end)
         tell_what_is_seen((struct answerer *)(void *)link);
-    (void)pccl_measure_link_push(link); /* what the kernel does not take now waits for the next visit */
+    (void)pccl_channel_push(&link->channel); /* what the kernel does not take now waits for the next visit */
 }
 
 static void on_ended(struct pccl_measure_link *link, enum pccl_link_end how, const struct pccl_text *words)

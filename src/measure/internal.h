@@ -9,6 +9,7 @@
 
 #include "measure/session.h"
 #include "net/alarm.h"
+#include "net/channel.h"
 #include "net/dialer.h"
 #include "topology/meter.h"
 #include "wire/frame.h"
@@ -23,7 +24,7 @@ enum {
     PCCL_MEASURE_WINDOWS_LEAST = 4, /* of the meter: so many are a figure even if the way breaks then */
     PCCL_MEASURE_VISIT_BYTES =
         512 << 10, /* each way in one visit, so that one connection does not hold up the others */
-    PCCL_MEASURE_SINK_BYTES = 256 << 10,
+    PCCL_MEASURE_SINK_BYTES = PCCL_FLOOD_BYTES_MAX,
     PCCL_MEASURE_SEEN_BYTES = 256 << 10, /* the answerer says what it has seen after so many bytes, */
     PCCL_MEASURE_SEEN_US = 2000,         /* or so long, whatever comes first */
     PCCL_MEASURE_ANSWERED_MAX = 4096,    /* connections of others, those included that wait for `run` */
@@ -51,26 +52,13 @@ struct pccl_measure_role {
 };
 
 struct pccl_measure_link {
+    struct pccl_channel channel; /* first */
     struct pccl_measure_session *session;
     const struct pccl_measure_role *role;
     size_t bytes; /* of the whole allocation */
     struct pccl_id peer;
     struct pccl_measure_link *newer, *older; /* in the session's list, or by `older` in the inbox */
-    uv_os_sock_t socket;
-    uv_poll_t poll;
-    int armed; /* what `poll` watches */
-    bool closed;
-    int error; /* writing failed; what came before it is still read. 0: none */
-
-    /* in */
-    struct pccl_frame_reader reader; /* what is no filler */
-    uint32_t filler_left;            /* of the flood that is coming in */
-    uint64_t filler;                 /* bytes of it, so far */
-
-    /* out */
-    uint8_t out[PCCL_MEASURE_OUT_BYTES];
-    uint32_t out_start, out_end;
-    bool wants_room; /* the loop is to tell when the kernel takes more */
+    uint64_t filler;                         /* bytes that came of it, so far */
 };
 
 /* Zeroed but for this. `bytes`: with what the role has behind it. NULL: out of memory, the socket is untouched. Any
@@ -83,12 +71,6 @@ PCCL_MUST_CHECK bool pccl_measure_link_open(struct pccl_measure_link *link);
 void pccl_measure_link_close(struct pccl_measure_link *link);
 /* Of a link that was never opened; the socket is untouched. */
 void pccl_measure_link_free(struct pccl_measure_link *link);
-/* Puts a small message behind what waits. false: there is no room. */
-PCCL_MUST_CHECK bool pccl_measure_link_put(struct pccl_measure_link *link, const struct pccl_msg *msg);
-/* Sends what waits. false: the kernel does not take it all now, or the connection is broken. */
-bool pccl_measure_link_push(struct pccl_measure_link *link);
-/* Takes note of what the kernel said to a write: how many bytes it took. */
-size_t pccl_measure_link_wrote(struct pccl_measure_link *link, ptrdiff_t moved);
 /* Speaks outside of a visit. */
 void pccl_measure_link_start(struct pccl_measure_link *link);
 
@@ -127,7 +109,6 @@ struct pccl_measure_test {
     uint32_t streams;
     struct pccl_address address; /* where it answers */
     bool declined;               /* the peer that was meant has refused */
-    bool redialled;              /* because we stood still meanwhile */
     bool failed;                 /* of a stage before there was a figure, or by a lie */
     enum pccl_link_end how;      /* of the connection that ended last */
     uint32_t rtt_us;             /* UINT32_MAX: not known yet */
@@ -166,7 +147,7 @@ struct pccl_measure_session {
     uv_async_t wake;
     struct pccl_alarm tick; /* of the test */
     struct pccl_wire_scratch *scratch;
-    uint8_t *sink;                             /* what is read passes through it */
+    uint8_t *sink;                             /* filler passes through it */
     bool ended;                                /* as far as the loop has heard */
     bool broken;                               /* an invariant: nothing is used any more, or freed */
     struct pccl_measure_link *newest, *oldest; /* links */

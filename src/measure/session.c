@@ -33,10 +33,10 @@ void pccl_measure_session_order(struct pccl_measure_session *session, const stru
 }
 
 enum pccl_status pccl_measure_session_accept(struct pccl_measure_session *session, const struct pccl_id *peer,
-                                             uv_os_sock_t socket)
+                                             struct pccl_handover *handover)
 {
     struct pccl_measure_inbox *inbox = &session->inbox;
-    struct pccl_measure_link *link = pccl_measure_answerer_create(session, peer, socket);
+    struct pccl_measure_link *link = pccl_measure_answerer_create(session, peer, handover->socket);
     if (!link)
         return PCCL_MEMORY;
     enum pccl_status status = PCCL_OK;
@@ -46,6 +46,7 @@ enum pccl_status pccl_measure_session_accept(struct pccl_measure_session *sessio
     } else if (session->answered == PCCL_MEASURE_ANSWERED_MAX) {
         status = PCCL_LIMIT;
     } else {
+        pccl_channel_adopt(&link->channel, handover);
         *inbox->accepted_end = link;
         inbox->accepted_end = &link->older;
         session->answered++;
@@ -218,7 +219,7 @@ static void destroy(void *argument)
     struct pccl_measure_session *session = argument;
     for (struct pccl_measure_link *link = session->inbox.accepted, *next; link; link = next) {
         next = link->older;
-        pccl_socket_close(link->socket);
+        pccl_socket_close(link->channel.socket);
         pccl_measure_link_free(link);
     }
     pccl_measure_test_stop(session);

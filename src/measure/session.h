@@ -15,7 +15,7 @@
 #include "core/log.h"
 #include "core/status.h"
 #include "core/text.h"
-#include "net/socket.h"
+#include "net/channel.h"
 
 struct pccl_measure_session;
 
@@ -63,11 +63,12 @@ PCCL_MUST_CHECK enum pccl_status pccl_measure_session_create(const struct pccl_m
 /* An order for a test replaces the one that is under way, if there is one: it is not reported then. */
 void pccl_measure_session_order(struct pccl_measure_session *session, const struct pccl_measure_order *order);
 /*
- * A link of kind MEASURE has been through its handshake, and nothing was read behind that: the session owns the socket.
- * MEMORY, LIMIT, USAGE (it has ended): the socket is the caller's. Of one peer PCCL_POOL_MAX are kept, the latest.
+ * A link of kind MEASURE has been through its handshake: the session owns it. MEMORY, LIMIT, USAGE (it has ended): it
+ * is still the caller's. Of one peer PCCL_POOL_MAX are kept, the latest.
  */
 PCCL_MUST_CHECK enum pccl_status pccl_measure_session_accept(struct pccl_measure_session *session,
-                                                             const struct pccl_id *peer, uv_os_sock_t socket);
+                                                             const struct pccl_id *peer,
+                                                             struct pccl_handover *handover);
 /* `run` returns. */
 void pccl_measure_session_end(struct pccl_measure_session *session);
 

@@ -17,10 +17,10 @@
 struct pccl_measure_tester {
     struct pccl_measure_link link; /* first */
     struct pccl_measure_slot *slot;
-    uint64_t stamp;  /* of the echo that is not answered yet; 0: there is none */
-    uint64_t floods; /* sent in whole, */
-    size_t at;       /* and so many bytes of the next one */
-    uint64_t seen;   /* by the other side */
+    uint64_t stamp;       /* of the echo that is not answered yet; 0: there is none */
+    const uint8_t *flood; /* a frame, the session's, */
+    uint64_t floods;      /* begun to be sent so often */
+    uint64_t seen;        /* by the other side */
 };
 
 static void settle(struct pccl_measure_session *session);
@@ -51,16 +51,16 @@ static void set_due(struct pccl_measure_session *session, uint64_t us)
 
 static uint64_t filler_sent(const struct pccl_measure_tester *tester)
 {
-    uint64_t begun = tester->at > PCCL_MEASURE_FLOOD_HEAD ? tester->at - PCCL_MEASURE_FLOOD_HEAD : 0;
-    return tester->floods * PCCL_FLOOD_BYTES_MAX + begun;
+    /* Of the head of a frame there is at most all left, which is not filler. */
+    return tester->floods * PCCL_FLOOD_BYTES_MAX -
+           pccl_min_u64(tester->link.channel.payload_left, PCCL_FLOOD_BYTES_MAX);
 }
 
 static void ask_for_echo(struct pccl_measure_tester *tester)
 {
     tester->stamp = pccl_now_us();
     struct pccl_msg msg = {.type = PCCL_MSG_echo, .as.echo = {.stamp = tester->stamp}};
-    bool fits = pccl_measure_link_put(&tester->link, &msg);
-    PCCL_ASSERT(fits); /* one at a time */
+    (void)pccl_channel_put_message(&tester->link.channel, &msg); /* if there is no memory, that ends the channel */
 }
 
 static bool on_echo(struct pccl_measure_tester *tester, const struct pccl_msg_echo *echo, struct pccl_text *words)
@@ -108,25 +108,21 @@ static bool on_message(struct pccl_measure_link *link, const struct pccl_msg *ms
  */
 static void flood(struct pccl_measure_tester *tester)
 {
-    struct pccl_measure_link *link = &tester->link;
-    const uint8_t *frame = link->session->flood;
-    link->wants_room = true;
-    for (size_t budget = PCCL_MEASURE_VISIT_BYTES; budget > 0;) {
-        size_t rest = PCCL_MEASURE_FLOOD_BYTES - tester->at, length = rest + PCCL_MEASURE_FLOOD_BYTES;
-        ptrdiff_t moved =
-            pccl_socket_write_two(link->socket, frame + tester->at, rest, frame, PCCL_MEASURE_FLOOD_BYTES);
-        size_t bytes = pccl_measure_link_wrote(link, moved);
-        tester->floods += (tester->at + bytes) / PCCL_MEASURE_FLOOD_BYTES;
-        tester->at = (tester->at + bytes) % PCCL_MEASURE_FLOOD_BYTES;
-        if (bytes < length)
-            return;
-        budget -= (size_t)pccl_min_u64(budget, bytes);
+    struct pccl_channel *channel = &tester->link.channel;
+    enum pccl_channel_io io = PCCL_CHANNEL_MOVED;
+    for (size_t sent = 0; sent < PCCL_MEASURE_VISIT_BYTES && io == PCCL_CHANNEL_MOVED;
+         sent += PCCL_MEASURE_FLOOD_BYTES) {
+        pccl_channel_put_payload(channel, &tester->flood, PCCL_MEASURE_FLOOD_BYTES);
+        tester->floods++;
+        io = pccl_channel_push(channel);
     }
+    if (io == PCCL_CHANNEL_MOVED)
+        pccl_channel_rest(channel);
 }
 
 static void speak(struct pccl_measure_link *link)
 {
-    if (pccl_measure_link_push(link) && test_of(link)->stage == PCCL_MEASURE_LOADING)
+    if (pccl_channel_push(&link->channel) == PCCL_CHANNEL_MOVED && test_of(link)->stage == PCCL_MEASURE_LOADING)
         flood(tester_of(link));
 }
 
@@ -156,53 +152,25 @@ static const struct pccl_measure_role testing = {
 
 /* ---- dialling ---- */
 
-static enum pccl_link_end judge(void *context, const struct pccl_frame *frame, struct pccl_text *words)
-{
-    struct pccl_measure_session *session = ((struct pccl_measure_slot *)context)->session;
-    struct pccl_measure_test *test = &session->test;
-    struct pccl_msg msg;
-    if (pccl_wire_decode(frame->type, frame->body, frame->length, session->scratch, &msg, words) != PCCL_OK)
-        return PCCL_LINK_OTHER;
-    if (msg.type == PCCL_MSG_link_ok && pccl_id_equal(&msg.as.link_ok.peer, &test->order.peer))
-        return 0;
-    if (msg.type != PCCL_MSG_refused) {
-        pccl_text_format(words, "another process answers there");
-        return PCCL_LINK_OTHER;
-    }
-    pccl_text_clear(words);
-    pccl_text_add_bytes(words, (const char *)msg.as.refused.words.data, msg.as.refused.words.length);
-    if (msg.as.refused.code == PCCL_REFUSAL_IDENTITY)
-        return PCCL_LINK_OTHER;
-    test->declined = true; /* by the peer itself, so the way to it is there */
-    return PCCL_LINK_UNREACHABLE;
-}
-
 /* false: out of memory. */
 static bool dial(struct pccl_measure_slot *slot, const struct pccl_address *addresses, uint32_t count)
 {
     struct pccl_measure_session *session = slot->session;
     struct pccl_measure_test *test = &session->test;
-    struct pccl_msg msg = {.type = PCCL_MSG_link_hello,
-                           .as.link_hello = {.magic = PCCL_PROTOCOL_MAGIC,
-                                             .version = PCCL_PROTOCOL_VERSION,
-                                             .lineage = session->config.lineage,
-                                             .from = session->config.self,
-                                             .to = test->order.peer,
-                                             .kind = PCCL_LINK_MEASURE,
-                                             .slot = (uint8_t)(slot - test->slots),
-                                             .authentication = pccl_bytes_of_secret(&test->order.ticket)}};
-    uint8_t hello[512]; /* far more than it takes */
+    struct pccl_msg_link_hello hello = {.lineage = session->config.lineage,
+                                        .from = session->config.self,
+                                        .to = test->order.peer,
+                                        .kind = PCCL_LINK_MEASURE,
+                                        .slot = (uint8_t)(slot - test->slots),
+                                        .authentication = pccl_bytes_of_secret(&test->order.ticket)};
     struct pccl_dial dial = {.addresses = addresses,
                              .count = count,
                              .stagger_ms = session->config.stagger_ms,
                              .timeout_ms = session->config.dial_ms,
-                             .hello = hello,
-                             .hello_length = pccl_frame_size(&msg),
-                             .judge = judge,
+                             .hello = &hello,
+                             .declined = &test->declined, /* by the peer itself: so the way to it is there */
                              .done = on_dialled,
                              .context = slot};
-    PCCL_ASSERT(dial.hello_length <= sizeof hello);
-    pccl_frame_encode(&msg, 0, 0, hello);
     slot->dialer = pccl_dialer_start(&session->loop, pccl_heap(), &dial);
     return slot->dialer != NULL;
 }
@@ -222,28 +190,30 @@ static bool take_over(struct pccl_measure_slot *slot, struct pccl_connection *co
                       struct pccl_text *words)
 {
     struct pccl_measure_test *test = &slot->session->test;
-    uv_os_sock_t socket;
-    const uint8_t *rest;
-    size_t rest_length;
+    struct pccl_handover handover;
     test->address = connection->address;
     *how = PCCL_LINK_CLOSED;
     pccl_text_format(words, "it broke at once");
-    if (!pccl_connection_detach(connection, &socket, &rest, &rest_length)) {
+    if (!pccl_connection_detach(connection, &handover)) {
         pccl_connection_close(connection, 0);
         return false;
     }
     *how = 0;
-    pccl_text_format(words, "%s", rest_length ? "it speaks before it is asked" : pccl_status_text(PCCL_MEMORY));
+    bool speaks = pccl_handover_has_input(&handover);
+    pccl_text_format(words, "%s", speaks ? "it speaks before it is asked" : pccl_status_text(PCCL_MEMORY));
     struct pccl_measure_tester *tester = NULL;
-    if (rest_length == 0)
-        tester = pccl_measure_link_allocate(slot->session, &testing, sizeof *tester, &test->order.peer, socket);
+    if (!speaks)
+        tester =
+            pccl_measure_link_allocate(slot->session, &testing, sizeof *tester, &test->order.peer, handover.socket);
     if (!tester) {
-        pccl_socket_close(socket);
+        pccl_handover_drop(&handover);
         return false;
     }
+    pccl_channel_adopt(&tester->link.channel, &handover);
     if (!pccl_measure_link_open(&tester->link))
         return false;
     tester->slot = slot;
+    tester->flood = slot->session->flood;
     slot->tester = tester;
     return true;
 }
@@ -259,19 +229,14 @@ static void on_dialled(void *context, struct pccl_connection *connection, enum p
     if (connection && take_over(slot, connection, &how, &why)) {
         if (test->stage == PCCL_MEASURE_REACHING)
             ask_for_echo(slot->tester);
+        if (test->stage == PCCL_MEASURE_REACHING && pccl_now_us() > test->due_us) /* we stood still meanwhile */
+            set_due(session, session->config.dial_ms * UINT64_C(1000));
         pccl_measure_link_start(&slot->tester->link);
     } else {
         pccl_measure_log(session, PCCL_LOG_DEBUG, "measure: connection %u to peer %s: %s",
                          (unsigned)(slot - test->slots), pccl_id_str(&test->order.peer), why.bytes);
-        bool still = pccl_now_us() > test->due_us + PCCL_STILL_MS * UINT64_C(1000);
-        if (test->stage != PCCL_MEASURE_REACHING) {
-            /* one of those that are not needed */
-        } else if (how == PCCL_LINK_TIMEOUT && still && !test->redialled) { /* it was us who did not hear the answer */
-            test->redialled = true;
-            dial_first(session);
-        } else {
+        if (test->stage == PCCL_MEASURE_REACHING) /* else it is one of those that are not needed */
             fail(test, test->declined ? 0 : how);
-        }
     }
     settle(session);
 }
@@ -283,7 +248,7 @@ static void join(struct pccl_measure_session *session)
     struct pccl_measure_test *test = &session->test;
     const struct pccl_measure_config *config = &session->config;
     struct pccl_path path;
-    if (pccl_path_measure(test->slots[0].tester->link.socket, &path) && path.rtt_us > 0)
+    if (pccl_path_measure(test->slots[0].tester->link.channel.socket, &path) && path.rtt_us > 0)
         test->rtt_us = (uint32_t)pccl_min_u64(test->rtt_us, path.rtt_us);
     test->stage = PCCL_MEASURE_JOINING;
     test->streams = test->rtt_us >= PCCL_LONG_PATH_RTT_US ? config->streams_long : config->streams_short;
@@ -399,10 +364,10 @@ void pccl_measure_test_begin(struct pccl_measure_session *session, const struct 
 /* A good-bye, if it comes at the right place in what was sent; the other side takes the end without one too. */
 static void say_bye(struct pccl_measure_tester *tester)
 {
-    struct pccl_measure_link *link = &tester->link;
+    struct pccl_channel *channel = &tester->link.channel;
     struct pccl_msg msg = {.type = PCCL_MSG_link_bye};
-    if (tester->at == 0 && !link->error && pccl_measure_link_put(link, &msg))
-        (void)pccl_measure_link_push(link);
+    if (channel->payload_left == 0 && pccl_channel_put_message(channel, &msg))
+        (void)pccl_channel_push(channel);
 }
 
 void pccl_measure_test_stop(struct pccl_measure_session *session)

@@ -1,6 +1,7 @@
 /*
- * One framed TCP connection on an event loop: bytes in become frames, frames out wait here when the kernel does not
- * take them. Knows nothing of what the frames mean.
+ * One connection that carries frames and nothing else, before and while its other end is known: dialling, handing out
+ * frames under the owner's lock, on the loop or on a thread that waits for them, how it ended, lists of strangers.
+ * Bytes are moved by net/channel. Knows nothing of what the frames mean.
  *
  * Threads: everything here runs on the loop's thread, except pccl_connection_send and pccl_connection_flush, which any
  * thread may call while it holds the owner's lock (`enter` in the events).
@@ -14,8 +15,8 @@
 #include "core/base.h"
 #include "core/table.h"
 #include "core/text.h"
+#include "net/channel.h"
 #include "net/socket.h"
-#include "wire/frame.h"
 
 #include <uv.h>
 
@@ -59,9 +60,8 @@ struct pccl_connection_list {
 enum pccl_connection_state {
     PCCL_CONNECTION_DIALLING,
     PCCL_CONNECTION_OPEN,
-    PCCL_CONNECTION_ENDED,   /* `ended` was called; the owner has not closed it yet */
-    PCCL_CONNECTION_CLOSING, /* closed by the owner, still sending the rest */
-    PCCL_CONNECTION_GONE,    /* waits for the loop to let go */
+    PCCL_CONNECTION_ENDED,  /* `ended` was called; the owner has not closed it yet */
+    PCCL_CONNECTION_CLOSED, /* by the owner; it may still send the rest */
 };
 
 struct pccl_connection {
@@ -75,23 +75,10 @@ struct pccl_connection {
     bool dirty;
     struct pccl_connection *next_dirty;
     /* its own */
-    const struct pccl_memory *memory;
+    struct pccl_channel channel;
     enum pccl_connection_state state;
-    uv_os_sock_t socket;
-    uv_poll_t poll;
-    uv_timer_t timer; /* the limit while open, the linger time while closing */
-    uint8_t handles;  /* not yet let go by the loop */
-    int armed;        /* what `poll` watches */
-    struct pccl_frame_reader reader;
-    uint8_t *out; /* bytes out_start..out_end wait for the kernel */
-    size_t out_start, out_end, out_capacity, out_max;
-    bool blocked;    /* the kernel took less than all */
-    bool mute;       /* writing failed: the reading side finds out why */
-    bool overflowed; /* too much waited, or no memory for it: the reading side ends it */
-    bool short_of_memory;
-    bool unread;  /* pccl_connection_take left frames or a broken one in the reader */
-    bool garbage; /* it ended because of what came, so the other side may still hear us */
-    uint32_t drained_bytes;
+    bool unread;          /* pccl_connection_take left frames, a broken one or the end to the loop */
+    bool garbage;         /* it ended because of what came, so the other side may still hear us */
     uint64_t accepted_ms; /* by the loop's clock */
     struct pccl_connection_list *list;
     struct pccl_connection *older, *newer; /* in `list` */
@@ -140,12 +127,13 @@ bool pccl_connection_watch_input(struct pccl_connection *connection, bool on);
 void pccl_connection_close(struct pccl_connection *connection, uint32_t linger_ms);
 
 /*
- * Gives the open socket to the caller and frees the connection; no events any more. *rest: what was read and not handed
- * out, a view that is valid as long as the caller does not return to the loop. false: what waits cannot be sent at
+ * Gives what is open to the caller and frees the connection; no events any more. false: what waits cannot be sent at
  * once, or the connection has broken; nothing has happened then.
  */
-PCCL_MUST_CHECK bool pccl_connection_detach(struct pccl_connection *connection, uv_os_sock_t *socket,
-                                            const uint8_t **rest, size_t *rest_length);
+PCCL_MUST_CHECK bool pccl_connection_detach(struct pccl_connection *connection, struct pccl_handover *out);
+
+/* What it says that a connection attempt failed. */
+enum pccl_connection_end pccl_connection_dial_end(int error);
 
 /* A connection is in at most one list, leaves it when its socket is closed, and enters at the newest end. */
 void pccl_connection_list_add(struct pccl_connection_list *list, struct pccl_connection *connection);

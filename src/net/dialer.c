@@ -1,6 +1,6 @@
 #include "net/dialer.h"
 
-#include <string.h>
+#include "net/handshake.h"
 
 struct attempt {
     struct pccl_dialer *dialer;
@@ -20,7 +20,10 @@ struct pccl_dialer {
     uint32_t wanting;       /* attempts that were none: memory or descriptors were short */
     struct pccl_text words; /* of the failures */
     bool gone;
-    uint8_t hello[];
+    struct pccl_id meant;
+    uint8_t kind;        /* of the link */
+    size_t hello_length; /* 0: none is said */
+    uint8_t hello[PCCL_HANDSHAKE_HELLO_MAX];
 };
 
 static void on_timer(uv_timer_t *timer);
@@ -53,12 +56,10 @@ static void attempt_enter(void *owner) { enter(((struct attempt *)owner)->dialer
 
 static void attempt_leave(void *owner) { leave(((struct attempt *)owner)->dialer); }
 
-static size_t dialer_bytes(const struct pccl_dialer *dialer) { return sizeof *dialer + dialer->dial.hello_length; }
-
 static void on_closed(uv_handle_t *handle)
 {
     struct pccl_dialer *dialer = handle->data;
-    pccl_release(dialer->memory, dialer, dialer_bytes(dialer));
+    pccl_release(dialer->memory, dialer, sizeof *dialer);
 }
 
 void pccl_dialer_cancel(struct pccl_dialer *dialer)
@@ -81,7 +82,7 @@ static void schedule(struct pccl_dialer *dialer, uint32_t delay_ms)
 struct pccl_dialer *pccl_dialer_start(uv_loop_t *loop, const struct pccl_memory *memory, const struct pccl_dial *dial)
 {
     PCCL_ASSERT(dial->count <= PCCL_DIAL_ADDRESSES_MAX);
-    struct pccl_dialer *dialer = pccl_allocate(memory, sizeof *dialer + dial->hello_length);
+    struct pccl_dialer *dialer = pccl_allocate(memory, sizeof *dialer);
     if (!dialer)
         return NULL;
     (void)uv_timer_init(loop, &dialer->timer);
@@ -94,8 +95,12 @@ struct pccl_dialer *pccl_dialer_start(uv_loop_t *loop, const struct pccl_memory 
         dialer->attempts[i].dialer = dialer;
     }
     dialer->dial.addresses = dialer->addresses;
-    if (dial->hello_length)
-        memcpy(dialer->hello, dial->hello, dial->hello_length);
+    if (dial->hello) {
+        dialer->meant = dial->hello->to;
+        dialer->kind = dial->hello->kind;
+        dialer->hello_length = pccl_handshake_hello(dial->hello, dialer->hello);
+        dialer->dial.hello = NULL; /* the caller's */
+    }
     schedule(dialer, 0);
     return dialer;
 }
@@ -135,7 +140,7 @@ static void ask(struct attempt *attempt)
     dialer->asking = attempt;
     attempt->connected = false;
     pccl_connection_limit(attempt->connection, dialer->dial.timeout_ms);
-    pccl_connection_send(attempt->connection, dialer->hello, dialer->dial.hello_length);
+    pccl_connection_send(attempt->connection, dialer->hello, dialer->hello_length);
     (void)pccl_connection_flush(attempt->connection);
     pccl_connection_arm(attempt->connection);
 }
@@ -168,6 +173,15 @@ static void attempt_failed(struct attempt *attempt, enum pccl_link_end how, cons
 
 /* ---- attempts ---- */
 
+/* What an end of the connection is evidence of. */
+static const enum pccl_link_end meaning[] = {
+    [PCCL_END_CLOSED] = PCCL_LINK_CLOSED,   [PCCL_END_RESET] = PCCL_LINK_CLOSED,
+    [PCCL_END_SILENT] = PCCL_LINK_TIMEOUT,  [PCCL_END_REFUSED] = PCCL_LINK_REFUSED,
+    [PCCL_END_TIMEOUT] = PCCL_LINK_TIMEOUT, [PCCL_END_UNREACHABLE] = PCCL_LINK_UNREACHABLE,
+    [PCCL_END_GARBAGE] = PCCL_LINK_OTHER,   [PCCL_END_OVERFLOW] = PCCL_LINK_CLOSED,
+    [PCCL_END_MEMORY] = PCCL_LINK_CLOSED,   [PCCL_END_DROPPED] = PCCL_LINK_CLOSED,
+};
+
 static void begin(struct attempt *attempt)
 {
     struct pccl_dialer *dialer = attempt->dialer;
@@ -184,7 +198,7 @@ static void begin(struct attempt *attempt)
     if (error) {
         dialer->wanting += pccl_socket_is_want(error);
         pccl_text_format(&words, "%s", uv_strerror(error));
-        attempt_failed(attempt, error == UV_ECONNREFUSED ? PCCL_LINK_REFUSED : PCCL_LINK_UNREACHABLE, &words);
+        attempt_failed(attempt, meaning[pccl_connection_dial_end(error)], &words);
         return;
     }
     attempt->connection->address = *address;
@@ -222,7 +236,7 @@ static void on_connected(struct pccl_connection *connection)
 {
     struct attempt *attempt = connection->owner;
     struct pccl_dialer *dialer = attempt->dialer;
-    if (dialer->dial.hello_length == 0)
+    if (dialer->hello_length == 0)
         succeed(attempt);
     else if (dialer->asking)
         attempt->connected = true;
@@ -233,10 +247,11 @@ static void on_connected(struct pccl_connection *connection)
 static void on_received(struct pccl_connection *connection, const struct pccl_frame *frame)
 {
     struct attempt *attempt = connection->owner;
-    struct pccl_dial *dial = &attempt->dialer->dial;
+    struct pccl_dialer *dialer = attempt->dialer;
     struct pccl_text words;
-    pccl_text_clear(&words);
-    enum pccl_link_end how = dial->judge(dial->context, frame, &words);
+    enum pccl_link_end how = pccl_handshake_judge(&dialer->meant, dialer->kind, frame, &words);
+    if (how == PCCL_LINK_UNREACHABLE && dialer->dial.declined)
+        *dialer->dial.declined = true;
     if (how == 0)
         succeed(attempt);
     else
@@ -245,13 +260,6 @@ static void on_received(struct pccl_connection *connection, const struct pccl_fr
 
 static void on_ended(struct pccl_connection *connection, enum pccl_connection_end how, const struct pccl_text *words)
 {
-    static const enum pccl_link_end meaning[] = {
-        [PCCL_END_CLOSED] = PCCL_LINK_CLOSED,   [PCCL_END_RESET] = PCCL_LINK_CLOSED,
-        [PCCL_END_SILENT] = PCCL_LINK_TIMEOUT,  [PCCL_END_REFUSED] = PCCL_LINK_REFUSED,
-        [PCCL_END_TIMEOUT] = PCCL_LINK_TIMEOUT, [PCCL_END_UNREACHABLE] = PCCL_LINK_UNREACHABLE,
-        [PCCL_END_GARBAGE] = PCCL_LINK_OTHER,   [PCCL_END_OVERFLOW] = PCCL_LINK_CLOSED,
-        [PCCL_END_MEMORY] = PCCL_LINK_CLOSED,   [PCCL_END_DROPPED] = PCCL_LINK_CLOSED,
-    };
     struct attempt *attempt = connection->owner;
     attempt->dialer->wanting += how == PCCL_END_MEMORY;
     attempt_failed(attempt, meaning[how], words);

@@ -1,7 +1,7 @@
 /*
  * Reaches one other side that may have several addresses: tries them in order, the next one a little later even if the
- * one before has not answered, and takes the first that works. With a hello, an address works when the answer to the
- * hello is the right one: so another process behind the same address is found out. Runs on the loop's thread.
+ * one before has not answered, and takes the first that works. With a hello, an address works when the peer that is
+ * meant welcomes us: so another process behind the same address is found out. Runs on the loop's thread.
  */
 #ifndef PCCL_NET_DIALER_H
 #define PCCL_NET_DIALER_H
@@ -16,11 +16,9 @@ struct pccl_dial {
     const struct pccl_address *addresses; /* copied; may be none */
     uint32_t count;                       /* <= PCCL_DIAL_ADDRESSES_MAX */
     uint32_t stagger_ms;
-    uint32_t timeout_ms;  /* for each address, with the answer to the hello */
-    const uint8_t *hello; /* a frame; copied; NULL: being connected is enough */
-    size_t hello_length;
-    /* Is this frame the answer we want? 0: yes; else what to report (PCCL_LINK_OTHER ...), with words. */
-    enum pccl_link_end (*judge)(void *context, const struct pccl_frame *frame, struct pccl_text *words);
+    uint32_t timeout_ms;                     /* for each address, with the answer to the hello */
+    const struct pccl_msg_link_hello *hello; /* copied; magic and version are ours; NULL: being connected is enough */
+    bool *declined;  /* set, if not NULL, when the peer that is meant has answered and refused */
     bool tells_want; /* `how` is 0 if no address was tried, as this host is short of memory or descriptors */
     /*
      * Exactly once, and never from inside start or cancel: the connection, whose events and owner must be set now; or
@@ -29,7 +27,7 @@ struct pccl_dial {
     void (*done)(void *context, struct pccl_connection *connection, enum pccl_link_end how,
                  const struct pccl_text *words);
     void *context;
-    /* Around every visit of the loop, if not NULL: the lock under which judge and done are called. */
+    /* Around every visit of the loop, if not NULL: the lock under which done is called. */
     void (*enter)(void *owner);
     void (*leave)(void *owner);
     void *owner;

@@ -29,7 +29,7 @@ static bool copy_to_device(struct pccl_sync_asker *asker, struct pccl_proof *pro
     const struct pccl_sync_tensor *tensor = &asker->link.session->config.tensors[arrival->tensor];
     if (pccl_device_write(asker->lane, 0, pccl_sync_chunk(tensor, arrival->chunk), arrival->length, words) != PCCL_OK)
         return false;
-    *proof = pccl_proof_bytes(asker->link.session->state.kernels, asker->link.target, arrival->length);
+    *proof = pccl_proof_bytes(asker->link.session->state.kernels, asker->target, arrival->length);
     return pccl_device_wait(asker->lane, 0, words) == PCCL_OK;
 }
 
@@ -54,9 +54,9 @@ static void end_chunk(struct pccl_sync_asker *asker)
         return;
     }
     if (wanted && !asker->lane)
-        proof = pccl_proof_bytes(session->state.kernels, link->target, asker->arrival.length);
-    link->expected = link->received = 0;
-    link->target = NULL;
+        proof = pccl_proof_bytes(session->state.kernels, asker->target, asker->arrival.length);
+    asker->target = NULL;
+    pccl_channel_expect(&link->channel, &asker->target, 0);
     if (pccl_fetch_arrived(machine_of(asker), pccl_now_us(), asker->number, &proof, &link->words) != PCCL_OK) {
         asker->doomed = true;
         return;
@@ -67,38 +67,32 @@ static void end_chunk(struct pccl_sync_asker *asker)
     pccl_sync_fetching_proved(asker->line);
 }
 
-/* Where its bytes go. false: a device is of no use. */
-static bool aim(struct pccl_sync_asker *asker, struct pccl_text *words)
+/* Where its bytes go. NULL, with words: a device is of no use. */
+static uint8_t *aim(struct pccl_sync_asker *asker, struct pccl_text *words)
 {
-    struct pccl_sync_link *link = &asker->link;
-    const struct pccl_sync_tensor *tensor = &link->session->config.tensors[asker->arrival.tensor];
+    const struct pccl_sync_tensor *tensor = &asker->link.session->config.tensors[asker->arrival.tensor];
     asker->lane = NULL;
-    if (!tensor->device) {
-        link->target = pccl_sync_chunk(tensor, asker->arrival.chunk);
-        return true;
-    }
+    if (!tensor->device)
+        return pccl_sync_chunk(tensor, asker->arrival.chunk);
     if (pccl_sync_lanes_find(&asker->lanes, tensor, &asker->lane, words) != PCCL_OK)
-        return false;
-    link->target = pccl_device_lane_buffer(asker->lane, 0);
-    return true;
+        return NULL;
+    return pccl_device_lane_buffer(asker->lane, 0);
 }
 
 static void begin_chunk(struct pccl_sync_asker *asker, uint32_t length)
 {
-    struct pccl_sync_link *link = &asker->link;
-    struct pccl_sync_session *session = link->session;
+    struct pccl_sync_session *session = asker->link.session;
     struct pccl_text words;
-    link->expected = length;
-    link->received = 0;
-    link->target = NULL;
-    if (!asker->arrival.wanted)
-        return;
-    if (!session->fetching.touched)
-        session->events.touching(session->events.context);
-    session->fetching.touched = true;
-    if (aim(asker, &words))
-        return;
-    give_up(asker, &words);
+    asker->target = NULL;
+    if (asker->arrival.wanted) {
+        if (!session->fetching.touched)
+            session->events.touching(session->events.context);
+        session->fetching.touched = true;
+        asker->target = aim(asker, &words);
+        if (!asker->target)
+            give_up(asker, &words);
+    }
+    pccl_channel_expect(&asker->link.channel, &asker->target, length);
 }
 
 /* ---- in ---- */
@@ -120,13 +114,16 @@ static void on_message(struct pccl_sync_asker *asker, const struct pccl_msg *msg
         begin_chunk(asker, msg->as.state_data.length);
 }
 
-static bool is_over(const struct pccl_sync_asker *asker) { return asker->doomed || asker->link.closed; }
+static bool is_over(const struct pccl_sync_asker *asker)
+{
+    return asker->doomed || asker->link.channel.state == PCCL_CHANNEL_CLOSED;
+}
 
 static void note_moved(struct pccl_sync_asker *asker)
 {
-    struct pccl_sync_link *link = &asker->link;
-    bool large = link->expected >= LARGE_BYTES;
-    if (link->received < link->expected)
+    const struct pccl_channel *channel = &asker->link.channel;
+    bool large = channel->expected >= LARGE_BYTES;
+    if (channel->received < channel->expected)
         return;
     end_chunk(asker);
     if (large)
@@ -139,16 +136,16 @@ static void digest(struct pccl_sync_asker *asker)
     struct pccl_sync_link *link = &asker->link;
     struct pccl_msg msg;
     while (!is_over(asker)) {
-        if (link->expected) {
-            pccl_sync_link_move(link);
+        if (link->channel.expected) {
+            (void)pccl_channel_move(&link->channel);
             note_moved(asker);
         }
-        if (is_over(asker) || link->expected)
+        if (is_over(asker) || link->channel.expected)
             return;
-        enum pccl_sync_io io = pccl_sync_link_next(link, &msg);
-        if (io == PCCL_SYNC_WAITS)
+        enum pccl_channel_io io = pccl_sync_link_message(link, &msg);
+        if (io == PCCL_CHANNEL_WAITS)
             return;
-        if (io == PCCL_SYNC_MOVED)
+        if (io == PCCL_CHANNEL_MOVED)
             on_message(asker, &msg);
         else
             asker->doomed = true;
@@ -160,16 +157,16 @@ static void receive(struct pccl_sync_asker *asker)
     struct pccl_sync_link *link = &asker->link;
     size_t budget = PCCL_SYNC_VISIT_BYTES;
     digest(asker);
-    while (!is_over(asker) && !link->dry && budget) {
-        enum pccl_sync_io io = pccl_sync_link_read(link, &budget);
-        if (io == PCCL_SYNC_WAITS)
+    while (!is_over(asker) && !link->channel.dry && budget) {
+        enum pccl_channel_io io = pccl_sync_link_read(link, &budget);
+        if (io == PCCL_CHANNEL_WAITS)
             return;
-        if (io == PCCL_SYNC_ENDED) {
+        if (io == PCCL_CHANNEL_ENDED) {
             asker->doomed = true;
             return;
         }
         pccl_fetch_progress(machine_of(asker), pccl_now_us(), asker->number);
-        if (link->expected)
+        if (link->channel.expected)
             note_moved(asker);
         digest(asker);
     }
@@ -198,8 +195,7 @@ static const struct pccl_sync_role asking = {.visit = visit, .silent = silent, .
 
 void pccl_sync_asker_watch(struct pccl_sync_asker *asker)
 {
-    struct pccl_sync_link *link = &asker->link;
-    pccl_sync_link_watch(link, true, link->blocked, asker->owed || link->expected);
+    pccl_sync_link_watch(&asker->link, true, asker->owed || asker->link.channel.expected);
 }
 
 void pccl_sync_asker_ask(struct pccl_sync_asker *asker, const struct pccl_msg *msg)
@@ -211,21 +207,23 @@ void pccl_sync_asker_ask(struct pccl_sync_asker *asker, const struct pccl_msg *m
         asker->doomed = true;
 }
 
-struct pccl_sync_asker *pccl_sync_asker_create(struct pccl_sync_line *line, uint32_t number, uv_os_sock_t socket)
+struct pccl_sync_asker *pccl_sync_asker_create(struct pccl_sync_line *line, uint32_t number,
+                                               struct pccl_handover *handover)
 {
     const struct pccl_sync_donor *donor = line->donor;
     struct pccl_sync_asker *asker =
-        pccl_sync_link_allocate(donor->session, &asking, sizeof *asker, &donor->peer, socket);
+        pccl_sync_link_allocate(donor->session, &asking, sizeof *asker, &donor->peer, handover->socket);
     if (!asker) {
-        pccl_socket_close(socket);
+        pccl_handover_drop(handover);
         return NULL;
     }
+    pccl_channel_adopt(&asker->link.channel, handover);
     asker->line = line;
     asker->number = number;
     if (!pccl_sync_link_open(&asker->link)) {
         pccl_sync_link_free(&asker->link);
         return NULL;
     }
-    pccl_frame_reader_raise(&asker->link.reader, PCCL_FRAME_BODY_MAX);
+    pccl_frame_reader_raise(&asker->link.channel.reader, PCCL_FRAME_BODY_MAX);
     return asker;
 }

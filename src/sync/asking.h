@@ -10,13 +10,15 @@ struct pccl_sync_asker {
     uint32_t number;                   /* of the machine's donors */
     uint32_t owed;                     /* answers */
     bool doomed;                       /* the next settle closes it; link.words say why */
+    uint8_t *target;                   /* of the chunk that is being received; NULL: nobody wants it */
     struct pccl_fetch_arrival arrival; /* of the chunk that is being received */
     struct pccl_sync_lanes lanes;
     struct pccl_device_lane *lane; /* for it; NULL: straight to its place */
 };
 
-/* A connection to a donor stands. NULL: the socket is closed, for want of memory. */
-struct pccl_sync_asker *pccl_sync_asker_create(struct pccl_sync_line *line, uint32_t number, uv_os_sock_t socket);
+/* A connection to a donor stands. NULL: it is closed, for want of memory. */
+struct pccl_sync_asker *pccl_sync_asker_create(struct pccl_sync_line *line, uint32_t number,
+                                               struct pccl_handover *handover);
 /* Puts it behind what is to be sent; a failure dooms it. */
 void pccl_sync_asker_ask(struct pccl_sync_asker *asker, const struct pccl_msg *msg);
 void pccl_sync_asker_watch(struct pccl_sync_asker *asker);

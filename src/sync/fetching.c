@@ -104,48 +104,24 @@ void pccl_sync_fetching_proved(struct pccl_sync_line *line) { line->donor->tried
 
 /* ---- dialling ---- */
 
-static enum pccl_link_end judge(void *context, const struct pccl_frame *frame, struct pccl_text *words)
-{
-    const struct pccl_sync_donor *donor = ((struct pccl_sync_line *)context)->donor;
-    struct pccl_msg msg;
-    if (pccl_wire_decode(frame->type, frame->body, frame->length, donor->session->scratch, &msg, words) != PCCL_OK)
-        return PCCL_LINK_OTHER;
-    if (msg.type == PCCL_MSG_link_ok && pccl_id_equal(&msg.as.link_ok.peer, &donor->peer))
-        return 0;
-    pccl_text_format(words, "another process answers there");
-    if (msg.type == PCCL_MSG_refused) {
-        pccl_text_clear(words);
-        pccl_text_add_bytes(words, (const char *)msg.as.refused.words.data, msg.as.refused.words.length);
-    }
-    return PCCL_LINK_OTHER;
-}
-
 static bool start_dialling(struct pccl_sync_line *line)
 {
     struct pccl_sync_donor *donor = line->donor;
     struct pccl_sync_session *session = donor->session;
-    struct pccl_msg msg = {.type = PCCL_MSG_link_hello,
-                           .as.link_hello = {.magic = PCCL_PROTOCOL_MAGIC,
-                                             .version = PCCL_PROTOCOL_VERSION,
-                                             .lineage = session->lineage,
-                                             .from = session->config.self,
-                                             .to = donor->peer,
-                                             .kind = PCCL_LINK_STATE,
-                                             .slot = (uint8_t)(line - donor->lines),
-                                             .authentication = pccl_bytes_of_secret(&donor->ticket)}};
-    uint8_t hello[512]; /* far more than it takes */
+    struct pccl_msg_link_hello hello = {.lineage = session->lineage,
+                                        .from = session->config.self,
+                                        .to = donor->peer,
+                                        .kind = PCCL_LINK_STATE,
+                                        .slot = (uint8_t)(line - donor->lines),
+                                        .authentication = pccl_bytes_of_secret(&donor->ticket)};
     struct pccl_address plausible[PCCL_CANDIDATES_MAX];
     struct pccl_dial dial = {.addresses = plausible,
                              .count = pccl_interfaces_plausible(donor->candidates, donor->candidate_count, plausible),
                              .stagger_ms = session->config.stagger_ms,
                              .timeout_ms = session->config.silence_ms,
-                             .hello = hello,
-                             .hello_length = pccl_frame_size(&msg),
-                             .judge = judge,
+                             .hello = &hello,
                              .done = on_dialled,
                              .context = line};
-    PCCL_ASSERT(dial.hello_length <= sizeof hello);
-    pccl_frame_encode(&msg, 0, 0, hello);
     line->dialer = pccl_dialer_start(&session->loop, pccl_heap(), &dial);
     return line->dialer != NULL;
 }
@@ -172,21 +148,19 @@ static bool take_over(struct pccl_sync_line *line, struct pccl_connection *conne
 {
     struct pccl_sync_donor *donor = line->donor;
     struct pccl_sync_fetching *fetching = &donor->session->fetching;
-    uv_os_sock_t socket;
-    const uint8_t *rest;
-    size_t rest_length;
+    struct pccl_handover handover;
     uint32_t number = number_of(line);
     pccl_text_format(words, "it broke at once");
-    if (!pccl_connection_detach(connection, &socket, &rest, &rest_length)) {
+    if (!pccl_connection_detach(connection, &handover)) {
         pccl_connection_close(connection, 0);
         return false;
     }
-    if (rest_length) {
+    if (pccl_handover_has_input(&handover)) {
         pccl_text_format(words, "it speaks before it is asked");
-        pccl_socket_close(socket);
+        pccl_handover_drop(&handover);
         return false;
     }
-    line->asker = pccl_sync_asker_create(line, number, socket);
+    line->asker = pccl_sync_asker_create(line, number, &handover);
     if (!line->asker)
         return false;
     fetching->askers[number] = line->asker;
@@ -209,7 +183,7 @@ static void on_dialled(void *context, struct pccl_connection *connection, enum p
     struct pccl_sync_donor *donor = line->donor;
     struct pccl_sync_session *session = donor->session;
     struct pccl_text why = *words;
-    uint32_t rtt_us = connection ? pccl_socket_rtt_us(connection->socket) : 0;
+    uint32_t rtt_us = connection ? pccl_socket_rtt_us(connection->channel.socket) : 0;
     (void)how;
     line->dialer = NULL;
     if (!connection || !take_over(line, connection, rtt_us, &why))
@@ -287,7 +261,7 @@ static bool lose_doomed(struct pccl_sync_session *session)
         struct pccl_sync_asker *asker = fetching->askers[number];
         if (!asker)
             continue;
-        if (!asker->doomed && !asker->link.blocked && pccl_sync_link_push(&asker->link) == PCCL_SYNC_ENDED)
+        if (!asker->doomed && pccl_sync_link_push(&asker->link) == PCCL_CHANNEL_ENDED)
             asker->doomed = true;
         if (!asker->doomed) {
             pccl_sync_asker_watch(asker);

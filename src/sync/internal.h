@@ -8,6 +8,7 @@
 #define PCCL_SYNC_INTERNAL_H
 
 #include "net/alarm.h"
+#include "net/channel.h"
 #include "net/dialer.h"
 #include "state/fetch.h"
 #include "sync/lanes.h"
@@ -30,50 +31,25 @@ enum {
 
 /* ---- link.c: one connection ---- */
 
-enum pccl_sync_io {
-    PCCL_SYNC_MOVED, /* and there may be more */
-    PCCL_SYNC_WAITS, /* nothing more for now */
-    PCCL_SYNC_ENDED, /* the connection is over, link->words say why; the role closes it */
-};
-
 struct pccl_sync_link;
 
 struct pccl_sync_role {
-    /* The socket is ready for something that is watched. */
+    /* The socket is ready for something that is watched; the visit has begun, and ends with pccl_sync_link_watch. */
     void (*visit)(struct pccl_sync_link *link);
-    /* It has owed us something, bytes or room for ours, for silence_ms: link->words say so. */
+    /* It has owed us something for silence_ms: link->words say so. */
     void (*silent)(struct pccl_sync_link *link);
     /* Everything of the role's own, the link is about to be freed. */
     void (*release)(struct pccl_sync_link *link);
 };
 
 struct pccl_sync_link {
+    struct pccl_channel channel;
     struct pccl_sync_session *session;
     const struct pccl_sync_role *role;
     size_t bytes; /* of the whole allocation */
     struct pccl_id peer;
     struct pccl_sync_link *newer, *older; /* in the session's list */
-    uv_os_sock_t socket;
-    uv_poll_t poll;
-    struct pccl_alarm silence;
-    uint8_t handles; /* not yet let go by the loop */
-    bool closed, owes;
-    bool dry;  /* the last read took all there was */
-    int armed; /* what `poll` watches */
-    uint64_t moved_us;
-    struct pccl_text words;
-
-    /* in: frames, and behind some of them `expected` bytes for `target` */
-    struct pccl_frame_reader reader;
-    uint8_t *target; /* NULL: nobody wants them */
-    uint32_t expected, received;
-
-    /* out: what is left of frames, then of a payload */
-    uint8_t *head;
-    uint32_t head_start, head_end, head_capacity;
-    const uint8_t *payload;
-    uint32_t payload_left;
-    bool blocked; /* the kernel took less than all */
+    struct pccl_text words;               /* why it is over */
 };
 
 /*
@@ -88,26 +64,20 @@ PCCL_MUST_CHECK bool pccl_sync_link_open(struct pccl_sync_link *link);
 void pccl_sync_link_close(struct pccl_sync_link *link);
 /* Of a link that was never opened. */
 void pccl_sync_link_free(struct pccl_sync_link *link);
-/* `owes`: something is awaited from the other side, so it must move now and then. */
-void pccl_sync_link_watch(struct pccl_sync_link *link, bool input, bool output, bool owes);
-/* Takes what was read behind the handshake. ENDED: out of memory. */
-PCCL_MUST_CHECK enum pccl_sync_io pccl_sync_link_take(struct pccl_sync_link *link, const uint8_t *bytes, size_t length);
-/* One read, when no whole frame is left: into the target and the reader. */
-PCCL_MUST_CHECK enum pccl_sync_io pccl_sync_link_read(struct pccl_sync_link *link, size_t *budget);
-/* Moves what lies in the reader to the target. */
-void pccl_sync_link_move(struct pccl_sync_link *link);
-/* MOVED: a message (a view, until the next call of anything), WAITS: more bytes are needed; ENDED: garbage. */
-PCCL_MUST_CHECK enum pccl_sync_io pccl_sync_link_next(struct pccl_sync_link *link, struct pccl_msg *msg);
-/* Puts a frame behind what is to be sent. false: out of memory. */
+/* The end of a visit. `owes`: something is awaited from the other side, so it must move now and then. */
+void pccl_sync_link_watch(struct pccl_sync_link *link, bool input, bool owes);
+/* Of the channel; ENDED: link->words say why. */
+PCCL_MUST_CHECK enum pccl_channel_io pccl_sync_link_read(struct pccl_sync_link *link, size_t *budget);
+PCCL_MUST_CHECK enum pccl_channel_io pccl_sync_link_message(struct pccl_sync_link *link, struct pccl_msg *msg);
+PCCL_MUST_CHECK enum pccl_channel_io pccl_sync_link_push(struct pccl_sync_link *link);
+/* Puts a frame behind what is to be sent. false, with words: out of memory. */
 PCCL_MUST_CHECK bool pccl_sync_link_put(struct pccl_sync_link *link, const struct pccl_msg *msg);
-/* Sends. MOVED: everything is out; WAITS: the kernel takes no more, `blocked`. */
-PCCL_MUST_CHECK enum pccl_sync_io pccl_sync_link_push(struct pccl_sync_link *link);
 
 /* ---- serving.c: to those that dialled us ---- */
 
 /* NULL: out of memory; the socket is untouched. Any thread. */
 struct pccl_sync_link *pccl_sync_server_create(struct pccl_sync_session *session, const struct pccl_id *peer,
-                                               uv_os_sock_t socket, const uint8_t *rest, size_t rest_length);
+                                               uv_os_sock_t socket);
 /* The loop takes it over. */
 void pccl_sync_server_open(struct pccl_sync_link *link);
 /* The plan is known, or has changed: those that wait may be served. */

@@ -6,8 +6,6 @@
 #include "state/serve.h"
 #include "sync/internal.h"
 
-#include <string.h>
-
 struct want {
     struct pccl_msg_state_want msg;
     struct pccl_device_lane *lane; /* reads the chunk into its buffer of the want's number; NULL: no device's */
@@ -19,9 +17,8 @@ struct server {
     struct want wants[PCCL_SYNC_AHEAD];
     uint32_t first, count;
     bool sending; /* the answer to the first one */
+    const uint8_t *payload;
     uint32_t payload_length;
-    uint32_t rest_length; /* what was read behind the handshake */
-    uint8_t rest[];
 };
 
 static struct server *server_of(struct pccl_sync_link *link) { return PCCL_CONTAINER_OF(link, struct server, link); }
@@ -82,14 +79,14 @@ static bool take_want(struct server *server, const struct pccl_msg *msg)
     return true;
 }
 
-static enum pccl_sync_io take_wants(struct server *server)
+static enum pccl_channel_io take_wants(struct server *server)
 {
     struct pccl_msg msg;
-    enum pccl_sync_io io = PCCL_SYNC_MOVED;
-    while (server->count < PCCL_SYNC_AHEAD && io == PCCL_SYNC_MOVED) {
-        io = pccl_sync_link_next(&server->link, &msg);
-        if (io == PCCL_SYNC_MOVED && !take_want(server, &msg))
-            return PCCL_SYNC_ENDED;
+    enum pccl_channel_io io = PCCL_CHANNEL_MOVED;
+    while (server->count < PCCL_SYNC_AHEAD && io == PCCL_CHANNEL_MOVED) {
+        io = pccl_sync_link_message(&server->link, &msg);
+        if (io == PCCL_CHANNEL_MOVED && !take_want(server, &msg))
+            return PCCL_CHANNEL_ENDED;
     }
     return io;
 }
@@ -105,16 +102,12 @@ static bool begin_answer(struct server *server)
         return false;
     server->payload_length = answer.type == PCCL_MSG_state_data ? answer.as.state_data.length : 0;
     server->sending = true;
-    link->payload_left = server->payload_length;
-    link->payload = NULL;
     if (!server->payload_length)
         return true;
-    if (!want->lane) {
-        link->payload = pccl_sync_chunk(&link->session->config.tensors[want->msg.tensor], want->msg.first);
-        return true;
-    }
-    link->payload = pccl_device_lane_buffer(want->lane, server->first);
-    return pccl_device_wait(want->lane, server->first, &link->words) == PCCL_OK;
+    server->payload = want->lane ? pccl_device_lane_buffer(want->lane, server->first)
+                                 : pccl_sync_chunk(&link->session->config.tensors[want->msg.tensor], want->msg.first);
+    pccl_channel_put_payload(&link->channel, &server->payload, server->payload_length);
+    return !want->lane || pccl_device_wait(want->lane, server->first, &link->words) == PCCL_OK;
 }
 
 static void end_answer(struct server *server)
@@ -125,42 +118,42 @@ static void end_answer(struct server *server)
     server->count--;
 }
 
-static enum pccl_sync_io send_answers(struct server *server, size_t *budget)
+static enum pccl_channel_io send_answers(struct server *server, size_t *budget)
 {
-    while (server->count && *budget && !server->link.blocked) {
+    while (server->count && *budget && !server->link.channel.blocked) {
         if (!server->sending && !begin_answer(server))
-            return PCCL_SYNC_ENDED;
-        enum pccl_sync_io io = pccl_sync_link_push(&server->link);
-        if (io != PCCL_SYNC_MOVED)
+            return PCCL_CHANNEL_ENDED;
+        enum pccl_channel_io io = pccl_sync_link_push(&server->link);
+        if (io != PCCL_CHANNEL_MOVED)
             return io;
         *budget -= (size_t)pccl_min_u64(*budget, PCCL_FRAME_HEADER_BYTES + server->payload_length);
         end_answer(server);
     }
-    return PCCL_SYNC_MOVED;
+    return PCCL_CHANNEL_MOVED;
 }
 
 /* ---- visits ---- */
 
 /* Takes, answers and reads until nothing of it is possible, or the time of others has come. */
-static enum pccl_sync_io serve_some(struct server *server)
+static enum pccl_channel_io serve_some(struct server *server)
 {
     size_t budget = PCCL_SYNC_VISIT_BYTES;
     while (budget) {
-        enum pccl_sync_io io = take_wants(server);
-        bool all_taken = io == PCCL_SYNC_WAITS;
-        if (io != PCCL_SYNC_ENDED)
+        enum pccl_channel_io io = take_wants(server);
+        bool all_taken = io == PCCL_CHANNEL_WAITS;
+        if (io != PCCL_CHANNEL_ENDED)
             io = send_answers(server, &budget);
-        if (io == PCCL_SYNC_ENDED)
+        if (io == PCCL_CHANNEL_ENDED)
             return io;
-        if (!all_taken && !server->link.blocked)
+        if (!all_taken && !server->link.channel.blocked)
             continue;
-        if (!all_taken || server->link.dry)
-            return PCCL_SYNC_WAITS;
+        if (!all_taken || server->link.channel.dry)
+            return PCCL_CHANNEL_WAITS;
         io = pccl_sync_link_read(&server->link, &budget);
-        if (io != PCCL_SYNC_MOVED)
+        if (io != PCCL_CHANNEL_MOVED)
             return io;
     }
-    return PCCL_SYNC_MOVED;
+    return PCCL_CHANNEL_MOVED;
 }
 
 static void visit(struct pccl_sync_link *link)
@@ -168,12 +161,16 @@ static void visit(struct pccl_sync_link *link)
     struct server *server = server_of(link);
     if (!link->session->planned)
         return;
-    enum pccl_sync_io io = serve_some(server);
-    if (io == PCCL_SYNC_ENDED)
+    enum pccl_channel_io io = serve_some(server);
+    if (io == PCCL_CHANNEL_ENDED) {
         end(server);
-    else
-        pccl_sync_link_watch(link, server->count<PCCL_SYNC_AHEAD, server->count> 0 || io == PCCL_SYNC_MOVED,
-                             link->blocked);
+        return;
+    }
+    bool owes = link->channel.blocked;
+    if (server->count > 0 ||
+        io == PCCL_CHANNEL_MOVED) /* it goes on when there is room and others have had their turn */
+        pccl_channel_rest(&link->channel);
+    pccl_sync_link_watch(link, server->count < PCCL_SYNC_AHEAD, owes);
 }
 
 static void silent(struct pccl_sync_link *link) { end(server_of(link)); }
@@ -185,15 +182,10 @@ static const struct pccl_sync_role serving = {.visit = visit, .silent = silent, 
 /* ---- life ---- */
 
 struct pccl_sync_link *pccl_sync_server_create(struct pccl_sync_session *session, const struct pccl_id *peer,
-                                               uv_os_sock_t socket, const uint8_t *rest, size_t rest_length)
+                                               uv_os_sock_t socket)
 {
-    struct server *server = pccl_sync_link_allocate(session, &serving, sizeof *server + rest_length, peer, socket);
-    if (!server)
-        return NULL;
-    server->rest_length = (uint32_t)rest_length;
-    if (rest_length)
-        memcpy(server->rest, rest, rest_length);
-    return &server->link;
+    struct server *server = pccl_sync_link_allocate(session, &serving, sizeof *server, peer, socket);
+    return server ? &server->link : NULL;
 }
 
 /* A requester that dials again and again holds so many connections and no more. */
@@ -214,14 +206,9 @@ static void make_room(struct pccl_sync_session *session, const struct pccl_id *p
 
 void pccl_sync_server_open(struct pccl_sync_link *link)
 {
-    struct server *server = server_of(link);
     make_room(link->session, &link->peer);
-    if (!pccl_sync_link_open(link)) {
+    if (!pccl_sync_link_open(link))
         pccl_sync_link_free(link);
-        return;
-    }
-    if (pccl_sync_link_take(link, server->rest, server->rest_length) == PCCL_SYNC_ENDED)
-        end(server);
 }
 
 void pccl_sync_servers_go(struct pccl_sync_session *session)

@@ -8,7 +8,6 @@
 #include <string.h>
 
 enum {
-    REST_BYTES_MAX = PCCL_FRAME_HEADER_BYTES + PCCL_FRAME_HELLO_MAX, /* what a reader holds before it is raised */
     TORN_NAMED = 2,
     TORN_NAME_BYTES = 64,
 };
@@ -101,12 +100,10 @@ void pccl_sync_session_donor(struct pccl_sync_session *session, const struct pcc
 }
 
 enum pccl_status pccl_sync_session_accept(struct pccl_sync_session *session, const struct pccl_id *peer,
-                                          uv_os_sock_t socket, const uint8_t *rest, size_t rest_length)
+                                          struct pccl_handover *handover)
 {
     struct pccl_sync_inbox *inbox = &session->inbox;
-    if (rest_length > REST_BYTES_MAX)
-        return PCCL_LIMIT;
-    struct pccl_sync_link *link = pccl_sync_server_create(session, peer, socket, rest, rest_length);
+    struct pccl_sync_link *link = pccl_sync_server_create(session, peer, handover->socket);
     if (!link)
         return PCCL_MEMORY;
     enum pccl_status status = PCCL_OK;
@@ -116,6 +113,7 @@ enum pccl_status pccl_sync_session_accept(struct pccl_sync_session *session, con
     } else if (inbox->accepted_count == PCCL_SYNC_ACCEPTED_MAX) {
         status = PCCL_LIMIT;
     } else {
+        pccl_channel_adopt(&link->channel, handover);
         *inbox->accepted_end = link;
         inbox->accepted_end = &link->older;
         inbox->accepted_count++;
@@ -400,7 +398,7 @@ static void destroy(void *argument)
     release_donors(session->inbox.donors);
     for (struct pccl_sync_link *link = session->inbox.accepted, *next; link; link = next) {
         next = link->older;
-        pccl_socket_close(link->socket);
+        pccl_socket_close(link->channel.socket);
         pccl_sync_link_free(link);
     }
     pccl_sync_fetching_destroy(session);

@@ -11,7 +11,7 @@
 #include "core/address.h"
 #include "core/log.h"
 #include "device/device.h"
-#include "net/socket.h"
+#include "net/channel.h"
 #include "state/state.h"
 
 struct pccl_sync_session;
@@ -88,11 +88,11 @@ const struct pccl_state *pccl_sync_session_state(const struct pccl_sync_session 
 void pccl_sync_session_plan(struct pccl_sync_session *session, bool requests, bool takes_unequal);
 void pccl_sync_session_donor(struct pccl_sync_session *session, const struct pccl_sync_named *named);
 /*
- * A link of kind STATE has been through its handshake: the session owns the socket. rest: read behind the handshake, at
- * most what a connection holds that was never raised. MEMORY, LIMIT, USAGE (it has ended): the socket is the caller's.
+ * A link of kind STATE has been through its handshake: the session owns it. MEMORY, LIMIT, USAGE (it has ended): it is
+ * still the caller's.
  */
 PCCL_MUST_CHECK enum pccl_status pccl_sync_session_accept(struct pccl_sync_session *session, const struct pccl_id *peer,
-                                                          uv_os_sock_t socket, const uint8_t *rest, size_t rest_length);
+                                                          struct pccl_handover *handover);
 /* Another plan has come than the one that the loop works on: what it reports is of no interest any more. */
 PCCL_MUST_CHECK bool pccl_sync_session_is_replanned(struct pccl_sync_session *session);
 /* `run` returns. */

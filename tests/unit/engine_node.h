@@ -179,12 +179,19 @@ static inline void node_sockets(uv_os_sock_t *dialled, uv_os_sock_t *accepted)
     pccl_socket_close(listening);
 }
 
+static inline void node_add(struct node *node, const struct pccl_id *peer, bool outgoing, uint32_t slot,
+                            uv_os_sock_t ours)
+{
+    struct pccl_handover handover = loopback_handover(ours, NULL, 0);
+    assert_int_equal(pccl_engine_add(node->engine, peer, outgoing, slot, &handover), PCCL_OK);
+}
+
 static inline void node_connect(struct node *from, struct node *to, uint32_t slot)
 {
     uv_os_sock_t dialled, accepted;
     node_sockets(&dialled, &accepted);
-    assert_int_equal(pccl_engine_add(from->engine, &to->id, true, slot, dialled, NULL, 0), PCCL_OK);
-    assert_int_equal(pccl_engine_add(to->engine, &from->id, false, slot, accepted, NULL, 0), PCCL_OK);
+    node_add(from, &to->id, true, slot, dialled);
+    node_add(to, &from->id, false, slot, accepted);
 }
 
 /* A bare, blocking socket to the node, which believes it to be `peer`. */
@@ -197,7 +204,8 @@ static inline int node_connect_bare(struct node *node, const struct pccl_id *pee
     /* Small buffers: a segment does not fit into them, so one can be caught in the middle. */
     assert_int_equal(setsockopt(ours, SOL_SOCKET, SO_SNDBUF, &small, sizeof small), 0);
     assert_int_equal(setsockopt(bare, SOL_SOCKET, SO_RCVBUF, &small, sizeof small), 0);
-    assert_int_equal(pccl_engine_add(node->engine, peer, outgoing, slot, ours, rest, rest_length), PCCL_OK);
+    struct pccl_handover handover = loopback_handover(ours, rest, rest_length);
+    assert_int_equal(pccl_engine_add(node->engine, peer, outgoing, slot, &handover), PCCL_OK);
     return bare;
 }
 

@@ -96,6 +96,22 @@ static inline void loopback_pair(uv_os_sock_t *ours, int *bare)
     close(listening);
 }
 
+/* Our end as a connection gives it away, with what was read of it. */
+static inline struct pccl_handover loopback_handover(uv_os_sock_t ours, const uint8_t *rest, size_t length)
+{
+    struct pccl_handover handover = {.socket = ours};
+    pccl_frame_reader_init(&handover.reader, pccl_heap());
+    pccl_frame_reader_raise(&handover.reader, PCCL_FRAME_BODY_MAX);
+    for (size_t taken = 0, room; taken < length; taken += room) {
+        uint8_t *space = pccl_frame_reader_space(&handover.reader, &room);
+        assert_non_null(space);
+        room = (size_t)pccl_min_u64(room, length - taken);
+        memcpy(space, rest + taken, room);
+        pccl_frame_reader_filled(&handover.reader, room);
+    }
+    return handover;
+}
+
 /* Reads exactly length bytes. */
 static inline void loopback_read(int bare, void *bytes, size_t length)
 {

@@ -140,7 +140,8 @@ static inline void node_greet(struct node *node, uv_os_sock_t socket, struct pcc
         pccl_socket_close(socket);
         return;
     }
-    if (pccl_measure_session_accept(node->session, &from, socket) != PCCL_OK)
+    struct pccl_handover handover = loopback_handover(socket, NULL, 0);
+    if (pccl_measure_session_accept(node->session, &from, &handover) != PCCL_OK)
         pccl_socket_close(socket);
     uv_mutex_lock(&node->lock);
     node->accepted++;

@@ -186,6 +186,13 @@ static inline void node_main(void *argument)
     pccl_sync_session_destroy(session);
 }
 
+static inline enum pccl_status node_accept_link(struct pccl_sync_session *session, const struct pccl_id *from,
+                                                uv_os_sock_t ours, const uint8_t *rest, size_t length)
+{
+    struct pccl_handover handover = loopback_handover(ours, rest, length);
+    return pccl_sync_session_accept(session, from, &handover);
+}
+
 static inline void node_greet(struct node *node, uv_os_sock_t socket, struct pccl_wire_scratch *scratch)
 {
     struct pccl_id from;
@@ -194,7 +201,7 @@ static inline void node_greet(struct node *node, uv_os_sock_t socket, struct pcc
         pccl_socket_close(socket);
         return;
     }
-    if (pccl_sync_session_accept(node->session, &from, socket, NULL, 0) != PCCL_OK)
+    if (node_accept_link(node->session, &from, socket, NULL, 0) != PCCL_OK)
         pccl_socket_close(socket);
     uv_mutex_lock(&node->lock);
     node->accepted++;

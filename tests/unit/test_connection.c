@@ -154,7 +154,7 @@ static void another_thread_may_take_the_input(void **state)
         uv_run(&f.loop, UV_RUN_NOWAIT);
         assert_int_equal(f.frames, 0); /* the loop was not told */
     }
-    struct pollfd readable = {.fd = f.connection->socket, .events = POLLIN};
+    struct pollfd readable = {.fd = f.connection->channel.socket, .events = POLLIN};
     assert_int_equal(poll(&readable, 1, LOOPBACK_HANG_MS), 1);
     assert_true(pccl_connection_take(f.connection));
     assert_int_equal(f.frames, 1);
@@ -181,7 +181,7 @@ static void a_broken_frame_that_was_taken_is_left_to_the_loop(void **state)
     size_t both = length + loopback_frame("bad", bytes + length, sizeof bytes - length);
     bytes[both - 1] ^= 1;
     write_all(f.bare, bytes, both);
-    struct pollfd readable = {.fd = f.connection->socket, .events = POLLIN};
+    struct pollfd readable = {.fd = f.connection->channel.socket, .events = POLLIN};
     assert_int_equal(poll(&readable, 1, LOOPBACK_HANG_MS), 1);
     assert_false(pccl_connection_take(f.connection));
     assert_int_equal(f.frames, 1);

@@ -18,9 +18,7 @@ struct fixture {
     struct pccl_connection *connection;
     enum pccl_link_end how;
     struct pccl_text words;
-    const char *right_answer;
-    uint8_t hello[128];
-    uint32_t judged;
+    bool declined;
     int depth;
 };
 
@@ -51,17 +49,6 @@ static void on_leave(void *owner)
     assert_int_equal(--f->depth, 0);
 }
 
-static enum pccl_link_end on_judge(void *context, const struct pccl_frame *frame, struct pccl_text *words)
-{
-    struct fixture *f = context;
-    struct pccl_text got;
-    assert_int_equal(f->depth, 1);
-    f->judged++;
-    loopback_words(frame, &got);
-    pccl_text_format(words, "it said %s", got.bytes);
-    return strcmp(got.bytes, f->right_answer) == 0 ? 0 : PCCL_LINK_OTHER;
-}
-
 static void on_done(void *context, struct pccl_connection *connection, enum pccl_link_end how,
                     const struct pccl_text *words)
 {
@@ -78,19 +65,21 @@ static void on_done(void *context, struct pccl_connection *connection, enum pccl
     }
 }
 
-static void begin(struct fixture *f, const struct pccl_address *addresses, uint32_t count, const char *hello,
-                  const char *right_answer, uint32_t timeout_ms)
+static struct pccl_id peer(uint8_t number) { return (struct pccl_id){{number}}; }
+
+/* A dial to peer seven, of a kind; 0: to whoever is there, without a hello. */
+static void begin(struct fixture *f, const struct pccl_address *addresses, uint32_t count, uint8_t kind,
+                  uint32_t timeout_ms)
 {
+    struct pccl_msg_link_hello hello = {.lineage = peer(1), .from = peer(2), .to = peer(7), .kind = kind};
     memset(f, 0, sizeof *f);
     assert_int_equal(uv_loop_init(&f->loop), 0);
-    f->right_answer = right_answer;
     struct pccl_dial dial = {.addresses = addresses,
                              .count = count,
                              .stagger_ms = 5,
                              .timeout_ms = timeout_ms,
-                             .hello = hello ? f->hello : NULL,
-                             .hello_length = hello ? loopback_frame(hello, f->hello, sizeof f->hello) : 0,
-                             .judge = on_judge,
+                             .hello = kind ? &hello : NULL,
+                             .declined = &f->declined,
                              .tells_want = tells_want,
                              .done = on_done,
                              .context = f,
@@ -137,16 +126,34 @@ static int accept_one(struct fixture *f, int listening)
     return accepted;
 }
 
-static void answer(struct fixture *f, int bare, const char *words)
+/* The hello has come; this is what it is answered. */
+static void say(struct fixture *f, int bare, const struct pccl_msg *msg)
 {
-    uint8_t bytes[256], got[128];
+    uint8_t bytes[512];
     loopback_until_readable(&f->loop, bare);
-    loopback_read(bare, got, PCCL_FRAME_HEADER_BYTES);
-    uint32_t body = got[0];
-    loopback_read(bare, got + PCCL_FRAME_HEADER_BYTES, body);
-    assert_memory_equal(got, f->hello, PCCL_FRAME_HEADER_BYTES + body);
-    size_t length = loopback_frame(words, bytes, sizeof bytes);
+    loopback_read(bare, bytes, PCCL_FRAME_HEADER_BYTES);
+    size_t body = bytes[0];
+    loopback_read(bare, bytes, body);
+    size_t length = pccl_frame_size(msg);
+    assert_true(length <= sizeof bytes);
+    pccl_frame_encode(msg, 0, 0, bytes);
     assert_int_equal(send(bare, bytes, length, MSG_NOSIGNAL), (ssize_t)length);
+}
+
+static void welcome(struct fixture *f, int bare, uint8_t number)
+{
+    struct pccl_msg msg = {.type = PCCL_MSG_link_ok,
+                           .as.link_ok = {.version = PCCL_PROTOCOL_VERSION, .peer = peer(number)}};
+    say(f, bare, &msg);
+}
+
+static void refuse(struct fixture *f, int bare, enum pccl_refusal code)
+{
+    struct pccl_msg msg = {.type = PCCL_MSG_refused,
+                           .as.refused = {.version = PCCL_PROTOCOL_VERSION,
+                                          .code = (uint16_t)code,
+                                          .words = pccl_bytes_of_string("not you")}};
+    say(f, bare, &msg);
 }
 
 static void being_connected_is_enough_without_a_hello(void **state)
@@ -155,7 +162,7 @@ static void being_connected_is_enough_without_a_hello(void **state)
     int listening;
     struct pccl_address address = live_address(&listening);
     (void)state;
-    begin(&f, &address, 1, NULL, NULL, 60000);
+    begin(&f, &address, 1, 0, 60000);
     loopback_until(&f.loop, &f.done);
     assert_non_null(f.connection);
     assert_true(pccl_address_equal(&f.connection->address, &address));
@@ -169,7 +176,7 @@ static void nobody_there_is_refused(void **state)
     int holder;
     struct pccl_address address = dead_address(&holder);
     (void)state;
-    begin(&f, &address, 1, NULL, NULL, 60000);
+    begin(&f, &address, 1, 0, 60000);
     loopback_until(&f.loop, &f.done);
     assert_null(f.connection);
     assert_int_equal(f.how, PCCL_LINK_REFUSED);
@@ -182,7 +189,7 @@ static void no_address_is_unreachable(void **state)
 {
     struct fixture f;
     (void)state;
-    begin(&f, NULL, 0, NULL, NULL, 60000);
+    begin(&f, NULL, 0, 0, 60000);
     loopback_until(&f.loop, &f.done);
     assert_null(f.connection);
     assert_int_equal(f.how, PCCL_LINK_UNREACHABLE);
@@ -200,7 +207,7 @@ static void want_of_descriptors_says_nothing_of_the_other_side(void **state)
         struct rlimit before;
         assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
         tells_want = told;
-        begin(&f, &address, 1, NULL, NULL, 60000);
+        begin(&f, &address, 1, 0, 60000);
         assert_int_equal(setrlimit(RLIMIT_NOFILE, &(struct rlimit){0, before.rlim_max}), 0);
         loopback_until(&f.loop, &f.done);
         assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
@@ -218,7 +225,7 @@ static void the_next_address_is_tried(void **state)
     int holder, listening;
     struct pccl_address addresses[2] = {dead_address(&holder), live_address(&listening)};
     (void)state;
-    begin(&f, addresses, 2, NULL, NULL, 60000);
+    begin(&f, addresses, 2, 0, 60000);
     loopback_until(&f.loop, &f.done);
     assert_non_null(f.connection);
     assert_true(pccl_address_equal(&f.connection->address, &addresses[1]));
@@ -233,12 +240,11 @@ static void the_right_answer_makes_the_link(void **state)
     int listening;
     struct pccl_address address = live_address(&listening);
     (void)state;
-    begin(&f, &address, 1, "are you seven?", "yes", 60000);
+    begin(&f, &address, 1, PCCL_LINK_RING, 60000);
     int bare = accept_one(&f, listening);
-    answer(&f, bare, "yes");
+    welcome(&f, bare, 7);
     loopback_until(&f.loop, &f.done);
     assert_non_null(f.connection);
-    assert_int_equal(f.judged, 1);
     close(bare);
     close(listening);
     end(&f);
@@ -250,17 +256,16 @@ static void another_process_behind_an_address_is_passed_over(void **state)
     int wrong, right;
     struct pccl_address addresses[2] = {live_address(&wrong), live_address(&right)};
     (void)state;
-    begin(&f, addresses, 2, "are you seven?", "yes", 60000);
+    begin(&f, addresses, 2, PCCL_LINK_RING, 60000);
     int first = accept_one(&f, wrong);
     int second = accept_one(&f, right); /* connected in the meantime, but only one is asked at a time */
     uint8_t byte;
     assert_int_equal(recv(second, &byte, 1, MSG_DONTWAIT | MSG_PEEK), -1);
-    answer(&f, first, "no, nine");
-    answer(&f, second, "yes");
+    welcome(&f, first, 9);
+    welcome(&f, second, 7);
     loopback_until(&f.loop, &f.done);
     assert_non_null(f.connection);
     assert_true(pccl_address_equal(&f.connection->address, &addresses[1]));
-    assert_int_equal(f.judged, 2);
     close(first);
     close(second);
     close(wrong);
@@ -274,13 +279,13 @@ static void only_another_process_is_other(void **state)
     int listening, holder;
     struct pccl_address addresses[2] = {live_address(&listening), dead_address(&holder)};
     (void)state;
-    begin(&f, addresses, 2, "are you seven?", "yes", 60000);
+    begin(&f, addresses, 2, PCCL_LINK_RING, 60000);
     int bare = accept_one(&f, listening);
-    answer(&f, bare, "no, nine");
+    welcome(&f, bare, 9);
     loopback_until(&f.loop, &f.done);
     assert_null(f.connection);
     assert_int_equal(f.how, PCCL_LINK_OTHER);
-    assert_non_null(strstr(f.words.bytes, "no, nine"));
+    assert_non_null(strstr(f.words.bytes, "another process"));
     close(bare);
     close(listening);
     close(holder);
@@ -294,7 +299,7 @@ static void garbage_is_another_process(void **state)
     int listening;
     struct pccl_address address = live_address(&listening);
     (void)state;
-    begin(&f, &address, 1, "are you seven?", "yes", 60000);
+    begin(&f, &address, 1, PCCL_LINK_RING, 60000);
     int bare = accept_one(&f, listening);
     assert_int_equal(send(bare, junk, sizeof junk, MSG_NOSIGNAL), (ssize_t)sizeof junk);
     loopback_until(&f.loop, &f.done);
@@ -311,7 +316,7 @@ static void an_address_that_says_nothing_forbids_a_verdict_of_death(void **state
     int listening, holder;
     struct pccl_address addresses[2] = {dead_address(&holder), live_address(&listening)};
     (void)state;
-    begin(&f, addresses, 2, "are you seven?", "yes", 20); /* the kernel accepts; nobody answers */
+    begin(&f, addresses, 2, PCCL_LINK_RING, 20); /* the kernel accepts; nobody answers */
     loopback_until(&f.loop, &f.done);
     assert_null(f.connection);
     assert_int_equal(f.how, PCCL_LINK_TIMEOUT);
@@ -326,7 +331,7 @@ static void closing_without_an_answer_is_closed(void **state)
     int listening;
     struct pccl_address address = live_address(&listening);
     (void)state;
-    begin(&f, &address, 1, "are you seven?", "yes", 60000);
+    begin(&f, &address, 1, PCCL_LINK_RING, 60000);
     close(accept_one(&f, listening));
     loopback_until(&f.loop, &f.done);
     assert_null(f.connection);
@@ -335,17 +340,50 @@ static void closing_without_an_answer_is_closed(void **state)
     end(&f);
 }
 
+/* Who refuses is the peer itself, unless it says that it is another one; a probe asks for nothing but that peer. */
+static void what_a_refusal_is_evidence_of(void **state)
+{
+    static const struct {
+        uint8_t kind;
+        enum pccl_refusal code;
+        enum pccl_link_end how;
+    } cases[] = {
+        {PCCL_LINK_RING, PCCL_REFUSAL_IDENTITY, PCCL_LINK_OTHER},
+        {PCCL_LINK_RING, PCCL_REFUSAL_LINEAGE, PCCL_LINK_UNREACHABLE},
+        {PCCL_LINK_STATE, PCCL_REFUSAL_STATE, PCCL_LINK_UNREACHABLE},
+        {PCCL_LINK_MEASURE, PCCL_REFUSAL_MALFORMED, PCCL_LINK_UNREACHABLE},
+        {PCCL_LINK_PROBE, PCCL_REFUSAL_LINEAGE, PCCL_LINK_OTHER},
+    };
+    (void)state;
+    for (size_t i = 0; i < PCCL_COUNT_OF(cases); i++) {
+        struct fixture f;
+        int listening;
+        struct pccl_address address = live_address(&listening);
+        begin(&f, &address, 1, cases[i].kind, 60000);
+        int bare = accept_one(&f, listening);
+        refuse(&f, bare, cases[i].code);
+        loopback_until(&f.loop, &f.done);
+        assert_null(f.connection);
+        assert_int_equal(f.how, cases[i].how);
+        assert_int_equal(f.declined, cases[i].how == PCCL_LINK_UNREACHABLE);
+        assert_non_null(strstr(f.words.bytes, "not you"));
+        close(bare);
+        close(listening);
+        end(&f);
+    }
+}
+
 static void a_cancelled_dialer_says_nothing(void **state)
 {
     struct fixture f;
     int listening;
     struct pccl_address address = live_address(&listening);
     (void)state;
-    begin(&f, &address, 1, "are you seven?", "yes", 60000);
+    begin(&f, &address, 1, PCCL_LINK_RING, 60000);
     pccl_dialer_cancel(f.dialer); /* before its first attempt */
     end(&f);
     assert_false(f.done);
-    begin(&f, &address, 1, "are you seven?", "yes", 60000);
+    begin(&f, &address, 1, PCCL_LINK_RING, 60000);
     int bare = accept_one(&f, listening);
     pccl_dialer_cancel(f.dialer); /* while it waits for the answer */
     end(&f);
@@ -368,6 +406,7 @@ int main(void)
         cmocka_unit_test(garbage_is_another_process),
         cmocka_unit_test(an_address_that_says_nothing_forbids_a_verdict_of_death),
         cmocka_unit_test(closing_without_an_answer_is_closed),
+        cmocka_unit_test(what_a_refusal_is_evidence_of),
         cmocka_unit_test(a_cancelled_dialer_says_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

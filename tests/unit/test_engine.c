@@ -342,8 +342,8 @@ static void a_connection_closed_before_it_began_says_bye_too(void **state)
         uv_os_sock_t dialled, accepted;
         struct node *nodes = cluster.nodes;
         node_sockets(&dialled, &accepted);
-        assert_int_equal(pccl_engine_add(nodes[1].engine, &nodes[0].id, false, 0, accepted, NULL, 0), PCCL_OK);
-        assert_int_equal(pccl_engine_add(nodes[0].engine, &nodes[1].id, true, 0, dialled, NULL, 0), PCCL_OK);
+        node_add(&nodes[1], &nodes[0].id, false, 0, accepted);
+        node_add(&nodes[0], &nodes[1].id, true, 0, dialled);
         pccl_engine_close(nodes[0].engine, &nodes[1].id, true, 0);
         node_until_count(&nodes[1], &nodes[1].ended, i + 1);
         assert_true(nodes[1].ended_purposely);

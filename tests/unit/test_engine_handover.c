@@ -21,16 +21,14 @@ static void hand_over(struct pccl_connection *connection, const struct pccl_fram
     struct fixture *f = connection->owner;
     struct pccl_msg ok = {.type = PCCL_MSG_link_ok,
                           .as.link_ok = {.version = PCCL_PROTOCOL_VERSION, .peer = f->node.id}};
-    uv_os_sock_t socket;
-    const uint8_t *rest;
-    size_t rest_length;
+    struct pccl_handover handover;
     (void)frame;
     assert_false(f->handed_over);
     pccl_connection_send_message(connection, &ok);
-    f->handed_over = pccl_connection_detach(connection, &socket, &rest, &rest_length);
+    f->handed_over = pccl_connection_detach(connection, &handover);
     f->refused = !f->handed_over;
     if (f->handed_over)
-        assert_int_equal(pccl_engine_add(f->node.engine, &f->peer, false, 0, socket, rest, rest_length), PCCL_OK);
+        assert_int_equal(pccl_engine_add(f->node.engine, &f->peer, false, 0, &handover), PCCL_OK);
 }
 
 static void on_ended(struct pccl_connection *connection, enum pccl_connection_end how, const struct pccl_text *words)
@@ -136,7 +134,7 @@ static void a_connection_whose_output_does_not_fit_is_kept(void **state)
     (void)state;
     (void)conversation(bytes, &hello);
     begin(&f);
-    assert_int_equal(setsockopt(f.connection->socket, SOL_SOCKET, SO_SNDBUF, &small, sizeof small), 0);
+    assert_int_equal(setsockopt(f.connection->channel.socket, SOL_SOCKET, SO_SNDBUF, &small, sizeof small), 0);
     assert_int_equal(setsockopt(f.bare, SOL_SOCKET, SO_RCVBUF, &small, sizeof small), 0);
     while (pccl_connection_flush(f.connection))
         pccl_connection_send(f.connection, much, sizeof much);
@@ -151,14 +149,12 @@ static void a_connection_whose_output_does_not_fit_is_kept(void **state)
 static void a_connection_that_has_ended_is_kept(void **state)
 {
     struct fixture f;
-    uv_os_sock_t socket;
-    const uint8_t *rest;
-    size_t rest_length;
+    struct pccl_handover handover;
     (void)state;
     begin(&f);
     shutdown(f.bare, SHUT_WR);
     loopback_until(&f.loop, &f.ended);
-    assert_false(pccl_connection_detach(f.connection, &socket, &rest, &rest_length));
+    assert_false(pccl_connection_detach(f.connection, &handover));
     pccl_connection_close(f.connection, 0);
     end(&f);
 }

@@ -495,36 +495,33 @@ static void a_session_that_stood_still_looks_first(void **state)
     struct node tester;
     struct pccl_address address;
     struct pccl_id self = node_id(7);
-    struct drain drain = {.most = 0};
     (void)state;
     node_make_with(&tester, SOON_MS);
     int bystanders[2] = {bare_dial(&tester, &self, 0), bare_dial(&tester, &self, 1)};
     int listening = bare_listen(&address);
     node_order(&tester, 1, 9, &address, LIMIT_MS);
-    int bare = bare_accept(listening);
+    struct drain drain = {.bare = bare_accept(listening)};
+    int bare = drain.bare;
     stand_still(&tester, bystanders[0]);
     uint64_t since = uv_hrtime();
-    bare_welcome(bare, 9); /* comes too late for the dialer, which has closed it: it is dialled again */
+    bare_welcome(bare, 9);
     let_time_pass(since, STILL_MS);
     node_set(&tester, &tester.hold, false);
-    drain.bare = bare_accept(listening);
-    bare_welcome(drain.bare, 9);
     struct pccl_msg echo;
-    bare_hear(drain.bare, &echo);
+    bare_hear(bare, &echo);
     assert_int_equal(echo.type, PCCL_MSG_echo);
     stand_still(&tester, bystanders[1]);
     since = uv_hrtime();
     echo.as.echo.answer = 1;
-    bare_say(drain.bare, &echo);
+    bare_say(bare, &echo);
     let_time_pass(since, STILL_MS);
     node_set(&tester, &tester.hold, false);
-    bare_hear(drain.bare, &echo); /* the next one, which nobody answers: it is not waited for */
+    bare_hear(bare, &echo); /* the next one, which nobody answers: it is not waited for */
     assert_int_equal(echo.type, PCCL_MSG_echo);
     assert_int_equal(uv_thread_create(&drain.thread, drain_main, &drain), 0);
     (void)node_expect_rate(&tester, 1);
     assert_int_equal(uv_thread_join(&drain.thread), 0);
     assert_int_equal(tester.measured, 1);
-    close(bare);
     close(listening);
     node_finish(&tester);
 }
@@ -601,14 +598,15 @@ static void a_session_that_never_runs_closes_what_it_was_given(void **state)
     loopback_pair(&ours[0], &bare[0]);
     loopback_pair(&ours[1], &bare[1]);
     struct pccl_id peer = node_id(2);
-    assert_int_equal(pccl_measure_session_accept(session, &peer, ours[0]), PCCL_OK);
+    struct pccl_handover handovers[] = {loopback_handover(ours[0], NULL, 0), loopback_handover(ours[1], NULL, 0)};
+    assert_int_equal(pccl_measure_session_accept(session, &peer, &handovers[0]), PCCL_OK);
     assert_true(pccl_measure_session_is_needed(session));
     struct pccl_measure_order order = {.test = 1, .peer = peer, .limit_ms = LIMIT_MS};
     pccl_measure_session_order(session, &order);
     pccl_measure_session_end(session);
     assert_false(pccl_measure_session_is_needed(session));
-    assert_int_equal(pccl_measure_session_accept(session, &peer, ours[1]), PCCL_USAGE);
-    pccl_socket_close(ours[1]);
+    assert_int_equal(pccl_measure_session_accept(session, &peer, &handovers[1]), PCCL_USAGE);
+    pccl_handover_drop(&handovers[1]);
     pccl_measure_session_destroy(session);
     bare_hear_end(bare[0]);
     close(bare[0]);

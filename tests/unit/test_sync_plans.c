@@ -154,7 +154,7 @@ static void a_session_says_when_it_is_needed(void **state)
     assert_int_equal(pccl_sync_session_create(&config, &events, &session, &words), PCCL_OK); /* no tensors */
     assert_false(pccl_sync_session_is_needed(session));
     loopback_pair(&ours, &bare);
-    assert_int_equal(pccl_sync_session_accept(session, &peer, ours, NULL, 0), PCCL_OK);
+    assert_int_equal(node_accept_link(session, &peer, ours, NULL, 0), PCCL_OK);
     assert_true(pccl_sync_session_is_needed(session));
     pccl_sync_session_name(session, &node.id, &lineage, 3, 1000);
     pccl_sync_session_plan(session, true, true);
@@ -170,14 +170,14 @@ static void a_session_says_when_it_is_needed(void **state)
     /* Never run. */
     assert_int_equal(pccl_sync_session_create(&config, &events, &session, &words), PCCL_OK);
     loopback_pair(&ours, &bare);
-    assert_int_equal(pccl_sync_session_accept(session, &peer, ours, (const uint8_t *)"abc", 3), PCCL_OK);
+    assert_int_equal(node_accept_link(session, &peer, ours, (const uint8_t *)"abc", 3), PCCL_OK);
     pccl_sync_session_plan(session, true, true);
     node_name(session, &peer, &of_nothing, NULL);
     pccl_sync_session_end(session);
     uv_os_sock_t late;
     int other;
     loopback_pair(&late, &other);
-    assert_int_equal(pccl_sync_session_accept(session, &peer, late, NULL, 0), PCCL_USAGE);
+    assert_int_equal(node_accept_link(session, &peer, late, NULL, 0), PCCL_USAGE);
     pccl_socket_close(late);
     pccl_sync_session_destroy(session);
     bare_hear_end(bare);
@@ -203,7 +203,7 @@ static void what_was_read_behind_the_handshake_counts(void **state)
     for (size_t i = 0; i < 3; i++)
         pccl_frame_encode(&msg, 0, 0, frames + i * size);
     loopback_pair(&ours, &bare);
-    assert_int_equal(pccl_sync_session_accept(donor.session, &peer, ours, frames, 2 * size + size / 2), PCCL_OK);
+    assert_int_equal(node_accept_link(donor.session, &peer, ours, frames, 2 * size + size / 2), PCCL_OK);
     bare_write(bare, frames, 0);
     for (int i = 0; i < 3; i++) {
         if (i == 2)
@@ -299,7 +299,7 @@ static void a_proof_left_early_is_none(void **state)
     pccl_sync_session_name(session, &node.id, &lineage, 3, 1000);
     pccl_frame_encode(&want, 0, 0, frame);
     loopback_pair(&ours, &bare);
-    assert_int_equal(pccl_sync_session_accept(session, &peer, ours, frame, pccl_frame_size(&want)), PCCL_OK);
+    assert_int_equal(node_accept_link(session, &peer, ours, frame, pccl_frame_size(&want)), PCCL_OK);
     pccl_sync_session_plan(session, false, false);
     pccl_sync_session_end(session);
     pccl_sync_session_run(session);

@@ -1,0 +1,491 @@
+#include "net/channel.h"
+
+#include "net/socket.h"
+
+#include <string.h>
+
+enum {
+    OUT_BYTES_KEPT = 64 << 10, /* an empty output buffer above this is given back */
+    FILLER_BYTES = 64 << 10,
+    DRAIN_BYTES_VISIT = 1 << 20, /* thrown away in one visit, so that one channel does not hold up the others */
+};
+
+static const uint8_t filler[FILLER_BYTES];
+
+static void on_poll(uv_poll_t *poll, int status, int events);
+static void on_alarm(struct pccl_alarm *alarm);
+
+/* ---- life ---- */
+
+void pccl_channel_init(struct pccl_channel *channel, const struct pccl_memory *memory, uv_os_sock_t socket,
+                       const struct pccl_channel_events *events)
+{
+    channel->events = events;
+    channel->memory = memory;
+    channel->socket = socket;
+    channel->out_max = UINT32_MAX;
+    pccl_frame_reader_init(&channel->reader, memory);
+}
+
+static void give_back_out(struct pccl_channel *channel)
+{
+    pccl_release(channel->memory, channel->out, channel->out_capacity);
+    channel->out = NULL;
+    channel->out_start = channel->out_end = channel->out_capacity = 0;
+}
+
+void pccl_channel_fini(struct pccl_channel *channel)
+{
+    pccl_frame_reader_fini(&channel->reader);
+    give_back_out(channel);
+}
+
+bool pccl_channel_open(struct pccl_channel *channel, uv_loop_t *loop)
+{
+    if (uv_poll_init_socket(loop, &channel->poll, channel->socket) != 0) {
+        pccl_socket_close(channel->socket);
+        return false;
+    }
+    channel->poll.data = channel;
+    pccl_alarm_init(&channel->alarm, loop, on_alarm, channel);
+    channel->handles = 2;
+    channel->state = PCCL_CHANNEL_OPEN;
+    return true;
+}
+
+static void on_handle_closed(uv_handle_t *handle)
+{
+    struct pccl_channel *channel = handle->data;
+    if (--channel->handles > 0)
+        return;
+    pccl_channel_fini(channel);
+    channel->events->released(channel);
+}
+
+static void let_go(struct pccl_channel *channel)
+{
+    PCCL_ASSERT(channel->state == PCCL_CHANNEL_OPEN || channel->state == PCCL_CHANNEL_LEAVING);
+    channel->state = PCCL_CHANNEL_CLOSED;
+    uv_close((uv_handle_t *)&channel->poll, on_handle_closed); /* the loop does not watch the socket from now on */
+    pccl_alarm_close(&channel->alarm, on_handle_closed);
+}
+
+void pccl_channel_close(struct pccl_channel *channel)
+{
+    let_go(channel);
+    pccl_socket_close(channel->socket);
+}
+
+void pccl_channel_abort(struct pccl_channel *channel)
+{
+    let_go(channel);
+    pccl_socket_abort(channel->socket);
+}
+
+void pccl_channel_detach(struct pccl_channel *channel, struct pccl_handover *out)
+{
+    let_go(channel);
+    *out = (struct pccl_handover){.socket = channel->socket, .reader = channel->reader};
+    pccl_frame_reader_init(&channel->reader, channel->memory);
+}
+
+void pccl_channel_adopt(struct pccl_channel *channel, struct pccl_handover *handover)
+{
+    PCCL_ASSERT(channel->reader.memory == handover->reader.memory);
+    channel->reader = handover->reader;
+}
+
+void pccl_handover_drop(struct pccl_handover *handover)
+{
+    pccl_socket_close(handover->socket);
+    pccl_frame_reader_fini(&handover->reader);
+}
+
+/* ---- waiting ---- */
+
+int pccl_channel_begin(struct pccl_channel *channel, int ready)
+{
+    if (ready < 0) { /* the watcher saw an error of the socket and has stopped: writing or reading tells which */
+        channel->armed = 0;
+        ready = UV_READABLE | UV_WRITABLE;
+    }
+    int news = ready & ~UV_WRITABLE;
+    channel->dry = !news;
+    if (!(ready & UV_WRITABLE))
+        return news;
+    if (channel->blocked)
+        news |= UV_WRITABLE;
+    else
+        channel->watch_output = false; /* nobody waits for it */
+    channel->blocked = false;
+    return news;
+}
+
+void pccl_channel_watch(struct pccl_channel *channel, int input)
+{
+    int wanted = input | (channel->watch_output ? UV_WRITABLE : 0);
+    if (channel->state == PCCL_CHANNEL_CLOSED || wanted == channel->armed)
+        return;
+    channel->armed = wanted;
+    if (wanted)
+        (void)uv_poll_start(&channel->poll, wanted, on_poll); /* fails only for handles that are closing */
+    else
+        (void)uv_poll_stop(&channel->poll);
+}
+
+void pccl_channel_rest(struct pccl_channel *channel) { channel->blocked = channel->watch_output = true; }
+
+static void ring_in(struct pccl_channel *channel, uint32_t ms)
+{
+    pccl_alarm_set(&channel->alarm, ms ? pccl_now_us() + ms * UINT64_C(1000) : UINT64_MAX);
+}
+
+void pccl_channel_limit(struct pccl_channel *channel, uint32_t limit_ms)
+{
+    channel->is_limited = limit_ms > 0;
+    ring_in(channel, limit_ms);
+}
+
+void pccl_channel_owed(struct pccl_channel *channel, uint32_t silence_ms)
+{
+    if (silence_ms && !channel->silence_ms)
+        channel->moved_us = pccl_now_us();
+    channel->silence_ms = silence_ms;
+    if (silence_ms && !pccl_alarm_is_set(&channel->alarm))
+        ring_in(channel, silence_ms);
+}
+
+static void note_moved(struct pccl_channel *channel)
+{
+    if (channel->silence_ms)
+        channel->moved_us = pccl_now_us();
+}
+
+/* ---- in ---- */
+
+static enum pccl_channel_io end_input(struct pccl_channel *channel, int error)
+{
+    /* After our own shutdown the end says nothing: what led to it does, unless that was the end. */
+    bool ours = error == UV_EOF && channel->failed && channel->failed != UV_EPIPE;
+    channel->ended = ours ? channel->failed : error;
+    return PCCL_CHANNEL_ENDED;
+}
+
+/* Where the next bytes go: the rest of a payload, and behind it the reader, so that the next frame comes along. */
+struct rooms {
+    uint8_t *payload, *frames;
+    size_t payload_bytes, frames_bytes;
+};
+
+/* false: out of memory. */
+static bool aim(struct pccl_channel *channel, struct rooms *rooms)
+{
+    size_t left = channel->expected - channel->received;
+    *rooms = (struct rooms){0};
+    if (left) {
+        uint8_t *target = *channel->target;
+        rooms->payload = target ? target + channel->received : channel->sink;
+        rooms->payload_bytes = target ? left : (size_t)pccl_min_u64(left, channel->sink_bytes);
+        if (rooms->payload_bytes < left)
+            return true;
+    }
+    rooms->frames = pccl_frame_reader_space(&channel->reader, &rooms->frames_bytes);
+    return rooms->frames != NULL;
+}
+
+static ptrdiff_t read_into(struct pccl_channel *channel, const struct rooms *rooms)
+{
+    if (rooms->payload_bytes)
+        return pccl_socket_read_two(channel->socket, rooms->payload, rooms->payload_bytes, rooms->frames,
+                                    rooms->frames_bytes);
+    return pccl_socket_read(channel->socket, rooms->frames, rooms->frames_bytes);
+}
+
+enum pccl_channel_io pccl_channel_read(struct pccl_channel *channel, size_t *budget)
+{
+    struct rooms rooms;
+    if (channel->ended)
+        return PCCL_CHANNEL_ENDED;
+    if (!aim(channel, &rooms))
+        return end_input(channel, UV_ENOMEM);
+    ptrdiff_t got = read_into(channel, &rooms);
+    if (got == UV_EAGAIN) {
+        channel->dry = true;
+        return PCCL_CHANNEL_WAITS;
+    }
+    if (got < 0)
+        return end_input(channel, (int)got);
+    size_t bytes = (size_t)got, of_payload = (size_t)pccl_min_u64(bytes, rooms.payload_bytes);
+    if (bytes > of_payload)
+        pccl_frame_reader_filled(&channel->reader, bytes - of_payload);
+    channel->received += (uint32_t)of_payload;
+    channel->dry = bytes < rooms.payload_bytes + rooms.frames_bytes;
+    *budget -= (size_t)pccl_min_u64(*budget, bytes);
+    note_moved(channel);
+    return PCCL_CHANNEL_MOVED;
+}
+
+void pccl_channel_expect(struct pccl_channel *channel, uint8_t *const *target, uint32_t bytes)
+{
+    channel->target = target;
+    channel->expected = bytes;
+    channel->received = 0;
+}
+
+uint32_t pccl_channel_move(struct pccl_channel *channel)
+{
+    struct pccl_frame_reader *reader = &channel->reader;
+    uint32_t left = channel->expected - channel->received;
+    uint32_t bytes = (uint32_t)pccl_min_u64(reader->end - reader->start, left);
+    if (bytes && *channel->target)
+        memcpy(*channel->target + channel->received, reader->buffer + reader->start, bytes);
+    reader->start += bytes;
+    channel->received += bytes;
+    return bytes;
+}
+
+enum pccl_channel_io pccl_channel_message(struct pccl_channel *channel, struct pccl_wire_scratch *scratch,
+                                          struct pccl_msg *msg, struct pccl_text *words)
+{
+    struct pccl_frame frame;
+    int got = pccl_frame_reader_next(&channel->reader, &frame, words);
+    if (got == 0)
+        return PCCL_CHANNEL_WAITS;
+    if (got > 0 && pccl_wire_decode(frame.type, frame.body, frame.length, scratch, msg, words) == PCCL_OK)
+        return PCCL_CHANNEL_MOVED;
+    return PCCL_CHANNEL_ENDED;
+}
+
+/* ---- out ---- */
+
+void pccl_channel_fail(struct pccl_channel *channel, int error)
+{
+    channel->failed = error;
+    channel->blocked = channel->watch_output = false;
+    channel->out_start = channel->out_end = channel->payload_left = 0;
+    pccl_socket_shutdown(channel->socket);
+}
+
+bool pccl_channel_reserve(struct pccl_channel *channel, uint32_t bytes)
+{
+    uint8_t *out = pccl_grow(channel->memory, channel->out, &channel->out_capacity, bytes, 1);
+    if (out)
+        channel->out = out;
+    return out != NULL;
+}
+
+/* The output buffer is full. false, and the channel has failed: nothing can be done about it. */
+static bool enlarge(struct pccl_channel *channel, size_t bytes)
+{
+    uint32_t waiting = channel->out_end - channel->out_start;
+    if (channel->out_start) {
+        memmove(channel->out, channel->out + channel->out_start, waiting);
+        channel->out_start = 0;
+        channel->out_end = waiting;
+    }
+    if (pccl_channel_reserve(channel, waiting + (uint32_t)bytes))
+        return true;
+    pccl_channel_fail(channel, UV_ENOMEM);
+    return false;
+}
+
+/* Room for so many bytes behind what waits; NULL, and the channel has failed: there is none. */
+static inline uint8_t *make_room(struct pccl_channel *channel, size_t bytes)
+{
+    PCCL_ASSERT(!channel->payload_left); /* it would come before */
+    if (channel->failed)
+        return NULL;
+    if (channel->out_end - channel->out_start + bytes > channel->out_max) {
+        pccl_channel_fail(channel, UV_ENOBUFS);
+        return NULL;
+    }
+    if (channel->out_capacity - channel->out_end < bytes && !enlarge(channel, bytes))
+        return NULL;
+    return channel->out + channel->out_end;
+}
+
+bool pccl_channel_put(struct pccl_channel *channel, const uint8_t *bytes, size_t length)
+{
+    uint8_t *room = make_room(channel, length);
+    if (!room)
+        return false;
+    memcpy(room, bytes, length);
+    channel->out_end += (uint32_t)length;
+    return true;
+}
+
+bool pccl_channel_put_message(struct pccl_channel *channel, const struct pccl_msg *msg)
+{
+    size_t length = pccl_frame_size(msg);
+    uint8_t *room = make_room(channel, length);
+    if (!room)
+        return false;
+    pccl_frame_encode(msg, 0, 0, room);
+    channel->out_end += (uint32_t)length;
+    return true;
+}
+
+static void advance(struct pccl_channel *channel, uint32_t moved)
+{
+    uint32_t of_frames = (uint32_t)pccl_min_u64(moved, channel->out_end - channel->out_start);
+    channel->out_start += of_frames;
+    if (moved > of_frames) {
+        channel->payload_left -= moved - of_frames;
+        channel->payload_sent += moved - of_frames;
+    }
+    note_moved(channel);
+    if (channel->out_start < channel->out_end)
+        return;
+    channel->out_start = channel->out_end = 0;
+    if (channel->out_capacity > OUT_BYTES_KEPT)
+        give_back_out(channel);
+}
+
+static ptrdiff_t write_some(const struct pccl_channel *channel, size_t frames, size_t *bytes)
+{
+    const uint8_t *out = frames ? channel->out + channel->out_start : NULL;
+    if (!*bytes)
+        return pccl_socket_write(channel->socket, out, frames);
+    const uint8_t *payload = *channel->payload;
+    if (payload)
+        payload += channel->payload_sent;
+    else
+        *bytes = (size_t)pccl_min_u64(*bytes, sizeof filler);
+    return pccl_socket_write_two(channel->socket, out, frames, payload ? payload : filler, *bytes);
+}
+
+/* MOVED: the kernel took all that it was given. */
+static enum pccl_channel_io push_some(struct pccl_channel *channel)
+{
+    size_t frames = channel->out_end - channel->out_start, bytes = channel->payload_left;
+    ptrdiff_t moved = write_some(channel, frames, &bytes);
+    if (moved > 0)
+        advance(channel, (uint32_t)moved);
+    if (moved >= 0 && (size_t)moved == frames + bytes)
+        return PCCL_CHANNEL_MOVED;
+    if (moved >= 0 || moved == UV_EAGAIN || moved == UV_ENOBUFS) {
+        pccl_channel_rest(channel);
+        return PCCL_CHANNEL_WAITS;
+    }
+    pccl_channel_fail(channel, (int)moved);
+    return PCCL_CHANNEL_ENDED;
+}
+
+enum pccl_channel_io pccl_channel_push(struct pccl_channel *channel)
+{
+    enum pccl_channel_io io = channel->failed ? PCCL_CHANNEL_ENDED : PCCL_CHANNEL_MOVED;
+    while (io == PCCL_CHANNEL_MOVED && pccl_channel_is_sending(channel))
+        io = channel->blocked ? PCCL_CHANNEL_WAITS : push_some(channel);
+    return io;
+}
+
+/* ---- the good-bye ---- */
+
+static void end_parting(struct pccl_channel *channel)
+{
+    pccl_channel_close(channel);
+    if (channel->events->parted)
+        channel->events->parted(channel);
+}
+
+static void say_the_rest(struct pccl_channel *channel)
+{
+    static const struct pccl_msg bye = {.type = PCCL_MSG_link_bye};
+    if (channel->is_shut || pccl_channel_push(channel) != PCCL_CHANNEL_MOVED)
+        return;
+    if (!channel->is_parting) {
+        channel->is_parting = true;
+        if (channel->events->parting)
+            channel->events->parting(channel);
+        if (channel->says_bye)
+            (void)pccl_channel_put_message(channel, &bye); /* without memory it ends without one */
+        if (pccl_channel_push(channel) != PCCL_CHANNEL_MOVED)
+            return;
+    }
+    channel->is_shut = true;
+    pccl_socket_shutdown_write(channel->socket);
+}
+
+/* false: the other side has ended, too, or says more than we listen to. */
+static bool drain(struct pccl_channel *channel)
+{
+    uint8_t bytes[4096];
+    ptrdiff_t got = 1;
+    for (size_t budget = DRAIN_BYTES_VISIT; budget >= sizeof bytes; budget -= sizeof bytes) {
+        got = pccl_socket_read(channel->socket, bytes, sizeof bytes);
+        if (got <= 0)
+            break;
+        channel->drained += channel->drain_max ? (uint32_t)got : 0;
+        if (channel->drained > channel->drain_max)
+            return false;
+    }
+    return got > 0 || got == UV_EAGAIN;
+}
+
+void pccl_channel_leave(struct pccl_channel *channel, bool bye, uint32_t linger_ms)
+{
+    PCCL_ASSERT(channel->state == PCCL_CHANNEL_OPEN);
+    channel->state = PCCL_CHANNEL_LEAVING;
+    channel->says_bye = bye;
+    say_the_rest(channel);
+    if (channel->failed || linger_ms == 0) {
+        end_parting(channel);
+        return;
+    }
+    pccl_channel_watch(channel, UV_READABLE);
+    pccl_channel_limit(channel, linger_ms);
+}
+
+static void on_alarm(struct pccl_alarm *alarm)
+{
+    struct pccl_channel *channel = alarm->timer.data;
+    uint64_t quiet_us = channel->moved_us + channel->silence_ms * UINT64_C(1000);
+    if (channel->state == PCCL_CHANNEL_LEAVING)
+        end_parting(channel);
+    else if (channel->is_limited || (channel->silence_ms && pccl_now_us() >= quiet_us))
+        channel->events->late(channel);
+    else if (channel->silence_ms)
+        pccl_alarm_set(alarm, quiet_us);
+}
+
+static void on_poll(uv_poll_t *poll, int status, int events)
+{
+    struct pccl_channel *channel = poll->data;
+    int ready = status < 0 ? status : events;
+    if (channel->state != PCCL_CHANNEL_LEAVING) {
+        channel->events->visit(channel, ready);
+        return;
+    }
+    int news = pccl_channel_begin(channel, ready);
+    say_the_rest(channel);
+    if ((news & ~UV_WRITABLE) && !drain(channel))
+        end_parting(channel);
+    else
+        pccl_channel_watch(channel, UV_READABLE);
+}
+
+/* ---- why it has ended ---- */
+
+const char *pccl_channel_why(const struct pccl_channel *channel)
+{
+    int error = channel->ended ? channel->ended : channel->failed;
+    switch (error) {
+    case UV_EOF: return "closed by the other side";
+    case UV_ENOMEM: return pccl_status_text(PCCL_MEMORY);
+    case UV_ENOBUFS: return "the other side does not take what is sent to it";
+    default: return uv_strerror(error);
+    }
+}
+
+enum pccl_link_end pccl_channel_evidence(const struct pccl_channel *channel)
+{
+    switch (channel->ended ? channel->ended : channel->failed) {
+    case UV_ENOMEM:
+    case UV_ENOBUFS: return 0;
+    case UV_ETIMEDOUT:
+    case UV_EHOSTUNREACH:
+    case UV_ENETUNREACH:
+    case UV_ENETDOWN: return PCCL_LINK_SILENT;
+    default: return PCCL_LINK_CLOSED;
+    }
+}

@@ -1,0 +1,68 @@
+#include "net/handshake.h"
+
+size_t pccl_handshake_hello(const struct pccl_msg_link_hello *hello, uint8_t *bytes)
+{
+    struct pccl_msg msg = {.type = PCCL_MSG_link_hello, .as.link_hello = *hello};
+    msg.as.link_hello.magic = PCCL_PROTOCOL_MAGIC;
+    msg.as.link_hello.version = PCCL_PROTOCOL_VERSION;
+    size_t length = pccl_frame_size(&msg);
+    PCCL_ASSERT(length <= PCCL_HANDSHAKE_HELLO_MAX);
+    pccl_frame_encode(&msg, 0, 0, bytes);
+    return length;
+}
+
+/*
+ * IDENTITY: it is not the peer meant. Any other refusal comes from the peer itself, which therefore lives; but a probe
+ * asks for nothing else than whether the peer is there and in that run, and whoever refuses it is not.
+ */
+static enum pccl_link_end meaning(uint8_t kind, uint16_t refusal)
+{
+    return refusal == PCCL_REFUSAL_IDENTITY || kind == PCCL_LINK_PROBE ? PCCL_LINK_OTHER : PCCL_LINK_UNREACHABLE;
+}
+
+enum pccl_link_end pccl_handshake_judge(const struct pccl_id *meant, uint8_t kind, const struct pccl_frame *answer,
+                                        struct pccl_text *words)
+{
+    struct pccl_msg msg;
+    pccl_text_format(words, "another process answers there");
+    if (answer->type != PCCL_MSG_link_ok && answer->type != PCCL_MSG_refused)
+        return PCCL_LINK_OTHER;
+    /* Neither has lists, so there is no need of scratch. */
+    if (pccl_wire_decode(answer->type, answer->body, answer->length, NULL, &msg, words) != PCCL_OK)
+        return PCCL_LINK_OTHER;
+    if (msg.type == PCCL_MSG_link_ok)
+        return pccl_id_equal(&msg.as.link_ok.peer, meant) ? 0 : PCCL_LINK_OTHER;
+    pccl_text_clear(words);
+    pccl_text_add_bytes(words, (const char *)msg.as.refused.words.data, msg.as.refused.words.length);
+    return meaning(kind, msg.as.refused.code);
+}
+
+void pccl_handshake_welcome(struct pccl_connection *connection, const struct pccl_id *self)
+{
+    struct pccl_msg msg = {.type = PCCL_MSG_link_ok, .as.link_ok = {.version = PCCL_PROTOCOL_VERSION, .peer = *self}};
+    pccl_connection_send_message(connection, &msg);
+}
+
+void pccl_handshake_refuse(struct pccl_connection *connection, enum pccl_refusal code, const struct pccl_text *words,
+                           uint32_t linger_ms)
+{
+    struct pccl_msg msg = {
+        .type = PCCL_MSG_refused,
+        .as.refused = {.version = PCCL_PROTOCOL_VERSION, .code = (uint16_t)code, .words = pccl_bytes_of_text(words)}};
+    pccl_connection_send_message(connection, &msg);
+    pccl_connection_close(connection, linger_ms);
+}
+
+void pccl_handshake_refuse_unknown(struct pccl_connection *connection, const struct pccl_frame *frame,
+                                   const struct pccl_text *reason, uint32_t linger_ms)
+{
+    uint32_t version;
+    struct pccl_text words = *reason;
+    enum pccl_refusal code = PCCL_REFUSAL_MALFORMED;
+    if (frame->type == PCCL_MSG_link_hello && pccl_wire_peek_hello(frame->body, frame->length, &version) &&
+        version != PCCL_PROTOCOL_VERSION) {
+        code = PCCL_REFUSAL_VERSION;
+        pccl_text_format(&words, "this peer speaks protocol version %u, the caller %u", PCCL_PROTOCOL_VERSION, version);
+    }
+    pccl_handshake_refuse(connection, code, &words, linger_ms);
+}
