@@ -82,7 +82,7 @@ static uint8_t *aim(struct pccl_sync_asker *asker, struct pccl_text *words)
 static void begin_chunk(struct pccl_sync_asker *asker, uint32_t length)
 {
     struct pccl_sync_session *session = asker->link.session;
-    struct pccl_text words;
+    struct pccl_text words = {.length = 0};
     asker->target = NULL;
     if (asker->arrival.wanted) {
         if (!session->fetching.touched)

@@ -125,6 +125,7 @@ void scenario_crowd_was_not_asked(struct sim *sim)
     MUST(sim, pccl_master_find(sim->master->machine, &p[2]->id)->probing);
     sim_master_event(sim, sim->master,
                      &(struct pccl_master_event){.kind = PCCL_MASTER_PROBED, .now_us = sim->now, .peer = p[2]->id});
+    scenario_run_ms(sim, 100); /* long enough to answer the master, if it took that for a dial in vain */
     scenario_update_all(sim, p, 2);
     MUST(sim, sim->master->machine->member_count == 2);
 }

@@ -23,7 +23,7 @@ PLANTS = [
         ]),
     Bug("majority_recovery_takes_latecomers_back",
         "F6: an outcome that only the latecomer knew was decided anew without it",
-        ["I2"], ["f6-all-report"],
+        ["I2", "ASSERT"], ["f6-all-report"],
         TAKE_BACK + [
             ("src/master/recovery.c",
              "if (here + dead == count)",
@@ -70,7 +70,7 @@ void commit_late(struct pccl_master *m, struct pccl_group *group)
         ]),
     Bug("tiny_under_the_bulk_rule",
         "F15: the result lacks the contribution of the one who died",
-        ["I3", "I5"], [],
+        ["I3", "I5", "ASSERT"], [],
         [
             ("src/master/operations.c",
              "op->decided || op->tiny || op->done_count",

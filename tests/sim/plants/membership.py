@@ -77,7 +77,7 @@ PLANTS = [
         ]),
     Bug("expelled_peer_is_taken_back",
         "I9: who was removed is never a member again",
-        ["I9"], [],
+        ["I9", "ASSERT"], [],
         TAKE_BACK + [
             ("src/master/admission.c",
              "else if (hello->boot == m->config.boot) turn_away_gone(",

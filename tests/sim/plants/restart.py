@@ -121,7 +121,7 @@ PLANTS = [
         ]),
     Bug("starts_alone",
         "As built: data is moved where there is nobody to exchange it with",
-        ["I4"], ["alone-but-counted"],
+        [], ["alone-but-counted"],
         [
             ("src/peer/operations.c",
              "&& !pccl_peer_is_alone(p); if ((*op)->started)",

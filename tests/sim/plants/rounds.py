@@ -21,7 +21,7 @@ PLANTS = [
         ]),
     Bug("votes_without_round_numbers",
         "F10: a vote for the round before is paired with one for the next",
-        ["I7", "I2", "R8"], ["f8-epoch-content"],
+        ["I7", "I2", "R8", "I12"], ["f8-epoch-content"],
         [
             ("src/master/rounds.c",
              "if (round + 1 == m->rounds[kind]) {",
