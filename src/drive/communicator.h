@@ -3,7 +3,7 @@
  * loop that keeps heartbeats, timers and sockets going whatever the application does.
  *
  * Application threads take the lock, call the machine and send on the connection to the master themselves; while they
- * wait for an answer they may also read it themselves (wait.c), so that a small operation costs no switch to the
+ * wait for an answer they may also read it themselves (comm_wait.c), so that a small operation costs no switch to the
  * control thread. What needs the loop (dialling, closing, waiting for room to send) is noted under the lock, and the
  * loop is woken. The machine's effects run under the lock, inside the machine, and only take notes.
  */
