@@ -1,6 +1,10 @@
 /* Public functions of communicators: life, attributes, joint calls. */
-#include "ccoip.h"
 #include "api/api.h"
+#include "ccoip.h"
+#include "drive/comm_callers.h"
+#include "drive/comm_engine.h"
+#include "drive/comm_machine.h"
+#include "drive/comm_wait.h"
 #include "net/fork.h"
 
 #include <stdio.h>

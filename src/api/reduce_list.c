@@ -1,5 +1,7 @@
 /* The list of reductions with retries: PROTOCOL 8. */
 #include "api/api.h"
+#include "drive/comm_machine.h"
+#include "drive/comm_wait.h"
 #include "drive/reduction.h"
 #include "net/heap.h"
 

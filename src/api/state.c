@@ -1,5 +1,8 @@
 /* pcclSynchronizeSharedState: its arguments, and what it tells. */
 #include "api/api.h"
+#include "drive/comm_machine.h"
+#include "drive/comm_sync.h"
+#include "drive/comm_topology.h"
 #include "drive/cpu.h"
 #include "kernels/kernels.h"
 #include "net/heap.h"

@@ -1,5 +1,8 @@
 /* pcclOptimizeTopology and pcclGetTopology. */
 #include "api/api.h"
+#include "drive/comm_links.h"
+#include "drive/comm_machine.h"
+#include "drive/comm_topology.h"
 #include "net/heap.h"
 
 #include <string.h>

@@ -2,7 +2,7 @@
  * Application threads inside a communicator, counted, so that destroying it can send them out before anything is freed.
  * The contract forbids calls that race with the destruction; here they end in words as far as that is possible.
  */
-#include "drive/communicator.h"
+#include "drive/comm_callers.h"
 
 /* In `callers`, beside their number: */
 static const unsigned SHUT = 1u << 31;  /* nobody more may come */

@@ -2,9 +2,12 @@
  * Between the machine and the engine that moves the bytes of bulk reductions. The machine's effects start and stop
  * jobs; the engine's events come on its own thread, take the communicator's lock and go back into the machine.
  */
-#include "drive/communicator.h"
-#include "drive/cpu.h"
 #include "config/errors.h"
+#include "drive/comm_engine.h"
+#include "drive/comm_links.h"
+#include "drive/comm_machine.h"
+#include "drive/comm_wait.h"
+#include "drive/cpu.h"
 #include "kernels/kernels.h"
 #include "net/heap.h"
 

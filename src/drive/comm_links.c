@@ -6,7 +6,10 @@
  * (slot 0) and hears how it went; the further slots are dialled in the background, and again when they end; and when
  * the last one has ended, or one found the other host silent, the machine hears of it, which is evidence.
  */
-#include "drive/communicator.h"
+#include "drive/comm_links.h"
+#include "drive/comm_machine.h"
+#include "drive/comm_sync.h"
+#include "drive/comm_topology.h"
 
 #include "net/handshake.h"
 #include "net/heap.h"

@@ -3,7 +3,13 @@
  * waits ends with an internal error, and the communicator can only be destroyed. When one breaks elsewhere, a machine
  * that is whole leaves the run, and the rest is the same.
  */
-#include "drive/communicator.h"
+#include "drive/comm_engine.h"
+#include "drive/comm_links.h"
+#include "drive/comm_machine.h"
+#include "drive/comm_master.h"
+#include "drive/comm_sync.h"
+#include "drive/comm_topology.h"
+#include "drive/comm_wait.h"
 #include "net/guard.h"
 
 struct visit {

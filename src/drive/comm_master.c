@@ -1,5 +1,7 @@
 /* A communicator's connection to the master: dialling, decoding, closing. */
-#include "drive/communicator.h"
+#include "drive/comm_machine.h"
+#include "drive/comm_master.h"
+#include "drive/comm_wait.h"
 #include "net/heap.h"
 
 #include <string.h>

@@ -2,7 +2,10 @@
  * Between the machine and the session that moves shared state (sync/session.h). The session runs on the thread of the
  * call; what the machine and the control thread have for it they hand in under the lock.
  */
-#include "drive/communicator.h"
+#include "drive/comm_engine.h"
+#include "drive/comm_machine.h"
+#include "drive/comm_sync.h"
+#include "drive/comm_wait.h"
 
 /* The call waits for this: the session may have something to do now. */
 static void rouse(struct pcclComm_t *comm) { pccl_comm_fire(comm, comm->calls[PCCL_CALL_SYNC].waiter); }

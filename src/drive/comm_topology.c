@@ -2,7 +2,10 @@
  * Between the machine and the session that tests ways (measure/session.h), which runs on the thread of the call; and
  * the question how the master sees the links.
  */
-#include "drive/communicator.h"
+#include "drive/comm_engine.h"
+#include "drive/comm_machine.h"
+#include "drive/comm_topology.h"
+#include "drive/comm_wait.h"
 
 #include "net/heap.h"
 

@@ -3,7 +3,8 @@
  * itself: an answer then reaches its caller without a switch to the control thread, which is told not to look at that
  * connection meanwhile. The others wait on a condition variable.
  */
-#include "drive/communicator.h"
+#include "drive/comm_machine.h"
+#include "drive/comm_wait.h"
 
 #include "net/guard.h"
 #include "net/socket.h"

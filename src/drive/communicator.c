@@ -1,4 +1,12 @@
 #include "drive/communicator.h"
+#include "drive/comm_callers.h"
+#include "drive/comm_engine.h"
+#include "drive/comm_links.h"
+#include "drive/comm_machine.h"
+#include "drive/comm_master.h"
+#include "drive/comm_sync.h"
+#include "drive/comm_topology.h"
+#include "drive/comm_wait.h"
 
 #include "log/logger.h"
 #include "drive/reduction.h"

@@ -1,4 +1,7 @@
 #include "drive/reduction.h"
+#include "drive/comm_engine.h"
+#include "drive/comm_machine.h"
+#include "drive/comm_wait.h"
 
 #include "kernels/codec.h"
 #include "net/heap.h"

@@ -1,0 +1,31 @@
+/* The data plane: the engine, the jobs it has of us, and what its events make of reductions. Under the lock but for
+ * start. */
+#ifndef PCCL_DRIVE_COMM_ENGINE_H
+#define PCCL_DRIVE_COMM_ENGINE_H
+
+#include "drive/communicator.h"
+
+/* Starts the engine, if it does not run. SYSTEM or MEMORY with words. Without the lock. */
+PCCL_MUST_CHECK enum pccl_status pccl_comm_engine_start(struct pcclComm_t *comm, struct pccl_text *words);
+/* Before joint calls: tells the machine what reductions showed of the links to other peers. Under the lock. */
+void pccl_comm_measure(struct pcclComm_t *comm);
+/* Effects of the machine. */
+void pccl_comm_effect_op_start(void *context, struct pccl_op *op);
+void pccl_comm_effect_op_stop(void *context, struct pccl_op *op);
+void pccl_comm_effect_op_gone(void *context, const struct pccl_instance *instance);
+void pccl_comm_effect_ring_changed(void *context, const struct pccl_id *ring, uint32_t count);
+/* Under the lock, a job for a reduction over the present ring, to be started by its launch. NULL: out of memory. */
+struct pccl_comm_job *pccl_comm_job_make(struct pcclComm_t *comm, struct pccl_comm_op *reduction, const void *sendbuf,
+                                         const struct pccl_descriptor *descriptor);
+/* The reduction ends: its job goes on without it, or, if it was never started, away. */
+void pccl_comm_job_leave(struct pcclComm_t *comm, struct pccl_comm_op *reduction);
+/* Stops all that run: their operations have failed. */
+void pccl_comm_jobs_stop(struct pcclComm_t *comm);
+/* Waits until the engine has released the reduction's job, or all. Under the lock, which is let go meanwhile. */
+void pccl_comm_job_await(struct pcclComm_t *comm, const struct pccl_comm_op *reduction);
+void pccl_comm_jobs_await(struct pcclComm_t *comm);
+
+/* The outcome of the reduction is known. Once. */
+void pccl_comm_reduction_decided(struct pcclComm_t *comm, struct pccl_comm_op *reduction, bool committed);
+
+#endif

@@ -1,0 +1,28 @@
+/* The optimization that is under way, and the question for the links. Under the lock. */
+#ifndef PCCL_DRIVE_COMM_TOPOLOGY_H
+#define PCCL_DRIVE_COMM_TOPOLOGY_H
+
+#include "drive/communicator.h"
+
+/* Votes, tests ways and answers tests until the call has ended. Takes its time; the lock is let go meanwhile. */
+PCCL_MUST_CHECK enum pccl_status pccl_comm_optimize(struct pcclComm_t *comm, struct pccl_measure_session *session);
+/* The call is over, by whatever its slot says. */
+void pccl_comm_optimize_over(struct pcclComm_t *comm);
+void pccl_comm_effect_measure(void *context, const struct pccl_peer_test *test);
+/* A connection of one who tests has been through its handshake. Not OK: the socket is still the caller's. */
+PCCL_MUST_CHECK enum pccl_status pccl_comm_measure_accept(struct pcclComm_t *comm, const struct pccl_id *peer,
+                                                          struct pccl_handover *handover);
+/* What sessions log, on their threads: with the names of peers. The lock is not held. */
+void pccl_comm_on_log(void *comm, enum pccl_log_level level, const char *line);
+/* The session's event, on the thread of the call. */
+void pccl_comm_on_measured(void *comm, const struct pccl_measure_result *result);
+/*
+ * Asks the master, and waits; the lock is let go meanwhile. OK: *text is the caller's, to be released, of *length
+ * bytes. USAGE: not in a run, or another thread asks. PEER_LOST: out of the run meanwhile. TIMEOUT, MEMORY.
+ */
+PCCL_MUST_CHECK enum pccl_status pccl_comm_describe(struct pcclComm_t *comm, char **text, size_t *length);
+void pccl_comm_effect_described(void *context, const struct pccl_bytes *text);
+/* There will be no answer. */
+void pccl_comm_describe_over(struct pcclComm_t *comm, enum pccl_status status);
+
+#endif
