@@ -100,7 +100,7 @@ void scenario_endless_report(struct sim *sim)
     scenario_cluster(sim, p, 2, 1);
     struct pccl_msg beat = {.type = PCCL_MSG_heartbeat};
     struct sim_conn *conn = lie_as(sim, p[0]);
-    for (uint32_t waited_ms = 0; waited_ms < sim->plan.master.alone_ms + 1000; waited_ms += 200) {
+    for (uint32_t waited_ms = 0; waited_ms < sim->plan.master.silence_ms + 1000; waited_ms += 200) {
         if (!conn->ends[0].ended)
             scenario_say(sim, conn, &beat, 0);
         scenario_run_ms(sim, 200);

@@ -115,7 +115,7 @@ PLANTS = [
         ]),
     Bug("report_kept_open_by_heartbeats",
         "12.3: who pretends to resume and then only lives keeps newcomers waiting",
-        [], ["pretender-empty"],
+        [], ["endless-report"],
         [
             ("src/master/recovery.c",
              "report->heard_us + m->config.silence_ms * UINT64_C(1000)",

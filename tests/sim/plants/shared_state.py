@@ -71,7 +71,7 @@ PLANTS = [
         ]),
     Bug("plan_of_a_failed_transfer",
         "who has failed fetches nothing more: its call ends in failure, and its memory would be written to",
-        ["S2"], ["sync-withdraw-early"],
+        [], ["sync-withdraw-early"],
         [
             ("src/peer/sync.c",
              "send_done(p); return; } p->effects.sync_plan",

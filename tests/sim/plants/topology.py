@@ -82,7 +82,7 @@ PLANTS = [
         ]),
     Bug("tests_share_a_machine",
         "two tests at once measure each other",
-        ["T3"], [],
+        ["T3", "ASSERT"], [],
         [
             ("src/master/tests.c",
              "return !remote->departing && !remote->test.loaded && !remote->test.sits_out;",
@@ -98,7 +98,7 @@ PLANTS = [
         ]),
     Bug("time_for_tests_never_ends",
         "with many members the tests take as long as they like",
-        ["T5"], [],
+        ["T5", "ASSERT"], [],
         [
             ("src/master/tests.c",
              "if (remote->test.looks && m->now_us < m->tests_end_us)",
@@ -136,7 +136,7 @@ PLANTS = [
         ]),
     Bug("any_report_is_believed",
         "a report of another test, or of a master before",
-        ["T4", "D4"], ["topology-liar"],
+        ["T4", "D4", "T3"], ["topology-liar"],
         [
             ("src/master/tests.c",
              "if (!from->test.running || measured->test != from->test.number)",
