@@ -130,7 +130,7 @@ PLANTS = [
         ]),
     Bug("round_of_the_gone",
         "a newcomer is told how a round ended that it has no vote in",
-        ["S1", "S2", "S4", "PEACE", "CRASH"], ["sync-abandoned"],
+        [], ["sync-abandoned"],
         [
             ("src/master/sync.c",
              "if (!any_part) {",
