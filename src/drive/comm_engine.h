@@ -1,5 +1,5 @@
-/* The data plane: the engine, the jobs it has of us, and what its events make of reductions. Under the lock but for
- * start. */
+/* The data plane: starting the engine, giving it jobs, and what its events mean for reductions. Under the lock, unless
+ * a function says otherwise. */
 #ifndef PCCL_DRIVE_COMM_ENGINE_H
 #define PCCL_DRIVE_COMM_ENGINE_H
 

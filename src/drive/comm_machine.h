@@ -1,6 +1,6 @@
 /*
  * Visits to the machine, under the lock and a guard: one that breaks an invariant ends the communicator. INTERNAL:
- * there is no machine any more. Each does what the function of peer/peer.h of its name does.
+ * there is no machine any more. A function without a comment calls the one of its name in peer/peer.h.
  */
 #ifndef PCCL_DRIVE_COMM_MACHINE_H
 #define PCCL_DRIVE_COMM_MACHINE_H

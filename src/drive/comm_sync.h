@@ -1,4 +1,4 @@
-/* The synchronization of shared state that is under way. Under the lock. */
+/* The synchronization of shared state that is under way. Under the lock; the session's events come without it. */
 #ifndef PCCL_DRIVE_COMM_SYNC_H
 #define PCCL_DRIVE_COMM_SYNC_H
 

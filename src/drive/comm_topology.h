@@ -1,4 +1,5 @@
-/* The optimization that is under way, and the question for the links. Under the lock. */
+/* The optimization that is under way, and the question for the links. Under the lock; the session's events come
+ * without it. */
 #ifndef PCCL_DRIVE_COMM_TOPOLOGY_H
 #define PCCL_DRIVE_COMM_TOPOLOGY_H
 

@@ -42,7 +42,7 @@ void pccl_master_found(struct pccl_master *m, struct pccl_remote *first);
 void pccl_master_found_if_empty(struct pccl_master *m);
 /* Draws the key of a run, if there is none yet. */
 void pccl_master_need_lineage(struct pccl_master *m);
-/* Nobody is in it any more: forgets it, and takes its members back never again. */
+/* Forgets the run, in which nobody is left. Its members are never taken back. */
 void pccl_master_end_run(struct pccl_master *m);
 /* This run has ended in this boot. */
 bool pccl_master_is_over(const struct pccl_master *m, const struct pccl_id *lineage);

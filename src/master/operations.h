@@ -57,7 +57,7 @@ void pccl_master_take_part(struct pccl_master *m, struct pccl_operation *op, str
                            const struct pccl_msg_done *done);
 /* All parts are there. */
 void pccl_master_commit(struct pccl_master *m, struct pccl_group *group, struct pccl_operation *op);
-/* It ends so for all; if some may know another class already, when they have taken the view. */
+/* Aborts it for all. Where members may yet decide it by another class, that waits until they have taken the view. */
 void pccl_master_abort(struct pccl_master *m, struct pccl_group *group, struct pccl_operation *op,
                        enum pccl_class class, const struct pccl_text *words);
 /* only: to this member; NULL: to all. */

@@ -7,7 +7,7 @@
 
 #include "master/state.h"
 
-/* Of the round that is open; of the one before, it gets the answer once more. Anything else removes it. */
+/* A vote in the open round is counted, one in the round before is answered once more, any other removes its sender. */
 void pccl_master_vote(struct pccl_master *m, struct pccl_remote *from, uint8_t kind, uint64_t round);
 /* Takes its vote back, if the round is not decided. */
 void pccl_master_withdraw(struct pccl_master *m, struct pccl_remote *from, uint8_t kind, uint64_t round);
