@@ -1,0 +1,77 @@
+/*
+ * How the numbers of a block are chosen, those at its head and those the loops work with, so that both ends compute the
+ * same: part of codec_block.h.
+ */
+#ifndef PCCL_KERNELS_CODEC_NUMBERS_H
+#define PCCL_KERNELS_CODEC_NUMBERS_H
+
+#include "kernels/codec_loops.h"
+
+/*
+ * A power of two that takes the values of a block to where neither their range overflows nor a step loses digits. What
+ * is multiplied by it keeps all digits that matter: a tiny range means that all values are small.
+ */
+static VALUE unit_for(VALUE low, VALUE high)
+{
+    VALUE range = high - low;
+    return !(range <= RANGE_HUGE) ? (VALUE)0.25 : range < RANGE_TINY && range > 0 ? UNIT_TINY : 1;
+}
+
+/*
+ * Where rounding keeps the highest code from reaching `high`, the step is a little wider, and what is beyond is cut:
+ * both ends of the range travel exactly.
+ */
+static struct ramp ramp_of(const struct head *head, uint32_t top)
+{
+    VALUE unit = unit_for(head->first, head->second);
+    struct ramp ramp = {.low = head->first * unit, .high = head->second * unit, .back = 1 / unit};
+    ramp.step = (ramp.high - ramp.low) / (VALUE)top;
+    VALUE reached = (VALUE)top * ramp.step;
+    reached = ramp.low + reached;
+    if (reached < ramp.high)
+        ramp.step *= WIDER;
+    return ramp;
+}
+
+static struct quantizer quantizer_of_ramp(const struct ramp *ramp)
+{
+    return (struct quantizer){1 / ramp->back, ramp->low, ramp->step > 0 ? 1 / ramp->step : 0};
+}
+
+/* One value only: one step from zero, so exact. */
+static struct head constant_lattice(VALUE value, struct quantizer *quantizer)
+{
+    *quantizer = (struct quantizer){1, 0, 0};
+    return (struct head){.first = (VALUE)(value > 0 ? -1 : value < 0), .second = value > 0 ? value : -value};
+}
+
+static VALUE floor_of(VALUE value)
+{
+    VALUE nearest = (value + ROUNDER) - ROUNDER;
+    return nearest > value ? nearest - 1 : nearest;
+}
+
+/*
+ * The lattice has the multiples of the scale as its points, so zero is one. One step more than the range needs, because
+ * `low` is between two points. A scale not below a FINEST-th of the largest value keeps the zero point and every
+ * difference from it exact.
+ */
+static struct head lattice_for(VALUE low, VALUE high, uint32_t top, struct quantizer *quantizer)
+{
+    if (low == high)
+        return constant_lattice(low, quantizer);
+    VALUE unit = unit_for(low, high);
+    VALUE wanted = (high * unit - low * unit) / (VALUE)(top - 1);
+    wanted = larger(wanted, larger(high, -low) * unit / FINEST);
+    VALUE scale = wanted / unit;
+    if (scale * unit < wanted) /* rounded to a subnormal: the next one */
+        scale += SMALLEST;
+    VALUE step = scale * unit;
+    quantizer->unit = unit;
+    quantizer->inverse = 1 / step;
+    VALUE lowest = floor_of(low * unit * quantizer->inverse);
+    quantizer->origin = lowest * step;
+    return (struct head){.first = 0 - lowest, .second = scale};
+}
+
+#endif
