@@ -206,13 +206,23 @@ static bool pump_master(struct world *world)
     return any;
 }
 
+static enum pccl_status tell(struct node *node, struct pccl_peer_event *event)
+{
+    event->now_us = node->world->now_us;
+    return pccl_peer_step(node->peer, event);
+}
+
+static void call(struct node *node, enum pccl_call call)
+{
+    if (tell(node, &(struct pccl_peer_event){.kind = PCCL_PEER_CALL, .call = call}) != PCCL_OK)
+        abort();
+}
+
 static bool pump_peers(struct world *world)
 {
     bool any = wanted_count > 0;
-    for (uint32_t i = 0; i < wanted_count; i++) {
-        struct pccl_peer_event event = {.kind = PCCL_PEER_LINK_UP, .now_us = world->now_us, .peer = wanted_links[i]};
-        pccl_peer_step(wanting[i]->peer, &event);
-    }
+    for (uint32_t i = 0; i < wanted_count; i++)
+        tell(wanting[i], &(struct pccl_peer_event){.kind = PCCL_PEER_LINK_UP, .peer = wanted_links[i]});
     wanted_count = 0;
     for (uint32_t i = 0; i < world->count; i++) {
         struct node *node = &world->nodes[i];
@@ -220,9 +230,7 @@ static bool pump_peers(struct world *world)
         struct pccl_msg msg;
         size_t at = 0;
         while (next_message(&node->down_reader, &node->down, &at, &frame, &msg) == 1) {
-            struct pccl_peer_event event = {
-                .kind = PCCL_PEER_MASTER_RECEIVED, .now_us = world->now_us, .frame = &frame, .msg = &msg};
-            pccl_peer_step(node->peer, &event);
+            tell(node, &(struct pccl_peer_event){.kind = PCCL_PEER_MASTER_RECEIVED, .frame = &frame, .msg = &msg});
             any = true;
         }
         node->down.length = 0;
@@ -245,6 +253,7 @@ static void pump(struct world *world)
 static void join(struct world *world, uint32_t index)
 {
     struct node *node = &world->nodes[index];
+    node->world = world;
     struct pccl_memory memory = {counted_resize, &world->peer_bytes};
     struct pccl_peer_config config = pccl_peer_defaults();
     memset(config.id.bytes, 0, sizeof config.id.bytes);
@@ -269,16 +278,14 @@ static void join(struct world *world, uint32_t index)
     node->peer = pccl_peer_create(&config, &peer_memory, &effects, world->now_us);
     pccl_frame_reader_init(&node->up_reader, &peer_memory);
     pccl_frame_reader_init(&node->down_reader, &peer_memory);
-    if (pccl_peer_connect(node->peer, world->now_us) != PCCL_OK)
-        abort();
+    call(node, PCCL_CALL_CONNECT);
     struct pccl_master_event opened = {.kind = PCCL_MASTER_OPENED, .now_us = world->now_us, .conn = index + 1};
     opened.address = pccl_address_v4(127, 0, 0, 1, 1);
     pccl_master_step(world->master, &opened);
-    pccl_peer_step(node->peer, &(struct pccl_peer_event){.kind = PCCL_PEER_MASTER_UP, .now_us = world->now_us});
+    tell(node, &(struct pccl_peer_event){.kind = PCCL_PEER_MASTER_UP});
     pump(world);
     for (uint32_t i = 0; i < index; i++)
-        if (pccl_peer_update(world->nodes[i].peer, world->now_us) != PCCL_OK)
-            abort();
+        call(&world->nodes[i], PCCL_CALL_UPDATE);
     pump(world);
     if (!node->connected) {
         fprintf(stderr, "peer %u was not admitted\n", index);
@@ -291,12 +298,15 @@ static void reduce(struct world *world, uint32_t bytes)
     static uint8_t payload[PCCL_TINY_BYTES_MAX];
     struct pccl_launch launch = {.tag = 1, .payload = payload, .payload_bytes = bytes, .tiny = true};
     launch.descriptor = (struct pccl_descriptor){.datatype = PCCL_F32, .operation = PCCL_SUM, .count = bytes / 4};
-    for (uint32_t i = 0; i < world->count; i++)
-        if (pccl_peer_launch(world->nodes[i].peer, world->now_us, &launch, &world->nodes[i].op) != PCCL_OK)
+    for (uint32_t i = 0; i < world->count; i++) {
+        struct pccl_peer_event event = {.kind = PCCL_PEER_LAUNCH, .launch = &launch};
+        if (tell(&world->nodes[i], &event) != PCCL_OK)
             abort();
+        world->nodes[i].op = event.op;
+    }
     pump(world);
     for (uint32_t i = 0; i < world->count; i++)
-        pccl_peer_op_release(world->nodes[i].peer, world->nodes[i].op);
+        tell(&world->nodes[i], &(struct pccl_peer_event){.kind = PCCL_PEER_OP_RELEASE, .op = world->nodes[i].op});
 }
 
 int main(int argc, char **argv)

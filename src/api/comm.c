@@ -6,6 +6,7 @@
 #include "drive/comm_machine.h"
 #include "drive/comm_wait.h"
 #include "net/fork.h"
+#include "peer/queries.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -319,7 +320,7 @@ static enum pccl_status connect_with(pcclComm_t *comm, const struct pccl_peer_co
     enum pccl_status status = pccl_comm_renew(comm, config, words);
     if (status != PCCL_OK)
         return status;
-    status = pccl_comm_ask(comm, PCCL_CALL_CONNECT);
+    status = pccl_comm_step(comm, &(struct pccl_peer_event){.kind = PCCL_PEER_CALL, .call = PCCL_CALL_CONNECT});
     if (status == PCCL_OK)
         status = finish_call(comm, &comm->calls[PCCL_CALL_CONNECT]);
     explain_failed_call(comm, status, words);
@@ -365,7 +366,7 @@ static pcclResult_t joint_call(pcclComm_t *comm, enum pccl_call call, enum pccl_
     } else {
         *slot = (struct pccl_call_slot){.outstanding = true, .known = pccl_peer_attributes(comm->peer).epoch};
         pccl_comm_measure(comm);
-        status = pccl_comm_ask(comm, call);
+        status = pccl_comm_step(comm, &(struct pccl_peer_event){.kind = PCCL_PEER_CALL, .call = call});
         if (status == PCCL_OK) {
             status = finish_call(comm, slot);
             explain_failed_call(comm, status, &why.words);

@@ -4,6 +4,7 @@
 #include "drive/comm_wait.h"
 #include "drive/reduction.h"
 #include "net/heap.h"
+#include "peer/queries.h"
 
 #include <string.h>
 
@@ -47,8 +48,8 @@ static void stop(struct list *list, enum pccl_status status, const struct pccl_w
     pccl_text_format(&given_up, "its list of reductions has failed: %s", why->words.bytes);
     for (size_t i = 0; i < list->count; i++) {
         const struct pccl_comm_op *reduction = list->entries[i].reduction;
-        if (reduction && !reduction->decided)
-            pccl_comm_op_abort(list->comm, reduction->op, &given_up);
+        if (reduction)
+            pccl_reduction_abort(list->comm, reduction, &given_up);
     }
 }
 
@@ -65,8 +66,8 @@ static bool launch(struct list *list, size_t index)
     if (status == PCCL_OK) {
         list->in_flight++;
         pccl_reduction_announce_wait(list->comm, entry->reduction);
-        if (is_aborted(list) && !entry->reduction->decided)
-            pccl_comm_op_abort(list->comm, entry->reduction->op, NULL);
+        if (is_aborted(list))
+            pccl_reduction_abort(list->comm, entry->reduction, NULL);
         return true;
     }
     entry->reduction = NULL;

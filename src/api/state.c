@@ -6,6 +6,7 @@
 #include "drive/cpu.h"
 #include "kernels/kernels.h"
 #include "net/heap.h"
+#include "peer/queries.h"
 #include "state/lines.h"
 #include "sync/session.h"
 

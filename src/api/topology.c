@@ -4,6 +4,7 @@
 #include "drive/comm_machine.h"
 #include "drive/comm_topology.h"
 #include "net/heap.h"
+#include "peer/queries.h"
 
 #include <string.h>
 

@@ -9,7 +9,7 @@
 #include "core/status.h"
 #include "core/text.h"
 #include "pccl.h"
-#include "peer/peer.h"
+#include "peer/queries.h"
 
 /* Which public functions share a way of failing. */
 enum pccl_family {

@@ -10,6 +10,7 @@
 #include "drive/cpu.h"
 #include "kernels/kernels.h"
 #include "net/heap.h"
+#include "peer/queries.h"
 
 #include <string.h>
 
@@ -183,7 +184,7 @@ static void on_done(void *context, struct pccl_job *engine_job, bool at_rest)
     struct pccl_comm_job *job = enter(context, engine_job);
     job->at_rest = at_rest;
     if (!job->stopped)
-        pccl_comm_op_done(context, job->op);
+        pccl_comm_step(context, &(struct pccl_peer_event){.kind = PCCL_PEER_OP_DONE, .op = job->op});
     pccl_comm_leave(context);
 }
 
@@ -199,8 +200,9 @@ static void on_at_rest(void *context, struct pccl_job *engine_job)
 static void on_failed(void *context, struct pccl_job *engine_job, enum pccl_class class, const struct pccl_text *words)
 {
     struct pccl_comm_job *job = enter(context, engine_job);
+    struct pccl_peer_event event = {.kind = PCCL_PEER_OP_FAILED, .op = job->op, .class = class, .words = words};
     if (!job->stopped)
-        pccl_comm_op_failed(context, job->op, class, words);
+        pccl_comm_step(context, &event);
     pccl_comm_leave(context);
 }
 
@@ -221,7 +223,7 @@ static void on_released(void *context, struct pccl_job *engine_job)
 static void on_announced(void *context, const struct pccl_id *from, const struct pccl_msg_ready *ready)
 {
     pccl_comm_enter(context);
-    pccl_comm_announced(context, from, ready);
+    pccl_comm_step(context, &(struct pccl_peer_event){.kind = PCCL_PEER_ANNOUNCED, .peer = *from, .ready = ready});
     pccl_comm_leave(context);
 }
 
@@ -255,12 +257,12 @@ static void on_broken(void *context)
 
 void pccl_comm_measure(struct pcclComm_t *comm)
 {
-    uint32_t rtt_us;
-    uint64_t rate;
+    struct pccl_peer_event event = {.kind = PCCL_PEER_LINK_MEASURED};
     for (struct pccl_node *node = pccl_table_first(&comm->links); node; node = pccl_table_after(&comm->links, node)) {
         const struct pccl_comm_link *link = PCCL_CONTAINER_OF(node, struct pccl_comm_link, by_peer);
-        if (link->outgoing && pccl_engine_link_figures(comm->engine, &link->peer, &rtt_us, &rate))
-            pccl_comm_link_measured(comm, &link->peer, rtt_us, rate);
+        event.peer = link->peer;
+        if (link->outgoing && pccl_engine_link_figures(comm->engine, &link->peer, &event.rtt_us, &event.rate))
+            pccl_comm_step(comm, &event);
     }
 }
 

@@ -14,6 +14,7 @@
 #include "net/handshake.h"
 #include "net/heap.h"
 #include "net/interfaces.h"
+#include "peer/queries.h"
 
 #include <string.h>
 
@@ -246,7 +247,7 @@ static void greet(struct pcclComm_t *comm, struct pccl_connection *connection, c
     struct pccl_text words;
     enum pccl_refusal refusal = PCCL_REFUSAL_IDENTITY;
     pccl_text_format(&words, "this peer is not in a run");
-    if (!comm->engine || pccl_comm_judge_link(comm, hello, &refusal, &words) != PCCL_OK) {
+    if (!comm->engine || !comm->peer || pccl_peer_judge_link(comm->peer, hello, &refusal, &words) != PCCL_OK) {
         pccl_handshake_refuse(connection, refusal, &words, PCCL_COMMUNICATOR_LINGER_MS);
         return;
     }

@@ -1,38 +1,17 @@
-/*
- * Visits to the machine, under the lock and a guard: one that breaks an invariant ends the communicator. INTERNAL:
- * there is no machine any more. A function without a comment calls the one of its name in peer/peer.h.
- */
+/* The door to the machine: one function steps it, under the lock and a guard. It knows nothing of what events mean. */
 #ifndef PCCL_DRIVE_COMM_MACHINE_H
 #define PCCL_DRIVE_COMM_MACHINE_H
 
 #include "drive/communicator.h"
 
-/* Fills in the time. */
-void pccl_comm_step(struct pcclComm_t *comm, struct pccl_peer_event *event);
-PCCL_MUST_CHECK enum pccl_status pccl_comm_ask(struct pcclComm_t *comm,
-                                               enum pccl_call call); /* CONNECT UPDATE PENDING OPTIMIZE */
-PCCL_MUST_CHECK enum pccl_status pccl_comm_launch(struct pcclComm_t *comm, const struct pccl_launch *launch,
-                                                  struct pccl_op **op);
-void pccl_comm_op_awaited(struct pcclComm_t *comm, struct pccl_op *op, bool blocked);
-void pccl_comm_op_release(struct pcclComm_t *comm, struct pccl_op *op);
-void pccl_comm_op_done(struct pcclComm_t *comm, struct pccl_op *op);
-void pccl_comm_op_failed(struct pcclComm_t *comm, struct pccl_op *op, enum pccl_class class,
-                         const struct pccl_text *words);
-void pccl_comm_op_abort(struct pcclComm_t *comm, struct pccl_op *op, const struct pccl_text *words);
-void pccl_comm_announced(struct pcclComm_t *comm, const struct pccl_id *from, const struct pccl_msg_ready *ready);
-void pccl_comm_link_measured(struct pcclComm_t *comm, const struct pccl_id *peer, uint32_t rtt_us, uint64_t rate);
-PCCL_MUST_CHECK enum pccl_status pccl_comm_ask_sync(struct pcclComm_t *comm, const struct pccl_sync_vote *vote);
-void pccl_comm_sync_touched(struct pcclComm_t *comm);
-void pccl_comm_sync_proven(struct pcclComm_t *comm, const struct pccl_proof *proof);
-void pccl_comm_sync_done(struct pcclComm_t *comm, bool complete, const struct pccl_text *words);
-void pccl_comm_way_measured(struct pcclComm_t *comm, const struct pccl_peer_measurement *measurement);
-PCCL_MUST_CHECK enum pccl_status pccl_comm_ask_describe(struct pcclComm_t *comm);
-void pccl_comm_leave_run(struct pcclComm_t *comm);
+/*
+ * Fills in the time and steps the machine; its answer. INTERNAL: there is no machine any more, or an invariant broke in
+ * this step, which ends the communicator. The event's `op` is an answer only with OK.
+ */
+enum pccl_status pccl_comm_step(struct pcclComm_t *comm, struct pccl_peer_event *event);
 /* Under the lock. An invariant broke elsewhere than in the machine: all that waits ends, in words with where. */
 void pccl_comm_break(struct pcclComm_t *comm, const char *where);
 /* On the thread of the call. It broke in the session of this one, SYNC or OPTIMIZE, of which nothing is used again. */
 void pccl_comm_break_session(struct pcclComm_t *comm, enum pccl_call call);
-PCCL_MUST_CHECK enum pccl_status pccl_comm_judge_link(struct pcclComm_t *comm, const struct pccl_msg_link_hello *hello,
-                                                      enum pccl_refusal *refusal, struct pccl_text *words);
 
 #endif

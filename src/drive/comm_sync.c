@@ -6,6 +6,7 @@
 #include "drive/comm_machine.h"
 #include "drive/comm_sync.h"
 #include "drive/comm_wait.h"
+#include "peer/queries.h"
 
 /* The call waits for this: the session may have something to do now. */
 static void rouse(struct pcclComm_t *comm) { pccl_comm_fire(comm, comm->calls[PCCL_CALL_SYNC].waiter); }
@@ -54,7 +55,7 @@ enum pccl_status pccl_comm_sync_accept(struct pcclComm_t *comm, const struct pcc
 void pccl_comm_on_touching(void *context)
 {
     pccl_comm_enter(context);
-    pccl_comm_sync_touched(context);
+    pccl_comm_step(context, &(struct pccl_peer_event){.kind = PCCL_PEER_SYNC_TOUCHED});
     pccl_comm_leave(context);
 }
 
@@ -64,16 +65,17 @@ void pccl_comm_on_proven(void *context, const struct pccl_proof *proof)
     struct pcclComm_t *comm = context;
     pccl_comm_enter(comm);
     if (comm->sync && !pccl_sync_session_is_replanned(comm->sync))
-        pccl_comm_sync_proven(comm, proof);
+        pccl_comm_step(comm, &(struct pccl_peer_event){.kind = PCCL_PEER_SYNC_PROVEN, .proof = proof});
     pccl_comm_leave(comm);
 }
 
 void pccl_comm_on_fetched(void *context, bool complete, const struct pccl_text *words)
 {
     struct pcclComm_t *comm = context;
+    struct pccl_peer_event event = {.kind = PCCL_PEER_SYNC_DONE, .complete = complete, .words = words};
     pccl_comm_enter(comm);
     if (comm->sync && !pccl_sync_session_is_replanned(comm->sync))
-        pccl_comm_sync_done(comm, complete, words);
+        pccl_comm_step(comm, &event);
     pccl_comm_leave(comm);
 }
 
@@ -97,7 +99,8 @@ enum pccl_status pccl_comm_synchronize(struct pcclComm_t *comm, struct pccl_sync
     pccl_sync_session_name(session, &comm->id, pccl_peer_lineage(comm->peer), pccl_peer_sync_round(comm->peer),
                            pccl_peer_silence_ms(comm->peer));
     pccl_comm_measure(comm);
-    enum pccl_status status = pccl_comm_ask_sync(comm, vote);
+    struct pccl_peer_event event = {.kind = PCCL_PEER_CALL, .call = PCCL_CALL_SYNC, .vote = vote};
+    enum pccl_status status = pccl_comm_step(comm, &event);
     pccl_comm_check_deadline(comm);
     if (status == PCCL_OK) {
         pccl_comm_attend(comm, slot, work, session);

@@ -8,6 +8,7 @@
 #include "drive/comm_wait.h"
 
 #include "net/heap.h"
+#include "peer/queries.h"
 
 #include <string.h>
 
@@ -59,7 +60,7 @@ void pccl_comm_on_measured(void *context, const struct pccl_measure_result *resu
                                                 .rtt_us = result->rtt_us,
                                                 .rate = result->rate};
     pccl_comm_enter(context);
-    pccl_comm_way_measured(context, &measurement);
+    pccl_comm_step(context, &(struct pccl_peer_event){.kind = PCCL_PEER_TEST_DONE, .measurement = &measurement});
     pccl_comm_leave(context);
 }
 
@@ -78,7 +79,8 @@ enum pccl_status pccl_comm_optimize(struct pcclComm_t *comm, struct pccl_measure
     *slot = (struct pccl_call_slot){.outstanding = true, .known = pccl_peer_attributes(comm->peer).epoch};
     comm->measure = session;
     pccl_comm_measure(comm);
-    enum pccl_status status = pccl_comm_ask(comm, PCCL_CALL_OPTIMIZE);
+    enum pccl_status status =
+        pccl_comm_step(comm, &(struct pccl_peer_event){.kind = PCCL_PEER_CALL, .call = PCCL_CALL_OPTIMIZE});
     pccl_comm_check_deadline(comm);
     if (status == PCCL_OK) {
         pccl_comm_attend(comm, slot, work, session);
@@ -139,7 +141,7 @@ static enum pccl_status ask(struct pcclComm_t *comm, uint64_t deadline_us)
 {
     struct pccl_comm_description *description = &comm->description;
     description->asked = true;
-    enum pccl_status status = pccl_comm_ask_describe(comm);
+    enum pccl_status status = pccl_comm_step(comm, &(struct pccl_peer_event){.kind = PCCL_PEER_DESCRIBE});
     if (status != PCCL_OK) {
         description->asked = false;
         return status;

@@ -17,6 +17,7 @@
 #include "net/interfaces.h"
 #include "net/socket.h"
 #include "net/thread.h"
+#include "peer/queries.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -111,7 +112,7 @@ static void settle(struct pcclComm_t *comm)
         pccl_comm_links_settle(comm);
         if (comm->starved) {
             comm->starved = false;
-            pccl_comm_leave_run(comm);
+            pccl_comm_step(comm, &(struct pccl_peer_event){.kind = PCCL_PEER_LEAVE});
         }
         if (comm->master) {
             (void)pccl_connection_flush(comm->master);
@@ -612,7 +613,7 @@ static void send_out(struct pcclComm_t *comm)
 {
     comm->leaving = true;
     if (comm->peer)
-        pccl_comm_leave_run(comm);
+        pccl_comm_step(comm, &(struct pccl_peer_event){.kind = PCCL_PEER_LEAVE});
 }
 
 void pccl_comm_send_out(struct pcclComm_t *comm)

@@ -5,6 +5,7 @@
 
 #include "kernels/codec.h"
 #include "net/heap.h"
+#include "peer/queries.h"
 
 #include <string.h>
 
@@ -132,8 +133,11 @@ static enum pccl_status launch(struct pcclComm_t *comm, struct pccl_comm_op *red
     if (!reduction->tiny && !pccl_peer_is_alone(comm->peer) &&
         !pccl_comm_job_make(comm, reduction, sendbuf, &launch.descriptor))
         return PCCL_MEMORY;
-    enum pccl_status status = pccl_comm_launch(comm, &launch, &reduction->op);
-    if (status != PCCL_OK && reduction->job && reduction->job->started)
+    struct pccl_peer_event event = {.kind = PCCL_PEER_LAUNCH, .launch = &launch};
+    enum pccl_status status = pccl_comm_step(comm, &event);
+    if (status == PCCL_OK)
+        reduction->op = event.op;
+    else if (reduction->job && reduction->job->started)
         pccl_comm_job_await(comm, reduction); /* the machine broke meanwhile, and the job was stopped */
     return status;
 }
@@ -224,12 +228,18 @@ enum pccl_status pccl_reduction_end(struct pcclComm_t *comm, struct pccl_comm_op
                                    .tx_bytes = reduction->traffic.sent_bytes,
                                    .rx_bytes = reduction->traffic.received_bytes};
     if (op)
-        pccl_comm_op_release(comm, op);
+        pccl_comm_step(comm, &(struct pccl_peer_event){.kind = PCCL_PEER_OP_RELEASE, .op = op});
     pccl_comm_job_leave(comm, reduction);
     forget_lapse(comm, reduction);
     pccl_table_remove(&comm->reductions, &reduction->by_tag);
     pccl_release(pccl_heap(), reduction, sizeof *reduction);
     return status;
+}
+
+static void tell_awaited(struct pcclComm_t *comm, const struct pccl_comm_op *reduction, bool blocked)
+{
+    pccl_comm_step(comm,
+                   &(struct pccl_peer_event){.kind = PCCL_PEER_OP_AWAIT, .op = reduction->op, .blocked = blocked});
 }
 
 void pccl_reduction_announce_wait(struct pcclComm_t *comm, struct pccl_comm_op *reduction)
@@ -238,7 +248,7 @@ void pccl_reduction_announce_wait(struct pcclComm_t *comm, struct pccl_comm_op *
     if (reduction->lapses_us)
         forget_lapse(comm, reduction); /* as far as the machine knows we never stopped waiting */
     else if (!reduction->decided)
-        pccl_comm_op_awaited(comm, reduction->op, true);
+        tell_awaited(comm, reduction, true);
 }
 
 bool pccl_reduction_wait(struct pcclComm_t *comm, struct pccl_comm_op *reduction, uint64_t deadline_us)
@@ -286,17 +296,22 @@ void pccl_reductions_lapse(struct pcclComm_t *comm)
             continue;
         forget_lapse(comm, reduction);
         if (!reduction->decided)
-            pccl_comm_op_awaited(comm, reduction->op, false);
+            tell_awaited(comm, reduction, false);
     }
+}
+
+void pccl_reduction_abort(struct pcclComm_t *comm, const struct pccl_comm_op *reduction, const struct pccl_text *words)
+{
+    struct pccl_peer_event event = {
+        .kind = PCCL_PEER_OP_ABORT, .op = reduction->op, .class = PCCL_CLASS_ABORTED, .words = words};
+    if (!reduction->decided)
+        pccl_comm_step(comm, &event);
 }
 
 void pccl_reductions_abort(struct pcclComm_t *comm)
 {
     comm->aborts++;
     for (struct pccl_node *node = pccl_table_first(&comm->reductions); node;
-         node = pccl_table_after(&comm->reductions, node)) {
-        struct pccl_comm_op *reduction = reduction_of(node);
-        if (!reduction->decided)
-            pccl_comm_op_abort(comm, reduction->op, NULL);
-    }
+         node = pccl_table_after(&comm->reductions, node))
+        pccl_reduction_abort(comm, reduction_of(node), NULL);
 }

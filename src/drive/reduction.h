@@ -34,6 +34,8 @@ PCCL_MUST_CHECK enum pccl_status pccl_reduction_end(struct pcclComm_t *comm, str
 
 /* Its machine is about to go: takes the outcome over. It is over. */
 void pccl_reduction_keep_outcome(const struct pcclComm_t *comm, struct pccl_comm_op *reduction);
+/* Asks all peers to abort it, unless it is decided. words, which say why, may be NULL. */
+void pccl_reduction_abort(struct pcclComm_t *comm, const struct pccl_comm_op *reduction, const struct pccl_text *words);
 /* All that are undecided are to be aborted, for all peers. */
 void pccl_reductions_abort(struct pcclComm_t *comm);
 /* To be called now and then: tells the machine of threads that have stopped awaiting a reduction. */

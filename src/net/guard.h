@@ -1,5 +1,5 @@
 /*
- * Code that can be left in the middle when an invariant of ours breaks in it: a thread's loop, a visit to a machine.
+ * Code that can be left in the middle when an invariant of ours breaks in it: a thread's loop, a step of a machine.
  * What it worked on must not be used any more, and nothing of it be freed; what it held stays held.
  */
 #ifndef PCCL_NET_GUARD_H

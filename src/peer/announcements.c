@@ -2,7 +2,8 @@
  * What other peers have announced as bulk operations while it is not launched here. Bulk operations meet on the data
  * links and tiny ones at the master, so without these two kinds of one instance would wait for each other for ever.
  */
-#include "peer/internal.h"
+#include "peer/operations.h"
+#include "peer/view.h"
 #include "wire/describe.h"
 
 static struct pccl_announcement *of_node(struct pccl_node *node)
@@ -88,13 +89,11 @@ void pccl_peer_refuse_announced(struct pccl_peer *p, struct pccl_op *op, const s
         return; /* whoever it is: it has no part in what is launched here */
     pccl_describe_difference(&words, &(struct pccl_described){&announcement->from, &announcement->descriptor, false},
                              &(struct pccl_described){&p->config.id, &op->descriptor, true});
-    pccl_peer_op_abort(p, p->now_us, op, PCCL_CLASS_MISMATCH, &words);
+    pccl_peer_op_abort(p, op, PCCL_CLASS_MISMATCH, &words);
 }
 
-void pccl_peer_announced(struct pccl_peer *p, uint64_t now_us, const struct pccl_id *from,
-                         const struct pccl_msg_ready *ready)
+void pccl_peer_announced(struct pccl_peer *p, const struct pccl_id *from, const struct pccl_msg_ready *ready)
 {
-    pccl_peer_advance_time(p, now_us);
     if (!is_of_interest(p, &ready->instance))
         return;
     struct pccl_op *op = pccl_peer_find_instance(p, &ready->instance);

@@ -5,7 +5,8 @@
 #include "peer/check.h"
 
 #include "core/check.h"
-#include "peer/internal.h"
+#include "peer/operations.h"
+#include "peer/view.h"
 
 /* ---- the master ---- */
 

@@ -1,5 +1,13 @@
 /* The control connection: dialling the master, the hello, the session, heartbeats, and coming back after a break. */
-#include "peer/internal.h"
+#include "peer/control.h"
+#include "peer/life.h"
+#include "peer/links.h"
+#include "peer/operations.h"
+#include "peer/optimize.h"
+#include "peer/rounds.h"
+#include "peer/sync.h"
+#include "peer/view.h"
+#include "peer/where.h"
 
 #include <string.h>
 

@@ -3,7 +3,11 @@
  * for (newcomers warm up before they are admitted). A link that breaks is reported, as evidence, and dialled again.
  */
 #include "core/ticket.h"
-#include "peer/internal.h"
+#include "peer/control.h"
+#include "peer/life.h"
+#include "peer/links.h"
+#include "peer/queries.h"
+#include "peer/view.h"
 #include "wire/cost.h"
 
 #include <string.h>
@@ -250,10 +254,8 @@ void pccl_peer_note_told(struct pccl_peer *p, const struct pccl_id *id, uint32_t
 }
 
 /* Also what is as it was, now and then: so the master knows that it still is. */
-void pccl_peer_link_measured(struct pccl_peer *p, uint64_t now_us, const struct pccl_id *id, uint32_t rtt_us,
-                             uint64_t rate)
+void pccl_peer_link_measured(struct pccl_peer *p, const struct pccl_id *id, uint32_t rtt_us, uint64_t rate)
 {
-    pccl_peer_advance_time(p, now_us);
     struct pccl_peer_link *link = p->state == PCCL_PEER_MEMBER ? find_link(p, id) : NULL;
     if (link == NULL || link->out != PCCL_DIAL_UP || rate == 0)
         return;

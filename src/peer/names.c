@@ -1,5 +1,6 @@
 /* What others are called: the master tells it before it speaks of them, and words for people say it. */
-#include "peer/internal.h"
+#include "peer/queries.h"
+#include "peer/view.h"
 
 static bool has_departed(const struct pccl_peer *p, const struct pccl_id *id)
 {

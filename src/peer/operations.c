@@ -1,6 +1,12 @@
 /* The life of an operation at a peer (PROTOCOL 5): launch, done, decided, released, forgotten. */
 #include "kernels/reduce.h"
-#include "peer/internal.h"
+#include "peer/control.h"
+#include "peer/life.h"
+#include "peer/operations.h"
+#include "peer/queries.h"
+#include "peer/rounds.h"
+#include "peer/view.h"
+#include "peer/where.h"
 
 #include <string.h>
 
@@ -22,7 +28,8 @@ struct pccl_op *pccl_peer_find_instance(const struct pccl_peer *p, const struct 
     return NULL;
 }
 
-struct pccl_op *pccl_peer_op_find(struct pccl_peer *p, uint64_t tag)
+/* The operation that holds this tag, or NULL. */
+static struct pccl_op *find_held(const struct pccl_peer *p, uint64_t tag)
 {
     struct pccl_node *node = pccl_table_find(&p->by_tag, tag);
     for (; node != NULL; node = pccl_table_find_next(node)) {
@@ -264,7 +271,7 @@ static enum pccl_status may_launch(struct pccl_peer *p, const struct pccl_launch
         return PCCL_USAGE;
     if (pccl_peer_is_in_quiet_call(p))
         return PCCL_USAGE; /* PROTOCOL 5.1: the era is about to change */
-    if (pccl_peer_op_find(p, launch->tag) != NULL)
+    if (find_held(p, launch->tag) != NULL)
         return PCCL_ARGUMENT;
     if (launch->tiny && (launch->payload_bytes == 0 || launch->payload_bytes > p->tiny_bytes_max))
         return PCCL_ARGUMENT;
@@ -317,10 +324,8 @@ static enum pccl_status create(struct pccl_peer *p, const struct pccl_instance *
     return PCCL_OK;
 }
 
-enum pccl_status pccl_peer_launch(struct pccl_peer *p, uint64_t now_us, const struct pccl_launch *launch,
-                                  struct pccl_op **op)
+enum pccl_status pccl_peer_launch(struct pccl_peer *p, const struct pccl_launch *launch, struct pccl_op **op)
 {
-    pccl_peer_advance_time(p, now_us);
     enum pccl_status status = may_launch(p, launch);
     if (status != PCCL_OK)
         return status;
@@ -368,9 +373,8 @@ enum pccl_status pccl_peer_launch(struct pccl_peer *p, uint64_t now_us, const st
 
 /* ---- what happens to it ---- */
 
-void pccl_peer_op_done(struct pccl_peer *p, uint64_t now_us, struct pccl_op *op)
+void pccl_peer_op_done(struct pccl_peer *p, struct pccl_op *op)
 {
-    pccl_peer_advance_time(p, now_us);
     if (op->state != PCCL_OP_RUNNING)
         return;
     op->complete = true;
@@ -379,10 +383,8 @@ void pccl_peer_op_done(struct pccl_peer *p, uint64_t now_us, struct pccl_op *op)
     tell(p, op);
 }
 
-void pccl_peer_op_failed(struct pccl_peer *p, uint64_t now_us, struct pccl_op *op, enum pccl_class class,
-                         const struct pccl_text *words)
+void pccl_peer_op_failed(struct pccl_peer *p, struct pccl_op *op, enum pccl_class class, const struct pccl_text *words)
 {
-    pccl_peer_advance_time(p, now_us);
     if (op->tiny || (op->state != PCCL_OP_RUNNING && op->state != PCCL_OP_DONE))
         return;
     op->state = PCCL_OP_FAILED;
@@ -391,10 +393,8 @@ void pccl_peer_op_failed(struct pccl_peer *p, uint64_t now_us, struct pccl_op *o
     tell(p, op);
 }
 
-void pccl_peer_op_abort(struct pccl_peer *p, uint64_t now_us, struct pccl_op *op, enum pccl_class class,
-                        const struct pccl_text *words)
+void pccl_peer_op_abort(struct pccl_peer *p, struct pccl_op *op, enum pccl_class class, const struct pccl_text *words)
 {
-    pccl_peer_advance_time(p, now_us);
     if (pccl_peer_is_decided(op) || op->abort_sent)
         return;
     op->abort_sent = true;
@@ -406,9 +406,8 @@ void pccl_peer_op_abort(struct pccl_peer *p, uint64_t now_us, struct pccl_op *op
         send_abort_request(p, op);
 }
 
-void pccl_peer_op_awaited(struct pccl_peer *p, uint64_t now_us, struct pccl_op *op, bool blocked)
+void pccl_peer_op_await(struct pccl_peer *p, struct pccl_op *op, bool blocked)
 {
-    pccl_peer_advance_time(p, now_us);
     if (op->awaited && !blocked && !pccl_peer_is_decided(op) &&
         p->now_us >= pccl_peer_first_where(p, op->launched_us, op->deadline_us))
         pccl_peer_ask_where(p, PCCL_CALL_NONE, &op->instance, 0, 0); /* the master need not think that we wait */
@@ -571,7 +570,7 @@ void pccl_peer_tick_operations(struct pccl_peer *p)
         if (pccl_peer_is_decided(op))
             continue;
         if (p->now_us >= op->deadline_us)
-            pccl_peer_op_abort(p, p->now_us, op, PCCL_CLASS_DEADLINE, NULL);
+            pccl_peer_op_abort(p, op, PCCL_CLASS_DEADLINE, NULL);
         else
             pccl_peer_arm(p, op->deadline_us);
         if (p->state == PCCL_PEER_OVER)

@@ -3,7 +3,11 @@
  * it for, which the driver does. The ring comes as a view like any other, before the round ends. And the question how
  * the master sees the links, which anybody may ask at any time.
  */
-#include "peer/internal.h"
+#include "peer/control.h"
+#include "peer/life.h"
+#include "peer/links.h"
+#include "peer/optimize.h"
+#include "peer/view.h"
 
 #include <string.h>
 
@@ -25,9 +29,8 @@ void pccl_peer_measure(struct pccl_peer *p, const struct pccl_msg_measure *measu
     p->effects.measure(p->effects.context, &test);
 }
 
-void pccl_peer_measured(struct pccl_peer *p, uint64_t now_us, const struct pccl_peer_measurement *measurement)
+void pccl_peer_measured(struct pccl_peer *p, const struct pccl_peer_measurement *measurement)
 {
-    pccl_peer_advance_time(p, now_us);
     bool wanted = p->state == PCCL_PEER_MEMBER && p->calls[PCCL_ROUND_OPTIMIZE].outstanding && p->test.outstanding &&
                   p->test.number == measurement->test;
     if (!wanted)
@@ -62,9 +65,8 @@ static void send_describe(struct pccl_peer *p)
     pccl_peer_send(p, &msg);
 }
 
-enum pccl_status pccl_peer_describe(struct pccl_peer *p, uint64_t now_us)
+enum pccl_status pccl_peer_describe(struct pccl_peer *p)
 {
-    pccl_peer_advance_time(p, now_us);
     if (p->state != PCCL_PEER_MEMBER || p->describing)
         return PCCL_USAGE;
     p->describing = true;

@@ -1,5 +1,13 @@
 /* The peer's frame: creation, dispatch of events, time, and the end of its life. */
-#include "peer/internal.h"
+#include "peer/control.h"
+#include "peer/life.h"
+#include "peer/links.h"
+#include "peer/operations.h"
+#include "peer/optimize.h"
+#include "peer/queries.h"
+#include "peer/rounds.h"
+#include "peer/sync.h"
+#include "peer/where.h"
 
 #include <stdarg.h>
 
@@ -59,10 +67,8 @@ void pccl_peer_destroy(struct pccl_peer *p)
 
 void pccl_peer_arm(struct pccl_peer *p, uint64_t when_us) { p->deadline_us = pccl_min_u64(p->deadline_us, when_us); }
 
-uint64_t pccl_peer_deadline(const struct pccl_peer *p) { return p->deadline_us; }
-
 /* PROTOCOL 9.5: while we stood still nobody could be heard, so the master's silence does not count. */
-void pccl_peer_advance_time(struct pccl_peer *p, uint64_t now_us)
+static void advance_time(struct pccl_peer *p, uint64_t now_us)
 {
     uint64_t due_us = pccl_max_u64(p->now_us, p->deadline_us);
     p->now_us = pccl_max_u64(p->now_us, now_us);
@@ -126,12 +132,6 @@ void pccl_peer_give_up(struct pccl_peer *p, enum pccl_status status, const char 
     pccl_peer_end_calls(p, status);
 }
 
-void pccl_peer_fail(struct pccl_peer *p, uint64_t now_us, const char *where)
-{
-    pccl_peer_advance_time(p, now_us);
-    pccl_peer_give_up(p, PCCL_INTERNAL, "%s %s", pccl_status_text(PCCL_INTERNAL), where);
-}
-
 static void tick(struct pccl_peer *p)
 {
     if (p->now_us < p->deadline_us)
@@ -144,35 +144,65 @@ static void tick(struct pccl_peer *p)
     pccl_peer_tick_admissions(p);
 }
 
-void pccl_peer_step(struct pccl_peer *p, const struct pccl_peer_event *event)
+static void garbage(struct pccl_peer *p, const struct pccl_text *words, bool other_version)
 {
-    pccl_peer_advance_time(p, event->now_us);
-    if (p->state == PCCL_PEER_IDLE || p->state == PCCL_PEER_OVER)
-        return;
+    if (other_version) {
+        pccl_peer_give_up(p, PCCL_VERSION, "the master speaks another protocol version: %s", words->bytes);
+    } else if (p->state == PCCL_PEER_CONNECTING) {
+        pccl_peer_give_up(p, PCCL_VERSION, "what listens there is no master, or of another version: it sent %s",
+                          words->bytes);
+    } else {
+        p->effects.close_master(p->effects.context);
+        pccl_peer_master_down(p, words);
+    }
+}
+
+static bool is_ignored(const struct pccl_peer *p, enum pccl_peer_event_kind kind)
+{
+    return kind <= PCCL_PEER_TICK && (p->state == PCCL_PEER_IDLE || p->state == PCCL_PEER_OVER);
+}
+
+enum pccl_status pccl_peer_step(struct pccl_peer *p, struct pccl_peer_event *event)
+{
+    advance_time(p, event->now_us);
+    if (is_ignored(p, event->kind))
+        return PCCL_OK;
     switch (event->kind) {
     case PCCL_PEER_MASTER_UP: pccl_peer_master_up(p); break;
     case PCCL_PEER_MASTER_DOWN: pccl_peer_master_down(p, event->words); break;
     case PCCL_PEER_MASTER_RECEIVED: pccl_peer_master_received(p, event->frame, event->msg); break;
-    case PCCL_PEER_MASTER_GARBAGE:
-        if (event->other_version) {
-            pccl_peer_give_up(p, PCCL_VERSION, "the master speaks another protocol version: %s", event->words->bytes);
-            break;
-        }
-        if (p->state == PCCL_PEER_CONNECTING) {
-            pccl_peer_give_up(p, PCCL_VERSION, "what listens there is no master, or of another version: it sent %s",
-                              event->words->bytes);
-            break;
-        }
-        p->effects.close_master(p->effects.context);
-        pccl_peer_master_down(p, event->words);
-        break;
+    case PCCL_PEER_MASTER_GARBAGE: garbage(p, event->words, event->other_version); break;
     case PCCL_PEER_LINK_UP:
     case PCCL_PEER_LINK_DOWN: pccl_peer_link_event(p, event); break;
     case PCCL_PEER_TICK: tick(p); break;
+
+    case PCCL_PEER_LINK_MEASURED: pccl_peer_link_measured(p, &event->peer, event->rtt_us, event->rate); break;
+    case PCCL_PEER_ANNOUNCED: pccl_peer_announced(p, &event->peer, event->ready); break;
+    case PCCL_PEER_OP_DONE: pccl_peer_op_done(p, event->op); break;
+    case PCCL_PEER_OP_FAILED: pccl_peer_op_failed(p, event->op, event->class, event->words); break;
+    case PCCL_PEER_SYNC_TOUCHED: pccl_peer_sync_touched(p); break;
+    case PCCL_PEER_SYNC_PROVEN: pccl_peer_sync_proven(p, event->proof); break;
+    case PCCL_PEER_SYNC_DONE: pccl_peer_sync_done(p, event->complete, event->words); break;
+    case PCCL_PEER_TEST_DONE: pccl_peer_measured(p, event->measurement); break;
+    case PCCL_PEER_BROKEN:
+        pccl_peer_give_up(p, PCCL_INTERNAL, "%s %s", pccl_status_text(PCCL_INTERNAL), event->where);
+        break;
+
+    case PCCL_PEER_CALL: return pccl_peer_call(p, event->call, event->vote);
+    case PCCL_PEER_WITHDRAW: pccl_peer_withdraw(p, event->call); break;
+    case PCCL_PEER_DESCRIBE: return pccl_peer_describe(p);
+    case PCCL_PEER_LAUNCH: return pccl_peer_launch(p, event->launch, &event->op);
+    case PCCL_PEER_OP_AWAIT: pccl_peer_op_await(p, event->op, event->blocked); break;
+    case PCCL_PEER_OP_ABORT: pccl_peer_op_abort(p, event->op, event->class, event->words); break;
+    case PCCL_PEER_OP_RELEASE: pccl_peer_op_release(p, event->op); break;
+    case PCCL_PEER_LEAVE: pccl_peer_leave(p); break;
     }
+    return PCCL_OK;
 }
 
 /* ---- questions ---- */
+
+uint64_t pccl_peer_deadline(const struct pccl_peer *p) { return p->deadline_us; }
 
 const struct pccl_id *pccl_peer_ring(const struct pccl_peer *p, uint32_t *count)
 {

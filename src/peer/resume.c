@@ -1,6 +1,11 @@
 /* A master of another boot knows nothing: tell it everything we know (PROTOCOL 12.2), and go on when it has its
  * picture. */
-#include "peer/internal.h"
+#include "peer/control.h"
+#include "peer/life.h"
+#include "peer/links.h"
+#include "peer/operations.h"
+#include "peer/optimize.h"
+#include "peer/rounds.h"
 
 /* All that is remembered fits into the session of a new connection. */
 _Static_assert(PCCL_OPS_PER_PEER_MAX + PCCL_TOMBSTONES_MAX < PCCL_SESSION_QUEUE_MAX, "messages");

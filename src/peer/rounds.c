@@ -1,14 +1,19 @@
 /* Calls that end by the master's word: connect, and the joint votes (PROTOCOL 10). */
-#include "peer/internal.h"
+#include "peer/control.h"
+#include "peer/life.h"
+#include "peer/operations.h"
+#include "peer/optimize.h"
+#include "peer/rounds.h"
+#include "peer/sync.h"
+#include "peer/where.h"
 
 static uint64_t deadline_of(const struct pccl_peer *p)
 {
     return p->config.call_timeout_ms != 0 ? p->now_us + p->config.call_timeout_ms * UINT64_C(1000) : UINT64_MAX;
 }
 
-enum pccl_status pccl_peer_connect(struct pccl_peer *p, uint64_t now_us)
+static enum pccl_status begin_connect(struct pccl_peer *p)
 {
-    pccl_peer_advance_time(p, now_us);
     if (p->state != PCCL_PEER_IDLE)
         return PCCL_USAGE;
     p->state = PCCL_PEER_CONNECTING;
@@ -41,16 +46,13 @@ static void send_withdraw(struct pccl_peer *p, uint8_t kind)
     pccl_peer_send(p, &msg);
 }
 
-enum pccl_status pccl_peer_vote(struct pccl_peer *p, uint8_t kind)
+static void begin_vote(struct pccl_peer *p, uint8_t kind)
 {
     struct pccl_vote_call *call = &p->calls[kind];
-    if (p->state != PCCL_PEER_MEMBER || call->outstanding)
-        return PCCL_USAGE;
     *call = (struct pccl_vote_call){.outstanding = true, .since_us = p->now_us, .deadline_us = deadline_of(p)};
     call->where_us = pccl_peer_first_where(p, call->since_us, call->deadline_us);
     pccl_peer_arm(p, pccl_min_u64(call->deadline_us, call->where_us));
     send_vote(p, kind);
-    return PCCL_OK;
 }
 
 bool pccl_peer_is_in_quiet_call(const struct pccl_peer *p)
@@ -59,29 +61,37 @@ bool pccl_peer_is_in_quiet_call(const struct pccl_peer *p)
            p->calls[PCCL_ROUND_OPTIMIZE].outstanding;
 }
 
-static enum pccl_status quiet_vote(struct pccl_peer *p, uint8_t kind)
+static enum pccl_status may_begin(const struct pccl_peer *p, uint8_t kind)
 {
-    if (p->state == PCCL_PEER_MEMBER && p->held_count > 0)
+    bool ends_era = kind != PCCL_ROUND_PENDING;
+    if (p->state != PCCL_PEER_MEMBER || p->calls[kind].outstanding)
+        return PCCL_USAGE;
+    if (ends_era && p->held_count > 0)
         return PCCL_PENDING_OPS;
-    return pccl_peer_is_in_quiet_call(p) ? PCCL_USAGE : pccl_peer_vote(p, kind);
+    return ends_era && pccl_peer_is_in_quiet_call(p) ? PCCL_USAGE : PCCL_OK;
 }
 
-enum pccl_status pccl_peer_update(struct pccl_peer *p, uint64_t now_us)
+static uint8_t round_of_call(enum pccl_call call)
 {
-    pccl_peer_advance_time(p, now_us);
-    return quiet_vote(p, PCCL_ROUND_UPDATE);
+    uint8_t kind = 0;
+    while (kind < PCCL_ROUND_KINDS && pccl_call_of_round(kind) != call)
+        kind++;
+    PCCL_ASSERT(kind < PCCL_ROUND_KINDS);
+    return kind;
 }
 
-enum pccl_status pccl_peer_optimize(struct pccl_peer *p, uint64_t now_us)
+enum pccl_status pccl_peer_call(struct pccl_peer *p, enum pccl_call call, const struct pccl_sync_vote *vote)
 {
-    pccl_peer_advance_time(p, now_us);
-    return quiet_vote(p, PCCL_ROUND_OPTIMIZE);
-}
-
-enum pccl_status pccl_peer_pending(struct pccl_peer *p, uint64_t now_us)
-{
-    pccl_peer_advance_time(p, now_us);
-    return pccl_peer_vote(p, PCCL_ROUND_PENDING);
+    if (call == PCCL_CALL_CONNECT)
+        return begin_connect(p);
+    uint8_t kind = round_of_call(call);
+    enum pccl_status status = may_begin(p, kind);
+    if (status != PCCL_OK)
+        return status;
+    if (kind == PCCL_ROUND_SYNC)
+        pccl_peer_begin_sync(p, vote);
+    begin_vote(p, kind);
+    return PCCL_OK;
 }
 
 const char *pccl_peer_why_withdrawn(const struct pccl_vote_call *call)
@@ -102,14 +112,12 @@ static void withdraw(struct pccl_peer *p, uint8_t kind, enum pccl_status why)
         send_withdraw(p, kind);
 }
 
-void pccl_peer_withdraw(struct pccl_peer *p, enum pccl_call call, uint64_t now_us)
+void pccl_peer_withdraw(struct pccl_peer *p, enum pccl_call call)
 {
-    pccl_peer_advance_time(p, now_us);
     if (call == PCCL_CALL_CONNECT && p->connect_outstanding)
         pccl_peer_give_up(p, PCCL_ABORTED, "connecting was given up by the caller");
-    for (uint8_t kind = 0; kind < PCCL_ROUND_KINDS; kind++)
-        if (pccl_call_of_round(kind) == call)
-            withdraw(p, kind, PCCL_ABORTED);
+    else if (call != PCCL_CALL_CONNECT)
+        withdraw(p, round_of_call(call), PCCL_ABORTED);
 }
 
 static void finish(struct pccl_peer *p, uint8_t kind, enum pccl_status status, bool value)
@@ -179,7 +187,7 @@ void pccl_peer_end_calls(struct pccl_peer *p, enum pccl_status status)
 void pccl_peer_tick_calls(struct pccl_peer *p)
 {
     if (p->connect_outstanding && p->now_us >= p->connect_deadline_us) {
-        pccl_peer_leave(p, p->now_us);
+        pccl_peer_leave(p);
         return;
     }
     if (p->connect_outstanding)
@@ -201,9 +209,8 @@ void pccl_peer_tick_calls(struct pccl_peer *p)
     }
 }
 
-void pccl_peer_leave(struct pccl_peer *p, uint64_t now_us)
+void pccl_peer_leave(struct pccl_peer *p)
 {
-    pccl_peer_advance_time(p, now_us);
     if (p->connect_outstanding && p->now_us >= p->connect_deadline_us)
         pccl_peer_give_up(p, PCCL_TIMEOUT,
                           "not admitted before the deadline: the members must call pcclUpdateTopology");

@@ -5,20 +5,19 @@
  * After a restart of the master the peer votes again, with what it holds by then: what it had; or, with the transfer
  * complete, what was elected; or nothing that anybody should take.
  */
-#include "peer/internal.h"
+#include "peer/control.h"
+#include "peer/life.h"
+#include "peer/queries.h"
+#include "peer/rounds.h"
+#include "peer/sync.h"
+#include "peer/view.h"
 
-enum pccl_status pccl_peer_sync(struct pccl_peer *p, uint64_t now_us, const struct pccl_sync_vote *vote)
+void pccl_peer_begin_sync(struct pccl_peer *p, const struct pccl_sync_vote *vote)
 {
     struct pccl_sync_call *sync = &p->sync;
-    pccl_peer_advance_time(p, now_us);
-    if (p->state == PCCL_PEER_MEMBER && p->held_count > 0)
-        return PCCL_PENDING_OPS;
-    if (p->state != PCCL_PEER_MEMBER || pccl_peer_is_in_quiet_call(p))
-        return PCCL_USAGE;
     sync->vote = *vote;
     sync->planned = sync->done = sync->complete = sync->at_risk = false;
     pccl_text_clear(&sync->failure);
-    return pccl_peer_vote(p, PCCL_ROUND_SYNC);
 }
 
 uint64_t pccl_peer_sync_round(const struct pccl_peer *p) { return p->rounds[PCCL_ROUND_SYNC]; }
@@ -73,11 +72,9 @@ static void send_done(struct pccl_peer *p)
     pccl_peer_send(p, &msg);
 }
 
-/* NULL: it could not be computed. */
-void pccl_peer_sync_proven(struct pccl_peer *p, uint64_t now_us, const struct pccl_proof *proof)
+void pccl_peer_sync_proven(struct pccl_peer *p, const struct pccl_proof *proof)
 {
     struct pccl_sync_call *sync = &p->sync;
-    pccl_peer_advance_time(p, now_us);
     if (!p->calls[PCCL_ROUND_SYNC].outstanding || !sync->planned || !sync->vouches || p->resuming)
         return;
     sync->vouches = false;
@@ -157,10 +154,9 @@ static void note_complete(struct pccl_sync_call *sync)
     sync->vote.revision = sync->plan.revision;
 }
 
-void pccl_peer_sync_done(struct pccl_peer *p, uint64_t now_us, bool complete, const struct pccl_text *words)
+void pccl_peer_sync_done(struct pccl_peer *p, bool complete, const struct pccl_text *words)
 {
     struct pccl_sync_call *sync = &p->sync;
-    pccl_peer_advance_time(p, now_us);
     if (!p->calls[PCCL_ROUND_SYNC].outstanding || !sync->planned || !sync->plan.requests)
         return;
     if (complete)
@@ -183,7 +179,7 @@ bool pccl_peer_withdraw_planned_sync(struct pccl_peer *p, const char *words)
     if (!p->sync.planned)
         return false;
     pccl_text_format(&text, "%s", words);
-    pccl_peer_sync_done(p, p->now_us, false, &text);
+    pccl_peer_sync_done(p, false, &text);
     return true;
 }
 

@@ -1,6 +1,11 @@
 /* Membership as this peer knows it: the list of all members, its group's ring, and the four attributes. */
 #include "core/ticket.h"
-#include "peer/internal.h"
+#include "peer/life.h"
+#include "peer/links.h"
+#include "peer/operations.h"
+#include "peer/queries.h"
+#include "peer/view.h"
+#include "peer/where.h"
 
 #include <string.h>
 

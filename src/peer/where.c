@@ -1,5 +1,8 @@
 /* Nobody waits in silence: after a while the master is asked who is missing, and the answer is said in words. */
-#include "peer/internal.h"
+#include "peer/control.h"
+#include "peer/life.h"
+#include "peer/operations.h"
+#include "peer/where.h"
 #include "wire/describe.h"
 
 enum { WHERE_REPEAT = 5 }; /* times where_ms between questions */
@@ -94,7 +97,7 @@ static void end_stuck_call(struct pccl_peer *p, const struct pccl_msg_who_is_whe
     if (op != NULL && p->now_us >= op->launched_us + p->config.stuck_ms * UINT64_C(1000)) {
         struct pccl_text words;
         pccl_text_format(&words, "its stuck_ms passed: %s", p->waiting.bytes);
-        pccl_peer_op_abort(p, p->now_us, op, PCCL_CLASS_DEADLINE, &words);
+        pccl_peer_op_abort(p, op, PCCL_CLASS_DEADLINE, &words);
     }
     if (answer->call == PCCL_CALL_REDUCE)
         return;

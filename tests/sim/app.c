@@ -78,12 +78,20 @@ enum pccl_status sim_app_launch(struct sim *sim, struct sim_peer *peer, const st
     bool labelled = pccl_label_of(request->label != NULL ? request->label : "", &launch.descriptor.label);
     PCCL_ASSERT(labelled && (!request->tiny || request->count <= SIM_ELEMENTS));
     sim_check_about_to_launch(sim, peer, request, payload);
-    enum pccl_status status = pccl_peer_launch(peer->machine, sim->now, &launch, op);
+    struct pccl_peer_event event = {.kind = PCCL_PEER_LAUNCH, .launch = &launch};
+    enum pccl_status status = sim_peer_step(sim, peer, &event);
+    if (status == PCCL_OK)
+        *op = event.op;
     sim_check_launched(sim, peer, status == PCCL_OK ? *op : NULL);
     sim_note(sim, "p%u launches tag %llu use %d step %llx %s%s", peer->process.number, (unsigned long long)request->tag,
              status == PCCL_OK ? (int)(*op)->instance.use : -1, (unsigned long long)request->step,
              request->tiny ? "tiny: " : "bulk: ", pccl_status_name(status));
     return status;
+}
+
+void sim_app_await(struct sim *sim, struct sim_peer *peer, struct pccl_op *op)
+{
+    sim_peer_step(sim, peer, &(struct pccl_peer_event){.kind = PCCL_PEER_OP_AWAIT, .op = op, .blocked = true});
 }
 
 void sim_app_release(struct sim *sim, struct sim_peer *peer, struct pccl_op *op)
@@ -92,7 +100,7 @@ void sim_app_release(struct sim *sim, struct sim_peer *peer, struct pccl_op *op)
         sim_fail(sim, "I4 p%u: tag %llu use %u has returned and still moves data", peer->process.number,
                  (unsigned long long)op->instance.tag, op->instance.use);
     peer->attributes_may_change = true;
-    pccl_peer_op_release(peer->machine, op);
+    sim_peer_step(sim, peer, &(struct pccl_peer_event){.kind = PCCL_PEER_OP_RELEASE, .op = op});
 }
 
 static void launch_lane(struct sim *sim, struct sim_peer *peer, uint32_t tag)
@@ -124,7 +132,7 @@ static void launch_lane(struct sim *sim, struct sim_peer *peer, uint32_t tag)
         lane->state = SIM_LANE_FLYING;
         lane->decided = lane->decided || lane->op->state == PCCL_OP_DECIDED;
         if (!lane->decided && sim_chance(sim, 70))
-            pccl_peer_op_awaited(peer->machine, sim->now, lane->op, true);
+            sim_app_await(sim, peer, lane->op);
         break;
     case PCCL_TOO_FEW_PEERS:
         lane->step++;
@@ -224,7 +232,7 @@ static void ask_pending(struct sim *sim, struct sim_peer *peer)
     app->pending_outstanding = true;
     app->since = sim->now;
     sim_check_asked(sim, peer, PCCL_ROUND_PENDING);
-    enum pccl_status status = pccl_peer_pending(peer->machine, sim->now);
+    enum pccl_status status = sim_peer_call(sim, peer, PCCL_CALL_PENDING);
     sim_note(sim, "p%u asks who is pending: %s", peer->process.number, pccl_status_name(status));
     if (status == PCCL_OK)
         return;
@@ -252,8 +260,8 @@ static void measure(struct sim *sim, struct sim_peer *peer)
         struct sim_way way = sim_way(sim, peer->process.host, other->process.host);
         if (chance / 4 % 16 == 0)
             way.rtt_us = 0;
-        pccl_peer_link_measured(peer->machine, sim->now, next, (uint32_t)(way.rtt_us * (4 + chance / 64 % 16) / 8),
-                                way.rate * (1 + chance / 1024 % 32) / 8);
+        sim_peer_measured(sim, peer, next, (uint32_t)(way.rtt_us * (4 + chance / 64 % 16) / 8),
+                          way.rate * (1 + chance / 1024 % 32) / 8);
     }
 }
 
@@ -265,7 +273,7 @@ static void ask_update(struct sim *sim, struct sim_peer *peer)
     app->call_over[PCCL_CALL_UPDATE] = false;
     app->since = sim->now;
     sim_check_asked(sim, peer, PCCL_ROUND_UPDATE);
-    enum pccl_status status = pccl_peer_update(peer->machine, sim->now);
+    enum pccl_status status = sim_peer_call(sim, peer, PCCL_CALL_UPDATE);
     sim_note(sim, "p%u updates the topology: %s", peer->process.number, pccl_status_name(status));
     if (status == PCCL_OK)
         return;
@@ -283,7 +291,7 @@ static void try_more(struct sim *sim, struct sim_peer *peer)
     if (!peer->machine->calls[PCCL_ROUND_OPTIMIZE].outstanding || !sim_chance(sim, 10))
         return;
     if (sim_app_launch(sim, peer, &request, &op) != PCCL_USAGE ||
-        pccl_peer_update(peer->machine, sim->now) != PCCL_USAGE)
+        sim_peer_call(sim, peer, PCCL_CALL_UPDATE) != PCCL_USAGE)
         sim_fail(sim, "I7 p%u goes on while its era is about to change", peer->process.number);
 }
 
@@ -295,7 +303,7 @@ static void ask_optimize(struct sim *sim, struct sim_peer *peer)
     app->call_over[PCCL_CALL_OPTIMIZE] = false;
     app->since = sim->now;
     sim_check_asked(sim, peer, PCCL_ROUND_OPTIMIZE);
-    enum pccl_status status = pccl_peer_optimize(peer->machine, sim->now);
+    enum pccl_status status = sim_peer_call(sim, peer, PCCL_CALL_OPTIMIZE);
     sim_note(sim, "p%u optimizes the topology: %s", peer->process.number, pccl_status_name(status));
     if (status == PCCL_OK) {
         try_more(sim, peer);
@@ -326,7 +334,7 @@ static void describe(struct sim *sim, struct sim_peer *peer)
         sim->resting || sim->plan.optimize_percent == 0)
         return;
     peer->app.describing = true;
-    if (pccl_peer_describe(peer->machine, sim->now) != PCCL_OK)
+    if (sim_peer_step(sim, peer, &(struct pccl_peer_event){.kind = PCCL_PEER_DESCRIBE}) != PCCL_OK)
         sim_fail(sim, "I12 p%u may not ask how the links are seen", peer->process.number);
 }
 
@@ -468,7 +476,7 @@ void sim_app_begin(struct sim *sim, struct sim_peer *peer)
         return;
     peer->app.state = SIM_APP_CONNECTING;
     peer->app.since = sim->now;
-    if (pccl_peer_connect(peer->machine, sim->now) != PCCL_OK)
+    if (sim_peer_call(sim, peer, PCCL_CALL_CONNECT) != PCCL_OK)
         sim_fail(sim, "I12 p%u cannot even begin to connect", peer->process.number);
 }
 
@@ -508,7 +516,7 @@ void sim_app_leave(struct sim *sim, struct sim_peer *peer)
     sim_note(sim, "p%u leaves", peer->process.number);
     peer->app.manual = true; /* the program ends here */
     peer->attributes_may_change = true;
-    pccl_peer_leave(peer->machine, sim->now);
+    sim_peer_step(sim, peer, &(struct pccl_peer_event){.kind = PCCL_PEER_LEAVE});
     sim_check_peer(sim, peer);
     sim_at(sim, sim->now + sim_random(sim, 3 * SIM_MS), on_gone, peer, 0, 0);
 }

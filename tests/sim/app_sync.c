@@ -136,7 +136,8 @@ enum pccl_status sim_sync_ask(struct sim *sim, struct sim_peer *peer)
     peer->app.call_over[PCCL_CALL_SYNC] = false;
     state->failed = false;
     sim_check_asked(sim, peer, PCCL_ROUND_SYNC);
-    enum pccl_status status = pccl_peer_sync(peer->machine, sim->now, &vote);
+    struct pccl_peer_event event = {.kind = PCCL_PEER_CALL, .call = PCCL_CALL_SYNC, .vote = &vote};
+    enum pccl_status status = sim_peer_step(sim, peer, &event);
     sim_note(sim, "p%u synchronizes revision %llu in round %llu, strategy %u: %s", peer->process.number,
              (unsigned long long)state->revision, (unsigned long long)peer->asked_round[PCCL_ROUND_SYNC],
              state->strategy, pccl_status_name(status));

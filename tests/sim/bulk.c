@@ -91,6 +91,14 @@ static struct part *find_part(const struct sim_bulk *bulk, const struct sim_peer
 
 static bool part_is_open(const struct part *part) { return !part->gone && !part->stopped && !part->complete; }
 
+static void fail(struct sim *sim, const struct part *part, enum pccl_class class, const struct pccl_text *words)
+{
+    sim_check_failing(sim, part->peer, part->op);
+    sim_peer_tell(
+        sim, part->peer,
+        &(struct pccl_peer_event){.kind = PCCL_PEER_OP_FAILED, .op = part->op, .class = class, .words = words});
+}
+
 static void fail_part(struct sim *sim, void *subject, uint64_t class, uint64_t unused)
 {
     (void)unused;
@@ -107,10 +115,7 @@ static void fail_part(struct sim *sim, void *subject, uint64_t class, uint64_t u
     part->complete = true;
     sim_note(sim, "p%u: bulk tag %llu use %u fails, class %u", part->peer->process.number,
              (unsigned long long)part->op->instance.tag, part->op->instance.use, (unsigned)class);
-    sim_check_failing(sim, part->peer, part->op);
-    pccl_peer_op_failed(part->peer->machine, sim->now, part->op, (enum pccl_class) class, &words);
-    sim_check_peer(sim, part->peer);
-    sim_process_arm(sim, &part->peer->process);
+    fail(sim, part, (enum pccl_class) class, &words);
 }
 
 /* Its result is complete, but a connection broke that it had sent over. */
@@ -129,10 +134,7 @@ static void fail_behind_done(struct sim *sim, void *subject, uint64_t unused_a, 
     pccl_text_format(&words, "a connection was lost behind the data");
     sim_note(sim, "p%u: bulk tag %llu use %u fails behind done", part->peer->process.number,
              (unsigned long long)part->op->instance.tag, part->op->instance.use);
-    sim_check_failing(sim, part->peer, part->op);
-    pccl_peer_op_failed(part->peer->machine, sim->now, part->op, PCCL_CLASS_PEER_LOST, &words);
-    sim_check_peer(sim, part->peer);
-    sim_process_arm(sim, &part->peer->process);
+    fail(sim, part, PCCL_CLASS_PEER_LOST, &words);
 }
 
 /* Direct exchange: the links between the two; else what one puts in travels round the whole ring. */
@@ -188,9 +190,7 @@ static void complete_part(struct sim *sim, void *subject, uint64_t unused_a, uin
     sim_note(sim, "p%u: bulk tag %llu use %u done", part->peer->process.number,
              (unsigned long long)part->op->instance.tag, part->op->instance.use);
     sim_check_done(sim, part->peer, part->op);
-    pccl_peer_op_done(part->peer->machine, sim->now, part->op);
-    sim_check_peer(sim, part->peer);
-    sim_process_arm(sim, &part->peer->process);
+    sim_peer_tell(sim, part->peer, &(struct pccl_peer_event){.kind = PCCL_PEER_OP_DONE, .op = part->op});
 }
 
 void sim_bulk_finish(struct sim *sim, struct sim_peer *peer, struct pccl_op *op)
@@ -239,9 +239,7 @@ static void announce_part(struct sim *sim, void *subject, uint64_t place, uint64
     struct sim_peer *from = part->peer;
     sim_note(sim, "p%u: p%u announces tag %llu use %u", to->process.number, from->process.number,
              (unsigned long long)bulk->instance.tag, bulk->instance.use);
-    pccl_peer_announced(to->machine, sim->now, &from->id, &ready);
-    sim_check_peer(sim, to);
-    sim_process_arm(sim, &to->process);
+    sim_peer_tell(sim, to, &(struct pccl_peer_event){.kind = PCCL_PEER_ANNOUNCED, .peer = from->id, .ready = &ready});
 }
 
 void sim_bulk_start(struct sim *sim, struct sim_peer *peer, struct pccl_op *op)

@@ -3,7 +3,7 @@
 #define SIM_CHECK_H
 
 #include "master/state.h"
-#include "peer/internal.h"
+#include "peer/state.h"
 #include "sim.h"
 
 enum { INSTANCE_BUCKETS = 1024 };

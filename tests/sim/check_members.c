@@ -1,7 +1,8 @@
 /* I1, I7, I9, I11, I12 and the attributes: what peers and master believe about the run. */
 #include "check.h"
-#include "wire/cost.h"
 #include "master/membership.h"
+#include "peer/operations.h"
+#include "wire/cost.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,7 @@
 /* I2-I6, I8: what peers were told of their operations, and what they and the master said to each other. */
 #include "check.h"
 #include "master/membership.h"
+#include "peer/operations.h"
 
 #include <stdio.h>
 #include <stdlib.h>

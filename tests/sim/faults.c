@@ -252,10 +252,8 @@ static void abort_something(struct sim *sim)
             continue;
         sim_note(sim, "p%u aborts tag %u use %u", peer->process.number, tag, lane->op->instance.use);
         sim_check_failing(sim, peer, lane->op);
-        pccl_peer_op_abort(peer->machine, sim->now, lane->op,
-                           sim_chance(sim, 50) ? PCCL_CLASS_ABORTED : PCCL_CLASS_DEADLINE, NULL);
-        sim_check_peer(sim, peer);
-        sim_process_arm(sim, &peer->process);
+        enum pccl_class class = sim_chance(sim, 50) ? PCCL_CLASS_ABORTED : PCCL_CLASS_DEADLINE;
+        sim_peer_tell(sim, peer, &(struct pccl_peer_event){.kind = PCCL_PEER_OP_ABORT, .op = lane->op, .class = class});
         return;
     }
 }
@@ -277,9 +275,7 @@ static void withdraw_something(struct sim *sim)
     if (call == PCCL_CALL_NONE)
         return;
     sim_note(sim, "p%u withdraws call %d", peer->process.number, (int)call);
-    pccl_peer_withdraw(peer->machine, call, sim->now);
-    sim_check_peer(sim, peer);
-    sim_process_arm(sim, &peer->process);
+    sim_peer_tell(sim, peer, &(struct pccl_peer_event){.kind = PCCL_PEER_WITHDRAW, .call = call});
 }
 
 static void on_stranger_speaks(struct sim *sim, void *subject, uint64_t a, uint64_t b)

@@ -1,5 +1,5 @@
 /* A peer's driver in the simulator: the control connection, the links, one listening port, time. */
-#include "peer/internal.h"
+#include "peer/operations.h"
 #include "sim.h"
 
 #include <stdio.h>
@@ -8,12 +8,36 @@
 
 enum { LINK_DIAL_US = 500000 };
 
-static void step(struct sim *sim, struct sim_peer *peer, const struct pccl_peer_event *event)
+enum pccl_status sim_peer_step(struct sim *sim, struct sim_peer *peer, struct pccl_peer_event *event)
+{
+    event->now_us = sim->now;
+    return pccl_peer_step(peer->machine, event);
+}
+
+enum pccl_status sim_peer_call(struct sim *sim, struct sim_peer *peer, enum pccl_call call)
+{
+    return sim_peer_step(sim, peer, &(struct pccl_peer_event){.kind = PCCL_PEER_CALL, .call = call});
+}
+
+void sim_peer_measured(struct sim *sim, struct sim_peer *peer, const struct pccl_id *to, uint32_t rtt_us, uint64_t rate)
+{
+    struct pccl_peer_event event = {.kind = PCCL_PEER_LINK_MEASURED, .peer = *to, .rtt_us = rtt_us, .rate = rate};
+    sim_peer_step(sim, peer, &event);
+}
+
+void sim_peer_tell(struct sim *sim, struct sim_peer *peer, struct pccl_peer_event *event)
+{
+    sim_peer_step(sim, peer, event);
+    sim_check_peer(sim, peer);
+    sim_process_arm(sim, &peer->process);
+}
+
+static void step(struct sim *sim, struct sim_peer *peer, struct pccl_peer_event *event)
 {
     if (peer->machine == NULL)
         return;
     sim->totals.steps++;
-    pccl_peer_step(peer->machine, event);
+    sim_peer_step(sim, peer, event);
     sim_check_peer(sim, peer);
 }
 
@@ -57,7 +81,6 @@ static void link_down(struct sim *sim, struct sim_peer *peer, struct sim_link *l
                       bool purposely)
 {
     struct pccl_peer_event event = {.kind = PCCL_PEER_LINK_DOWN,
-                                    .now_us = sim->now,
                                     .peer = link->peer,
                                     .incoming = link->incoming,
                                     .purposely = purposely,
@@ -124,10 +147,8 @@ static void outgoing_readable(struct sim *sim, struct sim_peer *peer, struct sim
             if (got > 0 && msg.type == PCCL_MSG_link_ok && pccl_id_equal(&msg.as.link_ok.peer, &link->peer)) {
                 link->up = true;
                 end->deadline = UINT64_MAX;
-                struct pccl_peer_event event = {.kind = PCCL_PEER_LINK_UP,
-                                                .now_us = sim->now,
-                                                .peer = link->peer,
-                                                .rtt_us = 100 + (uint32_t)(conn->id % 900)};
+                struct pccl_peer_event event = {
+                    .kind = PCCL_PEER_LINK_UP, .peer = link->peer, .rtt_us = 100 + (uint32_t)(conn->id % 900)};
                 sim_note(sim, "p%u: link to %02x%02x up", peer->process.number, link->peer.bytes[0],
                          link->peer.bytes[1]);
                 step(sim, peer, &event);
@@ -217,8 +238,7 @@ static void accept_link(struct sim *sim, struct sim_peer *peer, struct sim_conn 
     peer->links[peer->link_count++] =
         (struct sim_link){.peer = hello->from, .incoming = true, .up = true, .conn = conn};
     sim_note(sim, "p%u: link from %02x%02x up", peer->process.number, hello->from.bytes[0], hello->from.bytes[1]);
-    struct pccl_peer_event event = {
-        .kind = PCCL_PEER_LINK_UP, .now_us = sim->now, .peer = hello->from, .incoming = true};
+    struct pccl_peer_event event = {.kind = PCCL_PEER_LINK_UP, .peer = hello->from, .incoming = true};
     step(sim, peer, &event);
 }
 
@@ -264,7 +284,7 @@ static void master_down(struct sim *sim, struct sim_peer *peer, const char *why)
     struct pccl_text words;
     pccl_text_clear(&words);
     pccl_text_add(&words, why);
-    struct pccl_peer_event event = {.kind = PCCL_PEER_MASTER_DOWN, .now_us = sim->now, .words = &words};
+    struct pccl_peer_event event = {.kind = PCCL_PEER_MASTER_DOWN, .words = &words};
     sim_note(sim, "p%u: master down: %s", peer->process.number, why);
     step(sim, peer, &event);
 }
@@ -276,7 +296,7 @@ static void control_readable(struct sim *sim, struct sim_peer *peer, struct sim_
         master_down(sim, peer, end->how == PCCL_LINK_REFUSED ? "connection refused" : "no answer");
         return;
     }
-    struct pccl_peer_event event = {.now_us = sim->now};
+    struct pccl_peer_event event = {0};
     if (!peer->control_up) {
         peer->control_up = true;
         event.kind = PCCL_PEER_MASTER_UP;
@@ -516,7 +536,7 @@ void sim_peer_tick(struct sim *sim, struct sim_peer *peer)
         candidate_failed(sim, peer, link_of(peer, late, 0), PCCL_LINK_TIMEOUT);
     if (peer->machine == NULL || pccl_peer_deadline(peer->machine) > sim->now)
         return;
-    struct pccl_peer_event event = {.kind = PCCL_PEER_TICK, .now_us = sim->now};
+    struct pccl_peer_event event = {.kind = PCCL_PEER_TICK};
     step(sim, peer, &event);
 }
 

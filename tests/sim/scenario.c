@@ -1,6 +1,7 @@
 /* Helpers of scenarios: peers without a program of their own, driven step by step. */
 #include "scenario.h"
 #include "master/election.h"
+#include "peer/control.h"
 
 void scenario_run_ms(struct sim *sim, uint64_t ms) { sim_run_until(sim, sim->now + ms * SIM_MS, NULL); }
 
@@ -17,7 +18,7 @@ bool scenario_is_over(const struct sim_peer *peer, enum pccl_call call) { return
 struct sim_peer *scenario_join(struct sim *sim, uint32_t host, uint32_t group)
 {
     struct sim_peer *peer = sim_peer_start(sim, host, sim->next_port[host]++, group, true);
-    if (pccl_peer_connect(peer->machine, sim->now) != PCCL_OK)
+    if (sim_peer_call(sim, peer, PCCL_CALL_CONNECT) != PCCL_OK)
         sim_fail(sim, "p%u cannot connect", peer->process.number);
     after_call(sim, peer);
     return peer;
@@ -27,7 +28,7 @@ void scenario_update(struct sim *sim, struct sim_peer *peer)
 {
     peer->app.call_over[PCCL_CALL_UPDATE] = false;
     sim_check_asked(sim, peer, PCCL_ROUND_UPDATE);
-    enum pccl_status status = pccl_peer_update(peer->machine, sim->now);
+    enum pccl_status status = sim_peer_call(sim, peer, PCCL_CALL_UPDATE);
     if (status != PCCL_OK)
         sim_fail(sim, "p%u may not update: %s", peer->process.number, pccl_status_name(status));
     after_call(sim, peer);
@@ -37,7 +38,7 @@ void scenario_optimize(struct sim *sim, struct sim_peer *peer)
 {
     peer->app.call_over[PCCL_CALL_OPTIMIZE] = false;
     sim_check_asked(sim, peer, PCCL_ROUND_OPTIMIZE);
-    enum pccl_status status = pccl_peer_optimize(peer->machine, sim->now);
+    enum pccl_status status = sim_peer_call(sim, peer, PCCL_CALL_OPTIMIZE);
     if (status != PCCL_OK)
         sim_fail(sim, "p%u may not optimize: %s", peer->process.number, pccl_status_name(status));
     after_call(sim, peer);
@@ -64,7 +65,7 @@ void scenario_pending(struct sim *sim, struct sim_peer *peer)
 {
     peer->app.call_over[PCCL_CALL_PENDING] = false;
     sim_check_asked(sim, peer, PCCL_ROUND_PENDING);
-    enum pccl_status status = pccl_peer_pending(peer->machine, sim->now);
+    enum pccl_status status = sim_peer_call(sim, peer, PCCL_CALL_PENDING);
     if (status != PCCL_OK)
         sim_fail(sim, "p%u may not ask for pending peers: %s", peer->process.number, pccl_status_name(status));
     after_call(sim, peer);
@@ -72,7 +73,7 @@ void scenario_pending(struct sim *sim, struct sim_peer *peer)
 
 void scenario_withdraw(struct sim *sim, struct sim_peer *peer, enum pccl_call call)
 {
-    pccl_peer_withdraw(peer->machine, call, sim->now);
+    sim_peer_step(sim, peer, &(struct pccl_peer_event){.kind = PCCL_PEER_WITHDRAW, .call = call});
     after_call(sim, peer);
 }
 
@@ -117,7 +118,7 @@ struct pccl_op *scenario_launch(struct sim *sim, struct sim_peer *peer, uint64_t
     if (status != PCCL_OK)
         sim_fail(sim, "p%u may not launch: %s", peer->process.number, pccl_status_name(status));
     if (op->state != PCCL_OP_DECIDED)
-        pccl_peer_op_awaited(peer->machine, sim->now, op, true);
+        sim_app_await(sim, peer, op);
     after_call(sim, peer);
     return op;
 }
@@ -135,7 +136,7 @@ struct pccl_op *scenario_bulk(struct sim *sim, struct sim_peer *peer, uint64_t t
 void scenario_abort(struct sim *sim, struct sim_peer *peer, struct pccl_op *op, enum pccl_class class)
 {
     sim_check_failing(sim, peer, op);
-    pccl_peer_op_abort(peer->machine, sim->now, op, class, NULL);
+    sim_peer_step(sim, peer, &(struct pccl_peer_event){.kind = PCCL_PEER_OP_ABORT, .op = op, .class = class});
     after_call(sim, peer);
 }
 

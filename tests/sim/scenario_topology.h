@@ -123,7 +123,7 @@ static inline void vote_and_search(struct sim *sim, uint32_t count)
 
 static inline void report_rate(struct sim *sim, struct sim_peer *from, uint64_t rate)
 {
-    pccl_peer_link_measured(from->machine, sim->now, &next_of(sim, from)->id, 1000, rate);
+    sim_peer_measured(sim, from, &next_of(sim, from)->id, 1000, rate);
 }
 
 static inline void begin_many(struct sim *sim)

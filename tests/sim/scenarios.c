@@ -306,7 +306,7 @@ void scenario_f22(struct sim *sim)
     sim_peer_kill(sim, p[1], true);
     sim_net_host(sim, host, true);
     struct sim_peer *n = sim_peer_start(sim, host, port, 0, true);
-    MUST(sim, pccl_peer_connect(n->machine, sim->now) == PCCL_OK);
+    MUST(sim, sim_peer_call(sim, n, PCCL_CALL_CONNECT) == PCCL_OK);
     sim_process_arm(sim, &n->process);
     WAIT(sim, 3000, p[0]->machine->member_count == 2 && p[2]->machine->member_count == 2);
     p[1] = p[2];

@@ -387,7 +387,7 @@ void scenario_pretender_empty(struct sim *sim)
     struct sim_peer *n = sim_peer_start(sim, 5, sim->next_port[5]++, 0, true);
     struct sim_conn *conn = pretend(sim, &invented, &stranger);
     scenario_run_ms(sim, 20);
-    MUST(sim, sim->master->machine->recovering && pccl_peer_connect(n->machine, sim->now) == PCCL_OK);
+    MUST(sim, sim->master->machine->recovering && sim_peer_call(sim, n, PCCL_CALL_CONNECT) == PCCL_OK);
     sim_process_arm(sim, &n->process);
     for (uint32_t waited_ms = 0; waited_ms < sim->plan.master.silence_ms + 400; waited_ms += 200) {
         if (!conn->ends[0].ended)

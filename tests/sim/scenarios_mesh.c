@@ -259,8 +259,7 @@ static bool measured(struct sim *sim, uint32_t count, uint32_t rtt_us, uint64_t 
 {
     struct pccl_epoch view = p[0]->machine->view;
     for (uint32_t i = 0; i < count; i++)
-        pccl_peer_link_measured(in_ring(sim, i)->machine, sim->now, &in_ring(sim, i + 1)->id, rtt_us + i,
-                                rate != 0 ? rate + i : 0);
+        sim_peer_measured(sim, in_ring(sim, i), &in_ring(sim, i + 1)->id, rtt_us + i, rate != 0 ? rate + i : 0);
     scenario_update_all(sim, p, count);
     scenario_run_ms(sim, 10);
     for (uint32_t i = 1; i < count; i++)
@@ -288,7 +287,7 @@ void scenario_measured(struct sim *sim)
     MUST(sim, measured(sim, 4, 1000, 10000100));
     MUST(sim, cost_is(1003, 10000100));
     MUST(sim, measured(sim, 4, 3000, 10000000));
-    pccl_peer_link_measured(in_ring(sim, 2)->machine, sim->now, &in_ring(sim, 3)->id, 3000, 70);
+    sim_peer_measured(sim, in_ring(sim, 2), &in_ring(sim, 3)->id, 3000, 70);
     struct pccl_epoch view = p[0]->machine->view;
     scenario_run_ms(sim, 50);
     MUST(sim, pccl_epoch_equal(&view, &p[0]->machine->view)); /* not while operations may run */
@@ -399,6 +398,11 @@ void scenario_two_ways(struct sim *sim)
     }
 }
 
+static void announce(struct sim *sim, const struct pccl_id *from, const struct pccl_msg_ready *ready)
+{
+    sim_peer_step(sim, p[0], &(struct pccl_peer_event){.kind = PCCL_PEER_ANNOUNCED, .peer = *from, .ready = ready});
+}
+
 /* What newcomers announce aborts nothing here, and takes no room away from members. */
 void scenario_announced_by_others(struct sim *sim)
 {
@@ -408,20 +412,20 @@ void scenario_announced_by_others(struct sim *sim)
     ready.instance.joint = pccl_peer_joint(p[0]->machine);
     for (uint64_t tag = 0; tag < PCCL_OPS_PER_PEER_MAX + 100; tag++) {
         ready.instance.tag = tag;
-        pccl_peer_announced(p[0]->machine, sim->now, &other, &ready);
+        announce(sim, &other, &ready);
         sim_check_peer(sim, p[0]);
     }
     MUST(sim, p[0]->machine->announcements.count == PCCL_OPS_PER_PEER_MAX / 2);
     scenario_run_ms(sim, 20);                           /* everybody knows the same */
     struct pccl_op *a = scenario_tiny(sim, p[0], 1, 1); /* announced before the launch */
     ready.instance.tag = 1;
-    pccl_peer_announced(p[0]->machine, sim->now, &other, &ready); /* and behind it */
+    announce(sim, &other, &ready); /* and behind it */
     scenario_run_ms(sim, 20);
     struct pccl_op *b = scenario_tiny(sim, p[1], 1, 1);
     WAIT(sim, 100, scenario_is_decided(a) && scenario_is_decided(b));
     MUST(sim, scenario_take(sim, p[0], a) == PCCL_CLASS_NONE && scenario_take(sim, p[1], b) == PCCL_CLASS_NONE);
     ready.instance.tag = 3;
-    pccl_peer_announced(p[0]->machine, sim->now, &p[1]->id, &ready); /* a member says what somebody else had said */
+    announce(sim, &p[1]->id, &ready); /* a member says what somebody else had said */
     a = scenario_tiny(sim, p[0], 3, 1);
     WAIT(sim, 100, scenario_is_decided(a));
     MUST(sim, scenario_take(sim, p[0], a) == PCCL_CLASS_MISMATCH);
@@ -454,17 +458,17 @@ void scenario_announcements(struct sim *sim)
     ready.instance.joint = pccl_peer_joint(p[0]->machine);
     for (uint64_t tag = 0; tag < PCCL_OPS_PER_PEER_MAX + 100; tag++) {
         ready.instance.tag = tag;
-        pccl_peer_announced(p[0]->machine, sim->now, &p[1]->id, &ready);
+        announce(sim, &p[1]->id, &ready);
         sim_check_peer(sim, p[0]);
     }
     MUST(sim, p[0]->machine->announcements.count == PCCL_OPS_PER_PEER_MAX);
     ready.instance.joint += 2; /* nobody can be so far ahead */
-    pccl_peer_announced(p[0]->machine, sim->now, &p[1]->id, &ready);
+    announce(sim, &p[1]->id, &ready);
     scenario_update_all(sim, p, 2);
     MUST(sim, p[0]->machine->announcements.count == 0);
     ready.instance.joint = pccl_peer_joint(p[0]->machine) + 1; /* it has heard of an update that we have not */
     ready.instance.tag = 1;
-    pccl_peer_announced(p[0]->machine, sim->now, &p[1]->id, &ready);
+    announce(sim, &p[1]->id, &ready);
     scenario_update_all(sim, p, 2);
     MUST(sim, p[0]->machine->announcements.count == 1);
     struct pccl_op *a = scenario_tiny(sim, p[0], 1, 1);
@@ -539,11 +543,10 @@ static struct pccl_id ticket_of(const struct pccl_id *from, const struct sim_pee
 static void link_with(struct sim *sim, const struct pccl_id *stranger, bool up)
 {
     struct pccl_peer_event event = {.kind = up ? PCCL_PEER_LINK_UP : PCCL_PEER_LINK_DOWN,
-                                    .now_us = sim->now,
                                     .peer = *stranger,
                                     .incoming = true,
                                     .how = PCCL_LINK_CLOSED};
-    pccl_peer_step(p[1]->machine, &event);
+    sim_peer_step(sim, p[1], &event);
 }
 
 /* Who knows the run and all ids, and other tickets, is still nobody; a probe is answered, and carries nothing. */

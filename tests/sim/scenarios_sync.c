@@ -757,7 +757,7 @@ void scenario_sync_era(struct sim *sim)
     struct sim_request request = {.tag = 1, .tiny = true, .count = 1};
     struct pccl_op *op = NULL;
     MUST(sim, sim_app_launch(sim, p[0], &request, &op) == PCCL_USAGE);
-    MUST(sim, pccl_peer_update(p[0]->machine, sim->now) == PCCL_USAGE);
+    MUST(sim, sim_peer_call(sim, p[0], PCCL_CALL_UPDATE) == PCCL_USAGE);
     scenario_sync(sim, p[1], ENFORCE);
     scenario_sync(sim, p[2], ENFORCE);
     WAIT(sim, 500, is_over(p[0]) && is_over(p[1]) && is_over(p[2]));

@@ -228,8 +228,8 @@ void scenario_topology_stuck(struct sim *sim)
     begin(sim, 2);
     scenario_optimize(sim, p[0]);
     scenario_update(sim, p[1]);
-    MUST(sim, pccl_peer_update(p[0]->machine, sim->now) == PCCL_USAGE);
-    MUST(sim, pccl_peer_optimize(p[0]->machine, sim->now) == PCCL_USAGE);
+    MUST(sim, sim_peer_call(sim, p[0], PCCL_CALL_UPDATE) == PCCL_USAGE);
+    MUST(sim, sim_peer_call(sim, p[0], PCCL_CALL_OPTIMIZE) == PCCL_USAGE);
     WAIT(sim, 5000, strstr(pccl_peer_waiting(p[0]->machine)->bytes, "cannot meet") != NULL);
     MUST(sim, strstr(pccl_peer_waiting(p[0]->machine)->bytes, "update topology") != NULL);
     WAIT(sim, 5000, strstr(pccl_peer_waiting(p[1]->machine)->bytes, "optimize topology") != NULL);
@@ -245,7 +245,7 @@ void scenario_topology_quiet(struct sim *sim)
 {
     begin(sim, 2);
     struct pccl_op *op = scenario_tiny(sim, p[0], 1, 1), *other = NULL;
-    MUST(sim, pccl_peer_optimize(p[0]->machine, sim->now) == PCCL_PENDING_OPS);
+    MUST(sim, sim_peer_call(sim, p[0], PCCL_CALL_OPTIMIZE) == PCCL_PENDING_OPS);
     (void)scenario_tiny(sim, p[1], 1, 1);
     WAIT(sim, 100, scenario_is_decided(op));
     MUST(sim, scenario_take(sim, p[0], op) == PCCL_CLASS_NONE);
@@ -284,11 +284,16 @@ void scenario_topology_groups(struct sim *sim)
 
 /* ---- questions ---- */
 
+static enum pccl_status ask(struct sim *sim, struct sim_peer *peer)
+{
+    return sim_peer_step(sim, peer, &(struct pccl_peer_event){.kind = PCCL_PEER_DESCRIBE});
+}
+
 static void describe(struct sim *sim, struct sim_peer *peer)
 {
     peer->app.describing = true;
-    MUST(sim, pccl_peer_describe(peer->machine, sim->now) == PCCL_OK);
-    MUST(sim, pccl_peer_describe(peer->machine, sim->now) == PCCL_USAGE);
+    MUST(sim, ask(sim, peer) == PCCL_OK);
+    MUST(sim, ask(sim, peer) == PCCL_USAGE);
 }
 
 void scenario_topology_describe(struct sim *sim)
@@ -309,5 +314,5 @@ void scenario_topology_describe(struct sim *sim)
     describe(sim, p[0]);
     sim_app_leave(sim, p[0]);
     MUST(sim, p[0]->app.unpictured == 1);
-    MUST(sim, pccl_peer_describe(p[0]->machine, sim->now) == PCCL_USAGE);
+    MUST(sim, ask(sim, p[0]) == PCCL_USAGE);
 }

@@ -72,7 +72,7 @@ void scenario_topology_background_many(struct sim *sim)
     sim_net_cut(sim, p[1]->process.host, p[3]->process.host, SIM_DATA, SIM_DROP);
     answer_behind_1(sim, 3);
     scenario_run_ms(sim, 100);
-    pccl_peer_link_measured(p[7]->machine, sim->now, &next_of(sim, p[7])->id, 5000, RATE);
+    sim_peer_measured(sim, p[7], &next_of(sim, p[7])->id, 5000, RATE);
     scenario_run_ms(sim, 20);
     struct pccl_epoch view = p[0]->machine->view;
     scenario_update_all(sim, p, MANY);

@@ -12,7 +12,7 @@
 #include "core/prng.h"
 #include "kernels/reduce.h"
 #include "master/master.h"
-#include "peer/peer.h"
+#include "peer/queries.h"
 #include "wire/frame.h"
 #include "wire/wire.h"
 
@@ -342,6 +342,13 @@ void sim_peer_kill(struct sim *sim, struct sim_peer *peer, bool silently);
 void sim_peer_readable(struct sim *sim, struct sim_peer *peer, struct sim_conn *conn, int end);
 void sim_peer_tick(struct sim *sim, struct sim_peer *peer);
 uint64_t sim_peer_deadline(const struct sim_peer *peer);
+/* Steps its machine, now; the machine's answer. Whoever steps it looks after it (sim_check_peer) and arms its timer. */
+enum pccl_status sim_peer_step(struct sim *sim, struct sim_peer *peer, struct pccl_peer_event *event);
+enum pccl_status sim_peer_call(struct sim *sim, struct sim_peer *peer, enum pccl_call call);
+void sim_peer_measured(struct sim *sim, struct sim_peer *peer, const struct pccl_id *to, uint32_t rtt_us,
+                       uint64_t rate);
+/* Steps it, looks after it and arms its timer. */
+void sim_peer_tell(struct sim *sim, struct sim_peer *peer, struct pccl_peer_event *event);
 bool sim_peer_runs(const struct sim_peer *peer); /* alive, not stopped, machine there */
 /* Links through which nothing comes for too long go down as silent. */
 void sim_peer_watch_links(struct sim *sim);
@@ -363,6 +370,8 @@ struct sim_request {
 };
 PCCL_MUST_CHECK enum pccl_status sim_app_launch(struct sim *sim, struct sim_peer *peer,
                                                 const struct sim_request *request, struct pccl_op **op);
+/* A caller blocks in it. */
+void sim_app_await(struct sim *sim, struct sim_peer *peer, struct pccl_op *op);
 void sim_app_release(struct sim *sim, struct sim_peer *peer, struct pccl_op *op);
 /* Leaves and ends the process. */
 void sim_app_leave(struct sim *sim, struct sim_peer *peer);

@@ -8,7 +8,7 @@
  */
 #include "sim.h"
 
-#include "peer/internal.h"
+#include "peer/state.h"
 
 enum { NO_DONOR_US = 2000000, AGAIN_US = 20000 };
 
@@ -78,9 +78,8 @@ static void tell(struct sim *sim, struct sim_peer *peer, bool complete, const ch
     peer->state.failed = !complete;
     *(complete ? &sim->totals.fetches : &sim->totals.fetches_failed) += 1;
     sim_note(sim, "p%u: shared state %s%s", peer->process.number, complete ? "is there" : "cannot be had: ", why);
-    pccl_peer_sync_done(peer->machine, sim->now, complete, &words);
-    sim_check_peer(sim, peer);
-    sim_process_arm(sim, &peer->process);
+    sim_peer_tell(sim, peer,
+                  &(struct pccl_peer_event){.kind = PCCL_PEER_SYNC_DONE, .complete = complete, .words = &words});
 }
 
 static void touch(struct sim *sim, struct sim_peer *peer)
@@ -88,7 +87,7 @@ static void touch(struct sim *sim, struct sim_peer *peer)
     if (holds(&peer->state, &peer->state.plan.content))
         return; /* nothing of it differs */
     sim_note(sim, "p%u: shared state is written to", peer->process.number);
-    pccl_peer_sync_touched(peer->machine);
+    sim_peer_step(sim, peer, &(struct pccl_peer_event){.kind = PCCL_PEER_SYNC_TOUCHED});
     peer->state.content = sim_mix(peer->state.content, 0x7047);
     peer->state.torn = true;
 }
@@ -158,9 +157,7 @@ static void on_proven(struct sim *sim, void *subject, uint64_t generation, uint6
     }
     struct pccl_proof proof = sim_state_proof(peer->state.content);
     sim_note(sim, "p%u: its shared state is proven", peer->process.number);
-    pccl_peer_sync_proven(peer->machine, sim->now, &proof);
-    sim_check_peer(sim, peer);
-    sim_process_arm(sim, &peer->process);
+    sim_peer_tell(sim, peer, &(struct pccl_peer_event){.kind = PCCL_PEER_SYNC_PROVEN, .proof = &proof});
 }
 
 void sim_state_planned(struct sim *sim, struct sim_peer *peer, const struct pccl_sync_plan *plan)

@@ -43,9 +43,7 @@ static void report(struct sim *sim, struct sim_peer *peer, const struct pccl_pee
     sim->totals.tests_failed += measurement->failed;
     sim_note(sim, "p%u: test %llu: %s %u, %llu bytes/s", peer->process.number, (unsigned long long)measurement->test,
              measurement->failed ? "failed" : "done", measurement->how, (unsigned long long)measurement->rate);
-    pccl_peer_measured(peer->machine, sim->now, measurement);
-    sim_check_peer(sim, peer);
-    sim_process_arm(sim, &peer->process);
+    sim_peer_tell(sim, peer, &(struct pccl_peer_event){.kind = PCCL_PEER_TEST_DONE, .measurement = measurement});
 }
 
 /* Does it let this one measure? As its driver would judge the first message of the connection. */

@@ -9,7 +9,7 @@
 #include "master/membership.h"
 #include "master/state.h"
 #include "peer/check.h"
-#include "peer/internal.h"
+#include "peer/state.h"
 #include "support.h"
 #include "unit/rules.h"
 
@@ -155,7 +155,8 @@ static void peer_rules(void **state)
     struct pccl_peer *p = pccl_peer_create(&config, &memory.memory, &peer_effects, 1);
     assert_non_null(p);
     assert_null(pccl_peer_check(p));
-    assert_int_equal(pccl_peer_connect(p, 2), PCCL_OK);
+    struct pccl_peer_event connect = {.kind = PCCL_PEER_CALL, .call = PCCL_CALL_CONNECT, .now_us = 2};
+    assert_int_equal(pccl_peer_step(p, &connect), PCCL_OK);
     assert_null(pccl_peer_check(p));
     BREAKS(pccl_peer_check, p, p->op_count, 1, "operations are counted");
     BREAKS(pccl_peer_check, p, p->awaited_count, 1, "operations that callers wait in are counted");
@@ -163,7 +164,7 @@ static void peer_rules(void **state)
     BREAKS(pccl_peer_check, p, p->resuming, true, "a member resumes");
     BREAKS(pccl_peer_check, p, p->calls[PCCL_ROUND_UPDATE].outstanding, true, "members make joint calls");
     BREAKS(pccl_peer_check, p, p->redial_us, 3, "the master is dialled again");
-    pccl_peer_leave(p, 3);
+    pccl_peer_step(p, &(struct pccl_peer_event){.kind = PCCL_PEER_LEAVE, .now_us = 3});
     assert_null(pccl_peer_check(p));
     BREAKS(pccl_peer_check, p, p->up, true, "who is out has closed everything");
     pccl_peer_destroy(p);

@@ -82,8 +82,8 @@ PLANTS = [
         ["I2"], ["f18-deadline-and-commit"],
         [
             ("src/peer/operations.c",
-             "pccl_peer_op_abort(p, p->now_us, op, PCCL_CLASS_DEADLINE, NULL);",
-             "{ struct pccl_text words = {0}; pccl_peer_op_abort(p, p->now_us, op, PCCL_CLASS_DEADLINE, NULL); "
+             "pccl_peer_op_abort(p, op, PCCL_CLASS_DEADLINE, NULL);",
+             "{ struct pccl_text words = {0}; pccl_peer_op_abort(p, op, PCCL_CLASS_DEADLINE, NULL); "
              "decide(p, op, PCCL_CLASS_DEADLINE, &words); }"),
         ]),
     Bug("views_of_all_groups_move",

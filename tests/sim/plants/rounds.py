@@ -53,6 +53,9 @@ PLANTS = [
         ["R8"], [],
         [
             ("src/peer/peer.c",
+             '#include "peer/where.h"',
+             '#include "peer/view.h"\n#include "peer/where.h"'),
+            ("src/peer/peer.c",
              "{ return p->attributes; }",
              "{ return p->state == PCCL_PEER_MEMBER ? pccl_peer_live_attributes(p) : p->attributes; }"),
         ]),

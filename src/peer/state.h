@@ -1,0 +1,156 @@
+/* A peer's state. Only src/peer and the simulator's checkers look into it. */
+#ifndef PCCL_PEER_STATE_H
+#define PCCL_PEER_STATE_H
+
+#include "core/names.h"
+#include "peer/peer.h"
+#include "wire/session.h"
+
+enum pccl_peer_state {
+    PCCL_PEER_IDLE,       /* never connected */
+    PCCL_PEER_CONNECTING, /* dialling, or the hello is not answered */
+    PCCL_PEER_PENDING,    /* known to the master, not yet admitted */
+    PCCL_PEER_MEMBER,
+    PCCL_PEER_OVER, /* left, expelled or given up: this machine's life has ended */
+};
+
+/* A joint call under way. */
+struct pccl_vote_call {
+    bool outstanding, withdrawn;
+    bool stuck; /* stuck_ms has passed, not the call's own deadline */
+    enum pccl_status why_withdrawn;
+    uint64_t since_us, deadline_us, where_us;
+};
+
+/* The synchronization under way; kept between calls: synced and torn. */
+struct pccl_sync_call {
+    struct pccl_sync_vote vote; /* as brought; then as the transfer has changed it */
+    bool synced;                /* one has been completed in this run */
+    bool torn;                  /* an unfinished transfer has written into the caller's memory */
+    bool torn_unequal;          /* ... maybe into tensors that need not be the same */
+    bool at_risk;               /* within a call: it may do so at any moment */
+    bool planned, done, complete;
+    bool vouches; /* it brought what the plan elected, and has not said yet by which proof others may know that */
+    struct pccl_sync_plan plan;
+    struct pccl_text failure;
+    /* what the last round told: */
+    uint64_t revision;
+    struct pccl_text words; /* why it failed for all */
+};
+
+enum pccl_dial_state { PCCL_DIAL_DOWN, PCCL_DIAL_DIALING, PCCL_DIAL_UP };
+
+/* What we know of the links with one other peer. */
+struct pccl_peer_link {
+    struct pccl_id id;
+    struct pccl_id ticket; /* for dialling it */
+    struct pccl_address candidates[PCCL_CANDIDATES_MAX];
+    uint32_t candidate_count;
+    bool ring;        /* it follows us in the ring */
+    bool mesh;        /* it is in our group, which is small */
+    bool warm;        /* the master asked for it */
+    uint64_t tell_us; /* warm: when it is said that nobody admits the newcomer; UINT64_MAX: it has been */
+    enum pccl_dial_state out;
+    bool in_up;
+    uint64_t retry_us, reported_us;
+    uint32_t pause_ms;
+    uint32_t rtt_us;        /* as the master was told last; 0: unknown */
+    uint64_t rate, told_us; /* the same, and when */
+    enum pccl_link_end how; /* the last failure */
+    bool failed;
+};
+
+struct pccl_use {
+    struct pccl_node by_tag;
+    uint32_t launches;
+};
+
+/* Another peer has started this instance as a bulk operation; here it is not launched. */
+struct pccl_announcement {
+    struct pccl_node by_instance;
+    struct pccl_instance instance;
+    struct pccl_id from;
+    struct pccl_descriptor descriptor;
+};
+
+/* The test that this peer was asked for last. */
+struct pccl_test_call {
+    bool outstanding;
+    uint64_t number;
+    struct pccl_id peer;
+};
+
+/* Somebody who has left our group, and the epoch that told us. */
+struct pccl_departure {
+    struct pccl_id id;
+    struct pccl_epoch epoch;
+};
+
+struct pccl_peer {
+    struct pccl_peer_config config;
+    struct pccl_memory memory;
+    struct pccl_peer_effects effects;
+    uint64_t now_us, deadline_us;
+    enum pccl_peer_state state;
+
+    /* the master */
+    bool dialling, up, greeted; /* dial_master under way; connection stands; hello_ok received on it */
+    bool resuming;              /* RESUME sent, RECOVERED not received */
+    uint64_t redial_us, lost_us, heard_us, spoke_us; /* redial_us, lost_us: 0 = not now */
+    uint32_t pause_ms;
+    uint64_t boot;
+    struct pccl_id run_key; /* of a member */
+    struct pccl_id lineage;
+    uint32_t silence_ms, heartbeat_ms, tiny_bytes_max;
+    struct pccl_session session;
+
+    /* the run */
+    struct pccl_epoch epoch, view;
+    struct pccl_member *members; /* sorted by group, then id */
+    uint32_t member_count, member_capacity;
+    struct pccl_id *ring;
+    uint32_t ring_count, ring_capacity;
+    struct pccl_names names;
+    struct pccl_cost cost; /* of the view */
+    struct pccl_departure departures[PCCL_DEPARTED_MAX];
+    uint64_t departure_count; /* ever; the n-th is at n modulo PCCL_DEPARTED_MAX */
+    uint64_t rounds[PCCL_ROUND_KINDS];
+    uint64_t revision;                  /* of the group's shared state: the one that is due; 0: none yet */
+    bool round_known[PCCL_ROUND_KINDS]; /* what the round before the open one answered */
+    uint8_t last_outcome[PCCL_ROUND_KINDS];
+    struct pccl_attributes last_attributes[PCCL_ROUND_KINDS]; /* as the round that was decided last told them */
+
+    /* calls */
+    bool connect_outstanding;
+    uint64_t connect_since_us, connect_deadline_us, connect_where_us;
+    uint64_t admissions_told_us; /* that newcomers wait */
+    struct pccl_vote_call calls[PCCL_ROUND_KINDS];
+    struct pccl_sync_call sync;
+    struct pccl_test_call test;
+    bool describing;
+    uint64_t describe_ticket;
+    struct pccl_text optimize_words; /* why the last optimisation failed */
+    struct pccl_attributes attributes;
+    struct pccl_text last_words, waiting;
+    enum pccl_status why_over; /* with state PCCL_PEER_OVER */
+
+    /* operations */
+    struct pccl_hash_key hash; /* of all tables */
+    struct pccl_table by_instance, by_tag, uses, announcements;
+    struct pccl_op *oldest, *newest;                /* in order of creation */
+    struct pccl_op *first_unstable, *last_unstable; /* confirmed, not known to all; in order of decision */
+    uint32_t op_count, held_count, awaited_count;   /* awaited_count: a caller waits in it, undecided */
+    uint32_t tombstone_count;                       /* of the operations */
+    uint64_t decisions, stable;
+
+    struct pccl_peer_link *links;
+    uint32_t link_count, link_capacity;
+};
+
+/* Of the era: the joint rounds that have been decided (PROTOCOL 1.4). */
+static inline uint64_t pccl_peer_joint(const struct pccl_peer *p)
+{
+    return p->rounds[PCCL_ROUND_UPDATE] + p->rounds[PCCL_ROUND_OPTIMIZE];
+}
+
+#endif
