@@ -11,9 +11,8 @@ void pccl_measure_log(const struct pccl_measure_session *session, enum pccl_log_
 {
     struct pccl_text line;
     va_list arguments;
-    pccl_text_clear(&line);
     va_start(arguments, format);
-    pccl_text_append_list(&line, format, arguments);
+    pccl_text_format_list(&line, format, arguments);
     va_end(arguments);
     session->events.log(session->events.context, level, line.bytes);
 }
