@@ -11,9 +11,8 @@ void pccl_measure_log(const struct pccl_measure_session *session, enum pccl_log_
 {
     struct pccl_text line;
     va_list arguments;
-    pccl_text_clear(&line);
     va_start(arguments, format);
-    pccl_text_append_list(&line, format, arguments);
+    pccl_text_format_list(&line, format, arguments);
     va_end(arguments);
     session->events.log(session->events.context, level, line.bytes);
 }
@@ -48,7 +47,7 @@ enum pccl_status pccl_measure_session_accept(struct pccl_measure_session *sessio
     } else {
         pccl_channel_adopt(&link->channel, handover);
         *inbox->accepted_end = link;
-        inbox->accepted_end = &link->older;
+        inbox->accepted_end = &link->next_accepted;
         session->answered++;
     }
     uv_mutex_unlock(&session->lock);
@@ -103,8 +102,7 @@ static void on_wake(uv_async_t *async)
     struct pccl_measure_inbox batch;
     take_inbox(session, &batch);
     for (struct pccl_measure_link *link = batch.accepted, *next; link; link = next) {
-        next = link->older;
-        link->older = NULL;
+        next = link->next_accepted;
         pccl_measure_answerer_open(link);
     }
     if (batch.end) {
@@ -194,6 +192,7 @@ enum pccl_status pccl_measure_session_create(const struct pccl_measure_config *c
     session->config.streams_short = streams(config->streams_short);
     session->events = *events;
     session->inbox.accepted_end = &session->inbox.accepted;
+    pccl_link_init(&session->links);
     if (!make_buffers(session))
         goto no_lock;
     error = uv_mutex_init(&session->lock);
@@ -218,13 +217,13 @@ static void destroy(void *argument)
 {
     struct pccl_measure_session *session = argument;
     for (struct pccl_measure_link *link = session->inbox.accepted, *next; link; link = next) {
-        next = link->older;
+        next = link->next_accepted;
         pccl_socket_close(link->channel.socket);
         pccl_measure_link_free(link);
     }
     pccl_measure_test_stop(session);
-    while (session->newest)
-        pccl_measure_link_close(session->newest);
+    while (!pccl_link_is_alone(&session->links))
+        pccl_measure_link_close(pccl_measure_link_in(session->links.previous));
     uv_close((uv_handle_t *)&session->wake, NULL);
     pccl_alarm_close(&session->tick, NULL);
     (void)uv_run(&session->loop, UV_RUN_DEFAULT); /* lets go of all */

@@ -16,9 +16,8 @@ void pccl_sync_log(const struct pccl_sync_session *session, enum pccl_log_level 
 {
     struct pccl_text line;
     va_list arguments;
-    pccl_text_clear(&line);
     va_start(arguments, format);
-    pccl_text_append_list(&line, format, arguments);
+    pccl_text_format_list(&line, format, arguments);
     va_end(arguments);
     session->events.log(session->events.context, level, line.bytes);
 }
@@ -115,7 +114,7 @@ enum pccl_status pccl_sync_session_accept(struct pccl_sync_session *session, con
     } else {
         pccl_channel_adopt(&link->channel, handover);
         *inbox->accepted_end = link;
-        inbox->accepted_end = &link->older;
+        inbox->accepted_end = &link->next_accepted;
         inbox->accepted_count++;
     }
     uv_mutex_unlock(&session->lock);
@@ -211,8 +210,7 @@ static void on_wake(uv_async_t *async)
         pccl_sync_fetching_add(session, donor);
     }
     for (struct pccl_sync_link *link = batch.accepted, *next; link; link = next) {
-        next = link->older;
-        link->older = NULL;
+        next = link->next_accepted;
         pccl_sync_server_open(link);
     }
     pccl_sync_fetching_settle(session);
@@ -359,6 +357,7 @@ enum pccl_status pccl_sync_session_create(const struct pccl_sync_config *config,
     session->events = *events;
     session->inbox.donors_end = &session->inbox.donors;
     session->inbox.accepted_end = &session->inbox.accepted;
+    pccl_link_init(&session->links);
     session->fetching.alone_us = UINT64_MAX;
     atomic_init(&session->leaving, false);
     if (!make_buffers(session))
@@ -397,13 +396,13 @@ static void destroy(void *argument)
     struct pccl_sync_session *session = argument;
     release_donors(session->inbox.donors);
     for (struct pccl_sync_link *link = session->inbox.accepted, *next; link; link = next) {
-        next = link->older;
+        next = link->next_accepted;
         pccl_socket_close(link->channel.socket);
         pccl_sync_link_free(link);
     }
     pccl_sync_fetching_destroy(session);
-    while (session->newest)
-        pccl_sync_link_close(session->newest);
+    while (!pccl_link_is_alone(&session->links))
+        pccl_sync_link_close(pccl_sync_link_in(session->links.previous));
     uv_close((uv_handle_t *)&session->wake, NULL);
     pccl_alarm_close(&session->tick, NULL);
     (void)uv_run(&session->loop, UV_RUN_DEFAULT); /* lets go of all */
