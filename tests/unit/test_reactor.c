@@ -279,6 +279,26 @@ static void who_is_in_a_hurry_does_not_wait(void **state)
     pccl_reactor_close(&world.reactor);
 }
 
+static void count_polls(struct pccl_reactor *reactor, uint64_t heard_us)
+{
+    (void)heard_us;
+    world_of(reactor)->polls++;
+}
+
+/* A loop that never waited again would come round thousands of times. */
+static void who_was_in_a_hurry_once_waits_again(void **state)
+{
+    static const struct pccl_reactor_events events = {.polled = count_polls, .ticked = note_tick};
+    struct world world;
+    (void)state;
+    open_world(&world, &events);
+    pccl_reactor_hurry(&world.reactor);
+    pccl_reactor_set_due(&world.reactor, pccl_now_us() + STILL_US);
+    assert_true(pccl_reactor_run(&world.reactor));
+    assert_true(world.polls < 10);
+    pccl_reactor_close(&world.reactor);
+}
+
 /* ---- the end ---- */
 
 struct tenants {
@@ -610,6 +630,7 @@ int main(void)
         cmocka_unit_test(who_stood_still_reads_before_the_tick),
         cmocka_unit_test(what_is_read_then_may_set_the_time_anew),
         cmocka_unit_test(who_is_in_a_hurry_does_not_wait),
+        cmocka_unit_test(who_was_in_a_hurry_once_waits_again),
         cmocka_unit_test(it_closes_when_handles_of_every_kind_were_open),
         cmocka_unit_test(it_ends_with_the_last_that_others_have_in_it),
         cmocka_unit_test(who_stops_it_is_not_told_the_time),
