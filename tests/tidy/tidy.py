@@ -40,8 +40,10 @@ ARROWS["api"] = set(ARROWS) | {"api"}
 OF_USERS = {"log", "config", "drive", "api"}  # these know the public headers
 PURE_SYSTEM_HEADERS = {"stdbool.h", "stddef.h", "stdint.h", "stdarg.h", "inttypes.h", "string.h", "limits.h",
                        "float.h", "xxhash.h"}
-# What a compiler may call without being asked (clang bcmp for memcmp), and arithmetic it has no instruction for.
-PURE_SYMBOLS = re.compile(r"^(mem(cpy|move|set|cmp|chr)|bcmp|__\w+(ti|di|sf|df)\d|_GLOBAL_OFFSET_TABLE_)$")
+# What a compiler may call without being asked (clang bcmp for memcmp; checked copies and stacks, where a system's compiler
+# makes them), and arithmetic it has no instruction for.
+PURE_SYMBOLS = re.compile(r"^(mem(cpy|move|set|cmp|chr)|__mem(cpy|move|set)_chk|__stack_chk_fail|bcmp|"
+                          r"__\w+(ti|di|sf|df)\d|_GLOBAL_OFFSET_TABLE_)$")
 # The one mutable thing in the pure modules.
 ASSERT_HANDLER = ("core", "installed_handler")
 # path and name, with the reason.
@@ -318,10 +320,14 @@ def rules(root):
 
 def symbols(nm, path):
     """(name, type) of each symbol of an object."""
-    output = subprocess.run([nm, path], capture_output=True, text=True, check=True).stdout
+    output = subprocess.run([nm, "--format=sysv", path], capture_output=True, text=True, check=True).stdout
     for line in output.splitlines():
-        *_, kind, name = line.split()
-        yield name, kind
+        columns = [column.strip() for column in line.split("|")]
+        if len(columns) == 7 and len(columns[2]) == 1:
+            name, _, kind, *_, section = columns
+            if section.startswith(".data.rel.ro"):  # constants with addresses in them, which the loader writes
+                kind = "R" if kind.isupper() else "r"
+            yield name, kind
 
 
 def circles(table):
