@@ -157,7 +157,7 @@ void pccl_master_add_missing(struct pccl_master *m, struct pccl_remote *from, co
 }
 
 /* Once for each newcomer. A vote of all would have admitted whoever can be, so somebody has not called. */
-void pccl_master_tick_admissions(struct pccl_master *m)
+void pccl_master_tell_who_waits(struct pccl_master *m)
 {
     uint32_t votes = 0;
     for (uint32_t i = 0; i < m->remote_count; i++)

@@ -2,6 +2,7 @@
 #include "check.h"
 #include "wire/cost.h"
 #include "master/membership.h"
+#include "master/views.h"
 
 #include <stdlib.h>
 #include <string.h>

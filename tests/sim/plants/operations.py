@@ -90,9 +90,9 @@ PLANTS = [
         "F3: a death in one group aborts the operations of all",
         ["I8"], ["f3-groups"],
         [
-            ("src/master/membership.c",
-             "if (!group->changed) continue;",
-             "group->changed = true;"),
+            ("src/master/views.c",
+             "if (!m->groups[i]->changed) continue;",
+             "m->groups[i]->changed = true;"),
         ]),
     Bug("outcome_forgotten_when_released",
         "R2.3: after a restart of the master nobody knows what was committed",

@@ -84,8 +84,8 @@ PLANTS = [
         [], ["impostor"],
         [
             ("src/master/recovery.c",
-             " || expel_impostors(m)",
-             " || (false && expel_impostors(m))"),
+             "&& !expel_impostors(m)",
+             "&& !(false && expel_impostors(m))"),
         ]),
     Bug("nobody_reports_for_ever",
         "12.1: strangers that never end their reports do not keep newcomers waiting",
