@@ -65,8 +65,8 @@ enum pccl_status pccl_api_check_quiet(pcclComm_t *comm, uint32_t *world, struct 
     pccl_comm_enter(comm);
     if (!pccl_comm_is_connected(comm)) {
         status = pccl_comm_why_unconnected(comm, words);
-    } else if (comm->reductions.count) {
-        pccl_text_format(words, "%u reductions are launched and not yet awaited", comm->reductions.count);
+    } else if (comm->reductions.by_tag.count) {
+        pccl_text_format(words, "%u reductions are launched and not yet awaited", comm->reductions.by_tag.count);
         status = PCCL_PENDING_OPS;
     } else {
         *world = pccl_peer_attributes(comm->peer).world;

@@ -27,8 +27,8 @@ static void give_up(struct pcclComm_t *comm)
     comm->defect = true;
     comm->peer = NULL;
     pccl_comm_jobs_stop(comm);
-    for (struct pccl_node *node = pccl_table_first(&comm->reductions); node;
-         node = pccl_table_after(&comm->reductions, node)) {
+    for (struct pccl_node *node = pccl_table_first(&comm->reductions.by_tag); node;
+         node = pccl_table_after(&comm->reductions.by_tag, node)) {
         struct pccl_comm_op *reduction = PCCL_CONTAINER_OF(node, struct pccl_comm_op, by_tag);
         if (reduction->op) {
             reduction->op = NULL;
@@ -83,9 +83,9 @@ void pccl_comm_break_session(struct pcclComm_t *comm, enum pccl_call call)
     bool syncs = call == PCCL_CALL_SYNC;
     pccl_comm_seize(comm);
     if (syncs)
-        comm->sync = NULL;
+        comm->sync.session = NULL;
     else
-        comm->measure = NULL;
+        comm->topology.session = NULL;
     pccl_comm_break(comm,
                     syncs ? "in a synchronization; tensors may be partly overwritten" : "in a test of the topology");
     pccl_comm_leave(comm);

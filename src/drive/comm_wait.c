@@ -35,15 +35,15 @@ static void wait_for_signal(struct pcclComm_t *comm, struct pccl_waiter *waiter,
 {
     if (!waiter->has_cond)
         waiter->has_cond = uv_cond_init(&waiter->cond) == 0;
-    waiter->next = comm->waiters;
-    comm->waiters = waiter;
+    waiter->next = comm->waiting.blocked;
+    comm->waiting.blocked = waiter;
     pccl_comm_publish(comm);
     uv_cond_t *cond = waiter->has_cond ? &waiter->cond : &comm->changed;
     if (deadline_us == UINT64_MAX)
         uv_cond_wait(cond, &comm->lock);
     else
         (void)uv_cond_timedwait(cond, &comm->lock, left_us(deadline_us) * 1000);
-    for (struct pccl_waiter **i = &comm->waiters; *i; i = &(*i)->next) {
+    for (struct pccl_waiter **i = &comm->waiting.blocked; *i; i = &(*i)->next) {
         if (*i == waiter) {
             *i = waiter->next;
             break;
@@ -70,44 +70,44 @@ static bool take_guarded(struct pcclComm_t *comm, struct pccl_connection *connec
         return taking.taken;
     pccl_socket_shutdown(connection->channel.socket);
     pccl_comm_unseat_leader(comm);
-    comm->master = NULL; /* it stays behind */
+    comm->master.connection = NULL; /* it stays behind */
     pccl_comm_break(comm, "while a call was waiting");
     return false;
 }
 
 static void lead(struct pcclComm_t *comm, struct pccl_waiter *waiter, uint64_t deadline_us)
 {
-    struct pccl_connection *connection = comm->master;
+    struct pccl_connection *connection = comm->master.connection;
     uv_os_sock_t socket = connection->channel.socket;
     waiter->leads = true;
-    comm->leading = true;
-    comm->leader = waiter;
-    while (!waiter->fired && comm->leader == waiter && !is_due(deadline_us)) {
-        int wake = comm->leader_wake;
+    comm->waiting.is_led = true;
+    comm->waiting.leader = waiter;
+    while (!waiter->fired && comm->waiting.leader == waiter && !is_due(deadline_us)) {
+        int wake = comm->waiting.wake;
         pccl_comm_leave(comm);
         pccl_socket_wait_for(socket, wake, left_ms(deadline_us));
         pccl_comm_enter(comm);
-        if (comm->leader != waiter)
+        if (comm->waiting.leader != waiter)
             break; /* unseated: the connection is gone */
         waiter->steps = true;
         bool taken = take_guarded(comm, connection);
         waiter->steps = false;
-        if (!taken && comm->leader == waiter) {
+        if (!taken && comm->waiting.leader == waiter) {
             pccl_comm_unseat_leader(comm);
             pccl_comm_wake_loop(comm);
         }
     }
     waiter->steps = true; /* it is no longer to be woken */
-    if (comm->leader == waiter)
+    if (comm->waiting.leader == waiter)
         pccl_comm_unseat_leader(comm);
     waiter->leads = waiter->steps = false;
-    comm->leading = false;
+    comm->waiting.is_led = false;
 }
 
 static bool may_lead(const struct pcclComm_t *comm)
 {
-    return !comm->leading && comm->leader_wake >= 0 && comm->master && !comm->master->unread &&
-           pccl_connection_watch_input(comm->master, false);
+    return !comm->waiting.is_led && comm->waiting.wake >= 0 && comm->master.connection && !comm->master.connection->unread &&
+           pccl_connection_watch_input(comm->master.connection, false);
 }
 
 static bool wait_until(struct pcclComm_t *comm, struct pccl_waiter *waiter, uint64_t deadline_us)
@@ -122,8 +122,8 @@ static bool wait_until(struct pcclComm_t *comm, struct pccl_waiter *waiter, uint
     if (waiter->has_cond)
         uv_cond_destroy(&waiter->cond);
     waiter->has_cond = waiter->fired = false;
-    if (!comm->leading && comm->waiters) /* somebody else may lead now */
-        signal_waiter(comm, comm->waiters);
+    if (!comm->waiting.is_led && comm->waiting.blocked) /* somebody else may lead now */
+        signal_waiter(comm, comm->waiting.blocked);
     return fired;
 }
 
@@ -157,19 +157,19 @@ void pccl_comm_fire(struct pcclComm_t *comm, struct pccl_waiter *waiter)
     if (waiter->steps)
         return;
     if (waiter->leads)
-        pccl_socket_wake(comm->leader_wake);
+        pccl_socket_wake(comm->waiting.wake);
     else
         signal_waiter(comm, waiter);
 }
 
 void pccl_comm_unseat_leader(struct pcclComm_t *comm)
 {
-    struct pccl_waiter *leader = comm->leader;
+    struct pccl_waiter *leader = comm->waiting.leader;
     if (!leader)
         return;
-    comm->leader = NULL;
-    if (comm->master)
-        (void)pccl_connection_watch_input(comm->master, true);
+    comm->waiting.leader = NULL;
+    if (comm->master.connection)
+        (void)pccl_connection_watch_input(comm->master.connection, true);
     if (!leader->steps && !leader->fired)
-        pccl_socket_wake(comm->leader_wake);
+        pccl_socket_wake(comm->waiting.wake);
 }

@@ -39,8 +39,8 @@ static void write_log(struct pccl_log_line *line)
 /* A user's log callback may want locks of the user, so lines are written after ours is let go. */
 static void unlock_and_log(struct pcclComm_t *comm)
 {
-    struct pccl_log_line *lines = comm->log_oldest;
-    comm->log_oldest = comm->log_newest = NULL;
+    struct pccl_log_line *lines = comm->log.oldest;
+    comm->log.oldest = comm->log.newest = NULL;
     entered = NULL;
     uv_mutex_unlock(&comm->lock);
     write_log(lines);
@@ -62,7 +62,7 @@ void pccl_comm_on_log(void *context, enum pccl_log_level level, const char *line
 
 static bool has_notes(const struct pcclComm_t *comm)
 {
-    return comm->dial_master || comm->cancel_master || comm->closing || comm->queued_links || comm->starved;
+    return comm->master.dial || comm->master.cancel || comm->master.closing || comm->links.queued || comm->starved;
 }
 
 void pccl_comm_wake_loop(struct pcclComm_t *comm)
@@ -87,7 +87,7 @@ void pccl_comm_seize(struct pcclComm_t *comm)
 
 void pccl_comm_publish(struct pcclComm_t *comm)
 {
-    bool blocked = comm->master && !pccl_connection_flush(comm->master);
+    bool blocked = comm->master.connection && !pccl_connection_flush(comm->master.connection);
     if (blocked || has_notes(comm))
         pccl_comm_wake_loop(comm);
 }
@@ -114,9 +114,9 @@ static void settle(struct pcclComm_t *comm)
             comm->starved = false;
             pccl_comm_step(comm, &(struct pccl_peer_event){.kind = PCCL_PEER_LEAVE});
         }
-        if (comm->master) {
-            (void)pccl_connection_flush(comm->master);
-            pccl_connection_arm(comm->master);
+        if (comm->master.connection) {
+            (void)pccl_connection_flush(comm->master.connection);
+            pccl_connection_arm(comm->master.connection);
         }
         if (!has_notes(comm))
             return;
@@ -177,11 +177,11 @@ static void effect_log(void *context, enum pccl_log_level level, const char *tex
         return;
     line->level = level;
     (void)snprintf(line->text, sizeof line->text, "%s", text);
-    if (comm->log_newest)
-        comm->log_newest->next = line;
+    if (comm->log.newest)
+        comm->log.newest->next = line;
     else
-        comm->log_oldest = line;
-    comm->log_newest = line;
+        comm->log.oldest = line;
+    comm->log.newest = line;
 }
 
 /* ---- the loop ---- */
@@ -227,7 +227,7 @@ static void on_polled(struct pccl_reactor *reactor, uint64_t heard_us)
 static void close_doors(void *argument)
 {
     struct pcclComm_t *comm = argument;
-    for (struct pccl_connection *last = comm->closing; last; last = last->next_dirty) {
+    for (struct pccl_connection *last = comm->master.closing; last; last = last->next_dirty) {
         (void)pccl_connection_flush(last); /* the machine's good-bye */
         pccl_socket_shutdown_write(last->channel.socket);
     }
@@ -367,7 +367,7 @@ static enum pccl_status find_candidates(const struct pcclComm_t *comm, struct pc
         if (config->candidate_count && !pccl_address_is_unspecified(&config->candidates[0]))
             return PCCL_OK;
     }
-    bool known = pccl_resolve_now(comm->masters, 1, &master, 1, words) == 1 && pccl_socket_route(&master, &towards);
+    bool known = pccl_resolve_now(comm->master.hosts, 1, &master, 1, words) == 1 && pccl_socket_route(&master, &towards);
     config->candidate_count = pccl_interfaces_candidates(known ? &towards : NULL, comm->listener.port,
                                                          config->candidates, PCCL_CANDIDATES_MAX);
     return PCCL_OK;
@@ -412,8 +412,8 @@ static enum pccl_status configure(const struct pcclComm_t *comm, struct pccl_pee
 /* The machine of the last connect is over. What became of its reductions that nobody has awaited stays. */
 static void retire_machine(struct pcclComm_t *comm)
 {
-    for (struct pccl_node *node = pccl_table_first(&comm->reductions); node;
-         node = pccl_table_after(&comm->reductions, node)) {
+    for (struct pccl_node *node = pccl_table_first(&comm->reductions.by_tag); node;
+         node = pccl_table_after(&comm->reductions.by_tag, node)) {
         struct pccl_comm_op *reduction = PCCL_CONTAINER_OF(node, struct pccl_comm_op, by_tag);
         pccl_reduction_keep_outcome(comm, reduction);
     }
@@ -461,7 +461,7 @@ enum pccl_status pccl_comm_renew(struct pcclComm_t *comm, const struct pccl_peer
     }
     if (comm->peer)
         retire_machine(comm);
-    pccl_engine_rename(comm->engine, &config->id);
+    pccl_engine_rename(comm->data.engine, &config->id);
     comm->peer = pccl_peer_create(config, pccl_heap(), &effects, pccl_now_us());
     comm->id = config->id;
     if (comm->peer)
@@ -491,15 +491,15 @@ struct pcclComm_t *pccl_comm_create(const struct pccl_params *params, const stru
     comm->key = atomic_fetch_add(&last_key, 1) + 1;
     comm->generation = pccl_fork_generation();
     comm->params = *params;
-    comm->master_count = master_count;
-    memcpy(comm->masters, masters, master_count * sizeof *masters);
+    comm->master.host_count = master_count;
+    memcpy(comm->master.hosts, masters, master_count * sizeof *masters);
     if (!pccl_random_u64(&comm->hash_seed))
         comm->hash_seed = comm->key; /* no stranger gets to its tables: connecting will fail for the same want */
     pccl_hash_key_init(&comm->hash, comm->hash_seed);
-    pccl_table_init(&comm->reductions, pccl_heap(), &comm->hash);
-    pccl_table_init(&comm->links, pccl_heap(), &comm->hash);
-    if (pccl_socket_wake_open(&comm->leader_wake) != 0)
-        comm->leader_wake = -1; /* then nobody leads */
+    pccl_table_init(&comm->reductions.by_tag, pccl_heap(), &comm->hash);
+    pccl_table_init(&comm->links.by_peer, pccl_heap(), &comm->hash);
+    if (pccl_socket_wake_open(&comm->waiting.wake) != 0)
+        comm->waiting.wake = -1; /* then nobody leads */
     return comm;
 
 no_condition:
@@ -533,8 +533,8 @@ enum pccl_status pccl_comm_why_unconnected(const pcclComm_t *comm, struct pccl_t
 static void free_parts(void *argument)
 {
     struct pcclComm_t *comm = argument;
-    if (comm->engine)
-        pccl_engine_destroy(comm->engine);
+    if (comm->data.engine)
+        pccl_engine_destroy(comm->data.engine);
     if (comm->loop_broken)
         return; /* there may be threads that resolve names for it */
     if (comm->started)
@@ -542,15 +542,15 @@ static void free_parts(void *argument)
     if (comm->peer)
         pccl_peer_destroy(comm->peer);
     struct pccl_node *node;
-    while ((node = pccl_table_first(&comm->reductions))) {
+    while ((node = pccl_table_first(&comm->reductions.by_tag))) {
         struct pccl_comm_op *reduction = PCCL_CONTAINER_OF(node, struct pccl_comm_op, by_tag);
-        pccl_table_remove(&comm->reductions, node);
+        pccl_table_remove(&comm->reductions.by_tag, node);
         pccl_release(pccl_heap(), reduction, sizeof *reduction);
     }
-    pccl_table_fini(&comm->reductions);
-    pccl_table_fini(&comm->links);
-    if (comm->leader_wake >= 0)
-        pccl_socket_close(comm->leader_wake);
+    pccl_table_fini(&comm->reductions.by_tag);
+    pccl_table_fini(&comm->links.by_peer);
+    if (comm->waiting.wake >= 0)
+        pccl_socket_close(comm->waiting.wake);
     uv_cond_destroy(&comm->changed);
     uv_mutex_destroy(&comm->lock);
     pccl_release(pccl_heap(), comm->scratch, sizeof *comm->scratch);

@@ -80,13 +80,13 @@ static struct pccl_descriptor wire_descriptor(const pcclReduceDescriptor_t *desc
 static void forget_lapse(struct pcclComm_t *comm, struct pccl_comm_op *reduction)
 {
     if (reduction->lapses_us)
-        comm->lapsing--;
+        comm->reductions.lapsing--;
     reduction->lapses_us = 0;
 }
 
 struct pccl_comm_op *pccl_reduction_find(const struct pcclComm_t *comm, uint64_t tag)
 {
-    struct pccl_node *node = pccl_table_find(&comm->reductions, tag);
+    struct pccl_node *node = pccl_table_find(&comm->reductions.by_tag, tag);
     return node ? PCCL_CONTAINER_OF(node, struct pccl_comm_op, by_tag) : NULL;
 }
 
@@ -170,7 +170,7 @@ enum pccl_status pccl_reduction_launch(struct pcclComm_t *comm, const void *send
     }
     reduction->why.details =
         (struct pccl_details){.launched = true, .tag = descriptor->tag, .sequence = reduction->op->instance.use};
-    pccl_table_insert(&comm->reductions, &reduction->by_tag, descriptor->tag);
+    pccl_table_insert(&comm->reductions.by_tag, &reduction->by_tag, descriptor->tag);
     if (reduction->job && !reduction->job->started) /* it was decided before it began */
         pccl_comm_job_leave(comm, reduction);
     if (reduction->op->state == PCCL_OP_DECIDED && !reduction->decided)
@@ -231,7 +231,7 @@ enum pccl_status pccl_reduction_end(struct pcclComm_t *comm, struct pccl_comm_op
         pccl_comm_step(comm, &(struct pccl_peer_event){.kind = PCCL_PEER_OP_RELEASE, .op = op});
     pccl_comm_job_leave(comm, reduction);
     forget_lapse(comm, reduction);
-    pccl_table_remove(&comm->reductions, &reduction->by_tag);
+    pccl_table_remove(&comm->reductions.by_tag, &reduction->by_tag);
     pccl_release(pccl_heap(), reduction, sizeof *reduction);
     return status;
 }
@@ -264,7 +264,7 @@ bool pccl_reduction_wait(struct pcclComm_t *comm, struct pccl_comm_op *reduction
     reduction->awaited = false;
     if (!reduction->decided) {
         reduction->lapses_us = pccl_now_us() + LAPSE_MS * UINT64_C(1000);
-        comm->lapsing++;
+        comm->reductions.lapsing++;
     }
     return false;
 }
@@ -286,11 +286,11 @@ static struct pccl_comm_op *reduction_of(struct pccl_node *node)
 
 void pccl_reductions_lapse(struct pcclComm_t *comm)
 {
-    if (!comm->lapsing)
+    if (!comm->reductions.lapsing)
         return;
     uint64_t now_us = pccl_now_us();
-    for (struct pccl_node *node = pccl_table_first(&comm->reductions); node;
-         node = pccl_table_after(&comm->reductions, node)) {
+    for (struct pccl_node *node = pccl_table_first(&comm->reductions.by_tag); node;
+         node = pccl_table_after(&comm->reductions.by_tag, node)) {
         struct pccl_comm_op *reduction = reduction_of(node);
         if (!reduction->lapses_us || reduction->lapses_us > now_us)
             continue;
@@ -310,8 +310,8 @@ void pccl_reduction_abort(struct pcclComm_t *comm, const struct pccl_comm_op *re
 
 void pccl_reductions_abort(struct pcclComm_t *comm)
 {
-    comm->aborts++;
-    for (struct pccl_node *node = pccl_table_first(&comm->reductions); node;
-         node = pccl_table_after(&comm->reductions, node))
+    comm->reductions.aborts++;
+    for (struct pccl_node *node = pccl_table_first(&comm->reductions.by_tag); node;
+         node = pccl_table_after(&comm->reductions.by_tag, node))
         pccl_reduction_abort(comm, reduction_of(node), NULL);
 }
