@@ -146,6 +146,17 @@ class Rules(Tree):
         self.planted("docs/A.md", "[x](HACKING.md#another-task)\n", "no such heading")
 
 
+    def test_citations(self):
+        self.write("docs/PROTOCOL.md", "# Rules\n\n## 6. Decisions\n\n### 6.1 Commit\n\nThen (6.1; 6 and more).\n")
+        self.write("src/core/a.c", "/* PROTOCOL 6. And (PROTOCOL\n * 6.1, 6), docs/PROTOCOL rules 6 */\n")
+        self.assertEqual(tidy.rules(self.root), ([], []))
+        self.planted("src/core/a.c", "/* (PROTOCOL 6.1,\n * 6.2) */\n", "cites PROTOCOL 6.2, which is not there")
+        self.planted("src/core/a.c", "/* as PROTOCOL F6 says */\n", "by the number of a section")
+        self.write("src/core/a.c", "\n")
+        self.planted("docs/A.md", "[PROTOCOL.md](PROTOCOL.md), 6 and 7\n", "cites PROTOCOL 7")
+        self.write("docs/A.md", "\n")
+        self.planted("docs/PROTOCOL.md", "## 6. Decisions\n\nAs said (6, 6.3).\n", "cites PROTOCOL 6.3")
+
     def test_function_without_manual(self):
         self.planted("man/pccl.3", ".TH PCCL 3\n.B pcclInitialise\n", "pcclInit is not mentioned")
 
