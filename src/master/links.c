@@ -75,13 +75,18 @@ static bool is_fresh(const struct pccl_master *m, const struct pccl_edge *edge)
     return edge->since_us != 0 && m->now_us < edge->since_us + m->config.silence_ms * UINT64_C(1000);
 }
 
-/* Whose word counts: that of members; after a restart, of those whose report is of the epoch that is law. */
-static bool is_witness(const struct pccl_master *m, const struct pccl_id *id)
+/*
+ * Whose word on a peer counts: that of members of its group, as others have no links to it; after a restart, of those
+ * whose report is of the epoch that is law.
+ */
+static bool is_witness(const struct pccl_master *m, const struct pccl_id *id, const struct pccl_id *of)
 {
-    const struct pccl_remote *remote = pccl_master_find(m, id);
+    const struct pccl_remote *remote = pccl_master_find(m, id), *peer = pccl_master_find(m, of);
     if (remote == NULL)
         return false;
-    return m->recovering ? pccl_master_reports_law(m, remote) : pccl_master_is_living_member(remote);
+    if (m->recovering)
+        return pccl_master_reports_law(m, remote, of);
+    return pccl_master_is_living_member(remote) && peer != NULL && remote->group_number == peer->group_number;
 }
 
 /* How many have seen within the silence limit that this peer's process is gone; strict: by dialling it. */
@@ -91,7 +96,7 @@ static uint32_t count_witnesses(const struct pccl_master *m, const struct pccl_i
     for (uint32_t i = 0; i < m->edge_count; i++) {
         const struct pccl_edge *edge = &m->edges[i];
         if (!pccl_id_equal(&edge->to, id) || !is_evidence(edge->how, strict) || !is_fresh(m, edge) ||
-            !is_witness(m, &edge->from))
+            !is_witness(m, &edge->from, id))
             continue;
         if (first != NULL && !pccl_id_equal(first, &edge->from))
             return 2; /* more do not matter */
