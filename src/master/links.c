@@ -426,7 +426,7 @@ void pccl_master_avoid_bad_edges(struct pccl_master *m, struct pccl_group *group
         say_avoided(m, from, to, &why);
 }
 
-bool pccl_master_strike_bad_pairs(struct pccl_master *m, const struct pccl_group *group, uint64_t *rates)
+bool pccl_master_exclude_bad_links(struct pccl_master *m, const struct pccl_group *group, uint64_t *rates)
 {
     struct pairs pairs;
     uint32_t count = group->ring_count;
@@ -546,7 +546,7 @@ static void give_up_ring_edges(struct pccl_master *m)
 }
 
 /* When the last edge of the group's ring that fails now is decided; 0: none fails. */
-static uint64_t ring_settles_at(const struct pccl_master *m, const struct pccl_group *group)
+static uint64_t ring_decided_at(const struct pccl_master *m, const struct pccl_group *group)
 {
     uint64_t at_us = 0;
     for (uint32_t i = 0; i < m->edge_count; i++) {
@@ -575,7 +575,7 @@ static void give_up_mesh_edges(struct pccl_master *m)
         if (!ends_of(m, edge, &from, &to) || from->group->cost.mesh == 0 || from->group->changed ||
             pccl_master_holds_link(from, to))
             continue;
-        edge->act_us = ring_settles_at(m, from->group);
+        edge->act_us = ring_decided_at(m, from->group);
         if (edge->act_us == 0 && (!was_heard_since(from, edge->since_us) || !was_heard_since(to, edge->since_us)))
             edge->act_us = m->now_us + m->config.settle_ms * UINT64_C(1000);
         if (edge->act_us != 0)
@@ -619,7 +619,7 @@ static bool has_silent_end(struct pccl_master *m, const struct pccl_edge *edge)
            (!was_heard_since(from, edge->since_us) || !was_heard_since(to, edge->since_us));
 }
 
-uint64_t pccl_master_link_settles_at(struct pccl_master *m, const struct pccl_id *peer)
+uint64_t pccl_master_link_decided_at(struct pccl_master *m, const struct pccl_id *peer)
 {
     uint64_t at_us = 0;
     for (uint32_t i = 0; i < m->edge_count; i++) {
