@@ -247,9 +247,8 @@ void pccl_master_say(struct pccl_master *m, enum pccl_log_level level, const str
 {
     struct pccl_text text;
     va_list arguments;
-    pccl_text_clear(&text);
     va_start(arguments, format);
-    pccl_text_append_list(&text, format, arguments);
+    pccl_text_format_list(&text, format, arguments);
     va_end(arguments);
     pccl_names_add_to(&m->names, &text);
     struct pccl_log_fields all = fields != NULL ? *fields : (struct pccl_log_fields){0};

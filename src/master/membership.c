@@ -316,9 +316,8 @@ void pccl_master_remove(struct pccl_master *m, struct pccl_remote *remote, enum 
     if (remote->departing)
         return;
     va_list arguments;
-    pccl_text_clear(&remote->words);
     va_start(arguments, format);
-    pccl_text_append_list(&remote->words, format, arguments);
+    pccl_text_format_list(&remote->words, format, arguments);
     va_end(arguments);
     pccl_names_add_to(&m->names, &remote->words); /* it need not know them */
     remote->departing = true;

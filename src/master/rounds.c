@@ -90,7 +90,7 @@ static uint32_t admit_all(struct pccl_master *m, struct pccl_member *added)
     return count;
 }
 
-/* PROTOCOL 11: EPOCH, then ROUND to the members, WELCOME to the newcomers. The era changes: what was decided is
+/* PROTOCOL 11.5: EPOCH, then ROUND to the members, WELCOME to the newcomers. The era changes: what was decided is
  * forgotten. */
 static void conclude_update(struct pccl_master *m)
 {

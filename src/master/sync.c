@@ -1,5 +1,5 @@
 /*
- * The synchronization of a group's shared state (PROTOCOL 10). All members bring what they hold; the election decides
+ * The synchronization of a group's shared state (PROTOCOL 10.5). All members bring what they hold; the election decides
  * (master/election.h); who lacks something is told of peers to fetch it from, and says when it is done. The round ends
  * when nobody fetches any more, and only then the group's revision advances. The content itself never comes here.
  *

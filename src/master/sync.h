@@ -1,6 +1,6 @@
 /*
  * Synchronizations of shared state, a round of each group for itself: votes, what is elected, and who fetches what from
- * whom (PROTOCOL 13).
+ * whom (PROTOCOL 10.5).
  */
 #ifndef PCCL_MASTER_SYNC_H
 #define PCCL_MASTER_SYNC_H

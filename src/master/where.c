@@ -1,4 +1,4 @@
-/* Who is where: nobody waits in silence (PROTOCOL F26). The master names those who have not come, and what they wait
+/* Who is where: nobody waits in silence (PROTOCOL 9.6). The master names those who have not come, and what they wait
  * in. */
 #include "master/membership.h"
 #include "master/operations.h"

@@ -1,5 +1,5 @@
 /*
- * Who is where, for those who wait in calls: nobody waits in silence (PROTOCOL F26).
+ * Who is where, for those who wait in calls: nobody waits in silence (PROTOCOL 9.6).
  */
 #ifndef PCCL_MASTER_WHERE_H
 #define PCCL_MASTER_WHERE_H

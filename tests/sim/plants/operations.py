@@ -62,7 +62,7 @@ PLANTS = [
              "i < 0 && !from->departing"),
         ]),
     Bug("class_before_the_view_is_known",
-        "R5.4: two members fail the same operation for different reasons, and only one retries",
+        "R6.6: two members fail the same operation for different reasons, and only one retries",
         [], ["class-before-view"],
         [
             ("src/master/operations.c",

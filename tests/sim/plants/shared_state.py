@@ -57,7 +57,7 @@ PLANTS = [
              "if (!p->round_known[kind] || kind == PCCL_ROUND_SYNC)"),
         ]),
     Bug("revision_is_lost_in_a_restart",
-        "2.2: the revision can be rebuilt from what peers report",
+        "10.6: the revision can be rebuilt from what peers report",
         ["S4"], [],
         [
             ("src/master/recovery.c",
