@@ -486,10 +486,10 @@ static bool is_mended(const struct pccl_master *m, const struct pccl_operation *
 }
 
 /* What waits for a link: does it wait longer? Its end is put off until all failed links of its peer are decided. */
-static bool still_settles(struct pccl_master *m, struct pccl_operation *op)
+static bool has_to_wait(struct pccl_master *m, struct pccl_operation *op)
 {
     if (m->now_us >= op->held_until_us && !is_mended(m, op))
-        op->held_until_us = pccl_max_u64(op->held_until_us, pccl_master_link_settles_at(m, &op->failed_by));
+        op->held_until_us = pccl_max_u64(op->held_until_us, pccl_master_link_decided_at(m, &op->failed_by));
     return m->departing_count > 0 || m->now_us < op->held_until_us; /* a view may be about to come */
 }
 
@@ -506,7 +506,7 @@ static void release_held(struct pccl_master *m, struct pccl_group *group, const 
         bool waits_for_view = op->held_class != PCCL_CLASS_PEER_LOST;
         bool concerned = mended_a != NULL &&
                          (pccl_id_equal(&mended_a->id, &op->failed_by) || pccl_id_equal(&mended_b->id, &op->failed_by));
-        if (waits_for_view ? view_known : (concerned && is_mended(m, op)) || !still_settles(m, op)) {
+        if (waits_for_view ? view_known : (concerned && is_mended(m, op)) || !has_to_wait(m, op)) {
             struct pccl_text words = op->words;
             pccl_master_abort(m, group, op, op->held_class, &words);
         } else {

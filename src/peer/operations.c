@@ -335,6 +335,8 @@ enum pccl_status pccl_peer_launch(struct pccl_peer *p, uint64_t now_us, const st
                                      .tag = launch->tag,
                                      .use = use->launches};
     struct pccl_op *tombstone = pccl_peer_find_instance(p, &instance);
+    if (p->op_count - p->tombstone_count >= PCCL_OPS_PER_PEER_MAX)
+        return PCCL_LIMIT; /* also for a tombstone: another may come for the one that it is no longer */
     if (tombstone != NULL) {
         PCCL_ASSERT(tombstone->state == PCCL_OP_TOMBSTONE);
         tombstone->state = PCCL_OP_DECIDED;
@@ -343,8 +345,6 @@ enum pccl_status pccl_peer_launch(struct pccl_peer *p, uint64_t now_us, const st
         if (tombstone->decision > p->stable)
             await_stability(p, tombstone);
         *op = tombstone;
-    } else if (p->op_count - p->tombstone_count >= PCCL_OPS_PER_PEER_MAX) {
-        return PCCL_LIMIT;
     } else {
         status = create(p, &instance, launch, op);
         if (status != PCCL_OK)
