@@ -216,7 +216,7 @@ static pcclResult_t get_peer_id(pcclComm_t *comm, char *id, size_t size)
     pccl_comm_leave(comm);
     if (!known)
         return pccl_api_fail_in_words(comm, PCCL_FAMILY_GENERAL, PCCL_USAGE,
-                                      "pcclGetPeerId: pcclConnect, which makes the id, has not been called");
+                                      "pcclGetPeerId: there is no id before pcclConnect");
     id[PCCL_PEER_ID_SIZE - 1] = '\0';
     return pcclSuccess;
 }
@@ -238,7 +238,7 @@ static pcclResult_t get_peer_name(pcclComm_t *comm, const char *digits, char *na
                                       "pcclGetPeerName: id or name is NULL, or name has no room");
     if (strlen(digits) != PCCL_PEER_ID_SIZE - 1 || !pccl_id_read(digits, PCCL_PEER_ID_SIZE - 1, &id))
         return pccl_api_fail_in_words(comm, PCCL_FAMILY_GENERAL, PCCL_ARGUMENT,
-                                      "pcclGetPeerName: an id has 32 hexadecimal digits, small letters among them");
+                                      "pcclGetPeerName: an id has 32 lower-case hexadecimal digits");
     pccl_comm_enter(comm);
     const char *known = comm->peer ? pccl_peer_name_of(comm->peer, &id) : NULL;
     (void)snprintf(name, size, "%s", known ? known : "");
@@ -257,7 +257,7 @@ static pcclResult_t describe_waits(pcclComm_t *comm, char *text, size_t size)
 {
     if (!text || size == 0)
         return pccl_api_fail_in_words(comm, PCCL_FAMILY_GENERAL, PCCL_ARGUMENT,
-                                      "pcclDescribeWaits: text is NULL or has no room");
+                                      "pcclDescribeWaits: text is NULL or size is 0");
     pccl_comm_enter(comm);
     (void)snprintf(text, size, "%s", comm->peer ? pccl_peer_waiting(comm->peer)->bytes : "");
     pccl_comm_leave(comm);

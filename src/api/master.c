@@ -129,7 +129,8 @@ pcclResult_t pcclMasterAwaitTermination(pcclMasterInstance_t *master)
         master->end = pccl_master_server_join(master->server);
         atomic_store(&master->state, ENDED);
     }
-    return master->end == PCCL_OK ? pcclSuccess : fail(false, master->end, "the master ended by an internal error");
+    return master->end == PCCL_OK ? pcclSuccess
+                                  : fail(false, master->end, "the master ended because of an internal error");
 }
 
 pcclResult_t pcclDestroyMaster(pcclMasterInstance_t *master)

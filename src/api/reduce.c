@@ -56,7 +56,7 @@ static struct pccl_comm_op *find(const pcclAsyncReduceOp_t *handle, enum pccl_st
     if (reduction)
         return reduction;
     if (pccl_comm_is_connected(handle->comm))
-        pccl_text_format(words, "no reduction with tag %" PRIu64 " is launched; was it awaited already?", handle->tag);
+        pccl_text_format(words, "no reduction with tag %" PRIu64 " is launched; was it already awaited?", handle->tag);
     else
         *status = pccl_comm_why_unconnected(handle->comm, words);
     return NULL;

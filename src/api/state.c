@@ -23,7 +23,7 @@ static const char *what_is_wrong(const pcclTensorInfo_t *tensor)
     if ((unsigned)tensor->datatype >= PCCL_DATATYPES)
         return "it has an unknown data type";
     if (tensor->count > (uint64_t)INT64_MAX / pccl_datatype_bytes((enum pccl_datatype)tensor->datatype))
-        return "it has more elements than there can be";
+        return "it has too many elements";
     if (tensor->device_type != pcclDeviceCpu && tensor->device_type != pcclDeviceCuda)
         return "it is on an unknown device";
     return NULL;
@@ -41,7 +41,7 @@ static enum pccl_status take_device(const pcclTensorInfo_t *info, struct pccl_sy
         status = pccl_device_check(tensor->device, tensor->data, tensor->bytes, &why);
     if (status == PCCL_OK)
         return PCCL_OK;
-    pccl_text_format(words, "tensor '%s' is said to be on a CUDA device: %s", info->name, why.bytes);
+    pccl_text_format(words, "tensor '%s' is declared to be on a CUDA device: %s", info->name, why.bytes);
     return PCCL_ARGUMENT;
 }
 
@@ -106,9 +106,9 @@ static enum pccl_status check_state(const pcclSharedState_t *state, pcclSharedSt
     else if ((unsigned)strategy > PCCL_SHARED_STATE_SYNC_STRATEGY_SEND_ONLY)
         pccl_text_format(words, "unknown strategy");
     else if (state->revision == UINT64_MAX)
-        pccl_text_format(words, "the revision is the greatest number there is, and must be able to grow");
+        pccl_text_format(words, "the revision is the largest possible number and cannot be incremented");
     else if (state->count > PCCL_TENSORS_MAX)
-        pccl_text_format(words, "%zu tensors are more than %u", state->count, PCCL_TENSORS_MAX);
+        pccl_text_format(words, "there are %zu tensors, at most %u are allowed", state->count, PCCL_TENSORS_MAX);
     return words->length ? PCCL_ARGUMENT : PCCL_OK;
 }
 
@@ -122,7 +122,7 @@ static void explain(const pcclComm_t *comm, enum pccl_status status, const struc
     struct pccl_text *words = &why->words;
     pccl_text_clear(words);
     if (status == PCCL_USAGE && pccl_comm_is_connected(comm))
-        pccl_text_format(words, "another thread synchronizes, or updates the topology");
+        pccl_text_format(words, "another thread is synchronizing or updating the topology");
     else if (comm->peer && slot->done)
         *words = *pccl_peer_last_words(comm->peer);
     if (!words->length)

@@ -36,7 +36,7 @@ static void explain(const pcclComm_t *comm, enum pccl_status status, struct pccl
     struct pccl_text *words = &why->words;
     pccl_text_clear(words);
     if (status == PCCL_USAGE && pccl_comm_is_connected(comm))
-        pccl_text_format(words, "another thread updates the topology, or synchronizes");
+        pccl_text_format(words, "another thread is updating the topology or synchronizing");
     else if (comm->peer && slot->done)
         *words = *pccl_peer_last_words(comm->peer);
     if (!words->length)
@@ -72,7 +72,7 @@ static pcclResult_t optimize(pcclComm_t *comm)
         return pccl_api_fail_why(comm, PCCL_FAMILY_OPTIMIZE, status, &why);
     if (world <= 1)
         return pccl_api_fail_in_words(comm, PCCL_FAMILY_OPTIMIZE, PCCL_USAGE,
-                                      "this peer is alone: there is nothing to optimise");
+                                      "this peer is alone: there is nothing to optimize");
     pccl_comm_enter(comm);
     status = run_session(comm, &session, &why);
     pccl_comm_leave(comm);
@@ -136,7 +136,7 @@ static pcclResult_t get_topology(pcclComm_t *comm, char *text, size_t size, size
     size_t length = 0;
     if ((!text && size > 0) || (!text && !needed))
         return pccl_api_fail_in_words(comm, PCCL_FAMILY_GENERAL, PCCL_ARGUMENT,
-                                      "pcclGetTopology: text is NULL, and it is not the size that is asked for");
+                                      "pcclGetTopology: text is NULL although size is not 0");
     enum pccl_status status = ask_master(comm, &picture, &length, &words);
     if (status == PCCL_OK)
         status = hand_out(picture, length, text, size, needed, &words);

@@ -238,7 +238,7 @@ static void on_broken(void *context)
 {
     struct pcclComm_t *comm = context;
     pccl_comm_seize(comm);
-    pccl_comm_break(comm, "while data was moved; what was reduced in place may be partly overwritten");
+    pccl_comm_break(comm, "during a data transfer; buffers reduced in place may be partly overwritten");
     while (comm->jobs) {
         struct pccl_comm_op *reduction = comm->jobs->reduction;
         free_job(comm, comm->jobs);

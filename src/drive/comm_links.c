@@ -200,9 +200,9 @@ static bool has_use_for(const struct pcclComm_t *comm, uint8_t kind, struct pccl
 {
     pccl_text_clear(words);
     if (kind == PCCL_LINK_STATE && !comm->sync)
-        pccl_text_format(words, "no synchronization of shared state is under way here");
+        pccl_text_format(words, "no synchronization of shared state is in progress here");
     if (kind == PCCL_LINK_MEASURE && !comm->measure)
-        pccl_text_format(words, "no optimisation is under way here");
+        pccl_text_format(words, "no optimization is in progress here");
     return words->length == 0;
 }
 

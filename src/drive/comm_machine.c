@@ -261,7 +261,7 @@ void pccl_comm_break_session(struct pcclComm_t *comm, enum pccl_call call)
         comm->sync = NULL;
     else
         comm->measure = NULL;
-    pccl_comm_break(comm,
-                    syncs ? "in a synchronization; tensors may be partly overwritten" : "in a test of the topology");
+    pccl_comm_break(comm, syncs ? "during a synchronization; tensors may be partly overwritten"
+                                : "during a test of the topology");
     pccl_comm_leave(comm);
 }

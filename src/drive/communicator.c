@@ -388,7 +388,7 @@ static enum pccl_status configure(const struct pcclComm_t *comm, struct pccl_pee
     const struct pccl_params *params = &comm->params;
     *config = pccl_peer_defaults();
     if (!pccl_random_id(&config->id) || !pccl_random_id(&config->token) || !pccl_random_id(&config->link_key)) {
-        pccl_text_format(words, "the system gives no random numbers");
+        pccl_text_format(words, "the system provides no entropy");
         return PCCL_SYSTEM;
     }
     config->hash_seed = comm->hash_seed;

@@ -561,7 +561,7 @@ enum pccl_status pccl_master_server_run(struct pccl_master_server *server, struc
         bound.picture = effect_picture;
     if (!pccl_random_u64(&server->config.boot) || !pccl_random_u64(&server->config.seed) ||
         !pccl_random_u64(&server->config.hash_seed) || !pccl_random_id(&server->config.secret)) {
-        pccl_text_format(words, "the system gives no random numbers");
+        pccl_text_format(words, "the system provides no entropy");
         return PCCL_SYSTEM;
     }
     pccl_hash_key_init(&server->hash, server->config.hash_seed);

@@ -196,7 +196,7 @@ void pccl_master_probed(struct pccl_master *m, const struct pccl_master_event *e
         return; /* silence will tell */
     else if (is_nobody(m, remote, event))
         pccl_master_remove(m, remote, PCCL_REFUSAL_NOT_WARM,
-                           "nobody answers for it at the port where others are to reach it (is it forwarded?)");
+                           "no answer at the port where others must reach it (is it forwarded?)");
     else if (!remote->verified) {
         pccl_master_say(
             m, PCCL_LOG_WARN, &(struct pccl_log_fields){.peer = &remote->id, .cause = PCCL_LOG_CAUSE_NEWCOMER},

@@ -163,9 +163,10 @@ static bool crowd_out(struct pccl_master *m, struct pccl_queue *queue, uint32_t 
             goes = worse(goes, m->remotes[i]);
     if (goes == NULL || goes->site->count <= of_site + 1)
         return false;
-    pccl_master_remove(m, goes, PCCL_REFUSAL_FULL,
-                       "too many newcomers wait, and most of its address (%u): it made room for another; try again",
-                       goes->site->count);
+    pccl_master_remove(
+        m, goes, PCCL_REFUSAL_FULL,
+        "too many newcomers wait, most of them from its address (%u): it was dropped for another; try again",
+        goes->site->count);
     return true;
 }
 
@@ -176,16 +177,17 @@ bool pccl_master_make_room(struct pccl_master *m, uint32_t group_number, const s
     struct pccl_queue *queue = find_queue(m, group_number);
     uint32_t of_site = site != NULL ? site->count : 0;
     if (of_site >= PCCL_NEWCOMERS_OF_ADDRESS_MAX) {
-        pccl_text_format(words, "%u newcomers of this address wait to be admitted already; try again later", of_site);
+        pccl_text_format(words, "%u newcomers of this address are already waiting for admission; try again later",
+                         of_site);
         return false;
     }
     if (queue != NULL && queue->count >= PCCL_NEWCOMERS_OF_GROUP_MAX && !crowd_out(m, queue, of_site)) {
-        pccl_text_format(words, "%u newcomers of group %u wait to be admitted already; try again later", queue->count,
-                         group_number);
+        pccl_text_format(words, "%u newcomers of group %u are already waiting for admission; try again later",
+                         queue->count, group_number);
         return false;
     }
     if (m->newcomer_count >= PCCL_NEWCOMERS_MAX && !crowd_out(m, NULL, of_site)) {
-        pccl_text_format(words, "%u newcomers wait to be admitted already; try again later", m->newcomer_count);
+        pccl_text_format(words, "%u newcomers are already waiting for admission; try again later", m->newcomer_count);
         return false;
     }
     return true;
@@ -366,8 +368,8 @@ static void reject(struct pccl_master *m, struct pccl_remote *unready)
     const struct pccl_group *group = pccl_master_group(m, unready->group_number, false);
     bool own_fault = group != NULL && group->ring_count > 0 && !pccl_master_holds_link(unready, group->ring[0]);
     pccl_master_remove(m, unready, PCCL_REFUSAL_NOT_WARM, "%s within %s",
-                       own_fault ? "it could not open a link to its future neighbour"
-                                 : "its future neighbour could not open a link to it (is its port reachable?)",
+                       own_fault ? "it could not open a link to its future neighbor"
+                                 : "its future neighbor could not open a link to it (is its port reachable?)",
                        pccl_duration_str(m->config.warm_up_ms * UINT64_C(1000)));
 }
 

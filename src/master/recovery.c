@@ -172,7 +172,7 @@ bool pccl_master_begin_recovery(struct pccl_master *m, const struct pccl_id *run
     m->lineage = pccl_secret_digest(run_key);
     m->recovering_since_us = m->now_us;
     pccl_master_arm(m, m->now_us + m->config.recover_ms * UINT64_C(1000));
-    pccl_master_say(m, PCCL_LOG_INFO, NULL, "run %s is older than this master: collecting what its members know",
+    pccl_master_say(m, PCCL_LOG_INFO, NULL, "run %s is older than this master: collecting reports from its members",
                     pccl_id_str(&m->lineage));
     return true;
 }
@@ -231,11 +231,12 @@ static void expel_bad_reporters(struct pccl_master *m)
             continue;
         uint64_t due_us = report_due_us(m, remote->report);
         if (m->now_us >= due_us)
-            pccl_master_remove(m, remote, PCCL_REFUSAL_GONE, "it did not report in time after the master restarted");
+            pccl_master_remove(m, remote, PCCL_REFUSAL_GONE,
+                               "it did not report in time after the restart of the master");
         else if (!remote->report->ended)
             pccl_master_arm(m, due_us);
         else if (highest_inc(remote->report) > inc_known_besides(m, remote) + (uint64_t)INC_AHEAD_MAX)
-            pccl_master_remove(m, remote, PCCL_REFUSAL_PROTOCOL, "it reported an epoch that cannot be");
+            pccl_master_remove(m, remote, PCCL_REFUSAL_PROTOCOL, "it reported an impossible epoch");
     }
 }
 
@@ -258,7 +259,8 @@ static void expel_if_in_vain(struct pccl_master *m)
     for (uint32_t i = 0; i < m->remote_count; i++) {
         struct pccl_remote *remote = m->remotes[i];
         if (remote->state == PCCL_REMOTE_RESUMING)
-            pccl_master_remove(m, remote, PCCL_REFUSAL_GONE, "nobody reported in time after the master restarted");
+            pccl_master_remove(m, remote, PCCL_REFUSAL_GONE,
+                               "no member reported in time after the restart of the master");
     }
 }
 
@@ -299,7 +301,8 @@ static bool expel_impostors(struct pccl_master *m)
             continue;
         if (report->contradicted > report->confirmed + own_word && !m->remotes[i]->departing) {
             any = true;
-            pccl_master_remove(m, m->remotes[i], PCCL_REFUSAL_IDENTITY, "others know this member by another token");
+            pccl_master_remove(m, m->remotes[i], PCCL_REFUSAL_IDENTITY,
+                               "the other members know this member by another token");
         }
         report->confirmed = report->contradicted = 0;
     }
@@ -432,7 +435,8 @@ static void expel_outlaws(struct pccl_master *m, const struct pccl_report *law)
         if (member_of(law, &remote->id) == NULL)
             pccl_master_remove(m, remote, PCCL_REFUSAL_GONE, "it was removed from the run before the master restarted");
         else if (!has_reported(remote))
-            pccl_master_remove(m, remote, PCCL_REFUSAL_GONE, "it did not report in time after the master restarted");
+            pccl_master_remove(m, remote, PCCL_REFUSAL_GONE,
+                               "it did not report in time after the restart of the master");
     }
 }
 

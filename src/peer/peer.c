@@ -72,7 +72,7 @@ void pccl_peer_advance_time(struct pccl_peer *p, uint64_t now_us)
     if (p->deadline_us == UINT64_MAX || now_us <= due_us + tolerance_us)
         return;
     uint64_t gap_us = now_us - due_us;
-    pccl_peer_say(p, PCCL_LOG_WARN, "this process stood still for %s", pccl_duration_str(gap_us));
+    pccl_peer_say(p, PCCL_LOG_WARN, "this process was suspended for %s", pccl_duration_str(gap_us));
     p->heard_us += gap_us;
     if (p->lost_us != 0)
         p->lost_us += gap_us;
@@ -157,7 +157,7 @@ void pccl_peer_step(struct pccl_peer *p, const struct pccl_peer_event *event)
             break;
         }
         if (p->state == PCCL_PEER_CONNECTING) {
-            pccl_peer_give_up(p, PCCL_VERSION, "what listens there is no master, or of another version: it sent %s",
+            pccl_peer_give_up(p, PCCL_VERSION, "no PCCL master of this version listens there: it sent %s",
                               event->words->bytes);
             break;
         }

@@ -106,7 +106,7 @@ void pccl_peer_withdraw(struct pccl_peer *p, enum pccl_call call, uint64_t now_u
 {
     pccl_peer_advance_time(p, now_us);
     if (call == PCCL_CALL_CONNECT && p->connect_outstanding)
-        pccl_peer_give_up(p, PCCL_ABORTED, "connecting was given up by the caller");
+        pccl_peer_give_up(p, PCCL_ABORTED, "the caller gave up connecting");
     for (uint8_t kind = 0; kind < PCCL_ROUND_KINDS; kind++)
         if (pccl_call_of_round(kind) == call)
             withdraw(p, kind, PCCL_ABORTED);

@@ -566,7 +566,7 @@ const struct sim_scenario sim_scenarios[] = {
     {"sync-grace", "a vote of a peer in grace stands", scenario_sync_grace},
     {"sync-dead-vote", "a vote dies with its peer", scenario_sync_dead_vote},
     {"sync-tie", "an old hand against a newcomer", scenario_sync_tie},
-    {"sync-unequal", "tensors that need not be the same", scenario_sync_unequal},
+    {"sync-unequal", "tensors that may differ between peers", scenario_sync_unequal},
     {"sync-unequal-lost", "... and their last holder dies", scenario_sync_unequal_lost},
     {"sync-era", "a synchronization begins an era", scenario_sync_era},
     {"sync-announced", "an announcement may come before the end of the round", scenario_sync_announced},

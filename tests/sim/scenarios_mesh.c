@@ -339,17 +339,17 @@ void scenario_gone_words(struct sim *sim)
 {
     scenario_cluster(sim, p, 6, 1);
     be_silent(sim, p[1]);
-    MUST(sim, hears(sim, p[1], "removed from the run: not heard of for 2."));
+    MUST(sim, hears(sim, p[1], "removed from the run: silent for 2."));
     /* Whoever asks in its name hears no more than that it went. */
     p[3]->machine->config.token.bytes[0] ^= 1;
     be_silent(sim, p[3]);
-    MUST(sim, hears(sim, p[3], "removed from the run") && !hears(sim, p[3], "not heard of"));
+    MUST(sim, hears(sim, p[3], "removed from the run") && !hears(sim, p[3], "silent for"));
     /* A master that restarted, after it has removed somebody itself; and another one, which knows of nothing. */
     sim_master_crash(sim, false);
     sim_master_start(sim);
     WAIT(sim, 3000, sim->master->machine->member_count == 4);
     be_silent(sim, p[2]);
-    MUST(sim, hears(sim, p[2], "removed from the run: not heard of for 2."));
+    MUST(sim, hears(sim, p[2], "removed from the run: silent for 2."));
     scenario_control(sim, p[4], false);
     WAIT(sim, 4000, scenario_departures(sim) == 2);
     sim_master_crash(sim, false);

@@ -230,7 +230,7 @@ void scenario_topology_stuck(struct sim *sim)
     scenario_update(sim, p[1]);
     MUST(sim, pccl_peer_update(p[0]->machine, sim->now) == PCCL_USAGE);
     MUST(sim, pccl_peer_optimize(p[0]->machine, sim->now) == PCCL_USAGE);
-    WAIT(sim, 5000, strstr(pccl_peer_waiting(p[0]->machine)->bytes, "cannot meet") != NULL);
+    WAIT(sim, 5000, strstr(pccl_peer_waiting(p[0]->machine)->bytes, "can never meet") != NULL);
     MUST(sim, strstr(pccl_peer_waiting(p[0]->machine)->bytes, "update topology") != NULL);
     WAIT(sim, 5000, strstr(pccl_peer_waiting(p[1]->machine)->bytes, "optimize topology") != NULL);
     scenario_withdraw(sim, p[1], PCCL_CALL_UPDATE);

@@ -335,7 +335,7 @@ static void master_breaks(struct world *world, enum place place)
     plant(world, place, INVARIANT);
     all(world, call_update);
     assert_int_equal(pcclMasterAwaitTermination(world->master), pcclInternalError); /* nobody has interrupted it */
-    assert_non_null(strstr(pcclGetLastError(NULL), "the master ended by an internal error"));
+    assert_non_null(strstr(pcclGetLastError(NULL), "the master ended because of an internal error"));
     for (int i = 0; i < PEERS; i++) {
         assert_int_equal(world->peers[i].result, pcclMasterLost);
         assert_non_null(strstr(world->peers[i].words, "master"));
