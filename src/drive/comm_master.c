@@ -113,7 +113,7 @@ static void dial(struct pcclComm_t *comm, const struct pccl_address *addresses, 
                              .enter = pccl_comm_loop_enter,
                              .leave = pccl_comm_loop_leave,
                              .owner = comm};
-    comm->master_dialer = pccl_dialer_start(&comm->loop, pccl_heap(), &dial);
+    comm->master_dialer = pccl_dialer_start(&comm->reactor.loop, pccl_heap(), &dial);
     if (!comm->master_dialer)
         out_of_memory(comm);
 }
@@ -146,7 +146,7 @@ static void start_dialling(struct pcclComm_t *comm)
                                    .enter = pccl_comm_loop_enter,
                                    .leave = pccl_comm_loop_leave,
                                    .owner = comm};
-    comm->master_resolver = pccl_resolver_start(&comm->loop, pccl_heap(), &resolve);
+    comm->master_resolver = pccl_resolver_start(&comm->reactor.loop, pccl_heap(), &resolve);
     if (!comm->master_resolver)
         out_of_memory(comm);
 }

@@ -9,13 +9,11 @@
 
 #include "core/list.h"
 #include "measure/session.h"
-#include "net/alarm.h"
 #include "net/channel.h"
 #include "net/dialer.h"
+#include "net/reactor.h"
 #include "topology/meter.h"
 #include "wire/frame.h"
-
-#include <uv.h>
 
 enum {
     PCCL_MEASURE_ECHOES = 3,      /* for the round trip of the idle way */
@@ -150,9 +148,7 @@ struct pccl_measure_session {
     struct pccl_measure_inbox inbox;
     uint32_t answered; /* connections of others */
 
-    uv_loop_t loop;
-    uv_async_t wake;
-    struct pccl_alarm tick; /* of the test */
+    struct pccl_reactor reactor; /* its time is that of the test */
     struct pccl_wire_scratch *scratch;
     uint8_t *sink;          /* filler passes through it */
     bool ended;             /* as far as the loop has heard */

@@ -50,7 +50,7 @@ void *pccl_measure_link_allocate(struct pccl_measure_session *session, const str
 bool pccl_measure_link_open(struct pccl_measure_link *link)
 {
     struct pccl_measure_session *session = link->session;
-    if (!pccl_channel_open(&link->channel, &session->loop)) {
+    if (!pccl_channel_open(&link->channel, &session->reactor.loop)) {
         pccl_measure_link_free(link);
         return false;
     }

@@ -8,16 +8,15 @@
 #define PCCL_SYNC_INTERNAL_H
 
 #include "core/list.h"
-#include "net/alarm.h"
 #include "net/channel.h"
 #include "net/dialer.h"
+#include "net/reactor.h"
 #include "state/fetch.h"
 #include "sync/lanes.h"
 #include "sync/session.h"
 #include "wire/frame.h"
 
 #include <stdatomic.h>
-#include <uv.h>
 
 enum {
     PCCL_SYNC_SLOTS = 4,                   /* connections to a donor over a long way */
@@ -180,9 +179,7 @@ struct pccl_sync_session {
     struct pccl_sync_inbox inbox;
     atomic_bool leaving; /* the end is in the inbox */
 
-    uv_loop_t loop;
-    uv_async_t wake;
-    struct pccl_alarm tick; /* of the fetching */
+    struct pccl_reactor reactor; /* its time is that of the fetching */
     struct pccl_state state;
     struct pccl_wire_scratch *scratch;
     struct pccl_proof *roots; /* lent to pccl_serve */

@@ -45,7 +45,7 @@ void *pccl_sync_link_allocate(struct pccl_sync_session *session, const struct pc
 bool pccl_sync_link_open(struct pccl_sync_link *link)
 {
     struct pccl_sync_session *session = link->session;
-    if (!pccl_channel_open(&link->channel, &session->loop))
+    if (!pccl_channel_open(&link->channel, &session->reactor.loop))
         return false;
     pccl_socket_limit_silence(link->channel.socket, session->config.silence_ms);
     pccl_link_append(&session->links, &link->in_session);
