@@ -30,7 +30,7 @@ def _label(where: str, label: str) -> bytes:
     """The library judges it, before anything is launched."""
     written = _core.text(f"{where}: label", label)
     if _native.labelled(written, lambda: 0):
-        raise InvalidArgument(f"{where}: {label!r}: {_native.last_failure().words}")
+        raise InvalidArgument(f"{where}: {label!r}: {_native.last_failure().reason}")
     return written
 
 
