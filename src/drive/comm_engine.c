@@ -100,6 +100,17 @@ void pccl_comm_job_leave(struct pcclComm_t *comm, struct pccl_comm_op *reduction
         free_job(comm, job);
 }
 
+void pccl_comm_jobs_abandon(struct pcclComm_t *comm, const struct pccl_waiter *waiter)
+{
+    for (struct pccl_comm_job *job = comm->jobs, *next; job; job = next) {
+        next = job->next;
+        if (job->reduction && job->reduction->waiter == waiter)
+            job->reduction->waiter = NULL;
+        if (!job->started)
+            pccl_comm_job_leave(comm, job->reduction);
+    }
+}
+
 static void stop(struct pcclComm_t *comm, struct pccl_comm_job *job, enum pccl_job_end end)
 {
     job->stopped = true;

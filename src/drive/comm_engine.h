@@ -19,6 +19,8 @@ struct pccl_comm_job *pccl_comm_job_make(struct pcclComm_t *comm, struct pccl_co
                                          const struct pccl_descriptor *descriptor);
 /* The reduction ends: its job goes on without it, or, if it was never started, away. */
 void pccl_comm_job_leave(struct pcclComm_t *comm, struct pccl_comm_op *reduction);
+/* The thread with this waiter was left in the middle of a call: what it had not launched goes away. */
+void pccl_comm_jobs_abandon(struct pcclComm_t *comm, const struct pccl_waiter *waiter);
 /* Stops all that run: their operations have failed. */
 void pccl_comm_jobs_stop(struct pcclComm_t *comm);
 /* Waits until the engine has released the reduction's job, or all. Under the lock, which is let go meanwhile. */

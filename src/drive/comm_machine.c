@@ -100,10 +100,11 @@ static void end_call(struct pcclComm_t *comm, struct pccl_call_slot *slot)
 }
 
 /* The machine's memory stays behind: nothing of it can be trusted, not even to free it. */
-static void give_up(struct pcclComm_t *comm)
+void pccl_comm_give_up(struct pcclComm_t *comm)
 {
     comm->defect = true;
     comm->peer = NULL;
+    pccl_comm_effect_close_master(comm);
     pccl_comm_jobs_stop(comm);
     for (struct pccl_node *node = pccl_table_first(&comm->reductions); node;
          node = pccl_table_after(&comm->reductions, node)) {
@@ -122,7 +123,6 @@ static void give_up(struct pcclComm_t *comm)
     pccl_comm_optimize_over(comm);
     pccl_comm_describe_over(comm, PCCL_INTERNAL);
     pccl_comm_links_close_all(comm);
-    pccl_comm_effect_close_master(comm);
 }
 
 /* The answer, INTERNAL if the machine broke or had broken before. */
@@ -134,7 +134,7 @@ static enum pccl_status visit_machine(struct visit *visit)
     visit->now_us = pccl_now_us();
     if (pccl_guard_run(visit_body, visit))
         return visit->status;
-    give_up(comm);
+    pccl_comm_give_up(comm);
     return PCCL_INTERNAL;
 }
 

@@ -2,6 +2,7 @@
  * Between the machine and the session that tests ways (measure/session.h), which runs on the thread of the call; and
  * the question how the master sees the links.
  */
+#include "drive/comm_callers.h"
 #include "drive/comm_engine.h"
 #include "drive/comm_machine.h"
 #include "drive/comm_topology.h"
@@ -118,11 +119,10 @@ void pccl_comm_effect_described(void *context, const struct pccl_bytes *text)
 static bool await_answer(struct pcclComm_t *comm, uint64_t deadline_us)
 {
     struct pccl_comm_description *description = &comm->description;
-    struct pccl_waiter waiter = {0};
     bool answered = true;
-    description->waiter = &waiter;
+    description->waiter = pccl_caller_waiter();
     if (description->asked)
-        answered = pccl_comm_wait_until(comm, &waiter, deadline_us);
+        answered = pccl_comm_wait_until(comm, description->waiter, deadline_us);
     description->waiter = NULL;
     return answered;
 }

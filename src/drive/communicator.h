@@ -31,7 +31,7 @@ enum {
     PCCL_COMMUNICATOR_STAGGER_MS = 150, /* between the candidate addresses of one peer */
 };
 
-/* A thread blocked in a call. Lives on its stack; touched under the lock. */
+/* How a thread waits in a call (comm_callers.h says where it lives). Touched under the lock. */
 struct pccl_waiter {
     bool fired;
     bool leads; /* it reads the master's connection itself */

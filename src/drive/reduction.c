@@ -1,4 +1,5 @@
 #include "drive/reduction.h"
+#include "drive/comm_callers.h"
 #include "drive/comm_engine.h"
 #include "drive/comm_machine.h"
 #include "drive/comm_wait.h"
@@ -164,9 +165,9 @@ enum pccl_status pccl_reduction_launch(struct pcclComm_t *comm, const void *send
         pccl_release(pccl_heap(), reduction, sizeof *reduction);
         return status;
     }
+    pccl_table_insert(&comm->reductions, &reduction->by_tag, descriptor->tag);
     reduction->why.details =
         (struct pccl_details){.launched = true, .tag = descriptor->tag, .sequence = reduction->op->instance.use};
-    pccl_table_insert(&comm->reductions, &reduction->by_tag, descriptor->tag);
     if (reduction->job && !reduction->job->started) /* it was decided before it began */
         pccl_comm_job_leave(comm, reduction);
     if (reduction->op->state == PCCL_OP_DECIDED && !reduction->decided)
@@ -243,12 +244,11 @@ void pccl_reduction_announce_wait(struct pcclComm_t *comm, struct pccl_comm_op *
 
 bool pccl_reduction_wait(struct pcclComm_t *comm, struct pccl_comm_op *reduction, uint64_t deadline_us)
 {
-    struct pccl_waiter waiter = {0};
     if (reduction->over)
         return true;
-    reduction->waiter = &waiter;
+    reduction->waiter = pccl_caller_waiter();
     pccl_reduction_announce_wait(comm, reduction);
-    if (pccl_comm_wait_until(comm, &waiter, deadline_us))
+    if (pccl_comm_wait_until(comm, reduction->waiter, deadline_us))
         return true;
     reduction->waiter = NULL;
     reduction->awaited = false;
