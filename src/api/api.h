@@ -2,7 +2,7 @@
 #ifndef PCCL_API_API_H
 #define PCCL_API_API_H
 
-#include "drive/comm_callers.h"
+#include "drive/communicator.h"
 #include "config/errors.h"
 #include "pccl.h"
 

@@ -80,8 +80,8 @@ enum pccl_status pccl_api_check_quiet(pcclComm_t *comm, uint32_t *world, struct 
     pccl_comm_enter(comm);
     if (!pccl_comm_is_connected(comm)) {
         status = pccl_comm_why_unconnected(comm, words);
-    } else if (comm->reductions.count) {
-        pccl_text_format(words, "%u reductions are launched and not yet awaited", comm->reductions.count);
+    } else if (comm->reductions.by_tag.count) {
+        pccl_text_format(words, "%u reductions are launched and not yet awaited", comm->reductions.by_tag.count);
         status = PCCL_PENDING_OPS;
     } else {
         *world = pccl_peer_attributes(comm->peer).world;
@@ -312,17 +312,6 @@ pcclResult_t pcclDescribeWaits(const pcclComm_t *comm_const, char *text, size_t 
 
 /* ---- joint calls ---- */
 
-/* The machine has taken the call; waits for its end. Under the lock. */
-static enum pccl_status finish_call(pcclComm_t *comm, struct pccl_call_slot *slot)
-{
-    pccl_comm_check_deadline(comm);
-    slot->waiter = pccl_caller_waiter();
-    if (!slot->done)
-        pccl_comm_wait(comm, slot->waiter);
-    slot->waiter = NULL;
-    return slot->status;
-}
-
 static void explain_failed_call(const pcclComm_t *comm, enum pccl_status status, struct pccl_text *words)
 {
     if (status == PCCL_OK)
@@ -359,7 +348,7 @@ static enum pccl_status connect_with(pcclComm_t *comm, const struct pccl_peer_co
         return status;
     status = pccl_comm_ask(comm, PCCL_CALL_CONNECT);
     if (status == PCCL_OK)
-        status = finish_call(comm, &comm->calls[PCCL_CALL_CONNECT]);
+        status = pccl_comm_await_call(comm, &comm->calls[PCCL_CALL_CONNECT]);
     explain_failed_call(comm, status, words);
     return status;
 }
@@ -401,7 +390,7 @@ static pcclResult_t joint_call(pcclComm_t *comm, enum pccl_call call, enum pccl_
         pccl_comm_measure(comm);
         status = pccl_comm_ask(comm, call);
         if (status == PCCL_OK) {
-            status = finish_call(comm, slot);
+            status = pccl_comm_await_call(comm, slot);
             explain_failed_call(comm, status, &why.words);
             why.details.departed = slot->departed;
         } else {

@@ -52,7 +52,7 @@ static void stop(struct list *list, enum pccl_status status, const struct pccl_w
     }
 }
 
-static bool is_aborted(const struct list *list) { return list->comm->aborts != list->aborts; }
+static bool is_aborted(const struct list *list) { return list->comm->reductions.aborts != list->aborts; }
 
 /* false: not now, too much is remembered of operations that are over; one of ours in flight will make room. */
 static bool launch(struct list *list, size_t index)
@@ -188,7 +188,7 @@ static enum pccl_status check_state(const struct list *list, struct pccl_text *w
 
 static void remember_begin(struct list *list)
 {
-    list->aborts = list->comm->aborts;
+    list->aborts = list->comm->reductions.aborts;
     list->id = list->comm->id;
     list->known = pccl_peer_attributes(list->comm->peer).epoch;
 }

@@ -11,8 +11,16 @@
 #ifndef PCCL_DRIVE_COMM_CALLERS_H
 #define PCCL_DRIVE_COMM_CALLERS_H
 
-#include "drive/communicator.h"
+#include "drive/comm_wait.h"
 #include "net/guard.h"
+
+#include <stdatomic.h>
+
+/* Of a communicator. */
+struct pccl_comm_callers {
+    atomic_uint inside; /* how many, and whether more may come */
+    bool deserted;      /* under the lock: it is being destroyed, and the last one has left */
+};
 
 /*
  * A thread in a public call. Lives in the frame of the public function, below all that can be left in the middle, so

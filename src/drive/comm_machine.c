@@ -3,6 +3,7 @@
  * waits ends with an internal error, and the communicator can only be destroyed. When one breaks elsewhere, a machine
  * that is whole leaves the run, and the rest is the same.
  */
+#include "drive/communicator.h"
 #include "drive/comm_engine.h"
 #include "drive/comm_links.h"
 #include "drive/comm_machine.h"
@@ -92,11 +93,8 @@ static void visit_body(void *argument)
 
 static void end_call(struct pcclComm_t *comm, struct pccl_call_slot *slot)
 {
-    if (!slot->outstanding || slot->done)
-        return;
-    slot->done = true;
-    slot->status = PCCL_INTERNAL;
-    pccl_comm_fire(comm, slot->waiter);
+    if (slot->outstanding && !slot->done)
+        pccl_comm_call_done(comm, slot, PCCL_INTERNAL);
 }
 
 /* The machine's memory stays behind: nothing of it can be trusted, not even to free it. */
@@ -106,8 +104,8 @@ void pccl_comm_give_up(struct pcclComm_t *comm)
     comm->peer = NULL;
     pccl_comm_effect_close_master(comm);
     pccl_comm_jobs_stop(comm);
-    for (struct pccl_node *node = pccl_table_first(&comm->reductions); node;
-         node = pccl_table_after(&comm->reductions, node)) {
+    for (struct pccl_node *node = pccl_table_first(&comm->reductions.by_tag); node;
+         node = pccl_table_after(&comm->reductions.by_tag, node)) {
         struct pccl_comm_op *reduction = PCCL_CONTAINER_OF(node, struct pccl_comm_op, by_tag);
         if (reduction->op) {
             reduction->op = NULL;
@@ -258,9 +256,9 @@ void pccl_comm_break_session(struct pcclComm_t *comm, enum pccl_call call)
     bool syncs = call == PCCL_CALL_SYNC;
     pccl_comm_seize(comm);
     if (syncs)
-        comm->sync = NULL;
+        comm->sync.session = NULL;
     else
-        comm->measure = NULL;
+        comm->topology.session = NULL;
     pccl_comm_break(comm,
                     syncs ? "in a synchronization; tensors may be partly overwritten" : "in a test of the topology");
     pccl_comm_leave(comm);

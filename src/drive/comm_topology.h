@@ -3,7 +3,27 @@
 #ifndef PCCL_DRIVE_COMM_TOPOLOGY_H
 #define PCCL_DRIVE_COMM_TOPOLOGY_H
 
-#include "drive/communicator.h"
+#include "measure/session.h"
+#include "peer/peer.h"
+
+struct pccl_waiter;
+struct pcclComm_t;
+
+/* The question how the master sees the links of the group, until its answer is taken. */
+struct pccl_comm_description {
+    bool outstanding; /* a thread wants the answer */
+    bool asked;       /* the machine has been asked, and has not answered: it takes one question at a time */
+    enum pccl_status status;
+    char *text; /* owned; NULL: there is none */
+    size_t length;
+    struct pccl_waiter *waiter;
+};
+
+/* Of a communicator. */
+struct pccl_comm_topology {
+    struct pccl_measure_session *session; /* of the call that is outstanding; NULL: none is */
+    struct pccl_comm_description description;
+};
 
 /* Votes, tests ways and answers tests until the call has ended. Takes its time; the lock is let go meanwhile. */
 PCCL_MUST_CHECK enum pccl_status pccl_comm_optimize(struct pcclComm_t *comm, struct pccl_measure_session *session);
@@ -23,6 +43,8 @@ void pccl_comm_on_measured(void *comm, const struct pccl_measure_result *result)
  */
 PCCL_MUST_CHECK enum pccl_status pccl_comm_describe(struct pcclComm_t *comm, char **text, size_t *length);
 void pccl_comm_effect_described(void *context, const struct pccl_bytes *text);
+/* Nothing refers to this waiter from now on. */
+void pccl_comm_describe_forget_waiter(struct pcclComm_t *comm, const struct pccl_waiter *waiter);
 /* There will be no answer. */
 void pccl_comm_describe_over(struct pcclComm_t *comm, enum pccl_status status);
 

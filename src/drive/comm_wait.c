@@ -3,8 +3,8 @@
  * itself: an answer then reaches its caller without a switch to the control thread, which is told not to look at that
  * connection meanwhile. The others wait on a condition variable.
  */
-#include "drive/comm_callers.h"
 #include "drive/comm_wait.h"
+#include "drive/communicator.h"
 
 #include "net/socket.h"
 
@@ -32,7 +32,7 @@ static int left_ms(uint64_t deadline_us)
 
 static void take_out(struct pcclComm_t *comm, const struct pccl_waiter *waiter)
 {
-    for (struct pccl_waiter **i = &comm->waiters; *i; i = &(*i)->next) {
+    for (struct pccl_waiter **i = &comm->waiting.blocked; *i; i = &(*i)->next) {
         if (*i == waiter) {
             *i = waiter->next;
             return;
@@ -44,8 +44,8 @@ static void wait_for_signal(struct pcclComm_t *comm, struct pccl_waiter *waiter,
 {
     if (!waiter->has_cond)
         waiter->has_cond = uv_cond_init(&waiter->cond) == 0;
-    waiter->next = comm->waiters;
-    comm->waiters = waiter;
+    waiter->next = comm->waiting.blocked;
+    comm->waiting.blocked = waiter;
     pccl_comm_publish(comm);
     uv_cond_t *cond = waiter->has_cond ? &waiter->cond : &comm->changed;
     if (deadline_us == UINT64_MAX)
@@ -57,37 +57,37 @@ static void wait_for_signal(struct pcclComm_t *comm, struct pccl_waiter *waiter,
 
 static void lead(struct pcclComm_t *comm, struct pccl_waiter *waiter, uint64_t deadline_us)
 {
-    struct pccl_connection *connection = comm->master;
+    struct pccl_connection *connection = comm->master.connection;
     uv_os_sock_t socket = connection->channel.socket;
     waiter->leads = true;
-    comm->leading = true;
-    comm->leader = waiter;
-    while (!waiter->fired && comm->leader == waiter && !is_due(deadline_us)) {
-        int wake = comm->leader_wake;
+    comm->waiting.is_led = true;
+    comm->waiting.leader = waiter;
+    while (!waiter->fired && comm->waiting.leader == waiter && !is_due(deadline_us)) {
+        int wake = comm->waiting.wake;
         pccl_comm_leave(comm);
         pccl_socket_wait_for(socket, wake, left_ms(deadline_us));
         pccl_comm_enter(comm);
-        if (comm->leader != waiter)
+        if (comm->waiting.leader != waiter)
             break; /* unseated: the connection is gone */
         waiter->steps = true;
         bool taken = pccl_connection_take(connection);
         waiter->steps = false;
-        if (!taken && comm->leader == waiter) {
+        if (!taken && comm->waiting.leader == waiter) {
             pccl_comm_unseat_leader(comm);
             pccl_comm_wake_loop(comm);
         }
     }
     waiter->steps = true; /* it is no longer to be woken */
-    if (comm->leader == waiter)
+    if (comm->waiting.leader == waiter)
         pccl_comm_unseat_leader(comm);
     waiter->leads = waiter->steps = false;
-    comm->leading = false;
+    comm->waiting.is_led = false;
 }
 
 static bool may_lead(const struct pcclComm_t *comm)
 {
-    return !comm->leading && comm->leader_wake >= 0 && comm->master && !comm->master->unread &&
-           pccl_connection_watch_input(comm->master, false);
+    return !comm->waiting.is_led && comm->waiting.wake >= 0 && comm->master.connection &&
+           !comm->master.connection->unread && pccl_connection_watch_input(comm->master.connection, false);
 }
 
 static void drop_cond(struct pccl_waiter *waiter)
@@ -108,8 +108,8 @@ static bool wait_until(struct pcclComm_t *comm, struct pccl_waiter *waiter, uint
     bool fired = waiter->fired;
     drop_cond(waiter);
     waiter->fired = false;
-    if (!comm->leading && comm->waiters) /* somebody else may lead now */
-        signal_waiter(comm, comm->waiters);
+    if (!comm->waiting.is_led && comm->waiting.blocked) /* somebody else may lead now */
+        signal_waiter(comm, comm->waiting.blocked);
     return fired;
 }
 
@@ -120,21 +120,6 @@ bool pccl_comm_wait_until(struct pcclComm_t *comm, struct pccl_waiter *waiter, u
     return wait_until(comm, waiter, deadline_us);
 }
 
-void pccl_comm_attend(struct pcclComm_t *comm, struct pccl_call_slot *slot, void (*work)(void *session), void *session)
-{
-    struct pccl_waiter *waiter = pccl_caller_waiter();
-    slot->waiter = waiter;
-    while (!slot->done) {
-        pccl_comm_wait(comm, waiter);
-        if (slot->done)
-            break;
-        pccl_comm_leave(comm);
-        work(session);
-        pccl_comm_enter(comm);
-    }
-    slot->waiter = NULL;
-}
-
 void pccl_comm_fire(struct pcclComm_t *comm, struct pccl_waiter *waiter)
 {
     if (!waiter || waiter->fired)
@@ -143,47 +128,44 @@ void pccl_comm_fire(struct pcclComm_t *comm, struct pccl_waiter *waiter)
     if (waiter->steps)
         return;
     if (waiter->leads)
-        pccl_socket_wake(comm->leader_wake);
+        pccl_socket_wake(comm->waiting.wake);
     else
         signal_waiter(comm, waiter);
 }
 
 void pccl_comm_unseat_leader(struct pcclComm_t *comm)
 {
-    struct pccl_waiter *leader = comm->leader;
+    struct pccl_waiter *leader = comm->waiting.leader;
     if (!leader)
         return;
-    comm->leader = NULL;
-    if (comm->master)
-        (void)pccl_connection_watch_input(comm->master, true);
+    comm->waiting.leader = NULL;
+    if (comm->master.connection)
+        (void)pccl_connection_watch_input(comm->master.connection, true);
     if (!leader->steps && !leader->fired)
-        pccl_socket_wake(comm->leader_wake);
+        pccl_socket_wake(comm->waiting.wake);
+}
+
+void pccl_comm_waiting_init(struct pccl_comm_waiting *waiting)
+{
+    *waiting = (struct pccl_comm_waiting){0};
+    if (pccl_socket_wake_open(&waiting->wake) != 0)
+        waiting->wake = -1; /* then nobody leads */
+}
+
+void pccl_comm_waiting_fini(const struct pccl_comm_waiting *waiting)
+{
+    if (waiting->wake >= 0)
+        pccl_socket_close(waiting->wake);
 }
 
 /* ---- a waiter that goes away ---- */
-
-static void forget(struct pccl_waiter **place, const struct pccl_waiter *waiter)
-{
-    if (*place == waiter)
-        *place = NULL;
-}
 
 void pccl_comm_forget_waiter(struct pcclComm_t *comm, struct pccl_waiter *waiter)
 {
     take_out(comm, waiter);
     if (waiter->leads)
-        comm->leading = false;
-    if (comm->leader == waiter)
+        comm->waiting.is_led = false;
+    if (comm->waiting.leader == waiter)
         pccl_comm_unseat_leader(comm);
-    for (uint32_t i = 0; i < PCCL_COUNT_OF(comm->calls); i++)
-        forget(&comm->calls[i].waiter, waiter);
-    forget(&comm->description.waiter, waiter);
-    for (struct pccl_node *node = pccl_table_first(&comm->reductions); node;
-         node = pccl_table_after(&comm->reductions, node)) {
-        struct pccl_comm_op *reduction = PCCL_CONTAINER_OF(node, struct pccl_comm_op, by_tag);
-        if (reduction->waiter == waiter)
-            reduction->awaited = false;
-        forget(&reduction->waiter, waiter);
-    }
     drop_cond(waiter);
 }

@@ -13,6 +13,7 @@
 #include "api/api.h"
 #include "collective/exchange.h"
 #include "config/options.h"
+#include "core/names.h"
 #include "core/prng.h"
 #include "drive/comm_links.h"
 #include "drive/comm_machine.h"
@@ -151,8 +152,6 @@ PASSING_VOID(MASTER, pccl_master_step, (struct pccl_master * machine, const stru
              (machine, event))
 PASSING(MASTER_LOOP, bool, pccl_searches_owe, (const struct pccl_searches *searches), (searches))
 
-PASSING(LAUNCH, enum pccl_status, pccl_comm_launch,
-        (struct pcclComm_t * comm, const struct pccl_launch *launch, struct pccl_op **op), (comm, launch, op))
 PASSING_VOID(HAND_OVER, pccl_engine_start, (struct pccl_engine * engine, struct pccl_job *job), (engine, job))
 PASSING(FIGURES, bool, pccl_engine_link_figures,
         (struct pccl_engine * engine, const struct pccl_id *peer, uint32_t *rtt_us, uint64_t *rate),
@@ -167,10 +166,9 @@ PASSING(LISTENER, int, pccl_listener_open,
         (listener, addresses, count, port, range, words))
 PASSING(THREAD, int, pccl_thread_start, (uv_thread_t * thread, void (*run)(void *argument), void *argument),
         (thread, run, argument))
-PASSING_VOID(MACHINE, pccl_peer_fail, (struct pccl_peer * machine, uint64_t now_us, const char *where),
-             (machine, now_us, where))
+PASSING_VOID(MACHINE, pccl_names_add_to, (const struct pccl_names *names, struct pccl_text *words), (names, words))
 PASSING_VOID(GIVING_UP, pccl_comm_links_close_all, (struct pcclComm_t * comm), (comm))
-PASSING_VOID(LEAVING, pccl_comm_leave_run, (struct pcclComm_t * comm), (comm))
+PASSING(LEAVING, bool, pccl_comm_master_has_notes, (const struct pccl_comm_master *master), (master))
 PASSING(OPTIONS, enum pccl_status, pccl_options_set,
         (struct pcclOptions_t * options, const char *name, const char *value, struct pccl_text *words),
         (options, name, value, words))
@@ -185,6 +183,17 @@ struct pccl_node *__wrap_pccl_table_find(const struct pccl_table *table, uint64_
     if (key == TAG)
         pass(LOOK_UP);
     return __real_pccl_table_find(table, key);
+}
+
+/* It is made, and not yet the engine's. */
+struct pccl_comm_job *__real_pccl_comm_job_make(struct pcclComm_t *comm, struct pccl_comm_op *reduction,
+                                                const void *sendbuf, const struct pccl_descriptor *descriptor);
+struct pccl_comm_job *__wrap_pccl_comm_job_make(struct pcclComm_t *comm, struct pccl_comm_op *reduction,
+                                                const void *sendbuf, const struct pccl_descriptor *descriptor)
+{
+    struct pccl_comm_job *job = __real_pccl_comm_job_make(comm, reduction, sendbuf, descriptor);
+    pass(LAUNCH);
+    return job;
 }
 
 /* Under the communicator's lock, which is let go when the thread can be woken. */
