@@ -3,6 +3,7 @@
 #include "ccoip.h"
 #include "drive/comm_callers.h"
 #include "drive/comm_engine.h"
+#include "drive/comm_broken.h"
 #include "drive/comm_machine.h"
 #include "drive/comm_wait.h"
 #include "net/fork.h"

@@ -1,5 +1,6 @@
 /* Public functions of reductions: launch, await, poll, abort, and the list with retries. */
 #include "api/api.h"
+#include "drive/comm_machine.h"
 #include "drive/reduction.h"
 
 /* It is known why already, unless the call succeeded. */

@@ -1,5 +1,6 @@
 /* pcclSynchronizeSharedState: its arguments, and what it tells. */
 #include "api/api.h"
+#include "drive/comm_broken.h"
 #include "drive/comm_machine.h"
 #include "drive/comm_sync.h"
 #include "drive/comm_topology.h"
@@ -156,6 +157,7 @@ static enum pccl_status run_session(pcclComm_t *comm, struct pccl_sync_session *
     if (!pccl_comm_is_connected(comm)) {
         status = pccl_comm_why_unconnected(comm, &why->words);
     } else {
+        pccl_comm_measure(comm);
         status = pccl_comm_synchronize(comm, session, &vote);
         if (status == PCCL_OK)
             state->revision = comm->calls[PCCL_CALL_SYNC].revision;

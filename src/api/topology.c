@@ -1,6 +1,7 @@
 /* pcclOptimizeTopology and pcclGetTopology. */
 #include "api/api.h"
 #include "drive/comm_links.h"
+#include "drive/comm_broken.h"
 #include "drive/comm_machine.h"
 #include "drive/comm_topology.h"
 #include "net/heap.h"
@@ -56,6 +57,7 @@ static enum pccl_status run_session(pcclComm_t *comm, struct pccl_measure_sessio
     enum pccl_status status = make_session(comm, session, &why->words);
     if (status != PCCL_OK)
         return status;
+    pccl_comm_measure(comm);
     status = pccl_comm_optimize(comm, *session);
     if (status != PCCL_OK)
         explain(comm, status, why);

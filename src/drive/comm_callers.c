@@ -4,9 +4,6 @@
  */
 #include "drive/communicator.h"
 #include "drive/comm_callers.h"
-#include "drive/comm_engine.h"
-#include "drive/comm_machine.h"
-#include "drive/comm_wait.h"
 
 /* In `callers`, beside their number: */
 static const unsigned SHUT = 1u << 31;  /* nobody more may come */
@@ -69,38 +66,6 @@ void pccl_caller_end(const struct pccl_caller *caller)
     present = caller->outer;
 }
 
+void pccl_caller_left(const struct pccl_caller *caller) { present = caller->outer; }
+
 struct pccl_waiter *pccl_caller_waiter(void) { return &present->waiter; }
-
-/* Until the engine lets go of them, the buffers of reductions are not their callers' again. */
-static void end_all(void *argument)
-{
-    struct pcclComm_t *comm = argument;
-    if (comm->defect)
-        pccl_comm_give_up(comm); /* maybe it was that which broke */
-    else
-        pccl_comm_break(comm, "in a call");
-    pccl_comm_jobs_await(comm);
-}
-
-static void close_listener(void *argument)
-{
-    struct pcclComm_t *comm = argument;
-    pccl_listener_close(&comm->listener);
-}
-
-void pccl_caller_broke(struct pccl_caller *caller)
-{
-    struct pcclComm_t *comm = caller->comm;
-    present = caller->outer;
-    pccl_comm_seize(comm);
-    pccl_comm_forget_waiter(comm, &caller->waiter);
-    pccl_comm_calls_forget_waiter(comm, &caller->waiter);
-    pccl_comm_describe_forget_waiter(comm, &caller->waiter);
-    pccl_reductions_forget_waiter(comm, &caller->waiter);
-    pccl_comm_jobs_abandon(comm, &caller->waiter);
-    if (!pccl_guard_run(end_all, comm)) /* then the machine is given up, without a good-bye */
-        (void)pccl_guard_run(end_all, comm);
-    if (!comm->started)
-        (void)pccl_guard_run(close_listener, comm); /* nobody will accept there */
-    pccl_comm_leave(comm);
-}

@@ -6,7 +6,7 @@
  *     if (setjmp(caller.guard.place) == 0)
  *         ... and pccl_caller_end(&caller)
  *     else
- *         pccl_caller_broke(&caller);
+ *         pccl_caller_broke(&caller), of comm_broken.h
  */
 #ifndef PCCL_DRIVE_COMM_CALLERS_H
 #define PCCL_DRIVE_COMM_CALLERS_H
@@ -35,11 +35,8 @@ struct pccl_caller {
 
 void pccl_caller_begin(struct pccl_caller *caller, struct pcclComm_t *comm);
 void pccl_caller_end(const struct pccl_caller *caller);
-/*
- * Instead of the end, when the call was left in the middle, wherever that was: ends the communicator, wakes whoever
- * waits in it, and returns when nothing of it uses the caller's stack and the buffers of any reduction.
- */
-void pccl_caller_broke(struct pccl_caller *caller);
+/* Instead of the end, when it was left in the middle, and has no guard any more: comm_broken.h does the rest. */
+void pccl_caller_left(const struct pccl_caller *caller);
 /* How the calling thread waits: one of its calls waits for one thing at a time. Not fired. */
 struct pccl_waiter *pccl_caller_waiter(void);
 

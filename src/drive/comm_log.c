@@ -1,3 +1,4 @@
+/* Knows nothing of communicators. */
 #include "drive/comm_log.h"
 
 #include "core/text.h"

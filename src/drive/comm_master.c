@@ -153,16 +153,6 @@ static void start_dialling(struct pcclComm_t *comm)
         out_of_memory(comm);
 }
 
-bool pccl_comm_master_has_notes(const struct pccl_comm_master *master)
-{
-    return master->dial || master->cancel || master->closing;
-}
-
-bool pccl_comm_master_flush(struct pccl_comm_master *master)
-{
-    return !master->connection || pccl_connection_flush(master->connection);
-}
-
 void pccl_comm_master_arm(struct pccl_comm_master *master)
 {
     if (!master->connection)

@@ -20,11 +20,7 @@ struct pccl_comm_master {
     bool dial, cancel; /* notes */
 };
 
-/* Is anything noted? */
-bool pccl_comm_master_has_notes(const struct pccl_comm_master *master);
-/* Sends what is queued. false: it has to wait for room, on the loop. */
-PCCL_MUST_CHECK bool pccl_comm_master_flush(struct pccl_comm_master *master);
-/* The same on the loop, which watches it from now on, and takes what was left unread. */
+/* On the loop: sends what is queued, watches the connection from now on, and takes what was left unread. */
 void pccl_comm_master_arm(struct pccl_comm_master *master);
 /* Nobody is left who would close it: sends what is queued for connections that are to be closed, and ends them. */
 void pccl_comm_master_say_last(struct pccl_comm_master *master);

@@ -3,7 +3,6 @@
  * call; what the machine and the control thread have for it they hand in under the lock.
  */
 #include "drive/communicator.h"
-#include "drive/comm_engine.h"
 #include "drive/comm_machine.h"
 #include "drive/comm_sync.h"
 #include "drive/comm_wait.h"
@@ -97,7 +96,6 @@ enum pccl_status pccl_comm_synchronize(struct pcclComm_t *comm, struct pccl_sync
     comm->sync.session = session;
     pccl_sync_session_name(session, &comm->id, pccl_peer_lineage(comm->peer), pccl_peer_sync_round(comm->peer),
                            pccl_peer_silence_ms(comm->peer));
-    pccl_comm_measure(comm);
     enum pccl_status status = pccl_comm_ask_sync(comm, vote);
     pccl_comm_check_deadline(comm);
     if (status == PCCL_OK) {

@@ -4,7 +4,6 @@
  */
 #include "drive/communicator.h"
 #include "drive/comm_callers.h"
-#include "drive/comm_engine.h"
 #include "drive/comm_machine.h"
 #include "drive/comm_topology.h"
 #include "drive/comm_wait.h"
@@ -79,7 +78,6 @@ enum pccl_status pccl_comm_optimize(struct pcclComm_t *comm, struct pccl_measure
     struct pccl_call_slot *slot = &comm->calls[PCCL_CALL_OPTIMIZE];
     *slot = (struct pccl_call_slot){.outstanding = true, .known = pccl_peer_attributes(comm->peer).epoch};
     comm->topology.session = session;
-    pccl_comm_measure(comm);
     enum pccl_status status = pccl_comm_ask(comm, PCCL_CALL_OPTIMIZE);
     pccl_comm_check_deadline(comm);
     if (status == PCCL_OK) {

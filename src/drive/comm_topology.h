@@ -33,8 +33,6 @@ void pccl_comm_effect_measure(void *context, const struct pccl_peer_test *test);
 /* A connection of one who tests has been through its handshake. Not OK: the socket is still the caller's. */
 PCCL_MUST_CHECK enum pccl_status pccl_comm_measure_accept(struct pcclComm_t *comm, const struct pccl_id *peer,
                                                           struct pccl_handover *handover);
-/* What sessions log, on their threads: with the names of peers. The lock is not held. */
-void pccl_comm_on_log(void *comm, enum pccl_log_level level, const char *line);
 /* The session's event, on the thread of the call. */
 void pccl_comm_on_measured(void *comm, const struct pccl_measure_result *result);
 /*

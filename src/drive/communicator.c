@@ -1,4 +1,5 @@
 #include "drive/communicator.h"
+#include "drive/comm_broken.h"
 #include "drive/comm_callers.h"
 #include "drive/comm_engine.h"
 #include "drive/comm_links.h"
@@ -8,7 +9,6 @@
 #include "drive/comm_topology.h"
 #include "drive/comm_wait.h"
 
-#include "log/logger.h"
 #include "drive/reduction.h"
 #include "drive/random.h"
 #include "net/fork.h"
@@ -21,77 +21,6 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- the lock ---- */
-
-static _Thread_local const struct pcclComm_t *entered; /* this thread is inside */
-
-static void unlock_and_log(struct pcclComm_t *comm)
-{
-    struct pccl_comm_log log = comm->log;
-    comm->log = (struct pccl_comm_log){0};
-    entered = NULL;
-    uv_mutex_unlock(&comm->lock);
-    pccl_comm_log_write(&log);
-}
-
-void pccl_comm_on_log(void *context, enum pccl_log_level level, const char *line)
-{
-    struct pcclComm_t *comm = context;
-    struct pccl_text words;
-    if (!pccl_logger_wants(level))
-        return;
-    pccl_text_format(&words, "%s", line);
-    pccl_comm_enter(comm);
-    if (comm->peer)
-        pccl_peer_add_names(comm->peer, &words);
-    unlock_and_log(comm);
-    pccl_logger_write(level, "peer", words.bytes);
-}
-
-static bool has_notes(const struct pcclComm_t *comm)
-{
-    return pccl_comm_master_has_notes(&comm->master) || comm->links.queued || comm->starved;
-}
-
-void pccl_comm_wake_loop(struct pcclComm_t *comm)
-{
-    if (!comm->started || comm->wound_up || comm->woken)
-        return;
-    comm->woken = true;
-    (void)uv_async_send(&comm->wake);
-}
-
-void pccl_comm_enter(struct pcclComm_t *comm)
-{
-    uv_mutex_lock(&comm->lock);
-    entered = comm;
-}
-
-void pccl_comm_seize(struct pcclComm_t *comm)
-{
-    if (entered != comm)
-        pccl_comm_enter(comm);
-}
-
-void pccl_comm_publish(struct pcclComm_t *comm)
-{
-    bool flushed = pccl_comm_master_flush(&comm->master);
-    if (!flushed || has_notes(comm))
-        pccl_comm_wake_loop(comm);
-}
-
-void pccl_comm_leave(struct pcclComm_t *comm)
-{
-    pccl_comm_publish(comm);
-    unlock_and_log(comm);
-}
-
-void pccl_comm_check_deadline(struct pcclComm_t *comm)
-{
-    if (comm->peer && pccl_peer_deadline(comm->peer) < comm->armed_us)
-        pccl_comm_wake_loop(comm);
-}
-
 /* Carries out what the machine's effects noted. */
 static void settle(struct pcclComm_t *comm)
 {
@@ -103,27 +32,9 @@ static void settle(struct pcclComm_t *comm)
             pccl_comm_leave_run(comm);
         }
         pccl_comm_master_arm(&comm->master);
-        if (!has_notes(comm))
+        if (!pccl_comm_has_notes(comm))
             return;
     }
-}
-
-void pccl_comm_loop_enter(void *context)
-{
-    struct pcclComm_t *comm = context;
-    pccl_comm_enter(comm);
-    comm->on_loop = true;
-    comm->woken = false;
-    if (has_notes(comm))
-        settle(comm);
-}
-
-void pccl_comm_loop_leave(void *context)
-{
-    struct pcclComm_t *comm = context;
-    settle(comm);
-    comm->on_loop = false;
-    unlock_and_log(comm);
 }
 
 /* ---- effects that need no loop ---- */
@@ -487,6 +398,7 @@ enum pccl_status pccl_comm_renew(struct pcclComm_t *comm, const struct pccl_peer
 
 /* ---- life ---- */
 
+static const struct pccl_comm_hooks hooks = {.settle = settle, .give_up = pccl_comm_give_up};
 static _Atomic uint64_t last_key;
 
 struct pcclComm_t *pccl_comm_create(const struct pccl_params *params, const struct pccl_host *masters,
@@ -503,6 +415,7 @@ struct pcclComm_t *pccl_comm_create(const struct pccl_params *params, const stru
         goto no_lock;
     if (uv_cond_init(&comm->changed) != 0)
         goto no_condition;
+    comm->hooks = &hooks;
     comm->key = atomic_fetch_add(&last_key, 1) + 1;
     comm->generation = pccl_fork_generation();
     comm->params = *params;
@@ -523,25 +436,6 @@ no_lock:
 no_scratch:
     pccl_release(pccl_heap(), comm, sizeof *comm);
     return NULL;
-}
-
-bool pccl_comm_is_connected(const pcclComm_t *comm) { return comm->peer && pccl_peer_is_connected(comm->peer); }
-
-enum pccl_status pccl_comm_why_unconnected(const pcclComm_t *comm, struct pccl_text *words)
-{
-    if (comm->defect) {
-        const char *why = comm->peer ? pccl_peer_last_words(comm->peer)->bytes : pccl_status_text(PCCL_INTERNAL);
-        pccl_text_format(words, "%s; the communicator can only be destroyed", why);
-        return PCCL_INTERNAL;
-    }
-    const struct pccl_text *why = comm->peer ? pccl_peer_last_words(comm->peer) : NULL;
-    if (why && why->length)
-        pccl_text_format(words, "not connected: %s", why->bytes);
-    else
-        pccl_text_format(words, "not connected: pcclConnect has not succeeded");
-    enum pccl_status over = comm->peer ? pccl_peer_why_over(comm->peer) : PCCL_OK;
-    bool thrown_out = over == PCCL_EXPELLED || over == PCCL_MASTER_LOST;
-    return thrown_out && comm->params.extended_results ? over : PCCL_USAGE;
 }
 
 static void free_parts(void *argument)

@@ -19,6 +19,7 @@
 #include "drive/comm_calls.h"
 #include "drive/comm_engine.h"
 #include "drive/comm_links.h"
+#include "drive/comm_lock.h"
 #include "drive/comm_log.h"
 #include "drive/comm_master.h"
 #include "drive/comm_sync.h"
@@ -35,8 +36,15 @@ enum {
     PCCL_COMMUNICATOR_STAGGER_MS = 150, /* between the candidate addresses of one peer */
 };
 
+/* What files below have to ask of those above. Under the lock. */
+struct pccl_comm_hooks {
+    void (*settle)(struct pcclComm_t *comm);  /* on the loop: carries out what the effects of the machine have noted */
+    void (*give_up)(struct pcclComm_t *comm); /* the machine is what broke */
+};
+
 struct pcclComm_t {
     /* constant */
+    const struct pccl_comm_hooks *hooks;
     uint64_t key;        /* names it in errors.h */
     uint32_t generation; /* of the process: net/fork.h */
     struct pccl_params params;
@@ -96,20 +104,6 @@ void pccl_comm_send_out(struct pcclComm_t *comm);
 /* Leaves the run, waits until the callers inside have left, ends the threads, frees. From any state. After shut. */
 void pccl_comm_destroy(struct pcclComm_t *comm);
 
-/* The lock, for application threads. Leaving sends what waits, wakes the loop if needed, and writes the log. */
-void pccl_comm_enter(struct pcclComm_t *comm);
-/* The same for who was left in the middle (net/guard.h), and may hold the lock. */
-void pccl_comm_seize(struct pcclComm_t *comm);
-void pccl_comm_leave(struct pcclComm_t *comm);
-/* The first half of leaving: for those who keep the lock but are about to sleep. */
-void pccl_comm_publish(struct pcclComm_t *comm);
-void pccl_comm_wake_loop(struct pcclComm_t *comm);
-/* The same for callbacks of the loop. */
-void pccl_comm_loop_enter(void *comm);
-void pccl_comm_loop_leave(void *comm);
-/* Makes sure that the loop looks at the machine's deadline; after calls that may have made it earlier. */
-void pccl_comm_check_deadline(struct pcclComm_t *comm);
-
 /*
  * The two halves of making a new machine; one thread at a time, and only when the machine of before is over. First,
  * without the lock (it may wait for the resolver): the control thread and the listener, if they are not there yet, and
@@ -120,10 +114,5 @@ PCCL_MUST_CHECK enum pccl_status pccl_comm_prepare(struct pcclComm_t *comm, stru
 /* Then, under the lock, the machine itself. MEMORY with words. */
 PCCL_MUST_CHECK enum pccl_status pccl_comm_renew(struct pcclComm_t *comm, const struct pccl_peer_config *config,
                                                  struct pccl_text *words);
-
-/* Under the lock: a member of a run? */
-bool pccl_comm_is_connected(const pcclComm_t *comm);
-/* Why not: USAGE, or INTERNAL after a defect, with words. */
-enum pccl_status pccl_comm_why_unconnected(const pcclComm_t *comm, struct pccl_text *words);
 
 #endif

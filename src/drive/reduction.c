@@ -310,6 +310,21 @@ void pccl_reductions_forget_waiter(struct pcclComm_t *comm, const struct pccl_wa
     }
 }
 
+void pccl_reductions_give_up(struct pcclComm_t *comm)
+{
+    for (struct pccl_node *node = pccl_table_first(&comm->reductions.by_tag); node;
+         node = pccl_table_after(&comm->reductions.by_tag, node)) {
+        struct pccl_comm_op *reduction = reduction_of(node);
+        if (reduction->op) {
+            reduction->op = NULL;
+            reduction->status = PCCL_INTERNAL;
+            pccl_text_format(&reduction->why.words, "%s", pccl_status_text(PCCL_INTERNAL));
+        }
+        if (!reduction->decided)
+            pccl_comm_reduction_decided(comm, reduction, false);
+    }
+}
+
 void pccl_reductions_free(struct pcclComm_t *comm)
 {
     struct pccl_node *node;

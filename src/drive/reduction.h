@@ -67,6 +67,8 @@ PCCL_MUST_CHECK enum pccl_status pccl_reduction_end(struct pcclComm_t *comm, str
 
 /* Their machine is about to go: takes their outcomes over. All are over. */
 void pccl_reductions_keep_outcomes(struct pcclComm_t *comm);
+/* Their machine is gone: all have failed, some of them before. */
+void pccl_reductions_give_up(struct pcclComm_t *comm);
 /* Nothing refers to this waiter from now on. */
 void pccl_reductions_forget_waiter(struct pcclComm_t *comm, const struct pccl_waiter *waiter);
 /* Nobody will await them: frees them. */

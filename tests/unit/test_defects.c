@@ -168,7 +168,7 @@ PASSING(THREAD, int, pccl_thread_start, (uv_thread_t * thread, void (*run)(void 
         (thread, run, argument))
 PASSING_VOID(MACHINE, pccl_names_add_to, (const struct pccl_names *names, struct pccl_text *words), (names, words))
 PASSING_VOID(GIVING_UP, pccl_comm_links_close_all, (struct pcclComm_t * comm), (comm))
-PASSING(LEAVING, bool, pccl_comm_master_has_notes, (const struct pccl_comm_master *master), (master))
+PASSING_VOID(LEAVING, pccl_comm_log_write, (const struct pccl_comm_log *log), (log))
 PASSING(OPTIONS, enum pccl_status, pccl_options_set,
         (struct pcclOptions_t * options, const char *name, const char *value, struct pccl_text *words),
         (options, name, value, words))
