@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-/* The master waits for a report little longer than the test lasts (docs/PROTOCOL.md): nobody is dialled for longer. */
+/* The master waits for a report little longer than the test lasts (PROTOCOL 10.3): nobody is dialled for longer. */
 enum { DIAL_MS_MAX = 2500 };
 
 /* ---- optimising ---- */

@@ -24,10 +24,9 @@ void pccl_outcome_fail(struct pccl_transfer *transfer, enum pccl_class class, co
         pccl_link_remove(&transfer->flows[i].in_queue);
     pccl_link_remove(&transfer->wanting);
     struct pccl_text words;
-    pccl_text_clear(&words);
     va_list arguments;
     va_start(arguments, format);
-    pccl_text_append_list(&words, format, arguments);
+    pccl_text_format_list(&words, format, arguments);
     va_end(arguments);
     const struct pccl_exchange_effects *effects = &transfer->exchange->effects;
     effects->failed(effects->context, transfer, class, &words);

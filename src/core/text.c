@@ -147,15 +147,20 @@ void pccl_text_append(struct pccl_text *text, const char *format, ...)
     va_end(arguments);
 }
 
-void pccl_text_format(struct pccl_text *text, const char *format, ...)
+void pccl_text_format_list(struct pccl_text *text, const char *format, va_list arguments)
 {
     struct pccl_text built; /* an argument may be this very text */
     pccl_text_clear(&built);
+    pccl_text_append_list(&built, format, arguments);
+    *text = built;
+}
+
+void pccl_text_format(struct pccl_text *text, const char *format, ...)
+{
     va_list arguments;
     va_start(arguments, format);
-    pccl_text_append_list(&built, format, arguments);
+    pccl_text_format_list(text, format, arguments);
     va_end(arguments);
-    *text = built;
 }
 
 const char *pccl_duration_text(uint64_t microseconds, struct pccl_text *text)

@@ -31,6 +31,7 @@ void pccl_text_add_u64(struct pccl_text *text, uint64_t value);
  * Other things are made strings first: pccl_duration_str, pccl_id_str, pccl_address_str.
  */
 PCCL_PRINTF(2, 3) void pccl_text_format(struct pccl_text *text, const char *format, ...); /* replaces the text */
+PCCL_PRINTF(2, 0) void pccl_text_format_list(struct pccl_text *text, const char *format, va_list arguments);
 PCCL_PRINTF(2, 3) void pccl_text_append(struct pccl_text *text, const char *format, ...); /* appends */
 PCCL_PRINTF(2, 0) void pccl_text_append_list(struct pccl_text *text, const char *format, va_list arguments);
 

@@ -1,7 +1,6 @@
 /* The engine's thread: what other threads ask of it, and the jobs. */
 #include "data/internal.h"
 
-#include "net/guard.h"
 #include "net/heap.h"
 #include "net/socket.h"
 #include "net/thread.h"
@@ -10,7 +9,7 @@
 
 /* ---- what other threads ask for ---- */
 
-static void wake(struct pccl_engine *engine) { (void)uv_async_send(&engine->wake); }
+static void wake(struct pccl_engine *engine) { pccl_reactor_wake(&engine->reactor); }
 
 /* Under the lock. */
 static void put_job(struct pccl_engine *engine, struct pccl_job *job)
@@ -484,9 +483,9 @@ static void take_news(struct pccl_engine *engine, const struct batch *batch)
     pccl_engine_settle(engine);
 }
 
-static void on_wake(uv_async_t *async)
+static void on_wake(struct pccl_reactor *reactor)
 {
-    struct pccl_engine *engine = async->data;
+    struct pccl_engine *engine = PCCL_CONTAINER_OF(reactor, struct pccl_engine, reactor);
     struct batch batch;
     take_inbox(engine, &batch);
     for (struct pccl_stream *stream = batch.closed, *next; stream; stream = next) {
@@ -506,7 +505,7 @@ static void on_wake(uv_async_t *async)
         work_on(engine, job);
     }
     if (batch.end)
-        uv_close((uv_handle_t *)&engine->wake, NULL); /* and the loop ends with the last good-bye */
+        pccl_reactor_end(reactor); /* and it returns with the last good-bye */
 }
 
 /* Its connections are ended, so that the other sides need not wait; they and all else stay behind. */
@@ -523,7 +522,7 @@ static void be_broken(struct pccl_engine *engine)
 static void thread_main(void *argument)
 {
     struct pccl_engine *engine = argument;
-    if (!pccl_guard_run_loop(&engine->loop))
+    if (!pccl_reactor_run(&engine->reactor))
         be_broken(engine);
 }
 
@@ -533,25 +532,6 @@ static void release(struct pccl_engine *engine)
 {
     pccl_release(pccl_heap(), engine->scratch, sizeof *engine->scratch);
     pccl_release(pccl_heap(), engine, sizeof *engine);
-}
-
-static int start_loop(struct pccl_engine *engine)
-{
-    int error = uv_loop_init(&engine->loop);
-    if (error)
-        return error;
-    error = uv_async_init(&engine->loop, &engine->wake, on_wake);
-    if (error)
-        (void)uv_loop_close(&engine->loop);
-    engine->wake.data = engine;
-    return error;
-}
-
-static void stop_loop(struct pccl_engine *engine)
-{
-    uv_close((uv_handle_t *)&engine->wake, NULL);
-    (void)uv_run(&engine->loop, UV_RUN_DEFAULT);
-    (void)uv_loop_close(&engine->loop);
 }
 
 static struct pccl_exchange *make_exchange(struct pccl_engine *engine)
@@ -593,6 +573,7 @@ static struct pccl_engine *allocate(const struct pccl_engine_config *config, con
 int pccl_engine_create(const struct pccl_engine_config *config, const struct pccl_engine_events *events,
                        struct pccl_engine **out, struct pccl_text *words)
 {
+    static const struct pccl_reactor_events reactor_events = {.woken = on_wake};
     struct pccl_engine *engine = allocate(config, events);
     int error = UV_ENOMEM;
     if (!engine)
@@ -600,9 +581,9 @@ int pccl_engine_create(const struct pccl_engine_config *config, const struct pcc
     error = uv_mutex_init(&engine->lock);
     if (error)
         goto no_lock;
-    error = start_loop(engine);
+    error = pccl_reactor_open(&engine->reactor, &reactor_events);
     if (error)
-        goto no_loop;
+        goto no_reactor;
     error = UV_ENOMEM;
     engine->exchange = make_exchange(engine);
     if (!engine->exchange)
@@ -616,8 +597,8 @@ int pccl_engine_create(const struct pccl_engine_config *config, const struct pcc
 no_thread:
     pccl_exchange_destroy(engine->exchange);
 no_exchange:
-    stop_loop(engine);
-no_loop:
+    pccl_reactor_close(&engine->reactor);
+no_reactor:
     uv_mutex_destroy(&engine->lock);
 no_lock:
     release(engine);
@@ -638,7 +619,7 @@ void pccl_engine_destroy(struct pccl_engine *engine)
     drop_news(engine);
     pccl_exchange_destroy(engine->exchange);
     pccl_table_fini(&engine->bundles);
-    (void)uv_loop_close(&engine->loop);
+    pccl_reactor_close(&engine->reactor);
     uv_mutex_destroy(&engine->lock);
     release(engine);
 }

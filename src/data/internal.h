@@ -12,8 +12,7 @@
 #include "data/engine.h"
 #include "data/pace.h"
 #include "net/channel.h"
-
-#include <uv.h>
+#include "net/reactor.h"
 
 enum {
     PCCL_STREAM_FRAME_MAX = 512,     /* bytes of any frame that the engine sends */
@@ -95,8 +94,7 @@ struct pccl_engine {
     struct pccl_engine_gone *gone;
     bool rename, end, broken;
 
-    uv_loop_t loop;
-    uv_async_t wake;
+    struct pccl_reactor reactor;
     struct pccl_exchange *exchange;
     uint64_t running; /* transfers */
     struct pccl_wire_scratch *scratch;

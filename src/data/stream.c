@@ -347,7 +347,7 @@ static void end_before_it_began(struct pccl_stream *stream)
 void pccl_stream_open(struct pccl_stream *stream, bool stillborn)
 {
     struct pccl_engine *engine = stream->engine;
-    if (!pccl_channel_open(&stream->channel, &engine->loop)) {
+    if (!pccl_channel_open(&stream->channel, &engine->reactor.loop)) {
         end_before_it_began(stream);
         return;
     }

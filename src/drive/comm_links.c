@@ -359,7 +359,7 @@ static bool start_dialling(struct pccl_comm_slot *slot)
                              .enter = pccl_comm_loop_enter,
                              .leave = pccl_comm_loop_leave,
                              .owner = comm};
-    slot->dialer = pccl_dialer_start(&comm->loop, pccl_heap(), &dial);
+    slot->dialer = pccl_dialer_start(&comm->reactor.loop, pccl_heap(), &dial);
     return slot->dialer != NULL;
 }
 
@@ -415,12 +415,12 @@ static void begin_pause(struct pccl_comm_link *link)
     struct pccl_comm_pause *pause = pccl_allocate(pccl_heap(), sizeof *pause);
     if (!pause)
         return; /* then the next attempt comes when something else happens to the link */
-    (void)uv_timer_init(&link->comm->loop, &pause->timer);
+    (void)uv_timer_init(&link->comm->reactor.loop, &pause->timer);
     pause->timer.data = pause;
     pause->comm = link->comm;
     pause->link = link;
     link->pause = pause;
-    uv_update_time(&link->comm->loop);
+    uv_update_time(&link->comm->reactor.loop);
     (void)uv_timer_start(&pause->timer, on_pause_over, link->pause_ms, 0);
 }
 

@@ -41,7 +41,7 @@ void pccl_comm_wake_loop(struct pcclComm_t *comm)
     if (!comm->started || comm->wound_up || comm->woken)
         return;
     comm->woken = true;
-    (void)uv_async_send(&comm->wake);
+    pccl_reactor_wake(&comm->reactor);
 }
 
 void pccl_comm_enter(struct pcclComm_t *comm)

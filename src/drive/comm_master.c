@@ -115,7 +115,7 @@ static void dial(struct pcclComm_t *comm, const struct pccl_address *addresses, 
                              .enter = pccl_comm_loop_enter,
                              .leave = pccl_comm_loop_leave,
                              .owner = comm};
-    comm->master.dialer = pccl_dialer_start(&comm->loop, pccl_heap(), &dial);
+    comm->master.dialer = pccl_dialer_start(&comm->reactor.loop, pccl_heap(), &dial);
     if (!comm->master.dialer)
         out_of_memory(comm);
 }
@@ -148,7 +148,7 @@ static void start_dialling(struct pcclComm_t *comm)
                                    .enter = pccl_comm_loop_enter,
                                    .leave = pccl_comm_loop_leave,
                                    .owner = comm};
-    comm->master.resolver = pccl_resolver_start(&comm->loop, pccl_heap(), &resolve);
+    comm->master.resolver = pccl_resolver_start(&comm->reactor.loop, pccl_heap(), &resolve);
     if (!comm->master.resolver)
         out_of_memory(comm);
 }

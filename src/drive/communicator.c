@@ -69,39 +69,14 @@ static void effect_log(void *context, enum pccl_log_level level, const char *tex
 
 /* ---- the loop ---- */
 
-static void on_idle(uv_idle_t *idle) { (void)idle; }
-
-/* The TICK waits for the poll that follows: after a standstill, what came meanwhile is read first. */
-static void on_timer(uv_timer_t *timer)
+static void arm(struct pcclComm_t *comm)
 {
-    struct pcclComm_t *comm = timer->data;
-    (void)uv_idle_start(&comm->idle, on_idle);
-}
-
-static void on_wake(uv_async_t *wake) { (void)wake; /* on_check looks at what is wanted */ }
-
-static void arm_timer(struct pcclComm_t *comm)
-{
-    uint64_t now = pccl_now_us();
     uint64_t deadline = comm->peer ? pccl_peer_deadline(comm->peer) : UINT64_MAX;
     if (comm->peer && pccl_peer_is_connected(comm->peer))
-        deadline = pccl_min_u64(deadline, now + PCCL_COMMUNICATOR_TICK_MS * UINT64_C(1000));
+        deadline = pccl_min_u64(deadline, pccl_now_us() + PCCL_COMMUNICATOR_TICK_MS * UINT64_C(1000));
     comm->armed_us = deadline;
-    if (deadline == UINT64_MAX) {
-        (void)uv_timer_stop(&comm->timer);
-        return;
-    }
-    uv_update_time(&comm->loop);
-    (void)uv_timer_start(&comm->timer, on_timer, deadline > now ? (deadline - now + 999) / 1000 : 0, 0);
+    pccl_reactor_set_due(&comm->reactor, deadline);
 }
-
-static void on_prepare(uv_prepare_t *prepare)
-{
-    struct pcclComm_t *comm = prepare->data;
-    comm->polled_us = pccl_now_us();
-}
-
-static void close_handle(void *handle) { uv_close(handle, NULL); }
 
 static void wind_up(struct pcclComm_t *comm)
 {
@@ -110,28 +85,23 @@ static void wind_up(struct pcclComm_t *comm)
     pccl_comm_links_close_all(comm);
     pccl_comm_effect_close_master(comm);
     settle(comm);
-    close_handle(&comm->wake);
-    close_handle(&comm->timer);
-    close_handle(&comm->idle);
-    close_handle(&comm->prepare);
-    close_handle(&comm->check);
+    pccl_reactor_end(&comm->reactor);
     if (comm->stuck)
         uv_cond_broadcast(&comm->changed);
 }
 
-static void on_check(uv_check_t *check)
+static void on_polled(struct pccl_reactor *reactor, uint64_t heard_us)
 {
-    struct pcclComm_t *comm = check->data;
-    (void)uv_idle_stop(&comm->idle);
+    struct pcclComm_t *comm = PCCL_CONTAINER_OF(reactor, struct pcclComm_t, reactor);
     pccl_comm_loop_enter(comm);
-    if (comm->peer && pccl_peer_deadline(comm->peer) <= comm->polled_us)
+    if (comm->peer && pccl_peer_deadline(comm->peer) <= heard_us)
         pccl_comm_step(comm, &(struct pccl_peer_event){.kind = PCCL_PEER_TICK});
     pccl_reductions_lapse(comm);
     if (comm->stop) {
         wind_up(comm);
     } else {
         settle(comm); /* which may make the deadline earlier */
-        arm_timer(comm);
+        arm(comm);
     }
     pccl_comm_loop_leave(comm);
 }
@@ -162,7 +132,7 @@ static void free_all(struct pcclComm_t *comm);
 static void thread_main(void *argument)
 {
     struct pcclComm_t *comm = argument;
-    if (!pccl_guard_run_loop(&comm->loop))
+    if (!pccl_reactor_run(&comm->reactor))
         be_broken(comm);
     uv_mutex_lock(&comm->lock);
     comm->ended = true;
@@ -175,37 +145,16 @@ static void thread_main(void *argument)
 
 /* ---- starting ---- */
 
-static enum pccl_status start_loop(struct pcclComm_t *comm, struct pccl_text *words)
+static enum pccl_status open_reactor(struct pcclComm_t *comm, struct pccl_text *words)
 {
-    int error = uv_loop_init(&comm->loop);
-    if (error == 0 && (error = uv_async_init(&comm->loop, &comm->wake, on_wake)) != 0)
-        (void)uv_loop_close(&comm->loop);
+    static const struct pccl_reactor_events events = {.polled = on_polled};
+    int error = pccl_reactor_open(&comm->reactor, &events);
     if (error) {
         pccl_text_format(words, "cannot make an event loop: %s", uv_strerror(error));
         return pccl_errors_of_system(error);
     }
-    (void)uv_timer_init(&comm->loop, &comm->timer);
-    (void)uv_idle_init(&comm->loop, &comm->idle);
-    (void)uv_prepare_init(&comm->loop, &comm->prepare);
-    (void)uv_check_init(&comm->loop, &comm->check);
-    comm->timer.data = comm->idle.data = comm->prepare.data = comm->check.data = comm;
-    (void)uv_prepare_start(&comm->prepare, on_prepare);
-    (void)uv_check_start(&comm->check, on_check);
     comm->armed_us = UINT64_MAX;
     return PCCL_OK;
-}
-
-/* Undoes start_loop and the listener before the thread runs. */
-static void stop_loop(struct pcclComm_t *comm)
-{
-    pccl_listener_close(&comm->listener);
-    close_handle(&comm->wake);
-    close_handle(&comm->timer);
-    close_handle(&comm->idle);
-    close_handle(&comm->prepare);
-    close_handle(&comm->check);
-    (void)uv_run(&comm->loop, UV_RUN_DEFAULT);
-    (void)uv_loop_close(&comm->loop);
 }
 
 /* The addresses of a parameter's list of hosts. 0: words say why. */
@@ -239,7 +188,7 @@ static enum pccl_status open_listener(struct pcclComm_t *comm, struct pccl_text 
     uint32_t count = bind_addresses(comm, addresses, PCCL_COUNT_OF(addresses), words);
     if (count == 0)
         return PCCL_SYSTEM;
-    comm->listener = (struct pccl_listener){.loop = &comm->loop,
+    comm->listener = (struct pccl_listener){.loop = &comm->reactor.loop,
                                             .memory = pccl_heap(),
                                             .hash = &comm->hash,
                                             .strangers_max = PCCL_STRANGERS_MAX,
@@ -258,7 +207,7 @@ static enum pccl_status open_listener(struct pcclComm_t *comm, struct pccl_text 
 
 static enum pccl_status start(struct pcclComm_t *comm, struct pccl_text *words)
 {
-    enum pccl_status status = start_loop(comm, words);
+    enum pccl_status status = open_reactor(comm, words);
     if (status != PCCL_OK)
         return status;
     status = pccl_comm_engine_start(comm, words);
@@ -272,8 +221,10 @@ static enum pccl_status start(struct pcclComm_t *comm, struct pccl_text *words)
         status = pccl_errors_of_system(error);
     }
 out:
-    if (status != PCCL_OK)
-        stop_loop(comm);
+    if (status != PCCL_OK) {
+        pccl_listener_close(&comm->listener);
+        pccl_reactor_close(&comm->reactor);
+    }
     pccl_comm_enter(comm);
     comm->started = status == PCCL_OK;
     pccl_comm_leave(comm);
@@ -446,7 +397,7 @@ static void free_parts(void *argument)
     if (comm->loop_broken)
         return; /* there may be threads that resolve names for it */
     if (comm->started)
-        (void)uv_loop_close(&comm->loop);
+        pccl_reactor_close(&comm->reactor);
     if (comm->peer)
         pccl_peer_destroy(comm->peer);
     pccl_reductions_free(comm);

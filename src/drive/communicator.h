@@ -28,6 +28,7 @@
 #include "drive/reduction.h"
 #include "net/clock.h"
 #include "net/listener.h"
+#include "net/reactor.h"
 #include "peer/peer.h"
 
 enum {
@@ -84,14 +85,9 @@ struct pcclComm_t {
     uv_cond_t changed; /* ended, stuck or deserted came true, a job was released, or a waiter without a condition of its
                           own has fired */
     uv_thread_t thread;
-    uv_loop_t loop;
-    uv_async_t wake;
-    uv_timer_t timer;
-    uv_idle_t idle;
-    uv_prepare_t prepare;
-    uv_check_t check;
+    struct pccl_reactor reactor;
     struct pccl_listener listener;
-    uint64_t polled_us, armed_us;
+    uint64_t armed_us; /* when the loop comes, at the latest; under the lock */
 };
 
 #define PCCL_BEING_DESTROYED "the communicator is closed or being destroyed"

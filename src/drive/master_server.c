@@ -12,6 +12,7 @@
 #include "net/guard.h"
 #include "net/heap.h"
 #include "net/listener.h"
+#include "net/reactor.h"
 #include "net/socket.h"
 #include "net/thread.h"
 
@@ -42,14 +43,9 @@ struct pccl_master_server {
     uint32_t beat_ms;
     struct pccl_picture_files picture_files;
 
-    uv_loop_t loop;
+    struct pccl_reactor reactor;
     uv_thread_t thread;
-    uv_async_t wake;
-    uv_timer_t timer;
     uv_timer_t beat_timer;
-    uv_idle_t idle; /* active: the poll must not block */
-    uv_prepare_t prepare;
-    uv_check_t check;
     struct pccl_listener listeners[PCCL_MASTER_HOSTS_MAX];
 
     struct pccl_hash_key hash;
@@ -58,8 +54,6 @@ struct pccl_master_server {
     struct pccl_connection *dirty; /* have output to flush */
     struct probe *probes;
     struct pccl_searches searches;
-    uint64_t polled_us; /* all input that had arrived by then is stepped after the poll that follows */
-    uint64_t armed_us;  /* what `timer` is set to; UINT64_MAX: not */
     uint32_t busy_iterations;
     bool busy; /* input is left unread in this iteration */
 
@@ -97,7 +91,7 @@ static void visit_machine(void *argument)
     pccl_master_step(visit->machine, visit->event);
 }
 
-/* An invariant that breaks ends the machine: its memory stays behind, and on_check ends the thread. */
+/* An invariant that breaks ends the machine: its memory stays behind, and on_polled ends the thread. */
 static void step(struct pccl_master_server *server, struct pccl_master_event *event)
 {
     if (!server->machine)
@@ -283,7 +277,7 @@ static bool effect_probe(void *context, const struct pccl_id *peer, const struct
                              .tells_want = true,
                              .done = on_probed,
                              .context = probe};
-    probe->dialer = pccl_dialer_start(&server->loop, pccl_heap(), &dial);
+    probe->dialer = pccl_dialer_start(&server->reactor.loop, pccl_heap(), &dial);
     if (probe->dialer)
         return true;
     drop_probe(probe);
@@ -297,14 +291,12 @@ static void on_solved(void *context, uint64_t ticket, enum pccl_status status, c
                       .kind = PCCL_MASTER_SOLVED, .ticket = ticket, .status = status, .answer = answer, .ring = ring});
 }
 
-static void on_idle(uv_idle_t *idle) { (void)idle; }
-
 static void effect_solve(void *context, uint64_t ticket, const struct pccl_ring_problem *problem)
 {
     struct pccl_master_server *server = context;
     pccl_searches_start(&server->searches, ticket, problem);
     if (pccl_searches_owe(&server->searches))
-        (void)uv_idle_start(&server->idle, on_idle); /* on_check comes soon */
+        pccl_reactor_hurry(&server->reactor); /* on_polled comes soon */
 }
 
 static void effect_stop_solving(void *context, uint64_t ticket)
@@ -341,15 +333,6 @@ static void flush_all(struct pccl_master_server *server)
     }
 }
 
-/* The deadline has passed. The TICK waits for the poll that follows: after a standstill, what came meanwhile is read
- * first. */
-static void on_timer(uv_timer_t *timer)
-{
-    struct pccl_master_server *server = timer->data;
-    server->armed_us = UINT64_MAX;
-    (void)uv_idle_start(&server->idle, on_idle);
-}
-
 static void on_beat(uv_timer_t *timer)
 {
     struct pccl_master_server *server = timer->data;
@@ -358,23 +341,6 @@ static void on_beat(uv_timer_t *timer)
     struct pccl_master_counts counts = pccl_master_count(server->machine);
     server->beat(server->beat_context, &counts);
 }
-
-static void arm_timer(struct pccl_master_server *server)
-{
-    uint64_t deadline = pccl_master_deadline(server->machine);
-    if (deadline == server->armed_us)
-        return;
-    server->armed_us = deadline;
-    if (deadline == UINT64_MAX) {
-        (void)uv_timer_stop(&server->timer);
-        return;
-    }
-    uv_update_time(&server->loop);
-    uint64_t now = pccl_now_us();
-    (void)uv_timer_start(&server->timer, on_timer, deadline > now ? (deadline - now + 999) / 1000 : 0, 0);
-}
-
-static void close_handle(void *handle) { uv_close(handle, NULL); }
 
 /* After the machine's SHUTDOWN: the loop ends when the last words are said. */
 static void wind_up(struct pccl_master_server *server)
@@ -395,26 +361,25 @@ static void wind_up(struct pccl_master_server *server)
         forget(server, connection);
         pccl_connection_close(connection, LINGER_MS);
     }
-    close_handle(&server->wake);
-    close_handle(&server->timer);
-    close_handle(&server->beat_timer);
-    close_handle(&server->idle);
-    close_handle(&server->prepare);
-    close_handle(&server->check);
+    uv_close((uv_handle_t *)&server->beat_timer, NULL);
+    pccl_reactor_end(&server->reactor);
 }
 
-static void on_prepare(uv_prepare_t *prepare)
+static struct pccl_master_server *server_of(struct pccl_reactor *reactor)
 {
-    struct pccl_master_server *server = prepare->data;
+    return PCCL_CONTAINER_OF(reactor, struct pccl_master_server, reactor);
+}
+
+static void on_polling(struct pccl_reactor *reactor)
+{
+    struct pccl_master_server *server = server_of(reactor);
     flush_all(server); /* what the timers of this iteration caused */
-    server->polled_us = pccl_now_us();
     server->busy = false;
 }
 
-static void on_check(uv_check_t *check)
+static void on_polled(struct pccl_reactor *reactor, uint64_t heard_us)
 {
-    struct pccl_master_server *server = check->data;
-    (void)uv_idle_stop(&server->idle);
+    struct pccl_master_server *server = server_of(reactor);
     if (atomic_load(&server->interrupted) || !server->machine) {
         step(server, &(struct pccl_master_event){.kind = PCCL_MASTER_SHUTDOWN});
         flush_all(server);
@@ -423,7 +388,7 @@ static void on_check(uv_check_t *check)
     }
     if (pccl_searches_owe(&server->searches))
         pccl_searches_pay(&server->searches);
-    if (server->machine && pccl_master_deadline(server->machine) <= server->polled_us)
+    if (server->machine && pccl_master_deadline(server->machine) <= heard_us)
         step(server, &(struct pccl_master_event){.kind = PCCL_MASTER_TICK});
     if (!server->busy || ++server->busy_iterations > BUSY_ITERATIONS_MAX) {
         server->busy_iterations = 0;
@@ -431,12 +396,10 @@ static void on_check(uv_check_t *check)
     }
     flush_all(server);
     if (server->machine)
-        arm_timer(server);
+        pccl_reactor_set_due(reactor, pccl_master_deadline(server->machine));
     else /* it broke: the next iteration ends */
-        (void)uv_idle_start(&server->idle, on_idle);
+        pccl_reactor_hurry(reactor);
 }
-
-static void on_wake(uv_async_t *wake) { (void)wake; /* on_check looks at what is wanted */ }
 
 static void close_doors(void *argument)
 {
@@ -465,7 +428,7 @@ static void be_broken(struct pccl_master_server *server)
 static void thread_main(void *argument)
 {
     struct pccl_master_server *server = argument;
-    if (!pccl_guard_run_loop(&server->loop))
+    if (!pccl_reactor_run(&server->reactor))
         be_broken(server);
 }
 
@@ -539,7 +502,7 @@ static enum pccl_status listen_all(struct pccl_master_server *server, struct pcc
         if (count == 0)
             return PCCL_SYSTEM;
         struct pccl_listener *listener = &server->listeners[i];
-        *listener = (struct pccl_listener){.loop = &server->loop,
+        *listener = (struct pccl_listener){.loop = &server->reactor.loop,
                                            .memory = pccl_heap(),
                                            .hash = &server->hash,
                                            .strangers_max = PCCL_STRANGERS_MAX,
@@ -562,43 +525,28 @@ static void abandon(struct pccl_master_server *server)
         pccl_listener_close(&server->listeners[i]);
         server->listeners[i] = (struct pccl_listener){0};
     }
-    close_handle(&server->timer);
-    close_handle(&server->beat_timer);
-    close_handle(&server->idle);
-    close_handle(&server->prepare);
-    close_handle(&server->check);
-    close_handle(&server->wake);
-    (void)uv_run(&server->loop, UV_RUN_DEFAULT);
-    (void)uv_loop_close(&server->loop);
+    uv_close((uv_handle_t *)&server->beat_timer, NULL);
+    pccl_reactor_close(&server->reactor);
     pccl_table_fini(&server->connections);
     if (server->machine)
         pccl_master_destroy(server->machine);
     server->machine = NULL;
 }
 
-static enum pccl_status start_loop(struct pccl_master_server *server, struct pccl_text *words)
+static enum pccl_status open_reactor(struct pccl_master_server *server, struct pccl_text *words)
 {
-    int error = uv_loop_init(&server->loop);
-    if (error == 0 && (error = uv_async_init(&server->loop, &server->wake, on_wake)) != 0)
-        (void)uv_loop_close(&server->loop);
+    static const struct pccl_reactor_events events = {.polling = on_polling, .polled = on_polled};
+    int error = pccl_reactor_open(&server->reactor, &events);
     if (error) {
         pccl_text_format(words, "cannot make an event loop: %s", uv_strerror(error));
         return pccl_errors_of_system(error);
     }
-    (void)uv_timer_init(&server->loop, &server->timer);
-    (void)uv_timer_init(&server->loop, &server->beat_timer);
-    (void)uv_idle_init(&server->loop, &server->idle);
-    (void)uv_prepare_init(&server->loop, &server->prepare);
-    (void)uv_check_init(&server->loop, &server->check);
-    server->timer.data = server->beat_timer.data = server->idle.data = server->prepare.data = server->check.data =
-        server;
-    (void)uv_prepare_start(&server->prepare, on_prepare);
-    (void)uv_check_start(&server->check, on_check);
+    (void)uv_timer_init(&server->reactor.loop, &server->beat_timer);
+    server->beat_timer.data = server;
     if (server->beat)
         (void)uv_timer_start(&server->beat_timer, on_beat, 0, server->beat_ms);
-    server->armed_us = UINT64_MAX;
-    server->searches =
-        (struct pccl_searches){.loop = &server->loop, .memory = pccl_heap(), .context = server, .solved = on_solved};
+    server->searches = (struct pccl_searches){
+        .loop = &server->reactor.loop, .memory = pccl_heap(), .context = server, .solved = on_solved};
     return PCCL_OK;
 }
 
@@ -621,7 +569,7 @@ static enum pccl_status start(struct pccl_master_server *server, struct pccl_tex
         return PCCL_SYSTEM;
     }
     pccl_hash_key_init(&server->hash, server->config.hash_seed);
-    enum pccl_status status = start_loop(server, words);
+    enum pccl_status status = open_reactor(server, words);
     if (status != PCCL_OK)
         return status;
     status = listen_all(server, words);
@@ -679,7 +627,7 @@ void pccl_master_server_interrupt(struct pccl_master_server *server)
     uv_mutex_lock(&server->lock);
     atomic_store(&server->interrupted, true);
     if (!server->ended)
-        (void)uv_async_send(&server->wake);
+        pccl_reactor_wake(&server->reactor);
     uv_mutex_unlock(&server->lock);
     pccl_thread_let_signals(&before);
 }
@@ -696,7 +644,7 @@ enum pccl_status pccl_master_server_join(struct pccl_master_server *server)
 {
     (void)uv_thread_join(&server->thread);
     if (!server->broken) {
-        (void)uv_loop_close(&server->loop);
+        pccl_reactor_close(&server->reactor);
         if (!pccl_guard_run(free_machine, server))
             server->defect = true;
         server->machine = NULL;

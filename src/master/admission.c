@@ -213,9 +213,9 @@ static void newcomer(struct pccl_master *m, struct pccl_stranger *stranger, cons
     pccl_master_say(m, PCCL_LOG_INFO, &(struct pccl_log_fields){.peer = &remote->id, .cause = PCCL_LOG_CAUSE_NEWCOMER},
                     "peer %s of group %u asks to join", pccl_id_str(&remote->id), remote->group_number);
     pccl_master_probe(m, remote);
-    pccl_master_try_recover(m);
-    pccl_master_found_if_empty(m);
-    pccl_master_plan_warm_up(m);
+    pccl_master_mark(m, PCCL_STAGE_RECOVERY);
+    pccl_master_mark(m, PCCL_STAGE_FOUNDING);
+    pccl_master_mark(m, PCCL_STAGE_WARM_UP);
 }
 
 /*

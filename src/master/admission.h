@@ -16,7 +16,7 @@ void pccl_master_stranger_received(struct pccl_master *m, struct pccl_stranger *
 void pccl_master_refuse(struct pccl_master *m, pccl_conn conn, enum pccl_refusal code, const char *words);
 /* Forgets it; its connection is not touched. */
 void pccl_master_drop_stranger(struct pccl_master *m, struct pccl_stranger *stranger);
-/* Those who have not said hello in time are refused. */
+/* Stage: those who have not said hello in time are refused. */
 void pccl_master_expire_strangers(struct pccl_master *m);
 /* This peer is removed: keeps the reason, for when it comes back. */
 void pccl_master_note_gone(struct pccl_master *m, const struct pccl_remote *remote);

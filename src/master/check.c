@@ -324,6 +324,7 @@ static const char *check_run(const struct pccl_master *m)
     PCCL_RULE(!m->recovering || m->founded, "what is recovered is a run");
     PCCL_RULE(!m->founded || !pccl_id_is_zero(&m->lineage), "a run has a name");
     PCCL_RULE(!m->optimizing || !m->recovering, "a master that recovers decides nothing");
+    PCCL_RULE(m->due == 0 || m->departing_count > 0, "what is due is decided, but for what waits for a departure");
     return NULL;
 }
 

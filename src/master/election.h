@@ -1,6 +1,6 @@
 /*
  * Which content of the shared state a group takes, and what becomes of each member that brings another one (PROTOCOL
- * 10). Pure, and a function of the votes alone: their order changes nothing.
+ * 10.5). Pure, and a function of the votes alone: their order changes nothing.
  */
 #ifndef PCCL_MASTER_ELECTION_H
 #define PCCL_MASTER_ELECTION_H

@@ -88,6 +88,8 @@ struct pccl_group {
     uint32_t place_count, place_capacity;
     struct pccl_tuning tuning;
 
+    bool sync_due;                          /* something of the open round has changed, ... */
+    const struct pccl_remote *sync_news;    /* ... and only this member's part; NULL: others' too */
     bool sync_planned;                      /* the open round has elected */
     uint8_t sync_outcome, optimize_outcome; /* of the rounds before, and why they failed */
     struct pccl_text sync_words, optimize_words;

@@ -10,6 +10,7 @@
 #include "master/recovery.h"
 #include "master/rounds.h"
 #include "master/tuning.h"
+#include "master/views.h"
 #include "topology/ring.h"
 #include "wire/cost.h"
 
@@ -257,7 +258,7 @@ void pccl_master_link_lost(struct pccl_master *m, struct pccl_remote *from, cons
         return;
     pccl_master_note_edge(m, &from->id, &lost->peer, incoming, how);
     if (to == NULL) {
-        pccl_master_try_recover(m);
+        pccl_master_mark(m, PCCL_STAGE_RECOVERY);
         return;
     }
     if (to->conn == 0 && is_gone(m, to)) {
@@ -307,7 +308,7 @@ void pccl_master_link_up(struct pccl_master *m, struct pccl_remote *from, const 
     touch_newcomers(m, from, remote);
     pccl_master_link_mended(m, from, remote);
     if (remote->group != NULL && remote->group->tuning.better != NULL)
-        pccl_master_evaluate_rounds(m); /* one may wait for this link */
+        pccl_master_mark(m, PCCL_STAGE_ROUNDS); /* one may wait for this link */
 }
 
 /* ---- rings ---- */
@@ -584,10 +585,9 @@ static void give_up_mesh_edges(struct pccl_master *m)
         pccl_master_next_epoch(m, NULL, 0, NULL, 0, &why);
 }
 
-void pccl_master_tick_edges(struct pccl_master *m)
+void pccl_master_decide_failed_links(struct pccl_master *m)
 {
-    if (m->departing_count == 0)
-        give_up_ring_edges(m);
+    give_up_ring_edges(m);
     if (m->departing_count == 0)
         give_up_mesh_edges(m);
     for (uint32_t i = 0; i < m->edge_count;) {

@@ -54,8 +54,8 @@ void pccl_master_look_again(struct pccl_master *m, struct pccl_remote *remote);
 
 /* ---- edges that fail between the living ---- */
 
-/* Those that were not mended in time: another ring, or one of the two ends goes (PROTOCOL 9.4). */
-void pccl_master_tick_edges(struct pccl_master *m);
+/* Stage: those that were not mended in time: another ring, or one of the two ends goes (PROTOCOL 9.4). */
+void pccl_master_decide_failed_links(struct pccl_master *m);
 /* Of rates between members by their numbers: what is known as bad, and does not stand, has none. false: no memory. */
 PCCL_MUST_CHECK bool pccl_master_strike_bad_pairs(struct pccl_master *m, const struct pccl_group *group,
                                                   uint64_t *rates);

@@ -151,7 +151,7 @@ static bool advance_time(struct pccl_master *m, uint64_t now_us)
     return true;
 }
 
-static void tick_remotes(struct pccl_master *m)
+static void watch_remotes(struct pccl_master *m)
 {
     uint64_t silence_us = m->config.silence_ms * UINT64_C(1000), heartbeat_us = m->config.heartbeat_ms * UINT64_C(1000);
     for (uint32_t i = 0; i < m->remote_count; i++) {
@@ -173,22 +173,71 @@ static void tick_remotes(struct pccl_master *m)
     }
 }
 
-static void tick(struct pccl_master *m)
+/* Behind a standstill what came meanwhile is heard before anybody expires. Every stage asks for its next tick. */
+static void tick(struct pccl_master *m, bool stood_still)
 {
-    if (m->now_us < m->deadline_us)
-        return;
-    m->deadline_us = UINT64_MAX;
-    pccl_master_expire_strangers(m);
-    tick_remotes(m);
-    pccl_master_tick_admissions(m);
-    pccl_master_tick_edges(m);
-    pccl_master_tick_rounds(m);
-    pccl_master_tick_operations(m);
-    pccl_master_tick_topology(m);
-    pccl_master_plan_warm_up(m);
-    pccl_master_try_recover(m);
-    pccl_master_settle(m);
-    pccl_master_found_if_empty(m);
+    if (stood_still) {
+        m->deadline_us = m->now_us + READ_FIRST_US;
+    } else if (m->now_us >= m->deadline_us) {
+        m->deadline_us = UINT64_MAX;
+        m->due = (1U << PCCL_STAGES) - 1;
+    }
+}
+
+/* ---- decisions ---- */
+
+/*
+ * The one place where decisions are made that concern more than the sender of a message (operations excepted: the last
+ * word on one decides it, operations.c). The order has reasons:
+ *
+ * - Silence comes before departures: whoever is found gone at one moment goes in one view, so that operations fail
+ * once.
+ * - Departures come before all that is decided for members: no round, synchronization or recovery counts somebody who
+ *   is about to go. They wait until all input has been read that came with their cause: what the others have finished
+ *   by then is committed before the view, and who else has gone is known.
+ * - Recovery, and the founding of a run, come before what members of a run do.
+ * - Links come before operations: an abort that waits for a failed link is superseded by the view without that link.
+ * - Warm-up comes before rounds: who has taken too long is rejected, not admitted.
+ * - Rounds come before synchronizations: one that has ended changes the era in which those count.
+ * - Searches in the background come last: they take what ring is left by all others.
+ *
+ * A stage may make earlier ones due, as when sending finds a queue full: from the top again, until nothing is due.
+ */
+static void (*const stages[PCCL_STAGES])(struct pccl_master *m) = {
+    [PCCL_STAGE_STRANGERS] = pccl_master_expire_strangers,
+    [PCCL_STAGE_SILENCE] = watch_remotes,
+    [PCCL_STAGE_DEPARTURES] = pccl_master_expel_departing,
+    [PCCL_STAGE_RECOVERY] = pccl_master_decide_recovery,
+    [PCCL_STAGE_FOUNDING] = pccl_master_found_if_empty,
+    [PCCL_STAGE_LINKS] = pccl_master_decide_failed_links,
+    [PCCL_STAGE_OPERATIONS] = pccl_master_release_held_aborts,
+    [PCCL_STAGE_WARM_UP] = pccl_master_plan_warm_up,
+    [PCCL_STAGE_TESTS] = pccl_master_expire_tests,
+    [PCCL_STAGE_ROUNDS] = pccl_master_decide_rounds,
+    [PCCL_STAGE_SYNCS] = pccl_master_decide_syncs,
+    [PCCL_STAGE_SEARCHES] = pccl_master_search_in_background,
+    [PCCL_STAGE_WAITING] = pccl_master_tell_who_waits,
+};
+
+static enum pccl_master_stage first_due(const struct pccl_master *m)
+{
+    uint32_t stage = 0;
+    while ((m->due >> stage & 1) == 0)
+        stage++;
+    return (enum pccl_master_stage)stage;
+}
+
+static void decide(struct pccl_master *m, bool all_is_read)
+{
+    while (m->due != 0) {
+        enum pccl_master_stage stage = first_due(m);
+        if (stage == PCCL_STAGE_DEPARTURES && !all_is_read)
+            break; /* and with it all that comes behind */
+        m->due &= ~(1U << stage);
+        stages[stage](m);
+    }
+    if (m->due != 0)
+        pccl_master_arm(m, m->now_us);
 }
 
 /* ---- sending and saying ---- */
@@ -198,9 +247,8 @@ void pccl_master_say(struct pccl_master *m, enum pccl_log_level level, const str
 {
     struct pccl_text text;
     va_list arguments;
-    pccl_text_clear(&text);
     va_start(arguments, format);
-    pccl_text_append_list(&text, format, arguments);
+    pccl_text_format_list(&text, format, arguments);
     va_end(arguments);
     pccl_names_add_to(&m->names, &text);
     struct pccl_log_fields all = fields != NULL ? *fields : (struct pccl_log_fields){0};
@@ -315,11 +363,8 @@ static void remote_received(struct pccl_master *m, struct pccl_remote *from, con
         pccl_master_remove(m, from, PCCL_REFUSAL_PROTOCOL, "a message is missing before %s", pccl_wire_name(msg->type));
         return;
     }
-    if (!fresh)
-        return;
-    dispatch(m, from, msg);
-    if (!from->departing && pccl_session_owes_acknowledgement(&from->session))
-        pccl_master_send_heartbeat(m, from, false);
+    if (fresh)
+        dispatch(m, from, msg);
 }
 
 /* ---- events ---- */
@@ -336,7 +381,8 @@ static struct pccl_stranger *stranger_of(const struct pccl_master *m, pccl_conn 
     return node != NULL ? PCCL_CONTAINER_OF(node, struct pccl_stranger, by_conn) : NULL;
 }
 
-static void received(struct pccl_master *m, const struct pccl_master_event *event)
+/* Whoever sent it, if it is known. */
+static struct pccl_remote *received(struct pccl_master *m, const struct pccl_master_event *event)
 {
     struct pccl_remote *remote = remote_of(m, event->conn);
     struct pccl_stranger *stranger = stranger_of(m, event->conn);
@@ -344,6 +390,7 @@ static void received(struct pccl_master *m, const struct pccl_master_event *even
         remote_received(m, remote, event->frame, event->msg);
     else if (stranger != NULL)
         pccl_master_stranger_received(m, stranger, event);
+    return remote;
 }
 
 static void closed(struct pccl_master *m, pccl_conn conn)
@@ -392,30 +439,34 @@ static void shut_down(struct pccl_master *m)
     }
     for (uint32_t i = 0; i < m->remote_count; i++)
         pccl_master_remove(m, m->remotes[i], PCCL_REFUSAL_SHUTDOWN, "the master shuts down");
-    pccl_master_settle(m);
 }
 
+/* The facts first, then what follows from them; then, if nothing that was said has done so, what came is acknowledged.
+ */
 void pccl_master_step(struct pccl_master *m, const struct pccl_master_event *event)
 {
-    bool stood_still = advance_time(m, event->now_us);
+    bool stood_still = advance_time(m, event->now_us), all_is_read = false;
+    struct pccl_remote *from = NULL;
     switch (event->kind) {
     case PCCL_MASTER_OPENED: pccl_master_opened(m, event); break;
     case PCCL_MASTER_CLOSED: closed(m, event->conn); break;
-    case PCCL_MASTER_RECEIVED: received(m, event); break;
+    case PCCL_MASTER_RECEIVED: from = received(m, event); break;
     case PCCL_MASTER_GARBAGE: garbage(m, event); break;
     case PCCL_MASTER_PROBED: pccl_master_probed(m, event); break;
     case PCCL_MASTER_SOLVED: pccl_master_solved(m, event); break;
-    case PCCL_MASTER_IDLE: pccl_master_settle(m); break;
+    case PCCL_MASTER_IDLE: all_is_read = true; break;
     case PCCL_MASTER_TICK:
-        if (stood_still)
-            m->deadline_us = m->now_us + READ_FIRST_US; /* what came meanwhile is heard before anybody expires */
-        else
-            tick(m);
+        tick(m, stood_still);
+        all_is_read = !stood_still;
         break;
-    case PCCL_MASTER_SHUTDOWN: shut_down(m); break;
+    case PCCL_MASTER_SHUTDOWN:
+        shut_down(m);
+        all_is_read = true;
+        break;
     }
-    if (m->departing_count > 0)
-        pccl_master_arm(m, m->now_us);
+    decide(m, all_is_read);
+    if (from != NULL && !from->departing && pccl_session_owes_acknowledgement(&from->session))
+        pccl_master_send_heartbeat(m, from, false);
 }
 
 struct pccl_master_counts pccl_master_count(const struct pccl_master *m)

@@ -10,6 +10,7 @@
 #include "master/rounds.h"
 #include "master/sync.h"
 #include "master/tuning.h"
+#include "master/views.h"
 #include "master/where.h"
 
 #include <stdarg.h>
@@ -157,6 +158,9 @@ static void note_ring_change(struct pccl_master *m, struct pccl_group *group)
     group->ring_us = m->now_us;
     group->ring_version++;
     pccl_master_touch_queue(m, group->number);
+    pccl_master_mark(m, PCCL_STAGE_WARM_UP);
+    pccl_master_mark(m, PCCL_STAGE_ROUNDS);
+    pccl_master_note_sync(m, group, NULL);
 }
 
 bool pccl_master_join_ring(struct pccl_master *m, struct pccl_group *group, struct pccl_remote *remote)
@@ -173,6 +177,7 @@ bool pccl_master_join_ring(struct pccl_master *m, struct pccl_group *group, stru
     group->ring[group->ring_count++] = remote;
     remote->group = group;
     remote->state = PCCL_REMOTE_MEMBER;
+    remote->decision_known = group->decisions; /* what was decided before it came does not concern it */
     pccl_master_unqueue(m, remote);
     note_ring_change(m, group);
     m->member_count++;
@@ -303,139 +308,6 @@ void pccl_master_end_run(struct pccl_master *m)
     pccl_master_touch_all_queues(m);
 }
 
-/* ---- epochs ---- */
-
-struct pccl_id *pccl_master_ring_ids(struct pccl_master *m, const struct pccl_group *group)
-{
-    struct pccl_id *ids = pccl_allocate(&m->memory, pccl_max_u64(1, group->ring_count) * sizeof *ids);
-    for (uint32_t i = 0; ids != NULL && i < group->ring_count; i++)
-        ids[i] = group->ring[i]->id;
-    return ids;
-}
-
-struct pccl_member pccl_master_as_member(const struct pccl_remote *remote)
-{
-    return (struct pccl_member){
-        .peer = remote->id, .group = remote->group_number, .token_digest = remote->token_digest};
-}
-
-struct pccl_member *pccl_master_member_list(struct pccl_master *m)
-{
-    struct pccl_member *members = pccl_allocate(&m->memory, pccl_max_u64(1, m->member_count) * sizeof *members);
-    uint32_t count = 0;
-    for (uint32_t i = 0; members != NULL && i < m->remote_count; i++)
-        if (m->remotes[i]->state == PCCL_REMOTE_MEMBER && m->remotes[i]->group != NULL)
-            members[count++] = pccl_master_as_member(m->remotes[i]);
-    PCCL_ASSERT(members == NULL || count == m->member_count);
-    return members;
-}
-
-void pccl_master_welcome(struct pccl_master *m, struct pccl_remote *remote)
-{
-    struct pccl_group *group = remote->group;
-    PCCL_ASSERT(group != NULL);
-    struct pccl_member *members = pccl_master_member_list(m);
-    struct pccl_id *ring = pccl_master_ring_ids(m, group);
-    if (members == NULL || ring == NULL) {
-        pccl_master_remove(m, remote, PCCL_REFUSAL_FULL, "out of memory");
-    } else {
-        struct pccl_msg msg = {.type = PCCL_MSG_welcome,
-                               .as.welcome = {.epoch = m->epoch,
-                                              .view = group->view,
-                                              .update = m->rounds[PCCL_ROUND_UPDATE],
-                                              .optimize = m->rounds[PCCL_ROUND_OPTIMIZE],
-                                              .sync = group->sync,
-                                              .query = m->rounds[PCCL_ROUND_PENDING],
-                                              .revision = group->revision,
-                                              .run_key = m->run_key,
-                                              .members = members,
-                                              .members_count = m->member_count,
-                                              .ring = ring,
-                                              .ring_count = group->ring_count,
-                                              .cost = group->cost}};
-        remote->unwelcomed = false;
-        pccl_master_tell_names(m, remote, members, m->member_count);
-        remote->decision_known = group->decisions; /* what was decided before it came does not concern it */
-        pccl_master_send(m, remote, &msg, 0);
-        pccl_master_say(m, PCCL_LOG_INFO,
-                        &(struct pccl_log_fields){.peer = &remote->id, .cause = PCCL_LOG_CAUSE_MEMBERSHIP},
-                        "peer %s is in: %u members", pccl_id_str(&remote->id), m->member_count);
-    }
-    pccl_release(&m->memory, members, pccl_max_u64(1, m->member_count) * sizeof *members);
-    pccl_release(&m->memory, ring, pccl_max_u64(1, group->ring_count) * sizeof *ring);
-}
-
-void pccl_master_send_epoch(struct pccl_master *m, struct pccl_remote *to, struct pccl_msg_epoch_change *change)
-{
-    struct pccl_group *group = to->group;
-    PCCL_ASSERT(group != NULL);
-    struct pccl_id *ring = NULL;
-    change->view_changed = group->changed;
-    change->ring = NULL;
-    change->ring_count = 0;
-    change->cost = group->changed ? group->cost : (struct pccl_cost){0};
-    if (group->changed) {
-        ring = pccl_master_ring_ids(m, group);
-        if (ring == NULL) {
-            pccl_master_remove(m, to, PCCL_REFUSAL_FULL, "out of memory");
-            return;
-        }
-        change->ring = ring;
-        change->ring_count = group->ring_count;
-    }
-    struct pccl_msg msg = {.type = PCCL_MSG_epoch_change, .as.epoch_change = *change};
-    pccl_master_tell_names(m, to, change->added, change->added_count);
-    pccl_master_send(m, to, &msg, 0);
-    if (group->changed) {
-        to->owes_view_ack = true;
-        to->views_owed++;
-    }
-    pccl_release(&m->memory, ring, change->ring_count * sizeof *ring);
-}
-
-void pccl_master_next_epoch(struct pccl_master *m, const struct pccl_member *added, uint32_t added_count,
-                            const struct pccl_id *removed, uint32_t removed_count, const struct pccl_text *why)
-{
-    PCCL_ASSERT(m->founded && m->member_count > 0);
-    m->epoch.number++;
-    for (uint32_t i = 0; i < m->group_count; i++) {
-        struct pccl_group *group = m->groups[i];
-        if (!group->changed)
-            continue;
-        pccl_master_avoid_bad_edges(m, group);
-        pccl_master_drop_undecided(m, group);
-        group->view = m->epoch;
-        pccl_master_decide_cost(group);
-        pccl_master_want_links(m, group);
-    }
-    struct pccl_msg_epoch_change change = {.epoch = m->epoch,
-                                           .added = added,
-                                           .added_count = added_count,
-                                           .removed = removed,
-                                           .removed_count = removed_count,
-                                           .words = pccl_bytes_of_text(why)};
-    for (uint32_t i = 0; i < m->remote_count; i++) {
-        struct pccl_remote *to = m->remotes[i];
-        if (pccl_master_is_living_member(to) && !to->unwelcomed)
-            pccl_master_send_epoch(m, to, &change);
-    }
-    for (uint32_t i = 0; i < m->group_count; i++) {
-        if (m->groups[i]->changed)
-            pccl_master_ask_for_better_links(m, m->groups[i]);
-        m->groups[i]->changed = false;
-    }
-    pccl_master_say_epoch(m, added_count, removed_count, why);
-}
-
-void pccl_master_say_epoch(struct pccl_master *m, uint32_t added, uint32_t removed, const struct pccl_text *why)
-{
-    pccl_master_say(
-        m, PCCL_LOG_INFO,
-        &(struct pccl_log_fields){.reason = why->length > 0 ? why->bytes : NULL, .cause = PCCL_LOG_CAUSE_MEMBERSHIP},
-        "epoch %u.%" PRIu64 ": %u members, %u came, %u went", m->epoch.inc, m->epoch.number, m->member_count, added,
-        removed);
-}
-
 /* ---- departures ---- */
 
 void pccl_master_remove(struct pccl_master *m, struct pccl_remote *remote, enum pccl_refusal why, const char *format,
@@ -444,15 +316,15 @@ void pccl_master_remove(struct pccl_master *m, struct pccl_remote *remote, enum 
     if (remote->departing)
         return;
     va_list arguments;
-    pccl_text_clear(&remote->words);
     va_start(arguments, format);
-    pccl_text_append_list(&remote->words, format, arguments);
+    pccl_text_format_list(&remote->words, format, arguments);
     va_end(arguments);
     pccl_names_add_to(&m->names, &remote->words); /* it need not know them */
     remote->departing = true;
     remote->why = why;
     m->departing_count++;
     m->departures++;
+    pccl_master_mark(m, PCCL_STAGE_DEPARTURES);
     pccl_master_unqueue(m, remote);
     bool planned = why == PCCL_REFUSAL_LEFT || why == PCCL_REFUSAL_SHUTDOWN;
     pccl_master_say(m, planned ? PCCL_LOG_INFO : PCCL_LOG_WARN,
@@ -499,7 +371,7 @@ static void commit_before_view(struct pccl_master *m)
         commit_before_view(m); /* sending found further peers that have to go */
 }
 
-static void settle_once(struct pccl_master *m)
+static void expel_some(struct pccl_master *m)
 {
     commit_before_view(m);
     struct pccl_id removed[64]; /* the others wait for the next turn */
@@ -524,20 +396,15 @@ static void settle_once(struct pccl_master *m)
         pccl_master_next_epoch(m, NULL, 0, removed, removed_count, &why);
 }
 
-void pccl_master_settle(struct pccl_master *m)
+/* Rounds and synchronizations that were left for this view are due, whoever it was that departed. */
+void pccl_master_expel_departing(struct pccl_master *m)
 {
-    bool any = m->departing_count > 0;
     while (m->departing_count > 0)
-        settle_once(m);
-    if (!any)
-        return;
-    pccl_master_found_if_empty(m);
-    pccl_master_try_recover(m);
-    for (uint32_t i = 0; i < m->group_count; i++)
-        pccl_master_advance_stable(m, m->groups[i]);
-    pccl_master_plan_warm_up(m);
-    pccl_master_evaluate_rounds(m);
-    pccl_master_evaluate_syncs(m);
-    if (m->departing_count > 0)
-        pccl_master_settle(m);
+        expel_some(m);
+    m->due &= ~(1U << PCCL_STAGE_DEPARTURES); /* also those whom the others' messages were too many for */
+    pccl_master_mark(m, PCCL_STAGE_RECOVERY);
+    pccl_master_mark(m, PCCL_STAGE_FOUNDING);
+    pccl_master_mark(m, PCCL_STAGE_WARM_UP);
+    pccl_master_mark(m, PCCL_STAGE_ROUNDS);
+    pccl_master_mark(m, PCCL_STAGE_SYNCS);
 }

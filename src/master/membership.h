@@ -1,6 +1,7 @@
 /*
  * Who is in: peers, groups and their rings, the run's beginning and end, epochs, and how somebody leaves. A removal is
- * noted at once (departing) and takes effect at the next IDLE, after what the others have finished is committed.
+ * noted at once (departing) and takes effect behind the input that has come with it, after what the others have
+ * finished is committed.
  */
 #ifndef PCCL_MASTER_MEMBERSHIP_H
 #define PCCL_MASTER_MEMBERSHIP_H
@@ -38,7 +39,8 @@ PCCL_MUST_CHECK bool pccl_master_reorder(struct pccl_master *m, struct pccl_grou
 
 /* The first member begins it: epoch 1.1. */
 void pccl_master_found(struct pccl_master *m, struct pccl_remote *first);
-/* Nobody is in: the newcomer that has waited longest founds a run, unless members of an older one may come back. */
+/* Stage: where nobody is in, the newcomer that has waited longest founds a run, unless members of an older one may come
+ * back. */
 void pccl_master_found_if_empty(struct pccl_master *m);
 /* Draws the key of a run, if there is none yet. */
 void pccl_master_need_lineage(struct pccl_master *m);
@@ -47,29 +49,13 @@ void pccl_master_end_run(struct pccl_master *m);
 /* This run has ended in this boot. */
 bool pccl_master_is_over(const struct pccl_master *m, const struct pccl_id *lineage);
 
-/* ---- epochs ---- */
-
-/* Gives every touched group (changed) the next epoch as its view and tells all members; added may be NULL. */
-void pccl_master_next_epoch(struct pccl_master *m, const struct pccl_member *added, uint32_t added_count,
-                            const struct pccl_id *removed, uint32_t removed_count, const struct pccl_text *why);
-/* Logs what has become of the epoch. */
-void pccl_master_say_epoch(struct pccl_master *m, uint32_t added, uint32_t removed, const struct pccl_text *why);
-/* Tells one member; its group's ring is in it if the group is changed. */
-void pccl_master_send_epoch(struct pccl_master *m, struct pccl_remote *to, struct pccl_msg_epoch_change *change);
-/* Tells a newcomer that it is in, and all that a member knows. */
-void pccl_master_welcome(struct pccl_master *m, struct pccl_remote *remote);
-/* Temporary lists for messages: owned by the caller, NULL when memory is short. */
-struct pccl_id *pccl_master_ring_ids(struct pccl_master *m, const struct pccl_group *group);
-struct pccl_member *pccl_master_member_list(struct pccl_master *m);
-struct pccl_member pccl_master_as_member(const struct pccl_remote *remote);
-
 /* ---- departures ---- */
 
 /* It is to go, for this reason. Nothing happens if it is departing already. */
 PCCL_PRINTF(4, 5)
 void pccl_master_remove(struct pccl_master *m, struct pccl_remote *remote, enum pccl_refusal why, const char *format,
                         ...);
-/* Those who depart go, all in one view if they are not too many; then whatever waited for that goes on. */
-void pccl_master_settle(struct pccl_master *m);
+/* Stage: those who depart go, all in one view if they are not too many. */
+void pccl_master_expel_departing(struct pccl_master *m);
 
 #endif

@@ -17,7 +17,7 @@ void pccl_master_unqueue(struct pccl_master *m, struct pccl_remote *remote);
 /* What the newcomers of this group need, or have, may have changed: the next plan looks at them. */
 void pccl_master_touch_queue(struct pccl_master *m, uint32_t group_number);
 void pccl_master_touch_all_queues(struct pccl_master *m);
-/* Asks for the links that newcomers need, and refuses who has not got them in time. */
+/* Stage: asks for the links that newcomers need, and refuses who has not got them in time. */
 void pccl_master_plan_warm_up(struct pccl_master *m);
 /* Marks the newcomers that could be admitted now (remote->eligible), in ring order per group. Returns how many. */
 uint32_t pccl_master_eligible(struct pccl_master *m);

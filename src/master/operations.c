@@ -515,7 +515,7 @@ static void release_held(struct pccl_master *m, struct pccl_group *group, const 
     }
 }
 
-void pccl_master_tick_operations(struct pccl_master *m)
+void pccl_master_release_held_aborts(struct pccl_master *m)
 {
     for (uint32_t i = 0; i < m->group_count; i++)
         release_held(m, m->groups[i], NULL, NULL);

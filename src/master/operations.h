@@ -33,8 +33,8 @@ void pccl_master_drop_undecided(struct pccl_master *m, struct pccl_group *group)
 void pccl_master_drop_operations(struct pccl_master *m, struct pccl_group *group);
 /* The ring has changed: outcomes that every member has acknowledged are forgotten. */
 void pccl_master_advance_stable(struct pccl_master *m, struct pccl_group *group);
-/* Failures that waited long enough for their cause. */
-void pccl_master_tick_operations(struct pccl_master *m);
+/* Stage: failures that have waited long enough for their cause. */
+void pccl_master_release_held_aborts(struct pccl_master *m);
 
 /* ---- for a restarted master, which hears of operations from reports ---- */
 

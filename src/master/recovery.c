@@ -12,6 +12,7 @@
 #include "master/recovery.h"
 #include "master/rounds.h"
 #include "master/sync.h"
+#include "master/views.h"
 
 #include <string.h>
 
@@ -133,7 +134,7 @@ void pccl_master_resume_received(struct pccl_master *m, struct pccl_remote *from
         status = report->begun ? PCCL_OK : PCCL_MALFORMED;
         for (uint32_t i = 0; i < msg->as.resume_end.dead_count; i++)
             pccl_master_note_edge(m, &from->id, &msg->as.resume_end.dead[i], false, PCCL_LINK_REFUSED);
-        pccl_master_try_recover(m);
+        pccl_master_mark(m, PCCL_STAGE_RECOVERY);
         break;
     default: status = PCCL_MALFORMED; break;
     }
@@ -152,7 +153,7 @@ bool pccl_master_begin_recovery(struct pccl_master *m, const struct pccl_id *run
         for (uint32_t i = 0; i < m->remote_count; i++)
             pccl_master_remove(m, m->remotes[i], PCCL_REFUSAL_LINEAGE, "an older run came back to this master");
         while (m->departing_count > 0)
-            pccl_master_settle(m);
+            pccl_master_expel_departing(m);
         pccl_master_end_run(m);
     }
     m->claim_count = 0;
@@ -674,46 +675,6 @@ static void announce(struct pccl_master *m, struct pccl_group *group)
 
 /* ---- telling ---- */
 
-/*
- * The recovery is an epoch of its own, also when nothing has changed: whoever has it knows more than any member that
- * was not there. (Views move only where they have to, so operations go on.)
- */
-static void tell_epoch(struct pccl_master *m, const struct pccl_epoch *law_epoch, uint32_t highest, bool all_here)
-{
-    struct pccl_text why;
-    pccl_text_format(&why, "the master restarted");
-    m->epoch = (struct pccl_epoch){.inc = highest + 1 + (uint32_t)pccl_prng_below(&m->prng, INC_SPREAD), .number = 1};
-    struct pccl_member *members = pccl_master_member_list(m);
-    uint32_t count = m->member_count;
-    struct pccl_msg_epoch_change change = {.epoch = m->epoch, .words = pccl_bytes_of_text(&why)};
-    for (uint32_t i = 0; i < m->group_count; i++) {
-        struct pccl_group *group = m->groups[i];
-        if (!group->changed)
-            continue;
-        pccl_master_drop_undecided(m, group);
-        group->view = m->epoch;
-        pccl_master_decide_cost(group);
-    }
-    for (uint32_t i = 0; i < m->remote_count; i++) {
-        struct pccl_remote *remote = m->remotes[i];
-        if (!pccl_master_is_living_member(remote))
-            continue;
-        change.full = !all_here || !pccl_epoch_equal(&remote->report->fields.epoch, law_epoch);
-        change.added = change.full ? members : NULL;
-        change.added_count = change.full ? count : 0;
-        if (members == NULL)
-            pccl_master_remove(m, remote, PCCL_REFUSAL_FULL, "out of memory");
-        else
-            pccl_master_send_epoch(m, remote, &change);
-    }
-    pccl_release(&m->memory, members, pccl_max_u64(1, count) * sizeof *members);
-    for (uint32_t i = 0; i < m->group_count; i++) {
-        m->groups[i]->changed = false;
-        pccl_master_want_links(m, m->groups[i]);
-    }
-    pccl_master_say_epoch(m, 0, 0, &why);
-}
-
 static void tell_recovered(struct pccl_master *m)
 {
     for (uint32_t i = 0; i < m->remote_count; i++) {
@@ -729,6 +690,11 @@ static void free_reports(struct pccl_master *m)
 {
     for (uint32_t i = 0; i < m->remote_count; i++)
         pccl_master_free_report(m, m->remotes[i]);
+}
+
+static uint32_t next_inc(struct pccl_master *m, uint32_t highest)
+{
+    return highest + 1 + (uint32_t)pccl_prng_below(&m->prng, INC_SPREAD);
 }
 
 static void conclude(struct pccl_master *m, struct pccl_report *law)
@@ -758,7 +724,7 @@ static void conclude(struct pccl_master *m, struct pccl_report *law)
     tell_missed_rounds(m);
     for (uint32_t i = 0; i < m->group_count; i++)
         announce(m, m->groups[i]);
-    tell_epoch(m, &law_epoch, highest, m->member_count == law_count);
+    pccl_master_recovery_epoch(m, &law_epoch, next_inc(m, highest), m->member_count == law_count);
     tell_recovered(m);
     pccl_master_say(m, PCCL_LOG_INFO, NULL, "run %s goes on: %u of %u members", pccl_id_str(&m->lineage),
                     m->member_count, law_count);
@@ -774,9 +740,10 @@ static bool is_abandoned(const struct pccl_master *m)
     return true;
 }
 
-void pccl_master_try_recover(struct pccl_master *m)
+void pccl_master_decide_recovery(struct pccl_master *m)
 {
-    if (!m->recovering || m->departing_count > 0 || m->shut)
+    PCCL_ASSERT(m->departing_count == 0);
+    if (!m->recovering || m->shut)
         return;
     expel_bad_reporters(m);
     expel_if_in_vain(m);
@@ -786,14 +753,10 @@ void pccl_master_try_recover(struct pccl_master *m)
     if (best == NULL) {
         if (is_abandoned(m)) {
             pccl_master_end_run(m);
-            pccl_master_found_if_empty(m);
+            pccl_master_mark(m, PCCL_STAGE_FOUNDING);
         }
         return;
     }
-    if (!may_conclude(m, best->report) || expel_impostors(m))
-        return; /* again when the impostors are gone */
-    conclude(m, best->report);
-    pccl_master_plan_warm_up(m);
-    pccl_master_evaluate_rounds(m);
-    pccl_master_evaluate_syncs(m);
+    if (may_conclude(m, best->report) && !expel_impostors(m)) /* again when the impostors are gone */
+        conclude(m, best->report);
 }

@@ -35,8 +35,8 @@ struct pccl_report {
 bool pccl_master_begin_recovery(struct pccl_master *m, const struct pccl_id *run_key);
 /* A message of a member that has not finished its report. */
 void pccl_master_resume_received(struct pccl_master *m, struct pccl_remote *from, const struct pccl_msg *msg);
-/* Goes on with the run if all that can be expected have reported, or time is up. */
-void pccl_master_try_recover(struct pccl_master *m);
+/* Stage: goes on with the run if all that can be expected have reported, or time is up. */
+void pccl_master_decide_recovery(struct pccl_master *m);
 /* Newcomers wait, and nobody of the run has come back in its time. */
 bool pccl_master_recovers_in_vain(const struct pccl_master *m);
 /* This peer's report is of the highest epoch, which has it as a member. */

@@ -7,6 +7,7 @@
 #include "master/rounds.h"
 #include "master/sync.h"
 #include "master/tuning.h"
+#include "master/views.h"
 
 struct pccl_attributes pccl_master_attributes(const struct pccl_master *m, const struct pccl_group *group)
 {
@@ -89,7 +90,7 @@ static uint32_t admit_all(struct pccl_master *m, struct pccl_member *added)
     return count;
 }
 
-/* PROTOCOL 11: EPOCH, then ROUND to the members, WELCOME to the newcomers. The era changes: what was decided is
+/* PROTOCOL 11.5: EPOCH, then ROUND to the members, WELCOME to the newcomers. The era changes: what was decided is
  * forgotten. */
 static void conclude_update(struct pccl_master *m)
 {
@@ -107,16 +108,14 @@ static void conclude_update(struct pccl_master *m)
     if (added_count > 0 || adopted > 0 || moved > 0)
         pccl_master_next_epoch(m, added, added_count, NULL, 0, added_count > 0 || adopted > 0 ? &why : &costs);
     pccl_master_conclude_round(m, PCCL_ROUND_UPDATE, PCCL_ROUND_DONE);
-    pccl_master_search_on(m);
+    pccl_master_mark(m, PCCL_STAGE_SEARCHES);
     for (uint32_t i = 0; i < added_count; i++) {
         struct pccl_remote *remote = pccl_master_find(m, &added[i].peer);
         if (remote != NULL && pccl_master_is_living_member(remote))
             pccl_master_welcome(m, remote);
     }
-    for (uint32_t i = 0; added_count > 0 && i < m->group_count; i++)
-        pccl_master_advance_stable(m, m->groups[i]);
     pccl_release(&m->memory, added, pccl_max_u64(1, remotes) * sizeof *added);
-    pccl_master_plan_warm_up(m);
+    pccl_master_mark(m, PCCL_STAGE_WARM_UP);
 }
 
 static bool all_voted(const struct pccl_master *m, uint8_t kind)
@@ -168,17 +167,11 @@ static void wait_for_untried(struct pccl_master *m, uint8_t kind)
                                pccl_duration_str(patience_us));
 }
 
-void pccl_master_tick_rounds(struct pccl_master *m)
+/* Sending may find somebody who has to go: then the view comes first, and this stage again behind it. */
+void pccl_master_decide_rounds(struct pccl_master *m)
 {
-    for (uint8_t kind = 0; kind < PCCL_ROUND_KINDS && !m->recovering && m->departing_count == 0; kind++)
-        if (kind != PCCL_ROUND_SYNC)
-            wait_for_untried(m, kind);
-}
-
-/* Not while somebody is about to be removed: the view comes first, and settle calls again. */
-void pccl_master_evaluate_rounds(struct pccl_master *m)
-{
-    if (m->recovering || m->departing_count > 0)
+    PCCL_ASSERT(m->departing_count == 0);
+    if (m->recovering)
         return;
     if (all_voted(m, PCCL_ROUND_PENDING))
         conclude_pending(m);
@@ -186,7 +179,9 @@ void pccl_master_evaluate_rounds(struct pccl_master *m)
         conclude_update(m);
     if (m->departing_count == 0 && all_voted(m, PCCL_ROUND_OPTIMIZE))
         pccl_master_optimize(m);
-    pccl_master_tick_rounds(m);
+    for (uint8_t kind = 0; kind < PCCL_ROUND_KINDS && m->departing_count == 0; kind++)
+        if (kind != PCCL_ROUND_SYNC)
+            wait_for_untried(m, kind);
 }
 
 /* The answer of the last round, for one who has not heard it. */
@@ -212,7 +207,7 @@ void pccl_master_vote(struct pccl_master *m, struct pccl_remote *from, uint8_t k
     if (!from->votes[kind])
         from->voted_us[kind] = m->now_us;
     from->votes[kind] = true;
-    pccl_master_evaluate_rounds(m);
+    pccl_master_mark(m, PCCL_STAGE_ROUNDS);
 }
 
 /* The answer is the round's outcome if it was decided before, else that the vote is taken back. */

@@ -11,14 +11,15 @@
 void pccl_master_vote(struct pccl_master *m, struct pccl_remote *from, uint8_t kind, uint64_t round);
 /* Takes its vote back, if the round is not decided. */
 void pccl_master_withdraw(struct pccl_master *m, struct pccl_remote *from, uint8_t kind, uint64_t round);
-/* Decides the rounds for which all have voted; not while somebody departs. */
-void pccl_master_evaluate_rounds(struct pccl_master *m);
+/*
+ * Stage: decides the rounds for which all have voted, and removes first members of new groups that call nothing, when
+ * all others have waited for them long enough.
+ */
+void pccl_master_decide_rounds(struct pccl_master *m);
 /* The open round of this kind is over for all. outcome: of the groups that have none of their own. */
 void pccl_master_conclude_round(struct pccl_master *m, uint8_t kind, uint8_t outcome);
 /* How the last one ended, for a member that has not heard it. */
 void pccl_master_answer_round(struct pccl_master *m, struct pccl_remote *to, uint8_t kind);
-/* First members of new groups that call nothing, when all others have waited for them long enough. */
-void pccl_master_tick_rounds(struct pccl_master *m);
 /* Of a member of this group now. */
 struct pccl_attributes pccl_master_attributes(const struct pccl_master *m, const struct pccl_group *group);
 

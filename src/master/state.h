@@ -41,6 +41,27 @@ struct pccl_edge {
     uint64_t bad_until_us;
 };
 
+/*
+ * What is decided for all, in this order (master.c has the reasons). Events note facts, and mark the stages that these
+ * bear on as due; whatever else is decided concerns the sender of a message alone.
+ */
+enum pccl_master_stage {
+    PCCL_STAGE_STRANGERS,  /* connections without a hello in time are closed */
+    PCCL_STAGE_SILENCE,    /* who has not been heard of for too long is to depart; heartbeats */
+    PCCL_STAGE_DEPARTURES, /* commits what the others have finished, then a view without those who depart */
+    PCCL_STAGE_RECOVERY,   /* the run of before goes on */
+    PCCL_STAGE_FOUNDING,   /* nobody is in: a new run begins */
+    PCCL_STAGE_LINKS,      /* another ring, or one end goes, where a failed link was not mended in time */
+    PCCL_STAGE_OPERATIONS, /* aborts that have waited for their cause */
+    PCCL_STAGE_WARM_UP,    /* links for newcomers; who takes too long for them is rejected */
+    PCCL_STAGE_TESTS,      /* tests of links that are overdue end */
+    PCCL_STAGE_ROUNDS,     /* joint calls that all have come to: newcomers are admitted, rings adopted */
+    PCCL_STAGE_SYNCS,      /* synchronizations of shared state */
+    PCCL_STAGE_SEARCHES,   /* better rings, in the background */
+    PCCL_STAGE_WAITING,    /* newcomers that nobody admits are spoken of */
+    PCCL_STAGES
+};
+
 struct pccl_master {
     struct pccl_master_config config;
     struct pccl_memory memory;
@@ -48,6 +69,7 @@ struct pccl_master {
     struct pccl_prng prng;
     uint64_t now_us, started_us, deadline_us;
     bool shut;
+    uint32_t due; /* stages, as bits: what is to be decided anew */
 
     bool founded;                            /* a run exists */
     bool founded_by_newcomer;                /* ... and was born in this boot */
@@ -94,6 +116,9 @@ struct pccl_master {
     uint64_t claim_count;
     uint64_t committed, aborted, departures;
 };
+
+/* Something has changed that this stage decides on. */
+static inline void pccl_master_mark(struct pccl_master *m, enum pccl_master_stage stage) { m->due |= 1U << stage; }
 
 /* Of the era: the joint rounds that have been decided (PROTOCOL 1.4). */
 static inline uint64_t pccl_master_joint(const struct pccl_master *m)

@@ -1,5 +1,5 @@
 /*
- * The synchronization of a group's shared state (PROTOCOL 10). All members bring what they hold; the election decides
+ * The synchronization of a group's shared state (PROTOCOL 10.5). All members bring what they hold; the election decides
  * (master/election.h); who lacks something is told of peers to fetch it from, and says when it is done. The round ends
  * when nobody fetches any more, and only then the group's revision advances. The content itself never comes here.
  *
@@ -159,7 +159,6 @@ static void conclude(struct pccl_master *m, struct pccl_group *group, uint8_t ou
         clear_where(remote);
         send_round(m, remote, round, outcome);
     }
-    pccl_master_advance_stable(m, group);
 }
 
 static void fail(struct pccl_master *m, struct pccl_group *group, const struct pccl_text *words)
@@ -491,21 +490,32 @@ static void go_on(struct pccl_master *m, struct pccl_group *group, const struct 
     name_to_all(m, group, only, givers);
 }
 
-/* Not while somebody is about to be removed: the view comes first, and settle calls again. */
-static void evaluate(struct pccl_master *m, struct pccl_group *group)
+/* It stays due where sending or the election has found somebody who has to go: the view comes first. */
+static void decide(struct pccl_master *m, struct pccl_group *group)
 {
-    if (m->recovering || m->departing_count > 0)
-        return;
     if (!group->sync_planned && all_have_voted(group))
         elect(m, group);
-    if (group->sync_planned && m->departing_count == 0)
-        go_on(m, group, NULL);
+    if (m->departing_count > 0)
+        return;
+    const struct pccl_remote *only = group->sync_news;
+    group->sync_due = false;
+    group->sync_news = NULL;
+    if (group->sync_planned)
+        go_on(m, group, only);
 }
 
-void pccl_master_evaluate_syncs(struct pccl_master *m)
+void pccl_master_decide_syncs(struct pccl_master *m)
 {
-    for (uint32_t i = 0; i < m->group_count; i++)
-        evaluate(m, m->groups[i]);
+    for (uint32_t i = 0; i < m->group_count && !m->recovering && m->departing_count == 0; i++)
+        if (m->groups[i]->sync_due)
+            decide(m, m->groups[i]);
+}
+
+void pccl_master_note_sync(struct pccl_master *m, struct pccl_group *group, const struct pccl_remote *only)
+{
+    group->sync_news = group->sync_due ? NULL : only;
+    group->sync_due = true;
+    pccl_master_mark(m, PCCL_STAGE_SYNCS);
 }
 
 /* ---- messages ---- */
@@ -548,7 +558,7 @@ void pccl_master_sync_vote(struct pccl_master *m, struct pccl_remote *from, cons
     part->holds_unequal = vote->fresh == 0;
     from->sync_part = part;
     from->voted_us[PCCL_ROUND_SYNC] = m->now_us;
-    evaluate(m, group);
+    pccl_master_note_sync(m, group, NULL);
 }
 
 void pccl_master_sync_proof(struct pccl_master *m, struct pccl_remote *from, const struct pccl_msg_sync_proof *proof)
@@ -564,8 +574,7 @@ void pccl_master_sync_proof(struct pccl_master *m, struct pccl_remote *from, con
     part->vouches = false;
     part->proof = proof->proof;
     say_whether_odd(m, group, from);
-    if (!m->recovering && m->departing_count == 0)
-        go_on(m, group, from);
+    pccl_master_note_sync(m, group, from);
 }
 
 void pccl_master_sync_done(struct pccl_master *m, struct pccl_remote *from, const struct pccl_msg_sync_done *done)
@@ -596,8 +605,7 @@ void pccl_master_sync_done(struct pccl_master *m, struct pccl_remote *from, cons
         pccl_master_say(m, PCCL_LOG_WARN, &(struct pccl_log_fields){.peer = &from->id, .reason = words.bytes},
                         "peer %s could not fetch the shared state: %s", pccl_id_str(&from->id), words.bytes);
     }
-    if (!m->recovering && m->departing_count == 0)
-        go_on(m, group, from);
+    pccl_master_note_sync(m, group, from);
 }
 
 /* Before the election the vote is taken back; after it the round has to end first. */

@@ -1,6 +1,6 @@
 /*
  * Synchronizations of shared state, a round of each group for itself: votes, what is elected, and who fetches what from
- * whom (PROTOCOL 13).
+ * whom (PROTOCOL 10.5).
  */
 #ifndef PCCL_MASTER_SYNC_H
 #define PCCL_MASTER_SYNC_H
@@ -17,8 +17,10 @@ void pccl_master_sync_done(struct pccl_master *m, struct pccl_remote *from, cons
 void pccl_master_withdraw_sync(struct pccl_master *m, struct pccl_remote *from, uint64_t round);
 /* How the last round of its group ended, for one who has not heard it. */
 void pccl_master_answer_sync(struct pccl_master *m, struct pccl_remote *to);
-/* Members have come or gone: elects where all have voted, replaces donors, ends what is complete. */
-void pccl_master_evaluate_syncs(struct pccl_master *m);
+/* Something of the group's round has changed: of this member's part, or (NULL) who takes part. */
+void pccl_master_note_sync(struct pccl_master *m, struct pccl_group *group, const struct pccl_remote *only);
+/* Stage: elects where all have voted, names and replaces donors, ends what is complete. */
+void pccl_master_decide_syncs(struct pccl_master *m);
 /* It takes part no more. */
 void pccl_master_drop_sync_part(struct pccl_master *m, struct pccl_remote *remote);
 /* It has voted, and fetches nothing (any more). */

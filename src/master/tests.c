@@ -173,10 +173,10 @@ void pccl_master_measured(struct pccl_master *m, struct pccl_remote *from, const
     if (measured->failed != 0)
         extend(m, from);
     end_test(m, from);
-    pccl_master_evaluate_rounds(m);
+    pccl_master_mark(m, PCCL_STAGE_ROUNDS);
 }
 
-void pccl_master_expire_tests(struct pccl_master *m, struct pccl_group *group)
+void pccl_master_expire_tests_of(struct pccl_master *m, struct pccl_group *group)
 {
     for (uint32_t i = 0; i < group->ring_count; i++) {
         struct pccl_remote *remote = group->ring[i];

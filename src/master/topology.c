@@ -13,6 +13,7 @@
 #include "master/output.h"
 #include "master/rounds.h"
 #include "master/tuning.h"
+#include "master/views.h"
 
 #include <string.h>
 
@@ -215,13 +216,13 @@ void pccl_master_solved(struct pccl_master *m, const struct pccl_master_event *e
     else if (found)
         take_answer(m, group, event); /* of a search that nobody waits for, or that an update does */
     tuning->unproven = found && !event->answer->proven && !tuning->background;
-    pccl_master_evaluate_rounds(m);
+    pccl_master_mark(m, PCCL_STAGE_ROUNDS);
     if (tuning->background)
-        pccl_master_search_on(m);
+        pccl_master_mark(m, PCCL_STAGE_SEARCHES);
 }
 
 /* One after the other: they take a processor for seconds. */
-void pccl_master_search_on(struct pccl_master *m)
+void pccl_master_search_in_background(struct pccl_master *m)
 {
     for (uint32_t i = 0; i < m->group_count; i++)
         if (m->groups[i]->tuning.ticket != 0)
@@ -388,18 +389,15 @@ static void conclude(struct pccl_master *m)
     if (adopted > 0 || moved > 0)
         pccl_master_next_epoch(m, NULL, 0, NULL, 0, adopted > 0 ? &why : &costs);
     pccl_master_conclude_round(m, PCCL_ROUND_OPTIMIZE, PCCL_ROUND_DONE);
-    for (uint32_t i = 0; i < m->group_count; i++) {
+    for (uint32_t i = 0; i < m->group_count; i++)
         pccl_master_show(m, m->groups[i]);
-        pccl_master_advance_stable(m, m->groups[i]);
-    }
-    pccl_master_search_on(m);
-    pccl_master_plan_warm_up(m);
+    pccl_master_mark(m, PCCL_STAGE_SEARCHES);
+    pccl_master_mark(m, PCCL_STAGE_WARM_UP);
 }
 
 void pccl_master_optimize(struct pccl_master *m)
 {
-    if (m->recovering || m->departing_count > 0)
-        return;
+    PCCL_ASSERT(!m->recovering && m->departing_count == 0);
     if (!m->optimizing) {
         m->optimizing = true;
         m->tests_begin_us = m->now_us;
@@ -413,17 +411,13 @@ void pccl_master_optimize(struct pccl_master *m)
         conclude(m);
 }
 
-void pccl_master_tick_topology(struct pccl_master *m)
+void pccl_master_expire_tests(struct pccl_master *m)
 {
-    bool waited = false;
     for (uint32_t i = 0; i < m->group_count; i++) {
         struct pccl_tuning *tuning = &m->groups[i]->tuning;
         if (tuning->phase == PCCL_TUNING_TESTS)
-            pccl_master_expire_tests(m, m->groups[i]);
-        waited = waited || has_better(m->groups[i]);
+            pccl_master_expire_tests_of(m, m->groups[i]);
         if (has_better(m->groups[i]) && m->now_us < tuning->patience_us)
             pccl_master_arm(m, tuning->patience_us);
     }
-    if (m->optimizing || waited)
-        pccl_master_evaluate_rounds(m);
 }

@@ -63,7 +63,7 @@ void pccl_master_measured(struct pccl_master *m, struct pccl_remote *from, const
 /* It leaves its group: nobody loads the way to it, or waits for its report, any more. */
 void pccl_master_end_tests_of(struct pccl_master *m, struct pccl_remote *gone);
 /* Those that are overdue end. */
-void pccl_master_expire_tests(struct pccl_master *m, struct pccl_group *group);
+void pccl_master_expire_tests_of(struct pccl_master *m, struct pccl_group *group);
 
 /* ---- topology.c: optimizations and searches ---- */
 
@@ -71,16 +71,16 @@ void pccl_master_expire_tests(struct pccl_master *m, struct pccl_group *group);
 void pccl_master_optimize(struct pccl_master *m);
 /* A search has an answer (SOLVED). */
 void pccl_master_solved(struct pccl_master *m, const struct pccl_master_event *event);
-/* Tests and waits that are overdue. */
-void pccl_master_tick_topology(struct pccl_master *m);
+/* Stage: tests that are overdue end; rounds wait for the rest, and for the links of better rings. */
+void pccl_master_expire_tests(struct pccl_master *m);
 /* Before an update is decided. true: it has to wait for a search, or for the links of what was found. */
 PCCL_MUST_CHECK bool pccl_master_update_waits_for_rings(struct pccl_master *m);
 /* Gives the groups (changed) the better rings that were found for them. Returns how many, and if any, why. */
 uint32_t pccl_master_adopt_rings(struct pccl_master *m, struct pccl_text *why);
 /* The links of the rings to come: a new view has dropped what is not of the present ones. */
 void pccl_master_ask_for_better_links(struct pccl_master *m, struct pccl_group *group);
-/* Where the best ring is not proven: goes on in the background. */
-void pccl_master_search_on(struct pccl_master *m);
+/* Stage: where the best ring is not proven, the search goes on in the background. */
+void pccl_master_search_in_background(struct pccl_master *m);
 /* The group ends: stops its search and frees what is known. */
 void pccl_master_drop_tuning(struct pccl_master *m, struct pccl_group *group);
 

@@ -1,4 +1,4 @@
-/* Who is where: nobody waits in silence (PROTOCOL F26). The master names those who have not come, and what they wait
+/* Who is where: nobody waits in silence (PROTOCOL 9.6). The master names those who have not come, and what they wait
  * in. */
 #include "master/membership.h"
 #include "master/operations.h"
@@ -157,7 +157,7 @@ void pccl_master_add_missing(struct pccl_master *m, struct pccl_remote *from, co
 }
 
 /* Once for each newcomer. A vote of all would have admitted whoever can be, so somebody has not called. */
-void pccl_master_tick_admissions(struct pccl_master *m)
+void pccl_master_tell_who_waits(struct pccl_master *m)
 {
     uint32_t votes = 0;
     for (uint32_t i = 0; i < m->remote_count; i++)

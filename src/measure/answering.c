@@ -71,11 +71,13 @@ static void make_room(struct pccl_measure_session *session, const struct pccl_id
     struct pccl_measure_link *oldest = NULL;
     struct pccl_text words;
     uint32_t count = 0;
-    for (struct pccl_measure_link *link = session->newest; link; link = link->older)
+    for (struct pccl_link *at = session->links.previous; at != &session->links; at = at->previous) {
+        struct pccl_measure_link *link = pccl_measure_link_in(at);
         if (link->role == &answering && pccl_id_equal(&link->peer, peer)) {
             count++;
             oldest = link;
         }
+    }
     if (count < PCCL_POOL_MAX)
         return;
     pccl_text_format(&words, "it has opened %u more", PCCL_POOL_MAX);

@@ -7,14 +7,13 @@
 #ifndef PCCL_MEASURE_INTERNAL_H
 #define PCCL_MEASURE_INTERNAL_H
 
+#include "core/list.h"
 #include "measure/session.h"
-#include "net/alarm.h"
 #include "net/channel.h"
 #include "net/dialer.h"
+#include "net/reactor.h"
 #include "topology/meter.h"
 #include "wire/frame.h"
-
-#include <uv.h>
 
 enum {
     PCCL_MEASURE_ECHOES = 3,      /* for the round trip of the idle way */
@@ -57,9 +56,15 @@ struct pccl_measure_link {
     const struct pccl_measure_role *role;
     size_t bytes; /* of the whole allocation */
     struct pccl_id peer;
-    struct pccl_measure_link *newer, *older; /* in the session's list, or by `older` in the inbox */
+    struct pccl_link in_session;             /* in the session's links, once it is open */
+    struct pccl_measure_link *next_accepted; /* in the inbox */
     uint64_t filler;                         /* bytes that came of it, so far */
 };
+
+static inline struct pccl_measure_link *pccl_measure_link_in(struct pccl_link *in_session)
+{
+    return PCCL_CONTAINER_OF(in_session, struct pccl_measure_link, in_session);
+}
 
 /* Zeroed but for this. `bytes`: with what the role has behind it. NULL: out of memory, the socket is untouched. Any
  * thread. */
@@ -130,7 +135,7 @@ void pccl_measure_test_stop(struct pccl_measure_session *session);
 struct pccl_measure_inbox {
     bool ordered, end;
     struct pccl_measure_order order;                    /* the latest */
-    struct pccl_measure_link *accepted, **accepted_end; /* by `older` */
+    struct pccl_measure_link *accepted, **accepted_end; /* by next_accepted */
 };
 
 struct pccl_measure_session {
@@ -143,14 +148,12 @@ struct pccl_measure_session {
     struct pccl_measure_inbox inbox;
     uint32_t answered; /* connections of others */
 
-    uv_loop_t loop;
-    uv_async_t wake;
-    struct pccl_alarm tick; /* of the test */
+    struct pccl_reactor reactor; /* its time is that of the test */
     struct pccl_wire_scratch *scratch;
-    uint8_t *sink;                             /* filler passes through it */
-    bool ended;                                /* as far as the loop has heard */
-    bool broken;                               /* an invariant: nothing is used any more, or freed */
-    struct pccl_measure_link *newest, *oldest; /* links */
+    uint8_t *sink;          /* filler passes through it */
+    bool ended;             /* as far as the loop has heard */
+    bool broken;            /* an invariant: nothing is used any more, or freed */
+    struct pccl_link links; /* link->in_session, the newest last */
     struct pccl_measure_test test;
 };
 

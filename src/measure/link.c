@@ -50,31 +50,18 @@ void *pccl_measure_link_allocate(struct pccl_measure_session *session, const str
 bool pccl_measure_link_open(struct pccl_measure_link *link)
 {
     struct pccl_measure_session *session = link->session;
-    if (!pccl_channel_open(&link->channel, &session->loop)) {
+    if (!pccl_channel_open(&link->channel, &session->reactor.loop)) {
         pccl_measure_link_free(link);
         return false;
     }
-    link->older = session->newest;
-    if (session->newest)
-        session->newest->newer = link;
-    else
-        session->oldest = link;
-    session->newest = link;
+    pccl_link_append(&session->links, &link->in_session);
     pccl_channel_watch(&link->channel, UV_READABLE);
     return true;
 }
 
 void pccl_measure_link_close(struct pccl_measure_link *link)
 {
-    struct pccl_measure_session *session = link->session;
-    if (link->newer)
-        link->newer->older = link->older;
-    else
-        session->newest = link->older;
-    if (link->older)
-        link->older->newer = link->newer;
-    else
-        session->oldest = link->newer;
+    pccl_link_remove(&link->in_session);
     if (link->role->loads)
         pccl_channel_abort(&link->channel);
     else

@@ -11,16 +11,15 @@ void pccl_measure_log(const struct pccl_measure_session *session, enum pccl_log_
 {
     struct pccl_text line;
     va_list arguments;
-    pccl_text_clear(&line);
     va_start(arguments, format);
-    pccl_text_append_list(&line, format, arguments);
+    pccl_text_format_list(&line, format, arguments);
     va_end(arguments);
     session->events.log(session->events.context, level, line.bytes);
 }
 
 /* ---- what other threads hand in ---- */
 
-static void wake(struct pccl_measure_session *session) { (void)uv_async_send(&session->wake); }
+static void wake(struct pccl_measure_session *session) { pccl_reactor_wake(&session->reactor); }
 
 void pccl_measure_session_order(struct pccl_measure_session *session, const struct pccl_measure_order *order)
 {
@@ -48,7 +47,7 @@ enum pccl_status pccl_measure_session_accept(struct pccl_measure_session *sessio
     } else {
         pccl_channel_adopt(&link->channel, handover);
         *inbox->accepted_end = link;
-        inbox->accepted_end = &link->older;
+        inbox->accepted_end = &link->next_accepted;
         session->answered++;
     }
     uv_mutex_unlock(&session->lock);
@@ -97,50 +96,41 @@ static void take_inbox(struct pccl_measure_session *session, struct pccl_measure
     uv_mutex_unlock(&session->lock);
 }
 
-static void on_wake(uv_async_t *async)
+static struct pccl_measure_session *session_of(struct pccl_reactor *reactor)
 {
-    struct pccl_measure_session *session = async->data;
+    return PCCL_CONTAINER_OF(reactor, struct pccl_measure_session, reactor);
+}
+
+static void on_wake(struct pccl_reactor *reactor)
+{
+    struct pccl_measure_session *session = session_of(reactor);
     struct pccl_measure_inbox batch;
     take_inbox(session, &batch);
     for (struct pccl_measure_link *link = batch.accepted, *next; link; link = next) {
-        next = link->older;
-        link->older = NULL;
+        next = link->next_accepted;
         pccl_measure_answerer_open(link);
     }
     if (batch.end) {
         session->ended = true;
-        uv_stop(&session->loop);
+        pccl_reactor_stop(reactor);
     } else if (batch.ordered) {
         pccl_measure_test_begin(session, &batch.order);
     }
 }
 
-static void on_tick(struct pccl_alarm *tick) { pccl_measure_test_tick(tick->timer.data); }
+static void on_tick(struct pccl_reactor *reactor) { pccl_measure_test_tick(session_of(reactor)); }
+
+static const struct pccl_reactor_events reactor_events = {.woken = on_wake, .ticked = on_tick};
 
 void pccl_measure_session_run(struct pccl_measure_session *session)
 {
-    if (session->ended || session->broken || pccl_guard_run_loop(&session->loop))
+    if (session->ended || session->broken || pccl_reactor_run(&session->reactor))
         return;
     session->broken = true;
     session->events.broken(session->events.context);
 }
 
 /* ---- life ---- */
-
-static int start_loop(struct pccl_measure_session *session)
-{
-    int error = uv_loop_init(&session->loop);
-    if (error)
-        return error;
-    error = uv_async_init(&session->loop, &session->wake, on_wake);
-    if (error) {
-        (void)uv_loop_close(&session->loop);
-        return error;
-    }
-    session->wake.data = session;
-    pccl_alarm_init(&session->tick, &session->loop, on_tick, session);
-    return 0;
-}
 
 /* A whole frame of load that does not shrink where something on the way compresses. false: out of memory. */
 static bool make_flood(struct pccl_measure_session *session)
@@ -194,18 +184,19 @@ enum pccl_status pccl_measure_session_create(const struct pccl_measure_config *c
     session->config.streams_short = streams(config->streams_short);
     session->events = *events;
     session->inbox.accepted_end = &session->inbox.accepted;
+    pccl_link_init(&session->links);
     if (!make_buffers(session))
         goto no_lock;
     error = uv_mutex_init(&session->lock);
     if (error)
         goto no_lock;
-    error = start_loop(session);
+    error = pccl_reactor_open(&session->reactor, &reactor_events);
     if (error)
-        goto no_loop;
+        goto no_reactor;
     *out = session;
     return PCCL_OK;
 
-no_loop:
+no_reactor:
     uv_mutex_destroy(&session->lock);
 no_lock:
     release(session);
@@ -218,17 +209,14 @@ static void destroy(void *argument)
 {
     struct pccl_measure_session *session = argument;
     for (struct pccl_measure_link *link = session->inbox.accepted, *next; link; link = next) {
-        next = link->older;
+        next = link->next_accepted;
         pccl_socket_close(link->channel.socket);
         pccl_measure_link_free(link);
     }
     pccl_measure_test_stop(session);
-    while (session->newest)
-        pccl_measure_link_close(session->newest);
-    uv_close((uv_handle_t *)&session->wake, NULL);
-    pccl_alarm_close(&session->tick, NULL);
-    (void)uv_run(&session->loop, UV_RUN_DEFAULT); /* lets go of all */
-    (void)uv_loop_close(&session->loop);
+    while (!pccl_link_is_alone(&session->links))
+        pccl_measure_link_close(pccl_measure_link_in(session->links.previous));
+    pccl_reactor_close(&session->reactor);
     uv_mutex_destroy(&session->lock);
     release(session);
 }

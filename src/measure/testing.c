@@ -44,7 +44,7 @@ static void set_due(struct pccl_measure_session *session, uint64_t us)
 {
     session->test.is_due = false;
     session->test.due_us = pccl_now_us() + us;
-    pccl_alarm_set(&session->tick, session->test.due_us);
+    pccl_reactor_set_due(&session->reactor, session->test.due_us);
 }
 
 /* ---- one connection ---- */
@@ -171,7 +171,7 @@ static bool dial(struct pccl_measure_slot *slot, const struct pccl_address *addr
                              .declined = &test->declined, /* by the peer itself: so the way to it is there */
                              .done = on_dialled,
                              .context = slot};
-    slot->dialer = pccl_dialer_start(&session->loop, pccl_heap(), &dial);
+    slot->dialer = pccl_dialer_start(&session->reactor.loop, pccl_heap(), &dial);
     return slot->dialer != NULL;
 }
 
@@ -383,5 +383,5 @@ void pccl_measure_test_stop(struct pccl_measure_session *session)
         pccl_measure_link_close(&slot->tester->link);
     }
     *test = (struct pccl_measure_test){.stage = PCCL_MEASURE_IDLE};
-    pccl_alarm_set(&session->tick, UINT64_MAX);
+    pccl_reactor_set_due(&session->reactor, UINT64_MAX);
 }

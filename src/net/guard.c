@@ -21,10 +21,6 @@ bool pccl_guard_run(void (*body)(void *argument), void *argument)
     return true;
 }
 
-static void run_loop(void *loop) { (void)uv_run(loop, UV_RUN_DEFAULT); }
-
-bool pccl_guard_run_loop(uv_loop_t *loop) { return pccl_guard_run(run_loop, loop); }
-
 void pccl_guard_leave(void)
 {
     struct pccl_guard *guard = innermost;

@@ -8,12 +8,9 @@
 #include "core/base.h"
 
 #include <setjmp.h>
-#include <uv.h>
 
 /* Runs body(argument). false: it was left in the middle. Guards of one thread may be nested. */
 bool pccl_guard_run(void (*body)(void *argument), void *argument);
-/* The same for a loop, until it ends. */
-bool pccl_guard_run_loop(uv_loop_t *loop);
 /* Leaves what this thread's innermost guard runs. Returns when there is none. */
 void pccl_guard_leave(void);
 

@@ -82,9 +82,8 @@ void pccl_peer_say(struct pccl_peer *p, enum pccl_log_level level, const char *f
 {
     struct pccl_text text;
     va_list arguments;
-    pccl_text_clear(&text);
     va_start(arguments, format);
-    pccl_text_append_list(&text, format, arguments);
+    pccl_text_format_list(&text, format, arguments);
     va_end(arguments);
     pccl_names_add_to(&p->names, &text);
     p->effects.log(p->effects.context, level, text.bytes);
@@ -104,9 +103,8 @@ void pccl_peer_give_up(struct pccl_peer *p, enum pccl_status status, const char 
     if (p->state == PCCL_PEER_OVER || p->state == PCCL_PEER_IDLE)
         return;
     va_list arguments;
-    pccl_text_clear(&p->last_words);
     va_start(arguments, format);
-    pccl_text_append_list(&p->last_words, format, arguments);
+    pccl_text_format_list(&p->last_words, format, arguments);
     va_end(arguments);
     pccl_names_add_to(&p->names, &p->last_words);
     bool known = p->greeted && (p->state == PCCL_PEER_PENDING || p->state == PCCL_PEER_MEMBER);

@@ -1,5 +1,5 @@
 /*
- * A synchronization of shared state, as this peer lives through it (PROTOCOL 10): its vote, the plan that the master
+ * A synchronization of shared state, as this peer lives through it (PROTOCOL 10.5): its vote, the plan that the master
  * makes of all votes, and what became of the transfer, which the driver does.
  *
  * After a restart of the master the peer votes again, with what it holds by then: what it had; or, with the transfer

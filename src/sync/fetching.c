@@ -122,7 +122,7 @@ static bool start_dialling(struct pccl_sync_line *line)
                              .hello = &hello,
                              .done = on_dialled,
                              .context = line};
-    line->dialer = pccl_dialer_start(&session->loop, pccl_heap(), &dial);
+    line->dialer = pccl_dialer_start(&session->reactor.loop, pccl_heap(), &dial);
     return line->dialer != NULL;
 }
 
@@ -353,7 +353,7 @@ void pccl_sync_fetching_settle(struct pccl_sync_session *session)
         note_whether_alone(session);
     }
     switch (pccl_fetch_status(fetching->machine)) {
-    case PCCL_FETCH_RUNNING: pccl_alarm_set(&session->tick, deadline(session)); break;
+    case PCCL_FETCH_RUNNING: pccl_reactor_set_due(&session->reactor, deadline(session)); break;
     case PCCL_FETCH_COMPLETE: conclude(session, true, pccl_fetch_words(fetching->machine)); break;
     case PCCL_FETCH_FAILED: conclude(session, false, pccl_fetch_words(fetching->machine)); break;
     }
@@ -417,7 +417,7 @@ void pccl_sync_fetching_stop(struct pccl_sync_session *session)
 {
     session->fetching.running = false;
     let_go_of_donors(session);
-    pccl_alarm_set(&session->tick, UINT64_MAX);
+    pccl_reactor_set_due(&session->reactor, UINT64_MAX);
 }
 
 void pccl_sync_fetching_destroy(struct pccl_sync_session *session)

@@ -7,16 +7,16 @@
 #ifndef PCCL_SYNC_INTERNAL_H
 #define PCCL_SYNC_INTERNAL_H
 
-#include "net/alarm.h"
+#include "core/list.h"
 #include "net/channel.h"
 #include "net/dialer.h"
+#include "net/reactor.h"
 #include "state/fetch.h"
 #include "sync/lanes.h"
 #include "sync/session.h"
 #include "wire/frame.h"
 
 #include <stdatomic.h>
-#include <uv.h>
 
 enum {
     PCCL_SYNC_SLOTS = 4,                   /* connections to a donor over a long way */
@@ -48,9 +48,15 @@ struct pccl_sync_link {
     const struct pccl_sync_role *role;
     size_t bytes; /* of the whole allocation */
     struct pccl_id peer;
-    struct pccl_sync_link *newer, *older; /* in the session's list */
+    struct pccl_link in_session;          /* in the session's links, once it is open */
+    struct pccl_sync_link *next_accepted; /* in the inbox */
     struct pccl_text words;               /* why it is over */
 };
+
+static inline struct pccl_sync_link *pccl_sync_link_in(struct pccl_link *in_session)
+{
+    return PCCL_CONTAINER_OF(in_session, struct pccl_sync_link, in_session);
+}
 
 /*
  * A link, zeroed, and what the role has behind it: `bytes` in all. NULL: out of memory; the socket is untouched. Any
@@ -160,7 +166,7 @@ struct pccl_sync_inbox {
     uint32_t donor_count;
     bool starved;                                    /* one could not be noted ... */
     struct pccl_proof starved_proof;                 /* ... and was named with this */
-    struct pccl_sync_link *accepted, **accepted_end; /* by `older` */
+    struct pccl_sync_link *accepted, **accepted_end; /* by next_accepted */
     uint32_t accepted_count;
 };
 
@@ -173,9 +179,7 @@ struct pccl_sync_session {
     struct pccl_sync_inbox inbox;
     atomic_bool leaving; /* the end is in the inbox */
 
-    uv_loop_t loop;
-    uv_async_t wake;
-    struct pccl_alarm tick; /* of the fetching */
+    struct pccl_reactor reactor; /* its time is that of the fetching */
     struct pccl_state state;
     struct pccl_wire_scratch *scratch;
     struct pccl_proof *roots; /* lent to pccl_serve */
@@ -185,7 +189,7 @@ struct pccl_sync_session {
     bool broken;              /* an invariant: nothing is used any more, or freed */
     struct pccl_id lineage;   /* since the plan */
     uint64_t round;
-    struct pccl_sync_link *newest, *oldest; /* links */
+    struct pccl_link links; /* link->in_session, the newest last */
     struct pccl_sync_fetching fetching;
     uint64_t sent, received;
 };

@@ -45,29 +45,16 @@ void *pccl_sync_link_allocate(struct pccl_sync_session *session, const struct pc
 bool pccl_sync_link_open(struct pccl_sync_link *link)
 {
     struct pccl_sync_session *session = link->session;
-    if (!pccl_channel_open(&link->channel, &session->loop))
+    if (!pccl_channel_open(&link->channel, &session->reactor.loop))
         return false;
     pccl_socket_limit_silence(link->channel.socket, session->config.silence_ms);
-    link->older = session->newest;
-    if (session->newest)
-        session->newest->newer = link;
-    else
-        session->oldest = link;
-    session->newest = link;
+    pccl_link_append(&session->links, &link->in_session);
     return true;
 }
 
 void pccl_sync_link_close(struct pccl_sync_link *link)
 {
-    struct pccl_sync_session *session = link->session;
-    if (link->newer)
-        link->newer->older = link->older;
-    else
-        session->newest = link->older;
-    if (link->older)
-        link->older->newer = link->newer;
-    else
-        session->oldest = link->newer;
+    pccl_link_remove(&link->in_session);
     pccl_channel_close(&link->channel);
 }
 

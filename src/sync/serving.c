@@ -193,11 +193,13 @@ static void make_room(struct pccl_sync_session *session, const struct pccl_id *p
 {
     uint32_t count = 0;
     struct pccl_sync_link *oldest = NULL;
-    for (struct pccl_sync_link *link = session->newest; link; link = link->older)
+    for (struct pccl_link *at = session->links.previous; at != &session->links; at = at->previous) {
+        struct pccl_sync_link *link = pccl_sync_link_in(at);
         if (link->role == &serving && pccl_id_equal(&link->peer, peer)) {
             oldest = link;
             count++;
         }
+    }
     if (count < PCCL_SYNC_LINKS_PER_PEER_MAX)
         return;
     pccl_text_format(&oldest->words, "it has made room for a newer connection");
@@ -213,8 +215,9 @@ void pccl_sync_server_open(struct pccl_sync_link *link)
 
 void pccl_sync_servers_go(struct pccl_sync_session *session)
 {
-    for (struct pccl_sync_link *link = session->newest, *older; link; link = older) {
-        older = link->older; /* a visit ends no other link than its own */
+    for (struct pccl_link *at = session->links.previous, *older; at != &session->links; at = older) {
+        struct pccl_sync_link *link = pccl_sync_link_in(at);
+        older = at->previous; /* a visit ends no other link than its own */
         if (link->role == &serving)
             visit(link);
     }
@@ -222,8 +225,9 @@ void pccl_sync_servers_go(struct pccl_sync_session *session)
 
 void pccl_sync_servers_close(struct pccl_sync_session *session)
 {
-    for (struct pccl_sync_link *link = session->newest, *older; link; link = older) {
-        older = link->older;
+    for (struct pccl_link *at = session->links.previous, *older; at != &session->links; at = older) {
+        struct pccl_sync_link *link = pccl_sync_link_in(at);
+        older = at->previous;
         if (link->role != &serving)
             continue;
         pccl_text_format(&link->words, "the state is about to change");

@@ -16,16 +16,15 @@ void pccl_sync_log(const struct pccl_sync_session *session, enum pccl_log_level 
 {
     struct pccl_text line;
     va_list arguments;
-    pccl_text_clear(&line);
     va_start(arguments, format);
-    pccl_text_append_list(&line, format, arguments);
+    pccl_text_format_list(&line, format, arguments);
     va_end(arguments);
     session->events.log(session->events.context, level, line.bytes);
 }
 
 /* ---- what other threads hand in ---- */
 
-static void wake(struct pccl_sync_session *session) { (void)uv_async_send(&session->wake); }
+static void wake(struct pccl_sync_session *session) { pccl_reactor_wake(&session->reactor); }
 
 static void release_donors(struct pccl_sync_donor *donor)
 {
@@ -115,7 +114,7 @@ enum pccl_status pccl_sync_session_accept(struct pccl_sync_session *session, con
     } else {
         pccl_channel_adopt(&link->channel, handover);
         *inbox->accepted_end = link;
-        inbox->accepted_end = &link->older;
+        inbox->accepted_end = &link->next_accepted;
         inbox->accepted_count++;
     }
     uv_mutex_unlock(&session->lock);
@@ -197,9 +196,14 @@ static void take_plan(struct pccl_sync_session *session, const struct pccl_sync_
         session->events.fetched(session->events.context, false, &words);
 }
 
-static void on_wake(uv_async_t *async)
+static struct pccl_sync_session *session_of(struct pccl_reactor *reactor)
 {
-    struct pccl_sync_session *session = async->data;
+    return PCCL_CONTAINER_OF(reactor, struct pccl_sync_session, reactor);
+}
+
+static void on_wake(struct pccl_reactor *reactor)
+{
+    struct pccl_sync_session *session = session_of(reactor);
     struct pccl_sync_inbox batch;
     take_inbox(session, &batch);
     if (batch.planned)
@@ -211,8 +215,7 @@ static void on_wake(uv_async_t *async)
         pccl_sync_fetching_add(session, donor);
     }
     for (struct pccl_sync_link *link = batch.accepted, *next; link; link = next) {
-        next = link->older;
-        link->older = NULL;
+        next = link->next_accepted;
         pccl_sync_server_open(link);
     }
     pccl_sync_fetching_settle(session);
@@ -220,15 +223,17 @@ static void on_wake(uv_async_t *async)
         pccl_sync_servers_go(session);
     if (batch.end) {
         session->ended = true;
-        uv_stop(&session->loop);
+        pccl_reactor_stop(reactor);
     }
 }
 
-static void on_tick(struct pccl_alarm *tick) { pccl_sync_fetching_tick(tick->timer.data); }
+static void on_tick(struct pccl_reactor *reactor) { pccl_sync_fetching_tick(session_of(reactor)); }
+
+static const struct pccl_reactor_events reactor_events = {.woken = on_wake, .ticked = on_tick};
 
 void pccl_sync_session_run(struct pccl_sync_session *session)
 {
-    if (session->ended || session->broken || pccl_guard_run_loop(&session->loop))
+    if (session->ended || session->broken || pccl_reactor_run(&session->reactor))
         return;
     session->broken = true;
     session->events.broken(session->events.context);
@@ -314,21 +319,6 @@ static enum pccl_status make_state_guarded(struct pccl_sync_session *session, st
     return PCCL_INTERNAL;
 }
 
-static int start_loop(struct pccl_sync_session *session)
-{
-    int error = uv_loop_init(&session->loop);
-    if (error)
-        return error;
-    error = uv_async_init(&session->loop, &session->wake, on_wake);
-    if (error) {
-        (void)uv_loop_close(&session->loop);
-        return error;
-    }
-    session->wake.data = session;
-    pccl_alarm_init(&session->tick, &session->loop, on_tick, session);
-    return 0;
-}
-
 static bool make_buffers(struct pccl_sync_session *session)
 {
     session->scratch = pccl_heap_raw(sizeof *session->scratch);
@@ -359,6 +349,7 @@ enum pccl_status pccl_sync_session_create(const struct pccl_sync_config *config,
     session->events = *events;
     session->inbox.donors_end = &session->inbox.donors;
     session->inbox.accepted_end = &session->inbox.accepted;
+    pccl_link_init(&session->links);
     session->fetching.alone_us = UINT64_MAX;
     atomic_init(&session->leaving, false);
     if (!make_buffers(session))
@@ -366,9 +357,9 @@ enum pccl_status pccl_sync_session_create(const struct pccl_sync_config *config,
     error = uv_mutex_init(&session->lock);
     if (error)
         goto no_lock;
-    error = start_loop(session);
+    error = pccl_reactor_open(&session->reactor, &reactor_events);
     if (error)
-        goto no_loop;
+        goto no_reactor;
     status = make_state_guarded(session, words);
     if (status != PCCL_OK)
         goto no_state;
@@ -376,14 +367,11 @@ enum pccl_status pccl_sync_session_create(const struct pccl_sync_config *config,
     return PCCL_OK;
 
 no_state:
-    uv_close((uv_handle_t *)&session->wake, NULL);
-    pccl_alarm_close(&session->tick, NULL);
-    (void)uv_run(&session->loop, UV_RUN_DEFAULT);
-    (void)uv_loop_close(&session->loop);
+    pccl_reactor_close(&session->reactor);
     uv_mutex_destroy(&session->lock);
     release(session);
     return status;
-no_loop:
+no_reactor:
     uv_mutex_destroy(&session->lock);
 no_lock:
     release(session);
@@ -397,17 +385,14 @@ static void destroy(void *argument)
     struct pccl_sync_session *session = argument;
     release_donors(session->inbox.donors);
     for (struct pccl_sync_link *link = session->inbox.accepted, *next; link; link = next) {
-        next = link->older;
+        next = link->next_accepted;
         pccl_socket_close(link->channel.socket);
         pccl_sync_link_free(link);
     }
     pccl_sync_fetching_destroy(session);
-    while (session->newest)
-        pccl_sync_link_close(session->newest);
-    uv_close((uv_handle_t *)&session->wake, NULL);
-    pccl_alarm_close(&session->tick, NULL);
-    (void)uv_run(&session->loop, UV_RUN_DEFAULT); /* lets go of all */
-    (void)uv_loop_close(&session->loop);
+    while (!pccl_link_is_alone(&session->links))
+        pccl_sync_link_close(pccl_sync_link_in(session->links.previous));
+    pccl_reactor_close(&session->reactor);
     uv_mutex_destroy(&session->lock);
     pccl_state_fini(&session->state);
     release(session);

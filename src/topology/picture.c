@@ -60,10 +60,9 @@ static void write_bytes(struct page *page, const char *bytes, size_t count)
 PCCL_PRINTF(2, 3) static void write_words(struct page *page, const char *format, ...)
 {
     struct pccl_text words;
-    pccl_text_clear(&words);
     va_list arguments;
     va_start(arguments, format);
-    pccl_text_append_list(&words, format, arguments);
+    pccl_text_format_list(&words, format, arguments);
     va_end(arguments);
     write_bytes(page, words.bytes, words.length);
 }

@@ -143,7 +143,7 @@
 #define PCCL_FIELDS_withdraw(F)                                                                                        \
     F(U8, kind, PCCL_ROUND_UPDATE, PCCL_ROUND_OPTIMIZE)                                                                \
     F(U64, round, , )
-#define PCCL_FIELDS_sync_vote(F) /* PROTOCOL 10: what a peer brings to the synchronization of shared state */          \
+#define PCCL_FIELDS_sync_vote(F) /* PROTOCOL 10.5: what a peer brings to the synchronization of shared state */        \
     F(U64, round, , )                                                                                                  \
     F(U64, revision, 0, UINT64_MAX - 1)                                                                                \
     F(U8, strategy, 0, 2)          /* pcclSharedStateSyncStrategy_t */                                                 \

@@ -2,6 +2,7 @@
 #include "check.h"
 #include "wire/cost.h"
 #include "master/membership.h"
+#include "master/views.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -402,7 +403,7 @@ void sim_check_asked(struct sim *sim, struct sim_peer *peer, enum pccl_round_kin
 /*
  * All return from an update or an optimization with the same attributes. One exception: a whole group missed the answer
  * because the master crashed, the membership has changed since, and nobody reports a list of that epoch to the next
- * master (PROTOCOL, As built).
+ * master (PROTOCOL 8).
  */
 static void check_round_attributes(struct sim *sim, struct round_seen *seen, struct sim_peer *peer)
 {

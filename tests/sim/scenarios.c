@@ -1,4 +1,4 @@
-/* The scenarios behind the rules (docs/PROTOCOL.md, "Why"), directed: operations, joint calls, membership. */
+/* The scenarios behind the rules (docs/DECISIONS/0011-protocol.md), directed: operations, joint calls, membership. */
 #include "scenarios.h"
 #include "master/membership.h"
 

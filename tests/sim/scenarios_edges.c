@@ -1,5 +1,5 @@
 /*
- * When an edge of a ring for which there is no other is given up, and who goes then (docs/PROTOCOL.md, 9.4): what one
+ * When an edge of a ring for which there is no other is given up, and who goes then (PROTOCOL 9.4): what one
  * end says is said here by hand, in its name, as no cut of the simulator is of one direction only.
  */
 #include "scenarios.h"

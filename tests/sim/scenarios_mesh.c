@@ -1,4 +1,4 @@
-/* Direct exchange (docs/PROTOCOL.md, F14 and "As built"): links between all members of a small group, and the two ways
+/* Direct exchange (PROTOCOL 9.7, F14): links between all members of a small group, and the two ways
  * an operation can be started. */
 #include "core/ticket.h"
 #include "scenarios.h"

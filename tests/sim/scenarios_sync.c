@@ -1,4 +1,4 @@
-/* The scenarios of shared state (PROTOCOL 10, F25; the contract's scenarios 22 to 47), directed. */
+/* The scenarios of shared state (PROTOCOL 10.5, F25; the contract's scenarios 22 to 47), directed. */
 #include "scenarios.h"
 #include "master/election.h"
 #include "master/membership.h"

@@ -40,8 +40,10 @@ ARROWS["api"] = set(ARROWS) | {"api"}
 OF_USERS = {"log", "config", "drive", "api"}  # these know the public headers
 PURE_SYSTEM_HEADERS = {"stdbool.h", "stddef.h", "stdint.h", "stdarg.h", "inttypes.h", "string.h", "limits.h",
                        "float.h", "xxhash.h"}
-# What a compiler may call without being asked (clang bcmp for memcmp), and arithmetic it has no instruction for.
-PURE_SYMBOLS = re.compile(r"^(mem(cpy|move|set|cmp|chr)|bcmp|__\w+(ti|di|sf|df)\d|_GLOBAL_OFFSET_TABLE_)$")
+# What a compiler may call without being asked (clang bcmp for memcmp; checked copies and stacks, where a system's compiler
+# makes them), and arithmetic it has no instruction for.
+PURE_SYMBOLS = re.compile(r"^(mem(cpy|move|set|cmp|chr)|__mem(cpy|move|set)_chk|__stack_chk_fail|bcmp|"
+                          r"__\w+(ti|di|sf|df)\d|_GLOBAL_OFFSET_TABLE_)$")
 # The one mutable thing in the pure modules.
 ASSERT_HANDLER = ("core", "installed_handler")
 # path and name, with the reason.
@@ -79,6 +81,14 @@ TIMELESS = ("tests/e2e/", "tests/wan/", "python/tests/")
 CLOCKS = {"monotonic", "perf_counter", "process_time", "now_us", "cpu_s"}
 MEASURED_NAME = re.compile(r"(took|elapsed)(_\w+)?|\w+_mbit")
 UNITS = re.compile(r"\b(ms|milliseconds?|seconds?|[kMG]?bit/s|[kMG]?B/s|CPU|processor)\b")
+# "PROTOCOL 6.2, 6.5 and 9" where other files cite the rules; "(6.2, 9.4)" where these pages cite each other's.
+RULES = "docs/PROTOCOL.md"
+RULES_INSIDE = {RULES, "docs/DECISIONS/0011-protocol.md"}
+SECTION = r"\d+(?:\.\d+)?"
+SECTIONS = rf"({SECTION}(?:(?:,| and)[\s*]+{SECTION}(?![\w.]))*)"
+CITATION = re.compile(rf"\bPROTOCOL(?:\.md\]\([^)]*\))?,?[\s*]+(?:rules?[\s*]+)?{SECTIONS}")
+CITATION_INSIDE = re.compile(rf"\({SECTIONS}(?=[),;])")
+OTHER_CITATION = re.compile(r"\bPROTOCOL,?[\s*]+(F\d+|[Aa]s built)")
 MACHINE_PATH = re.compile(r"(?<![\w.])/(work|root|home|Users)/\w")
 
 
@@ -253,6 +263,20 @@ def check_links(root, path, text):
             yield f"{path}:{line}: dead link {match.group(1)}: no such heading"
 
 
+def check_citations(root, path, text):
+    """Every section of the rules that is cited is there."""
+    rules_page = root / RULES
+    if not rules_page.exists() or not path.endswith((".c", ".h", ".py", ".md")):
+        return
+    sections = set(re.findall(rf"^#+ ({SECTION})\.? ", rules_page.read_text(encoding="utf-8"), re.M))
+    for match in (CITATION_INSIDE if path in RULES_INSIDE else CITATION).finditer(text):
+        for section in re.findall(SECTION, match.group(1)):
+            if section not in sections:
+                yield f"{path}:{line_of(text, match.start())}: cites PROTOCOL {section}, which is not there"
+    for match in OTHER_CITATION.finditer(text):
+        yield f"{path}:{line_of(text, match.start())}: cites PROTOCOL by {match.group(1)}: by the number of a section"
+
+
 def check_manual(root):
     """The manual names every function of the header, and every parameter with its default and range."""
     header, functions = root / "include/pccl.h", root / "man/pccl.3"
@@ -289,16 +313,21 @@ def rules(root):
             findings += check_sizes(path, text)
         if path.endswith(".md"):
             findings += check_links(root, path, text)
+        findings += check_citations(root, path, text)
     findings += check_manual(root)
     return findings, warnings
 
 
 def symbols(nm, path):
     """(name, type) of each symbol of an object."""
-    output = subprocess.run([nm, path], capture_output=True, text=True, check=True).stdout
+    output = subprocess.run([nm, "--format=sysv", path], capture_output=True, text=True, check=True).stdout
     for line in output.splitlines():
-        *_, kind, name = line.split()
-        yield name, kind
+        columns = [column.strip() for column in line.split("|")]
+        if len(columns) == 7 and len(columns[2]) == 1:
+            name, _, kind, *_, section = columns
+            if section.startswith(".data.rel.ro"):  # constants with addresses in them, which the loader writes
+                kind = "R" if kind.isupper() else "r"
+            yield name, kind
 
 
 def circles(table):

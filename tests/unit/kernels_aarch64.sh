@@ -1,10 +1,10 @@
 #!/bin/sh
 # Compiles the pure code of core and kernels and a test program for 64-bit ARM, and runs it under emulation.
-#   kernels_aarch64.sh <root> <folder for the program> <source of the program>...
+#   kernels_aarch64.sh <root> <folder for the program> <source of the program> [<argument>...]
 # Without the tools it is skipped (77), but in CI, where scripts/deps has installed them, it fails.
 set -eu
-root=$1 build=$2
-shift 2
+root=$1 build=$2 source=$3
+shift 3
 compiler=aarch64-linux-gnu-gcc emulator=qemu-aarch64
 
 for tool in $compiler $emulator; do
@@ -16,5 +16,5 @@ done
 mkdir -p "$build"
 # Static: the emulator then needs no ARM libraries.
 $compiler -static -std=c11 -O3 -fno-fast-math -ffp-contract=off -Wall -Wextra -Wpedantic -Werror \
-    -I"$root/src" -I"$root/include" "$root"/src/core/*.c "$root"/src/kernels/*.c "$@" -lm -o "$build/kernels_aarch64"
-exec $emulator "$build/kernels_aarch64"
+    -I"$root/src" -I"$root/include" "$root"/src/core/*.c "$root"/src/kernels/*.c "$source" -lm -o "$build/kernels_aarch64"
+exec $emulator "$build/kernels_aarch64" "$@"

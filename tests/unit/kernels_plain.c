@@ -1,13 +1,19 @@
-/* The checks of the kernels as a program that needs nothing but libc: for processors we have no test library for. */
+/*
+ * The checks of the kernels as a program that needs nothing but libc: for processors we have no test library for. With
+ * --all they run for every variant, otherwise for the one that would be chosen here.
+ */
 #include "kernels_check.h"
 
-int main(void)
+int main(int argc, char **argv)
 {
+    const bool all = argc > 1 && strcmp(argv[1], "--all") == 0;
+    const struct pccl_kernels *chosen = pccl_kernels_for(cpu_features());
     int failed = 0;
     for (size_t i = 0; i < PCCL_COUNT_OF(kernels_checks); i++) {
-        bool well = run_kernels_check(&kernels_checks[i]);
+        bool well = all ? run_kernels_check(&kernels_checks[i]) : kernels_checks[i].run(chosen);
         printf("%s: %s\n", kernels_checks[i].name, well ? "ok" : "FAILED");
         failed += !well;
     }
-    return failed != 0 || !all_variants_were_run();
+    printf("chosen: %s\n", pccl_kernels_name(chosen));
+    return failed != 0 || chosen == pccl_kernels_for(0) || (all && !all_variants_were_run());
 }

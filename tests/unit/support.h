@@ -74,8 +74,8 @@ static inline void test_figure(const char *name, double value, const char *unit)
 }
 
 /*
- * Of many random cases one of so many is run where each takes several times as long: under sanitizers by day
- * (UNIT_ONE_OF, tests/unit/CMakeLists.txt). All are run elsewhere and by night.
+ * Of many random cases one of so many is run by day, fewer where each takes longer (UNIT_ONE_OF,
+ * tests/unit/CMakeLists.txt). All are run by night.
  */
 static inline uint64_t test_one_of(void)
 {

@@ -98,6 +98,7 @@ static void master_rules(void **state)
     struct pccl_group *group = m->groups[0];
     BREAKS(pccl_master_check, m, m->member_count, 2, "members are counted");
     BREAKS(pccl_master_check, m, m->departing_count, 1, "who departs is counted");
+    BREAKS(pccl_master_check, m, m->due, 1, "what is due is decided, but for what waits for a departure");
     BREAKS(pccl_master_check, m, m->newcomer_count, 2, "newcomers are counted");
     BREAKS(pccl_master_check, m, m->founded, false, "members are of a run that goes on");
     BREAKS(pccl_master_check, m, m->deadline_us, UINT64_MAX, "silence is noticed");

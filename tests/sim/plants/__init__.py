@@ -1,4 +1,4 @@
-"""The bugs that audit.py plants: what the scenarios of docs/PROTOCOL.md warn of, and more of that kind.
+"""The bugs that audit.py plants: what docs/DECISIONS/0011-protocol.md warns of, and more of that kind.
 
 Each: why the rule is there; the codes of which one must be what a seed fails with; scenarios that must fail; and the
 edits: file, a text that is there exactly once (white space aside), what replaces it. Where a shallow checker would see

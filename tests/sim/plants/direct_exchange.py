@@ -103,7 +103,7 @@ PLANTS = [
              "} else if (false) { (void)current;"),
         ]),
     Bug("loss_behind_done_is_kept_quiet",
-        "7.4: what a complete peer sent was lost with a connection; its receiver, who cannot know, waits for ever",
+        "5.2: what a complete peer sent was lost with a connection; its receiver, who cannot know, waits for ever",
         ["I12"], [],
         [
             ("src/peer/operations.c",

@@ -11,7 +11,7 @@ PLANTS = [
              "return true ||"),
         ]),
     Bug("ends_without_limit",
-        "2.3: one makes the others remember more than they can",
+        "2.4: one makes the others remember more than they can",
         [], ["lone-aborts", "lying-ends"],
         [
             ("src/master/operations.c",
@@ -22,7 +22,7 @@ PLANTS = [
              "if (true)"),
         ]),
     Bug("first_report_is_blamed",
-        "2.3: after a restart the first to report goes for what others have ended",
+        "2.4: after a restart the first to report goes for what others have ended",
         [], ["many-ended"],
         [
             ("src/master/recovery.c",
@@ -31,7 +31,7 @@ PLANTS = [
              "pccl_master_judge_lone_ends(m); }"),
         ]),
     Bug("launches_do_not_confirm_ends",
-        "2.3: after a restart one goes for what others had launched, as they have not heard that it ended",
+        "2.4: after a restart one goes for what others had launched, as they have not heard that it ended",
         [], ["many-launched"],
         [
             ("src/master/recovery.c",
@@ -39,7 +39,7 @@ PLANTS = [
              "if (false) /*"),
         ]),
     Bug("ends_of_a_liar_stay",
-        "2.3: what a liar has ended after a restart is remembered by all when it has gone",
+        "2.4: what a liar has ended after a restart is remembered by all when it has gone",
         [], ["lying-ends"],
         [
             ("src/master/operations.c",
@@ -47,7 +47,7 @@ PLANTS = [
              "; /*"),
         ]),
     Bug("first_to_say_is_blamed",
-        "2.3: who is first to acknowledge views goes for what all had launched",
+        "2.4: who is first to acknowledge views goes for what all had launched",
         [], ["many-killed"],
         [
             ("src/master/operations.c",
@@ -55,7 +55,7 @@ PLANTS = [
              "true"),
         ]),
     Bug("room_for_four_liars_is_missing",
-        "2.3: four together make the others remember more than they can",
+        "2.4: four together make the others remember more than they can",
         [], ["lying-views-together"],
         [
             ("src/peer/operations.c",
@@ -63,7 +63,7 @@ PLANTS = [
              "p->tombstone_count < 12288"),
         ]),
     Bug("hoards_operations",
-        "6.1: the operations that one peer alone has finished fill the master",
+        "2.4: the operations that one peer alone has finished fill the master",
         [], ["hoarding"],
         [
             ("src/master/operations.c",
@@ -114,7 +114,7 @@ PLANTS = [
              "return !m->recovering && claims > here;"),
         ]),
     Bug("report_kept_open_by_heartbeats",
-        "12.3: who pretends to resume and then only lives keeps newcomers waiting",
+        "12.1: who pretends to resume and then only lives keeps newcomers waiting",
         [], ["endless-report"],
         [
             ("src/master/recovery.c",

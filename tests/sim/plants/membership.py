@@ -39,7 +39,7 @@ PLANTS = [
         "names: a newcomer knows what the members are called as well as they know what it is called",
         ["NAMES"], [],
         [
-            ("src/master/membership.c",
+            ("src/master/views.c",
              "pccl_master_tell_names(m, remote, members, m->member_count);",
              ""),
         ]),
@@ -47,7 +47,7 @@ PLANTS = [
         "names: who has heard of a member has heard its name",
         ["NAMES"], [],
         [
-            ("src/master/membership.c",
+            ("src/master/views.c",
              "pccl_master_tell_names(m, to, change->added, change->added_count); pccl_master_send(m, to, &msg, 0);",
              "pccl_master_send(m, to, &msg, 0); pccl_master_tell_names(m, to, change->added, change->added_count);"),
         ]),
@@ -71,7 +71,7 @@ PLANTS = [
         "I1: a ring is a permutation of the group",
         ["I1"], [],
         [
-            ("src/master/membership.c",
+            ("src/master/views.c",
              "ids[i] = group->ring[i]->id;",
              "ids[i] = group->ring[i == 3 ? 1 : i]->id;"),
         ]),

@@ -62,7 +62,7 @@ PLANTS = [
              "i < 0 && !from->departing"),
         ]),
     Bug("class_before_the_view_is_known",
-        "R5.4: two members fail the same operation for different reasons, and only one retries",
+        "R6.6: two members fail the same operation for different reasons, and only one retries",
         [], ["class-before-view"],
         [
             ("src/master/operations.c",
@@ -90,9 +90,9 @@ PLANTS = [
         "F3: a death in one group aborts the operations of all",
         ["I8"], ["f3-groups"],
         [
-            ("src/master/membership.c",
-             "if (!group->changed) continue;",
-             "group->changed = true;"),
+            ("src/master/views.c",
+             "if (!m->groups[i]->changed) continue;",
+             "m->groups[i]->changed = true;"),
         ]),
     Bug("outcome_forgotten_when_released",
         "R2.3: after a restart of the master nobody knows what was committed",

@@ -47,7 +47,7 @@ PLANTS = [
              "if (!same && m->founded) {"),
         ]),
     Bug("hello_acknowledges",
-        "As built: outcomes are forgotten before the peer's older words about them have come",
+        "2.3: outcomes are forgotten before the peer's older words about them have come",
         ["PEACE"], [],
         [
             ("src/master/admission.c",
@@ -64,7 +64,7 @@ PLANTS = [
              "INC_SPREAD = 1"),
         ], last=20000),
     Bug("ended_run_is_resumed",
-        "As built: a run that ended is over",
+        "12.5: a run that ended is over",
         [], ["run-over"],
         [
             ("src/master/admission.c",
@@ -84,8 +84,8 @@ PLANTS = [
         [], ["impostor"],
         [
             ("src/master/recovery.c",
-             " || expel_impostors(m)",
-             " || (false && expel_impostors(m))"),
+             "&& !expel_impostors(m)",
+             "&& !(false && expel_impostors(m))"),
         ]),
     Bug("nobody_reports_for_ever",
         "12.1: strangers that never end their reports do not keep newcomers waiting",
@@ -96,7 +96,7 @@ PLANTS = [
              "true"),
         ]),
     Bug("lying_epoch_is_law",
-        "12.3: a member that names an epoch far ahead of all others uses up the run's epochs",
+        "12.2: a member that names an epoch far ahead of all others uses up the run's epochs",
         [], ["lying-epochs"],
         [
             ("src/master/recovery.c",
@@ -112,7 +112,7 @@ PLANTS = [
              "(void)highest_inc;"),
         ]),
     Bug("group_of_one_keeps_its_view",
-        "As built: what one alone launches before a view that it missed never ends",
+        "12.4: what one alone launches before a view that it missed never ends",
         [], ["alone-but-counted"],
         [
             ("src/master/recovery.c",
@@ -120,7 +120,7 @@ PLANTS = [
              ";"),
         ]),
     Bug("starts_alone",
-        "As built: data is moved where there is nobody to exchange it with",
+        "5.1: data is moved where there is nobody to exchange it with",
         [], ["alone-but-counted"],
         [
             ("src/peer/operations.c",
@@ -128,7 +128,7 @@ PLANTS = [
              "; if ((*op)->started)"),
         ]),
     Bug("report_without_end",
-        "12.3: a report that never ends holds up the recovery for ever",
+        "12.2: a report that never ends holds up the recovery for ever",
         [], ["endless-report"],
         [
             ("src/master/recovery.c",

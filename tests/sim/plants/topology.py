@@ -203,7 +203,7 @@ PLANTS = [
         "the links of a ring to come are closed by the next view, and not asked for again",
         [], ["topology-background-many"],
         [
-            ("src/master/membership.c",
+            ("src/master/views.c",
              "if (m->groups[i]->changed) pccl_master_ask_for_better_links(m, m->groups[i]);",
              ""),
         ]),

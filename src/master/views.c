@@ -1,0 +1,190 @@
+/*
+ * Views: what follows from a new one, and what members and newcomers are told of it (PROTOCOL 1.3, 6). Who comes and
+ * goes, and why there is another view, is decided elsewhere.
+ */
+#include "master/links.h"
+#include "master/membership.h"
+#include "master/operations.h"
+#include "master/output.h"
+#include "master/recovery.h"
+#include "master/tuning.h"
+#include "master/views.h"
+
+/* ---- telling ---- */
+
+static struct pccl_id *ring_ids(struct pccl_master *m, const struct pccl_group *group)
+{
+    struct pccl_id *ids = pccl_allocate(&m->memory, pccl_max_u64(1, group->ring_count) * sizeof *ids);
+    for (uint32_t i = 0; ids != NULL && i < group->ring_count; i++)
+        ids[i] = group->ring[i]->id;
+    return ids;
+}
+
+struct pccl_member pccl_master_as_member(const struct pccl_remote *remote)
+{
+    return (struct pccl_member){
+        .peer = remote->id, .group = remote->group_number, .token_digest = remote->token_digest};
+}
+
+struct pccl_member *pccl_master_member_list(struct pccl_master *m)
+{
+    struct pccl_member *members = pccl_allocate(&m->memory, pccl_max_u64(1, m->member_count) * sizeof *members);
+    uint32_t count = 0;
+    for (uint32_t i = 0; members != NULL && i < m->remote_count; i++)
+        if (m->remotes[i]->state == PCCL_REMOTE_MEMBER && m->remotes[i]->group != NULL)
+            members[count++] = pccl_master_as_member(m->remotes[i]);
+    PCCL_ASSERT(members == NULL || count == m->member_count);
+    return members;
+}
+
+void pccl_master_welcome(struct pccl_master *m, struct pccl_remote *remote)
+{
+    struct pccl_group *group = remote->group;
+    PCCL_ASSERT(group != NULL);
+    struct pccl_member *members = pccl_master_member_list(m);
+    struct pccl_id *ring = ring_ids(m, group);
+    if (members == NULL || ring == NULL) {
+        pccl_master_remove(m, remote, PCCL_REFUSAL_FULL, "out of memory");
+    } else {
+        struct pccl_msg msg = {.type = PCCL_MSG_welcome,
+                               .as.welcome = {.epoch = m->epoch,
+                                              .view = group->view,
+                                              .update = m->rounds[PCCL_ROUND_UPDATE],
+                                              .optimize = m->rounds[PCCL_ROUND_OPTIMIZE],
+                                              .sync = group->sync,
+                                              .query = m->rounds[PCCL_ROUND_PENDING],
+                                              .revision = group->revision,
+                                              .run_key = m->run_key,
+                                              .members = members,
+                                              .members_count = m->member_count,
+                                              .ring = ring,
+                                              .ring_count = group->ring_count,
+                                              .cost = group->cost}};
+        remote->unwelcomed = false;
+        pccl_master_tell_names(m, remote, members, m->member_count);
+        pccl_master_send(m, remote, &msg, 0);
+        pccl_master_say(m, PCCL_LOG_INFO,
+                        &(struct pccl_log_fields){.peer = &remote->id, .cause = PCCL_LOG_CAUSE_MEMBERSHIP},
+                        "peer %s is in: %u members", pccl_id_str(&remote->id), m->member_count);
+    }
+    pccl_release(&m->memory, members, pccl_max_u64(1, m->member_count) * sizeof *members);
+    pccl_release(&m->memory, ring, pccl_max_u64(1, group->ring_count) * sizeof *ring);
+}
+
+void pccl_master_send_epoch(struct pccl_master *m, struct pccl_remote *to, struct pccl_msg_epoch_change *change)
+{
+    struct pccl_group *group = to->group;
+    PCCL_ASSERT(group != NULL);
+    struct pccl_id *ring = NULL;
+    change->view_changed = group->changed;
+    change->ring = NULL;
+    change->ring_count = 0;
+    change->cost = group->changed ? group->cost : (struct pccl_cost){0};
+    if (group->changed) {
+        ring = ring_ids(m, group);
+        if (ring == NULL) {
+            pccl_master_remove(m, to, PCCL_REFUSAL_FULL, "out of memory");
+            return;
+        }
+        change->ring = ring;
+        change->ring_count = group->ring_count;
+    }
+    struct pccl_msg msg = {.type = PCCL_MSG_epoch_change, .as.epoch_change = *change};
+    pccl_master_tell_names(m, to, change->added, change->added_count);
+    pccl_master_send(m, to, &msg, 0);
+    if (group->changed) {
+        to->owes_view_ack = true;
+        to->views_owed++;
+    }
+    pccl_release(&m->memory, ring, change->ring_count * sizeof *ring);
+}
+
+static void say_epoch(struct pccl_master *m, uint32_t added, uint32_t removed, const struct pccl_text *why)
+{
+    pccl_master_say(
+        m, PCCL_LOG_INFO,
+        &(struct pccl_log_fields){.reason = why->length > 0 ? why->bytes : NULL, .cause = PCCL_LOG_CAUSE_MEMBERSHIP},
+        "epoch %u.%" PRIu64 ": %u members, %u came, %u went", m->epoch.inc, m->epoch.number, m->member_count, added,
+        removed);
+}
+
+/* ---- what follows from a view ---- */
+
+static void enter_view(struct pccl_master *m, struct pccl_group *group)
+{
+    pccl_master_avoid_bad_edges(m, group); /* the ring moves now anyway */
+    pccl_master_drop_undecided(m, group);  /* operations end with the view that they began in; members know */
+    group->view = m->epoch;
+    pccl_master_decide_cost(group);
+    pccl_master_advance_stable(m, group); /* who is gone need not acknowledge outcomes any more */
+}
+
+/*
+ * All that follows from a view, in this order. What else hangs on it was noted when the ring changed (membership.c):
+ * newcomers need other links, rounds and synchronizations may be complete without the departed, searches for the ring
+ * of before are void. Newcomers that come with it are welcomed behind the round that admits them.
+ */
+void pccl_master_next_epoch(struct pccl_master *m, const struct pccl_member *added, uint32_t added_count,
+                            const struct pccl_id *removed, uint32_t removed_count, const struct pccl_text *why)
+{
+    PCCL_ASSERT(m->founded && m->member_count > 0);
+    m->epoch.number++;
+    for (uint32_t i = 0; i < m->group_count; i++) {
+        if (!m->groups[i]->changed)
+            continue;
+        enter_view(m, m->groups[i]);
+        pccl_master_want_links(m, m->groups[i]);
+    }
+    struct pccl_msg_epoch_change change = {.epoch = m->epoch,
+                                           .added = added,
+                                           .added_count = added_count,
+                                           .removed = removed,
+                                           .removed_count = removed_count,
+                                           .words = pccl_bytes_of_text(why)};
+    for (uint32_t i = 0; i < m->remote_count; i++) {
+        struct pccl_remote *to = m->remotes[i];
+        if (pccl_master_is_living_member(to) && !to->unwelcomed)
+            pccl_master_send_epoch(m, to, &change);
+    }
+    for (uint32_t i = 0; i < m->group_count; i++) {
+        if (m->groups[i]->changed)
+            pccl_master_ask_for_better_links(m, m->groups[i]);
+        m->groups[i]->changed = false;
+    }
+    say_epoch(m, added_count, removed_count, why);
+}
+
+/*
+ * The recovery is an epoch of its own, also when nothing has changed: whoever has it knows more than any member that
+ * was not there. (Views move only where they have to, so operations go on.) Links come last: this master knows of none.
+ */
+void pccl_master_recovery_epoch(struct pccl_master *m, const struct pccl_epoch *law_epoch, uint32_t inc, bool all_here)
+{
+    struct pccl_text why;
+    pccl_text_format(&why, "the master restarted");
+    m->epoch = (struct pccl_epoch){.inc = inc, .number = 1};
+    struct pccl_member *members = pccl_master_member_list(m);
+    uint32_t count = m->member_count;
+    struct pccl_msg_epoch_change change = {.epoch = m->epoch, .words = pccl_bytes_of_text(&why)};
+    for (uint32_t i = 0; i < m->group_count; i++)
+        if (m->groups[i]->changed)
+            enter_view(m, m->groups[i]);
+    for (uint32_t i = 0; i < m->remote_count; i++) {
+        struct pccl_remote *to = m->remotes[i];
+        if (!pccl_master_is_living_member(to))
+            continue;
+        change.full = !all_here || !pccl_epoch_equal(&to->report->fields.epoch, law_epoch);
+        change.added = change.full ? members : NULL;
+        change.added_count = change.full ? count : 0;
+        if (members == NULL)
+            pccl_master_remove(m, to, PCCL_REFUSAL_FULL, "out of memory");
+        else
+            pccl_master_send_epoch(m, to, &change);
+    }
+    pccl_release(&m->memory, members, pccl_max_u64(1, count) * sizeof *members);
+    for (uint32_t i = 0; i < m->group_count; i++) {
+        m->groups[i]->changed = false;
+        pccl_master_want_links(m, m->groups[i]);
+    }
+    say_epoch(m, 0, 0, &why);
+}
