@@ -3,6 +3,7 @@
 #include "ccoip.h"
 #include "drive/comm_callers.h"
 #include "drive/comm_engine.h"
+#include "drive/comm_broken.h"
 #include "drive/comm_machine.h"
 #include "drive/comm_wait.h"
 #include "net/fork.h"
@@ -44,16 +45,32 @@ static pcclResult_t check(const pcclComm_t *comm, enum pccl_family family)
     return pcclSuccess;
 }
 
-pcclResult_t pccl_api_begin(pcclComm_t *comm, enum pccl_family family)
+pcclResult_t pccl_api_begin(struct pccl_caller *caller, pcclComm_t *comm, enum pccl_family family)
 {
     pcclResult_t result = check(comm, family);
-    if (result == pcclSuccess && !pccl_comm_admit(comm))
+    if (result != pcclSuccess)
+        return result;
+    if (!pccl_comm_admit(comm))
         return pccl_api_fail_in_words(comm, family, PCCL_USAGE, PCCL_BEING_DESTROYED);
+    pccl_caller_begin(caller, comm);
+    return pcclSuccess;
+}
+
+pcclResult_t pccl_api_end(const struct pccl_caller *caller, pcclResult_t result)
+{
+    pccl_caller_end(caller);
+    pccl_comm_let_out(caller->comm);
     return result;
 }
 
-pcclResult_t pccl_api_end(pcclComm_t *comm, pcclResult_t result)
+pcclResult_t pccl_api_broken(struct pccl_caller *caller, enum pccl_family family)
 {
+    pcclComm_t *comm = caller->comm;
+    pccl_caller_broke(caller);
+    pcclResult_t result = pccl_api_fail_in_words(
+        comm, family, PCCL_INTERNAL,
+        "internal error in this call; the communicator can only be destroyed, and what was to be "
+        "reduced or synchronized may be partly overwritten");
     pccl_comm_let_out(comm);
     return result;
 }
@@ -64,8 +81,8 @@ enum pccl_status pccl_api_check_quiet(pcclComm_t *comm, uint32_t *world, struct 
     pccl_comm_enter(comm);
     if (!pccl_comm_is_connected(comm)) {
         status = pccl_comm_why_unconnected(comm, words);
-    } else if (comm->reductions.count) {
-        pccl_text_format(words, "%u reductions are launched and not yet awaited", comm->reductions.count);
+    } else if (comm->reductions.by_tag.count) {
+        pccl_text_format(words, "%u reductions are launched and not yet awaited", comm->reductions.by_tag.count);
         status = PCCL_PENDING_OPS;
     } else {
         *world = pccl_peer_attributes(comm->peer).world;
@@ -103,7 +120,7 @@ static pcclResult_t create(const pcclOptions_t *options, const struct pccl_host 
     return pcclSuccess;
 }
 
-pcclResult_t pcclCreateCommunicator(const pcclCommCreateParams_t *params, pcclComm_t **comm_out)
+static pcclResult_t create_communicator(const pcclCommCreateParams_t *params, pcclComm_t **comm_out)
 {
     struct pccl_host host;
     struct pccl_text words;
@@ -118,8 +135,13 @@ pcclResult_t pcclCreateCommunicator(const pcclCommCreateParams_t *params, pcclCo
     return create(NULL, &host, 1, params, false, comm_out);
 }
 
-pcclResult_t pcclCreateCommunicatorWithOptions(const char *master_addresses, const pcclOptions_t *options,
-                                               pcclComm_t **comm_out)
+pcclResult_t pcclCreateCommunicator(const pcclCommCreateParams_t *params, pcclComm_t **comm_out)
+{
+    PCCL_API_GUARDED(PCCL_FAMILY_GENERAL, create_communicator(params, comm_out));
+}
+
+static pcclResult_t create_with_options(const char *master_addresses, const pcclOptions_t *options,
+                                        pcclComm_t **comm_out)
 {
     struct pccl_host hosts[PCCL_MASTER_ADDRESSES_MAX];
     struct pccl_text words;
@@ -142,14 +164,35 @@ pcclResult_t pcclCreateCommunicatorWithOptions(const char *master_addresses, con
     return create(options, hosts, count, NULL, true, comm_out);
 }
 
-pcclResult_t pcclCloseCommunicator(pcclComm_t *comm)
+pcclResult_t pcclCreateCommunicatorWithOptions(const char *master_addresses, const pcclOptions_t *options,
+                                               pcclComm_t **comm_out)
 {
-    pcclResult_t result = pccl_api_begin(comm, PCCL_FAMILY_GENERAL);
-    if (result != pcclSuccess)
-        return result;
+    PCCL_API_GUARDED(PCCL_FAMILY_GENERAL, create_with_options(master_addresses, options, comm_out));
+}
+
+static pcclResult_t close_communicator(pcclComm_t *comm)
+{
     pccl_comm_refuse(comm);
     pccl_comm_send_out(comm);
-    return pccl_api_end(comm, pcclSuccess);
+    return pcclSuccess;
+}
+
+pcclResult_t pcclCloseCommunicator(pcclComm_t *comm)
+{
+    PCCL_API_CALL(comm, PCCL_FAMILY_GENERAL, close_communicator(comm));
+}
+
+/* Whatever breaks there, it is destroyed. */
+static void send_out_guarded(pcclComm_t *comm)
+{
+    struct pccl_caller caller;
+    pccl_caller_begin(&caller, comm);
+    if (setjmp(caller.guard.place) == 0) {
+        pccl_comm_send_out(comm);
+        pccl_caller_end(&caller);
+    } else {
+        pccl_caller_broke(&caller);
+    }
 }
 
 pcclResult_t pcclDestroyCommunicator(pcclComm_t *comm)
@@ -162,6 +205,7 @@ pcclResult_t pcclDestroyCommunicator(pcclComm_t *comm)
     if (!pccl_comm_shut(comm))
         return pccl_api_fail_in_words(comm, PCCL_FAMILY_GENERAL, PCCL_USAGE, PCCL_BEING_DESTROYED);
     pccl_errors_forget(comm->key);
+    send_out_guarded(comm);
     pccl_comm_destroy(comm);
     return pcclSuccess;
 }
@@ -200,8 +244,7 @@ static pcclResult_t get_attribute(pcclComm_t *comm, pcclAttribute_t attribute, i
 pcclResult_t pcclGetAttribute(const pcclComm_t *comm_const, pcclAttribute_t attribute, int *attribute_out)
 {
     pcclComm_t *comm = (pcclComm_t *)(uintptr_t)comm_const;
-    pcclResult_t result = pccl_api_begin(comm, PCCL_FAMILY_GENERAL);
-    return result != pcclSuccess ? result : pccl_api_end(comm, get_attribute(comm, attribute, attribute_out));
+    PCCL_API_CALL(comm, PCCL_FAMILY_GENERAL, get_attribute(comm, attribute, attribute_out));
 }
 
 static pcclResult_t get_peer_id(pcclComm_t *comm, char *id, size_t size)
@@ -224,8 +267,7 @@ static pcclResult_t get_peer_id(pcclComm_t *comm, char *id, size_t size)
 pcclResult_t pcclGetPeerId(const pcclComm_t *comm_const, char *id, size_t size)
 {
     pcclComm_t *comm = (pcclComm_t *)(uintptr_t)comm_const;
-    pcclResult_t result = pccl_api_begin(comm, PCCL_FAMILY_GENERAL);
-    return result != pcclSuccess ? result : pccl_api_end(comm, get_peer_id(comm, id, size));
+    PCCL_API_CALL(comm, PCCL_FAMILY_GENERAL, get_peer_id(comm, id, size));
 }
 
 _Static_assert(PCCL_PEER_NAME_SIZE == PCCL_NAME_MAX + 1, "any name fits");
@@ -249,8 +291,7 @@ static pcclResult_t get_peer_name(pcclComm_t *comm, const char *digits, char *na
 pcclResult_t pcclGetPeerName(const pcclComm_t *comm_const, const char *id, char *name, size_t size)
 {
     pcclComm_t *comm = (pcclComm_t *)(uintptr_t)comm_const;
-    pcclResult_t result = pccl_api_begin(comm, PCCL_FAMILY_GENERAL);
-    return result != pcclSuccess ? result : pccl_api_end(comm, get_peer_name(comm, id, name, size));
+    PCCL_API_CALL(comm, PCCL_FAMILY_GENERAL, get_peer_name(comm, id, name, size));
 }
 
 static pcclResult_t describe_waits(pcclComm_t *comm, char *text, size_t size)
@@ -267,23 +308,10 @@ static pcclResult_t describe_waits(pcclComm_t *comm, char *text, size_t size)
 pcclResult_t pcclDescribeWaits(const pcclComm_t *comm_const, char *text, size_t size)
 {
     pcclComm_t *comm = (pcclComm_t *)(uintptr_t)comm_const;
-    pcclResult_t result = pccl_api_begin(comm, PCCL_FAMILY_GENERAL);
-    return result != pcclSuccess ? result : pccl_api_end(comm, describe_waits(comm, text, size));
+    PCCL_API_CALL(comm, PCCL_FAMILY_GENERAL, describe_waits(comm, text, size));
 }
 
 /* ---- joint calls ---- */
-
-/* The machine has taken the call; waits for its end. Under the lock. */
-static enum pccl_status finish_call(pcclComm_t *comm, struct pccl_call_slot *slot)
-{
-    struct pccl_waiter waiter = {0};
-    pccl_comm_check_deadline(comm);
-    slot->waiter = &waiter;
-    if (!slot->done)
-        pccl_comm_wait(comm, &waiter);
-    slot->waiter = NULL;
-    return slot->status;
-}
 
 static void explain_failed_call(const pcclComm_t *comm, enum pccl_status status, struct pccl_text *words)
 {
@@ -301,12 +329,12 @@ static bool begin_connect(pcclComm_t *comm, enum pccl_status *status, struct pcc
 {
     struct pccl_call_slot *slot = &comm->calls[PCCL_CALL_CONNECT];
     *status = PCCL_USAGE;
-    if (pccl_comm_is_connected(comm)) {
+    if (comm->defect) { /* maybe it ended the call that is outstanding */
+        *status = pccl_comm_why_unconnected(comm, words);
+    } else if (pccl_comm_is_connected(comm)) {
         pccl_text_format(words, "connected already");
     } else if (slot->outstanding) {
         pccl_text_format(words, "another thread is connecting this communicator");
-    } else if (comm->defect) {
-        *status = pccl_comm_why_unconnected(comm, words);
     } else {
         *slot = (struct pccl_call_slot){.outstanding = true};
         return true;
@@ -321,7 +349,7 @@ static enum pccl_status connect_with(pcclComm_t *comm, const struct pccl_peer_co
         return status;
     status = pccl_comm_ask(comm, PCCL_CALL_CONNECT);
     if (status == PCCL_OK)
-        status = finish_call(comm, &comm->calls[PCCL_CALL_CONNECT]);
+        status = pccl_comm_await_call(comm, &comm->calls[PCCL_CALL_CONNECT]);
     explain_failed_call(comm, status, words);
     return status;
 }
@@ -345,11 +373,7 @@ static pcclResult_t connect_to_run(pcclComm_t *comm)
     return status == PCCL_OK ? pcclSuccess : pccl_api_fail(comm, PCCL_FAMILY_CONNECT, status, &words);
 }
 
-pcclResult_t pcclConnect(pcclComm_t *comm)
-{
-    pcclResult_t result = pccl_api_begin(comm, PCCL_FAMILY_CONNECT);
-    return result != pcclSuccess ? result : pccl_api_end(comm, connect_to_run(comm));
-}
+pcclResult_t pcclConnect(pcclComm_t *comm) { PCCL_API_CALL(comm, PCCL_FAMILY_CONNECT, connect_to_run(comm)); }
 
 /* Update and pending. */
 static pcclResult_t joint_call(pcclComm_t *comm, enum pccl_call call, enum pccl_family family, bool *value)
@@ -358,16 +382,16 @@ static pcclResult_t joint_call(pcclComm_t *comm, enum pccl_call call, enum pccl_
     enum pccl_status status = PCCL_USAGE;
     pccl_comm_enter(comm);
     struct pccl_call_slot *slot = &comm->calls[call];
-    if (slot->outstanding) {
-        pccl_text_format(&why.words, "such a call of another thread is outstanding");
-    } else if (!pccl_comm_is_connected(comm)) {
+    if (!pccl_comm_is_connected(comm)) {
         status = pccl_comm_why_unconnected(comm, &why.words);
+    } else if (slot->outstanding) {
+        pccl_text_format(&why.words, "such a call of another thread is outstanding");
     } else {
         *slot = (struct pccl_call_slot){.outstanding = true, .known = pccl_peer_attributes(comm->peer).epoch};
         pccl_comm_measure(comm);
         status = pccl_comm_ask(comm, call);
         if (status == PCCL_OK) {
-            status = finish_call(comm, slot);
+            status = pccl_comm_await_call(comm, slot);
             explain_failed_call(comm, status, &why.words);
             why.details.departed = slot->departed;
         } else {
@@ -383,22 +407,18 @@ static pcclResult_t joint_call(pcclComm_t *comm, enum pccl_call call, enum pccl_
 
 pcclResult_t pcclUpdateTopology(pcclComm_t *comm)
 {
-    pcclResult_t result = pccl_api_begin(comm, PCCL_FAMILY_UPDATE);
-    if (result != pcclSuccess)
-        return result;
-    return pccl_api_end(comm, joint_call(comm, PCCL_CALL_UPDATE, PCCL_FAMILY_UPDATE, NULL));
+    PCCL_API_CALL(comm, PCCL_FAMILY_UPDATE, joint_call(comm, PCCL_CALL_UPDATE, PCCL_FAMILY_UPDATE, NULL));
+}
+
+static pcclResult_t are_peers_pending(pcclComm_t *comm, bool *pending_out)
+{
+    if (pending_out)
+        return joint_call(comm, PCCL_CALL_PENDING, PCCL_FAMILY_PENDING, pending_out);
+    return pccl_api_fail_in_words(comm, PCCL_FAMILY_PENDING, PCCL_ARGUMENT, "pcclArePeersPending: pending_out is NULL");
 }
 
 pcclResult_t pcclArePeersPending(const pcclComm_t *comm_const, bool *pending_out)
 {
     pcclComm_t *comm = (pcclComm_t *)(uintptr_t)comm_const;
-    pcclResult_t result = pccl_api_begin(comm, PCCL_FAMILY_PENDING);
-    if (result != pcclSuccess)
-        return result;
-    if (pending_out)
-        result = joint_call(comm, PCCL_CALL_PENDING, PCCL_FAMILY_PENDING, pending_out);
-    else
-        result = pccl_api_fail_in_words(comm, PCCL_FAMILY_PENDING, PCCL_ARGUMENT,
-                                        "pcclArePeersPending: pending_out is NULL");
-    return pccl_api_end(comm, result);
+    PCCL_API_CALL(comm, PCCL_FAMILY_PENDING, are_peers_pending(comm, pending_out));
 }

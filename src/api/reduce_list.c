@@ -20,7 +20,7 @@ struct list {
     struct pccl_table by_tag;
     size_t next; /* the first that was never launched */
     uint32_t in_flight, max_in_flight;
-    struct pccl_waiter waiter;
+    struct pccl_waiter *waiter;
     enum pccl_status status; /* why no more is launched; OK: go on */
     struct pccl_why why;
     pcclReduceInfo_t sum;
@@ -52,7 +52,7 @@ static void stop(struct list *list, enum pccl_status status, const struct pccl_w
     }
 }
 
-static bool is_aborted(const struct list *list) { return list->comm->aborts != list->aborts; }
+static bool is_aborted(const struct list *list) { return list->comm->reductions.aborts != list->aborts; }
 
 /* false: not now, too much is remembered of operations that are over; one of ours in flight will make room. */
 static bool launch(struct list *list, size_t index)
@@ -60,8 +60,8 @@ static bool launch(struct list *list, size_t index)
     const pcclReduceOpDescriptor_t *op = &list->descriptors[index];
     struct pccl_why why = {0};
     struct entry *entry = &list->entries[index];
-    enum pccl_status status = pccl_reduction_launch(list->comm, op->sendbuf, op->recvbuf, &op->descriptor,
-                                                    &list->waiter, &entry->reduction, &why);
+    enum pccl_status status = pccl_reduction_launch(list->comm, op->sendbuf, op->recvbuf, &op->descriptor, list->waiter,
+                                                    &entry->reduction, &why);
     if (status == PCCL_OK) {
         list->in_flight++;
         pccl_reduction_announce_wait(list->comm, entry->reduction);
@@ -138,15 +138,15 @@ static void run(struct list *list, size_t *again)
         launch_more(list, again, &again_count);
         if (list->in_flight == 0)
             return;
-        if (!list->waiter.over)
-            pccl_comm_wait(list->comm, &list->waiter);
-        while (list->waiter.over) {
-            struct pccl_comm_op *over = list->waiter.over;
-            list->waiter.over = over->next_over;
+        if (!list->waiter->over)
+            pccl_comm_wait(list->comm, list->waiter);
+        while (list->waiter->over) {
+            struct pccl_comm_op *over = list->waiter->over;
+            list->waiter->over = over->next_over;
             if (finish(list, over, &again[again_count]))
                 again_count++;
         }
-        list->waiter.fired = false;
+        list->waiter->fired = false;
     }
 }
 
@@ -188,7 +188,7 @@ static enum pccl_status check_state(const struct list *list, struct pccl_text *w
 
 static void remember_begin(struct list *list)
 {
-    list->aborts = list->comm->aborts;
+    list->aborts = list->comm->reductions.aborts;
     list->id = list->comm->id;
     list->known = pccl_peer_attributes(list->comm->peer).epoch;
 }
@@ -206,7 +206,11 @@ enum pccl_status pccl_api_reduce_list(struct pcclComm_t *comm, const pcclReduceO
                                       size_t count, uint32_t max_in_flight, pcclReduceInfo_t *info,
                                       struct pccl_why *why)
 {
-    struct list list = {.comm = comm, .descriptors = descriptors, .count = count, .max_in_flight = max_in_flight};
+    struct list list = {.comm = comm,
+                        .descriptors = descriptors,
+                        .count = count,
+                        .waiter = pccl_caller_waiter(),
+                        .max_in_flight = max_in_flight};
     enum pccl_status status = PCCL_MEMORY;
     size_t *again = NULL;
     pccl_text_format(&why->words, "out of memory for a list of %zu reductions", count);

@@ -1,5 +1,6 @@
 /* pcclSynchronizeSharedState: its arguments, and what it tells. */
 #include "api/api.h"
+#include "drive/comm_broken.h"
 #include "drive/comm_machine.h"
 #include "drive/comm_sync.h"
 #include "drive/comm_topology.h"
@@ -156,6 +157,7 @@ static enum pccl_status run_session(pcclComm_t *comm, struct pccl_sync_session *
     if (!pccl_comm_is_connected(comm)) {
         status = pccl_comm_why_unconnected(comm, &why->words);
     } else {
+        pccl_comm_measure(comm);
         status = pccl_comm_synchronize(comm, session, &vote);
         if (status == PCCL_OK)
             state->revision = comm->calls[PCCL_CALL_SYNC].revision;
@@ -205,7 +207,7 @@ static enum pccl_status with_tensors(pcclComm_t *comm, struct pccl_sync_tensor *
 }
 
 static pcclResult_t synchronize(pcclComm_t *comm, pcclSharedState_t *state, pcclSharedStateSyncStrategy_t strategy,
-                                pcclSharedStateSyncInfo_t *info)
+                                pcclSharedStateSyncInfo_t *info_out)
 {
     struct pccl_why why = {0};
     enum pccl_status status = check_state(state, strategy, &why.words);
@@ -215,9 +217,14 @@ static pcclResult_t synchronize(pcclComm_t *comm, pcclSharedState_t *state, pccl
     struct pccl_sync_tensor *tensors = pccl_allocate(pccl_heap(), bytes + 1);
     if (!tensors)
         return pccl_api_fail_why(comm, PCCL_FAMILY_SYNC, PCCL_MEMORY, &why);
-    status = with_tensors(comm, tensors, state, strategy, info, &why);
+    pcclSharedStateSyncInfo_t info = {0};
+    status = with_tensors(comm, tensors, state, strategy, &info, &why);
     pccl_release(pccl_heap(), tensors, bytes + 1);
-    return status == PCCL_OK ? pcclSuccess : pccl_api_fail_why(comm, PCCL_FAMILY_SYNC, status, &why);
+    if (status != PCCL_OK)
+        return pccl_api_fail_why(comm, PCCL_FAMILY_SYNC, status, &why);
+    if (info_out)
+        *info_out = info;
+    return pcclSuccess;
 }
 
 pcclResult_t pcclSynchronizeSharedState(const pcclComm_t *comm_const, pcclSharedState_t *shared_state,
@@ -225,12 +232,5 @@ pcclResult_t pcclSynchronizeSharedState(const pcclComm_t *comm_const, pcclShared
                                         pcclSharedStateSyncInfo_t *sync_info_out)
 {
     pcclComm_t *comm = (pcclComm_t *)(uintptr_t)comm_const;
-    pcclResult_t result = pccl_api_begin(comm, PCCL_FAMILY_SYNC);
-    if (result != pcclSuccess)
-        return result;
-    pcclSharedStateSyncInfo_t info = {0};
-    result = pccl_api_end(comm, synchronize(comm, shared_state, strategy, &info));
-    if (result == pcclSuccess && sync_info_out)
-        *sync_info_out = info;
-    return result;
+    PCCL_API_CALL(comm, PCCL_FAMILY_SYNC, synchronize(comm, shared_state, strategy, sync_info_out));
 }

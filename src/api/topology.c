@@ -1,6 +1,7 @@
 /* pcclOptimizeTopology and pcclGetTopology. */
 #include "api/api.h"
 #include "drive/comm_links.h"
+#include "drive/comm_broken.h"
 #include "drive/comm_machine.h"
 #include "drive/comm_topology.h"
 #include "net/heap.h"
@@ -56,6 +57,7 @@ static enum pccl_status run_session(pcclComm_t *comm, struct pccl_measure_sessio
     enum pccl_status status = make_session(comm, session, &why->words);
     if (status != PCCL_OK)
         return status;
+    pccl_comm_measure(comm);
     status = pccl_comm_optimize(comm, *session);
     if (status != PCCL_OK)
         explain(comm, status, why);
@@ -84,8 +86,7 @@ static pcclResult_t optimize(pcclComm_t *comm)
 pcclResult_t pcclOptimizeTopology(const pcclComm_t *comm_const)
 {
     pcclComm_t *comm = (pcclComm_t *)(uintptr_t)comm_const;
-    pcclResult_t result = pccl_api_begin(comm, PCCL_FAMILY_OPTIMIZE);
-    return result != pcclSuccess ? result : pccl_api_end(comm, optimize(comm));
+    PCCL_API_CALL(comm, PCCL_FAMILY_OPTIMIZE, optimize(comm));
 }
 
 /* ---- what is known of the links ---- */
@@ -150,6 +151,5 @@ static pcclResult_t get_topology(pcclComm_t *comm, char *text, size_t size, size
 pcclResult_t pcclGetTopology(const pcclComm_t *comm_const, char *text, size_t size, size_t *needed)
 {
     pcclComm_t *comm = (pcclComm_t *)(uintptr_t)comm_const;
-    pcclResult_t result = pccl_api_begin(comm, PCCL_FAMILY_GENERAL);
-    return result != pcclSuccess ? result : pccl_api_end(comm, get_topology(comm, text, size, needed));
+    PCCL_API_CALL(comm, PCCL_FAMILY_GENERAL, get_topology(comm, text, size, needed));
 }

@@ -2,6 +2,7 @@
  * Application threads inside a communicator, counted, so that destroying it can send them out before anything is freed.
  * The contract forbids calls that race with the destruction; here they end in words as far as that is possible.
  */
+#include "drive/communicator.h"
 #include "drive/comm_callers.h"
 
 /* In `callers`, beside their number: */
@@ -10,38 +11,61 @@ static const unsigned TAKEN = 1u << 30; /* and somebody is destroying it */
 
 bool pccl_comm_admit(struct pcclComm_t *comm)
 {
-    unsigned callers = atomic_load(&comm->callers);
+    unsigned callers = atomic_load(&comm->callers.inside);
     do {
         if (callers & SHUT)
             return false;
-    } while (!atomic_compare_exchange_weak(&comm->callers, &callers, callers + 1));
+    } while (!atomic_compare_exchange_weak(&comm->callers.inside, &callers, callers + 1));
     return true;
 }
 
 void pccl_comm_let_out(struct pcclComm_t *comm)
 {
-    if (atomic_fetch_sub(&comm->callers, 1) != (SHUT | TAKEN) + 1)
+    if (atomic_fetch_sub(&comm->callers.inside, 1) != (SHUT | TAKEN) + 1)
         return;
     uv_mutex_lock(&comm->lock); /* the destroyer waits for this, so all is still there */
-    comm->deserted = true;
+    comm->callers.deserted = true;
     uv_cond_broadcast(&comm->changed);
     uv_mutex_unlock(&comm->lock);
 }
 
-void pccl_comm_refuse(struct pcclComm_t *comm) { (void)atomic_fetch_or(&comm->callers, SHUT); }
+void pccl_comm_refuse(struct pcclComm_t *comm) { (void)atomic_fetch_or(&comm->callers.inside, SHUT); }
 
 bool pccl_comm_shut(struct pcclComm_t *comm)
 {
-    unsigned callers = atomic_fetch_or(&comm->callers, SHUT | TAKEN);
+    unsigned callers = atomic_fetch_or(&comm->callers.inside, SHUT | TAKEN);
     if (callers & TAKEN)
         return false;
     if ((callers & ~SHUT) == 0)
-        comm->deserted = true; /* otherwise the last one says so */
+        comm->callers.deserted = true; /* otherwise the last one says so */
     return true;
 }
 
 void pccl_comm_await_callers(struct pcclComm_t *comm)
 {
-    while (!comm->deserted)
+    while (!comm->callers.deserted)
         uv_cond_wait(&comm->changed, &comm->lock);
 }
+
+/* ---- guarded ---- */
+
+static _Thread_local struct pccl_caller *present;
+
+void pccl_caller_begin(struct pccl_caller *caller, struct pcclComm_t *comm)
+{
+    caller->comm = comm;
+    caller->waiter = (struct pccl_waiter){0};
+    caller->outer = present;
+    present = caller;
+    pccl_guard_push(&caller->guard);
+}
+
+void pccl_caller_end(const struct pccl_caller *caller)
+{
+    pccl_guard_pop(&caller->guard);
+    present = caller->outer;
+}
+
+void pccl_caller_left(const struct pccl_caller *caller) { present = caller->outer; }
+
+struct pccl_waiter *pccl_caller_waiter(void) { return &present->waiter; }

@@ -3,6 +3,7 @@
  * jobs; the engine's events come on its own thread, take the communicator's lock and go back into the machine.
  */
 #include "config/errors.h"
+#include "drive/communicator.h"
 #include "drive/comm_engine.h"
 #include "drive/comm_links.h"
 #include "drive/comm_machine.h"
@@ -70,10 +71,10 @@ struct pccl_comm_job *pccl_comm_job_make(struct pcclComm_t *comm, struct pccl_co
                                                     .result = reduction->recvbuf};
     job->reduction = reduction;
     reduction->job = job;
-    job->next = comm->jobs;
-    if (comm->jobs)
-        comm->jobs->previous = job;
-    comm->jobs = job;
+    job->next = comm->data.jobs;
+    if (comm->data.jobs)
+        comm->data.jobs->previous = job;
+    comm->data.jobs = job;
     return job;
 }
 
@@ -82,7 +83,7 @@ static void free_job(struct pcclComm_t *comm, struct pccl_comm_job *job)
     if (job->previous)
         job->previous->next = job->next;
     else
-        comm->jobs = job->next;
+        comm->data.jobs = job->next;
     if (job->next)
         job->next->previous = job->previous;
     pccl_release(pccl_heap(), job->job.ring, job->job.config.ranks * sizeof *job->job.ring);
@@ -100,16 +101,27 @@ void pccl_comm_job_leave(struct pcclComm_t *comm, struct pccl_comm_op *reduction
         free_job(comm, job);
 }
 
+void pccl_comm_jobs_abandon(struct pcclComm_t *comm, const struct pccl_waiter *waiter)
+{
+    for (struct pccl_comm_job *job = comm->data.jobs, *next; job; job = next) {
+        next = job->next;
+        if (job->reduction && job->reduction->waiter == waiter)
+            job->reduction->waiter = NULL;
+        if (!job->started)
+            pccl_comm_job_leave(comm, job->reduction);
+    }
+}
+
 static void stop(struct pcclComm_t *comm, struct pccl_comm_job *job, enum pccl_job_end end)
 {
     job->stopped = true;
     job->op = NULL;
-    pccl_engine_stop(comm->engine, &job->job, end);
+    pccl_engine_stop(comm->data.engine, &job->job, end);
 }
 
 void pccl_comm_jobs_stop(struct pcclComm_t *comm)
 {
-    for (struct pccl_comm_job *job = comm->jobs; job; job = job->next) {
+    for (struct pccl_comm_job *job = comm->data.jobs; job; job = job->next) {
         if (job->started && !job->stopped)
             stop(comm, job, PCCL_JOB_GIVEN_UP);
     }
@@ -125,7 +137,7 @@ void pccl_comm_job_await(struct pcclComm_t *comm, const struct pccl_comm_op *red
 void pccl_comm_jobs_await(struct pcclComm_t *comm)
 {
     pccl_comm_publish(comm);
-    while (comm->jobs)
+    while (comm->data.jobs)
         uv_cond_wait(&comm->changed, &comm->lock);
 }
 
@@ -140,7 +152,7 @@ void pccl_comm_effect_op_start(void *context, struct pccl_op *op)
     job->started = true;
     job->job.config.instance = op->instance;
     job->job.config.view = op->start_view;
-    pccl_engine_start(comm->engine, &job->job);
+    pccl_engine_start(comm->data.engine, &job->job);
 }
 
 void pccl_comm_effect_op_stop(void *context, struct pccl_op *op)
@@ -158,13 +170,13 @@ void pccl_comm_effect_op_stop(void *context, struct pccl_op *op)
 void pccl_comm_effect_op_gone(void *context, const struct pccl_instance *instance)
 {
     struct pcclComm_t *comm = context;
-    pccl_engine_forget(comm->engine, instance);
+    pccl_engine_forget(comm->data.engine, instance);
 }
 
 void pccl_comm_effect_ring_changed(void *context, const struct pccl_id *ring, uint32_t count)
 {
     struct pcclComm_t *comm = context;
-    pccl_engine_admit(comm->engine, ring, count);
+    pccl_engine_admit(comm->data.engine, ring, count);
 }
 
 /* ---- the engine's events, on its thread ---- */
@@ -239,9 +251,9 @@ static void on_broken(void *context)
     struct pcclComm_t *comm = context;
     pccl_comm_seize(comm);
     pccl_comm_break(comm, "during a data transfer; buffers reduced in place may be partly overwritten");
-    while (comm->jobs) {
-        struct pccl_comm_op *reduction = comm->jobs->reduction;
-        free_job(comm, comm->jobs);
+    while (comm->data.jobs) {
+        struct pccl_comm_op *reduction = comm->data.jobs->reduction;
+        free_job(comm, comm->data.jobs);
         if (reduction) {
             reduction->job = NULL;
             settle(reduction, comm);
@@ -257,9 +269,10 @@ void pccl_comm_measure(struct pcclComm_t *comm)
 {
     uint32_t rtt_us;
     uint64_t rate;
-    for (struct pccl_node *node = pccl_table_first(&comm->links); node; node = pccl_table_after(&comm->links, node)) {
+    for (struct pccl_node *node = pccl_table_first(&comm->links.by_peer); node;
+         node = pccl_table_after(&comm->links.by_peer, node)) {
         const struct pccl_comm_link *link = PCCL_CONTAINER_OF(node, struct pccl_comm_link, by_peer);
-        if (link->outgoing && pccl_engine_link_figures(comm->engine, &link->peer, &rtt_us, &rate))
+        if (link->outgoing && pccl_engine_link_figures(comm->data.engine, &link->peer, &rtt_us, &rate))
             pccl_comm_link_measured(comm, &link->peer, rtt_us, rate);
     }
 }
@@ -268,7 +281,7 @@ void pccl_comm_measure(struct pcclComm_t *comm)
 
 enum pccl_status pccl_comm_engine_start(struct pcclComm_t *comm, struct pccl_text *words)
 {
-    if (comm->engine)
+    if (comm->data.engine)
         return PCCL_OK;
     struct pccl_engine_config config = {.hash_seed = comm->hash_seed,
                                         .kernels = pccl_kernels_for(pccl_cpu_features()),
@@ -283,9 +296,9 @@ enum pccl_status pccl_comm_engine_start(struct pcclComm_t *comm, struct pccl_tex
                                         .announced = on_announced,
                                         .ended = on_ended,
                                         .broken = on_broken};
-    int error = pccl_engine_create(&config, &events, &comm->engine, words);
+    int error = pccl_engine_create(&config, &events, &comm->data.engine, words);
     if (error == 0)
         return PCCL_OK;
-    comm->engine = NULL;
+    comm->data.engine = NULL;
     return pccl_errors_of_system(error);
 }

@@ -6,6 +6,7 @@
  * (slot 0) and hears how it went; the further slots are dialled in the background, and again when they end; and when
  * the last one has ended, or one found the other host silent, the machine hears of it, which is evidence.
  */
+#include "drive/communicator.h"
 #include "drive/comm_links.h"
 #include "drive/comm_machine.h"
 #include "drive/comm_sync.h"
@@ -28,7 +29,7 @@ enum {
 
 static struct pccl_comm_link *find(const struct pcclComm_t *comm, const struct pccl_id *peer)
 {
-    for (struct pccl_node *node = pccl_table_find(&comm->links, pccl_id_hash(&comm->hash, peer)); node;
+    for (struct pccl_node *node = pccl_table_find(&comm->links.by_peer, pccl_id_hash(&comm->hash, peer)); node;
          node = pccl_table_find_next(node)) {
         struct pccl_comm_link *link = PCCL_CONTAINER_OF(node, struct pccl_comm_link, by_peer);
         if (pccl_id_equal(&link->peer, peer))
@@ -49,7 +50,7 @@ static struct pccl_comm_link *find_or_make(struct pcclComm_t *comm, const struct
     link->peer = *peer;
     for (uint32_t i = 0; i < PCCL_POOL_MAX; i++)
         link->slots[i].link = link;
-    pccl_table_insert(&comm->links, &link->by_peer, pccl_id_hash(&comm->hash, peer));
+    pccl_table_insert(&comm->links.by_peer, &link->by_peer, pccl_id_hash(&comm->hash, peer));
     return link;
 }
 
@@ -76,7 +77,7 @@ static void release_if_unused(struct pccl_comm_link *link)
     if (link->outgoing || link->incoming || link->queued || is_dialling(link))
         return;
     PCCL_ASSERT(!link->pause);
-    pccl_table_remove(&link->comm->links, &link->by_peer);
+    pccl_table_remove(&link->comm->links.by_peer, &link->by_peer);
     pccl_release(pccl_heap(), link, sizeof *link);
 }
 
@@ -87,8 +88,8 @@ static void enqueue(struct pccl_comm_link *link)
     if (link->queued)
         return;
     link->queued = true;
-    link->next_queued = link->comm->queued_links;
-    link->comm->queued_links = link;
+    link->next_queued = link->comm->links.queued;
+    link->comm->links.queued = link;
 }
 
 /* ---- effects: under the lock, inside the machine, on any thread ---- */
@@ -127,7 +128,8 @@ void pccl_comm_effect_close_link(void *context, const struct pccl_id *peer, bool
 
 void pccl_comm_links_close_all(struct pcclComm_t *comm)
 {
-    for (struct pccl_node *node = pccl_table_first(&comm->links); node; node = pccl_table_after(&comm->links, node)) {
+    for (struct pccl_node *node = pccl_table_first(&comm->links.by_peer); node;
+         node = pccl_table_after(&comm->links.by_peer, node)) {
         struct pccl_comm_link *link = PCCL_CONTAINER_OF(node, struct pccl_comm_link, by_peer);
         link->close_incoming = link->close_outgoing = true;
         link->dial = false;
@@ -155,14 +157,14 @@ void pccl_comm_link_ended(struct pcclComm_t *comm, const struct pccl_id *peer, b
                           enum pccl_link_end how, bool purposely)
 {
     struct pccl_comm_link *link = find(comm, peer);
-    if (!link || pccl_engine_holds(comm->engine, peer, outgoing, slot))
+    if (!link || pccl_engine_holds(comm->data.engine, peer, outgoing, slot))
         return; /* closed meanwhile, or replaced */
     uint64_t *standing = outgoing ? &link->outgoing : &link->incoming;
     if (!(*standing & bit(slot)))
         return;
     *standing &= ~bit(slot);
     if (how == PCCL_LINK_SILENT && *standing) { /* so is the other host: one after the other would fail now */
-        pccl_engine_close(comm->engine, peer, outgoing, PCCL_POOL_MAX);
+        pccl_engine_close(comm->data.engine, peer, outgoing, PCCL_POOL_MAX);
         *standing = 0;
     }
     link->troubled = link->troubled || outgoing;
@@ -185,9 +187,9 @@ static bool hand_over(struct pccl_comm_link *link, struct pccl_connection *conne
     }
     uint64_t *standing = outgoing ? &link->outgoing : &link->incoming;
     if (*standing & bit(slot)) /* the caller knows better than we that the older one is dead */
-        pccl_engine_close(comm->engine, &link->peer, outgoing, slot);
+        pccl_engine_close(comm->data.engine, &link->peer, outgoing, slot);
     *standing &= ~bit(slot);
-    if (pccl_engine_add(comm->engine, &link->peer, outgoing, slot, &handover) != PCCL_OK) {
+    if (pccl_engine_add(comm->data.engine, &link->peer, outgoing, slot, &handover) != PCCL_OK) {
         pccl_handover_drop(&handover);
         return false;
     }
@@ -199,9 +201,9 @@ static bool hand_over(struct pccl_comm_link *link, struct pccl_connection *conne
 static bool has_use_for(const struct pcclComm_t *comm, uint8_t kind, struct pccl_text *words)
 {
     pccl_text_clear(words);
-    if (kind == PCCL_LINK_STATE && !comm->sync)
+    if (kind == PCCL_LINK_STATE && !comm->sync.session)
         pccl_text_format(words, "no synchronization of shared state is in progress here");
-    if (kind == PCCL_LINK_MEASURE && !comm->measure)
+    if (kind == PCCL_LINK_MEASURE && !comm->topology.session)
         pccl_text_format(words, "no optimization is in progress here");
     return words->length == 0;
 }
@@ -246,7 +248,7 @@ static void greet(struct pcclComm_t *comm, struct pccl_connection *connection, c
     struct pccl_text words;
     enum pccl_refusal refusal = PCCL_REFUSAL_IDENTITY;
     pccl_text_format(&words, "this peer is not in a run");
-    if (!comm->engine || pccl_comm_judge_link(comm, hello, &refusal, &words) != PCCL_OK) {
+    if (!comm->data.engine || pccl_comm_judge_link(comm, hello, &refusal, &words) != PCCL_OK) {
         pccl_handshake_refuse(connection, refusal, &words, PCCL_COMMUNICATOR_LINGER_MS);
         return;
     }
@@ -367,7 +369,7 @@ static void dial_for_machine(struct pccl_comm_link *link)
     if (!comm->peer)
         return;
     link->asked = true;
-    if (comm->engine && start_dialling(&link->slots[0]))
+    if (comm->data.engine && start_dialling(&link->slots[0]))
         return;
     link->asked = false;
     link_down(link, false, PCCL_LINK_UNREACHABLE, false);
@@ -461,7 +463,7 @@ static void close_direction(struct pccl_comm_link *link, bool outgoing)
 {
     uint64_t *standing = outgoing ? &link->outgoing : &link->incoming;
     if (*standing)
-        pccl_engine_close(link->comm->engine, &link->peer, outgoing, PCCL_POOL_MAX);
+        pccl_engine_close(link->comm->data.engine, &link->peer, outgoing, PCCL_POOL_MAX);
     *standing = 0;
 }
 
@@ -485,9 +487,9 @@ static void settle(struct pccl_comm_link *link)
 
 void pccl_comm_links_settle(struct pcclComm_t *comm)
 {
-    while (comm->queued_links) {
-        struct pccl_comm_link *link = comm->queued_links;
-        comm->queued_links = link->next_queued;
+    while (comm->links.queued) {
+        struct pccl_comm_link *link = comm->links.queued;
+        comm->links.queued = link->next_queued;
         link->queued = false;
         settle(link);
         release_if_unused(link);

@@ -30,9 +30,12 @@ PCCL_MUST_CHECK enum pccl_status pccl_comm_ask_describe(struct pcclComm_t *comm)
 void pccl_comm_leave_run(struct pcclComm_t *comm);
 /* Under the lock. An invariant broke elsewhere than in the machine: all that waits ends, in words with where. */
 void pccl_comm_break(struct pcclComm_t *comm, const char *where);
-/* On the thread of the call. It broke in the session of this one, SYNC or OPTIMIZE, of which nothing is used again. */
-void pccl_comm_break_session(struct pcclComm_t *comm, enum pccl_call call);
 PCCL_MUST_CHECK enum pccl_status pccl_comm_judge_link(struct pcclComm_t *comm, const struct pccl_msg_link_hello *hello,
                                                       enum pccl_refusal *refusal, struct pccl_text *words);
+
+/* Under the lock: a member of a run? */
+bool pccl_comm_is_connected(const pcclComm_t *comm);
+/* Why not: USAGE, or INTERNAL after a defect, with words. */
+enum pccl_status pccl_comm_why_unconnected(const pcclComm_t *comm, struct pccl_text *words);
 
 #endif

@@ -2,7 +2,9 @@
 #include "drive/comm_machine.h"
 #include "drive/comm_master.h"
 #include "drive/comm_wait.h"
+#include "drive/communicator.h"
 #include "net/heap.h"
+#include "net/socket.h"
 
 #include <string.h>
 
@@ -11,34 +13,34 @@
 void pccl_comm_effect_dial_master(void *context)
 {
     struct pcclComm_t *comm = context;
-    comm->dial_master = true;
+    comm->master.dial = true;
 }
 
 void pccl_comm_effect_close_master(void *context)
 {
     struct pcclComm_t *comm = context;
-    comm->dial_master = false;
-    comm->cancel_master = true;
-    if (!comm->master)
+    comm->master.dial = false;
+    comm->master.cancel = true;
+    if (!comm->master.connection)
         return;
     pccl_comm_unseat_leader(comm);
-    comm->master->next_dirty = comm->closing;
-    comm->closing = comm->master;
-    comm->master = NULL;
+    comm->master.connection->next_dirty = comm->master.closing;
+    comm->master.closing = comm->master.connection;
+    comm->master.connection = NULL;
 }
 
 void pccl_comm_effect_send_master(void *context, const uint8_t *bytes, size_t length)
 {
     struct pcclComm_t *comm = context;
-    if (comm->master)
-        pccl_connection_send(comm->master, bytes, length);
+    if (comm->master.connection)
+        pccl_connection_send(comm->master.connection, bytes, length);
 }
 
 void pccl_comm_effect_accept_master(void *context)
 {
     struct pcclComm_t *comm = context;
-    if (comm->master)
-        pccl_connection_raise(comm->master);
+    if (comm->master.connection)
+        pccl_connection_raise(comm->master.connection);
 }
 
 /* ---- the connection ---- */
@@ -48,7 +50,7 @@ static void on_received(struct pccl_connection *connection, const struct pccl_fr
     struct pcclComm_t *comm = connection->owner;
     struct pccl_msg msg;
     struct pccl_text reason;
-    if (connection != comm->master)
+    if (connection != comm->master.connection)
         return;
     if (pccl_wire_decode(frame->type, frame->body, frame->length, comm->scratch, &msg, &reason) == PCCL_OK) {
         pccl_comm_step(comm, &(struct pccl_peer_event){.kind = PCCL_PEER_MASTER_RECEIVED, .frame = frame, .msg = &msg});
@@ -60,10 +62,10 @@ static void on_received(struct pccl_connection *connection, const struct pccl_fr
 static void on_ended(struct pccl_connection *connection, enum pccl_connection_end how, const struct pccl_text *words)
 {
     struct pcclComm_t *comm = connection->owner;
-    if (connection != comm->master)
+    if (connection != comm->master.connection)
         return; /* already in the list of those to be closed */
     pccl_comm_unseat_leader(comm);
-    comm->master = NULL;
+    comm->master.connection = NULL;
     pccl_connection_close(connection, 0);
     enum pccl_peer_event_kind kind = how == PCCL_END_GARBAGE ? PCCL_PEER_MASTER_GARBAGE : PCCL_PEER_MASTER_DOWN;
     pccl_comm_step(comm, &(struct pccl_peer_event){.kind = kind, .words = words});
@@ -84,11 +86,11 @@ static void on_dialled(void *context, struct pccl_connection *connection, enum p
 {
     struct pcclComm_t *comm = context;
     (void)how;
-    comm->master_dialer = NULL;
+    comm->master.dialer = NULL;
     if (connection) {
         connection->events = &master_events;
         connection->owner = comm;
-        comm->master = connection;
+        comm->master.connection = connection;
         pccl_comm_step(comm, &(struct pccl_peer_event){.kind = PCCL_PEER_MASTER_UP});
     } else {
         master_down(comm, words);
@@ -113,8 +115,8 @@ static void dial(struct pcclComm_t *comm, const struct pccl_address *addresses, 
                              .enter = pccl_comm_loop_enter,
                              .leave = pccl_comm_loop_leave,
                              .owner = comm};
-    comm->master_dialer = pccl_dialer_start(&comm->reactor.loop, pccl_heap(), &dial);
-    if (!comm->master_dialer)
+    comm->master.dialer = pccl_dialer_start(&comm->reactor.loop, pccl_heap(), &dial);
+    if (!comm->master.dialer)
         out_of_memory(comm);
 }
 
@@ -122,7 +124,7 @@ static void on_resolved(void *context, const struct pccl_address *addresses, uin
                         const struct pccl_text *words)
 {
     struct pcclComm_t *comm = context;
-    comm->master_resolver = NULL;
+    comm->master.resolver = NULL;
     if (count)
         dial(comm, addresses, count);
     else
@@ -133,42 +135,58 @@ static void start_dialling(struct pcclComm_t *comm)
 {
     struct pccl_address addresses[PCCL_MASTER_ADDRESSES_MAX];
     uint32_t numeric = 0;
-    while (numeric < comm->master_count && pccl_resolve_numeric(&comm->masters[numeric], &addresses[numeric]))
+    while (numeric < comm->master.host_count && pccl_resolve_numeric(&comm->master.hosts[numeric], &addresses[numeric]))
         numeric++;
-    if (numeric == comm->master_count) {
+    if (numeric == comm->master.host_count) {
         dial(comm, addresses, numeric);
         return;
     }
-    struct pccl_resolve resolve = {.hosts = comm->masters,
-                                   .count = comm->master_count,
+    struct pccl_resolve resolve = {.hosts = comm->master.hosts,
+                                   .count = comm->master.host_count,
                                    .done = on_resolved,
                                    .context = comm,
                                    .enter = pccl_comm_loop_enter,
                                    .leave = pccl_comm_loop_leave,
                                    .owner = comm};
-    comm->master_resolver = pccl_resolver_start(&comm->reactor.loop, pccl_heap(), &resolve);
-    if (!comm->master_resolver)
+    comm->master.resolver = pccl_resolver_start(&comm->reactor.loop, pccl_heap(), &resolve);
+    if (!comm->master.resolver)
         out_of_memory(comm);
+}
+
+void pccl_comm_master_arm(struct pccl_comm_master *master)
+{
+    if (!master->connection)
+        return;
+    (void)pccl_connection_flush(master->connection);
+    pccl_connection_arm(master->connection);
+}
+
+void pccl_comm_master_say_last(struct pccl_comm_master *master)
+{
+    for (struct pccl_connection *last = master->closing; last; last = last->next_dirty) {
+        (void)pccl_connection_flush(last); /* the machine's good-bye */
+        pccl_socket_shutdown_write(last->channel.socket);
+    }
 }
 
 void pccl_comm_master_settle(struct pcclComm_t *comm)
 {
-    while (comm->closing) {
-        struct pccl_connection *closing = comm->closing;
-        comm->closing = closing->next_dirty;
+    while (comm->master.closing) {
+        struct pccl_connection *closing = comm->master.closing;
+        comm->master.closing = closing->next_dirty;
         pccl_connection_close(closing, PCCL_COMMUNICATOR_LINGER_MS);
     }
-    if (comm->cancel_master) {
-        comm->cancel_master = false;
-        if (comm->master_dialer)
-            pccl_dialer_cancel(comm->master_dialer);
-        if (comm->master_resolver && pccl_resolver_cancel(comm->master_resolver))
+    if (comm->master.cancel) {
+        comm->master.cancel = false;
+        if (comm->master.dialer)
+            pccl_dialer_cancel(comm->master.dialer);
+        if (comm->master.resolver && pccl_resolver_cancel(comm->master.resolver))
             comm->stuck = true;
-        comm->master_dialer = NULL;
-        comm->master_resolver = NULL;
+        comm->master.dialer = NULL;
+        comm->master.resolver = NULL;
     }
-    if (comm->dial_master) {
-        comm->dial_master = false;
+    if (comm->master.dial) {
+        comm->master.dial = false;
         start_dialling(comm);
     }
 }

@@ -2,7 +2,7 @@
  * Between the machine and the session that moves shared state (sync/session.h). The session runs on the thread of the
  * call; what the machine and the control thread have for it they hand in under the lock.
  */
-#include "drive/comm_engine.h"
+#include "drive/communicator.h"
 #include "drive/comm_machine.h"
 #include "drive/comm_sync.h"
 #include "drive/comm_wait.h"
@@ -14,16 +14,16 @@ static void rouse(struct pcclComm_t *comm) { pccl_comm_fire(comm, comm->calls[PC
 
 void pccl_comm_sync_over(struct pcclComm_t *comm)
 {
-    if (comm->sync)
-        pccl_sync_session_end(comm->sync);
+    if (comm->sync.session)
+        pccl_sync_session_end(comm->sync.session);
 }
 
 void pccl_comm_effect_sync_plan(void *context, const struct pccl_sync_plan *plan)
 {
     struct pcclComm_t *comm = context;
-    if (!comm->sync)
+    if (!comm->sync.session)
         return;
-    pccl_sync_session_plan(comm->sync, plan->requests, plan->takes_unequal);
+    pccl_sync_session_plan(comm->sync.session, plan->requests, plan->takes_unequal);
     rouse(comm);
 }
 
@@ -38,14 +38,14 @@ void pccl_comm_effect_sync_donor(void *context, const struct pccl_id *peer, cons
                                           .proof = *proof,
                                           .candidates = candidates,
                                           .candidate_count = count};
-    if (comm->sync)
-        pccl_sync_session_donor(comm->sync, &named);
+    if (comm->sync.session)
+        pccl_sync_session_donor(comm->sync.session, &named);
 }
 
 enum pccl_status pccl_comm_sync_accept(struct pcclComm_t *comm, const struct pccl_id *peer,
                                        struct pccl_handover *handover)
 {
-    enum pccl_status status = pccl_sync_session_accept(comm->sync, peer, handover);
+    enum pccl_status status = pccl_sync_session_accept(comm->sync.session, peer, handover);
     if (status == PCCL_OK)
         rouse(comm);
     return status;
@@ -63,7 +63,7 @@ void pccl_comm_on_proven(void *context, const struct pccl_proof *proof)
 {
     struct pcclComm_t *comm = context;
     pccl_comm_enter(comm);
-    if (comm->sync && !pccl_sync_session_is_replanned(comm->sync))
+    if (comm->sync.session && !pccl_sync_session_is_replanned(comm->sync.session))
         pccl_comm_sync_proven(comm, proof);
     pccl_comm_leave(comm);
 }
@@ -72,7 +72,7 @@ void pccl_comm_on_fetched(void *context, bool complete, const struct pccl_text *
 {
     struct pcclComm_t *comm = context;
     pccl_comm_enter(comm);
-    if (comm->sync && !pccl_sync_session_is_replanned(comm->sync))
+    if (comm->sync.session && !pccl_sync_session_is_replanned(comm->sync.session))
         pccl_comm_sync_done(comm, complete, words);
     pccl_comm_leave(comm);
 }
@@ -93,17 +93,16 @@ enum pccl_status pccl_comm_synchronize(struct pcclComm_t *comm, struct pccl_sync
     if (slot->outstanding)
         return PCCL_USAGE;
     *slot = (struct pccl_call_slot){.outstanding = true, .known = pccl_peer_attributes(comm->peer).epoch};
-    comm->sync = session;
+    comm->sync.session = session;
     pccl_sync_session_name(session, &comm->id, pccl_peer_lineage(comm->peer), pccl_peer_sync_round(comm->peer),
                            pccl_peer_silence_ms(comm->peer));
-    pccl_comm_measure(comm);
     enum pccl_status status = pccl_comm_ask_sync(comm, vote);
     pccl_comm_check_deadline(comm);
     if (status == PCCL_OK) {
         pccl_comm_attend(comm, slot, work, session);
         status = slot->status;
     }
-    comm->sync = NULL;
+    comm->sync.session = NULL;
     slot->outstanding = false;
     return status;
 }

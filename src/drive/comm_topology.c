@@ -2,7 +2,8 @@
  * Between the machine and the session that tests ways (measure/session.h), which runs on the thread of the call; and
  * the question how the master sees the links.
  */
-#include "drive/comm_engine.h"
+#include "drive/communicator.h"
+#include "drive/comm_callers.h"
 #include "drive/comm_machine.h"
 #include "drive/comm_topology.h"
 #include "drive/comm_wait.h"
@@ -18,14 +19,14 @@ static void rouse(struct pcclComm_t *comm) { pccl_comm_fire(comm, comm->calls[PC
 
 void pccl_comm_optimize_over(struct pcclComm_t *comm)
 {
-    if (comm->measure)
-        pccl_measure_session_end(comm->measure);
+    if (comm->topology.session)
+        pccl_measure_session_end(comm->topology.session);
 }
 
 void pccl_comm_effect_measure(void *context, const struct pccl_peer_test *test)
 {
     struct pcclComm_t *comm = context;
-    if (!comm->measure)
+    if (!comm->topology.session)
         return;
     struct pccl_measure_order order = {.test = test->number,
                                        .peer = test->peer,
@@ -35,7 +36,7 @@ void pccl_comm_effect_measure(void *context, const struct pccl_peer_test *test)
     PCCL_ASSERT(test->candidate_count <= PCCL_CANDIDATES_MAX);
     if (test->candidate_count)
         memcpy(order.candidates, test->candidates, test->candidate_count * sizeof *test->candidates);
-    pccl_measure_session_order(comm->measure, &order);
+    pccl_measure_session_order(comm->topology.session, &order);
     rouse(comm);
 }
 
@@ -45,7 +46,7 @@ enum pccl_status pccl_comm_measure_accept(struct pcclComm_t *comm, const struct 
 {
     if (pccl_handover_has_input(handover)) /* it speaks before it is welcome */
         return PCCL_MALFORMED;
-    enum pccl_status status = pccl_measure_session_accept(comm->measure, peer, handover);
+    enum pccl_status status = pccl_measure_session_accept(comm->topology.session, peer, handover);
     if (status == PCCL_OK)
         rouse(comm);
     return status;
@@ -76,15 +77,14 @@ enum pccl_status pccl_comm_optimize(struct pcclComm_t *comm, struct pccl_measure
 {
     struct pccl_call_slot *slot = &comm->calls[PCCL_CALL_OPTIMIZE];
     *slot = (struct pccl_call_slot){.outstanding = true, .known = pccl_peer_attributes(comm->peer).epoch};
-    comm->measure = session;
-    pccl_comm_measure(comm);
+    comm->topology.session = session;
     enum pccl_status status = pccl_comm_ask(comm, PCCL_CALL_OPTIMIZE);
     pccl_comm_check_deadline(comm);
     if (status == PCCL_OK) {
         pccl_comm_attend(comm, slot, work, session);
         status = slot->status;
     }
-    comm->measure = NULL;
+    comm->topology.session = NULL;
     slot->outstanding = false;
     return status;
 }
@@ -93,15 +93,15 @@ enum pccl_status pccl_comm_optimize(struct pcclComm_t *comm, struct pccl_measure
 
 void pccl_comm_describe_over(struct pcclComm_t *comm, enum pccl_status status)
 {
-    comm->description.asked = false;
-    comm->description.status = status;
-    pccl_comm_fire(comm, comm->description.waiter);
+    comm->topology.description.asked = false;
+    comm->topology.description.status = status;
+    pccl_comm_fire(comm, comm->topology.description.waiter);
 }
 
 void pccl_comm_effect_described(void *context, const struct pccl_bytes *text)
 {
     struct pcclComm_t *comm = context;
-    struct pccl_comm_description *description = &comm->description;
+    struct pccl_comm_description *description = &comm->topology.description;
     enum pccl_status status = text ? PCCL_OK : PCCL_PEER_LOST;
     if (text && description->outstanding) {
         description->text = pccl_heap_raw((size_t)text->length + 1);
@@ -117,12 +117,11 @@ void pccl_comm_effect_described(void *context, const struct pccl_bytes *text)
 /* false: the time is up. */
 static bool await_answer(struct pcclComm_t *comm, uint64_t deadline_us)
 {
-    struct pccl_comm_description *description = &comm->description;
-    struct pccl_waiter waiter = {0};
+    struct pccl_comm_description *description = &comm->topology.description;
     bool answered = true;
-    description->waiter = &waiter;
+    description->waiter = pccl_caller_waiter();
     if (description->asked)
-        answered = pccl_comm_wait_until(comm, &waiter, deadline_us);
+        answered = pccl_comm_wait_until(comm, description->waiter, deadline_us);
     description->waiter = NULL;
     return answered;
 }
@@ -137,7 +136,7 @@ static void drop_text(struct pccl_comm_description *description)
 /* One question, and its answer. */
 static enum pccl_status ask(struct pcclComm_t *comm, uint64_t deadline_us)
 {
-    struct pccl_comm_description *description = &comm->description;
+    struct pccl_comm_description *description = &comm->topology.description;
     description->asked = true;
     enum pccl_status status = pccl_comm_ask_describe(comm);
     if (status != PCCL_OK) {
@@ -149,7 +148,7 @@ static enum pccl_status ask(struct pcclComm_t *comm, uint64_t deadline_us)
 
 enum pccl_status pccl_comm_describe(struct pcclComm_t *comm, char **text, size_t *length)
 {
-    struct pccl_comm_description *description = &comm->description;
+    struct pccl_comm_description *description = &comm->topology.description;
     uint32_t timeout_ms = comm->params.call_timeout_ms;
     uint64_t deadline_us = timeout_ms ? pccl_now_us() + timeout_ms * UINT64_C(1000) : UINT64_MAX;
     if (description->outstanding)
@@ -167,4 +166,10 @@ enum pccl_status pccl_comm_describe(struct pcclComm_t *comm, char **text, size_t
     drop_text(description);
     description->outstanding = false;
     return status;
+}
+
+void pccl_comm_describe_forget_waiter(struct pcclComm_t *comm, const struct pccl_waiter *waiter)
+{
+    if (comm->topology.description.waiter == waiter)
+        comm->topology.description.waiter = NULL;
 }

@@ -145,8 +145,7 @@ static void nobody(struct pccl_election *election, const struct pccl_ballot *bal
             "one from a checkpoint and connect anew");
     else if (highest_offered(ballots, count) + 1 == revision)
         pccl_text_format(&election->words,
-                         "no member offers a shared state of revision %" PRIu64
-                         ", the group's next, but of %" PRIu64
+                         "no member offers a shared state of revision %" PRIu64 ", the group's next, but of %" PRIu64
                          ", which was already synchronized: each synchronization needs a new revision, by "
                          "push_revision() before it, in C `revision++`; or, if the members that went on are gone, "
                          "resume from a checkpoint of revision %" PRIu64 ", or begin a new run",
