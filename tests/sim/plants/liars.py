@@ -134,7 +134,8 @@ PLANTS = [
         [], ["witness-of-others"],
         [
             ("src/master/links.c",
-             "return pccl_master_is_living_member(remote) && peer != NULL && remote->group_number == peer->group_number;",
+             "return pccl_master_is_living_member(remote) && peer != NULL && "
+             "remote->group_number == peer->group_number;",
              "return pccl_master_is_living_member(remote) && peer != NULL;"),
         ]),
     Bug("counters_without_end",
