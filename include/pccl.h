@@ -1,32 +1,37 @@
 /*
  * PCCL: collective communication over TCP between peers that may come, go and die at any time.
  *
- * A light master orders who takes part and which operations succeeded. Peers connect to it through a communicator and
- * call collective operations. The promise: whatever dies, whenever it dies, every survivor returns from every call,
- * sees the same outcome as the other survivors, and holds the same bits.
+ * A light master decides who takes part and which operations succeed. Peers connect to it through a
+ * communicator and call collective operations. The promise: whatever dies, whenever it dies, every
+ * survivor returns from every call, sees the same outcome as the other survivors, and holds the
+ * same bits.
  *
  * Words used below
  *   run          the peers that share one master
  *   peer group   a number every peer chooses; reductions happen among the peers of one group only
  *   accepted     a peer whose pcclConnect has succeeded
- *   joint(all)   the call returns when every accepted peer of the run (all groups) has made it; peers that leave or
- *                die meanwhile are no longer waited for
+ *   joint(all)   the call returns when every accepted peer of the run (all groups) has made it;
+ *                peers that leave or die meanwhile are no longer waited for
  *   joint(group) the same among the accepted peers of the caller's group
- *   unconnected  pcclConnect has not succeeded yet, or the communicator has since been removed from the run: it left,
- *                was expelled by the master, or found no master for `master_lost_ms`. pcclConnect may be called again
+ *   unconnected  pcclConnect has not succeeded yet, or the communicator has since been removed from
+ *                the run: it left, was expelled by the master, or found no master for
+ *                `master_lost_ms`. pcclConnect may be called again
  *
- * Results. Calls that exist in PCCL 1.0 return the codes 0 to 12 only, unless the communicator was created with the
- * option `extended_results` = 1: then a more precise code from 13 upwards may come in place of the one listed; such
- * codes are given below as "ext. name". Output parameters are written on success only, unless said otherwise. After
- * any failure pcclGetLastError gives the reason in words, with peers, tags and times, and pcclGetLastFailure what a
- * program can act on.
+ * Results. Calls that exist in PCCL 1.0 return the codes 0 to 12 only, unless the communicator was
+ * created with the option `extended_results` = 1: then a more precise code from 13 upwards may come
+ * in place of the one listed; such codes are given below as "ext. name". Output parameters are
+ * written on success only, unless said otherwise. After any failure pcclGetLastError explains the
+ * reason with peers, tags and times, and pcclGetLastFailure gives the details that a program can
+ * act on.
  *
- * Threads. Calls on different communicators are independent. One communicator may be used by several threads at once,
- * except that no call on it may begin once pcclDestroyCommunicator has been called, and that each blocking joint call
- * may be outstanding once: a second one of the kind returns pcclInvalidUsage.
- * Deadlines. Waiting for peers that are alive has no limit by default; the options `call_timeout_ms`, `op_timeout_ms`
- * and `stuck_ms` set limits. A peer that is silent for the master's `silence_ms` counts as dead, so nobody waits for
- * it longer.
+ * Threads. Calls on different communicators are independent. One communicator may be used by
+ * several threads at once, except that no call on it may begin once pcclDestroyCommunicator has
+ * been called, and that each blocking joint call may be outstanding once: a second one of the kind
+ * returns pcclInvalidUsage.
+ *
+ * Deadlines. Waiting for peers that are alive has no limit by default; the options
+ * `call_timeout_ms`, `op_timeout_ms` and `stuck_ms` set limits. A peer that is silent for the
+ * master's `silence_ms` counts as dead, so no call waits for it longer.
  */
 #ifndef PCCL_H
 #define PCCL_H
@@ -70,7 +75,7 @@ typedef enum pcclResult_t {
     pcclNotInitialized = 1,              /* pcclInit has not been called */
     pcclInternalError = 2,               /* memory or another resource is short, or a defect of the library */
     pcclInvalidArgument = 3,             /* an argument is wrong whatever the state; nothing was changed */
-    pcclInvalidUsage = 4,                /* the call is not allowed now, or contradicts what other peers call */
+    pcclInvalidUsage = 4,                /* the call is not allowed now, or contradicts the calls of other peers */
     pcclTooFewPeers = 5,                 /* fewer than two peers in the group */
     pcclMasterConnectionFailed = 6,      /* pcclConnect could not get into the run */
     pcclRankConnectionFailed = 7,        /* never returned */
@@ -123,9 +128,9 @@ typedef enum pcclDataType_t {
 typedef enum pcclDeviceType_t { pcclDeviceCpu = 0, pcclDeviceCuda = 1 } pcclDeviceType_t;
 
 /*
- * Integers wrap. Avg is the sum divided by the number of peers; for integers the wrapped sum, truncated towards zero.
- * Float16 and BFloat16 are computed in single precision and rounded once. Max and Min return NaN when any operand is
- * NaN and order -0 below +0.
+ * Integers wrap. Avg is the sum divided by the number of peers; for integers the wrapped sum,
+ * truncated towards zero. Float16 and BFloat16 are computed in single precision and rounded once.
+ * Max and Min return NaN when any operand is NaN and order -0 below +0.
  */
 typedef enum pcclRedOp_t { pcclSum = 0, pcclAvg = 1, pcclProd = 2, pcclMax = 3, pcclMin = 4 } pcclRedOp_t;
 
@@ -154,12 +159,13 @@ typedef enum pcclDistributionHint_t {
 } pcclDistributionHint_t;
 
 /*
- * How the elements of large payloads are packed for the way; small ones, up to the master's parameter `tiny_bytes_max`
- * (8192 bytes), always travel as they are. Elements are floating point, packed values integers narrower than they are;
- * with a quantized data type that saves nothing the elements travel as they are. Each 1024 elements have a scale of
- * their own. Every step of a reduction packs anew, so the error grows with the number of peers; the result is the same
- * bits on all peers all the same. Combinations that make no sense are refused as pcclInvalidArgument. docs/CODECS.md
- * has the formulas and the bounds of the error.
+ * How the elements of large payloads are packed for the network. Small payloads, up to the master's
+ * parameter `tiny_bytes_max` (8192 bytes), are never packed. Elements are floating point, and
+ * packed values are narrower integers; a quantized data type that saves nothing leaves the elements
+ * unpacked. Each block of 1024 elements has its own scale. Every step of a reduction packs again,
+ * so the error grows with the number of peers; all peers still get the same bits. Meaningless
+ * combinations are refused with pcclInvalidArgument. docs/CODECS.md has the formulas and the bounds
+ * of the error.
  */
 typedef enum pcclQuantizationAlgorithm_t {
     pcclQuantNone = 0,          /* elements travel exactly */
@@ -172,7 +178,7 @@ typedef enum pcclQuantizationAlgorithm_t {
 typedef struct pcclCommCreateParams_t {
     ccoip_socket_address_t master_address;
     uint32_t peer_group;
-    uint32_t p2p_connection_pool_size; /* connections to each neighbour, up to 64; 0: the library chooses */
+    uint32_t p2p_connection_pool_size; /* connections to each neighbor, up to 64; 0: the library chooses */
 } pcclCommCreateParams_t;
 
 typedef struct pcclReduceInfo_t {
@@ -192,8 +198,9 @@ typedef struct pcclQuantizationOptions_t {
 } pcclQuantizationOptions_t;
 
 /*
- * One reduction. All members must be equal on all peers of the group; a difference fails the operation on every peer,
- * with words that say who differs in what. The distribution hint is not compared; it has no effect yet.
+ * One reduction. All members must be equal on all peers of the group; otherwise the operation fails
+ * on every peer, and the message says which peer differs in what. The distribution hint is not
+ * compared and has no effect yet.
  */
 typedef struct pcclReduceDescriptor_t {
     size_t count; /* elements, not bytes; > 0 */
@@ -247,39 +254,42 @@ typedef struct pcclBuildInfo_t {
 /* ------------------------------------------------------------------------------------------------ process */
 
 /*
- * Prepares the library; reads the process-wide parameters (log_level and others) from the environment, and warns about
- * variables named PCCL_* that it does not know. A bad value of a process-wide parameter is warned about and its
- * default used. Call it once before any communicator is created; more calls do nothing. Any thread. Does not block.
- * Installs no signal handler and starts no thread.
+ * Prepares the library: reads the process-wide parameters (log_level and others) from the
+ * environment and warns about unknown variables named PCCL_*. For a bad value of a process-wide
+ * parameter it logs a warning and uses the default. Call it once before creating a communicator;
+ * further calls do nothing. Any thread. Does not block. Installs no signal handler and starts no
+ * thread.
  * pcclSuccess         always
  */
 PCCL_EXPORT pcclResult_t pcclInit(void);
 
 /*
- * What this build can do here. Loads the CUDA driver and asks it for devices, the first time; after that CUDA does not
- * work in children that are forked. Any thread, any time, also before pcclInit. Does not block.
+ * Reports what the library can use on this machine. The first call loads the CUDA driver and asks
+ * it for devices; after that CUDA does not work in forked children. Any thread, any time, also
+ * before pcclInit. Does not block.
  * pcclSuccess
  * pcclInvalidArgument info is NULL
  */
 PCCL_EXPORT pcclResult_t pcclGetBuildInfo(pcclBuildInfo_t *info);
 
 /*
- * The version of the library that is loaded: major * 10000 + minor * 100 + patch. PCCL_VERSION_* are those of the
- * header. Any thread, any time.
+ * The version of the library that is loaded: major * 10000 + minor * 100 + patch. PCCL_VERSION_*
+ * are those of the header. Any thread, any time.
  */
 PCCL_EXPORT uint32_t pcclGetVersion(void);
 
 /*
- * What a result means, as one English sentence without a full stop. Never NULL; an unknown value gets a text that says
- * so. Any thread, any time. The text lives for ever.
+ * What a result means, as one English sentence without a full stop. Never NULL; an unknown value
+ * gets a text that says so. Any thread, any time. The text lives for ever.
  */
 PCCL_EXPORT const char *pcclGetErrorString(pcclResult_t result);
 
 /*
- * Why the calling thread's last failed call on this communicator failed, in words; with comm NULL, its last failed
- * call that had no communicator (creation, options, master and log functions). Empty when there was none; successful
- * calls leave the text as it is. Never NULL. Valid until the thread's next call of the library. Any time. Does not
- * block. comm may have been disconnected, but not destroyed.
+ * Explains why the calling thread's last failed call on this communicator failed; with comm NULL,
+ * its last failed call without a communicator (creation, options, master and log functions). The
+ * text is empty if there was none; successful calls leave it unchanged. Never NULL. Valid until the
+ * thread's next call of the library. Any time. Does not block. comm may have been disconnected, but
+ * not destroyed.
  */
 PCCL_EXPORT const char *pcclGetLastError(const pcclComm_t *PCCL_NULLABLE comm);
 
@@ -287,8 +297,8 @@ PCCL_EXPORT const char *pcclGetLastError(const pcclComm_t *PCCL_NULLABLE comm);
 #define PCCL_PEER_ID_SIZE 33 /* 32 hexadecimal digits and the terminator */
 
 /*
- * What is known of a failed call beside its words. Later versions may add members at the end; `size` tells the library
- * which ones the caller knows, and those that the library does not know become 0.
+ * The details of a failed call. Later versions may add members at the end; `size` tells the library
+ * which members the caller knows, and the library sets those that it does not know to 0.
  */
 typedef struct pcclFailure_t {
     size_t size;         /* set by PCCL_FAILURE_INIT */
@@ -307,34 +317,39 @@ typedef struct pcclFailure_t {
     }
 
 /*
- * The details of the call whose words pcclGetLastError gives, for the same thread and communicator.
+ * Returns the details of the failure that pcclGetLastError explains, for the same thread and
+ * communicator.
  *
- * sequence: the number of a launch within its tag. Launches meet by it, so it is the same on all peers, and stands as
- * `use` in the master's log. Counting begins again at 0 with each pcclUpdateTopology, pcclOptimizeTopology and
- * pcclSynchronizeSharedState that was decided. A launch that was refused has none: it is not `launched`.
+ * sequence: the number of a launch within its tag. It pairs the launches of the peers, so it is the
+ * same on all of them, and the master's log shows it as `use`. Counting restarts at 0 with each
+ * decided pcclUpdateTopology, pcclOptimizeTopology and pcclSynchronizeSharedState. A refused launch
+ * has no number: it is not `launched`.
  *
- * peers: who has left the caller's group, dead, removed or by itself, since it was as pcclGetAttribute told when the
- * reduction was launched, or another call began; for pcclAllReduceMultipleWithRetry when the list began. Until the
- * outcome, as far as it was known here, and whatever the call failed of. So when a death fails a reduction, all
- * survivors name the dead; but not one that launches it only after another call has shown them to be gone. Nobody is
- * named when nobody left: a link broke between peers that both live, arguments differ. Nor by calls that were
- * refused for their arguments, nor by pcclTimeout of pcclAwaitAsyncReduceFor. Of those who leave the latest 256 are
- * remembered.
+ * peers: the peers that died, were removed or left the caller's group between the start of the call
+ * (the launch of a reduction, the start of the list in pcclAllReduceMultipleWithRetry) and its
+ * outcome, as far as this peer knew by then, whatever the reason of the failure. So when a death
+ * fails a reduction, all survivors name the dead peer, except a survivor that launches the
+ * reduction after another call has already shown the death. The list is empty if no peer left (a
+ * link broke between two living peers, arguments differ), if the call was refused for its
+ * arguments, and for pcclTimeout of pcclAwaitAsyncReduceFor. The library remembers the latest 256
+ * peers that left.
  *
- * precise: the same cause by a code from 13 on, where there is one, whatever the options; so what a deadline ended is
- * told from what a death ended. When `op_timeout_ms` or `stuck_ms` has passed nobody need have left: the words name who
- * was missing, and the same call again waits for the same peers.
+ * precise: the same cause as a code from 13 on, if there is one, whatever the options; it
+ * distinguishes a deadline from a death. When `op_timeout_ms` or `stuck_ms` has passed, usually no
+ * peer has left: the message names the missing peers, and the same call would wait for them again.
  *
- * Changes neither the words nor the details, unless it fails: then those of calls without a communicator. Any thread,
- * any time. Does not block. comm may have been disconnected, but not destroyed. Not in PCCL 1.0.
+ * Changes neither message nor details, unless it fails: then it sets those of calls without a
+ * communicator. Any thread, any time. Does not block. comm may have been disconnected, but not
+ * destroyed. Not in PCCL 1.0.
  * pcclSuccess
  * pcclInvalidArgument failure_out is NULL, or its size was not set
  */
 PCCL_EXPORT pcclResult_t pcclGetLastFailure(const pcclComm_t *PCCL_NULLABLE comm, pcclFailure_t *failure_out);
 
 /*
- * The id by which others know this peer: as failures and pcclGetTopology write it, and its first eight digits in words
- * and logs. Each pcclConnect makes a new one. Any thread, any time. Does not block. Not in PCCL 1.0.
+ * Returns the id of this peer, in the form that failures and pcclGetTopology use; messages and logs
+ * show its first eight digits. Each pcclConnect creates a new one. Any thread, any time. Does not
+ * block. Not in PCCL 1.0.
  * pcclSuccess
  * pcclNotInitialized
  * pcclInvalidArgument comm or id is NULL, or size is less than PCCL_PEER_ID_SIZE
@@ -345,21 +360,24 @@ PCCL_EXPORT pcclResult_t pcclGetPeerId(const pcclComm_t *comm, char *id, size_t 
 #define PCCL_PEER_NAME_SIZE 65 /* at most 64 bytes and the terminator */
 
 /*
- * What the peer of this id is called, by its parameter `name`; "" when that is not known. Known are this peer, the
- * members of the run (in a run of more than 1024 the first, and those who came later) and the latest 256 who left the
- * group, so those whom pcclFailure_t names. Words and logs have the names already: "peer 1a2b3c4d 'trainer-3'". Names
- * are told by their owners and need not differ. Any thread, any time. Does not block. Not in PCCL 1.0.
+ * Returns the name of the peer with this id, as set by its parameter `name`; "" if it is unknown.
+ * The library knows this peer, the members of the run (in a run of more than 1024 the first ones
+ * and those that joined later) and the latest 256 peers that left the group, which include all that
+ * pcclFailure_t names. Messages and logs already contain the names: "peer 1a2b3c4d 'trainer-3'".
+ * Each peer chooses its own name, so names need not be unique. Any thread, any time. Does not
+ * block. Not in PCCL 1.0.
  * pcclSuccess
  * pcclNotInitialized
- * pcclInvalidArgument comm, id or name is NULL, size is less than PCCL_PEER_NAME_SIZE, or id is not 32 hexadecimal
- *                     digits
+ * pcclInvalidArgument comm, id or name is NULL, size is less than PCCL_PEER_NAME_SIZE, or id is not
+ *                     32 hexadecimal digits
  */
 PCCL_EXPORT pcclResult_t pcclGetPeerName(const pcclComm_t *comm, const char *id, char *name, size_t size);
 
 /*
- * Who is waited for: a line for calls of this or other peers that have been waiting for more than `where_ms`, naming
- * who waits in which call and who has not arrived. Empty when nobody is known to wait. Cut to fit, always terminated.
- * Any thread, also while another one is blocked in a call on comm: that is its purpose. Does not block.
+ * Describes who waits for whom: one line for the calls of this or other peers that have waited for
+ * more than `where_ms`, with the waiting peers, their calls and the missing peers. The text is
+ * empty if no peer is known to wait; it is cut to fit and always terminated. Any thread, and in
+ * particular while another thread is blocked in a call on comm. Does not block.
  * pcclSuccess
  * pcclNotInitialized
  * pcclInvalidArgument comm or text is NULL, or size is 0
@@ -378,27 +396,29 @@ typedef enum pcclLogLevel_t {
 } pcclLogLevel_t;
 
 /*
- * Takes one line. `subsystem` and `message` are valid during the call; the message has no line end. A thread of the
- * library that does nothing else calls it, one line at a time and in their order. Nobody waits for it: when more than
- * 1000 lines wait, further ones are dropped, and one line says how many. It may call pcclGetVersion,
- * pcclGetErrorString, pcclGetLastError, pcclGetLastFailure and the pcclSetLog functions, and no other function of the
- * library; what is logged by them is dropped.
+ * Receives one log line. `subsystem` and `message` are valid during the call; the message has no
+ * line end. A dedicated thread of the library calls it with one line at a time, in order. No other
+ * thread waits for it: when more than 1000 lines are queued, further ones are dropped, and one line
+ * says how many. It may call pcclGetVersion, pcclGetErrorString, pcclGetLastError,
+ * pcclGetLastFailure and the pcclSetLog functions, and no other function of the library; what is
+ * logged by them is dropped.
  */
 typedef void (*pcclLogCallback_t)(pcclLogLevel_t level, const char *subsystem, const char *message, void *user);
 
 /*
- * Sends all further lines to `callback` (user is handed through), or with NULL back to standard error. The library
- * never writes to standard output and never ends the process because of a message. When the call returns, the previous
- * callback has had all lines before, is no longer running and will not be called again (unless this call is made inside
- * a callback); so do not hold a lock that the previous callback takes. Any thread, any time, also before pcclInit.
- * Blocks until the previous callback has had its lines. A process that exits waits a second for what is left.
+ * Sends all further lines to `callback` with `user`, or to standard error if `callback` is NULL.
+ * The library never writes to standard output and never ends the process because of a message. When
+ * the call returns, the previous callback has had all lines before, is no longer running and will
+ * not be called again (unless this call is made inside a callback); so do not hold a lock that the
+ * previous callback takes. Any thread, any time, also before pcclInit. Blocks until the previous
+ * callback has had its lines. A process that exits waits a second for what is left.
  * pcclSuccess         always
  */
 PCCL_EXPORT pcclResult_t pcclSetLogCallback(pcclLogCallback_t PCCL_NULLABLE callback, void *PCCL_NULLABLE user);
 
 /*
- * Lines below `level` are not made. Wins over PCCL_LOG_LEVEL, whether called before or after pcclInit. Any thread, any
- * time. Does not block.
+ * Suppresses lines below `level`. Overrides PCCL_LOG_LEVEL, whether called before or after
+ * pcclInit. Any thread, any time. Does not block.
  * pcclSuccess
  * pcclInvalidArgument not a level
  */
@@ -413,8 +433,8 @@ typedef enum pcclParameterScope_t {
 } pcclParameterScope_t;
 
 /*
- * The texts live for ever. Later versions may add members at the end; `size` tells the library which ones the caller
- * knows.
+ * The texts live for ever. Later versions may add members at the end; `size` tells the library
+ * which ones the caller knows.
  */
 typedef struct pcclParameterInfo_t {
     size_t size; /* set by PCCL_PARAMETER_INFO_INIT */
@@ -436,16 +456,17 @@ typedef struct pcclParameterInfo_t {
 PCCL_EXPORT size_t pcclGetParameterCount(void);
 
 /*
- * Describes parameter `index`; the order is fixed within a version. Any thread, any time. Does not block.
+ * Describes parameter `index`; the order is fixed within a version. Any thread, any time. Does not
+ * block.
  * pcclSuccess
  * pcclInvalidArgument info is NULL, its size was not set, or index >= pcclGetParameterCount()
  */
 PCCL_EXPORT pcclResult_t pcclGetParameterInfo(size_t index, pcclParameterInfo_t *info);
 
 /*
- * Makes an empty set of options: every parameter has the value of its environment variable, or else its default. Any
- * time, also before pcclInit. A set may be used by one thread at a time, and for any number of communicators and
- * masters; they copy it.
+ * Makes an empty set of options: every parameter has the value of its environment variable, or else
+ * its default. Any time, also before pcclInit. A set may be used by one thread at a time, and for
+ * any number of communicators and masters; they copy it.
  * pcclSuccess
  * pcclInvalidArgument options_out is NULL
  * pcclOutOfMemory
@@ -453,28 +474,29 @@ PCCL_EXPORT pcclResult_t pcclGetParameterInfo(size_t index, pcclParameterInfo_t 
 PCCL_EXPORT pcclResult_t pcclCreateOptions(pcclOptions_t **options_out);
 
 /*
- * Sets a parameter of scope communicator or master by name; it then wins over the environment. Numbers are decimal,
- * truth values 0 or 1 (also off/on, false/true, no/yes), lists separated by commas. value NULL takes the setting back.
- * Any time. Whether several values fit together is checked when a communicator or master is created.
+ * Sets a parameter of scope communicator or master by name; it overrides the environment. Numbers
+ * are decimal, booleans are 0 or 1 (also off/on, false/true, no/yes), lists are separated by
+ * commas. A NULL value removes the setting. Any time. Creating a communicator or master checks
+ * whether the values fit together.
  * pcclSuccess
- * pcclInvalidArgument options or name is NULL, no such parameter, a parameter of the process, or a bad value; the
- *                     words name parameter, value and range
+ * pcclInvalidArgument options or name is NULL, no such parameter, a parameter of the process, or a
+ *                     bad value; the words name parameter, value and range
  * pcclOutOfMemory     the setting is as before
  */
 PCCL_EXPORT pcclResult_t pcclSetOption(pcclOptions_t *options, const char *name, const char *PCCL_NULLABLE value);
 
 /*
- * The value that a parameter would have now: as set, or from the environment, or the default. options NULL: as if
- * empty. Any time. Does not block.
+ * Returns the value that a parameter would have now: as set, from the environment, or the default.
+ * NULL options count as empty. Any time. Does not block.
  * pcclSuccess
- * pcclInvalidArgument name or buffer is NULL, no such parameter, or the text with its terminator needs more than
- *                     `size` bytes; the words say how many
+ * pcclInvalidArgument name or buffer is NULL, no such parameter, or the text with its terminator
+ *                     needs more than `size` bytes; the words say how many
  */
 PCCL_EXPORT pcclResult_t pcclGetOption(const pcclOptions_t *PCCL_NULLABLE options, const char *name, char *buffer,
                                        size_t size);
 
 /*
- * Frees the set. What was created with it is unaffected.
+ * Frees the set. Communicators and masters created with it are unaffected.
  * pcclSuccess
  * pcclInvalidArgument options is NULL
  */
@@ -483,26 +505,27 @@ PCCL_EXPORT pcclResult_t pcclDestroyOptions(pcclOptions_t *options);
 /* ------------------------------------------------------------------------------------------------ communicator */
 
 /*
- * Makes an unconnected communicator. params is copied; all other parameters come from the environment or their
- * defaults. No network traffic, no thread, does not block. Any thread.
+ * Makes an unconnected communicator. params is copied; all other parameters come from the
+ * environment or their defaults. No network traffic, no thread, does not block. Any thread.
  * pcclSuccess
  * pcclNotInitialized
- * pcclInvalidArgument params or comm_out is NULL, the master's port is 0, the protocol is unknown, or a PCCL_*
- *                     variable has a bad value
+ * pcclInvalidArgument params or comm_out is NULL, the master's port is 0, the protocol is unknown,
+ *                     or a PCCL_* variable has a bad value
  * pcclInternalError   memory is short
  */
 PCCL_EXPORT pcclResult_t pcclCreateCommunicator(const pcclCommCreateParams_t *params, pcclComm_t **comm_out);
 
 /*
- * The same with everything as text. master_addresses: one or more of "host:port", "1.2.3.4:port", "[v6]:port",
- * separated by commas; without a port 48148. All must lead to the same master; they are tried in order. Names are
- * resolved when connecting, and again at each reconnect. options (copied) may be NULL and may carry `peer_group`,
- * `connection_pool_size` and every other parameter of scope communicator; of those of scope master only `alone_ms`
- * matters, which `master_lost_ms` must exceed.
+ * The same with everything as text. master_addresses: one or more of "host:port", "1.2.3.4:port",
+ * "[v6]:port", separated by commas; without a port 48148. All must lead to the same master; they
+ * are tried in order. Names are resolved when connecting, and again at each reconnect. options
+ * (copied) may be NULL and may carry `peer_group`, `connection_pool_size` and every other parameter
+ * of scope communicator; of those of scope master only `alone_ms` matters, which `master_lost_ms`
+ * must exceed.
  * pcclSuccess
  * pcclNotInitialized
- * pcclInvalidArgument master_addresses or comm_out is NULL, an address cannot be read, or a parameter has a bad value
- *                     or does not fit another one
+ * pcclInvalidArgument master_addresses or comm_out is NULL, an address cannot be read, or a
+ *                     parameter has a bad value or does not fit another one
  * pcclOutOfMemory
  */
 PCCL_EXPORT pcclResult_t pcclCreateCommunicatorWithOptions(const char *master_addresses,
@@ -510,28 +533,33 @@ PCCL_EXPORT pcclResult_t pcclCreateCommunicatorWithOptions(const char *master_ad
                                                            pcclComm_t **comm_out);
 
 /*
- * Gets into the run: opens the listening port, connects to the master, and waits to be admitted. The first peer of an
- * empty run is admitted at once. Otherwise this BLOCKS until the accepted peers have all called pcclUpdateTopology
- * after this peer had been warmed up (has its links to its future neighbours). An unreachable master is an error at
- * once. On success attributes are fresh; on failure the communicator is unconnected and connect may be called again.
- * Each connect makes a new identity: whoever was lost comes back as a newcomer. Only on an unconnected communicator.
+ * Joins the run: opens the listening port, connects to the master, and waits for admission. The
+ * first peer of an empty run is admitted at once. Otherwise this BLOCKS until this peer is warmed
+ * up (has links to its future neighbors) and then all accepted peers have called
+ * pcclUpdateTopology. If the master is unreachable, the call fails at once. On success the
+ * attributes are fresh; on failure the communicator is unconnected and connect may be called again.
+ * Each connect creates a new identity: a lost peer comes back as a newcomer. Only on an unconnected
+ * communicator.
  * pcclSuccess
  * pcclNotInitialized
  * pcclInvalidArgument         comm is NULL
  * pcclInvalidUsage            connected already, or another thread is connecting
- * pcclMasterConnectionFailed  the master cannot be reached or was lost, refused this peer, speaks another version, no
- *                             port could be opened, or `call_timeout_ms` passed (ext. pcclRefused,
- *                             pcclVersionMismatch, pcclMasterLost, pcclExpelled, pcclTimeout)
+ * pcclMasterConnectionFailed  the master cannot be reached or was lost, refused this peer, speaks
+ *                             another version, no port could be opened, or `call_timeout_ms` passed
+ *                             (ext. pcclRefused, pcclVersionMismatch, pcclMasterLost, pcclExpelled,
+ *                             pcclTimeout)
  * pcclInternalError           memory is short (ext. pcclOutOfMemory)
  */
 PCCL_EXPORT pcclResult_t pcclConnect(pcclComm_t *comm);
 
 /*
- * Leaves the run, if connected, and frees the communicator. Says good-bye, so that the others need not find out. Does
- * not wait for peers. Operations that are not awaited end here; the library does not touch their buffers afterwards,
- * and the content of their receive buffers is unspecified (in place: the original input). Nobody may use comm or
- * handles of its operations afterwards. Threads that are inside a call on comm are sent out: it fails as if this peer
- * had left the run, and BLOCKS this call until they are gone. So do not destroy a communicator from a log callback.
+ * Leaves the run, if connected, and frees the communicator. It tells the master, so that the others
+ * need not detect the loss, and does not wait for peers. Operations that are not awaited end here;
+ * the library does not touch their buffers afterwards, and the content of their receive buffers is
+ * unspecified (in place: the original input). comm and the handles of its operations must not be
+ * used afterwards. Calls on comm that other threads are in fail as if this peer had left the run,
+ * and this call BLOCKS until they have returned. So do not destroy a communicator from a log
+ * callback.
  * pcclSuccess
  * pcclNotInitialized
  * pcclInvalidArgument comm is NULL
@@ -540,10 +568,10 @@ PCCL_EXPORT pcclResult_t pcclConnect(pcclComm_t *comm);
 PCCL_EXPORT pcclResult_t pcclDestroyCommunicator(pcclComm_t *comm);
 
 /*
- * Leaves the run, if connected, and sends out the threads that are inside a call on comm, but frees nothing: every call
- * on comm fails from now on, until pcclDestroyCommunicator, which is still due. For programs that cannot know whether
- * another thread is just about to call: they close it, wait for their threads, and destroy it then. Any thread. Does
- * not block.
+ * Leaves the run, if connected, and ends the calls on comm that other threads are in, but frees
+ * nothing: every call on comm fails from now on, and pcclDestroyCommunicator is still required. It
+ * is for programs that cannot know whether another thread is about to make a call: they close the
+ * communicator, wait for their threads, and then destroy it. Any thread. Does not block.
  * pcclSuccess
  * pcclNotInitialized
  * pcclInvalidArgument comm is NULL
@@ -552,9 +580,9 @@ PCCL_EXPORT pcclResult_t pcclDestroyCommunicator(pcclComm_t *comm);
 PCCL_EXPORT pcclResult_t pcclCloseCommunicator(pcclComm_t *comm);
 
 /*
- * One of the four counts, as they were when the last successful or failed call of this communicator was decided
- * (connect, update topology, optimize topology, await). They do not change between calls, so that all peers that made
- * the same calls see the same numbers. Any thread. Does not block.
+ * Returns one of the four counts as of the last decided call of this communicator, successful or
+ * failed (connect, update topology, optimize topology, await). The counts do not change between
+ * calls, so all peers that made the same calls see the same numbers. Any thread. Does not block.
  * pcclSuccess
  * pcclNotInitialized
  * pcclInvalidArgument comm or attribute_out is NULL, or the attribute is unknown
@@ -563,80 +591,88 @@ PCCL_EXPORT pcclResult_t pcclCloseCommunicator(pcclComm_t *comm);
 PCCL_EXPORT pcclResult_t pcclGetAttribute(const pcclComm_t *comm, pcclAttribute_t attribute, int *attribute_out);
 
 /*
- * Admits the newcomers that are ready. Joint(all), BLOCKS until all accepted peers are here. With no newcomer it is
- * one round trip more than the slowest caller. On success all peers see the same new attributes. Peers that wait in
- * other joint calls cannot meet this one; pcclDescribeWaits names them.
+ * Admits the newcomers that are ready. Joint(all), BLOCKS until all accepted peers have called it.
+ * Without a newcomer it takes one round trip after the slowest caller. On success all peers see the
+ * same new attributes. Peers that wait in other joint calls cannot meet this one; pcclDescribeWaits
+ * names them.
  * pcclSuccess
  * pcclNotInitialized
  * pcclInvalidArgument       comm is NULL
  * pcclInvalidUsage          unconnected, or another joint call of this communicator is outstanding
  * pcclPendingAsyncOps       operations are launched and not awaited
- * pcclUpdateTopologyFailed  this peer was expelled or lost its master (it is unconnected now), or a deadline passed
- *                           (ext. pcclExpelled, pcclMasterLost, pcclTimeout)
+ * pcclUpdateTopologyFailed  this peer was expelled or lost its master (it is unconnected now), or a
+ *                           deadline passed (ext. pcclExpelled, pcclMasterLost, pcclTimeout)
  * pcclInternalError         memory is short (ext. pcclOutOfMemory)
  */
 PCCL_EXPORT pcclResult_t pcclUpdateTopology(pcclComm_t *comm);
 
 /*
- * Are newcomers ready to be admitted? Joint(all), BLOCKS until all accepted peers have asked; all get the same answer.
- * May be called while operations run, and while another thread awaits them. A newcomer counts once it and its future
- * neighbours have their links; so after "true" an update need not wait for it.
+ * Are newcomers ready to be admitted? Joint(all), BLOCKS until all accepted peers have asked; all
+ * get the same answer. May be called while operations run, and while another thread awaits them. A
+ * newcomer counts once it and its future neighbors have their links; so after "true" an update
+ * need not wait for it.
  * pcclSuccess
  * pcclNotInitialized
  * pcclInvalidArgument comm or pending_out is NULL
- * pcclInvalidUsage    unconnected, or such a call is outstanding; expelled or without a master meanwhile, or a
- *                     deadline passed (ext. pcclExpelled, pcclMasterLost, pcclTimeout)
+ * pcclInvalidUsage    unconnected, or such a call is outstanding; expelled or without a master
+ *                     meanwhile, or a deadline passed (ext. pcclExpelled, pcclMasterLost,
+ *                     pcclTimeout)
  * pcclInternalError   memory is short (ext. pcclOutOfMemory)
  */
 PCCL_EXPORT pcclResult_t pcclArePeersPending(const pcclComm_t *comm, bool *pending_out);
 
 /*
- * Measures what the ways between the peers carry, and makes the best ring of each group. Joint(all), BLOCKS until all
- * accepted peers are here, and then for some 2 to 3 seconds (the master's `optimize_ms`) if much is to be measured.
+ * Measures the paths between the peers and builds the best ring of each group. Joint(all), BLOCKS
+ * until all accepted peers have called it, and then for 2 to 3 seconds (the master's `optimize_ms`)
+ * if many paths need measuring.
  *
- * A way is tested under load; each peer loads one way and receives over one at a time. What a test has shown holds
- * for `fresh_ms`, unless reductions come to another rate over that link meanwhile. So a call just after another one
- * takes a few round trips; and in a large run, where not everything can be tested in the time, each call adds to
- * what is known. Best is the ring whose slowest way is the fastest, and among those the one of the least latency; a way
- * on which nothing gets through is in none. The ring stays when there is no better one to speak of. For more than
- * twelve peers the search goes on behind the call; what it finds is adopted at the next pcclUpdateTopology or
- * pcclOptimizeTopology, and so is a ring without a link that has become much slower.
+ * A path is tested under load; each peer sends over one path and receives over one path at a time.
+ * A result is valid for `fresh_ms`, unless reductions over that link reach a different rate. So a
+ * call just after another one takes a few round trips, and in a large run, where the time is too
+ * short to test every path, each call adds results. The best ring is the one whose slowest path is
+ * fastest, and among those the one with the lowest latency; an unusable path is in no ring. The
+ * ring stays if no other ring is clearly better. For more than twelve peers the search continues in
+ * the background; the next pcclUpdateTopology or pcclOptimizeTopology adopts its result, and also a
+ * ring that avoids a link that has become much slower.
  *
- * Admits nobody. Attributes are fresh. A peer that dies meanwhile costs its own tests, one that stands still some
- * seconds too; a restarted master begins anew. Once the tests have begun a deadline (`call_timeout_ms`) does not end
- * it.
- * Operations may not be launched during the call.
- * pcclSuccess         the ring is as good as could be found; if it has changed, for all peers at once
+ * The call admits no newcomers. Attributes are fresh. A peer that dies costs only its own tests, a
+ * peer that hangs also some seconds; a restarted master starts the tests again. Once they have
+ * begun, `call_timeout_ms` does not end the call. Operations must not be launched during it.
+ * pcclSuccess         the ring is as good as could be found; if it has changed, for all peers at
+ *                     once
  * pcclNotInitialized
  * pcclInvalidArgument comm is NULL
- * pcclInvalidUsage    unconnected; the global world size is 1; or another joint call of this communicator is
- *                     outstanding
+ * pcclInvalidUsage    unconnected; the global world size is 1; or another joint call of this
+ *                     communicator is outstanding
  * pcclPendingAsyncOps operations are launched and not awaited
- * pcclTopologyOptimizationFailed  for all peers of the group: too many of them cannot reach each other, so that no ring
- *                     exists or none was found; or the master has no memory for the search. The ring is as it was,
- *                     and everything else works. For this peer: it was expelled or lost its master (it is unconnected
- *                     now), or a deadline passed (ext. pcclExpelled, pcclMasterLost, pcclTimeout)
- * pcclInternalError   memory or another resource is short; the others wait for this peer (ext. pcclOutOfMemory)
+ * pcclTopologyOptimizationFailed  for all peers of the group: too many of them cannot reach each
+ *                     other, so that no ring exists or none was found; or the master has no memory
+ *                     for the search. The ring is as it was, and everything else works. For this
+ *                     peer: it was expelled or lost its master (it is unconnected now), or a
+ *                     deadline passed (ext. pcclExpelled, pcclMasterLost, pcclTimeout)
+ * pcclInternalError   memory or another resource is short; the others wait for this peer (ext.
+ *                     pcclOutOfMemory)
  */
 PCCL_EXPORT pcclResult_t pcclOptimizeTopology(const pcclComm_t *comm);
 
 /*
- * What the master knows of the links of this communicator's group, as text: a line for each peer, one for the ring, and
- * one for each way of which something is known, with its rate, round trip, age and source. src/topology/picture.h has
- * the format, docs/PROTOCOL.md what it means. Where all ways would not fit into a message (of more than some 60 peers)
- * those of the ring are told only.
+ * Returns the master's topology report of this communicator's group as text: a line for each peer,
+ * one for the ring, and one for each measured path with its rate, round trip, age and source.
+ * src/topology/picture.h defines the format, docs/PROTOCOL.md its meaning. If all paths do not fit
+ * into a message (with more than about 60 peers), the report contains only those of the ring.
  *
- * The text and its terminator need *needed bytes; text NULL with size 0 asks for that only. It changes as peers come
- * and go and links are used, so what is needed may be more the next time: leave some room.
+ * The text and its terminator need *needed bytes; text NULL with size 0 asks only for that number.
+ * The report changes as peers come and go and links are used, so the next call may need more: leave
+ * some room.
  *
- * Asks the master and BLOCKS until it answers, or `call_timeout_ms` has passed; no other peer is involved. Any thread,
- * at any time, also during other calls; one at a time. Not in PCCL 1.0.
+ * Asks the master and BLOCKS until it answers, or `call_timeout_ms` has passed; no other peer is
+ * involved. Any thread, at any time, also during other calls; one at a time. Not in PCCL 1.0.
  * pcclSuccess
  * pcclNotInitialized
- * pcclInvalidArgument comm is NULL; text is NULL and size is not 0, or needed is NULL too; or the text does not fit:
- *                     then *needed is set and nothing written
- * pcclInvalidUsage    unconnected, also when that happens meanwhile; such a call is outstanding; or the group is too
- *                     large to be described
+ * pcclInvalidArgument comm is NULL; text is NULL and size is not 0, or needed is NULL too; or the
+ *                     text does not fit: then *needed is set and nothing written
+ * pcclInvalidUsage    unconnected, also when that happens meanwhile; such a call is outstanding; or
+ *                     the group is too large to be described
  * pcclTimeout
  * pcclOutOfMemory
  * pcclInternalError   a defect of the library
@@ -647,19 +683,21 @@ PCCL_EXPORT pcclResult_t pcclGetTopology(const pcclComm_t *comm, char *PCCL_NULL
 /* ------------------------------------------------------------------------------------------------ reductions */
 
 /*
- * Launches a reduction over the group; pcclAwaitAsyncReduce ends it. Joint(group) by tag: the n-th launch of a tag
- * since the last topology update or optimisation meets the n-th launch of that tag of the other peers. Does not block.
- * Any thread; peers may launch and await different tags in different orders.
- * sendbuf and recvbuf hold descriptor->count elements in CPU memory, of any number, need no alignment, and must be the
- * same or not overlap. sendbuf must stay unchanged and recvbuf untouched until the await has returned.
- * When this returns anything but pcclSuccess nothing was launched and the other peers were told nothing.
+ * Launches a reduction over the group; pcclAwaitAsyncReduce ends it. Joint(group) by tag: the n-th
+ * launch of a tag since the last topology update or optimization is paired with the n-th launch of
+ * that tag of the other peers. Does not block. Any thread; peers may launch and await different
+ * tags in different orders. sendbuf and recvbuf hold descriptor->count elements in CPU memory, of
+ * any number, need no alignment, and must be the same or not overlap. sendbuf must stay unchanged
+ * and recvbuf untouched until the await has returned. On any result but pcclSuccess nothing was
+ * launched and the other peers were not notified.
  * pcclSuccess         *reduce_handle_out must be awaited exactly once
  * pcclNotInitialized
- * pcclInvalidArgument a pointer is NULL; count is 0; an unknown data type, operation or algorithm; quantization that
- *                     does not fit data type or operation; the buffers overlap partly; or the tag is in use (launched
- *                     and not yet awaited)
- * pcclInvalidUsage    unconnected, pcclUpdateTopology, pcclOptimizeTopology or pcclSynchronizeSharedState of another
- *                     thread is outstanding, or too many operations are outstanding
+ * pcclInvalidArgument a pointer is NULL; count is 0; an unknown data type, operation or algorithm;
+ *                     quantization that does not fit data type or operation; the buffers overlap
+ *                     partly; or the tag is in use (launched and not yet awaited)
+ * pcclInvalidUsage    unconnected, pcclUpdateTopology, pcclOptimizeTopology or
+ *                     pcclSynchronizeSharedState of another thread is outstanding, or too many
+ *                     operations are outstanding
  * pcclTooFewPeers     the group has fewer than two peers
  * pcclInternalError   memory is short (ext. pcclOutOfMemory)
  */
@@ -668,31 +706,34 @@ PCCL_EXPORT pcclResult_t pcclAllReduceAsync(const void *sendbuf, void *recvbuf,
                                             pcclAsyncReduceOp_t *reduce_handle_out);
 
 /*
- * Ends a launched reduction. Joint(group) with the others' launches of it (not their awaits): BLOCKS until the outcome
- * is decided for all. Success or failure is the same on all peers that remain in the run. Success: recvbuf holds the
- * result, bit-identical on all peers. Failure: sendbuf is as it was, in place too; when the buffers differ recvbuf is
- * unspecified. Either way the library does not touch the buffers any more, the tag is free and the attributes are
- * fresh. Any thread, any order.
+ * Ends a launched reduction. Joint(group) with the others' launches of it (not their awaits):
+ * BLOCKS until the outcome is decided for all. Success or failure is the same on all peers that
+ * remain in the run. Success: recvbuf holds the result, bit-identical on all peers. Failure:
+ * sendbuf is as it was, in place too; when the buffers differ recvbuf is unspecified. Either way
+ * the library does not touch the buffers any more, the tag is free and the attributes are fresh.
+ * Any thread, any order.
  * pcclSuccess
  * pcclNotInitialized
- * pcclInvalidArgument    the handle or its communicator is NULL, or it names no launched operation (awaited already,
- *                        or being awaited by another thread)
- * pcclInvalidUsage       peers differ in count, data type, operation or quantization; the words say who and in what
- *                        (ext. pcclPeerMismatch). Or unconnected, with no such operation
- * pcclRankConnectionLost a peer was lost: retry with the remaining ones. Or the operation was given up, a deadline
- *                        passed, or this peer itself was expelled or lost its master (then further calls say
- *                        pcclInvalidUsage) (ext. pcclAborted, pcclTimeout, pcclExpelled, pcclMasterLost)
- * pcclInternalError      the operation failed for want of memory or a defect on one of the peers (ext.
- *                        pcclOutOfMemory)
+ * pcclInvalidArgument    the handle or its communicator is NULL, or it names no launched operation
+ *                        (awaited already, or being awaited by another thread)
+ * pcclInvalidUsage       peers differ in count, data type, operation or quantization; the words say
+ *                        who and in what (ext. pcclPeerMismatch). Or unconnected, with no such
+ *                        operation
+ * pcclRankConnectionLost a peer was lost: retry with the remaining ones. Or the operation was given
+ *                        up, a deadline passed, or this peer itself was expelled or lost its master
+ *                        (then further calls say pcclInvalidUsage) (ext. pcclAborted, pcclTimeout,
+ *                        pcclExpelled, pcclMasterLost)
+ * pcclInternalError      the operation failed for want of memory or a defect on one of the peers
+ *                        (ext. pcclOutOfMemory)
  */
 PCCL_EXPORT pcclResult_t pcclAwaitAsyncReduce(const pcclAsyncReduceOp_t *reduce_handle,
                                               pcclReduceInfo_t *PCCL_NULLABLE reduce_info_out);
 
 /*
- * The same with a limit to the waiting: after timeout_ms it returns pcclTimeout; then the operation goes on, the
- * handle stays valid and must be awaited again. timeout_ms 0 does not block. Any other result ends the operation as
- * pcclAwaitAsyncReduce does, with its codes; pcclTimeout never comes for an operation's own deadline here, that is
- * pcclRankConnectionLost. Not in PCCL 1.0.
+ * The same with a limit to the waiting: after timeout_ms it returns pcclTimeout; then the operation
+ * goes on, the handle stays valid and must be awaited again. timeout_ms 0 does not block. Any other
+ * result ends the operation as pcclAwaitAsyncReduce does, with its codes; pcclTimeout never comes
+ * for an operation's own deadline here, that is pcclRankConnectionLost. Not in PCCL 1.0.
  * pcclTimeout            the operation is still under way
  * and the results of pcclAwaitAsyncReduce
  */
@@ -700,35 +741,38 @@ PCCL_EXPORT pcclResult_t pcclAwaitAsyncReduceFor(const pcclAsyncReduceOp_t *redu
                                                  pcclReduceInfo_t *PCCL_NULLABLE reduce_info_out);
 
 /*
- * Labels what the calling thread launches from now on, on any communicator: what the program takes the operation for,
- * as "step 3". Operations meet by their tags and the order of launches (pcclReduceDescriptor_t), so a peer that has
- * left one out would get the next one's data instead. Labels are compared as descriptors are: where they differ, or
- * only some peers give one, the operation fails on all with pcclInvalidUsage (ext. pcclPeerMismatch), and the words
- * have both. Printable UTF-8 of at most 32 bytes; NULL or "": none. Costs nothing. Any thread. Does not block. Not in
- * PCCL 1.0.
+ * Labels all operations that the calling thread launches from now on, on any communicator, for
+ * example "step 3". Operations are paired by their tags and the order of launches
+ * (pcclReduceDescriptor_t), so a peer that skips one would get the data of the next one instead.
+ * Labels are compared like descriptors: if they differ, or only some peers set one, the operation
+ * fails on all peers with pcclInvalidUsage (ext. pcclPeerMismatch), and the message shows both.
+ * Printable UTF-8 of at most 32 bytes; NULL or "": none. Costs nothing. Any thread. Does not block.
+ * Not in PCCL 1.0.
  * pcclSuccess
  * pcclInvalidArgument too long, or not printable; the label stays as it was
  */
 PCCL_EXPORT pcclResult_t pcclSetOperationLabel(const char *PCCL_NULLABLE label);
 
 /*
- * Would an await return at once? The operation must still be awaited. Does not block. Any thread, any number of times,
- * also while another one awaits it. Not in PCCL 1.0.
+ * Tells whether an await would return at once. The operation must still be awaited. Does not block.
+ * Any thread, any number of times, also while another one awaits it. Not in PCCL 1.0.
  * pcclSuccess
  * pcclNotInitialized
- * pcclInvalidArgument    the handle, its communicator or done_out is NULL, or it names no launched operation
+ * pcclInvalidArgument    the handle, its communicator or done_out is NULL, or it names no launched
+ *                        operation
  * pcclInvalidUsage       unconnected, with no such operation
  * pcclInternalError      a defect of the library
  */
 PCCL_EXPORT pcclResult_t pcclTestAsyncReduce(const pcclAsyncReduceOp_t *reduce_handle, bool *done_out);
 
 /*
- * Gives up all operations of this communicator that are launched and undecided, for all peers of the group. Does not
- * wait for that: each await returns as soon as the peers agree, with pcclRankConnectionLost (ext. pcclAborted), or with
- * pcclSuccess if that had been decided before. A pcclAllReduceMultipleWithRetry under way launches nothing more and
- * returns, on the other peers also. Joint calls go on. Any thread; not from a signal handler. The other peers may have
- * launched fewer operations than this one, and their next launch of such a tag fails too; pcclUpdateTopology makes a
- * new beginning. Not in PCCL 1.0.
+ * Aborts all operations of this communicator that are launched and undecided, for all peers of the
+ * group. It does not wait: each await returns as soon as the peers agree, with
+ * pcclRankConnectionLost (ext. pcclAborted), or with pcclSuccess if that had been decided before. A
+ * pcclAllReduceMultipleWithRetry under way launches nothing more and returns, on the other peers
+ * also. Joint calls go on. Any thread; not from a signal handler. The other peers may have launched
+ * fewer operations than this one, and their next launch of such a tag fails too; pcclUpdateTopology
+ * makes a new beginning. Not in PCCL 1.0.
  * pcclSuccess            also when there are none
  * pcclNotInitialized
  * pcclInvalidArgument    comm is NULL
@@ -744,22 +788,26 @@ PCCL_EXPORT pcclResult_t pcclAllReduce(const void *sendbuf, void *recvbuf, const
                                        const pcclComm_t *comm, pcclReduceInfo_t *PCCL_NULLABLE reduce_info_out);
 
 /*
- * Carries out a list of reductions, at most max_in_flight at a time in the order of the list, and repeats those that
- * fail because a peer was lost, until all have succeeded. Joint(group): all peers pass lists with the same tags and
- * descriptors; tags must be distinct within the list. BLOCKS. Any thread. It returns only when nothing of it runs any
- * more. Entries may have been reduced over different numbers of peers when one was lost in between. A failure that no
- * retry mends ends the list on all peers; what else is in flight is given up. They may have launched different parts of
- * it then: call pcclUpdateTopology before these tags are used again.
- * reduce_info_out: the sums of the bytes, and the number of peers of the entry that had fewest, the same for all; on
+ * Carries out a list of reductions, at most max_in_flight at a time in the order of the list, and
+ * repeats those that fail because a peer was lost, until all have succeeded. Joint(group): all
+ * peers pass lists with the same tags and descriptors; tags must be distinct within the list.
+ * BLOCKS. Any thread. It returns only when none of its operations runs any more. Entries may have
+ * been reduced over different numbers of peers if one was lost in between. A failure that a retry
+ * cannot fix ends the list on all peers and aborts its other operations. The peers may then have
+ * launched different parts of the list: call pcclUpdateTopology before using these tags again.
+ * reduce_info_out: the sums of the bytes, and the number of peers of the entry that had fewest, the
+ * same for all; on
  * pcclTooFewPeers, when it is written also, the number at the end.
  * pcclSuccess            every entry has succeeded
  * pcclNotInitialized
- * pcclInvalidArgument    a pointer is NULL, count is 0, max_in_flight < 1, two tags are equal, or an entry is one that
- *                        pcclAllReduceAsync would refuse so; nothing was launched
+ * pcclInvalidArgument    a pointer is NULL, count is 0, max_in_flight < 1, two tags are equal, or
+ *                        an entry is one that pcclAllReduceAsync would refuse so; nothing was
+ *                        launched
  * pcclInvalidUsage       unconnected; or a failure that no retry mends, as for pcclAwaitAsyncReduce
- * pcclTooFewPeers        the group has or came to have one peer only: some entries may have been reduced, others are
- *                        as after a failure; discard the step
- * pcclRankConnectionLost given up, a deadline passed, or this peer was expelled or lost its master (ext. as above)
+ * pcclTooFewPeers        the group has or came to have one peer only: some entries may have been
+ *                        reduced, others are as after a failure; discard the step
+ * pcclRankConnectionLost given up, a deadline passed, or this peer was expelled or lost its master
+ *                        (ext. as above)
  * pcclInternalError      memory is short (ext. pcclOutOfMemory)
  */
 PCCL_EXPORT pcclResult_t pcclAllReduceMultipleWithRetry(const pcclReduceOpDescriptor_t *descriptors, size_t count,
@@ -770,36 +818,42 @@ PCCL_EXPORT pcclResult_t pcclAllReduceMultipleWithRetry(const pcclReduceOpDescri
 /* ------------------------------------------------------------------------------------------------ shared state */
 
 /*
- * Makes all peers of the group hold the same bytes for every named tensor, joint(group). Decided when all members of
- * the group have called it, whatever the order: the content that most of them bring, among those with the group's
- * revision, is elected; who has other content fetches the chunks (of 1 MiB) that differ from all who have them at once.
- * With equal contents nothing moves but digests. On success all hold the elected content and shared_state->revision is
- * the group's; the next synchronization is to bring one more (revision + 1). Who brings less is outdated: it receives,
- * and gets the group's revision. In the first synchronization of a run any revision will do, and the highest is the
- * group's: so a run resumes from a checkpoint.
+ * Makes all peers of the group hold the same bytes for every named tensor, joint(group). The round
+ * is decided when all members of the group have called it, in any order: the content that most
+ * members with the group's revision hold is elected, and the others fetch the chunks (of 1 MiB)
+ * that differ, from all holders at once. If the contents are equal, only digests travel. On success
+ * all members hold the elected content, and shared_state->revision is the group's; the next
+ * synchronization must bring revision + 1. A member with a lower revision is outdated: it receives
+ * the content and the group's revision. The first synchronization of a run accepts any revision,
+ * and the highest becomes the group's: so a run resumes from a checkpoint.
  *
- * Strategies. ENFORCE_POPULAR: as above; all of the group, or none. SEND_ONLY: never overwritten; RECEIVE_ONLY: its
- * content does not count, and it gives nothing; the two go together. Tensors with allow_content_inequality are not
- * compared; a peer that has not completed a synchronization in this run gets them from one that has, once.
+ * Strategies. ENFORCE_POPULAR: as above; all of the group, or none. SEND_ONLY: never overwritten;
+ * RECEIVE_ONLY: its content does not count, and it gives nothing; the two go together. Tensors with
+ * allow_content_inequality are not compared; a peer that has not completed a synchronization in
+ * this run gets them from one that has, once.
  *
- * Memory: the tensors are read, and written, during the call only; those of a CUDA device through a few page-locked
- * chunks. What is to be written to them on other streams must have been enqueued before. Nothing is copied as a whole.
+ * Memory: the tensors are read and written only during the call; CUDA tensors pass through a few
+ * page-locked chunks. Writes to them on other streams must have been enqueued before. No tensor is
+ * copied as a whole.
  *
- * Who does not go with the others is removed from the run (all its calls fail, connect anew): another list of tensors
- * (names, order, types, counts, flags), a revision that jumped, SEND_ONLY or RECEIVE_ONLY among ENFORCE_POPULAR,
- * SEND_ONLY with another content than was elected, only RECEIVE_ONLY. A member that dies has no vote; a donor that dies
- * is replaced. Blocks until all members have called, and those that fetch are done. Any thread.
+ * A member is removed from the run (all its calls fail, it may connect again) for a different list
+ * of tensors (names, order, types, counts, flags), a revision that skips numbers, SEND_ONLY or
+ * RECEIVE_ONLY among ENFORCE_POPULAR, SEND_ONLY with content that was not elected, or if all are
+ * RECEIVE_ONLY. A member that dies has no vote; a donor that dies is replaced. BLOCKS until all
+ * members have called it and all fetches are done. Any thread.
  * pcclSuccess
  * pcclNotInitialized
- * pcclInvalidArgument comm or shared_state is NULL; infos is NULL while count > 0; too many tensors; a tensor without a
- *                     name, with the name of another, without data while its count > 0, or of unknown data type or
- *                     device; a CUDA tensor where there is no driver, or that is not in the device's memory; the
- *                     revision is UINT64_MAX; an unknown strategy
- * pcclInvalidUsage    unconnected; removed from the run (ext. pcclExpelled); such a call is outstanding; nobody holds
- *                     the group's revision any more, or all who held what was elected died (then it fails for all); or
- *                     this peer could not fetch what it lacks. The revision is as before; the words of
- *                     pcclGetLastError name the tensors that are partly overwritten. Given up or too late: ext.
- *                     pcclAborted, pcclTimeout
+ * pcclInvalidArgument comm or shared_state is NULL; infos is NULL while count > 0; too many
+ *                     tensors; a tensor without a name, with the name of another, without data
+ *                     while its count > 0, or of unknown data type or device; a CUDA tensor where
+ *                     there is no driver, or that is not in the device's memory; the revision is
+ *                     UINT64_MAX; an unknown strategy
+ * pcclInvalidUsage    unconnected; removed from the run (ext. pcclExpelled); such a call is
+ *                     outstanding; nobody holds the group's revision any more, or all who held what
+ *                     was elected died (then it fails for all); or this peer could not fetch what
+ *                     it lacks. The revision is as before; the words of pcclGetLastError name the
+ *                     tensors that are partly overwritten. Given up or too late: ext. pcclAborted,
+ *                     pcclTimeout
  * pcclPendingAsyncOps operations are launched and not awaited
  * pcclInternalError   memory or another resource is short (ext. pcclOutOfMemory)
  */
@@ -810,27 +864,28 @@ PCCL_EXPORT pcclResult_t pcclSynchronizeSharedState(const pcclComm_t *comm, pccl
 /* ------------------------------------------------------------------------------------------------ master */
 
 /*
- * The master functions need no pcclInit. Their order is create, run, (interrupt, from any thread), await, destroy.
- * A master holds nothing on disk. When it dies, peers wait for `master_lost_ms` and go on with a new one at the same
- * address.
+ * The master functions need no pcclInit. Their order is create, run, (interrupt, from any thread),
+ * await, destroy. A master holds nothing on disk. When it dies, peers wait for `master_lost_ms` and
+ * go on with a new one at the same address.
  */
 
 /*
- * Makes a master that will listen on the given address, without touching the network. All parameters come from the
- * environment or their defaults. Does not block.
+ * Creates a master that will listen on the given address, without using the network yet. All
+ * parameters come from the environment or their defaults. Does not block.
  * pcclSuccess
- * pcclInvalidArgument master_out is NULL, the port is 0 or the protocol unknown; a PCCL_* variable has a bad value
+ * pcclInvalidArgument master_out is NULL, the port is 0 or the protocol unknown; a PCCL_* variable
+ * has a bad value
  * pcclInternalError   memory is short
  */
 PCCL_EXPORT pcclResult_t pcclCreateMaster(ccoip_socket_address_t listen_address, pcclMasterInstance_t **master_out);
 
 /*
- * The same with addresses as text: one or more of "host:port", "1.2.3.4:port", "[v6]:port", separated by commas; port
- * 0 lets the system choose, without a port 48148. options (copied) may be NULL; those of scope communicator are
- * ignored.
+ * The same with addresses as text: one or more of "host:port", "1.2.3.4:port", "[v6]:port",
+ * separated by commas; port 0 lets the system choose, without a port 48148. options (copied) may be
+ * NULL; those of scope communicator are ignored.
  * pcclSuccess
- * pcclInvalidArgument listen_addresses or master_out is NULL, an address cannot be read, or a parameter has a bad
- *                     value or does not fit another one
+ * pcclInvalidArgument listen_addresses or master_out is NULL, an address cannot be read, or a
+ *                     parameter has a bad value or does not fit another one
  * pcclOutOfMemory
  */
 PCCL_EXPORT pcclResult_t pcclCreateMasterWithOptions(const char *listen_addresses,
@@ -838,7 +893,8 @@ PCCL_EXPORT pcclResult_t pcclCreateMasterWithOptions(const char *listen_addresse
                                                      pcclMasterInstance_t **master_out);
 
 /*
- * Binds, listens and starts the master's thread. When it returns, peers can connect. Does not wait for anybody.
+ * Binds, listens and starts the master's thread. When it returns, peers can connect. Does not wait
+ * for peers.
  * pcclSuccess
  * pcclInvalidArgument master is NULL
  * pcclInvalidUsage    run before; or the address cannot be bound, the words say why
@@ -855,8 +911,8 @@ PCCL_EXPORT pcclResult_t pcclRunMaster(pcclMasterInstance_t *master);
 PCCL_EXPORT pcclResult_t pcclMasterGetPort(const pcclMasterInstance_t *master, uint16_t *port_out);
 
 /*
- * Asks a running master to end: it tells its peers and closes all connections. Does not wait for that. Any thread, also
- * in a signal's handler, and repeated at will.
+ * Asks a running master to end: it notifies its peers and closes all connections. Does not wait for
+ * that. Any thread, also in a signal handler, any number of times.
  * pcclSuccess
  * pcclInvalidArgument master is NULL
  * pcclInvalidUsage    never run
@@ -864,16 +920,19 @@ PCCL_EXPORT pcclResult_t pcclMasterGetPort(const pcclMasterInstance_t *master, u
 PCCL_EXPORT pcclResult_t pcclInterruptMaster(pcclMasterInstance_t *master);
 
 /*
- * BLOCKS until the master's thread has ended; without an interrupt that is for ever. One thread at a time.
+ * BLOCKS until the master's thread has ended; without an interrupt that is for ever. One thread at
+ * a time.
  * pcclSuccess
  * pcclInvalidArgument master is NULL
  * pcclInvalidUsage    never run
- * pcclInternalError   it has ended by a defect of the library, which the log names; it can be destroyed
+ * pcclInternalError   it has ended by a defect of the library, which the log names; it can be
+ *                     destroyed
  */
 PCCL_EXPORT pcclResult_t pcclMasterAwaitTermination(pcclMasterInstance_t *master);
 
 /*
- * Frees a master that was never run, or whose termination was awaited. Nobody may use it afterwards.
+ * Frees a master that was never run, or whose termination was awaited. It must not be used
+ * afterwards.
  * pcclSuccess
  * pcclInvalidArgument master is NULL
  * pcclInvalidUsage    it runs, or its termination was not awaited; nothing was freed

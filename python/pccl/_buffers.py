@@ -112,7 +112,7 @@ def digest(named: Iterable[Tuple[str, Any]]) -> str:
 
 def need_writable(buffer: Buffer, thing: Any, argument: str) -> None:
     if buffer.obstacle:
-        raise LayoutError(f"{argument}: {describe(thing)} is {buffer.obstacle}, and the result is to be written to it")
+        raise LayoutError(f"{argument}: {describe(thing)} is {buffer.obstacle}, but the result must be written to it")
 
 
 def _bad_dtype(thing: Any, argument: str, why: str) -> DTypeError:
@@ -134,7 +134,7 @@ def _of_torch(torch: Any, tensor: Any, argument: str) -> Buffer:
     if hasattr(tensor, "to_local"):
         raise _bad_layout(tensor, argument, "a DTensor has no memory of its own; give what to_local() returns")
     if tensor.layout is not torch.strided:
-        raise _bad_layout(tensor, argument, f"layout {tensor.layout}, wanted is a dense (strided) tensor")
+        raise _bad_layout(tensor, argument, f"layout {tensor.layout}, expected a dense (strided) tensor")
     if tensor.device.type not in ("cpu", "cuda"):
         raise _bad_layout(tensor, argument, "neither in memory nor on a CUDA device")
     dtype = by_name(str(tensor.dtype).replace("torch.", "", 1))

@@ -30,7 +30,7 @@ def _label(where: str, label: str) -> bytes:
     """The library judges it, before anything is launched."""
     written = _core.text(f"{where}: label", label)
     if _native.labelled(written, lambda: 0):
-        raise InvalidArgument(f"{where}: {label!r}: {_native.last_failure().words}")
+        raise InvalidArgument(f"{where}: {label!r}: {_native.last_failure().reason}")
     return written
 
 
@@ -146,7 +146,7 @@ class Communicator:
     ) -> SharedStateSyncInfo:
         """Makes all peers of the group hold the same bytes for every tensor. Joint with the group."""
         if not isinstance(shared_state, SharedState):
-            raise InvalidArgument(f"sync_shared_state: wanted is a SharedState, not {shared_state!r}")
+            raise InvalidArgument(f"sync_shared_state: expected a SharedState, not {shared_state!r}")
         chosen = member("strategy", SharedStateSyncStrategy, strategy)
         info = _native.SharedStateSyncInfoC()
         given = shared_state._prepare()
@@ -222,7 +222,7 @@ class Communicator:
         entries = list(descriptors)
         for entry in entries:
             if not isinstance(entry, ReduceOpDescriptor):
-                raise InvalidArgument(f"all_reduce_multiple_with_retry: wanted are ReduceOpDescriptors, not {entry!r}")
+                raise InvalidArgument(f"all_reduce_multiple_with_retry: expected ReduceOpDescriptors, not {entry!r}")
         pinned = [entry._pinned() for entry in entries]
         array = (_native.ReduceOpDescriptorC * len(entries))(*[made for made, _ in pinned])
         info = _native.ReduceInfoC()

@@ -27,7 +27,7 @@ _LEAVING_S = 2.0
 def text(what: str, value: Any) -> bytes:
     """A string for the library."""
     if not isinstance(value, str):
-        raise InvalidArgument(f"{what}: wanted is text, not {value!r}")
+        raise InvalidArgument(f"{what}: expected text, not {value!r}")
     if "\0" in value:
         raise InvalidArgument(f"{what}: {value!r} has a null character in it")
     try:
@@ -42,7 +42,7 @@ def _option_text(name: str, value: Any) -> bytes:
     try:
         return str(operator.index(value)).encode()
     except TypeError:
-        raise InvalidArgument(f"option {name}: wanted is text or a number, not {value!r}") from None
+        raise InvalidArgument(f"option {name}: expected text or a number, not {value!r}") from None
 
 
 class Dependent(Protocol):

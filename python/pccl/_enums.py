@@ -128,7 +128,7 @@ class DataType(_Code):
         """ValueError for a type that cannot be sent."""
         kind = _BY_NAME.get(str(dtype).replace("torch.", "", 1))
         if kind is None:
-            raise ValueError(f"no data type of PCCL for {dtype}; there are {known_names()}")
+            raise ValueError(f"PCCL has no data type for {dtype}; there are {known_names()}")
         return kind
 
     def to_numpy_dtype(self) -> Any:
@@ -154,7 +154,7 @@ class DataType(_Code):
         kind = _BY_NAME.get(dtype.name) if dtype.isnative else None
         if kind is None:
             order = "" if dtype.isnative else " in another byte order than this machine's"
-            raise DTypeError(f"no data type of PCCL for {dtype.name}{order}; there are {known_names()}")
+            raise DTypeError(f"PCCL has no data type for {dtype.name}{order}; there are {known_names()}")
         return kind
 
 
@@ -211,7 +211,7 @@ def number(what: str, value: Any, least: int = -(1 << 31), end: int = 1 << 31) -
     try:
         given = operator.index(value)
     except TypeError:
-        raise InvalidArgument(f"{what}: wanted is a whole number, not {value!r}") from None
+        raise InvalidArgument(f"{what}: expected an integer, not {value!r}") from None
     if not least <= given < end:
         raise InvalidArgument(f"{what} {given} is not within {least} and {end - 1}")
     return given

@@ -41,7 +41,7 @@ class PCCLError(Exception):
 
     result     the code that PCCL 1.0 has for it
     ext        the more precise one, or the same
-    words      why, as the library or this package says it
+    reason     why, as the library or this package says it; `words` is the same
     operation  the function of the C interface, or "" when the call did not get so far
     tag        of the reduction, or None
     sequence   its number within the tag, the same on all peers; None if it was not launched
@@ -57,7 +57,7 @@ class PCCLError(Exception):
         *,
         result: int = Result.INVALID_ARGUMENT,
         ext: Optional[int] = None,
-        words: Optional[str] = None,
+        reason: Optional[str] = None,
         operation: str = "",
         tag: Optional[int] = None,
         sequence: Optional[int] = None,
@@ -73,13 +73,18 @@ class PCCLError(Exception):
         self.message = message
         self.result = _as_result(result)
         self.ext = _as_result(result if ext is None else ext)
-        self.words = message if words is None else words
+        self.reason = message if reason is None else reason
         self.operation = operation
         self.tag = tag
         self.sequence = sequence
         self.peers = tuple(peers)
         self.names = tuple(names)
         self.elapsed = elapsed
+
+    @property
+    def words(self) -> str:
+        """The reason."""
+        return self.reason
 
     def __str__(self) -> str:
         return self.message
@@ -229,17 +234,17 @@ def failure(
     """The exception for a failed call of the C interface."""
     code = why.precise or code
     base = base_result(function, code)
-    words = why.words
-    if not words and code != Result.SUCCESS:
-        words = _native.lib.pcclGetErrorString(code).decode()
+    reason = why.reason
+    if not reason and code != Result.SUCCESS:
+        reason = _native.lib.pcclGetErrorString(code).decode()
     message = _headline(function, base)
-    if words:
-        message += f": {words}"
+    if reason:
+        message += f": {reason}"
     return _KINDS.get(code, PCCLError)(
         message,
         result=base,
         ext=code,
-        words=words,
+        reason=reason,
         operation=function,
         tag=tag,
         sequence=why.sequence,
@@ -250,5 +255,5 @@ def failure(
 
 
 def not_connected(what: str, advice: str = "") -> NotConnected:
-    words = f"{what}: the communicator is closed" + (f"; {advice}" if advice else "")
-    return NotConnected(words, result=Result.INVALID_USAGE)
+    reason = f"{what}: the communicator is closed" + (f"; {advice}" if advice else "")
+    return NotConnected(reason, result=Result.INVALID_USAGE)

@@ -46,7 +46,7 @@ class _Relay:
     def tell_lost(self) -> None:
         lost, self._lost = self._lost, 0
         if lost:
-            self.lines.put((logging.ERROR, "log", f"{lost} lines of the log were lost here: handlers were too slow"))
+            self.lines.put((logging.ERROR, "log", f"{lost} log lines were dropped here: handlers were too slow"))
 
     def _work(self) -> None:
         while True:

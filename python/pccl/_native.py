@@ -181,7 +181,7 @@ lib = _load()
 class Why(NamedTuple):
     """Why a call failed: in words, and what is known beside them. precise: the code, if the call's own says less."""
 
-    words: str
+    reason: str
     sequence: Optional[int] = None
     peers: Tuple[str, ...] = ()
     names: Tuple[str, ...] = ()

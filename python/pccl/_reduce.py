@@ -223,7 +223,7 @@ class Operation:
         self._begin = time.monotonic()
         if send.device is DeviceType.CUDA:
             if send.family != "torch":
-                raise LayoutError("send: memory of a CUDA device is taken from torch tensors only")
+                raise LayoutError("send: CUDA device memory is accepted from torch tensors only")
             self._staged = _Staged(send.owner, recv.owner)
             host = _buffers.of(self._staged.host, "send")
             self._addresses = host.address, host.address

@@ -120,7 +120,7 @@ class SharedState:
         seen: Dict[str, int] = {}
         for index, info in enumerate(infos):
             if not isinstance(info, TensorInfo):
-                raise InvalidArgument(f"SharedState: wanted are TensorInfos, not {info!r}")
+                raise InvalidArgument(f"SharedState: expected TensorInfos, not {info!r}")
             first = seen.setdefault(info.name, index)
             if first != index:
                 raise InvalidArgument(f"SharedState: tensors {first} and {index} are both called {info.name!r}")

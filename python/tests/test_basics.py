@@ -88,7 +88,7 @@ def test_bad_addresses(address):
     for kind in (pccl.Communicator, pccl.MasterNode):
         with pytest.raises(ValueError) as caught:
             kind(address)
-        assert isinstance(caught.value, pccl.InvalidArgument) and caught.value.words
+        assert isinstance(caught.value, pccl.InvalidArgument) and caught.value.reason == caught.value.words != ""
 
 
 def test_connect_and_destructor(address):

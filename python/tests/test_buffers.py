@@ -319,7 +319,7 @@ def test_what_is_no_descriptor(alone):
     for thing in (np.zeros(4), None):
         with pytest.raises(pccl.InvalidArgument, match="ReduceOpDescriptor"):
             alone.comm.all_reduce_multiple_with_retry([thing])
-        with pytest.raises(pccl.InvalidArgument, match="wanted is a SharedState"):
+        with pytest.raises(pccl.InvalidArgument, match="expected a SharedState"):
             alone.comm.sync_shared_state(thing)
     whole = pccl.ReduceDescriptor(8, pccl.ReduceOp.SUM, 1, pccl.ReduceOperandDescriptor(pccl.DataType.FLOAT))
     for pointer in (-1, 1 << 64, None):

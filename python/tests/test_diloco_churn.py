@@ -176,6 +176,7 @@ def last_moved(found):
     return means(range(5))[lines[-1]["moved"]]
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("mode", MODES)
 def test_founding_by_several_at_once(script, address, mode):
     run = Run(script, address, mode, min_peers=3)
@@ -220,7 +221,7 @@ def test_who_is_left_waits_for_more_if_asked_to(script, address, mode):
 
 @pytest.mark.parametrize("mode", MODES)
 def test_killed_while_much_is_on_its_way(script, address, mode):
-    run = Run(script, address, mode, size=1 << 22, bucket_bytes=1 << 20, announce=True, verify_every=0)
+    run = Run(script, address, mode, size=1 << 21, bucket_bytes=1 << 19, announce=True, verify_every=0)
     stay = [run.peer(i, [3, 2]) for i in range(2)]
     victim = run.peer(2, [3, -1])
     victim.line(": 3 peers")
@@ -289,7 +290,7 @@ def test_the_only_one_with_the_state_is_killed_while_it_gives_it(script, address
     assert entries(newcomer) == [(0, 0)] and last_moved(found) == (1,)
 
 
-@pytest.mark.parametrize("mode", ["sync", "delayed"])
+@pytest.mark.parametrize("mode", MODES[:2])
 def test_resuming_from_different_rounds(script, address, mode):
     """All come from checkpoints: who has come furthest gives the state."""
     run = Run(script, address, mode, min_peers=3)

@@ -94,7 +94,7 @@ def test_ctrl_c(script, address, call):
     peer.line("interrupted")
     figure("seconds until Ctrl-C ended the call", time.monotonic() - begin, "s")
     if call in ("all_reduce", "multiple"):
-        assert "gave the operation up" in peer.line("the other")
+        assert "aborted the operation" in peer.line("the other")
     figure("seconds to close after Ctrl-C", float(peer.line("closed").split()[2]), "s")
     assert peer.end() == 0
 

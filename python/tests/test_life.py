@@ -206,8 +206,8 @@ def test_dropped_communicators_leave(group):
         assert time.monotonic() < end
 
 
-@pytest.mark.parametrize("banner, words", [(b"SSH-2.0-somebody of this machine\r\n", "is no master"),
-                                           (b"", "is it the port of a master?")])
+@pytest.mark.parametrize("banner, words", [(b"SSH-2.0-somebody of this machine\r\n", "no PCCL master"),
+                                           (b"", "is it a master's port?")])
 def test_something_else_listens_at_the_address(banner, words):
     """It is said in words, and not tried again. A server that waits for what it understands says nothing at all."""
     with socket.create_server(("127.0.0.1", 0)) as server:
@@ -347,7 +347,7 @@ _logging._take(3, b"x", b"the next", None)
 """
     program = script(text)
     assert program.end() == 0
-    lost = int(program.line("lost here").split()[0])
+    lost = int(program.line("dropped here").split()[0])
     taken = [line for line in program.lines if line.startswith("line ")]
     assert lost + len(taken) == 20 and taken == [f"line {number}" for number in range(len(taken))]
     assert program.lines.index("the next") == len(program.lines) - 1

@@ -98,7 +98,7 @@ def test_names_and_ids(group):
     for comm in run.members:
         assert [comm.name_of(peer) for peer in ids] == run.names
         assert comm.name_of("0" * 32) == ""
-        with pytest.raises(pccl.InvalidArgument, match="32 hexadecimal digits"):
+        with pytest.raises(pccl.InvalidArgument, match="32 lower-case hexadecimal digits"):
             comm.name_of("three")
     with pytest.raises(pccl.InvalidUsage, match="pcclConnect"):
         _ = pccl.Communicator(run.address).id
@@ -199,8 +199,9 @@ def test_a_newcomer_whom_nobody_admits_is_told_of_by_all(group, address, caplog)
         return [record for record in caplog.records if record.name == by and words in record.getMessage()]
 
     waits = until(newcomer.describe_waits)
-    assert waits.startswith("connect waits") and "update_topology()" in waits
-    for by, words in (("peer", "connect waits"), ("peer", "to be admitted: members"), ("master", "0 of 2 have called")):
+    assert waits.startswith("connect has waited") and "update_topology()" in waits
+    for by, words in (("peer", "connect has waited"), ("peer", "for admission: members"),
+                      ("master", "0 of 2 have called")):
         record = until(lambda: said(f"pccl.{by}", words))[0]
         assert record.levelno == logging.WARNING and "update_topology()" in record.getMessage()
     while world(run.members[0]) < 3:

@@ -8,11 +8,36 @@
 
 bool pccl_api_initialized(void);
 /*
- * A call begins: may this communicator be used here? pcclSuccess, and it stays until pccl_api_end, which hands the
- * call's result through; or the failure, with words.
+ * The body of a public function on a communicator: `call`, if it can be used here. An invariant that breaks in it ends
+ * the communicator. Returns from the function.
  */
-pcclResult_t pccl_api_begin(pcclComm_t *comm, enum pccl_family family);
-pcclResult_t pccl_api_end(pcclComm_t *comm, pcclResult_t result);
+#define PCCL_API_CALL(comm, family, call)                                                                              \
+    do {                                                                                                               \
+        struct pccl_caller caller;                                                                                     \
+        pcclResult_t refused = pccl_api_begin(&caller, comm, family);                                                  \
+        if (refused != pcclSuccess)                                                                                    \
+            return refused;                                                                                            \
+        if (setjmp(caller.guard.place) == 0)                                                                           \
+            return pccl_api_end(&caller, call);                                                                        \
+        return pccl_api_broken(&caller, family);                                                                       \
+    } while (0)
+/* The same without a communicator: the call fails, and what it worked on stays behind. */
+#define PCCL_API_GUARDED(family, call)                                                                                 \
+    do {                                                                                                               \
+        struct pccl_guard guard;                                                                                       \
+        pccl_api_enter(&guard);                                                                                        \
+        if (setjmp(guard.place) == 0)                                                                                  \
+            return pccl_api_leave(&guard, call);                                                                       \
+        return pccl_errors_fail(0, family, true, PCCL_INTERNAL, "%s", pccl_status_text(PCCL_INTERNAL));                \
+    } while (0)
+
+/* What they are made of. begin: pcclSuccess, or the failure, with words; end and leave hand the result through. */
+pcclResult_t pccl_api_begin(struct pccl_caller *caller, pcclComm_t *comm, enum pccl_family family);
+pcclResult_t pccl_api_end(const struct pccl_caller *caller, pcclResult_t result);
+pcclResult_t pccl_api_broken(struct pccl_caller *caller, enum pccl_family family);
+void pccl_api_enter(struct pccl_guard *guard);
+pcclResult_t pccl_api_leave(const struct pccl_guard *guard, pcclResult_t result);
+
 /* The words and the code of a failed call on a communicator. */
 pcclResult_t pccl_api_fail(const pcclComm_t *comm, enum pccl_family family, enum pccl_status status,
                            const struct pccl_text *words);

@@ -3,6 +3,7 @@
 #include "ccoip.h"
 #include "drive/comm_callers.h"
 #include "drive/comm_engine.h"
+#include "drive/comm_broken.h"
 #include "drive/comm_machine.h"
 #include "drive/comm_wait.h"
 #include "net/fork.h"
@@ -45,16 +46,32 @@ static pcclResult_t check(const pcclComm_t *comm, enum pccl_family family)
     return pcclSuccess;
 }
 
-pcclResult_t pccl_api_begin(pcclComm_t *comm, enum pccl_family family)
+pcclResult_t pccl_api_begin(struct pccl_caller *caller, pcclComm_t *comm, enum pccl_family family)
 {
     pcclResult_t result = check(comm, family);
-    if (result == pcclSuccess && !pccl_comm_admit(comm))
+    if (result != pcclSuccess)
+        return result;
+    if (!pccl_comm_admit(comm))
         return pccl_api_fail_in_words(comm, family, PCCL_USAGE, PCCL_BEING_DESTROYED);
+    pccl_caller_begin(caller, comm);
+    return pcclSuccess;
+}
+
+pcclResult_t pccl_api_end(const struct pccl_caller *caller, pcclResult_t result)
+{
+    pccl_caller_end(caller);
+    pccl_comm_let_out(caller->comm);
     return result;
 }
 
-pcclResult_t pccl_api_end(pcclComm_t *comm, pcclResult_t result)
+pcclResult_t pccl_api_broken(struct pccl_caller *caller, enum pccl_family family)
 {
+    pcclComm_t *comm = caller->comm;
+    pccl_caller_broke(caller);
+    pcclResult_t result = pccl_api_fail_in_words(
+        comm, family, PCCL_INTERNAL,
+        "internal error in this call; the communicator can only be destroyed, and what was to be "
+        "reduced or synchronized may be partly overwritten");
     pccl_comm_let_out(comm);
     return result;
 }
@@ -104,7 +121,7 @@ static pcclResult_t create(const pcclOptions_t *options, const struct pccl_host 
     return pcclSuccess;
 }
 
-pcclResult_t pcclCreateCommunicator(const pcclCommCreateParams_t *params, pcclComm_t **comm_out)
+static pcclResult_t create_communicator(const pcclCommCreateParams_t *params, pcclComm_t **comm_out)
 {
     struct pccl_host host;
     struct pccl_text words;
@@ -119,8 +136,13 @@ pcclResult_t pcclCreateCommunicator(const pcclCommCreateParams_t *params, pcclCo
     return create(NULL, &host, 1, params, false, comm_out);
 }
 
-pcclResult_t pcclCreateCommunicatorWithOptions(const char *master_addresses, const pcclOptions_t *options,
-                                               pcclComm_t **comm_out)
+pcclResult_t pcclCreateCommunicator(const pcclCommCreateParams_t *params, pcclComm_t **comm_out)
+{
+    PCCL_API_GUARDED(PCCL_FAMILY_GENERAL, create_communicator(params, comm_out));
+}
+
+static pcclResult_t create_with_options(const char *master_addresses, const pcclOptions_t *options,
+                                        pcclComm_t **comm_out)
 {
     struct pccl_host hosts[PCCL_MASTER_ADDRESSES_MAX];
     struct pccl_text words;
@@ -143,14 +165,35 @@ pcclResult_t pcclCreateCommunicatorWithOptions(const char *master_addresses, con
     return create(options, hosts, count, NULL, true, comm_out);
 }
 
-pcclResult_t pcclCloseCommunicator(pcclComm_t *comm)
+pcclResult_t pcclCreateCommunicatorWithOptions(const char *master_addresses, const pcclOptions_t *options,
+                                               pcclComm_t **comm_out)
 {
-    pcclResult_t result = pccl_api_begin(comm, PCCL_FAMILY_GENERAL);
-    if (result != pcclSuccess)
-        return result;
+    PCCL_API_GUARDED(PCCL_FAMILY_GENERAL, create_with_options(master_addresses, options, comm_out));
+}
+
+static pcclResult_t close_communicator(pcclComm_t *comm)
+{
     pccl_comm_refuse(comm);
     pccl_comm_send_out(comm);
-    return pccl_api_end(comm, pcclSuccess);
+    return pcclSuccess;
+}
+
+pcclResult_t pcclCloseCommunicator(pcclComm_t *comm)
+{
+    PCCL_API_CALL(comm, PCCL_FAMILY_GENERAL, close_communicator(comm));
+}
+
+/* Whatever breaks there, it is destroyed. */
+static void send_out_guarded(pcclComm_t *comm)
+{
+    struct pccl_caller caller;
+    pccl_caller_begin(&caller, comm);
+    if (setjmp(caller.guard.place) == 0) {
+        pccl_comm_send_out(comm);
+        pccl_caller_end(&caller);
+    } else {
+        pccl_caller_broke(&caller);
+    }
 }
 
 pcclResult_t pcclDestroyCommunicator(pcclComm_t *comm)
@@ -163,6 +206,7 @@ pcclResult_t pcclDestroyCommunicator(pcclComm_t *comm)
     if (!pccl_comm_shut(comm))
         return pccl_api_fail_in_words(comm, PCCL_FAMILY_GENERAL, PCCL_USAGE, PCCL_BEING_DESTROYED);
     pccl_errors_forget(comm->key);
+    send_out_guarded(comm);
     pccl_comm_destroy(comm);
     return pcclSuccess;
 }
@@ -201,8 +245,7 @@ static pcclResult_t get_attribute(pcclComm_t *comm, pcclAttribute_t attribute, i
 pcclResult_t pcclGetAttribute(const pcclComm_t *comm_const, pcclAttribute_t attribute, int *attribute_out)
 {
     pcclComm_t *comm = (pcclComm_t *)(uintptr_t)comm_const;
-    pcclResult_t result = pccl_api_begin(comm, PCCL_FAMILY_GENERAL);
-    return result != pcclSuccess ? result : pccl_api_end(comm, get_attribute(comm, attribute, attribute_out));
+    PCCL_API_CALL(comm, PCCL_FAMILY_GENERAL, get_attribute(comm, attribute, attribute_out));
 }
 
 static pcclResult_t get_peer_id(pcclComm_t *comm, char *id, size_t size)
@@ -217,7 +260,7 @@ static pcclResult_t get_peer_id(pcclComm_t *comm, char *id, size_t size)
     pccl_comm_leave(comm);
     if (!known)
         return pccl_api_fail_in_words(comm, PCCL_FAMILY_GENERAL, PCCL_USAGE,
-                                      "pcclGetPeerId: pcclConnect, which makes the id, has not been called");
+                                      "pcclGetPeerId: there is no id before pcclConnect");
     id[PCCL_PEER_ID_SIZE - 1] = '\0';
     return pcclSuccess;
 }
@@ -225,8 +268,7 @@ static pcclResult_t get_peer_id(pcclComm_t *comm, char *id, size_t size)
 pcclResult_t pcclGetPeerId(const pcclComm_t *comm_const, char *id, size_t size)
 {
     pcclComm_t *comm = (pcclComm_t *)(uintptr_t)comm_const;
-    pcclResult_t result = pccl_api_begin(comm, PCCL_FAMILY_GENERAL);
-    return result != pcclSuccess ? result : pccl_api_end(comm, get_peer_id(comm, id, size));
+    PCCL_API_CALL(comm, PCCL_FAMILY_GENERAL, get_peer_id(comm, id, size));
 }
 
 _Static_assert(PCCL_PEER_NAME_SIZE == PCCL_NAME_MAX + 1, "any name fits");
@@ -239,7 +281,7 @@ static pcclResult_t get_peer_name(pcclComm_t *comm, const char *digits, char *na
                                       "pcclGetPeerName: id or name is NULL, or name has no room");
     if (strlen(digits) != PCCL_PEER_ID_SIZE - 1 || !pccl_id_read(digits, PCCL_PEER_ID_SIZE - 1, &id))
         return pccl_api_fail_in_words(comm, PCCL_FAMILY_GENERAL, PCCL_ARGUMENT,
-                                      "pcclGetPeerName: an id has 32 hexadecimal digits, small letters among them");
+                                      "pcclGetPeerName: an id has 32 lower-case hexadecimal digits");
     pccl_comm_enter(comm);
     const char *known = comm->peer ? pccl_peer_name_of(comm->peer, &id) : NULL;
     (void)snprintf(name, size, "%s", known ? known : "");
@@ -250,15 +292,14 @@ static pcclResult_t get_peer_name(pcclComm_t *comm, const char *digits, char *na
 pcclResult_t pcclGetPeerName(const pcclComm_t *comm_const, const char *id, char *name, size_t size)
 {
     pcclComm_t *comm = (pcclComm_t *)(uintptr_t)comm_const;
-    pcclResult_t result = pccl_api_begin(comm, PCCL_FAMILY_GENERAL);
-    return result != pcclSuccess ? result : pccl_api_end(comm, get_peer_name(comm, id, name, size));
+    PCCL_API_CALL(comm, PCCL_FAMILY_GENERAL, get_peer_name(comm, id, name, size));
 }
 
 static pcclResult_t describe_waits(pcclComm_t *comm, char *text, size_t size)
 {
     if (!text || size == 0)
         return pccl_api_fail_in_words(comm, PCCL_FAMILY_GENERAL, PCCL_ARGUMENT,
-                                      "pcclDescribeWaits: text is NULL or has no room");
+                                      "pcclDescribeWaits: text is NULL or size is 0");
     pccl_comm_enter(comm);
     (void)snprintf(text, size, "%s", comm->peer ? pccl_peer_waiting(comm->peer)->bytes : "");
     pccl_comm_leave(comm);
@@ -268,23 +309,10 @@ static pcclResult_t describe_waits(pcclComm_t *comm, char *text, size_t size)
 pcclResult_t pcclDescribeWaits(const pcclComm_t *comm_const, char *text, size_t size)
 {
     pcclComm_t *comm = (pcclComm_t *)(uintptr_t)comm_const;
-    pcclResult_t result = pccl_api_begin(comm, PCCL_FAMILY_GENERAL);
-    return result != pcclSuccess ? result : pccl_api_end(comm, describe_waits(comm, text, size));
+    PCCL_API_CALL(comm, PCCL_FAMILY_GENERAL, describe_waits(comm, text, size));
 }
 
 /* ---- joint calls ---- */
-
-/* The machine has taken the call; waits for its end. Under the lock. */
-static enum pccl_status finish_call(pcclComm_t *comm, struct pccl_call_slot *slot)
-{
-    struct pccl_waiter waiter = {0};
-    pccl_comm_check_deadline(comm);
-    slot->waiter = &waiter;
-    if (!slot->done)
-        pccl_comm_wait(comm, &waiter);
-    slot->waiter = NULL;
-    return slot->status;
-}
 
 static void explain_failed_call(const pcclComm_t *comm, enum pccl_status status, struct pccl_text *words)
 {
@@ -302,12 +330,12 @@ static bool begin_connect(pcclComm_t *comm, enum pccl_status *status, struct pcc
 {
     struct pccl_call_slot *slot = &comm->calls[PCCL_CALL_CONNECT];
     *status = PCCL_USAGE;
-    if (pccl_comm_is_connected(comm)) {
+    if (comm->defect) { /* maybe it ended the call that is outstanding */
+        *status = pccl_comm_why_unconnected(comm, words);
+    } else if (pccl_comm_is_connected(comm)) {
         pccl_text_format(words, "connected already");
     } else if (slot->outstanding) {
         pccl_text_format(words, "another thread is connecting this communicator");
-    } else if (comm->defect) {
-        *status = pccl_comm_why_unconnected(comm, words);
     } else {
         *slot = (struct pccl_call_slot){.outstanding = true};
         return true;
@@ -322,7 +350,7 @@ static enum pccl_status connect_with(pcclComm_t *comm, const struct pccl_peer_co
         return status;
     status = pccl_comm_step(comm, &(struct pccl_peer_event){.kind = PCCL_PEER_CALL, .call = PCCL_CALL_CONNECT});
     if (status == PCCL_OK)
-        status = finish_call(comm, &comm->calls[PCCL_CALL_CONNECT]);
+        status = pccl_comm_await_call(comm, &comm->calls[PCCL_CALL_CONNECT]);
     explain_failed_call(comm, status, words);
     return status;
 }
@@ -346,11 +374,7 @@ static pcclResult_t connect_to_run(pcclComm_t *comm)
     return status == PCCL_OK ? pcclSuccess : pccl_api_fail(comm, PCCL_FAMILY_CONNECT, status, &words);
 }
 
-pcclResult_t pcclConnect(pcclComm_t *comm)
-{
-    pcclResult_t result = pccl_api_begin(comm, PCCL_FAMILY_CONNECT);
-    return result != pcclSuccess ? result : pccl_api_end(comm, connect_to_run(comm));
-}
+pcclResult_t pcclConnect(pcclComm_t *comm) { PCCL_API_CALL(comm, PCCL_FAMILY_CONNECT, connect_to_run(comm)); }
 
 /* Update and pending. */
 static pcclResult_t joint_call(pcclComm_t *comm, enum pccl_call call, enum pccl_family family, bool *value)
@@ -359,16 +383,16 @@ static pcclResult_t joint_call(pcclComm_t *comm, enum pccl_call call, enum pccl_
     enum pccl_status status = PCCL_USAGE;
     pccl_comm_enter(comm);
     struct pccl_call_slot *slot = &comm->calls[call];
-    if (slot->outstanding) {
-        pccl_text_format(&why.words, "such a call of another thread is outstanding");
-    } else if (!pccl_comm_is_connected(comm)) {
+    if (!pccl_comm_is_connected(comm)) {
         status = pccl_comm_why_unconnected(comm, &why.words);
+    } else if (slot->outstanding) {
+        pccl_text_format(&why.words, "such a call of another thread is outstanding");
     } else {
         *slot = (struct pccl_call_slot){.outstanding = true, .known = pccl_peer_attributes(comm->peer).epoch};
         pccl_comm_measure(comm);
         status = pccl_comm_step(comm, &(struct pccl_peer_event){.kind = PCCL_PEER_CALL, .call = call});
         if (status == PCCL_OK) {
-            status = finish_call(comm, slot);
+            status = pccl_comm_await_call(comm, slot);
             explain_failed_call(comm, status, &why.words);
             why.details.departed = slot->departed;
         } else {
@@ -384,22 +408,18 @@ static pcclResult_t joint_call(pcclComm_t *comm, enum pccl_call call, enum pccl_
 
 pcclResult_t pcclUpdateTopology(pcclComm_t *comm)
 {
-    pcclResult_t result = pccl_api_begin(comm, PCCL_FAMILY_UPDATE);
-    if (result != pcclSuccess)
-        return result;
-    return pccl_api_end(comm, joint_call(comm, PCCL_CALL_UPDATE, PCCL_FAMILY_UPDATE, NULL));
+    PCCL_API_CALL(comm, PCCL_FAMILY_UPDATE, joint_call(comm, PCCL_CALL_UPDATE, PCCL_FAMILY_UPDATE, NULL));
+}
+
+static pcclResult_t are_peers_pending(pcclComm_t *comm, bool *pending_out)
+{
+    if (pending_out)
+        return joint_call(comm, PCCL_CALL_PENDING, PCCL_FAMILY_PENDING, pending_out);
+    return pccl_api_fail_in_words(comm, PCCL_FAMILY_PENDING, PCCL_ARGUMENT, "pcclArePeersPending: pending_out is NULL");
 }
 
 pcclResult_t pcclArePeersPending(const pcclComm_t *comm_const, bool *pending_out)
 {
     pcclComm_t *comm = (pcclComm_t *)(uintptr_t)comm_const;
-    pcclResult_t result = pccl_api_begin(comm, PCCL_FAMILY_PENDING);
-    if (result != pcclSuccess)
-        return result;
-    if (pending_out)
-        result = joint_call(comm, PCCL_CALL_PENDING, PCCL_FAMILY_PENDING, pending_out);
-    else
-        result = pccl_api_fail_in_words(comm, PCCL_FAMILY_PENDING, PCCL_ARGUMENT,
-                                        "pcclArePeersPending: pending_out is NULL");
-    return pccl_api_end(comm, result);
+    PCCL_API_CALL(comm, PCCL_FAMILY_PENDING, are_peers_pending(comm, pending_out));
 }

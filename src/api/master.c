@@ -42,7 +42,7 @@ static pcclResult_t create(const pcclOptions_t *options, const struct pccl_host 
     return pcclSuccess;
 }
 
-pcclResult_t pcclCreateMaster(ccoip_socket_address_t listen_address, pcclMasterInstance_t **master_out)
+static pcclResult_t create_master(ccoip_socket_address_t listen_address, pcclMasterInstance_t **master_out)
 {
     struct pccl_host host;
     struct pccl_text words;
@@ -54,8 +54,13 @@ pcclResult_t pcclCreateMaster(ccoip_socket_address_t listen_address, pcclMasterI
     return create(NULL, &host, 1, false, master_out);
 }
 
-pcclResult_t pcclCreateMasterWithOptions(const char *listen_addresses, const pcclOptions_t *options,
-                                         pcclMasterInstance_t **master_out)
+pcclResult_t pcclCreateMaster(ccoip_socket_address_t listen_address, pcclMasterInstance_t **master_out)
+{
+    PCCL_API_GUARDED(PCCL_FAMILY_MASTER, create_master(listen_address, master_out));
+}
+
+static pcclResult_t create_master_with_options(const char *listen_addresses, const pcclOptions_t *options,
+                                               pcclMasterInstance_t **master_out)
 {
     struct pccl_host hosts[PCCL_MASTER_HOSTS_MAX];
     struct pccl_text words;
@@ -67,6 +72,12 @@ pcclResult_t pcclCreateMasterWithOptions(const char *listen_addresses, const pcc
     if (status != PCCL_OK)
         return fail(true, status, words.bytes);
     return create(options, hosts, count, true, master_out);
+}
+
+pcclResult_t pcclCreateMasterWithOptions(const char *listen_addresses, const pcclOptions_t *options,
+                                         pcclMasterInstance_t **master_out)
+{
+    PCCL_API_GUARDED(PCCL_FAMILY_MASTER, create_master_with_options(listen_addresses, options, master_out));
 }
 
 /* pcclSuccess, or what is wrong with the handle. */
@@ -87,7 +98,7 @@ static pcclResult_t check_run(const pcclMasterInstance_t *master)
     return result;
 }
 
-pcclResult_t pcclRunMaster(pcclMasterInstance_t *master)
+static pcclResult_t run_master(pcclMasterInstance_t *master)
 {
     struct pccl_text words;
     pcclResult_t result = check(master);
@@ -96,11 +107,17 @@ pcclResult_t pcclRunMaster(pcclMasterInstance_t *master)
     if (atomic_load(&master->state) != CREATED)
         return fail(false, PCCL_USAGE, "this master was run before");
     enum pccl_status status = pccl_master_server_run(master->server, &words);
+    if (status == PCCL_INTERNAL) {
+        master->end = status;
+        atomic_store(&master->state, ENDED);
+    }
     if (status != PCCL_OK)
         return fail(false, status, words.bytes);
     atomic_store(&master->state, RUNNING);
     return pcclSuccess;
 }
+
+pcclResult_t pcclRunMaster(pcclMasterInstance_t *master) { PCCL_API_GUARDED(PCCL_FAMILY_MASTER, run_master(master)); }
 
 pcclResult_t pcclMasterGetPort(const pcclMasterInstance_t *master, uint16_t *port_out)
 {
@@ -112,6 +129,7 @@ pcclResult_t pcclMasterGetPort(const pcclMasterInstance_t *master, uint16_t *por
     return result;
 }
 
+/* No guard: handlers of signals call it. */
 pcclResult_t pcclInterruptMaster(pcclMasterInstance_t *master)
 {
     pcclResult_t result = check_run(master);
@@ -120,7 +138,7 @@ pcclResult_t pcclInterruptMaster(pcclMasterInstance_t *master)
     return result;
 }
 
-pcclResult_t pcclMasterAwaitTermination(pcclMasterInstance_t *master)
+static pcclResult_t await_termination(pcclMasterInstance_t *master)
 {
     pcclResult_t result = check_run(master);
     if (result != pcclSuccess)
@@ -129,10 +147,16 @@ pcclResult_t pcclMasterAwaitTermination(pcclMasterInstance_t *master)
         master->end = pccl_master_server_join(master->server);
         atomic_store(&master->state, ENDED);
     }
-    return master->end == PCCL_OK ? pcclSuccess : fail(false, master->end, "the master ended by an internal error");
+    return master->end == PCCL_OK ? pcclSuccess
+                                  : fail(false, master->end, "the master ended because of an internal error");
 }
 
-pcclResult_t pcclDestroyMaster(pcclMasterInstance_t *master)
+pcclResult_t pcclMasterAwaitTermination(pcclMasterInstance_t *master)
+{
+    PCCL_API_GUARDED(PCCL_FAMILY_MASTER, await_termination(master));
+}
+
+static pcclResult_t destroy_master(pcclMasterInstance_t *master)
 {
     if (!master)
         return fail(false, PCCL_ARGUMENT, "master is NULL");
@@ -143,4 +167,9 @@ pcclResult_t pcclDestroyMaster(pcclMasterInstance_t *master)
     pccl_master_server_destroy(master->server);
     pccl_release(pccl_heap(), master, sizeof *master);
     return pcclSuccess;
+}
+
+pcclResult_t pcclDestroyMaster(pcclMasterInstance_t *master)
+{
+    PCCL_API_GUARDED(PCCL_FAMILY_MASTER, destroy_master(master));
 }

@@ -13,27 +13,46 @@ enum { FAILURE_SIZE_MAX = 4096 }; /* of a pcclFailure_t of any version */
 static uv_once_t init_once = UV_ONCE_INIT;
 static atomic_bool initialized;
 
-static void initialise(void)
-{
-    pccl_guard_install();
-    pccl_params_init_process();
-    atomic_store(&initialized, true);
-}
-
-pcclResult_t pcclInit(void)
-{
-    uv_once(&init_once, initialise);
-    return pcclSuccess;
-}
-
-bool pccl_api_initialized(void) { return atomic_load(&initialized); }
-
 static pcclResult_t fail(enum pccl_status status, const char *words)
 {
     return pccl_errors_fail(0, PCCL_FAMILY_GENERAL, true, status, "%s", words);
 }
 
-pcclResult_t pcclGetBuildInfo(pcclBuildInfo_t *info)
+static void init_process(void *unused)
+{
+    (void)unused;
+    pccl_params_init_process();
+    atomic_store(&initialized, true);
+}
+
+/* Its guard is inside: who leaves a uv_once in the middle locks everybody else out. */
+static void initialise(void)
+{
+    pccl_guard_install();
+    (void)pccl_guard_run(init_process, NULL);
+}
+
+pcclResult_t pcclInit(void)
+{
+    uv_once(&init_once, initialise);
+    return pccl_api_initialized() ? pcclSuccess : fail(PCCL_INTERNAL, pccl_status_text(PCCL_INTERNAL));
+}
+
+bool pccl_api_initialized(void) { return atomic_load(&initialized); }
+
+void pccl_api_enter(struct pccl_guard *guard)
+{
+    pccl_guard_install(); /* pcclInit may not have been called */
+    pccl_guard_push(guard);
+}
+
+pcclResult_t pccl_api_leave(const struct pccl_guard *guard, pcclResult_t result)
+{
+    pccl_guard_pop(guard);
+    return result;
+}
+
+static pcclResult_t get_build_info(pcclBuildInfo_t *info)
 {
     if (!info)
         return fail(PCCL_ARGUMENT, "pcclGetBuildInfo: info is NULL");
@@ -43,13 +62,15 @@ pcclResult_t pcclGetBuildInfo(pcclBuildInfo_t *info)
     return pcclSuccess;
 }
 
+pcclResult_t pcclGetBuildInfo(pcclBuildInfo_t *info) { PCCL_API_GUARDED(PCCL_FAMILY_GENERAL, get_build_info(info)); }
+
 uint32_t pcclGetVersion(void) { return PCCL_VERSION_MAJOR * 10000 + PCCL_VERSION_MINOR * 100 + PCCL_VERSION_PATCH; }
 
 const char *pcclGetErrorString(pcclResult_t result) { return pccl_errors_text(result); }
 
 const char *pcclGetLastError(const pcclComm_t *comm) { return pccl_errors_last(comm ? comm->key : 0); }
 
-pcclResult_t pcclGetLastFailure(const pcclComm_t *comm, pcclFailure_t *failure_out)
+static pcclResult_t get_last_failure(const pcclComm_t *comm, pcclFailure_t *failure_out)
 {
     if (!failure_out)
         return fail(PCCL_ARGUMENT, "pcclGetLastFailure: failure_out is NULL");
@@ -60,7 +81,12 @@ pcclResult_t pcclGetLastFailure(const pcclComm_t *comm, pcclFailure_t *failure_o
     return pcclSuccess;
 }
 
-pcclResult_t pcclSetOperationLabel(const char *text)
+pcclResult_t pcclGetLastFailure(const pcclComm_t *comm, pcclFailure_t *failure_out)
+{
+    PCCL_API_GUARDED(PCCL_FAMILY_GENERAL, get_last_failure(comm, failure_out));
+}
+
+static pcclResult_t set_operation_label(const char *text)
 {
     struct pccl_label label;
     if (!pccl_label_of(text ? text : "", &label))
@@ -69,15 +95,25 @@ pcclResult_t pcclSetOperationLabel(const char *text)
     return pcclSuccess;
 }
 
+pcclResult_t pcclSetOperationLabel(const char *text)
+{
+    PCCL_API_GUARDED(PCCL_FAMILY_GENERAL, set_operation_label(text));
+}
+
 /* ---- logs ---- */
 
-pcclResult_t pcclSetLogCallback(pcclLogCallback_t callback, void *user)
+static pcclResult_t set_log_callback(pcclLogCallback_t callback, void *user)
 {
     pccl_logger_set_callback(callback, user);
     return pcclSuccess;
 }
 
-pcclResult_t pcclSetLogLevel(pcclLogLevel_t level)
+pcclResult_t pcclSetLogCallback(pcclLogCallback_t callback, void *user)
+{
+    PCCL_API_GUARDED(PCCL_FAMILY_GENERAL, set_log_callback(callback, user));
+}
+
+static pcclResult_t set_log_level(pcclLogLevel_t level)
 {
     if ((unsigned)level > pcclLogNone)
         return fail(PCCL_ARGUMENT, "pcclSetLogLevel: not a log level");
@@ -85,11 +121,13 @@ pcclResult_t pcclSetLogLevel(pcclLogLevel_t level)
     return pcclSuccess;
 }
 
+pcclResult_t pcclSetLogLevel(pcclLogLevel_t level) { PCCL_API_GUARDED(PCCL_FAMILY_GENERAL, set_log_level(level)); }
+
 /* ---- parameters and options ---- */
 
 size_t pcclGetParameterCount(void) { return PCCL_PARAM_COUNT; }
 
-pcclResult_t pcclGetParameterInfo(size_t index, pcclParameterInfo_t *info)
+static pcclResult_t get_parameter_info(size_t index, pcclParameterInfo_t *info)
 {
     if (!info)
         return fail(PCCL_ARGUMENT, "pcclGetParameterInfo: info is NULL");
@@ -100,7 +138,12 @@ pcclResult_t pcclGetParameterInfo(size_t index, pcclParameterInfo_t *info)
     return pcclSuccess;
 }
 
-pcclResult_t pcclCreateOptions(pcclOptions_t **options_out)
+pcclResult_t pcclGetParameterInfo(size_t index, pcclParameterInfo_t *info)
+{
+    PCCL_API_GUARDED(PCCL_FAMILY_GENERAL, get_parameter_info(index, info));
+}
+
+static pcclResult_t create_options(pcclOptions_t **options_out)
 {
     if (!options_out)
         return fail(PCCL_ARGUMENT, "pcclCreateOptions: options_out is NULL");
@@ -111,7 +154,12 @@ pcclResult_t pcclCreateOptions(pcclOptions_t **options_out)
     return pcclSuccess;
 }
 
-pcclResult_t pcclSetOption(pcclOptions_t *options, const char *name, const char *value)
+pcclResult_t pcclCreateOptions(pcclOptions_t **options_out)
+{
+    PCCL_API_GUARDED(PCCL_FAMILY_GENERAL, create_options(options_out));
+}
+
+static pcclResult_t set_option(pcclOptions_t *options, const char *name, const char *value)
 {
     struct pccl_text words;
     if (!options || !name)
@@ -121,7 +169,12 @@ pcclResult_t pcclSetOption(pcclOptions_t *options, const char *name, const char 
     return status == PCCL_OK ? pcclSuccess : fail(status, words.bytes);
 }
 
-pcclResult_t pcclGetOption(const pcclOptions_t *options, const char *name, char *buffer, size_t size)
+pcclResult_t pcclSetOption(pcclOptions_t *options, const char *name, const char *value)
+{
+    PCCL_API_GUARDED(PCCL_FAMILY_GENERAL, set_option(options, name, value));
+}
+
+static pcclResult_t get_option(const pcclOptions_t *options, const char *name, char *buffer, size_t size)
 {
     struct pccl_text words;
     if (!name || !buffer)
@@ -131,12 +184,22 @@ pcclResult_t pcclGetOption(const pcclOptions_t *options, const char *name, char 
     return status == PCCL_OK ? pcclSuccess : fail(status, words.bytes);
 }
 
-pcclResult_t pcclDestroyOptions(pcclOptions_t *options)
+pcclResult_t pcclGetOption(const pcclOptions_t *options, const char *name, char *buffer, size_t size)
+{
+    PCCL_API_GUARDED(PCCL_FAMILY_GENERAL, get_option(options, name, buffer, size));
+}
+
+static pcclResult_t destroy_options(pcclOptions_t *options)
 {
     if (!options)
         return fail(PCCL_ARGUMENT, "pcclDestroyOptions: options is NULL");
     pccl_options_destroy(options);
     return pcclSuccess;
+}
+
+pcclResult_t pcclDestroyOptions(pcclOptions_t *options)
+{
+    PCCL_API_GUARDED(PCCL_FAMILY_GENERAL, destroy_options(options));
 }
 
 /* ---- addresses ---- */

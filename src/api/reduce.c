@@ -1,5 +1,6 @@
 /* Public functions of reductions: launch, await, poll, abort, and the list with retries. */
 #include "api/api.h"
+#include "drive/comm_machine.h"
 #include "drive/reduction.h"
 
 /* It is known why already, unless the call succeeded. */
@@ -32,20 +33,19 @@ pcclResult_t pcclAllReduceAsync(const void *sendbuf, void *recvbuf, const pcclRe
                                 const pcclComm_t *comm_const, pcclAsyncReduceOp_t *reduce_handle_out)
 {
     pcclComm_t *comm = (pcclComm_t *)(uintptr_t)comm_const;
-    pcclResult_t result = pccl_api_begin(comm, PCCL_FAMILY_REDUCE);
-    if (result != pcclSuccess)
-        return result;
-    return pccl_api_end(comm, launch(sendbuf, recvbuf, descriptor, comm, reduce_handle_out));
+    PCCL_API_CALL(comm, PCCL_FAMILY_REDUCE, launch(sendbuf, recvbuf, descriptor, comm, reduce_handle_out));
 }
 
 /* ---- handles ---- */
 
-static pcclResult_t begin_with_handle(const pcclAsyncReduceOp_t *handle)
+static pcclResult_t check_handle(const pcclAsyncReduceOp_t *handle)
 {
-    if (pccl_api_initialized() && (!handle || !handle->comm))
+    if (!pccl_api_initialized())
+        return pccl_api_fail_in_words(NULL, PCCL_FAMILY_REDUCE, PCCL_NOT_INITIALIZED, "pcclInit has not been called");
+    if (!handle || !handle->comm)
         return pccl_api_fail_in_words(NULL, PCCL_FAMILY_REDUCE, PCCL_ARGUMENT,
                                       "the handle or its communicator is NULL");
-    return pccl_api_begin(handle ? handle->comm : NULL, PCCL_FAMILY_REDUCE);
+    return pcclSuccess;
 }
 
 /* The reduction a handle names. Under the lock. NULL: *status and words say why there is none. */
@@ -56,7 +56,7 @@ static struct pccl_comm_op *find(const pcclAsyncReduceOp_t *handle, enum pccl_st
     if (reduction)
         return reduction;
     if (pccl_comm_is_connected(handle->comm))
-        pccl_text_format(words, "no reduction with tag %" PRIu64 " is launched; was it awaited already?", handle->tag);
+        pccl_text_format(words, "no reduction with tag %" PRIu64 " is launched; was it already awaited?", handle->tag);
     else
         *status = pccl_comm_why_unconnected(handle->comm, words);
     return NULL;
@@ -87,11 +87,11 @@ static pcclResult_t await(const pcclAsyncReduceOp_t *handle, pcclReduceInfo_t *i
 
 pcclResult_t pcclAwaitAsyncReduce(const pcclAsyncReduceOp_t *reduce_handle, pcclReduceInfo_t *reduce_info_out)
 {
-    pcclResult_t result = begin_with_handle(reduce_handle);
-    if (result != pcclSuccess || !reduce_handle)
+    pcclResult_t result = check_handle(reduce_handle);
+    if (result != pcclSuccess)
         return result;
     const pcclAsyncReduceOp_t handle = *reduce_handle;
-    return pccl_api_end(handle.comm, await(&handle, reduce_info_out));
+    PCCL_API_CALL(handle.comm, PCCL_FAMILY_REDUCE, await(&handle, reduce_info_out));
 }
 
 static pcclResult_t await_for(const pcclAsyncReduceOp_t *handle, uint32_t timeout_ms, pcclReduceInfo_t *info)
@@ -123,11 +123,11 @@ static pcclResult_t await_for(const pcclAsyncReduceOp_t *handle, uint32_t timeou
 pcclResult_t pcclAwaitAsyncReduceFor(const pcclAsyncReduceOp_t *reduce_handle, uint32_t timeout_ms,
                                      pcclReduceInfo_t *reduce_info_out)
 {
-    pcclResult_t result = begin_with_handle(reduce_handle);
-    if (result != pcclSuccess || !reduce_handle)
+    pcclResult_t result = check_handle(reduce_handle);
+    if (result != pcclSuccess)
         return result;
     const pcclAsyncReduceOp_t handle = *reduce_handle;
-    return pccl_api_end(handle.comm, await_for(&handle, timeout_ms, reduce_info_out));
+    PCCL_API_CALL(handle.comm, PCCL_FAMILY_REDUCE, await_for(&handle, timeout_ms, reduce_info_out));
 }
 
 static pcclResult_t test(const pcclAsyncReduceOp_t *handle, bool *done)
@@ -149,11 +149,11 @@ static pcclResult_t test(const pcclAsyncReduceOp_t *handle, bool *done)
 
 pcclResult_t pcclTestAsyncReduce(const pcclAsyncReduceOp_t *reduce_handle, bool *done_out)
 {
-    pcclResult_t result = begin_with_handle(reduce_handle);
-    if (result != pcclSuccess || !reduce_handle)
+    pcclResult_t result = check_handle(reduce_handle);
+    if (result != pcclSuccess)
         return result;
     const pcclAsyncReduceOp_t handle = *reduce_handle;
-    return pccl_api_end(handle.comm, test(&handle, done_out));
+    PCCL_API_CALL(handle.comm, PCCL_FAMILY_REDUCE, test(&handle, done_out));
 }
 
 /* ---- all of a communicator ---- */
@@ -171,11 +171,7 @@ static pcclResult_t abort_all(pcclComm_t *comm)
     return result_of(comm, status, &why);
 }
 
-pcclResult_t pcclAbortOperations(pcclComm_t *comm)
-{
-    pcclResult_t result = pccl_api_begin(comm, PCCL_FAMILY_REDUCE);
-    return result != pcclSuccess ? result : pccl_api_end(comm, abort_all(comm));
-}
+pcclResult_t pcclAbortOperations(pcclComm_t *comm) { PCCL_API_CALL(comm, PCCL_FAMILY_REDUCE, abort_all(comm)); }
 
 /* ---- blocking ---- */
 
@@ -199,10 +195,7 @@ pcclResult_t pcclAllReduce(const void *sendbuf, void *recvbuf, const pcclReduceD
                            const pcclComm_t *comm_const, pcclReduceInfo_t *reduce_info_out)
 {
     pcclComm_t *comm = (pcclComm_t *)(uintptr_t)comm_const;
-    pcclResult_t result = pccl_api_begin(comm, PCCL_FAMILY_REDUCE);
-    if (result != pcclSuccess)
-        return result;
-    return pccl_api_end(comm, all_reduce(sendbuf, recvbuf, descriptor, comm, reduce_info_out));
+    PCCL_API_CALL(comm, PCCL_FAMILY_REDUCE, all_reduce(sendbuf, recvbuf, descriptor, comm, reduce_info_out));
 }
 
 static pcclResult_t reduce_list(const pcclReduceOpDescriptor_t *descriptors, size_t count, pcclComm_t *comm,
@@ -227,8 +220,5 @@ pcclResult_t pcclAllReduceMultipleWithRetry(const pcclReduceOpDescriptor_t *desc
                                             int max_in_flight)
 {
     pcclComm_t *comm = (pcclComm_t *)(uintptr_t)comm_const;
-    pcclResult_t result = pccl_api_begin(comm, PCCL_FAMILY_REDUCE);
-    if (result != pcclSuccess)
-        return result;
-    return pccl_api_end(comm, reduce_list(descriptors, count, comm, reduce_info_out, max_in_flight));
+    PCCL_API_CALL(comm, PCCL_FAMILY_REDUCE, reduce_list(descriptors, count, comm, reduce_info_out, max_in_flight));
 }

@@ -21,7 +21,7 @@ struct list {
     struct pccl_table by_tag;
     size_t next; /* the first that was never launched */
     uint32_t in_flight, max_in_flight;
-    struct pccl_waiter waiter;
+    struct pccl_waiter *waiter;
     enum pccl_status status; /* why no more is launched; OK: go on */
     struct pccl_why why;
     pcclReduceInfo_t sum;
@@ -61,8 +61,8 @@ static bool launch(struct list *list, size_t index)
     const pcclReduceOpDescriptor_t *op = &list->descriptors[index];
     struct pccl_why why = {0};
     struct entry *entry = &list->entries[index];
-    enum pccl_status status = pccl_reduction_launch(list->comm, op->sendbuf, op->recvbuf, &op->descriptor,
-                                                    &list->waiter, &entry->reduction, &why);
+    enum pccl_status status = pccl_reduction_launch(list->comm, op->sendbuf, op->recvbuf, &op->descriptor, list->waiter,
+                                                    &entry->reduction, &why);
     if (status == PCCL_OK) {
         list->in_flight++;
         pccl_reduction_announce_wait(list->comm, entry->reduction);
@@ -139,15 +139,15 @@ static void run(struct list *list, size_t *again)
         launch_more(list, again, &again_count);
         if (list->in_flight == 0)
             return;
-        if (!list->waiter.over)
-            pccl_comm_wait(list->comm, &list->waiter);
-        while (list->waiter.over) {
-            struct pccl_comm_op *over = list->waiter.over;
-            list->waiter.over = over->next_over;
+        if (!list->waiter->over)
+            pccl_comm_wait(list->comm, list->waiter);
+        while (list->waiter->over) {
+            struct pccl_comm_op *over = list->waiter->over;
+            list->waiter->over = over->next_over;
             if (finish(list, over, &again[again_count]))
                 again_count++;
         }
-        list->waiter.fired = false;
+        list->waiter->fired = false;
     }
 }
 
@@ -207,7 +207,11 @@ enum pccl_status pccl_api_reduce_list(struct pcclComm_t *comm, const pcclReduceO
                                       size_t count, uint32_t max_in_flight, pcclReduceInfo_t *info,
                                       struct pccl_why *why)
 {
-    struct list list = {.comm = comm, .descriptors = descriptors, .count = count, .max_in_flight = max_in_flight};
+    struct list list = {.comm = comm,
+                        .descriptors = descriptors,
+                        .count = count,
+                        .waiter = pccl_caller_waiter(),
+                        .max_in_flight = max_in_flight};
     enum pccl_status status = PCCL_MEMORY;
     size_t *again = NULL;
     pccl_text_format(&why->words, "out of memory for a list of %zu reductions", count);

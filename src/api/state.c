@@ -1,5 +1,6 @@
 /* pcclSynchronizeSharedState: its arguments, and what it tells. */
 #include "api/api.h"
+#include "drive/comm_broken.h"
 #include "drive/comm_machine.h"
 #include "drive/comm_sync.h"
 #include "drive/comm_topology.h"
@@ -24,7 +25,7 @@ static const char *what_is_wrong(const pcclTensorInfo_t *tensor)
     if ((unsigned)tensor->datatype >= PCCL_DATATYPES)
         return "it has an unknown data type";
     if (tensor->count > (uint64_t)INT64_MAX / pccl_datatype_bytes((enum pccl_datatype)tensor->datatype))
-        return "it has more elements than there can be";
+        return "it has too many elements";
     if (tensor->device_type != pcclDeviceCpu && tensor->device_type != pcclDeviceCuda)
         return "it is on an unknown device";
     return NULL;
@@ -42,7 +43,7 @@ static enum pccl_status take_device(const pcclTensorInfo_t *info, struct pccl_sy
         status = pccl_device_check(tensor->device, tensor->data, tensor->bytes, &why);
     if (status == PCCL_OK)
         return PCCL_OK;
-    pccl_text_format(words, "tensor '%s' is said to be on a CUDA device: %s", info->name, why.bytes);
+    pccl_text_format(words, "tensor '%s' is declared to be on a CUDA device: %s", info->name, why.bytes);
     return PCCL_ARGUMENT;
 }
 
@@ -107,9 +108,9 @@ static enum pccl_status check_state(const pcclSharedState_t *state, pcclSharedSt
     else if ((unsigned)strategy > PCCL_SHARED_STATE_SYNC_STRATEGY_SEND_ONLY)
         pccl_text_format(words, "unknown strategy");
     else if (state->revision == UINT64_MAX)
-        pccl_text_format(words, "the revision is the greatest number there is, and must be able to grow");
+        pccl_text_format(words, "the revision is the largest possible number and cannot be incremented");
     else if (state->count > PCCL_TENSORS_MAX)
-        pccl_text_format(words, "%zu tensors are more than %u", state->count, PCCL_TENSORS_MAX);
+        pccl_text_format(words, "there are %zu tensors, at most %u are allowed", state->count, PCCL_TENSORS_MAX);
     return words->length ? PCCL_ARGUMENT : PCCL_OK;
 }
 
@@ -123,7 +124,7 @@ static void explain(const pcclComm_t *comm, enum pccl_status status, const struc
     struct pccl_text *words = &why->words;
     pccl_text_clear(words);
     if (status == PCCL_USAGE && pccl_comm_is_connected(comm))
-        pccl_text_format(words, "another thread synchronizes, or updates the topology");
+        pccl_text_format(words, "another thread is synchronizing or updating the topology");
     else if (comm->peer && slot->done)
         *words = *pccl_peer_last_words(comm->peer);
     if (!words->length)
@@ -157,6 +158,7 @@ static enum pccl_status run_session(pcclComm_t *comm, struct pccl_sync_session *
     if (!pccl_comm_is_connected(comm)) {
         status = pccl_comm_why_unconnected(comm, &why->words);
     } else {
+        pccl_comm_measure(comm);
         status = pccl_comm_synchronize(comm, session, &vote);
         if (status == PCCL_OK)
             state->revision = comm->calls[PCCL_CALL_SYNC].revision;
@@ -206,7 +208,7 @@ static enum pccl_status with_tensors(pcclComm_t *comm, struct pccl_sync_tensor *
 }
 
 static pcclResult_t synchronize(pcclComm_t *comm, pcclSharedState_t *state, pcclSharedStateSyncStrategy_t strategy,
-                                pcclSharedStateSyncInfo_t *info)
+                                pcclSharedStateSyncInfo_t *info_out)
 {
     struct pccl_why why = {0};
     enum pccl_status status = check_state(state, strategy, &why.words);
@@ -216,9 +218,14 @@ static pcclResult_t synchronize(pcclComm_t *comm, pcclSharedState_t *state, pccl
     struct pccl_sync_tensor *tensors = pccl_allocate(pccl_heap(), bytes + 1);
     if (!tensors)
         return pccl_api_fail_why(comm, PCCL_FAMILY_SYNC, PCCL_MEMORY, &why);
-    status = with_tensors(comm, tensors, state, strategy, info, &why);
+    pcclSharedStateSyncInfo_t info = {0};
+    status = with_tensors(comm, tensors, state, strategy, &info, &why);
     pccl_release(pccl_heap(), tensors, bytes + 1);
-    return status == PCCL_OK ? pcclSuccess : pccl_api_fail_why(comm, PCCL_FAMILY_SYNC, status, &why);
+    if (status != PCCL_OK)
+        return pccl_api_fail_why(comm, PCCL_FAMILY_SYNC, status, &why);
+    if (info_out)
+        *info_out = info;
+    return pcclSuccess;
 }
 
 pcclResult_t pcclSynchronizeSharedState(const pcclComm_t *comm_const, pcclSharedState_t *shared_state,
@@ -226,12 +233,5 @@ pcclResult_t pcclSynchronizeSharedState(const pcclComm_t *comm_const, pcclShared
                                         pcclSharedStateSyncInfo_t *sync_info_out)
 {
     pcclComm_t *comm = (pcclComm_t *)(uintptr_t)comm_const;
-    pcclResult_t result = pccl_api_begin(comm, PCCL_FAMILY_SYNC);
-    if (result != pcclSuccess)
-        return result;
-    pcclSharedStateSyncInfo_t info = {0};
-    result = pccl_api_end(comm, synchronize(comm, shared_state, strategy, &info));
-    if (result == pcclSuccess && sync_info_out)
-        *sync_info_out = info;
-    return result;
+    PCCL_API_CALL(comm, PCCL_FAMILY_SYNC, synchronize(comm, shared_state, strategy, sync_info_out));
 }

@@ -1,6 +1,7 @@
 /* pcclOptimizeTopology and pcclGetTopology. */
 #include "api/api.h"
 #include "drive/comm_links.h"
+#include "drive/comm_broken.h"
 #include "drive/comm_machine.h"
 #include "drive/comm_topology.h"
 #include "net/heap.h"
@@ -37,7 +38,7 @@ static void explain(const pcclComm_t *comm, enum pccl_status status, struct pccl
     struct pccl_text *words = &why->words;
     pccl_text_clear(words);
     if (status == PCCL_USAGE && pccl_comm_is_connected(comm))
-        pccl_text_format(words, "another thread updates the topology, or synchronizes");
+        pccl_text_format(words, "another thread is updating the topology or synchronizing");
     else if (comm->peer && slot->done)
         *words = *pccl_peer_last_words(comm->peer);
     if (!words->length)
@@ -57,6 +58,7 @@ static enum pccl_status run_session(pcclComm_t *comm, struct pccl_measure_sessio
     enum pccl_status status = make_session(comm, session, &why->words);
     if (status != PCCL_OK)
         return status;
+    pccl_comm_measure(comm);
     status = pccl_comm_optimize(comm, *session);
     if (status != PCCL_OK)
         explain(comm, status, why);
@@ -73,7 +75,7 @@ static pcclResult_t optimize(pcclComm_t *comm)
         return pccl_api_fail_why(comm, PCCL_FAMILY_OPTIMIZE, status, &why);
     if (world <= 1)
         return pccl_api_fail_in_words(comm, PCCL_FAMILY_OPTIMIZE, PCCL_USAGE,
-                                      "this peer is alone: there is nothing to optimise");
+                                      "this peer is alone: there is nothing to optimize");
     pccl_comm_enter(comm);
     status = run_session(comm, &session, &why);
     pccl_comm_leave(comm);
@@ -85,8 +87,7 @@ static pcclResult_t optimize(pcclComm_t *comm)
 pcclResult_t pcclOptimizeTopology(const pcclComm_t *comm_const)
 {
     pcclComm_t *comm = (pcclComm_t *)(uintptr_t)comm_const;
-    pcclResult_t result = pccl_api_begin(comm, PCCL_FAMILY_OPTIMIZE);
-    return result != pcclSuccess ? result : pccl_api_end(comm, optimize(comm));
+    PCCL_API_CALL(comm, PCCL_FAMILY_OPTIMIZE, optimize(comm));
 }
 
 /* ---- what is known of the links ---- */
@@ -137,7 +138,7 @@ static pcclResult_t get_topology(pcclComm_t *comm, char *text, size_t size, size
     size_t length = 0;
     if ((!text && size > 0) || (!text && !needed))
         return pccl_api_fail_in_words(comm, PCCL_FAMILY_GENERAL, PCCL_ARGUMENT,
-                                      "pcclGetTopology: text is NULL, and it is not the size that is asked for");
+                                      "pcclGetTopology: text is NULL although size is not 0");
     enum pccl_status status = ask_master(comm, &picture, &length, &words);
     if (status == PCCL_OK)
         status = hand_out(picture, length, text, size, needed, &words);
@@ -151,6 +152,5 @@ static pcclResult_t get_topology(pcclComm_t *comm, char *text, size_t size, size
 pcclResult_t pcclGetTopology(const pcclComm_t *comm_const, char *text, size_t size, size_t *needed)
 {
     pcclComm_t *comm = (pcclComm_t *)(uintptr_t)comm_const;
-    pcclResult_t result = pccl_api_begin(comm, PCCL_FAMILY_GENERAL);
-    return result != pcclSuccess ? result : pccl_api_end(comm, get_topology(comm, text, size, needed));
+    PCCL_API_CALL(comm, PCCL_FAMILY_GENERAL, get_topology(comm, text, size, needed));
 }

@@ -307,7 +307,7 @@ static enum pccl_status keep_ready(struct pccl_exchange *exchange, struct pccl_l
     bool first = false;
     if (!pccl_kept_add(exchange, lane, ready, &first)) {
         /* To drop it would leave that peer waiting for ever. */
-        pccl_text_format(words, "out of memory for what peer %s announced", pccl_id_str(&lane->peer));
+        pccl_text_format(words, "out of memory for the announcements of peer %s", pccl_id_str(&lane->peer));
         return PCCL_MEMORY;
     }
     if (first && find_transfer(exchange, &ready->instance) == NULL)
@@ -324,7 +324,7 @@ static enum pccl_status receive_ready(struct pccl_exchange *exchange, struct pcc
         return keep_ready(exchange, lane, ready, words);
     if (order < 0 || pccl_agree_take_ready(transfer, lane, ready))
         return PCCL_OK;
-    pccl_text_format(words, "peer %s is ready for data that it does not get from us", pccl_id_str(&lane->peer));
+    pccl_text_format(words, "peer %s expects data that this peer does not send", pccl_id_str(&lane->peer));
     return PCCL_MALFORMED;
 }
 
@@ -365,7 +365,7 @@ static enum pccl_status receive_data(struct pccl_exchange *exchange, struct pccl
         return pccl_messages_receive(flow, data, arrival, words);
     if (transfer->plan.long_path && data->step == 0)
         return PCCL_OK; /* it plans otherwise: the one before it in the ring says so */
-    pccl_text_format(words, "peer %s sent data that we do not get from it", pccl_id_str(&lane->peer));
+    pccl_text_format(words, "peer %s sent data that this peer does not expect", pccl_id_str(&lane->peer));
     return PCCL_MALFORMED;
 }
 

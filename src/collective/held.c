@@ -234,7 +234,7 @@ enum pccl_status pccl_held_add(struct pccl_exchange *exchange, struct pccl_lane 
         return PCCL_LIMIT;
     if (!fits_all || lane->ahead_bytes + pccl_scratch_size(data->length) > PCCL_AHEAD_HELD_BYTES ||
         lane->ahead_segments == PCCL_AHEAD_HELD_SEGMENTS) {
-        pccl_text_format(words, "peer %s sent more ahead than the %u bytes and %u segments that are held",
+        pccl_text_format(words, "peer %s sent ahead more than the %u bytes and %u segments that may be held",
                          pccl_id_str(&lane->peer), PCCL_AHEAD_HELD_BYTES, PCCL_AHEAD_HELD_SEGMENTS);
         pccl_held_forget_lane(lane);
         return PCCL_MALFORMED;
@@ -245,7 +245,7 @@ enum pccl_status pccl_held_add(struct pccl_exchange *exchange, struct pccl_lane 
         return PCCL_OK;
     if (held != NULL)
         release_if_empty(held);
-    pccl_text_format(words, "out of memory for what peer %s sent ahead", pccl_id_str(&lane->peer));
+    pccl_text_format(words, "out of memory for the data that peer %s sent ahead", pccl_id_str(&lane->peer));
     return PCCL_MEMORY;
 }
 

@@ -83,9 +83,9 @@ const char *pccl_errors_text(pcclResult_t result)
     switch (result) {
     case pcclSuccess: return "success";
     case pcclNotInitialized: return "pcclInit has not been called";
-    case pcclInternalError: return "memory or another resource is short, or the library has a defect";
+    case pcclInternalError: return "out of memory or another resource, or a defect of the library";
     case pcclInvalidArgument: return "an argument is invalid";
-    case pcclInvalidUsage: return "the call is not allowed now, or contradicts what other peers call";
+    case pcclInvalidUsage: return "the call is not allowed now, or contradicts the calls of other peers";
     case pcclTooFewPeers: return "the group has fewer than two peers";
     case pcclMasterConnectionFailed: return "the run could not be joined through the master";
     case pcclRankConnectionFailed: return "a peer could not be reached";
@@ -95,11 +95,11 @@ const char *pccl_errors_text(pcclResult_t result)
     case pcclUpdateTopologyFailed: return "the topology could not be updated";
     case pcclTopologyOptimizationFailed: return "the topology could not be optimized";
     case pcclTimeout: return "the deadline passed";
-    case pcclAborted: return "the operation was given up by a caller";
+    case pcclAborted: return "the operation was aborted by a caller";
     case pcclVersionMismatch: return "the other side speaks another protocol version";
     case pcclPeerMismatch: return "peers called the same operation with different arguments";
     case pcclExpelled: return "the master removed this peer from the run";
-    case pcclMasterLost: return "the master did not come back in time";
+    case pcclMasterLost: return "no master came back in time";
     case pcclOutOfMemory: return "out of memory";
     case pcclUnsupported: return "not supported by this version";
     case pcclRefused: return "the master refused this peer";

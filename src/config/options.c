@@ -41,7 +41,8 @@ enum pccl_status pccl_options_set(pcclOptions_t *options, const char *name, cons
         return status;
     }
     if (pccl_params_scope(param) == pcclParameterProcess) {
-        pccl_text_format(words, "%s concerns the whole process and is no option: set it in the environment", name);
+        pccl_text_format(words, "%s applies to the whole process and is not an option: set it in the environment",
+                         name);
         return PCCL_ARGUMENT;
     }
     char *copy = NULL;

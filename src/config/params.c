@@ -208,7 +208,7 @@ enum pccl_status pccl_endpoint_next(const char **cursor, uint16_t default_port, 
         pccl_text_clear(words);
         pccl_text_add(words, "'");
         pccl_text_add_bytes(words, item, dangling ? length + 1 : trimmed);
-        pccl_text_add(words, dangling ? "' is followed by no address"
+        pccl_text_add(words, dangling ? "' is not followed by an address"
                                       : "' is not an address: a name, 1.2.3.4 or [v6], "
                                         "with or without a port after a colon");
         return PCCL_ARGUMENT;
@@ -444,7 +444,7 @@ void pccl_params_unknown(char *const *environment, void (*report)(void *context,
 static void warn_unknown(void *context, const char *name)
 {
     (void)context;
-    pccl_logger_print(PCCL_LOG_WARN, "params", "the environment variable %s is not known to this version and ignored",
+    pccl_logger_print(PCCL_LOG_WARN, "params", "ignoring the environment variable %s, which this version does not know",
                       name);
 }
 
@@ -463,7 +463,7 @@ void pccl_params_init_process(void)
         struct pccl_text words;
         if (entries[i].scope == PROCESS &&
             pccl_params_check((enum pccl_param)i, pccl_params_text(NULL, (enum pccl_param)i), &words) != PCCL_OK) {
-            pccl_logger_print(PCCL_LOG_WARN, "params", "%s, from the environment variable %s: %s is used", words.bytes,
+            pccl_logger_print(PCCL_LOG_WARN, "params", "%s, from the environment variable %s: using %s", words.bytes,
                               entries[i].env, entries[i].value);
         }
     }

@@ -20,35 +20,35 @@
  */
 #define PCCL_PARAMS(X)                                                                                                 \
     X(MASTER, U32, silence_ms, "PCCL_SILENCE_MS", "10000", 100, 3600000,                                               \
-      "a peer that was not heard of for so long counts as dead")                                                       \
+      "a peer that was silent for this long counts as dead")                                                           \
     X(MASTER, U32, heartbeat_ms, "PCCL_HEARTBEAT_MS", "2500", 10, 600000,                                              \
-      "master and peers speak at least so often; less than half of silence_ms")                                        \
+      "interval of heartbeats between master and peers; less than half of silence_ms")                                 \
     X(MASTER, U32, recover_ms, "PCCL_RECOVER_MS", "10000", 100, 3600000,                                               \
-      "a restarted master waits so long for all members of the run, then a majority is enough")                        \
+      "how long a restarted master waits for all members before a majority is enough")                                 \
     X(MASTER, U32, alone_ms, "PCCL_ALONE_MS", "60000", 100, 86400000,                                                  \
-      "a restarted master waits so long for a majority, then it goes on with whoever is there")                        \
+      "how long a restarted master waits for a majority before it continues with the peers it has")                    \
     X(MASTER, U32, settle_ms, "PCCL_SETTLE_MS", "250", 0, 600000,                                                      \
-      "a lost link between two living peers may be mended for so long before the ring changes")                        \
+      "how long a lost link between two living peers may be reconnected before the ring changes")                      \
     X(MASTER, U32, hello_ms, "PCCL_HELLO_MS", "5000", 10, 600000,                                                      \
-      "a connection that has not introduced itself by then is closed")                                                 \
+      "a connection without a hello after this time is closed")                                                        \
     X(MASTER, U32, warm_up_ms, "PCCL_WARM_UP_MS", "10000", 10, 3600000,                                                \
-      "a newcomer must have the links to its future neighbours by then, or is refused")                                \
+      "a newcomer without links to its future neighbors after this time is refused")                                   \
     X(MASTER, U32, first_call_ms, "PCCL_FIRST_CALL_MS", "300000", 0, 604800000,                                        \
-      "when all others wait, the first peer of a new group must call something within so long; 0: no limit")           \
+      "when all others wait, the first peer of a new group must make a call within this time; 0: no limit")            \
     X(MASTER, U32, bad_edge_ms, "PCCL_BAD_EDGE_MS", "60000", 0, 86400000,                                              \
-      "a pair of peers whose link failed is kept apart in the ring for so long")                                       \
+      "how long two peers whose link failed are not made neighbors in the ring")                                       \
     X(MASTER, U32, tiny_bytes_max, "PCCL_TINY_BYTES_MAX", "8192", 0, 8192,                                             \
-      "payloads of up to so many bytes are reduced by the master")                                                     \
+      "payloads up to this size are reduced by the master")                                                            \
     X(MASTER, U32, optimize_ms, "PCCL_OPTIMIZE_MS", "2200", 100, 600000,                                               \
-      "the tests of one optimisation of the topology take about so long, all together")                                \
+      "total time of the link tests of one topology optimization")                                                     \
     X(MASTER, U32, fresh_ms, "PCCL_FRESH_MS", "600000", 1, 604800000,                                                  \
-      "an optimisation does not test again what was learnt of a way within so long")                                   \
+      "how long an optimization trusts a measurement before it tests the path again")                                  \
     X(MASTER, TEXT, topology_file, "PCCL_TOPOLOGY_FILE", "", 0, 1000,                                                  \
-      "file that what is known of the links is written to after each optimisation; empty: none")                       \
+      "file for the topology report, written after each optimization; empty: none")                                    \
     X(COMMUNICATOR, U32, master_lost_ms, "PCCL_MASTER_LOST_MS", "120000", 100, 604800000,                              \
-      "without a master for so long the peer gives up; more than the master's alone_ms")                               \
+      "how long a peer waits for a lost master before it gives up; more than the master's alone_ms")                   \
     X(COMMUNICATOR, U32, where_ms, "PCCL_WHERE_MS", "2000", 10, 86400000,                                              \
-      "a call that waits for so long is told to the master and logged with who is waited for")                         \
+      "after this time, a waiting call is reported to the master and logged with the missing peers")                   \
     X(COMMUNICATOR, U32, dial_ms, "PCCL_DIAL_MS", "10", 1, 60000,                                                      \
       "pause between two attempts to connect; it doubles up to dial_max_ms")                                           \
     X(COMMUNICATOR, U32, dial_max_ms, "PCCL_DIAL_MAX_MS", "1000", 1, 600000,                                           \
@@ -57,37 +57,37 @@
     X(COMMUNICATOR, U32, call_timeout_ms, "PCCL_CALL_TIMEOUT_MS", "0", 0, 604800000,                                   \
       "deadline of connect, of joint calls and of get topology; 0: none")                                              \
     X(COMMUNICATOR, U32, stuck_ms, "PCCL_STUCK_MS", "0", 0, 604800000,                                                 \
-      "peers that wait in calls which can never meet get an error after so long; 0: a warning only")                   \
+      "peers that wait in calls that can never meet get an error after this time; 0: only a warning")                  \
     X(COMMUNICATOR, BOOL, extended_results, "PCCL_EXTENDED_RESULTS", "0", 0, 1,                                        \
       "1: calls that PCCL 1.0 has may return result codes above 12 too")                                               \
     X(COMMUNICATOR, U32, peer_group, "PCCL_PEER_GROUP", "0", 0, 4294967295,                                            \
       "reductions happen among peers with the same number")                                                            \
     X(COMMUNICATOR, U32, connection_pool_size, "PCCL_CONNECTION_POOL_SIZE", "0", 0, 64,                                \
-      "connections to each neighbour; 0: the library chooses")                                                         \
+      "connections to each neighbor; 0: the library chooses")                                                          \
     X(COMMUNICATOR, U32, window_bytes, "PCCL_WINDOW_BYTES", "11534336", 65536, 1073741824,                             \
-      "of a reduction on its way at once over each link, with two peers half more; over bandwidth times round trip")   \
+      "bytes of a reduction in flight on each link, half more with two peers; exceed bandwidth times round trip")      \
     X(COMMUNICATOR, U32, scratch_bytes, "PCCL_SCRATCH_BYTES", "50331648", 1048576, 4294967295,                         \
-      "memory for the data under way of all reductions together; each gets its smallest window in any case")           \
+      "memory for the data in flight of all reductions together; each always gets its smallest window")                \
     X(COMMUNICATOR, HOST, bind_address, "PCCL_BIND_ADDRESS", "", 0, 1,                                                 \
       "local address to listen on for peers; empty: all")                                                              \
     X(COMMUNICATOR, HOSTS, advertise_addresses, "PCCL_ADVERTISE_ADDRESSES", "", 0, 16,                                 \
-      "addresses, with or without ports, under which other peers reach this one, instead of those found")              \
+      "addresses, with or without ports, that other peers use for this one instead of the detected ones")              \
     X(COMMUNICATOR, U32, port, "PCCL_PORT", "48149", 0, 65535, "port to listen on for peers; 0: the system chooses")   \
     X(COMMUNICATOR, U32, port_range, "PCCL_PORT_RANGE", "1024", 1, 65536,                                              \
       "how many ports are tried, from port upwards")                                                                   \
-    X(COMMUNICATOR, TEXT, name, "PCCL_NAME", "", 0, 64, "what this peer is called in words and logs")                  \
+    X(COMMUNICATOR, TEXT, name, "PCCL_NAME", "", 0, 64, "name of this peer in errors and logs")                        \
     X(COMMUNICATOR, U32, link_silence_ms, "PCCL_LINK_SILENCE_MS", "10000", 100, 3600000,                               \
-      "a link to a peer on which sent bytes stay unacknowledged for so long is broken")                                \
+      "a link on which sent bytes stay unacknowledged for this long is closed")                                        \
     X(COMMUNICATOR, U32, connect_timeout_ms, "PCCL_CONNECT_TIMEOUT_MS", "5000", 10, 600000,                            \
-      "one attempt to connect to one address may take so long")                                                        \
+      "limit of one attempt to connect to one address")                                                                \
     X(PROCESS, LEVEL, log_level, "PCCL_LOG_LEVEL", "WARN", 0, 0,                                                       \
-      "lines below it are not logged: TRACE, DEBUG, INFO, WARN, ERR, FATAL or NONE")                                   \
+      "lines below this level are not logged: TRACE, DEBUG, INFO, WARN, ERR, FATAL or NONE")                           \
     X(PROCESS, U32, max_concurrent_collective_ops, "PCCL_MAX_CONCURRENT_COLLECTIVE_OPS", "16", 1, 4294967295,          \
-      "accepted for compatibility, without effect: operations do not wait for one another")                            \
+      "accepted for compatibility, no effect: operations do not wait for one another")                                 \
     X(PROCESS, U32, multiplex_chunk_size, "PCCL_MULTIPLEX_CHUNK_SIZE", "67108864", 1, 4294967295,                      \
-      "accepted for compatibility, without effect yet")                                                                \
+      "accepted for compatibility, no effect yet")                                                                     \
     X(PROCESS, U32, num_benchmark_connections, "PCCL_NUM_BENCHMARK_CONNECTIONS", "16", 1, 4294967295,                  \
-      "accepted for compatibility, without effect yet")
+      "accepted for compatibility, no effect yet")
 
 enum { PCCL_PARAM_BYTES_MAX = 1023 }; /* of any value as text */
 

@@ -26,13 +26,13 @@ enum pccl_lost { PCCL_LOST_NOTHING, PCCL_LOST_OPERATION, PCCL_LOST_CONNECTION, P
     X(ABORTED, OPERATION, "the operation was aborted by a caller")                                                     \
     X(TIMEOUT, OPERATION, "the deadline passed")                                                                       \
     X(STATE, OPERATION, "the shared state could not be synchronized")                                                  \
-    X(NO_RING, OPERATION, "no ring could be made for the group")                                                       \
+    X(NO_RING, OPERATION, "no ring could be built for the group")                                                      \
     X(UNSUPPORTED, NOTHING, "not supported by this version")                                                           \
     X(MALFORMED, CONNECTION, "malformed data")                                                                         \
     X(VERSION, CONNECTION, "the other side speaks another protocol version")                                           \
     X(MASTER_UNREACHABLE, CONNECTION, "the master cannot be reached")                                                  \
     X(REFUSED, MEMBERSHIP, "the master refused this peer")                                                             \
-    X(MASTER_LOST, MEMBERSHIP, "the master did not come back in time")                                                 \
+    X(MASTER_LOST, MEMBERSHIP, "no master came back in time")                                                          \
     X(EXPELLED, MEMBERSHIP, "this peer was removed from the run")                                                      \
     X(INTERNAL, MEMBERSHIP, "internal error")
 

@@ -83,7 +83,7 @@ static enum pccl_status attribute(const struct pccl_cuda_driver *cuda, int numbe
 
 static enum pccl_status not_of_a_device(struct pccl_text *words, const char *but)
 {
-    pccl_text_format(words, "the pointer is not to memory of a CUDA device: %s", but);
+    pccl_text_format(words, "the pointer does not point to CUDA device memory: %s", but);
     return PCCL_ARGUMENT;
 }
 

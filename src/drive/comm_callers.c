@@ -2,6 +2,7 @@
  * Application threads inside a communicator, counted, so that destroying it can send them out before anything is freed.
  * The contract forbids calls that race with the destruction; here they end in words as far as that is possible.
  */
+#include "drive/communicator.h"
 #include "drive/comm_callers.h"
 
 /* In `callers`, beside their number: */
@@ -45,3 +46,26 @@ void pccl_comm_await_callers(struct pcclComm_t *comm)
     while (!comm->callers.deserted)
         uv_cond_wait(&comm->changed, &comm->lock);
 }
+
+/* ---- guarded ---- */
+
+static _Thread_local struct pccl_caller *present;
+
+void pccl_caller_begin(struct pccl_caller *caller, struct pcclComm_t *comm)
+{
+    caller->comm = comm;
+    caller->waiter = (struct pccl_waiter){0};
+    caller->outer = present;
+    present = caller;
+    pccl_guard_push(&caller->guard);
+}
+
+void pccl_caller_end(const struct pccl_caller *caller)
+{
+    pccl_guard_pop(&caller->guard);
+    present = caller->outer;
+}
+
+void pccl_caller_left(const struct pccl_caller *caller) { present = caller->outer; }
+
+struct pccl_waiter *pccl_caller_waiter(void) { return &present->waiter; }

@@ -3,6 +3,7 @@
  * jobs; the engine's events come on its own thread, take the communicator's lock and go back into the machine.
  */
 #include "config/errors.h"
+#include "drive/communicator.h"
 #include "drive/comm_engine.h"
 #include "drive/comm_links.h"
 #include "drive/comm_machine.h"
@@ -99,6 +100,17 @@ void pccl_comm_job_leave(struct pcclComm_t *comm, struct pccl_comm_op *reduction
     job->reduction = NULL;
     if (!job->started)
         free_job(comm, job);
+}
+
+void pccl_comm_jobs_abandon(struct pcclComm_t *comm, const struct pccl_waiter *waiter)
+{
+    for (struct pccl_comm_job *job = comm->data.jobs, *next; job; job = next) {
+        next = job->next;
+        if (job->reduction && job->reduction->waiter == waiter)
+            job->reduction->waiter = NULL;
+        if (!job->started)
+            pccl_comm_job_leave(comm, job->reduction);
+    }
 }
 
 static void stop(struct pcclComm_t *comm, struct pccl_comm_job *job, enum pccl_job_end end)
@@ -240,7 +252,7 @@ static void on_broken(void *context)
 {
     struct pcclComm_t *comm = context;
     pccl_comm_seize(comm);
-    pccl_comm_break(comm, "while data was moved; what was reduced in place may be partly overwritten");
+    pccl_comm_break(comm, "during a data transfer; buffers reduced in place may be partly overwritten");
     while (comm->data.jobs) {
         struct pccl_comm_op *reduction = comm->data.jobs->reduction;
         free_job(comm, comm->data.jobs);
@@ -258,7 +270,8 @@ static void on_broken(void *context)
 void pccl_comm_measure(struct pcclComm_t *comm)
 {
     struct pccl_peer_event event = {.kind = PCCL_PEER_LINK_MEASURED};
-    for (struct pccl_node *node = pccl_table_first(&comm->links.by_peer); node; node = pccl_table_after(&comm->links.by_peer, node)) {
+    for (struct pccl_node *node = pccl_table_first(&comm->links.by_peer); node;
+         node = pccl_table_after(&comm->links.by_peer, node)) {
         const struct pccl_comm_link *link = PCCL_CONTAINER_OF(node, struct pccl_comm_link, by_peer);
         event.peer = link->peer;
         if (link->outgoing && pccl_engine_link_figures(comm->data.engine, &link->peer, &event.rtt_us, &event.rate))

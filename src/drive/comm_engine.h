@@ -3,7 +3,27 @@
 #ifndef PCCL_DRIVE_COMM_ENGINE_H
 #define PCCL_DRIVE_COMM_ENGINE_H
 
-#include "drive/communicator.h"
+#include "data/engine.h"
+#include "peer/peer.h"
+
+struct pccl_comm_op;
+struct pccl_waiter;
+struct pcclComm_t;
+
+/* A bulk reduction in the engine's hands: from launch until `released`, maybe longer than the reduction. */
+struct pccl_comm_job {
+    struct pccl_job job;
+    struct pccl_comm_op *reduction; /* NULL: it has ended */
+    struct pccl_op *op;             /* until `stopped` */
+    bool started, stopped, at_rest;
+    struct pccl_comm_job *previous, *next;
+};
+
+/* Of a communicator. */
+struct pccl_comm_data {
+    struct pccl_engine *engine; /* NULL: not started. Its events take the lock */
+    struct pccl_comm_job *jobs; /* all that it has */
+};
 
 /* Starts the engine, if it does not run. SYSTEM or MEMORY with words. Without the lock. */
 PCCL_MUST_CHECK enum pccl_status pccl_comm_engine_start(struct pcclComm_t *comm, struct pccl_text *words);
@@ -19,6 +39,8 @@ struct pccl_comm_job *pccl_comm_job_make(struct pcclComm_t *comm, struct pccl_co
                                          const struct pccl_descriptor *descriptor);
 /* The reduction ends: its job goes on without it, or, if it was never started, away. */
 void pccl_comm_job_leave(struct pcclComm_t *comm, struct pccl_comm_op *reduction);
+/* The thread with this waiter was left in the middle of a call: what it had not launched goes away. */
+void pccl_comm_jobs_abandon(struct pcclComm_t *comm, const struct pccl_waiter *waiter);
 /* Stops all that run: their operations have failed. */
 void pccl_comm_jobs_stop(struct pcclComm_t *comm);
 /* Waits until the engine has released the reduction's job, or all. Under the lock, which is let go meanwhile. */

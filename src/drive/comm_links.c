@@ -6,6 +6,7 @@
  * (slot 0) and hears how it went; the further slots are dialled in the background, and again when they end; and when
  * the last one has ended, or one found the other host silent, the machine hears of it, which is evidence.
  */
+#include "drive/communicator.h"
 #include "drive/comm_links.h"
 #include "drive/comm_machine.h"
 #include "drive/comm_sync.h"
@@ -128,7 +129,8 @@ void pccl_comm_effect_close_link(void *context, const struct pccl_id *peer, bool
 
 void pccl_comm_links_close_all(struct pcclComm_t *comm)
 {
-    for (struct pccl_node *node = pccl_table_first(&comm->links.by_peer); node; node = pccl_table_after(&comm->links.by_peer, node)) {
+    for (struct pccl_node *node = pccl_table_first(&comm->links.by_peer); node;
+         node = pccl_table_after(&comm->links.by_peer, node)) {
         struct pccl_comm_link *link = PCCL_CONTAINER_OF(node, struct pccl_comm_link, by_peer);
         link->close_incoming = link->close_outgoing = true;
         link->dial = false;
@@ -201,9 +203,9 @@ static bool has_use_for(const struct pcclComm_t *comm, uint8_t kind, struct pccl
 {
     pccl_text_clear(words);
     if (kind == PCCL_LINK_STATE && !comm->sync.session)
-        pccl_text_format(words, "no synchronization of shared state is under way here");
+        pccl_text_format(words, "no synchronization of shared state is in progress here");
     if (kind == PCCL_LINK_MEASURE && !comm->topology.session)
-        pccl_text_format(words, "no optimisation is under way here");
+        pccl_text_format(words, "no optimization is in progress here");
     return words->length == 0;
 }
 

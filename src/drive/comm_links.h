@@ -2,7 +2,46 @@
 #ifndef PCCL_DRIVE_COMM_LINKS_H
 #define PCCL_DRIVE_COMM_LINKS_H
 
-#include "drive/communicator.h"
+#include "core/table.h"
+#include "net/dialer.h"
+#include "peer/peer.h"
+
+struct pcclComm_t;
+
+/* One connection of a link to another peer, while it is dialled. */
+struct pccl_comm_slot {
+    struct pccl_comm_link *link;
+    struct pccl_dialer *dialer;
+};
+
+/* What we hold towards one other peer: in each direction up to PCCL_POOL_MAX connections, which are the engine's. */
+struct pccl_comm_link {
+    struct pccl_node by_peer;
+    struct pcclComm_t *comm;
+    struct pccl_id peer;
+    struct pccl_id ticket; /* for dialling it */
+    struct pccl_address candidates[PCCL_CANDIDATES_MAX];
+    uint32_t candidate_count;
+    uint64_t outgoing, incoming;               /* sets of slots that stand; a direction is up if it has one */
+    bool asked;                                /* slot 0 is dialled for the machine, which waits for LINK_UP or DOWN */
+    bool dial, close_outgoing, close_incoming; /* noted by the machine's effects, done by the loop */
+    bool queued;
+    struct pccl_comm_link *next_queued;
+    /* the further slots, of which the machine knows nothing */
+    uint32_t wanted; /* how many slots the outgoing direction should have */
+    uint32_t pause_ms;
+    uint64_t troubled_us;          /* when one of them last ended or could not be dialled */
+    bool troubled;                 /* that is to be taken account of by the loop */
+    bool in_no_hurry;              /* the other side ended one on purpose */
+    struct pccl_comm_pause *pause; /* NULL: missing slots may be dialled */
+    struct pccl_comm_slot slots[PCCL_POOL_MAX];
+};
+
+/* Of a communicator. */
+struct pccl_comm_links {
+    struct pccl_table by_peer; /* struct pccl_comm_link by hash of the peer's id */
+    struct pccl_comm_link *queued;
+};
 
 /* How many connections are worth while over a path: a long one needs several to fill it. */
 uint32_t pccl_comm_pool_size(const struct pcclComm_t *comm, uint32_t rtt_us);

@@ -11,7 +11,10 @@
 enum pccl_status pccl_comm_step(struct pcclComm_t *comm, struct pccl_peer_event *event);
 /* Under the lock. An invariant broke elsewhere than in the machine: all that waits ends, in words with where. */
 void pccl_comm_break(struct pcclComm_t *comm, const char *where);
-/* On the thread of the call. It broke in the session of this one, SYNC or OPTIMIZE, of which nothing is used again. */
-void pccl_comm_break_session(struct pcclComm_t *comm, enum pccl_call call);
+
+/* Under the lock: a member of a run? */
+bool pccl_comm_is_connected(const pcclComm_t *comm);
+/* Why not: USAGE, or INTERNAL after a defect, with words. */
+enum pccl_status pccl_comm_why_unconnected(const pcclComm_t *comm, struct pccl_text *words);
 
 #endif

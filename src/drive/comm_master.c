@@ -2,7 +2,9 @@
 #include "drive/comm_machine.h"
 #include "drive/comm_master.h"
 #include "drive/comm_wait.h"
+#include "drive/communicator.h"
 #include "net/heap.h"
+#include "net/socket.h"
 
 #include <string.h>
 
@@ -149,6 +151,22 @@ static void start_dialling(struct pcclComm_t *comm)
     comm->master.resolver = pccl_resolver_start(&comm->reactor.loop, pccl_heap(), &resolve);
     if (!comm->master.resolver)
         out_of_memory(comm);
+}
+
+void pccl_comm_master_arm(struct pccl_comm_master *master)
+{
+    if (!master->connection)
+        return;
+    (void)pccl_connection_flush(master->connection);
+    pccl_connection_arm(master->connection);
+}
+
+void pccl_comm_master_say_last(struct pccl_comm_master *master)
+{
+    for (struct pccl_connection *last = master->closing; last; last = last->next_dirty) {
+        (void)pccl_connection_flush(last); /* the machine's good-bye */
+        pccl_socket_shutdown_write(last->channel.socket);
+    }
 }
 
 void pccl_comm_master_settle(struct pcclComm_t *comm)

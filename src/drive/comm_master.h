@@ -2,8 +2,28 @@
 #ifndef PCCL_DRIVE_COMM_MASTER_H
 #define PCCL_DRIVE_COMM_MASTER_H
 
-#include "drive/communicator.h"
+#include "net/dialer.h"
+#include "net/resolve.h"
 
+enum { PCCL_MASTER_ADDRESSES_MAX = 16 };
+
+struct pcclComm_t;
+
+/* Of a communicator. */
+struct pccl_comm_master {
+    struct pccl_host hosts[PCCL_MASTER_ADDRESSES_MAX]; /* constant */
+    uint32_t host_count;
+    struct pccl_connection *connection;
+    struct pccl_connection *closing; /* by next_dirty: to be closed by the loop */
+    struct pccl_dialer *dialer;
+    struct pccl_resolver *resolver;
+    bool dial, cancel; /* notes */
+};
+
+/* On the loop: sends what is queued, watches the connection from now on, and takes what was left unread. */
+void pccl_comm_master_arm(struct pccl_comm_master *master);
+/* Nobody is left who would close it: sends what is queued for connections that are to be closed, and ends them. */
+void pccl_comm_master_say_last(struct pccl_comm_master *master);
 /* On the loop: dials, cancels and closes as was noted. */
 void pccl_comm_master_settle(struct pcclComm_t *comm);
 /* Effects of the machine. */

@@ -2,7 +2,7 @@
  * Between the machine and the session that moves shared state (sync/session.h). The session runs on the thread of the
  * call; what the machine and the control thread have for it they hand in under the lock.
  */
-#include "drive/comm_engine.h"
+#include "drive/communicator.h"
 #include "drive/comm_machine.h"
 #include "drive/comm_sync.h"
 #include "drive/comm_wait.h"
@@ -98,7 +98,6 @@ enum pccl_status pccl_comm_synchronize(struct pcclComm_t *comm, struct pccl_sync
     comm->sync.session = session;
     pccl_sync_session_name(session, &comm->id, pccl_peer_lineage(comm->peer), pccl_peer_sync_round(comm->peer),
                            pccl_peer_silence_ms(comm->peer));
-    pccl_comm_measure(comm);
     struct pccl_peer_event event = {.kind = PCCL_PEER_CALL, .call = PCCL_CALL_SYNC, .vote = vote};
     enum pccl_status status = pccl_comm_step(comm, &event);
     pccl_comm_check_deadline(comm);

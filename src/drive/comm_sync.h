@@ -2,7 +2,15 @@
 #ifndef PCCL_DRIVE_COMM_SYNC_H
 #define PCCL_DRIVE_COMM_SYNC_H
 
-#include "drive/communicator.h"
+#include "peer/peer.h"
+#include "sync/session.h"
+
+struct pcclComm_t;
+
+/* Of a communicator. */
+struct pccl_comm_sync {
+    struct pccl_sync_session *session; /* of the call that is outstanding; NULL: none is */
+};
 
 /*
  * Brings the session's state before the group and serves and fetches until the call has ended. Takes its time; the lock

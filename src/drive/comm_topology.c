@@ -2,7 +2,8 @@
  * Between the machine and the session that tests ways (measure/session.h), which runs on the thread of the call; and
  * the question how the master sees the links.
  */
-#include "drive/comm_engine.h"
+#include "drive/communicator.h"
+#include "drive/comm_callers.h"
 #include "drive/comm_machine.h"
 #include "drive/comm_topology.h"
 #include "drive/comm_wait.h"
@@ -78,7 +79,6 @@ enum pccl_status pccl_comm_optimize(struct pcclComm_t *comm, struct pccl_measure
     struct pccl_call_slot *slot = &comm->calls[PCCL_CALL_OPTIMIZE];
     *slot = (struct pccl_call_slot){.outstanding = true, .known = pccl_peer_attributes(comm->peer).epoch};
     comm->topology.session = session;
-    pccl_comm_measure(comm);
     enum pccl_status status =
         pccl_comm_step(comm, &(struct pccl_peer_event){.kind = PCCL_PEER_CALL, .call = PCCL_CALL_OPTIMIZE});
     pccl_comm_check_deadline(comm);
@@ -120,11 +120,10 @@ void pccl_comm_effect_described(void *context, const struct pccl_bytes *text)
 static bool await_answer(struct pcclComm_t *comm, uint64_t deadline_us)
 {
     struct pccl_comm_description *description = &comm->topology.description;
-    struct pccl_waiter waiter = {0};
     bool answered = true;
-    description->waiter = &waiter;
+    description->waiter = pccl_caller_waiter();
     if (description->asked)
-        answered = pccl_comm_wait_until(comm, &waiter, deadline_us);
+        answered = pccl_comm_wait_until(comm, description->waiter, deadline_us);
     description->waiter = NULL;
     return answered;
 }
@@ -169,4 +168,10 @@ enum pccl_status pccl_comm_describe(struct pcclComm_t *comm, char **text, size_t
     drop_text(description);
     description->outstanding = false;
     return status;
+}
+
+void pccl_comm_describe_forget_waiter(struct pcclComm_t *comm, const struct pccl_waiter *waiter)
+{
+    if (comm->topology.description.waiter == waiter)
+        comm->topology.description.waiter = NULL;
 }

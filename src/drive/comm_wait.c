@@ -3,10 +3,9 @@
  * itself: an answer then reaches its caller without a switch to the control thread, which is told not to look at that
  * connection meanwhile. The others wait on a condition variable.
  */
-#include "drive/comm_machine.h"
 #include "drive/comm_wait.h"
+#include "drive/communicator.h"
 
-#include "net/guard.h"
 #include "net/socket.h"
 
 /* A condition of one's own spares the others the wake-up; where it could not be made, the common one does. */
@@ -31,6 +30,16 @@ static int left_ms(uint64_t deadline_us)
     return deadline_us == UINT64_MAX ? -1 : (int)pccl_min_u64((left_us(deadline_us) + 999) / 1000, 1 << 30);
 }
 
+static void take_out(struct pcclComm_t *comm, const struct pccl_waiter *waiter)
+{
+    for (struct pccl_waiter **i = &comm->waiting.blocked; *i; i = &(*i)->next) {
+        if (*i == waiter) {
+            *i = waiter->next;
+            return;
+        }
+    }
+}
+
 static void wait_for_signal(struct pcclComm_t *comm, struct pccl_waiter *waiter, uint64_t deadline_us)
 {
     if (!waiter->has_cond)
@@ -43,36 +52,7 @@ static void wait_for_signal(struct pcclComm_t *comm, struct pccl_waiter *waiter,
         uv_cond_wait(cond, &comm->lock);
     else
         (void)uv_cond_timedwait(cond, &comm->lock, left_us(deadline_us) * 1000);
-    for (struct pccl_waiter **i = &comm->waiting.blocked; *i; i = &(*i)->next) {
-        if (*i == waiter) {
-            *i = waiter->next;
-            break;
-        }
-    }
-}
-
-struct taking {
-    struct pccl_connection *connection;
-    bool taken;
-};
-
-static void take(void *argument)
-{
-    struct taking *taking = argument;
-    taking->taken = pccl_connection_take(taking->connection);
-}
-
-/* false: it has to be looked at by the loop, or is over. */
-static bool take_guarded(struct pcclComm_t *comm, struct pccl_connection *connection)
-{
-    struct taking taking = {.connection = connection};
-    if (pccl_guard_run(take, &taking))
-        return taking.taken;
-    pccl_socket_shutdown(connection->channel.socket);
-    pccl_comm_unseat_leader(comm);
-    comm->master.connection = NULL; /* it stays behind */
-    pccl_comm_break(comm, "while a call was waiting");
-    return false;
+    take_out(comm, waiter);
 }
 
 static void lead(struct pcclComm_t *comm, struct pccl_waiter *waiter, uint64_t deadline_us)
@@ -90,7 +70,7 @@ static void lead(struct pcclComm_t *comm, struct pccl_waiter *waiter, uint64_t d
         if (comm->waiting.leader != waiter)
             break; /* unseated: the connection is gone */
         waiter->steps = true;
-        bool taken = take_guarded(comm, connection);
+        bool taken = pccl_connection_take(connection);
         waiter->steps = false;
         if (!taken && comm->waiting.leader == waiter) {
             pccl_comm_unseat_leader(comm);
@@ -106,8 +86,15 @@ static void lead(struct pcclComm_t *comm, struct pccl_waiter *waiter, uint64_t d
 
 static bool may_lead(const struct pcclComm_t *comm)
 {
-    return !comm->waiting.is_led && comm->waiting.wake >= 0 && comm->master.connection && !comm->master.connection->unread &&
-           pccl_connection_watch_input(comm->master.connection, false);
+    return !comm->waiting.is_led && comm->waiting.wake >= 0 && comm->master.connection &&
+           !comm->master.connection->unread && pccl_connection_watch_input(comm->master.connection, false);
+}
+
+static void drop_cond(struct pccl_waiter *waiter)
+{
+    if (waiter->has_cond)
+        uv_cond_destroy(&waiter->cond);
+    waiter->has_cond = false;
 }
 
 static bool wait_until(struct pcclComm_t *comm, struct pccl_waiter *waiter, uint64_t deadline_us)
@@ -119,9 +106,8 @@ static bool wait_until(struct pcclComm_t *comm, struct pccl_waiter *waiter, uint
             wait_for_signal(comm, waiter, deadline_us);
     }
     bool fired = waiter->fired;
-    if (waiter->has_cond)
-        uv_cond_destroy(&waiter->cond);
-    waiter->has_cond = waiter->fired = false;
+    drop_cond(waiter);
+    waiter->fired = false;
     if (!comm->waiting.is_led && comm->waiting.blocked) /* somebody else may lead now */
         signal_waiter(comm, comm->waiting.blocked);
     return fired;
@@ -132,21 +118,6 @@ void pccl_comm_wait(struct pcclComm_t *comm, struct pccl_waiter *waiter) { (void
 bool pccl_comm_wait_until(struct pcclComm_t *comm, struct pccl_waiter *waiter, uint64_t deadline_us)
 {
     return wait_until(comm, waiter, deadline_us);
-}
-
-void pccl_comm_attend(struct pcclComm_t *comm, struct pccl_call_slot *slot, void (*work)(void *session), void *session)
-{
-    struct pccl_waiter waiter = {0};
-    slot->waiter = &waiter;
-    while (!slot->done) {
-        pccl_comm_wait(comm, &waiter);
-        if (slot->done)
-            break;
-        pccl_comm_leave(comm);
-        work(session);
-        pccl_comm_enter(comm);
-    }
-    slot->waiter = NULL;
 }
 
 void pccl_comm_fire(struct pcclComm_t *comm, struct pccl_waiter *waiter)
@@ -172,4 +143,29 @@ void pccl_comm_unseat_leader(struct pcclComm_t *comm)
         (void)pccl_connection_watch_input(comm->master.connection, true);
     if (!leader->steps && !leader->fired)
         pccl_socket_wake(comm->waiting.wake);
+}
+
+void pccl_comm_waiting_init(struct pccl_comm_waiting *waiting)
+{
+    *waiting = (struct pccl_comm_waiting){0};
+    if (pccl_socket_wake_open(&waiting->wake) != 0)
+        waiting->wake = -1; /* then nobody leads */
+}
+
+void pccl_comm_waiting_fini(const struct pccl_comm_waiting *waiting)
+{
+    if (waiting->wake >= 0)
+        pccl_socket_close(waiting->wake);
+}
+
+/* ---- a waiter that goes away ---- */
+
+void pccl_comm_forget_waiter(struct pcclComm_t *comm, struct pccl_waiter *waiter)
+{
+    take_out(comm, waiter);
+    if (waiter->leads)
+        comm->waiting.is_led = false;
+    if (comm->waiting.leader == waiter)
+        pccl_comm_unseat_leader(comm);
+    drop_cond(waiter);
 }

@@ -1,4 +1,5 @@
 #include "drive/communicator.h"
+#include "drive/comm_broken.h"
 #include "drive/comm_callers.h"
 #include "drive/comm_engine.h"
 #include "drive/comm_links.h"
@@ -8,7 +9,6 @@
 #include "drive/comm_topology.h"
 #include "drive/comm_wait.h"
 
-#include "log/logger.h"
 #include "drive/reduction.h"
 #include "drive/random.h"
 #include "net/fork.h"
@@ -22,88 +22,6 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- the lock ---- */
-
-static _Thread_local const struct pcclComm_t *entered; /* this thread is inside */
-
-static void write_log(struct pccl_log_line *line)
-{
-    while (line) {
-        struct pccl_log_line *next = line->next;
-        pccl_logger_write(line->level, "peer", line->text);
-        pccl_release(pccl_heap(), line, sizeof *line);
-        line = next;
-    }
-}
-
-/* A user's log callback may want locks of the user, so lines are written after ours is let go. */
-static void unlock_and_log(struct pcclComm_t *comm)
-{
-    struct pccl_log_line *lines = comm->log.oldest;
-    comm->log.oldest = comm->log.newest = NULL;
-    entered = NULL;
-    uv_mutex_unlock(&comm->lock);
-    write_log(lines);
-}
-
-void pccl_comm_on_log(void *context, enum pccl_log_level level, const char *line)
-{
-    struct pcclComm_t *comm = context;
-    struct pccl_text words;
-    if (!pccl_logger_wants(level))
-        return;
-    pccl_text_format(&words, "%s", line);
-    pccl_comm_enter(comm);
-    if (comm->peer)
-        pccl_peer_add_names(comm->peer, &words);
-    unlock_and_log(comm);
-    pccl_logger_write(level, "peer", words.bytes);
-}
-
-static bool has_notes(const struct pcclComm_t *comm)
-{
-    return comm->master.dial || comm->master.cancel || comm->master.closing || comm->links.queued || comm->starved;
-}
-
-void pccl_comm_wake_loop(struct pcclComm_t *comm)
-{
-    if (!comm->started || comm->wound_up || comm->woken)
-        return;
-    comm->woken = true;
-    pccl_reactor_wake(&comm->reactor);
-}
-
-void pccl_comm_enter(struct pcclComm_t *comm)
-{
-    uv_mutex_lock(&comm->lock);
-    entered = comm;
-}
-
-void pccl_comm_seize(struct pcclComm_t *comm)
-{
-    if (entered != comm)
-        pccl_comm_enter(comm);
-}
-
-void pccl_comm_publish(struct pcclComm_t *comm)
-{
-    bool blocked = comm->master.connection && !pccl_connection_flush(comm->master.connection);
-    if (blocked || has_notes(comm))
-        pccl_comm_wake_loop(comm);
-}
-
-void pccl_comm_leave(struct pcclComm_t *comm)
-{
-    pccl_comm_publish(comm);
-    unlock_and_log(comm);
-}
-
-void pccl_comm_check_deadline(struct pcclComm_t *comm)
-{
-    if (comm->peer && pccl_peer_deadline(comm->peer) < comm->armed_us)
-        pccl_comm_wake_loop(comm);
-}
-
 /* Carries out what the machine's effects noted. */
 static void settle(struct pcclComm_t *comm)
 {
@@ -114,31 +32,10 @@ static void settle(struct pcclComm_t *comm)
             comm->starved = false;
             pccl_comm_step(comm, &(struct pccl_peer_event){.kind = PCCL_PEER_LEAVE});
         }
-        if (comm->master.connection) {
-            (void)pccl_connection_flush(comm->master.connection);
-            pccl_connection_arm(comm->master.connection);
-        }
-        if (!has_notes(comm))
+        pccl_comm_master_arm(&comm->master);
+        if (!pccl_comm_has_notes(comm))
             return;
     }
-}
-
-void pccl_comm_loop_enter(void *context)
-{
-    struct pcclComm_t *comm = context;
-    pccl_comm_enter(comm);
-    comm->on_loop = true;
-    comm->woken = false;
-    if (has_notes(comm))
-        settle(comm);
-}
-
-void pccl_comm_loop_leave(void *context)
-{
-    struct pcclComm_t *comm = context;
-    settle(comm);
-    comm->on_loop = false;
-    unlock_and_log(comm);
 }
 
 /* ---- effects that need no loop ---- */
@@ -147,8 +44,6 @@ static void effect_call_done(void *context, enum pccl_call call, enum pccl_statu
 {
     struct pcclComm_t *comm = context;
     struct pccl_call_slot *slot = &comm->calls[call];
-    slot->done = true;
-    slot->status = status;
     slot->value = value;
     if (status != PCCL_OK)
         pccl_peer_departed(comm->peer, &slot->known, NULL, &slot->departed);
@@ -158,7 +53,7 @@ static void effect_call_done(void *context, enum pccl_call call, enum pccl_statu
     } else if (call == PCCL_CALL_OPTIMIZE) {
         pccl_comm_optimize_over(comm);
     }
-    pccl_comm_fire(comm, slot->waiter);
+    pccl_comm_call_done(comm, slot, status);
 }
 
 static void effect_op_decided(void *context, struct pccl_op *op)
@@ -170,18 +65,7 @@ static void effect_op_decided(void *context, struct pccl_op *op)
 static void effect_log(void *context, enum pccl_log_level level, const char *text)
 {
     struct pcclComm_t *comm = context;
-    if (!pccl_logger_wants(level))
-        return;
-    struct pccl_log_line *line = pccl_allocate(pccl_heap(), sizeof *line);
-    if (!line)
-        return;
-    line->level = level;
-    (void)snprintf(line->text, sizeof line->text, "%s", text);
-    if (comm->log.newest)
-        comm->log.newest->next = line;
-    else
-        comm->log.oldest = line;
-    comm->log.newest = line;
+    pccl_comm_log_note(&comm->log, level, text);
 }
 
 /* ---- the loop ---- */
@@ -227,10 +111,7 @@ static void on_polled(struct pccl_reactor *reactor, uint64_t heard_us)
 static void close_doors(void *argument)
 {
     struct pcclComm_t *comm = argument;
-    for (struct pccl_connection *last = comm->master.closing; last; last = last->next_dirty) {
-        (void)pccl_connection_flush(last); /* the machine's good-bye */
-        pccl_socket_shutdown_write(last->channel.socket);
-    }
+    pccl_comm_master_say_last(&comm->master);
     pccl_listener_close(&comm->listener);
 }
 
@@ -367,7 +248,8 @@ static enum pccl_status find_candidates(const struct pcclComm_t *comm, struct pc
         if (config->candidate_count && !pccl_address_is_unspecified(&config->candidates[0]))
             return PCCL_OK;
     }
-    bool known = pccl_resolve_now(comm->master.hosts, 1, &master, 1, words) == 1 && pccl_socket_route(&master, &towards);
+    bool known =
+        pccl_resolve_now(comm->master.hosts, 1, &master, 1, words) == 1 && pccl_socket_route(&master, &towards);
     config->candidate_count = pccl_interfaces_candidates(known ? &towards : NULL, comm->listener.port,
                                                          config->candidates, PCCL_CANDIDATES_MAX);
     return PCCL_OK;
@@ -389,7 +271,7 @@ static enum pccl_status configure(const struct pcclComm_t *comm, struct pccl_pee
     const struct pccl_params *params = &comm->params;
     *config = pccl_peer_defaults();
     if (!pccl_random_id(&config->id) || !pccl_random_id(&config->token) || !pccl_random_id(&config->link_key)) {
-        pccl_text_format(words, "the system gives no random numbers");
+        pccl_text_format(words, "the system provides no entropy");
         return PCCL_SYSTEM;
     }
     config->hash_seed = comm->hash_seed;
@@ -412,11 +294,7 @@ static enum pccl_status configure(const struct pcclComm_t *comm, struct pccl_pee
 /* The machine of the last connect is over. What became of its reductions that nobody has awaited stays. */
 static void retire_machine(struct pcclComm_t *comm)
 {
-    for (struct pccl_node *node = pccl_table_first(&comm->reductions.by_tag); node;
-         node = pccl_table_after(&comm->reductions.by_tag, node)) {
-        struct pccl_comm_op *reduction = PCCL_CONTAINER_OF(node, struct pccl_comm_op, by_tag);
-        pccl_reduction_keep_outcome(comm, reduction);
-    }
+    pccl_reductions_keep_outcomes(comm);
     pccl_comm_links_close_all(comm);
     pccl_comm_effect_close_master(comm);
     pccl_peer_destroy(comm->peer);
@@ -472,6 +350,7 @@ enum pccl_status pccl_comm_renew(struct pcclComm_t *comm, const struct pccl_peer
 
 /* ---- life ---- */
 
+static const struct pccl_comm_hooks hooks = {.settle = settle, .give_up = pccl_comm_give_up};
 static _Atomic uint64_t last_key;
 
 struct pcclComm_t *pccl_comm_create(const struct pccl_params *params, const struct pccl_host *masters,
@@ -488,6 +367,7 @@ struct pcclComm_t *pccl_comm_create(const struct pccl_params *params, const stru
         goto no_lock;
     if (uv_cond_init(&comm->changed) != 0)
         goto no_condition;
+    comm->hooks = &hooks;
     comm->key = atomic_fetch_add(&last_key, 1) + 1;
     comm->generation = pccl_fork_generation();
     comm->params = *params;
@@ -498,8 +378,7 @@ struct pcclComm_t *pccl_comm_create(const struct pccl_params *params, const stru
     pccl_hash_key_init(&comm->hash, comm->hash_seed);
     pccl_table_init(&comm->reductions.by_tag, pccl_heap(), &comm->hash);
     pccl_table_init(&comm->links.by_peer, pccl_heap(), &comm->hash);
-    if (pccl_socket_wake_open(&comm->waiting.wake) != 0)
-        comm->waiting.wake = -1; /* then nobody leads */
+    pccl_comm_waiting_init(&comm->waiting);
     return comm;
 
 no_condition:
@@ -509,25 +388,6 @@ no_lock:
 no_scratch:
     pccl_release(pccl_heap(), comm, sizeof *comm);
     return NULL;
-}
-
-bool pccl_comm_is_connected(const pcclComm_t *comm) { return comm->peer && pccl_peer_is_connected(comm->peer); }
-
-enum pccl_status pccl_comm_why_unconnected(const pcclComm_t *comm, struct pccl_text *words)
-{
-    if (comm->defect) {
-        const char *why = comm->peer ? pccl_peer_last_words(comm->peer)->bytes : pccl_status_text(PCCL_INTERNAL);
-        pccl_text_format(words, "%s; the communicator can only be destroyed", why);
-        return PCCL_INTERNAL;
-    }
-    const struct pccl_text *why = comm->peer ? pccl_peer_last_words(comm->peer) : NULL;
-    if (why && why->length)
-        pccl_text_format(words, "not connected: %s", why->bytes);
-    else
-        pccl_text_format(words, "not connected: pcclConnect has not succeeded");
-    enum pccl_status over = comm->peer ? pccl_peer_why_over(comm->peer) : PCCL_OK;
-    bool thrown_out = over == PCCL_EXPELLED || over == PCCL_MASTER_LOST;
-    return thrown_out && comm->params.extended_results ? over : PCCL_USAGE;
 }
 
 static void free_parts(void *argument)
@@ -541,16 +401,9 @@ static void free_parts(void *argument)
         pccl_reactor_close(&comm->reactor);
     if (comm->peer)
         pccl_peer_destroy(comm->peer);
-    struct pccl_node *node;
-    while ((node = pccl_table_first(&comm->reductions.by_tag))) {
-        struct pccl_comm_op *reduction = PCCL_CONTAINER_OF(node, struct pccl_comm_op, by_tag);
-        pccl_table_remove(&comm->reductions.by_tag, node);
-        pccl_release(pccl_heap(), reduction, sizeof *reduction);
-    }
-    pccl_table_fini(&comm->reductions.by_tag);
+    pccl_reductions_free(comm);
     pccl_table_fini(&comm->links.by_peer);
-    if (comm->waiting.wake >= 0)
-        pccl_socket_close(comm->waiting.wake);
+    pccl_comm_waiting_fini(&comm->waiting);
     uv_cond_destroy(&comm->changed);
     uv_mutex_destroy(&comm->lock);
     pccl_release(pccl_heap(), comm->scratch, sizeof *comm->scratch);

@@ -1,8 +1,8 @@
 /*
  * What becomes of a broken invariant of our own code. Builds for development stop the process with a message. A release
  * of the library never ends its host: what is guarded (net/guard.h) is left in the middle, and what it worked on is
- * never used again. Guarded are the threads of a communicator and of a master, steps of machines, and of what the
- * threads of callers run: the reading of the master's connection, synchronizations, tests, and freeing.
+ * never used again. Guarded are the threads of a communicator and of a master, steps of machines, and public calls
+ * (comm_callers.h). No caller asserts while it holds a lock other than its communicator's.
  */
 #ifndef PCCL_DRIVE_GUARD_H
 #define PCCL_DRIVE_GUARD_H

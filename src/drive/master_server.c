@@ -411,12 +411,9 @@ static void close_doors(void *argument)
         pccl_listener_close(&server->listeners[i]);
 }
 
-/* When an invariant breaks here, the loop and all that is in it stay behind; peers find the connection closed. */
-static void thread_main(void *argument)
+/* An invariant broke: the loop and all that is in it stay behind; peers find the connection closed. */
+static void be_broken(struct pccl_master_server *server)
 {
-    struct pccl_master_server *server = argument;
-    if (pccl_reactor_run(&server->reactor))
-        return;
     server->machine = NULL;
     server->broken = server->defect = true;
     (void)pccl_guard_run(close_doors, server);
@@ -426,6 +423,13 @@ static void thread_main(void *argument)
     server->ended = true;
     uv_mutex_unlock(&server->lock);
     pccl_thread_let_signals(&before);
+}
+
+static void thread_main(void *argument)
+{
+    struct pccl_master_server *server = argument;
+    if (!pccl_reactor_run(&server->reactor))
+        be_broken(server);
 }
 
 /* ---- life ---- */
@@ -470,6 +474,7 @@ struct pccl_master_server *pccl_master_server_create(const struct pccl_master_co
     server->config = *config;
     server->host_count = host_count;
     memcpy(server->hosts, hosts, host_count * sizeof *hosts);
+    pccl_table_init(&server->connections, pccl_heap(), &server->hash);
     return server;
 }
 
@@ -542,11 +547,10 @@ static enum pccl_status open_reactor(struct pccl_master_server *server, struct p
         (void)uv_timer_start(&server->beat_timer, on_beat, 0, server->beat_ms);
     server->searches = (struct pccl_searches){
         .loop = &server->reactor.loop, .memory = pccl_heap(), .context = server, .solved = on_solved};
-    pccl_table_init(&server->connections, pccl_heap(), &server->hash);
     return PCCL_OK;
 }
 
-enum pccl_status pccl_master_server_run(struct pccl_master_server *server, struct pccl_text *words)
+static enum pccl_status start(struct pccl_master_server *server, struct pccl_text *words)
 {
     static const struct pccl_master_effects effects = {.send = effect_send,
                                                        .accept = effect_accept,
@@ -561,11 +565,10 @@ enum pccl_status pccl_master_server_run(struct pccl_master_server *server, struc
         bound.picture = effect_picture;
     if (!pccl_random_u64(&server->config.boot) || !pccl_random_u64(&server->config.seed) ||
         !pccl_random_u64(&server->config.hash_seed) || !pccl_random_id(&server->config.secret)) {
-        pccl_text_format(words, "the system gives no random numbers");
+        pccl_text_format(words, "the system provides no entropy");
         return PCCL_SYSTEM;
     }
     pccl_hash_key_init(&server->hash, server->config.hash_seed);
-    pccl_guard_install();
     enum pccl_status status = open_reactor(server, words);
     if (status != PCCL_OK)
         return status;
@@ -587,6 +590,29 @@ out:
     if (status != PCCL_OK)
         abandon(server);
     return status;
+}
+
+struct starting {
+    struct pccl_master_server *server;
+    struct pccl_text *words;
+    enum pccl_status status;
+};
+
+static void start_guarded(void *argument)
+{
+    struct starting *starting = argument;
+    starting->status = start(starting->server, starting->words);
+}
+
+enum pccl_status pccl_master_server_run(struct pccl_master_server *server, struct pccl_text *words)
+{
+    struct starting starting = {.server = server, .words = words};
+    pccl_guard_install();
+    if (pccl_guard_run(start_guarded, &starting))
+        return starting.status;
+    be_broken(server);
+    pccl_text_format(words, "%s", pccl_status_text(PCCL_INTERNAL));
+    return PCCL_INTERNAL;
 }
 
 uint16_t pccl_master_server_port(const struct pccl_master_server *server, uint32_t index)

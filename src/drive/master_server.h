@@ -28,8 +28,10 @@ void pccl_master_server_set_beat(struct pccl_master_server *server, uint32_t per
                                  void (*beat)(void *context, const struct pccl_master_counts *counts), void *context);
 /* Before run: what is known of the links is written there after each optimisation (picture_file.h). "": nowhere. */
 void pccl_master_server_set_picture_file(struct pccl_master_server *server, const char *path);
-/* Binds, listens and starts the thread. SYSTEM or MEMORY with words; then it can be tried again. At most once on
- * success. */
+/*
+ * Binds, listens and starts the thread. SYSTEM or MEMORY with words; then it can be tried again. At most once on
+ * success. INTERNAL with words: an invariant broke, and it can only be destroyed.
+ */
 PCCL_MUST_CHECK enum pccl_status pccl_master_server_run(struct pccl_master_server *server, struct pccl_text *words);
 /* The port of the host of this index. Only after run. */
 uint16_t pccl_master_server_port(const struct pccl_master_server *server, uint32_t index);
@@ -37,7 +39,7 @@ uint16_t pccl_master_server_port(const struct pccl_master_server *server, uint32
 void pccl_master_server_interrupt(struct pccl_master_server *server);
 /* Waits until the thread has ended. Once. INTERNAL: an invariant broke, and peers found their connections closed. */
 enum pccl_status pccl_master_server_join(struct pccl_master_server *server);
-/* Never run, or joined. */
+/* Never run, joined, or broken in run. */
 void pccl_master_server_destroy(struct pccl_master_server *server);
 
 #endif

@@ -41,7 +41,7 @@ enum pccl_status pccl_picture_file_write(struct pccl_picture_files *files, uint3
         if (files->told)
             return PCCL_OK;
         files->told = true;
-        pccl_text_format(words, "topology_file: group %u and others have no file: %u groups have one", group,
+        pccl_text_format(words, "topology_file: no file for group %u and further groups: %u groups have one", group,
                          files->count);
         return PCCL_LIMIT;
     }

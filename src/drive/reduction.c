@@ -1,4 +1,6 @@
+#include "drive/communicator.h"
 #include "drive/reduction.h"
+#include "drive/comm_callers.h"
 #include "drive/comm_engine.h"
 #include "drive/comm_machine.h"
 #include "drive/comm_wait.h"
@@ -168,9 +170,9 @@ enum pccl_status pccl_reduction_launch(struct pcclComm_t *comm, const void *send
         pccl_release(pccl_heap(), reduction, sizeof *reduction);
         return status;
     }
+    pccl_table_insert(&comm->reductions.by_tag, &reduction->by_tag, descriptor->tag);
     reduction->why.details =
         (struct pccl_details){.launched = true, .tag = descriptor->tag, .sequence = reduction->op->instance.use};
-    pccl_table_insert(&comm->reductions.by_tag, &reduction->by_tag, descriptor->tag);
     if (reduction->job && !reduction->job->started) /* it was decided before it began */
         pccl_comm_job_leave(comm, reduction);
     if (reduction->op->state == PCCL_OP_DECIDED && !reduction->decided)
@@ -197,7 +199,7 @@ static enum pccl_status status_of(enum pccl_class class)
     return PCCL_INTERNAL;
 }
 
-void pccl_reduction_keep_outcome(const struct pcclComm_t *comm, struct pccl_comm_op *reduction)
+static void keep_outcome(const struct pcclComm_t *comm, struct pccl_comm_op *reduction)
 {
     const struct pccl_op *op = reduction->op;
     if (!op)
@@ -219,7 +221,7 @@ enum pccl_status pccl_reduction_end(struct pcclComm_t *comm, struct pccl_comm_op
                                     struct pccl_why *why)
 {
     struct pccl_op *op = reduction->op;
-    pccl_reduction_keep_outcome(comm, reduction);
+    keep_outcome(comm, reduction);
     enum pccl_status status = reduction->status;
     if (status != PCCL_OK)
         *why = reduction->why;
@@ -253,12 +255,11 @@ void pccl_reduction_announce_wait(struct pcclComm_t *comm, struct pccl_comm_op *
 
 bool pccl_reduction_wait(struct pcclComm_t *comm, struct pccl_comm_op *reduction, uint64_t deadline_us)
 {
-    struct pccl_waiter waiter = {0};
     if (reduction->over)
         return true;
-    reduction->waiter = &waiter;
+    reduction->waiter = pccl_caller_waiter();
     pccl_reduction_announce_wait(comm, reduction);
-    if (pccl_comm_wait_until(comm, &waiter, deadline_us))
+    if (pccl_comm_wait_until(comm, reduction->waiter, deadline_us))
         return true;
     reduction->waiter = NULL;
     reduction->awaited = false;
@@ -298,6 +299,50 @@ void pccl_reductions_lapse(struct pcclComm_t *comm)
         if (!reduction->decided)
             tell_awaited(comm, reduction, false);
     }
+}
+
+void pccl_reductions_keep_outcomes(struct pcclComm_t *comm)
+{
+    for (struct pccl_node *node = pccl_table_first(&comm->reductions.by_tag); node;
+         node = pccl_table_after(&comm->reductions.by_tag, node))
+        keep_outcome(comm, reduction_of(node));
+}
+
+void pccl_reductions_forget_waiter(struct pcclComm_t *comm, const struct pccl_waiter *waiter)
+{
+    for (struct pccl_node *node = pccl_table_first(&comm->reductions.by_tag); node;
+         node = pccl_table_after(&comm->reductions.by_tag, node)) {
+        struct pccl_comm_op *reduction = reduction_of(node);
+        if (reduction->waiter != waiter)
+            continue;
+        reduction->waiter = NULL;
+        reduction->awaited = false;
+    }
+}
+
+void pccl_reductions_give_up(struct pcclComm_t *comm)
+{
+    for (struct pccl_node *node = pccl_table_first(&comm->reductions.by_tag); node;
+         node = pccl_table_after(&comm->reductions.by_tag, node)) {
+        struct pccl_comm_op *reduction = reduction_of(node);
+        if (reduction->op) {
+            reduction->op = NULL;
+            reduction->status = PCCL_INTERNAL;
+            pccl_text_format(&reduction->why.words, "%s", pccl_status_text(PCCL_INTERNAL));
+        }
+        if (!reduction->decided)
+            pccl_comm_reduction_decided(comm, reduction, false);
+    }
+}
+
+void pccl_reductions_free(struct pcclComm_t *comm)
+{
+    struct pccl_node *node;
+    while ((node = pccl_table_first(&comm->reductions.by_tag))) {
+        pccl_table_remove(&comm->reductions.by_tag, node);
+        pccl_release(pccl_heap(), reduction_of(node), sizeof(struct pccl_comm_op));
+    }
+    pccl_table_fini(&comm->reductions.by_tag);
 }
 
 void pccl_reduction_abort(struct pcclComm_t *comm, const struct pccl_comm_op *reduction, const struct pccl_text *words)

@@ -3,7 +3,40 @@
 #ifndef PCCL_DRIVE_REDUCTION_H
 #define PCCL_DRIVE_REDUCTION_H
 
-#include "drive/communicator.h"
+#include "collective/exchange.h"
+#include "config/errors.h"
+#include "core/table.h"
+
+struct pccl_comm_job;
+struct pccl_waiter;
+struct pcclComm_t;
+
+/* A launched reduction, from launch to await. */
+struct pccl_comm_op {
+    struct pccl_node by_tag;
+    struct pccl_op *op; /* held; NULL: its machine is gone, and this is what became of it: */
+    enum pccl_status status;
+    struct pccl_why why; /* its details, from launch on; with its failure who has left, too */
+    uint32_t world;
+    struct pccl_comm_job *job; /* bulk, as long as the engine has it */
+    void *recvbuf;
+    size_t bytes;
+    bool tiny;
+    bool decided, committed; /* the outcome is known; it is a success */
+    bool over;               /* and the buffers are the caller's again: an await returns at once. Says so once. */
+    bool awaited;            /* a thread is in the await */
+    uint64_t lapses_us;      /* the machine is told then that no thread is; 0: it need not be told */
+    struct pccl_traffic traffic;
+    struct pccl_waiter *waiter;
+    struct pccl_comm_op *next_over;
+};
+
+/* Of a communicator. */
+struct pccl_comm_reductions {
+    struct pccl_table by_tag; /* struct pccl_comm_op */
+    uint32_t lapsing;         /* those with lapses_us */
+    uint32_t aborts;          /* how often pcclAbortOperations was called */
+};
 
 /* What can be said of the arguments alone; no lock. ARGUMENT with words. */
 PCCL_MUST_CHECK enum pccl_status pccl_reduction_check(const void *sendbuf, const void *recvbuf,
@@ -32,8 +65,14 @@ PCCL_MUST_CHECK enum pccl_status pccl_reduction_await(struct pcclComm_t *comm, s
 PCCL_MUST_CHECK enum pccl_status pccl_reduction_end(struct pcclComm_t *comm, struct pccl_comm_op *reduction,
                                                     pcclReduceInfo_t *info, struct pccl_why *why);
 
-/* Its machine is about to go: takes the outcome over. It is over. */
-void pccl_reduction_keep_outcome(const struct pcclComm_t *comm, struct pccl_comm_op *reduction);
+/* Their machine is about to go: takes their outcomes over. All are over. */
+void pccl_reductions_keep_outcomes(struct pcclComm_t *comm);
+/* Their machine is gone: all have failed, some of them before. */
+void pccl_reductions_give_up(struct pcclComm_t *comm);
+/* Nothing refers to this waiter from now on. */
+void pccl_reductions_forget_waiter(struct pcclComm_t *comm, const struct pccl_waiter *waiter);
+/* Nobody will await them: frees them. */
+void pccl_reductions_free(struct pcclComm_t *comm);
 /* Asks all peers to abort it, unless it is decided. words, which say why, may be NULL. */
 void pccl_reduction_abort(struct pcclComm_t *comm, const struct pccl_comm_op *reduction, const struct pccl_text *words);
 /* All that are undecided are to be aborted, for all peers. */

@@ -108,7 +108,7 @@ static void tell_loss(pcclLogCallback_t callback, void *user, const struct loss 
 {
     char message[128];
     (void)snprintf(message, sizeof message,
-                   "%llu lines of the log were lost here: they came faster than they were taken",
+                   "%llu log lines were dropped here: they came faster than they were consumed",
                    (unsigned long long)lost->lines);
     hand_over(callback, user, lost->level, "log", message);
 }

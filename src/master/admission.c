@@ -262,7 +262,7 @@ static void foreign_member(struct pccl_master *m, struct pccl_stranger *stranger
     }
     if (!same && m->founded && !is_believed(m, hello, &lineage)) { /* FULL: it tries again */
         turn_away(m, stranger, PCCL_REFUSAL_FULL,
-                  "another run is at this master, and nobody else says that this one is older");
+                  "this master serves another run, and no other peer confirms that this one is older");
         return;
     }
     if (!same && !pccl_master_begin_recovery(m, &hello->run_key)) {

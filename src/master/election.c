@@ -49,7 +49,7 @@ static void expel_jumps(struct expulsion *expulsion, struct pccl_ballot *ballots
             continue;
         pccl_text_format(&words,
                          "its shared state has revision %" PRIu64 ", and the group's next one is %" PRIu64
-                         ": a revision grows by one from one synchronization to the next",
+                         ": each synchronization must increment the revision by one",
                          ballots[i].revision, next);
         expel(expulsion, ballots, i, PCCL_NO_BALLOT, &words);
     }
@@ -64,9 +64,9 @@ static void expel_other_strategies(struct expulsion *expulsion, struct pccl_ball
         receiving += ballots[i].strategy == PCCL_RECEIVE_ONLY;
     }
     if (enforcing > 0)
-        pccl_text_format(&words, "others enforce the popular shared state, and it wants to send or receive only");
+        pccl_text_format(&words, "it is SEND_ONLY or RECEIVE_ONLY, the others are ENFORCE_POPULAR");
     else
-        pccl_text_format(&words, "all members want to receive a shared state, and nobody offers one");
+        pccl_text_format(&words, "all members only receive shared state, and none offers it");
     for (uint32_t i = 0; i < count; i++)
         if (enforcing > 0 ? ballots[i].strategy != PCCL_ENFORCE_POPULAR : receiving == count)
             expel(expulsion, ballots, i, PCCL_NO_BALLOT, &words);
@@ -141,20 +141,19 @@ static void nobody(struct pccl_election *election, const struct pccl_ballot *bal
     if (!any_whole)
         pccl_text_format(
             &election->words,
-            "nobody offers a shared state that is whole: unfinished transfers have written into all; restore "
+            "no member has an intact shared state: unfinished transfers have overwritten parts of all; restore "
             "one from a checkpoint and connect anew");
     else if (highest_offered(ballots, count) + 1 == revision)
         pccl_text_format(&election->words,
-                         "nobody offers a shared state of revision %" PRIu64
-                         ", which the group goes on with, but of %" PRIu64
-                         ", which was synchronized before: each synchronization has a revision of its own, by "
-                         "push_revision() before it, in C one more in `revision`; or, if those who went on are gone, "
+                         "no member offers a shared state of revision %" PRIu64 ", the group's next, but of %" PRIu64
+                         ", which was already synchronized: each synchronization needs a new revision, by "
+                         "push_revision() before it, in C `revision++`; or, if the members that went on are gone, "
                          "resume from a checkpoint of revision %" PRIu64 ", or begin a new run",
                          revision, revision - 1, revision);
     else
         pccl_text_format(&election->words,
-                         "nobody offers a shared state of revision %" PRIu64
-                         ", which the group goes on with: those who held it are gone; resume from a checkpoint of "
+                         "no member offers a shared state of revision %" PRIu64
+                         ", which the group needs, but the members that held it are gone; resume from a checkpoint of "
                          "that revision, or begin a new run",
                          revision);
 }
@@ -170,13 +169,13 @@ static void expel_who_does_not_fit(struct expulsion *expulsion, struct pccl_ball
         const struct pccl_ballot *ballot = &ballots[i];
         bool same = pccl_digest_equal(&ballot->content, &winner->content);
         if (!pccl_digest_equal(&ballot->structure, &winner->structure)) {
-            pccl_text_format(&words, "its list of tensors is not that of the group");
+            pccl_text_format(&words, "its list of tensors differs from the group's");
             expel(expulsion, ballots, i, election->winner, &words);
         } else if (ballot->strategy == PCCL_SEND_ONLY && (!same || ballot->torn)) {
-            pccl_text_format(&words, "it only sends, and the group elected another content than it has");
+            pccl_text_format(&words, "it is SEND_ONLY, and the group elected content other than its own");
             expel(expulsion, ballots, i, PCCL_NO_BALLOT, &words);
         } else if (ballot->strategy == PCCL_SEND_ONLY && ballot->revision != election->revision) {
-            pccl_text_format(&words, "it only sends, and has revision %" PRIu64 " where the group has %" PRIu64,
+            pccl_text_format(&words, "it is SEND_ONLY, and has revision %" PRIu64 " where the group has %" PRIu64,
                              ballot->revision, election->revision);
             expel(expulsion, ballots, i, PCCL_NO_BALLOT, &words);
         }

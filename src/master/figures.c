@@ -229,7 +229,7 @@ bool pccl_master_pose(struct pccl_master *m, struct pccl_group *group, struct pc
             rtts_us[cell] = figure.rtt_us;
         }
     }
-    if (pccl_master_strike_bad_pairs(m, group, rates))
+    if (pccl_master_exclude_bad_links(m, group, rates))
         return true;
     pccl_master_free_problem(m, problem);
     return false;

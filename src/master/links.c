@@ -75,13 +75,18 @@ static bool is_fresh(const struct pccl_master *m, const struct pccl_edge *edge)
     return edge->since_us != 0 && m->now_us < edge->since_us + m->config.silence_ms * UINT64_C(1000);
 }
 
-/* Whose word counts: that of members; after a restart, of those whose report is of the epoch that is law. */
-static bool is_witness(const struct pccl_master *m, const struct pccl_id *id)
+/*
+ * Whose word on a peer counts: that of members of its group, as others have no links to it; after a restart, of those
+ * whose report is of the epoch that is law.
+ */
+static bool is_witness(const struct pccl_master *m, const struct pccl_id *id, const struct pccl_id *of)
 {
-    const struct pccl_remote *remote = pccl_master_find(m, id);
+    const struct pccl_remote *remote = pccl_master_find(m, id), *peer = pccl_master_find(m, of);
     if (remote == NULL)
         return false;
-    return m->recovering ? pccl_master_reports_law(m, remote) : pccl_master_is_living_member(remote);
+    if (m->recovering)
+        return pccl_master_reports_law(m, remote, of);
+    return pccl_master_is_living_member(remote) && peer != NULL && remote->group_number == peer->group_number;
 }
 
 /* How many have seen within the silence limit that this peer's process is gone; strict: by dialling it. */
@@ -91,7 +96,7 @@ static uint32_t count_witnesses(const struct pccl_master *m, const struct pccl_i
     for (uint32_t i = 0; i < m->edge_count; i++) {
         const struct pccl_edge *edge = &m->edges[i];
         if (!pccl_id_equal(&edge->to, id) || !is_evidence(edge->how, strict) || !is_fresh(m, edge) ||
-            !is_witness(m, &edge->from))
+            !is_witness(m, &edge->from, id))
             continue;
         if (first != NULL && !pccl_id_equal(first, &edge->from))
             return 2; /* more do not matter */
@@ -191,7 +196,7 @@ void pccl_master_probed(struct pccl_master *m, const struct pccl_master_event *e
         return; /* silence will tell */
     else if (is_nobody(m, remote, event))
         pccl_master_remove(m, remote, PCCL_REFUSAL_NOT_WARM,
-                           "nobody answers for it at the port where others are to reach it (is it forwarded?)");
+                           "no answer at the port where others must reach it (is it forwarded?)");
     else if (!remote->verified) {
         pccl_master_say(
             m, PCCL_LOG_WARN, &(struct pccl_log_fields){.peer = &remote->id, .cause = PCCL_LOG_CAUSE_NEWCOMER},
@@ -421,7 +426,7 @@ void pccl_master_avoid_bad_edges(struct pccl_master *m, struct pccl_group *group
         say_avoided(m, from, to, &why);
 }
 
-bool pccl_master_strike_bad_pairs(struct pccl_master *m, const struct pccl_group *group, uint64_t *rates)
+bool pccl_master_exclude_bad_links(struct pccl_master *m, const struct pccl_group *group, uint64_t *rates)
 {
     struct pairs pairs;
     uint32_t count = group->ring_count;
@@ -541,7 +546,7 @@ static void give_up_ring_edges(struct pccl_master *m)
 }
 
 /* When the last edge of the group's ring that fails now is decided; 0: none fails. */
-static uint64_t ring_settles_at(const struct pccl_master *m, const struct pccl_group *group)
+static uint64_t ring_decided_at(const struct pccl_master *m, const struct pccl_group *group)
 {
     uint64_t at_us = 0;
     for (uint32_t i = 0; i < m->edge_count; i++) {
@@ -570,7 +575,7 @@ static void give_up_mesh_edges(struct pccl_master *m)
         if (!ends_of(m, edge, &from, &to) || from->group->cost.mesh == 0 || from->group->changed ||
             pccl_master_holds_link(from, to))
             continue;
-        edge->act_us = ring_settles_at(m, from->group);
+        edge->act_us = ring_decided_at(m, from->group);
         if (edge->act_us == 0 && (!was_heard_since(from, edge->since_us) || !was_heard_since(to, edge->since_us)))
             edge->act_us = m->now_us + m->config.settle_ms * UINT64_C(1000);
         if (edge->act_us != 0)
@@ -614,7 +619,7 @@ static bool has_silent_end(struct pccl_master *m, const struct pccl_edge *edge)
            (!was_heard_since(from, edge->since_us) || !was_heard_since(to, edge->since_us));
 }
 
-uint64_t pccl_master_link_settles_at(struct pccl_master *m, const struct pccl_id *peer)
+uint64_t pccl_master_link_decided_at(struct pccl_master *m, const struct pccl_id *peer)
 {
     uint64_t at_us = 0;
     for (uint32_t i = 0; i < m->edge_count; i++) {

@@ -57,11 +57,11 @@ void pccl_master_look_again(struct pccl_master *m, struct pccl_remote *remote);
 /* Stage: those that were not mended in time: another ring, or one of the two ends goes (PROTOCOL 9.4). */
 void pccl_master_decide_failed_links(struct pccl_master *m);
 /* Of rates between members by their numbers: what is known as bad, and does not stand, has none. false: no memory. */
-PCCL_MUST_CHECK bool pccl_master_strike_bad_pairs(struct pccl_master *m, const struct pccl_group *group,
-                                                  uint64_t *rates);
+PCCL_MUST_CHECK bool pccl_master_exclude_bad_links(struct pccl_master *m, const struct pccl_group *group,
+                                                   uint64_t *rates);
 /* A ring without the edges that fail now, if there is one. */
 void pccl_master_avoid_bad_edges(struct pccl_master *m, struct pccl_group *group);
 /* When what is to become of the last failed link of this peer that its group needs is decided; 0: none has failed. */
-uint64_t pccl_master_link_settles_at(struct pccl_master *m, const struct pccl_id *peer);
+uint64_t pccl_master_link_decided_at(struct pccl_master *m, const struct pccl_id *peer);
 
 #endif

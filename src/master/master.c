@@ -107,7 +107,7 @@ static void shift(uint64_t *time_us, uint64_t by_us)
 /* PROTOCOL 9.5: while we stood still nobody could be heard, so nobody's silence counts. */
 static void forgive_standstill(struct pccl_master *m, uint64_t gap_us)
 {
-    pccl_master_say(m, PCCL_LOG_WARN, NULL, "the master stood still for %s; all timers are extended",
+    pccl_master_say(m, PCCL_LOG_WARN, NULL, "the master process was suspended for %s; all timers are extended",
                     pccl_duration_str(gap_us));
     for (uint32_t i = 0; i < m->remote_count; i++) {
         shift(&m->remotes[i]->heard_us, gap_us);
@@ -159,7 +159,7 @@ static void watch_remotes(struct pccl_master *m)
         if (remote->departing)
             continue;
         if (m->now_us >= remote->heard_us + silence_us) {
-            pccl_master_remove(m, remote, PCCL_REFUSAL_SILENT, "not heard of for %s",
+            pccl_master_remove(m, remote, PCCL_REFUSAL_SILENT, "silent for %s",
                                pccl_duration_str(m->now_us - remote->heard_us));
             continue;
         }
@@ -264,8 +264,7 @@ void pccl_master_send(struct pccl_master *m, struct pccl_remote *remote, const s
     struct pccl_bytes frame;
     enum pccl_status status = pccl_session_push(&remote->session, msg, mark, &frame);
     if (status != PCCL_OK) {
-        pccl_master_remove(m, remote, PCCL_REFUSAL_FULL, "messages for it cannot be kept: %s",
-                           pccl_status_text(status));
+        pccl_master_remove(m, remote, PCCL_REFUSAL_FULL, "its message queue is lost: %s", pccl_status_text(status));
         return;
     }
     if (remote->conn != 0) {

@@ -20,7 +20,7 @@
 typedef uint64_t pccl_conn; /* names a connection; chosen by the driver, never reused; 0: none */
 
 struct pccl_master_config {
-    uint32_t silence_ms;                /* a peer not heard of for so long has departed */
+    uint32_t silence_ms;                /* a peer silent for so long has departed */
     uint32_t heartbeat_ms;              /* both sides speak at least so often */
     uint32_t recover_ms;                /* after a restart: wait for all members; then a majority is enough */
     uint32_t alone_ms;                  /* ... then anybody */

@@ -163,9 +163,10 @@ static bool crowd_out(struct pccl_master *m, struct pccl_queue *queue, uint32_t 
             goes = worse(goes, m->remotes[i]);
     if (goes == NULL || goes->site->count <= of_site + 1)
         return false;
-    pccl_master_remove(m, goes, PCCL_REFUSAL_FULL,
-                       "too many newcomers wait, and most of its address (%u): it made room for another; try again",
-                       goes->site->count);
+    pccl_master_remove(
+        m, goes, PCCL_REFUSAL_FULL,
+        "too many newcomers wait, most of them from its address (%u): it was dropped for another; try again",
+        goes->site->count);
     return true;
 }
 
@@ -176,16 +177,17 @@ bool pccl_master_make_room(struct pccl_master *m, uint32_t group_number, const s
     struct pccl_queue *queue = find_queue(m, group_number);
     uint32_t of_site = site != NULL ? site->count : 0;
     if (of_site >= PCCL_NEWCOMERS_OF_ADDRESS_MAX) {
-        pccl_text_format(words, "%u newcomers of this address wait to be admitted already; try again later", of_site);
+        pccl_text_format(words, "%u newcomers of this address are already waiting for admission; try again later",
+                         of_site);
         return false;
     }
     if (queue != NULL && queue->count >= PCCL_NEWCOMERS_OF_GROUP_MAX && !crowd_out(m, queue, of_site)) {
-        pccl_text_format(words, "%u newcomers of group %u wait to be admitted already; try again later", queue->count,
-                         group_number);
+        pccl_text_format(words, "%u newcomers of group %u are already waiting for admission; try again later",
+                         queue->count, group_number);
         return false;
     }
     if (m->newcomer_count >= PCCL_NEWCOMERS_MAX && !crowd_out(m, NULL, of_site)) {
-        pccl_text_format(words, "%u newcomers wait to be admitted already; try again later", m->newcomer_count);
+        pccl_text_format(words, "%u newcomers are already waiting for admission; try again later", m->newcomer_count);
         return false;
     }
     return true;
@@ -278,7 +280,7 @@ static bool may_come_up(const struct pccl_want *want) { return !want->up && !wan
  * Links of the mesh never prevent an admission: it waits for them as long as they may still come up, and not for long.
  * Of those before it in the queue, the eligible would come in before it.
  */
-static bool mesh_is_settled(const struct pccl_master *m, const struct pccl_group *group, struct pccl_remote **warming,
+static bool mesh_is_decided(const struct pccl_master *m, const struct pccl_group *group, struct pccl_remote **warming,
                             uint32_t index)
 {
     const struct pccl_remote *remote = warming[index];
@@ -335,7 +337,7 @@ static uint32_t judge(struct pccl_master *m, uint32_t group_number, struct pccl_
         remote->eligible = remote->conn != 0 && (first == NULL ? *room > 0 && may_be_first(m, remote)
                                                                : pccl_master_holds_link(last, remote) &&
                                                                      pccl_master_holds_link(remote, first) &&
-                                                                     mesh_is_settled(m, group, warming, i));
+                                                                     mesh_is_decided(m, group, warming, i));
         if (!remote->eligible)
             continue;
         *room -= first == NULL ? 1 : 0;
@@ -361,21 +363,21 @@ uint32_t pccl_master_eligible(struct pccl_master *m)
 
 /* ---- who takes too long ---- */
 
-static void refuse(struct pccl_master *m, struct pccl_remote *cold)
+static void reject(struct pccl_master *m, struct pccl_remote *unready)
 {
-    const struct pccl_group *group = pccl_master_group(m, cold->group_number, false);
-    bool own_fault = group != NULL && group->ring_count > 0 && !pccl_master_holds_link(cold, group->ring[0]);
-    pccl_master_remove(m, cold, PCCL_REFUSAL_NOT_WARM, "%s within %s",
-                       own_fault ? "it could not open a link to its future neighbour"
-                                 : "its future neighbour could not open a link to it (is its port reachable?)",
+    const struct pccl_group *group = pccl_master_group(m, unready->group_number, false);
+    bool own_fault = group != NULL && group->ring_count > 0 && !pccl_master_holds_link(unready, group->ring[0]);
+    pccl_master_remove(m, unready, PCCL_REFUSAL_NOT_WARM, "%s within %s",
+                       own_fault ? "it could not open a link to its future neighbor"
+                                 : "its future neighbor could not open a link to it (is its port reachable?)",
                        pccl_duration_str(m->config.warm_up_ms * UINT64_C(1000)));
 }
 
-static void refuse_the_cold(struct pccl_master *m, struct pccl_queue *queue)
+static void reject_unready(struct pccl_master *m, struct pccl_queue *queue)
 {
     uint64_t patience_us = m->config.warm_up_ms * UINT64_C(1000);
     struct pccl_remote *warming[WARM_UP_WIDTH_ALL];
-    uint32_t count = collect(m, queue, warming), cold = 0, room = 1;
+    uint32_t count = collect(m, queue, warming), unready = 0, room = 1;
     (void)judge(m, queue->number, warming, count, &room);
     queue->due_us = UINT64_MAX;
     for (uint32_t i = 0; i < count; i++) {
@@ -385,20 +387,20 @@ static void refuse_the_cold(struct pccl_master *m, struct pccl_queue *queue)
         if (m->now_us < due_us)
             queue->due_us = pccl_min_u64(queue->due_us, due_us);
         else
-            warming[cold++] = warming[i];
+            warming[unready++] = warming[i];
     }
-    for (uint32_t i = 0; i < cold; i++) /* the queue goes with the last of it */
-        refuse(m, warming[i]);
+    for (uint32_t i = 0; i < unready; i++) /* the queue goes with the last of it */
+        reject(m, warming[i]);
 }
 
-static void refuse_all_who_are_due(struct pccl_master *m)
+static void reject_all_overdue(struct pccl_master *m)
 {
     struct pccl_node *next;
     for (struct pccl_node *node = pccl_table_first(&m->queues); node != NULL; node = next) {
         struct pccl_queue *queue = PCCL_CONTAINER_OF(node, struct pccl_queue, by_number);
         next = pccl_table_after(&m->queues, node);
         if (m->now_us >= queue->due_us)
-            refuse_the_cold(m, queue);
+            reject_unready(m, queue);
     }
     m->newcomers_due_us = UINT64_MAX;
     for (struct pccl_node *node = pccl_table_first(&m->queues); node != NULL; node = pccl_table_after(&m->queues, node))
@@ -418,12 +420,12 @@ void pccl_master_plan_warm_up(struct pccl_master *m)
         queue = find_queue(m, number);
         if (queue == NULL)
             continue;
-        refuse_the_cold(m, queue);
+        reject_unready(m, queue);
         queue = find_queue(m, number);
         if (queue != NULL)
             m->newcomers_due_us = pccl_min_u64(m->newcomers_due_us, queue->due_us);
     }
     if (m->now_us >= m->newcomers_due_us)
-        refuse_all_who_are_due(m);
+        reject_all_overdue(m);
     pccl_master_arm(m, m->newcomers_due_us);
 }

@@ -300,7 +300,7 @@ void pccl_master_take_part(struct pccl_master *m, struct pccl_operation *op, str
     if (part->done)
         return;
     if (from->under_way == PCCL_OPS_HELD_MAX) {
-        pccl_master_remove(m, from, PCCL_REFUSAL_FULL, "it has more operations under way than a caller may have");
+        pccl_master_remove(m, from, PCCL_REFUSAL_FULL, "it has too many operations in flight");
         return;
     }
     if (op->tiny) {
@@ -376,7 +376,7 @@ void pccl_master_note_lone_end(struct pccl_remote *from, struct pccl_operation *
 
 static void remove_who_ends_too_much(struct pccl_master *m, struct pccl_remote *from)
 {
-    pccl_master_remove(m, from, PCCL_REFUSAL_FULL, "it ended %u operations that nobody else had finished",
+    pccl_master_remove(m, from, PCCL_REFUSAL_FULL, "it aborted %u operations that no other member had finished",
                        from->lone_aborts);
 }
 
@@ -486,10 +486,10 @@ static bool is_mended(const struct pccl_master *m, const struct pccl_operation *
 }
 
 /* What waits for a link: does it wait longer? Its end is put off until all failed links of its peer are decided. */
-static bool still_settles(struct pccl_master *m, struct pccl_operation *op)
+static bool has_to_wait(struct pccl_master *m, struct pccl_operation *op)
 {
     if (m->now_us >= op->held_until_us && !is_mended(m, op))
-        op->held_until_us = pccl_max_u64(op->held_until_us, pccl_master_link_settles_at(m, &op->failed_by));
+        op->held_until_us = pccl_max_u64(op->held_until_us, pccl_master_link_decided_at(m, &op->failed_by));
     return m->departing_count > 0 || m->now_us < op->held_until_us; /* a view may be about to come */
 }
 
@@ -506,7 +506,7 @@ static void release_held(struct pccl_master *m, struct pccl_group *group, const 
         bool waits_for_view = op->held_class != PCCL_CLASS_PEER_LOST;
         bool concerned = mended_a != NULL &&
                          (pccl_id_equal(&mended_a->id, &op->failed_by) || pccl_id_equal(&mended_b->id, &op->failed_by));
-        if (waits_for_view ? view_known : (concerned && is_mended(m, op)) || !still_settles(m, op)) {
+        if (waits_for_view ? view_known : (concerned && is_mended(m, op)) || !has_to_wait(m, op)) {
             struct pccl_text words = op->words;
             pccl_master_abort(m, group, op, op->held_class, &words);
         } else {
@@ -539,7 +539,7 @@ void pccl_master_abort_requested(struct pccl_master *m, struct pccl_remote *from
     pccl_text_clear(&words);
     add_reported(&words, from, request->class, request->words,
                  class == PCCL_CLASS_DEADLINE ? "its deadline, op_timeout_ms, passed"
-                                              : "its caller gave the operation up");
+                                              : "its caller aborted the operation");
     if (class == PCCL_CLASS_DEADLINE && request->words.length == 0)
         pccl_master_add_missing(m, from, &request->instance, &words);
     pccl_master_abort(m, from->group, op, class, &words);
@@ -564,7 +564,7 @@ static void killed_by_view(struct pccl_master *m, struct pccl_remote *from, cons
         pccl_master_confirm_end(m, from, op);
     } else if (!pccl_master_ends_too_much(m, from, op)) {
         struct pccl_text words;
-        pccl_text_format(&words, "a peer of the group was lost while the operation was under way");
+        pccl_text_format(&words, "a peer of the group was lost during the operation");
         pccl_master_abort(m, from->group, op, PCCL_CLASS_PEER_LOST, &words);
     }
 }
@@ -573,7 +573,7 @@ static void killed_by_view(struct pccl_master *m, struct pccl_remote *from, cons
 void pccl_master_view_acked(struct pccl_master *m, struct pccl_remote *from, const struct pccl_msg_view_ack *ack)
 {
     if (!may_acknowledge(from, ack)) {
-        pccl_master_remove(m, from, PCCL_REFUSAL_PROTOCOL, "it acknowledged a view that it was not told");
+        pccl_master_remove(m, from, PCCL_REFUSAL_PROTOCOL, "it acknowledged a view that it never received");
         return;
     }
     from->views_owed--;

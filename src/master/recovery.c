@@ -28,6 +28,9 @@ enum { INC_SPREAD = 4096 };
  */
 #define INC_MOST (UINT32_MAX - INC_SPREAD)
 enum { INC_AHEAD_MAX = 256 * INC_SPREAD };
+/* Numbers of rounds and outcomes, which begin at 0 and rise one by one, stay far below what would wrap. */
+#define COUNTER_MOST (UINT64_MAX / 4)
+#define DECISIONS_AHEAD_MAX (UINT64_C(1) << 32)
 
 /* ---- reports ---- */
 
@@ -47,12 +50,18 @@ void pccl_master_free_report(struct pccl_master *m, struct pccl_remote *remote)
     remote->report = NULL;
 }
 
+static bool can_be_counted(const struct pccl_msg_resume *resume)
+{
+    return resume->update < COUNTER_MOST && resume->optimize < COUNTER_MOST && resume->query < COUNTER_MOST &&
+           resume->sync < COUNTER_MOST && resume->decisions < COUNTER_MOST;
+}
+
 /* MALFORMED: it does not make sense; MEMORY. */
 static enum pccl_status take_resume(struct pccl_master *m, struct pccl_report *report,
                                     const struct pccl_msg_resume *resume)
 {
     if (report->begun || resume->members_count == 0 || resume->ring_count == 0 || resume->epoch.inc > INC_MOST ||
-        pccl_epoch_compare(&resume->view, &resume->epoch) > 0)
+        pccl_epoch_compare(&resume->view, &resume->epoch) > 0 || !can_be_counted(resume))
         return PCCL_MALFORMED;
     report->members = pccl_allocate(&m->memory, resume->members_count * sizeof *report->members);
     report->ring = pccl_allocate(&m->memory, resume->ring_count * sizeof *report->ring);
@@ -163,7 +172,7 @@ bool pccl_master_begin_recovery(struct pccl_master *m, const struct pccl_id *run
     m->lineage = pccl_secret_digest(run_key);
     m->recovering_since_us = m->now_us;
     pccl_master_arm(m, m->now_us + m->config.recover_ms * UINT64_C(1000));
-    pccl_master_say(m, PCCL_LOG_INFO, NULL, "run %s is older than this master: collecting what its members know",
+    pccl_master_say(m, PCCL_LOG_INFO, NULL, "run %s is older than this master: collecting reports from its members",
                     pccl_id_str(&m->lineage));
     return true;
 }
@@ -222,11 +231,12 @@ static void expel_bad_reporters(struct pccl_master *m)
             continue;
         uint64_t due_us = report_due_us(m, remote->report);
         if (m->now_us >= due_us)
-            pccl_master_remove(m, remote, PCCL_REFUSAL_GONE, "it did not report in time after the master restarted");
+            pccl_master_remove(m, remote, PCCL_REFUSAL_GONE,
+                               "it did not report in time after the restart of the master");
         else if (!remote->report->ended)
             pccl_master_arm(m, due_us);
         else if (highest_inc(remote->report) > inc_known_besides(m, remote) + (uint64_t)INC_AHEAD_MAX)
-            pccl_master_remove(m, remote, PCCL_REFUSAL_PROTOCOL, "it reported an epoch that cannot be");
+            pccl_master_remove(m, remote, PCCL_REFUSAL_PROTOCOL, "it reported an impossible epoch");
     }
 }
 
@@ -249,7 +259,8 @@ static void expel_if_in_vain(struct pccl_master *m)
     for (uint32_t i = 0; i < m->remote_count; i++) {
         struct pccl_remote *remote = m->remotes[i];
         if (remote->state == PCCL_REMOTE_RESUMING)
-            pccl_master_remove(m, remote, PCCL_REFUSAL_GONE, "nobody reported in time after the master restarted");
+            pccl_master_remove(m, remote, PCCL_REFUSAL_GONE,
+                               "no member reported in time after the restart of the master");
     }
 }
 
@@ -290,27 +301,83 @@ static bool expel_impostors(struct pccl_master *m)
             continue;
         if (report->contradicted > report->confirmed + own_word && !m->remotes[i]->departing) {
             any = true;
-            pccl_master_remove(m, m->remotes[i], PCCL_REFUSAL_IDENTITY, "others know this member by another token");
+            pccl_master_remove(m, m->remotes[i], PCCL_REFUSAL_IDENTITY,
+                               "the other members know this member by another token");
         }
         report->confirmed = report->contradicted = 0;
     }
     return any;
 }
 
-static bool is_law_member(const struct pccl_report *law, const struct pccl_id *id)
+/* NULL: this report has no such member. */
+static const struct pccl_member *member_of(const struct pccl_report *report, const struct pccl_id *id)
 {
-    for (uint32_t i = 0; i < law->fields.members_count; i++)
-        if (pccl_id_equal(&law->members[i].peer, id))
-            return true;
-    return false;
+    for (uint32_t i = 0; i < report->fields.members_count; i++)
+        if (pccl_id_equal(&report->members[i].peer, id))
+            return &report->members[i];
+    return NULL;
 }
 
-bool pccl_master_reports_law(const struct pccl_master *m, const struct pccl_remote *remote)
+bool pccl_master_reports_law(const struct pccl_master *m, const struct pccl_remote *remote, const struct pccl_id *of)
 {
     const struct pccl_remote *best = highest_report(m);
-    return best != NULL && has_reported(remote) &&
-           pccl_epoch_equal(&remote->report->fields.epoch, &best->report->fields.epoch) &&
-           is_law_member(best->report, &remote->id);
+    if (best == NULL || !has_reported(remote) ||
+        !pccl_epoch_equal(&remote->report->fields.epoch, &best->report->fields.epoch))
+        return false;
+    const struct pccl_member *member = member_of(best->report, &remote->id), *other = member_of(best->report, of);
+    return member != NULL && other != NULL && member->group == other->group;
+}
+
+/*
+ * What this report counts, and what it may count at most, as another one says it: nobody can miss the end of two
+ * rounds, since the later one needs its vote. Outcomes of its group are counted on while a member is away, but never so
+ * far.
+ */
+enum { COUNTERS = PCCL_ROUND_KINDS + 1 };
+
+static uint64_t counter_of(const struct pccl_report *report, uint32_t counter)
+{
+    const struct pccl_msg_resume *fields = &report->fields;
+    switch (counter) {
+    case PCCL_ROUND_UPDATE: return fields->update;
+    case PCCL_ROUND_PENDING: return fields->query;
+    case PCCL_ROUND_OPTIMIZE: return fields->optimize;
+    case PCCL_ROUND_SYNC: return fields->sync;
+    default: return fields->decisions;
+    }
+}
+
+/* It is ahead of all others that its epoch has as members, and they are two at least: one may be the one that lies. */
+static bool counts_too_much(const struct pccl_master *m, const struct pccl_remote *remote, uint32_t counter)
+{
+    bool of_group = counter == PCCL_ROUND_SYNC || counter == PCCL_ROUND_KINDS;
+    uint64_t ahead = counter == PCCL_ROUND_KINDS ? DECISIONS_AHEAD_MAX : 1, most = 0;
+    uint32_t others = 0;
+    for (uint32_t i = 0; i < m->remote_count; i++) {
+        const struct pccl_remote *other = m->remotes[i];
+        if (other == remote || !has_reported(other) || member_of(remote->report, &other->id) == NULL ||
+            (of_group && other->group_number != remote->group_number))
+            continue;
+        most = pccl_max_u64(most, counter_of(other->report, counter));
+        others++;
+    }
+    return others > 1 && counter_of(remote->report, counter) > most + ahead;
+}
+
+/* Who names rounds or outcomes that cannot be. False: there was nobody. */
+static bool expel_miscounters(struct pccl_master *m)
+{
+    bool any = false;
+    for (uint32_t i = 0; i < m->remote_count; i++) {
+        struct pccl_remote *remote = m->remotes[i];
+        bool too_much = false;
+        for (uint32_t counter = 0; has_reported(remote) && counter < COUNTERS && !too_much; counter++)
+            too_much = counts_too_much(m, remote, counter);
+        if (too_much)
+            pccl_master_remove(m, remote, PCCL_REFUSAL_PROTOCOL, "it reported rounds or outcomes that cannot be");
+        any = any || too_much;
+    }
+    return any;
 }
 
 static bool may_conclude(struct pccl_master *m, const struct pccl_report *law)
@@ -365,10 +432,11 @@ static void expel_outlaws(struct pccl_master *m, const struct pccl_report *law)
         struct pccl_remote *remote = m->remotes[i];
         if (remote->state != PCCL_REMOTE_RESUMING)
             continue;
-        if (!is_law_member(law, &remote->id))
+        if (member_of(law, &remote->id) == NULL)
             pccl_master_remove(m, remote, PCCL_REFUSAL_GONE, "it was removed from the run before the master restarted");
         else if (!has_reported(remote))
-            pccl_master_remove(m, remote, PCCL_REFUSAL_GONE, "it did not report in time after the master restarted");
+            pccl_master_remove(m, remote, PCCL_REFUSAL_GONE,
+                               "it did not report in time after the restart of the master");
     }
 }
 
@@ -757,6 +825,6 @@ void pccl_master_decide_recovery(struct pccl_master *m)
         }
         return;
     }
-    if (may_conclude(m, best->report) && !expel_impostors(m)) /* again when the impostors are gone */
+    if (may_conclude(m, best->report) && !expel_impostors(m) && !expel_miscounters(m)) /* again when they are gone */
         conclude(m, best->report);
 }

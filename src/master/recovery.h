@@ -39,8 +39,8 @@ void pccl_master_resume_received(struct pccl_master *m, struct pccl_remote *from
 void pccl_master_decide_recovery(struct pccl_master *m);
 /* Newcomers wait, and nobody of the run has come back in its time. */
 bool pccl_master_recovers_in_vain(const struct pccl_master *m);
-/* This peer's report is of the highest epoch, which has it as a member. */
-bool pccl_master_reports_law(const struct pccl_master *m, const struct pccl_remote *remote);
+/* This peer's report is of the highest epoch, which has it, and `of`, as members of one group. */
+bool pccl_master_reports_law(const struct pccl_master *m, const struct pccl_remote *remote, const struct pccl_id *of);
 void pccl_master_free_report(struct pccl_master *m, struct pccl_remote *remote);
 
 #endif

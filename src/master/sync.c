@@ -277,7 +277,7 @@ static void name_difference(const struct pccl_group *group, const struct pccl_sy
     while (its != NULL && theirs != NULL && at < its->shape_count && at < theirs->shape_count &&
            its->shapes[at].hash == theirs->shapes[at].hash)
         at++;
-    pccl_text_append(words, ": it has %u tensors, others have %u", odd->shape_count, elected->shape_count);
+    pccl_text_append(words, ": it has %u tensors, the others have %u", odd->shape_count, elected->shape_count);
     if (its == NULL || theirs == NULL)
         return;
     pccl_text_append(words, ", and number %u (counted from 0) is the first that differs in name, type, length or flag",
@@ -394,7 +394,7 @@ static void say_whether_odd(struct pccl_master *m, const struct pccl_group *grou
     if (part == NULL || part->vouches || part->ballot.lacks || holds(group, part))
         return;
     pccl_master_say(m, PCCL_LOG_WARN, &(struct pccl_log_fields){.peer = &remote->id},
-                    "peer %s gives no shared state: it holds other content than most, of the same digest",
+                    "peer %s is no donor: its content differs from the majority's, with the same digest",
                     pccl_id_str(&remote->id));
 }
 
@@ -479,7 +479,7 @@ static void go_on(struct pccl_master *m, struct pccl_group *group, const struct 
         return; /* they have yet to say by which proof */
     if (any_fetches ? givers == 0 : !any_holds) {
         struct pccl_text words;
-        pccl_text_format(&words, "all who held the elected shared state are gone");
+        pccl_text_format(&words, "all members that held the elected shared state are gone");
         fail(m, group, &words);
         return;
     }
@@ -568,7 +568,7 @@ void pccl_master_sync_proof(struct pccl_master *m, struct pccl_remote *from, con
     if (proof->round + 1 == group->sync)
         return; /* the round has ended without it */
     if (proof->round != group->sync || part == NULL || !part->vouches) {
-        pccl_master_remove(m, from, PCCL_REFUSAL_PROTOCOL, "it vouches for what nobody asked it about");
+        pccl_master_remove(m, from, PCCL_REFUSAL_PROTOCOL, "it vouches for content that it was not asked about");
         return;
     }
     part->vouches = false;
@@ -584,7 +584,7 @@ void pccl_master_sync_done(struct pccl_master *m, struct pccl_remote *from, cons
     if (done->round + 1 == group->sync)
         return; /* the round has ended without it */
     if (done->round != group->sync || part == NULL || !part->fetches) {
-        pccl_master_remove(m, from, PCCL_REFUSAL_PROTOCOL, "it has fetched what nobody asked it to");
+        pccl_master_remove(m, from, PCCL_REFUSAL_PROTOCOL, "it reported a fetch that it was not asked for");
         return;
     }
     bool takes_unequal = part->ballot.takes_unequal;

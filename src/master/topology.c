@@ -190,7 +190,7 @@ static void answered(struct pccl_master *m, struct pccl_group *group, const stru
     tuning->known = true;
     tuning->phase = PCCL_TUNING_OVER;
     if (event->status != PCCL_OK)
-        fail(group, "the master has no memory or no thread to search for a ring");
+        fail(group, "the master has no memory or thread for the search for a ring");
     else if (!found && event->answer->proven)
         fail(group, "no ring exists: too many members cannot reach each other");
     else if (!found)
@@ -325,7 +325,7 @@ static void begin(struct pccl_master *m, struct pccl_group *group)
     if (group->ring_count < 2)
         return;
     if (group->ring_count > PCCL_OPTIMIZE_PEERS_MAX)
-        fail(group, "the group is too large to be optimised");
+        fail(group, "the group is too large to be optimized");
     else if (!pccl_matrix_reserve(&group->matrix, group->place_count))
         fail(group, "the master is out of memory");
     else

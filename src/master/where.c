@@ -171,7 +171,7 @@ void pccl_master_tell_who_waits(struct pccl_master *m)
         } else if (m->now_us >= remote->tell_us) {
             pccl_master_say(
                 m, PCCL_LOG_WARN, &(struct pccl_log_fields){.peer = &remote->id, .cause = PCCL_LOG_CAUSE_NEWCOMER},
-                "peer %s has waited for %s to be admitted: members do that by comm.update_topology(), in C "
+                "peer %s has waited %s for admission: members admit it with comm.update_topology(), in C "
                 "pcclUpdateTopology, which %u of %u have called",
                 pccl_id_str(&remote->id), pccl_duration_str(PCCL_ADMISSION_TOLD_US), votes, m->member_count);
             remote->tell_us = UINT64_MAX;

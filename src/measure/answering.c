@@ -16,13 +16,13 @@ static bool on_message(struct pccl_measure_link *link, const struct pccl_msg *ms
         return false;
     }
     if (msg->type != PCCL_MSG_echo || msg->as.echo.answer) {
-        pccl_text_format(words, "'%s' has no place here", pccl_wire_name(msg->type));
+        pccl_text_format(words, "'%s' is not allowed here", pccl_wire_name(msg->type));
         return false;
     }
     struct pccl_msg answer = {.type = PCCL_MSG_echo, .as.echo = {.answer = 1, .stamp = msg->as.echo.stamp}};
     if (pccl_channel_put_message(&link->channel, &answer))
         return true;
-    pccl_text_format(words, "it asks for more than it listens to");
+    pccl_text_format(words, "it asks for more than it receives");
     return false;
 }
 

@@ -98,7 +98,7 @@ static bool on_message(struct pccl_measure_link *link, const struct pccl_msg *ms
         return on_echo(tester_of(link), &msg->as.echo, words);
     if (msg->type == PCCL_MSG_flood_seen)
         return on_seen(tester_of(link), msg->as.flood_seen.bytes, words);
-    pccl_text_format(words, "'%s' has no place here", pccl_wire_name(msg->type));
+    pccl_text_format(words, "'%s' is not allowed here", pccl_wire_name(msg->type));
     return false;
 }
 
@@ -193,7 +193,7 @@ static bool take_over(struct pccl_measure_slot *slot, struct pccl_connection *co
     struct pccl_handover handover;
     test->address = connection->address;
     *how = PCCL_LINK_CLOSED;
-    pccl_text_format(words, "it broke at once");
+    pccl_text_format(words, "it failed at once");
     if (!pccl_connection_detach(connection, &handover)) {
         pccl_connection_close(connection, 0);
         return false;

@@ -472,7 +472,7 @@ const char *pccl_channel_why(const struct pccl_channel *channel)
     switch (error) {
     case UV_EOF: return "closed by the other side";
     case UV_ENOMEM: return pccl_status_text(PCCL_MEMORY);
-    case UV_ENOBUFS: return "the other side does not take what is sent to it";
+    case UV_ENOBUFS: return "the other side does not read what is sent to it";
     default: return uv_strerror(error);
     }
 }

@@ -1,28 +1,31 @@
 #include "net/guard.h"
 
-#include <setjmp.h>
+static _Thread_local struct pccl_guard *innermost;
 
-struct guard {
-    jmp_buf place;
-    struct guard *outer;
-};
+void pccl_guard_push(struct pccl_guard *guard)
+{
+    guard->outer = innermost;
+    innermost = guard;
+}
 
-static _Thread_local struct guard *innermost;
+void pccl_guard_pop(const struct pccl_guard *guard) { innermost = guard->outer; }
 
 bool pccl_guard_run(void (*body)(void *argument), void *argument)
 {
-    struct guard guard;
-    guard.outer = innermost;
-    innermost = &guard;
-    bool whole = setjmp(guard.place) == 0;
-    if (whole)
-        body(argument);
-    innermost = guard.outer;
-    return whole;
+    struct pccl_guard guard;
+    pccl_guard_push(&guard);
+    if (setjmp(guard.place) != 0)
+        return false;
+    body(argument);
+    pccl_guard_pop(&guard);
+    return true;
 }
 
 void pccl_guard_leave(void)
 {
-    if (innermost)
-        longjmp(innermost->place, 1);
+    struct pccl_guard *guard = innermost;
+    if (!guard)
+        return;
+    innermost = guard->outer;
+    longjmp(guard->place, 1);
 }

@@ -1,15 +1,34 @@
 /*
- * Code that can be left in the middle when an invariant of ours breaks in it: a thread's loop, a step of a machine.
- * What it worked on must not be used any more, and nothing of it be freed; what it held stays held.
+ * Code that can be left in the middle when an invariant of ours breaks in it: a thread's loop, a step of a machine,
+ * a public call. What it worked on must not be used any more, and nothing of it be freed; what it held stays held.
  */
 #ifndef PCCL_NET_GUARD_H
 #define PCCL_NET_GUARD_H
 
 #include "core/base.h"
 
+#include <setjmp.h>
+
 /* Runs body(argument). false: it was left in the middle. Guards of one thread may be nested. */
 bool pccl_guard_run(void (*body)(void *argument), void *argument);
 /* Leaves what this thread's innermost guard runs. Returns when there is none. */
 void pccl_guard_leave(void);
+
+/*
+ * The same for code that stays in its own function:
+ *
+ *     pccl_guard_push(&guard);
+ *     if (setjmp(guard.place) == 0)
+ *         ... and pccl_guard_pop(&guard), before the function returns
+ *     else
+ *         ... it was left in the middle, and the guard is popped
+ */
+struct pccl_guard {
+    jmp_buf place;
+    struct pccl_guard *outer;
+};
+
+void pccl_guard_push(struct pccl_guard *guard);
+void pccl_guard_pop(const struct pccl_guard *guard);
 
 #endif

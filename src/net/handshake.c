@@ -24,7 +24,7 @@ enum pccl_link_end pccl_handshake_judge(const struct pccl_id *meant, uint8_t kin
                                         struct pccl_text *words)
 {
     struct pccl_msg msg;
-    pccl_text_format(words, "another process answers there");
+    pccl_text_format(words, "another process answers at that address");
     if (answer->type != PCCL_MSG_link_ok && answer->type != PCCL_MSG_refused)
         return PCCL_LINK_OTHER;
     /* Neither has lists, so there is no need of scratch. */

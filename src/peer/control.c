@@ -27,7 +27,7 @@ void pccl_peer_send(struct pccl_peer *p, const struct pccl_msg *msg)
     struct pccl_bytes frame;
     enum pccl_status status = pccl_session_push(&p->session, msg, 0, &frame);
     if (status != PCCL_OK) {
-        pccl_peer_give_up(p, PCCL_MASTER_LOST, "messages for the master cannot be kept: %s", pccl_status_text(status));
+        pccl_peer_give_up(p, PCCL_MASTER_LOST, "the message queue to the master is lost: %s", pccl_status_text(status));
         return;
     }
     if (p->greeted)
@@ -103,7 +103,7 @@ void pccl_peer_master_down(struct pccl_peer *p, const struct pccl_text *words)
     if (p->lost_us == 0) {
         p->lost_us = p->now_us;
         p->pause_ms = p->config.dial_ms;
-        pccl_peer_say(p, PCCL_LOG_WARN, "the connection to the master is lost (%s); coming back", words->bytes);
+        pccl_peer_say(p, PCCL_LOG_WARN, "the connection to the master is lost (%s); reconnecting", words->bytes);
     }
     p->redial_us = p->now_us + p->pause_ms * UINT64_C(1000);
     p->pause_ms = (uint32_t)pccl_min_u64(p->pause_ms * UINT64_C(2), p->config.dial_max_ms);
@@ -117,7 +117,7 @@ void pccl_peer_tick_master(struct pccl_peer *p)
     if (p->lost_us != 0) {
         uint64_t end_us = p->lost_us + p->config.master_lost_ms * UINT64_C(1000);
         if (p->now_us >= end_us) {
-            pccl_peer_give_up(p, PCCL_MASTER_LOST, "the master did not come back within %s",
+            pccl_peer_give_up(p, PCCL_MASTER_LOST, "no master came back within %s",
                               pccl_duration_str(p->now_us - p->lost_us));
             return;
         }
@@ -133,9 +133,10 @@ void pccl_peer_tick_master(struct pccl_peer *p)
         struct pccl_text words;
         const char *silent_for = pccl_duration_str(p->now_us - p->heard_us);
         if (p->state == PCCL_PEER_CONNECTING)
-            pccl_text_format(&words, "what listens there said nothing for %s: is it the port of a master?", silent_for);
+            pccl_text_format(&words, "the service at that address was silent for %s: is it a master's port?",
+                             silent_for);
         else
-            pccl_text_format(&words, "the master said nothing for %s", silent_for);
+            pccl_text_format(&words, "the master was silent for %s", silent_for);
         p->effects.close_master(p->effects.context);
         pccl_peer_master_down(p, &words);
         return;

@@ -333,7 +333,7 @@ enum pccl_status pccl_peer_judge_link(const struct pccl_peer *p, const struct pc
     } else if (hello->kind == PCCL_LINK_MEASURE &&
                (!pccl_peer_is_in_group(p, &hello->from) || !p->calls[PCCL_ROUND_OPTIMIZE].outstanding)) {
         *refusal = PCCL_REFUSAL_MALFORMED;
-        pccl_text_format(words, "this peer is not in an optimisation with the caller");
+        pccl_text_format(words, "this peer is not in an optimization with the caller");
     } else if (hello->kind != PCCL_LINK_PROBE && pccl_id_equal(&hello->from, &p->config.id)) {
         *refusal = PCCL_REFUSAL_MALFORMED;
         pccl_text_format(words, "a link to oneself");

@@ -340,6 +340,8 @@ enum pccl_status pccl_peer_launch(struct pccl_peer *p, const struct pccl_launch 
                                      .tag = launch->tag,
                                      .use = use->launches};
     struct pccl_op *tombstone = pccl_peer_find_instance(p, &instance);
+    if (p->op_count - p->tombstone_count >= PCCL_OPS_PER_PEER_MAX)
+        return PCCL_LIMIT; /* also for a tombstone: another may come for the one that it is no longer */
     if (tombstone != NULL) {
         PCCL_ASSERT(tombstone->state == PCCL_OP_TOMBSTONE);
         tombstone->state = PCCL_OP_DECIDED;
@@ -348,8 +350,6 @@ enum pccl_status pccl_peer_launch(struct pccl_peer *p, const struct pccl_launch 
         if (tombstone->decision > p->stable)
             await_stability(p, tombstone);
         *op = tombstone;
-    } else if (p->op_count - p->tombstone_count >= PCCL_OPS_PER_PEER_MAX) {
-        return PCCL_LIMIT;
     } else {
         status = create(p, &instance, launch, op);
         if (status != PCCL_OK)

@@ -78,7 +78,7 @@ static void advance_time(struct pccl_peer *p, uint64_t now_us)
     if (p->deadline_us == UINT64_MAX || now_us <= due_us + tolerance_us)
         return;
     uint64_t gap_us = now_us - due_us;
-    pccl_peer_say(p, PCCL_LOG_WARN, "this process stood still for %s", pccl_duration_str(gap_us));
+    pccl_peer_say(p, PCCL_LOG_WARN, "this process was suspended for %s", pccl_duration_str(gap_us));
     p->heard_us += gap_us;
     if (p->lost_us != 0)
         p->lost_us += gap_us;
@@ -147,8 +147,7 @@ static void garbage(struct pccl_peer *p, const struct pccl_text *words, bool oth
     if (other_version) {
         pccl_peer_give_up(p, PCCL_VERSION, "the master speaks another protocol version: %s", words->bytes);
     } else if (p->state == PCCL_PEER_CONNECTING) {
-        pccl_peer_give_up(p, PCCL_VERSION, "what listens there is no master, or of another version: it sent %s",
-                          words->bytes);
+        pccl_peer_give_up(p, PCCL_VERSION, "no PCCL master of this version listens there: it sent %s", words->bytes);
     } else {
         p->effects.close_master(p->effects.context);
         pccl_peer_master_down(p, words);

@@ -71,7 +71,7 @@ static void resume_end(struct pccl_peer *p)
 void pccl_peer_send_resume(struct pccl_peer *p)
 {
     PCCL_ASSERT(p->state == PCCL_PEER_MEMBER && p->greeted);
-    pccl_peer_say(p, PCCL_LOG_INFO, "the master restarted: telling it what this peer knows");
+    pccl_peer_say(p, PCCL_LOG_INFO, "the master restarted: reporting this peer's state to it");
     p->resuming = true;
     p->test.outstanding = false; /* nobody waits for what it shows: the new master asks anew */
     for (uint32_t i = 0; i < p->link_count; i++)

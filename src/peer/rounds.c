@@ -115,7 +115,7 @@ static void withdraw(struct pccl_peer *p, uint8_t kind, enum pccl_status why)
 void pccl_peer_withdraw(struct pccl_peer *p, enum pccl_call call)
 {
     if (call == PCCL_CALL_CONNECT && p->connect_outstanding)
-        pccl_peer_give_up(p, PCCL_ABORTED, "connecting was given up by the caller");
+        pccl_peer_give_up(p, PCCL_ABORTED, "the caller gave up connecting");
     else if (call != PCCL_CALL_CONNECT)
         withdraw(p, round_of_call(call), PCCL_ABORTED);
 }

@@ -28,7 +28,7 @@ void pccl_peer_ask_where(struct pccl_peer *p, enum pccl_call call, const struct 
     if (p->resuming || p->state != PCCL_PEER_MEMBER)
         return;
     if (!p->up && call != PCCL_CALL_NONE) {
-        pccl_text_format(&p->waiting, "waiting for the master, which is away");
+        pccl_text_format(&p->waiting, "waiting for the master to come back");
         return;
     }
     struct pccl_msg msg = {
@@ -46,7 +46,7 @@ void pccl_peer_wait_over(struct pccl_peer *p)
         pccl_text_clear(&p->waiting);
 }
 
-#define ADMITTED_BY "by comm.update_topology(), in C pcclUpdateTopology, which all of them call between steps"
+#define ADMITTED_BY "with comm.update_topology(), in C pcclUpdateTopology, which all of them call between steps"
 
 /* Of newcomers, who may be as many as like: one line for all of whom it is time, and not too often. */
 static void tell_admissions(struct pccl_peer *p)
@@ -71,8 +71,8 @@ static void tell_admissions(struct pccl_peer *p)
     if (first == NULL)
         return;
     p->admissions_told_us = p->now_us;
-    pccl_peer_say(p, PCCL_LOG_WARN, "peer %s has waited for %u ms to be admitted: members do that " ADMITTED_BY "%s",
-                  pccl_id_str(first), p->config.where_ms, others ? "; others wait, too" : "");
+    pccl_peer_say(p, PCCL_LOG_WARN, "peer %s has waited %u ms for admission: members admit it " ADMITTED_BY "%s",
+                  pccl_id_str(first), p->config.where_ms, others ? "; others wait as well" : "");
 }
 
 void pccl_peer_tick_admissions(struct pccl_peer *p)
@@ -83,7 +83,7 @@ void pccl_peer_tick_admissions(struct pccl_peer *p)
         return;
     if (p->now_us >= p->connect_where_us) {
         pccl_text_format(&p->waiting,
-                         "connect waits since %s to be admitted by the members of the run: they do that " ADMITTED_BY,
+                         "connect has waited since %s for the members of the run, which admit it " ADMITTED_BY,
                          pccl_duration_str(p->now_us - p->connect_since_us));
         pccl_peer_say(p, PCCL_LOG_WARN, "%s", p->waiting.bytes);
         p->connect_where_us = pccl_peer_next_where(p);
@@ -135,7 +135,7 @@ void pccl_peer_who_is_where(struct pccl_peer *p, const struct pccl_msg_who_is_wh
     pccl_text_append(text, " waits for ");
     pccl_describe_places(text, answer->places, answer->places_count, answer->missing);
     if (answer->stuck)
-        pccl_text_append(text, "; everybody waits in calls that cannot meet");
+        pccl_text_append(text, "; all wait in calls that can never meet");
     pccl_names_add_to(&p->names, text);
     pccl_peer_say(p, PCCL_LOG_WARN, "%s", text->bytes);
     if (answer->stuck && p->config.stuck_ms != 0)

@@ -263,7 +263,7 @@ enum pccl_status pccl_fetch_received(struct pccl_fetch *fetch, uint64_t now_us, 
     *arrival = (struct pccl_fetch_arrival){0};
     struct pccl_fetch_donor *from = find_donor(fetch, donor);
     if (from == NULL || from->owed_count == 0 || from->arriving)
-        return refuse(words, "it sends what it was not asked for");
+        return refuse(words, "it sends data that it was not asked for");
     fetch->now_us = now_us;
     enum pccl_status status = PCCL_MALFORMED;
     if (msg->type == PCCL_MSG_state_proofs && pccl_fetch_owed_at(from, 0)->what != PCCL_WANT_DATA)
@@ -293,7 +293,7 @@ enum pccl_status pccl_fetch_arrived(struct pccl_fetch *fetch, uint64_t now_us, u
 {
     struct pccl_fetch_donor *from = find_donor(fetch, donor);
     if (from == NULL || !from->arriving)
-        return refuse(words, "no chunk is on its way from it");
+        return refuse(words, "no chunk is in flight from it");
     fetch->now_us = now_us;
     if (from->writes) {
         enum pccl_status status = pccl_fetch_written(fetch, pccl_fetch_owed_at(from, 0)->chunk, proof, words);
@@ -345,7 +345,7 @@ static void drop_expired(struct pccl_fetch *fetch)
         if (!donor->suspected || fetch->now_us < donor->expires_us || !can_be_spared(fetch, donor))
             continue;
         remove_donor(fetch, i);
-        fetch->effects.drop(fetch->effects.context, i, "it owes an answer and is silent, others are not");
+        fetch->effects.drop(fetch->effects.context, i, "it owes an answer and is silent, unlike the others");
     }
 }
 

@@ -148,7 +148,7 @@ enum pccl_status pccl_fetch_take_roots(struct pccl_fetch *fetch, struct pccl_tex
 {
     struct pccl_proof content = pccl_proof_content(fetch->state, fetch->roots);
     if (!pccl_proof_equal(&content, &fetch->proof)) {
-        pccl_text_format(words, "its roots do not give the content that was elected");
+        pccl_text_format(words, "its roots do not match the elected content");
         return PCCL_MALFORMED;
     }
     for (uint32_t i = 0; i < fetch->state->tensor_count; i++) {
@@ -197,7 +197,7 @@ enum pccl_status pccl_fetch_take_list(struct pccl_fetch *fetch, uint32_t tensor,
     PCCL_ASSERT(task->list != NULL && task->listed == of->chunks);
     struct pccl_proof root = pccl_proof_root(fetch->state->kernels, of->bytes, task->list, of->chunks);
     if (!pccl_proof_equal(&root, &fetch->law[tensor])) {
-        (void)malformed(words, fetch, tensor, "its proofs of chunks do not give the root");
+        (void)malformed(words, fetch, tensor, "its chunk proofs do not match the root");
         return PCCL_MALFORMED;
     }
     const struct pccl_proof *chunks = chunks_of(fetch, tensor);
@@ -257,7 +257,7 @@ enum pccl_status pccl_fetch_written(struct pccl_fetch *fetch, struct pccl_fetch_
     struct pccl_proof root =
         tensor->chunks == 1 ? pccl_proof_root(fetch->state->kernels, tensor->bytes, proof, 1) : *proof;
     if (!pccl_proof_equal(&root, tensor->chunks == 1 ? &fetch->law[chunk->tensor] : &chunk->proof)) {
-        (void)malformed(words, fetch, chunk->tensor, "its bytes are not those of the chunk");
+        (void)malformed(words, fetch, chunk->tensor, "its bytes do not match the chunk");
         return PCCL_MALFORMED;
     }
     *place_of(fetch, chunk) = *proof;

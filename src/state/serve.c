@@ -4,7 +4,7 @@
 static const char *find_fault(const struct pccl_state *state, const struct pccl_msg_state_want *want)
 {
     if (want->tensor >= state->tensor_count)
-        return "it asks for a tensor that this state has not";
+        return "it asks for a tensor that this state does not have";
     if (want->count == 0 || want->count > PCCL_STATE_DIGESTS_MAX)
         return "it asks for an impossible number of proofs";
     switch (want->what) {
@@ -16,7 +16,8 @@ static const char *find_fault(const struct pccl_state *state, const struct pccl_
         break;
     default: return "it asks for something unknown";
     }
-    return want->first < state->tensors[want->tensor].chunks ? NULL : "it asks for a chunk that its tensor has not";
+    return want->first < state->tensors[want->tensor].chunks ? NULL
+                                                             : "it asks for a chunk that the tensor does not have";
 }
 
 static void answer_proofs(const struct pccl_state *state, const struct pccl_msg_state_want *want,

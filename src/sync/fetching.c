@@ -78,7 +78,7 @@ void pccl_sync_fetching_add(struct pccl_sync_session *session, struct pccl_sync_
 static void give_up(struct pccl_sync_session *session, struct pccl_sync_donor *donor)
 {
     struct pccl_sync_fetching *fetching = &session->fetching;
-    pccl_sync_log(session, PCCL_LOG_WARN, "state: peer %s is not asked any more: %s", pccl_id_str(&donor->peer),
+    pccl_sync_log(session, PCCL_LOG_WARN, "state: peer %s is no longer asked: %s", pccl_id_str(&donor->peer),
                   fetching->last_words.bytes);
     *find(fetching, &donor->peer) = donor->next;
     if (donor->seated)
@@ -150,7 +150,7 @@ static bool take_over(struct pccl_sync_line *line, struct pccl_connection *conne
     struct pccl_sync_fetching *fetching = &donor->session->fetching;
     struct pccl_handover handover;
     uint32_t number = number_of(line);
-    pccl_text_format(words, "it broke at once");
+    pccl_text_format(words, "it failed at once");
     if (!pccl_connection_detach(connection, &handover)) {
         pccl_connection_close(connection, 0);
         return false;
@@ -320,7 +320,7 @@ static void note_whether_alone(struct pccl_sync_session *session)
     } else if (fetching->alone_us == UINT64_MAX) {
         fetching->alone_us = now_us;
     } else if (now_us - fetching->alone_us >= patience_us(session)) {
-        pccl_text_format(&words, "nobody is left to fetch the shared state from");
+        pccl_text_format(&words, "no donor of the shared state is left");
         if (fetching->last_words.length)
             pccl_text_append(&words, ": %s", fetching->last_words.bytes);
         fail(session, &words);

@@ -54,7 +54,7 @@ static const char *invalid_state_want(const struct pccl_msg_state_want *want)
 static const char *invalid_sync_plan(const struct pccl_msg_sync_plan *plan)
 {
     if (plan->takes_unequal != 0 && plan->requests == 0)
-        return "one who serves takes nothing";
+        return "a member that serves cannot also fetch";
     return NULL;
 }
 

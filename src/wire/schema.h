@@ -207,7 +207,7 @@
     F(U32, rtt_us, , ) /* round trip, as the system sees it; 0: unknown */                                             \
     F(U64, rate, , )   /* bytes per second, measured while data flowed; 0: unknown, as when the link is opened */
 
-#define PCCL_FIELDS_where(F)                        /* "I have been waiting here" */                                   \
+#define PCCL_FIELDS_where(F)                        /* "I have been waiting in this call" */                           \
     F(U8, call, PCCL_CALL_NONE, PCCL_CALL_OPTIMIZE) /* enum pccl_call; NONE: not any more */                           \
     F(STRUCT, instance, instance, )                 /* of an operation */                                              \
     F(U64, round, , )                               /* of a joint call */                                              \
@@ -463,18 +463,18 @@ enum pccl_hello_mode { PCCL_ENUM_hello_mode(PCCL_ENUM_VALUE) };
 
 #define PCCL_ENUM_refusal(V)                                                                                           \
     V(REFUSAL_VERSION, 1, "another protocol version")                                                                  \
-    V(REFUSAL_MALFORMED, 2, "not understood, or not allowed here")                                                     \
+    V(REFUSAL_MALFORMED, 2, "malformed, or not allowed here")                                                          \
     V(REFUSAL_FULL, 3, "a limit is reached")                                                                           \
     V(REFUSAL_LINEAGE, 4, "another run, or a run that is over")                                                        \
     V(REFUSAL_IDENTITY, 5, "wrong token, or another peer than the one meant")                                          \
-    V(REFUSAL_NOT_WARM, 6, "links to the future neighbours could not be opened")                                       \
-    V(REFUSAL_SILENT, 7, "not heard of for too long")                                                                  \
+    V(REFUSAL_NOT_WARM, 6, "links to the future neighbors could not be opened")                                        \
+    V(REFUSAL_SILENT, 7, "silent for too long")                                                                        \
     V(REFUSAL_GONE, 8, "it was removed, or found dead, before")                                                        \
     V(REFUSAL_UNREACHABLE, 9, "no ring can be built with it")                                                          \
     V(REFUSAL_PROTOCOL, 10, "it broke the protocol")                                                                   \
     V(REFUSAL_SHUTDOWN, 11, "the master ends")                                                                         \
     V(REFUSAL_LEFT, 12, "it said good-bye")                                                                            \
-    V(REFUSAL_STATE, 13, "its shared state does not go with that of its group")
+    V(REFUSAL_STATE, 13, "its shared state does not match that of its group")
 enum pccl_refusal { PCCL_ENUM_refusal(PCCL_ENUM_VALUE) };
 
 #define PCCL_ENUM_class(V)                                                                                             \
@@ -510,7 +510,7 @@ enum pccl_link_kind { PCCL_ENUM_link_kind(PCCL_ENUM_VALUE) };
 enum pccl_round_kind { PCCL_ENUM_round_kind(PCCL_ENUM_VALUE) PCCL_ROUND_KINDS };
 
 #define PCCL_ENUM_round_outcome(V)                                                                                     \
-    V(ROUND_DONE, 0, "update, optimize: decided; pending: nobody waits; sync: all hold the same")                      \
+    V(ROUND_DONE, 0, "update, optimize: decided; pending: no peer waits; sync: all hold the same")                     \
     V(ROUND_TRUE, 1, "pending: somebody waits")                                                                        \
     V(ROUND_WITHDRAWN, 2, "only this peer's vote was taken back")                                                      \
     V(ROUND_FAILED, 3, "sync, optimize: it failed for all of the group")
@@ -533,10 +533,10 @@ enum pccl_call { PCCL_ENUM_call(PCCL_ENUM_VALUE) };
 enum pccl_want_what { PCCL_ENUM_want_what(PCCL_ENUM_VALUE) };
 
 #define PCCL_ENUM_place_state(V)                                                                                       \
-    V(PLACE_HERE, 0, "it has come to this call")                                                                       \
+    V(PLACE_HERE, 0, "it has made this call")                                                                          \
     V(PLACE_ELSEWHERE, 1, "it waits in another call")                                                                  \
     V(PLACE_SILENT, 2, "it says nothing, or computes")                                                                 \
-    V(PLACE_DISCONNECTED, 3, "its connection is lost, it may come back")
+    V(PLACE_DISCONNECTED, 3, "its connection is lost, it may reconnect")
 enum pccl_place_state { PCCL_ENUM_place_state(PCCL_ENUM_VALUE) };
 
 #define PCCL_ENUM_resume_state(V)                                                                                      \

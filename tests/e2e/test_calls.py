@@ -138,7 +138,7 @@ def test_calls_that_cannot_meet(run):
     for peer, other, part in ((a, b, "all-reduce tag 7"), (b, a, "update topology")):
         line = peer.wait_log(part)
         check(run.id_of(other) in line, f"who is named: {line}")
-        check("cannot meet" in peer.until_waiting(part="cannot meet"), "words")
+        check("can never meet" in peer.until_waiting(part="can never meet"), "words")
     check(all(call.result is None for call in waiting), "a call has ended")
     a.do("reduce", 7, 4, "i32", "sum", "const:1", rc=INVALID_USAGE)  # its vote is out: the way on is through b
     update = b.start("update", slot=0)

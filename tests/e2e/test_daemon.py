@@ -198,7 +198,7 @@ WRONG_FILES = {
     "silence = 5000\n": (1, "there is no parameter 'silence'"),
     "\nname = 'x'\n": (2, "'name' is a parameter of peers"),
     "silence_ms = 5000 6000\n": (1, "nothing but a comment may follow"),
-    "silence_ms = 5000\nsilence_ms = 5000\n": (2, "second time; the first is on line 1"),
+    "silence_ms = 5000\nsilence_ms = 5000\n": (2, "set twice; the first time is on line 1"),
     'log_level = "INFO\n': (1, "closing quote"),
     'log_level = "\\q"\n': (1, "after a backslash"),
     'log_level = "LOUD"\n': (1, "none of TRACE"),

@@ -209,7 +209,11 @@ def random_seed():
     return random.SystemRandom().randrange(1 << 32)
 
 
-def test_30(run):
+def test_10(run):
+    churn(run, 10, random_seed())
+
+
+def test_slow_30(run):
     churn(run, 30, random_seed())
 
 

@@ -108,7 +108,7 @@ def pair_of_three(run, count):
     all_right(loops)
     say(f"{gone.peer.name} went: {gone.result['words']}")
     words = gone.peer.do("connect", rc=None)["words"]
-    check("neighbour" in words, f"words of a connect while the network is cut: {words}")
+    check("neighbor" in words, f"words of a connect while the network is cut: {words}")
     hosts.network.heal(2, 3)
     gone.peer.do("connect", rc=SUCCESS)  # the loops of the others take it in
     back = start_loop(gone.peer, 5, count=count)

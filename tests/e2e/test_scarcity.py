@@ -132,7 +132,7 @@ def descriptors_of_a_peer(run, count):
     newcomer = run.peer(connect_timeout_ms=1000, dial_max_ms=100)
     newcomer.create(run.address)
     words = newcomer.do("connect", rc=MASTER_FAILED)["words"]
-    check("neighbour" in words, f"words: {words}")
+    check("neighbor" in words, f"words: {words}")
     more_steps(loops, 20, world=3)
     full.over()
     for stranger in strangers:

@@ -748,7 +748,7 @@ def test_named_while_waiting(run):
     text = peers[0].until_waiting(part="synchronize shared state")
     check("waits for peer" in text, f"who is waited for: {text}")
     peers[1].start("update")
-    peers[0].wait_log("cannot meet")
+    peers[0].wait_log("can never meet")
     peers[1].kill()
     nothing_moved([waiting.wait(rc=SUCCESS)])
 

@@ -24,6 +24,17 @@ run_all() {
     done
 }
 
+# build_consumer <its folder> <where to build> [<option of CMake>...]
+build_consumer() {
+    consumer=$1 place=$2
+    shift 2
+    rm -rf "${place:?}"
+    cmake -S "$source/tests/install/$consumer" -B "$place" -DCMAKE_PREFIX_PATH="$prefix" -DPCCL_SOURCE="$source" "$@" \
+        >"$work/$case.log" 2>&1 || { cat "$work/$case.log"; fail "configure"; }
+    cmake --build "$place" --parallel 2 >"$work/$case.log" 2>&1 || { cat "$work/$case.log"; fail "build"; }
+    run_all "$place"
+}
+
 case $case in
 prefix)
     rm -rf "$prefix" "$work/first"
@@ -98,11 +109,14 @@ example)
     wait $master || fail "the master ended with status $?"
     ;;
 find_package | add_subdirectory)
-    rm -rf "${work:?}/$case"
-    cmake -S "$source/tests/install/$case" -B "$work/$case" -DCMAKE_PREFIX_PATH="$prefix" -DPCCL_SOURCE="$source" \
-        >"$work/$case.log" 2>&1 || { cat "$work/$case.log"; fail "configure"; }
-    cmake --build "$work/$case" --parallel 2 >"$work/$case.log" 2>&1 || { cat "$work/$case.log"; fail "build"; }
-    run_all "$work/$case"
+    build_consumer "$case" "$work/$case"
+    ;;
+add_subdirectory_cached)
+    # With the flags of build/default, and as deep below the sources, so that the compiler cache has all of it.
+    CCACHE_BASEDIR=$source CCACHE_NOHASHDIR=1
+    export CCACHE_BASEDIR CCACHE_NOHASHDIR
+    build_consumer add_subdirectory "$build/../inside" -G Ninja \
+        -DCMAKE_BUILD_TYPE=RelWithDebInfo -DCMAKE_C_FLAGS= -DPCCL_WERROR=ON
     ;;
 *)
     fail "no such case"

@@ -174,7 +174,7 @@ void rig_next(struct rig_world *world, struct rig_connection *connection, uint32
                   (uint32_t)msg->as.data.instance.tag, msg->as.data.instance.use, (uint32_t)msg->as.data.group,
                   msg->as.data.step, msg->as.data.length);
     else
-        rig_trace(world, "rank %u is ready for %u: operation %u use %u, granted %u", rank->number, peer,
+        rig_trace(world, "rank %u expects %u: operation %u use %u, granted %u", rank->number, peer,
                   (uint32_t)msg->as.ready.instance.tag, msg->as.ready.instance.use, (uint32_t)msg->as.ready.granted);
     world->totals->messages++;
     const size_t body = pccl_wire_size(msg);

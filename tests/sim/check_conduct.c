@@ -27,9 +27,9 @@ static bool is_a_good_end(const char *words)
     static const char *const good[] = {
         "this peer left the run",         "the master removed this peer: ",
         "the master refused this peer: ", "this peer ", /* GONE: was removed, did not come back in time */
-        "cannot reach the master: ",      "the master did not come back within ",
+        "cannot reach the master: ",      "no master came back within ",
         "the master shuts down",          "not admitted before the deadline",
-        "connecting was given up"};
+        "the caller gave up connecting"};
     for (size_t i = 0; i < sizeof good / sizeof *good; i++)
         if (begins_with(words, good[i]))
             return strstr(words, "the session cannot be continued") == NULL;

@@ -76,6 +76,28 @@ void scenario_lying_epochs(struct sim *sim)
     }
 }
 
+/* Rounds that nobody else has heard of, so many that none could follow; outcomes, alike. */
+void scenario_lying_rounds(struct sim *sim)
+{
+    enum { LIES = 7 };
+    scenario_cluster(sim, p, 3, 1);
+    for (uint32_t i = 0; i < LIES; i++) {
+        p[3] = scenario_join(sim, 4 + i, 0);
+        scenario_run_ms(sim, 100);
+        scenario_update_all(sim, p, 3);
+        WAIT(sim, 1000, pccl_peer_is_connected(p[3]->machine));
+        struct pccl_msg report = report_of(p[3]->machine), end = {.type = PCCL_MSG_resume_end};
+        struct pccl_msg_resume *lie = &report.as.resume;
+        uint64_t *const counters[] = {&lie->update, &lie->optimize, &lie->query, &lie->sync, &lie->decisions};
+        *counters[i % 5] = i < 5 ? UINT64_MAX : lie->update + 2 + UINT32_MAX * (uint64_t)(i % 5);
+        struct sim_conn *conn = lie_as(sim, p[3]);
+        scenario_say(sim, conn, &report, 1);
+        scenario_say(sim, conn, &end, 2);
+        WAIT(sim, 20000, p[0]->machine->greeted && !p[0]->machine->resuming && p[0]->machine->member_count == 3);
+        scenario_commit_all(sim, p, 3, 1, 1 + i);
+    }
+}
+
 /* What is launched between the answer of a round and the view that was missed, by one whose group has nobody else. */
 void scenario_alone_but_counted(struct sim *sim)
 {
@@ -325,6 +347,20 @@ void scenario_lying_witness(struct sim *sim)
     scenario_run_ms(sim, 500);
     MUST(sim, scenario_departures(sim) == 0);
     scenario_commit_all(sim, p, 3, 1, 1);
+}
+
+/* Two members of another group, which have no links to it, wait for a control connection to break. */
+void scenario_witness_of_others(struct sim *sim)
+{
+    scenario_cluster(sim, p, 4, 2);
+    struct sim_peer *group[] = {p[0], p[2]};
+    lose(sim, p[1], p[0], PCCL_LINK_CLOSED);
+    lose(sim, p[3], p[0], PCCL_LINK_CLOSED);
+    scenario_run_ms(sim, 5);
+    sim_conn_reset(sim, p[0]->control);
+    scenario_run_ms(sim, 500);
+    MUST(sim, scenario_departures(sim) == 0);
+    scenario_commit_all(sim, group, 2, 1, 1);
 }
 
 /* A newcomer, who is no member yet, says so; two of them. */

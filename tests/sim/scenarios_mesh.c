@@ -338,17 +338,17 @@ void scenario_gone_words(struct sim *sim)
 {
     scenario_cluster(sim, p, 6, 1);
     be_silent(sim, p[1]);
-    MUST(sim, hears(sim, p[1], "removed from the run: not heard of for 2."));
+    MUST(sim, hears(sim, p[1], "removed from the run: silent for 2."));
     /* Whoever asks in its name hears no more than that it went. */
     p[3]->machine->config.token.bytes[0] ^= 1;
     be_silent(sim, p[3]);
-    MUST(sim, hears(sim, p[3], "removed from the run") && !hears(sim, p[3], "not heard of"));
+    MUST(sim, hears(sim, p[3], "removed from the run") && !hears(sim, p[3], "silent for"));
     /* A master that restarted, after it has removed somebody itself; and another one, which knows of nothing. */
     sim_master_crash(sim, false);
     sim_master_start(sim);
     WAIT(sim, 3000, sim->master->machine->member_count == 4);
     be_silent(sim, p[2]);
-    MUST(sim, hears(sim, p[2], "removed from the run: not heard of for 2."));
+    MUST(sim, hears(sim, p[2], "removed from the run: silent for 2."));
     scenario_control(sim, p[4], false);
     WAIT(sim, 4000, scenario_departures(sim) == 2);
     sim_master_crash(sim, false);
@@ -474,6 +474,45 @@ void scenario_announcements(struct sim *sim)
     struct pccl_op *a = scenario_tiny(sim, p[0], 1, 1);
     WAIT(sim, 100, scenario_is_decided(a));
     MUST(sim, scenario_take(sim, p[0], a) == PCCL_CLASS_MISMATCH);
+}
+
+/* As many operations, on tags from this one on, each given up alone; 50 at a time. */
+static void give_up(struct sim *sim, struct sim_peer *peer, uint64_t tag, uint32_t count)
+{
+    enum { AT_ONCE = 50 };
+    struct pccl_op *ops[AT_ONCE];
+    for (uint32_t done = 0; done < count; done += AT_ONCE) {
+        for (uint32_t i = 0; i < AT_ONCE; i++)
+            ops[i] = scenario_bulk(sim, peer, tag + i, 1 + done + i);
+        for (uint32_t i = 0; i < AT_ONCE; i++)
+            scenario_abort(sim, peer, ops[i], PCCL_CLASS_ABORTED);
+        for (uint32_t i = 0; i < AT_ONCE; i++) {
+            WAIT(sim, 1000, scenario_is_decided(ops[i]));
+            MUST(sim, scenario_take(sim, peer, ops[i]) == PCCL_CLASS_ABORTED);
+        }
+    }
+}
+
+/* One does not acknowledge outcomes, so others keep theirs; what they launch late is among these. */
+void scenario_late_launches(struct sim *sim)
+{
+    enum { EACH = 5000 };
+    scenario_cluster(sim, p, 3, 1);
+    struct sim_request request = {.tag = 1, .step = 1, .count = 100000, .reduction = PCCL_SUM};
+    struct pccl_op *op = NULL;
+    scenario_control(sim, p[2], false);
+    give_up(sim, p[1], 1, EACH);
+    WAIT(sim, 1000, p[0]->machine->tombstone_count == EACH);
+    give_up(sim, p[0], 101, EACH);
+    for (uint32_t i = 0; i < PCCL_OPS_PER_PEER_MAX - EACH; i++)
+        MUST(sim, scenario_take(sim, p[0], scenario_bulk(sim, p[0], 1 + i % 50, 1 + i)) == PCCL_CLASS_ABORTED);
+    request.tag = 1 + (PCCL_OPS_PER_PEER_MAX - EACH) % 50;
+    request.step = 1 + PCCL_OPS_PER_PEER_MAX - EACH;
+    MUST(sim, sim_app_launch(sim, p[0], &request, &op) == PCCL_LIMIT);
+    scenario_control(sim, p[2], true);
+    WAIT(sim, 8000, p[0]->machine->op_count == p[0]->machine->tombstone_count);
+    op = scenario_bulk(sim, p[0], request.tag, request.step);
+    MUST(sim, scenario_take(sim, p[0], op) == PCCL_CLASS_ABORTED);
 }
 
 /* A member gives up one operation after another that the others never launch: it is the one who goes in the end. */

@@ -441,7 +441,7 @@ void scenario_sync_strategies(struct sim *sim)
     scenario_sync(sim, p[3], ENFORCE);
     WAIT(sim, 500, is_out(p[1]) && is_out(p[2]) && is_over(p[0]) && is_over(p[3]));
     MUST(sim, scenario_synced(sim, p[0]) == PCCL_OK && scenario_synced(sim, p[3]) == PCCL_OK);
-    MUST(sim, says(p[1], "popular") && p[0]->machine->member_count == 2);
+    MUST(sim, says(p[1], "ENFORCE_POPULAR") && p[0]->machine->member_count == 2);
 }
 
 /* Who only sends wins over a majority of those who only receive; of those who only send different things one stays. */
@@ -484,7 +484,7 @@ void scenario_sync_alone(struct sim *sim)
     MUST(sim, says(p[0], "revision 2"));
     scenario_sync(sim, p[0], RECEIVE);
     WAIT(sim, 500, is_out(p[0]));
-    MUST(sim, scenario_synced(sim, p[0]) == PCCL_EXPELLED && says(p[0], "nobody offers"));
+    MUST(sim, scenario_synced(sim, p[0]) == PCCL_EXPELLED && says(p[0], "none offers"));
 }
 
 /* Two groups at once, in different rounds, one of which removes somebody: the other hears nothing of it. */

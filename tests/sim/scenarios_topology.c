@@ -230,7 +230,7 @@ void scenario_topology_stuck(struct sim *sim)
     scenario_update(sim, p[1]);
     MUST(sim, sim_peer_call(sim, p[0], PCCL_CALL_UPDATE) == PCCL_USAGE);
     MUST(sim, sim_peer_call(sim, p[0], PCCL_CALL_OPTIMIZE) == PCCL_USAGE);
-    WAIT(sim, 5000, strstr(pccl_peer_waiting(p[0]->machine)->bytes, "cannot meet") != NULL);
+    WAIT(sim, 5000, strstr(pccl_peer_waiting(p[0]->machine)->bytes, "can never meet") != NULL);
     MUST(sim, strstr(pccl_peer_waiting(p[0]->machine)->bytes, "update topology") != NULL);
     WAIT(sim, 5000, strstr(pccl_peer_waiting(p[1]->machine)->bytes, "optimize topology") != NULL);
     scenario_withdraw(sim, p[1], PCCL_CALL_UPDATE);

@@ -73,7 +73,7 @@ class Changes(unittest.TestCase):
         (self.root / path).write_text(text.replace(before, after, 1), encoding="utf-8")
 
     def test_a_comment_of_the_header(self):
-        self.replace("include/pccl.h", "Says good-bye", "Says nothing")
+        self.replace("include/pccl.h", "It tells the master", "It tells nobody")
         code, found = check(self.root)
         self.assertEqual(code, 1)
         self.assertIn("docs/api/c.md:1: not what its sources say now", found)

@@ -22,7 +22,8 @@ CLEAN = {
     "src/core/base.c": '#include "core/base.h"\n\nstatic const char *const names[] = {"sprintf(", "b"};\n'
                        "const char *pccl_name(int i);\nconst char *pccl_name(int i) { return names[i]; }\n",
     "src/wire/wire.c": '#include "core/base.h"\n\n#include <string.h>\n\nconst char *pccl_name(int i);\n'
-                       "void pccl_copy(char *to);\n/* never strcpy( */\n"
+                       "void pccl_copy(char *to);\n/* never strcpy(; base.c, core/base.h and pccl_name\n"
+                       " * are there, linux/tcp.h is not ours, pccl_* and PCCL_X_ are families */\n"
                        "void pccl_copy(char *to) { memcpy(to, pccl_name(0), 2); }\n",
     "src/api/api.c": '#include "pccl.h"\n#include "wire/wire.h"\n#include <uv.h>\n',
     "tests/e2e/main.c": "int main(void) { sleep(1); printf(); }\n",
@@ -138,6 +139,15 @@ class Rules(Tree):
 
     def test_machine_path(self):
         self.planted("scripts/tool", "cd " + "/ho" + "me/someone/x\n", "somebody's machine")
+
+    def test_comment_names_no_file(self):
+        self.planted("src/core/a.c", "int a;\n/* As in\n * wire/other.c. */\n", "names wire/other.c", "src/core/a.c:3:")
+
+    def test_comment_names_no_neighbor(self):
+        self.planted("src/core/a.c", "int a; // other.h knows\n", "names other.h")
+
+    def test_comment_names_no_function(self):
+        self.planted("src/core/a.c", "/* pccl_name, but not pccl_gone. */\nint a;\n", "names pccl_gone")
 
     def test_dead_link(self):
         self.planted("docs/A.md", "text\n[x](B.md)\n", "dead link B.md", "docs/A.md:2:")

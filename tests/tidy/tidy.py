@@ -109,6 +109,10 @@ def code_only(text):
     return pattern.sub(lambda match: re.sub(r"[^\n]", " ", match.group()), text)
 
 
+COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.S)
+MENTION = re.compile(r"(?<![\w./<-])([\w-]+(?:/[\w-]+)*\.(?:c|h|py|md))\b|\b(pccl_\w*\w|PCCL_\w*\w)(?![\w*])")
+
+
 def line_of(text, offset):
     return text.count("\n", 0, offset) + 1
 
@@ -263,6 +267,23 @@ def check_links(root, path, text):
             yield f"{path}:{line}: dead link {match.group(1)}: no such heading"
 
 
+def check_mentions(texts):
+    """What comments of C sources name exists: files, by their path or the end of it, and identifiers of ours."""
+    ends = {path[place:] for path in texts for place in [0] + [m.end() for m in re.finditer("/", path)]}
+    folders = set(ARROWS) | {path.split("/")[0] for path in texts}
+    sources = {path: text for path, text in texts.items() if is_c(path)}
+    known = {name for text in sources.values() for name in re.findall(r"\w+", COMMENT.sub(" ", text))}
+    for path, text in sources.items():
+        for comment in COMMENT.finditer(text):
+            for match in MENTION.finditer(comment.group()):
+                file, name = match.groups()
+                gone = file not in ends and ("/" not in file or file.split("/")[0] in folders) if file \
+                    else name not in known and not name.endswith("_")
+                if gone:
+                    line = line_of(text, comment.start() + match.start())
+                    yield f"{path}:{line}: a comment names {match.group()}, which is not there"
+
+
 def check_citations(root, path, text):
     """Every section of the rules that is cited is there."""
     rules_page = root / RULES
@@ -299,7 +320,8 @@ def check_manual(root):
 def rules(root):
     """(findings, warnings) about everything that can be read."""
     findings, warnings = [], []
-    for path, text in text_files(root):
+    texts = dict(text_files(root))
+    for path, text in texts.items():
         if path.startswith("tests/tidy/"):
             continue
         findings += check_left_overs(path, text)
@@ -314,6 +336,7 @@ def rules(root):
         if path.endswith(".md"):
             findings += check_links(root, path, text)
         findings += check_citations(root, path, text)
+    findings += check_mentions(texts)
     findings += check_manual(root)
     return findings, warnings
 

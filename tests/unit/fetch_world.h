@@ -604,7 +604,7 @@ static void wait_for_something(void)
             return;
         }
     assert_true(pccl_fetch_is_starved(world.fetch));
-    pccl_fetch_give_up(world.fetch, "nobody is left");
+    pccl_fetch_give_up(world.fetch, "no donor");
 }
 
 static void world_step(void)
@@ -704,7 +704,7 @@ static void failed_or_complete(void)
     }
     check_truth();
     assert_int_equal(pccl_fetch_status(world.fetch), PCCL_FETCH_FAILED);
-    assert_string_equal(pccl_fetch_words(world.fetch)->bytes, "nobody is left");
+    assert_string_equal(pccl_fetch_words(world.fetch)->bytes, "no donor");
 }
 
 #endif

@@ -430,7 +430,7 @@ static void what_is_given_up_fails_for_all(void **state)
     assert_int_equal(pcclAbortOperations(world->peers[0]), pcclSuccess);
     assert_int_equal(pcclAwaitAsyncReduce(&handles[0], NULL), pcclRankConnectionLost);
     assert_int_equal(pcclAwaitAsyncReduce(&handles[2], NULL), pcclAborted);
-    words_say(world->peers[2], "gave");
+    words_say(world->peers[2], "aborted");
     launch(world, 1, 2, handles); /* it is over before it began */
     assert_int_equal(pcclAwaitAsyncReduce(&handles[1], NULL), pcclRankConnectionLost);
     for (int i = 0; i < world->count; i++)

@@ -570,9 +570,10 @@ static void test_ids_and_names(void **state)
     assert_fails(comm, pcclGetPeerId(comm, id, sizeof id), pcclInvalidUsage, "pcclConnect");
     assert_fails(comm, pcclGetPeerName(comm, zeros, name, sizeof name - 1), pcclInvalidArgument, "room");
     assert_fails(comm, pcclGetPeerName(comm, NULL, name, sizeof name), pcclInvalidArgument, "NULL");
-    assert_fails(comm, pcclGetPeerName(comm, zeros + 1, name, sizeof name), pcclInvalidArgument, "32 hexadecimal");
+    assert_fails(comm, pcclGetPeerName(comm, zeros + 1, name, sizeof name), pcclInvalidArgument,
+                 "32 lower-case hexadecimal");
     assert_fails(comm, pcclGetPeerName(comm, "0000000000000000000000000000000G", name, sizeof name),
-                 pcclInvalidArgument, "32 hexadecimal");
+                 pcclInvalidArgument, "32 lower-case hexadecimal");
     assert_ok(pcclGetPeerName(comm, zeros, name, sizeof name));
     assert_string_equal(name, "");
     assert_ok(pcclDestroyCommunicator(comm));
@@ -585,7 +586,7 @@ static void test_describe_waits(void **state)
     char text[2] = "x";
     assert_fails(NULL, pcclDescribeWaits(NULL, text, sizeof text), pcclInvalidArgument, "NULL");
     assert_fails(comm, pcclDescribeWaits(comm, NULL, sizeof text), pcclInvalidArgument, "NULL");
-    assert_fails(comm, pcclDescribeWaits(comm, text, 0), pcclInvalidArgument, "room");
+    assert_fails(comm, pcclDescribeWaits(comm, text, 0), pcclInvalidArgument, "size is 0");
     assert_ok(pcclDescribeWaits(comm, text, 1));
     assert_int_equal(text[0], 0);
     assert_ok(pcclDestroyCommunicator(comm));
@@ -647,7 +648,7 @@ static void test_shared_state(void **state)
     assert_ok(pcclConnect(precise));
     assert_fails(precise,
                  pcclSynchronizeSharedState(precise, &shared, PCCL_SHARED_STATE_SYNC_STRATEGY_RECEIVE_ONLY, NULL),
-                 pcclExpelled, "nobody offers");
+                 pcclExpelled, "none offers");
     assert_ok(pcclDestroyCommunicator(precise));
     end_master(master);
 }

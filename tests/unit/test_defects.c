@@ -10,17 +10,28 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include "api/api.h"
 #include "collective/exchange.h"
+#include "config/options.h"
+#include "core/names.h"
+#include "core/prng.h"
+#include "drive/comm_links.h"
+#include "drive/comm_machine.h"
+#include "drive/comm_wait.h"
 #include "drive/reduction.h"
 #include "drive/searches.h"
 #include "master/master.h"
 #include "measure/internal.h"
 #include "net/connection.h"
 #include "net/guard.h"
+#include "net/listener.h"
+#include "net/thread.h"
 #include "pccl.h"
+#include "state/lines.h"
 #include "state/state.h"
 #include "sync/internal.h"
 
+#include <sched.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -30,20 +41,62 @@
 #include <uv.h>
 
 enum { PEERS = 3, COUNT = 20000 };
-enum place { NOWHERE, ENGINE, CONTROL, CALLER, DIGESTS, STATE, SYNC, MEASURE, FREEING, MASTER, MASTER_LOOP };
+enum {
+    TAG = 1,        /* of what all reduce */
+    LONE_TAG = 2,   /* of what nobody reduces but the first peer */
+    DEFECTS_MAX = 3 /* one after another */
+};
+enum place {
+    NOWHERE,
+    ENGINE,
+    CONTROL,
+    CALLER,
+    DIGESTS,
+    STATE,
+    SYNC,
+    MEASURE,
+    FREEING,
+    MASTER,
+    MASTER_LOOP,
+    /* of the first peer's callers only: */
+    LOOK_UP,
+    LAUNCH,
+    HAND_OVER,
+    FIGURES,
+    WRITING,
+    VOTE,
+    LOAD,
+    LISTENER,
+    THREAD,
+    MACHINE,
+    GIVING_UP,
+    LEAVING,
+    OPTIONS,
+    MASTER_START
+};
 enum defect { INVARIANT, MEMORY };
 
 /* ---- what is planted ---- */
 
 static atomic_int planted_place, planted_defect;
+static enum place planted_later[DEFECTS_MAX]; /* the next one first, NOWHERE at the end */
 static _Thread_local bool starves;
+static _Thread_local bool is_of_first_peer; /* this thread makes its calls */
+static _Thread_local bool is_bystander;     /* this one waits in another call of that communicator */
+static atomic_bool bystander_waits;
 
 /* Whoever comes here first has the defect. */
 static void pass(enum place place)
 {
     int expected = (int)place;
+    if (place >= LOOK_UP && !is_of_first_peer)
+        return;
     if (!atomic_compare_exchange_strong(&planted_place, &expected, NOWHERE))
         return;
+    if (place >= LOOK_UP) {
+        atomic_store(&planted_place, planted_later[0]);
+        memmove(planted_later, planted_later + 1, sizeof planted_later - sizeof *planted_later);
+    }
     PCCL_ASSERT(atomic_load(&planted_defect) != INVARIANT);
     starves = true;
 }
@@ -99,6 +152,67 @@ PASSING_VOID(MASTER, pccl_master_step, (struct pccl_master * machine, const stru
              (machine, event))
 PASSING(MASTER_LOOP, bool, pccl_searches_owe, (const struct pccl_searches *searches), (searches))
 
+PASSING_VOID(HAND_OVER, pccl_engine_start, (struct pccl_engine * engine, struct pccl_job *job), (engine, job))
+PASSING(FIGURES, bool, pccl_engine_link_figures,
+        (struct pccl_engine * engine, const struct pccl_id *peer, uint32_t *rtt_us, uint64_t *rate),
+        (engine, peer, rtt_us, rate))
+PASSING(WRITING, bool, pccl_connection_flush, (struct pccl_connection * connection), (connection))
+PASSING_VOID(VOTE, pccl_tensor_lines_init, (struct pccl_tensor_lines * lines, const struct pccl_state *state),
+             (lines, state))
+PASSING_VOID(LOAD, pccl_prng_seed, (struct pccl_prng * prng, uint64_t seed), (prng, seed))
+PASSING(LISTENER, int, pccl_listener_open,
+        (struct pccl_listener * listener, const struct pccl_address *addresses, uint32_t count, uint16_t port,
+         uint32_t range, struct pccl_text *words),
+        (listener, addresses, count, port, range, words))
+PASSING(THREAD, int, pccl_thread_start, (uv_thread_t * thread, void (*run)(void *argument), void *argument),
+        (thread, run, argument))
+PASSING_VOID(MACHINE, pccl_names_add_to, (const struct pccl_names *names, struct pccl_text *words), (names, words))
+PASSING_VOID(GIVING_UP, pccl_comm_links_close_all, (struct pcclComm_t * comm), (comm))
+PASSING_VOID(LEAVING, pccl_comm_log_write, (const struct pccl_comm_log *log), (log))
+PASSING(OPTIONS, enum pccl_status, pccl_options_set,
+        (struct pcclOptions_t * options, const char *name, const char *value, struct pccl_text *words),
+        (options, name, value, words))
+PASSING(MASTER_START, struct pccl_master *, pccl_master_create,
+        (const struct pccl_master_config *config, const struct pccl_memory *memory,
+         const struct pccl_master_effects *effects, uint64_t now_us),
+        (config, memory, effects, now_us))
+
+struct pccl_node *__real_pccl_table_find(const struct pccl_table *table, uint64_t key);
+struct pccl_node *__wrap_pccl_table_find(const struct pccl_table *table, uint64_t key)
+{
+    if (key == TAG)
+        pass(LOOK_UP);
+    return __real_pccl_table_find(table, key);
+}
+
+/* It is made, and not yet the engine's. */
+struct pccl_comm_job *__real_pccl_comm_job_make(struct pcclComm_t *comm, struct pccl_comm_op *reduction,
+                                                const void *sendbuf, const struct pccl_descriptor *descriptor);
+struct pccl_comm_job *__wrap_pccl_comm_job_make(struct pcclComm_t *comm, struct pccl_comm_op *reduction,
+                                                const void *sendbuf, const struct pccl_descriptor *descriptor)
+{
+    struct pccl_comm_job *job = __real_pccl_comm_job_make(comm, reduction, sendbuf, descriptor);
+    pass(LAUNCH);
+    return job;
+}
+
+/* Under the communicator's lock, which is let go when the thread can be woken. */
+void __real_pccl_comm_wait(struct pcclComm_t *comm, struct pccl_waiter *waiter);
+void __wrap_pccl_comm_wait(struct pcclComm_t *comm, struct pccl_waiter *waiter)
+{
+    if (is_bystander)
+        atomic_store(&bystander_waits, true);
+    __real_pccl_comm_wait(comm, waiter);
+}
+
+bool __real_pccl_comm_wait_until(struct pcclComm_t *comm, struct pccl_waiter *waiter, uint64_t deadline_us);
+bool __wrap_pccl_comm_wait_until(struct pcclComm_t *comm, struct pccl_waiter *waiter, uint64_t deadline_us)
+{
+    if (is_bystander)
+        atomic_store(&bystander_waits, true);
+    return __real_pccl_comm_wait_until(comm, waiter, deadline_us);
+}
+
 /* ---- a world ---- */
 
 struct peer {
@@ -107,7 +221,7 @@ struct peer {
     pcclResult_t result;
     char words[512];
     float *elements;
-    bool out;
+    bool out, is_first;
 };
 
 struct world {
@@ -124,10 +238,36 @@ static pcclResult_t call_optimize(struct peer *peer) { return pcclOptimizeTopolo
 static pcclResult_t call_reduce(struct peer *peer)
 {
     pcclReduceDescriptor_t descriptor = {
-        .count = COUNT, .op = pcclSum, .tag = 1, .src_descriptor = {.datatype = pcclFloat}};
+        .count = COUNT, .op = pcclSum, .tag = TAG, .src_descriptor = {.datatype = pcclFloat}};
     for (size_t i = 0; i < COUNT; i++)
         peer->elements[i] = 1;
     return pcclAllReduce(peer->elements, peer->elements, &descriptor, peer->comm, NULL);
+}
+
+static pcclResult_t call_reduce_list(struct peer *peer)
+{
+    pcclReduceOpDescriptor_t entry = {
+        .sendbuf = peer->elements,
+        .recvbuf = peer->elements,
+        .descriptor = {.count = COUNT, .op = pcclSum, .tag = TAG, .src_descriptor = {.datatype = pcclFloat}}};
+    for (size_t i = 0; i < COUNT; i++)
+        peer->elements[i] = 1;
+    return pcclAllReduceMultipleWithRetry(&entry, 1, peer->comm, NULL, 1);
+}
+
+/* These two wait for ever, since the other peers do not call them. */
+static pcclResult_t call_lone_reduce(struct peer *peer)
+{
+    static float sent[COUNT], received[COUNT];
+    pcclReduceDescriptor_t descriptor = {
+        .count = COUNT, .op = pcclSum, .tag = LONE_TAG, .src_descriptor = {.datatype = pcclFloat}};
+    return pcclAllReduce(sent, received, &descriptor, peer->comm, NULL);
+}
+
+static pcclResult_t call_lone_pending(struct peer *peer)
+{
+    bool pending;
+    return pcclArePeersPending(peer->comm, &pending);
 }
 
 static pcclResult_t call_sync(struct peer *peer)
@@ -145,6 +285,7 @@ struct task {
 static void run_task(void *argument)
 {
     struct task *task = argument;
+    is_of_first_peer = task->peer->is_first;
     task->peer->result = task->call(task->peer);
     (void)snprintf(task->peer->words, sizeof task->peer->words, "%s", pcclGetLastError(task->peer->comm));
 }
@@ -204,6 +345,7 @@ static int start_world(void **state)
 {
     static struct world world;
     *state = &world;
+    is_of_first_peer = false;
     assert_int_equal(pcclInit(), pcclSuccess);
     start_master(&world);
     for (int i = 0; i < PEERS; i++)
@@ -211,6 +353,7 @@ static int start_world(void **state)
     for (int i = 0; i < PEERS; i++) {
         struct task connecting = {&world.peers[i], call_connect};
         create(&world, &world.peers[i]);
+        world.peers[i].is_first = i == 0;
         world.peers[i].out = true; /* not yet in */
         assert_int_equal(uv_thread_create(&world.peers[i].thread, run_task, &connecting), 0);
         while (i > 0 && world_of(&world.peers[0]) <= i)
@@ -265,12 +408,10 @@ static void plant(struct world *world, enum place place, enum defect defect)
     atomic_store(&planted_place, place);
 }
 
-static void invariant_breaks(struct world *world, enum place place, call_function call)
+/* Just one communicator is over, in words, and everybody else goes on. */
+static void one_is_over(struct world *world)
 {
     int broken = 0;
-    plant(world, place, INVARIANT);
-    while (atomic_load(&planted_place) != NOWHERE)
-        all(world, call);
     for (int i = 0; i < PEERS; i++) {
         struct peer *peer = &world->peers[i];
         if (call_connect(peer) != pcclInternalError)
@@ -285,6 +426,48 @@ static void invariant_breaks(struct world *world, enum place place, call_functio
     }
     assert_int_equal(broken, 1);
     others_go_on(world, PEERS - 1);
+}
+
+static void invariant_breaks(struct world *world, enum place place, call_function call)
+{
+    plant(world, place, INVARIANT);
+    while (atomic_load(&planted_place) != NOWHERE)
+        all(world, call);
+    one_is_over(world);
+}
+
+struct bystander {
+    struct peer *peer;
+    call_function call;
+    pcclResult_t result;
+    char words[512];
+};
+
+static void run_bystander(void *argument)
+{
+    struct bystander *bystander = argument;
+    is_bystander = true;
+    bystander->result = bystander->call(bystander->peer);
+    (void)snprintf(bystander->words, sizeof bystander->words, "%s", pcclGetLastError(bystander->peer->comm));
+}
+
+/* The first peer's caller is left in the middle, while another thread waits in the same communicator. */
+static void caller_breaks(struct world *world, enum place place, call_function call, call_function waits)
+{
+    struct bystander bystander = {.peer = &world->peers[0], .call = waits};
+    uv_thread_t thread;
+    atomic_store(&bystander_waits, false);
+    assert_int_equal(uv_thread_create(&thread, run_bystander, &bystander), 0);
+    while (!atomic_load(&bystander_waits))
+        (void)sched_yield();
+    plant(world, place, INVARIANT);
+    while (atomic_load(&planted_place) != NOWHERE)
+        all(world, call);
+    assert_int_equal(uv_thread_join(&thread), 0);
+    assert_int_equal(bystander.result, pcclInternalError);
+    assert_non_null(strstr(bystander.words, "internal error"));
+    assert_int_equal(world->peers[0].result, pcclInternalError);
+    one_is_over(world);
 }
 
 /* Nobody need be out: what failed is made again. */
@@ -315,6 +498,8 @@ TESTS_OF(of_digests, DIGESTS, call_sync)
 TESTS_OF(of_a_synchronization, SYNC, call_sync)
 TESTS_OF(of_a_test_of_the_topology, MEASURE, call_optimize)
 
+static void invariant_of_a_waiting_list(void **state) { invariant_breaks(*state, CALLER, call_reduce_list); }
+
 static void invariant_of_a_state(void **state) { invariant_breaks(*state, STATE, call_sync); }
 
 static void invariant_of_what_is_freed(void **state)
@@ -328,6 +513,84 @@ static void invariant_of_what_is_freed(void **state)
     create(world, &world->peers[0]); /* for the end */
 }
 
+#define CALLER_TEST(name, place, call, waits)                                                                          \
+    static void caller_##name(void **state) { caller_breaks(*state, place, call, waits); }
+
+CALLER_TEST(that_looks_up_a_tag, LOOK_UP, call_reduce, call_lone_reduce)
+CALLER_TEST(that_launches, LAUNCH, call_reduce, call_lone_reduce)
+CALLER_TEST(that_launches_a_list, LAUNCH, call_reduce_list, call_lone_reduce)
+CALLER_TEST(that_hands_over_a_job, HAND_OVER, call_reduce, call_lone_reduce)
+CALLER_TEST(that_asks_the_engine, FIGURES, call_update, call_lone_pending)
+CALLER_TEST(that_writes_to_the_master, WRITING, call_reduce, call_lone_reduce)
+CALLER_TEST(that_writes_to_the_master_from_a_list, WRITING, call_reduce_list, call_lone_reduce)
+CALLER_TEST(that_votes, VOTE, call_sync, call_lone_pending)
+CALLER_TEST(that_makes_a_load, LOAD, call_optimize, call_lone_pending)
+
+/* The machine and the giving up break, too. */
+static void caller_that_gives_up(void **state)
+{
+    planted_later[0] = MACHINE;
+    planted_later[1] = GIVING_UP;
+    caller_breaks(*state, LOOK_UP, call_reduce, call_lone_reduce);
+}
+
+static void starting_breaks(struct world *world, enum place place)
+{
+    struct peer *peer = &world->peers[0];
+    destroy(peer);
+    create(world, peer);
+    plant(world, place, INVARIANT);
+    run_task(&(struct task){peer, call_connect});
+    assert_int_equal(atomic_load(&planted_place), NOWHERE);
+    assert_int_equal(peer->result, pcclInternalError);
+    one_is_over(world);
+}
+
+static void caller_that_listens(void **state) { starting_breaks(*state, LISTENER); }
+static void caller_that_starts_a_thread(void **state) { starting_breaks(*state, THREAD); }
+
+static void caller_that_leaves(void **state)
+{
+    struct world *world = *state;
+    struct peer *peer = &world->peers[0];
+    plant(world, LEAVING, INVARIANT);
+    is_of_first_peer = true;
+    destroy(peer);
+    assert_int_equal(atomic_load(&planted_place), NOWHERE);
+    peer->out = true;
+    others_go_on(world, PEERS - 1);
+    create(world, peer); /* for the end */
+}
+
+static void caller_without_a_communicator(void **state)
+{
+    struct world *world = *state;
+    pcclOptions_t *options;
+    is_of_first_peer = true;
+    assert_int_equal(pcclCreateOptions(&options), pcclSuccess);
+    plant(world, OPTIONS, INVARIANT);
+    assert_int_equal(pcclSetOption(options, "port", "1"), pcclInternalError);
+    assert_non_null(strstr(pcclGetLastError(NULL), "internal error"));
+    assert_int_equal(pcclSetOption(options, "port", "1"), pcclSuccess);
+    assert_int_equal(pcclDestroyOptions(options), pcclSuccess);
+    others_go_on(world, PEERS);
+}
+
+static void caller_that_starts_a_master(void **state)
+{
+    struct world *world = *state;
+    pcclMasterInstance_t *master;
+    is_of_first_peer = true;
+    assert_int_equal(pcclCreateMasterWithOptions("127.0.0.1:0", NULL, &master), pcclSuccess);
+    plant(world, MASTER_START, INVARIANT);
+    assert_int_equal(pcclRunMaster(master), pcclInternalError);
+    assert_non_null(strstr(pcclGetLastError(NULL), "internal error"));
+    assert_int_equal(pcclInterruptMaster(master), pcclSuccess);
+    assert_int_equal(pcclMasterAwaitTermination(master), pcclInternalError);
+    assert_int_equal(pcclDestroyMaster(master), pcclSuccess);
+    others_go_on(world, PEERS);
+}
+
 /* The process goes on: it can have another master, and members of its run. */
 static void master_breaks(struct world *world, enum place place)
 {
@@ -335,7 +598,7 @@ static void master_breaks(struct world *world, enum place place)
     plant(world, place, INVARIANT);
     all(world, call_update);
     assert_int_equal(pcclMasterAwaitTermination(world->master), pcclInternalError); /* nobody has interrupted it */
-    assert_non_null(strstr(pcclGetLastError(NULL), "the master ended by an internal error"));
+    assert_non_null(strstr(pcclGetLastError(NULL), "the master ended because of an internal error"));
     for (int i = 0; i < PEERS; i++) {
         assert_int_equal(world->peers[i].result, pcclMasterLost);
         assert_non_null(strstr(world->peers[i].words, "master"));
@@ -376,9 +639,27 @@ int main(void)
     TEST(what##_of_the_engine), TEST(what##_of_the_control_thread), TEST(what##_of_a_waiting_caller),                  \
         TEST(what##_of_digests), TEST(what##_of_a_synchronization), TEST(what##_of_a_test_of_the_topology)
     const struct CMUnitTest memory[] = {ALL(memory)};
-    const struct CMUnitTest invariants[] = {ALL(invariant), TEST(invariant_of_a_state),
-                                            TEST(invariant_of_what_is_freed), TEST(invariant_of_the_master),
-                                            TEST(invariant_of_the_master_s_loop)};
+    const struct CMUnitTest invariants[] = {ALL(invariant),
+                                            TEST(invariant_of_a_waiting_list),
+                                            TEST(invariant_of_a_state),
+                                            TEST(invariant_of_what_is_freed),
+                                            TEST(invariant_of_the_master),
+                                            TEST(invariant_of_the_master_s_loop),
+                                            TEST(caller_that_looks_up_a_tag),
+                                            TEST(caller_that_launches),
+                                            TEST(caller_that_launches_a_list),
+                                            TEST(caller_that_hands_over_a_job),
+                                            TEST(caller_that_asks_the_engine),
+                                            TEST(caller_that_writes_to_the_master),
+                                            TEST(caller_that_writes_to_the_master_from_a_list),
+                                            TEST(caller_that_votes),
+                                            TEST(caller_that_makes_a_load),
+                                            TEST(caller_that_gives_up),
+                                            TEST(caller_that_listens),
+                                            TEST(caller_that_starts_a_thread),
+                                            TEST(caller_that_leaves),
+                                            TEST(caller_without_a_communicator),
+                                            TEST(caller_that_starts_a_master)};
     (void)setenv("PCCL_RECOVER_MS", "200", 1); /* who has lost the master shall know it soon */
     (void)setenv("PCCL_ALONE_MS", "500", 1);
     (void)setenv("PCCL_MASTER_LOST_MS", "1000", 1);

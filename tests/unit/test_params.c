@@ -206,7 +206,7 @@ static void bad_values_are_named(void **state)
         {PCCL_PARAM_bind_address, "10.0.0.1,10.0.0.2", "more than 1 addresses"},
         {PCCL_PARAM_bind_address, "300.1.1.1", "is not an address"},
         {PCCL_PARAM_advertise_addresses, "a,b,c,d,e,f,g,h,i,j,k,l,m,n,o,p,q", "more than 16"},
-        {PCCL_PARAM_advertise_addresses, "a,", "is followed by no address"},
+        {PCCL_PARAM_advertise_addresses, "a,", "is not followed by an address"},
     };
     for (size_t i = 0; i < PCCL_COUNT_OF(bad); i++) {
         struct pccl_text words;
@@ -379,7 +379,7 @@ static void the_process_is_initialized_once_with_warnings(void **state)
     pccl_params_init_process();
     pccl_logger_wait(20000);
     assert_non_null(strstr(reported.names, "PCCL_NUM_BENCHMARK_CONNECTIONS"));
-    assert_non_null(strstr(reported.names, "16 is used"));
+    assert_non_null(strstr(reported.names, "using 16"));
     assert_non_null(strstr(reported.names, "PCCL_UNHEARD_OF"));
     assert_true(pccl_logger_wants(PCCL_LOG_INFO) && !pccl_logger_wants(PCCL_LOG_DEBUG));
     reported.names[0] = '\0';

@@ -34,7 +34,7 @@ static void test_the_number_of_files_is_bounded(void **state)
     for (uint32_t i = 0; i < PCCL_PICTURE_FILES_MAX; i++)
         assert_int_equal(write_group(&files, UINT32_MAX - i, &words), PCCL_OK);
     assert_int_equal(write_group(&files, 5, &words), PCCL_LIMIT);
-    assert_string_equal(words.bytes, "topology_file: group 5 and others have no file: 64 groups have one");
+    assert_string_equal(words.bytes, "topology_file: no file for group 5 and further groups: 64 groups have one");
     assert_int_equal(write_group(&files, 6, &words), PCCL_OK); /* said once */
     assert_int_equal(write_group(&files, UINT32_MAX, &words), PCCL_OK);
     assert_int_equal(write_group(&files, 0, &words), PCCL_OK);

@@ -57,7 +57,7 @@ static void the_only_donor_goes(void **state)
     node_until(&requester, &requester.touching);
     node_end(&donor);
     node_set(&requester, &requester.hold_touching, false);
-    expect_failure(&requester, "nobody is left to fetch the shared state from");
+    expect_failure(&requester, "no donor of the shared state is left");
     node_stop(&requester);
     assert_string_equal(requester.torn.bytes, "'weights'");
     node_free(&donor);
@@ -179,7 +179,7 @@ static void somebody_else_answers(void **state)
     node_begin(&requester);
     pccl_sync_session_plan(requester.session, true, false);
     node_name(requester.session, &meant, &other.proof, &other.address);
-    expect_failure(&requester, "nobody is left");
+    expect_failure(&requester, "no donor");
     node_finish(&requester);
     node_finish(&other);
     free(a);
@@ -327,7 +327,7 @@ static void a_donor_that_says_what_nobody_asked_is_dropped(void **state)
         bare_hear_end(bare);
         close(bare);
     }
-    expect_failure(&requester, "nobody is left");
+    expect_failure(&requester, "no donor");
     assert_int_equal(requester.touched, 0);
     node_finish(&requester);
     close(listening);

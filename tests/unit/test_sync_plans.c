@@ -371,7 +371,7 @@ static void a_donor_that_could_not_be_noted_was_the_only_one(void **state)
     node_serve(&donor);
     pccl_sync_session_plan(requester.session, true, false);
     name_a_donor_in_vain(&requester, &donor);
-    expect_failure(&requester, "nobody is left to fetch the shared state from: out of memory");
+    expect_failure(&requester, "no donor of the shared state is left: out of memory");
     node_finish(&requester);
     node_finish(&donor);
     free(a);

@@ -170,8 +170,8 @@ static bool note_key(struct reader *reader, const char *key)
 {
     for (unsigned i = 0; i < reader->key_count; i++) {
         if (strcmp(reader->keys[i], key) == 0) {
-            settings_explain(reader->problem, "%s:%u: '%s' is set for the second time; the first is on line %u",
-                             reader->path, reader->line, key, reader->seen[i]);
+            settings_explain(reader->problem, "%s:%u: '%s' is set twice; the first time is on line %u", reader->path,
+                             reader->line, key, reader->seen[i]);
             return false;
         }
     }
@@ -226,7 +226,7 @@ bool settings_read_file(struct settings *settings, const char *path, struct sett
         goto out;
     }
     if (length > FILE_BYTES_MAX || memchr(text, '\0', length) != NULL) {
-        settings_explain(problem, "%.300s is no configuration file: %s", path,
+        settings_explain(problem, "%.300s is not a configuration file: %s", path,
                          length > FILE_BYTES_MAX ? "it has more than 65536 bytes" : "it has zero bytes");
         goto out;
     }

@@ -67,11 +67,11 @@ static int print_help(void)
            "  --log-level LEVEL    the same as --set log_level=LEVEL\n"
            "  --log-format FORMAT  text, logfmt or json, one line for each event on standard error\n"
            "  --listen-address, --option  other names of --listen and --set\n"
-           "  --check-config       says whether everything that was set is good, and ends\n"
-           "  --print-config       prints what counts, as a configuration file, and where it is from, and ends\n"
-           "  --help, --version    prints this, or the version, and ends\n"
+           "  --check-config       checks all settings and exits\n"
+           "  --print-config       prints the effective settings and their origins as a configuration file, and exits\n"
+           "  --help, --version    prints this text or the version, and exits\n"
            "\n"
-           "The command line wins over the environment, that over the configuration file, that over the defaults.\n"
+           "The command line overrides the environment, which overrides the configuration file.\n"
            "\n"
            "Parameters, with their environment variable and default (also: PCCL_LISTEN, PCCL_LOG_FORMAT):\n");
     for (size_t i = 0; i < pcclGetParameterCount(); i++) {
@@ -127,7 +127,7 @@ static int take_valued(struct command *command, const char *flag, const char *va
     if (strcmp(flag, "--set") == 0 || strcmp(flag, "--option") == 0)
         return set_parameter(command, value);
     if (command->config)
-        return usage_error_about("--config was given before", value);
+        return usage_error_about("--config is given twice", value);
     command->config = value;
     return GO_ON;
 }
@@ -231,13 +231,13 @@ static void explain_failure(const struct pccl_text *words)
             (void)snprintf(holder, sizeof holder, "Another program, perhaps of another user,");
         settings_explain(&problem,
                          "%s. %s holds the port: perhaps a master that runs already. 'ss -tanp sport = :%u' shows "
-                         "it, also where that is a connection; end it, or choose another port with --listen",
+                         "it, even if it is only a connection; stop it, or choose another port with --listen",
                          words->bytes, holder, (unsigned)port);
     } else if (says(words, UV_EACCES)) {
         settings_explain(&problem, "%s. Ports below 1024 need a privilege; choose a higher one with --listen",
                          words->bytes);
     } else if (says(words, UV_EADDRNOTAVAIL)) {
-        settings_explain(&problem, "%s. This machine does not have that address; 'ip address' lists those it has",
+        settings_explain(&problem, "%s. This machine does not have that address; 'ip address' lists its addresses",
                          words->bytes);
     }
     report(PCCL_LOG_ERROR, problem.words);
@@ -300,9 +300,9 @@ static int drain(struct service *service, const char *signal_name)
     sigemptyset(&set);
     sigaddset(&set, WOKEN_BY_END);
     struct pccl_text words;
-    pccl_text_format(&words, "%s: telling the peers, then ending", signal_name);
+    pccl_text_format(&words, "%s: notifying the peers, then exiting", signal_name);
     report(PCCL_LOG_INFO, words.bytes);
-    notify_say(&service->notify, "STOPPING=1\nSTATUS=telling the peers, then ending");
+    notify_say(&service->notify, "STOPPING=1\nSTATUS=notifying the peers, then exiting");
     pccl_master_server_interrupt(service->server);
     while (!atomic_load(&service->ended))
         if (sigtimedwait(&set, NULL, &patience) < 0 && errno == EAGAIN)
@@ -320,9 +320,7 @@ static int attend(struct service *service)
         switch (sigwaitinfo(&set, NULL)) {
         case SIGINT: return drain(service, "SIGINT");
         case SIGTERM: return drain(service, "SIGTERM");
-        case SIGHUP:
-            report(PCCL_LOG_INFO, "SIGHUP: there is nothing to read again; a restart takes new settings");
-            break;
+        case SIGHUP: report(PCCL_LOG_INFO, "SIGHUP is ignored; restart the master to change settings"); break;
         default: break;
         }
     }

@@ -136,7 +136,7 @@ static bool await_workers(const struct perf_launch *launch, const struct perf_ch
 {
     char byte;
     for (uint32_t i = 0; i < count; i++)
-        if (!perf_launch_await(launch, workers, count, i, "optimising the topology") ||
+        if (!perf_launch_await(launch, workers, count, i, "optimizing the topology") ||
             !perf_read_all(workers[i].results, &byte, 1))
             return false;
     return true;

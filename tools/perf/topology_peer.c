@@ -125,7 +125,7 @@ static int make_call(const struct peer *peer, struct perf_call *call)
         result = optimize(peer, call);
     }
     if (result == pcclSuccess) {
-        what = "a reduction after the optimisation failed";
+        what = "a reduction after the optimization failed";
         result = time_reductions(peer, &call->after_s, &call->wrong);
     }
     if (result == pcclSuccess)

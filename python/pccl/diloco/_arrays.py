@@ -74,7 +74,7 @@ class TorchArrays:
         if hasattr(array, "to_local"):
             raise LayoutError(f"params: {name} is a DTensor: its shards are not supported")
         if array.layout is not self._torch.strided:
-            raise LayoutError(f"params: {name} has the layout {array.layout}, wanted is a dense (strided) tensor")
+            raise LayoutError(f"params: {name} has the layout {array.layout}, expected a dense (strided) tensor")
 
     def dtype(self, array: Any) -> str:
         return str(array.dtype).replace("torch.", "", 1)
@@ -162,7 +162,7 @@ class Layout:
             raise InvalidArgument("params: there are no parameters to train")
         for name in self._params:
             if not isinstance(name, str):
-                raise InvalidArgument(f"params: the name {name!r} is not a text")
+                raise InvalidArgument(f"params: the name {name!r} is not a string")
         names = sorted(self._params)
         self.arrays = _arrays_of(self._params[names[0]])
         kinds = [self._kind(name) for name in names]
@@ -175,7 +175,7 @@ class Layout:
         self.arrays.check(name, array)
         kind = self.arrays.dtype(array)
         if kind not in _OUTER:
-            raise DTypeError(f"params: {name} is of type {kind}; trained are {', '.join(_OUTER)}")
+            raise DTypeError(f"params: {name} is of type {kind}; only {', '.join(_OUTER)} can be trained")
         return kind
 
     def _place(self, name: str, kind: str) -> Slot:

@@ -27,7 +27,7 @@ class Nesterov:
         if not (math.isfinite(self.lr) and self.lr > 0):
             raise InvalidArgument(f"Nesterov: lr is {self.lr}")
         if not 0 <= self.momentum < 1:
-            raise InvalidArgument(f"Nesterov: momentum is {self.momentum}, wanted is 0 <= momentum < 1")
+            raise InvalidArgument(f"Nesterov: momentum is {self.momentum}, expected 0 <= momentum < 1")
 
     def apply(self, theta: Any, momentum: Any, mean: Any, scratch: Scratch) -> None:
         """One step, in place. Every operation is rounded by itself, so that all processors get the same bits."""

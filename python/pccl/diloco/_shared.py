@@ -117,9 +117,9 @@ class Shared:
         wanted = {*named, "round", "samples", "layout"}
         differing = sorted(wanted ^ set(state))
         if differing:
-            raise InvalidArgument(f"load_state_dict: here or there is no {', '.join(differing)}")
+            raise InvalidArgument(f"load_state_dict: one side has no {', '.join(differing)}")
         if int(state["layout"]) != self.layout_mark:
-            raise InvalidArgument("load_state_dict: the state is of parameters with other names, shapes or types")
+            raise InvalidArgument("load_state_dict: the state has parameters with other names, shapes or types")
         counts = [operator.index(int(state["round"])), operator.index(int(state["samples"]))]
         if min(counts) < 0:
             raise InvalidArgument(f"load_state_dict: round {counts[0]}, samples {counts[1]}")

@@ -180,7 +180,7 @@ class DiLoCo:
         if rounds is not None:
             _check("rounds", rounds, 1)
         if not 0 <= linger_s < math.inf:
-            raise InvalidArgument(f"linger_s: {linger_s!r}; wanted are seconds from 0 on")
+            raise InvalidArgument(f"linger_s: {linger_s!r}; expected a number of seconds, at least 0")
         _check_choice("mode", mode, _MODES)
         _check_choice("weight", weight, _WEIGHTS)
         if not isinstance(outer, Nesterov):
@@ -564,7 +564,7 @@ class LocalSGD(DiLoCo):
 
 def _check(name: str, value: Any, least: int) -> None:
     if not isinstance(value, int) or isinstance(value, bool) or value < least:
-        raise InvalidArgument(f"{name}: {value!r}; wanted is a whole number from {least} on")
+        raise InvalidArgument(f"{name}: {value!r}; expected an integer of at least {least}")
 
 
 def _check_choice(name: str, value: Any, choices: Sequence[str]) -> None:

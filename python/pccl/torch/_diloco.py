@@ -139,7 +139,7 @@ def as_nesterov(outer: Any) -> diloco.Nesterov:
     groups = outer.param_groups
     settings = [{key: value for key, value in group.items() if key != "params"} for group in groups]
     if any(other != settings[0] for other in settings):
-        raise InvalidArgument("outer_optimizer: its groups of parameters have different settings")
+        raise InvalidArgument("outer_optimizer: its parameter groups have different settings")
     only = settings[0]
     if only["momentum"] != 0 and not only["nesterov"]:
         raise InvalidArgument("outer_optimizer: momentum without nesterov=True is not supported")

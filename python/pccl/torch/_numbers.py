@@ -41,7 +41,7 @@ def collect(path: str, value: Any, found: Found, *, flags: bool = True) -> None:
         if isinstance(value, bool) and not flags:
             return
         if isinstance(value, int) and abs(value) > _EXACT:
-            raise InvalidArgument(f"{path} is {value}: whole numbers beyond 2**53 cannot be shared; make it a tensor")
+            raise InvalidArgument(f"{path} is {value}: integers beyond 2**53 cannot be shared; make it a tensor")
         found.append((path, float(value)))
     elif is_number(value):
         raise InvalidArgument(f"{path} is a {type(value).__name__}, which cannot be shared; make it a float")

@@ -91,7 +91,7 @@ PLANTS = [
         [], ["stranger-witness"],
         [
             ("src/master/links.c",
-             "!is_fresh(m, edge) || !is_witness(m, &edge->from)",
+             "!is_fresh(m, edge) || !is_witness(m, &edge->from, id)",
              "!is_fresh(m, edge)"),
             ("src/master/links.c",
              "if (!counts || (to == NULL",
@@ -128,5 +128,33 @@ PLANTS = [
             ("src/master/recovery.c",
              "if (here == 1 && waited_us < alone_us)",
              "if (here == UINT32_MAX)"),
+        ]),
+    Bug("other_groups_are_witnesses",
+        "9.2: two liars of another group wait for a control connection to break",
+        [], ["witness-of-others"],
+        [
+            ("src/master/links.c",
+             "return pccl_master_is_living_member(remote) && peer != NULL && "
+             "remote->group_number == peer->group_number;",
+             "return pccl_master_is_living_member(remote) && peer != NULL;"),
+        ]),
+    Bug("counters_without_end",
+        "12.3: a member that reports rounds or outcomes without end makes their numbers wrap",
+        [], ["lying-rounds"],
+        [
+            ("src/master/recovery.c",
+             "|| !can_be_counted(resume))",
+             "|| (false && !can_be_counted(resume)))"),
+            ("src/master/recovery.c",
+             "&& !expel_miscounters(m))",
+             "&& !(false && expel_miscounters(m)))"),
+        ]),
+    Bug("rounds_of_one_are_believed",
+        "12.3: a member that reports rounds ahead of all others leaves them behind for ever",
+        [], ["lying-rounds"],
+        [
+            ("src/master/recovery.c",
+             "&& !expel_miscounters(m))",
+             "&& !(false && expel_miscounters(m)))"),
         ]),
 ]

@@ -184,6 +184,6 @@ PLANTS = [
         [
             ("src/master/links.c",
              "is_in_group(m, &other->from, to->group)",
-             "is_witness(m, &other->from)"),
+             "pccl_master_is_living_member(to)"),
         ]),
 ]

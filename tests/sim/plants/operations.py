@@ -113,4 +113,12 @@ PLANTS = [
              "known = pccl_min_u64(known, group->ring[i]->decision_known);",
              "known = pccl_max_u64(known, group->ring[i]->decision_known);"),
         ]),
+    Bug("late_launch_of_any_number",
+        "2.3: what was aborted before it is launched is kept without a limit",
+        [], ["late-launches"],
+        [
+            ("src/peer/operations.c",
+             "if (p->op_count - p->tombstone_count >= PCCL_OPS_PER_PEER_MAX)",
+             "if (tombstone == NULL && p->op_count - p->tombstone_count >= PCCL_OPS_PER_PEER_MAX)"),
+        ]),
 ]

@@ -175,7 +175,7 @@ PLANTS = [
              ""),
         ]),
     Bug("any_revision_goes",
-        "a revision grows by one",
+        "increment the revision by one",
         ["S1", "S5"], ["sync-jump"],
         [
             ("src/master/election.c",

@@ -115,7 +115,7 @@ PLANTS = [
              "return PCCL_WAY_NONE;",
              "return PCCL_WAY_UNKNOWN;"),
             ("src/master/figures.c",
-             "if (pccl_master_strike_bad_pairs(m, group, rates))",
+             "if (pccl_master_exclude_bad_links(m, group, rates))",
              "if (true)"),
         ]),
     Bug("figures_of_the_dead",

@@ -1,0 +1,73 @@
+/* The only file that knows everything that waits. What it calls may break, too: it can be run again. */
+#include "drive/comm_broken.h"
+#include "drive/comm_machine.h"
+#include "drive/communicator.h"
+
+static void end_call(struct pcclComm_t *comm, struct pccl_call_slot *slot)
+{
+    if (slot->outstanding && !slot->done)
+        pccl_comm_call_done(comm, slot, PCCL_INTERNAL);
+}
+
+/* The machine's memory stays behind: nothing of it can be trusted, not even to free it. */
+void pccl_comm_give_up(struct pcclComm_t *comm)
+{
+    comm->defect = true;
+    comm->peer = NULL;
+    pccl_comm_effect_close_master(comm);
+    pccl_comm_jobs_stop(comm);
+    pccl_reductions_give_up(comm);
+    for (uint32_t i = 0; i < PCCL_COUNT_OF(comm->calls); i++)
+        end_call(comm, &comm->calls[i]);
+    pccl_comm_sync_over(comm);
+    pccl_comm_optimize_over(comm);
+    pccl_comm_describe_over(comm, PCCL_INTERNAL);
+    pccl_comm_links_close_all(comm);
+}
+
+void pccl_comm_break_session(struct pcclComm_t *comm, enum pccl_call call)
+{
+    bool syncs = call == PCCL_CALL_SYNC;
+    pccl_comm_seize(comm);
+    if (syncs)
+        comm->sync.session = NULL;
+    else
+        comm->topology.session = NULL;
+    pccl_comm_break(comm, syncs ? "during a synchronization; tensors may be partly overwritten"
+                                : "during a test of the topology");
+    pccl_comm_leave(comm);
+}
+
+/* Until the engine lets go of them, the buffers of reductions are not their callers' again. */
+static void end_all(void *argument)
+{
+    struct pcclComm_t *comm = argument;
+    if (comm->defect)
+        pccl_comm_give_up(comm); /* maybe it was that which broke */
+    else
+        pccl_comm_break(comm, "in a call");
+    pccl_comm_jobs_await(comm);
+}
+
+static void close_listener(void *argument)
+{
+    struct pcclComm_t *comm = argument;
+    pccl_listener_close(&comm->listener);
+}
+
+void pccl_caller_broke(struct pccl_caller *caller)
+{
+    struct pcclComm_t *comm = caller->comm;
+    pccl_caller_left(caller);
+    pccl_comm_seize(comm);
+    pccl_comm_forget_waiter(comm, &caller->waiter);
+    pccl_comm_calls_forget_waiter(comm, &caller->waiter);
+    pccl_comm_describe_forget_waiter(comm, &caller->waiter);
+    pccl_reductions_forget_waiter(comm, &caller->waiter);
+    pccl_comm_jobs_abandon(comm, &caller->waiter);
+    if (!pccl_guard_run(end_all, comm)) /* then the machine is given up, without a good-bye */
+        (void)pccl_guard_run(end_all, comm);
+    if (!comm->started)
+        (void)pccl_guard_run(close_listener, comm); /* nobody will accept there */
+    pccl_comm_leave(comm);
+}

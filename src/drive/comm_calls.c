@@ -1,0 +1,43 @@
+/* How the thread of a joint call waits for its end. */
+#include "drive/comm_calls.h"
+#include "drive/comm_callers.h"
+#include "drive/communicator.h"
+
+enum pccl_status pccl_comm_await_call(struct pcclComm_t *comm, struct pccl_call_slot *slot)
+{
+    pccl_comm_check_deadline(comm);
+    slot->waiter = pccl_caller_waiter();
+    if (!slot->done)
+        pccl_comm_wait(comm, slot->waiter);
+    slot->waiter = NULL;
+    return slot->status;
+}
+
+void pccl_comm_attend(struct pcclComm_t *comm, struct pccl_call_slot *slot, void (*work)(void *session), void *session)
+{
+    struct pccl_waiter *waiter = pccl_caller_waiter();
+    slot->waiter = waiter;
+    while (!slot->done) {
+        pccl_comm_wait(comm, waiter);
+        if (slot->done)
+            break;
+        pccl_comm_leave(comm);
+        work(session);
+        pccl_comm_enter(comm);
+    }
+    slot->waiter = NULL;
+}
+
+void pccl_comm_call_done(struct pcclComm_t *comm, struct pccl_call_slot *slot, enum pccl_status status)
+{
+    slot->done = true;
+    slot->status = status;
+    pccl_comm_fire(comm, slot->waiter);
+}
+
+void pccl_comm_calls_forget_waiter(struct pcclComm_t *comm, const struct pccl_waiter *waiter)
+{
+    for (uint32_t i = 0; i < PCCL_COUNT_OF(comm->calls); i++)
+        if (comm->calls[i].waiter == waiter)
+            comm->calls[i].waiter = NULL;
+}

@@ -1,0 +1,94 @@
+/*
+ * Knows of the concerns only whether they have left something to send or to settle; what that is, the files above know.
+ */
+#include "drive/comm_lock.h"
+#include "drive/communicator.h"
+
+#include "log/logger.h"
+
+static _Thread_local const struct pcclComm_t *entered; /* this thread is inside */
+
+static void unlock_and_log(struct pcclComm_t *comm)
+{
+    struct pccl_comm_log log = comm->log;
+    comm->log = (struct pccl_comm_log){0};
+    entered = NULL;
+    uv_mutex_unlock(&comm->lock);
+    pccl_comm_log_write(&log);
+}
+
+void pccl_comm_on_log(void *context, enum pccl_log_level level, const char *line)
+{
+    struct pcclComm_t *comm = context;
+    struct pccl_text words;
+    if (!pccl_logger_wants(level))
+        return;
+    pccl_text_format(&words, "%s", line);
+    pccl_comm_enter(comm);
+    if (comm->peer)
+        pccl_peer_add_names(comm->peer, &words);
+    unlock_and_log(comm);
+    pccl_logger_write(level, "peer", words.bytes);
+}
+
+bool pccl_comm_has_notes(const struct pcclComm_t *comm)
+{
+    return comm->master.dial || comm->master.cancel || comm->master.closing || comm->links.queued || comm->starved;
+}
+
+void pccl_comm_wake_loop(struct pcclComm_t *comm)
+{
+    if (!comm->started || comm->wound_up || comm->woken)
+        return;
+    comm->woken = true;
+    pccl_reactor_wake(&comm->reactor);
+}
+
+void pccl_comm_enter(struct pcclComm_t *comm)
+{
+    uv_mutex_lock(&comm->lock);
+    entered = comm;
+}
+
+void pccl_comm_seize(struct pcclComm_t *comm)
+{
+    if (entered != comm)
+        pccl_comm_enter(comm);
+}
+
+void pccl_comm_publish(struct pcclComm_t *comm)
+{
+    bool flushed = !comm->master.connection || pccl_connection_flush(comm->master.connection);
+    if (!flushed || pccl_comm_has_notes(comm))
+        pccl_comm_wake_loop(comm);
+}
+
+void pccl_comm_leave(struct pcclComm_t *comm)
+{
+    pccl_comm_publish(comm);
+    unlock_and_log(comm);
+}
+
+void pccl_comm_check_deadline(struct pcclComm_t *comm)
+{
+    if (comm->peer && pccl_peer_deadline(comm->peer) < comm->armed_us)
+        pccl_comm_wake_loop(comm);
+}
+
+void pccl_comm_loop_enter(void *context)
+{
+    struct pcclComm_t *comm = context;
+    pccl_comm_enter(comm);
+    comm->on_loop = true;
+    comm->woken = false;
+    if (pccl_comm_has_notes(comm))
+        comm->hooks->settle(comm);
+}
+
+void pccl_comm_loop_leave(void *context)
+{
+    struct pcclComm_t *comm = context;
+    comm->hooks->settle(comm);
+    comm->on_loop = false;
+    unlock_and_log(comm);
+}
