@@ -15,7 +15,7 @@ CONFIG ?=
 TIMES ?= 3
 RESULTS := $(CURDIR)/build/results
 PYTHON := $(firstword $(wildcard /usr/bin/python3) python3)
-# Where address space randomisation confuses the sanitizers of gcc 12 and clang 14, run without it.
+# Where address space randomization confuses the sanitizers of gcc 12 and clang 14, run without it.
 STEADY := $(shell setarch -R true 2>/dev/null && echo setarch -R)
 # More of them at once than processors finds more, too. What a failed test says last is what counts: the whole output goes
 # to the results.

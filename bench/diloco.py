@@ -114,7 +114,7 @@ def overlap(given):
     row(*["---"] * 5)
     comm_s = None
     for mode in MODES:
-        # A network of its own for each: what the kernel has learnt of a way is not another's.
+        # A network of its own for each: what the kernel has learned of a way is not another's.
         with Wan(PEERS + 1, rate_mbit=given.rate, delay_ms=given.delay_ms, emulator=emulator) as wan:
             found = of_mode(wan, build / "tools" / "pccl-master", mode, given)
         whole, compute, wait = (max(told[name] for told in found) for name in ("round_s", "compute_s", "waited_s"))

@@ -23,9 +23,9 @@ struct node {
     struct pccl_id id;
     struct queue up, down; /* to the master, from the master */
     struct pccl_frame_reader up_reader, down_reader;
-    bool dialled, connected;
+    bool dialed, connected;
     uint32_t decided;
-    struct pccl_op *op;
+    struct pccl_peer_op *op;
     struct world *world;
 };
 
@@ -112,7 +112,7 @@ static void quiet_master(void *context, enum pccl_log_level level, const char *l
     quiet(context, level, line);
 }
 
-static void dial_master(void *context) { ((struct node *)context)->dialled = true; }
+static void dial_master(void *context) { ((struct node *)context)->dialed = true; }
 
 static void nothing(void *context) { (void)context; }
 
@@ -151,12 +151,12 @@ static void call_done(void *context, enum pccl_call call, enum pccl_status statu
     ((struct node *)context)->connected = status == PCCL_OK;
 }
 
-static void op_decided(void *context, struct pccl_op *op)
+static void op_decided(void *context, struct pccl_peer_op *op)
 {
     ((struct node *)context)->decided += op->class == PCCL_CLASS_NONE;
 }
 
-static void op_ignored(void *context, struct pccl_op *op) { (void)context, (void)op; }
+static void op_ignored(void *context, struct pccl_peer_op *op) { (void)context, (void)op; }
 
 /* ---- moving bytes ---- */
 

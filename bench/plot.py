@@ -16,8 +16,8 @@ import statistics
 WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 420, 320, 62, 14, 34, 44
 LEGEND = 190
 # Tell apart also without red and green.
-COLOURS = ["#000000", "#0072b2", "#56b4e9", "#009e73", "#e69f00", "#d55e00", "#cc79a7", "#7f5f00", "#5f3f9f"]
-LIMIT_COLOUR = "#999999"
+COLORS = ["#000000", "#0072b2", "#56b4e9", "#009e73", "#e69f00", "#d55e00", "#cc79a7", "#7f5f00", "#5f3f9f"]
+LIMIT_COLOR = "#999999"
 
 
 def size_text(size):
@@ -71,11 +71,11 @@ class Panel:
             yield text(self.x(size), HEIGHT - BOTTOM + 16, size_text(size), "middle")
         yield text(self.left + (LEFT + WIDTH) / 2, HEIGHT - 8, "bytes", "middle")
 
-    def curve(self, points, colour):
+    def curve(self, points, color):
         path = " ".join(f"{self.x(size):.1f},{self.y(value):.1f}" for size, value in points)
-        yield f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="2"/>'
+        yield f'<polyline points="{path}" fill="none" stroke="{color}" stroke-width="2"/>'
         for size, value in points:
-            yield f'<circle cx="{self.x(size):.1f}" cy="{self.y(value):.1f}" r="2.5" fill="{colour}"/>'
+            yield f'<circle cx="{self.x(size):.1f}" cy="{self.y(value):.1f}" r="2.5" fill="{color}"/>'
 
 
 def text(x, y, words, anchor, bold=False):
@@ -91,7 +91,7 @@ def picture(curves, logarithmic, what):
     """curves[peers][row]: points."""
     rows = list(dict.fromkeys(row for found in curves.values() for row in found))
     others = [row for row in rows if row != "limit"]
-    colours = {"limit": LIMIT_COLOUR, **{row: COLOURS[i % len(COLOURS)] for i, row in enumerate(others)}}
+    colors = {"limit": LIMIT_COLOR, **{row: COLORS[i % len(COLORS)] for i, row in enumerate(others)}}
     width = WIDTH * len(curves) + LEGEND
     parts = [f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{HEIGHT}" font-family="sans-serif" '
              f'font-size="11"><rect width="{width}" height="{HEIGHT}" fill="white"/>']
@@ -101,10 +101,10 @@ def picture(curves, logarithmic, what):
         panel = Panel(number, f"{what}, {peers} peers", sizes, values, logarithmic)
         parts += panel.frame()
         for row, points in found.items():
-            parts += panel.curve(points, colours[row])
+            parts += panel.curve(points, colors[row])
     for i, row in enumerate(rows):
         y = TOP + 18 * i
-        parts.append(f'<rect x="{width - LEGEND + 10}" y="{y - 8}" width="14" height="8" fill="{colours[row]}"/>')
+        parts.append(f'<rect x="{width - LEGEND + 10}" y="{y - 8}" width="14" height="8" fill="{colors[row]}"/>')
         parts.append(text(width - LEGEND + 30, y, row, "start"))
     return "\n".join(parts + ["</svg>\n"])
 

@@ -34,9 +34,9 @@ static void *resize(void *context, void *block, size_t old_bytes, size_t new_byt
 
 static const struct pccl_memory memory = {.resize = resize};
 
-static int fail(const char *words)
+static int fail(const char *reason)
 {
-    (void)fprintf(stderr, "bench_segments: %s\n", words);
+    (void)fprintf(stderr, "bench_segments: %s\n", reason);
     return 1;
 }
 
@@ -56,8 +56,8 @@ static int run_kernel(char kind, const struct pccl_kernels *kernels, unsigned lo
 {
     static float one[PIECE_ELEMENTS], other[PIECE_ELEMENTS];
     static uint8_t packed[PIECE_ELEMENTS * 2];
-    struct pccl_text words;
-    const struct pccl_codec *codec = pccl_codec_find(PCCL_CODEC_MIN_MAX, PCCL_F32, PCCL_U8, PCCL_SUM, &words);
+    struct pccl_text reason;
+    const struct pccl_codec *codec = pccl_codec_find(PCCL_CODEC_MIN_MAX, PCCL_F32, PCCL_U8, PCCL_SUM, &reason);
     if (!codec || !kernels || pccl_codec_bytes(codec, PIECE_ELEMENTS) > sizeof packed)
         return fail("no such kernels, or no codec");
     for (size_t i = 0; i < PIECE_ELEMENTS; i++)
@@ -106,7 +106,7 @@ static int run_frames(unsigned long count)
     struct pccl_text reason;
     sent.as.data = (struct pccl_msg_data){.instance = {.group = 1, .joint = 1, .tag = 1, .use = 1},
                                           .view = {1, 5},
-                                          .group = 3,
+                                          .stripe = 3,
                                           .step = 1,
                                           .length = 65536};
     pccl_frame_reader_init(&reader, &memory);
@@ -171,11 +171,11 @@ static void on_at_rest(void *context, struct pccl_transfer *transfer)
 }
 
 static void on_failed(void *context, struct pccl_transfer *transfer, enum pccl_class class,
-                      const struct pccl_text *words)
+                      const struct pccl_text *reason)
 {
     (void)transfer;
     (void)class;
-    (void)words;
+    (void)reason;
     ((struct world *)context)->failed = true;
 }
 
@@ -199,10 +199,10 @@ static bool move_message(struct world *world, uint32_t from, bool outgoing)
     uint32_t to = 1 - from;
     struct pccl_departure departure = {0};
     struct pccl_arrival arrival = {0};
-    struct pccl_text words;
+    struct pccl_text reason;
     if (!pccl_exchange_next(world->exchanges[from], &world->ids[to], outgoing, &departure))
         return false;
-    if (pccl_exchange_receive(world->exchanges[to], &world->ids[from], !outgoing, &departure.msg, &arrival, &words) !=
+    if (pccl_exchange_receive(world->exchanges[to], &world->ids[from], !outgoing, &departure.msg, &arrival, &reason) !=
         PCCL_OK) {
         world->failed = true;
         return false;
@@ -234,7 +234,7 @@ static bool connect_all(struct world *world, const struct pccl_kernels *kernels)
 
 static bool reduce_once(struct world *world, uint32_t use, float *const *buffers)
 {
-    struct pccl_text words;
+    struct pccl_text reason;
     world->done = 0;
     for (uint32_t i = 0; i < RANKS; i++) {
         struct pccl_transfer_config config = {
@@ -245,7 +245,7 @@ static bool reduce_once(struct world *world, uint32_t use, float *const *buffers
             .ranks = RANKS,
             .input = buffers[2 * i],
             .result = buffers[2 * i + 1]};
-        if (pccl_exchange_start(world->exchanges[i], &config, &world->transfers[i], &words) != PCCL_OK)
+        if (pccl_exchange_start(world->exchanges[i], &config, &world->transfers[i], &reason) != PCCL_OK)
             return false;
     }
     for (bool moved = true; moved;) {
@@ -262,7 +262,7 @@ static bool reduce_once(struct world *world, uint32_t use, float *const *buffers
 
 static int run_exchange(unsigned long count)
 {
-    struct pccl_kernels kernels = {.name = "none", .copy_away = no_copy, .copied_away = no_fence};
+    struct pccl_kernels kernels = {.name = "none", .copy_streaming = no_copy, .copied_streaming = no_fence};
     struct world world = {0};
     float *buffers[2 * RANKS];
     kernels.combine[PCCL_F32][PCCL_SUM] = no_combine;

@@ -129,7 +129,7 @@ typedef enum pcclDeviceType_t { pcclDeviceCpu = 0, pcclDeviceCuda = 1 } pcclDevi
 
 /*
  * Integers wrap. Avg is the sum divided by the number of peers; for integers the wrapped sum,
- * truncated towards zero. Float16 and BFloat16 are computed in single precision and rounded once.
+ * truncated toward zero. Float16 and BFloat16 are computed in single precision and rounded once.
  * Max and Min return NaN when any operand is NaN and order -0 below +0.
  */
 typedef enum pcclRedOp_t { pcclSum = 0, pcclAvg = 1, pcclProd = 2, pcclMax = 3, pcclMin = 4 } pcclRedOp_t;
@@ -555,9 +555,9 @@ PCCL_EXPORT pcclResult_t pcclConnect(pcclComm_t *comm);
 /*
  * Leaves the run, if connected, and frees the communicator. It tells the master, so that the others
  * need not detect the loss, and does not wait for peers. Operations that are not awaited end here;
- * the library does not touch their buffers afterwards, and the content of their receive buffers is
+ * the library does not touch their buffers afterward, and the content of their receive buffers is
  * unspecified (in place: the original input). comm and the handles of its operations must not be
- * used afterwards. Calls on comm that other threads are in fail as if this peer had left the run,
+ * used afterward. Calls on comm that other threads are in fail as if this peer had left the run,
  * and this call BLOCKS until they have returned. So do not destroy a communicator from a log
  * callback.
  * pcclSuccess
@@ -658,7 +658,7 @@ PCCL_EXPORT pcclResult_t pcclOptimizeTopology(const pcclComm_t *comm);
 /*
  * Returns the master's topology report of this communicator's group as text: a line for each peer,
  * one for the ring, and one for each measured path with its rate, round trip, age and source.
- * src/topology/picture.h defines the format, docs/PROTOCOL.md its meaning. If all paths do not fit
+ * src/topology/report.h defines the format, docs/PROTOCOL.md its meaning. If all paths do not fit
  * into a message (with more than about 60 peers), the report contains only those of the ring.
  *
  * The text and its terminator need *needed bytes; text NULL with size 0 asks only for that number.
@@ -932,7 +932,7 @@ PCCL_EXPORT pcclResult_t pcclMasterAwaitTermination(pcclMasterInstance_t *master
 
 /*
  * Frees a master that was never run, or whose termination was awaited. It must not be used
- * afterwards.
+ * afterward.
  * pcclSuccess
  * pcclInvalidArgument master is NULL
  * pcclInvalidUsage    it runs, or its termination was not awaited; nothing was freed

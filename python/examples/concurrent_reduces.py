@@ -19,7 +19,7 @@ parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
 parser.add_argument("master", nargs="?", default="127.0.0.1:48148")
 parser.add_argument("--tags", type=int, default=32, help="reductions in a step (%(default)s)")
 parser.add_argument("--elements", type=int, default=1 << 20, help="floats in each (%(default)s)")
-parser.add_argument("--pool", type=int, default=8, help="connections to each neighbour (%(default)s)")
+parser.add_argument("--pool", type=int, default=8, help="connections to each neighbor (%(default)s)")
 args = parser.parse_args()
 
 stopping = []

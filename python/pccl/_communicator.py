@@ -29,7 +29,7 @@ _ATTEMPT_S = 2.0  # on the average: where somebody else than a master listens, a
 def _label(where: str, label: str) -> bytes:
     """The library judges it, before anything is launched."""
     written = _core.text(f"{where}: label", label)
-    if _native.labelled(written, lambda: 0):
+    if _native.labeled(written, lambda: 0):
         raise InvalidArgument(f"{where}: {label!r}: {_native.last_failure().reason}")
     return written
 
@@ -229,7 +229,7 @@ class Communicator:
         in_flight = max(-1, min(number("max_in_flight", max_in_flight, -(1 << 63), 1 << 63), 1 << 30))
         call = self._bound(
             "pcclAllReduceMultipleWithRetry",
-            lambda comm: _native.labelled(
+            lambda comm: _native.labeled(
                 named,
                 lambda: _native.lib.pcclAllReduceMultipleWithRetry(
                     array, len(array), comm, ctypes.byref(info), in_flight

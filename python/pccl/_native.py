@@ -195,7 +195,7 @@ class _Label(threading.local):
 _label = _Label()
 
 
-def labelled(label: bytes, call: Callable[[], int]) -> int:
+def labeled(label: bytes, call: Callable[[], int]) -> int:
     """call(), with this label, or none, on what it launches. A signal's handler may reduce, too, between the label and
     the launch that it is for: then the outer one is there again."""
     outer = _label.now

@@ -238,7 +238,7 @@ class Operation:
             self._core.depend(self)
             error = self._core.attempt_with(
                 function,
-                lambda comm: _native.labelled(
+                lambda comm: _native.labeled(
                     self._label,
                     lambda: _native.lib.pcclAllReduceAsync(
                         *self._addresses, ctypes.byref(self._descriptor), comm, ctypes.byref(self._handle)
@@ -504,7 +504,7 @@ class AsyncReduceHandle:
         return outcome.info
 
     def future(self) -> Future[ReduceInfo]:
-        """The end as a concurrent.futures.Future: result() gives the info or raises PCCLError. It cannot be cancelled.
+        """The end as a concurrent.futures.Future: result() gives the info or raises PCCLError. It cannot be canceled.
         One thread waits for the futures of all operations; their callbacks run on it."""
         operation = self._operation
         if operation.foreign:

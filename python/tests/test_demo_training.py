@@ -1,4 +1,4 @@
-"""The demo's judgement, on made-up messages, and its display."""
+"""The demo's judgment, on made-up messages, and its display."""
 
 import argparse
 import io

@@ -333,7 +333,7 @@ threading.Event().wait()
 
 @pytest.mark.parametrize("mode", MODES)
 def test_the_master_is_killed_and_started_again(script, mode):
-    """In the middle of reductions: nobody goes, nothing is lost, and newcomers get in afterwards."""
+    """In the middle of reductions: nobody goes, nothing is lost, and newcomers get in afterward."""
     address = f"127.0.0.1:{support.free_port()}"
     master = script(MASTER, address)
     master.line("port")

@@ -1,4 +1,4 @@
-"""Ctrl-C in every call that waits: seen at once, and the process can be ended in order afterwards."""
+"""Ctrl-C in every call that waits: seen at once, and the process can be ended in order afterward."""
 
 import signal
 import time

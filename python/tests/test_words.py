@@ -245,7 +245,7 @@ def test_who_left_out_a_step_is_told_by_its_label(group, count):
     *others, odd = run.all(train)
     assert [step for step, _ in others] == [2, 2] and odd[0] == 3
     for _, words in (*others, odd):
-        assert "labelled 'step 2'" in words and "labelled 'step 3'" in words, words
+        assert "labeled 'step 2'" in words and "labeled 'step 3'" in words, words
         assert f"peer {run.members[2].id[:8]} 'three' called" in words, words
 
 
@@ -268,7 +268,7 @@ def test_labels_of_other_launches(group):
         return caught.value.words
 
     for words in two.all(reduce):
-        assert "labelled 'list'" in words and "without a label" in words, words
+        assert "labeled 'list'" in words and "without a label" in words, words
 
 
 class Between:
@@ -336,6 +336,6 @@ def test_labels_nest(group, monkeypatch, count):
 
     for words in group(2).all(reduce):
         inner, *outer = words
-        assert "labelled 'inner 0'" in inner and "labelled 'inner 1'" in inner and "outer" not in inner, inner
+        assert "labeled 'inner 0'" in inner and "labeled 'inner 1'" in inner and "outer" not in inner, inner
         for one in outer:
-            assert "labelled 'outer 0'" in one and "labelled 'outer 1'" in one and "inner" not in one, one
+            assert "labeled 'outer 0'" in one and "labeled 'outer 1'" in one and "inner" not in one, one

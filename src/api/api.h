@@ -40,20 +40,20 @@ pcclResult_t pccl_api_leave(const struct pccl_guard *guard, pcclResult_t result)
 
 /* The words and the code of a failed call on a communicator. */
 pcclResult_t pccl_api_fail(const pcclComm_t *comm, enum pccl_family family, enum pccl_status status,
-                           const struct pccl_text *words);
+                           const struct pccl_text *reason);
 pcclResult_t pccl_api_fail_why(const pcclComm_t *comm, enum pccl_family family, enum pccl_status status,
                                const struct pccl_why *why);
-pcclResult_t pccl_api_fail_in_words(const pcclComm_t *comm, enum pccl_family family, enum pccl_status status,
-                                    const char *words);
+pcclResult_t pccl_api_fail_with(const pcclComm_t *comm, enum pccl_family family, enum pccl_status status,
+                                const char *reason);
 
 /* A list of addresses as hosts. ARGUMENT with words: none, too many, or one that cannot be read. */
 PCCL_MUST_CHECK enum pccl_status pccl_api_hosts(const char *list, uint16_t default_port, struct pccl_host *hosts,
-                                                uint32_t max, uint32_t *count, struct pccl_text *words);
+                                                uint32_t max, uint32_t *count, struct pccl_text *reason);
 /* An address as PCCL 1.0 passes it. ARGUMENT with words: unknown protocol, or port 0. */
 PCCL_MUST_CHECK enum pccl_status pccl_api_host(const ccoip_socket_address_t *address, struct pccl_host *host,
-                                               struct pccl_text *words);
+                                               struct pccl_text *reason);
 /* Connected, and nothing un-awaited? Else USAGE or PENDING_OPS with words. world: the snapshot of the run's size. */
-PCCL_MUST_CHECK enum pccl_status pccl_api_check_quiet(pcclComm_t *comm, uint32_t *world, struct pccl_text *words);
+PCCL_MUST_CHECK enum pccl_status pccl_api_check_quiet(pcclComm_t *comm, uint32_t *world, struct pccl_text *reason);
 
 /*
  * Takes the lock itself. Carries out the list, repeating what a lost peer broke (PROTOCOL 8); returns when nothing of

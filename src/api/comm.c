@@ -14,16 +14,16 @@
 
 /* ---- what all calls share ---- */
 
-pcclResult_t pccl_api_fail_in_words(const pcclComm_t *comm, enum pccl_family family, enum pccl_status status,
-                                    const char *words)
+pcclResult_t pccl_api_fail_with(const pcclComm_t *comm, enum pccl_family family, enum pccl_status status,
+                                const char *reason)
 {
-    return pccl_errors_fail(comm ? comm->key : 0, family, comm && comm->params.extended_results, status, "%s", words);
+    return pccl_errors_fail(comm ? comm->key : 0, family, comm && comm->params.extended_results, status, "%s", reason);
 }
 
 pcclResult_t pccl_api_fail(const pcclComm_t *comm, enum pccl_family family, enum pccl_status status,
-                           const struct pccl_text *words)
+                           const struct pccl_text *reason)
 {
-    return pccl_api_fail_in_words(comm, family, status, words->length ? words->bytes : pccl_status_text(status));
+    return pccl_api_fail_with(comm, family, status, reason->length ? reason->bytes : pccl_status_text(status));
 }
 
 pcclResult_t pccl_api_fail_why(const pcclComm_t *comm, enum pccl_family family, enum pccl_status status,
@@ -36,13 +36,12 @@ pcclResult_t pccl_api_fail_why(const pcclComm_t *comm, enum pccl_family family, 
 static pcclResult_t check(const pcclComm_t *comm, enum pccl_family family)
 {
     if (!pccl_api_initialized())
-        return pccl_api_fail_in_words(NULL, family, PCCL_NOT_INITIALIZED, "pcclInit has not been called");
+        return pccl_api_fail_with(NULL, family, PCCL_NOT_INITIALIZED, "pcclInit has not been called");
     if (!comm)
-        return pccl_api_fail_in_words(NULL, family, PCCL_ARGUMENT, "comm is NULL");
+        return pccl_api_fail_with(NULL, family, PCCL_ARGUMENT, "comm is NULL");
     if (comm->generation != pccl_fork_generation())
-        return pccl_api_fail_in_words(
-            comm, family, PCCL_USAGE,
-            "this communicator belongs to the parent process; after a fork it cannot be used");
+        return pccl_api_fail_with(comm, family, PCCL_USAGE,
+                                  "this communicator belongs to the parent process; after a fork it cannot be used");
     return pcclSuccess;
 }
 
@@ -51,8 +50,8 @@ pcclResult_t pccl_api_begin(struct pccl_caller *caller, pcclComm_t *comm, enum p
     pcclResult_t result = check(comm, family);
     if (result != pcclSuccess)
         return result;
-    if (!pccl_comm_admit(comm))
-        return pccl_api_fail_in_words(comm, family, PCCL_USAGE, PCCL_BEING_DESTROYED);
+    if (!pccl_comm_call_begin(comm))
+        return pccl_api_fail_with(comm, family, PCCL_USAGE, PCCL_BEING_DESTROYED);
     pccl_caller_begin(caller, comm);
     return pcclSuccess;
 }
@@ -60,7 +59,7 @@ pcclResult_t pccl_api_begin(struct pccl_caller *caller, pcclComm_t *comm, enum p
 pcclResult_t pccl_api_end(const struct pccl_caller *caller, pcclResult_t result)
 {
     pccl_caller_end(caller);
-    pccl_comm_let_out(caller->comm);
+    pccl_comm_call_end(caller->comm);
     return result;
 }
 
@@ -68,22 +67,22 @@ pcclResult_t pccl_api_broken(struct pccl_caller *caller, enum pccl_family family
 {
     pcclComm_t *comm = caller->comm;
     pccl_caller_broke(caller);
-    pcclResult_t result = pccl_api_fail_in_words(
-        comm, family, PCCL_INTERNAL,
-        "internal error in this call; the communicator can only be destroyed, and what was to be "
-        "reduced or synchronized may be partly overwritten");
-    pccl_comm_let_out(comm);
+    pcclResult_t result =
+        pccl_api_fail_with(comm, family, PCCL_INTERNAL,
+                           "internal error in this call; the communicator can only be destroyed, and what was to be "
+                           "reduced or synchronized may be partly overwritten");
+    pccl_comm_call_end(comm);
     return result;
 }
 
-enum pccl_status pccl_api_check_quiet(pcclComm_t *comm, uint32_t *world, struct pccl_text *words)
+enum pccl_status pccl_api_check_quiet(pcclComm_t *comm, uint32_t *world, struct pccl_text *reason)
 {
     enum pccl_status status = PCCL_OK;
     pccl_comm_enter(comm);
     if (!pccl_comm_is_connected(comm)) {
-        status = pccl_comm_why_unconnected(comm, words);
+        status = pccl_comm_why_unconnected(comm, reason);
     } else if (comm->reductions.by_tag.count) {
-        pccl_text_format(words, "%u reductions are launched and not yet awaited", comm->reductions.by_tag.count);
+        pccl_text_format(reason, "%u reductions are launched and not yet awaited", comm->reductions.by_tag.count);
         status = PCCL_PENDING_OPS;
     } else {
         *world = pccl_peer_attributes(comm->peer).world;
@@ -94,27 +93,27 @@ enum pccl_status pccl_api_check_quiet(pcclComm_t *comm, uint32_t *world, struct 
 
 /* ---- create and destroy ---- */
 
-static pcclResult_t create_failed(enum pccl_status status, bool extended, const struct pccl_text *words)
+static pcclResult_t create_failed(enum pccl_status status, bool extended, const struct pccl_text *reason)
 {
-    return pccl_errors_fail(0, PCCL_FAMILY_GENERAL, extended, status, "%s", words->bytes);
+    return pccl_errors_fail(0, PCCL_FAMILY_GENERAL, extended, status, "%s", reason->bytes);
 }
 
 static pcclResult_t create(const pcclOptions_t *options, const struct pccl_host *hosts, uint32_t count,
                            const pcclCommCreateParams_t *given, bool extended, pcclComm_t **comm_out)
 {
     struct pccl_params params;
-    struct pccl_text words;
-    enum pccl_status status = pccl_params_load(options, pcclParameterCommunicator, &params, &words);
+    struct pccl_text reason;
+    enum pccl_status status = pccl_params_load(options, pcclParameterCommunicator, &params, &reason);
     if (status != PCCL_OK)
-        return create_failed(status, extended, &words);
+        return create_failed(status, extended, &reason);
     if (given) {
         params.peer_group = given->peer_group;
         params.connection_pool_size = (uint32_t)pccl_min_u64(given->p2p_connection_pool_size, PCCL_POOL_MAX);
     }
     pcclComm_t *comm = pccl_comm_create(&params, hosts, count);
     if (!comm) {
-        pccl_text_format(&words, "out of memory for a communicator");
-        return create_failed(PCCL_MEMORY, extended, &words);
+        pccl_text_format(&reason, "out of memory for a communicator");
+        return create_failed(PCCL_MEMORY, extended, &reason);
     }
     pccl_errors_forget(comm->key);
     *comm_out = comm;
@@ -124,15 +123,15 @@ static pcclResult_t create(const pcclOptions_t *options, const struct pccl_host 
 static pcclResult_t create_communicator(const pcclCommCreateParams_t *params, pcclComm_t **comm_out)
 {
     struct pccl_host host;
-    struct pccl_text words;
+    struct pccl_text reason;
     if (!pccl_api_initialized())
-        return pccl_api_fail_in_words(NULL, PCCL_FAMILY_GENERAL, PCCL_NOT_INITIALIZED, "pcclInit has not been called");
+        return pccl_api_fail_with(NULL, PCCL_FAMILY_GENERAL, PCCL_NOT_INITIALIZED, "pcclInit has not been called");
     if (!params || !comm_out)
-        return pccl_api_fail_in_words(NULL, PCCL_FAMILY_GENERAL, PCCL_ARGUMENT,
-                                      "pcclCreateCommunicator: params or comm_out is NULL");
-    enum pccl_status status = pccl_api_host(&params->master_address, &host, &words);
+        return pccl_api_fail_with(NULL, PCCL_FAMILY_GENERAL, PCCL_ARGUMENT,
+                                  "pcclCreateCommunicator: params or comm_out is NULL");
+    enum pccl_status status = pccl_api_host(&params->master_address, &host, &reason);
     if (status != PCCL_OK)
-        return create_failed(status, false, &words);
+        return create_failed(status, false, &reason);
     return create(NULL, &host, 1, params, false, comm_out);
 }
 
@@ -145,23 +144,23 @@ static pcclResult_t create_with_options(const char *master_addresses, const pccl
                                         pcclComm_t **comm_out)
 {
     struct pccl_host hosts[PCCL_MASTER_ADDRESSES_MAX];
-    struct pccl_text words;
+    struct pccl_text reason;
     uint32_t count;
     if (!pccl_api_initialized())
-        return pccl_api_fail_in_words(NULL, PCCL_FAMILY_GENERAL, PCCL_NOT_INITIALIZED, "pcclInit has not been called");
+        return pccl_api_fail_with(NULL, PCCL_FAMILY_GENERAL, PCCL_NOT_INITIALIZED, "pcclInit has not been called");
     if (!master_addresses || !comm_out)
-        return pccl_api_fail_in_words(NULL, PCCL_FAMILY_GENERAL, PCCL_ARGUMENT,
-                                      "pcclCreateCommunicatorWithOptions: master_addresses or comm_out is NULL");
+        return pccl_api_fail_with(NULL, PCCL_FAMILY_GENERAL, PCCL_ARGUMENT,
+                                  "pcclCreateCommunicatorWithOptions: master_addresses or comm_out is NULL");
     enum pccl_status status =
-        pccl_api_hosts(master_addresses, CCOIP_PROTOCOL_PORT_MASTER, hosts, PCCL_MASTER_ADDRESSES_MAX, &count, &words);
+        pccl_api_hosts(master_addresses, CCOIP_PROTOCOL_PORT_MASTER, hosts, PCCL_MASTER_ADDRESSES_MAX, &count, &reason);
     for (uint32_t i = 0; status == PCCL_OK && i < count; i++) {
         if (hosts[i].port != 0)
             continue;
-        pccl_text_format(&words, "the port of the master at %s is 0", hosts[i].name);
+        pccl_text_format(&reason, "the port of the master at %s is 0", hosts[i].name);
         status = PCCL_ARGUMENT;
     }
     if (status != PCCL_OK)
-        return create_failed(status, true, &words);
+        return create_failed(status, true, &reason);
     return create(options, hosts, count, NULL, true, comm_out);
 }
 
@@ -173,8 +172,8 @@ pcclResult_t pcclCreateCommunicatorWithOptions(const char *master_addresses, con
 
 static pcclResult_t close_communicator(pcclComm_t *comm)
 {
-    pccl_comm_refuse(comm);
-    pccl_comm_send_out(comm);
+    pccl_comm_refuse_calls(comm);
+    pccl_comm_evict_callers(comm);
     return pcclSuccess;
 }
 
@@ -189,7 +188,7 @@ static void send_out_guarded(pcclComm_t *comm)
     struct pccl_caller caller;
     pccl_caller_begin(&caller, comm);
     if (setjmp(caller.guard.place) == 0) {
-        pccl_comm_send_out(comm);
+        pccl_comm_evict_callers(comm);
         pccl_caller_end(&caller);
     } else {
         pccl_caller_broke(&caller);
@@ -203,8 +202,8 @@ pcclResult_t pcclDestroyCommunicator(pcclComm_t *comm)
     /* In a forked child locks and threads of the parent mean nothing; its sockets are closed here already. */
     if (comm->generation != pccl_fork_generation())
         return pcclSuccess;
-    if (!pccl_comm_shut(comm))
-        return pccl_api_fail_in_words(comm, PCCL_FAMILY_GENERAL, PCCL_USAGE, PCCL_BEING_DESTROYED);
+    if (!pccl_comm_begin_destroy(comm))
+        return pccl_api_fail_with(comm, PCCL_FAMILY_GENERAL, PCCL_USAGE, PCCL_BEING_DESTROYED);
     pccl_errors_forget(comm->key);
     send_out_guarded(comm);
     pccl_comm_destroy(comm);
@@ -216,16 +215,15 @@ pcclResult_t pcclDestroyCommunicator(pcclComm_t *comm)
 static pcclResult_t get_attribute(pcclComm_t *comm, pcclAttribute_t attribute, int *attribute_out)
 {
     if (!attribute_out)
-        return pccl_api_fail_in_words(comm, PCCL_FAMILY_GENERAL, PCCL_ARGUMENT,
-                                      "pcclGetAttribute: attribute_out is NULL");
-    struct pccl_text words;
+        return pccl_api_fail_with(comm, PCCL_FAMILY_GENERAL, PCCL_ARGUMENT, "pcclGetAttribute: attribute_out is NULL");
+    struct pccl_text reason;
     struct pccl_attributes attributes = {0};
     enum pccl_status status = PCCL_OK;
     pccl_comm_enter(comm);
     if (pccl_comm_is_connected(comm))
         attributes = pccl_peer_attributes(comm->peer);
     else
-        status = pccl_comm_why_unconnected(comm, &words);
+        status = pccl_comm_why_unconnected(comm, &reason);
     pccl_comm_leave(comm);
     uint32_t value;
     switch (attribute) {
@@ -233,11 +231,10 @@ static pcclResult_t get_attribute(pcclComm_t *comm, pcclAttribute_t attribute, i
     case PCCL_ATTRIBUTE_PEER_GROUP_WORLD_SIZE: value = attributes.group_world; break;
     case PCCL_ATTRIBUTE_NUM_DISTINCT_PEER_GROUPS: value = attributes.groups; break;
     case PCCL_ATTRIBUTE_LARGEST_PEER_GROUP_WORLD_SIZE: value = attributes.largest_group; break;
-    default:
-        return pccl_api_fail_in_words(comm, PCCL_FAMILY_GENERAL, PCCL_ARGUMENT, "pcclGetAttribute: unknown attribute");
+    default: return pccl_api_fail_with(comm, PCCL_FAMILY_GENERAL, PCCL_ARGUMENT, "pcclGetAttribute: unknown attribute");
     }
     if (status != PCCL_OK)
-        return pccl_api_fail(comm, PCCL_FAMILY_GENERAL, status, &words);
+        return pccl_api_fail(comm, PCCL_FAMILY_GENERAL, status, &reason);
     *attribute_out = (int)value;
     return pcclSuccess;
 }
@@ -251,16 +248,15 @@ pcclResult_t pcclGetAttribute(const pcclComm_t *comm_const, pcclAttribute_t attr
 static pcclResult_t get_peer_id(pcclComm_t *comm, char *id, size_t size)
 {
     if (!id || size < PCCL_PEER_ID_SIZE)
-        return pccl_api_fail_in_words(comm, PCCL_FAMILY_GENERAL, PCCL_ARGUMENT,
-                                      "pcclGetPeerId: id is NULL or has no room");
+        return pccl_api_fail_with(comm, PCCL_FAMILY_GENERAL, PCCL_ARGUMENT, "pcclGetPeerId: id is NULL or has no room");
     pccl_comm_enter(comm);
     bool known = comm->peer != NULL;
     if (known)
         pccl_id_write(&comm->id, id, PCCL_PEER_ID_SIZE - 1);
     pccl_comm_leave(comm);
     if (!known)
-        return pccl_api_fail_in_words(comm, PCCL_FAMILY_GENERAL, PCCL_USAGE,
-                                      "pcclGetPeerId: there is no id before pcclConnect");
+        return pccl_api_fail_with(comm, PCCL_FAMILY_GENERAL, PCCL_USAGE,
+                                  "pcclGetPeerId: there is no id before pcclConnect");
     id[PCCL_PEER_ID_SIZE - 1] = '\0';
     return pcclSuccess;
 }
@@ -277,11 +273,11 @@ static pcclResult_t get_peer_name(pcclComm_t *comm, const char *digits, char *na
 {
     struct pccl_id id;
     if (!digits || !name || size < PCCL_PEER_NAME_SIZE)
-        return pccl_api_fail_in_words(comm, PCCL_FAMILY_GENERAL, PCCL_ARGUMENT,
-                                      "pcclGetPeerName: id or name is NULL, or name has no room");
+        return pccl_api_fail_with(comm, PCCL_FAMILY_GENERAL, PCCL_ARGUMENT,
+                                  "pcclGetPeerName: id or name is NULL, or name has no room");
     if (strlen(digits) != PCCL_PEER_ID_SIZE - 1 || !pccl_id_read(digits, PCCL_PEER_ID_SIZE - 1, &id))
-        return pccl_api_fail_in_words(comm, PCCL_FAMILY_GENERAL, PCCL_ARGUMENT,
-                                      "pcclGetPeerName: an id has 32 lower-case hexadecimal digits");
+        return pccl_api_fail_with(comm, PCCL_FAMILY_GENERAL, PCCL_ARGUMENT,
+                                  "pcclGetPeerName: an id has 32 lower-case hexadecimal digits");
     pccl_comm_enter(comm);
     const char *known = comm->peer ? pccl_peer_name_of(comm->peer, &id) : NULL;
     (void)snprintf(name, size, "%s", known ? known : "");
@@ -298,8 +294,8 @@ pcclResult_t pcclGetPeerName(const pcclComm_t *comm_const, const char *id, char 
 static pcclResult_t describe_waits(pcclComm_t *comm, char *text, size_t size)
 {
     if (!text || size == 0)
-        return pccl_api_fail_in_words(comm, PCCL_FAMILY_GENERAL, PCCL_ARGUMENT,
-                                      "pcclDescribeWaits: text is NULL or size is 0");
+        return pccl_api_fail_with(comm, PCCL_FAMILY_GENERAL, PCCL_ARGUMENT,
+                                  "pcclDescribeWaits: text is NULL or size is 0");
     pccl_comm_enter(comm);
     (void)snprintf(text, size, "%s", comm->peer ? pccl_peer_waiting(comm->peer)->bytes : "");
     pccl_comm_leave(comm);
@@ -314,28 +310,28 @@ pcclResult_t pcclDescribeWaits(const pcclComm_t *comm_const, char *text, size_t 
 
 /* ---- joint calls ---- */
 
-static void explain_failed_call(const pcclComm_t *comm, enum pccl_status status, struct pccl_text *words)
+static void explain_failed_call(const pcclComm_t *comm, enum pccl_status status, struct pccl_text *reason)
 {
     if (status == PCCL_OK)
         return;
-    pccl_text_clear(words);
+    pccl_text_clear(reason);
     if (comm->peer)
-        *words = *pccl_peer_last_words(comm->peer);
-    if (words->length == 0)
-        pccl_text_format(words, "%s", pccl_status_text(status));
+        *reason = *pccl_peer_last_reason(comm->peer);
+    if (reason->length == 0)
+        pccl_text_format(reason, "%s", pccl_status_text(status));
 }
 
 /* true: this thread connects now. */
-static bool begin_connect(pcclComm_t *comm, enum pccl_status *status, struct pccl_text *words)
+static bool begin_connect(pcclComm_t *comm, enum pccl_status *status, struct pccl_text *reason)
 {
     struct pccl_call_slot *slot = &comm->calls[PCCL_CALL_CONNECT];
     *status = PCCL_USAGE;
     if (comm->defect) { /* maybe it ended the call that is outstanding */
-        *status = pccl_comm_why_unconnected(comm, words);
+        *status = pccl_comm_why_unconnected(comm, reason);
     } else if (pccl_comm_is_connected(comm)) {
-        pccl_text_format(words, "connected already");
+        pccl_text_format(reason, "connected already");
     } else if (slot->outstanding) {
-        pccl_text_format(words, "another thread is connecting this communicator");
+        pccl_text_format(reason, "another thread is connecting this communicator");
     } else {
         *slot = (struct pccl_call_slot){.outstanding = true};
         return true;
@@ -343,35 +339,35 @@ static bool begin_connect(pcclComm_t *comm, enum pccl_status *status, struct pcc
     return false;
 }
 
-static enum pccl_status connect_with(pcclComm_t *comm, const struct pccl_peer_config *config, struct pccl_text *words)
+static enum pccl_status connect_with(pcclComm_t *comm, const struct pccl_peer_config *config, struct pccl_text *reason)
 {
-    enum pccl_status status = pccl_comm_renew(comm, config, words);
+    enum pccl_status status = pccl_comm_create_machine(comm, config, reason);
     if (status != PCCL_OK)
         return status;
     status = pccl_comm_step(comm, &(struct pccl_peer_event){.kind = PCCL_PEER_CALL, .call = PCCL_CALL_CONNECT});
     if (status == PCCL_OK)
         status = pccl_comm_await_call(comm, &comm->calls[PCCL_CALL_CONNECT]);
-    explain_failed_call(comm, status, words);
+    explain_failed_call(comm, status, reason);
     return status;
 }
 
 static pcclResult_t connect_to_run(pcclComm_t *comm)
 {
-    struct pccl_text words;
+    struct pccl_text reason;
     struct pccl_peer_config config;
     enum pccl_status status;
     pccl_comm_enter(comm);
-    bool mine = begin_connect(comm, &status, &words);
+    bool mine = begin_connect(comm, &status, &reason);
     pccl_comm_leave(comm);
     if (mine) {
-        status = pccl_comm_prepare(comm, &config, &words);
+        status = pccl_comm_prepare(comm, &config, &reason);
         pccl_comm_enter(comm);
         if (status == PCCL_OK)
-            status = connect_with(comm, &config, &words);
+            status = connect_with(comm, &config, &reason);
         comm->calls[PCCL_CALL_CONNECT].outstanding = false;
         pccl_comm_leave(comm);
     }
-    return status == PCCL_OK ? pcclSuccess : pccl_api_fail(comm, PCCL_FAMILY_CONNECT, status, &words);
+    return status == PCCL_OK ? pcclSuccess : pccl_api_fail(comm, PCCL_FAMILY_CONNECT, status, &reason);
 }
 
 pcclResult_t pcclConnect(pcclComm_t *comm) { PCCL_API_CALL(comm, PCCL_FAMILY_CONNECT, connect_to_run(comm)); }
@@ -384,19 +380,19 @@ static pcclResult_t joint_call(pcclComm_t *comm, enum pccl_call call, enum pccl_
     pccl_comm_enter(comm);
     struct pccl_call_slot *slot = &comm->calls[call];
     if (!pccl_comm_is_connected(comm)) {
-        status = pccl_comm_why_unconnected(comm, &why.words);
+        status = pccl_comm_why_unconnected(comm, &why.reason);
     } else if (slot->outstanding) {
-        pccl_text_format(&why.words, "such a call of another thread is outstanding");
+        pccl_text_format(&why.reason, "such a call of another thread is outstanding");
     } else {
         *slot = (struct pccl_call_slot){.outstanding = true, .known = pccl_peer_attributes(comm->peer).epoch};
         pccl_comm_measure(comm);
         status = pccl_comm_step(comm, &(struct pccl_peer_event){.kind = PCCL_PEER_CALL, .call = call});
         if (status == PCCL_OK) {
             status = pccl_comm_await_call(comm, slot);
-            explain_failed_call(comm, status, &why.words);
+            explain_failed_call(comm, status, &why.reason);
             why.details.departed = slot->departed;
         } else {
-            pccl_text_format(&why.words, "%s", pccl_status_text(status));
+            pccl_text_format(&why.reason, "%s", pccl_status_text(status));
         }
         slot->outstanding = false;
         if (status == PCCL_OK && value)
@@ -415,7 +411,7 @@ static pcclResult_t are_peers_pending(pcclComm_t *comm, bool *pending_out)
 {
     if (pending_out)
         return joint_call(comm, PCCL_CALL_PENDING, PCCL_FAMILY_PENDING, pending_out);
-    return pccl_api_fail_in_words(comm, PCCL_FAMILY_PENDING, PCCL_ARGUMENT, "pcclArePeersPending: pending_out is NULL");
+    return pccl_api_fail_with(comm, PCCL_FAMILY_PENDING, PCCL_ARGUMENT, "pcclArePeersPending: pending_out is NULL");
 }
 
 pcclResult_t pcclArePeersPending(const pcclComm_t *comm_const, bool *pending_out)

@@ -14,19 +14,19 @@ struct pcclMasterInstanceState_t {
     enum pccl_status end; /* when ENDED */
 };
 
-static pcclResult_t fail(bool extended, enum pccl_status status, const char *words)
+static pcclResult_t fail(bool extended, enum pccl_status status, const char *reason)
 {
-    return pccl_errors_fail(0, PCCL_FAMILY_MASTER, extended, status, "%s", words);
+    return pccl_errors_fail(0, PCCL_FAMILY_MASTER, extended, status, "%s", reason);
 }
 
 static pcclResult_t create(const pcclOptions_t *options, const struct pccl_host *hosts, uint32_t count, bool extended,
                            pcclMasterInstance_t **master_out)
 {
     struct pccl_params params;
-    struct pccl_text words;
-    enum pccl_status status = pccl_params_load(options, pcclParameterMaster, &params, &words);
+    struct pccl_text reason;
+    enum pccl_status status = pccl_params_load(options, pcclParameterMaster, &params, &reason);
     if (status != PCCL_OK)
-        return fail(extended, status, words.bytes);
+        return fail(extended, status, reason.bytes);
     struct pccl_master_config config = pccl_master_server_config(&params);
     pcclMasterInstance_t *master = pccl_allocate(pccl_heap(), sizeof *master);
     if (!master)
@@ -36,7 +36,7 @@ static pcclResult_t create(const pcclOptions_t *options, const struct pccl_host 
         pccl_release(pccl_heap(), master, sizeof *master);
         return fail(extended, PCCL_MEMORY, "out of memory for a master");
     }
-    pccl_master_server_set_picture_file(master->server, params.topology_file);
+    pccl_master_server_set_report_file(master->server, params.topology_file);
     master->generation = pccl_fork_generation();
     *master_out = master;
     return pcclSuccess;
@@ -45,12 +45,12 @@ static pcclResult_t create(const pcclOptions_t *options, const struct pccl_host 
 static pcclResult_t create_master(ccoip_socket_address_t listen_address, pcclMasterInstance_t **master_out)
 {
     struct pccl_host host;
-    struct pccl_text words;
+    struct pccl_text reason;
     if (!master_out)
         return fail(false, PCCL_ARGUMENT, "pcclCreateMaster: master_out is NULL");
-    enum pccl_status status = pccl_api_host(&listen_address, &host, &words);
+    enum pccl_status status = pccl_api_host(&listen_address, &host, &reason);
     if (status != PCCL_OK)
-        return fail(false, status, words.bytes);
+        return fail(false, status, reason.bytes);
     return create(NULL, &host, 1, false, master_out);
 }
 
@@ -63,14 +63,14 @@ static pcclResult_t create_master_with_options(const char *listen_addresses, con
                                                pcclMasterInstance_t **master_out)
 {
     struct pccl_host hosts[PCCL_MASTER_HOSTS_MAX];
-    struct pccl_text words;
+    struct pccl_text reason;
     uint32_t count;
     if (!listen_addresses || !master_out)
         return fail(true, PCCL_ARGUMENT, "pcclCreateMasterWithOptions: listen_addresses or master_out is NULL");
     enum pccl_status status =
-        pccl_api_hosts(listen_addresses, CCOIP_PROTOCOL_PORT_MASTER, hosts, PCCL_MASTER_HOSTS_MAX, &count, &words);
+        pccl_api_hosts(listen_addresses, CCOIP_PROTOCOL_PORT_MASTER, hosts, PCCL_MASTER_HOSTS_MAX, &count, &reason);
     if (status != PCCL_OK)
-        return fail(true, status, words.bytes);
+        return fail(true, status, reason.bytes);
     return create(options, hosts, count, true, master_out);
 }
 
@@ -100,19 +100,19 @@ static pcclResult_t check_run(const pcclMasterInstance_t *master)
 
 static pcclResult_t run_master(pcclMasterInstance_t *master)
 {
-    struct pccl_text words;
+    struct pccl_text reason;
     pcclResult_t result = check(master);
     if (result != pcclSuccess)
         return result;
     if (atomic_load(&master->state) != CREATED)
         return fail(false, PCCL_USAGE, "this master was run before");
-    enum pccl_status status = pccl_master_server_run(master->server, &words);
+    enum pccl_status status = pccl_master_server_run(master->server, &reason);
     if (status == PCCL_INTERNAL) {
         master->end = status;
         atomic_store(&master->state, ENDED);
     }
     if (status != PCCL_OK)
-        return fail(false, status, words.bytes);
+        return fail(false, status, reason.bytes);
     atomic_store(&master->state, RUNNING);
     return pcclSuccess;
 }

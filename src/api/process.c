@@ -13,9 +13,9 @@ enum { FAILURE_SIZE_MAX = 4096 }; /* of a pcclFailure_t of any version */
 static uv_once_t init_once = UV_ONCE_INIT;
 static atomic_bool initialized;
 
-static pcclResult_t fail(enum pccl_status status, const char *words)
+static pcclResult_t fail(enum pccl_status status, const char *reason)
 {
-    return pccl_errors_fail(0, PCCL_FAMILY_GENERAL, true, status, "%s", words);
+    return pccl_errors_fail(0, PCCL_FAMILY_GENERAL, true, status, "%s", reason);
 }
 
 static void init_process(void *unused)
@@ -26,7 +26,7 @@ static void init_process(void *unused)
 }
 
 /* Its guard is inside: who leaves a uv_once in the middle locks everybody else out. */
-static void initialise(void)
+static void initialize(void)
 {
     pccl_guard_install();
     (void)pccl_guard_run(init_process, NULL);
@@ -34,7 +34,7 @@ static void initialise(void)
 
 pcclResult_t pcclInit(void)
 {
-    uv_once(&init_once, initialise);
+    uv_once(&init_once, initialize);
     return pccl_api_initialized() ? pcclSuccess : fail(PCCL_INTERNAL, pccl_status_text(PCCL_INTERNAL));
 }
 
@@ -161,12 +161,12 @@ pcclResult_t pcclCreateOptions(pcclOptions_t **options_out)
 
 static pcclResult_t set_option(pcclOptions_t *options, const char *name, const char *value)
 {
-    struct pccl_text words;
+    struct pccl_text reason;
     if (!options || !name)
         return fail(PCCL_ARGUMENT, "pcclSetOption: options or name is NULL");
-    pccl_text_clear(&words);
-    enum pccl_status status = pccl_options_set(options, name, value, &words);
-    return status == PCCL_OK ? pcclSuccess : fail(status, words.bytes);
+    pccl_text_clear(&reason);
+    enum pccl_status status = pccl_options_set(options, name, value, &reason);
+    return status == PCCL_OK ? pcclSuccess : fail(status, reason.bytes);
 }
 
 pcclResult_t pcclSetOption(pcclOptions_t *options, const char *name, const char *value)
@@ -176,12 +176,12 @@ pcclResult_t pcclSetOption(pcclOptions_t *options, const char *name, const char 
 
 static pcclResult_t get_option(const pcclOptions_t *options, const char *name, char *buffer, size_t size)
 {
-    struct pccl_text words;
+    struct pccl_text reason;
     if (!name || !buffer)
         return fail(PCCL_ARGUMENT, "pcclGetOption: name or buffer is NULL");
-    pccl_text_clear(&words);
-    enum pccl_status status = pccl_options_get(options, name, buffer, size, &words);
-    return status == PCCL_OK ? pcclSuccess : fail(status, words.bytes);
+    pccl_text_clear(&reason);
+    enum pccl_status status = pccl_options_get(options, name, buffer, size, &reason);
+    return status == PCCL_OK ? pcclSuccess : fail(status, reason.bytes);
 }
 
 pcclResult_t pcclGetOption(const pcclOptions_t *options, const char *name, char *buffer, size_t size)
@@ -205,19 +205,19 @@ pcclResult_t pcclDestroyOptions(pcclOptions_t *options)
 /* ---- addresses ---- */
 
 enum pccl_status pccl_api_hosts(const char *list, uint16_t default_port, struct pccl_host *hosts, uint32_t max,
-                                uint32_t *count, struct pccl_text *words)
+                                uint32_t *count, struct pccl_text *reason)
 {
     *count = 0;
     for (;;) {
         struct pccl_endpoint endpoint;
         bool more;
-        enum pccl_status status = pccl_endpoint_next(&list, default_port, &endpoint, &more, words);
+        enum pccl_status status = pccl_endpoint_next(&list, default_port, &endpoint, &more, reason);
         if (status != PCCL_OK)
             return status;
         if (!more)
             break;
         if (*count == max) {
-            pccl_text_format(words, "more than %u addresses", max);
+            pccl_text_format(reason, "more than %u addresses", max);
             return PCCL_ARGUMENT;
         }
         memcpy(hosts[*count].name, endpoint.host, sizeof hosts[*count].name);
@@ -225,19 +225,19 @@ enum pccl_status pccl_api_hosts(const char *list, uint16_t default_port, struct 
     }
     if (*count > 0)
         return PCCL_OK;
-    pccl_text_format(words, "the list of addresses is empty");
+    pccl_text_format(reason, "the list of addresses is empty");
     return PCCL_ARGUMENT;
 }
 
-enum pccl_status pccl_api_host(const ccoip_socket_address_t *address, struct pccl_host *host, struct pccl_text *words)
+enum pccl_status pccl_api_host(const ccoip_socket_address_t *address, struct pccl_host *host, struct pccl_text *reason)
 {
     bool v6 = address->inet.protocol == inetIPv6;
     if (!v6 && address->inet.protocol != inetIPv4) {
-        pccl_text_format(words, "the address is neither IPv4 nor IPv6");
+        pccl_text_format(reason, "the address is neither IPv4 nor IPv6");
         return PCCL_ARGUMENT;
     }
     if (address->port == 0) {
-        pccl_text_format(words, "the port is 0");
+        pccl_text_format(reason, "the port is 0");
         return PCCL_ARGUMENT;
     }
     const void *octets = v6 ? (const void *)address->inet.ipv6.data : (const void *)address->inet.ipv4.data;

@@ -15,10 +15,10 @@ static pcclResult_t launch(const void *sendbuf, void *recvbuf, const pcclReduceD
                            pcclComm_t *comm, pcclAsyncReduceOp_t *handle)
 {
     struct pccl_why why = {0};
-    struct pccl_comm_op *reduction;
+    struct pccl_reduction *reduction;
     if (!handle)
-        return pccl_api_fail_in_words(comm, PCCL_FAMILY_REDUCE, PCCL_ARGUMENT, "the handle is NULL");
-    enum pccl_status status = pccl_reduction_check(sendbuf, recvbuf, descriptor, &why.words);
+        return pccl_api_fail_with(comm, PCCL_FAMILY_REDUCE, PCCL_ARGUMENT, "the handle is NULL");
+    enum pccl_status status = pccl_reduction_check(sendbuf, recvbuf, descriptor, &why.reason);
     if (status == PCCL_OK) {
         pccl_comm_enter(comm);
         status = pccl_reduction_launch(comm, sendbuf, recvbuf, descriptor, NULL, &reduction, &why);
@@ -41,35 +41,35 @@ pcclResult_t pcclAllReduceAsync(const void *sendbuf, void *recvbuf, const pcclRe
 static pcclResult_t check_handle(const pcclAsyncReduceOp_t *handle)
 {
     if (!pccl_api_initialized())
-        return pccl_api_fail_in_words(NULL, PCCL_FAMILY_REDUCE, PCCL_NOT_INITIALIZED, "pcclInit has not been called");
+        return pccl_api_fail_with(NULL, PCCL_FAMILY_REDUCE, PCCL_NOT_INITIALIZED, "pcclInit has not been called");
     if (!handle || !handle->comm)
-        return pccl_api_fail_in_words(NULL, PCCL_FAMILY_REDUCE, PCCL_ARGUMENT,
-                                      "the handle or its communicator is NULL");
+        return pccl_api_fail_with(NULL, PCCL_FAMILY_REDUCE, PCCL_ARGUMENT, "the handle or its communicator is NULL");
     return pcclSuccess;
 }
 
 /* The reduction a handle names. Under the lock. NULL: *status and words say why there is none. */
-static struct pccl_comm_op *find(const pcclAsyncReduceOp_t *handle, enum pccl_status *status, struct pccl_text *words)
+static struct pccl_reduction *find(const pcclAsyncReduceOp_t *handle, enum pccl_status *status,
+                                   struct pccl_text *reason)
 {
-    struct pccl_comm_op *reduction = pccl_reduction_find(handle->comm, handle->tag);
+    struct pccl_reduction *reduction = pccl_reduction_find(handle->comm, handle->tag);
     *status = PCCL_ARGUMENT;
     if (reduction)
         return reduction;
     if (pccl_comm_is_connected(handle->comm))
-        pccl_text_format(words, "no reduction with tag %" PRIu64 " is launched; was it already awaited?", handle->tag);
+        pccl_text_format(reason, "no reduction with tag %" PRIu64 " is launched; was it already awaited?", handle->tag);
     else
-        *status = pccl_comm_why_unconnected(handle->comm, words);
+        *status = pccl_comm_why_unconnected(handle->comm, reason);
     return NULL;
 }
 
 /* The same for a thread that will await it: one at a time. */
-static struct pccl_comm_op *find_to_await(const pcclAsyncReduceOp_t *handle, enum pccl_status *status,
-                                          struct pccl_text *words)
+static struct pccl_reduction *find_to_await(const pcclAsyncReduceOp_t *handle, enum pccl_status *status,
+                                            struct pccl_text *reason)
 {
-    struct pccl_comm_op *reduction = find(handle, status, words);
+    struct pccl_reduction *reduction = find(handle, status, reason);
     if (!reduction || !reduction->awaited)
         return reduction;
-    pccl_text_format(words, "the reduction with tag %" PRIu64 " is being awaited by another thread", handle->tag);
+    pccl_text_format(reason, "the reduction with tag %" PRIu64 " is being awaited by another thread", handle->tag);
     return NULL;
 }
 
@@ -78,7 +78,7 @@ static pcclResult_t await(const pcclAsyncReduceOp_t *handle, pcclReduceInfo_t *i
     struct pccl_why why = {0};
     enum pccl_status status;
     pccl_comm_enter(handle->comm);
-    struct pccl_comm_op *reduction = find_to_await(handle, &status, &why.words);
+    struct pccl_reduction *reduction = find_to_await(handle, &status, &why.reason);
     if (reduction)
         status = pccl_reduction_await(handle->comm, reduction, info, &why);
     pccl_comm_leave(handle->comm);
@@ -100,7 +100,7 @@ static pcclResult_t await_for(const pcclAsyncReduceOp_t *handle, uint32_t timeou
     enum pccl_status status;
     bool under_way = false;
     pccl_comm_enter(handle->comm);
-    struct pccl_comm_op *reduction = find_to_await(handle, &status, &why.words);
+    struct pccl_reduction *reduction = find_to_await(handle, &status, &why.reason);
     if (reduction) {
         under_way = !pccl_reduction_wait(handle->comm, reduction, pccl_now_us() + timeout_ms * UINT64_C(1000));
         if (under_way)
@@ -110,7 +110,7 @@ static pcclResult_t await_for(const pcclAsyncReduceOp_t *handle, uint32_t timeou
     }
     pccl_comm_leave(handle->comm);
     if (under_way) {
-        pccl_text_format(&why.words, "the reduction with tag %" PRIu64 " is still under way after %u ms", handle->tag,
+        pccl_text_format(&why.reason, "the reduction with tag %" PRIu64 " is still under way after %u ms", handle->tag,
                          timeout_ms);
         return pccl_errors_fail_why(handle->comm->key, PCCL_FAMILY_REDUCE, true, PCCL_TIMEOUT, &why);
     }
@@ -135,10 +135,10 @@ static pcclResult_t test(const pcclAsyncReduceOp_t *handle, bool *done)
     struct pccl_why why = {0};
     enum pccl_status status;
     if (!done)
-        return pccl_api_fail_in_words(handle->comm, PCCL_FAMILY_REDUCE, PCCL_ARGUMENT,
-                                      "pcclTestAsyncReduce: done_out is NULL");
+        return pccl_api_fail_with(handle->comm, PCCL_FAMILY_REDUCE, PCCL_ARGUMENT,
+                                  "pcclTestAsyncReduce: done_out is NULL");
     pccl_comm_enter(handle->comm);
-    const struct pccl_comm_op *reduction = find(handle, &status, &why.words);
+    const struct pccl_reduction *reduction = find(handle, &status, &why.reason);
     if (reduction) {
         status = PCCL_OK;
         *done = reduction->over;
@@ -166,7 +166,7 @@ static pcclResult_t abort_all(pcclComm_t *comm)
     if (pccl_comm_is_connected(comm))
         pccl_reductions_abort(comm);
     else
-        status = pccl_comm_why_unconnected(comm, &why.words);
+        status = pccl_comm_why_unconnected(comm, &why.reason);
     pccl_comm_leave(comm);
     return result_of(comm, status, &why);
 }
@@ -179,8 +179,8 @@ static pcclResult_t all_reduce(const void *sendbuf, void *recvbuf, const pcclRed
                                pcclComm_t *comm, pcclReduceInfo_t *info)
 {
     struct pccl_why why = {0};
-    struct pccl_comm_op *reduction;
-    enum pccl_status status = pccl_reduction_check(sendbuf, recvbuf, descriptor, &why.words);
+    struct pccl_reduction *reduction;
+    enum pccl_status status = pccl_reduction_check(sendbuf, recvbuf, descriptor, &why.reason);
     if (status == PCCL_OK) {
         pccl_comm_enter(comm);
         status = pccl_reduction_launch(comm, sendbuf, recvbuf, descriptor, NULL, &reduction, &why);
@@ -206,7 +206,7 @@ static pcclResult_t reduce_list(const pcclReduceOpDescriptor_t *descriptors, siz
                         : max_in_flight <= 0 ? "max_in_flight is less than 1"
                                              : NULL;
     if (wrong)
-        return pccl_api_fail_in_words(comm, PCCL_FAMILY_REDUCE, PCCL_ARGUMENT, wrong);
+        return pccl_api_fail_with(comm, PCCL_FAMILY_REDUCE, PCCL_ARGUMENT, wrong);
     struct pccl_why why = {0};
     pcclReduceInfo_t info;
     enum pccl_status status = pccl_api_reduce_list(comm, descriptors, count, (uint32_t)max_in_flight, &info, &why);

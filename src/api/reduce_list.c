@@ -9,8 +9,8 @@
 #include <string.h>
 
 struct entry {
-    struct pccl_node by_tag;
-    struct pccl_comm_op *reduction; /* NULL: not in flight */
+    struct pccl_table_node by_tag;
+    struct pccl_reduction *reduction; /* NULL: not in flight */
 };
 
 struct list {
@@ -45,9 +45,9 @@ static void stop(struct list *list, enum pccl_status status, const struct pccl_w
     list->why = *why;
     if (!first)
         return;
-    pccl_text_format(&given_up, "its list of reductions has failed: %s", why->words.bytes);
+    pccl_text_format(&given_up, "its list of reductions has failed: %s", why->reason.bytes);
     for (size_t i = 0; i < list->count; i++) {
-        const struct pccl_comm_op *reduction = list->entries[i].reduction;
+        const struct pccl_reduction *reduction = list->entries[i].reduction;
         if (reduction)
             pccl_reduction_abort(list->comm, reduction, &given_up);
     }
@@ -108,11 +108,11 @@ static void launch_more(struct list *list, size_t *again, size_t *again_count)
 static uint32_t least(uint32_t before, uint32_t world) { return before == 0 || world < before ? world : before; }
 
 /* true: it is to be launched again. */
-static bool finish(struct list *list, struct pccl_comm_op *reduction, size_t *index)
+static bool finish(struct list *list, struct pccl_reduction *reduction, size_t *index)
 {
     pcclReduceInfo_t info;
     struct pccl_why why;
-    struct pccl_node *node = pccl_table_find(&list->by_tag, reduction->by_tag.key);
+    struct pccl_table_node *node = pccl_table_find(&list->by_tag, reduction->by_tag.key);
     struct entry *entry = PCCL_CONTAINER_OF(node, struct entry, by_tag);
     *index = (size_t)(entry - list->entries);
     enum pccl_status status = pccl_reduction_end(list->comm, reduction, &info, &why);
@@ -142,7 +142,7 @@ static void run(struct list *list, size_t *again)
         if (!list->waiter->over)
             pccl_comm_wait(list->comm, list->waiter);
         while (list->waiter->over) {
-            struct pccl_comm_op *over = list->waiter->over;
+            struct pccl_reduction *over = list->waiter->over;
             list->waiter->over = over->next_over;
             if (finish(list, over, &again[again_count]))
                 again_count++;
@@ -151,7 +151,7 @@ static void run(struct list *list, size_t *again)
     }
 }
 
-static enum pccl_status check_entries(struct list *list, struct pccl_text *words)
+static enum pccl_status check_entries(struct list *list, struct pccl_text *message)
 {
     for (size_t i = 0; i < list->count; i++) {
         const pcclReduceOpDescriptor_t *op = &list->descriptors[i];
@@ -162,7 +162,7 @@ static enum pccl_status check_entries(struct list *list, struct pccl_text *words
             status = PCCL_ARGUMENT;
         }
         if (status != PCCL_OK) {
-            pccl_text_format(words, "entry %zu: %s", i, reason.bytes);
+            pccl_text_format(message, "entry %zu: %s", i, reason.bytes);
             return status;
         }
         pccl_table_insert(&list->by_tag, &list->entries[i].by_tag, op->descriptor.tag);
@@ -171,15 +171,15 @@ static enum pccl_status check_entries(struct list *list, struct pccl_text *words
 }
 
 /* What would be refused later, one by one: nothing has been launched yet. Under the lock. */
-static enum pccl_status check_state(const struct list *list, struct pccl_text *words)
+static enum pccl_status check_state(const struct list *list, struct pccl_text *reason)
 {
     const struct pcclComm_t *comm = list->comm;
     if (!pccl_comm_is_connected(comm))
-        return pccl_comm_why_unconnected(comm, words);
+        return pccl_comm_why_unconnected(comm, reason);
     for (size_t i = 0; i < list->count; i++) {
         const pcclReduceDescriptor_t *descriptor = &list->descriptors[i].descriptor;
         if (pccl_reduction_find(comm, descriptor->tag)) {
-            pccl_text_format(words, "entry %zu: the tag %" PRIu64 " is in use: launched and not yet awaited", i,
+            pccl_text_format(reason, "entry %zu: the tag %" PRIu64 " is in use: launched and not yet awaited", i,
                              descriptor->tag);
             return PCCL_ARGUMENT;
         }
@@ -214,7 +214,7 @@ enum pccl_status pccl_api_reduce_list(struct pcclComm_t *comm, const pcclReduceO
                         .max_in_flight = max_in_flight};
     enum pccl_status status = PCCL_MEMORY;
     size_t *again = NULL;
-    pccl_text_format(&why->words, "out of memory for a list of %zu reductions", count);
+    pccl_text_format(&why->reason, "out of memory for a list of %zu reductions", count);
     if (count > UINT32_MAX)
         return status;
     pccl_table_init(&list.by_tag, pccl_heap(), &comm->hash);
@@ -222,11 +222,11 @@ enum pccl_status pccl_api_reduce_list(struct pcclComm_t *comm, const pcclReduceO
     again = pccl_allocate(pccl_heap(), count * sizeof *again);
     if (!list.entries || !again)
         goto out;
-    status = check_entries(&list, &why->words);
+    status = check_entries(&list, &why->reason);
     if (status != PCCL_OK)
         goto out;
     pccl_comm_enter(comm);
-    status = check_state(&list, &why->words);
+    status = check_state(&list, &why->reason);
     if (status == PCCL_OK) {
         remember_begin(&list);
         run(&list, again);

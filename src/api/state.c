@@ -33,7 +33,7 @@ static const char *what_is_wrong(const pcclTensorInfo_t *tensor)
 
 /* On a device: the memory must be there. */
 static enum pccl_status take_device(const pcclTensorInfo_t *info, struct pccl_sync_tensor *tensor,
-                                    struct pccl_text *words)
+                                    struct pccl_text *reason)
 {
     struct pccl_text why;
     if (info->device_type == pcclDeviceCpu || info->count == 0)
@@ -43,18 +43,18 @@ static enum pccl_status take_device(const pcclTensorInfo_t *info, struct pccl_sy
         status = pccl_device_check(tensor->device, tensor->data, tensor->bytes, &why);
     if (status == PCCL_OK)
         return PCCL_OK;
-    pccl_text_format(words, "tensor '%s' is declared to be on a CUDA device: %s", info->name, why.bytes);
+    pccl_text_format(reason, "tensor '%s' is declared to be on a CUDA device: %s", info->name, why.bytes);
     return PCCL_ARGUMENT;
 }
 
 static enum pccl_status take_tensors(const pcclSharedState_t *state, struct pccl_sync_tensor *tensors,
-                                     struct pccl_text *words)
+                                     struct pccl_text *reason)
 {
     for (size_t i = 0; i < state->count; i++) {
         const pcclTensorInfo_t *info = &state->infos[i];
         const char *wrong = what_is_wrong(info);
         if (wrong) {
-            pccl_text_format(words, "tensor %zu, '%s': %s", i, info->name ? info->name : "", wrong);
+            pccl_text_format(reason, "tensor %zu, '%s': %s", i, info->name ? info->name : "", wrong);
             return PCCL_ARGUMENT;
         }
         tensors[i] = (struct pccl_sync_tensor){
@@ -65,7 +65,7 @@ static enum pccl_status take_tensors(const pcclSharedState_t *state, struct pccl
             .datatype = (uint8_t)info->datatype,
             .unequal = info->allow_content_inequality,
         };
-        enum pccl_status status = take_device(info, &tensors[i], words);
+        enum pccl_status status = take_device(info, &tensors[i], reason);
         if (status != PCCL_OK)
             return status;
     }
@@ -77,7 +77,7 @@ static int compare_names(const void *a, const void *b)
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-static enum pccl_status check_names(const struct pccl_sync_tensor *tensors, size_t count, struct pccl_text *words)
+static enum pccl_status check_names(const struct pccl_sync_tensor *tensors, size_t count, struct pccl_text *reason)
 {
     size_t bytes = count * sizeof(const char *);
     const char **names = pccl_allocate(pccl_heap(), bytes + 1);
@@ -90,7 +90,7 @@ static enum pccl_status check_names(const struct pccl_sync_tensor *tensors, size
     for (size_t i = 1; i < count && status == PCCL_OK; i++) {
         if (strcmp(names[i - 1], names[i]) != 0)
             continue;
-        pccl_text_format(words, "two tensors have the name '%s'", names[i]);
+        pccl_text_format(reason, "two tensors have the name '%s'", names[i]);
         status = PCCL_ARGUMENT;
     }
     pccl_release(pccl_heap(), names, bytes + 1);
@@ -98,20 +98,20 @@ static enum pccl_status check_names(const struct pccl_sync_tensor *tensors, size
 }
 
 static enum pccl_status check_state(const pcclSharedState_t *state, pcclSharedStateSyncStrategy_t strategy,
-                                    struct pccl_text *words)
+                                    struct pccl_text *reason)
 {
-    pccl_text_clear(words);
+    pccl_text_clear(reason);
     if (!state)
-        pccl_text_format(words, "shared_state is NULL");
+        pccl_text_format(reason, "shared_state is NULL");
     else if (!state->infos && state->count > 0)
-        pccl_text_format(words, "infos is NULL");
+        pccl_text_format(reason, "infos is NULL");
     else if ((unsigned)strategy > PCCL_SHARED_STATE_SYNC_STRATEGY_SEND_ONLY)
-        pccl_text_format(words, "unknown strategy");
+        pccl_text_format(reason, "unknown strategy");
     else if (state->revision == UINT64_MAX)
-        pccl_text_format(words, "the revision is the largest possible number and cannot be incremented");
+        pccl_text_format(reason, "the revision is the largest possible number and cannot be incremented");
     else if (state->count > PCCL_TENSORS_MAX)
-        pccl_text_format(words, "there are %zu tensors, at most %u are allowed", state->count, PCCL_TENSORS_MAX);
-    return words->length ? PCCL_ARGUMENT : PCCL_OK;
+        pccl_text_format(reason, "there are %zu tensors, at most %u are allowed", state->count, PCCL_TENSORS_MAX);
+    return reason->length ? PCCL_ARGUMENT : PCCL_OK;
 }
 
 /* ---- the call ---- */
@@ -121,19 +121,19 @@ static void explain(const pcclComm_t *comm, enum pccl_status status, const struc
                     struct pccl_why *why)
 {
     const struct pccl_call_slot *slot = &comm->calls[PCCL_CALL_SYNC];
-    struct pccl_text *words = &why->words;
-    pccl_text_clear(words);
+    struct pccl_text *reason = &why->reason;
+    pccl_text_clear(reason);
     if (status == PCCL_USAGE && pccl_comm_is_connected(comm))
-        pccl_text_format(words, "another thread is synchronizing or updating the topology");
+        pccl_text_format(reason, "another thread is synchronizing or updating the topology");
     else if (comm->peer && slot->done)
-        *words = *pccl_peer_last_words(comm->peer);
-    if (!words->length)
-        pccl_text_format(words, "%s", pccl_status_text(status));
+        *reason = *pccl_peer_last_reason(comm->peer);
+    if (!reason->length)
+        pccl_text_format(reason, "%s", pccl_status_text(status));
     struct pccl_text torn;
     pccl_text_clear(&torn);
     pccl_sync_session_torn(session, &torn);
     if (torn.length)
-        pccl_text_append(words, "; partly overwritten: %s", torn.bytes);
+        pccl_text_append(reason, "; partly overwritten: %s", torn.bytes);
     if (slot->done && !slot->outstanding) /* else the call of another thread has it */
         why->details.departed = slot->departed;
 }
@@ -156,7 +156,7 @@ static enum pccl_status run_session(pcclComm_t *comm, struct pccl_sync_session *
     pccl_comm_enter(comm);
     enum pccl_status status = PCCL_USAGE;
     if (!pccl_comm_is_connected(comm)) {
-        status = pccl_comm_why_unconnected(comm, &why->words);
+        status = pccl_comm_why_unconnected(comm, &why->reason);
     } else {
         pccl_comm_measure(comm);
         status = pccl_comm_synchronize(comm, session, &vote);
@@ -190,13 +190,13 @@ static enum pccl_status with_tensors(pcclComm_t *comm, struct pccl_sync_tensor *
         .broken = on_broken,
     };
     uint32_t world;
-    enum pccl_status status = take_tensors(state, tensors, &why->words);
+    enum pccl_status status = take_tensors(state, tensors, &why->reason);
     if (status == PCCL_OK)
-        status = check_names(tensors, state->count, &why->words);
+        status = check_names(tensors, state->count, &why->reason);
     if (status == PCCL_OK) /* before the digests, which take their time */
-        status = pccl_api_check_quiet(comm, &world, &why->words);
+        status = pccl_api_check_quiet(comm, &world, &why->reason);
     if (status == PCCL_OK)
-        status = pccl_sync_session_create(&config, &events, &session, &why->words);
+        status = pccl_sync_session_create(&config, &events, &session, &why->reason);
     if (status == PCCL_INTERNAL)
         on_broken(comm);
     if (status != PCCL_OK)
@@ -211,7 +211,7 @@ static pcclResult_t synchronize(pcclComm_t *comm, pcclSharedState_t *state, pccl
                                 pcclSharedStateSyncInfo_t *info_out)
 {
     struct pccl_why why = {0};
-    enum pccl_status status = check_state(state, strategy, &why.words);
+    enum pccl_status status = check_state(state, strategy, &why.reason);
     if (status != PCCL_OK)
         return pccl_api_fail_why(comm, PCCL_FAMILY_SYNC, status, &why);
     size_t bytes = state->count * sizeof(struct pccl_sync_tensor);

@@ -9,15 +9,15 @@
 
 #include <string.h>
 
-/* The master waits for a report little longer than the test lasts (PROTOCOL 10.3): nobody is dialled for longer. */
+/* The master waits for a report little longer than the test lasts (PROTOCOL 10.3): nobody is dialed for longer. */
 enum { DIAL_MS_MAX = 2500 };
 
-/* ---- optimising ---- */
+/* ---- optimizing ---- */
 
 static void on_broken(void *comm) { pccl_comm_break_session(comm, PCCL_CALL_OPTIMIZE); }
 
 /* Under the lock: memory and a loop, which takes no time to speak of. */
-static enum pccl_status make_session(pcclComm_t *comm, struct pccl_measure_session **session, struct pccl_text *words)
+static enum pccl_status make_session(pcclComm_t *comm, struct pccl_measure_session **session, struct pccl_text *reason)
 {
     struct pccl_measure_config config = {
         .self = comm->id,
@@ -29,20 +29,20 @@ static enum pccl_status make_session(pcclComm_t *comm, struct pccl_measure_sessi
     };
     struct pccl_measure_events events = {
         .context = comm, .measured = pccl_comm_on_measured, .log = pccl_comm_on_log, .broken = on_broken};
-    return pccl_measure_session_create(&config, &events, session, words);
+    return pccl_measure_session_create(&config, &events, session, reason);
 }
 
 static void explain(const pcclComm_t *comm, enum pccl_status status, struct pccl_why *why)
 {
     const struct pccl_call_slot *slot = &comm->calls[PCCL_CALL_OPTIMIZE];
-    struct pccl_text *words = &why->words;
-    pccl_text_clear(words);
+    struct pccl_text *reason = &why->reason;
+    pccl_text_clear(reason);
     if (status == PCCL_USAGE && pccl_comm_is_connected(comm))
-        pccl_text_format(words, "another thread is updating the topology or synchronizing");
+        pccl_text_format(reason, "another thread is updating the topology or synchronizing");
     else if (comm->peer && slot->done)
-        *words = *pccl_peer_last_words(comm->peer);
-    if (!words->length)
-        pccl_text_format(words, "%s", pccl_status_text(status));
+        *reason = *pccl_peer_last_reason(comm->peer);
+    if (!reason->length)
+        pccl_text_format(reason, "%s", pccl_status_text(status));
     if (slot->done && !slot->outstanding) /* else the call of another thread has it */
         why->details.departed = slot->departed;
 }
@@ -50,12 +50,12 @@ static void explain(const pcclComm_t *comm, enum pccl_status status, struct pccl
 static enum pccl_status run_session(pcclComm_t *comm, struct pccl_measure_session **session, struct pccl_why *why)
 {
     if (!pccl_comm_is_connected(comm))
-        return pccl_comm_why_unconnected(comm, &why->words);
+        return pccl_comm_why_unconnected(comm, &why->reason);
     if (comm->calls[PCCL_CALL_OPTIMIZE].outstanding) {
-        pccl_text_format(&why->words, "such a call of another thread is outstanding");
+        pccl_text_format(&why->reason, "such a call of another thread is outstanding");
         return PCCL_USAGE;
     }
-    enum pccl_status status = make_session(comm, session, &why->words);
+    enum pccl_status status = make_session(comm, session, &why->reason);
     if (status != PCCL_OK)
         return status;
     pccl_comm_measure(comm);
@@ -70,12 +70,12 @@ static pcclResult_t optimize(pcclComm_t *comm)
     struct pccl_why why = {0};
     struct pccl_measure_session *session = NULL;
     uint32_t world = 0;
-    enum pccl_status status = pccl_api_check_quiet(comm, &world, &why.words);
+    enum pccl_status status = pccl_api_check_quiet(comm, &world, &why.reason);
     if (status != PCCL_OK)
         return pccl_api_fail_why(comm, PCCL_FAMILY_OPTIMIZE, status, &why);
     if (world <= 1)
-        return pccl_api_fail_in_words(comm, PCCL_FAMILY_OPTIMIZE, PCCL_USAGE,
-                                      "this peer is alone: there is nothing to optimize");
+        return pccl_api_fail_with(comm, PCCL_FAMILY_OPTIMIZE, PCCL_USAGE,
+                                  "this peer is alone: there is nothing to optimize");
     pccl_comm_enter(comm);
     status = run_session(comm, &session, &why);
     pccl_comm_leave(comm);
@@ -92,30 +92,30 @@ pcclResult_t pcclOptimizeTopology(const pcclComm_t *comm_const)
 
 /* ---- what is known of the links ---- */
 
-static enum pccl_status ask_master(pcclComm_t *comm, char **picture, size_t *length, struct pccl_text *words)
+static enum pccl_status ask_master(pcclComm_t *comm, char **report, size_t *length, struct pccl_text *reason)
 {
     enum pccl_status status = PCCL_OK;
     pccl_comm_enter(comm);
     if (pccl_comm_is_connected(comm))
-        status = pccl_comm_describe(comm, picture, length);
+        status = pccl_comm_describe(comm, report, length);
     if (status == PCCL_TIMEOUT)
-        pccl_text_format(words, "the master has not answered by the deadline");
+        pccl_text_format(reason, "the master has not answered by the deadline");
     else if (!pccl_comm_is_connected(comm))
-        status = pccl_comm_why_unconnected(comm, words);
+        status = pccl_comm_why_unconnected(comm, reason);
     else if (status == PCCL_USAGE)
-        pccl_text_format(words, "such a call of another thread is outstanding");
+        pccl_text_format(reason, "such a call of another thread is outstanding");
     else
-        pccl_text_format(words, "%s", pccl_status_text(status));
+        pccl_text_format(reason, "%s", pccl_status_text(status));
     pccl_comm_leave(comm);
     return status;
 }
 
 /* What the master has sent goes to the caller, if there is room. */
-static enum pccl_status hand_out(const char *picture, size_t length, char *text, size_t size, size_t *needed,
-                                 struct pccl_text *words)
+static enum pccl_status hand_out(const char *report, size_t length, char *text, size_t size, size_t *needed,
+                                 struct pccl_text *reason)
 {
     if (length == 0) {
-        pccl_text_format(words, "the master cannot describe this group: it is too large, or memory is short there");
+        pccl_text_format(reason, "the master cannot describe this group: it is too large, or memory is short there");
         return PCCL_USAGE;
     }
     if (needed)
@@ -123,30 +123,30 @@ static enum pccl_status hand_out(const char *picture, size_t length, char *text,
     if (!text)
         return PCCL_OK;
     if (size <= length) {
-        pccl_text_format(words, "the text needs %zu bytes, and there are %zu", length + 1, size);
+        pccl_text_format(reason, "the text needs %zu bytes, and there are %zu", length + 1, size);
         return PCCL_ARGUMENT;
     }
-    memcpy(text, picture, length);
+    memcpy(text, report, length);
     text[length] = '\0';
     return PCCL_OK;
 }
 
 static pcclResult_t get_topology(pcclComm_t *comm, char *text, size_t size, size_t *needed)
 {
-    struct pccl_text words;
-    char *picture = NULL;
+    struct pccl_text reason;
+    char *report = NULL;
     size_t length = 0;
     if ((!text && size > 0) || (!text && !needed))
-        return pccl_api_fail_in_words(comm, PCCL_FAMILY_GENERAL, PCCL_ARGUMENT,
-                                      "pcclGetTopology: text is NULL although size is not 0");
-    enum pccl_status status = ask_master(comm, &picture, &length, &words);
+        return pccl_api_fail_with(comm, PCCL_FAMILY_GENERAL, PCCL_ARGUMENT,
+                                  "pcclGetTopology: text is NULL although size is not 0");
+    enum pccl_status status = ask_master(comm, &report, &length, &reason);
     if (status == PCCL_OK)
-        status = hand_out(picture, length, text, size, needed, &words);
-    if (picture)
-        pccl_release(pccl_heap(), picture, length + 1);
+        status = hand_out(report, length, text, size, needed, &reason);
+    if (report)
+        pccl_release(pccl_heap(), report, length + 1);
     if (status == PCCL_OK)
         return pcclSuccess;
-    return pccl_errors_fail(comm->key, PCCL_FAMILY_GENERAL, true, status, "%s", words.bytes);
+    return pccl_errors_fail(comm->key, PCCL_FAMILY_GENERAL, true, status, "%s", reason.bytes);
 }
 
 pcclResult_t pcclGetTopology(const pcclComm_t *comm_const, char *text, size_t size, size_t *needed)

@@ -29,7 +29,7 @@ static bool find_difference(const struct pccl_transfer *transfer, const struct p
                                      NULL};
     else if (ours->operation != theirs->operation)
         *found = (struct difference){
-            "asks for the", pccl_reduction_name(ours->operation), pccl_reduction_name(theirs->operation), 0, 0, NULL};
+            "asks for the", pccl_reduce_op_name(ours->operation), pccl_reduce_op_name(theirs->operation), 0, 0, NULL};
     else if (ours->count != theirs->count)
         *found = (struct difference){"reduces", NULL, NULL, ours->count, theirs->count, "elements"};
     else if (ours->codec != theirs->codec)
@@ -69,11 +69,11 @@ static void fail_as_different(struct pccl_transfer *transfer, const struct pccl_
 static void fail_as_another(struct pccl_transfer *transfer, const struct pccl_id *peer,
                             const struct pccl_descriptor *theirs)
 {
-    struct pccl_text words;
-    pccl_describe_difference(&words,
+    struct pccl_text reason;
+    pccl_describe_difference(&reason,
                              &(struct pccl_described){&transfer->exchange->config.self, &transfer->descriptor, false},
                              &(struct pccl_described){peer, theirs, false});
-    pccl_outcome_fail(transfer, PCCL_CLASS_MISMATCH, "%s", words.bytes);
+    pccl_outcome_fail(transfer, PCCL_CLASS_MISMATCH, "%s", reason.bytes);
 }
 
 bool pccl_agree_take_ready(struct pccl_transfer *transfer, const struct pccl_lane *lane,
@@ -93,7 +93,7 @@ bool pccl_agree_take_ready(struct pccl_transfer *transfer, const struct pccl_lan
     struct pccl_flow *flow = pccl_flow_find(transfer, lane);
     if (flow == NULL)
         return false;
-    uint64_t granted = pccl_min_u64(ready->granted, transfer->plan.groups);
+    uint64_t granted = pccl_min_u64(ready->granted, transfer->plan.stripes);
     pccl_ahead_agree(flow, granted);
     pccl_flow_credit(flow, granted);
     pccl_outcome_report(transfer);

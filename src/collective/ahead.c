@@ -1,14 +1,14 @@
 /*
  * Sending ahead, on long paths: half a round trip would pass until the READY of the receiver is here, so the sender
- * begins without it, with its own part of the first groups (step 0), and with nothing else. The receiver holds what
- * comes for a group that it has not opened, until it does, or until the operation is over.
+ * begins without it, with its own part of the first stripes (step 0), and with nothing else. The receiver holds what
+ * comes for a stripe that it has not opened, until it does, or until the operation is over.
  *
  * Nobody has compared descriptors when such a segment is sent. So its receiver may fold what does not belong together;
  * but all later steps wait for READY, and no peer is done before those who receive from it have said READY and agree:
  * each member of the ring is compared by the one before it, and that one's word is needed for a success. What
  * shows before that, by lengths or numbers that do not fit, is the same mismatch.
  *
- * What a sender promises itself is bounded for each lane, and free again when the receiver has opened all the groups,
+ * What a sender promises itself is bounded for each lane, and free again when the receiver has opened all the stripes,
  * or the operation is over. The receiver may learn later that it is over, or not before the next view or era, so it
  * holds more. Should that not be enough, it gives up all it holds of the lane together with the connection: the sender
  * fails whatever runs over it.
@@ -21,19 +21,19 @@
 
 /* ---- sending ---- */
 
-static size_t bytes_of(const struct pccl_plan *plan, uint64_t group, uint32_t number)
+static size_t bytes_of(const struct pccl_plan *plan, uint64_t stripe, uint32_t number)
 {
-    if (number >= pccl_plan_segments(plan, group))
+    if (number >= pccl_plan_segments(plan, stripe))
         return 0; /* nothing in it, or no message */
-    struct pccl_segment segment = pccl_plan_segment(plan, group, number);
+    struct pccl_segment segment = pccl_plan_segment(plan, stripe, number);
     return pccl_scratch_size(pccl_plan_bytes(plan, 0, segment.count));
 }
 
-uint64_t pccl_ahead_groups(const struct pccl_plan *plan)
+uint64_t pccl_ahead_stripes(const struct pccl_plan *plan)
 {
     if (!plan->long_path)
         return 0;
-    return pccl_min_u64(plan->groups,
+    return pccl_min_u64(plan->stripes,
                         PCCL_AHEAD_BYTES / pccl_scratch_size(pccl_plan_bytes(plan, 0, plan->segment_elements)));
 }
 void pccl_ahead_allow(struct pccl_flow *flow)
@@ -42,8 +42,8 @@ void pccl_ahead_allow(struct pccl_flow *flow)
     struct pccl_lane *lane = flow->lane;
     if (flow->agreed || flow->transfer->failed)
         return;
-    uint64_t groups = pccl_ahead_groups(plan);
-    for (; flow->ahead < groups; flow->ahead++) {
+    uint64_t stripes = pccl_ahead_stripes(plan);
+    for (; flow->ahead < stripes; flow->ahead++) {
         size_t bytes = bytes_of(plan, flow->ahead, flow->first);
         uint32_t segments = bytes > 0;
         if (lane->ahead_bytes + bytes > PCCL_AHEAD_BYTES || lane->ahead_segments + segments > PCCL_AHEAD_SEGMENTS)
@@ -81,40 +81,41 @@ void pccl_ahead_give_back(struct pccl_flow *flow)
 
 /* ---- comparing what came ---- */
 
-static bool fits(const struct pccl_flow *flow, uint64_t group, uint32_t length)
+static bool fits(const struct pccl_flow *flow, uint64_t stripe, uint32_t length)
 {
     const struct pccl_plan *plan = &flow->transfer->plan;
-    return group < plan->groups && flow->first < pccl_plan_segments(plan, group) &&
-           length == pccl_plan_bytes(plan, 0, pccl_plan_segment(plan, group, flow->first).count);
+    return stripe < plan->stripes && flow->first < pccl_plan_segments(plan, stripe) &&
+           length == pccl_plan_bytes(plan, 0, pccl_plan_segment(plan, stripe, flow->first).count);
 }
 
 bool pccl_ahead_is_foreign(const struct pccl_flow *flow, const struct pccl_msg_data *data)
 {
     const struct pccl_transfer *transfer = flow->transfer;
-    return transfer->plan.long_path && !transfer->done && data->step == 0 && !fits(flow, data->group, data->length);
+    return transfer->plan.long_path && !transfer->done && data->step == 0 && !fits(flow, data->stripe, data->length);
 }
 
-void pccl_ahead_fail(struct pccl_transfer *transfer, const struct pccl_id *peer, uint64_t group, uint32_t length)
+void pccl_ahead_fail(struct pccl_transfer *transfer, const struct pccl_id *peer, uint64_t stripe, uint32_t length)
 {
     pccl_outcome_fail(transfer, PCCL_CLASS_MISMATCH,
                       "peer %s sent a segment of %u bytes for group %" PRIu64 ", where peer %s plans none",
-                      pccl_id_str(peer), length, group, pccl_id_str(&transfer->exchange->config.self));
+                      pccl_id_str(peer), length, stripe, pccl_id_str(&transfer->exchange->config.self));
 }
 
 /* NULL: all of it is what such a plan sends ahead. */
 static const struct pccl_held_segment *find_foreign(const struct pccl_flow *flow, struct pccl_held *held)
 {
-    for (struct pccl_link *link = held->segments.next; link != &held->segments; link = link->next) {
+    for (struct pccl_list_node *link = held->segments.next; link != &held->segments; link = link->next) {
         const struct pccl_held_segment *segment = pccl_held_segment_of(link);
-        if (segment->group >= pccl_ahead_groups(&flow->transfer->plan) || !fits(flow, segment->group, segment->length))
+        if (segment->stripe >= pccl_ahead_stripes(&flow->transfer->plan) ||
+            !fits(flow, segment->stripe, segment->length))
             return segment;
     }
     return NULL;
 }
 
 /*
- * Who sends us nothing by our plan proves nothing either: one of the group that plans otherwise is found out by the one
- * before it in the ring, whichever way both plan.
+ * Who sends us nothing by our plan proves nothing either: one of the stripe that plans otherwise is found out by the
+ * one before it in the ring, whichever way both plan.
  */
 static void begin_with(struct pccl_transfer *transfer, struct pccl_lane *lane, struct pccl_held *held)
 {
@@ -125,7 +126,7 @@ static void begin_with(struct pccl_transfer *transfer, struct pccl_lane *lane, s
     }
     const struct pccl_held_segment *foreign = find_foreign(flow, held);
     if (foreign != NULL && !transfer->failed)
-        pccl_ahead_fail(transfer, &lane->peer, foreign->group, foreign->length);
+        pccl_ahead_fail(transfer, &lane->peer, foreign->stripe, foreign->length);
 }
 
 void pccl_ahead_start(struct pccl_transfer *transfer)
@@ -133,8 +134,8 @@ void pccl_ahead_start(struct pccl_transfer *transfer)
     struct pccl_exchange *exchange = transfer->exchange;
     if (exchange->ahead_bytes == 0)
         return;
-    struct pccl_node *next;
-    for (struct pccl_node *node = pccl_table_first(&exchange->lanes); node != NULL; node = next) {
+    struct pccl_table_node *next;
+    for (struct pccl_table_node *node = pccl_table_first(&exchange->lanes); node != NULL; node = next) {
         next = pccl_table_after(&exchange->lanes, node);
         struct pccl_lane *lane = PCCL_CONTAINER_OF(node, struct pccl_lane, by_peer);
         pccl_held_drop_past(lane, transfer);

@@ -89,7 +89,7 @@ bool pccl_backup_init(struct pccl_backup_pool *pool, const struct pccl_plan *pla
                       struct pccl_backup *backup)
 {
     size_t size = (size_t)plan->count * plan->element_bytes;
-    size_t saved_bytes = (size_t)(plan->groups * plan->pieces / 64 + 1) * sizeof *backup->saved;
+    size_t saved_bytes = (size_t)(plan->stripes * plan->pieces / 64 + 1) * sizeof *backup->saved;
     uint64_t *saved = pccl_allocate(pool->memory, saved_bytes);
     if (saved == NULL)
         return false;
@@ -121,18 +121,18 @@ void pccl_backup_fini(struct pccl_backup_pool *pool, struct pccl_backup *backup)
 }
 
 void pccl_backup_save(struct pccl_backup *backup, const struct pccl_kernels *kernels, const struct pccl_plan *plan,
-                      uint64_t group, uint32_t number)
+                      uint64_t stripe, uint32_t number)
 {
     if (backup->block == NULL)
         return;
-    uint64_t index = group * plan->pieces + number, bit = UINT64_C(1) << index % 64;
+    uint64_t index = stripe * plan->pieces + number, bit = UINT64_C(1) << index % 64;
     backup->saved[index / 64] |= bit;
-    struct pccl_segment segment = pccl_plan_segment(plan, group, number);
+    struct pccl_segment segment = pccl_plan_segment(plan, stripe, number);
     size_t at = (size_t)segment.first * plan->element_bytes;
     size_t bytes = (size_t)segment.count * plan->element_bytes;
     if (plan->large) {
-        pccl_copy_away(kernels, bytes_of(backup) + at, backup->elements + at, bytes);
-        pccl_copied_away(kernels);
+        pccl_copy_streaming(kernels, bytes_of(backup) + at, backup->elements + at, bytes);
+        pccl_copied_streaming(kernels);
     } else {
         memcpy(bytes_of(backup) + at, backup->elements + at, bytes);
     }
@@ -142,7 +142,7 @@ void pccl_backup_restore(const struct pccl_backup *backup, const struct pccl_pla
 {
     if (backup->block == NULL)
         return;
-    for (uint64_t index = 0; index < plan->groups * plan->pieces; index++) {
+    for (uint64_t index = 0; index < plan->stripes * plan->pieces; index++) {
         if ((backup->saved[index / 64] >> index % 64 & 1) == 0)
             continue;
         struct pccl_segment segment = pccl_plan_segment(plan, index / plan->pieces, (uint32_t)(index % plan->pieces));

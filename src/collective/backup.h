@@ -39,7 +39,7 @@ PCCL_MUST_CHECK bool pccl_backup_init(struct pccl_backup_pool *pool, const struc
 void pccl_backup_fini(struct pccl_backup_pool *pool, struct pccl_backup *backup);
 /* Call before a segment of the caller's memory is overwritten: once for each. */
 void pccl_backup_save(struct pccl_backup *backup, const struct pccl_kernels *kernels, const struct pccl_plan *plan,
-                      uint64_t group, uint32_t number);
+                      uint64_t stripe, uint32_t number);
 /* Puts back what was saved. */
 void pccl_backup_restore(const struct pccl_backup *backup, const struct pccl_plan *plan);
 

@@ -25,8 +25,8 @@ struct pccl_exchange *pccl_exchange_create(const struct pccl_exchange_config *co
     pccl_table_init(&exchange->lanes, &exchange->memory, &exchange->hash);
     pccl_table_init(&exchange->transfers, &exchange->memory, &exchange->hash);
     pccl_table_init(&exchange->ended, &exchange->memory, &exchange->hash);
-    pccl_link_init(&exchange->ended_list);
-    pccl_link_init(&exchange->wanting);
+    pccl_list_init(&exchange->ended_list);
+    pccl_list_init(&exchange->wanting);
     pccl_scratch_init(&exchange->scratch, config->scratch_bytes_max, &exchange->memory);
     pccl_backup_pool_init(&exchange->backups, &exchange->memory);
     return exchange;
@@ -36,7 +36,7 @@ struct pccl_exchange *pccl_exchange_create(const struct pccl_exchange_config *co
 
 static struct pccl_ended *find_ended(const struct pccl_exchange *exchange, const struct pccl_instance *instance)
 {
-    struct pccl_node *node = pccl_table_find(&exchange->ended, pccl_instance_hash(&exchange->hash, instance));
+    struct pccl_table_node *node = pccl_table_find(&exchange->ended, pccl_instance_hash(&exchange->hash, instance));
     for (; node != NULL; node = pccl_table_find_next(node)) {
         struct pccl_ended *ended = PCCL_CONTAINER_OF(node, struct pccl_ended, by_instance);
         if (pccl_instance_equal(&ended->instance, instance))
@@ -47,7 +47,7 @@ static struct pccl_ended *find_ended(const struct pccl_exchange *exchange, const
 
 static void forget_ended(struct pccl_exchange *exchange, struct pccl_ended *ended)
 {
-    pccl_link_remove(&ended->link);
+    pccl_list_remove(&ended->link);
     pccl_table_remove(&exchange->ended, &ended->by_instance);
     pccl_release(&exchange->memory, ended, sizeof *ended);
 }
@@ -61,7 +61,7 @@ static void remember_ended(struct pccl_exchange *exchange, struct pccl_ended *en
                            const struct pccl_instance *instance)
 {
     ended->instance = *instance;
-    pccl_link_append(&exchange->ended_list, &ended->link);
+    pccl_list_append(&exchange->ended_list, &ended->link);
     pccl_table_insert(&exchange->ended, &ended->by_instance, pccl_instance_hash(&exchange->hash, instance));
     if (exchange->ended.count > PCCL_OPS_PER_PEER_MAX)
         forget_oldest_ended(exchange);
@@ -71,7 +71,7 @@ static void forget_others(struct pccl_exchange *exchange)
 {
     PCCL_ASSERT(exchange->transfers.count == 0);
     pccl_lanes_free(exchange);
-    while (!pccl_link_is_alone(&exchange->ended_list))
+    while (!pccl_list_is_empty(&exchange->ended_list))
         forget_oldest_ended(exchange);
 }
 
@@ -107,7 +107,7 @@ void pccl_exchange_admit(struct pccl_exchange *exchange, const struct pccl_id *m
     memcpy(kept, members, count * sizeof *kept);
     exchange->members = kept;
     exchange->member_count = count;
-    for (struct pccl_node *node = pccl_table_first(&exchange->lanes); node != NULL;
+    for (struct pccl_table_node *node = pccl_table_first(&exchange->lanes); node != NULL;
          node = pccl_table_after(&exchange->lanes, node)) {
         struct pccl_lane *lane = PCCL_CONTAINER_OF(node, struct pccl_lane, by_peer);
         pccl_held_own(exchange, lane, lane->used, pccl_lane_is_of_member(exchange, lane));
@@ -118,7 +118,7 @@ void pccl_exchange_admit(struct pccl_exchange *exchange, const struct pccl_id *m
 
 static struct pccl_transfer *find_transfer(const struct pccl_exchange *exchange, const struct pccl_instance *instance)
 {
-    struct pccl_node *node = pccl_table_find(&exchange->transfers, pccl_instance_hash(&exchange->hash, instance));
+    struct pccl_table_node *node = pccl_table_find(&exchange->transfers, pccl_instance_hash(&exchange->hash, instance));
     for (; node != NULL; node = pccl_table_find_next(node)) {
         struct pccl_transfer *transfer = PCCL_CONTAINER_OF(node, struct pccl_transfer, by_instance);
         if (pccl_instance_equal(&transfer->instance, instance))
@@ -131,8 +131,8 @@ static struct pccl_transfer *find_transfer(const struct pccl_exchange *exchange,
 static void take_announcements(struct pccl_transfer *transfer)
 {
     struct pccl_exchange *exchange = transfer->exchange;
-    struct pccl_node *next;
-    for (struct pccl_node *node = pccl_table_first(&exchange->lanes); node != NULL; node = next) {
+    struct pccl_table_node *next;
+    for (struct pccl_table_node *node = pccl_table_first(&exchange->lanes); node != NULL; node = next) {
         next = pccl_table_after(&exchange->lanes, node);
         struct pccl_lane *lane = PCCL_CONTAINER_OF(node, struct pccl_lane, by_peer);
         struct pccl_kept *kept = pccl_kept_find(lane, &transfer->instance);
@@ -152,8 +152,8 @@ static void take_announcements(struct pccl_transfer *transfer)
 /* Those of views that are over. */
 static void forget_announcements(struct pccl_exchange *exchange)
 {
-    struct pccl_node *next;
-    for (struct pccl_node *node = pccl_table_first(&exchange->lanes); node != NULL; node = next) {
+    struct pccl_table_node *next;
+    for (struct pccl_table_node *node = pccl_table_first(&exchange->lanes); node != NULL; node = next) {
         next = pccl_table_after(&exchange->lanes, node);
         struct pccl_lane *lane = PCCL_CONTAINER_OF(node, struct pccl_lane, by_peer);
         pccl_kept_forget_before(exchange, lane, &exchange->view);
@@ -162,14 +162,14 @@ static void forget_announcements(struct pccl_exchange *exchange)
 }
 
 enum pccl_status pccl_exchange_start(struct pccl_exchange *exchange, const struct pccl_transfer_config *config,
-                                     struct pccl_transfer **transfer, struct pccl_text *words)
+                                     struct pccl_transfer **transfer, struct pccl_text *reason)
 {
     if (find_transfer(exchange, &config->instance) != NULL) {
-        pccl_text_format(words, "this operation runs already");
+        pccl_text_format(reason, "this operation runs already");
         return PCCL_ARGUMENT;
     }
     struct pccl_transfer *made;
-    enum pccl_status status = pccl_transfer_make(exchange, config, &made, words);
+    enum pccl_status status = pccl_transfer_make(exchange, config, &made, reason);
     if (status != PCCL_OK)
         return status;
     *transfer = made;
@@ -238,9 +238,9 @@ enum pccl_status pccl_exchange_connected(struct pccl_exchange *exchange, const s
     if (lane == NULL)
         return PCCL_MEMORY;
     lane->connections++;
-    for (struct pccl_link *link = lane->flows.next; link != &lane->flows; link = link->next)
+    for (struct pccl_list_node *link = lane->flows.next; link != &lane->flows; link = link->next)
         tell_again(PCCL_CONTAINER_OF(link, struct pccl_flow, on_lane));
-    if (!pccl_link_is_alone(&lane->queue))
+    if (!pccl_list_is_empty(&lane->queue))
         exchange->effects.writable(exchange->effects.context, peer, outgoing);
     return PCCL_OK;
 }
@@ -261,7 +261,7 @@ void pccl_exchange_disconnected(struct pccl_exchange *exchange, const struct pcc
     if (lane == NULL || lane->connections == 0)
         return;
     lane->connections--;
-    for (struct pccl_link *link = lane->flows.next; link != &lane->flows; link = link->next) {
+    for (struct pccl_list_node *link = lane->flows.next; link != &lane->flows; link = link->next) {
         struct pccl_flow *flow = PCCL_CONTAINER_OF(link, struct pccl_flow, on_lane);
         if (relies_on(flow))
             pccl_outcome_fail(flow->transfer, PCCL_CLASS_PEER_LOST, "a connection %s peer %s was lost",
@@ -279,14 +279,14 @@ bool pccl_exchange_next(struct pccl_exchange *exchange, const struct pccl_id *pe
 {
     struct pccl_lane *lane = pccl_lane_find(exchange, peer, outgoing);
     *departure = (struct pccl_departure){.payload = NULL};
-    while (lane != NULL && !pccl_link_is_alone(&lane->queue)) {
+    while (lane != NULL && !pccl_list_is_empty(&lane->queue)) {
         struct pccl_flow *flow = PCCL_CONTAINER_OF(lane->queue.next, struct pccl_flow, in_queue);
-        pccl_link_remove(&flow->in_queue);
+        pccl_list_remove(&flow->in_queue);
         bool filled = pccl_flow_has_something(flow) && pccl_messages_next(flow, departure);
         if (!filled)
             continue;
         if (pccl_flow_has_something(flow))
-            pccl_link_append(&lane->queue, &flow->in_queue);
+            pccl_list_append(&lane->queue, &flow->in_queue);
         return true;
     }
     return false;
@@ -300,14 +300,14 @@ void pccl_exchange_sent(struct pccl_exchange *exchange, struct pccl_departure *d
 
 /* READY of an operation that does not run here, or runs in another view. */
 static enum pccl_status keep_ready(struct pccl_exchange *exchange, struct pccl_lane *lane,
-                                   const struct pccl_msg_ready *ready, struct pccl_text *words)
+                                   const struct pccl_msg_ready *ready, struct pccl_text *reason)
 {
     if (pccl_epoch_compare(&ready->view, &exchange->view) < 0 || find_ended(exchange, &ready->instance) != NULL)
         return PCCL_OK;
     bool first = false;
     if (!pccl_kept_add(exchange, lane, ready, &first)) {
         /* To drop it would leave that peer waiting for ever. */
-        pccl_text_format(words, "out of memory for the announcements of peer %s", pccl_id_str(&lane->peer));
+        pccl_text_format(reason, "out of memory for the announcements of peer %s", pccl_id_str(&lane->peer));
         return PCCL_MEMORY;
     }
     if (first && find_transfer(exchange, &ready->instance) == NULL)
@@ -316,27 +316,27 @@ static enum pccl_status keep_ready(struct pccl_exchange *exchange, struct pccl_l
 }
 
 static enum pccl_status receive_ready(struct pccl_exchange *exchange, struct pccl_lane *lane,
-                                      const struct pccl_msg_ready *ready, struct pccl_text *words)
+                                      const struct pccl_msg_ready *ready, struct pccl_text *reason)
 {
     struct pccl_transfer *transfer = find_transfer(exchange, &ready->instance);
     int order = transfer != NULL ? pccl_epoch_compare(&ready->view, &transfer->view) : 1;
     if (order > 0)
-        return keep_ready(exchange, lane, ready, words);
+        return keep_ready(exchange, lane, ready, reason);
     if (order < 0 || pccl_agree_take_ready(transfer, lane, ready))
         return PCCL_OK;
-    pccl_text_format(words, "peer %s expects data that this peer does not send", pccl_id_str(&lane->peer));
+    pccl_text_format(reason, "peer %s expects data that this peer does not send", pccl_id_str(&lane->peer));
     return PCCL_MALFORMED;
 }
 
 /* DATA of an operation that does not run here: not yet, or not any more. */
 static enum pccl_status receive_early(struct pccl_exchange *exchange, struct pccl_lane *lane,
                                       const struct pccl_msg_data *data, struct pccl_arrival *arrival,
-                                      struct pccl_text *words)
+                                      struct pccl_text *reason)
 {
     if (data->step != 0 || pccl_epoch_compare(&data->view, &exchange->view) < 0 ||
         find_ended(exchange, &data->instance) != NULL)
         return PCCL_OK;
-    return pccl_held_add(exchange, lane, data, arrival, words);
+    return pccl_held_add(exchange, lane, data, arrival, reason);
 }
 
 bool pccl_exchange_is_due(struct pccl_exchange *exchange, const struct pccl_id *peer, const struct pccl_msg_data *data)
@@ -348,38 +348,38 @@ bool pccl_exchange_is_due(struct pccl_exchange *exchange, const struct pccl_id *
 
 static enum pccl_status receive_data(struct pccl_exchange *exchange, struct pccl_lane *lane,
                                      const struct pccl_msg_data *data, struct pccl_arrival *arrival,
-                                     struct pccl_text *words)
+                                     struct pccl_text *reason)
 {
     *arrival = (struct pccl_arrival){.length = data->length};
     struct pccl_transfer *transfer = find_transfer(exchange, &data->instance);
     if (transfer == NULL)
-        return receive_early(exchange, lane, data, arrival, words);
+        return receive_early(exchange, lane, data, arrival, reason);
     if (transfer->failed || !pccl_epoch_equal(&transfer->view, &data->view))
         return PCCL_OK;
     struct pccl_flow *flow = pccl_flow_find(transfer, lane);
     if (flow != NULL && pccl_ahead_is_foreign(flow, data)) {
-        pccl_ahead_fail(transfer, &lane->peer, data->group, data->length);
+        pccl_ahead_fail(transfer, &lane->peer, data->stripe, data->length);
         return PCCL_OK;
     }
     if (flow != NULL)
-        return pccl_messages_receive(flow, data, arrival, words);
+        return pccl_messages_receive(flow, data, arrival, reason);
     if (transfer->plan.long_path && data->step == 0)
         return PCCL_OK; /* it plans otherwise: the one before it in the ring says so */
-    pccl_text_format(words, "peer %s sent data that this peer does not expect", pccl_id_str(&lane->peer));
+    pccl_text_format(reason, "peer %s sent data that this peer does not expect", pccl_id_str(&lane->peer));
     return PCCL_MALFORMED;
 }
 
 enum pccl_status pccl_exchange_receive(struct pccl_exchange *exchange, const struct pccl_id *peer, bool outgoing,
                                        const struct pccl_msg *msg, struct pccl_arrival *arrival,
-                                       struct pccl_text *words)
+                                       struct pccl_text *reason)
 {
     *arrival = (struct pccl_arrival){.length = 0};
     struct pccl_lane *lane = pccl_lane_find(exchange, peer, outgoing);
     if (lane != NULL && outgoing && msg->type == PCCL_MSG_ready)
-        return receive_ready(exchange, lane, &msg->as.ready, words);
+        return receive_ready(exchange, lane, &msg->as.ready, reason);
     if (lane != NULL && !outgoing && msg->type == PCCL_MSG_data)
-        return receive_data(exchange, lane, &msg->as.data, arrival, words);
-    pccl_text_format(words, "peer %s sent %s on a connection %s it", pccl_id_str(peer), pccl_wire_name(msg->type),
+        return receive_data(exchange, lane, &msg->as.data, arrival, reason);
+    pccl_text_format(reason, "peer %s sent %s on a connection %s it", pccl_id_str(peer), pccl_wire_name(msg->type),
                      outgoing ? "to" : "from");
     return PCCL_MALFORMED;
 }

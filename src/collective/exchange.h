@@ -7,10 +7,10 @@
  * data; a message uses whichever has room, and stays on it until it is complete. Operations share a lane in turn,
  * message by message.
  *
- * Rendezvous (PROTOCOL 7): a transfer that starts sends READY to all it receives from; data flows only for groups of
+ * Rendezvous (PROTOCOL 7): a transfer that starts sends READY to all it receives from; data flows only for stripes of
  * segments below what the receiver has granted. READY for an operation that is not started here yet is kept (bounded),
  * of an older view or an ended one dropped. On a long path a sender does not wait for READY with its own part of the
- * first groups, PCCL_AHEAD_BYTES and PCCL_AHEAD_SEGMENTS on a lane: the receiver holds it until it opens the group.
+ * first stripes, PCCL_AHEAD_BYTES and PCCL_AHEAD_SEGMENTS on a lane: the receiver holds it until it opens the stripe.
  * Nobody is done before all who receive from it have said READY and agree. Data for an operation that is over here is
  * thrown away. Each message comes once, in any order across the connections of a lane; a result only after what it was
  * made of: all else is refused as malformed, and harms nothing.
@@ -20,14 +20,14 @@
  * abort when the two differ. After stop has returned, nothing of this module refers to either.
  *
  * Memory: segments in flight lie in scratch, shared by all transfers under `scratch_bytes_max`. A transfer gets what
- * its smallest window (one group) needs in any case, so no operation waits for another one's end; larger windows are
+ * its smallest window (one stripe) needs in any case, so no operation waits for another one's end; larger windows are
  * granted from what is left, in turn: on long paths of all, on short ones of 12 MiB, or of one operation's window if
- * that is more, so that many operations do not drive each other out of the caches. A group needs ranks - 1 segments, as
- * they travel; with a codec ranks, and 2(ranks - 1) in direct exchange; what departs of a group that a peer is ahead of
- * comes on top, a segment for each connection. So scratch in use is at most the budget and the smallest windows of
- * those that found it used up, besides that, and what is held of what was sent ahead; what is kept for reuse never
- * exceeds the budget. In place, a backup as large as the buffer comes on top: backups are kept for the next operations,
- * an eighth more at most than were in use at once.
+ * that is more, so that many operations do not drive each other out of the caches. A stripe needs ranks - 1 segments,
+ * as they travel; with a codec ranks, and 2(ranks - 1) in direct exchange; what departs of a stripe that a peer is
+ * ahead of comes on top, a segment for each connection. So scratch in use is at most the budget and the smallest
+ * windows of those that found it used up, besides that, and what is held of what was sent ahead; what is kept for reuse
+ * never exceeds the budget. In place, a backup as large as the buffer comes on top: backups are kept for the next
+ * operations, an eighth more at most than were in use at once.
  */
 #ifndef PCCL_COLLECTIVE_EXCHANGE_H
 #define PCCL_COLLECTIVE_EXCHANGE_H
@@ -62,7 +62,7 @@ struct pccl_exchange_config {
     const struct pccl_kernels *kernels;
     size_t scratch_bytes_max;
     /* Bytes of an operation that may be under way at once over each link, in whole segments. On a long path they should
-     * exceed its bandwidth-delay product, and a part for each step of a group comes on top; on a short one a few
+     * exceed its bandwidth-delay product, and a part for each step of a stripe comes on top; on a short one a few
      * segments are used, whatever this says. */
     size_t window_bytes;
 };
@@ -77,7 +77,8 @@ struct pccl_exchange_effects {
     void (*at_rest)(void *context, struct pccl_transfer *transfer);
     /* It cannot go on: a connection was lost, peers differ, memory. It waits for pccl_exchange_stop. Once, instead of
      * done; or behind it, and even behind at_rest: what was sent need not have arrived. */
-    void (*failed)(void *context, struct pccl_transfer *transfer, enum pccl_class class, const struct pccl_text *words);
+    void (*failed)(void *context, struct pccl_transfer *transfer, enum pccl_class class,
+                   const struct pccl_text *reason);
     /* Another peer has started an operation that has not been started here. Once for each operation and peer. */
     void (*announced)(void *context, const struct pccl_id *from, const struct pccl_msg_ready *ready);
     /* There is something more to be sent on this lane: call pccl_exchange_next for its idle connections. What a
@@ -109,7 +110,7 @@ struct pccl_departure {
     uint32_t length;
     struct pccl_transfer *transfer; /* NULL: stopped meanwhile, or none of its */
     struct pccl_departure *previous, *next;
-    uint64_t group; /* the exchange's own */
+    uint64_t stripe; /* the exchange's own */
     void *scratch;
 };
 
@@ -120,7 +121,7 @@ struct pccl_arrival {
     struct pccl_transfer *transfer;
     struct pccl_arrival *previous, *next;
     struct pccl_flow *flow;
-    uint64_t group;
+    uint64_t stripe;
     uint32_t step;
     void *scratch;
     struct pccl_held_segment *held; /* of no transfer yet */
@@ -146,7 +147,7 @@ void pccl_exchange_admit(struct pccl_exchange *exchange, const struct pccl_id *m
  */
 PCCL_MUST_CHECK enum pccl_status pccl_exchange_start(struct pccl_exchange *exchange,
                                                      const struct pccl_transfer_config *config,
-                                                     struct pccl_transfer **transfer, struct pccl_text *words);
+                                                     struct pccl_transfer **transfer, struct pccl_text *reason);
 /*
  * The outcome is known, or this peer gives up. Frees the transfer; departures and arrivals that belong to it lose their
  * payload pointer. Only after an abort may the driver send zeros for the rest of such a departure: otherwise the other
@@ -188,7 +189,7 @@ void pccl_exchange_sent(struct pccl_exchange *exchange, struct pccl_departure *d
  */
 PCCL_MUST_CHECK enum pccl_status pccl_exchange_receive(struct pccl_exchange *exchange, const struct pccl_id *peer,
                                                        bool outgoing, const struct pccl_msg *msg,
-                                                       struct pccl_arrival *arrival, struct pccl_text *words);
+                                                       struct pccl_arrival *arrival, struct pccl_text *reason);
 /* Another number than before: what LIMIT was said to may fit now. */
 uint64_t pccl_exchange_room(const struct pccl_exchange *exchange);
 /*
@@ -205,7 +206,7 @@ void pccl_exchange_dropped(struct pccl_exchange *exchange, struct pccl_departure
 
 /* For tests and logs: scratch in use and at most so far. peak may be NULL. */
 size_t pccl_exchange_scratch_bytes(const struct pccl_exchange *exchange, size_t *peak);
-/* Of that, what is held for groups that are not open. */
+/* Of that, what is held for stripes that are not open. */
 size_t pccl_exchange_ahead_bytes(const struct pccl_exchange *exchange);
 
 #endif

@@ -30,20 +30,20 @@ struct pccl_scratch *pccl_fold_widen(struct pccl_transfer *transfer, const struc
 }
 
 /* Leaves the sum of both in `received`, and in the result what is finished: there only, if it is not to go away. */
-static void fold_elements(struct pccl_transfer *transfer, uint64_t group, uint32_t number, uint32_t step, bool finish,
+static void fold_elements(struct pccl_transfer *transfer, uint64_t stripe, uint32_t number, uint32_t step, bool finish,
                           struct pccl_scratch *received)
 {
     const struct pccl_plan *plan = &transfer->plan;
     const struct pccl_kernels *kernels = transfer->exchange->config.kernels;
-    struct pccl_segment segment = pccl_plan_segment(plan, group, number);
+    struct pccl_segment segment = pccl_plan_segment(plan, stripe, number);
     const uint8_t *own = pccl_input_of(transfer, &segment);
     uint8_t *result = pccl_result_of(transfer, &segment);
-    bool away = finish && pccl_goes_away(transfer);
+    bool away = finish && pccl_is_streamed(transfer);
     uint8_t *sum = finish && !away ? result : received->bytes;
     const struct pccl_step work = work_of(plan, step, finish);
     const size_t from_bytes = pccl_datatype_bytes(work.from), to_bytes = pccl_datatype_bytes(work.to);
     if (finish)
-        pccl_fold_save(transfer, group, number);
+        pccl_fold_save(transfer, stripe, number);
     uint32_t most = FOLD_BYTES / plan->element_bytes, count = 0;
     for (uint32_t first = 0; first < segment.count; first += count) {
         count = (uint32_t)pccl_min_u64(most, segment.count - first);
@@ -53,71 +53,71 @@ static void fold_elements(struct pccl_transfer *transfer, uint64_t group, uint32
         pccl_combine_step(kernels, &work, sum + first * to_bytes, received->bytes + first * from_bytes, own + at,
                           count);
         if (away)
-            pccl_copy_away(kernels, result + at, sum + at, bytes);
+            pccl_copy_streaming(kernels, result + at, sum + at, bytes);
     }
     if (away)
-        pccl_copied_away(kernels);
+        pccl_copied_streaming(kernels);
 }
 
-static void fold_one(struct pccl_transfer *transfer, uint64_t group, uint32_t number, uint32_t step, bool finish,
+static void fold_one(struct pccl_transfer *transfer, uint64_t stripe, uint32_t number, uint32_t step, bool finish,
                      struct pccl_scratch *received)
 {
     if (step == 0 && pccl_plan_is_wide(&transfer->plan, 1))
         return; /* when it is sent on, into memory of its own */
     if (transfer->plan.codec == NULL)
-        fold_elements(transfer, group, number, step, finish, received);
+        fold_elements(transfer, stripe, number, step, finish, received);
     else
-        pccl_packed_fold(transfer, group, number, finish, &received->bytes, 1, received->bytes);
+        pccl_packed_fold(transfer, stripe, number, finish, &received->bytes, 1, received->bytes);
 }
 
-struct pccl_scratch *pccl_fold_arrived(struct pccl_transfer *transfer, uint64_t group, uint32_t number, uint32_t step,
+struct pccl_scratch *pccl_fold_arrived(struct pccl_transfer *transfer, uint64_t stripe, uint32_t number, uint32_t step,
                                        enum pccl_work work, struct pccl_scratch *scratch)
 {
     if (work != PCCL_WORK_STORE)
-        fold_one(transfer, group, number, step, work == PCCL_WORK_FINISH, scratch);
+        fold_one(transfer, stripe, number, step, work == PCCL_WORK_FINISH, scratch);
     else if (scratch != NULL)
-        pccl_packed_store(transfer, group, number, scratch->bytes);
+        pccl_packed_store(transfer, stripe, number, scratch->bytes);
     /* A sum goes on; and so does a result that is packed, or hot where it was made. */
     if (work == PCCL_WORK_FOLD || transfer->plan.codec != NULL ||
-        (work == PCCL_WORK_FINISH && pccl_goes_away(transfer)))
+        (work == PCCL_WORK_FINISH && pccl_is_streamed(transfer)))
         return scratch;
     pccl_scratch_give(&transfer->exchange->scratch, scratch);
     return NULL;
 }
 
-static void fold_all_elements(struct pccl_transfer *transfer, uint64_t group, uint32_t number,
+static void fold_all_elements(struct pccl_transfer *transfer, uint64_t stripe, uint32_t number,
                               struct pccl_scratch *const *parts, uint32_t part_count)
 {
     const struct pccl_plan *plan = &transfer->plan;
-    struct pccl_segment segment = pccl_plan_segment(plan, group, number);
+    struct pccl_segment segment = pccl_plan_segment(plan, stripe, number);
     const void *bytes[PCCL_MESH_PEERS_MAX];
     for (uint32_t i = 0; i < part_count; i++)
         bytes[i] = parts[i]->bytes;
     bytes[part_count] = pccl_input_of(transfer, &segment);
-    pccl_fold_save(transfer, group, number);
+    pccl_fold_save(transfer, stripe, number);
     pccl_combine_all(transfer->exchange->config.kernels, plan->datatype, plan->reduction, bytes, part_count + 1,
                      segment.count, pccl_result_of(transfer, &segment));
 }
 
 /* The sum lies where the first part was. */
-static void fold_all_packed(struct pccl_transfer *transfer, uint64_t group, uint32_t number,
+static void fold_all_packed(struct pccl_transfer *transfer, uint64_t stripe, uint32_t number,
                             struct pccl_scratch *const *parts, uint32_t part_count)
 {
     PCCL_ASSERT(part_count > 0);
     uint8_t *bytes[PCCL_MESH_PEERS_MAX];
     for (uint32_t i = 0; i < part_count; i++)
         bytes[i] = parts[i]->bytes;
-    pccl_packed_fold(transfer, group, number, true, bytes, part_count, parts[0]->bytes);
+    pccl_packed_fold(transfer, stripe, number, true, bytes, part_count, parts[0]->bytes);
 }
 
-struct pccl_scratch *pccl_fold_collected(struct pccl_transfer *transfer, uint64_t group, uint32_t number,
+struct pccl_scratch *pccl_fold_collected(struct pccl_transfer *transfer, uint64_t stripe, uint32_t number,
                                          struct pccl_scratch *const *parts, uint32_t part_count)
 {
     bool is_packed = transfer->plan.codec != NULL;
     if (is_packed)
-        fold_all_packed(transfer, group, number, parts, part_count);
+        fold_all_packed(transfer, stripe, number, parts, part_count);
     else
-        fold_all_elements(transfer, group, number, parts, part_count);
+        fold_all_elements(transfer, stripe, number, parts, part_count);
     for (uint32_t i = is_packed; i < part_count; i++)
         pccl_scratch_give(&transfer->exchange->scratch, parts[i]);
     return is_packed ? parts[0] : NULL;

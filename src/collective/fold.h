@@ -17,18 +17,18 @@ static inline uint8_t *pccl_result_of(const struct pccl_transfer *transfer, cons
 }
 
 /* Before a segment of the result is overwritten: in place, it is still the input. */
-static inline void pccl_fold_save(struct pccl_transfer *transfer, uint64_t group, uint32_t number)
+static inline void pccl_fold_save(struct pccl_transfer *transfer, uint64_t stripe, uint32_t number)
 {
-    pccl_backup_save(&transfer->backup, transfer->exchange->config.kernels, &transfer->plan, group, number);
+    pccl_backup_save(&transfer->backup, transfer->exchange->config.kernels, &transfer->plan, stripe, number);
 }
 /*
  * The work on a piece that came in with this step; not PCCL_WORK_COLLECT. Takes over the scratch (NULL: it came into
  * the result). Returns, with a reference of its own, what the piece goes on from; NULL: from the result.
  */
-struct pccl_scratch *pccl_fold_arrived(struct pccl_transfer *transfer, uint64_t group, uint32_t number, uint32_t step,
+struct pccl_scratch *pccl_fold_arrived(struct pccl_transfer *transfer, uint64_t stripe, uint32_t number, uint32_t step,
                                        enum pccl_work work, struct pccl_scratch *scratch);
 /* The same of all parts that were collected, in the order in which they are folded; the own one comes last. */
-struct pccl_scratch *pccl_fold_collected(struct pccl_transfer *transfer, uint64_t group, uint32_t number,
+struct pccl_scratch *pccl_fold_collected(struct pccl_transfer *transfer, uint64_t stripe, uint32_t number,
                                          struct pccl_scratch *const *parts, uint32_t part_count);
 /*
  * The first part, which came in as elements, and the own one, as what is folded so far where that is longer. Takes over
@@ -43,7 +43,7 @@ struct pccl_scratch *pccl_fold_widen(struct pccl_transfer *transfer, const struc
  * A large result goes past the caches where nothing of it is needed soon; in place it is in them already, for it was
  * the input.
  */
-static inline bool pccl_goes_away(const struct pccl_transfer *transfer)
+static inline bool pccl_is_streamed(const struct pccl_transfer *transfer)
 {
     return transfer->plan.large && transfer->input != transfer->result;
 }
@@ -51,9 +51,9 @@ static inline bool pccl_goes_away(const struct pccl_transfer *transfer)
  * Folds all parts and the own one, which comes last, and packs the sum; `packed` may be one of the parts. Who finishes
  * it writes to the result what the bytes say.
  */
-void pccl_packed_fold(struct pccl_transfer *transfer, uint64_t group, uint32_t number, bool finish,
+void pccl_packed_fold(struct pccl_transfer *transfer, uint64_t stripe, uint32_t number, bool finish,
                       uint8_t *const *parts, uint32_t part_count, uint8_t *packed);
 /* A finished segment. */
-void pccl_packed_store(struct pccl_transfer *transfer, uint64_t group, uint32_t number, const uint8_t *packed);
+void pccl_packed_store(struct pccl_transfer *transfer, uint64_t stripe, uint32_t number, const uint8_t *packed);
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * What others sent ahead (ahead.c) for groups that are not open here: kept by lane and operation, within bounds.
+ * What others sent ahead (ahead.c) for stripes that are not open here: kept by lane and operation, within bounds.
  *
  * All lanes together are bounded, too. One of a member of our view, or that operations have received over, has room for
  * what its sender may send ahead, whatever others do. So newcomers are not in the way of members, and what is sent
@@ -10,7 +10,7 @@
 
 struct pccl_held *pccl_held_find(const struct pccl_lane *lane, const struct pccl_instance *instance)
 {
-    struct pccl_node *node = pccl_table_find(&lane->held, pccl_instance_hash(lane->held.hash, instance));
+    struct pccl_table_node *node = pccl_table_find(&lane->held, pccl_instance_hash(lane->held.hash, instance));
     for (; node != NULL; node = pccl_table_find_next(node)) {
         struct pccl_held *held = PCCL_CONTAINER_OF(node, struct pccl_held, by_instance);
         if (pccl_instance_equal(&held->instance, instance))
@@ -20,27 +20,27 @@ struct pccl_held *pccl_held_find(const struct pccl_lane *lane, const struct pccl
 }
 
 /* They are taken in the order in which they lie. */
-static struct pccl_held_segment *find_segment(struct pccl_held *held, uint64_t group)
+static struct pccl_held_segment *find_segment(struct pccl_held *held, uint64_t stripe)
 {
-    struct pccl_link *link = held->segments.next;
-    while (link != &held->segments && pccl_held_segment_of(link)->group < group)
+    struct pccl_list_node *link = held->segments.next;
+    while (link != &held->segments && pccl_held_segment_of(link)->stripe < stripe)
         link = link->next;
-    return link != &held->segments && pccl_held_segment_of(link)->group == group ? pccl_held_segment_of(link) : NULL;
+    return link != &held->segments && pccl_held_segment_of(link)->stripe == stripe ? pccl_held_segment_of(link) : NULL;
 }
 
-/* The last one up to this group, or the head: they come in about that order. */
-static struct pccl_link *place_of(struct pccl_held *held, uint64_t group)
+/* The last one up to this stripe, or the head: they come in about that order. */
+static struct pccl_list_node *place_of(struct pccl_held *held, uint64_t stripe)
 {
-    struct pccl_link *link = held->segments.previous;
-    while (link != &held->segments && pccl_held_segment_of(link)->group > group)
+    struct pccl_list_node *link = held->segments.previous;
+    while (link != &held->segments && pccl_held_segment_of(link)->stripe > stripe)
         link = link->previous;
     return link;
 }
 
-static bool is_there(struct pccl_held *held, uint64_t group)
+static bool is_there(struct pccl_held *held, uint64_t stripe)
 {
-    struct pccl_link *place = place_of(held, group);
-    return place != &held->segments && pccl_held_segment_of(place)->group == group;
+    struct pccl_list_node *place = place_of(held, stripe);
+    return place != &held->segments && pccl_held_segment_of(place)->stripe == stripe;
 }
 
 static struct pccl_held *make_held(struct pccl_exchange *exchange, struct pccl_lane *lane,
@@ -53,14 +53,14 @@ static struct pccl_held *make_held(struct pccl_exchange *exchange, struct pccl_l
     held->lane = lane;
     held->instance = data->instance;
     held->view = data->view;
-    pccl_link_init(&held->segments);
+    pccl_list_init(&held->segments);
     pccl_table_insert(&lane->held, &held->by_instance, pccl_instance_hash(lane->held.hash, &held->instance));
     return held;
 }
 
 static void release_if_empty(struct pccl_held *held)
 {
-    if (!pccl_link_is_alone(&held->segments))
+    if (!pccl_list_is_empty(&held->segments))
         return;
     pccl_table_remove(&held->lane->held, &held->by_instance);
     pccl_release(&held->exchange->memory, held, sizeof *held);
@@ -83,7 +83,7 @@ static void remove_segment(struct pccl_held_segment *segment)
     held->lane->ahead_segments--;
     held->exchange->ahead_bytes -= bytes;
     held->exchange->ahead_segments--;
-    pccl_link_remove(&segment->link);
+    pccl_list_remove(&segment->link);
     pccl_release(&held->exchange->memory, segment, sizeof *segment);
     release_if_empty(held);
 }
@@ -120,8 +120,8 @@ static bool is_past(const struct pccl_held *held, const struct pccl_transfer *tr
 
 void pccl_held_drop_past(struct pccl_lane *lane, const struct pccl_transfer *transfer)
 {
-    struct pccl_node *next;
-    for (struct pccl_node *node = pccl_table_first(&lane->held); node != NULL; node = next) {
+    struct pccl_table_node *next;
+    for (struct pccl_table_node *node = pccl_table_first(&lane->held); node != NULL; node = next) {
         next = pccl_table_after(&lane->held, node);
         struct pccl_held *held = PCCL_CONTAINER_OF(node, struct pccl_held, by_instance);
         if (is_past(held, transfer))
@@ -131,7 +131,7 @@ void pccl_held_drop_past(struct pccl_lane *lane, const struct pccl_transfer *tra
 
 void pccl_held_forget_lane(struct pccl_lane *lane)
 {
-    struct pccl_node *node;
+    struct pccl_table_node *node;
     while ((node = pccl_table_first(&lane->held)) != NULL)
         pccl_held_drop(PCCL_CONTAINER_OF(node, struct pccl_held, by_instance));
 }
@@ -140,8 +140,8 @@ void pccl_held_forget(struct pccl_exchange *exchange, const struct pccl_instance
 {
     if (exchange->ahead_bytes == 0)
         return;
-    struct pccl_node *next;
-    for (struct pccl_node *node = pccl_table_first(&exchange->lanes); node != NULL; node = next) {
+    struct pccl_table_node *next;
+    for (struct pccl_table_node *node = pccl_table_first(&exchange->lanes); node != NULL; node = next) {
         next = pccl_table_after(&exchange->lanes, node);
         struct pccl_lane *lane = PCCL_CONTAINER_OF(node, struct pccl_lane, by_peer);
         struct pccl_held *held = pccl_held_find(lane, instance);
@@ -156,7 +156,7 @@ void pccl_held_forget(struct pccl_exchange *exchange, const struct pccl_instance
 static size_t spare_cost(const struct pccl_exchange *exchange, const struct pccl_lane *growing, size_t cost)
 {
     size_t spare = 0;
-    for (struct pccl_node *node = pccl_table_first(&exchange->lanes); node != NULL;
+    for (struct pccl_table_node *node = pccl_table_first(&exchange->lanes); node != NULL;
          node = pccl_table_after(&exchange->lanes, node)) {
         const struct pccl_lane *lane = PCCL_CONTAINER_OF(node, struct pccl_lane, by_peer);
         size_t held = lane == growing ? cost : cost_of(lane->ahead_bytes, lane->ahead_segments);
@@ -199,10 +199,10 @@ static bool add_segment(struct pccl_held *held, const struct pccl_msg_data *data
     }
     size_t bytes = pccl_scratch_size(data->length);
     segment->held = held;
-    segment->group = data->group;
+    segment->stripe = data->stripe;
     segment->length = data->length;
     segment->arrival = arrival;
-    pccl_link_append(place_of(held, data->group)->next, &segment->link);
+    pccl_list_append(place_of(held, data->stripe)->next, &segment->link);
     held->lane->ahead_bytes += bytes;
     held->lane->ahead_segments++;
     exchange->ahead_bytes += bytes;
@@ -213,7 +213,7 @@ static bool add_segment(struct pccl_held *held, const struct pccl_msg_data *data
 }
 
 enum pccl_status pccl_held_add(struct pccl_exchange *exchange, struct pccl_lane *lane, const struct pccl_msg_data *data,
-                               struct pccl_arrival *arrival, struct pccl_text *words)
+                               struct pccl_arrival *arrival, struct pccl_text *reason)
 {
     *arrival = (struct pccl_arrival){.length = data->length};
     struct pccl_held *held = pccl_held_find(lane, &data->instance);
@@ -224,9 +224,9 @@ enum pccl_status pccl_held_add(struct pccl_exchange *exchange, struct pccl_lane 
         pccl_held_drop(held);
         held = NULL;
     }
-    if (held != NULL && is_there(held, data->group)) {
-        pccl_text_format(words, "peer %s sent the same segment twice: group %" PRIu64 ", ahead",
-                         pccl_id_str(&lane->peer), data->group);
+    if (held != NULL && is_there(held, data->stripe)) {
+        pccl_text_format(reason, "peer %s sent the same segment twice: group %" PRIu64 ", ahead",
+                         pccl_id_str(&lane->peer), data->stripe);
         return PCCL_MALFORMED;
     }
     bool fits_all = has_room(exchange, lane, pccl_scratch_size(data->length));
@@ -234,7 +234,7 @@ enum pccl_status pccl_held_add(struct pccl_exchange *exchange, struct pccl_lane 
         return PCCL_LIMIT;
     if (!fits_all || lane->ahead_bytes + pccl_scratch_size(data->length) > PCCL_AHEAD_HELD_BYTES ||
         lane->ahead_segments == PCCL_AHEAD_HELD_SEGMENTS) {
-        pccl_text_format(words, "peer %s sent ahead more than the %u bytes and %u segments that may be held",
+        pccl_text_format(reason, "peer %s sent ahead more than the %u bytes and %u segments that may be held",
                          pccl_id_str(&lane->peer), PCCL_AHEAD_HELD_BYTES, PCCL_AHEAD_HELD_SEGMENTS);
         pccl_held_forget_lane(lane);
         return PCCL_MALFORMED;
@@ -245,15 +245,15 @@ enum pccl_status pccl_held_add(struct pccl_exchange *exchange, struct pccl_lane 
         return PCCL_OK;
     if (held != NULL)
         release_if_empty(held);
-    pccl_text_format(words, "out of memory for the data that peer %s sent ahead", pccl_id_str(&lane->peer));
+    pccl_text_format(reason, "out of memory for the data that peer %s sent ahead", pccl_id_str(&lane->peer));
     return PCCL_MEMORY;
 }
 
-bool pccl_held_take(struct pccl_lane *lane, const struct pccl_instance *instance, uint64_t group,
+bool pccl_held_take(struct pccl_lane *lane, const struct pccl_instance *instance, uint64_t stripe,
                     struct pccl_held_segment *taken)
 {
     struct pccl_held *held = pccl_held_find(lane, instance);
-    struct pccl_held_segment *segment = held == NULL ? NULL : find_segment(held, group);
+    struct pccl_held_segment *segment = held == NULL ? NULL : find_segment(held, stripe);
     if (segment == NULL)
         return false;
     if (segment->arrival != NULL)

@@ -1,26 +1,26 @@
 /*
- * Segments that were sent ahead for groups that are not open here. Must not know what is done with them.
+ * Segments that were sent ahead for stripes that are not open here. Must not know what is done with them.
  */
 #ifndef PCCL_COLLECTIVE_HELD_H
 #define PCCL_COLLECTIVE_HELD_H
 
 #include "collective/internal.h"
 
-static inline struct pccl_held_segment *pccl_held_segment_of(struct pccl_link *link)
+static inline struct pccl_held_segment *pccl_held_segment_of(struct pccl_list_node *link)
 {
     return PCCL_CONTAINER_OF(link, struct pccl_held_segment, link);
 }
 
 /* NULL: nothing is held of the operation. */
 struct pccl_held *pccl_held_find(const struct pccl_lane *lane, const struct pccl_instance *instance);
-/* A first step for a group that is not open here; answers are those of pccl_exchange_receive. */
+/* A first step for a stripe that is not open here; answers are those of pccl_exchange_receive. */
 PCCL_MUST_CHECK enum pccl_status pccl_held_add(struct pccl_exchange *exchange, struct pccl_lane *lane,
                                                const struct pccl_msg_data *data, struct pccl_arrival *arrival,
-                                               struct pccl_text *words);
+                                               struct pccl_text *reason);
 void pccl_held_received(struct pccl_arrival *arrival);
 void pccl_held_dropped(struct pccl_arrival *arrival);
-/* The group is open: what is held for it is the caller's now, with its scratch and its arrival. false: nothing is. */
-PCCL_MUST_CHECK bool pccl_held_take(struct pccl_lane *lane, const struct pccl_instance *instance, uint64_t group,
+/* The stripe is open: what is held for it is the caller's now, with its scratch and its arrival. false: nothing is. */
+PCCL_MUST_CHECK bool pccl_held_take(struct pccl_lane *lane, const struct pccl_instance *instance, uint64_t stripe,
                                     struct pccl_held_segment *taken);
 void pccl_held_drop(struct pccl_held *held);
 /* Of views and eras before that of the transfer. */

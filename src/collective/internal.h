@@ -3,10 +3,10 @@
  * each calls only into those before it:
  *   schedule, ring, direct   what is to be done with a piece; no bytes
  *   plan, scratch, backup    how elements are cut; memory
- *   held, kept               what came of operations or groups that are not here yet: segments, announcements
+ *   held, kept               what came of operations or stripes that are not here yet: segments, announcements
  *   lane                     whose turn it is to send
  *   outcome                  what becomes of an operation
- *   window                   which groups are open
+ *   window                   which stripes are open
  *   packed, fold             the work on bytes
  *   ahead                    what may go and come without READY
  *   messages                 DATA and READY of one operation
@@ -25,16 +25,16 @@
 
 /* ---- a lane, and what goes over it ---- */
 struct pccl_lane {
-    struct pccl_node by_peer;
+    struct pccl_table_node by_peer;
     struct pccl_id peer;
     bool outgoing;
     uint32_t connections;
-    struct pccl_link flows; /* all that use it */
-    struct pccl_link queue; /* flows that have something to send, in turn */
+    struct pccl_list_node flows; /* all that use it */
+    struct pccl_list_node queue; /* flows that have something to send, in turn */
     /* Outgoing: READY of operations that are not started here, the oldest first. */
-    struct pccl_link kept;
+    struct pccl_list_node kept;
     struct pccl_table kept_by_instance;
-    struct pccl_table held;  /* Incoming: for groups that are not open here, by instance. */
+    struct pccl_table held;  /* Incoming: for stripes that are not open here, by instance. */
     size_t ahead_bytes;      /* Incoming: of that; outgoing: promised to those who send without READY. */
     uint32_t ahead_segments; /* The same. */
     bool used;               /* Some operation has. */
@@ -42,25 +42,25 @@ struct pccl_lane {
 };
 
 struct pccl_kept {
-    struct pccl_node by_instance;
-    struct pccl_link link;
+    struct pccl_table_node by_instance;
+    struct pccl_list_node link;
     struct pccl_msg_ready ready;
 };
 
 /* What the peer of a lane sent ahead for one operation. */
 struct pccl_held {
-    struct pccl_node by_instance;
+    struct pccl_table_node by_instance;
     struct pccl_exchange *exchange;
     struct pccl_lane *lane;
     struct pccl_instance instance;
     struct pccl_epoch view;
-    struct pccl_link segments; /* at least one, by group */
+    struct pccl_list_node segments; /* at least one, by stripe */
 };
 
 struct pccl_held_segment {
-    struct pccl_link link;
+    struct pccl_list_node link;
     struct pccl_held *held;
-    uint64_t group;
+    uint64_t stripe;
     uint32_t length;
     struct pccl_scratch *scratch;
     struct pccl_arrival *arrival; /* NULL: it is all here */
@@ -79,38 +79,38 @@ struct pccl_flow {
     uint32_t column; /* among those of its direction */
     uint32_t first;  /* the piece of step 0, or PCCL_NO_PIECE */
     bool outgoing;
-    struct pccl_link on_lane, in_queue;
+    struct pccl_list_node on_lane, in_queue;
     /* outgoing */
     bool agreed;        /* READY has come, and says the same as we */
-    uint64_t granted;   /* groups below this may be sent */
+    uint64_t granted;   /* stripes below this may be sent */
     uint64_t ahead;     /* and of those below this the first step without READY */
     size_t ahead_bytes; /* of the lane's, for that */
     uint32_t ahead_segments;
-    uint64_t begun;                 /* groups below this have their first step sent */
+    uint64_t begun;                 /* stripes below this have their first step sent */
     struct pccl_parcel_queue ready; /* later steps that may be sent now */
-    struct pccl_parcel_queue held;  /* of groups that are not granted yet */
+    struct pccl_parcel_queue held;  /* of stripes that are not granted yet */
     /* incoming */
-    uint64_t told; /* groups below this are granted to the sender */
+    uint64_t told; /* stripes below this are granted to the sender */
     bool tell;     /* READY is to be sent */
 };
 
 /*
- * What is known of one step of a group in one column: the n-th outgoing flow and the n-th incoming one. It serves
+ * What is known of one step of a stripe in one column: the n-th outgoing flow and the n-th incoming one. It serves
  * the message that comes in and the one that goes out in that step. Only one of the two ever has scratch here: parts
  * are collected in step 0, and what is sent on goes in later steps.
  */
 struct pccl_parcel {
     struct pccl_parcel *next; /* in a flow's queue */
-    struct pccl_group *group;
+    struct pccl_stripe *stripe;
     struct pccl_scratch *scratch; /* to be sent; or the part that came in */
     uint32_t step;
     bool arrived; /* the message in: under way, or here */
     bool handed;  /* the message out: given to a connection, or sent */
 };
 
-struct pccl_group {
+struct pccl_stripe {
     struct pccl_transfer *transfer;
-    struct pccl_group *next; /* among the idle ones */
+    struct pccl_stripe *next; /* among the idle ones */
     uint64_t number;
     uint32_t arrivals_left, departures_left;
     uint32_t results_left; /* segments of it whose result is not there */
@@ -120,13 +120,13 @@ struct pccl_group {
 
 /* An operation that ran here and is over: what is still heard of it is of no interest. */
 struct pccl_ended {
-    struct pccl_node by_instance;
-    struct pccl_link link;
+    struct pccl_table_node by_instance;
+    struct pccl_list_node link;
     struct pccl_instance instance;
 };
 
 struct pccl_transfer {
-    struct pccl_node by_instance;
+    struct pccl_table_node by_instance;
     struct pccl_exchange *exchange;
     struct pccl_instance instance;
     struct pccl_epoch view;
@@ -149,15 +149,15 @@ struct pccl_transfer {
     uint32_t columns; /* flows of the direction that has more */
     uint32_t unheard; /* outgoing flows that are not `agreed` */
 
-    /* The window: groups [first_open, granted) but for those that are complete, by number modulo the slots. */
-    struct pccl_group **slots;
+    /* The window: stripes [first_open, granted) but for those that are complete, by number modulo the slots. */
+    struct pccl_stripe **slots;
     uint64_t slot_count; /* a power of two */
     uint64_t first_open, granted, complete;
-    uint64_t results_complete; /* groups */
-    uint64_t window;           /* groups that may be open */
-    size_t group_scratch;      /* what a group needs in scratch */
-    struct pccl_group *idle_groups;
-    struct pccl_link wanting; /* in the exchange's queue for a larger window */
+    uint64_t results_complete; /* stripes */
+    uint64_t window;           /* stripes that may be open */
+    size_t stripe_scratch;     /* what a stripe needs in scratch */
+    struct pccl_stripe *idle_stripes;
+    struct pccl_list_node wanting; /* in the exchange's queue for a larger window */
 };
 
 struct pccl_exchange {
@@ -166,10 +166,10 @@ struct pccl_exchange {
     struct pccl_exchange_effects effects;
     struct pccl_hash_key hash; /* of all tables */
     struct pccl_table lanes, transfers, ended;
-    struct pccl_link ended_list; /* the oldest first */
-    struct pccl_link wanting;    /* transfers that would like to open more groups, in turn */
-    struct pccl_epoch view;      /* the latest of any transfer */
-    struct pccl_id *members;     /* of the view that the driver told of last */
+    struct pccl_list_node ended_list; /* the oldest first */
+    struct pccl_list_node wanting;    /* transfers that would like to open more stripes, in turn */
+    struct pccl_epoch view;           /* the latest of any transfer */
+    struct pccl_id *members;          /* of the view that the driver told of last */
     uint32_t member_count, member_capacity;
     struct pccl_scratch_pool scratch;
     struct pccl_backup_pool backups;

@@ -1,14 +1,15 @@
 /* Announcements: READY of operations that have not been started here, by the lane over which the data is to go. */
 #include "collective/kept.h"
 
-static struct pccl_kept *kept_of(struct pccl_node *node)
+static struct pccl_kept *kept_of(struct pccl_table_node *node)
 {
     return PCCL_CONTAINER_OF(node, struct pccl_kept, by_instance);
 }
 
 struct pccl_kept *pccl_kept_find(struct pccl_lane *lane, const struct pccl_instance *instance)
 {
-    struct pccl_node *node = pccl_table_find(&lane->kept_by_instance, pccl_instance_hash(lane->held.hash, instance));
+    struct pccl_table_node *node =
+        pccl_table_find(&lane->kept_by_instance, pccl_instance_hash(lane->held.hash, instance));
     while (node != NULL && !pccl_instance_equal(&kept_of(node)->ready.instance, instance))
         node = pccl_table_find_next(node);
     return node != NULL ? kept_of(node) : NULL;
@@ -37,7 +38,7 @@ bool pccl_kept_add(struct pccl_exchange *exchange, struct pccl_lane *lane, const
     if (kept == NULL)
         return false;
     kept->ready = *ready;
-    pccl_link_append(&lane->kept, &kept->link);
+    pccl_list_append(&lane->kept, &kept->link);
     pccl_table_insert(&lane->kept_by_instance, &kept->by_instance,
                       pccl_instance_hash(lane->held.hash, &ready->instance));
     return true;
@@ -46,15 +47,15 @@ bool pccl_kept_add(struct pccl_exchange *exchange, struct pccl_lane *lane, const
 void pccl_kept_free(struct pccl_exchange *exchange, struct pccl_lane *lane, struct pccl_kept *kept)
 {
     PCCL_ASSERT(lane->kept_by_instance.count > 0);
-    pccl_link_remove(&kept->link);
+    pccl_list_remove(&kept->link);
     pccl_table_remove(&lane->kept_by_instance, &kept->by_instance);
     pccl_release(&exchange->memory, kept, sizeof *kept);
 }
 
 void pccl_kept_forget_before(struct pccl_exchange *exchange, struct pccl_lane *lane, const struct pccl_epoch *view)
 {
-    struct pccl_link *after;
-    for (struct pccl_link *link = lane->kept.next; link != &lane->kept; link = after) {
+    struct pccl_list_node *after;
+    for (struct pccl_list_node *link = lane->kept.next; link != &lane->kept; link = after) {
         after = link->next;
         struct pccl_kept *kept = PCCL_CONTAINER_OF(link, struct pccl_kept, link);
         if (pccl_epoch_compare(&kept->ready.view, view) < 0)

@@ -14,7 +14,7 @@ static uint64_t key_of(const struct pccl_exchange *exchange, const struct pccl_i
 
 struct pccl_lane *pccl_lane_find(struct pccl_exchange *exchange, const struct pccl_id *peer, bool outgoing)
 {
-    struct pccl_node *node = pccl_table_find(&exchange->lanes, key_of(exchange, peer, outgoing));
+    struct pccl_table_node *node = pccl_table_find(&exchange->lanes, key_of(exchange, peer, outgoing));
     for (; node != NULL; node = pccl_table_find_next(node)) {
         struct pccl_lane *lane = PCCL_CONTAINER_OF(node, struct pccl_lane, by_peer);
         if (lane->outgoing == outgoing && pccl_id_equal(&lane->peer, peer))
@@ -39,9 +39,9 @@ struct pccl_lane *pccl_lane_get(struct pccl_exchange *exchange, const struct pcc
     lane->peer = *peer;
     lane->outgoing = outgoing;
     lane->member = pccl_lane_is_of_member(exchange, lane);
-    pccl_link_init(&lane->flows);
-    pccl_link_init(&lane->queue);
-    pccl_link_init(&lane->kept);
+    pccl_list_init(&lane->flows);
+    pccl_list_init(&lane->queue);
+    pccl_list_init(&lane->kept);
     pccl_table_init(&lane->kept_by_instance, &exchange->memory, &exchange->hash);
     pccl_table_init(&lane->held, &exchange->memory, &exchange->hash);
     pccl_table_insert(&exchange->lanes, &lane->by_peer, key_of(exchange, peer, outgoing));
@@ -50,7 +50,7 @@ struct pccl_lane *pccl_lane_get(struct pccl_exchange *exchange, const struct pcc
 
 static void lane_free(struct pccl_exchange *exchange, struct pccl_lane *lane)
 {
-    while (!pccl_link_is_alone(&lane->kept))
+    while (!pccl_list_is_empty(&lane->kept))
         pccl_kept_free(exchange, lane, PCCL_CONTAINER_OF(lane->kept.next, struct pccl_kept, link));
     pccl_held_forget_lane(lane);
     pccl_table_fini(&lane->kept_by_instance);
@@ -61,16 +61,16 @@ static void lane_free(struct pccl_exchange *exchange, struct pccl_lane *lane)
 
 void pccl_lane_tidy(struct pccl_exchange *exchange, struct pccl_lane *lane)
 {
-    if (lane != NULL && lane->connections == 0 && pccl_link_is_alone(&lane->flows) && pccl_link_is_alone(&lane->kept))
+    if (lane != NULL && lane->connections == 0 && pccl_list_is_empty(&lane->flows) && pccl_list_is_empty(&lane->kept))
         lane_free(exchange, lane);
 }
 
 void pccl_lanes_free(struct pccl_exchange *exchange)
 {
-    struct pccl_node *node;
+    struct pccl_table_node *node;
     while ((node = pccl_table_first(&exchange->lanes)) != NULL) {
         struct pccl_lane *lane = PCCL_CONTAINER_OF(node, struct pccl_lane, by_peer);
-        PCCL_ASSERT(pccl_link_is_alone(&lane->flows));
+        PCCL_ASSERT(pccl_list_is_empty(&lane->flows));
         lane_free(exchange, lane);
     }
 }
@@ -130,10 +130,10 @@ bool pccl_flow_has_something(struct pccl_flow *flow)
 void pccl_flow_wake(struct pccl_flow *flow)
 {
     struct pccl_transfer *transfer = flow->transfer;
-    if (transfer->failed || !pccl_link_is_alone(&flow->in_queue) || !pccl_flow_has_something(flow))
+    if (transfer->failed || !pccl_list_is_empty(&flow->in_queue) || !pccl_flow_has_something(flow))
         return;
     struct pccl_lane *lane = flow->lane;
-    pccl_link_append(&lane->queue, &flow->in_queue);
+    pccl_list_append(&lane->queue, &flow->in_queue);
     const struct pccl_exchange_effects *effects = &transfer->exchange->effects;
     if (lane->connections > 0)
         effects->writable(effects->context, &lane->peer, lane->outgoing);
@@ -141,7 +141,7 @@ void pccl_flow_wake(struct pccl_flow *flow)
 
 static void enqueue(struct pccl_flow *flow, struct pccl_parcel *parcel)
 {
-    append(parcel->group->number < flow->granted ? &flow->ready : &flow->held, parcel);
+    append(parcel->stripe->number < flow->granted ? &flow->ready : &flow->held, parcel);
 }
 
 void pccl_flow_send(struct pccl_flow *flow, struct pccl_parcel *parcel)

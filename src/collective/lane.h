@@ -20,15 +20,15 @@ struct pccl_flow *pccl_flow_find(struct pccl_transfer *transfer, const struct pc
 /* The outgoing one to a rank that there is one to. Those to the ranks that follow are behind it. */
 struct pccl_flow *pccl_flow_to(const struct pccl_transfer *transfer, uint32_t rank);
 bool pccl_flow_has_something(struct pccl_flow *flow);
-/* Whether the first step of another group may be sent. */
+/* Whether the first step of another stripe may be sent. */
 bool pccl_flow_can_begin(struct pccl_flow *flow);
 /* Puts it into the lane's queue if it has something to send and is not there. */
 void pccl_flow_wake(struct pccl_flow *flow);
-/* The parcel may be sent, as soon as its group is granted. */
+/* The parcel may be sent, as soon as its stripe is granted. */
 void pccl_flow_send(struct pccl_flow *flow, struct pccl_parcel *parcel);
-/* The next parcel that may be sent now, the first step of a group not among them. NULL: none. */
+/* The next parcel that may be sent now, the first step of a stripe not among them. NULL: none. */
 struct pccl_parcel *pccl_flow_take(struct pccl_flow *flow);
-/* The receiver on an outgoing flow takes groups below `granted`. */
+/* The receiver on an outgoing flow takes stripes below `granted`. */
 void pccl_flow_credit(struct pccl_flow *flow, uint64_t granted);
 
 #endif

@@ -14,7 +14,7 @@
 /* ---- sending ---- */
 
 /* The task's piece goes to all whom it names, from scratch or (NULL) from the result. Takes over the scratch. */
-static void send_on(struct pccl_transfer *transfer, struct pccl_group *group, const struct pccl_task *task,
+static void send_on(struct pccl_transfer *transfer, struct pccl_stripe *stripe, const struct pccl_task *task,
                     struct pccl_scratch *scratch)
 {
     if (task->to_count == 0) {
@@ -23,7 +23,7 @@ static void send_on(struct pccl_transfer *transfer, struct pccl_group *group, co
     }
     struct pccl_flow *flows = pccl_flow_to(transfer, task->to);
     for (uint32_t i = 0; i < task->to_count; i++) {
-        struct pccl_parcel *parcel = pccl_flow_parcel(&flows[i], group, task->step);
+        struct pccl_parcel *parcel = pccl_flow_parcel(&flows[i], stripe, task->step);
         if (scratch != NULL && i > 0)
             pccl_scratch_share(scratch);
         parcel->scratch = scratch;
@@ -45,7 +45,7 @@ static void fill_ready(struct pccl_flow *flow, struct pccl_departure *departure)
                                                       .granted = transfer->granted};
 }
 
-/* The own part of the next group: from the caller's memory, or packed. NULL: memory is short. */
+/* The own part of the next stripe: from the caller's memory, or packed. NULL: memory is short. */
 static const uint8_t *first_payload(struct pccl_transfer *transfer, const struct pccl_segment *segment,
                                     struct pccl_scratch **scratch)
 {
@@ -81,7 +81,7 @@ static void link_departure(struct pccl_transfer *transfer, struct pccl_departure
 }
 
 /*
- * What came by is sent on first, while it is in the caches. On a long path new groups go first: those begun last would
+ * What came by is sent on first, while it is in the caches. On a long path new stripes go first: those begun last would
  * make their way round the ring alone.
  */
 static bool fill_data(struct pccl_flow *flow, struct pccl_departure *departure)
@@ -91,11 +91,11 @@ static bool fill_data(struct pccl_flow *flow, struct pccl_departure *departure)
     bool first = flow->ready.first == NULL || (plan->long_path && pccl_flow_can_begin(flow));
     struct pccl_parcel *parcel = first ? NULL : pccl_flow_take(flow);
     if (first)
-        parcel = pccl_flow_parcel(flow, pccl_group_of(transfer, flow->begun++), 0);
-    struct pccl_group *group = parcel->group;
+        parcel = pccl_flow_parcel(flow, pccl_stripe_of(transfer, flow->begun++), 0);
+    struct pccl_stripe *stripe = parcel->stripe;
     uint32_t number = pccl_flow_piece(flow, parcel->step);
     PCCL_ASSERT(!parcel->handed);
-    struct pccl_segment segment = pccl_plan_segment(plan, group->number, number);
+    struct pccl_segment segment = pccl_plan_segment(plan, stripe->number, number);
     struct pccl_scratch *scratch = NULL;
     const uint8_t *payload = NULL;
     if (first) {
@@ -112,12 +112,12 @@ static bool fill_data(struct pccl_flow *flow, struct pccl_departure *departure)
     parcel->handed = true;
     departure->payload = payload;
     departure->length = (uint32_t)pccl_plan_bytes(plan, parcel->step, segment.count);
-    departure->group = group->number;
+    departure->stripe = stripe->number;
     departure->scratch = scratch;
     departure->msg.type = PCCL_MSG_data;
     departure->msg.as.data = (struct pccl_msg_data){.instance = transfer->instance,
                                                     .view = transfer->view,
-                                                    .group = group->number,
+                                                    .stripe = stripe->number,
                                                     .step = parcel->step,
                                                     .length = departure->length};
     link_departure(transfer, departure);
@@ -153,7 +153,7 @@ void pccl_departure_release(struct pccl_departure *departure)
 /* ---- receiving ---- */
 
 /* A result whose sender cannot have this rank's part of it. */
-static bool comes_too_early(const struct pccl_transfer *transfer, struct pccl_group *group, uint32_t step,
+static bool comes_too_early(const struct pccl_transfer *transfer, struct pccl_stripe *stripe, uint32_t step,
                             uint32_t number)
 {
     const struct pccl_plan *plan = &transfer->plan;
@@ -161,31 +161,31 @@ static bool comes_too_early(const struct pccl_transfer *transfer, struct pccl_gr
     if (schedule->carries(plan->seat, step) != PCCL_CONTENT_RESULT)
         return false;
     struct pccl_sending spent = schedule->spent(plan->seat, number);
-    return !pccl_flow_parcel(pccl_flow_to(transfer, spent.to), group, spent.step)->handed;
+    return !pccl_flow_parcel(pccl_flow_to(transfer, spent.to), stripe, spent.step)->handed;
 }
 
-/* NULL: nothing. *number: which segment of its group it is. */
+/* NULL: nothing. *number: which segment of its stripe it is. */
 static const char *what_is_wrong(const struct pccl_flow *flow, const struct pccl_msg_data *data, uint32_t *number)
 {
     const struct pccl_transfer *transfer = flow->transfer;
     const struct pccl_plan *plan = &transfer->plan;
-    bool is_ahead = data->step == 0 && data->group < pccl_ahead_groups(plan);
-    if (data->group >= flow->told && !is_ahead)
+    bool is_ahead = data->step == 0 && data->stripe < pccl_ahead_stripes(plan);
+    if (data->stripe >= flow->told && !is_ahead)
         return "more than was granted";
     if (data->step >= pccl_plan_schedule(plan)->steps(plan->seat))
         return "no such step";
     *number = pccl_flow_piece(flow, data->step);
     if (*number == PCCL_NO_PIECE)
         return "no such step";
-    struct pccl_segment segment = pccl_plan_segment(plan, data->group, *number);
+    struct pccl_segment segment = pccl_plan_segment(plan, data->stripe, *number);
     if (segment.count == 0 || data->length != pccl_plan_bytes(plan, data->step, segment.count))
         return "a wrong length";
-    if (data->group >= transfer->granted)
+    if (data->stripe >= transfer->granted)
         return NULL;
-    struct pccl_group *group = pccl_group_of(transfer, data->group);
-    if (group == NULL || pccl_flow_parcel(flow, group, data->step)->arrived)
+    struct pccl_stripe *stripe = pccl_stripe_of(transfer, data->stripe);
+    if (stripe == NULL || pccl_flow_parcel(flow, stripe, data->step)->arrived)
         return "the same segment twice";
-    return comes_too_early(transfer, group, data->step, *number) ? "a result before its parts" : NULL;
+    return comes_too_early(transfer, stripe, data->step, *number) ? "a result before its parts" : NULL;
 }
 
 /* Where no byte of it has to be changed. */
@@ -205,22 +205,22 @@ static void link_arrival(struct pccl_transfer *transfer, struct pccl_arrival *ar
 }
 
 enum pccl_status pccl_messages_receive(struct pccl_flow *flow, const struct pccl_msg_data *data,
-                                       struct pccl_arrival *arrival, struct pccl_text *words)
+                                       struct pccl_arrival *arrival, struct pccl_text *reason)
 {
     struct pccl_transfer *transfer = flow->transfer;
     uint32_t number = 0;
     const char *wrong = what_is_wrong(flow, data, &number);
     if (wrong != NULL) {
-        pccl_text_format(words, "peer %s sent %s: group %" PRIu64 ", step %u, %u bytes", pccl_id_str(&flow->lane->peer),
-                         wrong, data->group, data->step, data->length);
+        pccl_text_format(reason, "peer %s sent %s: group %" PRIu64 ", step %u, %u bytes",
+                         pccl_id_str(&flow->lane->peer), wrong, data->stripe, data->step, data->length);
         return PCCL_MALFORMED;
     }
-    if (data->group >= transfer->granted)
-        return pccl_held_add(transfer->exchange, flow->lane, data, arrival, words);
-    *arrival = (struct pccl_arrival){.length = data->length, .flow = flow, .group = data->group, .step = data->step};
+    if (data->stripe >= transfer->granted)
+        return pccl_held_add(transfer->exchange, flow->lane, data, arrival, reason);
+    *arrival = (struct pccl_arrival){.length = data->length, .flow = flow, .stripe = data->stripe, .step = data->step};
     if (comes_as_result(&transfer->plan, data->step)) {
-        struct pccl_segment segment = pccl_plan_segment(&transfer->plan, data->group, number);
-        pccl_fold_save(transfer, data->group, number);
+        struct pccl_segment segment = pccl_plan_segment(&transfer->plan, data->stripe, number);
+        pccl_fold_save(transfer, data->stripe, number);
         arrival->payload = pccl_result_of(transfer, &segment);
     } else {
         struct pccl_scratch *scratch = pccl_scratch_take(&transfer->exchange->scratch, data->length);
@@ -231,7 +231,7 @@ enum pccl_status pccl_messages_receive(struct pccl_flow *flow, const struct pccl
         arrival->scratch = scratch;
         arrival->payload = scratch->bytes;
     }
-    pccl_flow_parcel(flow, pccl_group_of(transfer, data->group), data->step)->arrived = true;
+    pccl_flow_parcel(flow, pccl_stripe_of(transfer, data->stripe), data->step)->arrived = true;
     link_arrival(transfer, arrival);
     return PCCL_OK;
 }
@@ -261,75 +261,75 @@ void pccl_arrival_release(struct pccl_arrival *arrival)
 }
 
 /* All parts of the piece are here: in the order of the ring, from the rank after this one. */
-static struct pccl_scratch *fold_collected(struct pccl_transfer *transfer, struct pccl_group *group, uint32_t number)
+static struct pccl_scratch *fold_collected(struct pccl_transfer *transfer, struct pccl_stripe *stripe, uint32_t number)
 {
     struct pccl_scratch *parts[PCCL_MESH_PEERS_MAX];
     uint32_t count = 0;
     for (uint32_t i = transfer->flow_count; i-- > transfer->outgoing_count;) {
-        struct pccl_parcel *parcel = pccl_flow_parcel(&transfer->flows[i], group, 0);
+        struct pccl_parcel *parcel = pccl_flow_parcel(&transfer->flows[i], stripe, 0);
         parts[count++] = parcel->scratch;
         parcel->scratch = NULL;
     }
-    return pccl_fold_collected(transfer, group->number, number, parts, count);
+    return pccl_fold_collected(transfer, stripe->number, number, parts, count);
 }
 
 /* A segment came in: does what the schedule says. Takes over the scratch (NULL: it came into the result). */
-static void came_in(struct pccl_flow *flow, struct pccl_group *group, uint32_t step, struct pccl_scratch *scratch,
-                    uint32_t length)
+static void is_arriving(struct pccl_flow *flow, struct pccl_stripe *stripe, uint32_t step, struct pccl_scratch *scratch,
+                        uint32_t length)
 {
     struct pccl_transfer *transfer = flow->transfer;
     const struct pccl_plan *plan = &transfer->plan;
     struct pccl_task task = pccl_plan_schedule(plan)->arrived(plan->seat, step);
     uint32_t number = pccl_flow_piece(flow, step);
-    PCCL_ASSERT(group != NULL && group->arrivals_left > 0);
-    group->arrivals_left--;
+    PCCL_ASSERT(stripe != NULL && stripe->arrivals_left > 0);
+    stripe->arrivals_left--;
     transfer->traffic.received_bytes += length;
     if (task.work != PCCL_WORK_COLLECT) {
-        scratch = pccl_fold_arrived(transfer, group->number, number, step, task.work, scratch);
+        scratch = pccl_fold_arrived(transfer, stripe->number, number, step, task.work, scratch);
     } else {
-        pccl_flow_parcel(flow, group, step)->scratch = scratch;
-        PCCL_ASSERT(group->parts_left > 0);
-        if (--group->parts_left > 0)
+        pccl_flow_parcel(flow, stripe, step)->scratch = scratch;
+        PCCL_ASSERT(stripe->parts_left > 0);
+        if (--stripe->parts_left > 0)
             return;
-        scratch = fold_collected(transfer, group, number);
+        scratch = fold_collected(transfer, stripe, number);
     }
-    send_on(transfer, group, &task, scratch);
+    send_on(transfer, stripe, &task, scratch);
     if (task.work != PCCL_WORK_FOLD)
-        pccl_group_result(group);
+        pccl_stripe_result(stripe);
 }
 
-struct pccl_group *pccl_messages_received(struct pccl_arrival *arrival)
+struct pccl_stripe *pccl_messages_received(struct pccl_arrival *arrival)
 {
     struct pccl_scratch *scratch = arrival->scratch;
-    struct pccl_group *group = pccl_group_of(arrival->transfer, arrival->group);
+    struct pccl_stripe *stripe = pccl_stripe_of(arrival->transfer, arrival->stripe);
     unlink_arrival(arrival);
-    came_in(arrival->flow, group, arrival->step, scratch, arrival->length);
-    return group;
+    is_arriving(arrival->flow, stripe, arrival->step, scratch, arrival->length);
+    return stripe;
 }
 
-static void take_held(struct pccl_flow *flow, struct pccl_group *group)
+static void take_held(struct pccl_flow *flow, struct pccl_stripe *stripe)
 {
     struct pccl_held_segment taken;
-    if (!pccl_held_take(flow->lane, &flow->transfer->instance, group->number, &taken))
+    if (!pccl_held_take(flow->lane, &flow->transfer->instance, stripe->number, &taken))
         return;
-    pccl_flow_parcel(flow, group, 0)->arrived = true;
+    pccl_flow_parcel(flow, stripe, 0)->arrived = true;
     if (taken.arrival != NULL) { /* it is still coming in */
         taken.arrival->flow = flow;
-        taken.arrival->group = group->number;
+        taken.arrival->stripe = stripe->number;
         taken.arrival->step = 0;
         taken.arrival->scratch = taken.scratch;
         link_arrival(flow->transfer, taken.arrival);
         return;
     }
-    came_in(flow, group, 0, taken.scratch, taken.length);
-    PCCL_ASSERT(group->departures_left > 0); /* it has just been opened: something is to be sent */
+    is_arriving(flow, stripe, 0, taken.scratch, taken.length);
+    PCCL_ASSERT(stripe->departures_left > 0); /* it has just been opened: something is to be sent */
 }
 
-void pccl_messages_take_held(struct pccl_group *group)
+void pccl_messages_take_held(struct pccl_stripe *stripe)
 {
-    struct pccl_transfer *transfer = group->transfer;
+    struct pccl_transfer *transfer = stripe->transfer;
     if (transfer->exchange->ahead_bytes == 0)
         return;
     for (uint32_t i = transfer->outgoing_count; i < transfer->flow_count; i++)
-        take_held(&transfer->flows[i], group);
+        take_held(&transfer->flows[i], stripe);
 }

@@ -7,8 +7,8 @@ void pccl_outcome_report(struct pccl_transfer *transfer)
     bool was_at_rest = transfer->at_rest;
     /* What was made of segments that came ahead counts for nothing until everybody has compared. */
     bool agreed = !transfer->plan.long_path || transfer->unheard == 0;
-    transfer->at_rest = agreed && transfer->complete == transfer->plan.groups;
-    if (agreed && !transfer->done && transfer->results_complete == transfer->plan.groups) {
+    transfer->at_rest = agreed && transfer->complete == transfer->plan.stripes;
+    if (agreed && !transfer->done && transfer->results_complete == transfer->plan.stripes) {
         transfer->done = true;
         effects->done(effects->context, transfer);
     }
@@ -21,13 +21,13 @@ void pccl_outcome_fail(struct pccl_transfer *transfer, enum pccl_class class, co
     PCCL_ASSERT(!transfer->failed);
     transfer->failed = true;
     for (uint32_t i = 0; i < transfer->flow_count; i++)
-        pccl_link_remove(&transfer->flows[i].in_queue);
-    pccl_link_remove(&transfer->wanting);
-    struct pccl_text words;
+        pccl_list_remove(&transfer->flows[i].in_queue);
+    pccl_list_remove(&transfer->wanting);
+    struct pccl_text reason;
     va_list arguments;
     va_start(arguments, format);
-    pccl_text_format_list(&words, format, arguments);
+    pccl_text_format_list(&reason, format, arguments);
     va_end(arguments);
     const struct pccl_exchange_effects *effects = &transfer->exchange->effects;
-    effects->failed(effects->context, transfer, class, &words);
+    effects->failed(effects->context, transfer, class, &reason);
 }

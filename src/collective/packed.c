@@ -26,36 +26,36 @@ static void store(struct pccl_transfer *transfer, const uint8_t *packed, uint32_
 {
     const struct pccl_plan *plan = &transfer->plan;
     const struct pccl_kernels *kernels = transfer->exchange->config.kernels;
-    if (pccl_goes_away(transfer))
-        pccl_codec_decode_away(plan->codec, kernels, packed, count, result);
+    if (pccl_is_streamed(transfer))
+        pccl_codec_decode_streaming(plan->codec, kernels, packed, count, result);
     else
         pccl_codec_decode(plan->codec, kernels, packed, count, result);
 }
 
 static void stored(const struct pccl_transfer *transfer)
 {
-    if (pccl_goes_away(transfer))
-        pccl_copied_away(transfer->exchange->config.kernels);
+    if (pccl_is_streamed(transfer))
+        pccl_copied_streaming(transfer->exchange->config.kernels);
 }
 
-void pccl_packed_store(struct pccl_transfer *transfer, uint64_t group, uint32_t number, const uint8_t *packed)
+void pccl_packed_store(struct pccl_transfer *transfer, uint64_t stripe, uint32_t number, const uint8_t *packed)
 {
     const struct pccl_plan *plan = &transfer->plan;
-    struct pccl_segment segment = pccl_plan_segment(plan, group, number);
-    pccl_fold_save(transfer, group, number);
+    struct pccl_segment segment = pccl_plan_segment(plan, stripe, number);
+    pccl_fold_save(transfer, stripe, number);
     store(transfer, packed, segment.count, pccl_result_of(transfer, &segment));
     stored(transfer);
 }
 
-void pccl_packed_fold(struct pccl_transfer *transfer, uint64_t group, uint32_t number, bool finish,
+void pccl_packed_fold(struct pccl_transfer *transfer, uint64_t stripe, uint32_t number, bool finish,
                       uint8_t *const *parts, uint32_t part_count, uint8_t *packed)
 {
     const struct pccl_plan *plan = &transfer->plan;
     const struct pccl_kernels *kernels = transfer->exchange->config.kernels;
     _Alignas(PCCL_CACHE_LINE) uint8_t sum[WORK_BYTES], part[WORK_BYTES];
-    struct pccl_segment segment = pccl_plan_segment(plan, group, number);
+    struct pccl_segment segment = pccl_plan_segment(plan, stripe, number);
     if (finish)
-        pccl_fold_save(transfer, group, number);
+        pccl_fold_save(transfer, stripe, number);
     const uint8_t *own = pccl_input_of(transfer, &segment);
     uint8_t *result = pccl_result_of(transfer, &segment);
     const struct pccl_step step = {.datatype = plan->datatype,

@@ -21,30 +21,30 @@ static uint64_t divide_up(uint64_t value, uint64_t by) { return value / by + (va
 static uint64_t round_up(uint64_t value, uint64_t step) { return divide_up(value, step) * step; }
 
 static enum pccl_status take_descriptor(const struct pccl_descriptor *descriptor, struct pccl_plan *plan,
-                                        struct pccl_text *words)
+                                        struct pccl_text *reason)
 {
-    pccl_text_clear(words);
-    if (descriptor->datatype >= PCCL_DATATYPES || descriptor->operation >= PCCL_REDUCTIONS ||
+    pccl_text_clear(reason);
+    if (descriptor->datatype >= PCCL_DATATYPES || descriptor->operation >= PCCL_REDUCE_OPS ||
         descriptor->codec >= PCCL_CODEC_KINDS || descriptor->codec_datatype >= PCCL_DATATYPES) {
-        pccl_text_add(words, "unknown data type, operation or quantization");
+        pccl_text_add(reason, "unknown data type, operation or quantization");
         return PCCL_ARGUMENT;
     }
     plan->datatype = (enum pccl_datatype)descriptor->datatype;
-    plan->reduction = (enum pccl_reduction)descriptor->operation;
+    plan->reduction = (enum pccl_reduce_op)descriptor->operation;
     plan->element_bytes = (uint32_t)pccl_datatype_bytes(plan->datatype);
     plan->count = descriptor->count;
     if (plan->count == 0 || plan->count > (uint64_t)PTRDIFF_MAX / plan->element_bytes) {
-        pccl_text_format(words, "%" PRIu64 " elements", plan->count);
+        pccl_text_format(reason, "%" PRIu64 " elements", plan->count);
         return PCCL_ARGUMENT;
     }
     enum pccl_codec_kind kind = (enum pccl_codec_kind)descriptor->codec;
     enum pccl_datatype packed = (enum pccl_datatype)descriptor->codec_datatype;
     plan->folded_datatype = pccl_folded_type(plan->datatype, plan->reduction);
-    plan->codec = pccl_codec_find(kind, plan->datatype, packed, plan->reduction, words);
+    plan->codec = pccl_codec_find(kind, plan->datatype, packed, plan->reduction, reason);
     if (plan->codec == NULL)
-        return words->length > 0 ? PCCL_ARGUMENT : PCCL_OK;
+        return reason->length > 0 ? PCCL_ARGUMENT : PCCL_OK;
     plan->folded_datatype = pccl_folded_type(plan->datatype, PCCL_SUM); /* what is unpacked is not an element */
-    plan->folded_codec = pccl_codec_find(kind, plan->folded_datatype, packed, plan->reduction, words);
+    plan->folded_codec = pccl_codec_find(kind, plan->folded_datatype, packed, plan->reduction, reason);
     return PCCL_OK;
 }
 
@@ -54,14 +54,14 @@ static enum pccl_status take_descriptor(const struct pccl_descriptor *descriptor
  */
 static void cut(struct pccl_plan *plan)
 {
-    uint64_t travelling = pccl_plan_bytes_most(plan, PCCL_CODEC_BLOCK) / PCCL_CODEC_BLOCK; /* bytes of an element */
-    uint64_t most = (plan->long_path ? LONG_SEGMENT_BYTES_MOST : SEGMENT_BYTES_MOST) / travelling;
+    uint64_t traveling = pccl_plan_bytes_most(plan, PCCL_CODEC_BLOCK) / PCCL_CODEC_BLOCK; /* bytes of an element */
+    uint64_t most = (plan->long_path ? LONG_SEGMENT_BYTES_MOST : SEGMENT_BYTES_MOST) / traveling;
     uint64_t share = divide_up(plan->count, plan->pieces);
     uint64_t elements = divide_up(share, divide_up(share, most));
     bool whole_blocks = plan->codec != NULL && elements > PCCL_CODEC_BLOCK;
     elements = round_up(elements, whole_blocks ? PCCL_CODEC_BLOCK : SEGMENT_BYTES_STEP / plan->element_bytes);
     plan->segment_elements = (uint32_t)elements;
-    plan->groups = divide_up(plan->count, elements * plan->pieces);
+    plan->stripes = divide_up(plan->count, elements * plan->pieces);
 }
 
 /*
@@ -89,12 +89,12 @@ static enum pccl_algorithm choose(const struct pccl_plan *plan, const struct pcc
 }
 
 enum pccl_status pccl_plan_make(const struct pccl_descriptor *descriptor, const struct pccl_cost *cost, uint32_t ranks,
-                                uint32_t rank, struct pccl_plan *plan, struct pccl_text *words)
+                                uint32_t rank, struct pccl_plan *plan, struct pccl_text *reason)
 {
     PCCL_ASSERT(ranks >= 2 && rank < ranks);
     struct pccl_plan made = {.seat = {.ranks = ranks, .rank = rank},
                              .long_path = cost->rtt_us >= PCCL_LONG_PATH_RTT_US};
-    enum pccl_status status = take_descriptor(descriptor, &made, words);
+    enum pccl_status status = take_descriptor(descriptor, &made, reason);
     if (status != PCCL_OK)
         return status;
     made.large = made.count > CACHED_BYTES_MOST / made.element_bytes;
@@ -105,25 +105,28 @@ enum pccl_status pccl_plan_make(const struct pccl_descriptor *descriptor, const 
     return PCCL_OK;
 }
 
-static uint64_t group_elements(const struct pccl_plan *plan) { return (uint64_t)plan->segment_elements * plan->pieces; }
-
-struct pccl_segment pccl_plan_segment(const struct pccl_plan *plan, uint64_t group, uint32_t number)
+static uint64_t stripe_elements(const struct pccl_plan *plan)
 {
-    PCCL_ASSERT(group < plan->groups && number < plan->pieces);
-    uint64_t start = group * group_elements(plan);
-    if (group + 1 < plan->groups)
+    return (uint64_t)plan->segment_elements * plan->pieces;
+}
+
+struct pccl_segment pccl_plan_segment(const struct pccl_plan *plan, uint64_t stripe, uint32_t number)
+{
+    PCCL_ASSERT(stripe < plan->stripes && number < plan->pieces);
+    uint64_t start = stripe * stripe_elements(plan);
+    if (stripe + 1 < plan->stripes)
         return (struct pccl_segment){start + (uint64_t)number * plan->segment_elements, plan->segment_elements};
     uint64_t rest = plan->count - start, whole = rest / plan->pieces, longer = rest % plan->pieces;
     uint64_t first = start + number * whole + pccl_min_u64(number, longer);
     return (struct pccl_segment){first, (uint32_t)(whole + (number < longer))};
 }
 
-uint32_t pccl_plan_segments(const struct pccl_plan *plan, uint64_t group)
+uint32_t pccl_plan_segments(const struct pccl_plan *plan, uint64_t stripe)
 {
-    PCCL_ASSERT(group < plan->groups);
-    if (group + 1 < plan->groups)
+    PCCL_ASSERT(stripe < plan->stripes);
+    if (stripe + 1 < plan->stripes)
         return plan->pieces;
-    return (uint32_t)pccl_min_u64(plan->count - group * group_elements(plan), plan->pieces);
+    return (uint32_t)pccl_min_u64(plan->count - stripe * stripe_elements(plan), plan->pieces);
 }
 
 bool pccl_plan_is_wide(const struct pccl_plan *plan, uint32_t step)

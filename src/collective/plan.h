@@ -2,9 +2,9 @@
  * How one all-reduce is carried out: which schedule, and how the elements are cut. Pure arithmetic on what all members
  * of a view agree on, so every peer makes the same plan without asking.
  *
- * The elements are cut into groups of as many segments as the schedule has pieces (at most segment_elements each; the
- * last group's are shorter and of almost equal length, and may be empty: what would be empty is not sent). Each group
- * is a whole small all-reduce, and a window of groups is in flight.
+ * The elements are cut into stripes of as many segments as the schedule has pieces (at most segment_elements each; the
+ * last stripe's are shorter and of almost equal length, and may be empty: what would be empty is not sent). Each stripe
+ * is a whole small all-reduce, and a window of stripes is in flight.
  *
  * RING     Each segment goes round the ring twice, as a sum and as a result: 2(ranks - 1) steps (ring.c).
  * DIRECT   All parts of a segment go to its owner, and the result from there to all: 2 steps (direct.c).
@@ -27,32 +27,32 @@
 struct pccl_plan {
     enum pccl_algorithm algorithm; /* which schedule */
     struct pccl_seat seat;
-    uint32_t pieces; /* segments of a group */
+    uint32_t pieces; /* segments of a stripe */
     enum pccl_datatype datatype;
-    enum pccl_reduction reduction;
+    enum pccl_reduce_op reduction;
     enum pccl_datatype folded_datatype;    /* of what is folded so far */
     const struct pccl_codec *codec;        /* NULL: elements travel as they are */
     const struct pccl_codec *folded_codec; /* of what is folded so far: as many bytes */
     uint32_t element_bytes;
     uint64_t count;
-    bool long_path;            /* the way to the neighbours takes longer than moving some segments */
+    bool long_path;            /* the way to the neighbors takes longer than moving some segments */
     bool large;                /* more than the caches hold, so what is not needed soon may go past them */
     uint32_t segment_elements; /* of a whole segment */
-    uint64_t groups;           /* >= 1 */
+    uint64_t stripes;          /* >= 1 */
 };
 
 /* ARGUMENT with words: a descriptor that no caller can have made. ranks >= 2; descriptor->count > 0. */
 PCCL_MUST_CHECK enum pccl_status pccl_plan_make(const struct pccl_descriptor *descriptor, const struct pccl_cost *cost,
                                                 uint32_t ranks, uint32_t rank, struct pccl_plan *plan,
-                                                struct pccl_text *words);
+                                                struct pccl_text *reason);
 
 struct pccl_segment {
     uint64_t first; /* element */
     uint32_t count; /* may be 0 */
 };
-struct pccl_segment pccl_plan_segment(const struct pccl_plan *plan, uint64_t group, uint32_t number);
-/* How many of a group's segments are not empty: its first ones. */
-uint32_t pccl_plan_segments(const struct pccl_plan *plan, uint64_t group);
+struct pccl_segment pccl_plan_segment(const struct pccl_plan *plan, uint64_t stripe, uint32_t number);
+/* How many of a stripe's segments are not empty: its first ones. */
+uint32_t pccl_plan_segments(const struct pccl_plan *plan, uint64_t stripe);
 /* In this step travels what is folded so far, and it is longer than elements: f32 for f16 or bf16. */
 bool pccl_plan_is_wide(const struct pccl_plan *plan, uint32_t step);
 /* What travels in this step for so many elements: they, their packed form, or what is folded so far. */

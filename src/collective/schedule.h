@@ -5,9 +5,9 @@
  * and must not know which schedule it runs. A new one is a file of small functions and a row of the table, and is
  * proven without the engine (unit/schedule).
  *
- * An operation is cut into groups (plan.h). Each group runs the whole schedule by itself; how many run at a time is the
- * window's business. A group has pieces; those that are empty, the last ones, are not sent, and nothing of the others
- * may wait for them. A message is named by (sender, receiver, step) and carries one piece.
+ * An operation is cut into stripes (plan.h). Each stripe runs the whole schedule by itself; how many run at a time is
+ * the window's business. A stripe has pieces; those that are empty, the last ones, are not sent, and nothing of the
+ * others may wait for them. A message is named by (sender, receiver, step) and carries one piece.
  *
  *   Step 0         is what a rank sends by itself: its own part, from its input. Whoever has nothing to begin with,
  *                  sends nothing in it.
@@ -62,7 +62,7 @@ struct pccl_schedule {
     const char *name; /* in words */
     uint32_t (*pieces)(struct pccl_seat seat);
     uint32_t (*steps)(struct pccl_seat seat);
-    /* Pieces of a group that may be in scratch at once: parts and sums; if they are packed, results as well. */
+    /* Pieces of a stripe that may be in scratch at once: parts and sums; if they are packed, results as well. */
     uint32_t (*buffers)(struct pccl_seat seat, bool packed);
     /* Whether one rank ever sends to another one. */
     bool (*sends)(struct pccl_seat seat, uint32_t sender, uint32_t receiver);

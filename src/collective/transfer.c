@@ -19,7 +19,7 @@ static bool connect_flow(struct pccl_transfer *transfer, struct pccl_flow *flow)
         return false;
     flow->lane = lane;
     pccl_held_own(transfer->exchange, lane, true, lane->member);
-    pccl_link_append(&lane->flows, &flow->on_lane);
+    pccl_list_append(&lane->flows, &flow->on_lane);
     return true;
 }
 
@@ -57,8 +57,8 @@ static void list_flows(struct pccl_transfer *transfer, bool outgoing, struct pcc
         flow->column = count++;
         flow->outgoing = outgoing;
         flow->first = pccl_flow_piece(flow, 0);
-        pccl_link_init(&flow->on_lane);
-        pccl_link_init(&flow->in_queue);
+        pccl_list_init(&flow->on_lane);
+        pccl_list_init(&flow->in_queue);
     }
 }
 
@@ -84,12 +84,12 @@ static bool allocate_parts(struct pccl_transfer *transfer, const struct pccl_tra
     struct pccl_exchange *exchange = transfer->exchange;
     const struct pccl_memory *memory = &exchange->memory;
     transfer->ring = pccl_allocate(memory, config->ranks * sizeof *transfer->ring);
-    transfer->slots = pccl_allocate(memory, (size_t)transfer->slot_count * sizeof(struct pccl_group *));
+    transfer->slots = pccl_allocate(memory, (size_t)transfer->slot_count * sizeof(struct pccl_stripe *));
     transfer->ended = pccl_allocate(memory, sizeof *transfer->ended);
     if (transfer->ring == NULL || transfer->slots == NULL || transfer->ended == NULL)
         return false;
     memcpy(transfer->ring, config->ring, config->ranks * sizeof *transfer->ring);
-    if (!make_flows(transfer) || !pccl_group_reserve(transfer))
+    if (!make_flows(transfer) || !pccl_stripe_reserve(transfer))
         return false;
     if (config->input != config->result)
         return true;
@@ -97,15 +97,15 @@ static bool allocate_parts(struct pccl_transfer *transfer, const struct pccl_tra
 }
 
 enum pccl_status pccl_transfer_make(struct pccl_exchange *exchange, const struct pccl_transfer_config *config,
-                                    struct pccl_transfer **transfer, struct pccl_text *words)
+                                    struct pccl_transfer **transfer, struct pccl_text *reason)
 {
     uint32_t rank = pccl_id_find(config->ring, config->ranks, &exchange->config.self);
     if (rank == config->ranks || config->ranks < 2) {
-        pccl_text_format(words, "this peer is not in the ring, or alone");
+        pccl_text_format(reason, "this peer is not in the ring, or alone");
         return PCCL_ARGUMENT;
     }
     struct pccl_plan plan;
-    enum pccl_status status = pccl_plan_make(&config->descriptor, &config->cost, config->ranks, rank, &plan, words);
+    enum pccl_status status = pccl_plan_make(&config->descriptor, &config->cost, config->ranks, rank, &plan, reason);
     if (status != PCCL_OK)
         return status;
     struct pccl_transfer *made = pccl_allocate(&exchange->memory, sizeof *made);
@@ -118,7 +118,7 @@ enum pccl_status pccl_transfer_make(struct pccl_exchange *exchange, const struct
         made->input = config->input;
         made->result = config->result;
         made->user = config->user;
-        pccl_link_init(&made->wanting);
+        pccl_list_init(&made->wanting);
         pccl_window_size(made);
         if (allocate_parts(made, config)) {
             *transfer = made;
@@ -126,33 +126,33 @@ enum pccl_status pccl_transfer_make(struct pccl_exchange *exchange, const struct
         }
         pccl_transfer_free(made);
     }
-    pccl_text_format(words, "out of memory for an operation on %" PRIu64 " elements", config->descriptor.count);
+    pccl_text_format(reason, "out of memory for an operation on %" PRIu64 " elements", config->descriptor.count);
     return PCCL_MEMORY;
 }
 
 /* ---- going on ---- */
 
-static void open_groups(struct pccl_exchange *exchange)
+static void open_stripes(struct pccl_exchange *exchange)
 {
-    struct pccl_group *group;
-    while ((group = pccl_window_open_next(exchange)) != NULL)
-        pccl_messages_take_held(group);
+    struct pccl_stripe *stripe;
+    while ((stripe = pccl_window_open_next(exchange)) != NULL)
+        pccl_messages_take_held(stripe);
 }
 
 void pccl_transfer_widen(struct pccl_transfer *transfer)
 {
-    struct pccl_group *least = pccl_window_open_least(transfer);
+    struct pccl_stripe *least = pccl_window_open_least(transfer);
     if (least != NULL)
         pccl_messages_take_held(least);
-    pccl_window_want(transfer);
-    open_groups(transfer->exchange);
+    pccl_window_enqueue(transfer);
+    open_stripes(transfer->exchange);
 }
 
-/* A message of the group came or went. */
-static void go_on(struct pccl_group *group)
+/* A message of the stripe came or went. */
+static void go_on(struct pccl_stripe *stripe)
 {
-    struct pccl_transfer *transfer = group->transfer;
-    if (pccl_group_close(group)) {
+    struct pccl_transfer *transfer = stripe->transfer;
+    if (pccl_stripe_close(stripe)) {
         pccl_transfer_widen(transfer);
         pccl_window_offer(transfer);
     }
@@ -166,10 +166,10 @@ void pccl_transfer_sent(struct pccl_departure *departure)
     if (transfer == NULL || transfer->failed)
         return;
     transfer->traffic.sent_bytes += departure->length;
-    struct pccl_group *group = pccl_group_of(transfer, departure->group);
-    PCCL_ASSERT(group != NULL && group->departures_left > 0);
-    group->departures_left--;
-    go_on(group);
+    struct pccl_stripe *stripe = pccl_stripe_of(transfer, departure->stripe);
+    PCCL_ASSERT(stripe != NULL && stripe->departures_left > 0);
+    stripe->departures_left--;
+    go_on(stripe);
 }
 
 void pccl_transfer_received(struct pccl_arrival *arrival)
@@ -190,19 +190,19 @@ void pccl_transfer_free(struct pccl_transfer *transfer)
         pccl_departure_release(transfer->departures);
     while (transfer->arrivals != NULL)
         pccl_arrival_release(transfer->arrivals);
-    pccl_groups_free(transfer);
-    pccl_link_remove(&transfer->wanting);
+    pccl_stripes_free(transfer);
+    pccl_list_remove(&transfer->wanting);
     for (uint32_t i = 0; i < transfer->flow_count; i++) {
-        pccl_link_remove(&transfer->flows[i].in_queue);
-        pccl_link_remove(&transfer->flows[i].on_lane);
+        pccl_list_remove(&transfer->flows[i].in_queue);
+        pccl_list_remove(&transfer->flows[i].on_lane);
         pccl_ahead_give_back(&transfer->flows[i]);
         pccl_lane_tidy(exchange, transfer->flows[i].lane);
     }
     pccl_backup_fini(&exchange->backups, &transfer->backup);
     pccl_release(memory, transfer->flows, transfer->flow_count * sizeof *transfer->flows);
     pccl_release(memory, transfer->ended, sizeof *transfer->ended);
-    pccl_release(memory, transfer->slots, (size_t)transfer->slot_count * sizeof(struct pccl_group *));
+    pccl_release(memory, transfer->slots, (size_t)transfer->slot_count * sizeof(struct pccl_stripe *));
     pccl_release(memory, transfer->ring, transfer->plan.seat.ranks * sizeof *transfer->ring);
     pccl_release(memory, transfer, sizeof *transfer);
-    open_groups(exchange);
+    open_stripes(exchange);
 }

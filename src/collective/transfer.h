@@ -8,8 +8,8 @@
 
 PCCL_MUST_CHECK enum pccl_status pccl_transfer_make(struct pccl_exchange *exchange,
                                                     const struct pccl_transfer_config *config,
-                                                    struct pccl_transfer **transfer, struct pccl_text *words);
-/* Opens what groups may be opened: when it starts, and when one is complete. */
+                                                    struct pccl_transfer **transfer, struct pccl_text *reason);
+/* Opens what stripes may be opened: when it starts, and when one is complete. */
 void pccl_transfer_widen(struct pccl_transfer *transfer);
 void pccl_transfer_sent(struct pccl_departure *departure);
 void pccl_transfer_received(struct pccl_arrival *arrival);

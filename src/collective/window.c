@@ -1,15 +1,15 @@
 /*
- * The window of an operation. A group is open from its grant until all its messages have come in and gone out. The
- * lowest group that is open anywhere is granted by everybody, because everybody always has one open: so it comes to its
- * end, and so do all.
+ * The window of an operation. A stripe is open from its grant until all its messages have come in and gone out. The
+ * lowest stripe that is open anywhere is granted by everybody, because everybody always has one open: so it comes to
+ * its end, and so do all.
  */
 #include "collective/window.h"
 
 #include "collective/lane.h"
 
-/* Groups may end out of order, so the window may reach further than its groups that are open: up to so many times. */
-enum { SLOTS_PER_OPEN_GROUP = 4 };
-/* Where there is no way to fill, more groups only drive each other out of the caches. */
+/* Groups may end out of order, so the window may reach further than its stripes that are open: up to so many times. */
+enum { SLOTS_PER_OPEN_STRIPE = 4 };
+/* Where there is no way to fill, more stripes only drive each other out of the caches. */
 enum { SHORT_PATH_WINDOW = 4 };
 /* And so do more windows: what all operations together have there should stay in the second and third caches. */
 enum { SHORT_PATH_SCRATCH_BYTES = 12 << 20 };
@@ -21,40 +21,40 @@ static uint32_t parcel_count(const struct pccl_transfer *transfer)
     return pccl_plan_schedule(plan)->steps(plan->seat) * transfer->columns;
 }
 
-struct pccl_parcel *pccl_flow_parcel(const struct pccl_flow *flow, struct pccl_group *group, uint32_t step)
+struct pccl_parcel *pccl_flow_parcel(const struct pccl_flow *flow, struct pccl_stripe *stripe, uint32_t step)
 {
-    return &group->parcels[step * flow->transfer->columns + flow->column];
+    return &stripe->parcels[step * flow->transfer->columns + flow->column];
 }
 
-static struct pccl_group **slot_of(const struct pccl_transfer *transfer, uint64_t number)
+static struct pccl_stripe **slot_of(const struct pccl_transfer *transfer, uint64_t number)
 {
     return &transfer->slots[number & (transfer->slot_count - 1)];
 }
 
-struct pccl_group *pccl_group_of(const struct pccl_transfer *transfer, uint64_t number)
+struct pccl_stripe *pccl_stripe_of(const struct pccl_transfer *transfer, uint64_t number)
 {
     if (number < transfer->first_open || number >= transfer->granted)
         return NULL;
     return *slot_of(transfer, number);
 }
 
-static size_t group_bytes(const struct pccl_transfer *transfer)
+static size_t stripe_bytes(const struct pccl_transfer *transfer)
 {
-    return sizeof(struct pccl_group) + parcel_count(transfer) * sizeof(struct pccl_parcel);
+    return sizeof(struct pccl_stripe) + parcel_count(transfer) * sizeof(struct pccl_parcel);
 }
 
-bool pccl_group_reserve(struct pccl_transfer *transfer)
+bool pccl_stripe_reserve(struct pccl_transfer *transfer)
 {
-    struct pccl_group *group = pccl_allocate(&transfer->exchange->memory, group_bytes(transfer));
-    if (group == NULL)
+    struct pccl_stripe *stripe = pccl_allocate(&transfer->exchange->memory, stripe_bytes(transfer));
+    if (stripe == NULL)
         return false;
-    group->next = transfer->idle_groups;
-    transfer->idle_groups = group;
+    stripe->next = transfer->idle_stripes;
+    transfer->idle_stripes = stripe;
     return true;
 }
 
-/* What the schedule has for a group on this flow. */
-static void count_messages(const struct pccl_flow *flow, uint32_t segments, struct pccl_group *group)
+/* What the schedule has for a stripe on this flow. */
+static void count_messages(const struct pccl_flow *flow, uint32_t segments, struct pccl_stripe *stripe)
 {
     const struct pccl_plan *plan = &flow->transfer->plan;
     const struct pccl_schedule *schedule = pccl_plan_schedule(plan);
@@ -63,26 +63,26 @@ static void count_messages(const struct pccl_flow *flow, uint32_t segments, stru
         if (pccl_flow_piece(flow, step) >= segments)
             continue; /* no message, or nothing in it */
         if (flow->outgoing) {
-            group->departures_left++;
+            stripe->departures_left++;
             continue;
         }
         enum pccl_work work = schedule->arrived(plan->seat, step).work;
-        group->arrivals_left++;
-        group->parts_left += work == PCCL_WORK_COLLECT;
-        group->results_left += work == PCCL_WORK_FINISH || work == PCCL_WORK_STORE;
+        stripe->arrivals_left++;
+        stripe->parts_left += work == PCCL_WORK_COLLECT;
+        stripe->results_left += work == PCCL_WORK_FINISH || work == PCCL_WORK_STORE;
     }
 }
 
-static void set_up_group(struct pccl_transfer *transfer, struct pccl_group *group)
+static void set_up_stripe(struct pccl_transfer *transfer, struct pccl_stripe *stripe)
 {
     uint32_t segments = pccl_plan_segments(&transfer->plan, transfer->granted);
-    *group = (struct pccl_group){.transfer = transfer, .number = transfer->granted};
+    *stripe = (struct pccl_stripe){.transfer = transfer, .number = transfer->granted};
     for (uint32_t i = 0; i < transfer->flow_count; i++)
-        count_messages(&transfer->flows[i], segments, group);
-    group->results_left += group->parts_left > 0;
+        count_messages(&transfer->flows[i], segments, stripe);
+    stripe->results_left += stripe->parts_left > 0;
     uint32_t parcels = parcel_count(transfer);
     for (uint32_t i = 0; i < parcels; i++)
-        group->parcels[i] = (struct pccl_parcel){.group = group, .step = i / transfer->columns};
+        stripe->parcels[i] = (struct pccl_parcel){.stripe = stripe, .step = i / transfer->columns};
 }
 
 /*
@@ -93,11 +93,11 @@ void pccl_window_offer(struct pccl_transfer *transfer)
 {
     const struct pccl_plan *plan = &transfer->plan;
     uint64_t open = transfer->granted - transfer->complete;
-    uint64_t enough = transfer->granted == plan->groups ? 1 : open / (plan->long_path ? LONG_PATH_OFFERS : OFFERS);
+    uint64_t enough = transfer->granted == plan->stripes ? 1 : open / (plan->long_path ? LONG_PATH_OFFERS : OFFERS);
     for (uint32_t i = transfer->outgoing_count; i < transfer->flow_count; i++) {
         struct pccl_flow *flow = &transfer->flows[i];
         uint64_t untold = transfer->granted - flow->told;
-        /* What is told always holds the lowest open group, so nothing waits for ever. */
+        /* What is told always holds the lowest open stripe, so nothing waits for ever. */
         if (untold > 0 && untold >= enough) {
             flow->tell = true;
             pccl_flow_wake(flow);
@@ -106,93 +106,93 @@ void pccl_window_offer(struct pccl_transfer *transfer)
 }
 
 /* NULL: memory is short. */
-static struct pccl_group *open_group(struct pccl_transfer *transfer)
+static struct pccl_stripe *open_stripe(struct pccl_transfer *transfer)
 {
-    PCCL_ASSERT(transfer->granted < transfer->plan.groups && *slot_of(transfer, transfer->granted) == NULL);
-    if (transfer->idle_groups == NULL && !pccl_group_reserve(transfer))
+    PCCL_ASSERT(transfer->granted < transfer->plan.stripes && *slot_of(transfer, transfer->granted) == NULL);
+    if (transfer->idle_stripes == NULL && !pccl_stripe_reserve(transfer))
         return NULL;
-    struct pccl_group *group = transfer->idle_groups;
-    transfer->idle_groups = group->next;
-    set_up_group(transfer, group);
-    *slot_of(transfer, transfer->granted) = group;
+    struct pccl_stripe *stripe = transfer->idle_stripes;
+    transfer->idle_stripes = stripe->next;
+    set_up_stripe(transfer, stripe);
+    *slot_of(transfer, transfer->granted) = stripe;
     transfer->granted++;
-    transfer->exchange->scratch.reserved_bytes += transfer->group_scratch;
+    transfer->exchange->scratch.reserved_bytes += transfer->stripe_scratch;
     pccl_window_offer(transfer);
     for (uint32_t i = 0; i < transfer->outgoing_count; i++)
         pccl_flow_wake(&transfer->flows[i]);
-    return group;
+    return stripe;
 }
 
-static bool wants_group(const struct pccl_transfer *transfer)
+static bool wants_stripe(const struct pccl_transfer *transfer)
 {
-    return !transfer->failed && transfer->granted < transfer->plan.groups &&
+    return !transfer->failed && transfer->granted < transfer->plan.stripes &&
            transfer->granted - transfer->complete < transfer->window &&
            transfer->granted - transfer->first_open < transfer->slot_count;
 }
 
 /*
- * How much may be reserved when another group of this transfer is opened. All transfers that run at a time are of one
- * view, and so on paths of one kind. A whole window always has room, for in large rings its groups are large.
+ * How much may be reserved when another stripe of this transfer is opened. All transfers that run at a time are of one
+ * view, and so on paths of one kind. A whole window always has room, for in large rings its stripes are large.
  */
 static size_t budget_of(const struct pccl_transfer *transfer)
 {
     size_t all = transfer->exchange->scratch.bytes_max;
     if (transfer->plan.long_path)
         return all;
-    uint64_t cached = pccl_max_u64(SHORT_PATH_SCRATCH_BYTES, transfer->window * transfer->group_scratch);
+    uint64_t cached = pccl_max_u64(SHORT_PATH_SCRATCH_BYTES, transfer->window * transfer->stripe_scratch);
     return (size_t)pccl_min_u64(all, cached);
 }
 
-struct pccl_group *pccl_window_open_next(struct pccl_exchange *exchange)
+struct pccl_stripe *pccl_window_open_next(struct pccl_exchange *exchange)
 {
     const struct pccl_scratch_pool *pool = &exchange->scratch;
-    struct pccl_group *group = NULL;
-    while (group == NULL && !pccl_link_is_alone(&exchange->wanting)) {
+    struct pccl_stripe *stripe = NULL;
+    while (stripe == NULL && !pccl_list_is_empty(&exchange->wanting)) {
         struct pccl_transfer *transfer = PCCL_CONTAINER_OF(exchange->wanting.next, struct pccl_transfer, wanting);
-        bool wants = wants_group(transfer); /* or it got its minimum meanwhile */
-        if (wants && pool->reserved_bytes + transfer->group_scratch > budget_of(transfer))
+        bool wants = wants_stripe(transfer); /* or it got its minimum meanwhile */
+        if (wants && pool->reserved_bytes + transfer->stripe_scratch > budget_of(transfer))
             return NULL;
-        pccl_link_remove(&transfer->wanting);
-        group = wants ? open_group(transfer) : NULL;
-        if (group != NULL && wants_group(transfer))
-            pccl_link_append(&exchange->wanting, &transfer->wanting);
+        pccl_list_remove(&transfer->wanting);
+        stripe = wants ? open_stripe(transfer) : NULL;
+        if (stripe != NULL && wants_stripe(transfer))
+            pccl_list_append(&exchange->wanting, &transfer->wanting);
     }
-    return group;
+    return stripe;
 }
 
-struct pccl_group *pccl_window_open_least(struct pccl_transfer *transfer)
+struct pccl_stripe *pccl_window_open_least(struct pccl_transfer *transfer)
 {
-    if (transfer->granted != transfer->complete || !wants_group(transfer))
+    if (transfer->granted != transfer->complete || !wants_stripe(transfer))
         return NULL;
-    struct pccl_group *opened = open_group(transfer);
+    struct pccl_stripe *opened = open_stripe(transfer);
     PCCL_ASSERT(opened != NULL);
     return opened;
 }
 
-void pccl_window_want(struct pccl_transfer *transfer)
+void pccl_window_enqueue(struct pccl_transfer *transfer)
 {
-    if (wants_group(transfer) && pccl_link_is_alone(&transfer->wanting))
-        pccl_link_append(&transfer->exchange->wanting, &transfer->wanting);
+    if (wants_stripe(transfer) && pccl_list_is_empty(&transfer->wanting))
+        pccl_list_append(&transfer->exchange->wanting, &transfer->wanting);
 }
 
-void pccl_group_result(struct pccl_group *group)
+void pccl_stripe_result(struct pccl_stripe *stripe)
 {
-    PCCL_ASSERT(group->results_left > 0);
-    if (--group->results_left == 0)
-        group->transfer->results_complete++;
+    PCCL_ASSERT(stripe->results_left > 0);
+    if (--stripe->results_left == 0)
+        stripe->transfer->results_complete++;
 }
 
-bool pccl_group_close(struct pccl_group *group)
+bool pccl_stripe_close(struct pccl_stripe *stripe)
 {
-    struct pccl_transfer *transfer = group->transfer;
-    if (group->arrivals_left > 0 || group->departures_left > 0)
+    struct pccl_transfer *transfer = stripe->transfer;
+    if (stripe->arrivals_left > 0 || stripe->departures_left > 0)
         return false;
-    PCCL_ASSERT(group->results_left == 0);
-    PCCL_ASSERT(transfer->exchange->scratch.reserved_bytes >= transfer->group_scratch);
-    *slot_of(transfer, group->number) = NULL;
-    group->next = transfer->idle_groups;
-    transfer->idle_groups = group;
-    transfer->exchange->scratch.reserved_bytes -= transfer->group_scratch;
+    PCCL_ASSERT(stripe->results_left == 0);
+    PCCL_ASSERT(transfer->exchange->scratch.reserved_bytes >= transfer->stripe_scratch);
+    *slot_of(transfer, stripe->number) = NULL;
+    stripe->next = transfer->idle_stripes;
+    transfer->idle_stripes = stripe;
+    transfer->exchange->scratch.reserved_bytes -= transfer->stripe_scratch;
     transfer->complete++;
     while (transfer->first_open < transfer->granted && *slot_of(transfer, transfer->first_open) == NULL)
         transfer->first_open++;
@@ -204,38 +204,38 @@ void pccl_window_size(struct pccl_transfer *transfer)
     const struct pccl_plan *plan = &transfer->plan;
     const struct pccl_schedule *schedule = pccl_plan_schedule(plan);
     size_t segment_bytes = pccl_plan_bytes_most(plan, plan->segment_elements);
-    /* Each step of a group is one trip; the credit that follows its end is another one, on which nothing is moved. */
+    /* Each step of a stripe is one trip; the credit that follows its end is another one, on which nothing is moved. */
     uint64_t steps = schedule->steps(plan->seat), window_bytes = transfer->exchange->config.window_bytes;
     uint64_t window = (window_bytes + window_bytes / steps) / segment_bytes;
     if (!plan->long_path)
         window = pccl_min_u64(window, SHORT_PATH_WINDOW);
-    transfer->window = pccl_min_u64(pccl_max_u64(window, 1), plan->groups);
-    transfer->group_scratch = schedule->buffers(plan->seat, plan->codec != NULL) * pccl_scratch_size(segment_bytes);
+    transfer->window = pccl_min_u64(pccl_max_u64(window, 1), plan->stripes);
+    transfer->stripe_scratch = schedule->buffers(plan->seat, plan->codec != NULL) * pccl_scratch_size(segment_bytes);
     transfer->slot_count = 1;
-    while (transfer->slot_count < pccl_min_u64(transfer->window * SLOTS_PER_OPEN_GROUP, plan->groups))
+    while (transfer->slot_count < pccl_min_u64(transfer->window * SLOTS_PER_OPEN_STRIPE, plan->stripes))
         transfer->slot_count *= 2;
 }
 
-static void free_group(struct pccl_transfer *transfer, struct pccl_group *group)
+static void free_stripe(struct pccl_transfer *transfer, struct pccl_stripe *stripe)
 {
-    pccl_release(&transfer->exchange->memory, group, group_bytes(transfer));
+    pccl_release(&transfer->exchange->memory, stripe, stripe_bytes(transfer));
 }
 
-void pccl_groups_free(struct pccl_transfer *transfer)
+void pccl_stripes_free(struct pccl_transfer *transfer)
 {
     struct pccl_scratch_pool *pool = &transfer->exchange->scratch;
     for (uint64_t number = transfer->first_open; number < transfer->granted; number++) {
-        struct pccl_group *group = *slot_of(transfer, number);
-        if (group == NULL)
+        struct pccl_stripe *stripe = *slot_of(transfer, number);
+        if (stripe == NULL)
             continue;
         for (uint32_t i = 0; i < parcel_count(transfer); i++)
-            pccl_scratch_give(pool, group->parcels[i].scratch);
-        pool->reserved_bytes -= transfer->group_scratch;
-        free_group(transfer, group);
+            pccl_scratch_give(pool, stripe->parcels[i].scratch);
+        pool->reserved_bytes -= transfer->stripe_scratch;
+        free_stripe(transfer, stripe);
     }
-    while (transfer->idle_groups != NULL) {
-        struct pccl_group *group = transfer->idle_groups;
-        transfer->idle_groups = group->next;
-        free_group(transfer, group);
+    while (transfer->idle_stripes != NULL) {
+        struct pccl_stripe *stripe = transfer->idle_stripes;
+        transfer->idle_stripes = stripe->next;
+        free_stripe(transfer, stripe);
     }
 }

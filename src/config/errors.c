@@ -12,7 +12,7 @@ enum { SLOTS = 8 };
 struct slot {
     uint64_t key;
     uint64_t used; /* when it was last set; 0: free */
-    char words[PCCL_WORDS_MAX + 1];
+    char reason[PCCL_REASON_MAX + 1];
     pcclResult_t result;  /* pcclSuccess: of no failed call */
     pcclResult_t precise; /* the same with extended results */
     struct pccl_details details;
@@ -137,37 +137,37 @@ static struct slot *claim(uint64_t key)
     return slot;
 }
 
-static void store(struct slot *slot, const char *words)
+static void store(struct slot *slot, const char *reason)
 {
-    size_t length = strnlen(words, PCCL_WORDS_MAX);
-    memmove(slot->words, words, length); /* they may be the slot's own */
-    slot->words[length] = '\0';
+    size_t length = strnlen(reason, PCCL_REASON_MAX);
+    memmove(slot->reason, reason, length); /* they may be the slot's own */
+    slot->reason[length] = '\0';
 }
 
-static struct slot *set(uint64_t key, const char *words)
+static struct slot *set(uint64_t key, const char *reason)
 {
     struct slot *slot = claim(key);
-    store(slot, words);
+    store(slot, reason);
     slot->result = slot->precise = pcclSuccess;
     slot->details = (struct pccl_details){0};
     return slot;
 }
 
 static struct slot *fail(uint64_t key, enum pccl_family family, bool extended, enum pccl_status status,
-                         const char *words)
+                         const char *reason)
 {
-    struct slot *slot = set(key, words[0] != '\0' ? words : pccl_status_text(status));
+    struct slot *slot = set(key, reason[0] != '\0' ? reason : pccl_status_text(status));
     slot->result = pccl_errors_result(family, status, extended);
     slot->precise = pccl_errors_result(family, status, true);
     return slot;
 }
 
-void pccl_errors_set(uint64_t key, const char *words) { (void)set(key, words); }
+void pccl_errors_set(uint64_t key, const char *reason) { (void)set(key, reason); }
 
 const char *pccl_errors_last(uint64_t key)
 {
     const struct slot *slot = find(key);
-    return slot != NULL ? slot->words : "";
+    return slot != NULL ? slot->reason : "";
 }
 
 _Static_assert(PCCL_FAILURE_PEERS_MAX == PCCL_DEPARTED_TOLD_MAX, "as many as are known");
@@ -203,18 +203,18 @@ void pccl_errors_forget(uint64_t key)
 pcclResult_t pccl_errors_fail(uint64_t key, enum pccl_family family, bool extended, enum pccl_status status,
                               const char *format, ...)
 {
-    char words[PCCL_WORDS_MAX + 1];
+    char reason[PCCL_REASON_MAX + 1];
     va_list arguments;
     va_start(arguments, format);
-    int length = vsnprintf(words, sizeof words, format, arguments);
+    int length = vsnprintf(reason, sizeof reason, format, arguments);
     va_end(arguments);
-    return fail(key, family, extended, status, length > 0 ? words : "")->result;
+    return fail(key, family, extended, status, length > 0 ? reason : "")->result;
 }
 
 pcclResult_t pccl_errors_fail_why(uint64_t key, enum pccl_family family, bool extended, enum pccl_status status,
                                   const struct pccl_why *why)
 {
-    struct slot *slot = fail(key, family, extended, status, why->words.bytes);
+    struct slot *slot = fail(key, family, extended, status, why->reason.bytes);
     slot->details = why->details;
     return slot->result;
 }

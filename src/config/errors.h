@@ -33,7 +33,7 @@ struct pccl_details {
 
 /* Why a call failed. */
 struct pccl_why {
-    struct pccl_text words;
+    struct pccl_text reason;
     struct pccl_details details;
 };
 
@@ -48,9 +48,9 @@ const char *pccl_errors_text(pcclResult_t result);
 
 /*
  * The calling thread's words for `key`: any number other than 0 that is unique to a communicator, or 0 for calls
- * without one. Words are cut to PCCL_WORDS_MAX. A thread remembers the keys it failed on most recently, at least 8.
+ * without one. Words are cut to PCCL_REASON_MAX. A thread remembers the keys it failed on most recently, at least 8.
  */
-void pccl_errors_set(uint64_t key, const char *words);
+void pccl_errors_set(uint64_t key, const char *reason);
 /* "" when there are none. Valid until the thread's next pccl_errors_set. */
 const char *pccl_errors_last(uint64_t key);
 /* The same failure as pcclGetLastFailure tells it; failure->size is set and at least that of the struct. */

@@ -20,40 +20,40 @@ void pccl_options_destroy(pcclOptions_t *options)
     free(options);
 }
 
-static enum pccl_status find(const char *name, enum pccl_param *param, struct pccl_text *words)
+static enum pccl_status find(const char *name, enum pccl_param *param, struct pccl_text *reason)
 {
     *param = pccl_params_find(name);
     if (*param == PCCL_PARAM_COUNT) {
-        pccl_text_clear(words);
-        pccl_text_add(words, "there is no parameter '");
-        pccl_text_add_bytes(words, name, strnlen(name, 64));
-        pccl_text_add(words, "'");
+        pccl_text_clear(reason);
+        pccl_text_add(reason, "there is no parameter '");
+        pccl_text_add_bytes(reason, name, strnlen(name, 64));
+        pccl_text_add(reason, "'");
         return PCCL_ARGUMENT;
     }
     return PCCL_OK;
 }
 
-enum pccl_status pccl_options_set(pcclOptions_t *options, const char *name, const char *value, struct pccl_text *words)
+enum pccl_status pccl_options_set(pcclOptions_t *options, const char *name, const char *value, struct pccl_text *reason)
 {
     enum pccl_param param;
-    enum pccl_status status = find(name, &param, words);
+    enum pccl_status status = find(name, &param, reason);
     if (status != PCCL_OK) {
         return status;
     }
     if (pccl_params_scope(param) == pcclParameterProcess) {
-        pccl_text_format(words, "%s applies to the whole process and is not an option: set it in the environment",
+        pccl_text_format(reason, "%s applies to the whole process and is not an option: set it in the environment",
                          name);
         return PCCL_ARGUMENT;
     }
     char *copy = NULL;
     if (value != NULL) {
-        status = pccl_params_check(param, value, words);
+        status = pccl_params_check(param, value, reason);
         if (status != PCCL_OK) {
             return status;
         }
         copy = strdup(value);
         if (copy == NULL) {
-            pccl_text_format(words, "out of memory for the option %s", name);
+            pccl_text_format(reason, "out of memory for the option %s", name);
             return PCCL_MEMORY;
         }
     }
@@ -63,17 +63,17 @@ enum pccl_status pccl_options_set(pcclOptions_t *options, const char *name, cons
 }
 
 enum pccl_status pccl_options_get(const pcclOptions_t *options, const char *name, char *buffer, size_t size,
-                                  struct pccl_text *words)
+                                  struct pccl_text *reason)
 {
     enum pccl_param param;
-    enum pccl_status status = find(name, &param, words);
+    enum pccl_status status = find(name, &param, reason);
     if (status != PCCL_OK) {
         return status;
     }
     const char *value = pccl_params_text(options, param);
     size_t needed = strlen(value) + 1;
     if (needed > size) {
-        pccl_text_format(words, "the value of %s needs %zu bytes, the buffer has %zu", name, needed, size);
+        pccl_text_format(reason, "the value of %s needs %zu bytes, the buffer has %zu", name, needed, size);
         return PCCL_ARGUMENT;
     }
     memcpy(buffer, value, needed);

@@ -12,10 +12,10 @@ pcclOptions_t *pccl_options_create(void);
 void pccl_options_destroy(pcclOptions_t *options);
 /* value NULL: takes the setting back. ARGUMENT with words, or MEMORY; then nothing has changed. */
 PCCL_MUST_CHECK enum pccl_status pccl_options_set(pcclOptions_t *options, const char *name, const char *value,
-                                                  struct pccl_text *words);
+                                                  struct pccl_text *reason);
 /* The value that counts now (options may be NULL). ARGUMENT: no such name, or the buffer is too short; words. */
 PCCL_MUST_CHECK enum pccl_status pccl_options_get(const pcclOptions_t *options, const char *name, char *buffer,
-                                                  size_t size, struct pccl_text *words);
+                                                  size_t size, struct pccl_text *reason);
 /* What was set, or NULL. Borrowed until the next set. options may be NULL. */
 const char *pccl_options_text(const pcclOptions_t *options, enum pccl_param param);
 

@@ -74,9 +74,9 @@ static bool parse_u32(const char *text, uint32_t *value)
 
 static bool parse_bool(const char *text, bool *value)
 {
-    static const char *const words[] = {"0", "1", "off", "on", "false", "true", "no", "yes"};
-    for (size_t i = 0; i < PCCL_COUNT_OF(words); i++) {
-        if (strcasecmp(text, words[i]) == 0) {
+    static const char *const reason[] = {"0", "1", "off", "on", "false", "true", "no", "yes"};
+    for (size_t i = 0; i < PCCL_COUNT_OF(reason); i++) {
+        if (strcasecmp(text, reason[i]) == 0) {
             *value = i % 2 == 1;
             return true;
         }
@@ -189,7 +189,7 @@ static bool parse_endpoint(const char *item, size_t length, uint16_t default_por
 }
 
 enum pccl_status pccl_endpoint_next(const char **cursor, uint16_t default_port, struct pccl_endpoint *out, bool *more,
-                                    struct pccl_text *words)
+                                    struct pccl_text *reason)
 {
     const char *item = *cursor + strspn(*cursor, " \t");
     if (*item == '\0') {
@@ -205,12 +205,12 @@ enum pccl_status pccl_endpoint_next(const char **cursor, uint16_t default_port, 
         trimmed--;
     }
     if (dangling || !parse_endpoint(item, trimmed, default_port, out)) {
-        pccl_text_clear(words);
-        pccl_text_add(words, "'");
-        pccl_text_add_bytes(words, item, dangling ? length + 1 : trimmed);
-        pccl_text_add(words, dangling ? "' is not followed by an address"
-                                      : "' is not an address: a name, 1.2.3.4 or [v6], "
-                                        "with or without a port after a colon");
+        pccl_text_clear(reason);
+        pccl_text_add(reason, "'");
+        pccl_text_add_bytes(reason, item, dangling ? length + 1 : trimmed);
+        pccl_text_add(reason, dangling ? "' is not followed by an address"
+                                       : "' is not an address: a name, 1.2.3.4 or [v6], "
+                                         "with or without a port after a colon");
         return PCCL_ARGUMENT;
     }
     *cursor = comma ? end + 1 : end;
@@ -218,13 +218,13 @@ enum pccl_status pccl_endpoint_next(const char **cursor, uint16_t default_port, 
     return PCCL_OK;
 }
 
-static enum pccl_status check_hosts(const struct entry *entry, const char *value, struct pccl_text *words)
+static enum pccl_status check_hosts(const struct entry *entry, const char *value, struct pccl_text *reason)
 {
     struct pccl_endpoint endpoint;
     uint32_t count = 0;
     bool more = false;
     for (;;) {
-        enum pccl_status status = pccl_endpoint_next(&value, 0, &endpoint, &more, words);
+        enum pccl_status status = pccl_endpoint_next(&value, 0, &endpoint, &more, reason);
         if (status != PCCL_OK) {
             return status;
         }
@@ -232,11 +232,11 @@ static enum pccl_status check_hosts(const struct entry *entry, const char *value
             return PCCL_OK;
         }
         if (++count > entry->max) {
-            pccl_text_format(words, "more than %u addresses", entry->max);
+            pccl_text_format(reason, "more than %u addresses", entry->max);
             return PCCL_ARGUMENT;
         }
         if (entry->kind == HOST && endpoint.has_port) {
-            pccl_text_format(words, "'%s:%u' has a port, which is not allowed here", endpoint.host, endpoint.port);
+            pccl_text_format(reason, "'%s:%u' has a port, which is not allowed here", endpoint.host, endpoint.port);
             return PCCL_ARGUMENT;
         }
     }
@@ -280,7 +280,7 @@ enum pccl_status pccl_params_describe(size_t index, pcclParameterInfo_t *info)
     return PCCL_OK;
 }
 
-enum pccl_status pccl_params_check(enum pccl_param param, const char *value, struct pccl_text *words)
+enum pccl_status pccl_params_check(enum pccl_param param, const char *value, struct pccl_text *message)
 {
     const struct entry *entry = &entries[param];
     struct pccl_text reason;
@@ -313,9 +313,9 @@ enum pccl_status pccl_params_check(enum pccl_param param, const char *value, str
     if (reason.length == 0) {
         return PCCL_OK;
     }
-    pccl_text_format(words, "bad value of %s: '", entry->name);
-    pccl_text_add_bytes(words, value, strnlen(value, 64));
-    pccl_text_append(words, "' (%s)", reason.bytes);
+    pccl_text_format(message, "bad value of %s: '", entry->name);
+    pccl_text_add_bytes(message, value, strnlen(value, 64));
+    pccl_text_append(message, "' (%s)", reason.bytes);
     return PCCL_ARGUMENT;
 }
 
@@ -342,59 +342,59 @@ static void store(const struct entry *entry, const char *text, struct pccl_param
     }
 }
 
-static enum pccl_status misfit(struct pccl_text *words, const char *name, uint32_t value, const char *relation,
+static enum pccl_status misfit(struct pccl_text *reason, const char *name, uint32_t value, const char *relation,
                                const char *other_name, uint32_t other)
 {
-    pccl_text_format(words, "%s (%u) must %s %s (%u)", name, value, relation, other_name, other);
+    pccl_text_format(reason, "%s (%u) must %s %s (%u)", name, value, relation, other_name, other);
     return PCCL_ARGUMENT;
 }
 
 /* Values that do not fit together. */
-static enum pccl_status check_master(const struct pccl_params *params, struct pccl_text *words)
+static enum pccl_status check_master(const struct pccl_params *params, struct pccl_text *reason)
 {
     if ((uint64_t)params->heartbeat_ms * 2 >= params->silence_ms) {
-        return misfit(words, "heartbeat_ms", params->heartbeat_ms, "be less than half of", "silence_ms",
+        return misfit(reason, "heartbeat_ms", params->heartbeat_ms, "be less than half of", "silence_ms",
                       params->silence_ms);
     }
     if (params->recover_ms > params->alone_ms) {
-        return misfit(words, "recover_ms", params->recover_ms, "not be more than", "alone_ms", params->alone_ms);
+        return misfit(reason, "recover_ms", params->recover_ms, "not be more than", "alone_ms", params->alone_ms);
     }
     return PCCL_OK;
 }
 
 static enum pccl_status check_communicator(const pcclOptions_t *options, const struct pccl_params *params,
-                                           struct pccl_text *words)
+                                           struct pccl_text *reason)
 {
     if (params->dial_ms > params->dial_max_ms) {
-        return misfit(words, "dial_ms", params->dial_ms, "not be more than", "dial_max_ms", params->dial_max_ms);
+        return misfit(reason, "dial_ms", params->dial_ms, "not be more than", "dial_max_ms", params->dial_max_ms);
     }
     /* The master's own value is not known here; it is assumed to be set alike. */
     const char *alone = pccl_params_text(options, PCCL_PARAM_alone_ms);
-    enum pccl_status status = pccl_params_check(PCCL_PARAM_alone_ms, alone, words);
+    enum pccl_status status = pccl_params_check(PCCL_PARAM_alone_ms, alone, reason);
     uint32_t alone_ms = 0;
     if (status != PCCL_OK) {
         return status;
     }
     (void)parse_u32(alone, &alone_ms);
     if (params->master_lost_ms <= alone_ms) {
-        return misfit(words, "master_lost_ms", params->master_lost_ms, "be more than the master's", "alone_ms",
+        return misfit(reason, "master_lost_ms", params->master_lost_ms, "be more than the master's", "alone_ms",
                       alone_ms);
     }
     return PCCL_OK;
 }
 
 enum pccl_status pccl_params_load(const pcclOptions_t *options, pcclParameterScope_t scope, struct pccl_params *out,
-                                  struct pccl_text *words)
+                                  struct pccl_text *reason)
 {
     for (int i = 0; i < PCCL_PARAM_COUNT; i++) {
         const struct entry *entry = &entries[i];
         const char *text = entry->value;
         if ((pcclParameterScope_t)entry->scope == scope) {
             text = pccl_params_text(options, (enum pccl_param)i);
-            enum pccl_status status = pccl_params_check((enum pccl_param)i, text, words);
+            enum pccl_status status = pccl_params_check((enum pccl_param)i, text, reason);
             if (status != PCCL_OK) {
                 if (pccl_options_text(options, (enum pccl_param)i) == NULL) {
-                    pccl_text_append(words, ", from the environment variable %s", entry->env);
+                    pccl_text_append(reason, ", from the environment variable %s", entry->env);
                 }
                 return status;
             }
@@ -402,8 +402,8 @@ enum pccl_status pccl_params_load(const pcclOptions_t *options, pcclParameterSco
         store(entry, text, out);
     }
     switch (scope) {
-    case pcclParameterMaster: return check_master(out, words);
-    case pcclParameterCommunicator: return check_communicator(options, out, words);
+    case pcclParameterMaster: return check_master(out, reason);
+    case pcclParameterCommunicator: return check_communicator(options, out, reason);
     case pcclParameterProcess: break;
     }
     return PCCL_OK;
@@ -460,10 +460,10 @@ void pccl_params_init_process(void)
         pccl_logger_suggest_level(level);
     }
     for (int i = 0; i < PCCL_PARAM_COUNT; i++) {
-        struct pccl_text words;
+        struct pccl_text reason;
         if (entries[i].scope == PROCESS &&
-            pccl_params_check((enum pccl_param)i, pccl_params_text(NULL, (enum pccl_param)i), &words) != PCCL_OK) {
-            pccl_logger_print(PCCL_LOG_WARN, "params", "%s, from the environment variable %s: using %s", words.bytes,
+            pccl_params_check((enum pccl_param)i, pccl_params_text(NULL, (enum pccl_param)i), &reason) != PCCL_OK) {
+            pccl_logger_print(PCCL_LOG_WARN, "params", "%s, from the environment variable %s: using %s", reason.bytes,
                               entries[i].env, entries[i].value);
         }
     }

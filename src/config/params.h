@@ -115,7 +115,7 @@ pcclParameterScope_t pccl_params_scope(enum pccl_param param);
 /* Fills all members but size, for a struct of the size that info->size says. ARGUMENT: the index or the size. */
 PCCL_MUST_CHECK enum pccl_status pccl_params_describe(size_t index, pcclParameterInfo_t *info);
 /* Would the text be accepted? ARGUMENT with words that name parameter, value and range. */
-PCCL_MUST_CHECK enum pccl_status pccl_params_check(enum pccl_param param, const char *value, struct pccl_text *words);
+PCCL_MUST_CHECK enum pccl_status pccl_params_check(enum pccl_param param, const char *value, struct pccl_text *reason);
 /* The text that counts: option, environment (empty counts as unset) or default. Borrowed. options may be NULL. */
 const char *pccl_params_text(const pcclOptions_t *options, enum pccl_param param);
 /*
@@ -123,7 +123,7 @@ const char *pccl_params_text(const pcclOptions_t *options, enum pccl_param param
  * ARGUMENT with words when a value of the scope is bad or two do not fit together; *out is then unspecified.
  */
 PCCL_MUST_CHECK enum pccl_status pccl_params_load(const pcclOptions_t *options, pcclParameterScope_t scope,
-                                                  struct pccl_params *out, struct pccl_text *words);
+                                                  struct pccl_params *out, struct pccl_text *reason);
 /*
  * For pcclInit and before a master is made; the first call does it all. The parameters of the process take effect; bad
  * ones are warned about and their defaults used. Unknown variables PCCL_* are warned about.
@@ -143,6 +143,6 @@ struct pccl_endpoint {
  * and moves. OK; ARGUMENT with words; at the end (an empty list has no items) *more is false and *out untouched.
  */
 PCCL_MUST_CHECK enum pccl_status pccl_endpoint_next(const char **cursor, uint16_t default_port,
-                                                    struct pccl_endpoint *out, bool *more, struct pccl_text *words);
+                                                    struct pccl_endpoint *out, bool *more, struct pccl_text *reason);
 
 #endif

@@ -12,7 +12,7 @@ void pccl_crowd_add(struct pccl_crowd *crowd, const struct pccl_address *from)
     crowd->counts[place_of(crowd, from)]++;
 }
 
-uint32_t pccl_crowd_of(const struct pccl_crowd *crowd, const struct pccl_address *from)
+uint32_t pccl_crowd_count(const struct pccl_crowd *crowd, const struct pccl_address *from)
 {
     return crowd->counts[place_of(crowd, from)];
 }

@@ -15,6 +15,6 @@ struct pccl_crowd {
 };
 
 void pccl_crowd_add(struct pccl_crowd *crowd, const struct pccl_address *from);
-uint32_t pccl_crowd_of(const struct pccl_crowd *crowd, const struct pccl_address *from);
+uint32_t pccl_crowd_count(const struct pccl_crowd *crowd, const struct pccl_address *from);
 
 #endif

@@ -23,7 +23,7 @@ uint32_t pccl_hash_place(const struct pccl_hash_key *key, uint64_t value, uint32
     return (uint32_t)(value * key->odd[1] >> shift);
 }
 
-/* The finaliser of splitmix64. */
+/* The finalizer of splitmix64. */
 uint64_t pccl_hash_u64(uint64_t value)
 {
     value += UINT64_C(0x9e3779b97f4a7c15);

@@ -6,7 +6,7 @@ bool pccl_id_equal(const struct pccl_id *a, const struct pccl_id *b) { return me
 
 bool pccl_id_equal_secret(const struct pccl_id *a, const struct pccl_id *b)
 {
-    volatile uint8_t difference = 0; /* volatile: no early end by the optimiser */
+    volatile uint8_t difference = 0; /* volatile: no early end by the optimizer */
     for (size_t i = 0; i < sizeof a->bytes; i++)
         difference = (uint8_t)(difference | (a->bytes[i] ^ b->bytes[i]));
     return difference == 0;
@@ -36,7 +36,7 @@ void pccl_id_write(const struct pccl_id *id, char *digits, size_t count)
     }
 }
 
-const char *pccl_id_text(const struct pccl_id *id, struct pccl_id_words *words)
+const char *pccl_id_text(const struct pccl_id *id, struct pccl_id_buffer *words)
 {
     pccl_id_write(id, words->bytes, PCCL_ID_DIGITS);
     words->bytes[PCCL_ID_DIGITS] = '\0';

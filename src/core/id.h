@@ -11,7 +11,7 @@ struct pccl_id {
     uint8_t bytes[16];
 };
 
-struct pccl_id_words {
+struct pccl_id_buffer {
     char bytes[PCCL_ID_DIGITS + 1];
 };
 
@@ -26,8 +26,8 @@ uint64_t pccl_id_hash(const struct pccl_hash_key *key, const struct pccl_id *id)
 /* The first hexadecimal digits, up to 32, without a terminator. */
 void pccl_id_write(const struct pccl_id *id, char *digits, size_t count);
 /* How words speak of it: by its first digits. The string of pccl_id_str lasts as long as the block around it. */
-const char *pccl_id_text(const struct pccl_id *id, struct pccl_id_words *words);
-#define pccl_id_str(id) pccl_id_text(id, &(struct pccl_id_words){{0}})
+const char *pccl_id_text(const struct pccl_id *id, struct pccl_id_buffer *words);
+#define pccl_id_str(id) pccl_id_text(id, &(struct pccl_id_buffer){{0}})
 /* An id of which the first digits are given, an even number up to 32; the rest is 0. false: they are none. */
 PCCL_MUST_CHECK bool pccl_id_read(const char *digits, size_t count, struct pccl_id *id);
 

@@ -4,24 +4,24 @@
 
 #include "core/base.h"
 
-struct pccl_link {
-    struct pccl_link *previous, *next;
+struct pccl_list_node {
+    struct pccl_list_node *previous, *next;
 };
 
-static inline void pccl_link_init(struct pccl_link *link) { link->previous = link->next = link; }
-static inline bool pccl_link_is_alone(const struct pccl_link *link) { return link->next == link; }
-static inline void pccl_link_append(struct pccl_link *head, struct pccl_link *link)
+static inline void pccl_list_init(struct pccl_list_node *link) { link->previous = link->next = link; }
+static inline bool pccl_list_is_empty(const struct pccl_list_node *link) { return link->next == link; }
+static inline void pccl_list_append(struct pccl_list_node *head, struct pccl_list_node *link)
 {
     link->previous = head->previous;
     link->next = head;
     head->previous->next = link;
     head->previous = link;
 }
-static inline void pccl_link_remove(struct pccl_link *link)
+static inline void pccl_list_remove(struct pccl_list_node *link)
 {
     link->previous->next = link->next;
     link->next->previous = link->previous;
-    pccl_link_init(link);
+    pccl_list_init(link);
 }
 
 #endif

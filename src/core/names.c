@@ -6,7 +6,7 @@ static const char mention[] = "peer ";
 enum { MENTION = sizeof mention - 1 };
 
 struct named {
-    struct pccl_node by_digits;
+    struct pccl_table_node by_digits;
     struct pccl_id id;
     char name[PCCL_NAME_MAX + 1];
 };
@@ -18,7 +18,7 @@ static uint32_t digits_of(const struct pccl_id *id)
 
 static struct named *find(const struct pccl_names *names, uint32_t digits)
 {
-    struct pccl_node *node = pccl_table_find(&names->by_digits, digits);
+    struct pccl_table_node *node = pccl_table_find(&names->by_digits, digits);
     return node == NULL ? NULL : PCCL_CONTAINER_OF(node, struct named, by_digits);
 }
 
@@ -77,7 +77,7 @@ void pccl_names_forget(struct pccl_names *names, const struct pccl_id *id)
 void pccl_names_prune(struct pccl_names *names, bool (*keeps)(const void *context, const struct pccl_id *id),
                       const void *context)
 {
-    for (struct pccl_node *node = pccl_table_first(&names->by_digits), *next; node != NULL; node = next) {
+    for (struct pccl_table_node *node = pccl_table_first(&names->by_digits), *next; node != NULL; node = next) {
         struct named *named = PCCL_CONTAINER_OF(node, struct named, by_digits);
         next = pccl_table_after(&names->by_digits, node);
         if (!keeps(context, &named->id))

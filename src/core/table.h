@@ -11,36 +11,36 @@
 #include "core/list.h"
 #include "core/memory.h"
 
-struct pccl_node {
-    struct pccl_node *next; /* in the bucket */
+struct pccl_table_node {
+    struct pccl_table_node *next; /* in the bucket */
     uint64_t key;
-    struct pccl_link in_order;
+    struct pccl_list_node in_order;
 };
 
 enum { PCCL_TABLE_INLINE = 8 };
 struct pccl_table {
     const struct pccl_memory *memory;
     const struct pccl_hash_key *hash; /* borrowed, as the memory */
-    struct pccl_node **buckets;       /* owned; `inline_buckets` or allocated */
-    struct pccl_link nodes;           /* in the order of insertion */
+    struct pccl_table_node **buckets; /* owned; `inline_buckets` or allocated */
+    struct pccl_list_node nodes;      /* in the order of insertion */
     uint32_t bucket_count;            /* a power of two */
     uint32_t shift;                   /* pccl_hash_place: that of bucket_count */
     uint32_t count;
-    struct pccl_node *inline_buckets[PCCL_TABLE_INLINE];
+    struct pccl_table_node *inline_buckets[PCCL_TABLE_INLINE];
 };
 
 /* A table must not move after init (it may point into itself). fini does not touch the nodes. */
 void pccl_table_init(struct pccl_table *table, const struct pccl_memory *memory, const struct pccl_hash_key *hash);
 void pccl_table_fini(struct pccl_table *table);
-void pccl_table_insert(struct pccl_table *table, struct pccl_node *node, uint64_t key);
-void pccl_table_remove(struct pccl_table *table, struct pccl_node *node);
-struct pccl_node *pccl_table_find(const struct pccl_table *table, uint64_t key);
+void pccl_table_insert(struct pccl_table *table, struct pccl_table_node *node, uint64_t key);
+void pccl_table_remove(struct pccl_table *table, struct pccl_table_node *node);
+struct pccl_table_node *pccl_table_find(const struct pccl_table *table, uint64_t key);
 /* The next node with the same key as `node`, or NULL. */
-struct pccl_node *pccl_table_find_next(const struct pccl_node *node);
+struct pccl_table_node *pccl_table_find_next(const struct pccl_table_node *node);
 /*
  * Iteration: first node, then the one after `node`. The node visited may be removed if its successor was taken before.
  */
-struct pccl_node *pccl_table_first(const struct pccl_table *table);
-struct pccl_node *pccl_table_after(const struct pccl_table *table, const struct pccl_node *node);
+struct pccl_table_node *pccl_table_first(const struct pccl_table *table);
+struct pccl_table_node *pccl_table_after(const struct pccl_table *table, const struct pccl_table_node *node);
 
 #endif

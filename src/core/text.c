@@ -6,7 +6,7 @@
 static size_t string_length(const char *string)
 {
     size_t length = 0;
-    while (length < PCCL_WORDS_MAX + 4 && string[length] != '\0')
+    while (length < PCCL_REASON_MAX + 4 && string[length] != '\0')
         length++;
     return length;
 }
@@ -74,7 +74,7 @@ void pccl_text_add_bytes(struct pccl_text *text, const char *bytes, size_t lengt
         size = pccl_text_character(bytes + at, length - at);
         const char *character = size > 0 ? bytes + at : "?";
         size = size > 0 ? size : 1;
-        if (size > PCCL_WORDS_MAX - text->length)
+        if (size > PCCL_REASON_MAX - text->length)
             break; /* cut between characters */
         memcpy(text->bytes + text->length, character, size);
         text->length += (uint32_t)size;

@@ -12,7 +12,7 @@
 
 struct pccl_text {
     uint32_t length; /* without the terminator */
-    char bytes[PCCL_WORDS_MAX + 1];
+    char bytes[PCCL_REASON_MAX + 1];
 };
 
 /*

@@ -7,7 +7,7 @@
 
 struct pccl_bundle *pccl_bundle_find(const struct pccl_engine *engine, const struct pccl_id *peer, bool outgoing)
 {
-    for (struct pccl_node *node = pccl_table_find(&engine->bundles, pccl_id_hash(&engine->hash, peer)); node;
+    for (struct pccl_table_node *node = pccl_table_find(&engine->bundles, pccl_id_hash(&engine->hash, peer)); node;
          node = pccl_table_find_next(node)) {
         struct pccl_bundle *bundle = PCCL_CONTAINER_OF(node, struct pccl_bundle, node);
         if (bundle->outgoing == outgoing && pccl_id_equal(&bundle->peer, peer))
@@ -52,7 +52,7 @@ enum {
     RESENT_PART = 50,  /* where more than that part was sent again, a queue was too short for it */
 };
 
-static bool is_of_use(const struct pccl_stream *stream)
+static bool is_usable(const struct pccl_stream *stream)
 {
     return stream->channel.state == PCCL_CHANNEL_OPEN && stream->channel.failed == 0;
 }
@@ -77,7 +77,7 @@ static void bound_streams(struct pccl_bundle *bundle, uint32_t streams, uint64_t
 
 static bool is_moving(const struct pccl_stream *stream)
 {
-    return is_of_use(stream) && stream->through > stream->through_before;
+    return is_usable(stream) && stream->through > stream->through_before;
 }
 
 /* Has it sent more than its way takes, in this interval? Where the smallest round trip is unknown this is, too. */
@@ -96,7 +96,7 @@ static void look_at_pace(struct pccl_bundle *bundle, uint64_t now_us)
     struct pccl_stream *stream = bundle->turn;
     do {
         struct pccl_path path;
-        streams += is_of_use(stream);
+        streams += is_usable(stream);
         if (pccl_path_measure(stream->channel.socket, &path)) {
             stream->through = path.delivered;
             stream->resent = path.resent;
@@ -170,7 +170,7 @@ enum pccl_status pccl_bundle_enter(struct pccl_stream *stream)
         unlink_from(bundle, stream);
         return PCCL_MEMORY;
     }
-    pccl_bundle_note(engine, bundle);
+    pccl_bundle_mark_writable(engine, bundle);
     return PCCL_OK;
 }
 
@@ -182,7 +182,7 @@ void pccl_bundle_leave(struct pccl_stream *stream)
     pccl_exchange_disconnected(stream->engine->exchange, &stream->peer, stream->outgoing);
 }
 
-void pccl_bundle_note(struct pccl_engine *engine, struct pccl_bundle *bundle)
+void pccl_bundle_mark_writable(struct pccl_engine *engine, struct pccl_bundle *bundle)
 {
     if (bundle->writable)
         return;
@@ -217,7 +217,7 @@ static bool send_on_idle(struct pccl_engine *engine, struct pccl_bundle *bundle)
         if (!pccl_stream_is_idle(stream))
             stream = next_idle(bundle);
         if (stream) /* it goes on when the loop says so; if none is idle, all wait for room and do so by themselves */
-            pccl_stream_rest(stream);
+            pccl_stream_yield(stream);
         return false;
     }
     return stream != NULL;

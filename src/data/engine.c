@@ -12,7 +12,7 @@
 static void wake(struct pccl_engine *engine) { pccl_reactor_wake(&engine->reactor); }
 
 /* Under the lock. */
-static void put_job(struct pccl_engine *engine, struct pccl_job *job)
+static void put_job(struct pccl_engine *engine, struct pccl_engine_job *job)
 {
     if (job->queued || engine->broken)
         return;
@@ -22,7 +22,7 @@ static void put_job(struct pccl_engine *engine, struct pccl_job *job)
     engine->jobs_end = &job->next;
 }
 
-void pccl_engine_start(struct pccl_engine *engine, struct pccl_job *job)
+void pccl_engine_start(struct pccl_engine *engine, struct pccl_engine_job *job)
 {
     job->transfer = NULL;
     job->started = job->stopped = job->queued = false;
@@ -34,7 +34,7 @@ void pccl_engine_start(struct pccl_engine *engine, struct pccl_job *job)
     wake(engine);
 }
 
-void pccl_engine_stop(struct pccl_engine *engine, struct pccl_job *job, enum pccl_job_end end)
+void pccl_engine_stop(struct pccl_engine *engine, struct pccl_engine_job *job, enum pccl_job_end end)
 {
     uv_mutex_lock(&engine->lock);
     bool again = job->stopped;
@@ -92,14 +92,14 @@ static void put_closed(struct pccl_engine *engine, struct pccl_stream *stream)
 {
     forget(engine, stream);
     if (!stream->taken) {
-        stream->stillborn = true;
+        stream->closed_early = true;
         return;
     }
     stream->next_closed = engine->closed;
     engine->closed = stream;
 }
 
-static void close_all_known(struct pccl_engine *engine)
+static void close_streams(struct pccl_engine *engine)
 {
     while (engine->known)
         put_closed(engine, engine->known);
@@ -166,7 +166,7 @@ static void drop_news(struct pccl_engine *engine)
 void pccl_engine_rename(struct pccl_engine *engine, const struct pccl_id *self)
 {
     uv_mutex_lock(&engine->lock);
-    close_all_known(engine);
+    close_streams(engine);
     engine->new_name = *self;
     engine->rename = true;
     drop_news(engine); /* of the run that it leaves */
@@ -219,7 +219,7 @@ bool pccl_engine_forget_stream(struct pccl_engine *engine, struct pccl_stream *s
 /* ---- jobs ---- */
 
 /* The exchange's effects: noted, and told when it has returned. */
-static void note(struct pccl_engine *engine, struct pccl_job *job)
+static void note(struct pccl_engine *engine, struct pccl_engine_job *job)
 {
     if (job->noted)
         return;
@@ -230,23 +230,23 @@ static void note(struct pccl_engine *engine, struct pccl_job *job)
 
 static void effect_done(void *context, struct pccl_transfer *transfer)
 {
-    struct pccl_job *job = pccl_transfer_user(transfer);
+    struct pccl_engine_job *job = pccl_transfer_user(transfer);
     job->is_done = true;
     note(context, job);
 }
 
 static void effect_at_rest(void *context, struct pccl_transfer *transfer)
 {
-    struct pccl_job *job = pccl_transfer_user(transfer);
+    struct pccl_engine_job *job = pccl_transfer_user(transfer);
     job->is_at_rest = true;
     note(context, job);
 }
 
 static void effect_failed(void *context, struct pccl_transfer *transfer, enum pccl_class class,
-                          const struct pccl_text *words)
+                          const struct pccl_text *reason)
 {
     struct pccl_engine *engine = context;
-    engine->events.failed(engine->events.context, pccl_transfer_user(transfer), class, words);
+    engine->events.failed(engine->events.context, pccl_transfer_user(transfer), class, reason);
 }
 
 static void effect_announced(void *context, const struct pccl_id *from, const struct pccl_msg_ready *ready)
@@ -260,10 +260,10 @@ static void effect_writable(void *context, const struct pccl_id *peer, bool outg
     struct pccl_engine *engine = context;
     struct pccl_bundle *bundle = pccl_bundle_find(engine, peer, outgoing);
     if (bundle)
-        pccl_bundle_note(engine, bundle);
+        pccl_bundle_mark_writable(engine, bundle);
 }
 
-static void tell(struct pccl_engine *engine, struct pccl_job *job)
+static void tell(struct pccl_engine *engine, struct pccl_engine_job *job)
 {
     job->noted = false;
     job->traffic = pccl_transfer_traffic(job->transfer);
@@ -280,20 +280,20 @@ static void tell(struct pccl_engine *engine, struct pccl_job *job)
 /* There may be room for what streams wait with, or it needs none: each of these is asked once. */
 static void resume_streams(struct pccl_engine *engine, bool due_only)
 {
-    struct pccl_link asked;
-    pccl_link_init(&asked);
+    struct pccl_list_node asked;
+    pccl_list_init(&asked);
     engine->resuming = true;
-    for (struct pccl_link *link = engine->waiting.next, *next; link != &engine->waiting; link = next) {
+    for (struct pccl_list_node *link = engine->waiting.next, *next; link != &engine->waiting; link = next) {
         const struct pccl_stream *stream = PCCL_CONTAINER_OF(link, struct pccl_stream, in_waiting);
         next = link->next;
         if (due_only && !pccl_exchange_is_due(engine->exchange, &stream->peer, &stream->refused.as.data))
             continue;
-        pccl_link_remove(link);
-        pccl_link_append(&asked, link);
+        pccl_list_remove(link);
+        pccl_list_append(&asked, link);
     }
-    while (!pccl_link_is_alone(&asked)) {
+    while (!pccl_list_is_empty(&asked)) {
         struct pccl_stream *stream = PCCL_CONTAINER_OF(asked.next, struct pccl_stream, in_waiting);
-        pccl_link_remove(&stream->in_waiting);
+        pccl_list_remove(&stream->in_waiting);
         pccl_stream_resume(stream);
     }
     engine->resuming = false;
@@ -301,15 +301,15 @@ static void resume_streams(struct pccl_engine *engine, bool due_only)
 
 static bool may_resume(const struct pccl_engine *engine)
 {
-    return !engine->resuming && !pccl_link_is_alone(&engine->waiting) &&
+    return !engine->resuming && !pccl_list_is_empty(&engine->waiting) &&
            engine->room != pccl_exchange_room(engine->exchange);
 }
 
-void pccl_engine_settle(struct pccl_engine *engine)
+void pccl_engine_flush(struct pccl_engine *engine)
 {
     for (;;) {
         if (engine->noted) {
-            struct pccl_job *job = engine->noted;
+            struct pccl_engine_job *job = engine->noted;
             engine->noted = job->next_noted;
             tell(engine, job);
         } else if (engine->writable) {
@@ -326,25 +326,25 @@ void pccl_engine_settle(struct pccl_engine *engine)
     }
 }
 
-static void start_job(struct pccl_engine *engine, struct pccl_job *job)
+static void start_job(struct pccl_engine *engine, struct pccl_engine_job *job)
 {
-    struct pccl_text words;
+    struct pccl_text reason;
     job->started = true;
     job->config.ring = job->ring;
     job->config.user = job;
-    enum pccl_status status = pccl_exchange_start(engine->exchange, &job->config, &job->transfer, &words);
+    enum pccl_status status = pccl_exchange_start(engine->exchange, &job->config, &job->transfer, &reason);
     engine->running += status == PCCL_OK;
     if (status == PCCL_OK) {
         resume_streams(engine, true);
         return;
     }
     job->transfer = NULL;
-    engine->events.failed(engine->events.context, job, PCCL_CLASS_INTERNAL, &words);
+    engine->events.failed(engine->events.context, job, PCCL_CLASS_INTERNAL, &reason);
 }
 
 static struct pccl_stream *find_sender(const struct pccl_engine *engine, const struct pccl_transfer *transfer)
 {
-    for (struct pccl_node *node = pccl_table_first(&engine->bundles); node;
+    for (struct pccl_table_node *node = pccl_table_first(&engine->bundles); node;
          node = pccl_table_after(&engine->bundles, node)) {
         struct pccl_stream *first = PCCL_CONTAINER_OF(node, struct pccl_bundle, node)->turn, *stream = first;
         do {
@@ -369,7 +369,7 @@ static void cut_senders(struct pccl_engine *engine, const struct pccl_transfer *
 /* Once for each operation; the streams that have sent little since the last time cost nothing. */
 static void measure_links(const struct pccl_engine *engine)
 {
-    for (struct pccl_node *node = pccl_table_first(&engine->bundles); node;
+    for (struct pccl_table_node *node = pccl_table_first(&engine->bundles); node;
          node = pccl_table_after(&engine->bundles, node)) {
         const struct pccl_bundle *bundle = PCCL_CONTAINER_OF(node, struct pccl_bundle, node);
         struct pccl_stream *stream = bundle->turn;
@@ -383,12 +383,12 @@ static void measure_links(const struct pccl_engine *engine)
 
 static void pause_links(const struct pccl_engine *engine)
 {
-    for (struct pccl_node *node = pccl_table_first(&engine->bundles); node;
+    for (struct pccl_table_node *node = pccl_table_first(&engine->bundles); node;
          node = pccl_table_after(&engine->bundles, node))
         pccl_bundle_pause(PCCL_CONTAINER_OF(node, struct pccl_bundle, node));
 }
 
-static void stop_job(struct pccl_engine *engine, struct pccl_job *job)
+static void stop_job(struct pccl_engine *engine, struct pccl_engine_job *job)
 {
     if (job->transfer) {
         measure_links(engine);
@@ -403,13 +403,13 @@ static void stop_job(struct pccl_engine *engine, struct pccl_job *job)
     engine->events.released(engine->events.context, job);
 }
 
-static void work_on(struct pccl_engine *engine, struct pccl_job *job)
+static void work_on(struct pccl_engine *engine, struct pccl_engine_job *job)
 {
     if (!job->started && !job->due_stop)
         start_job(engine, job);
     else if (job->due_stop)
         stop_job(engine, job); /* and it is its owner's again */
-    pccl_engine_settle(engine);
+    pccl_engine_flush(engine);
 }
 
 /* ---- the thread ---- */
@@ -417,7 +417,7 @@ static void work_on(struct pccl_engine *engine, struct pccl_job *job)
 /* What was in the inbox. */
 struct batch {
     struct pccl_stream *added, *closed;
-    struct pccl_job *jobs;
+    struct pccl_engine_job *jobs;
     struct pccl_id new_name, *members;
     uint32_t member_count;
     struct pccl_engine_gone *gone;
@@ -429,7 +429,7 @@ static void take_inbox(struct pccl_engine *engine, struct batch *batch)
 {
     uv_mutex_lock(&engine->lock);
     if (engine->end)
-        close_all_known(engine);
+        close_streams(engine);
     *batch = (struct batch){.added = engine->added,
                             .closed = engine->closed,
                             .jobs = engine->jobs,
@@ -441,7 +441,7 @@ static void take_inbox(struct pccl_engine *engine, struct batch *batch)
                             .end = engine->end};
     for (struct pccl_stream *stream = batch->added; stream; stream = stream->next_added)
         stream->taken = true;
-    for (struct pccl_job *job = batch->jobs; job; job = job->next) {
+    for (struct pccl_engine_job *job = batch->jobs; job; job = job->next) {
         job->queued = false;
         job->due_stop = job->stopped;
         job->due_end = job->end;
@@ -460,9 +460,9 @@ static void take_inbox(struct pccl_engine *engine, struct batch *batch)
 /* Good-byes of the old name that are still being said have nothing to do with the lanes of the new one. */
 static void rename_self(struct pccl_engine *engine, const struct pccl_id *name)
 {
-    struct pccl_node *node;
+    struct pccl_table_node *node;
     while ((node = pccl_table_first(&engine->bundles)))
-        pccl_stream_let_go(PCCL_CONTAINER_OF(node, struct pccl_bundle, node)->turn);
+        pccl_stream_detach(PCCL_CONTAINER_OF(node, struct pccl_bundle, node)->turn);
     pccl_exchange_rename(engine->exchange, name);
 }
 
@@ -480,7 +480,7 @@ static void take_news(struct pccl_engine *engine, const struct batch *batch)
         pccl_release(pccl_heap(), gone, sizeof *gone);
     }
     resume_streams(engine, true);
-    pccl_engine_settle(engine);
+    pccl_engine_flush(engine);
 }
 
 static void on_wake(struct pccl_reactor *reactor)
@@ -492,15 +492,15 @@ static void on_wake(struct pccl_reactor *reactor)
         next = stream->next_closed;
         pccl_stream_leave(stream);
     }
-    pccl_engine_settle(engine);
+    pccl_engine_flush(engine);
     if (batch.rename)
         rename_self(engine, &batch.new_name);
     take_news(engine, &batch);
     for (struct pccl_stream *stream = batch.added, *next; stream; stream = next) {
         next = stream->next_added;
-        pccl_stream_open(stream, stream->stillborn);
+        pccl_stream_open(stream, stream->closed_early);
     }
-    for (struct pccl_job *job = batch.jobs, *next; job; job = next) {
+    for (struct pccl_engine_job *job = batch.jobs, *next; job; job = next) {
         next = job->next_taken;
         work_on(engine, job);
     }
@@ -509,7 +509,7 @@ static void on_wake(struct pccl_reactor *reactor)
 }
 
 /* Its connections are ended, so that the other sides need not wait; they and all else stay behind. */
-static void be_broken(struct pccl_engine *engine)
+static void mark_broken(struct pccl_engine *engine)
 {
     uv_mutex_lock(&engine->lock);
     engine->broken = true;
@@ -523,7 +523,7 @@ static void thread_main(void *argument)
 {
     struct pccl_engine *engine = argument;
     if (!pccl_reactor_run(&engine->reactor))
-        be_broken(engine);
+        mark_broken(engine);
 }
 
 /* ---- life ---- */
@@ -563,7 +563,7 @@ static struct pccl_engine *allocate(const struct pccl_engine_config *config, con
     engine->config = *config;
     engine->events = *events;
     engine->added_end = &engine->added;
-    pccl_link_init(&engine->waiting);
+    pccl_list_init(&engine->waiting);
     engine->jobs_end = &engine->jobs;
     pccl_hash_key_init(&engine->hash, config->hash_seed);
     pccl_table_init(&engine->bundles, pccl_heap(), &engine->hash);
@@ -571,7 +571,7 @@ static struct pccl_engine *allocate(const struct pccl_engine_config *config, con
 }
 
 int pccl_engine_create(const struct pccl_engine_config *config, const struct pccl_engine_events *events,
-                       struct pccl_engine **out, struct pccl_text *words)
+                       struct pccl_engine **out, struct pccl_text *reason)
 {
     static const struct pccl_reactor_events reactor_events = {.woken = on_wake};
     struct pccl_engine *engine = allocate(config, events);
@@ -603,7 +603,7 @@ no_reactor:
 no_lock:
     release(engine);
 no_engine:
-    pccl_text_format(words, "cannot start the data plane: %s", uv_strerror(error));
+    pccl_text_format(reason, "cannot start the data plane: %s", uv_strerror(error));
     return error;
 }
 

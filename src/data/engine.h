@@ -23,7 +23,7 @@ enum pccl_job_end {
 };
 
 /* One operation, from start to `released`. The caller owns it and keeps it in place in between. */
-struct pccl_job {
+struct pccl_engine_job {
     struct pccl_transfer_config
         config;           /* filled in by the caller; `user` and the ring pointer are the engine's to use */
     struct pccl_id *ring; /* config.ranks ids, allocated by the caller, released by it after `released` */
@@ -31,14 +31,14 @@ struct pccl_job {
     /* the engine's, under its lock */
     bool stopped, queued;
     enum pccl_job_end end;
-    struct pccl_job *next;
+    struct pccl_engine_job *next;
     /* of its thread */
     struct pccl_transfer *transfer;
     bool started, due_stop;
     enum pccl_job_end due_end;
     bool is_done, is_at_rest, told_done, told_at_rest;
     bool noted;
-    struct pccl_job *next_taken, *next_noted;
+    struct pccl_engine_job *next_taken, *next_noted;
     struct pccl_traffic traffic; /* inside the events done, at_rest and released; complete once it is at rest */
 };
 
@@ -46,13 +46,13 @@ struct pccl_engine_events {
     void *context;
     /* This peer's result is complete. at_rest: the engine does not need the caller's memory any more (in place: but for
      * the backup, which waits for the outcome). */
-    void (*done)(void *context, struct pccl_job *job, bool at_rest);
+    void (*done)(void *context, struct pccl_engine_job *job, bool at_rest);
     /* `done` had come with at_rest false; now it is true. */
-    void (*at_rest)(void *context, struct pccl_job *job);
-    void (*failed)(void *context, struct pccl_job *job, enum pccl_class class, const struct pccl_text *words);
+    void (*at_rest)(void *context, struct pccl_engine_job *job);
+    void (*failed)(void *context, struct pccl_engine_job *job, enum pccl_class class, const struct pccl_text *reason);
     /* After stop: the caller's memory is restored or complete and not touched any more. Once; the last event of a job.
      */
-    void (*released)(void *context, struct pccl_job *job);
+    void (*released)(void *context, struct pccl_engine_job *job);
     void (*announced)(void *context, const struct pccl_id *from, const struct pccl_msg_ready *ready);
     /*
      * A connection is over by the other side's doing, or broke; it is closed already. The failures that it causes
@@ -78,7 +78,7 @@ struct pccl_engine_config {
 
 /* Starts its thread. 0, or a negative libuv error with words. */
 PCCL_MUST_CHECK int pccl_engine_create(const struct pccl_engine_config *config, const struct pccl_engine_events *events,
-                                       struct pccl_engine **engine, struct pccl_text *words);
+                                       struct pccl_engine **engine, struct pccl_text *reason);
 /*
  * Ends its thread and frees it: connections say bye and are closed. Not from the engine's thread, and not under a lock
  * that an event takes. Every job must have been released.
@@ -96,9 +96,9 @@ void pccl_engine_admit(struct pccl_engine *engine, const struct pccl_id *members
 void pccl_engine_forget(struct pccl_engine *engine, const struct pccl_instance *instance);
 
 /* Takes the operation; `failed` tells if it could not even start. */
-void pccl_engine_start(struct pccl_engine *engine, struct pccl_job *job);
+void pccl_engine_start(struct pccl_engine *engine, struct pccl_engine_job *job);
 /* The outcome is known; `released` follows soon, also when the job had failed. Once for each job. */
-void pccl_engine_stop(struct pccl_engine *engine, struct pccl_job *job, enum pccl_job_end end);
+void pccl_engine_stop(struct pccl_engine *engine, struct pccl_engine_job *job, enum pccl_job_end end);
 
 /*
  * A connection that has been through link_hello and link_ok: the engine's from now on. The caller has closed the slot's

@@ -30,9 +30,9 @@ struct pccl_stream {
     uint32_t slot;
 
     /* under the engine's lock */
-    bool known;     /* neither closed by the caller nor over: in `known` of the engine */
-    bool taken;     /* the engine's thread has it */
-    bool stillborn; /* closed before that */
+    bool known;        /* neither closed by the caller nor over: in `known` of the engine */
+    bool taken;        /* the engine's thread has it */
+    bool closed_early; /* closed before that */
     struct pccl_stream *next_known, *previous_known;
     struct pccl_stream *next_added, *next_closed; /* in the inbox, or in what was taken from it */
     uint32_t rtt_us;                              /* as measured; 0: unknown */
@@ -54,7 +54,7 @@ struct pccl_stream {
     struct pccl_arrival arrival; /* length > 0: its payload is being received */
     bool waiting;                /* the exchange has no room for `refused`: nothing is read until it has */
     bool is_over;                /* the other side has ended what it says: what is sent ahead is of no use any more */
-    struct pccl_link in_waiting;
+    struct pccl_list_node in_waiting;
     struct pccl_msg refused;
 };
 
@@ -66,7 +66,7 @@ struct pccl_engine_gone {
 
 /* The streams between this peer and another in one direction; at least one. */
 struct pccl_bundle {
-    struct pccl_node node; /* by hash of the peer's id */
+    struct pccl_table_node node; /* by hash of the peer's id */
     struct pccl_id peer;
     bool outgoing;
     bool writable; /* in the engine's list: there may be something to send */
@@ -87,7 +87,7 @@ struct pccl_engine {
     struct pccl_stream *known;
     struct pccl_stream *added, **added_end;
     struct pccl_stream *closed;
-    struct pccl_job *jobs, **jobs_end;
+    struct pccl_engine_job *jobs, **jobs_end;
     struct pccl_id new_name;
     struct pccl_id *members; /* to be admitted; NULL: as before */
     uint32_t member_count;
@@ -101,16 +101,16 @@ struct pccl_engine {
     struct pccl_hash_key hash;
     struct pccl_table bundles;
     struct pccl_bundle *writable;
-    struct pccl_job *noted;   /* `done` or `at_rest` is to be told */
-    struct pccl_link waiting; /* streams that are not read until the exchange has room */
-    uint64_t room;            /* its number when they were asked last */
+    struct pccl_engine_job *noted; /* `done` or `at_rest` is to be told */
+    struct pccl_list_node waiting; /* streams that are not read until the exchange has room */
+    uint64_t room;                 /* its number when they were asked last */
     bool resuming;
     uint8_t sink[PCCL_STREAM_SINK_BYTES]; /* for what nobody wants */
 };
 
 /* ---- engine.c ---- */
 /* After calls of the exchange: sends what became possible and tells what is to be told. */
-void pccl_engine_settle(struct pccl_engine *engine);
+void pccl_engine_flush(struct pccl_engine *engine);
 /* The stream is over. true: the caller had not closed it, so it is to be told. */
 PCCL_MUST_CHECK bool pccl_engine_forget_stream(struct pccl_engine *engine, struct pccl_stream *stream);
 
@@ -121,7 +121,7 @@ PCCL_MUST_CHECK enum pccl_status pccl_bundle_enter(struct pccl_stream *stream);
 /* The exchange may call `failed` of the transfers that used it. */
 void pccl_bundle_leave(struct pccl_stream *stream);
 /* There may be something to send: the next settle looks. */
-void pccl_bundle_note(struct pccl_engine *engine, struct pccl_bundle *bundle);
+void pccl_bundle_mark_writable(struct pccl_engine *engine, struct pccl_bundle *bundle);
 /* Nothing runs any more that could send over it. */
 void pccl_bundle_pause(struct pccl_bundle *bundle);
 /* Sends what there is on the streams that have room. */
@@ -131,22 +131,22 @@ void pccl_bundle_pump(struct pccl_engine *engine, struct pccl_bundle *bundle);
 /* NULL: out of memory; the connection is still the caller's. Any thread. */
 struct pccl_stream *pccl_stream_create(struct pccl_engine *engine, const struct pccl_id *peer, bool outgoing,
                                        uint32_t slot, struct pccl_handover *handover);
-/* The engine's thread takes over. stillborn: only for the good-bye. */
-void pccl_stream_open(struct pccl_stream *stream, bool stillborn);
+/* The engine's thread takes over. closed_early: only for the good-bye. */
+void pccl_stream_open(struct pccl_stream *stream, bool closed_early);
 /* Closed by the caller: begins the good-bye. */
 void pccl_stream_leave(struct pccl_stream *stream);
 /* Ends it at once, in the middle of a message. */
 void pccl_stream_cut(struct pccl_stream *stream);
 /* The exchange is not to know it any more; what was begun is completed with filler. */
-void pccl_stream_let_go(struct pccl_stream *stream);
+void pccl_stream_detach(struct pccl_stream *stream);
 /* The stream is open, has room and sends nothing: takes the departure that is filled in and sends it. Its bytes. */
 bool pccl_stream_is_idle(const struct pccl_stream *stream);
 size_t pccl_stream_send(struct pccl_stream *stream);
 /* Asks the exchange once more for room for what it refused, and if there is some, goes on reading. */
 void pccl_stream_resume(struct pccl_stream *stream);
 /* Takes a rest until the loop says that there is room. */
-void pccl_stream_rest(struct pccl_stream *stream);
-/* Looks at what the system has learnt of its way, if that can be more than the last time. */
+void pccl_stream_yield(struct pccl_stream *stream);
+/* Looks at what the system has learned of its way, if that can be more than the last time. */
 void pccl_stream_measure(struct pccl_stream *stream);
 
 #endif

@@ -69,7 +69,7 @@ static void stop_waiting(struct pccl_stream *stream)
     if (!stream->waiting)
         return;
     stream->waiting = false;
-    pccl_link_remove(&stream->in_waiting);
+    pccl_list_remove(&stream->in_waiting);
     watch(stream);
 }
 
@@ -94,7 +94,7 @@ static void end(struct pccl_stream *stream, enum pccl_link_end how, bool purpose
     if (pccl_engine_forget_stream(engine, stream))
         engine->events.ended(engine->events.context, &stream->peer, stream->outgoing, stream->slot, how, purposely);
     pccl_bundle_leave(stream);
-    pccl_engine_settle(engine);
+    pccl_engine_flush(engine);
 }
 
 void pccl_stream_cut(struct pccl_stream *stream) { end(stream, PCCL_LINK_UNREACHABLE, false); }
@@ -139,9 +139,9 @@ size_t pccl_stream_send(struct pccl_stream *stream)
     return bytes;
 }
 
-void pccl_stream_rest(struct pccl_stream *stream)
+void pccl_stream_yield(struct pccl_stream *stream)
 {
-    pccl_channel_rest(&stream->channel);
+    pccl_channel_yield(&stream->channel);
     watch(stream);
 }
 
@@ -166,12 +166,12 @@ static void on_writable(struct pccl_stream *stream)
     if (stream->sending)
         push(stream);
     if (stream->bundle && pccl_stream_is_idle(stream))
-        pccl_bundle_note(stream->engine, stream->bundle);
+        pccl_bundle_mark_writable(stream->engine, stream->bundle);
 }
 
 /* ---- the good-bye ---- */
 
-void pccl_stream_let_go(struct pccl_stream *stream)
+void pccl_stream_detach(struct pccl_stream *stream)
 {
     stop_waiting(stream);
     give_back(stream);
@@ -186,7 +186,7 @@ void pccl_stream_leave(struct pccl_stream *stream)
     pccl_exchange_dropped(stream->engine->exchange, NULL, &stream->arrival);
     memset(&stream->arrival, 0, sizeof stream->arrival);
     if (stream->departs && !stream->departure.transfer)
-        pccl_stream_let_go(stream);
+        pccl_stream_detach(stream);
     pccl_channel_leave(&stream->channel, true, stream->engine->config.linger_ms);
 }
 
@@ -196,14 +196,14 @@ static void on_parting(struct pccl_channel *channel)
     struct pccl_stream *stream = stream_of(channel);
     completed(stream);
     pccl_bundle_leave(stream);
-    pccl_engine_settle(stream->engine);
+    pccl_engine_flush(stream->engine);
 }
 
 static void on_parted(struct pccl_channel *channel)
 {
     struct pccl_stream *stream = stream_of(channel);
-    pccl_stream_let_go(stream);
-    pccl_engine_settle(stream->engine);
+    pccl_stream_detach(stream);
+    pccl_engine_flush(stream->engine);
 }
 
 /* ---- in ---- */
@@ -221,7 +221,7 @@ static void note_received(struct pccl_stream *stream)
         return;
     pccl_exchange_received(stream->engine->exchange, &stream->arrival);
     memset(&stream->arrival, 0, sizeof stream->arrival);
-    pccl_engine_settle(stream->engine); /* sends on what has just been folded while it is in the cache */
+    pccl_engine_flush(stream->engine); /* sends on what has just been folded while it is in the cache */
 }
 
 /* DATA that the exchange has no room for: it is read when there is some, or thrown away if its sender has gone. */
@@ -232,22 +232,22 @@ static void wait_with(struct pccl_stream *stream, const struct pccl_msg *msg)
         return;
     stream->waiting = true;
     stream->refused = *msg;
-    pccl_link_append(&stream->engine->waiting, &stream->in_waiting);
+    pccl_list_append(&stream->engine->waiting, &stream->in_waiting);
 }
 
 /* false: the exchange has no use for this connection any more. */
 static bool hand_in(struct pccl_stream *stream, const struct pccl_msg *msg)
 {
     struct pccl_engine *engine = stream->engine;
-    struct pccl_text words;
+    struct pccl_text reason;
     enum pccl_status status =
-        pccl_exchange_receive(engine->exchange, &stream->peer, stream->outgoing, msg, &stream->arrival, &words);
+        pccl_exchange_receive(engine->exchange, &stream->peer, stream->outgoing, msg, &stream->arrival, &reason);
     if (status == PCCL_LIMIT)
         wait_with(stream, msg);
     else if (status != PCCL_OK)
         memset(&stream->arrival, 0, sizeof stream->arrival);
     expect(stream);
-    pccl_engine_settle(engine);
+    pccl_engine_flush(engine);
     return status == PCCL_OK || status == PCCL_LIMIT;
 }
 
@@ -265,13 +265,13 @@ static bool on_message(struct pccl_stream *stream, const struct pccl_msg *msg)
 static bool digest(struct pccl_stream *stream)
 {
     struct pccl_msg msg;
-    struct pccl_text words;
+    struct pccl_text reason;
     for (;;) {
         if (is_receiving(stream) && pccl_channel_move(&stream->channel))
             note_received(stream);
         if (is_receiving(stream) || stream->waiting)
             return true;
-        enum pccl_channel_io io = pccl_channel_message(&stream->channel, stream->engine->scratch, &msg, &words);
+        enum pccl_channel_io io = pccl_channel_message(&stream->channel, stream->engine->scratch, &msg, &reason);
         if (io == PCCL_CHANNEL_WAITS)
             return true;
         if (io == PCCL_CHANNEL_ENDED)
@@ -301,7 +301,7 @@ static void on_readable(struct pccl_stream *stream)
     size_t budget = PCCL_STREAM_READ_MAX;
     if (stream->waiting) { /* the other side's end */
         stream->is_over = true;
-        pccl_link_remove(&stream->in_waiting);
+        pccl_list_remove(&stream->in_waiting);
         pccl_stream_resume(stream);
     }
     while (stream->channel.state == PCCL_CHANNEL_OPEN && budget > 0 && read_some(stream, &budget))
@@ -316,7 +316,7 @@ static void on_visit(struct pccl_channel *channel, int ready)
         on_writable(stream);
     if (news & ~UV_WRITABLE)
         on_readable(stream);
-    pccl_engine_settle(stream->engine);
+    pccl_engine_flush(stream->engine);
     watch(stream);
 }
 
@@ -335,7 +335,7 @@ void pccl_stream_resume(struct pccl_stream *stream)
 }
 
 /* The loop cannot have it. */
-static void end_before_it_began(struct pccl_stream *stream)
+static void fail_to_open(struct pccl_stream *stream)
 {
     struct pccl_engine *engine = stream->engine;
     if (pccl_engine_forget_stream(engine, stream))
@@ -344,19 +344,19 @@ static void end_before_it_began(struct pccl_stream *stream)
     release(stream);
 }
 
-void pccl_stream_open(struct pccl_stream *stream, bool stillborn)
+void pccl_stream_open(struct pccl_stream *stream, bool closed_early)
 {
     struct pccl_engine *engine = stream->engine;
     if (!pccl_channel_open(&stream->channel, &engine->reactor.loop)) {
-        end_before_it_began(stream);
+        fail_to_open(stream);
         return;
     }
     watch(stream);
-    if (stillborn)
+    if (closed_early)
         pccl_stream_leave(stream);
     else if (pccl_bundle_enter(stream) != PCCL_OK)
         end(stream, PCCL_LINK_UNREACHABLE, false);
     else
         (void)digest(stream); /* what was read behind the handshake */
-    pccl_engine_settle(engine);
+    pccl_engine_flush(engine);
 }

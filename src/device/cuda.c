@@ -4,29 +4,29 @@
 
 /* ---- opening ---- */
 
-static enum pccl_status initialise(const struct pccl_cuda_driver *cuda, struct pccl_text *words)
+static enum pccl_status initialize(const struct pccl_cuda_driver *cuda, struct pccl_text *reason)
 {
     int count = 0;
-    enum pccl_status status = pccl_cuda_outcome(cuda, PCCL_CUDA_init, cuda->init(0), words);
+    enum pccl_status status = pccl_cuda_outcome(cuda, PCCL_CUDA_init, cuda->init(0), reason);
     if (status == PCCL_OK)
-        status = pccl_cuda_outcome(cuda, PCCL_CUDA_device_get_count, cuda->device_get_count(&count), words);
+        status = pccl_cuda_outcome(cuda, PCCL_CUDA_device_get_count, cuda->device_get_count(&count), reason);
     if (status != PCCL_OK)
         return PCCL_UNSUPPORTED; /* a driver without a device may say so here, or be out of order */
     if (count > 0)
         return PCCL_OK;
-    pccl_text_format(words, "the CUDA driver knows no device");
+    pccl_text_format(reason, "the CUDA driver knows no device");
     return PCCL_UNSUPPORTED;
 }
 
 enum pccl_status pccl_device_over(const struct pccl_cuda_driver *driver, struct pccl_device **device,
-                                  struct pccl_text *words)
+                                  struct pccl_text *reason)
 {
-    enum pccl_status status = initialise(driver, words);
+    enum pccl_status status = initialize(driver, reason);
     if (status != PCCL_OK)
         return status;
     struct pccl_device *opened = malloc(sizeof *opened);
     if (opened == NULL) {
-        pccl_text_format(words, "out of memory");
+        pccl_text_format(reason, "out of memory");
         return PCCL_MEMORY;
     }
     opened->cuda = driver;
@@ -43,29 +43,29 @@ static struct {
     struct pccl_cuda_driver driver;
     struct pccl_device device;
     enum pccl_status status;
-    struct pccl_text words; /* unless OK */
-    uv_pid_t process;       /* that loaded it */
+    struct pccl_text reason; /* unless OK */
+    uv_pid_t process;        /* that loaded it */
 } loaded;
 
 static void load(void)
 {
     loaded.process = uv_os_getpid();
-    loaded.status = pccl_cuda_load(&loaded.library, &loaded.driver, &loaded.words);
+    loaded.status = pccl_cuda_load(&loaded.library, &loaded.driver, &loaded.reason);
     if (loaded.status == PCCL_OK)
-        loaded.status = initialise(&loaded.driver, &loaded.words);
+        loaded.status = initialize(&loaded.driver, &loaded.reason);
     loaded.device.cuda = &loaded.driver;
 }
 
-enum pccl_status pccl_device_cuda(struct pccl_device **device, struct pccl_text *words)
+enum pccl_status pccl_device_cuda(struct pccl_device **device, struct pccl_text *reason)
 {
     uv_once(&once, load);
     if (loaded.status != PCCL_OK) {
-        *words = loaded.words;
+        *reason = loaded.reason;
         return loaded.status;
     }
     /* CUDA does not survive a fork: in the child its calls fail, or worse. */
     if (loaded.process != uv_os_getpid()) {
-        pccl_text_format(words, "CUDA cannot be used in a process forked from one that used it");
+        pccl_text_format(reason, "CUDA cannot be used in a process forked from one that used it");
         return PCCL_UNSUPPORTED;
     }
     *device = &loaded.device;
@@ -75,57 +75,57 @@ enum pccl_status pccl_device_cuda(struct pccl_device **device, struct pccl_text 
 /* ---- pointers ---- */
 
 static enum pccl_status attribute(const struct pccl_cuda_driver *cuda, int number, const void *pointer, void *value,
-                                  struct pccl_text *words)
+                                  struct pccl_text *reason)
 {
     int result = cuda->pointer_get_attribute(value, number, (uintptr_t)pointer);
-    return pccl_cuda_outcome(cuda, PCCL_CUDA_pointer_get_attribute, result, words);
+    return pccl_cuda_outcome(cuda, PCCL_CUDA_pointer_get_attribute, result, reason);
 }
 
-static enum pccl_status not_of_a_device(struct pccl_text *words, const char *but)
+static enum pccl_status not_of_a_device(struct pccl_text *reason, const char *but)
 {
-    pccl_text_format(words, "the pointer does not point to CUDA device memory: %s", but);
+    pccl_text_format(reason, "the pointer does not point to CUDA device memory: %s", but);
     return PCCL_ARGUMENT;
 }
 
 /* Memory of a device, or managed memory, which moves between host and devices and may be said to be of either. */
-static enum pccl_status check_kind(const struct pccl_cuda_driver *cuda, const void *pointer, struct pccl_text *words)
+static enum pccl_status check_kind(const struct pccl_cuda_driver *cuda, const void *pointer, struct pccl_text *reason)
 {
     unsigned type = 0;
     uint64_t managed = 0; /* larger than any driver's idea of a boolean */
     int result = cuda->pointer_get_attribute(&type, PCCL_CUDA_MEMORY_TYPE, (uintptr_t)pointer);
     if (result == PCCL_CUDA_INVALID_VALUE)
-        return not_of_a_device(words, "the CUDA driver does not know it");
-    enum pccl_status status = pccl_cuda_outcome(cuda, PCCL_CUDA_pointer_get_attribute, result, words);
+        return not_of_a_device(reason, "the CUDA driver does not know it");
+    enum pccl_status status = pccl_cuda_outcome(cuda, PCCL_CUDA_pointer_get_attribute, result, reason);
     if (status != PCCL_OK || type == PCCL_CUDA_MEMORY_DEVICE)
         return status;
-    status = attribute(cuda, PCCL_CUDA_IS_MANAGED, pointer, &managed, words);
+    status = attribute(cuda, PCCL_CUDA_IS_MANAGED, pointer, &managed, reason);
     if (status != PCCL_OK || managed != 0)
         return status;
-    return not_of_a_device(words, type == PCCL_CUDA_MEMORY_HOST ? "it is page-locked memory of the host"
-                                                                : "it is an array or something else");
+    return not_of_a_device(reason, type == PCCL_CUDA_MEMORY_HOST ? "it is page-locked memory of the host"
+                                                                 : "it is an array or something else");
 }
 
 enum pccl_status pccl_device_locate(const struct pccl_cuda_driver *cuda, const void *pointer, int *ordinal,
-                                    struct pccl_text *words)
+                                    struct pccl_text *reason)
 {
-    enum pccl_status status = check_kind(cuda, pointer, words);
+    enum pccl_status status = check_kind(cuda, pointer, reason);
     if (status == PCCL_OK)
-        status = attribute(cuda, PCCL_CUDA_DEVICE_ORDINAL, pointer, ordinal, words);
+        status = attribute(cuda, PCCL_CUDA_DEVICE_ORDINAL, pointer, ordinal, reason);
     return status;
 }
 
 enum pccl_status pccl_device_check(struct pccl_device *device, const void *pointer, uint64_t bytes,
-                                   struct pccl_text *words)
+                                   struct pccl_text *reason)
 {
     uint64_t start = 0, address = (uintptr_t)pointer;
     size_t size = 0;
     if (bytes == 0)
         return PCCL_OK;
-    enum pccl_status status = check_kind(device->cuda, pointer, words);
+    enum pccl_status status = check_kind(device->cuda, pointer, reason);
     if (status == PCCL_OK)
-        status = attribute(device->cuda, PCCL_CUDA_RANGE_START, pointer, &start, words);
+        status = attribute(device->cuda, PCCL_CUDA_RANGE_START, pointer, &start, reason);
     if (status == PCCL_OK)
-        status = attribute(device->cuda, PCCL_CUDA_RANGE_SIZE, pointer, &size, words);
+        status = attribute(device->cuda, PCCL_CUDA_RANGE_SIZE, pointer, &size, reason);
     if (status != PCCL_OK)
         return status;
     /* A driver that contradicts itself gets no benefit of the doubt. */
@@ -133,7 +133,7 @@ enum pccl_status pccl_device_check(struct pccl_device *device, const void *point
     uint64_t behind = before <= size ? size - before : 0;
     if (bytes <= behind)
         return PCCL_OK;
-    pccl_text_format(words,
+    pccl_text_format(reason,
                      "%" PRIu64 " bytes are wanted, but the allocation on the CUDA device ends %" PRIu64
                      " bytes behind the pointer",
                      bytes, behind);

@@ -81,11 +81,11 @@ const char *pccl_cuda_symbol(enum pccl_cuda_function function);
  * missing; then the library is closed again.
  */
 PCCL_MUST_CHECK enum pccl_status pccl_cuda_load(uv_lib_t *library, struct pccl_cuda_driver *driver,
-                                                struct pccl_text *words);
+                                                struct pccl_text *reason);
 
 /* OK, or MEMORY or SYSTEM with words that name the function and CUDA's error. */
 PCCL_MUST_CHECK enum pccl_status pccl_cuda_outcome(const struct pccl_cuda_driver *driver,
                                                    enum pccl_cuda_function function, int result,
-                                                   struct pccl_text *words);
+                                                   struct pccl_text *reason);
 
 #endif

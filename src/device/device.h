@@ -28,10 +28,10 @@ struct pccl_device_lane;
  * The system's CUDA driver, loaded at run time; stays loaded. UNSUPPORTED with words: there is none, or no device, or
  * this process was forked from one that had loaded it. Any thread; the same device, or the same words, each time.
  */
-PCCL_MUST_CHECK enum pccl_status pccl_device_cuda(struct pccl_device **device, struct pccl_text *words);
+PCCL_MUST_CHECK enum pccl_status pccl_device_cuda(struct pccl_device **device, struct pccl_text *reason);
 /* Over a table of functions: for tests. It must outlive the device. MEMORY, and as above. */
 PCCL_MUST_CHECK enum pccl_status pccl_device_over(const struct pccl_cuda_driver *driver, struct pccl_device **device,
-                                                  struct pccl_text *words);
+                                                  struct pccl_text *reason);
 void pccl_device_close(struct pccl_device *device); /* only those of pccl_device_over */
 
 /*
@@ -39,7 +39,7 @@ void pccl_device_close(struct pccl_device *device); /* only those of pccl_device
  * SYSTEM with words: the driver cannot tell. No bytes at all may have any pointer. Any thread.
  */
 PCCL_MUST_CHECK enum pccl_status pccl_device_check(struct pccl_device *device, const void *pointer, uint64_t bytes,
-                                                   struct pccl_text *words);
+                                                   struct pccl_text *reason);
 
 /*
  * For memory of the device that this pointer belongs to. Waits until the device has done all it was given to do in its
@@ -48,7 +48,7 @@ PCCL_MUST_CHECK enum pccl_status pccl_device_check(struct pccl_device *device, c
  */
 PCCL_MUST_CHECK enum pccl_status pccl_device_lane_open(struct pccl_device *device, const void *pointer,
                                                        const struct pccl_memory *memory, struct pccl_device_lane **lane,
-                                                       struct pccl_text *words);
+                                                       struct pccl_text *reason);
 /* Is this memory of the device that the lane was opened for? One driver may have several. */
 PCCL_MUST_CHECK bool pccl_device_lane_fits(const struct pccl_device_lane *lane, const void *pointer);
 void pccl_device_lane_close(struct pccl_device_lane *lane); /* waits for what is under way */
@@ -59,11 +59,11 @@ uint8_t *pccl_device_lane_buffer(struct pccl_device_lane *lane, uint32_t buffer)
  * MEMORY or SYSTEM with words: the lane is only good for closing, which waits for what is under way.
  */
 PCCL_MUST_CHECK enum pccl_status pccl_device_read(struct pccl_device_lane *lane, uint32_t buffer, const void *from,
-                                                  size_t bytes, struct pccl_text *words);
+                                                  size_t bytes, struct pccl_text *reason);
 PCCL_MUST_CHECK enum pccl_status pccl_device_write(struct pccl_device_lane *lane, uint32_t buffer, void *to,
-                                                   size_t bytes, struct pccl_text *words);
+                                                   size_t bytes, struct pccl_text *reason);
 /* Waits until what was begun for this buffer is done, if anything. MEMORY or SYSTEM with words: as above. */
 PCCL_MUST_CHECK enum pccl_status pccl_device_wait(struct pccl_device_lane *lane, uint32_t buffer,
-                                                  struct pccl_text *words);
+                                                  struct pccl_text *reason);
 
 #endif

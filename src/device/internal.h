@@ -14,6 +14,6 @@ struct pccl_device {
  * SYSTEM: the driver does not answer.
  */
 PCCL_MUST_CHECK enum pccl_status pccl_device_locate(const struct pccl_cuda_driver *cuda, const void *pointer,
-                                                    int *ordinal, struct pccl_text *words);
+                                                    int *ordinal, struct pccl_text *reason);
 
 #endif

@@ -15,54 +15,54 @@ struct pccl_device_lane {
 
 /* ---- our context is current only inside our functions: the caller's stays as it was ---- */
 
-static enum pccl_status enter(const struct pccl_device_lane *lane, struct pccl_text *words)
+static enum pccl_status enter(const struct pccl_device_lane *lane, struct pccl_text *reason)
 {
-    return pccl_cuda_outcome(lane->cuda, PCCL_CUDA_ctx_push, lane->cuda->ctx_push(lane->context), words);
+    return pccl_cuda_outcome(lane->cuda, PCCL_CUDA_ctx_push, lane->cuda->ctx_push(lane->context), reason);
 }
 
 /* What happened inside goes before what happens here. */
-static enum pccl_status leave(const struct pccl_device_lane *lane, enum pccl_status status, struct pccl_text *words)
+static enum pccl_status leave(const struct pccl_device_lane *lane, enum pccl_status status, struct pccl_text *reason)
 {
     struct pccl_cuda_context *left = NULL;
     int result = lane->cuda->ctx_pop(&left);
     if (status != PCCL_OK)
         return status;
-    return pccl_cuda_outcome(lane->cuda, PCCL_CUDA_ctx_pop, result, words);
+    return pccl_cuda_outcome(lane->cuda, PCCL_CUDA_ctx_pop, result, reason);
 }
 
 /* ---- opening and closing ---- */
 
 /* Our context is current. */
-static enum pccl_status furnish(struct pccl_device_lane *lane, struct pccl_text *words)
+static enum pccl_status allocate(struct pccl_device_lane *lane, struct pccl_text *reason)
 {
     const struct pccl_cuda_driver *cuda = lane->cuda;
     /* Our stream does not wait for others. What the caller's own have been given to do may still write the tensors. */
-    enum pccl_status status = pccl_cuda_outcome(cuda, PCCL_CUDA_ctx_synchronize, cuda->ctx_synchronize(), words);
+    enum pccl_status status = pccl_cuda_outcome(cuda, PCCL_CUDA_ctx_synchronize, cuda->ctx_synchronize(), reason);
     if (status == PCCL_OK)
         status = pccl_cuda_outcome(
             cuda, PCCL_CUDA_mem_host_alloc,
-            cuda->mem_host_alloc(&lane->buffers, (size_t)PCCL_DEVICE_BUFFERS * PCCL_STATE_CHUNK_BYTES, 0), words);
+            cuda->mem_host_alloc(&lane->buffers, (size_t)PCCL_DEVICE_BUFFERS * PCCL_STATE_CHUNK_BYTES, 0), reason);
     if (status == PCCL_OK)
         status = pccl_cuda_outcome(cuda, PCCL_CUDA_stream_create,
-                                   cuda->stream_create(&lane->stream, PCCL_CUDA_STREAM_NON_BLOCKING), words);
+                                   cuda->stream_create(&lane->stream, PCCL_CUDA_STREAM_NON_BLOCKING), reason);
     for (uint32_t i = 0; i < PCCL_DEVICE_BUFFERS && status == PCCL_OK; i++)
         /* Who waits sleeps: other threads have digests to compute. */
         status = pccl_cuda_outcome(
             cuda, PCCL_CUDA_event_create,
             cuda->event_create(&lane->copies[i].done, PCCL_CUDA_EVENT_BLOCKING_SYNC | PCCL_CUDA_EVENT_DISABLE_TIMING),
-            words);
+            reason);
     return status;
 }
 
-static enum pccl_status retain(struct pccl_device_lane *lane, int ordinal, struct pccl_text *words)
+static enum pccl_status retain(struct pccl_device_lane *lane, int ordinal, struct pccl_text *reason)
 {
     const struct pccl_cuda_driver *cuda = lane->cuda;
     enum pccl_status status =
-        pccl_cuda_outcome(cuda, PCCL_CUDA_device_get, cuda->device_get(&lane->device, ordinal), words);
+        pccl_cuda_outcome(cuda, PCCL_CUDA_device_get, cuda->device_get(&lane->device, ordinal), reason);
     if (status != PCCL_OK)
         return status;
     struct pccl_cuda_context *context = NULL;
-    status = pccl_cuda_outcome(cuda, PCCL_CUDA_primary_retain, cuda->primary_retain(&context, lane->device), words);
+    status = pccl_cuda_outcome(cuda, PCCL_CUDA_primary_retain, cuda->primary_retain(&context, lane->device), reason);
     if (status == PCCL_OK)
         lane->context = context;
     return status;
@@ -70,25 +70,25 @@ static enum pccl_status retain(struct pccl_device_lane *lane, int ordinal, struc
 
 enum pccl_status pccl_device_lane_open(struct pccl_device *device, const void *pointer,
                                        const struct pccl_memory *memory, struct pccl_device_lane **lane,
-                                       struct pccl_text *words)
+                                       struct pccl_text *reason)
 {
     int ordinal = 0;
-    enum pccl_status status = pccl_device_locate(device->cuda, pointer, &ordinal, words);
+    enum pccl_status status = pccl_device_locate(device->cuda, pointer, &ordinal, reason);
     if (status != PCCL_OK)
         return status;
     struct pccl_device_lane *opened = pccl_allocate(memory, sizeof *opened);
     if (opened == NULL) {
-        pccl_text_format(words, "out of memory");
+        pccl_text_format(reason, "out of memory");
         return PCCL_MEMORY;
     }
     opened->cuda = device->cuda;
     opened->ordinal = ordinal;
     opened->memory = *memory;
-    status = retain(opened, ordinal, words);
+    status = retain(opened, ordinal, reason);
     if (status == PCCL_OK)
-        status = enter(opened, words);
+        status = enter(opened, reason);
     if (status == PCCL_OK)
-        status = leave(opened, furnish(opened, words), words);
+        status = leave(opened, allocate(opened, reason), reason);
     if (status == PCCL_OK)
         *lane = opened;
     else
@@ -98,9 +98,9 @@ enum pccl_status pccl_device_lane_open(struct pccl_device *device, const void *p
 
 bool pccl_device_lane_fits(const struct pccl_device_lane *lane, const void *pointer)
 {
-    struct pccl_text words;
+    struct pccl_text reason;
     int ordinal = 0;
-    return pccl_device_locate(lane->cuda, pointer, &ordinal, &words) == PCCL_OK && ordinal == lane->ordinal;
+    return pccl_device_locate(lane->cuda, pointer, &ordinal, &reason) == PCCL_OK && ordinal == lane->ordinal;
 }
 
 /* Our context is current. What a call here says changes nothing: there is no other way to get rid of these. */
@@ -144,58 +144,58 @@ uint8_t *pccl_device_lane_buffer(struct pccl_device_lane *lane, uint32_t buffer)
 enum direction { TO_HOST, TO_DEVICE };
 
 static enum pccl_status copy(struct pccl_device_lane *lane, uint32_t buffer, enum direction direction, uint64_t address,
-                             size_t bytes, struct pccl_text *words)
+                             size_t bytes, struct pccl_text *reason)
 {
     const struct pccl_cuda_driver *cuda = lane->cuda;
     uint8_t *memory = pccl_device_lane_buffer(lane, buffer);
     enum pccl_status status;
     if (direction == TO_HOST)
         status = pccl_cuda_outcome(cuda, PCCL_CUDA_copy_to_host,
-                                   cuda->copy_to_host(memory, address, bytes, lane->stream), words);
+                                   cuda->copy_to_host(memory, address, bytes, lane->stream), reason);
     else
         status = pccl_cuda_outcome(cuda, PCCL_CUDA_copy_to_device,
-                                   cuda->copy_to_device(address, memory, bytes, lane->stream), words);
+                                   cuda->copy_to_device(address, memory, bytes, lane->stream), reason);
     if (status == PCCL_OK)
         status = pccl_cuda_outcome(cuda, PCCL_CUDA_event_record,
-                                   cuda->event_record(lane->copies[buffer].done, lane->stream), words);
+                                   cuda->event_record(lane->copies[buffer].done, lane->stream), reason);
     lane->copies[buffer].busy = status == PCCL_OK;
     return status;
 }
 
 static enum pccl_status begin(struct pccl_device_lane *lane, uint32_t buffer, enum direction direction,
-                              uint64_t address, size_t bytes, struct pccl_text *words)
+                              uint64_t address, size_t bytes, struct pccl_text *reason)
 {
     PCCL_ASSERT(buffer < PCCL_DEVICE_BUFFERS && !lane->copies[buffer].busy && bytes <= PCCL_STATE_CHUNK_BYTES);
     if (bytes == 0)
         return PCCL_OK;
-    enum pccl_status status = enter(lane, words);
+    enum pccl_status status = enter(lane, reason);
     if (status == PCCL_OK)
-        status = leave(lane, copy(lane, buffer, direction, address, bytes, words), words);
+        status = leave(lane, copy(lane, buffer, direction, address, bytes, reason), reason);
     return status;
 }
 
 enum pccl_status pccl_device_read(struct pccl_device_lane *lane, uint32_t buffer, const void *from, size_t bytes,
-                                  struct pccl_text *words)
+                                  struct pccl_text *reason)
 {
-    return begin(lane, buffer, TO_HOST, (uintptr_t)from, bytes, words);
+    return begin(lane, buffer, TO_HOST, (uintptr_t)from, bytes, reason);
 }
 
 enum pccl_status pccl_device_write(struct pccl_device_lane *lane, uint32_t buffer, void *to, size_t bytes,
-                                   struct pccl_text *words)
+                                   struct pccl_text *reason)
 {
-    return begin(lane, buffer, TO_DEVICE, (uintptr_t)to, bytes, words);
+    return begin(lane, buffer, TO_DEVICE, (uintptr_t)to, bytes, reason);
 }
 
-enum pccl_status pccl_device_wait(struct pccl_device_lane *lane, uint32_t buffer, struct pccl_text *words)
+enum pccl_status pccl_device_wait(struct pccl_device_lane *lane, uint32_t buffer, struct pccl_text *reason)
 {
     PCCL_ASSERT(buffer < PCCL_DEVICE_BUFFERS);
     if (!lane->copies[buffer].busy)
         return PCCL_OK;
-    enum pccl_status status = enter(lane, words);
+    enum pccl_status status = enter(lane, reason);
     if (status != PCCL_OK)
         return status;
     int result = lane->cuda->event_synchronize(lane->copies[buffer].done);
-    status = leave(lane, pccl_cuda_outcome(lane->cuda, PCCL_CUDA_event_synchronize, result, words), words);
+    status = leave(lane, pccl_cuda_outcome(lane->cuda, PCCL_CUDA_event_synchronize, result, reason), reason);
     lane->copies[buffer].busy = false;
     return status;
 }

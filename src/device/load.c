@@ -31,12 +31,12 @@ static bool find_all(uv_lib_t *library, struct pccl_cuda_driver *driver)
     return true;
 }
 
-enum pccl_status pccl_cuda_load(uv_lib_t *library, struct pccl_cuda_driver *driver, struct pccl_text *words)
+enum pccl_status pccl_cuda_load(uv_lib_t *library, struct pccl_cuda_driver *driver, struct pccl_text *reason)
 {
     if (uv_dlopen(LIBRARY, library) != 0) {
-        pccl_text_format(words, "the CUDA driver cannot be loaded: %s", uv_dlerror(library));
+        pccl_text_format(reason, "the CUDA driver cannot be loaded: %s", uv_dlerror(library));
     } else if (!find_all(library, driver)) {
-        pccl_text_format(words, "the CUDA driver is too old: %s", uv_dlerror(library));
+        pccl_text_format(reason, "the CUDA driver is too old: %s", uv_dlerror(library));
     } else {
         return PCCL_OK;
     }
@@ -45,7 +45,7 @@ enum pccl_status pccl_cuda_load(uv_lib_t *library, struct pccl_cuda_driver *driv
 }
 
 enum pccl_status pccl_cuda_outcome(const struct pccl_cuda_driver *driver, enum pccl_cuda_function function, int result,
-                                   struct pccl_text *words)
+                                   struct pccl_text *reason)
 {
     const char *name = NULL, *text = NULL;
     if (result == PCCL_CUDA_SUCCESS)
@@ -55,12 +55,12 @@ enum pccl_status pccl_cuda_outcome(const struct pccl_cuda_driver *driver, enum p
         name = NULL;
     if (driver->get_error_string(result, &text) != PCCL_CUDA_SUCCESS)
         text = NULL;
-    pccl_text_format(words, "%s failed: ", pccl_cuda_symbol(function));
+    pccl_text_format(reason, "%s failed: ", pccl_cuda_symbol(function));
     if (name != NULL)
-        pccl_text_add(words, name);
+        pccl_text_add(reason, name);
     else
-        pccl_text_append(words, "CUDA error %u", result);
+        pccl_text_append(reason, "CUDA error %u", result);
     if (text != NULL)
-        pccl_text_append(words, " (%s)", text);
+        pccl_text_append(reason, " (%s)", text);
     return result == PCCL_CUDA_OUT_OF_MEMORY ? PCCL_MEMORY : PCCL_SYSTEM;
 }

@@ -15,7 +15,7 @@ void pccl_comm_give_up(struct pcclComm_t *comm)
     comm->defect = true;
     comm->peer = NULL;
     pccl_comm_effect_close_master(comm);
-    pccl_comm_jobs_stop(comm);
+    pccl_reduction_jobs_stop(comm);
     pccl_reductions_give_up(comm);
     for (uint32_t i = 0; i < PCCL_COUNT_OF(comm->calls); i++)
         end_call(comm, &comm->calls[i]);
@@ -28,7 +28,7 @@ void pccl_comm_give_up(struct pcclComm_t *comm)
 void pccl_comm_break_session(struct pcclComm_t *comm, enum pccl_call call)
 {
     bool syncs = call == PCCL_CALL_SYNC;
-    pccl_comm_seize(comm);
+    pccl_comm_enter_after_fault(comm);
     if (syncs)
         comm->sync.session = NULL;
     else
@@ -46,7 +46,7 @@ static void end_all(void *argument)
         pccl_comm_give_up(comm); /* maybe it was that which broke */
     else
         pccl_comm_break(comm, "in a call");
-    pccl_comm_jobs_await(comm);
+    pccl_reduction_jobs_await(comm);
 }
 
 static void close_listener(void *argument)
@@ -59,7 +59,7 @@ void pccl_caller_broke(struct pccl_caller *caller)
 {
     struct pcclComm_t *comm = caller->comm;
     pccl_caller_left(caller);
-    pccl_comm_seize(comm);
+    pccl_comm_enter_after_fault(comm);
     pccl_comm_forget_waiter(comm, &caller->waiter);
     pccl_comm_calls_forget_waiter(comm, &caller->waiter);
     pccl_comm_describe_forget_waiter(comm, &caller->waiter);

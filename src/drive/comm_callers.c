@@ -9,7 +9,7 @@
 static const unsigned SHUT = 1u << 31;  /* nobody more may come */
 static const unsigned TAKEN = 1u << 30; /* and somebody is destroying it */
 
-bool pccl_comm_admit(struct pcclComm_t *comm)
+bool pccl_comm_call_begin(struct pcclComm_t *comm)
 {
     unsigned callers = atomic_load(&comm->callers.inside);
     do {
@@ -19,7 +19,7 @@ bool pccl_comm_admit(struct pcclComm_t *comm)
     return true;
 }
 
-void pccl_comm_let_out(struct pcclComm_t *comm)
+void pccl_comm_call_end(struct pcclComm_t *comm)
 {
     if (atomic_fetch_sub(&comm->callers.inside, 1) != (SHUT | TAKEN) + 1)
         return;
@@ -29,9 +29,9 @@ void pccl_comm_let_out(struct pcclComm_t *comm)
     uv_mutex_unlock(&comm->lock);
 }
 
-void pccl_comm_refuse(struct pcclComm_t *comm) { (void)atomic_fetch_or(&comm->callers.inside, SHUT); }
+void pccl_comm_refuse_calls(struct pcclComm_t *comm) { (void)atomic_fetch_or(&comm->callers.inside, SHUT); }
 
-bool pccl_comm_shut(struct pcclComm_t *comm)
+bool pccl_comm_begin_destroy(struct pcclComm_t *comm)
 {
     unsigned callers = atomic_fetch_or(&comm->callers.inside, SHUT | TAKEN);
     if (callers & TAKEN)

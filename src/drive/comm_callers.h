@@ -41,13 +41,13 @@ void pccl_caller_left(const struct pccl_caller *caller);
 struct pccl_waiter *pccl_caller_waiter(void);
 
 /* A public call begins. false: the communicator is closed or being destroyed. */
-PCCL_MUST_CHECK bool pccl_comm_admit(struct pcclComm_t *comm);
+PCCL_MUST_CHECK bool pccl_comm_call_begin(struct pcclComm_t *comm);
 /* It ends: the communicator must not be touched any more. */
-void pccl_comm_let_out(struct pcclComm_t *comm);
+void pccl_comm_call_end(struct pcclComm_t *comm);
 /* Nobody is admitted from now on. */
-void pccl_comm_refuse(struct pcclComm_t *comm);
+void pccl_comm_refuse_calls(struct pcclComm_t *comm);
 /* The same, and the caller is who destroys it. false: another thread is. */
-PCCL_MUST_CHECK bool pccl_comm_shut(struct pcclComm_t *comm);
+PCCL_MUST_CHECK bool pccl_comm_begin_destroy(struct pcclComm_t *comm);
 /* Waits until nobody is inside. Under the lock, which is let go meanwhile. */
 void pccl_comm_await_callers(struct pcclComm_t *comm);
 

@@ -13,7 +13,8 @@ enum pccl_status pccl_comm_await_call(struct pcclComm_t *comm, struct pccl_call_
     return slot->status;
 }
 
-void pccl_comm_attend(struct pcclComm_t *comm, struct pccl_call_slot *slot, void (*work)(void *session), void *session)
+void pccl_comm_serve_call(struct pcclComm_t *comm, struct pccl_call_slot *slot, void (*work)(void *session),
+                          void *session)
 {
     struct pccl_waiter *waiter = pccl_caller_waiter();
     slot->waiter = waiter;
@@ -32,7 +33,7 @@ void pccl_comm_call_done(struct pcclComm_t *comm, struct pccl_call_slot *slot, e
 {
     slot->done = true;
     slot->status = status;
-    pccl_comm_fire(comm, slot->waiter);
+    pccl_comm_signal(comm, slot->waiter);
 }
 
 void pccl_comm_calls_forget_waiter(struct pcclComm_t *comm, const struct pccl_waiter *waiter)

@@ -18,7 +18,8 @@ struct pccl_call_slot {
 /* The machine has taken the call: waits for its end, and says what that was. */
 enum pccl_status pccl_comm_await_call(struct pcclComm_t *comm, struct pccl_call_slot *slot);
 /* Until the call is done; whenever its waiter is fired before that, `work` (without the lock) does what has come. */
-void pccl_comm_attend(struct pcclComm_t *comm, struct pccl_call_slot *slot, void (*work)(void *session), void *session);
+void pccl_comm_serve_call(struct pcclComm_t *comm, struct pccl_call_slot *slot, void (*work)(void *session),
+                          void *session);
 /* The machine has ended it; status and value are in the slot. */
 void pccl_comm_call_done(struct pcclComm_t *comm, struct pccl_call_slot *slot, enum pccl_status status);
 /* Nothing refers to this waiter from now on. */

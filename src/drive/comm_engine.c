@@ -21,12 +21,12 @@
  * A success is over when the engine needs the buffers no more; a failure when the engine has let go of them, for only
  * then the input is restored.
  */
-static bool is_over(const struct pccl_comm_op *reduction)
+static bool is_over(const struct pccl_reduction *reduction)
 {
     return reduction->decided && (!reduction->job || (reduction->committed && reduction->job->at_rest));
 }
 
-static void settle(struct pccl_comm_op *reduction, struct pcclComm_t *comm)
+static void finish_if_over(struct pccl_reduction *reduction, struct pcclComm_t *comm)
 {
     struct pccl_waiter *waiter = reduction->waiter;
     if (reduction->over || !is_over(reduction))
@@ -36,25 +36,25 @@ static void settle(struct pccl_comm_op *reduction, struct pcclComm_t *comm)
         return;
     reduction->next_over = waiter->over;
     waiter->over = reduction;
-    pccl_comm_fire(comm, waiter);
+    pccl_comm_signal(comm, waiter);
 }
 
-void pccl_comm_reduction_decided(struct pcclComm_t *comm, struct pccl_comm_op *reduction, bool committed)
+void pccl_comm_reduction_decided(struct pcclComm_t *comm, struct pccl_reduction *reduction, bool committed)
 {
     PCCL_ASSERT(!reduction->decided);
     reduction->decided = true;
     reduction->committed = committed;
-    settle(reduction, comm);
+    finish_if_over(reduction, comm);
 }
 
 /* ---- jobs ---- */
 
-struct pccl_comm_job *pccl_comm_job_make(struct pcclComm_t *comm, struct pccl_comm_op *reduction, const void *sendbuf,
-                                         const struct pccl_descriptor *descriptor)
+struct pccl_reduction_job *pccl_reduction_job_make(struct pcclComm_t *comm, struct pccl_reduction *reduction,
+                                                   const void *sendbuf, const struct pccl_descriptor *descriptor)
 {
     uint32_t ranks;
     const struct pccl_id *ring = pccl_peer_ring(comm->peer, &ranks);
-    struct pccl_comm_job *job = pccl_allocate(pccl_heap(), sizeof *job);
+    struct pccl_reduction_job *job = pccl_allocate(pccl_heap(), sizeof *job);
     if (!job)
         return NULL;
     job->job.ring = pccl_allocate(pccl_heap(), ranks * sizeof *ring);
@@ -79,7 +79,7 @@ struct pccl_comm_job *pccl_comm_job_make(struct pcclComm_t *comm, struct pccl_co
     return job;
 }
 
-static void free_job(struct pcclComm_t *comm, struct pccl_comm_job *job)
+static void free_job(struct pcclComm_t *comm, struct pccl_reduction_job *job)
 {
     if (job->previous)
         job->previous->next = job->next;
@@ -91,9 +91,9 @@ static void free_job(struct pcclComm_t *comm, struct pccl_comm_job *job)
     pccl_release(pccl_heap(), job, sizeof *job);
 }
 
-void pccl_comm_job_leave(struct pcclComm_t *comm, struct pccl_comm_op *reduction)
+void pccl_reduction_job_leave(struct pcclComm_t *comm, struct pccl_reduction *reduction)
 {
-    struct pccl_comm_job *job = reduction->job;
+    struct pccl_reduction_job *job = reduction->job;
     if (!job)
         return;
     reduction->job = NULL;
@@ -104,51 +104,51 @@ void pccl_comm_job_leave(struct pcclComm_t *comm, struct pccl_comm_op *reduction
 
 void pccl_comm_jobs_abandon(struct pcclComm_t *comm, const struct pccl_waiter *waiter)
 {
-    for (struct pccl_comm_job *job = comm->data.jobs, *next; job; job = next) {
+    for (struct pccl_reduction_job *job = comm->data.jobs, *next; job; job = next) {
         next = job->next;
         if (job->reduction && job->reduction->waiter == waiter)
             job->reduction->waiter = NULL;
         if (!job->started)
-            pccl_comm_job_leave(comm, job->reduction);
+            pccl_reduction_job_leave(comm, job->reduction);
     }
 }
 
-static void stop(struct pcclComm_t *comm, struct pccl_comm_job *job, enum pccl_job_end end)
+static void stop(struct pcclComm_t *comm, struct pccl_reduction_job *job, enum pccl_job_end end)
 {
     job->stopped = true;
     job->op = NULL;
     pccl_engine_stop(comm->data.engine, &job->job, end);
 }
 
-void pccl_comm_jobs_stop(struct pcclComm_t *comm)
+void pccl_reduction_jobs_stop(struct pcclComm_t *comm)
 {
-    for (struct pccl_comm_job *job = comm->data.jobs; job; job = job->next) {
+    for (struct pccl_reduction_job *job = comm->data.jobs; job; job = job->next) {
         if (job->started && !job->stopped)
             stop(comm, job, PCCL_JOB_GIVEN_UP);
     }
 }
 
-void pccl_comm_job_await(struct pcclComm_t *comm, const struct pccl_comm_op *reduction)
+void pccl_reduction_job_await(struct pcclComm_t *comm, const struct pccl_reduction *reduction)
 {
-    pccl_comm_publish(comm);
+    pccl_comm_flush(comm);
     while (reduction->job)
         uv_cond_wait(&comm->changed, &comm->lock);
 }
 
-void pccl_comm_jobs_await(struct pcclComm_t *comm)
+void pccl_reduction_jobs_await(struct pcclComm_t *comm)
 {
-    pccl_comm_publish(comm);
+    pccl_comm_flush(comm);
     while (comm->data.jobs)
         uv_cond_wait(&comm->changed, &comm->lock);
 }
 
 /* ---- effects ---- */
 
-void pccl_comm_effect_op_start(void *context, struct pccl_op *op)
+void pccl_comm_effect_op_start(void *context, struct pccl_peer_op *op)
 {
     struct pcclComm_t *comm = context;
-    struct pccl_comm_op *reduction = op->user;
-    struct pccl_comm_job *job = reduction->job;
+    struct pccl_reduction *reduction = op->user;
+    struct pccl_reduction_job *job = reduction->job;
     job->op = op;
     job->started = true;
     job->job.config.instance = op->instance;
@@ -156,10 +156,10 @@ void pccl_comm_effect_op_start(void *context, struct pccl_op *op)
     pccl_engine_start(comm->data.engine, &job->job);
 }
 
-void pccl_comm_effect_op_stop(void *context, struct pccl_op *op)
+void pccl_comm_effect_op_stop(void *context, struct pccl_peer_op *op)
 {
-    struct pccl_comm_op *reduction = op->user;
-    struct pccl_comm_job *job = reduction->job;
+    struct pccl_reduction *reduction = op->user;
+    struct pccl_reduction_job *job = reduction->job;
     if (!job || job->stopped)
         return;
     if (op->lost_by != PCCL_OK)
@@ -182,51 +182,52 @@ void pccl_comm_effect_ring_changed(void *context, const struct pccl_id *ring, ui
 
 /* ---- the engine's events, on its thread ---- */
 
-static struct pccl_comm_job *enter(void *context, struct pccl_job *engine_job)
+static struct pccl_reduction_job *enter(void *context, struct pccl_engine_job *engine_job)
 {
-    struct pccl_comm_job *job = engine_job->user;
+    struct pccl_reduction_job *job = engine_job->user;
     pccl_comm_enter(context);
     if (job->reduction)
         job->reduction->traffic = engine_job->traffic;
     return job;
 }
 
-static void on_done(void *context, struct pccl_job *engine_job, bool at_rest)
+static void on_done(void *context, struct pccl_engine_job *engine_job, bool at_rest)
 {
-    struct pccl_comm_job *job = enter(context, engine_job);
+    struct pccl_reduction_job *job = enter(context, engine_job);
     job->at_rest = at_rest;
     if (!job->stopped)
         pccl_comm_step(context, &(struct pccl_peer_event){.kind = PCCL_PEER_OP_DONE, .op = job->op});
     pccl_comm_leave(context);
 }
 
-static void on_at_rest(void *context, struct pccl_job *engine_job)
+static void on_at_rest(void *context, struct pccl_engine_job *engine_job)
 {
-    struct pccl_comm_job *job = enter(context, engine_job);
+    struct pccl_reduction_job *job = enter(context, engine_job);
     job->at_rest = true;
     if (job->reduction)
-        settle(job->reduction, context);
+        finish_if_over(job->reduction, context);
     pccl_comm_leave(context);
 }
 
-static void on_failed(void *context, struct pccl_job *engine_job, enum pccl_class class, const struct pccl_text *words)
+static void on_failed(void *context, struct pccl_engine_job *engine_job, enum pccl_class class,
+                      const struct pccl_text *reason)
 {
-    struct pccl_comm_job *job = enter(context, engine_job);
-    struct pccl_peer_event event = {.kind = PCCL_PEER_OP_FAILED, .op = job->op, .class = class, .words = words};
+    struct pccl_reduction_job *job = enter(context, engine_job);
+    struct pccl_peer_event event = {.kind = PCCL_PEER_OP_FAILED, .op = job->op, .class = class, .reason = reason};
     if (!job->stopped)
         pccl_comm_step(context, &event);
     pccl_comm_leave(context);
 }
 
-static void on_released(void *context, struct pccl_job *engine_job)
+static void on_released(void *context, struct pccl_engine_job *engine_job)
 {
     struct pcclComm_t *comm = context;
-    struct pccl_comm_job *job = enter(comm, engine_job);
-    struct pccl_comm_op *reduction = job->reduction;
+    struct pccl_reduction_job *job = enter(comm, engine_job);
+    struct pccl_reduction *reduction = job->reduction;
     free_job(comm, job);
     if (reduction) {
         reduction->job = NULL;
-        settle(reduction, comm);
+        finish_if_over(reduction, comm);
     }
     uv_cond_broadcast(&comm->changed);
     pccl_comm_leave(comm);
@@ -251,26 +252,26 @@ static void on_ended(void *context, const struct pccl_id *peer, bool outgoing, u
 static void on_broken(void *context)
 {
     struct pcclComm_t *comm = context;
-    pccl_comm_seize(comm);
+    pccl_comm_enter_after_fault(comm);
     pccl_comm_break(comm, "during a data transfer; buffers reduced in place may be partly overwritten");
     while (comm->data.jobs) {
-        struct pccl_comm_op *reduction = comm->data.jobs->reduction;
+        struct pccl_reduction *reduction = comm->data.jobs->reduction;
         free_job(comm, comm->data.jobs);
         if (reduction) {
             reduction->job = NULL;
-            settle(reduction, comm);
+            finish_if_over(reduction, comm);
         }
     }
     uv_cond_broadcast(&comm->changed);
     pccl_comm_leave(comm);
 }
 
-/* ---- what it has learnt ---- */
+/* ---- what it has learned ---- */
 
 void pccl_comm_measure(struct pcclComm_t *comm)
 {
     struct pccl_peer_event event = {.kind = PCCL_PEER_LINK_MEASURED};
-    for (struct pccl_node *node = pccl_table_first(&comm->links.by_peer); node;
+    for (struct pccl_table_node *node = pccl_table_first(&comm->links.by_peer); node;
          node = pccl_table_after(&comm->links.by_peer, node)) {
         const struct pccl_comm_link *link = PCCL_CONTAINER_OF(node, struct pccl_comm_link, by_peer);
         event.peer = link->peer;
@@ -281,7 +282,7 @@ void pccl_comm_measure(struct pcclComm_t *comm)
 
 /* ---- its life ---- */
 
-enum pccl_status pccl_comm_engine_start(struct pcclComm_t *comm, struct pccl_text *words)
+enum pccl_status pccl_comm_engine_start(struct pcclComm_t *comm, struct pccl_text *reason)
 {
     if (comm->data.engine)
         return PCCL_OK;
@@ -298,7 +299,7 @@ enum pccl_status pccl_comm_engine_start(struct pcclComm_t *comm, struct pccl_tex
                                         .announced = on_announced,
                                         .ended = on_ended,
                                         .broken = on_broken};
-    int error = pccl_engine_create(&config, &events, &comm->data.engine, words);
+    int error = pccl_engine_create(&config, &events, &comm->data.engine, reason);
     if (error == 0)
         return PCCL_OK;
     comm->data.engine = NULL;

@@ -6,48 +6,48 @@
 #include "data/engine.h"
 #include "peer/peer.h"
 
-struct pccl_comm_op;
+struct pccl_reduction;
 struct pccl_waiter;
 struct pcclComm_t;
 
 /* A bulk reduction in the engine's hands: from launch until `released`, maybe longer than the reduction. */
-struct pccl_comm_job {
-    struct pccl_job job;
-    struct pccl_comm_op *reduction; /* NULL: it has ended */
-    struct pccl_op *op;             /* until `stopped` */
+struct pccl_reduction_job {
+    struct pccl_engine_job job;
+    struct pccl_reduction *reduction; /* NULL: it has ended */
+    struct pccl_peer_op *op;          /* until `stopped` */
     bool started, stopped, at_rest;
-    struct pccl_comm_job *previous, *next;
+    struct pccl_reduction_job *previous, *next;
 };
 
 /* Of a communicator. */
 struct pccl_comm_data {
-    struct pccl_engine *engine; /* NULL: not started. Its events take the lock */
-    struct pccl_comm_job *jobs; /* all that it has */
+    struct pccl_engine *engine;      /* NULL: not started. Its events take the lock */
+    struct pccl_reduction_job *jobs; /* all that it has */
 };
 
 /* Starts the engine, if it does not run. SYSTEM or MEMORY with words. Without the lock. */
-PCCL_MUST_CHECK enum pccl_status pccl_comm_engine_start(struct pcclComm_t *comm, struct pccl_text *words);
+PCCL_MUST_CHECK enum pccl_status pccl_comm_engine_start(struct pcclComm_t *comm, struct pccl_text *reason);
 /* Before joint calls: tells the machine what reductions showed of the links to other peers. Under the lock. */
 void pccl_comm_measure(struct pcclComm_t *comm);
 /* Effects of the machine. */
-void pccl_comm_effect_op_start(void *context, struct pccl_op *op);
-void pccl_comm_effect_op_stop(void *context, struct pccl_op *op);
+void pccl_comm_effect_op_start(void *context, struct pccl_peer_op *op);
+void pccl_comm_effect_op_stop(void *context, struct pccl_peer_op *op);
 void pccl_comm_effect_op_gone(void *context, const struct pccl_instance *instance);
 void pccl_comm_effect_ring_changed(void *context, const struct pccl_id *ring, uint32_t count);
 /* Under the lock, a job for a reduction over the present ring, to be started by its launch. NULL: out of memory. */
-struct pccl_comm_job *pccl_comm_job_make(struct pcclComm_t *comm, struct pccl_comm_op *reduction, const void *sendbuf,
-                                         const struct pccl_descriptor *descriptor);
+struct pccl_reduction_job *pccl_reduction_job_make(struct pcclComm_t *comm, struct pccl_reduction *reduction,
+                                                   const void *sendbuf, const struct pccl_descriptor *descriptor);
 /* The reduction ends: its job goes on without it, or, if it was never started, away. */
-void pccl_comm_job_leave(struct pcclComm_t *comm, struct pccl_comm_op *reduction);
+void pccl_reduction_job_leave(struct pcclComm_t *comm, struct pccl_reduction *reduction);
 /* The thread with this waiter was left in the middle of a call: what it had not launched goes away. */
 void pccl_comm_jobs_abandon(struct pcclComm_t *comm, const struct pccl_waiter *waiter);
 /* Stops all that run: their operations have failed. */
-void pccl_comm_jobs_stop(struct pcclComm_t *comm);
+void pccl_reduction_jobs_stop(struct pcclComm_t *comm);
 /* Waits until the engine has released the reduction's job, or all. Under the lock, which is let go meanwhile. */
-void pccl_comm_job_await(struct pcclComm_t *comm, const struct pccl_comm_op *reduction);
-void pccl_comm_jobs_await(struct pcclComm_t *comm);
+void pccl_reduction_job_await(struct pcclComm_t *comm, const struct pccl_reduction *reduction);
+void pccl_reduction_jobs_await(struct pcclComm_t *comm);
 
 /* The outcome of the reduction is known. Once. */
-void pccl_comm_reduction_decided(struct pcclComm_t *comm, struct pccl_comm_op *reduction, bool committed);
+void pccl_comm_reduction_decided(struct pcclComm_t *comm, struct pccl_reduction *reduction, bool committed);
 
 #endif

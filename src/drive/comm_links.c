@@ -1,9 +1,9 @@
 /*
- * A communicator's links to other peers: one direction dialled by us and one accepted from each. Every connection
+ * A communicator's links to other peers: one direction dialed by us and one accepted from each. Every connection
  * begins with link_hello and its answer; then it is the engine's.
  *
  * The machine knows one link in each direction. It is up as long as it has a connection: the machine asks for the first
- * (slot 0) and hears how it went; the further slots are dialled in the background, and again when they end; and when
+ * (slot 0) and hears how it went; the further slots are dialed in the background, and again when they end; and when
  * the last one has ended, or one found the other host silent, the machine hears of it, which is evidence.
  */
 #include "drive/communicator.h"
@@ -20,7 +20,7 @@
 #include <string.h>
 
 enum {
-    LONG_WAY_SLOTS = 6,
+    LONG_PATH_SLOTS = 6,
     SLOT_PAUSE_MS = 1000, /* between attempts at the further slots; it doubles up to */
     SLOT_PAUSE_MAX_MS = 30000,
     SLOT_FORGIVEN_US = 60000000, /* and begins anew after so long without trouble */
@@ -30,7 +30,7 @@ enum {
 
 static struct pccl_comm_link *find(const struct pcclComm_t *comm, const struct pccl_id *peer)
 {
-    for (struct pccl_node *node = pccl_table_find(&comm->links.by_peer, pccl_id_hash(&comm->hash, peer)); node;
+    for (struct pccl_table_node *node = pccl_table_find(&comm->links.by_peer, pccl_id_hash(&comm->hash, peer)); node;
          node = pccl_table_find_next(node)) {
         struct pccl_comm_link *link = PCCL_CONTAINER_OF(node, struct pccl_comm_link, by_peer);
         if (pccl_id_equal(&link->peer, peer))
@@ -65,7 +65,7 @@ static void cancel_dials(struct pccl_comm_link *link)
     link->asked = false;
 }
 
-static bool is_dialling(const struct pccl_comm_link *link)
+static bool is_dialing(const struct pccl_comm_link *link)
 {
     for (uint32_t i = 0; i < PCCL_POOL_MAX; i++)
         if (link->slots[i].dialer)
@@ -75,7 +75,7 @@ static bool is_dialling(const struct pccl_comm_link *link)
 
 static void release_if_unused(struct pccl_comm_link *link)
 {
-    if (link->outgoing || link->incoming || link->queued || is_dialling(link))
+    if (link->outgoing || link->incoming || link->queued || is_dialing(link))
         return;
     PCCL_ASSERT(!link->pause);
     pccl_table_remove(&link->comm->links.by_peer, &link->by_peer);
@@ -129,7 +129,7 @@ void pccl_comm_effect_close_link(void *context, const struct pccl_id *peer, bool
 
 void pccl_comm_links_close_all(struct pcclComm_t *comm)
 {
-    for (struct pccl_node *node = pccl_table_first(&comm->links.by_peer); node;
+    for (struct pccl_table_node *node = pccl_table_first(&comm->links.by_peer); node;
          node = pccl_table_after(&comm->links.by_peer, node)) {
         struct pccl_comm_link *link = PCCL_CONTAINER_OF(node, struct pccl_comm_link, by_peer);
         link->close_incoming = link->close_outgoing = true;
@@ -199,18 +199,18 @@ static bool hand_over(struct pccl_comm_link *link, struct pccl_connection *conne
 }
 
 /* Is the call under way that this kind of connection is for? If not: with words. */
-static bool has_use_for(const struct pcclComm_t *comm, uint8_t kind, struct pccl_text *words)
+static bool has_use_for(const struct pcclComm_t *comm, uint8_t kind, struct pccl_text *reason)
 {
-    pccl_text_clear(words);
+    pccl_text_clear(reason);
     if (kind == PCCL_LINK_STATE && !comm->sync.session)
-        pccl_text_format(words, "no synchronization of shared state is in progress here");
+        pccl_text_format(reason, "no synchronization of shared state is in progress here");
     if (kind == PCCL_LINK_MEASURE && !comm->topology.session)
-        pccl_text_format(words, "no optimization is in progress here");
-    return words->length == 0;
+        pccl_text_format(reason, "no optimization is in progress here");
+    return reason->length == 0;
 }
 
 /* For the session of a call. */
-static void hand_to_session(struct pcclComm_t *comm, struct pccl_connection *connection,
+static void pass_to_session(struct pcclComm_t *comm, struct pccl_connection *connection,
                             const struct pccl_msg_link_hello *hello)
 {
     struct pccl_handover handover;
@@ -246,16 +246,16 @@ static void take_ring_link(struct pcclComm_t *comm, struct pccl_connection *conn
 
 static void greet(struct pcclComm_t *comm, struct pccl_connection *connection, const struct pccl_msg_link_hello *hello)
 {
-    struct pccl_text words;
+    struct pccl_text reason;
     enum pccl_refusal refusal = PCCL_REFUSAL_IDENTITY;
-    pccl_text_format(&words, "this peer is not in a run");
-    if (!comm->data.engine || !comm->peer || pccl_peer_judge_link(comm->peer, hello, &refusal, &words) != PCCL_OK) {
-        pccl_handshake_refuse(connection, refusal, &words, PCCL_COMMUNICATOR_LINGER_MS);
+    pccl_text_format(&reason, "this peer is not in a run");
+    if (!comm->data.engine || !comm->peer || pccl_peer_judge_link(comm->peer, hello, &refusal, &reason) != PCCL_OK) {
+        pccl_handshake_refuse(connection, refusal, &reason, PCCL_COMMUNICATOR_LINGER_MS);
         return;
     }
-    if (!has_use_for(comm, hello->kind, &words)) {
+    if (!has_use_for(comm, hello->kind, &reason)) {
         refusal = hello->kind == PCCL_LINK_STATE ? PCCL_REFUSAL_STATE : PCCL_REFUSAL_MALFORMED;
-        pccl_handshake_refuse(connection, refusal, &words, PCCL_COMMUNICATOR_LINGER_MS);
+        pccl_handshake_refuse(connection, refusal, &reason, PCCL_COMMUNICATOR_LINGER_MS);
         return;
     }
     pccl_handshake_welcome(connection, &comm->id);
@@ -264,7 +264,7 @@ static void greet(struct pcclComm_t *comm, struct pccl_connection *connection, c
     else if (hello->kind == PCCL_LINK_RING)
         take_ring_link(comm, connection, hello);
     else
-        hand_to_session(comm, connection, hello);
+        pass_to_session(comm, connection, hello);
 }
 
 static void on_received(struct pccl_connection *connection, const struct pccl_frame *frame)
@@ -283,10 +283,10 @@ static void on_received(struct pccl_connection *connection, const struct pccl_fr
     pccl_handshake_refuse_unknown(connection, frame, &reason, PCCL_COMMUNICATOR_LINGER_MS);
 }
 
-static void on_ended(struct pccl_connection *connection, enum pccl_connection_end how, const struct pccl_text *words)
+static void on_ended(struct pccl_connection *connection, enum pccl_connection_end how, const struct pccl_text *reason)
 {
     if (how == PCCL_END_GARBAGE)
-        pccl_handshake_refuse(connection, PCCL_REFUSAL_MALFORMED, words, PCCL_COMMUNICATOR_LINGER_MS);
+        pccl_handshake_refuse(connection, PCCL_REFUSAL_MALFORMED, reason, PCCL_COMMUNICATOR_LINGER_MS);
     else
         pccl_connection_close(connection, 0);
 }
@@ -300,13 +300,13 @@ void pccl_comm_link_accepted(void *owner, struct pccl_connection *connection)
 const struct pccl_connection_events pccl_comm_link_events = {
     .enter = pccl_comm_loop_enter, .leave = pccl_comm_loop_leave, .received = on_received, .ended = on_ended};
 
-/* ---- dialling ---- */
+/* ---- dialing ---- */
 
 uint32_t pccl_comm_pool_size(const struct pcclComm_t *comm, uint32_t rtt_us)
 {
     if (comm->params.connection_pool_size)
         return (uint32_t)pccl_min_u64(comm->params.connection_pool_size, PCCL_POOL_MAX);
-    return rtt_us < PCCL_LONG_PATH_RTT_US ? 1 : LONG_WAY_SLOTS;
+    return rtt_us < PCCL_LONG_PATH_RTT_US ? 1 : LONG_PATH_SLOTS;
 }
 
 /* What the machine asked for has come to an end. */
@@ -323,12 +323,12 @@ static void asked_dial_over(struct pccl_comm_link *link, bool stands, enum pccl_
     link_up(link, false, rtt_us);
 }
 
-static void on_dialled(void *context, struct pccl_connection *connection, enum pccl_link_end how,
-                       const struct pccl_text *words)
+static void on_dialed(void *context, struct pccl_connection *connection, enum pccl_link_end how,
+                      const struct pccl_text *reason)
 {
     struct pccl_comm_slot *slot = context;
     struct pccl_comm_link *link = slot->link;
-    (void)words;
+    (void)reason;
     slot->dialer = NULL;
     uint32_t rtt_us = connection ? pccl_socket_rtt_us(connection->channel.socket) : 0;
     bool stands = connection && hand_over(link, connection, true, (uint32_t)(slot - link->slots));
@@ -339,7 +339,7 @@ static void on_dialled(void *context, struct pccl_connection *connection, enum p
 }
 
 /* false: out of memory. */
-static bool start_dialling(struct pccl_comm_slot *slot)
+static bool start_dialing(struct pccl_comm_slot *slot)
 {
     struct pccl_comm_link *link = slot->link;
     struct pcclComm_t *comm = link->comm;
@@ -355,7 +355,7 @@ static bool start_dialling(struct pccl_comm_slot *slot)
                              .stagger_ms = PCCL_COMMUNICATOR_STAGGER_MS,
                              .timeout_ms = comm->params.connect_timeout_ms,
                              .hello = &hello,
-                             .done = on_dialled,
+                             .done = on_dialed,
                              .context = slot,
                              .enter = pccl_comm_loop_enter,
                              .leave = pccl_comm_loop_leave,
@@ -370,7 +370,7 @@ static void dial_for_machine(struct pccl_comm_link *link)
     if (!comm->peer)
         return;
     link->asked = true;
-    if (comm->data.engine && start_dialling(&link->slots[0]))
+    if (comm->data.engine && start_dialing(&link->slots[0]))
         return;
     link->asked = false;
     link_down(link, false, PCCL_LINK_UNREACHABLE, false);
@@ -378,11 +378,11 @@ static void dial_for_machine(struct pccl_comm_link *link)
 
 /* ---- the further slots ---- */
 
-/* Until it is over no slot is dialled in the background. */
+/* Until it is over no slot is dialed in the background. */
 struct pccl_comm_pause {
     uv_timer_t timer;
     struct pcclComm_t *comm;
-    struct pccl_comm_link *link; /* NULL: cancelled */
+    struct pccl_comm_link *link; /* NULL: canceled */
 };
 
 static void on_pause_closed(uv_handle_t *handle)
@@ -404,7 +404,7 @@ static void on_pause_over(uv_timer_t *timer)
     struct pccl_comm_pause *pause = timer->data;
     struct pcclComm_t *comm = pause->comm;
     pccl_comm_loop_enter(comm);
-    if (pause->link) { /* entering may have cancelled it */
+    if (pause->link) { /* entering may have canceled it */
         enqueue(pause->link);
         end_pause(pause->link);
     }
@@ -425,8 +425,8 @@ static void begin_pause(struct pccl_comm_link *link)
     (void)uv_timer_start(&pause->timer, on_pause_over, link->pause_ms, 0);
 }
 
-/* One has ended or could not be dialled: the first time it is dialled at once, then ever later. */
-static void take_account_of_trouble(struct pccl_comm_link *link)
+/* One has ended or could not be dialed: the first time it is dialed at once, then ever later. */
+static void note_trouble(struct pccl_comm_link *link)
 {
     uint64_t now_us = pccl_now_us();
     bool forgiven = now_us - link->troubled_us > SLOT_FORGIVEN_US;
@@ -448,12 +448,12 @@ static void take_account_of_trouble(struct pccl_comm_link *link)
 static void dial_missing_slots(struct pccl_comm_link *link)
 {
     if (link->troubled)
-        take_account_of_trouble(link);
+        note_trouble(link);
     for (uint32_t i = 0; i < link->wanted && !link->pause; i++) {
-        if ((link->outgoing & bit(i)) || link->slots[i].dialer || start_dialling(&link->slots[i]))
+        if ((link->outgoing & bit(i)) || link->slots[i].dialer || start_dialing(&link->slots[i]))
             continue;
         link->troubled = true;
-        take_account_of_trouble(link);
+        note_trouble(link);
         return;
     }
 }
@@ -468,7 +468,7 @@ static void close_direction(struct pccl_comm_link *link, bool outgoing)
     *standing = 0;
 }
 
-static void settle(struct pccl_comm_link *link)
+static void apply(struct pccl_comm_link *link)
 {
     bool dial = link->dial;
     if (link->close_outgoing || dial)
@@ -486,13 +486,13 @@ static void settle(struct pccl_comm_link *link)
         dial_missing_slots(link);
 }
 
-void pccl_comm_links_settle(struct pcclComm_t *comm)
+void pccl_comm_links_apply(struct pcclComm_t *comm)
 {
     while (comm->links.queued) {
         struct pccl_comm_link *link = comm->links.queued;
         comm->links.queued = link->next_queued;
         link->queued = false;
-        settle(link);
+        apply(link);
         release_if_unused(link);
     }
 }

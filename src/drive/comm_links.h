@@ -1,4 +1,5 @@
-/* Links to other peers: dialing, accepting, pools. Under the lock; what needs the loop is noted, and done by settle. */
+/* Links to other peers: dialing, accepting, pools. Under the lock; what needs the loop is noted, and done when notes
+ * are applied. */
 #ifndef PCCL_DRIVE_COMM_LINKS_H
 #define PCCL_DRIVE_COMM_LINKS_H
 
@@ -8,32 +9,32 @@
 
 struct pcclComm_t;
 
-/* One connection of a link to another peer, while it is dialled. */
+/* One connection of a link to another peer, while it is dialed. */
 struct pccl_comm_slot {
     struct pccl_comm_link *link;
     struct pccl_dialer *dialer;
 };
 
-/* What we hold towards one other peer: in each direction up to PCCL_POOL_MAX connections, which are the engine's. */
+/* What we hold toward one other peer: in each direction up to PCCL_POOL_MAX connections, which are the engine's. */
 struct pccl_comm_link {
-    struct pccl_node by_peer;
+    struct pccl_table_node by_peer;
     struct pcclComm_t *comm;
     struct pccl_id peer;
-    struct pccl_id ticket; /* for dialling it */
+    struct pccl_id ticket; /* for dialing it */
     struct pccl_address candidates[PCCL_CANDIDATES_MAX];
     uint32_t candidate_count;
     uint64_t outgoing, incoming;               /* sets of slots that stand; a direction is up if it has one */
-    bool asked;                                /* slot 0 is dialled for the machine, which waits for LINK_UP or DOWN */
+    bool asked;                                /* slot 0 is dialed for the machine, which waits for LINK_UP or DOWN */
     bool dial, close_outgoing, close_incoming; /* noted by the machine's effects, done by the loop */
     bool queued;
     struct pccl_comm_link *next_queued;
     /* the further slots, of which the machine knows nothing */
     uint32_t wanted; /* how many slots the outgoing direction should have */
     uint32_t pause_ms;
-    uint64_t troubled_us;          /* when one of them last ended or could not be dialled */
+    uint64_t troubled_us;          /* when one of them last ended or could not be dialed */
     bool troubled;                 /* that is to be taken account of by the loop */
     bool in_no_hurry;              /* the other side ended one on purpose */
-    struct pccl_comm_pause *pause; /* NULL: missing slots may be dialled */
+    struct pccl_comm_pause *pause; /* NULL: missing slots may be dialed */
     struct pccl_comm_slot slots[PCCL_POOL_MAX];
 };
 
@@ -49,8 +50,8 @@ uint32_t pccl_comm_pool_size(const struct pcclComm_t *comm, uint32_t rtt_us);
 void pccl_comm_link_ended(struct pcclComm_t *comm, const struct pccl_id *peer, bool outgoing, uint32_t slot,
                           enum pccl_link_end how, bool purposely);
 /* On the loop: dials and closes as was noted. */
-void pccl_comm_links_settle(struct pcclComm_t *comm);
-/* Notes that all are to be closed; the next settle does it. */
+void pccl_comm_links_apply(struct pcclComm_t *comm);
+/* Notes that all are to be closed; applying the notes does it. */
 void pccl_comm_links_close_all(struct pcclComm_t *comm);
 /* The listener has somebody, who says hello first. */
 void pccl_comm_link_accepted(void *owner, struct pccl_connection *connection);

@@ -1,5 +1,6 @@
 /*
- * Knows of the concerns only whether they have left something to send or to settle; what that is, the files above know.
+ * Knows of the concerns only whether they have left something to send or notes to apply; what that is, the files above
+ * know.
  */
 #include "drive/comm_lock.h"
 #include "drive/communicator.h"
@@ -20,15 +21,15 @@ static void unlock_and_log(struct pcclComm_t *comm)
 void pccl_comm_on_log(void *context, enum pccl_log_level level, const char *line)
 {
     struct pcclComm_t *comm = context;
-    struct pccl_text words;
+    struct pccl_text reason;
     if (!pccl_logger_wants(level))
         return;
-    pccl_text_format(&words, "%s", line);
+    pccl_text_format(&reason, "%s", line);
     pccl_comm_enter(comm);
     if (comm->peer)
-        pccl_peer_add_names(comm->peer, &words);
+        pccl_peer_add_names(comm->peer, &reason);
     unlock_and_log(comm);
-    pccl_logger_write(level, "peer", words.bytes);
+    pccl_logger_write(level, "peer", reason.bytes);
 }
 
 bool pccl_comm_has_notes(const struct pcclComm_t *comm)
@@ -38,7 +39,7 @@ bool pccl_comm_has_notes(const struct pcclComm_t *comm)
 
 void pccl_comm_wake_loop(struct pcclComm_t *comm)
 {
-    if (!comm->started || comm->wound_up || comm->woken)
+    if (!comm->started || comm->is_shut_down || comm->woken)
         return;
     comm->woken = true;
     pccl_reactor_wake(&comm->reactor);
@@ -50,13 +51,13 @@ void pccl_comm_enter(struct pcclComm_t *comm)
     entered = comm;
 }
 
-void pccl_comm_seize(struct pcclComm_t *comm)
+void pccl_comm_enter_after_fault(struct pcclComm_t *comm)
 {
     if (entered != comm)
         pccl_comm_enter(comm);
 }
 
-void pccl_comm_publish(struct pcclComm_t *comm)
+void pccl_comm_flush(struct pcclComm_t *comm)
 {
     bool flushed = !comm->master.connection || pccl_connection_flush(comm->master.connection);
     if (!flushed || pccl_comm_has_notes(comm))
@@ -65,7 +66,7 @@ void pccl_comm_publish(struct pcclComm_t *comm)
 
 void pccl_comm_leave(struct pcclComm_t *comm)
 {
-    pccl_comm_publish(comm);
+    pccl_comm_flush(comm);
     unlock_and_log(comm);
 }
 
@@ -82,13 +83,13 @@ void pccl_comm_loop_enter(void *context)
     comm->on_loop = true;
     comm->woken = false;
     if (pccl_comm_has_notes(comm))
-        comm->hooks->settle(comm);
+        comm->hooks->apply_notes(comm);
 }
 
 void pccl_comm_loop_leave(void *context)
 {
     struct pcclComm_t *comm = context;
-    comm->hooks->settle(comm);
+    comm->hooks->apply_notes(comm);
     comm->on_loop = false;
     unlock_and_log(comm);
 }

@@ -10,7 +10,7 @@
 struct pccl_log_line {
     struct pccl_log_line *next;
     enum pccl_log_level level;
-    char text[PCCL_WORDS_MAX + 1];
+    char text[PCCL_REASON_MAX + 1];
 };
 
 void pccl_comm_log_note(struct pccl_comm_log *log, enum pccl_log_level level, const char *text)

@@ -40,18 +40,18 @@ void pccl_comm_break(struct pcclComm_t *comm, const char *where)
 
 bool pccl_comm_is_connected(const pcclComm_t *comm) { return comm->peer && pccl_peer_is_connected(comm->peer); }
 
-enum pccl_status pccl_comm_why_unconnected(const pcclComm_t *comm, struct pccl_text *words)
+enum pccl_status pccl_comm_why_unconnected(const pcclComm_t *comm, struct pccl_text *reason)
 {
     if (comm->defect) {
-        const char *why = comm->peer ? pccl_peer_last_words(comm->peer)->bytes : pccl_status_text(PCCL_INTERNAL);
-        pccl_text_format(words, "%s; the communicator can only be destroyed", why);
+        const char *why = comm->peer ? pccl_peer_last_reason(comm->peer)->bytes : pccl_status_text(PCCL_INTERNAL);
+        pccl_text_format(reason, "%s; the communicator can only be destroyed", why);
         return PCCL_INTERNAL;
     }
-    const struct pccl_text *why = comm->peer ? pccl_peer_last_words(comm->peer) : NULL;
+    const struct pccl_text *why = comm->peer ? pccl_peer_last_reason(comm->peer) : NULL;
     if (why && why->length)
-        pccl_text_format(words, "not connected: %s", why->bytes);
+        pccl_text_format(reason, "not connected: %s", why->bytes);
     else
-        pccl_text_format(words, "not connected: pcclConnect has not succeeded");
+        pccl_text_format(reason, "not connected: pcclConnect has not succeeded");
     enum pccl_status over = comm->peer ? pccl_peer_why_over(comm->peer) : PCCL_OK;
     bool thrown_out = over == PCCL_EXPELLED || over == PCCL_MASTER_LOST;
     return thrown_out && comm->params.extended_results ? over : PCCL_USAGE;

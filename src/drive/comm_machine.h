@@ -15,6 +15,6 @@ void pccl_comm_break(struct pcclComm_t *comm, const char *where);
 /* Under the lock: a member of a run? */
 bool pccl_comm_is_connected(const pcclComm_t *comm);
 /* Why not: USAGE, or INTERNAL after a defect, with words. */
-enum pccl_status pccl_comm_why_unconnected(const pcclComm_t *comm, struct pccl_text *words);
+enum pccl_status pccl_comm_why_unconnected(const pcclComm_t *comm, struct pccl_text *reason);
 
 #endif

@@ -1,4 +1,4 @@
-/* A communicator's connection to the master: dialling, decoding, closing. */
+/* A communicator's connection to the master: dialing, decoding, closing. */
 #include "drive/comm_machine.h"
 #include "drive/comm_master.h"
 #include "drive/comm_wait.h"
@@ -23,7 +23,7 @@ void pccl_comm_effect_close_master(void *context)
     comm->master.cancel = true;
     if (!comm->master.connection)
         return;
-    pccl_comm_unseat_leader(comm);
+    pccl_comm_replace_leader(comm);
     comm->master.connection->next_dirty = comm->master.closing;
     comm->master.closing = comm->master.connection;
     comm->master.connection = NULL;
@@ -56,33 +56,33 @@ static void on_received(struct pccl_connection *connection, const struct pccl_fr
         pccl_comm_step(comm, &(struct pccl_peer_event){.kind = PCCL_PEER_MASTER_RECEIVED, .frame = frame, .msg = &msg});
         return;
     }
-    pccl_comm_step(comm, &(struct pccl_peer_event){.kind = PCCL_PEER_MASTER_GARBAGE, .words = &reason});
+    pccl_comm_step(comm, &(struct pccl_peer_event){.kind = PCCL_PEER_MASTER_GARBAGE, .reason = &reason});
 }
 
-static void on_ended(struct pccl_connection *connection, enum pccl_connection_end how, const struct pccl_text *words)
+static void on_ended(struct pccl_connection *connection, enum pccl_connection_end how, const struct pccl_text *reason)
 {
     struct pcclComm_t *comm = connection->owner;
     if (connection != comm->master.connection)
         return; /* already in the list of those to be closed */
-    pccl_comm_unseat_leader(comm);
+    pccl_comm_replace_leader(comm);
     comm->master.connection = NULL;
     pccl_connection_close(connection, 0);
     enum pccl_peer_event_kind kind = how == PCCL_END_GARBAGE ? PCCL_PEER_MASTER_GARBAGE : PCCL_PEER_MASTER_DOWN;
-    pccl_comm_step(comm, &(struct pccl_peer_event){.kind = kind, .words = words});
+    pccl_comm_step(comm, &(struct pccl_peer_event){.kind = kind, .reason = reason});
 }
 
 static const struct pccl_connection_events master_events = {
     .enter = pccl_comm_loop_enter, .leave = pccl_comm_loop_leave, .received = on_received, .ended = on_ended};
 
-/* ---- dialling ---- */
+/* ---- dialing ---- */
 
-static void master_down(struct pcclComm_t *comm, const struct pccl_text *words)
+static void master_down(struct pcclComm_t *comm, const struct pccl_text *reason)
 {
-    pccl_comm_step(comm, &(struct pccl_peer_event){.kind = PCCL_PEER_MASTER_DOWN, .words = words});
+    pccl_comm_step(comm, &(struct pccl_peer_event){.kind = PCCL_PEER_MASTER_DOWN, .reason = reason});
 }
 
-static void on_dialled(void *context, struct pccl_connection *connection, enum pccl_link_end how,
-                       const struct pccl_text *words)
+static void on_dialed(void *context, struct pccl_connection *connection, enum pccl_link_end how,
+                      const struct pccl_text *reason)
 {
     struct pcclComm_t *comm = context;
     (void)how;
@@ -93,15 +93,15 @@ static void on_dialled(void *context, struct pccl_connection *connection, enum p
         comm->master.connection = connection;
         pccl_comm_step(comm, &(struct pccl_peer_event){.kind = PCCL_PEER_MASTER_UP});
     } else {
-        master_down(comm, words);
+        master_down(comm, reason);
     }
 }
 
 static void out_of_memory(struct pcclComm_t *comm)
 {
-    struct pccl_text words;
-    pccl_text_format(&words, "out of memory while dialling");
-    master_down(comm, &words);
+    struct pccl_text reason;
+    pccl_text_format(&reason, "out of memory while dialing");
+    master_down(comm, &reason);
 }
 
 static void dial(struct pcclComm_t *comm, const struct pccl_address *addresses, uint32_t count)
@@ -110,7 +110,7 @@ static void dial(struct pcclComm_t *comm, const struct pccl_address *addresses, 
                              .count = (uint32_t)pccl_min_u64(count, PCCL_DIAL_ADDRESSES_MAX),
                              .stagger_ms = PCCL_COMMUNICATOR_STAGGER_MS,
                              .timeout_ms = comm->params.connect_timeout_ms,
-                             .done = on_dialled,
+                             .done = on_dialed,
                              .context = comm,
                              .enter = pccl_comm_loop_enter,
                              .leave = pccl_comm_loop_leave,
@@ -121,17 +121,17 @@ static void dial(struct pcclComm_t *comm, const struct pccl_address *addresses, 
 }
 
 static void on_resolved(void *context, const struct pccl_address *addresses, uint32_t count,
-                        const struct pccl_text *words)
+                        const struct pccl_text *reason)
 {
     struct pcclComm_t *comm = context;
     comm->master.resolver = NULL;
     if (count)
         dial(comm, addresses, count);
     else
-        master_down(comm, words);
+        master_down(comm, reason);
 }
 
-static void start_dialling(struct pcclComm_t *comm)
+static void start_dialing(struct pcclComm_t *comm)
 {
     struct pccl_address addresses[PCCL_MASTER_ADDRESSES_MAX];
     uint32_t numeric = 0;
@@ -169,7 +169,7 @@ void pccl_comm_master_say_last(struct pccl_comm_master *master)
     }
 }
 
-void pccl_comm_master_settle(struct pcclComm_t *comm)
+void pccl_comm_master_apply(struct pcclComm_t *comm)
 {
     while (comm->master.closing) {
         struct pccl_connection *closing = comm->master.closing;
@@ -187,6 +187,6 @@ void pccl_comm_master_settle(struct pcclComm_t *comm)
     }
     if (comm->master.dial) {
         comm->master.dial = false;
-        start_dialling(comm);
+        start_dialing(comm);
     }
 }

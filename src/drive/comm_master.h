@@ -1,4 +1,4 @@
-/* The connection to the master. Under the lock; what needs the loop is noted, and done by settle. */
+/* The connection to the master. Under the lock; what needs the loop is noted, and done when notes are applied. */
 #ifndef PCCL_DRIVE_COMM_MASTER_H
 #define PCCL_DRIVE_COMM_MASTER_H
 
@@ -25,7 +25,7 @@ void pccl_comm_master_arm(struct pccl_comm_master *master);
 /* Nobody is left who would close it: sends what is queued for connections that are to be closed, and ends them. */
 void pccl_comm_master_say_last(struct pccl_comm_master *master);
 /* On the loop: dials, cancels and closes as was noted. */
-void pccl_comm_master_settle(struct pcclComm_t *comm);
+void pccl_comm_master_apply(struct pcclComm_t *comm);
 /* Effects of the machine. */
 void pccl_comm_effect_dial_master(void *context);
 void pccl_comm_effect_close_master(void *context);

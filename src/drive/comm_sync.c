@@ -9,7 +9,7 @@
 #include "peer/queries.h"
 
 /* The call waits for this: the session may have something to do now. */
-static void rouse(struct pcclComm_t *comm) { pccl_comm_fire(comm, comm->calls[PCCL_CALL_SYNC].waiter); }
+static void signal_call(struct pcclComm_t *comm) { pccl_comm_signal(comm, comm->calls[PCCL_CALL_SYNC].waiter); }
 
 /* ---- what happens meanwhile ---- */
 
@@ -25,7 +25,7 @@ void pccl_comm_effect_sync_plan(void *context, const struct pccl_sync_plan *plan
     if (!comm->sync.session)
         return;
     pccl_sync_session_plan(comm->sync.session, plan->requests, plan->takes_unequal);
-    rouse(comm);
+    signal_call(comm);
 }
 
 void pccl_comm_effect_sync_donor(void *context, const struct pccl_id *peer, const struct pccl_id *ticket,
@@ -48,7 +48,7 @@ enum pccl_status pccl_comm_sync_accept(struct pcclComm_t *comm, const struct pcc
 {
     enum pccl_status status = pccl_sync_session_accept(comm->sync.session, peer, handover);
     if (status == PCCL_OK)
-        rouse(comm);
+        signal_call(comm);
     return status;
 }
 
@@ -69,10 +69,10 @@ void pccl_comm_on_proven(void *context, const struct pccl_proof *proof)
     pccl_comm_leave(comm);
 }
 
-void pccl_comm_on_fetched(void *context, bool complete, const struct pccl_text *words)
+void pccl_comm_on_fetched(void *context, bool complete, const struct pccl_text *reason)
 {
     struct pcclComm_t *comm = context;
-    struct pccl_peer_event event = {.kind = PCCL_PEER_SYNC_DONE, .complete = complete, .words = words};
+    struct pccl_peer_event event = {.kind = PCCL_PEER_SYNC_DONE, .complete = complete, .reason = reason};
     pccl_comm_enter(comm);
     if (comm->sync.session && !pccl_sync_session_is_replanned(comm->sync.session))
         pccl_comm_step(comm, &event);
@@ -102,7 +102,7 @@ enum pccl_status pccl_comm_synchronize(struct pcclComm_t *comm, struct pccl_sync
     enum pccl_status status = pccl_comm_step(comm, &event);
     pccl_comm_check_deadline(comm);
     if (status == PCCL_OK) {
-        pccl_comm_attend(comm, slot, work, session);
+        pccl_comm_serve_call(comm, slot, work, session);
         status = slot->status;
     }
     comm->sync.session = NULL;

@@ -30,6 +30,6 @@ PCCL_MUST_CHECK enum pccl_status pccl_comm_sync_accept(struct pcclComm_t *comm, 
 /* The session's events, on the thread of the call. */
 void pccl_comm_on_touching(void *comm);
 void pccl_comm_on_proven(void *comm, const struct pccl_proof *proof);
-void pccl_comm_on_fetched(void *comm, bool complete, const struct pccl_text *words);
+void pccl_comm_on_fetched(void *comm, bool complete, const struct pccl_text *reason);
 
 #endif

@@ -13,10 +13,10 @@
 
 #include <string.h>
 
-/* ---- what happens during an optimisation ---- */
+/* ---- what happens during an optimization ---- */
 
 /* The call waits for this: the session may have something to do now. */
-static void rouse(struct pcclComm_t *comm) { pccl_comm_fire(comm, comm->calls[PCCL_CALL_OPTIMIZE].waiter); }
+static void signal_call(struct pcclComm_t *comm) { pccl_comm_signal(comm, comm->calls[PCCL_CALL_OPTIMIZE].waiter); }
 
 void pccl_comm_optimize_over(struct pcclComm_t *comm)
 {
@@ -38,7 +38,7 @@ void pccl_comm_effect_measure(void *context, const struct pccl_peer_test *test)
     if (test->candidate_count)
         memcpy(order.candidates, test->candidates, test->candidate_count * sizeof *test->candidates);
     pccl_measure_session_order(comm->topology.session, &order);
-    rouse(comm);
+    signal_call(comm);
 }
 
 /* Whoever tests waits for echoes before it loads the way, so what came with the handshake is not of our protocol. */
@@ -49,7 +49,7 @@ enum pccl_status pccl_comm_measure_accept(struct pcclComm_t *comm, const struct 
         return PCCL_MALFORMED;
     enum pccl_status status = pccl_measure_session_accept(comm->topology.session, peer, handover);
     if (status == PCCL_OK)
-        rouse(comm);
+        signal_call(comm);
     return status;
 }
 
@@ -83,7 +83,7 @@ enum pccl_status pccl_comm_optimize(struct pcclComm_t *comm, struct pccl_measure
         pccl_comm_step(comm, &(struct pccl_peer_event){.kind = PCCL_PEER_CALL, .call = PCCL_CALL_OPTIMIZE});
     pccl_comm_check_deadline(comm);
     if (status == PCCL_OK) {
-        pccl_comm_attend(comm, slot, work, session);
+        pccl_comm_serve_call(comm, slot, work, session);
         status = slot->status;
     }
     comm->topology.session = NULL;
@@ -97,7 +97,7 @@ void pccl_comm_describe_over(struct pcclComm_t *comm, enum pccl_status status)
 {
     comm->topology.description.asked = false;
     comm->topology.description.status = status;
-    pccl_comm_fire(comm, comm->topology.description.waiter);
+    pccl_comm_signal(comm, comm->topology.description.waiter);
 }
 
 void pccl_comm_effect_described(void *context, const struct pccl_bytes *text)

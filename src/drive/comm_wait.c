@@ -46,7 +46,7 @@ static void wait_for_signal(struct pcclComm_t *comm, struct pccl_waiter *waiter,
         waiter->has_cond = uv_cond_init(&waiter->cond) == 0;
     waiter->next = comm->waiting.blocked;
     comm->waiting.blocked = waiter;
-    pccl_comm_publish(comm);
+    pccl_comm_flush(comm);
     uv_cond_t *cond = waiter->has_cond ? &waiter->cond : &comm->changed;
     if (deadline_us == UINT64_MAX)
         uv_cond_wait(cond, &comm->lock);
@@ -73,13 +73,13 @@ static void lead(struct pcclComm_t *comm, struct pccl_waiter *waiter, uint64_t d
         bool taken = pccl_connection_take(connection);
         waiter->steps = false;
         if (!taken && comm->waiting.leader == waiter) {
-            pccl_comm_unseat_leader(comm);
+            pccl_comm_replace_leader(comm);
             pccl_comm_wake_loop(comm);
         }
     }
     waiter->steps = true; /* it is no longer to be woken */
     if (comm->waiting.leader == waiter)
-        pccl_comm_unseat_leader(comm);
+        pccl_comm_replace_leader(comm);
     waiter->leads = waiter->steps = false;
     comm->waiting.is_led = false;
 }
@@ -120,7 +120,7 @@ bool pccl_comm_wait_until(struct pcclComm_t *comm, struct pccl_waiter *waiter, u
     return wait_until(comm, waiter, deadline_us);
 }
 
-void pccl_comm_fire(struct pcclComm_t *comm, struct pccl_waiter *waiter)
+void pccl_comm_signal(struct pcclComm_t *comm, struct pccl_waiter *waiter)
 {
     if (!waiter || waiter->fired)
         return;
@@ -133,7 +133,7 @@ void pccl_comm_fire(struct pcclComm_t *comm, struct pccl_waiter *waiter)
         signal_waiter(comm, waiter);
 }
 
-void pccl_comm_unseat_leader(struct pcclComm_t *comm)
+void pccl_comm_replace_leader(struct pcclComm_t *comm)
 {
     struct pccl_waiter *leader = comm->waiting.leader;
     if (!leader)
@@ -166,6 +166,6 @@ void pccl_comm_forget_waiter(struct pcclComm_t *comm, struct pccl_waiter *waiter
     if (waiter->leads)
         comm->waiting.is_led = false;
     if (comm->waiting.leader == waiter)
-        pccl_comm_unseat_leader(comm);
+        pccl_comm_replace_leader(comm);
     drop_cond(waiter);
 }

@@ -6,7 +6,7 @@
 
 #include <uv.h>
 
-struct pccl_comm_op;
+struct pccl_reduction;
 struct pcclComm_t;
 
 /* How a thread waits in a call (comm_callers.h says where it lives). Touched under the lock. */
@@ -17,7 +17,7 @@ struct pccl_waiter {
     uv_cond_t cond;
     bool has_cond;
     struct pccl_waiter *next;
-    struct pccl_comm_op *over; /* by next_over: those of its reductions that are, newest first */
+    struct pccl_reduction *over; /* by next_over: those of its reductions that are, newest first */
 };
 
 /* Who waits in a communicator. */
@@ -32,16 +32,16 @@ struct pccl_comm_waiting {
 void pccl_comm_waiting_init(struct pccl_comm_waiting *waiting);
 void pccl_comm_waiting_fini(const struct pccl_comm_waiting *waiting);
 /*
- * Until pccl_comm_fire(waiter); takes that back. The waiter is the calling thread's (comm_callers.h). _until: or until
- * the time has come; false: it has not fired.
+ * Until pccl_comm_signal(waiter); takes that back. The waiter is the calling thread's (comm_callers.h). _until: or
+ * until the time has come; false: it has not fired.
  */
 void pccl_comm_wait(struct pcclComm_t *comm, struct pccl_waiter *waiter);
 PCCL_MUST_CHECK bool pccl_comm_wait_until(struct pcclComm_t *comm, struct pccl_waiter *waiter, uint64_t deadline_us);
 /* waiter may be NULL. */
-void pccl_comm_fire(struct pcclComm_t *comm, struct pccl_waiter *waiter);
+void pccl_comm_signal(struct pcclComm_t *comm, struct pccl_waiter *waiter);
 /* Its thread was left in the middle of a call (comm_callers.h): it neither waits nor leads any more. */
 void pccl_comm_forget_waiter(struct pcclComm_t *comm, struct pccl_waiter *waiter);
 /* The connection that a leader reads is going away. */
-void pccl_comm_unseat_leader(struct pcclComm_t *comm);
+void pccl_comm_replace_leader(struct pcclComm_t *comm);
 
 #endif

@@ -23,11 +23,11 @@
 #include <string.h>
 
 /* Carries out what the machine's effects noted. */
-static void settle(struct pcclComm_t *comm)
+static void apply_notes(struct pcclComm_t *comm)
 {
     for (;;) {
-        pccl_comm_master_settle(comm);
-        pccl_comm_links_settle(comm);
+        pccl_comm_master_apply(comm);
+        pccl_comm_links_apply(comm);
         if (comm->starved) {
             comm->starved = false;
             pccl_comm_step(comm, &(struct pccl_peer_event){.kind = PCCL_PEER_LEAVE});
@@ -56,7 +56,7 @@ static void effect_call_done(void *context, enum pccl_call call, enum pccl_statu
     pccl_comm_call_done(comm, slot, status);
 }
 
-static void effect_op_decided(void *context, struct pccl_op *op)
+static void effect_op_decided(void *context, struct pccl_peer_op *op)
 {
     if (op->user)
         pccl_comm_reduction_decided(context, op->user, op->class == PCCL_CLASS_NONE);
@@ -79,13 +79,13 @@ static void arm(struct pcclComm_t *comm)
     pccl_reactor_set_due(&comm->reactor, deadline);
 }
 
-static void wind_up(struct pcclComm_t *comm)
+static void begin_shutdown(struct pcclComm_t *comm)
 {
-    comm->wound_up = true;
+    comm->is_shut_down = true;
     pccl_listener_close(&comm->listener);
     pccl_comm_links_close_all(comm);
     pccl_comm_effect_close_master(comm);
-    settle(comm);
+    apply_notes(comm);
     pccl_reactor_end(&comm->reactor);
     if (comm->stuck)
         uv_cond_broadcast(&comm->changed);
@@ -97,11 +97,11 @@ static void on_polled(struct pccl_reactor *reactor, uint64_t heard_us)
     pccl_comm_loop_enter(comm);
     if (comm->peer && pccl_peer_deadline(comm->peer) <= heard_us)
         pccl_comm_step(comm, &(struct pccl_peer_event){.kind = PCCL_PEER_TICK});
-    pccl_reductions_lapse(comm);
+    pccl_reductions_expire_waits(comm);
     if (comm->stop) {
-        wind_up(comm);
+        begin_shutdown(comm);
     } else {
-        settle(comm); /* which may make the deadline earlier */
+        apply_notes(comm); /* which may make the deadline earlier */
         arm(comm);
     }
     pccl_comm_loop_leave(comm);
@@ -116,11 +116,11 @@ static void close_doors(void *argument)
 }
 
 /* An invariant broke on this thread. The loop and all that is in it stay behind. */
-static void be_broken(struct pcclComm_t *comm)
+static void mark_broken(struct pcclComm_t *comm)
 {
-    pccl_comm_seize(comm);
+    pccl_comm_enter_after_fault(comm);
     comm->on_loop = false;
-    comm->wound_up = comm->loop_broken = true;
+    comm->is_shut_down = comm->loop_broken = true;
     pccl_comm_break(comm, "on the control thread");
     (void)pccl_guard_run(close_doors, comm);
     if (comm->stuck)
@@ -134,7 +134,7 @@ static void thread_main(void *argument)
 {
     struct pcclComm_t *comm = argument;
     if (!pccl_reactor_run(&comm->reactor))
-        be_broken(comm);
+        mark_broken(comm);
     uv_mutex_lock(&comm->lock);
     comm->ended = true;
     bool orphan = comm->orphan;
@@ -146,12 +146,12 @@ static void thread_main(void *argument)
 
 /* ---- starting ---- */
 
-static enum pccl_status open_reactor(struct pcclComm_t *comm, struct pccl_text *words)
+static enum pccl_status open_reactor(struct pcclComm_t *comm, struct pccl_text *reason)
 {
     static const struct pccl_reactor_events events = {.polled = on_polled};
     int error = pccl_reactor_open(&comm->reactor, &events);
     if (error) {
-        pccl_text_format(words, "cannot make an event loop: %s", uv_strerror(error));
+        pccl_text_format(reason, "cannot make an event loop: %s", uv_strerror(error));
         return pccl_errors_of_system(error);
     }
     comm->armed_us = UINT64_MAX;
@@ -160,33 +160,33 @@ static enum pccl_status open_reactor(struct pcclComm_t *comm, struct pccl_text *
 
 /* The addresses of a parameter's list of hosts. 0: words say why. */
 static uint32_t resolve_list(const char *list, uint16_t port, struct pccl_address *addresses, uint32_t max,
-                             struct pccl_text *words)
+                             struct pccl_text *reason)
 {
     uint32_t count = 0;
     for (;;) {
         struct pccl_endpoint endpoint;
         struct pccl_host host;
         bool more;
-        if (pccl_endpoint_next(&list, port, &endpoint, &more, words) != PCCL_OK || !more || count == max)
+        if (pccl_endpoint_next(&list, port, &endpoint, &more, reason) != PCCL_OK || !more || count == max)
             return count;
         host.port = endpoint.port;
         memcpy(host.name, endpoint.host, sizeof host.name);
-        count += pccl_resolve_now(&host, 1, addresses + count, max - count, words);
+        count += pccl_resolve_now(&host, 1, addresses + count, max - count, reason);
     }
 }
 
 /* The addresses to listen on: the one asked for, or all of both families. */
 static uint32_t bind_addresses(const struct pcclComm_t *comm, struct pccl_address *addresses, uint32_t max,
-                               struct pccl_text *words)
+                               struct pccl_text *reason)
 {
     const char *asked = comm->params.bind_address;
-    return resolve_list(asked[0] ? asked : "::,0.0.0.0", comm->listener.port, addresses, max, words);
+    return resolve_list(asked[0] ? asked : "::,0.0.0.0", comm->listener.port, addresses, max, reason);
 }
 
-static enum pccl_status open_listener(struct pcclComm_t *comm, struct pccl_text *words)
+static enum pccl_status open_listener(struct pcclComm_t *comm, struct pccl_text *reason)
 {
     struct pccl_address addresses[PCCL_LISTEN_ADDRESSES_MAX];
-    uint32_t count = bind_addresses(comm, addresses, PCCL_COUNT_OF(addresses), words);
+    uint32_t count = bind_addresses(comm, addresses, PCCL_COUNT_OF(addresses), reason);
     if (count == 0)
         return PCCL_SYSTEM;
     comm->listener = (struct pccl_listener){.loop = &comm->reactor.loop,
@@ -202,23 +202,23 @@ static enum pccl_status open_listener(struct pcclComm_t *comm, struct pccl_text 
     bool any = comm->params.bind_address[0] == 0;
     for (uint32_t i = 0; i < (any ? count : 1) && error == UV_EAFNOSUPPORT; i++)
         error = pccl_listener_open(&comm->listener, addresses + i, any ? 1 : count, (uint16_t)comm->params.port,
-                                   comm->params.port_range, words);
+                                   comm->params.port_range, reason);
     return error ? pccl_errors_of_system(error) : PCCL_OK;
 }
 
-static enum pccl_status start(struct pcclComm_t *comm, struct pccl_text *words)
+static enum pccl_status start(struct pcclComm_t *comm, struct pccl_text *reason)
 {
-    enum pccl_status status = open_reactor(comm, words);
+    enum pccl_status status = open_reactor(comm, reason);
     if (status != PCCL_OK)
         return status;
-    status = pccl_comm_engine_start(comm, words);
+    status = pccl_comm_engine_start(comm, reason);
     if (status == PCCL_OK)
-        status = open_listener(comm, words); /* from now on links may come, which are the engine's */
+        status = open_listener(comm, reason); /* from now on links may come, which are the engine's */
     if (status != PCCL_OK)
         goto out;
     int error = pccl_thread_start(&comm->thread, thread_main, comm);
     if (error) {
-        pccl_text_format(words, "cannot start a thread: %s", uv_strerror(error));
+        pccl_text_format(reason, "cannot start a thread: %s", uv_strerror(error));
         status = pccl_errors_of_system(error);
     }
 out:
@@ -235,22 +235,22 @@ out:
 /* ---- a machine ---- */
 
 static enum pccl_status find_candidates(const struct pcclComm_t *comm, struct pccl_peer_config *config,
-                                        struct pccl_text *words)
+                                        struct pccl_text *reason)
 {
-    struct pccl_address towards, master;
+    struct pccl_address toward, master;
     if (comm->params.advertise_addresses[0] != 0) {
         config->candidate_count = resolve_list(comm->params.advertise_addresses, comm->listener.port,
-                                               config->candidates, PCCL_CANDIDATES_MAX, words);
+                                               config->candidates, PCCL_CANDIDATES_MAX, reason);
         return config->candidate_count ? PCCL_OK : PCCL_SYSTEM;
     }
     if (comm->params.bind_address[0] != 0) {
-        config->candidate_count = bind_addresses(comm, config->candidates, PCCL_CANDIDATES_MAX, words);
+        config->candidate_count = bind_addresses(comm, config->candidates, PCCL_CANDIDATES_MAX, reason);
         if (config->candidate_count && !pccl_address_is_unspecified(&config->candidates[0]))
             return PCCL_OK;
     }
     bool known =
-        pccl_resolve_now(comm->master.hosts, 1, &master, 1, words) == 1 && pccl_socket_route(&master, &towards);
-    config->candidate_count = pccl_interfaces_candidates(known ? &towards : NULL, comm->listener.port,
+        pccl_resolve_now(comm->master.hosts, 1, &master, 1, reason) == 1 && pccl_socket_route(&master, &toward);
+    config->candidate_count = pccl_interfaces_candidates(known ? &toward : NULL, comm->listener.port,
                                                          config->candidates, PCCL_CANDIDATES_MAX);
     return PCCL_OK;
 }
@@ -266,12 +266,12 @@ static void invent_name(char *name, size_t size)
 }
 
 static enum pccl_status configure(const struct pcclComm_t *comm, struct pccl_peer_config *config,
-                                  struct pccl_text *words)
+                                  struct pccl_text *reason)
 {
     const struct pccl_params *params = &comm->params;
     *config = pccl_peer_defaults();
     if (!pccl_random_id(&config->id) || !pccl_random_id(&config->token) || !pccl_random_id(&config->link_key)) {
-        pccl_text_format(words, "the system provides no entropy");
+        pccl_text_format(reason, "the system provides no entropy");
         return PCCL_SYSTEM;
     }
     config->hash_seed = comm->hash_seed;
@@ -288,7 +288,7 @@ static enum pccl_status configure(const struct pcclComm_t *comm, struct pccl_pee
         (void)snprintf(config->name, sizeof config->name, "%.*s", PCCL_NAME_MAX, params->name);
     else
         invent_name(config->name, sizeof config->name);
-    return find_candidates(comm, config, words);
+    return find_candidates(comm, config, reason);
 }
 
 /* The machine of the last connect is over. What became of its reductions that nobody has awaited stays. */
@@ -301,14 +301,14 @@ static void retire_machine(struct pcclComm_t *comm)
     comm->peer = NULL;
 }
 
-enum pccl_status pccl_comm_prepare(struct pcclComm_t *comm, struct pccl_peer_config *config, struct pccl_text *words)
+enum pccl_status pccl_comm_prepare(struct pcclComm_t *comm, struct pccl_peer_config *config, struct pccl_text *reason)
 {
-    enum pccl_status status = comm->started ? PCCL_OK : start(comm, words);
-    return status == PCCL_OK ? configure(comm, config, words) : status;
+    enum pccl_status status = comm->started ? PCCL_OK : start(comm, reason);
+    return status == PCCL_OK ? configure(comm, config, reason) : status;
 }
 
-enum pccl_status pccl_comm_renew(struct pcclComm_t *comm, const struct pccl_peer_config *config,
-                                 struct pccl_text *words)
+enum pccl_status pccl_comm_create_machine(struct pcclComm_t *comm, const struct pccl_peer_config *config,
+                                          struct pccl_text *reason)
 {
     struct pccl_peer_effects effects = {.context = comm,
                                         .dial_master = pccl_comm_effect_dial_master,
@@ -328,13 +328,13 @@ enum pccl_status pccl_comm_renew(struct pcclComm_t *comm, const struct pccl_peer
                                         .measure = pccl_comm_effect_measure,
                                         .described = pccl_comm_effect_described,
                                         .log = effect_log};
-    pccl_comm_jobs_await(comm); /* of the last machine: stopped when it ended */
+    pccl_reduction_jobs_await(comm); /* of the last machine: stopped when it ended */
     if (comm->leaving) {
-        pccl_text_format(words, "%s", PCCL_BEING_DESTROYED);
+        pccl_text_format(reason, "%s", PCCL_BEING_DESTROYED);
         return PCCL_USAGE;
     }
     if (comm->defect) {
-        pccl_text_format(words, "%s", pccl_status_text(PCCL_INTERNAL));
+        pccl_text_format(reason, "%s", pccl_status_text(PCCL_INTERNAL));
         return PCCL_INTERNAL;
     }
     if (comm->peer)
@@ -344,13 +344,13 @@ enum pccl_status pccl_comm_renew(struct pcclComm_t *comm, const struct pccl_peer
     comm->id = config->id;
     if (comm->peer)
         return PCCL_OK;
-    pccl_text_format(words, "out of memory for a peer");
+    pccl_text_format(reason, "out of memory for a peer");
     return PCCL_MEMORY;
 }
 
 /* ---- life ---- */
 
-static const struct pccl_comm_hooks hooks = {.settle = settle, .give_up = pccl_comm_give_up};
+static const struct pccl_comm_hooks hooks = {.apply_notes = apply_notes, .give_up = pccl_comm_give_up};
 static _Atomic uint64_t last_key;
 
 struct pcclComm_t *pccl_comm_create(const struct pccl_params *params, const struct pccl_host *masters,
@@ -413,25 +413,25 @@ static void free_parts(void *argument)
 /* Nobody is left to be told of what does not add up: what has not been freed by then stays behind. */
 static void free_all(struct pcclComm_t *comm) { (void)pccl_guard_run(free_parts, comm); }
 
-static void send_out(struct pcclComm_t *comm)
+static void evict_callers(struct pcclComm_t *comm)
 {
     comm->leaving = true;
     if (comm->peer)
         pccl_comm_step(comm, &(struct pccl_peer_event){.kind = PCCL_PEER_LEAVE});
 }
 
-void pccl_comm_send_out(struct pcclComm_t *comm)
+void pccl_comm_evict_callers(struct pcclComm_t *comm)
 {
     pccl_comm_enter(comm);
-    send_out(comm);
+    evict_callers(comm);
     pccl_comm_leave(comm);
 }
 
 void pccl_comm_destroy(struct pcclComm_t *comm)
 {
     pccl_comm_enter(comm);
-    send_out(comm);
-    pccl_comm_jobs_await(comm);
+    evict_callers(comm);
+    pccl_reduction_jobs_await(comm);
     pccl_comm_await_callers(comm);
     bool started = comm->started;
     comm->stop = true;

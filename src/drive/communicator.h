@@ -4,7 +4,7 @@
  *
  * Application threads take the lock, call the machine and send on the connection to the master themselves; while they
  * wait for an answer they may also read it themselves (comm_wait.c), so that a small operation costs no switch to the
- * control thread. What needs the loop (dialling, closing, waiting for room to send) is noted under the lock, and the
+ * control thread. What needs the loop (dialing, closing, waiting for room to send) is noted under the lock, and the
  * loop is woken. The machine's effects run under the lock, inside the machine, and only take notes.
  *
  * Each concern has a header of its own with its part of the struct, which its .c file looks after. Here is what they
@@ -39,7 +39,8 @@ enum {
 
 /* What files below have to ask of those above. Under the lock. */
 struct pccl_comm_hooks {
-    void (*settle)(struct pcclComm_t *comm);  /* on the loop: carries out what the effects of the machine have noted */
+    void (*apply_notes)(
+        struct pcclComm_t *comm);             /* on the loop: carries out what the effects of the machine have noted */
     void (*give_up)(struct pcclComm_t *comm); /* the machine is what broke */
 };
 
@@ -78,7 +79,7 @@ struct pcclComm_t {
     bool on_loop; /* the holder of the lock is the control thread */
     bool woken;   /* the loop has been asked to come */
     bool stop;    /* wind up */
-    bool wound_up;
+    bool is_shut_down;
     bool ended;        /* the thread is at its end: it can be joined */
     bool stuck;        /* it waits for the system's resolver and can be left behind */
     bool orphan;       /* it was left behind: the thread frees everything */
@@ -96,7 +97,7 @@ struct pcclComm_t {
 struct pcclComm_t *pccl_comm_create(const struct pccl_params *params, const struct pccl_host *masters,
                                     uint32_t master_count);
 /* Leaves the run, which ends the calls that wait. Waits for nobody. */
-void pccl_comm_send_out(struct pcclComm_t *comm);
+void pccl_comm_evict_callers(struct pcclComm_t *comm);
 /* Leaves the run, waits until the callers inside have left, ends the threads, frees. From any state. After shut. */
 void pccl_comm_destroy(struct pcclComm_t *comm);
 
@@ -106,9 +107,9 @@ void pccl_comm_destroy(struct pcclComm_t *comm);
  * who we are. SYSTEM or MEMORY with words.
  */
 PCCL_MUST_CHECK enum pccl_status pccl_comm_prepare(struct pcclComm_t *comm, struct pccl_peer_config *config,
-                                                   struct pccl_text *words);
+                                                   struct pccl_text *reason);
 /* Then, under the lock, the machine itself. MEMORY with words. */
-PCCL_MUST_CHECK enum pccl_status pccl_comm_renew(struct pcclComm_t *comm, const struct pccl_peer_config *config,
-                                                 struct pccl_text *words);
+PCCL_MUST_CHECK enum pccl_status
+pccl_comm_create_machine(struct pcclComm_t *comm, const struct pccl_peer_config *config, struct pccl_text *reason);
 
 #endif

@@ -4,7 +4,7 @@
 #include "config/errors.h"
 #include "drive/guard.h"
 #include "log/logger.h"
-#include "drive/picture_file.h"
+#include "drive/report_file.h"
 #include "drive/random.h"
 #include "drive/searches.h"
 #include "net/clock.h"
@@ -41,7 +41,7 @@ struct pccl_master_server {
     void (*beat)(void *context, const struct pccl_master_counts *counts); /* NULL: nobody wants it */
     void *beat_context;
     uint32_t beat_ms;
-    struct pccl_picture_files picture_files;
+    struct pccl_report_files report_files;
 
     struct pccl_reactor reactor;
     uv_thread_t thread;
@@ -68,7 +68,7 @@ struct pccl_master_server {
 
 static struct pccl_connection *find(struct pccl_master_server *server, pccl_conn id)
 {
-    struct pccl_node *node = pccl_table_find(&server->connections, id);
+    struct pccl_table_node *node = pccl_table_find(&server->connections, id);
     return node ? PCCL_CONTAINER_OF(node, struct pccl_connection, node) : NULL;
 }
 
@@ -113,21 +113,22 @@ static void on_accepted(void *owner, struct pccl_connection *connection)
 }
 
 static void step_garbage(struct pccl_master_server *server, struct pccl_connection *connection, bool other_version,
-                         const struct pccl_text *words)
+                         const struct pccl_text *reason)
 {
     pccl_conn id = connection->id;
     step(server, &(struct pccl_master_event){
-                     .kind = PCCL_MASTER_GARBAGE, .conn = id, .words = words, .other_version = other_version});
+                     .kind = PCCL_MASTER_GARBAGE, .conn = id, .reason = reason, .other_version = other_version});
 }
 
-static void refuse_for_want_of_descriptors(void *owner, struct pccl_connection *connection)
+static void refuse_for_lack_of_descriptors(void *owner, struct pccl_connection *connection)
 {
-    static const char words[] = "the master has no free descriptor for another connection; try again later";
+    static const char reason[] = "the master has no free descriptor for another connection; try again later";
     (void)owner;
-    pccl_connection_send_message(connection, &(struct pccl_msg){.type = PCCL_MSG_refused,
-                                                                .as.refused = {.version = PCCL_PROTOCOL_VERSION,
-                                                                               .code = PCCL_REFUSAL_FULL,
-                                                                               .words = pccl_bytes_of_string(words)}});
+    pccl_connection_send_message(connection,
+                                 &(struct pccl_msg){.type = PCCL_MSG_refused,
+                                                    .as.refused = {.version = PCCL_PROTOCOL_VERSION,
+                                                                   .code = PCCL_REFUSAL_FULL,
+                                                                   .reason = pccl_bytes_of_string(reason)}});
 }
 
 /* Those that have been let in before come back whatever it takes: each refusal costs their group a pause. */
@@ -143,12 +144,12 @@ static bool can_keep(struct pccl_master_server *server, struct pccl_connection *
 
 static void turn_away(struct pccl_master_server *server, struct pccl_connection *connection)
 {
-    struct pccl_text words;
-    pccl_text_format(&words, "refused %s: no free descriptor", pccl_address_str(&connection->address));
-    pccl_logger_write_fields(PCCL_LOG_WARN, "master", words.bytes,
+    struct pccl_text reason;
+    pccl_text_format(&reason, "refused %s: no free descriptor", pccl_address_str(&connection->address));
+    pccl_logger_write_fields(PCCL_LOG_WARN, "master", reason.bytes,
                              &(struct pccl_log_fields){.cause = PCCL_LOG_CAUSE_REFUSED});
-    refuse_for_want_of_descriptors(server, connection);
-    step(server, &(struct pccl_master_event){.kind = PCCL_MASTER_CLOSED, .conn = connection->id, .words = &words});
+    refuse_for_lack_of_descriptors(server, connection);
+    step(server, &(struct pccl_master_event){.kind = PCCL_MASTER_CLOSED, .conn = connection->id, .reason = &reason});
     forget(server, connection);
     pccl_connection_close(connection, LINGER_MS);
 }
@@ -174,14 +175,14 @@ static void on_received(struct pccl_connection *connection, const struct pccl_fr
                      .kind = PCCL_MASTER_RECEIVED, .conn = connection->id, .frame = frame, .msg = &msg});
 }
 
-static void on_ended(struct pccl_connection *connection, enum pccl_connection_end how, const struct pccl_text *words)
+static void on_ended(struct pccl_connection *connection, enum pccl_connection_end how, const struct pccl_text *reason)
 {
     struct pccl_master_server *server = connection->owner;
     pccl_conn id = connection->id;
     if (id && how == PCCL_END_GARBAGE)
-        step_garbage(server, connection, false, words);
+        step_garbage(server, connection, false, reason);
     else if (id)
-        step(server, &(struct pccl_master_event){.kind = PCCL_MASTER_CLOSED, .conn = id, .words = words});
+        step(server, &(struct pccl_master_event){.kind = PCCL_MASTER_CLOSED, .conn = id, .reason = reason});
     if (connection->id) { /* the machine has not closed it */
         forget(server, connection);
         pccl_connection_close(connection, 0);
@@ -243,12 +244,12 @@ static void drop_probe(struct probe *probe)
 }
 
 static void on_probed(void *context, struct pccl_connection *connection, enum pccl_link_end how,
-                      const struct pccl_text *words)
+                      const struct pccl_text *reason)
 {
     struct probe *probe = context;
     struct pccl_master_server *server = probe->server;
     struct pccl_master_event event = {
-        .kind = PCCL_MASTER_PROBED, .peer = probe->peer, .answered = connection != NULL, .how = how, .words = words};
+        .kind = PCCL_MASTER_PROBED, .peer = probe->peer, .answered = connection != NULL, .how = how, .reason = reason};
     if (connection)
         pccl_connection_close(connection, 0);
     drop_probe(probe);
@@ -274,7 +275,7 @@ static bool effect_probe(void *context, const struct pccl_id *peer, const struct
                              .stagger_ms = PROBE_MS,
                              .timeout_ms = PROBE_MS,
                              .hello = &hello,
-                             .tells_want = true,
+                             .reports_shortage = true,
                              .done = on_probed,
                              .context = probe};
     probe->dialer = pccl_dialer_start(&server->reactor.loop, pccl_heap(), &dial);
@@ -295,7 +296,7 @@ static void effect_solve(void *context, uint64_t ticket, const struct pccl_ring_
 {
     struct pccl_master_server *server = context;
     pccl_searches_start(&server->searches, ticket, problem);
-    if (pccl_searches_owe(&server->searches))
+    if (pccl_searches_has_results(&server->searches))
         pccl_reactor_hurry(&server->reactor); /* on_polled comes soon */
 }
 
@@ -305,12 +306,12 @@ static void effect_stop_solving(void *context, uint64_t ticket)
     pccl_searches_stop(&server->searches, ticket);
 }
 
-static void effect_picture(void *context, uint32_t group, const char *text, size_t length)
+static void effect_topology_report(void *context, uint32_t group, const char *text, size_t length)
 {
     struct pccl_master_server *server = context;
-    struct pccl_text words;
-    if (pccl_picture_file_write(&server->picture_files, group, text, length, &words) != PCCL_OK)
-        pccl_logger_write(PCCL_LOG_WARN, "master", words.bytes);
+    struct pccl_text reason;
+    if (pccl_report_file_write(&server->report_files, group, text, length, &reason) != PCCL_OK)
+        pccl_logger_write(PCCL_LOG_WARN, "master", reason.bytes);
 }
 
 static void effect_log(void *context, enum pccl_log_level level, const char *line, const struct pccl_log_fields *fields)
@@ -343,7 +344,7 @@ static void on_beat(uv_timer_t *timer)
 }
 
 /* After the machine's SHUTDOWN: the loop ends when the last words are said. */
-static void wind_up(struct pccl_master_server *server)
+static void begin_shutdown(struct pccl_master_server *server)
 {
     uv_mutex_lock(&server->lock);
     server->ended = true;
@@ -355,7 +356,7 @@ static void wind_up(struct pccl_master_server *server)
         drop_probe(server->probes);
     }
     pccl_searches_stop_all(&server->searches);
-    struct pccl_node *node;
+    struct pccl_table_node *node;
     while ((node = pccl_table_first(&server->connections))) {
         struct pccl_connection *connection = PCCL_CONTAINER_OF(node, struct pccl_connection, node);
         forget(server, connection);
@@ -383,11 +384,11 @@ static void on_polled(struct pccl_reactor *reactor, uint64_t heard_us)
     if (atomic_load(&server->interrupted) || !server->machine) {
         step(server, &(struct pccl_master_event){.kind = PCCL_MASTER_SHUTDOWN});
         flush_all(server);
-        wind_up(server);
+        begin_shutdown(server);
         return;
     }
-    if (pccl_searches_owe(&server->searches))
-        pccl_searches_pay(&server->searches);
+    if (pccl_searches_has_results(&server->searches))
+        pccl_searches_deliver_results(&server->searches);
     if (server->machine && pccl_master_deadline(server->machine) <= heard_us)
         step(server, &(struct pccl_master_event){.kind = PCCL_MASTER_TICK});
     if (!server->busy || ++server->busy_iterations > BUSY_ITERATIONS_MAX) {
@@ -404,7 +405,7 @@ static void on_polled(struct pccl_reactor *reactor, uint64_t heard_us)
 static void close_doors(void *argument)
 {
     struct pccl_master_server *server = argument;
-    for (struct pccl_node *node = pccl_table_first(&server->connections); node;
+    for (struct pccl_table_node *node = pccl_table_first(&server->connections); node;
          node = pccl_table_after(&server->connections, node))
         pccl_socket_shutdown(PCCL_CONTAINER_OF(node, struct pccl_connection, node)->channel.socket);
     for (uint32_t i = 0; i < server->host_count; i++)
@@ -412,7 +413,7 @@ static void close_doors(void *argument)
 }
 
 /* An invariant broke: the loop and all that is in it stay behind; peers find the connection closed. */
-static void be_broken(struct pccl_master_server *server)
+static void mark_broken(struct pccl_master_server *server)
 {
     server->machine = NULL;
     server->broken = server->defect = true;
@@ -422,14 +423,14 @@ static void be_broken(struct pccl_master_server *server)
     uv_mutex_lock(&server->lock);
     server->ended = true;
     uv_mutex_unlock(&server->lock);
-    pccl_thread_let_signals(&before);
+    pccl_thread_restore_signals(&before);
 }
 
 static void thread_main(void *argument)
 {
     struct pccl_master_server *server = argument;
     if (!pccl_reactor_run(&server->reactor))
-        be_broken(server);
+        mark_broken(server);
 }
 
 /* ---- life ---- */
@@ -487,18 +488,18 @@ void pccl_master_server_set_beat(struct pccl_master_server *server, uint32_t per
     server->beat_ms = period_ms;
 }
 
-void pccl_master_server_set_picture_file(struct pccl_master_server *server, const char *path)
+void pccl_master_server_set_report_file(struct pccl_master_server *server, const char *path)
 {
     size_t length = strlen(path);
-    PCCL_ASSERT(length < sizeof server->picture_files.path);
-    memcpy(server->picture_files.path, path, length + 1);
+    PCCL_ASSERT(length < sizeof server->report_files.path);
+    memcpy(server->report_files.path, path, length + 1);
 }
 
-static enum pccl_status listen_all(struct pccl_master_server *server, struct pccl_text *words)
+static enum pccl_status listen_all(struct pccl_master_server *server, struct pccl_text *reason)
 {
     for (uint32_t i = 0; i < server->host_count; i++) {
         struct pccl_address addresses[PCCL_LISTEN_ADDRESSES_MAX];
-        uint32_t count = pccl_resolve_now(&server->hosts[i], 1, addresses, PCCL_COUNT_OF(addresses), words);
+        uint32_t count = pccl_resolve_now(&server->hosts[i], 1, addresses, PCCL_COUNT_OF(addresses), reason);
         if (count == 0)
             return PCCL_SYSTEM;
         struct pccl_listener *listener = &server->listeners[i];
@@ -510,8 +511,8 @@ static enum pccl_status listen_all(struct pccl_master_server *server, struct pcc
                                            .owner = server,
                                            .accepted = on_accepted,
                                            .wants_spare = true,
-                                           .crowded_out = refuse_for_want_of_descriptors};
-        int error = pccl_listener_open(listener, addresses, count, server->hosts[i].port, 1, words);
+                                           .crowded_out = refuse_for_lack_of_descriptors};
+        int error = pccl_listener_open(listener, addresses, count, server->hosts[i].port, 1, reason);
         if (error)
             return pccl_errors_of_system(error);
     }
@@ -533,12 +534,12 @@ static void abandon(struct pccl_master_server *server)
     server->machine = NULL;
 }
 
-static enum pccl_status open_reactor(struct pccl_master_server *server, struct pccl_text *words)
+static enum pccl_status open_reactor(struct pccl_master_server *server, struct pccl_text *reason)
 {
     static const struct pccl_reactor_events events = {.polling = on_polling, .polled = on_polled};
     int error = pccl_reactor_open(&server->reactor, &events);
     if (error) {
-        pccl_text_format(words, "cannot make an event loop: %s", uv_strerror(error));
+        pccl_text_format(reason, "cannot make an event loop: %s", uv_strerror(error));
         return pccl_errors_of_system(error);
     }
     (void)uv_timer_init(&server->reactor.loop, &server->beat_timer);
@@ -550,7 +551,7 @@ static enum pccl_status open_reactor(struct pccl_master_server *server, struct p
     return PCCL_OK;
 }
 
-static enum pccl_status start(struct pccl_master_server *server, struct pccl_text *words)
+static enum pccl_status start(struct pccl_master_server *server, struct pccl_text *reason)
 {
     static const struct pccl_master_effects effects = {.send = effect_send,
                                                        .accept = effect_accept,
@@ -561,29 +562,29 @@ static enum pccl_status start(struct pccl_master_server *server, struct pccl_tex
                                                        .log = effect_log};
     struct pccl_master_effects bound = effects;
     bound.context = server;
-    if (server->picture_files.path[0])
-        bound.picture = effect_picture;
+    if (server->report_files.path[0])
+        bound.report = effect_topology_report;
     if (!pccl_random_u64(&server->config.boot) || !pccl_random_u64(&server->config.seed) ||
         !pccl_random_u64(&server->config.hash_seed) || !pccl_random_id(&server->config.secret)) {
-        pccl_text_format(words, "the system provides no entropy");
+        pccl_text_format(reason, "the system provides no entropy");
         return PCCL_SYSTEM;
     }
     pccl_hash_key_init(&server->hash, server->config.hash_seed);
-    enum pccl_status status = open_reactor(server, words);
+    enum pccl_status status = open_reactor(server, reason);
     if (status != PCCL_OK)
         return status;
-    status = listen_all(server, words);
+    status = listen_all(server, reason);
     if (status != PCCL_OK)
         goto out;
     server->machine = pccl_master_create(&server->config, pccl_heap(), &bound, pccl_now_us());
     if (!server->machine) {
-        pccl_text_format(words, "out of memory for a master");
+        pccl_text_format(reason, "out of memory for a master");
         status = PCCL_MEMORY;
         goto out;
     }
     int error = pccl_thread_start(&server->thread, thread_main, server);
     if (error) {
-        pccl_text_format(words, "cannot start a thread: %s", uv_strerror(error));
+        pccl_text_format(reason, "cannot start a thread: %s", uv_strerror(error));
         status = PCCL_SYSTEM;
     }
 out:
@@ -594,24 +595,24 @@ out:
 
 struct starting {
     struct pccl_master_server *server;
-    struct pccl_text *words;
+    struct pccl_text *reason;
     enum pccl_status status;
 };
 
 static void start_guarded(void *argument)
 {
     struct starting *starting = argument;
-    starting->status = start(starting->server, starting->words);
+    starting->status = start(starting->server, starting->reason);
 }
 
-enum pccl_status pccl_master_server_run(struct pccl_master_server *server, struct pccl_text *words)
+enum pccl_status pccl_master_server_run(struct pccl_master_server *server, struct pccl_text *reason)
 {
-    struct starting starting = {.server = server, .words = words};
+    struct starting starting = {.server = server, .reason = reason};
     pccl_guard_install();
     if (pccl_guard_run(start_guarded, &starting))
         return starting.status;
-    be_broken(server);
-    pccl_text_format(words, "%s", pccl_status_text(PCCL_INTERNAL));
+    mark_broken(server);
+    pccl_text_format(reason, "%s", pccl_status_text(PCCL_INTERNAL));
     return PCCL_INTERNAL;
 }
 
@@ -629,7 +630,7 @@ void pccl_master_server_interrupt(struct pccl_master_server *server)
     if (!server->ended)
         pccl_reactor_wake(&server->reactor);
     uv_mutex_unlock(&server->lock);
-    pccl_thread_let_signals(&before);
+    pccl_thread_restore_signals(&before);
 }
 
 static void free_machine(void *argument)

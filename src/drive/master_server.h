@@ -26,13 +26,13 @@ struct pccl_master_server *pccl_master_server_create(const struct pccl_master_co
  */
 void pccl_master_server_set_beat(struct pccl_master_server *server, uint32_t period_ms,
                                  void (*beat)(void *context, const struct pccl_master_counts *counts), void *context);
-/* Before run: what is known of the links is written there after each optimisation (picture_file.h). "": nowhere. */
-void pccl_master_server_set_picture_file(struct pccl_master_server *server, const char *path);
+/* Before run: what is known of the links is written there after each optimization (report_file.h). "": nowhere. */
+void pccl_master_server_set_report_file(struct pccl_master_server *server, const char *path);
 /*
  * Binds, listens and starts the thread. SYSTEM or MEMORY with words; then it can be tried again. At most once on
  * success. INTERNAL with words: an invariant broke, and it can only be destroyed.
  */
-PCCL_MUST_CHECK enum pccl_status pccl_master_server_run(struct pccl_master_server *server, struct pccl_text *words);
+PCCL_MUST_CHECK enum pccl_status pccl_master_server_run(struct pccl_master_server *server, struct pccl_text *reason);
 /* The port of the host of this index. Only after run. */
 uint16_t pccl_master_server_port(const struct pccl_master_server *server, uint32_t index);
 /* Asks the thread to tell all peers and to end. Any thread, any number of times, after run. Does not wait. */

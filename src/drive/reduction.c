@@ -12,7 +12,7 @@
 #include <string.h>
 
 /* Who polls by awaiting for short times counts as waiting in between. */
-enum { LAPSE_MS = 500 };
+enum { WAIT_EXPIRY_MS = 500 };
 
 /* ---- arguments ---- */
 
@@ -22,19 +22,19 @@ static bool overlap_partly(const void *sendbuf, const void *recvbuf, size_t byte
     return send != receive && send < receive + bytes && receive < send + bytes;
 }
 
-static enum pccl_status check_quantization(const pcclReduceDescriptor_t *descriptor, struct pccl_text *words)
+static enum pccl_status check_quantization(const pcclReduceDescriptor_t *descriptor, struct pccl_text *reason)
 {
     const pcclQuantizationOptions_t *options = &descriptor->quantization_options;
-    pccl_text_clear(words);
+    pccl_text_clear(reason);
     if (options->algorithm != pcclQuantNone)
         (void)pccl_codec_find(
             (enum pccl_codec_kind)options->algorithm, (enum pccl_datatype)descriptor->src_descriptor.datatype,
-            (enum pccl_datatype)options->quantized_datatype, (enum pccl_reduction)descriptor->op, words);
-    return words->length ? PCCL_ARGUMENT : PCCL_OK;
+            (enum pccl_datatype)options->quantized_datatype, (enum pccl_reduce_op)descriptor->op, reason);
+    return reason->length ? PCCL_ARGUMENT : PCCL_OK;
 }
 
 enum pccl_status pccl_reduction_check(const void *sendbuf, const void *recvbuf,
-                                      const pcclReduceDescriptor_t *descriptor, struct pccl_text *words)
+                                      const pcclReduceDescriptor_t *descriptor, struct pccl_text *reason)
 {
     const char *wrong = NULL;
     if (!sendbuf || !recvbuf || !descriptor)
@@ -43,7 +43,7 @@ enum pccl_status pccl_reduction_check(const void *sendbuf, const void *recvbuf,
         wrong = "count is 0";
     else if ((unsigned)descriptor->src_descriptor.datatype >= PCCL_DATATYPES)
         wrong = "unknown data type";
-    else if ((unsigned)descriptor->op >= PCCL_REDUCTIONS)
+    else if ((unsigned)descriptor->op >= PCCL_REDUCE_OPS)
         wrong = "unknown operation";
     else if ((unsigned)descriptor->src_descriptor.distribution_hint > pcclDistributionUniform)
         wrong = "unknown distribution hint";
@@ -56,8 +56,8 @@ enum pccl_status pccl_reduction_check(const void *sendbuf, const void *recvbuf,
                                 pccl_datatype_bytes((enum pccl_datatype)descriptor->src_descriptor.datatype)))
         wrong = "sendbuf and recvbuf overlap partly";
     if (!wrong)
-        return check_quantization(descriptor, words);
-    pccl_text_format(words, "%s", wrong);
+        return check_quantization(descriptor, reason);
+    pccl_text_format(reason, "%s", wrong);
     return PCCL_ARGUMENT;
 }
 
@@ -79,51 +79,51 @@ static struct pccl_descriptor wire_descriptor(const pcclReduceDescriptor_t *desc
 
 /* ---- launch ---- */
 
-static void forget_lapse(struct pcclComm_t *comm, struct pccl_comm_op *reduction)
+static void cancel_wait_expiry(struct pcclComm_t *comm, struct pccl_reduction *reduction)
 {
-    if (reduction->lapses_us)
-        comm->reductions.lapsing--;
-    reduction->lapses_us = 0;
+    if (reduction->wait_expires_us)
+        comm->reductions.expiring_waits--;
+    reduction->wait_expires_us = 0;
 }
 
-struct pccl_comm_op *pccl_reduction_find(const struct pcclComm_t *comm, uint64_t tag)
+struct pccl_reduction *pccl_reduction_find(const struct pcclComm_t *comm, uint64_t tag)
 {
-    struct pccl_node *node = pccl_table_find(&comm->reductions.by_tag, tag);
-    return node ? PCCL_CONTAINER_OF(node, struct pccl_comm_op, by_tag) : NULL;
+    struct pccl_table_node *node = pccl_table_find(&comm->reductions.by_tag, tag);
+    return node ? PCCL_CONTAINER_OF(node, struct pccl_reduction, by_tag) : NULL;
 }
 
 static void explain_refusal(const struct pcclComm_t *comm, enum pccl_status status, uint64_t tag,
-                            struct pccl_text *words)
+                            struct pccl_text *reason)
 {
     switch (status) {
     case PCCL_USAGE:
         if (!pccl_comm_is_connected(comm))
-            (void)pccl_comm_why_unconnected(comm, words);
+            (void)pccl_comm_why_unconnected(comm, reason);
         else
-            pccl_text_format(words, "the topology is being updated by another thread");
+            pccl_text_format(reason, "the topology is being updated by another thread");
         break;
     case PCCL_ARGUMENT:
-        pccl_text_format(words, "the tag %" PRIu64 " is in use: launched and not yet awaited", tag);
+        pccl_text_format(reason, "the tag %" PRIu64 " is in use: launched and not yet awaited", tag);
         break;
-    case PCCL_TOO_FEW_PEERS: pccl_text_format(words, "this peer is alone in its group"); break;
-    case PCCL_LIMIT: pccl_text_format(words, "too many operations or tags are outstanding"); break;
-    default: pccl_text_format(words, "%s", pccl_status_text(status)); break;
+    case PCCL_TOO_FEW_PEERS: pccl_text_format(reason, "this peer is alone in its group"); break;
+    case PCCL_LIMIT: pccl_text_format(reason, "too many operations or tags are outstanding"); break;
+    default: pccl_text_format(reason, "%s", pccl_status_text(status)); break;
     }
 }
 
 /* What the machine would not say in words. */
-static enum pccl_status may_launch(const struct pcclComm_t *comm, uint64_t tag, struct pccl_text *words)
+static enum pccl_status may_launch(const struct pcclComm_t *comm, uint64_t tag, struct pccl_text *reason)
 {
     if (!pccl_comm_is_connected(comm))
-        return pccl_comm_why_unconnected(comm, words);
+        return pccl_comm_why_unconnected(comm, reason);
     if (!pccl_reduction_find(comm, tag))
         return PCCL_OK;
-    explain_refusal(comm, PCCL_ARGUMENT, tag, words);
+    explain_refusal(comm, PCCL_ARGUMENT, tag, reason);
     return PCCL_ARGUMENT;
 }
 
 /* The reduction is not in the table; when this fails its job, if any, is as little the engine's as it was before. */
-static enum pccl_status launch(struct pcclComm_t *comm, struct pccl_comm_op *reduction, const void *sendbuf,
+static enum pccl_status launch(struct pcclComm_t *comm, struct pccl_reduction *reduction, const void *sendbuf,
                                const pcclReduceDescriptor_t *descriptor)
 {
     struct pccl_launch launch = {.tag = descriptor->tag,
@@ -133,28 +133,28 @@ static enum pccl_status launch(struct pcclComm_t *comm, struct pccl_comm_op *red
                                  .tiny = reduction->tiny,
                                  .user = reduction};
     if (!reduction->tiny && !pccl_peer_is_alone(comm->peer) &&
-        !pccl_comm_job_make(comm, reduction, sendbuf, &launch.descriptor))
+        !pccl_reduction_job_make(comm, reduction, sendbuf, &launch.descriptor))
         return PCCL_MEMORY;
     struct pccl_peer_event event = {.kind = PCCL_PEER_LAUNCH, .launch = &launch};
     enum pccl_status status = pccl_comm_step(comm, &event);
     if (status == PCCL_OK)
         reduction->op = event.op;
     else if (reduction->job && reduction->job->started)
-        pccl_comm_job_await(comm, reduction); /* the machine broke meanwhile, and the job was stopped */
+        pccl_reduction_job_await(comm, reduction); /* the machine broke meanwhile, and the job was stopped */
     return status;
 }
 
 enum pccl_status pccl_reduction_launch(struct pcclComm_t *comm, const void *sendbuf, void *recvbuf,
                                        const pcclReduceDescriptor_t *descriptor, struct pccl_waiter *waiter,
-                                       struct pccl_comm_op **reduction_out, struct pccl_why *why)
+                                       struct pccl_reduction **reduction_out, struct pccl_why *why)
 {
-    enum pccl_status status = may_launch(comm, descriptor->tag, &why->words);
+    enum pccl_status status = may_launch(comm, descriptor->tag, &why->reason);
     if (status != PCCL_OK)
         return status;
     struct pccl_epoch known = pccl_peer_attributes(comm->peer).epoch;
-    struct pccl_comm_op *reduction = pccl_allocate(pccl_heap(), sizeof *reduction);
+    struct pccl_reduction *reduction = pccl_allocate(pccl_heap(), sizeof *reduction);
     if (!reduction) {
-        explain_refusal(comm, PCCL_MEMORY, descriptor->tag, &why->words);
+        explain_refusal(comm, PCCL_MEMORY, descriptor->tag, &why->reason);
         return PCCL_MEMORY;
     }
     reduction->bytes = descriptor->count * pccl_datatype_bytes((enum pccl_datatype)descriptor->src_descriptor.datatype);
@@ -163,10 +163,10 @@ enum pccl_status pccl_reduction_launch(struct pcclComm_t *comm, const void *send
     reduction->waiter = waiter;
     status = launch(comm, reduction, sendbuf, descriptor);
     if (status != PCCL_OK) {
-        explain_refusal(comm, status, descriptor->tag, &why->words);
+        explain_refusal(comm, status, descriptor->tag, &why->reason);
         if (status == PCCL_TOO_FEW_PEERS)
             pccl_peer_departed(comm->peer, &known, NULL, &why->details.departed);
-        pccl_comm_job_leave(comm, reduction);
+        pccl_reduction_job_leave(comm, reduction);
         pccl_release(pccl_heap(), reduction, sizeof *reduction);
         return status;
     }
@@ -174,7 +174,7 @@ enum pccl_status pccl_reduction_launch(struct pcclComm_t *comm, const void *send
     reduction->why.details =
         (struct pccl_details){.launched = true, .tag = descriptor->tag, .sequence = reduction->op->instance.use};
     if (reduction->job && !reduction->job->started) /* it was decided before it began */
-        pccl_comm_job_leave(comm, reduction);
+        pccl_reduction_job_leave(comm, reduction);
     if (reduction->op->state == PCCL_OP_DECIDED && !reduction->decided)
         pccl_comm_reduction_decided(comm, reduction, reduction->op->class == PCCL_CLASS_NONE);
     if (comm->params.op_timeout_ms)
@@ -199,15 +199,15 @@ static enum pccl_status status_of(enum pccl_class class)
     return PCCL_INTERNAL;
 }
 
-static void keep_outcome(const struct pcclComm_t *comm, struct pccl_comm_op *reduction)
+static void keep_outcome(const struct pcclComm_t *comm, struct pccl_reduction *reduction)
 {
-    const struct pccl_op *op = reduction->op;
+    const struct pccl_peer_op *op = reduction->op;
     if (!op)
         return;
     PCCL_ASSERT(reduction->over);
     reduction->op = NULL;
     reduction->world = op->world;
-    reduction->why.words = op->words;
+    reduction->why.reason = op->reason;
     reduction->status = op->lost_by != PCCL_OK ? op->lost_by : status_of(op->class);
     if (reduction->status != PCCL_OK)
         pccl_peer_departed(comm->peer, &op->known, &op->attributes.epoch, &reduction->why.details.departed);
@@ -217,10 +217,10 @@ static void keep_outcome(const struct pcclComm_t *comm, struct pccl_comm_op *red
     }
 }
 
-enum pccl_status pccl_reduction_end(struct pcclComm_t *comm, struct pccl_comm_op *reduction, pcclReduceInfo_t *info,
+enum pccl_status pccl_reduction_end(struct pcclComm_t *comm, struct pccl_reduction *reduction, pcclReduceInfo_t *info,
                                     struct pccl_why *why)
 {
-    struct pccl_op *op = reduction->op;
+    struct pccl_peer_op *op = reduction->op;
     keep_outcome(comm, reduction);
     enum pccl_status status = reduction->status;
     if (status != PCCL_OK)
@@ -231,29 +231,29 @@ enum pccl_status pccl_reduction_end(struct pcclComm_t *comm, struct pccl_comm_op
                                    .rx_bytes = reduction->traffic.received_bytes};
     if (op)
         pccl_comm_step(comm, &(struct pccl_peer_event){.kind = PCCL_PEER_OP_RELEASE, .op = op});
-    pccl_comm_job_leave(comm, reduction);
-    forget_lapse(comm, reduction);
+    pccl_reduction_job_leave(comm, reduction);
+    cancel_wait_expiry(comm, reduction);
     pccl_table_remove(&comm->reductions.by_tag, &reduction->by_tag);
     pccl_release(pccl_heap(), reduction, sizeof *reduction);
     return status;
 }
 
-static void tell_awaited(struct pcclComm_t *comm, const struct pccl_comm_op *reduction, bool blocked)
+static void tell_awaited(struct pcclComm_t *comm, const struct pccl_reduction *reduction, bool blocked)
 {
     pccl_comm_step(comm,
                    &(struct pccl_peer_event){.kind = PCCL_PEER_OP_AWAIT, .op = reduction->op, .blocked = blocked});
 }
 
-void pccl_reduction_announce_wait(struct pcclComm_t *comm, struct pccl_comm_op *reduction)
+void pccl_reduction_announce_wait(struct pcclComm_t *comm, struct pccl_reduction *reduction)
 {
     reduction->awaited = true;
-    if (reduction->lapses_us)
-        forget_lapse(comm, reduction); /* as far as the machine knows we never stopped waiting */
+    if (reduction->wait_expires_us)
+        cancel_wait_expiry(comm, reduction); /* as far as the machine knows we never stopped waiting */
     else if (!reduction->decided)
         tell_awaited(comm, reduction, true);
 }
 
-bool pccl_reduction_wait(struct pcclComm_t *comm, struct pccl_comm_op *reduction, uint64_t deadline_us)
+bool pccl_reduction_wait(struct pcclComm_t *comm, struct pccl_reduction *reduction, uint64_t deadline_us)
 {
     if (reduction->over)
         return true;
@@ -264,13 +264,13 @@ bool pccl_reduction_wait(struct pcclComm_t *comm, struct pccl_comm_op *reduction
     reduction->waiter = NULL;
     reduction->awaited = false;
     if (!reduction->decided) {
-        reduction->lapses_us = pccl_now_us() + LAPSE_MS * UINT64_C(1000);
-        comm->reductions.lapsing++;
+        reduction->wait_expires_us = pccl_now_us() + WAIT_EXPIRY_MS * UINT64_C(1000);
+        comm->reductions.expiring_waits++;
     }
     return false;
 }
 
-enum pccl_status pccl_reduction_await(struct pcclComm_t *comm, struct pccl_comm_op *reduction, pcclReduceInfo_t *info,
+enum pccl_status pccl_reduction_await(struct pcclComm_t *comm, struct pccl_reduction *reduction, pcclReduceInfo_t *info,
                                       struct pccl_why *why)
 {
     bool over = pccl_reduction_wait(comm, reduction, UINT64_MAX);
@@ -280,22 +280,22 @@ enum pccl_status pccl_reduction_await(struct pcclComm_t *comm, struct pccl_comm_
 
 /* ---- all of a communicator ---- */
 
-static struct pccl_comm_op *reduction_of(struct pccl_node *node)
+static struct pccl_reduction *reduction_of(struct pccl_table_node *node)
 {
-    return node ? PCCL_CONTAINER_OF(node, struct pccl_comm_op, by_tag) : NULL;
+    return node ? PCCL_CONTAINER_OF(node, struct pccl_reduction, by_tag) : NULL;
 }
 
-void pccl_reductions_lapse(struct pcclComm_t *comm)
+void pccl_reductions_expire_waits(struct pcclComm_t *comm)
 {
-    if (!comm->reductions.lapsing)
+    if (!comm->reductions.expiring_waits)
         return;
     uint64_t now_us = pccl_now_us();
-    for (struct pccl_node *node = pccl_table_first(&comm->reductions.by_tag); node;
+    for (struct pccl_table_node *node = pccl_table_first(&comm->reductions.by_tag); node;
          node = pccl_table_after(&comm->reductions.by_tag, node)) {
-        struct pccl_comm_op *reduction = reduction_of(node);
-        if (!reduction->lapses_us || reduction->lapses_us > now_us)
+        struct pccl_reduction *reduction = reduction_of(node);
+        if (!reduction->wait_expires_us || reduction->wait_expires_us > now_us)
             continue;
-        forget_lapse(comm, reduction);
+        cancel_wait_expiry(comm, reduction);
         if (!reduction->decided)
             tell_awaited(comm, reduction, false);
     }
@@ -303,16 +303,16 @@ void pccl_reductions_lapse(struct pcclComm_t *comm)
 
 void pccl_reductions_keep_outcomes(struct pcclComm_t *comm)
 {
-    for (struct pccl_node *node = pccl_table_first(&comm->reductions.by_tag); node;
+    for (struct pccl_table_node *node = pccl_table_first(&comm->reductions.by_tag); node;
          node = pccl_table_after(&comm->reductions.by_tag, node))
         keep_outcome(comm, reduction_of(node));
 }
 
 void pccl_reductions_forget_waiter(struct pcclComm_t *comm, const struct pccl_waiter *waiter)
 {
-    for (struct pccl_node *node = pccl_table_first(&comm->reductions.by_tag); node;
+    for (struct pccl_table_node *node = pccl_table_first(&comm->reductions.by_tag); node;
          node = pccl_table_after(&comm->reductions.by_tag, node)) {
-        struct pccl_comm_op *reduction = reduction_of(node);
+        struct pccl_reduction *reduction = reduction_of(node);
         if (reduction->waiter != waiter)
             continue;
         reduction->waiter = NULL;
@@ -322,13 +322,13 @@ void pccl_reductions_forget_waiter(struct pcclComm_t *comm, const struct pccl_wa
 
 void pccl_reductions_give_up(struct pcclComm_t *comm)
 {
-    for (struct pccl_node *node = pccl_table_first(&comm->reductions.by_tag); node;
+    for (struct pccl_table_node *node = pccl_table_first(&comm->reductions.by_tag); node;
          node = pccl_table_after(&comm->reductions.by_tag, node)) {
-        struct pccl_comm_op *reduction = reduction_of(node);
+        struct pccl_reduction *reduction = reduction_of(node);
         if (reduction->op) {
             reduction->op = NULL;
             reduction->status = PCCL_INTERNAL;
-            pccl_text_format(&reduction->why.words, "%s", pccl_status_text(PCCL_INTERNAL));
+            pccl_text_format(&reduction->why.reason, "%s", pccl_status_text(PCCL_INTERNAL));
         }
         if (!reduction->decided)
             pccl_comm_reduction_decided(comm, reduction, false);
@@ -337,18 +337,19 @@ void pccl_reductions_give_up(struct pcclComm_t *comm)
 
 void pccl_reductions_free(struct pcclComm_t *comm)
 {
-    struct pccl_node *node;
+    struct pccl_table_node *node;
     while ((node = pccl_table_first(&comm->reductions.by_tag))) {
         pccl_table_remove(&comm->reductions.by_tag, node);
-        pccl_release(pccl_heap(), reduction_of(node), sizeof(struct pccl_comm_op));
+        pccl_release(pccl_heap(), reduction_of(node), sizeof(struct pccl_reduction));
     }
     pccl_table_fini(&comm->reductions.by_tag);
 }
 
-void pccl_reduction_abort(struct pcclComm_t *comm, const struct pccl_comm_op *reduction, const struct pccl_text *words)
+void pccl_reduction_abort(struct pcclComm_t *comm, const struct pccl_reduction *reduction,
+                          const struct pccl_text *reason)
 {
     struct pccl_peer_event event = {
-        .kind = PCCL_PEER_OP_ABORT, .op = reduction->op, .class = PCCL_CLASS_ABORTED, .words = words};
+        .kind = PCCL_PEER_OP_ABORT, .op = reduction->op, .class = PCCL_CLASS_ABORTED, .reason = reason};
     if (!reduction->decided)
         pccl_comm_step(comm, &event);
 }
@@ -356,7 +357,7 @@ void pccl_reduction_abort(struct pcclComm_t *comm, const struct pccl_comm_op *re
 void pccl_reductions_abort(struct pcclComm_t *comm)
 {
     comm->reductions.aborts++;
-    for (struct pccl_node *node = pccl_table_first(&comm->reductions.by_tag); node;
+    for (struct pccl_table_node *node = pccl_table_first(&comm->reductions.by_tag); node;
          node = pccl_table_after(&comm->reductions.by_tag, node))
         pccl_reduction_abort(comm, reduction_of(node), NULL);
 }

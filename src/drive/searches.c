@@ -112,7 +112,7 @@ static void on_worked(uv_work_t *work, int error)
 
 static void refuse(struct pccl_searches *searches, uint64_t ticket)
 {
-    if (!pccl_searches_owe(searches))
+    if (!pccl_searches_has_results(searches))
         searches->refused_first = ticket;
     searches->refused_end = ticket + 1;
 }
@@ -165,10 +165,13 @@ void pccl_searches_stop_all(struct pccl_searches *searches)
     searches->refused_end = searches->refused_first;
 }
 
-bool pccl_searches_owe(const struct pccl_searches *searches) { return searches->refused_end > searches->refused_first; }
+bool pccl_searches_has_results(const struct pccl_searches *searches)
+{
+    return searches->refused_end > searches->refused_first;
+}
 
 /* There is no memory for a list of them; those in between that were started or answered are passed over or unknown. */
-void pccl_searches_pay(struct pccl_searches *searches)
+void pccl_searches_deliver_results(struct pccl_searches *searches)
 {
     uint64_t first = searches->refused_first, end = searches->refused_end;
     searches->refused_first = searches->refused_end = 0;

@@ -28,7 +28,7 @@ void pccl_searches_start(struct pccl_searches *searches, uint64_t ticket, const 
 void pccl_searches_stop(struct pccl_searches *searches, uint64_t ticket);
 void pccl_searches_stop_all(struct pccl_searches *searches);
 /* Some could not be started, and are to be answered by the next function. */
-bool pccl_searches_owe(const struct pccl_searches *searches);
-void pccl_searches_pay(struct pccl_searches *searches);
+bool pccl_searches_has_results(const struct pccl_searches *searches);
+void pccl_searches_deliver_results(struct pccl_searches *searches);
 
 #endif

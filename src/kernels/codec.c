@@ -34,45 +34,45 @@ static bool is_signed_integer(enum pccl_datatype datatype)
 
 /* Why there can be no such codec; nothing if there can. */
 static void explain(enum pccl_codec_kind kind, enum pccl_datatype datatype, enum pccl_datatype packed,
-                    enum pccl_reduction reduction, struct pccl_text *words)
+                    enum pccl_reduce_op reduction, struct pccl_text *reason)
 {
     const char *name = pccl_codec_kind_name(kind);
     const char *packed_name = pccl_datatype_name(packed);
     if (!is_float(datatype))
-        pccl_text_format(words, "%s quantizes floats, not %s", name, pccl_datatype_name(datatype));
+        pccl_text_format(reason, "%s quantizes floats, not %s", name, pccl_datatype_name(datatype));
     else if (is_float(packed))
-        pccl_text_format(words, "%s packs into integers, not %s", name, packed_name);
+        pccl_text_format(reason, "%s packs into integers, not %s", name, packed_name);
     else if (kind == PCCL_CODEC_MIN_MAX && is_signed_integer(packed))
-        pccl_text_format(words, "%s packs into unsigned integers, not %s", name, packed_name);
+        pccl_text_format(reason, "%s packs into unsigned integers, not %s", name, packed_name);
     else if (kind == PCCL_CODEC_ZERO_POINT_SCALE && reduction != PCCL_SUM && reduction != PCCL_AVG)
-        pccl_text_format(words, "%s can only sum and average; for %s there is minmax", name,
-                         pccl_reduction_name(reduction));
+        pccl_text_format(reason, "%s can only sum and average; for %s there is minmax", name,
+                         pccl_reduce_op_name(reduction));
 }
 
 /* Whether all are values that exist. */
 static bool known(enum pccl_codec_kind kind, enum pccl_datatype datatype, enum pccl_datatype packed,
-                  enum pccl_reduction reduction, struct pccl_text *words)
+                  enum pccl_reduce_op reduction, struct pccl_text *reason)
 {
     if ((unsigned)kind >= PCCL_CODEC_KINDS)
-        pccl_text_format(words, "no such quantization: %u", kind);
+        pccl_text_format(reason, "no such quantization: %u", kind);
     else if ((unsigned)datatype >= PCCL_DATATYPES)
-        pccl_text_format(words, "no such data type: %u", datatype);
+        pccl_text_format(reason, "no such data type: %u", datatype);
     else if (kind != PCCL_CODEC_NONE && (unsigned)packed >= PCCL_DATATYPES)
-        pccl_text_format(words, "no such quantized data type: %u", packed);
-    else if ((unsigned)reduction >= PCCL_REDUCTIONS)
-        pccl_text_format(words, "no such reduction: %u", reduction);
-    return words->length == 0;
+        pccl_text_format(reason, "no such quantized data type: %u", packed);
+    else if ((unsigned)reduction >= PCCL_REDUCE_OPS)
+        pccl_text_format(reason, "no such reduction: %u", reduction);
+    return reason->length == 0;
 }
 
 const struct pccl_codec *pccl_codec_find(enum pccl_codec_kind kind, enum pccl_datatype datatype,
-                                         enum pccl_datatype packed, enum pccl_reduction reduction,
-                                         struct pccl_text *words)
+                                         enum pccl_datatype packed, enum pccl_reduce_op reduction,
+                                         struct pccl_text *reason)
 {
-    pccl_text_clear(words);
-    if (!known(kind, datatype, packed, reduction, words) || kind == PCCL_CODEC_NONE || packed == datatype)
+    pccl_text_clear(reason);
+    if (!known(kind, datatype, packed, reduction, reason) || kind == PCCL_CODEC_NONE || packed == datatype)
         return NULL;
-    explain(kind, datatype, packed, reduction, words);
-    if (words->length > 0)
+    explain(kind, datatype, packed, reduction, reason);
+    if (reason->length > 0)
         return NULL;
     for (size_t i = 0; i < PCCL_COUNT_OF(codecs); i++) {
         const struct pccl_codec *codec = &codecs[i];
@@ -159,7 +159,7 @@ static void decode(const struct pccl_codec *codec, const struct pccl_kernels *ke
             pccl_prefetch(bytes + pccl_codec_bytes(codec, part), pccl_codec_bytes(codec, part));
         decode_block(codec, kernels, bytes, part, away ? block : to);
         if (away)
-            pccl_copy_away(kernels, to, block, part * element_bytes);
+            pccl_copy_streaming(kernels, to, block, part * element_bytes);
         to += part * element_bytes;
         bytes += pccl_codec_bytes(codec, part);
         count -= part;
@@ -173,8 +173,8 @@ void pccl_codec_decode(const struct pccl_codec *codec, const struct pccl_kernels
     decode(codec, kernels, bytes, count, elements, false);
 }
 
-void pccl_codec_decode_away(const struct pccl_codec *codec, const struct pccl_kernels *kernels, const uint8_t *bytes,
-                            size_t count, void *elements)
+void pccl_codec_decode_streaming(const struct pccl_codec *codec, const struct pccl_kernels *kernels,
+                                 const uint8_t *bytes, size_t count, void *elements)
 {
     decode(codec, kernels, bytes, count, elements, true);
 }

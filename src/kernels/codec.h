@@ -29,8 +29,8 @@ const char *pccl_codec_kind_name(enum pccl_codec_kind kind); /* "none", "minmax"
  * not narrower than the element, which would cost bytes and lose digits.
  */
 const struct pccl_codec *pccl_codec_find(enum pccl_codec_kind kind, enum pccl_datatype datatype,
-                                         enum pccl_datatype packed, enum pccl_reduction reduction,
-                                         struct pccl_text *words);
+                                         enum pccl_datatype packed, enum pccl_reduce_op reduction,
+                                         struct pccl_text *reason);
 /*
  * Bytes of `count` packed elements with their scales. 0 for 0. Additive over whole blocks: elements that begin at a
  * multiple of PCCL_CODEC_BLOCK have their bytes at pccl_codec_bytes of that multiple, and decode alone.
@@ -38,7 +38,7 @@ const struct pccl_codec *pccl_codec_find(enum pccl_codec_kind kind, enum pccl_da
 size_t pccl_codec_bytes(const struct pccl_codec *codec, size_t count);
 /*
  * Neither side needs alignment; bytes and elements do not overlap. NaN and infinities come out as NaN and as the same
- * infinity, and do not disturb their neighbours.
+ * infinity, and do not disturb their neighbors.
  */
 void pccl_codec_encode(const struct pccl_codec *codec, const struct pccl_kernels *kernels, const void *elements,
                        size_t count, uint8_t *bytes);
@@ -48,8 +48,8 @@ void pccl_codec_encode(const struct pccl_codec *codec, const struct pccl_kernels
  */
 void pccl_codec_decode(const struct pccl_codec *codec, const struct pccl_kernels *kernels, const uint8_t *bytes,
                        size_t count, void *elements);
-/* The same for elements that nobody will read soon: written as by pccl_copy_away. */
-void pccl_codec_decode_away(const struct pccl_codec *codec, const struct pccl_kernels *kernels, const uint8_t *bytes,
-                            size_t count, void *elements);
+/* The same for elements that nobody will read soon: written as by pccl_copy_streaming. */
+void pccl_codec_decode_streaming(const struct pccl_codec *codec, const struct pccl_kernels *kernels,
+                                 const uint8_t *bytes, size_t count, void *elements);
 
 #endif

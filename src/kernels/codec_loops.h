@@ -1,6 +1,6 @@
 /*
  * The loops over the VALUEs of one whole block, compiled once for each set of instructions: part of codec_block.h. They
- * know nothing of how their numbers are chosen. Whole blocks only, so that compilers vectorise them without remainders.
+ * know nothing of how their numbers are chosen. Whole blocks only, so that compilers vectorize them without remainders.
  */
 #ifndef PCCL_KERNELS_CODEC_LOOPS_H
 #define PCCL_KERNELS_CODEC_LOOPS_H
@@ -103,7 +103,7 @@ INLINED void measure(const uint8_t *values, struct extent *extent)
 
 /*
  * Adding ROUNDER leaves no bits behind the point, rounded to nearest even, and the integer in the lowest bits: no
- * conversion, so nothing undefined whatever the value, and it vectorises.
+ * conversion, so nothing undefined whatever the value, and it vectorizes.
  */
 #define DEFINE_PACKED_LOOPS(name, target, packed)                                                                      \
     INLINED void quantize_##packed(const uint8_t *restrict values, const struct quantizer *by, uint8_t *restrict out)  \

@@ -48,7 +48,7 @@ enum { BLOCK_BYTES = 8192, BLOCK_FLOATS = 1024 };
 struct fold {
     const struct pccl_kernels *kernels;
     enum pccl_datatype datatype;
-    enum pccl_reduction reduction;
+    enum pccl_reduce_op reduction;
     const void *const *parts;
     uint32_t part_count;
     uint32_t divisor;
@@ -60,7 +60,7 @@ static const char *part_at(const struct fold *fold, uint32_t part, size_t offset
 }
 
 /* The greater of an element and itself is the element, or the one quiet NaN: that is the fold of a single part. */
-static enum pccl_reduction step_of(const struct fold *fold)
+static enum pccl_reduce_op step_of(const struct fold *fold)
 {
     return fold->part_count > 1 ? fold->reduction : PCCL_MAX;
 }
@@ -148,12 +148,12 @@ static void step_halves(const struct pccl_kernels *kernels, const struct pccl_st
 
 /* ---- the interface ---- */
 
-static void assert_valid(enum pccl_datatype datatype, enum pccl_reduction reduction)
+static void assert_valid(enum pccl_datatype datatype, enum pccl_reduce_op reduction)
 {
-    PCCL_ASSERT((unsigned)datatype < PCCL_DATATYPES && (unsigned)reduction < PCCL_REDUCTIONS);
+    PCCL_ASSERT((unsigned)datatype < PCCL_DATATYPES && (unsigned)reduction < PCCL_REDUCE_OPS);
 }
 
-enum pccl_datatype pccl_folded_type(enum pccl_datatype datatype, enum pccl_reduction reduction)
+enum pccl_datatype pccl_folded_type(enum pccl_datatype datatype, enum pccl_reduce_op reduction)
 {
     return is_half(datatype) && reduction != PCCL_MAX && reduction != PCCL_MIN ? PCCL_F32 : datatype;
 }
@@ -176,21 +176,21 @@ void pccl_combine_step(const struct pccl_kernels *kernels, const struct pccl_ste
     pccl_float_mode_end(mode);
 }
 
-void pccl_combine(const struct pccl_kernels *kernels, enum pccl_datatype datatype, enum pccl_reduction reduction,
+void pccl_combine(const struct pccl_kernels *kernels, enum pccl_datatype datatype, enum pccl_reduce_op reduction,
                   void *result, const void *a, const void *b, size_t count)
 {
     const struct pccl_step step = {.datatype = datatype, .from = datatype, .to = datatype, .reduction = reduction};
     pccl_combine_step(kernels, &step, result, a, b, count);
 }
 
-void pccl_copy_away(const struct pccl_kernels *kernels, void *to, const void *from, size_t bytes)
+void pccl_copy_streaming(const struct pccl_kernels *kernels, void *to, const void *from, size_t bytes)
 {
-    kernels->copy_away(to, from, bytes);
+    kernels->copy_streaming(to, from, bytes);
 }
 
-void pccl_copied_away(const struct pccl_kernels *kernels) { kernels->copied_away(); }
+void pccl_copied_streaming(const struct pccl_kernels *kernels) { kernels->copied_streaming(); }
 
-void pccl_combine_all(const struct pccl_kernels *kernels, enum pccl_datatype datatype, enum pccl_reduction reduction,
+void pccl_combine_all(const struct pccl_kernels *kernels, enum pccl_datatype datatype, enum pccl_reduce_op reduction,
                       const void *const *parts, uint32_t part_count, size_t count, void *result)
 {
     assert_valid(datatype, reduction);

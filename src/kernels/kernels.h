@@ -30,22 +30,22 @@ const struct pccl_kernels *pccl_kernels_variant(uint32_t index, uint32_t *featur
  * Here and below: elements need no alignment; a result that is NaN is the one quiet NaN of kernels/reduce.h; the
  * thread's float mode does not matter and is left as it was.
  */
-void pccl_combine(const struct pccl_kernels *kernels, enum pccl_datatype datatype, enum pccl_reduction reduction,
+void pccl_combine(const struct pccl_kernels *kernels, enum pccl_datatype datatype, enum pccl_reduce_op reduction,
                   void *result, const void *a, const void *b, size_t count);
 /*
  * One step of a fold whose parts come one after the other: what is folded so far op the next part; at the end AVG
- * divides by the number of ranks (integers truncate towards zero). Parts are elements. What goes in and what comes out
+ * divides by the number of ranks (integers truncate toward zero). Parts are elements. What goes in and what comes out
  * are elements, too, or f32, in which f16 and bf16 are folded: they are rounded where they come out as elements.
  */
 struct pccl_step {
     enum pccl_datatype datatype; /* of the elements */
     enum pccl_datatype from, to; /* what goes in, what comes out: datatype; or f32, of f16 and bf16 */
-    enum pccl_reduction reduction;
+    enum pccl_reduce_op reduction;
     uint32_t ranks; /* 0: this is not the end */
 };
 /* What comes out before the end, so that nothing is rounded: f32 of f16 and bf16, but for MAX and MIN, which do not
  * round. */
-enum pccl_datatype pccl_folded_type(enum pccl_datatype datatype, enum pccl_reduction reduction);
+enum pccl_datatype pccl_folded_type(enum pccl_datatype datatype, enum pccl_reduce_op reduction);
 /* result may be `folded`, unless it is longer; and part, if all are of one type. No overlap otherwise. */
 void pccl_combine_step(const struct pccl_kernels *kernels, const struct pccl_step *step, void *result,
                        const void *folded, const void *part, size_t count);
@@ -54,16 +54,16 @@ void pccl_combine_step(const struct pccl_kernels *kernels, const struct pccl_ste
  * and bf16 in f32 with one rounding at the end. result may be parts[k]. part_count > 0. Works in blocks that stay in
  * the first cache, so each part is read once from memory and the result is written once.
  */
-void pccl_combine_all(const struct pccl_kernels *kernels, enum pccl_datatype datatype, enum pccl_reduction reduction,
+void pccl_combine_all(const struct pccl_kernels *kernels, enum pccl_datatype datatype, enum pccl_reduce_op reduction,
                       const void *const *parts, uint32_t part_count, size_t count, void *result);
 
 /*
  * memcpy for what nobody will read soon, and what is too much for the caches anyway: written past them where the
  * processor can, so that memory is not read first and what is in the caches stays there. Other threads may look at it
- * after pccl_copied_away, which waits for memory: once for many copies.
+ * after pccl_copied_streaming, which waits for memory: once for many copies.
  */
-void pccl_copy_away(const struct pccl_kernels *kernels, void *to, const void *from, size_t bytes);
-void pccl_copied_away(const struct pccl_kernels *kernels);
+void pccl_copy_streaming(const struct pccl_kernels *kernels, void *to, const void *from, size_t bytes);
+void pccl_copied_streaming(const struct pccl_kernels *kernels);
 
 /* XXH3 with 128 bits of these bytes: its low and its high half. The same from all variants. */
 void pccl_digest_128(const struct pccl_kernels *kernels, const void *bytes, size_t length, uint64_t halves[2]);

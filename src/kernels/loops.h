@@ -1,6 +1,6 @@
 /*
  * The loops of one variant. Included once by each variant_<name>.c, which has defined widen_f16 and narrow_f16 and says
- * by pragma what the compiler may use. The loops are plain ones, and the compiler vectorises them; they are written so
+ * by pragma what the compiler may use. The loops are plain ones, and the compiler vectorizes them; they are written so
  * that it can: no branches, no calls, every choice a choice between two values that are there anyway.
  *
  * A NaN that comes out is chosen as bits, not as a float: which NaN an addition yields differs between processors, and
@@ -83,7 +83,7 @@ DEFINE_INTEGER_ORDER(u64, uint64_t)
 DEFINE_INTEGER_ORDER(i64, int64_t)
 
 /*
- * No processor divides vectors of integers, all divide vectors of floats. Cut towards zero, the rounded quotient is the
+ * No processor divides vectors of integers, all divide vectors of floats. Cut toward zero, the rounded quotient is the
  * exact one: a quotient that is no integer is at least 1/d below the next, and its rounding error is smaller than that
  * while |a| < 2^24 in f32, 2^53 in f64. (A divisor that f32 does not hold exactly is far above every a.)
  */
@@ -175,7 +175,7 @@ DEFINE_BF16(prod, one_nan_f32(a *b))
 DEFINE_BF16(max, greater_f32(a, b))
 DEFINE_BF16(min, lesser_f32(a, b))
 
-/* ---- the table; in the order of enum pccl_reduction, where an average is a sum until the end ---- */
+/* ---- the table; in the order of enum pccl_reduce_op, where an average is a sum until the end ---- */
 
 #define COMBINE_ROW(arithmetic, order)                                                                                 \
     {                                                                                                                  \
@@ -211,8 +211,8 @@ DEFINE_BF16(min, lesser_f32(a, b))
         .narrow = {[PCCL_F16] = narrow_f16, [PCCL_BF16] = narrow_bf16},                                                \
         .digest = digest,                                                                                              \
         .sha256 = sha256,                                                                                              \
-        .copy_away = copy_away,                                                                                        \
-        .copied_away = copied_away,                                                                                    \
+        .copy_streaming = copy_streaming,                                                                              \
+        .copied_streaming = copied_streaming,                                                                          \
     };
 
 #endif

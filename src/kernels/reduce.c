@@ -21,10 +21,10 @@ const char *pccl_datatype_name(enum pccl_datatype datatype)
     return (unsigned)datatype < PCCL_DATATYPES ? names[datatype] : "?";
 }
 
-const char *pccl_reduction_name(enum pccl_reduction reduction)
+const char *pccl_reduce_op_name(enum pccl_reduce_op reduction)
 {
-    static const char *const names[PCCL_REDUCTIONS] = {"sum", "avg", "prod", "max", "min"};
-    return (unsigned)reduction < PCCL_REDUCTIONS ? names[reduction] : "?";
+    static const char *const names[PCCL_REDUCE_OPS] = {"sum", "avg", "prod", "max", "min"};
+    return (unsigned)reduction < PCCL_REDUCE_OPS ? names[reduction] : "?";
 }
 
 /* ---- 16-bit floats ---- */
@@ -181,23 +181,23 @@ DEFINE_FLOAT_FOLDS(bf16, uint16_t, float, pccl_bf16_to_f32, pccl_f32_to_bf16)
 DEFINE_FLOAT_FOLDS(f32, float, float, AS_IT_IS, AS_IT_IS)
 DEFINE_FLOAT_FOLDS(f64, double, double, AS_IT_IS, AS_IT_IS)
 
-/* In the order of enum pccl_reduction. */
+/* In the order of enum pccl_reduce_op. */
 #define FOLDS(name)                                                                                                    \
     {                                                                                                                  \
         sum_##name, avg_##name, prod_##name, max_##name, min_##name                                                    \
     }
 
-static void (*const folds[PCCL_DATATYPES][PCCL_REDUCTIONS])(const void *const *parts, uint32_t part_count, size_t count,
+static void (*const folds[PCCL_DATATYPES][PCCL_REDUCE_OPS])(const void *const *parts, uint32_t part_count, size_t count,
                                                             void *result) = {
     [PCCL_U8] = FOLDS(u8),   [PCCL_I8] = FOLDS(i8),     [PCCL_I16] = FOLDS(i16), [PCCL_U16] = FOLDS(u16),
     [PCCL_U32] = FOLDS(u32), [PCCL_I32] = FOLDS(i32),   [PCCL_U64] = FOLDS(u64), [PCCL_I64] = FOLDS(i64),
     [PCCL_F16] = FOLDS(f16), [PCCL_BF16] = FOLDS(bf16), [PCCL_F32] = FOLDS(f32), [PCCL_F64] = FOLDS(f64),
 };
 
-void pccl_reduce_all(enum pccl_datatype datatype, enum pccl_reduction reduction, const void *const *parts,
+void pccl_reduce_all(enum pccl_datatype datatype, enum pccl_reduce_op reduction, const void *const *parts,
                      uint32_t part_count, size_t count, void *result)
 {
-    PCCL_ASSERT((unsigned)datatype < PCCL_DATATYPES && (unsigned)reduction < PCCL_REDUCTIONS && part_count > 0);
+    PCCL_ASSERT((unsigned)datatype < PCCL_DATATYPES && (unsigned)reduction < PCCL_REDUCE_OPS && part_count > 0);
     uint64_t mode = pccl_float_mode_begin();
     folds[datatype][reduction](parts, part_count, count, result);
     pccl_float_mode_end(mode);

@@ -28,17 +28,17 @@ enum pccl_datatype {
     PCCL_F64,
     PCCL_DATATYPES
 };
-enum pccl_reduction { PCCL_SUM, PCCL_AVG, PCCL_PROD, PCCL_MAX, PCCL_MIN, PCCL_REDUCTIONS };
+enum pccl_reduce_op { PCCL_SUM, PCCL_AVG, PCCL_PROD, PCCL_MAX, PCCL_MIN, PCCL_REDUCE_OPS };
 
 size_t pccl_datatype_bytes(enum pccl_datatype datatype);
 const char *pccl_datatype_name(enum pccl_datatype datatype);    /* "f32" */
-const char *pccl_reduction_name(enum pccl_reduction reduction); /* "sum" */
+const char *pccl_reduce_op_name(enum pccl_reduce_op reduction); /* "sum" */
 
 /*
  * result[i] = parts[0][i] op parts[1][i] op ..., folded left to right in the order given. result may be parts[k].
  * part_count > 0.
  */
-void pccl_reduce_all(enum pccl_datatype datatype, enum pccl_reduction reduction, const void *const *parts,
+void pccl_reduce_all(enum pccl_datatype datatype, enum pccl_reduce_op reduction, const void *const *parts,
                      uint32_t part_count, size_t count, void *result);
 
 /* Exact in one direction, rounded to nearest even in the other; NaN stays NaN (with what fits of its payload). */

@@ -23,14 +23,14 @@ struct pccl_kernels {
     const char *name;
     uint32_t features; /* a set of enum pccl_cpu_feature, all needed */
     /* result[i] = a[i] op b[i]; NULL for f16, which is combined as f32. result may be a or b. */
-    void (*combine[PCCL_DATATYPES][PCCL_REDUCTIONS])(void *result, const void *a, const void *b, size_t count);
+    void (*combine[PCCL_DATATYPES][PCCL_REDUCE_OPS])(void *result, const void *a, const void *b, size_t count);
     /* result[i] = source[i] / divisor; NULL for f16 and bf16. result may be source. divisor > 0 */
     void (*divide[PCCL_DATATYPES])(void *result, const void *source, size_t count, uint32_t divisor);
     /* f16 and bf16 only, NULL for the others: as pccl_f16_to_f32 and its kin do it. No overlap. */
     void (*widen[PCCL_DATATYPES])(float *to, const void *from, size_t count);
     void (*narrow[PCCL_DATATYPES])(void *to, const float *from, size_t count);
-    void (*copy_away)(void *to, const void *from, size_t bytes);
-    void (*copied_away)(void);
+    void (*copy_streaming)(void *to, const void *from, size_t bytes);
+    void (*copied_streaming)(void);
     void (*digest)(const void *bytes, size_t length, uint64_t halves[2]);
     /* The block function of SHA-256 on a block of each lane, `count` times. */
     void (*sha256)(uint32_t state[8][PCCL_SHA256_LANES], const uint8_t *stripes, size_t count);

@@ -32,7 +32,7 @@ static void narrow_f16(void *to, const float *from, size_t count)
 }
 
 /* Whole vectors to aligned places, in no order until there is a fence. */
-static void copy_away(void *to, const void *from, size_t bytes)
+static void copy_streaming(void *to, const void *from, size_t bytes)
 {
     char *target = to;
     const char *source = from;
@@ -48,7 +48,7 @@ static void copy_away(void *to, const void *from, size_t bytes)
     memcpy(target, source, bytes);
 }
 
-static void copied_away(void) { _mm_sfence(); }
+static void copied_streaming(void) { _mm_sfence(); }
 
 #define XXH_VECTOR XXH_AVX2 /* wider ones are no faster here */
 #include "kernels/digest.h"

@@ -26,9 +26,9 @@ static void narrow_f16(void *to, const float *from, size_t count)
     pccl_kernels_scalar.narrow[PCCL_F16](halves, from, count);
 }
 
-static void copy_away(void *to, const void *from, size_t bytes) { memcpy(to, from, bytes); }
+static void copy_streaming(void *to, const void *from, size_t bytes) { memcpy(to, from, bytes); }
 
-static void copied_away(void) {}
+static void copied_streaming(void) {}
 
 #include "kernels/digest.h"
 #include "kernels/loops.h"

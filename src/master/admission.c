@@ -22,21 +22,22 @@ void pccl_master_drop_stranger(struct pccl_master *m, struct pccl_stranger *stra
     pccl_release(&m->memory, stranger, sizeof *stranger);
 }
 
-static void turn_away(struct pccl_master *m, struct pccl_stranger *stranger, enum pccl_refusal code, const char *words)
+static void turn_away(struct pccl_master *m, struct pccl_stranger *stranger, enum pccl_refusal code, const char *reason)
 {
     pccl_conn conn = stranger->conn;
-    pccl_master_say(m, PCCL_LOG_INFO, &(struct pccl_log_fields){.reason = words, .cause = PCCL_LOG_CAUSE_REFUSED},
-                    "refused %s: %s", pccl_address_str(&stranger->address), words);
-    pccl_master_refuse(m, conn, code, words);
+    pccl_master_log(m, PCCL_LOG_INFO, &(struct pccl_log_fields){.reason = reason, .cause = PCCL_LOG_CAUSE_REFUSED},
+                    "refused %s: %s", pccl_address_str(&stranger->address), reason);
+    pccl_master_refuse(m, conn, code, reason);
     pccl_master_drop_stranger(m, stranger);
     m->effects.close(m->effects.context, conn);
 }
 
-void pccl_master_refuse(struct pccl_master *m, pccl_conn conn, enum pccl_refusal code, const char *words)
+void pccl_master_refuse(struct pccl_master *m, pccl_conn conn, enum pccl_refusal code, const char *reason)
 {
-    struct pccl_msg msg = {
-        .type = PCCL_MSG_refused,
-        .as.refused = {.version = PCCL_PROTOCOL_VERSION, .code = (uint16_t)code, .words = pccl_bytes_of_string(words)}};
+    struct pccl_msg msg = {.type = PCCL_MSG_refused,
+                           .as.refused = {.version = PCCL_PROTOCOL_VERSION,
+                                          .code = (uint16_t)code,
+                                          .reason = pccl_bytes_of_string(reason)}};
     pccl_master_send_loose(m, conn, &msg, 0);
 }
 
@@ -49,7 +50,7 @@ static struct pccl_stranger *most_crowded_stranger(const struct pccl_master *m)
     for (const struct pccl_stranger *i = m->oldest_stranger; i != NULL; i = i->newer)
         pccl_crowd_add(&crowd, &i->address);
     for (struct pccl_stranger *i = m->oldest_stranger; i != NULL; i = i->newer)
-        if (pccl_crowd_of(&crowd, &i->address) > pccl_crowd_of(&crowd, &found->address))
+        if (pccl_crowd_count(&crowd, &i->address) > pccl_crowd_count(&crowd, &found->address))
             found = i;
     return found;
 }
@@ -94,7 +95,7 @@ void pccl_master_note_gone(struct pccl_master *m, const struct pccl_remote *remo
     if (gone == NULL)
         return; /* then it is told that it was removed, and not why */
     m->gone = gone;
-    gone[place] = (struct pccl_gone){.id = remote->id, .token = remote->token, .words = remote->words};
+    gone[place] = (struct pccl_gone){.id = remote->id, .token = remote->token, .reason = remote->reason};
     m->gone_count++;
 }
 
@@ -104,7 +105,7 @@ static const struct pccl_text *why_gone(const struct pccl_master *m, const struc
     for (uint32_t i = 0; i < PCCL_GONE_MAX && i < m->gone_count; i++) {
         const struct pccl_gone *gone = &m->gone[i];
         if (pccl_id_equal(&gone->id, &hello->peer) && pccl_id_equal_secret(&gone->token, &hello->token))
-            return &gone->words;
+            return &gone->reason;
     }
     return NULL;
 }
@@ -113,10 +114,10 @@ static const struct pccl_text *why_gone(const struct pccl_master *m, const struc
 static void turn_away_gone(struct pccl_master *m, struct pccl_stranger *stranger, const struct pccl_text *why,
                            const char *otherwise)
 {
-    struct pccl_text words;
+    struct pccl_text reason;
     if (why != NULL)
-        pccl_text_format(&words, "this peer was removed from the run: %s", why->bytes);
-    turn_away(m, stranger, PCCL_REFUSAL_GONE, why != NULL ? words.bytes : otherwise);
+        pccl_text_format(&reason, "this peer was removed from the run: %s", why->bytes);
+    turn_away(m, stranger, PCCL_REFUSAL_GONE, why != NULL ? reason.bytes : otherwise);
 }
 
 /* ---- hello ---- */
@@ -163,7 +164,7 @@ static void come_back(struct pccl_master *m, struct pccl_stranger *stranger, str
         return;
     }
     if (remote->departing) {
-        turn_away_gone(m, stranger, &remote->words, "");
+        turn_away_gone(m, stranger, &remote->reason, "");
         return;
     }
     bool heard_nothing = hello->boot != m->config.boot; /* our hello_ok never reached it */
@@ -173,7 +174,7 @@ static void come_back(struct pccl_master *m, struct pccl_stranger *stranger, str
         return;
     }
     /*
-     * Not an acknowledgement yet: what it said before it got these messages is still to be sent again, and may be about
+     * Not an acknowledgment yet: what it said before it got these messages is still to be sent again, and may be about
      * an operation that is only remembered until all have acknowledged its outcome. It drops what it gets twice.
      */
     if (!heard_nothing)
@@ -193,9 +194,9 @@ static void newcomer(struct pccl_master *m, struct pccl_stranger *stranger, cons
         turn_away_gone(m, stranger, gone, "");
         return;
     }
-    struct pccl_text words;
-    if (!pccl_master_make_room(m, hello->group, &stranger->address, &words)) {
-        turn_away(m, stranger, PCCL_REFUSAL_FULL, words.bytes);
+    struct pccl_text reason;
+    if (!pccl_master_make_room(m, hello->group, &stranger->address, &reason)) {
+        turn_away(m, stranger, PCCL_REFUSAL_FULL, reason.bytes);
         return;
     }
     struct pccl_remote *remote = pccl_master_add_remote(m, hello, PCCL_REMOTE_PENDING);
@@ -210,7 +211,7 @@ static void newcomer(struct pccl_master *m, struct pccl_stranger *stranger, cons
     pccl_master_need_lineage(m);
     m->older_run_expected = m->older_run_expected || hello->boot != 0; /* it waited at this master's predecessor */
     come_in(m, stranger, remote, PCCL_HELLO_NEW);
-    pccl_master_say(m, PCCL_LOG_INFO, &(struct pccl_log_fields){.peer = &remote->id, .cause = PCCL_LOG_CAUSE_NEWCOMER},
+    pccl_master_log(m, PCCL_LOG_INFO, &(struct pccl_log_fields){.peer = &remote->id, .cause = PCCL_LOG_CAUSE_NEWCOMER},
                     "peer %s of group %u asks to join", pccl_id_str(&remote->id), remote->group_number);
     pccl_master_probe(m, remote);
     pccl_master_mark(m, PCCL_STAGE_RECOVERY);
@@ -250,7 +251,7 @@ static void foreign_member(struct pccl_master *m, struct pccl_stranger *stranger
 {
     struct pccl_id lineage = pccl_secret_digest(&hello->run_key);
     bool same = m->founded && pccl_id_equal(&lineage, &m->lineage);
-    if ((same && (!m->recovering || pccl_master_recovers_in_vain(m))) || pccl_master_is_over(m, &lineage)) {
+    if ((same && (!m->recovering || pccl_master_recovery_is_hopeless(m))) || pccl_master_run_is_over(m, &lineage)) {
         turn_away_gone(m, stranger, why_gone(m, hello),
                        "this peer did not come back in time and was removed from the run");
         return;
@@ -274,7 +275,7 @@ static void foreign_member(struct pccl_master *m, struct pccl_stranger *stranger
         turn_away(m, stranger, PCCL_REFUSAL_FULL, "no room for another peer");
         return;
     }
-    pccl_master_say(m, PCCL_LOG_INFO,
+    pccl_master_log(m, PCCL_LOG_INFO,
                     &(struct pccl_log_fields){.peer = &remote->id, .cause = PCCL_LOG_CAUSE_MEMBERSHIP},
                     "peer %s of an earlier boot resumes", pccl_id_str(&remote->id));
     come_in(m, stranger, remote, PCCL_HELLO_RESUME);

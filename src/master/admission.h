@@ -9,11 +9,11 @@
 
 /* A connection came (OPENED). The most crowded address loses its oldest one where there are too many. */
 void pccl_master_opened(struct pccl_master *m, const struct pccl_master_event *event);
-/* Its first message: judges the hello. The stranger is gone afterwards. */
+/* Its first message: judges the hello. The stranger is gone afterward. */
 void pccl_master_stranger_received(struct pccl_master *m, struct pccl_stranger *stranger,
                                    const struct pccl_master_event *event);
 /* Says why; whoever calls this closes the connection. */
-void pccl_master_refuse(struct pccl_master *m, pccl_conn conn, enum pccl_refusal code, const char *words);
+void pccl_master_refuse(struct pccl_master *m, pccl_conn conn, enum pccl_refusal code, const char *reason);
 /* Forgets it; its connection is not touched. */
 void pccl_master_drop_stranger(struct pccl_master *m, struct pccl_stranger *stranger);
 /* Stage: those who have not said hello in time are refused. */

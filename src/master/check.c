@@ -50,23 +50,23 @@ static const char *check_member(const struct pccl_remote *remote)
 }
 
 /* Whom a peer should hold a link to. Members want their group's ring, and all of it if it is small. */
-static const char *check_wants(const struct pccl_master *m, const struct pccl_remote *remote)
+static const char *check_intents(const struct pccl_master *m, const struct pccl_remote *remote)
 {
-    const struct pccl_group *group = remote->group;
+    const struct pccl_peer_group *group = remote->group;
     uint32_t of_group = 0;
-    for (uint32_t i = 0; i < remote->want_count; i++) {
-        const struct pccl_want *want = &remote->wants[i];
-        const struct pccl_remote *to = pccl_master_find(m, &want->to);
+    for (uint32_t i = 0; i < remote->intent_count; i++) {
+        const struct pccl_link_intent *intent = &remote->intents[i];
+        const struct pccl_remote *to = pccl_master_find(m, &intent->to);
         PCCL_RULE(to != NULL && to != remote, "links are wanted to other peers that are here");
-        PCCL_RULE(!want->up || !want->failed, "a link that stands has not failed");
-        PCCL_RULE(want->rate <= PCCL_RATE_MOST, "a rate is one that a link may have");
+        PCCL_RULE(!intent->up || !intent->failed, "a link that stands has not failed");
+        PCCL_RULE(intent->rate <= PCCL_RATE_MOST, "a rate is one that a link may have");
         of_group += group != NULL && to->group == group;
     }
     PCCL_RULE(!pccl_master_is_living_member(remote) || !pccl_master_is_small(group->ring_count) ||
                   of_group == group->ring_count - 1,
               "each member of a small group wants a link to each other one, once");
     PCCL_RULE(!pccl_master_is_living_member(remote) || group->ring_count < 2 ||
-                  pccl_master_want(remote, &group->ring[(remote->position + 1) % group->ring_count]->id) != NULL,
+                  pccl_master_find_intent(remote, &group->ring[(remote->position + 1) % group->ring_count]->id) != NULL,
               "a member wants a link to its successor");
     return NULL;
 }
@@ -78,7 +78,7 @@ static const char *check_remote(const struct pccl_master *m, const struct pccl_r
         broken = check_state(m, remote);
     if (broken == NULL)
         broken = check_member(remote);
-    return broken != NULL ? broken : check_wants(m, remote);
+    return broken != NULL ? broken : check_intents(m, remote);
 }
 
 static const char *check_remotes(const struct pccl_master *m)
@@ -113,7 +113,7 @@ static const char *check_remotes(const struct pccl_master *m)
 static const char *check_queue(const struct pccl_master *m, const struct pccl_queue *queue)
 {
     uint32_t count = 0;
-    for (struct pccl_link *link = queue->newcomers.next; link != &queue->newcomers; link = link->next) {
+    for (struct pccl_list_node *link = queue->newcomers.next; link != &queue->newcomers; link = link->next) {
         const struct pccl_remote *remote = PCCL_CONTAINER_OF(link, const struct pccl_remote, in_queue);
         PCCL_RULE(remote->queue == queue && remote->group_number == queue->number,
                   "a newcomer waits in the queue of its group");
@@ -129,7 +129,7 @@ static const char *check_newcomers(const struct pccl_master *m)
 {
     const char *broken = NULL;
     uint32_t queued = 0, at_sites = 0;
-    for (struct pccl_node *node = pccl_table_first(&m->queues); broken == NULL && node != NULL;
+    for (struct pccl_table_node *node = pccl_table_first(&m->queues); broken == NULL && node != NULL;
          node = pccl_table_after(&m->queues, node)) {
         const struct pccl_queue *queue = PCCL_CONTAINER_OF(node, const struct pccl_queue, by_number);
         broken = check_queue(m, queue);
@@ -137,7 +137,8 @@ static const char *check_newcomers(const struct pccl_master *m)
     }
     if (broken != NULL)
         return broken;
-    for (struct pccl_node *node = pccl_table_first(&m->sites); node != NULL; node = pccl_table_after(&m->sites, node)) {
+    for (struct pccl_table_node *node = pccl_table_first(&m->sites); node != NULL;
+         node = pccl_table_after(&m->sites, node)) {
         const struct pccl_site *site = PCCL_CONTAINER_OF(node, const struct pccl_site, by_address);
         PCCL_RULE(site->count > 0 && site->count <= PCCL_NEWCOMERS_OF_ADDRESS_MAX,
                   "newcomers of a site are as many as limits.h says, and without any it is forgotten");
@@ -174,7 +175,7 @@ static const char *check_edges(const struct pccl_master *m)
 
 /* ---- operations ---- */
 
-static const char *check_decided(const struct pccl_group *group, const struct pccl_operation *op)
+static const char *check_decided(const struct pccl_peer_group *group, const struct pccl_operation *op)
 {
     PCCL_RULE(op->parts == NULL && op->part_count == 0, "parts are freed at the decision");
     PCCL_RULE(op->held_until_us == 0, "what is decided waits for nothing");
@@ -185,7 +186,7 @@ static const char *check_decided(const struct pccl_group *group, const struct pc
     return NULL;
 }
 
-static const char *check_undecided(const struct pccl_group *group, const struct pccl_operation *op)
+static const char *check_undecided(const struct pccl_peer_group *group, const struct pccl_operation *op)
 {
     uint32_t done = 0;
     PCCL_RULE(op->part_count == (op->parts != NULL ? group->ring_count : 0), "an operation has a part for each member");
@@ -202,7 +203,7 @@ static const char *check_undecided(const struct pccl_group *group, const struct 
 }
 
 /* Operations that this member has finished and that are undecided. */
-static uint32_t count_under_way(const struct pccl_group *group, uint32_t position)
+static uint32_t count_under_way(const struct pccl_peer_group *group, uint32_t position)
 {
     uint32_t count = 0;
     for (const struct pccl_operation *op = group->oldest; op != NULL; op = op->newer)
@@ -210,7 +211,7 @@ static uint32_t count_under_way(const struct pccl_group *group, uint32_t positio
     return count;
 }
 
-static const char *check_operations(const struct pccl_group *group)
+static const char *check_operations(const struct pccl_peer_group *group)
 {
     const char *broken = NULL;
     const struct pccl_operation *before = NULL;
@@ -236,7 +237,7 @@ static const char *check_operations(const struct pccl_group *group)
 
 /* ---- groups ---- */
 
-static const char *check_ring(const struct pccl_master *m, const struct pccl_group *group)
+static const char *check_ring(const struct pccl_master *m, const struct pccl_peer_group *group)
 {
     uint32_t behind = 0, placed = 0, loading = 0, loaded = 0;
     for (uint32_t i = 0; i < group->ring_count; i++) {
@@ -262,7 +263,7 @@ static const char *check_ring(const struct pccl_master *m, const struct pccl_gro
     return NULL;
 }
 
-static const char *check_better(const struct pccl_group *group)
+static const char *check_better(const struct pccl_peer_group *group)
 {
     const struct pccl_tuning *tuning = &group->tuning;
     PCCL_RULE((tuning->better != NULL) == (tuning->better_count > 0), "a better ring has members");
@@ -278,7 +279,7 @@ static const char *check_better(const struct pccl_group *group)
     return NULL;
 }
 
-static const char *check_group(const struct pccl_master *m, const struct pccl_group *group)
+static const char *check_group(const struct pccl_master *m, const struct pccl_peer_group *group)
 {
     const struct pccl_tuning *tuning = &group->tuning;
     PCCL_RULE(pccl_master_group((struct pccl_master *)(uintptr_t)m, group->number, false) == group,
@@ -287,7 +288,7 @@ static const char *check_group(const struct pccl_master *m, const struct pccl_gr
     PCCL_RULE(pccl_epoch_compare(&group->view, &m->epoch) <= 0, "a view is an epoch of this run");
     PCCL_RULE(group->stable <= group->decisions, "all know only what is decided");
     PCCL_RULE(!group->sync_proven || group->sync_planned, "what is elected is proven behind its election");
-    PCCL_RULE(m->optimizing || tuning->phase == PCCL_TUNING_NONE, "a group is tuned within an optimisation");
+    PCCL_RULE(m->optimizing || tuning->phase == PCCL_TUNING_NONE, "a group is tuned within an optimization");
     PCCL_RULE(tuning->ticket <= m->last_ticket, "a search has a number that was given out");
     PCCL_RULE((tuning->text != NULL) == (tuning->text_bytes > 0), "a picture has a length");
     PCCL_RULE(group->matrix.places == 0 || group->matrix.places >= group->place_count,
@@ -300,7 +301,7 @@ static const char *check_groups(const struct pccl_master *m)
     const char *broken = NULL;
     uint32_t members = 0;
     for (uint32_t i = 0; broken == NULL && i < m->group_count; i++) {
-        const struct pccl_group *group = m->groups[i];
+        const struct pccl_peer_group *group = m->groups[i];
         members += group->ring_count;
         broken = check_group(m, group);
         if (broken == NULL)
@@ -350,7 +351,7 @@ static const char *check_deadlines_of(const struct pccl_master *m, const struct 
     return NULL;
 }
 
-static const char *check_held(const struct pccl_master *m, const struct pccl_group *group)
+static const char *check_held(const struct pccl_master *m, const struct pccl_peer_group *group)
 {
     for (const struct pccl_operation *op = group->oldest; op != NULL && group->held_count > 0; op = op->newer)
         PCCL_RULE(op->held_until_us == 0 || wakes_for(m, op->held_until_us), "an abort that waits comes");

@@ -26,50 +26,50 @@ bool pccl_ballot_gives(const struct pccl_ballot *ballot)
 }
 
 struct expulsion {
-    void (*tell)(void *context, uint32_t index, int64_t winner, const struct pccl_text *words);
+    void (*tell)(void *context, uint32_t index, int64_t winner, const struct pccl_text *reason);
     void *context;
     bool any;
 };
 
 static void expel(struct expulsion *expulsion, struct pccl_ballot *ballots, uint32_t index, int64_t winner,
-                  const struct pccl_text *words)
+                  const struct pccl_text *reason)
 {
     ballots[index].expelled = true;
     expulsion->any = true;
-    expulsion->tell(expulsion->context, index, winner, words);
+    expulsion->tell(expulsion->context, index, winner, reason);
 }
 
 /* ---- rules 1 and 2 ---- */
 
 static void expel_jumps(struct expulsion *expulsion, struct pccl_ballot *ballots, uint32_t count, uint64_t next)
 {
-    struct pccl_text words;
+    struct pccl_text reason;
     for (uint32_t i = 0; next != 0 && i < count; i++) {
         if (ballots[i].revision <= next)
             continue;
-        pccl_text_format(&words,
+        pccl_text_format(&reason,
                          "its shared state has revision %" PRIu64 ", and the group's next one is %" PRIu64
                          ": each synchronization must increment the revision by one",
                          ballots[i].revision, next);
-        expel(expulsion, ballots, i, PCCL_NO_BALLOT, &words);
+        expel(expulsion, ballots, i, PCCL_NO_BALLOT, &reason);
     }
 }
 
 static void expel_other_strategies(struct expulsion *expulsion, struct pccl_ballot *ballots, uint32_t count)
 {
     uint32_t enforcing = 0, receiving = 0;
-    struct pccl_text words;
+    struct pccl_text reason;
     for (uint32_t i = 0; i < count; i++) {
         enforcing += ballots[i].strategy == PCCL_ENFORCE_POPULAR;
         receiving += ballots[i].strategy == PCCL_RECEIVE_ONLY;
     }
     if (enforcing > 0)
-        pccl_text_format(&words, "it is SEND_ONLY or RECEIVE_ONLY, the others are ENFORCE_POPULAR");
+        pccl_text_format(&reason, "it is SEND_ONLY or RECEIVE_ONLY, the others are ENFORCE_POPULAR");
     else
-        pccl_text_format(&words, "all members only receive shared state, and none offers it");
+        pccl_text_format(&reason, "all members only receive shared state, and none offers it");
     for (uint32_t i = 0; i < count; i++)
         if (enforcing > 0 ? ballots[i].strategy != PCCL_ENFORCE_POPULAR : receiving == count)
-            expel(expulsion, ballots, i, PCCL_NO_BALLOT, &words);
+            expel(expulsion, ballots, i, PCCL_NO_BALLOT, &reason);
 }
 
 /* ---- rule 3 ---- */
@@ -85,7 +85,7 @@ static uint64_t highest_offered(const struct pccl_ballot *ballots, uint32_t coun
 
 /* What a content has going for it, and the ballot of its lowest peer id. */
 struct tally {
-    uint32_t votes, old_hands, ballot;
+    uint32_t votes, veterans, ballot;
 };
 
 static struct tally tally_of(const struct pccl_ballot *ballots, uint32_t count, uint32_t first, uint64_t revision)
@@ -96,7 +96,7 @@ static struct tally tally_of(const struct pccl_ballot *ballots, uint32_t count, 
         if (!offers(ballot) || ballot->revision != revision || !brings_the_same(ballot, &ballots[first]))
             continue;
         tally.votes++;
-        tally.old_hands += !ballot->fresh;
+        tally.veterans += !ballot->fresh;
         if (pccl_id_compare(&ballot->peer, &ballots[tally.ballot].peer) < 0)
             tally.ballot = i;
     }
@@ -107,8 +107,8 @@ static bool beats(const struct pccl_ballot *ballots, const struct tally *a, cons
 {
     if (a->votes != b->votes)
         return a->votes > b->votes;
-    if (a->old_hands != b->old_hands)
-        return a->old_hands > b->old_hands;
+    if (a->veterans != b->veterans)
+        return a->veterans > b->veterans;
     return pccl_id_compare(&ballots[a->ballot].peer, &ballots[b->ballot].peer) < 0;
 }
 
@@ -140,18 +140,18 @@ static void nobody(struct pccl_election *election, const struct pccl_ballot *bal
         any_whole = any_whole || offers(&ballots[i]);
     if (!any_whole)
         pccl_text_format(
-            &election->words,
+            &election->reason,
             "no member has an intact shared state: unfinished transfers have overwritten parts of all; restore "
             "one from a checkpoint and connect anew");
     else if (highest_offered(ballots, count) + 1 == revision)
-        pccl_text_format(&election->words,
+        pccl_text_format(&election->reason,
                          "no member offers a shared state of revision %" PRIu64 ", the group's next, but of %" PRIu64
                          ", which was already synchronized: each synchronization needs a new revision, by "
                          "push_revision() before it, in C `revision++`; or, if the members that went on are gone, "
                          "resume from a checkpoint of revision %" PRIu64 ", or begin a new run",
                          revision, revision - 1, revision);
     else
-        pccl_text_format(&election->words,
+        pccl_text_format(&election->reason,
                          "no member offers a shared state of revision %" PRIu64
                          ", which the group needs, but the members that held it are gone; resume from a checkpoint of "
                          "that revision, or begin a new run",
@@ -160,24 +160,24 @@ static void nobody(struct pccl_election *election, const struct pccl_ballot *bal
 
 /* ---- rules 4 and 5, and what each one gets ---- */
 
-static void expel_who_does_not_fit(struct expulsion *expulsion, struct pccl_ballot *ballots, uint32_t count,
-                                   const struct pccl_election *election)
+static void expel_mismatched(struct expulsion *expulsion, struct pccl_ballot *ballots, uint32_t count,
+                             const struct pccl_election *election)
 {
     const struct pccl_ballot *winner = &ballots[election->winner];
-    struct pccl_text words;
+    struct pccl_text reason;
     for (uint32_t i = 0; i < count; i++) {
         const struct pccl_ballot *ballot = &ballots[i];
         bool same = pccl_digest_equal(&ballot->content, &winner->content);
         if (!pccl_digest_equal(&ballot->structure, &winner->structure)) {
-            pccl_text_format(&words, "its list of tensors differs from the group's");
-            expel(expulsion, ballots, i, election->winner, &words);
+            pccl_text_format(&reason, "its list of tensors differs from the group's");
+            expel(expulsion, ballots, i, election->winner, &reason);
         } else if (ballot->strategy == PCCL_SEND_ONLY && (!same || ballot->torn)) {
-            pccl_text_format(&words, "it is SEND_ONLY, and the group elected content other than its own");
-            expel(expulsion, ballots, i, PCCL_NO_BALLOT, &words);
+            pccl_text_format(&reason, "it is SEND_ONLY, and the group elected content other than its own");
+            expel(expulsion, ballots, i, PCCL_NO_BALLOT, &reason);
         } else if (ballot->strategy == PCCL_SEND_ONLY && ballot->revision != election->revision) {
-            pccl_text_format(&words, "it is SEND_ONLY, and has revision %" PRIu64 " where the group has %" PRIu64,
+            pccl_text_format(&reason, "it is SEND_ONLY, and has revision %" PRIu64 " where the group has %" PRIu64,
                              ballot->revision, election->revision);
-            expel(expulsion, ballots, i, PCCL_NO_BALLOT, &words);
+            expel(expulsion, ballots, i, PCCL_NO_BALLOT, &reason);
         }
     }
 }
@@ -197,7 +197,7 @@ static void assign(struct pccl_ballot *ballots, uint32_t count, const struct pcc
 
 struct pccl_election
 pccl_elect(struct pccl_ballot *ballots, uint32_t count, uint64_t next,
-           void (*why)(void *context, uint32_t index, int64_t winner, const struct pccl_text *words), void *context)
+           void (*why)(void *context, uint32_t index, int64_t winner, const struct pccl_text *reason), void *context)
 {
     PCCL_ASSERT(count > 0);
     struct pccl_election election = {.end = PCCL_EXPELS};
@@ -214,7 +214,7 @@ pccl_elect(struct pccl_ballot *ballots, uint32_t count, uint64_t next,
         nobody(&election, ballots, count, election.revision);
         return election;
     }
-    expel_who_does_not_fit(&expulsion, ballots, count, &election);
+    expel_mismatched(&expulsion, ballots, count, &election);
     if (expulsion.any)
         return election;
     election.end = PCCL_ELECTED;

@@ -34,7 +34,7 @@ struct pccl_election {
     enum pccl_election_end end;
     uint64_t revision; /* ELECTED */
     uint32_t winner;   /* a ballot with what was elected */
-    struct pccl_text words;
+    struct pccl_text reason;
 };
 
 enum { PCCL_NO_BALLOT = -1 };
@@ -46,7 +46,7 @@ enum { PCCL_NO_BALLOT = -1 };
  */
 struct pccl_election
 pccl_elect(struct pccl_ballot *ballots, uint32_t count, uint64_t next,
-           void (*why)(void *context, uint32_t index, int64_t winner, const struct pccl_text *words), void *context);
+           void (*why)(void *context, uint32_t index, int64_t winner, const struct pccl_text *reason), void *context);
 /* May others take the content (equal: those tensors that are to be equal) from this member? After ELECTED. */
 bool pccl_ballot_gives(const struct pccl_ballot *ballot);
 

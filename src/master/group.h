@@ -19,7 +19,7 @@ struct pccl_part {
 
 /* An instance X (PROTOCOL 6). Undecided ones belong to the group's current view. */
 struct pccl_operation {
-    struct pccl_node by_instance;
+    struct pccl_table_node by_instance;
     struct pccl_operation *older, *newer;
     struct pccl_instance instance;
     struct pccl_descriptor descriptor;
@@ -39,23 +39,23 @@ struct pccl_operation {
     struct pccl_id ended_by;   /* whose word alone has ended it; zero: there are others */
     struct pccl_id named_last; /* who said last that it has ended, ... */
     uint32_t named_count;      /* ... of so many */
-    struct pccl_text words;
+    struct pccl_text reason;
 };
 
-/* How far a group is in the optimisation under way. */
+/* How far a group is in the optimization under way. */
 enum pccl_tuning_phase { PCCL_TUNING_NONE, PCCL_TUNING_TESTS, PCCL_TUNING_SEARCH, PCCL_TUNING_LINKS, PCCL_TUNING_OVER };
 
 /* The search for better rings of a group. */
 struct pccl_tuning {
     enum pccl_tuning_phase phase;
-    uint32_t attempts;    /* searches in this optimisation */
+    uint32_t attempts;    /* searches in this optimization */
     uint64_t patience_us; /* LINKS: until when they are waited for */
-    bool known;           /* an optimisation has filled the matrix */
+    bool known;           /* an optimization has filled the matrix */
     bool moved;           /* figures have changed since the last search */
     uint32_t share;       /* thousandths of what tests promise, that operations achieve */
     bool unproven;        /* the ring that was found may not be the best */
-    bool failed;          /* this optimisation has, as words say */
-    struct pccl_text words;
+    bool failed;          /* this optimization has, as words say */
+    struct pccl_text reason;
     uint64_t ticket;       /* of the search under way; 0: none */
     bool background;       /* ... for which nobody waits */
     uint32_t ring_version; /* ... and the ring that it is about */
@@ -69,8 +69,8 @@ struct pccl_tuning {
     uint32_t text_version;
 };
 
-struct pccl_group {
-    struct pccl_node by_number;
+struct pccl_peer_group {
+    struct pccl_table_node by_number;
     uint32_t number;
     bool changed; /* in the epoch change under way */
     struct pccl_epoch view;
@@ -83,7 +83,7 @@ struct pccl_group {
     struct pccl_remote **ring;
     uint32_t ring_count, ring_capacity;
 
-    struct pccl_matrix matrix;     /* of its ways; without places until an optimisation begins */
+    struct pccl_matrix matrix;     /* of its ways; without places until an optimization begins */
     struct pccl_remote **by_place; /* the members by their places in it; NULL: free */
     uint32_t place_count, place_capacity;
     struct pccl_tuning tuning;
@@ -92,7 +92,7 @@ struct pccl_group {
     const struct pccl_remote *sync_news;    /* ... and only this member's part; NULL: others' too */
     bool sync_planned;                      /* the open round has elected */
     uint8_t sync_outcome, optimize_outcome; /* of the rounds before, and why they failed */
-    struct pccl_text sync_words, optimize_words;
+    struct pccl_text sync_reason, optimize_reason;
     uint64_t sync, revision;      /* the open round; the revision that is due, 0: none yet */
     bool sync_proven;             /* ... and knows by which proof: those who brought it have said */
     struct pccl_proof sync_proof; /* 0: no majority of them could say */

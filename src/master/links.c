@@ -59,8 +59,8 @@ void pccl_master_forget_edges(struct pccl_master *m, const struct pccl_remote *g
     }
 }
 
-/* Its dialling was answered by nobody, or by somebody else: more than a link that ended. */
-static bool is_failed_dialling(bool incoming, enum pccl_link_end how)
+/* Its dialing was answered by nobody, or by somebody else: more than a link that ended. */
+static bool is_failed_dialing(bool incoming, enum pccl_link_end how)
 {
     return !incoming && how != PCCL_LINK_CLOSED && how != PCCL_LINK_SILENT;
 }
@@ -85,11 +85,11 @@ static bool is_witness(const struct pccl_master *m, const struct pccl_id *id, co
     if (remote == NULL)
         return false;
     if (m->recovering)
-        return pccl_master_reports_law(m, remote, of);
+        return pccl_master_is_law_reporter(m, remote, of);
     return pccl_master_is_living_member(remote) && peer != NULL && remote->group_number == peer->group_number;
 }
 
-/* How many have seen within the silence limit that this peer's process is gone; strict: by dialling it. */
+/* How many have seen within the silence limit that this peer's process is gone; strict: by dialing it. */
 static uint32_t count_witnesses(const struct pccl_master *m, const struct pccl_id *id, bool strict)
 {
     const struct pccl_id *first = NULL;
@@ -110,7 +110,7 @@ bool pccl_master_is_dead(const struct pccl_master *m, const struct pccl_id *id)
     return count_witnesses(m, id, true) > 0;
 }
 
-static void look_again(struct pccl_master *m, struct pccl_remote *remote)
+static void probe_again_later(struct pccl_master *m, struct pccl_remote *remote)
 {
     remote->look_again_us = m->now_us + LOOK_AGAIN_US;
     pccl_master_arm(m, remote->look_again_us);
@@ -126,7 +126,7 @@ void pccl_master_probe(struct pccl_master *m, struct pccl_remote *remote)
     remote->probing = true;
     remote->look_again_us = 0;
     if (!m->effects.probe(m->effects.context, &remote->id, &m->lineage, &remote->observed))
-        look_again(m, remote);
+        probe_again_later(m, remote);
 }
 
 /*
@@ -155,12 +155,12 @@ static bool is_nobody(struct pccl_master *m, const struct pccl_remote *remote, c
     if (event->how != PCCL_LINK_REFUSED || remote->verified || remote->state != PCCL_REMOTE_PENDING || !m->founded ||
         m->recovering || m->member_count == 0)
         return false;
-    const struct pccl_group *group = pccl_master_group(m, remote->group_number, false);
+    const struct pccl_peer_group *group = pccl_master_group(m, remote->group_number, false);
     struct pccl_address addresses[PCCL_CANDIDATES_MAX];
     return (group == NULL || group->ring_count == 0) && pccl_master_addresses(remote, addresses) == 1;
 }
 
-void pccl_master_look_again(struct pccl_master *m, struct pccl_remote *remote)
+void pccl_master_probe_if_due(struct pccl_master *m, struct pccl_remote *remote)
 {
     if (remote->look_again_us == 0)
         return;
@@ -178,7 +178,7 @@ void pccl_master_probed(struct pccl_master *m, const struct pccl_master_event *e
     if (remote == NULL || remote->departing)
         return;
     if (!event->answered && event->how == 0) {
-        look_again(m, remote); /* and `probing` until somebody was asked */
+        probe_again_later(m, remote); /* and `probing` until somebody was asked */
         return;
     }
     remote->probing = false;
@@ -191,14 +191,15 @@ void pccl_master_probed(struct pccl_master *m, const struct pccl_master_event *e
     else if (remote->conn == 0 && remote->verified && has_seen_it_gone(m, event))
         pccl_master_remove(m, remote, PCCL_REFUSAL_GONE, "its control connection closed and its port does not answer");
     else if (remote->conn == 0 && remote->verified && event->how == PCCL_LINK_CLOSED)
-        look_again(m, remote); /* a dying process closes one thing after another: its port may still have taken this */
+        probe_again_later(
+            m, remote); /* a dying process closes one thing after another: its port may still have taken this */
     else if (remote->conn == 0 && remote->verified)
         return; /* silence will tell */
     else if (is_nobody(m, remote, event))
         pccl_master_remove(m, remote, PCCL_REFUSAL_NOT_WARM,
                            "no answer at the port where others must reach it (is it forwarded?)");
     else if (!remote->verified) {
-        pccl_master_say(
+        pccl_master_log(
             m, PCCL_LOG_WARN, &(struct pccl_log_fields){.peer = &remote->id, .cause = PCCL_LOG_CAUSE_NEWCOMER},
             "the master cannot reach the port of peer %s: its death may be noticed late", pccl_id_str(&remote->id));
         pccl_master_send_heartbeat(m, remote, true); /* it may be waiting for its answer (newcomers.c, may_be_first) */
@@ -212,7 +213,7 @@ void pccl_master_control_lost(struct pccl_master *m, struct pccl_remote *remote)
     remote->conn = 0;
     if (remote->departing)
         return;
-    pccl_master_say(m, PCCL_LOG_DEBUG,
+    pccl_master_log(m, PCCL_LOG_DEBUG,
                     &(struct pccl_log_fields){.peer = &remote->id, .cause = PCCL_LOG_CAUSE_MEMBERSHIP},
                     "the control connection of peer %s is lost", pccl_id_str(&remote->id));
     pccl_master_arm(m, remote->heard_us + m->config.silence_ms * UINT64_C(1000));
@@ -224,19 +225,19 @@ void pccl_master_control_lost(struct pccl_master *m, struct pccl_remote *remote)
 
 /* ---- edges between the living ---- */
 
-static bool are_neighbours(const struct pccl_remote *from, const struct pccl_remote *to)
+static bool are_neighbors(const struct pccl_remote *from, const struct pccl_remote *to)
 {
     return pccl_master_is_living_member(from) && pccl_master_is_living_member(to) && from->group == to->group &&
            from != to && (from->position + 1) % from->group->ring_count == to->position;
 }
 
 /* The link counts for whether a newcomer could be admitted. */
-static void touch_newcomers(struct pccl_master *m, const struct pccl_remote *from, const struct pccl_remote *to)
+static void recheck_newcomers(struct pccl_master *m, const struct pccl_remote *from, const struct pccl_remote *to)
 {
     if (from->queue != NULL)
-        pccl_master_touch_queue(m, from->group_number);
+        pccl_master_recheck_queue(m, from->group_number);
     if (to != NULL && to->queue != NULL)
-        pccl_master_touch_queue(m, to->group_number);
+        pccl_master_recheck_queue(m, to->group_number);
 }
 
 /* It has not said so before, or not of the ring that is: then what becomes of the edge is decided later. */
@@ -250,11 +251,11 @@ void pccl_master_link_lost(struct pccl_master *m, struct pccl_remote *from, cons
     struct pccl_remote *to = pccl_master_find(m, &lost->peer);
     enum pccl_link_end how = (enum pccl_link_end)lost->how;
     bool incoming = lost->incoming != 0;
-    struct pccl_want *want = pccl_master_want(from, &lost->peer);
-    if (want != NULL && !incoming) {
-        want->up = false;
-        want->failed = is_failed_dialling(incoming, how);
-        touch_newcomers(m, from, to);
+    struct pccl_link_intent *intent = pccl_master_find_intent(from, &lost->peer);
+    if (intent != NULL && !incoming) {
+        intent->up = false;
+        intent->failed = is_failed_dialing(incoming, how);
+        recheck_newcomers(m, from, to);
         if (from->group != NULL && from->group->tuning.better != NULL)
             pccl_master_arm(m, m->now_us); /* a round may wait for this link */
     }
@@ -275,7 +276,7 @@ void pccl_master_link_lost(struct pccl_master *m, struct pccl_remote *from, cons
     pccl_master_send_heartbeat(m, from, true);
     pccl_master_send_heartbeat(m, to, true);
     struct pccl_edge *edge = find_edge(m, &from->id, &to->id, incoming);
-    if (edge != NULL && is_failed_dialling(incoming, how) && is_news(edge, from)) {
+    if (edge != NULL && is_failed_dialing(incoming, how) && is_news(edge, from)) {
         edge->failed_us = m->now_us;
         edge->act_us = m->now_us + m->config.settle_ms * UINT64_C(1000);
         pccl_master_arm(m, edge->act_us);
@@ -293,24 +294,24 @@ void pccl_master_link_up(struct pccl_master *m, struct pccl_remote *from, const 
         edge->act_us = edge->bad_until_us = 0;
         edge->since_us = 0; /* no evidence any more */
     }
-    struct pccl_want *want = pccl_master_want(from, to);
+    struct pccl_link_intent *intent = pccl_master_find_intent(from, to);
     struct pccl_remote *remote = pccl_master_find(m, to);
-    if (want == NULL || remote == NULL)
+    if (intent == NULL || remote == NULL)
         return; /* not of interest any more */
     pccl_master_note_traffic(m, from, remote, up->rtt_us, pccl_min_u64(up->rate, PCCL_RATE_MOST));
-    bool stood = want->up && up->rate != 0; /* only measured: says nothing about who is alive */
+    bool stood = intent->up && up->rate != 0; /* only measured: says nothing about who is alive */
     if (up->rtt_us != 0)
-        want->rtt_us = up->rtt_us;
+        intent->rtt_us = up->rtt_us;
     if (up->rate != 0)
-        want->rate = pccl_min_u64(up->rate, PCCL_RATE_MOST);
+        intent->rate = pccl_min_u64(up->rate, PCCL_RATE_MOST);
     if (stood)
         return;
     edge = find_edge(m, to, &from->id, true);
     if (edge != NULL)
         edge->since_us = 0; /* the other end's complaint about the link before */
-    want->up = true;
-    want->failed = false;
-    touch_newcomers(m, from, remote);
+    intent->up = true;
+    intent->failed = false;
+    recheck_newcomers(m, from, remote);
     pccl_master_link_mended(m, from, remote);
     if (remote->group != NULL && remote->group->tuning.better != NULL)
         pccl_master_mark(m, PCCL_STAGE_ROUNDS); /* one may wait for this link */
@@ -318,15 +319,15 @@ void pccl_master_link_up(struct pccl_master *m, struct pccl_remote *from, const 
 
 /* ---- rings ---- */
 
-/* Pairs of members that should not be neighbours, by their positions: a symmetric matrix of bits. */
+/* Pairs of members that should not be neighbors, by their positions: a symmetric matrix of bits. */
 struct pairs {
-    uint32_t count, words; /* members; 64-bit words of a row */
+    uint32_t count, reason; /* members; 64-bit words of a row */
     uint64_t *rows;
 };
 
 static bool get_pair(const struct pairs *pairs, uint32_t a, uint32_t b)
 {
-    return (pairs->rows[(size_t)a * pairs->words + b / 64] >> b % 64 & 1) != 0;
+    return (pairs->rows[(size_t)a * pairs->reason + b / 64] >> b % 64 & 1) != 0;
 }
 
 static bool bad_pair(void *context, uint32_t a, uint32_t b) { return get_pair(context, a, b); }
@@ -334,21 +335,21 @@ static bool bad_pair(void *context, uint32_t a, uint32_t b) { return get_pair(co
 static void set_pair(struct pairs *pairs, uint32_t a, uint32_t b)
 {
     PCCL_ASSERT(a < pairs->count && b < pairs->count);
-    pairs->rows[(size_t)a * pairs->words + b / 64] |= UINT64_C(1) << b % 64;
-    pairs->rows[(size_t)b * pairs->words + a / 64] |= UINT64_C(1) << a % 64;
+    pairs->rows[(size_t)a * pairs->reason + b / 64] |= UINT64_C(1) << b % 64;
+    pairs->rows[(size_t)b * pairs->reason + a / 64] |= UINT64_C(1) << a % 64;
 }
 
-static size_t pairs_bytes(const struct pairs *pairs) { return (size_t)pairs->count * pairs->words * 8; }
+static size_t pairs_bytes(const struct pairs *pairs) { return (size_t)pairs->count * pairs->reason * 8; }
 
 /* The bad edges of a group, and if `failing` also those that are reported to fail right now. false: no memory. */
-static bool collect_pairs(struct pccl_master *m, const struct pccl_group *group, bool failing, struct pairs *pairs)
+static bool collect_pairs(struct pccl_master *m, const struct pccl_peer_group *group, bool failing, struct pairs *pairs)
 {
     pairs->count = group->ring_count;
-    pairs->words = (group->ring_count + 63) / 64;
+    pairs->reason = (group->ring_count + 63) / 64;
     pairs->rows = pccl_allocate(&m->memory, pairs_bytes(pairs));
     for (uint32_t i = 0; pairs->rows != NULL && i < m->edge_count; i++) {
         const struct pccl_edge *edge = &m->edges[i];
-        bool fails = failing && is_failed_dialling(edge->incoming, edge->how) &&
+        bool fails = failing && is_failed_dialing(edge->incoming, edge->how) &&
                      m->now_us < edge->since_us + m->config.silence_ms * UINT64_C(1000);
         if (!fails && m->now_us >= edge->bad_until_us)
             continue;
@@ -366,7 +367,7 @@ static void drop_pairs(struct pccl_master *m, struct pairs *pairs)
 
 /* Gives the group a ring without these pairs. false: there is none (or no memory to look for it); the ring is as it
  * was. */
-static bool reorder(struct pccl_master *m, struct pccl_group *group, struct pairs *pairs)
+static bool reorder(struct pccl_master *m, struct pccl_peer_group *group, struct pairs *pairs)
 {
     uint32_t count = group->ring_count;
     uint32_t *order = pccl_allocate(&m->memory, 2 * count * sizeof *order);
@@ -385,7 +386,7 @@ static bool reorder(struct pccl_master *m, struct pccl_group *group, struct pair
  * A ring without what fails right now; else without what is known as bad, since what fails now may be mended soon.
  * false: there is none.
  */
-static bool find_better_ring(struct pccl_master *m, struct pccl_group *group)
+static bool find_better_ring(struct pccl_master *m, struct pccl_peer_group *group)
 {
     bool found = false;
     for (int attempt = 0; group->ring_count > 3 && attempt < 2 && !found; attempt++) {
@@ -398,16 +399,16 @@ static bool find_better_ring(struct pccl_master *m, struct pccl_group *group)
     return found;
 }
 
-static void say_avoided(struct pccl_master *m, const struct pccl_remote *from, const struct pccl_remote *to,
+static void log_avoided(struct pccl_master *m, const struct pccl_remote *from, const struct pccl_remote *to,
                         struct pccl_text *why)
 {
     pccl_text_format(why, "the link from peer %s to peer %s failed and is avoided", pccl_id_str(&from->id),
                      pccl_id_str(&to->id));
-    pccl_master_say(m, PCCL_LOG_WARN, &(struct pccl_log_fields){.peer = &from->id, .reason = why->bytes}, "%s",
+    pccl_master_log(m, PCCL_LOG_WARN, &(struct pccl_log_fields){.peer = &from->id, .reason = why->bytes}, "%s",
                     why->bytes);
 }
 
-void pccl_master_avoid_bad_edges(struct pccl_master *m, struct pccl_group *group)
+void pccl_master_avoid_bad_edges(struct pccl_master *m, struct pccl_peer_group *group)
 {
     struct pairs pairs;
     const struct pccl_remote *from = NULL, *to = NULL;
@@ -422,11 +423,11 @@ void pccl_master_avoid_bad_edges(struct pccl_master *m, struct pccl_group *group
     }
     drop_pairs(m, &pairs);
     struct pccl_text why;
-    if (from != NULL && find_better_ring(m, group)) /* if there is none, dialling decides who goes */
-        say_avoided(m, from, to, &why);
+    if (from != NULL && find_better_ring(m, group)) /* if there is none, dialing decides who goes */
+        log_avoided(m, from, to, &why);
 }
 
-bool pccl_master_exclude_bad_links(struct pccl_master *m, const struct pccl_group *group, uint64_t *rates)
+bool pccl_master_exclude_bad_links(struct pccl_master *m, const struct pccl_peer_group *group, uint64_t *rates)
 {
     struct pairs pairs;
     uint32_t count = group->ring_count;
@@ -437,14 +438,14 @@ bool pccl_master_exclude_bad_links(struct pccl_master *m, const struct pccl_grou
     for (uint32_t i = 0; i < count; i++)
         for (uint32_t k = 0; k < count; k++)
             if (get_pair(&pairs, i, k) && !pccl_master_holds_link(group->ring[i], group->ring[k]))
-                rates[(size_t)group->ring[i]->number * count + group->ring[k]->number] = PCCL_WAY_NONE;
+                rates[(size_t)group->ring[i]->number * count + group->ring[k]->number] = PCCL_RATE_NONE;
     drop_pairs(m, &pairs);
     return true;
 }
 
 /* ---- edges that were not mended ---- */
 
-static bool is_in_group(const struct pccl_master *m, const struct pccl_id *id, const struct pccl_group *group)
+static bool is_in_group(const struct pccl_master *m, const struct pccl_id *id, const struct pccl_peer_group *group)
 {
     const struct pccl_remote *remote = pccl_master_find(m, id);
     return remote != NULL && pccl_master_is_living_member(remote) && remote->group == group;
@@ -460,7 +461,7 @@ static bool is_confirmed(const struct pccl_master *m, const struct pccl_edge *ed
     uint32_t against = 0;
     for (uint32_t i = 0; i < m->edge_count; i++) {
         const struct pccl_edge *other = &m->edges[i];
-        bool failed = is_failed_dialling(other->incoming, other->how);
+        bool failed = is_failed_dialing(other->incoming, other->how);
         if (other->since_us == 0 || edge->failed_us >= other->since_us + m->config.silence_ms * UINT64_C(1000))
             continue;
         if (pccl_id_equal(&other->from, &edge->to) && pccl_id_equal(&other->to, &edge->from) &&
@@ -487,10 +488,10 @@ static void give_up_edge(struct pccl_master *m, struct pccl_edge *edge, struct p
 {
     PCCL_ASSERT(from->group != NULL && from->group == to->group);
     edge->bad_until_us = m->now_us + m->config.bad_edge_ms * UINT64_C(1000);
-    struct pccl_group *group = from->group;
+    struct pccl_peer_group *group = from->group;
     if (find_better_ring(m, group)) {
         struct pccl_text why;
-        say_avoided(m, from, to, &why);
+        log_avoided(m, from, to, &why);
         group->changed = true;
         pccl_master_next_epoch(m, NULL, 0, NULL, 0, &why);
         return;
@@ -536,7 +537,7 @@ static void give_up_ring_edges(struct pccl_master *m)
     for (uint32_t i = 0; i < m->edge_count; i++) {
         struct pccl_edge *edge = &m->edges[i];
         struct pccl_remote *from, *to;
-        if (!is_due(m, edge) || !ends_of(m, edge, &from, &to) || !are_neighbours(from, to))
+        if (!is_due(m, edge) || !ends_of(m, edge, &from, &to) || !are_neighbors(from, to))
             continue;
         edge->act_us = 0;
         /* Only if it failed in this very ring: then its other links have been tried too, and we choose knowing more. */
@@ -546,13 +547,13 @@ static void give_up_ring_edges(struct pccl_master *m)
 }
 
 /* When the last edge of the group's ring that fails now is decided; 0: none fails. */
-static uint64_t ring_decided_at(const struct pccl_master *m, const struct pccl_group *group)
+static uint64_t ring_decided_at(const struct pccl_master *m, const struct pccl_peer_group *group)
 {
     uint64_t at_us = 0;
     for (uint32_t i = 0; i < m->edge_count; i++) {
         const struct pccl_edge *edge = &m->edges[i];
         struct pccl_remote *from, *to;
-        if (edge->act_us != 0 && ends_of(m, edge, &from, &to) && from->group == group && are_neighbours(from, to))
+        if (edge->act_us != 0 && ends_of(m, edge, &from, &to) && from->group == group && are_neighbors(from, to))
             at_us = pccl_max_u64(at_us, edge->act_us);
     }
     return at_us;
@@ -582,7 +583,7 @@ static void give_up_mesh_edges(struct pccl_master *m)
             continue;
         pccl_text_format(&why, "the link from peer %s to peer %s failed: no direct exchange", pccl_id_str(&from->id),
                          pccl_id_str(&to->id));
-        pccl_master_say(m, PCCL_LOG_WARN, &(struct pccl_log_fields){.peer = &from->id, .reason = why.bytes}, "%s",
+        pccl_master_log(m, PCCL_LOG_WARN, &(struct pccl_log_fields){.peer = &from->id, .reason = why.bytes}, "%s",
                         why.bytes);
         from->group->changed = any = true;
     }

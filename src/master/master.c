@@ -56,7 +56,7 @@ struct pccl_master *pccl_master_create(const struct pccl_master_config *config, 
     pccl_table_init(&m->groups_by_number, &m->memory, &m->hash);
     pccl_table_init(&m->queues, &m->memory, &m->hash);
     pccl_table_init(&m->sites, &m->memory, &m->hash);
-    pccl_link_init(&m->stale_queues);
+    pccl_list_init(&m->stale_queues);
     m->newcomers_due_us = UINT64_MAX;
     pccl_names_init(&m->names, &m->memory, &m->hash);
     return m;
@@ -105,9 +105,9 @@ static void shift(uint64_t *time_us, uint64_t by_us)
 }
 
 /* PROTOCOL 9.5: while we stood still nobody could be heard, so nobody's silence counts. */
-static void forgive_standstill(struct pccl_master *m, uint64_t gap_us)
+static void discount_standstill(struct pccl_master *m, uint64_t gap_us)
 {
-    pccl_master_say(m, PCCL_LOG_WARN, NULL, "the master process was suspended for %s; all timers are extended",
+    pccl_master_log(m, PCCL_LOG_WARN, NULL, "the master process was suspended for %s; all timers are extended",
                     pccl_duration_str(gap_us));
     for (uint32_t i = 0; i < m->remote_count; i++) {
         shift(&m->remotes[i]->heard_us, gap_us);
@@ -147,7 +147,7 @@ static bool advance_time(struct pccl_master *m, uint64_t now_us)
     uint64_t tolerance_us = pccl_min_u64(STANDSTILL_US, m->config.silence_ms * UINT64_C(250));
     if (m->deadline_us == UINT64_MAX || now_us <= due_us + tolerance_us)
         return false;
-    forgive_standstill(m, now_us - due_us);
+    discount_standstill(m, now_us - due_us);
     return true;
 }
 
@@ -164,7 +164,7 @@ static void watch_remotes(struct pccl_master *m)
             continue;
         }
         pccl_master_arm(m, remote->heard_us + silence_us);
-        pccl_master_look_again(m, remote);
+        pccl_master_probe_if_due(m, remote);
         if (remote->conn == 0)
             continue;
         if (m->now_us >= remote->spoke_us + heartbeat_us)
@@ -208,7 +208,7 @@ static void (*const stages[PCCL_STAGES])(struct pccl_master *m) = {
     [PCCL_STAGE_SILENCE] = watch_remotes,
     [PCCL_STAGE_DEPARTURES] = pccl_master_expel_departing,
     [PCCL_STAGE_RECOVERY] = pccl_master_decide_recovery,
-    [PCCL_STAGE_FOUNDING] = pccl_master_found_if_empty,
+    [PCCL_STAGE_FOUNDING] = pccl_master_start_run_if_empty,
     [PCCL_STAGE_LINKS] = pccl_master_decide_failed_links,
     [PCCL_STAGE_OPERATIONS] = pccl_master_release_held_aborts,
     [PCCL_STAGE_WARM_UP] = pccl_master_plan_warm_up,
@@ -242,7 +242,7 @@ static void decide(struct pccl_master *m, bool all_is_read)
 
 /* ---- sending and saying ---- */
 
-void pccl_master_say(struct pccl_master *m, enum pccl_log_level level, const struct pccl_log_fields *fields,
+void pccl_master_log(struct pccl_master *m, enum pccl_log_level level, const struct pccl_log_fields *fields,
                      const char *format, ...)
 {
     struct pccl_text text;
@@ -295,7 +295,7 @@ void pccl_master_send_heartbeat(struct pccl_master *m, struct pccl_remote *remot
 
 /* ---- received frames ---- */
 
-static void take_acknowledgement(struct pccl_master *m, struct pccl_remote *remote, uint64_t acknowledged)
+static void take_acknowledgment(struct pccl_master *m, struct pccl_remote *remote, uint64_t acknowledged)
 {
     bool invalid = false;
     uint64_t mark = pccl_session_acknowledge(&remote->session, acknowledged, &invalid);
@@ -350,7 +350,7 @@ static void remote_received(struct pccl_master *m, struct pccl_remote *from, con
     if (from->departing)
         return;
     from->heard_us = m->now_us;
-    take_acknowledgement(m, from, frame->acknowledged);
+    take_acknowledgment(m, from, frame->acknowledged);
     if (msg->type == PCCL_MSG_heartbeat) {
         if (msg->as.heartbeat.answer)
             pccl_master_send_heartbeat(m, from, false);
@@ -370,13 +370,13 @@ static void remote_received(struct pccl_master *m, struct pccl_remote *from, con
 
 static struct pccl_remote *remote_of(const struct pccl_master *m, pccl_conn conn)
 {
-    struct pccl_node *node = pccl_table_find(&m->by_conn, conn);
+    struct pccl_table_node *node = pccl_table_find(&m->by_conn, conn);
     return node != NULL ? PCCL_CONTAINER_OF(node, struct pccl_remote, by_conn) : NULL;
 }
 
 static struct pccl_stranger *stranger_of(const struct pccl_master *m, pccl_conn conn)
 {
-    struct pccl_node *node = pccl_table_find(&m->strangers_by_conn, conn);
+    struct pccl_table_node *node = pccl_table_find(&m->strangers_by_conn, conn);
     return node != NULL ? PCCL_CONTAINER_OF(node, struct pccl_stranger, by_conn) : NULL;
 }
 
@@ -407,11 +407,11 @@ static void garbage(struct pccl_master *m, const struct pccl_master_event *event
 {
     struct pccl_stranger *stranger = stranger_of(m, event->conn);
     if (stranger != NULL) {
-        pccl_master_say(m, PCCL_LOG_INFO,
-                        &(struct pccl_log_fields){.reason = event->words->bytes, .cause = PCCL_LOG_CAUSE_REFUSED},
-                        "refused %s: %s", pccl_address_str(&stranger->address), event->words->bytes);
+        pccl_master_log(m, PCCL_LOG_INFO,
+                        &(struct pccl_log_fields){.reason = event->reason->bytes, .cause = PCCL_LOG_CAUSE_REFUSED},
+                        "refused %s: %s", pccl_address_str(&stranger->address), event->reason->bytes);
         pccl_master_refuse(m, event->conn, event->other_version ? PCCL_REFUSAL_VERSION : PCCL_REFUSAL_MALFORMED,
-                           event->words->bytes);
+                           event->reason->bytes);
         pccl_master_drop_stranger(m, stranger);
         m->effects.close(m->effects.context, event->conn);
         return;
@@ -419,10 +419,10 @@ static void garbage(struct pccl_master *m, const struct pccl_master_event *event
     struct pccl_remote *remote = remote_of(m, event->conn);
     if (remote == NULL || remote->departing)
         return;
-    pccl_master_say(m, PCCL_LOG_WARN,
+    pccl_master_log(m, PCCL_LOG_WARN,
                     &(struct pccl_log_fields){
-                        .peer = &remote->id, .reason = event->words->bytes, .cause = PCCL_LOG_CAUSE_MEMBERSHIP},
-                    "peer %s sent garbage: %s", pccl_id_str(&remote->id), event->words->bytes);
+                        .peer = &remote->id, .reason = event->reason->bytes, .cause = PCCL_LOG_CAUSE_MEMBERSHIP},
+                    "peer %s sent garbage: %s", pccl_id_str(&remote->id), event->reason->bytes);
     m->effects.close(m->effects.context, event->conn);
     pccl_master_control_lost(m, remote);
 }
@@ -464,7 +464,7 @@ void pccl_master_step(struct pccl_master *m, const struct pccl_master_event *eve
         break;
     }
     decide(m, all_is_read);
-    if (from != NULL && !from->departing && pccl_session_owes_acknowledgement(&from->session))
+    if (from != NULL && !from->departing && pccl_session_owes_acknowledgment(&from->session))
         pccl_master_send_heartbeat(m, from, false);
 }
 

@@ -30,7 +30,7 @@ struct pccl_master_config {
     uint32_t first_call_ms;             /* the first member of a new group must have called something; 0: never */
     uint32_t mesh_ms;                   /* ... and the links beside the ring are waited for so long */
     uint32_t bad_edge_ms;               /* a failed link is avoided so long */
-    uint32_t optimize_ms;               /* the tests of one optimisation, all together, about */
+    uint32_t optimize_ms;               /* the tests of one optimization, all together, about */
     uint32_t fresh_ms;                  /* what is known of a way is not tested again so long */
     uint32_t tiny_bytes_max;            /* operations up to this size go through the master; <= PCCL_TINY_BYTES_MAX */
     uint64_t boot;                      /* random, not 0 */
@@ -51,7 +51,7 @@ enum pccl_master_event_kind {
     PCCL_MASTER_IDLE,     /* all input that was readable has been stepped: departures are settled now */
     PCCL_MASTER_TICK,     /* the deadline has passed */
     PCCL_MASTER_SOLVED,   /* the answer to a solve effect */
-    PCCL_MASTER_SHUTDOWN, /* tell all peers and end: afterwards nothing is accepted */
+    PCCL_MASTER_SHUTDOWN, /* tell all peers and end: afterward nothing is accepted */
 };
 
 struct pccl_master_event {
@@ -61,7 +61,7 @@ struct pccl_master_event {
     struct pccl_address address;    /* OPENED: the other end */
     const struct pccl_frame *frame; /* RECEIVED */
     const struct pccl_msg *msg;     /* RECEIVED: the decoded body */
-    const struct pccl_text *words;  /* GARBAGE */
+    const struct pccl_text *reason; /* GARBAGE */
     bool other_version;             /* GARBAGE: a hello of another protocol version */
     struct pccl_id peer;            /* PROBED */
     bool answered;                  /* PROBED: the peer itself answered */
@@ -88,8 +88,8 @@ struct pccl_master_effects {
     void (*solve)(void *context, uint64_t ticket, const struct pccl_ring_problem *problem);
     /* Nobody waits for that search any more: SOLVED need not come. */
     void (*stop_solving)(void *context, uint64_t ticket);
-    /* How the links of a group are seen now, after an optimisation, as text (topology/picture.h). NULL: not wanted. */
-    void (*picture)(void *context, uint32_t group, const char *text, size_t length);
+    /* How the links of a group are seen now, after an optimization, as text (topology/report.h). NULL: not wanted. */
+    void (*report)(void *context, uint32_t group, const char *text, size_t length);
     /* A sentence; fields is never NULL, and run is in it as soon as there is one. */
     void (*log)(void *context, enum pccl_log_level level, const char *line, const struct pccl_log_fields *fields);
 };

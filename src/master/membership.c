@@ -22,7 +22,7 @@ static const struct pccl_log_fields of_membership = {.cause = PCCL_LOG_CAUSE_MEM
 
 struct pccl_remote *pccl_master_find(const struct pccl_master *m, const struct pccl_id *id)
 {
-    struct pccl_node *node = pccl_table_find(&m->by_id, pccl_id_hash(&m->hash, id));
+    struct pccl_table_node *node = pccl_table_find(&m->by_id, pccl_id_hash(&m->hash, id));
     for (; node != NULL; node = pccl_table_find_next(node)) {
         struct pccl_remote *remote = PCCL_CONTAINER_OF(node, struct pccl_remote, by_id);
         if (pccl_id_equal(&remote->id, id))
@@ -68,7 +68,7 @@ struct pccl_remote *pccl_master_add_remote(struct pccl_master *m, const struct p
     for (uint32_t i = 0; i < hello->candidates_count; i++)
         remote->candidates[i] = hello->candidates[i];
     pccl_names_set(&m->names, &remote->id, (const char *)hello->name.data, hello->name.length);
-    pccl_link_init(&remote->in_queue);
+    pccl_list_init(&remote->in_queue);
     pccl_session_init(&remote->session, &m->memory);
     pccl_table_insert(&m->by_id, &remote->by_id, pccl_id_hash(&m->hash, &remote->id));
     remote->index = m->remote_count;
@@ -110,7 +110,7 @@ void pccl_master_free_remote(struct pccl_master *m, struct pccl_remote *remote)
     pccl_session_fini(&remote->session);
     pccl_master_free_report(m, remote);
     pccl_master_drop_sync_part(m, remote);
-    pccl_release(&m->memory, remote->wants, remote->want_capacity * sizeof *remote->wants);
+    pccl_release(&m->memory, remote->intents, remote->intent_capacity * sizeof *remote->intents);
     pccl_release(&m->memory, remote, sizeof *remote);
 }
 
@@ -129,19 +129,19 @@ uint32_t pccl_master_addresses(const struct pccl_remote *remote, struct pccl_add
 
 /* ---- groups ---- */
 
-struct pccl_group *pccl_master_group(struct pccl_master *m, uint32_t number, bool create)
+struct pccl_peer_group *pccl_master_group(struct pccl_master *m, uint32_t number, bool create)
 {
-    struct pccl_node *node = pccl_table_find(&m->groups_by_number, number);
+    struct pccl_table_node *node = pccl_table_find(&m->groups_by_number, number);
     if (node != NULL)
-        return PCCL_CONTAINER_OF(node, struct pccl_group, by_number);
+        return PCCL_CONTAINER_OF(node, struct pccl_peer_group, by_number);
     if (!create || m->group_count >= PCCL_GROUPS_MAX)
         return NULL;
-    struct pccl_group **groups =
+    struct pccl_peer_group **groups =
         pccl_grow(&m->memory, m->groups, &m->group_capacity, m->group_count + 1, sizeof *groups);
     if (groups == NULL)
         return NULL;
     m->groups = groups;
-    struct pccl_group *group = pccl_allocate(&m->memory, sizeof *group);
+    struct pccl_peer_group *group = pccl_allocate(&m->memory, sizeof *group);
     if (group == NULL)
         return NULL;
     group->number = number;
@@ -152,18 +152,18 @@ struct pccl_group *pccl_master_group(struct pccl_master *m, uint32_t number, boo
     return group;
 }
 
-static void note_ring_change(struct pccl_master *m, struct pccl_group *group)
+static void note_ring_change(struct pccl_master *m, struct pccl_peer_group *group)
 {
     group->changed = true;
     group->ring_us = m->now_us;
     group->ring_version++;
-    pccl_master_touch_queue(m, group->number);
+    pccl_master_recheck_queue(m, group->number);
     pccl_master_mark(m, PCCL_STAGE_WARM_UP);
     pccl_master_mark(m, PCCL_STAGE_ROUNDS);
     pccl_master_note_sync(m, group, NULL);
 }
 
-bool pccl_master_join_ring(struct pccl_master *m, struct pccl_group *group, struct pccl_remote *remote)
+bool pccl_master_join_ring(struct pccl_master *m, struct pccl_peer_group *group, struct pccl_remote *remote)
 {
     PCCL_ASSERT(remote->group == NULL && remote->group_number == group->number);
     struct pccl_remote **ring =
@@ -171,7 +171,7 @@ bool pccl_master_join_ring(struct pccl_master *m, struct pccl_group *group, stru
     if (ring == NULL)
         return false;
     group->ring = ring;
-    if (!pccl_master_take_place(m, group, remote))
+    if (!pccl_master_enter_matrix(m, group, remote))
         return false;
     remote->position = group->ring_count;
     group->ring[group->ring_count++] = remote;
@@ -184,7 +184,7 @@ bool pccl_master_join_ring(struct pccl_master *m, struct pccl_group *group, stru
     return true;
 }
 
-bool pccl_master_reorder(struct pccl_master *m, struct pccl_group *group, const uint32_t *order)
+bool pccl_master_reorder(struct pccl_master *m, struct pccl_peer_group *group, const uint32_t *order)
 {
     size_t bytes = group->ring_count * sizeof(struct pccl_remote *);
     struct pccl_remote **ring = pccl_allocate(&m->memory, bytes);
@@ -202,7 +202,7 @@ bool pccl_master_reorder(struct pccl_master *m, struct pccl_group *group, const 
 
 static void leave_ring(struct pccl_master *m, struct pccl_remote *remote)
 {
-    struct pccl_group *group = remote->group;
+    struct pccl_peer_group *group = remote->group;
     PCCL_ASSERT(remote->departing && group->ring[remote->position] == remote);
     pccl_master_end_tests_of(m, remote);
     for (uint32_t i = remote->position + 1; i < group->ring_count; i++) {
@@ -211,17 +211,17 @@ static void leave_ring(struct pccl_master *m, struct pccl_remote *remote)
     }
     group->ring_count--;
     note_ring_change(m, group);
-    pccl_master_leave_place(group, remote);
+    pccl_master_leave_matrix(group, remote);
     remote->group = NULL;
     m->member_count--;
 }
 
 /* ---- founding and ending a run ---- */
 
-void pccl_master_found(struct pccl_master *m, struct pccl_remote *first)
+void pccl_master_start_run(struct pccl_master *m, struct pccl_remote *first)
 {
     PCCL_ASSERT(m->member_count == 0 && !m->recovering && first->state == PCCL_REMOTE_PENDING);
-    struct pccl_group *group = pccl_master_group(m, first->group_number, true);
+    struct pccl_peer_group *group = pccl_master_group(m, first->group_number, true);
     if (group == NULL || !pccl_master_join_ring(m, group, first)) {
         pccl_master_remove(m, first, PCCL_REFUSAL_FULL, "out of memory");
         return;
@@ -230,7 +230,7 @@ void pccl_master_found(struct pccl_master *m, struct pccl_remote *first)
     m->epoch = (struct pccl_epoch){.inc = 1, .number = 1};
     group->view = m->epoch;
     group->changed = false;
-    pccl_master_say(m, PCCL_LOG_INFO, &of_membership, "run %s begins", pccl_id_str(&m->lineage));
+    pccl_master_log(m, PCCL_LOG_INFO, &of_membership, "run %s begins", pccl_id_str(&m->lineage));
     pccl_master_welcome(m, first);
     pccl_master_advance_stable(m, group);
 }
@@ -248,7 +248,7 @@ void pccl_master_need_lineage(struct pccl_master *m)
  * Nobody is in and newcomers wait: the first of them founds a run. Unless one of them had waited at an earlier boot:
  * then that run's members will be back, and get the time that a recovery gets.
  */
-void pccl_master_found_if_empty(struct pccl_master *m)
+void pccl_master_start_run_if_empty(struct pccl_master *m)
 {
     if (m->recovering || m->member_count > 0 || m->shut)
         return;
@@ -264,12 +264,12 @@ void pccl_master_found_if_empty(struct pccl_master *m)
         if (remote->state != PCCL_REMOTE_PENDING || remote->departing)
             continue;
         pccl_master_need_lineage(m);
-        pccl_master_found(m, remote);
+        pccl_master_start_run(m, remote);
         return;
     }
 }
 
-bool pccl_master_is_over(const struct pccl_master *m, const struct pccl_id *lineage)
+bool pccl_master_run_is_over(const struct pccl_master *m, const struct pccl_id *lineage)
 {
     for (uint32_t i = 0; i < PCCL_RUNS_OVER_MAX && i < m->over_count; i++)
         if (pccl_id_equal(&m->over[i], lineage))
@@ -280,12 +280,12 @@ bool pccl_master_is_over(const struct pccl_master *m, const struct pccl_id *line
 void pccl_master_end_run(struct pccl_master *m)
 {
     if (m->founded) {
-        pccl_master_say(m, PCCL_LOG_INFO, &of_membership, "run %s ends", pccl_id_str(&m->lineage));
+        pccl_master_log(m, PCCL_LOG_INFO, &of_membership, "run %s ends", pccl_id_str(&m->lineage));
         if (!m->recovering) /* else nothing was decided, and a later member may still bring it back */
             m->over[m->over_count++ % PCCL_RUNS_OVER_MAX] = m->lineage;
     }
     for (uint32_t i = 0; i < m->group_count; i++) {
-        struct pccl_group *group = m->groups[i];
+        struct pccl_peer_group *group = m->groups[i];
         pccl_master_drop_operations(m, group);
         pccl_table_fini(&group->by_instance);
         pccl_master_drop_tuning(m, group);
@@ -304,8 +304,8 @@ void pccl_master_end_run(struct pccl_master *m)
     memset(m->rounds, 0, sizeof m->rounds);
     memset(m->last_outcome, 0, sizeof m->last_outcome);
     for (uint32_t i = 0; i < m->remote_count; i++)
-        m->remotes[i]->want_count = 0; /* links of the old run are of no use to a new one */
-    pccl_master_touch_all_queues(m);
+        m->remotes[i]->intent_count = 0; /* links of the old run are of no use to a new one */
+    pccl_master_recheck_all_queues(m);
 }
 
 /* ---- departures ---- */
@@ -317,9 +317,9 @@ void pccl_master_remove(struct pccl_master *m, struct pccl_remote *remote, enum 
         return;
     va_list arguments;
     va_start(arguments, format);
-    pccl_text_format_list(&remote->words, format, arguments);
+    pccl_text_format_list(&remote->reason, format, arguments);
     va_end(arguments);
-    pccl_names_add_to(&m->names, &remote->words); /* it need not know them */
+    pccl_names_add_to(&m->names, &remote->reason); /* it need not know them */
     remote->departing = true;
     remote->why = why;
     m->departing_count++;
@@ -327,17 +327,17 @@ void pccl_master_remove(struct pccl_master *m, struct pccl_remote *remote, enum 
     pccl_master_mark(m, PCCL_STAGE_DEPARTURES);
     pccl_master_unqueue(m, remote);
     bool planned = why == PCCL_REFUSAL_LEFT || why == PCCL_REFUSAL_SHUTDOWN;
-    pccl_master_say(m, planned ? PCCL_LOG_INFO : PCCL_LOG_WARN,
+    pccl_master_log(m, planned ? PCCL_LOG_INFO : PCCL_LOG_WARN,
                     &(struct pccl_log_fields){.peer = &remote->id,
-                                              .reason = remote->words.bytes,
+                                              .reason = remote->reason.bytes,
                                               .cause = remote->state == PCCL_REMOTE_MEMBER ? PCCL_LOG_CAUSE_MEMBERSHIP
                                                                                            : PCCL_LOG_CAUSE_NEWCOMER},
-                    "peer %s departs: %s", pccl_id_str(&remote->id), remote->words.bytes);
+                    "peer %s departs: %s", pccl_id_str(&remote->id), remote->reason.bytes);
     pccl_master_arm(m, m->now_us);
 }
 
 /* Tells it, if it can still hear, and forgets it. */
-static void see_off(struct pccl_master *m, struct pccl_remote *remote)
+static void send_farewell(struct pccl_master *m, struct pccl_remote *remote)
 {
     PCCL_ASSERT(remote->departing && remote->group == NULL && m->departing_count > 0);
     pccl_master_forget_links(m, remote);
@@ -345,7 +345,7 @@ static void see_off(struct pccl_master *m, struct pccl_remote *remote)
     if (remote->conn != 0) {
         struct pccl_msg msg = {
             .type = PCCL_MSG_expelled,
-            .as.expelled = {.code = (uint16_t)remote->why, .words = pccl_bytes_of_text(&remote->words)}};
+            .as.expelled = {.code = (uint16_t)remote->why, .reason = pccl_bytes_of_text(&remote->reason)}};
         struct pccl_bytes frame;
         if (pccl_session_push(&remote->session, &msg, 0, &frame) == PCCL_OK)
             m->effects.send(m->effects.context, remote->conn, frame.data, frame.length);
@@ -365,7 +365,7 @@ static void commit_before_view(struct pccl_master *m)
         for (uint32_t k = 0; k < m->groups[i]->ring_count; k++)
             touched = touched || m->groups[i]->ring[k]->departing;
         if (touched)
-            pccl_master_commit_what_remains(m, m->groups[i]);
+            pccl_master_commit_remaining(m, m->groups[i]);
     }
     if (m->departing_count != departing)
         commit_before_view(m); /* sending found further peers that have to go */
@@ -386,11 +386,11 @@ static void expel_some(struct pccl_master *m)
         }
         if (remote->group != NULL) {
             pccl_text_append(&why, "%speer %s: %s", removed_count > 0 ? "; " : "", pccl_id_str(&remote->id),
-                             remote->words.bytes);
+                             remote->reason.bytes);
             removed[removed_count++] = remote->id;
             leave_ring(m, remote);
         }
-        see_off(m, remote);
+        send_farewell(m, remote);
     }
     if (removed_count > 0 && m->member_count > 0)
         pccl_master_next_epoch(m, NULL, 0, removed, removed_count, &why);

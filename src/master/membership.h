@@ -29,25 +29,26 @@ void pccl_master_tell_names(struct pccl_master *m, struct pccl_remote *to, const
 /* ---- groups ---- */
 
 /* NULL: there is none, or (create) there is no room or no memory for it. */
-struct pccl_group *pccl_master_group(struct pccl_master *m, uint32_t number, bool create);
+struct pccl_peer_group *pccl_master_group(struct pccl_master *m, uint32_t number, bool create);
 /* A newcomer becomes a member, last in the ring; the group is changed. false: out of memory. */
-PCCL_MUST_CHECK bool pccl_master_join_ring(struct pccl_master *m, struct pccl_group *group, struct pccl_remote *remote);
+PCCL_MUST_CHECK bool pccl_master_join_ring(struct pccl_master *m, struct pccl_peer_group *group,
+                                           struct pccl_remote *remote);
 /* The group's ring in another order: positions of before. The group is changed. false: out of memory. */
-PCCL_MUST_CHECK bool pccl_master_reorder(struct pccl_master *m, struct pccl_group *group, const uint32_t *order);
+PCCL_MUST_CHECK bool pccl_master_reorder(struct pccl_master *m, struct pccl_peer_group *group, const uint32_t *order);
 
 /* ---- the run ---- */
 
 /* The first member begins it: epoch 1.1. */
-void pccl_master_found(struct pccl_master *m, struct pccl_remote *first);
+void pccl_master_start_run(struct pccl_master *m, struct pccl_remote *first);
 /* Stage: where nobody is in, the newcomer that has waited longest founds a run, unless members of an older one may come
  * back. */
-void pccl_master_found_if_empty(struct pccl_master *m);
+void pccl_master_start_run_if_empty(struct pccl_master *m);
 /* Draws the key of a run, if there is none yet. */
 void pccl_master_need_lineage(struct pccl_master *m);
 /* Forgets the run, in which nobody is left. Its members are never taken back. */
 void pccl_master_end_run(struct pccl_master *m);
 /* This run has ended in this boot. */
-bool pccl_master_is_over(const struct pccl_master *m, const struct pccl_id *lineage);
+bool pccl_master_run_is_over(const struct pccl_master *m, const struct pccl_id *lineage);
 
 /* ---- departures ---- */
 

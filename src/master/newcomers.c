@@ -17,13 +17,13 @@ enum {
 
 static struct pccl_queue *find_queue(const struct pccl_master *m, uint32_t group_number)
 {
-    struct pccl_node *node = pccl_table_find(&m->queues, group_number);
+    struct pccl_table_node *node = pccl_table_find(&m->queues, group_number);
     return node != NULL ? PCCL_CONTAINER_OF(node, struct pccl_queue, by_number) : NULL;
 }
 
 static struct pccl_site *find_site(const struct pccl_master *m, const struct pccl_address *address)
 {
-    struct pccl_node *node = pccl_table_find(&m->sites, pccl_address_site(&m->hash, address));
+    struct pccl_table_node *node = pccl_table_find(&m->sites, pccl_address_site(&m->hash, address));
     for (; node != NULL; node = pccl_table_find_next(node)) {
         struct pccl_site *site = PCCL_CONTAINER_OF(node, struct pccl_site, by_address);
         if (pccl_address_same_site(&site->address, address))
@@ -32,29 +32,30 @@ static struct pccl_site *find_site(const struct pccl_master *m, const struct pcc
     return NULL;
 }
 
-static void touch(struct pccl_master *m, struct pccl_queue *queue)
+static void recheck(struct pccl_master *m, struct pccl_queue *queue)
 {
-    pccl_link_remove(&queue->stale);
-    pccl_link_append(&m->stale_queues, &queue->stale);
+    pccl_list_remove(&queue->stale);
+    pccl_list_append(&m->stale_queues, &queue->stale);
 }
 
-void pccl_master_touch_queue(struct pccl_master *m, uint32_t group_number)
+void pccl_master_recheck_queue(struct pccl_master *m, uint32_t group_number)
 {
     struct pccl_queue *queue = find_queue(m, group_number);
     if (queue != NULL)
-        touch(m, queue);
+        recheck(m, queue);
 }
 
-void pccl_master_touch_all_queues(struct pccl_master *m)
+void pccl_master_recheck_all_queues(struct pccl_master *m)
 {
-    for (struct pccl_node *node = pccl_table_first(&m->queues); node != NULL; node = pccl_table_after(&m->queues, node))
-        touch(m, PCCL_CONTAINER_OF(node, struct pccl_queue, by_number));
+    for (struct pccl_table_node *node = pccl_table_first(&m->queues); node != NULL;
+         node = pccl_table_after(&m->queues, node))
+        recheck(m, PCCL_CONTAINER_OF(node, struct pccl_queue, by_number));
 }
 
 static void drop_if_empty(struct pccl_master *m, struct pccl_queue *queue, struct pccl_site *site)
 {
     if (queue != NULL && queue->count == 0) {
-        pccl_link_remove(&queue->stale);
+        pccl_list_remove(&queue->stale);
         pccl_table_remove(&m->queues, &queue->by_number);
         pccl_release(&m->memory, queue, sizeof *queue);
     }
@@ -74,8 +75,8 @@ static struct pccl_queue *find_or_make_queue(struct pccl_master *m, uint32_t gro
         return NULL;
     queue->number = group_number;
     queue->due_us = UINT64_MAX;
-    pccl_link_init(&queue->newcomers);
-    pccl_link_init(&queue->stale);
+    pccl_list_init(&queue->newcomers);
+    pccl_list_init(&queue->stale);
     pccl_table_insert(&m->queues, &queue->by_number, group_number);
     return queue;
 }
@@ -104,12 +105,12 @@ bool pccl_master_enqueue(struct pccl_master *m, struct pccl_remote *remote, cons
     }
     remote->queue = queue;
     remote->site = site;
-    pccl_link_append(&queue->newcomers, &remote->in_queue);
+    pccl_list_append(&queue->newcomers, &remote->in_queue);
     queue->count++;
     site->count++;
     m->newcomer_count++;
     pccl_master_arm(m, remote->tell_us);
-    touch(m, queue);
+    recheck(m, queue);
     return true;
 }
 
@@ -119,7 +120,7 @@ void pccl_master_unqueue(struct pccl_master *m, struct pccl_remote *remote)
     struct pccl_site *site = remote->site;
     if (queue == NULL)
         return;
-    pccl_link_remove(&remote->in_queue);
+    pccl_list_remove(&remote->in_queue);
     PCCL_ASSERT(queue->count > 0 && site->count > 0 && m->newcomer_count > 0);
     remote->queue = NULL;
     remote->site = NULL;
@@ -127,14 +128,14 @@ void pccl_master_unqueue(struct pccl_master *m, struct pccl_remote *remote)
     queue->count--;
     site->count--;
     m->newcomer_count--;
-    touch(m, queue);
+    recheck(m, queue);
     drop_if_empty(m, queue, site);
 }
 
 /* The one behind `newcomer` in its queue, or the first; NULL: none. */
 static struct pccl_remote *next_in(struct pccl_master *m, struct pccl_queue *queue, struct pccl_remote *newcomer)
 {
-    struct pccl_link *link = newcomer != NULL ? newcomer->in_queue.next : queue->newcomers.next;
+    struct pccl_list_node *link = newcomer != NULL ? newcomer->in_queue.next : queue->newcomers.next;
     m->newcomers_visited++;
     return link != &queue->newcomers ? PCCL_CONTAINER_OF(link, struct pccl_remote, in_queue) : NULL;
 }
@@ -153,7 +154,7 @@ static struct pccl_remote *worse(struct pccl_remote *a, struct pccl_remote *b)
  * A newcomer of the address of which most wait goes, if that is fairer; so no address can keep others out. queue: of
  * that group; NULL: of any.
  */
-static bool crowd_out(struct pccl_master *m, struct pccl_queue *queue, uint32_t of_site)
+static bool evict_for(struct pccl_master *m, struct pccl_queue *queue, uint32_t of_site)
 {
     struct pccl_remote *goes = NULL;
     for (struct pccl_remote *i = queue != NULL ? next_in(m, queue, NULL) : NULL; i != NULL; i = next_in(m, queue, i))
@@ -171,23 +172,23 @@ static bool crowd_out(struct pccl_master *m, struct pccl_queue *queue, uint32_t 
 }
 
 bool pccl_master_make_room(struct pccl_master *m, uint32_t group_number, const struct pccl_address *from,
-                           struct pccl_text *words)
+                           struct pccl_text *reason)
 {
     const struct pccl_site *site = find_site(m, from);
     struct pccl_queue *queue = find_queue(m, group_number);
     uint32_t of_site = site != NULL ? site->count : 0;
     if (of_site >= PCCL_NEWCOMERS_OF_ADDRESS_MAX) {
-        pccl_text_format(words, "%u newcomers of this address are already waiting for admission; try again later",
+        pccl_text_format(reason, "%u newcomers of this address are already waiting for admission; try again later",
                          of_site);
         return false;
     }
-    if (queue != NULL && queue->count >= PCCL_NEWCOMERS_OF_GROUP_MAX && !crowd_out(m, queue, of_site)) {
-        pccl_text_format(words, "%u newcomers of group %u are already waiting for admission; try again later",
+    if (queue != NULL && queue->count >= PCCL_NEWCOMERS_OF_GROUP_MAX && !evict_for(m, queue, of_site)) {
+        pccl_text_format(reason, "%u newcomers of group %u are already waiting for admission; try again later",
                          queue->count, group_number);
         return false;
     }
-    if (m->newcomer_count >= PCCL_NEWCOMERS_MAX && !crowd_out(m, NULL, of_site)) {
-        pccl_text_format(words, "%u newcomers are already waiting for admission; try again later", m->newcomer_count);
+    if (m->newcomer_count >= PCCL_NEWCOMERS_MAX && !evict_for(m, NULL, of_site)) {
+        pccl_text_format(reason, "%u newcomers are already waiting for admission; try again later", m->newcomer_count);
         return false;
     }
     return true;
@@ -229,15 +230,15 @@ static uint32_t collect(struct pccl_master *m, struct pccl_queue *queue, struct 
 }
 
 /* The group will be small if all of them are admitted: links between everybody. */
-static void plan_mesh(struct pccl_master *m, const struct pccl_group *group, struct pccl_remote **planned,
+static void plan_mesh(struct pccl_master *m, const struct pccl_peer_group *group, struct pccl_remote **planned,
                       uint32_t planned_count)
 {
     uint32_t members = group != NULL ? group->ring_count : 0;
     for (uint32_t i = 0; pccl_master_is_small(members + planned_count) && i < planned_count; i++) {
         for (uint32_t k = 0; k < members + i; k++) {
             struct pccl_remote *other = k < members ? group->ring[k] : planned[k - members];
-            pccl_master_ask_for_link(m, other, planned[i]);
-            pccl_master_ask_for_link(m, planned[i], other);
+            pccl_master_request_link(m, other, planned[i]);
+            pccl_master_request_link(m, planned[i], other);
         }
     }
 }
@@ -248,7 +249,7 @@ static void plan_mesh(struct pccl_master *m, const struct pccl_group *group, str
  */
 static void plan(struct pccl_master *m, struct pccl_queue *queue)
 {
-    const struct pccl_group *group = pccl_master_group(m, queue->number, false);
+    const struct pccl_peer_group *group = pccl_master_group(m, queue->number, false);
     bool is_new = group == NULL || group->ring_count == 0;
     struct pccl_remote *first = is_new ? NULL : group->ring[0];
     struct pccl_remote *last = is_new ? NULL : group->ring[group->ring_count - 1];
@@ -261,12 +262,12 @@ static void plan(struct pccl_master *m, struct pccl_queue *queue)
             first = last = previous = remote; /* alone in a new group */
             continue;
         }
-        if (pccl_master_want(last, &remote->id) == NULL && pccl_master_want(remote, &first->id) == NULL)
+        if (pccl_master_find_intent(last, &remote->id) == NULL && pccl_master_find_intent(remote, &first->id) == NULL)
             remote->warm_since_us = m->now_us; /* its patience counts from the first request */
-        pccl_master_ask_for_link(m, last, remote);
-        pccl_master_ask_for_link(m, remote, first);
+        pccl_master_request_link(m, last, remote);
+        pccl_master_request_link(m, remote, first);
         if (previous != NULL)
-            pccl_master_ask_for_link(m, previous, remote);
+            pccl_master_request_link(m, previous, remote);
         previous = remote;
     }
     plan_mesh(m, group, planned, count);
@@ -274,14 +275,14 @@ static void plan(struct pccl_master *m, struct pccl_queue *queue)
 
 /* ---- who could be admitted ---- */
 
-static bool may_come_up(const struct pccl_want *want) { return !want->up && !want->failed; }
+static bool may_come_up(const struct pccl_link_intent *intent) { return !intent->up && !intent->failed; }
 
 /*
  * Links of the mesh never prevent an admission: it waits for them as long as they may still come up, and not for long.
  * Of those before it in the queue, the eligible would come in before it.
  */
-static bool mesh_is_decided(const struct pccl_master *m, const struct pccl_group *group, struct pccl_remote **warming,
-                            uint32_t index)
+static bool mesh_is_decided(const struct pccl_master *m, const struct pccl_peer_group *group,
+                            struct pccl_remote **warming, uint32_t index)
 {
     const struct pccl_remote *remote = warming[index];
     uint32_t members = group != NULL ? group->ring_count : 0;
@@ -293,7 +294,8 @@ static bool mesh_is_decided(const struct pccl_master *m, const struct pccl_group
         const struct pccl_remote *other = k < members ? group->ring[k] : warming[k - members];
         if (k >= members && !other->eligible)
             continue;
-        const struct pccl_want *to = pccl_master_want(remote, &other->id), *from = pccl_master_want(other, &remote->id);
+        const struct pccl_link_intent *to = pccl_master_find_intent(remote, &other->id),
+                                      *from = pccl_master_find_intent(other, &remote->id);
         if (to == NULL || from == NULL)
             return true; /* there will be no mesh */
         open = open || may_come_up(to) || may_come_up(from);
@@ -328,7 +330,7 @@ static uint32_t room_for_firsts(const struct pccl_master *m)
 static uint32_t judge(struct pccl_master *m, uint32_t group_number, struct pccl_remote **warming, uint32_t count,
                       uint32_t *room)
 {
-    const struct pccl_group *group = pccl_master_group(m, group_number, false);
+    const struct pccl_peer_group *group = pccl_master_group(m, group_number, false);
     struct pccl_remote *first = group != NULL && group->ring_count > 0 ? group->ring[0] : NULL;
     struct pccl_remote *last = first != NULL ? group->ring[group->ring_count - 1] : NULL;
     uint32_t eligible = 0;
@@ -351,7 +353,7 @@ static uint32_t judge(struct pccl_master *m, uint32_t group_number, struct pccl_
 uint32_t pccl_master_eligible(struct pccl_master *m)
 {
     uint32_t eligible = 0, room = room_for_firsts(m);
-    for (struct pccl_node *node = pccl_table_first(&m->queues); node != NULL;
+    for (struct pccl_table_node *node = pccl_table_first(&m->queues); node != NULL;
          node = pccl_table_after(&m->queues, node)) {
         struct pccl_queue *queue = PCCL_CONTAINER_OF(node, struct pccl_queue, by_number);
         struct pccl_remote *warming[WARM_UP_WIDTH_ALL];
@@ -365,7 +367,7 @@ uint32_t pccl_master_eligible(struct pccl_master *m)
 
 static void reject(struct pccl_master *m, struct pccl_remote *unready)
 {
-    const struct pccl_group *group = pccl_master_group(m, unready->group_number, false);
+    const struct pccl_peer_group *group = pccl_master_group(m, unready->group_number, false);
     bool own_fault = group != NULL && group->ring_count > 0 && !pccl_master_holds_link(unready, group->ring[0]);
     pccl_master_remove(m, unready, PCCL_REFUSAL_NOT_WARM, "%s within %s",
                        own_fault ? "it could not open a link to its future neighbor"
@@ -381,7 +383,7 @@ static void reject_unready(struct pccl_master *m, struct pccl_queue *queue)
     (void)judge(m, queue->number, warming, count, &room);
     queue->due_us = UINT64_MAX;
     for (uint32_t i = 0; i < count; i++) {
-        if (warming[i]->eligible || warming[i]->want_count == 0)
+        if (warming[i]->eligible || warming[i]->intent_count == 0)
             continue;
         uint64_t due_us = warming[i]->warm_since_us + patience_us;
         if (m->now_us < due_us)
@@ -395,15 +397,16 @@ static void reject_unready(struct pccl_master *m, struct pccl_queue *queue)
 
 static void reject_all_overdue(struct pccl_master *m)
 {
-    struct pccl_node *next;
-    for (struct pccl_node *node = pccl_table_first(&m->queues); node != NULL; node = next) {
+    struct pccl_table_node *next;
+    for (struct pccl_table_node *node = pccl_table_first(&m->queues); node != NULL; node = next) {
         struct pccl_queue *queue = PCCL_CONTAINER_OF(node, struct pccl_queue, by_number);
         next = pccl_table_after(&m->queues, node);
         if (m->now_us >= queue->due_us)
             reject_unready(m, queue);
     }
     m->newcomers_due_us = UINT64_MAX;
-    for (struct pccl_node *node = pccl_table_first(&m->queues); node != NULL; node = pccl_table_after(&m->queues, node))
+    for (struct pccl_table_node *node = pccl_table_first(&m->queues); node != NULL;
+         node = pccl_table_after(&m->queues, node))
         m->newcomers_due_us =
             pccl_min_u64(m->newcomers_due_us, PCCL_CONTAINER_OF(node, struct pccl_queue, by_number)->due_us);
 }
@@ -412,10 +415,10 @@ void pccl_master_plan_warm_up(struct pccl_master *m)
 {
     if (!m->founded || m->recovering || m->shut)
         return;
-    while (!pccl_link_is_alone(&m->stale_queues)) {
+    while (!pccl_list_is_empty(&m->stale_queues)) {
         struct pccl_queue *queue = PCCL_CONTAINER_OF(m->stale_queues.next, struct pccl_queue, stale);
         uint32_t number = queue->number;
-        pccl_link_remove(&queue->stale);
+        pccl_list_remove(&queue->stale);
         plan(m, queue);
         queue = find_queue(m, number);
         if (queue == NULL)

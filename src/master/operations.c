@@ -10,9 +10,9 @@
 
 /* ---- the table ---- */
 
-static struct pccl_operation *find_operation(const struct pccl_group *group, const struct pccl_instance *instance)
+static struct pccl_operation *find_operation(const struct pccl_peer_group *group, const struct pccl_instance *instance)
 {
-    struct pccl_node *node =
+    struct pccl_table_node *node =
         pccl_table_find(&group->by_instance, pccl_instance_hash(group->by_instance.hash, instance));
     for (; node != NULL; node = pccl_table_find_next(node)) {
         struct pccl_operation *op = PCCL_CONTAINER_OF(node, struct pccl_operation, by_instance);
@@ -31,14 +31,14 @@ static void free_parts(struct pccl_master *m, struct pccl_operation *op)
     op->part_count = 0;
 }
 
-static void release_hold(struct pccl_group *group, struct pccl_operation *op)
+static void release_hold(struct pccl_peer_group *group, struct pccl_operation *op)
 {
     PCCL_ASSERT(op->held_until_us == 0 || group->held_count > 0);
     group->held_count -= op->held_until_us != 0;
     op->held_until_us = 0;
 }
 
-static void free_operation(struct pccl_master *m, struct pccl_group *group, struct pccl_operation *op)
+static void free_operation(struct pccl_master *m, struct pccl_peer_group *group, struct pccl_operation *op)
 {
     pccl_table_remove(&group->by_instance, &op->by_instance);
     *(op->older != NULL ? &op->older->newer : &group->oldest) = op->newer;
@@ -49,7 +49,7 @@ static void free_operation(struct pccl_master *m, struct pccl_group *group, stru
     pccl_release(&m->memory, op, sizeof *op);
 }
 
-static void put_last(struct pccl_group *group, struct pccl_operation *op)
+static void put_last(struct pccl_peer_group *group, struct pccl_operation *op)
 {
     op->older = group->newest;
     op->newer = NULL;
@@ -57,7 +57,7 @@ static void put_last(struct pccl_group *group, struct pccl_operation *op)
     group->newest = op;
 }
 
-struct pccl_operation *pccl_master_operation(struct pccl_master *m, struct pccl_group *group,
+struct pccl_operation *pccl_master_operation(struct pccl_master *m, struct pccl_peer_group *group,
                                              const struct pccl_instance *instance, bool create)
 {
     struct pccl_operation *op = find_operation(group, instance);
@@ -72,7 +72,7 @@ struct pccl_operation *pccl_master_operation(struct pccl_master *m, struct pccl_
     return op;
 }
 
-void pccl_master_drop_undecided(struct pccl_master *m, struct pccl_group *group)
+void pccl_master_drop_undecided(struct pccl_master *m, struct pccl_peer_group *group)
 {
     for (struct pccl_operation *op = group->oldest, *next; op != NULL; op = next) {
         next = op->newer;
@@ -83,7 +83,7 @@ void pccl_master_drop_undecided(struct pccl_master *m, struct pccl_group *group)
         group->ring[i]->under_way = 0;
 }
 
-void pccl_master_drop_operations(struct pccl_master *m, struct pccl_group *group)
+void pccl_master_drop_operations(struct pccl_master *m, struct pccl_peer_group *group)
 {
     pccl_master_drop_undecided(m, group);
     while (group->oldest != NULL)
@@ -94,7 +94,7 @@ void pccl_master_drop_operations(struct pccl_master *m, struct pccl_group *group
  * Outcomes are numbered per group; one that every member has acknowledged is forgotten, there and here. To be called
  * when the ring has changed; in between, note_known does it when the last member has caught up.
  */
-void pccl_master_advance_stable(struct pccl_master *m, struct pccl_group *group)
+void pccl_master_advance_stable(struct pccl_master *m, struct pccl_peer_group *group)
 {
     uint64_t known = group->decisions;
     for (uint32_t i = 0; i < group->ring_count; i++)
@@ -112,7 +112,7 @@ void pccl_master_advance_stable(struct pccl_master *m, struct pccl_group *group)
 
 void pccl_master_note_known(struct pccl_master *m, struct pccl_remote *remote, uint64_t decision)
 {
-    struct pccl_group *group = remote->group;
+    struct pccl_peer_group *group = remote->group;
     uint64_t before = remote->decision_known;
     if (decision <= before)
         return;
@@ -125,7 +125,7 @@ void pccl_master_note_known(struct pccl_master *m, struct pccl_remote *remote, u
 
 /* ---- decisions ---- */
 
-void pccl_master_send_outcome(struct pccl_master *m, struct pccl_group *group, struct pccl_operation *op,
+void pccl_master_send_outcome(struct pccl_master *m, struct pccl_peer_group *group, struct pccl_operation *op,
                               struct pccl_remote *only)
 {
     PCCL_ASSERT(op->decided);
@@ -136,7 +136,7 @@ void pccl_master_send_outcome(struct pccl_master *m, struct pccl_group *group, s
                                           .class = (uint8_t)op->class,
                                           .world = op->world,
                                           .result = {op->result, op->result != NULL ? op->payload_bytes : 0},
-                                          .words = pccl_bytes_of_text(&op->words)}};
+                                          .reason = pccl_bytes_of_text(&op->reason)}};
     if (only != NULL) {
         pccl_master_send(m, only, &msg, op->decision);
         return;
@@ -145,7 +145,8 @@ void pccl_master_send_outcome(struct pccl_master *m, struct pccl_group *group, s
         pccl_master_send(m, group->ring[i], &msg, op->decision);
 }
 
-static void decide(struct pccl_master *m, struct pccl_group *group, struct pccl_operation *op, enum pccl_class class)
+static void decide(struct pccl_master *m, struct pccl_peer_group *group, struct pccl_operation *op,
+                   enum pccl_class class)
 {
     PCCL_ASSERT(!op->decided);
     op->decided = true;
@@ -170,7 +171,7 @@ static void decide(struct pccl_master *m, struct pccl_group *group, struct pccl_
 }
 
 /* Has every member taken the group's view, so that it cannot decide anything by it any more? */
-static bool is_view_known(const struct pccl_group *group)
+static bool is_view_known(const struct pccl_peer_group *group)
 {
     for (uint32_t i = 0; i < group->ring_count; i++)
         if (group->ring[i]->owes_view_ack)
@@ -179,15 +180,15 @@ static bool is_view_known(const struct pccl_group *group)
 }
 
 /* The abort is certain, but it has to wait. The first reason stays. */
-static void hold(struct pccl_master *m, struct pccl_group *group, struct pccl_operation *op, enum pccl_class class,
-                 const struct pccl_text *words, uint64_t until_us)
+static void hold(struct pccl_master *m, struct pccl_peer_group *group, struct pccl_operation *op, enum pccl_class class,
+                 const struct pccl_text *reason, uint64_t until_us)
 {
     PCCL_ASSERT(!op->decided && until_us > 0);
     if (op->held_until_us != 0)
         return;
     op->held_until_us = until_us;
     op->held_class = class;
-    op->words = *words;
+    op->reason = *reason;
     group->held_count++;
     pccl_master_arm(m, until_us);
 }
@@ -196,22 +197,22 @@ static void hold(struct pccl_master *m, struct pccl_group *group, struct pccl_op
  * The class must be the same everywhere. A member that has not taken the latest view may be about to decide this
  * operation by it, as PEER_LOST; so no other class is given until all have.
  */
-void pccl_master_abort(struct pccl_master *m, struct pccl_group *group, struct pccl_operation *op,
-                       enum pccl_class class, const struct pccl_text *words)
+void pccl_master_abort(struct pccl_master *m, struct pccl_peer_group *group, struct pccl_operation *op,
+                       enum pccl_class class, const struct pccl_text *reason)
 {
     if (class != PCCL_CLASS_PEER_LOST && !is_view_known(group)) {
-        hold(m, group, op, class, words, UINT64_MAX);
+        hold(m, group, op, class, reason, UINT64_MAX);
         return;
     }
-    op->words = *words;
+    op->reason = *reason;
     struct pccl_log_fields fields = {.has_operation = true,
                                      .group = group->number,
                                      .tag = op->instance.tag,
                                      .use = op->instance.use,
-                                     .reason = words->bytes};
-    pccl_master_say(m, class == PCCL_CLASS_PEER_LOST ? PCCL_LOG_DEBUG : PCCL_LOG_INFO, &fields,
+                                     .reason = reason->bytes};
+    pccl_master_log(m, class == PCCL_CLASS_PEER_LOST ? PCCL_LOG_DEBUG : PCCL_LOG_INFO, &fields,
                     "group %u tag %" PRIu64 " use %u aborted: %s", group->number, op->instance.tag, op->instance.use,
-                    words->bytes);
+                    reason->bytes);
     decide(m, group, op, class);
 }
 
@@ -226,7 +227,7 @@ static bool fold(struct pccl_master *m, struct pccl_operation *op)
         parts[i] = op->parts[i].payload;
     if (ok)
         pccl_combine_all(m->config.kernels, (enum pccl_datatype)op->descriptor.datatype,
-                         (enum pccl_reduction)op->descriptor.operation, parts, op->part_count,
+                         (enum pccl_reduce_op)op->descriptor.operation, parts, op->part_count,
                          (size_t)op->descriptor.count, op->result);
     pccl_release(&m->memory, parts, op->part_count * sizeof *parts);
     if (!ok) {
@@ -236,21 +237,21 @@ static bool fold(struct pccl_master *m, struct pccl_operation *op)
     return ok;
 }
 
-void pccl_master_commit(struct pccl_master *m, struct pccl_group *group, struct pccl_operation *op)
+void pccl_master_commit(struct pccl_master *m, struct pccl_peer_group *group, struct pccl_operation *op)
 {
     if (op->world == 0) /* else a reported outcome, announced again after a restart */
         op->world = group->ring_count;
     if (op->tiny && op->result == NULL && !fold(m, op)) {
-        struct pccl_text words;
-        pccl_text_format(&words, "the master is out of memory");
-        pccl_master_abort(m, group, op, PCCL_CLASS_INTERNAL, &words);
+        struct pccl_text reason;
+        pccl_text_format(&reason, "the master is out of memory");
+        pccl_master_abort(m, group, op, PCCL_CLASS_INTERNAL, &reason);
         return;
     }
     decide(m, group, op, PCCL_CLASS_NONE);
 }
 
 /* PROTOCOL 6.2, before a view without the departed. Tiny ones need the payloads of all members of their view. */
-void pccl_master_commit_what_remains(struct pccl_master *m, struct pccl_group *group)
+void pccl_master_commit_remaining(struct pccl_master *m, struct pccl_peer_group *group)
 {
     for (struct pccl_operation *op = group->oldest, *next; op != NULL; op = next) {
         next = op->newer;
@@ -282,7 +283,7 @@ static bool concerns(struct pccl_master *m, struct pccl_remote *from, const stru
 void pccl_master_take_part(struct pccl_master *m, struct pccl_operation *op, struct pccl_remote *from,
                            const struct pccl_msg_done *done)
 {
-    struct pccl_group *group = from->group;
+    struct pccl_peer_group *group = from->group;
     if (op->parts == NULL) {
         op->parts = pccl_allocate(&m->memory, group->ring_count * sizeof *op->parts);
         if (op->parts == NULL) {
@@ -329,7 +330,7 @@ void pccl_master_done(struct pccl_master *m, struct pccl_remote *from, const str
 {
     if (!concerns(m, from, &done->instance))
         return;
-    struct pccl_group *group = from->group;
+    struct pccl_peer_group *group = from->group;
     int order = pccl_epoch_compare(&done->view, &group->view);
     if (order > 0 ||
         !pccl_master_payload_fits(&done->descriptor, done->tiny != 0, done->payload.length, m->config.tiny_bytes_max)) {
@@ -348,10 +349,10 @@ void pccl_master_done(struct pccl_master *m, struct pccl_remote *from, const str
     bool differs = op->parts != NULL &&
                    (!pccl_descriptor_equal(&op->descriptor, &done->descriptor) || op->tiny != (done->tiny != 0));
     if (differs) {
-        struct pccl_text words;
-        pccl_describe_difference(&words, &(struct pccl_described){&op->described_by, &op->descriptor, op->tiny},
+        struct pccl_text reason;
+        pccl_describe_difference(&reason, &(struct pccl_described){&op->described_by, &op->descriptor, op->tiny},
                                  &(struct pccl_described){&from->id, &done->descriptor, done->tiny != 0});
-        pccl_master_abort(m, group, op, PCCL_CLASS_MISMATCH, &words);
+        pccl_master_abort(m, group, op, PCCL_CLASS_MISMATCH, &reason);
         return;
     }
     pccl_master_take_part(m, op, from, done);
@@ -363,7 +364,7 @@ void pccl_master_done(struct pccl_master *m, struct pccl_remote *from, const str
  * Everybody else has to remember what was aborted before they launched it: nobody may make them remember more than they
  * can, nor may some together.
  */
-void pccl_master_note_lone_end(struct pccl_remote *from, struct pccl_operation *op)
+void pccl_master_note_lone_abort(struct pccl_remote *from, struct pccl_operation *op)
 {
     PCCL_ASSERT(!op->decided);
     bool own = op->parts != NULL && op->parts[from->position].done;
@@ -374,23 +375,23 @@ void pccl_master_note_lone_end(struct pccl_remote *from, struct pccl_operation *
     from->lone_aborts++;
 }
 
-static void remove_who_ends_too_much(struct pccl_master *m, struct pccl_remote *from)
+static void remove_over_limit(struct pccl_master *m, struct pccl_remote *from)
 {
     pccl_master_remove(m, from, PCCL_REFUSAL_FULL, "it aborted %u operations that no other member had finished",
                        from->lone_aborts);
 }
 
-bool pccl_master_ends_too_much(struct pccl_master *m, struct pccl_remote *from, struct pccl_operation *op)
+bool pccl_master_exceeds_lone_aborts(struct pccl_master *m, struct pccl_remote *from, struct pccl_operation *op)
 {
-    pccl_master_note_lone_end(from, op);
+    pccl_master_note_lone_abort(from, op);
     if (from->lone_aborts <= PCCL_OPS_LONE_MAX)
         return false;
-    remove_who_ends_too_much(m, from);
+    remove_over_limit(m, from);
     return true;
 }
 
 /* After a restart: what several members have reported is known of all only when all reports have been read. */
-void pccl_master_judge_lone_ends(struct pccl_master *m)
+void pccl_master_judge_lone_aborts(struct pccl_master *m)
 {
     for (uint32_t i = 0; i < m->remote_count; i++) {
         struct pccl_remote *remote = m->remotes[i];
@@ -401,7 +402,7 @@ void pccl_master_judge_lone_ends(struct pccl_master *m)
             if (pccl_id_equal(&op->ended_by, &remote->id) && op->named_count == 1)
                 free_operation(m, remote->group, op); /* nobody else has heard of an outcome */
         }
-        remove_who_ends_too_much(m, remote);
+        remove_over_limit(m, remote);
     }
 }
 
@@ -434,19 +435,19 @@ static struct pccl_operation *undecided(struct pccl_master *m, struct pccl_remot
         pccl_master_confirm_end(m, from, op);
         return op->decided ? NULL : op;
     }
-    return pccl_master_ends_too_much(m, from, op) ? NULL : op;
+    return pccl_master_exceeds_lone_aborts(m, from, op) ? NULL : op;
 }
 
 /* What a peer says of its failure, and who says it; those of a mismatch name both peers themselves. */
-static void add_reported(struct pccl_text *words, const struct pccl_remote *from, uint16_t class,
+static void add_reported(struct pccl_text *reason, const struct pccl_remote *from, uint16_t class,
                          struct pccl_bytes reported, const char *otherwise)
 {
     if (class != PCCL_CLASS_MISMATCH || reported.length == 0)
-        pccl_text_append(words, "peer %s: ", pccl_id_str(&from->id));
+        pccl_text_append(reason, "peer %s: ", pccl_id_str(&from->id));
     if (reported.length > 0)
-        pccl_text_add_bytes(words, (const char *)reported.data, reported.length);
+        pccl_text_add_bytes(reason, (const char *)reported.data, reported.length);
     else
-        pccl_text_add(words, otherwise);
+        pccl_text_add(reason, otherwise);
 }
 
 /*
@@ -460,14 +461,14 @@ void pccl_master_failed(struct pccl_master *m, struct pccl_remote *from, const s
         return;
     bool outdated = pccl_epoch_compare(&failed->view, &from->group->view) < 0;
     enum pccl_class class = outdated ? PCCL_CLASS_PEER_LOST : (enum pccl_class)failed->class;
-    struct pccl_text words;
-    pccl_text_clear(&words);
-    add_reported(&words, from, failed->class, failed->words, "it failed");
+    struct pccl_text reason;
+    pccl_text_clear(&reason);
+    add_reported(&reason, from, failed->class, failed->reason, "it failed");
     if (outdated || class != PCCL_CLASS_PEER_LOST) {
-        pccl_master_abort(m, from->group, op, class, &words);
+        pccl_master_abort(m, from->group, op, class, &reason);
     } else {
         op->failed_by = from->id;
-        hold(m, from->group, op, PCCL_CLASS_PEER_LOST, &words, m->now_us + m->config.settle_ms * UINT64_C(1000));
+        hold(m, from->group, op, PCCL_CLASS_PEER_LOST, &reason, m->now_us + m->config.settle_ms * UINT64_C(1000));
     }
 }
 
@@ -475,7 +476,7 @@ void pccl_master_failed(struct pccl_master *m, struct pccl_remote *from, const s
 static bool is_mended(const struct pccl_master *m, const struct pccl_operation *op)
 {
     const struct pccl_remote *remote = pccl_master_find(m, &op->failed_by);
-    const struct pccl_group *group = remote != NULL ? remote->group : NULL;
+    const struct pccl_peer_group *group = remote != NULL ? remote->group : NULL;
     for (uint32_t i = 0; group != NULL && i < group->ring_count; i++) {
         const struct pccl_remote *other = group->ring[i];
         if ((pccl_master_needs_link(remote, other) && !pccl_master_holds_link(remote, other)) ||
@@ -494,7 +495,7 @@ static bool has_to_wait(struct pccl_master *m, struct pccl_operation *op)
 }
 
 /* mended_a and mended_b: the ends of a link that has come up; or NULL. */
-static void release_held(struct pccl_master *m, struct pccl_group *group, const struct pccl_remote *mended_a,
+static void release_held(struct pccl_master *m, struct pccl_peer_group *group, const struct pccl_remote *mended_a,
                          const struct pccl_remote *mended_b)
 {
     bool view_known = is_view_known(group);
@@ -507,8 +508,8 @@ static void release_held(struct pccl_master *m, struct pccl_group *group, const 
         bool concerned = mended_a != NULL &&
                          (pccl_id_equal(&mended_a->id, &op->failed_by) || pccl_id_equal(&mended_b->id, &op->failed_by));
         if (waits_for_view ? view_known : (concerned && is_mended(m, op)) || !has_to_wait(m, op)) {
-            struct pccl_text words = op->words;
-            pccl_master_abort(m, group, op, op->held_class, &words);
+            struct pccl_text reason = op->reason;
+            pccl_master_abort(m, group, op, op->held_class, &reason);
         } else {
             pccl_master_arm(m, pccl_max_u64(m->now_us, op->held_until_us));
         }
@@ -535,14 +536,14 @@ void pccl_master_abort_requested(struct pccl_master *m, struct pccl_remote *from
         return;
     bool outdated = pccl_epoch_compare(&request->view, &from->group->view) < 0;
     enum pccl_class class = outdated ? PCCL_CLASS_PEER_LOST : (enum pccl_class)request->class;
-    struct pccl_text words;
-    pccl_text_clear(&words);
-    add_reported(&words, from, request->class, request->words,
+    struct pccl_text reason;
+    pccl_text_clear(&reason);
+    add_reported(&reason, from, request->class, request->reason,
                  class == PCCL_CLASS_DEADLINE ? "its deadline, op_timeout_ms, passed"
                                               : "its caller aborted the operation");
-    if (class == PCCL_CLASS_DEADLINE && request->words.length == 0)
-        pccl_master_add_missing(m, from, &request->instance, &words);
-    pccl_master_abort(m, from->group, op, class, &words);
+    if (class == PCCL_CLASS_DEADLINE && request->reason.length == 0)
+        pccl_master_add_missing(m, from, &request->instance, &reason);
+    pccl_master_abort(m, from->group, op, class, &reason);
 }
 
 /* A view of those that it was told, and no more than a caller can have under way. */
@@ -553,7 +554,7 @@ static bool may_acknowledge(const struct pccl_remote *from, const struct pccl_ms
            pccl_epoch_compare(&ack->view, &from->group->view) <= 0;
 }
 
-static void killed_by_view(struct pccl_master *m, struct pccl_remote *from, const struct pccl_instance *instance)
+static void aborted_by_view(struct pccl_master *m, struct pccl_remote *from, const struct pccl_instance *instance)
 {
     if (!concerns(m, from, instance))
         return;
@@ -562,10 +563,10 @@ static void killed_by_view(struct pccl_master *m, struct pccl_remote *from, cons
         pccl_master_remove(m, from, PCCL_REFUSAL_FULL, "out of memory");
     } else if (op->decided) {
         pccl_master_confirm_end(m, from, op);
-    } else if (!pccl_master_ends_too_much(m, from, op)) {
-        struct pccl_text words;
-        pccl_text_format(&words, "a peer of the group was lost during the operation");
-        pccl_master_abort(m, from->group, op, PCCL_CLASS_PEER_LOST, &words);
+    } else if (!pccl_master_exceeds_lone_aborts(m, from, op)) {
+        struct pccl_text reason;
+        pccl_text_format(&reason, "a peer of the group was lost during the operation");
+        pccl_master_abort(m, from->group, op, PCCL_CLASS_PEER_LOST, &reason);
     }
 }
 
@@ -579,7 +580,7 @@ void pccl_master_view_acked(struct pccl_master *m, struct pccl_remote *from, con
     from->views_owed--;
     from->view_acknowledged = ack->view;
     for (uint32_t i = 0; i < ack->instances_count && !from->departing; i++)
-        killed_by_view(m, from, &ack->instances[i]);
+        aborted_by_view(m, from, &ack->instances[i]);
     if (from->departing || !pccl_epoch_equal(&ack->view, &from->group->view))
         return;
     from->owes_view_ack = false;

@@ -11,7 +11,7 @@
 void pccl_master_arm(struct pccl_master *m, uint64_t when_us);
 /* Logs a sentence. fields may be NULL; the run, and the names of peers, are added. */
 PCCL_PRINTF(4, 5)
-void pccl_master_say(struct pccl_master *m, enum pccl_log_level level, const struct pccl_log_fields *fields,
+void pccl_master_log(struct pccl_master *m, enum pccl_log_level level, const struct pccl_log_fields *fields,
                      const char *format, ...);
 /*
  * Numbered, and kept until acknowledged; mark: pccl_master_note_known gets it then (0: nobody needs to know). Nothing

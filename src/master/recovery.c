@@ -93,7 +93,7 @@ static bool is_plausible(const struct pccl_msg_resume_operation *fields)
 static enum pccl_status take_operation(struct pccl_master *m, struct pccl_report *report,
                                        const struct pccl_msg_resume_operation *fields)
 {
-    uint32_t length = fields->payload.length + fields->words.length;
+    uint32_t length = fields->payload.length + fields->reason.length;
     bool aborted = fields->state == PCCL_RESUME_ABORTED;
     if (!report->begun || report->op_count >= PCCL_OPS_PER_PEER_MAX + PCCL_TOMBSTONES_MAX ||
         (!aborted && report->launched_count >= PCCL_OPS_PER_PEER_MAX) || !is_plausible(fields))
@@ -105,10 +105,10 @@ static enum pccl_status take_operation(struct pccl_master *m, struct pccl_report
     op->bytes_length = length;
     if (fields->payload.length > 0)
         memcpy(op->bytes, fields->payload.data, fields->payload.length);
-    if (fields->words.length > 0)
-        memcpy(op->bytes + fields->payload.length, fields->words.data, fields->words.length);
+    if (fields->reason.length > 0)
+        memcpy(op->bytes + fields->payload.length, fields->reason.data, fields->reason.length);
     op->fields.payload.data = op->bytes;
-    op->fields.words.data = op->bytes + fields->payload.length;
+    op->fields.reason.data = op->bytes + fields->payload.length;
     op->next = report->ops;
     report->ops = op;
     report->op_count++;
@@ -121,10 +121,10 @@ static enum pccl_status take_round(struct pccl_report *report, const struct pccl
     if (round->attributes.epoch.inc > INC_MOST)
         return PCCL_MALFORMED;
     report->rounds[round->kind] = *round;
-    report->rounds[round->kind].words = (struct pccl_bytes){NULL, 0};
+    report->rounds[round->kind].reason = (struct pccl_bytes){NULL, 0};
     report->round_known[round->kind] = true;
-    pccl_text_clear(&report->round_words[round->kind]);
-    pccl_text_add_bytes(&report->round_words[round->kind], (const char *)round->words.data, round->words.length);
+    pccl_text_clear(&report->round_reason[round->kind]);
+    pccl_text_add_bytes(&report->round_reason[round->kind], (const char *)round->reason.data, round->reason.length);
     return PCCL_OK;
 }
 
@@ -172,7 +172,7 @@ bool pccl_master_begin_recovery(struct pccl_master *m, const struct pccl_id *run
     m->lineage = pccl_secret_digest(run_key);
     m->recovering_since_us = m->now_us;
     pccl_master_arm(m, m->now_us + m->config.recover_ms * UINT64_C(1000));
-    pccl_master_say(m, PCCL_LOG_INFO, NULL, "run %s is older than this master: collecting reports from its members",
+    pccl_master_log(m, PCCL_LOG_INFO, NULL, "run %s is older than this master: collecting reports from its members",
                     pccl_id_str(&m->lineage));
     return true;
 }
@@ -241,7 +241,7 @@ static void expel_bad_reporters(struct pccl_master *m)
 }
 
 /* Nobody who resumes comes to the end of a report, though all had the time for it, and newcomers wait. */
-bool pccl_master_recovers_in_vain(const struct pccl_master *m)
+bool pccl_master_recovery_is_hopeless(const struct pccl_master *m)
 {
     if (!m->recovering || m->newcomer_count == 0 ||
         m->now_us < m->recovering_since_us + m->config.recover_ms * UINT64_C(1000))
@@ -252,9 +252,9 @@ bool pccl_master_recovers_in_vain(const struct pccl_master *m)
     return true;
 }
 
-static void expel_if_in_vain(struct pccl_master *m)
+static void expel_if_hopeless(struct pccl_master *m)
 {
-    if (!pccl_master_recovers_in_vain(m))
+    if (!pccl_master_recovery_is_hopeless(m))
         return;
     for (uint32_t i = 0; i < m->remote_count; i++) {
         struct pccl_remote *remote = m->remotes[i];
@@ -318,7 +318,8 @@ static const struct pccl_member *member_of(const struct pccl_report *report, con
     return NULL;
 }
 
-bool pccl_master_reports_law(const struct pccl_master *m, const struct pccl_remote *remote, const struct pccl_id *of)
+bool pccl_master_is_law_reporter(const struct pccl_master *m, const struct pccl_remote *remote,
+                                 const struct pccl_id *of)
 {
     const struct pccl_remote *best = highest_report(m);
     if (best == NULL || !has_reported(remote) ||
@@ -426,7 +427,7 @@ static const struct pccl_report *highest_of_group(const struct pccl_master *m, u
 }
 
 /* Who reported but is not in the list of the highest epoch was removed before the master restarted. */
-static void expel_outlaws(struct pccl_master *m, const struct pccl_report *law)
+static void expel_removed(struct pccl_master *m, const struct pccl_report *law)
 {
     for (uint32_t i = 0; i < m->remote_count; i++) {
         struct pccl_remote *remote = m->remotes[i];
@@ -446,7 +447,7 @@ static void expel_outlaws(struct pccl_master *m, const struct pccl_report *law)
  */
 static bool rebuild_group(struct pccl_master *m, const struct pccl_report *best, uint32_t number)
 {
-    struct pccl_group *group = pccl_master_group(m, number, true);
+    struct pccl_peer_group *group = pccl_master_group(m, number, true);
     if (group == NULL)
         return false;
     group->view = best->fields.view;
@@ -522,8 +523,8 @@ static struct pccl_attributes attributes_of(const struct pccl_report *report, ui
 
 /* What this peer reports of the last round of this kind, which is one of this group if it is a group's affair; or NULL.
  */
-static const struct pccl_msg_resume_round *told_by(const struct pccl_master *m, const struct pccl_remote *remote,
-                                                   const struct pccl_group *group, uint32_t kind)
+static const struct pccl_msg_resume_round *reported_by(const struct pccl_master *m, const struct pccl_remote *remote,
+                                                       const struct pccl_peer_group *group, uint32_t kind)
 {
     const struct pccl_report *report = remote->report;
     uint64_t open = kind == PCCL_ROUND_SYNC ? group->sync : m->rounds[kind];
@@ -538,12 +539,12 @@ static const struct pccl_msg_resume_round *told_by(const struct pccl_master *m, 
  * with the size of this group from a list of that epoch; or, when nobody knows, as of the highest epoch.
  */
 static struct pccl_attributes answer_for(const struct pccl_master *m, const struct pccl_report *law,
-                                         const struct pccl_group *group, uint32_t kind)
+                                         const struct pccl_peer_group *group, uint32_t kind)
 {
     uint32_t number = group->number;
     struct pccl_attributes answer = attributes_of(law, number);
     for (uint32_t i = 0; i < m->remote_count; i++) {
-        const struct pccl_msg_resume_round *round = told_by(m, m->remotes[i], group, kind);
+        const struct pccl_msg_resume_round *round = reported_by(m, m->remotes[i], group, kind);
         if (round == NULL)
             continue;
         const struct pccl_attributes *told = &round->attributes;
@@ -558,15 +559,16 @@ static struct pccl_attributes answer_for(const struct pccl_master *m, const stru
     return answer;
 }
 
-/* How the last optimisation of its group ended. */
+/* How the last optimization of its group ended. */
 static void rebuild_optimization(struct pccl_master *m, const struct pccl_remote *remote)
 {
-    struct pccl_group *group = remote->group;
-    const struct pccl_msg_resume_round *round = group != NULL ? told_by(m, remote, group, PCCL_ROUND_OPTIMIZE) : NULL;
+    struct pccl_peer_group *group = remote->group;
+    const struct pccl_msg_resume_round *round =
+        group != NULL ? reported_by(m, remote, group, PCCL_ROUND_OPTIMIZE) : NULL;
     if (round == NULL)
         return;
     group->optimize_outcome = round->outcome;
-    group->optimize_words = remote->report->round_words[PCCL_ROUND_OPTIMIZE];
+    group->optimize_reason = remote->report->round_reason[PCCL_ROUND_OPTIMIZE];
 }
 
 static void rebuild_answers(struct pccl_master *m, const struct pccl_report *law)
@@ -580,14 +582,14 @@ static void rebuild_answers(struct pccl_master *m, const struct pccl_report *law
             if (report->round_known[kind] && report->rounds[kind].round + 1 == m->rounds[kind])
                 m->last_outcome[kind] = report->rounds[kind].outcome;
         rebuild_optimization(m, m->remotes[i]);
-        struct pccl_group *group = m->remotes[i]->group;
+        struct pccl_peer_group *group = m->remotes[i]->group;
         const struct pccl_msg_resume_round *round =
-            group != NULL ? told_by(m, m->remotes[i], group, PCCL_ROUND_SYNC) : NULL;
+            group != NULL ? reported_by(m, m->remotes[i], group, PCCL_ROUND_SYNC) : NULL;
         if (round == NULL || report == NULL)
             continue;
         group->sync_outcome = round->outcome;
         group->sync_revision = round->revision;
-        group->sync_words = report->round_words[PCCL_ROUND_SYNC];
+        group->sync_reason = report->round_reason[PCCL_ROUND_SYNC];
     }
 }
 
@@ -623,7 +625,7 @@ static void merge_outcome(struct pccl_master *m, struct pccl_operation *op, stru
         class = PCCL_CLASS_PEER_LOST;
     if (op->decided) {
         if (op->class != class)
-            pccl_master_say(m, PCCL_LOG_ERROR,
+            pccl_master_log(m, PCCL_LOG_ERROR,
                             &(struct pccl_log_fields){.has_operation = true,
                                                       .group = op->instance.group,
                                                       .tag = op->instance.tag,
@@ -634,7 +636,7 @@ static void merge_outcome(struct pccl_master *m, struct pccl_operation *op, stru
         return;
     }
     if (!committed)
-        pccl_master_note_lone_end(from, op);
+        pccl_master_note_lone_abort(from, op);
     if (committed && fields->tiny) {
         op->result = pccl_allocate(&m->memory, fields->payload.length);
         if (op->result == NULL) { /* its caller has it; whoever stays must not see another outcome */
@@ -648,9 +650,9 @@ static void merge_outcome(struct pccl_master *m, struct pccl_operation *op, stru
     op->class = class;
     op->tiny = fields->tiny != 0;
     op->world = fields->world;
-    pccl_text_clear(&op->words);
-    if (fields->words.length > 0)
-        pccl_text_add_bytes(&op->words, (const char *)fields->words.data, fields->words.length);
+    pccl_text_clear(&op->reason);
+    if (fields->reason.length > 0)
+        pccl_text_add_bytes(&op->reason, (const char *)fields->reason.data, fields->reason.length);
 }
 
 static void merge_part(struct pccl_master *m, struct pccl_operation *op, struct pccl_remote *from,
@@ -717,12 +719,12 @@ static void merge_reports(struct pccl_master *m, bool outcomes)
  * All members of the old view are needed. One who is missing may know another outcome of a bulk operation; and if this
  * master dies between this commit and the view without the missing, a later one would hear both.
  */
-static bool is_finished(const struct pccl_group *group, const struct pccl_operation *op)
+static bool is_finished(const struct pccl_peer_group *group, const struct pccl_operation *op)
 {
     return op->parts != NULL && op->done_count == group->ring_count && group->ring_count == group->old_ring_count;
 }
 
-static void announce(struct pccl_master *m, struct pccl_group *group)
+static void announce(struct pccl_master *m, struct pccl_peer_group *group)
 {
     PCCL_ASSERT(!m->recovering);
     for (struct pccl_operation *op = group->oldest, *last = group->newest, *next; op != NULL; op = next) {
@@ -732,8 +734,8 @@ static void announce(struct pccl_master *m, struct pccl_group *group)
             if (op->class == PCCL_CLASS_NONE) {
                 pccl_master_commit(m, group, op);
             } else {
-                struct pccl_text words = op->words;
-                pccl_master_abort(m, group, op, op->class, &words);
+                struct pccl_text reason = op->reason;
+                pccl_master_abort(m, group, op, op->class, &reason);
             }
         } else if (is_finished(group, op)) {
             pccl_master_commit(m, group, op);
@@ -775,7 +777,7 @@ static void conclude(struct pccl_master *m, struct pccl_report *law)
             highest = pccl_max_u32(highest, highest_inc(m->remotes[i]->report));
     m->recovering = false;
     m->epoch = law_epoch;
-    expel_outlaws(m, law);
+    expel_removed(m, law);
     rebuild_rounds(m);
     bool rebuilt = rebuild_groups(m);
     for (uint32_t i = 0; !rebuilt && i < m->remote_count; i++)
@@ -787,14 +789,14 @@ static void conclude(struct pccl_master *m, struct pccl_report *law)
         pccl_master_advance_stable(m, m->groups[i]);
     merge_reports(m, true);
     merge_reports(m, false);
-    pccl_master_judge_lone_ends(m);
+    pccl_master_judge_lone_aborts(m);
     rebuild_answers(m, law);
     tell_missed_rounds(m);
     for (uint32_t i = 0; i < m->group_count; i++)
         announce(m, m->groups[i]);
     pccl_master_recovery_epoch(m, &law_epoch, next_inc(m, highest), m->member_count == law_count);
     tell_recovered(m);
-    pccl_master_say(m, PCCL_LOG_INFO, NULL, "run %s goes on: %u of %u members", pccl_id_str(&m->lineage),
+    pccl_master_log(m, PCCL_LOG_INFO, NULL, "run %s goes on: %u of %u members", pccl_id_str(&m->lineage),
                     m->member_count, law_count);
     free_reports(m);
 }
@@ -814,7 +816,7 @@ void pccl_master_decide_recovery(struct pccl_master *m)
     if (!m->recovering || m->shut)
         return;
     expel_bad_reporters(m);
-    expel_if_in_vain(m);
+    expel_if_hopeless(m);
     if (m->departing_count > 0)
         return; /* again when they are gone */
     struct pccl_remote *best = highest_report(m);

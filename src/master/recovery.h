@@ -27,7 +27,7 @@ struct pccl_report {
     struct pccl_reported_op *ops;                          /* owned, newest first */
     uint32_t op_count, launched_count;                     /* but for the aborted */
     struct pccl_msg_resume_round rounds[PCCL_ROUND_KINDS]; /* but for the words: */
-    struct pccl_text round_words[PCCL_ROUND_KINDS];
+    struct pccl_text round_reason[PCCL_ROUND_KINDS];
     bool round_known[PCCL_ROUND_KINDS];
 };
 
@@ -38,9 +38,10 @@ void pccl_master_resume_received(struct pccl_master *m, struct pccl_remote *from
 /* Stage: goes on with the run if all that can be expected have reported, or time is up. */
 void pccl_master_decide_recovery(struct pccl_master *m);
 /* Newcomers wait, and nobody of the run has come back in its time. */
-bool pccl_master_recovers_in_vain(const struct pccl_master *m);
+bool pccl_master_recovery_is_hopeless(const struct pccl_master *m);
 /* This peer's report is of the highest epoch, which has it, and `of`, as members of one group. */
-bool pccl_master_reports_law(const struct pccl_master *m, const struct pccl_remote *remote, const struct pccl_id *of);
+bool pccl_master_is_law_reporter(const struct pccl_master *m, const struct pccl_remote *remote,
+                                 const struct pccl_id *of);
 void pccl_master_free_report(struct pccl_master *m, struct pccl_remote *remote);
 
 #endif

@@ -11,40 +11,40 @@
 #include "master/master.h"
 #include "wire/session.h"
 
-struct pccl_group;     /* master/group.h */
-struct pccl_report;    /* master/recovery.h */
-struct pccl_sync_part; /* master/sync.c */
+struct pccl_peer_group; /* master/group.h */
+struct pccl_report;     /* master/recovery.h */
+struct pccl_sync_part;  /* master/sync.c */
 
 /* A link a peer was asked to hold, or said it holds. */
-struct pccl_want {
+struct pccl_link_intent {
     struct pccl_id to;
-    bool up, failed; /* failed: the last dialling was in vain */
+    bool up, failed; /* failed: the last dialing was in vain */
     uint32_t rtt_us; /* as last told; 0: unknown */
     uint64_t rate;   /* the same; at most PCCL_RATE_MOST */
 };
 
-/* A member's part in the tests of an optimisation. */
+/* A member's part in the tests of an optimization. */
 struct pccl_master_test {
     bool running;  /* it loads the way to another one, and its report is awaited */
     bool loaded;   /* another one loads the way to it */
     bool looks;    /* it has become free for either */
-    bool sits_out; /* it did not report in time: it is left alone for the rest of this optimisation */
+    bool sits_out; /* it did not report in time: it is left alone for the rest of this optimization */
     uint64_t number, begun_us, until_us;
     struct pccl_id to;
 };
 
 /* Those who wait to be admitted to one group, in order of arrival. */
 struct pccl_queue {
-    struct pccl_node by_number;
+    struct pccl_table_node by_number;
     uint32_t number, count;
-    struct pccl_link newcomers; /* remote->in_queue */
-    struct pccl_link stale;     /* in master->stale_queues: something of it has changed */
-    uint64_t due_us;            /* when somebody in it will have taken too long; UINT64_MAX: not as it is */
+    struct pccl_list_node newcomers; /* remote->in_queue */
+    struct pccl_list_node stale;     /* in master->stale_queues: something of it has changed */
+    uint64_t due_us;                 /* when somebody in it will have taken too long; UINT64_MAX: not as it is */
 };
 
 /* An address (IPv6: a network) that newcomers come from. */
 struct pccl_site {
-    struct pccl_node by_address;
+    struct pccl_table_node by_address;
     struct pccl_address address;
     uint32_t count;        /* that wait to be admitted */
     uint32_t warming_here; /* of the queue that is looked at: those that are warmed up */
@@ -54,15 +54,15 @@ enum pccl_remote_state { PCCL_REMOTE_PENDING, PCCL_REMOTE_MEMBER, PCCL_REMOTE_RE
 
 /* A peer as the master sees it. */
 struct pccl_remote {
-    struct pccl_node by_id, by_conn;
+    struct pccl_table_node by_id, by_conn;
     uint32_t index; /* in master->remotes */
     struct pccl_id id, token, link_key;
     struct pccl_id token_digest; /* as told to the members */
     enum pccl_remote_state state;
     uint32_t group_number;
-    struct pccl_group *group; /* members only */
-    uint32_t position;        /* in the group's ring */
-    uint64_t arrival;         /* order of arrival */
+    struct pccl_peer_group *group; /* members only */
+    uint32_t position;             /* in the group's ring */
+    uint64_t arrival;              /* order of arrival */
     struct pccl_address candidates[PCCL_CANDIDATES_MAX];
     uint32_t candidate_count;
     struct pccl_address observed; /* with its listening port */
@@ -73,7 +73,7 @@ struct pccl_remote {
     uint64_t tell_us;         /* PENDING: when it is said that nobody admits it; UINT64_MAX: it has been */
     struct pccl_queue *queue; /* PENDING and not departing; else NULL */
     struct pccl_site *site;   /* the same */
-    struct pccl_link in_queue;
+    struct pccl_list_node in_queue;
     bool warming;                         /* in a queue: its links are asked for */
     bool eligible;                        /* in a queue: as of the last pccl_master_eligible */
     bool unwelcomed;                      /* a member that has not been told so yet */
@@ -89,7 +89,7 @@ struct pccl_remote {
 
     bool departing; /* removed at the next IDLE */
     enum pccl_refusal why;
-    struct pccl_text words;
+    struct pccl_text reason;
 
     bool votes[PCCL_ROUND_KINDS];
     uint64_t voted_us[PCCL_ROUND_KINDS];
@@ -102,8 +102,8 @@ struct pccl_remote {
     uint32_t number; /* among the members in the order of their places: in problems and pictures */
     struct pccl_master_test test;
 
-    struct pccl_want *wants;
-    uint32_t want_count, want_capacity;
+    struct pccl_link_intent *intents;
+    uint32_t intent_count, intent_capacity;
     struct pccl_report *report; /* RESUMING */
 };
 

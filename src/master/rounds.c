@@ -9,7 +9,7 @@
 #include "master/tuning.h"
 #include "master/views.h"
 
-struct pccl_attributes pccl_master_attributes(const struct pccl_master *m, const struct pccl_group *group)
+struct pccl_attributes pccl_master_attributes(const struct pccl_master *m, const struct pccl_peer_group *group)
 {
     struct pccl_attributes attributes = {.epoch = m->epoch, .world = m->member_count, .group_world = group->ring_count};
     for (uint32_t i = 0; i < m->group_count; i++) {
@@ -26,7 +26,7 @@ static void send_round(struct pccl_master *m, struct pccl_remote *to, uint8_t ki
         .type = PCCL_MSG_round,
         .as.round = {.kind = kind, .round = round, .outcome = outcome, .attributes = to->group->last_attributes[kind]}};
     if (kind == PCCL_ROUND_OPTIMIZE && outcome == PCCL_ROUND_FAILED)
-        msg.as.round.words = pccl_bytes_of_text(&to->group->optimize_words);
+        msg.as.round.reason = pccl_bytes_of_text(&to->group->optimize_reason);
     pccl_master_send(m, to, &msg, 0);
 }
 
@@ -36,7 +36,7 @@ static void clear_where(struct pccl_remote *remote, enum pccl_call call)
         remote->where.call = PCCL_CALL_NONE;
 }
 
-/* An optimisation ends for each group in its own way. */
+/* An optimization ends for each group in its own way. */
 static uint8_t outcome_for(const struct pccl_master *m, const struct pccl_remote *remote, uint8_t kind)
 {
     return kind == PCCL_ROUND_OPTIMIZE ? remote->group->optimize_outcome : m->last_outcome[kind];
@@ -78,7 +78,7 @@ static uint32_t admit_all(struct pccl_master *m, struct pccl_member *added)
         struct pccl_remote *remote = m->remotes[i];
         if (!remote->eligible)
             continue;
-        struct pccl_group *group = pccl_master_group(m, remote->group_number, true);
+        struct pccl_peer_group *group = pccl_master_group(m, remote->group_number, true);
         if (group == NULL || !pccl_master_join_ring(m, group, remote)) {
             pccl_master_remove(m, remote, PCCL_REFUSAL_FULL, "no room for another member");
             continue;

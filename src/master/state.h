@@ -12,7 +12,7 @@
 
 /* A connection without an accepted hello. */
 struct pccl_stranger {
-    struct pccl_node by_conn;
+    struct pccl_table_node by_conn;
     struct pccl_stranger *older, *newer;
     pccl_conn conn;
     struct pccl_address address;
@@ -22,7 +22,7 @@ struct pccl_stranger {
 /* One who was removed, for when it comes back and asks why. */
 struct pccl_gone {
     struct pccl_id id, token;
-    struct pccl_text words;
+    struct pccl_text reason;
 };
 
 /* One who says that it is of an older run than the one that is here. */
@@ -98,13 +98,13 @@ struct pccl_master {
     struct pccl_table by_id, by_conn, strangers_by_conn;
     struct pccl_table groups_by_number;
     struct pccl_table queues, sites; /* of newcomers */
-    struct pccl_link stale_queues;
+    struct pccl_list_node stale_queues;
     uint32_t newcomer_count;    /* in queues */
     uint64_t newcomers_due_us;  /* no queue is due before */
     uint64_t newcomers_visited; /* in queues, from the beginning: what waiting newcomers cost */
     struct pccl_names names;    /* of the remotes */
     struct pccl_stranger *oldest_stranger, *newest_stranger;
-    struct pccl_group **groups;
+    struct pccl_peer_group **groups;
     uint32_t group_count, group_capacity;
     struct pccl_edge *edges;
     uint32_t edge_count, edge_capacity;

@@ -66,7 +66,7 @@ static struct pccl_sync_part *part_of(const struct pccl_remote *remote)
 }
 
 /* A part of the group that has the list of this structure; NULL: none has. */
-static const struct pccl_sync_part *holder_of_shapes(const struct pccl_group *group,
+static const struct pccl_sync_part *holder_of_shapes(const struct pccl_peer_group *group,
                                                      const struct pccl_digest *structure)
 {
     for (uint32_t i = 0; i < group->ring_count; i++) {
@@ -95,7 +95,7 @@ static void keep_lines(struct pccl_master *m, struct pccl_sync_part *part, const
 }
 
 /* One copy for each structure is enough: they serve to name the first tensor that differs. */
-static bool keep_shapes(struct pccl_master *m, const struct pccl_group *group, struct pccl_sync_part *part,
+static bool keep_shapes(struct pccl_master *m, const struct pccl_peer_group *group, struct pccl_sync_part *part,
                         const struct pccl_msg_sync_vote *vote)
 {
     part->shape_count = vote->shapes_count;
@@ -113,7 +113,7 @@ static bool keep_shapes(struct pccl_master *m, const struct pccl_group *group, s
 
 static void send_round(struct pccl_master *m, struct pccl_remote *to, uint64_t round, uint8_t outcome)
 {
-    const struct pccl_group *group = to->group;
+    const struct pccl_peer_group *group = to->group;
     bool withdrawn = outcome == PCCL_ROUND_WITHDRAWN;
     struct pccl_msg msg = {.type = PCCL_MSG_round,
                            .as.round = {.kind = PCCL_ROUND_SYNC,
@@ -123,7 +123,7 @@ static void send_round(struct pccl_master *m, struct pccl_remote *to, uint64_t r
                                                                 : group->last_attributes[PCCL_ROUND_SYNC],
                                         .revision = withdrawn ? 0 : group->sync_revision}};
     if (outcome == PCCL_ROUND_FAILED)
-        msg.as.round.words = pccl_bytes_of_text(&group->sync_words);
+        msg.as.round.reason = pccl_bytes_of_text(&group->sync_reason);
     pccl_master_send(m, to, &msg, 0);
 }
 
@@ -139,7 +139,7 @@ static void clear_where(struct pccl_remote *remote)
 }
 
 /* The round is over: the era changes, what was decided in it is forgotten. */
-static void conclude(struct pccl_master *m, struct pccl_group *group, uint8_t outcome)
+static void conclude(struct pccl_master *m, struct pccl_peer_group *group, uint8_t outcome)
 {
     uint64_t round = group->sync++;
     group->sync_planned = group->sync_proven = false;
@@ -161,19 +161,19 @@ static void conclude(struct pccl_master *m, struct pccl_group *group, uint8_t ou
     }
 }
 
-static void fail(struct pccl_master *m, struct pccl_group *group, const struct pccl_text *words)
+static void fail(struct pccl_master *m, struct pccl_peer_group *group, const struct pccl_text *reason)
 {
-    group->sync_words = *words;
+    group->sync_reason = *reason;
     group->sync_revision = 0;
-    pccl_master_say(m, PCCL_LOG_WARN, &(struct pccl_log_fields){.reason = words->bytes},
-                    "the shared state of group %u was not synchronized: %s", group->number, words->bytes);
+    pccl_master_log(m, PCCL_LOG_WARN, &(struct pccl_log_fields){.reason = reason->bytes},
+                    "the shared state of group %u was not synchronized: %s", group->number, reason->bytes);
     conclude(m, group, PCCL_ROUND_FAILED);
 }
 
 /* ---- donors ---- */
 
 /* It has what was elected, as far as can be known: before that is proven all who brought it do. */
-static bool holds(const struct pccl_group *group, const struct pccl_sync_part *part)
+static bool holds(const struct pccl_peer_group *group, const struct pccl_sync_part *part)
 {
     return part != NULL && !part->ballot.lacks &&
            (!group->sync_proven || part->vouches || pccl_proof_equal(&part->proof, &group->sync_proof));
@@ -215,7 +215,7 @@ static void tell_donor(struct pccl_master *m, struct pccl_remote *to, const stru
  */
 static void name_donors(struct pccl_master *m, struct pccl_remote *to)
 {
-    const struct pccl_group *group = to->group;
+    const struct pccl_peer_group *group = to->group;
     struct pccl_sync_part *part = to->sync_part;
     for (int pass = part->ballot.takes_unequal ? 0 : 1; pass < 2; pass++) {
         for (uint32_t i = 1; i < group->ring_count && part->donor_count < PCCL_STATE_DONORS_MAX; i++) {
@@ -242,20 +242,20 @@ static void forget_dead_donors(const struct pccl_master *m, struct pccl_sync_par
 
 struct expulsion {
     struct pccl_master *m;
-    const struct pccl_group *group;
+    const struct pccl_peer_group *group;
 };
 
-static void describe_tensor(const struct pccl_sync_part *part, uint32_t at, struct pccl_text *words)
+static void describe_tensor(const struct pccl_sync_part *part, uint32_t at, struct pccl_text *reason)
 {
     if (at >= part->shape_count) {
-        pccl_text_append(words, "nothing");
+        pccl_text_append(reason, "nothing");
         return;
     }
     const struct pccl_tensor_line *line = &part->lines[at];
     struct pccl_text name;
     pccl_text_clear(&name);
     pccl_text_add_bytes(&name, (const char *)line->name.data, line->name.length);
-    pccl_text_append(words, "'%s', %s of %" PRIu64 "%s", name.bytes,
+    pccl_text_append(reason, "'%s', %s of %" PRIu64 "%s", name.bytes,
                      pccl_datatype_name((enum pccl_datatype)line->datatype), line->count,
                      line->unequal != 0 ? ", allowed to differ" : "");
 }
@@ -268,8 +268,8 @@ static bool has_line(const struct pccl_sync_part *part, uint32_t at)
 }
 
 /* Where an odd list differs from the elected one. */
-static void name_difference(const struct pccl_group *group, const struct pccl_sync_part *odd,
-                            const struct pccl_sync_part *elected, struct pccl_text *words)
+static void name_difference(const struct pccl_peer_group *group, const struct pccl_sync_part *odd,
+                            const struct pccl_sync_part *elected, struct pccl_text *reason)
 {
     const struct pccl_sync_part *its = holder_of_shapes(group, &odd->ballot.structure);
     const struct pccl_sync_part *theirs = holder_of_shapes(group, &elected->ballot.structure);
@@ -277,31 +277,31 @@ static void name_difference(const struct pccl_group *group, const struct pccl_sy
     while (its != NULL && theirs != NULL && at < its->shape_count && at < theirs->shape_count &&
            its->shapes[at].hash == theirs->shapes[at].hash)
         at++;
-    pccl_text_append(words, ": it has %u tensors, the others have %u", odd->shape_count, elected->shape_count);
+    pccl_text_append(reason, ": it has %u tensors, the others have %u", odd->shape_count, elected->shape_count);
     if (its == NULL || theirs == NULL)
         return;
-    pccl_text_append(words, ", and number %u (counted from 0) is the first that differs in name, type, length or flag",
+    pccl_text_append(reason, ", and number %u (counted from 0) is the first that differs in name, type, length or flag",
                      at);
     if (!has_line(its, at) || !has_line(theirs, at))
         return;
-    pccl_text_append(words, ": it has ");
-    describe_tensor(its, at, words);
-    pccl_text_append(words, " where others have ");
-    describe_tensor(theirs, at, words);
+    pccl_text_append(reason, ": it has ");
+    describe_tensor(its, at, reason);
+    pccl_text_append(reason, " where others have ");
+    describe_tensor(theirs, at, reason);
 }
 
-static void on_expelled(void *context, uint32_t index, int64_t winner, const struct pccl_text *words)
+static void on_expelled(void *context, uint32_t index, int64_t winner, const struct pccl_text *reason)
 {
     const struct expulsion *expulsion = context;
     struct pccl_remote *remote = expulsion->group->ring[index];
-    struct pccl_text all = *words;
+    struct pccl_text all = *reason;
     if (winner != PCCL_NO_BALLOT)
         name_difference(expulsion->group, remote->sync_part, expulsion->group->ring[winner]->sync_part, &all);
     pccl_master_remove(expulsion->m, remote, PCCL_REFUSAL_STATE, "%s", all.bytes);
 }
 
 /* Everybody knows its part; with nothing to be fetched the round is over. */
-static void plan(struct pccl_master *m, struct pccl_group *group, const struct pccl_election *election)
+static void plan(struct pccl_master *m, struct pccl_peer_group *group, const struct pccl_election *election)
 {
     PCCL_ASSERT(!group->sync_planned);
     const struct pccl_digest content = group->ring[election->winner]->sync_part->ballot.content;
@@ -327,15 +327,15 @@ static void plan(struct pccl_master *m, struct pccl_group *group, const struct p
     }
 }
 
-static void elect(struct pccl_master *m, struct pccl_group *group)
+static void elect(struct pccl_master *m, struct pccl_peer_group *group)
 {
     PCCL_ASSERT(group->ring_count > 0);
     size_t bytes = group->ring_count * sizeof(struct pccl_ballot);
     struct pccl_ballot *ballots = pccl_allocate(&m->memory, bytes);
-    struct pccl_text words;
+    struct pccl_text reason;
     if (ballots == NULL) {
-        pccl_text_format(&words, "the master is out of memory");
-        fail(m, group, &words);
+        pccl_text_format(&reason, "the master is out of memory");
+        fail(m, group, &reason);
         return;
     }
     for (uint32_t i = 0; i < group->ring_count; i++)
@@ -346,7 +346,7 @@ static void elect(struct pccl_master *m, struct pccl_group *group)
         group->ring[i]->sync_part->ballot = ballots[i];
     pccl_release(&m->memory, ballots, bytes);
     if (election.end == PCCL_NOBODY_ELECTED)
-        fail(m, group, &election.words);
+        fail(m, group, &election.reason);
     else if (election.end == PCCL_ELECTED)
         plan(m, group, &election);
 }
@@ -355,11 +355,11 @@ static void elect(struct pccl_master *m, struct pccl_group *group)
 
 /* Those who brought it, and how many of them say the same as one of them. */
 struct backing {
-    uint32_t brought, pending, same, old_hands;
+    uint32_t brought, pending, same, veterans;
     struct pccl_id least; /* peer of those who say the same */
 };
 
-static struct backing backing_of(const struct pccl_group *group, const struct pccl_proof *proof)
+static struct backing backing_of(const struct pccl_peer_group *group, const struct pccl_proof *proof)
 {
     struct backing backing = {0};
     for (uint32_t i = 0; i < group->ring_count; i++) {
@@ -373,7 +373,7 @@ static struct backing backing_of(const struct pccl_group *group, const struct pc
         if (backing.same == 0 || pccl_id_compare(&part->ballot.peer, &backing.least) < 0)
             backing.least = part->ballot.peer;
         backing.same++;
-        backing.old_hands += !part->ballot.fresh;
+        backing.veterans += !part->ballot.fresh;
     }
     return backing;
 }
@@ -383,23 +383,23 @@ static bool backs_more(const struct backing *a, const struct backing *b)
 {
     if (a->same != b->same)
         return a->same > b->same;
-    if (a->old_hands != b->old_hands)
-        return a->old_hands > b->old_hands;
+    if (a->veterans != b->veterans)
+        return a->veterans > b->veterans;
     return pccl_id_compare(&a->least, &b->least) < 0;
 }
 
-static void say_whether_odd(struct pccl_master *m, const struct pccl_group *group, const struct pccl_remote *remote)
+static void report_if_odd(struct pccl_master *m, const struct pccl_peer_group *group, const struct pccl_remote *remote)
 {
     const struct pccl_sync_part *part = part_of(remote);
     if (part == NULL || part->vouches || part->ballot.lacks || holds(group, part))
         return;
-    pccl_master_say(m, PCCL_LOG_WARN, &(struct pccl_log_fields){.peer = &remote->id},
+    pccl_master_log(m, PCCL_LOG_WARN, &(struct pccl_log_fields){.peer = &remote->id},
                     "peer %s is no donor: its content differs from the majority's, with the same digest",
                     pccl_id_str(&remote->id));
 }
 
 /* true: it is known. It is as soon as more than half of them say the same, whatever the others may say. */
-static bool find_proof(struct pccl_master *m, struct pccl_group *group)
+static bool find_proof(struct pccl_master *m, struct pccl_peer_group *group)
 {
     struct backing best = {0};
     struct pccl_proof proof = {0};
@@ -420,13 +420,13 @@ static bool find_proof(struct pccl_master *m, struct pccl_group *group)
     group->sync_proven = true;
     group->sync_proof = proof;
     for (uint32_t i = 0; i < group->ring_count; i++)
-        say_whether_odd(m, group, group->ring[i]);
+        report_if_odd(m, group, group->ring[i]);
     return true;
 }
 
 /* ---- how far it is ---- */
 
-static bool all_have_voted(const struct pccl_group *group)
+static bool all_have_voted(const struct pccl_peer_group *group)
 {
     for (uint32_t i = 0; i < group->ring_count; i++)
         if (group->ring[i]->sync_part == NULL)
@@ -438,7 +438,7 @@ static bool all_have_voted(const struct pccl_group *group)
  * Who fetches may hear of those who give: of one who has just become such (`only`); or, after the election and after a
  * departure (`only` is NULL), of all.
  */
-static void name_to_all(struct pccl_master *m, struct pccl_group *group, const struct pccl_remote *only,
+static void name_to_all(struct pccl_master *m, struct pccl_peer_group *group, const struct pccl_remote *only,
                         uint32_t givers)
 {
     for (uint32_t i = 0; i < group->ring_count; i++) {
@@ -456,7 +456,7 @@ static void name_to_all(struct pccl_master *m, struct pccl_group *group, const s
     }
 }
 
-static void go_on(struct pccl_master *m, struct pccl_group *group, const struct pccl_remote *only)
+static void go_on(struct pccl_master *m, struct pccl_peer_group *group, const struct pccl_remote *only)
 {
     bool any_part = false, any_fetches = false, any_holds = false, any_vouches = false;
     uint32_t givers = 0;
@@ -478,9 +478,9 @@ static void go_on(struct pccl_master *m, struct pccl_group *group, const struct 
     if (any_fetches && givers == 0 && any_vouches)
         return; /* they have yet to say by which proof */
     if (any_fetches ? givers == 0 : !any_holds) {
-        struct pccl_text words;
-        pccl_text_format(&words, "all members that held the elected shared state are gone");
-        fail(m, group, &words);
+        struct pccl_text reason;
+        pccl_text_format(&reason, "all members that held the elected shared state are gone");
+        fail(m, group, &reason);
         return;
     }
     if (!any_fetches) {
@@ -491,7 +491,7 @@ static void go_on(struct pccl_master *m, struct pccl_group *group, const struct 
 }
 
 /* It stays due where sending or the election has found somebody who has to go: the view comes first. */
-static void decide(struct pccl_master *m, struct pccl_group *group)
+static void decide(struct pccl_master *m, struct pccl_peer_group *group)
 {
     if (!group->sync_planned && all_have_voted(group))
         elect(m, group);
@@ -511,7 +511,7 @@ void pccl_master_decide_syncs(struct pccl_master *m)
             decide(m, m->groups[i]);
 }
 
-void pccl_master_note_sync(struct pccl_master *m, struct pccl_group *group, const struct pccl_remote *only)
+void pccl_master_note_sync(struct pccl_master *m, struct pccl_peer_group *group, const struct pccl_remote *only)
 {
     group->sync_news = group->sync_due ? NULL : only;
     group->sync_due = true;
@@ -533,7 +533,7 @@ static bool is_of_open_round(struct pccl_master *m, struct pccl_remote *from, ui
 
 void pccl_master_sync_vote(struct pccl_master *m, struct pccl_remote *from, const struct pccl_msg_sync_vote *vote)
 {
-    struct pccl_group *group = from->group;
+    struct pccl_peer_group *group = from->group;
     if (!is_of_open_round(m, from, vote->round))
         return;
     if (from->sync_part != NULL || group->sync_planned) {
@@ -563,7 +563,7 @@ void pccl_master_sync_vote(struct pccl_master *m, struct pccl_remote *from, cons
 
 void pccl_master_sync_proof(struct pccl_master *m, struct pccl_remote *from, const struct pccl_msg_sync_proof *proof)
 {
-    struct pccl_group *group = from->group;
+    struct pccl_peer_group *group = from->group;
     struct pccl_sync_part *part = from->sync_part;
     if (proof->round + 1 == group->sync)
         return; /* the round has ended without it */
@@ -573,13 +573,13 @@ void pccl_master_sync_proof(struct pccl_master *m, struct pccl_remote *from, con
     }
     part->vouches = false;
     part->proof = proof->proof;
-    say_whether_odd(m, group, from);
+    report_if_odd(m, group, from);
     pccl_master_note_sync(m, group, from);
 }
 
 void pccl_master_sync_done(struct pccl_master *m, struct pccl_remote *from, const struct pccl_msg_sync_done *done)
 {
-    struct pccl_group *group = from->group;
+    struct pccl_peer_group *group = from->group;
     struct pccl_sync_part *part = from->sync_part;
     if (done->round + 1 == group->sync)
         return; /* the round has ended without it */
@@ -599,11 +599,11 @@ void pccl_master_sync_done(struct pccl_master *m, struct pccl_remote *from, cons
         part->proof = group->sync_proof;
     }
     if (part->failed) {
-        struct pccl_text words;
-        pccl_text_clear(&words);
-        pccl_text_add_bytes(&words, (const char *)done->words.data, done->words.length);
-        pccl_master_say(m, PCCL_LOG_WARN, &(struct pccl_log_fields){.peer = &from->id, .reason = words.bytes},
-                        "peer %s could not fetch the shared state: %s", pccl_id_str(&from->id), words.bytes);
+        struct pccl_text reason;
+        pccl_text_clear(&reason);
+        pccl_text_add_bytes(&reason, (const char *)done->reason.data, done->reason.length);
+        pccl_master_log(m, PCCL_LOG_WARN, &(struct pccl_log_fields){.peer = &from->id, .reason = reason.bytes},
+                        "peer %s could not fetch the shared state: %s", pccl_id_str(&from->id), reason.bytes);
     }
     pccl_master_note_sync(m, group, from);
 }
@@ -620,7 +620,7 @@ void pccl_master_withdraw_sync(struct pccl_master *m, struct pccl_remote *from, 
 
 /* ---- for "who is where" ---- */
 
-bool pccl_master_has_come_to_sync(const struct pccl_remote *remote)
+bool pccl_master_has_voted_sync(const struct pccl_remote *remote)
 {
     return remote->sync_part != NULL && !remote->sync_part->fetches && !remote->sync_part->vouches;
 }

@@ -18,13 +18,13 @@ void pccl_master_withdraw_sync(struct pccl_master *m, struct pccl_remote *from, 
 /* How the last round of its group ended, for one who has not heard it. */
 void pccl_master_answer_sync(struct pccl_master *m, struct pccl_remote *to);
 /* Something of the group's round has changed: of this member's part, or (NULL) who takes part. */
-void pccl_master_note_sync(struct pccl_master *m, struct pccl_group *group, const struct pccl_remote *only);
+void pccl_master_note_sync(struct pccl_master *m, struct pccl_peer_group *group, const struct pccl_remote *only);
 /* Stage: elects where all have voted, names and replaces donors, ends what is complete. */
 void pccl_master_decide_syncs(struct pccl_master *m);
 /* It takes part no more. */
 void pccl_master_drop_sync_part(struct pccl_master *m, struct pccl_remote *remote);
 /* It has voted, and fetches nothing (any more). */
-bool pccl_master_has_come_to_sync(const struct pccl_remote *remote);
+bool pccl_master_has_voted_sync(const struct pccl_remote *remote);
 bool pccl_master_is_fetching(const struct pccl_remote *remote);
 
 #endif

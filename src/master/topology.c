@@ -1,6 +1,7 @@
 /*
- * The optimisation of the topology: tests (tests.c), a search for the best ring in another thread, links along it, and
- * its adoption, all within the joint call. A group goes through these by itself; the round ends when all groups have.
+ * The optimization of the topology: tests (link_tests.c), a search for the best ring in another thread, links along it,
+ * and its adoption, all within the joint call. A group goes through these by itself; the round ends when all groups
+ * have.
  *
  * A ring that is not proven to be the best is searched for on in the background; what is found is adopted at the next
  * joint topology call, unless the membership or the ring has changed meanwhile. The same way a group leaves a link
@@ -18,7 +19,7 @@
 #include <string.h>
 
 enum {
-    ATTEMPTS_MAX = 3,       /* searches in one optimisation: a link of the ring found may not come up */
+    ATTEMPTS_MAX = 3,       /* searches in one optimization: a link of the ring found may not come up */
     GAIN_PERMILLE = 20,     /* a ring is adopted if its slowest way is so much faster, */
     LATENCY_PERMILLE = 100, /* or if that is about the same, its latency so much lower */
     LINKS_MS = 2000,        /* that the links of a new ring may take */
@@ -46,7 +47,7 @@ static void forget_better(struct pccl_master *m, struct pccl_tuning *tuning)
 }
 
 /* Of members by their numbers. */
-static void keep_better(struct pccl_master *m, struct pccl_group *group, const uint32_t *ring)
+static void keep_better(struct pccl_master *m, struct pccl_peer_group *group, const uint32_t *ring)
 {
     struct pccl_tuning *tuning = &group->tuning;
     forget_better(m, tuning);
@@ -61,37 +62,37 @@ static void keep_better(struct pccl_master *m, struct pccl_group *group, const u
     tuning->better_version = group->ring_version;
 }
 
-static bool has_better(const struct pccl_group *group)
+static bool has_better(const struct pccl_peer_group *group)
 {
     return group->tuning.better != NULL && group->tuning.better_version == group->ring_version;
 }
 
 /* ---- links along a ring to come ---- */
 
-static struct pccl_remote *next_in(const struct pccl_group *group, const uint32_t *ring, uint32_t i)
+static struct pccl_remote *next_in(const struct pccl_peer_group *group, const uint32_t *ring, uint32_t i)
 {
     return group->ring[ring[i + 1 == group->ring_count ? 0 : i + 1]];
 }
 
-void pccl_master_ask_for_better_links(struct pccl_master *m, struct pccl_group *group)
+void pccl_master_request_better_links(struct pccl_master *m, struct pccl_peer_group *group)
 {
     const uint32_t *ring = group->tuning.better;
     for (uint32_t i = 0; has_better(group) && i < group->ring_count; i++)
-        pccl_master_ask_for_link(m, group->ring[ring[i]], next_in(group, ring, i));
+        pccl_master_request_link(m, group->ring[ring[i]], next_in(group, ring, i));
 }
 
 enum links { LINKS_STAND, LINKS_COME, LINKS_FAILED };
 
 /* A link that cannot be opened is no way. */
-static enum links look_at_links(struct pccl_master *m, struct pccl_group *group, const uint32_t *ring)
+static enum links look_at_links(struct pccl_master *m, struct pccl_peer_group *group, const uint32_t *ring)
 {
     enum links links = LINKS_STAND;
     for (uint32_t i = 0; i < group->ring_count; i++) {
         struct pccl_remote *from = group->ring[ring[i]], *to = next_in(group, ring, i);
         if (pccl_master_holds_link(from, to))
             continue;
-        const struct pccl_want *want = pccl_master_want(from, &to->id);
-        if (want != NULL && want->failed) {
+        const struct pccl_link_intent *intent = pccl_master_find_intent(from, &to->id);
+        if (intent != NULL && intent->failed) {
             pccl_master_note_unreachable(m, from, to);
             links = LINKS_FAILED;
         } else if (links == LINKS_STAND) {
@@ -103,7 +104,7 @@ static enum links look_at_links(struct pccl_master *m, struct pccl_group *group,
 
 /* ---- the search ---- */
 
-static void end_search(struct pccl_master *m, struct pccl_group *group)
+static void end_search(struct pccl_master *m, struct pccl_peer_group *group)
 {
     if (group->tuning.ticket != 0)
         m->effects.stop_solving(m->effects.context, group->tuning.ticket);
@@ -123,14 +124,14 @@ static void end_background_searches(struct pccl_master *m)
 }
 
 /* false: it cannot be posed. */
-static bool begin_search(struct pccl_master *m, struct pccl_group *group, bool background)
+static bool begin_search(struct pccl_master *m, struct pccl_peer_group *group, bool background)
 {
     PCCL_ASSERT(group->ring_count > 2);
     struct pccl_tuning *tuning = &group->tuning;
     struct pccl_ring_problem problem;
     end_search(m, group);
     end_background_searches(m);
-    if (!pccl_master_pose(m, group, &problem))
+    if (!pccl_master_build_ring_problem(m, group, &problem))
         return false;
     tuning->seed = problem.seed = SEEDS + ++m->last_ticket;
     tuning->steps = problem.steps = background ? PCCL_SOLVE_STEPS_LONG : PCCL_SOLVE_STEPS_QUICK;
@@ -143,14 +144,14 @@ static bool begin_search(struct pccl_master *m, struct pccl_group *group, bool b
     return true;
 }
 
-void pccl_master_drop_tuning(struct pccl_master *m, struct pccl_group *group)
+void pccl_master_drop_tuning(struct pccl_master *m, struct pccl_peer_group *group)
 {
-    pccl_master_forget_picture(m, group);
+    pccl_master_forget_report(m, group);
     end_search(m, group);
     forget_better(m, &group->tuning);
 }
 
-static struct pccl_group *searcher(const struct pccl_master *m, uint64_t ticket)
+static struct pccl_peer_group *searcher(const struct pccl_master *m, uint64_t ticket)
 {
     for (uint32_t i = 0; i < m->group_count; i++)
         if (m->groups[i]->tuning.ticket == ticket)
@@ -158,18 +159,18 @@ static struct pccl_group *searcher(const struct pccl_master *m, uint64_t ticket)
     return NULL;
 }
 
-static void fail(struct pccl_group *group, const char *words)
+static void fail(struct pccl_peer_group *group, const char *reason)
 {
     group->tuning.failed = true;
-    pccl_text_format(&group->tuning.words, "%s", words);
+    pccl_text_format(&group->tuning.reason, "%s", reason);
     group->tuning.phase = PCCL_TUNING_OVER;
 }
 
 /* The ring to be adopted, if the search found one that is worth a change. */
-static void take_answer(struct pccl_master *m, struct pccl_group *group, const struct pccl_master_event *event)
+static void take_answer(struct pccl_master *m, struct pccl_peer_group *group, const struct pccl_master_event *event)
 {
     struct pccl_ring_problem problem;
-    if (!pccl_master_pose(m, group, &problem))
+    if (!pccl_master_build_ring_problem(m, group, &problem))
         return;
     struct pccl_ring_worth was = pccl_ring_worth(&problem, problem.ring), is = pccl_ring_worth(&problem, event->ring);
     if (is_worth_it(&was, &is))
@@ -177,13 +178,13 @@ static void take_answer(struct pccl_master *m, struct pccl_group *group, const s
     pccl_master_free_problem(m, &problem);
     if (!has_better(group))
         return;
-    pccl_master_ask_for_better_links(m, group);
+    pccl_master_request_better_links(m, group);
     group->tuning.patience_us = m->now_us + LINKS_MS * UINT64_C(1000);
     pccl_master_arm(m, group->tuning.patience_us);
 }
 
-/* Within an optimisation. */
-static void answered(struct pccl_master *m, struct pccl_group *group, const struct pccl_master_event *event)
+/* Within an optimization. */
+static void answered(struct pccl_master *m, struct pccl_peer_group *group, const struct pccl_master_event *event)
 {
     struct pccl_tuning *tuning = &group->tuning;
     bool found = event->status == PCCL_OK && event->answer->worth.exists;
@@ -204,7 +205,7 @@ static void answered(struct pccl_master *m, struct pccl_group *group, const stru
 
 void pccl_master_solved(struct pccl_master *m, const struct pccl_master_event *event)
 {
-    struct pccl_group *group = searcher(m, event->ticket);
+    struct pccl_peer_group *group = searcher(m, event->ticket);
     if (group == NULL)
         return;
     struct pccl_tuning *tuning = &group->tuning;
@@ -228,7 +229,7 @@ void pccl_master_search_in_background(struct pccl_master *m)
         if (m->groups[i]->tuning.ticket != 0)
             return;
     for (uint32_t i = 0; i < m->group_count; i++) {
-        struct pccl_group *group = m->groups[i];
+        struct pccl_peer_group *group = m->groups[i];
         bool wanted = group->tuning.unproven && group->ring_count > 2;
         group->tuning.unproven = false;
         if (wanted && begin_search(m, group, true)) /* without memory there is none */
@@ -237,7 +238,7 @@ void pccl_master_search_in_background(struct pccl_master *m)
 }
 
 /* The links of the ring that was found for this update come up, and there is patience left. */
-static bool waits_for_links(struct pccl_master *m, struct pccl_group *group)
+static bool waits_for_links(struct pccl_master *m, struct pccl_peer_group *group)
 {
     const struct pccl_tuning *tuning = &group->tuning;
     return tuning->searched_for == pccl_master_joint(m) + 1 && has_better(group) && m->now_us < tuning->patience_us &&
@@ -250,7 +251,7 @@ bool pccl_master_update_waits_for_rings(struct pccl_master *m)
     bool waits = false;
     uint64_t update = pccl_master_joint(m) + 1;
     for (uint32_t i = 0; i < m->group_count; i++) {
-        struct pccl_group *group = m->groups[i];
+        struct pccl_peer_group *group = m->groups[i];
         struct pccl_tuning *tuning = &group->tuning;
         if (tuning->moved && tuning->known && group->ring_count > 2 && tuning->searched_for != update &&
             (tuning->ticket == 0 || tuning->background)) {
@@ -266,14 +267,14 @@ bool pccl_master_update_waits_for_rings(struct pccl_master *m)
 /* ---- adoption ---- */
 
 /* Of the present ring, and of the one to be adopted, by what is known now. false: out of memory. */
-static bool weigh_rings(struct pccl_master *m, struct pccl_group *group, struct pccl_ring_worth *was,
+static bool weigh_rings(struct pccl_master *m, struct pccl_peer_group *group, struct pccl_ring_worth *was,
                         struct pccl_ring_worth *is)
 {
     PCCL_ASSERT(group->tuning.better != NULL);
     struct pccl_ring_problem problem;
     size_t bytes = group->ring_count * sizeof(uint32_t);
     uint32_t *better = pccl_allocate(&m->memory, bytes); /* by numbers, as the problem has them */
-    bool posed = better != NULL && pccl_master_pose(m, group, &problem);
+    bool posed = better != NULL && pccl_master_build_ring_problem(m, group, &problem);
     for (uint32_t i = 0; posed && i < group->ring_count; i++)
         better[i] = group->ring[group->tuning.better[i]]->number;
     if (posed) {
@@ -285,7 +286,7 @@ static bool weigh_rings(struct pccl_master *m, struct pccl_group *group, struct 
     return posed;
 }
 
-static bool adopt(struct pccl_master *m, struct pccl_group *group, struct pccl_text *why)
+static bool adopt(struct pccl_master *m, struct pccl_peer_group *group, struct pccl_text *why)
 {
     struct pccl_ring_worth was, is;
     if (!has_better(group) || look_at_links(m, group, group->tuning.better) != LINKS_STAND ||
@@ -296,7 +297,7 @@ static bool adopt(struct pccl_master *m, struct pccl_group *group, struct pccl_t
         why,
         "a better ring for group %u: slowest way %" PRIu64 " bytes/s, was %" PRIu64 "; round trips %s in all, were %s",
         group->number, is.slowest, was.slowest, pccl_duration_str(is.latency_us), pccl_duration_str(was.latency_us));
-    pccl_master_say(m, PCCL_LOG_INFO, NULL, "%s", why->bytes);
+    pccl_master_log(m, PCCL_LOG_INFO, NULL, "%s", why->bytes);
     return true;
 }
 
@@ -311,9 +312,9 @@ uint32_t pccl_master_adopt_rings(struct pccl_master *m, struct pccl_text *why)
     return count;
 }
 
-/* ---- the optimisation ---- */
+/* ---- the optimization ---- */
 
-static void begin(struct pccl_master *m, struct pccl_group *group)
+static void begin(struct pccl_master *m, struct pccl_peer_group *group)
 {
     struct pccl_tuning *tuning = &group->tuning;
     tuning->phase = PCCL_TUNING_OVER;
@@ -321,7 +322,7 @@ static void begin(struct pccl_master *m, struct pccl_group *group)
     tuning->attempts = 0;
     tuning->unproven = false;
     end_search(m, group); /* what it looks at is about to change */
-    pccl_text_clear(&tuning->words);
+    pccl_text_clear(&tuning->reason);
     if (group->ring_count < 2)
         return;
     if (group->ring_count > PCCL_OPTIMIZE_PEERS_MAX)
@@ -330,11 +331,11 @@ static void begin(struct pccl_master *m, struct pccl_group *group)
         fail(group, "the master is out of memory");
     else
         tuning->phase = PCCL_TUNING_TESTS;
-    pccl_master_weigh(group);
+    pccl_master_calibrate_tests(group);
     pccl_master_begin_tests(group);
 }
 
-static void search(struct pccl_master *m, struct pccl_group *group)
+static void search(struct pccl_master *m, struct pccl_peer_group *group)
 {
     struct pccl_tuning *tuning = &group->tuning;
     tuning->phase = PCCL_TUNING_OVER;
@@ -348,7 +349,7 @@ static void search(struct pccl_master *m, struct pccl_group *group)
 }
 
 /* One thing after the other, as far as it goes. */
-static void advance(struct pccl_master *m, struct pccl_group *group)
+static void advance(struct pccl_master *m, struct pccl_peer_group *group)
 {
     PCCL_ASSERT(m->optimizing);
     struct pccl_tuning *tuning = &group->tuning;
@@ -379,10 +380,10 @@ static void conclude(struct pccl_master *m)
     struct pccl_text why, costs;
     m->optimizing = false;
     for (uint32_t i = 0; i < m->group_count; i++) {
-        struct pccl_group *group = m->groups[i];
+        struct pccl_peer_group *group = m->groups[i];
         group->tuning.phase = PCCL_TUNING_NONE;
         group->optimize_outcome = group->tuning.failed ? PCCL_ROUND_FAILED : PCCL_ROUND_DONE;
-        group->optimize_words = group->tuning.words;
+        group->optimize_reason = group->tuning.reason;
         pccl_master_drop_operations(m, group);
     }
     uint32_t adopted = pccl_master_adopt_rings(m, &why), moved = pccl_master_review_costs(m, &costs);
@@ -390,7 +391,7 @@ static void conclude(struct pccl_master *m)
         pccl_master_next_epoch(m, NULL, 0, NULL, 0, adopted > 0 ? &why : &costs);
     pccl_master_conclude_round(m, PCCL_ROUND_OPTIMIZE, PCCL_ROUND_DONE);
     for (uint32_t i = 0; i < m->group_count; i++)
-        pccl_master_show(m, m->groups[i]);
+        pccl_master_publish_topology(m, m->groups[i]);
     pccl_master_mark(m, PCCL_STAGE_SEARCHES);
     pccl_master_mark(m, PCCL_STAGE_WARM_UP);
 }

@@ -12,7 +12,7 @@
 
 /* ---- telling ---- */
 
-static struct pccl_id *ring_ids(struct pccl_master *m, const struct pccl_group *group)
+static struct pccl_id *ring_ids(struct pccl_master *m, const struct pccl_peer_group *group)
 {
     struct pccl_id *ids = pccl_allocate(&m->memory, pccl_max_u64(1, group->ring_count) * sizeof *ids);
     for (uint32_t i = 0; ids != NULL && i < group->ring_count; i++)
@@ -39,7 +39,7 @@ struct pccl_member *pccl_master_member_list(struct pccl_master *m)
 
 void pccl_master_welcome(struct pccl_master *m, struct pccl_remote *remote)
 {
-    struct pccl_group *group = remote->group;
+    struct pccl_peer_group *group = remote->group;
     PCCL_ASSERT(group != NULL);
     struct pccl_member *members = pccl_master_member_list(m);
     struct pccl_id *ring = ring_ids(m, group);
@@ -63,7 +63,7 @@ void pccl_master_welcome(struct pccl_master *m, struct pccl_remote *remote)
         remote->unwelcomed = false;
         pccl_master_tell_names(m, remote, members, m->member_count);
         pccl_master_send(m, remote, &msg, 0);
-        pccl_master_say(m, PCCL_LOG_INFO,
+        pccl_master_log(m, PCCL_LOG_INFO,
                         &(struct pccl_log_fields){.peer = &remote->id, .cause = PCCL_LOG_CAUSE_MEMBERSHIP},
                         "peer %s is in: %u members", pccl_id_str(&remote->id), m->member_count);
     }
@@ -73,7 +73,7 @@ void pccl_master_welcome(struct pccl_master *m, struct pccl_remote *remote)
 
 void pccl_master_send_epoch(struct pccl_master *m, struct pccl_remote *to, struct pccl_msg_epoch_change *change)
 {
-    struct pccl_group *group = to->group;
+    struct pccl_peer_group *group = to->group;
     PCCL_ASSERT(group != NULL);
     struct pccl_id *ring = NULL;
     change->view_changed = group->changed;
@@ -101,7 +101,7 @@ void pccl_master_send_epoch(struct pccl_master *m, struct pccl_remote *to, struc
 
 static void say_epoch(struct pccl_master *m, uint32_t added, uint32_t removed, const struct pccl_text *why)
 {
-    pccl_master_say(
+    pccl_master_log(
         m, PCCL_LOG_INFO,
         &(struct pccl_log_fields){.reason = why->length > 0 ? why->bytes : NULL, .cause = PCCL_LOG_CAUSE_MEMBERSHIP},
         "epoch %u.%" PRIu64 ": %u members, %u came, %u went", m->epoch.inc, m->epoch.number, m->member_count, added,
@@ -110,7 +110,7 @@ static void say_epoch(struct pccl_master *m, uint32_t added, uint32_t removed, c
 
 /* ---- what follows from a view ---- */
 
-static void enter_view(struct pccl_master *m, struct pccl_group *group)
+static void enter_view(struct pccl_master *m, struct pccl_peer_group *group)
 {
     pccl_master_avoid_bad_edges(m, group); /* the ring moves now anyway */
     pccl_master_drop_undecided(m, group);  /* operations end with the view that they began in; members know */
@@ -133,14 +133,14 @@ void pccl_master_next_epoch(struct pccl_master *m, const struct pccl_member *add
         if (!m->groups[i]->changed)
             continue;
         enter_view(m, m->groups[i]);
-        pccl_master_want_links(m, m->groups[i]);
+        pccl_master_request_view_links(m, m->groups[i]);
     }
     struct pccl_msg_epoch_change change = {.epoch = m->epoch,
                                            .added = added,
                                            .added_count = added_count,
                                            .removed = removed,
                                            .removed_count = removed_count,
-                                           .words = pccl_bytes_of_text(why)};
+                                           .reason = pccl_bytes_of_text(why)};
     for (uint32_t i = 0; i < m->remote_count; i++) {
         struct pccl_remote *to = m->remotes[i];
         if (pccl_master_is_living_member(to) && !to->unwelcomed)
@@ -148,7 +148,7 @@ void pccl_master_next_epoch(struct pccl_master *m, const struct pccl_member *add
     }
     for (uint32_t i = 0; i < m->group_count; i++) {
         if (m->groups[i]->changed)
-            pccl_master_ask_for_better_links(m, m->groups[i]);
+            pccl_master_request_better_links(m, m->groups[i]);
         m->groups[i]->changed = false;
     }
     say_epoch(m, added_count, removed_count, why);
@@ -165,7 +165,7 @@ void pccl_master_recovery_epoch(struct pccl_master *m, const struct pccl_epoch *
     m->epoch = (struct pccl_epoch){.inc = inc, .number = 1};
     struct pccl_member *members = pccl_master_member_list(m);
     uint32_t count = m->member_count;
-    struct pccl_msg_epoch_change change = {.epoch = m->epoch, .words = pccl_bytes_of_text(&why)};
+    struct pccl_msg_epoch_change change = {.epoch = m->epoch, .reason = pccl_bytes_of_text(&why)};
     for (uint32_t i = 0; i < m->group_count; i++)
         if (m->groups[i]->changed)
             enter_view(m, m->groups[i]);
@@ -184,7 +184,7 @@ void pccl_master_recovery_epoch(struct pccl_master *m, const struct pccl_epoch *
     pccl_release(&m->memory, members, pccl_max_u64(1, count) * sizeof *members);
     for (uint32_t i = 0; i < m->group_count; i++) {
         m->groups[i]->changed = false;
-        pccl_master_want_links(m, m->groups[i]);
+        pccl_master_request_view_links(m, m->groups[i]);
     }
     say_epoch(m, 0, 0, &why);
 }

@@ -67,14 +67,14 @@ static bool has_come(struct pccl_master *m, const struct pccl_remote *remote, co
         if (where->call == pccl_call_of_round(voted_kinds[i]))
             return remote->votes[voted_kinds[i]];
     if (where->call == PCCL_CALL_SYNC)
-        return pccl_master_has_come_to_sync(remote);
+        return pccl_master_has_voted_sync(remote);
     return has_finished(m, remote, &where->instance) ||
            (remote->where.call == PCCL_CALL_REDUCE && pccl_instance_equal(&remote->where.instance, &where->instance));
 }
 
 /*
  * May it have entered this operation? A bulk operation is not told to the master before it is complete, and whoever
- * waits elsewhere may have launched it before: but not who waits for an update, an optimisation or a synchronization,
+ * waits elsewhere may have launched it before: but not who waits for an update, an optimization or a synchronization,
  * which ask for no open operations.
  */
 static bool may_have_come(struct pccl_master *m, const struct pccl_remote *remote, const struct pccl_msg_where *where)
@@ -143,7 +143,7 @@ static uint32_t find_missing(struct pccl_master *m, const struct pccl_remote *fr
 }
 
 void pccl_master_add_missing(struct pccl_master *m, struct pccl_remote *from, const struct pccl_instance *instance,
-                             struct pccl_text *words)
+                             struct pccl_text *reason)
 {
     from->where = (struct pccl_msg_where){.call = PCCL_CALL_REDUCE, .instance = *instance};
     struct pccl_place places[PCCL_PLACES_MAX];
@@ -151,9 +151,9 @@ void pccl_master_add_missing(struct pccl_master *m, struct pccl_remote *from, co
     if (missing == 0)
         return;
     bool all_came = all_have(has_come, m, from, &from->where);
-    pccl_text_append(words, ": all-reduce tag %" PRIu64 " %s ", instance->tag,
+    pccl_text_append(reason, ": all-reduce tag %" PRIu64 " %s ", instance->tag,
                      all_came ? "was not finished by" : "waited for");
-    pccl_describe_places(words, places, missing < PCCL_PLACES_MAX ? missing : PCCL_PLACES_MAX, missing);
+    pccl_describe_places(reason, places, missing < PCCL_PLACES_MAX ? missing : PCCL_PLACES_MAX, missing);
 }
 
 /* Once for each newcomer. A vote of all would have admitted whoever can be, so somebody has not called. */
@@ -169,7 +169,7 @@ void pccl_master_tell_who_waits(struct pccl_master *m)
         if (m->now_us >= remote->tell_us && m->member_count == 0) {
             remote->tell_us = m->now_us + PCCL_ADMISSION_TOLD_US; /* there is nobody to admit it */
         } else if (m->now_us >= remote->tell_us) {
-            pccl_master_say(
+            pccl_master_log(
                 m, PCCL_LOG_WARN, &(struct pccl_log_fields){.peer = &remote->id, .cause = PCCL_LOG_CAUSE_NEWCOMER},
                 "peer %s has waited %s for admission: members admit it with comm.update_topology(), in C "
                 "pcclUpdateTopology, which %u of %u have called",

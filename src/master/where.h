@@ -14,6 +14,6 @@ void pccl_master_tell_who_waits(struct pccl_master *m);
 void pccl_master_where(struct pccl_master *m, struct pccl_remote *from, const struct pccl_msg_where *where);
 /* Whom this operation waits for, as its caller gives it up: appended, if anybody is known to be missing. */
 void pccl_master_add_missing(struct pccl_master *m, struct pccl_remote *from, const struct pccl_instance *instance,
-                             struct pccl_text *words);
+                             struct pccl_text *reason);
 
 #endif

@@ -1,4 +1,4 @@
-/* Answering: a connection that another peer dialled to test its way to us. */
+/* Answering: a connection that another peer dialed to test its way to us. */
 #include "measure/internal.h"
 
 #include "net/heap.h"
@@ -9,25 +9,25 @@ struct answerer {
     uint64_t told, told_us;        /* of the last flood_seen */
 };
 
-static bool on_message(struct pccl_measure_link *link, const struct pccl_msg *msg, struct pccl_text *words)
+static bool on_message(struct pccl_measure_link *link, const struct pccl_msg *msg, struct pccl_text *reason)
 {
     if (msg->type == PCCL_MSG_link_bye) {
-        pccl_text_format(words, "it said good-bye");
+        pccl_text_format(reason, "it said good-bye");
         return false;
     }
     if (msg->type != PCCL_MSG_echo || msg->as.echo.answer) {
-        pccl_text_format(words, "'%s' is not allowed here", pccl_wire_name(msg->type));
+        pccl_text_format(reason, "'%s' is not allowed here", pccl_wire_name(msg->type));
         return false;
     }
     struct pccl_msg answer = {.type = PCCL_MSG_echo, .as.echo = {.answer = 1, .stamp = msg->as.echo.stamp}};
     if (pccl_channel_put_message(&link->channel, &answer))
         return true;
-    pccl_text_format(words, "it asks for more than it receives");
+    pccl_text_format(reason, "it asks for more than it receives");
     return false;
 }
 
 /* At most one for a visit, and none while the last one waits: so they never pile up. */
-static void tell_what_is_seen(struct answerer *answerer)
+static void report_seen(struct answerer *answerer)
 {
     struct pccl_measure_link *link = &answerer->link;
     uint64_t fresh = link->filler - answerer->told, now_us = pccl_now_us();
@@ -43,17 +43,17 @@ static void tell_what_is_seen(struct answerer *answerer)
 static void speak(struct pccl_measure_link *link)
 {
     if (link->channel.out_start == link->channel.out_end)
-        tell_what_is_seen((struct answerer *)(void *)link);
+        report_seen((struct answerer *)(void *)link);
     (void)pccl_channel_push(&link->channel); /* what the kernel does not take now waits for the next visit */
 }
 
-static void on_ended(struct pccl_measure_link *link, enum pccl_link_end how, const struct pccl_text *words)
+static void on_ended(struct pccl_measure_link *link, enum pccl_link_end how, const struct pccl_text *reason)
 {
     struct pccl_measure_session *session = link->session;
     (void)how;
-    pccl_measure_answered_less(session);
+    pccl_measure_answered_ended(session);
     pccl_measure_log(session, PCCL_LOG_DEBUG, "measure: a connection of peer %s is over after %" PRIu64 " bytes: %s",
-                     pccl_id_str(&link->peer), link->filler, words->bytes);
+                     pccl_id_str(&link->peer), link->filler, reason->bytes);
 }
 
 static const struct pccl_measure_role answering = {
@@ -69,9 +69,9 @@ struct pccl_measure_link *pccl_measure_answerer_create(struct pccl_measure_sessi
 static void make_room(struct pccl_measure_session *session, const struct pccl_id *peer)
 {
     struct pccl_measure_link *oldest = NULL;
-    struct pccl_text words;
+    struct pccl_text reason;
     uint32_t count = 0;
-    for (struct pccl_link *at = session->links.previous; at != &session->links; at = at->previous) {
+    for (struct pccl_list_node *at = session->links.previous; at != &session->links; at = at->previous) {
         struct pccl_measure_link *link = pccl_measure_link_in(at);
         if (link->role == &answering && pccl_id_equal(&link->peer, peer)) {
             count++;
@@ -80,9 +80,9 @@ static void make_room(struct pccl_measure_session *session, const struct pccl_id
     }
     if (count < PCCL_POOL_MAX)
         return;
-    pccl_text_format(&words, "it has opened %u more", PCCL_POOL_MAX);
+    pccl_text_format(&reason, "it has opened %u more", PCCL_POOL_MAX);
     pccl_measure_link_close(oldest);
-    on_ended(oldest, 0, &words);
+    on_ended(oldest, 0, &reason);
 }
 
 void pccl_measure_answerer_open(struct pccl_measure_link *link)
@@ -90,5 +90,5 @@ void pccl_measure_answerer_open(struct pccl_measure_link *link)
     struct pccl_measure_session *session = link->session;
     make_room(session, &link->peer);
     if (!pccl_measure_link_open(link))
-        pccl_measure_answered_less(session);
+        pccl_measure_answered_ended(session);
 }

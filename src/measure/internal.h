@@ -1,6 +1,6 @@
 /*
- * Inside a session. Connections have one of two roles: the answerer's, for one that another peer dialled and loads, and
- * the tester's, for one that we dialled and load.
+ * Inside a session. Connections have one of two roles: the answerer's, for one that another peer dialed and loads, and
+ * the tester's, for one that we dialed and load.
  *
  * Everything here belongs to the caller's thread, except what says "lock" or "any thread".
  */
@@ -41,11 +41,11 @@ struct pccl_measure_role {
     bool takes_filler;
     bool loads; /* what it has sent and is still on its way when it ends is of no interest to anybody */
     /* A message that is no flood. false, with words: it has no place here, and the connection is over. */
-    bool (*message)(struct pccl_measure_link *link, const struct pccl_msg *msg, struct pccl_text *words);
+    bool (*message)(struct pccl_measure_link *link, const struct pccl_msg *msg, struct pccl_text *reason);
     /* What has come is taken: says what is to be said now. */
     void (*speak)(struct pccl_measure_link *link);
     /* It is over, and closed. how: 0 if the way is not to blame for it. */
-    void (*ended)(struct pccl_measure_link *link, enum pccl_link_end how, const struct pccl_text *words);
+    void (*ended)(struct pccl_measure_link *link, enum pccl_link_end how, const struct pccl_text *reason);
     /* The visit is over; may be NULL. */
     void (*visited)(struct pccl_measure_session *session);
 };
@@ -56,12 +56,12 @@ struct pccl_measure_link {
     const struct pccl_measure_role *role;
     size_t bytes; /* of the whole allocation */
     struct pccl_id peer;
-    struct pccl_link in_session;             /* in the session's links, once it is open */
+    struct pccl_list_node in_session;        /* in the session's links, once it is open */
     struct pccl_measure_link *next_accepted; /* in the inbox */
     uint64_t filler;                         /* bytes that came of it, so far */
 };
 
-static inline struct pccl_measure_link *pccl_measure_link_in(struct pccl_link *in_session)
+static inline struct pccl_measure_link *pccl_measure_link_in(struct pccl_list_node *in_session)
 {
     return PCCL_CONTAINER_OF(in_session, struct pccl_measure_link, in_session);
 }
@@ -79,7 +79,7 @@ void pccl_measure_link_free(struct pccl_measure_link *link);
 /* Speaks outside of a visit. */
 void pccl_measure_link_start(struct pccl_measure_link *link);
 
-/* ---- answering.c: to those that dialled us ---- */
+/* ---- answering.c: to those that dialed us ---- */
 
 /* NULL: out of memory; the socket is untouched. Any thread. */
 struct pccl_measure_link *pccl_measure_answerer_create(struct pccl_measure_session *session, const struct pccl_id *peer,
@@ -150,15 +150,15 @@ struct pccl_measure_session {
 
     struct pccl_reactor reactor; /* its time is that of the test */
     struct pccl_wire_scratch *scratch;
-    uint8_t *sink;          /* filler passes through it */
-    bool ended;             /* as far as the loop has heard */
-    bool broken;            /* an invariant: nothing is used any more, or freed */
-    struct pccl_link links; /* link->in_session, the newest last */
+    uint8_t *sink;               /* filler passes through it */
+    bool ended;                  /* as far as the loop has heard */
+    bool broken;                 /* an invariant: nothing is used any more, or freed */
+    struct pccl_list_node links; /* link->in_session, the newest last */
     struct pccl_measure_test test;
 };
 
 /* An answered connection is over. */
-void pccl_measure_answered_less(struct pccl_measure_session *session);
+void pccl_measure_answered_ended(struct pccl_measure_session *session);
 PCCL_PRINTF(3, 4)
 void pccl_measure_log(const struct pccl_measure_session *session, enum pccl_log_level level, const char *format, ...);
 

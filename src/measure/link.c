@@ -54,24 +54,24 @@ bool pccl_measure_link_open(struct pccl_measure_link *link)
         pccl_measure_link_free(link);
         return false;
     }
-    pccl_link_append(&session->links, &link->in_session);
+    pccl_list_append(&session->links, &link->in_session);
     pccl_channel_watch(&link->channel, UV_READABLE);
     return true;
 }
 
 void pccl_measure_link_close(struct pccl_measure_link *link)
 {
-    pccl_link_remove(&link->in_session);
+    pccl_list_remove(&link->in_session);
     if (link->role->loads)
         pccl_channel_abort(&link->channel);
     else
         pccl_channel_close(&link->channel);
 }
 
-static void end(struct pccl_measure_link *link, enum pccl_link_end how, const struct pccl_text *words)
+static void end(struct pccl_measure_link *link, enum pccl_link_end how, const struct pccl_text *reason)
 {
     pccl_measure_link_close(link);
-    link->role->ended(link, how, words);
+    link->role->ended(link, how, reason);
 }
 
 /* ---- in ---- */
@@ -89,7 +89,7 @@ static bool is_flood(const struct pccl_measure_link *link)
 }
 
 /* MOVED: its filler comes next. */
-static enum pccl_channel_io take_flood(struct pccl_measure_link *link, struct pccl_text *words)
+static enum pccl_channel_io take_flood(struct pccl_measure_link *link, struct pccl_text *reason)
 {
     struct pccl_frame_reader *reader = &link->channel.reader;
     if (collected(reader) < PCCL_MEASURE_FLOOD_HEAD)
@@ -97,7 +97,7 @@ static enum pccl_channel_io take_flood(struct pccl_measure_link *link, struct pc
     uint64_t body = pccl_get(header(reader), 4), filler = pccl_get(header(reader) + PCCL_FRAME_HEADER_BYTES, 4);
     if (filler > PCCL_FLOOD_BYTES_MAX || body != filler + 4 || pccl_get(header(reader) + 6, 2) != 0 ||
         pccl_get(header(reader) + 28, 4) != 0) {
-        pccl_text_format(words, "a flood of %" PRIu64 " bytes in a frame of %" PRIu64, filler, body);
+        pccl_text_format(reason, "a flood of %" PRIu64 " bytes in a frame of %" PRIu64, filler, body);
         return PCCL_CHANNEL_ENDED;
     }
     reader->start += PCCL_MEASURE_FLOOD_HEAD;
@@ -105,22 +105,22 @@ static enum pccl_channel_io take_flood(struct pccl_measure_link *link, struct pc
     return PCCL_CHANNEL_MOVED;
 }
 
-static enum pccl_channel_io take_message(struct pccl_measure_link *link, struct pccl_text *words)
+static enum pccl_channel_io take_message(struct pccl_measure_link *link, struct pccl_text *reason)
 {
     struct pccl_msg msg;
-    enum pccl_channel_io io = pccl_channel_message(&link->channel, link->session->scratch, &msg, words);
-    return io == PCCL_CHANNEL_MOVED && !link->role->message(link, &msg, words) ? PCCL_CHANNEL_ENDED : io;
+    enum pccl_channel_io io = pccl_channel_message(&link->channel, link->session->scratch, &msg, reason);
+    return io == PCCL_CHANNEL_MOVED && !link->role->message(link, &msg, reason) ? PCCL_CHANNEL_ENDED : io;
 }
 
 /* What lies in the reader. ENDED, with words: the connection is of no use any more. */
-static enum pccl_channel_io digest(struct pccl_measure_link *link, struct pccl_text *words)
+static enum pccl_channel_io digest(struct pccl_measure_link *link, struct pccl_text *reason)
 {
     enum pccl_channel_io io = PCCL_CHANNEL_MOVED;
     while (io == PCCL_CHANNEL_MOVED) {
         link->filler += pccl_channel_move(&link->channel);
         if (link->channel.received < link->channel.expected)
             return PCCL_CHANNEL_WAITS;
-        io = is_flood(link) ? take_flood(link, words) : take_message(link, words);
+        io = is_flood(link) ? take_flood(link, reason) : take_message(link, reason);
     }
     return io;
 }
@@ -129,18 +129,18 @@ static enum pccl_channel_io digest(struct pccl_measure_link *link, struct pccl_t
 static bool listen_to(struct pccl_measure_link *link)
 {
     struct pccl_channel *channel = &link->channel;
-    struct pccl_text words;
+    struct pccl_text reason;
     for (size_t budget = PCCL_MEASURE_VISIT_BYTES; budget > 0 && !channel->dry;) {
         uint32_t before = channel->received;
         enum pccl_channel_io io = pccl_channel_read(channel, &budget);
         if (io == PCCL_CHANNEL_ENDED) {
-            pccl_text_format(&words, "%s", pccl_channel_why(channel));
-            end(link, pccl_channel_evidence(channel), &words);
+            pccl_text_format(&reason, "%s", pccl_channel_why(channel));
+            end(link, pccl_channel_evidence(channel), &reason);
             return false;
         }
         link->filler += channel->received - before;
-        if (io == PCCL_CHANNEL_MOVED && digest(link, &words) == PCCL_CHANNEL_ENDED) {
-            end(link, 0, &words);
+        if (io == PCCL_CHANNEL_MOVED && digest(link, &reason) == PCCL_CHANNEL_ENDED) {
+            end(link, 0, &reason);
             return false;
         }
     }

@@ -58,7 +58,7 @@ enum pccl_status pccl_measure_session_accept(struct pccl_measure_session *sessio
     return status;
 }
 
-void pccl_measure_answered_less(struct pccl_measure_session *session)
+void pccl_measure_answered_ended(struct pccl_measure_session *session)
 {
     uv_mutex_lock(&session->lock);
     uint32_t before = session->answered--;
@@ -173,7 +173,7 @@ static uint32_t streams(uint32_t asked) { return (uint32_t)pccl_min_u64(pccl_max
 
 enum pccl_status pccl_measure_session_create(const struct pccl_measure_config *config,
                                              const struct pccl_measure_events *events,
-                                             struct pccl_measure_session **out, struct pccl_text *words)
+                                             struct pccl_measure_session **out, struct pccl_text *reason)
 {
     struct pccl_measure_session *session = pccl_allocate(pccl_heap(), sizeof *session);
     int error = UV_ENOMEM;
@@ -184,7 +184,7 @@ enum pccl_status pccl_measure_session_create(const struct pccl_measure_config *c
     session->config.streams_short = streams(config->streams_short);
     session->events = *events;
     session->inbox.accepted_end = &session->inbox.accepted;
-    pccl_link_init(&session->links);
+    pccl_list_init(&session->links);
     if (!make_buffers(session))
         goto no_lock;
     error = uv_mutex_init(&session->lock);
@@ -201,7 +201,7 @@ no_reactor:
 no_lock:
     release(session);
 no_session:
-    pccl_text_format(words, "cannot begin to measure: %s", uv_strerror(error));
+    pccl_text_format(reason, "cannot begin to measure: %s", uv_strerror(error));
     return error == UV_ENOMEM ? PCCL_MEMORY : PCCL_SYSTEM;
 }
 
@@ -214,7 +214,7 @@ static void destroy(void *argument)
         pccl_measure_link_free(link);
     }
     pccl_measure_test_stop(session);
-    while (!pccl_link_is_alone(&session->links))
+    while (!pccl_list_is_empty(&session->links))
         pccl_measure_link_close(pccl_measure_link_in(session->links.previous));
     pccl_reactor_close(&session->reactor);
     uv_mutex_destroy(&session->lock);

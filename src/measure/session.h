@@ -1,5 +1,5 @@
 /*
- * The tests of one optimisation at one peer: it loads the ways to the peers that it is told of, and answers those who
+ * The tests of one optimization at one peer: it loads the ways to the peers that it is told of, and answers those who
  * test their ways to it. Lives as long as the call, on the caller's thread: its event loop runs there, so that the
  * control thread goes on with its heartbeats.
  *
@@ -23,7 +23,7 @@ struct pccl_measure_session;
 struct pccl_measure_order {
     uint64_t test;
     struct pccl_id peer, ticket;
-    uint32_t limit_ms; /* from the first byte of data, at most PCCL_MEASURE_MS_MAX; dialling has dial_ms besides */
+    uint32_t limit_ms; /* from the first byte of data, at most PCCL_MEASURE_MS_MAX; dialing has dial_ms besides */
     struct pccl_address candidates[PCCL_CANDIDATES_MAX];
     uint32_t candidate_count;
 };
@@ -56,7 +56,7 @@ struct pccl_measure_config {
 PCCL_MUST_CHECK enum pccl_status pccl_measure_session_create(const struct pccl_measure_config *config,
                                                              const struct pccl_measure_events *events,
                                                              struct pccl_measure_session **session,
-                                                             struct pccl_text *words);
+                                                             struct pccl_text *reason);
 
 /* ---- any thread ---- */
 

@@ -1,5 +1,5 @@
 /*
- * Testing: one way at a time. The first connection is dialled and its idle round trip taken; that tells how many more
+ * Testing: one way at a time. The first connection is dialed and its idle round trip taken; that tells how many more
  * are worth while; then all are loaded, and what the other side says it has seen goes to the meter, until that knows
  * enough.
  *
@@ -23,9 +23,9 @@ struct pccl_measure_tester {
     uint64_t seen;        /* by the other side */
 };
 
-static void settle(struct pccl_measure_session *session);
-static void on_dialled(void *context, struct pccl_connection *connection, enum pccl_link_end how,
-                       const struct pccl_text *words);
+static void advance(struct pccl_measure_session *session);
+static void on_dialed(void *context, struct pccl_connection *connection, enum pccl_link_end how,
+                      const struct pccl_text *reason);
 
 static struct pccl_measure_tester *tester_of(struct pccl_measure_link *link)
 {
@@ -63,11 +63,11 @@ static void ask_for_echo(struct pccl_measure_tester *tester)
     (void)pccl_channel_put_message(&tester->link.channel, &msg); /* if there is no memory, that ends the channel */
 }
 
-static bool on_echo(struct pccl_measure_tester *tester, const struct pccl_msg_echo *echo, struct pccl_text *words)
+static bool on_echo(struct pccl_measure_tester *tester, const struct pccl_msg_echo *echo, struct pccl_text *reason)
 {
     struct pccl_measure_test *test = test_of(&tester->link);
     if (!echo->answer || tester->stamp == 0 || echo->stamp != tester->stamp) {
-        pccl_text_format(words, "an echo of what was not said");
+        pccl_text_format(reason, "an echo of what was not said");
         return false;
     }
     uint64_t took_us = pccl_max_u64(pccl_now_us() - tester->stamp, 1);
@@ -80,11 +80,11 @@ static bool on_echo(struct pccl_measure_tester *tester, const struct pccl_msg_ec
     return true;
 }
 
-static bool on_seen(struct pccl_measure_tester *tester, uint64_t bytes, struct pccl_text *words)
+static bool on_seen(struct pccl_measure_tester *tester, uint64_t bytes, struct pccl_text *reason)
 {
     uint64_t sent = filler_sent(tester);
     if (bytes < tester->seen || bytes > sent) {
-        pccl_text_format(words, "it says that it has seen %" PRIu64 " bytes, after %" PRIu64 ", of %" PRIu64, bytes,
+        pccl_text_format(reason, "it says that it has seen %" PRIu64 " bytes, after %" PRIu64 ", of %" PRIu64, bytes,
                          tester->seen, sent);
         return false;
     }
@@ -92,13 +92,13 @@ static bool on_seen(struct pccl_measure_tester *tester, uint64_t bytes, struct p
     return true;
 }
 
-static bool on_message(struct pccl_measure_link *link, const struct pccl_msg *msg, struct pccl_text *words)
+static bool on_message(struct pccl_measure_link *link, const struct pccl_msg *msg, struct pccl_text *reason)
 {
     if (msg->type == PCCL_MSG_echo)
-        return on_echo(tester_of(link), &msg->as.echo, words);
+        return on_echo(tester_of(link), &msg->as.echo, reason);
     if (msg->type == PCCL_MSG_flood_seen)
-        return on_seen(tester_of(link), msg->as.flood_seen.bytes, words);
-    pccl_text_format(words, "'%s' is not allowed here", pccl_wire_name(msg->type));
+        return on_seen(tester_of(link), msg->as.flood_seen.bytes, reason);
+    pccl_text_format(reason, "'%s' is not allowed here", pccl_wire_name(msg->type));
     return false;
 }
 
@@ -117,7 +117,7 @@ static void flood(struct pccl_measure_tester *tester)
         io = pccl_channel_push(channel);
     }
     if (io == PCCL_CHANNEL_MOVED)
-        pccl_channel_rest(channel);
+        pccl_channel_yield(channel);
 }
 
 static void speak(struct pccl_measure_link *link)
@@ -134,12 +134,12 @@ static bool stands(const struct pccl_measure_test *test)
     return false;
 }
 
-static void on_ended(struct pccl_measure_link *link, enum pccl_link_end how, const struct pccl_text *words)
+static void on_ended(struct pccl_measure_link *link, enum pccl_link_end how, const struct pccl_text *reason)
 {
     struct pccl_measure_tester *tester = tester_of(link);
     struct pccl_measure_test *test = test_of(link);
     pccl_measure_log(link->session, how ? PCCL_LOG_INFO : PCCL_LOG_WARN, "measure: a connection to peer %s is over: %s",
-                     pccl_id_str(&link->peer), words->bytes);
+                     pccl_id_str(&link->peer), reason->bytes);
     tester->slot->tester = NULL;
     test->gone_bytes += tester->seen;
     bool suffices = test->stage == PCCL_MEASURE_LOADING && test->meter.mark_count > PCCL_MEASURE_WINDOWS_LEAST;
@@ -148,9 +148,9 @@ static void on_ended(struct pccl_measure_link *link, enum pccl_link_end how, con
 }
 
 static const struct pccl_measure_role testing = {
-    .loads = true, .message = on_message, .speak = speak, .ended = on_ended, .visited = settle};
+    .loads = true, .message = on_message, .speak = speak, .ended = on_ended, .visited = advance};
 
-/* ---- dialling ---- */
+/* ---- dialing ---- */
 
 /* false: out of memory. */
 static bool dial(struct pccl_measure_slot *slot, const struct pccl_address *addresses, uint32_t count)
@@ -169,7 +169,7 @@ static bool dial(struct pccl_measure_slot *slot, const struct pccl_address *addr
                              .timeout_ms = session->config.dial_ms,
                              .hello = &hello,
                              .declined = &test->declined, /* by the peer itself: so the way to it is there */
-                             .done = on_dialled,
+                             .done = on_dialed,
                              .context = slot};
     slot->dialer = pccl_dialer_start(&session->reactor.loop, pccl_heap(), &dial);
     return slot->dialer != NULL;
@@ -187,20 +187,20 @@ static void dial_first(struct pccl_measure_session *session)
 
 /* The handshake is over. false, with words and `how`: the connection is of no use. */
 static bool take_over(struct pccl_measure_slot *slot, struct pccl_connection *connection, enum pccl_link_end *how,
-                      struct pccl_text *words)
+                      struct pccl_text *reason)
 {
     struct pccl_measure_test *test = &slot->session->test;
     struct pccl_handover handover;
     test->address = connection->address;
     *how = PCCL_LINK_CLOSED;
-    pccl_text_format(words, "it failed at once");
+    pccl_text_format(reason, "it failed at once");
     if (!pccl_connection_detach(connection, &handover)) {
         pccl_connection_close(connection, 0);
         return false;
     }
     *how = 0;
     bool speaks = pccl_handover_has_input(&handover);
-    pccl_text_format(words, "%s", speaks ? "it speaks before it is asked" : pccl_status_text(PCCL_MEMORY));
+    pccl_text_format(reason, "%s", speaks ? "it speaks before it is asked" : pccl_status_text(PCCL_MEMORY));
     struct pccl_measure_tester *tester = NULL;
     if (!speaks)
         tester =
@@ -218,13 +218,13 @@ static bool take_over(struct pccl_measure_slot *slot, struct pccl_connection *co
     return true;
 }
 
-static void on_dialled(void *context, struct pccl_connection *connection, enum pccl_link_end how,
-                       const struct pccl_text *words)
+static void on_dialed(void *context, struct pccl_connection *connection, enum pccl_link_end how,
+                      const struct pccl_text *reason)
 {
     struct pccl_measure_slot *slot = context;
     struct pccl_measure_session *session = slot->session;
     struct pccl_measure_test *test = &session->test;
-    struct pccl_text why = *words;
+    struct pccl_text why = *reason;
     slot->dialer = NULL;
     if (connection && take_over(slot, connection, &how, &why)) {
         if (test->stage == PCCL_MEASURE_REACHING)
@@ -238,7 +238,7 @@ static void on_dialled(void *context, struct pccl_connection *connection, enum p
         if (test->stage == PCCL_MEASURE_REACHING) /* else it is one of those that are not needed */
             fail(test, test->declined ? 0 : how);
     }
-    settle(session);
+    advance(session);
 }
 
 /* ---- the stages ---- */
@@ -280,7 +280,7 @@ static void load(struct pccl_measure_session *session)
 }
 
 /* `anyway`: also if it is the same as before. */
-static void note_what_is_seen(struct pccl_measure_test *test, bool anyway)
+static void note_seen(struct pccl_measure_test *test, bool anyway)
 {
     uint64_t bytes = test->gone_bytes;
     for (uint32_t i = 0; i < test->streams; i++)
@@ -321,12 +321,12 @@ static bool is_over(struct pccl_measure_session *session)
         fail(test, test->slots[0].tester ? PCCL_LINK_SILENT : PCCL_LINK_TIMEOUT);
     if (test->failed || test->stage != PCCL_MEASURE_LOADING)
         return test->failed;
-    note_what_is_seen(test, test->is_due);
+    note_seen(test, test->is_due);
     return test->is_due || !stands(test) || pccl_meter_is_done(&test->meter, pccl_now_us());
 }
 
 /* All that follows from what has happened; may report, so that the caller must not touch the test any more. */
-static void settle(struct pccl_measure_session *session)
+static void advance(struct pccl_measure_session *session)
 {
     struct pccl_measure_test *test = &session->test;
     if (test->stage == PCCL_MEASURE_REACHING && !test->failed && test->echoes > 0 &&
@@ -341,7 +341,7 @@ static void settle(struct pccl_measure_session *session)
 void pccl_measure_test_tick(struct pccl_measure_session *session)
 {
     session->test.is_due = true;
-    settle(session);
+    advance(session);
 }
 
 /* ---- begin and end ---- */
@@ -358,7 +358,7 @@ void pccl_measure_test_begin(struct pccl_measure_session *session, const struct 
     for (uint32_t i = 0; i < PCCL_POOL_MAX; i++)
         test->slots[i].session = session;
     dial_first(session);
-    settle(session);
+    advance(session);
 }
 
 /* A good-bye, if it comes at the right place in what was sent; the other side takes the end without one too. */

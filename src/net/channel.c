@@ -133,9 +133,9 @@ void pccl_channel_watch(struct pccl_channel *channel, int input)
         (void)uv_poll_stop(&channel->poll);
 }
 
-void pccl_channel_rest(struct pccl_channel *channel) { channel->blocked = channel->watch_output = true; }
+void pccl_channel_yield(struct pccl_channel *channel) { channel->blocked = channel->watch_output = true; }
 
-static void ring_in(struct pccl_channel *channel, uint32_t ms)
+static void arm_alarm(struct pccl_channel *channel, uint32_t ms)
 {
     pccl_alarm_set(&channel->alarm, ms ? pccl_now_us() + ms * UINT64_C(1000) : UINT64_MAX);
 }
@@ -143,7 +143,7 @@ static void ring_in(struct pccl_channel *channel, uint32_t ms)
 void pccl_channel_limit(struct pccl_channel *channel, uint32_t limit_ms)
 {
     channel->is_limited = limit_ms > 0;
-    ring_in(channel, limit_ms);
+    arm_alarm(channel, limit_ms);
 }
 
 void pccl_channel_owed(struct pccl_channel *channel, uint32_t silence_ms)
@@ -152,7 +152,7 @@ void pccl_channel_owed(struct pccl_channel *channel, uint32_t silence_ms)
         channel->moved_us = pccl_now_us();
     channel->silence_ms = silence_ms;
     if (silence_ms && !pccl_alarm_is_set(&channel->alarm))
-        ring_in(channel, silence_ms);
+        arm_alarm(channel, silence_ms);
 }
 
 static void note_moved(struct pccl_channel *channel)
@@ -245,13 +245,13 @@ uint32_t pccl_channel_move(struct pccl_channel *channel)
 }
 
 enum pccl_channel_io pccl_channel_message(struct pccl_channel *channel, struct pccl_wire_scratch *scratch,
-                                          struct pccl_msg *msg, struct pccl_text *words)
+                                          struct pccl_msg *msg, struct pccl_text *reason)
 {
     struct pccl_frame frame;
-    int got = pccl_frame_reader_next(&channel->reader, &frame, words);
+    int got = pccl_frame_reader_next(&channel->reader, &frame, reason);
     if (got == 0)
         return PCCL_CHANNEL_WAITS;
-    if (got > 0 && pccl_wire_decode(frame.type, frame.body, frame.length, scratch, msg, words) == PCCL_OK)
+    if (got > 0 && pccl_wire_decode(frame.type, frame.body, frame.length, scratch, msg, reason) == PCCL_OK)
         return PCCL_CHANNEL_MOVED;
     return PCCL_CHANNEL_ENDED;
 }
@@ -364,7 +364,7 @@ static enum pccl_channel_io push_some(struct pccl_channel *channel)
     if (moved >= 0 && (size_t)moved == frames + bytes)
         return PCCL_CHANNEL_MOVED;
     if (moved >= 0 || moved == UV_EAGAIN || moved == UV_ENOBUFS) {
-        pccl_channel_rest(channel);
+        pccl_channel_yield(channel);
         return PCCL_CHANNEL_WAITS;
     }
     pccl_channel_fail(channel, (int)moved);
@@ -388,7 +388,7 @@ static void end_parting(struct pccl_channel *channel)
         channel->events->parted(channel);
 }
 
-static void say_the_rest(struct pccl_channel *channel)
+static void send_rest(struct pccl_channel *channel)
 {
     static const struct pccl_msg bye = {.type = PCCL_MSG_link_bye};
     if (channel->is_shut || pccl_channel_push(channel) != PCCL_CHANNEL_MOVED)
@@ -427,7 +427,7 @@ void pccl_channel_leave(struct pccl_channel *channel, bool bye, uint32_t linger_
     PCCL_ASSERT(channel->state == PCCL_CHANNEL_OPEN);
     channel->state = PCCL_CHANNEL_LEAVING;
     channel->says_bye = bye;
-    say_the_rest(channel);
+    send_rest(channel);
     if (channel->failed || linger_ms == 0) {
         end_parting(channel);
         return;
@@ -457,7 +457,7 @@ static void on_poll(uv_poll_t *poll, int status, int events)
         return;
     }
     int news = pccl_channel_begin(channel, ready);
-    say_the_rest(channel);
+    send_rest(channel);
     if ((news & ~UV_WRITABLE) && !drain(channel))
         end_parting(channel);
     else

@@ -132,7 +132,7 @@ int pccl_channel_begin(struct pccl_channel *channel, int ready);
  */
 void pccl_channel_watch(struct pccl_channel *channel, int input);
 /* Nothing is sent until the loop reports room, which it does at once if there is some: others have their turn. */
-void pccl_channel_rest(struct pccl_channel *channel);
+void pccl_channel_yield(struct pccl_channel *channel);
 /* `late` comes after so long, whatever moves, unless this is called again; 0: no limit. */
 void pccl_channel_limit(struct pccl_channel *channel, uint32_t limit_ms);
 /* The other side owes us bytes, or room for ours: `late` comes when nothing has moved for silence_ms; 0: it does not.
@@ -152,7 +152,7 @@ uint32_t pccl_channel_move(struct pccl_channel *channel);
  */
 PCCL_MUST_CHECK enum pccl_channel_io pccl_channel_message(struct pccl_channel *channel,
                                                           struct pccl_wire_scratch *scratch, struct pccl_msg *msg,
-                                                          struct pccl_text *words);
+                                                          struct pccl_text *reason);
 
 /* ---- out ---- */
 

@@ -60,7 +60,7 @@ static void watch(struct pccl_connection *connection)
 }
 
 struct pccl_connection *pccl_connection_create(uv_loop_t *loop, const struct pccl_memory *memory, uv_os_sock_t socket,
-                                               bool dialling, const struct pccl_connection_events *events, void *owner)
+                                               bool dialing, const struct pccl_connection_events *events, void *owner)
 {
     struct pccl_connection *connection = pccl_allocate(memory, sizeof *connection);
     if (!connection) {
@@ -69,7 +69,7 @@ struct pccl_connection *pccl_connection_create(uv_loop_t *loop, const struct pcc
     }
     connection->events = events;
     connection->owner = owner;
-    connection->state = dialling ? PCCL_CONNECTION_DIALLING : PCCL_CONNECTION_OPEN;
+    connection->state = dialing ? PCCL_CONNECTION_DIALING : PCCL_CONNECTION_OPEN;
     pccl_channel_init(&connection->channel, memory, socket, &channel_events);
     connection->channel.out_max = PCCL_CONNECTION_OUT_HELLO;
     connection->channel.drain_max = DRAIN_BYTES_MAX;
@@ -77,8 +77,8 @@ struct pccl_connection *pccl_connection_create(uv_loop_t *loop, const struct pcc
         pccl_release(memory, connection, sizeof *connection);
         return NULL;
     }
-    if (dialling) /* when there is room, it stands */
-        pccl_channel_rest(&connection->channel);
+    if (dialing) /* when there is room, it stands */
+        pccl_channel_yield(&connection->channel);
     watch(connection);
     return connection;
 }
@@ -91,25 +91,25 @@ void pccl_connection_raise(struct pccl_connection *connection)
 
 static bool stands(const struct pccl_connection *connection)
 {
-    return connection->state == PCCL_CONNECTION_OPEN || connection->state == PCCL_CONNECTION_DIALLING;
+    return connection->state == PCCL_CONNECTION_OPEN || connection->state == PCCL_CONNECTION_DIALING;
 }
 
 /* ---- the end ---- */
 
-static void end(struct pccl_connection *connection, enum pccl_connection_end how, const struct pccl_text *words)
+static void end(struct pccl_connection *connection, enum pccl_connection_end how, const struct pccl_text *reason)
 {
     if (!stands(connection))
         return;
     pccl_connection_limit(connection, 0);
     connection->state = PCCL_CONNECTION_ENDED;
     watch(connection);
-    connection->events->ended(connection, how, words);
+    connection->events->ended(connection, how, reason);
 }
 
-static void end_in_words(struct pccl_connection *connection, enum pccl_connection_end how, const char *words)
+static void end_with(struct pccl_connection *connection, enum pccl_connection_end how, const char *reason)
 {
     struct pccl_text text;
-    pccl_text_format(&text, "%s", words);
+    pccl_text_format(&text, "%s", reason);
     end(connection, how, &text);
 }
 
@@ -127,7 +127,7 @@ static void end_of_input(struct pccl_connection *connection)
             how = PCCL_END_SILENT;
         break;
     }
-    end_in_words(connection, how, pccl_channel_why(channel));
+    end_with(connection, how, pccl_channel_why(channel));
 }
 
 static void on_late(struct pccl_channel *channel)
@@ -137,7 +137,7 @@ static void on_late(struct pccl_channel *channel)
     void *owner = connection->owner;
     if (events->enter)
         events->enter(owner);
-    end_in_words(connection, PCCL_END_TIMEOUT, "no answer in time"); /* unless entering has closed it */
+    end_with(connection, PCCL_END_TIMEOUT, "no answer in time"); /* unless entering has closed it */
     if (events->leave)
         events->leave(owner);
 }
@@ -157,7 +157,7 @@ void pccl_connection_drop(struct pccl_connection *connection)
         pccl_connection_list_remove(connection);
         return;
     }
-    end_in_words(connection, PCCL_END_DROPPED, "dropped to make room for other connections");
+    end_with(connection, PCCL_END_DROPPED, "dropped to make room for other connections");
 }
 
 static bool takes_output(const struct pccl_connection *connection)
@@ -317,11 +317,11 @@ enum pccl_connection_end pccl_connection_dial_end(int error)
     }
 }
 
-static void on_dialled(struct pccl_connection *connection)
+static void on_dialed(struct pccl_connection *connection)
 {
     int error = pccl_socket_outcome(connection->channel.socket);
     if (error) {
-        end_in_words(connection, pccl_connection_dial_end(error), uv_strerror(error));
+        end_with(connection, pccl_connection_dial_end(error), uv_strerror(error));
         return;
     }
     connection->state = PCCL_CONNECTION_OPEN;
@@ -335,8 +335,8 @@ static void on_visit(struct pccl_channel *channel, int ready)
     struct visit visit;
     visit_enter(&visit, connection);
     int news = pccl_channel_begin(channel, ready);
-    if (connection->state == PCCL_CONNECTION_DIALLING) {
-        on_dialled(connection);
+    if (connection->state == PCCL_CONNECTION_DIALING) {
+        on_dialed(connection);
         follow(&visit, connection);
     } else if (connection->state == PCCL_CONNECTION_OPEN) { /* entering has not closed it */
         if (news & UV_WRITABLE)

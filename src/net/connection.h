@@ -1,5 +1,5 @@
 /*
- * One connection that carries frames and nothing else, before and while its other end is known: dialling, handing out
+ * One connection that carries frames and nothing else, before and while its other end is known: dialing, handing out
  * frames under the owner's lock, on the loop or on a thread that waits for them, how it ended, lists of strangers.
  * Bytes are moved by net/channel. Knows nothing of what the frames mean.
  *
@@ -26,8 +26,8 @@ enum pccl_connection_end {
     PCCL_END_CLOSED,      /* the other side closed it in order */
     PCCL_END_RESET,       /* it broke */
     PCCL_END_SILENT,      /* it was open, and the other host did not answer any more */
-    PCCL_END_REFUSED,     /* dialling: nobody listens there */
-    PCCL_END_UNREACHABLE, /* dialling: no way there */
+    PCCL_END_REFUSED,     /* dialing: nobody listens there */
+    PCCL_END_UNREACHABLE, /* dialing: no way there */
     PCCL_END_TIMEOUT,     /* the time limit set by pccl_connection_limit passed */
     PCCL_END_GARBAGE,     /* bytes that are no frame */
     PCCL_END_OVERFLOW,    /* more output than may wait */
@@ -41,7 +41,7 @@ struct pccl_connection_events {
     void (*leave)(void *owner);
     /* The visit left input unread, if not NULL; it goes on in the loop's next iteration. */
     void (*more)(void *owner);
-    /* A dialled connection stands. */
+    /* A dialed connection stands. */
     void (*connected)(struct pccl_connection *connection);
     /* The frame is a view, valid during the call. The connection may be closed or given other events meanwhile. */
     void (*received)(struct pccl_connection *connection, const struct pccl_frame *frame);
@@ -49,7 +49,7 @@ struct pccl_connection_events {
      * It is over; the owner must close it, now or later. At most once, and never after close. After PCCL_END_GARBAGE
      * an answer can still be sent.
      */
-    void (*ended)(struct pccl_connection *connection, enum pccl_connection_end how, const struct pccl_text *words);
+    void (*ended)(struct pccl_connection *connection, enum pccl_connection_end how, const struct pccl_text *reason);
 };
 
 struct pccl_connection_list {
@@ -58,7 +58,7 @@ struct pccl_connection_list {
 };
 
 enum pccl_connection_state {
-    PCCL_CONNECTION_DIALLING,
+    PCCL_CONNECTION_DIALING,
     PCCL_CONNECTION_OPEN,
     PCCL_CONNECTION_ENDED,  /* `ended` was called; the owner has not closed it yet */
     PCCL_CONNECTION_CLOSED, /* by the owner; it may still send the rest */
@@ -70,7 +70,7 @@ struct pccl_connection {
     void *owner;
     void *item; /* what of the owner's it belongs to */
     uint64_t id;
-    struct pccl_node node;
+    struct pccl_table_node node;
     struct pccl_address address; /* the other end */
     bool dirty;
     struct pccl_connection *next_dirty;
@@ -89,9 +89,9 @@ enum {
     PCCL_CONNECTION_OUT_MAX = PCCL_SESSION_BYTES_MAX + (8 << 20), /* a session may have to resend all it keeps */
 };
 
-/* Takes the socket in any case. dialling: its connection attempt is under way. NULL: out of memory or descriptors. */
+/* Takes the socket in any case. dialing: its connection attempt is under way. NULL: out of memory or descriptors. */
 struct pccl_connection *pccl_connection_create(uv_loop_t *loop, const struct pccl_memory *memory, uv_os_sock_t socket,
-                                               bool dialling, const struct pccl_connection_events *events, void *owner);
+                                               bool dialing, const struct pccl_connection_events *events, void *owner);
 /* Larger frames in, more bytes waiting to go out: the other side is known. */
 void pccl_connection_raise(struct pccl_connection *connection);
 /* Ends with PCCL_END_TIMEOUT unless called again in time; 0: no limit. */

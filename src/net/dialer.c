@@ -17,8 +17,8 @@ struct pccl_dialer {
     struct attempt attempts[PCCL_DIAL_ADDRESSES_MAX];
     struct attempt *asking; /* has said the hello; one at a time, so that the other side never holds two of our links */
     uint32_t begun, over;
-    uint32_t wanting;       /* attempts that were none: memory or descriptors were short */
-    struct pccl_text words; /* of the failures */
+    uint32_t short_of_memory; /* attempts that were none: memory or descriptors were short */
+    struct pccl_text reason;  /* of the failures */
     bool gone;
     struct pccl_id meant;
     uint8_t kind;        /* of the link */
@@ -31,7 +31,7 @@ static void attempt_enter(void *owner);
 static void attempt_leave(void *owner);
 static void on_connected(struct pccl_connection *connection);
 static void on_received(struct pccl_connection *connection, const struct pccl_frame *frame);
-static void on_ended(struct pccl_connection *connection, enum pccl_connection_end how, const struct pccl_text *words);
+static void on_ended(struct pccl_connection *connection, enum pccl_connection_end how, const struct pccl_text *reason);
 
 static const struct pccl_connection_events attempt_events = {.enter = attempt_enter,
                                                              .leave = attempt_leave,
@@ -89,7 +89,7 @@ struct pccl_dialer *pccl_dialer_start(uv_loop_t *loop, const struct pccl_memory 
     dialer->timer.data = dialer;
     dialer->memory = memory;
     dialer->dial = *dial;
-    pccl_text_clear(&dialer->words);
+    pccl_text_clear(&dialer->reason);
     for (uint32_t i = 0; i < dial->count; i++) {
         dialer->addresses[i] = dial->addresses[i];
         dialer->attempts[i].dialer = dialer;
@@ -125,13 +125,13 @@ static enum pccl_link_end verdict(const struct pccl_dialer *dialer)
 static void report_failure(struct pccl_dialer *dialer)
 {
     if (dialer->dial.count == 0)
-        pccl_text_format(&dialer->words, "no address to dial");
-    bool none = dialer->dial.count > 0 && dialer->wanting == dialer->dial.count;
-    enum pccl_link_end how = none && dialer->dial.tells_want ? 0 : verdict(dialer);
-    struct pccl_text words = dialer->words;
+        pccl_text_format(&dialer->reason, "no address to dial");
+    bool none = dialer->dial.count > 0 && dialer->short_of_memory == dialer->dial.count;
+    enum pccl_link_end how = none && dialer->dial.reports_shortage ? 0 : verdict(dialer);
+    struct pccl_text reason = dialer->reason;
     struct pccl_dial dial = dialer->dial;
     pccl_dialer_cancel(dialer);
-    dial.done(dial.context, NULL, how, &words);
+    dial.done(dial.context, NULL, how, &reason);
 }
 
 static void ask(struct attempt *attempt)
@@ -153,7 +153,7 @@ static void ask_next(struct pccl_dialer *dialer)
             ask(&dialer->attempts[i]);
 }
 
-static void attempt_failed(struct attempt *attempt, enum pccl_link_end how, const struct pccl_text *words)
+static void attempt_failed(struct attempt *attempt, enum pccl_link_end how, const struct pccl_text *reason)
 {
     struct pccl_dialer *dialer = attempt->dialer;
     attempt->how = how;
@@ -166,8 +166,8 @@ static void attempt_failed(struct attempt *attempt, enum pccl_link_end how, cons
     if (dialer->asking == attempt)
         ask_next(dialer);
     const struct pccl_address *address = &dialer->addresses[attempt - dialer->attempts];
-    pccl_text_append(&dialer->words, "%s%s: %s", dialer->words.length ? "; " : "", pccl_address_str(address),
-                     words->bytes);
+    pccl_text_append(&dialer->reason, "%s%s: %s", dialer->reason.length ? "; " : "", pccl_address_str(address),
+                     reason->bytes);
     schedule(dialer, 0); /* the next address, or the report: not from inside the caller */
 }
 
@@ -186,7 +186,7 @@ static void begin(struct attempt *attempt)
 {
     struct pccl_dialer *dialer = attempt->dialer;
     uv_os_sock_t socket;
-    struct pccl_text words;
+    struct pccl_text reason;
     const struct pccl_address *address = &dialer->addresses[attempt - dialer->attempts];
     int error = pccl_socket_dial(address, &socket);
     if (error == 0) {
@@ -196,9 +196,9 @@ static void begin(struct attempt *attempt)
             error = UV_ENOMEM;
     }
     if (error) {
-        dialer->wanting += pccl_socket_is_want(error);
-        pccl_text_format(&words, "%s", uv_strerror(error));
-        attempt_failed(attempt, meaning[pccl_connection_dial_end(error)], &words);
+        dialer->short_of_memory += pccl_socket_is_shortage(error);
+        pccl_text_format(&reason, "%s", uv_strerror(error));
+        attempt_failed(attempt, meaning[pccl_connection_dial_end(error)], &reason);
         return;
     }
     attempt->connection->address = *address;
@@ -210,7 +210,7 @@ static void on_timer(uv_timer_t *timer)
     struct pccl_dialer *dialer = timer->data;
     enter(dialer);
     if (dialer->gone) {
-        /* entering has cancelled it */
+        /* entering has canceled it */
     } else if (dialer->over == dialer->dial.count) {
         report_failure(dialer);
     } else if (dialer->begun < dialer->dial.count) {
@@ -248,19 +248,19 @@ static void on_received(struct pccl_connection *connection, const struct pccl_fr
 {
     struct attempt *attempt = connection->owner;
     struct pccl_dialer *dialer = attempt->dialer;
-    struct pccl_text words;
-    enum pccl_link_end how = pccl_handshake_judge(&dialer->meant, dialer->kind, frame, &words);
+    struct pccl_text reason;
+    enum pccl_link_end how = pccl_handshake_judge(&dialer->meant, dialer->kind, frame, &reason);
     if (how == PCCL_LINK_UNREACHABLE && dialer->dial.declined)
         *dialer->dial.declined = true;
     if (how == 0)
         succeed(attempt);
     else
-        attempt_failed(attempt, how, &words);
+        attempt_failed(attempt, how, &reason);
 }
 
-static void on_ended(struct pccl_connection *connection, enum pccl_connection_end how, const struct pccl_text *words)
+static void on_ended(struct pccl_connection *connection, enum pccl_connection_end how, const struct pccl_text *reason)
 {
     struct attempt *attempt = connection->owner;
-    attempt->dialer->wanting += how == PCCL_END_MEMORY;
-    attempt_failed(attempt, meaning[how], words);
+    attempt->dialer->short_of_memory += how == PCCL_END_MEMORY;
+    attempt_failed(attempt, meaning[how], reason);
 }

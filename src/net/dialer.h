@@ -18,14 +18,14 @@ struct pccl_dial {
     uint32_t stagger_ms;
     uint32_t timeout_ms;                     /* for each address, with the answer to the hello */
     const struct pccl_msg_link_hello *hello; /* copied; magic and version are ours; NULL: being connected is enough */
-    bool *declined;  /* set, if not NULL, when the peer that is meant has answered and refused */
-    bool tells_want; /* `how` is 0 if no address was tried, as this host is short of memory or descriptors */
+    bool *declined;        /* set, if not NULL, when the peer that is meant has answered and refused */
+    bool reports_shortage; /* `how` is 0 if no address was tried, as this host is short of memory or descriptors */
     /*
      * Exactly once, and never from inside start or cancel: the connection, whose events and owner must be set now; or
      * NULL and why. The dialer is gone then.
      */
     void (*done)(void *context, struct pccl_connection *connection, enum pccl_link_end how,
-                 const struct pccl_text *words);
+                 const struct pccl_text *reason);
     void *context;
     /* Around every visit of the loop, if not NULL: the lock under which done is called. */
     void (*enter)(void *owner);

@@ -29,7 +29,7 @@ static void after_fork_in_child(void)
 }
 #endif
 
-static void initialise(void)
+static void initialize(void)
 {
     if (uv_mutex_init(&lock) != 0)
         abort(); /* a default mutex cannot fail on the systems we know */
@@ -40,13 +40,13 @@ static void initialise(void)
 
 uint32_t pccl_fork_generation(void)
 {
-    uv_once(&once, initialise);
+    uv_once(&once, initialize);
     return atomic_load(&generation);
 }
 
 void pccl_fork_lock(void)
 {
-    uv_once(&once, initialise);
+    uv_once(&once, initialize);
     uv_mutex_lock(&lock);
 }
 

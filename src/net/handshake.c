@@ -21,19 +21,19 @@ static enum pccl_link_end meaning(uint8_t kind, uint16_t refusal)
 }
 
 enum pccl_link_end pccl_handshake_judge(const struct pccl_id *meant, uint8_t kind, const struct pccl_frame *answer,
-                                        struct pccl_text *words)
+                                        struct pccl_text *reason)
 {
     struct pccl_msg msg;
-    pccl_text_format(words, "another process answers at that address");
+    pccl_text_format(reason, "another process answers at that address");
     if (answer->type != PCCL_MSG_link_ok && answer->type != PCCL_MSG_refused)
         return PCCL_LINK_OTHER;
     /* Neither has lists, so there is no need of scratch. */
-    if (pccl_wire_decode(answer->type, answer->body, answer->length, NULL, &msg, words) != PCCL_OK)
+    if (pccl_wire_decode(answer->type, answer->body, answer->length, NULL, &msg, reason) != PCCL_OK)
         return PCCL_LINK_OTHER;
     if (msg.type == PCCL_MSG_link_ok)
         return pccl_id_equal(&msg.as.link_ok.peer, meant) ? 0 : PCCL_LINK_OTHER;
-    pccl_text_clear(words);
-    pccl_text_add_bytes(words, (const char *)msg.as.refused.words.data, msg.as.refused.words.length);
+    pccl_text_clear(reason);
+    pccl_text_add_bytes(reason, (const char *)msg.as.refused.reason.data, msg.as.refused.reason.length);
     return meaning(kind, msg.as.refused.code);
 }
 
@@ -43,12 +43,12 @@ void pccl_handshake_welcome(struct pccl_connection *connection, const struct pcc
     pccl_connection_send_message(connection, &msg);
 }
 
-void pccl_handshake_refuse(struct pccl_connection *connection, enum pccl_refusal code, const struct pccl_text *words,
+void pccl_handshake_refuse(struct pccl_connection *connection, enum pccl_refusal code, const struct pccl_text *reason,
                            uint32_t linger_ms)
 {
     struct pccl_msg msg = {
         .type = PCCL_MSG_refused,
-        .as.refused = {.version = PCCL_PROTOCOL_VERSION, .code = (uint16_t)code, .words = pccl_bytes_of_text(words)}};
+        .as.refused = {.version = PCCL_PROTOCOL_VERSION, .code = (uint16_t)code, .reason = pccl_bytes_of_text(reason)}};
     pccl_connection_send_message(connection, &msg);
     pccl_connection_close(connection, linger_ms);
 }
@@ -57,12 +57,13 @@ void pccl_handshake_refuse_unknown(struct pccl_connection *connection, const str
                                    const struct pccl_text *reason, uint32_t linger_ms)
 {
     uint32_t version;
-    struct pccl_text words = *reason;
+    struct pccl_text message = *reason;
     enum pccl_refusal code = PCCL_REFUSAL_MALFORMED;
     if (frame->type == PCCL_MSG_link_hello && pccl_wire_peek_hello(frame->body, frame->length, &version) &&
         version != PCCL_PROTOCOL_VERSION) {
         code = PCCL_REFUSAL_VERSION;
-        pccl_text_format(&words, "this peer speaks protocol version %u, the caller %u", PCCL_PROTOCOL_VERSION, version);
+        pccl_text_format(&message, "this peer speaks protocol version %u, the caller %u", PCCL_PROTOCOL_VERSION,
+                         version);
     }
-    pccl_handshake_refuse(connection, code, &words, linger_ms);
+    pccl_handshake_refuse(connection, code, &message, linger_ms);
 }

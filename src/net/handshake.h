@@ -19,13 +19,13 @@ size_t pccl_handshake_hello(const struct pccl_msg_link_hello *hello, uint8_t *by
  * UNREACHABLE if the peer itself has refused.
  */
 PCCL_MUST_CHECK enum pccl_link_end pccl_handshake_judge(const struct pccl_id *meant, uint8_t kind,
-                                                        const struct pccl_frame *answer, struct pccl_text *words);
+                                                        const struct pccl_frame *answer, struct pccl_text *message);
 
-/* ---- who is dialled ---- */
+/* ---- who is dialed ---- */
 
 void pccl_handshake_welcome(struct pccl_connection *connection, const struct pccl_id *self);
 /* Says so and closes the connection. */
-void pccl_handshake_refuse(struct pccl_connection *connection, enum pccl_refusal code, const struct pccl_text *words,
+void pccl_handshake_refuse(struct pccl_connection *connection, enum pccl_refusal code, const struct pccl_text *message,
                            uint32_t linger_ms);
 /* The same, where the first frame was no link_hello that we understand; reason: why. */
 void pccl_handshake_refuse_unknown(struct pccl_connection *connection, const struct pccl_frame *frame,

@@ -65,7 +65,7 @@ static uint32_t add_ranked(const uv_interface_address_t *interfaces, int interfa
     return count;
 }
 
-uint32_t pccl_interfaces_candidates(const struct pccl_address *towards, uint16_t port, struct pccl_address *candidates,
+uint32_t pccl_interfaces_candidates(const struct pccl_address *toward, uint16_t port, struct pccl_address *candidates,
                                     uint32_t max)
 {
     uv_interface_address_t *interfaces = NULL;
@@ -73,8 +73,8 @@ uint32_t pccl_interfaces_candidates(const struct pccl_address *towards, uint16_t
     uint32_t count = 0;
     if (uv_interface_addresses(&interfaces, &interface_count) != 0)
         interface_count = 0;
-    if (towards)
-        count = add(towards, port, candidates, count, max);
+    if (toward)
+        count = add(toward, port, candidates, count, max);
     /* One place is kept for loopback: peers on the same host always meet there. */
     uint32_t room = max > 1 ? max - 1 : max;
     count = add_ranked(interfaces, interface_count, RANK_ROUTABLE, port, candidates, count, room);

@@ -5,11 +5,11 @@
 #include "core/address.h"
 
 /*
- * Fills candidates (at most max, no duplicates, all with `port`) in the order in which they should be tried: `towards`
- * (the local address used towards the master, NULL: unknown), the other routable addresses of this host, link-local and
+ * Fills candidates (at most max, no duplicates, all with `port`) in the order in which they should be tried: `toward`
+ * (the local address used toward the master, NULL: unknown), the other routable addresses of this host, link-local and
  * bridge addresses only if there is nothing else, and loopback last. Returns how many.
  */
-uint32_t pccl_interfaces_candidates(const struct pccl_address *towards, uint16_t port, struct pccl_address *candidates,
+uint32_t pccl_interfaces_candidates(const struct pccl_address *toward, uint16_t port, struct pccl_address *candidates,
                                     uint32_t max);
 /*
  * Drops the loopback addresses from another peer's candidates unless it is on this host: one of its addresses is ours,

@@ -129,14 +129,14 @@ static bool watch(struct pccl_listener *listener, uv_os_sock_t socket)
     return true;
 }
 
-static int out_of_memory(struct pccl_text *words)
+static int out_of_memory(struct pccl_text *reason)
 {
-    pccl_text_format(words, "out of memory for a listening socket");
+    pccl_text_format(reason, "out of memory for a listening socket");
     return UV_ENOMEM;
 }
 
 int pccl_listener_open(struct pccl_listener *listener, const struct pccl_address *addresses, uint32_t count,
-                       uint16_t port, uint32_t port_range, struct pccl_text *words)
+                       uint16_t port, uint32_t port_range, struct pccl_text *reason)
 {
     uv_os_sock_t sockets[PCCL_LISTEN_ADDRESSES_MAX];
     struct pccl_address failed = addresses[0];
@@ -149,16 +149,16 @@ int pccl_listener_open(struct pccl_listener *listener, const struct pccl_address
         error = bind_all(addresses, count, &chosen, sockets, &failed);
     }
     if (error) {
-        pccl_text_format(words, "cannot listen on %s: %s", pccl_address_str(&failed), uv_strerror(error));
+        pccl_text_format(reason, "cannot listen on %s: %s", pccl_address_str(&failed), uv_strerror(error));
         if (error == UV_EADDRINUSE && port_range > 1)
-            pccl_text_append(words, " (%u ports from %u were tried)", port_range, port);
+            pccl_text_append(reason, " (%u ports from %u were tried)", port_range, port);
         return error;
     }
     listener->port = chosen;
     listener->pause = pccl_allocate(listener->memory, sizeof *listener->pause);
     if (!listener->pause) {
         close_all(sockets, count);
-        return out_of_memory(words);
+        return out_of_memory(reason);
     }
     (void)uv_timer_init(listener->loop, listener->pause);
     listener->pause->data = listener;
@@ -167,7 +167,7 @@ int pccl_listener_open(struct pccl_listener *listener, const struct pccl_address
             continue;
         close_all(sockets + i, count - i);
         pccl_listener_close(listener);
-        return out_of_memory(words);
+        return out_of_memory(reason);
     }
     (void)take_spare(listener); /* without one newcomers are reset when there is no descriptor */
     return 0;
@@ -233,7 +233,7 @@ static struct pccl_connection *most_crowded(const struct pccl_listener *listener
     for (const struct pccl_connection *i = found; i; i = i->newer)
         pccl_crowd_add(&crowd, &i->address);
     for (struct pccl_connection *i = found; i; i = i->newer)
-        if (pccl_crowd_of(&crowd, &i->address) > pccl_crowd_of(&crowd, &found->address))
+        if (pccl_crowd_count(&crowd, &i->address) > pccl_crowd_count(&crowd, &found->address))
             found = i;
     return found;
 }
@@ -247,7 +247,7 @@ static void drop(struct pccl_listener *listener, struct pccl_connection *strange
 }
 
 /* One stranger fewer, for its descriptor. */
-static void crowd_out(struct pccl_listener *listener, struct pccl_connection *stranger)
+static void evict(struct pccl_listener *listener, struct pccl_connection *stranger)
 {
     if (listener->crowded_out && stranger->state == PCCL_CONNECTION_OPEN) {
         listener->crowded_out(listener->owner, stranger);
@@ -313,7 +313,7 @@ static void accept_waiting(struct pccl_listener_socket *listening)
                 return;
             }
             if (is_due(listener, most_crowded(listener))) {
-                crowd_out(listener, most_crowded(listener));
+                evict(listener, most_crowded(listener));
                 break;
             }
             pause_accepting(listener);
@@ -350,6 +350,6 @@ bool pccl_listener_can_keep(struct pccl_listener *listener, struct pccl_connecti
     if (connection->list != &listener->on_spare || take_spare(listener))
         return true;
     if (listener->strangers.oldest) /* it has said nothing yet, this one has */
-        crowd_out(listener, most_crowded(listener));
+        evict(listener, most_crowded(listener));
     return take_spare(listener);
 }

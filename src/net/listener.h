@@ -43,7 +43,7 @@ struct pccl_listener {
  * words.
  */
 PCCL_MUST_CHECK int pccl_listener_open(struct pccl_listener *listener, const struct pccl_address *addresses,
-                                       uint32_t count, uint16_t port, uint32_t port_range, struct pccl_text *words);
+                                       uint32_t count, uint16_t port, uint32_t port_range, struct pccl_text *reason);
 /* No more connections; the strangers are closed. The struct may be freed at once. Also if never opened (zeroed). */
 void pccl_listener_close(struct pccl_listener *listener);
 /* The connection is no stranger any more. */

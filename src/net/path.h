@@ -1,4 +1,4 @@
-/* What the system has learnt of a connection's way. No other header of ours: linux/tcp.h goes with few. */
+/* What the system has learned of a connection's way. No other header of ours: linux/tcp.h goes with few. */
 #ifndef PCCL_NET_PATH_H
 #define PCCL_NET_PATH_H
 

@@ -93,7 +93,7 @@ static int find_descriptors(void)
         files[count++] = opened;
     while (count > 0)
         close_file(files[--count]);
-    return pccl_socket_is_want(opened) ? opened : 0;
+    return pccl_socket_is_shortage(opened) ? opened : 0;
 }
 
 int pccl_reactor_open(struct pccl_reactor *reactor, const struct pccl_reactor_events *events)

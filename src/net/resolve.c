@@ -16,8 +16,8 @@ struct pccl_resolver {
     struct pccl_resolve resolve;
     struct pccl_address found[RESOLVED_MAX];
     uint32_t found_count, next;
-    bool asking, cancelled;
-    struct pccl_text words;
+    bool asking, canceled;
+    struct pccl_text reason;
     struct pccl_host hosts[];
 };
 
@@ -42,16 +42,16 @@ static uint32_t take(const struct addrinfo *list, uint16_t port, struct pccl_add
     return count;
 }
 
-static void complain(struct pccl_text *words, const char *name, const char *why)
+static void explain(struct pccl_text *reason, const char *name, const char *why)
 {
-    pccl_text_append(words, "%s%s: %s", words->length ? "; " : "", name, why);
+    pccl_text_append(reason, "%s%s: %s", reason->length ? "; " : "", name, why);
 }
 
 uint32_t pccl_resolve_now(const struct pccl_host *hosts, uint32_t count, struct pccl_address *addresses, uint32_t max,
-                          struct pccl_text *words)
+                          struct pccl_text *reason)
 {
     uint32_t found = 0;
-    pccl_text_clear(words);
+    pccl_text_clear(reason);
     for (uint32_t i = 0; i < count && found < max; i++) {
         if (pccl_resolve_numeric(&hosts[i], &addresses[found])) {
             found++;
@@ -60,7 +60,7 @@ uint32_t pccl_resolve_now(const struct pccl_host *hosts, uint32_t count, struct 
         struct addrinfo *list = NULL;
         int error = getaddrinfo(hosts[i].name, NULL, &hints, &list);
         if (error) {
-            complain(words, hosts[i].name, gai_strerror(error));
+            explain(reason, hosts[i].name, gai_strerror(error));
             continue;
         }
         found = take(list, hosts[i].port, addresses, found, max);
@@ -85,7 +85,7 @@ static void on_resolved(uv_getaddrinfo_t *request, int status, struct addrinfo *
 {
     struct pccl_resolver *resolver = PCCL_CONTAINER_OF(request, struct pccl_resolver, request);
     resolver->asking = false;
-    if (resolver->cancelled) {
+    if (resolver->canceled) {
         uv_freeaddrinfo(list);
         let_go(resolver);
         return;
@@ -94,7 +94,7 @@ static void on_resolved(uv_getaddrinfo_t *request, int status, struct addrinfo *
     if (status == 0)
         resolver->found_count = take(list, host->port, resolver->found, resolver->found_count, RESOLVED_MAX);
     else
-        complain(&resolver->words, host->name, uv_strerror(status));
+        explain(&resolver->reason, host->name, uv_strerror(status));
     uv_freeaddrinfo(list);
     (void)uv_timer_start(&resolver->timer, on_timer, 0, 0);
 }
@@ -114,13 +114,13 @@ static void on_timer(uv_timer_t *timer)
             resolver->asking = true;
             return;
         }
-        complain(&resolver->words, host->name, uv_strerror(error));
+        explain(&resolver->reason, host->name, uv_strerror(error));
         resolver->next++;
     }
     if (resolver->resolve.enter)
         resolver->resolve.enter(resolver->resolve.owner);
-    if (!resolver->cancelled) { /* by entering */
-        resolver->resolve.done(resolver->resolve.context, resolver->found, resolver->found_count, &resolver->words);
+    if (!resolver->canceled) { /* by entering */
+        resolver->resolve.done(resolver->resolve.context, resolver->found, resolver->found_count, &resolver->reason);
         let_go(resolver);
     }
     if (resolver->resolve.leave)
@@ -139,7 +139,7 @@ struct pccl_resolver *pccl_resolver_start(uv_loop_t *loop, const struct pccl_mem
     resolver->loop = loop;
     resolver->memory = memory;
     resolver->resolve = *resolve;
-    pccl_text_clear(&resolver->words);
+    pccl_text_clear(&resolver->reason);
     memcpy(resolver->hosts, resolve->hosts, resolve->count * sizeof resolver->hosts[0]);
     (void)uv_timer_start(&resolver->timer, on_timer, 0, 0);
     return resolver;
@@ -147,7 +147,7 @@ struct pccl_resolver *pccl_resolver_start(uv_loop_t *loop, const struct pccl_mem
 
 bool pccl_resolver_cancel(struct pccl_resolver *resolver)
 {
-    resolver->cancelled = true;
+    resolver->canceled = true;
     if (!resolver->asking) {
         let_go(resolver);
         return false;

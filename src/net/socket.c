@@ -147,28 +147,28 @@ int pccl_socket_dial(const struct pccl_address *address, uv_os_sock_t *out)
 {
     struct sockaddr_storage native;
     socklen_t length = to_native(address, &native);
-    uv_os_sock_t dialled;
-    int error = open_socket(native.ss_family, SOCK_STREAM, &dialled);
+    uv_os_sock_t dialed;
+    int error = open_socket(native.ss_family, SOCK_STREAM, &dialed);
     if (error)
         return error;
-    tune_stream(dialled);
+    tune_stream(dialed);
     /* The port that the system chooses for it may be one that a master is to listen on, now or while it is in
      * TIME-WAIT. */
-    set_int(dialled, SOL_SOCKET, SO_REUSEADDR, 1);
+    set_int(dialed, SOL_SOCKET, SO_REUSEADDR, 1);
     int result;
     do {
-        result = connect(dialled, (struct sockaddr *)&native, length);
+        result = connect(dialed, (struct sockaddr *)&native, length);
     } while (result != 0 && errno == EINTR);
     if (result != 0 && errno != EINPROGRESS && errno != EALREADY && errno != EISCONN) {
         error = last_error();
-        pccl_socket_close(dialled);
+        pccl_socket_close(dialed);
         return error;
     }
-    *out = dialled;
+    *out = dialed;
     return 0;
 }
 
-bool pccl_socket_is_want(int error)
+bool pccl_socket_is_shortage(int error)
 {
     return error == UV_EMFILE || error == UV_ENFILE || error == UV_ENOBUFS || error == UV_ENOMEM;
 }

@@ -16,7 +16,7 @@
 /* Starts a TCP connection. 0: connected or under way; the outcome is pccl_socket_outcome once the socket is writable.
  */
 PCCL_MUST_CHECK int pccl_socket_dial(const struct pccl_address *address, uv_os_sock_t *socket);
-bool pccl_socket_is_want(int error); /* this host is short of memory or descriptors: later it may work */
+bool pccl_socket_is_shortage(int error); /* this host is short of memory or descriptors: later it may work */
 /* What became of a connection attempt: 0, or why it failed. Now the path is known, and the socket is set for it. */
 PCCL_MUST_CHECK int pccl_socket_outcome(uv_os_sock_t socket);
 /* Listens on the address. "::" takes IPv4 too where the system can, unless another socket has the port there. */
@@ -46,7 +46,7 @@ PCCL_MUST_CHECK bool pccl_socket_local(uv_os_sock_t socket, struct pccl_address 
 void pccl_socket_limit_silence(uv_os_sock_t socket, uint32_t silence_ms);
 /* The round trip of an open connection as the system sees it, in microseconds; 0: unknown. */
 uint32_t pccl_socket_rtt_us(uv_os_sock_t socket);
-/* The local address this host would use towards `address`; sends nothing. false: no route. */
+/* The local address this host would use toward `address`; sends nothing. false: no route. */
 PCCL_MUST_CHECK bool pccl_socket_route(const struct pccl_address *address, struct pccl_address *local);
 
 /*

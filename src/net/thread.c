@@ -12,7 +12,7 @@ int pccl_thread_start(uv_thread_t *thread, void (*run)(void *argument), void *ar
     pccl_signals before;
     pccl_thread_hold_signals(&before);
     int error = uv_thread_create(thread, run, argument);
-    pccl_thread_let_signals(&before);
+    pccl_thread_restore_signals(&before);
     return error;
 #endif
 }
@@ -28,7 +28,7 @@ void pccl_thread_hold_signals(pccl_signals *before)
 #endif
 }
 
-void pccl_thread_let_signals(const pccl_signals *before)
+void pccl_thread_restore_signals(const pccl_signals *before)
 {
 #ifdef _WIN32
     (void)before;

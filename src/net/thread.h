@@ -21,6 +21,6 @@ typedef sigset_t pccl_signals;
 #endif
 /* Between these two no signal handler runs on the calling thread. */
 void pccl_thread_hold_signals(pccl_signals *before);
-void pccl_thread_let_signals(const pccl_signals *before);
+void pccl_thread_restore_signals(const pccl_signals *before);
 
 #endif

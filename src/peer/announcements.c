@@ -6,14 +6,14 @@
 #include "peer/view.h"
 #include "wire/describe.h"
 
-static struct pccl_announcement *of_node(struct pccl_node *node)
+static struct pccl_announcement *of_node(struct pccl_table_node *node)
 {
     return PCCL_CONTAINER_OF(node, struct pccl_announcement, by_instance);
 }
 
 struct pccl_announcement *pccl_peer_announcement(const struct pccl_peer *p, const struct pccl_instance *instance)
 {
-    struct pccl_node *node = pccl_table_find(&p->announcements, pccl_instance_hash(&p->hash, instance));
+    struct pccl_table_node *node = pccl_table_find(&p->announcements, pccl_instance_hash(&p->hash, instance));
     for (; node != NULL; node = pccl_table_find_next(node))
         if (pccl_instance_equal(&of_node(node)->instance, instance))
             return of_node(node);
@@ -48,7 +48,7 @@ static bool is_of_interest(const struct pccl_peer *p, const struct pccl_instance
 
 void pccl_peer_drop_announcements(struct pccl_peer *p, bool all)
 {
-    for (struct pccl_node *node = pccl_table_first(&p->announcements), *next; node != NULL; node = next) {
+    for (struct pccl_table_node *node = pccl_table_first(&p->announcements), *next; node != NULL; node = next) {
         next = pccl_table_after(&p->announcements, node);
         if (all || !is_of_interest(p, &of_node(node)->instance))
             pccl_peer_drop_announcement(p, of_node(node));
@@ -82,21 +82,22 @@ static void keep(struct pccl_peer *p, const struct pccl_id *from, const struct p
     announcement->descriptor = ready->descriptor;
 }
 
-void pccl_peer_refuse_announced(struct pccl_peer *p, struct pccl_op *op, const struct pccl_announcement *announcement)
+void pccl_peer_refuse_announced(struct pccl_peer *p, struct pccl_peer_op *op,
+                                const struct pccl_announcement *announcement)
 {
-    struct pccl_text words;
+    struct pccl_text reason;
     if (!pccl_peer_is_in_group(p, &announcement->from))
         return; /* whoever it is: it has no part in what is launched here */
-    pccl_describe_difference(&words, &(struct pccl_described){&announcement->from, &announcement->descriptor, false},
+    pccl_describe_difference(&reason, &(struct pccl_described){&announcement->from, &announcement->descriptor, false},
                              &(struct pccl_described){&p->config.id, &op->descriptor, true});
-    pccl_peer_op_abort(p, op, PCCL_CLASS_MISMATCH, &words);
+    pccl_peer_op_abort(p, op, PCCL_CLASS_MISMATCH, &reason);
 }
 
 void pccl_peer_announced(struct pccl_peer *p, const struct pccl_id *from, const struct pccl_msg_ready *ready)
 {
     if (!is_of_interest(p, &ready->instance))
         return;
-    struct pccl_op *op = pccl_peer_find_instance(p, &ready->instance);
+    struct pccl_peer_op *op = pccl_peer_find_instance(p, &ready->instance);
     bool current = is_of_this_era(p, &ready->instance);
     if (op != NULL) {
         const struct pccl_announcement announcement = {.from = *from, .descriptor = ready->descriptor};

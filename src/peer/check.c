@@ -13,12 +13,12 @@
 static const char *check_master(const struct pccl_peer *p)
 {
     bool known = p->state == PCCL_PEER_PENDING || p->state == PCCL_PEER_MEMBER;
-    PCCL_RULE(!p->dialling || !p->up, "there is one connection to the master");
+    PCCL_RULE(!p->dialing || !p->up, "there is one connection to the master");
     PCCL_RULE(!p->greeted || p->up, "a greeting is of a connection that stands");
     PCCL_RULE(!p->greeted || p->lost_us == 0, "the master is lost until it has greeted");
     PCCL_RULE(!p->resuming || p->state == PCCL_PEER_MEMBER, "a member resumes");
-    PCCL_RULE(!known || p->up || p->dialling || p->redial_us != 0, "who has lost the master comes back");
-    PCCL_RULE(p->state != PCCL_PEER_OVER || (!p->up && !p->dialling && p->link_count == 0),
+    PCCL_RULE(!known || p->up || p->dialing || p->redial_us != 0, "who has lost the master comes back");
+    PCCL_RULE(p->state != PCCL_PEER_OVER || (!p->up && !p->dialing && p->link_count == 0),
               "who is out has closed everything");
     PCCL_RULE(pccl_session_is_sound(&p->session), "a session keeps what is not acknowledged, and nothing else");
     return NULL;
@@ -57,7 +57,7 @@ static bool is_of_this_era(const struct pccl_peer *p, const struct pccl_instance
            instance->sync == p->rounds[PCCL_ROUND_SYNC];
 }
 
-static const char *check_open(const struct pccl_peer *p, const struct pccl_op *op)
+static const char *check_open(const struct pccl_peer *p, const struct pccl_peer_op *op)
 {
     PCCL_RULE(p->state == PCCL_PEER_MEMBER, "nothing is open when this peer is out");
     PCCL_RULE(op->held, "what is open has a caller");
@@ -68,7 +68,7 @@ static const char *check_open(const struct pccl_peer *p, const struct pccl_op *o
     return NULL;
 }
 
-static const char *check_op(const struct pccl_peer *p, const struct pccl_op *op)
+static const char *check_op(const struct pccl_peer *p, const struct pccl_peer_op *op)
 {
     bool tombstone = op->state == PCCL_OP_TOMBSTONE;
     PCCL_RULE(p->state == PCCL_PEER_OVER || is_of_this_era(p, &op->instance), "operations are of this era");
@@ -83,9 +83,9 @@ static const char *check_op(const struct pccl_peer *p, const struct pccl_op *op)
 static const char *check_operations(const struct pccl_peer *p)
 {
     const char *broken = NULL;
-    const struct pccl_op *before = NULL;
+    const struct pccl_peer_op *before = NULL;
     uint32_t count = 0, held = 0, awaited = 0, tombstones = 0, unstable = 0;
-    for (const struct pccl_op *op = p->oldest; broken == NULL && op != NULL; before = op, op = op->newer) {
+    for (const struct pccl_peer_op *op = p->oldest; broken == NULL && op != NULL; before = op, op = op->newer) {
         PCCL_RULE(op->older == before, "operations are linked both ways");
         count++;
         held += op->held;
@@ -102,7 +102,7 @@ static const char *check_operations(const struct pccl_peer *p)
     PCCL_RULE(p->awaited_count == awaited, "operations that callers wait in are counted");
     PCCL_RULE(p->tombstone_count == tombstones, "tombstones are counted");
     before = NULL;
-    for (const struct pccl_op *op = p->first_unstable; op != NULL; before = op, op = op->after, unstable--) {
+    for (const struct pccl_peer_op *op = p->first_unstable; op != NULL; before = op, op = op->after, unstable--) {
         PCCL_RULE(op->before == before && op->unstable, "unstable outcomes are linked both ways");
         PCCL_RULE(before == NULL || before->decision <= op->decision, "unstable outcomes are in order of decision");
     }
@@ -112,13 +112,13 @@ static const char *check_operations(const struct pccl_peer *p)
 
 static const char *check_uses(const struct pccl_peer *p)
 {
-    for (const struct pccl_op *op = p->oldest; op != NULL && p->state == PCCL_PEER_MEMBER; op = op->newer) {
-        struct pccl_node *node = pccl_table_find(&p->uses, op->instance.tag);
+    for (const struct pccl_peer_op *op = p->oldest; op != NULL && p->state == PCCL_PEER_MEMBER; op = op->newer) {
+        struct pccl_table_node *node = pccl_table_find(&p->uses, op->instance.tag);
         uint32_t launches = node != NULL ? PCCL_CONTAINER_OF(node, const struct pccl_use, by_tag)->launches : 0;
         PCCL_RULE((op->instance.use < launches) == (op->state != PCCL_OP_TOMBSTONE),
                   "launches are counted, and a tombstone is of one to come");
     }
-    for (struct pccl_node *node = pccl_table_first(&p->announcements); node != NULL;
+    for (struct pccl_table_node *node = pccl_table_first(&p->announcements); node != NULL;
          node = pccl_table_after(&p->announcements, node)) {
         const struct pccl_instance *instance =
             &PCCL_CONTAINER_OF(node, const struct pccl_announcement, by_instance)->instance;
@@ -154,7 +154,7 @@ static const char *check_calls(const struct pccl_peer *p)
               "connecting ends with the admission, or the life of this peer");
     PCCL_RULE(!p->describing || p->state == PCCL_PEER_MEMBER, "members ask how links are seen");
     PCCL_RULE(!p->test.outstanding || p->state != PCCL_PEER_MEMBER || p->calls[PCCL_ROUND_OPTIMIZE].outstanding,
-              "ways are tested within an optimisation");
+              "ways are tested within an optimization");
     return NULL;
 }
 
@@ -166,9 +166,9 @@ static const char *check_link(const struct pccl_peer *p, const struct pccl_peer_
     const struct pccl_id *successor = pccl_peer_successor(p);
     PCCL_RULE(wanted || link->in_up, "a link is wanted here, or by the other end");
     PCCL_RULE(wanted || down, "what nobody wants here is closed");
-    PCCL_RULE(down || link->retry_us == 0, "a link that is dialled, or stands, is not dialled again");
+    PCCL_RULE(down || link->retry_us == 0, "a link that is dialed, or stands, is not dialed again");
     PCCL_RULE(!link->ring || !down || link->candidate_count == 0 || link->retry_us != 0,
-              "the link to the successor is dialled again");
+              "the link to the successor is dialed again");
     PCCL_RULE(!link->ring || (successor != NULL && pccl_id_equal(&link->id, successor)),
               "the link of the ring is to the successor");
     return NULL;
@@ -198,7 +198,7 @@ static const char *check_deadlines_of_calls(const struct pccl_peer *p)
         PCCL_RULE(!call->outstanding || p->deadline_us <= call->where_us, "a call asks who is where");
     }
     PCCL_RULE(!p->connect_outstanding || p->deadline_us <= p->connect_deadline_us, "connecting ends in time");
-    for (const struct pccl_op *op = p->oldest; op != NULL; op = op->newer) {
+    for (const struct pccl_peer_op *op = p->oldest; op != NULL; op = op->newer) {
         if (pccl_peer_is_decided(op))
             continue;
         PCCL_RULE(op->abort_sent || p->deadline_us <= op->deadline_us, "an operation ends in time");
@@ -211,13 +211,13 @@ static const char *check_deadlines(const struct pccl_peer *p)
 {
     if (p->state == PCCL_PEER_IDLE || p->state == PCCL_PEER_OVER)
         return NULL;
-    PCCL_RULE(p->redial_us == 0 || p->deadline_us <= p->redial_us, "the master is dialled again");
+    PCCL_RULE(p->redial_us == 0 || p->deadline_us <= p->redial_us, "the master is dialed again");
     PCCL_RULE(p->lost_us == 0 || p->deadline_us <= p->lost_us + p->config.master_lost_ms * UINT64_C(1000),
               "a master that is lost is given up");
     PCCL_RULE(!p->up || p->deadline_us <= p->heard_us + p->silence_ms * UINT64_C(1000), "silence is noticed");
     for (uint32_t i = 0; i < p->link_count; i++) {
         const struct pccl_peer_link *link = &p->links[i];
-        PCCL_RULE(link->retry_us == 0 || p->deadline_us <= link->retry_us, "a link is dialled again");
+        PCCL_RULE(link->retry_us == 0 || p->deadline_us <= link->retry_us, "a link is dialed again");
         PCCL_RULE(!link->warm || p->state != PCCL_PEER_MEMBER ||
                       p->deadline_us <= pccl_max_u64(p->now_us, link->tell_us),
                   "a newcomer that waits to be admitted is spoken of");

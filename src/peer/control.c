@@ -1,4 +1,4 @@
-/* The control connection: dialling the master, the hello, the session, heartbeats, and coming back after a break. */
+/* The control connection: dialing the master, the hello, the session, heartbeats, and coming back after a break. */
 #include "peer/control.h"
 #include "peer/life.h"
 #include "peer/links.h"
@@ -50,21 +50,21 @@ static void send_heartbeat(struct pccl_peer *p)
     send_loose(p, &msg);
 }
 
-/* ---- dialling ---- */
+/* ---- dialing ---- */
 
 void pccl_peer_dial_master(struct pccl_peer *p)
 {
-    PCCL_ASSERT(!p->up && !p->dialling);
-    p->dialling = true;
+    PCCL_ASSERT(!p->up && !p->dialing);
+    p->dialing = true;
     p->redial_us = 0;
     p->effects.dial_master(p->effects.context);
 }
 
 void pccl_peer_master_up(struct pccl_peer *p)
 {
-    if (!p->dialling)
+    if (!p->dialing)
         return;
-    p->dialling = false;
+    p->dialing = false;
     p->up = true;
     p->greeted = false;
     p->heard_us = p->now_us;
@@ -91,19 +91,19 @@ void pccl_peer_master_up(struct pccl_peer *p)
     pccl_peer_arm(p, p->now_us + p->silence_ms * UINT64_C(1000));
 }
 
-void pccl_peer_master_down(struct pccl_peer *p, const struct pccl_text *words)
+void pccl_peer_master_down(struct pccl_peer *p, const struct pccl_text *reason)
 {
-    if (!p->dialling && !p->up)
+    if (!p->dialing && !p->up)
         return;
-    p->dialling = p->up = p->greeted = false;
+    p->dialing = p->up = p->greeted = false;
     if (p->state == PCCL_PEER_CONNECTING) {
-        pccl_peer_give_up(p, PCCL_MASTER_UNREACHABLE, "cannot reach the master: %s", words->bytes);
+        pccl_peer_give_up(p, PCCL_MASTER_UNREACHABLE, "cannot reach the master: %s", reason->bytes);
         return;
     }
     if (p->lost_us == 0) {
         p->lost_us = p->now_us;
         p->pause_ms = p->config.dial_ms;
-        pccl_peer_say(p, PCCL_LOG_WARN, "the connection to the master is lost (%s); reconnecting", words->bytes);
+        pccl_peer_log(p, PCCL_LOG_WARN, "the connection to the master is lost (%s); reconnecting", reason->bytes);
     }
     p->redial_us = p->now_us + p->pause_ms * UINT64_C(1000);
     p->pause_ms = (uint32_t)pccl_min_u64(p->pause_ms * UINT64_C(2), p->config.dial_max_ms);
@@ -130,15 +130,15 @@ void pccl_peer_tick_master(struct pccl_peer *p)
     if (!p->up)
         return;
     if (p->now_us >= p->heard_us + silence_us) {
-        struct pccl_text words;
+        struct pccl_text reason;
         const char *silent_for = pccl_duration_str(p->now_us - p->heard_us);
         if (p->state == PCCL_PEER_CONNECTING)
-            pccl_text_format(&words, "the service at that address was silent for %s: is it a master's port?",
+            pccl_text_format(&reason, "the service at that address was silent for %s: is it a master's port?",
                              silent_for);
         else
-            pccl_text_format(&words, "the master was silent for %s", silent_for);
+            pccl_text_format(&reason, "the master was silent for %s", silent_for);
         p->effects.close_master(p->effects.context);
-        pccl_peer_master_down(p, &words);
+        pccl_peer_master_down(p, &reason);
         return;
     }
     pccl_peer_arm(p, p->heard_us + silence_us);
@@ -151,8 +151,8 @@ void pccl_peer_tick_master(struct pccl_peer *p)
 
 /* ---- the answer to the hello ---- */
 
-/* false: the acknowledgement cannot be, and we gave up. */
-static bool take_acknowledgement(struct pccl_peer *p, uint64_t acknowledged)
+/* false: the acknowledgment cannot be, and we gave up. */
+static bool take_acknowledgment(struct pccl_peer *p, uint64_t acknowledged)
 {
     bool invalid = false;
     (void)pccl_session_acknowledge(&p->session, acknowledged, &invalid);
@@ -192,7 +192,7 @@ static void hello_ok(struct pccl_peer *p, const struct pccl_msg_hello_ok *ok)
     p->effects.accept_master(p->effects.context);
     pccl_peer_arm(p, p->now_us + p->heartbeat_ms * UINT64_C(1000));
     if (ok->mode == PCCL_HELLO_CONTINUE) {
-        if (take_acknowledgement(p, ok->received))
+        if (take_acknowledgment(p, ok->received))
             resend_tail(p);
         return;
     }
@@ -213,18 +213,18 @@ static void hello_ok(struct pccl_peer *p, const struct pccl_msg_hello_ok *ok)
  */
 static void refused(struct pccl_peer *p, const struct pccl_msg_refused *refused)
 {
-    struct pccl_text words;
-    pccl_peer_take_words(p, &words, &refused->words);
+    struct pccl_text reason;
+    pccl_peer_take_reason(p, &reason, &refused->reason);
     if (refused->code == PCCL_REFUSAL_FULL && p->boot != 0) {
         p->effects.close_master(p->effects.context);
-        pccl_peer_master_down(p, &words);
+        pccl_peer_master_down(p, &reason);
     } else if (refused->code == PCCL_REFUSAL_VERSION) {
         pccl_peer_give_up(p, PCCL_VERSION, "the master speaks protocol version %u, this peer %u: %s", refused->version,
-                          PCCL_PROTOCOL_VERSION, words.bytes);
+                          PCCL_PROTOCOL_VERSION, reason.bytes);
     } else if (refused->code == PCCL_REFUSAL_GONE) {
-        pccl_peer_give_up(p, PCCL_EXPELLED, "%s", words.bytes);
+        pccl_peer_give_up(p, PCCL_EXPELLED, "%s", reason.bytes);
     } else {
-        pccl_peer_give_up(p, PCCL_REFUSED, "the master refused this peer: %s", words.bytes);
+        pccl_peer_give_up(p, PCCL_REFUSED, "the master refused this peer: %s", reason.bytes);
     }
 }
 
@@ -232,14 +232,14 @@ static void refused(struct pccl_peer *p, const struct pccl_msg_refused *refused)
 
 static void expelled(struct pccl_peer *p, const struct pccl_msg_expelled *expelled)
 {
-    struct pccl_text words;
-    pccl_peer_take_words(p, &words, &expelled->words);
+    struct pccl_text reason;
+    pccl_peer_take_reason(p, &reason, &expelled->reason);
     if (expelled->code == PCCL_REFUSAL_SHUTDOWN)
-        pccl_peer_give_up(p, PCCL_MASTER_LOST, "%s", words.bytes);
+        pccl_peer_give_up(p, PCCL_MASTER_LOST, "%s", reason.bytes);
     else if (p->state == PCCL_PEER_MEMBER)
-        pccl_peer_give_up(p, PCCL_EXPELLED, "the master removed this peer: %s", words.bytes);
+        pccl_peer_give_up(p, PCCL_EXPELLED, "the master removed this peer: %s", reason.bytes);
     else
-        pccl_peer_give_up(p, PCCL_REFUSED, "the master refused this peer: %s", words.bytes);
+        pccl_peer_give_up(p, PCCL_REFUSED, "the master refused this peer: %s", reason.bytes);
 }
 
 static void dispatch(struct pccl_peer *p, const struct pccl_msg *msg)
@@ -256,12 +256,12 @@ static void dispatch(struct pccl_peer *p, const struct pccl_msg *msg)
     case PCCL_MSG_sync_plan: pccl_peer_sync_planned(p, &msg->as.sync_plan); break;
     case PCCL_MSG_sync_donor: pccl_peer_sync_donor_named(p, &msg->as.sync_donor); break;
     case PCCL_MSG_measure: pccl_peer_measure(p, &msg->as.measure); break;
-    case PCCL_MSG_picture: pccl_peer_picture(p, &msg->as.picture); break;
+    case PCCL_MSG_topology_report: pccl_peer_topology_report(p, &msg->as.topology_report); break;
     case PCCL_MSG_round: pccl_peer_round(p, &msg->as.round); break;
     case PCCL_MSG_warm_up: pccl_peer_warm_up(p, &msg->as.warm_up); break;
     case PCCL_MSG_names: pccl_peer_names(p, &msg->as.names); break;
     case PCCL_MSG_forget: pccl_peer_forget(p, &msg->as.forget.peer); break;
-    case PCCL_MSG_who_is_where: pccl_peer_who_is_where(p, &msg->as.who_is_where); break;
+    case PCCL_MSG_who_is_where: pccl_peer_take_places(p, &msg->as.who_is_where); break;
     case PCCL_MSG_recovered: pccl_peer_recovered(p, &msg->as.recovered); break;
     default:
         pccl_peer_give_up(p, PCCL_MASTER_LOST, "the master sent %s at the wrong time", pccl_wire_name(msg->type));
@@ -280,7 +280,7 @@ static void numbered(struct pccl_peer *p, const struct pccl_frame *frame, const 
     }
     if (fresh)
         dispatch(p, msg);
-    if (p->greeted && pccl_session_owes_acknowledgement(&p->session))
+    if (p->greeted && pccl_session_owes_acknowledgment(&p->session))
         send_heartbeat(p);
 }
 
@@ -302,7 +302,7 @@ void pccl_peer_master_received(struct pccl_peer *p, const struct pccl_frame *fra
                           pccl_wire_name(msg->type));
         return;
     }
-    if (!take_acknowledgement(p, frame->acknowledged))
+    if (!take_acknowledgment(p, frame->acknowledged))
         return;
     if (msg->type != PCCL_MSG_heartbeat) {
         numbered(p, frame, msg);

@@ -39,14 +39,14 @@ struct pccl_peer_effects {
      * link_hello. */
     void (*dial_link)(void *context, const struct pccl_id *peer, const struct pccl_id *ticket,
                       const struct pccl_address *candidates, uint32_t count);
-    /* Say link_bye and close, or give up dialling; no event follows. */
+    /* Say link_bye and close, or give up dialing; no event follows. */
     void (*close_link)(void *context, const struct pccl_id *peer, bool incoming);
     /* A blocking call is over: connect, update, pending, sync or optimize. `value`: the answer of pending. */
     void (*call_done)(void *context, enum pccl_call call, enum pccl_status status, bool value);
-    void (*op_decided)(void *context, struct pccl_op *op);
+    void (*op_decided)(void *context, struct pccl_peer_op *op);
     /* Bulk operations: start moving data; and stop, the outcome is known (report nothing more). */
-    void (*op_start)(void *context, struct pccl_op *op);
-    void (*op_stop)(void *context, struct pccl_op *op);
+    void (*op_start)(void *context, struct pccl_peer_op *op);
+    void (*op_stop)(void *context, struct pccl_peer_op *op);
     /* One that was not launched here is over: it will never start. */
     void (*op_gone)(void *context, const struct pccl_instance *instance);
     /* The group's ring is this one now. */

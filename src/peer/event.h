@@ -15,11 +15,11 @@
 enum pccl_peer_event_kind {
     /* ---- the control connection, the links and time; ignored before the first call and after the end ---- */
     PCCL_PEER_MASTER_UP,       /* the connection to the master stands (hello not yet sent) */
-    PCCL_PEER_MASTER_DOWN,     /* dialling failed, or the connection closed or broke; `words` says how */
+    PCCL_PEER_MASTER_DOWN,     /* dialing failed, or the connection closed or broke; `words` says how */
     PCCL_PEER_MASTER_RECEIVED, /* a frame came */
     PCCL_PEER_MASTER_GARBAGE,  /* undecodable bytes came; `words` */
     PCCL_PEER_LINK_UP,         /* an outgoing link stands, or an incoming one was accepted */
-    PCCL_PEER_LINK_DOWN,       /* it closed; or dialling failed; `how` */
+    PCCL_PEER_LINK_DOWN,       /* it closed; or dialing failed; `how` */
     PCCL_PEER_TICK,            /* the deadline has passed */
 
     /* ---- data ---- */
@@ -57,10 +57,10 @@ enum pccl_peer_event_kind {
      * with USAGE when another of them is outstanding, and with PENDING_OPS when operations are not released.
      *   CONNECT ends with OK, MASTER_UNREACHABLE, REFUSED, VERSION, TIMEOUT ...
      *   SYNC, which brings `vote` before the group, with OK (all hold the same, or this peer has what the plan asked it
-     *   for), STATE (with words in last_words), ABORTED, TIMEOUT, EXPELLED (the state does not go with the others';
+     *   for), STATE (with words in last_reason), ABORTED, TIMEOUT, EXPELLED (the state does not go with the others';
      *   this peer is out of the run).
      *   OPTIMIZE, which measures the ways within the group and adopts the best ring, with OK, NO_RING (none exists,
-     *   with words in last_words; the ring is as it was), ABORTED, TIMEOUT. Given up when the tests have begun it ends
+     *   with words in last_reason; the ring is as it was), ABORTED, TIMEOUT. Given up when the tests have begun it ends
      *   as they do, within seconds.
      */
     PCCL_PEER_CALL,
@@ -119,11 +119,11 @@ struct pccl_peer_event {
     enum pccl_peer_event_kind kind;
     enum pccl_call call; /* CALL, WITHDRAW */
     uint64_t now_us;
-    struct pccl_op *op;               /* OP_*; LAUNCH: the answer, if it is OK */
+    struct pccl_peer_op *op;          /* OP_*; LAUNCH: the answer, if it is OK */
     const struct pccl_launch *launch; /* LAUNCH */
     const struct pccl_frame *frame;   /* MASTER_RECEIVED */
     const struct pccl_msg *msg;
-    const struct pccl_text *words;      /* MASTER_DOWN, MASTER_GARBAGE, OP_FAILED, OP_ABORT, SYNC_DONE: not complete */
+    const struct pccl_text *reason;     /* MASTER_DOWN, MASTER_GARBAGE, OP_FAILED, OP_ABORT, SYNC_DONE: not complete */
     const char *where;                  /* BROKEN */
     const struct pccl_sync_vote *vote;  /* CALL of SYNC */
     const struct pccl_proof *proof;     /* SYNC_PROVEN */

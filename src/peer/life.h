@@ -1,6 +1,6 @@
 /*
  * Time, words and the end of a peer's life. The end is one for all: who gives up, wherever that is noticed, leaves
- * nothing outstanding behind, so callers look at the state afterwards before they go on.
+ * nothing outstanding behind, so callers look at the state afterward before they go on.
  */
 #ifndef PCCL_PEER_LIFE_H
 #define PCCL_PEER_LIFE_H
@@ -11,7 +11,7 @@
 void pccl_peer_arm(struct pccl_peer *p, uint64_t when_us);
 /* Logs a sentence; the names of peers are added. */
 PCCL_PRINTF(3, 4)
-void pccl_peer_say(struct pccl_peer *p, enum pccl_log_level level, const char *format, ...);
+void pccl_peer_log(struct pccl_peer *p, enum pccl_log_level level, const char *format, ...);
 /* The end of this machine's life, in these words: everything outstanding ends, links and master are closed. Not twice.
  */
 PCCL_PRINTF(3, 4)

@@ -1,6 +1,6 @@
 /*
  * The links this peer holds: to its ring successor; in a small group to every other member; and to whom the master asks
- * for (newcomers warm up before they are admitted). A link that breaks is reported, as evidence, and dialled again.
+ * for (newcomers warm up before they are admitted). A link that breaks is reported, as evidence, and dialed again.
  */
 #include "core/ticket.h"
 #include "peer/control.h"
@@ -168,7 +168,7 @@ void pccl_peer_links_follow_view(struct pccl_peer *p)
             p->effects.close_link(p->effects.context, &link->id, false);
             link->out = PCCL_DIAL_DOWN;
         }
-        if (!is_wanted(link) && !link->in_up) /* who dialled us closes it: a newcomer may be warming up */
+        if (!is_wanted(link) && !link->in_up) /* who dialed us closes it: a newcomer may be warming up */
             drop_link(p, link);
         else
             i++;
@@ -220,7 +220,7 @@ void pccl_peer_link_event(struct pccl_peer *p, const struct pccl_peer_event *eve
 {
     bool up = event->kind == PCCL_PEER_LINK_UP;
     struct pccl_peer_link *link = event->incoming && up ? make_link(p, &event->peer) : find_link(p, &event->peer);
-    if (link == NULL && event->incoming && up) /* who dialled us tries again */
+    if (link == NULL && event->incoming && up) /* who dialed us tries again */
         p->effects.close_link(p->effects.context, &event->peer, true);
     if (link == NULL)
         return;
@@ -312,34 +312,34 @@ static bool has_room_ahead(const struct pccl_peer *p, const struct pccl_msg_link
 }
 
 enum pccl_status pccl_peer_judge_link(const struct pccl_peer *p, const struct pccl_msg_link_hello *hello,
-                                      enum pccl_refusal *refusal, struct pccl_text *words)
+                                      enum pccl_refusal *refusal, struct pccl_text *reason)
 {
     *refusal = PCCL_REFUSAL_LINEAGE;
     if (hello->version != PCCL_PROTOCOL_VERSION) {
         *refusal = PCCL_REFUSAL_VERSION;
-        pccl_text_format(words, "this peer speaks protocol version %u", PCCL_PROTOCOL_VERSION);
+        pccl_text_format(reason, "this peer speaks protocol version %u", PCCL_PROTOCOL_VERSION);
     } else if (!pccl_id_equal(&hello->to, &p->config.id)) {
         *refusal = PCCL_REFUSAL_IDENTITY;
-        pccl_text_format(words, "this is peer %s", pccl_id_str(&p->config.id));
+        pccl_text_format(reason, "this is peer %s", pccl_id_str(&p->config.id));
     } else if ((p->state != PCCL_PEER_PENDING && p->state != PCCL_PEER_MEMBER) ||
                !pccl_id_equal(&hello->lineage, &p->lineage)) {
-        pccl_text_format(words, "this peer is not in that run");
+        pccl_text_format(reason, "this peer is not in that run");
     } else if (hello->kind != PCCL_LINK_PROBE && !has_ticket(p, hello)) { /* a probe only asks who answers */
         *refusal = PCCL_REFUSAL_MALFORMED;
-        pccl_text_format(words, "this peer takes links only from those that its master sent: no valid ticket");
+        pccl_text_format(reason, "this peer takes links only from those that its master sent: no valid ticket");
     } else if (hello->kind == PCCL_LINK_STATE && !pccl_peer_is_in_group(p, &hello->from)) {
         *refusal = PCCL_REFUSAL_IDENTITY;
-        pccl_text_format(words, "shared state is for members of the group");
+        pccl_text_format(reason, "shared state is for members of the group");
     } else if (hello->kind == PCCL_LINK_MEASURE &&
                (!pccl_peer_is_in_group(p, &hello->from) || !p->calls[PCCL_ROUND_OPTIMIZE].outstanding)) {
         *refusal = PCCL_REFUSAL_MALFORMED;
-        pccl_text_format(words, "this peer is not in an optimization with the caller");
+        pccl_text_format(reason, "this peer is not in an optimization with the caller");
     } else if (hello->kind != PCCL_LINK_PROBE && pccl_id_equal(&hello->from, &p->config.id)) {
         *refusal = PCCL_REFUSAL_MALFORMED;
-        pccl_text_format(words, "a link to oneself");
+        pccl_text_format(reason, "a link to oneself");
     } else if (hello->kind == PCCL_LINK_RING && !has_room_ahead(p, hello)) {
         *refusal = PCCL_REFUSAL_FULL;
-        pccl_text_format(words, "this peer has too many links from peers that are not members here yet");
+        pccl_text_format(reason, "this peer has too many links from peers that are not members here yet");
     } else {
         return PCCL_OK;
     }

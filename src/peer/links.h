@@ -1,6 +1,6 @@
 /*
  * The links to other peers: to the ring's successor, to all in a small group, and to newcomers that the master names.
- * Wanted ones are dialled until they stand; what breaks or has been measured is told to the master.
+ * Wanted ones are dialed until they stand; what breaks or has been measured is told to the master.
  */
 #ifndef PCCL_PEER_LINKS_H
 #define PCCL_PEER_LINKS_H

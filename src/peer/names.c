@@ -11,7 +11,7 @@ static bool has_departed(const struct pccl_peer *p, const struct pccl_id *id)
 }
 
 /* Whom words may speak of: members, those who have left the group, and newcomers that it holds links to. */
-static bool may_be_spoken_of(const void *context, const struct pccl_id *id)
+static bool may_be_named(const void *context, const struct pccl_id *id)
 {
     const struct pccl_peer *p = context;
     for (uint32_t i = 0; i < p->link_count; i++)
@@ -23,19 +23,19 @@ static bool may_be_spoken_of(const void *context, const struct pccl_id *id)
 void pccl_peer_names(struct pccl_peer *p, const struct pccl_msg_names *msg)
 {
     if (p->names.by_digits.count >= 2 * (p->member_count + PCCL_DEPARTED_MAX)) /* now and then: it takes its time */
-        pccl_names_prune(&p->names, may_be_spoken_of, p);
+        pccl_names_prune(&p->names, may_be_named, p);
     for (uint32_t i = 0; i < msg->names_count; i++)
         pccl_names_set(&p->names, &msg->names[i].peer, (const char *)msg->names[i].name.data,
                        msg->names[i].name.length);
 }
 
-void pccl_peer_take_words(const struct pccl_peer *p, struct pccl_text *words, const struct pccl_bytes *said)
+void pccl_peer_take_reason(const struct pccl_peer *p, struct pccl_text *reason, const struct pccl_bytes *said)
 {
-    pccl_text_clear(words);
+    pccl_text_clear(reason);
     if (said->length == 0)
         return;
-    pccl_text_add_bytes(words, (const char *)said->data, said->length);
-    pccl_names_add_to(&p->names, words);
+    pccl_text_add_bytes(reason, (const char *)said->data, said->length);
+    pccl_names_add_to(&p->names, reason);
 }
 
 const char *pccl_peer_name_of(const struct pccl_peer *p, const struct pccl_id *id)
@@ -43,4 +43,4 @@ const char *pccl_peer_name_of(const struct pccl_peer *p, const struct pccl_id *i
     return pccl_names_of(&p->names, id);
 }
 
-void pccl_peer_add_names(const struct pccl_peer *p, struct pccl_text *words) { pccl_names_add_to(&p->names, words); }
+void pccl_peer_add_names(const struct pccl_peer *p, struct pccl_text *reason) { pccl_names_add_to(&p->names, reason); }

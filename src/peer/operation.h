@@ -17,11 +17,11 @@ enum pccl_op_state {
     PCCL_OP_DECIDED,   /* the outcome is known */
     PCCL_OP_TOMBSTONE, /* decided (aborted) before this peer launched it */
 };
-struct pccl_op {
-    struct pccl_node by_instance; /* in the machine's table */
-    struct pccl_node by_tag;
-    struct pccl_op *older, *newer;  /* all operations, in order of creation */
-    struct pccl_op *before, *after; /* those whose outcome is not known to all, in order of decision */
+struct pccl_peer_op {
+    struct pccl_table_node by_instance; /* in the machine's table */
+    struct pccl_table_node by_tag;
+    struct pccl_peer_op *older, *newer;  /* all operations, in order of creation */
+    struct pccl_peer_op *before, *after; /* those whose outcome is not known to all, in order of decision */
     struct pccl_instance instance;
     struct pccl_epoch start_view;
     struct pccl_epoch known; /* of the attributes at launch: the caller counts with who was there then */
@@ -38,14 +38,14 @@ struct pccl_op {
     bool awaited;   /* a caller is blocked in it */
     bool abort_sent;
     enum pccl_class abort_class;
-    struct pccl_text abort_words;
+    struct pccl_text abort_reason;
     uint32_t world;   /* at launch */
     uint8_t *payload; /* owned: the contribution until decided, then the result (tiny) */
     uint32_t payload_bytes, payload_capacity;
     uint64_t launched_us, deadline_us, where_us;
     struct pccl_attributes attributes; /* at the decision */
     enum pccl_status lost_by;          /* not OK: it ended because this peer is out of the run, for this reason */
-    struct pccl_text words;            /* why it was aborted */
+    struct pccl_text reason;           /* why it was aborted */
     void *user;                        /* the driver's */
 };
 

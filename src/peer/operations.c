@@ -14,14 +14,14 @@
 
 /* ---- the table ---- */
 
-static struct pccl_op *op_of_node(struct pccl_node *node)
+static struct pccl_peer_op *op_of_node(struct pccl_table_node *node)
 {
-    return PCCL_CONTAINER_OF(node, struct pccl_op, by_instance);
+    return PCCL_CONTAINER_OF(node, struct pccl_peer_op, by_instance);
 }
 
-struct pccl_op *pccl_peer_find_instance(const struct pccl_peer *p, const struct pccl_instance *instance)
+struct pccl_peer_op *pccl_peer_find_instance(const struct pccl_peer *p, const struct pccl_instance *instance)
 {
-    struct pccl_node *node = pccl_table_find(&p->by_instance, pccl_instance_hash(&p->hash, instance));
+    struct pccl_table_node *node = pccl_table_find(&p->by_instance, pccl_instance_hash(&p->hash, instance));
     for (; node != NULL; node = pccl_table_find_next(node))
         if (pccl_instance_equal(&op_of_node(node)->instance, instance))
             return op_of_node(node);
@@ -29,25 +29,25 @@ struct pccl_op *pccl_peer_find_instance(const struct pccl_peer *p, const struct 
 }
 
 /* The operation that holds this tag, or NULL. */
-static struct pccl_op *find_held(const struct pccl_peer *p, uint64_t tag)
+static struct pccl_peer_op *find_held(const struct pccl_peer *p, uint64_t tag)
 {
-    struct pccl_node *node = pccl_table_find(&p->by_tag, tag);
+    struct pccl_table_node *node = pccl_table_find(&p->by_tag, tag);
     for (; node != NULL; node = pccl_table_find_next(node)) {
-        struct pccl_op *op = PCCL_CONTAINER_OF(node, struct pccl_op, by_tag);
+        struct pccl_peer_op *op = PCCL_CONTAINER_OF(node, struct pccl_peer_op, by_tag);
         if (op->instance.tag == tag)
             return op;
     }
     return NULL;
 }
 
-bool pccl_peer_is_decided(const struct pccl_op *op)
+bool pccl_peer_is_decided(const struct pccl_peer_op *op)
 {
     return op->state == PCCL_OP_DECIDED || op->state == PCCL_OP_TOMBSTONE;
 }
 
-static struct pccl_op *add_op(struct pccl_peer *p, const struct pccl_instance *instance)
+static struct pccl_peer_op *add_op(struct pccl_peer *p, const struct pccl_instance *instance)
 {
-    struct pccl_op *op = pccl_allocate(&p->memory, sizeof *op);
+    struct pccl_peer_op *op = pccl_allocate(&p->memory, sizeof *op);
     if (op == NULL)
         return NULL;
     op->instance = *instance;
@@ -61,10 +61,11 @@ static struct pccl_op *add_op(struct pccl_peer *p, const struct pccl_instance *i
 
 /* ---- outcomes that not everybody knows yet, in order of decision ---- */
 
-static void await_stability(struct pccl_peer *p, struct pccl_op *op)
+static void await_stability(struct pccl_peer *p, struct pccl_peer_op *op)
 {
     PCCL_ASSERT(op->confirmed && !op->unstable);
-    struct pccl_op *before = p->last_unstable; /* decisions come in order; only a late launch of a tombstone does not */
+    struct pccl_peer_op *before =
+        p->last_unstable; /* decisions come in order; only a late launch of a tombstone does not */
     while (before != NULL && before->decision > op->decision)
         before = before->before;
     op->before = before;
@@ -74,7 +75,7 @@ static void await_stability(struct pccl_peer *p, struct pccl_op *op)
     op->unstable = true;
 }
 
-static void be_stable(struct pccl_peer *p, struct pccl_op *op)
+static void be_stable(struct pccl_peer *p, struct pccl_peer_op *op)
 {
     if (!op->unstable)
         return;
@@ -84,7 +85,7 @@ static void be_stable(struct pccl_peer *p, struct pccl_op *op)
 }
 
 /* The master's word has come; a restarted master gives it anew, with another number. */
-static void confirm(struct pccl_peer *p, struct pccl_op *op, uint64_t decision)
+static void confirm(struct pccl_peer *p, struct pccl_peer_op *op, uint64_t decision)
 {
     be_stable(p, op);
     op->decision = decision;
@@ -93,7 +94,7 @@ static void confirm(struct pccl_peer *p, struct pccl_op *op, uint64_t decision)
         await_stability(p, op);
 }
 
-static void free_op(struct pccl_peer *p, struct pccl_op *op)
+static void free_op(struct pccl_peer *p, struct pccl_peer_op *op)
 {
     PCCL_ASSERT(p->op_count > 0);
     be_stable(p, op);
@@ -116,7 +117,7 @@ static bool is_current(const struct pccl_peer *p, const struct pccl_instance *in
 }
 
 /* An outcome may be forgotten when all members know it; a tombstone only with its era (or when it was launched). */
-static bool may_forget(const struct pccl_peer *p, const struct pccl_op *op)
+static bool may_forget(const struct pccl_peer *p, const struct pccl_peer_op *op)
 {
     if (op->held || !pccl_peer_is_decided(op))
         return false;
@@ -126,9 +127,9 @@ static bool may_forget(const struct pccl_peer *p, const struct pccl_op *op)
 }
 
 /* At the end of an era. */
-static void forget_what_may_be(struct pccl_peer *p)
+static void forget_stable(struct pccl_peer *p)
 {
-    for (struct pccl_op *op = p->oldest, *next; op != NULL; op = next) {
+    for (struct pccl_peer_op *op = p->oldest, *next; op != NULL; op = next) {
         next = op->newer;
         if (may_forget(p, op))
             free_op(p, op);
@@ -142,7 +143,7 @@ void pccl_peer_set_stable(struct pccl_peer *p, uint64_t stable)
         return;
     p->stable = stable;
     while (p->first_unstable != NULL && p->first_unstable->decision <= stable) {
-        struct pccl_op *op = p->first_unstable;
+        struct pccl_peer_op *op = p->first_unstable;
         be_stable(p, op);
         if (may_forget(p, op))
             free_op(p, op);
@@ -151,7 +152,7 @@ void pccl_peer_set_stable(struct pccl_peer *p, uint64_t stable)
 
 static void free_uses(struct pccl_peer *p)
 {
-    for (struct pccl_node *node = pccl_table_first(&p->uses), *next; node != NULL; node = next) {
+    for (struct pccl_table_node *node = pccl_table_first(&p->uses), *next; node != NULL; node = next) {
         next = pccl_table_after(&p->uses, node);
         pccl_table_remove(&p->uses, node);
         pccl_release(&p->memory, PCCL_CONTAINER_OF(node, struct pccl_use, by_tag), sizeof(struct pccl_use));
@@ -170,14 +171,14 @@ void pccl_peer_free_operations(struct pccl_peer *p)
 void pccl_peer_change_era(struct pccl_peer *p)
 {
     free_uses(p);
-    forget_what_may_be(p);
+    forget_stable(p);
     pccl_peer_drop_announcements(p, false);
 }
 
 /* The tag's counter of launches in this era. Tags are spread by the hash; the key itself is kept in the node. */
 static struct pccl_use *use_of(struct pccl_peer *p, uint64_t tag, bool create)
 {
-    struct pccl_node *node = pccl_table_find(&p->uses, tag);
+    struct pccl_table_node *node = pccl_table_find(&p->uses, tag);
     if (node != NULL)
         return PCCL_CONTAINER_OF(node, struct pccl_use, by_tag);
     if (!create || p->uses.count >= PCCL_TAGS_PER_ERA_MAX)
@@ -196,7 +197,7 @@ uint32_t pccl_peer_launches_of(struct pccl_peer *p, uint64_t tag)
 
 /* ---- telling the master ---- */
 
-static void send_done(struct pccl_peer *p, const struct pccl_op *op)
+static void send_done(struct pccl_peer *p, const struct pccl_peer_op *op)
 {
     struct pccl_msg msg = {.type = PCCL_MSG_done,
                            .as.done = {.instance = op->instance,
@@ -207,29 +208,29 @@ static void send_done(struct pccl_peer *p, const struct pccl_op *op)
     pccl_peer_send(p, &msg);
 }
 
-static void send_failed(struct pccl_peer *p, const struct pccl_op *op)
+static void send_failed(struct pccl_peer *p, const struct pccl_peer_op *op)
 {
     PCCL_ASSERT(op->state == PCCL_OP_FAILED);
     struct pccl_msg msg = {.type = PCCL_MSG_failed,
                            .as.failed = {.instance = op->instance,
                                          .view = op->start_view,
                                          .class = (uint8_t)op->class,
-                                         .words = pccl_bytes_of_text(&op->words)}};
+                                         .reason = pccl_bytes_of_text(&op->reason)}};
     pccl_peer_send(p, &msg);
 }
 
-static void send_abort_request(struct pccl_peer *p, const struct pccl_op *op)
+static void send_abort_request(struct pccl_peer *p, const struct pccl_peer_op *op)
 {
     struct pccl_msg msg = {.type = PCCL_MSG_abort_request,
                            .as.abort_request = {.instance = op->instance,
                                                 .view = op->start_view,
                                                 .class = (uint8_t)op->abort_class,
-                                                .words = pccl_bytes_of_text(&op->abort_words)}};
+                                                .reason = pccl_bytes_of_text(&op->abort_reason)}};
     pccl_peer_send(p, &msg);
 }
 
 /* What is open is told (again); nothing of it is sent while a restarted master collects reports. */
-static void tell(struct pccl_peer *p, const struct pccl_op *op)
+static void tell(struct pccl_peer *p, const struct pccl_peer_op *op)
 {
     if (p->resuming || p->state != PCCL_PEER_MEMBER)
         return;
@@ -243,7 +244,7 @@ static void tell(struct pccl_peer *p, const struct pccl_op *op)
 
 void pccl_peer_resend_operations(struct pccl_peer *p)
 {
-    for (struct pccl_op *op = p->oldest, *next; op != NULL; op = next) {
+    for (struct pccl_peer_op *op = p->oldest, *next; op != NULL; op = next) {
         next = op->newer;
         if (!pccl_peer_is_decided(op))
             tell(p, op);
@@ -282,7 +283,7 @@ static enum pccl_status may_launch(struct pccl_peer *p, const struct pccl_launch
     return PCCL_OK;
 }
 
-static void hold(struct pccl_peer *p, struct pccl_op *op, const struct pccl_launch *launch)
+static void hold(struct pccl_peer *p, struct pccl_peer_op *op, const struct pccl_launch *launch)
 {
     PCCL_ASSERT(!op->held);
     uint32_t timeout_ms = launch->timeout_ms != 0 ? launch->timeout_ms : p->config.op_timeout_ms;
@@ -302,7 +303,7 @@ static void hold(struct pccl_peer *p, struct pccl_op *op, const struct pccl_laun
 
 /* The operation exists from here on, for all peers, under this name. */
 static enum pccl_status create(struct pccl_peer *p, const struct pccl_instance *instance,
-                               const struct pccl_launch *launch, struct pccl_op **op)
+                               const struct pccl_launch *launch, struct pccl_peer_op **op)
 {
     uint8_t *payload = NULL;
     if (launch->tiny) {
@@ -324,7 +325,7 @@ static enum pccl_status create(struct pccl_peer *p, const struct pccl_instance *
     return PCCL_OK;
 }
 
-enum pccl_status pccl_peer_launch(struct pccl_peer *p, const struct pccl_launch *launch, struct pccl_op **op)
+enum pccl_status pccl_peer_launch(struct pccl_peer *p, const struct pccl_launch *launch, struct pccl_peer_op **op)
 {
     enum pccl_status status = may_launch(p, launch);
     if (status != PCCL_OK)
@@ -339,7 +340,7 @@ enum pccl_status pccl_peer_launch(struct pccl_peer *p, const struct pccl_launch 
                                      .sync = p->rounds[PCCL_ROUND_SYNC],
                                      .tag = launch->tag,
                                      .use = use->launches};
-    struct pccl_op *tombstone = pccl_peer_find_instance(p, &instance);
+    struct pccl_peer_op *tombstone = pccl_peer_find_instance(p, &instance);
     if (p->op_count - p->tombstone_count >= PCCL_OPS_PER_PEER_MAX)
         return PCCL_LIMIT; /* also for a tombstone: another may come for the one that it is no longer */
     if (tombstone != NULL) {
@@ -373,7 +374,7 @@ enum pccl_status pccl_peer_launch(struct pccl_peer *p, const struct pccl_launch 
 
 /* ---- what happens to it ---- */
 
-void pccl_peer_op_done(struct pccl_peer *p, struct pccl_op *op)
+void pccl_peer_op_done(struct pccl_peer *p, struct pccl_peer_op *op)
 {
     if (op->state != PCCL_OP_RUNNING)
         return;
@@ -383,30 +384,32 @@ void pccl_peer_op_done(struct pccl_peer *p, struct pccl_op *op)
     tell(p, op);
 }
 
-void pccl_peer_op_failed(struct pccl_peer *p, struct pccl_op *op, enum pccl_class class, const struct pccl_text *words)
+void pccl_peer_op_failed(struct pccl_peer *p, struct pccl_peer_op *op, enum pccl_class class,
+                         const struct pccl_text *reason)
 {
     if (op->tiny || (op->state != PCCL_OP_RUNNING && op->state != PCCL_OP_DONE))
         return;
     op->state = PCCL_OP_FAILED;
     op->class = class;
-    op->words = *words;
+    op->reason = *reason;
     tell(p, op);
 }
 
-void pccl_peer_op_abort(struct pccl_peer *p, struct pccl_op *op, enum pccl_class class, const struct pccl_text *words)
+void pccl_peer_op_abort(struct pccl_peer *p, struct pccl_peer_op *op, enum pccl_class class,
+                        const struct pccl_text *reason)
 {
     if (pccl_peer_is_decided(op) || op->abort_sent)
         return;
     op->abort_sent = true;
     op->abort_class = class;
-    pccl_text_clear(&op->abort_words);
-    if (words != NULL)
-        op->abort_words = *words;
+    pccl_text_clear(&op->abort_reason);
+    if (reason != NULL)
+        op->abort_reason = *reason;
     if (!p->resuming && p->state == PCCL_PEER_MEMBER)
         send_abort_request(p, op);
 }
 
-void pccl_peer_op_await(struct pccl_peer *p, struct pccl_op *op, bool blocked)
+void pccl_peer_op_await(struct pccl_peer *p, struct pccl_peer_op *op, bool blocked)
 {
     if (op->awaited && !blocked && !pccl_peer_is_decided(op) &&
         p->now_us >= pccl_peer_first_where(p, op->launched_us, op->deadline_us))
@@ -417,10 +420,10 @@ void pccl_peer_op_await(struct pccl_peer *p, struct pccl_op *op, bool blocked)
     if (blocked)
         pccl_peer_arm(p, op->where_us);
     else
-        pccl_peer_wait_over(p);
+        pccl_peer_wait_ended(p);
 }
 
-void pccl_peer_op_release(struct pccl_peer *p, struct pccl_op *op)
+void pccl_peer_op_release(struct pccl_peer *p, struct pccl_peer_op *op)
 {
     PCCL_ASSERT(op->held && op->state == PCCL_OP_DECIDED);
     pccl_table_remove(&p->by_tag, &op->by_tag);
@@ -434,17 +437,17 @@ void pccl_peer_op_release(struct pccl_peer *p, struct pccl_op *op)
 
 /* ---- decisions ---- */
 
-static void decide(struct pccl_peer *p, struct pccl_op *op, enum pccl_class class, const struct pccl_text *words)
+static void decide(struct pccl_peer *p, struct pccl_peer_op *op, enum pccl_class class, const struct pccl_text *reason)
 {
     PCCL_ASSERT(!pccl_peer_is_decided(op));
     PCCL_ASSERT(!op->awaited || p->awaited_count > 0);
     op->state = PCCL_OP_DECIDED;
     op->class = class;
-    op->words = *words;
+    op->reason = *reason;
     op->attributes = pccl_peer_live_attributes(p);
     if (op->awaited) {
         p->awaited_count--;
-        pccl_peer_wait_over(p);
+        pccl_peer_wait_ended(p);
     }
     if (op->started)
         p->effects.op_stop(p->effects.context, op);
@@ -452,9 +455,9 @@ static void decide(struct pccl_peer *p, struct pccl_op *op, enum pccl_class clas
         p->effects.op_decided(p->effects.context, op);
 }
 
-static void tombstone(struct pccl_peer *p, const struct pccl_msg_outcome *outcome, const struct pccl_text *words)
+static void tombstone(struct pccl_peer *p, const struct pccl_msg_outcome *outcome, const struct pccl_text *reason)
 {
-    struct pccl_op *op = p->tombstone_count < PCCL_TOMBSTONES_MAX ? add_op(p, &outcome->instance) : NULL;
+    struct pccl_peer_op *op = p->tombstone_count < PCCL_TOMBSTONES_MAX ? add_op(p, &outcome->instance) : NULL;
     if (op == NULL) {
         pccl_peer_give_up(p, PCCL_MEMORY, "no memory to remember an outcome");
         return;
@@ -462,7 +465,7 @@ static void tombstone(struct pccl_peer *p, const struct pccl_msg_outcome *outcom
     op->state = PCCL_OP_TOMBSTONE;
     p->tombstone_count++;
     op->class = (enum pccl_class)outcome->class;
-    op->words = *words;
+    op->reason = *reason;
     confirm(p, op, outcome->decision);
     p->effects.op_gone(p->effects.context, &op->instance);
     struct pccl_announcement *announcement = pccl_peer_announcement(p, &outcome->instance);
@@ -471,7 +474,7 @@ static void tombstone(struct pccl_peer *p, const struct pccl_msg_outcome *outcom
 }
 
 /* An outcome of something that is not in the table: never launched here, or forgotten because everybody knew it. */
-static void unknown_outcome(struct pccl_peer *p, const struct pccl_msg_outcome *outcome, const struct pccl_text *words)
+static void unknown_outcome(struct pccl_peer *p, const struct pccl_msg_outcome *outcome, const struct pccl_text *reason)
 {
     const struct pccl_use *use = use_of(p, outcome->instance.tag, false);
     if (use != NULL && outcome->instance.use < use->launches)
@@ -481,11 +484,11 @@ static void unknown_outcome(struct pccl_peer *p, const struct pccl_msg_outcome *
     else if (outcome->class == PCCL_CLASS_NONE)
         pccl_peer_give_up(p, PCCL_MASTER_LOST, "the master committed an operation that this peer never launched");
     else
-        tombstone(p, outcome, words);
+        tombstone(p, outcome, reason);
 }
 
-static void apply_outcome(struct pccl_peer *p, struct pccl_op *op, const struct pccl_msg_outcome *outcome,
-                          const struct pccl_text *words)
+static void apply_outcome(struct pccl_peer *p, struct pccl_peer_op *op, const struct pccl_msg_outcome *outcome,
+                          const struct pccl_text *reason)
 {
     bool commit = outcome->class == PCCL_CLASS_NONE;
     confirm(p, op, outcome->decision);
@@ -508,31 +511,31 @@ static void apply_outcome(struct pccl_peer *p, struct pccl_op *op, const struct 
     }
     if (commit)
         op->world = outcome->world;
-    decide(p, op, (enum pccl_class)outcome->class, words);
+    decide(p, op, (enum pccl_class)outcome->class, reason);
 }
 
 void pccl_peer_outcome(struct pccl_peer *p, const struct pccl_msg_outcome *outcome)
 {
-    struct pccl_text words;
-    pccl_peer_take_words(p, &words, &outcome->words);
+    struct pccl_text reason;
+    pccl_peer_take_reason(p, &reason, &outcome->reason);
     p->decisions = pccl_max_u64(p->decisions, outcome->decision);
     if (outcome->instance.group == p->config.group && is_current(p, &outcome->instance)) {
-        struct pccl_op *op = pccl_peer_find_instance(p, &outcome->instance);
+        struct pccl_peer_op *op = pccl_peer_find_instance(p, &outcome->instance);
         if (op != NULL)
-            apply_outcome(p, op, outcome, &words);
+            apply_outcome(p, op, outcome, &reason);
         else
-            unknown_outcome(p, outcome, &words);
+            unknown_outcome(p, outcome, &reason);
     }
     pccl_peer_set_stable(p, outcome->stable);
 }
 
 /* PROTOCOL 5.4: the view decides what was started before it; the master makes that hold for everybody. */
-void pccl_peer_view_kills(struct pccl_peer *p, const struct pccl_text *why)
+void pccl_peer_view_aborts(struct pccl_peer *p, const struct pccl_text *why)
 {
     PCCL_ASSERT(p->state == PCCL_PEER_MEMBER);
     uint32_t count = 0, capacity = 0;
     struct pccl_instance *killed = NULL;
-    for (struct pccl_op *op = p->oldest; op != NULL; op = op->newer) {
+    for (struct pccl_peer_op *op = p->oldest; op != NULL; op = op->newer) {
         if (pccl_peer_is_decided(op) || pccl_epoch_compare(&op->start_view, &p->view) >= 0)
             continue;
         struct pccl_instance *more = pccl_grow(&p->memory, killed, &capacity, count + 1, sizeof *killed);
@@ -553,19 +556,19 @@ void pccl_peer_view_kills(struct pccl_peer *p, const struct pccl_text *why)
 
 void pccl_peer_end_operations(struct pccl_peer *p, enum pccl_status status, const struct pccl_text *why)
 {
-    for (struct pccl_op *op = p->oldest; op != NULL; op = op->newer) {
+    for (struct pccl_peer_op *op = p->oldest; op != NULL; op = op->newer) {
         if (pccl_peer_is_decided(op))
             continue;
         op->lost_by = status;
         decide(p, op, PCCL_CLASS_PEER_LOST, why);
     }
-    forget_what_may_be(p);
+    forget_stable(p);
     pccl_peer_drop_announcements(p, true);
 }
 
 void pccl_peer_tick_operations(struct pccl_peer *p)
 {
-    for (struct pccl_op *op = p->oldest, *next; op != NULL && p->state != PCCL_PEER_OVER; op = next) {
+    for (struct pccl_peer_op *op = p->oldest, *next; op != NULL && p->state != PCCL_PEER_OVER; op = next) {
         next = op->newer; /* only the end of the peer's life frees operations in here */
         if (pccl_peer_is_decided(op))
             continue;

@@ -9,17 +9,19 @@
 
 /* As the events of their names (event.h). */
 PCCL_MUST_CHECK enum pccl_status pccl_peer_launch(struct pccl_peer *p, const struct pccl_launch *launch,
-                                                  struct pccl_op **op);
-void pccl_peer_op_done(struct pccl_peer *p, struct pccl_op *op);
-void pccl_peer_op_failed(struct pccl_peer *p, struct pccl_op *op, enum pccl_class class, const struct pccl_text *words);
-void pccl_peer_op_abort(struct pccl_peer *p, struct pccl_op *op, enum pccl_class class, const struct pccl_text *words);
-void pccl_peer_op_await(struct pccl_peer *p, struct pccl_op *op, bool blocked);
-void pccl_peer_op_release(struct pccl_peer *p, struct pccl_op *op);
+                                                  struct pccl_peer_op **op);
+void pccl_peer_op_done(struct pccl_peer *p, struct pccl_peer_op *op);
+void pccl_peer_op_failed(struct pccl_peer *p, struct pccl_peer_op *op, enum pccl_class class,
+                         const struct pccl_text *reason);
+void pccl_peer_op_abort(struct pccl_peer *p, struct pccl_peer_op *op, enum pccl_class class,
+                        const struct pccl_text *reason);
+void pccl_peer_op_await(struct pccl_peer *p, struct pccl_peer_op *op, bool blocked);
+void pccl_peer_op_release(struct pccl_peer *p, struct pccl_peer_op *op);
 
 /* What the master says: the outcome of one; and up to which decision everybody knows the outcomes. */
 void pccl_peer_outcome(struct pccl_peer *p, const struct pccl_msg_outcome *outcome);
 void pccl_peer_set_stable(struct pccl_peer *p, uint64_t stable);
-void pccl_peer_view_kills(struct pccl_peer *p, const struct pccl_text *why); /* PROTOCOL 5.4, and VIEW_ACK */
+void pccl_peer_view_aborts(struct pccl_peer *p, const struct pccl_text *why); /* PROTOCOL 5.4, and VIEW_ACK */
 /* This peer is out of the run: everything undecided ends as PEER_LOST. */
 void pccl_peer_end_operations(struct pccl_peer *p, enum pccl_status status, const struct pccl_text *why);
 void pccl_peer_change_era(struct pccl_peer *p);
@@ -29,8 +31,8 @@ void pccl_peer_tick_operations(struct pccl_peer *p);
 void pccl_peer_free_operations(struct pccl_peer *p);
 
 uint32_t pccl_peer_launches_of(struct pccl_peer *p, uint64_t tag);
-struct pccl_op *pccl_peer_find_instance(const struct pccl_peer *p, const struct pccl_instance *instance);
-bool pccl_peer_is_decided(const struct pccl_op *op);
+struct pccl_peer_op *pccl_peer_find_instance(const struct pccl_peer *p, const struct pccl_instance *instance);
+bool pccl_peer_is_decided(const struct pccl_peer_op *op);
 
 /* ---- announcements.c ---- */
 
@@ -40,6 +42,7 @@ struct pccl_announcement *pccl_peer_announcement(const struct pccl_peer *p, cons
 void pccl_peer_drop_announcement(struct pccl_peer *p, struct pccl_announcement *announcement);
 void pccl_peer_drop_announcements(struct pccl_peer *p, bool all); /* else those of an older era */
 /* A tiny launch of what another peer has announced as a bulk operation. */
-void pccl_peer_refuse_announced(struct pccl_peer *p, struct pccl_op *op, const struct pccl_announcement *announcement);
+void pccl_peer_refuse_announced(struct pccl_peer *p, struct pccl_peer_op *op,
+                                const struct pccl_announcement *announcement);
 
 #endif

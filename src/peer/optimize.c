@@ -1,5 +1,5 @@
 /*
- * The optimisation of the topology, as this peer lives through it: its vote, and the tests of ways that the master asks
+ * The optimization of the topology, as this peer lives through it: its vote, and the tests of ways that the master asks
  * it for, which the driver does. The ring comes as a view like any other, before the round ends. And the question how
  * the master sees the links, which anybody may ask at any time.
  */
@@ -50,10 +50,10 @@ void pccl_peer_measured(struct pccl_peer *p, const struct pccl_peer_measurement 
 enum pccl_status pccl_peer_optimize_ended(struct pccl_peer *p, const struct pccl_msg_round *round)
 {
     p->test.outstanding = false;
-    pccl_peer_take_words(p, &p->optimize_words, &round->words);
+    pccl_peer_take_reason(p, &p->optimize_reason, &round->reason);
     if (round->outcome != PCCL_ROUND_FAILED)
         return PCCL_OK;
-    p->last_words = p->optimize_words;
+    p->last_reason = p->optimize_reason;
     return PCCL_NO_RING;
 }
 
@@ -76,12 +76,12 @@ enum pccl_status pccl_peer_describe(struct pccl_peer *p)
     return PCCL_OK;
 }
 
-void pccl_peer_picture(struct pccl_peer *p, const struct pccl_msg_picture *picture)
+void pccl_peer_topology_report(struct pccl_peer *p, const struct pccl_msg_topology_report *report)
 {
-    if (!p->describing || picture->ticket != p->describe_ticket)
+    if (!p->describing || report->ticket != p->describe_ticket)
         return; /* the answer of a master that had been asked again */
     p->describing = false;
-    p->effects.described(p->effects.context, &picture->text);
+    p->effects.described(p->effects.context, &report->text);
 }
 
 void pccl_peer_resend_describe(struct pccl_peer *p)

@@ -78,13 +78,13 @@ static void advance_time(struct pccl_peer *p, uint64_t now_us)
     if (p->deadline_us == UINT64_MAX || now_us <= due_us + tolerance_us)
         return;
     uint64_t gap_us = now_us - due_us;
-    pccl_peer_say(p, PCCL_LOG_WARN, "this process was suspended for %s", pccl_duration_str(gap_us));
+    pccl_peer_log(p, PCCL_LOG_WARN, "this process was suspended for %s", pccl_duration_str(gap_us));
     p->heard_us += gap_us;
     if (p->lost_us != 0)
         p->lost_us += gap_us;
 }
 
-void pccl_peer_say(struct pccl_peer *p, enum pccl_log_level level, const char *format, ...)
+void pccl_peer_log(struct pccl_peer *p, enum pccl_log_level level, const char *format, ...)
 {
     struct pccl_text text;
     va_list arguments;
@@ -96,10 +96,10 @@ void pccl_peer_say(struct pccl_peer *p, enum pccl_log_level level, const char *f
 }
 
 /* A last word to the master, so that nobody has to find out. */
-static void say_good_bye(struct pccl_peer *p)
+static void send_leave(struct pccl_peer *p)
 {
     struct pccl_bytes frame;
-    struct pccl_msg msg = {.type = PCCL_MSG_leave, .as.leave = {.words = pccl_bytes_of_text(&p->last_words)}};
+    struct pccl_msg msg = {.type = PCCL_MSG_leave, .as.leave = {.reason = pccl_bytes_of_text(&p->last_reason)}};
     if (pccl_session_push(&p->session, &msg, 0, &frame) == PCCL_OK)
         p->effects.send_master(p->effects.context, frame.data, frame.length);
 }
@@ -110,22 +110,22 @@ void pccl_peer_give_up(struct pccl_peer *p, enum pccl_status status, const char 
         return;
     va_list arguments;
     va_start(arguments, format);
-    pccl_text_format_list(&p->last_words, format, arguments);
+    pccl_text_format_list(&p->last_reason, format, arguments);
     va_end(arguments);
-    pccl_names_add_to(&p->names, &p->last_words);
+    pccl_names_add_to(&p->names, &p->last_reason);
     bool known = p->greeted && (p->state == PCCL_PEER_PENDING || p->state == PCCL_PEER_MEMBER);
     p->state = PCCL_PEER_OVER;
     p->why_over = status;
     p->deadline_us = UINT64_MAX;
     if (known)
-        say_good_bye(p);
+        send_leave(p);
     bool left = status == PCCL_ABORTED;
-    pccl_peer_say(p, left ? PCCL_LOG_INFO : PCCL_LOG_ERROR, "out of the run: %s", p->last_words.bytes);
-    if (p->up || p->dialling)
+    pccl_peer_log(p, left ? PCCL_LOG_INFO : PCCL_LOG_ERROR, "out of the run: %s", p->last_reason.bytes);
+    if (p->up || p->dialing)
         p->effects.close_master(p->effects.context);
-    p->up = p->dialling = p->greeted = p->resuming = false;
+    p->up = p->dialing = p->greeted = p->resuming = false;
     pccl_peer_close_links(p);
-    struct pccl_text why = p->last_words;
+    struct pccl_text why = p->last_reason;
     pccl_peer_end_operations(p, status, &why);
     pccl_peer_end_calls(p, status);
 }
@@ -142,15 +142,15 @@ static void tick(struct pccl_peer *p)
     pccl_peer_tick_admissions(p);
 }
 
-static void garbage(struct pccl_peer *p, const struct pccl_text *words, bool other_version)
+static void garbage(struct pccl_peer *p, const struct pccl_text *reason, bool other_version)
 {
     if (other_version) {
-        pccl_peer_give_up(p, PCCL_VERSION, "the master speaks another protocol version: %s", words->bytes);
+        pccl_peer_give_up(p, PCCL_VERSION, "the master speaks another protocol version: %s", reason->bytes);
     } else if (p->state == PCCL_PEER_CONNECTING) {
-        pccl_peer_give_up(p, PCCL_VERSION, "no PCCL master of this version listens there: it sent %s", words->bytes);
+        pccl_peer_give_up(p, PCCL_VERSION, "no PCCL master of this version listens there: it sent %s", reason->bytes);
     } else {
         p->effects.close_master(p->effects.context);
-        pccl_peer_master_down(p, words);
+        pccl_peer_master_down(p, reason);
     }
 }
 
@@ -166,9 +166,9 @@ enum pccl_status pccl_peer_step(struct pccl_peer *p, struct pccl_peer_event *eve
         return PCCL_OK;
     switch (event->kind) {
     case PCCL_PEER_MASTER_UP: pccl_peer_master_up(p); break;
-    case PCCL_PEER_MASTER_DOWN: pccl_peer_master_down(p, event->words); break;
+    case PCCL_PEER_MASTER_DOWN: pccl_peer_master_down(p, event->reason); break;
     case PCCL_PEER_MASTER_RECEIVED: pccl_peer_master_received(p, event->frame, event->msg); break;
-    case PCCL_PEER_MASTER_GARBAGE: garbage(p, event->words, event->other_version); break;
+    case PCCL_PEER_MASTER_GARBAGE: garbage(p, event->reason, event->other_version); break;
     case PCCL_PEER_LINK_UP:
     case PCCL_PEER_LINK_DOWN: pccl_peer_link_event(p, event); break;
     case PCCL_PEER_TICK: tick(p); break;
@@ -176,10 +176,10 @@ enum pccl_status pccl_peer_step(struct pccl_peer *p, struct pccl_peer_event *eve
     case PCCL_PEER_LINK_MEASURED: pccl_peer_link_measured(p, &event->peer, event->rtt_us, event->rate); break;
     case PCCL_PEER_ANNOUNCED: pccl_peer_announced(p, &event->peer, event->ready); break;
     case PCCL_PEER_OP_DONE: pccl_peer_op_done(p, event->op); break;
-    case PCCL_PEER_OP_FAILED: pccl_peer_op_failed(p, event->op, event->class, event->words); break;
+    case PCCL_PEER_OP_FAILED: pccl_peer_op_failed(p, event->op, event->class, event->reason); break;
     case PCCL_PEER_SYNC_TOUCHED: pccl_peer_sync_touched(p); break;
     case PCCL_PEER_SYNC_PROVEN: pccl_peer_sync_proven(p, event->proof); break;
-    case PCCL_PEER_SYNC_DONE: pccl_peer_sync_done(p, event->complete, event->words); break;
+    case PCCL_PEER_SYNC_DONE: pccl_peer_sync_done(p, event->complete, event->reason); break;
     case PCCL_PEER_TEST_DONE: pccl_peer_measured(p, event->measurement); break;
     case PCCL_PEER_BROKEN:
         pccl_peer_give_up(p, PCCL_INTERNAL, "%s %s", pccl_status_text(PCCL_INTERNAL), event->where);
@@ -190,7 +190,7 @@ enum pccl_status pccl_peer_step(struct pccl_peer *p, struct pccl_peer_event *eve
     case PCCL_PEER_DESCRIBE: return pccl_peer_describe(p);
     case PCCL_PEER_LAUNCH: return pccl_peer_launch(p, event->launch, &event->op);
     case PCCL_PEER_OP_AWAIT: pccl_peer_op_await(p, event->op, event->blocked); break;
-    case PCCL_PEER_OP_ABORT: pccl_peer_op_abort(p, event->op, event->class, event->words); break;
+    case PCCL_PEER_OP_ABORT: pccl_peer_op_abort(p, event->op, event->class, event->reason); break;
     case PCCL_PEER_OP_RELEASE: pccl_peer_op_release(p, event->op); break;
     case PCCL_PEER_LEAVE: pccl_peer_leave(p); break;
     }
@@ -218,7 +218,7 @@ enum pccl_status pccl_peer_why_over(const struct pccl_peer *p)
     return p->state == PCCL_PEER_OVER ? p->why_over : PCCL_OK;
 }
 
-const struct pccl_text *pccl_peer_last_words(const struct pccl_peer *p) { return &p->last_words; }
+const struct pccl_text *pccl_peer_last_reason(const struct pccl_peer *p) { return &p->last_reason; }
 
 const struct pccl_text *pccl_peer_waiting(const struct pccl_peer *p) { return &p->waiting; }
 

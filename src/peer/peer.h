@@ -23,7 +23,7 @@ struct pccl_peer_config {
     char name[PCCL_NAME_MAX + 1];
     uint32_t master_lost_ms; /* give up after so long without a master (must exceed its alone_ms) */
     uint32_t where_ms;       /* waiting for so long is told to the master and logged */
-    uint32_t dial_ms;        /* first pause between dialling attempts; doubles up to dial_max_ms */
+    uint32_t dial_ms;        /* first pause between dialing attempts; doubles up to dial_max_ms */
     uint32_t dial_max_ms;
     uint32_t op_timeout_ms;   /* 0: none. Default deadline of operations */
     uint32_t call_timeout_ms; /* 0: none. Deadline of connect and joint calls */

@@ -42,7 +42,7 @@ void pccl_peer_departed(const struct pccl_peer *peer, const struct pccl_epoch *k
 /* What ended its life: EXPELLED, MASTER_LOST, ...; OK before. */
 enum pccl_status pccl_peer_why_over(const struct pccl_peer *peer);
 /* Why it is unconnected, or what the last failed call died of. */
-const struct pccl_text *pccl_peer_last_words(const struct pccl_peer *peer);
+const struct pccl_text *pccl_peer_last_reason(const struct pccl_peer *peer);
 /* Who everybody waits for, as last told by the master; empty when nobody waits. */
 const struct pccl_text *pccl_peer_waiting(const struct pccl_peer *peer);
 const struct pccl_id *pccl_peer_lineage(const struct pccl_peer *peer);
@@ -52,12 +52,12 @@ const struct pccl_id *pccl_peer_lineage(const struct pccl_peer *peer);
  */
 const char *pccl_peer_name_of(const struct pccl_peer *peer, const struct pccl_id *id);
 /* Says in these words what the peers are called that they speak of. Those of the machine itself say it already. */
-void pccl_peer_add_names(const struct pccl_peer *peer, struct pccl_text *words);
+void pccl_peer_add_names(const struct pccl_peer *peer, struct pccl_text *reason);
 uint32_t pccl_peer_silence_ms(const struct pccl_peer *peer);
 uint32_t pccl_peer_tiny_bytes_max(const struct pccl_peer *peer);
 /* May this peer's link_hello be accepted now? OK, or REFUSED with the refusal code and words for the answer. */
 PCCL_MUST_CHECK enum pccl_status pccl_peer_judge_link(const struct pccl_peer *peer,
                                                       const struct pccl_msg_link_hello *hello,
-                                                      enum pccl_refusal *refusal, struct pccl_text *words);
+                                                      enum pccl_refusal *refusal, struct pccl_text *reason);
 
 #endif

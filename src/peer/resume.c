@@ -11,7 +11,7 @@
 _Static_assert(PCCL_OPS_PER_PEER_MAX + PCCL_TOMBSTONES_MAX < PCCL_SESSION_QUEUE_MAX, "messages");
 _Static_assert((uint64_t)PCCL_OPS_PER_PEER_MAX *PCCL_TINY_BYTES_MAX < PCCL_SESSION_BYTES_MAX, "their payload");
 
-static void resume_operation(struct pccl_peer *p, const struct pccl_op *op)
+static void resume_operation(struct pccl_peer *p, const struct pccl_peer_op *op)
 {
     struct pccl_msg msg = {.type = PCCL_MSG_resume_operation,
                            .as.resume_operation = {.instance = op->instance,
@@ -23,7 +23,7 @@ static void resume_operation(struct pccl_peer *p, const struct pccl_op *op)
     if (pccl_peer_is_decided(op)) {
         fields->state = op->class == PCCL_CLASS_NONE ? PCCL_RESUME_COMMITTED : PCCL_RESUME_ABORTED;
         fields->class = (uint8_t)op->class;
-        fields->words = pccl_bytes_of_text(&op->words);
+        fields->reason = pccl_bytes_of_text(&op->reason);
     } else {
         fields->state = op->complete ? PCCL_RESUME_DONE : PCCL_RESUME_RUNNING;
     }
@@ -44,10 +44,10 @@ static void resume_rounds(struct pccl_peer *p)
                                                    .attributes = p->last_attributes[kind]}};
         if (kind == PCCL_ROUND_SYNC) {
             msg.as.resume_round.revision = p->sync.revision;
-            msg.as.resume_round.words = pccl_bytes_of_text(&p->sync.words);
+            msg.as.resume_round.reason = pccl_bytes_of_text(&p->sync.reason);
         }
         if (kind == PCCL_ROUND_OPTIMIZE)
-            msg.as.resume_round.words = pccl_bytes_of_text(&p->optimize_words);
+            msg.as.resume_round.reason = pccl_bytes_of_text(&p->optimize_reason);
         pccl_peer_send(p, &msg);
     }
 }
@@ -71,7 +71,7 @@ static void resume_end(struct pccl_peer *p)
 void pccl_peer_send_resume(struct pccl_peer *p)
 {
     PCCL_ASSERT(p->state == PCCL_PEER_MEMBER && p->greeted);
-    pccl_peer_say(p, PCCL_LOG_INFO, "the master restarted: reporting this peer's state to it");
+    pccl_peer_log(p, PCCL_LOG_INFO, "the master restarted: reporting this peer's state to it");
     p->resuming = true;
     p->test.outstanding = false; /* nobody waits for what it shows: the new master asks anew */
     for (uint32_t i = 0; i < p->link_count; i++)
@@ -91,7 +91,7 @@ void pccl_peer_send_resume(struct pccl_peer *p)
                                          .ring_count = p->ring_count,
                                          .cost = p->cost}};
     pccl_peer_send(p, &msg);
-    for (const struct pccl_op *op = p->oldest, *next; op != NULL && p->state != PCCL_PEER_OVER; op = next) {
+    for (const struct pccl_peer_op *op = p->oldest, *next; op != NULL && p->state != PCCL_PEER_OVER; op = next) {
         next = op->newer;
         if (op->instance.joint == pccl_peer_joint(p) && op->instance.sync == p->rounds[PCCL_ROUND_SYNC])
             resume_operation(p, op);
@@ -113,7 +113,7 @@ void pccl_peer_recovered(struct pccl_peer *p, const struct pccl_msg_recovered *r
     p->decisions = pccl_max_u64(p->decisions, recovered->decisions);
     p->resuming = false;
     pccl_peer_links_follow_view(p);
-    pccl_peer_say(p, PCCL_LOG_INFO, "the run goes on after the restart of the master");
+    pccl_peer_log(p, PCCL_LOG_INFO, "the run goes on after the restart of the master");
     pccl_peer_resend_operations(p);
     pccl_peer_resend_votes(p);
     pccl_peer_resend_describe(p);

@@ -124,7 +124,7 @@ static void finish(struct pccl_peer *p, uint8_t kind, enum pccl_status status, b
 {
     PCCL_ASSERT(p->calls[kind].outstanding);
     p->calls[kind].outstanding = false;
-    pccl_peer_wait_over(p);
+    pccl_peer_wait_ended(p);
     p->effects.call_done(p->effects.context, pccl_call_of_round(kind), status, value);
 }
 
@@ -139,9 +139,9 @@ void pccl_peer_round(struct pccl_peer *p, const struct pccl_msg_round *round)
         return;
     }
     if (round->outcome == PCCL_ROUND_WITHDRAWN) {
-        pccl_text_format(&p->last_words, "%s", pccl_peer_why_withdrawn(call));
+        pccl_text_format(&p->last_reason, "%s", pccl_peer_why_withdrawn(call));
         if (p->waiting.length > 0)
-            pccl_text_append(&p->last_words, ": %s", p->waiting.bytes);
+            pccl_text_append(&p->last_reason, ": %s", p->waiting.bytes);
         finish(p, kind, call->why_withdrawn, false);
         return;
     }
@@ -176,7 +176,7 @@ void pccl_peer_end_calls(struct pccl_peer *p, enum pccl_status status)
     pccl_peer_end_describe(p);
     if (p->connect_outstanding) {
         p->connect_outstanding = false;
-        pccl_peer_wait_over(p);
+        pccl_peer_wait_ended(p);
         p->effects.call_done(p->effects.context, PCCL_CALL_CONNECT, status, false);
     }
     for (uint8_t kind = 0; kind < PCCL_ROUND_KINDS; kind++)

@@ -8,7 +8,7 @@
 
 enum pccl_peer_state {
     PCCL_PEER_IDLE,       /* never connected */
-    PCCL_PEER_CONNECTING, /* dialling, or the hello is not answered */
+    PCCL_PEER_CONNECTING, /* dialing, or the hello is not answered */
     PCCL_PEER_PENDING,    /* known to the master, not yet admitted */
     PCCL_PEER_MEMBER,
     PCCL_PEER_OVER, /* left, expelled or given up: this machine's life has ended */
@@ -35,7 +35,7 @@ struct pccl_sync_call {
     struct pccl_text failure;
     /* what the last round told: */
     uint64_t revision;
-    struct pccl_text words; /* why it failed for all */
+    struct pccl_text reason; /* why it failed for all */
 };
 
 enum pccl_dial_state { PCCL_DIAL_DOWN, PCCL_DIAL_DIALING, PCCL_DIAL_UP };
@@ -43,7 +43,7 @@ enum pccl_dial_state { PCCL_DIAL_DOWN, PCCL_DIAL_DIALING, PCCL_DIAL_UP };
 /* What we know of the links with one other peer. */
 struct pccl_peer_link {
     struct pccl_id id;
-    struct pccl_id ticket; /* for dialling it */
+    struct pccl_id ticket; /* for dialing it */
     struct pccl_address candidates[PCCL_CANDIDATES_MAX];
     uint32_t candidate_count;
     bool ring;        /* it follows us in the ring */
@@ -61,13 +61,13 @@ struct pccl_peer_link {
 };
 
 struct pccl_use {
-    struct pccl_node by_tag;
+    struct pccl_table_node by_tag;
     uint32_t launches;
 };
 
 /* Another peer has started this instance as a bulk operation; here it is not launched. */
 struct pccl_announcement {
-    struct pccl_node by_instance;
+    struct pccl_table_node by_instance;
     struct pccl_instance instance;
     struct pccl_id from;
     struct pccl_descriptor descriptor;
@@ -94,8 +94,8 @@ struct pccl_peer {
     enum pccl_peer_state state;
 
     /* the master */
-    bool dialling, up, greeted; /* dial_master under way; connection stands; hello_ok received on it */
-    bool resuming;              /* RESUME sent, RECOVERED not received */
+    bool dialing, up, greeted; /* dial_master under way; connection stands; hello_ok received on it */
+    bool resuming;             /* RESUME sent, RECOVERED not received */
     uint64_t redial_us, lost_us, heard_us, spoke_us; /* redial_us, lost_us: 0 = not now */
     uint32_t pause_ms;
     uint64_t boot;
@@ -129,18 +129,18 @@ struct pccl_peer {
     struct pccl_test_call test;
     bool describing;
     uint64_t describe_ticket;
-    struct pccl_text optimize_words; /* why the last optimisation failed */
+    struct pccl_text optimize_reason; /* why the last optimization failed */
     struct pccl_attributes attributes;
-    struct pccl_text last_words, waiting;
+    struct pccl_text last_reason, waiting;
     enum pccl_status why_over; /* with state PCCL_PEER_OVER */
 
     /* operations */
     struct pccl_hash_key hash; /* of all tables */
     struct pccl_table by_instance, by_tag, uses, announcements;
-    struct pccl_op *oldest, *newest;                /* in order of creation */
-    struct pccl_op *first_unstable, *last_unstable; /* confirmed, not known to all; in order of decision */
-    uint32_t op_count, held_count, awaited_count;   /* awaited_count: a caller waits in it, undecided */
-    uint32_t tombstone_count;                       /* of the operations */
+    struct pccl_peer_op *oldest, *newest;                /* in order of creation */
+    struct pccl_peer_op *first_unstable, *last_unstable; /* confirmed, not known to all; in order of decision */
+    uint32_t op_count, held_count, awaited_count;        /* awaited_count: a caller waits in it, undecided */
+    uint32_t tombstone_count;                            /* of the operations */
     uint64_t decisions, stable;
 
     struct pccl_peer_link *links;

@@ -24,7 +24,7 @@ uint64_t pccl_peer_sync_round(const struct pccl_peer *p) { return p->rounds[PCCL
 uint64_t pccl_peer_sync_revision(const struct pccl_peer *p) { return p->sync.revision; }
 
 /* What the last plan asked for may be written into memory at any moment: the driver has not said that it is through. */
-static bool may_be_written_to(const struct pccl_peer *p)
+static bool is_writable_now(const struct pccl_peer *p)
 {
     const struct pccl_sync_call *sync = &p->sync;
     bool through = sync->done && !p->calls[PCCL_ROUND_SYNC].withdrawn;
@@ -32,7 +32,7 @@ static bool may_be_written_to(const struct pccl_peer *p)
 }
 
 /* A transfer of this call has brought all tensors: it holds what those hold who have synchronized before. */
-static bool has_got_all(const struct pccl_sync_call *sync) { return sync->complete && sync->plan.takes_unequal; }
+static bool holds_all(const struct pccl_sync_call *sync) { return sync->complete && sync->plan.takes_unequal; }
 
 /*
  * Said again to a restarted master, which makes another plan. Until that has come the driver goes on with the old one:
@@ -41,13 +41,13 @@ static bool has_got_all(const struct pccl_sync_call *sync) { return sync->comple
 void pccl_peer_send_sync_vote(struct pccl_peer *p)
 {
     struct pccl_sync_call *sync = &p->sync;
-    sync->at_risk = sync->at_risk || may_be_written_to(p);
+    sync->at_risk = sync->at_risk || is_writable_now(p);
     sync->planned = false;
     struct pccl_msg msg = {.type = PCCL_MSG_sync_vote,
                            .as.sync_vote = {.round = p->rounds[PCCL_ROUND_SYNC],
                                             .revision = sync->vote.revision,
                                             .strategy = sync->vote.strategy,
-                                            .fresh = !sync->synced && !has_got_all(sync),
+                                            .fresh = !sync->synced && !holds_all(sync),
                                             .torn = sync->torn || sync->at_risk,
                                             .unequal = sync->vote.unequal,
                                             .structure = sync->vote.structure,
@@ -68,7 +68,7 @@ static void send_done(struct pccl_peer *p)
     struct pccl_msg msg = {.type = PCCL_MSG_sync_done,
                            .as.sync_done = {.round = p->rounds[PCCL_ROUND_SYNC],
                                             .failed = !sync->complete,
-                                            .words = pccl_bytes_of_text(&sync->failure)}};
+                                            .reason = pccl_bytes_of_text(&sync->failure)}};
     pccl_peer_send(p, &msg);
 }
 
@@ -153,7 +153,7 @@ static void note_complete(struct pccl_sync_call *sync)
     sync->vote.revision = sync->plan.revision;
 }
 
-void pccl_peer_sync_done(struct pccl_peer *p, bool complete, const struct pccl_text *words)
+void pccl_peer_sync_done(struct pccl_peer *p, bool complete, const struct pccl_text *reason)
 {
     struct pccl_sync_call *sync = &p->sync;
     if (!p->calls[PCCL_ROUND_SYNC].outstanding || !sync->planned || !sync->plan.requests)
@@ -166,18 +166,18 @@ void pccl_peer_sync_done(struct pccl_peer *p, bool complete, const struct pccl_t
     sync->complete = complete;
     if (!complete) {
         sync->vouches = false; /* nor does the master wait for that */
-        sync->failure = *words;
+        sync->failure = *reason;
         pccl_names_add_to(&p->names, &sync->failure);
     }
     send_done(p);
 }
 
-bool pccl_peer_withdraw_planned_sync(struct pccl_peer *p, const char *words)
+bool pccl_peer_withdraw_planned_sync(struct pccl_peer *p, const char *reason)
 {
     struct pccl_text text;
     if (!p->sync.planned)
         return false;
-    pccl_text_format(&text, "%s", words);
+    pccl_text_format(&text, "%s", reason);
     pccl_peer_sync_done(p, false, &text);
     return true;
 }
@@ -187,15 +187,15 @@ enum pccl_status pccl_peer_sync_ended(struct pccl_peer *p, const struct pccl_msg
     struct pccl_sync_call *sync = &p->sync;
     const struct pccl_vote_call *call = &p->calls[PCCL_ROUND_SYNC];
     PCCL_ASSERT(call->outstanding);
-    pccl_peer_take_words(p, &sync->words, &round->words);
+    pccl_peer_take_reason(p, &sync->reason, &round->reason);
     sync->revision = round->revision;
     if (round->outcome == PCCL_ROUND_FAILED) {
-        p->last_words = sync->words;
+        p->last_reason = sync->reason;
         return PCCL_STATE;
     }
     p->revision = round->revision + 1;
     if (sync->planned && sync->plan.requests && !sync->complete) {
-        p->last_words = sync->failure;
+        p->last_reason = sync->failure;
         return call->withdrawn ? call->why_withdrawn : PCCL_STATE;
     }
     sync->synced = true;

@@ -15,9 +15,9 @@ void pccl_peer_sync_donor_named(struct pccl_peer *p, const struct pccl_msg_sync_
 /* As the events of their names (event.h). */
 void pccl_peer_sync_touched(struct pccl_peer *p);
 void pccl_peer_sync_proven(struct pccl_peer *p, const struct pccl_proof *proof);
-void pccl_peer_sync_done(struct pccl_peer *p, bool complete, const struct pccl_text *words);
+void pccl_peer_sync_done(struct pccl_peer *p, bool complete, const struct pccl_text *reason);
 /* The caller gives it up after the election: what it fetches has failed, the round goes on. false: before it. */
-PCCL_MUST_CHECK bool pccl_peer_withdraw_planned_sync(struct pccl_peer *p, const char *words);
+PCCL_MUST_CHECK bool pccl_peer_withdraw_planned_sync(struct pccl_peer *p, const char *reason);
 /* The open round is over: how the call ends. */
 enum pccl_status pccl_peer_sync_ended(struct pccl_peer *p, const struct pccl_msg_round *round);
 

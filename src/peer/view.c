@@ -159,9 +159,9 @@ void pccl_peer_welcome(struct pccl_peer *p, const struct pccl_msg_welcome *welco
     p->last_outcome[PCCL_ROUND_UPDATE] = PCCL_ROUND_DONE;
     p->last_attributes[PCCL_ROUND_UPDATE] = p->attributes;
     p->connect_outstanding = false;
-    pccl_peer_wait_over(p);
+    pccl_peer_wait_ended(p);
     pccl_peer_arm(p, p->now_us); /* it speaks of others that wait from now on */
-    pccl_peer_say(p, PCCL_LOG_INFO, "admitted to run %s: %u peers, %u in group %u", pccl_id_str(&p->lineage),
+    pccl_peer_log(p, PCCL_LOG_INFO, "admitted to run %s: %u peers, %u in group %u", pccl_id_str(&p->lineage),
                   p->attributes.world, p->attributes.group_world, p->config.group);
     p->effects.call_done(p->effects.context, PCCL_CALL_CONNECT, PCCL_OK, false);
 }
@@ -206,7 +206,7 @@ void pccl_peer_epoch_change(struct pccl_peer *p, const struct pccl_msg_epoch_cha
 {
     PCCL_ASSERT(p->state == PCCL_PEER_MEMBER);
     struct pccl_text why;
-    pccl_peer_take_words(p, &why, &change->words);
+    pccl_peer_take_reason(p, &why, &change->reason);
     if (pccl_epoch_compare(&change->epoch, &p->epoch) <= 0) {
         pccl_peer_give_up(p, PCCL_MASTER_LOST, "the master's epoch went backwards");
         return;
@@ -228,8 +228,8 @@ void pccl_peer_epoch_change(struct pccl_peer *p, const struct pccl_msg_epoch_cha
         }
         p->view = change->epoch;
         p->cost = change->cost;
-        pccl_peer_say(p, PCCL_LOG_INFO, "%u peers in the group now: %s", p->ring_count, why.bytes);
-        pccl_peer_view_kills(p, &why);
+        pccl_peer_log(p, PCCL_LOG_INFO, "%u peers in the group now: %s", p->ring_count, why.bytes);
+        pccl_peer_view_aborts(p, &why);
         if (p->state == PCCL_PEER_OVER)
             return; /* sending failed, and the links are gone */
     }

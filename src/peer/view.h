@@ -19,6 +19,6 @@ const struct pccl_id *pccl_peer_successor(const struct pccl_peer *p);           
 
 void pccl_peer_names(struct pccl_peer *p, const struct pccl_msg_names *msg);
 /* What the master says in words, as people read it. */
-void pccl_peer_take_words(const struct pccl_peer *p, struct pccl_text *words, const struct pccl_bytes *said);
+void pccl_peer_take_reason(const struct pccl_peer *p, struct pccl_text *reason, const struct pccl_bytes *said);
 
 #endif

@@ -37,7 +37,7 @@ void pccl_peer_ask_where(struct pccl_peer *p, enum pccl_call call, const struct 
     pccl_peer_send(p, &msg);
 }
 
-void pccl_peer_wait_over(struct pccl_peer *p)
+void pccl_peer_wait_ended(struct pccl_peer *p)
 {
     for (uint32_t kind = 0; kind < PCCL_ROUND_KINDS; kind++)
         if (p->calls[kind].outstanding)
@@ -71,7 +71,7 @@ static void tell_admissions(struct pccl_peer *p)
     if (first == NULL)
         return;
     p->admissions_told_us = p->now_us;
-    pccl_peer_say(p, PCCL_LOG_WARN, "peer %s has waited %u ms for admission: members admit it " ADMITTED_BY "%s",
+    pccl_peer_log(p, PCCL_LOG_WARN, "peer %s has waited %u ms for admission: members admit it " ADMITTED_BY "%s",
                   pccl_id_str(first), p->config.where_ms, others ? "; others wait as well" : "");
 }
 
@@ -85,7 +85,7 @@ void pccl_peer_tick_admissions(struct pccl_peer *p)
         pccl_text_format(&p->waiting,
                          "connect has waited since %s for the members of the run, which admit it " ADMITTED_BY,
                          pccl_duration_str(p->now_us - p->connect_since_us));
-        pccl_peer_say(p, PCCL_LOG_WARN, "%s", p->waiting.bytes);
+        pccl_peer_log(p, PCCL_LOG_WARN, "%s", p->waiting.bytes);
         p->connect_where_us = pccl_peer_next_where(p);
     }
     pccl_peer_arm(p, p->connect_where_us);
@@ -93,11 +93,11 @@ void pccl_peer_tick_admissions(struct pccl_peer *p)
 
 static void end_stuck_call(struct pccl_peer *p, const struct pccl_msg_who_is_where *answer)
 {
-    struct pccl_op *op = answer->call == PCCL_CALL_REDUCE ? pccl_peer_find_instance(p, &answer->instance) : NULL;
+    struct pccl_peer_op *op = answer->call == PCCL_CALL_REDUCE ? pccl_peer_find_instance(p, &answer->instance) : NULL;
     if (op != NULL && p->now_us >= op->launched_us + p->config.stuck_ms * UINT64_C(1000)) {
-        struct pccl_text words;
-        pccl_text_format(&words, "its stuck_ms passed: %s", p->waiting.bytes);
-        pccl_peer_op_abort(p, op, PCCL_CLASS_DEADLINE, &words);
+        struct pccl_text reason;
+        pccl_text_format(&reason, "its stuck_ms passed: %s", p->waiting.bytes);
+        pccl_peer_op_abort(p, op, PCCL_CLASS_DEADLINE, &reason);
     }
     if (answer->call == PCCL_CALL_REDUCE)
         return;
@@ -116,7 +116,7 @@ static void end_stuck_call(struct pccl_peer *p, const struct pccl_msg_who_is_whe
 static bool is_still_waiting(struct pccl_peer *p, const struct pccl_msg_who_is_where *answer)
 {
     if (answer->call == PCCL_CALL_REDUCE) {
-        const struct pccl_op *op = pccl_peer_find_instance(p, &answer->instance);
+        const struct pccl_peer_op *op = pccl_peer_find_instance(p, &answer->instance);
         return op != NULL && op->awaited && !pccl_peer_is_decided(op);
     }
     for (uint8_t kind = 0; kind < PCCL_ROUND_KINDS; kind++)
@@ -125,7 +125,7 @@ static bool is_still_waiting(struct pccl_peer *p, const struct pccl_msg_who_is_w
     return false;
 }
 
-void pccl_peer_who_is_where(struct pccl_peer *p, const struct pccl_msg_who_is_where *answer)
+void pccl_peer_take_places(struct pccl_peer *p, const struct pccl_msg_who_is_where *answer)
 {
     if (answer->missing == 0 || !is_still_waiting(p, answer))
         return;
@@ -137,7 +137,7 @@ void pccl_peer_who_is_where(struct pccl_peer *p, const struct pccl_msg_who_is_wh
     if (answer->stuck)
         pccl_text_append(text, "; all wait in calls that can never meet");
     pccl_names_add_to(&p->names, text);
-    pccl_peer_say(p, PCCL_LOG_WARN, "%s", text->bytes);
+    pccl_peer_log(p, PCCL_LOG_WARN, "%s", text->bytes);
     if (answer->stuck && p->config.stuck_ms != 0)
         end_stuck_call(p, answer);
 }

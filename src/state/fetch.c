@@ -19,10 +19,10 @@ struct pccl_fetch *pccl_fetch_create(struct pccl_state *state, const struct pccl
                                  .source = PCCL_FETCH_NOBODY,
                                  .root_donor = PCCL_FETCH_NOBODY};
     for (unsigned unequal = 0; unequal < 2; unequal++) {
-        pccl_link_init(&fetch->unlisted[unequal]);
-        pccl_link_init(&fetch->open[unequal]);
+        pccl_list_init(&fetch->unlisted[unequal]);
+        pccl_list_init(&fetch->open[unequal]);
     }
-    pccl_link_init(&fetch->asked);
+    pccl_list_init(&fetch->asked);
     uint32_t count = state->tensor_count;
     if (count == 0)
         return fetch;
@@ -30,7 +30,7 @@ struct pccl_fetch *pccl_fetch_create(struct pccl_state *state, const struct pccl
     fetch->roots = pccl_allocate(memory, count * sizeof *fetch->roots);
     fetch->tasks = pccl_allocate(memory, count * sizeof *fetch->tasks);
     for (uint32_t i = 0; fetch->tasks != NULL && i < count; i++)
-        pccl_link_init(&fetch->tasks[i].link);
+        pccl_list_init(&fetch->tasks[i].link);
     if (fetch->law == NULL || fetch->roots == NULL || fetch->tasks == NULL) {
         pccl_fetch_destroy(fetch);
         return NULL;
@@ -95,7 +95,7 @@ void pccl_fetch_begin(struct pccl_fetch *fetch, uint64_t now_us, uint64_t round,
     forget_all(fetch);
     fetch->begun = true;
     fetch->status = PCCL_FETCH_RUNNING;
-    pccl_text_clear(&fetch->words);
+    pccl_text_clear(&fetch->reason);
     fetch->now_us = now_us;
     fetch->round = round;
     fetch->proof = *content;
@@ -195,7 +195,7 @@ void pccl_fetch_donor_down(struct pccl_fetch *fetch, uint64_t now_us, uint32_t d
 
 /* ---- answers ---- */
 
-static void settle(struct pccl_fetch_donor *donor)
+static void answered(struct pccl_fetch_donor *donor)
 {
     PCCL_ASSERT(donor->owed_count > 0);
     donor->owed_bytes -= pccl_fetch_owed_at(donor, 0)->bytes;
@@ -204,19 +204,19 @@ static void settle(struct pccl_fetch_donor *donor)
     donor->arriving = donor->writes = false;
 }
 
-static enum pccl_status refuse(struct pccl_text *words, const char *why)
+static enum pccl_status refuse(struct pccl_text *reason, const char *why)
 {
-    pccl_text_format(words, "%s", why);
+    pccl_text_format(reason, "%s", why);
     return PCCL_MALFORMED;
 }
 
 static enum pccl_status take_proofs(struct pccl_fetch *fetch, struct pccl_fetch_donor *donor,
-                                    const struct pccl_msg_state_proofs *proofs, struct pccl_text *words)
+                                    const struct pccl_msg_state_proofs *proofs, struct pccl_text *reason)
 {
     struct pccl_fetch_owed owed = *pccl_fetch_owed_at(donor, 0);
     if (proofs->round != fetch->round || proofs->what != owed.what || proofs->tensor != owed.tensor ||
         proofs->first != owed.first || proofs->proofs_count != owed.count)
-        return refuse(words, "it sends other proofs than it was asked for");
+        return refuse(reason, "it sends other proofs than it was asked for");
     enum pccl_status status = PCCL_OK;
     if (fetch->status != PCCL_FETCH_RUNNING) {
         /* nobody needs them any more */
@@ -224,27 +224,27 @@ static enum pccl_status take_proofs(struct pccl_fetch *fetch, struct pccl_fetch_
         memcpy(fetch->roots + owed.tensor, proofs->proofs, owed.count * sizeof *fetch->roots);
         fetch->roots_heard += owed.count;
         if (fetch->roots_heard == fetch->state->tensor_count)
-            status = pccl_fetch_take_roots(fetch, words);
+            status = pccl_fetch_take_roots(fetch, reason);
     } else {
         struct pccl_fetch_task *task = &fetch->tasks[owed.tensor];
         memcpy(task->list + owed.first, proofs->proofs, owed.count * sizeof *task->list);
         task->listed += owed.count;
         if (task->listed == pccl_fetch_tensor(fetch, owed.tensor)->chunks)
-            status = pccl_fetch_take_list(fetch, owed.tensor, words);
+            status = pccl_fetch_take_list(fetch, owed.tensor, reason);
     }
     if (status == PCCL_OK)
-        settle(donor);
+        answered(donor);
     return status;
 }
 
 static enum pccl_status take_data(struct pccl_fetch *fetch, uint32_t number, const struct pccl_msg_state_data *data,
-                                  struct pccl_fetch_arrival *arrival, struct pccl_text *words)
+                                  struct pccl_fetch_arrival *arrival, struct pccl_text *reason)
 {
     struct pccl_fetch_donor *donor = &fetch->donors[number];
     const struct pccl_fetch_owed *owed = pccl_fetch_owed_at(donor, 0);
     if (owed->what != PCCL_WANT_DATA || data->round != fetch->round || data->tensor != owed->tensor ||
         data->chunk != owed->first || data->length != owed->bytes)
-        return refuse(words, "it sends another chunk than it was asked for");
+        return refuse(reason, "it sends another chunk than it was asked for");
     struct pccl_fetch_chunk *chunk = owed->chunk;
     chunk->askers &= ~pccl_fetch_bit(number);
     donor->arriving = true;
@@ -258,20 +258,20 @@ static enum pccl_status take_data(struct pccl_fetch *fetch, uint32_t number, con
 
 enum pccl_status pccl_fetch_received(struct pccl_fetch *fetch, uint64_t now_us, uint32_t donor,
                                      const struct pccl_msg *msg, struct pccl_fetch_arrival *arrival,
-                                     struct pccl_text *words)
+                                     struct pccl_text *reason)
 {
     *arrival = (struct pccl_fetch_arrival){0};
     struct pccl_fetch_donor *from = find_donor(fetch, donor);
     if (from == NULL || from->owed_count == 0 || from->arriving)
-        return refuse(words, "it sends data that it was not asked for");
+        return refuse(reason, "it sends data that it was not asked for");
     fetch->now_us = now_us;
     enum pccl_status status = PCCL_MALFORMED;
     if (msg->type == PCCL_MSG_state_proofs && pccl_fetch_owed_at(from, 0)->what != PCCL_WANT_DATA)
-        status = take_proofs(fetch, from, &msg->as.state_proofs, words);
+        status = take_proofs(fetch, from, &msg->as.state_proofs, reason);
     else if (msg->type == PCCL_MSG_state_data)
-        status = take_data(fetch, donor, &msg->as.state_data, arrival, words);
+        status = take_data(fetch, donor, &msg->as.state_data, arrival, reason);
     else
-        pccl_text_format(words, "it answers with %s", pccl_wire_name(msg->type));
+        pccl_text_format(reason, "it answers with %s", pccl_wire_name(msg->type));
     if (status != PCCL_OK)
         return status;
     hear(fetch, from);
@@ -289,18 +289,18 @@ void pccl_fetch_progress(struct pccl_fetch *fetch, uint64_t now_us, uint32_t don
 }
 
 enum pccl_status pccl_fetch_arrived(struct pccl_fetch *fetch, uint64_t now_us, uint32_t donor,
-                                    const struct pccl_proof *proof, struct pccl_text *words)
+                                    const struct pccl_proof *proof, struct pccl_text *reason)
 {
     struct pccl_fetch_donor *from = find_donor(fetch, donor);
     if (from == NULL || !from->arriving)
-        return refuse(words, "no chunk is in flight from it");
+        return refuse(reason, "no chunk is in flight from it");
     fetch->now_us = now_us;
     if (from->writes) {
-        enum pccl_status status = pccl_fetch_written(fetch, pccl_fetch_owed_at(from, 0)->chunk, proof, words);
+        enum pccl_status status = pccl_fetch_written(fetch, pccl_fetch_owed_at(from, 0)->chunk, proof, reason);
         if (status != PCCL_OK)
             return status;
     }
-    settle(from);
+    answered(from);
     hear(fetch, from);
     pccl_fetch_ask(fetch);
     return PCCL_OK;
@@ -367,7 +367,7 @@ static uint64_t donor_deadline(const struct pccl_fetch *fetch, const struct pccl
         return can_be_spared(fetch, donor) ? donor->expires_us : UINT64_MAX;
     if (donor->owed_count > 0)
         return suspicion_us(donor);
-    if (pccl_link_is_alone(&fetch->asked))
+    if (pccl_list_is_empty(&fetch->asked))
         return UINT64_MAX;
     const struct pccl_fetch_chunk *oldest = PCCL_CONTAINER_OF(fetch->asked.next, struct pccl_fetch_chunk, link);
     return oldest->asked_us + PCCL_FETCH_PATIENCE_MS * ms;
@@ -385,11 +385,11 @@ uint64_t pccl_fetch_deadline(const struct pccl_fetch *fetch)
 
 /* ---- what can be asked ---- */
 
-void pccl_fetch_give_up(struct pccl_fetch *fetch, const char *words) { pccl_fetch_fail(fetch, words); }
+void pccl_fetch_give_up(struct pccl_fetch *fetch, const char *reason) { pccl_fetch_fail(fetch, reason); }
 
 enum pccl_fetch_status pccl_fetch_status(const struct pccl_fetch *fetch) { return fetch->status; }
 
-const struct pccl_text *pccl_fetch_words(const struct pccl_fetch *fetch) { return &fetch->words; }
+const struct pccl_text *pccl_fetch_reason(const struct pccl_fetch *fetch) { return &fetch->reason; }
 
 bool pccl_fetch_is_starved(const struct pccl_fetch *fetch)
 {

@@ -37,7 +37,7 @@ struct pccl_fetch_effects {
     void *context;
     void (*send)(void *context, uint32_t donor, const struct pccl_msg *msg);
     /* Close its connection: it stalls, or has no memory; `words` for the log. pccl_fetch_donor_down is implied. */
-    void (*drop)(void *context, uint32_t donor, const char *words);
+    void (*drop)(void *context, uint32_t donor, const char *reason);
 };
 
 /* Where the bytes of a state_data go. */
@@ -72,7 +72,7 @@ void pccl_fetch_donor_down(struct pccl_fetch *fetch, uint64_t now_us, uint32_t d
  */
 PCCL_MUST_CHECK enum pccl_status pccl_fetch_received(struct pccl_fetch *fetch, uint64_t now_us, uint32_t donor,
                                                      const struct pccl_msg *msg, struct pccl_fetch_arrival *arrival,
-                                                     struct pccl_text *words);
+                                                     struct pccl_text *reason);
 /* Some bytes of an arrival or of a frame have come: the donor is alive. */
 void pccl_fetch_progress(struct pccl_fetch *fetch, uint64_t now_us, uint32_t donor);
 /*
@@ -80,15 +80,15 @@ void pccl_fetch_progress(struct pccl_fetch *fetch, uint64_t now_us, uint32_t don
  * was elected; as above.
  */
 PCCL_MUST_CHECK enum pccl_status pccl_fetch_arrived(struct pccl_fetch *fetch, uint64_t now_us, uint32_t donor,
-                                                    const struct pccl_proof *proof, struct pccl_text *words);
+                                                    const struct pccl_proof *proof, struct pccl_text *reason);
 void pccl_fetch_tick(struct pccl_fetch *fetch, uint64_t now_us);
 uint64_t pccl_fetch_deadline(const struct pccl_fetch *fetch); /* UINT64_MAX: never */
 /* It is not over, and no donor that is up can help: without another one there is only pccl_fetch_give_up. */
 bool pccl_fetch_is_starved(const struct pccl_fetch *fetch);
 /* It is starved, and no donor is to be expected: fails. */
-void pccl_fetch_give_up(struct pccl_fetch *fetch, const char *words);
+void pccl_fetch_give_up(struct pccl_fetch *fetch, const char *reason);
 enum pccl_fetch_status pccl_fetch_status(const struct pccl_fetch *fetch);
-const struct pccl_text *pccl_fetch_words(const struct pccl_fetch *fetch); /* FAILED: why */
+const struct pccl_text *pccl_fetch_reason(const struct pccl_fetch *fetch); /* FAILED: why */
 /* Memory of this tensor has been written to, and it is not complete. */
 bool pccl_fetch_is_torn(const struct pccl_fetch *fetch, uint32_t tensor);
 uint64_t pccl_fetch_bytes(const struct pccl_fetch *fetch); /* verified chunks so far */

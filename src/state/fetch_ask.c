@@ -65,7 +65,7 @@ static bool ask_roots(struct pccl_fetch *fetch, uint32_t number)
 
 static struct pccl_fetch_task *take_unlisted(struct pccl_fetch *fetch, bool unequal)
 {
-    if (pccl_link_is_alone(&fetch->unlisted[unequal]))
+    if (pccl_list_is_empty(&fetch->unlisted[unequal]))
         return NULL;
     struct pccl_fetch_task *task = PCCL_CONTAINER_OF(fetch->unlisted[unequal].next, struct pccl_fetch_task, link);
     uint64_t chunks = pccl_fetch_tensor(fetch, (uint32_t)(task - fetch->tasks))->chunks;
@@ -75,7 +75,7 @@ static struct pccl_fetch_task *take_unlisted(struct pccl_fetch *fetch, bool uneq
         pccl_fetch_fail(fetch, pccl_status_text(PCCL_MEMORY));
         return NULL;
     }
-    pccl_link_remove(&task->link);
+    pccl_list_remove(&task->link);
     return task;
 }
 
@@ -118,9 +118,9 @@ static void ask_chunk(struct pccl_fetch *fetch, uint32_t number, struct pccl_fet
     ask_for(fetch, number, &owed);
 }
 
-static struct pccl_fetch_chunk *first_of(const struct pccl_link *head)
+static struct pccl_fetch_chunk *first_of(const struct pccl_list_node *head)
 {
-    return pccl_link_is_alone(head) ? NULL : PCCL_CONTAINER_OF(head->next, struct pccl_fetch_chunk, link);
+    return pccl_list_is_empty(head) ? NULL : PCCL_CONTAINER_OF(head->next, struct pccl_fetch_chunk, link);
 }
 
 static bool ask_data(struct pccl_fetch *fetch, uint32_t number)

@@ -3,12 +3,12 @@
 
 #include <string.h>
 
-void pccl_fetch_fail(struct pccl_fetch *fetch, const char *words)
+void pccl_fetch_fail(struct pccl_fetch *fetch, const char *reason)
 {
     if (fetch->status != PCCL_FETCH_RUNNING)
         return;
     fetch->status = PCCL_FETCH_FAILED;
-    pccl_text_format(&fetch->words, "%s", words);
+    pccl_text_format(&fetch->reason, "%s", reason);
 }
 
 static const struct pccl_proof *chunks_of(const struct pccl_fetch *fetch, uint32_t tensor)
@@ -17,11 +17,11 @@ static const struct pccl_proof *chunks_of(const struct pccl_fetch *fetch, uint32
     return fetch->state->proofs == NULL ? NULL : fetch->state->proofs + first;
 }
 
-static struct pccl_text *malformed(struct pccl_text *words, const struct pccl_fetch *fetch, uint32_t tensor,
+static struct pccl_text *malformed(struct pccl_text *reason, const struct pccl_fetch *fetch, uint32_t tensor,
                                    const char *what)
 {
-    pccl_text_format(words, "%s of tensor '%s'", what, pccl_fetch_tensor(fetch, tensor)->name);
-    return words;
+    pccl_text_format(reason, "%s of tensor '%s'", what, pccl_fetch_tensor(fetch, tensor)->name);
+    return reason;
 }
 
 /* ---- tasks ---- */
@@ -39,9 +39,9 @@ static void forget_task(struct pccl_fetch *fetch, uint32_t tensor)
     struct pccl_fetch_task *task = &fetch->tasks[tensor];
     forget_list(fetch, tensor);
     for (uint64_t i = 0; i < task->chunk_count; i++)
-        pccl_link_remove(&task->chunks[i].link);
+        pccl_list_remove(&task->chunks[i].link);
     pccl_release(&fetch->memory, task->chunks, (size_t)task->chunk_count * sizeof *task->chunks);
-    pccl_link_remove(&task->link);
+    pccl_list_remove(&task->link);
     task->chunks = NULL;
     task->chunk_count = task->missing = 0;
 }
@@ -84,7 +84,7 @@ static void open_chunk(struct pccl_fetch *fetch, uint32_t tensor, uint64_t numbe
     PCCL_ASSERT(number < fetch->tasks[tensor].chunk_count);
     struct pccl_fetch_chunk *chunk = &fetch->tasks[tensor].chunks[number];
     *chunk = (struct pccl_fetch_chunk){.tensor = tensor, .index = index, .proof = *proof, .writer = PCCL_FETCH_NOBODY};
-    pccl_link_init(&chunk->link);
+    pccl_list_init(&chunk->link);
     pccl_fetch_place(fetch, chunk);
 }
 
@@ -127,7 +127,7 @@ static void compare(struct pccl_fetch *fetch, bool unequal)
         }
         fetch->missing[unequal]++;
         if (tensor->chunks > 1)
-            pccl_link_append(&fetch->unlisted[unequal], &task->link);
+            pccl_list_append(&fetch->unlisted[unequal], &task->link);
         else if (make_chunks(fetch, i, 1))
             open_chunk(fetch, i, 0, 0, &unknown);
         else
@@ -144,18 +144,18 @@ static void take_law(struct pccl_fetch *fetch, bool unequal)
     compare(fetch, unequal);
 }
 
-enum pccl_status pccl_fetch_take_roots(struct pccl_fetch *fetch, struct pccl_text *words)
+enum pccl_status pccl_fetch_take_roots(struct pccl_fetch *fetch, struct pccl_text *reason)
 {
     struct pccl_proof content = pccl_proof_content(fetch->state, fetch->roots);
     if (!pccl_proof_equal(&content, &fetch->proof)) {
-        pccl_text_format(words, "its roots do not match the elected content");
+        pccl_text_format(reason, "its roots do not match the elected content");
         return PCCL_MALFORMED;
     }
     for (uint32_t i = 0; i < fetch->state->tensor_count; i++) {
         const struct pccl_tensor *tensor = pccl_fetch_tensor(fetch, i);
         if (tensor->chunks == 0 && !pccl_proof_equal(&tensor->proof, &fetch->roots[i])) {
-            (void)malformed(words, fetch, i, "it gives something as the root");
-            pccl_text_append(words, ", which is empty");
+            (void)malformed(reason, fetch, i, "it gives something as the root");
+            pccl_text_append(reason, ", which is empty");
             return PCCL_MALFORMED;
         }
     }
@@ -175,11 +175,11 @@ enum pccl_status pccl_fetch_take_roots(struct pccl_fetch *fetch, struct pccl_tex
 
 void pccl_fetch_unlist(struct pccl_fetch *fetch, struct pccl_fetch_task *task)
 {
-    if (!pccl_link_is_alone(&task->link))
+    if (!pccl_list_is_empty(&task->link))
         return;
     uint32_t tensor = (uint32_t)(task - fetch->tasks);
     task->listed = 0;
-    pccl_link_append(&fetch->unlisted[pccl_fetch_tensor(fetch, tensor)->unequal], &task->link);
+    pccl_list_append(&fetch->unlisted[pccl_fetch_tensor(fetch, tensor)->unequal], &task->link);
 }
 
 static uint64_t count_differing(const struct pccl_proof *a, const struct pccl_proof *b, uint64_t count)
@@ -190,14 +190,14 @@ static uint64_t count_differing(const struct pccl_proof *a, const struct pccl_pr
     return differing;
 }
 
-enum pccl_status pccl_fetch_take_list(struct pccl_fetch *fetch, uint32_t tensor, struct pccl_text *words)
+enum pccl_status pccl_fetch_take_list(struct pccl_fetch *fetch, uint32_t tensor, struct pccl_text *reason)
 {
     struct pccl_fetch_task *task = &fetch->tasks[tensor];
     const struct pccl_tensor *of = pccl_fetch_tensor(fetch, tensor);
     PCCL_ASSERT(task->list != NULL && task->listed == of->chunks);
     struct pccl_proof root = pccl_proof_root(fetch->state->kernels, of->bytes, task->list, of->chunks);
     if (!pccl_proof_equal(&root, &fetch->law[tensor])) {
-        (void)malformed(words, fetch, tensor, "its chunk proofs do not match the root");
+        (void)malformed(reason, fetch, tensor, "its chunk proofs do not match the root");
         return PCCL_MALFORMED;
     }
     const struct pccl_proof *chunks = chunks_of(fetch, tensor);
@@ -220,15 +220,15 @@ enum pccl_status pccl_fetch_take_list(struct pccl_fetch *fetch, uint32_t tensor,
 
 void pccl_fetch_place(struct pccl_fetch *fetch, struct pccl_fetch_chunk *chunk)
 {
-    pccl_link_remove(&chunk->link);
+    pccl_list_remove(&chunk->link);
     if (chunk->done || chunk->writer != PCCL_FETCH_NOBODY)
         return;
     bool unequal = pccl_fetch_tensor(fetch, chunk->tensor)->unequal;
     chunk->asked_us = fetch->now_us;
     if (chunk->askers == 0)
-        pccl_link_append(&fetch->open[unequal], &chunk->link);
+        pccl_list_append(&fetch->open[unequal], &chunk->link);
     else if ((chunk->askers & (chunk->askers - 1)) == 0 && !unequal)
-        pccl_link_append(&fetch->asked, &chunk->link);
+        pccl_list_append(&fetch->asked, &chunk->link);
 }
 
 static struct pccl_proof *place_of(struct pccl_fetch *fetch, const struct pccl_fetch_chunk *chunk)
@@ -240,7 +240,7 @@ void pccl_fetch_write(struct pccl_fetch *fetch, struct pccl_fetch_chunk *chunk, 
 {
     struct pccl_tensor *tensor = &fetch->state->tensors[chunk->tensor];
     chunk->writer = (uint8_t)donor;
-    pccl_link_remove(&chunk->link);
+    pccl_list_remove(&chunk->link);
     *place_of(fetch, chunk) = (struct pccl_proof){0};
     /* Nor are the root and the content what they were. */
     fetch->tasks[chunk->tensor].torn = true;
@@ -250,14 +250,14 @@ void pccl_fetch_write(struct pccl_fetch *fetch, struct pccl_fetch_chunk *chunk, 
 }
 
 enum pccl_status pccl_fetch_written(struct pccl_fetch *fetch, struct pccl_fetch_chunk *chunk,
-                                    const struct pccl_proof *proof, struct pccl_text *words)
+                                    const struct pccl_proof *proof, struct pccl_text *reason)
 {
     const struct pccl_tensor *tensor = pccl_fetch_tensor(fetch, chunk->tensor);
     struct pccl_fetch_task *task = &fetch->tasks[chunk->tensor];
     struct pccl_proof root =
         tensor->chunks == 1 ? pccl_proof_root(fetch->state->kernels, tensor->bytes, proof, 1) : *proof;
     if (!pccl_proof_equal(&root, tensor->chunks == 1 ? &fetch->law[chunk->tensor] : &chunk->proof)) {
-        (void)malformed(words, fetch, chunk->tensor, "its bytes do not match the chunk");
+        (void)malformed(reason, fetch, chunk->tensor, "its bytes do not match the chunk");
         return PCCL_MALFORMED;
     }
     *place_of(fetch, chunk) = *proof;

@@ -26,7 +26,7 @@ _Static_assert(PCCL_FETCH_DONORS <= 32, "a bit for each donor");
 
 /* A chunk that differs, or did. */
 struct pccl_fetch_chunk {
-    struct pccl_link link; /* in open or asked; in neither while it is written, asked of several, or done */
+    struct pccl_list_node link; /* in open or asked; in neither while it is written, asked of several, or done */
     uint32_t tensor;
     uint64_t index;          /* in the tensor */
     struct pccl_proof proof; /* the only chunk of its tensor: not known, the root tells */
@@ -38,7 +38,7 @@ struct pccl_fetch_chunk {
 
 /* What is to be done for one tensor. */
 struct pccl_fetch_task {
-    struct pccl_link link;           /* in unlisted: its list is to be asked for */
+    struct pccl_list_node link;      /* in unlisted: its list is to be asked for */
     struct pccl_proof *list;         /* owned; what its chunks should be, while that is on its way */
     uint64_t listed;                 /* proofs that have come */
     struct pccl_fetch_chunk *chunks; /* owned */
@@ -78,7 +78,7 @@ struct pccl_fetch {
     struct pccl_state *state;
     bool begun;
     enum pccl_fetch_status status;
-    struct pccl_text words;
+    struct pccl_text reason;
     uint64_t now_us, round, bytes;
     struct pccl_proof proof; /* wanted */
 
@@ -86,12 +86,12 @@ struct pccl_fetch {
     bool wanted[2];
     bool known[2]; /* law says what they are to be, or they are it */
     uint32_t missing[2];
-    struct pccl_link unlisted[2];  /* tasks */
-    struct pccl_link open[2];      /* chunks that nobody is asked for */
-    struct pccl_link asked;        /* chunks that are equal everywhere: one donor is asked for, the oldest first */
-    struct pccl_proof *law;        /* owned; roots */
-    struct pccl_fetch_task *tasks; /* owned; one for each tensor */
-    uint8_t source;                /* whose tensors that are not equal are law */
+    struct pccl_list_node unlisted[2]; /* tasks */
+    struct pccl_list_node open[2];     /* chunks that nobody is asked for */
+    struct pccl_list_node asked;       /* chunks that are equal everywhere: one donor is asked for, the oldest first */
+    struct pccl_proof *law;            /* owned; roots */
+    struct pccl_fetch_task *tasks;     /* owned; one for each tensor */
+    uint8_t source;                    /* whose tensors that are not equal are law */
 
     struct pccl_proof *roots; /* owned; as root_donor says */
     uint32_t roots_asked, roots_heard;
@@ -111,24 +111,24 @@ static inline const struct pccl_tensor *pccl_fetch_tensor(const struct pccl_fetc
 }
 
 /* ---- fetch_work.c: what differs, and what is left of it ---- */
-void pccl_fetch_fail(struct pccl_fetch *fetch, const char *words);
+void pccl_fetch_fail(struct pccl_fetch *fetch, const char *reason);
 /* Forgets all tasks, but not which tensors are torn. */
 void pccl_fetch_forget_tasks(struct pccl_fetch *fetch);
 /* The tensors that are not equal need another source. */
 void pccl_fetch_source_lost(struct pccl_fetch *fetch);
 /* All roots of the root donor are there. MALFORMED: they are not what was elected. */
-PCCL_MUST_CHECK enum pccl_status pccl_fetch_take_roots(struct pccl_fetch *fetch, struct pccl_text *words);
+PCCL_MUST_CHECK enum pccl_status pccl_fetch_take_roots(struct pccl_fetch *fetch, struct pccl_text *reason);
 /* Nobody is asked for its list any more. */
 void pccl_fetch_unlist(struct pccl_fetch *fetch, struct pccl_fetch_task *task);
 /* The list of a tensor has come. */
 PCCL_MUST_CHECK enum pccl_status pccl_fetch_take_list(struct pccl_fetch *fetch, uint32_t tensor,
-                                                      struct pccl_text *words);
+                                                      struct pccl_text *reason);
 /* Into the list where it belongs, after its askers or its writer have changed. */
 void pccl_fetch_place(struct pccl_fetch *fetch, struct pccl_fetch_chunk *chunk);
 void pccl_fetch_write(struct pccl_fetch *fetch, struct pccl_fetch_chunk *chunk, uint32_t donor);
 /* The chunk is in place. MALFORMED: it is another one. */
 PCCL_MUST_CHECK enum pccl_status pccl_fetch_written(struct pccl_fetch *fetch, struct pccl_fetch_chunk *chunk,
-                                                    const struct pccl_proof *proof, struct pccl_text *words);
+                                                    const struct pccl_proof *proof, struct pccl_text *reason);
 /* COMPLETE if nothing is missing. */
 void pccl_fetch_finish(struct pccl_fetch *fetch);
 

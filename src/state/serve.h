@@ -11,6 +11,6 @@
  */
 PCCL_MUST_CHECK enum pccl_status pccl_serve(const struct pccl_state *state, uint64_t round,
                                             const struct pccl_msg_state_want *want, struct pccl_proof *roots,
-                                            struct pccl_msg *answer, struct pccl_text *words);
+                                            struct pccl_msg *answer, struct pccl_text *reason);
 
 #endif

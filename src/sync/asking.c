@@ -19,26 +19,26 @@ static struct pccl_fetch *machine_of(const struct pccl_sync_asker *asker)
     return asker->link.session->fetching.machine;
 }
 
-static void settle(struct pccl_sync_asker *asker) { pccl_sync_fetching_settle(asker->link.session); }
+static void advance(struct pccl_sync_asker *asker) { pccl_sync_fetching_advance(asker->link.session); }
 
 /* ---- chunks ---- */
 
-static bool copy_to_device(struct pccl_sync_asker *asker, struct pccl_proof *proof, struct pccl_text *words)
+static bool copy_to_device(struct pccl_sync_asker *asker, struct pccl_proof *proof, struct pccl_text *reason)
 {
     const struct pccl_fetch_arrival *arrival = &asker->arrival;
     const struct pccl_sync_tensor *tensor = &asker->link.session->config.tensors[arrival->tensor];
-    if (pccl_device_write(asker->lane, 0, pccl_sync_chunk(tensor, arrival->chunk), arrival->length, words) != PCCL_OK)
+    if (pccl_device_write(asker->lane, 0, pccl_sync_chunk(tensor, arrival->chunk), arrival->length, reason) != PCCL_OK)
         return false;
     *proof = pccl_proof_bytes(asker->link.session->state.kernels, asker->target, arrival->length);
-    return pccl_device_wait(asker->lane, 0, words) == PCCL_OK;
+    return pccl_device_wait(asker->lane, 0, reason) == PCCL_OK;
 }
 
 /* A device of ours fails: there is no place for these bytes, and there will not be for others. */
-static void give_up(struct pccl_sync_asker *asker, const struct pccl_text *words)
+static void give_up(struct pccl_sync_asker *asker, const struct pccl_text *reason)
 {
-    asker->link.words = *words;
+    asker->link.reason = *reason;
     asker->doomed = true;
-    pccl_sync_fetching_fail(asker->link.session, words);
+    pccl_sync_fetching_fail(asker->link.session, reason);
 }
 
 /* All of its bytes have come. */
@@ -47,17 +47,17 @@ static void end_chunk(struct pccl_sync_asker *asker)
     struct pccl_sync_link *link = &asker->link;
     struct pccl_sync_session *session = link->session;
     struct pccl_proof proof = {0};
-    struct pccl_text words;
+    struct pccl_text reason;
     bool wanted = asker->arrival.wanted;
-    if (wanted && asker->lane && !copy_to_device(asker, &proof, &words)) {
-        give_up(asker, &words);
+    if (wanted && asker->lane && !copy_to_device(asker, &proof, &reason)) {
+        give_up(asker, &reason);
         return;
     }
     if (wanted && !asker->lane)
         proof = pccl_proof_bytes(session->state.kernels, asker->target, asker->arrival.length);
     asker->target = NULL;
     pccl_channel_expect(&link->channel, &asker->target, 0);
-    if (pccl_fetch_arrived(machine_of(asker), pccl_now_us(), asker->number, &proof, &link->words) != PCCL_OK) {
+    if (pccl_fetch_arrived(machine_of(asker), pccl_now_us(), asker->number, &proof, &link->reason) != PCCL_OK) {
         asker->doomed = true;
         return;
     }
@@ -68,13 +68,13 @@ static void end_chunk(struct pccl_sync_asker *asker)
 }
 
 /* Where its bytes go. NULL, with words: a device is of no use. */
-static uint8_t *aim(struct pccl_sync_asker *asker, struct pccl_text *words)
+static uint8_t *aim(struct pccl_sync_asker *asker, struct pccl_text *reason)
 {
     const struct pccl_sync_tensor *tensor = &asker->link.session->config.tensors[asker->arrival.tensor];
     asker->lane = NULL;
     if (!tensor->device)
         return pccl_sync_chunk(tensor, asker->arrival.chunk);
-    if (pccl_sync_lanes_find(&asker->lanes, tensor, &asker->lane, words) != PCCL_OK)
+    if (pccl_sync_lanes_find(&asker->lanes, tensor, &asker->lane, reason) != PCCL_OK)
         return NULL;
     return pccl_device_lane_buffer(asker->lane, 0);
 }
@@ -82,15 +82,15 @@ static uint8_t *aim(struct pccl_sync_asker *asker, struct pccl_text *words)
 static void begin_chunk(struct pccl_sync_asker *asker, uint32_t length)
 {
     struct pccl_sync_session *session = asker->link.session;
-    struct pccl_text words = {.length = 0};
+    struct pccl_text reason = {.length = 0};
     asker->target = NULL;
     if (asker->arrival.wanted) {
         if (!session->fetching.touched)
             session->events.touching(session->events.context);
         session->fetching.touched = true;
-        asker->target = aim(asker, &words);
+        asker->target = aim(asker, &reason);
         if (!asker->target)
-            give_up(asker, &words);
+            give_up(asker, &reason);
     }
     pccl_channel_expect(&asker->link.channel, &asker->target, length);
 }
@@ -99,16 +99,16 @@ static void begin_chunk(struct pccl_sync_asker *asker, uint32_t length)
 
 static void on_message(struct pccl_sync_asker *asker, const struct pccl_msg *msg)
 {
-    struct pccl_text *words = &asker->link.words;
+    struct pccl_text *reason = &asker->link.reason;
     bool proofs = msg->type == PCCL_MSG_state_proofs, data = msg->type == PCCL_MSG_state_data;
     if (!(proofs || data) || !asker->owed) {
-        pccl_text_format(words, "it sent %s and was not asked for it", pccl_wire_name(msg->type));
+        pccl_text_format(reason, "it sent %s and was not asked for it", pccl_wire_name(msg->type));
         asker->doomed = true;
         return;
     }
     asker->owed--;
     asker->arrival = (struct pccl_fetch_arrival){0};
-    if (pccl_fetch_received(machine_of(asker), pccl_now_us(), asker->number, msg, &asker->arrival, words) != PCCL_OK)
+    if (pccl_fetch_received(machine_of(asker), pccl_now_us(), asker->number, msg, &asker->arrival, reason) != PCCL_OK)
         asker->doomed = true;
     else if (data)
         begin_chunk(asker, msg->as.state_data.length);
@@ -127,7 +127,7 @@ static void note_moved(struct pccl_sync_asker *asker)
         return;
     end_chunk(asker);
     if (large)
-        settle(asker); /* asks for more */
+        advance(asker); /* asks for more */
 }
 
 /* What lies in the reader, until it holds no whole frame and nothing of a chunk. */
@@ -176,7 +176,7 @@ static void visit(struct pccl_sync_link *link)
 {
     struct pccl_sync_asker *asker = asker_of(link);
     receive(asker);
-    settle(asker); /* sends, too */
+    advance(asker); /* sends, too */
     pccl_sync_asker_watch(asker);
 }
 
@@ -184,7 +184,7 @@ static void silent(struct pccl_sync_link *link)
 {
     struct pccl_sync_asker *asker = asker_of(link);
     asker->doomed = true;
-    settle(asker);
+    advance(asker);
 }
 
 static void release(struct pccl_sync_link *link) { pccl_sync_lanes_close(&asker_of(link)->lanes); }

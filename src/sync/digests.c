@@ -36,7 +36,7 @@ struct digester {
     struct work *work;
     uv_thread_t thread;
     enum pccl_status status;
-    struct pccl_text words;
+    struct pccl_text reason;
     struct pccl_sync_lanes lanes;
     struct arrival arrivals[PCCL_DEVICE_BUFFERS]; /* each in the buffer of its number */
     uint32_t first, count;
@@ -76,7 +76,7 @@ static void note_chunk(const struct work *work, uint64_t index, const void *byte
 static bool finish_oldest(struct digester *digester)
 {
     const struct arrival *arrival = &digester->arrivals[digester->first];
-    enum pccl_status status = pccl_device_wait(arrival->lane, digester->first, &digester->words);
+    enum pccl_status status = pccl_device_wait(arrival->lane, digester->first, &digester->reason);
     if (status != PCCL_OK) {
         fail(digester, status);
         return false;
@@ -95,9 +95,9 @@ static bool begin_reading(struct digester *digester, const struct pccl_sync_tens
         return false;
     uint32_t buffer = (digester->first + digester->count) % PCCL_DEVICE_BUFFERS;
     struct pccl_device_lane *lane;
-    enum pccl_status status = pccl_sync_lanes_find(&digester->lanes, tensor, &lane, &digester->words);
+    enum pccl_status status = pccl_sync_lanes_find(&digester->lanes, tensor, &lane, &digester->reason);
     if (status == PCCL_OK)
-        status = pccl_device_read(lane, buffer, pccl_sync_chunk(tensor, chunk), length, &digester->words);
+        status = pccl_device_read(lane, buffer, pccl_sync_chunk(tensor, chunk), length, &digester->reason);
     if (status != PCCL_OK) {
         fail(digester, status);
         return false;
@@ -153,7 +153,7 @@ static void digest_runs(void *argument)
     struct digester *digester = argument;
     if (pccl_guard_run(digest_all, digester))
         return;
-    pccl_text_format(&digester->words, "%s", pccl_status_text(PCCL_INTERNAL));
+    pccl_text_format(&digester->reason, "%s", pccl_status_text(PCCL_INTERNAL));
     fail(digester, PCCL_INTERNAL);
 }
 
@@ -180,7 +180,7 @@ static uint32_t worthwhile(const struct pccl_state *state, uint32_t threads)
     return (uint32_t)pccl_min_u64(wanted, PCCL_SYNC_THREADS_MAX);
 }
 
-static enum pccl_status do_all(struct work *work, uint32_t threads, struct pccl_text *words)
+static enum pccl_status do_all(struct work *work, uint32_t threads, struct pccl_text *reason)
 {
     struct digester digesters[PCCL_SYNC_THREADS_MAX];
     uint32_t wanted = worthwhile(work->state, threads), count = 1;
@@ -195,25 +195,25 @@ static enum pccl_status do_all(struct work *work, uint32_t threads, struct pccl_
         (void)uv_thread_join(&digesters[i].thread);
     for (uint32_t i = 0; i < count; i++)
         if (digesters[i].status != PCCL_OK) {
-            *words = digesters[i].words;
+            *reason = digesters[i].reason;
             return digesters[i].status;
         }
     if (atomic_load_explicit(&work->next, memory_order_relaxed) >= work->state->chunk_count)
         return PCCL_OK;
-    pccl_text_format(words, "%s", pccl_status_text(PCCL_ABORTED)); /* all have left: some chunks are nobody's */
+    pccl_text_format(reason, "%s", pccl_status_text(PCCL_ABORTED)); /* all have left: some chunks are nobody's */
     return PCCL_ABORTED;
 }
 
 enum pccl_status pccl_sync_digest(struct pccl_state *state, const struct pccl_sync_tensor *tensors, uint32_t threads,
-                                  struct pccl_text *words)
+                                  struct pccl_text *reason)
 {
     struct work work = {.state = state, .tensors = tensors};
-    return do_all(&work, threads, words);
+    return do_all(&work, threads, reason);
 }
 
 enum pccl_status pccl_sync_prove(struct pccl_state *state, const struct pccl_sync_tensor *tensors, uint32_t threads,
-                                 const atomic_bool *leave, struct pccl_text *words)
+                                 const atomic_bool *leave, struct pccl_text *reason)
 {
     struct work work = {.state = state, .tensors = tensors, .proves = true, .leave = leave};
-    return do_all(&work, threads, words);
+    return do_all(&work, threads, reason);
 }

@@ -14,9 +14,9 @@ enum { PCCL_SYNC_THREADS_MAX = 64 };
  * there are processors, within reason. MEMORY or SYSTEM with words: a device failed.
  */
 PCCL_MUST_CHECK enum pccl_status pccl_sync_digest(struct pccl_state *state, const struct pccl_sync_tensor *tensors,
-                                                  uint32_t threads, struct pccl_text *words);
+                                                  uint32_t threads, struct pccl_text *reason);
 /* The same for state->proofs. *leave: the caller is waited for, it ends soon; ABORTED: some are not made. */
 PCCL_MUST_CHECK enum pccl_status pccl_sync_prove(struct pccl_state *state, const struct pccl_sync_tensor *tensors,
-                                                 uint32_t threads, const atomic_bool *leave, struct pccl_text *words);
+                                                 uint32_t threads, const atomic_bool *leave, struct pccl_text *reason);
 
 #endif

@@ -1,6 +1,6 @@
 /*
  * Fetching: the machine, the donors that the plan names, and who dials them. A donor that cannot be reached or is lost
- * is dialled again a few times; then it is given up, and one of those that wait takes its place.
+ * is dialed again a few times; then it is given up, and one of those that wait takes its place.
  */
 #include "net/heap.h"
 #include "net/interfaces.h"
@@ -12,8 +12,8 @@
 /* Before the second attempt and the later ones, as parts of the patience. */
 static const uint32_t pauses[PCCL_SYNC_ATTEMPTS_MAX - 1] = {40, 10, 2};
 
-static void on_dialled(void *context, struct pccl_connection *connection, enum pccl_link_end how,
-                       const struct pccl_text *words);
+static void on_dialed(void *context, struct pccl_connection *connection, enum pccl_link_end how,
+                      const struct pccl_text *reason);
 
 /* ---- donors ---- */
 
@@ -79,7 +79,7 @@ static void give_up(struct pccl_sync_session *session, struct pccl_sync_donor *d
 {
     struct pccl_sync_fetching *fetching = &session->fetching;
     pccl_sync_log(session, PCCL_LOG_WARN, "state: peer %s is no longer asked: %s", pccl_id_str(&donor->peer),
-                  fetching->last_words.bytes);
+                  fetching->last_reason.bytes);
     *find(fetching, &donor->peer) = donor->next;
     if (donor->seated)
         fetching->seats[donor->seat] = false;
@@ -87,13 +87,13 @@ static void give_up(struct pccl_sync_session *session, struct pccl_sync_donor *d
 }
 
 /* A connection is lost, or was not to be had. */
-static void end_line(struct pccl_sync_line *line, const struct pccl_text *words)
+static void end_line(struct pccl_sync_line *line, const struct pccl_text *reason)
 {
     struct pccl_sync_donor *donor = line->donor;
     struct pccl_sync_session *session = donor->session;
-    session->fetching.last_words = *words;
+    session->fetching.last_reason = *reason;
     pccl_sync_log(session, PCCL_LOG_INFO, "state: connection %u to peer %s: %s", (unsigned)(line - donor->lines),
-                  pccl_id_str(&donor->peer), words->bytes);
+                  pccl_id_str(&donor->peer), reason->bytes);
     if (line == donor->lines && donor->tried < PCCL_SYNC_ATTEMPTS_MAX)
         donor->again_us = pccl_now_us() + patience_us(session) / pauses[donor->tried - 1];
     if (!is_standing(donor))
@@ -102,9 +102,9 @@ static void end_line(struct pccl_sync_line *line, const struct pccl_text *words)
 
 void pccl_sync_fetching_proved(struct pccl_sync_line *line) { line->donor->tried = 1; }
 
-/* ---- dialling ---- */
+/* ---- dialing ---- */
 
-static bool start_dialling(struct pccl_sync_line *line)
+static bool start_dialing(struct pccl_sync_line *line)
 {
     struct pccl_sync_donor *donor = line->donor;
     struct pccl_sync_session *session = donor->session;
@@ -120,7 +120,7 @@ static bool start_dialling(struct pccl_sync_line *line)
                              .stagger_ms = session->config.stagger_ms,
                              .timeout_ms = session->config.silence_ms,
                              .hello = &hello,
-                             .done = on_dialled,
+                             .done = on_dialed,
                              .context = line};
     line->dialer = pccl_dialer_start(&session->reactor.loop, pccl_heap(), &dial);
     return line->dialer != NULL;
@@ -128,11 +128,11 @@ static bool start_dialling(struct pccl_sync_line *line)
 
 static void dial(struct pccl_sync_line *line)
 {
-    struct pccl_text words;
-    if (start_dialling(line))
+    struct pccl_text reason;
+    if (start_dialing(line))
         return;
-    pccl_text_format(&words, "%s", pccl_status_text(PCCL_MEMORY));
-    end_line(line, &words);
+    pccl_text_format(&reason, "%s", pccl_status_text(PCCL_MEMORY));
+    end_line(line, &reason);
 }
 
 static void dial_first(struct pccl_sync_donor *donor)
@@ -144,19 +144,19 @@ static void dial_first(struct pccl_sync_donor *donor)
 
 /* The handshake is over: the machine may ask it. false, with words: the connection is of no use. */
 static bool take_over(struct pccl_sync_line *line, struct pccl_connection *connection, uint32_t rtt_us,
-                      struct pccl_text *words)
+                      struct pccl_text *reason)
 {
     struct pccl_sync_donor *donor = line->donor;
     struct pccl_sync_fetching *fetching = &donor->session->fetching;
     struct pccl_handover handover;
     uint32_t number = number_of(line);
-    pccl_text_format(words, "it failed at once");
+    pccl_text_format(reason, "it failed at once");
     if (!pccl_connection_detach(connection, &handover)) {
         pccl_connection_close(connection, 0);
         return false;
     }
     if (pccl_handover_has_input(&handover)) {
-        pccl_text_format(words, "it speaks before it is asked");
+        pccl_text_format(reason, "it speaks before it is asked");
         pccl_handover_drop(&handover);
         return false;
     }
@@ -176,13 +176,13 @@ static void dial_further(struct pccl_sync_donor *donor)
             dial(&donor->lines[i]);
 }
 
-static void on_dialled(void *context, struct pccl_connection *connection, enum pccl_link_end how,
-                       const struct pccl_text *words)
+static void on_dialed(void *context, struct pccl_connection *connection, enum pccl_link_end how,
+                      const struct pccl_text *reason)
 {
     struct pccl_sync_line *line = context;
     struct pccl_sync_donor *donor = line->donor;
     struct pccl_sync_session *session = donor->session;
-    struct pccl_text why = *words;
+    struct pccl_text why = *reason;
     uint32_t rtt_us = connection ? pccl_socket_rtt_us(connection->channel.socket) : 0;
     (void)how;
     line->dialer = NULL;
@@ -190,7 +190,7 @@ static void on_dialled(void *context, struct pccl_connection *connection, enum p
         end_line(line, &why);
     else if (line == donor->lines && rtt_us >= PCCL_LONG_PATH_RTT_US)
         dial_further(donor);
-    pccl_sync_fetching_settle(session);
+    pccl_sync_fetching_advance(session);
 }
 
 /* ---- effects of the machine ---- */
@@ -203,20 +203,20 @@ static void effect_send(void *context, uint32_t number, const struct pccl_msg *m
         pccl_sync_asker_ask(asker, msg);
 }
 
-static void effect_drop(void *context, uint32_t number, const char *words)
+static void effect_drop(void *context, uint32_t number, const char *reason)
 {
     struct pccl_sync_session *session = context;
     struct pccl_sync_asker *asker = session->fetching.askers[number];
     if (!asker)
         return;
     asker->doomed = true;
-    pccl_text_format(&asker->link.words, "%s", words);
+    pccl_text_format(&asker->link.reason, "%s", reason);
 }
 
 /* ---- the end ---- */
 
-/* No connection any more, and nobody is dialled. */
-static void let_go_of_donors(struct pccl_sync_session *session)
+/* No connection any more, and nobody is dialed. */
+static void release_donors_left(struct pccl_sync_session *session)
 {
     struct pccl_sync_fetching *fetching = &session->fetching;
     for (uint32_t number = 0; number < PCCL_FETCH_DONORS; number++) {
@@ -237,23 +237,23 @@ static void let_go_of_donors(struct pccl_sync_session *session)
     memset(fetching->seats, 0, sizeof fetching->seats);
 }
 
-static void conclude(struct pccl_sync_session *session, bool complete, const struct pccl_text *words)
+static void conclude(struct pccl_sync_session *session, bool complete, const struct pccl_text *reason)
 {
-    struct pccl_text copy = *words;
+    struct pccl_text copy = *reason;
     pccl_sync_fetching_stop(session);
     session->events.fetched(session->events.context, complete, &copy);
 }
 
-static void fail(struct pccl_sync_session *session, const struct pccl_text *words)
+static void fail(struct pccl_sync_session *session, const struct pccl_text *reason)
 {
-    let_go_of_donors(session);
-    pccl_fetch_give_up(session->fetching.machine, words->bytes);
+    release_donors_left(session);
+    pccl_fetch_give_up(session->fetching.machine, reason->bytes);
 }
 
 /* ---- settling ---- */
 
 /* true: something has changed. */
-static bool lose_doomed(struct pccl_sync_session *session)
+static bool drop_doomed(struct pccl_sync_session *session)
 {
     struct pccl_sync_fetching *fetching = &session->fetching;
     bool changed = false;
@@ -270,7 +270,7 @@ static bool lose_doomed(struct pccl_sync_session *session)
         struct pccl_sync_line *line = asker->line;
         fetching->askers[number] = line->asker = NULL;
         pccl_fetch_donor_down(fetching->machine, pccl_now_us(), number);
-        end_line(line, &asker->link.words);
+        end_line(line, &asker->link.reason);
         pccl_sync_link_close(&asker->link);
         changed = true;
     }
@@ -313,17 +313,17 @@ static bool expects_donors(const struct pccl_sync_fetching *fetching)
 static void note_whether_alone(struct pccl_sync_session *session)
 {
     struct pccl_sync_fetching *fetching = &session->fetching;
-    struct pccl_text words;
+    struct pccl_text reason;
     uint64_t now_us = pccl_now_us();
     if (!pccl_fetch_is_starved(fetching->machine) || expects_donors(fetching)) {
         fetching->alone_us = UINT64_MAX;
     } else if (fetching->alone_us == UINT64_MAX) {
         fetching->alone_us = now_us;
     } else if (now_us - fetching->alone_us >= patience_us(session)) {
-        pccl_text_format(&words, "no donor of the shared state is left");
-        if (fetching->last_words.length)
-            pccl_text_append(&words, ": %s", fetching->last_words.bytes);
-        fail(session, &words);
+        pccl_text_format(&reason, "no donor of the shared state is left");
+        if (fetching->last_reason.length)
+            pccl_text_append(&reason, ": %s", fetching->last_reason.bytes);
+        fail(session, &reason);
     }
 }
 
@@ -339,23 +339,23 @@ static uint64_t deadline(const struct pccl_sync_session *session)
     return due_us;
 }
 
-void pccl_sync_fetching_settle(struct pccl_sync_session *session)
+void pccl_sync_fetching_advance(struct pccl_sync_session *session)
 {
     struct pccl_sync_fetching *fetching = &session->fetching;
     if (!fetching->running || !fetching->begun)
         return;
-    while (lose_doomed(session))
+    while (drop_doomed(session))
         continue;
     if (fetching->broken && pccl_fetch_status(fetching->machine) == PCCL_FETCH_RUNNING)
-        fail(session, &fetching->last_words);
+        fail(session, &fetching->last_reason);
     if (pccl_fetch_status(fetching->machine) == PCCL_FETCH_RUNNING) {
         dial_those_due(fetching);
         note_whether_alone(session);
     }
     switch (pccl_fetch_status(fetching->machine)) {
     case PCCL_FETCH_RUNNING: pccl_reactor_set_due(&session->reactor, deadline(session)); break;
-    case PCCL_FETCH_COMPLETE: conclude(session, true, pccl_fetch_words(fetching->machine)); break;
-    case PCCL_FETCH_FAILED: conclude(session, false, pccl_fetch_words(fetching->machine)); break;
+    case PCCL_FETCH_COMPLETE: conclude(session, true, pccl_fetch_reason(fetching->machine)); break;
+    case PCCL_FETCH_FAILED: conclude(session, false, pccl_fetch_reason(fetching->machine)); break;
     }
 }
 
@@ -363,13 +363,13 @@ void pccl_sync_fetching_tick(struct pccl_sync_session *session)
 {
     if (session->fetching.running && session->fetching.begun)
         pccl_fetch_tick(session->fetching.machine, pccl_now_us());
-    pccl_sync_fetching_settle(session);
+    pccl_sync_fetching_advance(session);
 }
 
-void pccl_sync_fetching_fail(struct pccl_sync_session *session, const struct pccl_text *words)
+void pccl_sync_fetching_fail(struct pccl_sync_session *session, const struct pccl_text *reason)
 {
     session->fetching.broken = true;
-    session->fetching.last_words = *words;
+    session->fetching.last_reason = *reason;
 }
 
 /* ---- life ---- */
@@ -386,29 +386,29 @@ void pccl_sync_fetching_begin(struct pccl_sync_session *session, const struct pc
 {
     struct pccl_sync_fetching *fetching = &session->fetching;
     struct pccl_fetch_effects effects = {.context = session, .send = effect_send, .drop = effect_drop};
-    struct pccl_text words;
+    struct pccl_text reason;
     pccl_sync_fetching_stop(session);
     fetching->asked = order->requests;
     if (!order->requests)
         return;
     fetching->touched = fetching->broken = fetching->begun = false;
     fetching->alone_us = UINT64_MAX;
-    pccl_text_clear(&fetching->last_words);
+    pccl_text_clear(&fetching->last_reason);
     if (!fetching->machine)
         fetching->machine = pccl_fetch_create(&session->state, pccl_heap(), &effects);
     if (!fetching->machine) {
-        pccl_text_format(&words, "%s", pccl_status_text(PCCL_MEMORY));
-        session->events.fetched(session->events.context, false, &words);
+        pccl_text_format(&reason, "%s", pccl_status_text(PCCL_MEMORY));
+        session->events.fetched(session->events.context, false, &reason);
         return;
     }
     fetching->running = true;
     fetching->takes_unequal = order->takes_unequal;
 }
 
-void pccl_sync_fetching_starve(struct pccl_sync_session *session, const struct pccl_proof *proof)
+void pccl_sync_fetching_lose_donor(struct pccl_sync_session *session, const struct pccl_proof *proof)
 {
     struct pccl_sync_fetching *fetching = &session->fetching;
-    pccl_text_format(&fetching->last_words, "%s", pccl_status_text(PCCL_MEMORY));
+    pccl_text_format(&fetching->last_reason, "%s", pccl_status_text(PCCL_MEMORY));
     if (fetching->running)
         learn(session, proof);
 }
@@ -416,7 +416,7 @@ void pccl_sync_fetching_starve(struct pccl_sync_session *session, const struct p
 void pccl_sync_fetching_stop(struct pccl_sync_session *session)
 {
     session->fetching.running = false;
-    let_go_of_donors(session);
+    release_donors_left(session);
     pccl_reactor_set_due(&session->reactor, UINT64_MAX);
 }
 

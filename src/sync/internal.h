@@ -1,6 +1,6 @@
 /*
  * Inside a session. Links are connections that carry frames and the bytes of chunks; they have one of two roles:
- * serving a requester that dialled us, or asking a donor that we dialled.
+ * serving a requester that dialed us, or asking a donor that we dialed.
  *
  * Everything here belongs to the caller's thread, except what says "lock".
  */
@@ -48,12 +48,12 @@ struct pccl_sync_link {
     const struct pccl_sync_role *role;
     size_t bytes; /* of the whole allocation */
     struct pccl_id peer;
-    struct pccl_link in_session;          /* in the session's links, once it is open */
+    struct pccl_list_node in_session;     /* in the session's links, once it is open */
     struct pccl_sync_link *next_accepted; /* in the inbox */
-    struct pccl_text words;               /* why it is over */
+    struct pccl_text reason;              /* why it is over */
 };
 
-static inline struct pccl_sync_link *pccl_sync_link_in(struct pccl_link *in_session)
+static inline struct pccl_sync_link *pccl_sync_link_in(struct pccl_list_node *in_session)
 {
     return PCCL_CONTAINER_OF(in_session, struct pccl_sync_link, in_session);
 }
@@ -79,7 +79,7 @@ PCCL_MUST_CHECK enum pccl_channel_io pccl_sync_link_push(struct pccl_sync_link *
 /* Puts a frame behind what is to be sent. false, with words: out of memory. */
 PCCL_MUST_CHECK bool pccl_sync_link_put(struct pccl_sync_link *link, const struct pccl_msg *msg);
 
-/* ---- serving.c: to those that dialled us ---- */
+/* ---- serving.c: to those that dialed us ---- */
 
 /* NULL: out of memory; the socket is untouched. Any thread. */
 struct pccl_sync_link *pccl_sync_server_create(struct pccl_sync_session *session, const struct pccl_id *peer,
@@ -87,7 +87,7 @@ struct pccl_sync_link *pccl_sync_server_create(struct pccl_sync_session *session
 /* The loop takes it over. */
 void pccl_sync_server_open(struct pccl_sync_link *link);
 /* The plan is known, or has changed: those that wait may be served. */
-void pccl_sync_servers_go(struct pccl_sync_session *session);
+void pccl_sync_servers_advance(struct pccl_sync_session *session);
 /* What they were promised is about to change. */
 void pccl_sync_servers_close(struct pccl_sync_session *session);
 
@@ -125,12 +125,12 @@ struct pccl_sync_fetching {
     bool begun;                 /* the first donor was named, and what is to be fetched is known */
     bool takes_unequal;
     bool touched;
-    bool broken; /* it cannot go on whoever is asked: last_words say why */
+    bool broken; /* it cannot go on whoever is asked: last_reason say why */
     struct pccl_sync_donor *donors;
     bool seats[PCCL_STATE_DONORS_MAX]; /* taken */
     struct pccl_sync_asker *askers[PCCL_FETCH_DONORS];
-    uint64_t alone_us;           /* since when nobody can help; UINT64_MAX: somebody can */
-    struct pccl_text last_words; /* of the one lost last */
+    uint64_t alone_us;            /* since when nobody can help; UINT64_MAX: somebody can */
+    struct pccl_text last_reason; /* of the one lost last */
 };
 
 /* What the plan says, taken from the inbox. */
@@ -142,9 +142,9 @@ void pccl_sync_fetching_begin(struct pccl_sync_session *session, const struct pc
 /* Takes it. */
 void pccl_sync_fetching_add(struct pccl_sync_session *session, struct pccl_sync_donor *donor);
 /* One could not be noted, for want of memory: it is lost, and there may be others. proof: what it was named with. */
-void pccl_sync_fetching_starve(struct pccl_sync_session *session, const struct pccl_proof *proof);
+void pccl_sync_fetching_lose_donor(struct pccl_sync_session *session, const struct pccl_proof *proof);
 /* After calls of the machine: sends, closes what is over, dials, tells what is to be told, sets the timer. */
-void pccl_sync_fetching_settle(struct pccl_sync_session *session);
+void pccl_sync_fetching_advance(struct pccl_sync_session *session);
 /* The time has come that the timer was set for. */
 void pccl_sync_fetching_tick(struct pccl_sync_session *session);
 /* Nothing is fetched any more. */
@@ -153,7 +153,7 @@ void pccl_sync_fetching_destroy(struct pccl_sync_session *session);
 /* What is in memory has its proofs, and is what the group has elected, or nobody has asked us to change it. */
 bool pccl_sync_is_servable(const struct pccl_sync_session *session);
 /* It cannot go on whoever is asked (a device has failed). */
-void pccl_sync_fetching_fail(struct pccl_sync_session *session, const struct pccl_text *words);
+void pccl_sync_fetching_fail(struct pccl_sync_session *session, const struct pccl_text *reason);
 /* A chunk that this donor sent is verified and in place. */
 void pccl_sync_fetching_proved(struct pccl_sync_line *line);
 
@@ -189,7 +189,7 @@ struct pccl_sync_session {
     bool broken;              /* an invariant: nothing is used any more, or freed */
     struct pccl_id lineage;   /* since the plan */
     uint64_t round;
-    struct pccl_link links; /* link->in_session, the newest last */
+    struct pccl_list_node links; /* link->in_session, the newest last */
     struct pccl_sync_fetching fetching;
     uint64_t sent, received;
 };

@@ -20,7 +20,7 @@ struct pccl_sync_lanes {
 /* The lane for this tensor, which lies on a device. MEMORY or SYSTEM with words. */
 PCCL_MUST_CHECK enum pccl_status pccl_sync_lanes_find(struct pccl_sync_lanes *lanes,
                                                       const struct pccl_sync_tensor *tensor,
-                                                      struct pccl_device_lane **lane, struct pccl_text *words);
+                                                      struct pccl_device_lane **lane, struct pccl_text *reason);
 /* Waits for what is under way. */
 void pccl_sync_lanes_close(struct pccl_sync_lanes *lanes);
 

@@ -48,13 +48,13 @@ bool pccl_sync_link_open(struct pccl_sync_link *link)
     if (!pccl_channel_open(&link->channel, &session->reactor.loop))
         return false;
     pccl_socket_limit_silence(link->channel.socket, session->config.silence_ms);
-    pccl_link_append(&session->links, &link->in_session);
+    pccl_list_append(&session->links, &link->in_session);
     return true;
 }
 
 void pccl_sync_link_close(struct pccl_sync_link *link)
 {
-    pccl_link_remove(&link->in_session);
+    pccl_list_remove(&link->in_session);
     pccl_channel_close(&link->channel);
 }
 
@@ -70,7 +70,7 @@ static void on_visit(struct pccl_channel *channel, int ready)
 static void on_late(struct pccl_channel *channel)
 {
     struct pccl_sync_link *link = link_of(channel);
-    pccl_text_format(&link->words, "nothing for %s", pccl_duration_str(pccl_now_us() - channel->moved_us));
+    pccl_text_format(&link->reason, "nothing for %s", pccl_duration_str(pccl_now_us() - channel->moved_us));
     link->role->silent(link);
 }
 
@@ -89,7 +89,7 @@ void pccl_sync_link_watch(struct pccl_sync_link *link, bool input, bool owes)
 static enum pccl_channel_io explain(struct pccl_sync_link *link, enum pccl_channel_io io)
 {
     if (io == PCCL_CHANNEL_ENDED)
-        pccl_text_format(&link->words, "%s", pccl_channel_why(&link->channel));
+        pccl_text_format(&link->reason, "%s", pccl_channel_why(&link->channel));
     return io;
 }
 
@@ -100,7 +100,7 @@ enum pccl_channel_io pccl_sync_link_read(struct pccl_sync_link *link, size_t *bu
 
 enum pccl_channel_io pccl_sync_link_message(struct pccl_sync_link *link, struct pccl_msg *msg)
 {
-    return pccl_channel_message(&link->channel, link->session->scratch, msg, &link->words);
+    return pccl_channel_message(&link->channel, link->session->scratch, msg, &link->reason);
 }
 
 enum pccl_channel_io pccl_sync_link_push(struct pccl_sync_link *link)

@@ -28,7 +28,7 @@ static void end(struct server *server)
     const struct pccl_sync_link *link = &server->link;
     enum pccl_log_level level = server->count ? PCCL_LOG_INFO : PCCL_LOG_DEBUG;
     pccl_sync_log(link->session, level, "state: peer %s is no longer served: %s", pccl_id_str(&link->peer),
-                  link->words.bytes);
+                  link->reason.bytes);
     pccl_sync_link_close(&server->link);
 }
 
@@ -38,7 +38,7 @@ static void end(struct server *server)
 static bool find_answer(struct server *server, const struct pccl_msg_state_want *want, struct pccl_msg *answer)
 {
     struct pccl_sync_session *session = server->link.session;
-    return pccl_serve(&session->state, session->round, want, session->roots, answer, &server->link.words) == PCCL_OK;
+    return pccl_serve(&session->state, session->round, want, session->roots, answer, &server->link.reason) == PCCL_OK;
 }
 
 /* If it is of a device: begins to read it. */
@@ -46,7 +46,7 @@ static bool read_ahead(struct server *server, uint32_t number)
 {
     struct want *want = &server->wants[number];
     const struct pccl_sync_session *session = server->link.session;
-    struct pccl_text *words = &server->link.words;
+    struct pccl_text *reason = &server->link.reason;
     struct pccl_msg answer;
     if (want->msg.what != PCCL_WANT_DATA)
         return true;
@@ -55,21 +55,21 @@ static bool read_ahead(struct server *server, uint32_t number)
     const struct pccl_sync_tensor *tensor = &session->config.tensors[want->msg.tensor];
     if (!tensor->device)
         return true;
-    return pccl_sync_lanes_find(&server->lanes, tensor, &want->lane, words) == PCCL_OK &&
+    return pccl_sync_lanes_find(&server->lanes, tensor, &want->lane, reason) == PCCL_OK &&
            pccl_device_read(want->lane, number, pccl_sync_chunk(tensor, want->msg.first), answer.as.state_data.length,
-                            words) == PCCL_OK;
+                            reason) == PCCL_OK;
 }
 
 static bool take_want(struct server *server, const struct pccl_msg *msg)
 {
-    struct pccl_text *words = &server->link.words;
+    struct pccl_text *reason = &server->link.reason;
     uint32_t number = (server->first + server->count) % PCCL_SYNC_AHEAD;
     if (msg->type != PCCL_MSG_state_want) {
-        pccl_text_format(words, "it sent %s instead of state_want", pccl_wire_name(msg->type));
+        pccl_text_format(reason, "it sent %s instead of state_want", pccl_wire_name(msg->type));
         return false;
     }
     if (!pccl_sync_is_servable(server->link.session)) {
-        pccl_text_format(words, "the state is not complete here");
+        pccl_text_format(reason, "the state is not complete here");
         return false;
     }
     server->wants[number] = (struct want){.msg = msg->as.state_want};
@@ -107,7 +107,7 @@ static bool begin_answer(struct server *server)
     server->payload = want->lane ? pccl_device_lane_buffer(want->lane, server->first)
                                  : pccl_sync_chunk(&link->session->config.tensors[want->msg.tensor], want->msg.first);
     pccl_channel_put_payload(&link->channel, &server->payload, server->payload_length);
-    return !want->lane || pccl_device_wait(want->lane, server->first, &link->words) == PCCL_OK;
+    return !want->lane || pccl_device_wait(want->lane, server->first, &link->reason) == PCCL_OK;
 }
 
 static void end_answer(struct server *server)
@@ -169,7 +169,7 @@ static void visit(struct pccl_sync_link *link)
     bool owes = link->channel.blocked;
     if (server->count > 0 ||
         io == PCCL_CHANNEL_MOVED) /* it goes on when there is room and others have had their turn */
-        pccl_channel_rest(&link->channel);
+        pccl_channel_yield(&link->channel);
     pccl_sync_link_watch(link, server->count < PCCL_SYNC_AHEAD, owes);
 }
 
@@ -193,7 +193,7 @@ static void make_room(struct pccl_sync_session *session, const struct pccl_id *p
 {
     uint32_t count = 0;
     struct pccl_sync_link *oldest = NULL;
-    for (struct pccl_link *at = session->links.previous; at != &session->links; at = at->previous) {
+    for (struct pccl_list_node *at = session->links.previous; at != &session->links; at = at->previous) {
         struct pccl_sync_link *link = pccl_sync_link_in(at);
         if (link->role == &serving && pccl_id_equal(&link->peer, peer)) {
             oldest = link;
@@ -202,7 +202,7 @@ static void make_room(struct pccl_sync_session *session, const struct pccl_id *p
     }
     if (count < PCCL_SYNC_LINKS_PER_PEER_MAX)
         return;
-    pccl_text_format(&oldest->words, "it has made room for a newer connection");
+    pccl_text_format(&oldest->reason, "it has made room for a newer connection");
     end(server_of(oldest));
 }
 
@@ -213,9 +213,9 @@ void pccl_sync_server_open(struct pccl_sync_link *link)
         pccl_sync_link_free(link);
 }
 
-void pccl_sync_servers_go(struct pccl_sync_session *session)
+void pccl_sync_servers_advance(struct pccl_sync_session *session)
 {
-    for (struct pccl_link *at = session->links.previous, *older; at != &session->links; at = older) {
+    for (struct pccl_list_node *at = session->links.previous, *older; at != &session->links; at = older) {
         struct pccl_sync_link *link = pccl_sync_link_in(at);
         older = at->previous; /* a visit ends no other link than its own */
         if (link->role == &serving)
@@ -225,12 +225,12 @@ void pccl_sync_servers_go(struct pccl_sync_session *session)
 
 void pccl_sync_servers_close(struct pccl_sync_session *session)
 {
-    for (struct pccl_link *at = session->links.previous, *older; at != &session->links; at = older) {
+    for (struct pccl_list_node *at = session->links.previous, *older; at != &session->links; at = older) {
         struct pccl_sync_link *link = pccl_sync_link_in(at);
         older = at->previous;
         if (link->role != &serving)
             continue;
-        pccl_text_format(&link->words, "the state is about to change");
+        pccl_text_format(&link->reason, "the state is about to change");
         end(server_of(link));
     }
 }

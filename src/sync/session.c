@@ -170,11 +170,11 @@ static void take_inbox(struct pccl_sync_session *session, struct pccl_sync_inbox
 }
 
 /* Once: what is written later has its proofs from the machine that fetches it. */
-static bool prove(struct pccl_sync_session *session, struct pccl_text *words)
+static bool prove(struct pccl_sync_session *session, struct pccl_text *reason)
 {
     if (session->proven)
         return true;
-    if (pccl_sync_prove(&session->state, session->config.tensors, session->config.threads, &session->leaving, words) !=
+    if (pccl_sync_prove(&session->state, session->config.tensors, session->config.threads, &session->leaving, reason) !=
         PCCL_OK)
         return false;
     pccl_state_prove(&session->state);
@@ -184,16 +184,16 @@ static bool prove(struct pccl_sync_session *session, struct pccl_text *words)
 
 static void take_plan(struct pccl_sync_session *session, const struct pccl_sync_order *order)
 {
-    struct pccl_text words;
+    struct pccl_text reason;
     session->planned = true;
     if (order->requests)
         pccl_sync_servers_close(session);
-    bool proven = prove(session, &words);
+    bool proven = prove(session, &reason);
     session->events.proven(session->events.context, proven ? &session->state.proof : NULL);
     if (proven)
         pccl_sync_fetching_begin(session, order);
     else if (order->requests)
-        session->events.fetched(session->events.context, false, &words);
+        session->events.fetched(session->events.context, false, &reason);
 }
 
 static struct pccl_sync_session *session_of(struct pccl_reactor *reactor)
@@ -209,7 +209,7 @@ static void on_wake(struct pccl_reactor *reactor)
     if (batch.planned)
         take_plan(session, &batch.order);
     if (batch.starved)
-        pccl_sync_fetching_starve(session, &batch.starved_proof);
+        pccl_sync_fetching_lose_donor(session, &batch.starved_proof);
     for (struct pccl_sync_donor *donor = batch.donors, *next; donor; donor = next) {
         next = donor->next;
         pccl_sync_fetching_add(session, donor);
@@ -218,9 +218,9 @@ static void on_wake(struct pccl_reactor *reactor)
         next = link->next_accepted;
         pccl_sync_server_open(link);
     }
-    pccl_sync_fetching_settle(session);
+    pccl_sync_fetching_advance(session);
     if (session->planned)
-        pccl_sync_servers_go(session);
+        pccl_sync_servers_advance(session);
     if (batch.end) {
         session->ended = true;
         pccl_reactor_stop(reactor);
@@ -249,7 +249,7 @@ void pccl_sync_session_traffic(const struct pccl_sync_session *session, uint64_t
     *received = session->received;
 }
 
-void pccl_sync_session_torn(const struct pccl_sync_session *session, struct pccl_text *words)
+void pccl_sync_session_torn(const struct pccl_sync_session *session, struct pccl_text *reason)
 {
     uint64_t count = 0;
     const struct pccl_fetch *machine = session->broken ? NULL : session->fetching.machine;
@@ -257,17 +257,17 @@ void pccl_sync_session_torn(const struct pccl_sync_session *session, struct pccl
         if (!pccl_fetch_is_torn(machine, i) || ++count > TORN_NAMED)
             continue;
         const char *name = session->config.tensors[i].name;
-        pccl_text_add(words, count > 1 ? ", '" : "'");
-        pccl_text_add_bytes(words, name, strnlen(name, TORN_NAME_BYTES));
-        pccl_text_add(words, "'");
+        pccl_text_add(reason, count > 1 ? ", '" : "'");
+        pccl_text_add_bytes(reason, name, strnlen(name, TORN_NAME_BYTES));
+        pccl_text_add(reason, "'");
     }
     if (count > TORN_NAMED)
-        pccl_text_append(words, " and %" PRIu64 " more", count - TORN_NAMED);
+        pccl_text_append(reason, " and %" PRIu64 " more", count - TORN_NAMED);
 }
 
 /* ---- life ---- */
 
-static enum pccl_status make_state(struct pccl_sync_session *session, struct pccl_text *words)
+static enum pccl_status make_state(struct pccl_sync_session *session, struct pccl_text *reason)
 {
     const struct pccl_sync_config *config = &session->config;
     size_t bytes = (config->tensor_count + (size_t)1) * sizeof(struct pccl_tensor);
@@ -285,12 +285,12 @@ static enum pccl_status make_state(struct pccl_sync_session *session, struct pcc
         status = pccl_state_init(&session->state, config->kernels, pccl_heap(), tensors, config->tensor_count);
     pccl_release(pccl_heap(), tensors, bytes);
     if (status == PCCL_LIMIT)
-        pccl_text_format(words, "a shared state has at most %u tensors, and fewer bytes than 2^63", PCCL_TENSORS_MAX);
+        pccl_text_format(reason, "a shared state has at most %u tensors, and fewer bytes than 2^63", PCCL_TENSORS_MAX);
     else if (status != PCCL_OK)
-        pccl_text_format(words, "%s", pccl_status_text(status));
+        pccl_text_format(reason, "%s", pccl_status_text(status));
     if (status != PCCL_OK)
         return status;
-    status = pccl_sync_digest(&session->state, config->tensors, config->threads, words);
+    status = pccl_sync_digest(&session->state, config->tensors, config->threads, reason);
     if (status == PCCL_OK)
         pccl_state_seal(&session->state);
     else
@@ -300,22 +300,22 @@ static enum pccl_status make_state(struct pccl_sync_session *session, struct pcc
 
 struct making {
     struct pccl_sync_session *session;
-    struct pccl_text *words;
+    struct pccl_text *reason;
     enum pccl_status status;
 };
 
 static void make(void *argument)
 {
     struct making *making = argument;
-    making->status = make_state(making->session, making->words);
+    making->status = make_state(making->session, making->reason);
 }
 
-static enum pccl_status make_state_guarded(struct pccl_sync_session *session, struct pccl_text *words)
+static enum pccl_status make_state_guarded(struct pccl_sync_session *session, struct pccl_text *reason)
 {
-    struct making making = {.session = session, .words = words};
+    struct making making = {.session = session, .reason = reason};
     if (pccl_guard_run(make, &making))
         return making.status;
-    pccl_text_format(words, "%s", pccl_status_text(PCCL_INTERNAL));
+    pccl_text_format(reason, "%s", pccl_status_text(PCCL_INTERNAL));
     return PCCL_INTERNAL;
 }
 
@@ -336,7 +336,7 @@ static void release(struct pccl_sync_session *session)
 }
 
 enum pccl_status pccl_sync_session_create(const struct pccl_sync_config *config, const struct pccl_sync_events *events,
-                                          struct pccl_sync_session **out, struct pccl_text *words)
+                                          struct pccl_sync_session **out, struct pccl_text *reason)
 {
     struct pccl_sync_session *session = pccl_allocate(pccl_heap(), sizeof *session);
     enum pccl_status status = PCCL_SYSTEM;
@@ -349,7 +349,7 @@ enum pccl_status pccl_sync_session_create(const struct pccl_sync_config *config,
     session->events = *events;
     session->inbox.donors_end = &session->inbox.donors;
     session->inbox.accepted_end = &session->inbox.accepted;
-    pccl_link_init(&session->links);
+    pccl_list_init(&session->links);
     session->fetching.alone_us = UINT64_MAX;
     atomic_init(&session->leaving, false);
     if (!make_buffers(session))
@@ -360,7 +360,7 @@ enum pccl_status pccl_sync_session_create(const struct pccl_sync_config *config,
     error = pccl_reactor_open(&session->reactor, &reactor_events);
     if (error)
         goto no_reactor;
-    status = make_state_guarded(session, words);
+    status = make_state_guarded(session, reason);
     if (status != PCCL_OK)
         goto no_state;
     *out = session;
@@ -376,7 +376,7 @@ no_reactor:
 no_lock:
     release(session);
 no_session:
-    pccl_text_format(words, "cannot begin a synchronization: %s", uv_strerror(error));
+    pccl_text_format(reason, "cannot begin a synchronization: %s", uv_strerror(error));
     return error == UV_ENOMEM ? PCCL_MEMORY : PCCL_SYSTEM;
 }
 
@@ -390,7 +390,7 @@ static void destroy(void *argument)
         pccl_sync_link_free(link);
     }
     pccl_sync_fetching_destroy(session);
-    while (!pccl_link_is_alone(&session->links))
+    while (!pccl_list_is_empty(&session->links))
         pccl_sync_link_close(pccl_sync_link_in(session->links.previous));
     pccl_reactor_close(&session->reactor);
     uv_mutex_destroy(&session->lock);

@@ -42,7 +42,7 @@ struct pccl_sync_events {
     /* What the tensors that are to be the same everywhere have as their proof; NULL: it could not be computed. */
     void (*proven)(void *context, const struct pccl_proof *proof);
     /* What the plan asked for is there, or cannot be had (words). At most once for each plan. */
-    void (*fetched)(void *context, bool complete, const struct pccl_text *words);
+    void (*fetched)(void *context, bool complete, const struct pccl_text *reason);
     void (*log)(void *context, enum pccl_log_level level, const char *line);
     /* An invariant broke in `run`, perhaps in the middle of another event: nothing may be handed in any more. */
     void (*broken)(void *context);
@@ -72,7 +72,7 @@ enum { PCCL_SYNC_PATIENCE_MS = 2000 };
  */
 PCCL_MUST_CHECK enum pccl_status pccl_sync_session_create(const struct pccl_sync_config *config,
                                                           const struct pccl_sync_events *events,
-                                                          struct pccl_sync_session **session, struct pccl_text *words);
+                                                          struct pccl_sync_session **session, struct pccl_text *reason);
 void pccl_sync_session_name(struct pccl_sync_session *session, const struct pccl_id *self,
                             const struct pccl_id *lineage, uint64_t round, uint32_t silence_ms);
 /* What goes into the vote. */
@@ -107,7 +107,7 @@ void pccl_sync_session_run(struct pccl_sync_session *session);
 /* Payload bytes. */
 void pccl_sync_session_traffic(const struct pccl_sync_session *session, uint64_t *sent, uint64_t *received);
 /* Appends the names of tensors that were written to and are not complete: "'a', 'b' and 3 more"; nothing if none. */
-void pccl_sync_session_torn(const struct pccl_sync_session *session, struct pccl_text *words);
+void pccl_sync_session_torn(const struct pccl_sync_session *session, struct pccl_text *reason);
 /* Closes connections and frees everything. */
 void pccl_sync_session_destroy(struct pccl_sync_session *session);
 

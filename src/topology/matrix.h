@@ -18,7 +18,7 @@ enum pccl_figure_source {
 
 struct pccl_figure {
     uint64_t rate;        /* bytes per second; 0 unless TESTED or TRAFFIC */
-    uint64_t at_us;       /* when it was learnt */
+    uint64_t at_us;       /* when it was learned */
     uint64_t tested_rate; /* what the last test said; 0: there was none */
     uint32_t rtt_us;
     uint8_t source; /* enum pccl_figure_source */

@@ -60,7 +60,7 @@ static bool mend(struct search *search, uint32_t i, uint32_t skip, bool sideways
 }
 
 /* A fixed sequence of arbitrary numbers: the same arguments give the same ring everywhere. */
-static uint32_t arbitrary(uint64_t *state)
+static uint32_t next_arbitrary(uint64_t *state)
 {
     *state = *state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
     return (uint32_t)(*state >> 33);
@@ -82,14 +82,14 @@ static bool repair(struct search *search, bool sideways)
                 continue;
             }
             progress = (count > 3 && mend(search, i, 0, false)) || progress;
-            if (arbitrary(&numbers) % ++bad_count == 0) {
+            if (next_arbitrary(&numbers) % ++bad_count == 0) {
                 some = i; /* any of them, alike */
             }
         }
         if (bad_count == 0) {
             return true;
         }
-        if (!progress && (!sideways || !mend(search, some, arbitrary(&numbers), true))) {
+        if (!progress && (!sideways || !mend(search, some, next_arbitrary(&numbers), true))) {
             return false;
         }
     }

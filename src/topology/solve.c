@@ -20,11 +20,11 @@ struct pccl_ring_worth pccl_ring_worth(const struct pccl_ring_problem *problem, 
     struct pccl_ring_worth worth = {true, UINT64_MAX, 0};
     uint32_t count = problem->count;
     for (uint32_t i = 0; i < count && count > 1; i++) {
-        size_t way = (size_t)ring[i] * count + ring[i + 1 == count ? 0 : i + 1];
-        worth.slowest = pccl_min_u64(worth.slowest, problem->rates[way]);
-        worth.latency_us += problem->rtts_us[way];
+        size_t link = (size_t)ring[i] * count + ring[i + 1 == count ? 0 : i + 1];
+        worth.slowest = pccl_min_u64(worth.slowest, problem->rates[link]);
+        worth.latency_us += problem->rtts_us[link];
     }
-    worth.exists = worth.slowest != PCCL_WAY_NONE;
+    worth.exists = worth.slowest != PCCL_RATE_NONE;
     return worth;
 }
 

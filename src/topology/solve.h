@@ -17,8 +17,8 @@
 #include "core/memory.h"
 #include "core/status.h"
 
-#define PCCL_WAY_NONE UINT64_C(0)    /* a rate: nothing gets through */
-#define PCCL_WAY_UNKNOWN UINT64_C(1) /* a rate */
+#define PCCL_RATE_NONE UINT64_C(0)    /* a rate: nothing gets through */
+#define PCCL_RATE_UNKNOWN UINT64_C(1) /* a rate */
 
 enum { PCCL_SOLVE_EXACT_MOST = 12 }; /* up to so many members the answer is proven */
 

@@ -32,7 +32,7 @@ static bool leads(const struct pccl_cover *cover, uint32_t from, uint32_t to)
     return (out_of(cover, from)[to / 64] & bit_of(to)) != 0;
 }
 
-static void take_ways(struct pccl_cover *cover, uint64_t least)
+static void take_links(struct pccl_cover *cover, uint64_t least)
 {
     uint32_t count = cover->count, words = cover->words;
     memset(cover->out, 0, (size_t)count * words * sizeof *cover->out);
@@ -49,7 +49,7 @@ static void take_ways(struct pccl_cover *cover, uint64_t least)
     (void)pccl_solve_spend(cover->work, (uint64_t)count * count);
 }
 
-static void see_nobody(struct pccl_cover *cover)
+static void mark_all_unseen(struct pccl_cover *cover)
 {
     memset(cover->unseen, 0xff, cover->words * sizeof *cover->unseen);
     if (cover->count % 64 != 0)
@@ -79,10 +79,10 @@ static uint32_t reach(struct pccl_cover *cover, const uint64_t *rows, uint32_t s
 
 static bool is_connected(struct pccl_cover *cover)
 {
-    see_nobody(cover);
+    mark_all_unseen(cover);
     if (reach(cover, cover->out, 0, cover->count) < cover->count)
         return false;
-    see_nobody(cover);
+    mark_all_unseen(cover);
     return reach(cover, cover->in, 0, cover->count) == cover->count;
 }
 
@@ -90,7 +90,7 @@ static bool is_connected(struct pccl_cover *cover)
 static bool has_root(struct pccl_cover *cover, const uint64_t *rows, uint32_t without)
 {
     uint32_t wanted = cover->count - 1, seen = 0, root = 0;
-    see_nobody(cover);
+    mark_all_unseen(cover);
     cover->unseen[without / 64] &= ~bit_of(without);
     for (uint32_t m = 0; seen < wanted; m++) {
         if ((cover->unseen[m / 64] & bit_of(m)) == 0)
@@ -101,7 +101,7 @@ static bool has_root(struct pccl_cover *cover, const uint64_t *rows, uint32_t wi
         seen += here;
         root = m; /* if any is one, the last from which something new was seen is */
     }
-    see_nobody(cover);
+    mark_all_unseen(cover);
     cover->unseen[without / 64] &= ~bit_of(without);
     return reach(cover, rows, root, wanted) == wanted;
 }
@@ -117,7 +117,7 @@ static bool exchange(struct pccl_cover *cover, uint32_t start, uint32_t wanted)
     uint64_t random = pccl_prng_u64(cover->prng);
     uint32_t first_word = (uint32_t)((random >> 32) % words), turn = random & 63;
     bool bag = (random >> 6 & 1) != 0; /* take any of those that wait, not the first */
-    see_nobody(cover);
+    mark_all_unseen(cover);
     if (wanted != NOBODY)
         cover->unseen[wanted / 64] &= ~bit_of(wanted);
     cover->queue[0] = start;
@@ -180,7 +180,7 @@ static bool cover_all(struct pccl_cover *cover)
  */
 static bool is_possible(struct pccl_cover *cover, uint64_t least, bool thorough)
 {
-    take_ways(cover, least);
+    take_links(cover, least);
     if (!is_connected(cover) || !cover_all(cover))
         return false;
     for (uint32_t m = 0; thorough && m < cover->count && !cover->work->stopped; m++)
@@ -332,7 +332,7 @@ static void undo(struct pccl_cover *cover)
 }
 
 /* Another set of cycles; of no more than there are, as a rule. false: the same. */
-static bool wander(struct pccl_cover *cover)
+static bool perturb(struct pccl_cover *cover)
 {
     enum { MORE_PER_MILLION = 60000 };
     uint32_t before = cover->cycle_count, member = (uint32_t)pccl_prng_below(cover->prng, cover->count);
@@ -362,20 +362,20 @@ static bool search_ring(struct pccl_cover *cover, uint32_t *ring)
     number_cycles(cover);
     join_where_possible(cover);
     while (cover->cycle_count > 1 && pccl_solve_spend(cover->work, 1))
-        if (wander(cover))
+        if (perturb(cover))
             join_where_possible(cover);
     return take_ring(cover, ring);
 }
 
 bool pccl_cover_find_ring(struct pccl_cover *cover, uint64_t least, uint32_t *ring)
 {
-    take_ways(cover, least);
+    take_links(cover, least);
     bool possible = cover_all(cover);
     PCCL_ASSERT(possible);
     return search_ring(cover, ring);
 }
 
-void pccl_cover_begin(struct pccl_cover *cover, uint64_t least) { take_ways(cover, least); }
+void pccl_cover_begin(struct pccl_cover *cover, uint64_t least) { take_links(cover, least); }
 
 bool pccl_cover_vary(struct pccl_cover *cover, uint32_t *ring)
 {
@@ -392,7 +392,7 @@ bool pccl_cover_vary(struct pccl_cover *cover, uint32_t *ring)
     number_cycles(cover);
     join_where_possible(cover);
     for (uint32_t tries = 0; cover->cycle_count > 1 && tries < TRIES && pccl_solve_spend(cover->work, 1); tries++)
-        if (wander(cover))
+        if (perturb(cover))
             join_where_possible(cover);
     return take_ring(cover, ring);
 }
@@ -446,7 +446,7 @@ static void join_all_cheaply(struct pccl_cover *cover, const uint32_t *costs)
     }
 }
 
-static uint32_t some_of_smallest_cycle(struct pccl_cover *cover)
+static uint32_t sample_smallest_cycle(struct pccl_cover *cover)
 {
     uint32_t smallest = 0, chosen = 0, seen = 0;
     for (uint32_t c = 0; c < cover->cycle_count; c++)
@@ -458,7 +458,7 @@ static uint32_t some_of_smallest_cycle(struct pccl_cover *cover)
     return chosen;
 }
 
-static bool changed_to_ways(const struct pccl_cover *cover)
+static bool changed_to_links(const struct pccl_cover *cover)
 {
     for (uint32_t i = 0; i < cover->change_count; i++)
         if (!leads(cover, cover->changed[2 * i], cover->next[cover->changed[2 * i]]))
@@ -476,11 +476,11 @@ bool pccl_cover_join(struct pccl_cover *cover, struct pccl_assign *assign, uint3
         number_cycles(cover);
         uint32_t before = cover->cycle_count;
         uint32_t member =
-            failures % 2 == 0 ? some_of_smallest_cycle(cover) : (uint32_t)pccl_prng_below(cover->prng, cover->count);
+            failures % 2 == 0 ? sample_smallest_cycle(cover) : (uint32_t)pccl_prng_below(cover->prng, cover->count);
         if (!pccl_assign_leave(assign, cover, member))
             return false;
         number_cycles(cover);
-        if (cover->cycle_count < before && changed_to_ways(cover)) {
+        if (cover->cycle_count < before && changed_to_links(cover)) {
             join_all_cheaply(cover, assign->costs);
             failures = 0;
         } else {

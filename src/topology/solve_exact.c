@@ -24,12 +24,12 @@ static uint64_t rate_of(const struct exact *exact, uint32_t from, uint32_t to)
 static uint32_t sort_rates(const struct exact *exact, uint64_t *rates)
 {
     uint32_t sorted = 0;
-    for (uint32_t way = 0; way < exact->count * exact->count; way++) {
-        uint32_t from = way / exact->count, to = way % exact->count, i = sorted;
-        uint64_t rate = from == to ? PCCL_WAY_NONE : rate_of(exact, from, to);
+    for (uint32_t link = 0; link < exact->count * exact->count; link++) {
+        uint32_t from = link / exact->count, to = link % exact->count, i = sorted;
+        uint64_t rate = from == to ? PCCL_RATE_NONE : rate_of(exact, from, to);
         while (i > 0 && rates[i - 1] > rate)
             i--;
-        if (rate == PCCL_WAY_NONE || (i > 0 && rates[i - 1] == rate))
+        if (rate == PCCL_RATE_NONE || (i > 0 && rates[i - 1] == rate))
             continue;
         for (uint32_t k = sorted++; k > i; k--)
             rates[k] = rates[k - 1];
@@ -38,7 +38,7 @@ static uint32_t sort_rates(const struct exact *exact, uint64_t *rates)
     return sorted;
 }
 
-static void take_ways(struct exact *exact, uint64_t least)
+static void take_links(struct exact *exact, uint64_t least)
 {
     for (uint32_t from = 0; from < exact->count; from++) {
         exact->reached[from] = 0;
@@ -51,7 +51,7 @@ static void take_ways(struct exact *exact, uint64_t least)
 /* ends[set]: the members at which a path from 0 through the set may end. */
 static bool ring_exists(struct exact *exact, uint64_t least, uint16_t *ends)
 {
-    take_ways(exact, least);
+    take_links(exact, least);
     for (uint32_t set = 1; set <= exact->all; set++) {
         uint32_t here = (set & (set - 1)) == 0 ? exact->reached[0] & set : 0;
         for (uint32_t m = 1; m < exact->count; m++) {
@@ -82,7 +82,7 @@ static uint64_t best_rate(struct exact *exact, uint16_t *ends)
         else
             high = middle;
     }
-    return low == 0 ? PCCL_WAY_NONE : rates[low - 1];
+    return low == 0 ? PCCL_RATE_NONE : rates[low - 1];
 }
 
 static uint64_t latency_of(const struct exact *exact, uint32_t from, uint32_t to)
@@ -149,8 +149,8 @@ enum pccl_status pccl_solve_exact(const struct pccl_ring_problem *problem, const
     enum pccl_status status = latencies == NULL || ends == NULL ? PCCL_MEMORY : PCCL_OK;
     if (status == PCCL_OK) {
         uint64_t least = best_rate(&exact, ends);
-        *exists = least != PCCL_WAY_NONE;
-        take_ways(&exact, least);
+        *exists = least != PCCL_RATE_NONE;
+        take_links(&exact, least);
         if (*exists)
             find_ring(&exact, latencies, ring);
     }

@@ -1,7 +1,7 @@
 /*
- * Less latency by local search. Two neighbouring parts of the ring change places, which needs no way the other way
+ * Less latency by local search. Two neighboring parts of the ring change places, which needs no way the other way
  * round; or one part is turned around, which helps where round trips are the same in both directions. Where nothing
- * improves any more, three short neighbouring parts are put in the opposite order (or, where few ways may be used, the
+ * improves any more, three short neighboring parts are put in the opposite order (or, where few ways may be used, the
  * ring is varied by exchanges that keep to them), and the search goes on from there; what that did is undone if the
  * ring has become worse.
  */
@@ -270,13 +270,13 @@ static void improve_all(struct pccl_tour *tour)
 
 static void take_costs(struct pccl_tour *tour, uint64_t least)
 {
-    size_t ways = (size_t)tour->count * tour->count;
-    for (size_t way = 0; way < ways; way++) {
-        uint32_t rtt_us = tour->problem->rtts_us[way];
-        bool taken = way / tour->count != way % tour->count && tour->problem->rates[way] >= least;
-        tour->costs[way] = !taken ? BANNED : rtt_us == UINT32_MAX ? UINT32_MAX - 1 : rtt_us;
+    size_t links = (size_t)tour->count * tour->count;
+    for (size_t link = 0; link < links; link++) {
+        uint32_t rtt_us = tour->problem->rtts_us[link];
+        bool taken = link / tour->count != link % tour->count && tour->problem->rates[link] >= least;
+        tour->costs[link] = !taken ? BANNED : rtt_us == UINT32_MAX ? UINT32_MAX - 1 : rtt_us;
     }
-    (void)pccl_solve_spend(tour->work, ways);
+    (void)pccl_solve_spend(tour->work, links);
 }
 
 static void find_near(struct pccl_tour *tour)
@@ -302,7 +302,7 @@ static void find_near(struct pccl_tour *tour)
     (void)pccl_solve_spend(tour->work, (uint64_t)count * count);
 }
 
-/* Three neighbouring parts B C D become D C B, somewhere. false: not without banned ways. */
+/* Three neighboring parts B C D become D C B, somewhere. false: not without banned ways. */
 static bool disturb(struct pccl_tour *tour)
 {
     enum { PART_MOST = 30, TRIES = 8 };

@@ -80,7 +80,7 @@ struct pccl_bytes pccl_bytes_of_secret(const struct pccl_id *secret)
 struct pccl_bytes pccl_bytes_of_string(const char *text)
 {
     uint32_t length = 0;
-    while (length < PCCL_WORDS_MAX && text[length] != '\0')
+    while (length < PCCL_REASON_MAX && text[length] != '\0')
         length++;
     return (struct pccl_bytes){(const uint8_t *)text, length};
 }

@@ -24,7 +24,7 @@ static void describe_label(struct pccl_text *words, const struct pccl_label *lab
     memcpy(bytes, label, sizeof bytes);
     while (length < sizeof bytes && bytes[length] != '\0')
         length++;
-    pccl_text_append(words, length > 0 ? " labelled '" : " without a label");
+    pccl_text_append(words, length > 0 ? " labeled '" : " without a label");
     pccl_text_add_bytes(words, bytes, length);
     pccl_text_add(words, length > 0 ? "'" : "");
 }
@@ -33,7 +33,7 @@ static void describe(struct pccl_text *words, const struct pccl_described *one, 
 {
     const struct pccl_descriptor *descriptor = one->descriptor;
     pccl_text_append(words, "peer %s called %s of %" PRIu64 " %s", pccl_id_str(one->peer),
-                     pccl_reduction_name((enum pccl_reduction)descriptor->operation), descriptor->count,
+                     pccl_reduce_op_name((enum pccl_reduce_op)descriptor->operation), descriptor->count,
                      pccl_datatype_name((enum pccl_datatype)descriptor->datatype));
     if (details.codec)
         describe_codec(words, descriptor);

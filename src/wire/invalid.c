@@ -6,7 +6,7 @@ static const char *invalid_round(uint8_t kind, uint8_t outcome)
     if (outcome == PCCL_ROUND_TRUE && kind != PCCL_ROUND_PENDING)
         return "only a pending query is answered with true";
     if (outcome == PCCL_ROUND_FAILED && kind != PCCL_ROUND_SYNC && kind != PCCL_ROUND_OPTIMIZE)
-        return "only a synchronization or an optimisation fails for all";
+        return "only a synchronization or an optimization fails for all";
     return NULL;
 }
 

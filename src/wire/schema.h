@@ -109,7 +109,7 @@
     F(U32, group, , )                                                                                                  \
     F(U64, received, , )                              /* last sequence number it has from that boot */                 \
     F(U16, port, , )                                  /* its one listening port */                                     \
-    F(LIST, candidates, address, PCCL_CANDIDATES_MAX) /* addresses it can be dialled at */                             \
+    F(LIST, candidates, address, PCCL_CANDIDATES_MAX) /* addresses it can be dialed at */                              \
     F(TEXT, name, , PCCL_NAME_MAX)                                                                                     \
     F(BYTES, authentication, , PCCL_AUTH_MAX) /* room for join tokens */
 
@@ -128,13 +128,13 @@
 #define PCCL_FIELDS_refused(F)                                                                                         \
     F(U32, version, , ) /* of the refusing side */                                                                     \
     F(U16, code, , )    /* enum pccl_refusal */                                                                        \
-    F(TEXT, words, , PCCL_WORDS_MAX)
+    F(TEXT, reason, , PCCL_REASON_MAX)
 
 #define PCCL_FIELDS_heartbeat(F)                                                                                       \
     F(U8, answer, 0, 1) /* 1: answer with a heartbeat at once */                                                       \
     F(U64, stable, , )  /* master: outcomes up to this decision are known to all of the group */
 
-#define PCCL_FIELDS_leave(F) F(TEXT, words, , PCCL_WORDS_MAX)
+#define PCCL_FIELDS_leave(F) F(TEXT, reason, , PCCL_REASON_MAX)
 
 #define PCCL_FIELDS_vote(F)                                                                                            \
     F(U8, kind, PCCL_ROUND_UPDATE, PCCL_ROUND_OPTIMIZE) /* enum pccl_round_kind; SYNC: sync_vote */                    \
@@ -158,7 +158,7 @@
 #define PCCL_FIELDS_sync_done(F) /* what the plan asked of this peer is done, or cannot be done */                     \
     F(U64, round, , )                                                                                                  \
     F(U8, failed, 0, 1)                                                                                                \
-    F(TEXT, words, , PCCL_WORDS_MAX)
+    F(TEXT, reason, , PCCL_REASON_MAX)
 
 #define PCCL_FIELDS_sync_proof(                                                                                        \
     F) /* of one that brought what was elected, where others fetch: they check it by this */                           \
@@ -185,13 +185,13 @@
     F(STRUCT, instance, instance, )                                                                                    \
     F(STRUCT, view, epoch, )                                                                                           \
     F(U8, class, PCCL_CLASS_PEER_LOST, PCCL_CLASS_INTERNAL) /* enum pccl_class */                                      \
-    F(TEXT, words, , PCCL_WORDS_MAX)
+    F(TEXT, reason, , PCCL_REASON_MAX)
 
 #define PCCL_FIELDS_abort_request(F)                                                                                   \
     F(STRUCT, instance, instance, )                                                                                    \
     F(STRUCT, view, epoch, )                                                                                           \
     F(U8, class, PCCL_CLASS_PEER_LOST, PCCL_CLASS_INTERNAL)                                                            \
-    F(TEXT, words, , PCCL_WORDS_MAX) /* empty: the class says it all */
+    F(TEXT, reason, , PCCL_REASON_MAX) /* empty: the class says it all */
 
 #define PCCL_FIELDS_view_ack(F) /* what a view change killed at this peer */                                           \
     F(STRUCT, view, epoch, )                                                                                           \
@@ -235,7 +235,7 @@
     F(U32, world, , )                                                                                                  \
     F(STRUCT, descriptor, descriptor, )                                                                                \
     F(BYTES, payload, , PCCL_TINY_BYTES_MAX) /* DONE: the contribution; COMMITTED: the result */                       \
-    F(TEXT, words, , PCCL_WORDS_MAX)
+    F(TEXT, reason, , PCCL_REASON_MAX)
 
 #define PCCL_FIELDS_resume_round(F) /* the last outcome of a kind of round */                                          \
     F(U8, kind, PCCL_ROUND_UPDATE, PCCL_ROUND_OPTIMIZE)                                                                \
@@ -243,7 +243,7 @@
     F(U8, outcome, PCCL_ROUND_DONE, PCCL_ROUND_FAILED)                                                                 \
     F(STRUCT, attributes, attributes, )                                                                                \
     F(U64, revision, , )                                                                                               \
-    F(TEXT, words, , PCCL_WORDS_MAX)
+    F(TEXT, reason, , PCCL_REASON_MAX)
 
 #define PCCL_FIELDS_resume_end(F) F(LIST, dead, id, PCCL_PEERS_MAX) /* peers whose listener refuses: evidence */
 
@@ -262,7 +262,7 @@
 
 #define PCCL_FIELDS_expelled(F)                                                                                        \
     F(U16, code, PCCL_REFUSAL_VERSION, PCCL_REFUSAL_STATE) /* enum pccl_refusal */                                     \
-    F(TEXT, words, , PCCL_WORDS_MAX)
+    F(TEXT, reason, , PCCL_REASON_MAX)
 
 #define PCCL_FIELDS_epoch_change(F)                                                                                    \
     F(STRUCT, epoch, epoch, )                                                                                          \
@@ -271,8 +271,8 @@
     F(LIST, removed, id, PCCL_PEERS_MAX)                                                                               \
     F(U8, view_changed, 0, 1) /* 1: this is also the receiver's group's new view, with this ring */                    \
     F(LIST, ring, id, PCCL_PEERS_MAX)                                                                                  \
-    F(STRUCT, cost, cost, )          /* with view_changed */                                                           \
-    F(TEXT, words, , PCCL_WORDS_MAX) /* why */
+    F(STRUCT, cost, cost, )            /* with view_changed */                                                         \
+    F(TEXT, reason, , PCCL_REASON_MAX) /* why */
 
 #define PCCL_FIELDS_outcome(F)                                                                                         \
     F(STRUCT, instance, instance, )                                                                                    \
@@ -281,7 +281,7 @@
     F(U8, class, PCCL_CLASS_NONE, PCCL_CLASS_INTERNAL) /* enum pccl_class; NONE: committed */                          \
     F(U32, world, , )                                  /* committed: members of the view */                            \
     F(BYTES, result, , PCCL_TINY_BYTES_MAX)                                                                            \
-    F(TEXT, words, , PCCL_WORDS_MAX)
+    F(TEXT, reason, , PCCL_REASON_MAX)
 
 #define PCCL_FIELDS_round(F)                                                                                           \
     F(U8, kind, PCCL_ROUND_UPDATE, PCCL_ROUND_OPTIMIZE)                                                                \
@@ -289,7 +289,7 @@
     F(U8, outcome, PCCL_ROUND_DONE, PCCL_ROUND_FAILED) /* enum pccl_round_outcome */                                   \
     F(STRUCT, attributes, attributes, ) /* the same for all of a group, also when a restarted master answers again */  \
     F(U64, revision, , )                /* SYNC, DONE: what all hold now */                                            \
-    F(TEXT, words, , PCCL_WORDS_MAX)    /* FAILED: why */
+    F(TEXT, reason, , PCCL_REASON_MAX)  /* FAILED: why */
 #define PCCL_FIELDS_sync_plan(                                                                                         \
     F) /* the group has elected; may come again, and differ, after a restart of the master */                          \
     F(U64, round, , )                                                                                                  \
@@ -313,9 +313,9 @@
     F(U32, limit_ms, 1, PCCL_MEASURE_MS_MAX) /* from the first byte of data */                                         \
     F(LIST, candidates, address, PCCL_CANDIDATES_MAX)
 
-#define PCCL_FIELDS_picture(F) /* the answer to describe: text, topology/picture.h */                                  \
+#define PCCL_FIELDS_topology_report(F) /* the answer to describe: text, topology/report.h */                           \
     F(U64, ticket, , )                                                                                                 \
-    F(BYTES, text, , PCCL_PICTURE_BYTES_MAX)
+    F(BYTES, text, , PCCL_TOPOLOGY_REPORT_BYTES_MAX)
 
 #define PCCL_FIELDS_warm_up(F) /* open a link to this peer and keep it */                                              \
     F(ID, lineage, , )         /* of the run, for a newcomer that does not know it yet */                              \
@@ -366,7 +366,7 @@
 #define PCCL_FIELDS_data(F) /* one segment; `length` bytes follow the frame, outside of it */                          \
     F(STRUCT, instance, instance, )                                                                                    \
     F(STRUCT, view, epoch, )                                                                                           \
-    F(U64, group, , )                                                                                                  \
+    F(U64, stripe, , )                                                                                                 \
     F(U32, step, , )                                                                                                   \
     F(U32, length, 1, PCCL_SEGMENT_BYTES_MAX)
 
@@ -398,14 +398,14 @@
 
 #define PCCL_FIELDS_flood_seen(F) F(U64, bytes, , ) /* of filler, that have come over this connection; now and then */
 
-#define PCCL_FIELDS_link_bye(F) F(TEXT, words, , PCCL_WORDS_MAX) /* closed on purpose: no evidence of anything */
+#define PCCL_FIELDS_link_bye(F) F(TEXT, reason, , PCCL_REASON_MAX) /* closed on purpose: no evidence of anything */
 
 /*    id  name  from -> to */
 #define PCCL_WIRE_MESSAGES(X)                                                                                          \
     X(1, hello, "peer to master, first on the connection, not numbered")                                               \
     X(2, hello_ok, "master to peer, not numbered")                                                                     \
     X(3, refused, "either side, not numbered; the connection closes after it")                                         \
-    X(4, heartbeat, "both ways, not numbered, carries an acknowledgement")                                             \
+    X(4, heartbeat, "both ways, not numbered, carries an acknowledgment")                                              \
     X(5, leave, "peer to master")                                                                                      \
     X(6, vote, "peer to master")                                                                                       \
     X(7, withdraw, "peer to master")                                                                                   \
@@ -437,23 +437,23 @@
     X(41, sync_plan, "master to peer")                                                                                 \
     X(42, sync_donor, "master to peer")                                                                                \
     X(43, measure, "master to peer")                                                                                   \
-    X(44, picture, "master to peer")                                                                                   \
+    X(44, topology_report, "master to peer")                                                                           \
     X(46, names, "master to peer")                                                                                     \
     X(64, link_hello, "peer to peer (or master to peer, to probe), first on a data connection")                        \
     X(65, link_ok, "answer to link_hello")                                                                             \
     X(66, link_bye, "peer to peer")                                                                                    \
-    X(67, ready, "peer to peer, against the direction of the data: over a connection that the other side dialled")     \
-    X(68, data, "peer to peer, over a connection that the sender dialled")                                             \
+    X(67, ready, "peer to peer, against the direction of the data: over a connection that the other side dialed")      \
+    X(68, data, "peer to peer, over a connection that the sender dialed")                                              \
     X(69, state_want, "peer to peer, to one that was named as a donor")                                                \
     X(70, state_proofs, "answer to state_want")                                                                        \
     X(71, state_data, "answer to state_want")                                                                          \
     X(72, echo, "peer to peer, both ways")                                                                             \
-    X(73, flood, "peer to peer, over a connection that the sender dialled")                                            \
+    X(73, flood, "peer to peer, over a connection that the sender dialed")                                             \
     X(74, flood_seen, "answer to flood")
 
 /* ---- enumerations on the wire: V(name, value, words) ---- */
 
-#define PCCL_ENUM_VALUE(name, value, words) PCCL_##name = value,
+#define PCCL_ENUM_VALUE(name, value, reason) PCCL_##name = value,
 
 #define PCCL_ENUM_hello_mode(V)                                                                                        \
     V(HELLO_NEW, 1, "a newcomer: wait for welcome")                                                                    \
@@ -488,10 +488,10 @@ enum pccl_class { PCCL_ENUM_class(PCCL_ENUM_VALUE) PCCL_CLASS_COUNT };
 
 #define PCCL_ENUM_link_end(V)                                                                                          \
     V(LINK_CLOSED, 1, "FIN or RST")                                                                                    \
-    V(LINK_REFUSED, 2, "dialling: nobody listens there")                                                               \
-    V(LINK_OTHER, 3, "dialling: another peer answers there")                                                           \
-    V(LINK_TIMEOUT, 4, "dialling: no answer")                                                                          \
-    V(LINK_UNREACHABLE, 5, "dialling: no route, or no candidate address can be dialled")                               \
+    V(LINK_REFUSED, 2, "dialing: nobody listens there")                                                                \
+    V(LINK_OTHER, 3, "dialing: another peer answers there")                                                            \
+    V(LINK_TIMEOUT, 4, "dialing: no answer")                                                                           \
+    V(LINK_UNREACHABLE, 5, "dialing: no route, or no candidate address can be dialed")                                 \
     V(LINK_SILENT, 6, "an open link said nothing for too long")
 enum pccl_link_end { PCCL_ENUM_link_end(PCCL_ENUM_VALUE) };
 

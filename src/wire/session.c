@@ -82,7 +82,7 @@ uint64_t pccl_session_acknowledge(struct pccl_session *session, uint64_t acknowl
     uint64_t mark = 0;
     *invalid = acknowledged > session->sent;
     if (*invalid || acknowledged <= session->acknowledged)
-        return 0; /* resent frames carry the acknowledgements of their time */
+        return 0; /* resent frames carry the acknowledgments of their time */
     session->acknowledged = acknowledged;
     while (session->oldest != NULL && session->oldest->sequence <= acknowledged) {
         mark = pccl_max_u64(mark, session->oldest->mark);
@@ -101,7 +101,7 @@ const struct pccl_session_entry *pccl_session_unacknowledged(const struct pccl_s
     return entry;
 }
 
-bool pccl_session_owes_acknowledgement(const struct pccl_session *session)
+bool pccl_session_owes_acknowledgment(const struct pccl_session *session)
 {
     return session->received - session->told >= PCCL_SESSION_ACK_EVERY;
 }

@@ -47,8 +47,8 @@ uint64_t pccl_session_acknowledge(struct pccl_session *session, uint64_t acknowl
 const struct pccl_session_entry *pccl_session_unacknowledged(const struct pccl_session *session,
                                                              const struct pccl_session_entry *after,
                                                              struct pccl_bytes *frame);
-/* True when enough was received since the last acknowledgement that one should be sent now. */
-bool pccl_session_owes_acknowledgement(const struct pccl_session *session);
+/* True when enough was received since the last acknowledgment that one should be sent now. */
+bool pccl_session_owes_acknowledgment(const struct pccl_session *session);
 /* For tests: it keeps what is not acknowledged and nothing else, within bounds, and has told no more than it has. */
 bool pccl_session_is_sound(const struct pccl_session *session);
 

@@ -66,7 +66,7 @@ class Outsider(threading.Thread):
         self.listener.setblocking(False)
         self.source, self.lineage, self.heard, self.out, self.admitted = source, ZERO, {}, None, None
         self.asked = {}  # id -> what it was told of a peer that it is to open a link to
-        self.links = []  # (who has dialled, connection)
+        self.links = []  # (who has dialed, connection)
         self.view = self.votes = None
         self.sent = self.received = self.acknowledged = 0
         self.lock = threading.RLock()
@@ -137,7 +137,7 @@ class Outsider(threading.Thread):
             self.say("heartbeat", numbered=False)
 
     def on_refused(self, fields):
-        self.out = fields["words"]
+        self.out = fields["reason"]
 
     on_expelled = on_refused
 
@@ -169,7 +169,7 @@ class Outsider(threading.Thread):
         return harness.poll(lambda: {number: peer for peer, number in self.learn(1)}.get(port), "a member to be named")
 
     def leave(self):
-        self.say("leave", words="done with it")
+        self.say("leave", reason="done with it")
         self.flush()
         if not self.out:
             self.connection.socket.shutdown(socket.SHUT_RDWR)

@@ -35,7 +35,7 @@ static bool sparse_place(const struct marks *marks, size_t i)
     return i % SPARSE_EVERY == SPARSE_FIRST || i == marks->count - 1;
 }
 
-/* In [0, width): different for neighbours, different for each salt. */
+/* In [0, width): different for neighbors, different for each salt. */
 static unsigned phase(const struct marks *marks, size_t i)
 {
     if (marks->kind == MARKS_SPARSE)

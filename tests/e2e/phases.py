@@ -85,7 +85,7 @@ def _has_rested(before, after):
 
 
 def until_at_rest(processes):
-    """Until none of their threads runs, may run, or has run for longer than an acknowledgement may be delayed, which is
+    """Until none of their threads runs, may run, or has run for longer than an acknowledgment may be delayed, which is
     less than heartbeats are apart. Who spins never gets there."""
 
     def rest():

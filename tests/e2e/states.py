@@ -41,7 +41,7 @@ def votes(peers, revisions, strategies="popular", order=None):
 
 
 def sync(peers, revisions, strategies="popular", order=None):
-    """All succeed and hold the same afterwards. Their results."""
+    """All succeed and hold the same afterward. Their results."""
     results = [call.wait(rc=SUCCESS) for call in votes(peers, revisions, strategies, order)]
     same(results)
     return results

@@ -143,7 +143,7 @@ def test_all_complete(run):
 
 
 def test_list_with_one_in_flight(run):
-    """A list with one in flight and a death in it: every entry is done afterwards, and right."""
+    """A list with one in flight and a death in it: every entry is done afterward, and right."""
     run.start_master(**PATIENT)
     victim, *others = peers = run.join(3)
     calls = [
@@ -296,7 +296,7 @@ def test_unplugged(run):
 
 
 def test_link_cut(run):
-    """Two of four neighbours lose each other under bulk loops: another ring, nobody goes."""
+    """Two of four neighbors lose each other under bulk loops: another ring, nobody goes."""
     need_root()
     network, peers = hosts(run, 4)
     loops = start_loops(peers, count=20000)

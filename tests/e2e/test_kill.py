@@ -72,7 +72,7 @@ def test_all_but_one(run):
 
 
 def test_one_in_flight(run):
-    """A list with one operation in flight and a failure: every entry is done afterwards."""
+    """A list with one operation in flight and a failure: every entry is done afterward."""
     victim, *others = start(run)
     calls = [peer.start("multi", 5, 1, 10, 64, "i64", "sum", "const:2", "dump") for peer in others]
     victim.start("multi", 2, 1, 10, 64, "i64", "sum", "const:2").wait(rc=SUCCESS)
@@ -102,7 +102,7 @@ def test_newcomer_pending(run):
 
 
 def test_newcomer_in_every_moment(run):
-    """A newcomer is killed a little later each time after it began to connect: while dialling, saying hello, warming
+    """A newcomer is killed a little later each time after it began to connect: while dialing, saying hello, warming
     up, pending, being admitted."""
     members = start(run, 2)
     for turn in range(12):
@@ -145,7 +145,7 @@ def test_member_dies_while_admitting(run):
         peer.until_waiting()
     since_us = victim.kill()
     knew(agree(calls, SUCCESS), since_us, "the vote ended")
-    # The dead one may have been the newcomer's neighbour: then another update is needed, once the new links stand.
+    # The dead one may have been the newcomer's neighbor: then another update is needed, once the new links stand.
     run.let_in(connect, others)
     everybody = others + [newcomer]
     calls = [peer.start("multi", 3, 2, 10, 16, "i32", "sum", "const:1") for peer in everybody]

@@ -218,7 +218,7 @@ def test_slow_30(run):
 
 
 def test_10_with_pools(run):
-    """With four connections to each neighbour."""
+    """With four connections to each neighbor."""
     run.environment["PCCL_CONNECTION_POOL_SIZE"] = "4"
     churn(run, 10, random_seed())
 

@@ -39,7 +39,7 @@ def go_on(run, peers):
 
 @in_both_sizes
 def gone_for_good(run, count):
-    """Every call ends in words after master_lost_ms; afterwards the communicators are unconnected."""
+    """Every call ends in words after master_lost_ms; afterward the communicators are unconnected."""
     lost_ms = 3000
     peers = start(run, 4, master_lost_ms=lost_ms, alone_ms=lost_ms - 1)
     calls = [
@@ -86,7 +86,7 @@ def restart_in(run, prepare, finish):
 
 @in_both_sizes
 def restart_in_a_reduction(run, count):
-    """Two have launched, the third has not: it launches afterwards, and all succeed."""
+    """Two have launched, the third has not: it launches afterward, and all succeed."""
 
     def launch(peers):
         return [peer.start("reduce", 5, count, "f64", "sum", "rand:5", "inplace") for peer in peers]

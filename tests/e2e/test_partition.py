@@ -56,7 +56,7 @@ def said(run, part, since_us):
 
 
 def other_ring(run, break_it, count):
-    """Of four peers two neighbours lose each other: another ring, nobody goes, nothing fails. Small payloads hardly
+    """Of four peers two neighbors lose each other: another ring, nobody goes, nothing fails. Small payloads hardly
     wait, for they do not need the link; large ones wait until it is given up."""
     hosts = Hosts(run, 4)
     loops = start_loops(hosts.peers, count=count)
@@ -159,7 +159,7 @@ def islands(run, count):
             check("link" in loop.result["words"], f"words: {loop.result['words']}")
     if len(stay) == 2:
         more_steps(stay, world=2)
-    else:  # one of each island went first: which links are cut is learnt one by one
+    else:  # one of each island went first: which links are cut is learned one by one
         stay[0].peer.do("stop")
         equal(stay[0].wait(rc=SUCCESS)["world"], 1, "world of the last one")
     all_right(loops)

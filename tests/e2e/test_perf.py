@@ -186,7 +186,7 @@ def test_gate(run):
             ({**easy, "of": "state_part", "metric": "ratio"}, "no such metric"),
             ({**easy, "of": "speed"}, "no such metric"),
             ({**far, "metric": "us"}, "no such metric"),
-            ({**easy, "colour": "red"}, "a member is not known"),
+            ({**easy, "color": "red"}, "a member is not known"),
             ({**easy, "at_least": 1}, "either at_least or at_most"),
             ({"name": "x", "metric": "us", "at_most": 1}, "peers, bytes"),
         ):

@@ -1,4 +1,4 @@
-"""Several connections to each neighbour."""
+"""Several connections to each neighbor."""
 
 import harness
 from harness import LARGE, LOST, SUCCESS
@@ -24,7 +24,7 @@ def connections(peer, ports):
 
 
 def start(run, count, master=None, **parameters):
-    """Members with POOL connections to each neighbour, each behind a proxy."""
+    """Members with POOL connections to each neighbor, each behind a proxy."""
     run.start_master(**(master or PATIENT))
     peers, proxies = [], []
     for _ in range(count):
@@ -49,12 +49,12 @@ def right(results, peers):
 
 
 def whole(proxies):
-    """So few peers have links to all others, dialled by either side; each has all its connections."""
+    """So few peers have links to all others, dialed by either side; each has all its connections."""
     return all(proxy.pairs() == POOL * (len(proxies) - 1) for proxy in proxies)
 
 
 def test_reductions(run):
-    """Right sums over four connections to each neighbour, which all stand, in each of three worlds."""
+    """Right sums over four connections to each neighbor, which all stand, in each of three worlds."""
     run.environment["PCCL_CONNECTION_POOL_SIZE"] = str(POOL)
     run.start_master(**PATIENT)
     peers = run.join(2)
@@ -64,7 +64,7 @@ def test_reductions(run):
         ports = [port for peer in peers for port in peer.listening_ports()]
         for turn in range(3):
             right(agree(reduce(peers, turn, 400000), SUCCESS), peers)
-        want = 2 * POOL * (world - 1)  # so few have links to all others, dialled by either side
+        want = 2 * POOL * (world - 1)  # so few have links to all others, dialed by either side
         for peer in peers:
             harness.poll(lambda peer=peer, want=want: connections(peer, ports) == want, f"{want} connections")
         lists = [peer.start("multi", 8, 3, 10, 40000, "f32", "sum", f"mark:{bit}") for bit, peer in enumerate(peers)]
@@ -135,7 +135,7 @@ def test_one_after_another_under_loops(run):
 
 
 def test_all_break(run):
-    """All connections of a link break at once, under loops: it is dialled anew, nobody is removed."""
+    """All connections of a link break at once, under loops: it is dialed anew, nobody is removed."""
     peers, proxies = start(run, 3)
     loops = start_loops(peers, in_flight=0, count=40000)
     for proxy in proxies * 2:

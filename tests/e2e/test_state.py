@@ -707,7 +707,7 @@ def test_between_reductions(run):
 
 
 def test_newcomer_waits(run):
-    """One that asks to join while the others synchronize is admitted afterwards, and takes part in the next one."""
+    """One that asks to join while the others synchronize is admitted afterward, and takes part in the next one."""
     peers = start(run, 2)
     define(peers, weights(1))
     waiting = votes(peers[:1], 0)

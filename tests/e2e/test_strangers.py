@@ -547,7 +547,7 @@ class Caller:
 
 
 def spy(run, count):
-    """A newcomer that never becomes a member: it has learnt the run, the members with their ports, and its tickets."""
+    """A newcomer that never becomes a member: it has learned the run, the members with their ports, and its tickets."""
     newcomer = Liar(run)
     newcomer.says_up = False
     newcomer.until(lambda: len(newcomer.tickets) == count, "the newcomer to be told of all members")

@@ -85,7 +85,7 @@ def test_stale(run):
 
 
 def test_usage(run):
-    """Whoever may not optimise is told so, and nobody else hears of it."""
+    """Whoever may not optimize is told so, and nobody else hears of it."""
     alone = start(run, 1)[0]
     check("alone" in alone.do("optimize", rc=INVALID_USAGE)["words"], "words of a peer that is alone")
     single = picture(alone)
@@ -116,14 +116,14 @@ def test_usage(run):
 
 
 def test_admits_nobody(run):
-    """A newcomer waits through an optimisation, and is admitted by the next update."""
+    """A newcomer waits through an optimization, and is admitted by the next update."""
     peers = start(run, 2, **TIME)
     newcomer = run.peer()
     newcomer.create(run.address, name=newcomer.name)
     connect = newcomer.start("connect")
     run.master.wait_line(f"'{newcomer.name}")
     optimize(peers)
-    equal(peers[0].do("attr")["world"], 2, "world after the optimisation")
+    equal(peers[0].do("attr")["world"], 2, "world after the optimization")
     equal(len(picture(peers[0]).names), 2, "peers in the picture")
     run.let_in(connect, peers)
     everybody = peers + [newcomer]
@@ -178,13 +178,13 @@ def test_describe_master_stands_still(run):
 
 
 def test_file(run):
-    """The master writes what is known after each optimisation, a file for each group; or says why it cannot."""
+    """The master writes what is known after each optimization, a file for each group; or says why it cannot."""
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "links")
         peers = start(run, 2, topology_file=path, **TIME)
         others = join(run, 1, peers, group=7)
         others += join(run, 1, peers + others, group=7)
-        check(not os.listdir(folder), "a file before the first optimisation")
+        check(not os.listdir(folder), "a file before the first optimization")
         optimize(peers + others)
         for members, name in ((peers, path), (others, path + ".7")):
             with open(name, encoding="ascii") as file:
@@ -202,7 +202,7 @@ def test_file(run):
 
 
 def test_groups(run):
-    """Two groups are optimised at once, each for itself, and one that has a single member."""
+    """Two groups are optimized at once, each for itself, and one that has a single member."""
     run.environment["PCCL_WHERE_MS"] = "20"
     run.start_master(**TIME)
     groups, everybody = {}, []
@@ -224,7 +224,7 @@ def test_groups(run):
 
 
 def test_slow_twenty(run):
-    """More than are linked to all others: neighbours change, and what there is no time for is tested later."""
+    """More than are linked to all others: neighbors change, and what there is no time for is tested later."""
     count = 20
     peers = start(run, count, optimize_ms=1000)
     reductions(peers)

@@ -1,5 +1,5 @@
 """Deaths, standstills and restarts around pcclOptimizeTopology: the calls of the survivors end alike, and everything
-works afterwards."""
+works afterward."""
 
 import harness
 from harness import INVALID_USAGE, SUCCESS
@@ -11,7 +11,7 @@ BULK = 100000
 
 
 def goes_on(run, peers, rejoin=True):
-    """A reduction, an optimisation, an update, a newcomer, and another optimisation."""
+    """A reduction, an optimization, an update, a newcomer, and another optimization."""
     reduce(peers, 900)
     random_sums(peers, 901, BULK)
     optimize(peers)
@@ -112,7 +112,7 @@ def test_kill_of_all_but_one(run):
     goes_on(run, others[:1] + join(run, 1, others[:1]))
 
 
-def test_kill_afterwards(run):
+def test_kill_afterward(run):
     victim, *others = start(run, 4, **PATIENT)
     optimize([victim, *others])
     victim.kill()
@@ -229,7 +229,7 @@ def test_master_and_a_member_die_in_tests(run):
     goes_on(run, others)
 
 
-def test_master_restarts_afterwards(run):
+def test_master_restarts_afterward(run):
     """The new one knows nothing of the ways, keeps the ring, and learns."""
     peers = start(run, 4, **RESTARTED)
     optimize(peers)

@@ -1,4 +1,4 @@
-"""Optimisation over long links: peers on hosts of their own, each pair with a rate of its own (tests/wan).
+"""Optimization over long links: peers on hosts of their own, each pair with a rate of its own (tests/wan).
 
 Which ring is the best follows from measured rates, which a busy machine changes: that it is found is a figure here.
 That the best one is found for given rates: unit/solve, sim topology-*; that rates are told right from what comes when:
@@ -98,7 +98,7 @@ def leaves_narrow_pairs(run, rate, narrow_rate):
     reduce(far.peers, 1)
     equal(sum(pair in NARROW for pair in far.ring_pairs(picture(far.peers[0]))), 2, "narrow pairs in the first ring")
     before = [peer.cpu_s() for peer in far.peers]
-    figure("ms of an optimisation", optimize(far.peers), "ms")
+    figure("ms of an optimization", optimize(far.peers), "ms")
     figure("CPU seconds of the dearest peer", max(peer.cpu_s() - was for peer, was in zip(far.peers, before)), "s")
     seen, is_without = far.ring_seen(*NARROW)
     describe(far, seen)
@@ -110,7 +110,7 @@ def leaves_narrow_pairs(run, rate, narrow_rate):
     random_sums(far.peers, 2, 40000)
     updated(far.peers)
     far.ring_seen()
-    figure("ms of an optimisation when all is known", optimize(far.peers), "ms")
+    figure("ms of an optimization when all is known", optimize(far.peers), "ms")
     far.ring_seen()
     nobody_went(run)
 
@@ -190,7 +190,7 @@ def sums_of_all(peers):
 
 
 def test_pair_cut(run):
-    """Two neighbours cannot reach each other, which nobody has noticed yet: the ring does without, and nobody goes."""
+    """Two neighbors cannot reach each other, which nobody has noticed yet: the ring does without, and nobody goes."""
     far = Far(run, 4, 20, 20)
     pair = far.ring_pairs(picture(far.peers[0]))[0]
     far.cut(*pair)

@@ -1,4 +1,4 @@
-"""What pcclGetTopology tells, and the optimisations of runs."""
+"""What pcclGetTopology tells, and the optimizations of runs."""
 
 from harness import SUCCESS
 from harness import check, equal

@@ -10,7 +10,7 @@ static struct pccl_wire_scratch scratch;
 static void expect_printable(const struct pccl_text *text)
 {
     size_t size;
-    EXPECT(text->length > 0 && text->length <= PCCL_WORDS_MAX && text->bytes[text->length] == '\0');
+    EXPECT(text->length > 0 && text->length <= PCCL_REASON_MAX && text->bytes[text->length] == '\0');
     for (size_t at = 0; at < text->length; at += size) {
         size = pccl_text_character(text->bytes + at, text->length - at);
         EXPECT(size > 0);

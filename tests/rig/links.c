@@ -46,7 +46,7 @@ void rig_links_init(struct rig_world *world)
                 connection->from = from;
                 connection->to = to;
                 connection->broken = true;
-                connection->dialled = false;
+                connection->dialed = false;
                 for (uint32_t side = 0; side < 2; side++) {
                     clear_end(&connection->ends[side]);
                     connection->pipes[side].first = connection->pipes[side].count = 0;
@@ -83,8 +83,8 @@ static void note_lost_lane(struct rig_rank *rank, uint32_t peer, bool outgoing)
         const uint32_t count = rig_ring_of(rank->world->spec, attempt->view, ring);
         while (ring[own] != rank->number)
             own++;
-        const uint32_t neighbour = ring[(own + (outgoing ? 1 : count - 1)) % count];
-        if (rank->world->spec->direct || neighbour == peer)
+        const uint32_t neighbor = ring[(own + (outgoing ? 1 : count - 1)) % count];
+        if (rank->world->spec->direct || neighbor == peer)
             attempt->links_lost++;
     }
 }
@@ -117,8 +117,8 @@ void rig_break(struct rig_world *world, struct rig_connection *connection)
     connection->broken = true;
     connection->late[0] = below(world, 4) == 0;
     connection->late[1] = below(world, 4) == 0;
-    for (uint32_t way = 0; way < 2; way++) {
-        struct rig_pipe *pipe = &connection->pipes[way];
+    for (uint32_t path = 0; path < 2; path++) {
+        struct rig_pipe *pipe = &connection->pipes[path];
         switch (below(world, 4)) {
         case 0: break;
         case 1: pipe->count = (uint32_t)below(world, pipe->count + 1); break;
@@ -171,7 +171,7 @@ void rig_next(struct rig_world *world, struct rig_connection *connection, uint32
     }
     if (data)
         rig_trace(world, "rank %u sends to %u: operation %u use %u group %u step %u, %u bytes", rank->number, peer,
-                  (uint32_t)msg->as.data.instance.tag, msg->as.data.instance.use, (uint32_t)msg->as.data.group,
+                  (uint32_t)msg->as.data.instance.tag, msg->as.data.instance.use, (uint32_t)msg->as.data.stripe,
                   msg->as.data.step, msg->as.data.length);
     else
         rig_trace(world, "rank %u expects %u: operation %u use %u, granted %u", rank->number, peer,
@@ -285,11 +285,11 @@ static void receive_frame(struct rig_world *world, struct rig_connection *connec
     struct rig_rank *rank = rig_end_rank(world, connection, side);
     const uint32_t peer = side == 0 ? connection->to : connection->from;
     struct pccl_msg msg;
-    struct pccl_text words = {0};
+    struct pccl_text reason = {0};
     static struct pccl_wire_scratch scratch;
     if (pccl_wire_decode((uint16_t)get_u16(end->in + 2), end->in + HEADER_BYTES, get_u16(end->in), &scratch, &msg,
-                         &words) != PCCL_OK) {
-        rig_violation(world, "rank %u cannot read a frame: %s", rank->number, words.bytes);
+                         &reason) != PCCL_OK) {
+        rig_violation(world, "rank %u cannot read a frame: %s", rank->number, reason.bytes);
         return;
     }
     falsify(world, &msg);
@@ -297,14 +297,14 @@ static void receive_frame(struct rig_world *world, struct rig_connection *connec
     end->in_done = 0;
     memset(&end->arrival, 0, sizeof end->arrival);
     const enum pccl_status status =
-        pccl_exchange_receive(rank->exchange, &world->spec->ids[peer], side == 0, &msg, &end->arrival, &words);
+        pccl_exchange_receive(rank->exchange, &world->spec->ids[peer], side == 0, &msg, &end->arrival, &reason);
     if (status == PCCL_MEMORY && rank->memory.failures > 0) {
         rig_close_end(world, connection, side);
         return;
     }
     if (status != PCCL_OK) {
         rig_violation(world, "rank %u refuses %s of rank %u: %s", rank->number, pccl_wire_name(msg.type), peer,
-                      words.bytes);
+                      reason.bytes);
         return;
     }
     const uint32_t length = msg.type == PCCL_MSG_data ? msg.as.data.length : 0;
@@ -388,7 +388,7 @@ bool rig_may_dial(const struct rig_world *world, const struct rig_connection *co
         return true; /* the second half */
     if (!rig_wants(from, connection->to))
         return false;
-    return !connection->dialled || world->spec->redialled || !lane_has_another(world, connection);
+    return !connection->dialed || world->spec->redialed || !lane_has_another(world, connection);
 }
 
 void rig_dial(struct rig_world *world, struct rig_connection *connection)
@@ -400,10 +400,10 @@ void rig_dial(struct rig_world *world, struct rig_connection *connection)
     if (connection->ends[1].open) /* the old one, whose end it has not noticed */
         rig_close_end(world, connection, 1);
     connection->broken = false;
-    connection->dialled = true;
-    for (uint32_t way = 0; way < 2; way++)
-        connection->pipes[way].first = connection->pipes[way].count = 0;
-    rig_trace(world, "rank %u has dialled %u", connection->from, connection->to);
+    connection->dialed = true;
+    for (uint32_t path = 0; path < 2; path++)
+        connection->pipes[path].first = connection->pipes[path].count = 0;
+    rig_trace(world, "rank %u has dialed %u", connection->from, connection->to);
     rig_open_end(world, connection, 1);
 }
 

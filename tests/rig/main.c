@@ -35,7 +35,7 @@ static bool run(const char *which, uint64_t number, const struct rig_fault *faul
     snprintf(repeat + length, sizeof repeat - length, " --plant %s --trace", plant_names[world.plant]);
     if (rig_run(&world, &spec, faults, count))
         return true;
-    printf("FAILED at step %u: %s\n", world.step, world.words);
+    printf("FAILED at step %u: %s\n", world.step, world.reason);
     rig_spec_print(&spec);
     printf("again: %s\n", repeat);
     return false;
@@ -58,7 +58,7 @@ static uint32_t used_connections(uint32_t used[RIG_CONNECTIONS_MAX])
 {
     uint32_t count = 0;
     for (uint32_t i = 0; i < world.connection_count; i++)
-        if (world.connections[i].dialled)
+        if (world.connections[i].dialed)
             used[count++] = i;
     return count;
 }

@@ -146,12 +146,12 @@ static void on_at_rest(void *context, struct pccl_transfer *transfer)
 }
 
 static void on_failed(void *context, struct pccl_transfer *transfer, enum pccl_class class,
-                      const struct pccl_text *words)
+                      const struct pccl_text *reason)
 {
     struct rig_attempt *attempt = pccl_transfer_user(transfer);
     struct rig_rank *rank = context;
     struct rig_world *world = rank->world;
-    rig_trace(world, "rank %u: operation %u use %u fails: %s", attempt->rank, attempt->op, attempt->use, words->bytes);
+    rig_trace(world, "rank %u: operation %u use %u fails: %s", attempt->rank, attempt->op, attempt->use, reason->bytes);
     /* Done, and yet it fails: what it had sent, or has still to send, may be lost with a connection. */
     const bool after_done = attempt->state == RIG_DONE && !attempt->lost && class == PCCL_CLASS_PEER_LOST;
     if (attempt->state != RIG_RUNNING && !after_done) {
@@ -166,9 +166,9 @@ static void on_failed(void *context, struct pccl_transfer *transfer, enum pccl_c
     const bool has_cause = class == PCCL_CLASS_PEER_LOST  ? attempt->links_lost > 0
                            : class == PCCL_CLASS_MISMATCH ? is_mismatched(attempt)
                                                           : rank->memory.failures > 0;
-    if (!has_cause || words->length == 0)
+    if (!has_cause || reason->length == 0)
         rig_violation(world, "rank %u: operation %u use %u fails without a cause: %s", attempt->rank, attempt->op,
-                      attempt->use, words->bytes);
+                      attempt->use, reason->bytes);
     if (!rig_plant(world, RIG_PLANT_quiet_failure))
         report(attempt, RIG_MAIL_FAILED, class);
 }
@@ -310,9 +310,9 @@ void rig_start(struct rig_rank *rank, uint32_t op)
     rig_trace(world, "rank %u starts operation %u use %u in view %u", rank->number, op, attempt->use,
               attempt->view_number);
     rank->running[op] = attempt;
-    struct pccl_text words = {0};
+    struct pccl_text reason = {0};
     const size_t held = pccl_exchange_ahead_bytes(rank->exchange);
-    const enum pccl_status status = pccl_exchange_start(rank->exchange, &told, &attempt->transfer, &words);
+    const enum pccl_status status = pccl_exchange_start(rank->exchange, &told, &attempt->transfer, &reason);
     memset(ring, 0xee, sizeof ring); /* it was copied */
     world->totals->used += pccl_exchange_ahead_bytes(rank->exchange) < held;
     world->totals->odd_held += pccl_exchange_ahead_bytes(rank->exchange) < held && is_mismatched(attempt);
@@ -322,7 +322,7 @@ void rig_start(struct rig_rank *rank, uint32_t op)
     attempt->state = RIG_FAILED;
     attempt->refused = true;
     if (status != PCCL_MEMORY || rank->memory.failures == 0)
-        rig_violation(world, "rank %u cannot start operation %u: %s", rank->number, op, words.bytes);
+        rig_violation(world, "rank %u cannot start operation %u: %s", rank->number, op, reason.bytes);
     report(attempt, RIG_MAIL_FAILED, PCCL_CLASS_INTERNAL);
 }
 

@@ -27,7 +27,7 @@ enum {
     RIG_NOBODY = 99,
 };
 
-/* Wrong behaviour that is put in on purpose, to see that the checks notice. */
+/* Wrong behavior that is put in on purpose, to see that the checks notice. */
 #define RIG_PLANTS(X)                                                                                                  \
     X(flip, "a bit of a payload flips on its way")                                                                     \
     X(misplace, "payload bytes are written one byte too far")                                                          \
@@ -72,7 +72,7 @@ struct rig_spec {
     bool direct;    /* and a link for each pair */
     bool long_path; /* first steps are sent ahead of READY */
     bool linked;    /* all links stand when the first operation starts */
-    bool redialled; /* a lost connection is replaced even if its lane has others */
+    bool redialed;  /* a lost connection is replaced even if its lane has others */
     bool uneven;    /* some connections and ranks are much slower than others */
     bool whole;     /* bytes move as much at a time as there is room for */
     uint32_t pipe_bytes;
@@ -177,9 +177,9 @@ struct rig_end { /* one side's view of a connection */
 struct rig_connection {
     uint32_t from, to;
     bool broken;
-    bool dialled;             /* at least once */
+    bool dialed;              /* at least once */
     bool late[2];             /* this end notices that it is broken only when nothing else is left to do */
-    struct rig_end ends[2];   /* [0]: the sender of the data, who dialled; [1]: the other one */
+    struct rig_end ends[2];   /* [0]: the sender of the data, who dialed; [1]: the other one */
     struct rig_pipe pipes[2]; /* [0]: from ends[0] to ends[1] */
 };
 
@@ -208,7 +208,7 @@ struct rig_world {
     enum rig_plant plant;
     bool planted;
     bool failed; /* a check said no; `words` tells what */
-    char words[512];
+    char reason[512];
     uint32_t step;
     struct rig_rank ranks[RIG_RANKS_MAX];
     struct rig_connection *connections;

@@ -6,9 +6,9 @@
 /* ---- plans small enough for a world with few messages: the linker puts this in front of the real one ---- */
 
 enum pccl_status __real_pccl_plan_make(const struct pccl_descriptor *descriptor, const struct pccl_cost *cost,
-                                       uint32_t ranks, uint32_t rank, struct pccl_plan *plan, struct pccl_text *words);
+                                       uint32_t ranks, uint32_t rank, struct pccl_plan *plan, struct pccl_text *reason);
 enum pccl_status __wrap_pccl_plan_make(const struct pccl_descriptor *descriptor, const struct pccl_cost *cost,
-                                       uint32_t ranks, uint32_t rank, struct pccl_plan *plan, struct pccl_text *words);
+                                       uint32_t ranks, uint32_t rank, struct pccl_plan *plan, struct pccl_text *reason);
 
 static uint32_t planned_segment_elements;
 static bool planned_direct;
@@ -20,14 +20,14 @@ void rig_plan_for(const struct rig_spec *spec, const struct rig_op *op)
 }
 
 enum pccl_status __wrap_pccl_plan_make(const struct pccl_descriptor *descriptor, const struct pccl_cost *cost,
-                                       uint32_t ranks, uint32_t rank, struct pccl_plan *plan, struct pccl_text *words)
+                                       uint32_t ranks, uint32_t rank, struct pccl_plan *plan, struct pccl_text *reason)
 {
-    const enum pccl_status status = __real_pccl_plan_make(descriptor, cost, ranks, rank, plan, words);
+    const enum pccl_status status = __real_pccl_plan_make(descriptor, cost, ranks, rank, plan, reason);
     if (status != PCCL_OK || planned_segment_elements == 0)
         return status;
-    const uint64_t group = (uint64_t)planned_segment_elements * ranks;
+    const uint64_t stripe = (uint64_t)planned_segment_elements * ranks;
     plan->segment_elements = planned_segment_elements;
-    plan->groups = (plan->count + group - 1) / group;
+    plan->stripes = (plan->count + stripe - 1) / stripe;
     plan->algorithm = planned_direct ? PCCL_DIRECT : PCCL_RING;
     return status;
 }
@@ -157,9 +157,9 @@ static uint8_t *make_reference(const struct rig_spec *spec, uint32_t op, uint32_
     const uint32_t ranks = rig_ring_of(spec, view, ring);
     const struct pccl_cost cost = rig_cost(spec);
     struct pccl_plan plan;
-    struct pccl_text words;
+    struct pccl_text reason;
     rig_plan_for(spec, &spec->ops[op]);
-    if (ranks < 2 || pccl_plan_make(&spec->ops[op].descriptor, &cost, ranks, 0, &plan, &words) != PCCL_OK)
+    if (ranks < 2 || pccl_plan_make(&spec->ops[op].descriptor, &cost, ranks, 0, &plan, &reason) != PCCL_OK)
         return NULL;
     const size_t most = (size_t)plan.segment_elements;
     struct fold fold = {.plan = &plan,
@@ -169,9 +169,9 @@ static uint8_t *make_reference(const struct rig_spec *spec, uint32_t op, uint32_
                         .sum = malloc(most * sizeof(double) + 1)};
     uint8_t *result = malloc(rig_op_bytes(&spec->ops[op]));
     PCCL_ASSERT(fold.packed != NULL && fold.unpacked != NULL && fold.sum != NULL && result != NULL);
-    for (uint64_t group = 0; group < plan.groups; group++)
+    for (uint64_t stripe = 0; stripe < plan.stripes; stripe++)
         for (uint32_t number = 0; number < ranks; number++) {
-            const struct pccl_segment segment = pccl_plan_segment(&plan, group, number);
+            const struct pccl_segment segment = pccl_plan_segment(&plan, stripe, number);
             if (segment.count == 0)
                 continue;
             fold.count = segment.count;
@@ -214,7 +214,7 @@ bool rig_spec_listed(struct rig_spec *spec, uint32_t number)
 {
     /* in this order rings of three and of four ranks have bf16 that is folded in f32 */
     static const enum pccl_datatype datatypes[] = {PCCL_F32, PCCL_BF16, PCCL_I16, PCCL_U8, PCCL_F64};
-    static const enum pccl_reduction reductions[] = {PCCL_SUM, PCCL_AVG, PCCL_MAX};
+    static const enum pccl_reduce_op reductions[] = {PCCL_SUM, PCCL_AVG, PCCL_MAX};
     const uint32_t ranks = 2 + number / 16, bits = number % 16;
     if (ranks > 4)
         return false;
@@ -255,7 +255,7 @@ static struct rig_op random_op(const struct rig_spec *spec, struct pccl_prng *pr
 {
     struct rig_op op = {.segment_elements = 1 + (uint32_t)pccl_prng_below(prng, 24), .odd_rank = RIG_NOBODY};
     op.descriptor.datatype = (uint8_t)pccl_prng_below(prng, PCCL_DATATYPES);
-    op.descriptor.operation = (uint8_t)pccl_prng_below(prng, PCCL_REDUCTIONS);
+    op.descriptor.operation = (uint8_t)pccl_prng_below(prng, PCCL_REDUCE_OPS);
     op.descriptor.count = 2 + pccl_prng_below(prng, 4 * op.segment_elements * spec->ranks);
     op.in_place = (uint32_t)pccl_prng_u64(prng);
     if (pccl_prng_below(prng, 3) == 0) {
@@ -287,7 +287,7 @@ void rig_spec_random(struct rig_spec *spec, uint64_t seed)
     spec->direct = pccl_prng_below(&prng, 2) == 0;
     spec->long_path = pccl_prng_below(&prng, 2) == 0;
     spec->linked = pccl_prng_below(&prng, 2) == 0;
-    spec->redialled = pccl_prng_below(&prng, 2) == 0;
+    spec->redialed = pccl_prng_below(&prng, 2) == 0;
     spec->uneven = pccl_prng_below(&prng, 2) == 0;
     spec->whole = pccl_prng_below(&prng, 4) == 0;
     spec->pipe_bytes = 1 + (uint32_t)pccl_prng_below(&prng, pccl_prng_below(&prng, 2) == 0 ? RIG_PIPE_MAX : 200);
@@ -303,7 +303,7 @@ void rig_spec_print(const struct rig_spec *spec)
 {
     printf("%u ranks (%s), %u connections a lane of %u bytes%s%s%s%s%s, window %zu, scratch %zu, rounds %u, ring",
            spec->ranks, spec->direct ? "direct" : "ring", spec->pool, spec->pipe_bytes, spec->long_path ? ", long" : "",
-           spec->linked ? ", linked" : "", spec->redialled ? ", redialled" : "", spec->uneven ? ", uneven" : "",
+           spec->linked ? ", linked" : "", spec->redialed ? ", redialed" : "", spec->uneven ? ", uneven" : "",
            spec->whole ? ", whole" : "", spec->window_bytes, spec->scratch_bytes, spec->rounds);
     for (uint32_t i = 0; i < spec->ranks; i++)
         printf(" %u", spec->ring[i]);
@@ -311,7 +311,7 @@ void rig_spec_print(const struct rig_spec *spec)
     for (uint32_t i = 0; i < spec->op_count; i++) {
         const struct rig_op *op = &spec->ops[i];
         printf("  operation %u: %s of %llu %s, codec %u, segments of %u, in place %x, odd rank %d\n", i,
-               pccl_reduction_name((enum pccl_reduction)op->descriptor.operation),
+               pccl_reduce_op_name((enum pccl_reduce_op)op->descriptor.operation),
                (unsigned long long)op->descriptor.count,
                pccl_datatype_name((enum pccl_datatype)op->descriptor.datatype), op->descriptor.codec,
                op->segment_elements, op->in_place & ((1u << spec->ranks) - 1),

@@ -52,9 +52,9 @@ void rig_violation(struct rig_world *world, const char *format, ...)
     world->failed = true;
     va_list arguments;
     va_start(arguments, format);
-    vsnprintf(world->words, sizeof world->words, format, arguments);
+    vsnprintf(world->reason, sizeof world->reason, format, arguments);
     va_end(arguments);
-    rig_trace(world, "VIOLATION: %s", world->words);
+    rig_trace(world, "VIOLATION: %s", world->reason);
 }
 
 bool rig_plant(struct rig_world *world, enum rig_plant plant)

@@ -1,7 +1,7 @@
 /*
  * The caller. All callers run one program, as peers of a training run do: chapters of steps on several tags in flight,
  * before each chapter perhaps synchronizations of shared state (app_sync.c), after it perhaps a pending query and an
- * update or an optimisation of the topology. What they do next depends only on what all
+ * update or an optimization of the topology. What they do next depends only on what all
  * of them see (the outcome of their calls) and on a hash of the seed, so that uses line up, unless the plan is
  * `divergent`.
  */
@@ -62,7 +62,7 @@ void sim_app_later(struct sim *sim, struct sim_peer *peer, uint64_t delay)
 /* ---- launching ---- */
 
 enum pccl_status sim_app_launch(struct sim *sim, struct sim_peer *peer, const struct sim_request *request,
-                                struct pccl_op **op)
+                                struct pccl_peer_op **op)
 {
     uint64_t payload[SIM_ELEMENTS];
     for (uint32_t i = 0; i < SIM_ELEMENTS; i++)
@@ -75,8 +75,8 @@ enum pccl_status sim_app_launch(struct sim *sim, struct sim_peer *peer, const st
         .tiny = request->tiny,
         .timeout_ms = request->timeout_ms,
         .user = request->user};
-    bool labelled = pccl_label_of(request->label != NULL ? request->label : "", &launch.descriptor.label);
-    PCCL_ASSERT(labelled && (!request->tiny || request->count <= SIM_ELEMENTS));
+    bool labeled = pccl_label_of(request->label != NULL ? request->label : "", &launch.descriptor.label);
+    PCCL_ASSERT(labeled && (!request->tiny || request->count <= SIM_ELEMENTS));
     sim_check_about_to_launch(sim, peer, request, payload);
     struct pccl_peer_event event = {.kind = PCCL_PEER_LAUNCH, .launch = &launch};
     enum pccl_status status = sim_peer_step(sim, peer, &event);
@@ -89,12 +89,12 @@ enum pccl_status sim_app_launch(struct sim *sim, struct sim_peer *peer, const st
     return status;
 }
 
-void sim_app_await(struct sim *sim, struct sim_peer *peer, struct pccl_op *op)
+void sim_app_await(struct sim *sim, struct sim_peer *peer, struct pccl_peer_op *op)
 {
     sim_peer_step(sim, peer, &(struct pccl_peer_event){.kind = PCCL_PEER_OP_AWAIT, .op = op, .blocked = true});
 }
 
-void sim_app_release(struct sim *sim, struct sim_peer *peer, struct pccl_op *op)
+void sim_app_release(struct sim *sim, struct sim_peer *peer, struct pccl_peer_op *op)
 {
     if (!op->tiny && sim_bulk_is_moving(sim, peer, op))
         sim_fail(sim, "I4 p%u: tag %llu use %u has returned and still moves data", peer->process.number,
@@ -257,11 +257,11 @@ static void measure(struct sim *sim, struct sim_peer *peer)
         const struct sim_peer *other = pccl_id_equal(&ring[i], &peer->id) ? sim_peer_find(sim, next) : NULL;
         if (other == NULL)
             continue;
-        struct sim_way way = sim_way(sim, peer->process.host, other->process.host);
+        struct sim_path path = sim_path(sim, peer->process.host, other->process.host);
         if (chance / 4 % 16 == 0)
-            way.rtt_us = 0;
-        sim_peer_measured(sim, peer, next, (uint32_t)(way.rtt_us * (4 + chance / 64 % 16) / 8),
-                          way.rate * (1 + chance / 1024 % 32) / 8);
+            path.rtt_us = 0;
+        sim_peer_measured(sim, peer, next, (uint32_t)(path.rtt_us * (4 + chance / 64 % 16) / 8),
+                          path.rate * (1 + chance / 1024 % 32) / 8);
     }
 }
 
@@ -287,7 +287,7 @@ static void ask_update(struct sim *sim, struct sim_peer *peer)
 static void try_more(struct sim *sim, struct sim_peer *peer)
 {
     struct sim_request request = {.tag = 1, .tiny = true, .count = 1};
-    struct pccl_op *op = NULL;
+    struct pccl_peer_op *op = NULL;
     if (!peer->machine->calls[PCCL_ROUND_OPTIMIZE].outstanding || !sim_chance(sim, 10))
         return;
     if (sim_app_launch(sim, peer, &request, &op) != PCCL_USAGE ||
@@ -496,7 +496,7 @@ void sim_app_return(struct sim *sim, struct sim_peer *peer)
 {
     sim->totals.expulsions++;
     sim_note(sim, "p%u is out (%s) and comes back as a newcomer", peer->process.number,
-             pccl_peer_last_words(peer->machine)->bytes);
+             pccl_peer_last_reason(peer->machine)->bytes);
     sim_peer_kill(sim, peer, false);
     sim->returning++;
     sim_at(sim, sim->now + sim_log_between(sim, 20 * SIM_MS, 1200 * SIM_MS), on_return, peer, 0, 0);

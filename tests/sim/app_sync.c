@@ -49,7 +49,7 @@ void sim_sync_draw_plan(struct sim *sim)
     plan->strategy_permille = draw(&prng, orderly ? 0 : 40, 2, 60);
 }
 
-/* The same of optimisations. */
+/* The same of optimizations. */
 void sim_topology_draw_plan(struct sim *sim)
 {
     struct sim_plan *plan = &sim->plan;
@@ -148,7 +148,7 @@ enum pccl_status sim_sync_ask(struct sim *sim, struct sim_peer *peer)
 static void try_to_launch(struct sim *sim, struct sim_peer *peer)
 {
     struct sim_request request = {.tag = 1, .tiny = true, .count = 1};
-    struct pccl_op *op = NULL;
+    struct pccl_peer_op *op = NULL;
     if (!peer->machine->calls[PCCL_ROUND_SYNC].outstanding || !sim_chance(sim, 10))
         return;
     if (sim_app_launch(sim, peer, &request, &op) != PCCL_USAGE)

@@ -12,7 +12,7 @@
 struct part {
     struct part *next;
     struct sim_peer *peer; /* NULL: the process is gone */
-    struct pccl_op *op;
+    struct pccl_peer_op *op;
     struct pccl_descriptor descriptor;
     bool stopped, complete; /* its outcome is known; its result is complete (or it failed) */
     bool gone;
@@ -53,7 +53,8 @@ static bool is_open(struct sim *sim, const struct pccl_id *from_id, const struct
     return up && to != NULL && sim_net_state(sim, from->process.host, to->process.host, SIM_DATA) == SIM_WHOLE;
 }
 
-static struct sim_bulk *find_bulk(struct sim *sim, const struct sim_peer *peer, const struct pccl_op *op, bool create)
+static struct sim_bulk *find_bulk(struct sim *sim, const struct sim_peer *peer, const struct pccl_peer_op *op,
+                                  bool create)
 {
     const struct pccl_id *lineage = pccl_peer_lineage(peer->machine);
     for (struct sim_bulk *bulk = sim->bulks; bulk != NULL; bulk = bulk->next)
@@ -91,12 +92,12 @@ static struct part *find_part(const struct sim_bulk *bulk, const struct sim_peer
 
 static bool part_is_open(const struct part *part) { return !part->gone && !part->stopped && !part->complete; }
 
-static void fail(struct sim *sim, const struct part *part, enum pccl_class class, const struct pccl_text *words)
+static void fail(struct sim *sim, const struct part *part, enum pccl_class class, const struct pccl_text *reason)
 {
     sim_check_failing(sim, part->peer, part->op);
     sim_peer_tell(
         sim, part->peer,
-        &(struct pccl_peer_event){.kind = PCCL_PEER_OP_FAILED, .op = part->op, .class = class, .words = words});
+        &(struct pccl_peer_event){.kind = PCCL_PEER_OP_FAILED, .op = part->op, .class = class, .reason = reason});
 }
 
 static void fail_part(struct sim *sim, void *subject, uint64_t class, uint64_t unused)
@@ -109,13 +110,13 @@ static void fail_part(struct sim *sim, void *subject, uint64_t class, uint64_t u
         sim_at(sim, pccl_max_u64(sim->now + SIM_MS, part->peer->process.stopped_until), fail_part, part, class, 0);
         return;
     }
-    struct pccl_text words;
-    pccl_text_clear(&words);
-    pccl_text_add(&words, class == PCCL_CLASS_MISMATCH ? "the descriptors differ" : "the simulated data path failed");
+    struct pccl_text reason;
+    pccl_text_clear(&reason);
+    pccl_text_add(&reason, class == PCCL_CLASS_MISMATCH ? "the descriptors differ" : "the simulated data path failed");
     part->complete = true;
     sim_note(sim, "p%u: bulk tag %llu use %u fails, class %u", part->peer->process.number,
              (unsigned long long)part->op->instance.tag, part->op->instance.use, (unsigned)class);
-    fail(sim, part, (enum pccl_class) class, &words);
+    fail(sim, part, (enum pccl_class) class, &reason);
 }
 
 /* Its result is complete, but a connection broke that it had sent over. */
@@ -130,11 +131,11 @@ static void fail_behind_done(struct sim *sim, void *subject, uint64_t unused_a, 
         sim_at(sim, pccl_max_u64(sim->now + SIM_MS, part->peer->process.stopped_until), fail_behind_done, part, 0, 0);
         return;
     }
-    struct pccl_text words;
-    pccl_text_format(&words, "a connection was lost behind the data");
+    struct pccl_text reason;
+    pccl_text_format(&reason, "a connection was lost behind the data");
     sim_note(sim, "p%u: bulk tag %llu use %u fails behind done", part->peer->process.number,
              (unsigned long long)part->op->instance.tag, part->op->instance.use);
-    fail(sim, part, PCCL_CLASS_PEER_LOST, &words);
+    fail(sim, part, PCCL_CLASS_PEER_LOST, &reason);
 }
 
 /* Direct exchange: the links between the two; else what one puts in travels round the whole ring. */
@@ -193,14 +194,14 @@ static void complete_part(struct sim *sim, void *subject, uint64_t unused_a, uin
     sim_peer_tell(sim, part->peer, &(struct pccl_peer_event){.kind = PCCL_PEER_OP_DONE, .op = part->op});
 }
 
-void sim_bulk_finish(struct sim *sim, struct sim_peer *peer, struct pccl_op *op)
+void sim_bulk_finish(struct sim *sim, struct sim_peer *peer, struct pccl_peer_op *op)
 {
     struct part *part = find_part(find_bulk(sim, peer, op, true), peer);
     if (part != NULL)
         complete_part(sim, part, 0, 0);
 }
 
-void sim_bulk_break(struct sim *sim, struct sim_peer *peer, struct pccl_op *op, enum pccl_class class)
+void sim_bulk_break(struct sim *sim, struct sim_peer *peer, struct pccl_peer_op *op, enum pccl_class class)
 {
     struct part *part = find_part(find_bulk(sim, peer, op, true), peer);
     if (part != NULL)
@@ -242,7 +243,7 @@ static void announce_part(struct sim *sim, void *subject, uint64_t place, uint64
     sim_peer_tell(sim, to, &(struct pccl_peer_event){.kind = PCCL_PEER_ANNOUNCED, .peer = from->id, .ready = &ready});
 }
 
-void sim_bulk_start(struct sim *sim, struct sim_peer *peer, struct pccl_op *op)
+void sim_bulk_start(struct sim *sim, struct sim_peer *peer, struct pccl_peer_op *op)
 {
     struct sim_bulk *bulk = find_bulk(sim, peer, op, true);
     struct part *part = calloc(1, sizeof *part);
@@ -269,7 +270,7 @@ void sim_bulk_start(struct sim *sim, struct sim_peer *peer, struct pccl_op *op)
         compare_descriptors(sim, bulk);
 }
 
-void sim_bulk_stop(struct sim *sim, struct sim_peer *peer, struct pccl_op *op)
+void sim_bulk_stop(struct sim *sim, struct sim_peer *peer, struct pccl_peer_op *op)
 {
     struct sim_bulk *bulk = find_bulk(sim, peer, op, false);
     struct part *part = bulk != NULL ? find_part(bulk, peer) : NULL;
@@ -279,7 +280,7 @@ void sim_bulk_stop(struct sim *sim, struct sim_peer *peer, struct pccl_op *op)
     part->clean = part->complete || (bulk->started == bulk->world && sim_chance(sim, 50));
 }
 
-bool sim_bulk_is_moving(struct sim *sim, const struct sim_peer *peer, const struct pccl_op *op)
+bool sim_bulk_is_moving(struct sim *sim, const struct sim_peer *peer, const struct pccl_peer_op *op)
 {
     struct sim_bulk *bulk = find_bulk(sim, peer, op, false);
     struct part *part = bulk != NULL ? find_part(bulk, peer) : NULL;

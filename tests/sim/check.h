@@ -60,7 +60,7 @@ struct sim_checks {
     struct roll *rolls;
     struct sync_round *sync_rounds; /* newest first */
     struct sync_shadow *sync_shadows;
-    struct way_heard *ways;
+    struct path_heard *paths;
     struct test_told *tests; /* newest first */
     struct optimized *optimized;
     struct ring_shot *shots;
@@ -88,14 +88,14 @@ void sim_check_end_of_life(struct sim *sim, struct sim_peer *peer);
 void sim_check_expelled(struct sim *sim, const struct sim_master *master, struct sim_peer *peer,
                         const struct pccl_msg_expelled *expelled);
 void sim_check_removals(struct sim *sim, struct sim_master *master);
-void sim_check_new_view(struct sim *sim, const struct sim_master *master, const struct pccl_group *group);
+void sim_check_new_view(struct sim *sim, const struct sim_master *master, const struct pccl_peer_group *group);
 void sim_check_updated(struct sim *sim, const struct sim_master *master);
 void sim_check_unreachable(struct sim *sim, const struct sim_master *master, const struct sim_peer *peer);
 void sim_check_roll(struct sim *sim, const struct sim_master *master);
 void sim_check_conduct_fini(struct sim *sim);
 /* The last figures that this life of the master was told of a way; 0: none. */
-bool sim_way_was_told(struct sim *sim, uint64_t boot, const struct pccl_id *from, const struct pccl_id *to,
-                      uint64_t rate, uint64_t rtt_us);
+bool sim_path_was_told(struct sim *sim, uint64_t boot, const struct pccl_id *from, const struct pccl_id *to,
+                       uint64_t rate, uint64_t rtt_us);
 const char *sim_instance_text(const struct pccl_instance *name);
 
 #endif

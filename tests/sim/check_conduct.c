@@ -1,4 +1,4 @@
-/* PEACE, R9 and the master's half of I9: no machine breaks the protocol towards the other, and nobody is removed
+/* PEACE, R9 and the master's half of I9: no machine breaks the protocol toward the other, and nobody is removed
  * without cause. */
 #include "check.h"
 #include "master/membership.h"
@@ -22,7 +22,7 @@ struct roll {
 static bool begins_with(const char *text, const char *start) { return strncmp(text, start, strlen(start)) == 0; }
 
 /* Why a peer may rightly be out. Everything else is a complaint about what the master said. */
-static bool is_a_good_end(const char *words)
+static bool is_a_good_end(const char *reason)
 {
     static const char *const good[] = {
         "this peer left the run",         "the master removed this peer: ",
@@ -31,8 +31,8 @@ static bool is_a_good_end(const char *words)
         "the master shuts down",          "not admitted before the deadline",
         "the caller gave up connecting"};
     for (size_t i = 0; i < sizeof good / sizeof *good; i++)
-        if (begins_with(words, good[i]))
-            return strstr(words, "the session cannot be continued") == NULL;
+        if (begins_with(reason, good[i]))
+            return strstr(reason, "the session cannot be continued") == NULL;
     return false;
 }
 
@@ -41,9 +41,9 @@ void sim_check_end_of_life(struct sim *sim, struct sim_peer *peer)
     if (peer->end_checked || peer->machine->state != PCCL_PEER_OVER)
         return;
     peer->end_checked = true;
-    const char *words = pccl_peer_last_words(peer->machine)->bytes;
-    if (!is_a_good_end(words) && (sim->oom_at == 0 || strstr(words, "memory") == NULL))
-        sim_fail(sim, "PEACE p%u gives up: %s", peer->process.number, words);
+    const char *reason = pccl_peer_last_reason(peer->machine)->bytes;
+    if (!is_a_good_end(reason) && (sim->oom_at == 0 || strstr(reason, "memory") == NULL))
+        sim_fail(sim, "PEACE p%u gives up: %s", peer->process.number, reason);
 }
 
 /* ---- R9: who is well is not removed ---- */
@@ -92,29 +92,29 @@ static bool was_well(const struct sim *sim, const struct sim_master *master, con
 }
 
 static void judge(struct sim *sim, const struct sim_master *master, struct sim_peer *peer, uint16_t why,
-                  const char *words)
+                  const char *reason)
 {
     const struct pccl_remote *remote = pccl_master_find(master->machine, &peer->id);
     bool silent = why == PCCL_REFUSAL_SILENT;
     if (why == PCCL_REFUSAL_PROTOCOL && !peer->lies)
-        sim_fail(sim, "PEACE the master removes p%u: %s", peer->process.number, words);
+        sim_fail(sim, "PEACE the master removes p%u: %s", peer->process.number, reason);
     if (remote == NULL || remote->state != PCCL_REMOTE_MEMBER)
         return;
     if (why == PCCL_REFUSAL_STATE)
-        sim_check_state_refused(sim, master, peer, words);
+        sim_check_state_refused(sim, master, peer, reason);
     if (why == PCCL_REFUSAL_UNREACHABLE)
         sim_check_unreachable(sim, master, peer);
     if ((silent || why == PCCL_REFUSAL_GONE) && was_well(sim, master, peer, silent))
-        sim_fail(sim, "R9 p%u is well and removed: %s", peer->process.number, words);
+        sim_fail(sim, "R9 p%u is well and removed: %s", peer->process.number, reason);
 }
 
 void sim_check_expelled(struct sim *sim, const struct sim_master *master, struct sim_peer *peer,
                         const struct pccl_msg_expelled *expelled)
 {
-    struct pccl_text words;
-    pccl_text_clear(&words);
-    pccl_text_add_bytes(&words, (const char *)expelled->words.data, expelled->words.length);
-    judge(sim, master, peer, expelled->code, words.bytes);
+    struct pccl_text reason;
+    pccl_text_clear(&reason);
+    pccl_text_add_bytes(&reason, (const char *)expelled->reason.data, expelled->reason.length);
+    judge(sim, master, peer, expelled->code, reason.bytes);
 }
 
 void sim_check_removals(struct sim *sim, struct sim_master *master)
@@ -126,7 +126,7 @@ void sim_check_removals(struct sim *sim, struct sim_master *master)
             continue;
         struct sim_peer *peer = sim_peer_find(sim, &remote->id);
         if (peer != NULL)
-            judge(sim, master, peer, (uint16_t)remote->why, remote->words.bytes);
+            judge(sim, master, peer, (uint16_t)remote->why, remote->reason.bytes);
     }
 }
 

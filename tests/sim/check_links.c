@@ -48,7 +48,7 @@ static void note_up(struct sim *sim, struct sim_peer *from, const struct pccl_ms
 void sim_check_heard(struct sim *sim, const struct sim_master *master, const struct sim_conn *conn,
                      const struct pccl_frame *frame, const struct pccl_msg *msg)
 {
-    struct pccl_node *node = pccl_table_find(&master->machine->by_conn, conn->id);
+    struct pccl_table_node *node = pccl_table_find(&master->machine->by_conn, conn->id);
     struct sim_peer *from =
         node != NULL ? sim_peer_find(sim, &PCCL_CONTAINER_OF(node, struct pccl_remote, by_conn)->id) : NULL;
     if (from == NULL || frame->sequence == 0)
@@ -81,22 +81,22 @@ static bool is_up(struct sim *sim, const struct sim_master *master, const struct
 
 /* ---- the checks ---- */
 
-static void add_way(struct sim *sim, const struct sim_master *master, const struct pccl_remote *from,
-                    const struct pccl_remote *to, struct pccl_cost *cost)
+static void add_path(struct sim *sim, const struct sim_master *master, const struct pccl_remote *from,
+                     const struct pccl_remote *to, struct pccl_cost *cost)
 {
     uint64_t rate = 0;
     uint32_t rtt_us = 0;
-    const struct pccl_want *want = pccl_master_want(from, &to->id);
-    const struct pccl_figure *figure = pccl_master_figure(from, to);
-    if (want != NULL && want->up) {
-        rate = want->rate;
-        rtt_us = want->rtt_us;
+    const struct pccl_link_intent *intent = pccl_master_find_intent(from, &to->id);
+    const struct pccl_figure *figure = pccl_master_find_figure(from, to);
+    if (intent != NULL && intent->up) {
+        rate = intent->rate;
+        rtt_us = intent->rtt_us;
     }
     if (figure != NULL && (figure->source == PCCL_FIGURE_TESTED || figure->source == PCCL_FIGURE_TRAFFIC)) {
         rate = rate != 0 ? rate : figure->rate;
         rtt_us = rtt_us != 0 ? rtt_us : figure->rtt_us;
     }
-    if (!sim_way_was_told(sim, master->config.boot, &from->id, &to->id, rate, rtt_us))
+    if (!sim_path_was_told(sim, master->config.boot, &from->id, &to->id, rate, rtt_us))
         sim_fail(sim, "D4 the master believes of a link what %02x%02x has not told it", from->id.bytes[0],
                  from->id.bytes[1]);
     cost->rtt_us = (uint32_t)pccl_max_u64(cost->rtt_us, rtt_us);
@@ -109,12 +109,13 @@ static void add_way(struct sim *sim, const struct sim_master *master, const stru
  * the ring, or that tests showed. The master may have forgotten what it does not ask for any more, but must not have
  * made anything up.
  */
-static struct pccl_cost figures_of(struct sim *sim, const struct sim_master *master, const struct pccl_group *group)
+static struct pccl_cost figures_of(struct sim *sim, const struct sim_master *master,
+                                   const struct pccl_peer_group *group)
 {
     struct pccl_cost cost = {0};
     for (uint32_t i = 0; group->ring_count > 1 && i < group->ring_count; i++) {
         const struct pccl_id *to = &group->ring[(i + 1) % group->ring_count]->id;
-        add_way(sim, master, group->ring[i], pccl_master_find(master->machine, to), &cost);
+        add_path(sim, master, group->ring[i], pccl_master_find(master->machine, to), &cost);
     }
     return cost;
 }
@@ -127,7 +128,7 @@ void sim_check_updated(struct sim *sim, const struct sim_master *master)
     bool decided = sim->checks->master_joint + 1 == joint;
     sim->checks->master_joint = joint;
     for (uint32_t g = 0; decided && g < m->group_count; g++) {
-        const struct pccl_group *group = m->groups[g];
+        const struct pccl_peer_group *group = m->groups[g];
         uint64_t since;
         bool whole = true;
         for (uint32_t i = 0; i < group->ring_count; i++)
@@ -142,7 +143,7 @@ void sim_check_updated(struct sim *sim, const struct sim_master *master)
 }
 
 /* When the master makes a view. */
-void sim_check_new_view(struct sim *sim, const struct sim_master *master, const struct pccl_group *group)
+void sim_check_new_view(struct sim *sim, const struct sim_master *master, const struct pccl_peer_group *group)
 {
     uint64_t since;
     struct pccl_cost figures = figures_of(sim, master, group);
@@ -204,7 +205,7 @@ void sim_check_meshes(struct sim *sim)
     const struct sim_master *master = sim->master;
     const struct pccl_master *m = sim_master_is_up(sim) ? master->machine : NULL;
     for (uint32_t g = 0; m != NULL && !m->recovering && g < m->group_count; g++) {
-        const struct pccl_group *group = m->groups[g];
+        const struct pccl_peer_group *group = m->groups[g];
         for (uint32_t i = 0; group->cost.mesh != 0 && i < group->ring_count; i++) {
             const struct sim_peer *from = sim_peer_find(sim, &group->ring[i]->id);
             for (uint32_t k = 0; from != NULL && k < group->ring_count; k++) {

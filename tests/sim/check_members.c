@@ -220,7 +220,7 @@ static void check_era(struct sim *sim, const struct sim_peer *peer)
 {
     const struct pccl_peer *p = peer->machine;
     uint64_t joint = pccl_peer_joint(p), sync = p->rounds[PCCL_ROUND_SYNC];
-    for (const struct pccl_op *op = p->oldest; op != NULL; op = op->newer)
+    for (const struct pccl_peer_op *op = p->oldest; op != NULL; op = op->newer)
         if ((op->instance.joint != joint || op->instance.sync != sync) && !pccl_peer_is_decided(op))
             sim_fail(sim, "I7 p%u enters era %llu with %s undecided", peer->process.number, (unsigned long long)joint,
                      sim_instance_text(&op->instance));
@@ -380,7 +380,7 @@ void sim_check_master(struct sim *sim, struct sim_master *master)
     checks->master_epoch = m->epoch;
     sim_check_roll(sim, master);
     for (uint32_t i = 0; i < m->group_count; i++) {
-        const struct pccl_group *group = m->groups[i];
+        const struct pccl_peer_group *group = m->groups[i];
         struct pccl_id *ring = calloc(group->ring_count + 1u, sizeof *ring);
         if (ring == NULL)
             abort();
@@ -482,7 +482,7 @@ static void check_no_wait(struct sim *sim, const struct sim_peer *peer)
                  pccl_peer_waiting(peer->machine)->bytes);
 }
 
-/* The tests of an optimisation take their time, and then its answer is on its way. */
+/* The tests of an optimization take their time, and then its answer is on its way. */
 static bool is_optimizing(const struct sim *sim, const struct sim_peer *peer)
 {
     const struct pccl_master *m = sim->master->machine;

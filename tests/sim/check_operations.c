@@ -60,10 +60,10 @@ static struct sim_instance *instance_of(struct sim *sim, const struct sim_peer *
 }
 
 /* Aborted before it was launched here: it never starts. */
-static bool was_a_tombstone(const struct pccl_op *op) { return op->start_view.inc == 0; }
+static bool was_a_tombstone(const struct pccl_peer_op *op) { return op->start_view.inc == 0; }
 
 /* I6: uses of a tag count up from 0 in each era, without a gap. */
-static void check_use(struct sim *sim, struct sim_peer *peer, const struct pccl_op *op)
+static void check_use(struct sim *sim, struct sim_peer *peer, const struct pccl_peer_op *op)
 {
     const struct pccl_instance *name = &op->instance;
     struct sim_use *use = &peer->uses[name->tag % SIM_TAGS_KNOWN];
@@ -84,7 +84,7 @@ static void check_use(struct sim *sim, struct sim_peer *peer, const struct pccl_
                  sim_instance_text(name));
 }
 
-static struct sim_launch *book(struct sim *sim, struct sim_peer *peer, const struct pccl_op *op)
+static struct sim_launch *book(struct sim *sim, struct sim_peer *peer, const struct pccl_peer_op *op)
 {
     struct sim_checks *checks = sim->checks;
     struct sim_instance *instance = instance_of(sim, peer, &op->instance);
@@ -117,7 +117,7 @@ void sim_check_about_to_launch(struct sim *sim, struct sim_peer *peer, const str
     memcpy(sim->checks->payload, payload, sizeof sim->checks->payload);
 }
 
-void sim_check_launched(struct sim *sim, struct sim_peer *peer, const struct pccl_op *op)
+void sim_check_launched(struct sim *sim, struct sim_peer *peer, const struct pccl_peer_op *op)
 {
     struct sim_launch *launch = op != NULL ? book(sim, peer, op) : NULL;
     if (launch != NULL && op->state == PCCL_OP_DECIDED && !launch->decided)
@@ -126,13 +126,13 @@ void sim_check_launched(struct sim *sim, struct sim_peer *peer, const struct pcc
     peer->attributes_may_change = peer->attributes_may_change || op == NULL; /* TOO_FEW_PEERS tells that it is alone */
 }
 
-void sim_check_done(struct sim *sim, struct sim_peer *peer, const struct pccl_op *op)
+void sim_check_done(struct sim *sim, struct sim_peer *peer, const struct pccl_peer_op *op)
 {
     struct sim_launch *launch = book(sim, peer, op);
     launch->complete = true;
 }
 
-void sim_check_failing(struct sim *sim, struct sim_peer *peer, const struct pccl_op *op)
+void sim_check_failing(struct sim *sim, struct sim_peer *peer, const struct pccl_peer_op *op)
 {
     instance_of(sim, peer, &op->instance)->failure_asked = true;
 }
@@ -171,7 +171,7 @@ static void note_conflict(struct sim *sim, struct sim_peer *one, struct sim_peer
 
 /* ---- I3: the bits ---- */
 
-static void combine(enum pccl_reduction reduction, uint64_t *into, uint64_t value)
+static void combine(enum pccl_reduce_op reduction, uint64_t *into, uint64_t value)
 {
     switch (reduction) {
     case PCCL_MAX: *into = value > *into ? value : *into; break;
@@ -205,13 +205,13 @@ static void expected_result(struct sim *sim, const struct sim_instance *instance
             if (i == 0)
                 result[k] = launch->payload[k];
             else
-                combine((enum pccl_reduction)launch->descriptor.operation, &result[k], launch->payload[k]);
+                combine((enum pccl_reduce_op)launch->descriptor.operation, &result[k], launch->payload[k]);
         }
     }
 }
 
 static void check_commit(struct sim *sim, struct sim_peer *peer, const struct sim_instance *instance,
-                         struct sim_launch *mine, const struct pccl_op *op)
+                         struct sim_launch *mine, const struct pccl_peer_op *op)
 {
     uint64_t expected[SIM_ELEMENTS];
     expected_result(sim, instance, mine, expected);
@@ -228,7 +228,8 @@ static void check_commit(struct sim *sim, struct sim_peer *peer, const struct si
 }
 
 /* I4: an aborted operation leaves the input as it was. */
-static void check_input(struct sim *sim, struct sim_peer *peer, const struct sim_launch *mine, const struct pccl_op *op)
+static void check_input(struct sim *sim, struct sim_peer *peer, const struct sim_launch *mine,
+                        const struct pccl_peer_op *op)
 {
     if (op->tiny && op->payload != NULL && op->payload_bytes > 0 &&
         (op->payload_bytes != op->descriptor.count * sizeof mine->payload[0] ||
@@ -250,7 +251,7 @@ static void check_cause(struct sim *sim, const struct sim_peer *peer, const stru
     for (const struct sim_launch *launch = instance->launches; launch != NULL; launch = launch->next)
         if (pccl_epoch_compare(&launch->start_view, &mine->start_view) < 0)
             return; /* killed by the view that this one was launched in */
-    const struct pccl_group *group =
+    const struct pccl_peer_group *group =
         sim_master_is_up(sim) ? pccl_master_group(sim->master->machine, instance->name.group, false) : NULL;
     if (group != NULL && pccl_epoch_compare(&group->view, &mine->start_view) > 0)
         return;
@@ -258,7 +259,7 @@ static void check_cause(struct sim *sim, const struct sim_peer *peer, const stru
              sim_instance_text(&instance->name));
 }
 
-void sim_check_decided(struct sim *sim, struct sim_peer *peer, const struct pccl_op *op)
+void sim_check_decided(struct sim *sim, struct sim_peer *peer, const struct pccl_peer_op *op)
 {
     struct sim_instance *instance = instance_of(sim, peer, &op->instance);
     struct sim_launch *mine = book(sim, peer, op);
@@ -301,8 +302,8 @@ static bool next_frame(struct sim *sim, const uint8_t **bytes, size_t *length, u
     uint16_t type = (uint16_t)((*bytes)[4] | (*bytes)[5] << 8);
     *sequence = get_u32(*bytes + 8) | (uint64_t)get_u32(*bytes + 12) << 32;
     sim->hash = sim_mix(sim->hash, get_u32(*bytes + 24));
-    struct pccl_text words;
-    pccl_text_clear(&words);
+    struct pccl_text reason;
+    pccl_text_clear(&reason);
     bool watched = type == PCCL_MSG_done || type == PCCL_MSG_vote || type == PCCL_MSG_failed ||
                    type == PCCL_MSG_abort_request || type == PCCL_MSG_resume_operation || type == PCCL_MSG_outcome ||
                    type == PCCL_MSG_epoch_change || type == PCCL_MSG_welcome || type == PCCL_MSG_hello_ok ||
@@ -311,8 +312,9 @@ static bool next_frame(struct sim *sim, const uint8_t **bytes, size_t *length, u
     msg->type = type;
     if (body + (size_t)PCCL_FRAME_HEADER_BYTES > *length ||
         (watched &&
-         pccl_wire_decode(type, *bytes + PCCL_FRAME_HEADER_BYTES, body, &sim->tap_scratch, msg, &words) != PCCL_OK))
-        sim_fail(sim, "WIRE a machine sends a %s that it could not read itself: %s", pccl_wire_name(type), words.bytes);
+         pccl_wire_decode(type, *bytes + PCCL_FRAME_HEADER_BYTES, body, &sim->tap_scratch, msg, &reason) != PCCL_OK))
+        sim_fail(sim, "WIRE a machine sends a %s that it could not read itself: %s", pccl_wire_name(type),
+                 reason.bytes);
     *bytes += PCCL_FRAME_HEADER_BYTES + body;
     *length -= PCCL_FRAME_HEADER_BYTES + body;
     return true;
@@ -323,7 +325,7 @@ static void said_done(struct sim *sim, struct sim_peer *peer, const struct pccl_
 {
     struct sim_instance *instance = instance_of(sim, peer, name);
     struct sim_launch *launch = sim_launch_of(instance, peer);
-    const struct pccl_op *op = launch == NULL ? pccl_peer_find_instance(peer->machine, name) : NULL;
+    const struct pccl_peer_op *op = launch == NULL ? pccl_peer_find_instance(peer->machine, name) : NULL;
     if (op != NULL)
         launch = book(sim, peer, op); /* a tiny operation says DONE while it is launched */
     if (launch == NULL || !pccl_epoch_equal(&launch->start_view, view))

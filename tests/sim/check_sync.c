@@ -167,7 +167,7 @@ static bool may_win(const struct pccl_msg_sync_vote *vote, uint64_t revision)
 
 /* What a content has for it: votes, then old hands, then the lowest id. */
 struct support {
-    uint32_t votes, old_hands;
+    uint32_t votes, veterans;
     const struct sync_ballot *lowest;
 };
 
@@ -180,7 +180,7 @@ static struct support support_of(const struct sync_ballot *const *ballots, uint3
             !same(&ballots[i]->vote.structure, &ballots[of]->vote.structure))
             continue;
         support.votes++;
-        support.old_hands += !ballots[i]->vote.fresh;
+        support.veterans += !ballots[i]->vote.fresh;
         if (support.lowest == NULL || pccl_id_compare(&ballots[i]->peer->id, &support.lowest->peer->id) < 0)
             support.lowest = ballots[i];
     }
@@ -191,13 +191,13 @@ static bool is_stronger(const struct support *a, const struct support *b)
 {
     if (b->lowest == NULL || a->votes != b->votes)
         return b->lowest == NULL || a->votes > b->votes;
-    if (a->old_hands != b->old_hands)
-        return a->old_hands > b->old_hands;
+    if (a->veterans != b->veterans)
+        return a->veterans > b->veterans;
     return pccl_id_compare(&a->lowest->peer->id, &b->lowest->peer->id) < 0;
 }
 
 /* The votes of all members, who must have voted. */
-static uint32_t collect(struct sim *sim, const struct sim_master *master, const struct pccl_group *group,
+static uint32_t collect(struct sim *sim, const struct sim_master *master, const struct pccl_peer_group *group,
                         const struct sync_round *round, const struct sync_ballot **ballots)
 {
     for (uint32_t i = 0; i < group->ring_count; i++) {
@@ -262,7 +262,7 @@ static bool fetches(const struct sync_ballot *ballot, const struct sync_election
 
 /* The master has elected: so do we. */
 static const struct sync_election *check_election(struct sim *sim, const struct sim_master *master,
-                                                  const struct pccl_group *group, const struct sync_shadow *before)
+                                                  const struct pccl_peer_group *group, const struct sync_shadow *before)
 {
     const struct sync_ballot *ballots[SIM_PEERS_MAX];
     struct sync_round *round = round_of(sim, &master->machine->lineage, group->number, before->sync);
@@ -286,7 +286,7 @@ static const struct sync_election *check_election(struct sim *sim, const struct 
 
 /* ---- S3, S4: the end of a round ---- */
 
-static void check_done(struct sim *sim, const struct sim_master *master, const struct pccl_group *group,
+static void check_done(struct sim *sim, const struct sim_master *master, const struct pccl_peer_group *group,
                        const struct sync_shadow *before, const struct sync_election *election)
 {
     const struct sync_round *round = round_of(sim, &master->machine->lineage, group->number, before->sync);
@@ -315,7 +315,7 @@ static void check_done(struct sim *sim, const struct sim_master *master, const s
                  (unsigned long long)election->revision, (unsigned long long)group->revision);
 }
 
-static void check_failed(struct sim *sim, const struct sim_master *master, const struct pccl_group *group,
+static void check_failed(struct sim *sim, const struct sim_master *master, const struct pccl_peer_group *group,
                          const struct sync_shadow *before)
 {
     const struct sync_ballot *ballots[SIM_PEERS_MAX];
@@ -339,7 +339,7 @@ static void check_failed(struct sim *sim, const struct sim_master *master, const
 }
 
 /* Everybody who had voted is gone: it has not taken place. */
-static void check_abandoned(struct sim *sim, const struct sim_master *master, const struct pccl_group *group,
+static void check_abandoned(struct sim *sim, const struct sim_master *master, const struct pccl_peer_group *group,
                             struct sync_round *round)
 {
     for (uint32_t i = 0; i < group->ring_count; i++)
@@ -351,7 +351,7 @@ static void check_abandoned(struct sim *sim, const struct sim_master *master, co
         election->boot = election->boot == master->config.boot ? 0 : election->boot;
 }
 
-static void check_group(struct sim *sim, const struct sim_master *master, const struct pccl_group *group,
+static void check_group(struct sim *sim, const struct sim_master *master, const struct pccl_peer_group *group,
                         const struct sync_shadow *before)
 {
     struct sync_round *round = round_of(sim, &master->machine->lineage, group->number, before->sync);
@@ -387,7 +387,7 @@ static struct sync_shadow *shadow_of(struct sim *sim, const struct sim_master *m
 }
 
 /* A restarted master goes on where its members are. */
-static void check_start(struct sim *sim, const struct pccl_group *group)
+static void check_start(struct sim *sim, const struct pccl_peer_group *group)
 {
     for (uint32_t i = 0; i < group->ring_count; i++) {
         const struct sim_peer *peer = sim_peer_find(sim, &group->ring[i]->id);
@@ -404,7 +404,7 @@ void sim_check_syncs(struct sim *sim, const struct sim_master *master)
 {
     const struct pccl_master *m = master->machine;
     for (uint32_t i = 0; i < m->group_count; i++) {
-        const struct pccl_group *group = m->groups[i];
+        const struct pccl_peer_group *group = m->groups[i];
         struct sync_shadow *shadow = shadow_of(sim, master, group->number);
         if (shadow == NULL) {
             shadow = make(sizeof *shadow);
@@ -488,7 +488,7 @@ static void told_proof(struct sim *sim, struct sim_peer *to, const struct pccl_m
 
 static void told_round(struct sim *sim, struct sim_peer *to, const struct pccl_msg_round *told)
 {
-    if (told->outcome == PCCL_ROUND_FAILED && told->words.length == 0)
+    if (told->outcome == PCCL_ROUND_FAILED && told->reason.length == 0)
         sim_fail(sim, "S2 p%u is told of a failure without a reason", to->process.number);
 }
 
@@ -549,7 +549,7 @@ static void check_status(struct sim *sim, const struct sync_round *round, const 
     const struct sim_peer *peer = mine->peer;
     uint32_t number = peer->process.number;
     if (mine->outcome == PCCL_ROUND_FAILED) {
-        if (mine->status != PCCL_STATE || pccl_peer_last_words(peer->machine)->length == 0)
+        if (mine->status != PCCL_STATE || pccl_peer_last_reason(peer->machine)->length == 0)
             sim_fail(sim, "S2 p%u: what failed for all returns %s", number, pccl_status_name(mine->status));
     } else if (mine->status == PCCL_OK) {
         if (!was_elected(round, peer) && sim->oom_at == 0)
@@ -558,7 +558,7 @@ static void check_status(struct sim *sim, const struct sync_round *round, const 
         if (!peer->state.failed && !peer->machine->calls[PCCL_ROUND_SYNC].withdrawn && !has_lost_unequal(sim, peer))
             sim_fail(sim, "S2 p%u: %s, and neither did it fail nor was it given up", number,
                      pccl_status_name(mine->status));
-        if (pccl_peer_last_words(peer->machine)->length == 0)
+        if (pccl_peer_last_reason(peer->machine)->length == 0)
             sim_fail(sim, "S2 p%u: a failure of its own without a reason", number);
     }
 }
@@ -618,12 +618,13 @@ static const char *cause_of_refusal(const struct sim_master *master, const struc
     return NULL;
 }
 
-void sim_check_state_refused(struct sim *sim, const struct sim_master *master, struct sim_peer *peer, const char *words)
+void sim_check_state_refused(struct sim *sim, const struct sim_master *master, struct sim_peer *peer,
+                             const char *reason)
 {
     if (peer->state_judged)
         return; /* those who were the cause may be gone by now */
     peer->state_judged = true;
-    const struct pccl_group *group = pccl_master_group(master->machine, peer->group, false);
+    const struct pccl_peer_group *group = pccl_master_group(master->machine, peer->group, false);
     const struct sync_round *round =
         group != NULL ? round_of(sim, &master->machine->lineage, peer->group, group->sync) : NULL;
     const struct sync_ballot *mine = round != NULL ? ballot_of(round, master->config.boot, peer) : NULL;
@@ -631,11 +632,11 @@ void sim_check_state_refused(struct sim *sim, const struct sim_master *master, s
     const struct sim_plan *plan = &sim->plan;
     sim->totals.state_refusals++;
     if (cause == NULL)
-        sim_fail(sim, "S5 p%u is removed without a cause: %s", peer->process.number, words);
+        sim_fail(sim, "S5 p%u is removed without a cause: %s", peer->process.number, reason);
     bool orderly = plan->jump_permille == 0 && plan->odd_permille == 0 && plan->strategy_permille == 0 &&
                    plan->drift_permille == 0 && plan->lazy_permille == 0;
     if (orderly && !sim->state_by_hand && strcmp(cause, "receivers") != 0)
-        sim_fail(sim, "S5 p%u is removed in a run where all do as they should: %s", peer->process.number, words);
+        sim_fail(sim, "S5 p%u is removed in a run where all do as they should: %s", peer->process.number, reason);
 }
 
 /* ---- the end ---- */

@@ -1,9 +1,9 @@
 /*
- * T1-T9: the optimisation of the topology. The checker hears what peers tell of their ways, and looks at every ring
+ * T1-T9: the optimization of the topology. The checker hears what peers tell of their ways, and looks at every ring
  * that a joint call has changed.
  */
 #include "check.h"
-#include "topology/picture.h"
+#include "topology/report.h"
 #include "wire/cost.h"
 #include "master/links.h"
 #include "master/membership.h"
@@ -18,14 +18,14 @@ enum {
     EXTENSION_US = 5000000, /* at most, for tests that came to nothing */
     LINKS_US = 3 * 2000000, /* of as many rings as are tried */
     SLACK_US = 2000000,     /* messages on their way, a slow connection */
-    SEARCHES = 3,           /* in one optimisation */
+    SEARCHES = 3,           /* in one optimization */
     UNREACHABLE_FRESH_MS = 30000,
     TOLERANCE_PERMILLE = 21, /* of the slowest way, for a shorter ring */
 };
 
 /* What a life of the master was told last of a way. */
-struct way_heard {
-    struct way_heard *next;
+struct path_heard {
+    struct path_heard *next;
     uint64_t boot;
     struct pccl_id from, to;
     uint64_t rate, rtt_us, tested_us, figure_rtt_us;
@@ -67,32 +67,33 @@ static void *create(size_t bytes)
 
 /* ---- what was told of ways ---- */
 
-static struct way_heard *way_of(struct sim *sim, uint64_t boot, const struct pccl_id *from, const struct pccl_id *to)
+static struct path_heard *path_of(struct sim *sim, uint64_t boot, const struct pccl_id *from, const struct pccl_id *to)
 {
-    struct way_heard *way = sim->checks->ways;
-    while (way != NULL && !(way->boot == boot && pccl_id_equal(&way->from, from) && pccl_id_equal(&way->to, to)))
-        way = way->next;
-    if (way != NULL)
-        return way;
-    way = create(sizeof *way);
-    *way = (struct way_heard){.next = sim->checks->ways, .boot = boot, .from = *from, .to = *to};
-    sim->checks->ways = way;
-    return way;
+    struct path_heard *path = sim->checks->paths;
+    while (path != NULL && !(path->boot == boot && pccl_id_equal(&path->from, from) && pccl_id_equal(&path->to, to)))
+        path = path->next;
+    if (path != NULL)
+        return path;
+    path = create(sizeof *path);
+    *path = (struct path_heard){.next = sim->checks->paths, .boot = boot, .from = *from, .to = *to};
+    sim->checks->paths = path;
+    return path;
 }
 
-bool sim_way_was_told(struct sim *sim, uint64_t boot, const struct pccl_id *from, const struct pccl_id *to,
-                      uint64_t rate, uint64_t rtt_us)
+bool sim_path_was_told(struct sim *sim, uint64_t boot, const struct pccl_id *from, const struct pccl_id *to,
+                       uint64_t rate, uint64_t rtt_us)
 {
-    const struct way_heard *way = way_of(sim, boot, from, to);
-    return (rate == 0 || rate == way->rate) && (rtt_us == 0 || rtt_us == way->rtt_us || rtt_us == way->figure_rtt_us);
+    const struct path_heard *path = path_of(sim, boot, from, to);
+    return (rate == 0 || rate == path->rate) &&
+           (rtt_us == 0 || rtt_us == path->rtt_us || rtt_us == path->figure_rtt_us);
 }
 
-static bool is_fresh(const struct sim *sim, const struct way_heard *way)
+static bool is_fresh(const struct sim *sim, const struct path_heard *path)
 {
     uint64_t fresh_ms = sim->plan.master.fresh_ms;
-    if (way->unreachable)
+    if (path->unreachable)
         fresh_ms = pccl_min_u64(fresh_ms, UNREACHABLE_FRESH_MS);
-    return (way->tested || way->unreachable) && sim->now < way->tested_us + fresh_ms * 1000;
+    return (path->tested || path->unreachable) && sim->now < path->tested_us + fresh_ms * 1000;
 }
 
 static void heard_test(struct sim *sim, const struct sim_master *master, const struct pccl_remote *from,
@@ -102,51 +103,51 @@ static void heard_test(struct sim *sim, const struct sim_master *master, const s
     if (!from->test.running || from->test.number != measured->test || to == NULL || to->departing ||
         to->group != from->group)
         return;
-    struct way_heard *way = way_of(sim, master->config.boot, &from->id, &to->id);
-    struct way_heard *back = way_of(sim, master->config.boot, &to->id, &from->id);
+    struct path_heard *path = path_of(sim, master->config.boot, &from->id, &to->id);
+    struct path_heard *back = path_of(sim, master->config.boot, &to->id, &from->id);
     bool failed = measured->failed != 0 || measured->rate == 0;
     if (measured->failed != 0 && measured->how == 0)
         return;
-    way->doubtful = failed;
+    path->doubtful = failed;
     back->doubtful = back->doubtful || failed;
     if (failed && !is_fresh(sim, back)) {
         back->unreachable = true;
         back->tested = false;
         back->tested_us = sim->now;
     }
-    way->unreachable = failed;
-    way->tested = !failed;
-    way->tested_us = sim->now;
+    path->unreachable = failed;
+    path->tested = !failed;
+    path->tested_us = sim->now;
     if (failed)
         return;
-    way->rate = pccl_min_u64(measured->rate, PCCL_RATE_MOST);
-    way->rtt_us = measured->rtt_us != 0 ? measured->rtt_us : way->rtt_us;
-    way->figure_rtt_us = measured->rtt_us;
+    path->rate = pccl_min_u64(measured->rate, PCCL_RATE_MOST);
+    path->rtt_us = measured->rtt_us != 0 ? measured->rtt_us : path->rtt_us;
+    path->figure_rtt_us = measured->rtt_us;
 }
 
 static void heard_link(struct sim *sim, const struct sim_master *master, const struct pccl_remote *from,
                        const struct pccl_msg_link_up *up)
 {
-    struct way_heard *way = way_of(sim, master->config.boot, &from->id, &up->peer);
-    if (pccl_master_want(from, &up->peer) == NULL || pccl_master_find(master->machine, &up->peer) == NULL)
+    struct path_heard *path = path_of(sim, master->config.boot, &from->id, &up->peer);
+    if (pccl_master_find_intent(from, &up->peer) == NULL || pccl_master_find(master->machine, &up->peer) == NULL)
         return;
-    way->unreachable = way->doubtful = false;
+    path->unreachable = path->doubtful = false;
     if (up->rtt_us != 0)
-        way->rtt_us = up->rtt_us;
+        path->rtt_us = up->rtt_us;
     if (up->rate != 0 && up->rtt_us != 0)
-        way->figure_rtt_us = up->rtt_us;
-    way->tested = way->tested && up->rate == 0;
+        path->figure_rtt_us = up->rtt_us;
+    path->tested = path->tested && up->rate == 0;
     if (up->rate != 0)
-        way->rate = pccl_min_u64(up->rate, PCCL_RATE_MOST);
+        path->rate = pccl_min_u64(up->rate, PCCL_RATE_MOST);
 }
 
 static void heard_loss(struct sim *sim, const struct sim_master *master, const struct pccl_remote *from,
                        const struct pccl_msg_link_lost *lost)
 {
-    struct way_heard *way = way_of(sim, master->config.boot, &from->id, &lost->peer);
-    struct way_heard *back = way_of(sim, master->config.boot, &lost->peer, &from->id);
-    way->doubtful = back->doubtful = true;
-    way->tested = back->tested = false;
+    struct path_heard *path = path_of(sim, master->config.boot, &from->id, &lost->peer);
+    struct path_heard *back = path_of(sim, master->config.boot, &lost->peer, &from->id);
+    path->doubtful = back->doubtful = true;
+    path->tested = back->tested = false;
 }
 
 void sim_check_topology_heard(struct sim *sim, const struct sim_master *master, struct sim_peer *from,
@@ -169,26 +170,27 @@ void sim_check_topology_heard(struct sim *sim, const struct sim_master *master, 
 }
 
 /* T4: the matrix holds what peers told, and nothing of who is not a member any more. */
-static void check_figures(struct sim *sim, const struct sim_master *master, const struct pccl_group *group)
+static void check_figures(struct sim *sim, const struct sim_master *master, const struct pccl_peer_group *group)
 {
     for (uint32_t i = 0; i < group->ring_count; i++)
         for (uint32_t k = 0; k < group->ring_count; k++) {
             const struct pccl_remote *from = group->ring[i], *to = group->ring[k];
-            const struct pccl_figure *figure = pccl_master_figure(from, to);
+            const struct pccl_figure *figure = pccl_master_find_figure(from, to);
             if (figure == NULL || figure->source == PCCL_FIGURE_NONE)
                 continue;
-            const struct way_heard *way = way_of(sim, master->config.boot, &from->id, &to->id);
-            const struct pccl_want *want = pccl_master_want(from, &to->id), *back = pccl_master_want(to, &from->id);
-            bool lost = way->doubtful || (want != NULL && want->failed) || (back != NULL && back->failed);
+            const struct path_heard *path = path_of(sim, master->config.boot, &from->id, &to->id);
+            const struct pccl_link_intent *intent = pccl_master_find_intent(from, &to->id),
+                                          *back = pccl_master_find_intent(to, &from->id);
+            bool lost = path->doubtful || (intent != NULL && intent->failed) || (back != NULL && back->failed);
             if (figure->source == PCCL_FIGURE_UNREACHABLE && pccl_master_holds_link(from, to))
                 sim_fail(sim, "T4 the master believes that a way of %02x%02x is closed, and a link stands over it",
                          from->id.bytes[0], from->id.bytes[1]);
             if (figure->source == PCCL_FIGURE_UNREACHABLE ? !lost || figure->rate != 0
-                                                          : figure->rate != way->rate || figure->rate == 0)
+                                                          : figure->rate != path->rate || figure->rate == 0)
                 sim_fail(sim,
                          "T4 the master believes of a way of %02x%02x what it was not told: source %u, %llu, not %llu",
                          from->id.bytes[0], from->id.bytes[1], figure->source, (unsigned long long)figure->rate,
-                         (unsigned long long)way->rate);
+                         (unsigned long long)path->rate);
         }
 }
 
@@ -224,8 +226,8 @@ static void check_test_begins(struct sim *sim, const struct sim_master *master, 
                      : to_that ? "another one loads the way there"
                                : "the way back is loaded");
     }
-    const struct way_heard *way = way_of(sim, boot, &to->id, &measure->peer);
-    if (way->tested && is_fresh(sim, way) && !way->unreachable &&
+    const struct path_heard *path = path_of(sim, boot, &to->id, &measure->peer);
+    if (path->tested && is_fresh(sim, path) && !path->unreachable &&
         pccl_master_find(master->machine, &measure->peer) != NULL)
         sim_fail(sim, "T6 p%u is to test a way of which everything is known", to->process.number);
     const struct sim_checks *checks = sim->checks;
@@ -268,7 +270,7 @@ static uint64_t share_of(const struct pccl_master *m, const struct pccl_id *ring
     uint64_t *shares = create((count + 1u) * sizeof *shares), used = 0;
     for (uint32_t i = 0; i < count; i++) {
         const struct pccl_figure *figure =
-            pccl_master_figure(pccl_master_find(m, &ring[i]), pccl_master_find(m, &ring[(i + 1) % count]));
+            pccl_master_find_figure(pccl_master_find(m, &ring[i]), pccl_master_find(m, &ring[(i + 1) % count]));
         if (figure != NULL && figure->tested_rate != 0)
             shares[used++] = pccl_max_u64(1, pccl_min_u64(1000, figure->rate * 1000 / figure->tested_rate));
     }
@@ -281,8 +283,8 @@ static uint64_t share_of(const struct pccl_master *m, const struct pccl_id *ring
 /* As a search sees it: 0: no way, 1: not known. */
 static uint64_t rate_of(const struct pccl_remote *from, const struct pccl_remote *to, uint64_t share, uint32_t *rtt_us)
 {
-    const struct pccl_figure *figure = pccl_master_figure(from, to);
-    const struct pccl_want *want = pccl_master_want(from, &to->id);
+    const struct pccl_figure *figure = pccl_master_find_figure(from, to);
+    const struct pccl_link_intent *intent = pccl_master_find_intent(from, &to->id);
     uint8_t source = figure != NULL ? figure->source : PCCL_FIGURE_NONE;
     *rtt_us = figure != NULL ? figure->rtt_us : 0;
     if (source == PCCL_FIGURE_TRAFFIC)
@@ -291,8 +293,8 @@ static uint64_t rate_of(const struct pccl_remote *from, const struct pccl_remote
         return pccl_rate_rounded(figure->rate / 1000 * share);
     if (!pccl_master_holds_link(from, to))
         return source == PCCL_FIGURE_NONE ? 1 : 0;
-    *rtt_us = want->rtt_us;
-    return want->rate != 0 ? pccl_rate_rounded(want->rate) : 1;
+    *rtt_us = intent->rtt_us;
+    return intent->rate != 0 ? pccl_rate_rounded(intent->rate) : 1;
 }
 
 static struct worth worth_of(const struct pccl_master *m, const struct pccl_id *ring, uint32_t count, uint64_t share)
@@ -323,7 +325,7 @@ static bool has_failures(const struct pccl_master *m, const struct pccl_id *ring
 }
 
 /* The same members, in another order. */
-static bool is_permutation(const struct ring_shot *shot, const struct pccl_group *group)
+static bool is_permutation(const struct ring_shot *shot, const struct pccl_peer_group *group)
 {
     bool same = shot->count == group->ring_count, moved = false;
     for (uint32_t i = 0; same && i < shot->count; i++)
@@ -339,7 +341,7 @@ static bool is_permutation(const struct ring_shot *shot, const struct pccl_group
 
 /* The same members in another ring, by a joint call: it must be a better one, by what the master knows. */
 static void check_adopted(struct sim *sim, const struct sim_master *master, const struct ring_shot *before,
-                          const struct pccl_group *group)
+                          const struct pccl_peer_group *group)
 {
     const struct pccl_master *m = master->machine;
     if (has_failures(m, before->ring, before->count))
@@ -352,10 +354,10 @@ static void check_adopted(struct sim *sim, const struct sim_master *master, cons
     struct worth is = worth_of(m, ring, group->ring_count, share);
     for (uint32_t i = 0; i < group->ring_count; i++) {
         const struct pccl_id *to = &ring[(i + 1) % group->ring_count];
-        const struct way_heard *way = way_of(sim, master->config.boot, &ring[i], to);
+        const struct path_heard *path = path_of(sim, master->config.boot, &ring[i], to);
         if (!pccl_master_holds_link(group->ring[i], group->ring[(i + 1) % group->ring_count]))
             sim_fail(sim, "T2 a new ring of group %u, and nobody said that its way from %02x%02x stands%s",
-                     group->number, ring[i].bytes[0], ring[i].bytes[1], way->unreachable ? "; a test failed" : "");
+                     group->number, ring[i].bytes[0], ring[i].bytes[1], path->unreachable ? "; a test failed" : "");
     }
     free(ring);
     bool better = was.slowest == 0 || is.slowest > was.slowest || is.latency_us < was.latency_us;
@@ -369,7 +371,7 @@ static void check_adopted(struct sim *sim, const struct sim_master *master, cons
              (unsigned long long)was.slowest);
 }
 
-static struct ring_shot *shot_of(struct sim *sim, const struct sim_master *master, const struct pccl_group *group)
+static struct ring_shot *shot_of(struct sim *sim, const struct sim_master *master, const struct pccl_peer_group *group)
 {
     struct ring_shot *shot = sim->checks->shots;
     while (shot != NULL && !(shot->boot == master->config.boot && shot->group == group->number &&
@@ -378,7 +380,7 @@ static struct ring_shot *shot_of(struct sim *sim, const struct sim_master *maste
     return shot;
 }
 
-static void take_shot(struct sim *sim, const struct sim_master *master, const struct pccl_group *group,
+static void take_shot(struct sim *sim, const struct sim_master *master, const struct pccl_peer_group *group,
                       struct ring_shot *shot)
 {
     if (shot == NULL) {
@@ -408,7 +410,7 @@ void sim_check_topology(struct sim *sim, const struct sim_master *master)
     checks->optimizing = m->optimizing;
     checks->optimizing_boot = master->config.boot;
     for (uint32_t i = 0; i < m->group_count; i++) {
-        const struct pccl_group *group = m->groups[i];
+        const struct pccl_peer_group *group = m->groups[i];
         struct ring_shot *shot = shot_of(sim, master, group);
         bool concluded = shot != NULL && joint == shot->joint + 1;
         if (concluded) {
@@ -463,10 +465,10 @@ void sim_check_optimized(struct sim *sim, struct sim_peer *peer, enum pccl_statu
         return;
     }
     bool failed = p->last_outcome[PCCL_ROUND_OPTIMIZE] == PCCL_ROUND_FAILED;
-    if (status != (failed ? PCCL_NO_RING : PCCL_OK) || (failed && pccl_peer_last_words(p)->length == 0))
+    if (status != (failed ? PCCL_NO_RING : PCCL_OK) || (failed && pccl_peer_last_reason(p)->length == 0))
         sim_fail(sim, "T1 p%u: optimization %llu %s, and ended with %s: %s", peer->process.number,
                  (unsigned long long)round, failed ? "failed" : "was done", pccl_status_name(status),
-                 pccl_peer_last_words(p)->bytes);
+                 pccl_peer_last_reason(p)->bytes);
     *(failed ? &sim->totals.no_rings : &sim->totals.optimizations) += 1;
     check_alike(sim, peer, round, status);
 }
@@ -491,19 +493,19 @@ void sim_check_topology_time(struct sim *sim)
 
 /* ---- T7: pictures ---- */
 
-void sim_check_picture(struct sim *sim, const char *text, size_t length)
+void sim_check_topology_report(struct sim *sim, const char *text, size_t length)
 {
-    struct pccl_picture picture;
-    struct pccl_text words;
-    pccl_text_clear(&words);
+    struct pccl_topology_report report;
+    struct pccl_text reason;
+    pccl_text_clear(&reason);
     if (length == 0 && sim->oom_at != 0)
         return;
-    if (pccl_picture_read(text, length, &sim->driver_hook, &picture, &words) != PCCL_OK)
-        sim_fail(sim, "T7 a picture that cannot be read: %s", words.bytes);
-    for (uint32_t i = 0; i < picture.way_count; i++)
-        if (picture.ways[i].source != PCCL_FIGURE_UNREACHABLE && picture.ways[i].rate == 0)
-            sim_fail(sim, "T7 a picture with a way of no rate");
-    pccl_picture_fini(&picture);
+    if (pccl_topology_report_read(text, length, &sim->driver_hook, &report, &reason) != PCCL_OK)
+        sim_fail(sim, "T7 a topology report that cannot be read: %s", reason.bytes);
+    for (uint32_t i = 0; i < report.link_count; i++)
+        if (report.links[i].source != PCCL_FIGURE_UNREACHABLE && report.links[i].rate == 0)
+            sim_fail(sim, "T7 a topology report with a link of no rate");
+    pccl_topology_report_fini(&report);
 }
 
 /* ---- the end ---- */
@@ -527,10 +529,10 @@ void sim_check_topology_idle(struct sim *sim)
 void sim_check_topology_fini(struct sim *sim)
 {
     struct sim_checks *checks = sim->checks;
-    while (checks->ways != NULL) {
-        struct way_heard *way = checks->ways;
-        checks->ways = way->next;
-        free(way);
+    while (checks->paths != NULL) {
+        struct path_heard *path = checks->paths;
+        checks->paths = path->next;
+        free(path);
     }
     while (checks->tests != NULL) {
         struct test_told *test = checks->tests;

@@ -401,7 +401,7 @@ void sim_quiet_begin(struct sim *sim)
     plan->user_timeout_us = 4 * SIM_S;
     plan->state_us = 20 * SIM_MS;
     plan->search_us = 20 * SIM_MS;
-    plan->equal_ways = true;
+    plan->equal_paths = true;
     sim->bulk_by_hand = true;
     sim_master_start(sim);
     sim_at(sim, sim->now + 200 * SIM_MS, on_watch, NULL, 0, 0);

@@ -74,7 +74,7 @@ static void report(const struct sim_totals *t, double seconds)
            (unsigned long long)t->optimizations, (unsigned long long)t->no_rings,
            (unsigned long long)t->optimizations_withdrawn, (unsigned long long)t->tests,
            (unsigned long long)t->tests_failed, (unsigned long long)t->searches, (unsigned long long)t->adoptions,
-           (unsigned long long)t->pictures);
+           (unsigned long long)t->reports);
     printf("  %llu master crashes, %llu stops, %llu resets\n", (unsigned long long)t->crashes,
            (unsigned long long)t->stops, (unsigned long long)t->resets);
 }

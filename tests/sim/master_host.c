@@ -83,11 +83,11 @@ static void on_stop_solving(void *context, uint64_t ticket)
     sim_search_stop(master->process.sim, master, ticket);
 }
 
-static void on_picture(void *context, uint32_t group, const char *text, size_t length)
+static void on_topology_report(void *context, uint32_t group, const char *text, size_t length)
 {
     struct sim_master *master = context;
     sim_note(master->process.sim, "master: a picture of group %u, %zu bytes", group, length);
-    sim_check_picture(master->process.sim, text, length);
+    sim_check_topology_report(master->process.sim, text, length);
 }
 
 static void on_log(void *context, enum pccl_log_level level, const char *line, const struct pccl_log_fields *fields)
@@ -147,9 +147,9 @@ static void probe_readable(struct sim *sim, struct sim_master *master, struct si
     }
     struct pccl_frame frame;
     struct pccl_msg msg;
-    struct pccl_text words;
+    struct pccl_text reason;
     bool other_version;
-    int got = sim_end_next(sim, end, &frame, &msg, &words, &other_version);
+    int got = sim_end_next(sim, end, &frame, &msg, &reason, &other_version);
     if (got > 0 && msg.type == PCCL_MSG_link_ok)
         probed(sim, master, conn, true, 0);
     else if (got > 0 && msg.type == PCCL_MSG_refused)
@@ -179,14 +179,14 @@ void sim_master_readable(struct sim *sim, struct sim_master *master, struct sim_
     while (end->open) {
         struct pccl_frame frame;
         struct pccl_msg msg;
-        struct pccl_text words;
-        int got = sim_end_next(sim, end, &frame, &msg, &words, &event.other_version);
+        struct pccl_text reason;
+        int got = sim_end_next(sim, end, &frame, &msg, &reason, &event.other_version);
         if (got == 0)
             break;
         event.kind = got > 0 ? PCCL_MASTER_RECEIVED : PCCL_MASTER_GARBAGE;
         event.frame = &frame;
         event.msg = &msg;
-        event.words = &words;
+        event.reason = &reason;
         if (got > 0)
             sim_check_heard(sim, master, conn, &frame, &msg);
         if (sim->trace && got > 0 && frame.type != PCCL_MSG_heartbeat) {
@@ -272,7 +272,7 @@ void sim_master_start(struct sim *sim)
                                                 .probe = on_probe,
                                                 .solve = on_solve,
                                                 .stop_solving = on_stop_solving,
-                                                .picture = on_picture,
+                                                .report = on_topology_report,
                                                 .log = on_log};
     struct pccl_memory memory = sim_memory_hook(&master->process.memory);
     sim->oom_paused = true;

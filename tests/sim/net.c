@@ -105,7 +105,7 @@ static void open_end(struct sim *sim, struct sim_process *process, struct sim_en
     end->deadline = UINT64_MAX;
 }
 
-/* ---- dialling ---- */
+/* ---- dialing ---- */
 
 enum { SYN_RETRY_US = 150000, DIAL_US = 600000 };
 
@@ -449,11 +449,11 @@ void sim_net_fini(struct sim *sim)
 /* ---- whole messages ---- */
 
 int sim_end_next(struct sim *sim, struct sim_end *end, struct pccl_frame *frame, struct pccl_msg *msg,
-                 struct pccl_text *words, bool *other_version)
+                 struct pccl_text *reason, bool *other_version)
 {
     *other_version = false;
     for (;;) {
-        int got = pccl_frame_reader_next(&end->reader, frame, words);
+        int got = pccl_frame_reader_next(&end->reader, frame, reason);
         if (got < 0)
             return -1;
         if (got > 0)
@@ -470,7 +470,7 @@ int sim_end_next(struct sim *sim, struct sim_end *end, struct pccl_frame *frame,
         end->in_start += (uint32_t)length;
         pccl_frame_reader_filled(&end->reader, length);
     }
-    if (pccl_wire_decode(frame->type, frame->body, frame->length, &sim->scratch, msg, words) == PCCL_OK)
+    if (pccl_wire_decode(frame->type, frame->body, frame->length, &sim->scratch, msg, reason) == PCCL_OK)
         return 1;
     uint32_t version = 0;
     if ((frame->type == PCCL_MSG_hello || frame->type == PCCL_MSG_link_hello) &&

@@ -1,6 +1,6 @@
 /*
  * Memory runs out: in a directed run with everything in it (joining, reductions, synchronizations of shared state,
- * optimisations of the topology, a death, a broken connection, a restart of the master, leaving) allocation k of the
+ * optimizations of the topology, a death, a broken connection, a restart of the master, leaving) allocation k of the
  * machines fails, for every k. All invariants hold, nothing is left, and at the end everybody works again.
  */
 #include "sim.h"
@@ -69,7 +69,7 @@ uint64_t sim_run_oom(struct sim *sim, uint64_t at, uint64_t length)
     plan->second_percent = 40;
     plan->unequal = true;
     plan->optimize_percent = 40;
-    plan->equal_ways = false;
+    plan->equal_paths = false;
     plan->test_us = 2 * SIM_MS;
     plan->pause_us = 30 * SIM_MS;
     plan->master.alone_ms = 3000;

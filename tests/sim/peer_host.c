@@ -138,9 +138,9 @@ static void outgoing_readable(struct sim *sim, struct sim_peer *peer, struct sim
     while (end->open) {
         struct pccl_frame frame;
         struct pccl_msg msg;
-        struct pccl_text words;
+        struct pccl_text reason;
         bool other_version;
-        int got = sim_end_next(sim, end, &frame, &msg, &words, &other_version);
+        int got = sim_end_next(sim, end, &frame, &msg, &reason, &other_version);
         if (got == 0)
             break;
         if (!link->up) {
@@ -207,13 +207,13 @@ static void accept_link(struct sim *sim, struct sim_peer *peer, struct sim_conn 
 {
     struct sim_end *end = &conn->ends[1];
     enum pccl_refusal refusal = PCCL_REFUSAL_MALFORMED;
-    struct pccl_text words;
-    pccl_text_clear(&words);
-    if (pccl_peer_judge_link(peer->machine, hello, &refusal, &words) != PCCL_OK) {
+    struct pccl_text reason;
+    pccl_text_clear(&reason);
+    if (pccl_peer_judge_link(peer->machine, hello, &refusal, &reason) != PCCL_OK) {
         struct pccl_msg msg = {.type = PCCL_MSG_refused,
                                .as.refused = {.version = PCCL_PROTOCOL_VERSION,
                                               .code = (uint16_t)refusal,
-                                              .words = pccl_bytes_of_text(&words)}};
+                                              .reason = pccl_bytes_of_text(&reason)}};
         send_msg(sim, conn, 1, &msg);
         sim_conn_close(sim, conn, 1);
         return;
@@ -248,9 +248,9 @@ static void incoming_readable(struct sim *sim, struct sim_peer *peer, struct sim
     while (end->open) {
         struct pccl_frame frame;
         struct pccl_msg msg;
-        struct pccl_text words;
+        struct pccl_text reason;
         bool other_version;
-        int got = sim_end_next(sim, end, &frame, &msg, &words, &other_version);
+        int got = sim_end_next(sim, end, &frame, &msg, &reason, &other_version);
         if (got == 0)
             break;
         struct sim_link *link = link_of(peer, conn, 1);
@@ -281,10 +281,10 @@ static void master_down(struct sim *sim, struct sim_peer *peer, const char *why)
         sim_conn_close(sim, peer->control, 0);
     peer->control = NULL;
     peer->control_up = false;
-    struct pccl_text words;
-    pccl_text_clear(&words);
-    pccl_text_add(&words, why);
-    struct pccl_peer_event event = {.kind = PCCL_PEER_MASTER_DOWN, .words = &words};
+    struct pccl_text reason;
+    pccl_text_clear(&reason);
+    pccl_text_add(&reason, why);
+    struct pccl_peer_event event = {.kind = PCCL_PEER_MASTER_DOWN, .reason = &reason};
     sim_note(sim, "p%u: master down: %s", peer->process.number, why);
     step(sim, peer, &event);
 }
@@ -305,14 +305,14 @@ static void control_readable(struct sim *sim, struct sim_peer *peer, struct sim_
     while (end->open && peer->control == conn) {
         struct pccl_frame frame;
         struct pccl_msg msg;
-        struct pccl_text words;
-        int got = sim_end_next(sim, end, &frame, &msg, &words, &event.other_version);
+        struct pccl_text reason;
+        int got = sim_end_next(sim, end, &frame, &msg, &reason, &event.other_version);
         if (got == 0)
             break;
         event.kind = got > 0 ? PCCL_PEER_MASTER_RECEIVED : PCCL_PEER_MASTER_GARBAGE;
         event.frame = &frame;
         event.msg = &msg;
-        event.words = &words;
+        event.reason = &reason;
         if (sim->trace && got > 0 && frame.type != PCCL_MSG_heartbeat) {
             struct pccl_text line;
             pccl_wire_print(&msg, &line);
@@ -424,7 +424,7 @@ static void on_call_done(void *context, enum pccl_call call, enum pccl_status st
     sim_app_later(sim, peer, sim_random(sim, 200));
 }
 
-static void on_op_decided(void *context, struct pccl_op *op)
+static void on_op_decided(void *context, struct pccl_peer_op *op)
 {
     struct sim_peer *peer = context;
     struct sim *sim = peer->process.sim;
@@ -434,13 +434,13 @@ static void on_op_decided(void *context, struct pccl_op *op)
     sim_app_later(sim, peer, sim_random(sim, 200));
 }
 
-static void on_op_start(void *context, struct pccl_op *op)
+static void on_op_start(void *context, struct pccl_peer_op *op)
 {
     struct sim_peer *peer = context;
     sim_bulk_start(peer->process.sim, peer, op);
 }
 
-static void on_op_stop(void *context, struct pccl_op *op)
+static void on_op_stop(void *context, struct pccl_peer_op *op)
 {
     struct sim_peer *peer = context;
     sim_bulk_stop(peer->process.sim, peer, op);
@@ -449,7 +449,7 @@ static void on_op_stop(void *context, struct pccl_op *op)
 static void on_op_gone(void *context, const struct pccl_instance *instance)
 {
     struct sim_peer *peer = context;
-    const struct pccl_op *op = pccl_peer_find_instance(peer->machine, instance);
+    const struct pccl_peer_op *op = pccl_peer_find_instance(peer->machine, instance);
     if (op == NULL || op->state != PCCL_OP_TOMBSTONE)
         sim_fail(peer->process.sim, "p%u: an operation that was launched is said to be gone", peer->process.number);
     peer->ops_gone++;
@@ -490,10 +490,10 @@ static void on_described(void *context, const struct pccl_bytes *text)
         sim_fail(sim, "T7 p%u is answered what it has not asked", peer->process.number);
     peer->app.describing = false;
     sim_note(sim, "p%u: how the links are seen: %u bytes", peer->process.number, text != NULL ? text->length : 0);
-    *(text != NULL ? &peer->app.pictures : &peer->app.unpictured) += 1;
-    sim->totals.pictures += text != NULL;
+    *(text != NULL ? &peer->app.reports : &peer->app.unpictured) += 1;
+    sim->totals.reports += text != NULL;
     if (text != NULL)
-        sim_check_picture(sim, (const char *)text->data, text->length);
+        sim_check_topology_report(sim, (const char *)text->data, text->length);
 }
 
 static void on_log(void *context, enum pccl_log_level level, const char *line)

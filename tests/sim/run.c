@@ -23,7 +23,7 @@ static void tell_where(struct sim *sim)
                  app_state(peer), peer->app.chapter, (unsigned long long)peer->app.joint,
                  pccl_peer_is_connected(peer->machine) ? "connected" : "unconnected",
                  peer->app.pending_outstanding ? ", pending query" : "", pccl_peer_waiting(peer->machine)->bytes,
-                 pccl_peer_last_words(peer->machine)->bytes);
+                 pccl_peer_last_reason(peer->machine)->bytes);
         sim_note(sim, "     sync %u of %u attempt %u round %llu; revision %llu, its group's %llu%s%s",
                  peer->app.sync_index, peer->app.sync_count, peer->app.sync_attempt,
                  (unsigned long long)pccl_peer_sync_round(peer->machine), (unsigned long long)peer->state.revision,

@@ -104,8 +104,8 @@ void scenario_cluster(struct sim *sim, struct sim_peer **peers, uint32_t count, 
     MUST(sim, sim->master->machine->member_count == count);
 }
 
-struct pccl_op *scenario_launch(struct sim *sim, struct sim_peer *peer, uint64_t tag, uint64_t step, bool tiny,
-                                uint32_t timeout_ms)
+struct pccl_peer_op *scenario_launch(struct sim *sim, struct sim_peer *peer, uint64_t tag, uint64_t step, bool tiny,
+                                     uint32_t timeout_ms)
 {
     struct sim_request request = {.tag = tag,
                                   .step = step,
@@ -113,7 +113,7 @@ struct pccl_op *scenario_launch(struct sim *sim, struct sim_peer *peer, uint64_t
                                   .count = tiny ? SIM_ELEMENTS : 100000,
                                   .reduction = PCCL_SUM,
                                   .timeout_ms = timeout_ms};
-    struct pccl_op *op = NULL;
+    struct pccl_peer_op *op = NULL;
     enum pccl_status status = sim_app_launch(sim, peer, &request, &op);
     if (status != PCCL_OK)
         sim_fail(sim, "p%u may not launch: %s", peer->process.number, pccl_status_name(status));
@@ -123,26 +123,26 @@ struct pccl_op *scenario_launch(struct sim *sim, struct sim_peer *peer, uint64_t
     return op;
 }
 
-struct pccl_op *scenario_tiny(struct sim *sim, struct sim_peer *peer, uint64_t tag, uint64_t step)
+struct pccl_peer_op *scenario_tiny(struct sim *sim, struct sim_peer *peer, uint64_t tag, uint64_t step)
 {
     return scenario_launch(sim, peer, tag, step, true, 0);
 }
 
-struct pccl_op *scenario_bulk(struct sim *sim, struct sim_peer *peer, uint64_t tag, uint64_t step)
+struct pccl_peer_op *scenario_bulk(struct sim *sim, struct sim_peer *peer, uint64_t tag, uint64_t step)
 {
     return scenario_launch(sim, peer, tag, step, false, 0);
 }
 
-void scenario_abort(struct sim *sim, struct sim_peer *peer, struct pccl_op *op, enum pccl_class class)
+void scenario_abort(struct sim *sim, struct sim_peer *peer, struct pccl_peer_op *op, enum pccl_class class)
 {
     sim_check_failing(sim, peer, op);
     sim_peer_step(sim, peer, &(struct pccl_peer_event){.kind = PCCL_PEER_OP_ABORT, .op = op, .class = class});
     after_call(sim, peer);
 }
 
-bool scenario_is_decided(const struct pccl_op *op) { return op->state == PCCL_OP_DECIDED; }
+bool scenario_is_decided(const struct pccl_peer_op *op) { return op->state == PCCL_OP_DECIDED; }
 
-enum pccl_class scenario_take(struct sim *sim, struct sim_peer *peer, struct pccl_op *op)
+enum pccl_class scenario_take(struct sim *sim, struct sim_peer *peer, struct pccl_peer_op *op)
 {
     MUST(sim, scenario_is_decided(op));
     enum pccl_class class = op->class;
@@ -153,7 +153,7 @@ enum pccl_class scenario_take(struct sim *sim, struct sim_peer *peer, struct pcc
 
 void scenario_commit_all(struct sim *sim, struct sim_peer **peers, uint32_t count, uint64_t tag, uint64_t step)
 {
-    struct pccl_op *ops[SIM_HOSTS_MAX];
+    struct pccl_peer_op *ops[SIM_HOSTS_MAX];
     scenario_run_ms(sim, 20); /* everybody knows the same */
     for (uint32_t i = 0; i < count; i++)
         ops[i] = scenario_tiny(sim, peers[i], tag, step);

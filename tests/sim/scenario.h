@@ -36,15 +36,15 @@ void scenario_optimize_all(struct sim *sim, struct sim_peer **peers, uint32_t co
 void scenario_pending(struct sim *sim, struct sim_peer *peer);
 void scenario_withdraw(struct sim *sim, struct sim_peer *peer, enum pccl_call call);
 bool scenario_is_over(const struct sim_peer *peer, enum pccl_call call);
-struct pccl_op *scenario_launch(struct sim *sim, struct sim_peer *peer, uint64_t tag, uint64_t step, bool tiny,
-                                uint32_t timeout_ms);
-struct pccl_op *scenario_tiny(struct sim *sim, struct sim_peer *peer, uint64_t tag, uint64_t step);
-struct pccl_op *scenario_bulk(struct sim *sim, struct sim_peer *peer, uint64_t tag, uint64_t step);
-void scenario_abort(struct sim *sim, struct sim_peer *peer, struct pccl_op *op, enum pccl_class class);
+struct pccl_peer_op *scenario_launch(struct sim *sim, struct sim_peer *peer, uint64_t tag, uint64_t step, bool tiny,
+                                     uint32_t timeout_ms);
+struct pccl_peer_op *scenario_tiny(struct sim *sim, struct sim_peer *peer, uint64_t tag, uint64_t step);
+struct pccl_peer_op *scenario_bulk(struct sim *sim, struct sim_peer *peer, uint64_t tag, uint64_t step);
+void scenario_abort(struct sim *sim, struct sim_peer *peer, struct pccl_peer_op *op, enum pccl_class class);
 /* Decided; with this class? */
-bool scenario_is_decided(const struct pccl_op *op);
+bool scenario_is_decided(const struct pccl_peer_op *op);
 /* The outcome, which must be there; the caller lets the operation go. */
-enum pccl_class scenario_take(struct sim *sim, struct sim_peer *peer, struct pccl_op *op);
+enum pccl_class scenario_take(struct sim *sim, struct sim_peer *peer, struct pccl_peer_op *op);
 /* All launch the same caller step, and it must commit. */
 void scenario_commit_all(struct sim *sim, struct sim_peer **peers, uint32_t count, uint64_t tag, uint64_t step);
 /* The control connection between a peer and the master: cut (bytes wait) or whole. */

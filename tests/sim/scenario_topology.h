@@ -13,8 +13,8 @@ static struct sim_peer *p[MANY]; /* of the scenario under way; each file has its
 
 static inline void slow_pair(struct sim *sim, const struct sim_peer *a, const struct sim_peer *b)
 {
-    sim_way_set(sim, a, b, SLOW);
-    sim_way_set(sim, b, a, SLOW);
+    sim_path_set(sim, a, b, SLOW);
+    sim_path_set(sim, b, a, SLOW);
 }
 
 static inline struct sim_peer *next_of(struct sim *sim, const struct sim_peer *peer)
@@ -88,7 +88,7 @@ static inline void must_be_best(struct sim *sim)
     MUST(sim, scenario_departures(sim) == 0);
 }
 
-static inline const struct pccl_group *group_of(const struct sim *sim) { return sim->master->machine->groups[0]; }
+static inline const struct pccl_peer_group *group_of(const struct sim *sim) { return sim->master->machine->groups[0]; }
 
 static inline uint32_t tests_running(const struct sim *sim)
 {
@@ -142,7 +142,7 @@ static inline void begin_many(struct sim *sim)
     MUST(sim, !sim_search_is_open(sim));
     sort(sim, MANY);
     sim->totals.adoptions = 0;
-    sim_way_set(sim, p[1], p[2], SLOW);
+    sim_path_set(sim, p[1], p[2], SLOW);
     for (uint32_t i = 0; i < MANY; i++)
         report_rate(sim, p[i], i == 1 ? SLOW : RATE);
 }

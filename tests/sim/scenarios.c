@@ -11,14 +11,14 @@ static struct sim_peer *p[8]; /* of the scenario under way */
 void scenario_f1(struct sim *sim)
 {
     scenario_cluster(sim, p, 3, 1);
-    struct pccl_op *a = scenario_bulk(sim, p[0], 5, 100);
+    struct pccl_peer_op *a = scenario_bulk(sim, p[0], 5, 100);
     scenario_run_ms(sim, 20);
     sim_peer_kill(sim, p[2], false);
     WAIT(sim, 500, scenario_is_decided(a));
     MUST(sim, scenario_take(sim, p[0], a) == PCCL_CLASS_PEER_LOST);
     a = scenario_tiny(sim, p[0], 5, 101); /* its caller drops step 100 */
     scenario_run_ms(sim, 20);
-    struct pccl_op *b = scenario_bulk(sim, p[1], 5, 100);
+    struct pccl_peer_op *b = scenario_bulk(sim, p[1], 5, 100);
     MUST(sim, scenario_is_decided(b) && b->instance.use == 0);
     MUST(sim, scenario_take(sim, p[1], b) == PCCL_CLASS_PEER_LOST);
     b = scenario_tiny(sim, p[1], 5, 101);
@@ -30,14 +30,14 @@ void scenario_f1(struct sim *sim)
 void scenario_f2(struct sim *sim)
 {
     scenario_cluster(sim, p, 3, 1);
-    struct pccl_op *a = scenario_tiny(sim, p[0], 1, 1), *c = scenario_tiny(sim, p[2], 1, 1);
+    struct pccl_peer_op *a = scenario_tiny(sim, p[0], 1, 1), *c = scenario_tiny(sim, p[2], 1, 1);
     scenario_run_ms(sim, 20);
     scenario_abort(sim, p[0], a, PCCL_CLASS_ABORTED);
     WAIT(sim, 500, scenario_is_decided(a) && scenario_is_decided(c));
     MUST(sim, scenario_take(sim, p[0], a) == PCCL_CLASS_ABORTED && scenario_take(sim, p[2], c) == PCCL_CLASS_ABORTED);
     scenario_run_ms(sim, 20);
     MUST(sim, p[1]->ops_gone == 1 && p[0]->ops_gone == 0 && p[2]->ops_gone == 0);
-    struct pccl_op *b = scenario_tiny(sim, p[1], 1, 1);
+    struct pccl_peer_op *b = scenario_tiny(sim, p[1], 1, 1);
     MUST(sim, scenario_is_decided(b) && scenario_take(sim, p[1], b) == PCCL_CLASS_ABORTED);
     scenario_commit_all(sim, p, 3, 1, 2);
 }
@@ -47,11 +47,11 @@ void scenario_f3(struct sim *sim)
 {
     scenario_cluster(sim, p, 5, 2); /* 0 2 4 | 1 3 */
     struct pccl_epoch view = p[1]->machine->view;
-    struct pccl_op *one = scenario_bulk(sim, p[1], 1, 1);
+    struct pccl_peer_op *one = scenario_bulk(sim, p[1], 1, 1);
     scenario_run_ms(sim, 10);
     sim_peer_kill(sim, p[4], false);
     WAIT(sim, 500, p[1]->machine->member_count == 4);
-    struct pccl_op *other = scenario_bulk(sim, p[3], 1, 1);
+    struct pccl_peer_op *other = scenario_bulk(sim, p[3], 1, 1);
     sim_bulk_finish(sim, p[1], one);
     sim_bulk_finish(sim, p[3], other);
     WAIT(sim, 500, scenario_is_decided(one) && scenario_is_decided(other));
@@ -67,7 +67,7 @@ void scenario_f4(struct sim *sim)
     scenario_run_ms(sim, 500);
     MUST(sim, scenario_departures(sim) == 0 && p[1]->machine->greeted);
     scenario_commit_all(sim, p, 3, 1, 1);
-    struct pccl_op *a = scenario_bulk(sim, p[0], 2, 1);
+    struct pccl_peer_op *a = scenario_bulk(sim, p[0], 2, 1);
     scenario_run_ms(sim, 20);
     sim_peer_kill(sim, p[2], false);
     WAIT(sim, 60, scenario_is_decided(a)); /* the silence limit is 2 s */
@@ -111,7 +111,7 @@ static uint64_t received_of(struct sim *sim, const struct sim_peer *peer)
 void scenario_f5(struct sim *sim)
 {
     scenario_cluster(sim, p, 2, 1);
-    struct pccl_op *a, *b;
+    struct pccl_peer_op *a, *b;
     uint32_t step = 0, lost = 0;
     for (uint64_t received; lost < 3; lost += received == 0) { /* how much a reset loses is random */
         MUST(sim, ++step < 30);
@@ -161,7 +161,7 @@ void scenario_f10(struct sim *sim)
 void scenario_f12(struct sim *sim)
 {
     scenario_cluster(sim, p, 3, 1);
-    struct pccl_op *x[3], *y[3];
+    struct pccl_peer_op *x[3], *y[3];
     for (uint32_t i = 0; i < 3; i++) {
         x[i] = scenario_bulk(sim, p[i], 1, 1);
         y[i] = scenario_bulk(sim, p[i], 2, 1);
@@ -186,7 +186,7 @@ void scenario_f12(struct sim *sim)
 void scenario_f13(struct sim *sim)
 {
     scenario_cluster(sim, p, 3, 1);
-    struct pccl_op *x[3];
+    struct pccl_peer_op *x[3];
     for (uint32_t i = 0; i < 3; i++)
         x[i] = scenario_bulk(sim, p[i], 1, 1);
     scenario_run_ms(sim, 10);
@@ -235,7 +235,7 @@ void scenario_f14_edge(struct sim *sim)
 void scenario_f16(struct sim *sim)
 {
     scenario_cluster(sim, p, 3, 1);
-    struct pccl_op *x[3];
+    struct pccl_peer_op *x[3];
     for (uint32_t i = 0; i < 3; i++)
         x[i] = scenario_bulk(sim, p[i], 1, 1);
     sim_bulk_break(sim, p[1], x[1], PCCL_CLASS_INTERNAL);
@@ -248,10 +248,10 @@ void scenario_f16(struct sim *sim)
 void scenario_f18(struct sim *sim)
 {
     scenario_cluster(sim, p, 2, 1);
-    struct pccl_op *a = scenario_launch(sim, p[0], 1, 1, true, 300);
+    struct pccl_peer_op *a = scenario_launch(sim, p[0], 1, 1, true, 300);
     scenario_run_ms(sim, 20);
     scenario_control(sim, p[0], false);
-    struct pccl_op *b = scenario_tiny(sim, p[1], 1, 1);
+    struct pccl_peer_op *b = scenario_tiny(sim, p[1], 1, 1);
     WAIT(sim, 300, scenario_is_decided(b));
     scenario_run_ms(sim, 500);
     MUST(sim, a->abort_sent && !scenario_is_decided(a));
@@ -270,7 +270,7 @@ void scenario_f20(struct sim *sim)
     MUST(sim, p[0]->machine->uses.count == 200);
     scenario_update(sim, p[0]);
     struct sim_request request = {.tag = 1, .tiny = true, .count = 1};
-    struct pccl_op *op = NULL;
+    struct pccl_peer_op *op = NULL;
     MUST(sim, sim_app_launch(sim, p[0], &request, &op) == PCCL_USAGE);
     scenario_update(sim, p[1]);
     WAIT(sim, 500, scenario_is_over(p[0], PCCL_CALL_UPDATE) && scenario_is_over(p[1], PCCL_CALL_UPDATE));
@@ -282,7 +282,7 @@ void scenario_f20(struct sim *sim)
 void scenario_f21(struct sim *sim)
 {
     scenario_cluster(sim, p, 4, 1);
-    struct pccl_op *a = scenario_tiny(sim, p[0], 1, 1);
+    struct pccl_peer_op *a = scenario_tiny(sim, p[0], 1, 1);
     for (uint32_t round = 0; round < 2; round++) {
         sim->plan.timers_first_percent = round * 100;
         sim_process_stop(sim, &sim->master->process, sim->now + 5 * SIM_S);
@@ -318,7 +318,7 @@ void scenario_f22(struct sim *sim)
     scenario_commit_all(sim, p, 3, 1, 1);
 }
 
-/* F24: a newcomer that its neighbours cannot reach is not pending, and is told why it is turned away. */
+/* F24: a newcomer that its neighbors cannot reach is not pending, and is told why it is turned away. */
 void scenario_f24(struct sim *sim)
 {
     scenario_cluster(sim, p, 2, 1);
@@ -332,7 +332,7 @@ void scenario_f24(struct sim *sim)
     MUST(sim, p[0]->app.call_status[PCCL_CALL_PENDING] == PCCL_OK && !p[0]->app.call_value[PCCL_CALL_PENDING]);
     scenario_update_all(sim, p, 2);
     WAIT(sim, 6000, scenario_is_over(n, PCCL_CALL_CONNECT));
-    MUST(sim, n->app.call_status[PCCL_CALL_CONNECT] == PCCL_REFUSED && pccl_peer_last_words(n->machine)->length > 0);
+    MUST(sim, n->app.call_status[PCCL_CALL_CONNECT] == PCCL_REFUSED && pccl_peer_last_reason(n->machine)->length > 0);
 }
 
 /* F26: who waits is told for whom. */
@@ -370,19 +370,19 @@ void scenario_f26_beside(struct sim *sim)
 void scenario_f27(struct sim *sim)
 {
     scenario_cluster(sim, p, 2, 1);
-    struct pccl_op *a = scenario_tiny(sim, p[0], 1, 1);
+    struct pccl_peer_op *a = scenario_tiny(sim, p[0], 1, 1);
     scenario_run_ms(sim, 10);
     scenario_abort(sim, p[0], a, PCCL_CLASS_ABORTED);
     WAIT(sim, 300, scenario_is_decided(a));
     MUST(sim, scenario_take(sim, p[0], a) == PCCL_CLASS_ABORTED);
     scenario_run_ms(sim, 20);
-    struct pccl_op *b = scenario_tiny(sim, p[1], 1, 1);
+    struct pccl_peer_op *b = scenario_tiny(sim, p[1], 1, 1);
     MUST(sim, scenario_take(sim, p[1], b) == PCCL_CLASS_ABORTED);
     b = scenario_launch(sim, p[1], 1, 1, true, 300); /* B retries */
     WAIT(sim, 600, scenario_is_decided(b));
     struct pccl_text missing;
     pccl_text_format(&missing, "waited for peer %s", pccl_id_str(&p[0]->id));
-    MUST(sim, strstr(b->words.bytes, missing.bytes) != NULL);
+    MUST(sim, strstr(b->reason.bytes, missing.bytes) != NULL);
     scenario_run_ms(sim, 50);
     a = scenario_tiny(sim, p[0], 1, 2);
     MUST(sim, scenario_is_decided(a) && scenario_take(sim, p[0], a) == PCCL_CLASS_DEADLINE);
@@ -395,7 +395,7 @@ void scenario_f27(struct sim *sim)
 void scenario_stopped_peer(struct sim *sim)
 {
     scenario_cluster(sim, p, 3, 1);
-    struct pccl_op *a = scenario_tiny(sim, p[0], 1, 1);
+    struct pccl_peer_op *a = scenario_tiny(sim, p[0], 1, 1);
     sim_process_stop(sim, &p[1]->process, sim->now + 6 * SIM_S);
     scenario_run_ms(sim, 1000);
     MUST(sim, scenario_departures(sim) == 0);
@@ -403,7 +403,7 @@ void scenario_stopped_peer(struct sim *sim)
     MUST(sim, scenario_take(sim, p[0], a) == PCCL_CLASS_PEER_LOST);
     struct sim_peer *left[2] = {p[0], p[2]};
     scenario_run_ms(sim, 20);
-    struct pccl_op *c = scenario_tiny(sim, p[2], 1, 1);
+    struct pccl_peer_op *c = scenario_tiny(sim, p[2], 1, 1);
     MUST(sim, scenario_is_decided(c) && scenario_take(sim, p[2], c) == PCCL_CLASS_PEER_LOST);
     scenario_commit_all(sim, left, 2, 1, 1);
     WAIT(sim, 6000, p[1]->machine->state == PCCL_PEER_OVER);
@@ -413,12 +413,12 @@ void scenario_stopped_peer(struct sim *sim)
 void scenario_mismatch(struct sim *sim)
 {
     scenario_cluster(sim, p, 2, 1);
-    struct pccl_op *a = scenario_tiny(sim, p[0], 1, 1);
+    struct pccl_peer_op *a = scenario_tiny(sim, p[0], 1, 1);
     struct sim_request request = {.tag = 1, .step = 1, .tiny = true, .count = 2, .reduction = PCCL_MAX};
-    struct pccl_op *b = NULL;
+    struct pccl_peer_op *b = NULL;
     MUST(sim, sim_app_launch(sim, p[1], &request, &b) == PCCL_OK);
     WAIT(sim, 300, scenario_is_decided(a) && scenario_is_decided(b));
-    MUST(sim, strstr(a->words.bytes, "but") != NULL);
+    MUST(sim, strstr(a->reason.bytes, "but") != NULL);
     MUST(sim, scenario_take(sim, p[0], a) == PCCL_CLASS_MISMATCH && scenario_take(sim, p[1], b) == PCCL_CLASS_MISMATCH);
     scenario_commit_all(sim, p, 2, 1, 2);
 }
@@ -428,15 +428,15 @@ void scenario_labels(struct sim *sim)
 {
     static const char *const labels[] = {"step 2", "step 3"};
     scenario_cluster(sim, p, 2, 1);
-    struct pccl_op *ops[2] = {NULL, NULL};
+    struct pccl_peer_op *ops[2] = {NULL, NULL};
     for (uint32_t i = 0; i < 2; i++) {
         struct sim_request request = {.tag = 1, .step = 1, .tiny = true, .count = 1, .label = labels[i]};
         MUST(sim, sim_app_launch(sim, p[i], &request, &ops[i]) == PCCL_OK);
     }
     for (uint32_t i = 0; i < 2; i++) {
         WAIT(sim, 300, scenario_is_decided(ops[i]));
-        MUST(sim, strstr(ops[i]->words.bytes, "labelled 'step 2'") != NULL);
-        MUST(sim, strstr(ops[i]->words.bytes, "labelled 'step 3'") != NULL);
+        MUST(sim, strstr(ops[i]->reason.bytes, "labeled 'step 2'") != NULL);
+        MUST(sim, strstr(ops[i]->reason.bytes, "labeled 'step 3'") != NULL);
         MUST(sim, scenario_take(sim, p[i], ops[i]) == PCCL_CLASS_MISMATCH);
     }
     scenario_commit_all(sim, p, 2, 1, 2);

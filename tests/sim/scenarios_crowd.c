@@ -222,7 +222,7 @@ void scenario_crowd_never_calls(struct sim *sim)
     struct crowd *crowd = make_crowd(1, 1, 7);
     hide(sim, 6);
     crowd->conns[crowd->come++] = come_as(sim, sim_peer_start(sim, 6, sim->next_port[6]++, 7, true));
-    stay(sim, crowd, 500); /* until the master has dialled it in vain */
+    stay(sim, crowd, 500); /* until the master has dialed it in vain */
     p[2] = scenario_join(sim, 5, 8);
     admit(sim, p[2], 2);
     MUST(sim, sim->master->machine->member_count == 4);

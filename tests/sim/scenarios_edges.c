@@ -12,7 +12,7 @@ static struct sim_peer
 static void cluster(struct sim *sim, uint32_t count, uint32_t groups)
 {
     scenario_cluster(sim, p, count, groups);
-    const struct pccl_group *group = sim->master->machine->groups[0];
+    const struct pccl_peer_group *group = sim->master->machine->groups[0];
     MUST(sim, group->number == 0 && group->ring[0]->arrival == 1);
     for (uint32_t i = 0; i < group->ring_count; i++)
         p[i] = sim_peer_find(sim, &group->ring[i]->id);
@@ -55,7 +55,7 @@ static void only_went(struct sim *sim, const struct sim_peer *gone, uint32_t lef
 void scenario_edge_unseen(struct sim *sim)
 {
     cluster(sim, 3, 1);
-    struct pccl_op *x[3];
+    struct pccl_peer_op *x[3];
     for (uint32_t i = 0; i < 3; i++)
         x[i] = scenario_bulk(sim, p[i], 1, 1);
     scenario_run_ms(sim, 10);

@@ -103,7 +103,7 @@ void scenario_alone_but_counted(struct sim *sim)
 {
     scenario_cluster(sim, p, 1, 1);
     scenario_update_all(sim, p, 1);
-    struct pccl_op *op = NULL;
+    struct pccl_peer_op *op = NULL;
     struct pccl_peer *machine = p[0]->machine;
     struct sim_request request = {.tag = 1, .step = 1, .count = 1 << 20, .reduction = PCCL_SUM};
     MUST(sim, sim_app_launch(sim, p[0], &request, &op) == PCCL_TOO_FEW_PEERS);
@@ -197,7 +197,7 @@ void scenario_hoarding(struct sim *sim)
             scenario_forge(sim, p[i], &done);
         }
     }
-    struct pccl_op *a = scenario_bulk(sim, p[0], 1, 1), *b = scenario_bulk(sim, p[1], 1, 1);
+    struct pccl_peer_op *a = scenario_bulk(sim, p[0], 1, 1), *b = scenario_bulk(sim, p[1], 1, 1);
     WAIT(sim, 4000, p[0]->machine->ring_count == 2 && p[1]->machine->ring_count == 2);
     WAIT(sim, 1000, scenario_is_decided(a) && scenario_is_decided(b));
     MUST(sim, sim->master->machine->groups[0]->by_instance.count < 8 && scenario_departures(sim) == 2);
@@ -210,7 +210,7 @@ void scenario_hoarding(struct sim *sim)
 void scenario_many_killed(struct sim *sim)
 {
     enum { EACH = PCCL_OPS_LONE_MAX / 2 + 1 };
-    static struct pccl_op *ops[3][EACH];
+    static struct pccl_peer_op *ops[3][EACH];
     scenario_cluster(sim, p, 5, 1);
     sim->bulk_by_hand = sim->mute_uses = true; /* more tags than are followed */
     for (uint32_t turn = 0; turn < 2; turn++) {
@@ -263,7 +263,7 @@ void scenario_many_ended(struct sim *sim)
     enum { EACH = PCCL_OPS_LONE_MAX / 2 + 1 };
     scenario_cluster(sim, p, 3, 1);
     for (uint32_t i = 0; i < 2 * EACH; i++) {
-        struct pccl_op *op = scenario_bulk(sim, p[i % 2], 1 + i % 64, 1 + i);
+        struct pccl_peer_op *op = scenario_bulk(sim, p[i % 2], 1 + i % 64, 1 + i);
         scenario_abort(sim, p[i % 2], op, PCCL_CLASS_ABORTED);
         WAIT(sim, 1000, scenario_is_decided(op));
         MUST(sim, scenario_take(sim, p[i % 2], op) == PCCL_CLASS_ABORTED);
@@ -286,7 +286,7 @@ void scenario_many_ended(struct sim *sim)
 void scenario_many_launched(struct sim *sim)
 {
     enum { EACH = PCCL_OPS_LONE_MAX / 2 + 1 };
-    static struct pccl_op *ops[2][EACH], *own[EACH];
+    static struct pccl_peer_op *ops[2][EACH], *own[EACH];
     scenario_cluster(sim, p, 3, 1);
     sim->mute_uses = true; /* more tags than are followed */
     for (uint32_t i = 0; i < 2 * EACH; i++)

@@ -53,7 +53,7 @@ static void part(struct sim *sim, const struct sim_peer *a, const struct sim_pee
 
 static void bulk_commits(struct sim *sim, uint32_t count, uint64_t tag)
 {
-    struct pccl_op *ops[MANY + 2];
+    struct pccl_peer_op *ops[MANY + 2];
     sim->bulk_by_hand = false;
     for (uint32_t i = 0; i < count; i++)
         ops[i] = scenario_bulk(sim, p[i], tag, 1);
@@ -87,7 +87,7 @@ void scenario_mesh_cut(struct sim *sim)
     scenario_cluster(sim, p, 5, 1);
     struct pccl_epoch view = p[0]->machine->view;
     struct sim_peer *a = in_ring(sim, 0), *b = in_ring(sim, 2);
-    struct pccl_op *ops[5];
+    struct pccl_peer_op *ops[5];
     for (uint32_t i = 0; i < 5; i++)
         ops[i] = scenario_bulk(sim, p[i], 1, 1);
     scenario_run_ms(sim, 10);
@@ -99,7 +99,7 @@ void scenario_mesh_cut(struct sim *sim)
     struct pccl_epoch second = p[0]->machine->view;
     for (uint32_t i = 0; i < 5; i++) {
         WAIT(sim, 100, scenario_is_decided(ops[i]));
-        MUST(sim, strstr(ops[i]->words.bytes, "no direct exchange") != NULL); /* the view came before the abort */
+        MUST(sim, strstr(ops[i]->reason.bytes, "no direct exchange") != NULL); /* the view came before the abort */
         MUST(sim, scenario_take(sim, p[i], ops[i]) == PCCL_CLASS_PEER_LOST);
     }
     bulk_commits(sim, 5, 1);
@@ -118,7 +118,7 @@ void scenario_mesh_cut_stuck(struct sim *sim)
 {
     scenario_cluster(sim, p, 5, 1);
     sim->bulk_by_hand = false;
-    struct pccl_op *ops[5];
+    struct pccl_peer_op *ops[5];
     struct sim_peer *a = in_ring(sim, 1), *b = in_ring(sim, 3);
     part(sim, a, b, SIM_REFUSE);
     for (uint32_t i = 0; i < 5; i++)
@@ -137,7 +137,7 @@ void scenario_mesh_reset(struct sim *sim)
 {
     scenario_cluster(sim, p, 4, 1);
     struct pccl_epoch view = p[0]->machine->view;
-    struct pccl_op *ops[4];
+    struct pccl_peer_op *ops[4];
     for (uint32_t i = 0; i < 4; i++)
         ops[i] = scenario_bulk(sim, p[i], 1, 1);
     scenario_run_ms(sim, 10);
@@ -188,7 +188,7 @@ void scenario_mesh_limit(struct sim *sim)
     for (uint32_t i = 0; i <= MANY; i++)
         MUST(sim, outgoing_links(p[i]) == 1 && p[i]->link_count == 2);
     for (uint32_t i = 0; i < sim->master->machine->remote_count; i++)
-        MUST(sim, sim->master->machine->remotes[i]->want_count == 1);
+        MUST(sim, sim->master->machine->remotes[i]->intent_count == 1);
     sim_app_leave(sim, p[MANY]);
     WAIT(sim, 200, p[0]->machine->ring_count == MANY);
     scenario_run_ms(sim, 100);
@@ -210,7 +210,7 @@ void scenario_mesh_restart(struct sim *sim)
     sim_master_start(sim);
     WAIT(sim, 3000, sim->master->machine->member_count == 4);
     scenario_run_ms(sim, 200);
-    const struct pccl_group *group = sim->master->machine->groups[0];
+    const struct pccl_peer_group *group = sim->master->machine->groups[0];
     MUST(sim, pccl_epoch_equal(&view, &p[0]->machine->view) && group->cost.mesh == 1);
     MUST(sim, group->cost.rtt_us == cost.rtt_us && all_exchange_directly(4, true));
     bulk_commits(sim, 4, 1);
@@ -224,7 +224,7 @@ void scenario_mesh_kill(struct sim *sim)
 {
     scenario_cluster(sim, p, 8, 1);
     uint64_t epoch = p[0]->machine->epoch.number;
-    struct pccl_op *ops[8];
+    struct pccl_peer_op *ops[8];
     for (uint32_t i = 0; i < 8; i++)
         ops[i] = scenario_bulk(sim, p[i], 1, 1);
     scenario_run_ms(sim, 10);
@@ -317,10 +317,10 @@ void scenario_measured(struct sim *sim)
 
 /* ---- what the removed hear ---- */
 
-static bool hears(struct sim *sim, const struct sim_peer *peer, const char *words)
+static bool hears(struct sim *sim, const struct sim_peer *peer, const char *reason)
 {
     WAIT(sim, 3000, peer->machine->state == PCCL_PEER_OVER);
-    return strstr(pccl_peer_last_words(peer->machine)->bytes, words) != NULL;
+    return strstr(pccl_peer_last_reason(peer->machine)->bytes, reason) != NULL;
 }
 
 /* Removed for its silence, which it does not hear at once: its connection has broken before it can hear again. */
@@ -376,7 +376,7 @@ void scenario_two_ways(struct sim *sim)
     scenario_cluster(sim, p, 3, 1);
     for (uint32_t tiny = 0; tiny < 3; tiny++) {
         for (uint32_t late = 0; late < 2; late++) {
-            struct pccl_op *ops[3] = {NULL};
+            struct pccl_peer_op *ops[3] = {NULL};
             uint64_t tag = 10 * tiny + late;
             if (late == 0)
                 ops[tiny] = scenario_tiny(sim, p[tiny], tag, 1);
@@ -388,8 +388,8 @@ void scenario_two_ways(struct sim *sim)
                 ops[tiny] = scenario_tiny(sim, p[tiny], tag, 1);
             for (uint32_t i = 0; i < 3; i++) {
                 WAIT(sim, 100, scenario_is_decided(ops[i]));
-                MUST(sim, strstr(ops[i]->words.bytes, "through the master") != NULL);
-                MUST(sim, strstr(ops[i]->words.bytes, "peer to peer") != NULL);
+                MUST(sim, strstr(ops[i]->reason.bytes, "through the master") != NULL);
+                MUST(sim, strstr(ops[i]->reason.bytes, "peer to peer") != NULL);
                 MUST(sim, scenario_take(sim, p[i], ops[i]) == PCCL_CLASS_MISMATCH);
                 MUST(sim, p[i]->machine->announcements.count == 0);
             }
@@ -416,12 +416,12 @@ void scenario_announced_by_others(struct sim *sim)
         sim_check_peer(sim, p[0]);
     }
     MUST(sim, p[0]->machine->announcements.count == PCCL_OPS_PER_PEER_MAX / 2);
-    scenario_run_ms(sim, 20);                           /* everybody knows the same */
-    struct pccl_op *a = scenario_tiny(sim, p[0], 1, 1); /* announced before the launch */
+    scenario_run_ms(sim, 20);                                /* everybody knows the same */
+    struct pccl_peer_op *a = scenario_tiny(sim, p[0], 1, 1); /* announced before the launch */
     ready.instance.tag = 1;
     announce(sim, &other, &ready); /* and behind it */
     scenario_run_ms(sim, 20);
-    struct pccl_op *b = scenario_tiny(sim, p[1], 1, 1);
+    struct pccl_peer_op *b = scenario_tiny(sim, p[1], 1, 1);
     WAIT(sim, 100, scenario_is_decided(a) && scenario_is_decided(b));
     MUST(sim, scenario_take(sim, p[0], a) == PCCL_CLASS_NONE && scenario_take(sim, p[1], b) == PCCL_CLASS_NONE);
     ready.instance.tag = 3;
@@ -435,13 +435,13 @@ void scenario_announced_by_others(struct sim *sim)
 void scenario_class(struct sim *sim)
 {
     scenario_cluster(sim, p, 3, 1);
-    struct pccl_op *old = scenario_bulk(sim, p[1], 1, 1);
+    struct pccl_peer_op *old = scenario_bulk(sim, p[1], 1, 1);
     scenario_run_ms(sim, 10);
     scenario_control(sim, p[1], false);
     sim_peer_kill(sim, p[2], false);
     WAIT(sim, 300, p[0]->machine->ring_count == 2);
     MUST(sim, p[1]->machine->ring_count == 3);
-    struct pccl_op *fresh = scenario_bulk(sim, p[0], 1, 1);
+    struct pccl_peer_op *fresh = scenario_bulk(sim, p[0], 1, 1);
     scenario_abort(sim, p[0], fresh, PCCL_CLASS_DEADLINE);
     scenario_run_ms(sim, 100);
     scenario_control(sim, p[1], true);
@@ -471,7 +471,7 @@ void scenario_announcements(struct sim *sim)
     announce(sim, &p[1]->id, &ready);
     scenario_update_all(sim, p, 2);
     MUST(sim, p[0]->machine->announcements.count == 1);
-    struct pccl_op *a = scenario_tiny(sim, p[0], 1, 1);
+    struct pccl_peer_op *a = scenario_tiny(sim, p[0], 1, 1);
     WAIT(sim, 100, scenario_is_decided(a));
     MUST(sim, scenario_take(sim, p[0], a) == PCCL_CLASS_MISMATCH);
 }
@@ -480,7 +480,7 @@ void scenario_announcements(struct sim *sim)
 static void give_up(struct sim *sim, struct sim_peer *peer, uint64_t tag, uint32_t count)
 {
     enum { AT_ONCE = 50 };
-    struct pccl_op *ops[AT_ONCE];
+    struct pccl_peer_op *ops[AT_ONCE];
     for (uint32_t done = 0; done < count; done += AT_ONCE) {
         for (uint32_t i = 0; i < AT_ONCE; i++)
             ops[i] = scenario_bulk(sim, peer, tag + i, 1 + done + i);
@@ -499,7 +499,7 @@ void scenario_late_launches(struct sim *sim)
     enum { EACH = 5000 };
     scenario_cluster(sim, p, 3, 1);
     struct sim_request request = {.tag = 1, .step = 1, .count = 100000, .reduction = PCCL_SUM};
-    struct pccl_op *op = NULL;
+    struct pccl_peer_op *op = NULL;
     scenario_control(sim, p[2], false);
     give_up(sim, p[1], 1, EACH);
     WAIT(sim, 1000, p[0]->machine->tombstone_count == EACH);
@@ -520,14 +520,14 @@ void scenario_lone_aborts(struct sim *sim)
 {
     scenario_cluster(sim, p, 3, 1);
     for (uint32_t i = 0; i < PCCL_OPS_LONE_MAX; i++) {
-        struct pccl_op *op = scenario_bulk(sim, p[0], 1 + i % 64, 1 + i);
+        struct pccl_peer_op *op = scenario_bulk(sim, p[0], 1 + i % 64, 1 + i);
         scenario_abort(sim, p[0], op, PCCL_CLASS_ABORTED);
         WAIT(sim, 1000, scenario_is_decided(op));
         MUST(sim, scenario_take(sim, p[0], op) == PCCL_CLASS_ABORTED);
     }
     WAIT(sim, 1000, p[1]->machine->tombstone_count == PCCL_OPS_LONE_MAX);
     scenario_commit_all(sim, p, 3, 0, 1); /* what is remembered is in nobody's way */
-    struct pccl_op *last = scenario_bulk(sim, p[0], 1, PCCL_OPS_LONE_MAX + 1);
+    struct pccl_peer_op *last = scenario_bulk(sim, p[0], 1, PCCL_OPS_LONE_MAX + 1);
     scenario_abort(sim, p[0], last, PCCL_CLASS_ABORTED);
     WAIT(sim, 1000, p[1]->machine->ring_count == 2 && p[2]->machine->ring_count == 2);
     scenario_commit_all(sim, p + 1, 2, 0, 2);
@@ -544,11 +544,11 @@ void scenario_announced_early(struct sim *sim)
     scenario_control(sim, p[2], false);
     scenario_update_all(sim, p, 2);
     MUST(sim, p[0]->machine->ring_count == 3);
-    struct pccl_op *a = scenario_bulk(sim, p[0], 1, 1), *b = scenario_bulk(sim, p[1], 1, 1);
+    struct pccl_peer_op *a = scenario_bulk(sim, p[0], 1, 1), *b = scenario_bulk(sim, p[1], 1, 1);
     scenario_run_ms(sim, 100); /* announced */
     scenario_control(sim, p[2], true);
     WAIT(sim, 1000, scenario_is_over(p[2], PCCL_CALL_CONNECT));
-    struct pccl_op *c = scenario_tiny(sim, p[2], 1, 1);
+    struct pccl_peer_op *c = scenario_tiny(sim, p[2], 1, 1);
     WAIT(sim, 1000, scenario_is_decided(a) && scenario_is_decided(b) && scenario_is_decided(c));
     MUST(sim, scenario_take(sim, p[0], a) == PCCL_CLASS_MISMATCH);
     MUST(sim, scenario_take(sim, p[1], b) == PCCL_CLASS_MISMATCH);
@@ -567,11 +567,11 @@ static int answer(const struct pccl_id *from, enum pccl_link_kind kind, uint8_t 
                                         .kind = (uint8_t)kind,
                                         .slot = slot};
     enum pccl_refusal refusal = 0;
-    struct pccl_text words;
+    struct pccl_text reason;
     if (ticket != NULL)
         hello.authentication = pccl_bytes_of_secret(ticket);
-    pccl_text_clear(&words);
-    return pccl_peer_judge_link(p[1]->machine, &hello, &refusal, &words) == PCCL_OK ? 0 : (int)refusal;
+    pccl_text_clear(&reason);
+    return pccl_peer_judge_link(p[1]->machine, &hello, &refusal, &reason) == PCCL_OK ? 0 : (int)refusal;
 }
 
 static struct pccl_id ticket_of(const struct pccl_id *from, const struct sim_peer *to)

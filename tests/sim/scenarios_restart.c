@@ -9,7 +9,7 @@ static struct sim_peer *p[8]; /* of the scenario under way */
 /* F6: all have finished, only A has the commit; B and C come back first. A's word counts. */
 void scenario_f6(struct sim *sim)
 {
-    struct pccl_op *x[3];
+    struct pccl_peer_op *x[3];
     scenario_cluster(sim, p, 3, 1);
     for (uint32_t i = 0; i < 3; i++)
         x[i] = scenario_bulk(sim, p[i], 1, 1);
@@ -38,11 +38,11 @@ void scenario_f6(struct sim *sim)
 void scenario_f7(struct sim *sim)
 {
     scenario_cluster(sim, p, 2, 1);
-    struct pccl_op *a = scenario_bulk(sim, p[0], 1, 1), *t = scenario_tiny(sim, p[0], 2, 1);
+    struct pccl_peer_op *a = scenario_bulk(sim, p[0], 1, 1), *t = scenario_tiny(sim, p[0], 2, 1);
     scenario_run_ms(sim, 20);
     scenario_restart_master(sim, 200);
     WAIT(sim, 5000, !sim->master->machine->recovering && sim->master->machine->member_count == 2);
-    struct pccl_op *b = scenario_bulk(sim, p[1], 1, 1), *u = scenario_tiny(sim, p[1], 2, 1);
+    struct pccl_peer_op *b = scenario_bulk(sim, p[1], 1, 1), *u = scenario_tiny(sim, p[1], 2, 1);
     sim_bulk_finish(sim, p[0], a);
     sim_bulk_finish(sim, p[1], b);
     WAIT(sim, 500,
@@ -112,13 +112,13 @@ void scenario_f9(struct sim *sim)
     scenario_control(sim, p[0], true);
     scenario_control(sim, p[1], true);
     WAIT(sim, 4000, n->machine->state == PCCL_PEER_OVER);
-    MUST(sim, pccl_peer_last_words(n->machine)->length > 0);
+    MUST(sim, pccl_peer_last_reason(n->machine)->length > 0);
     MUST(sim, waiting->machine->state == PCCL_PEER_PENDING);
     say_old_hello(sim, waiting, boot);
     MUST(sim, pccl_master_find(sim->master->machine, &waiting->id) == NULL);
     WAIT(sim, 1000, sim->master->machine->member_count == 2 && p[0]->machine->greeted && p[1]->machine->greeted);
     WAIT(sim, 5000, waiting->machine->state == PCCL_PEER_OVER);
-    MUST(sim, strstr(pccl_peer_last_words(waiting->machine)->bytes, "an older run came back") != NULL);
+    MUST(sim, strstr(pccl_peer_last_reason(waiting->machine)->bytes, "an older run came back") != NULL);
     scenario_commit_all(sim, p, 2, 1, 1);
 }
 
@@ -127,7 +127,7 @@ void scenario_f9(struct sim *sim)
 void scenario_crowded_out(struct sim *sim)
 {
     scenario_cluster(sim, p, 3, 1);
-    struct pccl_op *x[3];
+    struct pccl_peer_op *x[3];
     for (uint32_t i = 0; i < 3; i++)
         x[i] = scenario_bulk(sim, p[i], 1, 1);
     sim->behind_one = true;
@@ -143,7 +143,7 @@ void scenario_crowded_out(struct sim *sim)
     scenario_control(sim, p[0], true);
     scenario_control(sim, n, true);
     WAIT(sim, 2000, n->machine->state == PCCL_PEER_OVER && p[0]->machine->greeted);
-    MUST(sim, strstr(pccl_peer_last_words(n->machine)->bytes, "without a hello") != NULL);
+    MUST(sim, strstr(pccl_peer_last_reason(n->machine)->bytes, "without a hello") != NULL);
     for (uint32_t i = 0; i < 3; i++)
         sim_bulk_finish(sim, p[i], x[i]);
     WAIT(sim, 500, scenario_is_decided(x[0]) && scenario_is_decided(x[1]) && scenario_is_decided(x[2]));
@@ -154,7 +154,7 @@ void scenario_crowded_out(struct sim *sim)
 /* F15: the result of a tiny operation is with A only; the master and Z die. B gets A's result. */
 void scenario_f15(struct sim *sim)
 {
-    struct pccl_op *x[3];
+    struct pccl_peer_op *x[3];
     scenario_cluster(sim, p, 3, 1);
     x[1] = scenario_tiny(sim, p[1], 1, 1);
     x[2] = scenario_tiny(sim, p[2], 1, 1);
@@ -201,7 +201,7 @@ void scenario_f23(struct sim *sim)
  */
 void scenario_commit_then_crash(struct sim *sim)
 {
-    struct pccl_op *x[3];
+    struct pccl_peer_op *x[3];
     scenario_cluster(sim, p, 3, 1);
     for (uint32_t i = 0; i < 3; i++)
         x[i] = scenario_bulk(sim, p[i], 1, 1);
@@ -232,7 +232,7 @@ void scenario_commit_then_crash(struct sim *sim)
  */
 void scenario_recover_then_crash(struct sim *sim)
 {
-    struct pccl_op *x[3];
+    struct pccl_peer_op *x[3];
     scenario_cluster(sim, p, 3, 1);
     for (uint32_t i = 0; i < 3; i++)
         x[i] = scenario_bulk(sim, p[i], 1, 1);
@@ -286,7 +286,7 @@ void scenario_run_over(struct sim *sim)
 void scenario_limits(struct sim *sim)
 {
     scenario_cluster(sim, p, 2, 1);
-    struct pccl_op *a = scenario_launch(sim, p[0], 1, 1, true, 300);
+    struct pccl_peer_op *a = scenario_launch(sim, p[0], 1, 1, true, 300);
     scenario_run_ms(sim, 299);
     MUST(sim, !a->abort_sent);
     WAIT(sim, 60, scenario_is_decided(a));

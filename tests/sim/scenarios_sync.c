@@ -29,9 +29,9 @@ static bool is_over(const struct sim_peer *peer) { return scenario_is_over(peer,
 
 static bool is_out(const struct sim_peer *peer) { return peer->machine->state == PCCL_PEER_OVER; }
 
-static bool says(const struct sim_peer *peer, const char *words)
+static bool says(const struct sim_peer *peer, const char *reason)
 {
-    return strstr(pccl_peer_last_words(peer->machine)->bytes, words) != NULL;
+    return strstr(pccl_peer_last_reason(peer->machine)->bytes, reason) != NULL;
 }
 
 /* The next synchronization: everybody has advanced what all hold. */
@@ -47,7 +47,7 @@ static void must_fail_for_all(struct sim *sim, uint32_t first, uint32_t count)
         WAIT(sim, 4000, is_over(p[i]));
         MUST(sim, scenario_synced(sim, p[i]) == PCCL_STATE);
         MUST(sim,
-             strcmp(pccl_peer_last_words(p[i]->machine)->bytes, pccl_peer_last_words(p[first]->machine)->bytes) == 0);
+             strcmp(pccl_peer_last_reason(p[i]->machine)->bytes, pccl_peer_last_reason(p[first]->machine)->bytes) == 0);
     }
 }
 
@@ -746,7 +746,7 @@ void scenario_sync_era(struct sim *sim)
 {
     begin(sim, 3, 1);
     scenario_commit_all(sim, p, 3, 1, 1);
-    struct pccl_op *aborted = scenario_tiny(sim, p[0], 2, 1);
+    struct pccl_peer_op *aborted = scenario_tiny(sim, p[0], 2, 1);
     scenario_run_ms(sim, 20);
     scenario_abort(sim, p[0], aborted, PCCL_CLASS_ABORTED);
     WAIT(sim, 300, scenario_is_decided(aborted));
@@ -755,7 +755,7 @@ void scenario_sync_era(struct sim *sim)
     MUST(sim, p[1]->machine->tombstone_count == 1);
     scenario_sync(sim, p[0], ENFORCE);
     struct sim_request request = {.tag = 1, .tiny = true, .count = 1};
-    struct pccl_op *op = NULL;
+    struct pccl_peer_op *op = NULL;
     MUST(sim, sim_app_launch(sim, p[0], &request, &op) == PCCL_USAGE);
     MUST(sim, sim_peer_call(sim, p[0], PCCL_CALL_UPDATE) == PCCL_USAGE);
     scenario_sync(sim, p[1], ENFORCE);
@@ -786,9 +786,9 @@ void scenario_sync_announced(struct sim *sim)
     control->slow_until = sim->now + 100 * SIM_MS;
     control->slow_by = 60 * SIM_MS;
     WAIT(sim, 50, is_over(p[0]) && !is_over(p[1]));
-    struct pccl_op *bulk = scenario_bulk(sim, p[0], 1, 1);
+    struct pccl_peer_op *bulk = scenario_bulk(sim, p[0], 1, 1);
     WAIT(sim, 500, is_over(p[1]));
-    struct pccl_op *tiny = scenario_tiny(sim, p[1], 1, 1);
+    struct pccl_peer_op *tiny = scenario_tiny(sim, p[1], 1, 1);
     WAIT(sim, 500, scenario_is_decided(bulk) && scenario_is_decided(tiny));
     MUST(sim, scenario_take(sim, p[0], bulk) == PCCL_CLASS_MISMATCH);
     MUST(sim, scenario_take(sim, p[1], tiny) == PCCL_CLASS_MISMATCH);

@@ -1,4 +1,4 @@
-/* The optimisation of the topology, directed: what ring comes of it, over links that stand or not; giving up, other
+/* The optimization of the topology, directed: what ring comes of it, over links that stand or not; giving up, other
  * calls meanwhile, and questions. */
 #include "scenario_topology.h"
 #include "master/membership.h"
@@ -26,8 +26,8 @@ void scenario_topology_slow_pairs(struct sim *sim)
 void scenario_topology_unreachable_pair(struct sim *sim)
 {
     begin_four(sim);
-    sim_way_set(sim, p[0], p[1], 0);
-    sim_way_set(sim, p[1], p[0], 0);
+    sim_path_set(sim, p[0], p[1], 0);
+    sim_path_set(sim, p[1], p[0], 0);
     scenario_optimize_all(sim, p, 4, PCCL_OK);
     must_be_best(sim);
 }
@@ -37,8 +37,8 @@ void scenario_topology_unreachable_member(struct sim *sim)
 {
     begin_four(sim);
     for (uint32_t i = 0; i < 3; i++) {
-        sim_way_set(sim, p[i], p[3], 0);
-        sim_way_set(sim, p[3], p[i], 0);
+        sim_path_set(sim, p[i], p[3], 0);
+        sim_path_set(sim, p[3], p[i], 0);
     }
     scenario_optimize_all(sim, p, 4, PCCL_OK);
     must_agree(sim, 4);
@@ -51,7 +51,7 @@ void scenario_topology_one_way(struct sim *sim)
 {
     begin(sim, 3);
     const struct sim_peer *next = next_of(sim, p[0]);
-    sim_way_set(sim, p[0], next, SLOW);
+    sim_path_set(sim, p[0], next, SLOW);
     scenario_optimize_all(sim, p, 3, PCCL_OK);
     must_agree(sim, 3);
     MUST(sim, !uses(sim, p[0], next) && uses(sim, next, p[0]));
@@ -87,7 +87,7 @@ void scenario_topology_no_ring(struct sim *sim)
     WAIT(sim, 50, sim_search_is_open(sim));
     sim_search_finish(sim, false);
     scenario_optimized(sim, p, 3, PCCL_NO_RING);
-    MUST(sim, strstr(pccl_peer_last_words(p[2]->machine)->bytes, "no ring") != NULL);
+    MUST(sim, strstr(pccl_peer_last_reason(p[2]->machine)->bytes, "no ring") != NULL);
     sim_net_cut(sim, a->process.host, b->process.host, SIM_DATA, SIM_WHOLE);
     scenario_run_ms(sim, 500);
     must_agree(sim, 3);
@@ -103,7 +103,7 @@ void scenario_topology_no_search(struct sim *sim)
     sim_search_finish(sim, true);
     scenario_optimized(sim, p, 4, PCCL_NO_RING);
     must_agree(sim, 4);
-    MUST(sim, uses(sim, p[0], p[1]) && pccl_peer_last_words(p[3]->machine)->length > 0);
+    MUST(sim, uses(sim, p[0], p[1]) && pccl_peer_last_reason(p[3]->machine)->length > 0);
     sim->searches_by_hand = false;
     scenario_optimize_all(sim, p, 4, PCCL_OK);
     must_be_best(sim);
@@ -164,7 +164,8 @@ void scenario_topology_link_fails(struct sim *sim)
     MUST(sim, are_linking(sim) && !sim_search_is_open(sim));
     WAIT(sim, 1000, sim_search_is_open(sim)); /* again */
     const struct pccl_master *m = sim->master->machine;
-    const struct pccl_figure *figure = pccl_master_figure(pccl_master_find(m, &a->id), pccl_master_find(m, &c->id));
+    const struct pccl_figure *figure =
+        pccl_master_find_figure(pccl_master_find(m, &a->id), pccl_master_find(m, &c->id));
     MUST(sim, figure->source == PCCL_FIGURE_UNREACHABLE);
     answer_behind_1(sim, 4);
     scenario_optimized(sim, p, MANY, PCCL_OK);
@@ -244,7 +245,7 @@ void scenario_topology_stuck(struct sim *sim)
 void scenario_topology_quiet(struct sim *sim)
 {
     begin(sim, 2);
-    struct pccl_op *op = scenario_tiny(sim, p[0], 1, 1), *other = NULL;
+    struct pccl_peer_op *op = scenario_tiny(sim, p[0], 1, 1), *other = NULL;
     MUST(sim, sim_peer_call(sim, p[0], PCCL_CALL_OPTIMIZE) == PCCL_PENDING_OPS);
     (void)scenario_tiny(sim, p[1], 1, 1);
     WAIT(sim, 100, scenario_is_decided(op));
@@ -300,17 +301,17 @@ void scenario_topology_describe(struct sim *sim)
 {
     begin_four(sim);
     describe(sim, p[0]); /* nothing is known yet */
-    WAIT(sim, 100, p[0]->app.pictures == 1);
+    WAIT(sim, 100, p[0]->app.reports == 1);
     vote_and_test(sim, 4);
     describe(sim, p[1]);
-    WAIT(sim, 100, p[1]->app.pictures == 1);
+    WAIT(sim, 100, p[1]->app.reports == 1);
     scenario_optimized(sim, p, 4, PCCL_OK);
     describe(sim, p[2]);
     sim_master_crash(sim, true);
     scenario_run_ms(sim, 100);
     describe(sim, p[3]);
     sim_master_start(sim);
-    WAIT(sim, 3000, p[2]->app.pictures == 1 && p[3]->app.pictures == 1);
+    WAIT(sim, 3000, p[2]->app.reports == 1 && p[3]->app.reports == 1);
     describe(sim, p[0]);
     sim_app_leave(sim, p[0]);
     MUST(sim, p[0]->app.unpictured == 1);

@@ -1,4 +1,4 @@
-/* The topology without a call for its optimisation, directed: rings found in the background, and links that updates
+/* The topology without a call for its optimization, directed: rings found in the background, and links that updates
  * leave. */
 #include "scenario_topology.h"
 

@@ -1,4 +1,4 @@
-/* The optimisation of the topology, directed: somebody dies, stalls, stops or lies in any of its phases, or the master
+/* The optimization of the topology, directed: somebody dies, stalls, stops or lies in any of its phases, or the master
  * crashes. */
 #include "scenario_topology.h"
 
@@ -300,12 +300,12 @@ void scenario_topology_restart_failed(struct sim *sim)
         sim_conn_blackhole(sim, p[i]->control, 1);
     sim_search_finish(sim, true);
     WAIT(sim, 100, scenario_is_over(p[0], PCCL_CALL_OPTIMIZE));
-    struct pccl_text words = *pccl_peer_last_words(p[0]->machine);
+    struct pccl_text reason = *pccl_peer_last_reason(p[0]->machine);
     scenario_run_ms(sim, 20);
     MUST(sim, !scenario_is_over(p[1], PCCL_CALL_OPTIMIZE));
     scenario_restart_master(sim, 20);
     scenario_optimized(sim, p, 4, PCCL_NO_RING);
-    MUST(sim, words.length > 0 && strcmp(words.bytes, pccl_peer_last_words(p[3]->machine)->bytes) == 0);
+    MUST(sim, reason.length > 0 && strcmp(reason.bytes, pccl_peer_last_reason(p[3]->machine)->bytes) == 0);
     must_agree(sim, 4);
 }
 
@@ -321,7 +321,7 @@ void scenario_topology_liar(struct sim *sim)
     vote_and_test(sim, 4);
     lie.as.measured.test = sim->master->machine->last_test + 1;
     scenario_forge(sim, p[1], &lie);
-    sim_way_set(sim, p[0], p[1], UINT64_MAX - 1);
+    sim_path_set(sim, p[0], p[1], UINT64_MAX - 1);
     scenario_optimized(sim, p, 4, PCCL_OK);
     must_agree(sim, 4);
     MUST(sim, !uses_pair(sim, p[2], p[3]));

@@ -31,7 +31,7 @@ enum {
     SIM_PEER_PORT = 48149,
 };
 
-#define SIM_WAY_NONE UINT64_MAX /* of way_rates: nothing gets through */
+#define SIM_RATE_NONE UINT64_MAX /* of path_rates: nothing gets through */
 
 struct sim;
 struct sim_conn;
@@ -97,7 +97,7 @@ struct sim_end {
     enum sim_role role;
     bool open;        /* the process holds it */
     bool established; /* told to the process */
-    bool failed;      /* dialling failed */
+    bool failed;      /* dialing failed */
     enum pccl_link_end how;
     bool ended;  /* after the bytes in `in` nothing more will come */
     bool queued; /* in the process's list of ready ends */
@@ -123,7 +123,7 @@ struct sim_conn {
     uint16_t port;
     uint64_t slow_until, slow_by;
     bool broken;
-    struct sim_end ends[2]; /* 0 dialled */
+    struct sim_end ends[2]; /* 0 dialed */
     struct sim_conn *next;
 };
 
@@ -146,7 +146,7 @@ struct sim_process *sim_net_listener(struct sim *sim, uint32_t host, uint16_t po
 void sim_net_fini(struct sim *sim);
 /* The next whole message of the end: 1; 0: none; -1: garbage (words). */
 int sim_end_next(struct sim *sim, struct sim_end *end, struct pccl_frame *frame, struct pccl_msg *msg,
-                 struct pccl_text *words, bool *other_version);
+                 struct pccl_text *reason, bool *other_version);
 struct pccl_address sim_address(uint32_t host, uint16_t port);
 uint32_t sim_host_of(const struct pccl_address *address);
 
@@ -217,7 +217,7 @@ enum sim_lane_state { SIM_LANE_IDLE, SIM_LANE_FLYING, SIM_LANE_FINISHED };
 struct sim_lane {
     enum sim_lane_state state;
     uint32_t step, steps, attempt;
-    struct pccl_op *op;
+    struct pccl_peer_op *op;
     bool decided;
     uint64_t act_at; /* not before */
     uint64_t since;
@@ -247,7 +247,7 @@ struct sim_app {
     uint64_t since; /* of the blocking call */
     uint64_t updates;
     bool describing; /* has asked how the master sees the links */
-    uint64_t pictures, unpictured;
+    uint64_t reports, unpictured;
     /* the synchronizations at the start of a chapter */
     uint32_t sync_count, sync_index, sync_attempt;
     bool sync_prepared, sync_asked;
@@ -363,16 +363,16 @@ struct sim_request {
     uint64_t tag, step;
     bool tiny;
     uint64_t count;
-    enum pccl_reduction reduction;
+    enum pccl_reduce_op reduction;
     const char *label; /* NULL: none */
     uint32_t timeout_ms;
     void *user;
 };
 PCCL_MUST_CHECK enum pccl_status sim_app_launch(struct sim *sim, struct sim_peer *peer,
-                                                const struct sim_request *request, struct pccl_op **op);
+                                                const struct sim_request *request, struct pccl_peer_op **op);
 /* A caller blocks in it. */
-void sim_app_await(struct sim *sim, struct sim_peer *peer, struct pccl_op *op);
-void sim_app_release(struct sim *sim, struct sim_peer *peer, struct pccl_op *op);
+void sim_app_await(struct sim *sim, struct sim_peer *peer, struct pccl_peer_op *op);
+void sim_app_release(struct sim *sim, struct sim_peer *peer, struct pccl_peer_op *op);
 /* Leaves and ends the process. */
 void sim_app_leave(struct sim *sim, struct sim_peer *peer);
 /* The communicator is dead: the same process comes back as a newcomer. */
@@ -396,14 +396,14 @@ PCCL_MUST_CHECK enum pccl_status sim_sync_ask(struct sim *sim, struct sim_peer *
 
 /* ---- topology.c: ways, tests of them, and searches for rings ---- */
 
-struct sim_way {
+struct sim_path {
     uint64_t rate; /* 0: nothing gets through */
     uint32_t rtt_us;
 };
 /* Between two hosts. */
-struct sim_way sim_way(const struct sim *sim, uint32_t from, uint32_t to);
+struct sim_path sim_path(const struct sim *sim, uint32_t from, uint32_t to);
 /* 0: nothing gets through. */
-void sim_way_set(struct sim *sim, const struct sim_peer *from, const struct sim_peer *to, uint64_t rate);
+void sim_path_set(struct sim *sim, const struct sim_peer *from, const struct sim_peer *to, uint64_t rate);
 void sim_test_begin(struct sim *sim, struct sim_peer *peer, const struct pccl_peer_test *test);
 void sim_search_begin(struct sim *sim, const struct sim_master *master, uint64_t ticket,
                       const struct pccl_ring_problem *problem);
@@ -434,14 +434,14 @@ void sim_state_break(struct sim *sim, struct sim_peer *peer);
 
 /* ---- bulk.c: the abstract data path ---- */
 
-void sim_bulk_start(struct sim *sim, struct sim_peer *peer, struct pccl_op *op);
-void sim_bulk_stop(struct sim *sim, struct sim_peer *peer, struct pccl_op *op);
+void sim_bulk_start(struct sim *sim, struct sim_peer *peer, struct pccl_peer_op *op);
+void sim_bulk_stop(struct sim *sim, struct sim_peer *peer, struct pccl_peer_op *op);
 void sim_bulk_peer_gone(struct sim *sim, struct sim_peer *peer);
 void sim_bulk_link_down(struct sim *sim, struct sim_peer *peer, const struct pccl_id *other);
 /* By hand: this peer's part is complete; or it fails. */
-void sim_bulk_finish(struct sim *sim, struct sim_peer *peer, struct pccl_op *op);
-void sim_bulk_break(struct sim *sim, struct sim_peer *peer, struct pccl_op *op, enum pccl_class class);
-bool sim_bulk_is_moving(struct sim *sim, const struct sim_peer *peer, const struct pccl_op *op);
+void sim_bulk_finish(struct sim *sim, struct sim_peer *peer, struct pccl_peer_op *op);
+void sim_bulk_break(struct sim *sim, struct sim_peer *peer, struct pccl_peer_op *op, enum pccl_class class);
+bool sim_bulk_is_moving(struct sim *sim, const struct sim_peer *peer, const struct pccl_peer_op *op);
 void sim_bulk_fini(struct sim *sim);
 
 /* ---- check_*.c: the invariants ---- */
@@ -473,10 +473,11 @@ void sim_check_init(struct sim *sim);
 void sim_check_fini(struct sim *sim);
 void sim_check_about_to_launch(struct sim *sim, struct sim_peer *peer, const struct sim_request *request,
                                const uint64_t *payload);
-void sim_check_launched(struct sim *sim, struct sim_peer *peer, const struct pccl_op *op); /* NULL: refused */
-void sim_check_done(struct sim *sim, struct sim_peer *peer, const struct pccl_op *op); /* bulk: the driver said done */
-void sim_check_failing(struct sim *sim, struct sim_peer *peer, const struct pccl_op *op);
-void sim_check_decided(struct sim *sim, struct sim_peer *peer, const struct pccl_op *op);
+void sim_check_launched(struct sim *sim, struct sim_peer *peer, const struct pccl_peer_op *op); /* NULL: refused */
+void sim_check_done(struct sim *sim, struct sim_peer *peer,
+                    const struct pccl_peer_op *op); /* bulk: the driver said done */
+void sim_check_failing(struct sim *sim, struct sim_peer *peer, const struct pccl_peer_op *op);
+void sim_check_decided(struct sim *sim, struct sim_peer *peer, const struct pccl_peer_op *op);
 void sim_check_call(struct sim *sim, struct sim_peer *peer, enum pccl_call call, enum pccl_status status, bool value);
 void sim_check_sent_by_peer(struct sim *sim, struct sim_peer *peer, const uint8_t *bytes, size_t length);
 void sim_check_sent_by_master(struct sim *sim, struct sim_master *master, struct sim_conn *conn, const uint8_t *bytes,
@@ -506,12 +507,12 @@ void sim_check_topology_told(struct sim *sim, const struct sim_master *master, s
                              const struct pccl_msg *msg);
 void sim_check_topology(struct sim *sim, const struct sim_master *master);
 void sim_check_optimized(struct sim *sim, struct sim_peer *peer, enum pccl_status status);
-void sim_check_picture(struct sim *sim, const char *text, size_t length);
+void sim_check_topology_report(struct sim *sim, const char *text, size_t length);
 void sim_check_topology_time(struct sim *sim);
 void sim_check_topology_idle(struct sim *sim);
 /* Somebody is removed because its shared state does not go with the others'. */
 void sim_check_state_refused(struct sim *sim, const struct sim_master *master, struct sim_peer *peer,
-                             const char *words);
+                             const char *reason);
 void sim_check_histories(struct sim *sim);
 /* After convergence: everybody agrees, nothing is left over. */
 void sim_check_converged(struct sim *sim);
@@ -568,7 +569,7 @@ struct sim_plan {
     uint32_t optimize_percent, stall_permille, search_failure_permille, wayless_permille;
     uint64_t search_us; /* longest search for a ring */
     uint64_t test_us;   /* longest test; 0: by its limit */
-    bool equal_ways;
+    bool equal_paths;
     bool divergent; /* callers' reactions differ between peers: only deadlines bring them together */
     uint32_t population_max;
     struct pccl_master_config master;
@@ -589,7 +590,7 @@ struct sim_totals {
     uint64_t seeds, events, commits, aborts, crashes, departures, kills, joins, expulsions, stops, resets, updates,
         steps, classes[PCCL_CLASS_COUNT], tiny_commits, hash, syncs, syncs_failed, fetches, fetches_failed, elections,
         state_refusals, optimizations, no_rings, optimizations_withdrawn, tests, tests_failed, searches, adoptions,
-        pictures;
+        reports;
 };
 
 struct sim {
@@ -626,8 +627,8 @@ struct sim {
     struct sim_conn *conns; /* alive, newest first */
     struct sim_conn **conn_by_id;
     uint64_t conn_count, conn_capacity;
-    uint64_t way_rates[SIM_HOSTS_MAX][SIM_HOSTS_MAX]; /* 0: from the seed */
-    struct sim_search *searches;                      /* newest first */
+    uint64_t path_rates[SIM_HOSTS_MAX][SIM_HOSTS_MAX]; /* 0: from the seed */
+    struct sim_search *searches;                       /* newest first */
     struct sim_bulk *bulks;
     struct sim_checks *checks;
     struct sim_memory driver_memory; /* frame readers */

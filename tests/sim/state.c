@@ -71,15 +71,15 @@ static const struct sim_peer *find_server(struct sim *sim, const struct sim_peer
 
 static void tell(struct sim *sim, struct sim_peer *peer, bool complete, const char *why)
 {
-    struct pccl_text words;
-    pccl_text_clear(&words);
-    pccl_text_add(&words, why);
+    struct pccl_text reason;
+    pccl_text_clear(&reason);
+    pccl_text_add(&reason, why);
     peer->state.fetching = false;
     peer->state.failed = !complete;
     *(complete ? &sim->totals.fetches : &sim->totals.fetches_failed) += 1;
     sim_note(sim, "p%u: shared state %s%s", peer->process.number, complete ? "is there" : "cannot be had: ", why);
     sim_peer_tell(sim, peer,
-                  &(struct pccl_peer_event){.kind = PCCL_PEER_SYNC_DONE, .complete = complete, .words = &words});
+                  &(struct pccl_peer_event){.kind = PCCL_PEER_SYNC_DONE, .complete = complete, .reason = &reason});
 }
 
 static void touch(struct sim *sim, struct sim_peer *peer)

@@ -1,5 +1,5 @@
 /*
- * What an optimisation of the topology asks of the world: tests of ways, and searches for rings in another thread.
+ * What an optimization of the topology asks of the world: tests of ways, and searches for rings in another thread.
  *
  * Between any two hosts there is a way each of some length and width, from the seed; what is measured of it jumps about
  * a little. A test ends a while after it was asked for, at its limit at the latest: with what the way carries, if the
@@ -16,22 +16,22 @@ enum { DIAL_US = 30000, REACH_US = 400000, QUESTIONS_MAX = 40 };
 
 /* ---- the ways ---- */
 
-struct sim_way sim_way(const struct sim *sim, uint32_t from, uint32_t to)
+struct sim_path sim_path(const struct sim *sim, uint32_t from, uint32_t to)
 {
     uint64_t hash = sim_mix(sim_mix(sim->seed, from), to);
-    struct sim_way way = {.rate = UINT64_C(100000) << hash % 21, .rtt_us = 20u << hash / 64 % 14};
-    if (sim->plan.equal_ways)
-        way = (struct sim_way){.rate = 100000000, .rtt_us = 1000};
+    struct sim_path path = {.rate = UINT64_C(100000) << hash % 21, .rtt_us = 20u << hash / 64 % 14};
+    if (sim->plan.equal_paths)
+        path = (struct sim_path){.rate = 100000000, .rtt_us = 1000};
     else if (sim_mix(hash, 0x0a11) % 1000 < sim->plan.wayless_permille)
-        way.rate = 0;
-    if (sim->way_rates[from][to] != 0)
-        way.rate = sim->way_rates[from][to] == SIM_WAY_NONE ? 0 : sim->way_rates[from][to];
-    return way;
+        path.rate = 0;
+    if (sim->path_rates[from][to] != 0)
+        path.rate = sim->path_rates[from][to] == SIM_RATE_NONE ? 0 : sim->path_rates[from][to];
+    return path;
 }
 
-void sim_way_set(struct sim *sim, const struct sim_peer *from, const struct sim_peer *to, uint64_t rate)
+void sim_path_set(struct sim *sim, const struct sim_peer *from, const struct sim_peer *to, uint64_t rate)
 {
-    sim->way_rates[from->process.host][to->process.host] = rate != 0 ? rate : SIM_WAY_NONE;
+    sim->path_rates[from->process.host][to->process.host] = rate != 0 ? rate : SIM_RATE_NONE;
 }
 
 /* ---- tests ---- */
@@ -57,9 +57,9 @@ static bool answers(const struct sim_peer *other, const struct sim_peer *peer)
                                         .kind = PCCL_LINK_MEASURE,
                                         .authentication = pccl_bytes_of_secret(&peer->test.ticket)};
     enum pccl_refusal refusal;
-    struct pccl_text words;
-    pccl_text_clear(&words);
-    return pccl_peer_judge_link(other->machine, &hello, &refusal, &words) == PCCL_OK;
+    struct pccl_text reason;
+    pccl_text_clear(&reason);
+    return pccl_peer_judge_link(other->machine, &hello, &refusal, &reason) == PCCL_OK;
 }
 
 static struct pccl_peer_measurement measure(struct sim *sim, const struct sim_peer *peer)
@@ -67,9 +67,9 @@ static struct pccl_peer_measurement measure(struct sim *sim, const struct sim_pe
     struct pccl_peer_measurement seen = {.test = peer->test.number, .failed = true};
     const struct sim_peer *other = sim_peer_find(sim, &peer->test.peer);
     uint32_t from = peer->process.host, to = other != NULL ? other->process.host : 0;
-    struct sim_way way = sim_way(sim, from, to);
+    struct sim_path path = sim_path(sim, from, to);
     enum sim_cut cut = sim_net_state(sim, from, to, SIM_DATA);
-    if (other == NULL || sim->host_down[to] || cut == SIM_DROP || way.rate == 0)
+    if (other == NULL || sim->host_down[to] || cut == SIM_DROP || path.rate == 0)
         seen.how = PCCL_LINK_TIMEOUT;
     else if (cut == SIM_REFUSE || !other->process.alive)
         seen.how = PCCL_LINK_REFUSED;
@@ -80,8 +80,8 @@ static struct pccl_peer_measurement measure(struct sim *sim, const struct sim_pe
     else
         seen = (struct pccl_peer_measurement){
             .test = peer->test.number,
-            .rtt_us = way.rtt_us,
-            .rate = sim->plan.equal_ways ? way.rate : way.rate * sim_between(sim, 92, 108) / 100};
+            .rtt_us = path.rtt_us,
+            .rate = sim->plan.equal_paths ? path.rate : path.rate * sim_between(sim, 92, 108) / 100};
     return seen;
 }
 

@@ -119,13 +119,13 @@ void sim_note(struct sim *sim, const char *format, ...)
 
 void sim_fail(struct sim *sim, const char *format, ...)
 {
-    char words[384];
+    char reason[384];
     va_list arguments;
     va_start(arguments, format);
-    vsnprintf(words, sizeof words, format, arguments);
+    vsnprintf(reason, sizeof reason, format, arguments);
     va_end(arguments);
     snprintf(sim->failure, sizeof sim->failure, "seed %llu at %.6f s: %s", (unsigned long long)sim->seed,
-             (double)sim->now / 1e6, words);
+             (double)sim->now / 1e6, reason);
     if (sim->trace)
         printf("FAILED %s\n", sim->failure);
     longjmp(*(jmp_buf *)sim->jump, 1);

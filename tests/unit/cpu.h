@@ -54,7 +54,7 @@ static inline bool variant_was_run(const char *name)
 }
 
 /* Whether the system says so; independent of what the tests and the driver find out. */
-static inline bool system_lists(const char *const *words)
+static inline bool system_lists(const char *const *reason)
 {
     char line[8192] = "";
     FILE *file = fopen("/proc/cpuinfo", "r");
@@ -62,8 +62,8 @@ static inline bool system_lists(const char *const *words)
         line[strcspn(line, "\n")] = ' '; /* each word with a space behind it */
     if (file != NULL)
         fclose(file);
-    for (; *words != NULL; words++)
-        if (strncmp(line, "flags", 5) != 0 || strstr(line, *words) == NULL)
+    for (; *reason != NULL; reason++)
+        if (strncmp(line, "flags", 5) != 0 || strstr(line, *reason) == NULL)
             return false;
     return true;
 }
@@ -72,7 +72,7 @@ static inline bool system_lists(const char *const *words)
 static inline bool all_variants_were_run(void)
 {
     static const struct {
-        const char *name, *words[5];
+        const char *name, *reason[5];
     } variants[] = {
 #if defined(__x86_64__)
         {"avx2", {" avx2 ", NULL}},
@@ -87,7 +87,7 @@ static inline bool all_variants_were_run(void)
     bool all = true;
     printf("variants:");
     for (size_t i = 0; i < PCCL_COUNT_OF(variants); i++) {
-        const bool run = variant_was_run(variants[i].name), missed = !run && system_lists(variants[i].words);
+        const bool run = variant_was_run(variants[i].name), missed = !run && system_lists(variants[i].reason);
         printf("%s %s %s", i > 0 ? "," : "", variants[i].name,
                run      ? "run"
                : missed ? "NOT RUN though this processor has it"

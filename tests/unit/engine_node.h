@@ -13,13 +13,13 @@ enum { NODE_COUNT_MAX = 4 };
 
 /* One operation at one node. */
 struct work {
-    struct pccl_job job;
+    struct pccl_engine_job job;
     struct node *node;
     struct pccl_id ring[NODE_COUNT_MAX];
     /* under the lock of the node */
     bool done, at_rest, failed, released;
     enum pccl_class class;
-    struct pccl_text words;
+    struct pccl_text reason;
 };
 
 struct node {
@@ -44,7 +44,7 @@ static inline void node_note(struct node *node, bool *flag)
     uv_mutex_unlock(&node->lock);
 }
 
-static void node_done(void *context, struct pccl_job *job, bool at_rest)
+static void node_done(void *context, struct pccl_engine_job *job, bool at_rest)
 {
     struct work *work = job->user;
     struct node *node = context;
@@ -55,24 +55,25 @@ static void node_done(void *context, struct pccl_job *job, bool at_rest)
     uv_mutex_unlock(&node->lock);
 }
 
-static void node_at_rest(void *context, struct pccl_job *job)
+static void node_at_rest(void *context, struct pccl_engine_job *job)
 {
     node_note(context, &((struct work *)job->user)->at_rest);
 }
 
-static void node_failed(void *context, struct pccl_job *job, enum pccl_class class, const struct pccl_text *words)
+static void node_failed(void *context, struct pccl_engine_job *job, enum pccl_class class,
+                        const struct pccl_text *reason)
 {
     struct work *work = job->user;
     struct node *node = context;
     uv_mutex_lock(&node->lock);
     work->failed = true;
     work->class = class;
-    work->words = *words;
+    work->reason = *reason;
     uv_cond_broadcast(&node->changed);
     uv_mutex_unlock(&node->lock);
 }
 
-static void node_released(void *context, struct pccl_job *job)
+static void node_released(void *context, struct pccl_engine_job *job)
 {
     node_note(context, &((struct work *)job->user)->released);
 }
@@ -115,7 +116,7 @@ static inline struct pccl_id node_id(uint8_t number)
 
 static inline void node_begin_with(struct node *node, uint8_t number, uint32_t linger_ms)
 {
-    struct pccl_text words;
+    struct pccl_text reason;
     memset(node, 0, sizeof *node);
     node->id = node_id(number);
     assert_int_equal(uv_mutex_init(&node->lock), 0);
@@ -132,7 +133,7 @@ static inline void node_begin_with(struct node *node, uint8_t number, uint32_t l
                                         .released = node_released,
                                         .announced = node_announced,
                                         .ended = node_ended};
-    assert_int_equal(pccl_engine_create(&config, &events, &node->engine, &words), 0);
+    assert_int_equal(pccl_engine_create(&config, &events, &node->engine, &reason), 0);
 }
 
 static inline void node_begin(struct node *node, uint8_t number) { node_begin_with(node, number, 5000); }
@@ -166,13 +167,13 @@ static inline void node_until_count(struct node *node, const uint32_t *count, ui
 /* ---- connections ---- */
 
 /* Both ends as the library's sockets are. */
-static inline void node_sockets(uv_os_sock_t *dialled, uv_os_sock_t *accepted)
+static inline void node_sockets(uv_os_sock_t *dialed, uv_os_sock_t *accepted)
 {
     uv_os_sock_t listening;
     struct pccl_address address = pccl_address_v4(127, 0, 0, 1, 0), from;
     assert_int_equal(pccl_socket_listen(&address, &listening), 0);
     assert_true(pccl_socket_local(listening, &address));
-    assert_int_equal(pccl_socket_dial(&address, dialled), 0);
+    assert_int_equal(pccl_socket_dial(&address, dialed), 0);
     struct pollfd readable = {.fd = listening, .events = POLLIN};
     assert_int_equal(poll(&readable, 1, LOOPBACK_HANG_MS), 1);
     assert_int_equal(pccl_socket_accept(listening, accepted, &from), 0);
@@ -188,9 +189,9 @@ static inline void node_add(struct node *node, const struct pccl_id *peer, bool 
 
 static inline void node_connect(struct node *from, struct node *to, uint32_t slot)
 {
-    uv_os_sock_t dialled, accepted;
-    node_sockets(&dialled, &accepted);
-    node_add(from, &to->id, true, slot, dialled);
+    uv_os_sock_t dialed, accepted;
+    node_sockets(&dialed, &accepted);
+    node_add(from, &to->id, true, slot, dialed);
     node_add(to, &from->id, false, slot, accepted);
 }
 

@@ -70,8 +70,8 @@ static inline void be_alone(uint64_t count, const struct pccl_cost *cost)
 
 static inline void start_alone(void)
 {
-    struct pccl_text words;
-    assert_int_equal(job_start(&alone.world, &alone.job, 0, &words), PCCL_OK);
+    struct pccl_text reason;
+    assert_int_equal(job_start(&alone.world, &alone.job, 0, &reason), PCCL_OK);
 }
 
 static inline void end_alone(void)
@@ -85,9 +85,9 @@ static inline void end_alone(void)
 static inline struct pccl_msg ready_of(uint64_t granted)
 {
     struct pccl_plan plan;
-    struct pccl_text words;
+    struct pccl_text reason;
     const struct pccl_transfer_config *config = &alone.job.config;
-    assert_int_equal(pccl_plan_make(&config->descriptor, &config->cost, config->ranks, 1, &plan, &words), PCCL_OK);
+    assert_int_equal(pccl_plan_make(&config->descriptor, &config->cost, config->ranks, 1, &plan, &reason), PCCL_OK);
     return (struct pccl_msg){.type = PCCL_MSG_ready,
                              .as.ready = {.instance = an_instance,
                                           .view = config->view,
@@ -102,17 +102,17 @@ static inline struct pccl_msg data_of(uint64_t group, uint32_t step, uint32_t le
     return (struct pccl_msg){
         .type = PCCL_MSG_data,
         .as.data = {
-            .instance = an_instance, .view = alone.job.config.view, .group = group, .step = step, .length = length}};
+            .instance = an_instance, .view = alone.job.config.view, .stripe = group, .step = step, .length = length}};
 }
 
 static inline enum pccl_status tell(uint32_t from, bool outgoing, const struct pccl_msg *msg,
                                     struct pccl_arrival *arrival)
 {
-    struct pccl_text words;
-    pccl_text_clear(&words);
+    struct pccl_text reason;
+    pccl_text_clear(&reason);
     enum pccl_status status =
-        pccl_exchange_receive(exchange_of(&alone.world, 0), &alone.world.ring[from], outgoing, msg, arrival, &words);
-    assert_true(status == PCCL_OK || words.length > 0);
+        pccl_exchange_receive(exchange_of(&alone.world, 0), &alone.world.ring[from], outgoing, msg, arrival, &reason);
+    assert_true(status == PCCL_OK || reason.length > 0);
     return status;
 }
 

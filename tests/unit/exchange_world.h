@@ -38,7 +38,7 @@ struct job {
     size_t bytes;
     bool done, at_rest, failed, stopped;
     enum pccl_class class;
-    struct pccl_text words;
+    struct pccl_text reason;
 };
 
 struct world;
@@ -82,16 +82,16 @@ static inline void world_at_rest(void *context, struct pccl_transfer *transfer)
 }
 
 static inline void world_failed(void *context, struct pccl_transfer *transfer, enum pccl_class class,
-                                const struct pccl_text *words)
+                                const struct pccl_text *reason)
 {
     struct world_peer *peer = context;
     struct job *job = pccl_transfer_user(transfer);
     if (!peer->world->expects_trouble)
-        fprintf(stderr, "failed: %s\n", words->bytes);
-    PCCL_ASSERT(peer->world->expects_trouble && !job->failed && words->length > 0);
+        fprintf(stderr, "failed: %s\n", reason->bytes);
+    PCCL_ASSERT(peer->world->expects_trouble && !job->failed && reason->length > 0);
     job->failed = true;
     job->class = class;
-    job->words = *words;
+    job->reason = *reason;
 }
 
 static inline void world_announced(void *context, const struct pccl_id *from, const struct pccl_msg_ready *ready)
@@ -238,15 +238,15 @@ static inline bool pipe_receive(struct world *w, struct pipe_end *pipe)
     struct message *message = &pipe->messages[0];
     struct pccl_exchange *exchange = exchange_of(w, pipe->to);
     if (!pipe->arriving) {
-        struct pccl_text words;
+        struct pccl_text reason;
         enum pccl_status status =
-            pccl_exchange_receive(exchange, &w->ring[pipe->from], !pipe->data, &message->msg, &pipe->arrival, &words);
+            pccl_exchange_receive(exchange, &w->ring[pipe->from], !pipe->data, &message->msg, &pipe->arrival, &reason);
         if (status == PCCL_MEMORY && w->expects_trouble) {
             world_break(w, (uint32_t)(pipe - w->pipes));
             return true;
         }
         if (status != PCCL_OK)
-            fprintf(stderr, "%s\n", words.bytes);
+            fprintf(stderr, "%s\n", reason.bytes);
         PCCL_ASSERT(status == PCCL_OK && pipe->arrival.length == (pipe->data ? message->length : 0));
         pipe->arriving = true;
         pipe->taken = 0;
@@ -325,9 +325,9 @@ static inline void job_init(struct world *w, struct job *job, uint32_t rank, uin
 
 static inline void job_keep_input(struct job *job) { memcpy(job->before, job->input, job->bytes); }
 
-static inline enum pccl_status job_start(struct world *w, struct job *job, uint32_t rank, struct pccl_text *words)
+static inline enum pccl_status job_start(struct world *w, struct job *job, uint32_t rank, struct pccl_text *reason)
 {
-    return pccl_exchange_start(exchange_of(w, rank), &job->config, &job->transfer, words);
+    return pccl_exchange_start(exchange_of(w, rank), &job->config, &job->transfer, reason);
 }
 
 static inline void job_stop(struct world *w, struct job *job, uint32_t rank, bool committed)

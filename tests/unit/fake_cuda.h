@@ -94,10 +94,10 @@ static _Thread_local unsigned fake_cuda_depth; /* of this thread's contexts */
 
 /* ---- inside, with the lock ---- */
 
-static inline int fake_cuda_wrong(int result, const char *words)
+static inline int fake_cuda_wrong(int result, const char *reason)
 {
     if (fake_cuda.wrong[0] == '\0')
-        snprintf(fake_cuda.wrong, sizeof fake_cuda.wrong, "%s", words);
+        snprintf(fake_cuda.wrong, sizeof fake_cuda.wrong, "%s", reason);
     return result;
 }
 

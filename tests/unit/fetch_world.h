@@ -92,9 +92,9 @@ static const struct pccl_kernels *kernels(void)
     return found;
 }
 
-static struct pccl_proof proof_of(const chunk_words words)
+static struct pccl_proof proof_of(const chunk_words reason)
 {
-    return pccl_proof_bytes(kernels(), words, sizeof(chunk_words));
+    return pccl_proof_bytes(kernels(), reason, sizeof(chunk_words));
 }
 
 static size_t words_bytes(const struct holder *holder)
@@ -159,11 +159,11 @@ static void check_wire(const struct pccl_msg *msg)
     static struct pccl_wire_scratch scratch;
     uint8_t body[256];
     struct pccl_msg decoded;
-    struct pccl_text words;
+    struct pccl_text reason;
     size_t size = pccl_wire_size(msg);
     assert_true(size <= sizeof body);
     pccl_wire_encode(msg, body);
-    assert_int_equal(pccl_wire_decode(msg->type, body, size, &scratch, &decoded, &words), PCCL_OK);
+    assert_int_equal(pccl_wire_decode(msg->type, body, size, &scratch, &decoded, &reason), PCCL_OK);
 }
 
 static void on_send(void *context, uint32_t number, const struct pccl_msg *msg)
@@ -189,11 +189,11 @@ static void donor_closed(struct donor *donor)
     donor->owed_bytes = 0;
 }
 
-static void on_drop(void *context, uint32_t number, const char *words)
+static void on_drop(void *context, uint32_t number, const char *reason)
 {
     assert_ptr_equal(context, &world);
     struct donor *donor = &world.donors[number];
-    assert_true(donor->up && strlen(words) > 0);
+    assert_true(donor->up && strlen(reason) > 0);
     assert_true(donor->stalled_until > 0 || world.memory.failures > 0);
     donor_closed(donor);
     world.drops++;
@@ -348,7 +348,7 @@ static void check_complete(void)
 {
     check_truth();
     assert_int_equal(pccl_fetch_status(world.fetch), PCCL_FETCH_COMPLETE);
-    assert_int_equal(pccl_fetch_words(world.fetch)->length, 0);
+    assert_int_equal(pccl_fetch_reason(world.fetch)->length, 0);
     assert_true(pccl_fetch_deadline(world.fetch) == UINT64_MAX && !pccl_fetch_is_starved(world.fetch));
     assert_true(pccl_proof_equal(&world.own.state.proof, &world.elected.state.proof));
     assert_true(has_same(&world.elected, false));
@@ -362,11 +362,11 @@ static void check_complete(void)
 
 /* ---- donors at work ---- */
 
-static void donor_refused(uint32_t number, const struct pccl_text *words)
+static void donor_refused(uint32_t number, const struct pccl_text *reason)
 {
     if (!world.donors[number].lied)
-        fail_msg("an honest donor is refused: %s", words->bytes);
-    assert_true(words->length > 0);
+        fail_msg("an honest donor is refused: %s", reason->bytes);
+    assert_true(reason->length > 0);
     donor_disconnect(number);
 }
 
@@ -448,36 +448,36 @@ static void answer_next(uint32_t number)
     struct donor *donor = &world.donors[number];
     const struct pccl_msg_state_want want = donor->queue[donor->queue_first % QUEUE];
     struct pccl_msg answer;
-    struct pccl_text words = {0};
+    struct pccl_text reason = {0};
     struct pccl_fetch_arrival arrival;
     assert_true(donor->queue_count > 0);
-    assert_int_equal(pccl_serve(&donor->holder.state, world.round, &want, roots, &answer, &words), PCCL_OK);
+    assert_int_equal(pccl_serve(&donor->holder.state, world.round, &want, roots, &answer, &reason), PCCL_OK);
     bool noticed = ++donor->answers > donor->trigger && distort(donor, &answer, roots);
     donor->queue_first++;
     donor->queue_count--;
     if (want.what != PCCL_WANT_DATA)
         donor->owed_bytes -= length_of(&want);
-    enum pccl_status status = pccl_fetch_received(world.fetch, world.now, number, &answer, &arrival, &words);
+    enum pccl_status status = pccl_fetch_received(world.fetch, world.now, number, &answer, &arrival, &reason);
     if (noticed)
         assert_int_equal(status, PCCL_MALFORMED);
     if (status != PCCL_OK) {
-        donor_refused(number, &words);
+        donor_refused(number, &reason);
         return;
     }
     if (answer.type == PCCL_MSG_state_data)
         begin_arrival(number, &arrival, &want);
     if (donor->conduct == TWICE && donor->answers > donor->trigger) {
         donor->lied = true;
-        assert_int_equal(pccl_fetch_received(world.fetch, world.now, number, &answer, &arrival, &words),
+        assert_int_equal(pccl_fetch_received(world.fetch, world.now, number, &answer, &arrival, &reason),
                          PCCL_MALFORMED);
-        donor_refused(number, &words);
+        donor_refused(number, &reason);
     }
 }
 
 static void end_arrival(uint32_t number)
 {
     struct donor *donor = &world.donors[number];
-    struct pccl_text words = {0};
+    struct pccl_text reason = {0};
     struct pccl_proof proof = {0};
     if (donor->wanted)
         proof = proof_of(world.own.memory[donor->chunk]);
@@ -491,8 +491,8 @@ static void end_arrival(uint32_t number)
     if (donor->wanted)
         world.writer[donor->chunk] = NOBODY;
     donor->wanted = false;
-    if (pccl_fetch_arrived(world.fetch, world.now, number, &proof, &words) != PCCL_OK)
-        donor_refused(number, &words);
+    if (pccl_fetch_arrived(world.fetch, world.now, number, &proof, &reason) != PCCL_OK)
+        donor_refused(number, &reason);
 }
 
 static void write_word(uint32_t number)
@@ -704,7 +704,7 @@ static void failed_or_complete(void)
     }
     check_truth();
     assert_int_equal(pccl_fetch_status(world.fetch), PCCL_FETCH_FAILED);
-    assert_string_equal(pccl_fetch_words(world.fetch)->bytes, "no donor");
+    assert_string_equal(pccl_fetch_reason(world.fetch)->bytes, "no donor");
 }
 
 #endif

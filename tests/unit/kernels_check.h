@@ -75,7 +75,7 @@ static void fill(struct pccl_prng *prng, enum pccl_datatype type, uint8_t *eleme
 struct subject {
     const struct pccl_kernels *kernels;
     enum pccl_datatype type;
-    enum pccl_reduction reduction;
+    enum pccl_reduce_op reduction;
 };
 
 static bool same(struct subject subject, const char *what, const uint8_t *got, const uint8_t *expected, size_t count)
@@ -92,7 +92,7 @@ static bool same(struct subject subject, const char *what, const uint8_t *got, c
     memcpy(&got_bits, got + i * size, size);
     memcpy(&expected_bits, expected + i * size, size);
     printf("%s %s %s: %s: element %zu of %zu is %" PRIx64 ", not %" PRIx64 "\n", pccl_kernels_name(subject.kernels),
-           pccl_datatype_name(subject.type), pccl_reduction_name(subject.reduction), what, i, count, got_bits,
+           pccl_datatype_name(subject.type), pccl_reduce_op_name(subject.reduction), what, i, count, got_bits,
            expected_bits);
     return false;
 }
@@ -108,7 +108,7 @@ static bool untouched(const uint8_t *bytes)
 }
 
 /* The average of a pair is the sum until the end. */
-static enum pccl_reduction without_end(enum pccl_reduction reduction)
+static enum pccl_reduce_op without_end(enum pccl_reduce_op reduction)
 {
     return reduction == PCCL_AVG ? PCCL_SUM : reduction;
 }
@@ -117,8 +117,8 @@ static enum pccl_reduction without_end(enum pccl_reduction reduction)
 static bool for_each(const struct pccl_kernels *kernels, bool (*check)(struct subject subject))
 {
     for (int type = 0; type < PCCL_DATATYPES; type++) {
-        for (int reduction = 0; reduction < PCCL_REDUCTIONS; reduction++) {
-            if (!check((struct subject){kernels, (enum pccl_datatype)type, (enum pccl_reduction)reduction})) {
+        for (int reduction = 0; reduction < PCCL_REDUCE_OPS; reduction++) {
+            if (!check((struct subject){kernels, (enum pccl_datatype)type, (enum pccl_reduce_op)reduction})) {
                 return false;
             }
         }
@@ -425,7 +425,7 @@ static float float_of(uint32_t bits)
     return value;
 }
 
-/* All 65,536 values up; each value, the middle to the next, their neighbours, and random floats down. */
+/* All 65,536 values up; each value, the middle to the next, their neighbors, and random floats down. */
 static bool conversions(const struct pccl_kernels *kernels)
 {
     enum { ROWS = 6, COUNT = 65536 };
@@ -497,8 +497,8 @@ static bool float_mode_does_not_matter(const struct pccl_kernels *kernels)
     struct pccl_prng prng;
     pccl_prng_seed(&prng, 8);
     for (int type = PCCL_F16; type < PCCL_DATATYPES; type++) {
-        for (int reduction = 0; reduction < PCCL_REDUCTIONS; reduction++) {
-            const struct subject s = {kernels, (enum pccl_datatype)type, (enum pccl_reduction)reduction};
+        for (int reduction = 0; reduction < PCCL_REDUCE_OPS; reduction++) {
+            const struct subject s = {kernels, (enum pccl_datatype)type, (enum pccl_reduce_op)reduction};
             static struct buffer reference;
             fill(&prng, s.type, left.bytes, COUNT);
             fill(&prng, s.type, right.bytes, COUNT);
@@ -542,7 +542,7 @@ static bool copies_away(const struct pccl_kernels *kernels)
         for (size_t place = 0; place < PLACES; place++) {
             const uint8_t *from = source + (bytes + place) % PLACES;
             memset(target, UNTOUCHED, sizeof target);
-            pccl_copy_away(kernels, target + place, from, bytes);
+            pccl_copy_streaming(kernels, target + place, from, bytes);
             bool touched = false;
             for (size_t i = 0; i < sizeof target; i++)
                 touched = touched || ((i < place || i >= place + bytes) && target[i] != UNTOUCHED);

@@ -119,24 +119,24 @@ static inline void loopback_read(int bare, void *bytes, size_t length)
 }
 
 /* A frame of our protocol with a text in it, to tell frames apart. */
-static inline size_t loopback_frame(const char *words, uint8_t *bytes, size_t size)
+static inline size_t loopback_frame(const char *reason, uint8_t *bytes, size_t size)
 {
-    struct pccl_msg msg = {.type = PCCL_MSG_leave, .as.leave = {.words = pccl_bytes_of_string(words)}};
+    struct pccl_msg msg = {.type = PCCL_MSG_leave, .as.leave = {.reason = pccl_bytes_of_string(reason)}};
     size_t length = pccl_frame_size(&msg);
     assert_true(length <= size);
     pccl_frame_encode(&msg, 0, 0, bytes);
     return length;
 }
 
-static inline void loopback_words(const struct pccl_frame *frame, struct pccl_text *words)
+static inline void loopback_words(const struct pccl_frame *frame, struct pccl_text *message)
 {
     static struct pccl_wire_scratch scratch;
     struct pccl_msg msg;
     struct pccl_text reason;
     assert_int_equal(pccl_wire_decode(frame->type, frame->body, frame->length, &scratch, &msg, &reason), PCCL_OK);
     assert_int_equal(msg.type, PCCL_MSG_leave);
-    pccl_text_clear(words);
-    pccl_text_add_bytes(words, (const char *)msg.as.leave.words.data, msg.as.leave.words.length);
+    pccl_text_clear(message);
+    pccl_text_add_bytes(message, (const char *)msg.as.leave.reason.data, msg.as.leave.reason.length);
 }
 
 #endif

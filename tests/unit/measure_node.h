@@ -26,7 +26,7 @@ struct node {
     bool hold, held; /* hold: the session's thread stays inside the log line about a connection's end */
     struct pccl_measure_result results[NODE_RESULTS_MAX];
     uint32_t measured, accepted, warned, over; /* over: connections of others that have ended */
-    struct pccl_text words;                    /* of the last log line, and the last warning */
+    struct pccl_text reason;                   /* of the last log line, and the last warning */
     struct pccl_text warning;
 };
 
@@ -36,7 +36,7 @@ static inline void node_wait(struct node *node)
 {
     if (uv_cond_timedwait(&node->changed, &node->lock, LOOPBACK_HANG_MS * UINT64_C(1000000)) != 0) {
         uv_mutex_unlock(&node->lock);
-        fail_msg("node %u: nothing happened (%s)", node->id.bytes[0], node->words.bytes);
+        fail_msg("node %u: nothing happened (%s)", node->id.bytes[0], node->reason.bytes);
     }
 }
 
@@ -81,10 +81,10 @@ static inline void node_on_log(void *context, enum pccl_log_level level, const c
 {
     struct node *node = context;
     uv_mutex_lock(&node->lock);
-    pccl_text_format(&node->words, "%s", line);
+    pccl_text_format(&node->reason, "%s", line);
     if (level == PCCL_LOG_WARN) {
         node->warned++;
-        node->warning = node->words;
+        node->warning = node->reason;
     }
     bool over = strstr(line, "a connection of peer") != NULL;
     node->over += over;
@@ -116,7 +116,7 @@ static inline void node_main(void *argument)
     enum pccl_status status = pccl_measure_session_create(&config, &events, &session, &failure);
     uv_mutex_lock(&node->lock);
     node->session = status == PCCL_OK ? session : NULL;
-    node->words = failure;
+    node->reason = failure;
     node->created = true;
     uv_cond_broadcast(&node->changed);
     uv_mutex_unlock(&node->lock);
@@ -176,7 +176,7 @@ static inline void node_prepare(struct node *node, uint8_t number)
     node->streams_long = 6;
     node->streams_short = 1;
     node->dial_ms = 10000;
-    pccl_text_clear(&node->words);
+    pccl_text_clear(&node->reason);
     assert_int_equal(uv_mutex_init(&node->lock), 0);
     assert_int_equal(uv_cond_init(&node->changed), 0);
 }
@@ -195,7 +195,7 @@ static inline void node_begin(struct node *node)
     assert_int_equal(uv_thread_create(&node->thread, node_main, node), 0);
     node_until(node, &node->created);
     if (!node->session)
-        fail_msg("%s", node->words.bytes);
+        fail_msg("%s", node->reason.bytes);
     node_listen(node);
 }
 
@@ -247,7 +247,7 @@ static inline struct pccl_measure_result node_expect_rate(struct node *node, uin
 {
     struct pccl_measure_result result = node_result(node, count);
     if (result.failed)
-        fail_msg("node %u: test failed, how %u: %s", node->id.bytes[0], result.how, node->words.bytes);
+        fail_msg("node %u: test failed, how %u: %s", node->id.bytes[0], result.how, node->reason.bytes);
     assert_true(result.rate > 0);
     assert_true(result.rtt_us > 0);
     return result;

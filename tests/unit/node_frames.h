@@ -38,10 +38,10 @@ static inline size_t node_read_frame(uv_os_sock_t socket, uint8_t *frame)
 static inline bool node_decode(const uint8_t *frame, size_t length, struct pccl_wire_scratch *scratch,
                                struct pccl_msg *msg)
 {
-    struct pccl_text words;
+    struct pccl_text reason;
     uint16_t type = (uint16_t)(frame[4] | frame[5] << 8);
     return length > 0 && pccl_wire_decode(type, frame + PCCL_FRAME_HEADER_BYTES, length - PCCL_FRAME_HEADER_BYTES,
-                                          scratch, msg, &words) == PCCL_OK;
+                                          scratch, msg, &reason) == PCCL_OK;
 }
 
 /* Takes the hello of a connection and welcomes it. false: it is no hello of this kind to this peer of this run. */

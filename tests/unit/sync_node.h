@@ -33,7 +33,7 @@ struct node {
     bool hold_touching, touching;      /* stays inside `touching` until it is not held any more */
     uint32_t touched, proven, fetched; /* events so far */
     bool complete;                     /* of the last fetched */
-    struct pccl_text words, torn, failure;
+    struct pccl_text reason, torn, failure;
     enum pccl_status status; /* of create */
     struct pccl_proof proof;
     uint64_t sent, received;
@@ -46,7 +46,7 @@ static inline void node_wait(struct node *node)
 {
     if (uv_cond_timedwait(&node->changed, &node->lock, LOOPBACK_HANG_MS * UINT64_C(1000000)) != 0) {
         uv_mutex_unlock(&node->lock);
-        fail_msg("node %u: nothing happened (%s)", node->id.bytes[0], node->words.bytes);
+        fail_msg("node %u: nothing happened (%s)", node->id.bytes[0], node->reason.bytes);
     }
 }
 
@@ -99,13 +99,13 @@ static inline void node_on_proven(void *context, const struct pccl_proof *proof)
     uv_mutex_unlock(&node->lock);
 }
 
-static inline void node_on_fetched(void *context, bool complete, const struct pccl_text *words)
+static inline void node_on_fetched(void *context, bool complete, const struct pccl_text *reason)
 {
     struct node *node = context;
     uv_mutex_lock(&node->lock);
     node->fetched++;
     node->complete = complete;
-    node->words = *words;
+    node->reason = *reason;
     uv_cond_broadcast(&node->changed);
     uv_mutex_unlock(&node->lock);
 }
@@ -366,15 +366,15 @@ static inline void expect_fetched(struct node *node, uint32_t count)
 {
     node_until_count(node, &node->fetched, count);
     if (!node->complete)
-        fail_msg("node %u: %s", node->id.bytes[0], node->words.bytes);
+        fail_msg("node %u: %s", node->id.bytes[0], node->reason.bytes);
 }
 
-static inline void expect_failure(struct node *node, const char *words)
+static inline void expect_failure(struct node *node, const char *reason)
 {
     node_until_count(node, &node->fetched, 1);
     assert_false(node->complete);
-    if (strstr(node->words.bytes, words) == NULL)
-        fail_msg("'%s' is not in: %s", words, node->words.bytes);
+    if (strstr(node->reason.bytes, reason) == NULL)
+        fail_msg("'%s' is not in: %s", reason, node->reason.bytes);
 }
 
 /* ---- peers by hand ---- */

@@ -113,9 +113,9 @@ static void read_ids(const pcclComm_t *comm, char ids[][PCCL_PEER_ID_SIZE], int 
 
 static void words_say(const pcclComm_t *comm, const char *part)
 {
-    const char *words = pcclGetLastError(comm);
-    if (!strstr(words, part))
-        fail_msg("'%s' is not in '%s'", part, words);
+    const char *reason = pcclGetLastError(comm);
+    if (!strstr(reason, part))
+        fail_msg("'%s' is not in '%s'", part, reason);
 }
 
 /* ---- without a network ---- */

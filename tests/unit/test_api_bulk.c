@@ -131,9 +131,9 @@ static pcclReduceDescriptor_t describe(size_t count, pcclDataType_t datatype, pc
 
 static void words_say(const pcclComm_t *comm, const char *part)
 {
-    const char *words = pcclGetLastError(comm);
-    if (!strstr(words, part))
-        fail_msg("'%s' is not in '%s'", part, words);
+    const char *reason = pcclGetLastError(comm);
+    if (!strstr(reason, part))
+        fail_msg("'%s' is not in '%s'", part, reason);
 }
 
 /* Small numbers whose sums and products are exact in every type. */
@@ -191,7 +191,7 @@ static void reduce_and_check(struct world *world, const pcclReduceDescriptor_t *
         memcpy(inputs[i], input, bytes);
         results[i] = in_place ? inputs[i] : (uint8_t *)memory(bytes + shift) + shift;
     }
-    pccl_reduce_all((enum pccl_datatype)type, (enum pccl_reduction)descriptor->op, parts, (uint32_t)world->count,
+    pccl_reduce_all((enum pccl_datatype)type, (enum pccl_reduce_op)descriptor->op, parts, (uint32_t)world->count,
                     descriptor->count, expected);
     for (int i = 0; i < world->count; i++)
         assert_int_equal(pcclAllReduceAsync(inputs[i], results[i], descriptor, world->peers[i], &handles[i]),
@@ -320,7 +320,7 @@ static void peers_that_differ_are_told(void **state)
     differ(*state, &ours, &theirs, "20011 f32 peer to peer", "5 f32 through the master");
 }
 
-/* Peer to peer the neighbours compare, and name what differs first; through the master it does, and names all. */
+/* Peer to peer the neighbors compare, and name what differs first; through the master it does, and names all. */
 static void peers_that_quantize_differently_are_told(void **state)
 {
     static const pcclQuantizationOptions_t none = {pcclUint8, pcclQuantNone}, u8 = {pcclUint8, pcclQuantMinMax},
@@ -338,10 +338,10 @@ static void peers_that_quantize_differently_are_told(void **state)
     for (size_t k = 0; k < sizeof cases / sizeof cases[0]; k++)
         for (size_t tiny = 0; tiny < 2; tiny++) {
             pcclReduceDescriptor_t ours = describe(tiny ? 5 : COUNT, pcclFloat, pcclSum, k), theirs = ours;
-            const char *const *words = tiny ? cases[k].tiny : cases[k].bulk;
+            const char *const *reason = tiny ? cases[k].tiny : cases[k].bulk;
             ours.quantization_options = cases[k].ours;
             theirs.quantization_options = cases[k].theirs;
-            differ(*state, &ours, &theirs, words[0], words[1]);
+            differ(*state, &ours, &theirs, reason[0], reason[1]);
         }
 }
 

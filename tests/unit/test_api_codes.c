@@ -25,9 +25,9 @@
 static void check_failure(const pcclComm_t *comm, pcclResult_t result, pcclResult_t code, const char *part,
                           const char *call, int line)
 {
-    const char *words = pcclGetLastError(comm);
-    if (result != code || words[0] == 0 || strstr(words, part) == NULL)
-        fail_msg("line %d: %s gave %d (%s), want %d with '%s'", line, call, (int)result, words, (int)code, part);
+    const char *reason = pcclGetLastError(comm);
+    if (result != code || reason[0] == 0 || strstr(reason, part) == NULL)
+        fail_msg("line %d: %s gave %d (%s), want %d with '%s'", line, call, (int)result, reason, (int)code, part);
 }
 
 /* ---- a master and communicators ---- */
@@ -77,7 +77,7 @@ struct background {
     pcclComm_t *comm;
     pcclAsyncReduceOp_t handle;
     pcclResult_t result;
-    char words[512];
+    char reason[512];
 };
 
 static void finish(struct background *call) { pthread_join(call->thread, NULL); }
@@ -107,7 +107,7 @@ static void *await_thread(void *argument)
 {
     struct background *call = argument;
     call->result = pcclAwaitAsyncReduce(&call->handle, NULL);
-    snprintf(call->words, sizeof call->words, "%s", pcclGetLastError(call->comm));
+    snprintf(call->reason, sizeof call->reason, "%s", pcclGetLastError(call->comm));
     return NULL;
 }
 
@@ -835,7 +835,7 @@ static void test_master_ends(void **state)
     end_master(pair.master);
     finish(&waiting);
     assert_int_equal(waiting.result, pcclRankConnectionLost);
-    assert_non_null(strstr(waiting.words, "shuts down"));
+    assert_non_null(strstr(waiting.reason, "shuts down"));
     assert_int_equal(value, 5);
     assert_fails(pair.a, pcclUpdateTopology(pair.a), pcclInvalidUsage, "shuts down");
     assert_fails(pair.a, pcclAllReduce(&value, &value, &reduce, pair.a, NULL), pcclInvalidUsage, "shuts down");

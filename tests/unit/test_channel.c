@@ -160,7 +160,7 @@ static void payload_goes_to_its_target_and_the_next_frame_to_the_reader(void **s
     for (int wanted = 0; wanted < 2; wanted++) {
         struct fixture f;
         struct pccl_frame frame;
-        struct pccl_text words;
+        struct pccl_text reason;
         begin(&f);
         for (size_t i = 0; i < BYTES; i++)
             sent[i] = byte_of(i);
@@ -170,11 +170,11 @@ static void payload_goes_to_its_target_and_the_next_frame_to_the_reader(void **s
         assert_int_equal(send(f.bare, sent, BYTES + length, MSG_NOSIGNAL), (ssize_t)(BYTES + length));
         loopback_until(&f.loop, &f.all_received);
         int got = 0;
-        while ((got = pccl_frame_reader_next(&f.channel.reader, &frame, &words)) == 0)
+        while ((got = pccl_frame_reader_next(&f.channel.reader, &frame, &reason)) == 0)
             uv_run(&f.loop, UV_RUN_ONCE);
         assert_int_equal(got, 1);
-        loopback_words(&frame, &words);
-        assert_string_equal(words.bytes, "behind it");
+        loopback_words(&frame, &reason);
+        assert_string_equal(reason.bytes, "behind it");
         if (wanted)
             assert_memory_equal(target, sent, BYTES);
         end(&f);

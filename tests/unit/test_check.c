@@ -95,7 +95,7 @@ static void master_rules(void **state)
     struct pccl_master *m = make_master(&memory);
     struct pccl_remote *member = m->remotes[0];
     struct pccl_remote *newcomer = m->remotes[1];
-    struct pccl_group *group = m->groups[0];
+    struct pccl_peer_group *group = m->groups[0];
     BREAKS(pccl_master_check, m, m->member_count, 2, "members are counted");
     BREAKS(pccl_master_check, m, m->departing_count, 1, "who departs is counted");
     BREAKS(pccl_master_check, m, m->due, 1, "what is due is decided, but for what waits for a departure");
@@ -164,7 +164,7 @@ static void peer_rules(void **state)
     BREAKS(pccl_peer_check, p, p->up, true, "there is one connection to the master");
     BREAKS(pccl_peer_check, p, p->resuming, true, "a member resumes");
     BREAKS(pccl_peer_check, p, p->calls[PCCL_ROUND_UPDATE].outstanding, true, "members make joint calls");
-    BREAKS(pccl_peer_check, p, p->redial_us, 3, "the master is dialled again");
+    BREAKS(pccl_peer_check, p, p->redial_us, 3, "the master is dialed again");
     pccl_peer_step(p, &(struct pccl_peer_event){.kind = PCCL_PEER_LEAVE, .now_us = 3});
     assert_null(pccl_peer_check(p));
     BREAKS(pccl_peer_check, p, p->up, true, "who is out has closed everything");

@@ -57,16 +57,16 @@ static void every_combination_has_its_answer(void **state)
     for (int kind = 0; kind < PCCL_CODEC_KINDS; kind++)
         for (int datatype = 0; datatype < PCCL_DATATYPES; datatype++)
             for (int packed = 0; packed < PCCL_DATATYPES; packed++)
-                for (int reduction = 0; reduction < PCCL_REDUCTIONS; reduction++) {
-                    struct pccl_text words = {.length = 3, .bytes = "old"};
+                for (int reduction = 0; reduction < PCCL_REDUCE_OPS; reduction++) {
+                    struct pccl_text reason = {.length = 3, .bytes = "old"};
                     const struct pccl_codec *codec =
                         pccl_codec_find((enum pccl_codec_kind)kind, (enum pccl_datatype)datatype,
-                                        (enum pccl_datatype)packed, (enum pccl_reduction)reduction, &words);
-                    enum answer answer = codec != NULL ? PACKED : words.length == 0 ? AS_IT_IS : REFUSED;
+                                        (enum pccl_datatype)packed, (enum pccl_reduce_op)reduction, &reason);
+                    enum answer answer = codec != NULL ? PACKED : reason.length == 0 ? AS_IT_IS : REFUSED;
                     assert_int_equal(answer, expected_answer(kind, datatype, packed, reduction));
                     found += codec != NULL;
                     if (answer == PACKED)
-                        assert_int_equal(words.length, 0);
+                        assert_int_equal(reason.length, 0);
                 }
     /* widths below each float: f16 1, bf16 1, f32 2, f64 3; MinMax in 5 reductions, the other in 2 and both signs */
     assert_int_equal(found, 7 * 5 + 7 * 2 * 2);
@@ -77,7 +77,7 @@ static void refusals_say_why(void **state)
     (void)state;
     static const struct {
         int kind, datatype, packed, reduction;
-        const char *words;
+        const char *reason;
     } refusals[] = {
         {1, PCCL_I32, PCCL_U8, PCCL_SUM, "minmax quantizes floats, not i32"},
         {2, PCCL_F32, PCCL_BF16, PCCL_SUM, "zeropointscale packs into integers, not bf16"},
@@ -89,23 +89,23 @@ static void refusals_say_why(void **state)
         {1, PCCL_F32, PCCL_U8, 5, "no such reduction: 5"},
     };
     for (size_t i = 0; i < PCCL_COUNT_OF(refusals); i++) {
-        struct pccl_text words;
+        struct pccl_text reason;
         assert_null(pccl_codec_find((enum pccl_codec_kind)refusals[i].kind, (enum pccl_datatype)refusals[i].datatype,
-                                    (enum pccl_datatype)refusals[i].packed, (enum pccl_reduction)refusals[i].reduction,
-                                    &words));
-        assert_string_equal(words.bytes, refusals[i].words);
+                                    (enum pccl_datatype)refusals[i].packed, (enum pccl_reduce_op)refusals[i].reduction,
+                                    &reason));
+        assert_string_equal(reason.bytes, refusals[i].reason);
     }
-    struct pccl_text words; /* without quantization the packed type is not looked at */
-    assert_null(pccl_codec_find(PCCL_CODEC_NONE, PCCL_F32, (enum pccl_datatype)77, PCCL_SUM, &words));
-    assert_int_equal(words.length, 0);
+    struct pccl_text reason; /* without quantization the packed type is not looked at */
+    assert_null(pccl_codec_find(PCCL_CODEC_NONE, PCCL_F32, (enum pccl_datatype)77, PCCL_SUM, &reason));
+    assert_int_equal(reason.length, 0);
 }
 
 static void signed_types_pack_like_the_unsigned(void **state)
 {
     (void)state;
-    struct pccl_text words;
-    assert_ptr_equal(pccl_codec_find(PCCL_CODEC_ZERO_POINT_SCALE, PCCL_F32, PCCL_I8, PCCL_AVG, &words),
-                     pccl_codec_find(PCCL_CODEC_ZERO_POINT_SCALE, PCCL_F32, PCCL_U8, PCCL_SUM, &words));
+    struct pccl_text reason;
+    assert_ptr_equal(pccl_codec_find(PCCL_CODEC_ZERO_POINT_SCALE, PCCL_F32, PCCL_I8, PCCL_AVG, &reason),
+                     pccl_codec_find(PCCL_CODEC_ZERO_POINT_SCALE, PCCL_F32, PCCL_U8, PCCL_SUM, &reason));
 }
 
 /* ---- bytes ---- */

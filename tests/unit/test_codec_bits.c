@@ -86,7 +86,7 @@ static void any_bytes_decode_alike(void **state)
                 pccl_codec_decode(codec, kernels_here(index), bytes, COUNT, other_decoded);
                 assert_memory_equal(decoded, other_decoded, size);
                 memset(other_decoded, (int)seed, size);
-                pccl_codec_decode_away(codec, kernels_here(index), bytes, COUNT, other_decoded);
+                pccl_codec_decode_streaming(codec, kernels_here(index), bytes, COUNT, other_decoded);
                 assert_memory_equal(decoded, other_decoded, size);
             }
         }
@@ -135,8 +135,8 @@ static void addresses_make_no_difference(void **state)
                 pccl_codec_decode(codec, kernels_here(index), bytes, COUNT, decoded);
                 pccl_codec_decode(codec, kernels_here(index), moved_bytes + 8 - offset, COUNT, moved_elements + offset);
                 assert_memory_equal(moved_elements + offset, decoded, size);
-                pccl_codec_decode_away(codec, kernels_here(index), moved_bytes + 8 - offset, COUNT,
-                                       moved_elements + offset);
+                pccl_codec_decode_streaming(codec, kernels_here(index), moved_bytes + 8 - offset, COUNT,
+                                            moved_elements + offset);
                 assert_memory_equal(decoded, moved_elements + offset, size);
             }
         }

@@ -35,8 +35,8 @@ static const struct codec_case codec_cases[] = {
 
 static inline const struct pccl_codec *codec_of(const struct codec_case *c)
 {
-    struct pccl_text words;
-    return pccl_codec_find(c->kind, c->datatype, c->packed, PCCL_SUM, &words);
+    struct pccl_text reason;
+    return pccl_codec_find(c->kind, c->datatype, c->packed, PCCL_SUM, &reason);
 }
 
 /* ---- elements as numbers ---- */
@@ -74,7 +74,7 @@ static inline double get_element(enum pccl_datatype datatype, const void *elemen
 
 struct float_format {
     double max, smallest; /* the largest finite, the smallest subnormal */
-    double half_ulp;      /* half the distance of neighbours, as a share of the number */
+    double half_ulp;      /* half the distance of neighbors, as a share of the number */
 };
 
 static inline struct float_format format_of(enum pccl_datatype datatype)
@@ -96,7 +96,7 @@ enum data {
     BELL,
     SKEWED,
     OUTLIER,
-    TINY_RANGE, /* a few neighbours of one number */
+    TINY_RANGE, /* a few neighbors of one number */
     HUGE_RANGE, /* up to both ends of the type */
     HUGE_AND_SUBNORMAL,
     SUBNORMAL,

@@ -17,7 +17,7 @@ struct fixture {
     bool got_frame, ended, full;
     uint32_t wanted_frames;
     enum pccl_connection_end how;
-    struct pccl_text words;
+    struct pccl_text reason;
     int entered, visits;
     const struct pccl_connection_events *hand_over;
 };
@@ -47,13 +47,13 @@ static void on_received(struct pccl_connection *connection, const struct pccl_fr
     }
 }
 
-static void on_ended(struct pccl_connection *connection, enum pccl_connection_end how, const struct pccl_text *words)
+static void on_ended(struct pccl_connection *connection, enum pccl_connection_end how, const struct pccl_text *reason)
 {
     struct fixture *f = connection->owner;
     assert_false(f->ended);
     f->ended = true;
     f->how = how;
-    f->words = *words;
+    f->reason = *reason;
 }
 
 static const struct pccl_connection_events events = {
@@ -285,7 +285,7 @@ static void an_orderly_end_is_told_from_a_reset(void **state)
     close(f.bare);
     loopback_until(&f.loop, &f.ended);
     assert_int_equal(f.how, PCCL_END_RESET);
-    assert_true(f.words.length > 0);
+    assert_true(f.reason.length > 0);
     f.bare = -1;
     end(&f);
 }

@@ -134,9 +134,10 @@ void *__wrap_pccl_grow(const struct pccl_memory *memory, void *block, uint32_t *
 
 PASSING(ENGINE, enum pccl_status, pccl_exchange_start,
         (struct pccl_exchange * exchange, const struct pccl_transfer_config *config, struct pccl_transfer **transfer,
-         struct pccl_text *words),
-        (exchange, config, transfer, words))
-PASSING_VOID(CONTROL, pccl_reductions_lapse, (struct pcclComm_t * comm), (comm)) /* under the communicator's lock */
+         struct pccl_text *reason),
+        (exchange, config, transfer, reason))
+PASSING_VOID(CONTROL, pccl_reductions_expire_waits, (struct pcclComm_t * comm),
+             (comm)) /* under the communicator's lock */
 PASSING(CALLER, bool, pccl_connection_take, (struct pccl_connection * connection), (connection)) /* under it, too */
 PASSING(DIGESTS, uint32_t, pccl_state_chunk_length, (const struct pccl_tensor *tensor, uint64_t chunk), (tensor, chunk))
 PASSING(STATE, enum pccl_status, pccl_state_init,
@@ -150,9 +151,9 @@ PASSING_VOID(MEASURE, pccl_measure_test_begin,
 PASSING_VOID(FREEING, pccl_exchange_destroy, (struct pccl_exchange * exchange), (exchange))
 PASSING_VOID(MASTER, pccl_master_step, (struct pccl_master * machine, const struct pccl_master_event *event),
              (machine, event))
-PASSING(MASTER_LOOP, bool, pccl_searches_owe, (const struct pccl_searches *searches), (searches))
+PASSING(MASTER_LOOP, bool, pccl_searches_has_results, (const struct pccl_searches *searches), (searches))
 
-PASSING_VOID(HAND_OVER, pccl_engine_start, (struct pccl_engine * engine, struct pccl_job *job), (engine, job))
+PASSING_VOID(HAND_OVER, pccl_engine_start, (struct pccl_engine * engine, struct pccl_engine_job *job), (engine, job))
 PASSING(FIGURES, bool, pccl_engine_link_figures,
         (struct pccl_engine * engine, const struct pccl_id *peer, uint32_t *rtt_us, uint64_t *rate),
         (engine, peer, rtt_us, rate))
@@ -162,23 +163,23 @@ PASSING_VOID(VOTE, pccl_tensor_lines_init, (struct pccl_tensor_lines * lines, co
 PASSING_VOID(LOAD, pccl_prng_seed, (struct pccl_prng * prng, uint64_t seed), (prng, seed))
 PASSING(LISTENER, int, pccl_listener_open,
         (struct pccl_listener * listener, const struct pccl_address *addresses, uint32_t count, uint16_t port,
-         uint32_t range, struct pccl_text *words),
-        (listener, addresses, count, port, range, words))
+         uint32_t range, struct pccl_text *reason),
+        (listener, addresses, count, port, range, reason))
 PASSING(THREAD, int, pccl_thread_start, (uv_thread_t * thread, void (*run)(void *argument), void *argument),
         (thread, run, argument))
-PASSING_VOID(MACHINE, pccl_names_add_to, (const struct pccl_names *names, struct pccl_text *words), (names, words))
+PASSING_VOID(MACHINE, pccl_names_add_to, (const struct pccl_names *names, struct pccl_text *reason), (names, reason))
 PASSING_VOID(GIVING_UP, pccl_comm_links_close_all, (struct pcclComm_t * comm), (comm))
 PASSING_VOID(LEAVING, pccl_comm_log_write, (const struct pccl_comm_log *log), (log))
 PASSING(OPTIONS, enum pccl_status, pccl_options_set,
-        (struct pcclOptions_t * options, const char *name, const char *value, struct pccl_text *words),
-        (options, name, value, words))
+        (struct pcclOptions_t * options, const char *name, const char *value, struct pccl_text *reason),
+        (options, name, value, reason))
 PASSING(MASTER_START, struct pccl_master *, pccl_master_create,
         (const struct pccl_master_config *config, const struct pccl_memory *memory,
          const struct pccl_master_effects *effects, uint64_t now_us),
         (config, memory, effects, now_us))
 
-struct pccl_node *__real_pccl_table_find(const struct pccl_table *table, uint64_t key);
-struct pccl_node *__wrap_pccl_table_find(const struct pccl_table *table, uint64_t key)
+struct pccl_table_node *__real_pccl_table_find(const struct pccl_table *table, uint64_t key);
+struct pccl_table_node *__wrap_pccl_table_find(const struct pccl_table *table, uint64_t key)
 {
     if (key == TAG)
         pass(LOOK_UP);
@@ -186,12 +187,12 @@ struct pccl_node *__wrap_pccl_table_find(const struct pccl_table *table, uint64_
 }
 
 /* It is made, and not yet the engine's. */
-struct pccl_comm_job *__real_pccl_comm_job_make(struct pcclComm_t *comm, struct pccl_comm_op *reduction,
-                                                const void *sendbuf, const struct pccl_descriptor *descriptor);
-struct pccl_comm_job *__wrap_pccl_comm_job_make(struct pcclComm_t *comm, struct pccl_comm_op *reduction,
-                                                const void *sendbuf, const struct pccl_descriptor *descriptor)
+struct pccl_reduction_job *__real_pccl_reduction_job_make(struct pcclComm_t *comm, struct pccl_reduction *reduction,
+                                                     const void *sendbuf, const struct pccl_descriptor *descriptor);
+struct pccl_reduction_job *__wrap_pccl_reduction_job_make(struct pcclComm_t *comm, struct pccl_reduction *reduction,
+                                                     const void *sendbuf, const struct pccl_descriptor *descriptor)
 {
-    struct pccl_comm_job *job = __real_pccl_comm_job_make(comm, reduction, sendbuf, descriptor);
+    struct pccl_reduction_job *job = __real_pccl_reduction_job_make(comm, reduction, sendbuf, descriptor);
     pass(LAUNCH);
     return job;
 }
@@ -219,7 +220,7 @@ struct peer {
     pcclComm_t *comm;
     uv_thread_t thread;
     pcclResult_t result;
-    char words[512];
+    char reason[512];
     float *elements;
     bool out, is_first;
 };
@@ -287,7 +288,7 @@ static void run_task(void *argument)
     struct task *task = argument;
     is_of_first_peer = task->peer->is_first;
     task->peer->result = task->call(task->peer);
-    (void)snprintf(task->peer->words, sizeof task->peer->words, "%s", pcclGetLastError(task->peer->comm));
+    (void)snprintf(task->peer->reason, sizeof task->peer->reason, "%s", pcclGetLastError(task->peer->comm));
 }
 
 /* Everybody who is not out calls it; all come back. */
@@ -420,7 +421,7 @@ static void one_is_over(struct world *world)
         peer->out = true;
         assert_non_null(strstr(pcclGetLastError(peer->comm), "can only be destroyed"));
         assert_true(peer->result == pcclInternalError || peer->result == pcclSuccess); /* it was over before that */
-        assert_true(peer->result == pcclSuccess || strstr(peer->words, "internal error"));
+        assert_true(peer->result == pcclSuccess || strstr(peer->reason, "internal error"));
         assert_int_equal(call_update(peer), pcclInternalError);
         assert_int_not_equal(call_reduce(peer), pcclSuccess);
     }
@@ -440,7 +441,7 @@ struct bystander {
     struct peer *peer;
     call_function call;
     pcclResult_t result;
-    char words[512];
+    char reason[512];
 };
 
 static void run_bystander(void *argument)
@@ -448,7 +449,7 @@ static void run_bystander(void *argument)
     struct bystander *bystander = argument;
     is_bystander = true;
     bystander->result = bystander->call(bystander->peer);
-    (void)snprintf(bystander->words, sizeof bystander->words, "%s", pcclGetLastError(bystander->peer->comm));
+    (void)snprintf(bystander->reason, sizeof bystander->reason, "%s", pcclGetLastError(bystander->peer->comm));
 }
 
 /* The first peer's caller is left in the middle, while another thread waits in the same communicator. */
@@ -465,7 +466,7 @@ static void caller_breaks(struct world *world, enum place place, call_function c
         all(world, call);
     assert_int_equal(uv_thread_join(&thread), 0);
     assert_int_equal(bystander.result, pcclInternalError);
-    assert_non_null(strstr(bystander.words, "internal error"));
+    assert_non_null(strstr(bystander.reason, "internal error"));
     assert_int_equal(world->peers[0].result, pcclInternalError);
     one_is_over(world);
 }
@@ -479,7 +480,7 @@ static void memory_runs_out(struct world *world, enum place place, call_function
     int left = 0;
     for (int i = 0; i < PEERS; i++) {
         struct peer *peer = &world->peers[i];
-        assert_true(peer->result == pcclSuccess || peer->words[0]);
+        assert_true(peer->result == pcclSuccess || peer->reason[0]);
         peer->out = pcclGetAttribute(peer->comm, PCCL_ATTRIBUTE_GLOBAL_WORLD_SIZE, &(int){0}) != pcclSuccess;
         left += !peer->out;
     }
@@ -601,7 +602,7 @@ static void master_breaks(struct world *world, enum place place)
     assert_non_null(strstr(pcclGetLastError(NULL), "the master ended because of an internal error"));
     for (int i = 0; i < PEERS; i++) {
         assert_int_equal(world->peers[i].result, pcclMasterLost);
-        assert_non_null(strstr(world->peers[i].words, "master"));
+        assert_non_null(strstr(world->peers[i].reason, "master"));
         assert_int_equal(call_connect(&world->peers[i]), pcclMasterConnectionFailed); /* nobody listens there */
     }
     assert_int_equal(pcclInterruptMaster(world->master), pcclSuccess);

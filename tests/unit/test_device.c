@@ -162,7 +162,7 @@ static void test_driver_does_not_answer(void **state)
 
 /* ---- copies ---- */
 
-/* There and back through a lane; *lane's buffers hold the bytes afterwards. */
+/* There and back through a lane; *lane's buffers hold the bytes afterward. */
 static void carry(struct pccl_device_lane *lane, uint8_t *memory, size_t bytes, uint32_t seed)
 {
     uint8_t *there = pccl_device_lane_buffer(lane, 1), *back = pccl_device_lane_buffer(lane, 3);

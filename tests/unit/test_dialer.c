@@ -1,4 +1,4 @@
-/* Dialling one other side at several addresses: the order, the judgement, what failures say together. */
+/* Dialing one other side at several addresses: the order, the judgment, what failures say together. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -9,7 +9,7 @@
 #include "loopback.h"
 #include "net/dialer.h"
 
-static bool tells_want; /* of the dials that begin */
+static bool reports_shortage; /* of the dials that begin */
 
 struct fixture {
     uv_loop_t loop;
@@ -17,7 +17,7 @@ struct fixture {
     bool done;
     struct pccl_connection *connection;
     enum pccl_link_end how;
-    struct pccl_text words;
+    struct pccl_text reason;
     bool declined;
     int depth;
 };
@@ -28,11 +28,11 @@ static void on_received(struct pccl_connection *connection, const struct pccl_fr
     (void)frame;
 }
 
-static void on_ended(struct pccl_connection *connection, enum pccl_connection_end how, const struct pccl_text *words)
+static void on_ended(struct pccl_connection *connection, enum pccl_connection_end how, const struct pccl_text *reason)
 {
     (void)connection;
     (void)how;
-    (void)words;
+    (void)reason;
 }
 
 static const struct pccl_connection_events events = {.received = on_received, .ended = on_ended};
@@ -50,7 +50,7 @@ static void on_leave(void *owner)
 }
 
 static void on_done(void *context, struct pccl_connection *connection, enum pccl_link_end how,
-                    const struct pccl_text *words)
+                    const struct pccl_text *reason)
 {
     struct fixture *f = context;
     assert_false(f->done);
@@ -58,7 +58,7 @@ static void on_done(void *context, struct pccl_connection *connection, enum pccl
     f->done = true;
     f->connection = connection;
     f->how = how;
-    f->words = *words;
+    f->reason = *reason;
     if (connection) {
         connection->events = &events;
         connection->owner = f;
@@ -80,7 +80,7 @@ static void begin(struct fixture *f, const struct pccl_address *addresses, uint3
                              .timeout_ms = timeout_ms,
                              .hello = kind ? &hello : NULL,
                              .declined = &f->declined,
-                             .tells_want = tells_want,
+                             .reports_shortage = reports_shortage,
                              .done = on_done,
                              .context = f,
                              .enter = on_enter,
@@ -152,7 +152,7 @@ static void refuse(struct fixture *f, int bare, enum pccl_refusal code)
     struct pccl_msg msg = {.type = PCCL_MSG_refused,
                            .as.refused = {.version = PCCL_PROTOCOL_VERSION,
                                           .code = (uint16_t)code,
-                                          .words = pccl_bytes_of_string("not you")}};
+                                          .reason = pccl_bytes_of_string("not you")}};
     say(f, bare, &msg);
 }
 
@@ -180,7 +180,7 @@ static void nobody_there_is_refused(void **state)
     loopback_until(&f.loop, &f.done);
     assert_null(f.connection);
     assert_int_equal(f.how, PCCL_LINK_REFUSED);
-    assert_non_null(strstr(f.words.bytes, "127.0.0.1:"));
+    assert_non_null(strstr(f.reason.bytes, "127.0.0.1:"));
     close(holder);
     end(&f);
 }
@@ -197,7 +197,7 @@ static void no_address_is_unreachable(void **state)
 }
 
 /* Who asks for it hears that nobody was asked; to others it is a way that could not be gone. */
-static void want_of_descriptors_says_nothing_of_the_other_side(void **state)
+static void lack_of_descriptors_says_nothing_of_the_other_side(void **state)
 {
     (void)state;
     for (int told = 0; told < 2; told++) {
@@ -206,7 +206,7 @@ static void want_of_descriptors_says_nothing_of_the_other_side(void **state)
         struct pccl_address address = live_address(&listening);
         struct rlimit before;
         assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
-        tells_want = told;
+        reports_shortage = told;
         begin(&f, &address, 1, 0, 60000);
         assert_int_equal(setrlimit(RLIMIT_NOFILE, &(struct rlimit){0, before.rlim_max}), 0);
         loopback_until(&f.loop, &f.done);
@@ -216,7 +216,7 @@ static void want_of_descriptors_says_nothing_of_the_other_side(void **state)
         close(listening);
         end(&f);
     }
-    tells_want = false;
+    reports_shortage = false;
 }
 
 static void the_next_address_is_tried(void **state)
@@ -285,7 +285,7 @@ static void only_another_process_is_other(void **state)
     loopback_until(&f.loop, &f.done);
     assert_null(f.connection);
     assert_int_equal(f.how, PCCL_LINK_OTHER);
-    assert_non_null(strstr(f.words.bytes, "another process"));
+    assert_non_null(strstr(f.reason.bytes, "another process"));
     close(bare);
     close(listening);
     close(holder);
@@ -366,14 +366,14 @@ static void what_a_refusal_is_evidence_of(void **state)
         assert_null(f.connection);
         assert_int_equal(f.how, cases[i].how);
         assert_int_equal(f.declined, cases[i].how == PCCL_LINK_UNREACHABLE);
-        assert_non_null(strstr(f.words.bytes, "not you"));
+        assert_non_null(strstr(f.reason.bytes, "not you"));
         close(bare);
         close(listening);
         end(&f);
     }
 }
 
-static void a_cancelled_dialer_says_nothing(void **state)
+static void a_canceled_dialer_says_nothing(void **state)
 {
     struct fixture f;
     int listening;
@@ -398,7 +398,7 @@ int main(void)
         cmocka_unit_test(being_connected_is_enough_without_a_hello),
         cmocka_unit_test(nobody_there_is_refused),
         cmocka_unit_test(no_address_is_unreachable),
-        cmocka_unit_test(want_of_descriptors_says_nothing_of_the_other_side),
+        cmocka_unit_test(lack_of_descriptors_says_nothing_of_the_other_side),
         cmocka_unit_test(the_next_address_is_tried),
         cmocka_unit_test(the_right_answer_makes_the_link),
         cmocka_unit_test(another_process_behind_an_address_is_passed_over),
@@ -407,7 +407,7 @@ int main(void)
         cmocka_unit_test(an_address_that_says_nothing_forbids_a_verdict_of_death),
         cmocka_unit_test(closing_without_an_answer_is_closed),
         cmocka_unit_test(what_a_refusal_is_evidence_of),
-        cmocka_unit_test(a_cancelled_dialer_says_nothing),
+        cmocka_unit_test(a_canceled_dialer_says_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

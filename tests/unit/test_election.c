@@ -24,14 +24,14 @@ enum { MEMBERS_MAX = 8, CROWD = PCCL_PEERS_MAX };
 
 struct verdict {
     bool expelled, lacks, takes_unequal, gives;
-    struct pccl_text words;
+    struct pccl_text reason;
 };
 
 struct result {
     enum pccl_election_end end;
     uint64_t revision;
     uint32_t winner; /* of the members */
-    struct pccl_text words;
+    struct pccl_text reason;
     struct verdict verdicts[MEMBERS_MAX];
 };
 
@@ -41,14 +41,14 @@ struct listener {
     uint32_t told;
 };
 
-static void hear(void *context, uint32_t index, int64_t winner, const struct pccl_text *words)
+static void hear(void *context, uint32_t index, int64_t winner, const struct pccl_text *reason)
 {
     struct listener *listener = context;
     assert_true(index >= listener->told); /* in the order of the ballots, each once */
-    assert_true(words->length > 0);
-    assert_int_equal(winner != PCCL_NO_BALLOT, strstr(words->bytes, "list of tensors") != NULL);
+    assert_true(reason->length > 0);
+    assert_int_equal(winner != PCCL_NO_BALLOT, strstr(reason->bytes, "list of tensors") != NULL);
     listener->told = index + 1;
-    listener->result->verdicts[listener->order[index]].words = *words;
+    listener->result->verdicts[listener->order[index]].reason = *reason;
 }
 
 /* What was decided before must not matter. */
@@ -74,12 +74,12 @@ static struct result elect(const struct pccl_ballot *members, const uint32_t *or
     result.end = election.end;
     result.revision = election.revision;
     result.winner = order[election.winner];
-    result.words = election.words;
+    result.reason = election.reason;
     for (uint32_t i = 0; i < count; i++) {
         const struct pccl_ballot *before = &members[order[i]], *after = &ballots[i];
         struct verdict *verdict = &result.verdicts[order[i]];
         assert_true(pccl_id_equal(&before->peer, &after->peer) && before->revision == after->revision);
-        assert_int_equal(after->expelled, verdict->words.length > 0);
+        assert_int_equal(after->expelled, verdict->reason.length > 0);
         verdict->expelled = after->expelled;
         if (election.end != PCCL_ELECTED)
             continue;
@@ -118,20 +118,20 @@ static bool is_candidate(const struct pccl_ballot *ballot, uint64_t revision)
     return ballot->strategy != PCCL_RECEIVE_ONLY && !ballot->torn && ballot->revision == revision;
 }
 
-static uint32_t supporters(const struct pccl_ballot *members, uint32_t count, uint32_t of, bool old_hands_only)
+static uint32_t supporters(const struct pccl_ballot *members, uint32_t count, uint32_t of, bool veterans_only)
 {
     uint32_t sum = 0;
     for (uint32_t i = 0; i < count; i++)
         sum += is_candidate(&members[i], members[of].revision) && same_content(&members[i], &members[of]) &&
-               !(old_hands_only && members[i].fresh);
+               !(veterans_only && members[i].fresh);
     return sum;
 }
 
 static bool is_better(const struct pccl_ballot *members, uint32_t count, uint32_t a, uint32_t b)
 {
-    for (int old_hands_only = 0; old_hands_only < 2; old_hands_only++) {
-        uint32_t of_a = supporters(members, count, a, old_hands_only != 0);
-        uint32_t of_b = supporters(members, count, b, old_hands_only != 0);
+    for (int veterans_only = 0; veterans_only < 2; veterans_only++) {
+        uint32_t of_a = supporters(members, count, a, veterans_only != 0);
+        uint32_t of_b = supporters(members, count, b, veterans_only != 0);
         if (of_a != of_b)
             return of_a > of_b;
     }
@@ -208,7 +208,7 @@ static struct result plain_elect(const struct pccl_ballot *members, uint32_t cou
         enum reason reason = early_reason(members, count, next, i);
         plain.verdicts[i].expelled = reason != STAYS;
         if (reason != STAYS)
-            pccl_text_add(&plain.verdicts[i].words, reason_words[reason]);
+            pccl_text_add(&plain.verdicts[i].reason, reason_words[reason]);
         any = any || reason != STAYS;
     }
     if (any)
@@ -223,7 +223,7 @@ static struct result plain_elect(const struct pccl_ballot *members, uint32_t cou
         enum reason reason = late_reason(&members[i], &members[plain.winner]);
         plain.verdicts[i].expelled = reason != STAYS;
         if (reason != STAYS)
-            pccl_text_add(&plain.verdicts[i].words, reason_words[reason]);
+            pccl_text_add(&plain.verdicts[i].reason, reason_words[reason]);
         any = any || reason != STAYS;
     }
     if (any)
@@ -240,11 +240,11 @@ static void expect_plain(const struct result *result, const struct result *plain
         assert_int_equal(result->winner, plain->winner);
         assert_true(result->revision == plain->revision);
     }
-    assert_int_equal(result->words.length > 0, plain->end == PCCL_NOBODY_ELECTED);
+    assert_int_equal(result->reason.length > 0, plain->end == PCCL_NOBODY_ELECTED);
     for (uint32_t i = 0; i < count; i++) {
         const struct verdict *a = &result->verdicts[i], *b = &plain->verdicts[i];
         assert_int_equal(a->expelled, b->expelled);
-        assert_non_null(strstr(a->words.bytes, b->words.bytes));
+        assert_non_null(strstr(a->reason.bytes, b->reason.bytes));
         assert_int_equal(a->lacks, b->lacks);
         assert_int_equal(a->takes_unequal, b->takes_unequal);
         assert_int_equal(a->gives, b->gives);
@@ -280,12 +280,12 @@ static void expect_same(const struct result *a, const struct result *b, uint32_t
     assert_true(a->revision == b->revision);
     if (a->end == PCCL_ELECTED)
         assert_int_equal(a->winner, b->winner);
-    assert_string_equal(a->words.bytes, b->words.bytes);
+    assert_string_equal(a->reason.bytes, b->reason.bytes);
     for (uint32_t i = 0; i < count; i++) {
         const struct verdict *x = &a->verdicts[i], *y = &b->verdicts[i];
         assert_true(x->expelled == y->expelled && x->lacks == y->lacks && x->takes_unequal == y->takes_unequal &&
                     x->gives == y->gives);
-        assert_string_equal(x->words.bytes, y->words.bytes);
+        assert_string_equal(x->reason.bytes, y->reason.bytes);
     }
 }
 
@@ -363,7 +363,7 @@ static struct course elect_until_settled(const struct pccl_ballot *members, uint
         course.elections++;
         course.last.end = result.end;
         course.last.revision = result.revision;
-        course.last.words = result.words;
+        course.last.reason = result.reason;
         course.last.winner = whom[result.winner];
         uint32_t kept = 0;
         for (uint32_t i = 0; i < left; i++) {
@@ -383,7 +383,7 @@ struct example {
     uint64_t next;
     const char *members, *verdicts; /* NULL: it fails for all */
     uint64_t revision;
-    const char *words; /* of those who are expelled, or of the failure */
+    const char *reason; /* of those who are expelled, or of the failure */
 };
 
 static const struct example examples[] = {
@@ -539,16 +539,16 @@ static void run_example(const struct example *example)
     bool fails = course.last.end == PCCL_NOBODY_ELECTED;
     if (fails != (example->verdicts == NULL))
         fail_msg("%s: %s", example->name, fails ? "nobody is elected" : "somebody is elected, or nobody is left");
-    if (fails && strstr(course.last.words.bytes, example->words) == NULL)
-        fail_msg("%s: \"%s\" without \"%s\"", example->name, course.last.words.bytes, example->words);
+    if (fails && strstr(course.last.reason.bytes, example->reason) == NULL)
+        fail_msg("%s: \"%s\" without \"%s\"", example->name, course.last.reason.bytes, example->reason);
     if (example->verdicts == NULL)
         return;
     for (uint32_t i = 0; i < count; i++) {
         const struct verdict *verdict = &course.last.verdicts[i];
         letters[2 * i] = letter_of(verdict);
         letters[2 * i + 1] = i + 1 < count ? ' ' : '\0';
-        if (verdict->expelled && strstr(verdict->words.bytes, example->words) == NULL)
-            fail_msg("%s: \"%s\" without \"%s\"", example->name, verdict->words.bytes, example->words);
+        if (verdict->expelled && strstr(verdict->reason.bytes, example->reason) == NULL)
+            fail_msg("%s: \"%s\" without \"%s\"", example->name, verdict->reason.bytes, example->reason);
     }
     if (strcmp(letters, example->verdicts) != 0)
         fail_msg("%s: %s", example->name, letters);
@@ -660,11 +660,11 @@ static void test_the_winner_stays(void **state)
 
 /* ---- as many as there may be ---- */
 
-static void nobody_is_expelled(void *context, uint32_t index, int64_t winner, const struct pccl_text *words)
+static void nobody_is_expelled(void *context, uint32_t index, int64_t winner, const struct pccl_text *reason)
 {
     (void)context;
     (void)winner;
-    fail_msg("%u: %s", (unsigned)index, words->bytes);
+    fail_msg("%u: %s", (unsigned)index, reason->bytes);
 }
 
 static void elect_in_a_crowd(uint32_t of_each, uint32_t expected_votes)

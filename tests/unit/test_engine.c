@@ -259,7 +259,7 @@ static void peers_that_differ_fail_in_words(void **state)
     for (uint32_t rank = 0; rank < 2; rank++) {
         node_until(&cluster.nodes[rank], &works[rank].failed);
         assert_int_equal(works[rank].class, PCCL_CLASS_MISMATCH);
-        assert_true(works[rank].words.length > 0);
+        assert_true(works[rank].reason.length > 0);
         work_stop(&works[rank], PCCL_JOB_ABORTED);
     }
     end(&cluster);
@@ -293,7 +293,7 @@ static void an_operation_that_cannot_start_fails_and_is_released(void **state)
     work.job.config.descriptor.codec = 77;
     work_start(&work);
     node_until(&cluster.nodes[0], &work.failed);
-    assert_true(work.words.length > 0);
+    assert_true(work.reason.length > 0);
     work_stop(&work, PCCL_JOB_ABORTED);
     end(&cluster);
 }
@@ -339,11 +339,11 @@ static void a_connection_closed_before_it_began_says_bye_too(void **state)
     (void)state;
     begin(&cluster, 2, 0);
     for (uint32_t i = 0; i < 16; i++) {
-        uv_os_sock_t dialled, accepted;
+        uv_os_sock_t dialed, accepted;
         struct node *nodes = cluster.nodes;
-        node_sockets(&dialled, &accepted);
+        node_sockets(&dialed, &accepted);
         node_add(&nodes[1], &nodes[0].id, false, 0, accepted);
-        node_add(&nodes[0], &nodes[1].id, true, 0, dialled);
+        node_add(&nodes[0], &nodes[1].id, true, 0, dialed);
         pccl_engine_close(nodes[0].engine, &nodes[1].id, true, 0);
         node_until_count(&nodes[1], &nodes[1].ended, i + 1);
         assert_true(nodes[1].ended_purposely);

@@ -31,11 +31,11 @@ static void hand_over(struct pccl_connection *connection, const struct pccl_fram
         assert_int_equal(pccl_engine_add(f->node.engine, &f->peer, false, 0, &handover), PCCL_OK);
 }
 
-static void on_ended(struct pccl_connection *connection, enum pccl_connection_end how, const struct pccl_text *words)
+static void on_ended(struct pccl_connection *connection, enum pccl_connection_end how, const struct pccl_text *reason)
 {
     struct fixture *f = connection->owner;
     (void)how;
-    (void)words;
+    (void)reason;
     f->ended = true;
 }
 

@@ -54,13 +54,13 @@ static void hear(int bare, struct pccl_msg *msg)
 {
     static struct pccl_wire_scratch scratch;
     static uint8_t frame[FRAME_MAX];
-    struct pccl_text words;
+    struct pccl_text reason;
     loopback_read(bare, frame, PCCL_FRAME_HEADER_BYTES);
     size_t length = frame[0] | frame[1] << 8;
     assert_true(PCCL_FRAME_HEADER_BYTES + length <= sizeof frame);
     loopback_read(bare, frame + PCCL_FRAME_HEADER_BYTES, length);
     uint16_t type = (uint16_t)(frame[4] | frame[5] << 8);
-    assert_int_equal(pccl_wire_decode(type, frame + PCCL_FRAME_HEADER_BYTES, length, &scratch, msg, &words), PCCL_OK);
+    assert_int_equal(pccl_wire_decode(type, frame + PCCL_FRAME_HEADER_BYTES, length, &scratch, msg, &reason), PCCL_OK);
 }
 
 static void hear_end(int bare)
@@ -125,18 +125,18 @@ static void scene_end(struct scene *scene)
 /* The node starts a sum and the peer says that it is ready for all of it. */
 static void start(struct scene *scene)
 {
-    struct pccl_text words;
+    struct pccl_text reason;
     struct pccl_msg msg;
     scene->input = lend(1.5f);
     scene->result = lend(0);
     work_prepare(&scene->work, &scene->node, 1, 2, COUNT, scene->input, scene->result);
     const struct pccl_transfer_config *config = &scene->work.job.config;
-    assert_int_equal(pccl_plan_make(&config->descriptor, &config->cost, 2, 1, &scene->plan, &words), PCCL_OK);
+    assert_int_equal(pccl_plan_make(&config->descriptor, &config->cost, 2, 1, &scene->plan, &reason), PCCL_OK);
     work_start(&scene->work);
     hear(scene->from_peer, &msg);
     assert_int_equal(msg.type, PCCL_MSG_ready);
     assert_int_equal(msg.as.ready.segment_elements, scene->plan.segment_elements);
-    msg.as.ready.granted = scene->plan.groups;
+    msg.as.ready.granted = scene->plan.stripes;
     say(scene->to_peer, &msg);
 }
 
@@ -354,7 +354,7 @@ static void the_rest_of_the_handshake_is_read_first(void **state)
     scene_begin(&scene);
     for (uint32_t i = 0; i < 2; i++) {
         struct pccl_msg msg = {.type = PCCL_MSG_data,
-                               .as.data = {.instance = {.tag = 5}, .group = i, .length = (uint32_t)payload}};
+                               .as.data = {.instance = {.tag = 5}, .stripe = i, .length = (uint32_t)payload}};
         pccl_frame_encode(&msg, 0, 0, rest + length);
         length += pccl_frame_size(&msg) + payload;
     }
@@ -394,7 +394,7 @@ static int connect_ahead(struct node *node, uint8_t number, uint32_t segments, b
     const struct pccl_id peer = node_id(number);
     size_t length = 0;
     for (uint32_t i = 0; i < segments; i++) {
-        struct pccl_msg msg = {.type = PCCL_MSG_data, .as.data = {.instance = {.tag = 5}, .group = i, .length = 1}};
+        struct pccl_msg msg = {.type = PCCL_MSG_data, .as.data = {.instance = {.tag = 5}, .stripe = i, .length = 1}};
         assert_true(length + pccl_frame_size(&msg) + 1 < sizeof rest);
         pccl_frame_encode(&msg, 0, 0, rest + length);
         length += pccl_frame_size(&msg) + 1;

@@ -101,7 +101,7 @@ static void every_code_has_its_own_text(void **state)
     assert_string_equal(pccl_errors_text((pcclResult_t)-1), "unknown result code");
 }
 
-static void words_are_kept_by_key(void **state)
+static void reasons_are_kept_by_key(void **state)
 {
     (void)state;
     assert_string_equal(pccl_errors_last(1), "");
@@ -124,32 +124,32 @@ static void words_are_kept_by_key(void **state)
 static void the_most_recent_keys_are_kept(void **state)
 {
     (void)state;
-    char words[] = "words of ?";
+    char reason[] = "words of ?";
     for (uint64_t key = 100; key < 120; key++) {
-        words[9] = (char)('a' + (char)(key - 100));
-        pccl_errors_set(key, words);
+        reason[9] = (char)('a' + (char)(key - 100));
+        pccl_errors_set(key, reason);
         pccl_errors_set(100, "again"); /* in use, so it stays */
     }
     assert_string_equal(pccl_errors_last(100), "again");
     assert_string_equal(pccl_errors_last(101), "");
     for (uint64_t key = 113; key < 120; key++) {
-        words[9] = (char)('a' + (char)(key - 100));
-        assert_string_equal(pccl_errors_last(key), words);
+        reason[9] = (char)('a' + (char)(key - 100));
+        assert_string_equal(pccl_errors_last(key), reason);
     }
 }
 
-static void long_words_are_cut(void **state)
+static void long_reasons_are_cut(void **state)
 {
     (void)state;
-    static char words[PCCL_WORDS_MAX * 2];
-    memset(words, 'w', sizeof words - 1);
-    pccl_errors_set(1, words);
-    assert_int_equal(strlen(pccl_errors_last(1)), PCCL_WORDS_MAX);
-    (void)pccl_errors_fail(1, PCCL_FAMILY_GENERAL, false, PCCL_USAGE, "%s", words);
-    assert_int_equal(strlen(pccl_errors_last(1)), PCCL_WORDS_MAX);
+    static char reason[PCCL_REASON_MAX * 2];
+    memset(reason, 'w', sizeof reason - 1);
+    pccl_errors_set(1, reason);
+    assert_int_equal(strlen(pccl_errors_last(1)), PCCL_REASON_MAX);
+    (void)pccl_errors_fail(1, PCCL_FAMILY_GENERAL, false, PCCL_USAGE, "%s", reason);
+    assert_int_equal(strlen(pccl_errors_last(1)), PCCL_REASON_MAX);
 }
 
-static void failing_sets_words_and_code(void **state)
+static void failing_sets_reason_and_code(void **state)
 {
     (void)state;
     assert_int_equal(pccl_errors_fail(7, PCCL_FAMILY_REDUCE, false, PCCL_TIMEOUT, "tag %d after %s", 5, "1 s"),
@@ -171,7 +171,7 @@ static void details_go_with_the_failure(void **state)
     (void)state;
     pcclFailure_t failure = PCCL_FAILURE_INIT;
     struct pccl_why why = {.details = {.launched = true, .tag = 9, .sequence = 3, .departed = {.count = 20}}};
-    pccl_text_format(&why.words, "lost");
+    pccl_text_format(&why.reason, "lost");
     for (unsigned i = 0; i < PCCL_DEPARTED_TOLD_MAX; i++)
         memset(&why.details.departed.ids[i], (int)(0xf0 - 3 * i), sizeof(struct pccl_id));
     assert_int_equal(pccl_errors_fail_why(60, PCCL_FAMILY_REDUCE, false, PCCL_PEER_LOST, &why), pcclRankConnectionLost);
@@ -191,7 +191,7 @@ static void details_go_with_the_failure(void **state)
     pccl_errors_describe(61, &failure);
     assert_int_equal(failure.result, pcclSuccess);
     /* Who is forgotten has failed in nothing, and words may be empty. */
-    pccl_text_clear(&why.words);
+    pccl_text_clear(&why.reason);
     assert_int_equal(pccl_errors_fail_why(60, PCCL_FAMILY_REDUCE, true, PCCL_TIMEOUT, &why), pcclTimeout);
     assert_string_equal(pccl_errors_last(60), pccl_status_text(PCCL_TIMEOUT));
     pccl_errors_forget(60);
@@ -206,7 +206,7 @@ static void *in_another_thread(void *token)
     return empty ? token : NULL;
 }
 
-static void threads_have_words_of_their_own(void **state)
+static void threads_have_reasons_of_their_own(void **state)
 {
     (void)state;
     pthread_t thread;
@@ -226,12 +226,12 @@ int main(void)
         cmocka_unit_test(each_family_fails_in_its_own_way),
         cmocka_unit_test(extended_codes_say_more),
         cmocka_unit_test(every_code_has_its_own_text),
-        cmocka_unit_test(words_are_kept_by_key),
+        cmocka_unit_test(reasons_are_kept_by_key),
         cmocka_unit_test(the_most_recent_keys_are_kept),
-        cmocka_unit_test(long_words_are_cut),
-        cmocka_unit_test(failing_sets_words_and_code),
+        cmocka_unit_test(long_reasons_are_cut),
+        cmocka_unit_test(failing_sets_reason_and_code),
         cmocka_unit_test(details_go_with_the_failure),
-        cmocka_unit_test(threads_have_words_of_their_own),
+        cmocka_unit_test(threads_have_reasons_of_their_own),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

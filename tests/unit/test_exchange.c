@@ -82,9 +82,9 @@ static void fold_half(const struct pccl_plan *plan, const void *const *parts, si
 
 static void expect_fold(const struct pccl_plan *plan, const struct job *jobs, uint8_t *result)
 {
-    for (uint64_t group = 0; group < plan->groups; group++)
+    for (uint64_t stripe = 0; stripe < plan->stripes; stripe++)
         for (uint32_t owner = 0; owner < plan->seat.ranks; owner++) {
-            struct pccl_segment segment = pccl_plan_segment(plan, group, owner);
+            struct pccl_segment segment = pccl_plan_segment(plan, stripe, owner);
             size_t at = (size_t)segment.first * plan->element_bytes;
             const void *parts[RANKS_MOST];
             for (uint32_t i = 0; i < plan->seat.ranks; i++)
@@ -146,7 +146,7 @@ static void pack(struct numbers *numbers, const struct pccl_descriptor *descript
     numbers->error += step / 2 + unit_of_rounding * (8 * range + 4 * most);
 }
 
-static void combine(struct numbers *sum, const struct numbers *part, enum pccl_reduction reduction)
+static void combine(struct numbers *sum, const struct numbers *part, enum pccl_reduce_op reduction)
 {
     switch (reduction) {
     case PCCL_SUM:
@@ -210,9 +210,9 @@ static struct numbers fold_numbers(const struct pccl_plan *plan, const struct jo
 
 static void expect_near(const struct pccl_plan *plan, const struct job *jobs, const uint8_t *result)
 {
-    for (uint64_t group = 0; group < plan->groups; group++)
+    for (uint64_t stripe = 0; stripe < plan->stripes; stripe++)
         for (uint32_t owner = 0; owner < plan->seat.ranks; owner++) {
-            const struct pccl_segment segment = pccl_plan_segment(plan, group, owner);
+            const struct pccl_segment segment = pccl_plan_segment(plan, stripe, owner);
             if (segment.count == 0)
                 continue;
             struct numbers expected = fold_numbers(plan, jobs, owner, segment);
@@ -247,8 +247,8 @@ static struct pccl_plan plan_of(const struct trial *trial)
 {
     struct pccl_cost cost = cost_for(trial);
     struct pccl_plan plan;
-    struct pccl_text words;
-    enum pccl_status status = pccl_plan_make(&trial->descriptor, &cost, trial->ranks, 0, &plan, &words);
+    struct pccl_text reason;
+    enum pccl_status status = pccl_plan_make(&trial->descriptor, &cost, trial->ranks, 0, &plan, &reason);
     assert_int_equal(status, PCCL_OK);
     return plan;
 }
@@ -308,9 +308,9 @@ static void run_start(const struct trial *trial, struct job *jobs, uint64_t seed
         for (size_t i = 0; !isnan(value) && i < trial->descriptor.count; i++)
             put_element((enum pccl_datatype)trial->descriptor.datatype, jobs[rank].input, i, value);
     }
-    struct pccl_text words;
+    struct pccl_text reason;
     for (uint32_t rank = 0; rank < trial->ranks; rank++) {
-        assert_int_equal(job_start(&world, &jobs[rank], rank, &words), PCCL_OK);
+        assert_int_equal(job_start(&world, &jobs[rank], rank, &reason), PCCL_OK);
         world_run(&world, 1 + world_below(&world, 50));
     }
     world_run(&world, 0);
@@ -346,7 +346,7 @@ static void every_type_and_operation(void **state)
     (void)state;
     uint64_t seed = 1;
     for (unsigned datatype = 0; datatype < PCCL_DATATYPES; datatype++)
-        for (unsigned operation = 0; operation < PCCL_REDUCTIONS; operation++)
+        for (unsigned operation = 0; operation < PCCL_REDUCE_OPS; operation++)
             for (unsigned variant = 0; variant < 4; variant++) {
                 struct trial trial = {.ranks = 2 + (uint32_t)(seed % 7),
                                       .connections = 1 + (uint32_t)(seed % 3),
@@ -377,19 +377,19 @@ static void run_quantized(const struct pccl_descriptor *descriptor, uint32_t ran
 static void every_codec_type_and_operation(void **state)
 {
     (void)state;
-    enum { MIN_MAX = 7 * PCCL_REDUCTIONS, ZERO_POINT_SCALE = 2 * 7 * 2 /* signed or not; sum and avg */ };
+    enum { MIN_MAX = 7 * PCCL_REDUCE_OPS, ZERO_POINT_SCALE = 2 * 7 * 2 /* signed or not; sum and avg */ };
     uint32_t found = 0;
     for (unsigned kind = PCCL_CODEC_MIN_MAX; kind < PCCL_CODEC_KINDS; kind++)
         for (unsigned datatype = 0; datatype < PCCL_DATATYPES; datatype++)
             for (unsigned packed = 0; packed < PCCL_DATATYPES; packed++)
-                for (unsigned operation = 0; operation < PCCL_REDUCTIONS; operation++) {
+                for (unsigned operation = 0; operation < PCCL_REDUCE_OPS; operation++) {
                     const struct pccl_descriptor descriptor = {.datatype = (uint8_t)datatype,
                                                                .operation = (uint8_t)operation,
                                                                .codec = (uint8_t)kind,
                                                                .codec_datatype = (uint8_t)packed};
-                    struct pccl_text words;
+                    struct pccl_text reason;
                     if (pccl_codec_find((enum pccl_codec_kind)kind, (enum pccl_datatype)datatype,
-                                        (enum pccl_datatype)packed, (enum pccl_reduction)operation, &words) == NULL)
+                                        (enum pccl_datatype)packed, (enum pccl_reduce_op)operation, &reason) == NULL)
                         continue;
                     run_quantized(&descriptor, 2, 1000 + 8 * found);
                     run_quantized(&descriptor, 3, 1004 + 8 * found);
@@ -427,7 +427,7 @@ static void halves_are_rounded_once(void **state)
     (void)state;
     uint64_t seed = 2500;
     for (uint32_t ranks = 2; ranks <= 8; ranks++)
-        for (unsigned operation = 0; operation < PCCL_REDUCTIONS; operation++)
+        for (unsigned operation = 0; operation < PCCL_REDUCE_OPS; operation++)
             for (unsigned variant = 0; variant < 16; variant++) {
                 struct trial trial = {.ranks = ranks,
                                       .connections = 1 + (uint32_t)(seed % 3),
@@ -489,7 +489,7 @@ static void windows(void **state)
                     trial.descriptor.datatype = PCCL_F32;
                     trial.descriptor.count *= 4;
                 }
-                assert_true(plan_of(&trial).groups >= 4);
+                assert_true(plan_of(&trial).stripes >= 4);
                 run_case(&trial, seed++);
             }
 }
@@ -503,7 +503,7 @@ static void credit_is_batched(void **state)
                           .window_bytes = 2 << 20,
                           .long_path = true,
                           .descriptor = {.datatype = PCCL_U8, .operation = PCCL_MAX, .count = 96 * 2 * (64 << 10)}};
-    assert_int_equal(plan_of(&trial).groups, 96);
+    assert_int_equal(plan_of(&trial).stripes, 96);
     run_trial(&trial, 4000);
     assert_in_range(world.readies, 2 * 10, 2 * 40); /* 32 groups at once, then 2 at a time */
 }

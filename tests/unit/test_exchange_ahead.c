@@ -16,7 +16,7 @@ enum {
 static const struct pccl_exchange_config roomy = {.scratch_bytes_max = 96 << 20, .window_bytes = 16 << 20};
 static const struct pccl_exchange_config narrow = {.scratch_bytes_max = 1, .window_bytes = 1};
 
-static uint64_t elements_of(uint32_t ranks, uint64_t groups) { return groups * ranks * (SEGMENT / 4); }
+static uint64_t elements_of(uint32_t ranks, uint64_t stripes) { return stripes * ranks * (SEGMENT / 4); }
 
 static struct pccl_exchange *mine(void) { return exchange_of(&alone.world, 0); }
 
@@ -35,9 +35,9 @@ static uint32_t send_all(uint32_t step)
 }
 
 /* A segment of zeros from this rank, all of it. */
-static void hear(uint32_t from, uint64_t group, uint32_t step, uint32_t length)
+static void hear(uint32_t from, uint64_t stripe, uint32_t step, uint32_t length)
 {
-    struct pccl_msg data = data_of(group, step, length);
+    struct pccl_msg data = data_of(stripe, step, length);
     struct pccl_arrival arrival;
     assert_int_equal(tell(from, false, &data, &arrival), PCCL_OK);
     assert_non_null(arrival.payload);
@@ -85,9 +85,9 @@ static struct pccl_transfer *start_another(uint64_t tag)
 {
     struct pccl_transfer_config config = alone.job.config;
     struct pccl_transfer *transfer;
-    struct pccl_text words;
+    struct pccl_text reason;
     config.instance.tag = tag;
-    assert_int_equal(pccl_exchange_start(mine(), &config, &transfer, &words), PCCL_OK);
+    assert_int_equal(pccl_exchange_start(mine(), &config, &transfer, &reason), PCCL_OK);
     return transfer;
 }
 
@@ -206,8 +206,8 @@ static void what_breaks_off_is_not_held(void **state)
     struct pccl_transfer_config other = alone.job.config;
     other.instance.tag++; /* needs the lane */
     struct pccl_transfer *transfer;
-    struct pccl_text words;
-    assert_int_equal(pccl_exchange_start(mine(), &other, &transfer, &words), PCCL_OK);
+    struct pccl_text reason;
+    assert_int_equal(pccl_exchange_start(mine(), &other, &transfer, &reason), PCCL_OK);
     pccl_exchange_disconnected(mine(), &alone.world.ring[2], false);
     assert_int_equal(held(), 0); /* no connection is left that its sender could rely on */
     pccl_exchange_stop(mine(), transfer, false);
@@ -277,7 +277,7 @@ static void what_is_held_is_bounded(void **state)
     struct pccl_arrival arrival;
     for (uint64_t i = 0; i < HELD_MOST; i++) {
         data.as.data.instance.tag = 100 + i / 5;
-        data.as.data.group = i % 5;
+        data.as.data.stripe = i % 5;
         assert_int_equal(tell(2, false, &data, &arrival), PCCL_OK);
         if (i + 1 < HELD_MOST)
             pccl_exchange_received(mine(), &arrival);
@@ -304,12 +304,12 @@ static void segments_held_are_counted(void **state)
         struct pccl_msg data = data_of(0, 0, 1);
         struct pccl_arrival arrival;
         for (uint64_t i = 0; i < PCCL_AHEAD_HELD_SEGMENTS; i++) {
-            *(one != 0 ? &data.as.data.group : &data.as.data.instance.tag) = 100 + PCCL_AHEAD_HELD_SEGMENTS - i;
+            *(one != 0 ? &data.as.data.stripe : &data.as.data.instance.tag) = 100 + PCCL_AHEAD_HELD_SEGMENTS - i;
             assert_int_equal(tell(2, false, &data, &arrival), PCCL_OK);
             pccl_exchange_received(mine(), &arrival);
         }
         assert_true(memory->live_bytes - before < 1 << 20);
-        data.as.data.group = data.as.data.instance.tag = 1;
+        data.as.data.stripe = data.as.data.instance.tag = 1;
         expect_malformed(2, false, data);
         assert_int_equal(held(), 0);
         end_alone();
@@ -334,13 +334,13 @@ static void segments_sent_ahead_are_counted(void **state)
     end_alone();
 }
 
-static enum pccl_status tell_from(const struct pccl_id *peer, uint64_t group)
+static enum pccl_status tell_from(const struct pccl_id *peer, uint64_t stripe)
 {
-    struct pccl_msg data = data_of(group, 0, SEGMENT);
+    struct pccl_msg data = data_of(stripe, 0, SEGMENT);
     struct pccl_arrival arrival;
-    struct pccl_text words;
+    struct pccl_text reason;
     data.as.data.instance.tag = 500;
-    enum pccl_status status = pccl_exchange_receive(mine(), peer, false, &data, &arrival, &words);
+    enum pccl_status status = pccl_exchange_receive(mine(), peer, false, &data, &arrival, &reason);
     if (status == PCCL_OK)
         pccl_exchange_received(mine(), &arrival);
     return status;
@@ -462,12 +462,12 @@ static void what_is_gone_is_not_held(void **state)
         assert_int_equal(tell(2, false, &data, &arrival), PCCL_OK);
         assert_non_null(arrival.payload);
         pccl_exchange_received(mine(), &arrival);
-        data.as.data.group++;
+        data.as.data.stripe++;
         assert_int_equal(tell(2, false, &data, &under_way), PCCL_OK);
         pccl_exchange_forget(mine(), &data.as.data.instance);
         assert_null(under_way.payload);
         assert_int_equal(held(), 0);
-        data.as.data.group++;
+        data.as.data.stripe++;
         assert_int_equal(tell(2, false, &data, &arrival), PCCL_OK);
         assert_null(arrival.payload);
     }
@@ -519,7 +519,7 @@ static void expect_mismatch(uint32_t from, struct pccl_msg data, bool before)
     struct pccl_text id;
     for (uint32_t rank = 0; rank <= from; rank += from) {
         pccl_text_format(&id, "peer %s", pccl_id_str(&alone.world.ring[rank]));
-        assert_non_null(strstr(alone.job.words.bytes, id.bytes));
+        assert_non_null(strstr(alone.job.reason.bytes, id.bytes));
     }
     assert_int_equal(send_all(0), 0);
     end_alone();
@@ -620,14 +620,14 @@ static void another_operation_of_the_same_length_fails(void **state)
         world.expects_trouble = true;
         struct job jobs[RANKS_MOST];
         const uint32_t odd = (uint32_t)world_below(&world, ranks);
-        struct pccl_text words;
+        struct pccl_text reason;
         for (uint32_t rank = 0; rank < ranks; rank++) {
             struct pccl_descriptor descriptor = sum_of(1 + seed % 7 * (seed % 2 != 0 ? 1 : 20000));
             if (rank == odd)
                 descriptor.operation = PCCL_MAX;
             job_init(&world, &jobs[rank], rank, 3, &descriptor, direct ? &long_mesh : &long_ring, (seed & 8) != 0);
             fill(&jobs[rank], rank);
-            assert_int_equal(job_start(&world, &jobs[rank], rank, &words), PCCL_OK);
+            assert_int_equal(job_start(&world, &jobs[rank], rank, &reason), PCCL_OK);
             if ((seed & 64) != 0)
                 world_run(&world, 1 + world_below(&world, 200));
         }
@@ -662,12 +662,12 @@ static void many_operations_come_ahead(void **state)
         world_init(&world, seed, RANKS, 2, true, (seed & 1) != 0 ? &narrow : &roomy);
         const struct pccl_cost *cost = (seed & 2) != 0 ? &long_mesh : &long_ring;
         const struct pccl_descriptor descriptor = sum_of(elements_of(RANKS, 8) + seed);
-        struct pccl_text words;
+        struct pccl_text reason;
         for (uint32_t rank = 0; rank < RANKS; rank++) {
             for (uint32_t i = 0; i < OPERATIONS; i++) {
                 job_init(&world, &jobs[i][rank], rank, i, &descriptor, cost, (i & 1) != 0);
                 fill(&jobs[i][rank], rank);
-                assert_int_equal(job_start(&world, &jobs[i][rank], rank, &words), PCCL_OK);
+                assert_int_equal(job_start(&world, &jobs[i][rank], rank, &reason), PCCL_OK);
             }
             world_run(&world, rank == 0 ? 0 : 1 + world_below(&world, 3000));
             for (uint32_t other = rank + 1; rank == 0 && other < RANKS; other++) {
@@ -702,12 +702,12 @@ static void connections_break_before_the_start(void **state)
         world_init(&world, seed, RANKS, 1 + (uint32_t)(seed / 2 % 2), direct, (seed & 4) != 0 ? &narrow : &roomy);
         world.expects_trouble = true;
         const struct pccl_descriptor descriptor = sum_of(1 + world_below(&world, 60000));
-        struct pccl_text words;
+        struct pccl_text reason;
         for (uint32_t rank = 0; rank < RANKS; rank++) {
             job_init(&world, &one[rank], rank, 3, &descriptor, direct ? &long_mesh : &long_ring, (seed & 8) != 0);
             fill(&one[rank], rank);
         }
-        assert_int_equal(job_start(&world, &one[0], 0, &words), PCCL_OK);
+        assert_int_equal(job_start(&world, &one[0], 0, &reason), PCCL_OK);
         world_run(&world, 1 + world_below(&world, 200));
         uint32_t index = 0;
         while (world.pipes[index].from != 0 || !world.pipes[index].data)
@@ -717,7 +717,7 @@ static void connections_break_before_the_start(void **state)
         world_break(&world, index);
         assert_true(one[0].failed && one[0].class == PCCL_CLASS_PEER_LOST);
         for (uint32_t rank = 1; rank < RANKS; rank++)
-            assert_int_equal(job_start(&world, &one[rank], rank, &words), PCCL_OK);
+            assert_int_equal(job_start(&world, &one[rank], rank, &reason), PCCL_OK);
         world_run(&world, 0);
         for (uint32_t rank = 0; rank < RANKS; rank++) {
             assert_false(one[rank].done || (rank > 0 && one[rank].failed));

@@ -39,7 +39,7 @@ static void run_many(size_t scratch, bool direct, bool in_place, uint64_t seed)
     uint32_t orders[MANY_RANKS][MANY];
     for (uint32_t rank = 0; rank < MANY_RANKS; rank++)
         shuffle(orders[rank], MANY);
-    struct pccl_text words;
+    struct pccl_text reason;
     for (uint32_t k = 0; k < MANY; k++) {
         for (uint32_t rank = 0; rank < MANY_RANKS; rank++) {
             uint32_t i = orders[rank][k];
@@ -47,7 +47,7 @@ static void run_many(size_t scratch, bool direct, bool in_place, uint64_t seed)
             job_init(&world, &many[i][rank], rank, i, &descriptor, direct ? &long_mesh : &no_mesh,
                      in_place && (i & 1) != 0);
             fill(&many[i][rank], rank);
-            assert_int_equal(job_start(&world, &many[i][rank], rank, &words), PCCL_OK);
+            assert_int_equal(job_start(&world, &many[i][rank], rank, &reason), PCCL_OK);
         }
         world_run(&world, 1 + world_below(&world, 300));
     }
@@ -60,7 +60,7 @@ static void run_many(size_t scratch, bool direct, bool in_place, uint64_t seed)
         for (uint32_t rank = 0; rank < MANY_RANKS; rank++) {
             struct pccl_descriptor descriptor = one_of_many(i);
             struct pccl_plan plan;
-            assert_int_equal(pccl_plan_make(&descriptor, &no_mesh, MANY_RANKS, 0, &plan, &words), PCCL_OK);
+            assert_int_equal(pccl_plan_make(&descriptor, &no_mesh, MANY_RANKS, 0, &plan, &reason), PCCL_OK);
             if (rank == 0)
                 minimal += (MANY_RANKS - 1) * (pccl_plan_bytes(&plan, 0, plan.segment_elements) * 5 / 4 + 256);
             job_stop(&world, &many[i][rank], rank, true);
@@ -152,9 +152,9 @@ static void leave_scene(struct job *jobs)
 
 static void start_all(struct job *jobs)
 {
-    struct pccl_text words;
+    struct pccl_text reason;
     for (uint32_t rank = 0; rank < world.ranks; rank++) {
-        assert_int_equal(job_start(&world, &jobs[rank], rank, &words), PCCL_OK);
+        assert_int_equal(job_start(&world, &jobs[rank], rank, &reason), PCCL_OK);
         world_run(&world, 1 + world_below(&world, 100)); /* what is sent ahead comes before the start of others */
     }
 }
@@ -223,10 +223,10 @@ static void short_memory_fails_one_operation(void **state)
             struct test_memory *memory = &world.peers[0].memory;
             memory->fail_at = memory->requests + k;
             memory->fail_after = (seed & 1) != 0;
-            struct pccl_text words;
+            struct pccl_text reason;
             for (uint32_t rank = 0; rank < world.ranks; rank++) {
                 struct job *job = &jobs[rank];
-                enum pccl_status status = job_start(&world, job, rank, &words);
+                enum pccl_status status = job_start(&world, job, rank, &reason);
                 assert_true(status == PCCL_OK || (rank == 0 && status == PCCL_MEMORY && job->transfer == NULL));
                 refused += status != PCCL_OK;
             }
@@ -262,10 +262,10 @@ static void expect_mismatch(struct pccl_msg *msg, uint32_t from, bool before, co
     struct pccl_text id;
     for (uint32_t rank = 0; rank <= from; rank += from) {
         pccl_text_format(&id, "peer %s", pccl_id_str(&alone.world.ring[rank]));
-        assert_non_null(strstr(alone.job.words.bytes, id.bytes));
+        assert_non_null(strstr(alone.job.reason.bytes, id.bytes));
     }
-    if (strstr(alone.job.words.bytes, ours) == NULL || strstr(alone.job.words.bytes, theirs) == NULL)
-        fail_msg("%s", alone.job.words.bytes);
+    if (strstr(alone.job.reason.bytes, ours) == NULL || strstr(alone.job.reason.bytes, theirs) == NULL)
+        fail_msg("%s", alone.job.reason.bytes);
     struct pccl_departure departure;
     assert_false(next_to(1, true, &departure));
     assert_false(next_to(2, false, &departure));
@@ -331,7 +331,7 @@ static void lies_are_refused_and_harmless(void **state)
     expect_malformed(2, false, good); /* twice, while the first is under way */
     memset(arrival.payload, 0, arrival.length);
     pccl_exchange_received(exchange_of(&alone.world, 0), &arrival);
-    expect_malformed(2, false, good); /* and afterwards */
+    expect_malformed(2, false, good); /* and afterward */
     end_alone();
 }
 
@@ -497,18 +497,18 @@ static void operations_share_a_lane_in_turn(void **state)
     be_alone(3 * 16384 * 8, &no_mesh);
     struct pccl_msg ready = ready_of(8);
     struct pccl_transfer *transfers[3];
-    struct pccl_text words;
+    struct pccl_text reason;
     struct pccl_transfer_config config = alone.job.config;
     for (uint64_t i = 0; i < 3; i++) {
         config.instance.tag = ready.as.ready.instance.tag = 20 + i;
-        assert_int_equal(pccl_exchange_start(exchange_of(&alone.world, 0), &config, &transfers[i], &words), PCCL_OK);
+        assert_int_equal(pccl_exchange_start(exchange_of(&alone.world, 0), &config, &transfers[i], &reason), PCCL_OK);
         assert_int_equal(tell_ready(1, &ready), PCCL_OK);
     }
     struct pccl_departure departures[6];
     for (uint32_t i = 0; i < 6; i++) {
         assert_true(next_to(1, true, &departures[i]));
         assert_true(departures[i].transfer == transfers[i % 3]);
-        assert_int_equal(departures[i].group, i / 3);
+        assert_int_equal(departures[i].stripe, i / 3);
     }
     for (uint32_t i = 0; i < 3; i++)
         pccl_exchange_stop(exchange_of(&alone.world, 0), transfers[i], false);
@@ -528,17 +528,17 @@ static uint64_t granted_to(uint32_t from)
 }
 
 /* Starts so many operations of so many whole groups each. The groups that all of them may have open at once. */
-static uint64_t groups_open(uint32_t operations, uint64_t groups, const struct pccl_cost *cost, size_t scratch)
+static uint64_t stripes_open(uint32_t operations, uint64_t stripes, const struct pccl_cost *cost, size_t scratch)
 {
     const struct pccl_exchange_config config = {.scratch_bytes_max = scratch, .window_bytes = 1 << 20};
     struct pccl_transfer *transfers[20];
-    struct pccl_text words;
+    struct pccl_text reason;
     const uint64_t elements = (cost->rtt_us >= PCCL_LONG_PATH_RTT_US ? 64 << 10 : 256 << 10) / 4;
-    be_alone_with(3 * elements * groups, cost, &config);
+    be_alone_with(3 * elements * stripes, cost, &config);
     for (uint32_t i = 0; i < operations; i++) {
         struct pccl_transfer_config one = alone.job.config;
         one.instance.tag = 20 + i;
-        assert_int_equal(pccl_exchange_start(exchange_of(&alone.world, 0), &one, &transfers[i], &words), PCCL_OK);
+        assert_int_equal(pccl_exchange_start(exchange_of(&alone.world, 0), &one, &transfers[i], &reason), PCCL_OK);
     }
     const uint64_t granted = granted_to(2);
     for (uint32_t i = 0; i < operations; i++)
@@ -551,16 +551,16 @@ static uint64_t groups_open(uint32_t operations, uint64_t groups, const struct p
 static void short_paths_share_what_the_caches_hold(void **state)
 {
     (void)state;
-    static const struct pccl_cost long_way = {.rtt_us = PCCL_LONG_PATH_RTT_US};
-    static const struct pccl_cost short_way = {.rtt_us = PCCL_LONG_PATH_RTT_US - 1};
+    static const struct pccl_cost long_path_cost = {.rtt_us = PCCL_LONG_PATH_RTT_US};
+    static const struct pccl_cost short_path_cost = {.rtt_us = PCCL_LONG_PATH_RTT_US - 1};
     enum { ALL = 48 << 20, SHORT_GROUP = 2 * (256 << 10), LONG_GROUP = 2 * (64 << 10) };
-    assert_int_equal(groups_open(1, 8, &no_mesh, ALL), 4);
-    assert_int_equal(groups_open(20, 8, &no_mesh, ALL), (12 << 20) / SHORT_GROUP + 14);
-    assert_int_equal(groups_open(20, 8, &short_way, ALL), (12 << 20) / SHORT_GROUP + 14);
-    assert_int_equal(groups_open(20, 8, &no_mesh, 11 << 20), (11 << 20) / SHORT_GROUP + 14);
-    assert_int_equal(groups_open(20, 8, &no_mesh, 1), 20);
-    assert_int_equal(groups_open(20, 16, &long_way, ALL), 20 * 16);
-    assert_int_equal(groups_open(20, 16, &long_way, 13 << 20), (13 << 20) / LONG_GROUP + 13);
+    assert_int_equal(stripes_open(1, 8, &no_mesh, ALL), 4);
+    assert_int_equal(stripes_open(20, 8, &no_mesh, ALL), (12 << 20) / SHORT_GROUP + 14);
+    assert_int_equal(stripes_open(20, 8, &short_path_cost, ALL), (12 << 20) / SHORT_GROUP + 14);
+    assert_int_equal(stripes_open(20, 8, &no_mesh, 11 << 20), (11 << 20) / SHORT_GROUP + 14);
+    assert_int_equal(stripes_open(20, 8, &no_mesh, 1), 20);
+    assert_int_equal(stripes_open(20, 16, &long_path_cost, ALL), 20 * 16);
+    assert_int_equal(stripes_open(20, 16, &long_path_cost, 13 << 20), (13 << 20) / LONG_GROUP + 13);
 }
 
 /* What was begun is brought to its end before more is begun. */
@@ -580,9 +580,9 @@ static void later_steps_go_first(void **state)
     memset(arrival.payload, 0, arrival.length);
     pccl_exchange_received(exchange_of(&alone.world, 0), &arrival);
     assert_true(next_to(1, true, &departures[1]));
-    assert_true(departures[1].msg.as.data.group == 0 && departures[1].msg.as.data.step == 1);
+    assert_true(departures[1].msg.as.data.stripe == 0 && departures[1].msg.as.data.step == 1);
     assert_true(next_to(1, true, &departures[2]));
-    assert_true(departures[2].msg.as.data.group == 1 && departures[2].msg.as.data.step == 0);
+    assert_true(departures[2].msg.as.data.stripe == 1 && departures[2].msg.as.data.step == 0);
     end_alone();
 }
 
@@ -592,18 +592,18 @@ static void wrong_starts_are_refused(void **state)
     be_alone(3000, &no_mesh);
     start_alone();
     struct pccl_transfer *transfer = NULL;
-    struct pccl_text words;
+    struct pccl_text reason;
     struct pccl_transfer_config config = alone.job.config;
     struct pccl_exchange *exchange = exchange_of(&alone.world, 0);
-    assert_int_equal(pccl_exchange_start(exchange, &config, &transfer, &words), PCCL_ARGUMENT);
+    assert_int_equal(pccl_exchange_start(exchange, &config, &transfer, &reason), PCCL_ARGUMENT);
     config.instance.tag++;
     config.ring = alone.world.ring + 1;
     config.ranks = 2;
-    assert_int_equal(pccl_exchange_start(exchange, &config, &transfer, &words), PCCL_ARGUMENT);
+    assert_int_equal(pccl_exchange_start(exchange, &config, &transfer, &reason), PCCL_ARGUMENT);
     config = alone.job.config;
     config.instance.tag++;
     config.descriptor.count = 0;
-    assert_int_equal(pccl_exchange_start(exchange, &config, &transfer, &words), PCCL_ARGUMENT);
+    assert_int_equal(pccl_exchange_start(exchange, &config, &transfer, &reason), PCCL_ARGUMENT);
     assert_null(transfer);
     end_alone();
 }

@@ -105,7 +105,7 @@ static void short_memory(void **state)
                 check_truth();
                 bool failed = pccl_fetch_status(world.fetch) == PCCL_FETCH_FAILED; /* or one donor was lost by it */
                 assert_true(failing || !failed);
-                assert_true(!failed || pccl_fetch_words(world.fetch)->length > 0);
+                assert_true(!failed || pccl_fetch_reason(world.fetch)->length > 0);
                 if (!failed)
                     check_complete();
                 for (uint32_t i = 0; i < world.donor_count && failing; i++)
@@ -478,14 +478,14 @@ static void strangers(void **state)
     world_start(false);
     const struct pccl_msg data = {.type = PCCL_MSG_state_data};
     struct pccl_fetch_arrival arrival;
-    struct pccl_text words;
+    struct pccl_text reason;
     struct pccl_proof proof = {0};
     const uint32_t numbers[] = {0, 1, PCCL_FETCH_DONORS, UINT32_MAX};
     donor_connect(0);
     donor_connect(1);
     for (uint32_t i = 0; i < PCCL_COUNT_OF(numbers); i++) {
-        assert_int_equal(pccl_fetch_received(world.fetch, 1, numbers[i], &data, &arrival, &words), PCCL_MALFORMED);
-        assert_int_equal(pccl_fetch_arrived(world.fetch, 1, numbers[i], &proof, &words), PCCL_MALFORMED);
+        assert_int_equal(pccl_fetch_received(world.fetch, 1, numbers[i], &data, &arrival, &reason), PCCL_MALFORMED);
+        assert_int_equal(pccl_fetch_arrived(world.fetch, 1, numbers[i], &proof, &reason), PCCL_MALFORMED);
         if (i > 1) {
             pccl_fetch_progress(world.fetch, 1, numbers[i]);
             pccl_fetch_donor_down(world.fetch, 1, numbers[i]);
@@ -494,7 +494,7 @@ static void strangers(void **state)
     pccl_fetch_give_up(world.fetch, "enough");
     pccl_fetch_give_up(world.fetch, "more than that");
     assert_int_equal(pccl_fetch_status(world.fetch), PCCL_FETCH_FAILED);
-    assert_string_equal(pccl_fetch_words(world.fetch)->bytes, "enough");
+    assert_string_equal(pccl_fetch_reason(world.fetch)->bytes, "enough");
     world_fini();
 }
 
@@ -542,17 +542,17 @@ static void large_answer(struct pccl_fetch *fetch, const struct pccl_state *from
 {
     static struct pccl_proof roots[PCCL_STATE_DIGESTS_MAX];
     struct pccl_msg answer;
-    struct pccl_text words;
+    struct pccl_text reason;
     struct pccl_fetch_arrival arrival;
     const struct pccl_msg_state_want want = large.queue[donor][large.first[donor]++ % LARGE_QUEUE];
     large.count[donor]--;
-    assert_int_equal(pccl_serve(from, 1, &want, roots, &answer, &words), PCCL_OK);
-    assert_int_equal(pccl_fetch_received(fetch, 1, donor, &answer, &arrival, &words), PCCL_OK);
+    assert_int_equal(pccl_serve(from, 1, &want, roots, &answer, &reason), PCCL_OK);
+    assert_int_equal(pccl_fetch_received(fetch, 1, donor, &answer, &arrival, &reason), PCCL_OK);
     if (answer.type != PCCL_MSG_state_data)
         return;
     const struct pccl_proof *proof = &from->proofs[from->tensors[want.tensor].first_chunk + want.first];
     assert_true(arrival.wanted);
-    assert_int_equal(pccl_fetch_arrived(fetch, 1, donor, proof, &words), PCCL_OK);
+    assert_int_equal(pccl_fetch_arrived(fetch, 1, donor, proof, &reason), PCCL_OK);
 }
 
 /* Everything differs. */

@@ -72,7 +72,7 @@ static void test_header_is_as_documented(void **state)
 {
     (void)state;
     struct pccl_msg msg = {.type = PCCL_MSG_leave};
-    msg.as.leave.words = pccl_bytes_of_string("bye");
+    msg.as.leave.reason = pccl_bytes_of_string("bye");
     assert_int_equal(pccl_frame_size(&msg), 32 + 4 + 3);
     pccl_frame_encode(&msg, 0x1122334455667788, 0x99aabbccddeeff01, bytes);
     static const uint8_t expected[24] = {7,    0,    0,    0,    5,    0,    0,    0,    0x88, 0x77, 0x66, 0x55,

@@ -171,7 +171,7 @@ static void say_heartbeat(struct side *side)
 }
 
 /*
- * Both sides greet alike here; the acknowledgement in the header says what has arrived before. Sometimes it tells of
+ * Both sides greet alike here; the acknowledgment in the header says what has arrived before. Sometimes it tells of
  * less, as a hello does that was written before the last bytes of the old connection were read: duplicates follow.
  */
 static void say_hello(struct side *side)
@@ -233,7 +233,7 @@ static void handle_frame(struct side *side, const struct pccl_frame *frame)
         return;
     }
     check_message(&msg, ++side->taken, side == &side->world->sides[0]);
-    if (pccl_session_owes_acknowledgement(&side->session))
+    if (pccl_session_owes_acknowledgment(&side->session))
         say_heartbeat(side);
 }
 
@@ -325,8 +325,8 @@ static bool nothing_is_kept(const struct world *w)
     return w->sides[0].session.queued_count == 0 && w->sides[1].session.queued_count == 0;
 }
 
-/* The last acknowledgements: after a heartbeat each way nothing is kept. */
-static void settle(struct world *w)
+/* The last acknowledgments: after a heartbeat each way nothing is kept. */
+static void advance(struct world *w)
 {
     memset(&w->faults, 0, sizeof w->faults);
     for (int i = 0; i < 2; i++)
@@ -364,7 +364,7 @@ static void run_seed(uint64_t seed, struct world *w)
         assert_true(steps < 2000000);
         step(w);
     }
-    settle(w);
+    advance(w);
     for (int i = 0; i < 2; i++) {
         pccl_session_fini(&w->sides[i].session);
         pccl_frame_reader_fini(&w->sides[i].reader);

@@ -66,8 +66,8 @@ static void test_digits(void **state)
     pccl_id_write(&id, text, 32);
     assert_string_equal(text, "019abcdef0000000000000000000005c");
     const struct pccl_id other = {{0xff}};
-    const char *words = pccl_id_str(&id), *others = pccl_id_str(&other);
-    assert_string_equal(words, "019abcde");
+    const char *reason = pccl_id_str(&id), *others = pccl_id_str(&other);
+    assert_string_equal(reason, "019abcde");
     assert_string_equal(others, "ff000000");
 }
 

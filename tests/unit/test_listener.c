@@ -39,10 +39,10 @@ static void on_received(struct pccl_connection *connection, const struct pccl_fr
     (void)frame;
 }
 
-static void on_ended(struct pccl_connection *connection, enum pccl_connection_end how, const struct pccl_text *words)
+static void on_ended(struct pccl_connection *connection, enum pccl_connection_end how, const struct pccl_text *reason)
 {
     struct fixture *f = connection->owner;
-    (void)words;
+    (void)reason;
     f->ended++;
     f->one_ended = true;
     f->how = how;
@@ -76,16 +76,16 @@ static void begin(struct fixture *f)
                                          .accepted = on_accepted};
 }
 
-static int open_at(struct fixture *f, uint16_t port, uint32_t range, struct pccl_text *words)
+static int open_at(struct fixture *f, uint16_t port, uint32_t range, struct pccl_text *reason)
 {
     struct pccl_address loopback = pccl_address_v4(127, 0, 0, 1, 0);
-    return pccl_listener_open(&f->listener, &loopback, 1, port, range, words);
+    return pccl_listener_open(&f->listener, &loopback, 1, port, range, reason);
 }
 
 static void open_anywhere(struct fixture *f)
 {
-    struct pccl_text words;
-    assert_int_equal(open_at(f, 0, 1, &words), 0);
+    struct pccl_text reason;
+    assert_int_equal(open_at(f, 0, 1, &reason), 0);
     assert_int_not_equal(f->listener.port, 0);
 }
 
@@ -105,15 +105,15 @@ static void accept_more(struct fixture *f, uint32_t count)
 static void a_taken_port_is_explained_or_passed_over(void **state)
 {
     struct fixture first, second;
-    struct pccl_text words;
+    struct pccl_text reason;
     (void)state;
     begin(&first);
     begin(&second);
     open_anywhere(&first);
     uint16_t taken = first.listener.port;
-    assert_int_equal(open_at(&second, taken, 1, &words), UV_EADDRINUSE);
-    assert_non_null(strstr(words.bytes, "127.0.0.1"));
-    assert_int_equal(open_at(&second, taken, 200, &words), 0);
+    assert_int_equal(open_at(&second, taken, 1, &reason), UV_EADDRINUSE);
+    assert_non_null(strstr(reason.bytes, "127.0.0.1"));
+    assert_int_equal(open_at(&second, taken, 200, &reason), 0);
     assert_true(second.listener.port > taken && second.listener.port < taken + 200);
     end(&first);
     end(&second);
@@ -122,30 +122,30 @@ static void a_taken_port_is_explained_or_passed_over(void **state)
 static void a_foreign_address_is_explained(void **state)
 {
     struct fixture f;
-    struct pccl_text words;
+    struct pccl_text reason;
     struct pccl_address foreign = pccl_address_v4(203, 0, 113, 1, 0);
     (void)state;
     begin(&f);
-    assert_int_equal(pccl_listener_open(&f.listener, &foreign, 1, 0, 1, &words), UV_EADDRNOTAVAIL);
-    assert_non_null(strstr(words.bytes, "203.0.113.1"));
+    assert_int_equal(pccl_listener_open(&f.listener, &foreign, 1, 0, 1, &reason), UV_EADDRNOTAVAIL);
+    assert_non_null(strstr(reason.bytes, "203.0.113.1"));
     end(&f);
 }
 
 static void several_addresses_share_one_port(void **state)
 {
     struct fixture f;
-    struct pccl_text words;
+    struct pccl_text reason;
     struct pccl_address addresses[3] = {pccl_address_v4(127, 0, 0, 1, 0), pccl_address_v4(127, 0, 0, 2, 0)};
     (void)state;
     assert_true(pccl_address_parse_ip("::1", 3, &addresses[2])); /* left out where there is no IPv6 */
     begin(&f);
-    assert_int_equal(pccl_listener_open(&f.listener, addresses, 3, 0, 1, &words), 0);
+    assert_int_equal(pccl_listener_open(&f.listener, addresses, 3, 0, 1, &reason), 0);
     for (uint32_t i = 0; i < 2; i++) {
-        uv_os_sock_t dialled;
+        uv_os_sock_t dialed;
         addresses[i].port = f.listener.port;
-        assert_int_equal(pccl_socket_dial(&addresses[i], &dialled), 0);
+        assert_int_equal(pccl_socket_dial(&addresses[i], &dialed), 0);
         accept_more(&f, 1);
-        pccl_socket_close(dialled);
+        pccl_socket_close(dialed);
     }
     end(&f);
 }
@@ -153,12 +153,12 @@ static void several_addresses_share_one_port(void **state)
 static void any_address_takes_both_families(void **state)
 {
     struct fixture f;
-    struct pccl_text words;
+    struct pccl_text reason;
     struct pccl_address any;
     (void)state;
     assert_true(pccl_address_parse_ip("::", 2, &any));
     begin(&f);
-    int error = pccl_listener_open(&f.listener, &any, 1, 0, 1, &words);
+    int error = pccl_listener_open(&f.listener, &any, 1, 0, 1, &reason);
     if (error == UV_EAFNOSUPPORT) { /* a host without IPv6 */
         end(&f);
         return;

@@ -21,7 +21,7 @@ enum {
 
 /* ---- sessions among themselves ---- */
 
-static void measure_one_way(uint32_t streams_short)
+static void measure_one_path(uint32_t streams_short)
 {
     struct node tester, answerer;
     node_prepare(&tester, 1);
@@ -40,16 +40,16 @@ static void measure_one_way(uint32_t streams_short)
     node_finish(&answerer);
 }
 
-static void a_way_is_measured(void **state)
+static void a_path_is_measured(void **state)
 {
     (void)state;
-    measure_one_way(1);
+    measure_one_path(1);
 }
 
-static void a_way_is_measured_over_sixteen_connections(void **state)
+static void a_path_is_measured_over_sixteen_connections(void **state)
 {
     (void)state;
-    measure_one_way(16);
+    measure_one_path(16);
 }
 
 static void both_directions_at_once(void **state)
@@ -67,7 +67,7 @@ static void both_directions_at_once(void **state)
 }
 
 /* Each tests its way to the next and then to the one after, while two others test theirs to it. */
-static void three_measure_all_their_ways(void **state)
+static void three_measure_all_their_paths(void **state)
 {
     enum { NODES = 3 };
     struct node nodes[NODES];
@@ -129,7 +129,7 @@ static void read_slowly(void *argument)
     slow->let_through = slow->read * 1000000000 / (uv_hrtime() - begun);
 }
 
-static void a_slow_way_is_measured(void **state)
+static void a_slow_path_is_measured(void **state)
 {
     struct node tester;
     struct slow slow = {.rate = 8000000};
@@ -288,7 +288,7 @@ static void let_time_pass(uint64_t since, uint32_t ms)
         (void)poll(&nothing, 1, 1);
 }
 
-static void a_way_that_breaks_is_reported(void **state)
+static void a_path_that_breaks_is_reported(void **state)
 {
     struct node tester;
     struct pccl_address address;
@@ -326,8 +326,8 @@ static void report_for_a_while(struct node *tester, int bare)
     }
 }
 
-/* What was learnt before is not thrown away. */
-static void a_way_that_breaks_late_has_a_rate(void **state)
+/* What was learned before is not thrown away. */
+static void a_path_that_breaks_late_has_a_rate(void **state)
 {
     struct node tester;
     struct pccl_address address;
@@ -342,7 +342,7 @@ static void a_way_that_breaks_late_has_a_rate(void **state)
     node_finish(&tester);
 }
 
-static void a_way_that_stalls_is_not_as_fast_as_it_was(void **state)
+static void a_path_that_stalls_is_not_as_fast_as_it_was(void **state)
 {
     enum { SEEN = 1000 };
     struct node tester;
@@ -360,7 +360,7 @@ static void a_way_that_stalls_is_not_as_fast_as_it_was(void **state)
     node_finish(&tester);
 }
 
-static void lies_and_garbage_are_no_fault_of_the_way(void **state)
+static void lies_and_garbage_are_no_fault_of_the_path(void **state)
 {
     enum { LIES = 6 };
     struct node tester;
@@ -536,15 +536,15 @@ static void a_new_order_replaces_the_one_under_way(void **state)
     node_make(&tester, 1);
     node_make(&answerer, 2);
     int listening = bare_listen(&address);
-    node_order(&tester, 1, 9, &address, LIMIT_MS); /* being dialled */
-    int dialled = bare_accept(listening);
+    node_order(&tester, 1, 9, &address, LIMIT_MS); /* being dialed */
+    int dialed = bare_accept(listening);
     int loaded = bare_loaded(&tester, listening, &address, 2, LIMIT_MS);
-    bare_hear_end(dialled);
+    bare_hear_end(dialed);
     node_order(&tester, 3, 2, &answerer.address, LIMIT_MS);
     assert_int_equal(node_expect_rate(&tester, 1).test, 3);
     bare_hear_end(loaded);
     assert_int_equal(tester.measured, 1);
-    close(dialled);
+    close(dialed);
     close(loaded);
     close(listening);
     node_finish(&tester);
@@ -553,16 +553,16 @@ static void a_new_order_replaces_the_one_under_way(void **state)
 
 static void a_session_ends_in_the_middle(void **state)
 {
-    struct node tester, answerer, dialling;
+    struct node tester, answerer, dialing;
     struct pccl_address address;
     (void)state;
     node_make(&tester, 1);
     node_make(&answerer, 2);
-    node_make(&dialling, 3);
+    node_make(&dialing, 3);
     int listening = bare_listen(&address);
     int bare = bare_loaded(&tester, listening, &address, 1, LIMIT_MS);
-    node_order(&dialling, 1, 9, &address, LIMIT_MS);
-    int dialled = bare_accept(listening);
+    node_order(&dialing, 1, 9, &address, LIMIT_MS);
+    int dialed = bare_accept(listening);
     struct pccl_id self = node_id(7);
     int asking = bare_dial(&answerer, &self, 0);
     struct pccl_msg echo = {.type = PCCL_MSG_echo, .as.echo = {.stamp = 5}};
@@ -570,14 +570,14 @@ static void a_session_ends_in_the_middle(void **state)
     bare_hear(asking, &echo);
     node_finish(&tester);
     node_finish(&answerer);
-    node_finish(&dialling);
+    node_finish(&dialing);
     bare_hear_end(bare);
     bare_hear_end(asking);
-    bare_hear_end(dialled);
-    assert_int_equal(tester.measured + dialling.measured, 0);
+    bare_hear_end(dialed);
+    assert_int_equal(tester.measured + dialing.measured, 0);
     close(bare);
     close(asking);
-    close(dialled);
+    close(dialed);
     close(listening);
 }
 
@@ -587,13 +587,13 @@ static void a_session_that_never_runs_closes_what_it_was_given(void **state)
     struct node silent;
     struct pccl_measure_config config = {.self = node_id(1), .lineage = node_id(77), .dial_ms = 1000};
     struct pccl_measure_session *session;
-    struct pccl_text words;
+    struct pccl_text reason;
     uv_os_sock_t ours[2];
     int bare[2];
     (void)state;
     node_prepare(&silent, 1);
     struct pccl_measure_events events = {.context = &silent, .measured = node_on_measured, .log = node_on_log};
-    assert_int_equal(pccl_measure_session_create(&config, &events, &session, &words), PCCL_OK);
+    assert_int_equal(pccl_measure_session_create(&config, &events, &session, &reason), PCCL_OK);
     assert_false(pccl_measure_session_is_needed(session));
     loopback_pair(&ours[0], &bare[0]);
     loopback_pair(&ours[1], &bare[1]);
@@ -654,7 +654,7 @@ static void an_answerer_counts_what_comes_bit_by_bit(void **state)
     node_finish(&answerer);
 }
 
-static void expect_closed(struct node *answerer, const void *bytes, size_t length, const char *words)
+static void expect_closed(struct node *answerer, const void *bytes, size_t length, const char *reason)
 {
     struct pccl_id self = node_id(7);
     uint32_t over = answerer->over;
@@ -663,8 +663,8 @@ static void expect_closed(struct node *answerer, const void *bytes, size_t lengt
     bare_hear_end(bare);
     close(bare);
     node_until_count(answerer, &answerer->over, over + 1);
-    if (!strstr(answerer->words.bytes, words))
-        fail_msg("'%s' is not in: %s", words, answerer->words.bytes);
+    if (!strstr(answerer->reason.bytes, reason))
+        fail_msg("'%s' is not in: %s", reason, answerer->reason.bytes);
 }
 
 static void an_answerer_closes_what_makes_no_sense(void **state)
@@ -738,20 +738,20 @@ static void a_peer_that_dials_too_often_loses_its_oldest(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_way_is_measured),
-        cmocka_unit_test(a_way_is_measured_over_sixteen_connections),
+        cmocka_unit_test(a_path_is_measured),
+        cmocka_unit_test(a_path_is_measured_over_sixteen_connections),
         cmocka_unit_test(both_directions_at_once),
-        cmocka_unit_test(three_measure_all_their_ways),
-        cmocka_unit_test(a_slow_way_is_measured),
+        cmocka_unit_test(three_measure_all_their_paths),
+        cmocka_unit_test(a_slow_path_is_measured),
         cmocka_unit_test(a_port_that_refuses_is_reported),
         cmocka_unit_test(what_answers_to_a_hello_is_told_apart),
         cmocka_unit_test(who_never_answers_is_given_up),
         cmocka_unit_test(who_says_no_more_is_given_up),
         cmocka_unit_test(who_never_sees_anything_is_silent),
-        cmocka_unit_test(a_way_that_breaks_is_reported),
-        cmocka_unit_test(a_way_that_breaks_late_has_a_rate),
-        cmocka_unit_test(a_way_that_stalls_is_not_as_fast_as_it_was),
-        cmocka_unit_test(lies_and_garbage_are_no_fault_of_the_way),
+        cmocka_unit_test(a_path_that_breaks_is_reported),
+        cmocka_unit_test(a_path_that_breaks_late_has_a_rate),
+        cmocka_unit_test(a_path_that_stalls_is_not_as_fast_as_it_was),
+        cmocka_unit_test(lies_and_garbage_are_no_fault_of_the_path),
         cmocka_unit_test(who_speaks_before_it_is_asked_is_not_measured),
         cmocka_unit_test(the_rest_goes_on_when_one_breaks),
         cmocka_unit_test(a_session_that_stood_still_looks_first),

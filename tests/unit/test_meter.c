@@ -18,7 +18,7 @@ enum sender { AT_ONCE, SLOW_START, PACED_SLOW_START, BBR };
  * (SLOW_START) or over half a round trip, and double it each round trip until the queue has overflown; then they keep
  * the queue. BBR doubles its rate until it sees no growth, and then goes round the eight phases of its probing.
  */
-struct way {
+struct path {
     const char *name;
     uint64_t rate;
     uint64_t line;  /* what comes through while there are tokens; 0: as fast as the bottleneck */
@@ -38,36 +38,36 @@ struct way {
 };
 
 struct run {
-    const struct way *way;
+    const struct path *path;
     struct pccl_prng prng;
     uint64_t now_us, bytes, handed, window, unsent, queued, tokens, pace;
     bool filled;
     uint64_t factor; /* percent, for scatter */
 };
 
-static uint64_t under_way(const struct way *way) { return way->rate * way->rtt_us / 1000000 + 4 * SEGMENT; }
+static uint64_t under_way(const struct path *path) { return path->rate * path->rtt_us / 1000000 + 4 * SEGMENT; }
 
-static uint64_t queue_of(const struct way *way) { return way->queue != 0 ? way->queue : 2 * under_way(way); }
+static uint64_t queue_of(const struct path *path) { return path->queue != 0 ? path->queue : 2 * under_way(path); }
 
 /* What the sender puts into the queue in this step. */
 static void send_windowed(struct run *run)
 {
-    const struct way *way = run->way;
-    uint64_t round = run->now_us / way->rtt_us, before = (run->now_us - STEP_US) / way->rtt_us;
+    const struct path *path = run->path;
+    uint64_t round = run->now_us / path->rtt_us, before = (run->now_us - STEP_US) / path->rtt_us;
     if (run->filled) { /* from now on one comes in for each that gets out */
-        run->queued = pccl_max_u64(run->queued, queue_of(way) / 2);
+        run->queued = pccl_max_u64(run->queued, queue_of(path) / 2);
         return;
     }
     if (run->now_us == STEP_US || round != before) {
         run->window = run->window == 0 ? 10 * SEGMENT : run->window * 2;
         run->unsent = run->window;
     }
-    uint64_t half = pccl_max_u64(way->rtt_us / 2 / STEP_US, 1);
-    uint64_t now = way->sender == SLOW_START ? run->unsent : pccl_min_u64(run->unsent, run->window / half + 1);
+    uint64_t half = pccl_max_u64(path->rtt_us / 2 / STEP_US, 1);
+    uint64_t now = path->sender == SLOW_START ? run->unsent : pccl_min_u64(run->unsent, run->window / half + 1);
     run->unsent -= now;
     run->queued += now;
-    if (run->queued > queue_of(way)) {
-        run->queued = queue_of(way);
+    if (run->queued > queue_of(path)) {
+        run->queued = queue_of(path);
         run->filled = true;
     }
 }
@@ -75,40 +75,40 @@ static void send_windowed(struct run *run)
 static void send_bbr(struct run *run)
 {
     static const uint32_t percent[] = {125, 75, 100, 100, 100, 100, 100, 100};
-    const struct way *way = run->way;
-    uint64_t round = run->now_us / way->rtt_us;
+    const struct path *path = run->path;
+    uint64_t round = run->now_us / path->rtt_us;
     if (run->pace == 0)
-        run->pace = UINT64_C(10) * SEGMENT * 1000000 / way->rtt_us;
-    if (!run->filled && round != (run->now_us - STEP_US) / way->rtt_us) {
-        run->filled = run->pace > 4 * way->rate;
-        run->pace = run->filled ? way->rate : run->pace * 2;
+        run->pace = UINT64_C(10) * SEGMENT * 1000000 / path->rtt_us;
+    if (!run->filled && round != (run->now_us - STEP_US) / path->rtt_us) {
+        run->filled = run->pace > 4 * path->rate;
+        run->pace = run->filled ? path->rate : run->pace * 2;
     }
     uint64_t pace = run->filled ? run->pace * percent[round % 8] / 100 : run->pace;
-    run->queued = pccl_min_u64(run->queued + pace * STEP_US / 1000000, queue_of(way));
+    run->queued = pccl_min_u64(run->queued + pace * STEP_US / 1000000, queue_of(path));
 }
 
 static uint64_t rate_now(struct run *run)
 {
-    const struct way *way = run->way;
-    if (way->stall_us != 0 && run->now_us >= way->stall_at_us && run->now_us < way->stall_at_us + way->stall_us)
+    const struct path *path = run->path;
+    if (path->stall_us != 0 && run->now_us >= path->stall_at_us && run->now_us < path->stall_at_us + path->stall_us)
         return 0;
-    if (run->now_us % (5 * MS) == 0 && way->scatter > 0)
-        run->factor = 100 - way->scatter + pccl_prng_below(&run->prng, 2 * way->scatter + 1);
-    bool is_dip = way->dip_us != 0 && run->now_us % way->dip_every_us > way->dip_every_us - way->dip_us;
-    return way->rate * run->factor / 100 / (is_dip ? 2 : 1);
+    if (run->now_us % (5 * MS) == 0 && path->scatter > 0)
+        run->factor = 100 - path->scatter + pccl_prng_below(&run->prng, 2 * path->scatter + 1);
+    bool is_dip = path->dip_us != 0 && run->now_us % path->dip_every_us > path->dip_every_us - path->dip_us;
+    return path->rate * run->factor / 100 / (is_dip ? 2 : 1);
 }
 
 static void step(struct run *run)
 {
-    const struct way *way = run->way;
+    const struct path *path = run->path;
     run->now_us += STEP_US;
     uint64_t rate = rate_now(run), gets = rate * STEP_US / 1000000;
-    if (way->line > 0 && rate > 0) {
-        uint64_t more = pccl_min_u64(run->tokens, way->line * STEP_US / 1000000);
+    if (path->line > 0 && rate > 0) {
+        uint64_t more = pccl_min_u64(run->tokens, path->line * STEP_US / 1000000);
         run->tokens -= more;
         gets += more;
     }
-    switch (way->sender) {
+    switch (path->sender) {
     case AT_ONCE: run->queued = gets; break;
     case SLOW_START:
     case PACED_SLOW_START: send_windowed(run); break;
@@ -117,7 +117,7 @@ static void step(struct run *run)
     gets = pccl_min_u64(gets, run->queued);
     run->queued -= gets;
     run->bytes += gets;
-    if (way->relay_us == 0 || run->now_us % way->relay_us == 0)
+    if (path->relay_us == 0 || run->now_us % path->relay_us == 0)
         run->handed = run->bytes;
 }
 
@@ -126,13 +126,13 @@ struct result {
     bool settled;
 };
 
-static struct result measure(const struct way *way, uint64_t seed)
+static struct result measure(const struct path *path, uint64_t seed)
 {
-    struct run run = {.way = way, .tokens = way->burst, .factor = 100};
+    struct run run = {.path = path, .tokens = path->burst, .factor = 100};
     struct pccl_meter meter;
-    uint64_t sample_us = way->sample_us, late_us = 0, seen = 0, limit_us = UINT64_C(1000) * way->limit_ms;
+    uint64_t sample_us = path->sample_us, late_us = 0, seen = 0, limit_us = UINT64_C(1000) * path->limit_ms;
     pccl_prng_seed(&run.prng, seed);
-    pccl_meter_begin(&meter, BEGUN_US, way->idle_rtt_unknown ? 0 : way->rtt_us, limit_us);
+    pccl_meter_begin(&meter, BEGUN_US, path->idle_rtt_unknown ? 0 : path->rtt_us, limit_us);
     while (!pccl_meter_is_done(&meter, BEGUN_US + run.now_us)) {
         assert_true(run.now_us < limit_us);
         step(&run);
@@ -140,26 +140,26 @@ static struct result measure(const struct way *way, uint64_t seed)
             seen = run.handed; /* reported, and the report comes a bit later */
         if (run.now_us == sample_us + late_us) {
             pccl_meter_add(&meter, BEGUN_US + run.now_us, seen);
-            sample_us += way->sample_us;
-            late_us = way->jitter_us == 0 ? 0 : pccl_prng_below(&run.prng, way->jitter_us / STEP_US) * STEP_US;
+            sample_us += path->sample_us;
+            late_us = path->jitter_us == 0 ? 0 : pccl_prng_below(&run.prng, path->jitter_us / STEP_US) * STEP_US;
         }
     }
     return (struct result){pccl_meter_rate(&meter), run.now_us / 1000, meter.settled != 0};
 }
 
-static void check(const struct way *ways, size_t count)
+static void check(const struct path *paths, size_t count)
 {
     uint32_t bad = 0;
     for (size_t i = 0; i < count; i++) {
-        const struct way *way = &ways[i];
+        const struct path *path = &paths[i];
         for (uint64_t seed = 1; seed <= 20; seed++) {
-            struct result result = measure(way, seed);
-            uint64_t off = result.rate > way->rate ? result.rate - way->rate : way->rate - result.rate;
-            uint64_t within_ms = way->settled_ms != 0 ? way->settled_ms : way->limit_ms;
-            if (off > way->rate * way->error / 100 || result.done_ms > within_ms ||
-                result.settled != (way->settled_ms != 0)) {
-                print_error("%s, seed %u: %u of %u KB/s after %u ms%s\n", way->name, (unsigned)seed,
-                            (unsigned)(result.rate / KB), (unsigned)(way->rate / KB), (unsigned)result.done_ms,
+            struct result result = measure(path, seed);
+            uint64_t off = result.rate > path->rate ? result.rate - path->rate : path->rate - result.rate;
+            uint64_t within_ms = path->settled_ms != 0 ? path->settled_ms : path->limit_ms;
+            if (off > path->rate * path->error / 100 || result.done_ms > within_ms ||
+                result.settled != (path->settled_ms != 0)) {
+                print_error("%s, seed %u: %u of %u KB/s after %u ms%s\n", path->name, (unsigned)seed,
+                            (unsigned)(result.rate / KB), (unsigned)(path->rate / KB), (unsigned)result.done_ms,
                             result.settled ? "" : ", not settled");
                 bad++;
             }
@@ -171,10 +171,10 @@ static void check(const struct way *ways, size_t count)
 #define NEAR .rtt_us = 50, .sample_us = 4 * MS, .limit_ms = 1000
 #define FAR .rtt_us = 50 * MS, .sample_us = 5 * MS, .limit_ms = 2000
 
-static void near_ways_settle_soon(void **state)
+static void near_paths_settle_soon(void **state)
 {
     (void)state;
-    static const struct way ways[] = {
+    static const struct path paths[] = {
         {"loopback, 5 GB/s", 5 * GB, .sender = AT_ONCE, NEAR, .settled_ms = 60, .error = 2},
         {"loopback, scattering by 10 %", 3 * GB, .sender = AT_ONCE, NEAR, .scatter = 10, .settled_ms = 200,
          .error = 10},
@@ -200,13 +200,13 @@ static void near_ways_settle_soon(void **state)
          .error = 10},
         {"1280 kbit/s", 160 * KB, .sender = AT_ONCE, NEAR, .settled_ms = 60, .error = 2},
     };
-    check(ways, PCCL_COUNT_OF(ways));
+    check(paths, PCCL_COUNT_OF(paths));
 }
 
-static void far_ways_settle_when_they_are_up(void **state)
+static void far_paths_settle_when_they_are_up(void **state)
 {
     (void)state;
-    static const struct way ways[] = {
+    static const struct path paths[] = {
         {"40 Mbit/s", 5 * MB, .sender = SLOW_START, FAR, .settled_ms = 600, .error = 5},
         {"200 Mbit/s", 25 * MB, .sender = SLOW_START, FAR, .settled_ms = 750, .error = 5},
         {"1 Gbit/s", 125 * MB, .sender = SLOW_START, FAR, .settled_ms = 850, .error = 5},
@@ -235,13 +235,13 @@ static void far_ways_settle_when_they_are_up(void **state)
         {"unknown round trip of 200 ms", 25 * MB, .sender = PACED_SLOW_START, .rtt_us = 200 * MS, .sample_us = 10 * MS,
          .limit_ms = 5000, .idle_rtt_unknown = true, .settled_ms = 3500, .error = 10},
     };
-    check(ways, PCCL_COUNT_OF(ways));
+    check(paths, PCCL_COUNT_OF(paths));
 }
 
 static void dips_and_stalls(void **state)
 {
     (void)state;
-    static const struct way ways[] = {
+    static const struct path paths[] = {
         {"near, a dip of 15 ms each 100 ms", 500 * MB, .sender = AT_ONCE, NEAR, .dip_every_us = 100 * MS,
          .dip_us = 15 * MS, .settled_ms = 200, .error = 10},
         {"far, a dip of a round trip each 400 ms", 25 * MB, .sender = SLOW_START, FAR, .dip_every_us = 400 * MS,
@@ -262,14 +262,14 @@ static void dips_and_stalls(void **state)
          .error = 10},
         {"far, much scatter", 25 * MB, .sender = PACED_SLOW_START, FAR, .scatter = 60, .settled_ms = 1500, .error = 15},
     };
-    check(ways, PCCL_COUNT_OF(ways));
+    check(paths, PCCL_COUNT_OF(paths));
 }
 
 /* Never settles, as it is: what the later part says. */
 static void the_limit_ends_it(void **state)
 {
     (void)state;
-    static const struct way ways[] = {
+    static const struct path paths[] = {
         {"too far to settle", 125 * MB, .sender = SLOW_START, .rtt_us = 200 * MS, .sample_us = 5 * MS, .limit_ms = 3000,
          .error = 10},
         {"less than four windows", 50 * MB, .sender = AT_ONCE, .rtt_us = 50, .sample_us = 4 * MS, .limit_ms = 25,
@@ -283,21 +283,21 @@ static void the_limit_ends_it(void **state)
         {"a stall at last", 50 * MB, .sender = AT_ONCE, .rtt_us = 30 * MS, .sample_us = 4 * MS, .limit_ms = 100,
          .stall_at_us = 88 * MS, .stall_us = 50 * MS, .error = 10},
     };
-    check(ways, PCCL_COUNT_OF(ways));
+    check(paths, PCCL_COUNT_OF(paths));
 }
 
 static void growth_is_not_taken_for_the_rate(void **state)
 {
     (void)state;
-    static const struct way way = {"", 125 * MB, .sender = SLOW_START, FAR};
+    static const struct path path = {"", 125 * MB, .sender = SLOW_START, FAR};
     for (uint32_t limit_ms = 60; limit_ms <= 420; limit_ms += 20) { /* it is up after about 450 ms */
-        struct way cut = way;
+        struct path cut = path;
         cut.limit_ms = limit_ms;
         struct result result = measure(&cut, 1);
         assert_false(result.settled);
         assert_int_equal(result.done_ms, limit_ms);
-        uint64_t round = (limit_ms * MS - 10 * MS) / way.rtt_us, window = (10 * SEGMENT) << round;
-        uint64_t latest = window * 1000000 / way.rtt_us;
+        uint64_t round = (limit_ms * MS - 10 * MS) / path.rtt_us, window = (10 * SEGMENT) << round;
+        uint64_t latest = window * 1000000 / path.rtt_us;
         assert_in_range(result.rate, limit_ms < 300 ? 1 : latest / 2, latest * 3 / 2);
     }
 }
@@ -480,8 +480,8 @@ static void anything_may_be_told(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(near_ways_settle_soon),
-        cmocka_unit_test(far_ways_settle_when_they_are_up),
+        cmocka_unit_test(near_paths_settle_soon),
+        cmocka_unit_test(far_paths_settle_when_they_are_up),
         cmocka_unit_test(dips_and_stalls),
         cmocka_unit_test(the_limit_ends_it),
         cmocka_unit_test(growth_is_not_taken_for_the_rate),

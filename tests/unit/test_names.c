@@ -145,10 +145,10 @@ static void test_any_words(void **state)
         said = words;
         pccl_names_add_to(&names, &said);
         assert_int_equal(strlen(said.bytes), said.length);
-        assert_true(said.length >= words.length || said.length > PCCL_WORDS_MAX - 4);
+        assert_true(said.length >= words.length || said.length > PCCL_REASON_MAX - 4);
         again = said;
         pccl_names_add_to(&names, &again);
-        if (said.length < PCCL_WORDS_MAX - 100)
+        if (said.length < PCCL_REASON_MAX - 100)
             assert_string_equal(again.bytes, said.bytes);
     }
     pccl_names_fini(&names);

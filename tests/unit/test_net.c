@@ -23,18 +23,18 @@ struct resolved {
     bool done;
     struct pccl_address addresses[32];
     uint32_t count;
-    struct pccl_text words;
+    struct pccl_text reason;
 };
 
 static void on_resolved(void *context, const struct pccl_address *addresses, uint32_t count,
-                        const struct pccl_text *words)
+                        const struct pccl_text *reason)
 {
     struct resolved *resolved = context;
     assert_false(resolved->done);
     resolved->done = true;
     resolved->count = count;
     memcpy(resolved->addresses, addresses, count * sizeof *addresses);
-    resolved->words = *words;
+    resolved->reason = *reason;
 }
 
 static struct pccl_host host(const char *name, uint16_t port)
@@ -60,7 +60,7 @@ static void numbers_and_names_are_resolved_in_their_order(void **state)
 {
     struct pccl_host hosts[] = {host("192.0.2.7", 1), host("localhost", 2), host("2001:db8::1", 3)};
     struct resolved resolved;
-    struct pccl_text words;
+    struct pccl_text reason;
     (void)state;
     resolve_all(hosts, 3, &resolved);
     assert_true(resolved.count >= 3);
@@ -72,8 +72,8 @@ static void numbers_and_names_are_resolved_in_their_order(void **state)
     }
     assert_int_equal(resolved.addresses[resolved.count - 1].port, 3);
     struct pccl_address now[32];
-    assert_int_equal(pccl_resolve_now(hosts, 3, now, 32, &words), resolved.count);
-    assert_int_equal(pccl_resolve_now(hosts, 3, now, 1, &words), 1);
+    assert_int_equal(pccl_resolve_now(hosts, 3, now, 32, &reason), resolved.count);
+    assert_int_equal(pccl_resolve_now(hosts, 3, now, 1, &reason), 1);
 }
 
 static void a_bad_name_is_explained(void **state)
@@ -81,16 +81,16 @@ static void a_bad_name_is_explained(void **state)
     struct pccl_host hosts[] = {host("not..a..name", 1)};
     struct resolved resolved;
     struct pccl_address address;
-    struct pccl_text words;
+    struct pccl_text reason;
     (void)state;
     resolve_all(hosts, 1, &resolved);
     assert_int_equal(resolved.count, 0);
-    assert_non_null(strstr(resolved.words.bytes, "not..a..name"));
-    assert_int_equal(pccl_resolve_now(hosts, 1, &address, 1, &words), 0);
-    assert_non_null(strstr(words.bytes, "not..a..name"));
+    assert_non_null(strstr(resolved.reason.bytes, "not..a..name"));
+    assert_int_equal(pccl_resolve_now(hosts, 1, &address, 1, &reason), 0);
+    assert_non_null(strstr(reason.bytes, "not..a..name"));
 }
 
-static void a_cancelled_resolver_says_nothing(void **state)
+static void a_canceled_resolver_says_nothing(void **state)
 {
     uv_loop_t loop;
     struct pccl_host hosts[] = {host("localhost", 1)};
@@ -111,23 +111,23 @@ static void a_cancelled_resolver_says_nothing(void **state)
 
 static void candidates_are_ours_distinct_and_end_with_loopback(void **state)
 {
-    struct pccl_address towards = pccl_address_v4(192, 0, 2, 9, 0), candidates[PCCL_CANDIDATES_MAX];
+    struct pccl_address toward = pccl_address_v4(192, 0, 2, 9, 0), candidates[PCCL_CANDIDATES_MAX];
     (void)state;
-    uint32_t count = pccl_interfaces_candidates(&towards, 4711, candidates, PCCL_CANDIDATES_MAX);
+    uint32_t count = pccl_interfaces_candidates(&toward, 4711, candidates, PCCL_CANDIDATES_MAX);
     assert_true(count >= 2);
-    towards.port = 4711;
-    assert_true(pccl_address_equal(&candidates[0], &towards));
+    toward.port = 4711;
+    assert_true(pccl_address_equal(&candidates[0], &toward));
     assert_true(pccl_address_is_loopback(&candidates[count - 1]));
     for (uint32_t i = 0; i < count; i++) {
         assert_int_equal(candidates[i].port, 4711);
         for (uint32_t k = 0; k < i; k++)
             assert_false(pccl_address_equal(&candidates[i], &candidates[k]));
     }
-    assert_int_equal(pccl_interfaces_candidates(&towards, 4711, candidates, 2), 2);
+    assert_int_equal(pccl_interfaces_candidates(&toward, 4711, candidates, 2), 2);
     assert_true(pccl_address_is_loopback(&candidates[1]));
 }
 
-static void loopback_of_another_host_is_not_dialled(void **state)
+static void loopback_of_another_host_is_not_dialed(void **state)
 {
     struct pccl_address given[] = {pccl_address_v4(203, 0, 113, 5, 1), pccl_address_v4(127, 0, 0, 1, 1)};
     struct pccl_address kept[2];
@@ -180,14 +180,14 @@ static bool can_listen_where_one_dials(void)
         pccl_socket_close(listening);
     pccl_socket_close(ours); /* first, so that it stays, in TIME-WAIT */
     close(bare);
-    bool afterwards = pccl_socket_listen(&everywhere, &listening) == 0;
-    if (afterwards)
+    bool afterward = pccl_socket_listen(&everywhere, &listening) == 0;
+    if (afterward)
         pccl_socket_close(listening);
-    return while_open && afterwards;
+    return while_open && afterward;
 }
 
 /* Another program's socket may share the port, and keep it from being listened on; not each port of a few. */
-static void a_port_that_a_dialling_socket_has_can_be_listened_on(void **state)
+static void a_port_that_a_dialing_socket_has_can_be_listened_on(void **state)
 {
     (void)state;
     int tries = 20;
@@ -291,12 +291,12 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(numbers_and_names_are_resolved_in_their_order),
         cmocka_unit_test(a_bad_name_is_explained),
-        cmocka_unit_test(a_cancelled_resolver_says_nothing),
+        cmocka_unit_test(a_canceled_resolver_says_nothing),
         cmocka_unit_test(candidates_are_ours_distinct_and_end_with_loopback),
-        cmocka_unit_test(loopback_of_another_host_is_not_dialled),
+        cmocka_unit_test(loopback_of_another_host_is_not_dialed),
         cmocka_unit_test(the_route_to_loopback_is_loopback),
         cmocka_unit_test(a_closed_other_side_raises_no_signal),
-        cmocka_unit_test(a_port_that_a_dialling_socket_has_can_be_listened_on),
+        cmocka_unit_test(a_port_that_a_dialing_socket_has_can_be_listened_on),
         cmocka_unit_test(sockets_are_non_blocking_and_end_at_exec),
         cmocka_unit_test(a_forked_child_does_not_keep_sockets_open),
         cmocka_unit_test(a_wake_ends_a_wait_once),

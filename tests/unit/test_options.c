@@ -25,84 +25,84 @@ static int teardown(void **state)
 
 static void what_was_set_is_found(void **state)
 {
-    struct pccl_text words;
+    struct pccl_text reason;
     char buffer[16];
     assert_null(pccl_options_text(*state, PCCL_PARAM_silence_ms));
-    assert_int_equal(pccl_options_set(*state, "silence_ms", "5000", &words), PCCL_OK);
+    assert_int_equal(pccl_options_set(*state, "silence_ms", "5000", &reason), PCCL_OK);
     assert_string_equal(pccl_options_text(*state, PCCL_PARAM_silence_ms), "5000");
-    assert_int_equal(pccl_options_get(*state, "silence_ms", buffer, sizeof buffer, &words), PCCL_OK);
+    assert_int_equal(pccl_options_get(*state, "silence_ms", buffer, sizeof buffer, &reason), PCCL_OK);
     assert_string_equal(buffer, "5000");
-    assert_int_equal(pccl_options_set(*state, "silence_ms", "6000", &words), PCCL_OK);
+    assert_int_equal(pccl_options_set(*state, "silence_ms", "6000", &reason), PCCL_OK);
     assert_string_equal(pccl_options_text(*state, PCCL_PARAM_silence_ms), "6000");
-    assert_int_equal(pccl_options_set(*state, "silence_ms", NULL, &words), PCCL_OK);
+    assert_int_equal(pccl_options_set(*state, "silence_ms", NULL, &reason), PCCL_OK);
     assert_null(pccl_options_text(*state, PCCL_PARAM_silence_ms));
-    assert_int_equal(pccl_options_get(*state, "silence_ms", buffer, sizeof buffer, &words), PCCL_OK);
+    assert_int_equal(pccl_options_get(*state, "silence_ms", buffer, sizeof buffer, &reason), PCCL_OK);
     assert_string_equal(buffer, "10000");
 }
 
 static void the_text_is_copied(void **state)
 {
-    struct pccl_text words;
+    struct pccl_text reason;
     char value[] = "5000";
-    assert_int_equal(pccl_options_set(*state, "silence_ms", value, &words), PCCL_OK);
+    assert_int_equal(pccl_options_set(*state, "silence_ms", value, &reason), PCCL_OK);
     value[0] = '9';
     assert_string_equal(pccl_options_text(*state, PCCL_PARAM_silence_ms), "5000");
 }
 
 static void bad_values_change_nothing(void **state)
 {
-    struct pccl_text words;
-    assert_int_equal(pccl_options_set(*state, "silence_ms", "5000", &words), PCCL_OK);
-    assert_int_equal(pccl_options_set(*state, "silence_ms", "soon", &words), PCCL_ARGUMENT);
-    assert_non_null(strstr(words.bytes, "silence_ms"));
-    assert_non_null(strstr(words.bytes, "soon"));
+    struct pccl_text reason;
+    assert_int_equal(pccl_options_set(*state, "silence_ms", "5000", &reason), PCCL_OK);
+    assert_int_equal(pccl_options_set(*state, "silence_ms", "soon", &reason), PCCL_ARGUMENT);
+    assert_non_null(strstr(reason.bytes, "silence_ms"));
+    assert_non_null(strstr(reason.bytes, "soon"));
     assert_string_equal(pccl_options_text(*state, PCCL_PARAM_silence_ms), "5000");
 }
 
 static void unknown_names_are_refused(void **state)
 {
-    struct pccl_text words;
+    struct pccl_text reason;
     char buffer[16] = "kept";
-    assert_int_equal(pccl_options_set(*state, "silense_ms", "5000", &words), PCCL_ARGUMENT);
-    assert_non_null(strstr(words.bytes, "'silense_ms'"));
-    assert_int_equal(pccl_options_get(*state, "PCCL_SILENCE_MS", buffer, sizeof buffer, &words), PCCL_ARGUMENT);
-    assert_non_null(strstr(words.bytes, "'PCCL_SILENCE_MS'"));
+    assert_int_equal(pccl_options_set(*state, "silense_ms", "5000", &reason), PCCL_ARGUMENT);
+    assert_non_null(strstr(reason.bytes, "'silense_ms'"));
+    assert_int_equal(pccl_options_get(*state, "PCCL_SILENCE_MS", buffer, sizeof buffer, &reason), PCCL_ARGUMENT);
+    assert_non_null(strstr(reason.bytes, "'PCCL_SILENCE_MS'"));
     assert_string_equal(buffer, "kept");
 }
 
 static void parameters_of_the_process_are_no_options(void **state)
 {
-    struct pccl_text words;
+    struct pccl_text reason;
     char buffer[16];
     unsetenv("PCCL_LOG_LEVEL");
-    assert_int_equal(pccl_options_set(*state, "log_level", "INFO", &words), PCCL_ARGUMENT);
-    assert_non_null(strstr(words.bytes, "log_level"));
-    assert_int_equal(pccl_options_get(*state, "log_level", buffer, sizeof buffer, &words), PCCL_OK);
+    assert_int_equal(pccl_options_set(*state, "log_level", "INFO", &reason), PCCL_ARGUMENT);
+    assert_non_null(strstr(reason.bytes, "log_level"));
+    assert_int_equal(pccl_options_get(*state, "log_level", buffer, sizeof buffer, &reason), PCCL_OK);
     assert_string_equal(buffer, "WARN");
 }
 
 static void buffers_are_not_overrun(void **state)
 {
-    struct pccl_text words;
+    struct pccl_text reason;
     char buffer[6] = "#####";
-    assert_int_equal(pccl_options_get(*state, "silence_ms", buffer, 5, &words), PCCL_ARGUMENT);
-    assert_non_null(strstr(words.bytes, "needs 6 bytes"));
+    assert_int_equal(pccl_options_get(*state, "silence_ms", buffer, 5, &reason), PCCL_ARGUMENT);
+    assert_non_null(strstr(reason.bytes, "needs 6 bytes"));
     assert_string_equal(buffer, "#####");
-    assert_int_equal(pccl_options_get(*state, "silence_ms", buffer, 6, &words), PCCL_OK);
+    assert_int_equal(pccl_options_get(*state, "silence_ms", buffer, 6, &reason), PCCL_OK);
     assert_string_equal(buffer, "10000");
-    assert_int_equal(pccl_options_get(*state, "name", buffer, 0, &words), PCCL_ARGUMENT);
-    assert_int_equal(pccl_options_get(*state, "name", buffer, 1, &words), PCCL_OK);
+    assert_int_equal(pccl_options_get(*state, "name", buffer, 0, &reason), PCCL_ARGUMENT);
+    assert_int_equal(pccl_options_get(*state, "name", buffer, 1, &reason), PCCL_OK);
     assert_string_equal(buffer, "");
 }
 
 static void no_handle_means_environment_and_defaults(void **state)
 {
     (void)state;
-    struct pccl_text words;
+    struct pccl_text reason;
     char buffer[16];
     setenv("PCCL_SILENCE_MS", "7000", 1);
     assert_null(pccl_options_text(NULL, PCCL_PARAM_silence_ms));
-    assert_int_equal(pccl_options_get(NULL, "silence_ms", buffer, sizeof buffer, &words), PCCL_OK);
+    assert_int_equal(pccl_options_get(NULL, "silence_ms", buffer, sizeof buffer, &reason), PCCL_OK);
     assert_string_equal(buffer, "7000");
     pccl_options_destroy(NULL);
 }

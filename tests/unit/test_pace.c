@@ -10,7 +10,7 @@
 enum { RTT_US = 50000, STEP_US = 1000, MB = 1000000 };
 
 /* Sends as fast as the bound and the way allow for so long, in steps; what arrives is acknowledged in bursts. */
-struct way {
+struct path {
     struct pccl_pace pace;
     uint64_t now_us, sent, delivered;
     uint64_t rate, burst_us;
@@ -18,23 +18,23 @@ struct way {
     bool starving;
 };
 
-static struct way way_of(uint64_t rate)
+static struct path path_of(uint64_t rate)
 {
-    return (struct way){.now_us = 1000000, .rate = rate, .burst_us = STEP_US, .percent = 100};
+    return (struct path){.now_us = 1000000, .rate = rate, .burst_us = STEP_US, .percent = 100};
 }
 
-static void run(struct way *way, uint64_t ms)
+static void run(struct path *path, uint64_t ms)
 {
     for (uint64_t i = 0; i < ms; i++) {
-        uint64_t rate = way->pace.bound != 0 ? pccl_min_u64(way->pace.bound, way->rate) : way->rate;
-        way->now_us += STEP_US;
-        pccl_pace_starve(&way->pace, way->now_us, way->starving);
-        way->sent += rate * STEP_US / 1000000 * way->percent / 100;
-        if (way->now_us % way->burst_us == 0)
-            way->delivered = way->sent;
-        if (pccl_pace_is_due(&way->pace, way->now_us))
-            pccl_pace_look(&way->pace, way->now_us, way->delivered, RTT_US,
-                           rate * way->percent / 100 >= way->rate * 95 / 100);
+        uint64_t rate = path->pace.bound != 0 ? pccl_min_u64(path->pace.bound, path->rate) : path->rate;
+        path->now_us += STEP_US;
+        pccl_pace_starve(&path->pace, path->now_us, path->starving);
+        path->sent += rate * STEP_US / 1000000 * path->percent / 100;
+        if (path->now_us % path->burst_us == 0)
+            path->delivered = path->sent;
+        if (pccl_pace_is_due(&path->pace, path->now_us))
+            pccl_pace_look(&path->pace, path->now_us, path->delivered, RTT_US,
+                           rate * path->percent / 100 >= path->rate * 95 / 100);
     }
 }
 
@@ -46,78 +46,78 @@ static void assert_near(uint64_t value, uint64_t wanted, uint64_t percent)
 static void no_bound_before_it_is_known(void **state)
 {
     (void)state;
-    struct way way = way_of(MB);
-    run(&way, 100);
-    assert_int_equal(way.pace.bound, 0);
+    struct path path = path_of(MB);
+    run(&path, 100);
+    assert_int_equal(path.pace.bound, 0);
     for (int i = 0; i < 8; i++) { /* as connections begin: twice as fast each time */
-        way.rate *= 2;
-        run(&way, 100);
-        assert_int_equal(way.pace.bound, 0);
+        path.rate *= 2;
+        run(&path, 100);
+        assert_int_equal(path.pace.bound, 0);
     }
-    run(&way, 1000);
-    assert_near(way.pace.bound, way.rate * 11 / 10, 3);
+    run(&path, 1000);
+    assert_near(path.pace.bound, path.rate * 11 / 10, 3);
 }
 
 static void little_to_send_bounds_nothing(void **state)
 {
     (void)state;
-    struct way way = way_of(10 * MB);
+    struct path path = path_of(10 * MB);
     for (int i = 0; i < 2000; i++) {
-        way.starving = i % 2 == 0;
-        run(&way, 1);
+        path.starving = i % 2 == 0;
+        run(&path, 1);
     }
-    assert_int_equal(way.pace.bound, 0);
+    assert_int_equal(path.pace.bound, 0);
 }
 
 static void bursts_do_not_matter(void **state)
 {
     (void)state;
-    struct way way = way_of(100 * MB);
-    way.burst_us = 17000;
-    run(&way, 3000);
-    assert_in_range(way.pace.bound, 100 * MB, 150 * MB);
+    struct path path = path_of(100 * MB);
+    path.burst_us = 17000;
+    run(&path, 3000);
+    assert_in_range(path.pace.bound, 100 * MB, 150 * MB);
 }
 
-static void the_bound_follows_the_way(void **state)
+static void the_bound_follows_the_path(void **state)
 {
     (void)state;
-    struct way way = way_of(100 * MB);
-    run(&way, 1000);
-    assert_near(way.pace.bound, 110 * MB, 3);
-    way.rate = 30 * MB;
-    run(&way, 11000);
-    assert_near(way.pace.bound, 33 * MB, 3);
-    way.rate = 100 * MB;
-    run(&way, 4000);
-    assert_near(way.pace.bound, 110 * MB, 3);
+    struct path path = path_of(100 * MB);
+    run(&path, 1000);
+    assert_near(path.pace.bound, 110 * MB, 3);
+    path.rate = 30 * MB;
+    run(&path, 11000);
+    assert_near(path.pace.bound, 33 * MB, 3);
+    path.rate = 100 * MB;
+    run(&path, 4000);
+    assert_near(path.pace.bound, 110 * MB, 3);
 }
 
 /* A part of what could be sent is not, all the time: that alone must not bring the bound down. */
 static void losses_do_not_bring_it_down(void **state)
 {
     (void)state;
-    struct way way = way_of(100 * MB);
-    run(&way, 1000);
+    struct path path = path_of(100 * MB);
+    run(&path, 1000);
     for (int i = 0; i < 200; i++) {
-        way.rate = i % 3 == 0 ? 60 * MB : 100 * MB;
-        run(&way, 50);
+        path.rate = i % 3 == 0 ? 60 * MB : 100 * MB;
+        run(&path, 50);
     }
-    assert_in_range(way.pace.bound, 90 * MB, 125 * MB);
+    assert_in_range(path.pace.bound, 90 * MB, 125 * MB);
 }
 
 /* One that was slow for a while, and others that are slow with it: it comes back to what its way can take. */
 static void others_do_not_keep_it_down(void **state)
 {
     (void)state;
-    struct way way = way_of(100 * MB);
-    run(&way, 1000);
-    way.rate = 10 * MB;
-    run(&way, 11000);
-    assert_near(way.pace.bound, 11 * MB, 3);
-    way.rate = 100 * MB;
-    way.percent = 80;
-    run(&way, 4000);
-    assert_in_range(way.pace.bound, 100 * MB, 250 * MB);
+    struct path path = path_of(100 * MB);
+    run(&path, 1000);
+    path.rate = 10 * MB;
+    run(&path, 11000);
+    assert_near(path.pace.bound, 11 * MB, 3);
+    path.rate = 100 * MB;
+    path.percent = 80;
+    run(&path, 4000);
+    assert_in_range(path.pace.bound, 100 * MB, 250 * MB);
 }
 
 /* Held up for some seconds, and the round trip is longer for another reason than a queue: it is not forgotten what the
@@ -125,63 +125,63 @@ static void others_do_not_keep_it_down(void **state)
 static void it_does_not_sink_at_once(void **state)
 {
     (void)state;
-    struct way way = way_of(100 * MB);
-    run(&way, 1000);
-    way.rate = 10 * MB;
-    run(&way, 4000);
-    assert_near(way.pace.bound, 75 * MB, 3);
-    way.rate = 100 * MB;
-    run(&way, 1000);
-    assert_near(way.pace.bound, 110 * MB, 3);
+    struct path path = path_of(100 * MB);
+    run(&path, 1000);
+    path.rate = 10 * MB;
+    run(&path, 4000);
+    assert_near(path.pace.bound, 75 * MB, 3);
+    path.rate = 100 * MB;
+    run(&path, 1000);
+    assert_near(path.pace.bound, 110 * MB, 3);
 }
 
 static void pauses_leave_it_as_it_is(void **state)
 {
     (void)state;
-    struct way way = way_of(100 * MB);
-    run(&way, 1000);
+    struct path path = path_of(100 * MB);
+    run(&path, 1000);
     for (int i = 0; i < 50; i++) {
-        pccl_pace_interrupt(&way.pace);
-        way.now_us += 300000;
-        run(&way, 200);
-        assert_near(way.pace.bound, 110 * MB, 3);
+        pccl_pace_interrupt(&path.pace);
+        path.now_us += 300000;
+        run(&path, 200);
+        assert_near(path.pace.bound, 110 * MB, 3);
     }
-    way.delivered = way.sent = 0; /* other connections */
-    pccl_pace_interrupt(&way.pace);
-    run(&way, 200);
-    assert_near(way.pace.bound, 110 * MB, 3);
+    path.delivered = path.sent = 0; /* other connections */
+    pccl_pace_interrupt(&path.pace);
+    run(&path, 200);
+    assert_near(path.pace.bound, 110 * MB, 3);
 }
 
 static void a_long_pause_forgets(void **state)
 {
     (void)state;
-    struct way way = way_of(100 * MB);
-    run(&way, 1000);
-    pccl_pace_interrupt(&way.pace);
-    way.now_us += 20 * 1000000;
-    run(&way, 10);
-    assert_int_equal(way.pace.bound, 0);
+    struct path path = path_of(100 * MB);
+    run(&path, 1000);
+    pccl_pace_interrupt(&path.pace);
+    path.now_us += 20 * 1000000;
+    run(&path, 10);
+    assert_int_equal(path.pace.bound, 0);
 }
 
 /* Too little to send for a measurement: what is bounded does not stay so for ever. */
 static void without_samples_it_is_lifted(void **state)
 {
     (void)state;
-    struct way way = way_of(100 * MB);
-    run(&way, 1000);
-    assert_true(way.pace.bound > 0);
-    way.starving = true;
-    run(&way, 9000);
-    assert_true(way.pace.bound > 0);
-    run(&way, 2000);
-    assert_int_equal(way.pace.bound, 0);
+    struct path path = path_of(100 * MB);
+    run(&path, 1000);
+    assert_true(path.pace.bound > 0);
+    path.starving = true;
+    run(&path, 9000);
+    assert_true(path.pace.bound > 0);
+    run(&path, 2000);
+    assert_int_equal(path.pace.bound, 0);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(no_bound_before_it_is_known),  cmocka_unit_test(little_to_send_bounds_nothing),
-        cmocka_unit_test(bursts_do_not_matter),         cmocka_unit_test(the_bound_follows_the_way),
+        cmocka_unit_test(bursts_do_not_matter),         cmocka_unit_test(the_bound_follows_the_path),
         cmocka_unit_test(losses_do_not_bring_it_down),  cmocka_unit_test(others_do_not_keep_it_down),
         cmocka_unit_test(pauses_leave_it_as_it_is),     cmocka_unit_test(a_long_pause_forgets),
         cmocka_unit_test(without_samples_it_is_lifted), cmocka_unit_test(it_does_not_sink_at_once),

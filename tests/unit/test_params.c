@@ -26,10 +26,10 @@ static int forget_environment(void **state)
     return 0;
 }
 
-static void assert_words(const struct pccl_text *words, const char *part)
+static void assert_words(const struct pccl_text *reason, const char *part)
 {
-    if (strstr(words->bytes, part) == NULL) {
-        fail_msg("'%s' does not contain '%s'", words->bytes, part);
+    if (strstr(reason->bytes, part) == NULL) {
+        fail_msg("'%s' does not contain '%s'", reason->bytes, part);
     }
 }
 
@@ -51,11 +51,11 @@ static void every_parameter_is_described(void **state)
             env[5 + k] = letter >= 'a' && letter <= 'z' ? (char)(letter - 32) : letter;
         }
         assert_string_equal(info.env, env);
-        struct pccl_text words;
-        assert_int_equal(pccl_params_check((enum pccl_param)i, info.default_value, &words), PCCL_OK);
+        struct pccl_text reason;
+        assert_int_equal(pccl_params_check((enum pccl_param)i, info.default_value, &reason), PCCL_OK);
         if (info.min_value[0] != '\0') {
-            assert_int_equal(pccl_params_check((enum pccl_param)i, info.min_value, &words), PCCL_OK);
-            assert_int_equal(pccl_params_check((enum pccl_param)i, info.max_value, &words), PCCL_OK);
+            assert_int_equal(pccl_params_check((enum pccl_param)i, info.min_value, &reason), PCCL_OK);
+            assert_int_equal(pccl_params_check((enum pccl_param)i, info.max_value, &reason), PCCL_OK);
         }
     }
     assert_int_equal(pccl_params_find("no_such_parameter"), PCCL_PARAM_COUNT);
@@ -86,11 +86,11 @@ static void defaults_load(void **state)
 {
     (void)state;
     static struct pccl_params params;
-    struct pccl_text words;
+    struct pccl_text reason;
     const pcclParameterScope_t scopes[] = {pcclParameterCommunicator, pcclParameterMaster, pcclParameterProcess};
     for (size_t i = 0; i < PCCL_COUNT_OF(scopes); i++) {
         memset(&params, 0xa5, sizeof params);
-        assert_int_equal(pccl_params_load(NULL, scopes[i], &params, &words), PCCL_OK);
+        assert_int_equal(pccl_params_load(NULL, scopes[i], &params, &reason), PCCL_OK);
         assert_int_equal(params.silence_ms, 10000);
         assert_int_equal(params.heartbeat_ms, 2500);
         assert_int_equal(params.tiny_bytes_max, 8192);
@@ -113,20 +113,20 @@ static void option_beats_environment_beats_default(void **state)
 {
     (void)state;
     static struct pccl_params params;
-    struct pccl_text words;
+    struct pccl_text reason;
     pcclOptions_t *options = pccl_options_create();
     assert_non_null(options);
     assert_string_equal(pccl_params_text(options, PCCL_PARAM_dial_ms), "10");
     setenv("PCCL_DIAL_MS", "20", 1);
     assert_string_equal(pccl_params_text(options, PCCL_PARAM_dial_ms), "20");
-    assert_int_equal(pccl_options_set(options, "dial_ms", "30", &words), PCCL_OK);
+    assert_int_equal(pccl_options_set(options, "dial_ms", "30", &reason), PCCL_OK);
     assert_string_equal(pccl_params_text(options, PCCL_PARAM_dial_ms), "30");
-    assert_int_equal(pccl_params_load(options, pcclParameterCommunicator, &params, &words), PCCL_OK);
+    assert_int_equal(pccl_params_load(options, pcclParameterCommunicator, &params, &reason), PCCL_OK);
     assert_int_equal(params.dial_ms, 30);
-    assert_int_equal(pccl_params_load(NULL, pcclParameterCommunicator, &params, &words), PCCL_OK);
+    assert_int_equal(pccl_params_load(NULL, pcclParameterCommunicator, &params, &reason), PCCL_OK);
     assert_int_equal(params.dial_ms, 20);
     setenv("PCCL_DIAL_MS", "", 1); /* as good as unset */
-    assert_int_equal(pccl_params_load(NULL, pcclParameterCommunicator, &params, &words), PCCL_OK);
+    assert_int_equal(pccl_params_load(NULL, pcclParameterCommunicator, &params, &reason), PCCL_OK);
     assert_int_equal(params.dial_ms, 10);
     pccl_options_destroy(options);
 }
@@ -135,14 +135,14 @@ static void each_kind_is_loaded(void **state)
 {
     (void)state;
     static struct pccl_params params;
-    struct pccl_text words;
+    struct pccl_text reason;
     pcclOptions_t *options = pccl_options_create();
-    assert_int_equal(pccl_options_set(options, "extended_results", "yes", &words), PCCL_OK);
-    assert_int_equal(pccl_options_set(options, "peer_group", "4294967295", &words), PCCL_OK);
-    assert_int_equal(pccl_options_set(options, "name", "node 7", &words), PCCL_OK);
-    assert_int_equal(pccl_options_set(options, "bind_address", "10.0.0.7", &words), PCCL_OK);
-    assert_int_equal(pccl_options_set(options, "advertise_addresses", "a.example:1, [fe80::1]", &words), PCCL_OK);
-    assert_int_equal(pccl_params_load(options, pcclParameterCommunicator, &params, &words), PCCL_OK);
+    assert_int_equal(pccl_options_set(options, "extended_results", "yes", &reason), PCCL_OK);
+    assert_int_equal(pccl_options_set(options, "peer_group", "4294967295", &reason), PCCL_OK);
+    assert_int_equal(pccl_options_set(options, "name", "node 7", &reason), PCCL_OK);
+    assert_int_equal(pccl_options_set(options, "bind_address", "10.0.0.7", &reason), PCCL_OK);
+    assert_int_equal(pccl_options_set(options, "advertise_addresses", "a.example:1, [fe80::1]", &reason), PCCL_OK);
+    assert_int_equal(pccl_params_load(options, pcclParameterCommunicator, &params, &reason), PCCL_OK);
     assert_true(params.extended_results);
     assert_int_equal(params.peer_group, UINT32_MAX);
     assert_string_equal(params.name, "node 7");
@@ -150,7 +150,7 @@ static void each_kind_is_loaded(void **state)
     assert_string_equal(params.advertise_addresses, "a.example:1, [fe80::1]");
     pccl_options_destroy(options);
     setenv("PCCL_LOG_LEVEL", "DEBUG", 1);
-    assert_int_equal(pccl_params_load(NULL, pcclParameterProcess, &params, &words), PCCL_OK);
+    assert_int_equal(pccl_params_load(NULL, pcclParameterProcess, &params, &reason), PCCL_OK);
     assert_int_equal(params.log_level, PCCL_LOG_DEBUG);
 }
 
@@ -158,7 +158,7 @@ static void log_levels_of_the_reference(void **state)
 {
     (void)state;
     static struct pccl_params params;
-    struct pccl_text words;
+    struct pccl_text reason;
     const struct {
         const char *name;
         enum pccl_log_level level;
@@ -167,13 +167,13 @@ static void log_levels_of_the_reference(void **state)
                  {"NONE", PCCL_LOG_NONE},   {"error", PCCL_LOG_ERROR}, {"info", PCCL_LOG_INFO}};
     for (size_t i = 0; i < PCCL_COUNT_OF(known); i++) {
         setenv("PCCL_LOG_LEVEL", known[i].name, 1);
-        assert_int_equal(pccl_params_load(NULL, pcclParameterProcess, &params, &words), PCCL_OK);
+        assert_int_equal(pccl_params_load(NULL, pcclParameterProcess, &params, &reason), PCCL_OK);
         assert_int_equal(params.log_level, known[i].level);
     }
     setenv("PCCL_LOG_LEVEL", "LOUD", 1);
-    assert_int_equal(pccl_params_load(NULL, pcclParameterProcess, &params, &words), PCCL_ARGUMENT);
-    assert_words(&words, "log_level");
-    assert_words(&words, "LOUD");
+    assert_int_equal(pccl_params_load(NULL, pcclParameterProcess, &params, &reason), PCCL_ARGUMENT);
+    assert_words(&reason, "log_level");
+    assert_words(&reason, "LOUD");
 }
 
 /* ---- bad values ---- */
@@ -183,7 +183,7 @@ static void bad_values_are_named(void **state)
     (void)state;
     const struct {
         enum pccl_param param;
-        const char *value, *words;
+        const char *value, *reason;
     } bad[] = {
         {PCCL_PARAM_silence_ms, "99", "from 100 to 3600000"},
         {PCCL_PARAM_silence_ms, "3600001", "from 100 to 3600000"},
@@ -209,12 +209,12 @@ static void bad_values_are_named(void **state)
         {PCCL_PARAM_advertise_addresses, "a,", "is not followed by an address"},
     };
     for (size_t i = 0; i < PCCL_COUNT_OF(bad); i++) {
-        struct pccl_text words;
+        struct pccl_text reason;
         pcclParameterInfo_t info = PCCL_PARAMETER_INFO_INIT;
         assert_int_equal(pccl_params_describe(bad[i].param, &info), PCCL_OK);
-        assert_int_equal(pccl_params_check(bad[i].param, bad[i].value, &words), PCCL_ARGUMENT);
-        assert_words(&words, info.name);
-        assert_words(&words, bad[i].words);
+        assert_int_equal(pccl_params_check(bad[i].param, bad[i].value, &reason), PCCL_ARGUMENT);
+        assert_words(&reason, info.name);
+        assert_words(&reason, bad[i].reason);
     }
 }
 
@@ -222,10 +222,10 @@ static void overlong_values_are_refused(void **state)
 {
     (void)state;
     static char value[PCCL_PARAM_BYTES_MAX + 2];
-    struct pccl_text words;
+    struct pccl_text reason;
     memset(value, 'a', sizeof value - 1);
     for (int i = 0; i < PCCL_PARAM_COUNT; i++) {
-        assert_int_equal(pccl_params_check((enum pccl_param)i, value, &words), PCCL_ARGUMENT);
+        assert_int_equal(pccl_params_check((enum pccl_param)i, value, &reason), PCCL_ARGUMENT);
     }
 }
 
@@ -233,17 +233,17 @@ static void bad_variables_name_the_variable(void **state)
 {
     (void)state;
     static struct pccl_params params;
-    struct pccl_text words;
+    struct pccl_text reason;
     setenv("PCCL_PORT", "many", 1);
-    assert_int_equal(pccl_params_load(NULL, pcclParameterCommunicator, &params, &words), PCCL_ARGUMENT);
-    assert_words(&words, "PCCL_PORT");
-    assert_words(&words, "'many'");
-    assert_words(&words, "from 0 to 65535");
+    assert_int_equal(pccl_params_load(NULL, pcclParameterCommunicator, &params, &reason), PCCL_ARGUMENT);
+    assert_words(&reason, "PCCL_PORT");
+    assert_words(&reason, "'many'");
+    assert_words(&reason, "from 0 to 65535");
     /* It is no concern of a master, nor of a communicator that does not read it. */
-    assert_int_equal(pccl_params_load(NULL, pcclParameterMaster, &params, &words), PCCL_OK);
+    assert_int_equal(pccl_params_load(NULL, pcclParameterMaster, &params, &reason), PCCL_OK);
     pcclOptions_t *options = pccl_options_create();
-    assert_int_equal(pccl_options_set(options, "port", "1", &words), PCCL_OK);
-    assert_int_equal(pccl_params_load(options, pcclParameterCommunicator, &params, &words), PCCL_OK);
+    assert_int_equal(pccl_options_set(options, "port", "1", &reason), PCCL_OK);
+    assert_int_equal(pccl_params_load(options, pcclParameterCommunicator, &params, &reason), PCCL_OK);
     pccl_options_destroy(options);
 }
 
@@ -267,17 +267,17 @@ static void misfits(void **state)
     };
     for (size_t i = 0; i < PCCL_COUNT_OF(cases); i++) {
         static struct pccl_params params;
-        struct pccl_text words;
+        struct pccl_text reason;
         pcclOptions_t *options = pccl_options_create();
-        assert_int_equal(pccl_options_set(options, cases[i].name, cases[i].value, &words), PCCL_OK);
-        assert_int_equal(pccl_options_set(options, cases[i].other_name, cases[i].other_value, &words), PCCL_OK);
-        enum pccl_status status = pccl_params_load(options, cases[i].scope, &params, &words);
+        assert_int_equal(pccl_options_set(options, cases[i].name, cases[i].value, &reason), PCCL_OK);
+        assert_int_equal(pccl_options_set(options, cases[i].other_name, cases[i].other_value, &reason), PCCL_OK);
+        enum pccl_status status = pccl_params_load(options, cases[i].scope, &params, &reason);
         assert_int_equal(status, cases[i].fits ? PCCL_OK : PCCL_ARGUMENT);
         if (!cases[i].fits) {
-            assert_words(&words, cases[i].name);
-            assert_words(&words, cases[i].other_name);
-            assert_words(&words, cases[i].value);
-            assert_words(&words, cases[i].other_value);
+            assert_words(&reason, cases[i].name);
+            assert_words(&reason, cases[i].other_name);
+            assert_words(&reason, cases[i].value);
+            assert_words(&reason, cases[i].other_value);
         }
         pccl_options_destroy(options);
     }
@@ -294,19 +294,19 @@ static void addresses_are_split(void **state)
         {"fe80::1%eth0", 48148, false}, {"2001:db8::2", 48148, false},
     };
     struct pccl_endpoint endpoint;
-    struct pccl_text words;
+    struct pccl_text reason;
     bool more = false;
     for (size_t i = 0; i < PCCL_COUNT_OF(expected); i++) {
-        assert_int_equal(pccl_endpoint_next(&cursor, 48148, &endpoint, &more, &words), PCCL_OK);
+        assert_int_equal(pccl_endpoint_next(&cursor, 48148, &endpoint, &more, &reason), PCCL_OK);
         assert_true(more);
         assert_string_equal(endpoint.host, expected[i].host);
         assert_int_equal(endpoint.port, expected[i].port);
         assert_int_equal(endpoint.has_port, expected[i].has_port);
     }
-    assert_int_equal(pccl_endpoint_next(&cursor, 48148, &endpoint, &more, &words), PCCL_OK);
+    assert_int_equal(pccl_endpoint_next(&cursor, 48148, &endpoint, &more, &reason), PCCL_OK);
     assert_false(more);
     cursor = "  ";
-    assert_int_equal(pccl_endpoint_next(&cursor, 48148, &endpoint, &more, &words), PCCL_OK);
+    assert_int_equal(pccl_endpoint_next(&cursor, 48148, &endpoint, &more, &reason), PCCL_OK);
     assert_false(more);
 }
 
@@ -322,16 +322,16 @@ static void bad_addresses_are_refused(void **state)
     for (size_t i = 0; i < PCCL_COUNT_OF(bad); i++) {
         const char *cursor = bad[i];
         struct pccl_endpoint endpoint;
-        struct pccl_text words;
+        struct pccl_text reason;
         bool more = true;
         enum pccl_status status = PCCL_OK;
         for (int items = 0; status == PCCL_OK && more && items < 4; items++) {
-            status = pccl_endpoint_next(&cursor, 1, &endpoint, &more, &words);
+            status = pccl_endpoint_next(&cursor, 1, &endpoint, &more, &reason);
         }
         if (status != PCCL_ARGUMENT) {
             fail_msg("'%s' was accepted", bad[i]);
         }
-        assert_true(words.length > 10);
+        assert_true(reason.length > 10);
     }
 }
 

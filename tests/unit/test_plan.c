@@ -11,8 +11,8 @@ static struct pccl_plan make(uint64_t count, enum pccl_datatype datatype, uint32
     static const struct pccl_cost unknown = {0};
     struct pccl_descriptor descriptor = {.datatype = (uint8_t)datatype, .operation = PCCL_SUM, .count = count};
     struct pccl_plan plan;
-    struct pccl_text words;
-    assert_int_equal(pccl_plan_make(&descriptor, cost != NULL ? cost : &unknown, ranks, rank, &plan, &words), PCCL_OK);
+    struct pccl_text reason;
+    assert_int_equal(pccl_plan_make(&descriptor, cost != NULL ? cost : &unknown, ranks, rank, &plan, &reason), PCCL_OK);
     return plan;
 }
 
@@ -27,20 +27,20 @@ static void check_cut(const struct pccl_plan *plan)
     if (plan->codec != NULL && plan->segment_elements > PCCL_CODEC_BLOCK)
         assert_int_equal(plan->segment_elements % PCCL_CODEC_BLOCK, 0);
     uint64_t next = 0;
-    for (uint64_t group = 0; group < plan->groups; group++) {
+    for (uint64_t stripe = 0; stripe < plan->stripes; stripe++) {
         uint32_t filled = 0, shortest = UINT32_MAX, longest = 0;
         for (uint32_t number = 0; number < plan->pieces; number++) {
-            struct pccl_segment segment = pccl_plan_segment(plan, group, number);
+            struct pccl_segment segment = pccl_plan_segment(plan, stripe, number);
             assert_int_equal(segment.first, next);
             next += segment.count;
             assert_true(segment.count <= plan->segment_elements);
-            assert_true(group + 1 == plan->groups || segment.count == plan->segment_elements);
+            assert_true(stripe + 1 == plan->stripes || segment.count == plan->segment_elements);
             shortest = segment.count < shortest ? segment.count : shortest;
             longest = segment.count > longest ? segment.count : longest;
             if (segment.count > 0)
                 assert_int_equal(filled++, number);
         }
-        assert_int_equal(filled, pccl_plan_segments(plan, group));
+        assert_int_equal(filled, pccl_plan_segments(plan, stripe));
         assert_true(filled > 0 && longest - shortest <= 1);
     }
     assert_int_equal(next, plan->count);
@@ -71,8 +71,8 @@ static void codecs_get_whole_blocks(void **state)
                                              .count = count};
         struct pccl_cost cost = {0};
         struct pccl_plan plan;
-        struct pccl_text words;
-        assert_int_equal(pccl_plan_make(&descriptor, &cost, 3, 1, &plan, &words), PCCL_OK);
+        struct pccl_text reason;
+        assert_int_equal(pccl_plan_make(&descriptor, &cost, 3, 1, &plan, &reason), PCCL_OK);
         assert_non_null(plan.codec);
         check_cut(&plan);
         assert_int_equal(pccl_plan_bytes(&plan, 1, 5000), pccl_codec_bytes(plan.codec, 5000));
@@ -96,8 +96,8 @@ static void sums_of_halves_travel_wide(void **state)
                                                      .count = 5000};
                 const struct pccl_cost cost = {0};
                 struct pccl_plan plan;
-                struct pccl_text words;
-                if (pccl_plan_make(&descriptor, direct ? &mesh : &cost, ranks, 0, &plan, &words) != PCCL_OK)
+                struct pccl_text reason;
+                if (pccl_plan_make(&descriptor, direct ? &mesh : &cost, ranks, 0, &plan, &reason) != PCCL_OK)
                     continue;
                 for (uint32_t step = 0; step < pccl_plan_schedule(&plan)->steps(plan.seat); step++) {
                     bool between = plan.algorithm == PCCL_RING && step > 0 && step < ranks - 1;
@@ -117,14 +117,14 @@ static void segments_are_as_large_as_they_may_be(void **state)
 {
     (void)state;
     enum { KIB = 1024 / 4 }; /* elements */
-    assert_int_equal(make(4 * 128 * KIB, PCCL_F32, 4, 0, NULL).groups, 1);
-    assert_int_equal(make(8 * 128 * KIB, PCCL_F32, 4, 0, NULL).groups, 1);
-    assert_int_equal(make(16 * 128 * KIB, PCCL_F32, 4, 0, NULL).groups, 2);
+    assert_int_equal(make(4 * 128 * KIB, PCCL_F32, 4, 0, NULL).stripes, 1);
+    assert_int_equal(make(8 * 128 * KIB, PCCL_F32, 4, 0, NULL).stripes, 1);
+    assert_int_equal(make(16 * 128 * KIB, PCCL_F32, 4, 0, NULL).stripes, 2);
     assert_int_equal(make(16 * 128 * KIB, PCCL_F32, 4, 0, NULL).segment_elements, 256 * KIB);
-    assert_int_equal(make(12 * 128 * KIB, PCCL_F32, 4, 0, NULL).groups, 2);
+    assert_int_equal(make(12 * 128 * KIB, PCCL_F32, 4, 0, NULL).stripes, 2);
     assert_int_equal(make(12 * 128 * KIB, PCCL_F32, 4, 0, NULL).segment_elements, 192 * KIB);
-    assert_int_equal(make(16 * 256 * KIB, PCCL_F32, 4, 0, NULL).groups, 4);
-    assert_int_equal(make(64 * 256 * KIB, PCCL_F32, 4, 0, NULL).groups, 16);
+    assert_int_equal(make(16 * 256 * KIB, PCCL_F32, 4, 0, NULL).stripes, 4);
+    assert_int_equal(make(64 * 256 * KIB, PCCL_F32, 4, 0, NULL).stripes, 16);
     assert_int_equal(make(64 * 256 * KIB, PCCL_F32, 4, 0, NULL).segment_elements, 256 * KIB);
 }
 
@@ -133,16 +133,16 @@ static void huge_buffers_do_not_overflow(void **state)
     (void)state;
     const uint64_t count = (UINT64_C(1) << 40) + 12345;
     struct pccl_plan plan = make(count, PCCL_U8, 7, 3, NULL);
-    struct pccl_segment last = pccl_plan_segment(&plan, plan.groups - 1, 6);
+    struct pccl_segment last = pccl_plan_segment(&plan, plan.stripes - 1, 6);
     assert_true(last.first > UINT32_MAX);
-    uint32_t filled = pccl_plan_segments(&plan, plan.groups - 1);
-    struct pccl_segment end = pccl_plan_segment(&plan, plan.groups - 1, filled - 1);
+    uint32_t filled = pccl_plan_segments(&plan, plan.stripes - 1);
+    struct pccl_segment end = pccl_plan_segment(&plan, plan.stripes - 1, filled - 1);
     assert_true(end.first + end.count == count);
-    struct pccl_segment middle = pccl_plan_segment(&plan, plan.groups / 2, 0);
-    struct pccl_segment before = pccl_plan_segment(&plan, plan.groups / 2 - 1, 6);
+    struct pccl_segment middle = pccl_plan_segment(&plan, plan.stripes / 2, 0);
+    struct pccl_segment before = pccl_plan_segment(&plan, plan.stripes / 2 - 1, 6);
     assert_true(before.first + before.count == middle.first);
     plan = make((uint64_t)PTRDIFF_MAX / 8, PCCL_F64, PCCL_PEERS_MAX, 0, NULL);
-    end = pccl_plan_segment(&plan, plan.groups - 1, pccl_plan_segments(&plan, plan.groups - 1) - 1);
+    end = pccl_plan_segment(&plan, plan.stripes - 1, pccl_plan_segments(&plan, plan.stripes - 1) - 1);
     assert_true(end.first + end.count == plan.count);
 }
 
@@ -200,9 +200,9 @@ static void bad_descriptors_are_refused(void **state)
     struct pccl_cost cost = {0};
     for (size_t i = 0; i < PCCL_COUNT_OF(bad); i++) {
         struct pccl_plan plan = {.count = 77};
-        struct pccl_text words;
-        assert_int_equal(pccl_plan_make(&bad[i], &cost, 2, 0, &plan, &words), PCCL_ARGUMENT);
-        assert_true(words.length > 0);
+        struct pccl_text reason;
+        assert_int_equal(pccl_plan_make(&bad[i], &cost, 2, 0, &plan, &reason), PCCL_ARGUMENT);
+        assert_true(reason.length > 0);
         assert_int_equal(plan.count, 77);
     }
 }

@@ -353,23 +353,23 @@ static void on_accepted(void *owner, struct pccl_connection *connection)
     fail();
 }
 
-static void on_dialled(void *context, struct pccl_connection *connection, enum pccl_link_end how,
-                       const struct pccl_text *words)
+static void on_dialed(void *context, struct pccl_connection *connection, enum pccl_link_end how,
+                      const struct pccl_text *reason)
 {
     (void)context;
     (void)connection;
     (void)how;
-    (void)words;
+    (void)reason;
     fail();
 }
 
 static void on_resolved(void *context, const struct pccl_address *addresses, uint32_t count,
-                        const struct pccl_text *words)
+                        const struct pccl_text *reason)
 {
     (void)context;
     (void)addresses;
     (void)count;
-    (void)words;
+    (void)reason;
     fail();
 }
 
@@ -387,7 +387,7 @@ static void open_channel(struct tenants *tenants, int *bare)
 static void open_listener(struct tenants *tenants, const struct pccl_hash_key *hash)
 {
     static const struct pccl_connection_events events = {0};
-    struct pccl_text words;
+    struct pccl_text reason;
     struct pccl_address address;
     assert_true(pccl_resolve_numeric(&(struct pccl_host){.name = "127.0.0.1"}, &address));
     tenants->listener = (struct pccl_listener){.loop = &tenants->world.reactor.loop,
@@ -396,7 +396,7 @@ static void open_listener(struct tenants *tenants, const struct pccl_hash_key *h
                                                .strangers_max = 4,
                                                .events = &events,
                                                .accepted = on_accepted};
-    assert_int_equal(pccl_listener_open(&tenants->listener, &address, 1, 0, 1, &words), 0);
+    assert_int_equal(pccl_listener_open(&tenants->listener, &address, 1, 0, 1, &reason), 0);
 }
 
 static struct pccl_dialer *dial(struct tenants *tenants)
@@ -408,7 +408,7 @@ static struct pccl_dialer *dial(struct tenants *tenants)
                              .count = 1,
                              .stagger_ms = LOOPBACK_HANG_MS,
                              .timeout_ms = LOOPBACK_HANG_MS,
-                             .done = on_dialled};
+                             .done = on_dialed};
     return pccl_dialer_start(&tenants->world.reactor.loop, pccl_heap(), &dial);
 }
 

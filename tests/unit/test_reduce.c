@@ -83,7 +83,7 @@ static void narrowing_takes_all_values_back(void **state)
     }
 }
 
-/* Between each two neighbours: the middle goes to the even one, its f32 neighbours to the nearer one. */
+/* Between each two neighbors: the middle goes to the even one, its f32 neighbors to the nearer one. */
 static void narrowing_rounds_to_nearest_even(void **state)
 {
     (void)state;
@@ -137,12 +137,12 @@ static void names_and_sizes(void **state)
         assert_int_equal(pccl_datatype_bytes((enum pccl_datatype)i), sizes[i]);
         assert_string_equal(pccl_datatype_name((enum pccl_datatype)i), names[i]);
     }
-    for (int i = 0; i < PCCL_REDUCTIONS; i++) {
-        assert_string_equal(pccl_reduction_name((enum pccl_reduction)i), reductions[i]);
+    for (int i = 0; i < PCCL_REDUCE_OPS; i++) {
+        assert_string_equal(pccl_reduce_op_name((enum pccl_reduce_op)i), reductions[i]);
     }
     assert_int_equal(pccl_datatype_bytes(PCCL_DATATYPES), 0);
     assert_string_equal(pccl_datatype_name(PCCL_DATATYPES), "?");
-    assert_string_equal(pccl_reduction_name(PCCL_REDUCTIONS), "?");
+    assert_string_equal(pccl_reduce_op_name(PCCL_REDUCE_OPS), "?");
 }
 
 /* ---- integers: each type against arithmetic in 128 bits, cut to the type ---- */
@@ -170,7 +170,7 @@ static wide load(const uint8_t *from, enum pccl_datatype type)
     return cut((wide)bits, type);
 }
 
-static wide expected_integer(enum pccl_datatype type, enum pccl_reduction reduction, const wide *values, uint32_t count)
+static wide expected_integer(enum pccl_datatype type, enum pccl_reduce_op reduction, const wide *values, uint32_t count)
 {
     wide result = values[0];
     for (uint32_t i = 1; i < count; i++) {
@@ -180,10 +180,10 @@ static wide expected_integer(enum pccl_datatype type, enum pccl_reduction reduct
         case PCCL_PROD: result = cut((wide)((unsigned_wide)result * (unsigned_wide)values[i]), type); break;
         case PCCL_MAX: result = values[i] > result ? values[i] : result; break;
         case PCCL_MIN: result = values[i] < result ? values[i] : result; break;
-        case PCCL_REDUCTIONS: break;
+        case PCCL_REDUCE_OPS: break;
         }
     }
-    return reduction == PCCL_AVG ? result / (wide)count : result; /* C truncates towards zero */
+    return reduction == PCCL_AVG ? result / (wide)count : result; /* C truncates toward zero */
 }
 
 static const enum pccl_datatype integers[] = {PCCL_U8,  PCCL_I8,  PCCL_I16, PCCL_U16,
@@ -215,17 +215,17 @@ static void integers_wrap_and_divide_at_the_end(void **state)
     static uint8_t result[ELEMENTS * 8 + 8];
     for (size_t t = 0; t < PCCL_COUNT_OF(integers); t++) {
         size_t size = pccl_datatype_bytes(integers[t]);
-        for (int op = 0; op < PCCL_REDUCTIONS; op++) {
+        for (int op = 0; op < PCCL_REDUCE_OPS; op++) {
             for (uint32_t count = 1; count <= PARTS_MAX; count++) {
                 fill(&parts, &prng);
                 memset(result, 0xa5, sizeof result);
-                pccl_reduce_all(integers[t], (enum pccl_reduction)op, parts.pointers, count, ELEMENTS, result + 1);
+                pccl_reduce_all(integers[t], (enum pccl_reduce_op)op, parts.pointers, count, ELEMENTS, result + 1);
                 for (size_t i = 0; i < ELEMENTS; i++) {
                     wide values[PARTS_MAX];
                     for (uint32_t part = 0; part < count; part++) {
                         values[part] = load((const uint8_t *)parts.pointers[part] + i * size, integers[t]);
                     }
-                    wide expected = expected_integer(integers[t], (enum pccl_reduction)op, values, count);
+                    wide expected = expected_integer(integers[t], (enum pccl_reduce_op)op, values, count);
                     assert_true(load(result + 1 + i * size, integers[t]) == expected);
                 }
                 assert_int_equal(result[0], 0xa5);
@@ -235,7 +235,7 @@ static void integers_wrap_and_divide_at_the_end(void **state)
     }
 }
 
-static void average_of_integers_truncates_towards_zero(void **state)
+static void average_of_integers_truncates_toward_zero(void **state)
 {
     (void)state;
     int8_t a = -3, b = -4, out = 0;
@@ -274,7 +274,7 @@ static void average_over_more_parts_than_the_type_holds(void **state)
 
 /* ---- floats ---- */
 
-static float reduce_f32(enum pccl_reduction reduction, const float *values, uint32_t count)
+static float reduce_f32(enum pccl_reduce_op reduction, const float *values, uint32_t count)
 {
     const void *parts[8];
     float out = 0;
@@ -315,8 +315,8 @@ static void float_arrays_match_plain_arithmetic(void **state)
     for (int i = 0; i < ELEMENTS * 3; i++) {
         values[i / ELEMENTS][i % ELEMENTS] = (float)(int32_t)pccl_prng_u64(&prng) / 1000.0f;
     }
-    for (int op = 0; op < PCCL_REDUCTIONS; op++) {
-        pccl_reduce_all(PCCL_F32, (enum pccl_reduction)op, parts, 3, ELEMENTS, out);
+    for (int op = 0; op < PCCL_REDUCE_OPS; op++) {
+        pccl_reduce_all(PCCL_F32, (enum pccl_reduce_op)op, parts, 3, ELEMENTS, out);
         for (int i = 0; i < ELEMENTS; i++) {
             float a = values[0][i], b = values[1][i], c = values[2][i];
             const float expected[] = {(a + b) + c, ((a + b) + c) / 3.0f, (a * b) * c, fmaxf(fmaxf(a, b), c),
@@ -364,7 +364,7 @@ static void half_float_products_may_pass_through_large_values(void **state)
 
 struct specials {
     enum pccl_datatype type;
-    uint64_t plus_zero, minus_zero, one, quiet, other_nan, signalling, infinity;
+    uint64_t plus_zero, minus_zero, one, quiet, other_nan, signaling, infinity;
 };
 static const struct specials specials[] = {
     {PCCL_F16, 0, 0x8000, 0x3c00, 0x7e00, 0xfe01, 0x7c01, 0x7c00},
@@ -374,7 +374,7 @@ static const struct specials specials[] = {
      UINT64_C(0xfff8000000000001), UINT64_C(0x7ff0000000000001), UINT64_C(0x7ff0000000000000)},
 };
 
-static uint64_t reduce_bits(enum pccl_datatype type, enum pccl_reduction reduction, uint64_t a, uint64_t b, uint64_t c)
+static uint64_t reduce_bits(enum pccl_datatype type, enum pccl_reduce_op reduction, uint64_t a, uint64_t b, uint64_t c)
 {
     const void *parts[] = {&a, &b, &c};
     uint64_t out = 0;
@@ -387,10 +387,10 @@ static void minimum_and_maximum_of_nan_and_zeros(void **state)
     (void)state;
     for (size_t i = 0; i < PCCL_COUNT_OF(specials); i++) {
         const struct specials *s = &specials[i];
-        const uint64_t nans[] = {s->quiet, s->other_nan, s->signalling};
+        const uint64_t nans[] = {s->quiet, s->other_nan, s->signaling};
         for (size_t n = 0; n < PCCL_COUNT_OF(nans); n++) {
             for (int op = PCCL_MAX; op <= PCCL_MIN; op++) {
-                enum pccl_reduction reduction = (enum pccl_reduction)op;
+                enum pccl_reduce_op reduction = (enum pccl_reduce_op)op;
                 assert_true(reduce_bits(s->type, reduction, nans[n], s->one, s->plus_zero) == s->quiet);
                 assert_true(reduce_bits(s->type, reduction, s->one, nans[n], s->plus_zero) == s->quiet);
                 assert_true(reduce_bits(s->type, reduction, s->one, s->plus_zero, nans[n]) == s->quiet);
@@ -411,10 +411,10 @@ static void results_that_are_nan_are_one_nan(void **state)
     (void)state;
     for (size_t i = 0; i < PCCL_COUNT_OF(specials); i++) {
         const struct specials *s = &specials[i];
-        const uint64_t nans[] = {s->quiet, s->other_nan, s->signalling};
+        const uint64_t nans[] = {s->quiet, s->other_nan, s->signaling};
         const uint64_t minus_infinity = s->infinity | s->minus_zero;
-        for (int op = 0; op < PCCL_REDUCTIONS; op++) {
-            enum pccl_reduction reduction = (enum pccl_reduction)op;
+        for (int op = 0; op < PCCL_REDUCE_OPS; op++) {
+            enum pccl_reduce_op reduction = (enum pccl_reduce_op)op;
             for (size_t n = 0; n < PCCL_COUNT_OF(nans); n++) {
                 assert_true(reduce_bits(s->type, reduction, nans[n], s->one, s->one) == s->quiet);
                 assert_true(reduce_bits(s->type, reduction, s->one, nans[n], nans[(n + 1) % 3]) == s->quiet);
@@ -442,9 +442,9 @@ static void result_may_be_any_part(void **state)
     static uint8_t apart[ELEMENTS * 8];
     for (int type = 0; type < PCCL_DATATYPES; type++) {
         size_t length = ELEMENTS * pccl_datatype_bytes((enum pccl_datatype)type);
-        for (int op = 0; op < PCCL_REDUCTIONS; op++) {
+        for (int op = 0; op < PCCL_REDUCE_OPS; op++) {
             fill(&kept, &prng);
-            pccl_reduce_all((enum pccl_datatype)type, (enum pccl_reduction)op, kept.pointers, PARTS_MAX, ELEMENTS,
+            pccl_reduce_all((enum pccl_datatype)type, (enum pccl_reduce_op)op, kept.pointers, PARTS_MAX, ELEMENTS,
                             apart);
             for (int target = 0; target < PARTS_MAX; target++) {
                 memcpy(parts.bytes, kept.bytes, sizeof parts.bytes);
@@ -452,7 +452,7 @@ static void result_may_be_any_part(void **state)
                     parts.pointers[part] = parts.bytes[part] + 1 + part % 2 * 2;
                 }
                 uint8_t *result = parts.bytes[target] + 1 + target % 2 * 2;
-                pccl_reduce_all((enum pccl_datatype)type, (enum pccl_reduction)op, parts.pointers, PARTS_MAX, ELEMENTS,
+                pccl_reduce_all((enum pccl_datatype)type, (enum pccl_reduce_op)op, parts.pointers, PARTS_MAX, ELEMENTS,
                                 result);
                 assert_memory_equal(result, apart, length);
             }
@@ -480,7 +480,7 @@ int main(void)
         cmocka_unit_test(narrowing_of_extremes),
         cmocka_unit_test(names_and_sizes),
         cmocka_unit_test(integers_wrap_and_divide_at_the_end),
-        cmocka_unit_test(average_of_integers_truncates_towards_zero),
+        cmocka_unit_test(average_of_integers_truncates_toward_zero),
         cmocka_unit_test(average_over_more_parts_than_the_type_holds),
         cmocka_unit_test(floats_fold_from_left_to_right),
         cmocka_unit_test(float_arrays_match_plain_arithmetic),

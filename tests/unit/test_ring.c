@@ -153,7 +153,7 @@ static void eight_nodes_are_decided(void **state)
     }
     make_bad(&graph, &prng, 0);
     for (uint32_t other = 1; other < 7; other++) {
-        graph.bad[7][other] = graph.bad[other][7] = true; /* 7 has one good neighbour left: 0 */
+        graph.bad[7][other] = graph.bad[other][7] = true; /* 7 has one good neighbor left: 0 */
     }
     uint32_t order[] = {0, 1, 2, 3, 4, 5, 6, 7}, scratch[8];
     assert_false(pccl_ring_avoiding(order, 8, is_bad, &graph, scratch));
@@ -223,7 +223,7 @@ static void one_bad_pair_changes_two_pairs(void **state)
 }
 
 /* A peer that only two others can reach, as behind a NAT. */
-static void a_node_with_two_good_neighbours(void **state)
+static void a_node_with_two_good_neighbors(void **state)
 {
     (void)state;
     static struct graph graph;
@@ -297,7 +297,7 @@ int main(void)
         cmocka_unit_test(small_counts),
         cmocka_unit_test(a_good_ring_stays_as_it_is),
         cmocka_unit_test(one_bad_pair_changes_two_pairs),
-        cmocka_unit_test(a_node_with_two_good_neighbours),
+        cmocka_unit_test(a_node_with_two_good_neighbors),
         cmocka_unit_test(many_nodes),
         cmocka_unit_test(the_budget_holds),
     };

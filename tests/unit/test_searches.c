@@ -109,7 +109,7 @@ static void test_the_answer_comes_from_the_loop(void **state)
     problem.ring = NULL;
     pccl_searches_start(&bench->searches, 2, &problem);
     assert_int_equal(bench->count, 0);
-    assert_false(pccl_searches_owe(&bench->searches));
+    assert_false(pccl_searches_has_results(&bench->searches));
     assert_int_equal(uv_run(&bench->loop, UV_RUN_DEFAULT), 0);
     assert_int_equal(bench->count, 2);
     for (uint32_t i = 0; i < 2; i++) {
@@ -170,9 +170,9 @@ static void test_without_memory(void **state)
         pccl_searches_start(&bench->searches, 7, &problem);
         left = UINT64_MAX;
         assert_int_equal(bench->count, 0);
-        assert_true(pccl_searches_owe(&bench->searches));
-        pccl_searches_pay(&bench->searches);
-        assert_false(pccl_searches_owe(&bench->searches));
+        assert_true(pccl_searches_has_results(&bench->searches));
+        pccl_searches_deliver_results(&bench->searches);
+        assert_false(pccl_searches_has_results(&bench->searches));
         assert_int_equal(bench->count, 2);
         for (uint32_t i = 0; i < 2; i++) {
             assert_int_equal(bench->answers[i].ticket, 5 + 2 * i);
@@ -185,9 +185,9 @@ static void test_without_memory(void **state)
     left = 0;
     pccl_searches_start(&bench->searches, 8, &problem);
     left = UINT64_MAX;
-    assert_true(pccl_searches_owe(&bench->searches));
+    assert_true(pccl_searches_has_results(&bench->searches));
     pccl_searches_stop_all(&bench->searches);
-    assert_false(pccl_searches_owe(&bench->searches));
+    assert_false(pccl_searches_has_results(&bench->searches));
     assert_int_equal(bench->count, 2);
 }
 

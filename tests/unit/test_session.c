@@ -134,7 +134,7 @@ static void test_duplicates_and_gaps(void **state)
     pccl_session_fini(&session);
 }
 
-static void test_acknowledgements_ride_along(void **state)
+static void test_acknowledgments_ride_along(void **state)
 {
     (void)state;
     struct test_memory m;
@@ -143,17 +143,17 @@ static void test_acknowledgements_ride_along(void **state)
     pccl_session_init(&session, &m.memory);
     bool gap;
     for (uint64_t i = 1; i <= PCCL_SESSION_ACK_EVERY; i++) {
-        assert_false(pccl_session_owes_acknowledgement(&session));
+        assert_false(pccl_session_owes_acknowledgment(&session));
         assert_true(pccl_session_accept(&session, i, &gap));
     }
-    assert_true(pccl_session_owes_acknowledgement(&session));
+    assert_true(pccl_session_owes_acknowledgment(&session));
     struct pccl_msg msg = vote(1);
     struct pccl_bytes frame;
     uint64_t sequence, acknowledged, round;
     assert_int_equal(pccl_session_push(&session, &msg, 0, &frame), PCCL_OK);
     open_frame(frame, &sequence, &acknowledged, &round);
     assert_int_equal(acknowledged, PCCL_SESSION_ACK_EVERY);
-    assert_false(pccl_session_owes_acknowledgement(&session));
+    assert_false(pccl_session_owes_acknowledgment(&session));
     pccl_session_fini(&session);
 }
 
@@ -235,7 +235,7 @@ int main(void)
         cmocka_unit_test(test_numbers_keeps_and_releases),
         cmocka_unit_test(test_marks),
         cmocka_unit_test(test_duplicates_and_gaps),
-        cmocka_unit_test(test_acknowledgements_ride_along),
+        cmocka_unit_test(test_acknowledgments_ride_along),
         cmocka_unit_test(test_reset_forgets),
         cmocka_unit_test(test_full_queue_is_refused),
         cmocka_unit_test(test_short_memory_changes_nothing),

@@ -90,9 +90,9 @@ static void make(enum kind kind, uint32_t count)
         rates[i] = kind == FEW_RATES ? 10 * (1 + below(3)) : 2 + below(1000);
         rtts_us[i] = kind == SAME_LATENCY ? 7 : (uint32_t)below(kind == FEW_RATES ? 5 : 1000);
         if ((kind == UNREACHABLE && below(3) == 0) || (kind == SPARSE && below(count) >= 2))
-            rates[i] = PCCL_WAY_NONE;
+            rates[i] = PCCL_RATE_NONE;
         if (kind == UNKNOWN && below(2) == 0) {
-            rates[i] = PCCL_WAY_UNKNOWN;
+            rates[i] = PCCL_RATE_UNKNOWN;
             rtts_us[i] = 0;
         }
         if (kind == HUGE_FIGURES) {
@@ -176,7 +176,7 @@ static void one_and_two_members(void **state)
     answer = solve(&problem);
     assert_true(answer.proven && answer.worth.exists);
     assert_true(answer.worth.slowest == 20 && answer.worth.latency_us == 7);
-    *rate(2, 1, 0) = PCCL_WAY_NONE;
+    *rate(2, 1, 0) = PCCL_RATE_NONE;
     answer = solve(&problem);
     assert_true(answer.proven && !answer.worth.exists);
 }
@@ -335,7 +335,7 @@ static void two_slow_pairs(void **state)
     assert_int_equal(answer.worth.latency_us, 40);
 }
 
-/* Where round trips are those of a grid, the best ring goes from neighbour to neighbour. */
+/* Where round trips are those of a grid, the best ring goes from neighbor to neighbor. */
 static void grid(void **state)
 {
     (void)state;
@@ -371,19 +371,19 @@ static void no_ring(void **state)
                 shuffle(hidden, count);
                 for (uint32_t i = 0; i < count; i++) {
                     for (uint32_t j = 0; j < count; j++) {
-                        bool way = true;
+                        bool link = true;
                         if (why == 0) /* one cannot send */
-                            way = i != half;
+                            link = i != half;
                         if (why == 1) /* one cannot receive */
-                            way = j != half;
+                            link = j != half;
                         if (why == 2) /* there is no way back */
-                            way = i < half || j >= half;
+                            link = i < half || j >= half;
                         if (why == 3) /* more than half of them reach only the others, who are too few */
-                            way = (i <= half) != (j <= half);
+                            link = (i <= half) != (j <= half);
                         if (why == 4) /* one is the gate between two sites */
-                            way = i == half || j == half || (i < half) == (j < half);
-                        if (!way)
-                            *rate(count, hidden[i], hidden[j]) = PCCL_WAY_NONE;
+                            link = i == half || j == half || (i < half) == (j < half);
+                        if (!link)
+                            *rate(count, hidden[i], hidden[j]) = PCCL_RATE_NONE;
                     }
                 }
                 struct pccl_ring_problem problem = problem_of(count, seed);
@@ -402,7 +402,7 @@ static void no_ring_unproven(void **state)
     enum { COUNT = 60 }; /* three sites that are joined by two members only */
     for (uint32_t a = 0; a < COUNT; a++) {
         for (uint32_t b = 0; b < COUNT; b++) {
-            *rate(COUNT, a, b) = a < 2 || b < 2 || a % 3 == b % 3 ? 1000 : PCCL_WAY_NONE;
+            *rate(COUNT, a, b) = a < 2 || b < 2 || a % 3 == b % 3 ? 1000 : PCCL_RATE_NONE;
             *rtt(COUNT, a, b) = 10;
         }
     }

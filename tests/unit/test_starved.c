@@ -69,7 +69,7 @@ struct peer {
     int number;
     pthread_t thread;
     const char *wrong;
-    char words[256];
+    char reason[256];
     pcclResult_t code;
 };
 
@@ -87,11 +87,11 @@ static bool is_late(void)
 /* A failed call must have words. */
 static void failed(struct peer *peer, pcclResult_t code, const pcclComm_t *comm, const char *call)
 {
-    const char *words = pcclGetLastError(comm);
-    if (code == pcclSuccess || words == NULL || strlen(words) < 4)
+    const char *reason = pcclGetLastError(comm);
+    if (code == pcclSuccess || reason == NULL || strlen(reason) < 4)
         peer->wrong = call;
     peer->code = code;
-    snprintf(peer->words, sizeof peer->words, "%s", words != NULL ? words : "");
+    snprintf(peer->reason, sizeof peer->reason, "%s", reason != NULL ? reason : "");
 }
 
 static pcclComm_t *create(struct peer *peer)
@@ -217,7 +217,7 @@ static unsigned long lives(unsigned long first, unsigned long length)
     for (int i = 0; i < PEERS; i++)
         if (peers[i].wrong != NULL)
             fail_msg("allocations from %lu, %lu of them, fail: peer %d: %s; last failure %d: %s", first, length, i,
-                     peers[i].wrong, (int)peers[i].code, peers[i].words);
+                     peers[i].wrong, (int)peers[i].code, peers[i].reason);
     return atomic_load(&requests);
 }
 

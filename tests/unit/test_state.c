@@ -289,17 +289,17 @@ static enum pccl_status serve(const struct pccl_state *state, struct pccl_msg_st
 {
     static struct pccl_wire_scratch scratch;
     static uint8_t body[PCCL_FRAME_BODY_MAX];
-    struct pccl_text words = {0};
+    struct pccl_text reason = {0};
     struct pccl_msg decoded;
     memset(answer, 0xa5, sizeof *answer);
-    enum pccl_status status = pccl_serve(state, 7, &want, roots, answer, &words);
-    assert_int_equal(words.length > 0, status != PCCL_OK);
+    enum pccl_status status = pccl_serve(state, 7, &want, roots, answer, &reason);
+    assert_int_equal(reason.length > 0, status != PCCL_OK);
     if (status != PCCL_OK)
         return status;
     size_t size = pccl_wire_size(answer);
     assert_true(size <= sizeof body);
     pccl_wire_encode(answer, body);
-    assert_int_equal(pccl_wire_decode(answer->type, body, size, &scratch, &decoded, &words), PCCL_OK);
+    assert_int_equal(pccl_wire_decode(answer->type, body, size, &scratch, &decoded, &reason), PCCL_OK);
     return PCCL_OK;
 }
 

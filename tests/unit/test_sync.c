@@ -241,10 +241,10 @@ static void too_many_tensors_are_refused(void **state)
     struct pccl_sync_config config = {.kernels = pccl_kernels_for(0), .tensor_count = PCCL_TENSORS_MAX + 1};
     struct pccl_sync_events events = {0};
     struct pccl_sync_session *session;
-    struct pccl_text words;
+    struct pccl_text reason;
     (void)state;
-    assert_int_equal(pccl_sync_session_create(&config, &events, &session, &words), PCCL_LIMIT);
-    assert_non_null(strstr(words.bytes, "65536"));
+    assert_int_equal(pccl_sync_session_create(&config, &events, &session, &reason), PCCL_LIMIT);
+    assert_non_null(strstr(reason.bytes, "65536"));
 }
 
 int main(void)

@@ -13,9 +13,9 @@ enum { CHUNK = NODE_CHUNK };
 static struct pccl_device *open_fake(int devices)
 {
     struct pccl_device *device;
-    struct pccl_text words;
+    struct pccl_text reason;
     fake_cuda_begin(devices);
-    assert_int_equal(pccl_device_over(&fake_cuda_driver, &device, &words), PCCL_OK);
+    assert_int_equal(pccl_device_over(&fake_cuda_driver, &device, &reason), PCCL_OK);
     return device;
 }
 

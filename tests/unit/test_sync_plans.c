@@ -118,7 +118,7 @@ static void the_end_wakes_at_once(void **state)
     node_finish(&node);
     node_prepare(&node, 1);
     (void)node_add(&node, "weights", bytes, 100);
-    node_begin(&node); /* a connection that waits for ever, and a donor that is being dialled */
+    node_begin(&node); /* a connection that waits for ever, and a donor that is being dialed */
     int bare = bare_dial(&node, &by_hand);
     pccl_sync_session_plan(node.session, true, true);
     node_name(node.session, &node.id, &other, &node.address);
@@ -141,7 +141,7 @@ static void a_session_says_when_it_is_needed(void **state)
                                       .fetched = node_on_fetched,
                                       .log = node_on_log};
     struct pccl_sync_session *session;
-    struct pccl_text words;
+    struct pccl_text reason;
     struct pccl_id lineage = node_id(7), peer = node_id(2);
     struct pccl_proof of_nothing;
     struct pccl_sha256 sha;
@@ -151,7 +151,7 @@ static void a_session_says_when_it_is_needed(void **state)
     int bare;
     (void)state;
     node_prepare(&node, 1);
-    assert_int_equal(pccl_sync_session_create(&config, &events, &session, &words), PCCL_OK); /* no tensors */
+    assert_int_equal(pccl_sync_session_create(&config, &events, &session, &reason), PCCL_OK); /* no tensors */
     assert_false(pccl_sync_session_is_needed(session));
     loopback_pair(&ours, &bare);
     assert_int_equal(node_accept_link(session, &peer, ours, NULL, 0), PCCL_OK);
@@ -168,7 +168,7 @@ static void a_session_says_when_it_is_needed(void **state)
     pccl_sync_session_destroy(session);
     close(bare);
     /* Never run. */
-    assert_int_equal(pccl_sync_session_create(&config, &events, &session, &words), PCCL_OK);
+    assert_int_equal(pccl_sync_session_create(&config, &events, &session, &reason), PCCL_OK);
     loopback_pair(&ours, &bare);
     assert_int_equal(node_accept_link(session, &peer, ours, (const uint8_t *)"abc", 3), PCCL_OK);
     pccl_sync_session_plan(session, true, true);
@@ -291,11 +291,11 @@ static void a_proof_left_early_is_none(void **state)
     struct pccl_msg want = {.type = PCCL_MSG_state_want,
                             .as.state_want = {.round = 3, .what = PCCL_WANT_ROOTS, .count = 1}};
     struct pccl_sync_session *session;
-    struct pccl_text words;
+    struct pccl_text reason;
     uv_os_sock_t ours;
     int bare;
     (void)state;
-    assert_int_equal(pccl_sync_session_create(&config, &events, &session, &words), PCCL_OK);
+    assert_int_equal(pccl_sync_session_create(&config, &events, &session, &reason), PCCL_OK);
     pccl_sync_session_name(session, &node.id, &lineage, 3, 1000);
     pccl_frame_encode(&want, 0, 0, frame);
     loopback_pair(&ours, &bare);

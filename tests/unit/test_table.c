@@ -14,7 +14,7 @@
 enum { ITEMS = 5000, KEYS = 3000 };
 
 struct item {
-    struct pccl_node node;
+    struct pccl_table_node node;
     bool inside;
 };
 
@@ -29,7 +29,7 @@ static const struct pccl_hash_key *keyed(uint64_t seed)
 static uint32_t count_with_key(const struct pccl_table *table, uint64_t key)
 {
     uint32_t count = 0;
-    for (struct pccl_node *node = pccl_table_find(table, key); node != NULL; node = pccl_table_find_next(node)) {
+    for (struct pccl_table_node *node = pccl_table_find(table, key); node != NULL; node = pccl_table_find_next(node)) {
         assert_true(node->key == key);
         count++;
     }
@@ -59,7 +59,7 @@ static void churn(struct test_memory *m, uint64_t seed, struct item *items, stru
     uint32_t inside = 0, walked = 0;
     for (int i = 0; i < ITEMS; i++)
         inside += items[i].inside;
-    for (struct pccl_node *node = pccl_table_first(table); node != NULL; node = pccl_table_after(table, node))
+    for (struct pccl_table_node *node = pccl_table_first(table); node != NULL; node = pccl_table_after(table, node))
         walked++;
     assert_int_equal(table->count, inside);
     assert_int_equal(walked, inside);
@@ -107,14 +107,14 @@ static void test_iteration_may_remove_the_visited_node(void **state)
     (void)state;
     struct test_memory m;
     test_memory_init(&m);
-    struct pccl_node *nodes = calloc(100, sizeof *nodes);
+    struct pccl_table_node *nodes = calloc(100, sizeof *nodes);
     struct pccl_table table;
     pccl_table_init(&table, &m.memory, keyed(1));
     for (uint64_t i = 0; i < 100; i++)
         pccl_table_insert(&table, &nodes[i], i % 7);
     uint32_t visited = 0;
-    struct pccl_node *next;
-    for (struct pccl_node *node = pccl_table_first(&table); node != NULL; node = next) {
+    struct pccl_table_node *next;
+    for (struct pccl_table_node *node = pccl_table_first(&table); node != NULL; node = next) {
         next = pccl_table_after(&table, node);
         pccl_table_remove(&table, node);
         visited++;
@@ -131,7 +131,7 @@ static void test_order_is_that_of_insertion(void **state)
     (void)state;
     struct test_memory m;
     test_memory_init(&m);
-    struct pccl_node *nodes = calloc(1000, sizeof *nodes);
+    struct pccl_table_node *nodes = calloc(1000, sizeof *nodes);
     for (uint64_t seed = 1; seed <= 3; seed++) {
         struct pccl_table table;
         pccl_table_init(&table, &m.memory, keyed(seed));
@@ -140,7 +140,8 @@ static void test_order_is_that_of_insertion(void **state)
         for (uint64_t i = 0; i < 1000; i += 7)
             pccl_table_remove(&table, &nodes[i]);
         uint64_t i = 0;
-        for (struct pccl_node *node = pccl_table_first(&table); node != NULL; node = pccl_table_after(&table, node)) {
+        for (struct pccl_table_node *node = pccl_table_first(&table); node != NULL;
+             node = pccl_table_after(&table, node)) {
             i += i % 7 == 0;
             assert_ptr_equal(node, &nodes[i]);
             i++;
@@ -157,7 +158,7 @@ enum { MADE_UP = 1024, OTHER_KEYS = 200, CHAIN_MAX = 16 };
 
 static uint32_t longest_chain(const uint64_t *keys, const struct pccl_hash_key *hash)
 {
-    static struct pccl_node nodes[MADE_UP];
+    static struct pccl_table_node nodes[MADE_UP];
     struct test_memory m;
     test_memory_init(&m);
     struct pccl_table table;
@@ -167,7 +168,7 @@ static uint32_t longest_chain(const uint64_t *keys, const struct pccl_hash_key *
     uint32_t longest = 0;
     for (uint32_t i = 0; i < table.bucket_count; i++) {
         uint32_t length = 0;
-        for (const struct pccl_node *node = table.buckets[i]; node != NULL; node = node->next)
+        for (const struct pccl_table_node *node = table.buckets[i]; node != NULL; node = node->next)
             length++;
         longest = length > longest ? length : longest;
     }
@@ -245,11 +246,11 @@ static void test_addresses_that_collide_do_so_under_one_key_only(void **state)
     pccl_crowd_add(&crowd, &first);
     for (uint32_t i = 1, found = 0; found < 64; i++) {
         struct pccl_address next = pccl_address_v4(10, (uint8_t)(i >> 16), (uint8_t)(i >> 8), (uint8_t)i, 0);
-        if (pccl_crowd_of(&crowd, &next) == 0)
+        if (pccl_crowd_count(&crowd, &next) == 0)
             continue;
         pccl_crowd_add(&spread, &next);
         found++;
-        assert_in_range(pccl_crowd_of(&spread, &next), 1, 4);
+        assert_in_range(pccl_crowd_count(&spread, &next), 1, 4);
     }
 }
 

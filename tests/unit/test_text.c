@@ -29,16 +29,16 @@ static void test_format(void **state)
 static void test_formatted_is_cut(void **state)
 {
     (void)state;
-    char words[PCCL_WORDS_MAX + 100] = {0};
-    memset(words, 'x', sizeof words - 1);
+    char reason[PCCL_REASON_MAX + 100] = {0};
+    memset(reason, 'x', sizeof reason - 1);
     struct pccl_text text;
-    const char *most = words + sizeof words - 1 - (PCCL_WORDS_MAX - 2); /* leaves room for two digits */
+    const char *most = reason + sizeof reason - 1 - (PCCL_REASON_MAX - 2); /* leaves room for two digits */
     pccl_text_format(&text, "%s%u", most, 12345);
-    assert_int_equal(text.length, PCCL_WORDS_MAX);
-    assert_string_equal(text.bytes + PCCL_WORDS_MAX - 3, "x12");
-    pccl_text_format(&text, "%s%u%s", words, 12345, "rest");
-    assert_int_equal(text.length, PCCL_WORDS_MAX);
-    assert_int_equal(text.bytes[PCCL_WORDS_MAX - 1], 'x');
+    assert_int_equal(text.length, PCCL_REASON_MAX);
+    assert_string_equal(text.bytes + PCCL_REASON_MAX - 3, "x12");
+    pccl_text_format(&text, "%s%u%s", reason, 12345, "rest");
+    assert_int_equal(text.length, PCCL_REASON_MAX);
+    assert_int_equal(text.bytes[PCCL_REASON_MAX - 1], 'x');
 }
 
 static void fail_assertion(const char *file, int line, const char *expression)
@@ -64,11 +64,11 @@ static void test_durations(void **state)
     (void)state;
     static const struct {
         uint64_t us;
-        const char *words;
+        const char *reason;
     } rows[] = {{0, "0 ms"},        {999, "0 ms"},        {999999, "999 ms"},
                 {1000000, "1.0 s"}, {59990000, "59.9 s"}, {UINT64_MAX, "18446744073709.5 s"}};
     for (size_t i = 0; i < PCCL_COUNT_OF(rows); i++)
-        assert_string_equal(pccl_duration_str(rows[i].us), rows[i].words);
+        assert_string_equal(pccl_duration_str(rows[i].us), rows[i].reason);
     struct pccl_text text;
     pccl_text_format(&text, "%s of %s", pccl_duration_str(45999), pccl_duration_str(12345678));
     assert_string_equal(text.bytes, "45 ms of 12.3 s");
@@ -77,23 +77,23 @@ static void test_durations(void **state)
 static void test_overlong_is_cut_between_characters(void **state)
 {
     (void)state;
-    char words[3 * PCCL_WORDS_MAX];
+    char reason[3 * PCCL_REASON_MAX];
     for (size_t start = 0; start < 4; start++) {
         struct pccl_text text;
         pccl_text_clear(&text);
         for (size_t i = 0; i < start; i++)
             pccl_text_add(&text, "x");
-        for (size_t i = 0; i + 3 < sizeof words; i += 3)
-            memcpy(words + i, "\xe2\x82\xac", 3);
-        words[sizeof words - 3] = '\0';
-        pccl_text_add(&text, words);
-        assert_int_equal(text.length, start + (PCCL_WORDS_MAX - start) / 3 * 3);
+        for (size_t i = 0; i + 3 < sizeof reason; i += 3)
+            memcpy(reason + i, "\xe2\x82\xac", 3);
+        reason[sizeof reason - 3] = '\0';
+        pccl_text_add(&text, reason);
+        assert_int_equal(text.length, start + (PCCL_REASON_MAX - start) / 3 * 3);
         assert_int_equal(text.bytes[text.length], '\0');
         for (size_t at = start; at < text.length; at += 3)
             assert_int_equal(pccl_text_character(text.bytes + at, text.length - at), 3);
         for (int i = 0; i < 1000; i++)
             pccl_text_add_u64(&text, UINT64_MAX);
-        assert_int_equal(text.length, PCCL_WORDS_MAX);
+        assert_int_equal(text.length, PCCL_REASON_MAX);
     }
 }
 
@@ -117,7 +117,7 @@ static void test_unprintable_becomes_a_question_mark(void **state)
          "a???b"},                                                /* from right to left: U+202E */
         {"\xe2\x81\xa6\xe2\x81\xa9", "??????"},                   /* isolates: U+2066, U+2069 */
         {"\xe2\x80\x8b\xe2\x80\x8f", "??????"},                   /* U+200B, U+200F */
-        {"\xe2\x80\x90\xe2\x80\xaf", "\xe2\x80\x90\xe2\x80\xaf"}, /* their neighbours U+2010, U+202F */
+        {"\xe2\x80\x90\xe2\x80\xaf", "\xe2\x80\x90\xe2\x80\xaf"}, /* their neighbors U+2010, U+202F */
         {"\xd8\x9c\xc2\xad", "????"},                             /* U+061C, U+00AD */
         {"\xef\xbb\xbf\xe3\x85\xa4", "??????"},                   /* U+FEFF, a filler: U+3164 */
         {"\xf3\xa0\x81\x81\xf0\x9d\x85\xb3", "????????"},         /* a tag: U+E0041; U+1D173 */
@@ -153,7 +153,7 @@ static void test_random_bytes(void **state)
         struct pccl_text text;
         pccl_text_clear(&text);
         pccl_text_add_bytes(&text, bytes, length);
-        assert_true(text.length <= PCCL_WORDS_MAX);
+        assert_true(text.length <= PCCL_REASON_MAX);
         size_t size;
         for (size_t at = 0; at < text.length; at += size) {
             size = pccl_text_character(text.bytes + at, text.length - at);

@@ -313,8 +313,8 @@ static void test_everything_at_its_cap(void **state)
     static struct pccl_member members[PCCL_PEERS_MAX];
     static struct pccl_id ids[PCCL_PEERS_MAX];
     static struct pccl_instance instances[PCCL_OPS_PER_PEER_MAX];
-    static uint8_t payload[PCCL_TINY_BYTES_MAX], words[PCCL_WORDS_MAX];
-    memset(words, 'w', sizeof words);
+    static uint8_t payload[PCCL_TINY_BYTES_MAX], reason[PCCL_REASON_MAX];
+    memset(reason, 'w', sizeof reason);
     for (uint32_t i = 0; i < PCCL_PEERS_MAX; i++) {
         ids[i].bytes[i % 16] = (uint8_t)(i % 255 + 1);
         members[i] = (struct pccl_member){.peer = ids[i], .group = i};
@@ -330,13 +330,14 @@ static void test_everything_at_its_cap(void **state)
                                                             .view_changed = 1,
                                                             .ring = ids,
                                                             .ring_count = PCCL_PEERS_MAX,
-                                                            .words = {words, sizeof words}};
+                                                            .reason = {reason, sizeof reason}};
     round_trip(&change);
     struct pccl_msg ack = {.type = PCCL_MSG_view_ack};
     ack.as.view_ack = (struct pccl_msg_view_ack){.instances = instances, .instances_count = PCCL_OPS_PER_PEER_MAX};
     round_trip(&ack);
     struct pccl_msg outcome = {.type = PCCL_MSG_outcome};
-    outcome.as.outcome = (struct pccl_msg_outcome){.result = {payload, sizeof payload}, .words = {words, sizeof words}};
+    outcome.as.outcome =
+        (struct pccl_msg_outcome){.result = {payload, sizeof payload}, .reason = {reason, sizeof reason}};
     round_trip(&outcome);
 }
 
@@ -359,8 +360,8 @@ static void test_shared_states_at_their_caps(void **state)
     static struct pccl_shape shapes[PCCL_TENSORS_MAX];
     static struct pccl_proof proofs[PCCL_STATE_DIGESTS_MAX];
     static struct pccl_address candidates[PCCL_CANDIDATES_MAX];
-    static uint8_t words[PCCL_WORDS_MAX];
-    memset(words, 'w', sizeof words);
+    static uint8_t reason[PCCL_REASON_MAX];
+    memset(reason, 'w', sizeof reason);
     for (uint32_t i = 0; i < PCCL_TENSORS_MAX; i++)
         shapes[i].hash = UINT32_MAX - i;
     for (uint32_t i = 0; i < PCCL_STATE_DIGESTS_MAX; i++)
@@ -372,7 +373,7 @@ static void test_shared_states_at_their_caps(void **state)
         (struct pccl_msg_sync_vote){.revision = UINT64_MAX - 1, .shapes = shapes, .shapes_count = PCCL_TENSORS_MAX};
     round_trip(&vote);
     struct pccl_msg done = {.type = PCCL_MSG_sync_done};
-    done.as.sync_done = (struct pccl_msg_sync_done){.failed = 1, .words = {words, sizeof words}};
+    done.as.sync_done = (struct pccl_msg_sync_done){.failed = 1, .reason = {reason, sizeof reason}};
     round_trip(&done);
     struct pccl_msg donor = {.type = PCCL_MSG_sync_donor};
     donor.as.sync_donor =
@@ -552,7 +553,7 @@ static void write_golden(void)
             do { /* short enough to be shown whole */
                 pccl_wire_random(type, &prng, &made, &msg);
                 pccl_wire_print(&msg, &text);
-            } while (text.length >= PCCL_WORDS_MAX || pccl_wire_size(&msg) > 400);
+            } while (text.length >= PCCL_REASON_MAX || pccl_wire_size(&msg) > 400);
             pccl_frame_encode(&msg, pccl_prng_u64(&prng), pccl_prng_u64(&prng), bytes);
             printf("%s\n", text.bytes);
             print_hex(stdout, bytes, pccl_frame_size(&msg));

@@ -5,7 +5,7 @@
  *
  * Uplink, pair and downlink each have a rate and a queue that drops what does not fit. Bits flow through: where a later
  * stage is not slower than an earlier one it adds no time. Loss is drawn for each segment when it enters, so the lost
- * take no time on the uplink; what is for everybody (neighbour discovery) is never lost by chance. A cut drops what
+ * take no time on the uplink; what is for everybody (neighbor discovery) is never lost by chance. A cut drops what
  * enters from then on; what is under way arrives. Everything can be changed while frames are under way, and never
  * changes their order. No sockets and no clock in here: the caller tells the time and takes what arrives.
  */

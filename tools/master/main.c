@@ -262,7 +262,7 @@ static bool start(struct service *service, const struct pccl_params *params, con
         pccl_text_format(words, "out of memory for a master");
         return false;
     }
-    pccl_master_server_set_picture_file(service->server, params->topology_file);
+    pccl_master_server_set_report_file(service->server, params->topology_file);
     if (service->notify.beat_ms > 0)
         pccl_master_server_set_beat(service->server, service->notify.beat_ms, on_beat, service);
     if (pccl_master_server_run(service->server, words) == PCCL_OK)

@@ -135,7 +135,7 @@ static uint32_t draw(struct chaos *chaos, uint32_t bound)
     return (uint32_t)((chaos->random >> 33) % bound);
 }
 
-static void settle(struct chaos *chaos, struct watched *watched, const struct event *event)
+static void note_result(struct chaos *chaos, struct watched *watched, const struct event *event)
 {
     bool whole = event->result == pcclSuccess && (uint32_t)event->world == chaos->options->peers;
     watched->in_a_row = whole ? watched->in_a_row + 1 : 0;
@@ -165,7 +165,7 @@ static void handle(struct chaos *chaos, struct watched *watched, const struct ev
     chaos->wrong += event->wrong;
     switch (watched->wanted) {
     case WANT_NOTHING: break;
-    case WANT_WHOLE: settle(chaos, watched, event); break;
+    case WANT_WHOLE: note_result(chaos, watched, event); break;
     case WANT_ERROR:
     case WANT_GOOD: follow(chaos, watched, event); break;
     }

@@ -41,7 +41,7 @@ struct perf_options {
     bool exact;           /* with a codec: the same without it, too */
     bool state;           /* not reductions but synchronizations of shared state */
     bool sized;           /* sizes were given */
-    bool topology;        /* not only reductions but the optimisation of the topology */
+    bool topology;        /* not only reductions but the optimization of the topology */
     const char *solve;    /* file with a topology, in which a ring is searched for; "-" = standard input, NULL */
     const char *dump;     /* file for that; "-" = standard output and the table to standard error, NULL */
     bool seeded;          /* the seed was given */

@@ -1,7 +1,7 @@
 #include "solve.h"
 
 #include "net/heap.h"
-#include "picture.h"
+#include "topology_report.h"
 #include "report.h"
 #include "topology/solve.h"
 #include "worker.h"
@@ -17,7 +17,7 @@ static const uint64_t steps_without = 4000000; /* where the file names none: as 
 
 struct search {
     const struct perf_options *options;
-    struct pccl_picture picture;
+    struct pccl_topology_report report;
     struct pccl_ring_problem problem;
     uint64_t *rates;
     uint32_t *rtts_us, *ring;
@@ -82,46 +82,46 @@ bool perf_dump(const struct perf_options *options, const char *text, size_t leng
 
 /* ---- the problem ---- */
 
-static bool read_picture(struct search *search)
+static bool read_report(struct search *search)
 {
     struct pccl_text words;
     const char *name = search->options->solve;
     char *text = NULL;
     size_t length = 0;
     bool good = read_file(name, &text, &length);
-    if (good && perf_picture_read(text, length, &search->picture, &words) != PCCL_OK)
+    if (good && perf_report_read(text, length, &search->report, &words) != PCCL_OK)
         good = complain(name, words.bytes);
     free(text);
     return good;
 }
 
 /* As the master asks. */
-static bool pose(struct search *search)
+static bool build_problem(struct search *search)
 {
     const struct perf_options *options = search->options;
-    const struct pccl_picture *picture = &search->picture;
-    size_t count = picture->count, cells = count * count;
+    const struct pccl_topology_report *report = &search->report;
+    size_t count = report->count, cells = count * count;
     search->rates = malloc(cells * sizeof *search->rates);
     search->rtts_us = calloc(cells, sizeof *search->rtts_us);
     search->ring = calloc(count, sizeof *search->ring);
     if (!search->rates || !search->rtts_us || !search->ring)
         return complain(options->solve, "out of memory");
     for (size_t i = 0; i < cells; i++)
-        search->rates[i] = PCCL_WAY_UNKNOWN;
-    for (uint32_t i = 0; i < picture->way_count; i++) {
-        const struct pccl_picture_way *way = &picture->ways[i];
-        size_t cell = way->from * count + way->to;
-        search->rates[cell] = way->source == PCCL_FIGURE_UNREACHABLE ? PCCL_WAY_NONE : pccl_rate_rounded(way->rate);
-        search->rtts_us[cell] = way->rtt_us;
+        search->rates[i] = PCCL_RATE_UNKNOWN;
+    for (uint32_t i = 0; i < report->link_count; i++) {
+        const struct pccl_topology_link *link = &report->links[i];
+        size_t cell = link->from * count + link->to;
+        search->rates[cell] = link->source == PCCL_FIGURE_UNREACHABLE ? PCCL_RATE_NONE : pccl_rate_rounded(link->rate);
+        search->rtts_us[cell] = link->rtt_us;
     }
-    search->problem = (struct pccl_ring_problem){.count = picture->count,
+    search->problem = (struct pccl_ring_problem){.count = report->count,
                                                  .rates = search->rates,
                                                  .rtts_us = search->rtts_us,
-                                                 .ring = picture->ring,
-                                                 .seed = options->seeded ? options->seed : picture->seed,
-                                                 .steps = options->steps > 0   ? options->steps
-                                                          : picture->steps > 0 ? picture->steps
-                                                                               : steps_without};
+                                                 .ring = report->ring,
+                                                 .seed = options->seeded ? options->seed : report->seed,
+                                                 .steps = options->steps > 0  ? options->steps
+                                                          : report->steps > 0 ? report->steps
+                                                                              : steps_without};
     return true;
 }
 
@@ -140,19 +140,19 @@ static bool solve(struct search *search)
 
 static bool is_same(const struct search *search)
 {
-    return search->answer.worth.exists && perf_ring_same(search->ring, search->picture.ring, search->picture.count);
+    return search->answer.worth.exists && perf_ring_same(search->ring, search->report.ring, search->report.count);
 }
 
 static void report(const struct search *search)
 {
-    const struct pccl_picture *picture = &search->picture;
+    const struct pccl_topology_report *topology = &search->report;
     const struct pccl_ring_problem *problem = &search->problem;
     FILE *out = perf_table(search->options);
-    (void)fprintf(out, "# group %u, %u peers, %u ways known of %llu; seed %llu, %llu steps\n", picture->group,
-                  picture->count, picture->way_count, (unsigned long long)picture->count * (picture->count - 1),
+    (void)fprintf(out, "# group %u, %u peers, %u ways known of %llu; seed %llu, %llu steps\n", topology->group,
+                  topology->count, topology->link_count, (unsigned long long)topology->count * (topology->count - 1),
                   (unsigned long long)problem->seed, (unsigned long long)problem->steps);
     if (search->answer.worth.exists)
-        perf_ring_show(out, picture, "ring", search->ring);
+        perf_ring_show(out, topology, "ring", search->ring);
     if (search->answer.proven)
         (void)fprintf(out, search->answer.worth.exists ? "proven: there is no better ring\n" : "no ring exists\n");
     else
@@ -161,29 +161,29 @@ static void report(const struct search *search)
     if (is_same(search))
         (void)fputs("the ring of the file is the same\n", out);
     else
-        perf_ring_show(out, picture,
+        perf_ring_show(out, topology,
                        search->answer.worth.exists ? "the ring of the file is another" : "the ring of the file",
-                       picture->ring);
+                       topology->ring);
     (void)fprintf(out, "searched for %.3f ms\n", search->seconds * 1e3);
 }
 
 static void write_json(FILE *file, const struct search *search)
 {
-    const struct pccl_picture *picture = &search->picture;
+    const struct pccl_topology_report *report = &search->report;
     const struct pccl_ring_problem *problem = &search->problem;
-    (void)fprintf(file, "{\"group\": %u, \"exists\": %s, \"proven\": %s, \"same\": %s, ", picture->group,
+    (void)fprintf(file, "{\"group\": %u, \"exists\": %s, \"proven\": %s, \"same\": %s, ", report->group,
                   search->answer.worth.exists ? "true" : "false", search->answer.proven ? "true" : "false",
                   is_same(search) ? "true" : "false");
     (void)fprintf(file, "\"seed\": %llu, \"steps\": %llu, \"seconds\": %.6f,\n ", (unsigned long long)problem->seed,
                   (unsigned long long)problem->steps, search->seconds);
     if (search->answer.worth.exists)
-        perf_ring_json(file, picture, search->ring);
+        perf_ring_json(file, report, search->ring);
     else
         (void)fputs("\"ring\": null", file);
     (void)fputs(",\n \"before\": {", file);
-    perf_ring_json(file, picture, picture->ring);
+    perf_ring_json(file, report, report->ring);
     (void)fputs("},\n ", file);
-    perf_picture_json_peers(file, picture);
+    perf_report_json_peers(file, report);
     (void)fputs("}\n", file);
 }
 
@@ -198,18 +198,18 @@ static bool report_json(const struct search *search)
 /* The file again, with the ring found and the search that found it. */
 static bool dump_answer(struct search *search)
 {
-    struct pccl_picture *picture = &search->picture;
+    struct pccl_topology_report *report = &search->report;
     if (!search->options->dump)
         return true;
     if (search->answer.worth.exists)
-        memcpy(picture->ring, search->ring, picture->count * sizeof *picture->ring);
-    picture->seed = search->problem.seed;
-    picture->steps = search->problem.steps;
-    size_t length = pccl_picture_print(picture, false, NULL, 0);
+        memcpy(report->ring, search->ring, report->count * sizeof *report->ring);
+    report->seed = search->problem.seed;
+    report->steps = search->problem.steps;
+    size_t length = pccl_topology_report_print(report, false, NULL, 0);
     char *text = malloc(length);
     if (!text)
         return complain(search->options->dump, "out of memory");
-    (void)pccl_picture_print(picture, false, text, length);
+    (void)pccl_topology_report_print(report, false, text, length);
     bool good = perf_dump(search->options, text, length);
     free(text);
     return good;
@@ -219,9 +219,9 @@ int perf_solve_run(const struct perf_options *options)
 {
     struct search search = {.options = options};
     int code = 2;
-    if (!read_picture(&search))
+    if (!read_report(&search))
         return code;
-    if (pose(&search) && solve(&search)) {
+    if (build_problem(&search) && solve(&search)) {
         report(&search);
         if (report_json(&search) && dump_answer(&search))
             code = search.answer.worth.exists ? 0 : 1;
@@ -229,6 +229,6 @@ int perf_solve_run(const struct perf_options *options)
     free(search.ring);
     free(search.rtts_us);
     free(search.rates);
-    pccl_picture_fini(&search.picture);
+    pccl_topology_report_fini(&search.report);
     return code;
 }

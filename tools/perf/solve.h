@@ -1,4 +1,4 @@
-/* --solve: the search for a ring over what a text tells of the links of a group (topology/picture.h). */
+/* --solve: the search for a ring over what a text tells of the links of a group (topology/report.h). */
 #ifndef PCCL_TOOLS_PERF_SOLVE_H
 #define PCCL_TOOLS_PERF_SOLVE_H
 

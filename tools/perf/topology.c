@@ -1,7 +1,7 @@
 #include "topology.h"
 
 #include "gate.h"
-#include "picture.h"
+#include "topology_report.h"
 #include "report.h"
 #include "solve.h"
 #include "spawn.h"
@@ -54,19 +54,19 @@ static void write_row(FILE *file, const struct perf_call *call)
 }
 
 static void write_json(FILE *file, const struct perf_options *options, const struct perf_call *calls, uint32_t count,
-                       const struct pccl_picture *picture)
+                       const struct pccl_topology_report *report)
 {
     uint32_t version = pcclGetVersion();
     (void)fprintf(file, "{\"version\": \"%u.%u.%u\", \"collective\": \"topology\", \"bytes\": %zu, \"checked\": %s, ",
                   version / 10000, version / 100 % 100, version % 100, options->max_bytes,
                   options->check ? "true" : "false");
-    (void)fprintf(file, "\"group\": %u, \"seed\": %llu, \"steps\": %llu,\n ", picture->group,
-                  (unsigned long long)picture->seed, (unsigned long long)picture->steps);
-    perf_ring_json(file, picture, picture->ring);
+    (void)fprintf(file, "\"group\": %u, \"seed\": %llu, \"steps\": %llu,\n ", report->group,
+                  (unsigned long long)report->seed, (unsigned long long)report->steps);
+    perf_ring_json(file, report, report->ring);
     (void)fputs(",\n ", file);
-    perf_picture_json_peers(file, picture);
+    perf_report_json_peers(file, report);
     (void)fputs(",\n ", file);
-    perf_picture_json_ways(file, picture);
+    perf_report_json_links(file, report);
     (void)fputs(",\n \"rows\": [", file);
     for (uint32_t i = 0; i < count; i++) {
         (void)fputs(i > 0 ? "," : "", file);
@@ -76,11 +76,11 @@ static void write_json(FILE *file, const struct perf_options *options, const str
 }
 
 static bool report_json(const struct perf_options *options, const struct perf_call *calls, uint32_t count,
-                        const struct pccl_picture *picture)
+                        const struct pccl_topology_report *report)
 {
     FILE *file = options->json ? perf_json_open(options) : NULL;
     if (file)
-        write_json(file, options, calls, count, picture);
+        write_json(file, options, calls, count, report);
     return !options->json || (file && perf_json_close(options, file));
 }
 
@@ -113,18 +113,18 @@ static bool meets_goals(const struct perf_options *options, const struct perf_ca
 bool perf_topology_report(const struct perf_options *options, const struct perf_call *calls, uint32_t count,
                           const char *text)
 {
-    struct pccl_picture picture;
+    struct pccl_topology_report report;
     struct pccl_text words;
     FILE *out = perf_table(options);
-    if (perf_picture_read(text, strlen(text), &picture, &words) != PCCL_OK) {
+    if (perf_report_read(text, strlen(text), &report, &words) != PCCL_OK) {
         (void)fprintf(stderr, "pccl-perf: what the library tells of the topology: %s\n", words.bytes);
         return false;
     }
-    perf_picture_show(out, &picture);
-    perf_ring_show(out, &picture, "ring", picture.ring);
+    perf_report_show(out, &report);
+    perf_ring_show(out, &report, "ring", report.ring);
     (void)fflush(out);
-    bool good = report_json(options, calls, count, &picture);
-    pccl_picture_fini(&picture);
+    bool good = report_json(options, calls, count, &report);
+    pccl_topology_report_fini(&report);
     good = perf_dump(options, text, strlen(text)) && good;
     return (!options->gate || meets_goals(options, calls, count)) && good;
 }

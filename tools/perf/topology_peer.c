@@ -92,7 +92,7 @@ static pcclResult_t optimize(const struct peer *peer, struct perf_call *call)
     if (result != pcclTopologyOptimizationFailed)
         return result;
     if (peer->speaks)
-        (void)perf_worker_complain(peer->comm, "the optimisation failed", result);
+        (void)perf_worker_complain(peer->comm, "the optimization failed", result);
     call->failed = 1;
     return pcclGetAttribute(peer->comm, PCCL_ATTRIBUTE_PEER_GROUP_WORLD_SIZE, &world);
 }
@@ -121,7 +121,7 @@ static int make_call(const struct peer *peer, struct perf_call *call)
     const char *what = "a reduction failed";
     pcclResult_t result = time_reductions(peer, &call->before_s, &call->wrong);
     if (result == pcclSuccess) {
-        what = "the optimisation failed";
+        what = "the optimization failed";
         result = optimize(peer, call);
     }
     if (result == pcclSuccess) {

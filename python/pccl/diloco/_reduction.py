@@ -107,7 +107,7 @@ class Reduction:
         return self._weight
 
     def run(self, comm: Communicator, counted: Callable[[], object]) -> Reduced:
-        """Joint with the group. Afterwards the mean is divided, and delta as it was. Calls counted() when all have
+        """Joint with the group. Afterward the mean is divided, and delta as it was. Calls counted() when all have
         begun."""
         while True:
             about = array("d", [1.0, self._weight, float(self._samples)])

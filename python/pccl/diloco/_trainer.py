@@ -131,7 +131,7 @@ class DiLoCo:
     codec: "u8-minmax" or "u8-zps": deltas travel as 8 bits. weight: "uniform", or "tokens": a peer counts as much as
         the samples of its round, as given to step() or add_samples().
     extra: arrays that are shared too (a cursor, a schedule): at each boundary equal on all peers, by the program.
-    share_buffers: newcomers get the module's buffers (what BatchNorm has seen) of one peer; otherwise, and afterwards,
+    share_buffers: newcomers get the module's buffers (what BatchNorm has seen) of one peer; otherwise, and afterward,
         buffers are each peer's own.
     min_peers: with fewer, a boundary waits for more; with several peer groups leave it at 1. verify_every: in every so
         many rounds all compare what they hold, by digests; 0 is never.

@@ -93,7 +93,7 @@ class GradientBuckets:
     Where something else made the gradients (optimizer.zero_grad() drops them), they are copied once, by reduce().
 
     A parameter that has no gradient when reduce() is called counts as one whose gradient is zero, and has the average
-    afterwards: so all peers have gradients for the same parameters, whichever each of them used.
+    afterward: so all peers have gradients for the same parameters, whichever each of them used.
 
     tag: of the first bucket; the following have the following tags. Of DTensors the local shards are taken.
     """

@@ -17,7 +17,7 @@ TAKE_BACK = [
      """
 static void take_back(struct pccl_master *m, struct pccl_remote *late)
 {
-    struct pccl_group *group = pccl_master_group(m, late->group_number, true);
+    struct pccl_peer_group *group = pccl_master_group(m, late->group_number, true);
     if (group == NULL || !pccl_master_join_ring(m, group, late))
         return;
     bool missed = late->report->fields.update < m->rounds[PCCL_ROUND_UPDATE];

@@ -7,8 +7,8 @@ PLANTS = [
         [], ["crowd-costs"],
         [
             ("src/master/newcomers.c",
-             "while (!pccl_link_is_alone(&m->stale_queues))",
-             "pccl_master_touch_all_queues(m); while (!pccl_link_is_alone(&m->stale_queues))"),
+             "while (!pccl_list_is_empty(&m->stale_queues))",
+             "pccl_master_recheck_all_queues(m); while (!pccl_list_is_empty(&m->stale_queues))"),
         ]),
     Bug("crowd_is_served_first",
         "a newcomer from elsewhere must not wait until a crowd before it has failed, one after another",
@@ -37,7 +37,7 @@ PLANTS = [
              "of_site >= PCCL_NEWCOMERS_OF_ADDRESS_MAX",
              "false"),
             ("src/master/newcomers.c",
-             "queue != NULL && queue->count >= PCCL_NEWCOMERS_OF_GROUP_MAX && !crowd_out(m, queue, of_site)",
+             "queue != NULL && queue->count >= PCCL_NEWCOMERS_OF_GROUP_MAX && !evict_for(m, queue, of_site)",
              "false"),
         ]),
     Bug("first_of_a_group_may_be_silent",
@@ -72,7 +72,7 @@ PLANTS = [
              "from->untried = from->untried && msg->type == PCCL_MSG_view_ack;",
              ""),
         ]),
-    Bug("newcomers_are_dialled_like_members",
+    Bug("newcomers_are_dialed_like_members",
         "nobody may make members knock at somebody else's door again and again",
         [], ["crowd-dials"],
         [
@@ -101,7 +101,7 @@ PLANTS = [
         [], ["crowd-asked-later"],
         [
             ("src/master/links.c",
-             "&m->lineage, &remote->observed)) look_again(m, remote);",
+             "&m->lineage, &remote->observed)) probe_again_later(m, remote);",
              "&m->lineage, &remote->observed)) return;"),
         ]),
 ]

@@ -6,7 +6,7 @@ PLANTS = [
         "direct exchange is chosen although a pair of members has no link",
         ["D1"], [],
         [
-            ("src/master/wants.c",
+            ("src/master/link_intents.c",
              "cost.mesh = pccl_master_holds_link(from, group->ring[k]);",
              "cost.mesh = k != 2 || pccl_master_holds_link(from, group->ring[k]);"),
         ]),
@@ -23,7 +23,7 @@ PLANTS = [
         ["D2"], [],
         [
             ("src/master/links.c",
-             "!ends_of(m, edge, &from, &to) || !are_neighbours(from, to)) continue; edge->act_us = 0;",
+             "!ends_of(m, edge, &from, &to) || !are_neighbors(from, to)) continue; edge->act_us = 0;",
              "!ends_of(m, edge, &from, &to)) continue; edge->act_us = 0;"),
         ]),
     Bug("cost_is_not_told_to_newcomers",
@@ -46,7 +46,7 @@ PLANTS = [
         "the rate of a view is that of its slowest link",
         ["D4"], ["links-measured"],
         [
-            ("src/master/wants.c",
+            ("src/master/link_intents.c",
              "rate < cost.rate)",
              "rate > cost.rate)"),
         ]),
@@ -54,7 +54,7 @@ PLANTS = [
         "an update finds links much slower than the view says, and keeps it",
         ["D5"], ["links-measured"],
         [
-            ("src/master/wants.c",
+            ("src/master/link_intents.c",
              "|| has_moved(&group->cost, &now)))",
              "))"),
         ]),
@@ -62,7 +62,7 @@ PLANTS = [
         "figures jump about, and each update makes a new view",
         ["I8"], [],
         [
-            ("src/master/wants.c",
+            ("src/master/link_intents.c",
              "(pccl_rtt_moved(was->rtt_us, now->rtt_us) || pccl_rate_moved(was->rate, now->rate) ||",
              "(was->rtt_us != now->rtt_us || was->rate != now->rate ||"),
         ]),
@@ -83,8 +83,8 @@ PLANTS = [
              "m->now_us >= remote->warm_since_us + patience_ms * UINT64_C(1000))",
              "(void)patience_ms; if (!pccl_master_is_small(members + 1))"),
             ("src/master/newcomers.c",
-             "return !want->up && !want->failed;",
-             "return !want->up;"),
+             "return !intent->up && !intent->failed;",
+             "return !intent->up;"),
         ]),
     Bug("abort_before_the_mesh_is_given_up",
         "F13: a failure because of a link beside the ring costs two failures",

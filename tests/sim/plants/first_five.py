@@ -18,7 +18,7 @@ PLANTS = [
         ["I12", "I2", "I6"], ["f1-name-without-view", "f2-tombstone"],
         [
             ("src/peer/operations.c",
-             "tombstone(p, outcome, words);",
+             "tombstone(p, outcome, reason);",
              "return;"),
         ]),
     Bug("majority_recovery_takes_latecomers_back",
@@ -38,7 +38,7 @@ PLANTS = [
              "pccl_master_free_report(m, m->remotes[i]);",
              "if (m->remotes[i]->group != NULL) pccl_master_free_report(m, m->remotes[i]);"),
             ("src/master/admission.c",
-             "if ((same && (!m->recovering || pccl_master_recovers_in_vain(m))) ||",
+             "if ((same && (!m->recovering || pccl_master_recovery_is_hopeless(m))) ||",
              "if ("),
         ] + BLIND_GONE),
     Bug("view_before_commits",
@@ -54,7 +54,7 @@ PLANTS = [
             ("src/master/operations.c",
              "/* ---- what peers say ---- */",
              """
-void commit_late(struct pccl_master *m, struct pccl_group *group)
+void commit_late(struct pccl_master *m, struct pccl_peer_group *group)
 {
     for (struct pccl_operation *op = group->oldest, *last = group->newest, *next; op != NULL; op = next) {
         next = op == last ? NULL : op->newer;
@@ -66,7 +66,8 @@ void commit_late(struct pccl_master *m, struct pccl_group *group)
             ("src/master/membership.c",
              "pccl_master_next_epoch(m, NULL, 0, removed, removed_count, &why);",
              "pccl_master_next_epoch(m, NULL, 0, removed, removed_count, &why); void commit_late(struct pccl_master "
-             "*, struct pccl_group *); for (uint32_t i = 0; i < m->group_count; i++) commit_late(m, m->groups[i]);"),
+             "*, struct pccl_peer_group *); for (uint32_t i = 0; i < m->group_count; i++) commit_late(m, "
+             "m->groups[i]);"),
         ]),
     Bug("tiny_under_the_bulk_rule",
         "F15: the result lacks the contribution of the one who died",

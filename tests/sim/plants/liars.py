@@ -26,9 +26,9 @@ PLANTS = [
         [], ["many-ended"],
         [
             ("src/master/recovery.c",
-             "pccl_master_note_lone_end(from, op);",
-             "{ pccl_master_note_lone_end(from, op); if (from->lone_aborts > PCCL_OPS_LONE_MAX) "
-             "pccl_master_judge_lone_ends(m); }"),
+             "pccl_master_note_lone_abort(from, op);",
+             "{ pccl_master_note_lone_abort(from, op); if (from->lone_aborts > PCCL_OPS_LONE_MAX) "
+             "pccl_master_judge_lone_aborts(m); }"),
         ]),
     Bug("launches_do_not_confirm_ends",
         "2.4: after a restart one goes for what others had launched, as they have not heard that it ended",

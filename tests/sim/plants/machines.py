@@ -15,7 +15,7 @@ PLANTS = [
              "else if (hello->boot == m->config.boot)",
              "else if (false)"),
             ("src/master/admission.c",
-             "if ((same && (!m->recovering || pccl_master_recovers_in_vain(m))) ||",
+             "if ((same && (!m->recovering || pccl_master_recovery_is_hopeless(m))) ||",
              "if ("),
         ]),
     Bug("a_timer_spins",
@@ -57,8 +57,8 @@ PLANTS = [
         ["STATE"], [],
         [
             ("src/peer/operations.c",
-             "p->awaited_count--; pccl_peer_wait_over(p);",
-             "pccl_peer_wait_over(p);"),
+             "p->awaited_count--; pccl_peer_wait_ended(p);",
+             "pccl_peer_wait_ended(p);"),
         ]),
 
     # ---- waiting ----

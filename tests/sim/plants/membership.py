@@ -15,8 +15,9 @@ PLANTS = [
         [], ["f4-alone-closing"],
         [
             ("src/master/links.c",
-             "look_again(m, remote); /* a dying process",
-             "{ if (remote->warm_since_us == 0) return; remote->warm_since_us = 0; look_again(m, remote); } /* a dying "
+             "probe_again_later(m, remote); /* a dying process",
+             "{ if (remote->warm_since_us == 0) return; remote->warm_since_us = 0; probe_again_later(m, remote); } /* "
+             "a dying "
              "process"),
         ]),
     Bug("refused_dial_of_the_master_is_none",
@@ -91,7 +92,7 @@ PLANTS = [
         ["R9"], ["f21-standstill"],
         [
             ("src/master/master.c",
-             "forgive_standstill(m, now_us - due_us); return true;",
+             "discount_standstill(m, now_us - due_us); return true;",
              "return false;"),
         ]),
     Bug("a_broken_link_kills",

@@ -32,8 +32,8 @@ PLANTS = [
         ["PEACE", "I12"], ["f5-session"],
         [
             ("src/peer/control.c",
-             "if (take_acknowledgement(p, ok->received)) resend_tail(p);",
-             "(void)take_acknowledgement(p, ok->received); (void)resend_tail;"),
+             "if (take_acknowledgment(p, ok->received)) resend_tail(p);",
+             "(void)take_acknowledgment(p, ok->received); (void)resend_tail;"),
         ]),
 
     # ---- operations ----
@@ -74,7 +74,7 @@ PLANTS = [
         [], ["f27-no-retry"],
         [
             ("src/master/operations.c",
-             "pccl_master_add_missing(m, from, &request->instance, &words);",
+             "pccl_master_add_missing(m, from, &request->instance, &reason);",
              ";"),
         ]),
     Bug("deadline_ends_it_alone",
@@ -83,8 +83,8 @@ PLANTS = [
         [
             ("src/peer/operations.c",
              "pccl_peer_op_abort(p, op, PCCL_CLASS_DEADLINE, NULL);",
-             "{ struct pccl_text words = {0}; pccl_peer_op_abort(p, op, PCCL_CLASS_DEADLINE, NULL); "
-             "decide(p, op, PCCL_CLASS_DEADLINE, &words); }"),
+             "{ struct pccl_text reason = {0}; pccl_peer_op_abort(p, op, PCCL_CLASS_DEADLINE, NULL); "
+             "decide(p, op, PCCL_CLASS_DEADLINE, &reason); }"),
         ]),
     Bug("views_of_all_groups_move",
         "F3: a death in one group aborts the operations of all",

@@ -9,7 +9,7 @@ PLANTS = [
             ("src/peer/operations.c",
              "/* PROTOCOL 1.5, 2.1: counters, outcomes and tombstones end with their era. Everything was quiet, so "
              "nothing is held. */ void pccl_peer_change_era(struct pccl_peer *p) {",
-             "void pccl_peer_change_era(struct pccl_peer *p) { forget_what_may_be(p); return;"),
+             "void pccl_peer_change_era(struct pccl_peer *p) { forget_stable(p); return;"),
         ], options=BLIND_USES),
     Bug("era_forgets_nothing",
         "I11: tombstones are kept for ever",

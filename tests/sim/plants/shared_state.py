@@ -91,7 +91,7 @@ PLANTS = [
         [], ["sync-restart-untouched"],
         [
             ("src/peer/sync.c",
-             "sync->at_risk = sync->at_risk || may_be_written_to(p);",
+             "sync->at_risk = sync->at_risk || is_writable_now(p);",
              ""),
         ]),
     Bug("risk_outlives_the_call",

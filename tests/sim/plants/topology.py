@@ -1,4 +1,4 @@
-"""The optimisation of the topology."""
+"""The optimization of the topology."""
 from .bug import Bug
 
 PLANTS = [
@@ -60,7 +60,7 @@ PLANTS = [
         "another connection could not be opened: the way is taken for closed, though a link stands over it",
         ["T4"], ["topology-unreachable-pair", "topology-unreachable-member"],
         [
-            ("src/master/figures.c",
+            ("src/master/link_estimates.c",
              "pccl_master_holds_link(from, to) ? PCCL_FIGURE_NONE : PCCL_FIGURE_UNREACHABLE",
              "PCCL_FIGURE_UNREACHABLE"),
         ]),
@@ -68,7 +68,7 @@ PLANTS = [
         "one that stalls keeps all in the call",
         ["T5"], ["topology-stalled"],
         [
-            ("src/master/tests.c",
+            ("src/master/link_tests.c",
              "remote->test.sits_out = true; extend(m, remote); end_test(m, remote);",
              ""),
         ]),
@@ -76,7 +76,7 @@ PLANTS = [
         "who loaded the way to one that died waits for its own report on it",
         [], ["topology-kill-loaded"],
         [
-            ("src/master/tests.c",
+            ("src/master/link_tests.c",
              "if (tests(group->ring[i], gone)) end_test(m, group->ring[i]);",
              ";"),
         ]),
@@ -84,7 +84,7 @@ PLANTS = [
         "two tests at once measure each other",
         ["T3", "ASSERT"], [],
         [
-            ("src/master/tests.c",
+            ("src/master/link_tests.c",
              "return !remote->departing && !remote->test.loaded && !remote->test.sits_out;",
              "return !remote->departing && !remote->test.sits_out;"),
         ]),
@@ -92,7 +92,7 @@ PLANTS = [
         "what has been measured is measured again by each call",
         ["T6"], ["topology-slow-pairs"],
         [
-            ("src/master/figures.c",
+            ("src/master/link_estimates.c",
              "return m->now_us >= figure->at_us + fresh_ms * 1000;",
              "return true;"),
         ]),
@@ -100,10 +100,10 @@ PLANTS = [
         "with many members the tests take as long as they like",
         ["T5", "ASSERT"], [],
         [
-            ("src/master/tests.c",
+            ("src/master/link_tests.c",
              "if (remote->test.looks && m->now_us < m->tests_end_us)",
              "if (remote->test.looks)"),
-            ("src/master/tests.c",
+            ("src/master/link_tests.c",
              "(m->tests_end_us - m->now_us) / rounds;",
              "100000;"),
         ]),
@@ -111,10 +111,10 @@ PLANTS = [
         "a way through which nothing gets is used when there is no other",
         [], ["topology-no-ring"],
         [
-            ("src/master/figures.c",
-             "return PCCL_WAY_NONE;",
-             "return PCCL_WAY_UNKNOWN;"),
-            ("src/master/figures.c",
+            ("src/master/link_estimates.c",
+             "return PCCL_RATE_NONE;",
+             "return PCCL_RATE_UNKNOWN;"),
+            ("src/master/link_estimates.c",
              "if (pccl_master_exclude_bad_links(m, group, rates))",
              "if (true)"),
         ]),
@@ -122,7 +122,7 @@ PLANTS = [
         "a newcomer gets the ways of the one whose place it takes",
         ["T4", "D4"], [],
         [
-            ("src/master/figures.c",
+            ("src/master/link_estimates.c",
              "pccl_matrix_forget(&group->matrix, remote->place);",
              ";"),
         ]),
@@ -130,15 +130,15 @@ PLANTS = [
         "the cost data of a view are those of the tests, too",
         ["D4", "D5"], [],
         [
-            ("src/master/figures.c",
-             "want->rate = rate;",
+            ("src/master/link_estimates.c",
+             "intent->rate = rate;",
              ""),
         ]),
     Bug("any_report_is_believed",
         "a report of another test, or of a master before",
         ["T4", "D4", "T3"], ["topology-liar"],
         [
-            ("src/master/tests.c",
+            ("src/master/link_tests.c",
              "if (!from->test.running || measured->test != from->test.number)",
              "if (!from->test.running)"),
         ]),
@@ -204,7 +204,7 @@ PLANTS = [
         [], ["topology-background-many"],
         [
             ("src/master/views.c",
-             "if (m->groups[i]->changed) pccl_master_ask_for_better_links(m, m->groups[i]);",
+             "if (m->groups[i]->changed) pccl_master_request_better_links(m, m->groups[i]);",
              ""),
         ]),
     Bug("told_by_a_test_is_not_remembered",

@@ -1,4 +1,4 @@
-#include "drive/picture_file.h"
+#include "drive/report_file.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -22,26 +22,26 @@ static bool write_all(const char *name, const char *text, size_t length)
 }
 
 /* Whether the group has a file. */
-static bool is_listed(struct pccl_picture_files *files, uint32_t group)
+static bool is_listed(struct pccl_report_files *files, uint32_t group)
 {
     for (uint32_t i = 0; i < files->count; i++)
         if (files->groups[i] == group)
             return true;
-    if (group != 0 && files->count == PCCL_PICTURE_FILES_MAX)
+    if (group != 0 && files->count == PCCL_REPORT_FILES_MAX)
         return false;
     if (group != 0)
         files->groups[files->count++] = group;
     return true;
 }
 
-enum pccl_status pccl_picture_file_write(struct pccl_picture_files *files, uint32_t group, const char *text,
-                                         size_t length, struct pccl_text *words)
+enum pccl_status pccl_report_file_write(struct pccl_report_files *files, uint32_t group, const char *text,
+                                        size_t length, struct pccl_text *reason)
 {
     if (!is_listed(files, group)) {
         if (files->told)
             return PCCL_OK;
         files->told = true;
-        pccl_text_format(words, "topology_file: no file for group %u and further groups: %u groups have one", group,
+        pccl_text_format(reason, "topology_file: no file for group %u and further groups: %u groups have one", group,
                          files->count);
         return PCCL_LIMIT;
     }
@@ -55,6 +55,6 @@ enum pccl_status pccl_picture_file_write(struct pccl_picture_files *files, uint3
         return PCCL_OK;
     int error = errno;
     (void)remove(new_name);
-    pccl_text_format(words, "cannot write %s: %s", name, strerror(error));
+    pccl_text_format(reason, "cannot write %s: %s", name, strerror(error));
     return PCCL_SYSTEM;
 }

@@ -1,4 +1,4 @@
-/* topology/picture: there and back, every refusal in words, and whatever bytes may come. */
+/* topology/report: there and back, every refusal in words, and whatever bytes may come. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -7,7 +7,7 @@
 
 #include "core/prng.h"
 #include "support.h"
-#include "topology/picture.h"
+#include "topology/report.h"
 
 #define ID_A "000102030405060708090a0b0c0d0e0f"
 #define ID_B "ffeeddccbbaa99887766554433221100"
@@ -25,24 +25,24 @@
 
 /* From a block of exactly so many bytes: the sanitizer sees one too many. */
 static enum pccl_status read_exact(const char *text, size_t length, const struct pccl_memory *memory,
-                                   struct pccl_picture *picture, struct pccl_text *words)
+                                   struct pccl_topology_report *report, struct pccl_text *reason)
 {
     char *block = malloc(length > 0 ? length : 1);
     assert_non_null(block);
     memcpy(block, text, length);
-    enum pccl_status status = pccl_picture_read(block, length, memory, picture, words);
+    enum pccl_status status = pccl_topology_report_read(block, length, memory, report, reason);
     free(block);
     return status;
 }
 
-static void expect_text(const struct pccl_picture *picture, bool ring_only, const char *wanted)
+static void expect_text(const struct pccl_topology_report *report, bool ring_only, const char *wanted)
 {
-    size_t length = pccl_picture_print(picture, ring_only, NULL, 0);
+    size_t length = pccl_topology_report_print(report, ring_only, NULL, 0);
     char *text = malloc(length + 1);
     assert_non_null(text);
     for (size_t size = 0; size <= length; size += size + 20 < length ? 13 : 1) { /* what there is room for */
         memset(text, '!', length + 1);
-        assert_int_equal(pccl_picture_print(picture, ring_only, text, size), length);
+        assert_int_equal(pccl_topology_report_print(report, ring_only, text, size), length);
         assert_int_equal(text[size], '!');
         assert_memory_equal(text, wanted, size);
     }
@@ -55,32 +55,32 @@ static void there_and_back(void **state)
 {
     (void)state;
     struct test_memory memory;
-    struct pccl_picture picture;
-    struct pccl_text words;
+    struct pccl_topology_report report;
+    struct pccl_text reason;
     test_memory_init(&memory);
-    assert_int_equal(read_exact(WHOLE, sizeof WHOLE - 1, &memory.memory, &picture, &words), PCCL_OK);
-    assert_int_equal(picture.group, 7);
-    assert_int_equal(picture.count, 3);
-    assert_string_equal(picture.peers[0].name, "first of all");
-    assert_string_equal(picture.peers[1].name, "");
-    assert_int_equal(picture.peers[1].id.bytes[0], 0xff);
-    assert_int_equal(picture.peers[0].address.port, 48149);
-    assert_int_equal(picture.ring[1], 2);
-    assert_int_equal(picture.seed, UINT64_MAX);
-    assert_int_equal(picture.steps, 1000000);
-    assert_int_equal(picture.way_count, 3);
-    assert_int_equal(picture.ways[0].rate, UINT64_MAX);
-    assert_int_equal(picture.ways[0].source, PCCL_FIGURE_TRAFFIC);
-    assert_int_equal(picture.ways[1].from, 0);
-    assert_int_equal(picture.ways[1].to, 1);
-    assert_int_equal(picture.ways[1].rtt_us, 25100);
-    assert_int_equal(picture.ways[1].age_ms, 1200);
-    assert_int_equal(picture.ways[2].source, PCCL_FIGURE_UNREACHABLE);
-    expect_text(&picture, false, WHOLE);
-    expect_text(&picture, true,
+    assert_int_equal(read_exact(WHOLE, sizeof WHOLE - 1, &memory.memory, &report, &reason), PCCL_OK);
+    assert_int_equal(report.group, 7);
+    assert_int_equal(report.count, 3);
+    assert_string_equal(report.peers[0].name, "first of all");
+    assert_string_equal(report.peers[1].name, "");
+    assert_int_equal(report.peers[1].id.bytes[0], 0xff);
+    assert_int_equal(report.peers[0].address.port, 48149);
+    assert_int_equal(report.ring[1], 2);
+    assert_int_equal(report.seed, UINT64_MAX);
+    assert_int_equal(report.steps, 1000000);
+    assert_int_equal(report.link_count, 3);
+    assert_int_equal(report.links[0].rate, UINT64_MAX);
+    assert_int_equal(report.links[0].source, PCCL_FIGURE_TRAFFIC);
+    assert_int_equal(report.links[1].from, 0);
+    assert_int_equal(report.links[1].to, 1);
+    assert_int_equal(report.links[1].rtt_us, 25100);
+    assert_int_equal(report.links[1].age_ms, 1200);
+    assert_int_equal(report.links[2].source, PCCL_FIGURE_UNREACHABLE);
+    expect_text(&report, false, WHOLE);
+    expect_text(&report, true,
                 HEAD PEERS RING "way 2 1 rate 18446744073709551615 rtt 4294967295 age 18446744073709551615 traffic\n"
                                 "way 0 2 unreachable age 0\nend\n");
-    pccl_picture_fini(&picture);
+    pccl_topology_report_fini(&report);
     assert_int_equal(memory.live_blocks, 0);
 }
 
@@ -91,19 +91,19 @@ static void comments_blanks_and_line_ends(void **state)
         "# saved by hand\r\n\r\n  pccl\ttopology   1 \r\ngroup 0\r\npeers 1\n\n#way 0 0\n \t \npeer  0 " ID_A
         " 1.2.3.4:0  two  blanks \r\nring 0 \nsearch seed 0 steps 0\nend\r\n\n# no more\n  ";
     struct test_memory memory;
-    struct pccl_picture picture;
-    struct pccl_text words;
+    struct pccl_topology_report report;
+    struct pccl_text reason;
     test_memory_init(&memory);
-    assert_int_equal(read_exact(text, sizeof text - 1, &memory.memory, &picture, &words), PCCL_OK);
-    assert_string_equal(picture.peers[0].name, " two  blanks ");
-    expect_text(&picture, true,
+    assert_int_equal(read_exact(text, sizeof text - 1, &memory.memory, &report, &reason), PCCL_OK);
+    assert_string_equal(report.peers[0].name, " two  blanks ");
+    expect_text(&report, true,
                 "pccl topology 1\ngroup 0\npeers 1\npeer 0 " ID_A
                 " 1.2.3.4:0  two  blanks \nring 0\nsearch seed 0 steps 0\nend\n");
-    pccl_picture_fini(&picture);
+    pccl_topology_report_fini(&report);
     static const char cut[] = "pccl topology 1\ngroup 0\npeers 1\npeer 0 " ID_A " [::]:0\nring 0\nsearch seed 0 steps "
                               "0\nend";
-    assert_int_equal(read_exact(cut, sizeof cut - 1, &memory.memory, &picture, &words), PCCL_OK);
-    pccl_picture_fini(&picture);
+    assert_int_equal(read_exact(cut, sizeof cut - 1, &memory.memory, &report, &reason), PCCL_OK);
+    pccl_topology_report_fini(&report);
     assert_int_equal(memory.live_blocks, 0);
 }
 
@@ -111,18 +111,18 @@ static void names_are_made_printable(void **state)
 {
     (void)state;
     struct test_memory memory;
-    struct pccl_picture picture;
+    struct pccl_topology_report report;
     test_memory_init(&memory);
-    assert_true(pccl_picture_init(&picture, &memory.memory, 1));
-    picture.peers[0].address = pccl_address_v4(1, 2, 3, 4, 5);
-    memcpy(picture.peers[0].name, "a\nend\n\x7f\xff", 9);
-    expect_text(&picture, false,
+    assert_true(pccl_topology_report_init(&report, &memory.memory, 1));
+    report.peers[0].address = pccl_address_v4(1, 2, 3, 4, 5);
+    memcpy(report.peers[0].name, "a\nend\n\x7f\xff", 9);
+    expect_text(&report, false,
                 "pccl topology 1\ngroup 0\npeers 1\npeer 0 00000000000000000000000000000000 1.2.3.4:5 a?end???\n"
                 "ring 0\nsearch seed 0 steps 0\nend\n");
-    size_t length = pccl_picture_print(&picture, false, NULL, 0);
-    memset(picture.peers[0].name, 'x', sizeof picture.peers[0].name); /* without an end */
-    assert_int_equal(pccl_picture_print(&picture, false, NULL, 0), length + PCCL_NAME_MAX - 8);
-    pccl_picture_fini(&picture);
+    size_t length = pccl_topology_report_print(&report, false, NULL, 0);
+    memset(report.peers[0].name, 'x', sizeof report.peers[0].name); /* without an end */
+    assert_int_equal(pccl_topology_report_print(&report, false, NULL, 0), length + PCCL_NAME_MAX - 8);
+    pccl_topology_report_fini(&report);
     assert_int_equal(memory.live_blocks, 0);
 }
 
@@ -133,7 +133,7 @@ static void refusals_name_the_line(void **state)
 #define NAME_64 "0123456789012345678901234567890123456789012345678901234567890123"
 #define ONE(peer_line) "pccl topology 1\ngroup 0\npeers 1\npeer 0 " peer_line "\nring 0\nsearch seed 0 steps 0\nend\n"
     static const struct {
-        const char *text, *words;
+        const char *text, *reason;
     } cases[] = {
         {"", "line 1: 'pccl topology 1' is expected"},
         {"#\n\n", "line 3: 'pccl topology 1' is expected"},
@@ -197,20 +197,20 @@ static void refusals_name_the_line(void **state)
     struct test_memory memory;
     test_memory_init(&memory);
     for (size_t i = 0; i < PCCL_COUNT_OF(cases); i++) {
-        struct pccl_picture picture;
-        struct pccl_text words;
-        enum pccl_status status = read_exact(cases[i].text, strlen(cases[i].text), &memory.memory, &picture, &words);
-        assert_string_equal(words.bytes, cases[i].words);
+        struct pccl_topology_report report;
+        struct pccl_text reason;
+        enum pccl_status status = read_exact(cases[i].text, strlen(cases[i].text), &memory.memory, &report, &reason);
+        assert_string_equal(reason.bytes, cases[i].reason);
         assert_int_equal(status, PCCL_ARGUMENT);
         assert_int_equal(memory.live_blocks, 0);
     }
-    struct pccl_picture picture;
-    struct pccl_text words;
-    assert_int_equal(pccl_picture_read(NULL, 0, &memory.memory, &picture, &words), PCCL_ARGUMENT);
+    struct pccl_topology_report report;
+    struct pccl_text reason;
+    assert_int_equal(pccl_topology_report_read(NULL, 0, &memory.memory, &report, &reason), PCCL_ARGUMENT);
     static const char longest[] = ONE(ID_A " 1.2.3.4:5 " NAME_64);
-    assert_int_equal(read_exact(longest, sizeof longest - 1, &memory.memory, &picture, &words), PCCL_OK);
-    assert_string_equal(picture.peers[0].name, NAME_64);
-    pccl_picture_fini(&picture);
+    assert_int_equal(read_exact(longest, sizeof longest - 1, &memory.memory, &report, &reason), PCCL_OK);
+    assert_string_equal(report.peers[0].name, NAME_64);
+    pccl_topology_report_fini(&report);
 }
 
 /* Every allocation fails once: nothing is leaked, and the status says so. */
@@ -218,24 +218,24 @@ static void out_of_memory(void **state)
 {
     (void)state;
     struct test_memory memory;
-    struct pccl_picture picture;
-    struct pccl_text words;
+    struct pccl_topology_report report;
+    struct pccl_text reason;
     enum pccl_status status = PCCL_MEMORY;
     uint64_t fail_at = 1;
     for (; status == PCCL_MEMORY; fail_at++) {
         test_memory_init(&memory);
         memory.fail_at = fail_at;
-        status = read_exact(WHOLE, sizeof WHOLE - 1, &memory.memory, &picture, &words);
+        status = read_exact(WHOLE, sizeof WHOLE - 1, &memory.memory, &report, &reason);
         assert_int_equal(memory.live_blocks > 0, status == PCCL_OK);
         if (status == PCCL_MEMORY)
-            assert_string_equal(words.bytes, "out of memory");
+            assert_string_equal(reason.bytes, "out of memory");
     }
     assert_int_equal(status, PCCL_OK);
     assert_true(fail_at > 5); /* peers, ring, what was seen, ways: and then none */
-    pccl_picture_fini(&picture);
+    pccl_topology_report_fini(&report);
     test_memory_init(&memory);
-    assert_false(pccl_picture_init(&picture, &memory.memory, 0));
-    assert_false(pccl_picture_init(&picture, &memory.memory, PCCL_PEERS_MAX + 1));
+    assert_false(pccl_topology_report_init(&report, &memory.memory, 0));
+    assert_false(pccl_topology_report_init(&report, &memory.memory, PCCL_PEERS_MAX + 1));
     assert_int_equal(memory.requests, 0);
 }
 
@@ -246,51 +246,51 @@ static void a_short_text_takes_little_memory(void **state)
     enum { LENGTH = 60000 };
     static const char head[] = "pccl topology 1\ngroup 0\npeers 1200\n";
     struct test_memory memory;
-    struct pccl_picture picture;
-    struct pccl_text words;
+    struct pccl_topology_report report;
+    struct pccl_text reason;
     char *text = malloc(LENGTH);
     assert_non_null(text);
     memset(text, '\n', LENGTH);
     memcpy(text, head, sizeof head - 1);
     test_memory_init(&memory);
-    assert_int_equal(read_exact(text, LENGTH, &memory.memory, &picture, &words), PCCL_ARGUMENT);
+    assert_int_equal(read_exact(text, LENGTH, &memory.memory, &report, &reason), PCCL_ARGUMENT);
     assert_in_range(memory.peak_bytes, 1, 3 * LENGTH);
     free(text);
 }
 
-static struct pccl_picture random_picture(struct pccl_prng *prng, const struct pccl_memory *memory)
+static struct pccl_topology_report random_report(struct pccl_prng *prng, const struct pccl_memory *memory)
 {
-    struct pccl_picture picture;
+    struct pccl_topology_report report;
     uint32_t count = 1 + (uint32_t)pccl_prng_below(prng, 20);
-    assert_true(pccl_picture_init(&picture, memory, count));
-    picture.group = (uint32_t)pccl_prng_u64(prng);
-    picture.seed = pccl_prng_u64(prng);
-    picture.steps = pccl_prng_u64(prng) >> pccl_prng_below(prng, 64);
+    assert_true(pccl_topology_report_init(&report, memory, count));
+    report.group = (uint32_t)pccl_prng_u64(prng);
+    report.seed = pccl_prng_u64(prng);
+    report.steps = pccl_prng_u64(prng) >> pccl_prng_below(prng, 64);
     for (uint32_t i = 0; i < count; i++) {
-        picture.peers[i].id = pccl_prng_id(prng);
+        report.peers[i].id = pccl_prng_id(prng);
         struct pccl_id ip = pccl_prng_id(prng);
-        memcpy(picture.peers[i].address.ip, &ip, sizeof ip);
-        picture.peers[i].address.port = (uint16_t)pccl_prng_u64(prng);
+        memcpy(report.peers[i].address.ip, &ip, sizeof ip);
+        report.peers[i].address.port = (uint16_t)pccl_prng_u64(prng);
         for (uint64_t k = 0, length = pccl_prng_below(prng, PCCL_NAME_MAX + 1); k < length; k++)
-            picture.peers[i].name[k] = (char)(' ' + pccl_prng_below(prng, 95));
-        uint32_t other = (uint32_t)pccl_prng_below(prng, i + 1), kept = picture.ring[i];
-        picture.ring[i] = picture.ring[other];
-        picture.ring[other] = kept;
+            report.peers[i].name[k] = (char)(' ' + pccl_prng_below(prng, 95));
+        uint32_t other = (uint32_t)pccl_prng_below(prng, i + 1), kept = report.ring[i];
+        report.ring[i] = report.ring[other];
+        report.ring[other] = kept;
     }
     for (uint32_t i = 0; i < count * count; i++) {
-        struct pccl_picture_way way = {.from = i / count, .to = i % count, .age_ms = pccl_prng_u64(prng)};
-        way.source = (uint8_t)pccl_prng_below(prng, PCCL_FIGURE_SOURCES);
-        if (way.source != PCCL_FIGURE_UNREACHABLE) {
-            way.rate = pccl_prng_u64(prng) >> pccl_prng_below(prng, 64);
-            way.rtt_us = (uint32_t)pccl_prng_u64(prng);
+        struct pccl_topology_link link = {.from = i / count, .to = i % count, .age_ms = pccl_prng_u64(prng)};
+        link.source = (uint8_t)pccl_prng_below(prng, PCCL_FIGURE_SOURCES);
+        if (link.source != PCCL_FIGURE_UNREACHABLE) {
+            link.rate = pccl_prng_u64(prng) >> pccl_prng_below(prng, 64);
+            link.rtt_us = (uint32_t)pccl_prng_u64(prng);
         }
-        if (way.from != way.to)
-            assert_true(pccl_picture_add(&picture, &way));
+        if (link.from != link.to)
+            assert_true(pccl_topology_report_add(&report, &link));
     }
-    return picture;
+    return report;
 }
 
-static void expect_same(const struct pccl_picture *a, const struct pccl_picture *b)
+static void expect_same(const struct pccl_topology_report *a, const struct pccl_topology_report *b)
 {
     assert_int_equal(a->group, b->group);
     assert_int_equal(a->count, b->count);
@@ -302,15 +302,15 @@ static void expect_same(const struct pccl_picture *a, const struct pccl_picture 
         assert_true(pccl_address_equal(&a->peers[i].address, &b->peers[i].address));
         assert_string_equal(a->peers[i].name, b->peers[i].name);
     }
-    assert_int_equal(a->way_count, b->way_count);
-    for (uint32_t i = 0; i < a->way_count; i++) {
-        const struct pccl_picture_way *x = &a->ways[i], *y = &b->ways[i];
+    assert_int_equal(a->link_count, b->link_count);
+    for (uint32_t i = 0; i < a->link_count; i++) {
+        const struct pccl_topology_link *x = &a->links[i], *y = &b->links[i];
         assert_true(x->from == y->from && x->to == y->to && x->source == y->source);
         assert_true(x->rate == y->rate && x->age_ms == y->age_ms && x->rtt_us == y->rtt_us);
     }
 }
 
-static void any_picture_comes_back(void **state)
+static void any_report_comes_back(void **state)
 {
     (void)state;
     struct test_memory memory;
@@ -318,27 +318,27 @@ static void any_picture_comes_back(void **state)
     test_memory_init(&memory);
     pccl_prng_seed(&prng, 41);
     for (int round = 0; round < 300; round++) {
-        struct pccl_picture picture = random_picture(&prng, &memory.memory), again;
-        struct pccl_text words;
-        size_t length = pccl_picture_print(&picture, false, NULL, 0);
+        struct pccl_topology_report report = random_report(&prng, &memory.memory), again;
+        struct pccl_text reason;
+        size_t length = pccl_topology_report_print(&report, false, NULL, 0);
         char *text = malloc(length);
         assert_non_null(text);
-        assert_int_equal(pccl_picture_print(&picture, false, text, length), length);
-        assert_int_equal(pccl_picture_read(text, length, &memory.memory, &again, &words), PCCL_OK);
-        expect_same(&picture, &again);
-        pccl_picture_fini(&again);
-        length = pccl_picture_print(&picture, true, text, length);
-        assert_int_equal(pccl_picture_read(text, length, &memory.memory, &again, &words), PCCL_OK);
-        assert_true(again.way_count <= again.count);
-        for (uint32_t i = 0; i < again.way_count; i++) {
+        assert_int_equal(pccl_topology_report_print(&report, false, text, length), length);
+        assert_int_equal(pccl_topology_report_read(text, length, &memory.memory, &again, &reason), PCCL_OK);
+        expect_same(&report, &again);
+        pccl_topology_report_fini(&again);
+        length = pccl_topology_report_print(&report, true, text, length);
+        assert_int_equal(pccl_topology_report_read(text, length, &memory.memory, &again, &reason), PCCL_OK);
+        assert_true(again.link_count <= again.count);
+        for (uint32_t i = 0; i < again.link_count; i++) {
             uint32_t at = 0;
-            while (again.ring[at] != again.ways[i].from)
+            while (again.ring[at] != again.links[i].from)
                 at++;
-            assert_int_equal(again.ways[i].to, again.ring[(at + 1) % again.count]);
+            assert_int_equal(again.links[i].to, again.ring[(at + 1) % again.count]);
         }
         free(text);
-        pccl_picture_fini(&again);
-        pccl_picture_fini(&picture);
+        pccl_topology_report_fini(&again);
+        pccl_topology_report_fini(&report);
     }
     assert_int_equal(memory.live_blocks, 0);
 }
@@ -346,15 +346,15 @@ static void any_picture_comes_back(void **state)
 /* OK or a refusal in words; never more than that. */
 static enum pccl_status survives(const char *text, size_t length, struct test_memory *memory)
 {
-    struct pccl_picture picture;
-    struct pccl_text words;
-    enum pccl_status status = read_exact(text, length, &memory->memory, &picture, &words);
+    struct pccl_topology_report report;
+    struct pccl_text reason;
+    enum pccl_status status = read_exact(text, length, &memory->memory, &report, &reason);
     if (status == PCCL_OK) {
-        assert_int_equal(words.length, 0);
-        pccl_picture_fini(&picture);
+        assert_int_equal(reason.length, 0);
+        pccl_topology_report_fini(&report);
     } else {
         assert_int_equal(status, PCCL_ARGUMENT);
-        assert_memory_equal(words.bytes, "line ", 5);
+        assert_memory_equal(reason.bytes, "line ", 5);
     }
     assert_int_equal(memory->live_blocks, 0);
     return status;
@@ -402,7 +402,7 @@ int main(void)
         cmocka_unit_test(refusals_name_the_line),
         cmocka_unit_test(out_of_memory),
         cmocka_unit_test(a_short_text_takes_little_memory),
-        cmocka_unit_test(any_picture_comes_back),
+        cmocka_unit_test(any_report_comes_back),
         cmocka_unit_test(damaged_texts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,8 +1,8 @@
 /*
- * The tests of an optimisation: which ways are tested when. A test is of one way: a member loads it, and tells what
+ * The tests of an optimization: which ways are tested when. A test is of one way: a member loads it, and tells what
  * arrived. Each member loads one way at a time and receives over one, from another member than the one it loads: so all
  * test at once as they would all send at once in a ring, and the answers of a test do not have to wait behind the load
- * of the way back. Only what is missing or stale is tested, and when the time of the optimisation is over no test
+ * of the way back. Only what is missing or stale is tested, and when the time of the optimization is over no test
  * begins any more: what is left is tested by the next one.
  *
  * A member that dies takes its tests with it; one that does not report in time is left alone from then on. Neither
@@ -23,7 +23,7 @@ enum {
     EXTENSION_MS = 5000,    /* at most, for tests that came to nothing */
 };
 
-void pccl_master_begin_tests(struct pccl_group *group)
+void pccl_master_begin_tests(struct pccl_peer_group *group)
 {
     for (uint32_t i = 0; i < group->ring_count; i++)
         group->ring[i]->test = (struct pccl_master_test){.looks = true};
@@ -52,9 +52,9 @@ static bool tests(const struct pccl_remote *from, const struct pccl_remote *to)
 /* ---- one test ---- */
 
 /* The most tests that one of the two still has before it, in its role. */
-static uint32_t rounds_left(const struct pccl_master *m, const struct pccl_remote *from, const struct pccl_remote *to)
+static uint32_t echoes_left(const struct pccl_master *m, const struct pccl_remote *from, const struct pccl_remote *to)
 {
-    const struct pccl_group *group = from->group;
+    const struct pccl_peer_group *group = from->group;
     uint32_t out = 0, in = 0;
     for (uint32_t i = 0; i < group->ring_count; i++) {
         out += needs_test(m, from, group->ring[i]);
@@ -67,10 +67,10 @@ static uint32_t rounds_left(const struct pccl_master *m, const struct pccl_remot
 static uint32_t limit_of(const struct pccl_master *m, const struct pccl_remote *from, const struct pccl_remote *to)
 {
     PCCL_ASSERT(m->now_us < m->tests_end_us);
-    uint64_t rounds = pccl_max_u64(1, rounds_left(m, from, to)), rate;
+    uint64_t rounds = pccl_max_u64(1, echoes_left(m, from, to)), rate;
     uint64_t share_us = (m->tests_end_us - m->now_us) / rounds;
     uint32_t rtt_us;
-    pccl_master_way(from, to, &rate, &rtt_us);
+    pccl_master_link_cost(from, to, &rate, &rtt_us);
     uint64_t before_us = (uint64_t)rtt_us * ROUND_TRIPS_BEFORE, least_us = (uint64_t)rtt_us * ROUND_TRIPS_LEAST;
     uint64_t limit_us = share_us > before_us ? share_us - before_us : 0;
     uint64_t limit_ms = pccl_max_u64(pccl_max_u64(limit_us, least_us) / 1000, LIMIT_LEAST_MS);
@@ -115,7 +115,7 @@ static bool try_test(struct pccl_master *m, struct pccl_remote *from, struct pcc
  */
 static void look(struct pccl_master *m, struct pccl_remote *remote)
 {
-    const struct pccl_group *group = remote->group;
+    const struct pccl_peer_group *group = remote->group;
     uint32_t count = group->ring_count;
     for (uint32_t k = 1; k < count && can_load(remote); k++)
         (void)try_test(m, remote, group->ring[(remote->position + k) % count]);
@@ -123,7 +123,7 @@ static void look(struct pccl_master *m, struct pccl_remote *remote)
         (void)try_test(m, group->ring[(remote->position + count - k) % count], remote);
 }
 
-bool pccl_master_run_tests(struct pccl_master *m, struct pccl_group *group)
+bool pccl_master_run_tests(struct pccl_master *m, struct pccl_peer_group *group)
 {
     bool runs = false;
     for (uint32_t i = 0; i < group->ring_count; i++) {
@@ -167,7 +167,7 @@ void pccl_master_measured(struct pccl_master *m, struct pccl_remote *from, const
     if (known && measured->failed == 0 && measured->rate != 0)
         pccl_master_note_test(m, from, to, measured->rtt_us, measured->rate);
     else if (known && measured->failed != 0 && measured->how == 0)
-        pccl_master_note_nothing(m, from, to);
+        pccl_master_note_inconclusive(m, from, to);
     else if (known)
         pccl_master_note_unreachable(m, from, to);
     if (measured->failed != 0)
@@ -176,7 +176,7 @@ void pccl_master_measured(struct pccl_master *m, struct pccl_remote *from, const
     pccl_master_mark(m, PCCL_STAGE_ROUNDS);
 }
 
-void pccl_master_expire_tests_of(struct pccl_master *m, struct pccl_group *group)
+void pccl_master_expire_tests_of(struct pccl_master *m, struct pccl_peer_group *group)
 {
     for (uint32_t i = 0; i < group->ring_count; i++) {
         struct pccl_remote *remote = group->ring[i];
@@ -186,7 +186,7 @@ void pccl_master_expire_tests_of(struct pccl_master *m, struct pccl_group *group
             pccl_master_arm(m, remote->test.until_us);
             continue;
         }
-        pccl_master_say(m, PCCL_LOG_WARN, &(struct pccl_log_fields){.peer = &remote->id},
+        pccl_master_log(m, PCCL_LOG_WARN, &(struct pccl_log_fields){.peer = &remote->id},
                         "peer %s did not report on its way to peer %s: its ways are not tested",
                         pccl_id_str(&remote->id), pccl_id_str(&remote->test.to));
         remote->test.sits_out = true;
@@ -197,7 +197,7 @@ void pccl_master_expire_tests_of(struct pccl_master *m, struct pccl_group *group
 
 void pccl_master_end_tests_of(struct pccl_master *m, struct pccl_remote *gone)
 {
-    const struct pccl_group *group = gone->group;
+    const struct pccl_peer_group *group = gone->group;
     if (gone->test.running)
         end_test(m, gone);
     for (uint32_t i = 0; gone->test.loaded && i < group->ring_count; i++)

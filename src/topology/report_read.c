@@ -1,5 +1,6 @@
-/* The text of a picture may come from anybody: nothing is taken that is not as pccl_picture_print would say it. */
-#include "topology/picture.h"
+/* The text of a report may come from anybody: nothing is taken that is not as pccl_topology_report_print would say it.
+ */
+#include "topology/report.h"
 
 #include <string.h>
 
@@ -10,19 +11,19 @@ struct reader {
     const char *next, *end;    /* what has not been read */
     const char *at, *line_end; /* the rest of the line */
     uint64_t line;             /* its number */
-    struct pccl_picture *picture;
+    struct pccl_topology_report *report;
     uint8_t *seen; /* a bit for each [from * count + to]; those of the diagonal tell who is in the ring */
-    struct pccl_text *words;
+    struct pccl_text *reason;
     enum pccl_status status;
 };
 
 /* Says what is wrong with this line, once for all. */
 PCCL_PRINTF(2, 3) static bool wrong(struct reader *reader, const char *format, ...)
 {
-    pccl_text_format(reader->words, "line %" PRIu64 ": ", reader->line);
+    pccl_text_format(reader->reason, "line %" PRIu64 ": ", reader->line);
     va_list arguments;
     va_start(arguments, format);
-    pccl_text_append_list(reader->words, format, arguments);
+    pccl_text_append_list(reader->reason, format, arguments);
     va_end(arguments);
     reader->status = PCCL_ARGUMENT;
     return false;
@@ -30,7 +31,7 @@ PCCL_PRINTF(2, 3) static bool wrong(struct reader *reader, const char *format, .
 
 static bool out_of_memory(struct reader *reader)
 {
-    pccl_text_format(reader->words, "out of memory");
+    pccl_text_format(reader->reason, "out of memory");
     reader->status = PCCL_MEMORY;
     return false;
 }
@@ -206,7 +207,7 @@ static bool take_name(struct reader *reader, char *name)
 
 static bool read_peer(struct reader *reader, uint32_t expected)
 {
-    struct pccl_picture_peer *peer = &reader->picture->peers[expected];
+    struct pccl_topology_peer *peer = &reader->report->peers[expected];
     uint32_t number;
     if (!expect_line(reader, "peer"))
         return false;
@@ -223,7 +224,7 @@ static bool read_peer(struct reader *reader, uint32_t expected)
 /* false: it had been seen. */
 static bool see(struct reader *reader, uint32_t from, uint32_t to)
 {
-    size_t bit = (size_t)from * reader->picture->count + to;
+    size_t bit = (size_t)from * reader->report->count + to;
     uint8_t mask = (uint8_t)(1u << bit % 8);
     if ((reader->seen[bit / 8] & mask) != 0)
         return false;
@@ -233,67 +234,67 @@ static bool see(struct reader *reader, uint32_t from, uint32_t to)
 
 static bool read_ring(struct reader *reader)
 {
-    struct pccl_picture *picture = reader->picture;
+    struct pccl_topology_report *report = reader->report;
     if (!expect_line(reader, "ring"))
         return false;
     bool is_good = true;
-    for (uint32_t i = 0; is_good && i < picture->count; i++)
+    for (uint32_t i = 0; is_good && i < report->count; i++)
         is_good =
-            take_u32(reader, picture->count - 1, &picture->ring[i]) && see(reader, picture->ring[i], picture->ring[i]);
-    return (is_good && take_end(reader)) || wrong(reader, "'ring' must name each of the %u peers once", picture->count);
+            take_u32(reader, report->count - 1, &report->ring[i]) && see(reader, report->ring[i], report->ring[i]);
+    return (is_good && take_end(reader)) || wrong(reader, "'ring' must name each of the %u peers once", report->count);
 }
 
 static bool read_search(struct reader *reader)
 {
-    struct pccl_picture *picture = reader->picture;
+    struct pccl_topology_report *report = reader->report;
     if (!expect_line(reader, "search"))
         return false;
-    return (take_word(reader, "seed") && take_number(reader, UINT64_MAX, &picture->seed) &&
-            take_word(reader, "steps") && take_number(reader, UINT64_MAX, &picture->steps) && take_end(reader)) ||
+    return (take_word(reader, "seed") && take_number(reader, UINT64_MAX, &report->seed) && take_word(reader, "steps") &&
+            take_number(reader, UINT64_MAX, &report->steps) && take_end(reader)) ||
            wrong(reader, "'search seed NUMBER steps NUMBER' is expected");
 }
 
-static bool take_source(struct reader *reader, struct pccl_picture_way *way)
+static bool take_source(struct reader *reader, struct pccl_topology_link *link)
 {
-    way->source = take_word(reader, "tested") ? PCCL_FIGURE_TESTED : PCCL_FIGURE_TRAFFIC;
-    return way->source == PCCL_FIGURE_TESTED || take_word(reader, "traffic");
+    link->source = take_word(reader, "tested") ? PCCL_FIGURE_TESTED : PCCL_FIGURE_TRAFFIC;
+    return link->source == PCCL_FIGURE_TESTED || take_word(reader, "traffic");
 }
 
-static bool take_figures(struct reader *reader, struct pccl_picture_way *way)
+static bool take_figures(struct reader *reader, struct pccl_topology_link *link)
 {
     if (take_word(reader, "unreachable")) {
-        way->source = PCCL_FIGURE_UNREACHABLE;
-        return take_word(reader, "age") && take_number(reader, UINT64_MAX, &way->age_ms);
+        link->source = PCCL_FIGURE_UNREACHABLE;
+        return take_word(reader, "age") && take_number(reader, UINT64_MAX, &link->age_ms);
     }
-    return take_word(reader, "rate") && take_number(reader, UINT64_MAX, &way->rate) && take_word(reader, "rtt") &&
-           take_u32(reader, UINT32_MAX, &way->rtt_us) && take_word(reader, "age") &&
-           take_number(reader, UINT64_MAX, &way->age_ms) && take_source(reader, way);
+    return take_word(reader, "rate") && take_number(reader, UINT64_MAX, &link->rate) && take_word(reader, "rtt") &&
+           take_u32(reader, UINT32_MAX, &link->rtt_us) && take_word(reader, "age") &&
+           take_number(reader, UINT64_MAX, &link->age_ms) && take_source(reader, link);
 }
 
 /* Behind "way". */
-static bool read_way(struct reader *reader)
+static bool read_link(struct reader *reader)
 {
-    struct pccl_picture_way way = {0};
-    uint32_t last = reader->picture->count - 1;
-    if (!take_u32(reader, last, &way.from) || !take_u32(reader, last, &way.to) || way.from == way.to)
+    struct pccl_topology_link link = {0};
+    uint32_t last = reader->report->count - 1;
+    if (!take_u32(reader, last, &link.from) || !take_u32(reader, last, &link.to) || link.from == link.to)
         return wrong(reader, "'way' must be followed by the numbers of two peers, up to %u", last);
-    if (!take_figures(reader, &way) || !take_end(reader))
+    if (!take_figures(reader, &link) || !take_end(reader))
         return wrong(reader, "'rate NUMBER rtt NUMBER age NUMBER tested', the same with 'traffic', or 'unreachable age "
                              "NUMBER' is expected behind the two peers");
-    if (!see(reader, way.from, way.to))
-        return wrong(reader, "the way from %u to %u is there twice", way.from, way.to);
-    return pccl_picture_add(reader->picture, &way) || out_of_memory(reader);
+    if (!see(reader, link.from, link.to))
+        return wrong(reader, "the way from %u to %u is there twice", link.from, link.to);
+    return pccl_topology_report_add(reader->report, &link) || out_of_memory(reader);
 }
 
 /* Up to the end of the text. */
-static bool read_ways(struct reader *reader)
+static bool read_links(struct reader *reader)
 {
     bool more = true;
     while (more) {
         if (!next_line(reader))
             return wrong(reader, "the text ends where 'way' or 'end' is expected");
         more = take_word(reader, "way");
-        if (more && !read_way(reader))
+        if (more && !read_link(reader))
             return false;
     }
     if (!take_word(reader, "end") || !take_end(reader))
@@ -303,39 +304,39 @@ static bool read_ways(struct reader *reader)
 
 static bool read_body(struct reader *reader)
 {
-    for (uint32_t i = 0; i < reader->picture->count; i++) {
+    for (uint32_t i = 0; i < reader->report->count; i++) {
         if (!read_peer(reader, i))
             return false;
     }
-    size_t bytes = ((size_t)reader->picture->count * reader->picture->count + 7) / 8;
-    reader->seen = pccl_allocate(&reader->picture->memory, bytes);
+    size_t bytes = ((size_t)reader->report->count * reader->report->count + 7) / 8;
+    reader->seen = pccl_allocate(&reader->report->memory, bytes);
     if (reader->seen == NULL)
         return out_of_memory(reader);
-    bool is_good = read_ring(reader) && read_search(reader) && read_ways(reader);
-    pccl_release(&reader->picture->memory, reader->seen, bytes);
+    bool is_good = read_ring(reader) && read_search(reader) && read_links(reader);
+    pccl_release(&reader->report->memory, reader->seen, bytes);
     return is_good;
 }
 
-enum pccl_status pccl_picture_read(const char *text, size_t length, const struct pccl_memory *memory,
-                                   struct pccl_picture *picture, struct pccl_text *words)
+enum pccl_status pccl_topology_report_read(const char *text, size_t length, const struct pccl_memory *memory,
+                                           struct pccl_topology_report *report, struct pccl_text *reason)
 {
-    struct pccl_picture read;
-    struct reader reader = {.picture = &read, .words = words};
+    struct pccl_topology_report read;
+    struct reader reader = {.report = &read, .reason = reason};
     uint32_t group = 0, count = 0;
     reader.next = length > 0 ? text : "";
     reader.end = reader.next + length;
-    pccl_text_clear(words);
+    pccl_text_clear(reason);
     if (!read_head(&reader, &group, &count))
         return reader.status;
-    if (!pccl_picture_init(&read, memory, count)) {
+    if (!pccl_topology_report_init(&read, memory, count)) {
         (void)out_of_memory(&reader);
         return reader.status;
     }
     read.group = group;
     if (!read_body(&reader)) {
-        pccl_picture_fini(&read);
+        pccl_topology_report_fini(&read);
         return reader.status;
     }
-    *picture = read;
+    *report = read;
     return PCCL_OK;
 }

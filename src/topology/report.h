@@ -17,8 +17,8 @@
  * are left out. `name` is the rest of the line and may be empty. Lines that begin with # and empty lines are skipped;
  * the others come in this order, the peers in that of their numbers, the ways in any.
  */
-#ifndef PCCL_TOPOLOGY_PICTURE_H
-#define PCCL_TOPOLOGY_PICTURE_H
+#ifndef PCCL_TOPOLOGY_REPORT_H
+#define PCCL_TOPOLOGY_REPORT_H
 
 #include "core/address.h"
 #include "core/base.h"
@@ -29,25 +29,25 @@
 #include "core/text.h"
 #include "topology/matrix.h"
 
-struct pccl_picture_peer {
+struct pccl_topology_peer {
     struct pccl_id id;
     struct pccl_address address;
     char name[PCCL_NAME_MAX + 1];
 };
 
-struct pccl_picture_way {
+struct pccl_topology_link {
     uint64_t rate, age_ms; /* rate and rtt: 0 unless TESTED or TRAFFIC */
     uint32_t from, to, rtt_us;
     uint8_t source; /* enum pccl_figure_source, not NONE */
 };
 
-struct pccl_picture {
+struct pccl_topology_report {
     struct pccl_memory memory; /* of what it owns */
     uint32_t group, count;
-    struct pccl_picture_peer *peers;
-    uint32_t *ring;                /* count numbers of peers */
-    struct pccl_picture_way *ways; /* those that are known, each once, in no order */
-    uint32_t way_count, way_capacity;
+    struct pccl_topology_peer *peers;
+    uint32_t *ring;                   /* count numbers of peers */
+    struct pccl_topology_link *links; /* those that are known, each once, in no order */
+    uint32_t link_count, link_capacity;
     uint64_t seed, steps; /* of the search that made the ring; steps 0: none did */
 };
 
@@ -55,21 +55,25 @@ struct pccl_picture {
  * Zeroed, with room for so many peers, the ring 0 1 2 ..., no ways. false: out of memory (or count is 0 or too large),
  * and there is nothing to be freed.
  */
-PCCL_MUST_CHECK bool pccl_picture_init(struct pccl_picture *picture, const struct pccl_memory *memory, uint32_t count);
-void pccl_picture_fini(struct pccl_picture *picture);
+PCCL_MUST_CHECK bool pccl_topology_report_init(struct pccl_topology_report *report, const struct pccl_memory *memory,
+                                               uint32_t count);
+void pccl_topology_report_fini(struct pccl_topology_report *report);
 /* One more way, from != to, of a pair that has none yet; of source NONE it is left out. false: out of memory. */
-PCCL_MUST_CHECK bool pccl_picture_add(struct pccl_picture *picture, const struct pccl_picture_way *way);
+PCCL_MUST_CHECK bool pccl_topology_report_add(struct pccl_topology_report *report,
+                                              const struct pccl_topology_link *link);
 
 /*
  * Writes at most `size` bytes (no zero behind them) and returns how many the whole takes. With `ring_only` the ways
  * that are not of the ring are left out. What is unprintable in a name becomes '?'.
  */
-size_t pccl_picture_print(const struct pccl_picture *picture, bool ring_only, char *text, size_t size);
+size_t pccl_topology_report_print(const struct pccl_topology_report *report, bool ring_only, char *text, size_t size);
 /*
- * The picture is made by this, and to be freed if it returns OK. ARGUMENT with words that name the line; MEMORY. It
+ * The report is made by this, and to be freed if it returns OK. ARGUMENT with words that name the line; MEMORY. It
  * takes at most some 20 times the memory of the text, whatever that says.
  */
-PCCL_MUST_CHECK enum pccl_status pccl_picture_read(const char *text, size_t length, const struct pccl_memory *memory,
-                                                   struct pccl_picture *picture, struct pccl_text *words);
+PCCL_MUST_CHECK enum pccl_status pccl_topology_report_read(const char *text, size_t length,
+                                                           const struct pccl_memory *memory,
+                                                           struct pccl_topology_report *report,
+                                                           struct pccl_text *reason);
 
 #endif

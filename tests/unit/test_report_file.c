@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "drive/picture_file.h"
+#include "drive/report_file.h"
 
 static char folder[] = "/tmp/pccl-pictures-XXXXXX";
 
@@ -18,28 +18,28 @@ static void name_of(char *name, size_t size, const char *rest)
     (void)snprintf(name, size, "%s/links%s", folder, rest);
 }
 
-static enum pccl_status write_group(struct pccl_picture_files *files, uint32_t group, struct pccl_text *words)
+static enum pccl_status write_group(struct pccl_report_files *files, uint32_t group, struct pccl_text *reason)
 {
-    pccl_text_clear(words);
-    return pccl_picture_file_write(files, group, "text\n", 5, words);
+    pccl_text_clear(reason);
+    return pccl_report_file_write(files, group, "text\n", 5, reason);
 }
 
 /* Strangers may choose as many groups as they like. */
 static void test_the_number_of_files_is_bounded(void **state)
 {
     (void)state;
-    struct pccl_picture_files files = {.path = ""};
+    struct pccl_report_files files = {.path = ""};
     name_of(files.path, sizeof files.path, "");
-    struct pccl_text words;
-    for (uint32_t i = 0; i < PCCL_PICTURE_FILES_MAX; i++)
-        assert_int_equal(write_group(&files, UINT32_MAX - i, &words), PCCL_OK);
-    assert_int_equal(write_group(&files, 5, &words), PCCL_LIMIT);
-    assert_string_equal(words.bytes, "topology_file: no file for group 5 and further groups: 64 groups have one");
-    assert_int_equal(write_group(&files, 6, &words), PCCL_OK); /* said once */
-    assert_int_equal(write_group(&files, UINT32_MAX, &words), PCCL_OK);
-    assert_int_equal(write_group(&files, 0, &words), PCCL_OK);
+    struct pccl_text reason;
+    for (uint32_t i = 0; i < PCCL_REPORT_FILES_MAX; i++)
+        assert_int_equal(write_group(&files, UINT32_MAX - i, &reason), PCCL_OK);
+    assert_int_equal(write_group(&files, 5, &reason), PCCL_LIMIT);
+    assert_string_equal(reason.bytes, "topology_file: no file for group 5 and further groups: 64 groups have one");
+    assert_int_equal(write_group(&files, 6, &reason), PCCL_OK); /* said once */
+    assert_int_equal(write_group(&files, UINT32_MAX, &reason), PCCL_OK);
+    assert_int_equal(write_group(&files, 0, &reason), PCCL_OK);
     char name[200], rest[20];
-    for (uint32_t i = 0; i < PCCL_PICTURE_FILES_MAX; i++) {
+    for (uint32_t i = 0; i < PCCL_REPORT_FILES_MAX; i++) {
         (void)snprintf(rest, sizeof rest, ".%lu", (unsigned long)(UINT32_MAX - i));
         name_of(name, sizeof name, rest);
         assert_int_equal(remove(name), 0);
@@ -52,7 +52,7 @@ static void test_links_are_not_followed(void **state)
 {
     (void)state;
     assert_non_null(mkdtemp(folder));
-    struct pccl_picture_files files = {.path = ""};
+    struct pccl_report_files files = {.path = ""};
     name_of(files.path, sizeof files.path, "");
     char victim[200], new_name[200], read[8] = "";
     name_of(victim, sizeof victim, "-others");
@@ -63,8 +63,8 @@ static void test_links_are_not_followed(void **state)
     assert_int_equal(fclose(file), 0);
     assert_int_equal(symlink(victim, new_name), 0);
     assert_int_equal(symlink(victim, files.path), 0);
-    struct pccl_text words;
-    assert_int_equal(write_group(&files, 0, &words), PCCL_OK);
+    struct pccl_text reason;
+    assert_int_equal(write_group(&files, 0, &reason), PCCL_OK);
     file = fopen(victim, "r");
     assert_non_null(file);
     assert_non_null(fgets(read, sizeof read, file));

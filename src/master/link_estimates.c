@@ -12,7 +12,7 @@ enum { UNREACHABLE_FRESH_MS = 30000 }; /* then it is tried again */
 
 /* ---- places ---- */
 
-bool pccl_master_take_place(struct pccl_master *m, struct pccl_group *group, struct pccl_remote *remote)
+bool pccl_master_enter_matrix(struct pccl_master *m, struct pccl_peer_group *group, struct pccl_remote *remote)
 {
     PCCL_ASSERT(remote->group == NULL);
     uint32_t place = 0;
@@ -38,7 +38,7 @@ bool pccl_master_take_place(struct pccl_master *m, struct pccl_group *group, str
     return true;
 }
 
-void pccl_master_leave_place(struct pccl_group *group, struct pccl_remote *remote)
+void pccl_master_leave_matrix(struct pccl_peer_group *group, struct pccl_remote *remote)
 {
     PCCL_ASSERT(group->by_place[remote->place] == remote);
     group->by_place[remote->place] = NULL;
@@ -50,7 +50,7 @@ void pccl_master_leave_place(struct pccl_group *group, struct pccl_remote *remot
 
 /* ---- figures ---- */
 
-struct pccl_figure *pccl_master_figure(const struct pccl_remote *from, const struct pccl_remote *to)
+struct pccl_figure *pccl_master_find_figure(const struct pccl_remote *from, const struct pccl_remote *to)
 {
     if (from == to || from->group == NULL || from->group != to->group)
         return NULL;
@@ -70,7 +70,7 @@ static void put(struct pccl_master *m, struct pccl_figure *figure, enum pccl_fig
 void pccl_master_note_traffic(struct pccl_master *m, const struct pccl_remote *from, const struct pccl_remote *to,
                               uint32_t rtt_us, uint64_t rate)
 {
-    struct pccl_figure *figure = pccl_master_figure(from, to);
+    struct pccl_figure *figure = pccl_master_find_figure(from, to);
     if (figure == NULL)
         return;
     if (figure->source == PCCL_FIGURE_UNREACHABLE)
@@ -82,16 +82,16 @@ void pccl_master_note_traffic(struct pccl_master *m, const struct pccl_remote *f
     from->group->tuning.moved = from->group->tuning.moved || moved;
 }
 
-void pccl_master_note_nothing(struct pccl_master *m, struct pccl_remote *from, struct pccl_remote *to)
+void pccl_master_note_inconclusive(struct pccl_master *m, struct pccl_remote *from, struct pccl_remote *to)
 {
-    struct pccl_figure *figure = pccl_master_figure(from, to);
+    struct pccl_figure *figure = pccl_master_find_figure(from, to);
     if (figure != NULL)
         put(m, figure, PCCL_FIGURE_NONE, 0, 0);
 }
 
 void pccl_master_note_unreachable(struct pccl_master *m, struct pccl_remote *from, struct pccl_remote *to)
 {
-    struct pccl_figure *figure = pccl_master_figure(from, to), *back = pccl_master_figure(to, from);
+    struct pccl_figure *figure = pccl_master_find_figure(from, to), *back = pccl_master_find_figure(to, from);
     if (figure == NULL || back == NULL)
         return;
     /* Over a link that stands data flows: what failed was another connection. */
@@ -103,24 +103,24 @@ void pccl_master_note_unreachable(struct pccl_master *m, struct pccl_remote *fro
 void pccl_master_note_test(struct pccl_master *m, struct pccl_remote *from, struct pccl_remote *to, uint32_t rtt_us,
                            uint64_t rate)
 {
-    struct pccl_figure *figure = pccl_master_figure(from, to);
+    struct pccl_figure *figure = pccl_master_find_figure(from, to);
     if (figure == NULL)
         return;
     rate = pccl_min_u64(rate, PCCL_RATE_MOST);
     put(m, figure, PCCL_FIGURE_TESTED, rtt_us, rate);
-    struct pccl_want *want = pccl_master_want(from, &to->id);
-    if (want != NULL) {
-        want->rate = rate;
-        want->rtt_us = rtt_us != 0 ? rtt_us : want->rtt_us;
+    struct pccl_link_intent *intent = pccl_master_find_intent(from, &to->id);
+    if (intent != NULL) {
+        intent->rate = rate;
+        intent->rtt_us = rtt_us != 0 ? rtt_us : intent->rtt_us;
     }
 }
 
 bool pccl_master_is_stale(const struct pccl_master *m, const struct pccl_remote *from, const struct pccl_remote *to)
 {
-    const struct pccl_figure *figure = pccl_master_figure(from, to);
+    const struct pccl_figure *figure = pccl_master_find_figure(from, to);
     if (m->optimizing && figure != NULL && figure->at_us != 0 && figure->at_us >= m->tests_begin_us &&
         figure->source != PCCL_FIGURE_TRAFFIC)
-        return false; /* learnt right now, however short a time figures count as fresh */
+        return false; /* learned right now, however short a time figures count as fresh */
     if (figure == NULL || figure->source == PCCL_FIGURE_NONE)
         return true;
     uint64_t promised = figure->tested_rate / 1000 * from->group->tuning.share;
@@ -132,15 +132,16 @@ bool pccl_master_is_stale(const struct pccl_master *m, const struct pccl_remote 
     return m->now_us >= figure->at_us + fresh_ms * 1000;
 }
 
-void pccl_master_way(const struct pccl_remote *from, const struct pccl_remote *to, uint64_t *rate, uint32_t *rtt_us)
+void pccl_master_link_cost(const struct pccl_remote *from, const struct pccl_remote *to, uint64_t *rate,
+                           uint32_t *rtt_us)
 {
-    const struct pccl_want *want = pccl_master_want(from, &to->id);
-    const struct pccl_figure *figure = pccl_master_figure(from, to);
+    const struct pccl_link_intent *intent = pccl_master_find_intent(from, &to->id);
+    const struct pccl_figure *figure = pccl_master_find_figure(from, to);
     *rate = 0;
     *rtt_us = 0;
-    if (want != NULL && want->up) {
-        *rate = want->rate;
-        *rtt_us = want->rtt_us;
+    if (intent != NULL && intent->up) {
+        *rate = intent->rate;
+        *rtt_us = intent->rtt_us;
     }
     if (figure == NULL || figure->source == PCCL_FIGURE_NONE || figure->source == PCCL_FIGURE_UNREACHABLE)
         return;
@@ -150,12 +151,13 @@ void pccl_master_way(const struct pccl_remote *from, const struct pccl_remote *t
 
 /* ---- the problem ---- */
 
-void pccl_master_weigh(struct pccl_group *group)
+void pccl_master_calibrate_tests(struct pccl_peer_group *group)
 {
     uint16_t shares[1001] = {0};
     uint32_t count = 0, seen = 0, share = 1000;
     for (uint32_t i = 0; i < group->ring_count; i++) {
-        const struct pccl_figure *figure = pccl_master_figure(group->ring[i], group->ring[(i + 1) % group->ring_count]);
+        const struct pccl_figure *figure =
+            pccl_master_find_figure(group->ring[i], group->ring[(i + 1) % group->ring_count]);
         if (figure == NULL || figure->tested_rate == 0)
             continue; /* of the others a change would have been told */
         shares[pccl_min_u64(1000, figure->rate * 1000 / figure->tested_rate)]++;
@@ -166,27 +168,27 @@ void pccl_master_weigh(struct pccl_group *group)
     group->tuning.share = share;
 }
 
-struct pccl_figure pccl_master_see(const struct pccl_remote *from, const struct pccl_remote *to)
+struct pccl_figure pccl_master_link_estimate(const struct pccl_remote *from, const struct pccl_remote *to)
 {
-    const struct pccl_figure *known = pccl_master_figure(from, to);
+    const struct pccl_figure *known = pccl_master_find_figure(from, to);
     struct pccl_figure figure = known != NULL ? *known : (struct pccl_figure){0};
     if (figure.source == PCCL_FIGURE_TESTED)
         figure.rate = figure.rate / 1000 * from->group->tuning.share;
     if (figure.source == PCCL_FIGURE_TESTED || figure.source == PCCL_FIGURE_TRAFFIC ||
         !pccl_master_holds_link(from, to))
         return figure;
-    const struct pccl_want *want = pccl_master_want(from, &to->id);
-    figure.source = want->rate != 0 ? PCCL_FIGURE_TRAFFIC : PCCL_FIGURE_NONE;
-    figure.rate = want->rate;
-    figure.rtt_us = want->rtt_us;
+    const struct pccl_link_intent *intent = pccl_master_find_intent(from, &to->id);
+    figure.source = intent->rate != 0 ? PCCL_FIGURE_TRAFFIC : PCCL_FIGURE_NONE;
+    figure.rate = intent->rate;
+    figure.rtt_us = intent->rtt_us;
     return figure;
 }
 
-static uint64_t rate_for_solver(const struct pccl_figure *figure)
+static uint64_t solver_rate(const struct pccl_figure *figure)
 {
     switch (figure->source) {
-    case PCCL_FIGURE_UNREACHABLE: return PCCL_WAY_NONE;
-    case PCCL_FIGURE_NONE: return PCCL_WAY_UNKNOWN;
+    case PCCL_FIGURE_UNREACHABLE: return PCCL_RATE_NONE;
+    case PCCL_FIGURE_NONE: return PCCL_RATE_UNKNOWN;
     default: return pccl_rate_rounded(figure->rate);
     }
 }
@@ -194,7 +196,7 @@ static uint64_t rate_for_solver(const struct pccl_figure *figure)
 static size_t problem_cells(uint32_t count) { return (size_t)count * count; }
 
 /* The same for the same members, whatever the ring: so a search can be repeated after its answer was adopted. */
-void pccl_master_number_members(struct pccl_group *group)
+void pccl_master_number_members(struct pccl_peer_group *group)
 {
     uint32_t number = 0;
     for (uint32_t i = 0; i < group->place_count; i++)
@@ -203,7 +205,8 @@ void pccl_master_number_members(struct pccl_group *group)
     PCCL_ASSERT(number == group->ring_count);
 }
 
-bool pccl_master_pose(struct pccl_master *m, struct pccl_group *group, struct pccl_ring_problem *problem)
+bool pccl_master_build_ring_problem(struct pccl_master *m, struct pccl_peer_group *group,
+                                    struct pccl_ring_problem *problem)
 {
     uint32_t count = group->ring_count;
     size_t cells = problem_cells(count);
@@ -217,15 +220,15 @@ bool pccl_master_pose(struct pccl_master *m, struct pccl_group *group, struct pc
         return false;
     }
     pccl_master_number_members(group);
-    pccl_master_weigh(group);
+    pccl_master_calibrate_tests(group);
     for (uint32_t i = 0; i < count; i++) {
         const struct pccl_remote *from = group->ring[i];
         ring[i] = from->number;
         for (uint32_t k = 0; k < count; k++) {
             const struct pccl_remote *to = group->ring[k];
             size_t cell = (size_t)from->number * count + to->number;
-            struct pccl_figure figure = i != k ? pccl_master_see(from, to) : (struct pccl_figure){0};
-            rates[cell] = rate_for_solver(&figure);
+            struct pccl_figure figure = i != k ? pccl_master_link_estimate(from, to) : (struct pccl_figure){0};
+            rates[cell] = solver_rate(&figure);
             rtts_us[cell] = figure.rtt_us;
         }
     }

@@ -1,5 +1,5 @@
 /*
- * Who should hold a link to whom: ring neighbours; in a small group all members (a mesh, so that they can exchange
+ * Who should hold a link to whom: ring neighbors; in a small group all members (a mesh, so that they can exchange
  * directly); and what newcomers need (newcomers.c). What the master knows of these links makes the cost data of a view.
  */
 #include "core/ticket.h"
@@ -9,32 +9,36 @@
 #include "master/tuning.h"
 #include "wire/cost.h"
 
-struct pccl_want *pccl_master_want(const struct pccl_remote *from, const struct pccl_id *to)
+struct pccl_link_intent *pccl_master_find_intent(const struct pccl_remote *from, const struct pccl_id *to)
 {
-    for (uint32_t i = 0; i < from->want_count; i++)
-        if (pccl_id_equal(&from->wants[i].to, to))
-            return &from->wants[i];
+    for (uint32_t i = 0; i < from->intent_count; i++)
+        if (pccl_id_equal(&from->intents[i].to, to))
+            return &from->intents[i];
     return NULL;
 }
 
-static struct pccl_want *add_want(struct pccl_master *m, struct pccl_remote *from, const struct pccl_id *to)
+static struct pccl_link_intent *add_intent(struct pccl_master *m, struct pccl_remote *from, const struct pccl_id *to)
 {
-    struct pccl_want *wants =
-        pccl_grow(&m->memory, from->wants, &from->want_capacity, from->want_count + 1, sizeof *wants);
-    if (wants == NULL) {
+    struct pccl_link_intent *intents =
+        pccl_grow(&m->memory, from->intents, &from->intent_capacity, from->intent_count + 1, sizeof *intents);
+    if (intents == NULL) {
         pccl_master_remove(m, from, PCCL_REFUSAL_FULL, "out of memory");
         return NULL;
     }
-    from->wants = wants;
-    wants[from->want_count] = (struct pccl_want){.to = *to};
-    return &wants[from->want_count++];
+    from->intents = intents;
+    intents[from->intent_count] = (struct pccl_link_intent){.to = *to};
+    return &intents[from->intent_count++];
 }
 
-static void drop_want(struct pccl_remote *from, struct pccl_want *want) { *want = from->wants[--from->want_count]; }
-
-void pccl_master_ask_for_link(struct pccl_master *m, struct pccl_remote *from, struct pccl_remote *to)
+static void drop_intent(struct pccl_remote *from, struct pccl_link_intent *intent)
 {
-    if (from == to || from->departing || pccl_master_want(from, &to->id) != NULL || add_want(m, from, &to->id) == NULL)
+    *intent = from->intents[--from->intent_count];
+}
+
+void pccl_master_request_link(struct pccl_master *m, struct pccl_remote *from, struct pccl_remote *to)
+{
+    if (from == to || from->departing || pccl_master_find_intent(from, &to->id) != NULL ||
+        add_intent(m, from, &to->id) == NULL)
         return;
     struct pccl_address candidates[PCCL_CANDIDATES_MAX];
     uint32_t count = pccl_master_addresses(to, candidates);
@@ -51,8 +55,8 @@ void pccl_master_ask_for_link(struct pccl_master *m, struct pccl_remote *from, s
 
 bool pccl_master_holds_link(const struct pccl_remote *from, const struct pccl_remote *to)
 {
-    const struct pccl_want *want = pccl_master_want(from, &to->id);
-    return from == to || (want != NULL && want->up);
+    const struct pccl_link_intent *intent = pccl_master_find_intent(from, &to->id);
+    return from == to || (intent != NULL && intent->up);
 }
 
 void pccl_master_forget_links(struct pccl_master *m, const struct pccl_remote *gone)
@@ -60,10 +64,10 @@ void pccl_master_forget_links(struct pccl_master *m, const struct pccl_remote *g
     PCCL_ASSERT(gone->departing);
     for (uint32_t i = 0; i < m->remote_count; i++) {
         struct pccl_remote *remote = m->remotes[i];
-        struct pccl_want *want = remote == gone ? NULL : pccl_master_want(remote, &gone->id);
-        if (want == NULL)
+        struct pccl_link_intent *intent = remote == gone ? NULL : pccl_master_find_intent(remote, &gone->id);
+        if (intent == NULL)
             continue;
-        drop_want(remote, want);
+        drop_intent(remote, intent);
         if (remote->state == PCCL_REMOTE_PENDING ||
             gone->state == PCCL_REMOTE_PENDING) { /* members learn it from the epoch */
             struct pccl_msg msg = {.type = PCCL_MSG_forget, .as.forget = {.peer = gone->id}};
@@ -86,27 +90,27 @@ bool pccl_master_needs_link(const struct pccl_remote *from, const struct pccl_re
            (from->group->cost.mesh != 0 || successor_of(from) == to);
 }
 
-void pccl_master_want_links(struct pccl_master *m, struct pccl_group *group)
+void pccl_master_request_view_links(struct pccl_master *m, struct pccl_peer_group *group)
 {
     bool mesh = pccl_master_is_small(group->ring_count);
     for (uint32_t i = 0; i < group->ring_count; i++) {
         struct pccl_remote *from = group->ring[i], *next = successor_of(from);
-        for (uint32_t k = 0; k < from->want_count;) {
-            struct pccl_remote *wanted = pccl_master_find(m, &from->wants[k].to);
+        for (uint32_t k = 0; k < from->intent_count;) {
+            struct pccl_remote *wanted = pccl_master_find(m, &from->intents[k].to);
             bool member = wanted != NULL && wanted->state == PCCL_REMOTE_MEMBER;
             if (wanted == NULL || (member && wanted != next && !(mesh && wanted->group == group)))
-                drop_want(from, &from->wants[k]);
+                drop_intent(from, &from->intents[k]);
             else
                 k++;
         }
-        pccl_master_ask_for_link(m, from, next);
+        pccl_master_request_link(m, from, next);
         for (uint32_t k = 0; mesh && k < group->ring_count; k++)
-            pccl_master_ask_for_link(m, from, group->ring[k]);
+            pccl_master_request_link(m, from, group->ring[k]);
     }
 }
 
 /* Of all pairs the longest round trip and the lowest rate; nothing if there is a pair of which nothing is known. */
-static void add_mesh(const struct pccl_group *group, struct pccl_cost *cost)
+static void add_mesh(const struct pccl_peer_group *group, struct pccl_cost *cost)
 {
     uint64_t slowest = UINT64_MAX, rate;
     uint32_t longest_us = 0, rtt_us;
@@ -114,7 +118,7 @@ static void add_mesh(const struct pccl_group *group, struct pccl_cost *cost)
         for (uint32_t k = 0; k < group->ring_count; k++) {
             if (i == k)
                 continue;
-            pccl_master_way(group->ring[i], group->ring[k], &rate, &rtt_us);
+            pccl_master_link_cost(group->ring[i], group->ring[k], &rate, &rtt_us);
             if (rate == 0)
                 return;
             slowest = pccl_min_u64(slowest, rate);
@@ -126,7 +130,7 @@ static void add_mesh(const struct pccl_group *group, struct pccl_cost *cost)
 }
 
 /* As the master knows it now: of the ring's links the longest round trip and the lowest rate. */
-static struct pccl_cost cost_of(const struct pccl_group *group)
+static struct pccl_cost cost_of(const struct pccl_peer_group *group)
 {
     uint32_t count = group->ring_count;
     struct pccl_cost cost = {.mesh = count > 1 && pccl_master_is_small(count)};
@@ -134,7 +138,7 @@ static struct pccl_cost cost_of(const struct pccl_group *group)
         const struct pccl_remote *from = group->ring[i];
         uint64_t rate;
         uint32_t rtt_us;
-        pccl_master_way(from, successor_of(from), &rate, &rtt_us);
+        pccl_master_link_cost(from, successor_of(from), &rate, &rtt_us);
         cost.rtt_us = (uint32_t)pccl_max_u64(cost.rtt_us, rtt_us);
         if (rate != 0 && (cost.rate == 0 || rate < cost.rate))
             cost.rate = rate;
@@ -146,7 +150,7 @@ static struct pccl_cost cost_of(const struct pccl_group *group)
     return cost;
 }
 
-void pccl_master_decide_cost(struct pccl_group *group) { group->cost = cost_of(group); }
+void pccl_master_decide_cost(struct pccl_peer_group *group) { group->cost = cost_of(group); }
 
 /* Links of the mesh that are down have their own time to settle: figures alone must not end direct exchange. */
 static bool has_moved(const struct pccl_cost *was, const struct pccl_cost *now)
@@ -161,7 +165,7 @@ uint32_t pccl_master_review_costs(struct pccl_master *m, struct pccl_text *why)
     uint32_t found = 0;
     bool any_mesh = false;
     for (uint32_t i = 0; i < m->group_count; i++) {
-        struct pccl_group *group = m->groups[i];
+        struct pccl_peer_group *group = m->groups[i];
         struct pccl_cost now = cost_of(group);
         bool mesh = group->cost.mesh == 0 && now.mesh != 0;
         if (group->changed || !(mesh || has_moved(&group->cost, &now)))

@@ -1,0 +1,149 @@
+/* How the master sees the links of a group, for those who ask, for the log, and for a file of the driver's. */
+#include "master/output.h"
+#include "master/tuning.h"
+#include "topology/report.h"
+
+#include <string.h>
+
+enum {
+    LOGGED_MEMBERS_MAX = 32,    /* of a ring that is logged way by way */
+    LINK_LINE_BYTES_LEAST = 27, /* of a way as text */
+    KEPT_MS = 1000,             /* a report that was drawn */
+};
+
+static struct pccl_topology_link link_of(const struct pccl_master *m, const struct pccl_remote *from,
+                                         const struct pccl_remote *to)
+{
+    struct pccl_figure figure = pccl_master_link_estimate(from, to);
+    bool is_old = figure.at_us != 0 && figure.at_us < m->now_us;
+    return (struct pccl_topology_link){.from = from->number,
+                                       .to = to->number,
+                                       .rate = figure.source != PCCL_FIGURE_UNREACHABLE ? figure.rate : 0,
+                                       .age_ms = is_old ? (m->now_us - figure.at_us) / 1000 : 0,
+                                       .rtt_us = figure.rtt_us,
+                                       .source = figure.source};
+}
+
+/* The way between two members; if a problem is given, as it has it. false: out of memory. */
+static bool add_link(const struct pccl_master *m, const struct pccl_ring_problem *problem,
+                     const struct pccl_remote *from, const struct pccl_remote *to, struct pccl_topology_report *report)
+{
+    struct pccl_topology_link link = link_of(m, from, to);
+    if (problem != NULL && problem->rates[(size_t)link.from * report->count + link.to] == PCCL_RATE_NONE) {
+        link.source = PCCL_FIGURE_UNREACHABLE;
+        link.rate = link.rtt_us = 0;
+    }
+    return pccl_topology_report_add(report, &link);
+}
+
+/* problem: NULL: only the ring. false: out of memory. */
+static bool fill(const struct pccl_master *m, const struct pccl_peer_group *group,
+                 const struct pccl_ring_problem *problem, struct pccl_topology_report *report)
+{
+    uint32_t count = group->ring_count;
+    bool complete = true;
+    report->group = group->number;
+    report->seed = group->tuning.seed;
+    report->steps = group->tuning.steps;
+    for (uint32_t i = 0; i < count && complete; i++) {
+        const struct pccl_remote *remote = group->ring[i];
+        struct pccl_topology_peer *peer = &report->peers[remote->number];
+        peer->id = remote->id;
+        peer->address = remote->observed;
+        const char *name = pccl_names_of(&m->names, &remote->id);
+        if (name != NULL)
+            memcpy(peer->name, name, pccl_bytes_of_string(name).length);
+        report->ring[i] = remote->number;
+        if (problem == NULL && count > 1)
+            complete = add_link(m, NULL, remote, group->ring[(i + 1) % count], report);
+        for (uint32_t k = 0; problem != NULL && k < count && complete; k++)
+            complete = i == k || add_link(m, problem, remote, group->ring[k], report);
+    }
+    return complete;
+}
+
+/* All ways, if that can be sent; else the ring; else nothing. Returns the length. */
+static size_t print(struct pccl_master *m, struct pccl_peer_group *group, char *text)
+{
+    struct pccl_topology_report report;
+    struct pccl_ring_problem problem;
+    uint64_t count = group->ring_count;
+    size_t length = PCCL_TOPOLOGY_REPORT_BYTES_MAX + 1;
+    bool all = count * count * LINK_LINE_BYTES_LEAST <= PCCL_TOPOLOGY_REPORT_BYTES_MAX;
+    pccl_master_number_members(group);
+    if (all && !pccl_master_build_ring_problem(m, group, &problem))
+        return 0;
+    if (pccl_topology_report_init(&report, &m->memory, group->ring_count)) {
+        if (fill(m, group, all ? &problem : NULL, &report))
+            length = pccl_topology_report_print(&report, false, text, PCCL_TOPOLOGY_REPORT_BYTES_MAX);
+        if (all && length > PCCL_TOPOLOGY_REPORT_BYTES_MAX)
+            length = pccl_topology_report_print(&report, true, text, PCCL_TOPOLOGY_REPORT_BYTES_MAX);
+        pccl_topology_report_fini(&report);
+    }
+    if (all)
+        pccl_master_free_problem(m, &problem);
+    return length <= PCCL_TOPOLOGY_REPORT_BYTES_MAX ? length : 0;
+}
+
+void pccl_master_forget_report(struct pccl_master *m, struct pccl_peer_group *group)
+{
+    struct pccl_tuning *tuning = &group->tuning;
+    pccl_release(&m->memory, tuning->text, tuning->text_bytes);
+    tuning->text = NULL;
+    tuning->text_bytes = 0;
+}
+
+/* Kept for a while: when something has happened all members may ask at once. */
+static void draw(struct pccl_master *m, struct pccl_peer_group *group)
+{
+    struct pccl_tuning *tuning = &group->tuning;
+    pccl_master_forget_report(m, group);
+    char *text = pccl_allocate(&m->memory, PCCL_TOPOLOGY_REPORT_BYTES_MAX);
+    size_t length = text != NULL ? print(m, group, text) : 0;
+    tuning->text = length > 0 ? pccl_allocate(&m->memory, length) : NULL;
+    if (tuning->text != NULL) {
+        memcpy(tuning->text, text, length);
+        tuning->text_bytes = length;
+    }
+    pccl_release(&m->memory, text, PCCL_TOPOLOGY_REPORT_BYTES_MAX);
+    tuning->text_us = m->now_us;
+    tuning->text_version = group->ring_version;
+}
+
+void pccl_master_describe(struct pccl_master *m, struct pccl_remote *from, const struct pccl_msg_describe *describe)
+{
+    const struct pccl_tuning *tuning = &from->group->tuning;
+    if (tuning->text == NULL || tuning->text_version != from->group->ring_version ||
+        m->now_us >= tuning->text_us + KEPT_MS * UINT64_C(1000))
+        draw(m, from->group);
+    struct pccl_msg msg = {
+        .type = PCCL_MSG_topology_report,
+        .as.topology_report = {.ticket = describe->ticket,
+                               .text = {(const uint8_t *)tuning->text, (uint32_t)tuning->text_bytes}}};
+    pccl_master_send(m, from, &msg, 0);
+}
+
+static void log_ring(struct pccl_master *m, const struct pccl_peer_group *group)
+{
+    for (uint32_t i = 0; i < group->ring_count && group->ring_count <= LOGGED_MEMBERS_MAX; i++) {
+        const struct pccl_remote *from = group->ring[i], *to = group->ring[(i + 1) % group->ring_count];
+        struct pccl_topology_link link = link_of(m, from, to);
+        pccl_master_log(m, PCCL_LOG_INFO, &(struct pccl_log_fields){.peer = &from->id},
+                        "group %u, ring: peer %s to peer %s: %" PRIu64 " Mbit/s, round trip %s", group->number,
+                        pccl_id_str(&from->id), pccl_id_str(&to->id), link.rate / 125000,
+                        pccl_duration_str(link.rtt_us));
+    }
+}
+
+void pccl_master_publish_topology(struct pccl_master *m, struct pccl_peer_group *group)
+{
+    pccl_master_forget_report(m, group); /* it tells of before */
+    if (group->ring_count < 2)
+        return;
+    log_ring(m, group);
+    if (m->effects.report == NULL)
+        return;
+    draw(m, group);
+    if (group->tuning.text != NULL)
+        m->effects.report(m->effects.context, group->number, group->tuning.text, group->tuning.text_bytes);
+}

@@ -1,0 +1,63 @@
+/* A text is refused in words that name a line, or it is a report that prints as a text of the same report. */
+#include "fuzz.h"
+
+#include "topology/report.h"
+
+#include <string.h>
+
+/* Counts what is asked for at once: a short text must not make it much. */
+struct heap {
+    size_t live, most;
+};
+
+static void *heap_resize(void *context, void *block, size_t old_bytes, size_t new_bytes)
+{
+    struct heap *heap = context;
+    heap->live += new_bytes - old_bytes;
+    if (heap->live > heap->most)
+        heap->most = heap->live;
+    if (new_bytes > 0) {
+        void *grown = realloc(block, new_bytes);
+        EXPECT(grown != NULL);
+        return grown;
+    }
+    free(block);
+    return NULL;
+}
+
+/* Printed in full, read and printed again it is the same text. */
+static void expect_stable(const struct pccl_topology_report *report, const struct pccl_memory *memory, bool ring_only)
+{
+    struct pccl_topology_report again;
+    struct pccl_text reason;
+    size_t length = pccl_topology_report_print(report, ring_only, NULL, 0);
+    char *text = malloc(length), *second = malloc(length);
+    EXPECT(text != NULL && second != NULL);
+    EXPECT(pccl_topology_report_print(report, ring_only, text, length) == length);
+    EXPECT(pccl_topology_report_print(report, ring_only, second, length / 2) == length);
+    EXPECT(memcmp(text, second, length / 2) == 0);
+    EXPECT(pccl_topology_report_read(text, length, memory, &again, &reason) == PCCL_OK);
+    EXPECT(pccl_topology_report_print(&again, false, second, length) == length);
+    EXPECT(memcmp(text, second, length) == 0);
+    pccl_topology_report_fini(&again);
+    free(text);
+    free(second);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    struct heap heap = {0};
+    const struct pccl_memory memory = {heap_resize, &heap};
+    struct pccl_topology_report report;
+    struct pccl_text reason;
+    if (pccl_topology_report_read((const char *)data, size, &memory, &report, &reason) == PCCL_OK) {
+        expect_stable(&report, &memory, false);
+        expect_stable(&report, &memory, true);
+        pccl_topology_report_fini(&report);
+    } else {
+        EXPECT(reason.length > 6 && memcmp(reason.bytes, "line ", 5) == 0);
+    }
+    EXPECT(heap.live == 0);
+    EXPECT(heap.most <= 1000 + 50 * size); /* two reports at once */
+    return 0;
+}

@@ -1,0 +1,256 @@
+#include "topology_report.h"
+
+#include "net/heap.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { COLUMNS = 16, LINE_BYTES = 100, CELL_BYTES = 32 };
+
+/* ---- what is known ---- */
+
+static int by_ends(const void *a, const void *b)
+{
+    const struct pccl_topology_link *left = a, *right = b;
+    if (left->from != right->from)
+        return left->from < right->from ? -1 : 1;
+    return (left->to > right->to) - (left->to < right->to);
+}
+
+enum pccl_status perf_report_read(const char *text, size_t length, struct pccl_topology_report *report,
+                                  struct pccl_text *words)
+{
+    enum pccl_status status = pccl_topology_report_read(text, length, pccl_heap(), report, words);
+    if (status == PCCL_OK && report->link_count > 0)
+        qsort(report->links, report->link_count, sizeof *report->links, by_ends);
+    return status;
+}
+
+const struct pccl_topology_link *perf_report_link(const struct pccl_topology_report *report, uint32_t from, uint32_t to)
+{
+    struct pccl_topology_link wanted = {.from = from, .to = to};
+    if (report->link_count == 0)
+        return NULL;
+    return bsearch(&wanted, report->links, report->link_count, sizeof *report->links, by_ends);
+}
+
+bool perf_ring_same(const uint32_t *ring, const uint32_t *other, uint32_t count)
+{
+    uint32_t first = 0;
+    while (first < count && other[first] != ring[0])
+        first++;
+    for (uint32_t i = 0; i < count; i++)
+        if (first == count || ring[i] != other[(first + i) % count])
+            return false;
+    return true;
+}
+
+static uint32_t next_in(const struct pccl_topology_report *report, const uint32_t *ring, uint32_t i)
+{
+    return ring[i + 1 == report->count ? 0 : i + 1];
+}
+
+struct perf_ring_worth perf_ring_worth_of(const struct pccl_topology_report *report, const uint32_t *ring)
+{
+    struct perf_ring_worth worth = {0};
+    for (uint32_t i = 0; i < report->count && report->count > 1; i++) {
+        const struct pccl_topology_link *link = perf_report_link(report, ring[i], next_in(report, ring, i));
+        worth.unknown += link == NULL;
+        if (link == NULL)
+            continue;
+        worth.latency_us += link->rtt_us;
+        if (worth.slowest == NULL || link->rate < worth.slowest->rate)
+            worth.slowest = link;
+    }
+    return worth;
+}
+
+static double mbit(uint64_t rate) { return (double)rate * 8e-6; }
+
+static const char *source_of(const struct pccl_topology_link *link)
+{
+    static const char *const sources[] = {[PCCL_FIGURE_NONE] = "none",
+                                          [PCCL_FIGURE_TESTED] = "tested",
+                                          [PCCL_FIGURE_TRAFFIC] = "traffic",
+                                          [PCCL_FIGURE_UNREACHABLE] = "unreachable"};
+    return sources[link->source];
+}
+
+/* ---- tables ---- */
+
+static void rate_text(const struct pccl_topology_link *link, char *text)
+{
+    if (link == NULL || link->source == PCCL_FIGURE_UNREACHABLE) {
+        (void)snprintf(text, CELL_BYTES, "%s", link == NULL ? "?" : "-");
+        return;
+    }
+    double rate = mbit(link->rate);
+    (void)snprintf(text, CELL_BYTES, "%.*f%s",
+                   rate < 10    ? 2
+                   : rate < 100 ? 1
+                                : 0,
+                   rate, link->source == PCCL_FIGURE_TRAFFIC ? "*" : " ");
+}
+
+static void rtt_text(const struct pccl_topology_link *link, char *text)
+{
+    if (link == NULL || link->source == PCCL_FIGURE_UNREACHABLE)
+        (void)snprintf(text, CELL_BYTES, "%s", link == NULL ? "?" : "-");
+    else if (link->rtt_us == 0)
+        (void)snprintf(text, CELL_BYTES, "?");
+    else
+        (void)snprintf(text, CELL_BYTES, "%.*f", link->rtt_us < 1000 ? 3 : 2, link->rtt_us * 1e-3);
+}
+
+static void show_row(FILE *out, const struct pccl_topology_report *report, uint32_t from, uint32_t first, uint32_t end,
+                     void (*cell)(const struct pccl_topology_link *link, char *text))
+{
+    char text[CELL_BYTES];
+    (void)fprintf(out, "%6u", from);
+    for (uint32_t to = first; to < end; to++) {
+        (void)snprintf(text, sizeof text, ".");
+        if (to != from)
+            cell(perf_report_link(report, from, to), text);
+        (void)fprintf(out, " %8s", text);
+    }
+    (void)fputc('\n', out);
+}
+
+static void show_matrix(FILE *out, const struct pccl_topology_report *report, const char *title,
+                        void (*cell)(const struct pccl_topology_link *link, char *text))
+{
+    (void)fprintf(out, "# %s\n", title);
+    for (uint32_t first = 0; first < report->count; first += COLUMNS) {
+        uint32_t end = report->count - first < COLUMNS ? report->count : first + COLUMNS;
+        (void)fputs("#     ", out);
+        for (uint32_t to = first; to < end; to++)
+            (void)fprintf(out, " %8u", to);
+        (void)fputc('\n', out);
+        for (uint32_t from = 0; from < report->count; from++)
+            show_row(out, report, from, first, end, cell);
+    }
+}
+
+static void show_peers(FILE *out, const struct pccl_topology_report *report)
+{
+    (void)fputs("# peers\n", out);
+    for (uint32_t i = 0; i < report->count; i++) {
+        const struct pccl_topology_peer *peer = &report->peers[i];
+        (void)fprintf(out, peer->name[0] ? "%6u  %s  %.*s\n" : "%6u  %s\n", i, pccl_address_str(&peer->address),
+                      PCCL_NAME_MAX, peer->name);
+    }
+}
+
+static void show_links_of_ring(FILE *out, const struct pccl_topology_report *report)
+{
+    char rate[CELL_BYTES], rtt[CELL_BYTES];
+    (void)fputs("# along the ring: Mbit/s, round trip in ms, where from\n", out);
+    for (uint32_t i = 0; i < report->count; i++) {
+        uint32_t from = report->ring[i], to = next_in(report, report->ring, i);
+        const struct pccl_topology_peer *peer = &report->peers[from];
+        const struct pccl_topology_link *link = perf_report_link(report, from, to);
+        rate_text(link, rate);
+        rtt_text(link, rtt);
+        (void)fprintf(out, "%6u -> %-6u %10s %10s  %-11s  %s  %.*s\n", from, to, rate, rtt,
+                      link == NULL ? "unknown" : source_of(link), pccl_address_str(&peer->address), PCCL_NAME_MAX,
+                      peer->name);
+    }
+}
+
+void perf_report_show(FILE *out, const struct pccl_topology_report *report)
+{
+    if (report->count > PERF_MATRIX_MOST) {
+        show_links_of_ring(out, report);
+        return;
+    }
+    show_peers(out, report);
+    show_matrix(out, report, "Mbit/s from row to column; * by operations, - unreachable, ? unknown", rate_text);
+    show_matrix(out, report, "round trips in ms", rtt_text);
+}
+
+static void show_order(FILE *out, const struct pccl_topology_report *report, const char *title, const uint32_t *ring)
+{
+    int line = fprintf(out, "%s: %u", title, ring[0]);
+    for (uint32_t i = 0; i < report->count && report->count > 1; i++) {
+        if (line > LINE_BYTES)
+            line = fprintf(out, "\n   ");
+        line += fprintf(out, " -> %u", next_in(report, ring, i));
+    }
+    (void)fputc('\n', out);
+}
+
+void perf_ring_show(FILE *out, const struct pccl_topology_report *report, const char *title, const uint32_t *ring)
+{
+    char rate[CELL_BYTES];
+    struct perf_ring_worth worth = perf_ring_worth_of(report, ring);
+    show_order(out, report, title, ring);
+    if (worth.slowest) {
+        rate_text(worth.slowest, rate);
+        (void)fprintf(out, "  slowest way: %u -> %u, ", worth.slowest->from, worth.slowest->to);
+        if (worth.slowest->source == PCCL_FIGURE_UNREACHABLE)
+            (void)fputs("unreachable", out);
+        else
+            (void)fprintf(out, "%.*s Mbit/s", (int)strcspn(rate, " *"), rate);
+        (void)fprintf(out, "; round trips: %.3f ms in all\n", (double)worth.latency_us * 1e-3);
+    }
+    if (worth.unknown > 0)
+        (void)fprintf(out, "  unknown ways: %u\n", worth.unknown);
+}
+
+/* ---- JSON ---- */
+
+/* Names hold printable characters only. */
+static void json_text(FILE *file, const char *text, size_t most)
+{
+    (void)fputc('"', file);
+    for (size_t i = 0; i < most && text[i] != '\0'; i++) {
+        if (text[i] == '"' || text[i] == '\\')
+            (void)fputc('\\', file);
+        (void)fputc(text[i], file);
+    }
+    (void)fputc('"', file);
+}
+
+void perf_report_json_peers(FILE *file, const struct pccl_topology_report *report)
+{
+    (void)fputs("\"peers\": [", file);
+    for (uint32_t i = 0; i < report->count; i++) {
+        const struct pccl_topology_peer *peer = &report->peers[i];
+        (void)fprintf(file, "%s\n  {\"number\": %u, \"id\": \"", i > 0 ? "," : "", i);
+        for (size_t k = 0; k < sizeof peer->id.bytes; k++)
+            (void)fprintf(file, "%02x", peer->id.bytes[k]);
+        (void)fprintf(file, "\", \"address\": \"%s\", \"name\": ", pccl_address_str(&peer->address));
+        json_text(file, peer->name, PCCL_NAME_MAX);
+        (void)fputc('}', file);
+    }
+    (void)fputc(']', file);
+}
+
+void perf_report_json_links(FILE *file, const struct pccl_topology_report *report)
+{
+    (void)fputs("\"ways\": [", file);
+    for (uint32_t i = 0; i < report->link_count; i++) {
+        const struct pccl_topology_link *link = &report->links[i];
+        (void)fprintf(file,
+                      "%s\n  {\"from\": %u, \"to\": %u, \"rate_mbit\": %.6f, \"rtt_us\": %u, \"age_ms\": %llu, "
+                      "\"source\": \"%s\"}",
+                      i > 0 ? "," : "", link->from, link->to, mbit(link->rate), link->rtt_us,
+                      (unsigned long long)link->age_ms, source_of(link));
+    }
+    (void)fputc(']', file);
+}
+
+void perf_ring_json(FILE *file, const struct pccl_topology_report *report, const uint32_t *ring)
+{
+    struct perf_ring_worth worth = perf_ring_worth_of(report, ring);
+    (void)fputs("\"ring\": [", file);
+    for (uint32_t i = 0; i < report->count; i++)
+        (void)fprintf(file, "%s%u", i > 0 ? ", " : "", ring[i]);
+    (void)fputs("], \"slowest_mbit\": ", file);
+    if (worth.slowest && worth.unknown == 0)
+        (void)fprintf(file, "%.6f", mbit(worth.slowest->rate));
+    else
+        (void)fputs("null", file);
+    (void)fprintf(file, ", \"latency_us\": %llu, \"unknown_ways\": %u", (unsigned long long)worth.latency_us,
+                  worth.unknown);
+}
