@@ -1,6 +1,7 @@
 /*
- * What is true of the peer's state between two steps or calls, whatever a master of ours has said and whether or not
- * memory was short: the rules that its functions rely on. Nothing here knows why a state came to be.
+ * The rules about a peer's state that its functions rely on. They hold between two steps or calls,
+ * whatever a correct master has sent and whether or not memory was short. This file must not know
+ * how a state came about.
  */
 #include "peer/check.h"
 
@@ -188,7 +189,7 @@ static const char *check_links(const struct pccl_peer *p)
     return NULL;
 }
 
-/* ---- time: nothing is due before the machine is woken ---- */
+/* ---- time: the machine is woken when something is due ---- */
 
 static const char *check_deadlines_of_calls(const struct pccl_peer *p)
 {
