@@ -19,16 +19,17 @@ struct pccl_figure *pccl_master_find_figure(const struct pccl_remote *from, cons
 /* Notes what operations showed of a link; a link that stands is not unreachable. */
 void pccl_master_note_traffic(struct pccl_master *m, const struct pccl_remote *from, const struct pccl_remote *to,
                               uint32_t rtt_us, uint64_t rate);
-/* Notes what a test showed. */ void pccl_master_note_test(struct pccl_master *m, struct pccl_remote *from,
-                                                           struct pccl_remote *to, uint32_t rtt_us, uint64_t rate);
+/* Notes what a test showed. */
+void pccl_master_note_test(struct pccl_master *m, struct pccl_remote *from, struct pccl_remote *to, uint32_t rtt_us,
+                           uint64_t rate);
 /*
  * A test failed locally, which shows nothing about the path: it is not repeated in this
  * optimization.
  */
 void pccl_master_note_inconclusive(struct pccl_master *m, struct pccl_remote *from, struct pccl_remote *to);
 /*
- * Nothing gets through this path. The opposite one is taken for unreachable, too, unless it is
- * known to be open.
+ * Nothing gets through this path. The opposite path counts as unreachable, too, unless a link
+ * stands over it or something fresh is known of it.
  */
 void pccl_master_note_unreachable(struct pccl_master *m, struct pccl_remote *from, struct pccl_remote *to);
 /* Nothing, or nothing fresh, is known of the link. */

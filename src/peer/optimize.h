@@ -19,7 +19,7 @@ enum pccl_status pccl_peer_optimize_ended(struct pccl_peer *p, const struct pccl
 /* As the event DESCRIBE. */
 PCCL_MUST_CHECK enum pccl_status pccl_peer_describe(struct pccl_peer *p);
 /* The master's answer. */
-void pccl_peer_topology_report(struct pccl_peer *p, const struct pccl_msg_topology_report *picture);
+void pccl_peer_topology_report(struct pccl_peer *p, const struct pccl_msg_topology_report *report);
 void pccl_peer_resend_describe(struct pccl_peer *p);
 void pccl_peer_end_describe(struct pccl_peer *p);
 
