@@ -34,13 +34,12 @@ struct pccl_operation {
     struct pccl_part *parts;
     uint32_t payload_bytes;
     uint8_t *result;        /* owned, payload_bytes; tiny and committed */
-    uint64_t held_until_us; /* its abort is held: as PEER_LOST until its cause is decided, otherwise until all have
-                               acknowledged the view; 0: not held */
+    uint64_t held_until_us; /* its abort is held; 0: it is not; UINT64_MAX: until the view is known */
     enum pccl_class held_class;
     struct pccl_id failed_by;
-    struct pccl_id ended_by;   /* the only peer that said it ended; zero: none, or there are others */
-    struct pccl_id named_last; /* the last peer that said it ended, ... */
-    uint32_t named_count;      /* ... of this many */
+    struct pccl_id ended_by;   /* whose lone end it is; zero: nobody's */
+    struct pccl_id named_last; /* the last peer that named it as ended */
+    uint32_t named_count;      /* how many peers have */
     struct pccl_text reason;
 };
 
@@ -51,7 +50,7 @@ enum pccl_tuning_phase { PCCL_TUNING_NONE, PCCL_TUNING_TESTS, PCCL_TUNING_SEARCH
 struct pccl_tuning {
     enum pccl_tuning_phase phase;
     uint32_t attempts;    /* searches in this optimization */
-    uint64_t patience_us; /* LINKS: how long to wait for them */
+    uint64_t patience_us; /* LINKS: wait for them until then */
     bool known;           /* an optimization has filled the matrix of estimates */
     bool moved;           /* figures have changed since the last search */
     uint32_t share;       /* how much operations achieve of what tests promise, in thousandths */
@@ -93,7 +92,7 @@ struct pccl_peer_group {
     bool sync_due;                          /* something in the open round has changed, ... */
     const struct pccl_remote *sync_news;    /* ... but only this member's part; NULL: others' parts, too */
     bool sync_planned;                      /* the open round has elected */
-    uint8_t sync_outcome, optimize_outcome; /* of the last rounds; why they failed is in: */
+    uint8_t sync_outcome, optimize_outcome; /* of the last rounds; the reasons: why they failed */
     struct pccl_text sync_reason, optimize_reason;
     uint64_t sync, revision;      /* the open round; the next revision, 0: none yet */
     bool sync_proven;             /* ... and the proof of the elected content is known */

@@ -35,8 +35,8 @@ struct pccl_edge {
     bool incoming;
     enum pccl_link_end how;
     uint64_t since_us;  /* when it was last reported; 0: the link is up again */
-    uint64_t failed_us; /* when it was first reported in this ring, if it is to be judged at ... */
-    uint64_t act_us;    /* ... act_us, unless it is up by then; 0: never */
+    uint64_t failed_us; /* when it was first reported in this ring, if it is to be judged */
+    uint64_t act_us;    /* when it is judged, unless it is up by then; 0: never */
     uint64_t bad_until_us;
 };
 

@@ -429,8 +429,7 @@ void pccl_peer_op_await(struct pccl_peer *p, struct pccl_peer_op *op, bool block
 {
     if (op->awaited && !blocked && !pccl_peer_is_decided(op) &&
         p->now_us >= pccl_peer_first_where(p, op->launched_us, op->deadline_us))
-        pccl_peer_ask_where(p, PCCL_CALL_NONE, &op->instance, 0,
-                            0); /* so that the master does not count this peer as waiting */
+        pccl_peer_ask_where(p, PCCL_CALL_NONE, &op->instance, 0, 0); /* this peer does not wait any more */
     if (!pccl_peer_is_decided(op))
         p->awaited_count += (uint32_t)blocked - (uint32_t)op->awaited;
     op->awaited = blocked;
