@@ -1,4 +1,6 @@
-/* Strangers at the door: connections without a hello, and what becomes of them: newcomer, returning peer, or refused.
+/*
+ * Strangers, which are connections without an accepted hello, and how a hello is judged: newcomer,
+ * returning peer, or refused.
  */
 #include "core/crowd.h"
 #include "core/ticket.h"
@@ -41,7 +43,7 @@ void pccl_master_refuse(struct pccl_master *m, pccl_conn conn, enum pccl_refusal
     pccl_master_send_loose(m, conn, &msg, 0);
 }
 
-/* Of the address with the most connections the oldest. */
+/* The oldest stranger of the address with the most strangers. */
 static struct pccl_stranger *most_crowded_stranger(const struct pccl_master *m)
 {
     PCCL_ASSERT(m->oldest_stranger != NULL);
@@ -83,7 +85,7 @@ void pccl_master_expire_strangers(struct pccl_master *m)
         pccl_master_arm(m, m->oldest_stranger->opened_us + patience_us);
 }
 
-/* ---- those who were removed ---- */
+/* ---- removed peers ---- */
 
 void pccl_master_note_gone(struct pccl_master *m, const struct pccl_remote *remote)
 {
@@ -93,13 +95,13 @@ void pccl_master_note_gone(struct pccl_master *m, const struct pccl_remote *remo
     uint32_t place = (uint32_t)(m->gone_count % PCCL_GONE_MAX);
     struct pccl_gone *gone = pccl_grow(&m->memory, m->gone, &m->gone_capacity, place + 1, sizeof *gone);
     if (gone == NULL)
-        return; /* then it is told that it was removed, and not why */
+        return; /* then it will be told that it was removed, but not why */
     m->gone = gone;
     gone[place] = (struct pccl_gone){.id = remote->id, .token = remote->token, .reason = remote->reason};
     m->gone_count++;
 }
 
-/* NULL: unknown, or somebody else asks. */
+/* NULL: the id is not known as removed, or the token is not that of the removed peer. */
 static const struct pccl_text *why_gone(const struct pccl_master *m, const struct pccl_msg_hello *hello)
 {
     for (uint32_t i = 0; i < PCCL_GONE_MAX && i < m->gone_count; i++) {
@@ -110,7 +112,7 @@ static const struct pccl_text *why_gone(const struct pccl_master *m, const struc
     return NULL;
 }
 
-/* otherwise: what to say when the reason is not known. */
+/* otherwise: what to say if the reason is not known. */
 static void turn_away_gone(struct pccl_master *m, struct pccl_stranger *stranger, const struct pccl_text *why,
                            const char *otherwise)
 {
@@ -122,7 +124,10 @@ static void turn_away_gone(struct pccl_master *m, struct pccl_stranger *stranger
 
 /* ---- hello ---- */
 
-/* The stranger is this peer: its connection is the peer's from now on; what the peer has not got is sent again. */
+/*
+ * The stranger turns out to be this peer: the peer gets its connection, and what it has not
+ * received is sent again.
+ */
 static void come_in(struct pccl_master *m, struct pccl_stranger *stranger, struct pccl_remote *remote,
                     enum pccl_hello_mode mode)
 {
@@ -132,7 +137,7 @@ static void come_in(struct pccl_master *m, struct pccl_stranger *stranger, struc
     pccl_master_drop_stranger(m, stranger);
     pccl_master_attach(m, remote, conn, &address);
     if (remote->probing)
-        pccl_master_probe(m, remote); /* the address may be another one now */
+        pccl_master_probe(m, remote); /* its address may have changed */
     m->effects.accept(m->effects.context, conn);
     struct pccl_msg msg = {.type = PCCL_MSG_hello_ok,
                            .as.hello_ok = {.version = PCCL_PROTOCOL_VERSION,
@@ -154,11 +159,12 @@ static void come_in(struct pccl_master *m, struct pccl_stranger *stranger, struc
     pccl_master_arm(m, m->now_us + m->config.heartbeat_ms * UINT64_C(1000));
 }
 
-/* A peer we know: the session goes on, unless the secret is wrong or the numbers cannot be. */
+/* A known peer: its session goes on, unless the token is wrong or the number impossible. */
 static void come_back(struct pccl_master *m, struct pccl_stranger *stranger, struct pccl_remote *remote,
                       const struct pccl_msg_hello *hello)
 {
-    if (!pccl_id_equal_secret(&remote->token, &hello->token)) { /* after a restart the first one may be the liar */
+    if (!pccl_id_equal_secret(&remote->token,
+                              &hello->token)) { /* after a restart the first one with this id may have lied */
         turn_away(m, stranger, remote->state == PCCL_REMOTE_RESUMING ? PCCL_REFUSAL_FULL : PCCL_REFUSAL_IDENTITY,
                   "wrong token for this peer id");
         return;
@@ -167,15 +173,16 @@ static void come_back(struct pccl_master *m, struct pccl_stranger *stranger, str
         turn_away_gone(m, stranger, &remote->reason, "");
         return;
     }
-    bool heard_nothing = hello->boot != m->config.boot; /* our hello_ok never reached it */
+    bool heard_nothing = hello->boot != m->config.boot; /* the hello_ok never reached it */
     uint64_t received = heard_nothing ? 0 : hello->received;
     if (received < remote->session.acknowledged || received > remote->session.sent) {
         turn_away(m, stranger, PCCL_REFUSAL_PROTOCOL, "the session cannot be continued");
         return;
     }
     /*
-     * Not an acknowledgment yet: what it said before it got these messages is still to be sent again, and may be about
-     * an operation that is only remembered until all have acknowledged its outcome. It drops what it gets twice.
+     * `received` is no acknowledgment: what the peer said before it got these messages may still
+     * have to be resent, and may be about an operation that is forgotten once all have acknowledged
+     * its outcome. The peer drops what it receives twice.
      */
     if (!heard_nothing)
         come_in(m, stranger, remote, PCCL_HELLO_CONTINUE);
@@ -184,8 +191,9 @@ static void come_back(struct pccl_master *m, struct pccl_stranger *stranger, str
 }
 
 /*
- * Who was removed by this master stays out, also with a hello that knows nothing of this master: one of before its
- * removal may come late, and would begin a session behind the back of a peer that is in another.
+ * A peer that this master removed stays out, even if its hello names no boot of this master: a
+ * hello from before the removal may come late, and would begin a second session while the peer may
+ * be in another.
  */
 static void newcomer(struct pccl_master *m, struct pccl_stranger *stranger, const struct pccl_msg_hello *hello)
 {
@@ -209,7 +217,7 @@ static void newcomer(struct pccl_master *m, struct pccl_stranger *stranger, cons
         return;
     }
     pccl_master_need_lineage(m);
-    m->older_run_expected = m->older_run_expected || hello->boot != 0; /* it waited at this master's predecessor */
+    m->older_run_expected = m->older_run_expected || hello->boot != 0; /* it waited at an earlier boot */
     come_in(m, stranger, remote, PCCL_HELLO_NEW);
     pccl_master_log(m, PCCL_LOG_INFO, &(struct pccl_log_fields){.peer = &remote->id, .cause = PCCL_LOG_CAUSE_NEWCOMER},
                     "peer %s of group %u asks to join", pccl_id_str(&remote->id), remote->group_number);
@@ -220,8 +228,9 @@ static void newcomer(struct pccl_master *m, struct pccl_stranger *stranger, cons
 }
 
 /*
- * One who says that it is of an older run than the one that is here may be anybody: it is remembered, and has to come
- * again. Two are believed against a run that has just begun; against one that is recovering, more than have come back.
+ * Anybody may claim to be a member of an older run than the present one, so a claim is remembered
+ * and has to be made again. Two claims are believed against a run that has just been founded;
+ * against a recovering one, more claims than members that have come back.
  */
 static bool is_believed(struct pccl_master *m, const struct pccl_msg_hello *hello, const struct pccl_id *lineage)
 {
@@ -246,7 +255,9 @@ static bool is_believed(struct pccl_master *m, const struct pccl_msg_hello *hell
     return claims > here;
 }
 
-/* A member of a run that we do not know: an older one comes back (PROTOCOL 12.1), or it comes too late. */
+/*
+ * A member of an older boot: an older run comes back (PROTOCOL 12.1), or the member comes too late.
+ */
 static void foreign_member(struct pccl_master *m, struct pccl_stranger *stranger, const struct pccl_msg_hello *hello)
 {
     struct pccl_id lineage = pccl_secret_digest(&hello->run_key);
@@ -261,7 +272,7 @@ static void foreign_member(struct pccl_master *m, struct pccl_stranger *stranger
         turn_away(m, stranger, PCCL_REFUSAL_LINEAGE, "this master serves another run");
         return;
     }
-    if (!same && m->founded && !is_believed(m, hello, &lineage)) { /* FULL: it tries again */
+    if (!same && m->founded && !is_believed(m, hello, &lineage)) { /* FULL makes it dial again */
         turn_away(m, stranger, PCCL_REFUSAL_FULL,
                   "this master serves another run, and no other peer confirms that this one is older");
         return;

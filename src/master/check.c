@@ -1,6 +1,7 @@
 /*
- * What is true of the master's state between two steps, whatever has come in and whether or not memory was short: the
- * rules that its functions rely on. Nothing here knows why a state came to be, or what the master has said.
+ * The rules about the master's state that its functions rely on. They hold between two steps,
+ * whatever has come in and whether or not memory was short. This file must not know how a state
+ * came about, or what the master has said.
  */
 #include "master/check.h"
 
@@ -18,20 +19,24 @@ static const char *check_tables(const struct pccl_master *m, const struct pccl_r
     PCCL_RULE(pccl_master_find(m, &remote->id) == remote, "a peer is found by its id");
     PCCL_RULE(remote->conn == 0 || pccl_table_find(&m->by_conn, remote->conn) == &remote->by_conn,
               "a connected peer is found by its connection");
-    PCCL_RULE(pccl_session_is_sound(&remote->session), "a session keeps what is not acknowledged, and nothing else");
+    PCCL_RULE(pccl_session_is_sound(&remote->session),
+              "a session keeps exactly the messages that are not acknowledged");
     return NULL;
 }
 
 static const char *check_state(const struct pccl_master *m, const struct pccl_remote *remote)
 {
     bool pending = remote->state == PCCL_REMOTE_PENDING, resuming = remote->state == PCCL_REMOTE_RESUMING;
-    PCCL_RULE((remote->state == PCCL_REMOTE_MEMBER) == (remote->group != NULL), "members are in a group, others not");
-    PCCL_RULE((remote->queue != NULL) == (pending && !remote->departing), "newcomers that stay wait in a queue");
-    PCCL_RULE((remote->site != NULL) == (remote->queue != NULL), "who waits is counted at the site it comes from");
-    PCCL_RULE(remote->queue != NULL || (!remote->warming && !remote->eligible), "only who waits is to be admitted");
+    PCCL_RULE((remote->state == PCCL_REMOTE_MEMBER) == (remote->group != NULL),
+              "members are in a group, and other peers are not");
+    PCCL_RULE((remote->queue != NULL) == (pending && !remote->departing),
+              "newcomers that are not departing wait in a queue");
+    PCCL_RULE((remote->site != NULL) == (remote->queue != NULL), "a newcomer in a queue is counted at its site");
+    PCCL_RULE(remote->queue != NULL || (!remote->warming && !remote->eligible),
+              "only newcomers in a queue warm up or are eligible");
     PCCL_RULE(!resuming || remote->departing || (m->recovering && remote->report != NULL),
-              "who resumes reports to a master that recovers");
-    PCCL_RULE(remote->report == NULL || (m->recovering && resuming), "reports are kept as long as the master recovers");
+              "a resuming peer reports to a master that recovers");
+    PCCL_RULE(remote->report == NULL || (m->recovering && resuming), "reports are kept only during a recovery");
     return NULL;
 }
 
@@ -39,17 +44,23 @@ static const char *check_member(const struct pccl_remote *remote)
 {
     bool member = remote->state == PCCL_REMOTE_MEMBER;
     for (uint32_t kind = 0; kind < PCCL_ROUND_KINDS; kind++)
-        PCCL_RULE(!remote->votes[kind] || (member && kind != PCCL_ROUND_SYNC), "members vote, by joint round");
-    PCCL_RULE(remote->sync_part == NULL || member, "members bring a shared state");
+        PCCL_RULE(!remote->votes[kind] || (member && kind != PCCL_ROUND_SYNC),
+                  "only members vote, and a synchronization has no joint vote");
+    PCCL_RULE(remote->sync_part == NULL || member, "only members take part in a synchronization");
     PCCL_RULE(!remote->untried || member, "only a member may be untried");
-    PCCL_RULE(!remote->unwelcomed || (member && remote->departing), "who is admitted is welcomed in the same step");
-    PCCL_RULE(remote->lone_aborts <= PCCL_OPS_LONE_MAX || remote->departing, "who ends too many operations goes");
-    PCCL_RULE(!remote->owes_view_ack || member, "members acknowledge views");
-    PCCL_RULE(!pccl_master_is_fetching(remote) || remote->group->sync_planned, "shared state is fetched by a plan");
+    PCCL_RULE(!remote->unwelcomed || (member && remote->departing), "a new member is welcomed in the same step");
+    PCCL_RULE(remote->lone_aborts <= PCCL_OPS_LONE_MAX || remote->departing,
+              "a peer that ends too many operations alone is removed");
+    PCCL_RULE(!remote->owes_view_ack || member, "only members have views to acknowledge");
+    PCCL_RULE(!pccl_master_is_fetching(remote) || remote->group->sync_planned,
+              "shared state is fetched only after an election");
     return NULL;
 }
 
-/* Whom a peer should hold a link to. Members want their group's ring, and all of it if it is small. */
+/*
+ * The links that a peer should hold: members want those of their ring, or of the whole group if it
+ * is small.
+ */
 static const char *check_intents(const struct pccl_master *m, const struct pccl_remote *remote)
 {
     const struct pccl_peer_group *group = remote->group;
@@ -57,9 +68,9 @@ static const char *check_intents(const struct pccl_master *m, const struct pccl_
     for (uint32_t i = 0; i < remote->intent_count; i++) {
         const struct pccl_link_intent *intent = &remote->intents[i];
         const struct pccl_remote *to = pccl_master_find(m, &intent->to);
-        PCCL_RULE(to != NULL && to != remote, "links are wanted to other peers that are here");
+        PCCL_RULE(to != NULL && to != remote, "links are wanted only to other known peers");
         PCCL_RULE(!intent->up || !intent->failed, "a link that stands has not failed");
-        PCCL_RULE(intent->rate <= PCCL_RATE_MOST, "a rate is one that a link may have");
+        PCCL_RULE(intent->rate <= PCCL_RATE_MOST, "rates are within limits");
         of_group += group != NULL && to->group == group;
     }
     PCCL_RULE(!pccl_master_is_living_member(remote) || !pccl_master_is_small(group->ring_count) ||
@@ -88,7 +99,7 @@ static const char *check_remotes(const struct pccl_master *m)
     uint64_t arrival = 0;
     for (uint32_t i = 0; broken == NULL && i < m->remote_count; i++) {
         const struct pccl_remote *remote = m->remotes[i];
-        PCCL_RULE(remote->index == i, "a peer is where its index says");
+        PCCL_RULE(remote->index == i, "a peer is at its index");
         PCCL_RULE(remote->arrival > arrival && remote->arrival <= m->arrivals, "peers are in order of arrival");
         arrival = remote->arrival;
         connected += remote->conn != 0;
@@ -99,12 +110,12 @@ static const char *check_remotes(const struct pccl_master *m)
     }
     if (broken != NULL)
         return broken;
-    PCCL_RULE(m->remote_count <= PCCL_PEERS_MAX, "peers are as many as limits.h says");
-    PCCL_RULE(m->by_id.count == m->remote_count, "the table of ids has all peers");
-    PCCL_RULE(m->by_conn.count == connected, "the table of connections has all who are connected");
-    PCCL_RULE(m->member_count == members, "members are counted");
-    PCCL_RULE(m->newcomer_count == queued, "newcomers are counted");
-    PCCL_RULE(m->departing_count == departing, "who departs is counted");
+    PCCL_RULE(m->remote_count <= PCCL_PEERS_MAX, "peers are within limits.h");
+    PCCL_RULE(m->by_id.count == m->remote_count, "the table of ids is complete");
+    PCCL_RULE(m->by_conn.count == connected, "the table of connections is complete");
+    PCCL_RULE(m->member_count == members, "the number of members is right");
+    PCCL_RULE(m->newcomer_count == queued, "the number of newcomers is right");
+    PCCL_RULE(m->departing_count == departing, "the number of departing peers is right");
     return NULL;
 }
 
@@ -119,9 +130,9 @@ static const char *check_queue(const struct pccl_master *m, const struct pccl_qu
                   "a newcomer waits in the queue of its group");
         count++;
     }
-    PCCL_RULE(count > 0 && count == queue->count, "a queue has somebody, and counts them");
-    PCCL_RULE(count <= PCCL_NEWCOMERS_OF_GROUP_MAX, "newcomers of a group are as many as limits.h says");
-    PCCL_RULE(m->newcomers_due_us <= queue->due_us, "no queue is due before the first one");
+    PCCL_RULE(count > 0 && count == queue->count, "a queue is not empty, and its count is right");
+    PCCL_RULE(count <= PCCL_NEWCOMERS_OF_GROUP_MAX, "newcomers of a group are within limits.h");
+    PCCL_RULE(m->newcomers_due_us <= queue->due_us, "no queue is due before the first due time");
     return NULL;
 }
 
@@ -141,11 +152,11 @@ static const char *check_newcomers(const struct pccl_master *m)
          node = pccl_table_after(&m->sites, node)) {
         const struct pccl_site *site = PCCL_CONTAINER_OF(node, const struct pccl_site, by_address);
         PCCL_RULE(site->count > 0 && site->count <= PCCL_NEWCOMERS_OF_ADDRESS_MAX,
-                  "newcomers of a site are as many as limits.h says, and without any it is forgotten");
+                  "newcomers of a site are within limits.h, and an empty site is forgotten");
         at_sites += site->count;
     }
     PCCL_RULE(queued == m->newcomer_count && at_sites == queued, "each newcomer is in a queue and at a site");
-    PCCL_RULE(queued <= PCCL_NEWCOMERS_MAX, "newcomers are as many as limits.h says");
+    PCCL_RULE(queued <= PCCL_NEWCOMERS_MAX, "newcomers are within limits.h");
     return NULL;
 }
 
@@ -158,8 +169,8 @@ static const char *check_strangers(const struct pccl_master *m)
         PCCL_RULE(before == NULL || before->opened_us <= i->opened_us, "strangers are in order of arrival");
     }
     PCCL_RULE(m->newest_stranger == before, "the last stranger is the newest");
-    PCCL_RULE(m->strangers_by_conn.count == count, "the table of strangers has all of them");
-    PCCL_RULE(count <= PCCL_STRANGERS_MAX, "strangers are as many as limits.h says");
+    PCCL_RULE(m->strangers_by_conn.count == count, "the table of strangers is complete");
+    PCCL_RULE(count <= PCCL_STRANGERS_MAX, "strangers are within limits.h");
     return NULL;
 }
 
@@ -167,9 +178,9 @@ static const char *check_edges(const struct pccl_master *m)
 {
     for (uint32_t i = 0; i < m->edge_count; i++) {
         const struct pccl_edge *edge = &m->edges[i];
-        PCCL_RULE(pccl_master_find(m, &edge->from) != NULL, "who reported an edge is here");
+        PCCL_RULE(pccl_master_find(m, &edge->from) != NULL, "the peer that reported an edge is known");
     }
-    PCCL_RULE(m->edge_count <= PCCL_EDGES_MAX, "edges are as many as limits.h says");
+    PCCL_RULE(m->edge_count <= PCCL_EDGES_MAX, "edges are within limits.h");
     return NULL;
 }
 
@@ -178,9 +189,9 @@ static const char *check_edges(const struct pccl_master *m)
 static const char *check_decided(const struct pccl_peer_group *group, const struct pccl_operation *op)
 {
     PCCL_RULE(op->parts == NULL && op->part_count == 0, "parts are freed at the decision");
-    PCCL_RULE(op->held_until_us == 0, "what is decided waits for nothing");
+    PCCL_RULE(op->held_until_us == 0, "a decided operation is not held");
     PCCL_RULE(op->decision > group->stable && op->decision <= group->decisions,
-              "outcomes that all know are forgotten, others numbered");
+              "stable outcomes are forgotten, and the others are numbered");
     PCCL_RULE((op->result != NULL) == (op->tiny && op->class == PCCL_CLASS_NONE),
               "the result of a tiny operation is kept with its commit");
     return NULL;
@@ -195,14 +206,14 @@ static const char *check_undecided(const struct pccl_peer_group *group, const st
         PCCL_RULE((part->payload != NULL) == (part->done && op->tiny), "a part of a tiny operation has its payload");
         done += part->done;
     }
-    PCCL_RULE(op->done_count == done, "who is done is counted");
+    PCCL_RULE(op->done_count == done, "the number of parts that are done is right");
     PCCL_RULE(op->result == NULL, "only a commit has a result");
     PCCL_RULE(op->part_count == 0 || done < op->part_count || op->held_until_us != 0,
-              "what all have finished is decided, or its abort has to wait");
+              "an operation that all have finished is decided, or its abort is held");
     return NULL;
 }
 
-/* Operations that this member has finished and that are undecided. */
+/* Undecided operations whose part this member has finished. */
 static uint32_t count_under_way(const struct pccl_peer_group *group, uint32_t position)
 {
     uint32_t count = 0;
@@ -228,10 +239,11 @@ static const char *check_operations(const struct pccl_peer_group *group)
     if (broken != NULL)
         return broken;
     PCCL_RULE(group->newest == before, "the last operation is the newest");
-    PCCL_RULE(group->by_instance.count == count, "the table of operations has all of them");
-    PCCL_RULE(group->held_count == held, "aborts that wait are counted");
+    PCCL_RULE(group->by_instance.count == count, "the table of operations is complete");
+    PCCL_RULE(group->held_count == held, "the number of held aborts is right");
     for (uint32_t i = 0; i < group->ring_count; i++)
-        PCCL_RULE(group->ring[i]->under_way == count_under_way(group, i), "operations under way are counted");
+        PCCL_RULE(group->ring[i]->under_way == count_under_way(group, i),
+                  "the number of operations under way is right");
     return NULL;
 }
 
@@ -243,14 +255,15 @@ static const char *check_ring(const struct pccl_master *m, const struct pccl_pee
     for (uint32_t i = 0; i < group->ring_count; i++) {
         const struct pccl_remote *remote = group->ring[i];
         const struct pccl_remote *to = remote->test.running ? pccl_master_find(m, &remote->test.to) : NULL;
-        PCCL_RULE(remote->group == group && remote->position == i, "a member is where its position says");
-        PCCL_RULE(remote->group_number == group->number, "a member is in the group that it has chosen");
+        PCCL_RULE(remote->group == group && remote->position == i, "a member is at its position");
+        PCCL_RULE(remote->group_number == group->number, "a member is in the group that it chose");
         PCCL_RULE(remote->place < group->place_count && group->by_place[remote->place] == remote,
-                  "a member has the place that it knows");
-        PCCL_RULE(remote->decision_known <= group->decisions, "nobody knows an outcome that is not decided");
-        PCCL_RULE(pccl_epoch_compare(&remote->view_acknowledged, &group->view) <= 0, "a view is acknowledged later");
+                  "a member is at its place");
+        PCCL_RULE(remote->decision_known <= group->decisions, "no member knows an outcome that is not decided");
+        PCCL_RULE(pccl_epoch_compare(&remote->view_acknowledged, &group->view) <= 0,
+                  "no member acknowledges a view before it is made");
         PCCL_RULE(!remote->test.running || (to != NULL && to != remote && to->group == group && to->test.loaded),
-                  "a test loads the way to another member");
+                  "a test loads the path to another member");
         behind += remote->decision_known <= group->stable;
         loading += remote->test.running;
         loaded += remote->test.loaded;
@@ -258,7 +271,7 @@ static const char *check_ring(const struct pccl_master *m, const struct pccl_pee
     for (uint32_t i = 0; i < group->place_count; i++)
         placed += group->by_place[i] != NULL;
     PCCL_RULE(placed == group->ring_count, "only members have places");
-    PCCL_RULE(group->behind == behind, "who is behind is counted");
+    PCCL_RULE(group->behind == behind, "the number of members that are behind is right");
     PCCL_RULE(loading == loaded, "a member is loaded by one test at most");
     return NULL;
 }
@@ -270,7 +283,7 @@ static const char *check_better(const struct pccl_peer_group *group)
     if (tuning->better == NULL || tuning->better_version != group->ring_version)
         return NULL;
     uint64_t sum = 0, count = group->ring_count;
-    PCCL_RULE(tuning->better_count == count, "a better ring is one of all members");
+    PCCL_RULE(tuning->better_count == count, "a better ring has all members");
     for (uint32_t i = 0; i < count; i++) {
         PCCL_RULE(tuning->better[i] < count, "a better ring names members");
         sum += tuning->better[i];
@@ -284,15 +297,15 @@ static const char *check_group(const struct pccl_master *m, const struct pccl_pe
     const struct pccl_tuning *tuning = &group->tuning;
     PCCL_RULE(pccl_master_group((struct pccl_master *)(uintptr_t)m, group->number, false) == group,
               "a group is found by its number");
-    PCCL_RULE(!group->changed || m->member_count == 0, "a ring changes with an epoch, in one step");
-    PCCL_RULE(pccl_epoch_compare(&group->view, &m->epoch) <= 0, "a view is an epoch of this run");
-    PCCL_RULE(group->stable <= group->decisions, "all know only what is decided");
-    PCCL_RULE(!group->sync_proven || group->sync_planned, "what is elected is proven behind its election");
-    PCCL_RULE(m->optimizing || tuning->phase == PCCL_TUNING_NONE, "a group is tuned within an optimization");
-    PCCL_RULE(tuning->ticket <= m->last_ticket, "a search has a number that was given out");
-    PCCL_RULE((tuning->text != NULL) == (tuning->text_bytes > 0), "a picture has a length");
+    PCCL_RULE(!group->changed || m->member_count == 0, "a ring changes and its epoch is made in one step");
+    PCCL_RULE(pccl_epoch_compare(&group->view, &m->epoch) <= 0, "a view is not newer than the epoch of the run");
+    PCCL_RULE(group->stable <= group->decisions, "no stable outcome is undecided");
+    PCCL_RULE(!group->sync_proven || group->sync_planned, "the proof is known only after the election");
+    PCCL_RULE(m->optimizing || tuning->phase == PCCL_TUNING_NONE, "a group is tuned only within an optimization");
+    PCCL_RULE(tuning->ticket <= m->last_ticket, "a search has a ticket that was given out");
+    PCCL_RULE((tuning->text != NULL) == (tuning->text_bytes > 0), "a topology report has a length");
     PCCL_RULE(group->matrix.places == 0 || group->matrix.places >= group->place_count,
-              "figures are kept of all members, or of none");
+              "estimates are kept for all members or for none");
     return NULL;
 }
 
@@ -314,24 +327,28 @@ static const char *check_groups(const struct pccl_master *m)
     if (broken != NULL)
         return broken;
     PCCL_RULE(members == m->member_count, "each member is in one ring");
-    PCCL_RULE(m->groups_by_number.count == m->group_count, "the table of groups has all of them");
-    PCCL_RULE(m->group_count <= PCCL_GROUPS_MAX, "groups are as many as limits.h says");
+    PCCL_RULE(m->groups_by_number.count == m->group_count, "the table of groups is complete");
+    PCCL_RULE(m->group_count <= PCCL_GROUPS_MAX, "groups are within limits.h");
     return NULL;
 }
 
 static const char *check_run(const struct pccl_master *m)
 {
-    PCCL_RULE(m->member_count == 0 || (m->founded && !m->recovering), "members are of a run that goes on");
-    PCCL_RULE(!m->recovering || m->founded, "what is recovered is a run");
-    PCCL_RULE(!m->founded || !pccl_id_is_zero(&m->lineage), "a run has a name");
+    PCCL_RULE(m->member_count == 0 || (m->founded && !m->recovering),
+              "a master with members has a run and does not recover");
+    PCCL_RULE(!m->recovering || m->founded, "a master that recovers has a run");
+    PCCL_RULE(!m->founded || !pccl_id_is_zero(&m->lineage), "a run has a lineage");
     PCCL_RULE(!m->optimizing || !m->recovering, "a master that recovers decides nothing");
-    PCCL_RULE(m->due == 0 || m->departing_count > 0, "what is due is decided, but for what waits for a departure");
+    PCCL_RULE(m->due == 0 || m->departing_count > 0, "no stage stays due unless a departure is pending");
     return NULL;
 }
 
-/* ---- time: nothing is due before the machine is woken ---- */
+/* ---- time: the machine is woken when something is due ---- */
 
-/* Behind a standstill what came meanwhile is read first, so what is due waits for a moment. */
+/*
+ * After a standstill the input that came meanwhile is read first, so what is due waits for a
+ * moment.
+ */
 static bool wakes_for(const struct pccl_master *m, uint64_t due_us)
 {
     enum { READ_FIRST_US = 1000 };
@@ -342,19 +359,20 @@ static const char *check_deadlines_of(const struct pccl_master *m, const struct 
 {
     uint64_t silence_us = m->config.silence_ms * UINT64_C(1000), heartbeat_us = m->config.heartbeat_ms * UINT64_C(1000);
     bool tests = remote->test.running && remote->group->tuning.phase == PCCL_TUNING_TESTS;
-    PCCL_RULE(wakes_for(m, remote->heard_us + silence_us), "silence is noticed");
-    PCCL_RULE(remote->conn == 0 || wakes_for(m, remote->spoke_us + heartbeat_us), "a heartbeat is sent in time");
+    PCCL_RULE(wakes_for(m, remote->heard_us + silence_us), "silence is noticed in time");
+    PCCL_RULE(remote->conn == 0 || wakes_for(m, remote->spoke_us + heartbeat_us), "heartbeats are sent in time");
     PCCL_RULE(remote->look_again_us == 0 || m->shut || wakes_for(m, remote->look_again_us),
-              "a port is looked at again");
-    PCCL_RULE(remote->queue == NULL || wakes_for(m, remote->tell_us), "who waits to be admitted is spoken of");
-    PCCL_RULE(!tests || wakes_for(m, remote->test.until_us), "a test ends");
+              "a port is dialed again in time");
+    PCCL_RULE(remote->queue == NULL || wakes_for(m, remote->tell_us),
+              "a newcomer that nobody admits is logged in time");
+    PCCL_RULE(!tests || wakes_for(m, remote->test.until_us), "a test ends in time");
     return NULL;
 }
 
 static const char *check_held(const struct pccl_master *m, const struct pccl_peer_group *group)
 {
     for (const struct pccl_operation *op = group->oldest; op != NULL && group->held_count > 0; op = op->newer)
-        PCCL_RULE(op->held_until_us == 0 || wakes_for(m, op->held_until_us), "an abort that waits comes");
+        PCCL_RULE(op->held_until_us == 0 || wakes_for(m, op->held_until_us), "a held abort is decided in time");
     return NULL;
 }
 
@@ -363,12 +381,12 @@ static const char *check_deadlines(const struct pccl_master *m)
     const struct pccl_stranger *stranger = m->oldest_stranger;
     const char *broken = NULL;
     bool admits = m->founded && !m->recovering && !m->shut;
-    PCCL_RULE(m->departing_count == 0 || wakes_for(m, m->now_us), "who departs goes at once");
+    PCCL_RULE(m->departing_count == 0 || wakes_for(m, m->now_us), "a departing peer is removed at once");
     PCCL_RULE(stranger == NULL || wakes_for(m, stranger->opened_us + m->config.hello_ms * UINT64_C(1000)),
-              "a stranger is given up");
-    PCCL_RULE(!admits || wakes_for(m, m->newcomers_due_us), "a newcomer that is not warm is given up");
+              "a stranger is refused in time");
+    PCCL_RULE(!admits || wakes_for(m, m->newcomers_due_us), "a newcomer that is not warm is refused in time");
     for (uint32_t i = 0; i < m->edge_count; i++)
-        PCCL_RULE(m->edges[i].act_us == 0 || wakes_for(m, m->edges[i].act_us), "an edge that failed is given up");
+        PCCL_RULE(m->edges[i].act_us == 0 || wakes_for(m, m->edges[i].act_us), "an edge that failed is judged in time");
     for (uint32_t i = 0; broken == NULL && i < m->remote_count; i++)
         if (!m->remotes[i]->departing)
             broken = check_deadlines_of(m, m->remotes[i]);

@@ -4,8 +4,10 @@
 
 #include "master/master.h"
 
-/* Between two steps: NULL, or the rule that does not hold, in words. It looks at everything: tests may ask now and
- * then. */
+/*
+ * To be called between two steps. Returns the rule that does not hold, as text, or NULL. It walks
+ * the whole state, so tests call it only now and then.
+ */
 const char *pccl_master_check(const struct pccl_master *master);
 
 #endif

@@ -1,12 +1,13 @@
 /*
- * The rules, in order; where one expels somebody, the others wait for the election without them:
+ * The rules, in order. Where a rule expels somebody, the election ends, and another is held without
+ * them.
  * 1 A revision grows by one from one synchronization to the next; the first may have any.
- * 2 Who enforces what is popular does not go together with who only sends or receives.
- * 3 Candidates are those who offer their content and have the group's revision: in the first synchronization the
- *   highest one offered. The content with most votes wins; then the one that more of those hold who have synchronized
- *   in this run before; then the one of the lowest peer id.
- * 4 All members bring the same list of tensors as the winner.
- * 5 Who only sends must have what was elected.
+ * 2 Members that enforce what is popular and members that only send or receive do not mix.
+ * 3 Candidates are votes that offer their content and have the group's next revision; in the first
+ *   synchronization the highest one offered. The content with most votes wins; then the one with
+ *   most votes that are not fresh; then the one with the lowest peer id.
+ * 4 Members with another list of tensors than the winner are expelled.
+ * 5 Members that only send and do not have what was elected are expelled.
  */
 #include "master/election.h"
 
@@ -83,7 +84,7 @@ static uint64_t highest_offered(const struct pccl_ballot *ballots, uint32_t coun
     return highest;
 }
 
-/* What a content has going for it, and the ballot of its lowest peer id. */
+/* The votes for one content, and the ballot of the lowest peer id among them. */
 struct tally {
     uint32_t votes, veterans, ballot;
 };
@@ -113,8 +114,9 @@ static bool beats(const struct pccl_ballot *ballots, const struct tally *a, cons
 }
 
 /*
- * false: nobody has that revision. A content is tallied from its first ballot on, which sees all its votes, and again
- * from the later ones, which see fewer and cannot win; but the usual case, all the same, needs one look.
+ * false: no candidate has that revision. A content may be tallied again from a later ballot, which
+ * counts fewer votes and so cannot win; in the usual case, where all hold the same, there is one
+ * tally.
  */
 static bool find_winner(const struct pccl_ballot *ballots, uint32_t count, uint64_t revision, uint32_t *winner)
 {
@@ -184,7 +186,7 @@ static void expel_mismatched(struct expulsion *expulsion, struct pccl_ballot *ba
 
 static void assign(struct pccl_ballot *ballots, uint32_t count, const struct pccl_ballot *winner)
 {
-    bool held = false; /* the tensors that need not be the same are somewhere */
+    bool held = false; /* somebody holds the tensors that need not be the same */
     for (uint32_t i = 0; i < count; i++) {
         ballots[i].takes_unequal = false;
         ballots[i].lacks = ballots[i].torn || !pccl_digest_equal(&ballots[i].content, &winner->content);

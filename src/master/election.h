@@ -1,6 +1,6 @@
 /*
- * Which content of the shared state a group takes, and what becomes of each member that brings another one (PROTOCOL
- * 10.5). Pure, and a function of the votes alone: their order changes nothing.
+ * Which content of the shared state a group takes, and what each member with other content has to
+ * do (PROTOCOL 10.5). Pure, and a function of the votes alone: their order does not matter.
  */
 #ifndef PCCL_MASTER_ELECTION_H
 #define PCCL_MASTER_ELECTION_H
@@ -9,7 +9,7 @@
 
 enum pccl_strategy { PCCL_ENFORCE_POPULAR, PCCL_RECEIVE_ONLY, PCCL_SEND_ONLY }; /* pcclSharedStateSyncStrategy_t */
 
-/* What one member brings. */
+/* The vote of one member. */
 struct pccl_ballot {
     struct pccl_id peer;
     uint64_t revision;
@@ -18,36 +18,36 @@ struct pccl_ballot {
     bool torn;        /* an unfinished transfer has written into it: no candidate */
     bool unequal;     /* it has tensors that need not be the same */
     struct pccl_digest structure, content;
-    /* what was decided: */
+    /* the result: */
     bool expelled;
-    bool lacks;         /* it has other content than was elected */
-    bool takes_unequal; /* it is new, and gets the tensors that need not be the same, too */
+    bool lacks;         /* its content is not the elected one */
+    bool takes_unequal; /* it is fresh, and also takes the tensors that need not be the same */
 };
 
 enum pccl_election_end {
     PCCL_ELECTED,
-    PCCL_NOBODY_ELECTED, /* it fails for all; `words` */
-    PCCL_EXPELS,         /* some ballots are marked; without them there is to be another election */
+    PCCL_NOBODY_ELECTED, /* the round fails for all, as `reason` says */
+    PCCL_EXPELS,         /* some ballots are marked as expelled; hold another election without them */
 };
 
 struct pccl_election {
     enum pccl_election_end end;
     uint64_t revision; /* ELECTED */
-    uint32_t winner;   /* a ballot with what was elected */
+    uint32_t winner;   /* ELECTED: a ballot with the elected content */
     struct pccl_text reason;
 };
 
 enum { PCCL_NO_BALLOT = -1 };
 
 /*
- * next: the revision that the group goes on with; 0: none yet, any will do. count > 0. why: one that is expelled, and
- * why; `winner` has the list of tensors that its own is not, PCCL_NO_BALLOT if that is not the reason. In the order of
- * the ballots.
+ * next: the group's next revision; 0: any revision is allowed. count > 0. why: called for each
+ * ballot that is expelled, in order, with the reason; if that is another list of tensors, `winner`
+ * is the ballot with the elected list, otherwise PCCL_NO_BALLOT.
  */
 struct pccl_election
 pccl_elect(struct pccl_ballot *ballots, uint32_t count, uint64_t next,
            void (*why)(void *context, uint32_t index, int64_t winner, const struct pccl_text *reason), void *context);
-/* May others take the content (equal: those tensors that are to be equal) from this member? After ELECTED. */
+/* May others fetch the elected content from this member? To be asked after ELECTED. */
 bool pccl_ballot_gives(const struct pccl_ballot *ballot);
 
 #endif

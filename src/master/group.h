@@ -1,5 +1,6 @@
 /*
- * A peer group: its ring and view, what it has decided, and how far the search for a better ring is.
+ * A peer group: its ring and view, its operations and outcomes, its synchronization, and its search
+ * for a better ring.
  */
 #ifndef PCCL_MASTER_GROUP_H
 #define PCCL_MASTER_GROUP_H
@@ -33,39 +34,39 @@ struct pccl_operation {
     struct pccl_part *parts;
     uint32_t payload_bytes;
     uint8_t *result;        /* owned, payload_bytes; tiny and committed */
-    uint64_t held_until_us; /* its abort waits: PEER_LOST for the cause to settle, else for the view; 0: not held */
+    uint64_t held_until_us; /* its abort is held; 0: it is not; UINT64_MAX: until the view is known */
     enum pccl_class held_class;
     struct pccl_id failed_by;
-    struct pccl_id ended_by;   /* whose word alone has ended it; zero: there are others */
-    struct pccl_id named_last; /* who said last that it has ended, ... */
-    uint32_t named_count;      /* ... of so many */
+    struct pccl_id ended_by;   /* whose lone end it is; zero: nobody's */
+    struct pccl_id named_last; /* the last peer that named it as ended */
+    uint32_t named_count;      /* how many peers have */
     struct pccl_text reason;
 };
 
-/* How far a group is in the optimization under way. */
+/* The phase of a group in the optimization under way. */
 enum pccl_tuning_phase { PCCL_TUNING_NONE, PCCL_TUNING_TESTS, PCCL_TUNING_SEARCH, PCCL_TUNING_LINKS, PCCL_TUNING_OVER };
 
 /* The search for better rings of a group. */
 struct pccl_tuning {
     enum pccl_tuning_phase phase;
     uint32_t attempts;    /* searches in this optimization */
-    uint64_t patience_us; /* LINKS: until when they are waited for */
-    bool known;           /* an optimization has filled the matrix */
+    uint64_t patience_us; /* LINKS: wait for them until then */
+    bool known;           /* an optimization has filled the matrix of estimates */
     bool moved;           /* figures have changed since the last search */
-    uint32_t share;       /* thousandths of what tests promise, that operations achieve */
+    uint32_t share;       /* how much operations achieve of what tests promise, in thousandths */
     bool unproven;        /* the ring that was found may not be the best */
-    bool failed;          /* this optimization has, as words say */
+    bool failed;          /* this optimization has failed, as `reason` says */
     struct pccl_text reason;
     uint64_t ticket;       /* of the search under way; 0: none */
-    bool background;       /* ... for which nobody waits */
-    uint32_t ring_version; /* ... and the ring that it is about */
-    uint64_t searched_for; /* the joint rounds decided when an update last called for one, and 1 */
+    bool background;       /* ... and no call waits for it */
+    uint32_t ring_version; /* ... and the version of the ring that it is about */
+    uint64_t searched_for; /* 1 + the number of joint rounds decided when an update last asked for one */
     uint64_t seed, steps;  /* of the last search */
-    uint32_t *better;      /* owned, better_count positions: the ring to be adopted; NULL: none */
+    uint32_t *better;      /* owned, better_count positions: the ring to adopt; NULL: none */
     uint32_t better_count, better_version;
-    char *text; /* owned, text_bytes: the last picture; NULL: none */
+    char *text; /* owned, text_bytes: the last topology report; NULL: none */
     size_t text_bytes;
-    uint64_t text_us; /* when it was made, and of which ring */
+    uint64_t text_us; /* when it was made; text_version: of which ring */
     uint32_t text_version;
 };
 
@@ -75,31 +76,31 @@ struct pccl_peer_group {
     bool changed; /* in the epoch change under way */
     struct pccl_epoch view;
     struct pccl_cost cost;                                    /* of the view */
-    struct pccl_attributes last_attributes[PCCL_ROUND_KINDS]; /* as the last round told them */
+    struct pccl_attributes last_attributes[PCCL_ROUND_KINDS]; /* as told with the answer to the last round */
 
     uint32_t old_ring_count; /* as reported after a restart of the master */
     uint32_t ring_version;   /* counts its changes */
-    uint64_t ring_us;        /* since when the ring is as it is */
+    uint64_t ring_us;        /* when it changed last */
     struct pccl_remote **ring;
     uint32_t ring_count, ring_capacity;
 
-    struct pccl_matrix matrix;     /* of its ways; without places until an optimization begins */
-    struct pccl_remote **by_place; /* the members by their places in it; NULL: free */
+    struct pccl_matrix matrix;     /* estimates of its links; without places until an optimization begins */
+    struct pccl_remote **by_place; /* the members by their places in the matrix; NULL: free */
     uint32_t place_count, place_capacity;
     struct pccl_tuning tuning;
 
-    bool sync_due;                          /* something of the open round has changed, ... */
-    const struct pccl_remote *sync_news;    /* ... and only this member's part; NULL: others' too */
+    bool sync_due;                          /* something in the open round has changed, ... */
+    const struct pccl_remote *sync_news;    /* ... but only this member's part; NULL: others' parts, too */
     bool sync_planned;                      /* the open round has elected */
-    uint8_t sync_outcome, optimize_outcome; /* of the rounds before, and why they failed */
+    uint8_t sync_outcome, optimize_outcome; /* of the last rounds; the reasons: why they failed */
     struct pccl_text sync_reason, optimize_reason;
-    uint64_t sync, revision;      /* the open round; the revision that is due, 0: none yet */
-    bool sync_proven;             /* ... and knows by which proof: those who brought it have said */
-    struct pccl_proof sync_proof; /* 0: no majority of them could say */
-    uint64_t sync_revision;       /* what it elected; else the round before */
+    uint64_t sync, revision;      /* the open round; the next revision, 0: none yet */
+    bool sync_proven;             /* ... and the proof of the elected content is known */
+    struct pccl_proof sync_proof; /* 0: no majority could compute it */
+    uint64_t sync_revision;       /* the elected revision, of the open round or the one before */
 
     uint64_t decisions, stable;
-    uint32_t behind; /* members that know no outcome beyond `stable` */
+    uint32_t behind; /* how many members know no outcome beyond `stable` */
     uint32_t held_count;
     struct pccl_table by_instance;
     struct pccl_operation *oldest, *newest;

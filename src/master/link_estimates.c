@@ -1,6 +1,6 @@
 /*
- * What is known of the ways between the members of a group: from tests, and from what operations achieved. It is the
- * one source for the search for rings and for the cost data of views.
+ * What is known of the links between the members of a group, from tests and from operations. The
+ * search for rings and the cost data of views have no other source.
  */
 #include "master/links.h"
 #include "master/tuning.h"
@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-enum { UNREACHABLE_FRESH_MS = 30000 }; /* then it is tried again */
+enum { UNREACHABLE_FRESH_MS = 30000 }; /* then it is tested again */
 
 /* ---- places ---- */
 
@@ -26,7 +26,7 @@ bool pccl_master_enter_matrix(struct pccl_master *m, struct pccl_peer_group *gro
         group->by_place = by_place;
         if (group->matrix.places > 0 &&
             (place >= PCCL_OPTIMIZE_PEERS_MAX ||
-             !pccl_matrix_reserve(&group->matrix, place + 1))) { /* no reason to keep it out */
+             !pccl_matrix_reserve(&group->matrix, place + 1))) { /* the member can do without */
             pccl_matrix_fini(&group->matrix);
             pccl_matrix_init(&group->matrix, &m->memory);
             group->tuning.known = false;
@@ -94,9 +94,10 @@ void pccl_master_note_unreachable(struct pccl_master *m, struct pccl_remote *fro
     struct pccl_figure *figure = pccl_master_find_figure(from, to), *back = pccl_master_find_figure(to, from);
     if (figure == NULL || back == NULL)
         return;
-    /* Over a link that stands data flows: what failed was another connection. */
+    /* If a link stands, data flows over it, and what failed was another connection. */
     put(m, figure, pccl_master_holds_link(from, to) ? PCCL_FIGURE_NONE : PCCL_FIGURE_UNREACHABLE, 0, 0);
-    if (!pccl_master_holds_link(to, from) && pccl_master_is_stale(m, to, from)) /* else it may know better */
+    if (!pccl_master_holds_link(to, from) &&
+        pccl_master_is_stale(m, to, from)) /* otherwise something better is known of it */
         put(m, back, PCCL_FIGURE_UNREACHABLE, 0, 0);
 }
 
@@ -120,12 +121,12 @@ bool pccl_master_is_stale(const struct pccl_master *m, const struct pccl_remote 
     const struct pccl_figure *figure = pccl_master_find_figure(from, to);
     if (m->optimizing && figure != NULL && figure->at_us != 0 && figure->at_us >= m->tests_begin_us &&
         figure->source != PCCL_FIGURE_TRAFFIC)
-        return false; /* learned right now, however short a time figures count as fresh */
+        return false; /* learned in this optimization, however short `fresh_ms` is */
     if (figure == NULL || figure->source == PCCL_FIGURE_NONE)
         return true;
     uint64_t promised = figure->tested_rate / 1000 * from->group->tuning.share;
     if (figure->source == PCCL_FIGURE_TRAFFIC && pccl_rate_moved(promised, figure->rate))
-        return true; /* it changes: better ask it than what flowed by chance */
+        return true; /* its rate changes, so test it rather than trust what operations happened to show */
     uint64_t fresh_ms = m->config.fresh_ms;
     if (figure->source == PCCL_FIGURE_UNREACHABLE)
         fresh_ms = pccl_min_u64(fresh_ms, UNREACHABLE_FRESH_MS);
@@ -159,7 +160,7 @@ void pccl_master_calibrate_tests(struct pccl_peer_group *group)
         const struct pccl_figure *figure =
             pccl_master_find_figure(group->ring[i], group->ring[(i + 1) % group->ring_count]);
         if (figure == NULL || figure->tested_rate == 0)
-            continue; /* of the others a change would have been told */
+            continue; /* a change of the others would have been reported */
         shares[pccl_min_u64(1000, figure->rate * 1000 / figure->tested_rate)]++;
         count++;
     }
@@ -195,7 +196,10 @@ static uint64_t solver_rate(const struct pccl_figure *figure)
 
 static size_t problem_cells(uint32_t count) { return (size_t)count * count; }
 
-/* The same for the same members, whatever the ring: so a search can be repeated after its answer was adopted. */
+/*
+ * Numbers depend on the members only, not on the ring, so that a search can be repeated after its
+ * answer was adopted.
+ */
 void pccl_master_number_members(struct pccl_peer_group *group)
 {
     uint32_t number = 0;

@@ -1,12 +1,14 @@
 /*
- * The tests of an optimization: which ways are tested when. A test is of one way: a member loads it, and tells what
- * arrived. Each member loads one way at a time and receives over one, from another member than the one it loads: so all
- * test at once as they would all send at once in a ring, and the answers of a test do not have to wait behind the load
- * of the way back. Only what is missing or stale is tested, and when the time of the optimization is over no test
- * begins any more: what is left is tested by the next one.
+ * The tests of an optimization: which paths are tested when. A test is of one path: a member loads
+ * it and reports what arrived. Each member loads one path at a time and receives over one, from
+ * another member than the one it loads. So all test at once, as all send at once in a ring, and the
+ * answers of a test do not wait behind the load of the opposite path. Only paths of which nothing
+ * fresh is known are tested. When the time of the optimization is up no test begins; the next
+ * optimization tests the rest.
  *
- * A member that dies takes its tests with it; one that does not report in time is left alone from then on. Neither
- * costs more than the ways of that member: what was lost by waiting for it is added to the time of the others.
+ * The tests of a member end when it dies, and one that does not report in time is not tested any
+ * more. Neither costs more than the paths of that member, since the time lost by waiting for it is
+ * added to that of the others.
  */
 #include "core/ticket.h"
 #include "master/membership.h"
@@ -15,12 +17,12 @@
 #include "master/tuning.h"
 
 enum {
-    LIMIT_LEAST_MS = 80,    /* less says nothing */
+    LIMIT_LEAST_MS = 80,    /* a shorter test shows nothing */
     LIMIT_MOST_MS = 2000,   /* of one test */
-    ROUND_TRIPS_BEFORE = 6, /* the first data: to dial, and to ask how long a round trip is */
-    ROUND_TRIPS_LEAST = 12, /* that a test may last: a connection starts slowly */
+    ROUND_TRIPS_BEFORE = 6, /* before the first data: to dial, and to measure the round trip */
+    ROUND_TRIPS_LEAST = 12, /* of a test, at least: a connection starts slowly */
     REPORT_MS = 4500,       /* beyond its limit: to dial, and for the report to come */
-    EXTENSION_MS = 5000,    /* at most, for tests that came to nothing */
+    EXTENSION_MS = 5000,    /* at most, for tests that failed */
 };
 
 void pccl_master_begin_tests(struct pccl_peer_group *group)
@@ -51,8 +53,8 @@ static bool tests(const struct pccl_remote *from, const struct pccl_remote *to)
 
 /* ---- one test ---- */
 
-/* The most tests that one of the two still has before it, in its role. */
-static uint32_t echoes_left(const struct pccl_master *m, const struct pccl_remote *from, const struct pccl_remote *to)
+/* How many tests `from` has still to load or `to` to receive, whichever is more. */
+static uint32_t tests_left(const struct pccl_master *m, const struct pccl_remote *from, const struct pccl_remote *to)
 {
     const struct pccl_peer_group *group = from->group;
     uint32_t out = 0, in = 0;
@@ -63,11 +65,14 @@ static uint32_t echoes_left(const struct pccl_master *m, const struct pccl_remot
     return out > in ? out : in;
 }
 
-/* Its share of the time that is left; on long ways as much as a connection needs to get going. */
+/*
+ * Its share of the time that is left; on long paths at least as much as a connection needs to get
+ * up to speed.
+ */
 static uint32_t limit_of(const struct pccl_master *m, const struct pccl_remote *from, const struct pccl_remote *to)
 {
     PCCL_ASSERT(m->now_us < m->tests_end_us);
-    uint64_t rounds = pccl_max_u64(1, echoes_left(m, from, to)), rate;
+    uint64_t rounds = pccl_max_u64(1, tests_left(m, from, to)), rate;
     uint64_t share_us = (m->tests_end_us - m->now_us) / rounds;
     uint32_t rtt_us;
     pccl_master_link_cost(from, to, &rate, &rtt_us);
@@ -110,8 +115,8 @@ static bool try_test(struct pccl_master *m, struct pccl_remote *from, struct pcc
 }
 
 /*
- * Finds somebody for it to load, and to be loaded by; where there is nobody, whoever becomes free later finds it.
- * Around the ring, so that the first tests are of the ring itself.
+ * Finds a member for it to load, and one to load it. If there is none, a member that becomes free
+ * later finds it. The search goes around the ring, so that the links of the ring are tested first.
  */
 static void look(struct pccl_master *m, struct pccl_remote *remote)
 {
@@ -151,7 +156,7 @@ static void end_test(struct pccl_master *m, struct pccl_remote *from)
     to->test.looks = true;
 }
 
-/* The others get the time that was lost. */
+/* Adds the time that was lost to that of the other tests. */
 static void extend(struct pccl_master *m, const struct pccl_remote *from)
 {
     uint64_t most_us = m->tests_begin_us + (m->config.optimize_ms + (uint64_t)EXTENSION_MS) * 1000;
@@ -161,7 +166,7 @@ static void extend(struct pccl_master *m, const struct pccl_remote *from)
 void pccl_master_measured(struct pccl_master *m, struct pccl_remote *from, const struct pccl_msg_measured *measured)
 {
     if (!from->test.running || measured->test != from->test.number)
-        return; /* it came too late, or is of a master before us */
+        return; /* it comes too late, or belongs to an earlier boot */
     struct pccl_remote *to = pccl_master_find(m, &from->test.to);
     bool known = to != NULL && !to->departing && to->group == from->group;
     if (known && measured->failed == 0 && measured->rate != 0)

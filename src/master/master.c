@@ -1,4 +1,7 @@
-/* The master's frame: creation, dispatch of events, time, and sending. What events mean is in the other files. */
+/*
+ * Creation of the master's machine, dispatch of events, timers, the order of decisions, and
+ * sending. The other files know what events mean.
+ */
 #include "master/admission.h"
 #include "master/links.h"
 #include "master/membership.h"
@@ -47,7 +50,7 @@ struct pccl_master *pccl_master_create(const struct pccl_master_config *config, 
     m->effects = *effects;
     m->now_us = m->started_us = now_us;
     m->deadline_us = UINT64_MAX;
-    m->last_test = config->boot; /* a test of another boot is not taken for one of this */
+    m->last_test = config->boot; /* so that a test of another boot is not taken for one of this boot */
     pccl_prng_seed(&m->prng, config->seed);
     pccl_hash_key_init(&m->hash, config->hash_seed);
     pccl_table_init(&m->by_id, &m->memory, &m->hash);
@@ -69,7 +72,7 @@ void pccl_master_destroy(struct pccl_master *m)
     while (m->oldest_stranger != NULL)
         pccl_master_drop_stranger(m, m->oldest_stranger);
     for (uint32_t i = 0; i < m->group_count; i++)
-        m->groups[i]->ring_count = 0; /* of those who are freed now */
+        m->groups[i]->ring_count = 0; /* its members are freed below */
     while (m->remote_count > 0)
         pccl_master_free_remote(m, m->remotes[m->remote_count - 1]);
     pccl_master_end_run(m);
@@ -104,7 +107,10 @@ static void shift(uint64_t *time_us, uint64_t by_us)
         *time_us += by_us;
 }
 
-/* PROTOCOL 9.5: while we stood still nobody could be heard, so nobody's silence counts. */
+/*
+ * PROTOCOL 9.5: while this process stood still it could not hear anybody, so nobody's silence
+ * counts.
+ */
 static void discount_standstill(struct pccl_master *m, uint64_t gap_us)
 {
     pccl_master_log(m, PCCL_LOG_WARN, NULL, "the master process was suspended for %s; all timers are extended",
@@ -143,7 +149,7 @@ static bool advance_time(struct pccl_master *m, uint64_t now_us)
 {
     uint64_t due_us = pccl_max_u64(m->now_us, m->deadline_us);
     m->now_us = pccl_max_u64(m->now_us, now_us);
-    /* a part of the silence limit, if that is short */
+    /* a quarter of the silence limit, if that is short */
     uint64_t tolerance_us = pccl_min_u64(STANDSTILL_US, m->config.silence_ms * UINT64_C(250));
     if (m->deadline_us == UINT64_MAX || now_us <= due_us + tolerance_us)
         return false;
@@ -173,7 +179,10 @@ static void watch_remotes(struct pccl_master *m)
     }
 }
 
-/* Behind a standstill what came meanwhile is heard before anybody expires. Every stage asks for its next tick. */
+/*
+ * After a standstill the input that came meanwhile is handled before anything expires. Every stage
+ * asks for its next tick.
+ */
 static void tick(struct pccl_master *m, bool stood_still)
 {
     if (stood_still) {
@@ -187,21 +196,24 @@ static void tick(struct pccl_master *m, bool stood_still)
 /* ---- decisions ---- */
 
 /*
- * The one place where decisions are made that concern more than the sender of a message (operations excepted: the last
- * word on one decides it, operations.c). The order has reasons:
+ * All decisions that concern more than the sender of a message are made here, except those on
+ * operations, which the last message about one decides (operations.c). The order has reasons:
  *
- * - Silence comes before departures: whoever is found gone at one moment goes in one view, so that operations fail
- * once.
- * - Departures come before all that is decided for members: no round, synchronization or recovery counts somebody who
- *   is about to go. They wait until all input has been read that came with their cause: what the others have finished
- *   by then is committed before the view, and who else has gone is known.
- * - Recovery, and the founding of a run, come before what members of a run do.
- * - Links come before operations: an abort that waits for a failed link is superseded by the view without that link.
- * - Warm-up comes before rounds: who has taken too long is rejected, not admitted.
- * - Rounds come before synchronizations: one that has ended changes the era in which those count.
- * - Searches in the background come last: they take what ring is left by all others.
+ * - Silence comes before departures: all peers that are found silent at one moment go in one view,
+ *   so that operations fail once.
+ * - Departures come before everything that is decided for members, so that no round,
+ *   synchronization or recovery counts a peer that is about to go. They wait until all input that
+ *   came with their cause has been read: then what the others have finished is committed before the
+ *   view, and all who have gone are known.
+ * - Recovery and the founding of a run come before what members of a run do.
+ * - Links come before operations: the view without a failed link replaces the abort that is held
+ *   for that link.
+ * - Warm-up comes before rounds: a newcomer that took too long is refused, not admitted.
+ * - Rounds come before synchronizations, because the end of a round changes the era.
+ * - Searches in the background come last, because they are about the ring that all others leave.
  *
- * A stage may make earlier ones due, as when sending finds a queue full: from the top again, until nothing is due.
+ * A stage may make earlier ones due, for example when sending finds a full queue, so it starts
+ * again from the top until nothing is due.
  */
 static void (*const stages[PCCL_STAGES])(struct pccl_master *m) = {
     [PCCL_STAGE_STRANGERS] = pccl_master_expire_strangers,
@@ -232,7 +244,7 @@ static void decide(struct pccl_master *m, bool all_is_read)
     while (m->due != 0) {
         enum pccl_master_stage stage = first_due(m);
         if (stage == PCCL_STAGE_DEPARTURES && !all_is_read)
-            break; /* and with it all that comes behind */
+            break; /* and so do all stages after it */
         m->due &= ~(1U << stage);
         stages[stage](m);
     }
@@ -240,7 +252,7 @@ static void decide(struct pccl_master *m, bool all_is_read)
         pccl_master_arm(m, m->now_us);
 }
 
-/* ---- sending and saying ---- */
+/* ---- sending and logging ---- */
 
 void pccl_master_log(struct pccl_master *m, enum pccl_log_level level, const struct pccl_log_fields *fields,
                      const char *format, ...)
@@ -309,7 +321,7 @@ static void take_acknowledgment(struct pccl_master *m, struct pccl_remote *remot
 
 static void dispatch_member(struct pccl_master *m, struct pccl_remote *from, const struct pccl_msg *msg)
 {
-    from->untried = from->untried && msg->type == PCCL_MSG_view_ack; /* the only one that no call of its has caused */
+    from->untried = from->untried && msg->type == PCCL_MSG_view_ack; /* no call of the member causes that one */
     switch (msg->type) {
     case PCCL_MSG_vote: pccl_master_vote(m, from, msg->as.vote.kind, msg->as.vote.round); break;
     case PCCL_MSG_withdraw: pccl_master_withdraw(m, from, msg->as.withdraw.kind, msg->as.withdraw.round); break;
@@ -380,7 +392,7 @@ static struct pccl_stranger *stranger_of(const struct pccl_master *m, pccl_conn 
     return node != NULL ? PCCL_CONTAINER_OF(node, struct pccl_stranger, by_conn) : NULL;
 }
 
-/* Whoever sent it, if it is known. */
+/* Returns the peer that sent the frame; NULL: a stranger. */
 static struct pccl_remote *received(struct pccl_master *m, const struct pccl_master_event *event)
 {
     struct pccl_remote *remote = remote_of(m, event->conn);
@@ -402,7 +414,10 @@ static void closed(struct pccl_master *m, pccl_conn conn)
         pccl_master_control_lost(m, remote);
 }
 
-/* A peer that sends garbage is not what we think it is; it may come back on a new connection, the session tells. */
+/*
+ * Undecodable bytes end the connection only: the peer may come back on a new one, and the session
+ * decides whether more is lost.
+ */
 static void garbage(struct pccl_master *m, const struct pccl_master_event *event)
 {
     struct pccl_stranger *stranger = stranger_of(m, event->conn);
@@ -440,7 +455,9 @@ static void shut_down(struct pccl_master *m)
         pccl_master_remove(m, m->remotes[i], PCCL_REFUSAL_SHUTDOWN, "the master shuts down");
 }
 
-/* The facts first, then what follows from them; then, if nothing that was said has done so, what came is acknowledged.
+/*
+ * Notes the facts first, then decides what follows from them; then acknowledges what came, if no
+ * message sent meanwhile has done so.
  */
 void pccl_master_step(struct pccl_master *m, const struct pccl_master_event *event)
 {

@@ -1,9 +1,10 @@
 /*
- * The master's state machine: membership, votes, outcomes (docs/PROTOCOL rules 1-12). Pure: no socket, clock, thread or
- * allocation but through what the driver hands in. One caller at a time.
+ * The master's state machine: membership, votes, outcomes (docs/PROTOCOL.md). Pure: no socket,
+ * clock or thread, and memory only from what the driver hands in. One caller at a time.
  *
- * The driver turns the world into events and carries out the effects; effects are called from inside step and must not
- * call back into the machine. A connection that the machine closed produces no further events.
+ * The driver turns the world into events and carries out the effects. Effects are called from
+ * inside pccl_master_step and must not call back into the machine. The driver passes no more events
+ * of a connection that the machine has closed.
  */
 #ifndef PCCL_MASTER_MASTER_H
 #define PCCL_MASTER_MASTER_H
@@ -20,38 +21,41 @@
 typedef uint64_t pccl_conn; /* names a connection; chosen by the driver, never reused; 0: none */
 
 struct pccl_master_config {
-    uint32_t silence_ms;                /* a peer silent for so long has departed */
-    uint32_t heartbeat_ms;              /* both sides speak at least so often */
-    uint32_t recover_ms;                /* after a restart: wait for all members; then a majority is enough */
+    uint32_t silence_ms;                /* a peer that is silent for so long departs */
+    uint32_t heartbeat_ms;              /* both sides send something at least so often */
+    uint32_t recover_ms;                /* after a restart: wait so long for all members; then a majority is enough */
     uint32_t alone_ms;                  /* ... then anybody */
-    uint32_t settle_ms;                 /* a lost link may be mended so long before the ring changes */
+    uint32_t settle_ms;                 /* a failed link has so long to come up again before the ring changes */
     uint32_t hello_ms;                  /* a connection without a hello is closed */
     uint32_t warm_up_ms;                /* a newcomer must have its links by then */
     uint32_t first_call_ms;             /* the first member of a new group must have called something; 0: never */
-    uint32_t mesh_ms;                   /* ... and the links beside the ring are waited for so long */
+    uint32_t mesh_ms;                   /* a newcomer waits so long for links beside the ring */
     uint32_t bad_edge_ms;               /* a failed link is avoided so long */
     uint32_t optimize_ms;               /* the tests of one optimization, all together, about */
-    uint32_t fresh_ms;                  /* what is known of a way is not tested again so long */
+    uint32_t fresh_ms;                  /* a path is not tested again for so long */
     uint32_t tiny_bytes_max;            /* operations up to this size go through the master; <= PCCL_TINY_BYTES_MAX */
     uint64_t boot;                      /* random, not 0 */
-    uint64_t seed;                      /* for what is random and no secret */
-    uint64_t hash_seed;                 /* random, as it decides where tables put what strangers choose */
+    uint64_t seed;                      /* for random choices that need not be secret */
+    uint64_t hash_seed;                 /* random: so that nobody can choose keys that collide in a table */
     struct pccl_id secret;              /* random: keys of runs are made with it */
     const struct pccl_kernels *kernels; /* fold small operations */
 };
-/* The defaults, with boot, seeds and secret 0 for the driver to fill in, and the kernels that every processor runs. */
+/*
+ * The defaults, with the scalar kernels. boot, seed, hash_seed and secret are 0, for the driver to
+ * fill in.
+ */
 struct pccl_master_config pccl_master_defaults(void);
 
 enum pccl_master_event_kind {
     PCCL_MASTER_OPENED,   /* a connection was accepted */
     PCCL_MASTER_CLOSED,   /* the other side closed it, or it broke */
     PCCL_MASTER_RECEIVED, /* a frame came */
-    PCCL_MASTER_GARBAGE,  /* undecodable bytes came: `words` says what; the machine answers and closes */
+    PCCL_MASTER_GARBAGE,  /* undecodable bytes came, as `reason` says; the machine answers and closes */
     PCCL_MASTER_PROBED,   /* the answer to a probe effect */
-    PCCL_MASTER_IDLE,     /* all input that was readable has been stepped: departures are settled now */
+    PCCL_MASTER_IDLE,     /* all readable input has been stepped: departures take effect now */
     PCCL_MASTER_TICK,     /* the deadline has passed */
     PCCL_MASTER_SOLVED,   /* the answer to a solve effect */
-    PCCL_MASTER_SHUTDOWN, /* tell all peers and end: afterward nothing is accepted */
+    PCCL_MASTER_SHUTDOWN, /* tell all peers and end; nothing is accepted afterward */
 };
 
 struct pccl_master_event {
@@ -65,32 +69,39 @@ struct pccl_master_event {
     bool other_version;             /* GARBAGE: a hello of another protocol version */
     struct pccl_id peer;            /* PROBED */
     bool answered;                  /* PROBED: the peer itself answered */
-    enum pccl_link_end how;         /* PROBED, not answered; 0: memory or descriptors were short, so nobody was asked */
-    uint64_t ticket;                /* SOLVED */
-    enum pccl_status status;        /* SOLVED: not OK: it could not be tried */
+    enum pccl_link_end how;  /* PROBED, not answered; 0: memory or descriptors were short, so nothing was dialed */
+    uint64_t ticket;         /* SOLVED */
+    enum pccl_status status; /* SOLVED: not OK: the search could not run */
     const struct pccl_ring_answer *answer;
-    const uint32_t *ring; /* if answer->worth.exists, as many as the problem's count */
+    const uint32_t *ring; /* SOLVED, if answer->worth.exists: as many positions as the problem's count */
 };
 
 struct pccl_master_effects {
     void *context;
-    /* Bytes to write to the connection, in order; a view valid during the call only. */
+    /* Write these bytes to the connection, in order; they are valid during the call only. */
     void (*send)(void *context, pccl_conn conn, const uint8_t *bytes, size_t length);
-    /* The peer behind it is known now: larger frames may be read. */
+    /* The peer on this connection is known now: larger frames may be read. */
     void (*accept)(void *context, pccl_conn conn);
-    /* Flush what was sent and close; no further events of it. */
+    /* Flush what was sent and close; no more events of this connection. */
     void (*close)(void *context, pccl_conn conn);
-    /* Dial this address, say link_hello{kind PROBE, to peer} and report PROBED. false: memory is short, nothing comes.
+    /*
+     * Dial this address, send link_hello{kind PROBE, to peer}; PROBED must follow. false: memory is
+     * short, and nothing follows.
      */
     bool (*probe)(void *context, const struct pccl_id *peer, const struct pccl_id *lineage,
                   const struct pccl_address *address);
-    /* Search for a ring in another thread and report SOLVED; the problem is valid during the call only. */
+    /*
+     * Search for a ring in another thread; SOLVED must follow. The problem is valid during the call
+     * only.
+     */
     void (*solve)(void *context, uint64_t ticket, const struct pccl_ring_problem *problem);
-    /* Nobody waits for that search any more: SOLVED need not come. */
+    /* The search is not needed any more: SOLVED need not follow. */
     void (*stop_solving)(void *context, uint64_t ticket);
-    /* How the links of a group are seen now, after an optimization, as text (topology/report.h). NULL: not wanted. */
+    /*
+     * The topology report of a group after an optimization (topology/report.h). NULL: not wanted.
+     */
     void (*report)(void *context, uint32_t group, const char *text, size_t length);
-    /* A sentence; fields is never NULL, and run is in it as soon as there is one. */
+    /* line: a sentence. fields is never NULL and names the run as soon as there is one. */
     void (*log)(void *context, enum pccl_log_level level, const char *line, const struct pccl_log_fields *fields);
 };
 

@@ -1,4 +1,4 @@
-/* Who is in: peers, groups, epochs, and how somebody leaves (PROTOCOL 1.3, 6.2, 9). */
+/* The membership: peers, groups, the run, and departures (PROTOCOL 1.3, 6.2, 9). */
 #include "core/ticket.h"
 #include "master/admission.h"
 #include "master/links.h"
@@ -102,7 +102,7 @@ void pccl_master_free_remote(struct pccl_master *m, struct pccl_remote *remote)
     pccl_table_remove(&m->by_id, &remote->by_id);
     pccl_master_unqueue(m, remote);
     pccl_names_forget(&m->names, &remote->id);
-    for (uint32_t i = remote->index + 1; i < m->remote_count; i++) { /* the order of arrival is kept */
+    for (uint32_t i = remote->index + 1; i < m->remote_count; i++) { /* keeps the order of arrival */
         m->remotes[i - 1] = m->remotes[i];
         m->remotes[i - 1]->index = i - 1;
     }
@@ -123,7 +123,8 @@ uint32_t pccl_master_addresses(const struct pccl_remote *remote, struct pccl_add
         observed_listed = observed_listed || pccl_address_equal(&remote->candidates[i], &remote->observed);
     }
     if (!observed_listed)
-        addresses[count++] = remote->observed; /* where the master sees it: right when it knows no better itself */
+        addresses[count++] =
+            remote->observed; /* where the master sees it: helps if the peer does not know its own addresses */
     return count;
 }
 
@@ -177,7 +178,7 @@ bool pccl_master_join_ring(struct pccl_master *m, struct pccl_peer_group *group,
     group->ring[group->ring_count++] = remote;
     remote->group = group;
     remote->state = PCCL_REMOTE_MEMBER;
-    remote->decision_known = group->decisions; /* what was decided before it came does not concern it */
+    remote->decision_known = group->decisions; /* it needs no outcome from before its admission */
     pccl_master_unqueue(m, remote);
     note_ring_change(m, group);
     m->member_count++;
@@ -239,14 +240,14 @@ void pccl_master_need_lineage(struct pccl_master *m)
 {
     if (!pccl_id_is_zero(&m->lineage))
         return;
-    struct pccl_id random = pccl_prng_id(&m->prng); /* a boot may see many runs */
+    struct pccl_id random = pccl_prng_id(&m->prng); /* there may be many runs in one boot */
     m->run_key = pccl_ticket(&m->config.secret, &random, &random);
     m->lineage = pccl_secret_digest(&m->run_key);
 }
 
 /*
- * Nobody is in and newcomers wait: the first of them founds a run. Unless one of them had waited at an earlier boot:
- * then that run's members will be back, and get the time that a recovery gets.
+ * If there is no member the first newcomer founds a run. If a newcomer waited at an earlier boot,
+ * the members of that run may come back, and get as much time as a recovery.
  */
 void pccl_master_start_run_if_empty(struct pccl_master *m)
 {
@@ -281,7 +282,7 @@ void pccl_master_end_run(struct pccl_master *m)
 {
     if (m->founded) {
         pccl_master_log(m, PCCL_LOG_INFO, &of_membership, "run %s ends", pccl_id_str(&m->lineage));
-        if (!m->recovering) /* else nothing was decided, and a later member may still bring it back */
+        if (!m->recovering) /* in a recovery nothing was decided, and a later member may still bring the run back */
             m->over[m->over_count++ % PCCL_RUNS_OVER_MAX] = m->lineage;
     }
     for (uint32_t i = 0; i < m->group_count; i++) {
@@ -304,7 +305,7 @@ void pccl_master_end_run(struct pccl_master *m)
     memset(m->rounds, 0, sizeof m->rounds);
     memset(m->last_outcome, 0, sizeof m->last_outcome);
     for (uint32_t i = 0; i < m->remote_count; i++)
-        m->remotes[i]->intent_count = 0; /* links of the old run are of no use to a new one */
+        m->remotes[i]->intent_count = 0; /* links of the ended run are of no use to a new one */
     pccl_master_recheck_all_queues(m);
 }
 
@@ -319,7 +320,7 @@ void pccl_master_remove(struct pccl_master *m, struct pccl_remote *remote, enum 
     va_start(arguments, format);
     pccl_text_format_list(&remote->reason, format, arguments);
     va_end(arguments);
-    pccl_names_add_to(&m->names, &remote->reason); /* it need not know them */
+    pccl_names_add_to(&m->names, &remote->reason); /* the departing peer may not know them */
     remote->departing = true;
     remote->why = why;
     m->departing_count++;
@@ -336,7 +337,7 @@ void pccl_master_remove(struct pccl_master *m, struct pccl_remote *remote, enum 
     pccl_master_arm(m, m->now_us);
 }
 
-/* Tells it, if it can still hear, and forgets it. */
+/* Tells the peer, if it is connected, and frees it. */
 static void send_farewell(struct pccl_master *m, struct pccl_remote *remote)
 {
     PCCL_ASSERT(remote->departing && remote->group == NULL && m->departing_count > 0);
@@ -356,7 +357,9 @@ static void send_farewell(struct pccl_master *m, struct pccl_remote *remote)
     pccl_master_free_remote(m, remote);
 }
 
-/* PROTOCOL 6.2: first commit what all who remain have finished, then the view without the departed. */
+/*
+ * PROTOCOL 6.2: commits what all who remain have finished, before the view without the departing.
+ */
 static void commit_before_view(struct pccl_master *m)
 {
     uint32_t departing = m->departing_count;
@@ -368,13 +371,13 @@ static void commit_before_view(struct pccl_master *m)
             pccl_master_commit_remaining(m, m->groups[i]);
     }
     if (m->departing_count != departing)
-        commit_before_view(m); /* sending found further peers that have to go */
+        commit_before_view(m); /* sending made more peers depart */
 }
 
 static void expel_some(struct pccl_master *m)
 {
     commit_before_view(m);
-    struct pccl_id removed[64]; /* the others wait for the next turn */
+    struct pccl_id removed[64]; /* the others go in the next view */
     uint32_t removed_count = 0;
     struct pccl_text why;
     pccl_text_clear(&why);
@@ -396,12 +399,12 @@ static void expel_some(struct pccl_master *m)
         pccl_master_next_epoch(m, NULL, 0, removed, removed_count, &why);
 }
 
-/* Rounds and synchronizations that were left for this view are due, whoever it was that departed. */
+/* Marks the stages that waited for this view. */
 void pccl_master_expel_departing(struct pccl_master *m)
 {
     while (m->departing_count > 0)
         expel_some(m);
-    m->due &= ~(1U << PCCL_STAGE_DEPARTURES); /* also those whom the others' messages were too many for */
+    m->due &= ~(1U << PCCL_STAGE_DEPARTURES); /* peers that sending made depart are gone, too */
     pccl_master_mark(m, PCCL_STAGE_RECOVERY);
     pccl_master_mark(m, PCCL_STAGE_FOUNDING);
     pccl_master_mark(m, PCCL_STAGE_WARM_UP);

@@ -1,6 +1,7 @@
 /*
- * What peers are called: the master knows it from their hellos. Members are told before they hear of a peer, so that
- * their own words have names, too; newcomers, who are strangers yet, with their welcome.
+ * Display names, which the master knows from the hellos. Members are told the name of a peer before
+ * any other message mentions it, so that they can add it to reasons and logs; newcomers are told
+ * with their welcome.
  */
 #include "master/membership.h"
 #include "master/output.h"
@@ -12,7 +13,7 @@ void pccl_master_tell_names(struct pccl_master *m, struct pccl_remote *to, const
     uint32_t told = 0, most = count < PCCL_NAMES_TOLD_MAX ? count : PCCL_NAMES_TOLD_MAX;
     struct pccl_named *names = pccl_allocate(&m->memory, pccl_max_u64(1, most) * sizeof *names);
     if (names == NULL)
-        return; /* then it knows them by their ids */
+        return; /* then the receiver has only the ids */
     for (uint32_t i = 0; i < count && told < most; i++) {
         const char *name = pccl_names_of(&m->names, &of[i].peer);
         if (name != NULL)

@@ -1,4 +1,4 @@
-/* Decisions on operations, each once (PROTOCOL 6), and what may be forgotten of them (2.3). */
+/* Decides each operation once (PROTOCOL 6), and forgets outcomes that are stable (2.3). */
 #include "master/links.h"
 #include "master/membership.h"
 #include "master/operations.h"
@@ -91,8 +91,9 @@ void pccl_master_drop_operations(struct pccl_master *m, struct pccl_peer_group *
 }
 
 /*
- * Outcomes are numbered per group; one that every member has acknowledged is forgotten, there and here. To be called
- * when the ring has changed; in between, note_known does it when the last member has caught up.
+ * Outcomes are numbered in each group. When every member has acknowledged one, members and master
+ * forget it. To be called when the ring has changed; otherwise note_known calls it when the last
+ * member has caught up.
  */
 void pccl_master_advance_stable(struct pccl_master *m, struct pccl_peer_group *group)
 {
@@ -156,7 +157,7 @@ static void decide(struct pccl_master *m, struct pccl_peer_group *group, struct 
     for (uint32_t i = 0; i < op->part_count; i++)
         group->ring[i]->under_way -= op->parts[i].done;
     free_parts(m, op);
-    if (group->newest != op) { /* the list is in the order of decisions for the decided */
+    if (group->newest != op) { /* decided operations are listed in the order of decisions */
         *(op->older != NULL ? &op->older->newer : &group->oldest) = op->newer;
         op->newer->older = op->older;
         put_last(group, op);
@@ -170,7 +171,10 @@ static void decide(struct pccl_master *m, struct pccl_peer_group *group, struct 
     pccl_master_send_outcome(m, group, op, NULL);
 }
 
-/* Has every member taken the group's view, so that it cannot decide anything by it any more? */
+/*
+ * Has every member acknowledged the group's view, so that none can decide an operation by it any
+ * more?
+ */
 static bool is_view_known(const struct pccl_peer_group *group)
 {
     for (uint32_t i = 0; i < group->ring_count; i++)
@@ -179,7 +183,7 @@ static bool is_view_known(const struct pccl_peer_group *group)
     return true;
 }
 
-/* The abort is certain, but it has to wait. The first reason stays. */
+/* The abort is certain, but it is held. The first reason stays. */
 static void hold(struct pccl_master *m, struct pccl_peer_group *group, struct pccl_operation *op, enum pccl_class class,
                  const struct pccl_text *reason, uint64_t until_us)
 {
@@ -194,8 +198,9 @@ static void hold(struct pccl_master *m, struct pccl_peer_group *group, struct pc
 }
 
 /*
- * The class must be the same everywhere. A member that has not taken the latest view may be about to decide this
- * operation by it, as PEER_LOST; so no other class is given until all have.
+ * The class must be the same at all members. A member that has not acknowledged the latest view may
+ * be about to decide this operation by it, as PEER_LOST, so an abort with another class is held
+ * until all have.
  */
 void pccl_master_abort(struct pccl_master *m, struct pccl_peer_group *group, struct pccl_operation *op,
                        enum pccl_class class, const struct pccl_text *reason)
@@ -216,7 +221,7 @@ void pccl_master_abort(struct pccl_master *m, struct pccl_peer_group *group, str
     decide(m, group, op, class);
 }
 
-/* Folds the contributions in ring order. false: memory is short. */
+/* Folds the contributions in ring order. false: out of memory. */
 static bool fold(struct pccl_master *m, struct pccl_operation *op)
 {
     PCCL_ASSERT(op->part_count > 0 && op->done_count == op->part_count);
@@ -239,7 +244,7 @@ static bool fold(struct pccl_master *m, struct pccl_operation *op)
 
 void pccl_master_commit(struct pccl_master *m, struct pccl_peer_group *group, struct pccl_operation *op)
 {
-    if (op->world == 0) /* else a reported outcome, announced again after a restart */
+    if (op->world == 0) /* otherwise it is a reported outcome, told again after a restart */
         op->world = group->ring_count;
     if (op->tiny && op->result == NULL && !fold(m, op)) {
         struct pccl_text reason;
@@ -250,7 +255,10 @@ void pccl_master_commit(struct pccl_master *m, struct pccl_peer_group *group, st
     decide(m, group, op, PCCL_CLASS_NONE);
 }
 
-/* PROTOCOL 6.2, before a view without the departed. Tiny ones need the payloads of all members of their view. */
+/*
+ * PROTOCOL 6.2, before a view without the departing. Tiny operations need the payloads of all
+ * members of their view.
+ */
 void pccl_master_commit_remaining(struct pccl_master *m, struct pccl_peer_group *group)
 {
     for (struct pccl_operation *op = group->oldest, *next; op != NULL; op = next) {
@@ -267,9 +275,9 @@ void pccl_master_commit_remaining(struct pccl_master *m, struct pccl_peer_group 
     }
 }
 
-/* ---- what peers say ---- */
+/* ---- messages from peers ---- */
 
-/* false: nothing to do (an older era, or another group's business); breaking the rules removes the sender. */
+/* false: nothing to do: it is of an older era, or breaks the rules, and the sender is removed. */
 static bool concerns(struct pccl_master *m, struct pccl_remote *from, const struct pccl_instance *instance)
 {
     uint64_t joint = pccl_master_joint(m);
@@ -338,7 +346,7 @@ void pccl_master_done(struct pccl_master *m, struct pccl_remote *from, const str
         return;
     }
     if (order < 0)
-        return; /* PROTOCOL 6.5: started before the view; VIEW_ACK tells what becomes of it */
+        return; /* PROTOCOL 6.5: launched before the view; a `view_ack` ends it */
     struct pccl_operation *op = pccl_master_operation(m, group, &done->instance, true);
     if (op == NULL) {
         pccl_master_remove(m, from, PCCL_REFUSAL_FULL, "out of memory");
@@ -361,8 +369,8 @@ void pccl_master_done(struct pccl_master *m, struct pccl_remote *from, const str
 }
 
 /*
- * Everybody else has to remember what was aborted before they launched it: nobody may make them remember more than they
- * can, nor may some together.
+ * The other members have to remember what was aborted before they launched it. The limit keeps one
+ * member, or several together, from making them remember more than they can.
  */
 void pccl_master_note_lone_abort(struct pccl_remote *from, struct pccl_operation *op)
 {
@@ -390,7 +398,10 @@ bool pccl_master_exceeds_lone_aborts(struct pccl_master *m, struct pccl_remote *
     return true;
 }
 
-/* After a restart: what several members have reported is known of all only when all reports have been read. */
+/*
+ * After a restart: only when all reports have been read is it known which ends several members
+ * reported.
+ */
 void pccl_master_judge_lone_aborts(struct pccl_master *m)
 {
     for (uint32_t i = 0; i < m->remote_count; i++) {
@@ -400,13 +411,16 @@ void pccl_master_judge_lone_aborts(struct pccl_master *m)
         for (struct pccl_operation *op = remote->group->oldest, *next; op != NULL; op = next) {
             next = op->newer;
             if (pccl_id_equal(&op->ended_by, &remote->id) && op->named_count == 1)
-                free_operation(m, remote->group, op); /* nobody else has heard of an outcome */
+                free_operation(m, remote->group, op); /* no other member knows an outcome */
         }
         remove_over_limit(m, remote);
     }
 }
 
-/* What most members say has ended, they had launched: it is no burden that the first of them to say so has made. */
+/*
+ * An operation that most members say has ended was launched by them, so it does not count against
+ * the member that named it first.
+ */
 void pccl_master_confirm_end(struct pccl_master *m, const struct pccl_remote *from, struct pccl_operation *op)
 {
     if (pccl_id_is_zero(&op->ended_by) || pccl_id_equal(&op->named_last, &from->id))
@@ -420,7 +434,7 @@ void pccl_master_confirm_end(struct pccl_master *m, const struct pccl_remote *fr
     op->ended_by = (struct pccl_id){{0}};
 }
 
-/* The undecided operation that a failure or an abort is about, or NULL when there is nothing to decide. */
+/* The undecided operation that a failure or an abort is about; NULL: there is nothing to decide. */
 static struct pccl_operation *undecided(struct pccl_master *m, struct pccl_remote *from,
                                         const struct pccl_instance *instance)
 {
@@ -438,7 +452,10 @@ static struct pccl_operation *undecided(struct pccl_master *m, struct pccl_remot
     return pccl_master_exceeds_lone_aborts(m, from, op) ? NULL : op;
 }
 
-/* What a peer says of its failure, and who says it; those of a mismatch name both peers themselves. */
+/*
+ * Appends the reason of a failure and the peer that gave it; the reason of a mismatch names both
+ * peers itself.
+ */
 static void add_reported(struct pccl_text *reason, const struct pccl_remote *from, uint16_t class,
                          struct pccl_bytes reported, const char *otherwise)
 {
@@ -451,8 +468,9 @@ static void add_reported(struct pccl_text *reason, const struct pccl_remote *fro
 }
 
 /*
- * PROTOCOL 6.3. A failure because of a link follows the view that removes its cause, so that one death costs one
- * failure; when nobody is removed within the settling time, or the link is mended, the operation fails by itself.
+ * PROTOCOL 6.3. A failure caused by a link is held until the view that removes the cause, so that
+ * one death costs one failure. If no view comes within settle_ms, or the link stands again, the
+ * operation is aborted on its own.
  */
 void pccl_master_failed(struct pccl_master *m, struct pccl_remote *from, const struct pccl_msg_failed *failed)
 {
@@ -472,7 +490,7 @@ void pccl_master_failed(struct pccl_master *m, struct pccl_remote *from, const s
     }
 }
 
-/* Does the peer that reported the failure have all links again that its group needs? */
+/* Do all links that its group needs stand again from and to the peer that reported the failure? */
 static bool is_mended(const struct pccl_master *m, const struct pccl_operation *op)
 {
     const struct pccl_remote *remote = pccl_master_find(m, &op->failed_by);
@@ -486,15 +504,18 @@ static bool is_mended(const struct pccl_master *m, const struct pccl_operation *
     return true;
 }
 
-/* What waits for a link: does it wait longer? Its end is put off until all failed links of its peer are decided. */
+/*
+ * Is an abort that is held for a link held longer? It waits until all failed links of the peer are
+ * decided.
+ */
 static bool has_to_wait(struct pccl_master *m, struct pccl_operation *op)
 {
     if (m->now_us >= op->held_until_us && !is_mended(m, op))
         op->held_until_us = pccl_max_u64(op->held_until_us, pccl_master_link_decided_at(m, &op->failed_by));
-    return m->departing_count > 0 || m->now_us < op->held_until_us; /* a view may be about to come */
+    return m->departing_count > 0 || m->now_us < op->held_until_us; /* a view may be coming */
 }
 
-/* mended_a and mended_b: the ends of a link that has come up; or NULL. */
+/* mended_a, mended_b: the ends of a link that has come up, or NULL. */
 static void release_held(struct pccl_master *m, struct pccl_peer_group *group, const struct pccl_remote *mended_a,
                          const struct pccl_remote *mended_b)
 {
@@ -546,7 +567,7 @@ void pccl_master_abort_requested(struct pccl_master *m, struct pccl_remote *from
     pccl_master_abort(m, from->group, op, class, &reason);
 }
 
-/* A view of those that it was told, and no more than a caller can have under way. */
+/* Is it a view that the member was told, with no more operations than callers can hold? */
 static bool may_acknowledge(const struct pccl_remote *from, const struct pccl_msg_view_ack *ack)
 {
     return from->views_owed > 0 && ack->instances_count <= PCCL_OPS_HELD_MAX &&
@@ -570,7 +591,10 @@ static void aborted_by_view(struct pccl_master *m, struct pccl_remote *from, con
     }
 }
 
-/* PROTOCOL 6.4: what the view killed for one is killed for all, also for those who launch it later. */
+/*
+ * PROTOCOL 6.4: what the view aborted at one member is aborted for all, also for those that launch
+ * it later.
+ */
 void pccl_master_view_acked(struct pccl_master *m, struct pccl_remote *from, const struct pccl_msg_view_ack *ack)
 {
     if (!may_acknowledge(from, ack)) {

@@ -1,6 +1,6 @@
 /*
- * A peer as the master sees it: newcomer, member, or one that comes back after a restart. Each field is changed by the
- * file that it is for; all may read it.
+ * A peer as the master sees it: a newcomer, a member, or one that resumes after a restart. All
+ * files may read its fields; only the file that a field serves changes it.
  */
 #ifndef PCCL_MASTER_REMOTE_H
 #define PCCL_MASTER_REMOTE_H
@@ -15,39 +15,39 @@ struct pccl_peer_group; /* master/group.h */
 struct pccl_report;     /* master/recovery.h */
 struct pccl_sync_part;  /* master/sync.c */
 
-/* A link a peer was asked to hold, or said it holds. */
+/* A link that a peer was asked to hold, or says it holds. */
 struct pccl_link_intent {
     struct pccl_id to;
-    bool up, failed; /* failed: the last dialing was in vain */
+    bool up, failed; /* failed: the last attempt to dial failed */
     uint32_t rtt_us; /* as last told; 0: unknown */
-    uint64_t rate;   /* the same; at most PCCL_RATE_MOST */
+    uint64_t rate;   /* likewise; at most PCCL_RATE_MOST */
 };
 
 /* A member's part in the tests of an optimization. */
 struct pccl_master_test {
-    bool running;  /* it loads the way to another one, and its report is awaited */
-    bool loaded;   /* another one loads the way to it */
-    bool looks;    /* it has become free for either */
-    bool sits_out; /* it did not report in time: it is left alone for the rest of this optimization */
+    bool running;  /* it loads the path to another member, and its report is awaited */
+    bool loaded;   /* another member loads the path to it */
+    bool looks;    /* it has become free to load or be loaded */
+    bool sits_out; /* it did not report in time, and takes no part in the rest of this optimization */
     uint64_t number, begun_us, until_us;
     struct pccl_id to;
 };
 
-/* Those who wait to be admitted to one group, in order of arrival. */
+/* The newcomers that wait for admission to one group, in order of arrival. */
 struct pccl_queue {
     struct pccl_table_node by_number;
     uint32_t number, count;
     struct pccl_list_node newcomers; /* remote->in_queue */
-    struct pccl_list_node stale;     /* in master->stale_queues: something of it has changed */
-    uint64_t due_us;                 /* when somebody in it will have taken too long; UINT64_MAX: not as it is */
+    struct pccl_list_node stale;     /* in master->stale_queues: the queue has changed */
+    uint64_t due_us;                 /* when the first newcomer in it runs out of time; UINT64_MAX: none does */
 };
 
 /* An address (IPv6: a network) that newcomers come from. */
 struct pccl_site {
     struct pccl_table_node by_address;
     struct pccl_address address;
-    uint32_t count;        /* that wait to be admitted */
-    uint32_t warming_here; /* of the queue that is looked at: those that are warmed up */
+    uint32_t count;        /* newcomers from here that wait for admission */
+    uint32_t warming_here; /* of the queue that is being handled: newcomers from here that warm up */
 };
 
 enum pccl_remote_state { PCCL_REMOTE_PENDING, PCCL_REMOTE_MEMBER, PCCL_REMOTE_RESUMING };
@@ -70,22 +70,22 @@ struct pccl_remote {
     pccl_conn conn; /* 0: the control connection is lost */
     struct pccl_session session;
     uint64_t heard_us, spoke_us, warm_since_us;
-    uint64_t tell_us;         /* PENDING: when it is said that nobody admits it; UINT64_MAX: it has been */
+    uint64_t tell_us;         /* PENDING: when to log that nobody admits it; UINT64_MAX: that is done */
     struct pccl_queue *queue; /* PENDING and not departing; else NULL */
-    struct pccl_site *site;   /* the same */
+    struct pccl_site *site;   /* likewise */
     struct pccl_list_node in_queue;
-    bool warming;                         /* in a queue: its links are asked for */
-    bool eligible;                        /* in a queue: as of the last pccl_master_eligible */
-    bool unwelcomed;                      /* a member that has not been told so yet */
-    bool untried;                         /* ... whose group was empty, and that has called nothing yet */
+    bool warming;    /* in a queue: its links are asked for */
+    bool eligible;   /* in a queue: as of the last pccl_master_eligible */
+    bool unwelcomed; /* a member that has not been sent `welcome` yet */
+    bool untried;    /* a member whose group was empty before it, and that has not called anything yet */
     uint64_t stable_told, decision_known; /* decision numbers told stable / acknowledged */
-    bool owes_view_ack;                   /* it may yet decide operations by the latest view of its group */
-    uint32_t views_owed;                  /* views that it was told and has not acknowledged ... */
-    struct pccl_epoch view_acknowledged;  /* ... are all later than this one */
+    bool owes_view_ack;                   /* it may still decide operations by the latest view of its group */
+    uint32_t views_owed;                  /* how many views it was told and has not acknowledged; they are ... */
+    struct pccl_epoch view_acknowledged;  /* ... all later than this one */
     bool verified;                        /* the master has reached its listener once */
     bool probing, probe_again;
-    uint64_t unanswered_us; /* the master's dial to its listener failed then; 0: not */
-    uint64_t look_again_us; /* its port was closing, or (probing) nobody could be asked; 0: not */
+    uint64_t unanswered_us; /* when the master's dial to its listener failed; 0: it has not */
+    uint64_t look_again_us; /* when to dial its port again: it was closing, or nothing could be dialed; 0: no need */
 
     bool departing; /* removed at the next IDLE */
     enum pccl_refusal why;
@@ -95,11 +95,11 @@ struct pccl_remote {
     uint64_t voted_us[PCCL_ROUND_KINDS];
     struct pccl_sync_part *sync_part; /* sync.c; NULL: it has not voted in the open round */
     struct pccl_msg_where where;      /* call NONE: not known to wait */
-    uint32_t under_way;               /* operations that it has finished and that are undecided */
-    uint32_t lone_aborts;             /* of this era, by its word alone: at most PCCL_OPS_LONE_MAX */
+    uint32_t under_way;               /* undecided operations that it has finished */
+    uint32_t lone_aborts;             /* its lone ends in this era: at most PCCL_OPS_LONE_MAX */
 
     uint32_t place;  /* in the group's matrix */
-    uint32_t number; /* among the members in the order of their places: in problems and pictures */
+    uint32_t number; /* its rank among the members in the order of places: for problems and reports */
     struct pccl_master_test test;
 
     struct pccl_link_intent *intents;

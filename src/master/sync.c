@@ -1,17 +1,20 @@
 /*
- * The synchronization of a group's shared state (PROTOCOL 10.5). All members bring what they hold; the election decides
- * (master/election.h); who lacks something is told of peers to fetch it from, and says when it is done. The round ends
- * when nobody fetches any more, and only then the group's revision advances. The content itself never comes here.
+ * The synchronization of a group's shared state (PROTOCOL 10.5). All members vote with what they
+ * hold; the election decides (master/election.h); a member that lacks something is told of donors
+ * to fetch it from, and says when it is done. The round ends when nobody fetches any more, and only
+ * then the group's revision advances. The content itself never passes the master.
  *
- * A member that dies has no vote and gives nothing; those who fetched from it are told of others. If nobody is left who
- * holds what was elected, the round fails for all. One member's own failure is its own, while others hold it.
+ * A member that dies has no vote and gives nothing; those that fetched from it are told of other
+ * donors. If nobody is left that holds what was elected, the round fails for all. Otherwise a
+ * failure of one member fails only its own call.
  *
- * Equal digests of the votes say that members hold the same as long as nobody lies: other content with the same digest
- * can be made. So, where somebody fetches, those who brought what was elected say by which proof it is to be known
- * (state/state.h), and what most of them say counts, as with the votes: a digest that is forged gives a liar no more
- * than a vote for the content that is behind it. Who says something else gives nothing.
+ * Equal digests show that members hold the same only if nobody lies, since other content with the
+ * same digest can be made. So if somebody fetches, those that brought the elected content send its
+ * proof (state/state.h), and the proof that most of them send counts, as with the votes. A member
+ * with another proof gives nothing, so a forged digest gains a liar no more than a vote.
  *
- * A master that restarts knows nothing of it: the members bring what they hold by then, and it is elected anew.
+ * A restarted master knows nothing of the round: members vote again with what they hold by then,
+ * and another election is held.
  */
 #include "core/ticket.h"
 #include "kernels/reduce.h"
@@ -24,20 +27,20 @@
 
 #include <string.h>
 
-/* What a member has brought, and how far it is. */
+/* A member's vote, and how far it has come with its part. */
 struct pccl_sync_part {
     struct pccl_ballot ballot;
     uint32_t shape_count;
-    struct pccl_shape *shapes; /* owned; NULL: another part of the same structure has them, and the lines: */
+    struct pccl_shape *shapes; /* owned; NULL: another part with the same structure has them and the lines */
     uint32_t line_count;
-    struct pccl_tensor_line *lines;           /* owned, of the first tensors; their names are in: */
+    struct pccl_tensor_line *lines;           /* owned, of the first tensors; their names are in line_names */
     char (*line_names)[PCCL_TENSOR_NAME_MAX]; /* owned */
-    bool holds_unequal;      /* tensors that need not be the same, as those have who synchronized before */
-    bool vouches;            /* it brought what was elected, others fetch that, and it has not said by which proof */
-    struct pccl_proof proof; /* what it has said; or, once it has fetched, what was elected. 0: nothing */
-    bool fetches;            /* the plan asks it to, and it has not said that it is done */
+    bool holds_unequal;      /* it has tensors that need not be the same, as members that are not fresh do */
+    bool vouches;            /* it brought what was elected, others fetch it, and it has not sent the proof yet */
+    struct pccl_proof proof; /* the proof that it sent, or that of the elected content once it has fetched; 0: none */
+    bool fetches;            /* the plan asks it to, and it has not said `sync_done` */
     bool failed;
-    uint32_t donor_count; /* that it was told of, and that are alive */
+    uint32_t donor_count; /* donors that it was told of and that are alive */
     struct pccl_id donors[PCCL_STATE_DONORS_MAX];
 };
 
@@ -65,7 +68,7 @@ static struct pccl_sync_part *part_of(const struct pccl_remote *remote)
     return remote->departing ? NULL : remote->sync_part;
 }
 
-/* A part of the group that has the list of this structure; NULL: none has. */
+/* A part that has the list of tensors of this structure; NULL: none. */
 static const struct pccl_sync_part *holder_of_shapes(const struct pccl_peer_group *group,
                                                      const struct pccl_digest *structure)
 {
@@ -77,7 +80,7 @@ static const struct pccl_sync_part *holder_of_shapes(const struct pccl_peer_grou
     return NULL;
 }
 
-/* What the first tensors are, in words; not kept when memory is short. */
+/* Keeps names, types and lengths of the first tensors; without memory they are not kept. */
 static void keep_lines(struct pccl_master *m, struct pccl_sync_part *part, const struct pccl_msg_sync_vote *vote)
 {
     uint32_t count = vote->lines_count;
@@ -94,7 +97,7 @@ static void keep_lines(struct pccl_master *m, struct pccl_sync_part *part, const
     }
 }
 
-/* One copy for each structure is enough: they serve to name the first tensor that differs. */
+/* Keeps one copy for each structure, to name the first tensor that differs. */
 static bool keep_shapes(struct pccl_master *m, const struct pccl_peer_group *group, struct pccl_sync_part *part,
                         const struct pccl_msg_sync_vote *vote)
 {
@@ -138,7 +141,7 @@ static void clear_where(struct pccl_remote *remote)
         remote->where.call = PCCL_CALL_NONE;
 }
 
-/* The round is over: the era changes, what was decided in it is forgotten. */
+/* Ends the round: the era changes, and its operations are forgotten. */
 static void conclude(struct pccl_master *m, struct pccl_peer_group *group, uint8_t outcome)
 {
     uint64_t round = group->sync++;
@@ -150,8 +153,8 @@ static void conclude(struct pccl_master *m, struct pccl_peer_group *group, uint8
     pccl_master_drop_operations(m, group);
     for (uint32_t i = 0; i < group->ring_count; i++) {
         struct pccl_remote *remote = group->ring[i];
-        remote->owes_view_ack = false; /* what it could kill is of the era that is over */
-        remote->lone_aborts = 0;       /* and so is what it has given up */
+        remote->owes_view_ack = false; /* the view can only abort operations of the era that has ended */
+        remote->lone_aborts = 0;       /* they are of the ended era, too */
         bool takes_part = part_of(remote) != NULL;
         pccl_master_drop_sync_part(m, remote);
         if (!takes_part)
@@ -172,7 +175,7 @@ static void fail(struct pccl_master *m, struct pccl_peer_group *group, const str
 
 /* ---- donors ---- */
 
-/* It has what was elected, as far as can be known: before that is proven all who brought it do. */
+/* Does it hold what was elected? Until the proof is known, all who brought it count. */
 static bool holds(const struct pccl_peer_group *group, const struct pccl_sync_part *part)
 {
     return part != NULL && !part->ballot.lacks &&
@@ -210,8 +213,9 @@ static void tell_donor(struct pccl_master *m, struct pccl_remote *to, const stru
 }
 
 /*
- * Names more donors to one who fetches, up to the limit; around the ring from its own place on, so that many who fetch
- * spread over many donors. One that holds the unequal tensors comes first, if it takes them: others do not help there.
+ * Names more donors to a member that fetches, up to the limit, around the ring from its own
+ * position on, so that many requesters spread over many donors. If it takes the tensors that need
+ * not be the same, donors that hold those come first, since no others have them.
  */
 static void name_donors(struct pccl_master *m, struct pccl_remote *to)
 {
@@ -226,7 +230,7 @@ static void name_donors(struct pccl_master *m, struct pccl_remote *to)
     }
 }
 
-/* The dead give nothing. */
+/* Forgets donors that died, so that others may be named. */
 static void forget_dead_donors(const struct pccl_master *m, struct pccl_sync_part *part)
 {
     uint32_t kept = 0;
@@ -260,20 +264,20 @@ static void describe_tensor(const struct pccl_sync_part *part, uint32_t at, stru
                      line->unequal != 0 ? ", allowed to differ" : "");
 }
 
-/* Is known what the tensor of this number is, or that there is none? */
+/* Is it known what the tensor of this number is, or that there is none? */
 static bool has_line(const struct pccl_sync_part *part, uint32_t at)
 {
     bool kept = part->lines != NULL && part->line_names != NULL;
     return at >= part->shape_count || (kept && at < part->line_count);
 }
 
-/* Where an odd list differs from the elected one. */
+/* Names the first difference between an odd list and the elected one. */
 static void name_difference(const struct pccl_peer_group *group, const struct pccl_sync_part *odd,
                             const struct pccl_sync_part *elected, struct pccl_text *reason)
 {
     const struct pccl_sync_part *its = holder_of_shapes(group, &odd->ballot.structure);
     const struct pccl_sync_part *theirs = holder_of_shapes(group, &elected->ballot.structure);
-    uint32_t at = 0; /* a liar's list may be shorter than those of others who say that it is the same */
+    uint32_t at = 0; /* bounded by both lists: a liar may send a shorter list with the same structure */
     while (its != NULL && theirs != NULL && at < its->shape_count && at < theirs->shape_count &&
            its->shapes[at].hash == theirs->shapes[at].hash)
         at++;
@@ -300,7 +304,7 @@ static void on_expelled(void *context, uint32_t index, int64_t winner, const str
     pccl_master_remove(expulsion->m, remote, PCCL_REFUSAL_STATE, "%s", all.bytes);
 }
 
-/* Everybody knows its part; with nothing to be fetched the round is over. */
+/* Tells every member its part, unless nobody has to fetch: then the round can end. */
 static void plan(struct pccl_master *m, struct pccl_peer_group *group, const struct pccl_election *election)
 {
     PCCL_ASSERT(!group->sync_planned);
@@ -351,12 +355,12 @@ static void elect(struct pccl_master *m, struct pccl_peer_group *group)
         plan(m, group, &election);
 }
 
-/* ---- what is elected is to be known by ---- */
+/* ---- the proof of what was elected ---- */
 
-/* Those who brought it, and how many of them say the same as one of them. */
+/* How many brought what was elected, and how many of them sent one certain proof. */
 struct backing {
     uint32_t brought, pending, same, veterans;
-    struct pccl_id least; /* peer of those who say the same */
+    struct pccl_id least; /* the lowest peer id among these */
 };
 
 static struct backing backing_of(const struct pccl_peer_group *group, const struct pccl_proof *proof)
@@ -378,7 +382,7 @@ static struct backing backing_of(const struct pccl_peer_group *group, const stru
     return backing;
 }
 
-/* As in the election: most of those who have synchronized before, then the lowest id. */
+/* As in the election: most members, then most that are not fresh, then the lowest id. */
 static bool backs_more(const struct backing *a, const struct backing *b)
 {
     if (a->same != b->same)
@@ -398,7 +402,10 @@ static void report_if_odd(struct pccl_master *m, const struct pccl_peer_group *g
                     pccl_id_str(&remote->id));
 }
 
-/* true: it is known. It is as soon as more than half of them say the same, whatever the others may say. */
+/*
+ * true: the proof is known. It is known as soon as more than half of those that brought the content
+ * have sent the same, since the others cannot change that any more.
+ */
 static bool find_proof(struct pccl_master *m, struct pccl_peer_group *group)
 {
     struct backing best = {0};
@@ -424,7 +431,7 @@ static bool find_proof(struct pccl_master *m, struct pccl_peer_group *group)
     return true;
 }
 
-/* ---- how far it is ---- */
+/* ---- progress of a round ---- */
 
 static bool all_have_voted(const struct pccl_peer_group *group)
 {
@@ -435,8 +442,8 @@ static bool all_have_voted(const struct pccl_peer_group *group)
 }
 
 /*
- * Who fetches may hear of those who give: of one who has just become such (`only`); or, after the election and after a
- * departure (`only` is NULL), of all.
+ * Tells members that fetch of donors: of `only`, which has just become one; or of all, if it is
+ * NULL, after the election and after a departure.
  */
 static void name_to_all(struct pccl_master *m, struct pccl_peer_group *group, const struct pccl_remote *only,
                         uint32_t givers)
@@ -448,7 +455,7 @@ static void name_to_all(struct pccl_master *m, struct pccl_peer_group *group, co
         if (only == NULL)
             forget_dead_donors(m, part);
         if (part->donor_count == givers || part->donor_count == PCCL_STATE_DONORS_MAX)
-            continue; /* it knows all, or enough */
+            continue; /* it knows all donors, or enough */
         if (only == NULL)
             name_donors(m, group->ring[i]);
         else if (gives(only))
@@ -461,7 +468,7 @@ static void go_on(struct pccl_master *m, struct pccl_peer_group *group, const st
     bool any_part = false, any_fetches = false, any_holds = false, any_vouches = false;
     uint32_t givers = 0;
     if (!group->sync_proven && find_proof(m, group))
-        only = NULL; /* all of them may be told of */
+        only = NULL; /* all of them may be donors now */
     for (uint32_t i = 0; i < group->ring_count; i++) {
         const struct pccl_sync_part *part = part_of(group->ring[i]);
         any_part = any_part || part != NULL;
@@ -471,12 +478,11 @@ static void go_on(struct pccl_master *m, struct pccl_peer_group *group, const st
         any_vouches = any_vouches || (part != NULL && part->vouches);
     }
     if (!any_part) {
-        group->sync_planned = group->sync_proven =
-            false; /* nobody is left of those who voted: it has not taken place */
+        group->sync_planned = group->sync_proven = false; /* none of those who voted is left: the round begins anew */
         return;
     }
     if (any_fetches && givers == 0 && any_vouches)
-        return; /* they have yet to say by which proof */
+        return; /* some have yet to send the proof */
     if (any_fetches ? givers == 0 : !any_holds) {
         struct pccl_text reason;
         pccl_text_format(&reason, "all members that held the elected shared state are gone");
@@ -490,7 +496,10 @@ static void go_on(struct pccl_master *m, struct pccl_peer_group *group, const st
     name_to_all(m, group, only, givers);
 }
 
-/* It stays due where sending or the election has found somebody who has to go: the view comes first. */
+/*
+ * If sending or the election has made somebody depart, the round stays due, since the view comes
+ * first.
+ */
 static void decide(struct pccl_master *m, struct pccl_peer_group *group)
 {
     if (!group->sync_planned && all_have_voted(group))
@@ -594,7 +603,7 @@ void pccl_master_sync_done(struct pccl_master *m, struct pccl_remote *from, cons
     part->ballot.takes_unequal = part->ballot.takes_unequal && part->failed;
     part->holds_unequal = part->holds_unequal || (takes_unequal && !part->failed);
     if (part->failed) {
-        part->vouches = false; /* it has gone, and says nothing any more */
+        part->vouches = false; /* its proof is not waited for any more */
     } else if (!part->vouches) {
         part->proof = group->sync_proof;
     }
@@ -608,7 +617,7 @@ void pccl_master_sync_done(struct pccl_master *m, struct pccl_remote *from, cons
     pccl_master_note_sync(m, group, from);
 }
 
-/* Before the election the vote is taken back; after it the round has to end first. */
+/* Before the election the vote is withdrawn; after it the round has to end first. */
 void pccl_master_withdraw_sync(struct pccl_master *m, struct pccl_remote *from, uint64_t round)
 {
     if (round != from->group->sync || from->sync_part == NULL || from->group->sync_planned)

@@ -1,29 +1,29 @@
 /*
- * Synchronizations of shared state, a round of each group for itself: votes, what is elected, and who fetches what from
- * whom (PROTOCOL 10.5).
+ * Synchronizations of shared state, each a round of one group: the votes, the election, and who
+ * fetches from whom (PROTOCOL 10.5).
  */
 #ifndef PCCL_MASTER_SYNC_H
 #define PCCL_MASTER_SYNC_H
 
 #include "master/state.h"
 
-/* What it has, and would have. The last vote elects. */
+/* A member votes: what it holds, and its strategy. The last vote brings the election. */
 void pccl_master_sync_vote(struct pccl_master *m, struct pccl_remote *from, const struct pccl_msg_sync_vote *vote);
-/* One who holds what was elected says by which proof it is to be known. */
+/* A member that brought the elected content sends the proof of it. */
 void pccl_master_sync_proof(struct pccl_master *m, struct pccl_remote *from, const struct pccl_msg_sync_proof *proof);
-/* It has fetched what it needed, or cannot. */
+/* A member has fetched what it lacked, or cannot. */
 void pccl_master_sync_done(struct pccl_master *m, struct pccl_remote *from, const struct pccl_msg_sync_done *done);
-/* Takes its vote back, if nothing is elected yet. */
+/* Withdraws a vote, if nothing is elected yet. */
 void pccl_master_withdraw_sync(struct pccl_master *m, struct pccl_remote *from, uint64_t round);
-/* How the last round of its group ended, for one who has not heard it. */
+/* Tells a member how the last round of its group ended. */
 void pccl_master_answer_sync(struct pccl_master *m, struct pccl_remote *to);
-/* Something of the group's round has changed: of this member's part, or (NULL) who takes part. */
+/* Marks the group's round as due: this member's part has changed or, if NULL, who takes part. */
 void pccl_master_note_sync(struct pccl_master *m, struct pccl_peer_group *group, const struct pccl_remote *only);
-/* Stage: elects where all have voted, names and replaces donors, ends what is complete. */
+/* Stage: elects where all have voted, names and replaces donors, ends rounds that are complete. */
 void pccl_master_decide_syncs(struct pccl_master *m);
-/* It takes part no more. */
+/* The member takes no part any more. */
 void pccl_master_drop_sync_part(struct pccl_master *m, struct pccl_remote *remote);
-/* It has voted, and fetches nothing (any more). */
+/* Has the member voted, and does it fetch nothing, or nothing any more? */
 bool pccl_master_has_voted_sync(const struct pccl_remote *remote);
 bool pccl_master_is_fetching(const struct pccl_remote *remote);
 

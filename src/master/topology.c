@@ -1,11 +1,12 @@
 /*
- * The optimization of the topology: tests (link_tests.c), a search for the best ring in another thread, links along it,
- * and its adoption, all within the joint call. A group goes through these by itself; the round ends when all groups
- * have.
+ * The optimization of the topology: tests (link_tests.c), a search for the best ring in another
+ * thread, links along that ring, and its adoption, all within the joint call. Each group goes
+ * through these phases on its own; the round ends when all groups have.
  *
- * A ring that is not proven to be the best is searched for on in the background; what is found is adopted at the next
- * joint topology call, unless the membership or the ring has changed meanwhile. The same way a group leaves a link
- * whose figures have moved: an update waits for the short search that they call for.
+ * If a ring is not proven to be the best, the search continues in the background, and the next
+ * joint topology call adopts what it finds, unless the membership or the ring has changed
+ * meanwhile. When figures have moved, an update starts a short search and waits for it, so that a
+ * group can leave a link that became slow.
  */
 #include "master/links.h"
 #include "master/membership.h"
@@ -19,10 +20,10 @@
 #include <string.h>
 
 enum {
-    ATTEMPTS_MAX = 3,       /* searches in one optimization: a link of the ring found may not come up */
-    GAIN_PERMILLE = 20,     /* a ring is adopted if its slowest way is so much faster, */
-    LATENCY_PERMILLE = 100, /* or if that is about the same, its latency so much lower */
-    LINKS_MS = 2000,        /* that the links of a new ring may take */
+    ATTEMPTS_MAX = 3,       /* searches in one optimization, since a link of the ring found may not come up */
+    GAIN_PERMILLE = 20,     /* a ring is adopted if its slowest link is so much faster, */
+    LATENCY_PERMILLE = 100, /* or if that is about as fast, and its latency so much lower */
+    LINKS_MS = 2000,        /* for the links of a new ring to come up */
     SEEDS = 0x70636c,       /* of the first search */
 };
 
@@ -46,7 +47,7 @@ static void forget_better(struct pccl_master *m, struct pccl_tuning *tuning)
     tuning->better_count = 0;
 }
 
-/* Of members by their numbers. */
+/* ring: members by their numbers. */
 static void keep_better(struct pccl_master *m, struct pccl_peer_group *group, const uint32_t *ring)
 {
     struct pccl_tuning *tuning = &group->tuning;
@@ -83,7 +84,7 @@ void pccl_master_request_better_links(struct pccl_master *m, struct pccl_peer_gr
 
 enum links { LINKS_STAND, LINKS_COME, LINKS_FAILED };
 
-/* A link that cannot be opened is no way. */
+/* A link that could not be opened counts as unreachable. */
 static enum links look_at_links(struct pccl_master *m, struct pccl_peer_group *group, const uint32_t *ring)
 {
     enum links links = LINKS_STAND;
@@ -111,7 +112,7 @@ static void end_search(struct pccl_master *m, struct pccl_peer_group *group)
     group->tuning.ticket = 0;
 }
 
-/* Nobody has to wait behind a search that nobody waits for: it begins anew later. */
+/* Ends searches in the background, so that no call waits behind one; they begin anew later. */
 static void end_background_searches(struct pccl_master *m)
 {
     for (uint32_t i = 0; i < m->group_count; i++) {
@@ -123,7 +124,7 @@ static void end_background_searches(struct pccl_master *m)
     }
 }
 
-/* false: it cannot be posed. */
+/* false: the search could not begin. */
 static bool begin_search(struct pccl_master *m, struct pccl_peer_group *group, bool background)
 {
     PCCL_ASSERT(group->ring_count > 2);
@@ -166,7 +167,7 @@ static void fail(struct pccl_peer_group *group, const char *reason)
     group->tuning.phase = PCCL_TUNING_OVER;
 }
 
-/* The ring to be adopted, if the search found one that is worth a change. */
+/* Takes the ring that the search found for adoption, if it is worth the change. */
 static void take_answer(struct pccl_master *m, struct pccl_peer_group *group, const struct pccl_master_event *event)
 {
     struct pccl_ring_problem problem;
@@ -183,7 +184,7 @@ static void take_answer(struct pccl_master *m, struct pccl_peer_group *group, co
     pccl_master_arm(m, group->tuning.patience_us);
 }
 
-/* Within an optimization. */
+/* The search of an optimization has an answer. */
 static void answered(struct pccl_master *m, struct pccl_peer_group *group, const struct pccl_master_event *event)
 {
     struct pccl_tuning *tuning = &group->tuning;
@@ -215,14 +216,14 @@ void pccl_master_solved(struct pccl_master *m, const struct pccl_master_event *e
     if (tuning->phase == PCCL_TUNING_SEARCH && same_ring)
         answered(m, group, event);
     else if (found)
-        take_answer(m, group, event); /* of a search that nobody waits for, or that an update does */
+        take_answer(m, group, event); /* of a search in the background, or for an update */
     tuning->unproven = found && !event->answer->proven && !tuning->background;
     pccl_master_mark(m, PCCL_STAGE_ROUNDS);
     if (tuning->background)
         pccl_master_mark(m, PCCL_STAGE_SEARCHES);
 }
 
-/* One after the other: they take a processor for seconds. */
+/* One search at a time, since each takes a processor for seconds. */
 void pccl_master_search_in_background(struct pccl_master *m)
 {
     for (uint32_t i = 0; i < m->group_count; i++)
@@ -232,12 +233,12 @@ void pccl_master_search_in_background(struct pccl_master *m)
         struct pccl_peer_group *group = m->groups[i];
         bool wanted = group->tuning.unproven && group->ring_count > 2;
         group->tuning.unproven = false;
-        if (wanted && begin_search(m, group, true)) /* without memory there is none */
+        if (wanted && begin_search(m, group, true)) /* it fails only for want of memory */
             return;
     }
 }
 
-/* The links of the ring that was found for this update come up, and there is patience left. */
+/* Are links of the ring found for this update still coming up, and is there time left? */
 static bool waits_for_links(struct pccl_master *m, struct pccl_peer_group *group)
 {
     const struct pccl_tuning *tuning = &group->tuning;
@@ -245,7 +246,7 @@ static bool waits_for_links(struct pccl_master *m, struct pccl_peer_group *group
            look_at_links(m, group, tuning->better) == LINKS_COME;
 }
 
-/* One search for each update: figures that go on changing are for the next one. */
+/* There is one search for each update; figures that move meanwhile are left to the next update. */
 bool pccl_master_update_waits_for_rings(struct pccl_master *m)
 {
     bool waits = false;
@@ -266,14 +267,14 @@ bool pccl_master_update_waits_for_rings(struct pccl_master *m)
 
 /* ---- adoption ---- */
 
-/* Of the present ring, and of the one to be adopted, by what is known now. false: out of memory. */
+/* Weighs the present ring and the one to adopt, by what is known now. false: out of memory. */
 static bool weigh_rings(struct pccl_master *m, struct pccl_peer_group *group, struct pccl_ring_worth *was,
                         struct pccl_ring_worth *is)
 {
     PCCL_ASSERT(group->tuning.better != NULL);
     struct pccl_ring_problem problem;
     size_t bytes = group->ring_count * sizeof(uint32_t);
-    uint32_t *better = pccl_allocate(&m->memory, bytes); /* by numbers, as the problem has them */
+    uint32_t *better = pccl_allocate(&m->memory, bytes); /* by the members' numbers, as in the problem */
     bool posed = better != NULL && pccl_master_build_ring_problem(m, group, &problem);
     for (uint32_t i = 0; posed && i < group->ring_count; i++)
         better[i] = group->ring[group->tuning.better[i]]->number;
@@ -321,7 +322,7 @@ static void begin(struct pccl_master *m, struct pccl_peer_group *group)
     tuning->failed = false;
     tuning->attempts = 0;
     tuning->unproven = false;
-    end_search(m, group); /* what it looks at is about to change */
+    end_search(m, group); /* the estimates that it uses are about to change */
     pccl_text_clear(&tuning->reason);
     if (group->ring_count < 2)
         return;
@@ -340,7 +341,7 @@ static void search(struct pccl_master *m, struct pccl_peer_group *group)
     struct pccl_tuning *tuning = &group->tuning;
     tuning->phase = PCCL_TUNING_OVER;
     if (group->ring_count < 3)
-        return; /* there is only one ring */
+        return; /* only one ring is possible */
     if (tuning->attempts++ == ATTEMPTS_MAX)
         return; /* the ring stays as it is */
     tuning->phase = PCCL_TUNING_SEARCH;
@@ -348,7 +349,7 @@ static void search(struct pccl_master *m, struct pccl_peer_group *group)
         fail(group, "the master is out of memory");
 }
 
-/* One thing after the other, as far as it goes. */
+/* Takes a group through the phases, as far as it can go now. */
 static void advance(struct pccl_master *m, struct pccl_peer_group *group)
 {
     PCCL_ASSERT(m->optimizing);
@@ -356,7 +357,7 @@ static void advance(struct pccl_master *m, struct pccl_peer_group *group)
     if (tuning->phase == PCCL_TUNING_TESTS && !pccl_master_run_tests(m, group))
         search(m, group);
     if (tuning->phase == PCCL_TUNING_SEARCH && tuning->ring_version != group->ring_version)
-        search(m, group); /* somebody is gone: what is being searched for is void */
+        search(m, group); /* the ring has changed: the search under way is void */
     if (tuning->phase != PCCL_TUNING_LINKS)
         return;
     enum links links = has_better(group) ? look_at_links(m, group, tuning->better) : LINKS_FAILED;

@@ -1,4 +1,4 @@
-/* How the master sees the links of a group, for those who ask, for the log, and for a file of the driver's. */
+/* Topology reports of a group: for members that ask, for the log, and for the driver's file. */
 #include "master/output.h"
 #include "master/tuning.h"
 #include "topology/report.h"
@@ -6,9 +6,9 @@
 #include <string.h>
 
 enum {
-    LOGGED_MEMBERS_MAX = 32,    /* of a ring that is logged way by way */
-    LINK_LINE_BYTES_LEAST = 27, /* of a way as text */
-    KEPT_MS = 1000,             /* a report that was drawn */
+    LOGGED_MEMBERS_MAX = 32,    /* of a ring that is logged link by link */
+    LINK_LINE_BYTES_LEAST = 27, /* of a link as text */
+    KEPT_MS = 1000,             /* how long a report is kept */
 };
 
 static struct pccl_topology_link link_of(const struct pccl_master *m, const struct pccl_remote *from,
@@ -24,7 +24,9 @@ static struct pccl_topology_link link_of(const struct pccl_master *m, const stru
                                        .source = figure.source};
 }
 
-/* The way between two members; if a problem is given, as it has it. false: out of memory. */
+/*
+ * Adds the link between two members; as unreachable if a given problem says so. false: no memory.
+ */
 static bool add_link(const struct pccl_master *m, const struct pccl_ring_problem *problem,
                      const struct pccl_remote *from, const struct pccl_remote *to, struct pccl_topology_report *report)
 {
@@ -36,7 +38,7 @@ static bool add_link(const struct pccl_master *m, const struct pccl_ring_problem
     return pccl_topology_report_add(report, &link);
 }
 
-/* problem: NULL: only the ring. false: out of memory. */
+/* problem: NULL: only the ring's links. false: out of memory. */
 static bool fill(const struct pccl_master *m, const struct pccl_peer_group *group,
                  const struct pccl_ring_problem *problem, struct pccl_topology_report *report)
 {
@@ -62,7 +64,9 @@ static bool fill(const struct pccl_master *m, const struct pccl_peer_group *grou
     return complete;
 }
 
-/* All ways, if that can be sent; else the ring; else nothing. Returns the length. */
+/*
+ * With all links if that can be sent, else with those of the ring, else empty. Returns the length.
+ */
 static size_t print(struct pccl_master *m, struct pccl_peer_group *group, char *text)
 {
     struct pccl_topology_report report;
@@ -93,7 +97,7 @@ void pccl_master_forget_report(struct pccl_master *m, struct pccl_peer_group *gr
     tuning->text_bytes = 0;
 }
 
-/* Kept for a while: when something has happened all members may ask at once. */
+/* The report is kept for a while, since all members may ask at once. */
 static void draw(struct pccl_master *m, struct pccl_peer_group *group)
 {
     struct pccl_tuning *tuning = &group->tuning;
@@ -137,7 +141,7 @@ static void log_ring(struct pccl_master *m, const struct pccl_peer_group *group)
 
 void pccl_master_publish_topology(struct pccl_master *m, struct pccl_peer_group *group)
 {
-    pccl_master_forget_report(m, group); /* it tells of before */
+    pccl_master_forget_report(m, group); /* it is outdated */
     if (group->ring_count < 2)
         return;
     log_ring(m, group);

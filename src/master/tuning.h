@@ -1,88 +1,112 @@
 /*
- * The search for better rings: what is known of the links within a group, the tests of an optimization, the searches
- * and their results, and the same as text for people.
+ * The search for better rings: estimates of the links within a group, the tests of an optimization,
+ * the searches and their results, and topology reports.
  */
 #ifndef PCCL_MASTER_TUNING_H
 #define PCCL_MASTER_TUNING_H
 
 #include "master/state.h"
 
-/* ---- link_estimates.c: what is known ---- */
+/* ---- link_estimates.c: estimates of links ---- */
 
-/* A member gets its row of the matrix. false: no memory. */
+/* Gives a member its place in the matrix. false: out of memory. */
 PCCL_MUST_CHECK bool pccl_master_enter_matrix(struct pccl_master *m, struct pccl_peer_group *group,
                                               struct pccl_remote *remote);
-/* It leaves; what was known of its links is forgotten. */
+/* Takes a member out of the matrix and forgets the estimates of its links. */
 void pccl_master_leave_matrix(struct pccl_peer_group *group, struct pccl_remote *remote);
-/* NULL: nothing is kept of it. */
+/* NULL: no figure is kept of this link. */
 struct pccl_figure *pccl_master_find_figure(const struct pccl_remote *from, const struct pccl_remote *to);
-/* What data that flowed over a link has shown; a link that stands is not unreachable. */
+/* Notes what operations showed of a link; a link that stands is not unreachable. */
 void pccl_master_note_traffic(struct pccl_master *m, const struct pccl_remote *from, const struct pccl_remote *to,
                               uint32_t rtt_us, uint64_t rate);
-/* What a test has shown. */
+/* Notes what a test showed. */
 void pccl_master_note_test(struct pccl_master *m, struct pccl_remote *from, struct pccl_remote *to, uint32_t rtt_us,
                            uint64_t rate);
-/* A test came to nothing, by no fault of the way: it is not repeated in this optimization. */
+/*
+ * A test failed locally, which shows nothing about the path: it is not repeated in this
+ * optimization.
+ */
 void pccl_master_note_inconclusive(struct pccl_master *m, struct pccl_remote *from, struct pccl_remote *to);
-/* Nothing gets through; the other way neither, as long as that does not show. */
+/*
+ * Nothing gets through this path. The opposite path counts as unreachable, too, unless a link
+ * stands over it or something fresh is known of it.
+ */
 void pccl_master_note_unreachable(struct pccl_master *m, struct pccl_remote *from, struct pccl_remote *to);
-/* Nothing or nothing recent is known of it. */
+/* Nothing, or nothing fresh, is known of the link. */
 bool pccl_master_is_stale(const struct pccl_master *m, const struct pccl_remote *from, const struct pccl_remote *to);
-/* Of its own view of a way: rate and round trip for the cost of a view; 0: unknown. */
+/*
+ * Rate and round trip of a link, as its sender reports them, for the cost data of a view; 0:
+ * unknown.
+ */
 void pccl_master_link_cost(const struct pccl_remote *from, const struct pccl_remote *to, uint64_t *rate,
                            uint32_t *rtt_us);
 /*
- * What operations achieve of what tests promise (tuning.share): the better half of the ring's ways. Where processors or
- * something else that all share set the pace, ways that are only tested must not look better than those that are used.
+ * Sets tuning.share, how much operations achieve of what tests promise, by the better half of the
+ * ring's links. If processors or something else that all share set the pace, links that are only
+ * tested must not look better than those in use.
  */
 void pccl_master_calibrate_tests(struct pccl_peer_group *group);
-/* What is known of a way, as the solver and people see it: a link that stands is a way, whatever a test says. */
+/*
+ * The estimate of a link, as the solver and reports see it: a link that stands is reachable,
+ * whatever a test says.
+ */
 struct pccl_figure pccl_master_link_estimate(const struct pccl_remote *from, const struct pccl_remote *to);
-/* Gives the members their numbers. */
+/* Numbers the members. */
 void pccl_master_number_members(struct pccl_peer_group *group);
-/* The group as the solver sees it, by the members' numbers; to be freed. false: out of memory. */
+/*
+ * Makes the problem of a group for the solver, by the members' numbers; the caller frees it. false:
+ * out of memory.
+ */
 PCCL_MUST_CHECK bool pccl_master_build_ring_problem(struct pccl_master *m, struct pccl_peer_group *group,
                                                     struct pccl_ring_problem *problem);
 void pccl_master_free_problem(struct pccl_master *m, struct pccl_ring_problem *problem);
 
-/* ---- topology_reports.c: the same for people ---- */
+/* ---- topology_reports.c: estimates as text ---- */
 
-/* A member asks for the text of its group. */
+/* A member asks for the report of its group. */
 void pccl_master_describe(struct pccl_master *m, struct pccl_remote *from, const struct pccl_msg_describe *describe);
-/* Hands the text to the driver after an optimization. */
+/* Hands the report to the driver after an optimization. */
 void pccl_master_publish_topology(struct pccl_master *m, struct pccl_peer_group *group);
 void pccl_master_forget_report(struct pccl_master *m, struct pccl_peer_group *group);
 
 /* ---- link_tests.c: the tests of an optimization ---- */
 
-/* Nobody of the group has been tested yet in this one. */
+/* Resets the members' parts in the tests: an optimization begins. */
 void pccl_master_begin_tests(struct pccl_peer_group *group);
-/* Begins what can begin. false: nothing runs any more, and nothing is left to do. */
+/* Begins the tests that can begin. false: no test runs any more, and none is left to do. */
 PCCL_MUST_CHECK bool pccl_master_run_tests(struct pccl_master *m, struct pccl_peer_group *group);
-/* What a test has shown, by the member that loaded the link. */
+/* The member that loaded a path reports what the test showed. */
 void pccl_master_measured(struct pccl_master *m, struct pccl_remote *from, const struct pccl_msg_measured *measured);
-/* It leaves its group: nobody loads the way to it, or waits for its report, any more. */
+/* A member leaves its group: its tests end, and those of the path to it. */
 void pccl_master_end_tests_of(struct pccl_master *m, struct pccl_remote *gone);
-/* Those that are overdue end. */
+/* Ends overdue tests of a group. */
 void pccl_master_expire_tests_of(struct pccl_master *m, struct pccl_peer_group *group);
 
 /* ---- topology.c: optimizations and searches ---- */
 
-/* Begins an optimization that all have voted for, or goes on with it. */
+/* Begins an optimization that all have voted for, or continues it. */
 void pccl_master_optimize(struct pccl_master *m);
-/* A search has an answer (SOLVED). */
+/* A search has ended (SOLVED). */
 void pccl_master_solved(struct pccl_master *m, const struct pccl_master_event *event);
-/* Stage: tests that are overdue end; rounds wait for the rest, and for the links of better rings. */
+/* Stage: ends overdue tests. Rounds wait for the other tests, and for the links of better rings. */
 void pccl_master_expire_tests(struct pccl_master *m);
-/* Before an update is decided. true: it has to wait for a search, or for the links of what was found. */
+/*
+ * To be asked before an update is decided. true: it has to wait for a search, or for the links of
+ * the ring found.
+ */
 PCCL_MUST_CHECK bool pccl_master_update_waits_for_rings(struct pccl_master *m);
-/* Gives the groups (changed) the better rings that were found for them. Returns how many, and if any, why. */
+/*
+ * Gives groups the better rings that were found, and marks them as changed. Returns how many; why:
+ * set if there are any.
+ */
 uint32_t pccl_master_adopt_rings(struct pccl_master *m, struct pccl_text *why);
-/* The links of the rings to come: a new view has dropped what is not of the present ones. */
+/*
+ * Asks for the links of a better ring again, since a new view keeps only links of the present ring.
+ */
 void pccl_master_request_better_links(struct pccl_master *m, struct pccl_peer_group *group);
-/* Stage: where the best ring is not proven, the search goes on in the background. */
+/* Stage: continues, in the background, the search for rings that are not proven to be the best. */
 void pccl_master_search_in_background(struct pccl_master *m);
-/* The group ends: stops its search and frees what is known. */
+/* The group ends: stops its search and frees its estimates. */
 void pccl_master_drop_tuning(struct pccl_master *m, struct pccl_peer_group *group);
 
 #endif

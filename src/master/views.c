@@ -1,6 +1,6 @@
 /*
- * Views: what follows from a new one, and what members and newcomers are told of it (PROTOCOL 1.3, 6). Who comes and
- * goes, and why there is another view, is decided elsewhere.
+ * Views: what follows from a new one, and what members and newcomers are told (PROTOCOL 1.3, 6).
+ * This file does not decide who comes and goes, or why there is a new view.
  */
 #include "master/links.h"
 #include "master/membership.h"
@@ -112,17 +112,18 @@ static void say_epoch(struct pccl_master *m, uint32_t added, uint32_t removed, c
 
 static void enter_view(struct pccl_master *m, struct pccl_peer_group *group)
 {
-    pccl_master_avoid_bad_edges(m, group); /* the ring moves now anyway */
-    pccl_master_drop_undecided(m, group);  /* operations end with the view that they began in; members know */
+    pccl_master_avoid_bad_edges(m, group); /* the ring may change now, since there is a new view anyway */
+    pccl_master_drop_undecided(m, group);  /* members abort by themselves what was launched in an earlier view */
     group->view = m->epoch;
     pccl_master_decide_cost(group);
-    pccl_master_advance_stable(m, group); /* who is gone need not acknowledge outcomes any more */
+    pccl_master_advance_stable(m, group); /* the departed need not acknowledge outcomes any more */
 }
 
 /*
- * All that follows from a view, in this order. What else hangs on it was noted when the ring changed (membership.c):
- * newcomers need other links, rounds and synchronizations may be complete without the departed, searches for the ring
- * of before are void. Newcomers that come with it are welcomed behind the round that admits them.
+ * Everything that follows from a view, in this order. The rest was noted when the ring changed
+ * (membership.c): newcomers need other links, rounds and synchronizations may be complete without
+ * the departed, searches for the former ring are void. Newcomers in the view are welcomed after the
+ * answer to the round that admits them.
  */
 void pccl_master_next_epoch(struct pccl_master *m, const struct pccl_member *added, uint32_t added_count,
                             const struct pccl_id *removed, uint32_t removed_count, const struct pccl_text *why)
@@ -155,8 +156,9 @@ void pccl_master_next_epoch(struct pccl_master *m, const struct pccl_member *add
 }
 
 /*
- * The recovery is an epoch of its own, also when nothing has changed: whoever has it knows more than any member that
- * was not there. (Views move only where they have to, so operations go on.) Links come last: this master knows of none.
+ * A recovery makes an epoch of its own, even if nothing has changed, so that members that took part
+ * have a later epoch than any that did not. Views change only where they have to, so operations go
+ * on. All links are asked for, last, since this master knows of none.
  */
 void pccl_master_recovery_epoch(struct pccl_master *m, const struct pccl_epoch *law_epoch, uint32_t inc, bool all_here)
 {

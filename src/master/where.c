@@ -1,5 +1,7 @@
-/* Who is where: nobody waits in silence (PROTOCOL 9.6). The master names those who have not come, and what they wait
- * in. */
+/*
+ * "Who is where", so that nobody waits in silence (PROTOCOL 9.6): the master names the members that
+ * have not come to a call, and the calls that they wait in.
+ */
 #include "master/membership.h"
 #include "master/operations.h"
 #include "master/output.h"
@@ -9,10 +11,10 @@
 
 #include <string.h>
 
-/* A member that has voted in several waits in the first of these. */
+/* A member that has voted in several rounds waits in the first of these. */
 static const uint8_t voted_kinds[] = {PCCL_ROUND_UPDATE, PCCL_ROUND_OPTIMIZE, PCCL_ROUND_PENDING};
 
-/* NULL: it has voted in none. */
+/* NULL: the member has voted in none. */
 static const uint8_t *voted_kind(const struct pccl_remote *remote)
 {
     for (size_t i = 0; i < PCCL_COUNT_OF(voted_kinds); i++)
@@ -73,9 +75,9 @@ static bool has_come(struct pccl_master *m, const struct pccl_remote *remote, co
 }
 
 /*
- * May it have entered this operation? A bulk operation is not told to the master before it is complete, and whoever
- * waits elsewhere may have launched it before: but not who waits for an update, an optimization or a synchronization,
- * which ask for no open operations.
+ * May the member have entered this operation? The master hears of a bulk operation only when it is
+ * complete, so a member that waits elsewhere may have launched it before; but not if it waits for
+ * an update, an optimization or a synchronization, in which its callers hold no operation.
  */
 static bool may_have_come(struct pccl_master *m, const struct pccl_remote *remote, const struct pccl_msg_where *where)
 {
@@ -102,8 +104,9 @@ static bool all_have(bool (*come)(struct pccl_master *, const struct pccl_remote
 }
 
 /*
- * Everybody is blocked, and nobody in an operation that all may have entered, or fetching shared state (its data may be
- * moving). Other joint calls need no look: they are decided when the last vote comes.
+ * Is every member blocked, none of them in an operation that all may have entered, and none
+ * fetching shared state, which moves data? Joint calls need no check: they are decided when the
+ * last vote comes.
  */
 static bool is_stuck(struct pccl_master *m)
 {
@@ -122,7 +125,10 @@ static bool is_stuck(struct pccl_master *m)
     return true;
 }
 
-/* Those who have not come to the call; or, if all have come to an operation, those who have not finished it. */
+/*
+ * Members that have not come to the call; or, if all have come to an operation, those that have not
+ * finished it.
+ */
 static uint32_t find_missing(struct pccl_master *m, const struct pccl_remote *from, const struct pccl_msg_where *where,
                              struct pccl_place *places)
 {
@@ -156,7 +162,10 @@ void pccl_master_add_missing(struct pccl_master *m, struct pccl_remote *from, co
     pccl_describe_places(reason, places, missing < PCCL_PLACES_MAX ? missing : PCCL_PLACES_MAX, missing);
 }
 
-/* Once for each newcomer. A vote of all would have admitted whoever can be, so somebody has not called. */
+/*
+ * Once for each newcomer. If all had voted, newcomers that are eligible would have been admitted,
+ * so a member has not called.
+ */
 void pccl_master_tell_who_waits(struct pccl_master *m)
 {
     uint32_t votes = 0;
@@ -167,7 +176,7 @@ void pccl_master_tell_who_waits(struct pccl_master *m)
         if (remote->state != PCCL_REMOTE_PENDING || remote->departing || remote->tell_us == UINT64_MAX)
             continue;
         if (m->now_us >= remote->tell_us && m->member_count == 0) {
-            remote->tell_us = m->now_us + PCCL_ADMISSION_TOLD_US; /* there is nobody to admit it */
+            remote->tell_us = m->now_us + PCCL_ADMISSION_TOLD_US; /* there is no member to admit it */
         } else if (m->now_us >= remote->tell_us) {
             pccl_master_log(
                 m, PCCL_LOG_WARN, &(struct pccl_log_fields){.peer = &remote->id, .cause = PCCL_LOG_CAUSE_NEWCOMER},

@@ -1,6 +1,7 @@
 /*
- * What other peers have announced as bulk operations while it is not launched here. Bulk operations meet on the data
- * links and tiny ones at the master, so without these two kinds of one instance would wait for each other for ever.
+ * Operations that other peers have announced as bulk and that are not launched here. Bulk
+ * operations meet on the data links and tiny ones at the master, so an instance that is launched as
+ * both would wait forever without announcements.
  */
 #include "peer/operations.h"
 #include "peer/view.h"
@@ -32,8 +33,9 @@ static bool is_of_this_era(const struct pccl_peer *p, const struct pccl_instance
 }
 
 /*
- * Who announces may have heard of the end of this era already; it cannot be further ahead, since every end needs us. A
- * newcomer does not know the era before its welcome, which others may have heard of first.
+ * The announcing peer may already know that this era has ended. It cannot be further ahead, since
+ * no era ends without this peer's vote. A newcomer knows no era before its welcome, and members may
+ * hear of its admission first.
  */
 static bool is_of_interest(const struct pccl_peer *p, const struct pccl_instance *instance)
 {
@@ -55,7 +57,10 @@ void pccl_peer_drop_announcements(struct pccl_peer *p, bool all)
     }
 }
 
-/* NULL: there is no room, or memory is short. It serves to find a mistake of the callers; else a deadline does. */
+/*
+ * NULL: no room, or no memory. That loses nothing but the early report of a mistake of the callers:
+ * then only a deadline ends the operation.
+ */
 static struct pccl_announcement *add(struct pccl_peer *p, const struct pccl_instance *instance, uint32_t most)
 {
     struct pccl_announcement *announcement =
@@ -67,7 +72,10 @@ static struct pccl_announcement *add(struct pccl_peer *p, const struct pccl_inst
     return announcement;
 }
 
-/* Of who is no member here, and may become one: not so many that members lack room, and none that hides a member's. */
+/*
+ * Announcements of a peer that is not a member here, and may become one, take at most half of the
+ * room and never replace one of a member.
+ */
 static void keep(struct pccl_peer *p, const struct pccl_id *from, const struct pccl_msg_ready *ready)
 {
     bool member = pccl_peer_is_in_group(p, from);
@@ -87,7 +95,7 @@ void pccl_peer_refuse_announced(struct pccl_peer *p, struct pccl_peer_op *op,
 {
     struct pccl_text reason;
     if (!pccl_peer_is_in_group(p, &announcement->from))
-        return; /* whoever it is: it has no part in what is launched here */
+        return; /* not a member: it takes no part in this operation */
     pccl_describe_difference(&reason, &(struct pccl_described){&announcement->from, &announcement->descriptor, false},
                              &(struct pccl_described){&p->config.id, &op->descriptor, true});
     pccl_peer_op_abort(p, op, PCCL_CLASS_MISMATCH, &reason);

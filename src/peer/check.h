@@ -4,8 +4,10 @@
 
 #include "peer/peer.h"
 
-/* Between two steps and calls: NULL, or the rule that does not hold, in words. It looks at everything: tests may ask
- * now and then. */
+/*
+ * To be called between two steps or calls. Returns the rule that does not hold, as text, or NULL.
+ * It walks the whole state, so tests call it only now and then.
+ */
 const char *pccl_peer_check(const struct pccl_peer *peer);
 
 #endif

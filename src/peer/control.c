@@ -1,4 +1,7 @@
-/* The control connection: dialing the master, the hello, the session, heartbeats, and coming back after a break. */
+/*
+ * The control connection: dialing the master, the hello, the session, heartbeats, and coming back
+ * after a break.
+ */
 #include "peer/control.h"
 #include "peer/life.h"
 #include "peer/links.h"
@@ -19,7 +22,7 @@ static void transmit(struct pccl_peer *p, const uint8_t *bytes, size_t length)
     p->effects.send_master(p->effects.context, bytes, length);
 }
 
-/* Numbered and kept until acknowledged; goes out now if the session stands, else after the reconnect. */
+/* Kept until acknowledged; sent now if the session stands, otherwise after the reconnect. */
 void pccl_peer_send(struct pccl_peer *p, const struct pccl_msg *msg)
 {
     if (p->state == PCCL_PEER_OVER)
@@ -151,7 +154,7 @@ void pccl_peer_tick_master(struct pccl_peer *p)
 
 /* ---- the answer to the hello ---- */
 
-/* false: the acknowledgment cannot be, and we gave up. */
+/* false: it acknowledges what was never sent, and the peer gave up. */
 static bool take_acknowledgment(struct pccl_peer *p, uint64_t acknowledged)
 {
     bool invalid = false;
@@ -203,13 +206,14 @@ static void hello_ok(struct pccl_peer *p, const struct pccl_msg_hello_ok *ok)
         return;
     }
     p->lineage = ok->lineage;
-    pccl_peer_close_links(p); /* of a run we never entered */
+    pccl_peer_close_links(p); /* of a run that this peer never entered */
     p->state = PCCL_PEER_PENDING;
 }
 
 /*
- * FULL is mostly said to a connection whose hello has not been read: for want of descriptors, or since it came late; it
- * passes. Who has been let in before tries again, as after any other break.
+ * The master mostly says FULL to a connection whose hello it has not read, because descriptors are
+ * short or the hello came late. That passes, so a peer that was accepted before dials again, as
+ * after any other break.
  */
 static void refused(struct pccl_peer *p, const struct pccl_msg_refused *refused)
 {

@@ -1,13 +1,17 @@
 /*
- * The connection to the master and the session on it. What is sent while the connection is down is kept, and goes out
- * when it stands again; a restarted master is told everything anew (resume.c).
+ * The connection to the master and the session on it. The session keeps what is sent while the
+ * connection is down and sends it when the connection stands again. A restarted master is told
+ * everything anew (resume.c).
  */
 #ifndef PCCL_PEER_CONTROL_H
 #define PCCL_PEER_CONTROL_H
 
 #include "peer/state.h"
 
-/* Numbered, and kept until acknowledged. The peer's life ends when there is no room: look at the state. */
+/*
+ * Sends a numbered message, kept until it is acknowledged. Without room for it the peer gives up,
+ * so the caller must look at the state afterward.
+ */
 void pccl_peer_send(struct pccl_peer *p, const struct pccl_msg *msg);
 void pccl_peer_dial_master(struct pccl_peer *p);
 void pccl_peer_master_up(struct pccl_peer *p);
@@ -18,9 +22,12 @@ void pccl_peer_tick_master(struct pccl_peer *p);
 
 /* ---- resume.c ---- */
 
-/* Tells a restarted master what this peer knows of the run; nothing else is sent until its answer. */
+/*
+ * Tells a restarted master what this peer knows of the run. Nothing else is sent until the master
+ * answers (`recovered`).
+ */
 void pccl_peer_send_resume(struct pccl_peer *p);
-/* That answer. */
+/* The master has recovered: sends what is still open. */
 void pccl_peer_recovered(struct pccl_peer *p, const struct pccl_msg_recovered *recovered);
 
 #endif

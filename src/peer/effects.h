@@ -1,6 +1,7 @@
 /*
- * What a peer's machine asks of its driver. Effects are called from inside pccl_peer_step and must not call back into
- * the machine; what they are given is valid during the call only, unless it says otherwise.
+ * What a peer's machine asks of its driver. Effects are called from inside pccl_peer_step and must
+ * not call back into the machine. What they are given is valid during the call only, unless a
+ * comment says otherwise.
  */
 #ifndef PCCL_PEER_EFFECTS_H
 #define PCCL_PEER_EFFECTS_H
@@ -10,15 +11,15 @@
 #include "peer/operation.h"
 #include "wire/wire.h"
 
-/* What the group has elected, and what this peer does about it. */
+/* What the group has elected, and this peer's part in the transfer. */
 struct pccl_sync_plan {
     uint64_t round, revision;
-    bool requests; /* it fetches what it lacks from the donors; else it serves */
+    bool requests; /* it fetches what it lacks from the donors; otherwise it serves */
     bool takes_unequal;
     struct pccl_digest content;
 };
 
-/* A way to be measured, within an optimize call. */
+/* A path to be measured, within an optimize call. */
 struct pccl_peer_test {
     uint64_t number;
     struct pccl_id peer;
@@ -30,38 +31,51 @@ struct pccl_peer_test {
 
 struct pccl_peer_effects {
     void *context;
-    /* Try to connect to the master (all its addresses); answer with MASTER_UP or MASTER_DOWN. */
+    /* Dial the master at all its addresses; MASTER_UP or MASTER_DOWN must follow. */
     void (*dial_master)(void *context);
     void (*close_master)(void *context);
-    void (*send_master)(void *context, const uint8_t *bytes, size_t length); /* a view valid during the call only */
-    void (*accept_master)(void *context);                                    /* larger frames may be read */
-    /* Open a link; answer with LINK_UP or LINK_DOWN{how}. At most one attempt per peer is under way. ticket: for the
-     * link_hello. */
+    void (*send_master)(void *context, const uint8_t *bytes, size_t length); /* bytes: valid during the call only */
+    void (*accept_master)(void *context); /* the master has answered: larger frames may be read */
+    /*
+     * Dial a peer; LINK_UP or LINK_DOWN{how} must follow. At most one attempt per peer is under
+     * way. ticket: for the link_hello.
+     */
     void (*dial_link)(void *context, const struct pccl_id *peer, const struct pccl_id *ticket,
                       const struct pccl_address *candidates, uint32_t count);
-    /* Say link_bye and close, or give up dialing; no event follows. */
+    /* Send link_bye and close, or stop dialing; no event follows. */
     void (*close_link)(void *context, const struct pccl_id *peer, bool incoming);
-    /* A blocking call is over: connect, update, pending, sync or optimize. `value`: the answer of pending. */
+    /*
+     * A blocking call has ended: connect, update, pending, sync or optimize. `value`: the answer of
+     * pending.
+     */
     void (*call_done)(void *context, enum pccl_call call, enum pccl_status status, bool value);
     void (*op_decided)(void *context, struct pccl_peer_op *op);
-    /* Bulk operations: start moving data; and stop, the outcome is known (report nothing more). */
+    /*
+     * Bulk operations only: start moving data; stop, since the outcome is known (report nothing
+     * more).
+     */
     void (*op_start)(void *context, struct pccl_peer_op *op);
     void (*op_stop)(void *context, struct pccl_peer_op *op);
-    /* One that was not launched here is over: it will never start. */
+    /* An operation that was not launched here has ended: it will never start. */
     void (*op_gone)(void *context, const struct pccl_instance *instance);
-    /* The group's ring is this one now. */
+    /* The group has a new ring. */
     void (*ring_changed)(void *context, const struct pccl_id *ring, uint32_t count);
     /*
-     * Within a sync call: the group has elected; and, for one who requests, one more peer to fetch from. A plan may
-     * come again, and differ, after a restart of the master; its donors are named anew.
+     * Within a sync call: the group has elected; and one more donor, for a peer that fetches. After
+     * a restart of the master another plan may come, which may differ; its donors are named anew.
      */
     void (*sync_plan)(void *context, const struct pccl_sync_plan *plan);
     void (*sync_donor)(void *context, const struct pccl_id *peer, const struct pccl_id *ticket, bool holds_unequal,
                        const struct pccl_proof *proof, const struct pccl_address *candidates, uint32_t count);
-    /* Within an optimize call: measure this way, and report by TEST_DONE. A later test replaces the one
-     * before. */
+    /*
+     * Within an optimize call: measure this path; TEST_DONE must follow. A later test replaces the
+     * one before.
+     */
     void (*measure)(void *context, const struct pccl_peer_test *test);
-    /* The answer to DESCRIBE: text, valid during the call only; NULL: there will be none. */
+    /*
+     * The answer to DESCRIBE: the topology report, valid during the call only; NULL: there will be
+     * none.
+     */
     void (*described)(void *context, const struct pccl_bytes *text);
     void (*log)(void *context, enum pccl_log_level level, const char *line);
 };

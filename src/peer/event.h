@@ -1,7 +1,7 @@
 /*
- * What a peer's machine is told: what happens on its connections, what became of its data, what the application asks.
- * Everything that changes its state is one of these events (peer/peer.h). What they point to is read during the step,
- * and copied, unless it says otherwise.
+ * What a peer's machine is told: what happens on its connections, what became of its data, what the
+ * application asks for. Its state changes by these events only (peer/peer.h). The machine copies
+ * what they point to during the step, unless a comment says otherwise.
  */
 #ifndef PCCL_PEER_EVENT_H
 #define PCCL_PEER_EVENT_H
@@ -13,74 +13,107 @@
 #include "wire/wire.h"
 
 enum pccl_peer_event_kind {
-    /* ---- the control connection, the links and time; ignored before the first call and after the end ---- */
-    PCCL_PEER_MASTER_UP,       /* the connection to the master stands (hello not yet sent) */
-    PCCL_PEER_MASTER_DOWN,     /* dialing failed, or the connection closed or broke; `words` says how */
+    /* ---- connections and time; ignored before connect and after the end ---- */
+    PCCL_PEER_MASTER_UP,       /* the connection to the master stands; the hello is not sent yet */
+    PCCL_PEER_MASTER_DOWN,     /* dialing failed, or the connection closed or broke; `reason` says how */
     PCCL_PEER_MASTER_RECEIVED, /* a frame came */
-    PCCL_PEER_MASTER_GARBAGE,  /* undecodable bytes came; `words` */
+    PCCL_PEER_MASTER_GARBAGE,  /* undecodable bytes came; `reason` says which */
     PCCL_PEER_LINK_UP,         /* an outgoing link stands, or an incoming one was accepted */
-    PCCL_PEER_LINK_DOWN,       /* it closed; or dialing failed; `how` */
+    PCCL_PEER_LINK_DOWN,       /* it closed, or dialing failed; `how` says why */
     PCCL_PEER_TICK,            /* the deadline has passed */
 
     /* ---- data ---- */
 
     /*
-     * What the data that flowed over the outgoing link to this peer showed. To be said before joint calls, which may
-     * then make a new view. The master is told when a figure has moved since it was told last.
+     * What operations showed of the outgoing link to this peer. The driver passes it before joint
+     * calls, which may then make a new view. The master is told when a figure has moved since it
+     * was last told.
      */
     PCCL_PEER_LINK_MEASURED,
     /*
-     * Another peer has started `ready` as a bulk operation, which has not been started here. If this peer launches (or
-     * has launched) it as a tiny one, peers differ, and it is aborted in words that say who and in what.
+     * Another peer has said `ready` for a bulk operation that does not run here. If this peer
+     * launches (or has launched) it as a tiny one, the two disagree, and it is aborted with a
+     * reason that names them and the difference.
      */
     PCCL_PEER_ANNOUNCED,
-    /* Of a bulk operation this peer's result is complete. Ignored when it is decided, as is OP_FAILED. */
+    /*
+     * This peer's result of a bulk operation is complete. Ignored once the operation is decided, as
+     * is OP_FAILED.
+     */
     PCCL_PEER_OP_DONE,
-    /* It cannot go on; or, behind OP_DONE, what it had sent may be lost: then the others may never complete. */
+    /*
+     * The operation cannot go on; or, after OP_DONE, data that it sent may be lost, so the others
+     * may never complete.
+     */
     PCCL_PEER_OP_FAILED,
-    /* The plan's first write into memory is about to happen: until it is done the content is nobody's. */
+    /*
+     * The transfer is about to write into the caller's memory for the first time. Until it
+     * completes the content is torn.
+     */
     PCCL_PEER_SYNC_TOUCHED,
-    /* The proof of what the plan elected and this peer brought; NULL: it could not be computed. */
+    /* The proof of the elected content, which this peer brought; NULL: it could not be computed. */
     PCCL_PEER_SYNC_PROVEN,
-    /* What the plan asked of a requester is there; or cannot be had, with words. The call ends when the round does. */
+    /*
+     * This peer has fetched what the plan asks for; or it cannot, and `reason` says why. The call
+     * ends when the round does.
+     */
     PCCL_PEER_SYNC_DONE,
-    /* What a test showed. Of a test that is not the latest one it is ignored. */
+    /* What a test showed; ignored unless it is the latest test. */
     PCCL_PEER_TEST_DONE,
-    /* What the machine drives has broken: it leaves; everything outstanding ends with INTERNAL, and says where. */
+    /*
+     * An invariant of the driver broke: the machine leaves, and everything outstanding ends with
+     * INTERNAL and says where.
+     */
     PCCL_PEER_BROKEN,
 
     /* ---- the application ---- */
 
     /*
-     * A blocking call begins; it ends in the call_done effect, maybe before the step does. Refused with USAGE: such a
-     * call is outstanding, or unconnected (CONNECT: not unconnected); and UPDATE, SYNC and OPTIMIZE, which end an era,
-     * with USAGE when another of them is outstanding, and with PENDING_OPS when operations are not released.
+     * A blocking call begins; it ends with the effect call_done, maybe before the step does. Refused
+     * with USAGE if such a call is outstanding, or the peer is unconnected (CONNECT: if it is not).
+     * UPDATE, SYNC and OPTIMIZE, which end an era, are also refused with USAGE while another of them
+     * is outstanding, and with PENDING_OPS while operations are not released.
      *   CONNECT ends with OK, MASTER_UNREACHABLE, REFUSED, VERSION, TIMEOUT ...
-     *   SYNC, which brings `vote` before the group, with OK (all hold the same, or this peer has what the plan asked it
-     *   for), STATE (with words in last_reason), ABORTED, TIMEOUT, EXPELLED (the state does not go with the others';
-     *   this peer is out of the run).
-     *   OPTIMIZE, which measures the ways within the group and adopts the best ring, with OK, NO_RING (none exists,
-     *   with words in last_reason; the ring is as it was), ABORTED, TIMEOUT. Given up when the tests have begun it ends
-     *   as they do, within seconds.
+     *   SYNC casts `vote`. It ends with OK (all hold the same, or this peer has fetched what the
+     *   plan asked for), STATE (last_reason says why), ABORTED, TIMEOUT, EXPELLED (the state does
+     *   not fit that of the others, and this peer is out of the run).
+     *   OPTIMIZE measures the paths within the group and adopts the best ring. It ends with OK,
+     *   NO_RING (none exists, as last_reason says; the ring stays as it was), ABORTED, TIMEOUT. If
+     *   it is withdrawn after the tests have begun, it ends when they do, within seconds.
      */
     PCCL_PEER_CALL,
-    /* Gives such a call up: it still ends by call_done, with ABORTED or with its result if that was decided before. */
+    /*
+     * Withdraws such a call: it still ends with call_done, as ABORTED, or with its result if that
+     * was decided before.
+     */
     PCCL_PEER_WITHDRAW,
-    /* Asks the master how it sees the group's links; ends in the effect `described`. USAGE: unconnected, or asked. */
+    /*
+     * Asks the master for a topology report of the group; ends with the effect `described`. USAGE:
+     * unconnected, or a question is outstanding.
+     */
     PCCL_PEER_DESCRIBE,
     /*
-     * Launches an operation. TOO_FEW_PEERS (not numbered), ARGUMENT (the tag is in use; or tiny and too long), USAGE
-     * (unconnected; or a call that ends the era is outstanding), LIMIT, MEMORY. On OK the event's `op` is held by the
-     * caller until OP_RELEASE; it may be decided already, and then op_decided is not called for it.
+     * Launches an operation. TOO_FEW_PEERS (not numbered), ARGUMENT (the tag is in use; or tiny and
+     * too long), USAGE (unconnected; or a call that ends the era is outstanding), LIMIT, MEMORY. On
+     * OK the event's `op` is held by the caller until OP_RELEASE; it may be decided already, and
+     * then op_decided is not called for it.
      */
     PCCL_PEER_LAUNCH,
-    /* A caller blocks in it, or stopped: for "who is where". */
+    /* A caller blocks in it, or has stopped blocking: for "who is where". */
     PCCL_PEER_OP_AWAIT,
-    /* Asks for an abort; the outcome still comes by op_decided (and may be a commit). `words` may be NULL. */
+    /*
+     * Asks for an abort; the outcome still comes by op_decided, and may be a commit. `reason` may
+     * be NULL.
+     */
     PCCL_PEER_OP_ABORT,
-    /* The caller is done with a decided operation: its tag is free; attributes are taken from its decision. */
+    /*
+     * The caller releases a decided operation: its tag is free, and the attributes are those of its
+     * decision.
+     */
     PCCL_PEER_OP_RELEASE,
-    /* Says good-bye and becomes unconnected; everything outstanding ends with PEER_LOST / ABORTED. */
+    /*
+     * Sends `leave` and becomes unconnected; operations end with PEER_LOST and calls with ABORTED.
+     */
     PCCL_PEER_LEAVE,
 };
 
@@ -98,11 +131,11 @@ struct pccl_launch {
 struct pccl_sync_vote {
     uint64_t revision;
     uint8_t strategy; /* pcclSharedStateSyncStrategy_t */
-    bool unequal;     /* some tensors need not be the same everywhere */
+    bool unequal;     /* some tensors need not be the same on all members */
     struct pccl_digest structure, content;
-    const struct pccl_shape *shapes; /* the caller's; in place until the call has ended */
+    const struct pccl_shape *shapes; /* the caller's; must stay in place until the call has ended */
     uint32_t shape_count;
-    const struct pccl_tensor_line *lines; /* the same, of the first tensors */
+    const struct pccl_tensor_line *lines; /* also the caller's; of the first tensors */
     uint32_t line_count;
 };
 
@@ -110,7 +143,7 @@ struct pccl_sync_vote {
 struct pccl_peer_measurement {
     uint64_t test;
     bool failed;
-    uint8_t how; /* failed: enum pccl_link_end; 0: by no fault of the way */
+    uint8_t how; /* failed: enum pccl_link_end; 0: locally, which shows nothing about the path */
     uint32_t rtt_us;
     uint64_t rate; /* bytes per second */
 };

@@ -1,6 +1,7 @@
 /*
- * The links this peer holds: to its ring successor; in a small group to every other member; and to whom the master asks
- * for (newcomers warm up before they are admitted). A link that breaks is reported, as evidence, and dialed again.
+ * The links that this peer holds: to its ring successor, in a small group to every other member,
+ * and to the peers that the master names (newcomers warm up before they are admitted). A link that
+ * breaks is reported, as evidence, and dialed again.
  */
 #include "core/ticket.h"
 #include "peer/control.h"
@@ -14,8 +15,8 @@
 
 enum {
     REPORT_AGAIN_US = 2000000, /* a failure that lasts is reported again after so long */
-    TELL_AGAIN_US = 120000000, /* and figures that do not change */
-    NEWCOMER_PAUSE_MS = 500,   /* between attempts at somebody who is not in yet; it doubles up to */
+    TELL_AGAIN_US = 120000000, /* and so are figures that do not change */
+    NEWCOMER_PAUSE_MS = 500,   /* between attempts to dial a newcomer; it doubles up to */
     NEWCOMER_PAUSE_MAX_MS = 8000,
 };
 
@@ -43,7 +44,7 @@ static struct pccl_peer_link *make_link(struct pccl_peer *p, const struct pccl_i
     return &links[p->link_count++];
 }
 
-/* NULL: out of memory, and we gave up. */
+/* NULL: out of memory, and the peer gave up. */
 static struct pccl_peer_link *need_link(struct pccl_peer *p, const struct pccl_id *id)
 {
     struct pccl_peer_link *link = make_link(p, id);
@@ -69,8 +70,9 @@ void pccl_peer_close_links(struct pccl_peer *p)
 }
 
 /*
- * Where a newcomer can be reached only it has said, and it may be anybody: whoever answers at the first attempt is in
- * as fast as ever, but nobody can make members knock at somebody else's door again and again.
+ * Nobody vouches for the addresses that a newcomer gives. A newcomer that answers the first attempt
+ * loses no time, but the longer pauses keep anybody from making members dial a third party again
+ * and again.
  */
 static bool is_newcomer(const struct pccl_peer *p, const struct pccl_peer_link *link)
 {
@@ -140,7 +142,7 @@ void pccl_peer_forget(struct pccl_peer *p, const struct pccl_id *id)
         drop_link(p, link);
 }
 
-/* The master that asked for them is gone; the next one asks anew. */
+/* The master that asked for them is gone; the restarted one asks anew. */
 void pccl_peer_forget_warm_ups(struct pccl_peer *p)
 {
     for (uint32_t i = 0; i < p->link_count; i++)
@@ -148,7 +150,10 @@ void pccl_peer_forget_warm_ups(struct pccl_peer *p)
     pccl_peer_links_follow_view(p);
 }
 
-/* After every change of the membership or the ring. Links of the mesh come to be when the master asks for them. */
+/*
+ * To be called after every change of the membership or the ring. Links of the mesh are added when
+ * the master asks for them.
+ */
 void pccl_peer_links_follow_view(struct pccl_peer *p)
 {
     const struct pccl_id *successor = pccl_peer_successor(p);
@@ -160,15 +165,15 @@ void pccl_peer_links_follow_view(struct pccl_peer *p)
         bool member = pccl_peer_knows_member(p, &link->id);
         link->ring = successor != NULL && pccl_id_equal(&link->id, successor);
         link->mesh = member && is_small && pccl_peer_is_in_group(p, &link->id);
-        link->failed = link->failed && !link->ring; /* what fails in this ring is reported anew */
-        link->warm = link->warm && !member;         /* of a member the view says whether it is wanted */
+        link->failed = link->failed && !link->ring; /* a failure in the new ring is reported anew */
+        link->warm = link->warm && !member;         /* the view says which members' links are wanted */
         if (link->ring && link->out == PCCL_DIAL_DOWN && link->candidate_count > 0)
             dial(p, link);
         if (!is_wanted(link) && link->out != PCCL_DIAL_DOWN) {
             p->effects.close_link(p->effects.context, &link->id, false);
             link->out = PCCL_DIAL_DOWN;
         }
-        if (!is_wanted(link) && !link->in_up) /* who dialed us closes it: a newcomer may be warming up */
+        if (!is_wanted(link) && !link->in_up) /* the peer that dialed closes it: a newcomer may be warming up */
             drop_link(p, link);
         else
             i++;
@@ -195,7 +200,7 @@ static void outgoing_down(struct pccl_peer *p, struct pccl_peer_link *link, cons
     bool newcomer = is_newcomer(p, link);
     if (was_up && !event->purposely && !newcomer) {
         forgive(p, link);
-        dial(p, link); /* at once: the answer tells a break from a death */
+        dial(p, link); /* at once: the answer tells a broken connection from a dead peer */
         return;
     }
     if (newcomer)
@@ -220,7 +225,7 @@ void pccl_peer_link_event(struct pccl_peer *p, const struct pccl_peer_event *eve
 {
     bool up = event->kind == PCCL_PEER_LINK_UP;
     struct pccl_peer_link *link = event->incoming && up ? make_link(p, &event->peer) : find_link(p, &event->peer);
-    if (link == NULL && event->incoming && up) /* who dialed us tries again */
+    if (link == NULL && event->incoming && up) /* the peer that dialed tries again */
         p->effects.close_link(p->effects.context, &event->peer, true);
     if (link == NULL)
         return;
@@ -253,7 +258,10 @@ void pccl_peer_note_told(struct pccl_peer *p, const struct pccl_id *id, uint32_t
         take_figures(p, link, rtt_us, rate);
 }
 
-/* Also what is as it was, now and then: so the master knows that it still is. */
+/*
+ * Figures that have not moved are also told now and then, so that the master knows that they still
+ * hold.
+ */
 void pccl_peer_link_measured(struct pccl_peer *p, const struct pccl_id *id, uint32_t rtt_us, uint64_t rate)
 {
     struct pccl_peer_link *link = p->state == PCCL_PEER_MEMBER ? find_link(p, id) : NULL;
@@ -273,7 +281,7 @@ void pccl_peer_tick_links(struct pccl_peer *p)
         if (link->retry_us == 0)
             continue;
         if (!is_wanted(link))
-            link->retry_us = 0; /* nobody wants it any more */
+            link->retry_us = 0; /* no longer wanted */
         else if (p->now_us >= link->retry_us)
             dial(p, link);
         else
@@ -281,9 +289,9 @@ void pccl_peer_tick_links(struct pccl_peer *p)
     }
 }
 
-/* ---- who may link with us ---- */
+/* ---- which links to accept ---- */
 
-/* The master sent it to us: only then is it who it says it is. */
+/* Only a peer that the master sent here has a valid ticket, which also proves its id. */
 static bool has_ticket(const struct pccl_peer *p, const struct pccl_msg_link_hello *hello)
 {
     struct pccl_id shown, ticket = pccl_ticket(&p->config.link_key, &hello->from, &p->config.id);
@@ -294,8 +302,8 @@ static bool has_ticket(const struct pccl_peer *p, const struct pccl_msg_link_hel
 }
 
 /*
- * Our view may be behind: newcomers, and members that we do not know yet, link with us all the same. There are few of
- * these at a time, and each needs one connection only until we know it.
+ * This peer's view may be behind, so newcomers and members that it does not know yet may link, too.
+ * There are few of these at a time, and each needs only one connection until it is known.
  */
 static bool has_room_ahead(const struct pccl_peer *p, const struct pccl_msg_link_hello *hello)
 {

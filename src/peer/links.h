@@ -1,6 +1,7 @@
 /*
- * The links to other peers: to the ring's successor, to all in a small group, and to newcomers that the master names.
- * Wanted ones are dialed until they stand; what breaks or has been measured is told to the master.
+ * The links to other peers: to the ring's successor, to all in a small group, and to newcomers that
+ * the master names. Links that are wanted are dialed until they stand. The master is told when a
+ * link breaks and what was measured of it.
  */
 #ifndef PCCL_PEER_LINKS_H
 #define PCCL_PEER_LINKS_H
@@ -10,14 +11,17 @@
 /* As LINK_UP, LINK_DOWN and LINK_MEASURED (event.h). */
 void pccl_peer_link_event(struct pccl_peer *p, const struct pccl_peer_event *event);
 void pccl_peer_link_measured(struct pccl_peer *p, const struct pccl_id *id, uint32_t rtt_us, uint64_t rate);
-/* What the master says: link with this newcomer; it will not come. */
+/* The master asks for a link (`warm_up`), or takes that back (`forget`). */
 void pccl_peer_warm_up(struct pccl_peer *p, const struct pccl_msg_warm_up *warm_up);
 void pccl_peer_forget(struct pccl_peer *p, const struct pccl_id *id);
 void pccl_peer_forget_warm_ups(struct pccl_peer *p);
 void pccl_peer_links_follow_view(struct pccl_peer *p);
 void pccl_peer_tick_links(struct pccl_peer *p);
 void pccl_peer_close_links(struct pccl_peer *p);
-/* The master was told these figures of the way there, so changes are told from them on. */
+/*
+ * The master has been told these figures of the link to this peer; only changes from them are told
+ * again.
+ */
 void pccl_peer_note_told(struct pccl_peer *p, const struct pccl_id *id, uint32_t rtt_us, uint64_t rate);
 
 #endif

@@ -1,4 +1,7 @@
-/* What others are called: the master tells it before it speaks of them, and words for people say it. */
+/*
+ * Display names of other peers. The master tells them before it mentions these peers; they are
+ * added to reasons and log lines.
+ */
 #include "peer/queries.h"
 #include "peer/view.h"
 
@@ -10,7 +13,10 @@ static bool has_departed(const struct pccl_peer *p, const struct pccl_id *id)
     return false;
 }
 
-/* Whom words may speak of: members, those who have left the group, and newcomers that it holds links to. */
+/*
+ * Peers that a reason may mention: members, those that left the group lately, and newcomers with a
+ * link here.
+ */
 static bool may_be_named(const void *context, const struct pccl_id *id)
 {
     const struct pccl_peer *p = context;
@@ -22,7 +28,7 @@ static bool may_be_named(const void *context, const struct pccl_id *id)
 
 void pccl_peer_names(struct pccl_peer *p, const struct pccl_msg_names *msg)
 {
-    if (p->names.by_digits.count >= 2 * (p->member_count + PCCL_DEPARTED_MAX)) /* now and then: it takes its time */
+    if (p->names.by_digits.count >= 2 * (p->member_count + PCCL_DEPARTED_MAX)) /* rarely: it takes long */
         pccl_names_prune(&p->names, may_be_named, p);
     for (uint32_t i = 0; i < msg->names_count; i++)
         pccl_names_set(&p->names, &msg->names[i].peer, (const char *)msg->names[i].name.data,

@@ -59,13 +59,13 @@ static struct pccl_peer_op *add_op(struct pccl_peer *p, const struct pccl_instan
     return op;
 }
 
-/* ---- outcomes that not everybody knows yet, in order of decision ---- */
+/* ---- outcomes that not all members know yet, in order of decision ---- */
 
 static void await_stability(struct pccl_peer *p, struct pccl_peer_op *op)
 {
     PCCL_ASSERT(op->confirmed && !op->unstable);
     struct pccl_peer_op *before =
-        p->last_unstable; /* decisions come in order; only a late launch of a tombstone does not */
+        p->last_unstable; /* decisions come in order, except for a late launch of a tombstone */
     while (before != NULL && before->decision > op->decision)
         before = before->before;
     op->before = before;
@@ -84,7 +84,7 @@ static void be_stable(struct pccl_peer *p, struct pccl_peer_op *op)
     op->unstable = false;
 }
 
-/* The master's word has come; a restarted master gives it anew, with another number. */
+/* The master has told the outcome; a restarted master tells it again, with another number. */
 static void confirm(struct pccl_peer *p, struct pccl_peer_op *op, uint64_t decision)
 {
     be_stable(p, op);
@@ -116,7 +116,10 @@ static bool is_current(const struct pccl_peer *p, const struct pccl_instance *in
     return instance->joint == pccl_peer_joint(p) && instance->sync == p->rounds[PCCL_ROUND_SYNC];
 }
 
-/* An outcome may be forgotten when all members know it; a tombstone only with its era (or when it was launched). */
+/*
+ * An outcome may be forgotten when all members know it; a tombstone only when its era ends or the
+ * instance is launched.
+ */
 static bool may_forget(const struct pccl_peer *p, const struct pccl_peer_op *op)
 {
     if (op->held || !pccl_peer_is_decided(op))
@@ -136,7 +139,10 @@ static void forget_stable(struct pccl_peer *p)
     }
 }
 
-/* Not between RESUME and `recovered`: a restarted master gives the outcomes new numbers one by one. */
+/*
+ * Ignored between `resume` and `recovered`: meanwhile a restarted master gives the outcomes new
+ * numbers one by one.
+ */
 void pccl_peer_set_stable(struct pccl_peer *p, uint64_t stable)
 {
     if (p->resuming || stable <= p->stable)
@@ -167,7 +173,10 @@ void pccl_peer_free_operations(struct pccl_peer *p)
     pccl_peer_drop_announcements(p, true);
 }
 
-/* PROTOCOL 1.5, 2.1: counters, outcomes and tombstones end with their era. Everything was quiet, so nothing is held. */
+/*
+ * PROTOCOL 1.5, 2.1: counters, outcomes and tombstones end with their era. Callers hold no
+ * operation then, as the call that ended it was quiet.
+ */
 void pccl_peer_change_era(struct pccl_peer *p)
 {
     free_uses(p);
@@ -175,7 +184,10 @@ void pccl_peer_change_era(struct pccl_peer *p)
     pccl_peer_drop_announcements(p, false);
 }
 
-/* The tag's counter of launches in this era. Tags are spread by the hash; the key itself is kept in the node. */
+/*
+ * The counter of launches of this tag in this era. The hash spreads tags; the node keeps the tag
+ * itself.
+ */
 static struct pccl_use *use_of(struct pccl_peer *p, uint64_t tag, bool create)
 {
     struct pccl_table_node *node = pccl_table_find(&p->uses, tag);
@@ -229,7 +241,10 @@ static void send_abort_request(struct pccl_peer *p, const struct pccl_peer_op *o
     pccl_peer_send(p, &msg);
 }
 
-/* What is open is told (again); nothing of it is sent while a restarted master collects reports. */
+/*
+ * Tells the master what is open, for the first time or again; but nothing while a restarted master
+ * collects reports.
+ */
 static void tell(struct pccl_peer *p, const struct pccl_peer_op *op)
 {
     if (p->resuming || p->state != PCCL_PEER_MEMBER)
@@ -249,7 +264,7 @@ void pccl_peer_resend_operations(struct pccl_peer *p)
         if (!pccl_peer_is_decided(op))
             tell(p, op);
         if (p->state == PCCL_PEER_OVER)
-            return; /* sending failed, and the operations are gone */
+            return; /* sending failed, and the operations have been freed */
     }
 }
 
@@ -258,8 +273,9 @@ void pccl_peer_resend_operations(struct pccl_peer *p)
 bool pccl_peer_is_alone(const struct pccl_peer *p) { return p->ring_count < 2; }
 
 /*
- * A restarted master tells how a round ended before it tells the views that were missed: then we know of members whom
- * our view does not have yet. What is launched now is counted, and killed by that view, as it is for them.
+ * A restarted master tells how a round ended before it tells the views that this peer missed, so
+ * the answer may count members that are not in its view yet. A launch is numbered then, as it is at
+ * those members, and the missing view aborts it for all.
  */
 static bool has_too_few_peers(const struct pccl_peer *p)
 {
@@ -277,7 +293,7 @@ static enum pccl_status may_launch(struct pccl_peer *p, const struct pccl_launch
     if (launch->tiny && (launch->payload_bytes == 0 || launch->payload_bytes > p->tiny_bytes_max))
         return PCCL_ARGUMENT;
     if (has_too_few_peers(p)) {
-        p->attributes = pccl_peer_live_attributes(p); /* the caller shall see that it is alone */
+        p->attributes = pccl_peer_live_attributes(p); /* so that the caller sees that it is alone */
         return PCCL_TOO_FEW_PEERS;
     }
     return PCCL_OK;
@@ -301,7 +317,7 @@ static void hold(struct pccl_peer *p, struct pccl_peer_op *op, const struct pccl
     pccl_peer_arm(p, pccl_min_u64(op->deadline_us, op->where_us));
 }
 
-/* The operation exists from here on, for all peers, under this name. */
+/* From here on the operation exists under this name, for all peers. */
 static enum pccl_status create(struct pccl_peer *p, const struct pccl_instance *instance,
                                const struct pccl_launch *launch, struct pccl_peer_op **op)
 {
@@ -342,7 +358,7 @@ enum pccl_status pccl_peer_launch(struct pccl_peer *p, const struct pccl_launch 
                                      .use = use->launches};
     struct pccl_peer_op *tombstone = pccl_peer_find_instance(p, &instance);
     if (p->op_count - p->tombstone_count >= PCCL_OPS_PER_PEER_MAX)
-        return PCCL_LIMIT; /* also for a tombstone: another may come for the one that it is no longer */
+        return PCCL_LIMIT; /* also for a tombstone: launching it makes room for another one */
     if (tombstone != NULL) {
         PCCL_ASSERT(tombstone->state == PCCL_OP_TOMBSTONE);
         tombstone->state = PCCL_OP_DECIDED;
@@ -413,7 +429,7 @@ void pccl_peer_op_await(struct pccl_peer *p, struct pccl_peer_op *op, bool block
 {
     if (op->awaited && !blocked && !pccl_peer_is_decided(op) &&
         p->now_us >= pccl_peer_first_where(p, op->launched_us, op->deadline_us))
-        pccl_peer_ask_where(p, PCCL_CALL_NONE, &op->instance, 0, 0); /* the master need not think that we wait */
+        pccl_peer_ask_where(p, PCCL_CALL_NONE, &op->instance, 0, 0); /* this peer does not wait any more */
     if (!pccl_peer_is_decided(op))
         p->awaited_count += (uint32_t)blocked - (uint32_t)op->awaited;
     op->awaited = blocked;
@@ -473,7 +489,10 @@ static void tombstone(struct pccl_peer *p, const struct pccl_msg_outcome *outcom
         pccl_peer_drop_announcement(p, announcement);
 }
 
-/* An outcome of something that is not in the table: never launched here, or forgotten because everybody knew it. */
+/*
+ * An outcome of an instance that is not in the table: never launched here, or forgotten since all
+ * members knew it.
+ */
 static void unknown_outcome(struct pccl_peer *p, const struct pccl_msg_outcome *outcome, const struct pccl_text *reason)
 {
     const struct pccl_use *use = use_of(p, outcome->instance.tag, false);
@@ -498,7 +517,10 @@ static void apply_outcome(struct pccl_peer *p, struct pccl_peer_op *op, const st
         return;
     }
     if (commit && !op->complete) {
-        /* PROTOCOL 6.2: only a view without us can have made that commit; the master crashed before it told us */
+        /*
+         * PROTOCOL 6.2: only a view without this peer can have allowed that commit; the master
+         * crashed before it said so
+         */
         pccl_peer_give_up(p, PCCL_EXPELLED, GONE_ON_WITHOUT);
         return;
     }
@@ -529,7 +551,10 @@ void pccl_peer_outcome(struct pccl_peer *p, const struct pccl_msg_outcome *outco
     pccl_peer_set_stable(p, outcome->stable);
 }
 
-/* PROTOCOL 5.4: the view decides what was started before it; the master makes that hold for everybody. */
+/*
+ * PROTOCOL 5.4: the view aborts what was launched before it; by the `view_ack` the master aborts it
+ * for all.
+ */
 void pccl_peer_view_aborts(struct pccl_peer *p, const struct pccl_text *why)
 {
     PCCL_ASSERT(p->state == PCCL_PEER_MEMBER);
@@ -550,7 +575,7 @@ void pccl_peer_view_aborts(struct pccl_peer *p, const struct pccl_text *why)
     }
     struct pccl_msg msg = {.type = PCCL_MSG_view_ack,
                            .as.view_ack = {.view = p->view, .instances = killed, .instances_count = count}};
-    pccl_peer_send(p, &msg); /* also when nothing was killed: the master waits for it before it gives other reasons */
+    pccl_peer_send(p, &msg); /* also if nothing was aborted: until it comes the master holds aborts of another class */
     pccl_release(&p->memory, killed, capacity * sizeof *killed);
 }
 
@@ -569,7 +594,7 @@ void pccl_peer_end_operations(struct pccl_peer *p, enum pccl_status status, cons
 void pccl_peer_tick_operations(struct pccl_peer *p)
 {
     for (struct pccl_peer_op *op = p->oldest, *next; op != NULL && p->state != PCCL_PEER_OVER; op = next) {
-        next = op->newer; /* only the end of the peer's life frees operations in here */
+        next = op->newer; /* only giving up frees operations in this loop */
         if (pccl_peer_is_decided(op))
             continue;
         if (p->now_us >= op->deadline_us)

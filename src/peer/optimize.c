@@ -1,7 +1,7 @@
 /*
- * The optimization of the topology, as this peer lives through it: its vote, and the tests of ways that the master asks
- * it for, which the driver does. The ring comes as a view like any other, before the round ends. And the question how
- * the master sees the links, which anybody may ask at any time.
+ * This peer's part in an optimization of the topology: its vote, and the tests of paths that the
+ * master asks for and the driver carries out. The new ring comes as a view like any other, before
+ * the round ends. Also the request for a topology report, which a member may make at any time.
  */
 #include "peer/control.h"
 #include "peer/life.h"
@@ -57,7 +57,7 @@ enum pccl_status pccl_peer_optimize_ended(struct pccl_peer *p, const struct pccl
     return PCCL_NO_RING;
 }
 
-/* ---- how the master sees the links ---- */
+/* ---- topology reports ---- */
 
 static void send_describe(struct pccl_peer *p)
 {
@@ -79,7 +79,7 @@ enum pccl_status pccl_peer_describe(struct pccl_peer *p)
 void pccl_peer_topology_report(struct pccl_peer *p, const struct pccl_msg_topology_report *report)
 {
     if (!p->describing || report->ticket != p->describe_ticket)
-        return; /* the answer of a master that had been asked again */
+        return; /* the answer to an earlier request */
     p->describing = false;
     p->effects.described(p->effects.context, &report->text);
 }

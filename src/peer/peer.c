@@ -1,4 +1,4 @@
-/* The peer's frame: creation, dispatch of events, time, and the end of its life. */
+/* Creation of a peer's machine, dispatch of events, timers, and the end of its life. */
 #include "peer/control.h"
 #include "peer/life.h"
 #include "peer/links.h"
@@ -34,7 +34,7 @@ struct pccl_peer *pccl_peer_create(const struct pccl_peer_config *config, const 
     p->effects = *effects;
     p->now_us = now_us;
     p->deadline_us = UINT64_MAX;
-    p->silence_ms = 10000; /* until the master tells */
+    p->silence_ms = 10000; /* until the master tells its own */
     p->heartbeat_ms = 2500;
     pccl_session_init(&p->session, &p->memory);
     pccl_hash_key_init(&p->hash, config->hash_seed);
@@ -67,7 +67,10 @@ void pccl_peer_destroy(struct pccl_peer *p)
 
 void pccl_peer_arm(struct pccl_peer *p, uint64_t when_us) { p->deadline_us = pccl_min_u64(p->deadline_us, when_us); }
 
-/* PROTOCOL 9.5: while we stood still nobody could be heard, so the master's silence does not count. */
+/*
+ * PROTOCOL 9.5: while this process stood still it could not hear anybody, so the master's silence
+ * does not count.
+ */
 static void advance_time(struct pccl_peer *p, uint64_t now_us)
 {
     uint64_t due_us = pccl_max_u64(p->now_us, p->deadline_us);
@@ -95,7 +98,7 @@ void pccl_peer_log(struct pccl_peer *p, enum pccl_log_level level, const char *f
     p->effects.log(p->effects.context, level, text.bytes);
 }
 
-/* A last word to the master, so that nobody has to find out. */
+/* Tells the master, so that nobody has to wait for the silence limit. */
 static void send_leave(struct pccl_peer *p)
 {
     struct pccl_bytes frame;
@@ -197,7 +200,7 @@ enum pccl_status pccl_peer_step(struct pccl_peer *p, struct pccl_peer_event *eve
     return PCCL_OK;
 }
 
-/* ---- questions ---- */
+/* ---- queries ---- */
 
 uint64_t pccl_peer_deadline(const struct pccl_peer *p) { return p->deadline_us; }
 

@@ -1,8 +1,8 @@
 /*
- * A peer's control state machine: its session with the master, its view of the membership, its operations and votes,
- * and the links it should hold. Pure, like master/master.h: the driver turns the world into events (peer/event.h) and
- * carries out the effects (peer/effects.h); it asks what it wants to know (peer/queries.h). One caller at a time (the
- * driver's lock).
+ * A peer's control state machine: its session with the master, its view of the membership, its
+ * operations and votes, and the links it should hold. Pure, like master/master.h: the driver turns
+ * the world into events (peer/event.h) and carries out the effects (peer/effects.h); it reads the
+ * state by peer/queries.h. One caller at a time (the driver's lock).
  */
 #ifndef PCCL_PEER_PEER_H
 #define PCCL_PEER_PEER_H
@@ -15,31 +15,31 @@
 
 struct pccl_peer_config {
     struct pccl_id id, token, link_key; /* random, from the driver */
-    uint64_t hash_seed;                 /* too: for tables of what others choose */
+    uint64_t hash_seed;                 /* random, too: for tables whose keys others choose */
     uint32_t group;
     uint16_t port; /* the listening port */
     struct pccl_address candidates[PCCL_CANDIDATES_MAX];
     uint32_t candidate_count;
     char name[PCCL_NAME_MAX + 1];
-    uint32_t master_lost_ms; /* give up after so long without a master (must exceed its alone_ms) */
-    uint32_t where_ms;       /* waiting for so long is told to the master and logged */
+    uint32_t master_lost_ms; /* give up after so long without a master; must exceed its alone_ms */
+    uint32_t where_ms;       /* after waiting so long ask the master who is missing, and log it */
     uint32_t dial_ms;        /* first pause between dialing attempts; doubles up to dial_max_ms */
     uint32_t dial_max_ms;
     uint32_t op_timeout_ms;   /* 0: none. Default deadline of operations */
     uint32_t call_timeout_ms; /* 0: none. Deadline of connect and joint calls */
-    uint32_t stuck_ms;        /* 0: never. Waiting in calls that cannot meet for so long is an error */
+    uint32_t stuck_ms;        /* 0: never. After so long in calls that cannot meet, they fail */
 };
 struct pccl_peer_config pccl_peer_defaults(void);
 
 struct pccl_peer; /* peer/state.h */
 
-/* NULL: out of memory. Config, memory and effects are copied. */
+/* NULL: out of memory. The config, memory and effects are copied. */
 struct pccl_peer *pccl_peer_create(const struct pccl_peer_config *config, const struct pccl_memory *memory,
                                    const struct pccl_peer_effects *effects, uint64_t now_us);
 void pccl_peer_destroy(struct pccl_peer *peer);
 /*
- * The one door: everything that happens. Of CALL, DESCRIBE and LAUNCH: OK, or why it is refused, and then nothing has
- * happened. Of all others: OK.
+ * Handles an event; nothing else changes the state. Of CALL, DESCRIBE and LAUNCH: OK, or why it is
+ * refused, and then nothing has happened. Of all other events: OK.
  */
 enum pccl_status pccl_peer_step(struct pccl_peer *peer, struct pccl_peer_event *event);
 

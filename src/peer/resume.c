@@ -1,5 +1,7 @@
-/* A master of another boot knows nothing: tell it everything we know (PROTOCOL 12.2), and go on when it has its
- * picture. */
+/*
+ * The report to a restarted master, which knows nothing of the run (PROTOCOL 12.2), and how this
+ * peer goes on when the master has recovered.
+ */
 #include "peer/control.h"
 #include "peer/life.h"
 #include "peer/links.h"
@@ -7,7 +9,7 @@
 #include "peer/optimize.h"
 #include "peer/rounds.h"
 
-/* All that is remembered fits into the session of a new connection. */
+/* A report of everything that a peer remembers fits into a new session. */
 _Static_assert(PCCL_OPS_PER_PEER_MAX + PCCL_TOMBSTONES_MAX < PCCL_SESSION_QUEUE_MAX, "messages");
 _Static_assert((uint64_t)PCCL_OPS_PER_PEER_MAX *PCCL_TINY_BYTES_MAX < PCCL_SESSION_BYTES_MAX, "their payload");
 
@@ -54,7 +56,7 @@ static void resume_rounds(struct pccl_peer *p)
 
 static void resume_end(struct pccl_peer *p)
 {
-    size_t bytes = pccl_max_u64(1, p->link_count) * sizeof(struct pccl_id); /* a failing send drops all links */
+    size_t bytes = pccl_max_u64(1, p->link_count) * sizeof(struct pccl_id); /* sending may free the links */
     struct pccl_id *dead = pccl_allocate(&p->memory, bytes);
     uint32_t count = 0;
     for (uint32_t i = 0; dead != NULL && i < p->link_count; i++) {
@@ -73,9 +75,9 @@ void pccl_peer_send_resume(struct pccl_peer *p)
     PCCL_ASSERT(p->state == PCCL_PEER_MEMBER && p->greeted);
     pccl_peer_log(p, PCCL_LOG_INFO, "the master restarted: reporting this peer's state to it");
     p->resuming = true;
-    p->test.outstanding = false; /* nobody waits for what it shows: the new master asks anew */
+    p->test.outstanding = false; /* nobody waits for its result: the restarted master asks anew */
     for (uint32_t i = 0; i < p->link_count; i++)
-        p->links[i].warm = false; /* the new master asks for what it wants */
+        p->links[i].warm = false; /* the restarted master asks for the links that it wants */
     struct pccl_msg msg = {.type = PCCL_MSG_resume,
                            .as.resume = {.epoch = p->epoch,
                                          .view = p->view,
@@ -102,7 +104,9 @@ void pccl_peer_send_resume(struct pccl_peer *p)
         pccl_peer_forget_warm_ups(p);
 }
 
-/* Its outcomes, views and rounds have come before this. What is still open was not sent while it could not be decided.
+/*
+ * Outcomes, views and answers have come before `recovered`. What is still open is sent only now,
+ * since the master could not decide it before.
  */
 void pccl_peer_recovered(struct pccl_peer *p, const struct pccl_msg_recovered *recovered)
 {

@@ -1,4 +1,4 @@
-/* Calls that end by the master's word: connect, and the joint votes (PROTOCOL 10). */
+/* Calls that end when the master answers: connect, and the joint votes (PROTOCOL 10). */
 #include "peer/control.h"
 #include "peer/life.h"
 #include "peer/operations.h"
@@ -133,7 +133,7 @@ void pccl_peer_round(struct pccl_peer *p, const struct pccl_msg_round *round)
     uint8_t kind = round->kind;
     struct pccl_vote_call *call = &p->calls[kind];
     if (round->round < p->rounds[kind])
-        return; /* answered before */
+        return; /* answered already */
     if (round->round > p->rounds[kind] || !call->outstanding) {
         pccl_peer_give_up(p, PCCL_MASTER_LOST, "the master decided a round without this peer's vote");
         return;
@@ -166,7 +166,7 @@ void pccl_peer_resend_votes(struct pccl_peer *p)
     for (uint8_t kind = 0; kind < PCCL_ROUND_KINDS; kind++) {
         if (p->calls[kind].outstanding)
             send_vote(p, kind);
-        if (p->calls[kind].outstanding && p->calls[kind].withdrawn) /* of SYNC: if it is not planned yet */
+        if (p->calls[kind].outstanding && p->calls[kind].withdrawn) /* of SYNC: if nothing is elected yet */
             send_withdraw(p, kind);
     }
 }

@@ -1,6 +1,6 @@
 /*
- * Calls that end by the master's word: connect, and the joint calls, each a vote in a round. One of a kind at a time,
- * and one of those that end an era.
+ * Calls that end when the master answers: connect, and the joint calls, each of which is a vote in
+ * a round. There is at most one of each kind at a time, and at most one of those that end an era.
  */
 #ifndef PCCL_PEER_ROUNDS_H
 #define PCCL_PEER_ROUNDS_H
@@ -12,13 +12,16 @@ PCCL_MUST_CHECK enum pccl_status pccl_peer_call(struct pccl_peer *p, enum pccl_c
                                                 const struct pccl_sync_vote *vote);
 void pccl_peer_withdraw(struct pccl_peer *p, enum pccl_call call);
 const char *pccl_peer_why_withdrawn(const struct pccl_vote_call *call);
-/* Waits for a round that changes the era: nothing may be launched, and no other such call begin (PROTOCOL 5.1). */
+/*
+ * A call waits for a round that ends the era: nothing may be launched, and no other such call may
+ * begin (PROTOCOL 5.1).
+ */
 bool pccl_peer_is_in_quiet_call(const struct pccl_peer *p);
-/* What the master says: a round is decided, or this peer's vote taken back. */
+/* From the master: a round is decided, or this peer's vote is withdrawn. */
 void pccl_peer_round(struct pccl_peer *p, const struct pccl_msg_round *round);
 void pccl_peer_resend_votes(struct pccl_peer *p);
 void pccl_peer_tick_calls(struct pccl_peer *p);
-/* This peer is out of the run: every call ends with this status. */
+/* This peer has left the run: every call ends with this status. */
 void pccl_peer_end_calls(struct pccl_peer *p, enum pccl_status status);
 
 #endif

@@ -8,7 +8,7 @@
 
 enum pccl_peer_state {
     PCCL_PEER_IDLE,       /* never connected */
-    PCCL_PEER_CONNECTING, /* dialing, or the hello is not answered */
+    PCCL_PEER_CONNECTING, /* dialing, or the hello is not answered yet */
     PCCL_PEER_PENDING,    /* known to the master, not yet admitted */
     PCCL_PEER_MEMBER,
     PCCL_PEER_OVER, /* left, expelled or given up: this machine's life has ended */
@@ -24,23 +24,23 @@ struct pccl_vote_call {
 
 /* The synchronization under way; kept between calls: synced and torn. */
 struct pccl_sync_call {
-    struct pccl_sync_vote vote; /* as brought; then as the transfer has changed it */
-    bool synced;                /* one has been completed in this run */
+    struct pccl_sync_vote vote; /* as the caller brought it, then as the transfer has changed it */
+    bool synced;                /* a synchronization has completed in this run */
     bool torn;                  /* an unfinished transfer has written into the caller's memory */
-    bool torn_unequal;          /* ... maybe into tensors that need not be the same */
-    bool at_risk;               /* within a call: it may do so at any moment */
+    bool torn_unequal;          /* ... perhaps also into tensors that need not be the same */
+    bool at_risk;               /* within a call: a transfer may begin to write at any moment */
     bool planned, done, complete;
-    bool vouches; /* it brought what the plan elected, and has not said yet by which proof others may know that */
+    bool vouches; /* it brought what was elected, and has not sent the proof of it yet */
     struct pccl_sync_plan plan;
     struct pccl_text failure;
-    /* what the last round told: */
+    /* what the last round told */
     uint64_t revision;
     struct pccl_text reason; /* why it failed for all */
 };
 
 enum pccl_dial_state { PCCL_DIAL_DOWN, PCCL_DIAL_DIALING, PCCL_DIAL_UP };
 
-/* What we know of the links with one other peer. */
+/* What this peer knows of its links with another one, in both directions. */
 struct pccl_peer_link {
     struct pccl_id id;
     struct pccl_id ticket; /* for dialing it */
@@ -48,14 +48,14 @@ struct pccl_peer_link {
     uint32_t candidate_count;
     bool ring;        /* it follows us in the ring */
     bool mesh;        /* it is in our group, which is small */
-    bool warm;        /* the master asked for it */
-    uint64_t tell_us; /* warm: when it is said that nobody admits the newcomer; UINT64_MAX: it has been */
+    bool warm;        /* the master asked for it (`warm_up`) */
+    uint64_t tell_us; /* warm: when to log that nobody admits the newcomer; UINT64_MAX: that is done */
     enum pccl_dial_state out;
     bool in_up;
     uint64_t retry_us, reported_us;
     uint32_t pause_ms;
-    uint32_t rtt_us;        /* as the master was told last; 0: unknown */
-    uint64_t rate, told_us; /* the same, and when */
+    uint32_t rtt_us;        /* as last told to the master; 0: unknown */
+    uint64_t rate, told_us; /* likewise; told_us: when */
     enum pccl_link_end how; /* the last failure */
     bool failed;
 };
@@ -65,7 +65,7 @@ struct pccl_use {
     uint32_t launches;
 };
 
-/* Another peer has started this instance as a bulk operation; here it is not launched. */
+/* Another peer has launched this instance as a bulk operation; here it is not launched. */
 struct pccl_announcement {
     struct pccl_table_node by_instance;
     struct pccl_instance instance;
@@ -80,7 +80,7 @@ struct pccl_test_call {
     struct pccl_id peer;
 };
 
-/* Somebody who has left our group, and the epoch that told us. */
+/* A peer that left this peer's group, and the epoch that said so. */
 struct pccl_departure {
     struct pccl_id id;
     struct pccl_epoch epoch;
@@ -95,8 +95,8 @@ struct pccl_peer {
 
     /* the master */
     bool dialing, up, greeted; /* dial_master under way; connection stands; hello_ok received on it */
-    bool resuming;             /* RESUME sent, RECOVERED not received */
-    uint64_t redial_us, lost_us, heard_us, spoke_us; /* redial_us, lost_us: 0 = not now */
+    bool resuming;             /* `resume` sent, `recovered` not received */
+    uint64_t redial_us, lost_us, heard_us, spoke_us; /* redial_us, lost_us: 0: not now */
     uint32_t pause_ms;
     uint64_t boot;
     struct pccl_id run_key; /* of a member */
@@ -115,15 +115,15 @@ struct pccl_peer {
     struct pccl_departure departures[PCCL_DEPARTED_MAX];
     uint64_t departure_count; /* ever; the n-th is at n modulo PCCL_DEPARTED_MAX */
     uint64_t rounds[PCCL_ROUND_KINDS];
-    uint64_t revision;                  /* of the group's shared state: the one that is due; 0: none yet */
-    bool round_known[PCCL_ROUND_KINDS]; /* what the round before the open one answered */
+    uint64_t revision;                  /* the next one of the group's shared state; 0: none yet */
+    bool round_known[PCCL_ROUND_KINDS]; /* the answer to the round before the open one is known */
     uint8_t last_outcome[PCCL_ROUND_KINDS];
-    struct pccl_attributes last_attributes[PCCL_ROUND_KINDS]; /* as the round that was decided last told them */
+    struct pccl_attributes last_attributes[PCCL_ROUND_KINDS]; /* as that answer told them */
 
     /* calls */
     bool connect_outstanding;
     uint64_t connect_since_us, connect_deadline_us, connect_where_us;
-    uint64_t admissions_told_us; /* that newcomers wait */
+    uint64_t admissions_told_us; /* when it was last logged that newcomers wait */
     struct pccl_vote_call calls[PCCL_ROUND_KINDS];
     struct pccl_sync_call sync;
     struct pccl_test_call test;
@@ -138,16 +138,16 @@ struct pccl_peer {
     struct pccl_hash_key hash; /* of all tables */
     struct pccl_table by_instance, by_tag, uses, announcements;
     struct pccl_peer_op *oldest, *newest;                /* in order of creation */
-    struct pccl_peer_op *first_unstable, *last_unstable; /* confirmed, not known to all; in order of decision */
-    uint32_t op_count, held_count, awaited_count;        /* awaited_count: a caller waits in it, undecided */
-    uint32_t tombstone_count;                            /* of the operations */
+    struct pccl_peer_op *first_unstable, *last_unstable; /* confirmed, not known to all members; in order of decision */
+    uint32_t op_count, held_count, awaited_count;        /* awaited_count: undecided, with a caller waiting in it */
+    uint32_t tombstone_count;                            /* tombstones among the operations */
     uint64_t decisions, stable;
 
     struct pccl_peer_link *links;
     uint32_t link_count, link_capacity;
 };
 
-/* Of the era: the joint rounds that have been decided (PROTOCOL 1.4). */
+/* The first half of the era: how many joint rounds have been decided (PROTOCOL 1.4). */
 static inline uint64_t pccl_peer_joint(const struct pccl_peer *p)
 {
     return p->rounds[PCCL_ROUND_UPDATE] + p->rounds[PCCL_ROUND_OPTIMIZE];

@@ -1,9 +1,9 @@
 /*
- * A synchronization of shared state, as this peer lives through it (PROTOCOL 10.5): its vote, the plan that the master
- * makes of all votes, and what became of the transfer, which the driver does.
+ * This peer's part in a synchronization of shared state (PROTOCOL 10.5): its vote, the plan that
+ * the master makes of all votes, and the result of the transfer, which the driver carries out.
  *
- * After a restart of the master the peer votes again, with what it holds by then: what it had; or, with the transfer
- * complete, what was elected; or nothing that anybody should take.
+ * After a restart of the master the peer votes again, with what it holds by then: its own content;
+ * or, if the transfer is complete, the elected one; or torn content, which nobody may take.
  */
 #include "peer/control.h"
 #include "peer/life.h"
@@ -23,7 +23,10 @@ void pccl_peer_begin_sync(struct pccl_peer *p, const struct pccl_sync_vote *vote
 uint64_t pccl_peer_sync_round(const struct pccl_peer *p) { return p->rounds[PCCL_ROUND_SYNC]; }
 uint64_t pccl_peer_sync_revision(const struct pccl_peer *p) { return p->sync.revision; }
 
-/* What the last plan asked for may be written into memory at any moment: the driver has not said that it is through. */
+/*
+ * The driver may still write into memory what the last plan asked for, at any moment: it has not
+ * said that it has finished.
+ */
 static bool is_writable_now(const struct pccl_peer *p)
 {
     const struct pccl_sync_call *sync = &p->sync;
@@ -31,12 +34,16 @@ static bool is_writable_now(const struct pccl_peer *p)
     return sync->planned && sync->plan.requests && !sync->complete && !through;
 }
 
-/* A transfer of this call has brought all tensors: it holds what those hold who have synchronized before. */
+/*
+ * A transfer of this call has brought all tensors, so this peer holds what members hold that have
+ * synchronized before.
+ */
 static bool holds_all(const struct pccl_sync_call *sync) { return sync->complete && sync->plan.takes_unequal; }
 
 /*
- * Said again to a restarted master, which makes another plan. Until that has come the driver goes on with the old one:
- * what it had not touched by now it may touch behind this vote, so nobody should count on it.
+ * A restarted master gets the vote again and makes another plan. Until that comes the driver goes
+ * on with the old one and may write after this vote was sent, so the vote says torn even if nothing
+ * has been written yet.
  */
 void pccl_peer_send_sync_vote(struct pccl_peer *p)
 {
@@ -64,7 +71,7 @@ static void send_done(struct pccl_peer *p)
     const struct pccl_sync_call *sync = &p->sync;
     PCCL_ASSERT(sync->done);
     if (p->resuming)
-        return; /* the vote tells; and the plan that follows is answered at once */
+        return; /* the vote says so, and the next plan is answered at once */
     struct pccl_msg msg = {.type = PCCL_MSG_sync_done,
                            .as.sync_done = {.round = p->rounds[PCCL_ROUND_SYNC],
                                             .failed = !sync->complete,
@@ -93,8 +100,9 @@ static bool is_open(struct pccl_peer *p, uint64_t round, const char *what)
 }
 
 /*
- * A transfer that has failed stays so, and the driver does not hear of another plan: what it would fetch came to
- * nothing. One that was complete before the master restarted is so again if that is asked.
+ * A transfer that has failed stays failed, so the driver is not told of another plan to fetch. A
+ * transfer that was complete before the master restarted counts as complete again if the new plan
+ * asks for the same.
  */
 void pccl_peer_sync_planned(struct pccl_peer *p, const struct pccl_msg_sync_plan *plan)
 {
@@ -144,7 +152,7 @@ void pccl_peer_sync_touched(struct pccl_peer *p)
     sync->torn_unequal = sync->torn_unequal || sync->plan.takes_unequal;
 }
 
-/* The memory is as the plan wanted it; also when the caller has given up meanwhile. */
+/* The memory is as the plan wanted it, even if the caller has withdrawn meanwhile. */
 static void note_complete(struct pccl_sync_call *sync)
 {
     sync->torn = sync->at_risk = false;
@@ -165,7 +173,7 @@ void pccl_peer_sync_done(struct pccl_peer *p, bool complete, const struct pccl_t
     sync->done = true;
     sync->complete = complete;
     if (!complete) {
-        sync->vouches = false; /* nor does the master wait for that */
+        sync->vouches = false; /* the master does not wait for its proof any more */
         sync->failure = *reason;
         pccl_names_add_to(&p->names, &sync->failure);
     }

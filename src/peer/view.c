@@ -1,4 +1,7 @@
-/* Membership as this peer knows it: the list of all members, its group's ring, and the four attributes. */
+/*
+ * The membership as this peer knows it: the list of all members, the ring of its group, and the
+ * four attributes.
+ */
 #include "core/ticket.h"
 #include "peer/life.h"
 #include "peer/links.h"
@@ -83,7 +86,7 @@ bool pccl_peer_is_in_group(const struct pccl_peer *p, const struct pccl_id *id)
     return false;
 }
 
-/* A ring is a permutation of the group with us in it (invariant I1). */
+/* A ring is a permutation of the members of the group, including this peer (invariant I1). */
 static bool is_ring(const struct pccl_peer *p, const struct pccl_id *ids, uint32_t count)
 {
     uint32_t in_group = 0;
@@ -155,12 +158,12 @@ void pccl_peer_welcome(struct pccl_peer *p, const struct pccl_msg_welcome *welco
     pccl_peer_drop_announcements(p, other_run);
     pccl_peer_links_follow_view(p);
     p->attributes = pccl_peer_live_attributes(p);
-    p->round_known[PCCL_ROUND_UPDATE] = welcome->update > 0; /* the round that admitted it */
+    p->round_known[PCCL_ROUND_UPDATE] = welcome->update > 0; /* the round that admitted this peer */
     p->last_outcome[PCCL_ROUND_UPDATE] = PCCL_ROUND_DONE;
     p->last_attributes[PCCL_ROUND_UPDATE] = p->attributes;
     p->connect_outstanding = false;
     pccl_peer_wait_ended(p);
-    pccl_peer_arm(p, p->now_us); /* it speaks of others that wait from now on */
+    pccl_peer_arm(p, p->now_us); /* from now on it also logs that newcomers wait */
     pccl_peer_log(p, PCCL_LOG_INFO, "admitted to run %s: %u peers, %u in group %u", pccl_id_str(&p->lineage),
                   p->attributes.world, p->attributes.group_world, p->config.group);
     p->effects.call_done(p->effects.context, PCCL_CALL_CONNECT, PCCL_OK, false);
@@ -178,7 +181,7 @@ static bool apply_members(struct pccl_peer *p, const struct pccl_msg_epoch_chang
     return true;
 }
 
-/* Whoever is in the ring that is about to be replaced and no longer in the group. */
+/* Those who are in the ring that is about to be replaced and no longer in the group. */
 static void note_departures(struct pccl_peer *p)
 {
     for (uint32_t i = 0; i < p->ring_count; i++)
@@ -221,7 +224,7 @@ void pccl_peer_epoch_change(struct pccl_peer *p, const struct pccl_msg_epoch_cha
             pccl_peer_give_up(p, PCCL_MASTER_LOST, "the master's ring cannot be used");
             return;
         }
-        note_departures(p); /* before it ends operations: their callers ask who has left */
+        note_departures(p); /* before operations end: their callers ask who has left */
         if (!replace_ring(p, change->ring, change->ring_count)) {
             pccl_peer_give_up(p, PCCL_MEMORY, "out of memory");
             return;
@@ -231,7 +234,7 @@ void pccl_peer_epoch_change(struct pccl_peer *p, const struct pccl_msg_epoch_cha
         pccl_peer_log(p, PCCL_LOG_INFO, "%u peers in the group now: %s", p->ring_count, why.bytes);
         pccl_peer_view_aborts(p, &why);
         if (p->state == PCCL_PEER_OVER)
-            return; /* sending failed, and the links are gone */
+            return; /* sending failed, and the links have been freed */
     }
     pccl_peer_links_follow_view(p);
 }

@@ -1,5 +1,6 @@
 /*
- * Who is in the run: members and the ring of the group, as the master's views say, and what all of them are called.
+ * Who is in the run: the members and the ring of the group, as the master's views tell them, and
+ * the display names.
  */
 #ifndef PCCL_PEER_VIEW_H
 #define PCCL_PEER_VIEW_H
@@ -7,9 +8,12 @@
 #include "peer/state.h"
 
 void pccl_peer_welcome(struct pccl_peer *p, const struct pccl_msg_welcome *welcome);
-/* The next view: it decides what was launched before it, and links and departures follow it. */
+/*
+ * A new epoch. If it is a new view of this group, it decides what was launched before it, and links
+ * and departures follow from it.
+ */
 void pccl_peer_epoch_change(struct pccl_peer *p, const struct pccl_msg_epoch_change *change);
-/* Of now; not the snapshot that callers see. */
+/* The present attributes; not the snapshot that callers see. */
 struct pccl_attributes pccl_peer_live_attributes(const struct pccl_peer *p);
 bool pccl_peer_knows_member(const struct pccl_peer *p, const struct pccl_id *id);
 bool pccl_peer_is_in_group(const struct pccl_peer *p, const struct pccl_id *id); /* a member of our own group */
@@ -18,7 +22,7 @@ const struct pccl_id *pccl_peer_successor(const struct pccl_peer *p);           
 /* ---- names.c ---- */
 
 void pccl_peer_names(struct pccl_peer *p, const struct pccl_msg_names *msg);
-/* What the master says in words, as people read it. */
+/* Copies a reason that the master gave, with the names of peers added. */
 void pccl_peer_take_reason(const struct pccl_peer *p, struct pccl_text *reason, const struct pccl_bytes *said);
 
 #endif

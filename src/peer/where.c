@@ -1,13 +1,19 @@
-/* Nobody waits in silence: after a while the master is asked who is missing, and the answer is said in words. */
+/*
+ * Nobody waits in silence: after a while the peer asks the master who is missing and logs the
+ * answer.
+ */
 #include "peer/control.h"
 #include "peer/life.h"
 #include "peer/operations.h"
 #include "peer/where.h"
 #include "wire/describe.h"
 
-enum { WHERE_REPEAT = 5 }; /* times where_ms between questions */
+enum { WHERE_REPEAT = 5 }; /* times where_ms, between two questions */
 
-/* A caller with a deadline that is nearer shall learn before it who is missing; and who waits with it, that we came. */
+/*
+ * If the deadline comes sooner, ask halfway to it: the caller learns in time who is missing, and
+ * those who wait with it learn that this peer has come.
+ */
 uint64_t pccl_peer_first_where(const struct pccl_peer *p, uint64_t since_us, uint64_t deadline_us)
 {
     PCCL_ASSERT(since_us <= deadline_us);
@@ -48,10 +54,13 @@ void pccl_peer_wait_ended(struct pccl_peer *p)
 
 #define ADMITTED_BY "with comm.update_topology(), in C pcclUpdateTopology, which all of them call between steps"
 
-/* Of newcomers, who may be as many as like: one line for all of whom it is time, and not too often. */
+/*
+ * Anybody may be a newcomer, so there may be many: one line for all that are due, and at most one
+ * each where_ms.
+ */
 static void tell_admissions(struct pccl_peer *p)
 {
-    bool votes = p->calls[PCCL_ROUND_UPDATE].outstanding; /* then others are missing, which that call says */
+    bool votes = p->calls[PCCL_ROUND_UPDATE].outstanding; /* then that call says which members are missing */
     bool early = p->now_us < p->admissions_told_us + p->config.where_ms * UINT64_C(1000);
     const struct pccl_id *first = NULL;
     bool others = false;
@@ -112,7 +121,7 @@ static void end_stuck_call(struct pccl_peer *p, const struct pccl_msg_who_is_whe
     }
 }
 
-/* The answer may come when the call that it was asked for is over. */
+/* The answer may come after the call that asked for it has ended. */
 static bool is_still_waiting(struct pccl_peer *p, const struct pccl_msg_who_is_where *answer)
 {
     if (answer->call == PCCL_CALL_REDUCE) {

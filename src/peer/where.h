@@ -1,5 +1,6 @@
 /*
- * "Who is where": callers who wait for long ask the master for whom, log it, and end what cannot meet.
+ * "Who is where": for callers who wait long, this peer asks the master whom they wait for, logs the
+ * answer, and ends calls that cannot meet.
  */
 #ifndef PCCL_PEER_WHERE_H
 #define PCCL_PEER_WHERE_H
@@ -9,12 +10,15 @@
 void pccl_peer_ask_where(struct pccl_peer *p, enum pccl_call call, const struct pccl_instance *instance, uint64_t round,
                          uint64_t since_us);
 void pccl_peer_take_places(struct pccl_peer *p, const struct pccl_msg_who_is_where *answer);
-/* When a call or operation asks first, and then again. */
+/* When a call or operation asks for the first time, and when again. */
 uint64_t pccl_peer_first_where(const struct pccl_peer *p, uint64_t since_us, uint64_t deadline_us);
 uint64_t pccl_peer_next_where(const struct pccl_peer *p);
-/* Who has forgotten to update the topology learns it from the newcomer's own words, and from the members'. */
+/*
+ * Logs that newcomers wait, so that people notice that no member calls for a topology update: at
+ * the newcomer, and at the members that hold links to it.
+ */
 void pccl_peer_tick_admissions(struct pccl_peer *p);
-/* A call ended: nobody is waited for any more, unless other calls still wait. */
+/* A call has ended: this peer waits for nobody any more, unless another call still waits. */
 void pccl_peer_wait_ended(struct pccl_peer *p);
 
 #endif

@@ -96,23 +96,25 @@ static void master_rules(void **state)
     struct pccl_remote *member = m->remotes[0];
     struct pccl_remote *newcomer = m->remotes[1];
     struct pccl_peer_group *group = m->groups[0];
-    BREAKS(pccl_master_check, m, m->member_count, 2, "members are counted");
-    BREAKS(pccl_master_check, m, m->departing_count, 1, "who departs is counted");
-    BREAKS(pccl_master_check, m, m->due, 1, "what is due is decided, but for what waits for a departure");
-    BREAKS(pccl_master_check, m, m->newcomer_count, 2, "newcomers are counted");
-    BREAKS(pccl_master_check, m, m->founded, false, "members are of a run that goes on");
-    BREAKS(pccl_master_check, m, m->deadline_us, UINT64_MAX, "silence is noticed");
-    BREAKS(pccl_master_check, m, member->state, PCCL_REMOTE_PENDING, "members are in a group, others not");
-    BREAKS(pccl_master_check, m, member->position, 1, "a member is where its position says");
-    BREAKS(pccl_master_check, m, member->group_number, 1, "a member is in the group that it has chosen");
-    BREAKS(pccl_master_check, m, member->votes[PCCL_ROUND_SYNC], true, "members vote, by joint round");
-    BREAKS(pccl_master_check, m, member->session.sent, 9, "a session keeps what is not acknowledged, and nothing else");
-    BREAKS(pccl_master_check, m, newcomer->queue->count, 2, "a queue has somebody, and counts them");
-    BREAKS(pccl_master_check, m, newcomer->tell_us, 3, "who waits to be admitted is spoken of");
-    BREAKS(pccl_master_check, m, group->behind, 5, "who is behind is counted");
-    BREAKS(pccl_master_check, m, group->changed, true, "a ring changes with an epoch, in one step");
-    BREAKS(pccl_master_check, m, group->held_count, 1, "aborts that wait are counted");
-    BREAKS(pccl_master_check, m, group->view.number, 9, "a view is an epoch of this run");
+    BREAKS(pccl_master_check, m, m->member_count, 2, "the number of members is right");
+    BREAKS(pccl_master_check, m, m->departing_count, 1, "the number of departing peers is right");
+    BREAKS(pccl_master_check, m, m->due, 1, "no stage stays due unless a departure is pending");
+    BREAKS(pccl_master_check, m, m->newcomer_count, 2, "the number of newcomers is right");
+    BREAKS(pccl_master_check, m, m->founded, false, "a master with members has a run and does not recover");
+    BREAKS(pccl_master_check, m, m->deadline_us, UINT64_MAX, "silence is noticed in time");
+    BREAKS(pccl_master_check, m, member->state, PCCL_REMOTE_PENDING, "members are in a group, and other peers are not");
+    BREAKS(pccl_master_check, m, member->position, 1, "a member is at its position");
+    BREAKS(pccl_master_check, m, member->group_number, 1, "a member is in the group that it chose");
+    BREAKS(pccl_master_check, m, member->votes[PCCL_ROUND_SYNC], true,
+           "only members vote, and a synchronization has no joint vote");
+    BREAKS(pccl_master_check, m, member->session.sent, 9,
+           "a session keeps exactly the messages that are not acknowledged");
+    BREAKS(pccl_master_check, m, newcomer->queue->count, 2, "a queue is not empty, and its count is right");
+    BREAKS(pccl_master_check, m, newcomer->tell_us, 3, "a newcomer that nobody admits is logged in time");
+    BREAKS(pccl_master_check, m, group->behind, 5, "the number of members that are behind is right");
+    BREAKS(pccl_master_check, m, group->changed, true, "a ring changes and its epoch is made in one step");
+    BREAKS(pccl_master_check, m, group->held_count, 1, "the number of held aborts is right");
+    BREAKS(pccl_master_check, m, group->view.number, 9, "a view is not newer than the epoch of the run");
     pccl_master_destroy(m);
     assert_int_equal(memory.live_blocks, 0);
 }
@@ -159,15 +161,15 @@ static void peer_rules(void **state)
     struct pccl_peer_event connect = {.kind = PCCL_PEER_CALL, .call = PCCL_CALL_CONNECT, .now_us = 2};
     assert_int_equal(pccl_peer_step(p, &connect), PCCL_OK);
     assert_null(pccl_peer_check(p));
-    BREAKS(pccl_peer_check, p, p->op_count, 1, "operations are counted");
-    BREAKS(pccl_peer_check, p, p->awaited_count, 1, "operations that callers wait in are counted");
-    BREAKS(pccl_peer_check, p, p->up, true, "there is one connection to the master");
-    BREAKS(pccl_peer_check, p, p->resuming, true, "a member resumes");
-    BREAKS(pccl_peer_check, p, p->calls[PCCL_ROUND_UPDATE].outstanding, true, "members make joint calls");
-    BREAKS(pccl_peer_check, p, p->redial_us, 3, "the master is dialed again");
+    BREAKS(pccl_peer_check, p, p->op_count, 1, "the number of operations is right");
+    BREAKS(pccl_peer_check, p, p->awaited_count, 1, "the number of operations that callers wait in is right");
+    BREAKS(pccl_peer_check, p, p->up, true, "a peer does not dial the master while it is connected");
+    BREAKS(pccl_peer_check, p, p->resuming, true, "only a member resumes");
+    BREAKS(pccl_peer_check, p, p->calls[PCCL_ROUND_UPDATE].outstanding, true, "only members make joint calls");
+    BREAKS(pccl_peer_check, p, p->redial_us, 3, "the master is dialed again when that is due");
     pccl_peer_step(p, &(struct pccl_peer_event){.kind = PCCL_PEER_LEAVE, .now_us = 3});
     assert_null(pccl_peer_check(p));
-    BREAKS(pccl_peer_check, p, p->up, true, "who is out has closed everything");
+    BREAKS(pccl_peer_check, p, p->up, true, "a peer whose life has ended has closed everything");
     pccl_peer_destroy(p);
     assert_int_equal(memory.live_blocks, 0);
 }

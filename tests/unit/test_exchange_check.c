@@ -15,11 +15,12 @@ static void exchange_rules(void **state)
     struct pccl_transfer *transfer = alone.job.transfer;
     assert_null(pccl_exchange_check(exchange));
     BREAKS(pccl_exchange_check, exchange, exchange->scratch.reserved_bytes, 1,
-           "scratch is reserved for the groups that are open");
-    BREAKS(pccl_exchange_check, exchange, exchange->ahead_bytes, 1, "what all lanes hold ahead is counted");
-    BREAKS(pccl_exchange_check, exchange, transfer->complete, 1, "groups that are not complete are open");
-    BREAKS(pccl_exchange_check, exchange, transfer->unheard, 0, "who has not said READY is counted");
-    BREAKS(pccl_exchange_check, exchange, transfer->done, true, "what is done has its results");
+           "scratch is reserved for exactly the open stripes");
+    BREAKS(pccl_exchange_check, exchange, exchange->ahead_bytes, 1, "the amount that all lanes hold ahead is right");
+    BREAKS(pccl_exchange_check, exchange, transfer->complete, 1, "the number of open stripes is right");
+    BREAKS(pccl_exchange_check, exchange, transfer->unheard, 0,
+           "the number of receivers that have not said `ready` is right");
+    BREAKS(pccl_exchange_check, exchange, transfer->done, true, "a transfer that is done has its results");
     end_alone();
 }
 

@@ -52,7 +52,7 @@ PLANTS = [
              "if (!op->decided) free_operation(m, group, op);",
              "if (!op->decided && op->world == 0) free_operation(m, group, op);"),
             ("src/master/operations.c",
-             "/* ---- what peers say ---- */",
+             "/* ---- messages from peers ---- */",
              """
 void commit_late(struct pccl_master *m, struct pccl_peer_group *group)
 {

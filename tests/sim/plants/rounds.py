@@ -7,8 +7,7 @@ PLANTS = [
         ["I12", "I11"], ["f20-counters"],
         [
             ("src/peer/operations.c",
-             "/* PROTOCOL 1.5, 2.1: counters, outcomes and tombstones end with their era. Everything was quiet, so "
-             "nothing is held. */ void pccl_peer_change_era(struct pccl_peer *p) {",
+             "void pccl_peer_change_era(struct pccl_peer *p) {",
              "void pccl_peer_change_era(struct pccl_peer *p) { forget_stable(p); return;"),
         ], options=BLIND_USES),
     Bug("era_forgets_nothing",

@@ -7,7 +7,7 @@ PLANTS = [
         ["S1", "S2", "S3", "PEACE"], [],
         [
             ("src/master/master.c",
-             "break; /* and with it all that comes behind */",
+             "break; /* and so do all stages after it */",
              "{ if (m->due >> PCCL_STAGE_SYNCS & 1) pccl_master_decide_syncs(m); break; }"),
             ("src/master/sync.c",
              "elect(m, group); if (m->departing_count > 0) return;",
