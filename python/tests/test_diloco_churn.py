@@ -220,8 +220,10 @@ def test_who_is_left_waits_for_more_if_asked_to(script, address, mode):
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_killed_while_much_is_on_its_way(script, address, mode):
-    run = Run(script, address, mode, size=1 << 21, bucket_bytes=1 << 19, announce=True, verify_every=0)
+@pytest.mark.parametrize("size", [1 << 21, pytest.param(1 << 22, marks=pytest.mark.nightly)])
+def test_killed_while_much_is_on_its_way(script, address, mode, size):
+    """8 MiB by day, 16 MiB nightly: the more there is to move, the surer the kill hits a transfer."""
+    run = Run(script, address, mode, size=size, bucket_bytes=size // 4, announce=True, verify_every=0)
     stay = [run.peer(i, [3, 2]) for i in range(2)]
     victim = run.peer(2, [3, -1])
     victim.line(": 3 peers")
