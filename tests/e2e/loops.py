@@ -54,3 +54,12 @@ def longest_pause_ms(loops):
         times = [step["at"] for step in loop.steps]
         pauses.append(max(b - a for a, b in zip(times, times[1:])) / 1000)
     return max(pauses)
+
+
+def kill_all(loops, dead):
+    """Kills all before it waits for any: a peer that has stopped would hold up those after it. They move to `dead`."""
+    for peer in list(loops):
+        peer.kill()
+        dead[peer] = loops.pop(peer)
+    for peer in dead:
+        peer.end(harness.DEADLINE)

@@ -109,6 +109,21 @@ def wait_at_rest(processes, length_ms):
     figure("processor share while waiting", used_s * 1e6 / (now_us() - since_us), "share")
 
 
+def restart(run):
+    """A master that has been killed is started again at its old port."""
+    run.master.end(harness.DEADLINE)
+    return run.start_master(run.port, **RESTARTED)
+
+
+def reduce_marked(peers, tag, count):
+    """Every peer has launched its part of one in-place sum, with its position as its mark."""
+    words = [tag, count, "f32", "sum"]
+    calls = [peer.start("reduce", *words, f"mark:{bit}", "inplace", "launched") for bit, peer in enumerate(peers)]
+    for call in calls:
+        call.begun()
+    return calls
+
+
 def go_on(run, survivors, rejoin=True):
     """A retry among the survivors is right, and a newcomer gets in."""
     if len(survivors) > 1:

@@ -8,7 +8,7 @@ import ports
 from harness import INVALID_ARGUMENT, INVALID_USAGE, LOST, MASTER_FAILED, NOT_INITIALIZED, SUCCESS, UPDATE_FAILED
 from harness import LARGE, check, equal, figure, now_us, say, wait_ms
 from loops import BULK, in_both_sizes
-from phases import agree, knew
+from phases import agree, knew, reduce_marked
 from proxy import join_behind_proxies
 
 ALL = 3
@@ -213,15 +213,6 @@ def destroy_with_operations_open(run, count):
     calls = [peer.start("multi", 2, 2, 20, count, "i32", "sum", "rand:1") for peer in others]
     for call in calls:
         call.wait(rc=SUCCESS)
-
-
-def reduce_marked(peers, tag, count):
-    """All are in the same call."""
-    words = [tag, count, "f32", "sum"]
-    calls = [peer.start("reduce", *words, f"mark:{bit}", "inplace", "launched") for bit, peer in enumerate(peers)]
-    for call in calls:
-        call.begun()
-    return calls
 
 
 def test_fork_in_mid_transfer(run):

@@ -13,6 +13,7 @@ import time
 import harness
 from harness import SUCCESS
 from harness import check, equal, say
+from loops import kill_all
 from phases import PATIENT
 
 PEERS_MAX = 6
@@ -101,14 +102,6 @@ class Churn:
         for victim in victims:
             victim.end(harness.DEADLINE)
 
-    def end(self):
-        """All die: so nobody waits for one that has stopped before it."""
-        for peer in list(self.loops):
-            peer.kill()
-            self.dead[peer] = self.loops.pop(peer)
-        for peer in self.dead:
-            peer.end(harness.DEADLINE)
-
     # ---- the verdict
 
     def collect(self):
@@ -158,7 +151,7 @@ def churn(run, least, seed):
     rig.fill(2)  # one alone makes no step
     rig.settle()
     kills = len(rig.dead)
-    rig.end()
+    kill_all(rig.loops, rig.dead)
     steps, operations = rig.collect()
     say(
         f"{kills} kills in {time.monotonic() - start:.0f} s; operations failed by {len(rig.error_ms)} of them; "

@@ -4,18 +4,13 @@ import harness
 from harness import INVALID_USAGE, LOST, MASTER_FAILED, SUCCESS, UPDATE_FAILED
 from harness import check, equal, figure, now_us, say
 from loops import all_right, in_both_sizes, more_steps, start_loops
-from phases import RESTARTED, knew
+from phases import RESTARTED, knew, restart
 
 
 def start(run, count=3, **peers):
     run.environment["PCCL_WHERE_MS"] = "20"
     run.start_master(**RESTARTED)
     return run.join(count, dial_max_ms=50, **peers)
-
-
-def restart(run):
-    run.master.end(harness.DEADLINE)
-    return run.start_master(run.port, **RESTARTED)
 
 
 def agree(calls, *codes):

@@ -4,7 +4,7 @@ import harness
 from harness import LARGE, LOST, SUCCESS
 from harness import check, equal, say, wait_ms
 from loops import all_right, more_steps, start_loops
-from phases import PATIENT, agree
+from phases import PATIENT, agree, reduce_marked
 from proxy import behind_proxy
 
 POOL = 4
@@ -35,14 +35,6 @@ def start(run, count, master=None, **parameters):
     return peers, proxies
 
 
-def reduce(peers, tag, count=LARGE):
-    words = [tag, count, "f32", "sum"]
-    calls = [peer.start("reduce", *words, f"mark:{bit}", "inplace", "launched") for bit, peer in enumerate(peers)]
-    for call in calls:
-        call.begun()
-    return calls
-
-
 def right(results, peers):
     for result in results:
         check(result["right"] and result["mask"] == (1 << len(peers)) - 1, f"{result}")
@@ -63,7 +55,7 @@ def test_reductions(run):
             peers.append(run.join(1, peers))
         ports = [port for peer in peers for port in peer.listening_ports()]
         for turn in range(3):
-            right(agree(reduce(peers, turn, 400000), SUCCESS), peers)
+            right(agree(reduce_marked(peers, turn, 400000), SUCCESS), peers)
         want = 2 * POOL * (world - 1)  # so few have links to all others, dialed by either side
         for peer in peers:
             harness.poll(lambda peer=peer, want=want: connections(peer, ports) == want, f"{want} connections")
@@ -80,13 +72,13 @@ def broken_while_reducing(run, count, reset):
     are, so it must fail."""
     peers, proxies = start(run, count)
     harness.poll(lambda: whole(proxies), "all connections")
-    right(agree(reduce(peers, 0, 400000), SUCCESS), peers)
+    right(agree(reduce_marked(peers, 0, 400000), SUCCESS), peers)
     codes = []
     for turn in range(6):
         held = proxies if turn % 2 else []
         for proxy in held:
             proxy.hold(True)
-        calls = reduce(peers, 1)
+        calls = reduce_marked(peers, 1, LARGE)
         wait_ms(5 + 10 * turn)
         proxies[turn % count].cut_one(turn % POOL, reset)
         for proxy in held:
@@ -95,7 +87,7 @@ def broken_while_reducing(run, count, reset):
         codes.append(results[0]["rc"])
         if codes[-1] == SUCCESS:
             right(results, peers)
-        right(agree(reduce(peers, 1, 400000), SUCCESS), peers)
+        right(agree(reduce_marked(peers, 1, 400000), SUCCESS), peers)
         harness.poll(lambda: whole(proxies), "all connections again")
     for peer in peers:
         equal(peer.do("attr")["world"], count, "world")

@@ -13,6 +13,7 @@ import states
 import wire
 from harness import INVALID_USAGE, MASTER_FAILED, SLOW, SUCCESS
 from harness import check, equal, figure, say, wait_ms, within
+from loops import kill_all
 from phases import PATIENT, RESTARTED, STRICT, knew
 from proxy import behind_proxy
 from states import MIB, all_waiting, define, ended, failed, group, held, nothing_moved, received, same, still, sync
@@ -519,14 +520,6 @@ class Churn:
         if SLOW == 1:
             within(grown, -1 << 30, self.GROWTH_KIB, "KiB that the eldest has grown by")
 
-    def end(self):
-        """All die: so nobody waits for one that has stopped before it."""
-        for peer in list(self.loops):
-            peer.kill()
-            self.dead[peer] = self.loops.pop(peer)
-        for peer in self.dead:
-            peer.end(harness.DEADLINE)
-
     def judge(self):
         seen, failures, longest_us, fetched = {}, 0, [], 0
         for peer, loop in self.dead.items():
@@ -553,7 +546,7 @@ class Churn:
 def churn(run, seconds):
     rig = Churn(run, seconds)
     rig.start()
-    rig.end()
+    kill_all(rig.loops, rig.dead)
     rig.judge()
 
 

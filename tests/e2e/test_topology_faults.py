@@ -4,7 +4,7 @@ works afterward."""
 import harness
 from harness import INVALID_USAGE, SUCCESS
 from harness import check, equal, now_us, poll, say, wait_ms
-from phases import PATIENT, RESTARTED, STRICT, agree, knew
+from phases import PATIENT, RESTARTED, STRICT, agree, knew, restart
 from topologies import join, optimize, picture, random_sums, reduce, start, updated
 
 BULK = 100000
@@ -190,11 +190,6 @@ def test_stop_before_its_vote(run):
 
 
 # ---- the master
-
-
-def restart(run):
-    run.master.end(harness.DEADLINE)
-    return run.start_master(run.port, **RESTARTED)
 
 
 def test_master_restarts_in_votes(run):

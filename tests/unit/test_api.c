@@ -5,7 +5,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "pccl.h"
+#include "api_support.h"
 
 #include <dlfcn.h>
 #include <pthread.h>
@@ -26,13 +26,6 @@ static void connect_second(void *argument)
 {
     struct world *world = argument;
     assert_int_equal(pcclConnect(world->peers[1]), pcclSuccess);
-}
-
-static int world_of(const pcclComm_t *comm)
-{
-    int count = 0;
-    assert_int_equal(pcclGetAttribute(comm, PCCL_ATTRIBUTE_PEER_GROUP_WORLD_SIZE, &count), pcclSuccess);
-    return count;
 }
 
 static int setup(void **state)
@@ -109,13 +102,6 @@ static void read_ids(const pcclComm_t *comm, char ids[][PCCL_PEER_ID_SIZE], int 
         assert_int_equal(sscanf(line, " peer %u %32s", &number, ids[i]), 2);
         line++;
     }
-}
-
-static void words_say(const pcclComm_t *comm, const char *part)
-{
-    const char *reason = pcclGetLastError(comm);
-    if (!strstr(reason, part))
-        fail_msg("'%s' is not in '%s'", part, reason);
 }
 
 /* ---- without a network ---- */

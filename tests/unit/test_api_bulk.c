@@ -5,8 +5,8 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include "api_support.h"
 #include "kernels/reduce.h"
-#include "pccl.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -34,13 +34,6 @@ static void connect_thread(void *argument)
 {
     struct call *call = argument;
     call->result = pcclConnect(call->comm);
-}
-
-static int world_of(const pcclComm_t *comm)
-{
-    int count = 0;
-    assert_int_equal(pcclGetAttribute(comm, PCCL_ATTRIBUTE_PEER_GROUP_WORLD_SIZE, &count), pcclSuccess);
-    return count;
 }
 
 static pcclComm_t *create(const struct world *world, const char *extended)
@@ -127,13 +120,6 @@ static int end_world(void **state)
 static pcclReduceDescriptor_t describe(size_t count, pcclDataType_t datatype, pcclRedOp_t op, uint64_t tag)
 {
     return (pcclReduceDescriptor_t){.count = count, .op = op, .tag = tag, .src_descriptor = {.datatype = datatype}};
-}
-
-static void words_say(const pcclComm_t *comm, const char *part)
-{
-    const char *reason = pcclGetLastError(comm);
-    if (!strstr(reason, part))
-        fail_msg("'%s' is not in '%s'", part, reason);
 }
 
 /* Small numbers whose sums and products are exact in every type. */
