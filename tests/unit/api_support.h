@@ -1,4 +1,7 @@
-/* What the tests of the public functions share: the size of a communicator's world, and the reason of a failure. */
+/*
+ * What the tests of the public functions share: the size of a communicator's world, and the reason
+ * of a failure.
+ */
 #ifndef PCCL_TESTS_UNIT_API_SUPPORT_H
 #define PCCL_TESTS_UNIT_API_SUPPORT_H
 

@@ -1,6 +1,7 @@
 /*
- * What the tests of measure/ share: nodes, each a session on a thread of its own, and a thread that accepts connections
- * and goes through the handshake as a communicator would; and peers played by hand over bare sockets.
+ * What the tests of measure/ share: nodes, each a session on a thread of its own, and a thread that
+ * accepts connections and does the handshake as a communicator would; and peers played by hand over
+ * bare sockets.
  */
 #ifndef PCCL_TESTS_UNIT_MEASURE_NODE_H
 #define PCCL_TESTS_UNIT_MEASURE_NODE_H
@@ -205,7 +206,7 @@ static inline void node_expect_failure(struct node *node, uint32_t count, unsign
 
 /* ---- peers by hand ---- */
 
-/* One who tests its way to the node, after the handshake. */
+/* A peer that tests its path to the node, after the handshake. */
 static inline int bare_dial(const struct node *node, const struct pccl_id *self, uint8_t slot)
 {
     struct pccl_msg msg = {.type = PCCL_MSG_link_hello,

@@ -1,6 +1,7 @@
 /*
- * What the tests of sync/ share: nodes, each a session on a thread of its own, and a thread that accepts connections
- * and goes through the handshake as a communicator would; and peers played by hand over bare sockets.
+ * What the tests of sync/ share: nodes, each a session on a thread of its own, and a thread that
+ * accepts connections and does the handshake as a communicator would; and peers played by hand over
+ * bare sockets.
  */
 #ifndef PCCL_TESTS_UNIT_SYNC_NODE_H
 #define PCCL_TESTS_UNIT_SYNC_NODE_H

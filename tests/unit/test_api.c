@@ -1,4 +1,7 @@
-/* The public functions in one process: arguments, states and codes, and two peers that really reduce. */
+/*
+ * The public functions in one process: arguments, states and codes, and two peers that really
+ * reduce.
+ */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -335,7 +338,10 @@ static void be_held_up(uint64_t ms)
         continue;
 }
 
-/* In front of libuv's: whoever interrupts the master takes its time, so that the next signal finds it at work. */
+/*
+ * In front of libuv's: whoever interrupts the master takes its time, so that the next signal finds
+ * it at work.
+ */
 int uv_async_send(uv_async_t *async)
 {
     if (!wake_at_once.object)

@@ -1,4 +1,7 @@
-/* pcclCloseCommunicator: who is inside is sent out, who comes is refused, nothing is freed before the destruction. */
+/*
+ * pcclCloseCommunicator: who is inside is sent out, who comes is refused, and nothing is freed
+ * before pcclDestroyCommunicator.
+ */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
