@@ -1,5 +1,6 @@
-"""Real processes in bulk reductions, killed with SIGKILL at random moments and replaced: every success is of a set of
-peers that can be, with the same bits everywhere, every failure leaves its inputs as they were, and it goes on.
+"""Real processes in bulk reductions, killed with SIGKILL at random moments and replaced: every
+success is of a set of peers that can be, with the same bits everywhere, every failure leaves its
+inputs as they were, and it goes on.
 
 For more of it: test_kill_bulk.py --kills 300 --seed 7 (make kill N=300)."""
 

@@ -41,12 +41,14 @@ def right(results, peers):
 
 
 def whole(proxies):
-    """So few peers have links to all others, dialed by either side; each has all its connections."""
+    """So few peers have links to all others, dialed by either side; each has all its
+    connections."""
     return all(proxy.pairs() == POOL * (len(proxies) - 1) for proxy in proxies)
 
 
 def test_reductions(run):
-    """Right sums over four connections to each neighbor, which all stand, in each of three worlds."""
+    """Right sums over four connections to each neighbor, which all stand, in each of three
+    worlds."""
     run.environment["PCCL_CONNECTION_POOL_SIZE"] = str(POOL)
     run.start_master(**PATIENT)
     peers = run.join(2)
@@ -66,10 +68,10 @@ def test_reductions(run):
 
 
 def broken_while_reducing(run, count, reset):
-    """One of the connections of a link breaks in the middle of an operation: that fails alike everywhere with its
-    input intact, or is done; nobody is removed, the next one works, and the connection comes back. In every other turn
-    the network stands still meanwhile, so that all connections that are used have data under way; of two peers all
-    are, so it must fail."""
+    """One of the connections of a link breaks in the middle of an operation: that fails alike
+    everywhere with its input intact, or is done; nobody is removed, the next one works, and the
+    connection comes back. In every other turn the network stands still meanwhile, so that all
+    connections that are used have data under way; of two peers all are, so it must fail."""
     peers, proxies = start(run, count)
     harness.poll(lambda: whole(proxies), "all connections")
     right(agree(reduce_marked(peers, 0, 400000), SUCCESS), peers)
@@ -112,7 +114,8 @@ def test_one_of_two_is_reset(run):
 
 
 def test_one_after_another_under_loops(run):
-    """Loops with retry, and again and again one connection breaks: every sum is right, nobody is removed."""
+    """Loops with retry, and again and again one connection breaks: every sum is right, nobody is
+    removed."""
     peers, proxies = start(run, 3)
     harness.poll(lambda: whole(proxies), "all connections")
     loops = start_loops(peers, in_flight=0, count=40000)
@@ -127,7 +130,8 @@ def test_one_after_another_under_loops(run):
 
 
 def test_all_break(run):
-    """All connections of a link break at once, under loops: it is dialed anew, nobody is removed."""
+    """All connections of a link break at once, under loops: it is dialed anew, nobody is
+    removed."""
     peers, proxies = start(run, 3)
     loops = start_loops(peers, in_flight=0, count=40000)
     for proxy in proxies * 2:
