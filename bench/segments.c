@@ -7,7 +7,8 @@
  *   bench_segments prove:VARIANT N      and have their proofs made
  *   bench_segments frame N              N frames of DATA are encoded, read and decoded
  *   bench_segments exchange N           N all-reduces of 16 MiB between two exchanges in memory, with kernels that do
- *                                       nothing and bytes that stay where they are: what remains is bookkeeping
+ *                                       nothing and bytes that stay where they are: what remains is
+ *                                       bookkeeping
  * Prints how many units were done: pieces of 64 KiB, chunks, frames, messages of DATA.
  */
 #include "collective/exchange.h"

@@ -1,5 +1,5 @@
-"""A source archive, a wheel made of it, installed into a fresh environment with numpy and nothing else, and used there:
-what somebody has who has only Python, a C compiler, CMake and libuv."""
+"""A source archive, a wheel made of it, installed into a fresh environment with numpy and nothing
+else, and used there: what somebody has who has only Python, a C compiler, CMake and libuv."""
 
 import os
 import signal
