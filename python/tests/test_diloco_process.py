@@ -85,7 +85,8 @@ try:
     while not diloco.step().admitted:
         pass
     params["w"] += 1
-    # The other one does not come. What it began when it came in ends with the first step, where that is late.
+    # The other one does not come. What it began when it came in ends with the first step, where
+    # that is late.
     threading.Thread(target=tell, args=(1 if mode == "sync" else 2,), daemon=True).start()
     while True:
         steps += 1
