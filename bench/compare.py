@@ -1,22 +1,26 @@
 #!/usr/bin/env python3
-"""All-reduce of this library beside that of others, over TCP on this machine, in turns: A B C A B C.
+"""All-reduce of this library beside that of others, over TCP on this machine, in turns:
+A B C A B C.
 
-    bench/compare.py [--build build/default] [--rows pccl,limit,gloo-ring,...] [--peers 2,4,8] [--sizes 4,4K,...]
-                     [--repeats 3] [--wan MBIT,DELAY_MS,LOSS_PERCENT] [--congestion NAME] [--json FILE]
+    bench/compare.py [--build build/default] [--rows pccl,limit,gloo-ring,...] [--peers 2,4,8]
+                     [--sizes 4,4K,...] [--repeats 3] [--wan MBIT,DELAY_MS,LOSS_PERCENT]
+                     [--congestion NAME] [--json FILE]
 
-Prints a table for each number of peers, medians of the repeats, and writes everything to the JSON file (bench/plot.py
-draws it). Every program reduces the same number of times after the same warm-up and checks its result; its time is that
-of the slowest process, its processor time that of all processes in the timed loop.
+Prints a table for each number of peers, medians of the repeats, and writes everything to the JSON
+file (bench/plot.py draws it). Every program reduces the same number of times after the same warm-up
+and checks its result; its time is that of the slowest process, its processor time that of all
+processes in the timed loop.
 
 Rows: limit        plain sockets that move the same traffic in a ring, and do nothing else
       pccl         this library (pccl-u8: with the codec minmax:u8)
       gloo-*       Gloo: ring, ring_chunked, halving_doubling, bcube
       mpi, mpi-ring  OpenMPI over its tcp transport: what it chooses, and its ring
       torch        torch.distributed with gloo, if build/venv has torch
-With --wan each process is on a host of its own, a namespace (needs root), and so is the master; every pair of them has
-that rate, one-way delay and loss. What the table then adds is the share of the ring's bound, 2(n - 1)/n * size / rate;
-and our median operations are judged by the goals for that way in bench/goals.json.
---congestion is what our connections get, as on a system that has nothing else (cubic).
+With --wan each process is on a host of its own, a namespace (needs root), and so is the master;
+every pair of them has that rate, one-way delay and loss. What the table then adds is the share of
+the ring's bound, 2(n - 1)/n * size / rate; and our median operations are judged by the goals for
+that path in bench/goals.json. --congestion is what our connections get, as on a system that has
+nothing else (cubic).
 
 scripts/deps-bench installs what the others need. What they are compiled to is in build/bench-peers.
 """
@@ -55,7 +59,7 @@ class Broken(Exception):
 
 
 def compile_peers(rows):
-    """Rows whose programs are there, in order; words about the others."""
+    """Rows whose programs are there, in order; a reason for each of the others."""
     PEERS.mkdir(parents=True, exist_ok=True)
     programs = {
         "gloo": ("bench/gloo_all_reduce.cc", ["g++", "-std=c++17", "-O2"], ["-lgloo"]),
@@ -168,8 +172,8 @@ class Launch:
             process.wait()
 
 
-# ---- the rows: each returns {bytes: (seconds, CPU seconds, and the median of the seconds if it is known)} of one
-# operation
+# ---- the rows: each returns {bytes: (seconds, CPU seconds, and the median of the seconds if it is
+# known)} of one operation
 
 
 def merge(outputs, peers):
@@ -273,7 +277,8 @@ def run_mpi(launch, where, arguments, peers, sizes, iterations, kind):
 
 
 def mpi_hosts(where, peers, folder):
-    """Options for mpirun on host 0: the others are started inside their namespaces, with a host name of their own."""
+    """Options for mpirun on host 0: the others are started inside their namespaces, with a host
+    name of their own."""
     agent, hosts = pathlib.Path(folder, "agent"), pathlib.Path(folder, "hosts")
     cases = "".join(f"{where.address(i)}) space={where.wan.name(i)} ;;\n" for i in range(peers))
     agent.write_text(
@@ -300,7 +305,8 @@ def run_row(row, arguments, where, peers, sizes, iterations):
 
 
 def groups(sizes, wan):
-    """Sizes that are reduced equally often are measured by one launch, large ones each by one of its own."""
+    """Sizes that are reduced equally often are measured by one launch, large ones each by one of
+    its own."""
     found = []
     for size in sizes:
         iterations = next(count for most, count in (ITERATIONS_WAN if wan else ITERATIONS) if size <= most)
@@ -360,7 +366,7 @@ def ring_bound(arguments, peers, size):
 
 
 def verdicts(arguments, peers, results):
-    """Our median operations against the goals for this way, in bench/goals.json."""
+    """Our median operations against the goals for this path, in bench/goals.json."""
     way = "wan " + ",".join(f"{number:g}" for number in arguments.wan)
     for goal in json.loads((ROOT / "bench" / "goals.json").read_text(encoding="utf-8")):
         row = "pccl-u8" if "codec" in goal else "pccl"

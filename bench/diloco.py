@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
-"""What the methods of pccl.diloco bring and cost, with the language model of python/tests/lab: four processes.
+"""What the methods of pccl.diloco gain and cost, with the language model of python/tests/lab: four
+processes.
 
     build/venv/bin/python bench/diloco.py losses [--steps 600,1500] [--seeds 0,1,2]
-        over loopback: losses on text that was held back, and bytes; checks that all have equal bits in each round
+        over loopback: losses on text that was held back, and bytes; checks that all have equal bits
+        in each round
     build/venv/bin/python bench/diloco.py overlap [--rate 20] [--delay-ms 100] [--compute-s 3]
         each on a host of its own (needs root): seconds of a round in each mode
 
@@ -114,7 +116,7 @@ def overlap(given):
     row(*["---"] * 5)
     comm_s = None
     for mode in MODES:
-        # A network of its own for each: what the kernel has learned of a way is not another's.
+        # A network of its own for each: what the kernel has learned of a path is not another's.
         with Wan(PEERS + 1, rate_mbit=given.rate, delay_ms=given.delay_ms, emulator=emulator) as wan:
             found = of_mode(wan, build / "tools" / "pccl-master", mode, given)
         whole, compute, wait = (max(told[name] for told in found) for name in ("round_s", "compute_s", "waited_s"))

@@ -1,14 +1,15 @@
 #!/usr/bin/env python3
-"""Times, rates and shares, measured one program after another and laid beside bench/goals.json. Nobody is judged by
-them: a missed goal is for a person to look at, and on a busy machine it says nothing.
+"""Times, rates and shares, measured one program after another and compared with bench/goals.json.
+They fail nothing: a person should look at a missed goal, and on a busy machine it says nothing.
 
     bench/figures.py [--build build/default] [--only REGEX] [--repeats 3]
 
-Runs pccl-perf in several ways, and alone each test (ctest -C figures) that a goal names: {"of": "test
-e2e/kill_kill_idle", "metric": "ms until the survivors knew", ...}. What a test prints as `figure: {...}` several times
-in one run are several samples. --only takes the programs whose test's name or command line has that. Prints a table of
-medians, with the share of processor time that the host took for others meanwhile, and writes all samples to
-build/results/figures.json. The exit status is 1 if a program failed, or did not print a figure that a goal names.
+Runs pccl-perf in several ways, and alone each test (ctest -C figures) that a goal names: {"of":
+"test e2e/kill_kill_idle", "metric": "ms until the survivors knew", ...}. What a test prints as
+`figure: {...}` several times in one run are several samples. --only takes the programs whose test's
+name or command line has that. Prints a table of medians, with the share of processor time that the
+host took for others meanwhile, and writes all samples to build/results/figures.json. The exit
+status is 1 if a program failed, or did not print a figure that a goal names.
 """
 
 import argparse
@@ -48,7 +49,8 @@ class Broken(Exception):
 
 
 def processors():
-    """Of all of them since the machine began, in ticks: what the host took for others, and what was wanted."""
+    """Of all of them since the machine began, in ticks: what the host took for others, and what was
+    wanted."""
     with open("/proc/stat", encoding="ascii") as stat:
         user, nice, system, _idle, _iowait, irq, softirq, steal = map(int, stat.readline().split()[1:9])
     return steal, user + nice + system + irq + softirq + steal

@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
-"""Have operations or their inner parts become dearer? Counts instructions with valgrind, which noise does not touch.
+"""Have operations or their inner parts become more expensive? Counts instructions with valgrind,
+which noise does not touch.
 
     bench/gate.py [--build build/default] [--write] [--tolerance 0.03]
 
-Compares with bench/instructions.json, and fails if something needs more than the tolerance above what is written there
-(or that much less: then write it anew, with --write). Numbers hold for one compiler and one build type; with others
-they are shown, and nothing fails. Only our own code is counted: copying (memcpy and its kin) is another code on each
-processor, and how often libuv polls is a matter of time.
+Compares with bench/instructions.json, and fails if something needs more than the tolerance above
+what is written there (or that much less: then write it anew, with --write). Numbers hold for one
+compiler and one build type; with others they are shown, and nothing fails. Only our own code is
+counted: memcpy and its like are different code on each processor, and how often libuv polls depends
+on time.
 """
 
 import argparse
@@ -42,15 +44,16 @@ OPERATIONS = {
     "tiny all-reduce": (64, 1000, "64 bytes, both peers"),
     "bulk all-reduce": (1 << 20, 50, "1 MiB, both peers"),
 }
-# What is done belongs to the innermost of these that it was done for; the rest is received: loops, folding, outcomes.
-# The master's is its machine.
+# What is done belongs to the innermost of these that it was done for; the rest is received: loops,
+# folding, outcomes. The master's is its machine.
 SIDES = {"pcclAllReduceAsync": "sent", "pccl_bundle_pump": "sent", "on_writable": "sent", "pccl_master_step": "master"}
 CALLERS = 24  # of a function that are told apart: more than there are
 
 
 def own_instructions(path, program, side_of=lambda _: "all"):
-    """Of the functions of the program, from a callgrind file, for each side. A function comes with its callers, the
-    innermost first, if callgrind was asked for them; what is of no side is not counted."""
+    """Of the functions of the program, from a callgrind file, for each side. A function comes with
+    its callers, the innermost first, if callgrind was asked for them; what is of no side is not
+    counted."""
     total, own, side, is_call = collections.Counter(), False, None, False
     for line in path.read_text(encoding="utf-8").splitlines():
         if line.startswith("ob="):
@@ -74,7 +77,8 @@ def side_of_operation(chain):
 
 
 def callgrind(out, program, *arguments, options=()):
-    """Writes the file `out` (and out.1, out.2... if the options ask for them); returns how many units were done."""
+    """Writes the file `out` (and out.1, out.2... if the options ask for them); returns how many
+    units were done."""
     command = ["valgrind", "--tool=callgrind", f"--callgrind-out-file={out}", "--compress-strings=no"]
     command += ["--compress-pos=no", *options, str(program), *map(str, arguments)]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
@@ -84,8 +88,8 @@ def callgrind(out, program, *arguments, options=()):
 
 
 def count_part(folder, bench, work, times):
-    """Instructions of one unit, by name of what is added to the row's: twice as much work less once, so that starting
-    and ending cancel out."""
+    """Instructions of one unit, by name of what is added to the row's: twice as much work less
+    once, so that starting and ending cancel out."""
     program, out = bench / "bench_segments", folder / "out"
     units, instructions = [], []
     for repeated in (times, 2 * times):
@@ -95,8 +99,8 @@ def count_part(folder, bench, work, times):
 
 
 def count_operation(folder, bench, size, times):
-    """Instructions of one operation of two peers and the master, by side. Joining is never twice the same, so it is cut
-    off: a file ends with each return from reduce_often."""
+    """Instructions of one operation of two peers and the master, by side. Joining is never twice
+    the same, so it is cut off: a file ends with each return from reduce_often."""
     program = bench / "bench_operations"
     options = ["--dump-after=reduce_often*", f"--separate-callers={CALLERS}"]
     units = callgrind(folder / "out", program, size, times, options=options)

@@ -1,6 +1,7 @@
 /*
- * Real peers, many in a process, each with a communicator and a thread of its own over the public interface; the driver
- * is many_peers.py. They join, and when all are there they reduce a few bytes again and again.
+ * Real peers, many in a process, each with a communicator and a thread of its own over the public
+ * interface; the driver is many_peers.py. They join, and when all are there they reduce a few bytes
+ * again and again.
  *
  *   many_peers MASTER COUNT TOTAL OPERATIONS BYTES
  *

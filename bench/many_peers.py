@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
-"""Many real peers on this machine: how long they take to join, what a small reduction costs, what breaks first.
+"""Many real peers on this machine: how long they take to join, what a small reduction costs, what
+breaks first.
 
-    bench/many_peers.py [--build build/default] [--processes 4] [--runs 3] [--operations 500] [--bytes 64] [PEERS ...]
+    bench/many_peers.py [--build build/default] [--processes 4] [--runs 3] [--operations 500]
+    [--bytes 64] [PEERS ...]
 
-Prints, for each number of peers, the medians of the runs; and when a run fails, the words of it.
+Prints, for each number of peers, the medians of the runs; and when a run fails, the reason.
 """
 
 import argparse

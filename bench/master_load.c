@@ -1,6 +1,6 @@
 /*
- * What the master costs: N real peer machines and one real master machine in one process, joined by byte queues. Only
- * the master's work (framing, decoding, stepping, encoding) is timed.
+ * What the master costs: N real peer machines and one real master machine in one process, joined by
+ * byte queues. Only the master's work (framing, decoding, stepping, encoding) is timed.
  *
  *   master_load [PEERS [OPERATIONS [BYTES]]]      prints one line of key=value
  */

@@ -1,7 +1,7 @@
 /*
- * Whole all-reduces through the public interface, whose instructions gate.py counts: a master and two peers in this
- * process. One thread launches and awaits for both, so that only the order of the library's own threads is left to
- * chance.
+ * Whole all-reduces through the public interface, whose instructions gate.py counts: a master and
+ * two peers in this process. One thread launches and awaits for both, so that only the order of the
+ * library's own threads is left to chance.
  *
  *   bench_operations BYTES N      N sums of BYTES of f32, one after another; prints N
  */

@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
-"""Draws what bench/compare.py has written: a picture with time over size, and one with the share of the limit.
+"""Draws what bench/compare.py has written: a chart of time over size, and one of the share of the
+limit.
 
     bench/plot.py [build/compare.json] [--out build]        writes time.svg and share.svg there
 
-The limit is that of plain sockets in the same run; over long links, the ring's bound. Nothing but Python is needed.
+The limit is that of plain sockets in the same run; over long links, the ring's bound. Nothing but
+Python is needed.
 """
 
 import argparse

@@ -3,11 +3,13 @@
  *   bench_segments combine:VARIANT N    N times 64 KiB of f32 are added
  *   bench_segments encode:VARIANT N     N times 64 KiB of f32 are packed as u8
  *   bench_segments decode:VARIANT N     and unpacked
- *   bench_segments digest:VARIANT N     N chunks of a shared state, of 1 MiB, are digested, 64 of them by turns
+ *   bench_segments digest:VARIANT N     N chunks of a shared state, of 1 MiB, are digested, 64 of
+ *                                       them by turns
  *   bench_segments prove:VARIANT N      and have their proofs made
  *   bench_segments frame N              N frames of DATA are encoded, read and decoded
- *   bench_segments exchange N           N all-reduces of 16 MiB between two exchanges in memory, with kernels that do
- *                                       nothing and bytes that stay where they are: what remains is bookkeeping
+ *   bench_segments exchange N           N all-reduces of 16 MiB between two exchanges in memory,
+ *                                       with kernels that do nothing and bytes that stay where they
+ *                                       are: what remains is bookkeeping
  * Prints how many units were done: pieces of 64 KiB, chunks, frames, messages of DATA.
  */
 #include "collective/exchange.h"

@@ -1,4 +1,5 @@
-"""All-reduce with torch.distributed over gloo, for comparison: one process of it. compare.py runs it.
+"""All-reduce with torch.distributed over gloo, for comparison: one process of it. compare.py runs
+it.
     torch_all_reduce.py RANK RANKS STORE_FILE INTERFACE WARM_UP BYTES:ITERATIONS ...
 Prints, for each size: bytes, iterations, seconds of all, CPU seconds of all, wrong elements."""
 

@@ -1,11 +1,13 @@
-"""Adds up the results of a CI run: <stage>.status files, and the JUnit file <stage>.xml that ctest wrote for some.
+"""Adds up the results of a CI run: <stage>.status files, and the JUnit file <stage>.xml that ctest
+wrote for some.
 
-The last line printed is "N passed, N failed, N skipped". Before it stands each test that did not pass, with the line of
-its output that says why. The exit status is 1 if anything failed, if a stage failed without a failing test (the stage
-then counts as one), or, where CI is set, if a test was skipped whose name does not begin with gpu/.
+The last line printed is "N passed, N failed, N skipped". Before it stands each test that did not
+pass, with the line of its output that says why. The exit status is 1 if anything failed, if a stage
+failed without a failing test (the stage then counts as one), or, where CI is set, if a test was
+skipped whose name does not begin with gpu/.
 
-With --show and the name of a stage it prints instead the beginning and the end of what that stage's failed tests
-printed, and with --slowest and a number those that took longest.
+With --show and the name of a stage it prints instead the beginning and the end of what that stage's
+failed tests printed, and with --slowest and a number those that took longest.
 """
 import os
 import pathlib
@@ -25,7 +27,8 @@ TELLING = [  # what a line that says why looks like; the first kind that is foun
 
 
 def outcome(case):
-    """passed, failed or skipped. A test whose program is missing is "notrun" to ctest, but nobody chose to skip it."""
+    """passed, failed or skipped. A test whose program is missing is "notrun" to ctest, but nobody
+    chose to skip it."""
     status = case.get("status")
     if status == "run":
         return "passed"

@@ -1,7 +1,8 @@
-"""How a copy of the sources is compiled like build/default, so that the compiler cache (ccache) has all of it already.
+"""How a copy of the sources is compiled like build/default, so that the compiler cache (ccache) has
+all of it already.
 
-The cache knows a compilation by its words, in which paths below CCACHE_BASEDIR are relative to the build folder: that
-has to be as deep below the sources as build/default is.
+The cache knows a compilation by its words, in which paths below CCACHE_BASEDIR are relative to the
+build folder: that has to be as deep below the sources as build/default is.
 """
 
 import pathlib

@@ -1,3 +1,5 @@
+"""What every test may ask for: a master, a group of peers, a script in a process of its own."""
+
 import pytest
 import support
 

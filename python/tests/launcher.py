@@ -1,4 +1,5 @@
-"""Runs an example as peers in real processes: one is killed, another one comes, and all end with equal bits."""
+"""Runs an example as peers in real processes: one is killed, another one comes, and all end with
+equal bits."""
 
 import contextlib
 import os
@@ -40,7 +41,8 @@ def end_with_equal_digests(peers):
 
 
 def churn(make):
-    """Three peers; one is killed while they run; the others go on, and a newcomer catches up with them."""
+    """Three peers; one is killed while they run; the others go on, and a newcomer catches up with
+    them."""
     peers = [make() for _ in range(3)]
     wait_for(peers, ": 3 peers")
     peers.pop(1).kill()

@@ -40,7 +40,8 @@ def two():
 
 
 def figure(name, value, unit):
-    """What no test judges, because a busy machine changes it; tests/e2e/harness.py has more of it."""
+    """What no test judges, because a busy machine changes it; tests/e2e/harness.py has more of
+    it."""
     print("figure: " + json.dumps({"name": name, "value": round(value, 4), "unit": unit}), flush=True)
 
 
@@ -54,7 +55,8 @@ def ids(comm):
 
 
 def parallel(calls):
-    """The values of calls that are made at once, each in a thread of its own; the first error of one is raised."""
+    """The values of calls that are made at once, each in a thread of its own; the first error of
+    one is raised."""
     with ThreadPoolExecutor(max(1, len(calls))) as pool:
         return [future.result(DEADLINE) for future in [pool.submit(call) for call in calls]]
 
@@ -154,7 +156,8 @@ class Script:
         return status
 
     def ends_after(self, last):
-        """It has said this and ended in order, as far as that is in our hands (tests/endings.py)."""
+        """It has said this and ended in order, as far as that is in our hands
+        (tests/endings.py)."""
         status = self.end()
         assert endings.ended_well(status, self.lines, last), f"ended with {status}: {self.lines}"
 

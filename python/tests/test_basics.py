@@ -1,4 +1,4 @@
-"""What needs at most one peer: import, enumerations, addresses, options, errors, master."""
+"""Whatever needs at most one peer: import, enumerations, addresses, options, errors, master."""
 
 import pickle
 import re

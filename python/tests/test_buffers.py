@@ -1,5 +1,5 @@
-"""What may be reduced, and what is refused in words. Nothing here has a peer: a reduction that gets as far as the
-library says TooFewPeers, and what does not says why."""
+"""What may be reduced, and what is refused with a reason. Nothing here has a peer: a reduction that
+gets as far as the library says TooFewPeers, and what does not says why."""
 
 import array
 import ctypes

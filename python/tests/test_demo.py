@@ -1,4 +1,5 @@
-"""The demo itself, shortened: it runs to its end; and however it ends, none of its processes remains."""
+"""The demo itself, shortened: it runs to its end; and however it ends, none of its processes
+remains."""
 
 import os
 import pty

@@ -1,4 +1,5 @@
-"""The demo's transformer: its gradients are those of its loss, it does not look ahead, and it learns."""
+"""The demo's transformer: its gradients are those of its loss, it does not look ahead, and it
+learns."""
 
 import sys
 

@@ -125,8 +125,8 @@ def test_delayed_is_the_reference_one_round_late(address):
 
 
 def test_eager_is_its_formula(address):
-    """Each peer: an outer copy of its own, stepped with its share at once and the rest one round late. The shared one
-    is that of "delayed"."""
+    """Each peer: an outer copy of its own, stepped with its share at once and the rest one round
+    late. The shared one is that of "delayed"."""
     values = [params() for _ in range(2)]
     two = start(address, 2, lambda i, comm: DiLoCo(comm, values[i], inner_steps=1, min_peers=2, mode="eager"))
     anchor = Reference(flat(params()), 0.7, 0.9)
@@ -211,7 +211,8 @@ def test_alone(address, mode):
 
 
 def test_few_bits(address):
-    """float16 parameters: the outer copy has more digits, and what rounding took is not taken for training."""
+    """float16 parameters: the outer copy has more digits, and what rounding took is not taken for
+    training."""
     values = [params(0, np.float16) for _ in range(2)]
     settings = dict(inner_steps=1, min_peers=2, outer=Nesterov(1e-5, 0.0))
     two = start(address, 2, lambda i, comm: DiLoCo(comm, values[i], **settings))

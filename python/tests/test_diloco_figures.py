@@ -1,5 +1,6 @@
-"""What pccl.diloco is for, in figures: a small language model (tests/lab) is trained by four processes over loopback.
-Losses are in nats for each byte; the longer runs are in bench/diloco.py."""
+"""What pccl.diloco is for, in figures: a small language model (tests/lab) is trained by four
+processes over loopback. Losses are in nats for each byte; the longer runs are in
+bench/diloco.py."""
 
 import pytest
 
@@ -29,7 +30,8 @@ def sent(lines):
 
 
 def loss_of(found, rounds=STEPS // INNER_STEPS):
-    """The one loss of all peers, which have told of the same rounds, in each of which their bits were equal."""
+    """The one loss of all peers, which have told of the same rounds, in each of which their bits
+    were equal."""
     for lines in zip(*found):
         assert len({line["digest"] for line in lines}) == 1, lines
         assert len({line["parameters"] for line in lines}) == 1, lines
@@ -47,7 +49,8 @@ def plain():
 
 @pytest.mark.parametrize("mode", ["sync", "delayed", "eager"])
 def test_reference(mode, tmp_path):
-    """The same as the plain methods in one process, to the bit; "eager" there adds up in another order."""
+    """The same as the plain methods in one process, to the bit; "eager" there adds up in another
+    order."""
     given = {"steps": 75, "inner_steps": 5, "rate": 0.5}
     told(2, mode=mode, save=tmp_path / "peer.npy", **given)
     references({"method": mode, "workers": 2, "save": tmp_path / "reference.npy", **given})
@@ -57,7 +60,8 @@ def test_reference(mode, tmp_path):
 
 @pytest.mark.nightly
 def test_loss(plain):
-    """As good as a reduction in each step, nearly, and far better than one worker with its part of the text."""
+    """As good as a reduction in each step, nearly, and far better than one worker with its part of
+    the text."""
     parallel, alone = references({"method": "parallel", "steps": STEPS}, {"method": "alone", "steps": STEPS})
     loss = loss_of(plain)
     print(f"DiLoCo {loss:.3f}, reduction in each step {parallel:.3f}, one worker {alone:.3f}")
@@ -81,8 +85,8 @@ def test_codec(plain, codec):
 @pytest.mark.nightly
 @pytest.mark.parametrize("killed", [(2,), (0, 3)])
 def test_kill(plain, killed):
-    """In the middle of a reduction, between two buckets. The others end with equal bits, and lose what the text of the
-    dead would have taught them, no more."""
+    """In the middle of a reduction, between two buckets. The others end with equal bits, and lose
+    what the text of the dead would have taught them, no more."""
     found = told(steps=STEPS, killed=killed, dies_in=DIES_IN)
     survivors = [lines for number, lines in enumerate(found) if number not in killed]
     loss = loss_of(survivors)

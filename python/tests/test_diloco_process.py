@@ -85,7 +85,8 @@ try:
     while not diloco.step().admitted:
         pass
     params["w"] += 1
-    # The other one does not come. What it began when it came in is over with the first step, where that is late.
+    # The other one does not come. What it began when it came in ends with the first step, where
+    # that is late.
     threading.Thread(target=tell, args=(1 if mode == "sync" else 2,), daemon=True).start()
     while True:
         steps += 1
@@ -144,7 +145,8 @@ def test_interrupt_of_a_wait_for_more(script, address):
 
 @pytest.mark.parametrize("mode", ["sync", "delayed", "eager"])
 def test_communicator_closed_by_others(address, mode):
-    """What comes next finds that out: it is not in the run, has what is shared, and may come back at once."""
+    """What comes next finds that out: it is not in the run, has what is shared, and may come back
+    at once."""
     numpy = pytest.importorskip("numpy")
     params = {"w": numpy.zeros(50000, numpy.float32)}
     with DiLoCo(pccl.Communicator(address), params, inner_steps=1, mode=mode, min_peers=1) as diloco:

@@ -1,4 +1,4 @@
-"""With and without numpy and torch: what is not there must not be missed."""
+"""With and without numpy and torch: the package works without what is not installed."""
 
 import importlib.util
 

@@ -1,4 +1,5 @@
-"""python/examples/data_parallel.py lives through a kill and a late joiner, and ends with equal bits."""
+"""python/examples/data_parallel.py lives through a kill and a late joiner, and ends with equal
+bits."""
 
 import launcher
 import pytest

@@ -1,4 +1,5 @@
-"""python/examples/diloco.py lives through a kill and a late joiner, with equal bits in every round."""
+"""python/examples/diloco.py lives through a kill and a late joiner, with equal bits in every
+round."""
 
 import signal
 

@@ -1,4 +1,5 @@
-"""python/examples/stress_peer.py: peers are killed and started again and again, and none ever has another bit."""
+"""python/examples/stress_peer.py: peers are killed and started again and again, and none ever has
+another bit."""
 
 import random
 import re

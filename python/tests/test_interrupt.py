@@ -1,4 +1,5 @@
-"""Ctrl-C in every call that waits: seen at once, and the process can be ended in order afterward."""
+"""Ctrl-C in every call that waits: seen at once, and the process can be ended in order
+afterward."""
 
 import signal
 import time
@@ -8,8 +9,8 @@ from support import TWO, figure
 
 import pccl
 
-# What is waited for here never comes by itself. A second peer in the same process is what the waiting is for: it does
-# not come. Without it connect would not wait.
+# What is waited for here never comes by itself. A second peer in the same process is what the
+# waiting is for: it does not come. Without it connect would not wait.
 PEER = """
 import sys, threading, time, asyncio
 import pccl

@@ -91,7 +91,8 @@ master.close()
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 def test_fork(script, address):
-    """Calls in the child are refused in words; it may make a communicator of its own; the parent goes on."""
+    """Calls in the child are refused with a reason; it may make a communicator of its own; the
+    parent goes on."""
     peer = script(FORKS, address, env={"PYTHONWARNINGS": "ignore"})
     assert peer.end() == 0, peer.lines
     for name in ("update", "pending", "abort", "reduce", "result", "sync"):
@@ -209,7 +210,8 @@ def test_dropped_communicators_leave(group):
 @pytest.mark.parametrize("banner, words", [(b"SSH-2.0-somebody of this machine\r\n", "no PCCL master"),
                                            (b"", "is it a master's port?")])
 def test_something_else_listens_at_the_address(banner, words):
-    """It is said in words, and not tried again. A server that waits for what it understands says nothing at all."""
+    """The reason is given, and connecting is not tried again. A server that waits for what it
+    understands says nothing at all."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         taken = []
 
@@ -308,7 +310,8 @@ print("reduced", comm.get_attribute(pccl.Attribute.GLOBAL_WORLD_SIZE), flush=Tru
 
 @pytest.mark.master(silence_ms=10000, heartbeat_ms=500)
 def test_the_interpreters_lock_is_held_while_lines_are_made(group, script, address):
-    """For longer than silence_ms: the peer is not given up, because none of its threads waits for the lock."""
+    """For longer than silence_ms: the peer is not given up, because none of its threads waits for
+    the lock."""
     two = group(2)
     holder = script(HOLDER, address, env={"PCCL_LOG_LEVEL": ""})
     while support.world(two.members[0]) < 3:

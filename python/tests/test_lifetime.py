@@ -1,5 +1,6 @@
-"""What must live for how long: memory while the library uses it, the communicator while somebody is inside, and what a
-forked child or the end of the interpreter leaves of it. Where an exception may come at any time, it comes at each."""
+"""What must live for how long: memory while the library uses it, the communicator while somebody is
+inside, and what a forked child or the end of the interpreter leaves of it. Where an exception may
+come at any time, it comes at each."""
 
 import ctypes
 import gc
@@ -37,8 +38,9 @@ class Interrupt(BaseException):
 
 
 def interrupted(call, number):
-    """Makes the call and raises when so many instructions of Python were executed in it: as a signal handler does.
-    Whether it came so far. Finalizers are left out: Python drops what is raised there."""
+    """Makes the call and raises when so many instructions of Python were executed in it: as a
+    signal handler does. Whether it came so far. Finalizers are left out: Python drops what is
+    raised there."""
     left = [number]
 
     def in_finalizer(frame):
@@ -374,7 +376,8 @@ master.close()
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 @pytest.mark.parametrize("when", ["early", "late"])
 def test_fork(script, address, when):
-    """In the child what belongs to the parent has ended, and what the package needs is there anew."""
+    """In the child what belongs to the parent has ended, and what the package needs is there
+    anew."""
     peer = script(FORK, address, when, env={"PYTHONWARNINGS": "ignore"})
     assert peer.end() == 0, peer.lines
     wanted = ["test True", "future InvalidUsage", "await True", "master True", "logs True", "janitor True"]

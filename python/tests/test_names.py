@@ -1,4 +1,5 @@
-"""What programs written for PCCL 1.0's Python package call: each name, and each way of giving its arguments."""
+"""What programs written for PCCL 1.0's Python package call: each name, and each way of giving its
+arguments."""
 
 import inspect
 

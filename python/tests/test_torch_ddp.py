@@ -1,5 +1,6 @@
-"""The hook for DistributedDataParallel. In this process its process group has one member, and the other peers are
-threads that reduce the same units by hand; groups with several members are processes of their own."""
+"""The hook for DistributedDataParallel. In this process its process group has one member, and the
+other peers are threads that reduce the same units by hand; groups with several members are
+processes of their own."""
 
 import threading
 
@@ -53,7 +54,8 @@ class Other:
 
 
 def wrapped(comm, bucket_bytes=500_000, **given):
-    """With buckets of DistributedDataParallel that are not the hook's units, and change after the first iteration."""
+    """With buckets of DistributedDataParallel that are not the hook's units, and change after the
+    first iteration."""
     ddp = Parallel(network(), bucket_cap_mb=0.2, **given)
     state = ptorch.DDPState(comm, ddp, bucket_bytes=bucket_bytes)
     ddp.register_comm_hook(state, ptorch.ddp_hook)
@@ -92,7 +94,8 @@ def test_averages_among_peers(group, bucket_bytes, view):
 
 
 def test_a_newcomer_whose_buckets_are_still_the_first_ones(group):
-    """DistributedDataParallel arranges its buckets anew after the first iteration: peers at different ones agree."""
+    """DistributedDataParallel arranges its buckets anew after the first iteration: peers at
+    different ones agree."""
     three = group(2)
     ddp, state = wrapped(three.members[0])
     other = Other(three.members[1], 500_000)
@@ -144,7 +147,8 @@ def test_alone_fails_and_goes_on(group):
 
 
 def test_given_up_by_another_peer(group):
-    """The other gives up after its first units: backward fails here too, and a new step works after an update."""
+    """The other gives up after its first units: backward fails here too, and a new step works after
+    an update."""
     two = group(2)
     ddp, state = wrapped(two.members[0], bucket_bytes=1000)
     other = Other(two.members[1], 1000)
@@ -172,8 +176,8 @@ def test_given_up_by_another_peer(group):
 
 
 def test_a_backward_left_in_the_middle(group):
-    """An exception in backward after some units were launched: the others' step fails, the next one works, for which
-    DistributedDataParallel itself has to be made anew."""
+    """An exception in backward after some units were launched: the others' step fails, the next one
+    works, for which DistributedDataParallel itself has to be made anew."""
     two = group(2)
     ddp, state = wrapped(two.members[0], bucket_bytes=1000)
     other = Other(two.members[1], 1000)
@@ -216,7 +220,8 @@ def test_another_module_is_refused(group):
         ptorch.DDPState(state.comm, ddp, max_in_flight=0)
 
 
-# A member of one of two process groups with two members each, all four of which are peers of one run.
+# A member of one of two process groups with two members each, all four of which are peers of one
+# run.
 MEMBER = """
 import hashlib, sys, time
 import torch, pccl
@@ -274,8 +279,9 @@ torch.distributed.destroy_process_group()
 @pytest.mark.nightly
 @pytest.mark.parametrize("last, launched", [(0, {0}), (3, {1, 2, 3, 4})])
 def test_a_process_group_is_killed_in_the_middle_of_backward(script, address, tmp_path, last, launched):
-    """In the first iteration, where DistributedDataParallel has one bucket and nothing is launched yet, and with some
-    of its units launched: the members of the other one end that backward, with equal bits, and go on as two."""
+    """In the first iteration, where DistributedDataParallel has one bucket and nothing is launched
+    yet, and with some of its units launched: the members of the other one end that backward, with
+    equal bits, and go on as two."""
     members = [
         script(MEMBER, address, tmp_path / f"store{group}", group, rank, last, env={"OMP_NUM_THREADS": "1"})
         for group in range(2)

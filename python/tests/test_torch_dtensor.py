@@ -40,8 +40,8 @@ def test_names_carry_the_shard(mesh):
 
 
 def test_shards_are_averaged_and_synchronized(group, mesh):
-    """The other peer is a thread, and its network one that is not sharded in other pieces: the forward of both is here,
-    because the process group is."""
+    """The other peer is a thread, and its network one that is not sharded in other pieces: the
+    forward of both is here, because the process group is."""
     nets = [sharded(mesh, i) for i in range(2)]
     optimizers = [torch.optim.AdamW(net.parameters(), lr=0.01) for net in nets]
     states = [ptorch.shared_state(net, optimizer) for net, optimizer in zip(nets, optimizers)]

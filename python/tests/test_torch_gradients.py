@@ -12,7 +12,8 @@ torch.set_num_threads(1)
 
 
 class Net(torch.nn.Module):
-    """With parameters of two data types, one that no forward uses, a frozen one, and one that lies in another order."""
+    """With parameters of two data types, one that no forward uses, a frozen one, and one that lies
+    in another order."""
 
     def __init__(self):
         super().__init__()
@@ -141,7 +142,8 @@ def test_alone_is_said(group):
 
 
 def test_a_peer_that_goes_is_made_up_for(group):
-    """It leaves in the middle of a step; the others go on with the same averages, and say of how many."""
+    """It leaves in the middle of a step; the others go on with the same averages, and say of how
+    many."""
     three = group(3)
 
     def steps(comm, i):
@@ -167,7 +169,8 @@ def test_a_peer_that_goes_is_made_up_for(group):
 
 
 def test_all_is_equal_after_steps_with_churn(group):
-    """Peers come and go, one of them in the middle of a step: parameters, moments and learning rate have equal bits."""
+    """Peers come and go, one of them in the middle of a step: parameters, moments and learning rate
+    have equal bits."""
     members = group(3)
 
     def train(comm, i, steps, leaves_at=None):

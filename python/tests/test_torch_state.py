@@ -97,7 +97,8 @@ def test_wrapped_modules_have_the_names_of_plain_ones():
 
 
 def test_newcomer_gets_everything_and_then_nothing_moves(group):
-    """Parameters, buffers, moments, learning rates and the scheduler: and afterward both compute the same."""
+    """Parameters, buffers, moments, learning rates and the scheduler: and afterward both compute
+    the same."""
 
     def steps(comm, i):
         module = model(i)

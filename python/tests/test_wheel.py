@@ -1,5 +1,5 @@
-"""A source archive, a wheel made of it, installed into a fresh environment with numpy and nothing else, and used there:
-what somebody has who has only Python, a C compiler, CMake and libuv."""
+"""A source archive, a wheel made of it, installed into a fresh environment with numpy and nothing
+else, and used there: what somebody has who has only Python, a C compiler, CMake and libuv."""
 
 import os
 import signal
@@ -105,7 +105,7 @@ def test_wheel(wheel):
     assert not [name for name in names if "tests" in name]
 
 
-def test_licences(wheel):
+def test_licenses(wheel):
     folder = "-".join(wheel.name.split("-")[:2]) + ".dist-info"
     with zipfile.ZipFile(wheel) as files:
         metadata = files.read(f"{folder}/METADATA").decode()

@@ -1,4 +1,4 @@
-"""What is said of who is missing, and how."""
+"""What the library says of who is missing, and how."""
 
 import logging
 import threading
@@ -24,7 +24,7 @@ def named(group, names, **options):
 
 
 def numbers(run):
-    """Of each member, as words tell it."""
+    """Of each member, as messages tell it."""
     lines = [line.split() for line in run.members[0].get_topology().splitlines() if line.startswith("peer ")]
     by_name = {line[-1]: line[2][:8] for line in lines}
     return [by_name[name] for name in run.names]
@@ -77,7 +77,8 @@ def test_a_reduction_s_deadline_names_who_is_missing(group, way, count):
 
 @SIZES
 def test_names_are_in_words(group, count):
-    """A mismatch, which peers find themselves, and a departure, which the master tells, name who it was."""
+    """A mismatch, which peers find themselves, and a departure, which the master tells, name who it
+    was."""
     run = named(group, "one two three")
 
     def differ(comm, i):
@@ -135,7 +136,8 @@ def test_describe_waits_says_names(group):
 
 @SIZES
 def test_the_documented_reaction_to_a_deadline_ends(group, count):
-    """Who repeats the step when a peer was lost, and only then, does not wait for ever for one that lives."""
+    """Who repeats the step when a peer was lost, and only then, does not wait for ever for one that
+    lives."""
     run = named(group, "here away", op_timeout_ms=300)
     here, _ = run.members
     data = np.ones(count, np.float32)
@@ -158,7 +160,8 @@ def test_a_joint_call_s_deadline_names_who_is_missing(group, call):
 
 @SIZES
 def test_stuck_calls_have_words_of_their_own(group, count):
-    """One waits in this call and one in that: who has set stuck_ms gets an error, which says in what the others are."""
+    """One waits in this call and one in that: who has set stuck_ms gets an error, which says in
+    what the others are."""
     run = group(0)
     stuck = run.admit(options={"where_ms": 30, "stuck_ms": 200})
     patient = run.admit(options={"where_ms": 30})
@@ -272,7 +275,8 @@ def test_labels_of_other_launches(group):
 
 
 class Between:
-    """Calls that a thread makes between its next label and the launch that this is for, as a signal's handler may."""
+    """Calls that a thread makes between its next label and the launch that this is for, as a
+    signal's handler may."""
 
     def __init__(self, monkeypatch):
         self._launch = _native.lib.pcclAllReduceAsync

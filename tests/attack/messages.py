@@ -1,5 +1,6 @@
-"""Messages as docs/WIRE.md has them: its tables are read, so this follows every change of them. An attacker's view: any
-value may be given for any field, and what is not given gets one that is valid."""
+"""Messages as docs/WIRE.md has them: its tables are read, so this follows every change of them. As
+an attacker needs it: any value may be given for any field, and fields that are not given get valid
+ones."""
 
 import ctypes
 import os

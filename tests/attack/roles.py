@@ -1,5 +1,5 @@
-"""Who attacks. They know the protocol by docs/WIRE.md, and what they are told by the master. They live on addresses of
-their own, as strangers do."""
+"""The attackers. They know the protocol from docs/WIRE.md, and what the master tells them. They
+have addresses of their own, as strangers do."""
 
 import selectors
 import socket
@@ -58,7 +58,8 @@ def pour(connection, data, seconds=1):
 
 
 class Outsider(threading.Thread):
-    """Asks to be let in, and never becomes eligible, as it opens no link. It hears what a newcomer is told."""
+    """Asks to be let in, and never becomes eligible, as it opens no link. It hears what a newcomer
+    is told."""
 
     def __init__(self, run, source=AWAY, **hello):
         super().__init__(daemon=True)
@@ -152,7 +153,8 @@ class Outsider(threading.Thread):
         harness.poll(lambda: self.acknowledged >= self.sent or self.out, "the master to have heard all")
 
     def link(self, port, peer, **values):
-        """To a peer's port, as whoever the values say. Without the right to it, it may be refused or closed."""
+        """To a peer's port, as whoever the values say. Without the right to it, it may be refused
+        or closed."""
         connection = dial(port, self.source)
         ticket = {"authentication": value for key, value in self.asked.get(peer, {}).items() if "ticket" in key}
         values = {"lineage": self.lineage, "from": self.id, "to": peer, **ticket, **values}
@@ -222,7 +224,8 @@ class Crowd(Repeated):
 
 
 class Member(Outsider):
-    """Does what brings it into the run, and keeps updates and queries going while `votes_on`; reduces nothing."""
+    """Does what brings it into the run, and keeps updates and queries going while `votes_on`;
+    reduces nothing."""
 
     votes_on = True
 

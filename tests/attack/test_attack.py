@@ -1,5 +1,6 @@
-"""What strangers can do, and members that lie: nobody but them is removed, members' operations go on and are right,
-honest newcomers get in, and no process grows by much. Outcomes and memory are judged, no times: those are figures."""
+"""What strangers and lying members can do: nobody but them is removed, the operations of honest
+members go on and are right, honest newcomers get in, and no process grows by much. Outcomes and
+memory are judged; times are only figures."""
 
 import os
 import pathlib
@@ -110,7 +111,8 @@ def _invented_operations(run, liars, count):
 
 
 def test_invented_operations(run):
-    """A member acknowledges a view with operations that nobody has launched: the others need not remember them."""
+    """A member acknowledges a view with operations that nobody has launched: the others need not
+    remember them."""
     _invented_operations(run, 1, 2 * WINDOW)
 
 
@@ -132,7 +134,8 @@ def _flood_of_dones(run, count, size):
 
 
 def test_flood_of_dones(run):
-    """A member has its part of many operations done that nobody launches: there is room for those of others."""
+    """A member has its part of many operations done that nobody launches: there is room for those
+    of others."""
     _flood_of_dones(run, 3 * WINDOW, 1)
 
 
@@ -142,8 +145,8 @@ def test_flood_of_large_dones(run):
 
 
 def test_lost_links(run):
-    """A member says that its link to a younger one is lost, in every way, and there is no ring without it: that one
-    stays, as nobody else says so."""
+    """A member says that its link to a younger one is lost, in every form, and there is no ring
+    without it: that one stays, as nobody else says so."""
     honest = Run(run, count=1, loop=False)
     (liar,) = honest.members()
     honest.grow()
@@ -179,8 +182,8 @@ def test_run_that_comes_back(run):
 
 
 def test_endless_reports(run):
-    """One after another says that it is of an older run, and never comes to the end of its report: the master serves
-    those who are there."""
+    """One after another says that it is of an older run, and never comes to the end of its report:
+    the master serves those who are there."""
     run.start_master(recover_ms=1000, alone_ms=2000)
     key = messages.identity()
     with Repeated(lambda: Outsider(run, run_key=key, boot=1)):
@@ -189,7 +192,8 @@ def test_endless_reports(run):
 
 
 def test_squatter(run):
-    """The master restarts, and a stranger is there before a member is, under its id, and with a report of its own."""
+    """The master restarts, and a stranger is there before a member is, under its id, and with a
+    report of its own."""
     honest = Run(run)
     spy = Outsider(run)
     victim = spy.learn(3)[0][0]
@@ -212,7 +216,8 @@ def test_squatter(run):
 
 
 def test_crowd_in_many_groups(run):
-    """Thousands wait for admission, each in a group that nobody else is of, and call nothing: who is honest gets in."""
+    """Thousands wait for admission, each in a group that nobody else is of, and call nothing: who
+    is honest gets in."""
     honest = Run(run, count=2, first_call_ms=500)
     with Crowd(run, 4000, lambda i: i + 1):
         honest.go_on()
@@ -226,7 +231,8 @@ def test_crowd_in_one_group(run):
 
 
 def test_newcomers_evidence(run):
-    """Newcomers say that members' links are closed, and those lose their connections to the master: they come back."""
+    """Newcomers say that members' links are closed, and those lose their connections to the master:
+    they come back."""
     proxy = Proxy(harness.ports.free_port())
     run.start_master(port=proxy.target[1])
     honest = Run(run, count=1, loop=False)
@@ -246,7 +252,8 @@ def test_newcomers_evidence(run):
 
 
 def test_connect_flood(run):
-    """Who is slow to say hello, as its packets take their time, is not crowded out by connections from elsewhere."""
+    """Who is slow to say hello, as its packets take their time, is not crowded out by connections
+    from elsewhere."""
     honest = Run(run, count=2, hello_ms=60000)
     for _ in range(3):
         slow = dial(run.port, "127.0.0.1")
@@ -278,7 +285,8 @@ def test_garbage_and_the_log(run):
 
 
 def figure_hellos(run):
-    """A thousand a second ask to be let in: what they cost the master, and how long an honest newcomer takes."""
+    """A thousand a second ask to be let in: what they cost the master, and how long an honest
+    newcomer takes."""
     honest = Run(run, count=2)
 
     def spent():
@@ -327,7 +335,8 @@ def _pairs(stranger, count):
 
 
 def test_links_in_others_names(run):
-    """Links to each member, as from each other: what the members say to each other goes over their own."""
+    """Links to each member, as from each other: what the members say to each other goes over their
+    own."""
     honest = Run(run, elements=BULK)
     stranger = Outsider(run)
     links = [
@@ -341,7 +350,8 @@ def test_links_in_others_names(run):
 
 
 def test_segments_that_do_not_fit(run):
-    """Segments for whatever is going to be reduced, with which it cannot be, from somebody whom nobody knows."""
+    """Segments for whatever is going to be reduced, with which it cannot be, from somebody whom
+    nobody knows."""
     honest = Run(run, elements=BULK, loop=False)
     (liar,) = honest.members(group=7)  # who knows which operations are next
     stranger = Outsider(run)
@@ -437,7 +447,7 @@ def test_state_for_nobody(run):
 
 
 def _answer(link, answers):
-    """Whether it is over."""
+    """Whether it has ended."""
     while frame := link.next():
         answers.append(messages.NAMES[frame[0]])
         check(not answers[-1].startswith("state_"), f"a stranger was told of shared state: {answers}")

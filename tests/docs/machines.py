@@ -1,4 +1,4 @@
-"""Two machines on a cable, as network namespaces. Needs root and ip of iproute2."""
+"""Two machines joined by a cable, as network namespaces. Needs root and ip of iproute2."""
 
 import pathlib
 import sys

@@ -8,7 +8,8 @@ A marker is a comment on the line just above the fence, which nobody sees in the
     <!-- test: peers=2 around=connected --> run as so many peers at once, with a master of their own, inside the program
                                             around/connected.py (or .c): each must end with status 0
     <!-- test: output -->                   lines that the block above prints, in this order and maybe among others;
-                                            "..." stands for anything, and all is waited for. Each peer prints them
+                                            "..." stands for anything, and all is waited for. Each
+                                            peer prints them
     <!-- test: output peers=1 -->           one of the peers at least does
     <!-- test: output times=3 -->           each line so often, in all terminals together, and each time the same
     <!-- test: none: why not -->            not executed, for that reason

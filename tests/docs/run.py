@@ -1,17 +1,19 @@
 #!/usr/bin/env python3
-"""Executes the blocks of a page of the guide, in their order, as a reader would; pages.py says how blocks are marked.
+"""Executes the blocks of a page of the guide, in their order, as a reader would; pages.py says how
+blocks are marked.
 
     run.py --root SOURCES --build BUILD [--machines] PAGE
 
-A page has a folder of its own, which is also its home, and terminals that stand there; they find this build's library,
-programs and headers, and the Python of build/venv with the package. The terminal "sources" stands in a copy of the
-sources instead and finds nothing of the build: there the page itself builds and installs.
+A page has a folder of its own, which is also its home, and terminals that stand there; they find
+this build's library, programs and headers, and the Python of build/venv with the package. The
+terminal "sources" stands in a copy of the sources instead and finds nothing of the build: there the
+page itself builds and installs.
 
-Elsewhere than in a page, three texts in blocks are replaced: 10.0.0.1, which is the master's machine in all pages, by
-127.0.0.1; its port 48148 by a free one; and /usr/local by a folder of the page's.
-With --machines nothing is replaced: there are two machines, network namespaces with the addresses 10.0.0.1 and 10.0.0.2
-(as root; otherwise it is skipped), with terminal 1 on the one and terminal 2 on the other. Only what is typed into
-terminals is executed then.
+Elsewhere than in a page, three texts in blocks are replaced: 10.0.0.1, which is the master's
+machine in all pages, by 127.0.0.1; its port 48148 by a free one; and /usr/local by a folder of the
+page's. With --machines nothing is replaced: there are two machines, network namespaces with the
+addresses 10.0.0.1 and 10.0.0.2 (as root; otherwise it is skipped), with terminal 1 on the one and
+terminal 2 on the other. Only what is typed into terminals is executed then.
 """
 
 import argparse
@@ -103,7 +105,8 @@ class Page:
         return kept
 
     def _prepare(self):
-        """What belongs into the search path of terminals: programs, and for all of them what only root may do."""
+        """What belongs into the search path of terminals: programs, and for all of them what only
+        root may do."""
         shims = (HERE / "shims.sh").read_text(encoding="utf-8")
         write(self.scratch / "shims.sh", shims)
         write(self.scratch / "bin/pccl_master", '#!/bin/sh\nexec python -m pccl.master "$@"\n', 0o755)
@@ -161,7 +164,8 @@ class Page:
         write(self.folder / block.value, self.translate(block.text))
 
     def peers(self, block):
-        """So many processes of a program with the block in it, which meet at a master of their own."""
+        """So many processes of a program with the block in it, which meet at a master of their
+        own."""
         if not block.value.isdigit() or int(block.value) < 1:
             raise pages.BadPage(f"{block.where}: peers={block.value} is not a number")
         port = str(ports.free_port())

@@ -1,4 +1,5 @@
-"""A shell that blocks are typed into, as a reader would: what they set, where they go and what they start stays."""
+"""A shell that blocks are typed into, as a reader would: what they set, where they go and what they
+start stays."""
 
 import contextlib
 import os
@@ -58,7 +59,8 @@ class Lines:
         return self.texts
 
     def expect(self, patterns, start, seconds):
-        """Waits until there is a line for each pattern, in their order. Gives the first pattern that found none."""
+        """Waits until there is a line for each pattern, in their order. Gives the first pattern
+        that found none."""
 
         def missing():
             index = start
@@ -75,7 +77,8 @@ class Lines:
 
 
 def expect_times(all_lines, pattern, times, seconds):
-    """Waits until so many lines match; they must be equal. all_lines: (Lines, start) of each terminal."""
+    """Waits until so many lines match; they must be equal. all_lines: (Lines, start) of each
+    terminal."""
 
     def found():
         return [t.strip() for lines, start in all_lines for t in lines.texts[start:] if pattern.fullmatch(t.strip())]
@@ -140,7 +143,8 @@ class Terminal:
         return "\n".join(self.lines.texts[self.start:])
 
     def close(self):
-        """Ends the shell and all that it has started, which is its session; the shell last, so that it buries them."""
+        """Ends the shell and all that it has started, which is its session; the shell last, so that
+        it buries them."""
         leader = self._process.pid
         end = time.monotonic() + BURIAL_SECONDS
         while _kill_all_but(leader) and time.monotonic() < end:

@@ -1,8 +1,9 @@
 /*
- * churn BIT SEED OPS BYTES_MIN BYTES_MAX: steps of bulk reductions until stopped, for tests that kill. What a step is
- * follows from seed and step, so all peers know it: up to OPS sums, of how many bytes and which type, exact or
- * quantized. In place or not is each peer's own affair. All are launched, all awaited, and those that failed launched
- * again. Marks tell who is in each sum. Events:
+ * churn BIT SEED OPS BYTES_MIN BYTES_MAX: steps of bulk reductions until stopped, for tests that
+ * kill. What a step is follows from seed and step, so all peers know it: up to OPS sums, of how
+ * many bytes and which type, exact or quantized. Whether in place is each peer's own choice. All
+ * are launched, all awaited, and those that failed are launched again. Marks tell who is in each
+ * sum. Events:
  *   failed  how many failed in this round, and whether their inputs are as they were
  *   step    {"ops":[[mask,digest,world,bytes],...],"right":...}
  */

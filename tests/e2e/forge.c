@@ -1,7 +1,8 @@
 /*
- * Makes frames for tests that talk to a master or a peer byte by byte: Python has no XXH3. One command a line, hex out.
- *   frame <type> <sequence> <acknowledged> <body in hex, or ->     a frame with a right checksum around any body
- *   random <type> <seed>                                           the body of a random valid message of that type
+ * Makes frames for tests that talk to a master or a peer byte by byte: Python has no XXH3. One
+ * command a line, hex out.
+ *   frame <type> <sequence> <acknowledged> <body in hex, or ->   a frame with a right checksum
+ *   random <type> <seed>      the body of a random valid message of that type
  */
 #include "core/prng.h"
 #include "wire/frame.h"

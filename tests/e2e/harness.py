@@ -1,9 +1,11 @@
-"""Starts masters and scripted peers, talks to them, waits with deadlines, and leaves nothing behind.
+"""Starts masters and scripted peers, talks to them, waits with deadlines, and leaves nothing
+behind.
 
 A test is a function test_<name>(run) in a file test_<topic>.py whose last line is harness.main();
-`python3 test_<topic>.py <name>` runs one, without a name all. One that is nothing but figures is named figure_<name>:
-only `make figures` runs it. Nothing here sleeps to let something happen: every wait is for a line that a process
-prints, or for a condition that is asked for until it holds, and has a deadline.
+`python3 test_<topic>.py <name>` runs one, without a name all. One that is nothing but figures is
+named figure_<name>: only `make figures` runs it. Nothing here sleeps to let something happen: every
+wait is for a line that a process prints, or for a condition that is asked for until it holds, and
+has a deadline.
 """
 
 import json
@@ -56,8 +58,8 @@ def say(text):
 
 
 def figure(name, value, unit):
-    """What no test judges, because a busy machine changes it: a rate, a share, how long something took. `make figures`
-    collects these lines and lays them beside bench/goals.json."""
+    """What no test judges, because a busy machine changes it: a rate, a share, how long something
+    took. `make figures` collects these lines and lays them beside bench/goals.json."""
     say("figure: " + json.dumps({"name": name, "value": round(value, 4), "unit": unit}))
 
 
@@ -326,7 +328,8 @@ class Peer(Process):
         return self.do("create", address, *(f"{name}={value}" for name, value in options.items()), slot=slot)
 
     def until_waiting(self, slot=0, part=""):
-        """Until the master has told this peer whom it waits for (and therefore knows that it waits)."""
+        """Until the master has told this peer whom it waits for (and therefore knows that it
+        waits)."""
 
         def waits():
             text = self.do("waits", slot=slot)["text"]
@@ -378,7 +381,8 @@ class Forge(Process):
 
 
 class Run:
-    """One test's processes. Leaving it ends them all and complains about those that ended on their own or badly."""
+    """One test's processes. Leaving it ends them all and complains about those that ended on their
+    own or badly."""
 
     def __init__(self, name):
         self.name = name
@@ -406,8 +410,8 @@ class Run:
         return process
 
     def start_master(self, port=None, listen=None, prefix=(), **parameters):
-        """With parameters as of the environment: silence_ms=1000. Returns when it accepts connections. The prefix are
-        words before the command: "ip netns exec ..."."""
+        """With parameters as of the environment: silence_ms=1000. Returns when it accepts
+        connections. The prefix are words before the command: "ip netns exec ..."."""
         self.port = port or ports.free_port()
         environment = dict(self.environment)
         environment.update({"PCCL_" + name.upper(): str(value) for name, value in parameters.items()})
@@ -445,7 +449,7 @@ class Run:
         return result
 
     def id_of(self, peer):
-        """What the master calls it in words: the first letters of its id."""
+        """What the master calls it in messages: the first letters of its id."""
         names = (f" '{peer.name}' ", f":{peer.pid}' ")
 
         def found():
@@ -457,7 +461,8 @@ class Run:
         return poll(found, f"the id of {peer.name}")
 
     def let_in(self, connect, members):
-        """Updates until this connect has ended. Whoever got in just before an update began must vote in it, too."""
+        """Updates until this connect has ended. Whoever got in just before an update began must
+        vote in it, too."""
         newcomer = connect.peer
         while connect.result is None:
             votes = [member.start("update") for member in members]

@@ -1,8 +1,9 @@
 /*
- * loop BIT TAGS COUNT IN_FLIGHT: admit newcomers, agree on the step, reduce with retry, report; until stopped. With
- * IN_FLIGHT 0 the retry is made here, and each round of it that fails is reported. Each peer adds 1 << BIT in element 0
- * and the same numbers elsewhere, so the result tells who took part in it and whether it is right. Newcomers learn the
- * step by a maximum over all, which stands in for the shared state.
+ * loop BIT TAGS COUNT IN_FLIGHT: admit newcomers, agree on the step, reduce with retry, report;
+ * until stopped. With IN_FLIGHT 0 the retry is made here, and each round of it that fails is
+ * reported. Each peer adds 1 << BIT in element 0 and the same numbers elsewhere, so the result
+ * tells who took part in it and whether it is right. Newcomers learn the step by a maximum over
+ * all, which stands in for the shared state.
  */
 #include "loop.h"
 
@@ -17,7 +18,10 @@ struct sums {
     pcclReduceOpDescriptor_t *entries;
 };
 
-/* Every element must be k times what one peer gave, k being the number of bits in element 0. 0: it is not. */
+/*
+ * Every element must be k times what one peer gave, k being the number of bits in element 0. 0: it
+ * is not.
+ */
 static uint64_t check_entry(const struct sums *sums, uint64_t tag)
 {
     const int64_t *result = sums->recv + tag * sums->count;

@@ -1,4 +1,7 @@
-/* Turns of a peer's life: admit newcomers, agree on the step, make it. What a step is, is the caller's. */
+/*
+ * One turn of a peer's life: admit newcomers, agree on the step, make it. The caller says what a
+ * step is.
+ */
 #ifndef PCCL_TESTS_E2E_LOOP_H
 #define PCCL_TESTS_E2E_LOOP_H
 
@@ -14,7 +17,10 @@ struct loop {
     pcclResult_t (*make)(struct loop *loop);
 };
 
-/* Until the slot's stop is set or something other than a lack of peers goes wrong; answers the command. */
+/*
+ * Until the slot's stop is set or something other than a lack of peers goes wrong; answers the
+ * command.
+ */
 void run_loop(struct loop *loop);
 
 #endif

@@ -1,4 +1,5 @@
-"""Peers in the verb loop: steps together, that say of themselves whether they are right."""
+"""Peers in the verb loop: steps that they make together, each with its own verdict on the
+result."""
 
 import harness
 from harness import check
@@ -8,7 +9,8 @@ SMALL, BULK = 100, 40000
 
 
 def in_both_sizes(test):
-    """Registers test(run, count) twice: under its name with small payloads, and with bulk ones as <name>_bulk."""
+    """Registers test(run, count) twice: under its name with small payloads, and with bulk ones as
+    <name>_bulk."""
     home = test.__globals__
     home["test_" + test.__name__] = lambda run: test(run, SMALL)
     home[f"test_{test.__name__}_bulk"] = lambda run: test(run, BULK)
@@ -54,3 +56,13 @@ def longest_pause_ms(loops):
         times = [step["at"] for step in loop.steps]
         pauses.append(max(b - a for a, b in zip(times, times[1:])) / 1000)
     return max(pauses)
+
+
+def kill_all(loops, dead):
+    """Kills all before it waits for any: a peer that has stopped would hold up those after it. They
+    move to `dead`."""
+    for peer in list(loops):
+        peer.kill()
+        dead[peer] = loops.pop(peer)
+    for peer in dead:
+        peer.end(harness.DEADLINE)

@@ -1,3 +1,4 @@
+/* Fills operands with marks and reads from a result who contributed. */
 #include "marks.h"
 
 #include "values.h"

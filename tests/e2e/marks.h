@@ -1,10 +1,14 @@
 /*
- * Operands that tell in the result who contributed: every peer has a bit of its own, every element another position of
- * it. So a result shows which peers are in it, and a segment of the wrong peer, place or tag is a wrong result.
+ * Operands that tell in the result who contributed: every peer has a bit of its own, every element
+ * another position of it. So a result shows which peers are in it, and a segment of the wrong peer,
+ * place or tag is a wrong result.
  *
- *   mark:<bit>    element i of a sum is 1 << (bit + phase of i, around the width); of a product a small number
- *   pair:<bit>    0 or 1 << bit, by the phase of i: what quantization to 8 bits carries (almost) exactly
- *   sparse:<bit>  1 << bit in the last element and in one of 16 Mi, else 0: large buffers that are hardly touched
+ *   mark:<bit>    element i of a sum is 1 << (bit + phase of i, around the width); of a product a
+ *                 small number
+ *   pair:<bit>    0 or 1 << bit, by the phase of i: what quantization to 8 bits carries (almost)
+ *                 exactly
+ *   sparse:<bit>  1 << bit in the last element and in one of 16 Mi, else 0: large buffers that are
+ *                 hardly touched
  */
 #ifndef PCCL_TESTS_E2E_MARKS_H
 #define PCCL_TESTS_E2E_MARKS_H

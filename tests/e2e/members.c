@@ -1,4 +1,4 @@
-/* Joining, leaving, and the joint calls. */
+/* The verbs for joining, leaving and the joint calls. */
 #include "script.h"
 
 #include <stdlib.h>
@@ -21,7 +21,7 @@ void do_create(struct command *command)
     (void)pcclDestroyOptions(options);
 }
 
-/* The way of PCCL 1.0: create10 PORT GROUP, on 127.0.0.1. */
+/* As in PCCL 1.0: create10 PORT GROUP, on 127.0.0.1. */
 void do_create10(struct command *command)
 {
     pcclCommCreateParams_t params = {.peer_group = (uint32_t)number(command, 1), .p2p_connection_pool_size = 1};
@@ -133,7 +133,10 @@ void do_pending(struct command *command)
     end_line(&line);
 }
 
-/* Asks until somebody is pending, then admits them: what every member does while newcomers come. admit [COUNT] */
+/*
+ * Asks until somebody is pending, then admits them: what every member does while newcomers come.
+ * admit [COUNT]
+ */
 void do_admit(struct command *command)
 {
     uint64_t rounds = command->count > 0 ? number(command, 0) : 1;

@@ -1,6 +1,8 @@
-"""Hosts of their own for masters and peers: network namespaces on one switch. Needs root and ip of iproute2.
+"""Hosts of their own for masters and peers: network namespaces on one switch. Needs root and ip of
+iproute2.
 
-All names begin with pccl-<pid of the test>-, so what a killed test has left is found and removed by the next one.
+All names begin with pccl-<pid of the test>-, so what a killed test has left is found and removed by
+the next one.
 """
 
 import os

@@ -1,4 +1,4 @@
-/* The scripted peer's verbs and its main. */
+/* The table of the scripted peer's verbs, and its main. */
 #include "script.h"
 
 #include <stdlib.h>
@@ -20,7 +20,9 @@ static void on_log(pcclLogLevel_t level, const char *subsystem, const char *mess
     end_line(&line);
 }
 
-/* A child that inherits everything, calls what it must not, and then lives on until it is killed. */
+/*
+ * A child that inherits everything, calls what it must not, and then lives on until it is killed.
+ */
 static void do_fork(struct command *command)
 {
     pid_t pid = fork();

@@ -1,5 +1,5 @@
-"""Phases in which a peer is killed or stopped, and what the survivors must do then. COUNT is the number of elements of
-their reductions: 100 go through the master, very many from peer to peer."""
+"""Phases in which a peer is killed or stopped, and what the survivors must do then. COUNT is the
+number of elements of their reductions: 100 go through the master, very many from peer to peer."""
 
 import os
 
@@ -9,8 +9,9 @@ from harness import check, equal, figure, now_us
 
 COUNT = 100
 
-# Every master and peer here. A silence limit beyond all waits of tests, so that no death is noticed by it; or, where a
-# test is about it, one that is long enough for those who live to be heard of though their machine is busy.
+# Every master and peer here. A silence limit beyond all waits of tests, so that no death is noticed
+# by it; or, where a test is about it, one that is long enough for those who live to be heard of
+# though their machine is busy.
 PATIENT = {"silence_ms": 600000, "heartbeat_ms": 1000}
 SILENCE_MS = 3000
 STRICT = {"silence_ms": SILENCE_MS, "heartbeat_ms": SILENCE_MS // 5}
@@ -26,7 +27,8 @@ def start(run, count=3, **master):
 
 
 def agree(calls, *allowed):
-    """All have ended alike, with the same bits if it went well, and with their inputs intact if not."""
+    """All have ended alike, with the same bits if it went well, and with their inputs intact if
+    not."""
     results = [call.wait() for call in calls]
     codes = {result["rc"] for result in results}
     equal(len(codes), 1, f"different results {[(call, call.result['rc'], call.result.get('words')) for call in calls]}")
@@ -77,16 +79,16 @@ def _threads(processes):
 
 
 def _has_rested(before, after):
-    """It slept at both looks and did not run in between. Under a sanitizer it may have woken once: its runtime keeps a
-    thread that wakes ten times a second."""
+    """It slept at both looks and did not run in between. Under a sanitizer it may have woken once:
+    its runtime keeps a thread that wakes ten times a second."""
     state, voluntary, involuntary = after
     may_wake = 1 if harness.SLOW > 1 else 0
     return before[0] == state == "S" and int(voluntary) - int(before[1]) <= may_wake and involuntary == before[2]
 
 
 def until_at_rest(processes):
-    """Until none of their threads runs, may run, or has run for longer than an acknowledgment may be delayed, which is
-    less than heartbeats are apart. Who spins never gets there."""
+    """Until none of their threads runs, may run, or has run for longer than an acknowledgment may
+    be delayed, which is less than heartbeats are apart. Who spins never gets there."""
 
     def rest():
         try:
@@ -109,6 +111,21 @@ def wait_at_rest(processes, length_ms):
     figure("processor share while waiting", used_s * 1e6 / (now_us() - since_us), "share")
 
 
+def restart(run):
+    """A master that has been killed is started again at its old port."""
+    run.master.end(harness.DEADLINE)
+    return run.start_master(run.port, **RESTARTED)
+
+
+def reduce_marked(peers, tag, count):
+    """Every peer has launched its part of one in-place sum, with its position as its mark."""
+    words = [tag, count, "f32", "sum"]
+    calls = [peer.start("reduce", *words, f"mark:{bit}", "inplace", "launched") for bit, peer in enumerate(peers)]
+    for call in calls:
+        call.begun()
+    return calls
+
+
 def go_on(run, survivors, rejoin=True):
     """A retry among the survivors is right, and a newcomer gets in."""
     if len(survivors) > 1:
@@ -125,7 +142,8 @@ def go_on(run, survivors, rejoin=True):
         agree([peer.start("reduce", 951, 4, "i64", "sum", "const:1") for peer in everybody], SUCCESS)
 
 
-# ---- the phases: each brings the victim into one, and returns the survivors' calls that are under way
+# ---- the phases: each brings the victim into one, and returns the survivors' calls that are under
+# way
 
 
 def phase_idle(victim, others):
@@ -227,7 +245,8 @@ def finish(phase, others, calls, since_us):
             calls.append(others[0].start("reduce", 5, COUNT, "f32", "sum", "rand:3", "inplace"))
         results = agree(calls, LOST, *([SUCCESS] if phase == "done" else []))
     elif phase == "launched_first":
-        # Launched after the death is known it succeeds among the survivors, before it fails: alike in any case.
+        # Launched after the death is known it succeeds among the survivors, before it fails: alike
+        # in any case.
         agree([peer.start("reduce", 5, COUNT, "f32", "sum", "rand:1", "inplace") for peer in others], LOST, SUCCESS)
     elif phase == "many":
         for tag in range(10, 14):
@@ -261,7 +280,8 @@ def stop_in(run, phase):
     go_on(run, others, rejoin=False)
     named(losses(others), before - members(others[0]))
     victim.resume()
-    # What it was in ends with an error or the outcome; then it is out, and comes back as a newcomer.
+    # What it was in ends with an error or the outcome; then it is out, and comes back as a
+    # newcomer.
     for call in victim.calls.values():
         result = call.wait()
         check(result["rc"] == SUCCESS or result["words"], f"{call!r} has failed without words")

@@ -1,4 +1,5 @@
-"""Ports for those who must know theirs before they listen, or listen on it once more after a while."""
+"""Ports for those who must know theirs before they listen, or listen on it once more after a
+while."""
 
 import itertools
 import os
@@ -16,8 +17,9 @@ def _first_ephemeral():
 
 
 def free_port():
-    """One below those that the system gives to whoever asks for any: these may be anybody's at the next moment. Not one
-    that was given to this process before, and hardly one that another test may have been given."""
+    """One below those that the system gives to whoever asks for any: these may be anybody's at the
+    next moment. Not one that was given to this process before, and hardly one that another test may
+    have been given."""
     count = _first_ephemeral() - FIRST
     if count < 1000:  # a system with a range of its own
         with socket.socket() as probe:

@@ -1,4 +1,5 @@
-"""A network between peers and their master that can be cut, stopped, and slowed down to single bytes."""
+"""A network between peers and their master that can be cut, stopped, and slowed down to single
+bytes."""
 
 import selectors
 import socket
@@ -10,8 +11,8 @@ import ports
 
 
 def behind_proxy(run, **parameters):
-    """A peer which the other peers reach through a proxy only, and the proxy. It listens where nobody looks for it: the
-    address that the master sees it come from is a candidate too."""
+    """A peer which the other peers reach through a proxy only, and the proxy. It listens where
+    nobody looks for it: the address that the master sees it come from is a candidate too."""
     port = ports.free_port()
     proxy = Proxy(port, "127.0.0.2")
     peer = run.peer(**parameters)

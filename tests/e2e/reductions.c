@@ -1,3 +1,4 @@
+/* The verbs that launch and await reductions. */
 #include "script.h"
 
 #include <stdlib.h>
@@ -28,8 +29,10 @@ static void release_operation(struct slot *slot, struct operation *operation)
     pthread_mutex_unlock(&slot->lock);
 }
 
-/* TAG COUNT DTYPE OP PATTERN, from word `first` on, the tag `index` higher; options inplace, offset=BYTES,
- * quant=ALGORITHM:DTYPE */
+/*
+ * TAG COUNT DTYPE OP PATTERN, from word `first` on, the tag `index` higher; options inplace,
+ * offset=BYTES, quant=ALGORITHM:DTYPE
+ */
 static void parse_reduction(const struct command *command, int first, uint64_t index,
                             pcclReduceDescriptor_t *descriptor, struct values *values)
 {
@@ -87,7 +90,10 @@ static void add_reduction(struct line *line, const struct command *command, pccl
     }
 }
 
-/* With the option launched the beginning is said when the operation is: what happens then happens to it. */
+/*
+ * With the option launched the beginning is said when the operation is: what happens then happens
+ * to it.
+ */
 static pcclResult_t reduce(struct command *command, const pcclReduceDescriptor_t *descriptor, struct values *values,
                            pcclReduceInfo_t *info)
 {
@@ -177,7 +183,9 @@ void do_test(struct command *command)
 
 void do_abort(struct command *command) { answer_only(command, pcclAbortOperations(command->slot->comm)); }
 
-/* The union and the intersection of those who are in the entries' sums, and whether all are right. */
+/*
+ * The union and the intersection of those who are in the entries' sums, and whether all are right.
+ */
 static void add_list_marks(struct line *line, const struct values *values, size_t count)
 {
     uint64_t mask_any = 0, mask_all = ~UINT64_C(0);
@@ -247,7 +255,10 @@ static uint64_t launch_flood(const struct flood *flood, pcclComm_t *comm, pcclRe
     return launched;
 }
 
-/* Each peer gives the same numbers, so every sum is a multiple of them. Returns how many sums are right. */
+/*
+ * Each peer gives the same numbers, so every sum is a multiple of them. Returns how many sums are
+ * right.
+ */
 static uint64_t await_flood(const struct flood *flood, uint64_t launched, pcclResult_t *result)
 {
     uint64_t right = 0;
@@ -264,8 +275,10 @@ static uint64_t await_flood(const struct flood *flood, uint64_t launched, pcclRe
     return right;
 }
 
-/* flood N COUNT: launches N sums of COUNT i64 under the tags from 0 on, or as many as it may; a step tells how many,
- * and why no more. Then it awaits them. */
+/*
+ * flood N COUNT: launches N sums of COUNT i64 under the tags from 0 on, or as many as it may; a
+ * step tells how many, and why no more. Then it awaits them.
+ */
 void do_flood(struct command *command)
 {
     struct flood flood = {.count = number(command, 0), .elements = number(command, 1)};

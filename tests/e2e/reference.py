@@ -1,5 +1,5 @@
-"""What a reduction must give, computed independently of the library: exact for values chosen so that every order of
-addition gives the same."""
+"""What a reduction must give, computed independently of the library: exact for values chosen so
+that every order of addition gives the same."""
 
 import math
 import struct
@@ -20,7 +20,8 @@ OPS = ["sum", "avg", "prod", "max", "min"]
 
 
 def every_case():
-    """Tag, type, operation and options of the scripted peer: all types and operations, the options in turn."""
+    """Tag, type, operation and options of the scripted peer: all types and operations, the options
+    in turn."""
     tag = 0
     for dtype in TYPES:
         for op in OPS:

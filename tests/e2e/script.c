@@ -1,3 +1,4 @@
+/* What verbs are written with: reading commands, printing answers, and slots. */
 #include "script.h"
 
 #include <stdarg.h>

@@ -1,14 +1,16 @@
 /*
- * A scripted peer over the public interface only. It reads one command a line from standard input and writes one JSON
- * object a line to standard output; harness.py is the other end. When standard input ends the process ends at once.
+ * A scripted peer over the public interface only. It reads one command a line from standard input
+ * and writes one JSON object a line to standard output; harness.py is the other end. When standard
+ * input ends the process ends at once.
  *
  *   <id>[&] [#<slot>] <verb> <arguments...>       the verbs: peer.c
  *
- * With & the command runs on a thread of its own, so that several can be under way. A slot is one communicator.
- * Answers: {"id":1,"event":"begin"} just before a call that may block, {"id":1,"rc":0,"us":123,"at":<monotonic us>,...}
- * after it. When it failed there are its "words", the ids of those "lost", their "lost_count", the result as "failed",
- * and "of":[<tag>,<sequence>] for a launched reduction (none of it with the option mute: the communicator is gone when
- * the call ends). Log lines of the library come as {"log":<level>,"text":"..."}.
+ * With & the command runs on a thread of its own, so that several can run at once. A slot is one
+ * communicator. Answers: {"id":1,"event":"begin"} just before a call that may block,
+ * {"id":1,"rc":0,"us":123,"at":<monotonic us>,...} after it. When it failed there are its "words",
+ * the ids of those "lost", their "lost_count", the result as "failed", and "of":[<tag>,<sequence>]
+ * for a launched reduction (none of it with the option mute: the communicator is gone when the call
+ * ends). Log lines of the library come as {"log":<level>,"text":"..."}.
  */
 #ifndef PCCL_TESTS_E2E_SCRIPT_H
 #define PCCL_TESTS_E2E_SCRIPT_H
@@ -37,7 +39,10 @@ void add_text(struct line *line, const char *name, const char *text);
 void begin_line(struct line *line);
 void end_line(struct line *line);
 uint64_t now_us(void);
-/* Whoever acts on an answer sees what its command did: to be called before a command is carried out. */
+/*
+ * Whoever acts on an answer sees what its command did: to be called before a command is carried
+ * out.
+ */
 void follow_answers(void);
 
 /* ---- commands ---- */

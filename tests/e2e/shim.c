@@ -1,9 +1,10 @@
 /*
- * For LD_PRELOAD: system calls that fail now and then as they may on any busy machine. One call in SHIM_ONE_IN is
- * interrupted, finds no buffers or no descriptor, or moves fewer bytes than asked for. SHIM_SEED makes processes
- * differ. At exit it says on standard error how often it did. SHIM_LATE_WAKES_MS: a thread that wakes another one's
- * loop is held up for so long before it does, as on a machine that is busy. SHIM_CONGESTION: the congestion control
- * that connections get when another one is asked for, as on a system that has no other.
+ * For LD_PRELOAD: system calls that fail now and then as they may on any busy machine. One call in
+ * SHIM_ONE_IN is interrupted, finds no buffers or no descriptor, or moves fewer bytes than asked
+ * for. SHIM_SEED makes processes differ. At exit it prints on standard error how often it did so.
+ * SHIM_LATE_WAKES_MS: a thread that wakes another one's loop is held up for that long before it
+ * does, as on a machine that is busy. SHIM_CONGESTION: the congestion control that connections get
+ * when another one is asked for, as on a system that has no other.
  */
 #include "preload.h"
 
@@ -123,7 +124,7 @@ int accept4(int socket, struct sockaddr *restrict address, socklen_t *restrict l
     return kind < 3 ? fail(errors[kind]) : real.call(socket, address, length, flags);
 }
 
-/* The attempt goes on although the call was interrupted. */
+/* The attempt continues although the call was interrupted. */
 int connect(int socket, const struct sockaddr *address, socklen_t length)
 {
     REAL(connect);

@@ -1,15 +1,20 @@
 /*
- * Shared state: what a slot holds, and what a synchronization makes of it.
+ * The verbs for shared state: what a slot holds, and what a synchronization makes of it.
  *
- *   state TENSOR...            holds these from now on; a tensor is NAME,DTYPE,COUNT,PATTERN[,FLAG...] with the
- * patterns of values.h or zero (untouched memory), and the flags unequal, offset=BYTES, null, cuda, device=N, times=N
- * (N of them, NAME0 and so on) poke NAME BYTE VALUE       changes one byte digests                    only tells what
- * is held, as do the two above sync STRATEGY REVISION     popular, receive or send, or a number; option null: without
- * statistics train BIT SEED BYTES       a loop until stopped: admit newcomers, synchronize, sum, change the state by
- * the sum. Newcomers begin with content of their own; now and then a member's is spoiled by a bit
+ *   state TENSOR...         holds these from now on: NAME,DTYPE,COUNT,PATTERN[,FLAG...] each, with
+ *                           the patterns of values.h or zero (untouched memory), and the flags
+ *                           unequal, offset=BYTES, null, cuda, device=N, times=N (N of them, NAME0
+ *                           and so on)
+ *   poke NAME BYTE VALUE    changes one byte
+ *   digests                 only tells what is held, as the two above do, too
+ *   sync STRATEGY REVISION  popular, receive or send, or a number; option null: without statistics
+ *   train BIT SEED BYTES    a loop until stopped: admit newcomers, synchronize, sum, change the
+ *                           state by the sum. Newcomers begin with content of their own; now and
+ *                           then a bit of a member's content is flipped
  *
- * Answers have "revision" and "tensors": [[name, digest],...]; a sync "tx" and "rx", which stay at 2^64-1 if they are
- * not written. Events of train: step (once for each revision, after its synchronization) and failed.
+ * Answers have "revision" and "tensors": [[name, digest],...]; a sync "tx" and "rx", which stay at
+ * 2^64-1 if they are not written. Events of train: step (once for each revision, after its
+ * synchronization) and failed.
  */
 #include "script.h"
 
@@ -227,7 +232,7 @@ static pcclSharedStateSyncStrategy_t strategy_of(const struct command *command, 
 void do_sync(struct command *command)
 {
     const struct shared *shared = held(command);
-    pcclSharedState_t state = shared->state; /* several commands may be under way */
+    pcclSharedState_t state = shared->state; /* several commands may run at once */
     pcclSharedStateSyncStrategy_t strategy = strategy_of(command, 0);
     pcclSharedStateSyncInfo_t info = {UINT64_MAX, UINT64_MAX};
     state.revision = number(command, 1);
@@ -342,7 +347,9 @@ static void apply(struct train *train)
     }
 }
 
-/* One turn. false with *result: it is over. A failed synchronization is reported and made again. */
+/*
+ * One turn. false with *result: it has ended. A failed synchronization is reported and made again.
+ */
 static bool turn(struct train *train, pcclResult_t *result)
 {
     int world = 0;

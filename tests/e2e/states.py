@@ -28,7 +28,8 @@ def each(value, count):
 
 
 def votes(peers, revisions, strategies="popular", order=None):
-    """The calls, in the order of the peers. With an order each vote is counted before the next one is cast."""
+    """The calls, in the order of the peers. With an order each vote is counted before the next one
+    is cast."""
     revisions, strategies = each(revisions, len(peers)), each(strategies, len(peers))
     calls = {}
     places = order or range(len(peers))
@@ -57,8 +58,8 @@ def same(results, unequal=()):
 
 
 def moved(results):
-    """(sent, received) of each. What was received has been sent; more may have been, for near the end of a transfer a
-    second donor is asked for what a slow one owes."""
+    """(sent, received) of each. What was received has been sent; more may have been, for near the
+    end of a transfer a second donor is asked for what a slow one has not sent."""
     sent, taken = (sum(result[way] for result in results) for way in ("tx", "rx"))
     check(taken <= sent <= 2 * taken, f"{sent} bytes sent, {taken} received: {results}")
     return [(result["tx"], result["rx"]) for result in results]
@@ -75,7 +76,8 @@ def received(results, *wanted):
 
 
 def failed(result, revision):
-    """The call has failed in words; it has written nothing of what it promises after a success."""
+    """The call has failed with a reason; it has written nothing of what it promises after a
+    success."""
     check(result["rc"] == INVALID_USAGE and result["words"], f"result: {result}")
     equal(result["revision"], revision, "revision after a failure")
     equal((result["tx"], result["rx"]), (UNWRITTEN, UNWRITTEN), "statistics after a failure")

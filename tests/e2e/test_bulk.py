@@ -1,5 +1,6 @@
-"""Reductions that go from peer to peer, of more than 8 KiB: everything goes well here. Numbers in brackets: scenarios
-of TESTING.md. Marks (marks.h) tell who is in a result, and whether each element is right."""
+"""Reductions that go from peer to peer, of more than 8 KiB: everything goes well here. Numbers in
+brackets: scenarios of TESTING.md. Marks (marks.h) tell who is in a result, and whether each element
+is right."""
 
 import itertools
 import random
@@ -63,7 +64,8 @@ def test_marks_find_faults(run):
 
 
 def test_every_type_and_operation(run):
-    """[1-12] All data types and operations, in place and not, aligned and not, over 2, 3 and 4 peers."""
+    """[1-12] All data types and operations, in place and not, aligned and not, over 2, 3 and 4
+    peers."""
     peers = join(run, 2)
     for world in (2, 3, 4):
         if world > 2:
@@ -73,7 +75,8 @@ def test_every_type_and_operation(run):
 
 
 def test_sizes(run):
-    """[1, 2, 9] From the smallest to 64 MiB, uneven splits, in place and not, over 2 and 3 peers."""
+    """[1, 2, 9] From the smallest to 64 MiB, uneven splits, in place and not, over 2 and 3
+    peers."""
     peers = join(run, 2)
     for world in (2, 3):
         if world > 2:
@@ -106,8 +109,9 @@ def test_bytes_counted(run):
 
 
 def test_halves_are_rounded_once(run):
-    """Sums of 16 bits through the master, from all to all, and along the ring: right where any sum on the way would
-    overflow or be rounded if it were kept in 16 bits, and the same bits for every size."""
+    """Sums of 16 bits through the master, from all to all, and along the ring: right where any
+    intermediate sum would overflow or be rounded if it were kept in 16 bits, and the same bits for
+    every size."""
     peers = join(run, 4)
     cases = (
         ("f16", "avg", (40000, 40000, 40000, 40000), 40000),
@@ -140,8 +144,8 @@ def test_quantized_sum(run):
 
 
 def test_quantized_bits(run):
-    """Quantized results are equal to the bit on all peers, for every type and operation; what docs/CODECS.md excludes
-    is refused in words."""
+    """Quantized results are equal to the bit on all peers, for every type and operation; what
+    docs/CODECS.md excludes is refused with a reason."""
     peers = join(run, 3)
     quants = ("quant=1:u8", "quant=1:u16", "quant=1:u32", "quant=2:u8", "quant=2:i8", "quant=2:i16")
     for tag, (dtype, quant, op) in enumerate(
@@ -166,7 +170,8 @@ def unpack_sum(calls, count):
 
 
 def test_quantized_error(run):
-    """The error is at most the number of peers times a step of the scale; also of negative and of constant data."""
+    """The error is at most the number of peers times a step of the scale; also of negative and of
+    constant data."""
     peers = join(run, 3)
     count = 5000
     for first, step in ((-7.0, 0.001), (-1000.0, -0.5), (3.25, 0.0)):
@@ -304,9 +309,9 @@ def test_waiting_costs_nothing(run):
 
 
 def test_mismatch(run):
-    """[10 of those that failed] Peers that differ in count, type, operation or quantization, bulk against bulk and bulk
-    against tiny: InvalidUsage on every peer, inputs intact, words that name two peers and what differs; then it goes
-    on."""
+    """[10 of those that failed] Peers that differ in count, type, operation or quantization, bulk
+    against bulk and bulk against tiny: InvalidUsage on every peer, inputs intact, words that name
+    two peers and what differs; then it goes on."""
     run.start_master()
     peers = []
     for i in range(3):

@@ -54,7 +54,8 @@ def in_mid_transfer(peers, proxies):
 
 
 def test_kill_in_mid_transfer(run):
-    """A few milliseconds into a large operation, a little later each time: alike for all, inputs as they were."""
+    """A few milliseconds into a large operation, a little later each time: alike for all, inputs as
+    they were."""
     run.start_master(**PATIENT)
     peers = run.join(4)
     codes = []
@@ -80,7 +81,8 @@ def test_kill_in_mid_transfer(run):
 
 
 def test_kill_while_another_cannot_finish(run):
-    """One stands still in the middle, so that nobody can finish; another one dies: all fail alike, also who stood."""
+    """One stands still in the middle, so that nobody can finish; another one dies: all fail alike,
+    also who stood."""
     run.start_master(**PATIENT)
     (still,), proxies = join_behind_proxies(run, 1)
     victim, *others = run.join(3, [still])
@@ -97,8 +99,9 @@ def test_kill_while_another_cannot_finish(run):
 
 
 def test_late_abort(run):
-    """All data has arrived at all peers, and all results are complete; then somebody dies while one survivor's word of
-    it is still on its way. So the operation fails, for all alike, and inputs in place are as they were."""
+    """All data has arrived at all peers, and all results are complete; then somebody dies while one
+    survivor's word of it is still in flight. So the operation fails, for all alike, and inputs in
+    place are as they were."""
     run.environment["PCCL_WHERE_MS"] = "20"
     run.start_master(**PATIENT)
     proxy = Proxy(run.port)
@@ -128,7 +131,8 @@ def test_late_abort(run):
 
 
 def test_all_complete(run):
-    """Everybody has everything, the master stands still, and a peer dies: what the survivors have finished succeeds."""
+    """Everybody has everything, the master stands still, and a peer dies: what the survivors have
+    finished succeeds."""
     run.start_master(**PATIENT)
     victim, *others = peers = run.join(3)
     run.master.stop()
@@ -219,7 +223,8 @@ def test_churn(run):
 
 
 def test_stopped(run):
-    """A peer stops in the middle: the others have an error after the silence limit, and do not spin until then."""
+    """A peer stops in the middle: the others have an error after the silence limit, and do not spin
+    until then."""
     run.start_master(**STRICT)
     peers, proxies = join_behind_proxies(run, 3)
     victim, *others = peers
@@ -272,7 +277,8 @@ def hosts(run, count):
 
 
 def test_unplugged(run):
-    """A host vanishes in the middle of a transfer: removed after the silence limit, the others go on; it comes back."""
+    """A host vanishes in the middle of a transfer: removed after the silence limit, the others go
+    on; it comes back."""
     need_root()
     network, peers = hosts(run, 4)
     calls = reduce(peers, 1, LARGE, "inplace")
@@ -308,7 +314,8 @@ def test_link_cut(run):
 
 
 def test_master_restart(run):
-    """The master dies in the middle of bulk operations, and comes back: nothing fails that need not, all agree."""
+    """The master dies in the middle of bulk operations, and comes back: nothing fails that need
+    not, all agree."""
     run.start_master(**RESTARTED)
     peers = run.join(3, dial_max_ms=50)
     for turn in range(3):
@@ -338,7 +345,8 @@ def hello(run, name):
 
 
 def test_hello_c(run):
-    """Three of the example, one killed, one late: every printed sum is the number of peers, and all see all changes."""
+    """Three of the example, one killed, one late: every printed sum is the number of peers, and all
+    see all changes."""
     run.start_master()
     processes = [hello(run, f"hello{i}") for i in range(3)]
 

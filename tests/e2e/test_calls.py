@@ -8,7 +8,7 @@ import ports
 from harness import INVALID_ARGUMENT, INVALID_USAGE, LOST, MASTER_FAILED, NOT_INITIALIZED, SUCCESS, UPDATE_FAILED
 from harness import LARGE, check, equal, figure, now_us, say, wait_ms
 from loops import BULK, in_both_sizes
-from phases import agree, knew
+from phases import agree, knew, reduce_marked
 from proxy import join_behind_proxies
 
 ALL = 3
@@ -17,7 +17,8 @@ DEADLINE_MS = 2500  # enough for calls that are to meet, though the machine is b
 
 
 def not_early(results, name):
-    """The first of those who wait together has waited until its deadline; how late it was is a figure."""
+    """The first of those who wait together has waited until its deadline; how late it was is a
+    figure."""
     waited_ms = max(result["us"] for result in results) / 1000
     check(waited_ms >= DEADLINE_MS, f"ended {DEADLINE_MS - waited_ms} ms before the deadline")
     figure(name, waited_ms - DEADLINE_MS, "ms")
@@ -41,8 +42,8 @@ def named(run, count=ALL, **peers):
 
 
 def test_mismatch(run):
-    """Count, data type, operation or quantization differ: InvalidUsage on every peer, words that say who differs in
-    what, inputs intact; the next operation works."""
+    """Count, data type, operation or quantization differ: InvalidUsage on every peer, words that
+    say who differs in what, inputs intact; the next operation works."""
     peers = named(run)
     usual = ["8", "f32", "sum", "const:3"]
     cases = {
@@ -93,8 +94,8 @@ def test_mismatch_code(run):
 
 @in_both_sizes
 def operation_deadline(run, count):
-    """op_timeout_ms: those who wait get an error, not early, and agree; the latecomer, who has no deadline, fails with
-    them; then all is well, and the tag can be used again."""
+    """op_timeout_ms: those who wait get an error, not early, and agree; the latecomer, who has no
+    deadline, fails with them; then all is well, and the tag can be used again."""
     peers = start(run, 2, op_timeout_ms=DEADLINE_MS)
     peers.append(run.join(1, peers))
     calls = [peer.start("reduce", 1, count, "f32", "sum", "rand:1", "inplace") for peer in peers[:2]]
@@ -112,7 +113,8 @@ def operation_deadline(run, count):
 
 
 def test_call_deadline(run):
-    """call_timeout_ms of connect, pending and update: an error in words, the peer stays in, and the next call works."""
+    """call_timeout_ms of connect, pending and update: an error in words, the peer stays in, and the
+    next call works."""
     a, b = start(run, 2, call_timeout_ms=DEADLINE_MS)
     for verb, code in (("update", UPDATE_FAILED), ("pending", INVALID_USAGE)):
         late = a.do(verb, rc=code)
@@ -131,7 +133,8 @@ def test_call_deadline(run):
 
 
 def test_calls_that_cannot_meet(run):
-    """Peers that wait for each other in different calls are named, in a log line and by pcclDescribeWaits."""
+    """Peers that wait for each other in different calls are named, in a log line and by
+    pcclDescribeWaits."""
     peers = named(run, 2, where_ms=30)
     a, b = peers
     waiting = [a.start("update"), b.start("reduce", 7, 4, "i32", "sum", "const:1")]
@@ -171,7 +174,8 @@ def test_stuck_calls_end(run):
 
 @in_both_sizes
 def fork(run, count):
-    """A forked child holds nothing open: the death of its parent is noticed at once. Calls in the child are refused."""
+    """A forked child holds nothing open: the death of its parent is noticed at once. Calls in the
+    child are refused."""
     victim, *others = start(run, where_ms=20)
     child = victim.do("fork")["pid"]
     try:
@@ -215,18 +219,9 @@ def destroy_with_operations_open(run, count):
         call.wait(rc=SUCCESS)
 
 
-def reduce_marked(peers, tag, count):
-    """All are in the same call."""
-    words = [tag, count, "f32", "sum"]
-    calls = [peer.start("reduce", *words, f"mark:{bit}", "inplace", "launched") for bit, peer in enumerate(peers)]
-    for call in calls:
-        call.begun()
-    return calls
-
-
 def test_fork_in_mid_transfer(run):
-    """A child that is made in the middle of a bulk operation: the parent's comes to its end, the child's calls are
-    refused."""
+    """A child that is made in the middle of a bulk operation: the parent's comes to its end, the
+    child's calls are refused."""
     run.start_master()
     (slow,), (proxy,) = join_behind_proxies(run, 1, where_ms=20)
     victim, other = run.join(2, [slow], where_ms=20)
@@ -252,8 +247,8 @@ def test_fork_in_mid_transfer(run):
 
 
 def test_destroy_in_mid_transfer(run):
-    """Leaving while bulk operations move: the others fail alike with their inputs intact, or, if all was complete,
-    succeed alike; they go on. At first it is in the middle for sure."""
+    """Leaving while bulk operations move: the others fail alike with their inputs intact, or, if
+    all was complete, succeed alike; they go on. At first it is in the middle for sure."""
     run.start_master()
     others, proxies = join_behind_proxies(run, 2, where_ms=20)
     codes = []
@@ -290,7 +285,8 @@ def test_destroy_in_mid_transfer(run):
 
 
 def test_too_many_operations(run):
-    """The operation beyond the limit of 4096 is refused in words; the others are all made, and what comes after too."""
+    """The operation beyond the limit of 4096 is refused in words; the others are all made, and what
+    comes after too."""
     peers = start(run, 2)
     first, second = peers
     flood = first.start("flood", 5000, 1100)

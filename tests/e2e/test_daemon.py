@@ -1,6 +1,8 @@
-"""pccl-master as a program: settings, exit codes, logs, the service manager, and that it stays as small as it was.
+"""pccl-master as a program: settings, exit codes, logs, the service manager, and that it stays as
+small as it was.
 
-`test_daemon.py --soak SECONDS` lets peers come and go for so long (an hour, say) and prints size and descriptors.
+`test_daemon.py --soak SECONDS` lets peers come and go for so long (an hour, say) and prints size
+and descriptors.
 """
 
 import configparser
@@ -39,7 +41,8 @@ def environment(run, **variables):
 
 
 def once(run, *arguments, stdout=subprocess.PIPE, **variables):
-    """(exit code, standard output, standard error) of a master that is expected to end by itself."""
+    """(exit code, standard output, standard error) of a master that is expected to end by
+    itself."""
     done = subprocess.run(
         [harness.executable("master"), *arguments],
         stdin=subprocess.DEVNULL,
@@ -105,7 +108,8 @@ class File:
 
 
 def test_precedence(run):
-    """Flags win over the environment, that over the file, that over the defaults; --print-config says which."""
+    """Flags win over the environment, that over the file, that over the defaults; --print-config
+    says which."""
     text = "silence_ms = 20_000\nheartbeat_ms = 2000 # two\nhello_ms = 3000\nlisten = '127.0.0.1:1'\n"
     text += 'log_format = "json"\n'
     with File(text) as path:
@@ -274,7 +278,7 @@ def test_taken_port(run):
 
 
 def test_drain(run):
-    """Peers in a call are told in words; the master ends with 0."""
+    """Peers in a call are told the reason; the master ends with 0."""
     for number in (signal.SIGTERM, signal.SIGINT):
         launch(run)
         members = run.join(2)
@@ -507,7 +511,8 @@ def test_no_manager(run):
 
 
 class HeldThread:
-    """Stops one thread of a process, by ptrace, until the end of the block. Nothing else of it stops."""
+    """Stops one thread of a process, by ptrace, until the end of the block. Nothing else of it
+    stops."""
 
     SEIZE, INTERRUPT, DETACH, WALL = 0x4206, 0x4207, 17, 0x40000000
 
@@ -584,7 +589,8 @@ def test_watchdog_of_another(run):
 
 
 def test_stuck_end(run):
-    """A master whose thread does not react to SIGTERM ends nevertheless, and says that it did not go well."""
+    """A master whose thread does not react to SIGTERM ends nevertheless, and says that it did not
+    go well."""
     manager = Manager()
     master = launch(run, NOTIFY_SOCKET=manager.name)
     thread = harness.poll(lambda: loop_thread(master), "the master's thread")
@@ -669,13 +675,15 @@ def churn(run, count):
 
 
 def settle(run, descriptors):
-    """Until the master has forgotten who went without a word, so that memory does not depend on how fast they come."""
+    """Until the master has forgotten who went without a word, so that memory does not depend on how
+    fast they come."""
     harness.poll(lambda: run.master.descriptors() <= descriptors or None, "descriptors to be closed")
     harness.wait_ms(SILENCE_MS)
 
 
 def test_churn(run):
-    """Thousands come and go, beside a member and with nobody else: memory and descriptors stay as they were."""
+    """Thousands come and go, beside a member and with nobody else: memory and descriptors stay as
+    they were."""
     count = int(2400 / SLOW)
     launch(
         run, "--listen=127.0.0.1:0", f"--set=silence_ms={SILENCE_MS}", "--set=heartbeat_ms=500",

@@ -1,4 +1,5 @@
-"""kill -9 and SIGSTOP in every phase: the survivors return from every call, agree, keep their inputs, and go on."""
+"""kill -9 and SIGSTOP in every phase: the survivors return from every call, agree, keep their
+inputs, and go on."""
 
 import time
 
@@ -102,8 +103,8 @@ def test_newcomer_pending(run):
 
 
 def test_newcomer_in_every_moment(run):
-    """A newcomer is killed a little later each time after it began to connect: while dialing, saying hello, warming
-    up, pending, being admitted."""
+    """A newcomer is killed a little later each time after it began to connect: while dialing,
+    saying hello, warming up, pending, being admitted."""
     members = start(run, 2)
     for turn in range(12):
         newcomer = run.peer()
@@ -129,7 +130,8 @@ def test_newcomer_in_every_moment(run):
 
 
 def test_member_dies_while_admitting(run):
-    """A member dies while the others vote to admit a newcomer: the vote ends, the newcomer is in."""
+    """A member dies while the others vote to admit a newcomer: the vote ends, the newcomer is
+    in."""
     victim, *others = start(run)
     newcomer = run.peer()
     newcomer.create(run.address)
@@ -145,7 +147,8 @@ def test_member_dies_while_admitting(run):
         peer.until_waiting()
     since_us = victim.kill()
     knew(agree(calls, SUCCESS), since_us, "the vote ended")
-    # The dead one may have been the newcomer's neighbor: then another update is needed, once the new links stand.
+    # The dead one may have been the newcomer's neighbor: then another update is needed, once the
+    # new links stand.
     run.let_in(connect, others)
     everybody = others + [newcomer]
     calls = [peer.start("multi", 3, 2, 10, 16, "i32", "sum", "const:1") for peer in everybody]
@@ -181,7 +184,8 @@ def test_last_member_dies(run):
 
 
 def test_group_is_left_alone(run):
-    """A death in one group fails nothing in another, nor does a failed operation wait for the other group."""
+    """A death in one group fails nothing in another, nor does a failed operation wait for the other
+    group."""
     run.environment["PCCL_WHERE_MS"] = "20"
     run.start_master(**PATIENT)
     peers = []
@@ -199,8 +203,8 @@ def test_group_is_left_alone(run):
 
 
 def test_lost_before_the_launch(run):
-    """Who launches what a death has ended for another one fails with it, and names the dead as well; nobody names them
-    a second time."""
+    """Who launches what a death has ended for another one fails with it, and names the dead as
+    well; nobody names them a second time."""
     victim, a, b = start(run)
     before = members(a)
     first = a.start("reduce", 5, 4, "i32", "sum", "const:1")
@@ -221,8 +225,8 @@ def test_lost_before_the_launch(run):
 
 
 def test_dropped_call(run):
-    """After a failure one peer retries the tag, another drops the call and goes on with the next: they never get mixed
-    up, and line up again."""
+    """After a failure one peer retries the tag, another drops the call and goes on with the next:
+    they never get mixed up, and line up again."""
     victim, a, b = start(run)
     before = members(a)
     calls = [peer.start("reduce", 5, 4, "i32", "sum", "const:1") for peer in (a, b)]
@@ -305,12 +309,14 @@ def churn(run, in_flight):
 
 
 def test_churn(run):
-    """Loops under kills and newcomers: no step differs between two peers. The numbers in flight differ."""
+    """Loops under kills and newcomers: no step differs between two peers. The numbers in flight
+    differ."""
     churn(run, lambda bit: 1 + bit % 4)
 
 
 def test_churn_by_hand(run):
-    """The same with the retry in the application: launch all, await all, launch what failed again."""
+    """The same with the retry in the application: launch all, await all, launch what failed
+    again."""
     churn(run, lambda bit: 0)
 
 

@@ -1,5 +1,6 @@
-"""Real processes in bulk reductions, killed with SIGKILL at random moments and replaced: every success is of a set of
-peers that can be, with the same bits everywhere, every failure leaves its inputs as they were, and it goes on.
+"""Real processes in bulk reductions, killed with SIGKILL at random moments and replaced: every
+success is of a set of peers that can be, with the same bits everywhere, every failure leaves its
+inputs as they were, and it goes on.
 
 For more of it: test_kill_bulk.py --kills 300 --seed 7 (make kill N=300)."""
 
@@ -13,6 +14,7 @@ import time
 import harness
 from harness import SUCCESS
 from harness import check, equal, say
+from loops import kill_all
 from phases import PATIENT
 
 PEERS_MAX = 6
@@ -101,14 +103,6 @@ class Churn:
         for victim in victims:
             victim.end(harness.DEADLINE)
 
-    def end(self):
-        """All die: so nobody waits for one that has stopped before it."""
-        for peer in list(self.loops):
-            peer.kill()
-            self.dead[peer] = self.loops.pop(peer)
-        for peer in self.dead:
-            peer.end(harness.DEADLINE)
-
     # ---- the verdict
 
     def collect(self):
@@ -158,7 +152,7 @@ def churn(run, least, seed):
     rig.fill(2)  # one alone makes no step
     rig.settle()
     kills = len(rig.dead)
-    rig.end()
+    kill_all(rig.loops, rig.dead)
     steps, operations = rig.collect()
     say(
         f"{kills} kills in {time.monotonic() - start:.0f} s; operations failed by {len(rig.error_ms)} of them; "

@@ -1,4 +1,5 @@
-"""Joining, reducing, leaving, coming back: everything goes well here. Numbers in brackets: scenarios of TESTING.md."""
+"""Joining, reducing, leaving, coming back: everything goes well here. Numbers in brackets:
+scenarios of TESTING.md."""
 
 import socket
 
@@ -46,7 +47,8 @@ def join_two(run, **parameters):
 
 
 def test_every_type_and_operation(run):
-    """[1-12] All data types and operations, in place and not, with unaligned buffers too, over 2, 3 and 4 peers."""
+    """[1-12] All data types and operations, in place and not, with unaligned buffers too, over 2, 3
+    and 4 peers."""
     peers = join_two(run)
     for world in (2, 3, 4):
         if world > 2:
@@ -162,7 +164,8 @@ def test_worlds_up_to_five(run):
 
 
 def reduce_or_retry(peers):
-    """After a departure: the list with retry succeeds on all alike, or says alike that there are too few."""
+    """After a departure: the list with retry succeeds on all alike, or says alike that there are
+    too few."""
     calls = [peer.start("multi", 3, 2, 50, 16, "i64", "sum", "const:3") for peer in peers]
     results = [call.wait() for call in calls]
     equal({result["rc"] for result in results}, {SUCCESS if len(peers) > 1 else TOO_FEW}, "result of the retry")
@@ -171,7 +174,8 @@ def reduce_or_retry(peers):
 
 
 def test_groups(run):
-    """[19] Groups reduce on their own; joint calls are of all; an operation of one group does not wait for another."""
+    """[19] Groups reduce on their own; joint calls are of all; an operation of one group does not
+    wait for another."""
     run.start_master()
     peers = []
     for group in (0, 7, 7, 0, 4294967295):
@@ -210,7 +214,7 @@ def test_leave_and_come_back(run):
 
 
 def test_old_interface(run):
-    """[20] Communicators made the way of PCCL 1.0, and in one process."""
+    """[20] Communicators made as in PCCL 1.0, and in one process."""
     run.start_master()
     both = run.peer()
     both.do("create10", run.port, 4)
@@ -269,7 +273,8 @@ def test_one_call_of_a_kind(run):
 
 
 def test_canonical_loop(run):
-    """Peers loop while others come and go: every step has the same bits everywhere, and those who took part know it."""
+    """Peers loop while others come and go: every step has the same bits everywhere, and those who
+    took part know it."""
     run.start_master()
     peers = [run.peer() for _ in range(4)]
     loops = []
@@ -327,8 +332,9 @@ def test_32_joins(run):
 
 
 def test_32_joins_at_once(run):
-    """32 peers that ask at the same time are admitted by few updates. Four processes: a mesh of 16 in two would come
-    near the 1024 descriptors that a process has as a rule. How long warming up may take is not what this is about."""
+    """32 peers that ask at the same time are admitted by few updates. Four processes: a mesh of 16
+    in two would come near the 1024 descriptors that a process has as a rule. How long warming up
+    may take is not what this is about."""
     run.environment["PCCL_LOG_LEVEL"] = "WARN"
     run.start_master(warm_up_ms=60000)
     host = [run.peer() for _ in range(4)]
@@ -361,7 +367,8 @@ def test_32_joins_at_once(run):
 
 
 def test_200_cycles(run):
-    """Joining and leaving leaves nothing behind: no descriptor, no memory, in master, member and newcomer."""
+    """Joining and leaving leaves nothing behind: no descriptor, no memory, in master, member and
+    newcomer."""
     run.environment["PCCL_LOG_LEVEL"] = "WARN"
     run.start_master()
     a = run.join()
@@ -428,7 +435,8 @@ def _addresses():
 
 
 def test_addresses_mix(run):
-    """Peers that reach the master by loopback, by a routable address, by IPv6 and by name are one run."""
+    """Peers that reach the master by loopback, by a routable address, by IPv6 and by name are one
+    run."""
     places = _addresses()
     say(f"addresses: {places}")
     port = ports.free_port()
@@ -462,7 +470,7 @@ def test_ports(run):
 
 
 def test_no_master(run):
-    """An unreachable master is an error at once, in words, and connect may be called again."""
+    """An unreachable master is an error at once, with a reason, and connect may be called again."""
     run.port = ports.free_port()
     peer = run.peer()
     peer.create(run.address)
@@ -479,7 +487,7 @@ def test_no_master(run):
 
 
 def test_master_says_good_bye(run):
-    """A master that is told to end tells its peers: they are unconnected at once, with the reason in words."""
+    """A master that is told to end tells its peers: they are unconnected at once, and say why."""
     run.start_master()
     a, b = run.join(2, where_ms=20)
     waiting = a.start("update")

@@ -1,21 +1,16 @@
-"""The master dies, and comes back or not."""
+"""The master dies, and comes back or does not."""
 
 import harness
 from harness import INVALID_USAGE, LOST, MASTER_FAILED, SUCCESS, UPDATE_FAILED
 from harness import check, equal, figure, now_us, say
 from loops import all_right, in_both_sizes, more_steps, start_loops
-from phases import RESTARTED, knew
+from phases import RESTARTED, knew, restart
 
 
 def start(run, count=3, **peers):
     run.environment["PCCL_WHERE_MS"] = "20"
     run.start_master(**RESTARTED)
     return run.join(count, dial_max_ms=50, **peers)
-
-
-def restart(run):
-    run.master.end(harness.DEADLINE)
-    return run.start_master(run.port, **RESTARTED)
 
 
 def agree(calls, *codes):
@@ -39,7 +34,8 @@ def go_on(run, peers):
 
 @in_both_sizes
 def gone_for_good(run, count):
-    """Every call ends in words after master_lost_ms; afterward the communicators are unconnected."""
+    """Every call ends with a reason after master_lost_ms; afterward the communicators are
+    unconnected."""
     lost_ms = 3000
     peers = start(run, 4, master_lost_ms=lost_ms, alone_ms=lost_ms - 1)
     calls = [
@@ -117,8 +113,9 @@ def test_restart_in_a_query(run):
 
 
 def test_restart_with_a_newcomer(run):
-    """A newcomer waits for its admission when the master dies. The next master admits it together with the others; or,
-    if it was the first one there, it founded a run, and is told to leave when the old run comes back."""
+    """A newcomer waits for its admission when the master dies. The next master admits it together
+    with the others; or, if it was the first one there, it founded a run, and is told to leave when
+    the old run comes back."""
     peers = start(run)
     newcomer = run.peer(dial_max_ms=50)
     newcomer.create(run.address)
@@ -145,7 +142,8 @@ def test_restart_with_a_newcomer(run):
 
 @in_both_sizes
 def restart_while_a_peer_is_stopped(run, count):
-    """One member sleeps when the master is replaced: the others go on without it when it has been waited for."""
+    """One member sleeps when the master is replaced: the others go on without it when it has been
+    waited for."""
     victim, *others = start(run)
     calls = [peer.start("reduce", 5, count, "f32", "sum", "rand:2", "inplace") for peer in others]
     for peer in others:

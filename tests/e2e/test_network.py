@@ -24,7 +24,7 @@ def start(run, limits=None):
 
 
 def unbroken(loops):
-    """Everything is right, and nothing has failed on the way. Of how many steps."""
+    """Every step is right, and none has failed. How many there were."""
     all_right(loops)
     for loop in loops:
         check(loop.result is None, f"{loop!r} has ended: {loop.result}")
@@ -35,7 +35,8 @@ def unbroken(loops):
 
 @in_both_sizes
 def connections_break(run, count):
-    """Connections to the master break, by FIN and RST, again and again under loops: nothing fails, nobody goes."""
+    """Connections to the master break, by FIN and RST, again and again under loops: nothing fails,
+    nobody goes."""
     members, proxies = start(run)
     loops = start_loops(members, in_flight=0, count=count)  # 0: failures would be reported
     for turn in range(15):
@@ -48,7 +49,8 @@ def connections_break(run, count):
 
 @in_both_sizes
 def connection_breaks_in_each_call(run, count):
-    """It breaks while the peer waits in a vote, a query, a reduction: the call goes on where it was."""
+    """It breaks while the peer waits in a vote, a query, a reduction: the call goes on where it
+    was."""
     members, proxies = start(run)
     for words in (["update"], ["pending"], ["reduce", 5, count, "f32", "sum", "rand:1", "inplace"]):
         for waiting in ([0], [0, 1], [2]):
@@ -88,7 +90,8 @@ def test_single_bytes_bulk(run):
 
 @in_both_sizes
 def silent_connection_in_time(run, count):
-    """A connection stands still for less than the silence limit: everybody waits, and nothing fails."""
+    """A connection stands still for less than the silence limit: everybody waits, and nothing
+    fails."""
     members, proxies = start(run)
     proxies[0].hold(True)
     calls = [peer.start("reduce", 5, count, "f32", "sum", "rand:1", "inplace") for peer in members]
@@ -100,8 +103,9 @@ def silent_connection_in_time(run, count):
 
 @in_both_sizes
 def silent_connection(run, count):
-    """A connection stands still for longer: the peer is removed, the others go on; it learns why and comes back. What
-    the others have from the peer itself is complete, and succeeds; what goes through the master has no part of it."""
+    """A connection stands still for longer: the peer is removed, the others go on; it learns why
+    and comes back. What the others have from the peer itself is complete, and succeeds; what goes
+    through the master has no part of it."""
     members, proxies = start(run, STRICT)
     victim, *others = members
     start_us = now_us()
@@ -121,7 +125,8 @@ def silent_connection(run, count):
 
 @in_both_sizes
 def half_open(run, count):
-    """A connection vanishes without a word to the master; the peer dials anew: the newer connection wins."""
+    """A connection vanishes without a word to the master; the peer dials anew: the newer connection
+    wins."""
     members, proxies = start(run)
     proxies[0].cut(only_inner=True)
     calls = [peer.start("reduce", 5, count, "f32", "sum", "rand:1", "inplace") for peer in members]
@@ -131,7 +136,8 @@ def half_open(run, count):
 
 
 def test_slow_data_is_not_stuck(run):
-    """Two awaits of two operations whose data stands still are not calls that cannot meet: nobody ends them."""
+    """Two awaits of two operations whose data stands still are not calls that cannot meet: nobody
+    ends them."""
     run.start_master(**PATIENT)
     peers, proxies = join_behind_proxies(run, 2, where_ms=20, stuck_ms=200)
     for proxy in proxies:

@@ -56,8 +56,8 @@ def said(run, part, since_us):
 
 
 def other_ring(run, break_it, count):
-    """Of four peers two neighbors lose each other: another ring, nobody goes, nothing fails. Small payloads hardly
-    wait, for they do not need the link; large ones wait until it is given up."""
+    """Of four peers two neighbors lose each other: another ring, nobody goes, nothing fails. Small
+    payloads hardly wait, for they do not need the link; large ones wait until it is given up."""
     hosts = Hosts(run, 4)
     loops = start_loops(hosts.peers, count=count)
     since_us = now_us()
@@ -94,8 +94,8 @@ def pair_back(run, count):
 
 @in_both_sizes
 def pair_of_three(run, count):
-    """Every ring of three needs every pair: one of the two goes, with the reason; the others go on; it comes back when
-    the network is whole again, and not before."""
+    """Every ring of three needs every pair: one of the two goes, with the reason; the others go on;
+    it comes back when the network is whole again, and not before."""
     hosts = Hosts(run, 3, warm_up_ms=4000)
     loops = start_loops(hosts.peers, count=count)
     since_us = now_us()
@@ -119,7 +119,8 @@ def pair_of_three(run, count):
 
 @in_both_sizes
 def pair_mends(run, count):
-    """A cut that is over before a probe is due is nothing, whether the link is needed meanwhile or not."""
+    """A cut that is over before a probe is due is nothing, whether the link is needed meanwhile or
+    not."""
     hosts = Hosts(run, 3, PATIENT, link_ms=60000)
     loops = start_loops(hosts.peers, count=count)
     for _ in range(5):
@@ -136,7 +137,8 @@ def pair_mends(run, count):
 
 @in_both_sizes
 def islands(run, count):
-    """Two pairs that see only each other, and the master: peers go, told why, until those who stay see each other."""
+    """Two pairs that see only each other, and the master: peers go, told why, until those who stay
+    see each other."""
     hosts = Hosts(run, 4)
     loops = start_loops(hosts.peers, count=count)
     since_us = now_us()
@@ -173,8 +175,8 @@ NOT_HEARD = ("not heard", "silent")
 
 
 def lonely(run, break_it, count, reasons=NOT_HEARD):
-    """A peer and the master lose each other: it is removed; the others' call fails once, with words of one of
-    the reasons; it learns why when it is back, and joins again."""
+    """A peer and the master lose each other: it is removed; the others' call fails once, with words
+    of one of the reasons; it learns why when it is back, and joins again."""
     hosts = Hosts(run, 3)
     victim, *others = hosts.peers[2], hosts.peers[0], hosts.peers[1]
     calls = [peer.start("reduce", 5, count, "f32", "sum", "rand:1", "inplace") for peer in others]
@@ -218,21 +220,24 @@ def control_forth(run, count):
 
 @in_both_sizes
 def control_back(run, count):
-    """The peer does not hear the master: it gives the connection up after the silence limit, and that is heard."""
+    """The peer does not hear the master: it gives the connection up after the silence limit, and
+    that is heard."""
     lonely(run, lambda network: network.drop(MASTER, 3), count)
 
 
 @in_both_sizes
 def host_vanishes(run, count):
-    """Nothing comes from its host any more, and nobody is told. The master's limit of silence and the one of a peer's
-    connections to it, full of bytes that nobody acknowledges, are the same: either may find it."""
+    """Nothing comes from its host any more, and nobody is told. The master's limit of silence and
+    the one of a peer's connections to it, full of bytes that nobody acknowledges, are the same:
+    either may find it."""
     reasons = (*NOT_HEARD, "a connection to peer", "a connection from peer", "its link to peer")
     lonely(run, lambda network: network.unplug(3), count, reasons)
 
 
 @in_both_sizes
 def control_cut_for_good(run, count):
-    """The victim, cut off from its master for ever, ends its calls in words after master_lost_ms."""
+    """The victim, cut off from its master for ever, ends its calls in words after
+    master_lost_ms."""
     lost_ms = 3000
     hosts = Hosts(run, 2, peers={"master_lost_ms": lost_ms, "alone_ms": lost_ms - 1})
     other, victim = hosts.peers
@@ -253,7 +258,8 @@ def control_cut_for_good(run, count):
 
 @in_both_sizes
 def master_unreachable_in_time(run, count):
-    """The master's host is off the network for less than the silence limit: all wait, nothing fails."""
+    """The master's host is off the network for less than the silence limit: all wait, nothing
+    fails."""
     hosts = Hosts(run, 3, PATIENT)
     loops = start_loops(hosts.peers, count=count)
     for _ in range(2):
@@ -267,7 +273,8 @@ def master_unreachable_in_time(run, count):
 
 @in_both_sizes
 def master_unreachable_too_long(run, count):
-    """... and for longer: the master takes its own cut for the death of all. All calls end in words, all return."""
+    """... and for longer: the master takes its own cut for the death of all. All calls end in
+    words, all return."""
     hosts = Hosts(run, 3)
     loops = start_loops(hosts.peers, count=count)
     since_us = now_us()
@@ -289,8 +296,9 @@ def master_unreachable_too_long(run, count):
 
 
 def crawl(run, kbit, steps, **shape):
-    """What does not fit into the host's queue is lost, and so may be what replaces it: a second without an answer is
-    usual there and no silence. The limits are those that hold where nobody sets any."""
+    """What does not fit into the host's queue is lost, and so may be what replaces it: a second
+    without an answer is usual there and no silence. The limits are those that hold where nobody
+    sets any."""
     hosts = Hosts(run, 3, {"silence_ms": 10000, "heartbeat_ms": 2500}, link_ms=10000)
     loops = start_loops(hosts.peers, in_flight=0, **shape)  # 0: failures would be reported
     hosts.network.crawl(2, kbit)
@@ -317,8 +325,8 @@ def test_crawl(run):
 
 
 def test_crawl_bulk(run):
-    """A host sends at 2 Mbit/s. What is queued there (60,000 bytes, see Network.crawl) leaves in 0.24 s; at 128 kbit/s
-    it would take 3.75 s."""
+    """A host sends at 2 Mbit/s. What is queued there (60,000 bytes, see Network.crawl) leaves in
+    0.24 s; at 128 kbit/s it would take 3.75 s."""
     crawl(run, 2000, 4, tags=2, count=20000)
 
 

@@ -1,4 +1,5 @@
-"""pccl-perf: what it prints, what it refuses, how it ends. Figures are not judged here: machines are busy."""
+"""pccl-perf: what it prints, what it refuses, how it ends. Figures are not judged here: machines
+are busy."""
 
 import json
 import os
@@ -90,7 +91,8 @@ def test_exact(run):
 
 
 def test_memory(run):
-    """In place a reduction needs as much more as the buffer has; what is needed is all resident at some time."""
+    """In place a reduction needs as much more as the buffer has; what is needed is all resident at
+    some time."""
     rows = measured("-N", 2, "--sizes", "32M", "-n", 3, "-w", 1, "--no-limit")["rows"]
     out, into = (row["memory_bytes"] / (1 << 20) for row in rows)
     say(f"   beyond the buffers: {out:.1f} MiB out of place, {into:.1f} MiB in place")
@@ -244,7 +246,8 @@ def test_launcher_dies(run):
 
 
 def connected(run, address, before=lambda peers: None):
-    """Two peers of a cluster; their JSON. `before` is called with both as soon as they are started."""
+    """Two peers of a cluster; their JSON. `before` is called with both as soon as they are
+    started."""
     environment = {**os.environ, "PCCL_PORT": "0"}
     words = [harness.executable("perf"), "--connect", address, "--sizes", "4,100K", "-n", "3", "--json", "-"]
     peers = [
@@ -299,7 +302,8 @@ def test_limit_alone(run):
 
 
 def test_chaos(run):
-    """Kills: every survivor has an error or none under way, then a good result, with the right bits."""
+    """Kills: every survivor has an error or none under way, then a good result, with the right
+    bits."""
     result = measured("-N", 3, "-e", "256K", "-b", "256K", "--chaos", "kill", "--rounds", 2)
     equal((result["rounds"], result["wrong"], result["to_good"]["count"]), (2, 0, 4), "rounds, wrong, good results")
     check(result["to_error"]["count"] <= 4 and result["undisturbed"]["count"] >= 18, f"counts: {result}")
@@ -320,7 +324,8 @@ STATE_ROW = re.compile(r"^ +(\d+) (equal|newcomer|part) .* ([\d.]+) +(\d+|-)$", 
 
 
 def test_state_table(run):
-    """A row for each size and case, verified. A state of 300 bytes is four chunks, one for each tensor."""
+    """A row for each size and case, verified. A state of 300 bytes is four chunks, one for each
+    tensor."""
     out, _ = perf("-N", 3, "--state", "--sizes", "300,8M", "-n", 2, "--no-limit")
     rows = [(int(size), case, moved, wrong) for size, case, moved, wrong in STATE_ROW.findall(out)]
     equal(
@@ -373,7 +378,8 @@ def test_state_chaos(run):
 
 
 def picture(folder, count, ring, ways, seed=42, steps=1000000, names=()):
-    """A file as --dump writes it. ways: (from, to) -> (Mbit/s, microseconds), or None for what cannot be reached."""
+    """A file as --dump writes it. ways: (from, to) -> (Mbit/s, microseconds), or None for what
+    cannot be reached."""
     lines = ["pccl topology 1", "group 3", f"peers {count}"]
     for i in range(count):
         name = f" {names[i]}" if i < len(names) else ""
@@ -403,7 +409,8 @@ def solved(path, *arguments, **how):
 
 
 def test_solve(run):
-    """The one good ring is found, whatever the file's is; what is written then is solved to the same."""
+    """The one good ring is found, whatever the file's is; what is written then is solved to the
+    same."""
     ways = {(i, k): (1000 if (i + 2) % 5 == k else 10, 300) for i, k in pairs(5)}
     with tempfile.TemporaryDirectory() as folder:
         path = picture(folder, 5, range(5), ways, names=('a "quoted" \\', "b"))
@@ -464,7 +471,8 @@ def test_solve_none(run):
 
 
 def test_solve_many(run):
-    """More than 12 peers: a better ring that is not proven; seed and steps decide, and nothing else does."""
+    """More than 12 peers: a better ring that is not proven; seed and steps decide, and nothing else
+    does."""
     with tempfile.TemporaryDirectory() as folder:
         path = picture(folder, 30, range(30), scattered(30))
         result = solved(path)
@@ -527,7 +535,8 @@ def test_topology(run):
 
 
 def test_topology_json(run):
-    """Members that fit together: every way between the peers, times, the ring's worth. And goals."""
+    """Members that fit together: every way between the peers, times, the ring's worth. And
+    goals."""
     goals = [
         {"name": "time", "metric": "optimize_s", "at_least": 0},
         {"name": "cpu", "metric": "cpu_s", "at_most": 1e9},
@@ -557,7 +566,8 @@ def test_topology_json(run):
 
 
 def test_topology_cluster(run):
-    """Peers that are started one by one: one of them speaks, to standard output and into the file."""
+    """Peers that are started one by one: one of them speaks, to standard output and into the
+    file."""
     run.start_master()
     with tempfile.TemporaryDirectory() as folder:
         dump = os.path.join(folder, "dump")

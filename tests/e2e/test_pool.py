@@ -4,7 +4,7 @@ import harness
 from harness import LARGE, LOST, SUCCESS
 from harness import check, equal, say, wait_ms
 from loops import all_right, more_steps, start_loops
-from phases import PATIENT, agree
+from phases import PATIENT, agree, reduce_marked
 from proxy import behind_proxy
 
 POOL = 4
@@ -35,26 +35,20 @@ def start(run, count, master=None, **parameters):
     return peers, proxies
 
 
-def reduce(peers, tag, count=LARGE):
-    words = [tag, count, "f32", "sum"]
-    calls = [peer.start("reduce", *words, f"mark:{bit}", "inplace", "launched") for bit, peer in enumerate(peers)]
-    for call in calls:
-        call.begun()
-    return calls
-
-
 def right(results, peers):
     for result in results:
         check(result["right"] and result["mask"] == (1 << len(peers)) - 1, f"{result}")
 
 
 def whole(proxies):
-    """So few peers have links to all others, dialed by either side; each has all its connections."""
+    """So few peers have links to all others, dialed by either side; each has all its
+    connections."""
     return all(proxy.pairs() == POOL * (len(proxies) - 1) for proxy in proxies)
 
 
 def test_reductions(run):
-    """Right sums over four connections to each neighbor, which all stand, in each of three worlds."""
+    """Right sums over four connections to each neighbor, which all stand, in each of three
+    worlds."""
     run.environment["PCCL_CONNECTION_POOL_SIZE"] = str(POOL)
     run.start_master(**PATIENT)
     peers = run.join(2)
@@ -63,7 +57,7 @@ def test_reductions(run):
             peers.append(run.join(1, peers))
         ports = [port for peer in peers for port in peer.listening_ports()]
         for turn in range(3):
-            right(agree(reduce(peers, turn, 400000), SUCCESS), peers)
+            right(agree(reduce_marked(peers, turn, 400000), SUCCESS), peers)
         want = 2 * POOL * (world - 1)  # so few have links to all others, dialed by either side
         for peer in peers:
             harness.poll(lambda peer=peer, want=want: connections(peer, ports) == want, f"{want} connections")
@@ -74,19 +68,19 @@ def test_reductions(run):
 
 
 def broken_while_reducing(run, count, reset):
-    """One of the connections of a link breaks in the middle of an operation: that fails alike everywhere with its
-    input intact, or is done; nobody is removed, the next one works, and the connection comes back. In every other turn
-    the network stands still meanwhile, so that all connections that are used have data under way; of two peers all
-    are, so it must fail."""
+    """One of the connections of a link breaks in the middle of an operation: that fails alike
+    everywhere with its input intact, or is done; nobody is removed, the next one works, and the
+    connection comes back. In every other turn the network stands still meanwhile, so that all
+    connections that are used have data under way; of two peers all are, so it must fail."""
     peers, proxies = start(run, count)
     harness.poll(lambda: whole(proxies), "all connections")
-    right(agree(reduce(peers, 0, 400000), SUCCESS), peers)
+    right(agree(reduce_marked(peers, 0, 400000), SUCCESS), peers)
     codes = []
     for turn in range(6):
         held = proxies if turn % 2 else []
         for proxy in held:
             proxy.hold(True)
-        calls = reduce(peers, 1)
+        calls = reduce_marked(peers, 1, LARGE)
         wait_ms(5 + 10 * turn)
         proxies[turn % count].cut_one(turn % POOL, reset)
         for proxy in held:
@@ -95,7 +89,7 @@ def broken_while_reducing(run, count, reset):
         codes.append(results[0]["rc"])
         if codes[-1] == SUCCESS:
             right(results, peers)
-        right(agree(reduce(peers, 1, 400000), SUCCESS), peers)
+        right(agree(reduce_marked(peers, 1, 400000), SUCCESS), peers)
         harness.poll(lambda: whole(proxies), "all connections again")
     for peer in peers:
         equal(peer.do("attr")["world"], count, "world")
@@ -120,7 +114,8 @@ def test_one_of_two_is_reset(run):
 
 
 def test_one_after_another_under_loops(run):
-    """Loops with retry, and again and again one connection breaks: every sum is right, nobody is removed."""
+    """Loops with retry, and again and again one connection breaks: every sum is right, nobody is
+    removed."""
     peers, proxies = start(run, 3)
     harness.poll(lambda: whole(proxies), "all connections")
     loops = start_loops(peers, in_flight=0, count=40000)
@@ -135,7 +130,8 @@ def test_one_after_another_under_loops(run):
 
 
 def test_all_break(run):
-    """All connections of a link break at once, under loops: it is dialed anew, nobody is removed."""
+    """All connections of a link break at once, under loops: it is dialed anew, nobody is
+    removed."""
     peers, proxies = start(run, 3)
     loops = start_loops(peers, in_flight=0, count=40000)
     for proxy in proxies * 2:

@@ -1,4 +1,5 @@
-"""What a machine has too little of: descriptors, disk, time, buffers. The group lives on, with the right results."""
+"""What a machine has too little of: descriptors, disk, time, buffers. The group lives on, with the
+right results."""
 
 import os
 import resource
@@ -18,9 +19,9 @@ def descriptors(process):
 
 
 class NoMoreDescriptors:
-    """The process has what it has, and gets no other. Whatever it closes can be opened again: so what is open for a
-    moment only, like the attempts of the master to reach a newcomer's port, has to be over. at_rest: how many there
-    are then."""
+    """The process has what it has, and gets no other. Whatever it closes can be opened again: so
+    what is open for a moment only, like the attempts of the master to reach a newcomer's port, has
+    to be over. at_rest: how many there are then."""
 
     def __init__(self, process, at_rest=None):
         self.process = process
@@ -36,7 +37,8 @@ class NoMoreDescriptors:
 
 
 def told(newcomer):
-    """It hears that there is no descriptor. Who says hello later than after 0.2 s is turned away unheard."""
+    """It hears that there is no descriptor. Who says hello later than after 0.2 s is turned away
+    unheard."""
 
     def words():
         return "no free descriptor" in newcomer.do("connect", rc=MASTER_FAILED)["words"]
@@ -46,8 +48,9 @@ def told(newcomer):
 
 @in_both_sizes
 def descriptors_of_the_master(run, count):
-    """The master has no descriptor left: the group goes on, deaths are noticed, it does not spin; newcomers are told
-    so, also behind a queue of strangers, and get in when there are some again."""
+    """The master has no descriptor left: the group goes on, deaths are noticed, it does not spin;
+    newcomers are told so, also behind a queue of strangers, and get in when there are some
+    again."""
     run.start_master(**PATIENT)
     alone = len(descriptors(run.master))
     peers = run.join(4)
@@ -95,8 +98,8 @@ def descriptors_of_the_master(run, count):
 
 @in_both_sizes
 def member_comes_back_to_a_master_without_descriptors(run, count):
-    """A member's connection breaks, and the master, who does not know, has no descriptor for another: the member is no
-    newcomer, so it comes in on the last one, and nothing fails."""
+    """A member's connection breaks, and the master, who does not know, has no descriptor for
+    another: the member is no newcomer, so it comes in on the last one, and nothing fails."""
     run.start_master(**PATIENT)
     alone = len(descriptors(run.master))
     members, proxies = [], []
@@ -119,8 +122,9 @@ def member_comes_back_to_a_master_without_descriptors(run, count):
 
 @in_both_sizes
 def descriptors_of_a_peer(run, count):
-    """A member has no descriptor left: the group goes on; a newcomer that needs a link to it is refused in words, and
-    gets in when there are some again; strangers at its port do not keep it busy."""
+    """A member has no descriptor left: the group goes on; a newcomer that needs a link to it is
+    refused in words, and gets in when there are some again; strangers at its port do not keep it
+    busy."""
     run.start_master(warm_up_ms=4000, **PATIENT)
     peers = run.join(3)
     loops = start_loops(peers, count=count)
@@ -210,7 +214,8 @@ def expelled_nobody(run, loops):
 
 @in_both_sizes
 def suspended_master(run, count):
-    """The master stands still for three times the silence limit: it expels nobody, and no operation fails."""
+    """The master stands still for three times the silence limit: it expels nobody, and no operation
+    fails."""
     expelled_nobody(run, stand_still(run, STRICT, 3 * SILENCE_MS, count))
 
 

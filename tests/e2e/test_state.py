@@ -1,4 +1,5 @@
-"""Synchronization of shared state where nobody dies. Numbers in brackets: scenarios of TESTING.md."""
+"""Synchronization of shared state where nobody dies. Numbers in brackets: scenarios of
+TESTING.md."""
 
 import itertools
 
@@ -48,7 +49,8 @@ def test_one_of_two(run):
 
 
 def test_whole_chunks(run):
-    """Of a tensor of 3.5 MiB with one byte changed moves the chunk of 1 MiB, or the rest of half of it."""
+    """Of a tensor of 3.5 MiB with one byte changed moves the chunk of 1 MiB, or the rest of half of
+    it."""
     peers = start(run, 3)
     size = 3 * MIB + MIB // 2
     define(peers, f"w,u8,{size},rand:1", weights(1, "m"))
@@ -69,7 +71,8 @@ def test_whole_chunks(run):
 
 
 def test_all_types(run):
-    """Every data type, unaligned, of odd lengths, empty ones between them, and more than a chunk."""
+    """Every data type, unaligned, of odd lengths, empty ones between them, and more than a
+    chunk."""
     peers = start(run, 3)
     sizes = {"u8": 1, "i16": 777, "f16": 4097, "bf16": 3, "f64": 140001}
     shapes = [(dtype, sizes.get(dtype, 101)) for dtype in reference.TYPES]
@@ -182,7 +185,8 @@ def test_tie_with_a_newcomer(run):
 
 
 def test_first_revision(run):
-    """[37] The first synchronization: 13 against 0, in either order; who has 0 receives, and holds 13."""
+    """[37] The first synchronization: 13 against 0, in either order; who has 0 receives, and holds
+    13."""
     run.environment["PCCL_WHERE_MS"] = "20"
     run.start_master()
     members = []
@@ -198,7 +202,8 @@ def test_first_revision(run):
 
 
 def test_first_revision_beats_number(run):
-    """One with revision 13 against two with 5: the highest revision is the group's, whatever the others hold."""
+    """One with revision 13 against two with 5: the highest revision is the group's, whatever the
+    others hold."""
     peers = start(run, 3)
     define(peers[:2], weights(1))
     define(peers[2], weights(2))
@@ -245,7 +250,8 @@ def test_steps(run):
 
 
 def test_dragged_along(run):
-    """[32] The third never counts and keeps its content: it receives once, then nothing, and is dragged along."""
+    """[32] The third never counts and keeps its content: it receives once, then nothing, and is
+    dragged along."""
     peers = start(run, 3)
 
     def content(place, step):
@@ -294,7 +300,8 @@ def test_counts_by_one(run):
 
 
 def test_one_counts_wrong(run):
-    """[36] One of three counts by two: it is out, the others succeed, whoever votes last; it may come back."""
+    """[36] One of three counts by two: it is out, the others succeed, whoever votes last; it may
+    come back."""
     peers = start(run, 3)
     define(peers, weights(1))
     sync(peers, 0)
@@ -309,7 +316,8 @@ def test_one_counts_wrong(run):
 
 
 def test_joins_between_steps(run):
-    """[39] One comes between two steps with the content and the revision of the others: no bytes."""
+    """[39] One comes between two steps with the content and the revision of the others: no
+    bytes."""
     peers = start(run, 2)
     for results in train(peers, 3, lambda place, step: [weights(step)]):
         nothing_moved(results)
@@ -341,7 +349,8 @@ def test_alone(run):
 
 
 def test_nobody_has_the_revision(run):
-    """All are outdated: it fails for all of them, in words, and they stay members; one with the right one helps."""
+    """All are outdated: it fails for all of them, with a reason, and they stay members; one with
+    the right one helps."""
     peers = start(run, 2)
     define(peers, weights(1))
     for revision in range(3):
@@ -381,7 +390,8 @@ STRUCTURES = {
 
 
 def test_structure(run):
-    """[38] One of three has other tensors: it is out, in words; the others go on, whatever the order."""
+    """[38] One of three has other tensors: it is removed, with a reason; the others go on, whatever
+    the order."""
     peers = start(run, 3)
     usual = ["w,f32,1000,rand:1", "m,f32,100,rand:2"]
     define(peers[:2], *usual)
@@ -419,7 +429,8 @@ def test_expelled_is_told_so(run):
 
 
 def test_groups(run):
-    """[27-30, 35] Two groups, with the same and with other names, one after the other, at once, and in any phase."""
+    """[27-30, 35] Two groups, with the same and with other names, one after the other, at once, and
+    in any phase."""
     peers = start(run, 2)
     other = group(run, 2, peers, 1)
     define(peers, weights(1))
@@ -460,8 +471,8 @@ def test_same_names_in_groups(run):
 
 
 def strategies(run, which, seeds, good, moves=None):
-    """In all orders of votes: those at the places `good` succeed and hold what the first of them held, the others are
-    out. moves: what the good ones receive."""
+    """In all orders of votes: those at the places `good` succeed and hold what the first of them
+    held, the others are out. moves: what the good ones receive."""
     run.environment["PCCL_WHERE_MS"] = "20"
     run.start_master()
     members = []
@@ -568,7 +579,8 @@ def test_strategies_in_groups(run):
 
 
 def test_outdated_sender(run):
-    """A SEND_ONLY peer that would have to receive, since its revision is too low, is out; so is one with less votes."""
+    """A SEND_ONLY peer that would have to receive, since its revision is too low, is out; so is one
+    with less votes."""
     peers = start(run, 3)
     define(peers, weights(1))
     sync(peers, 0)
@@ -597,7 +609,8 @@ def test_unequal(run):
 
 
 def test_unequal_to_newcomers(run):
-    """A newcomer gets one of them, once: whether its revision and content are those of the others or not."""
+    """A newcomer gets one of them, once: whether its revision and content are those of the others
+    or not."""
     peers = start(run, 2)
     for place, peer in enumerate(peers):
         define(peer, *own(place))
@@ -636,7 +649,8 @@ def test_unequal_beside_equal(run):
 
 
 def test_arguments(run):
-    """What is refused at once, in words that name it; the others are told nothing, and the run goes on."""
+    """What is refused at once, with a reason that names it; the others are told nothing, and the
+    run goes on."""
     peers = start(run, 2)
     a = peers[0]
     for tensors, part in (
@@ -680,7 +694,8 @@ def test_pending_operations(run):
 
 
 def test_no_launch_meanwhile(run):
-    """While one thread synchronizes, another one may neither launch, nor synchronize, but may ask who is pending."""
+    """While one thread synchronizes, another one may neither launch, nor synchronize, but may ask
+    who is pending."""
     peers = start(run, 2)
     define(peers, weights(1))
     waiting = peers[0].start("sync", "popular", 0)
@@ -707,7 +722,8 @@ def test_between_reductions(run):
 
 
 def test_newcomer_waits(run):
-    """One that asks to join while the others synchronize is admitted afterward, and takes part in the next one."""
+    """One that asks to join while the others synchronize is admitted afterward, and takes part in
+    the next one."""
     peers = start(run, 2)
     define(peers, weights(1))
     waiting = votes(peers[:1], 0)
@@ -725,7 +741,8 @@ def test_newcomer_waits(run):
 
 
 def test_deadline(run):
-    """One never votes: the others wait, until call_timeout_ms takes their votes back; then all can meet."""
+    """One never votes: the others wait, until call_timeout_ms takes their votes back; then all can
+    meet."""
     deadline_ms = 2500
     run.start_master()
     peers = run.join(3, call_timeout_ms=deadline_ms)

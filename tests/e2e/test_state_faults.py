@@ -1,7 +1,8 @@
 """Deaths, stops, restarts and strangers while shared state is synchronized.
 
-Donors that must stand still in the middle of a transfer are reached through gates: proxies that let some bytes through
-and then hold, until they are opened. `test_state_faults.py --soak SECONDS` is the churn for so long."""
+Donors that must stand still in the middle of a transfer are reached through gates: proxies that let
+some bytes through and then hold, until they are opened. `test_state_faults.py --soak SECONDS` is
+the churn for so long."""
 
 import random
 import statistics
@@ -13,6 +14,7 @@ import states
 import wire
 from harness import INVALID_USAGE, MASTER_FAILED, SLOW, SUCCESS
 from harness import check, equal, figure, say, wait_ms, within
+from loops import kill_all
 from phases import PATIENT, RESTARTED, STRICT, knew
 from proxy import behind_proxy
 from states import MIB, all_waiting, define, ended, failed, group, held, nothing_moved, received, same, still, sync
@@ -25,7 +27,8 @@ SOAK_S = 0.0
 
 
 class Gates:
-    """Members, of which the donors are reached through gates, and the requesters hold something else."""
+    """Members, of which the donors are reached through gates, and the requesters hold something
+    else."""
 
     def __init__(self, run, donors, requesters, room=3 * MIB, size=SIZE, master=None):
         self.run = run
@@ -127,8 +130,8 @@ def test_kill_one_of_two_requesters(run):
 
 
 def test_kill_all_donors(run):
-    """No donor is left: alike for all who request, in words, with the revision as it was. One who comes with the
-    content gives it to them."""
+    """No donor is left: alike for all who request, in words, with the revision as it was. One who
+    comes with the content gives it to them."""
     gates = Gates(run, 2, 2)
     calls = gates.begin()
     for donor in gates.donors:
@@ -145,7 +148,8 @@ def test_kill_all_donors(run):
 
 
 def test_kill_voter(run):
-    """One who has voted, and one who has not, are killed while the others wait: these go on without them."""
+    """One who has voted, and one who has not, are killed while the others wait: these go on without
+    them."""
     peers = states.start(run, 5, **PATIENT)
     define(peers, "w,f32,1000,rand:1")
     for revision in range(2):
@@ -164,7 +168,8 @@ def test_kill_voter(run):
 
 
 def test_kill_winner(run):
-    """Who alone has the highest revision dies before all have voted: the others agree without it."""
+    """Who alone has the highest revision dies before all have voted: the others agree without
+    it."""
     peers = states.start(run, 3, **PATIENT)
     define(peers[:1], "w,f32,1000,rand:1")
     define(peers[1:], "w,f32,1000,rand:2")
@@ -178,8 +183,8 @@ def test_kill_winner(run):
 
 
 def test_kill_at_random(run):
-    """A donor or the requester is killed at a random moment of the call, and replaced: the others hold the same, and
-    nobody waits."""
+    """A donor or the requester is killed at a random moment of the call, and replaced: the others
+    hold the same, and nobody waits."""
     seed = random.SystemRandom().randrange(1 << 32)
     say(f"seed {seed}")
     dice = random.Random(seed)
@@ -213,8 +218,8 @@ def test_kill_at_random(run):
 
 
 def test_stop_donor(run):
-    """One of three donors stands still in the middle: the others give what is missing long before it counts as dead. It
-    comes back in time, and has succeeded too."""
+    """One of three donors stands still in the middle: the others give what is missing long before
+    it counts as dead. It comes back in time, and has succeeded too."""
     gates = Gates(run, 3, 1)
     calls = gates.begin()
     since_us = gates.donors[0].stop()
@@ -239,8 +244,8 @@ def test_stop_only_donor(run):
 
 
 def test_stop_requester(run):
-    """The requester stands still: the donors wait for it until the silence limit; it learns that it is out, and its
-    state is that of an unfinished transfer."""
+    """The requester stands still: the donors wait for it until the silence limit; it learns that it
+    is out, and its state is that of an unfinished transfer."""
     gates = Gates(run, 2, 1, master=STRICT)
     calls = gates.begin()
     since_us = gates.requesters[0].stop()
@@ -278,7 +283,8 @@ def restart(run):
 
 
 def test_master_restart_in_vote(run):
-    """The master dies while votes are out and one is missing; the next one elects. The revision is remembered."""
+    """The master dies while votes are out and one is missing; the next one elects. The revision is
+    remembered."""
     peers = states.start(run, 3, **RESTARTED)
     define(peers[:2], "w,f32,1000,rand:1")
     define(peers[2:], "w,f32,1000,rand:2")
@@ -298,8 +304,8 @@ def test_master_restart_in_vote(run):
 
 
 def test_master_restart_in_transfer(run):
-    """The master dies in the middle of the transfer, once while it stands still, once while it goes on: it is completed
-    all the same."""
+    """The master dies in the middle of the transfer, once while it stands still, once while it goes
+    on: it is completed all the same."""
     gates = Gates(run, 2, 1, master=RESTARTED)
     calls = gates.begin()
     restart(run)
@@ -329,7 +335,8 @@ def test_master_restart_and_a_death(run):
 
 
 def test_master_gone(run):
-    """The master dies in the middle and does not return: all calls end in words after master_lost_ms."""
+    """The master dies in the middle and does not return: all calls end in words after
+    master_lost_ms."""
     lost_ms = 4000
     run.environment.update(PCCL_MASTER_LOST_MS=str(lost_ms), PCCL_ALONE_MS=str(RESTARTED["recover_ms"]))
     gates = Gates(run, 2, 1, master=RESTARTED)
@@ -346,7 +353,8 @@ def test_master_gone(run):
 
 
 def test_groups_are_independent(run):
-    """While one group stands in the middle of a transfer, another one synchronizes; a death there does nothing."""
+    """While one group stands in the middle of a transfer, another one synchronizes; a death there
+    does nothing."""
     gates = Gates(run, 2, 1)
     others = group(run, 3, gates.peers, 7)
     define(others, "w,f32,1000,rand:1")
@@ -363,8 +371,8 @@ def test_groups_are_independent(run):
 
 
 def test_strangers(run):
-    """Garbage, silence, and someone who asks for the content, at every door in the middle of a transfer: no harm, and
-    nothing is given away."""
+    """Garbage, silence, and someone who asks for the content, at every door in the middle of a
+    transfer: no harm, and nothing is given away."""
     gates = Gates(run, 2, 1)
     calls = gates.begin()
     forge = run.forge
@@ -439,8 +447,9 @@ class Churn:
         self.loops[peer] = None
 
     def came_too_early(self, peer):
-        """It asked a restarted master before anybody of the run was back there, so that one began a run with it, which
-        ended when they came (PROTOCOL 12.1). Nobody who was ever in the run hears these words."""
+        """It asked a restarted master before anybody of the run was back there, so that one began a
+        run with it, which ended when they came (PROTOCOL 12.1). Nobody who was ever in the run
+        hears these words."""
         loop, connected = self.loops[peer], self.connects[peer].result
         ended = loop and loop.result
         if not ended or "an older run came back to this master" not in ended.get("words", ""):
@@ -519,14 +528,6 @@ class Churn:
         if SLOW == 1:
             within(grown, -1 << 30, self.GROWTH_KIB, "KiB that the eldest has grown by")
 
-    def end(self):
-        """All die: so nobody waits for one that has stopped before it."""
-        for peer in list(self.loops):
-            peer.kill()
-            self.dead[peer] = self.loops.pop(peer)
-        for peer in self.dead:
-            peer.end(harness.DEADLINE)
-
     def judge(self):
         seen, failures, longest_us, fetched = {}, 0, [], 0
         for peer, loop in self.dead.items():
@@ -553,12 +554,13 @@ class Churn:
 def churn(run, seconds):
     rig = Churn(run, seconds)
     rig.start()
-    rig.end()
+    kill_all(rig.loops, rig.dead)
     rig.judge()
 
 
 def test_churn(run):
-    """12 seconds of kills and joins under training, and a restart of the master: at every revision all are equal."""
+    """12 seconds of kills and joins under training, and a restart of the master: at every revision
+    all are equal."""
     churn(run, SOAK_S or 12)
 
 

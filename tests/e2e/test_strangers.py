@@ -1,4 +1,5 @@
-"""Whoever is at the door: garbage, silence, other versions and liars cost nobody but themselves."""
+"""Whoever connects without being a peer: garbage, silence, other versions and liars harm nobody but
+themselves."""
 
 import random
 import socket
@@ -90,7 +91,8 @@ def bad_openings(run):
 
 @in_both_sizes
 def garbage(run, count):
-    """On the master's port and on the peers': refused at once, in words where a frame could be read, and no harm."""
+    """On the master's port and on the peers': refused at once, with a reason where a frame could be
+    read, and no harm."""
     peers, loops = start_members(run, count)
     steady = Steady([run.master] + peers)
     for name, port in doors(run, peers):
@@ -110,7 +112,8 @@ def garbage(run, count):
 
 @in_both_sizes
 def half_said(run, count):
-    """Connections that close or reset in the middle of a hello, at every byte: each end is noticed when it comes."""
+    """Connections that close or reset in the middle of a hello, at every byte: each end is noticed
+    when it comes."""
     peers, loops = start_members(run, count, hello_ms=600000)
     steady = Steady([run.master] + peers)
     hello = run.forge.frame(wire.HELLO, wire.hello(wire.identity(), wire.identity()))
@@ -124,7 +127,8 @@ def half_said(run, count):
 
 
 def test_byte_by_byte(run):
-    """A hello that comes one byte at a time is a hello: the newcomer is pending, then refused for it has no port."""
+    """A hello that comes one byte at a time is a hello: the newcomer is pending, then refused for
+    it has no port."""
     run.start_master(hello_ms=60000)
     a, b = run.join(2)
     token = wire.identity()
@@ -142,7 +146,8 @@ def test_byte_by_byte(run):
 
 @in_both_sizes
 def silent(run, count):
-    """50 silent connections to every port: the loops go on, a newcomer gets in, and they are closed after hello_ms."""
+    """50 silent connections to every port: the loops go on, a newcomer gets in, and they are closed
+    after hello_ms."""
     peers, loops = start_members(run, count)
     steady = Steady([run.master] + peers)
     connections = [wire.Connection(port) for _, port in doors(run, peers) for _ in range(50)]
@@ -179,8 +184,8 @@ def crowd(run, count):
 
 
 def test_flood_from_one_address(run):
-    """Hundreds of connections from one address while a hello from another is under way, to the master and to a peer: it
-    arrives, however long its way is; the flood crowds out itself."""
+    """Hundreds of connections from one address while a hello from another is in flight, to the
+    master and to a peer: it arrives, however long its path is; the flood crowds out itself."""
     run.environment.update(PCCL_LOG_LEVEL="WARN")
     run.start_master(hello_ms=60000)
     peer = run.join(1)
@@ -226,7 +231,7 @@ def many_connections(run, count):
 
 @in_both_sizes
 def other_version(run, count):
-    """A peer of another version gets a refusal in words from the master and from peers."""
+    """A peer of another version gets a refusal with a reason from the master and from peers."""
     peers, loops = start_members(run, count)
     for name, port in doors(run, peers):
         connection = wire.Connection(port)
@@ -245,7 +250,8 @@ def other_version(run, count):
 
 
 def test_other_hello(run):
-    """A later version may have a longer hello: only its beginning is read, and the refusal names the version."""
+    """A later version may have a longer hello: only its beginning is read, and the refusal names
+    the version."""
     run.start_master()
     connection = wire.Connection(run.port)
     body = wire.hello(wire.identity(), wire.identity(), version=wire.VERSION + 1) + b"more that a later version says"
@@ -255,7 +261,8 @@ def test_other_hello(run):
 
 
 def fake_master(answers):
-    """A listener that answers the first frame of each connection with the next of `answers`. Returns (port, thread)."""
+    """A listener that answers the first frame of each connection with the next of `answers`.
+    Returns (port, thread)."""
     listener = socket.create_server(("127.0.0.1", 0))
     listener.settimeout(harness.DEADLINE)
 
@@ -277,7 +284,8 @@ def fake_master(answers):
 
 
 def test_master_of_another_version(run):
-    """connect fails in words with a master that refuses this version, and with one that answers in its own."""
+    """connect fails with a reason with a master that refuses this version, and with one that
+    answers in its own."""
     run.environment["PCCL_EXTENDED_RESULTS"] = "1"
     answers = [
         run.forge.frame(wire.REFUSED, wire.refused(999, 1, "come back with version 999")),
@@ -295,7 +303,8 @@ def test_master_of_another_version(run):
 
 
 def test_lying_master(run):
-    """A master that sends nonsense after a good hello: connect fails in words, the process lives."""
+    """A master that sends nonsense after a good hello: connect fails with a reason, the process
+    lives."""
     answers = []
     for kind in wire.MASTER_SAYS:
         for seed in range(3):
@@ -360,8 +369,8 @@ class FakeMaster:
 
 
 def test_master_counts_wrongly(run):
-    """A master answers as of an epoch that it never tells, with a peer more: what is launched then waits for its view,
-    and the process lives, whatever the size."""
+    """A master answers as of an epoch that it never tells, with a peer more: what is launched then
+    waits for its view, and the process lives, whatever the size."""
     for elements in (10, 1000000):
         master = FakeMaster(run)
         peer = run.peer(where_ms=100)
@@ -465,7 +474,8 @@ class Liar:
 
 @in_both_sizes
 def liar_before_admission(run, count):
-    """A valid hello, then each message a peer can send, with random valid contents, and beyond: the loops go on."""
+    """A valid hello, then each message a peer can send, with random valid contents, and beyond: the
+    loops go on."""
     peers, loops = start_members(run, count)
     steady = Steady([run.master] + peers)
     for kind in wire.PEER_SAYS + wire.MASTER_SAYS + [0, 77, 127]:
@@ -547,7 +557,8 @@ class Caller:
 
 
 def spy(run, count):
-    """A newcomer that never becomes a member: it has learned the run, the members with their ports, and its tickets."""
+    """A newcomer that never becomes a member: it has learned the run, the members with their ports,
+    and its tickets."""
     newcomer = Liar(run)
     newcomer.says_up = False
     newcomer.until(lambda: len(newcomer.tickets) == count, "the newcomer to be told of all members")
@@ -556,8 +567,8 @@ def spy(run, count):
 
 @in_both_sizes
 def without_ticket(run, count):
-    """Who knows the run, all ids and tickets of its own is still nobody else: its links are refused in words, whatever
-    they are for, and those of the members stay as they are."""
+    """Who knows the run, all ids and tickets of its own is still nobody else: its links are refused
+    with a reason, whatever they are for, and those of the members stay as they are."""
     peers, loops = start_members(run, count)
     newcomer = spy(run, len(peers))
     members = list(newcomer.tickets)
@@ -575,8 +586,8 @@ def without_ticket(run, count):
 
 @in_both_sizes
 def ahead_of_the_view(run, count):
-    """Whom the master sent may come before the members know it, and send ahead: a little of it is held, then it goes,
-    and nothing of what the members do ends by it."""
+    """Whom the master sent may come before the members know it, and send ahead: a little of it is
+    held, then it goes, and nothing of what the members do ends by it."""
     peers, loops = start_members(run, count)
     newcomer = spy(run, len(peers))
     steady = Steady(peers)

@@ -10,7 +10,7 @@ from phases import PATIENT
 from topologies import Picture, join, nobody_went, optimize, picture, random_sums, reduce, start, updated
 
 BULK = 200000
-TIME = {"optimize_ms": 6000}  # the machines of tests are busy: so there is time to test all ways in one call
+TIME = {"optimize_ms": 6000}  # the machines of tests are busy: so there is time to test all paths in one call
 
 
 def reductions(peers, tag=100):
@@ -37,8 +37,8 @@ def of_members(run, count):
         equal(set(one.ways), all_ways(peers), "ways")
         equal({way["source"] for way in one.ways.values()}, {"tested"}, "sources")
         equal((one.ring(), one.group), (seen[0].ring(), 0), "rings")
-    # Nothing is stale, so nothing is tested again: what is known is that much older. (The call between tells what the
-    # reductions before have shown, which may cast doubt on a figure.)
+    # Nothing is stale, so nothing is tested again: what is known is that much older. (The call
+    # between tells what the reductions before have shown, which may cast doubt on a figure.)
     optimize(peers)
     seen.append(picture(peers[0]))
     again_ms = optimize(peers)
@@ -134,7 +134,8 @@ def test_admits_nobody(run):
 
 
 def test_describe(run):
-    """The size is told, a short buffer is refused and stays empty, and it works while other calls wait."""
+    """The size is told, a short buffer is refused and stays empty, and it works while other calls
+    wait."""
     peers = start(run, 2, **TIME)
     optimize(peers)
     size = peers[0].do("topology", 0)
@@ -156,7 +157,8 @@ def test_describe(run):
 
 
 def test_describe_master_stands_still(run):
-    """Who asks a master that does not answer waits until the deadline, or is sent out by a destroy."""
+    """Who asks a master that does not answer waits until the deadline, or is sent out by a
+    destroy."""
     run.start_master(**PATIENT)
     peers = [run.peer(call_timeout_ms=2500), run.peer()]
     for number, peer in enumerate(peers):
@@ -178,7 +180,8 @@ def test_describe_master_stands_still(run):
 
 
 def test_file(run):
-    """The master writes what is known after each optimization, a file for each group; or says why it cannot."""
+    """The master writes what is known after each optimization, a file for each group; or says why
+    it cannot."""
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "links")
         peers = start(run, 2, topology_file=path, **TIME)
@@ -224,7 +227,8 @@ def test_groups(run):
 
 
 def test_slow_twenty(run):
-    """More than are linked to all others: neighbors change, and what there is no time for is tested later."""
+    """More than are linked to all others: neighbors change, and what there is no time for is tested
+    later."""
     count = 20
     peers = start(run, count, optimize_ms=1000)
     reductions(peers)

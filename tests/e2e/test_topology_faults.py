@@ -1,10 +1,10 @@
-"""Deaths, standstills and restarts around pcclOptimizeTopology: the calls of the survivors end alike, and everything
-works afterward."""
+"""Deaths, standstills and restarts around pcclOptimizeTopology: the calls of the survivors end
+alike, and everything works afterward."""
 
 import harness
 from harness import INVALID_USAGE, SUCCESS
 from harness import check, equal, now_us, poll, say, wait_ms
-from phases import PATIENT, RESTARTED, STRICT, agree, knew
+from phases import PATIENT, RESTARTED, STRICT, agree, knew, restart
 from topologies import join, optimize, picture, random_sums, reduce, start, updated
 
 BULK = 100000
@@ -60,7 +60,8 @@ def test_kill_before_its_vote(run):
 
 
 def still_in_tests(run, count=4, **master):
-    """All have voted, one of them stands still: its tests are under way, those of the others run, and there is time."""
+    """All have voted, one of them stands still: its tests are under way, those of the others run,
+    and there is time."""
     victim, *others = start(run, count, **{**PATIENT, "optimize_ms": 5000, **master})
     vote = votes([victim])[0]
     victim.stop()
@@ -140,8 +141,8 @@ def test_destroy_in_tests(run):
 
 
 def test_stop_after_its_vote(run):
-    """Nobody waits for a peer that stands still longer than for the tests, as long as it is no longer silent than it
-    may be: it is still a member."""
+    """Nobody waits for a peer that stands still longer than for the tests, as long as it is no
+    longer silent than it may be: it is still a member."""
     victim, others, vote, calls = still_in_tests(run)
     results = agree(calls, SUCCESS)
     equal({result["world"] for result in results}, {4}, "world")
@@ -192,11 +193,6 @@ def test_stop_before_its_vote(run):
 # ---- the master
 
 
-def restart(run):
-    run.master.end(harness.DEADLINE)
-    return run.start_master(run.port, **RESTARTED)
-
-
 def test_master_restarts_in_votes(run):
     *others, last = start(run, 4, **RESTARTED)
     calls = votes(others)
@@ -230,7 +226,7 @@ def test_master_and_a_member_die_in_tests(run):
 
 
 def test_master_restarts_afterward(run):
-    """The new one knows nothing of the ways, keeps the ring, and learns."""
+    """The new one knows nothing of the paths, keeps the ring, and learns."""
     peers = start(run, 4, **RESTARTED)
     optimize(peers)
     ring = picture(peers[0]).ring()

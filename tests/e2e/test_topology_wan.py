@@ -1,8 +1,9 @@
-"""Optimization over long links: peers on hosts of their own, each pair with a rate of its own (tests/wan).
+"""Optimization over long links: peers on hosts of their own, each pair with a rate of its own
+(tests/wan).
 
-Which ring is the best follows from measured rates, which a busy machine changes: that it is found is a figure here.
-That the best one is found for given rates: unit/solve, sim topology-*; that rates are told right from what comes when:
-unit/meter.
+Which ring is the best follows from measured rates, which a busy machine changes: that it is found
+is a figure here. That the best one is found for given rates: unit/solve, sim topology-*; that rates
+are told right from what comes when: unit/meter.
 """
 
 import itertools
@@ -23,18 +24,19 @@ from wan import Wan  # noqa: E402 pylint: disable=wrong-import-position
 MEGABIT = 1e6 / 8
 DRAWS = 10
 DEGRADED = 8  # Mbit/s
-PATIENT_MS = 5000  # a host that stands still for a second is no way that cannot be reached
+PATIENT_MS = 5000  # a host that stands still for a second is not unreachable
 LADDER = (10, 12, 14, 17, 20, 24, 29, 35, 42, 50, 60, 72, 86, 100)  # Mbit/s; what is closer, noise could tell apart
 FAILED = 12  # pcclTopologyOptimizationFailed
 DELAY_MS = 5
 QUEUE_MS = 20  # how long what is queued takes at the full rate
 MASTER = 0  # its host; peer i is at host 1 + i
-# Both are in the ring as the peers have joined, 0 1 2 3; without them there is 0 2 1 3 and its reverse.
+# Both are in the ring as the peers have joined, 0 1 2 3; without them there is 0 2 1 3 and its
+# reverse.
 NARROW = ({0, 1}, {2, 3})
 
 
 def best_slowest(rates, count):
-    """The rate of the slowest way of the best ring, by trying them all."""
+    """The rate of the slowest path of the best ring, by trying them all."""
     rings = ((0, *order) for order in itertools.permutations(range(1, count)))
     return max(min(rates[way] for way in zip(ring, ring[1:] + ring[:1])) for ring in rings)
 
@@ -62,7 +64,7 @@ class Far:
             self.peers.append(peer)
 
     def set_rate(self, mbit, a, b):
-        """Both ways between two peers."""
+        """The paths between two peers, in both directions."""
         self.wan.set_rate(mbit, 1 + a, 1 + b)
         self.wan.set_rate(mbit, 1 + b, 1 + a)
 
@@ -76,7 +78,8 @@ class Far:
         return [{self.number(a), self.number(b)} for a, b in seen.ring_ways()]
 
     def ring_seen(self, *pairs):
-        """What is known of the ring, which is the same for all, and whether it uses none of these pairs."""
+        """What is known of the ring, which is the same for all, and whether it uses none of these
+        pairs."""
         pictures = [picture(peer) for peer in self.peers]
         equal(len({tuple(seen.ring()) for seen in pictures}), 1, "different rings")
         return pictures[0], not any(pair in pairs for pair in self.ring_pairs(pictures[0]))
@@ -121,13 +124,14 @@ def test_narrow_pairs(run):
 
 
 def figure_goal(run):
-    """The same with four ways of 400 Mbit/s that the emulator has to carry at once."""
+    """The same with four paths of 400 Mbit/s that the emulator has to carry at once."""
     leaves_narrow_pairs(run, 400, 40)
 
 
 def figure_draws(run):
-    """Six peers, each of their thirty ways with a rate of its own, drawn anew ten times: how often the slowest way of
-    the ring that is adopted is that of the best one, and how often it carries half of that."""
+    """Six peers, each of their thirty paths with a rate of its own, drawn anew ten times: how often
+    the slowest path of the ring that is adopted is that of the best one, and how often it carries
+    half of that."""
     count, right, fair = 6, 0, 0
     seed = random.SystemRandom().randrange(1 << 32)
     dice = random.Random(seed)
@@ -175,7 +179,8 @@ def leaves_link_that_degrades(run, verb):
 
 
 def test_degrades_update(run):
-    """A link comes to carry a tenth while reductions run: the ring should leave it at the next update."""
+    """A link comes to carry a tenth while reductions run: the ring should leave it at the next
+    update."""
     leaves_link_that_degrades(run, "update")
 
 
@@ -190,7 +195,8 @@ def sums_of_all(peers):
 
 
 def test_pair_cut(run):
-    """Two neighbors cannot reach each other, which nobody has noticed yet: the ring does without, and nobody goes."""
+    """Two neighbors cannot reach each other, which nobody has noticed yet: the ring does without,
+    and nobody goes."""
     far = Far(run, 4, 20, 20)
     pair = far.ring_pairs(picture(far.peers[0]))[0]
     far.cut(*pair)
@@ -212,8 +218,9 @@ def test_pair_cut(run):
 
 
 def test_no_ring(run):
-    """Of four only two pairs reach each other, and the master is told to be patient with links: all are told that there
-    is no ring, nobody goes, and when the network is whole again everything is as before."""
+    """Of four only two pairs reach each other, and the master is told to be patient with links: all
+    are told that there is no ring, nobody goes, and when the network is whole again everything is
+    as before."""
     far = Far(run, 4, 20, 20, settle_ms=60000)
     for a in (0, 1):
         for b in (2, 3):

@@ -7,7 +7,8 @@ SOURCES = ("tested", "traffic", "unreachable")
 
 
 class Picture:
-    """The text of pcclGetTopology, read strictly. Peers are called by their names; a way is a pair of names."""
+    """The text of pcclGetTopology, read strictly. Peers are called by their names; a path is a pair
+    of names."""
 
     def __init__(self, text):
         self.lines = [line for line in text.split("\n") if line and not line.startswith("#")]
@@ -64,7 +65,7 @@ class Picture:
         return list(zip(names, names[1:] + names[:1]))
 
     def slowest(self):
-        """Bytes per second of the ring's slowest way; 0 where nothing is known of one."""
+        """Bytes per second of the ring's slowest path; 0 where nothing is known of one."""
         return min(self.ways.get(way, {"rate": 0})["rate"] for way in self.ring_ways())
 
 

@@ -1,3 +1,4 @@
+/* Generates operands from their patterns, and digests results. */
 #include "values.h"
 
 #include <inttypes.h>

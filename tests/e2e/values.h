@@ -12,7 +12,10 @@ struct values {
     struct marks marks; /* kind MARKS_NONE: the pattern is another one */
 };
 
-/* By name: u8 i8 i16 u16 u32 i32 u64 i64 f16 bf16 f32 f64; a number stands for itself. -1: no such type. */
+/*
+ * By name: u8 i8 i16 u16 u32 i32 u64 i64 f16 bf16 f32 f64; a number stands for itself. -1: no such
+ * type.
+ */
 int values_type(const char *name);
 /* sum avg prod max min; a number stands for itself. */
 int values_op(const char *name);
@@ -39,8 +42,8 @@ struct values_wish {
 };
 
 /*
- * Patterns: those of marks.h, hex:<all bytes>, const:<value>, ramp:<first>:<step>, rand:<seed> (any bits; floats
- * between -1 and 1). false: the pattern does not fit.
+ * Patterns: those of marks.h, hex:<all bytes>, const:<value>, ramp:<first>:<step>, rand:<seed> (any
+ * bits; floats between -1 and 1). false: the pattern does not fit.
  */
 bool values_make(struct values *values, const struct values_wish *wish);
 /* Is the input as it was? After a success in place there is nothing to compare. */

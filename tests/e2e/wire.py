@@ -1,4 +1,5 @@
-"""The few messages that tests write themselves, from docs/WIRE.md and not from the library: a second opinion."""
+"""The few messages that tests write themselves, from docs/WIRE.md and not from the library: a
+second opinion."""
 
 import os
 import select
@@ -60,7 +61,8 @@ def link_ok(peer):
 
 
 def data(tag, group, length, view=(1 << 31, 1)):
-    """The first step of an operation of group 0; the payload follows. Of an era and a view that nobody knows yet."""
+    """The first step of an operation of group 0; the payload follows. Of an era and a view that
+    nobody knows yet."""
     return struct.pack("<IQQQI", 0, 1 << 40, 0, tag, 0) + epoch(*view) + struct.pack("<QII", group, 0, length)
 
 

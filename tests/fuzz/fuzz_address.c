@@ -1,4 +1,7 @@
-/* A text is refused, or an address whose text means the same address; and any 16 bytes have such a text. */
+/*
+ * A text is refused, or it is an address whose text means the same address; and any 16 bytes have
+ * such a text.
+ */
 #include "fuzz.h"
 
 #include "core/address.h"

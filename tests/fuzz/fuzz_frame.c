@@ -1,7 +1,8 @@
 /*
- * A stream of bytes in segments: any segmentation yields the same frames as one byte at a time, and the buffer stays
- * within its bounds. The first two bytes choose the segments and the limit of length; what follows with a right header
- * gets a right checksum now and then, else nothing would ever pass it.
+ * A stream of bytes in segments: any segmentation yields the same frames as one byte at a time, and
+ * the buffer stays within its bounds. The first two bytes choose the segments and the limit of
+ * length. Some of what follows with a right header gets a right checksum, because otherwise hardly
+ * anything would pass it.
  */
 #include "fuzz.h"
 

@@ -1,4 +1,7 @@
-/* A text is refused in words that name a line, or it is a report that prints as a text of the same report. */
+/*
+ * A text is refused with a reason that names a line, or it is a report that prints as a text of the
+ * same report.
+ */
 #include "fuzz.h"
 
 #include "topology/report.h"

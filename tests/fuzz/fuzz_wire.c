@@ -1,4 +1,7 @@
-/* A type byte and a body: it is refused with a reason, or printed, and written again as the same bytes. */
+/*
+ * A type byte and a body: it is refused with a reason, or printed, and written again as the same
+ * bytes.
+ */
 #include "fuzz.h"
 
 #include "wire/wire.h"

@@ -1,6 +1,6 @@
 /*
- * Runs files, and all files of directories, through a fuzz target without any fuzzer: so `make test` replays the
- * corpora. Usage: fuzz_<target>_replay FILE|DIRECTORY ...
+ * Runs files, and all files of directories, through a fuzz target without a fuzzer: this is how
+ * `make test` replays the corpora. Usage: fuzz_<target>_replay FILE|DIRECTORY ...
  */
 #include "fuzz.h"
 

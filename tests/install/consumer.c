@@ -1,4 +1,7 @@
-/* What somebody else's program does with an installed library: a master and one peer in one process. C99 and C++. */
+/*
+ * A program of somebody else that uses an installed library: a master and one peer in one process.
+ * C99 and C++.
+ */
 #include <ccoip.h>
 #include <pccl.h>
 #include <stdio.h>

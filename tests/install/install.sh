@@ -1,6 +1,7 @@
 #!/bin/sh
-# install.sh <case> <source> <build> <work>: what a stranger does with an installed PCCL, or with its sources.
-# `prefix` installs into work/prefix, by way of another folder, since an installed tree may be moved; the others use it.
+# install.sh <case> <source> <build> <work>: what a stranger does with an installed PCCL, or with
+# its sources. `prefix` installs into work/prefix, by way of another folder, since an installed tree
+# may be moved; the others use it.
 set -eu
 case=$1 source=$2 build=$3 work=$4
 prefix=$work/prefix
@@ -82,7 +83,8 @@ pkg_config)
     case " $(pkg-config --libs pccl) " in *" -luv "*) fail "users of the shared library are told to link libuv" ;; esac
     ;;
 example)
-    # The installed master and two peers of the example, built with the flags of pkg-config: both end with the same bits.
+    # The installed master and two peers of the example, built with the flags of pkg-config: both
+    # end with the same bits.
     PKG_CONFIG_PATH=$(libdir)/pkgconfig
     LD_LIBRARY_PATH=$(libdir)
     export PKG_CONFIG_PATH LD_LIBRARY_PATH
@@ -112,7 +114,8 @@ find_package | add_subdirectory)
     build_consumer "$case" "$work/$case"
     ;;
 add_subdirectory_cached)
-    # With the flags of build/default, and as deep below the sources, so that the compiler cache has all of it.
+    # With the flags of build/default, and as deep below the sources, so that the compiler cache has
+    # all of it.
     CCACHE_BASEDIR=$source CCACHE_NOHASHDIR=1
     export CCACHE_BASEDIR CCACHE_NOHASHDIR
     build_consumer add_subdirectory "$build/../inside" -G Ninja \

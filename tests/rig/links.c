@@ -1,6 +1,7 @@
 /*
- * Connections without sockets: two bounded byte queues each. A sender that finds no room waits with its frame or
- * payload half sent, at any byte. What is written to a broken connection vanishes, as with TCP.
+ * Connections without sockets: two bounded byte queues each. A sender that finds no room waits with
+ * its frame or payload half sent, at any byte. What is written to a broken connection vanishes, as
+ * with TCP.
  */
 #include "rig.h"
 
@@ -109,7 +110,7 @@ void rig_close_end(struct rig_world *world, struct rig_connection *connection, u
     }
 }
 
-/* Of what is under way a part may still arrive: nothing, everything, or the first bytes. */
+/* Of what is in flight a part may still arrive: nothing, everything, or the first bytes. */
 void rig_break(struct rig_world *world, struct rig_connection *connection)
 {
     if (connection->broken)

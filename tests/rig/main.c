@@ -44,8 +44,9 @@ static bool run(const char *which, uint64_t number, const struct rig_fault *faul
 /* ---- exhaustive ---- */
 
 /*
- * What a level tries in each world. Every rank is killed at every step, or (--every) at every so many of them.
- * Standstills and losses come every so many steps, too. All are staggered over ranks or connections.
+ * What a level tries in each world. Every rank is killed at every step, or (--every) at every so
+ * many of them. Standstills and losses come every so many steps, too. All are staggered over ranks
+ * or connections.
  */
 struct level {
     uint32_t kill_stride, freeze_stride, break_stride;

@@ -1,4 +1,7 @@
-/* The model of the master: decides outcomes by PROTOCOL 6 and tells them to all ranks of the view, each in its time. */
+/*
+ * A model of the master: it decides outcomes by PROTOCOL 6 and tells them to all ranks of the view,
+ * each after its own delay.
+ */
 #include "rig.h"
 
 void rig_post(struct rig_world *world, struct rig_mailbox *box, const struct rig_mail *mail)
@@ -90,7 +93,10 @@ void rig_master_hears(struct rig_world *world, uint32_t rank)
     rig_violation(world, "a rank plays the master");
 }
 
-/* 6.2: what all who remain have finished is committed, then the view follows; what was held is decided after it. */
+/*
+ * 6.2: what all who remain have finished is committed, then the view follows; what was held is
+ * decided after it.
+ */
 void rig_master_buries(struct rig_world *world, uint32_t gone)
 {
     world->view &= ~gone;

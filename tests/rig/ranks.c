@@ -1,6 +1,6 @@
 /*
- * The ranks: their callers' buffers, the operations they run, what their exchange tells them, and what must hold of it
- * at each moment.
+ * The ranks: their callers' buffers, the operations they run, what their exchange tells them, and
+ * what must hold of it at each moment.
  */
 #include "collective/check.h"
 #include "rig.h"
@@ -46,7 +46,10 @@ static bool canaries_live(const struct rig_buffer *buffer)
     return all_are(buffer->block, before, CANARY) && all_are(buffer->data + buffer->data_bytes, after, CANARY);
 }
 
-/* The caller has it back: what is written from now on shows at the end, or at once under the sanitizer. */
+/*
+ * The caller has it back: what is written from now on shows at the end, or at once under the
+ * sanitizer.
+ */
 static void buffer_return(struct rig_buffer *buffer)
 {
     if (buffer->block == NULL)
@@ -152,7 +155,10 @@ static void on_failed(void *context, struct pccl_transfer *transfer, enum pccl_c
     struct rig_rank *rank = context;
     struct rig_world *world = rank->world;
     rig_trace(world, "rank %u: operation %u use %u fails: %s", attempt->rank, attempt->op, attempt->use, reason->bytes);
-    /* Done, and yet it fails: what it had sent, or has still to send, may be lost with a connection. */
+    /*
+     * Done, and yet it fails: what it had sent, or has still to send, may be lost with a
+     * connection.
+     */
     const bool after_done = attempt->state == RIG_DONE && !attempt->lost && class == PCCL_CLASS_PEER_LOST;
     if (attempt->state != RIG_RUNNING && !after_done) {
         rig_violation(world, "rank %u: operation %u use %u fails twice, or after it was done", attempt->rank,
@@ -358,7 +364,10 @@ static void point_into(struct rig_world *world, const struct rig_attempt *attemp
         }
 }
 
-/* As the engine does: a segment that is half sent must not become whole, who gets it may not know that it is out. */
+/*
+ * As the engine does: a segment that is half sent must not become whole, who gets it may not know
+ * that it is out.
+ */
 static void cut_senders(struct rig_world *world, const struct rig_rank *rank, const struct pccl_transfer *transfer)
 {
     for (uint32_t i = 0; i < world->connection_count; i++)
@@ -426,8 +435,8 @@ void rig_check_at_rest(struct rig_rank *rank)
 /* ---- what the master says ---- */
 
 /*
- * All members of the view in which an outcome is decided learn the same one. Who has died does not count: it may have
- * given the operation up with an earlier view, and taken that to the grave.
+ * All members of the view in which an outcome is decided learn the same one. Who has died does not
+ * count: it may have given the operation up with an earlier view, and taken that to the grave.
  */
 static void note_outcome(const struct rig_rank *rank, uint32_t op, uint32_t use, bool committed)
 {

@@ -1,8 +1,8 @@
 /*
- * The kill rig of the data plane: the exchanges of several ranks in one process, joined by bounded byte queues instead
- * of sockets, under a scheduler that picks the next small step from a seed. A model of the master decides outcomes by
- * PROTOCOL 6. Faults (kills, lost connections, ranks that stand still) come at steps that are told beforehand, so that
- * one can put one at every step of a run.
+ * The kill rig of the data plane: the exchanges of several ranks in one process, joined by bounded
+ * byte queues instead of sockets, under a scheduler that picks the next small step from a seed. A
+ * model of the master decides outcomes by PROTOCOL 6. Faults (kills, lost connections, ranks that
+ * stand still) come at steps given beforehand, so that a fault can be put at every step of a run.
  */
 #ifndef PCCL_TESTS_RIG_H
 #define PCCL_TESTS_RIG_H
@@ -207,7 +207,7 @@ struct rig_world {
     pccl_assert_handler on_assert;
     enum rig_plant plant;
     bool planted;
-    bool failed; /* a check said no; `words` tells what */
+    bool failed; /* a check failed; `words` tells which */
     char reason[512];
     uint32_t step;
     struct rig_rank ranks[RIG_RANKS_MAX];

@@ -1,4 +1,4 @@
-/* What worlds there are, what their callers put in, and what must come out. */
+/* Which worlds there are, what their callers put in, and what must come out. */
 #include "rig.h"
 
 #include <stdio.h>
@@ -108,7 +108,10 @@ struct fold {
     uint8_t *result;
 };
 
-/* What is left of the elements, or of what is folded so far, on the other side: as these, or as those. */
+/*
+ * What is left of the elements, or of what is folded so far, on the other side: as these, or as
+ * those.
+ */
 static void pass_codec(const struct fold *fold, const struct pccl_codec *by, const void *elements,
                        const struct pccl_codec *as, void *result)
 {
@@ -116,7 +119,7 @@ static void pass_codec(const struct fold *fold, const struct pccl_codec *by, con
     pccl_codec_decode(as, fold->kernels, fold->packed, fold->count, result);
 }
 
-/* One after the other. The parts but the last, or what is folded so far, are packed for the way. */
+/* One after the other. The parts but the last, or what is folded so far, are packed for sending. */
 static void fold_packed(const struct fold *fold)
 {
     const struct pccl_plan *plan = fold->plan;
@@ -241,7 +244,10 @@ bool rig_spec_listed(struct rig_spec *spec, uint32_t number)
                            .operation = (uint8_t)reductions[(number + op) % 3],
                            .codec = coded ? PCCL_CODEC_MIN_MAX : PCCL_CODEC_NONE,
                            .codec_datatype = PCCL_U8,
-                           /* one operation: a whole group and one with an empty or a shorter segment */
+                           /*
+                            * one operation: a whole group and one with an empty or a shorter
+                            * segment
+                            */
                            .count = spec->op_count == 1 ? 3 * ranks + 2 * ranks - 3 + bits % 2 : ranks + op},
             .segment_elements = 3,
             .in_place = (bits & 4) != 0 ? UINT32_MAX : 0,

@@ -1,4 +1,7 @@
-/* The scheduler: picks the next of all steps that are possible, puts in the faults, and looks at the end. */
+/*
+ * The scheduler: picks the next of all possible steps, injects the faults, and judges how the run
+ * has ended.
+ */
 #include "rig.h"
 
 #include <stdarg.h>

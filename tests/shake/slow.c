@@ -1,7 +1,8 @@
 /*
- * For LD_PRELOAD: a machine on which things come late. Some calls that send a signal, take a port, connect, make or
- * move a file or wake a loop are held up for up to SHAKE_MS milliseconds (50), before they act or after. SHAKE_SEED
- * makes runs differ. Unlike tests/e2e/shim.c nothing fails: what a test says must be the same.
+ * For LD_PRELOAD: a machine on which things come late. Some calls that send a signal, take a port,
+ * connect, make or move a file or wake a loop are held up for up to SHAKE_MS milliseconds (50),
+ * before they act or after. SHAKE_SEED makes runs differ. Unlike tests/e2e/shim.c nothing fails:
+ * what a test says must be the same.
  */
 #include "preload.h"
 
@@ -92,7 +93,10 @@ int fsync(int file)
     return real.call(file);
 }
 
-/* Programs open many files to read when they begin: those that are written are what others may wait for. */
+/*
+ * Programs open many files to read when they begin: those that are written are what others may wait
+ * for.
+ */
 #define SLOW_OPEN(name)                                                                                                \
     int name(const char *path, int flags, ...)                                                                         \
     {                                                                                                                  \
@@ -110,7 +114,10 @@ int fsync(int file)
 SLOW_OPEN(open)
 SLOW_OPEN(open64)
 
-/* Of libuv, whose headers are of no use here. Python loads it with our library, which hides it from RTLD_NEXT. */
+/*
+ * Of libuv, whose headers are of no use here. Python loads it with our library, which hides it from
+ * RTLD_NEXT.
+ */
 int uv_async_send(void *handle);
 int uv_async_send(void *handle)
 {

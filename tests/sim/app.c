@@ -1,9 +1,9 @@
 /*
- * The caller. All callers run one program, as peers of a training run do: chapters of steps on several tags in flight,
- * before each chapter perhaps synchronizations of shared state (app_sync.c), after it perhaps a pending query and an
- * update or an optimization of the topology. What they do next depends only on what all
- * of them see (the outcome of their calls) and on a hash of the seed, so that uses line up, unless the plan is
- * `divergent`.
+ * The simulated caller. All callers run one program, as the peers of a training run do: chapters of
+ * steps on several tags in flight, before each chapter perhaps synchronizations of shared state
+ * (app_sync.c), after it perhaps a pending query and an update or an optimization of the topology.
+ * What they do next depends only on what all of them see (the outcomes of their calls) and on a
+ * hash of the seed, so that their calls match, unless the plan is `divergent`.
  */
 #include "check.h"
 
@@ -242,8 +242,9 @@ static void ask_pending(struct sim *sim, struct sim_peer *peer)
 }
 
 /*
- * In a third of the seeds links are measured: between two hosts there is a way of some length and width, and what is
- * seen of it jumps about. Not drawn from the seed's generator, so that the other seeds are what they would be without.
+ * In a third of the seeds links are measured: between two hosts there is a path of some latency and
+ * rate, and what is seen of it jumps about. Not drawn from the seed's generator, so that the other
+ * seeds are what they would be without.
  */
 static void measure(struct sim *sim, struct sim_peer *peer)
 {
@@ -315,7 +316,10 @@ static void ask_optimize(struct sim *sim, struct sim_peer *peer)
     app->call_status[PCCL_CALL_OPTIMIZE] = status;
 }
 
-/* Decided, whether a ring was found or not, it is the next era; else it was given up, and is asked for again. */
+/*
+ * Decided, whether a ring was found or not, it is the next era; else it was given up, and is asked
+ * for again.
+ */
 static void take_optimized(struct sim *sim, struct sim_peer *peer)
 {
     enum pccl_status status = peer->app.call_status[PCCL_CALL_OPTIMIZE];

@@ -1,11 +1,12 @@
 /*
- * What a caller does about its shared state: before some chapters it is synchronized, once or twice (the second time as
- * DiLoCo does: who is new receives, the others send). Between two synchronizations all advance it alike. Some seeds
- * have callers that drift, do not count, count too far, bring other tensors or a strategy that does not go with the
- * others'.
+ * What a caller does about its shared state: it synchronizes it before some chapters, once or twice
+ * (the second time as DiLoCo does: newcomers receive, the others send). Between two
+ * synchronizations all callers advance it alike. In some seeds callers drift, fail to count the
+ * revision, count too far, bring other tensors or choose a strategy that contradicts the others'.
  *
- * What fails for all is tried again by all; then with a checkpoint, since those who held the state may all be gone.
- * One's own failure is not tried again: the others have gone on, and it will be behind at the next one.
+ * What fails for all is tried again by all; then with a checkpoint, since everyone who held the
+ * state may be gone. A failure of one caller alone is not tried again: the others have gone on, so
+ * it will be outdated at the next synchronization.
  */
 #include "check.h"
 #include "master/election.h"
@@ -30,7 +31,10 @@ static uint32_t draw(struct pccl_prng *prng, uint32_t percent, uint32_t low, uin
     return pccl_prng_below(prng, 100) < percent ? value : 0;
 }
 
-/* Not from the seed's generator: runs without synchronizations are what they would be if there were none. */
+/*
+ * Not from the seed's generator: runs without synchronizations are what they would be if there were
+ * none.
+ */
 void sim_sync_draw_plan(struct sim *sim)
 {
     struct sim_plan *plan = &sim->plan;

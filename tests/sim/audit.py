@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""Plants known bugs, one after another, into a copy of the sources; the simulator must catch each (docs/SIMULATION.md).
+"""Plants known bugs, one after another, into a copy of the sources; the simulator must catch each
+(docs/SIMULATION.md).
 
-A simulator finds only what a checker says: a planted bug that nothing catches means that a checker is missing. Each is
-tried on all scenarios and on seeds. The tables are in plants/; their texts must be found exactly once, so they have to
-follow the code.
+A simulator finds only what a checker says: a planted bug that nothing catches means that a checker
+is missing. Each is tried on all scenarios and on seeds. The tables are in plants/; their texts must
+be found exactly once, so they have to follow the code.
 """
 import argparse
 import collections
@@ -115,7 +116,8 @@ def plant(tree, objects, bug):
 
 
 def options_of(bug):
-    """The rules of the machines' states would be the first to see most bugs: they are for those that name them."""
+    """The rules of the machines' states would be the first to see most bugs: they are for those
+    that name them."""
     return bug.options + ([] if "STATE" in bug.seeds else ["--mute-state"])
 
 
@@ -133,7 +135,8 @@ def hunt(program, arguments):
 
 
 def search_seeds(program, bug, last):
-    """Other checkers may be faster than the one that the bug is for: then it searches on for a while."""
+    """Other checkers may be faster than the one that the bug is for: then it searches on for a
+    while."""
     first, best = 1, Found(None, None, "")
     for _ in range(DETOURS):
         found = hunt(program, ["--first", str(first), "--seeds", str(last + 1 - first)] + options_of(bug))
@@ -157,7 +160,8 @@ def failing_scenarios(program, bug, wanted):
 
 
 def audit(tree, objects, bug, seeds, everything=True):
-    """(good, line of the table). Without everything only the scenarios that have to catch the bug are run."""
+    """(good, line of the table). Without everything only the scenarios that have to catch the bug
+    are run."""
     began = time.monotonic()
     program = plant(tree, objects, bug)
     scenarios = failing_scenarios(program, bug, ["all"] if everything else bug.scenarios)

@@ -1,8 +1,9 @@
 /*
- * The data path, abstract: a bulk operation is complete at a peer some time after every member of its start view has
- * started the same (instance, start view) and the links it needs are up (direct exchange: all pairs, else the ring),
- * unless a member died or was cut off before its part had left. Who starts announces it to those it receives from. What
- * the real data path must prove itself (segments, restore, buffers) has its own rigs.
+ * An abstract data path: a bulk operation completes at a peer some time after every member of its
+ * start view has started the same (instance, start view) and the links it needs are up (direct
+ * exchange: all pairs, otherwise the ring), unless a member died or was cut off before its part had
+ * left. Whoever starts announces it to those it receives from. What the real data path must prove
+ * itself (segments, restore, buffers) has its own rigs.
  */
 #include "sim.h"
 
@@ -138,7 +139,9 @@ static void fail_behind_done(struct sim *sim, void *subject, uint64_t unused_a, 
     fail(sim, part, PCCL_CLASS_PEER_LOST, &reason);
 }
 
-/* Direct exchange: the links between the two; else what one puts in travels round the whole ring. */
+/*
+ * Direct exchange: the links between the two; else what one puts in travels round the whole ring.
+ */
 static bool reaches(struct sim *sim, const struct sim_bulk *bulk, const struct sim_peer *mine,
                     const struct sim_peer *other)
 {
@@ -220,7 +223,7 @@ static void compare_descriptors(struct sim *sim, const struct sim_bulk *bulk)
         sim_at(sim, sim->now + sim_between(sim, 500, sim->plan.bulk_us), complete_part, part, 0, 0);
 }
 
-/* READY of a part has come to the member at this place, or waits for a way to it. */
+/* READY of a part has come to the member at this place, or waits for a link to it. */
 static void announce_part(struct sim *sim, void *subject, uint64_t place, uint64_t unused)
 {
     (void)unused;

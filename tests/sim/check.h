@@ -1,4 +1,4 @@
-/* What the checkers remember of a run. Shared by check_*.c only. */
+/* What the checkers remember of a run. Only check_*.c may include it. */
 #ifndef SIM_CHECK_H
 #define SIM_CHECK_H
 
@@ -66,7 +66,7 @@ struct sim_checks {
     struct ring_shot *shots;
     bool optimizing; /* the master, when it was looked at last */
     uint64_t optimizing_since, optimizing_boot;
-    /* the launch under way: the outcome may come before it returns */
+    /* the launch that has not returned: the outcome may come before it returns */
     struct sim_peer *launching;
     struct sim_request request;
     uint64_t payload[SIM_ELEMENTS];
@@ -93,7 +93,7 @@ void sim_check_updated(struct sim *sim, const struct sim_master *master);
 void sim_check_unreachable(struct sim *sim, const struct sim_master *master, const struct sim_peer *peer);
 void sim_check_roll(struct sim *sim, const struct sim_master *master);
 void sim_check_conduct_fini(struct sim *sim);
-/* The last figures that this life of the master was told of a way; 0: none. */
+/* The last figures that this life of the master was told of a path; 0: none. */
 bool sim_path_was_told(struct sim *sim, uint64_t boot, const struct pccl_id *from, const struct pccl_id *to,
                        uint64_t rate, uint64_t rtt_us);
 const char *sim_instance_text(const struct pccl_instance *name);

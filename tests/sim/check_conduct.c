@@ -1,5 +1,7 @@
-/* PEACE, R9 and the master's half of I9: no machine breaks the protocol toward the other, and nobody is removed
- * without cause. */
+/*
+ * PEACE, R9 and the master's half of I9: no machine breaks the protocol toward the other, and
+ * nobody is removed without cause.
+ */
 #include "check.h"
 #include "master/membership.h"
 
@@ -77,8 +79,9 @@ void sim_check_hosts_unwell(struct sim *sim, uint32_t a, uint32_t b)
 }
 
 /*
- * Its process ran, and nothing was wrong between it and the master for longer than the limit. A master that was stopped
- * has to forgive silence, but a connection that a peer gave up meanwhile is a witness like any other.
+ * Its process ran, and nothing was wrong between it and the master for longer than the limit. A
+ * master that was stopped has to forgive silence, but a connection that a peer gave up meanwhile is
+ * a witness like any other.
  */
 static bool was_well(const struct sim *sim, const struct sim_master *master, const struct sim_peer *peer, bool silent)
 {
@@ -149,8 +152,10 @@ static bool is_on(const struct roll *roll, const struct pccl_id *id)
     return false;
 }
 
-/* Who comes in is a newcomer. A master that has recovered a run, or has ended it, takes back nobody whom it has gone on
- * without. */
+/*
+ * Who comes in is a newcomer. A master that has recovered a run, or has ended it, takes back nobody
+ * whom it has gone on without.
+ */
 void sim_check_roll(struct sim *sim, const struct sim_master *master)
 {
     const struct pccl_master *m = master->machine;

@@ -1,4 +1,6 @@
-/* The cost data of views: direct exchange only where all pairs hold links, and nobody goes for a link beside the ring.
+/*
+ * The cost data of views: direct exchange only where all pairs hold links, and no member is removed
+ * because of a link outside the ring.
  */
 #include "check.h"
 #include "wire/cost.h"
@@ -105,9 +107,9 @@ static void add_path(struct sim *sim, const struct sim_master *master, const str
 }
 
 /*
- * What the master should say of the group's links now: the longest round trip and the lowest rate that peers told of
- * the ring, or that tests showed. The master may have forgotten what it does not ask for any more, but must not have
- * made anything up.
+ * What the master should say of the group's links now: the longest round trip and the lowest rate
+ * that peers told of the ring, or that tests showed. The master may have forgotten what it does not
+ * ask for any more, but must not have made anything up.
  */
 static struct pccl_cost figures_of(struct sim *sim, const struct sim_master *master,
                                    const struct pccl_peer_group *group)
@@ -160,8 +162,10 @@ void sim_check_new_view(struct sim *sim, const struct sim_master *master, const 
                          group->ring[i]->id.bytes[1], group->ring[k]->id.bytes[0], group->ring[k]->id.bytes[1]);
 }
 
-/* Who goes because of a link was, in the ring of the last view, next to one whom it does not reach or who does not
- * reach it. */
+/*
+ * Who goes because of a link was, in the ring of the last view, next to one whom it does not reach
+ * or who does not reach it.
+ */
 void sim_check_unreachable(struct sim *sim, const struct sim_master *master, const struct sim_peer *peer)
 {
     const struct view_seen *view = NULL;
@@ -212,7 +216,10 @@ void sim_check_meshes(struct sim *sim)
                 uint64_t since = 0;
                 if (k == i || is_up(sim, master, &from->id, &group->ring[k]->id, &since) || since == UINT64_MAX)
                     continue;
-                /* The master waits until it has heard both ends: who is silent may be gone altogether. */
+                /*
+                 * The master waits until it has heard both ends: who is silent may be gone
+                 * altogether.
+                 */
                 const struct sim_peer *to = sim_peer_find(sim, &group->ring[k]->id);
                 if (!is_well(m, from, group->ring[i], &since) || !is_well(m, to, group->ring[k], &since) ||
                     is_settling(m, &from->id, &group->ring[k]->id))

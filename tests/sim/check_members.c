@@ -129,8 +129,9 @@ static void check_ring_is_group(struct sim *sim, const struct sim_peer *peer)
 }
 
 /*
- * I9: who was removed from a peer's list never comes back to it. Except one who never heard that it was admitted,
- * because the master crashed at that moment: nobody has expelled it, it is a newcomer still.
+ * I9: who was removed from a peer's list never comes back to it. Except one who never heard that it
+ * was admitted, because the master crashed at that moment: nobody has expelled it, it is a newcomer
+ * still.
  */
 static void check_gone(struct sim *sim, struct sim_peer *peer)
 {
@@ -240,7 +241,7 @@ static void check_era(struct sim *sim, const struct sim_peer *peer)
     }
 }
 
-/* I8: a view moves only when its group's members, ring, way of exchange or figures change. */
+/* I8: a view moves only when its group's members, ring, kind of exchange or figures change. */
 static void check_view_moved(struct sim *sim, const struct sim_peer *peer)
 {
     const struct pccl_peer *p = peer->machine;
@@ -402,9 +403,9 @@ void sim_check_asked(struct sim *sim, struct sim_peer *peer, enum pccl_round_kin
 }
 
 /*
- * All return from an update or an optimization with the same attributes. One exception: a whole group missed the answer
- * because the master crashed, the membership has changed since, and nobody reports a list of that epoch to the next
- * master (PROTOCOL 8).
+ * All return from an update or an optimization with the same attributes. One exception: a whole
+ * group missed the answer because the master crashed, the membership has changed since, and nobody
+ * reports a list of that epoch to the next master (PROTOCOL 8).
  */
 static void check_round_attributes(struct sim *sim, struct round_seen *seen, struct sim_peer *peer)
 {
@@ -482,7 +483,7 @@ static void check_no_wait(struct sim *sim, const struct sim_peer *peer)
                  pccl_peer_waiting(peer->machine)->bytes);
 }
 
-/* The tests of an optimization take their time, and then its answer is on its way. */
+/* The tests of an optimization take their time, and then its answer is in flight. */
 static bool is_optimizing(const struct sim *sim, const struct sim_peer *peer)
 {
     const struct pccl_master *m = sim->master->machine;

@@ -1,4 +1,7 @@
-/* I2-I6, I8: what peers were told of their operations, and what they and the master said to each other. */
+/*
+ * I2-I6, I8: what peers were told of their operations, and what they and the master said to each
+ * other.
+ */
 #include "check.h"
 #include "master/membership.h"
 #include "peer/operations.h"
@@ -359,7 +362,10 @@ void sim_check_sent_by_peer(struct sim *sim, struct sim_peer *peer, const uint8_
     }
 }
 
-/* I5: a commit is counted right: all members of the group have said DONE in one view; tiny: all of that view. */
+/*
+ * I5: a commit is counted right: all members of the group have said DONE in one view; tiny: all of
+ * that view.
+ */
 static void check_counting(struct sim *sim, const struct sim_master *master, const struct sim_peer *to,
                            const struct sim_instance *instance)
 {

@@ -1,5 +1,8 @@
-/* STATE: the rules of the machines' own state (master/check.h, peer/check.h). They look at everything, so the rarer the
- * more there is: what is wrong stays wrong for a while. */
+/*
+ * STATE: the rules of the machines' own state (master/check.h, peer/check.h). They read everything,
+ * so the more state there is, the more rarely they run: a fault in the state lasts long enough to
+ * be found.
+ */
 #include "check.h"
 #include "master/check.h"
 #include "peer/check.h"

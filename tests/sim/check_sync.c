@@ -1,6 +1,6 @@
 /*
- * S1-S5: the synchronization of shared state. The checker hears every vote that the master hears, and elects by itself;
- * it knows what is in each caller's memory.
+ * S1-S5: the synchronization of shared state. The checker hears every vote that the master hears,
+ * and holds the election itself; it knows what is in each caller's memory.
  */
 #include "check.h"
 #include "master/election.h"
@@ -476,7 +476,10 @@ static void told_donor(struct sim *sim, const struct sim_master *master, struct 
                  from->process.number);
 }
 
-/* Those who brought what was elected have said by which proof it is known: most of them, who do not lie. */
+/*
+ * Those who brought what was elected have said by which proof it is known: most of them, who do not
+ * lie.
+ */
 static void told_proof(struct sim *sim, struct sim_peer *to, const struct pccl_msg_sync_donor *donor)
 {
     const struct sim_peer *from = sim_peer_find(sim, &donor->peer);
@@ -532,8 +535,8 @@ static void check_agreement(struct sim *sim, const struct sync_round *round, con
 }
 
 /*
- * It was told to fetch all tensors, something was written into its memory, and the last plan no longer offers them: its
- * machine finds that, the transfer has nothing to say about it.
+ * It was told to fetch all tensors, something was written into its memory, and the last plan no
+ * longer offers them: its machine finds that, the transfer has nothing to say about it.
  */
 static bool has_lost_unequal(const struct sim *sim, const struct sim_peer *peer)
 {

@@ -1,6 +1,6 @@
 /*
- * T1-T9: the optimization of the topology. The checker hears what peers tell of their ways, and looks at every ring
- * that a joint call has changed.
+ * T1-T9: the optimization of the topology. The checker hears what peers report of their paths, and
+ * looks at every ring that a joint call has changed.
  */
 #include "check.h"
 #include "topology/report.h"
@@ -17,20 +17,20 @@ enum {
     REPORT_US = 4500000,    /* that a test is waited for behind its limit, at least */
     EXTENSION_US = 5000000, /* at most, for tests that came to nothing */
     LINKS_US = 3 * 2000000, /* of as many rings as are tried */
-    SLACK_US = 2000000,     /* messages on their way, a slow connection */
+    SLACK_US = 2000000,     /* messages in flight, a slow connection */
     SEARCHES = 3,           /* in one optimization */
     UNREACHABLE_FRESH_MS = 30000,
-    TOLERANCE_PERMILLE = 21, /* of the slowest way, for a shorter ring */
+    TOLERANCE_PERMILLE = 21, /* of the slowest path, for a shorter ring */
 };
 
-/* What a life of the master was told last of a way. */
+/* What a life of the master was told last of a path. */
 struct path_heard {
     struct path_heard *next;
     uint64_t boot;
     struct pccl_id from, to;
     uint64_t rate, rtt_us, tested_us, figure_rtt_us;
     bool tested, unreachable; /* the last word is that of a test, not of data that flowed */
-    bool doubtful;            /* somebody said that nothing gets through, one way or the other */
+    bool doubtful;            /* somebody said that nothing gets through, in one direction or the other */
 };
 /* A test that a life of the master has asked for. */
 struct test_told {
@@ -65,7 +65,7 @@ static void *create(size_t bytes)
     return block;
 }
 
-/* ---- what was told of ways ---- */
+/* ---- what was told of paths ---- */
 
 static struct path_heard *path_of(struct sim *sim, uint64_t boot, const struct pccl_id *from, const struct pccl_id *to)
 {
@@ -196,7 +196,10 @@ static void check_figures(struct sim *sim, const struct sim_master *master, cons
 
 /* ---- T3, T6: tests ---- */
 
-/* Does it still load its way, as far as the master can know? It may have been asked a while before it was told. */
+/*
+ * Does it still load its path, as far as the master can know? It may have been asked a while before
+ * it was told.
+ */
 static bool may_run(const struct sim *sim, const struct sim_master *master, const struct test_told *test)
 {
     const struct pccl_remote *of = pccl_master_find(master->machine, &test->of);
@@ -264,7 +267,10 @@ static int compare_shares(const void *a, const void *b)
     return x < y ? 1 : x > y ? -1 : 0;
 }
 
-/* What the ways of a ring achieve of what their tests promised, in thousandths: the better half of them. */
+/*
+ * What the paths of a ring achieve of what their tests promised, in thousandths: the better half of
+ * them.
+ */
 static uint64_t share_of(const struct pccl_master *m, const struct pccl_id *ring, uint32_t count)
 {
     uint64_t *shares = create((count + 1u) * sizeof *shares), used = 0;
@@ -280,7 +286,7 @@ static uint64_t share_of(const struct pccl_master *m, const struct pccl_id *ring
     return share;
 }
 
-/* As a search sees it: 0: no way, 1: not known. */
+/* As a search sees it: 0: no path, 1: not known. */
 static uint64_t rate_of(const struct pccl_remote *from, const struct pccl_remote *to, uint64_t share, uint32_t *rtt_us)
 {
     const struct pccl_figure *figure = pccl_master_find_figure(from, to);
@@ -310,7 +316,10 @@ static struct worth worth_of(const struct pccl_master *m, const struct pccl_id *
     return worth;
 }
 
-/* A link of it has failed, or fails: then any other will do, and not only a search finds one (PROTOCOL 9.4). */
+/*
+ * A link of it has failed, or fails: then any other will do, and not only a search finds one
+ * (PROTOCOL 9.4).
+ */
 static bool has_failures(const struct pccl_master *m, const struct pccl_id *ring, uint32_t count)
 {
     for (uint32_t e = 0; e < m->edge_count; e++)
@@ -339,7 +348,10 @@ static bool is_permutation(const struct ring_shot *shot, const struct pccl_peer_
     return same && moved;
 }
 
-/* The same members in another ring, by a joint call: it must be a better one, by what the master knows. */
+/*
+ * The same members in another ring, by a joint call: it must be a better one, by what the master
+ * knows.
+ */
 static void check_adopted(struct sim *sim, const struct sim_master *master, const struct ring_shot *before,
                           const struct pccl_peer_group *group)
 {
@@ -399,7 +411,10 @@ static void take_shot(struct sim *sim, const struct sim_master *master, const st
     shot->version = group->ring_version;
 }
 
-/* After each step of the master that settles everything. */
+/*
+ * After each step of a master that has founded a run, is not recovering, and removes nobody just
+ * now.
+ */
 void sim_check_topology(struct sim *sim, const struct sim_master *master)
 {
     const struct pccl_master *m = master->machine;
@@ -491,7 +506,7 @@ void sim_check_topology_time(struct sim *sim)
         sim_fail(sim, "T5 an optimization has gone on for %.1f s", (double)(sim->now - since) / 1e6);
 }
 
-/* ---- T7: pictures ---- */
+/* ---- T7: topology reports ---- */
 
 void sim_check_topology_report(struct sim *sim, const char *text, size_t length)
 {

@@ -1,5 +1,7 @@
-/* What goes wrong: the mix is drawn per seed, the faults one by one. At the end of the fault phase everything is
- * healed. */
+/*
+ * The faults: their mix is drawn per seed, each fault when it is due. At the end of the fault phase
+ * everything is healed.
+ */
 #include "sim.h"
 
 #include <string.h>

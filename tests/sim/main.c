@@ -139,7 +139,10 @@ static int run_scenarios(const char *name, bool trace)
     return failed > 0 || found == 0;
 }
 
-/* Allocation `at` of the directed run fails, and the next length - 1, for every `at`, or every so many of them. */
+/*
+ * Allocation `at` of the directed run fails, and the next length - 1, for every `at`, or every so
+ * many of them.
+ */
 static int run_oom(uint64_t first, uint64_t every, uint64_t length, bool keep_going, bool trace)
 {
     enum { FAILED_MAX = 100 };

@@ -1,4 +1,7 @@
-/* The master's driver in the simulator: connections, probes, time. What drive/master_server.c does with sockets. */
+/*
+ * The master's driver in the simulator: connections, probes and time, as drive/master_server.c has
+ * them with sockets.
+ */
 #include "sim.h"
 
 #include <stdlib.h>

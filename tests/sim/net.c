@@ -1,7 +1,8 @@
 /*
- * Connections that behave as TCP: per direction a FIFO of bytes with delays that never overtake; stalls and drops
- * without a close; FIN after the flushed bytes; a break loses a suffix of what is under way and the sender does not
- * know which. Whoever sends to an end that is gone gets a reset, if its host can be reached.
+ * Connections that behave as TCP does: in each direction a FIFO of bytes, delayed but never out of
+ * order; stalls and drops without a close; FIN after the flushed bytes; a break loses a suffix of
+ * the bytes in flight, and the sender does not know which. Whoever sends to an end that is gone
+ * gets a reset, if its host can be reached.
  */
 #include "sim.h"
 

@@ -1,7 +1,8 @@
 /*
- * Memory runs out: in a directed run with everything in it (joining, reductions, synchronizations of shared state,
- * optimizations of the topology, a death, a broken connection, a restart of the master, leaving) allocation k of the
- * machines fails, for every k. All invariants hold, nothing is left, and at the end everybody works again.
+ * Memory runs out: in a directed run with everything in it (joining, reductions, synchronizations
+ * of shared state, optimizations of the topology, a death, a broken connection, a restart of the
+ * master, leaving) allocation k of the machines fails, for every k. All invariants hold, nothing
+ * leaks, and at the end everybody works again.
  */
 #include "sim.h"
 

@@ -1,4 +1,7 @@
-/* What master and peers have in common: a loop that wakes when something is readable or due, and that SIGSTOP halts. */
+/*
+ * What the hosts of master and peers have in common: a loop that wakes when something is readable
+ * or due, and that SIGSTOP halts.
+ */
 #include "sim.h"
 
 #include <stdlib.h>

@@ -1,4 +1,7 @@
-/* Helpers of scenarios: peers without a program of their own, driven step by step. */
+/*
+ * The helpers of scenarios: peers without a program of their own, which the scenario drives step by
+ * step.
+ */
 #include "scenario.h"
 #include "master/election.h"
 #include "peer/control.h"

@@ -1,4 +1,7 @@
-/* What scenarios are written with. */
+/*
+ * What scenarios are written with: peers driven by hand, and expectations of what becomes of their
+ * calls.
+ */
 #ifndef SIM_SCENARIO_H
 #define SIM_SCENARIO_H
 
@@ -21,7 +24,7 @@
     } while (0)
 
 void scenario_run_ms(struct sim *sim, uint64_t ms);
-/* A peer on its own host that connects; the call is over when call_over says so. */
+/* A peer on its own host that connects; the call has ended when call_over says so. */
 struct sim_peer *scenario_join(struct sim *sim, uint32_t host, uint32_t group);
 /* `count` members on hosts 1, 2 ...; peer i in group i % groups. */
 void scenario_cluster(struct sim *sim, struct sim_peer **peers, uint32_t count, uint32_t groups);

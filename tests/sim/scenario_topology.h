@@ -1,4 +1,7 @@
-/* What scenarios of the topology are written with: rings, ways and votes, and groups too large for a mesh. */
+/*
+ * What scenarios of the topology are written with: rings, paths and votes, and groups too large for
+ * a mesh.
+ */
 #ifndef SIM_SCENARIO_TOPOLOGY_H
 #define SIM_SCENARIO_TOPOLOGY_H
 
@@ -7,9 +10,9 @@
 #include <string.h>
 
 enum { MANY = PCCL_MESH_PEERS_MAX + 2, RATE = 100000000, SLOW = 1000000 };
-static struct sim_peer *p[MANY]; /* of the scenario under way; each file has its own */
+static struct sim_peer *p[MANY]; /* of the running scenario; each file has its own */
 
-/* ---- rings and ways ---- */
+/* ---- rings and paths ---- */
 
 static inline void slow_pair(struct sim *sim, const struct sim_peer *a, const struct sim_peer *b)
 {

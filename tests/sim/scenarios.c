@@ -1,13 +1,18 @@
-/* The scenarios behind the rules (docs/DECISIONS/0011-protocol.md), directed: operations, joint calls, membership. */
+/*
+ * The scenarios behind the rules (docs/DECISIONS/0011-protocol.md), directed: operations, joint
+ * calls, membership.
+ */
 #include "scenarios.h"
 #include "master/membership.h"
 
 #include <string.h>
 
-static struct sim_peer *p[8]; /* of the scenario under way */
+static struct sim_peer *p[8]; /* of the running scenario */
 
-/* F1: the view is not in the name. B launches late what A saw fail and dropped: it fails at once, and the next uses
- * meet. */
+/*
+ * F1: the view is not in the name. B launches late what A saw fail and dropped: it fails at once,
+ * and the next uses meet.
+ */
 void scenario_f1(struct sim *sim)
 {
     scenario_cluster(sim, p, 3, 1);
@@ -75,7 +80,10 @@ void scenario_f4(struct sim *sim)
     scenario_commit_all(sim, p, 2, 3, 1);
 }
 
-/* F4: also a peer alone in its group is noticed at once: the master dials its port, and nobody listens there. */
+/*
+ * F4: also a peer alone in its group is noticed at once: the master dials its port, and nobody
+ * listens there.
+ */
 void scenario_f4_alone(struct sim *sim)
 {
     scenario_cluster(sim, p, 3, 2); /* 0 2 | 1 */
@@ -85,8 +93,9 @@ void scenario_f4_alone(struct sim *sim)
 }
 
 /*
- * The same of a process that takes its time to die: its port takes one dial after another, and closes them, long after
- * its control connection has gone. Whoever looks once, or twice, knows nothing until the silence limit.
+ * The same of a process that takes its time to die: its port takes one dial after another, and
+ * closes them, long after its control connection has gone. Whoever looks once, or twice, knows
+ * nothing until the silence limit.
  */
 void scenario_f4_alone_closing(struct sim *sim)
 {
@@ -137,8 +146,10 @@ void scenario_f5(struct sim *sim)
     MUST(sim, scenario_departures(sim) == 0);
 }
 
-/* F10: a vote names its round: B, cut off, withdraws what was decided meanwhile and gets the answer; the next rounds
- * meet. */
+/*
+ * F10: a vote names its round: B, cut off, withdraws what was decided meanwhile and gets the
+ * answer; the next rounds meet.
+ */
 void scenario_f10(struct sim *sim)
 {
     scenario_cluster(sim, p, 2, 1);
@@ -181,8 +192,10 @@ void scenario_f12(struct sim *sim)
     }
 }
 
-/* F13: one failure for one death: the view comes before the abort that the link's end asked for, and the retry
- * succeeds. */
+/*
+ * F13: one failure for one death: the view comes before the abort that the link's end asked for,
+ * and the retry succeeds.
+ */
 void scenario_f13(struct sim *sim)
 {
     scenario_cluster(sim, p, 3, 1);
@@ -244,7 +257,7 @@ void scenario_f16(struct sim *sim)
         MUST(sim, scenario_take(sim, p[i], x[i]) == PCCL_CLASS_INTERNAL);
 }
 
-/* F18: A's deadline passes while the commit is on its way to it: A gets the commit. */
+/* F18: A's deadline passes while the commit is in flight to it: A gets the commit. */
 void scenario_f18(struct sim *sim)
 {
     scenario_cluster(sim, p, 2, 1);
@@ -260,7 +273,9 @@ void scenario_f18(struct sim *sim)
     MUST(sim, scenario_take(sim, p[0], a) == PCCL_CLASS_NONE && scenario_take(sim, p[1], b) == PCCL_CLASS_NONE);
 }
 
-/* F20: fresh tags step after step: nothing is left of them after an update; and nothing is launched while one is open.
+/*
+ * F20: fresh tags step after step: nothing is left of them after an update; and nothing is launched
+ * while one is open. /
  */
 void scenario_f20(struct sim *sim)
 {
@@ -295,7 +310,9 @@ void scenario_f21(struct sim *sim)
     MUST(sim, scenario_take(sim, p[0], a) == PCCL_CLASS_NONE);
 }
 
-/* F22: a newcomer takes the port of a peer that vanished with its host: who dials there learns that the peer is gone.
+/*
+ * F22: a newcomer takes the port of a peer that vanished with its host: who dials there learns that
+ * the peer is gone. /
  */
 void scenario_f22(struct sim *sim)
 {
@@ -318,7 +335,10 @@ void scenario_f22(struct sim *sim)
     scenario_commit_all(sim, p, 3, 1, 1);
 }
 
-/* F24: a newcomer that its neighbors cannot reach is not pending, and is told why it is turned away. */
+/*
+ * F24: a newcomer that its neighbors cannot reach is not pending, and is told why it is turned
+ * away.
+ */
 void scenario_f24(struct sim *sim)
 {
     scenario_cluster(sim, p, 2, 1);
@@ -365,8 +385,10 @@ void scenario_f26_beside(struct sim *sim)
     MUST(sim, first->machine->admissions_told_us != 0);
 }
 
-/* F27: B retries and A's caller does not: B's deadline leaves A a tombstone, A's next use fails once, then uses line
- * up. */
+/*
+ * F27: B retries and A's caller does not: B's deadline leaves A a tombstone, A's next use fails
+ * once, then uses line up.
+ */
 void scenario_f27(struct sim *sim)
 {
     scenario_cluster(sim, p, 2, 1);
@@ -391,7 +413,10 @@ void scenario_f27(struct sim *sim)
     scenario_commit_all(sim, p, 2, 1, 2);
 }
 
-/* A stalled peer: everybody waits for the silence limit, then goes on without it, and it learns that it is out. */
+/*
+ * A stalled peer: everybody waits for the silence limit, then goes on without it, and it learns
+ * that it is out.
+ */
 void scenario_stopped_peer(struct sim *sim)
 {
     scenario_cluster(sim, p, 3, 1);
@@ -409,7 +434,7 @@ void scenario_stopped_peer(struct sim *sim)
     WAIT(sim, 6000, p[1]->machine->state == PCCL_PEER_OVER);
 }
 
-/* A mismatch fails on all, with words that say who called what. */
+/* A mismatch fails on all, with a reason that says who called what. */
 void scenario_mismatch(struct sim *sim)
 {
     scenario_cluster(sim, p, 2, 1);

@@ -1,4 +1,4 @@
-/* Scenarios in files of their own. */
+/* The tables of scenarios that have files of their own. */
 #ifndef SIM_SCENARIOS_H
 #define SIM_SCENARIOS_H
 

@@ -1,10 +1,10 @@
-/* The scenarios of crowds at the master's door: what strangers cost, and whom they keep out. */
+/* Scenarios of crowds that connect to the master: what strangers cost, and whom they keep out. */
 #include "scenarios.h"
 #include "master/membership.h"
 
 #include <string.h>
 
-static struct sim_peer *p[8]; /* of the scenario under way */
+static struct sim_peer *p[8]; /* of the running scenario */
 
 enum { HOME = 20 }; /* the first of the hosts that crowds come from */
 
@@ -89,7 +89,10 @@ static void hide(struct sim *sim, uint32_t host)
     sim_net_cut(sim, sim->master->process.host, host, SIM_DATA, SIM_DROP);
 }
 
-/* The first of a new group that listens nowhere is turned away: nobody could wait for it with any hope. */
+/*
+ * The first of a new group that listens nowhere is turned away: nobody could wait for it with any
+ * hope.
+ */
 void scenario_crowd_listens_nowhere(struct sim *sim)
 {
     scenario_cluster(sim, p, 2, 1);
@@ -100,7 +103,10 @@ void scenario_crowd_listens_nowhere(struct sim *sim)
     MUST(sim, sim->master->machine->member_count == 2);
 }
 
-/* Nobody was asked, as the master is short of descriptors: that is no answer, and it asks as soon as it can. */
+/*
+ * Nobody was asked, as the master is short of descriptors: that is no answer, and it asks as soon
+ * as it can.
+ */
 void scenario_crowd_asked_later(struct sim *sim)
 {
     scenario_cluster(sim, p, 2, 1);
@@ -149,7 +155,9 @@ void scenario_crowd_costs(struct sim *sim)
     MUST(sim, sim->master->machine->newcomers_visited == after);
 }
 
-/* A crowd in the queue of a group, from one address: who comes from another has its turn at once. */
+/*
+ * A crowd in the queue of a group, from one address: who comes from another has its turn at once.
+ */
 void scenario_crowd_of_a_group(struct sim *sim)
 {
     scenario_cluster(sim, p, 2, 1);
@@ -158,7 +166,9 @@ void scenario_crowd_of_a_group(struct sim *sim)
     admit(sim, scenario_join(sim, 5, 0), 2);
 }
 
-/* As many as may wait, from two addresses: one of theirs makes room for somebody from another, who can be a member too.
+/*
+ * As many as may wait, from two addresses: one of theirs makes room for somebody from another, who
+ * can be a member too. /
  */
 void scenario_crowd_makes_room(struct sim *sim)
 {
@@ -183,7 +193,9 @@ void scenario_crowd_of_an_address(struct sim *sim)
     admit(sim, scenario_join(sim, 5, 0), 1);
 }
 
-/* Somebody whom the simulator knows takes part as one who says hello and lives, and nothing else. */
+/*
+ * Somebody whom the simulator knows takes part as one who says hello and lives, and nothing else.
+ */
 static struct sim_conn *come_as(struct sim *sim, struct sim_peer *peer)
 {
     struct pccl_msg hello =
@@ -198,7 +210,9 @@ static struct sim_conn *come_as(struct sim *sim, struct sim_peer *peer)
     return conn;
 }
 
-/* Whom the master cannot dial must say something besides hello, or joint calls would wait for it. */
+/*
+ * Whom the master cannot dial must say something besides hello, or joint calls would wait for it.
+ */
 void scenario_crowd_says_hello_only(struct sim *sim)
 {
     scenario_cluster(sim, p, 2, 1);
@@ -212,8 +226,11 @@ void scenario_crowd_says_hello_only(struct sim *sim)
     MUST(sim, sim->master->machine->member_count == 2);
 }
 
-/* A newcomer of a new group needs no link to be admitted. If it then never calls anything, the others wait for it in
- * joint calls for so long and not for ever; who has called something once is waited for. */
+/*
+ * A newcomer of a new group needs no link to be admitted. If it then never calls anything, the
+ * others wait for it in joint calls for so long and not for ever; who has called something once is
+ * waited for.
+ */
 void scenario_crowd_never_calls(struct sim *sim)
 {
     enum { FIRST_CALL_MS = 3000 };
@@ -240,7 +257,10 @@ void scenario_crowd_never_calls(struct sim *sim)
     MUST(sim, sim->master->machine->member_count == 3);
 }
 
-/* Nobody answers where a newcomer says that it is: members try a few times, as long as it may be mended. */
+/*
+ * Nobody answers where a newcomer says that it is: members try a few times, as long as it may be
+ * mended.
+ */
 void scenario_crowd_dials(struct sim *sim)
 {
     enum { DIALS_MAX = 4 };
@@ -253,7 +273,10 @@ void scenario_crowd_dials(struct sim *sim)
     MUST(sim, p[1]->dials > before + 1 && p[1]->dials <= before + DIALS_MAX);
 }
 
-/* Somebody has connected from far away, and its hello is under way while hundreds connect from elsewhere. */
+/*
+ * Somebody has connected from far away, and its hello is in flight while hundreds connect from
+ * elsewhere.
+ */
 void scenario_crowd_at_the_door(struct sim *sim)
 {
     scenario_cluster(sim, p, 1, 1);

@@ -1,12 +1,12 @@
 /*
- * When an edge of a ring for which there is no other is given up, and who goes then (PROTOCOL 9.4): what one
- * end says is said here by hand, in its name, as no cut of the simulator is of one direction only.
+ * Scenarios of a ring's edge that has no alternative: when it is given up, and which member is then
+ * removed (PROTOCOL 9.4). The report of one end is written by hand, in its name, because the
+ * simulator has no cut in one direction only.
  */
 #include "scenarios.h"
 #include "master/membership.h"
 
-static struct sim_peer
-    *p[6]; /* of the scenario under way: the members of group 0 in the order of its ring, the others */
+static struct sim_peer *p[6]; /* of the running scenario: the members of group 0 in the order of its ring, the others */
 
 /* In a ring the first is the oldest, and the link from each to the next is needed. */
 static void cluster(struct sim *sim, uint32_t count, uint32_t groups)
@@ -49,8 +49,9 @@ static void only_went(struct sim *sim, const struct sim_peer *gone, uint32_t lef
 }
 
 /*
- * The master is short of descriptors and cannot look for itself: it waits for that, not for ever. Then who is alone in
- * what it says goes, and what was held for the edge is over.
+ * The master is short of descriptors and cannot look for itself: it waits for that, but not
+ * forever. Then the member that is alone in what it says is removed, and what was held for the edge
+ * ends.
  */
 void scenario_edge_unseen(struct sim *sim)
 {
@@ -87,7 +88,10 @@ void scenario_edge_seen_late(struct sim *sim)
     only_went(sim, p[1], 2);
 }
 
-/* The end says once more that it fails, just when the master has seen the same: what was seen counts for all that. */
+/*
+ * The end says once more that it fails, just when the master has seen the same: what was seen
+ * counts for all that.
+ */
 void scenario_edge_said_again(struct sim *sim)
 {
     cluster(sim, 3, 1);
@@ -102,7 +106,10 @@ void scenario_edge_said_again(struct sim *sim)
     only_went(sim, p[1], 2);
 }
 
-/* Another one has said so less than the silence limit before: no matter that the edge had its time to be mended. */
+/*
+ * Another one has said so less than the silence limit before: no matter that the edge had its time
+ * to be mended.
+ */
 void scenario_edge_second_word(struct sim *sim)
 {
     cluster(sim, 3, 1);
@@ -115,8 +122,9 @@ void scenario_edge_second_word(struct sim *sim)
 }
 
 /*
- * While an edge settles the ring changes, and the edge is of the new one too: it is judged when that one's other edges
- * have had the same time to fail. Else who is first to say so goes for whom nobody reaches.
+ * While an edge waits to be judged the ring changes, and the edge is of the new one too: it is
+ * judged when that one's other edges have had the same time to fail. Otherwise whoever reports
+ * first would be removed in place of the member that nobody reaches.
  */
 void scenario_edge_of_a_new_ring(struct sim *sim)
 {
@@ -133,8 +141,10 @@ void scenario_edge_of_a_new_ring(struct sim *sim)
     MUST(sim, pccl_master_find(sim->master->machine, &p[1]->id) == NULL);
 }
 
-/* The host of an older member vanishes, and the link to it breaks first: it does not answer, so it is not the younger
- * who goes. */
+/*
+ * The host of an older member vanishes, and the link to it breaks first: it does not answer, so it
+ * is not the younger who goes.
+ */
 static void vanish(struct sim *sim, struct sim_peer *older, struct sim_peer *other)
 {
     sim_net_host(sim, older->process.host, false);
@@ -152,7 +162,9 @@ void scenario_edge_vanished(struct sim *sim)
     vanish(sim, p[0], p[1]);
 }
 
-/* ... also where the master has never reached its port: what it cannot look at, the silence tells. */
+/*
+ * ... also where the master has never reached its port: what it cannot look at, the silence tells.
+ */
 void scenario_edge_vanished_unseen(struct sim *sim)
 {
     sim_quiet_begin(sim);
@@ -168,7 +180,10 @@ void scenario_edge_vanished_unseen(struct sim *sim)
     vanish(sim, p[0], p[1]);
 }
 
-/* Members of another group do not share the ring, and have no links to its members: their word is no word about it. */
+/*
+ * Members of another group do not share the ring, and have no links to its members: their word is
+ * no word about it.
+ */
 void scenario_edge_of_others(struct sim *sim)
 {
     cluster(sim, 6, 2);

@@ -1,7 +1,7 @@
-/* The scenarios of members that lie: whoever they may be, the others go on. */
+/* Scenarios of members that lie: whichever member it is, the others go on. */
 #include "scenarios.h"
 
-static struct sim_peer *p[8]; /* of the scenario under way */
+static struct sim_peer *p[8]; /* of the running scenario */
 
 /* ---- members that lie about the run ---- */
 
@@ -50,8 +50,10 @@ static void report_and_go(struct sim *sim, struct sim_conn *conn, const struct p
     MUST(sim, pccl_epoch_compare(&p[0]->machine->attributes.epoch, &p[0]->machine->epoch) <= 0);
 }
 
-/* An epoch after which there is none, and one that is far from what all others have heard of; as its own, or as that of
- * a round that was answered to it. */
+/*
+ * An epoch after which there is none, and one that is far from what all others have heard of; as
+ * its own, or as that of a round that was answered to it.
+ */
 void scenario_lying_epochs(struct sim *sim)
 {
     static const uint32_t lies[] = {UINT32_MAX, UINT32_MAX - 8192};
@@ -98,7 +100,10 @@ void scenario_lying_rounds(struct sim *sim)
     }
 }
 
-/* What is launched between the answer of a round and the view that was missed, by one whose group has nobody else. */
+/*
+ * What is launched between the answer of a round and the view that was missed, by one whose group
+ * has nobody else.
+ */
 void scenario_alone_but_counted(struct sim *sim)
 {
     scenario_cluster(sim, p, 1, 1);
@@ -116,7 +121,7 @@ void scenario_alone_but_counted(struct sim *sim)
     MUST(sim, sim_app_launch(sim, p[0], &request, &op) == PCCL_TOO_FEW_PEERS);
 }
 
-/* A report that never ends: the run is over when its time is, and who waits founds another. */
+/* A report that never ends: the run ends when its time is up, and whoever waits founds another. */
 void scenario_endless_report(struct sim *sim)
 {
     scenario_cluster(sim, p, 2, 1);
@@ -150,7 +155,9 @@ static void acknowledge_inventions(struct sim *sim, struct sim_peer *peer, uint6
     scenario_forge(sim, peer, &ack);
 }
 
-/* Views that were never told, with whatever could be named: nobody else has to remember any of it. */
+/*
+ * Views that were never told, with whatever could be named: nobody else has to remember any of it.
+ */
 void scenario_lying_views(struct sim *sim)
 {
     scenario_cluster(sim, p, 3, 1);
@@ -162,7 +169,10 @@ void scenario_lying_views(struct sim *sim)
     scenario_commit_all(sim, p, 2, 1, 1);
 }
 
-/* A view that was told, and as much as can be under way at once: four together cannot end the others. */
+/*
+ * A view that was told, and as much as can be in flight at once: four together cannot end the
+ * others.
+ */
 void scenario_lying_views_together(struct sim *sim)
 {
     scenario_cluster(sim, p, 7, 1);
@@ -181,7 +191,10 @@ void scenario_lying_views_together(struct sim *sim)
     scenario_commit_all(sim, p, 2, 1, 1);
 }
 
-/* Operations that it says it has finished and nobody else has launched: two of four fill no table of the others'. */
+/*
+ * Operations that it says it has finished and nobody else has launched: two of four fill no table
+ * of the others'.
+ */
 void scenario_hoarding(struct sim *sim)
 {
     static struct pccl_instance instance;
@@ -206,7 +219,10 @@ void scenario_hoarding(struct sim *sim)
     scenario_commit_all(sim, p, 2, 2, 1);
 }
 
-/* Whoever is first to acknowledge a view names what most have launched: no matter how much that is in one era. */
+/*
+ * Whoever is first to acknowledge a view names what most have launched: no matter how much that is
+ * in one era.
+ */
 void scenario_many_killed(struct sim *sim)
 {
     enum { EACH = PCCL_OPS_LONE_MAX / 2 + 1 };
@@ -257,7 +273,10 @@ void scenario_lying_ends(struct sim *sim)
     scenario_commit_all(sim, p, 2, 1, 1);
 }
 
-/* Who reports first after a restart what two others have ended, together more than one may, is blamed for nothing. */
+/*
+ * Who reports first after a restart what two others have ended, together more than one may, is
+ * blamed for nothing.
+ */
 void scenario_many_ended(struct sim *sim)
 {
     enum { EACH = PCCL_OPS_LONE_MAX / 2 + 1 };
@@ -280,8 +299,9 @@ void scenario_many_ended(struct sim *sim)
 }
 
 /*
- * One has heard the ends of what the others have launched, together more than one may end alone, and they have not:
- * half of it they have finished, the other half they are at. What they have launched, too, is no burden.
+ * One has heard the ends of what the others have launched, together more than one may end alone,
+ * and they have not: half of it they have finished, the other half they are at. What they have
+ * launched, too, is no burden.
  */
 void scenario_many_launched(struct sim *sim)
 {
@@ -324,7 +344,9 @@ static void lose(struct sim *sim, struct sim_peer *peer, const struct sim_peer *
     scenario_forge(sim, peer, &lost);
 }
 
-/* The oldest says that it cannot reach another one, whose port answers the master: it goes itself. */
+/*
+ * The oldest says that it cannot reach another one, whose port answers the master: it goes itself.
+ */
 void scenario_lying_link(struct sim *sim)
 {
     scenario_cluster(sim, p, 3, 1);
@@ -349,7 +371,9 @@ void scenario_lying_witness(struct sim *sim)
     scenario_commit_all(sim, p, 3, 1, 1);
 }
 
-/* Two members of another group, which have no links to it, wait for a control connection to break. */
+/*
+ * Two members of another group, which have no links to it, wait for a control connection to break.
+ */
 void scenario_witness_of_others(struct sim *sim)
 {
     scenario_cluster(sim, p, 4, 2);
@@ -449,8 +473,10 @@ void scenario_pretender_endless(struct sim *sim)
     MUST(sim, pccl_peer_is_connected(p[0]->machine));
 }
 
-/* The first at a restarted master is a stranger, with a whole report of a run that it alone is of: the members come
- * back to theirs. */
+/*
+ * The first at a restarted master is a stranger, with a whole report of a run that it alone is of:
+ * the members come back to theirs.
+ */
 static void squat(struct sim *sim, const struct pccl_id *key)
 {
     struct pccl_id run = p[0]->machine->lineage;

@@ -1,5 +1,7 @@
-/* Direct exchange (PROTOCOL 9.7, F14): links between all members of a small group, and the two ways
- * an operation can be started. */
+/*
+ * Scenarios of direct exchange (PROTOCOL 9.7, F14): links between all members of a small group, and
+ * the two schedules with which an operation can be started.
+ */
 #include "core/ticket.h"
 #include "scenarios.h"
 #include "master/membership.h"
@@ -7,7 +9,7 @@
 #include <string.h>
 
 enum { MANY = PCCL_MESH_PEERS_MAX };
-static struct sim_peer *p[MANY + 2]; /* of the scenario under way */
+static struct sim_peer *p[MANY + 2]; /* of the running scenario */
 
 static bool all_exchange_directly(uint32_t count, bool directly)
 {
@@ -40,7 +42,10 @@ static struct sim_peer *in_ring(struct sim *sim, uint32_t place)
     return sim_peer_find(sim, &ring[place % count]);
 }
 
-/* Cut off from each other for data, one way refused or dropped; the connections that stand break. */
+/*
+ * Cut off from each other for data, one direction refused or dropped; the connections that stand
+ * break.
+ */
 static void part(struct sim *sim, const struct sim_peer *a, const struct sim_peer *b, enum sim_cut how)
 {
     sim_net_cut(sim, a->process.host, b->process.host, SIM_DATA, how);
@@ -80,8 +85,10 @@ void scenario_mesh_forms(struct sim *sim)
     bulk_commits(sim, 5, 1);
 }
 
-/* F14: a link beside the ring fails for good. What is under way fails once and is retried along the ring; nobody goes;
- * an update after the link is back returns to direct exchange. */
+/*
+ * F14: a link beside the ring fails for good. What runs fails once and is retried along the ring;
+ * nobody goes; an update after the link is back returns to direct exchange.
+ */
 void scenario_mesh_cut(struct sim *sim)
 {
     scenario_cluster(sim, p, 5, 1);
@@ -113,7 +120,10 @@ void scenario_mesh_cut(struct sim *sim)
     bulk_commits(sim, 5, 1);
 }
 
-/* A bulk operation that the data path itself cannot move over a cut link is not stuck: the view changes. */
+/*
+ * A bulk operation that the data path itself cannot move over a cut link is not stuck: the view
+ * changes.
+ */
 void scenario_mesh_cut_stuck(struct sim *sim)
 {
     scenario_cluster(sim, p, 5, 1);
@@ -174,7 +184,10 @@ void scenario_mesh_cold(struct sim *sim)
     MUST(sim, scenario_departures(sim) == 0);
 }
 
-/* A group that grows over the limit keeps the ring's links only, and gets the others back when it is small again. */
+/*
+ * A group that grows over the limit keeps the ring's links only, and gets the others back when it
+ * is small again.
+ */
 void scenario_mesh_limit(struct sim *sim)
 {
     scenario_cluster(sim, p, MANY, 1);
@@ -198,8 +211,10 @@ void scenario_mesh_limit(struct sim *sim)
     bulk_commits(sim, MANY, 1);
 }
 
-/* A restarted master learns the cost data from the members; views that do not move keep it, and failures of such links
- * are acted on. */
+/*
+ * A restarted master learns the cost data from the members; views that do not move keep it, and
+ * failures of such links are acted on.
+ */
 void scenario_mesh_restart(struct sim *sim)
 {
     scenario_cluster(sim, p, 4, 1);
@@ -323,7 +338,10 @@ static bool hears(struct sim *sim, const struct sim_peer *peer, const char *reas
     return strstr(pccl_peer_last_reason(peer->machine)->bytes, reason) != NULL;
 }
 
-/* Removed for its silence, which it does not hear at once: its connection has broken before it can hear again. */
+/*
+ * Removed for its silence, which it does not hear at once: its connection has broken before it can
+ * hear again.
+ */
 static void be_silent(struct sim *sim, struct sim_peer *peer)
 {
     uint64_t departures = scenario_departures(sim);
@@ -343,7 +361,10 @@ void scenario_gone_words(struct sim *sim)
     p[3]->machine->config.token.bytes[0] ^= 1;
     be_silent(sim, p[3]);
     MUST(sim, hears(sim, p[3], "removed from the run") && !hears(sim, p[3], "silent for"));
-    /* A master that restarted, after it has removed somebody itself; and another one, which knows of nothing. */
+    /*
+     * A master that restarted, after it has removed somebody itself; and another one, which knows
+     * of nothing.
+     */
     sim_master_crash(sim, false);
     sim_master_start(sim);
     WAIT(sim, 3000, sim->master->machine->member_count == 4);
@@ -368,9 +389,12 @@ void scenario_gone_words(struct sim *sim)
     MUST(sim, hears(sim, p[6], "failed, and there is no ring without that link"));
 }
 
-/* ---- operations that are started in two ways, and classes ---- */
+/* ---- operations that are started with two schedules, and classes ---- */
 
-/* The same operation as a tiny one here and as a bulk one there: it fails alike for all, whoever comes first. */
+/*
+ * The same operation as a tiny one here and as a bulk one there: it fails alike for all, whoever
+ * comes first.
+ */
 void scenario_two_ways(struct sim *sim)
 {
     scenario_cluster(sim, p, 3, 1);
@@ -431,7 +455,10 @@ void scenario_announced_by_others(struct sim *sim)
     MUST(sim, scenario_take(sim, p[0], a) == PCCL_CLASS_MISMATCH);
 }
 
-/* A deadline in the new view meets a member that is still in the old one: the class is the view's for both. */
+/*
+ * A deadline in the new view meets a member that is still in the old one: the class is the view's
+ * for both.
+ */
 void scenario_class(struct sim *sim)
 {
     scenario_cluster(sim, p, 3, 1);
@@ -450,7 +477,10 @@ void scenario_class(struct sim *sim)
     MUST(sim, scenario_take(sim, p[0], fresh) == PCCL_CLASS_PEER_LOST);
 }
 
-/* Announcements of what is never launched here are kept within bounds, and not longer than their era. */
+/*
+ * Announcements of what is never launched here are kept within bounds, and not longer than their
+ * era.
+ */
 void scenario_announcements(struct sim *sim)
 {
     scenario_cluster(sim, p, 2, 1);
@@ -493,7 +523,9 @@ static void give_up(struct sim *sim, struct sim_peer *peer, uint64_t tag, uint32
     }
 }
 
-/* One does not acknowledge outcomes, so others keep theirs; what they launch late is among these. */
+/*
+ * One does not acknowledge outcomes, so others keep theirs; what they launch late is among these.
+ */
 void scenario_late_launches(struct sim *sim)
 {
     enum { EACH = 5000 };
@@ -515,7 +547,10 @@ void scenario_late_launches(struct sim *sim)
     MUST(sim, scenario_take(sim, p[0], op) == PCCL_CLASS_ABORTED);
 }
 
-/* A member gives up one operation after another that the others never launch: it is the one who goes in the end. */
+/*
+ * A member gives up one operation after another that the others never launch: it is the one who
+ * goes in the end.
+ */
 void scenario_lone_aborts(struct sim *sim)
 {
     scenario_cluster(sim, p, 3, 1);
@@ -535,7 +570,10 @@ void scenario_lone_aborts(struct sim *sim)
     MUST(sim, p[1]->machine->tombstone_count == 0);
 }
 
-/* The members hear of an admission before the newcomer does, and start an operation that it launches as a tiny one. */
+/*
+ * The members hear of an admission before the newcomer does, and start an operation that it
+ * launches as a tiny one.
+ */
 void scenario_announced_early(struct sim *sim)
 {
     scenario_cluster(sim, p, 2, 1);
@@ -588,7 +626,10 @@ static void link_with(struct sim *sim, const struct pccl_id *stranger, bool up)
     sim_peer_step(sim, p[1], &event);
 }
 
-/* Who knows the run and all ids, and other tickets, is still nobody; a probe is answered, and carries nothing. */
+/*
+ * Who knows the run and all ids, and other tickets, is still nobody; a probe is answered, and
+ * carries nothing.
+ */
 static void expect_refusals(struct sim *sim)
 {
     const struct pccl_id to_other = ticket_of(&p[0]->id, p[2]), of_other = ticket_of(&p[2]->id, p[1]),
@@ -602,7 +643,10 @@ static void expect_refusals(struct sim *sim)
                   answer(&p[0]->id, PCCL_LINK_STATE, 0, &good) == 0);
 }
 
-/* Those that the master sent before our view knows them: so many, and no more; members are in nobody's way. */
+/*
+ * Those that the master sent before our view knows them: so many, and no more; members are in
+ * nobody's way.
+ */
 static void expect_bounds(struct sim *sim)
 {
     struct pccl_id stranger = p[0]->id;

@@ -1,10 +1,10 @@
-/* The scenarios of a master that dies and comes back. */
+/* Scenarios of a master that dies and comes back. */
 #include "scenarios.h"
 #include "master/membership.h"
 
 #include <string.h>
 
-static struct sim_peer *p[8]; /* of the scenario under way */
+static struct sim_peer *p[8]; /* of the running scenario */
 
 /* F6: all have finished, only A has the commit; B and C come back first. A's word counts. */
 void scenario_f6(struct sim *sim)
@@ -51,8 +51,10 @@ void scenario_f7(struct sim *sim)
     MUST(sim, scenario_take(sim, p[0], t) == PCCL_CLASS_NONE && scenario_take(sim, p[1], u) == PCCL_CLASS_NONE);
 }
 
-/* F8: the epoch that admits N reaches only A, then the master dies. A's list is law, B's vote is answered, N joins
- * again. */
+/*
+ * F8: the epoch that admits N reaches only A, then the master dies. A's list is law, B's vote is
+ * answered, N joins again.
+ */
 void scenario_f8(struct sim *sim)
 {
     scenario_cluster(sim, p, 2, 1);
@@ -79,7 +81,10 @@ void scenario_f8(struct sim *sim)
     scenario_commit_all(sim, p, 3, 1, 1);
 }
 
-/* The hello that a newcomer said to a master that knew nothing of it, once more: it was long under way. */
+/*
+ * The hello that a newcomer said to a master that knew nothing of it, once more: it was long in
+ * flight.
+ */
 static void say_old_hello(struct sim *sim, const struct sim_peer *peer, uint64_t boot)
 {
     struct sim_conn *conn = scenario_dial_master(sim);
@@ -89,8 +94,9 @@ static void say_old_hello(struct sim *sim, const struct sim_peer *peer, uint64_t
 }
 
 /*
- * F9: a newcomer is first at the restarted master; the run that comes back evicts it. So it does another one, which had
- * waited at the master before and does not hear of it: neither a late hello nor its own makes it a newcomer again.
+ * F9: a newcomer is first at the restarted master; the run that comes back evicts it. So it does
+ * another one, which had waited at the master before and does not hear of it: neither a late hello
+ * nor its own makes it a newcomer again.
  */
 void scenario_f9(struct sim *sim)
 {
@@ -122,8 +128,11 @@ void scenario_f9(struct sim *sim)
     scenario_commit_all(sim, p, 2, 1, 1);
 }
 
-/* A member comes back to a master whose door is full of strangers of its own address: its connection is turned away
- * before its hello is there. That is said to a connection, not to the member; a newcomer takes it for an answer. */
+/*
+ * A member comes back to a master whose door is full of strangers of its own address: its
+ * connection is turned away before its hello is there. That is said to a connection, not to the
+ * member; a newcomer takes it for an answer.
+ */
 void scenario_crowded_out(struct sim *sim)
 {
     scenario_cluster(sim, p, 3, 1);
@@ -196,8 +205,9 @@ void scenario_f23(struct sim *sim)
 }
 
 /*
- * D is removed by silence while A and B have finished: COMMIT, then the view without D. A hears the commit, nobody the
- * view, and the master dies. D comes back as a member that has not finished what is committed: it cannot stay.
+ * D is removed by silence while A and B have finished: COMMIT, then the view without D. A hears the
+ * commit, nobody the view, and the master dies. D comes back as a member that has not finished what
+ * is committed: it cannot stay.
  */
 void scenario_commit_then_crash(struct sim *sim)
 {
@@ -226,9 +236,9 @@ void scenario_commit_then_crash(struct sim *sim)
 }
 
 /*
- * A hears that X is aborted, nobody else, and the master dies. The next one recovers without A, where B and C have
- * finished X; it dies before its first view is heard. If it had committed X to B, B and A would both report,
- * differently.
+ * A hears that X is aborted, nobody else, and the master dies. The next one recovers without A,
+ * where B and C have finished X; it dies before its first view is heard. If it had committed X to
+ * B, B and A would both report, differently.
  */
 void scenario_recover_then_crash(struct sim *sim)
 {
@@ -264,8 +274,10 @@ void scenario_recover_then_crash(struct sim *sim)
     MUST(sim, scenario_take(sim, p[1], x[1]) == scenario_take(sim, p[2], x[2]));
 }
 
-/* Two of three recover the run and end it; the third sleeps through both. It is refused: who was in the run may have
- * seen more. */
+/*
+ * Two of three recover the run and end it; the third sleeps through both. It is refused: who was in
+ * the run may have seen more.
+ */
 void scenario_run_over(struct sim *sim)
 {
     scenario_cluster(sim, p, 3, 1);
@@ -282,7 +294,10 @@ void scenario_run_over(struct sim *sim)
     MUST(sim, !pccl_id_equal(&sim->master->machine->lineage, &run));
 }
 
-/* A limit of waiting is never early and hardly late: an operation's, a call's, and the one without a master. */
+/*
+ * A limit of waiting is never early and hardly late: an operation's, a call's, and the one without
+ * a master.
+ */
 void scenario_limits(struct sim *sim)
 {
     scenario_cluster(sim, p, 2, 1);

@@ -1,4 +1,4 @@
-/* The scenarios of shared state (PROTOCOL 10.5, F25; the contract's scenarios 22 to 47), directed. */
+/* Scenarios of shared state (PROTOCOL 10.5, F25; the contract's scenarios 22 to 47). */
 #include "scenarios.h"
 #include "master/election.h"
 #include "master/membership.h"
@@ -8,7 +8,7 @@
 enum { RECEIVE = PCCL_RECEIVE_ONLY, SEND = PCCL_SEND_ONLY, ENFORCE = PCCL_ENFORCE_POPULAR };
 enum { OTHERS = 500, OURS = 700 }; /* contents */
 
-static struct sim_peer *p[8]; /* of the scenario under way */
+static struct sim_peer *p[8]; /* of the running scenario */
 
 /* Members that all hold the same, of revision 0. */
 static void begin(struct sim *sim, uint32_t count, uint32_t groups)
@@ -105,8 +105,9 @@ void scenario_sync_newcomer(struct sim *sim)
 }
 
 /*
- * One of those who hold what is elected lies: what it has is other content, of the same digest. It is the first to say
- * by which proof that is to be known, and nobody is told of it, also when a master that knew this dies.
+ * One of those who hold what is elected lies: what it has is other content, of the same digest. It
+ * is the first to say by which proof that is to be known, and nobody is told of it, also when a
+ * master that knew this dies.
  */
 void scenario_sync_liar(struct sim *sim)
 {
@@ -157,7 +158,9 @@ void scenario_sync_donor_dies(struct sim *sim)
     MUST(sim, p[3]->state.content == OURS && pccl_peer_sync_revision(p[3]->machine) == 3);
 }
 
-/* F25: all who hold what was elected die: it fails for all alike; the next one takes what is whole. */
+/*
+ * F25: all who hold what was elected die: it fails for all alike; the next one takes what is whole.
+ */
 void scenario_sync_donors_die(struct sim *sim)
 {
     begin(sim, 3, 1);
@@ -207,9 +210,9 @@ void scenario_sync_own_failure(struct sim *sim)
 }
 
 /*
- * All who fetch fail, and the only one who gives dies at the same moment. If the master hears of the death before it
- * hears the last of them, it has failed for all, and the revision stays: nobody holds what was elected. (In which order
- * it reads is random.)
+ * All who fetch fail, and the only one who gives dies at the same moment. If the master hears of
+ * the death before it hears the last of them, it has failed for all, and the revision stays: nobody
+ * holds what was elected. (In which order it reads is random.)
  */
 void scenario_sync_both_fail(struct sim *sim)
 {
@@ -281,8 +284,9 @@ void scenario_sync_restart_torn(struct sim *sim)
 }
 
 /*
- * ... and with it the only one who held what was elected. B had not been written to when it voted anew, but its
- * transfer goes on until it hears of another plan: nobody may take what B had. However it ends, it ends alike for both.
+ * ... and with it the only one who held what was elected. B had not been written to when it voted
+ * anew, but its transfer goes on until it hears of another plan: nobody may take what B had.
+ * However it ends, it ends alike for both.
  */
 void scenario_sync_restart_untouched(struct sim *sim)
 {
@@ -309,7 +313,10 @@ void scenario_sync_restart_untouched(struct sim *sim)
     MUST(sim, scenario_synced(sim, p[1]) == scenario_synced(sim, p[2]));
 }
 
-/* ... and nothing was written at all: that round fails, but nobody's state is torn, and the next one works. */
+/*
+ * ... and nothing was written at all: that round fails, but nobody's state is torn, and the next
+ * one works.
+ */
 void scenario_sync_restart_harmless(struct sim *sim)
 {
     begin(sim, 3, 1);
@@ -349,7 +356,10 @@ void scenario_sync_restart_complete(struct sim *sim)
     MUST(sim, p[0]->machine->revision == 5 && p[1]->machine->revision == 5 && sim->totals.fetches == 1);
 }
 
-/* F10: ... when one has heard that the round is done, and is in the next one: the other hears it, too. */
+/*
+ * F10: ... when one has heard that the round is done, and is in the next one: the other hears it,
+ * too.
+ */
 void scenario_sync_restart_round(struct sim *sim)
 {
     begin(sim, 2, 1);
@@ -359,7 +369,7 @@ void scenario_sync_restart_round(struct sim *sim)
     WAIT(sim, 100, p[1]->state.fetching && p[1]->state.donor_count == 1);
     sim_state_touch(sim, p[1]);
     MUST(sim, sim_state_finish(sim, p[1]));
-    scenario_control(sim, p[1], false); /* what it said is on its way, but the answer is not */
+    scenario_control(sim, p[1], false); /* what it said is in flight, but the answer is not */
     sim_net_cut(sim, p[1]->process.host, 0, SIM_CONTROL, SIM_WHOLE);
     scenario_deaf_after(sim, p[1], PCCL_MSG_sync_donor);
     if (p[1]->control != NULL)
@@ -444,7 +454,10 @@ void scenario_sync_strategies(struct sim *sim)
     MUST(sim, says(p[1], "ENFORCE_POPULAR") && p[0]->machine->member_count == 2);
 }
 
-/* Who only sends wins over a majority of those who only receive; of those who only send different things one stays. */
+/*
+ * Who only sends wins over a majority of those who only receive; of those who only send different
+ * things one stays.
+ */
 void scenario_sync_senders(struct sim *sim)
 {
     begin(sim, 4, 1);
@@ -487,7 +500,10 @@ void scenario_sync_alone(struct sim *sim)
     MUST(sim, scenario_synced(sim, p[0]) == PCCL_EXPELLED && says(p[0], "none offers"));
 }
 
-/* Two groups at once, in different rounds, one of which removes somebody: the other hears nothing of it. */
+/*
+ * Two groups at once, in different rounds, one of which removes somebody: the other hears nothing
+ * of it.
+ */
 void scenario_sync_groups(struct sim *sim)
 {
     begin(sim, 6, 2); /* 0 2 4 | 1 3 5 */
@@ -514,7 +530,10 @@ void scenario_sync_groups(struct sim *sim)
     MUST(sim, p[1]->machine->revision == 1 && p[1]->machine->rounds[PCCL_ROUND_SYNC] == 1);
 }
 
-/* Given up before the election: the vote is taken back, the round is open. After it: it ends with the round. */
+/*
+ * Given up before the election: the vote is taken back, the round is open. After it: it ends with
+ * the round.
+ */
 void scenario_sync_withdraw(struct sim *sim)
 {
     begin(sim, 3, 1);
@@ -541,7 +560,7 @@ void scenario_sync_withdraw(struct sim *sim)
     scenario_sync_all(sim, p, 3, OURS + 1, 1);
 }
 
-/* Given up while the plan is on its way: nothing is written into its memory any more. */
+/* Given up while the plan is in flight: nothing is written into its memory any more. */
 void scenario_sync_withdraw_early(struct sim *sim)
 {
     begin(sim, 3, 1);
@@ -620,7 +639,9 @@ void scenario_sync_tie(struct sim *sim)
     }
 }
 
-/* Tensors that need not be the same: a newcomer gets them once, from one that has been in before. */
+/*
+ * Tensors that need not be the same: a newcomer gets them once, from one that has been in before.
+ */
 void scenario_sync_unequal(struct sim *sim)
 {
     begin(sim, 2, 1);
@@ -654,7 +675,10 @@ void scenario_sync_unequal(struct sim *sim)
     }
 }
 
-/* `count` newcomers that have such tensors, and another content: p[first] and on. p[member] is alone in the run. */
+/*
+ * `count` newcomers that have such tensors, and another content: p[first] and on. p[member] is
+ * alone in the run.
+ */
 static void let_in(struct sim *sim, uint32_t member, uint32_t first, uint32_t count)
 {
     for (uint32_t i = first; i < first + count; i++)
@@ -676,7 +700,10 @@ static void lose(struct sim *sim, uint32_t from)
     sim_master_start(sim);
 }
 
-/* Who has got them before a restart of the master gives them behind it: the only other one who held them is dead. */
+/*
+ * Who has got them before a restart of the master gives them behind it: the only other one who held
+ * them is dead.
+ */
 static void check_handed_on(struct sim *sim, uint32_t member, uint32_t first, uint64_t content, uint64_t revision)
 {
     uint64_t own = p[member]->state.own;
@@ -697,7 +724,10 @@ static void check_handed_on(struct sim *sim, uint32_t member, uint32_t first, ui
     MUST(sim, had->state.own == own && torn->state.own == own);
 }
 
-/* Nobody has them any more, and half of them are overwritten: one's own failure, in words; who needs none goes on. */
+/*
+ * Nobody has them any more, and half of them are overwritten: those who need them fail with a
+ * reason; who needs none goes on.
+ */
 static void check_half_lost(struct sim *sim, uint32_t member, uint32_t first, uint64_t content, uint64_t revision)
 {
     let_in(sim, member, first, 2);
@@ -715,7 +745,10 @@ static void check_half_lost(struct sim *sim, uint32_t member, uint32_t first, ui
     MUST(sim, says(torn, "restore them from a checkpoint") && sends->machine->revision == revision + 1);
 }
 
-/* ... and who held them dies before it has them: it fails, and the next time there is nothing to be had. */
+/*
+ * ... and who held them dies before it has them: it fails, and the next time there is nothing to be
+ * had.
+ */
 void scenario_sync_unequal_lost(struct sim *sim)
 {
     begin(sim, 1, 1);
@@ -741,7 +774,9 @@ void scenario_sync_unequal_lost(struct sim *sim)
     check_half_lost(sim, 3, 5, OURS + 3, 3);
 }
 
-/* F20: the era changes with the round: uses start anew, and nothing may be launched into its end. */
+/*
+ * F20: the era changes with the round: uses start anew, and nothing may be launched into its end.
+ */
 void scenario_sync_era(struct sim *sim)
 {
     begin(sim, 3, 1);
@@ -772,7 +807,10 @@ void scenario_sync_era(struct sim *sim)
     sim_check_idle(sim);
 }
 
-/* A bulk operation of the new era is announced to one who has not heard of it yet, and launches it as a tiny one. */
+/*
+ * A bulk operation of the new era is announced to one who has not heard of it yet, and launches it
+ * as a tiny one.
+ */
 void scenario_sync_announced(struct sim *sim)
 {
     begin(sim, 2, 1);
@@ -800,7 +838,10 @@ static bool is_lost(struct sim *sim, const struct sim_peer *peer)
     return remote == NULL || remote->conn == 0;
 }
 
-/* Everybody who had voted is gone, and a newcomer is let in at that moment: the round has not taken place. */
+/*
+ * Everybody who had voted is gone, and a newcomer is let in at that moment: the round has not taken
+ * place.
+ */
 void scenario_sync_abandoned(struct sim *sim)
 {
     begin(sim, 3, 2); /* 0 2 | 1 */
@@ -818,7 +859,7 @@ void scenario_sync_abandoned(struct sim *sim)
     WAIT(sim, 3000, is_lost(sim, p[0]) && is_lost(sim, p[2]));
     sim_process_stop(sim, &sim->master->process, sim->now + 10 * SIM_MS); /* nobody answers its probes: both at once */
     WAIT(sim, 3000, scenario_is_over(p[1], PCCL_CALL_UPDATE));
-    scenario_run_ms(sim, 10); /* its welcome is on its way, if it is in */
+    scenario_run_ms(sim, 10); /* its welcome is in flight, if it is in */
     if (!pccl_peer_is_connected(n->machine)) {
         scenario_run_ms(sim, 300);
         scenario_update_all(sim, p + 1, 1);

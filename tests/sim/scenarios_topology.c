@@ -1,5 +1,7 @@
-/* The optimization of the topology, directed: what ring comes of it, over links that stand or not; giving up, other
- * calls meanwhile, and questions. */
+/*
+ * Scenarios of the topology's optimization: which ring results, over links that can be opened or
+ * not; giving up, other calls meanwhile, and queries.
+ */
 #include "scenario_topology.h"
 #include "master/membership.h"
 #include "master/tuning.h"
@@ -46,7 +48,7 @@ void scenario_topology_unreachable_member(struct sim *sim)
     MUST(sim, scenario_departures(sim) == 0);
 }
 
-/* A way that is slow one way only: the ring goes the other way round. */
+/* A path that is slow in one direction only: the ring runs in the other direction. */
 void scenario_topology_one_way(struct sim *sim)
 {
     begin(sim, 3);
@@ -68,7 +70,10 @@ static void part(struct sim *sim, const struct sim_peer *a, const struct sim_pee
             sim_conn_reset(sim, conn);
 }
 
-/* The links of the ring found cannot be opened, and n = 3: the call fails for all alike, in words; the ring stays. */
+/*
+ * The links of the ring found cannot be opened, and n = 3: the call fails for all alike, with a
+ * reason; the ring stays.
+ */
 void scenario_topology_no_ring(struct sim *sim)
 {
     begin(sim, 3);
@@ -109,7 +114,7 @@ void scenario_topology_no_search(struct sim *sim)
     must_be_best(sim);
 }
 
-/* One, two and three: nothing to choose, but the ways of two are measured. */
+/* One, two and three: nothing to choose, but the paths of two are measured. */
 void scenario_topology_few(struct sim *sim)
 {
     begin(sim, 1);
@@ -153,7 +158,7 @@ void scenario_topology_links_first(struct sim *sim)
     scenario_commit_all(sim, p, MANY, 1, 1);
 }
 
-/* One of them cannot be opened: that way is none, and another ring is searched for. */
+/* One of them cannot be opened: there is no such path, and another ring is searched for. */
 void scenario_topology_link_fails(struct sim *sim)
 {
     begin_many(sim);
@@ -255,7 +260,10 @@ void scenario_topology_quiet(struct sim *sim)
     MUST(sim, sim_app_launch(sim, p[0], &request, &other) == PCCL_USAGE);
 }
 
-/* Two groups, and no search can be made for one of them: each ends in its own way, at the same time. */
+/*
+ * Two groups, and no search can be made for one of them: each ends with its own result, at the same
+ * time.
+ */
 void scenario_topology_groups(struct sim *sim)
 {
     scenario_cluster(sim, p, 6, 2);

@@ -1,5 +1,7 @@
-/* The topology without a call for its optimization, directed: rings found in the background, and links that updates
- * leave. */
+/*
+ * Scenarios of the topology without a call for its optimization: rings found in the background, and
+ * updates that drop links.
+ */
 #include "scenario_topology.h"
 
 /* ---- in the background ---- */
@@ -56,8 +58,8 @@ void scenario_topology_background_void(struct sim *sim)
 }
 
 /*
- * The background finds a ring whose links do not stand before the next view, which drops them: they are asked for
- * again, and an update adopts it.
+ * The background finds a ring whose links do not stand before the next view, which drops them: they
+ * are asked for again, and an update adopts it.
  */
 void scenario_topology_background_many(struct sim *sim)
 {
@@ -89,7 +91,9 @@ void scenario_topology_background_many(struct sim *sim)
 
 /* ---- by updates ---- */
 
-/* Data that flowed over a link of the ring show a tenth of what its test did: an update leaves it. */
+/*
+ * Data that flowed over a link of the ring show a tenth of what its test did: an update leaves it.
+ */
 void scenario_topology_traffic(struct sim *sim)
 {
     begin(sim, 4);
@@ -133,7 +137,7 @@ void scenario_topology_traffic_again(struct sim *sim)
     }
 }
 
-/* Figures that jump about while an update waits: one search, and it is over. */
+/* Figures that jump about while an update waits: one search, and it ends. */
 void scenario_topology_jumping(struct sim *sim)
 {
     begin(sim, 4);

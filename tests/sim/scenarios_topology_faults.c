@@ -1,5 +1,7 @@
-/* The optimization of the topology, directed: somebody dies, stalls, stops or lies in any of its phases, or the master
- * crashes. */
+/*
+ * Scenarios of the topology's optimization under faults: in each of its phases somebody dies,
+ * stalls, stops or lies, or the master crashes.
+ */
 #include "scenario_topology.h"
 
 #include <string.h>
@@ -36,7 +38,7 @@ void scenario_topology_kill_tests(struct sim *sim)
     MUST(sim, scenario_departures(sim) == 1);
 }
 
-/* Of three that test by hand: p0 loads the way to p2, and p1 the way to p0. */
+/* Of three that test by hand: p0 loads the path to p2, and p1 the path to p0. */
 static void test_in_a_triangle(struct sim *sim)
 {
     begin(sim, 3);
@@ -58,7 +60,7 @@ static void kill_loaded_peer(struct sim *sim, uint64_t patience_ms)
     MUST(sim, scenario_departures(sim) == 1);
 }
 
-/* One has reported on its way to another one, which dies. */
+/* One has reported on its path to another one, which dies. */
 void scenario_topology_kill_partner(struct sim *sim)
 {
     test_in_a_triangle(sim);
@@ -67,7 +69,7 @@ void scenario_topology_kill_partner(struct sim *sim)
     kill_loaded_peer(sim, 5000);
 }
 
-/* Who loads the way to one that dies is free at once, whatever becomes of its own report. */
+/* Whoever loads the path to one that dies is free at once, whatever becomes of its own report. */
 void scenario_topology_kill_loaded(struct sim *sim)
 {
     test_in_a_triangle(sim);
@@ -127,7 +129,7 @@ void scenario_topology_kill_links(struct sim *sim)
 
 /* ---- somebody stops, or is cut off ---- */
 
-/* For less than the silence limit: it costs the ways of that member only. */
+/* For less than the silence limit: it costs the paths of that member only. */
 void scenario_topology_stopped(struct sim *sim)
 {
     begin_four(sim);
@@ -271,7 +273,7 @@ void scenario_topology_restart_epoch(struct sim *sim)
     uint64_t tests = sim->totals.tests;
     scenario_restart_master(sim, 20);
     scenario_optimized(sim, p, 4, PCCL_OK);
-    MUST(sim, sim->totals.tests == tests); /* the round is over */
+    MUST(sim, sim->totals.tests == tests); /* the round has ended */
     must_be_best(sim);
 }
 

@@ -1,8 +1,10 @@
 /*
- * The deterministic simulator: real master and peer machines and the real codec over simulated TCP, faults drawn from a
- * seed, applications that use them, and checkers that look after each step. docs/SIMULATION.md tells how it works.
+ * The deterministic simulator: real master and peer machines and the real codec over simulated TCP,
+ * faults drawn from a seed, applications that use them, and checkers that look after each step.
+ * docs/SIMULATION.md explains how it works.
  *
- * Everything happens in one heap of events ordered by (time, sequence); every random choice comes from the seed.
+ * Everything happens in one heap of events ordered by (time, sequence); every random choice comes
+ * from the seed.
  */
 #ifndef SIM_H
 #define SIM_H
@@ -59,7 +61,7 @@ uint64_t sim_log_between(struct sim *sim, uint64_t low, uint64_t high); /* unifo
 uint64_t sim_mix(uint64_t a, uint64_t b);
 /* One line of the trace: hashed always, printed with --trace. */
 void sim_note(struct sim *sim, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* A violation: prints the seed, the time and the words, and ends the run. */
+/* A violation: prints the seed, the time and the reason, and ends the run. */
 PCCL_NORETURN void sim_fail(struct sim *sim, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* What one machine has allocated; allocation number fail_at fails (0: none). */
@@ -133,7 +135,7 @@ struct sim_conn *sim_dial(struct sim *sim, struct sim_process *from, enum sim_ro
 void sim_conn_send(struct sim *sim, struct sim_conn *conn, int end, const uint8_t *bytes, size_t length);
 /* Flushes, then FIN. */
 void sim_conn_close(struct sim *sim, struct sim_conn *conn, int end);
-/* Both ends break; bytes under way are lost from a random point on. */
+/* Both ends break; bytes in flight are lost from a random point on. */
 void sim_conn_reset(struct sim *sim, struct sim_conn *conn);
 /* What `end` sends disappears from now on; nobody is told. */
 void sim_conn_blackhole(struct sim *sim, struct sim_conn *conn, int end);
@@ -144,7 +146,7 @@ enum sim_cut sim_net_state(const struct sim *sim, uint32_t a, uint32_t b, enum s
 void sim_net_host(struct sim *sim, uint32_t host, bool up);
 struct sim_process *sim_net_listener(struct sim *sim, uint32_t host, uint16_t port);
 void sim_net_fini(struct sim *sim);
-/* The next whole message of the end: 1; 0: none; -1: garbage (words). */
+/* The next whole message of the end: 1; 0: none; -1: garbage (reason). */
 int sim_end_next(struct sim *sim, struct sim_end *end, struct pccl_frame *frame, struct pccl_msg *msg,
                  struct pccl_text *reason, bool *other_version);
 struct pccl_address sim_address(uint32_t host, uint16_t port);
@@ -280,7 +282,7 @@ struct sim_state {
     uint32_t donor_count;
 };
 
-/* The way that a peer tests. */
+/* The path that a peer tests. */
 struct sim_test {
     bool running;
     uint64_t number, generation; /* events of an older generation are void */
@@ -342,7 +344,10 @@ void sim_peer_kill(struct sim *sim, struct sim_peer *peer, bool silently);
 void sim_peer_readable(struct sim *sim, struct sim_peer *peer, struct sim_conn *conn, int end);
 void sim_peer_tick(struct sim *sim, struct sim_peer *peer);
 uint64_t sim_peer_deadline(const struct sim_peer *peer);
-/* Steps its machine, now; the machine's answer. Whoever steps it looks after it (sim_check_peer) and arms its timer. */
+/*
+ * Steps its machine, now; the machine's answer. Whoever steps it looks after it (sim_check_peer)
+ * and arms its timer.
+ */
 enum pccl_status sim_peer_step(struct sim *sim, struct sim_peer *peer, struct pccl_peer_event *event);
 enum pccl_status sim_peer_call(struct sim *sim, struct sim_peer *peer, enum pccl_call call);
 void sim_peer_measured(struct sim *sim, struct sim_peer *peer, const struct pccl_id *to, uint32_t rtt_us,
@@ -352,7 +357,7 @@ void sim_peer_tell(struct sim *sim, struct sim_peer *peer, struct pccl_peer_even
 bool sim_peer_runs(const struct sim_peer *peer); /* alive, not stopped, machine there */
 /* Links through which nothing comes for too long go down as silent. */
 void sim_peer_watch_links(struct sim *sim);
-/* Open links between two living processes, one way or the other. */
+/* Open links between two living processes, in either direction. */
 struct sim_conn *sim_peer_link(struct sim_peer *from, const struct pccl_id *to);
 struct sim_peer *sim_peer_find(struct sim *sim, const struct pccl_id *id);
 
@@ -394,7 +399,7 @@ bool sim_sync_work(struct sim *sim, struct sim_peer *peer);
 /* Calls it with the state as it is. */
 PCCL_MUST_CHECK enum pccl_status sim_sync_ask(struct sim *sim, struct sim_peer *peer);
 
-/* ---- topology.c: ways, tests of them, and searches for rings ---- */
+/* ---- topology.c: paths, tests of them, and searches for rings ---- */
 
 struct sim_path {
     uint64_t rate; /* 0: nothing gets through */
@@ -409,7 +414,10 @@ void sim_search_begin(struct sim *sim, const struct sim_master *master, uint64_t
                       const struct pccl_ring_problem *problem);
 void sim_search_stop(struct sim *sim, const struct sim_master *master, uint64_t ticket);
 void sim_searches_fini(struct sim *sim);
-/* By hand: the test ends with what the way shows now; the search is answered, or could not be tried. */
+/*
+ * By hand: the test ends with what the path shows now; the search is answered, or could not be
+ * tried.
+ */
 void sim_test_finish(struct sim *sim, struct sim_peer *peer);
 bool sim_search_is_open(const struct sim *sim);
 void sim_search_finish(struct sim *sim, bool broken);
@@ -427,7 +435,9 @@ void sim_state_donor(struct sim *sim, struct sim_peer *peer, const struct pccl_i
                      const struct pccl_proof *proof);
 /* The call has ended, and all that was done for it. */
 void sim_state_over(struct sim_peer *peer);
-/* By hand: the first write; what was elected is there (false: nobody gives it); it cannot be had. */
+/*
+ * By hand: the first write; what was elected is there (false: nobody gives it); it cannot be had.
+ */
 void sim_state_touch(struct sim *sim, struct sim_peer *peer);
 PCCL_MUST_CHECK bool sim_state_finish(struct sim *sim, struct sim_peer *peer);
 void sim_state_break(struct sim *sim, struct sim_peer *peer);
@@ -643,7 +653,10 @@ void sim_init(struct sim *sim, uint64_t seed, bool trace, bool mute_uses);
 void sim_fini(struct sim *sim);
 /* One whole random run. */
 void sim_run_seed(struct sim *sim);
-/* One directed run in which the allocations from number `at` on fail. Returns how many the machines made. */
+/*
+ * One directed run in which the allocations from number `at` on fail. Returns how many the machines
+ * made.
+ */
 uint64_t sim_run_oom(struct sim *sim, uint64_t at, uint64_t length);
 /* What everybody must reach when faults have stopped. */
 bool sim_has_converged(struct sim *sim);

@@ -1,10 +1,11 @@
 /*
- * The transfer of shared state, abstract. A caller's memory is one number, and one more for the tensors that need not
- * be the same everywhere. Who is asked to fetch writes into it at a random moment after the plan, and has it all a
- * while later, if one that was named then gives it: one who runs, whose call of the same round is under way, who holds
- * what was elected, and whom the network reaches. If nobody does for long, the transfer fails, in words. A later plan
- * replaces an earlier one; everything ends with the call. What the real transfer must prove itself (chunks, digests,
- * connections) has its own tests.
+ * The transfer of shared state, abstracted. A caller's memory is one number, and one more for the
+ * tensors that may differ between peers. A caller that is asked to fetch writes into its memory at
+ * a random moment after the plan, and has everything a while later, if one of the named donors then
+ * gives it: one that runs, whose call of the same round has not ended, that holds what was elected,
+ * and that the network reaches. If nobody does for long, the transfer fails with a reason. A later
+ * plan replaces an earlier one; everything ends with the call. What the real transfer must prove
+ * itself (chunks, digests, connections) has its own tests.
  */
 #include "sim.h"
 

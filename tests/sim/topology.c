@@ -1,11 +1,13 @@
 /*
- * What an optimization of the topology asks of the world: tests of ways, and searches for rings in another thread.
+ * What an optimization of the topology asks of the world: tests of paths, and searches for rings in
+ * another thread.
  *
- * Between any two hosts there is a way each of some length and width, from the seed; what is measured of it jumps about
- * a little. A test ends a while after it was asked for, at its limit at the latest: with what the way carries, if the
- * other one runs, is in the call, and is reached; else with why not. Some stall for ever, and a few fail for reasons
- * of their own. A search is done by the real solver, and answered after a while: at times that there was no memory for
- * it, and often also when nobody waits for it any more.
+ * Between any two hosts there is a path of some latency and rate, from the seed; measurements of it
+ * vary a little. A test ends a while after it was asked for, at its limit at the latest: with what
+ * the path carries, if the tested peer runs, is in the call, and is reached; otherwise with the
+ * reason why not. Some stall forever, and a few fail for reasons of their own. The real solver does
+ * a search, and the answer comes after a while: sometimes that there was no memory for it, and
+ * often when nobody waits for it any more.
  */
 #include "check.h"
 
@@ -14,7 +16,7 @@
 
 enum { DIAL_US = 30000, REACH_US = 400000, QUESTIONS_MAX = 40 };
 
-/* ---- the ways ---- */
+/* ---- the paths ---- */
 
 struct sim_path sim_path(const struct sim *sim, uint32_t from, uint32_t to)
 {
@@ -76,7 +78,7 @@ static struct pccl_peer_measurement measure(struct sim *sim, const struct sim_pe
     else if (!sim_peer_runs(other))
         seen.how = PCCL_LINK_SILENT;
     else if (!answers(other, peer))
-        seen.how = 0; /* it does not blame the way */
+        seen.how = 0; /* it does not blame the path */
     else
         seen = (struct pccl_peer_measurement){
             .test = peer->test.number,

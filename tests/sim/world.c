@@ -1,4 +1,7 @@
-/* The world: the heap of events, randomness, memory with an account, the trace and the end of a failed run. */
+/*
+ * The world: the heap of events, randomness, memory with an account, the trace, and how a failed
+ * run ends.
+ */
 #include "sim.h"
 
 #include <setjmp.h>

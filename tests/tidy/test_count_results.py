@@ -85,7 +85,8 @@ class Count(unittest.TestCase):
         self.assertEqual(self.result(), (1, "0 passed, 1 failed, 0 skipped"))
 
     def failed(self, output, message="Failed"):
-        """A test that failed with this output; the reason that is given for it, and what is shown."""
+        """A test that failed with this output; the reason that is given for it, and what is
+        shown."""
         text = f'<failure message="{message}"/><system-out>{escape(output)}</system-out>'
         self.stage("test", 8, PASSED, CASE.format("e2e/x", "fail", text))
         line = self.lines()[1][0]

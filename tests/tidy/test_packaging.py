@@ -1,5 +1,5 @@
-"""What packaging/ starts the programs by: scripts, with stand-ins for what they call, and the names in its files, in
-those of .github/ and in the pages for contributors."""
+"""How packaging/ starts the programs: its scripts, with stand-ins for what they call, and the names
+in its files, in those of .github/ and in the pages for contributors."""
 import os
 import pathlib
 import re

@@ -1,4 +1,5 @@
-"""The tidy test, tested: in a tree that is clean each planted fault is found, by its file and its words."""
+"""The tidy test, tested: in a tree that is clean each planted fault is found, by its file and its
+message."""
 import os
 import pathlib
 import shutil

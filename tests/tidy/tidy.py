@@ -5,7 +5,7 @@
     tidy.py exports --root R --nm NM --library L            what the shared library exports
     tidy.py current --root R --file F --command C           F is what C prints
 
-Each finding is one line "path:line: words"; the exit status is 1 if there is any. Warnings do not count.
+Each finding is one line "path:line: message"; the exit status is 1 if there is any. Warnings do not count.
 """
 import argparse
 import ast

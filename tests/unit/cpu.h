@@ -1,6 +1,7 @@
 /*
- * What the processor that runs the tests can do, and which variants of the kernels a test has run on it: so that it
- * shows, and in CI is a failure, when one is left out that this processor has.
+ * What the processor that runs the tests can do, and which variants of the kernels a test has run
+ * on it: a variant that the processor has and that was left out is printed, and in CI it is a
+ * failure.
  */
 #ifndef PCCL_TESTS_UNIT_CPU_H
 #define PCCL_TESTS_UNIT_CPU_H
@@ -30,7 +31,9 @@ static inline uint32_t cpu_features(void)
 
 static uint32_t variants_run; /* a bit for each index of pccl_kernels_variant */
 
-/* The variant number `index` that this processor can run; NULL beyond the last. It counts as run. */
+/*
+ * The variant number `index` that this processor can run; NULL beyond the last. It counts as run.
+ */
 static inline const struct pccl_kernels *kernels_here(uint32_t index)
 {
     const struct pccl_kernels *kernels;

@@ -1,6 +1,7 @@
 /*
- * What the tests of the engine share: nodes, each with an engine, whose events wake who waits for them; connections
- * between two nodes, or between a node and a bare socket that plays the other peer by hand.
+ * What the tests of the engine share: nodes, each with an engine, whose events wake whoever waits
+ * for them; connections between two nodes, or between a node and a bare socket that plays the other
+ * peer by hand.
  */
 #ifndef PCCL_TESTS_UNIT_ENGINE_NODE_H
 #define PCCL_TESTS_UNIT_ENGINE_NODE_H

@@ -1,4 +1,7 @@
-/* One exchange of a world, whose other peers only say what the test says; and jobs that add numbers of 32 bits. */
+/*
+ * One exchange of a world, whose other peers say only what the test says; and jobs that add numbers
+ * of 32 bits.
+ */
 #ifndef PCCL_TESTS_EXCHANGE_ALONE_H
 #define PCCL_TESTS_EXCHANGE_ALONE_H
 

@@ -1,6 +1,7 @@
 /*
- * Exchanges of several peers in memory: every lane has some connections, whose bytes are moved in random pieces and
- * in a random order. Messages overtake one another, wait in a connection after they were sent, and are cut anywhere.
+ * Exchanges of several peers in memory: every lane has some connections, whose bytes are moved in
+ * random pieces and in a random order. Messages overtake one another, wait in a connection after
+ * they were sent, and are cut anywhere.
  */
 #ifndef PCCL_TESTS_EXCHANGE_WORLD_H
 #define PCCL_TESTS_EXCHANGE_WORLD_H

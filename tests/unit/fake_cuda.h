@@ -1,12 +1,15 @@
 /*
- * A CUDA driver in the memory of the host, for tests: the whole table of device/cuda_driver.h, over several devices.
+ * A CUDA driver in the memory of the host, for tests: the whole table of device/cuda_driver.h, over
+ * several devices.
  *
- * A copy happens when somebody waits for it and not before. Until then what it is to write holds FAKE_CUDA_GARBAGE, and
- * what it reads must stay as it is. Wrong use (a copy without a current context, memory or handles that are gone, a
- * stream of another context) is noted; the first one's words, or what was left over, come out of fake_cuda_end.
+ * A copy happens when somebody waits for it and not before. Until then its destination holds
+ * FAKE_CUDA_GARBAGE, and its source must stay as it is. Wrong use (a copy without a current
+ * context, memory or handles that are gone, a stream of another context) is noted; fake_cuda_end
+ * returns what was said of the first one, or what was left over.
  *
- * Any call can be made to fail. Those that give something back (pop, release, destroy, free) do so all the same: CUDA's
- * may return the error of something earlier. One that waits and fails has broken its stream: its copies never happen.
+ * Any call can be made to fail. Those that give something back (pop, release, destroy, free) do so
+ * all the same: CUDA's may return the error of something earlier. One that waits and fails has
+ * broken its stream: its copies never happen.
  */
 #ifndef PCCL_TESTS_UNIT_FAKE_CUDA_H
 #define PCCL_TESTS_UNIT_FAKE_CUDA_H
@@ -28,7 +31,7 @@ enum {
     FAKE_CUDA_INVALID_HANDLE = 400,
     FAKE_CUDA_ILLEGAL_ADDRESS = 700,
     FAKE_CUDA_CONTEXT_IS_DESTROYED = 709,
-    FAKE_CUDA_NAMELESS = 12345, /* the driver has no words for it */
+    FAKE_CUDA_NAMELESS = 12345, /* the driver has no text for it */
 };
 enum fake_cuda_kind { FAKE_CUDA_HOST, FAKE_CUDA_DEVICE, FAKE_CUDA_MANAGED };
 
@@ -499,7 +502,7 @@ static inline int fake_cuda_copy(int result, struct pccl_cuda_stream *stream, ui
     if (result != PCCL_CUDA_SUCCESS)
         return result;
     struct fake_cuda_work work = {.to = to, .from = from, .bytes = bytes};
-    if (to_host) { /* device memory may be changed by what is under way before */
+    if (to_host) { /* device memory may be changed by what was begun before */
         memset(to, FAKE_CUDA_GARBAGE, bytes);
     } else {
         work.before = fake_cuda_new(bytes);
@@ -554,7 +557,10 @@ static inline void fake_cuda_fail(enum pccl_cuda_function function, uint64_t n, 
     pthread_mutex_unlock(&fake_cuda.lock);
 }
 
-/* Zeroed memory of a device, or managed memory. Its content is at that address at all times: tests may look. */
+/*
+ * Zeroed memory of a device, or managed memory. Its content is at that address at all times: tests
+ * may look.
+ */
 static inline void *fake_cuda_memory(int device, enum fake_cuda_kind kind, size_t bytes)
 {
     pthread_mutex_lock(&fake_cuda.lock);
@@ -571,7 +577,10 @@ static inline void fake_cuda_free(void *memory)
     pthread_mutex_unlock(&fake_cuda.lock);
 }
 
-/* A stream of the application is given this to do; it gets done when somebody waits for the whole context. */
+/*
+ * A stream of the application is given this to do; it gets done when somebody waits for the whole
+ * context.
+ */
 static inline void fake_cuda_fill_later(int device, void *memory, uint8_t value, size_t bytes)
 {
     pthread_mutex_lock(&fake_cuda.lock);
@@ -579,7 +588,10 @@ static inline void fake_cuda_fill_later(int device, void *memory, uint8_t value,
     pthread_mutex_unlock(&fake_cuda.lock);
 }
 
-/* As cuDevicePrimaryCtxReset does: all streams, events and page-locked memory of the context are gone. */
+/*
+ * As cuDevicePrimaryCtxReset does: all streams, events and page-locked memory of the context are
+ * gone.
+ */
 static inline void fake_cuda_reset(int device)
 {
     struct pccl_cuda_context *context = &fake_cuda.contexts[device];

@@ -1,6 +1,7 @@
 /*
- * A requester among donors that answer in any order and at any rate, and die, stall or lie. A chunk's memory is stood
- * in for by a few words, which are written one by one, so that what is written half is seen.
+ * A requester among donors that answer in any order and at any rate, and die, stall or lie. A few
+ * words stand in for a chunk's memory; they are written one by one, so that a half-written chunk is
+ * seen.
  */
 #ifndef PCCL_TESTS_FETCH_WORLD_H
 #define PCCL_TESTS_FETCH_WORLD_H
@@ -83,7 +84,10 @@ static uint64_t below(uint64_t bound) { return pccl_prng_below(&world.prng, boun
 
 /* ---- holders ---- */
 
-/* Found out once: where the processor is a virtual one each question to it takes as long as hashing all of a world. */
+/*
+ * Found out once: where the processor is a virtual one each question to it takes as long as hashing
+ * all of a world.
+ */
 static const struct pccl_kernels *kernels(void)
 {
     static const struct pccl_kernels *found;
@@ -530,7 +534,7 @@ static void donor_step(uint32_t number)
     }
 }
 
-/* Answers all that this donor owes, whatever it is asked for meanwhile. */
+/* Answers all that this donor was asked for, whatever more is asked meanwhile. */
 static void answer_all(uint32_t number)
 {
     struct donor *donor = &world.donors[number];

@@ -1,5 +1,6 @@
 #!/bin/sh
-# Compiles the pure code of core and kernels and a test program for 64-bit ARM, and runs it under emulation.
+# Compiles the pure code of core and kernels and a test program for 64-bit ARM, and runs it under
+# emulation.
 #   kernels_aarch64.sh <root> <folder for the program> <source of the program> [<argument>...]
 # Without the tools it is skipped (77), but in CI, where scripts/deps has installed them, it fails.
 set -eu

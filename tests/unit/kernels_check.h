@@ -1,7 +1,7 @@
 /*
- * The checks of the kernels: every variant this processor can run gives the bits of the reference. Free of cmocka, so
- * that the same checks run in test_kernels.c and, compiled for another processor, in kernels_plain.c. A check says
- * what differs and returns false.
+ * The checks of the kernels: every variant this processor can run gives the bits of the reference.
+ * Free of cmocka, so that the same checks run in test_kernels.c and, compiled for another
+ * processor, in kernels_plain.c. A check says what differs and returns false.
  */
 #ifndef PCCL_TESTS_UNIT_KERNELS_CHECK_H
 #define PCCL_TESTS_UNIT_KERNELS_CHECK_H
@@ -31,7 +31,10 @@ struct buffer {
 
 static uint64_t ones(size_t size) { return size == 8 ? UINT64_MAX : (UINT64_C(1) << (size * 8)) - 1; }
 
-/* Zero, the least, the greatest; of floats also subnormals, one, infinity, and NaNs of all kinds; of either sign. */
+/*
+ * Zero, the least, the greatest; of floats also subnormals, one, infinity, and NaNs of all kinds;
+ * of either sign.
+ */
 static uint64_t special(enum pccl_datatype type, uint64_t choice)
 {
     static const uint64_t of_floats[][9] = {
@@ -128,7 +131,10 @@ static bool for_each(const struct pccl_kernels *kernels, bool (*check)(struct su
 
 static struct buffer left, right, result, expected;
 
-/* result = left op right in each way: into a third place, over the one, over the other, over both when they are one. */
+/*
+ * result = left op right in each way: into a third place, over the one, over the other, over both
+ * when they are one.
+ */
 static bool combines(struct subject s, uint8_t *a, uint8_t *b, uint8_t *c, size_t count)
 {
     const size_t size = pccl_datatype_bytes(s.type);
@@ -245,7 +251,10 @@ static bool every_misalignment_of(struct subject s)
 
 static bool every_misalignment(const struct pccl_kernels *kernels) { return for_each(kernels, every_misalignment_of); }
 
-/* Any number of parts, counts around the blocks they are folded in, the result apart and over each part. */
+/*
+ * Any number of parts, counts around the blocks they are folded in, the result apart and over each
+ * part.
+ */
 static bool all_parts_at_once_of(struct subject s)
 {
     static struct buffer buffers[PARTS];
@@ -281,7 +290,10 @@ static bool all_parts_at_once_of(struct subject s)
 
 static bool all_parts_at_once(const struct pccl_kernels *kernels) { return for_each(kernels, all_parts_at_once_of); }
 
-/* Part by part, what is folded so far apart from what comes of it or under it, gives the same as all parts at once. */
+/*
+ * Part by part, what is folded so far apart from what comes of it or under it, gives the same as
+ * all parts at once.
+ */
 static bool step_by_step_of(struct subject s)
 {
     static struct buffer buffers[PARTS], folded[2];
@@ -381,7 +393,10 @@ static int64_t signed_value(enum pccl_datatype type, uint64_t bits)
     return (int64_t)(bits << shift) >> shift;
 }
 
-/* Against integer arithmetic, also for numbers of ranks that are larger than the type and than what a float holds. */
+/*
+ * Against integer arithmetic, also for numbers of ranks that are larger than the type and than what
+ * a float holds.
+ */
 static bool integers_divide_of(struct subject s)
 {
     static const uint32_t ranks[] = {1,   2,   3,     5,     7,        10,       41,         49,         255,
@@ -425,7 +440,10 @@ static float float_of(uint32_t bits)
     return value;
 }
 
-/* All 65,536 values up; each value, the middle to the next, their neighbors, and random floats down. */
+/*
+ * All 65,536 values up; each value, the middle to the next, their neighbors, and random floats
+ * down.
+ */
 static bool conversions(const struct pccl_kernels *kernels)
 {
     enum { ROWS = 6, COUNT = 65536 };
@@ -489,7 +507,10 @@ static uint64_t get_float_mode(void)
 enum { ODD_FLOAT_MODE = 1 << 24 | 1 << 25 | 1 << 22 }; /* flush, default NaN, up */
 #endif
 
-/* Whatever an application has done to its thread, the bits are the same, and it finds the mode as it was. */
+/*
+ * Whatever an application has done to its thread, the bits are the same, and it finds the mode as
+ * it was.
+ */
 static bool float_mode_does_not_matter(const struct pccl_kernels *kernels)
 {
 #if defined(__x86_64__) || defined(__aarch64__)
@@ -561,7 +582,10 @@ struct kernels_check {
     const char *name;
     bool (*run)(const struct pccl_kernels *kernels);
 };
-/* Bytes of every small length, and of some large ones, at every place: as the scalar variant digests them. */
+/*
+ * Bytes of every small length, and of some large ones, at every place: as the scalar variant
+ * digests them.
+ */
 static bool digests(const struct pccl_kernels *kernels)
 {
     static uint8_t bytes[20000];

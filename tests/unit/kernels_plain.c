@@ -1,6 +1,7 @@
 /*
- * The checks of the kernels as a program that needs nothing but libc: for processors we have no test library for. With
- * --all they run for every variant, otherwise for the one that would be chosen here.
+ * The checks of the kernels as a program that needs nothing but libc: for processors we have no
+ * test library for. With --all they run for every variant, otherwise for the one that would be
+ * chosen here.
  */
 #include "kernels_check.h"
 

@@ -1,4 +1,6 @@
-/* What the tests of net/ share: a loop, one real TCP connection on the loopback, and running until something happened.
+/*
+ * What the tests of net/ share: a loop, one real TCP connection on the loopback, and running until
+ * something has happened.
  */
 #ifndef PCCL_TESTS_UNIT_LOOPBACK_H
 #define PCCL_TESTS_UNIT_LOOPBACK_H
@@ -15,7 +17,10 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-/* Ends the program when nothing happens for so long: events drive the tests, time only ends those that hang. */
+/*
+ * Ends the program when nothing happens for so long: events drive the tests, time only ends those
+ * that hang.
+ */
 enum { LOOPBACK_HANG_MS = 120000 };
 
 static void loopback_hangs(uv_timer_t *timer)
@@ -36,7 +41,10 @@ static inline void loopback_until(uv_loop_t *loop, const bool *condition)
     uv_run(loop, UV_RUN_NOWAIT);
 }
 
-/* Until the other side can be read. The loop may have nothing to wait for: what it has sent may still be on its way. */
+/*
+ * Until the other side can be read. The loop may have nothing to wait for: what it has sent may
+ * still be in flight.
+ */
 static inline void loopback_until_readable(uv_loop_t *loop, int bare)
 {
     struct pollfd readable = {.fd = bare, .events = POLLIN};

@@ -1,6 +1,7 @@
 /*
- * What the tests of measure/ share: nodes, each a session on a thread of its own, and a thread that accepts connections
- * and goes through the handshake as a communicator would; and peers played by hand over bare sockets.
+ * What the tests of measure/ share: nodes, each a session on a thread of its own, and a thread that
+ * accepts connections and does the handshake as a communicator would; and peers played by hand over
+ * bare sockets.
  */
 #ifndef PCCL_TESTS_UNIT_MEASURE_NODE_H
 #define PCCL_TESTS_UNIT_MEASURE_NODE_H
@@ -30,39 +31,7 @@ struct node {
     struct pccl_text warning;
 };
 
-/* ---- waiting, on the test's thread ---- */
-
-static inline void node_wait(struct node *node)
-{
-    if (uv_cond_timedwait(&node->changed, &node->lock, LOOPBACK_HANG_MS * UINT64_C(1000000)) != 0) {
-        uv_mutex_unlock(&node->lock);
-        fail_msg("node %u: nothing happened (%s)", node->id.bytes[0], node->reason.bytes);
-    }
-}
-
-static inline void node_until(struct node *node, const bool *flag)
-{
-    uv_mutex_lock(&node->lock);
-    while (!*flag)
-        node_wait(node);
-    uv_mutex_unlock(&node->lock);
-}
-
-static inline void node_until_count(struct node *node, const uint32_t *count, uint32_t least)
-{
-    uv_mutex_lock(&node->lock);
-    while (*count < least)
-        node_wait(node);
-    uv_mutex_unlock(&node->lock);
-}
-
-static inline void node_set(struct node *node, bool *flag, bool value)
-{
-    uv_mutex_lock(&node->lock);
-    *flag = value;
-    uv_cond_broadcast(&node->changed);
-    uv_mutex_unlock(&node->lock);
-}
+#include "node_threads.h" /* needs struct node */
 
 /* ---- events ---- */
 
@@ -149,23 +118,6 @@ static inline void node_greet(struct node *node, uv_os_sock_t socket, struct pcc
     uv_mutex_unlock(&node->lock);
 }
 
-static inline void node_accept(void *argument)
-{
-    struct node *node = argument;
-    struct pccl_wire_scratch *scratch = malloc(sizeof *scratch);
-    for (bool stop = false; !stop && scratch;) {
-        uv_os_sock_t socket;
-        struct pccl_address from;
-        pccl_socket_wait(node->listening, node->wake);
-        uv_mutex_lock(&node->lock);
-        stop = node->stop_accepting;
-        uv_mutex_unlock(&node->lock);
-        while (!stop && pccl_socket_accept(node->listening, &socket, &from) == 0)
-            node_greet(node, socket, scratch);
-    }
-    free(scratch);
-}
-
 /* ---- life ---- */
 
 static inline void node_prepare(struct node *node, uint8_t number)
@@ -179,15 +131,6 @@ static inline void node_prepare(struct node *node, uint8_t number)
     pccl_text_clear(&node->reason);
     assert_int_equal(uv_mutex_init(&node->lock), 0);
     assert_int_equal(uv_cond_init(&node->changed), 0);
-}
-
-static inline void node_listen(struct node *node)
-{
-    struct pccl_address any = pccl_address_v4(127, 0, 0, 1, 0);
-    assert_int_equal(pccl_socket_wake_open(&node->wake), 0);
-    assert_int_equal(pccl_socket_listen(&any, &node->listening), 0);
-    assert_true(pccl_socket_local(node->listening, &node->address));
-    assert_int_equal(uv_thread_create(&node->accepting, node_accept, node), 0);
 }
 
 static inline void node_begin(struct node *node)
@@ -263,7 +206,7 @@ static inline void node_expect_failure(struct node *node, uint32_t count, unsign
 
 /* ---- peers by hand ---- */
 
-/* One who tests its way to the node, after the handshake. */
+/* A peer that tests its path to the node, after the handshake. */
 static inline int bare_dial(const struct node *node, const struct pccl_id *self, uint8_t slot)
 {
     struct pccl_msg msg = {.type = PCCL_MSG_link_hello,

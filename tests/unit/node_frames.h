@@ -1,6 +1,6 @@
 /*
- * Frames, for measure_node.h and sync_node.h: how a node answers who connects, and what a peer that is played by hand
- * over a bare socket says and hears.
+ * Frames, for measure_node.h and sync_node.h: how a node answers a hello, and what a peer that is
+ * played by hand over a bare socket says and hears.
  */
 #ifndef PCCL_TESTS_UNIT_NODE_FRAMES_H
 #define PCCL_TESTS_UNIT_NODE_FRAMES_H
@@ -44,7 +44,10 @@ static inline bool node_decode(const uint8_t *frame, size_t length, struct pccl_
                                           scratch, msg, &reason) == PCCL_OK;
 }
 
-/* Takes the hello of a connection and welcomes it. false: it is no hello of this kind to this peer of this run. */
+/*
+ * Takes the hello of a connection and welcomes it. false: it is no hello of this kind to this peer
+ * of this run.
+ */
 static inline bool node_answer_hello(uv_os_sock_t socket, enum pccl_link_kind kind, const struct pccl_id *self,
                                      const struct pccl_id *lineage, struct pccl_wire_scratch *scratch,
                                      struct pccl_id *from)

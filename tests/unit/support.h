@@ -1,6 +1,6 @@
 /*
- * What unit tests share: a memory that counts, checks the sizes it is told and fails on demand; a handler that aborts;
- * which of many random cases are run; and how a figure is printed.
+ * What unit tests share: a memory that counts, checks the sizes it is told and fails on demand; a
+ * handler that aborts; which of many random cases run; and how a figure is printed.
  */
 #ifndef PCCL_TESTS_SUPPORT_H
 #define PCCL_TESTS_SUPPORT_H
@@ -66,7 +66,10 @@ static inline void test_assert_handler(const char *file, int line, const char *e
     abort();
 }
 
-/* What no test judges, because a busy machine changes it: as harness.figure of tests/e2e, for bench/figures.py. */
+/*
+ * What no test judges, because a busy machine changes it: as harness.figure of tests/e2e, for
+ * bench/figures.py.
+ */
 static inline void test_figure(const char *name, double value, const char *unit)
 {
     printf("figure: {\"name\": \"%s\", \"value\": %.4f, \"unit\": \"%s\"}\n", name, value, unit);
@@ -84,7 +87,10 @@ static inline uint64_t test_one_of(void)
     return one_of > 0 ? one_of : 1;
 }
 
-/* Whether case `number` is one of them; they follow none of the patterns in which cases are numbered. */
+/*
+ * Whether case `number` is one of them; they follow none of the patterns in which cases are
+ * numbered.
+ */
 static inline bool test_is_chosen(uint64_t number)
 {
     return (number * UINT64_C(0x9e3779b97f4a7c15) >> 32) % test_one_of() == 0;

@@ -1,3 +1,4 @@
+/* core/address: texts there and back, texts that are refused, kinds of addresses, and sites. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>

@@ -1,11 +1,14 @@
-/* The public functions in one process: arguments, states and codes, and two peers that really reduce. */
+/*
+ * The public functions in one process: arguments, states and codes, and two peers that really
+ * reduce.
+ */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "pccl.h"
+#include "api_support.h"
 
 #include <dlfcn.h>
 #include <pthread.h>
@@ -26,13 +29,6 @@ static void connect_second(void *argument)
 {
     struct world *world = argument;
     assert_int_equal(pcclConnect(world->peers[1]), pcclSuccess);
-}
-
-static int world_of(const pcclComm_t *comm)
-{
-    int count = 0;
-    assert_int_equal(pcclGetAttribute(comm, PCCL_ATTRIBUTE_PEER_GROUP_WORLD_SIZE, &count), pcclSuccess);
-    return count;
 }
 
 static int setup(void **state)
@@ -109,13 +105,6 @@ static void read_ids(const pcclComm_t *comm, char ids[][PCCL_PEER_ID_SIZE], int 
         assert_int_equal(sscanf(line, " peer %u %32s", &number, ids[i]), 2);
         line++;
     }
-}
-
-static void words_say(const pcclComm_t *comm, const char *part)
-{
-    const char *reason = pcclGetLastError(comm);
-    if (!strstr(reason, part))
-        fail_msg("'%s' is not in '%s'", part, reason);
 }
 
 /* ---- without a network ---- */
@@ -349,7 +338,10 @@ static void be_held_up(uint64_t ms)
         continue;
 }
 
-/* In front of libuv's: whoever interrupts the master takes its time, so that the next signal finds it at work. */
+/*
+ * In front of libuv's: whoever interrupts the master takes its time, so that the next signal finds
+ * it at work.
+ */
 int uv_async_send(uv_async_t *async)
 {
     if (!wake_at_once.object)

@@ -1,12 +1,15 @@
-/* Reductions that peers move among themselves, through the public functions: a master and up to three peers here. */
+/*
+ * Reductions that peers move among themselves, through the public functions: a master and up to
+ * three peers here.
+ */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
 #include <stdint.h>
 #include <cmocka.h>
 
+#include "api_support.h"
 #include "kernels/reduce.h"
-#include "pccl.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -34,13 +37,6 @@ static void connect_thread(void *argument)
 {
     struct call *call = argument;
     call->result = pcclConnect(call->comm);
-}
-
-static int world_of(const pcclComm_t *comm)
-{
-    int count = 0;
-    assert_int_equal(pcclGetAttribute(comm, PCCL_ATTRIBUTE_PEER_GROUP_WORLD_SIZE, &count), pcclSuccess);
-    return count;
 }
 
 static pcclComm_t *create(const struct world *world, const char *extended)
@@ -129,13 +125,6 @@ static pcclReduceDescriptor_t describe(size_t count, pcclDataType_t datatype, pc
     return (pcclReduceDescriptor_t){.count = count, .op = op, .tag = tag, .src_descriptor = {.datatype = datatype}};
 }
 
-static void words_say(const pcclComm_t *comm, const char *part)
-{
-    const char *reason = pcclGetLastError(comm);
-    if (!strstr(reason, part))
-        fail_msg("'%s' is not in '%s'", part, reason);
-}
-
 /* Small numbers whose sums and products are exact in every type. */
 static void store(void *elements, size_t index, pcclDataType_t datatype, unsigned value)
 {
@@ -174,7 +163,10 @@ static void *memory(size_t bytes)
     return block;
 }
 
-/* One reduction of all peers, launched and awaited by this thread; checked against the scalar reference. */
+/*
+ * One reduction of all peers, launched and awaited by this thread; checked against the scalar
+ * reference.
+ */
 static void reduce_and_check(struct world *world, const pcclReduceDescriptor_t *descriptor, bool in_place, size_t shift)
 {
     const pcclDataType_t type = descriptor->src_descriptor.datatype;
@@ -213,7 +205,10 @@ static void reduce_and_check(struct world *world, const pcclReduceDescriptor_t *
         free((void *)(uintptr_t)parts[i]);
     }
     free(expected);
-    /* Along a ring, where a link for the direct exchange came too late for the view, sums of 16 bits are float32. */
+    /*
+     * Along a ring, where a link for the direct exchange came too late for the view, sums of 16
+     * bits are float32.
+     */
     const uint64_t least = 2 * (uint64_t)(world->count - 1) * bytes;
     const bool half = type == pcclFloat16 || type == pcclBFloat16;
     assert_true(sent == received);
@@ -285,7 +280,10 @@ static void quantized_results_are_close_and_equal(void **state)
 
 /* ---- peers that differ ---- */
 
-/* The second peer asks for something else. All are told, in words that name both wishes, and keep their input. */
+/*
+ * The second peer asks for something else. All are told, with a reason that names both requests,
+ * and keep their input.
+ */
 static void differ(struct world *world, const pcclReduceDescriptor_t *ours, const pcclReduceDescriptor_t *theirs,
                    const char *our_word, const char *their_word)
 {
@@ -316,11 +314,14 @@ static void peers_that_differ_are_told(void **state)
     differ(*state, &ours, &theirs, "f32", "i32");
     theirs = describe(COUNT, pcclFloat, pcclProd, 1);
     differ(*state, &ours, &theirs, "sum", "prod");
-    theirs = describe(5, pcclFloat, pcclSum, 1); /* small enough for the way through the master */
+    theirs = describe(5, pcclFloat, pcclSum, 1); /* small enough to go through the master */
     differ(*state, &ours, &theirs, "20011 f32 peer to peer", "5 f32 through the master");
 }
 
-/* Peer to peer the neighbors compare, and name what differs first; through the master it does, and names all. */
+/*
+ * Peer to peer the neighbors compare, and name what differs first; through the master it does, and
+ * names all.
+ */
 static void peers_that_quantize_differently_are_told(void **state)
 {
     static const pcclQuantizationOptions_t none = {pcclUint8, pcclQuantNone}, u8 = {pcclUint8, pcclQuantMinMax},
@@ -431,7 +432,7 @@ static void what_is_given_up_fails_for_all(void **state)
     assert_int_equal(pcclAwaitAsyncReduce(&handles[0], NULL), pcclRankConnectionLost);
     assert_int_equal(pcclAwaitAsyncReduce(&handles[2], NULL), pcclAborted);
     words_say(world->peers[2], "aborted");
-    launch(world, 1, 2, handles); /* it is over before it began */
+    launch(world, 1, 2, handles); /* it has ended before it began */
     assert_int_equal(pcclAwaitAsyncReduce(&handles[1], NULL), pcclRankConnectionLost);
     for (int i = 0; i < world->count; i++)
         check_untouched(i);
@@ -457,7 +458,7 @@ static void start_awaiting(uv_thread_t *thread, struct awaiting *awaiting)
 {
     assert_int_equal(uv_thread_create(thread, await_thread, awaiting), 0);
     while (pcclAwaitAsyncReduceFor(&awaiting->handle, 0, NULL) == pcclTimeout)
-        continue; /* 0: it never waits, so it is never in the other one's way */
+        continue; /* 0: it never waits, so it never holds up the other one */
     words_say(awaiting->handle.comm, "another thread");
 }
 
@@ -558,7 +559,10 @@ static void a_list_can_be_given_up(void **state)
     lists_run(world, (const int[]){1, 1, 1});
 }
 
-/* Whatever was in flight when the list was given up, no peer is left behind in it, and all hear the same. */
+/*
+ * Whatever was in flight when the list was given up, no peer is left behind in it, and all hear the
+ * same.
+ */
 static void a_list_can_be_given_up_at_any_time(void **state)
 {
     enum { ROUNDS = 12 };

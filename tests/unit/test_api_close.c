@@ -1,11 +1,14 @@
-/* pcclCloseCommunicator: who is inside is sent out, who comes is refused, nothing is freed before the destruction. */
+/*
+ * pcclCloseCommunicator: who is inside is sent out, who comes is refused, and nothing is freed
+ * before pcclDestroyCommunicator.
+ */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
 #include <stdint.h>
 #include <cmocka.h>
 
-#include <pccl.h>
+#include "api_support.h"
 
 #include <pthread.h>
 #include <stdio.h>
@@ -13,12 +16,6 @@
 
 #define assert_ok(call) assert_int_equal(call, pcclSuccess)
 #define assert_closed(call) (assert_int_equal(call, pcclInvalidUsage), words_say(comm, "closed"))
-
-static void words_say(const pcclComm_t *comm, const char *part)
-{
-    if (!strstr(pcclGetLastError(comm), part))
-        fail_msg("'%s' is not in '%s'", part, pcclGetLastError(comm));
-}
 
 struct waiter {
     pcclComm_t *comm;

@@ -1,6 +1,6 @@
 /*
- * Every code that pccl.h promises for wrong arguments and wrong states, with its words, and a master in this process.
- * What needs other processes is in tests/e2e.
+ * Every code that pccl.h promises for wrong arguments and wrong states, with its reason, and a
+ * master in this process. What needs other processes is in tests/e2e.
  */
 #include <stdarg.h>
 #include <stddef.h>
@@ -18,7 +18,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-/* The result, and words that have this part. comm NULL: of calls without one. */
+/* The result, and a reason that has this part. comm NULL: of calls without one. */
 #define assert_fails(comm, call, code, part) check_failure(comm, call, code, part, #call, __LINE__)
 #define assert_ok(call) assert_int_equal(call, pcclSuccess)
 
@@ -117,7 +117,7 @@ static void background(struct background *call, pcclComm_t *comm, void *(*run)(v
     assert_int_equal(pthread_create(&call->thread, NULL, run, call), 0);
 }
 
-/* Until pcclDescribeWaits has the words; every communicator here asks soon. */
+/* Until pcclDescribeWaits has this text; every communicator here asks soon. */
 static void until_waiting(const pcclComm_t *comm, const char *part)
 {
     char text[512] = "";
@@ -251,7 +251,7 @@ static void test_last_error_is_of_the_thread(void **state)
     pthread_join(thread, &empty);
     assert_non_null(empty);
     pcclBuildInfo_t info;
-    assert_ok(pcclGetBuildInfo(&info)); /* which leaves the words */
+    assert_ok(pcclGetBuildInfo(&info)); /* which leaves the last error */
     assert_non_null(strstr(pcclGetLastError(NULL), "pcclGetBuildInfo"));
 }
 
@@ -819,7 +819,9 @@ static void test_connect_twice(void **state)
     end_master(master);
 }
 
-/* The master ends while calls are under way: codes by family, then all calls say why the communicator is unconnected.
+/*
+ * The master ends while calls run: codes by family, then all calls say why the communicator is
+ * unconnected. /
  */
 static void test_master_ends(void **state)
 {

@@ -1,5 +1,7 @@
-/* A channel over real sockets: payload from and to the caller's memory, silence, the good-bye, why it ended. What
- * frames are concerned connections show (test_connection), and streams (test_engine_wire) what a peer sees of payload.
+/*
+ * net/channel over real sockets: payload from and to the caller's memory, silence, the good-bye,
+ * why it ended. Frames are tested with connections (test_connection), and what a peer sees of
+ * payload with the engine (test_engine_wire).
  */
 #include <stdarg.h>
 #include <stddef.h>
@@ -84,7 +86,10 @@ static uint8_t *make_payload(void)
     return bytes;
 }
 
-/* What the other side gets, while the loop runs; false: another byte than byte_of says, from `from` on. */
+/*
+ * What the other side gets, while the loop runs; false: another byte than byte_of says, from `from`
+ * on.
+ */
 static bool hears_payload(struct fixture *f, size_t from, size_t to)
 {
     static uint8_t got[256 << 10];

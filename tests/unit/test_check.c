@@ -1,4 +1,7 @@
-/* The rules of the machines' own state: they hold for one that lives, and each says in words that it is broken. */
+/*
+ * The rules of the machines' own state: they hold for a machine that runs, and each broken one is
+ * reported with a reason.
+ */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>

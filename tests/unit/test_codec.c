@@ -1,4 +1,7 @@
-/* kernels/codec: which combinations there are, and that what comes out is close enough, exact where it must be. */
+/*
+ * kernels/codec: which combinations there are, and that what comes out is close enough, exact where
+ * it must be.
+ */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -68,7 +71,10 @@ static void every_combination_has_its_answer(void **state)
                     if (answer == PACKED)
                         assert_int_equal(reason.length, 0);
                 }
-    /* widths below each float: f16 1, bf16 1, f32 2, f64 3; MinMax in 5 reductions, the other in 2 and both signs */
+    /*
+     * widths below each float: f16 1, bf16 1, f32 2, f64 3; MinMax in 5 reductions, the other in 2
+     * and both signs
+     */
     assert_int_equal(found, 7 * 5 + 7 * 2 * 2);
 }
 
@@ -192,8 +198,8 @@ static void steps_on_the_grid_are_exact_and_ties_go_to_even(void **state)
 /* ---- how close ---- */
 
 /*
- * The bound of docs/CODECS.md for one element: half a step, what float arithmetic loses on the range and on the value
- * itself, and half a unit in the last place of the element.
+ * The bound of docs/CODECS.md for one element: half a step, what float arithmetic loses on the
+ * range and on the value itself, and half a unit in the last place of the element.
  */
 static number bound_of(const struct codec_case *c, number low, number high, number value, unsigned levels)
 {
@@ -250,7 +256,9 @@ static void errors_stay_within_the_bound(void **state)
             }
 }
 
-/* Blocks of a few numbers of any magnitude: where the choice of scales is most likely to be wrong. */
+/*
+ * Blocks of a few numbers of any magnitude: where the choice of scales is most likely to be wrong.
+ */
 static void errors_stay_within_the_bound_for_odd_ranges(void **state)
 {
     (void)state;
@@ -396,7 +404,10 @@ static void one_special_value_is_found_wherever_it_is(void **state)
 
 /* ---- as a ring uses them ---- */
 
-/* Each rank adds its part to what it decoded, and encodes the sum; the owner decodes its own encoding. */
+/*
+ * Each rank adds its part to what it decoded, and encodes the sum; the owner decodes its own
+ * encoding.
+ */
 static void ring_sum(const struct codec_case *c, uint32_t ranks, size_t count,
                      void (*part)(uint32_t rank, size_t count, const struct codec_case *c))
 {

@@ -1,6 +1,6 @@
 /*
- * kernels/codec: the same bits everywhere. On all kernels, at all addresses, in any mode of float arithmetic; and the
- * bits that every machine must find. Any bytes decode.
+ * kernels/codec: the same bits everywhere, on all kernels, at all addresses, in any mode of float
+ * arithmetic; and the golden bits that every machine must produce. Any bytes decode.
  */
 #include <stdarg.h>
 #include <stddef.h>
@@ -200,8 +200,9 @@ static void zeros_of_both_signs_give_the_same_bytes(void **state)
 }
 
 /*
- * The bits themselves, found once: another compiler, other flags or another processor must find them too. They change
- * with the definition of a codec only, and then peers of both versions cannot work together.
+ * The bits themselves, found once: another compiler, other flags or another processor must find
+ * them too. They change with the definition of a codec only, and then peers of both versions cannot
+ * work together.
  */
 static void the_bits_are_the_known_ones(void **state)
 {

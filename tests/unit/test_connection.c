@@ -1,4 +1,4 @@
-/* One framed connection over real sockets: frames, back-pressure, every way it can end. */
+/* One framed connection over real sockets: frames, back-pressure, and every cause of its end. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>

@@ -1,4 +1,4 @@
-/* When a figure of a link has moved. */
+/* When the figure of a link counts as changed. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>

@@ -1,4 +1,6 @@
-/* tools/master/log_format: every line is one line that programs can read, whatever its parts are. */
+/*
+ * tools/master/log_format: every line is one line that programs can read, whatever its parts are.
+ */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -81,7 +83,10 @@ static void what_is_no_text_is_replaced(void **state)
     assert_string_equal(format(pccl_log_format_logfmt, "\n\x7f\xc3\xa4\xc3\xff\x1b", &none), expected);
 }
 
-/* No quote, backslash or control byte gets out of its string, and the longest of all is cut, not broken. */
+/*
+ * No quote, backslash or control byte gets out of its string, and the longest of all is cut, not
+ * broken.
+ */
 static void anything_stays_in_its_string(void **state)
 {
     (void)state;

@@ -1,8 +1,8 @@
 /*
- * An invariant breaks, or memory runs out, on one thread of one of three communicators of this process: calls return,
- * one communicator is over at most, in words, and the process, the two others and the master go on. Where it is the
- * master's, that ends in words, and peers find it gone. The linker turns functions that run on each of the threads to
- * those here.
+ * An invariant breaks, or memory runs out, on one thread of one of three communicators of this
+ * process: calls return, at most one communicator ends, with a reason, and the process, the two
+ * others and the master go on. Where the master's thread is hit, the master ends with a reason, and
+ * peers find it gone. The linker replaces functions that run on each of the threads by those here.
  */
 #include <stdarg.h>
 #include <stddef.h>
@@ -188,9 +188,10 @@ struct pccl_table_node *__wrap_pccl_table_find(const struct pccl_table *table, u
 
 /* It is made, and not yet the engine's. */
 struct pccl_reduction_job *__real_pccl_reduction_job_make(struct pcclComm_t *comm, struct pccl_reduction *reduction,
-                                                     const void *sendbuf, const struct pccl_descriptor *descriptor);
+                                                          const void *sendbuf,
+                                                          const struct pccl_descriptor *descriptor);
 struct pccl_reduction_job *__wrap_pccl_reduction_job_make(struct pcclComm_t *comm, struct pccl_reduction *reduction,
-                                                     const void *sendbuf, const struct pccl_descriptor *descriptor)
+                                                          const void *sendbuf, const struct pccl_descriptor *descriptor)
 {
     struct pccl_reduction_job *job = __real_pccl_reduction_job_make(comm, reduction, sendbuf, descriptor);
     pass(LAUNCH);
@@ -409,7 +410,7 @@ static void plant(struct world *world, enum place place, enum defect defect)
     atomic_store(&planted_place, place);
 }
 
-/* Just one communicator is over, in words, and everybody else goes on. */
+/* Just one communicator ends, with a reason, and everybody else goes on. */
 static void one_is_over(struct world *world)
 {
     int broken = 0;
@@ -452,7 +453,10 @@ static void run_bystander(void *argument)
     (void)snprintf(bystander->reason, sizeof bystander->reason, "%s", pcclGetLastError(bystander->peer->comm));
 }
 
-/* The first peer's caller is left in the middle, while another thread waits in the same communicator. */
+/*
+ * The first peer's caller is left in the middle, while another thread waits in the same
+ * communicator.
+ */
 static void caller_breaks(struct world *world, enum place place, call_function call, call_function waits)
 {
     struct bystander bystander = {.peer = &world->peers[0], .call = waits};

@@ -1,3 +1,7 @@
+/*
+ * device/: memory of devices against the driver of fake_cuda.h: which devices there are, copies,
+ * and every call that fails.
+ */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -73,7 +77,7 @@ static void test_there_is_no_device(void **state)
     assert_all_well();
 }
 
-/* Whether this machine has a driver or not: the same answer each time, and words if it is no. */
+/* Whether this machine has a driver or not: the same answer each time, and a reason if it is no. */
 static void test_driver_of_the_system(void **state)
 {
     (void)state;
@@ -201,7 +205,10 @@ static void test_sizes_and_offsets(void **state)
     close_device(device);
 }
 
-/* A copy is only begun by read and write: the content comes with the wait, and waits do not wait for later copies. */
+/*
+ * A copy is only begun by read and write: the content comes with the wait, and waits do not wait
+ * for later copies.
+ */
 static void test_several_buffers_at_once(void **state)
 {
     (void)state;
@@ -492,7 +499,7 @@ static void test_each_call_fails(void **state)
     assert_int_equal(closing, (2 + BUFFERS + 1 + 3) * PCCL_COUNT_OF(results));
 }
 
-/* The driver has no words for its error: the number. */
+/* The driver has no text for its error: the number is given. */
 static void test_words_fail(void **state)
 {
     (void)state;
@@ -521,7 +528,10 @@ static void test_memory_runs_out(void **state)
     close_device(device);
 }
 
-/* Somebody destroys the context under an open lane: words, and closing does not touch what is gone. */
+/*
+ * Somebody destroys the context under an open lane: a reason, and closing does not touch what is
+ * gone.
+ */
 static void test_context_is_destroyed(void **state)
 {
     (void)state;
@@ -538,7 +548,7 @@ static void test_context_is_destroyed(void **state)
     close_device(device);
 }
 
-/* The fake itself notices: a buffer used while its copy is under way. */
+/* The fake itself notices: a buffer used while its copy runs. */
 static void test_fake_notices_a_race(void **state)
 {
     (void)state;

@@ -1,4 +1,7 @@
-/* Dialing one other side at several addresses: the order, the judgment, what failures say together. */
+/*
+ * net/dialer: dialing one peer at several addresses: the order, what failures are evidence of, and
+ * what they say together.
+ */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -98,7 +101,9 @@ static void end(struct fixture *f)
     loopback_end(&f->loop);
 }
 
-/* An address where nobody listens: its port is bound, so nobody else gets it, but not listened on. */
+/*
+ * An address where nobody listens: its port is bound, so nobody else gets it, but not listened on.
+ */
 static struct pccl_address dead_address(int *holder)
 {
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
@@ -196,7 +201,7 @@ static void no_address_is_unreachable(void **state)
     end(&f);
 }
 
-/* Who asks for it hears that nobody was asked; to others it is a way that could not be gone. */
+/* Who asks for it hears that nobody was asked; to others it is a path that could not be tried. */
 static void lack_of_descriptors_says_nothing_of_the_other_side(void **state)
 {
     (void)state;
@@ -340,7 +345,10 @@ static void closing_without_an_answer_is_closed(void **state)
     end(&f);
 }
 
-/* Who refuses is the peer itself, unless it says that it is another one; a probe asks for nothing but that peer. */
+/*
+ * Who refuses is the peer itself, unless it says that it is another one; a probe asks for nothing
+ * but that peer.
+ */
 static void what_a_refusal_is_evidence_of(void **state)
 {
     static const struct {

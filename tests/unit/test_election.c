@@ -1,10 +1,11 @@
 /*
- * The election of a shared state: every rule by examples, and random elections against a plain second version of the
- * rules, in every order of the ballots.
+ * The election of a shared state: every rule by examples, and random elections against a plain
+ * second version of the rules, in every order of the ballots.
  *
- * An example's members are written as strategy (E enforces what is popular, R receives only, S sends only), revision,
- * content (a letter), and then any of: f fresh, t torn, u unequal, /n another list of tensors. What becomes of each:
- * = keeps what it has, < fetches, u fetches only what need not be the same, * fetches both, x is expelled.
+ * An example's members are written as strategy (E enforces what is popular, R receives only, S
+ * sends only), revision, content (a letter), and then any of: f fresh, t torn, u unequal, /n
+ * another list of tensors. What becomes of each: = keeps what it has, < fetches, u fetches only
+ * what need not be the same, * fetches both, x is expelled.
  */
 #include <stdarg.h>
 #include <stddef.h>
@@ -339,7 +340,10 @@ static void expect_sense(const struct pccl_ballot *members, uint32_t count, cons
             assert_true(same_content(&members[i], winner));
 }
 
-/* Elections until nobody is expelled any more. Verdicts of all, the expelled with the words of their election. */
+/*
+ * Elections until nobody is expelled any more. Verdicts of all, the expelled with the reason of
+ * their election.
+ */
 struct course {
     struct result last; /* end EXPELS: nobody is left */
     uint32_t elections;
@@ -614,7 +618,9 @@ static void test_random_elections(void **state)
         uint32_t count = random_members(&prng, members, &next);
         bool all_orders = count <= 5 || run % 400 == 0;
         struct course course = elect_until_settled(members, count, next, all_orders ? NULL : &prng);
-        /* One for the revisions, one for the strategies, one for lists and senders, and the last. */
+        /*
+         * One for the revisions, one for the strategies, one for lists and senders, and the last.
+         */
         assert_in_range(course.elections, 1, count < 4 ? count : 4);
         elections[course.elections - 1]++;
         ends[course.last.end]++;

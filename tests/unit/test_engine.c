@@ -1,4 +1,7 @@
-/* The engine over real connections: whole all-reduces between several engines, and connections that end. */
+/*
+ * The engine over real connections: whole all-reduces between several engines, and connections that
+ * end.
+ */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -23,7 +26,7 @@ struct cluster {
     uint32_t ranks;
 };
 
-/* Everybody is connected with everybody, both ways. */
+/* Everybody is connected with everybody, in both directions. */
 static void begin(struct cluster *cluster, uint32_t ranks, uint32_t slots)
 {
     cluster->ranks = ranks;
@@ -189,7 +192,10 @@ static void many_operations_run_at_once_in_any_order(void **state)
     end(&cluster);
 }
 
-/* One peer starts after the other has told it; what was sent ahead lies there, or is still coming in. */
+/*
+ * One peer starts after the other has told it; what was sent ahead lies there, or is still coming
+ * in.
+ */
 static void long_paths_send_ahead(void **state)
 {
     enum { OPERATIONS = 8, RANKS = 3 };
@@ -378,7 +384,10 @@ static void a_connection_that_breaks_fails_what_runs_over_it(void **state)
     begin(&cluster, 2, 1);
     operation_begin(&operation, &cluster, 1, 4 << 20, true, false);
     operation_start(&operation);
-    /* Closed by the far end, in the middle for all we know: it may also be done already, but not at rest in silence. */
+    /*
+     * Closed by the far end, in the middle for all we know: it may also be done already, but not at
+     * rest in silence.
+     */
     pccl_engine_close(cluster.nodes[0].engine, &cluster.nodes[1].id, true, 0);
     node_until_count(&cluster.nodes[1], &cluster.nodes[1].ended, 1);
     for (uint32_t rank = 0; rank < 2; rank++)
@@ -396,7 +405,10 @@ static bool figures(const struct cluster *cluster, uint32_t from, uint32_t to, u
     return pccl_engine_link_figures(cluster->nodes[from].engine, &cluster->nodes[to].id, rtt_us, rate);
 }
 
-/* What flows over a link shows nothing of the others, and little shows nothing. Closed connections do not count. */
+/*
+ * What flows over a link shows nothing of the others, and little shows nothing. Closed connections
+ * do not count.
+ */
 static void links_are_measured_as_data_flows(void **state)
 {
     enum { ENOUGH = 4 << 20 };

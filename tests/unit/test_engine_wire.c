@@ -142,7 +142,10 @@ static void start(struct scene *scene)
 
 static uint32_t segment_bytes(const struct scene *scene) { return scene->plan.segment_elements * 4; }
 
-/* Hears a data frame and the first bytes of its payload; more than the buffers hold remains with the node. */
+/*
+ * Hears a data frame and the first bytes of its payload; more than the buffers hold remains with
+ * the node.
+ */
 static void hear_beginning_of_segment(struct scene *scene)
 {
     struct pccl_msg msg;
@@ -186,7 +189,9 @@ static void stop(struct scene *scene) { stop_with(scene, PCCL_JOB_ABORTED); }
 
 /* ---- stopped in the middle ---- */
 
-/* The others may still be told of a success: they must not take filler for the rest of a segment. */
+/*
+ * The others may still be told of a success: they must not take filler for the rest of a segment.
+ */
 static void what_is_half_sent_is_cut_unless_all_is_aborted(void **state)
 {
     static const enum pccl_job_end ends[] = {PCCL_JOB_GIVEN_UP, PCCL_JOB_COMMITTED};
@@ -406,7 +411,9 @@ static int connect_ahead(struct node *node, uint8_t number, uint32_t segments, b
     return node_connect_bare(node, &peer, false, 0, rest, length);
 }
 
-/* What all of them may hold is used up: one more is not read, and not closed, until there is room. */
+/*
+ * What all of them may hold is used up: one more is not read, and not closed, until there is room.
+ */
 static void who_finds_no_room_waits_for_it(void **state)
 {
     enum { LANES = 12, EACH = PCCL_AHEAD_SPARE_COST / (PCCL_AHEAD_SEGMENT_COST + 256) / LANES };

@@ -1,4 +1,7 @@
-/* config/errors: which code a status becomes in each family of functions, and the words of each thread. */
+/*
+ * config/errors: which code a status becomes in each family of functions, and the last error of
+ * each thread.
+ */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -157,7 +160,7 @@ static void failing_sets_reason_and_code(void **state)
     assert_string_equal(pccl_errors_last(7), "tag 5 after 1 s");
     assert_int_equal(pccl_errors_fail(7, PCCL_FAMILY_REDUCE, true, PCCL_TIMEOUT, "%s", ""), pcclTimeout);
     assert_string_equal(pccl_errors_last(7), pccl_status_text(PCCL_TIMEOUT));
-    /* The words may come from the very place where they go. */
+    /* The reason may come from the very place where it goes. */
     pccl_errors_set(7, "before");
     assert_int_equal(pccl_errors_fail(7, PCCL_FAMILY_REDUCE, true, PCCL_USAGE, "%s: after", pccl_errors_last(7)),
                      pcclInvalidUsage);
@@ -190,7 +193,7 @@ static void details_go_with_the_failure(void **state)
     assert_string_equal(failure.peers[0], "");
     pccl_errors_describe(61, &failure);
     assert_int_equal(failure.result, pcclSuccess);
-    /* Who is forgotten has failed in nothing, and words may be empty. */
+    /* Whoever is forgotten has no failure, and a reason may be empty. */
     pccl_text_clear(&why.reason);
     assert_int_equal(pccl_errors_fail_why(60, PCCL_FAMILY_REDUCE, true, PCCL_TIMEOUT, &why), pcclTimeout);
     assert_string_equal(pccl_errors_last(60), pccl_status_text(PCCL_TIMEOUT));

@@ -1,4 +1,7 @@
-/* Results: every data type, operation, algorithm, codec and shape, in any order of messages, against a reference. */
+/*
+ * Results: every data type, operation, algorithm, codec and shape, in any order of messages,
+ * against a reference.
+ */
 #include "unit/exchange_world.h"
 #include "unit/test_codec_cases.h"
 
@@ -15,8 +18,8 @@ enum { SCRATCH = 4 << 20 };
 static bool is_half(enum pccl_datatype datatype) { return datatype == PCCL_F16 || datatype == PCCL_BF16; }
 
 /*
- * Floats of 16 bits that show where they are rounded: sums beyond the largest float16 whose average is none, a large
- * number with small ones, any bits at all, and numbers that round in every sum.
+ * Floats of 16 bits that show where they are rounded: sums beyond the largest float16 whose average
+ * is none, a large number with small ones, any bits at all, and numbers that round in every sum.
  */
 static void put_telling(const struct job *job, size_t index, uint32_t rank, uint64_t random)
 {
@@ -58,7 +61,10 @@ static float greater_of(float a, float b)
     return a > b || (a == b && !signbit(a)) ? a : b;
 }
 
-/* What the header promises of 16 bits, told plainly: in single precision, in the order of the parts, rounded once. */
+/*
+ * What the header promises of 16 bits, told plainly: in single precision, in the order of the
+ * parts, rounded once.
+ */
 static void fold_half(const struct pccl_plan *plan, const void *const *parts, size_t index, uint8_t *result)
 {
     const uint16_t nan_bits = plan->datatype == PCCL_F16 ? 0x7e00 : 0x7fc0;
@@ -174,8 +180,8 @@ static struct numbers numbers_of(const struct pccl_plan *plan, const struct job 
 }
 
 /*
- * Along the ring sums are packed; in direct exchange the parts of all but the owner; at last the result is. Of 16 bits,
- * sums are floats, and rounded are the result and what is unpacked of it.
+ * Along the ring sums are packed; in direct exchange the parts of all but the owner; at last the
+ * result is. Of 16 bits, sums are floats, and rounded are the result and what is unpacked of it.
  */
 static struct numbers fold_numbers(const struct pccl_plan *plan, const struct job *jobs, uint32_t owner,
                                    struct pccl_segment segment)
@@ -273,7 +279,10 @@ static void check_results(const struct trial *trial, struct job *jobs)
     free(expected);
 }
 
-/* What the rules say may be in scratch: of the minimal window or the budget, and what departs besides. */
+/*
+ * What the rules say may be in scratch: of the minimal window or the budget, and what departs
+ * besides.
+ */
 static void check_scratch(const struct trial *trial, size_t budget)
 {
     struct pccl_plan plan = plan_of(trial);
@@ -443,7 +452,10 @@ static void halves_are_rounded_once(void **state)
             }
 }
 
-/* The same of sums that are packed: 40,000 is exact in every block, and the sum beyond what is seen at the end. */
+/*
+ * The same of sums that are packed: 40,000 is exact in every block, and the sum beyond what is seen
+ * at the end.
+ */
 static void quantized_halves_are_rounded_at_the_end(void **state)
 {
     (void)state;

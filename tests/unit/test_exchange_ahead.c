@@ -1,6 +1,6 @@
 /*
- * What is sent ahead on a long path, before the receiver's READY: how much, what becomes of it, and that nobody is told
- * a success of what was not compared.
+ * What is sent ahead on a long path, before the receiver's READY: how much, what becomes of it, and
+ * that nobody is told a success of what was not compared.
  */
 #include "core/limits.h"
 #include "unit/exchange_alone.h"
@@ -108,7 +108,10 @@ static void nothing_more_is_sent_ahead_behind_ready(void **state)
     end_alone();
 }
 
-/* One lane, one bound: it is free again when all that was sent ahead is granted, or the operation is over. */
+/*
+ * One lane, one bound: it is free again when all that was sent ahead is granted, or the operation
+ * has ended.
+ */
 static void operations_share_what_may_be_sent_ahead(void **state)
 {
     (void)state;
@@ -268,7 +271,10 @@ static void what_is_over_is_not_held(void **state)
     end_alone();
 }
 
-/* More than is held: all of it goes, with the connection, and the sender fails whatever runs over it. */
+/*
+ * More than is held: all of it goes, with the connection, and the sender fails whatever runs over
+ * it.
+ */
 static void what_is_held_is_bounded(void **state)
 {
     (void)state;
@@ -293,7 +299,10 @@ static void what_is_held_is_bounded(void **state)
     end_alone();
 }
 
-/* A byte each, in the worst order, of one operation or of as many: the same bound, and little memory. */
+/*
+ * A byte each, in the worst order, of one operation or of as many: the same bound, and little
+ * memory.
+ */
 static void segments_held_are_counted(void **state)
 {
     (void)state;
@@ -362,8 +371,8 @@ static void others_take_all_room(void)
 }
 
 /*
- * All together: peers that no operation has used share what there is, and wait for it; who sends to an operation of the
- * view has its own, and goes if it takes more where there is nothing to spare.
+ * All together: peers that no operation has used share what there is, and wait for it; who sends to
+ * an operation of the view has its own, and goes if it takes more where there is nothing to spare.
  */
 static void all_that_is_held_is_bounded(void **state)
 {
@@ -390,7 +399,10 @@ static void all_that_is_held_is_bounded(void **state)
     end_alone();
 }
 
-/* Somebody else has taken what all share: members have room of their own, before they are heard of and after. */
+/*
+ * Somebody else has taken what all share: members have room of their own, before they are heard of
+ * and after.
+ */
 static void newcomers_leave_members_their_room(void **state)
 {
     (void)state;
@@ -449,7 +461,10 @@ static void a_start_concerns_few_that_wait(void **state)
     end_alone();
 }
 
-/* Aborted, and never to be started here: what came ahead for it is given back, and what still comes is not held. */
+/*
+ * Aborted, and never to be started here: what came ahead for it is given back, and what still comes
+ * is not held.
+ */
 static void what_is_gone_is_not_held(void **state)
 {
     (void)state;
@@ -537,7 +552,10 @@ static void what_does_not_fit_is_a_mismatch(void **state)
     }
 }
 
-/* By our plan it comes from nobody: it proves nothing, nor does it do harm. The one before who sent it says so. */
+/*
+ * By our plan it comes from nobody: it proves nothing, nor does it do harm. The one before who sent
+ * it says so.
+ */
 static void only_the_one_before_shows_a_mismatch(void **state)
 {
     (void)state;
@@ -560,7 +578,9 @@ static void only_the_one_before_shows_a_mismatch(void **state)
     }
 }
 
-/* What every peer has made of the segments does not count before those who receive from it agree. */
+/*
+ * What every peer has made of the segments does not count before those who receive from it agree.
+ */
 static void nobody_is_done_without_comparing(void **state)
 {
     (void)state;
@@ -691,7 +711,10 @@ static void many_operations_come_ahead(void **state)
     }
 }
 
-/* A connection is lost before some of the ranks start: its sender fails, and no other is told a success. */
+/*
+ * A connection is lost before some of the ranks start: its sender fails, and no other is told a
+ * success.
+ */
 static void connections_break_before_the_start(void **state)
 {
     (void)state;

@@ -1,4 +1,6 @@
-/* The rules of the exchange's own state: they hold while an operation runs, and each says in words that it is broken.
+/*
+ * The rules of the exchange's own state: they hold while an operation runs, and each broken one is
+ * reported with a reason.
  */
 #include "unit/exchange_alone.h"
 

@@ -1,4 +1,6 @@
-/* What goes wrong: lost connections, stops at any moment, short memory, hardly any scratch, peers that differ or lie.
+/*
+ * What goes wrong in an exchange: lost connections, stops at any moment, short memory, hardly any
+ * scratch, peers that differ or lie.
  */
 #include "core/limits.h"
 #include "unit/exchange_alone.h"
@@ -31,7 +33,10 @@ static void shuffle(uint32_t *order, uint32_t count)
     }
 }
 
-/* Started in another order everywhere, over few connections, with scratch for none: all come to their end. */
+/*
+ * Started in another order everywhere, over few connections, with scratch for none: all come to
+ * their end.
+ */
 static void run_many(size_t scratch, bool direct, bool in_place, uint64_t seed)
 {
     struct pccl_exchange_config config = {.scratch_bytes_max = scratch, .window_bytes = 8 << 20};
@@ -138,7 +143,10 @@ static void stop_all(struct job *jobs)
             job_stop(&world, &jobs[rank], rank, false);
 }
 
-/* Nothing of the operation is left: what still comes is thrown away, no memory of the caller is touched. */
+/*
+ * Nothing of the operation is left: what still comes is thrown away, no memory of the caller is
+ * touched.
+ */
 static void leave_scene(struct job *jobs)
 {
     world_run(&world, 0);
@@ -328,7 +336,7 @@ static void lies_are_refused_and_harmless(void **state)
     struct pccl_msg good = data_of(0, 0, 4000);
     assert_int_equal(tell(2, false, &good, &arrival), PCCL_OK);
     assert_non_null(arrival.payload);
-    expect_malformed(2, false, good); /* twice, while the first is under way */
+    expect_malformed(2, false, good); /* twice, while the first runs */
     memset(arrival.payload, 0, arrival.length);
     pccl_exchange_received(exchange_of(&alone.world, 0), &arrival);
     expect_malformed(2, false, good); /* and afterward */
@@ -414,7 +422,7 @@ static void ready_before_the_start_is_kept(void **state)
     assert_true(next_to(1, true, &departure));
     assert_int_equal(departure.msg.type, PCCL_MSG_data);
     job_stop(&alone.world, &alone.job, 0, false);
-    assert_int_equal(tell_ready(1, &ready), PCCL_OK); /* it is over: nobody is told */
+    assert_int_equal(tell_ready(1, &ready), PCCL_OK); /* it has ended: nobody is told */
     assert_int_equal(*announced, 1);
     end_alone();
 }
@@ -515,7 +523,10 @@ static void operations_share_a_lane_in_turn(void **state)
     end_alone();
 }
 
-/* Groups that the exchange has granted on this lane and not told yet: it is asked for all its READYs. */
+/*
+ * Groups that the exchange has granted on this lane and not told yet: it is asked for all its
+ * READYs.
+ */
 static uint64_t granted_to(uint32_t from)
 {
     uint64_t granted = 0;
@@ -527,7 +538,10 @@ static uint64_t granted_to(uint32_t from)
     return granted;
 }
 
-/* Starts so many operations of so many whole groups each. The groups that all of them may have open at once. */
+/*
+ * Starts so many operations of so many whole groups each. The groups that all of them may have open
+ * at once.
+ */
 static uint64_t stripes_open(uint32_t operations, uint64_t stripes, const struct pccl_cost *cost, size_t scratch)
 {
     const struct pccl_exchange_config config = {.scratch_bytes_max = scratch, .window_bytes = 1 << 20};
@@ -547,7 +561,10 @@ static uint64_t stripes_open(uint32_t operations, uint64_t stripes, const struct
     return granted;
 }
 
-/* On a short path 12 MiB for all operations, on a long one all there is; who finds it used up has one group. */
+/*
+ * On a short path 12 MiB for all operations, on a long one all there is; who finds it used up has
+ * one group.
+ */
 static void short_paths_share_what_the_caches_hold(void **state)
 {
     (void)state;

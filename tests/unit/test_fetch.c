@@ -1,4 +1,7 @@
-/* A requester and its donors, in fetch_world.h: all comes to its end, whoever dies, stalls or lies. */
+/*
+ * A requester and its donors, in fetch_world.h: every fetch ends, whichever donors die, stall or
+ * lie.
+ */
 #include "unit/fetch_world.h"
 
 /* ---- tests ---- */
@@ -109,7 +112,7 @@ static void short_memory(void **state)
                 if (!failed)
                     check_complete();
                 for (uint32_t i = 0; i < world.donor_count && failing; i++)
-                    answer_all(i); /* what is on its way comes to its end */
+                    answer_all(i); /* what is in flight arrives */
                 check_truth();
                 world.memory.fail_at = 0;
                 world_begin(true);
@@ -236,7 +239,10 @@ static void source_not_needed_any_more(void **state)
     world_fini();
 }
 
-/* What lies in memory, half of it written, is elected: with the other tensor as it is, or as it is not. */
+/*
+ * What lies in memory, half of it written, is elected: with the other tensor as it is, or as it is
+ * not.
+ */
 static void election_of_a_mixture(void **state)
 {
     (void)state;
@@ -435,7 +441,10 @@ static void silent_source(void **state)
     world_fini();
 }
 
-/* An idle donor is asked for what another one has not begun; who begins first writes, the other copy is thrown away. */
+/*
+ * An idle donor is asked for what another one has not begun; who begins first writes, the other
+ * copy is thrown away.
+ */
 static void help_at_the_end(void **state)
 {
     (void)state;
@@ -468,7 +477,7 @@ static void help_at_the_end(void **state)
     world_fini();
 }
 
-/* Whatever is handed in for a donor that is not there, or owes nothing. */
+/* Whatever is handed in for a donor that is not there, or from which nothing is missing. */
 static void strangers(void **state)
 {
     (void)state;
@@ -498,7 +507,9 @@ static void strangers(void **state)
     world_fini();
 }
 
-/* The root of an empty tensor can be only one: an elected content that says otherwise is nobody's. */
+/*
+ * The root of an empty tensor can be only one: an elected content that says otherwise is nobody's.
+ */
 static void content_that_cannot_be(void **state)
 {
     (void)state;

@@ -1,3 +1,7 @@
+/*
+ * wire/frame: the header's layout, every flipped bit, limits of length, and how the reader's buffer
+ * moves and grows.
+ */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -157,7 +161,10 @@ static void test_limits_of_length(void **state)
     }
 }
 
-/* The buffer follows the bytes that came, not the length that was claimed; it ends at one frame and shrinks again. */
+/*
+ * The buffer follows the bytes that came, not the length that was claimed; it ends at one frame and
+ * shrinks again.
+ */
 static void test_buffer_follows_the_bytes(void **state)
 {
     (void)state;
@@ -222,7 +229,10 @@ static void test_a_full_buffer_of_small_frames_moves_on(void **state)
     pccl_frame_reader_fini(&reader);
 }
 
-/* Each allocation fails once: what was collected is still there and the frame arrives after another try. */
+/*
+ * Each allocation fails once: what was collected is still there and the frame arrives after another
+ * try.
+ */
 static void test_short_memory_loses_nothing(void **state)
 {
     (void)state;

@@ -1,7 +1,7 @@
 /*
- * The byte-level rig: two sessions over a faked socket pair with short reads and writes, EAGAIN, EINTR, one-byte
- * segments, flipped bits, resets at any byte and short memory. What arrives on each side is exactly what the other
- * sent, in order. A failure names its seed:  test_frame_stream 17  runs that one alone.
+ * The byte-level rig: two sessions over a faked socket pair with short reads and writes, EAGAIN,
+ * EINTR, one-byte segments, flipped bits, resets at any byte and short memory. What arrives on each
+ * side is exactly what the other sent, in order. A failure names its seed:  test_frame_stream 17  runs that one alone.
  */
 #include <stdarg.h>
 #include <stddef.h>
@@ -171,8 +171,9 @@ static void say_heartbeat(struct side *side)
 }
 
 /*
- * Both sides greet alike here; the acknowledgment in the header says what has arrived before. Sometimes it tells of
- * less, as a hello does that was written before the last bytes of the old connection were read: duplicates follow.
+ * Both sides greet alike here; the acknowledgment in the header says what has arrived before.
+ * Sometimes it tells of less, as a hello does that was written before the last bytes of the old
+ * connection were read: duplicates follow.
  */
 static void say_hello(struct side *side)
 {
@@ -325,7 +326,7 @@ static bool nothing_is_kept(const struct world *w)
     return w->sides[0].session.queued_count == 0 && w->sides[1].session.queued_count == 0;
 }
 
-/* The last acknowledgments: after a heartbeat each way nothing is kept. */
+/* The last acknowledgments: after a heartbeat in each direction nothing is kept. */
 static void advance(struct world *w)
 {
     memset(&w->faults, 0, sizeof w->faults);

@@ -1,3 +1,4 @@
+/* core/id: equality, the zero id, order, places in a list, and digits. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>

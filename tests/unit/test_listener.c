@@ -1,4 +1,4 @@
-/* Accepting strangers: ports, caps, silence, shortage of descriptors. */
+/* net/listener: accepting strangers: ports, caps, silence, shortage of descriptors. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -404,7 +404,9 @@ static void nobody_sits_on_the_spare_in_silence(void **state)
     loopback_until(&f.loop, &f.enough_accepted);
     assert_true(f.one_ended);
     assert_int_equal(f.how, PCCL_END_TIMEOUT);
-    /* Whoever must not be turned away is adopted; then there is no spare, and the next one waits. */
+    /*
+     * Whoever must not be turned away is adopted; then there is no spare, and the next one waits.
+     */
     pccl_listener_adopt(f.newest);
     hoard_over(&hoard);
     int late = loopback_connect(f.listener.port);

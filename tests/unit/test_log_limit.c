@@ -1,4 +1,4 @@
-/* Lines that anybody can cause: so many of a cause within a minute, then their number. */
+/* Log lines that anybody can cause: a few of each cause within a minute, then only their number. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>

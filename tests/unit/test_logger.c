@@ -282,7 +282,9 @@ static void fork_and_log(pcclLogLevel_t level, const char *subsystem, const char
         _exit(1);
 }
 
-/* The thread of the callback is then the child's only one, and goes on handing lines over there. */
+/*
+ * The thread of the callback is then the child's only one, and continues to hand lines over there.
+ */
 static void a_callback_may_fork(void **state)
 {
     (void)state;
@@ -334,7 +336,7 @@ static void begin_collecting(struct collected *collected)
     pccl_logger_set_callback(collect, collected);
 }
 
-/* Who logs goes on; what does not fit is counted, and told where it is missing. */
+/* Whoever logs is not held up; what does not fit is counted, and told where it is missing. */
 static void nobody_waits_for_a_callback(void **state)
 {
     (void)state;

@@ -1,4 +1,4 @@
-/* topology/matrix: against a plain table, through growth and want of memory. */
+/* topology/matrix: against a plain table, while it grows and when memory runs out. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>

@@ -1,4 +1,7 @@
-/* Sessions that measure the ways between them, over real connections, and with peers played by hand. */
+/*
+ * Sessions that measure the paths between them, over real connections, and with peers played by
+ * hand.
+ */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -16,7 +19,7 @@ enum {
     AT_ONCE_MS = 300, /* where nothing else has to happen within it */
     SOON_MS = 3000,   /* where it is waited for, and a busy machine has to do something before */
     FRAME_BYTES = PCCL_FRAME_HEADER_BYTES + 4 + PCCL_FLOOD_BYTES_MAX,
-    ECHOES = 3, /* what a tester asks for before it loads the way */
+    ECHOES = 3, /* what a tester asks for before it loads the path */
 };
 
 /* ---- sessions among themselves ---- */
@@ -66,7 +69,7 @@ static void both_directions_at_once(void **state)
     node_finish(&b);
 }
 
-/* Each tests its way to the next and then to the one after, while two others test theirs to it. */
+/* Each tests its path to the next and then to the one after, while two others test theirs to it. */
 static void three_measure_all_their_paths(void **state)
 {
     enum { NODES = 3 };
@@ -85,7 +88,7 @@ static void three_measure_all_their_paths(void **state)
         node_finish(&nodes[i]);
 }
 
-/* ---- a way that lets little through ---- */
+/* ---- a path that lets little through ---- */
 
 /* A peer by hand on a thread of its own, whose clock lets so much through and no more. */
 struct slow {
@@ -247,7 +250,10 @@ static void who_says_no_more_is_given_up(void **state)
     node_finish(&tester);
 }
 
-/* One echo is a round trip too, if the others do not come in time; and then nothing is seen of what is sent. */
+/*
+ * One echo is a round trip too, if the others do not come in time; and then nothing is seen of what
+ * is sent.
+ */
 static void who_never_sees_anything_is_silent(void **state)
 {
     struct node tester;
@@ -311,7 +317,10 @@ static void until_taken(struct node *tester)
     node_until_count(tester, &tester->over, over + 1);
 }
 
-/* What it sees changes all the time, so that the test does not settle; and each report is taken on its own. */
+/*
+ * What it sees changes all the time, so that the test does not settle; and each report is taken on
+ * its own.
+ */
 static void report_for_a_while(struct node *tester, int bare)
 {
     enum { REPORTS = 8, APART_MS = 12 };

@@ -1,3 +1,6 @@
+/*
+ * core/memory: allocating and growing, also when memory is short; and what is said of every status.
+ */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>

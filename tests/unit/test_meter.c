@@ -1,4 +1,4 @@
-/* topology/meter: against ways that are made up. */
+/* topology/meter: against simulated paths. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -14,16 +14,17 @@ enum { STEP_US = 100, SEGMENT = 1448, KB = 1000, MB = 1000000, MS = 1000, BEGUN_
 enum sender { AT_ONCE, SLOW_START, PACED_SLOW_START, BBR };
 
 /*
- * A bottleneck with a token bucket, and a sender in front of it. Windowed senders send what they may at once
- * (SLOW_START) or over half a round trip, and double it each round trip until the queue has overflown; then they keep
- * the queue. BBR doubles its rate until it sees no growth, and then goes round the eight phases of its probing.
+ * A bottleneck with a token bucket, and a sender in front of it. Windowed senders send what they
+ * may at once (SLOW_START) or over half a round trip, and double it each round trip until the queue
+ * has overflown; then they keep the queue. BBR doubles its rate until it sees no growth, and then
+ * goes round the eight phases of its probing.
  */
 struct path {
     const char *name;
     uint64_t rate;
     uint64_t line;  /* what comes through while there are tokens; 0: as fast as the bottleneck */
     uint64_t burst; /* bytes of tokens in the bucket at first */
-    uint64_t queue; /* bytes that fit into it; 0: twice what is under way */
+    uint64_t queue; /* bytes that fit into it; 0: twice what is in flight */
     enum sender sender;
     uint32_t rtt_us;
     uint32_t relay_us;              /* what has come through is handed on this often only */
@@ -265,7 +266,7 @@ static void dips_and_stalls(void **state)
     check(paths, PCCL_COUNT_OF(paths));
 }
 
-/* Never settles, as it is: what the later part says. */
+/* Never becomes steady: the later part decides. */
 static void the_limit_ends_it(void **state)
 {
     (void)state;
@@ -338,7 +339,10 @@ static void what_has_stopped_is_slow(void **state)
     assert_int_equal(pccl_meter_rate(&meter), 1); /* less than a byte per second */
 }
 
-/* This process stands still: a sample after a long time, or all that have waited, at the same moment or one by one. */
+/*
+ * This process stands still: a sample after a long time, or all that have waited, at the same
+ * moment or one by one.
+ */
 static void standing_still_does_no_harm(void **state)
 {
     (void)state;

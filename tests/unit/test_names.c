@@ -1,4 +1,4 @@
-/* What peers are called, and how words come to say it. */
+/* What peers are called, and how messages come to say it. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -123,7 +123,7 @@ static void test_pruning(void **state)
     assert_int_equal(m.live_blocks, 0);
 }
 
-/* Whatever the words are, none of them is lost but at the end. */
+/* Whatever the text is, it loses nothing but its end. */
 static void test_any_words(void **state)
 {
     (void)state;

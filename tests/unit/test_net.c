@@ -165,7 +165,9 @@ static void a_closed_other_side_raises_no_signal(void **state)
     pccl_socket_close(ours);
 }
 
-/* As a restarted master must be able to: the system may have given its port to a socket that dials. */
+/*
+ * As a restarted master must be able to: the system may have given its port to a socket that dials.
+ */
 static bool can_listen_where_one_dials(void)
 {
     uv_os_sock_t ours, listening;
@@ -186,7 +188,10 @@ static bool can_listen_where_one_dials(void)
     return while_open && afterward;
 }
 
-/* Another program's socket may share the port, and keep it from being listened on; not each port of a few. */
+/*
+ * Another program's socket may share the port, and keep it from being listened on; not each port of
+ * a few.
+ */
 static void a_port_that_a_dialing_socket_has_can_be_listened_on(void **state)
 {
     (void)state;

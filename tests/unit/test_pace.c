@@ -1,4 +1,4 @@
-/* data/pace: against a way that is made up. */
+/* data/pace: against a simulated path. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -9,7 +9,10 @@
 
 enum { RTT_US = 50000, STEP_US = 1000, MB = 1000000 };
 
-/* Sends as fast as the bound and the way allow for so long, in steps; what arrives is acknowledged in bursts. */
+/*
+ * Sends as fast as the bound and the path allow for so long, in steps; what arrives is acknowledged
+ * in bursts.
+ */
 struct path {
     struct pccl_pace pace;
     uint64_t now_us, sent, delivered;
@@ -105,7 +108,10 @@ static void losses_do_not_bring_it_down(void **state)
     assert_in_range(path.pace.bound, 90 * MB, 125 * MB);
 }
 
-/* One that was slow for a while, and others that are slow with it: it comes back to what its way can take. */
+/*
+ * One that was slow for a while, and others that are slow with it: it comes back to what its path
+ * can take.
+ */
 static void others_do_not_keep_it_down(void **state)
 {
     (void)state;
@@ -120,8 +126,10 @@ static void others_do_not_keep_it_down(void **state)
     assert_in_range(path.pace.bound, 100 * MB, 250 * MB);
 }
 
-/* Held up for some seconds, and the round trip is longer for another reason than a queue: it is not forgotten what the
- * way can take. */
+/*
+ * Held up for some seconds, and the round trip is longer for another reason than a queue: it is not
+ * forgotten what the way can take.
+ */
 static void it_does_not_sink_at_once(void **state)
 {
     (void)state;

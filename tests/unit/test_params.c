@@ -1,4 +1,7 @@
-/* config/params: the table, the order of values, bad values in words, address lists, unknown variables. */
+/*
+ * config/params: the table, the order of values, bad values and their reasons, address lists,
+ * unknown variables.
+ */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>

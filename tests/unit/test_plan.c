@@ -1,3 +1,7 @@
+/*
+ * collective/plan: how an operation is cut into stripes and segments, and which schedule its cost
+ * chooses.
+ */
 #include "collective/plan.h"
 #include "unit/support.h"
 
@@ -79,7 +83,10 @@ static void codecs_get_whole_blocks(void **state)
     }
 }
 
-/* Only what is between the first part and the result, only where it would be rounded, and never with a codec. */
+/*
+ * Only what is between the first part and the result, only where it would be rounded, and never
+ * with a codec.
+ */
 static void sums_of_halves_travel_wide(void **state)
 {
     (void)state;

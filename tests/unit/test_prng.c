@@ -1,3 +1,4 @@
+/* core/prng: known numbers, equal seeds, and even draws below a bound. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -7,7 +8,10 @@
 #include "core/prng.h"
 #include "core/table.h"
 
-/* The first output for the state {1, 2, 3, 4}, by hand: rotl(2 * 5, 7) * 9 = 11520; the second: state[1] = 0. */
+/*
+ * The first output for the state {1, 2, 3, 4}, by hand: rotl(2 * 5, 7) * 9 = 11520; the second:
+ * state[1] = 0.
+ */
 static void test_known_numbers(void **state)
 {
     (void)state;
@@ -51,7 +55,10 @@ static void test_below_is_within_and_even(void **state)
         assert_int_equal(pccl_prng_below(&prng, 1), 0);
         assert_true(pccl_prng_below(&prng, UINT64_MAX) < UINT64_MAX);
     }
-    /* A bound of 3 * 2^62 wraps 2^64 unevenly: without rejection the lowest third would come half the time. */
+    /*
+     * A bound of 3 * 2^62 wraps 2^64 unevenly: without rejection the lowest third would come half
+     * the time.
+     */
     uint32_t low = 0;
     for (int i = 0; i < 30000; i++)
         low += pccl_prng_below(&prng, UINT64_C(3) << 62) < UINT64_C(1) << 62;

@@ -1,4 +1,7 @@
-/* net/reactor: no wake-up is lost, who stood still reads before time judges, and every way to begin and to end. */
+/*
+ * net/reactor: no wake-up is lost, a process that stood still reads before it judges by time, and
+ * every order of beginning and ending.
+ */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -412,7 +415,9 @@ static struct pccl_dialer *dial(struct tenants *tenants)
     return pccl_dialer_start(&tenants->world.reactor.loop, pccl_heap(), &dial);
 }
 
-/* Whatever the loop holds, its owner closes it, and it is let go before pccl_reactor_close returns. */
+/*
+ * Whatever the loop holds, its owner closes it, and it is let go before pccl_reactor_close returns.
+ */
 static void it_closes_when_handles_of_every_kind_were_open(void **state)
 {
     struct tenants tenants = {0};
@@ -461,7 +466,7 @@ static void note_last(uv_timer_t *timer)
     uv_close((uv_handle_t *)timer, NULL);
 }
 
-/* A last word may still be under way. */
+/* A last message may still be in flight. */
 static void it_ends_with_the_last_that_others_have_in_it(void **state)
 {
     static const struct pccl_reactor_events events = {.woken = end_it, .ticked = note_tick};
@@ -550,7 +555,10 @@ static int open_with(int free_files)
     return error;
 }
 
-/* libuv makes what lives as long as the process with its first loop, and does not bear that this fails. */
+/*
+ * libuv makes what lives as long as the process with its first loop, and does not bear that this
+ * fails.
+ */
 static void the_first_loop_of_a_process_may_fail(void **state)
 {
     int status;
@@ -592,7 +600,10 @@ int __wrap_uv_async_init(uv_loop_t *loop, uv_async_t *async, uv_async_cb callbac
     return no_wake ? UV_ENOMEM : __real_uv_async_init(loop, async, callback);
 }
 
-/* The allocations of libuv come here. Where it ends the process for want of memory, nobody can help. */
+/*
+ * The allocations of libuv come here. Where it ends the process for want of memory, nobody can
+ * help.
+ */
 static void want_of_memory_is_told(void **state)
 {
     (void)state;

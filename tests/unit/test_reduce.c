@@ -1,4 +1,6 @@
-/* kernels/reduce: the conversions over all bit patterns, and the folds against plain computations. */
+/*
+ * kernels/reduce: the conversions over all bit patterns, and the folds against plain computations.
+ */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -83,7 +85,9 @@ static void narrowing_takes_all_values_back(void **state)
     }
 }
 
-/* Between each two neighbors: the middle goes to the even one, its f32 neighbors to the nearer one. */
+/*
+ * Between each two neighbors: the middle goes to the even one, its f32 neighbors to the nearer one.
+ */
 static void narrowing_rounds_to_nearest_even(void **state)
 {
     (void)state;

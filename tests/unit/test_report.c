@@ -1,4 +1,4 @@
-/* topology/report: there and back, every refusal in words, and whatever bytes may come. */
+/* topology/report: there and back, every refusal with its reason, and arbitrary bytes. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -231,7 +231,7 @@ static void out_of_memory(void **state)
             assert_string_equal(reason.bytes, "out of memory");
     }
     assert_int_equal(status, PCCL_OK);
-    assert_true(fail_at > 5); /* peers, ring, what was seen, ways: and then none */
+    assert_true(fail_at > 5); /* peers, ring, what was seen, paths: and then none */
     pccl_topology_report_fini(&report);
     test_memory_init(&memory);
     assert_false(pccl_topology_report_init(&report, &memory.memory, 0));
@@ -343,7 +343,7 @@ static void any_report_comes_back(void **state)
     assert_int_equal(memory.live_blocks, 0);
 }
 
-/* OK or a refusal in words; never more than that. */
+/* OK or a refusal with a reason; never more than that. */
 static enum pccl_status survives(const char *text, size_t length, struct test_memory *memory)
 {
     struct pccl_topology_report report;

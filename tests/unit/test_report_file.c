@@ -1,3 +1,7 @@
+/*
+ * drive/report_file: the number of topology reports on disk is bounded, and symbolic links are not
+ * followed.
+ */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>

@@ -1,4 +1,7 @@
-/* topology/ring: against all permutations for up to 7 nodes, and large rings with few and with many bad pairs. */
+/*
+ * topology/ring: against all permutations for up to 7 nodes, and large rings with few and with many
+ * bad pairs.
+ */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -136,7 +139,10 @@ static void agrees_with_brute_force_on_all_graphs_of_six(void **state)
     }
 }
 
-/* The claim for 8 nodes: "not found" means that there is none. Worst case: all pairs good but those of one node. */
+/*
+ * The claim for 8 nodes: "not found" means that there is none. Worst case: all pairs good but those
+ * of one node.
+ */
 static void eight_nodes_are_decided(void **state)
 {
     (void)state;
@@ -259,7 +265,9 @@ static void many_nodes(void **state)
     assert_int_equal(order[1], 1);
 }
 
-/* Whatever the pairs are, the number of questions is bounded and no ring is claimed that is none. */
+/*
+ * Whatever the pairs are, the number of questions is bounded and no ring is claimed that is none.
+ */
 static void the_budget_holds(void **state)
 {
     (void)state;

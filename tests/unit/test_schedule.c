@@ -1,6 +1,7 @@
 /*
- * Schedules alone, without the engine: all ranks run one group of pieces in memory. A piece is a text of the ranks that
- * have been folded into it, so the order shows; messages are delivered in any order.
+ * Schedules alone, without the engine: all ranks run one group of pieces in memory. A piece is a
+ * text of the ranks that have been folded into it, so the order shows; messages are delivered in
+ * any order.
  */
 #include "collective/schedule.h"
 #include "core/limits.h"
@@ -189,7 +190,10 @@ static uint32_t ranks_most(enum pccl_algorithm algorithm)
     return algorithm == PCCL_DIRECT ? PCCL_MESH_PEERS_MAX : RANKS_MOST;
 }
 
-/* All ranks get all results, folded in the same order, whatever comes first, and nothing is left over. */
+/*
+ * All ranks get all results, folded in the same order, whatever comes first, and nothing is left
+ * over.
+ */
 static void everybody_gets_every_result(void **state)
 {
     (void)state;

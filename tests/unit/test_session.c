@@ -1,3 +1,7 @@
+/*
+ * wire/session: numbers, acknowledgments, duplicates and gaps, and what a full queue or short
+ * memory leave unchanged.
+ */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>

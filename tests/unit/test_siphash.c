@@ -1,3 +1,4 @@
+/* core/siphash: against the vectors of its authors. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -6,7 +7,10 @@
 
 #include "core/siphash.h"
 
-/* The vectors of the algorithm's authors: the input is 00 01 02 ..., so is the key; OpenSSL's SIPHASH says the same. */
+/*
+ * The vectors of the algorithm's authors: the input is 00 01 02 ..., so is the key; OpenSSL's
+ * SIPHASH says the same.
+ */
 static void test_vectors(void **state)
 {
     (void)state;

@@ -1,6 +1,7 @@
 /*
- * topology/solve: against all rings of up to 9 members, and the search for many members against the exact one; rings
- * hidden in noise, sites, gates; no ring; memory that runs out; a caller who has no time. Any argument: larger runs.
+ * topology/solve: against all rings of up to 9 members, and the search for many members against the
+ * exact one; rings hidden in noise, sites, gates; no ring; memory that runs out; a caller who has
+ * no time. Any argument: larger runs.
  */
 #include <stdarg.h>
 #include <stddef.h>
@@ -222,8 +223,9 @@ static void search_as_exact(void **state)
 enum { SLOW = 1000 };
 
 /*
- * A ring of ways that carry at least SLOW, with the least latency that any way has; about `more` other ways out of each
- * member are as fast. One member has one way that is as fast as SLOW, which makes that the best there is.
+ * A ring of paths that carry at least SLOW, with the least latency that any path has; about `more`
+ * other paths out of each member are as fast. One member has one path that is as fast as SLOW,
+ * which makes that the best there is.
  */
 static uint64_t hide_ring(uint32_t count, uint32_t more)
 {
@@ -273,7 +275,10 @@ static void hidden_rings(void **state)
 
 /* ---- sites ---- */
 
-/* Members in sites of about the same size, numbered at random: fast and near inside, else as `between` says. */
+/*
+ * Members in sites of about the same size, numbered at random: fast and near inside, else as
+ * `between` says.
+ */
 static void make_sites(uint32_t count, uint32_t sites, uint64_t (*between)(uint32_t from, uint32_t to))
 {
     shuffle(hidden, count);
@@ -297,7 +302,7 @@ static void sites(void **state)
             pccl_prng_seed(&prng, seed * 1000 + count);
             struct pccl_ring_problem problem = problem_of(count, seed);
             problem.steps /= 10;
-            /* Two sites: there and back, over ways of the one rate that there is. */
+            /* Two sites: there and back, over paths of the one rate that there is. */
             make_sites(count, 2, all_slow);
             struct pccl_ring_answer answer = solve(&problem);
             assert_int_equal(answer.worth.slowest, 1001);
@@ -376,7 +381,7 @@ static void no_ring(void **state)
                             link = i != half;
                         if (why == 1) /* one cannot receive */
                             link = j != half;
-                        if (why == 2) /* there is no way back */
+                        if (why == 2) /* there is no path back */
                             link = i < half || j >= half;
                         if (why == 3) /* more than half of them reach only the others, who are too few */
                             link = (i <= half) != (j <= half);
@@ -395,7 +400,9 @@ static void no_ring(void **state)
     }
 }
 
-/* What is not seen at once is not claimed either: the search ends, and says that it does not know. */
+/*
+ * What is not seen at once is not claimed either: the search ends, and says that it does not know.
+ */
 static void no_ring_unproven(void **state)
 {
     (void)state;

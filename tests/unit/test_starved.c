@@ -1,8 +1,8 @@
 /*
- * Memory runs out: allocation k of the library fails, for every k, while a master and two peers of this process are
- * made, meet, reduce and end. Calls fail in words and change nothing; then the two meet all the same, and nothing is
- * left. The linker turns the allocations of the library (not those of libuv, some of which are fatal) to the functions
- * here.
+ * Memory runs out: allocation k of the library fails, for every k, while a master and two peers of
+ * this process are made, meet, reduce and end. Calls fail with a reason and change nothing; then
+ * the two meet all the same, and nothing is leaked. The linker replaces the allocations of the
+ * library (not those of libuv, some of which are fatal) by the functions here.
  */
 #include <stdarg.h>
 #include <stddef.h>
@@ -84,7 +84,7 @@ static bool is_late(void)
     return now.tv_sec > until.tv_sec;
 }
 
-/* A failed call must have words. */
+/* A failed call must have a reason. */
 static void failed(struct peer *peer, pcclResult_t code, const pcclComm_t *comm, const char *call)
 {
     const char *reason = pcclGetLastError(comm);
@@ -138,7 +138,10 @@ static bool reduce(struct peer *peer, pcclComm_t *comm)
     return result == pcclSuccess;
 }
 
-/* Until both have had what they wanted. Whoever sees that leaves, and the other's open call ends by that. */
+/*
+ * Until both have had what they wanted. Whoever sees that leaves, and the other's open call ends by
+ * that.
+ */
 static void *live(void *argument)
 {
     struct peer *peer = argument;
@@ -169,7 +172,9 @@ static void *live(void *argument)
 
 static pcclMasterInstance_t *start_master(void)
 {
-    /* Short: what cannot be told for want of memory is waited out. Who is lost by that comes again. */
+    /*
+     * Short: what cannot be told for want of memory is waited out. Who is lost by that comes again.
+     */
     static const char *const settings[][2] = {
         {"silence_ms", "500"}, {"heartbeat_ms", "125"}, {"warm_up_ms", "200"}, {"hello_ms", "100"}};
     for (int attempt = 0; attempt < 100; attempt++) {

@@ -13,7 +13,7 @@ enum { CHUNK = PCCL_STATE_CHUNK_BYTES };
 
 static struct test_memory memory;
 
-/* ---- the same in another way: all bytes in one buffer, hashed at once ---- */
+/* ---- the same computed differently: all bytes in one buffer, hashed at once ---- */
 
 struct buffer {
     uint8_t bytes[1 << 16];

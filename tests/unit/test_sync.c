@@ -1,4 +1,7 @@
-/* Sessions of a synchronization among themselves, over real connections: what moves, and the digests. */
+/*
+ * Sessions of a synchronization among themselves, over real connections: what moves, and the
+ * digests.
+ */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>

@@ -27,7 +27,10 @@ static void close_fake(struct pccl_device *device)
         fail_msg("%s", wrong);
 }
 
-/* Two tensors; the first ones of a device if so said, and if there are two devices, the second ones of another one. */
+/*
+ * Two tensors; the first ones of a device if so said, and if there are two devices, the second ones
+ * of another one.
+ */
 static void device_transfer(int devices, bool donor_has, bool requester_has)
 {
     enum { BYTES = 9 * CHUNK + 5 };
@@ -181,7 +184,10 @@ static void a_device_fails_at_the_donor(void **state)
     }
 }
 
-/* A tensor so small that its bytes come together with the word of them: there is no lane to put them. */
+/*
+ * A tensor so small that its bytes come together with the word of them: there is no lane to put
+ * them.
+ */
 static void a_lane_cannot_be_opened_for_a_small_tensor(void **state)
 {
     enum { BYTES = 100 };

@@ -1,4 +1,6 @@
-/* Sessions of a synchronization, over real connections, when the other side goes, stalls or lies. */
+/*
+ * Sessions of a synchronization, over real connections, when the other side leaves, stalls or lies.
+ */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -66,7 +68,10 @@ static void the_only_donor_goes(void **state)
     free(b);
 }
 
-/* The liar's content has the digests of the donor's, all of them; what is elected is known by the donor's proof. */
+/*
+ * The liar's content has the digests of the donor's, all of them; what is elected is known by the
+ * donor's proof.
+ */
 static void a_donor_with_forged_content_is_refused(void **state)
 {
     enum { BYTES = 3 * CHUNK };

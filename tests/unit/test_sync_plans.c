@@ -1,4 +1,4 @@
-/* What plans make of a session of a synchronization: who is served when, replacement, and the end. */
+/* What plans do to a session of a synchronization: who is served when, replacement, and the end. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -93,7 +93,7 @@ static void a_plan_replaces_the_one_before(void **state)
     node_name_donor(&requester, &new);
     node_set(&requester, &requester.hold_touching, false);
     expect_fetched(&requester, 1);                          /* of the second; the first was forgotten */
-    pccl_sync_session_plan(requester.session, true, false); /* and back, when all is over */
+    pccl_sync_session_plan(requester.session, true, false); /* and back, when all have ended */
     node_name_donor(&requester, &old);
     expect_fetched(&requester, 2);
     node_stop(&requester);
@@ -272,7 +272,10 @@ static void who_failed_before_serves(void **state)
     free(own);
 }
 
-/* Who is waited for no longer leaves off in the middle: what it has then is nothing to tell, nor to serve by. */
+/*
+ * Who is waited for no longer leaves off in the middle: what it has then is nothing to tell, nor to
+ * serve by.
+ */
 static void a_proof_left_early_is_none(void **state)
 {
     struct node node;

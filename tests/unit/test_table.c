@@ -1,3 +1,7 @@
+/*
+ * core/table and core/crowd: random histories, no memory to grow, and numbers, ids and addresses
+ * that collide under one key only.
+ */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -224,7 +228,10 @@ static void test_ids_that_collide_do_so_under_one_key_only(void **state)
     check_spread_ids(ids);
 }
 
-/* Each half undoes what mixing makes of the other: a hash of well mixed halves, without a key, is the same for all. */
+/*
+ * Each half undoes what mixing makes of the other: a hash of well mixed halves, without a key, is
+ * the same for all.
+ */
 static void test_ids_that_collide_without_a_key(void **state)
 {
     (void)state;

@@ -1,3 +1,4 @@
+/* core/text: formatting, durations, cutting, and bytes that cannot be printed. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>

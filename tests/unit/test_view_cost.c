@@ -1,4 +1,7 @@
-/* The figures of links in a run that goes on steadily: they come into the view, and then leave it alone. */
+/*
+ * The figures of links in a run whose traffic is steady: they come into the view once, and then
+ * leave it alone.
+ */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>

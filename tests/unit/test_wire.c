@@ -1,6 +1,7 @@
 /*
- * The codec against its own description. Golden bytes: tests/wire/golden.txt holds printed messages and their frames;
- * it is written anew only with a new PCCL_PROTOCOL_VERSION:  test_wire --write-golden > tests/wire/golden.txt
+ * The codec against its own description. Golden bytes: tests/wire/golden.txt holds printed messages
+ * and their frames; it is written anew only with a new PCCL_PROTOCOL_VERSION:
+ *   test_wire --write-golden > tests/wire/golden.txt
  */
 #include <stdarg.h>
 #include <stddef.h>
@@ -102,7 +103,7 @@ static void test_truncated_and_trailing(void **state)
     }
 }
 
-/* Every body that is accepted is the one way to write its message. */
+/* Every body that is accepted is the only encoding of its message. */
 static void test_flipped_bits_stay_canonical(void **state)
 {
     (void)state;
@@ -275,7 +276,8 @@ static size_t encode_bare(uint16_t type, struct pccl_prng *prng)
 }
 
 /*
- * One over the cap is refused for that reason, even when all the bytes are there; so is the longest length, at once.
+ * One over the cap is refused for that reason, even when all the bytes are there; so is the longest
+ * length, at once.
  */
 static void test_lengths_over_the_cap(void **state)
 {

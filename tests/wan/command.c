@@ -1,3 +1,4 @@
+/* Parses the emulator's commands and carries them out on the network. */
 #include "command.h"
 
 #include <math.h>
@@ -164,7 +165,7 @@ static bool show(const struct call *call)
     return true;
 }
 
-/* The words behind the first, as numbers that are not negative. */
+/* The words after the first, as numbers that are not negative. */
 static bool read_numbers(struct call *call, char **rest)
 {
     const int most = sizeof call->numbers / sizeof *call->numbers;

@@ -1,6 +1,6 @@
 /*
- * What the emulator is told while it runs, one command a line; the answer is one line, too: "ok", numbers as JSON, or
- * "error: " and words. wanem --help lists the commands.
+ * What the emulator can be told while it runs: one command a line. The answer is one line, too:
+ * "ok", numbers as JSON, or "error: " with a reason. wanem --help lists the commands.
  */
 #ifndef PCCL_TESTS_WAN_COMMAND_H
 #define PCCL_TESTS_WAN_COMMAND_H

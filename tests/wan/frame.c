@@ -1,3 +1,4 @@
+/* Reads the sizes of a frame, cuts it into segments, and completes checksums. */
 #include "frame.h"
 
 #include <linux/virtio_net.h>
@@ -101,7 +102,10 @@ static void finish_ip(uint8_t *part, const struct frame_shape *shape, size_t ip_
     put_16(ip + 10, ~sum_16(ip, header_bytes, 0));
 }
 
-/* Whoever receives the frame adds the sum over the segment to that over the pseudo header, which is put here. */
+/*
+ * Whoever receives the frame adds the sum over the segment to that over the pseudo header, which is
+ * put here.
+ */
 static void finish_tcp(uint8_t *part, const struct frame_shape *shape, size_t tcp_bytes, uint32_t first, bool is_last)
 {
     const uint8_t *ip = part + shape->ip_at;

@@ -1,3 +1,4 @@
+/* The stages of network.h: rates, queues, delays, losses and cuts of frames. */
 #include "network.h"
 
 #include <stdlib.h>

@@ -3,11 +3,12 @@
  *
  *   the uplink of s, the pair (s, d), the delay of (s, d), the downlink of d
  *
- * Uplink, pair and downlink each have a rate and a queue that drops what does not fit. Bits flow through: where a later
- * stage is not slower than an earlier one it adds no time. Loss is drawn for each segment when it enters, so the lost
- * take no time on the uplink; what is for everybody (neighbor discovery) is never lost by chance. A cut drops what
- * enters from then on; what is under way arrives. Everything can be changed while frames are under way, and never
- * changes their order. No sockets and no clock in here: the caller tells the time and takes what arrives.
+ * Uplink, pair and downlink each have a rate and a queue that drops what does not fit. Bits flow
+ * through: where a later stage is not slower than an earlier one it adds no time. Loss is drawn for
+ * each segment when it enters, so the lost take no time on the uplink; what is for everybody
+ * (neighbor discovery) is never lost by chance. A cut drops what enters from then on; what is in
+ * flight arrives. Everything can be changed while frames are in flight, and never changes their
+ * order. No sockets and no clock in here: the caller tells the time and takes what arrives.
  */
 #ifndef PCCL_TESTS_WAN_NETWORK_H
 #define PCCL_TESTS_WAN_NETWORK_H
@@ -34,7 +35,7 @@ struct stage {
 
 struct pair {
     struct stage stage;
-    struct packet *head, *tail; /* under way, until last_ns */
+    struct packet *head, *tail; /* in flight, until last_ns */
     int64_t delay_ns;
     double loss;
     bool cut;
@@ -57,9 +58,12 @@ struct network {
 
 /* A frame has come in at a port. */
 void network_enter(struct network *network, int from, const uint8_t *frame, size_t length, int64_t now_ns);
-/* Moves everything on; `deliver` is called for what arrives (false: it was not taken). Returns when to call again. */
+/*
+ * Moves everything on; `deliver` is called for what arrives (false: it was not taken). Returns when
+ * to call again.
+ */
 int64_t network_run(struct network *network, int64_t now_ns, bool (*deliver)(int port, const struct packet *packet));
-/* Also for the rest of the packet that is on its way through. 0: unlimited. */
+/* Also for the rest of the packet that is passing through. 0: unlimited. */
 void network_set_rate(struct stage *stage, double rate_bps, int64_t now_ns);
 
 #endif

@@ -1,5 +1,6 @@
-"""Is a long link what it is set to? With plain sockets. That nothing is early or too fast is judged,
-and that everything arrives; how closely rates and delays are met are figures, which a busy machine changes."""
+"""Is a long link what it is set to? Measured with plain sockets. That nothing is early or too fast,
+and that everything arrives, is judged; how closely rates and delays are met are figures, which a
+busy machine changes."""
 
 import array
 import fcntl
@@ -42,7 +43,8 @@ def connection(wan, sender, receiver, v6=False, congestion="reno"):
 
 
 def transfer(wan, size, skip=0, **ways):
-    """Moves so many bytes from host 0 to host 1. Returns bytes per second in all, and after the first `skip` bytes."""
+    """Moves so many bytes from host 0 to host 1. Returns bytes per second in all, and after the
+    first `skip` bytes."""
     sending, receiving = connection(wan, 0, 1, **ways)
     data = os.urandom(size)
 
@@ -151,7 +153,8 @@ def arrives(sender, receiver):
 
 
 def count_of(wan, what):
-    """At the port of host 2, which has no other connections: nothing but what these tests send is counted."""
+    """At the port of host 2, which has no other connections: nothing but what these tests send is
+    counted."""
     return wan.stats()[2][what]
 
 
@@ -219,7 +222,7 @@ def checksum_errors(wan):
 def test_queue(wan):
     """What does not fit is dropped, and the rest arrives, once it is let through."""
     one, other = datagrams(wan, 2, 1)
-    wan.set_rate(0)  # of the ports: what has come waits for nothing before the way between the two
+    wan.set_rate(0)  # of the ports: what has come waits for nothing before the path between the two
     wan.set_rate(0.0001, 2, 1)
     wan.tell("queue 10")
     came, full = count_of(wan, "in"), count_of(wan, "queue_full")

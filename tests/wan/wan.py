@@ -1,12 +1,13 @@
-"""Hosts that are far from each other: network namespaces joined by wanem, which has rates, delays, loss, queues and
-cuts. All of it can be changed while the hosts talk. Needs root and ip of iproute2.
+"""Hosts that are far from each other: network namespaces joined by wanem, which has rates, delays,
+loss, queues and cuts. All of it can be changed while the hosts talk. Needs root and ip of iproute2.
 
     with Wan(4, rate_mbit=1000, delay_ms=25, loss_percent=0.1) as wan:
         subprocess.run(wan.prefix(2) + ["pccl-perf", "--connect", wan.address(0) + ":48148"])
         wan.set_rate(40, 0, 1)
         wan.drop(0, 1)
 
-A Network of tests/e2e/namespaces.py, so that whatever is told to drop, heal, unplug or crawl there works here, too.
+A Network of tests/e2e/namespaces.py, so that whatever is told to drop, heal, unplug or crawl there
+works here, too.
 """
 
 import contextlib
@@ -50,7 +51,8 @@ def inside(namespace):
 
 
 class Wan(Network):
-    """Hosts 0 ... count - 1 with the addresses 10.99.0.<1 + number> and fd99::<1 + number>, at first all alike."""
+    """Hosts 0 ... count - 1 with the addresses 10.99.0.<1 + number> and fd99::<1 + number>, at
+    first all alike."""
 
     made = 0  # in this process
 
@@ -113,7 +115,8 @@ class Wan(Network):
         return f"02:00:00:00:00:{host:02x}"
 
     def _start(self):
-        # Everything waits for it, so it goes first where that is allowed; nice says so where not, and goes on.
+        # Everything waits for it, so it goes first where that is allowed; nice says so where not,
+        # and goes on.
         words = ["ip", "netns", "exec", self.switch, "nice", "-n", "-15", self.emulator]
         self.process = subprocess.Popen(
             words + [f"port{i}" for i in range(self.count)],
@@ -171,7 +174,7 @@ class Wan(Network):
         self.tell(f"heal {sender} {receiver}")
 
     def heal(self, one, other):
-        """Both ways, from whatever cut it."""
+        """In both directions, from whatever cut it."""
         for sender, receiver in ((one, other), (other, one)):
             self.restore(sender, receiver)
             words = ["ip", "-n", self.name(sender), "route", "del", "unreachable", f"{self.address(receiver)}/32"]

@@ -1,4 +1,4 @@
-"""Programs of the laboratory in processes of their own, and what they tell."""
+"""Starts the laboratory's programs in processes of their own, and reads what they report."""
 
 import json
 import os
@@ -55,7 +55,8 @@ class Run:
 
 
 def peers(address, count, killed=(), prefix=lambda number: (), **given):
-    """What each of so many peers has told; those in `killed` are killed in the round that dies_in says."""
+    """What each of so many peers has told; those in `killed` are killed in the round that dies_in
+    says."""
     dies_in = given.pop("dies_in", None)
 
     def one(number):

@@ -1,4 +1,5 @@
-"""The model: 12 characters of 12 numbers each, 128 ReLU, a residual 128 ReLU, 64 classes; and AdamW. All in f32."""
+"""The model (12 characters of 12 numbers each, 128 ReLU, a residual 128 ReLU, 64 classes) and
+AdamW, all in f32."""
 
 import math
 

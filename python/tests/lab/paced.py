@@ -1,5 +1,6 @@
-"""A worker whose rounds of training take a given time, as on an accelerator: of each inner step it computes for a third
-and waits for the rest. Its parameters are as many as wanted. Tells how long the rounds took.
+"""A worker whose rounds of training take a given time, as on an accelerator: of each inner step it
+computes for a third and waits for the rest. Its parameters are as many as wanted. Tells how long
+the rounds took.
 
     python -m lab.paced ADDRESS NUMBER --mode delayed
 """
@@ -30,7 +31,8 @@ def inner_step(worker, flat, seconds):
 
 
 def rounds(diloco, worker, flat, given):
-    """(seconds of the round, of its compute, of waiting) for each round but the first two: those fill the pipeline."""
+    """(seconds of the round, of its compute, of waiting) for each round but the first two: those
+    fill the pipeline."""
     diloco.join()
     found = []
     for _ in range(given.rounds + 2):

@@ -22,8 +22,9 @@ from .model import Model, Worker, named
 
 
 class Mortal(pccl.Communicator):
-    """Kills its process in the middle of the reduction of a model: the first bucket is done, those after it are under
-    way. It never launches the last one, so that this reduction cannot end with it, however late the signal comes."""
+    """Kills its process in the middle of the reduction of a model: the first bucket is done, those
+    after it are in flight. It never launches the last one, so that this reduction cannot end with
+    it, however late the signal comes."""
 
     doomed = False
 

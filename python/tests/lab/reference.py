@@ -1,4 +1,5 @@
-"""The methods again, plainly, with all workers in one process and no network: what pccl.diloco is held against.
+"""The methods once more, written plainly, with all workers in one process and no network:
+pccl.diloco must match it.
 
     OPENBLAS_NUM_THREADS=1 python -m lab.reference --method sync --steps 600
 """
@@ -55,8 +56,8 @@ def alone(steps, workers, seed):
 
 
 def diloco(steps, workers, seed, *, inner_steps=25, mode="sync", rate=0.7, momentum=0.9, killed=(), dies_in=-1):
-    """The outer parameters after so many steps. In mode "sync", workers may die: they take part in no reduction from
-    that round on."""
+    """The outer parameters after so many steps. In mode "sync", workers may die: they take part in
+    no reduction from that round on."""
     outer = Outer(initial(seed), rate, momentum)
     crew = [Worker(number, workers, seed, steps) for number in range(workers)]
     own = [Outer(outer.theta, rate, momentum) for _ in crew]  # eager

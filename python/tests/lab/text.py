@@ -1,4 +1,5 @@
-"""What the model reads: the first 1.5 MB of the standard library's modules, as 64 classes of bytes."""
+"""The text that the model reads: the first 1.5 MB of the standard library's modules, as 64 classes
+of bytes."""
 
 import functools
 import glob
@@ -36,8 +37,8 @@ def windows(text, starts):
 
 
 def batches(number, workers, seed, step, count, size=32):
-    """Of one worker, for so many steps from this one on: who works through the same steps reads the same, in whatever
-    process. Each worker has a part of the text to itself."""
+    """Of one worker, for so many steps from this one on: who works through the same steps reads the
+    same, in whatever process. Each worker has a part of the text to itself."""
     train, _ = classes()
     length = len(train) // workers
     for at in range(step, step + count):

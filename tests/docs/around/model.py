@@ -1,4 +1,5 @@
-"""A peer that has found the others, with a small model and its optimizer. The block may make a process group."""
+"""A peer that has found the others, with a small model and its optimizer. The block may make a
+process group."""
 
 import os
 import time
