@@ -188,9 +188,10 @@ struct pccl_table_node *__wrap_pccl_table_find(const struct pccl_table *table, u
 
 /* It is made, and not yet the engine's. */
 struct pccl_reduction_job *__real_pccl_reduction_job_make(struct pcclComm_t *comm, struct pccl_reduction *reduction,
-                                                     const void *sendbuf, const struct pccl_descriptor *descriptor);
+                                                          const void *sendbuf,
+                                                          const struct pccl_descriptor *descriptor);
 struct pccl_reduction_job *__wrap_pccl_reduction_job_make(struct pcclComm_t *comm, struct pccl_reduction *reduction,
-                                                     const void *sendbuf, const struct pccl_descriptor *descriptor)
+                                                          const void *sendbuf, const struct pccl_descriptor *descriptor)
 {
     struct pccl_reduction_job *job = __real_pccl_reduction_job_make(comm, reduction, sendbuf, descriptor);
     pass(LAUNCH);
