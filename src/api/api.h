@@ -31,14 +31,14 @@ bool pccl_api_initialized(void);
         return pccl_errors_fail(0, family, true, PCCL_INTERNAL, "%s", pccl_status_text(PCCL_INTERNAL));                \
     } while (0)
 
-/* What they are made of. begin: pcclSuccess, or the failure, with words; end and leave hand the result through. */
+/* What they are made of. begin: pcclSuccess, or the failure, with a reason; end and leave hand the result through. */
 pcclResult_t pccl_api_begin(struct pccl_caller *caller, pcclComm_t *comm, enum pccl_family family);
 pcclResult_t pccl_api_end(const struct pccl_caller *caller, pcclResult_t result);
 pcclResult_t pccl_api_broken(struct pccl_caller *caller, enum pccl_family family);
 void pccl_api_enter(struct pccl_guard *guard);
 pcclResult_t pccl_api_leave(const struct pccl_guard *guard, pcclResult_t result);
 
-/* The words and the code of a failed call on a communicator. */
+/* The reason and the code of a failed call on a communicator. */
 pcclResult_t pccl_api_fail(const pcclComm_t *comm, enum pccl_family family, enum pccl_status status,
                            const struct pccl_text *reason);
 pcclResult_t pccl_api_fail_why(const pcclComm_t *comm, enum pccl_family family, enum pccl_status status,
@@ -46,13 +46,13 @@ pcclResult_t pccl_api_fail_why(const pcclComm_t *comm, enum pccl_family family, 
 pcclResult_t pccl_api_fail_with(const pcclComm_t *comm, enum pccl_family family, enum pccl_status status,
                                 const char *reason);
 
-/* A list of addresses as hosts. ARGUMENT with words: none, too many, or one that cannot be read. */
+/* A list of addresses as hosts. ARGUMENT with a reason: none, too many, or one that cannot be read. */
 PCCL_MUST_CHECK enum pccl_status pccl_api_hosts(const char *list, uint16_t default_port, struct pccl_host *hosts,
                                                 uint32_t max, uint32_t *count, struct pccl_text *reason);
-/* An address as PCCL 1.0 passes it. ARGUMENT with words: unknown protocol, or port 0. */
+/* An address as PCCL 1.0 passes it. ARGUMENT with a reason: unknown protocol, or port 0. */
 PCCL_MUST_CHECK enum pccl_status pccl_api_host(const ccoip_socket_address_t *address, struct pccl_host *host,
                                                struct pccl_text *reason);
-/* Connected, and nothing un-awaited? Else USAGE or PENDING_OPS with words. world: the snapshot of the run's size. */
+/* Connected, and nothing un-awaited? Else USAGE or PENDING_OPS with a reason. world: the snapshot of the run's size. */
 PCCL_MUST_CHECK enum pccl_status pccl_api_check_quiet(pcclComm_t *comm, uint32_t *world, struct pccl_text *reason);
 
 /*

@@ -32,7 +32,7 @@ pcclResult_t pccl_api_fail_why(const pcclComm_t *comm, enum pccl_family family, 
     return pccl_errors_fail_why(comm->key, family, comm->params.extended_results, status, why);
 }
 
-/* Can this communicator be used in this process? pcclSuccess, or the failure, with words. */
+/* Can this communicator be used in this process? pcclSuccess, or the failure, with a reason. */
 static pcclResult_t check(const pcclComm_t *comm, enum pccl_family family)
 {
     if (!pccl_api_initialized())

@@ -47,7 +47,7 @@ static pcclResult_t check_handle(const pcclAsyncReduceOp_t *handle)
     return pcclSuccess;
 }
 
-/* The reduction a handle names. Under the lock. NULL: *status and words say why there is none. */
+/* The reduction a handle names. Under the lock. NULL: *status and the reason say why there is none. */
 static struct pccl_reduction *find(const pcclAsyncReduceOp_t *handle, enum pccl_status *status,
                                    struct pccl_text *reason)
 {

@@ -116,7 +116,7 @@ static enum pccl_status check_state(const pcclSharedState_t *state, pcclSharedSt
 
 /* ---- the call ---- */
 
-/* The failure in words, with what it has left behind in the caller's memory. */
+/* The failure as a sentence, with what it has left behind in the caller's memory. */
 static void explain(const pcclComm_t *comm, enum pccl_status status, const struct pccl_sync_session *session,
                     struct pccl_why *why)
 {

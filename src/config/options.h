@@ -10,7 +10,7 @@
 /* NULL: out of memory. */
 pcclOptions_t *pccl_options_create(void);
 void pccl_options_destroy(pcclOptions_t *options);
-/* value NULL: takes the setting back. ARGUMENT with words, or MEMORY; then nothing has changed. */
+/* value NULL: takes the setting back. ARGUMENT with a reason, or MEMORY; then nothing has changed. */
 PCCL_MUST_CHECK enum pccl_status pccl_options_set(pcclOptions_t *options, const char *name, const char *value,
                                                   struct pccl_text *reason);
 /* The value that counts now (options may be NULL). ARGUMENT: no such name, or the buffer is too short; words. */

@@ -114,13 +114,13 @@ enum pccl_param pccl_params_find(const char *name);
 pcclParameterScope_t pccl_params_scope(enum pccl_param param);
 /* Fills all members but size, for a struct of the size that info->size says. ARGUMENT: the index or the size. */
 PCCL_MUST_CHECK enum pccl_status pccl_params_describe(size_t index, pcclParameterInfo_t *info);
-/* Would the text be accepted? ARGUMENT with words that name parameter, value and range. */
+/* Would the text be accepted? ARGUMENT with a reason that names parameter, value and range. */
 PCCL_MUST_CHECK enum pccl_status pccl_params_check(enum pccl_param param, const char *value, struct pccl_text *reason);
 /* The text that counts: option, environment (empty counts as unset) or default. Borrowed. options may be NULL. */
 const char *pccl_params_text(const pcclOptions_t *options, enum pccl_param param);
 /*
  * Fills *out: the parameters of the scope from options, environment and defaults, and the others with their defaults.
- * ARGUMENT with words when a value of the scope is bad or two do not fit together; *out is then unspecified.
+ * ARGUMENT with a reason when a value of the scope is bad or two do not fit together; *out is then unspecified.
  */
 PCCL_MUST_CHECK enum pccl_status pccl_params_load(const pcclOptions_t *options, pcclParameterScope_t scope,
                                                   struct pccl_params *out, struct pccl_text *reason);
@@ -140,7 +140,7 @@ struct pccl_endpoint {
 };
 /*
  * Takes the next item off a comma separated list: "host", "host:port", "[v6]:port", "v6". *cursor starts at the list
- * and moves. OK; ARGUMENT with words; at the end (an empty list has no items) *more is false and *out untouched.
+ * and moves. OK; ARGUMENT with a reason; at the end (an empty list has no items) *more is false and *out untouched.
  */
 PCCL_MUST_CHECK enum pccl_status pccl_endpoint_next(const char **cursor, uint16_t default_port,
                                                     struct pccl_endpoint *out, bool *more, struct pccl_text *reason);

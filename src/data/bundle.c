@@ -80,7 +80,7 @@ static bool is_moving(const struct pccl_stream *stream)
     return is_usable(stream) && stream->through > stream->through_before;
 }
 
-/* Has it sent more than its way takes, in this interval? Where the smallest round trip is unknown this is, too. */
+/* Has it sent more than its path carries, in this interval? Where the smallest round trip is unknown this is, too. */
 static bool is_queued(const struct pccl_stream *stream, const struct pccl_path *path)
 {
     uint64_t through = stream->through - stream->through_before, resent = stream->resent - stream->resent_before;

@@ -55,14 +55,14 @@ struct pccl_engine_events {
     void (*released)(void *context, struct pccl_engine_job *job);
     void (*announced)(void *context, const struct pccl_id *from, const struct pccl_msg_ready *ready);
     /*
-     * A connection is over by the other side's doing, or broke; it is closed already. The failures that it causes
+     * A connection has ended by the other side's doing, or broke; it is closed already. The failures that it causes
      * follow. Another thread may close and add the slot's next connection before this event gets to the caller's lock:
      * pccl_engine_holds tells, and then the event is of no interest any more.
      */
     void (*ended)(void *context, const struct pccl_id *peer, bool outgoing, uint32_t slot, enum pccl_link_end how,
                   bool purposely);
     /*
-     * An invariant broke: the engine is dead, and has let go of the memory of all jobs. The last event of the engine,
+     * An invariant broke: the engine is dead, and has released the memory of all jobs. The last event of the engine,
      * perhaps out of the middle of another one. What it is asked from now on is in vain.
      */
     void (*broken)(void *context);
@@ -76,7 +76,7 @@ struct pccl_engine_config {
     uint32_t linger_ms; /* for good-byes */
 };
 
-/* Starts its thread. 0, or a negative libuv error with words. */
+/* Starts its thread. 0, or a negative libuv error with a reason. */
 PCCL_MUST_CHECK int pccl_engine_create(const struct pccl_engine_config *config, const struct pccl_engine_events *events,
                                        struct pccl_engine **engine, struct pccl_text *reason);
 /*
@@ -92,7 +92,7 @@ void pccl_engine_rename(struct pccl_engine *engine, const struct pccl_id *self);
  * this call and the next are without effect, and what is sent ahead may have to wait.
  */
 void pccl_engine_admit(struct pccl_engine *engine, const struct pccl_id *members, uint32_t count);
-/* An operation that never started here, and never will, is over. */
+/* An operation that never started here, and never will, has ended. */
 void pccl_engine_forget(struct pccl_engine *engine, const struct pccl_instance *instance);
 
 /* Takes the operation; `failed` tells if it could not even start. */

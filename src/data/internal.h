@@ -46,7 +46,7 @@ struct pccl_stream {
     bool sending;                     /* a message, also one that was given back */
     uint64_t through, through_before; /* got through by the last look at the pace, and when its interval began */
     uint64_t resent, resent_before;   /* the same of what was sent again */
-    uint64_t begun, measured;         /* bytes begun to be sent so far, and when its way was last looked at */
+    uint64_t begun, measured;         /* bytes begun to be sent so far, and when its path was last looked at */
     struct pccl_departure departure;  /* under way while `departs` */
     bool departs;
 
@@ -111,7 +111,7 @@ struct pccl_engine {
 /* ---- engine.c ---- */
 /* After calls of the exchange: sends what became possible and tells what is to be told. */
 void pccl_engine_flush(struct pccl_engine *engine);
-/* The stream is over. true: the caller had not closed it, so it is to be told. */
+/* The stream has ended. true: the caller had not closed it, so it is to be told. */
 PCCL_MUST_CHECK bool pccl_engine_forget_stream(struct pccl_engine *engine, struct pccl_stream *stream);
 
 /* ---- bundle.c ---- */
@@ -146,7 +146,7 @@ size_t pccl_stream_send(struct pccl_stream *stream);
 void pccl_stream_resume(struct pccl_stream *stream);
 /* Takes a rest until the loop says that there is room. */
 void pccl_stream_yield(struct pccl_stream *stream);
-/* Looks at what the system has learned of its way, if that can be more than the last time. */
+/* Looks at what the system has learned of its path, if that can be more than the last time. */
 void pccl_stream_measure(struct pccl_stream *stream);
 
 #endif

@@ -11,7 +11,7 @@ enum {
     SECOND_US = 1000000,
     PEAK_US = 5 * SECOND_US,  /* so long at least it is known what got through at most */
     PEAK_PERCENT = 75,        /* of that the bound is at least */
-    STALE_US = 10 * SECOND_US /* after so long without a sample the way may be another one */
+    STALE_US = 10 * SECOND_US /* after so long without a sample the path may be another one */
 };
 
 void pccl_pace_interrupt(struct pccl_pace *pace)
@@ -61,9 +61,9 @@ static void begin(struct pccl_pace *pace, uint64_t now_us, uint64_t delivered, u
 
 /*
  * What got through at most in the last five to ten seconds. Whoever was held up, by others in the ring or by a busy
- * processor, sent less than its way can take; links that sink together into the range where every segment takes a
- * round trip do not come out of it by themselves. Should the way really carry less now, the connections' own congestion
- * control sees to it until this is forgotten.
+ * processor, sent less than its path can take; links that sink together into the range where every segment takes a
+ * round trip do not come out of it by themselves. Should the path really carry less now, the connections' own
+ * congestion control sees to it until this is forgotten.
  */
 static uint64_t peak_of(struct pccl_pace *pace, uint64_t now_us, uint64_t got)
 {
@@ -76,7 +76,7 @@ static uint64_t peak_of(struct pccl_pace *pace, uint64_t now_us, uint64_t got)
     return pccl_max_u64(pace->peaks[0], pace->peaks[1]);
 }
 
-/* Up to twice of what got through: it was not tried whether the way can take that. */
+/* Up to twice of what got through: it was not tried whether the path can carry that. */
 static uint64_t grown(uint64_t bound, uint64_t now) { return pccl_min_u64(bound + bound / STEP_PART, 2 * now); }
 
 static void take_sample(struct pccl_pace *pace, uint64_t now_us, uint64_t rate, bool queued)

@@ -1,12 +1,12 @@
 /*
  * How fast the connections of a bundle may send together. Alone, each of them asks for what it saw when the others were
- * silent: after a pause they overflow the queues on the way, and what is lost takes a round trip to be sent again. So
- * what all of them get through is measured while they have enough to send, and once that has stopped growing they are
- * bounded by a little more. What the way can take beyond it shows in the next measurements; without any, the bound is
- * lifted after a while.
+ * silent: after a pause they overflow the queues along the path, and what is lost takes a round trip to be sent again.
+ * So what all of them get through is measured while they have enough to send, and once that has stopped growing they
+ * are bounded by a little more. What the path can carry beyond it shows in the next measurements; without any, the
+ * bound is lifted after a while.
  *
  * In a ring all send as fast as the slowest of them, so what gets through may be less than the bound for reasons that
- * are not the way's, and each of them would follow the others down. So where no queue has built up on the way, the
+ * are not the path's, and each of them would follow the others down. So where no queue has built up along the path, the
  * bound is what holds the sender back, and grows. A queue cannot be told from other delays, though, so the bound never
  * sinks far below what got through a few seconds ago. Pure.
  */
@@ -39,7 +39,7 @@ void pccl_pace_starve(struct pccl_pace *pace, uint64_t now_us, bool starving);
 void pccl_pace_interrupt(struct pccl_pace *pace);
 /* It is time for a look. */
 static inline bool pccl_pace_is_due(const struct pccl_pace *pace, uint64_t now_us) { return now_us >= pace->look_us; }
-/* delivered: bytes that all of them have got through so far; rtt_us: of the way; queued: it takes longer now. */
+/* delivered: bytes that all of them have got through so far; rtt_us: of the path; queued: it takes longer now. */
 void pccl_pace_look(struct pccl_pace *pace, uint64_t now_us, uint64_t delivered, uint32_t rtt_us, bool queued);
 
 #endif

@@ -14,7 +14,7 @@
 
 #include <string.h>
 
-enum { MEASURE_BYTES = 1 << 20 }; /* less does not show what a way can take */
+enum { MEASURE_BYTES = 1 << 20 }; /* less does not show what a path can carry */
 
 static const struct pccl_channel_events channel_events;
 

@@ -1,4 +1,4 @@
-/* The only file that knows everything that waits. What it calls may break, too: it can be run again. */
+/* The only file that knows everything that waits. What it calls may break too, so it can be run again. */
 #include "drive/comm_broken.h"
 #include "drive/comm_machine.h"
 #include "drive/communicator.h"
@@ -38,7 +38,7 @@ void pccl_comm_break_session(struct pcclComm_t *comm, enum pccl_call call)
     pccl_comm_leave(comm);
 }
 
-/* Until the engine lets go of them, the buffers of reductions are not their callers' again. */
+/* Until the engine releases them, the buffers of reductions are not their callers' again. */
 static void end_all(void *argument)
 {
     struct pcclComm_t *comm = argument;

@@ -1,4 +1,4 @@
-/* What becomes of a communicator in which an invariant broke. */
+/* Ends a communicator in which an invariant broke. */
 #ifndef PCCL_DRIVE_COMM_BROKEN_H
 #define PCCL_DRIVE_COMM_BROKEN_H
 

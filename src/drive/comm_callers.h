@@ -35,7 +35,8 @@ struct pccl_caller {
 
 void pccl_caller_begin(struct pccl_caller *caller, struct pcclComm_t *comm);
 void pccl_caller_end(const struct pccl_caller *caller);
-/* Instead of the end, when it was left in the middle, and has no guard any more: comm_broken.h does the rest. */
+/* Instead of pccl_caller_end, when the call was left in the middle and its guard is gone: comm_broken.h does the rest.
+ */
 void pccl_caller_left(const struct pccl_caller *caller);
 /* How the calling thread waits: one of its calls waits for one thing at a time. Not fired. */
 struct pccl_waiter *pccl_caller_waiter(void);
@@ -48,7 +49,7 @@ void pccl_comm_call_end(struct pcclComm_t *comm);
 void pccl_comm_refuse_calls(struct pcclComm_t *comm);
 /* The same, and the caller is who destroys it. false: another thread is. */
 PCCL_MUST_CHECK bool pccl_comm_begin_destroy(struct pcclComm_t *comm);
-/* Waits until nobody is inside. Under the lock, which is let go meanwhile. */
+/* Waits until nobody is inside. Under the lock, which is released meanwhile. */
 void pccl_comm_await_callers(struct pcclComm_t *comm);
 
 #endif

@@ -1,4 +1,4 @@
-/* Connect and the joint calls: what becomes of one that is under way. Under the lock, which is let go meanwhile. */
+/* Connect and the joint calls: waiting for the end of one. Under the lock, which is released meanwhile. */
 #ifndef PCCL_DRIVE_COMM_CALLS_H
 #define PCCL_DRIVE_COMM_CALLS_H
 
@@ -15,7 +15,7 @@ struct pccl_call_slot {
     struct pccl_waiter *waiter;
 };
 
-/* The machine has taken the call: waits for its end, and says what that was. */
+/* The machine has taken the call: waits for its end and returns its status. */
 enum pccl_status pccl_comm_await_call(struct pcclComm_t *comm, struct pccl_call_slot *slot);
 /* Until the call is done; whenever its waiter is fired before that, `work` (without the lock) does what has come. */
 void pccl_comm_serve_call(struct pcclComm_t *comm, struct pccl_call_slot *slot, void (*work)(void *session),

@@ -18,7 +18,7 @@
 /* ---- what a reduction waits for ---- */
 
 /*
- * A success is over when the engine needs the buffers no more; a failure when the engine has let go of them, for only
+ * A success is over when the engine needs the buffers no more; a failure when the engine has released them, for only
  * then the input is restored.
  */
 static bool is_over(const struct pccl_reduction *reduction)
@@ -248,7 +248,7 @@ static void on_ended(void *context, const struct pccl_id *peer, bool outgoing, u
     pccl_comm_leave(context);
 }
 
-/* It is dead, and has let go of everything. */
+/* It is dead, and has released everything. */
 static void on_broken(void *context)
 {
     struct pcclComm_t *comm = context;

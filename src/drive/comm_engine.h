@@ -25,7 +25,7 @@ struct pccl_comm_data {
     struct pccl_reduction_job *jobs; /* all that it has */
 };
 
-/* Starts the engine, if it does not run. SYSTEM or MEMORY with words. Without the lock. */
+/* Starts the engine, if it does not run. SYSTEM or MEMORY with a reason. Without the lock. */
 PCCL_MUST_CHECK enum pccl_status pccl_comm_engine_start(struct pcclComm_t *comm, struct pccl_text *reason);
 /* Before joint calls: tells the machine what reductions showed of the links to other peers. Under the lock. */
 void pccl_comm_measure(struct pcclComm_t *comm);
@@ -37,13 +37,13 @@ void pccl_comm_effect_ring_changed(void *context, const struct pccl_id *ring, ui
 /* Under the lock, a job for a reduction over the present ring, to be started by its launch. NULL: out of memory. */
 struct pccl_reduction_job *pccl_reduction_job_make(struct pcclComm_t *comm, struct pccl_reduction *reduction,
                                                    const void *sendbuf, const struct pccl_descriptor *descriptor);
-/* The reduction ends: its job goes on without it, or, if it was never started, away. */
+/* The reduction ends: its job goes on without it, or is freed if it was never started. */
 void pccl_reduction_job_leave(struct pcclComm_t *comm, struct pccl_reduction *reduction);
-/* The thread with this waiter was left in the middle of a call: what it had not launched goes away. */
+/* The thread with this waiter was left in the middle of a call: jobs it had not launched are freed. */
 void pccl_comm_jobs_abandon(struct pcclComm_t *comm, const struct pccl_waiter *waiter);
 /* Stops all that run: their operations have failed. */
 void pccl_reduction_jobs_stop(struct pcclComm_t *comm);
-/* Waits until the engine has released the reduction's job, or all. Under the lock, which is let go meanwhile. */
+/* Waits until the engine has released the reduction's job, or all. Under the lock, which is released meanwhile. */
 void pccl_reduction_job_await(struct pcclComm_t *comm, const struct pccl_reduction *reduction);
 void pccl_reduction_jobs_await(struct pcclComm_t *comm);
 

@@ -170,12 +170,13 @@ void pccl_comm_link_ended(struct pcclComm_t *comm, const struct pccl_id *peer, b
     }
     link->troubled = link->troubled || outgoing;
     link->in_no_hurry = link->in_no_hurry || (outgoing && purposely);
-    enqueue(link); /* for the loop: it dials again, or lets go of the link if nothing is left */
+    enqueue(link); /* for the loop: it dials again, or releases the link if nothing is left */
     if (*standing == 0)
         link_down(link, !outgoing, how, purposely);
 }
 
-/* The handshake is over: the engine has the connection from now on. false: it is closed, for want of memory, or broke.
+/* The handshake has ended: the engine has the connection from now on. false: it is closed, for want of memory, or
+ * broke.
  */
 static bool hand_over(struct pccl_comm_link *link, struct pccl_connection *connection, bool outgoing, uint32_t slot)
 {
@@ -198,7 +199,7 @@ static bool hand_over(struct pccl_comm_link *link, struct pccl_connection *conne
     return true;
 }
 
-/* Is the call under way that this kind of connection is for? If not: with words. */
+/* Is the call under way that this kind of connection is for? If not: with a reason. */
 static bool has_use_for(const struct pcclComm_t *comm, uint8_t kind, struct pccl_text *reason)
 {
     pccl_text_clear(reason);
@@ -237,7 +238,7 @@ static void take_ring_link(struct pcclComm_t *comm, struct pccl_connection *conn
     uint64_t before = link->incoming;
     pccl_listener_adopt(connection);
     bool stands = hand_over(link, connection, false, hello->slot);
-    enqueue(link); /* lets go of it if nothing stands */
+    enqueue(link); /* releases it if nothing stands */
     if (stands)
         link_up(link, true, 0);
     else if (before && !link->incoming)

@@ -46,14 +46,14 @@ struct pccl_comm_links {
 
 /* How many connections are worth while over a path: a long one needs several to fill it. */
 uint32_t pccl_comm_pool_size(const struct pcclComm_t *comm, uint32_t rtt_us);
-/* The engine's event: a connection is over. Under the lock, on the engine's thread. */
+/* The engine's event: a connection has ended. Under the lock, on the engine's thread. */
 void pccl_comm_link_ended(struct pcclComm_t *comm, const struct pccl_id *peer, bool outgoing, uint32_t slot,
                           enum pccl_link_end how, bool purposely);
 /* On the loop: dials and closes as was noted. */
 void pccl_comm_links_apply(struct pcclComm_t *comm);
 /* Notes that all are to be closed; applying the notes does it. */
 void pccl_comm_links_close_all(struct pcclComm_t *comm);
-/* The listener has somebody, who says hello first. */
+/* The listener has accepted a connection, whose first message is a hello. */
 void pccl_comm_link_accepted(void *owner, struct pccl_connection *connection);
 extern const struct pccl_connection_events pccl_comm_link_events;
 /* Effects of the machine. */

@@ -9,7 +9,7 @@ struct pcclComm_t;
 
 /* The lock, for application threads. Leaving sends what waits, wakes the loop if needed, and writes the log. */
 void pccl_comm_enter(struct pcclComm_t *comm);
-/* The same for who was left in the middle (net/guard.h), and may hold the lock. */
+/* The same for a thread whose call was left in the middle (net/guard.h), and may hold the lock. */
 void pccl_comm_enter_after_fault(struct pcclComm_t *comm);
 void pccl_comm_leave(struct pcclComm_t *comm);
 /* The first half of leaving: for those who keep the lock but are about to sleep. */

@@ -1,4 +1,4 @@
-/* Lines that are logged under the lock, until it is let go: a user's log callback may want locks of the user. */
+/* Lines that are logged under the lock, until it is released: a user's log callback may want locks of the user. */
 #ifndef PCCL_DRIVE_COMM_LOG_H
 #define PCCL_DRIVE_COMM_LOG_H
 

@@ -1,4 +1,4 @@
-/* The door to the machine: one function steps it, under the lock and a guard. It knows nothing of what events mean. */
+/* Steps the machine, under the lock and a guard. Knows nothing of what events mean. */
 #ifndef PCCL_DRIVE_COMM_MACHINE_H
 #define PCCL_DRIVE_COMM_MACHINE_H
 
@@ -9,12 +9,13 @@
  * this step, which ends the communicator. The event's `op` is an answer only with OK.
  */
 enum pccl_status pccl_comm_step(struct pcclComm_t *comm, struct pccl_peer_event *event);
-/* Under the lock. An invariant broke elsewhere than in the machine: all that waits ends, in words with where. */
+/* Under the lock. An invariant broke elsewhere than in the machine: all that waits ends, with a reason that says where.
+ */
 void pccl_comm_break(struct pcclComm_t *comm, const char *where);
 
 /* Under the lock: a member of a run? */
 bool pccl_comm_is_connected(const pcclComm_t *comm);
-/* Why not: USAGE, or INTERNAL after a defect, with words. */
+/* Why not: USAGE, or INTERNAL after a defect, with a reason. */
 enum pccl_status pccl_comm_why_unconnected(const pcclComm_t *comm, struct pccl_text *reason);
 
 #endif

@@ -14,11 +14,11 @@ struct pccl_comm_sync {
 
 /*
  * Brings the session's state before the group and serves and fetches until the call has ended. Takes its time; the lock
- * is let go meanwhile.
+ * is released meanwhile.
  */
 PCCL_MUST_CHECK enum pccl_status pccl_comm_synchronize(struct pcclComm_t *comm, struct pccl_sync_session *session,
                                                        const struct pccl_sync_vote *vote);
-/* The call is over, by whatever its slot says. */
+/* The call has ended, by whatever its slot says. */
 void pccl_comm_sync_over(struct pcclComm_t *comm);
 void pccl_comm_effect_sync_plan(void *context, const struct pccl_sync_plan *plan);
 void pccl_comm_effect_sync_donor(void *context, const struct pccl_id *peer, const struct pccl_id *ticket,

@@ -25,9 +25,9 @@ struct pccl_comm_topology {
     struct pccl_comm_description description;
 };
 
-/* Votes, tests ways and answers tests until the call has ended. Takes its time; the lock is let go meanwhile. */
+/* Votes, tests paths and answers tests until the call has ended. Takes its time; the lock is released meanwhile. */
 PCCL_MUST_CHECK enum pccl_status pccl_comm_optimize(struct pcclComm_t *comm, struct pccl_measure_session *session);
-/* The call is over, by whatever its slot says. */
+/* The call has ended, by whatever its slot says. */
 void pccl_comm_optimize_over(struct pcclComm_t *comm);
 void pccl_comm_effect_measure(void *context, const struct pccl_peer_test *test);
 /* A connection of one who tests has been through its handshake. Not OK: the socket is still the caller's. */
@@ -36,7 +36,7 @@ PCCL_MUST_CHECK enum pccl_status pccl_comm_measure_accept(struct pcclComm_t *com
 /* The session's event, on the thread of the call. */
 void pccl_comm_on_measured(void *comm, const struct pccl_measure_result *result);
 /*
- * Asks the master, and waits; the lock is let go meanwhile. OK: *text is the caller's, to be released, of *length
+ * Asks the master, and waits; the lock is released meanwhile. OK: *text is the caller's, to be released, of *length
  * bytes. USAGE: not in a run, or another thread asks. PEER_LOST: out of the run meanwhile. TIMEOUT, MEMORY.
  */
 PCCL_MUST_CHECK enum pccl_status pccl_comm_describe(struct pcclComm_t *comm, char **text, size_t *length);

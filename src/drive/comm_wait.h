@@ -1,4 +1,4 @@
-/* How a thread waits in a call. Under the lock, which is let go meanwhile. */
+/* How a thread waits in a call. Under the lock, which is released meanwhile. */
 #ifndef PCCL_DRIVE_COMM_WAIT_H
 #define PCCL_DRIVE_COMM_WAIT_H
 

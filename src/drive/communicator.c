@@ -158,7 +158,7 @@ static enum pccl_status open_reactor(struct pcclComm_t *comm, struct pccl_text *
     return PCCL_OK;
 }
 
-/* The addresses of a parameter's list of hosts. 0: words say why. */
+/* The addresses of a parameter's list of hosts. 0: the reason says why. */
 static uint32_t resolve_list(const char *list, uint16_t port, struct pccl_address *addresses, uint32_t max,
                              struct pccl_text *reason)
 {

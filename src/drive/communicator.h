@@ -104,11 +104,11 @@ void pccl_comm_destroy(struct pcclComm_t *comm);
 /*
  * The two halves of making a new machine; one thread at a time, and only when the machine of before is over. First,
  * without the lock (it may wait for the resolver): the control thread and the listener, if they are not there yet, and
- * who we are. SYSTEM or MEMORY with words.
+ * who we are. SYSTEM or MEMORY with a reason.
  */
 PCCL_MUST_CHECK enum pccl_status pccl_comm_prepare(struct pcclComm_t *comm, struct pccl_peer_config *config,
                                                    struct pccl_text *reason);
-/* Then, under the lock, the machine itself. MEMORY with words. */
+/* Then, under the lock, the machine itself. MEMORY with a reason. */
 PCCL_MUST_CHECK enum pccl_status
 pccl_comm_create_machine(struct pcclComm_t *comm, const struct pccl_peer_config *config, struct pccl_text *reason);
 

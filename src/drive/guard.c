@@ -14,7 +14,7 @@
 #define DEVELOPMENT 1
 #endif
 
-enum { WORDS_PATIENCE_MS = 1000 }; /* for the callback to have the last words */
+enum { WORDS_PATIENCE_MS = 1000 }; /* for the callback to write the last line */
 
 PCCL_NORETURN static void on_broken_invariant(const char *file, int line, const char *expression)
 {

@@ -1,5 +1,5 @@
 /*
- * What becomes of a broken invariant of our own code. Builds for development stop the process with a message. A release
+ * Handles broken invariants of our own code. Builds for development stop the process with a message. A release
  * of the library never ends its host: what is guarded (net/guard.h) is left in the middle, and what it worked on is
  * never used again. Guarded are the threads of a communicator and of a master, steps of machines, and public calls
  * (comm_callers.h). No caller asserts while it holds a lock other than its communicator's.

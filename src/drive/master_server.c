@@ -20,7 +20,7 @@
 #include <string.h>
 
 enum {
-    LINGER_MS = 500,          /* for the last words to a connection that is being closed */
+    LINGER_MS = 500,          /* for the last messages to a connection that is being closed */
     PROBE_MS = 3000,          /* a peer's listener must have answered by then */
     BUSY_ITERATIONS_MAX = 64, /* unread input puts off the settling of departures at most so often */
 };
@@ -343,7 +343,7 @@ static void on_beat(uv_timer_t *timer)
     server->beat(server->beat_context, &counts);
 }
 
-/* After the machine's SHUTDOWN: the loop ends when the last words are said. */
+/* After the machine's SHUTDOWN: the loop ends when the last messages are sent. */
 static void begin_shutdown(struct pccl_master_server *server)
 {
     uv_mutex_lock(&server->lock);

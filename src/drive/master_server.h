@@ -29,8 +29,8 @@ void pccl_master_server_set_beat(struct pccl_master_server *server, uint32_t per
 /* Before run: what is known of the links is written there after each optimization (report_file.h). "": nowhere. */
 void pccl_master_server_set_report_file(struct pccl_master_server *server, const char *path);
 /*
- * Binds, listens and starts the thread. SYSTEM or MEMORY with words; then it can be tried again. At most once on
- * success. INTERNAL with words: an invariant broke, and it can only be destroyed.
+ * Binds, listens and starts the thread. SYSTEM or MEMORY with a reason; then it can be tried again. At most once on
+ * success. INTERNAL with a reason: an invariant broke, and it can only be destroyed.
  */
 PCCL_MUST_CHECK enum pccl_status pccl_master_server_run(struct pccl_master_server *server, struct pccl_text *reason);
 /* The port of the host of this index. Only after run. */

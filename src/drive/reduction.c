@@ -111,7 +111,7 @@ static void explain_refusal(const struct pcclComm_t *comm, enum pccl_status stat
     }
 }
 
-/* What the machine would not say in words. */
+/* The reason for a refusal for which the machine gave none. */
 static enum pccl_status may_launch(const struct pcclComm_t *comm, uint64_t tag, struct pccl_text *reason)
 {
     if (!pccl_comm_is_connected(comm))

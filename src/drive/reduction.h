@@ -38,7 +38,7 @@ struct pccl_comm_reductions {
     uint32_t aborts;          /* how often pcclAbortOperations was called */
 };
 
-/* What can be said of the arguments alone; no lock. ARGUMENT with words. */
+/* What can be said of the arguments alone; no lock. ARGUMENT with a reason. */
 PCCL_MUST_CHECK enum pccl_status pccl_reduction_check(const void *sendbuf, const void *recvbuf,
                                                       const pcclReduceDescriptor_t *descriptor,
                                                       struct pccl_text *reason);
@@ -54,7 +54,7 @@ PCCL_MUST_CHECK enum pccl_status pccl_reduction_launch(struct pcclComm_t *comm, 
 void pccl_reduction_label(const struct pccl_label *label);
 /* The launched reduction with this tag, or NULL. */
 struct pccl_reduction *pccl_reduction_find(const struct pcclComm_t *comm, uint64_t tag);
-/* Waits until the reduction is over or the time has come. true: it is over; end it before the lock is let go. */
+/* Waits until the reduction is over or the time has come. true: it is over; end it before the lock is released. */
 PCCL_MUST_CHECK bool pccl_reduction_wait(struct pcclComm_t *comm, struct pccl_reduction *reduction,
                                          uint64_t deadline_us);
 /* For a thread that waits in another way: it counts as awaiting the reduction. */
@@ -74,7 +74,7 @@ void pccl_reductions_give_up(struct pcclComm_t *comm);
 void pccl_reductions_forget_waiter(struct pcclComm_t *comm, const struct pccl_waiter *waiter);
 /* Nobody will await them: frees them. */
 void pccl_reductions_free(struct pcclComm_t *comm);
-/* Asks all peers to abort it, unless it is decided. words, which say why, may be NULL. */
+/* Asks all peers to abort it, unless it is decided. reason may be NULL. */
 void pccl_reduction_abort(struct pcclComm_t *comm, const struct pccl_reduction *reduction,
                           const struct pccl_text *reason);
 /* All that are undecided are to be aborted, for all peers. */

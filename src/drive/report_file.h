@@ -18,8 +18,8 @@ struct pccl_report_files {
 
 /*
  * Writes PATH for group 0 and PATH.<group> for the others, as a whole or not at all: readers see the old text or the
- * new one. Not OK, with words: the old one is still there, or none was. Of the others the first PCCL_REPORT_FILES_MAX
- * have files; that another has none is said once.
+ * new one. Not OK, with a reason: the old one is still there, or none was. Of the others the first
+ * PCCL_REPORT_FILES_MAX have files; that another has none is said once.
  */
 PCCL_MUST_CHECK enum pccl_status pccl_report_file_write(struct pccl_report_files *files, uint32_t group,
                                                         const char *text, size_t length, struct pccl_text *reason);

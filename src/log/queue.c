@@ -115,7 +115,7 @@ static void tell_loss(pcclLogCallback_t callback, void *user, const struct loss 
 
 static bool may_take_line(void) { return oldest && !(changing && taken == barrier); }
 
-/* With the lock held, which is let go meanwhile. */
+/* With the lock held, which is released meanwhile. */
 static void take_one(void)
 {
     struct line *line = may_take_line() ? oldest : NULL;

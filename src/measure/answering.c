@@ -1,4 +1,4 @@
-/* Answering: a connection that another peer dialed to test its way to us. */
+/* Answering: a connection that another peer dialed to test its path to us. */
 #include "measure/internal.h"
 
 #include "net/heap.h"

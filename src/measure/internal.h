@@ -16,11 +16,11 @@
 #include "wire/frame.h"
 
 enum {
-    PCCL_MEASURE_ECHOES = 3,      /* for the round trip of the idle way */
+    PCCL_MEASURE_ECHOES = 3,      /* for the round trip of the idle path */
     PCCL_MEASURE_JOIN_RTTS = 4,   /* how long the further connections may keep the load waiting, in round trips */
     PCCL_MEASURE_JOIN_US = 20000, /* and on top of them */
     PCCL_MEASURE_JOIN_MAX_US = 1000000,
-    PCCL_MEASURE_WINDOWS_LEAST = 4, /* of the meter: so many are a figure even if the way breaks then */
+    PCCL_MEASURE_WINDOWS_LEAST = 4, /* of the meter: so many are a figure even if the path breaks then */
     PCCL_MEASURE_VISIT_BYTES =
         512 << 10, /* each way in one visit, so that one connection does not hold up the others */
     PCCL_MEASURE_SINK_BYTES = PCCL_FLOOD_BYTES_MAX,
@@ -40,13 +40,13 @@ struct pccl_measure_link;
 struct pccl_measure_role {
     bool takes_filler;
     bool loads; /* what it has sent and is still on its way when it ends is of no interest to anybody */
-    /* A message that is no flood. false, with words: it has no place here, and the connection is over. */
+    /* A message that is no flood. false, with a reason: it has no place here, and the connection has ended. */
     bool (*message)(struct pccl_measure_link *link, const struct pccl_msg *msg, struct pccl_text *reason);
     /* What has come is taken: says what is to be said now. */
     void (*speak)(struct pccl_measure_link *link);
-    /* It is over, and closed. how: 0 if the way is not to blame for it. */
+    /* It is over, and closed. how: 0 if the path is not to blame for it. */
     void (*ended)(struct pccl_measure_link *link, enum pccl_link_end how, const struct pccl_text *reason);
-    /* The visit is over; may be NULL. */
+    /* The visit has ended; may be NULL. */
     void (*visited)(struct pccl_measure_session *session);
 };
 
@@ -72,7 +72,7 @@ void *pccl_measure_link_allocate(struct pccl_measure_session *session, const str
                                  size_t bytes, const struct pccl_id *peer, uv_os_sock_t socket);
 /* The socket is the link's from now on. false: it is closed, and the link is freed. */
 PCCL_MUST_CHECK bool pccl_measure_link_open(struct pccl_measure_link *link);
-/* No visits any more; the memory follows when the loop lets go of it. Once; then it is not to be touched. */
+/* No visits any more; the memory follows when the loop releases it. Once; then it is not to be touched. */
 void pccl_measure_link_close(struct pccl_measure_link *link);
 /* Of a link that was never opened; the socket is untouched. */
 void pccl_measure_link_free(struct pccl_measure_link *link);
@@ -157,7 +157,7 @@ struct pccl_measure_session {
     struct pccl_measure_test test;
 };
 
-/* An answered connection is over. */
+/* An answered connection has ended. */
 void pccl_measure_answered_ended(struct pccl_measure_session *session);
 PCCL_PRINTF(3, 4)
 void pccl_measure_log(const struct pccl_measure_session *session, enum pccl_log_level level, const char *format, ...);

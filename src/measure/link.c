@@ -1,7 +1,7 @@
 /*
  * One connection: messages are picked out of what comes in, and filler is counted. A flood is the one message that is
  * not taken as a whole: nobody looks at the filler, so neither is it kept nor its checksum looked at, and it counts as
- * it comes, which on a slow way is long before the frame is complete.
+ * it comes, which on a slow path is long before the frame is complete.
  */
 #include "measure/internal.h"
 
@@ -112,7 +112,7 @@ static enum pccl_channel_io take_message(struct pccl_measure_link *link, struct 
     return io == PCCL_CHANNEL_MOVED && !link->role->message(link, &msg, reason) ? PCCL_CHANNEL_ENDED : io;
 }
 
-/* What lies in the reader. ENDED, with words: the connection is of no use any more. */
+/* What lies in the reader. ENDED, with a reason: the connection is of no use any more. */
 static enum pccl_channel_io digest(struct pccl_measure_link *link, struct pccl_text *reason)
 {
     enum pccl_channel_io io = PCCL_CHANNEL_MOVED;

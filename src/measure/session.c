@@ -132,7 +132,7 @@ void pccl_measure_session_run(struct pccl_measure_session *session)
 
 /* ---- life ---- */
 
-/* A whole frame of load that does not shrink where something on the way compresses. false: out of memory. */
+/* A whole frame of load that does not shrink where something on the path compresses. false: out of memory. */
 static bool make_flood(struct pccl_measure_session *session)
 {
     struct pccl_prng prng;

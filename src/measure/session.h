@@ -1,6 +1,6 @@
 /*
- * The tests of one optimization at one peer: it loads the ways to the peers that it is told of, and answers those who
- * test their ways to it. Lives as long as the call, on the caller's thread: its event loop runs there, so that the
+ * The tests of one optimization at one peer: it loads the paths to the peers that it is told of, and answers those who
+ * test their paths to it. Lives as long as the call, on the caller's thread: its event loop runs there, so that the
  * control thread goes on with its heartbeats.
  *
  * Any thread may hand in what happens meanwhile (orders, connections, the end); it is noted and the loop is woken.
@@ -19,7 +19,7 @@
 
 struct pccl_measure_session;
 
-/* Measure the way to this peer. */
+/* Measure the path to this peer. */
 struct pccl_measure_order {
     uint64_t test;
     struct pccl_id peer, ticket;
@@ -31,7 +31,7 @@ struct pccl_measure_order {
 struct pccl_measure_result {
     uint64_t test;
     bool failed;
-    uint8_t how; /* failed: enum pccl_link_end; 0: by no fault of the way (no memory, the peer declines or lies) */
+    uint8_t how; /* failed: enum pccl_link_end; 0: by no fault of the path (no memory, the peer declines or lies) */
     uint32_t rtt_us;
     uint64_t rate; /* bytes per second */
 };
@@ -52,7 +52,7 @@ struct pccl_measure_config {
     uint32_t stagger_ms;                  /* between the addresses of a peer */
 };
 
-/* MEMORY or SYSTEM with words: there is nothing to be freed. */
+/* MEMORY or SYSTEM with a reason: there is nothing to be freed. */
 PCCL_MUST_CHECK enum pccl_status pccl_measure_session_create(const struct pccl_measure_config *config,
                                                              const struct pccl_measure_events *events,
                                                              struct pccl_measure_session **session,

@@ -1,5 +1,5 @@
 /*
- * Testing: one way at a time. The first connection is dialed and its idle round trip taken; that tells how many more
+ * Testing: one path at a time. The first connection is dialed and its idle round trip taken; that tells how many more
  * are worth while; then all are loaded, and what the other side says it has seen goes to the meter, until that knows
  * enough.
  *
@@ -73,7 +73,7 @@ static bool on_echo(struct pccl_measure_tester *tester, const struct pccl_msg_ec
     uint64_t took_us = pccl_max_u64(pccl_now_us() - tester->stamp, 1);
     tester->stamp = 0;
     if (test->stage != PCCL_MEASURE_REACHING)
-        return true; /* too late: the way is not idle any more */
+        return true; /* too late: the path is not idle any more */
     test->rtt_us = (uint32_t)pccl_min_u64(test->rtt_us, took_us);
     if (++test->echoes < PCCL_MEASURE_ECHOES)
         ask_for_echo(tester);
@@ -168,7 +168,7 @@ static bool dial(struct pccl_measure_slot *slot, const struct pccl_address *addr
                              .stagger_ms = session->config.stagger_ms,
                              .timeout_ms = session->config.dial_ms,
                              .hello = &hello,
-                             .declined = &test->declined, /* by the peer itself: so the way to it is there */
+                             .declined = &test->declined, /* by the peer itself: so the path to it is there */
                              .done = on_dialed,
                              .context = slot};
     slot->dialer = pccl_dialer_start(&session->reactor.loop, pccl_heap(), &dial);
@@ -185,7 +185,7 @@ static void dial_first(struct pccl_measure_session *session)
         fail(test, 0);
 }
 
-/* The handshake is over. false, with words and `how`: the connection is of no use. */
+/* The handshake has ended. false, with a reason and `how`: the connection is of no use. */
 static bool take_over(struct pccl_measure_slot *slot, struct pccl_connection *connection, enum pccl_link_end *how,
                       struct pccl_text *reason)
 {

@@ -33,7 +33,7 @@ struct pccl_channel_events {
     /* The socket is ready for something that is watched: pccl_channel_begin, then what there is to do, then
      * pccl_channel_watch. Not after it was left or closed. */
     void (*visit)(struct pccl_channel *channel, int ready);
-    /* The limit has passed, or the other side owes us something and nothing has moved for too long. */
+    /* The limit has passed, or something is awaited from the other side and nothing has moved for too long. */
     void (*late)(struct pccl_channel *channel);
     /* Of a channel that was left, if not NULL. What was under way is out, the good-bye follows; */
     void (*parting)(struct pccl_channel *channel);
@@ -66,8 +66,8 @@ struct pccl_channel {
     uint8_t handles;         /* not yet let go by the loop */
     int armed;               /* what `poll` watches */
     bool is_limited;
-    uint32_t silence_ms; /* 0: the other side owes nothing */
-    uint64_t moved_us;   /* the last time that anything moved, while it owes */
+    uint32_t silence_ms; /* 0: nothing is awaited from the other side */
+    uint64_t moved_us;   /* the last time that anything moved, while something is awaited */
     int failed;          /* why nothing can be sent any more; what came is still read. 0: it can */
     int ended;           /* why nothing comes any more. 0: something may */
 
@@ -135,7 +135,8 @@ void pccl_channel_watch(struct pccl_channel *channel, int input);
 void pccl_channel_yield(struct pccl_channel *channel);
 /* `late` comes after so long, whatever moves, unless this is called again; 0: no limit. */
 void pccl_channel_limit(struct pccl_channel *channel, uint32_t limit_ms);
-/* The other side owes us bytes, or room for ours: `late` comes when nothing has moved for silence_ms; 0: it does not.
+/* We await bytes from the other side, or room for ours: `late` comes when nothing has moved for silence_ms; 0: it does
+ * not.
  */
 void pccl_channel_owed(struct pccl_channel *channel, uint32_t silence_ms);
 
@@ -148,7 +149,8 @@ PCCL_MUST_CHECK enum pccl_channel_io pccl_channel_read(struct pccl_channel *chan
 void pccl_channel_expect(struct pccl_channel *channel, uint8_t *const *target, uint32_t bytes);
 /* Moves what lies in the reader to the target; how many bytes that was. */
 uint32_t pccl_channel_move(struct pccl_channel *channel);
-/* MOVED: a message (a view, until the next call of anything); WAITS: more bytes are needed; ENDED, with words: garbage.
+/* MOVED: a message (a view, until the next call of anything); WAITS: more bytes are needed; ENDED, with a reason:
+ * garbage.
  */
 PCCL_MUST_CHECK enum pccl_channel_io pccl_channel_message(struct pccl_channel *channel,
                                                           struct pccl_wire_scratch *scratch, struct pccl_msg *msg,

@@ -113,7 +113,7 @@ static void end_with(struct pccl_connection *connection, enum pccl_connection_en
     end(connection, how, &text);
 }
 
-/* The input side is over: with an error of the system, or because our own side gave the connection up. */
+/* The input side has ended: with an error of the system, or because our own side gave the connection up. */
 static void end_of_input(struct pccl_connection *connection)
 {
     const struct pccl_channel *channel = &connection->channel;

@@ -5,7 +5,7 @@
  *
  * Threads: everything here runs on the loop's thread, except pccl_connection_send and pccl_connection_flush, which any
  * thread may call while it holds the owner's lock (`enter` in the events).
- * Ownership: made by pccl_connection_create, given up by pccl_connection_close, which frees it when the loop lets go of
+ * Ownership: made by pccl_connection_create, given up by pccl_connection_close, which frees it when the loop releases
  * it.
  */
 #ifndef PCCL_NET_CONNECTION_H
@@ -27,7 +27,7 @@ enum pccl_connection_end {
     PCCL_END_RESET,       /* it broke */
     PCCL_END_SILENT,      /* it was open, and the other host did not answer any more */
     PCCL_END_REFUSED,     /* dialing: nobody listens there */
-    PCCL_END_UNREACHABLE, /* dialing: no way there */
+    PCCL_END_UNREACHABLE, /* dialing: no path there */
     PCCL_END_TIMEOUT,     /* the time limit set by pccl_connection_limit passed */
     PCCL_END_GARBAGE,     /* bytes that are no frame */
     PCCL_END_OVERFLOW,    /* more output than may wait */

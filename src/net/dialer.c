@@ -51,7 +51,7 @@ static void leave(const struct pccl_dialer *dialer)
         dialer->dial.leave(dialer->dial.owner);
 }
 
-/* A dialer that goes while it is visited is freed only when the visit is over. */
+/* A dialer that goes while it is visited is freed only when the visit has ended. */
 static void attempt_enter(void *owner) { enter(((struct attempt *)owner)->dialer); }
 
 static void attempt_leave(void *owner) { leave(((struct attempt *)owner)->dialer); }

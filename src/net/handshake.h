@@ -15,7 +15,7 @@ enum { PCCL_HANDSHAKE_HELLO_MAX = 512 /* bytes: far more than it takes */ };
 /* Writes the frame, with our magic and version, to PCCL_HANDSHAKE_HELLO_MAX bytes; its length. */
 size_t pccl_handshake_hello(const struct pccl_msg_link_hello *hello, uint8_t *bytes);
 /*
- * 0: the peer that is meant takes the connection. Else, with words, what the answer is evidence of: OTHER, or
+ * 0: the peer that is meant takes the connection. Else, with a reason, what the answer is evidence of: OTHER, or
  * UNREACHABLE if the peer itself has refused.
  */
 PCCL_MUST_CHECK enum pccl_link_end pccl_handshake_judge(const struct pccl_id *meant, uint8_t kind,

@@ -225,7 +225,7 @@ static void pause_accepting(struct pccl_listener *listener)
 }
 
 /* Who makes room: of the address with the most strangers the oldest. A flood crowds out itself, not who comes from
- * elsewhere over a long way. */
+ * elsewhere over a long path. */
 static struct pccl_connection *most_crowded(const struct pccl_listener *listener)
 {
     struct pccl_crowd crowd = {.hash = listener->hash};

@@ -62,7 +62,7 @@ void pccl_reactor_hurry(struct pccl_reactor *reactor);
 void pccl_reactor_stop(struct pccl_reactor *reactor);
 /* No events any more. The loop goes on for what others have in it, until they have closed it all. Once. */
 void pccl_reactor_end(struct pccl_reactor *reactor);
-/* The owner has closed what it put into the loop: lets go of it, ends if it did not, and frees the loop. */
+/* The owner has closed what it put into the loop: releases it, ends if it did not, and frees the loop. */
 void pccl_reactor_close(struct pccl_reactor *reactor);
 
 #endif

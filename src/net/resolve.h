@@ -17,7 +17,7 @@ struct pccl_resolver;
 
 /* The address, if the name is numeric. */
 PCCL_MUST_CHECK bool pccl_resolve_numeric(const struct pccl_host *host, struct pccl_address *address);
-/* Blocks for the system's resolver. Returns how many were found, at most max; 0: words say why. */
+/* Blocks for the system's resolver. Returns how many were found, at most max; 0: the reason says why. */
 uint32_t pccl_resolve_now(const struct pccl_host *hosts, uint32_t count, struct pccl_address *addresses, uint32_t max,
                           struct pccl_text *reason);
 
@@ -26,7 +26,7 @@ struct pccl_resolve {
     uint32_t count;
     /*
      * Exactly once, and never from inside start: the addresses found, in the order of the hosts (a host may have
-     * several); with none, words say why. The resolver is gone then.
+     * several); with none, the reason says why. The resolver is gone then.
      */
     void (*done)(void *context, const struct pccl_address *addresses, uint32_t count, const struct pccl_text *reason);
     void *context;

@@ -67,7 +67,7 @@ static void end_chunk(struct pccl_sync_asker *asker)
     pccl_sync_fetching_proved(asker->line);
 }
 
-/* Where its bytes go. NULL, with words: a device is of no use. */
+/* Where its bytes go. NULL, with a reason: a device is of no use. */
 static uint8_t *aim(struct pccl_sync_asker *asker, struct pccl_text *reason)
 {
     const struct pccl_sync_tensor *tensor = &asker->link.session->config.tensors[asker->arrival.tensor];

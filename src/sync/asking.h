@@ -9,7 +9,7 @@ struct pccl_sync_asker {
     struct pccl_sync_line *line;
     uint32_t number;                   /* of the machine's donors */
     uint32_t owed;                     /* answers */
-    bool doomed;                       /* the next settle closes it; link.words say why */
+    bool doomed;                       /* the next settle closes it; link.reason says why */
     uint8_t *target;                   /* of the chunk that is being received; NULL: nobody wants it */
     struct pccl_fetch_arrival arrival; /* of the chunk that is being received */
     struct pccl_sync_lanes lanes;

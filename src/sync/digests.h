@@ -11,7 +11,7 @@ enum { PCCL_SYNC_THREADS_MAX = 64 };
 
 /*
  * Fills in state->chunks; the state is not sealed. tensors: those that the state was made of. threads 0: as many as
- * there are processors, within reason. MEMORY or SYSTEM with words: a device failed.
+ * there are processors, within reason. MEMORY or SYSTEM with a reason: a device failed.
  */
 PCCL_MUST_CHECK enum pccl_status pccl_sync_digest(struct pccl_state *state, const struct pccl_sync_tensor *tensors,
                                                   uint32_t threads, struct pccl_text *reason);

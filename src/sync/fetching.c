@@ -142,7 +142,7 @@ static void dial_first(struct pccl_sync_donor *donor)
     dial(donor->lines);
 }
 
-/* The handshake is over: the machine may ask it. false, with words: the connection is of no use. */
+/* The handshake has ended: the machine may ask it. false, with a reason: the connection is of no use. */
 static bool take_over(struct pccl_sync_line *line, struct pccl_connection *connection, uint32_t rtt_us,
                       struct pccl_text *reason)
 {

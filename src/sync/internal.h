@@ -19,7 +19,7 @@
 #include <stdatomic.h>
 
 enum {
-    PCCL_SYNC_SLOTS = 4,                   /* connections to a donor over a long way */
+    PCCL_SYNC_SLOTS = 4,                   /* connections to a donor over a long path */
     PCCL_SYNC_ATTEMPTS_MAX = 4,            /* to reach a donor, one after the other */
     PCCL_SYNC_DONORS_KNOWN_MAX = 64,       /* named and not given up, most of them waiting for one that is */
     PCCL_SYNC_AHEAD = PCCL_DEVICE_BUFFERS, /* answers being prepared on one connection */
@@ -36,7 +36,7 @@ struct pccl_sync_link;
 struct pccl_sync_role {
     /* The socket is ready for something that is watched; the visit has begun, and ends with pccl_sync_link_watch. */
     void (*visit)(struct pccl_sync_link *link);
-    /* It has owed us something for silence_ms: link->words say so. */
+    /* Something was awaited from it for silence_ms and did not come: link->reason says so. */
     void (*silent)(struct pccl_sync_link *link);
     /* Everything of the role's own, the link is about to be freed. */
     void (*release)(struct pccl_sync_link *link);
@@ -66,17 +66,17 @@ void *pccl_sync_link_allocate(struct pccl_sync_session *session, const struct pc
                               const struct pccl_id *peer, uv_os_sock_t socket);
 /* The socket is the link's from now on, whatever happens. false: it is closed; free the link by pccl_sync_link_free. */
 PCCL_MUST_CHECK bool pccl_sync_link_open(struct pccl_sync_link *link);
-/* No visits any more; the memory follows when the loop lets go of it. Once; then it is not to be touched. */
+/* No visits any more; the memory follows when the loop releases it. Once; then it is not to be touched. */
 void pccl_sync_link_close(struct pccl_sync_link *link);
 /* Of a link that was never opened. */
 void pccl_sync_link_free(struct pccl_sync_link *link);
 /* The end of a visit. `owes`: something is awaited from the other side, so it must move now and then. */
 void pccl_sync_link_watch(struct pccl_sync_link *link, bool input, bool owes);
-/* Of the channel; ENDED: link->words say why. */
+/* Of the channel; ENDED: link->reason says why. */
 PCCL_MUST_CHECK enum pccl_channel_io pccl_sync_link_read(struct pccl_sync_link *link, size_t *budget);
 PCCL_MUST_CHECK enum pccl_channel_io pccl_sync_link_message(struct pccl_sync_link *link, struct pccl_msg *msg);
 PCCL_MUST_CHECK enum pccl_channel_io pccl_sync_link_push(struct pccl_sync_link *link);
-/* Puts a frame behind what is to be sent. false, with words: out of memory. */
+/* Puts a frame behind what is to be sent. false, with a reason: out of memory. */
 PCCL_MUST_CHECK bool pccl_sync_link_put(struct pccl_sync_link *link, const struct pccl_msg *msg);
 
 /* ---- serving.c: to those that dialed us ---- */
@@ -125,7 +125,7 @@ struct pccl_sync_fetching {
     bool begun;                 /* the first donor was named, and what is to be fetched is known */
     bool takes_unequal;
     bool touched;
-    bool broken; /* it cannot go on whoever is asked: last_reason say why */
+    bool broken; /* it cannot go on whoever is asked: last_reason says why */
     struct pccl_sync_donor *donors;
     bool seats[PCCL_STATE_DONORS_MAX]; /* taken */
     struct pccl_sync_asker *askers[PCCL_FETCH_DONORS];

@@ -17,7 +17,7 @@ struct pccl_sync_lanes {
     struct pccl_sync_lane *first; /* NULL: none yet */
 };
 
-/* The lane for this tensor, which lies on a device. MEMORY or SYSTEM with words. */
+/* The lane for this tensor, which lies on a device. MEMORY or SYSTEM with a reason. */
 PCCL_MUST_CHECK enum pccl_status pccl_sync_lanes_find(struct pccl_sync_lanes *lanes,
                                                       const struct pccl_sync_tensor *tensor,
                                                       struct pccl_device_lane **lane, struct pccl_text *reason);

@@ -68,7 +68,7 @@ enum { PCCL_SYNC_PATIENCE_MS = 2000 };
 
 /*
  * Digests all tensors. Who we are may be set later (before the plan): pccl_sync_session_name. On failure (MEMORY,
- * LIMIT, SYSTEM) with words there is nothing to be freed.
+ * LIMIT, SYSTEM), with a reason, there is nothing to be freed.
  */
 PCCL_MUST_CHECK enum pccl_status pccl_sync_session_create(const struct pccl_sync_config *config,
                                                           const struct pccl_sync_events *events,

@@ -2,6 +2,7 @@
 
     tidy.py rules   --root R                                sources and documents
     tidy.py purity  --root R --nm NM --objects FILE         objects of the pure modules; FILE has a path a line
+    tidy.py layers  --root R --nm NM --objects FILE         objects of the modules whose files call downwards only
     tidy.py exports --root R --nm NM --library L            what the shared library exports
     tidy.py current --root R --file F --command C           F is what C prints
 
@@ -25,8 +26,6 @@ PURE = {
     "collective": {"core", "wire", "kernels", "topology", "collective"},
     "state": {"core", "wire", "kernels", "state"},
 }
-# Pure modules whose files call each other downwards only.
-LAYERED = {"collective"}
 ARROWS = dict(PURE)
 ARROWS["net"] = {"core", "wire", "net"}
 ARROWS["data"] = {"core", "wire", "kernels", "collective", "net", "data"}
@@ -353,8 +352,9 @@ def symbols(nm, path):
             yield name, kind
 
 
-def circles(table):
-    """Files of the layered modules that call files that call them again."""
+def layers(nm, objects):
+    """objects: paths that contain /<module>/<file>.c.o. The files that call files that call them again."""
+    table = [(pathlib.Path(path).parent.name, path, list(symbols(nm, path))) for path in objects]
     home = {name: path for _, path, found in table for name, kind in found if kind.isupper() and kind != "U"}
     below = {path: {home.get(name, path) for name, kind in found if kind == "U"} - {path} for _, path, found in table}
     for module, path, _ in table:
@@ -362,7 +362,7 @@ def circles(table):
         while new:
             reached |= new
             new = set().union(*(below[other] for other in new)) - reached
-        if module in LAYERED and path in reached:
+        if path in reached:
             names = ", ".join(sorted(pathlib.Path(other).stem for other in below[path] if path in below[other]))
             yield f"{source_of(module, path)}: is called again by what it calls ({names or 'over others'})"
 
@@ -391,7 +391,6 @@ def purity(nm, objects):
                 yield f"{source}: pure module {module} refers to {name}"
             if kind in "bBdDC" and (module, name) != ASSERT_HANDLER:
                 yield f"{source}: pure module {module} keeps state between calls in {name}"
-    yield from circles(table)
 
 
 def exports(root, nm, library):
@@ -423,7 +422,7 @@ def current(root, file, command):
 
 def main():
     parser = argparse.ArgumentParser(description="Checks the house rules.")
-    parser.add_argument("what", choices=("rules", "purity", "exports", "current"))
+    parser.add_argument("what", choices=("rules", "purity", "layers", "exports", "current"))
     parser.add_argument("--root", type=pathlib.Path, required=True)
     for option in ("nm", "objects", "library", "file", "command"):
         parser.add_argument("--" + option)
@@ -431,9 +430,10 @@ def main():
     warnings = []
     if options.what == "rules":
         findings, warnings = rules(options.root)
-    elif options.what == "purity":
+    elif options.what in ("purity", "layers"):
         objects = pathlib.Path(options.objects).read_text(encoding="utf-8").split()
-        findings = list(purity(options.nm, objects)) if objects else ["src:0: no pure objects found"]
+        check = purity if options.what == "purity" else layers
+        findings = list(check(options.nm, objects)) if objects else ["src:0: no objects found"]
     elif options.what == "exports":
         findings = list(exports(options.root, options.nm, options.library))
     else:
