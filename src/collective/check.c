@@ -1,6 +1,7 @@
 /*
- * What is true of the exchange's state between two calls, whatever has come in and whether or not memory was short: the
- * rules that its functions rely on. Nothing here knows why a state came to be.
+ * The invariants of the exchange's state between two calls, whatever has come in and whether or not
+ * memory was short: the rules that its functions rely on. Nothing here knows how a state came
+ * about.
  */
 #include "collective/check.h"
 
