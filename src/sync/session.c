@@ -12,16 +12,6 @@ enum {
     TORN_NAME_BYTES = 64,
 };
 
-void pccl_sync_log(const struct pccl_sync_session *session, enum pccl_log_level level, const char *format, ...)
-{
-    struct pccl_text line;
-    va_list arguments;
-    va_start(arguments, format);
-    pccl_text_format_list(&line, format, arguments);
-    va_end(arguments);
-    session->events.log(session->events.context, level, line.bytes);
-}
-
 /* ---- what other threads hand in ---- */
 
 static void wake(struct pccl_sync_session *session) { pccl_reactor_wake(&session->reactor); }

@@ -7,7 +7,7 @@
 
 #define PCCL_SOLVE_NOBODY UINT32_MAX
 
-/* ---- the limit on the work (solve.c) ---- */
+/* ---- the limit on the work (solve_worth.c) ---- */
 
 struct pccl_solve_work {
     bool (*go_on)(void *context);

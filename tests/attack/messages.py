@@ -78,6 +78,9 @@ def pack(kind, value):
 
 
 def body(layout, **values):
+    unknown = set(values) - {name for name, _, _ in LAYOUTS[layout]}
+    if unknown:
+        raise KeyError(f"{layout} has no field {', '.join(sorted(unknown))}")
     return b"".join(pack(kind, values.get(name, otherwise)) for name, kind, otherwise in LAYOUTS[layout])
 
 

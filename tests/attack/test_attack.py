@@ -366,7 +366,7 @@ def test_segments_of_one_byte(run):
     stranger = Outsider(run)
     link = _link(honest, stranger, **{"from": messages.identity()})
     number, values = messages.NUMBERS["data"], {"instance": {"joint": 99}, "view": AHEAD, "length": 1}
-    bodies = messages.bodies("data", range(40000), group=messages.TAG, **values)
+    bodies = messages.bodies("data", range(40000), stripe=messages.TAG, **values)
     pour(link, b"".join(messages.seal(number, body) + b"x" for body in bodies))
     honest.go_on()
 
@@ -375,8 +375,8 @@ def _hold_bytes(honest, links):
     """Over each of these as much as it takes of 12 MiB for operations to come."""
     segment, instance = 1 << 20, {"joint": 99, "tag": 1 << 30}
     for link in links:
-        for group in range(12):
-            data = messages.frame("data", instance=instance, view=AHEAD, group=group, length=segment) + bytes(segment)
+        for stripe in range(12):
+            data = messages.frame("data", instance=instance, view=AHEAD, stripe=stripe, length=segment) + bytes(segment)
             if pour(link, data, 0.3) < len(data):
                 break
     honest.go_on()
