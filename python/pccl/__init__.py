@@ -1,7 +1,8 @@
 """PCCL: collective communication over TCP between peers that may come, go and die at any time.
 
-A master (MasterNode, `pccl_master`) orders who takes part. Each peer makes a Communicator, connects, and reduces with
-the others; shared state makes all of them hold the same bits. What fails, fails for all alike, and can be tried again.
+A master (MasterNode, `pccl_master`) decides who takes part. Each peer makes a Communicator,
+connects, and reduces with the others; shared state makes all of them hold the same bits. An
+operation that fails does so for all peers alike, and can be retried.
 """
 
 from __future__ import annotations
@@ -112,11 +113,12 @@ __all__ = [
 
 from . import _pccl  # noqa: E402,F401 - it has names of these
 
-_CLOSE_S = 5.0  # leaving a run waits for nobody
+_CLOSE_S = 5.0  # leaving a run does not depend on others
 
 
 def _close_communicators() -> None:
-    """By the janitor, which exists if a communicator does: no thread can be started any more."""
+    """Lets the janitor do it, which exists if a communicator does: no new thread can be started
+    now."""
     cores = [core for core in list(_core.open_cores) if core.is_of_this_process]
     if not cores:
         return

@@ -1,7 +1,8 @@
 """Memory that others own, as (address, elements, data type): nothing is copied.
 
-Taken are numpy arrays, torch tensors, and whatever has the buffer protocol, __array_interface__ or __dlpack__. numpy
-and torch are looked at only if the caller has imported them: otherwise the object cannot be theirs.
+Accepts numpy arrays, torch tensors, and anything with the buffer protocol, __array_interface__ or
+__dlpack__. numpy and torch are used only if the caller has imported them: otherwise the object
+cannot be theirs.
 """
 
 from __future__ import annotations
@@ -18,8 +19,8 @@ from ._errors import DTypeError, InvalidArgument, LayoutError
 
 
 class Buffer:
-    """A piece of memory. `owner` keeps it alive and where it is; of torch tensors `storage` does, because they can be
-    given another one (`.data = ...`, set_())."""
+    """A piece of memory. `owner` keeps it alive and in place; for torch tensors `storage` does,
+    because they can be given another one (`.data = ...`, set_())."""
 
     __slots__ = ("address", "count", "dtype", "device", "owner", "obstacle", "family", "storage")
 
@@ -40,7 +41,7 @@ class Buffer:
         self.dtype = dtype
         self.device = device
         self.owner = owner
-        self.obstacle = obstacle  # what it is that no result can be written to it
+        self.obstacle = obstacle  # why no result can be written to it
         self.family = family  # "torch" or "buffer"
         self.storage = storage
 
@@ -57,7 +58,7 @@ def address(what: str, value: Any) -> int:
 
 
 def describe(thing: Any) -> str:
-    """A buffer in a few words, for messages."""
+    """A short description of a buffer, for messages."""
     parts = [type(thing).__name__]
     for name in ("shape", "dtype", "format", "device"):
         value = getattr(thing, name, None)
@@ -67,7 +68,8 @@ def describe(thing: Any) -> str:
 
 
 def of(thing: Any, argument: str) -> Buffer:
-    """What lies behind an object that a user gave as `argument`. LayoutError or DTypeError if it will not do."""
+    """The memory of an object that a user passed as `argument`. LayoutError or DTypeError if it is
+    unsuitable."""
     if isinstance(thing, Buffer):
         return thing
     torch = sys.modules.get("torch")
@@ -97,7 +99,7 @@ def of(thing: Any, argument: str) -> Buffer:
 
 
 def digest(named: Iterable[Tuple[str, Any]]) -> str:
-    """Of names, types and content, in hexadecimal."""
+    """A digest of names, types and content, in hexadecimal."""
     hashed = hashlib.sha256()
     for name, thing in named:
         buffer = of(thing, name)
@@ -152,7 +154,8 @@ def _of_torch(torch: Any, tensor: Any, argument: str) -> Buffer:
 
 
 def _torch_storage(tensor: Any, argument: str) -> Any:
-    """Wrappers of other tensors and fake ones have none, or one without memory."""
+    """The storage; None for wrappers of other tensors and fake ones, which have none, or one
+    without memory."""
     count = int(tensor.numel())
     try:
         storage = getattr(tensor, "untyped_storage", tensor.storage)()
@@ -194,7 +197,8 @@ def _product(shape: Sequence[int]) -> int:
 
 
 def _is_contiguous(shape: Sequence[int], strides: Optional[Sequence[int]], itemsize: int) -> bool:
-    """Row by row without gaps. Strides are in the unit of itemsize; those of extents of 1 do not matter."""
+    """Whether it lies row by row without gaps. Strides have the unit of itemsize; those of extents
+    of 1 do not matter."""
     if strides is None:
         return True
     expected = itemsize
@@ -255,7 +259,7 @@ _FORMATS.update({letter: "uint" for letter in "BHILQN"})
 
 
 def _address_of(view: memoryview) -> int:
-    """Where it lies: memoryview itself does not tell, and ctypes only of what is writable."""
+    """The address: memoryview does not tell it, and ctypes does so only for writable memory."""
     raw = _PyBuffer()
     _get_buffer(view, ctypes.byref(raw), 0)
     try:
@@ -323,7 +327,8 @@ _DL_READ_ONLY, _DL_IS_COPIED = 1, 2
 
 
 def _dlpack_capsule(thing: Any) -> Any:
-    """With the version that says whether it may be written to, if its maker knows that. Never a copy."""
+    """A capsule of the version that says whether it may be written to, if the producer knows that
+    one. Never a copy."""
     attempts: Tuple[Callable[[], Any], ...] = (
         lambda: thing.__dlpack__(max_version=(1, 0), copy=False),
         lambda: thing.__dlpack__(max_version=(1, 0)),
@@ -378,7 +383,7 @@ def _of_dlpack(thing: Any, argument: str) -> Buffer:
     )
 
 
-# ---- two that belong together
+# ---- pairs of buffers
 
 
 def match(send: Buffer, recv: Buffer, where: str) -> None:

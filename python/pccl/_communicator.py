@@ -23,11 +23,11 @@ from ._reduce import (
 from ._state import SharedState, SharedStateSyncInfo
 
 _RETRY_PAUSE_S = 1.0
-_ATTEMPT_S = 2.0  # on the average: where somebody else than a master listens, an attempt takes ten
+_ATTEMPT_S = 2.0  # on average: where something else than a master listens, an attempt takes ten
 
 
 def _label(where: str, label: str) -> bytes:
-    """The library judges it, before anything is launched."""
+    """The library checks the label before anything is launched."""
     written = _core.text(f"{where}: label", label)
     if _native.labeled(written, lambda: 0):
         raise InvalidArgument(f"{where}: {label!r}: {_native.last_failure().reason}")
@@ -39,10 +39,11 @@ class Communicator:
 
     address: of the master, "ip:port", "[v6]:port" or "name:port", or several of one master separated by commas.
     options: any parameter of communicators (`man 7 pccl`, pccl.parameters()), for example {"op_timeout_ms": 60000};
-    what is not given comes from the environment or has its default.
+    others come from the environment or have their defaults.
 
-    Calls that wait for other peers release the interpreter's lock, and Ctrl-C ends the waiting at once. What had been
-    begun goes on in the library, with its memory kept alive, until it ends or the communicator is closed.
+    Calls that wait for other peers release the interpreter's lock, and Ctrl-C interrupts the
+    waiting at once. The call then continues in the library, with its memory kept alive, until it
+    ends or the communicator is closed.
     """
 
     def __init__(
@@ -67,8 +68,9 @@ class Communicator:
     # ---- membership
 
     def connect(self, n_attempts: int = 5) -> None:
-        """Gets into the run; waits until the peers that are there update the topology. A second passes between attempts
-        that found no master, and none begins later than two seconds for each of them after the first."""
+        """Joins the run; waits until its peers update the topology. Attempts that found no master
+        are repeated after a second, and none begins later than two seconds for each of them after
+        the first."""
         end = time.monotonic() + n_attempts * _ATTEMPT_S
         for attempt in range(1, n_attempts + 1):
             try:
@@ -80,7 +82,7 @@ class Communicator:
         raise InvalidArgument(f"connect: n_attempts is {n_attempts}")
 
     def get_attribute(self, attribute: Union[Attribute, str]) -> int:
-        """One of the four counts, as of the last call that was decided."""
+        """One of the four counts, as of the last call that the master decided."""
         value = ctypes.c_int()
         self._core.call("pcclGetAttribute", member("attribute", Attribute, attribute), ctypes.byref(value))
         return value.value
@@ -90,18 +92,20 @@ class Communicator:
         self._joint("pcclUpdateTopology")
 
     def are_peers_pending(self) -> bool:
-        """Are newcomers ready to be admitted? Joint with all peers of the run; may be called while reductions run."""
+        """Whether newcomers are ready to be admitted. Joint with all peers of the run; may be
+        called while reductions run."""
         pending = ctypes.c_bool()
         self._joint("pcclArePeersPending", ctypes.byref(pending))
         return pending.value
 
     def optimize_topology(self) -> None:
-        """Measures the links and makes the best ring. Joint with all peers of the run; takes some seconds."""
+        """Measures the links and sets up the best ring. Joint with all peers of the run; takes some
+        seconds."""
         self._joint("pcclOptimizeTopology")
 
     def get_topology(self) -> str:
-        """What the master knows of the links of this group and its ring, as text; asks the master and waits for the
-        answer."""
+        """The master's topology report as text: the links of this group and its ring. Waits for the
+        master's answer."""
         size = 4096
         while True:
             text, needed = ctypes.create_string_buffer(size), ctypes.c_size_t()
@@ -111,30 +115,33 @@ class Communicator:
             except InvalidArgument:
                 if needed.value <= size:
                     raise
-            size = 2 * needed.value  # peers may come meanwhile
+            size = 2 * needed.value  # peers may have joined meanwhile
 
     @property
     def id(self) -> str:
-        """By which others know this peer: as errors and get_topology() write it. Each connect() makes a new one."""
+        """The id of this peer, as errors and get_topology() write it. Each connect() makes a new
+        one."""
         digits = ctypes.create_string_buffer(33)
         self._core.call("pcclGetPeerId", digits, len(digits))
         return digits.value.decode()
 
     def name_of(self, peer: str) -> str:
-        """What the peer of this id is called, for example one of an error's `peers`; "" when that is not known."""
+        """The name of the peer with this id, for example one of an error's `peers`; "" if it is
+        unknown."""
         name = ctypes.create_string_buffer(65)
         self._core.call("pcclGetPeerName", _core.text("peer", peer), name, len(name))
         return name.value.decode("utf-8", "replace")
 
     def describe_waits(self) -> str:
-        """Who waits for whom, a line for each; empty when nobody is known to wait. To be asked while another thread
-        is blocked in a call."""
+        """Says who waits for whom, a line for each; empty if nobody is known to wait. Call it while
+        another thread is blocked in a call."""
         text = ctypes.create_string_buffer(4096)
         self._core.call("pcclDescribeWaits", text, len(text))
         return text.value.decode("utf-8", "replace")
 
     def abort(self) -> None:
-        """Gives up all reductions that are launched and undecided, for all peers of the group. Does not wait."""
+        """Aborts all launched reductions without an outcome, for all peers of the group.
+        Does not wait."""
         self._core.call("pcclAbortOperations")
 
     # ---- shared state
@@ -154,7 +161,7 @@ class Communicator:
         def synchronize(comm: Any) -> int:
             code: int = _native.lib.pcclSynchronizeSharedState(comm, given.reference, chosen, ctypes.byref(info))
             if code == Result.SUCCESS:
-                shared_state.revision = given.revision  # also where nobody waits for it any more
+                shared_state.revision = given.revision  # even if nobody waits for the call any more
             return code
 
         self._await(self._bound("pcclSynchronizeSharedState", synchronize, given))
@@ -174,10 +181,10 @@ class Communicator:
         quantization_options: Optional[QuantizationOptions] = None,
         label: str = "",
     ) -> ReduceInfo:
-        """Reduces send of all peers of the group into recv, which may be the same. PCCLError if it fails; send is then
-        as it was. Ctrl-C gives up this communicator's reductions, for all peers. label: what the program takes it for,
-        as f"step {step}", at most 32 bytes: where peers differ in it, one has left something out, and all get
-        StateMismatch."""
+        """Reduces send of all peers of the group into recv, which may be the same buffer. PCCLError
+        if it fails; send is then unchanged. Ctrl-C aborts this communicator's reductions, for all
+        peers. label: what the program is reducing, for example f"step {step}", at most 32 bytes; if
+        peers use different labels, one has skipped something, and all get StateMismatch."""
         given = op, tag, operand_descriptor, quantization_options, label
         handle = self._make("all_reduce", send, recv, *given, function="pcclAllReduce")
         operation = handle._operation
@@ -216,8 +223,8 @@ class Communicator:
     def all_reduce_multiple_with_retry(
         self, descriptors: Sequence[ReduceOpDescriptor], *, max_in_flight: int = 4, label: str = ""
     ) -> ReduceInfo:
-        """Carries out a list of reductions, several at a time, and repeats what fails because a peer was lost. Ctrl-C
-        gives it up, for all peers. label: of each of them."""
+        """Carries out a list of reductions, several at a time, and repeats those that fail because
+        a peer was lost. Ctrl-C aborts them, for all peers. label: the label of each reduction."""
         named = _label("all_reduce_multiple_with_retry", label)
         entries = list(descriptors)
         for entry in entries:
@@ -252,7 +259,8 @@ class Communicator:
         label: str,
         function: Optional[str] = None,
     ) -> AsyncReduceHandle:
-        """Not yet launched: who is interrupted during the launch leaves a handle, which sees to what was launched."""
+        """Makes the handle before the launch: if that is interrupted, the handle takes care of what
+        was launched."""
         source = _buffers.of(send, f"{where}: send")
         target = source if recv is send else _buffers.of(recv, f"{where}: recv")
         _buffers.need_writable(target, recv, f"{where}: recv")
@@ -271,8 +279,8 @@ class Communicator:
     def _bound(
         self, function: str, call: Callable[[Any], int], keep: object
     ) -> Callable[[], Optional[PCCLError]]:
-        """Something that another thread can finish when nobody waits for it any more, with all that it needs. The
-        communicator itself is not among that: dropping it is what ends such a call."""
+        """A call that another thread can finish when nobody waits for it any more, with all that it
+        needs, except the communicator itself: dropping that is what ends such a call."""
         core = self._core
 
         def bound(_keep: object = keep) -> Optional[PCCLError]:
@@ -297,8 +305,8 @@ class Communicator:
         return self._core.closed
 
     def close(self) -> None:
-        """Leaves the run and says so to the others; threads that are inside a call are sent out. Any number of
-        times."""
+        """Leaves the run and tells the others; calls of other threads return. May be called any
+        number of times."""
         _threads.blocking(self._core.close)
 
     def __enter__(self) -> Communicator:

@@ -1,4 +1,4 @@
-"""A communicator of the C library as something that may be used, dropped and ended in any order by any thread."""
+"""A communicator of the C library that any thread may use, drop and close in any order."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _log = logging.getLogger("pccl")
 
 Option = Union[str, int, bool]
 
-# How long close() waits for those whom the library has sent out. Whoever comes later finds the communicator there.
+# How long close() waits for calls to return. A later one frees the communicator itself.
 _LEAVING_S = 2.0
 
 
@@ -37,7 +37,7 @@ def text(what: str, value: Any) -> bytes:
 
 
 def _option_text(name: str, value: Any) -> bytes:
-    if isinstance(value, (str, float)):  # of a fraction the library says itself that it will not do
+    if isinstance(value, (str, float)):  # the library itself rejects fractions
         return text(f"option {name}", str(value))
     try:
         return str(operator.index(value)).encode()
@@ -46,7 +46,7 @@ def _option_text(name: str, value: Any) -> bytes:
 
 
 class Dependent(Protocol):
-    """What ends when the communicator is freed."""
+    """An object that ends when the communicator is freed."""
 
     def communicator_ended(self) -> None: ...
 
@@ -54,7 +54,7 @@ class Dependent(Protocol):
 
 
 class Options:
-    """A set of options of the C library, for the length of a with statement."""
+    """A set of options of the C library, for the duration of a with statement."""
 
     def __init__(self, values: Mapping[str, Option]) -> None:
         self._values = values
@@ -81,7 +81,8 @@ class Options:
 
 
 class Visit:
-    """Somebody who is about to use the handle, or does. Who is interrupted has left when this is forgotten."""
+    """Marks a use of the handle that is about to begin or in progress. If its user is interrupted,
+    the use ends when this is dropped."""
 
     __slots__ = ("handle", "mark", "__weakref__")
 
@@ -93,32 +94,32 @@ class Visit:
 class Core:
     """Knows who is inside the library with the handle, so that nobody uses it after its end.
 
-    A signal handler may raise between any two lines on the main thread. So whoever enters and leaves takes no lock that
-    could stay locked for ever (as that of a Condition could, whose with statement runs Python): it adds to a set and
-    takes from it. Of "closing, then look who is inside" and "inside, then look whether it is closing" at least one sees
-    the other.
+    A signal handler may raise between any two lines on the main thread. So entering and leaving
+    take no lock that could stay locked forever (as that of a Condition could, whose with statement
+    runs Python): they add to a set and remove from it. One side sets "closing" and then checks who
+    is inside, the other one enters and then checks "closing": at least one of them sees the other.
     """
 
     def __init__(self, handle: Any) -> None:
         self._handle = handle
         self._pid = os.getpid()
         self._visits: Set[weakref.ref[Visit]] = set()
-        self._left: queue.SimpleQueue[None] = queue.SimpleQueue()  # wakes who closes
+        self._left: queue.SimpleQueue[None] = queue.SimpleQueue()  # wakes the thread that closes
         self._closing = False
-        self._closer = threading.Lock()  # taken once, by who closes it
+        self._closer = threading.Lock()  # taken once, by the thread that closes it
         self._closed = threading.Event()
-        self._late = False  # the last one who leaves frees the handle
-        self._freed = threading.Lock()  # taken once, by who frees it
+        self._late = False  # the last user frees the handle on leaving
+        self._freed = threading.Lock()  # taken once, by the thread that frees it
         self._dependents: Set[Dependent] = set()
         open_cores.add(self)
 
     # ---- use
 
     def enter(self) -> Optional[Visit]:
-        """With the handle, or None if there is none any more. Each success is followed by leave()."""
+        """Returns the handle for use, or None if it is gone. Call leave() after each success."""
         visit = Visit(self._handle)
         if self._pid != os.getpid():
-            return visit  # the library refuses it, in words
+            return visit  # the library refuses it, with a reason
         self._visits.add(visit.mark)
         if self._closing:
             self.leave(visit)
@@ -175,7 +176,8 @@ class Core:
         self._dependents.discard(dependent)
 
     def close(self) -> None:
-        """Leaves the run and frees the communicator; who is inside is sent out. Any thread, any number of times."""
+        """Leaves the run and frees the communicator; calls in progress return. Any thread, any
+        number of times."""
         if self._pid != os.getpid():
             self._closing = True  # it is the parent's
             return
@@ -196,7 +198,7 @@ class Core:
         self._closed.set()
 
     def drop(self) -> None:
-        """Closes what nobody has a reference to."""
+        """Closes a communicator to which nobody has a reference."""
         left = len(self._dependents)
         if left and self.is_of_this_process:
             _log.warning("a communicator is dropped, and %d of its reductions fail: nobody awaited them", left)

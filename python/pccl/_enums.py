@@ -8,7 +8,7 @@ from typing import Any, Type, TypeVar
 
 
 class _Code(enum.IntEnum):
-    """Equal to its number, and printed by its name in every version of Python."""
+    """Equal to its number, and printed by name in every version of Python."""
 
     def __str__(self) -> str:
         return f"{type(self).__name__}.{self.name}"
@@ -31,7 +31,7 @@ class Result(_Code):
     PENDING_ASYNC_OPS = 10
     UPDATE_TOPOLOGY_FAILED = 11
     TOPOLOGY_OPTIMIZATION_FAILED = 12
-    # Not in PCCL 1.0. They stand in PCCLError.ext; PCCLError.result has the number that PCCL 1.0 gives in their place.
+    # Not in PCCL 1.0. They appear in PCCLError.ext; PCCLError.result has PCCL 1.0's code for them.
     TIMEOUT = 13
     ABORTED = 14
     VERSION_MISMATCH = 15
@@ -71,7 +71,7 @@ class DeviceType(_Code):
 
     @classmethod
     def from_torch_device_type(cls, device_type: str) -> DeviceType:
-        """Of what torch calls it: tensor.device.type. ValueError for memory of other kinds."""
+        """From torch's name, tensor.device.type. ValueError for other kinds of memory."""
         from ._errors import InvalidArgument
 
         try:
@@ -184,7 +184,7 @@ def known_names() -> str:
 
 
 def by_name(name: str) -> DataType | None:
-    """The type that numpy and torch call so."""
+    """The type with this name in numpy and torch."""
     return _BY_NAME.get(name)
 
 
@@ -192,7 +192,7 @@ _E = TypeVar("_E", bound=_Code)
 
 
 def member(what: str, kind: Type[_E], value: Any) -> int:
-    """The number of one of an enumeration, which may be given by its name, too."""
+    """The number of a member of an enumeration, which may be given by its name, too."""
     if not isinstance(value, str):
         return number(what, value)
     from ._errors import InvalidArgument

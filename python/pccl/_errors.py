@@ -1,4 +1,5 @@
-"""What goes wrong, as exceptions. All derive from PCCLError, and from what Python itself calls such a thing."""
+"""Exceptions. All derive from PCCLError and, where there is one, from the matching exception of
+Python."""
 
 from __future__ import annotations
 
@@ -41,12 +42,12 @@ class PCCLError(Exception):
 
     result     the code that PCCL 1.0 has for it
     ext        the more precise one, or the same
-    reason     why, as the library or this package says it; `words` is the same
-    operation  the function of the C interface, or "" when the call did not get so far
-    tag        of the reduction, or None
+    reason     why, as a sentence of the library or this package; `words` is the same
+    operation  the function of the C interface, or "" if it was not reached
+    tag        the tag of the reduction, or None
     sequence   its number within the tag, the same on all peers; None if it was not launched
     peers      ids of those who left the group during the call or operation, at most 16, as get_topology() lists them
-    names      what these are called, in the same order; "" of whom that is not known
+    names      their names, in the same order; "" if unknown
     elapsed    seconds from the beginning of the call or operation, or None
     """
 
@@ -94,7 +95,7 @@ class PCCLError(Exception):
 
     @staticmethod
     def check(result: int, func_name: str) -> None:
-        """Raises what belongs to the result of this C function unless it is SUCCESS."""
+        """Raises the exception for the result of this C function unless it is SUCCESS."""
         if result != Result.SUCCESS:
             raise failure(func_name, result, _native.Why(""))
 
@@ -117,30 +118,31 @@ def _rebuild(kind: Type[PCCLError], message: str, state: Dict[str, Any]) -> PCCL
 
 
 class NotInitialized(PCCLError):
-    """The library was not initialized: not to be seen, importing the package does it."""
+    """The library was not initialized. Does not occur, as importing the package initializes it."""
 
 
 class InternalError(PCCLError):
-    """A resource is short, or the library has a defect."""
+    """A resource is short, or the library has a bug."""
 
 
 class InvalidArgument(PCCLError, ValueError):
-    """An argument is wrong whatever the state; nothing was changed."""
+    """An argument is invalid in any state; nothing was changed."""
 
 
 class LayoutError(InvalidArgument, AssertionError):
-    """A buffer is not contiguous, of the wrong size, read-only or somewhere else than in memory.
+    """A buffer is not contiguous, has the wrong size, is read-only, or is not in the memory of this
+    process.
 
     An AssertionError too, because that is what PCCL 1.0 raises.
     """
 
 
 class DTypeError(InvalidArgument, TypeError, AssertionError):
-    """A data type that cannot be sent, or that does not go with another one."""
+    """A data type that cannot be sent, or does not match another one."""
 
 
 class InvalidUsage(PCCLError):
-    """The call is not allowed now, or contradicts what other peers call."""
+    """The call is not allowed now, or contradicts the calls of other peers."""
 
 
 class NotConnected(InvalidUsage):
@@ -148,7 +150,7 @@ class NotConnected(InvalidUsage):
 
 
 class StateMismatch(InvalidUsage):
-    """Peers called the same operation with different arguments; the words say who and in what."""
+    """Peers called the same operation with different arguments; the reason says who and in what."""
 
 
 class Unsupported(InvalidUsage, NotImplementedError):
@@ -168,16 +170,18 @@ class TopologyError(PCCLError):
 
 
 class PeerLostError(PCCLError):
-    """The operation failed on all peers of the group: usually a retry with the remaining ones helps."""
+    """A peer was lost and the operation failed on all peers of the group; usually a retry with the
+    remaining ones succeeds."""
 
 
 class AbortedError(PCCLError):
-    """The operation was given up by a caller."""
+    """A caller aborted the operation."""
 
 
 class TimeoutError_(PCCLError, builtins.TimeoutError):
-    """A deadline passed: of a reduction `op_timeout_ms`, of a joint call `call_timeout_ms`, or `stuck_ms`; or only that
-    of result(timeout). The words name who was missing. Nobody need have left, so the same call may end the same way."""
+    """A deadline passed: `op_timeout_ms` of a reduction, `call_timeout_ms` of a joint call, or
+    `stuck_ms`; or only that of result(timeout). The reason names who was missing. Perhaps nobody
+    has left, so the same call may fail again."""
 
 
 class ConnectionError_(PCCLError, builtins.ConnectionError):
@@ -197,7 +201,7 @@ class RefusedError(ConnectionError_):
 
 
 class VersionMismatchError(ConnectionError_):
-    """What was reached is a master of another version, or no master."""
+    """The address leads to a master of another version, or to no master."""
 
 
 class OutOfMemory(InternalError, MemoryError):

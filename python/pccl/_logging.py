@@ -1,8 +1,8 @@
-"""Lines of the C library to logging.getLogger("pccl").
+"""Passes log lines of the C library to logging.getLogger("pccl").
 
-The library calls from a thread that has nothing else to do, so it may wait for the interpreter's lock. What it calls
-puts the line into a queue; a thread of ours hands it to logging, so that a handler that is stuck does not hold up the
-end, where the library waits for its thread.
+The library calls back from a thread that has nothing else to do, so it may wait for the
+interpreter's lock. The callback puts the line into a queue, and a thread of ours passes it to
+logging, so that a stuck handler does not delay the end, where the library waits for its thread.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ logger = logging.getLogger("pccl")
 
 _TRACE, _DEBUG, _INFO, _WARN, _ERROR, _NONE = range(6)
 _LEVELS = {_TRACE: 5, _DEBUG: logging.DEBUG, _INFO: logging.INFO, _WARN: logging.WARNING, _ERROR: logging.ERROR}
-_LINES_MAX = 10000  # a program whose handlers are stuck must not run out of memory: what is beyond is counted
+_LINES_MAX = 10000  # bounds memory while handlers are stuck: further lines are only counted
 
 _Line = Tuple[int, str, str]
 
@@ -32,7 +32,7 @@ class _Relay:
         self._lost = 0
 
     def put(self, line: _Line) -> None:
-        """By one thread at a time."""
+        """Called by one thread at a time."""
         if self.lines.qsize() < _LINES_MAX:
             self.tell_lost()
             self.lines.put(line)
@@ -59,12 +59,13 @@ class _Relay:
 def emit(level: int, subsystem: str, message: str) -> None:
     try:
         logging.getLogger("pccl." + subsystem if subsystem else "pccl").log(level, "%s", message)
-    except Exception:  # a handler's defect is no reason to stop relaying
+    except Exception:  # a bug in a handler must not stop the relay
         pass
 
 
 class _Unconfigured(logging.Handler):
-    """Where nobody has configured logging: what Python does then, which is standard error, but with our name."""
+    """For programs that have not configured logging: standard error, as Python does, but with our
+    name."""
 
     def emit(self, record: logging.LogRecord) -> None:
         if logging.lastResort is not None and not self._others(logging.getLogger(record.name)):
@@ -73,7 +74,7 @@ class _Unconfigured(logging.Handler):
             logging.lastResort.emit(named)
 
     def _others(self, at: Optional[logging.Logger]) -> bool:
-        """Does anybody else take what is logged here?"""
+        """Whether any other handler takes what is logged here."""
         while at is not None:
             if any(handler is not self for handler in at.handlers):
                 return True
@@ -88,7 +89,7 @@ def _take(level: int, subsystem: Optional[bytes], message: Optional[bytes], _use
     words = (message or b"").decode("utf-8", "replace")
     try:
         _relay.put((_LEVELS.get(level, logging.ERROR), (subsystem or b"").decode("utf-8", "replace"), words))
-    except RuntimeError:  # no thread can be started: at the very end, or short of resources; the next line tries again
+    except RuntimeError:  # no thread can be started, at the very end or without resources; the next line retries
         pass
 
 
@@ -97,7 +98,8 @@ _NO_CALLBACK = _native.LogCallback()
 
 
 def set_log_level(level: int | str) -> None:
-    """Lines below this level of `logging` are not made at all. Wins over PCCL_LOG_LEVEL, whose default is WARN."""
+    """Suppresses lines below this level of `logging` in the library. Overrides PCCL_LOG_LEVEL,
+    whose default is WARN."""
     if isinstance(level, str):
         number = logging.getLevelName(level.upper())
         if not isinstance(number, int):
@@ -113,7 +115,8 @@ def start() -> None:
 
 
 def stop() -> None:
-    """Before the interpreter ends: the library writes to standard error again; what is in the queue is handed on."""
+    """Before the interpreter ends: lets the library write to standard error again, and passes on
+    the lines in the queue."""
     _native.lib.pcclSetLogCallback(_NO_CALLBACK, None)
     thread = _relay.thread
     if thread is not None and thread.is_alive():

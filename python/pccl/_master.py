@@ -12,11 +12,11 @@ from . import _core, _native, _threads
 from ._enums import Result
 from ._errors import InvalidUsage, failure
 
-_GRACE_S = 10.0  # an interrupted master ends by itself; this is for one whose threads get no processor
+_GRACE_S = 10.0  # an interrupted master ends by itself; this is for one whose threads are starved
 
 
 class _Server:
-    """What remains of a MasterNode when that is dropped."""
+    """The part of a MasterNode that outlives it."""
 
     def __init__(self, handle: ctypes.c_void_p) -> None:
         self._handle: Optional[ctypes.c_void_p] = handle
@@ -24,7 +24,7 @@ class _Server:
         self._pid = os.getpid()
         self.job: Optional[_threads.Job[None]] = None
         self.interrupted = False
-        self.defect: Optional[Exception] = None  # of the library, which has ended it
+        self.defect: Optional[Exception] = None  # a bug of the library that has ended the master
 
     def run(self) -> None:
         with self._lock:
@@ -75,18 +75,18 @@ running: Set[_Server] = set()
 
 
 def _await_interrupted() -> None:
-    """Masters that were told to end may still hold the port that a new one wants."""
+    """Waits for interrupted masters, which may still hold the port that a new one wants."""
     for server in list(running):
         if server.interrupted and server.is_of_this_process and server.job is not None:
             server.job.wait(_GRACE_S)
 
 
 class MasterNode:
-    """Orders who takes part in a run and which operations succeeded.
+    """Decides who takes part in a run and which operations have succeeded.
 
     listen_address: "host:port", or several separated by commas; port 0 lets the system choose. options: any parameter
-    of masters (`man 7 pccl`). A master that is dropped goes on until it is interrupted; one that nobody interrupts
-    keeps the interpreter alive at its end, until Ctrl-C.
+    of masters (`man 7 pccl`). A master that is dropped continues until it is interrupted; one that
+    is never interrupted keeps the interpreter alive at its end, until Ctrl-C.
     """
 
     def __init__(self, listen_address: str, *, options: Optional[Mapping[str, _core.Option]] = None) -> None:
@@ -102,7 +102,7 @@ class MasterNode:
         self._port = 0
 
     def run(self) -> None:
-        """Binds, listens and goes on in a thread of the library. Does not wait."""
+        """Binds, listens and runs in a thread of the library. Does not wait."""
         if self._server.job is not None:
             raise InvalidUsage("MasterNode: run() was called before", result=Result.INVALID_USAGE)
         _await_interrupted()
@@ -111,17 +111,19 @@ class MasterNode:
 
     @property
     def port(self) -> int:
-        """Where it listens (its first address)."""
+        """The port of its first address."""
         return self._port or self._server.port()
 
     def interrupt(self) -> None:
-        """Asks it to end: it tells its peers and closes all connections. Does not wait; any number of times."""
+        """Asks it to end: it tells its peers and closes all connections. Does not wait. May be
+        called any number of times."""
         if self._server.job is None:
             raise InvalidUsage("MasterNode: interrupt() before run()", result=Result.INVALID_USAGE)
         self._server.interrupt()
 
     def wait(self, timeout: Optional[float] = None) -> bool:
-        """Waits until it has ended; False if it has not after so many seconds. InternalError: a defect has ended it."""
+        """Waits until it has ended; False if it has not after so many seconds. InternalError: a bug
+        has ended it."""
         job = self._server.job
         if job is None:
             raise InvalidUsage("MasterNode: wait() before run()", result=Result.INVALID_USAGE)
@@ -136,7 +138,7 @@ class MasterNode:
         return ended
 
     def close(self) -> None:
-        """Interrupts it and waits until it has ended; any number of times."""
+        """Interrupts it and waits until it has ended. May be called any number of times."""
         if self._server.job is None:
             self._server.destroy()
         elif self._server.is_of_this_process:
@@ -153,11 +155,12 @@ class MasterNode:
     def __del__(self) -> None:
         server = getattr(self, "_server", None)
         if server is not None and server.job is None:
-            server.destroy()  # never run: nothing to wait for
+            server.destroy()  # it never ran, so there is nothing to wait for
 
 
 def at_exit() -> None:
-    """Waits for the masters that still run; Ctrl-C ends them, also one that has ended the program."""
+    """Waits for the masters that still run; Ctrl-C ends them, including the one that has ended the
+    program."""
     servers: List[_Server] = [server for server in list(running) if server.is_of_this_process]
     try:
         if getattr(sys, "last_type", None) is KeyboardInterrupt:

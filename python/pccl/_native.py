@@ -1,6 +1,6 @@
-"""The C library: found, loaded, its functions declared. Nothing here knows what they are for.
+"""Finds and loads the C library and declares its functions. Nothing here knows their purpose.
 
-PCCL_LIBRARY in the environment names another library than the one beside this file, for development.
+PCCL_LIBRARY in the environment replaces the library beside this file, for development.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ class FailureC(ctypes.Structure):
 
 LogCallback = ctypes.CFUNCTYPE(None, c_int, c_char_p, c_char_p, c_void_p)
 
-# Every function returns a pcclResult_t, but those of _RETURNS.
+# All functions return a pcclResult_t, except those of _RETURNS.
 _ARGUMENTS: Dict[str, List[Any]] = {
     "pcclInit": [],
     "pcclGetBuildInfo": [POINTER(BuildInfoC)],
@@ -153,7 +153,7 @@ def _candidates() -> Tuple[str, ...]:
     if chosen:
         return (chosen,)
     bundled = _HERE / _FILE
-    # Without one of its own the package takes an installed library; the loader of the system finds that.
+    # If the package has no library, it uses an installed one, which the system's loader finds.
     return (str(bundled),) if bundled.exists() else (_FILE,)
 
 
@@ -179,7 +179,8 @@ lib = _load()
 
 
 class Why(NamedTuple):
-    """Why a call failed: in words, and what is known beside them. precise: the code, if the call's own says less."""
+    """Why a call failed: the reason and its fields. precise: the code, if it says more than the
+    call's own."""
 
     reason: str
     sequence: Optional[int] = None
@@ -196,8 +197,8 @@ _label = _Label()
 
 
 def labeled(label: bytes, call: Callable[[], int]) -> int:
-    """call(), with this label, or none, on what it launches. A signal's handler may reduce, too, between the label and
-    the launch that it is for: then the outer one is there again."""
+    """Runs call() with this label, or none, for what it launches. A signal handler may reduce
+    between setting the label and the launch, so it restores the outer one."""
     outer = _label.now
     if not label and not outer:
         return call()
@@ -211,7 +212,7 @@ def labeled(label: bytes, call: Callable[[], int]) -> int:
 
 
 def peer_name(comm: Any, peer: bytes) -> str:
-    """What the peer of this id is called; "" when that is not known."""
+    """The name of the peer with this id; "" if it is unknown."""
     name = ctypes.create_string_buffer(65)
     lib.pcclGetPeerName(comm, peer, name, len(name))
     return name.value.decode("utf-8", "replace")

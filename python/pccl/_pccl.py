@@ -1,4 +1,4 @@
-"""The module that PCCL 1.0's package is made of: programs that import from it find its names here."""
+"""The names of the module of PCCL 1.0, for programs that import from it."""
 
 from . import *  # noqa: F403
 

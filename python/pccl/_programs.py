@@ -1,4 +1,4 @@
-"""The programs of the C library, in the place of this one."""
+"""Runs programs of the C library in place of this one."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import List, Optional, Sequence
 
 
 def _is_program(path: Path) -> bool:
-    """Also pip's scripts are called so, which would call themselves for ever."""
+    """Excludes pip's scripts of the same name, which would call themselves forever."""
     if not os.access(path, os.X_OK):
         return False
     with open(path, "rb") as file:
@@ -19,7 +19,8 @@ def _is_program(path: Path) -> bool:
 
 
 def find(name: str) -> Optional[str]:
-    """The one that comes with the package, or that was built with the library of PCCL_LIBRARY, or that is installed."""
+    """The program that comes with the package, or was built with the library of PCCL_LIBRARY, or is
+    installed."""
     places: List[Path] = [Path(__file__).resolve().parent / "bin" / name]
     chosen = os.environ.get("PCCL_LIBRARY")
     if chosen:
@@ -32,7 +33,8 @@ def find(name: str) -> Optional[str]:
 
 
 def run(name: str, arguments: Optional[Sequence[str]]) -> int:
-    """Becomes the program, or, where that cannot be, waits for it: its exit status."""
+    """Becomes the program or, where that is impossible, waits for it and returns its exit
+    status."""
     path = find(name)
     if path is None:
         print(f"{name}: this installation of the Python package has no such program", file=sys.stderr)

@@ -1,4 +1,4 @@
-"""Reductions: their descriptions, and what is known of one that is under way."""
+"""Reductions: their descriptions, and the state of those in progress."""
 
 from __future__ import annotations
 
@@ -35,7 +35,8 @@ _log = logging.getLogger("pccl")
 
 @dataclass(frozen=True)
 class ReduceInfo:
-    """Of a reduction that has ended: how many peers took part, and the payload bytes this peer sent and received."""
+    """The result of a reduction: how many peers took part, and how many payload bytes this peer
+    sent and received."""
 
     local_world_size: int
     tx_bytes: int
@@ -59,7 +60,7 @@ class ReduceOperandDescriptor:
 
 @dataclass
 class QuantizationOptions:
-    """How the elements of large payloads are packed for the way."""
+    """How the elements of large payloads are packed for transport."""
 
     quantized_datatype: DataType = DataType.UINT8
     algorithm: QuantizationAlgorithm = QuantizationAlgorithm.MIN_MAX
@@ -110,7 +111,7 @@ class ReduceOpDescriptor:
 
     @classmethod
     def from_buffers(cls, send: Any, recv: Any, reduce_descriptor: ReduceDescriptor) -> ReduceOpDescriptor:
-        """Of anything that all_reduce takes, in CPU memory. Keeps the buffers alive."""
+        """From any buffers in CPU memory that all_reduce takes. Keeps them alive."""
         made = cls(0, 0, reduce_descriptor)
         made._take(send, recv)
         return made
@@ -138,12 +139,13 @@ class ReduceOpDescriptor:
         return self._pinned()[0]
 
     def to_c_inpl(self, target: _native.ReduceOpDescriptorC) -> None:
-        """Writes what to_c() gives into a structure that is there."""
+        """Writes what to_c() returns into an existing structure."""
         made = self.to_c()
         ctypes.memmove(ctypes.byref(target), ctypes.byref(made), ctypes.sizeof(made))
 
     def _pinned(self) -> Tuple[_native.ReduceOpDescriptorC, Any]:
-        """As of now, and what keeps that memory: a torch tensor can be given another one (`.data = ...`)."""
+        """The descriptor as of now, and what keeps its memory: a torch tensor can be given another
+        one (`.data = ...`)."""
         if self._memory is not None and self._memory[0].family == "torch":
             self._take(self._memory[0].owner, self._memory[1].owner)
         made = _native.ReduceOpDescriptorC(
@@ -158,14 +160,15 @@ class ReduceOpDescriptor:
 
 
 class _Staged:
-    """A CUDA tensor by way of page-locked host memory: reduced there in place, then copied to where it belongs."""
+    """A CUDA tensor staged in page-locked host memory: reduced there in place, then copied to its
+    destination."""
 
     def __init__(self, send: Any, recv: Any) -> None:
         import torch
 
         self._recv = recv
         self.host = torch.empty(send.shape, dtype=send.dtype, device="cpu", pin_memory=True)
-        self.host.copy_(send)  # waits for what the current stream has to do to it
+        self.host.copy_(send)  # waits for the work on it in the current stream
 
     def finish(self) -> None:
         self._recv.copy_(self.host)
@@ -193,8 +196,8 @@ _FOREIGN = Result.INVALID_USAGE, _native.Why(_FOREIGN_WORDS), _NOTHING
 class Operation:
     """A reduction from its launch to its end. Keeps the memory that the library reads and writes.
 
-    It is awaited in the library by one thread at a time: who has the turn. It knows its outcome from then on, however
-    many wait for it, and whoever was interrupted.
+    One thread at a time awaits it in the library: the one that has the turn. From then on it knows
+    its outcome, however many wait for it and whoever was interrupted.
     """
 
     def __init__(
@@ -206,7 +209,7 @@ class Operation:
         function: Optional[str],
         label: bytes = b"",
     ) -> None:
-        """function: what its caller knows it as, where that is one call from launch to end."""
+        """function: the caller's name for it, if it is one call from launch to end."""
         self._label = label
         self.tag = descriptor.tag
         self._function = function
@@ -255,24 +258,25 @@ class Operation:
             raise error
 
     def abandon(self) -> None:
-        """Nobody will await it: its tag and its memory become free when it has ended."""
+        """Nobody will await it: releases its tag and its memory when it has ended."""
         if self.outcome is not None or self.foreign:
             return
         if self._handle.comm:
             watcher.add(self)
         else:
-            self._let_go()  # who launched it was interrupted before
+            self._let_go()  # its launch was interrupted before
 
     @property
     def foreign(self) -> bool:
-        """Does it belong to the process that this one was forked from?"""
+        """Whether it belongs to the process from which this one was forked."""
         return self._pid != os.getpid()
 
     # ---- waiting
 
     def poll(self, timeout_ms: int) -> bool:
-        """Has it ended? Waits for so long at most, and for nobody who has the turn. Not on the main thread: a signal
-        there could swallow what the library says once only."""
+        """Whether it has ended. Waits for so long at most, and not for another thread that has the
+        turn. Never call it on the main thread: a signal could lose the outcome, which the library
+        returns only once."""
         if self.foreign:
             return self.wait()
         if self.outcome is None and self._turn.acquire(blocking=False):
@@ -291,7 +295,7 @@ class Operation:
     def _await(self, timeout_ms: int) -> None:
         visit = self._core.enter()
         if visit is None:
-            self._end(*_CLOSED)  # its memory is free when the communicator is
+            self._end(*_CLOSED)  # its memory is released with the communicator
             return
         try:
             info = _native.ReduceInfoC()
@@ -308,12 +312,12 @@ class Operation:
             except Exception as error:
                 code = int(Result.INTERNAL_ERROR)
                 why = _native.Why(f"the result could not be copied to the device: {error}")
-        # What is not written on failure is zero.
+        # Fields that are not written on failure are zero.
         self._let_go()
         self._end(code, why, ReduceInfo(info.local_world_size, info.tx_bytes, info.rx_bytes))
 
     def _let_go(self) -> None:
-        """The library does not touch its memory any more."""
+        """Releases its memory, which the library no longer uses."""
         self._pins = self._staged = None
         self._core.release(self)
 
@@ -326,7 +330,7 @@ class Operation:
         for callback in callbacks:
             try:
                 callback()
-            except BaseException:  # such as a SystemExit, which would end the thread that sees to all the others
+            except BaseException:  # a SystemExit, too, must not end the thread that serves all others
                 _log.exception("a callback of the reduction with tag %d failed", self.tag)
 
     def communicator_ended(self) -> None:
@@ -334,7 +338,7 @@ class Operation:
         self._end(*_CLOSED)
 
     def wait(self, seconds: Optional[float] = None) -> bool:
-        """Has it ended, after so many seconds at most?"""
+        """Waits for so many seconds at most; whether it has ended."""
         if self.outcome is not None:
             return True
         if self.foreign:
@@ -354,11 +358,12 @@ class Operation:
         return self.outcome is not None
 
     def after_fork(self) -> None:
-        """In the child, where the thread that had the lock is not there."""
+        """In a forked child, where the thread that held the lock does not exist."""
         self._mutex = threading.Lock()
 
     def test(self) -> bool:
-        """Would an await return at once? Does not end the operation, so it may be asked on any thread."""
+        """Whether an await would return at once. Does not end the operation, so any thread may call
+        it."""
         if self.outcome is not None or self.foreign:
             return True
         visit = self._core.enter()
@@ -369,11 +374,11 @@ class Operation:
             code = _native.lib.pcclTestAsyncReduce(ctypes.byref(self._handle), ctypes.byref(done))
         finally:
             self._core.leave(visit)
-        # Any failure says that another thread has awaited it just now, or that it will fail at once.
+        # Any failure means that another thread has just awaited it, or that an await fails at once.
         return done.value or code != Result.SUCCESS
 
     def when_ended(self, callback: Callable[[], None]) -> None:
-        """Calls it once, on some thread, or at once."""
+        """Calls it once when the operation has ended, on any thread, perhaps at once."""
         with self._mutex:
             if self.outcome is None:
                 self._callbacks.append(callback)
@@ -394,7 +399,8 @@ class Operation:
 
 
 class _Watcher:
-    """One thread that sees to the end of all operations that nobody waits for: those of futures, and forgotten ones."""
+    """One thread that awaits all operations for which nobody waits: those with futures, and
+    forgotten ones."""
 
     _PAUSE_MAX_MS = 16
 
@@ -430,7 +436,7 @@ class _Watcher:
                 pause_ms = 1
             else:
                 if not left[0].poll(pause_ms) and left[0]._turn.locked():
-                    time.sleep(pause_ms / 1000)  # somebody else awaits it
+                    time.sleep(pause_ms / 1000)  # another thread awaits it
                 pause_ms = min(2 * pause_ms, self._PAUSE_MAX_MS)
             watched = left
 
@@ -450,8 +456,9 @@ if hasattr(os, "register_at_fork"):
 
 
 class AsyncReduceHandle:
-    """A launched reduction. Its buffers stay alive until it has ended, whatever becomes of the handle. The communicator
-    does not: who drops that, or closes it, leaves the run, and the reduction fails."""
+    """A launched reduction. Its buffers stay alive until it has ended, even if the handle is
+    dropped. The communicator does not: dropping or closing it leaves the run, and the reduction
+    fails."""
 
     def __init__(self, operation: Operation) -> None:
         self._future: Optional[Future[ReduceInfo]] = None
@@ -471,11 +478,12 @@ class AsyncReduceHandle:
         return error is None, int(Result.SUCCESS if error is None else error.result), outcome.info
 
     def test(self) -> bool:
-        """Would wait() return at once? Does not wait."""
+        """Whether wait() would return at once. Does not wait."""
         return self._operation.test()
 
     def result(self, timeout: Optional[float] = None) -> ReduceInfo:
-        """Waits for the end; PCCLError if the reduction failed, TimeoutError_ if it goes on after so many seconds."""
+        """Waits for the end; PCCLError if the reduction failed, TimeoutError_ if it still runs
+        after so many seconds."""
         begin = time.monotonic()
         if not self._operation.wait(timeout):
             raise TimeoutError_(
@@ -489,7 +497,7 @@ class AsyncReduceHandle:
         return self._value()
 
     def exception(self, timeout: Optional[float] = None) -> Optional[PCCLError]:
-        """Waits for the end; what result() raises, or None."""
+        """Waits for the end; returns what result() would raise, or None."""
         try:
             self.result(timeout)
         except PCCLError as error:
@@ -544,7 +552,8 @@ class AsyncReduceHandle:
         return made
 
     def __await__(self) -> Generator[Any, None, ReduceInfo]:
-        """In asyncio: the info, or PCCLError. To cancel the task is to stop waiting; the reduction goes on."""
+        """In asyncio: the info, or PCCLError. Canceling the task only stops waiting; the reduction
+        continues."""
         return asyncio.wrap_future(self.future()).__await__()
 
     def close(self) -> None:

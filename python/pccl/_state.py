@@ -1,4 +1,4 @@
-"""Shared state: tensors that all peers of a group hold alike."""
+"""Shared state: tensors that are the same on all peers of a group."""
 
 from __future__ import annotations
 
@@ -42,12 +42,12 @@ class TensorInfo:
         self.allow_content_inequality = allow_content_inequality
         if not self.data_ptr and self.numel > 0:
             raise InvalidArgument(f"TensorInfo: {name}: data_ptr is null")
-        self._tensor: Any = None  # whose memory it is
+        self._tensor: Any = None  # the owner of the memory
         self._buffer: Optional[_buffers.Buffer] = None
 
     @classmethod
     def from_buffer(cls, tensor: Any, name: str, *, allow_content_inequality: bool = False) -> TensorInfo:
-        """Of a numpy array, a torch tensor, or anything that all_reduce takes; keeps it alive."""
+        """From a numpy array, a torch tensor, or anything that all_reduce takes; keeps it alive."""
         buffer = _buffers.of(tensor, f"TensorInfo: {name}")
         _buffers.need_writable(buffer, tensor, f"TensorInfo: {name}")
         made = cls(
@@ -70,7 +70,8 @@ class TensorInfo:
         return cls.from_buffer(tensor, name, allow_content_inequality=allow_content_inequality)
 
     def _follow(self) -> None:
-        """Where the tensor's memory is now: programs replace it (`.data = ...`, optimizers that reallocate)."""
+        """Looks up where the tensor's memory is now: programs replace it (`.data = ...`, optimizers
+        that reallocate)."""
         if self._buffer is None or self._buffer.family != "torch":
             return
         buffer = _buffers.of(self._tensor, f"shared state: {self.name}")
@@ -85,8 +86,8 @@ class TensorInfo:
 
 
 class Prepared:
-    """A shared state as it is given to the library, with all memory that the call reads and writes: others may prepare
-    the same one meanwhile, and the call may outlive whoever waits for it."""
+    """A shared state as passed to the library, with all memory that the call reads and writes:
+    others may prepare the same one meanwhile, and the call may outlive its caller."""
 
     def __init__(self, revision: int, infos: Sequence[TensorInfo]) -> None:
         self._names = [_core.text("TensorInfo: name", info.name) for info in infos]
@@ -136,7 +137,7 @@ class SharedState:
         self._revision = number("SharedState: revision", value, 0, 1 << 64)
 
     def push_revision(self) -> None:
-        """One more: before the next synchronization."""
+        """Counts up the revision, before the next synchronization."""
         self.revision += 1
 
     @property
@@ -144,7 +145,7 @@ class SharedState:
         return tuple(self._infos)
 
     def _prepare(self) -> Prepared:
-        """For the library, as of now."""
+        """The state for the library, as of now."""
         for info in self._infos:
             info._follow()
         return Prepared(self._revision, self._infos)

@@ -1,8 +1,9 @@
 """Threads of the package: all are daemons, started when first needed, and forgotten in a forked child.
 
-Two are needed. A signal handler of Python runs on the main thread, and only while that executes Python: so the main
-thread lets a helper make calls that block, and waits where signals are seen. And what a finalizer has to do is done by
-the janitor, because finalizers run at any moment, on any thread, under any lock.
+There are two kinds. Python runs signal handlers on the main thread, and only while that executes
+Python: so the main thread lets a helper make calls that block, and waits where it sees signals. And
+the janitor does the work of finalizers, because these run at any moment, on any thread, under any
+lock.
 """
 
 from __future__ import annotations
@@ -15,12 +16,14 @@ from typing import Any, Callable, Generic, List, Optional, TypeVar
 
 _T = TypeVar("_T")
 
-# How long a wait may last before Python looks for signals. Where locks can be interrupted it is at once.
+# How long a wait lasts before Python checks for signals. Where locks can be interrupted it does so
+# at once.
 SLICE_S = 0.05
 
 
 class Job(Generic[_T]):
-    """A call that another thread makes. Holds what it needs until it has ended, whoever has stopped waiting for it."""
+    """A call that another thread makes. Keeps what it needs until it has ended, even if nobody
+    waits for it any more."""
 
     def __init__(self, call: Callable[[], _T]) -> None:
         self._call: Optional[Callable[[], _T]] = call
@@ -31,12 +34,12 @@ class Job(Generic[_T]):
         self._done.acquire()
 
     def run(self, ended: Callable[[], None]) -> None:
-        """ended is called before anybody can know that it has ended."""
+        """`ended` is called before any waiting thread is released."""
         call, self._call = self._call, None
         assert call is not None
         try:
             self._value = call()
-        except BaseException as error:  # goes to who waits
+        except BaseException as error:  # raised in the thread that waits
             self._error = error
         del call
         ended()
@@ -44,12 +47,13 @@ class Job(Generic[_T]):
         self._done.release()
 
     def wait(self, seconds: Optional[float] = None) -> bool:
-        """Whether it has ended. Ends early for no signal but one whose handler raises."""
+        """Waits; returns whether it has ended. A signal interrupts it only if its handler
+        raises."""
         end = None if seconds is None else time.monotonic() + seconds
         while True:
             left = SLICE_S if end is None else max(0.0, min(SLICE_S, end - time.monotonic()))
             if self._over:
-                return True  # also where who acquired the lock was interrupted before it released it
+                return True  # even if a thread was interrupted while it held the lock
             if self._done.acquire(timeout=left):
                 self._done.release()
                 return True
@@ -63,7 +67,7 @@ class Job(Generic[_T]):
 
 
 class _Helper:
-    """A thread that makes one call after another."""
+    """A thread that makes calls, one after another."""
 
     def __init__(self) -> None:
         self._jobs: queue.SimpleQueue[Job[Any]] = queue.SimpleQueue()
@@ -97,7 +101,7 @@ def start(call: Callable[[], _T]) -> Job[_T]:
 
 
 def try_start(call: Callable[[], _T]) -> Optional[Job[_T]]:
-    """None where no thread can be had: at the interpreter's end, or if there are too many."""
+    """None if no thread can be started: at the interpreter's end, or if there are too many."""
     try:
         helper = _helper()
     except RuntimeError:
@@ -108,11 +112,11 @@ def try_start(call: Callable[[], _T]) -> Optional[Job[_T]]:
 
 
 def blocking(call: Callable[[], _T], interrupted: Optional[Callable[[], None]] = None) -> _T:
-    """Makes a call that may block without limit. When a signal handler raises meanwhile (Ctrl-C), the call goes on
-    without being waited for, with all that it holds, and `interrupted` is called. Where no thread can be had, signals
-    wait for the end of the call."""
+    """Makes a call that may block without limit. If a signal handler raises meanwhile (Ctrl-C), the
+    call continues in the background, with all that it holds, and `interrupted` is called. If no
+    thread can be started, signals wait for the end of the call."""
     if threading.current_thread() is not threading.main_thread():
-        return call()  # no signal handler runs here
+        return call()  # no signal handler runs on this thread
     job: Optional[Job[_T]] = None
     try:
         job = try_start(call)
@@ -126,14 +130,15 @@ def blocking(call: Callable[[], _T], interrupted: Optional[Callable[[], None]] =
 
 
 class _Janitor:
-    """Does what must not be done where it is asked for."""
+    """Does work that must not be done where it is requested."""
 
     def __init__(self) -> None:
         self._jobs: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
         self._running = False
 
     def ensure(self) -> None:
-        """Starts its thread. Not for finalizers: whoever makes an object with one calls this."""
+        """Starts its thread. Not for finalizers: the constructor of an object with a finalizer
+        calls this."""
         if not self._running:
             threading.Thread(target=self._work, name="pccl-janitor", daemon=True).start()
             self._running = True
@@ -147,7 +152,7 @@ class _Janitor:
             call = self._jobs.get()
             try:
                 call()
-            except Exception:  # nobody is there to hear of it
+            except Exception:  # nobody could handle it
                 pass
             del call
 

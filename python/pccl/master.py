@@ -1,4 +1,4 @@
-"""The program `pccl-master`, which orders a run: `pccl-master --listen 0.0.0.0:48148`, or `python -m pccl.master`.
+"""The program `pccl-master`, the master of a run: `pccl-master --listen 0.0.0.0:48148`, or `python -m pccl.master`.
 
 It is the C program. `pccl_master --listen-address`, as with PCCL 1.0, and `ccoip_master` are the same.
 """

@@ -1,4 +1,4 @@
-/* What two peers say of an operation is compared, and where they differ it fails in words. */
+/* Compares what two peers say of an operation; where they differ, it fails with a reason. */
 #include "collective/agree.h"
 
 #include "collective/ahead.h"
@@ -65,7 +65,7 @@ static void fail_as_different(struct pccl_transfer *transfer, const struct pccl_
                           pccl_id_str(self), found->verb, found->ours, found->unit, pccl_id_str(peer), found->theirs);
 }
 
-/* By their labels these are two operations, whatever else they have in common. */
+/* Different labels mean two different operations, whatever else they have in common. */
 static void fail_as_another(struct pccl_transfer *transfer, const struct pccl_id *peer,
                             const struct pccl_descriptor *theirs)
 {

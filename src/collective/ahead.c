@@ -1,17 +1,20 @@
 /*
- * Sending ahead, on long paths: half a round trip would pass until the READY of the receiver is here, so the sender
- * begins without it, with its own part of the first stripes (step 0), and with nothing else. The receiver holds what
- * comes for a stripe that it has not opened, until it does, or until the operation is over.
+ * Sending ahead, on long paths: waiting for the receiver's READY would cost half a round trip, so
+ * the sender begins without it, but only with its own part of the first stripes (step 0). The
+ * receiver holds what comes for a stripe that it has not opened, until it does, or until the
+ * operation has ended.
  *
- * Nobody has compared descriptors when such a segment is sent. So its receiver may fold what does not belong together;
- * but all later steps wait for READY, and no peer is done before those who receive from it have said READY and agree:
- * each member of the ring is compared by the one before it, and that one's word is needed for a success. What
- * shows before that, by lengths or numbers that do not fit, is the same mismatch.
+ * Nobody has compared descriptors when such a segment is sent. So its receiver may fold parts that
+ * do not belong together. That does no harm: all later steps wait for READY, and no peer is done
+ * before those who receive from it have said READY and agree. Each member of the ring is compared
+ * by the one before it, whose consent a commit needs. Lengths or numbers that do not fit show the
+ * same mismatch earlier.
  *
- * What a sender promises itself is bounded for each lane, and free again when the receiver has opened all the stripes,
- * or the operation is over. The receiver may learn later that it is over, or not before the next view or era, so it
- * holds more. Should that not be enough, it gives up all it holds of the lane together with the connection: the sender
- * fails whatever runs over it.
+ * The sender's allowance is bounded for each lane, and is returned when the receiver has opened all
+ * the stripes or the operation has ended. The receiver may learn of that end later, perhaps not
+ * before the next view or era, so it holds more than one allowance. If that is not enough either,
+ * it drops all it holds of the lane and closes the connection, and the sender fails whatever runs
+ * over it.
  */
 #include "collective/ahead.h"
 
@@ -114,14 +117,14 @@ static const struct pccl_held_segment *find_foreign(const struct pccl_flow *flow
 }
 
 /*
- * Who sends us nothing by our plan proves nothing either: one of the stripe that plans otherwise is found out by the
- * one before it in the ring, whichever way both plan.
+ * A peer that sends us nothing under our plan proves nothing by sending ahead. If it plans the
+ * operation differently, the member before it in the ring finds out, whatever the two plan.
  */
 static void begin_with(struct pccl_transfer *transfer, struct pccl_lane *lane, struct pccl_held *held)
 {
     const struct pccl_flow *flow = pccl_flow_find(transfer, lane);
     if (flow == NULL || !pccl_epoch_equal(&held->view, &transfer->view)) {
-        pccl_held_drop(held); /* of another view: it will be aborted, for that peer has gone on to it */
+        pccl_held_drop(held); /* of another view: the operation will be aborted, as that peer is in that view already */
         return;
     }
     const struct pccl_held_segment *foreign = find_foreign(flow, held);

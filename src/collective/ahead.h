@@ -1,23 +1,32 @@
 /*
- * The rules for what is sent without READY. Must not know how it is held (held.h), nor what it is made of.
+ * The rules for sending before READY has come. Must not know how the receiver holds it (held.h),
+ * nor what it contains.
  */
 #ifndef PCCL_COLLECTIVE_AHEAD_H
 #define PCCL_COLLECTIVE_AHEAD_H
 
 #include "collective/internal.h"
 
-/* The first step of stripes below this may be sent ahead: on a long path. */
+/* The first step of stripes below this may be sent ahead; 0 unless the path is long. */
 uint64_t pccl_ahead_stripes(const struct pccl_plan *plan);
-/* READY has not come yet: the outgoing flow may begin with what the lane has left for that. */
+/*
+ * READY has not come yet: lets the outgoing flow begin within what the lane's allowance has left.
+ */
 void pccl_ahead_allow(struct pccl_flow *flow);
-/* READY that agrees has come. */
+/* A READY that agrees has come; `granted` is its credit. */
 void pccl_ahead_agree(struct pccl_flow *flow, uint64_t granted);
-/* The lane gets back what the flow has of it. */
+/* Returns what the flow holds of the lane's allowance. */
 void pccl_ahead_give_back(struct pccl_flow *flow);
-/* On a long path, a first step that no peer would send that plans the operation as we do. */
+/*
+ * Whether this first step, on a long path, cannot come from a peer that plans the operation as we
+ * do.
+ */
 bool pccl_ahead_is_foreign(const struct pccl_flow *flow, const struct pccl_msg_data *data);
 void pccl_ahead_fail(struct pccl_transfer *transfer, const struct pccl_id *peer, uint64_t stripe, uint32_t length);
-/* It starts: drops what is older, and fails if what is held for it does not fit. */
+/*
+ * The transfer starts: drops what is older, and fails the transfer if what is held for it does not
+ * fit its plan.
+ */
 void pccl_ahead_start(struct pccl_transfer *transfer);
 
 #endif

@@ -40,7 +40,7 @@ static void put_idle(struct pccl_backup_pool *pool, struct pccl_backup_block *bl
     pool->idle_count++;
 }
 
-/* Small ones go first: large ones are the costly ones to get again. */
+/* Small ones go first: large ones cost more to allocate again. */
 static void free_smallest(struct pccl_backup_pool *pool)
 {
     struct pccl_backup_block *block = take_smallest(pool, 0);
@@ -60,7 +60,10 @@ void pccl_backup_pool_fini(struct pccl_backup_pool *pool)
     free_idle_down_to(pool, 0);
 }
 
-/* A block that is not much too large: otherwise a small operation would take what the next large one needs. */
+/*
+ * Takes a block that is not much too large, or a small operation would take what the next large one
+ * needs.
+ */
 static struct pccl_backup_block *reuse(struct pccl_backup_pool *pool, size_t size)
 {
     struct pccl_backup_block *block = take_smallest(pool, size);

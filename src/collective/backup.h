@@ -1,6 +1,7 @@
 /*
- * What an in-place operation overwrites, kept until its outcome is known. The blocks are as large as the caller's
- * buffers and are kept for the next operation: fresh pages cost more than the copying.
+ * Copies of what an in-place operation overwrites, kept until its outcome is known. Blocks are as
+ * large as the caller's buffers and are reused by later operations, because fresh pages cost more
+ * than the copying.
  */
 #ifndef PCCL_COLLECTIVE_BACKUP_H
 #define PCCL_COLLECTIVE_BACKUP_H
@@ -13,7 +14,7 @@ struct pccl_backup_block {
     size_t size;                    /* of the bytes behind this */
 };
 
-/* Holds hardly more, idle and in use, than were in use at once: an eighth. */
+/* Idle and used blocks together exceed the peak of the used ones by at most an eighth. */
 struct pccl_backup_pool {
     const struct pccl_memory *memory;
     size_t used_bytes, peak_bytes, idle_bytes;
@@ -21,7 +22,7 @@ struct pccl_backup_pool {
     uint32_t idle_count;
 };
 
-/* Of one operation. Zeroed: out of place, nothing is ever saved. */
+/* The backup of one operation. Zeroed: out of place, nothing is ever saved. */
 struct pccl_backup {
     struct pccl_backup_block *block;
     uint64_t *saved; /* one bit for each segment */
@@ -37,7 +38,9 @@ void pccl_backup_pool_fini(struct pccl_backup_pool *pool);
 PCCL_MUST_CHECK bool pccl_backup_init(struct pccl_backup_pool *pool, const struct pccl_plan *plan, void *elements,
                                       struct pccl_backup *backup);
 void pccl_backup_fini(struct pccl_backup_pool *pool, struct pccl_backup *backup);
-/* Call before a segment of the caller's memory is overwritten: once for each. */
+/*
+ * Call exactly once for each segment of the caller's memory, before it is overwritten.
+ */
 void pccl_backup_save(struct pccl_backup *backup, const struct pccl_kernels *kernels, const struct pccl_plan *plan,
                       uint64_t stripe, uint32_t number);
 /* Puts back what was saved. */

@@ -4,7 +4,7 @@
 
 #include "collective/exchange.h"
 
-/* Between two calls: NULL, or the rule that does not hold, in words. */
+/* Between two calls: NULL, or the rule that does not hold, as a sentence. */
 const char *pccl_exchange_check(const struct pccl_exchange *exchange);
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * All-reduce by direct exchange (plan.h). Everybody sends its part of piece p to the owner, rank p - 1; this folds all
- * parts, and sends the result to everybody: not before it has everybody's.
+ * All-reduce by direct exchange (plan.h). Every rank sends its part of piece p to the owner, rank p
+ * - 1. The owner folds all parts when the last has come, and sends the result to all ranks.
  */
 #include "collective/schedule.h"
 
@@ -12,7 +12,10 @@ static uint32_t steps(struct pccl_seat seat)
     return 2;
 }
 
-/* Parts of the own piece; results of the others, where they are not received in the caller's memory. */
+/*
+ * Parts of the own piece; if they are packed, the results of the other pieces too, as these cannot
+ * arrive in the caller's memory.
+ */
 static uint32_t buffers(struct pccl_seat seat, bool packed) { return (packed ? 2 : 1) * (seat.ranks - 1); }
 
 static bool sends(struct pccl_seat seat, uint32_t sender, uint32_t receiver)

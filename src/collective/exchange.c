@@ -1,4 +1,7 @@
-/* All operations and lanes of one peer: what the driver says is brought to whom it concerns. Knows no schedule. */
+/*
+ * All operations and lanes of one peer: passes each event of the driver to the transfers and lanes
+ * that it concerns. Knows no schedule.
+ */
 #include "collective/exchange.h"
 
 #include "collective/agree.h"
@@ -32,7 +35,7 @@ struct pccl_exchange *pccl_exchange_create(const struct pccl_exchange_config *co
     return exchange;
 }
 
-/* ---- operations that are over ---- */
+/* ---- operations that have ended ---- */
 
 static struct pccl_ended *find_ended(const struct pccl_exchange *exchange, const struct pccl_instance *instance)
 {
@@ -103,7 +106,7 @@ void pccl_exchange_admit(struct pccl_exchange *exchange, const struct pccl_id *m
     struct pccl_id *kept =
         pccl_grow(&exchange->memory, exchange->members, &exchange->member_capacity, count, sizeof *kept);
     if (kept == NULL)
-        return; /* whose lanes are used have their room; the others have to wait for some */
+        return; /* lanes in use keep their own room; the others have to share the rest */
     memcpy(kept, members, count * sizeof *kept);
     exchange->members = kept;
     exchange->member_count = count;
@@ -127,7 +130,10 @@ static struct pccl_transfer *find_transfer(const struct pccl_exchange *exchange,
     return NULL;
 }
 
-/* Takes what others announced of it: all members of the view, for they may not plan it alike. */
+/*
+ * Takes the kept announcements of all members of the view: a member that plans differently may have
+ * sent one although our plan has no link to it.
+ */
 static void take_announcements(struct pccl_transfer *transfer)
 {
     struct pccl_exchange *exchange = transfer->exchange;
@@ -149,7 +155,7 @@ static void take_announcements(struct pccl_transfer *transfer)
     }
 }
 
-/* Those of views that are over. */
+/* Forgets the announcements of views that have passed. */
 static void forget_announcements(struct pccl_exchange *exchange)
 {
     struct pccl_table_node *next;
@@ -205,7 +211,7 @@ void pccl_exchange_forget(struct pccl_exchange *exchange, const struct pccl_inst
     if (find_ended(exchange, instance) != NULL)
         return;
     struct pccl_ended *ended = pccl_allocate(&exchange->memory, sizeof *ended);
-    if (ended != NULL) /* else what is still on its way is held as if it were to come */
+    if (ended != NULL) /* without the record, late data would be held as if the operation were still to start */
         remember_ended(exchange, ended, instance);
 }
 
@@ -220,8 +226,8 @@ struct pccl_traffic pccl_transfer_traffic(const struct pccl_transfer *transfer) 
 /* ---- connections ---- */
 
 /*
- * READY may have been lost with a connection. Who is done has all the data that it was for; but on a long path the
- * sender needs it to be done itself.
+ * READY may have been lost with a connection. A transfer that is done has all the data and needs no
+ * more READY; but on a long path the sender cannot be done without it.
  */
 static void tell_again(struct pccl_flow *flow)
 {
@@ -246,8 +252,9 @@ enum pccl_status pccl_exchange_connected(struct pccl_exchange *exchange, const s
 }
 
 /*
- * Whether bytes of it may be lost when the flow's lane loses a connection. What the kernel took is not yet received:
- * a sender cannot tell until the outcome is known, and the receiver may have closed its end before it began to wait.
+ * Whether the flow may lose bytes when its lane loses a connection. Bytes that the kernel took have
+ * not necessarily been received: a sender cannot tell until the outcome is known, and the receiver
+ * may have closed its end before it began to wait.
  */
 static bool relies_on(const struct pccl_flow *flow)
 {
@@ -269,7 +276,8 @@ void pccl_exchange_disconnected(struct pccl_exchange *exchange, const struct pcc
         else
             tell_again(flow);
     }
-    if (lane->connections == 0) /* it came over connections that are gone: their other end fails its operation */
+    if (lane->connections ==
+        0) /* it came over connections that are gone, and the sender fails its operation for that */
         pccl_held_forget_lane(lane);
     pccl_lane_tidy(exchange, lane);
 }
@@ -306,7 +314,7 @@ static enum pccl_status keep_ready(struct pccl_exchange *exchange, struct pccl_l
         return PCCL_OK;
     bool first = false;
     if (!pccl_kept_add(exchange, lane, ready, &first)) {
-        /* To drop it would leave that peer waiting for ever. */
+        /* Dropping it would leave that peer waiting forever. */
         pccl_text_format(reason, "out of memory for the announcements of peer %s", pccl_id_str(&lane->peer));
         return PCCL_MEMORY;
     }
@@ -364,7 +372,7 @@ static enum pccl_status receive_data(struct pccl_exchange *exchange, struct pccl
     if (flow != NULL)
         return pccl_messages_receive(flow, data, arrival, reason);
     if (transfer->plan.long_path && data->step == 0)
-        return PCCL_OK; /* it plans otherwise: the one before it in the ring says so */
+        return PCCL_OK; /* it plans the operation differently: the member before it in the ring reports that */
     pccl_text_format(reason, "peer %s sent data that this peer does not expect", pccl_id_str(&lane->peer));
     return PCCL_MALFORMED;
 }

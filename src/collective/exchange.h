@@ -1,33 +1,37 @@
 /*
- * The data plane of one peer without its sockets: all running operations and all lanes to other peers. Pure; the driver
- * (src/data, or the rig of the tests) moves the bytes.
+ * The data plane of one peer without its sockets: all running operations and all lanes to other
+ * peers. Pure; the driver (src/data, or the rig of the tests) moves the bytes.
  *
- * A lane is one direction between this peer and another: an outgoing one carries our DATA and the other side's READY,
- * an incoming one their DATA and our READY. A lane has one or several connections, all opened by the sender of the
- * data; a message uses whichever has room, and stays on it until it is complete. Operations share a lane in turn,
- * message by message.
+ * A lane is one direction between this peer and another: an outgoing lane carries our DATA and the
+ * other side's READY, an incoming lane their DATA and our READY. A lane has one or several
+ * connections, all opened by the sender of the data; a message uses any connection with room, and
+ * stays on it until it is complete. Operations take turns on a lane, message by message.
  *
- * Rendezvous (PROTOCOL 7): a transfer that starts sends READY to all it receives from; data flows only for stripes of
- * segments below what the receiver has granted. READY for an operation that is not started here yet is kept (bounded),
- * of an older view or an ended one dropped. On a long path a sender does not wait for READY with its own part of the
- * first stripes, PCCL_AHEAD_BYTES and PCCL_AHEAD_SEGMENTS on a lane: the receiver holds it until it opens the stripe.
- * Nobody is done before all who receive from it have said READY and agree. Data for an operation that is over here is
- * thrown away. Each message comes once, in any order across the connections of a lane; a result only after what it was
- * made of: all else is refused as malformed, and harms nothing.
+ * Rendezvous (PROTOCOL 7): a transfer that starts sends READY to all it receives from; data flows
+ * only for stripes below what the receiver has granted. A READY for an operation that has not been
+ * started here is kept (bounded); one of an older view or an ended operation is dropped. On a long
+ * path a sender sends its own part of the first stripes without waiting for READY, at most
+ * PCCL_AHEAD_BYTES and PCCL_AHEAD_SEGMENTS on a lane: the receiver holds it until it opens the
+ * stripe. No transfer is done before all who receive from it have said READY and agree. Data for an
+ * operation that has ended here is thrown away. Each message comes once, in any order across the
+ * connections of a lane, and a result only after what it was made of; everything else is refused as
+ * malformed, and harms nothing.
  *
- * The caller's memory: `input` is read, and never written unless it is `result`. In place, what is about to be
- * overwritten is saved first, and pccl_exchange_stop(not committed) puts it back. `result` is unspecified after an
- * abort when the two differ. After stop has returned, nothing of this module refers to either.
+ * The caller's memory: `input` is only read, unless it is also `result`. In place, what is about to
+ * be overwritten is saved first, and pccl_exchange_stop(not committed) puts it back. `result` is
+ * unspecified after an abort when the two differ. After stop has returned, nothing of this module
+ * refers to either.
  *
- * Memory: segments in flight lie in scratch, shared by all transfers under `scratch_bytes_max`. A transfer gets what
- * its smallest window (one stripe) needs in any case, so no operation waits for another one's end; larger windows are
- * granted from what is left, in turn: on long paths of all, on short ones of 12 MiB, or of one operation's window if
- * that is more, so that many operations do not drive each other out of the caches. A stripe needs ranks - 1 segments,
- * as they travel; with a codec ranks, and 2(ranks - 1) in direct exchange; what departs of a stripe that a peer is
- * ahead of comes on top, a segment for each connection. So scratch in use is at most the budget and the smallest
- * windows of those that found it used up, besides that, and what is held of what was sent ahead; what is kept for reuse
- * never exceeds the budget. In place, a backup as large as the buffer comes on top: backups are kept for the next
- * operations, an eighth more at most than were in use at once.
+ * Memory: segments in flight lie in scratch, shared by all transfers under `scratch_bytes_max`. A
+ * transfer always gets what its smallest window (one stripe) needs, so no operation waits for
+ * another one's end. Larger windows are granted in turn from what is left: on long paths of the
+ * whole budget, on short ones of 12 MiB, or of one operation's window if that is more, so that many
+ * operations do not drive each other out of the caches. A stripe needs ranks - 1 segments, as they
+ * travel; with a codec ranks, and 2(ranks - 1) in direct exchange. If a peer is ahead of us in a
+ * stripe, segments that are still being sent come on top, one for each connection. So scratch in
+ * use is at most the budget, the smallest windows of transfers that found it used up, those
+ * segments being sent, and what is held of what was sent ahead; what is kept for reuse never
+ * exceeds the budget. In place, a backup as large as the buffer comes on top (backup.h).
  */
 #ifndef PCCL_COLLECTIVE_EXCHANGE_H
 #define PCCL_COLLECTIVE_EXCHANGE_H
@@ -37,18 +41,24 @@
 #include "core/memory.h"
 
 enum {
-    /* Sent over a lane before the receivers' READY is here, at most. What a fast path takes in half a round trip.
-     * Receivers refuse more, so another number is another version of the protocol. */
+    /* The most that is sent over a lane before the receiver's READY is here: what a fast path takes in half a round
+       trip. Receivers refuse more, so changing it means a new version of the protocol. */
     PCCL_AHEAD_BYTES = 4 << 20,
     PCCL_AHEAD_SEGMENTS = 256, /* the same, however small they are */
-    /* Held for a lane. The sender counts no more what has been aborted, its receiver may still hold it. */
+    /*
+     * The most that is held for a lane. The sender no longer counts what was aborted, but the
+     * receiver may still hold it.
+     */
     PCCL_AHEAD_HELD_BYTES = 4 * PCCL_AHEAD_BYTES,
     PCCL_AHEAD_HELD_SEGMENTS = 4 * PCCL_AHEAD_SEGMENTS,
-    /* Of what is held in all lanes, a segment counts for its bytes and this. */
+    /* Towards the bound of all lanes, a held segment counts as its bytes plus this. */
     PCCL_AHEAD_SEGMENT_COST = 4096,
-    /* What every lane of a member, or that operations have received over, may hold: what its sender may send ahead. */
+    /*
+     * What a lane may hold whatever others hold, if its peer is a member or an operation has
+     * received over it: as much as its sender may send ahead.
+     */
     PCCL_AHEAD_OWN_COST = PCCL_AHEAD_BYTES + PCCL_AHEAD_SEGMENTS * PCCL_AHEAD_SEGMENT_COST,
-    /* And beyond that in all of them, with all of the other lanes. */
+    /* What all lanes together may hold beyond that. */
     PCCL_AHEAD_SPARE_COST = 48 << 20,
 };
 
@@ -61,28 +71,44 @@ struct pccl_exchange_config {
     struct pccl_id self;
     const struct pccl_kernels *kernels;
     size_t scratch_bytes_max;
-    /* Bytes of an operation that may be under way at once over each link, in whole segments. On a long path they should
-     * exceed its bandwidth-delay product, and a part for each step of a stripe comes on top; on a short one a few
-     * segments are used, whatever this says. */
+    /*
+     * Bytes of an operation that may be in flight at once over each link, in whole segments. On a
+     * long path they should exceed its bandwidth-delay product, and a part for each step of a
+     * stripe comes on top; on a short one a few segments are used, whatever this says.
+     */
     size_t window_bytes;
 };
 
 /* Called from inside the functions below; they must not call back into the exchange. */
 struct pccl_exchange_effects {
     void *context;
-    /* This peer's result is complete. Data of it may still have to be sent: pccl_transfer_is_at_rest. Once. */
+    /*
+     * This peer's result is complete. Data of it may still have to be sent:
+     * pccl_transfer_is_at_rest. Once.
+     */
     void (*done)(void *context, struct pccl_transfer *transfer);
-    /* Every byte of the caller's memory has been sent and received. At the latest when all peers are done. Once, behind
-     * `done`; at once if there was nothing left to be sent. */
+    /*
+     * No byte of the caller's memory is to be sent or received any more; this comes at the latest
+     * when all peers are done. Once, after `done`, or right behind it if nothing was left to be
+     * sent.
+     */
     void (*at_rest)(void *context, struct pccl_transfer *transfer);
-    /* It cannot go on: a connection was lost, peers differ, memory. It waits for pccl_exchange_stop. Once, instead of
-     * done; or behind it, and even behind at_rest: what was sent need not have arrived. */
+    /*
+     * The transfer cannot go on (a connection was lost, peers differ, memory is short) and waits
+     * for pccl_exchange_stop. Once, instead of `done`, or after it and even after `at_rest`,
+     * because what was sent need not have arrived.
+     */
     void (*failed)(void *context, struct pccl_transfer *transfer, enum pccl_class class,
                    const struct pccl_text *reason);
-    /* Another peer has started an operation that has not been started here. Once for each operation and peer. */
+    /*
+     * Another peer has started an operation that has not been started here. Once for each operation
+     * and peer.
+     */
     void (*announced)(void *context, const struct pccl_id *from, const struct pccl_msg_ready *ready);
-    /* There is something more to be sent on this lane: call pccl_exchange_next for its idle connections. What a
-     * connection that becomes idle finds to be sent is not told again. */
+    /*
+     * More can be sent on this lane: call pccl_exchange_next for its idle connections. A connection
+     * that becomes idle must ask by itself; this is not called again for it.
+     */
     void (*writable)(void *context, const struct pccl_id *peer, bool outgoing);
 };
 
@@ -102,21 +128,24 @@ struct pccl_traffic {
     uint64_t sent_bytes, received_bytes; /* payload */
 };
 
-/* One frame, and maybe raw bytes after it, on its way out over one connection. Owned by the driver, kept in place. */
+/*
+ * One frame, and maybe raw bytes after it, being sent over one connection. Owned by the driver;
+ * must not move.
+ */
 struct pccl_departure {
-    struct pccl_msg msg; /* encode and send it first */
-    const uint8_t
-        *payload; /* then this; NULL with length > 0: zeros, nobody wants the rest. May become so meanwhile. */
+    struct pccl_msg msg;    /* encode and send it first */
+    const uint8_t *payload; /* then this; NULL with length > 0: send zeros, as nobody wants the rest. May become NULL
+                               while it is sent. */
     uint32_t length;
-    struct pccl_transfer *transfer; /* NULL: stopped meanwhile, or none of its */
+    struct pccl_transfer *transfer; /* NULL: it was stopped meanwhile, or the frame belongs to none */
     struct pccl_departure *previous, *next;
     uint64_t stripe; /* the exchange's own */
     void *scratch;
 };
 
-/* Raw bytes that are coming in over one connection. Owned by the driver, kept in place. */
+/* Raw bytes that are coming in over one connection. Owned by the driver; must not move. */
 struct pccl_arrival {
-    uint8_t *payload; /* where they go; NULL: throw them away. May become so meanwhile. */
+    uint8_t *payload; /* where they go; NULL: throw them away. May become NULL while they come. */
     uint32_t length;
     struct pccl_transfer *transfer;
     struct pccl_arrival *previous, *next;
@@ -124,53 +153,64 @@ struct pccl_arrival {
     uint64_t stripe;
     uint32_t step;
     void *scratch;
-    struct pccl_held_segment *held; /* of no transfer yet */
+    struct pccl_held_segment *held; /* held for a transfer that has not taken it yet */
 };
 
 /* NULL: out of memory. Config, memory and effects are copied. */
 struct pccl_exchange *pccl_exchange_create(const struct pccl_exchange_config *config, const struct pccl_memory *memory,
                                            const struct pccl_exchange_effects *effects);
-/* No transfer may be left, and no departure or arrival under way. */
+/* No transfer may be left, and no departure or arrival in progress. */
 void pccl_exchange_destroy(struct pccl_exchange *exchange);
-/* This peer has a new identity (it connected anew). Lanes and kept announcements are dropped. No transfer may be left.
+/*
+ * This peer has a new identity (it connected anew). Lanes and kept announcements are dropped. No
+ * transfer may be left.
  */
 void pccl_exchange_rename(struct pccl_exchange *exchange, const struct pccl_id *self);
 
-/* The members of the view of now: newcomers cannot take the room away that there is for these. */
+/*
+ * Tells the members of the current view: newcomers cannot take the room that is reserved for them.
+ */
 void pccl_exchange_admit(struct pccl_exchange *exchange, const struct pccl_id *members, uint32_t count);
 
 /* ---- operations ---- */
 
 /*
- * Starts one. MEMORY or ARGUMENT (with words): nothing was started. `failed` may follow at once (peers differ), and so
- * may `done` (the last one to come finds all that it needs).
+ * Starts one. MEMORY or ARGUMENT (with a reason): nothing was started. `failed` may follow at once
+ * (peers differ), and so may `done` (the last one to come finds all that it needs).
  */
 PCCL_MUST_CHECK enum pccl_status pccl_exchange_start(struct pccl_exchange *exchange,
                                                      const struct pccl_transfer_config *config,
                                                      struct pccl_transfer **transfer, struct pccl_text *reason);
 /*
- * The outcome is known, or this peer gives up. Frees the transfer; departures and arrivals that belong to it lose their
- * payload pointer. Only after an abort may the driver send zeros for the rest of such a departure: otherwise the other
- * side could take them for data, and be told a success (it cuts those connections: pccl_transfer_is_sending).
+ * The outcome is known, or this peer gives up. Frees the transfer; departures and arrivals that
+ * belong to it lose their payload pointer. Only after an abort may the driver send zeros for the
+ * rest of such a departure: otherwise the other side could take them for data, and be told a
+ * success (it cuts those connections: pccl_transfer_is_sending).
  */
 void pccl_exchange_stop(struct pccl_exchange *exchange, struct pccl_transfer *transfer, bool committed);
-/* It was aborted and will never be started here: what was sent ahead for it, and what still comes, is thrown away. */
+/*
+ * It was aborted and will never be started here: what was sent ahead for it, and what still comes,
+ * is thrown away.
+ */
 void pccl_exchange_forget(struct pccl_exchange *exchange, const struct pccl_instance *instance);
 void *pccl_transfer_user(const struct pccl_transfer *transfer);
 bool pccl_transfer_is_at_rest(const struct pccl_transfer *transfer);
-/* A departure of it is under way. */
+/* Whether a departure of it is in progress. */
 bool pccl_transfer_is_sending(const struct pccl_transfer *transfer);
 struct pccl_traffic pccl_transfer_traffic(const struct pccl_transfer *transfer);
 
 /* ---- connections ---- */
 
-/* One more connection of a lane stands. READY is told again. MEMORY: it cannot be used. */
+/*
+ * One more connection of a lane is established; READY is sent again over it. MEMORY: it cannot be
+ * used.
+ */
 PCCL_MUST_CHECK enum pccl_status pccl_exchange_connected(struct pccl_exchange *exchange, const struct pccl_id *peer,
                                                          bool outgoing);
 /*
- * One is gone, with what was under way on it (the driver's departure and arrival of it are given back by
- * pccl_exchange_dropped first). Every running transfer fails that sends over this lane (what the system has taken need
- * not have arrived), or receives over it and is not done.
+ * A connection is gone, with what was in progress on it (the driver first gives back its departure
+ * and arrival by pccl_exchange_dropped). Every running transfer fails that sends over this lane, as
+ * what the system has taken need not have arrived, or that receives over it and is not done.
  */
 void pccl_exchange_disconnected(struct pccl_exchange *exchange, const struct pccl_id *peer, bool outgoing);
 
@@ -181,26 +221,31 @@ PCCL_MUST_CHECK bool pccl_exchange_next(struct pccl_exchange *exchange, const st
 void pccl_exchange_sent(struct pccl_exchange *exchange, struct pccl_departure *departure);
 
 /*
- * A frame came in. For DATA *arrival is filled in (its length is never 0), and the payload is read next; for READY its
- * length is 0. MALFORMED or MEMORY with words: the connection is of no use any more. (Memory for a segment is the
- * failure of its transfer only.) LIMIT: too much is held for operations that nobody has started here. The connection is
- * not read until there is room (pccl_exchange_room) or it needs none (pccl_exchange_is_due), and then the frame is
- * handed in again.
+ * A frame came in. For DATA *arrival is filled in (its length is never 0), and the payload is read
+ * next; for READY its length is 0. MALFORMED or MEMORY with a reason: the connection is unusable
+ * from then on. (If memory for a segment is short, only its transfer fails.) LIMIT: too much is
+ * held for operations that have not been started here. Do not read from the connection until there
+ * is room (pccl_exchange_room) or it needs none (pccl_exchange_is_due), then hand in the frame
+ * again.
  */
 PCCL_MUST_CHECK enum pccl_status pccl_exchange_receive(struct pccl_exchange *exchange, const struct pccl_id *peer,
                                                        bool outgoing, const struct pccl_msg *msg,
                                                        struct pccl_arrival *arrival, struct pccl_text *reason);
-/* Another number than before: what LIMIT was said to may fit now. */
+/* Changes when a frame that was answered LIMIT may fit now. */
 uint64_t pccl_exchange_room(const struct pccl_exchange *exchange);
 /*
- * A frame that was answered LIMIT need not wait any longer for room that others hold: its operation has started or
- * ended, its view is over, or its lane has got room of its own. To be asked after a start, an end and an admission.
+ * A frame that was answered LIMIT need not wait any longer for room that others hold: its operation
+ * has started or ended, its view has passed, or its lane has got room of its own. Ask after each
+ * start, end and admission.
  */
 PCCL_MUST_CHECK bool pccl_exchange_is_due(struct pccl_exchange *exchange, const struct pccl_id *peer,
                                           const struct pccl_msg_data *data);
-/* All its bytes are there. */
+/* All bytes of the arrival are there. */
 void pccl_exchange_received(struct pccl_exchange *exchange, struct pccl_arrival *arrival);
-/* The connection broke before the departure or arrival was complete. Either may be NULL or idle (zeroed). */
+/*
+ * The connection broke before the departure or arrival was complete. Either may be NULL or idle
+ * (zeroed).
+ */
 void pccl_exchange_dropped(struct pccl_exchange *exchange, struct pccl_departure *departure,
                            struct pccl_arrival *arrival);
 

@@ -1,11 +1,13 @@
-/* Elements: parts and sums are folded, and results written. What is packed goes through packed.c. */
+/*
+ * Folds parts and sums of elements, and writes results. packed.c does the same for packed elements.
+ */
 #include "collective/fold.h"
 
 #include "kernels/prefetch.h"
 
 enum { FOLD_BYTES = 4096 }; /* folded at once, finished and copied while they are in the first cache */
 
-/* The own part, and what came in in this step. */
+/* The kernel call that folds the own part and what came in with this step. */
 static struct pccl_step work_of(const struct pccl_plan *plan, uint32_t step, bool finish)
 {
     return (struct pccl_step){.datatype = plan->datatype,
@@ -29,7 +31,10 @@ struct pccl_scratch *pccl_fold_widen(struct pccl_transfer *transfer, const struc
     return wide;
 }
 
-/* Leaves the sum of both in `received`, and in the result what is finished: there only, if it is not to go away. */
+/*
+ * Leaves the sum of both in `received`, and a finished one in the result as well, or only there if
+ * it is not sent on.
+ */
 static void fold_elements(struct pccl_transfer *transfer, uint64_t stripe, uint32_t number, uint32_t step, bool finish,
                           struct pccl_scratch *received)
 {

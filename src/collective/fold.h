@@ -1,6 +1,7 @@
 /*
- * What is done with the bytes of a piece: folded, finished, stored, packed; between scratch and the caller's memory.
- * The work that a schedule names (schedule.h), whichever schedule it is. Must not know messages, lanes or the window.
+ * The work on the bytes of a piece: fold, finish, store and pack, between scratch and the caller's
+ * memory. A schedule (schedule.h) names the work; nothing here depends on which schedule. Must not
+ * know messages, lanes or the window.
  */
 #ifndef PCCL_COLLECTIVE_FOLD_H
 #define PCCL_COLLECTIVE_FOLD_H
@@ -22,17 +23,21 @@ static inline void pccl_fold_save(struct pccl_transfer *transfer, uint64_t strip
     pccl_backup_save(&transfer->backup, transfer->exchange->config.kernels, &transfer->plan, stripe, number);
 }
 /*
- * The work on a piece that came in with this step; not PCCL_WORK_COLLECT. Takes over the scratch (NULL: it came into
- * the result). Returns, with a reference of its own, what the piece goes on from; NULL: from the result.
+ * Does the work on a piece that came in with this step; not PCCL_WORK_COLLECT. Takes over the
+ * scratch (NULL: the piece came into the result). Returns the scratch from which the piece is sent
+ * on, with a reference of its own; NULL: it is sent from the result.
  */
 struct pccl_scratch *pccl_fold_arrived(struct pccl_transfer *transfer, uint64_t stripe, uint32_t number, uint32_t step,
                                        enum pccl_work work, struct pccl_scratch *scratch);
-/* The same of all parts that were collected, in the order in which they are folded; the own one comes last. */
+/*
+ * The same for all parts that were collected, in the order in which they are folded; the own part
+ * comes last.
+ */
 struct pccl_scratch *pccl_fold_collected(struct pccl_transfer *transfer, uint64_t stripe, uint32_t number,
                                          struct pccl_scratch *const *parts, uint32_t part_count);
 /*
- * The first part, which came in as elements, and the own one, as what is folded so far where that is longer. Takes over
- * the scratch; NULL: memory is short.
+ * Folds the first part, which came in as elements, and the own one into a sum whose elements are
+ * longer (f32 for f16 and bf16). Takes over the scratch; NULL: memory is short.
  */
 struct pccl_scratch *pccl_fold_widen(struct pccl_transfer *transfer, const struct pccl_segment *segment,
                                      struct pccl_scratch *received);
@@ -40,16 +45,16 @@ struct pccl_scratch *pccl_fold_widen(struct pccl_transfer *transfer, const struc
 /* ---- packed.c: with a codec ---- */
 
 /*
- * A large result goes past the caches where nothing of it is needed soon; in place it is in them already, for it was
- * the input.
+ * A large result is written past the caches if nothing of it is needed soon; in place it is in them
+ * already, as it was the input.
  */
 static inline bool pccl_is_streamed(const struct pccl_transfer *transfer)
 {
     return transfer->plan.large && transfer->input != transfer->result;
 }
 /*
- * Folds all parts and the own one, which comes last, and packs the sum; `packed` may be one of the parts. Who finishes
- * it writes to the result what the bytes say.
+ * Folds all parts and the own one, which comes last, and packs the sum; `packed` may be one of the
+ * parts. Who finishes it writes to the result what the bytes say.
  */
 void pccl_packed_fold(struct pccl_transfer *transfer, uint64_t stripe, uint32_t number, bool finish,
                       uint8_t *const *parts, uint32_t part_count, uint8_t *packed);

@@ -1,10 +1,12 @@
 /*
- * What others sent ahead (ahead.c) for stripes that are not open here: kept by lane and operation, within bounds.
+ * Keeps what others sent ahead (ahead.c) for stripes that are not open here, by lane and operation,
+ * within bounds.
  *
- * All lanes together are bounded, too. One of a member of our view, or that operations have received over, has room for
- * what its sender may send ahead, whatever others do. So newcomers are not in the way of members, and what is sent
- * ahead never of what comes behind it on the connection. One of anybody else (whose view may be ahead of ours) shares
- * what is left over with others of the kind; it is not read while there is none, and nothing here waits for it.
+ * All lanes together are bounded, too. A lane of a member of our view, or one that operations have
+ * received over, has room for what its sender may send ahead, whatever others do. So newcomers
+ * never block members, and what is sent ahead never blocks what follows it on the connection. All
+ * other lanes (their peers' view may be ahead of ours) share what is left; while nothing is left
+ * they are not read, and nothing here waits for them.
  */
 #include "collective/held.h"
 
@@ -19,7 +21,7 @@ struct pccl_held *pccl_held_find(const struct pccl_lane *lane, const struct pccl
     return NULL;
 }
 
-/* They are taken in the order in which they lie. */
+/* Segments are mostly taken in the order of the list. */
 static struct pccl_held_segment *find_segment(struct pccl_held *held, uint64_t stripe)
 {
     struct pccl_list_node *link = held->segments.next;
@@ -28,7 +30,10 @@ static struct pccl_held_segment *find_segment(struct pccl_held *held, uint64_t s
     return link != &held->segments && pccl_held_segment_of(link)->stripe == stripe ? pccl_held_segment_of(link) : NULL;
 }
 
-/* The last one up to this stripe, or the head: they come in about that order. */
+/*
+ * The last segment up to this stripe, or the head. Searched from the end, as they come in about
+ * that order.
+ */
 static struct pccl_list_node *place_of(struct pccl_held *held, uint64_t stripe)
 {
     struct pccl_list_node *link = held->segments.previous;
@@ -68,10 +73,13 @@ static void release_if_empty(struct pccl_held *held)
 
 static size_t cost_of(size_t bytes, uint32_t segments) { return bytes + (size_t)segments * PCCL_AHEAD_SEGMENT_COST; }
 
-/* What the lane has for itself, whatever others hold. */
+/* The room that the lane has for itself, whatever others hold. */
 static size_t own_cost(const struct pccl_lane *lane) { return lane->used || lane->member ? PCCL_AHEAD_OWN_COST : 0; }
 
-/* The caller has its scratch and its arrival. What is held for the operation may end with it. */
+/*
+ * The caller has taken its scratch and its arrival. Frees the operation's record, too, if this was
+ * its last segment.
+ */
 static void remove_segment(struct pccl_held_segment *segment)
 {
     struct pccl_held *held = segment->held;
@@ -110,7 +118,7 @@ void pccl_held_drop(struct pccl_held *held)
     }
 }
 
-/* An era is over for all who have gone on to the next one. */
+/* Whoever takes part in an era has left the one before it. */
 static bool is_past(const struct pccl_held *held, const struct pccl_transfer *transfer)
 {
     const struct pccl_instance *then = &held->instance, *now = &transfer->instance;

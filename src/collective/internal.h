@@ -1,14 +1,15 @@
 /*
- * What the files of the data plane share: its structs. Each file's functions are in its own header. From below, and
- * each calls only into those before it:
+ * What the files of the data plane share: its structs. Each file's functions are in its own header.
+ * From below, and each calls only into those before it:
  *   schedule, ring, direct   what is to be done with a piece; no bytes
  *   plan, scratch, backup    how elements are cut; memory
- *   held, kept               what came of operations or stripes that are not here yet: segments, announcements
+ *   held, kept               segments and announcements of stripes or operations that have not
+ *                            begun here
  *   lane                     whose turn it is to send
- *   outcome                  what becomes of an operation
+ *   outcome                  tells what becomes of an operation
  *   window                   which stripes are open
  *   packed, fold             the work on bytes
- *   ahead                    what may go and come without READY
+ *   ahead                    what may be sent and received without READY
  *   messages                 DATA and READY of one operation
  *   transfer                 one operation
  *   agree                    do peers mean the same one?
@@ -35,9 +36,9 @@ struct pccl_lane {
     struct pccl_list_node kept;
     struct pccl_table kept_by_instance;
     struct pccl_table held;  /* Incoming: for stripes that are not open here, by instance. */
-    size_t ahead_bytes;      /* Incoming: of that; outgoing: promised to those who send without READY. */
+    size_t ahead_bytes;      /* Incoming: held; outgoing: allowed to flows that send without READY. */
     uint32_t ahead_segments; /* The same. */
-    bool used;               /* Some operation has. */
+    bool used;               /* Some operation has received over it. */
     bool member;             /* Its peer is one of our view. */
 };
 
@@ -81,7 +82,7 @@ struct pccl_flow {
     bool outgoing;
     struct pccl_list_node on_lane, in_queue;
     /* outgoing */
-    bool agreed;        /* READY has come, and says the same as we */
+    bool agreed;        /* READY has come and agrees with ours */
     uint64_t granted;   /* stripes below this may be sent */
     uint64_t ahead;     /* and of those below this the first step without READY */
     size_t ahead_bytes; /* of the lane's, for that */
@@ -95,9 +96,10 @@ struct pccl_flow {
 };
 
 /*
- * What is known of one step of a stripe in one column: the n-th outgoing flow and the n-th incoming one. It serves
- * the message that comes in and the one that goes out in that step. Only one of the two ever has scratch here: parts
- * are collected in step 0, and what is sent on goes in later steps.
+ * What is known of one step of a stripe in one column: the n-th outgoing flow and the n-th incoming
+ * one. It serves the message that is received and the one that is sent in that step. Only one of
+ * the two ever has scratch here: parts are collected in step 0, and what is sent on goes in later
+ * steps.
  */
 struct pccl_parcel {
     struct pccl_parcel *next; /* in a flow's queue */
@@ -118,7 +120,7 @@ struct pccl_stripe {
     struct pccl_parcel parcels[];
 };
 
-/* An operation that ran here and is over: what is still heard of it is of no interest. */
+/* An operation that has ended here: what still comes for it is thrown away. */
 struct pccl_ended {
     struct pccl_table_node by_instance;
     struct pccl_list_node link;
@@ -139,17 +141,23 @@ struct pccl_transfer {
     bool failed, done, at_rest;
     struct pccl_traffic traffic;
     struct pccl_backup backup;
-    struct pccl_ended *ended; /* for the time after */
+    struct pccl_ended *ended; /* allocated ahead for when it has ended */
     struct pccl_departure *departures;
     struct pccl_arrival *arrivals;
 
-    /* The first ones outgoing, to ranks after this one in the ring's order; then incoming, from ranks before it. */
+    /*
+     * The first ones outgoing, to ranks after this one in the ring's order; then incoming, from
+     * ranks before it.
+     */
     struct pccl_flow *flows;
     uint32_t outgoing_count, flow_count;
     uint32_t columns; /* flows of the direction that has more */
     uint32_t unheard; /* outgoing flows that are not `agreed` */
 
-    /* The window: stripes [first_open, granted) but for those that are complete, by number modulo the slots. */
+    /*
+     * The window: stripes [first_open, granted) but for those that are complete, by number modulo
+     * the slots.
+     */
     struct pccl_stripe **slots;
     uint64_t slot_count; /* a power of two */
     uint64_t first_open, granted, complete;
@@ -175,7 +183,7 @@ struct pccl_exchange {
     struct pccl_backup_pool backups;
     size_t ahead_bytes; /* held in all lanes */
     uint32_t ahead_segments;
-    uint64_t room; /* counts when some of it may have become free, or for somebody else */
+    uint64_t room; /* counts up when room may have become free, or usable for others */
 };
 
 /* The piece of its message in a step that there is, or PCCL_NO_PIECE. */

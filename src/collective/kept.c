@@ -1,4 +1,7 @@
-/* Announcements: READY of operations that have not been started here, by the lane over which the data is to go. */
+/*
+ * Announcements: READY of operations that have not been started here, by the lane that is to carry
+ * the data.
+ */
 #include "collective/kept.h"
 
 static struct pccl_kept *kept_of(struct pccl_table_node *node)

@@ -1,6 +1,6 @@
 /*
- * What another peer announced of an operation that is not started here: its READY. On outgoing lanes, bounded. Must not
- * know what becomes of it.
+ * Keeps the READY of other peers for operations that have not been started here, on outgoing lanes
+ * and within bounds. Must not know what becomes of it.
  */
 #ifndef PCCL_COLLECTIVE_KEPT_H
 #define PCCL_COLLECTIVE_KEPT_H

@@ -1,6 +1,6 @@
 /*
- * Lanes, and the flows that use them: what each operation has to send on a lane, how much of it may go now, and
- * whose turn it is.
+ * Lanes and the flows that use them: what each operation has to send on a lane, how much of it may
+ * be sent now, and whose turn it is.
  */
 #include "collective/lane.h"
 
@@ -118,7 +118,7 @@ bool pccl_flow_can_begin(struct pccl_flow *flow)
     const struct pccl_plan *plan = &transfer->plan;
     uint64_t end = pccl_min_u64(pccl_max_u64(flow->granted, flow->ahead), transfer->granted);
     while (flow->begun < end && flow->first >= pccl_plan_segments(plan, flow->begun))
-        flow->begun++; /* nothing in it, and so nothing to send */
+        flow->begun++; /* the segment is empty, so there is nothing to send */
     return flow->begun < end;
 }
 
@@ -155,7 +155,7 @@ struct pccl_parcel *pccl_flow_take(struct pccl_flow *flow) { return take(&flow->
 void pccl_flow_credit(struct pccl_flow *flow, uint64_t granted)
 {
     if (granted <= flow->granted)
-        return; /* overtaken on another connection */
+        return; /* a later READY overtook it on another connection */
     flow->granted = granted;
     struct pccl_parcel_queue held = flow->held;
     flow->held = (struct pccl_parcel_queue){NULL, NULL};

@@ -1,6 +1,6 @@
 /*
- * Lanes, and flows: one operation on one lane. Who has something to send there waits in the lane's queue. Must not
- * know what is sent, or what becomes of it.
+ * Lanes and flows (a flow is one operation on one lane). A flow that has something to send waits in
+ * the lane's queue. Must not know what is sent, or what becomes of it.
  */
 #ifndef PCCL_COLLECTIVE_LANE_H
 #define PCCL_COLLECTIVE_LANE_H
@@ -8,16 +8,19 @@
 #include "collective/internal.h"
 
 struct pccl_lane *pccl_lane_find(struct pccl_exchange *exchange, const struct pccl_id *peer, bool outgoing);
-/* Makes it if there is none. NULL: memory is short. */
+/* Finds the lane, or makes it. NULL: memory is short. */
 struct pccl_lane *pccl_lane_get(struct pccl_exchange *exchange, const struct pccl_id *peer, bool outgoing);
 bool pccl_lane_is_of_member(const struct pccl_exchange *exchange, const struct pccl_lane *lane);
-/* Frees it if nobody needs it. NULL is allowed. */
+/* Frees the lane if nobody needs it. NULL is allowed. */
 void pccl_lane_tidy(struct pccl_exchange *exchange, struct pccl_lane *lane);
 void pccl_lanes_free(struct pccl_exchange *exchange);
 
 /* The transfer's flow with this lane, or NULL. */
 struct pccl_flow *pccl_flow_find(struct pccl_transfer *transfer, const struct pccl_lane *lane);
-/* The outgoing one to a rank that there is one to. Those to the ranks that follow are behind it. */
+/*
+ * The outgoing flow to a rank, which must exist. Flows to the ranks that follow are next to it in
+ * the array.
+ */
 struct pccl_flow *pccl_flow_to(const struct pccl_transfer *transfer, uint32_t rank);
 bool pccl_flow_has_something(struct pccl_flow *flow);
 /* Whether the first step of another stripe may be sent. */
@@ -26,9 +29,9 @@ bool pccl_flow_can_begin(struct pccl_flow *flow);
 void pccl_flow_wake(struct pccl_flow *flow);
 /* The parcel may be sent, as soon as its stripe is granted. */
 void pccl_flow_send(struct pccl_flow *flow, struct pccl_parcel *parcel);
-/* The next parcel that may be sent now, the first step of a stripe not among them. NULL: none. */
+/* Takes the next parcel that may be sent now, first steps of stripes excepted. NULL: none. */
 struct pccl_parcel *pccl_flow_take(struct pccl_flow *flow);
-/* The receiver on an outgoing flow takes stripes below `granted`. */
+/* The receiver of an outgoing flow now takes stripes below `granted`. */
 void pccl_flow_credit(struct pccl_flow *flow, uint64_t granted);
 
 #endif

@@ -1,6 +1,7 @@
 /*
- * The messages of an operation, out and in. Everything is driven by what was sent or came in; the work for one message
- * is constant, or the number of ranks where all of them are concerned.
+ * Sends and receives the messages of an operation. Everything is driven by what was sent or came
+ * in; the work for one message is constant, or proportional to the number of ranks if it concerns
+ * all of them.
  */
 #include "collective/messages.h"
 
@@ -13,7 +14,10 @@
 
 /* ---- sending ---- */
 
-/* The task's piece goes to all whom it names, from scratch or (NULL) from the result. Takes over the scratch. */
+/*
+ * Sends the task's piece to all ranks that it names, from scratch or (NULL) from the result. Takes
+ * over the scratch.
+ */
 static void send_on(struct pccl_transfer *transfer, struct pccl_stripe *stripe, const struct pccl_task *task,
                     struct pccl_scratch *scratch)
 {
@@ -60,7 +64,10 @@ static const uint8_t *first_payload(struct pccl_transfer *transfer, const struct
     return (*scratch)->bytes;
 }
 
-/* What came by, or a finished segment. What is folded so far may be longer than the part that it begins with. */
+/*
+ * The payload of a step after the first: a sum or a result. A sum may be longer than the part that
+ * it begins with.
+ */
 static const uint8_t *later_payload(struct pccl_transfer *transfer, const struct pccl_segment *segment, uint32_t step,
                                     struct pccl_scratch **scratch)
 {
@@ -81,8 +88,8 @@ static void link_departure(struct pccl_transfer *transfer, struct pccl_departure
 }
 
 /*
- * What came by is sent on first, while it is in the caches. On a long path new stripes go first: those begun last would
- * make their way round the ring alone.
+ * What came in is sent on first, while it is in the caches. On a long path new stripes go first,
+ * because stripes begun last would travel round the ring alone.
  */
 static bool fill_data(struct pccl_flow *flow, struct pccl_departure *departure)
 {
@@ -152,7 +159,7 @@ void pccl_departure_release(struct pccl_departure *departure)
 
 /* ---- receiving ---- */
 
-/* A result whose sender cannot have this rank's part of it. */
+/* Whether this is a result whose sender cannot have had this rank's part of it. */
 static bool comes_too_early(const struct pccl_transfer *transfer, struct pccl_stripe *stripe, uint32_t step,
                             uint32_t number)
 {
@@ -188,7 +195,7 @@ static const char *what_is_wrong(const struct pccl_flow *flow, const struct pccl
     return comes_too_early(transfer, stripe, data->step, *number) ? "a result before its parts" : NULL;
 }
 
-/* Where no byte of it has to be changed. */
+/* Whether it can be received in the result, as no byte of it has to be changed. */
 static bool comes_as_result(const struct pccl_plan *plan, uint32_t step)
 {
     return plan->codec == NULL && pccl_plan_schedule(plan)->carries(plan->seat, step) == PCCL_CONTENT_RESULT;
@@ -260,7 +267,10 @@ void pccl_arrival_release(struct pccl_arrival *arrival)
     unlink_arrival(arrival);
 }
 
-/* All parts of the piece are here: in the order of the ring, from the rank after this one. */
+/*
+ * All parts of the piece are here: folds them in the order of the ring, from the rank after this
+ * one.
+ */
 static struct pccl_scratch *fold_collected(struct pccl_transfer *transfer, struct pccl_stripe *stripe, uint32_t number)
 {
     struct pccl_scratch *parts[PCCL_MESH_PEERS_MAX];
@@ -273,7 +283,10 @@ static struct pccl_scratch *fold_collected(struct pccl_transfer *transfer, struc
     return pccl_fold_collected(transfer, stripe->number, number, parts, count);
 }
 
-/* A segment came in: does what the schedule says. Takes over the scratch (NULL: it came into the result). */
+/*
+ * A segment has come in: does what the schedule says. Takes over the scratch (NULL: it came into
+ * the result).
+ */
 static void is_arriving(struct pccl_flow *flow, struct pccl_stripe *stripe, uint32_t step, struct pccl_scratch *scratch,
                         uint32_t length)
 {

@@ -1,11 +1,14 @@
-/* What becomes of an operation. */
+/* Tells the driver what becomes of an operation. */
 #include "collective/outcome.h"
 
 void pccl_outcome_report(struct pccl_transfer *transfer)
 {
     const struct pccl_exchange_effects *effects = &transfer->exchange->effects;
     bool was_at_rest = transfer->at_rest;
-    /* What was made of segments that came ahead counts for nothing until everybody has compared. */
+    /*
+     * A result made of segments that came ahead does not count until everybody has compared
+     * descriptors.
+     */
     bool agreed = !transfer->plan.long_path || transfer->unheard == 0;
     transfer->at_rest = agreed && transfer->complete == transfer->plan.stripes;
     if (agreed && !transfer->done && transfer->results_complete == transfer->plan.stripes) {

@@ -1,5 +1,5 @@
 /*
- * What becomes of an operation, told to the driver once: it fails, is done, is at rest.
+ * Tells the driver once each that an operation fails, is done, and is at rest.
  */
 #ifndef PCCL_COLLECTIVE_OUTCOME_H
 #define PCCL_COLLECTIVE_OUTCOME_H
@@ -8,7 +8,7 @@
 
 PCCL_PRINTF(3, 4)
 void pccl_outcome_fail(struct pccl_transfer *transfer, enum pccl_class class, const char *format, ...);
-/* Tells what has come true by the last message. */
+/* Tells the driver what the last message has brought about. */
 void pccl_outcome_report(struct pccl_transfer *transfer);
 
 #endif

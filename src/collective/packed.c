@@ -1,6 +1,6 @@
 /*
- * What is done with packed segments. Block by block, so that elements live in the first cache only, between the bytes
- * that came in and the bytes that go out.
+ * The work on packed segments, block by block, so that the unpacked elements never leave the first
+ * cache.
  */
 #include "collective/fold.h"
 
@@ -8,7 +8,10 @@
 
 enum { WORK_BYTES = PCCL_CODEC_BLOCK * sizeof(double) };
 
-/* A block of a segment: its elements from `first`, `count` of them, and where its bytes are among the packed ones. */
+/*
+ * A block of a segment: its elements from `first`, `count` of them, and where its bytes are among
+ * the packed ones.
+ */
 struct block {
     uint32_t first, count;
     size_t at;

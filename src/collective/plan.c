@@ -2,13 +2,13 @@
 
 #include "core/limits.h"
 
-/* The figures behind the choices. Every peer must have the same ones. */
+/* The constants behind the choices. They must be the same on every peer. */
 enum {
     SEGMENT_BYTES_MOST = 256 << 10,     /* a few of them stay in a core's cache */
     LONG_SEGMENT_BYTES_MOST = 64 << 10, /* so that several connections share the work finely */
     SEGMENT_BYTES_STEP = 64,            /* a cache line */
     DIRECT_BYTES_MOST = 8 << 20,
-    DIRECT_WIDE_BYTES_MOST = 64 << 20, /* where the ring sends more: so much was measured */
+    DIRECT_WIDE_BYTES_MOST = 64 << 20, /* where the ring sends more bytes; measured up to here */
     CACHED_BYTES_MOST = 4 << 20,       /* a caller may find its result in a cache */
     DIRECT_COST_PERCENT = 8,           /* of the transfer time: what direct exchange costs over the ring on its links */
     RTT_US_DEFAULT = 100,
@@ -49,8 +49,9 @@ static enum pccl_status take_descriptor(const struct pccl_descriptor *descriptor
 }
 
 /*
- * By what travels: as few segments as their size allows. With more of them, more would be received, added and sent at
- * the same time; but it is calls and wake-ups that a medium buffer waits for.
+ * Cuts by the bytes that travel, into as few segments as their size allows. More segments would
+ * overlap receiving, adding and sending better, but a medium buffer spends its time in system calls
+ * and wake-ups.
  */
 static void cut(struct pccl_plan *plan)
 {
@@ -65,9 +66,9 @@ static void cut(struct pccl_plan *plan)
 }
 
 /*
- * Direct exchange saves latency: two steps instead of 2(ranks - 1); and bytes, where the ring's sums so far are wide.
- * It costs on the links: all to all, beside the ring, and at the pace of the slowest pair, where that is known. The
- * plan is that of a ring so far.
+ * Direct exchange saves latency (two steps instead of 2(ranks - 1)), and bytes where the ring's
+ * sums are wide. Its cost is on the links: it uses all of them, not only those of the ring, and
+ * runs at the pace of the slowest pair, where that is known. The plan passed in is that of a ring.
  */
 static enum pccl_algorithm choose(const struct pccl_plan *plan, const struct pccl_cost *cost)
 {

@@ -1,19 +1,21 @@
 /*
- * How one all-reduce is carried out: which schedule, and how the elements are cut. Pure arithmetic on what all members
- * of a view agree on, so every peer makes the same plan without asking.
+ * How one all-reduce is carried out: which schedule, and how the elements are cut. Pure arithmetic
+ * on what all members of a view agree on, so every peer makes the same plan without asking.
  *
- * The elements are cut into stripes of as many segments as the schedule has pieces (at most segment_elements each; the
- * last stripe's are shorter and of almost equal length, and may be empty: what would be empty is not sent). Each stripe
- * is a whole small all-reduce, and a window of stripes is in flight.
+ * The elements are cut into stripes of as many segments as the schedule has pieces (at most
+ * segment_elements each; the last stripe's are shorter and of almost equal length; empty ones are
+ * not sent). Each stripe is a small all-reduce by itself, and a window of stripes is in flight.
  *
- * RING     Each segment goes round the ring twice, as a sum and as a result: 2(ranks - 1) steps (ring.c).
- * DIRECT   All parts of a segment go to its owner, and the result from there to all: 2 steps (direct.c).
- * Both fold the parts of segment p in the order p, p + 1 ... p - 1, and so give the same bits.
- * Elements of f16 and bf16 are folded in f32 and rounded when that is finished: along the ring, what is folded so far
- * travels as f32 where it would have to be rounded otherwise.
- * With a codec all that travels is packed: a part, or the sum so far, by whoever sends it; the result once, by the rank
- * that finishes it, which unpacks it again as all the others do. Parts that
- * are collected (DIRECT) are added unpacked, two by two.
+ * RING     Each segment travels round the ring twice, as a sum and as a result: 2(ranks - 1) steps
+ *          (ring.c).
+ * DIRECT   All parts of a segment go to its owner, and the result from there to all: 2 steps
+ *          (direct.c).
+ * Both fold the parts of segment p in the order p, p + 1 ... p - 1, so they give the same bits.
+ * Elements of f16 and bf16 are folded in f32 and rounded when that is finished: along the ring,
+ * sums travel as f32, so that they are not rounded at each rank. With a codec everything that
+ * travels is packed: a part or a sum by whoever sends it; the result once, by the rank that
+ * finishes it, which unpacks it again as all others do. Parts that are collected (DIRECT) are added
+ * unpacked, two by two.
  */
 #ifndef PCCL_COLLECTIVE_PLAN_H
 #define PCCL_COLLECTIVE_PLAN_H
@@ -35,13 +37,16 @@ struct pccl_plan {
     const struct pccl_codec *folded_codec; /* of what is folded so far: as many bytes */
     uint32_t element_bytes;
     uint64_t count;
-    bool long_path;            /* the way to the neighbors takes longer than moving some segments */
-    bool large;                /* more than the caches hold, so what is not needed soon may go past them */
+    bool long_path;            /* a round trip to the neighbors takes longer than moving some segments */
+    bool large;                /* more than the caches hold, so what is not needed soon may bypass them */
     uint32_t segment_elements; /* of a whole segment */
     uint64_t stripes;          /* >= 1 */
 };
 
-/* ARGUMENT with words: a descriptor that no caller can have made. ranks >= 2; descriptor->count > 0. */
+/*
+ * ARGUMENT with a reason: a descriptor that no caller can have made. ranks >= 2; descriptor->count
+ * > 0.
+ */
 PCCL_MUST_CHECK enum pccl_status pccl_plan_make(const struct pccl_descriptor *descriptor, const struct pccl_cost *cost,
                                                 uint32_t ranks, uint32_t rank, struct pccl_plan *plan,
                                                 struct pccl_text *reason);
@@ -51,13 +56,15 @@ struct pccl_segment {
     uint32_t count; /* may be 0 */
 };
 struct pccl_segment pccl_plan_segment(const struct pccl_plan *plan, uint64_t stripe, uint32_t number);
-/* How many of a stripe's segments are not empty: its first ones. */
+/* How many of a stripe's segments are not empty; those are its first ones. */
 uint32_t pccl_plan_segments(const struct pccl_plan *plan, uint64_t stripe);
-/* In this step travels what is folded so far, and it is longer than elements: f32 for f16 or bf16. */
+/* Whether sums travel in this step that are longer than elements: f32 for f16 or bf16. */
 bool pccl_plan_is_wide(const struct pccl_plan *plan, uint32_t step);
-/* What travels in this step for so many elements: they, their packed form, or what is folded so far. */
+/*
+ * How many bytes travel in this step for `count` elements, whether as elements, packed, or as sums.
+ */
 size_t pccl_plan_bytes(const struct pccl_plan *plan, uint32_t step, uint32_t count);
-/* The same in the step in which most travels. */
+/* The most of that over all steps. */
 size_t pccl_plan_bytes_most(const struct pccl_plan *plan, uint32_t count);
 
 static inline const struct pccl_schedule *pccl_plan_schedule(const struct pccl_plan *plan)

@@ -1,7 +1,7 @@
 /*
- * All-reduce along the ring (plan.h). Piece p is folded from rank p to rank p - 1, which finishes it and sends it
- * round. Every piece comes by twice: as a sum, and as a result. A rank's own part is used up the first time, and what
- * comes of it is sent on before the result can come by.
+ * All-reduce along the ring (plan.h). Piece p is folded from rank p to rank p - 1, which finishes
+ * it and sends it round. Every piece passes a rank twice: as a sum and as a result. The rank adds
+ * its own part to the sum and sends it on, so its part is used up before the result can come.
  */
 #include "collective/schedule.h"
 
@@ -16,7 +16,7 @@ static uint32_t buffers(struct pccl_seat seat, bool packed) { return packed ? se
 
 static bool sends(struct pccl_seat seat, uint32_t sender, uint32_t receiver) { return receiver == next(seat, sender); }
 
-/* In both halves: r + 1 - (s - (ranks - 1)) is r - s, modulo ranks. */
+/* The same formula in both halves: r + 1 - (s - (ranks - 1)) is r - s, modulo ranks. */
 static uint32_t piece(struct pccl_seat seat, uint32_t sender, uint32_t receiver, uint32_t step)
 {
     (void)receiver;

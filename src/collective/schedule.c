@@ -1,4 +1,4 @@
-/* The table of schedules: all that there are. */
+/* The table of all schedules. */
 #include "collective/schedule.h"
 
 const struct pccl_schedule *const pccl_schedules[PCCL_ALGORITHMS] = {

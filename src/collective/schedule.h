@@ -1,21 +1,24 @@
 /*
- * Schedules: who sends which piece to whom in which step, what becomes of a piece that came in, and what is sent on.
- * Pure arithmetic on ranks, steps and numbers of pieces. A schedule returns what is to be done and calls nothing; it
- * must not know elements, bytes, memory, messages or the window: the engine (messages.c, fold.c) does what it is told,
- * and must not know which schedule it runs. A new one is a file of small functions and a row of the table, and is
- * proven without the engine (unit/schedule).
+ * Schedules: who sends which piece to whom in which step, what becomes of a piece that came in, and
+ * what is sent on. Pure arithmetic on ranks, steps and numbers of pieces. A schedule returns what
+ * is to be done and calls nothing; it must not know elements, bytes, memory, messages or the
+ * window. The engine (messages.c, fold.c) does what the schedule returns, and must not know which
+ * schedule it runs. A new one is a file of small functions and a row of the table, and is proven
+ * without the engine (unit/schedule).
  *
- * An operation is cut into stripes (plan.h). Each stripe runs the whole schedule by itself; how many run at a time is
- * the window's business. A stripe has pieces; those that are empty, the last ones, are not sent, and nothing of the
- * others may wait for them. A message is named by (sender, receiver, step) and carries one piece.
+ * An operation is cut into stripes (plan.h). Each stripe runs the whole schedule by itself; how
+ * many run at a time is the window's business. A stripe has pieces; the last ones may be empty:
+ * they are not sent, and nothing of the others may wait for them. A message is named by (sender,
+ * receiver, step) and carries one piece.
  *
- *   Step 0         is what a rank sends by itself: its own part, from its input. Whoever has nothing to begin with,
- *                  sends nothing in it.
+ *   Step 0         is what a rank sends by itself: its own part, from its input. Whoever has
+ *                  nothing to begin with, sends nothing in it.
  *   A later step   is sent because a piece came in, and carries that same piece (pccl_task).
  *
- * The engine relies on this: all messages of a step carry the same content; where sums travel at all, they do in
- * step 1; parts that are collected come in step 0, one from each rank that sends to this one, fewer than
- * PCCL_MESH_PEERS_MAX; results are folded in the order of the ring, so every schedule gives the same bits.
+ * The engine relies on this: all messages of a step carry the same content; where sums travel at
+ * all, they do in step 1; parts that are collected come in step 0, one from each rank that sends to
+ * this one, fewer than PCCL_MESH_PEERS_MAX; results are folded in the order of the ring, so every
+ * schedule gives the same bits.
  */
 #ifndef PCCL_COLLECTIVE_SCHEDULE_H
 #define PCCL_COLLECTIVE_SCHEDULE_H
@@ -27,7 +30,10 @@ enum pccl_algorithm { PCCL_RING, PCCL_DIRECT, PCCL_ALGORITHMS };
 
 #define PCCL_NO_PIECE UINT32_MAX
 
-/* Who takes part, and as which of them. What else tells ranks apart (a root) has its place here. */
+/*
+ * How many take part, and as which rank. Anything else that tells ranks apart (a root) belongs
+ * here.
+ */
 struct pccl_seat {
     uint32_t ranks, rank; /* the ring's order; ranks >= 2 */
 };
@@ -39,18 +45,24 @@ enum pccl_content {
 };
 
 enum pccl_work {
-    PCCL_WORK_FOLD,   /* The own part is folded into it: the sum so far. */
-    PCCL_WORK_FINISH, /* The same, and the sum is final. */
-    /* It is kept until all parts of the piece are here. Then they are folded, the own one last, and that is final. */
+    PCCL_WORK_FOLD,   /* Fold the own part into it: a sum. */
+    PCCL_WORK_FINISH, /* The same, and the sum is the result. */
+    /*
+     * Keep it until all parts of the piece are here; then fold them, the own one last, which makes
+     * the result.
+     */
     PCCL_WORK_COLLECT,
-    PCCL_WORK_STORE, /* It is final as it is. */
+    PCCL_WORK_STORE, /* It is the result as it is. */
 };
 
-/* What is to be done with a piece that came in. All but PCCL_WORK_FOLD make one result of this rank. */
+/*
+ * What is to be done with a piece that came in. All but PCCL_WORK_FOLD make one result of this
+ * rank.
+ */
 struct pccl_task {
     enum pccl_work work;   /* first */
-    uint32_t step;         /* Then, of collected ones with the last of them, it is sent in this step: */
-    uint32_t to, to_count; /* to so many ranks, from this one on in the order of the ring; 0: to nobody. */
+    uint32_t step;         /* Then (of collected parts: with the last one) it is sent in this step: */
+    uint32_t to, to_count; /* to `to_count` ranks, from `to` on in the order of the ring; 0: to nobody. */
 };
 
 /* A message of this rank. */
@@ -59,19 +71,26 @@ struct pccl_sending {
 };
 
 struct pccl_schedule {
-    const char *name; /* in words */
+    const char *name; /* for messages */
     uint32_t (*pieces)(struct pccl_seat seat);
     uint32_t (*steps)(struct pccl_seat seat);
-    /* Pieces of a stripe that may be in scratch at once: parts and sums; if they are packed, results as well. */
+    /*
+     * Pieces of a stripe that may be in scratch at once: parts and sums; if they are packed,
+     * results as well.
+     */
     uint32_t (*buffers)(struct pccl_seat seat, bool packed);
-    /* Whether one rank ever sends to another one. */
+    /* Whether the sender ever sends to the receiver. */
     bool (*sends)(struct pccl_seat seat, uint32_t sender, uint32_t receiver);
-    /* The piece of a message between two of whom that is true, in a step that there is. PCCL_NO_PIECE: no message. */
+    /*
+     * The piece of a message between two ranks of which `sends` is true, in an existing step.
+     * PCCL_NO_PIECE: no message.
+     */
     uint32_t (*piece)(struct pccl_seat seat, uint32_t sender, uint32_t receiver, uint32_t step);
     enum pccl_content (*carries)(struct pccl_seat seat, uint32_t step);
     /*
-     * The message in which this rank's own part of a piece goes out. Until then nobody can have made the result, and
-     * the part must not be overwritten by it: in place, the input is where the result belongs.
+     * The message in which this rank's own part of a piece goes out. Until then nobody can have
+     * made the result, and the part must not be overwritten by it: in place, the input is where the
+     * result belongs.
      */
     struct pccl_sending (*spent)(struct pccl_seat seat, uint32_t piece);
     /* A message of this step came in. */

@@ -1,4 +1,4 @@
-/* One operation: how it is made, how it goes on with each message, and how it is freed. */
+/* One operation: makes it, advances it with each message, and frees it. */
 #include "collective/transfer.h"
 
 #include "collective/ahead.h"
@@ -148,7 +148,7 @@ void pccl_transfer_widen(struct pccl_transfer *transfer)
     open_stripes(transfer->exchange);
 }
 
-/* A message of the stripe came or went. */
+/* A message of the stripe has been received or sent. */
 static void go_on(struct pccl_stripe *stripe)
 {
     struct pccl_transfer *transfer = stripe->transfer;

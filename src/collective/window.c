@@ -1,17 +1,23 @@
 /*
- * The window of an operation. A stripe is open from its grant until all its messages have come in and gone out. The
- * lowest stripe that is open anywhere is granted by everybody, because everybody always has one open: so it comes to
- * its end, and so do all.
+ * The window of an operation. A stripe is open from its grant until all its messages have been
+ * received and sent. Every peer always has a stripe open, so every peer has granted the lowest
+ * stripe that is open anywhere: it can complete, and so can all that follow.
  */
 #include "collective/window.h"
 
 #include "collective/lane.h"
 
-/* Groups may end out of order, so the window may reach further than its stripes that are open: up to so many times. */
+/*
+ * Stripes may complete out of order, so the window may reach further than the number of open
+ * stripes: up to so many times.
+ */
 enum { SLOTS_PER_OPEN_STRIPE = 4 };
-/* Where there is no way to fill, more stripes only drive each other out of the caches. */
+/* A short path needs little to be full; more stripes only drive each other out of the caches. */
 enum { SHORT_PATH_WINDOW = 4 };
-/* And so do more windows: what all operations together have there should stay in the second and third caches. */
+/*
+ * So do more windows: what all operations hold there together should stay in the second and third
+ * caches.
+ */
 enum { SHORT_PATH_SCRATCH_BYTES = 12 << 20 };
 enum { OFFERS = 4, LONG_PATH_OFFERS = 16 }; /* times that a window's credit is told */
 
@@ -86,8 +92,9 @@ static void set_up_stripe(struct pccl_transfer *transfer, struct pccl_stripe *st
 }
 
 /*
- * Tells the senders of new credit when a part of the window has come together: not each time. On a long path a smaller
- * part, for what waits for credit there starts a whole pass round the ring late; and the last of it at once.
+ * Tells the senders of new credit when it amounts to a part of the window, not each time. On a long
+ * path the part is smaller, because a stripe that waits for credit there is late by a whole pass
+ * round the ring; the last credit is told at once.
  */
 void pccl_window_offer(struct pccl_transfer *transfer)
 {
@@ -97,7 +104,7 @@ void pccl_window_offer(struct pccl_transfer *transfer)
     for (uint32_t i = transfer->outgoing_count; i < transfer->flow_count; i++) {
         struct pccl_flow *flow = &transfer->flows[i];
         uint64_t untold = transfer->granted - flow->told;
-        /* What is told always holds the lowest open stripe, so nothing waits for ever. */
+        /* The told credit always covers the lowest open stripe, so nothing waits forever. */
         if (untold > 0 && untold >= enough) {
             flow->tell = true;
             pccl_flow_wake(flow);
@@ -131,8 +138,9 @@ static bool wants_stripe(const struct pccl_transfer *transfer)
 }
 
 /*
- * How much may be reserved when another stripe of this transfer is opened. All transfers that run at a time are of one
- * view, and so on paths of one kind. A whole window always has room, for in large rings its stripes are large.
+ * How much scratch may be reserved when another stripe of this transfer is opened. All transfers
+ * that run at a time are of one view, and so on paths of one kind. One whole window always has
+ * room, because in large rings its stripes are large.
  */
 static size_t budget_of(const struct pccl_transfer *transfer)
 {
@@ -149,7 +157,7 @@ struct pccl_stripe *pccl_window_open_next(struct pccl_exchange *exchange)
     struct pccl_stripe *stripe = NULL;
     while (stripe == NULL && !pccl_list_is_empty(&exchange->wanting)) {
         struct pccl_transfer *transfer = PCCL_CONTAINER_OF(exchange->wanting.next, struct pccl_transfer, wanting);
-        bool wants = wants_stripe(transfer); /* or it got its minimum meanwhile */
+        bool wants = wants_stripe(transfer); /* it may have got its minimum meanwhile */
         if (wants && pool->reserved_bytes + transfer->stripe_scratch > budget_of(transfer))
             return NULL;
         pccl_list_remove(&transfer->wanting);
@@ -204,7 +212,10 @@ void pccl_window_size(struct pccl_transfer *transfer)
     const struct pccl_plan *plan = &transfer->plan;
     const struct pccl_schedule *schedule = pccl_plan_schedule(plan);
     size_t segment_bytes = pccl_plan_bytes_most(plan, plan->segment_elements);
-    /* Each step of a stripe is one trip; the credit that follows its end is another one, on which nothing is moved. */
+    /*
+     * Each step of a stripe is one trip; the credit that follows its end is another one, on which
+     * nothing is moved.
+     */
     uint64_t steps = schedule->steps(plan->seat), window_bytes = transfer->exchange->config.window_bytes;
     uint64_t window = (window_bytes + window_bytes / steps) / segment_bytes;
     if (!plan->long_path)

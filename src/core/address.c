@@ -60,7 +60,10 @@ static void add_hex(struct pccl_text *text, uint32_t value)
     }
 }
 
-/* RFC 5952: lower case, no leading zeros, the first longest run of at least two zero groups becomes "::". */
+/*
+ * RFC 5952: lower case, no leading zeros, the first longest run of at least two zero groups becomes
+ * "::".
+ */
 static void add_v6(struct pccl_text *text, const uint8_t *ip)
 {
     uint32_t run = 8, run_length = 1;
@@ -126,8 +129,8 @@ static int hex_digit(char c)
 }
 
 /*
- * Groups "a:b:c", perhaps with an IPv4 address in place of the last two, into at most `room` bytes. Returns the bytes
- * written, -1 if malformed. An empty text is zero groups.
+ * Groups "a:b:c", perhaps with an IPv4 address in place of the last two, into at most `room` bytes.
+ * Returns the bytes written, -1 if malformed. An empty text is zero groups.
  */
 static int parse_groups(const char *text, size_t length, uint8_t *bytes, int room)
 {

@@ -12,7 +12,10 @@
 #if defined(__GNUC__)
 #define PCCL_MUST_CHECK __attribute__((warn_unused_result))
 #define PCCL_NORETURN __attribute__((noreturn))
-/* Compilers check the arguments as printf's; the format string and their first by number, 0: a va_list. */
+/*
+ * Makes compilers check arguments like printf's: the numbers of the format string and the first
+ * argument (0: va_list).
+ */
 #define PCCL_PRINTF(string, first) __attribute__((format(printf, string, first)))
 #else
 #define PCCL_MUST_CHECK
@@ -24,8 +27,9 @@
 #define PCCL_CONTAINER_OF(pointer, type, member) ((type *)(void *)((char *)(pointer)-offsetof(type, member)))
 
 /*
- * A broken invariant of our own code. Never for what a peer's bytes, an argument or the system can cause.
- * The handler is installed by the driver (tests abort; the library gives up the communicator); it must not return.
+ * For invariants of our own code, never for what a peer's bytes, an argument or the system can
+ * cause. The handler is installed by the driver (tests abort; the library gives up the
+ * communicator); it must not return.
  */
 typedef void (*pccl_assert_handler)(const char *file, int line, const char *expression);
 void pccl_set_assert_handler(pccl_assert_handler handler);

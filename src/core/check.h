@@ -1,6 +1,6 @@
 /*
- * For functions that look whether a state is as it must be: they return NULL, or the rule that does not hold, in words.
- * A broken rule is a mistake of ours, whatever came in.
+ * For functions that check the invariants of a state: they return NULL, or the broken rule as a
+ * sentence. A broken rule is a bug of ours, whatever came in.
  */
 #ifndef PCCL_CORE_CHECK_H
 #define PCCL_CORE_CHECK_H

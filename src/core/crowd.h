@@ -1,16 +1,16 @@
 /*
- * Where connections come from, when there are too many: addresses and how many come from each, so that those of the
- * address with the most make room. Pure, of a fixed size.
+ * Counts connections by the address they come from, so that when there are too many, the address
+ * with the most makes room. Pure, of a fixed size.
  */
 #ifndef PCCL_CORE_CROWD_H
 #define PCCL_CORE_CROWD_H
 
 #include "core/address.h"
 
-enum { PCCL_CROWD_SITES = 1 << 10 }; /* addresses that fall on one another count as one */
+enum { PCCL_CROWD_SITES = 1 << 10 }; /* addresses in the same slot count as one */
 
 struct pccl_crowd {
-    const struct pccl_hash_key *hash; /* set before anything is added, and the counts 0 */
+    const struct pccl_hash_key *hash; /* set by the owner, with the counts 0, before anything is added */
     uint16_t counts[PCCL_CROWD_SITES];
 };
 

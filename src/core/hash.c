@@ -13,8 +13,9 @@ void pccl_hash_key_init(struct pccl_hash_key *key, uint64_t seed)
 }
 
 /*
- * The second product alone makes collisions of any two values improbable (Dietzfelbinger); the first takes the order
- * out of values that are made in steps, of which it would otherwise put many together under some keys.
+ * The second product alone makes collisions of any two values improbable (Dietzfelbinger). The
+ * first one breaks up arithmetic sequences, many of whose values would otherwise share a place
+ * under some keys.
  */
 uint32_t pccl_hash_place(const struct pccl_hash_key *key, uint64_t value, uint32_t shift)
 {

@@ -1,7 +1,7 @@
 /*
- * Keyed hashes for tables. Who does not know the key cannot find things that fall on one another, however many ids,
- * tags and addresses it makes up: of any two that differ, the chance over all keys is about 2^-32 for the same hash. No
- * hash in the sense of cryptography: values must not get to where strangers see them.
+ * Keyed hashes for tables. A stranger who does not know the key cannot make ids, tags or addresses
+ * that collide: for any two that differ, the probability of equal hashes over all keys is about
+ * 2^-32. These are not cryptographic hashes, so strangers must never see the values.
  */
 #ifndef PCCL_CORE_HASH_H
 #define PCCL_CORE_HASH_H
@@ -17,8 +17,9 @@ struct pccl_hash_key {
 
 void pccl_hash_key_init(struct pccl_hash_key *key, uint64_t seed);
 /*
- * Of up to PCCL_HASH_WORDS words, as many for all that are in one table. Multilinear hashing (Carter, Wegman): the
- * upper half of the sum is the hash, the lower half does no harm. In the header because it is all that a look-up costs.
+ * Hashes up to PCCL_HASH_WORDS words; all keys of one table must have the same number of words.
+ * Multilinear hashing (Carter, Wegman): the upper half of the sum is the hash, and the lower half
+ * does no harm. Inline because it is most of the cost of a look-up.
  */
 static inline uint64_t pccl_hash_words(const struct pccl_hash_key *key, const uint32_t *words, uint32_t count)
 {
@@ -27,9 +28,9 @@ static inline uint64_t pccl_hash_words(const struct pccl_hash_key *key, const ui
         sum += key->factors[i] * words[i];
     return sum;
 }
-/* Spreads hashes, and any other numbers, over 2^(64 - shift) places; shift: 1 to 63. */
+/* Maps hashes, or any other numbers, evenly to 2^(64 - shift) places; shift: 1 to 63. */
 uint32_t pccl_hash_place(const struct pccl_hash_key *key, uint64_t value, uint32_t shift);
-/* Mixes any 64-bit value into a good one; without a key, so never of what strangers choose. */
+/* Mixes the bits of a value well, but without a key, so never use it for what strangers choose. */
 uint64_t pccl_hash_u64(uint64_t value);
 
 #endif

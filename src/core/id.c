@@ -6,7 +6,7 @@ bool pccl_id_equal(const struct pccl_id *a, const struct pccl_id *b) { return me
 
 bool pccl_id_equal_secret(const struct pccl_id *a, const struct pccl_id *b)
 {
-    volatile uint8_t difference = 0; /* volatile: no early end by the optimizer */
+    volatile uint8_t difference = 0; /* volatile keeps the optimizer from ending the loop early */
     for (size_t i = 0; i < sizeof a->bytes; i++)
         difference = (uint8_t)(difference | (a->bytes[i] ^ b->bytes[i]));
     return difference == 0;
@@ -43,7 +43,7 @@ const char *pccl_id_text(const struct pccl_id *id, struct pccl_id_buffer *words)
     return words->bytes;
 }
 
-/* 16: it is none. Only small letters: as they are written. */
+/* 16: not a digit. Only lower case is accepted, as only that is written. */
 static uint32_t value_of(char digit)
 {
     if (digit >= '0' && digit <= '9')

@@ -5,7 +5,7 @@
 #include "core/base.h"
 #include "core/hash.h"
 
-enum { PCCL_ID_DIGITS = 8 }; /* of an id in words */
+enum { PCCL_ID_DIGITS = 8 }; /* of an id in messages */
 
 struct pccl_id {
     uint8_t bytes[16];
@@ -16,19 +16,25 @@ struct pccl_id_buffer {
 };
 
 bool pccl_id_equal(const struct pccl_id *a, const struct pccl_id *b);
-/* The same, in time independent of the contents: for secrets. */
+/* The same in time that does not depend on the contents; for secrets. */
 bool pccl_id_equal_secret(const struct pccl_id *a, const struct pccl_id *b);
 bool pccl_id_is_zero(const struct pccl_id *id);
 int pccl_id_compare(const struct pccl_id *a, const struct pccl_id *b);
-/* The first place of the id in a list; count: it is not there. */
+/* The first index of the id in a list; `count` if it is not there. */
 uint32_t pccl_id_find(const struct pccl_id *ids, uint32_t count, const struct pccl_id *id);
 uint64_t pccl_id_hash(const struct pccl_hash_key *key, const struct pccl_id *id);
-/* The first hexadecimal digits, up to 32, without a terminator. */
+/* Writes the first hexadecimal digits, up to 32, without a terminator. */
 void pccl_id_write(const struct pccl_id *id, char *digits, size_t count);
-/* How words speak of it: by its first digits. The string of pccl_id_str lasts as long as the block around it. */
+/*
+ * The id as messages show it: its first digits. The string of pccl_id_str lasts as long as the
+ * block around it.
+ */
 const char *pccl_id_text(const struct pccl_id *id, struct pccl_id_buffer *words);
 #define pccl_id_str(id) pccl_id_text(id, &(struct pccl_id_buffer){{0}})
-/* An id of which the first digits are given, an even number up to 32; the rest is 0. false: they are none. */
+/*
+ * Reads the first digits of an id, an even number of up to 32; the rest becomes 0. false: these are
+ * no digits.
+ */
 PCCL_MUST_CHECK bool pccl_id_read(const char *digits, size_t count, struct pccl_id *id);
 
 #endif

@@ -1,4 +1,6 @@
-/* Doubly linked lists with a head of the same kind; an item that is in no list is linked to itself. */
+/*
+ * Doubly linked lists with a head of the same kind; an item that is in no list is linked to itself.
+ */
 #ifndef PCCL_CORE_LIST_H
 #define PCCL_CORE_LIST_H
 

@@ -1,6 +1,6 @@
 /*
- * Levels, and what is known about a line beside its sentence. Pure code hands lines to a function; drivers decide where
- * they go (log/logger.h).
+ * Log levels, and the fields of a line beside its sentence. Pure code passes lines to a function;
+ * drivers decide where they go (log/logger.h).
  */
 #ifndef PCCL_CORE_LOG_H
 #define PCCL_CORE_LOG_H
@@ -16,7 +16,10 @@ enum pccl_log_level {
     PCCL_LOG_NONE = 5,
 };
 
-/* Lines that strangers can cause as often as they like: they are limited by cause (core/log_limit.h). */
+/*
+ * Causes of lines that strangers can trigger as often as they like, and that are limited for that
+ * (core/log_limit.h).
+ */
 enum pccl_log_cause {
     PCCL_LOG_CAUSE_NONE,
     PCCL_LOG_CAUSE_REFUSED,
@@ -25,11 +28,13 @@ enum pccl_log_cause {
     PCCL_LOG_CAUSES,
 };
 
-/* Whom and what a line is about, for programs that read logs. All of it is borrowed for the call. */
+/*
+ * What a line is about, for programs that read logs. Everything is borrowed for the call.
+ */
 struct pccl_log_fields {
     const struct pccl_id *run, *peer; /* NULL: does not apply */
     bool has_operation;
-    uint32_t group; /* of the operation, as all of these */
+    uint32_t group; /* of the operation, like the next ones */
     uint64_t tag;
     uint64_t use;
     const char *reason; /* NULL: none */

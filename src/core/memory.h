@@ -1,5 +1,6 @@
 /*
- * Memory as the driver hands it in: the pure code knows no other way to allocate, so tests can make allocation k fail.
+ * The allocator that the driver passes in. Pure code allocates through nothing else, so tests can
+ * make allocation k fail.
  */
 #ifndef PCCL_CORE_MEMORY_H
 #define PCCL_CORE_MEMORY_H
@@ -7,7 +8,10 @@
 #include "core/base.h"
 
 struct pccl_memory {
-    /* new_bytes 0 frees and returns NULL. NULL for new_bytes > 0: failed, the old block is intact. */
+    /*
+     * new_bytes 0 frees and returns NULL. NULL for new_bytes > 0: it failed, and the old block is
+     * unchanged.
+     */
     void *(*resize)(void *context, void *block, size_t old_bytes, size_t new_bytes);
     void *context;
 };
@@ -16,8 +20,8 @@ struct pccl_memory {
 void *pccl_allocate(const struct pccl_memory *memory, size_t bytes);
 void pccl_release(const struct pccl_memory *memory, void *block, size_t bytes);
 /*
- * Makes room for `needed` items in an array of *capacity items: returns the (possibly moved) block and updates
- * *capacity, or NULL with everything as before. Growth is geometric.
+ * Makes room for `needed` items in an array of *capacity items: returns the (possibly moved) block
+ * and updates *capacity, or NULL with everything as before. Growth is geometric.
  */
 void *pccl_grow(const struct pccl_memory *memory, void *block, uint32_t *capacity, uint32_t needed, size_t item_bytes);
 

@@ -91,7 +91,7 @@ const char *pccl_names_of(const struct pccl_names *names, const struct pccl_id *
     return named == NULL ? NULL : named->name;
 }
 
-/* ---- in words ---- */
+/* ---- names in texts ---- */
 
 static bool is_letter_or_digit(char character)
 {
@@ -99,7 +99,10 @@ static bool is_letter_or_digit(char character)
            (character >= 'a' && character <= 'z');
 }
 
-/* Do the words begin by speaking of a peer? Then its digits. The byte behind the words is a terminator. */
+/*
+ * Whether the text begins with the mention of a peer, whose digits are then read. The text is
+ * terminated.
+ */
 static bool read_mention(const char *words, size_t length, uint32_t *digits)
 {
     if (length < MENTION + PCCL_ID_DIGITS || memcmp(words, mention, MENTION) != 0)
@@ -111,7 +114,7 @@ static bool read_mention(const char *words, size_t length, uint32_t *digits)
     return true;
 }
 
-/* How long a name is that stands at the beginning of the words, with its quotes; 0: none does. */
+/* The length of a quoted name at the beginning of the text, with its quotes; 0: there is none. */
 static size_t quoted_length(const char *words, size_t length)
 {
     if (length < 2 || words[0] != ' ' || words[1] != '\'')
@@ -122,7 +125,10 @@ static size_t quoted_length(const char *words, size_t length)
     return end < length ? end + 1 : length;
 }
 
-/* A quote inside would end it: names come from strangers, and must not be able to say more than a name. */
+/*
+ * Replaces quotes inside the name: names come from strangers, who must not be able to end the name
+ * and add text.
+ */
 static void add_quoted(struct pccl_text *words, const struct named *named)
 {
     char name[sizeof named->name];
@@ -136,7 +142,7 @@ void pccl_names_add_to(const struct pccl_names *names, struct pccl_text *words)
     struct pccl_text said;
     pccl_text_clear(&said);
     const char *end = words->bytes + words->length;
-    const char *from = words->bytes; /* what is not yet in `said` */
+    const char *from = words->bytes; /* the rest that is not yet in `said` */
     for (const char *at = from; at < end;) {
         uint32_t digits;
         if (!read_mention(at, (size_t)(end - at), &digits)) {

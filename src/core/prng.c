@@ -28,7 +28,8 @@ uint64_t pccl_prng_u64(struct pccl_prng *prng)
 uint64_t pccl_prng_below(struct pccl_prng *prng, uint64_t bound)
 {
     PCCL_ASSERT(bound > 0);
-    uint64_t uneven = (UINT64_MAX - bound + 1) % bound; /* 2^64 mod bound: the values that would weigh more */
+    uint64_t uneven =
+        (UINT64_MAX - bound + 1) % bound; /* 2^64 mod bound: so many values would make the result biased */
     uint64_t value;
     do
         value = pccl_prng_u64(prng);

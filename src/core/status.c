@@ -11,7 +11,10 @@ static const struct row rows[PCCL_STATUS_COUNT] = {
 #undef ROW
 };
 
-/* Statuses come back from callers of the public interface too, so a number out of range is answered, not asserted. */
+/*
+ * Users of the public interface pass statuses in, too, so a number out of range must get an answer,
+ * not an assertion.
+ */
 static const struct row *row_of(enum pccl_status status)
 {
     return (unsigned)status < PCCL_STATUS_COUNT ? &rows[status] : &rows[PCCL_INTERNAL];

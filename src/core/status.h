@@ -1,7 +1,8 @@
 /*
- * The one list of internal statuses: what failed, which public code it becomes, what is lost, and the words.
- * "lost": NOTHING (the caller's mistake, nothing changed), OPERATION (retry it), CONNECTION (reconnected by itself),
- * MEMBERSHIP (this communicator is out and must connect anew).
+ * The list of internal statuses: what failed, which public code it becomes, what is lost, and its
+ * text. "lost": NOTHING (the caller's mistake; nothing has changed), OPERATION (retry it),
+ * CONNECTION (it is reopened by itself), MEMBERSHIP (this communicator is out and must connect
+ * anew).
  */
 #ifndef PCCL_CORE_STATUS_H
 #define PCCL_CORE_STATUS_H

@@ -1,7 +1,8 @@
 /*
- * An intrusive hash table from 64-bit keys to nodes; several nodes may share a key. Inserting never fails: when memory
- * for more buckets is short the chains grow longer. Where a node is depends on a key of the table's owner, which is
- * random, so nobody can make all nodes share a bucket; the order of iteration is that of insertion, whatever that key.
+ * An intrusive hash table from 64-bit keys to nodes; several nodes may share a key. Inserting never
+ * fails: when memory for more buckets is short, the chains grow longer. Buckets depend on a random
+ * key of the table's owner, so nobody can make all nodes share one; the order of iteration is that
+ * of insertion, whatever that key.
  */
 #ifndef PCCL_CORE_TABLE_H
 #define PCCL_CORE_TABLE_H
@@ -24,7 +25,7 @@ struct pccl_table {
     struct pccl_table_node **buckets; /* owned; `inline_buckets` or allocated */
     struct pccl_list_node nodes;      /* in the order of insertion */
     uint32_t bucket_count;            /* a power of two */
-    uint32_t shift;                   /* pccl_hash_place: that of bucket_count */
+    uint32_t shift;                   /* for pccl_hash_place, to match bucket_count */
     uint32_t count;
     struct pccl_table_node *inline_buckets[PCCL_TABLE_INLINE];
 };
@@ -38,7 +39,8 @@ struct pccl_table_node *pccl_table_find(const struct pccl_table *table, uint64_t
 /* The next node with the same key as `node`, or NULL. */
 struct pccl_table_node *pccl_table_find_next(const struct pccl_table_node *node);
 /*
- * Iteration: first node, then the one after `node`. The node visited may be removed if its successor was taken before.
+ * Iteration: the first node, then the one after `node`. A node may be removed once its successor
+ * has been read.
  */
 struct pccl_table_node *pccl_table_first(const struct pccl_table *table);
 struct pccl_table_node *pccl_table_after(const struct pccl_table *table, const struct pccl_table_node *node);

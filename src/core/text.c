@@ -2,7 +2,10 @@
 
 #include <string.h>
 
-/* No further than any text can hold, whole last character included; unbounded, compilers would make it strlen. */
+/*
+ * Looks no further than a text can hold, including a whole last character. Without the bound,
+ * compilers would turn it into strlen.
+ */
 static size_t string_length(const char *string)
 {
     size_t length = 0;
@@ -17,7 +20,7 @@ void pccl_text_clear(struct pccl_text *text)
     text->bytes[0] = '\0';
 }
 
-/* The length that a first byte announces; 0: it cannot be one. */
+/* The length of a character by its first byte; 0: no character begins with it. */
 static size_t announced_length(uint8_t first)
 {
     if (first < 0x80)
@@ -30,8 +33,9 @@ static size_t announced_length(uint8_t first)
 }
 
 /*
- * Controls, and what shows nothing but changes what is seen: directions, joiners, fillers, tags (Unicode's category Cf
- * and the blank letters). With these a name could look like another one, or turn a line of a log around.
+ * Controls, and characters that are not seen but change what is seen: directions, joiners, fillers,
+ * tags (Unicode's category Cf and the blank letters). With these a name could look like another
+ * one, or reverse a line of a log.
  */
 static bool is_invisible(uint32_t code)
 {
@@ -75,7 +79,7 @@ void pccl_text_add_bytes(struct pccl_text *text, const char *bytes, size_t lengt
         const char *character = size > 0 ? bytes + at : "?";
         size = size > 0 ? size : 1;
         if (size > PCCL_REASON_MAX - text->length)
-            break; /* cut between characters */
+            break; /* cut only between characters */
         memcpy(text->bytes + text->length, character, size);
         text->length += (uint32_t)size;
     }
@@ -98,7 +102,10 @@ void pccl_text_add_u64(struct pccl_text *text, uint64_t value)
     pccl_text_add_bytes(text, digits + first, sizeof digits - first);
 }
 
-/* One conversion: `at` is behind its '%', its argument comes from *arguments. Returns where it ends. */
+/*
+ * One conversion: `at` is behind its '%', its argument comes from *arguments. Returns where it
+ * ends.
+ */
 static const char *add_conversion(struct pccl_text *text, const char *at, va_list *arguments)
 {
     size_t length = 1;
@@ -125,7 +132,7 @@ static const char *add_conversion(struct pccl_text *text, const char *at, va_lis
 
 void pccl_text_append_list(struct pccl_text *text, const char *format, va_list arguments)
 {
-    va_list rest; /* a va_list parameter may be an array: its address cannot be handed on */
+    va_list rest; /* a va_list parameter may be an array, so its address cannot be passed on */
     va_copy(rest, arguments);
     while (*format != '\0') {
         size_t plain = 0;
@@ -149,7 +156,7 @@ void pccl_text_append(struct pccl_text *text, const char *format, ...)
 
 void pccl_text_format_list(struct pccl_text *text, const char *format, va_list arguments)
 {
-    struct pccl_text built; /* an argument may be this very text */
+    struct pccl_text built; /* an argument may be the text itself */
     pccl_text_clear(&built);
     pccl_text_append_list(&built, format, arguments);
     *text = built;

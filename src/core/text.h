@@ -1,5 +1,6 @@
 /*
- * A bounded text builder for code that may not call snprintf. Overlong text is cut, never overrun; always terminated.
+ * A bounded text builder for code that may not call snprintf. Text that is too long is cut; it is
+ * always terminated.
  */
 #ifndef PCCL_CORE_TEXT_H
 #define PCCL_CORE_TEXT_H
@@ -16,9 +17,9 @@ struct pccl_text {
 };
 
 /*
- * The bytes of the printable UTF-8 character at the beginning; 0: none is there (controls, line separators, what is
- * invisible, as marks of direction are, broken or overlong sequences, surrogates). Texts hold only such characters, and
- * only such texts travel.
+ * The length of the printable UTF-8 character at the beginning; 0: there is none, but a control, a
+ * line separator, something invisible such as a direction mark, a broken or overlong sequence, or a
+ * surrogate. Only printable characters are in texts and travel in them.
  */
 size_t pccl_text_character(const char *bytes, size_t length);
 
@@ -27,8 +28,9 @@ void pccl_text_add(struct pccl_text *text, const char *words);
 void pccl_text_add_bytes(struct pccl_text *text, const char *bytes, size_t length); /* unprintable bytes become '?' */
 void pccl_text_add_u64(struct pccl_text *text, uint64_t value);
 /*
- * Of printf's conversions those that our words need: %s, whose unprintable bytes become '?', %u, %zu, PRIu64 and %%.
- * Other things are made strings first: pccl_duration_str, pccl_id_str, pccl_address_str.
+ * Knows those conversions of printf that our messages need: %s, whose unprintable bytes become '?',
+ * %u, %zu, PRIu64 and %%. Convert anything else to a string first: pccl_duration_str, pccl_id_str,
+ * pccl_address_str.
  */
 PCCL_PRINTF(2, 3) void pccl_text_format(struct pccl_text *text, const char *format, ...); /* replaces the text */
 PCCL_PRINTF(2, 0) void pccl_text_format_list(struct pccl_text *text, const char *format, va_list arguments);

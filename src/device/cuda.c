@@ -11,7 +11,7 @@ static enum pccl_status initialize(const struct pccl_cuda_driver *cuda, struct p
     if (status == PCCL_OK)
         status = pccl_cuda_outcome(cuda, PCCL_CUDA_device_get_count, cuda->device_get_count(&count), reason);
     if (status != PCCL_OK)
-        return PCCL_UNSUPPORTED; /* a driver without a device may say so here, or be out of order */
+        return PCCL_UNSUPPORTED; /* a driver without a device may fail here, or a broken one */
     if (count > 0)
         return PCCL_OK;
     pccl_text_format(reason, "the CUDA driver knows no device");
@@ -36,7 +36,7 @@ enum pccl_status pccl_device_over(const struct pccl_cuda_driver *driver, struct 
 
 void pccl_device_close(struct pccl_device *device) { free(device); }
 
-/* The system's driver, once for the process: what came of loading it. */
+/* The system's driver, loaded once in a process, and the result of loading it. */
 static uv_once_t once = UV_ONCE_INIT;
 static struct {
     uv_lib_t library;
@@ -44,7 +44,7 @@ static struct {
     struct pccl_device device;
     enum pccl_status status;
     struct pccl_text reason; /* unless OK */
-    uv_pid_t process;        /* that loaded it */
+    uv_pid_t process;        /* that loaded the driver */
 } loaded;
 
 static void load(void)
@@ -87,11 +87,14 @@ static enum pccl_status not_of_a_device(struct pccl_text *reason, const char *bu
     return PCCL_ARGUMENT;
 }
 
-/* Memory of a device, or managed memory, which moves between host and devices and may be said to be of either. */
+/*
+ * Accepts memory of a device, and managed memory, which moves between host and devices and may be
+ * reported as either.
+ */
 static enum pccl_status check_kind(const struct pccl_cuda_driver *cuda, const void *pointer, struct pccl_text *reason)
 {
     unsigned type = 0;
-    uint64_t managed = 0; /* larger than any driver's idea of a boolean */
+    uint64_t managed = 0; /* larger than whatever a driver writes as a boolean */
     int result = cuda->pointer_get_attribute(&type, PCCL_CUDA_MEMORY_TYPE, (uintptr_t)pointer);
     if (result == PCCL_CUDA_INVALID_VALUE)
         return not_of_a_device(reason, "the CUDA driver does not know it");
@@ -128,7 +131,7 @@ enum pccl_status pccl_device_check(struct pccl_device *device, const void *point
         status = attribute(device->cuda, PCCL_CUDA_RANGE_SIZE, pointer, &size, reason);
     if (status != PCCL_OK)
         return status;
-    /* A driver that contradicts itself gets no benefit of the doubt. */
+    /* An inconsistent answer of the driver counts as out of range. */
     uint64_t before = address >= start ? address - start : UINT64_MAX;
     uint64_t behind = before <= size ? size - before : 0;
     if (bytes <= behind)

@@ -1,6 +1,7 @@
 /*
- * The functions of the CUDA driver that are used, as a table: libcuda's, found at run time, or those of a test. Nothing
- * of CUDA is needed to build; what is declared here is its binary interface, which does not change under these names.
+ * The table of the CUDA driver's functions that are used: libcuda's, found at run time, or a
+ * test's. Building needs nothing of CUDA; what is declared here is its binary interface, which does
+ * not change under these names.
  */
 #ifndef PCCL_DEVICE_CUDA_DRIVER_H
 #define PCCL_DEVICE_CUDA_DRIVER_H
@@ -20,7 +21,7 @@ struct pccl_cuda_context;
 struct pccl_cuda_stream;
 struct pccl_cuda_event;
 
-/* CUresult: those that are told apart */
+/* CUresult: the values that are distinguished */
 enum { PCCL_CUDA_SUCCESS = 0, PCCL_CUDA_INVALID_VALUE = 1, PCCL_CUDA_OUT_OF_MEMORY = 2 };
 /* CUpointer_attribute */
 enum {
@@ -35,7 +36,10 @@ enum { PCCL_CUDA_MEMORY_HOST = 1, PCCL_CUDA_MEMORY_DEVICE = 2 };
 /* CUstream_flags, CUevent_flags */
 enum { PCCL_CUDA_STREAM_NON_BLOCKING = 1, PCCL_CUDA_EVENT_BLOCKING_SYNC = 1, PCCL_CUDA_EVENT_DISABLE_TIMING = 2 };
 
-/* name in the table, symbol of the library, parameters; all return a CUresult. Devices are int, addresses 64 bits. */
+/*
+ * name in the table, symbol of the library, parameters; all return a CUresult. Devices are int,
+ * addresses 64 bits.
+ */
 #define PCCL_CUDA_FUNCTIONS(X)                                                                                         \
     X(init, "cuInit", (unsigned flags))                                                                                \
     X(get_error_name, "cuGetErrorName", (int result, const char **name))                                               \
@@ -77,13 +81,13 @@ enum pccl_cuda_function {
 const char *pccl_cuda_symbol(enum pccl_cuda_function function);
 
 /*
- * Opens the system's driver library and finds all functions. UNSUPPORTED with words: there is none, or one of them is
- * missing; then the library is closed again.
+ * Opens the system's driver library and finds all functions. UNSUPPORTED with a reason: there is
+ * none, or one of them is missing; then the library is closed again.
  */
 PCCL_MUST_CHECK enum pccl_status pccl_cuda_load(uv_lib_t *library, struct pccl_cuda_driver *driver,
                                                 struct pccl_text *reason);
 
-/* OK, or MEMORY or SYSTEM with words that name the function and CUDA's error. */
+/* OK, or MEMORY or SYSTEM with a reason that names the function and CUDA's error. */
 PCCL_MUST_CHECK enum pccl_status pccl_cuda_outcome(const struct pccl_cuda_driver *driver,
                                                    enum pccl_cuda_function function, int result,
                                                    struct pccl_text *reason);

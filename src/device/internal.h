@@ -10,8 +10,8 @@ struct pccl_device {
 };
 
 /*
- * The number of the device that this memory belongs to. ARGUMENT with words: it is no memory of a device; MEMORY or
- * SYSTEM: the driver does not answer.
+ * The number of the device that this memory belongs to. ARGUMENT with a reason: it is no memory of
+ * a device; MEMORY or SYSTEM: the driver does not answer.
  */
 PCCL_MUST_CHECK enum pccl_status pccl_device_locate(const struct pccl_cuda_driver *cuda, const void *pointer,
                                                     int *ordinal, struct pccl_text *reason);

@@ -13,14 +13,16 @@ struct pccl_device_lane {
     } copies[PCCL_DEVICE_BUFFERS];
 };
 
-/* ---- our context is current only inside our functions: the caller's stays as it was ---- */
+/*
+ * ---- our context is current only inside our functions, so that the caller's is undisturbed ----
+ */
 
 static enum pccl_status enter(const struct pccl_device_lane *lane, struct pccl_text *reason)
 {
     return pccl_cuda_outcome(lane->cuda, PCCL_CUDA_ctx_push, lane->cuda->ctx_push(lane->context), reason);
 }
 
-/* What happened inside goes before what happens here. */
+/* A failure inside is reported rather than one on leaving. */
 static enum pccl_status leave(const struct pccl_device_lane *lane, enum pccl_status status, struct pccl_text *reason)
 {
     struct pccl_cuda_context *left = NULL;
@@ -36,7 +38,10 @@ static enum pccl_status leave(const struct pccl_device_lane *lane, enum pccl_sta
 static enum pccl_status allocate(struct pccl_device_lane *lane, struct pccl_text *reason)
 {
     const struct pccl_cuda_driver *cuda = lane->cuda;
-    /* Our stream does not wait for others. What the caller's own have been given to do may still write the tensors. */
+    /*
+     * Our stream does not wait for others, and work in the caller's streams may still write the
+     * tensors.
+     */
     enum pccl_status status = pccl_cuda_outcome(cuda, PCCL_CUDA_ctx_synchronize, cuda->ctx_synchronize(), reason);
     if (status == PCCL_OK)
         status = pccl_cuda_outcome(
@@ -46,7 +51,7 @@ static enum pccl_status allocate(struct pccl_device_lane *lane, struct pccl_text
         status = pccl_cuda_outcome(cuda, PCCL_CUDA_stream_create,
                                    cuda->stream_create(&lane->stream, PCCL_CUDA_STREAM_NON_BLOCKING), reason);
     for (uint32_t i = 0; i < PCCL_DEVICE_BUFFERS && status == PCCL_OK; i++)
-        /* Who waits sleeps: other threads have digests to compute. */
+        /* Waiting must not spin, as other threads have digests to compute. */
         status = pccl_cuda_outcome(
             cuda, PCCL_CUDA_event_create,
             cuda->event_create(&lane->copies[i].done, PCCL_CUDA_EVENT_BLOCKING_SYNC | PCCL_CUDA_EVENT_DISABLE_TIMING),
@@ -103,12 +108,14 @@ bool pccl_device_lane_fits(const struct pccl_device_lane *lane, const void *poin
     return pccl_device_locate(lane->cuda, pointer, &ordinal, &reason) == PCCL_OK && ordinal == lane->ordinal;
 }
 
-/* Our context is current. What a call here says changes nothing: there is no other way to get rid of these. */
+/*
+ * Our context is current. Results are ignored: nothing else can release these.
+ */
 static void clear(struct pccl_device_lane *lane)
 {
     const struct pccl_cuda_driver *cuda = lane->cuda;
     if (lane->stream != NULL)
-        (void)cuda->stream_synchronize(lane->stream); /* copies use the buffers */
+        (void)cuda->stream_synchronize(lane->stream); /* copies may still use the buffers */
     for (uint32_t i = 0; i < PCCL_DEVICE_BUFFERS; i++)
         if (lane->copies[i].done != NULL)
             (void)cuda->event_destroy(lane->copies[i].done);
@@ -123,7 +130,10 @@ void pccl_device_lane_close(struct pccl_device_lane *lane)
     struct pccl_cuda_context *left = NULL;
     struct pccl_memory memory = lane->memory;
     if (lane->context != NULL) {
-        /* A context that cannot be made current has been destroyed, or the driver is shutting down: all is gone. */
+        /*
+         * If the context cannot be made current, it was destroyed or the driver is shutting down:
+         * nothing is left to release.
+         */
         if (lane->cuda->ctx_push(lane->context) == PCCL_CUDA_SUCCESS) {
             clear(lane);
             (void)lane->cuda->ctx_pop(&left);

@@ -25,7 +25,10 @@ static bool find_all(uv_lib_t *library, struct pccl_cuda_driver *driver)
         void *found = NULL;
         if (uv_dlsym(library, functions[i].symbol, &found) != 0)
             return false;
-        /* C has no conversion from an object's address to a function's; dlsym's users agree that the bits are it. */
+        /*
+         * C cannot convert an object's address to a function's; as everywhere with dlsym, the bits
+         * are copied.
+         */
         memcpy((char *)driver + functions[i].offset, &found, sizeof found);
     }
     return true;
@@ -50,7 +53,7 @@ enum pccl_status pccl_cuda_outcome(const struct pccl_cuda_driver *driver, enum p
     const char *name = NULL, *text = NULL;
     if (result == PCCL_CUDA_SUCCESS)
         return PCCL_OK;
-    /* The driver does not know every number that it returns. */
+    /* The driver has no name for some numbers that it returns. */
     if (driver->get_error_name(result, &name) != PCCL_CUDA_SUCCESS)
         name = NULL;
     if (driver->get_error_string(result, &text) != PCCL_CUDA_SUCCESS)

@@ -32,7 +32,7 @@ static bool is_signed_integer(enum pccl_datatype datatype)
     return datatype == PCCL_I8 || datatype == PCCL_I16 || datatype == PCCL_I32 || datatype == PCCL_I64;
 }
 
-/* Why there can be no such codec; nothing if there can. */
+/* Says why there is no such codec; nothing if there is one. */
 static void explain(enum pccl_codec_kind kind, enum pccl_datatype datatype, enum pccl_datatype packed,
                     enum pccl_reduce_op reduction, struct pccl_text *reason)
 {
@@ -49,7 +49,7 @@ static void explain(enum pccl_codec_kind kind, enum pccl_datatype datatype, enum
                          pccl_reduce_op_name(reduction));
 }
 
-/* Whether all are values that exist. */
+/* Whether all are values of their enumerations. */
 static bool known(enum pccl_codec_kind kind, enum pccl_datatype datatype, enum pccl_datatype packed,
                   enum pccl_reduce_op reduction, struct pccl_text *reason)
 {
@@ -90,7 +90,7 @@ size_t pccl_codec_bytes(const struct pccl_codec *codec, size_t count)
     return blocks * pccl_codec_head_bytes(codec) + count * codec->packed_bytes;
 }
 
-/* Of the variants of the loops, the richest that needs nothing these kernels do not need. */
+/* The richest variant of the loops that needs no more than these kernels do. */
 static enum pccl_codec_variant variant_for(const struct pccl_kernels *kernels)
 {
     return (kernels->features & PCCL_CPU_AVX512) != 0 ? PCCL_CODEC_AVX512
@@ -98,7 +98,7 @@ static enum pccl_codec_variant variant_for(const struct pccl_kernels *kernels)
                                                       : PCCL_CODEC_BASELINE;
 }
 
-/* Elements of 16 bits are computed as floats. */
+/* Elements of 16 bits are converted to floats. */
 static void encode_block(const struct pccl_codec *codec, const struct pccl_kernels *kernels, const uint8_t *elements,
                          size_t count, uint8_t *bytes)
 {

@@ -1,10 +1,12 @@
 /*
- * Codecs: how elements are packed into fewer bytes for the way. A codec knows nothing of schedules: it turns `count`
- * elements into exactly pccl_codec_bytes(codec, count) bytes and back. Scales are per block of PCCL_CODEC_BLOCK
- * elements and travel inside those bytes. The same elements give the same bytes, and the same bytes the same bits, on
- * every machine and with all kernels. docs/CODECS.md has the formulas, the layout and the bounds of the error. Pure.
+ * Codecs pack elements into fewer bytes for transport. A codec knows nothing of schedules: it turns
+ * `count` elements into exactly pccl_codec_bytes(codec, count) bytes and back. Scales are per block
+ * of PCCL_CODEC_BLOCK elements and travel inside those bytes. On every machine and with all
+ * kernels, the same elements give the same bytes, and the same bytes the same bits. docs/CODECS.md
+ * has the formulas, the layout and the bounds of the error. Pure.
  *
- * Later codecs (fp8, int4, E3M0) are further rows of the table behind pccl_codec_find; nothing else changes.
+ * Later codecs (fp8, int4, E3M0) are further rows of the table behind pccl_codec_find; nothing else
+ * changes.
  */
 #ifndef PCCL_KERNELS_CODEC_H
 #define PCCL_KERNELS_CODEC_H
@@ -23,32 +25,37 @@ const char *pccl_codec_kind_name(enum pccl_codec_kind kind); /* "none", "minmax"
 
 /*
  * The codec for elements of `datatype`, packed as `packed`, in a reduction.
- *   NULL with words        this is not supported or makes no sense: an unknown value, integers as elements, floats as
- * the packed type, signed integers under MinMax, PROD, MAX or MIN under ZeroPointScale. NULL with empty words  elements
- * travel as they are: PCCL_CODEC_NONE; packed == datatype (whatever the rest says); and an allowed packed type that is
- * not narrower than the element, which would cost bytes and lose digits.
+ *   NULL with a reason  this is not supported or makes no sense: an unknown value, integers as
+ *                       elements, floats as the packed type, signed integers under MinMax, PROD,
+ *                       MAX or MIN under ZeroPointScale.
+ *   NULL without one    elements travel as they are: PCCL_CODEC_NONE; packed == datatype (whatever
+ *                       the rest says); or a supported packed type that is not narrower than the
+ *                       element, which would cost bytes and lose digits.
  */
 const struct pccl_codec *pccl_codec_find(enum pccl_codec_kind kind, enum pccl_datatype datatype,
                                          enum pccl_datatype packed, enum pccl_reduce_op reduction,
                                          struct pccl_text *reason);
 /*
- * Bytes of `count` packed elements with their scales. 0 for 0. Additive over whole blocks: elements that begin at a
- * multiple of PCCL_CODEC_BLOCK have their bytes at pccl_codec_bytes of that multiple, and decode alone.
+ * Bytes of `count` packed elements with their scales. 0 for 0. Additive over whole blocks: elements
+ * that begin at a multiple of PCCL_CODEC_BLOCK have their bytes at pccl_codec_bytes of that
+ * multiple, and decode alone.
  */
 size_t pccl_codec_bytes(const struct pccl_codec *codec, size_t count);
 /*
- * Neither side needs alignment; bytes and elements do not overlap. NaN and infinities come out as NaN and as the same
- * infinity, and do not disturb their neighbors.
+ * Neither side needs alignment; bytes and elements do not overlap. NaN and infinities come out as
+ * NaN and as the same infinity, and do not disturb their neighbors.
  */
 void pccl_codec_encode(const struct pccl_codec *codec, const struct pccl_kernels *kernels, const void *elements,
                        size_t count, uint8_t *bytes);
 /*
- * Any bytes decode to something: what came over a network is never trusted. A block whose head no encoder writes
- * decodes to NaN.
+ * Bytes from a network are not trusted, so any bytes decode to something: a block whose head no
+ * encoder writes to NaN.
  */
 void pccl_codec_decode(const struct pccl_codec *codec, const struct pccl_kernels *kernels, const uint8_t *bytes,
                        size_t count, void *elements);
-/* The same for elements that nobody will read soon: written as by pccl_copy_streaming. */
+/*
+ * The same for elements that nobody will read soon: they are written as pccl_copy_streaming does.
+ */
 void pccl_codec_decode_streaming(const struct pccl_codec *codec, const struct pccl_kernels *kernels,
                                  const uint8_t *bytes, size_t count, void *elements);
 

@@ -1,9 +1,11 @@
 /*
- * One block of a codec, computed in VALUE: the code of codec_f32.c and codec_f64.c, which say what VALUE is and include
- * this once, with codec_head.h, codec_loops.h and codec_numbers.h. docs/CODECS.md has the formulas.
+ * Encodes and decodes one block of a codec, computed in VALUE. codec_f32.c and codec_f64.c define
+ * VALUE and include this once, with codec_head.h, codec_loops.h and codec_numbers.h. docs/CODECS.md
+ * has the formulas.
  *
- * Peers must agree on every bit, so: plain operations in the order written, no contraction into fused ones (the build
- * switches that off; the tests know the bits), no division or rounding that a library does. A short block is filled up.
+ * Peers must agree on every bit. So there are only plain operations in the order written, none
+ * contracted into fused ones (the build forbids that, and the tests know the bits), and no division
+ * or rounding by a library. A short block is padded.
  */
 #ifndef PCCL_KERNELS_CODEC_BLOCK_H
 #define PCCL_KERNELS_CODEC_BLOCK_H
@@ -12,7 +14,7 @@
 
 /* ---- NaN and infinities ---- */
 
-/* The finite values; in the place of others the lowest of them. */
+/* Copies the finite values, and puts the lowest of them in the place of others. */
 static void leave_out_special(const uint8_t *values, VALUE *finite, struct extent *extent)
 {
     bool found = false;
@@ -31,7 +33,7 @@ static void leave_out_special(const uint8_t *values, VALUE *finite, struct exten
     }
 }
 
-/* Codes of special values, counted from the highest of a finite one. */
+/* Codes of special values, counted from the highest code of a finite one. */
 enum { CODE_NAN = 1, CODE_MINUS_INFINITY, CODE_INFINITY };
 
 static void put_special(const struct pccl_codec *codec, const uint8_t *values, uint8_t *codes)
@@ -119,7 +121,7 @@ void ENCODE(const struct pccl_codec *codec, enum pccl_codec_variant variant, con
     struct head head;
     if (count == BLOCK) {
         encode_whole(codec, loops, values, &head, codes);
-    } else { /* filled up with what is there anyway, which changes neither range nor mode */
+    } else { /* padded with a value that it has, which changes neither range nor mode */
         VALUE whole[BLOCK];
         uint8_t whole_codes[BLOCK * sizeof(uint32_t)];
         memcpy(whole, values, count * sizeof(VALUE));

@@ -1,5 +1,5 @@
 /*
- * The numbers at the head of one block, in VALUE and as bytes: part of codec_block.h, for whoever includes it.
+ * The numbers at the head of one block, in VALUE and as bytes; part of codec_block.h.
  */
 #ifndef PCCL_KERNELS_CODEC_HEAD_H
 #define PCCL_KERNELS_CODEC_HEAD_H
@@ -21,8 +21,8 @@ enum mode { PLAIN, SPECIAL, MODES };
 enum { SPECIAL_CODES = 3 };
 
 /*
- * What the two fields mean depends on the kind. MinMax: the smallest and the largest finite value. ZeroPointScale: the
- * zero point, an integer, and the scale.
+ * What the two fields mean depends on the kind. MinMax: the smallest and the largest finite value.
+ * ZeroPointScale: the zero point, an integer, and the scale.
  */
 struct head {
     enum mode mode;
@@ -69,7 +69,7 @@ static void put_head(const struct head *head, uint8_t *bytes)
     put_field(bytes + 1 + sizeof(VALUE), head->second);
 }
 
-/* False: no encoder writes this. */
+/* false: no encoder writes this. */
 static bool get_head(const struct pccl_codec *codec, const uint8_t *bytes, struct head *head)
 {
     head->mode = (enum mode)bytes[0];

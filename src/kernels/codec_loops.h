@@ -1,6 +1,7 @@
 /*
- * The loops over the VALUEs of one whole block, compiled once for each set of instructions: part of codec_block.h. They
- * know nothing of how their numbers are chosen. Whole blocks only, so that compilers vectorize them without remainders.
+ * The loops over the VALUEs of one whole block, compiled once for each set of instructions: part of
+ * codec_block.h. They do not know how their numbers are chosen. They take only whole blocks, so
+ * that compilers vectorize them without remainders.
  */
 #ifndef PCCL_KERNELS_CODEC_LOOPS_H
 #define PCCL_KERNELS_CODEC_LOOPS_H
@@ -20,7 +21,10 @@ struct extent {
     bool special;
 };
 
-/* code = round((value * unit - origin) * inverse); a code is at least 0 and fits by how the numbers are chosen. */
+/*
+ * code = round((value * unit - origin) * inverse); the numbers are chosen so that codes are at
+ * least 0 and fit.
+ */
 struct quantizer {
     VALUE unit, origin, inverse;
 };
@@ -90,7 +94,7 @@ INLINED void measure(const uint8_t *values, struct extent *extent)
     extent->special = unordered[0] != 0 || !is_finite(low[0]) || !is_finite(high[0]);
 }
 
-/* What is packed travels little-endian. */
+/* Packed values travel little-endian. */
 #if defined(__BYTE_ORDER__) && __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
 #define ORDERED_uint8_t(x) (x)
 #define ORDERED_uint16_t(x) __builtin_bswap16(x)
@@ -102,8 +106,8 @@ INLINED void measure(const uint8_t *values, struct extent *extent)
 #endif
 
 /*
- * Adding ROUNDER leaves no bits behind the point, rounded to nearest even, and the integer in the lowest bits: no
- * conversion, so nothing undefined whatever the value, and it vectorizes.
+ * Adding ROUNDER rounds to the nearest even integer, and leaves that in the lowest bits. This needs
+ * no conversion, so it is defined for all values and vectorizes.
  */
 #define DEFINE_PACKED_LOOPS(name, target, packed)                                                                      \
     INLINED void quantize_##packed(const uint8_t *restrict values, const struct quantizer *by, uint8_t *restrict out)  \

@@ -1,6 +1,6 @@
 /*
- * How the numbers of a block are chosen, those at its head and those the loops work with, so that both ends compute the
- * same: part of codec_block.h.
+ * Chooses the numbers of a block, those at its head and those for the loops, so that both ends
+ * compute the same; part of codec_block.h.
  */
 #ifndef PCCL_KERNELS_CODEC_NUMBERS_H
 #define PCCL_KERNELS_CODEC_NUMBERS_H
@@ -8,8 +8,9 @@
 #include "kernels/codec_loops.h"
 
 /*
- * A power of two that takes the values of a block to where neither their range overflows nor a step loses digits. What
- * is multiplied by it keeps all digits that matter: a tiny range means that all values are small.
+ * A power of two that scales the values of a block so that neither their range overflows nor a step
+ * loses digits. Multiplying by it keeps all digits that matter, because a tiny range means that all
+ * values are small.
  */
 static VALUE unit_for(VALUE low, VALUE high)
 {
@@ -18,8 +19,8 @@ static VALUE unit_for(VALUE low, VALUE high)
 }
 
 /*
- * Where rounding keeps the highest code from reaching `high`, the step is a little wider, and what is beyond is cut:
- * both ends of the range travel exactly.
+ * If rounding keeps the highest code from reaching `high`, the step is made a little wider and
+ * larger values are cut, so that both ends of the range are exact.
  */
 static struct ramp ramp_of(const struct head *head, uint32_t top)
 {
@@ -38,7 +39,7 @@ static struct quantizer quantizer_of_ramp(const struct ramp *ramp)
     return (struct quantizer){1 / ramp->back, ramp->low, ramp->step > 0 ? 1 / ramp->step : 0};
 }
 
-/* One value only: one step from zero, so exact. */
+/* All values are equal: the value is one step from zero, so it is exact. */
 static struct head constant_lattice(VALUE value, struct quantizer *quantizer)
 {
     *quantizer = (struct quantizer){1, 0, 0};
@@ -52,9 +53,9 @@ static VALUE floor_of(VALUE value)
 }
 
 /*
- * The lattice has the multiples of the scale as its points, so zero is one. One step more than the range needs, because
- * `low` is between two points. A scale not below a FINEST-th of the largest value keeps the zero point and every
- * difference from it exact.
+ * The points of the lattice are the multiples of the scale, so zero is one. It has one step more
+ * than the range needs, because `low` is between two points. The scale is at least a FINEST-th of
+ * the largest value, which keeps the zero point and every difference from it exact.
  */
 static struct head lattice_for(VALUE low, VALUE high, uint32_t top, struct quantizer *quantizer)
 {

@@ -1,6 +1,6 @@
 /*
- * XXH3 with 128 bits, as fast as a variant's processors can. It has a header of its own because of what xxHash defines;
- * only variants include it, behind what they tell the compiler of their processors.
+ * XXH3 with 128 bits, compiled for a variant's processors. It has a header of its own because of
+ * what xxHash defines; only variants include it, after telling the compiler their processors.
  */
 #ifndef PCCL_KERNELS_DIGEST_H
 #define PCCL_KERNELS_DIGEST_H

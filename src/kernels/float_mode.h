@@ -1,7 +1,8 @@
 /*
- * The processor's mode of float arithmetic belongs to the thread, and the thread to the application, which may have
- * asked for flushed subnormals (linking with -ffast-math does), another rounding or traps. Peers would then disagree
- * in the last bits. So reductions run in the mode of the standard and put back what they found.
+ * The processor's mode of float arithmetic belongs to the thread, and the thread to the
+ * application, which may have set flushed subnormals (linking with -ffast-math does), another
+ * rounding or traps. Peers would then disagree in the last bits. So reductions run in the standard
+ * mode and restore the thread's.
  */
 #ifndef PCCL_KERNELS_FLOAT_MODE_H
 #define PCCL_KERNELS_FLOAT_MODE_H

@@ -40,7 +40,9 @@ const struct pccl_kernels *pccl_kernels_variant(uint32_t index, uint32_t *featur
     return variants[index];
 }
 
-/* ---- blocks: what is in work stays in the first cache, beside a block of each of two operands ---- */
+/*
+ * ---- blocks: small enough that the result and two operands stay in the first cache ----
+ */
 
 enum { BLOCK_BYTES = 8192, BLOCK_FLOATS = 1024 };
 
@@ -59,7 +61,10 @@ static const char *part_at(const struct fold *fold, uint32_t part, size_t offset
     return (const char *)fold->parts[part] + offset_bytes;
 }
 
-/* The greater of an element and itself is the element, or the one quiet NaN: that is the fold of a single part. */
+/*
+ * The fold of a single part is a maximum of each element and itself, which gives the element or the
+ * one quiet NaN.
+ */
 static enum pccl_reduce_op step_of(const struct fold *fold)
 {
     return fold->part_count > 1 ? fold->reduction : PCCL_MAX;
@@ -67,7 +72,8 @@ static enum pccl_reduce_op step_of(const struct fold *fold)
 static uint32_t second_of(const struct fold *fold) { return fold->part_count > 1 ? 1 : 0; }
 
 /*
- * The first steps go to a block of our own and only the last one to the result, because the result may be any part.
+ * The first steps write to a block of our own and only the last one to the result, because the
+ * result may be any part.
  */
 static void fold_block(const struct fold *fold, size_t offset_bytes, size_t count, char *result)
 {
@@ -84,7 +90,7 @@ static void fold_block(const struct fold *fold, size_t offset_bytes, size_t coun
     }
 }
 
-/* A block of an f16 or bf16, in f32 between what comes in and what goes out. */
+/* A block of f16 or bf16, computed in f32. */
 static void step_half_block(const struct pccl_kernels *kernels, const struct pccl_step *step, char *result,
                             const void *folded, const void *part, size_t count)
 {

@@ -1,14 +1,15 @@
 /*
- * The element-wise arithmetic on bulk data, in one variant for each kind of processor. All variants give the same bits
- * as the scalar one, so peers with different processors agree. Pure; the driver finds out what the processor can do.
- * Elements need no alignment. The semantics are those of kernels/reduce.h.
+ * Element-wise arithmetic on bulk data, in one variant for each kind of processor. All variants
+ * give the same bits as the scalar one, so peers with different processors agree. Pure; the driver
+ * finds out what the processor can do. Elements need no alignment. The semantics are those of
+ * kernels/reduce.h.
  */
 #ifndef PCCL_KERNELS_KERNELS_H
 #define PCCL_KERNELS_KERNELS_H
 
 #include "kernels/reduce.h"
 
-/* What a processor can do, as far as it matters here. */
+/* The features of a processor that matter here. */
 enum pccl_cpu_feature {
     PCCL_CPU_AVX2 = 1 << 0,   /* with F16C */
     PCCL_CPU_AVX512 = 1 << 1, /* F, BW, DQ, VL; and AVX2 */
@@ -17,50 +18,64 @@ enum pccl_cpu_feature {
 
 struct pccl_kernels; /* a set of functions of one variant; constant */
 
-/* The fastest variant that needs no more than these features (a set of enum pccl_cpu_feature). Never NULL. */
+/*
+ * The fastest variant that needs no more than these features (a set of enum pccl_cpu_feature).
+ * Never NULL.
+ */
 const struct pccl_kernels *pccl_kernels_for(uint32_t features);
 /* "scalar", "avx2", "avx512", "neon" */
 const char *pccl_kernels_name(const struct pccl_kernels *kernels);
-/* Every variant this build has, scalar first; NULL beyond the last. For tests; the processor may lack what it needs. */
+/*
+ * Every variant this build has, scalar first; NULL beyond the last. For tests; the processor may
+ * lack what it needs.
+ */
 const struct pccl_kernels *pccl_kernels_variant(uint32_t index, uint32_t *features);
 
 /*
- * result[i] = a[i] op b[i]; AVG adds, the division comes at the end. result may be a or b, and does not overlap them
- * otherwise. f16 and bf16 are combined in f32 and rounded once.
- * Here and below: elements need no alignment; a result that is NaN is the one quiet NaN of kernels/reduce.h; the
+ * result[i] = a[i] op b[i]; AVG adds, the division comes at the end. result may be a or b, and does
+ * not overlap them otherwise. f16 and bf16 are combined in f32 and rounded once. Here and below:
+ * elements need no alignment; a result that is NaN is the one quiet NaN of kernels/reduce.h; the
  * thread's float mode does not matter and is left as it was.
  */
 void pccl_combine(const struct pccl_kernels *kernels, enum pccl_datatype datatype, enum pccl_reduce_op reduction,
                   void *result, const void *a, const void *b, size_t count);
 /*
- * One step of a fold whose parts come one after the other: what is folded so far op the next part; at the end AVG
- * divides by the number of ranks (integers truncate toward zero). Parts are elements. What goes in and what comes out
- * are elements, too, or f32, in which f16 and bf16 are folded: they are rounded where they come out as elements.
+ * One step of a fold whose parts come one after the other: the sum so far op the next part; at the
+ * end AVG divides by the number of ranks (integers truncate toward zero). Parts are elements. The
+ * sum so far, before and after, is of elements or, for f16 and bf16, of f32: it is rounded when it
+ * becomes elements.
  */
 struct pccl_step {
     enum pccl_datatype datatype; /* of the elements */
-    enum pccl_datatype from, to; /* what goes in, what comes out: datatype; or f32, of f16 and bf16 */
+    enum pccl_datatype from, to; /* of the sum before and after: datatype; or f32, for f16 and bf16 */
     enum pccl_reduce_op reduction;
     uint32_t ranks; /* 0: this is not the end */
 };
-/* What comes out before the end, so that nothing is rounded: f32 of f16 and bf16, but for MAX and MIN, which do not
- * round. */
+/*
+ * The type of sums before the end, in which nothing is rounded: f32 for f16 and bf16, except under
+ * MAX and MIN, which do not round.
+ */
 enum pccl_datatype pccl_folded_type(enum pccl_datatype datatype, enum pccl_reduce_op reduction);
-/* result may be `folded`, unless it is longer; and part, if all are of one type. No overlap otherwise. */
+/*
+ * result may be `folded`, unless it is longer; and part, if all are of one type. No overlap
+ * otherwise.
+ */
 void pccl_combine_step(const struct pccl_kernels *kernels, const struct pccl_step *step, void *result,
                        const void *folded, const void *part, size_t count);
 /*
- * Both for an owner that sees all parts: like pccl_reduce_all, including the division: folded from the left, for f16
- * and bf16 in f32 with one rounding at the end. result may be parts[k]. part_count > 0. Works in blocks that stay in
- * the first cache, so each part is read once from memory and the result is written once.
+ * Folds and divides for an owner that has all parts, like pccl_reduce_all: from the left, for f16
+ * and bf16 in f32 with one rounding at the end. result may be parts[k]. part_count > 0. Works in
+ * blocks that stay in the first cache, so each part is read once from memory and the result is
+ * written once.
  */
 void pccl_combine_all(const struct pccl_kernels *kernels, enum pccl_datatype datatype, enum pccl_reduce_op reduction,
                       const void *const *parts, uint32_t part_count, size_t count, void *result);
 
 /*
- * memcpy for what nobody will read soon, and what is too much for the caches anyway: written past them where the
- * processor can, so that memory is not read first and what is in the caches stays there. Other threads may look at it
- * after pccl_copied_streaming, which waits for memory: once for many copies.
+ * memcpy for bytes that nobody will read soon and that exceed the caches anyway. They are written
+ * past the caches if the processor can, so that memory is not read first and the caches keep their
+ * content. Other threads may read them after pccl_copied_streaming, which waits for memory; call it
+ * once after many copies.
  */
 void pccl_copy_streaming(const struct pccl_kernels *kernels, void *to, const void *from, size_t bytes);
 void pccl_copied_streaming(const struct pccl_kernels *kernels);
@@ -74,7 +89,7 @@ enum {
     PCCL_SHA256_STRIPE = PCCL_SHA256_LANES * 64, /* a block of each lane */
 };
 
-/* SHA-256 of what is added piece by piece; for little. */
+/* SHA-256 of bytes that are added piece by piece; for small amounts. */
 struct pccl_sha256 {
     const struct pccl_kernels *kernels;
     uint64_t length;
@@ -85,9 +100,10 @@ void pccl_sha256_begin(struct pccl_sha256 *sha, const struct pccl_kernels *kerne
 void pccl_sha256_add(struct pccl_sha256 *sha, const void *bytes, size_t length);
 void pccl_sha256_end(struct pccl_sha256 *sha, uint8_t hash[PCCL_SHA256_BYTES]);
 /*
- * A hash of much: nobody finds other bytes that have it, unless of SHA-256. Lane i of 16 is the SHA-256 of the 32-bit
- * words i, i + 16, i + 32... of all whole stripes of 1,024 bytes; the hash is the SHA-256 of the lanes' hashes (if
- * there is a stripe), the bytes behind the last stripe, and the length in bytes (64 bits, big-endian).
+ * A hash for large amounts that is as hard to forge as SHA-256. Lane i of 16 is the SHA-256 of the
+ * 32-bit words i, i + 16, i + 32... of all whole stripes of 1,024 bytes; the hash is the SHA-256 of
+ * the lanes' hashes (if there is a stripe), the bytes behind the last stripe, and the length in
+ * bytes (64 bits, big-endian).
  */
 void pccl_bulk_hash(const struct pccl_kernels *kernels, const void *bytes, size_t length,
                     uint8_t hash[PCCL_SHA256_BYTES]);

@@ -1,10 +1,11 @@
 /*
- * The loops of one variant. Included once by each variant_<name>.c, which has defined widen_f16 and narrow_f16 and says
- * by pragma what the compiler may use. The loops are plain ones, and the compiler vectorizes them; they are written so
- * that it can: no branches, no calls, every choice a choice between two values that are there anyway.
+ * The loops of one variant. Included once by each variant_<name>.c, which defines widen_f16 and
+ * narrow_f16 before, and says by pragma which instructions the compiler may use. The loops are
+ * plain, so that the compiler vectorizes them: no branches, no calls, and every choice is between
+ * two computed values.
  *
- * A NaN that comes out is chosen as bits, not as a float: which NaN an addition yields differs between processors, and
- * compilers take the liberty to think all NaNs equal.
+ * A resulting NaN is written as bits, not as a float: which NaN an addition returns differs between
+ * processors, and compilers may treat all NaNs as equal.
  */
 #ifndef PCCL_KERNELS_LOOPS_H
 #define PCCL_KERNELS_LOOPS_H
@@ -14,19 +15,20 @@
 #include <string.h>
 
 /*
- * The result may be an operand, which the compiler cannot know: its check at run time would send the common case, in
- * place, to a scalar loop. Element i depends on nothing but elements i, which is what these say.
+ * The result may be an operand, which the compiler cannot know: its check at run time would send
+ * the common case, in place, to a scalar loop. These pragmas say that element i depends only on
+ * elements i.
  */
 #if defined(__clang__)
 #define ELEMENTS_ARE_INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")
-#pragma clang diagnostic ignored "-Wpass-failed" /* sanitizers put branches in: then it is a scalar loop */
+#pragma clang diagnostic ignored "-Wpass-failed" /* sanitizers insert branches, which makes it a scalar loop */
 #elif defined(__GNUC__)
 #define ELEMENTS_ARE_INDEPENDENT _Pragma("GCC ivdep")
 #else
 #define ELEMENTS_ARE_INDEPENDENT
 #endif
 
-/* Where element i is; the compiler makes plain moves of the copies of one element. */
+/* Element i at any alignment; the compiler turns each copy into a plain move. */
 #define LOAD(to, from, i) memcpy(&(to), (const char *)(from) + (i) * sizeof(to), sizeof(to))
 #define STORE(to, i, from) memcpy((char *)(to) + (i) * sizeof(from), &(from), sizeof(from))
 
@@ -68,7 +70,7 @@
     DEFINE_COMBINE(max_##name, type, type, a > b ? a : b)                                                              \
     DEFINE_COMBINE(min_##name, type, type, a < b ? a : b)
 
-/* Signed and unsigned ones have the same sums and products. */
+/* Signed and unsigned integers have the same sums and products. */
 DEFINE_INTEGER_ARITHMETIC(u8, uint8_t, uint32_t)
 DEFINE_INTEGER_ARITHMETIC(u16, uint16_t, uint32_t)
 DEFINE_INTEGER_ARITHMETIC(u32, uint32_t, uint32_t)
@@ -83,9 +85,10 @@ DEFINE_INTEGER_ORDER(u64, uint64_t)
 DEFINE_INTEGER_ORDER(i64, int64_t)
 
 /*
- * No processor divides vectors of integers, all divide vectors of floats. Cut toward zero, the rounded quotient is the
- * exact one: a quotient that is no integer is at least 1/d below the next, and its rounding error is smaller than that
- * while |a| < 2^24 in f32, 2^53 in f64. (A divisor that f32 does not hold exactly is far above every a.)
+ * No processor divides vectors of integers, but all divide vectors of floats. Truncated toward
+ * zero, the rounded quotient is exact: a quotient that is no integer is at least 1/d below the
+ * next, and its rounding error is smaller than that while |a| < 2^24 in f32, 2^53 in f64. (A
+ * divisor that f32 does not hold exactly is far above every a.)
  */
 DEFINE_DIVIDE(divide_u8, uint8_t, float, uint8_t, (uint8_t)(int32_t)((float)a / d))
 DEFINE_DIVIDE(divide_i8, int8_t, float, int8_t, (int8_t)(int32_t)((float)a / d))
@@ -99,8 +102,8 @@ DEFINE_DIVIDE(divide_i64, int64_t, int64_t, int64_t, a / d)
 /* ---- floats ---- */
 
 /*
- * Minimum: both comparisons choose the same one unless the two are equal, where they choose one each; x | y is -0 if
- * there is one, and nothing changes where x and y are the same. Maximum likewise.
+ * Minimum: both comparisons choose the same operand unless the two are equal. Then they choose one
+ * each, and x | y is -0 if one of them is -0, and either of them otherwise. Maximum likewise.
  */
 #define DEFINE_FLOAT(name, type, bits_type, nan_bits)                                                                  \
     static inline bits_type bits_of_##name(type value)                                                                 \
@@ -141,7 +144,7 @@ static inline float f32_of_bf16(uint16_t half)
     return value;
 }
 
-/* To nearest even; right for all numbers and for the one quiet NaN. */
+/* Rounds to nearest even; correct for all numbers and for the one quiet NaN. */
 static inline uint16_t rounded_to_bf16(uint32_t bits) { return (uint16_t)((bits + 0x7fff + ((bits >> 16) & 1)) >> 16); }
 
 static void widen_bf16(float *to, const void *from, size_t count)
@@ -165,7 +168,10 @@ static void narrow_bf16(void *to, const float *from, size_t count)
     }
 }
 
-/* So simple that two of them are combined without a stop in between, unlike f16. */
+/*
+ * Conversions are so simple that, unlike with f16, two operands are combined without storing f32 in
+ * between.
+ */
 #define DEFINE_BF16(name, bits)                                                                                        \
     static inline uint16_t name##_of_bf16(float a, float b) { return rounded_to_bf16(bits); }                          \
     DEFINE_COMBINE(name##_bf16, uint16_t, uint16_t, name##_of_bf16(f32_of_bf16(a), f32_of_bf16(b)))
@@ -175,7 +181,9 @@ DEFINE_BF16(prod, one_nan_f32(a *b))
 DEFINE_BF16(max, greater_f32(a, b))
 DEFINE_BF16(min, lesser_f32(a, b))
 
-/* ---- the table; in the order of enum pccl_reduce_op, where an average is a sum until the end ---- */
+/*
+ * ---- the table, in the order of enum pccl_reduce_op; an average is a sum until the end ----
+ */
 
 #define COMBINE_ROW(arithmetic, order)                                                                                 \
     {                                                                                                                  \

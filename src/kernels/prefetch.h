@@ -1,6 +1,6 @@
 /*
- * Fetching ahead. Processors do it themselves along a page; loops that work on one block after the other find each of
- * them cold.
+ * Prefetching. Processors prefetch within a page by themselves, but loops over blocks find each new
+ * block cold.
  */
 #ifndef PCCL_KERNELS_PREFETCH_H
 #define PCCL_KERNELS_PREFETCH_H

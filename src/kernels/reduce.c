@@ -94,8 +94,8 @@ uint16_t pccl_f32_to_bf16(float value)
 }
 
 /*
- * ---- minimum and maximum in the IEEE total order, but for NaN, which wins; and one NaN for all results: which one an
- * addition yields differs between processors ----
+ * ---- minimum and maximum in the IEEE total order, except that NaN always wins; and one NaN for
+ * all results, as which one an addition returns differs between processors ----
  */
 
 #define DEFINE_FLOAT_STEPS(type, bits_type, nan_bits)                                                                  \
@@ -131,8 +131,9 @@ DEFINE_FLOAT_STEPS(double, uint64_t, UINT64_C(0x7ff8000000000000))
 /* ---- folds ---- */
 
 /*
- * One fold: `element` is what memory holds, `value` what it is computed in. Expressions: load of `bits`, step from `a`
- * and `b`, finish of `a`. Every part's element is read before the result's is written, so the result may be a part.
+ * One fold: `element` is what memory holds, `value` what it is computed in. Expressions: load of
+ * `bits`, step from `a` and `b`, finish of `a`. Every part's element is read before the result's is
+ * written, so the result may be a part.
  */
 #define DEFINE_FOLD(name, element, value, load, step, finish)                                                          \
     static void name(const void *const *parts, uint32_t part_count, size_t count, void *result)                        \
@@ -151,7 +152,10 @@ DEFINE_FLOAT_STEPS(double, uint64_t, UINT64_C(0x7ff8000000000000))
         }                                                                                                              \
     }
 
-/* `wide` has 64 bits and the signedness of the type. Sums and products wrap because they are unsigned. */
+/*
+ * `wide` has 64 bits and the signedness of the type. Sums and products wrap because they are
+ * unsigned.
+ */
 #define DEFINE_INTEGER_FOLDS(name, type, wide)                                                                         \
     DEFINE_FOLD(sum_##name, type, type, bits, (type)((uint64_t)a + (uint64_t)b), a)                                    \
     DEFINE_FOLD(avg_##name, type, type, bits, (type)((uint64_t)a + (uint64_t)b), (type)((wide)a / (wide)part_count))   \

@@ -1,10 +1,11 @@
 /*
- * Element-wise reduction: the scalar reference. Pure. Elements may be unaligned.
- * Semantics: integers wrap; integer AVG divides the wrapped sum at the end, truncating; f16 and bf16 are added in f32
- * and rounded once (an owner that sees all parts); MIN/MAX of +0 and -0 follow the IEEE total order (-0 < +0), so that
- * the result does not depend on the order of the parts. NaN propagates, in MIN and MAX too, and a result that is NaN
- * is always the same one: quiet, positive, without payload (0x7e00, 0x7fc0, 0x7fc00000, 0x7ff8000000000000), even of
- * one part; so processors agree whose additions pass on different NaNs. The thread's float mode (rounding, flushed
+ * Element-wise reduction: the scalar reference. Pure. Elements may be unaligned. Semantics:
+ * integers wrap; integer AVG divides the wrapped sum at the end, truncating; f16 and bf16 are added
+ * in f32 and rounded once (an owner that sees all parts); MIN/MAX of +0 and -0 follow the IEEE
+ * total order (-0 < +0), so that the result does not depend on the order of the parts. NaN
+ * propagates, in MIN and MAX too, and a result that is NaN is always the same one: quiet, positive,
+ * without payload (0x7e00, 0x7fc0, 0x7fc00000, 0x7ff8000000000000), even of one part, because
+ * processors differ in which NaN an addition returns. The thread's float mode (rounding, flushed
  * subnormals, traps) does not matter and is left as it was.
  */
 #ifndef PCCL_KERNELS_REDUCE_H
@@ -35,13 +36,16 @@ const char *pccl_datatype_name(enum pccl_datatype datatype);    /* "f32" */
 const char *pccl_reduce_op_name(enum pccl_reduce_op reduction); /* "sum" */
 
 /*
- * result[i] = parts[0][i] op parts[1][i] op ..., folded left to right in the order given. result may be parts[k].
- * part_count > 0.
+ * result[i] = parts[0][i] op parts[1][i] op ..., folded left to right in the order given. result
+ * may be parts[k]. part_count > 0.
  */
 void pccl_reduce_all(enum pccl_datatype datatype, enum pccl_reduce_op reduction, const void *const *parts,
                      uint32_t part_count, size_t count, void *result);
 
-/* Exact in one direction, rounded to nearest even in the other; NaN stays NaN (with what fits of its payload). */
+/*
+ * Exact in one direction, rounded to nearest even in the other; NaN stays NaN (with what fits of
+ * its payload).
+ */
 float pccl_f16_to_f32(uint16_t bits);
 uint16_t pccl_f32_to_f16(float value);
 float pccl_bf16_to_f32(uint16_t bits);

@@ -1,7 +1,8 @@
 /*
- * The block function of SHA-256 (FIPS 180-4), for as many messages at once as a vector has lanes: word t of the block
- * of message i is the 32-bit word 16 t + i of a stripe. Only variants include it, behind what they tell the compiler of
- * their processors and their LANES, which divides PCCL_SHA256_LANES.
+ * The block function of SHA-256 (FIPS 180-4), for as many messages at once as a vector has lanes:
+ * word t of the block of message i is the 32-bit word 16 t + i of a stripe. Only variants include
+ * it, after telling the compiler their processors and defining LANES, which divides
+ * PCCL_SHA256_LANES.
  */
 #ifndef PCCL_KERNELS_SHA256_H
 #define PCCL_KERNELS_SHA256_H

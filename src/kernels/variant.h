@@ -1,7 +1,8 @@
 /*
- * What a variant of the kernels is made of. Only src/kernels includes this; everybody else uses kernels/kernels.h.
- * A variant is one file, variant_<name>.c, that tells the compiler what the processor can do and then includes
- * kernels/loops.h; where the target has no such processors the file is empty.
+ * The functions of a variant of the kernels. Only src/kernels includes this; all others use
+ * kernels/kernels.h. A variant is one file, variant_<name>.c, that tells the compiler what the
+ * processor can do and then includes kernels/loops.h; where the target has no such processors the
+ * file is empty.
  */
 #ifndef PCCL_KERNELS_VARIANT_H
 #define PCCL_KERNELS_VARIANT_H
@@ -26,7 +27,10 @@ struct pccl_kernels {
     void (*combine[PCCL_DATATYPES][PCCL_REDUCE_OPS])(void *result, const void *a, const void *b, size_t count);
     /* result[i] = source[i] / divisor; NULL for f16 and bf16. result may be source. divisor > 0 */
     void (*divide[PCCL_DATATYPES])(void *result, const void *source, size_t count, uint32_t divisor);
-    /* f16 and bf16 only, NULL for the others: as pccl_f16_to_f32 and its kin do it. No overlap. */
+    /*
+     * f16 and bf16 only, NULL for the others: like pccl_f16_to_f32 and its counterparts. No
+     * overlap.
+     */
     void (*widen[PCCL_DATATYPES])(float *to, const void *from, size_t count);
     void (*narrow[PCCL_DATATYPES])(void *to, const float *from, size_t count);
     void (*copy_streaming)(void *to, const void *from, size_t bytes);

@@ -31,7 +31,7 @@ static void narrow_f16(void *to, const float *from, size_t count)
     pccl_kernels_scalar.narrow[PCCL_F16](halves, from, count);
 }
 
-/* Whole vectors to aligned places, in no order until there is a fence. */
+/* Whole vectors to aligned addresses; other threads see them in order only after a fence. */
 static void copy_streaming(void *to, const void *from, size_t bytes)
 {
     char *target = to;

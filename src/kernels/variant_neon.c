@@ -1,4 +1,7 @@
-/* The variant for 64-bit ARM processors. Advanced SIMD is in the base: what differs is how f16 is converted. */
+/*
+ * The variant for 64-bit ARM processors. Advanced SIMD is in the base: what differs is how f16 is
+ * converted.
+ */
 #include "kernels/variant.h"
 
 #if PCCL_KERNELS_NEON

@@ -1,6 +1,6 @@
 /*
- * The variant for every processor: what the compiler makes of the loops with nothing but the base instructions. The
- * f16 conversions are those of the reference, one element at a time.
+ * The variant for every processor: what the compiler makes of the loops with nothing but the base
+ * instructions. The f16 conversions are those of the reference, one element at a time.
  */
 #include "kernels/reduce.h"
 

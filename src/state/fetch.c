@@ -1,4 +1,4 @@
-/* The machine's doors: donors come and go, answers come in order, time passes. */
+/* The events of a fetch: donors come and go, answers come in order, time passes. */
 #include "state/internal.h"
 
 #include <string.h>
@@ -44,7 +44,7 @@ static void clear_donor(struct pccl_fetch *fetch, struct pccl_fetch_donor *donor
     *donor = (struct pccl_fetch_donor){0};
 }
 
-/* Whatever was asked of anybody. */
+/* Forgets all requests to all donors. */
 static void forget_all(struct pccl_fetch *fetch)
 {
     for (uint32_t i = 0; i < PCCL_FETCH_DONORS; i++)
@@ -67,7 +67,10 @@ void pccl_fetch_destroy(struct pccl_fetch *fetch)
     pccl_release(&memory, fetch, sizeof *fetch);
 }
 
-/* Makes roots and content tell again what is in memory. true: some tensor that is not equal everywhere is torn. */
+/*
+ * Recomputes roots and content from the chunk proofs. true: a tensor that need not be equal is
+ * torn.
+ */
 static bool reseal(struct pccl_fetch *fetch)
 {
     bool torn = false;
@@ -99,7 +102,7 @@ void pccl_fetch_begin(struct pccl_fetch *fetch, uint64_t now_us, uint64_t round,
     fetch->now_us = now_us;
     fetch->round = round;
     fetch->proof = *content;
-    /* What an earlier plan began to take has to be whole, whatever this one says. */
+    /* Tensors that an earlier plan began to write must be completed, whatever this one says. */
     bool torn = reseal(fetch);
     fetch->wanted[0] = true;
     fetch->wanted[1] = (takes_unequal || torn) && has_unequal_bytes(fetch->state);
@@ -120,7 +123,10 @@ static struct pccl_fetch_donor *find_donor(struct pccl_fetch *fetch, uint32_t nu
     return number < PCCL_FETCH_DONORS && fetch->donors[number].up ? &fetch->donors[number] : NULL;
 }
 
-/* There is one more that is well: those who are to be dropped for it are listened to once more. */
+/*
+ * One more donor responds, so suspected ones could be dropped for it: each gets a last chance to be
+ * heard.
+ */
 static void give_grace(struct pccl_fetch *fetch)
 {
     uint64_t until = fetch->now_us + PCCL_FETCH_GRACE_MS * ms;
@@ -155,7 +161,7 @@ void pccl_fetch_donor_up(struct pccl_fetch *fetch, uint64_t now_us, uint32_t don
     pccl_fetch_ask(fetch);
 }
 
-/* Others get what it owes. */
+/* Lets others be asked for what this donor has not delivered. */
 static void take_claims(struct pccl_fetch *fetch, uint32_t number)
 {
     struct pccl_fetch_donor *donor = &fetch->donors[number];
@@ -308,7 +314,7 @@ enum pccl_status pccl_fetch_arrived(struct pccl_fetch *fetch, uint64_t now_us, u
 
 /* ---- time ---- */
 
-/* Another one that is well can do what this one does. */
+/* Whether another donor that responds can do what this one does. */
 static bool can_be_spared(const struct pccl_fetch *fetch, const struct pccl_fetch_donor *donor)
 {
     bool source_needed = fetch->wanted[1] && (!fetch->known[1] || fetch->missing[1] > 0);
@@ -333,7 +339,10 @@ static void suspect_silent(struct pccl_fetch *fetch)
         if (donor->owed_count == 0 || donor->suspected || fetch->now_us < suspicion_us(donor))
             continue;
         donor->suspected = true;
-        /* Maybe we were away ourselves: what it has sent meanwhile is to be read before it is judged. */
+        /*
+         * We may have been stopped ourselves: what it has sent meanwhile must be read before it is
+         * judged.
+         */
         donor->expires_us = fetch->now_us + PCCL_FETCH_GRACE_MS * ms;
     }
 }

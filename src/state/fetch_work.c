@@ -1,4 +1,7 @@
-/* What differs: from the roots of a donor to lists of chunks, and from chunks to tensors that are complete. */
+/*
+ * Works out what differs, from a donor's roots to lists of chunks, and completes tensors from
+ * chunks.
+ */
 #include "state/internal.h"
 
 #include <string.h>
@@ -88,7 +91,7 @@ static void open_chunk(struct pccl_fetch *fetch, uint32_t tensor, uint64_t numbe
     pccl_fetch_place(fetch, chunk);
 }
 
-/* It is what law says. */
+/* The tensor is what its law says. */
 static void complete_tensor(struct pccl_fetch *fetch, uint32_t tensor)
 {
     PCCL_ASSERT(fetch->missing[pccl_fetch_tensor(fetch, tensor)->unequal] > 0);
@@ -112,7 +115,7 @@ void pccl_fetch_finish(struct pccl_fetch *fetch)
 
 /* ---- roots ---- */
 
-/* Law is there: makes a task of every tensor that differs. */
+/* The law is known: makes a task for every tensor that differs. */
 static void compare(struct pccl_fetch *fetch, bool unequal)
 {
     static const struct pccl_proof unknown = {0};
@@ -242,7 +245,7 @@ void pccl_fetch_write(struct pccl_fetch *fetch, struct pccl_fetch_chunk *chunk, 
     chunk->writer = (uint8_t)donor;
     pccl_list_remove(&chunk->link);
     *place_of(fetch, chunk) = (struct pccl_proof){0};
-    /* Nor are the root and the content what they were. */
+    /* The root and the content have changed, too. */
     fetch->tasks[chunk->tensor].torn = true;
     tensor->proof = (struct pccl_proof){0};
     if (!tensor->unequal)

@@ -1,4 +1,4 @@
-/* Inside of src/state. */
+/* What the files of src/state share. */
 #ifndef PCCL_STATE_INTERNAL_H
 #define PCCL_STATE_INTERNAL_H
 
@@ -9,7 +9,7 @@ static inline uint64_t pccl_chunks_of(uint64_t bytes)
 {
     return bytes / PCCL_STATE_CHUNK_BYTES + (bytes % PCCL_STATE_CHUNK_BYTES > 0);
 }
-/* The content that these roots give, one for each tensor; NULL: the state's own. */
+/* The proof of the content for these roots, one for each tensor; NULL: the state's own. */
 struct pccl_proof pccl_proof_content(const struct pccl_state *state, const struct pccl_proof *roots);
 
 /* ---- fetch ---- */
@@ -17,10 +17,11 @@ struct pccl_proof pccl_proof_content(const struct pccl_state *state, const struc
 enum {
     PCCL_FETCH_NOBODY = UINT8_MAX, /* no donor */
     PCCL_FETCH_WINDOW = 4,         /* whole chunks in flight on a donor */
-    PCCL_FETCH_WINDOW_LONG = 16,   /* ... over a long way */
-    PCCL_FETCH_OWED_MAX = 1024,    /* answers of a donor, where chunks are small; a power of two */
-    PCCL_FETCH_PATIENCE_MS = 100,  /* a chunk that was asked for so long ago may be asked of an idle donor too */
-    PCCL_FETCH_GRACE_MS = 50,      /* the last part of PCCL_FETCH_STALL_MS */
+    PCCL_FETCH_WINDOW_LONG = 16,   /* ... over a long path */
+    PCCL_FETCH_OWED_MAX = 1024,    /* outstanding answers of a donor, where chunks are small; a power of two */
+    PCCL_FETCH_PATIENCE_MS = 100,  /* a chunk that was requested so long ago may be requested from an idle donor too */
+    PCCL_FETCH_GRACE_MS =
+        50, /* time to be heard before a suspected donor is dropped, at the end of PCCL_FETCH_STALL_MS */
 };
 _Static_assert(PCCL_FETCH_DONORS <= 32, "a bit for each donor");
 
@@ -29,25 +30,25 @@ struct pccl_fetch_chunk {
     struct pccl_list_node link; /* in open or asked; in neither while it is written, asked of several, or done */
     uint32_t tensor;
     uint64_t index;          /* in the tensor */
-    struct pccl_proof proof; /* the only chunk of its tensor: not known, the root tells */
+    struct pccl_proof proof; /* not known for the only chunk of its tensor, where the root decides */
     uint64_t asked_us;
-    uint32_t askers; /* donors that owe it and have not begun to deliver: a bit for each */
+    uint32_t askers; /* donors that were asked for it and have not begun to deliver: a bit for each */
     uint8_t writer;  /* who delivers it now, or NOBODY */
     bool done;
 };
 
 /* What is to be done for one tensor. */
 struct pccl_fetch_task {
-    struct pccl_list_node link;      /* in unlisted: its list is to be asked for */
-    struct pccl_proof *list;         /* owned; what its chunks should be, while that is on its way */
-    uint64_t listed;                 /* proofs that have come */
+    struct pccl_list_node link;      /* in `unlisted` while its list is to be requested */
+    struct pccl_proof *list;         /* owned; the proofs that its chunks should have, while they are coming */
+    uint64_t listed;                 /* how many of these have come */
     struct pccl_fetch_chunk *chunks; /* owned */
     uint64_t chunk_count;
     uint64_t missing; /* of these */
     bool torn;
 };
 
-/* An answer that a donor owes. */
+/* An outstanding answer of a donor. */
 struct pccl_fetch_owed {
     uint8_t what;   /* enum pccl_want_what */
     uint32_t count; /* of proofs */
@@ -59,16 +60,16 @@ struct pccl_fetch_owed {
 
 struct pccl_fetch_donor {
     bool up, holds_unequal;
-    bool arriving;                /* the bytes of the first chunk it owes... */
-    bool writes;                  /* ... go into the tensor */
-    bool idle;                    /* owes nothing, when a round of asking begins */
-    bool suspected;               /* it has been silent; dropped at expires_us if another one can do what it does */
+    bool arriving;                /* the bytes of the first outstanding chunk are coming in... */
+    bool writes;                  /* ... and are written to the tensor */
+    bool idle;                    /* no answer was outstanding when a round of requests began */
+    bool suspected;               /* it has been silent, and is dropped at expires_us if another one can take over */
     uint32_t window;              /* bytes */
     struct pccl_fetch_owed *owed; /* owned; OWED_MAX, a ring */
     uint32_t owed_first, owed_count;
     uint64_t owed_bytes;
     uint64_t heard_us, expires_us;
-    struct pccl_fetch_task *listing; /* pages of its list are still to be asked for */
+    struct pccl_fetch_task *listing; /* pages of its list are still to be requested */
     uint64_t listing_asked;
 };
 
@@ -84,16 +85,16 @@ struct pccl_fetch {
 
     /* For tensors that are equal everywhere [0] and those that are not [1]. */
     bool wanted[2];
-    bool known[2]; /* law says what they are to be, or they are it */
+    bool known[2]; /* their law is known, or they are complete */
     uint32_t missing[2];
     struct pccl_list_node unlisted[2]; /* tasks */
-    struct pccl_list_node open[2];     /* chunks that nobody is asked for */
-    struct pccl_list_node asked;       /* chunks that are equal everywhere: one donor is asked for, the oldest first */
+    struct pccl_list_node open[2];     /* chunks that are requested from nobody */
+    struct pccl_list_node asked;       /* chunks equal everywhere that one donor was asked for, the oldest first */
     struct pccl_proof *law;            /* owned; roots */
     struct pccl_fetch_task *tasks;     /* owned; one for each tensor */
-    uint8_t source;                    /* whose tensors that are not equal are law */
+    uint8_t source;                    /* the donor whose unequal tensors are the law */
 
-    struct pccl_proof *roots; /* owned; as root_donor says */
+    struct pccl_proof *roots; /* owned; from root_donor */
     uint32_t roots_asked, roots_heard;
     uint8_t root_donor;
 
@@ -110,30 +111,30 @@ static inline const struct pccl_tensor *pccl_fetch_tensor(const struct pccl_fetc
     return &fetch->state->tensors[tensor];
 }
 
-/* ---- fetch_work.c: what differs, and what is left of it ---- */
+/* ---- fetch_work.c: what differs, and what of it is missing ---- */
 void pccl_fetch_fail(struct pccl_fetch *fetch, const char *reason);
 /* Forgets all tasks, but not which tensors are torn. */
 void pccl_fetch_forget_tasks(struct pccl_fetch *fetch);
 /* The tensors that are not equal need another source. */
 void pccl_fetch_source_lost(struct pccl_fetch *fetch);
-/* All roots of the root donor are there. MALFORMED: they are not what was elected. */
+/* All roots of the root donor have come. MALFORMED: they are not what was elected. */
 PCCL_MUST_CHECK enum pccl_status pccl_fetch_take_roots(struct pccl_fetch *fetch, struct pccl_text *reason);
 /* Nobody is asked for its list any more. */
 void pccl_fetch_unlist(struct pccl_fetch *fetch, struct pccl_fetch_task *task);
 /* The list of a tensor has come. */
 PCCL_MUST_CHECK enum pccl_status pccl_fetch_take_list(struct pccl_fetch *fetch, uint32_t tensor,
                                                       struct pccl_text *reason);
-/* Into the list where it belongs, after its askers or its writer have changed. */
+/* Moves the chunk to the list where it belongs, after its askers or its writer have changed. */
 void pccl_fetch_place(struct pccl_fetch *fetch, struct pccl_fetch_chunk *chunk);
 void pccl_fetch_write(struct pccl_fetch *fetch, struct pccl_fetch_chunk *chunk, uint32_t donor);
-/* The chunk is in place. MALFORMED: it is another one. */
+/* The chunk has been written. MALFORMED: its bytes are not the ones that were elected. */
 PCCL_MUST_CHECK enum pccl_status pccl_fetch_written(struct pccl_fetch *fetch, struct pccl_fetch_chunk *chunk,
                                                     const struct pccl_proof *proof, struct pccl_text *reason);
 /* COMPLETE if nothing is missing. */
 void pccl_fetch_finish(struct pccl_fetch *fetch);
 
-/* ---- fetch_ask.c: who is asked for what ---- */
-/* Asks donors for as much as they may owe. */
+/* ---- fetch_ask.c: which donor is asked for what ---- */
+/* Asks donors for as much as may be outstanding. */
 void pccl_fetch_ask(struct pccl_fetch *fetch);
 
 #endif

@@ -2,14 +2,17 @@
 
 #include <string.h>
 
-/* Of a long name the end, which tells more; printable, as all texts that travel. */
+/*
+ * Writes the end of a long name, which says more than its beginning; printable, like all texts that
+ * travel.
+ */
 static struct pccl_bytes write_name(const char *name, char *out)
 {
     struct pccl_text printable;
     pccl_text_format(&printable, "%s", name);
     uint32_t cut = printable.length > PCCL_TENSOR_NAME_MAX ? printable.length - PCCL_TENSOR_NAME_MAX : 0;
     while (cut > 0 && pccl_text_character(printable.bytes + cut, printable.length - cut) == 0)
-        cut++; /* in the middle of a character */
+        cut++; /* do not begin in the middle of a character */
     memcpy(out, printable.bytes + cut, printable.length - cut);
     return (struct pccl_bytes){(const uint8_t *)out, printable.length - cut};
 }

@@ -1,4 +1,7 @@
-/* What tensors are, in a vote: so that the master can say in which one two shared states differ, and how. */
+/*
+ * Descriptions of tensors for a vote, so that the master can say in which tensor two shared states
+ * differ, and how.
+ */
 #ifndef PCCL_STATE_LINES_H
 #define PCCL_STATE_LINES_H
 
@@ -10,7 +13,7 @@ struct pccl_tensor_lines {
     uint32_t count;
 };
 
-/* Of the first tensors of the state; none when memory is short: then words say less. */
+/* Describes the first tensors of the state; none if memory is short: then messages say less. */
 void pccl_tensor_lines_init(struct pccl_tensor_lines *lines, const struct pccl_state *state);
 void pccl_tensor_lines_fini(struct pccl_tensor_lines *lines, const struct pccl_state *state);
 

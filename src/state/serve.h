@@ -1,13 +1,14 @@
-/* A donor's side of a transfer: what to answer to a state_want. Pure. */
+/* The donor's side of a transfer: answers a state_want. Pure. */
 #ifndef PCCL_STATE_SERVE_H
 #define PCCL_STATE_SERVE_H
 
 #include "state/state.h"
 
 /*
- * OK: *answer is state_proofs (its list a view into the state or into `roots`, an array of PCCL_STATE_DIGESTS_MAX that
- * the caller lends) or state_data, whose bytes are the named chunk and follow the frame. MALFORMED with words: another
- * round, or nothing of this state: the connection is of no use.
+ * OK: *answer is state_proofs (its list a view into the state or into `roots`, an array of
+ * PCCL_STATE_DIGESTS_MAX that the caller lends) or state_data, whose bytes are the named chunk and
+ * follow the frame. MALFORMED with a reason: it is of another round or not of this state, and the
+ * connection is unusable.
  */
 PCCL_MUST_CHECK enum pccl_status pccl_serve(const struct pccl_state *state, uint64_t round,
                                             const struct pccl_msg_state_want *want, struct pccl_proof *roots,

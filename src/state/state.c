@@ -108,7 +108,7 @@ struct pccl_proof pccl_proof_content(const struct pccl_state *state, const struc
 
 /* ---- structure ---- */
 
-/* Of any length; unbounded, compilers would make it strlen. */
+/* The length of any name. Written as a loop that compilers do not turn into strlen. */
 static uint32_t length_of(const char *name)
 {
     uint32_t length = 0;
@@ -145,7 +145,7 @@ static void describe(struct pccl_state *state)
 
 /* ---- the state ---- */
 
-/* false: more than can be counted. */
+/* Counts all chunks. false: there are too many to count. */
 static bool count_chunks(const struct pccl_tensor *tensors, uint32_t count, uint64_t *chunks)
 {
     uint64_t bytes = 0;

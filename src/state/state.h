@@ -1,20 +1,24 @@
 /*
- * A shared state as its digests see it: named tensors, each cut into chunks of PCCL_STATE_CHUNK_BYTES, a digest for
- * each chunk, a root for each tensor over its chunks' digests, and two digests of the whole that the master compares.
- * Pure; who computes those of the chunks (several threads, from memory of a device) is the caller's business.
+ * The digests of a shared state: named tensors, each cut into chunks of PCCL_STATE_CHUNK_BYTES; a
+ * digest for each chunk, a root for each tensor over its chunks' digests, and two digests of the
+ * whole, which the master compares. Pure; the caller computes those of the chunks (in several
+ * threads, from memory of a device).
  *
- * The digests tell peers apart that hold different things, and cost next to nothing. Whoever wants to can make other
- * bytes that have them. So where one takes content of another, it is proofs that it checks, which nobody can forge:
+ * Digests tell whether honest peers hold the same, and cost next to nothing; but anybody can make
+ * other bytes with the same digest. So a peer that fetches content of another checks proofs, which
+ * nobody can forge:
  * Chunk:     pccl_bulk_hash of its bytes.
  * Root:      SHA-256 of the tensor's length in bytes (u64) and its chunks' proofs.
  * Content:   SHA-256 of the roots of all tensors that are to be the same everywhere, in order.
  *
  * Digests:
  * Chunk:     XXH3-128 of its bytes.
- * Root:      XXH3-128 of the tensor's length in bytes (u64) and its chunks' digests (low, high), little-endian.
+ * Root:      XXH3-128 of the tensor's length in bytes (u64) and its chunks' digests (low, high),
+ *            little-endian.
  * Content:   XXH3-128 of the roots of all tensors that are to be the same everywhere, in order.
- * Structure: XXH3-128 of each tensor's name (u32 length, bytes), type (u8), flag (u8) and count (u64), in order; its
- *            shape is the low half of the same for that tensor alone, cut to 32 bits.
+ * Structure: XXH3-128 of each tensor's name (u32 length, bytes), type (u8), flag (u8) and count
+ *            (u64), in order; its shape is the low half of the same for that tensor alone, cut to
+ *            32 bits.
  */
 #ifndef PCCL_STATE_STATE_H
 #define PCCL_STATE_STATE_H
@@ -29,7 +33,7 @@ struct pccl_tensor {
     uint64_t count;   /* elements */
     uint64_t bytes;   /* <= INT64_MAX */
     uint8_t datatype;
-    bool unequal;         /* peers need not hold the same content */
+    bool unequal;         /* peers need not hold the same */
     uint64_t first_chunk; /* of the state's chunks */
     uint64_t chunks;      /* 0 for an empty tensor */
     struct pccl_digest root;
@@ -47,13 +51,13 @@ struct pccl_state {
     struct pccl_digest structure, content;
     struct pccl_proof *proofs; /* of all chunks, in order */
     struct pccl_proof proof;   /* of the content */
-    bool unequal;              /* one of them is */
+    bool unequal;              /* some tensor is */
 };
 
 /*
- * Fills in everything that does not depend on the content, from name, count, bytes, datatype and unequal of `tensors`
- * (copied; the names are not). LIMIT: more than PCCL_TENSORS_MAX, or too many bytes; MEMORY. Then there is nothing to
- * be freed.
+ * Fills in everything that does not depend on the content, from name, count, bytes, datatype and
+ * unequal of `tensors` (copied, but the names are borrowed). LIMIT: more than PCCL_TENSORS_MAX, or
+ * too many bytes; MEMORY. Then nothing is to be freed.
  */
 PCCL_MUST_CHECK enum pccl_status pccl_state_init(struct pccl_state *state, const struct pccl_kernels *kernels,
                                                  const struct pccl_memory *memory, const struct pccl_tensor *tensors,
@@ -61,9 +65,9 @@ PCCL_MUST_CHECK enum pccl_status pccl_state_init(struct pccl_state *state, const
 void pccl_state_fini(struct pccl_state *state);
 /* The length of a chunk of a tensor: all but the last are PCCL_STATE_CHUNK_BYTES. */
 uint32_t pccl_state_chunk_length(const struct pccl_tensor *tensor, uint64_t chunk);
-/* All chunks' digests are there: computes the roots and the content. */
+/* Computes the roots and the content from all chunks' digests. */
 void pccl_state_seal(struct pccl_state *state);
-/* The same for the chunks' proofs: of all, of one tensor, of the content. */
+/* The same for proofs: everything, the root of one tensor, the content. */
 void pccl_state_prove(struct pccl_state *state);
 void pccl_state_prove_tensor(struct pccl_state *state, uint32_t tensor);
 void pccl_state_prove_content(struct pccl_state *state);

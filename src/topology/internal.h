@@ -1,4 +1,4 @@
-/* Inside of the solver for rings (topology/solve.h). */
+/* What the files of the ring solver (topology/solve.h) share. */
 #ifndef PCCL_TOPOLOGY_INTERNAL_H
 #define PCCL_TOPOLOGY_INTERNAL_H
 
@@ -7,30 +7,33 @@
 
 #define PCCL_SOLVE_NOBODY UINT32_MAX
 
-/* ---- how much has been done (solve.c) ---- */
+/* ---- the limit on the work (solve_worth.c) ---- */
 
 struct pccl_solve_work {
     bool (*go_on)(void *context);
     void *context;
     uint64_t used, limit; /* steps */
-    uint64_t question_at; /* `used`, when go_on is to be asked next */
+    uint64_t question_at; /* value of `used` at which go_on is asked next */
     bool stopped;         /* go_on said so */
 };
 
-/* So many steps were done. false: come to an end. */
+/* Counts steps that were done. false: stop, with the best so far. */
 bool pccl_solve_spend(struct pccl_solve_work *work, uint64_t steps);
 
-/* ---- few members: all rings are weighed (solve_exact.c) ---- */
+/* ---- few members: exact, over all rings (solve_exact.c) ---- */
 
-/* count from 2 to PCCL_SOLVE_EXACT_MOST. *exists tells whether `ring` was written: a best one, from member 0 on. */
+/*
+ * count from 2 to PCCL_SOLVE_EXACT_MOST. *exists: whether there is a ring; then `ring` holds a best
+ * one, from member 0 on.
+ */
 PCCL_MUST_CHECK enum pccl_status pccl_solve_exact(const struct pccl_ring_problem *problem,
                                                   const struct pccl_memory *memory, uint32_t *ring, bool *exists);
 
-/* ---- ways that are fast enough, and cycles that cover all members (solve_cover.c) ---- */
+/* ---- links that are fast enough, and cycles that cover all members (solve_cover.c) ---- */
 
 /*
- * The ways of at least some rate as rows of bits, and a successor for each member such that the successors form cycles.
- * All arrays are borrowed.
+ * The links of at least some rate as rows of bits, and a successor for each member, so that the
+ * successors form cycles. All arrays are borrowed.
  */
 struct pccl_cover {
     const struct pccl_ring_problem *problem;
@@ -45,25 +48,39 @@ struct pccl_cover {
     uint32_t change_count, cycle_count;
 };
 
-/* The greatest rate at which nothing easily seen forbids a ring; 0: there is no ring at all. Stopped: just a rate. */
+/*
+ * The greatest rate at which the quick checks do not rule out a ring; 0: there is no ring at all.
+ * If the work was stopped, any rate.
+ */
 uint64_t pccl_cover_bound(struct pccl_cover *cover);
-/* Looks for a ring of ways of at least this rate (at which bound() saw nothing amiss). false: not found. */
+/*
+ * Looks for a ring of links of at least this rate (which bound() has not ruled out). false: not
+ * found.
+ */
 bool pccl_cover_find_ring(struct pccl_cover *cover, uint64_t least, uint32_t *ring);
 /*
- * Another ring of ways of at least the rate that begin() was told, made from `ring` by exchanges that may go far.
- * false: none was found.
+ * Varies `ring` by exchanges that may reach far, over links of at least the rate given to begin().
+ * false: no other ring was found.
  */
 void pccl_cover_begin(struct pccl_cover *cover, uint64_t least);
 bool pccl_cover_vary(struct pccl_cover *cover, uint32_t *ring);
 struct pccl_assign;
-/* Joins cycles that pccl_assign() made to one ring, cheaply; with the ways that begin() was told. false: not found. */
+/*
+ * Joins the cycles that pccl_assign() made into one ring, cheaply, over the links given to begin().
+ * false: not found.
+ */
 bool pccl_cover_join(struct pccl_cover *cover, struct pccl_assign *assign, uint32_t *ring);
-/* One of the rates above `low` and below `high`, drawn by their frequency; 0: there is none. */
+/*
+ * A rate between `low` and `high` (both excluded), drawn at random by frequency; 0: there is none.
+ */
 uint64_t pccl_cover_rate_between(struct pccl_cover *cover, uint64_t low, uint64_t high);
 
 /* ---- the cheapest cycles (solve_assign.c) ---- */
 
-/* The cost of a way that is not to be used, and what it counts as: more than any ring of PCCL_PEERS_MAX members. */
+/*
+ * Marks a link that must not be used; in sums it counts as more than any ring of PCCL_PEERS_MAX
+ * members.
+ */
 #define PCCL_TOUR_BANNED UINT32_MAX
 #define PCCL_TOUR_BANNED_COST (INT64_C(1) << 44)
 
@@ -72,23 +89,29 @@ struct pccl_assign {
     const uint32_t *costs; /* borrowed, as the other arrays: count * count */
     int64_t *prices, *reached;
 };
-/* Sets the successors. false: the work's limit came first. Some set of cycles without banned ways must exist. */
+/*
+ * Sets the cheapest successors. Some set of cycles without banned links must exist. false: the
+ * limit on the work was reached.
+ */
 bool pccl_assign(struct pccl_assign *assign, struct pccl_cover *cover, uint64_t *latency_us);
 /*
- * Gives the member a successor from another one of the numbered cycles, by about the cheapest exchange; it may take
- * banned ways. The cover knows what has changed. false: the work's limit came first, and nothing has.
+ * Gives the member a successor in another cycle, by roughly the cheapest exchange, which may use
+ * banned links. The cover records what has changed. false: the limit on the work was reached, and
+ * nothing has changed.
  */
 bool pccl_assign_leave(struct pccl_assign *assign, struct pccl_cover *cover, uint32_t member);
 
 /* ---- a ring of less latency (solve_latency.c) ---- */
 
 enum {
-    PCCL_TOUR_NEAR = 10, /* successors that a member would take most gladly */
+    PCCL_TOUR_NEAR = 10, /* the cheapest successors of a member */
     PCCL_TOUR_FAR_MOST = 48,
     PCCL_TOUR_CHANGES = 1024,
 };
 
-/* The parts of `first` members from `place` on and of `second` behind it changed places; second 0: one turned around.
+/*
+ * The part of `first` members from `place` on was swapped with the part of `second` members behind
+ * it; second 0: it was reversed.
  */
 struct pccl_tour_change {
     uint32_t place, first, second;
@@ -99,33 +122,39 @@ struct pccl_tour {
     const struct pccl_ring_problem *problem;
     struct pccl_solve_work *work;
     struct pccl_prng *prng;
-    struct pccl_cover *cover; /* of the same ways */
+    struct pccl_cover *cover; /* of the same links */
     uint32_t count;
     uint32_t *costs; /* count * count */
     uint32_t *near;  /* PCCL_TOUR_NEAR each: successors by rising cost */
     uint8_t *near_count;
     uint32_t *order, *place, *moved; /* the ring, each one's place in it, room for a part */
     uint32_t *varied;                /* another ring */
-    uint32_t *queue;                 /* a ring buffer of members whose way on is to be looked at */
+    uint32_t *queue;                 /* a ring buffer of members whose link to the next is to be improved */
     uint8_t *queued;
     uint32_t queue_first, queue_count;
-    uint32_t far[PCCL_TOUR_FAR_MOST]; /* members to which a way leads that is not among the near ones */
+    uint32_t far[PCCL_TOUR_FAR_MOST]; /* members that the ring enters by a link that is not near */
     uint32_t far_count;
     struct pccl_tour_change *changes; /* PCCL_TOUR_CHANGES: what can be undone */
     uint32_t change_count;
     int64_t cost; /* of the ring */
 };
 
-/* Takes the ways of at least this rate. */
+/* Restricts the search to links of at least this rate. */
 void pccl_tour_begin(struct pccl_tour *tour, uint64_t least);
-/* Below this no ring of these ways is, as far as is easily seen. */
+/* A lower bound, quickly found, on the latency of a ring of these links. */
 uint64_t pccl_tour_bound(const struct pccl_tour *tour);
-/* Improves the ring, which is of these ways and stays so, until it is down to the bound or the work at its limit. */
+/*
+ * Improves the ring, which keeps to these links, until it is down to the bound or the work reaches
+ * its limit.
+ */
 void pccl_tour_improve(struct pccl_tour *tour, uint64_t bound, uint32_t *ring);
 
 /* ---- many members (solve_local.c) ---- */
 
-/* count >= 4. *ring holds the present ring, if *exists, and the best that was found, if *exists then. */
+/*
+ * count >= 4. On entry *exists tells whether *ring holds a ring; on return, whether it holds the
+ * best one found.
+ */
 PCCL_MUST_CHECK enum pccl_status pccl_solve_local(const struct pccl_ring_problem *problem,
                                                   const struct pccl_memory *memory, struct pccl_solve_work *work,
                                                   uint32_t *ring, bool *exists, bool *proven);

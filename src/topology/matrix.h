@@ -1,6 +1,6 @@
 /*
- * What is known of the ways between the members of a group: a figure for each directed pair. Members have places that
- * stay the same as others come and go. Pure.
+ * What is known of the links between the members of a group: a figure for each directed pair. A
+ * member keeps its place as others come and go. Pure.
  */
 #ifndef PCCL_TOPOLOGY_MATRIX_H
 #define PCCL_TOPOLOGY_MATRIX_H
@@ -33,18 +33,21 @@ struct pccl_matrix {
 void pccl_matrix_init(struct pccl_matrix *matrix, const struct pccl_memory *memory);
 void pccl_matrix_fini(struct pccl_matrix *matrix);
 /*
- * At least so many places. false: out of memory, and nothing has changed. What pccl_matrix_at has returned before is
- * void.
+ * Makes room for at least so many places. false: out of memory, and nothing has changed.
+ * Invalidates all pointers from pccl_matrix_at.
  */
 PCCL_MUST_CHECK bool pccl_matrix_reserve(struct pccl_matrix *matrix, uint32_t places);
-/* NULL: there is no such place (never reserved). from != to. All zero, which is NONE, until it is written. */
+/*
+ * The figure of a pair, from != to; all zero (NONE) until it is written. NULL: the place was never
+ * reserved.
+ */
 struct pccl_figure *pccl_matrix_at(const struct pccl_matrix *matrix, uint32_t from, uint32_t to);
-/* The member at this place has gone: whatever was known of its ways is void. */
+/* The member at this place has gone: forgets what was known of its links. */
 void pccl_matrix_forget(struct pccl_matrix *matrix, uint32_t place);
 
 /*
- * A rate as the solver gets it: rounded down to one of 64 steps for each doubling (about 1 %), so that noise does not
- * decide over latency; at least 2, which is neither none nor unknown.
+ * Rounds a rate down to one of 64 steps for each doubling (about 1 %), so that noise in rates does
+ * not outweigh latency in the solver; at least 2, which means neither none nor unknown.
  */
 uint64_t pccl_rate_rounded(uint64_t rate);
 

@@ -3,7 +3,7 @@
 enum {
     WINDOW_LEAST_US = 10000,
     UNKNOWN_RTT_US = 100000,
-    WINDOWS_LEAST = 8,    /* that fit into the limit, however long the round trip */
+    WINDOWS_LEAST = 8,    /* that fit into the limit, however long the round trip is */
     SPANS = 4,            /* in a row, that must agree: */
     SCATTER_PART = 8,     /* to such a part of the highest */
     TREND_PART = 20,      /* if they only rise, or only fall, to such a part */
@@ -12,7 +12,7 @@ enum {
     WINDOWS_SILENT = 4    /* after so much silence a window ends without an arrival */
 };
 
-/* Without ever leaving 64 bits: more than they hold is the most they hold. No time at all counts as a microsecond. */
+/* Saturates instead of overflowing 64 bits. No time at all counts as a microsecond. */
 static uint64_t rate_of(uint64_t bytes, uint64_t us)
 {
     const uint64_t second = 1000000;
@@ -35,7 +35,10 @@ void pccl_meter_begin(struct pccl_meter *meter, uint64_t now_us, uint32_t rtt_us
     meter->window_us = pccl_min_u64(meter->span_us, pccl_max_u64(limit_us / WINDOWS_LEAST, 1));
 }
 
-/* The rates of the last spans, each of so many windows; false: there are not enough of them, or too short ones. */
+/*
+ * The rates of the last spans, each of so many windows. false: there are too few, or they are too
+ * short.
+ */
 static bool last_spans(const struct pccl_meter *meter, uint32_t windows, uint64_t *rates)
 {
     if (meter->mark_count <= SPANS * windows)
@@ -49,7 +52,7 @@ static bool last_spans(const struct pccl_meter *meter, uint32_t windows, uint64_
     return true;
 }
 
-/* Also when nothing at all arrives: then they settle at 0, which is not to have settled. */
+/* True as well when nothing at all arrives: the rate is then 0, which means not settled. */
 static bool agree(const uint64_t *rates)
 {
     uint64_t least = rates[0], most = rates[0];
@@ -74,7 +77,9 @@ static void look(struct pccl_meter *meter)
     }
 }
 
-/* Two windows become one, so that there is always room and nothing since the beginning is lost. */
+/*
+ * Merges windows in pairs, so that there is always room and the marks still cover the whole test.
+ */
 static void make_room(struct pccl_meter *meter)
 {
     for (uint32_t i = 1; i <= PCCL_METER_WINDOWS / 2; i++)
@@ -92,8 +97,8 @@ static void put_mark(struct pccl_meter *meter)
 }
 
 /*
- * A window ends when something arrives, as it began: what comes in lumps would else be in it once or twice, or not at
- * all.
+ * A window begins and ends at an arrival. If it ended at a fixed time, bytes that arrive in lumps
+ * would fall into it by chance.
  */
 void pccl_meter_add(struct pccl_meter *meter, uint64_t now_us, uint64_t bytes)
 {
@@ -108,7 +113,7 @@ void pccl_meter_add(struct pccl_meter *meter, uint64_t now_us, uint64_t bytes)
     }
     struct pccl_meter_mark *mark = &meter->marks[meter->mark_count - 1];
     uint64_t passed_us = last->us - mark->us;
-    if (passed_us == 0) /* reports that have waited come all at once */
+    if (passed_us == 0) /* delayed reports come all at once */
         mark->bytes = last->bytes;
     else if (arrived ? passed_us >= meter->window_us : passed_us / WINDOWS_SILENT >= meter->window_us)
         put_mark(meter);
@@ -124,7 +129,10 @@ struct window {
     uint64_t rate, us;
 };
 
-/* Half of the time it was less; a stall of half of the time does not count yet. Sorts the windows. */
+/*
+ * The median by time, so that a stall counts only if it takes more than half of the time. Sorts the
+ * windows.
+ */
 static uint64_t median(struct window *windows, uint32_t count)
 {
     uint64_t all_us = 0, us = 0;
@@ -142,7 +150,7 @@ static uint64_t median(struct window *windows, uint32_t count)
     return windows[i].rate;
 }
 
-/* What most of the last third of the time since the first bytes says. */
+/* The median rate over the last third of the time since the first bytes. */
 static uint64_t late_rate(const struct pccl_meter *meter)
 {
     struct window windows[PCCL_METER_WINDOWS + 1];
@@ -151,14 +159,17 @@ static uint64_t late_rate(const struct pccl_meter *meter)
     uint32_t count = 0;
     for (uint32_t i = meter->mark_count; i-- > 0 && (count == 0 || meter->last.us - end.us < third_us);) {
         if (meter->marks[i].us == end.us)
-            continue; /* the last sample is a mark */
+            continue; /* the last sample is itself a mark */
         windows[count++] = (struct window){rate_between(&meter->marks[i], &end), end.us - meter->marks[i].us};
         end = meter->marks[i];
     }
     return count > 0 ? median(windows, count) : 0;
 }
 
-/* The latest rate of a way that still speeds up, from span to span; 0: it does not, or that is not known. */
+/*
+ * The latest rate of a link that still speeds up from span to span; 0: it does not, or that is
+ * unknown.
+ */
 static uint64_t rising_rate(const struct pccl_meter *meter)
 {
     uint64_t rates[SPANS] = {0};
@@ -179,6 +190,9 @@ uint64_t pccl_meter_rate(const struct pccl_meter *meter)
     uint64_t late = pccl_max_u64(late_rate(meter), rising_rate(meter));
     if (late > 0)
         return late;
-    /* A single sample, or a stall for most of the time: little, but something has arrived. */
+    /*
+     * A single sample, or a stall for most of the time: the rate is low, but not 0, as something
+     * has arrived.
+     */
     return pccl_max_u64(rate_of(meter->last.bytes, meter->last.us - meter->begun_us), 1);
 }

@@ -42,7 +42,7 @@ bool pccl_topology_report_add(struct pccl_topology_report *report, const struct 
     return true;
 }
 
-/* Counts all bytes and keeps those that there is room for. */
+/* Counts all bytes, and keeps those for which there is room. */
 struct page {
     char *text;
     size_t size, length;
@@ -69,7 +69,7 @@ PCCL_PRINTF(2, 3) static void write_words(struct page *page, const char *format,
 
 static void end_line(struct page *page) { write_bytes(page, "\n", 1); }
 
-/* All of it; pccl_text shows the beginning only. */
+/* Writes the whole id, unlike pccl_id_text. */
 static void write_id(struct page *page, const struct pccl_id *id)
 {
     char digits[2 * sizeof id->bytes];
@@ -100,7 +100,7 @@ static void write_link(struct page *page, const struct pccl_topology_link *link)
     end_line(page);
 }
 
-/* Whom the ring sends to behind this peer. */
+/* The successor of this peer in the ring. */
 static uint32_t next_of(const struct pccl_topology_report *report, uint32_t peer)
 {
     uint32_t i = 0;
@@ -111,7 +111,7 @@ static uint32_t next_of(const struct pccl_topology_report *report, uint32_t peer
 
 static void write_links(struct page *page, const struct pccl_topology_report *report, bool ring_only)
 {
-    uint32_t from = report->count, next = 0; /* looked up once for all ways of a peer that stand together */
+    uint32_t from = report->count, next = 0; /* looked up once for all consecutive links of a peer */
     for (uint32_t i = 0; i < report->link_count; i++) {
         const struct pccl_topology_link *link = &report->links[i];
         if (ring_only && link->from != from) {

@@ -1,6 +1,6 @@
 /*
- * A group's members, its ring and what is known of the ways between them, as text: for people, and so that every search
- * for a ring can be repeated (pccl-perf --solve FILE). Pure.
+ * A group's members, its ring and what is known of the links between them, as text for people, and
+ * to repeat any search for a ring (pccl-perf --solve FILE). Pure.
  *
  *     pccl topology 1
  *     group 0
@@ -13,9 +13,10 @@
  *     way 0 2 unreachable age 1200
  *     end
  *
- * rate: bytes per second; rtt: microseconds; age: milliseconds; `tested` or `traffic`; ways of which nothing is known
- * are left out. `name` is the rest of the line and may be empty. Lines that begin with # and empty lines are skipped;
- * the others come in this order, the peers in that of their numbers, the ways in any.
+ * rate: bytes per second; rtt: microseconds; age: milliseconds; `tested` or `traffic`; links of
+ * which nothing is known are left out. `name` is the rest of the line and may be empty. Lines that
+ * begin with # and empty lines are skipped. The others come in this order, peers by number, links
+ * in any order.
  */
 #ifndef PCCL_TOPOLOGY_REPORT_H
 #define PCCL_TOPOLOGY_REPORT_H
@@ -45,31 +46,34 @@ struct pccl_topology_report {
     struct pccl_memory memory; /* of what it owns */
     uint32_t group, count;
     struct pccl_topology_peer *peers;
-    uint32_t *ring;                   /* count numbers of peers */
-    struct pccl_topology_link *links; /* those that are known, each once, in no order */
+    uint32_t *ring;                   /* peer numbers, `count` of them */
+    struct pccl_topology_link *links; /* the known ones, each once, in any order */
     uint32_t link_count, link_capacity;
-    uint64_t seed, steps; /* of the search that made the ring; steps 0: none did */
+    uint64_t seed, steps; /* of the search that found the ring; steps 0: no search did */
 };
 
 /*
- * Zeroed, with room for so many peers, the ring 0 1 2 ..., no ways. false: out of memory (or count is 0 or too large),
- * and there is nothing to be freed.
+ * Zeroes the report and makes room for `count` peers, with the ring 0 1 2 ... and no links. false:
+ * memory is short, or count is 0 or too large; then nothing is to be freed.
  */
 PCCL_MUST_CHECK bool pccl_topology_report_init(struct pccl_topology_report *report, const struct pccl_memory *memory,
                                                uint32_t count);
 void pccl_topology_report_fini(struct pccl_topology_report *report);
-/* One more way, from != to, of a pair that has none yet; of source NONE it is left out. false: out of memory. */
+/*
+ * Adds a link, from != to, of a pair that has none yet; one of source NONE is ignored. false: out
+ * of memory.
+ */
 PCCL_MUST_CHECK bool pccl_topology_report_add(struct pccl_topology_report *report,
                                               const struct pccl_topology_link *link);
 
 /*
- * Writes at most `size` bytes (no zero behind them) and returns how many the whole takes. With `ring_only` the ways
- * that are not of the ring are left out. What is unprintable in a name becomes '?'.
+ * Writes at most `size` bytes (no zero behind them) and returns how many the whole takes. With
+ * `ring_only`, links that are not in the ring are left out. Unprintable bytes of a name become '?'.
  */
 size_t pccl_topology_report_print(const struct pccl_topology_report *report, bool ring_only, char *text, size_t size);
 /*
- * The report is made by this, and to be freed if it returns OK. ARGUMENT with words that name the line; MEMORY. It
- * takes at most some 20 times the memory of the text, whatever that says.
+ * Makes a report, which the caller must free after OK. ARGUMENT with a reason that names the line;
+ * MEMORY. Takes at most some 20 times the memory of the text, whatever that claims.
  */
 PCCL_MUST_CHECK enum pccl_status pccl_topology_report_read(const char *text, size_t length,
                                                            const struct pccl_memory *memory,

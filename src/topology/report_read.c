@@ -1,4 +1,6 @@
-/* The text of a report may come from anybody: nothing is taken that is not as pccl_topology_report_print would say it.
+/*
+ * Reads a report. The text may come from anybody: nothing is accepted that
+ * pccl_topology_report_print would not write.
  */
 #include "topology/report.h"
 
@@ -12,12 +14,12 @@ struct reader {
     const char *at, *line_end; /* the rest of the line */
     uint64_t line;             /* its number */
     struct pccl_topology_report *report;
-    uint8_t *seen; /* a bit for each [from * count + to]; those of the diagonal tell who is in the ring */
+    uint8_t *seen; /* a bit for each [from * count + to]; the diagonal's tell who is in the ring */
     struct pccl_text *reason;
     enum pccl_status status;
 };
 
-/* Says what is wrong with this line, once for all. */
+/* Says what is wrong with this line. Always returns false. */
 PCCL_PRINTF(2, 3) static bool wrong(struct reader *reader, const char *format, ...)
 {
     pccl_text_format(reader->reason, "line %" PRIu64 ": ", reader->line);
@@ -44,7 +46,7 @@ static void skip_blanks(struct reader *reader)
         reader->at++;
 }
 
-/* The next line that says something; false: there is none. */
+/* Goes to the next line that is neither empty nor a comment. false: there is none. */
 static bool next_line(struct reader *reader)
 {
     while (reader->next < reader->end) {
@@ -134,7 +136,7 @@ static bool take_end(struct reader *reader)
     return reader->at == reader->line_end;
 }
 
-/* The next line begins with this word. */
+/* Goes to the next line, which must begin with this word; says so if it does not. */
 static bool expect_line(struct reader *reader, const char *word)
 {
     if (!next_line(reader))
@@ -188,7 +190,7 @@ static bool take_address(struct reader *reader, struct pccl_address *address)
     return true;
 }
 
-/* The rest of the line behind one blank. */
+/* Takes the rest of the line behind one blank. */
 static bool take_name(struct reader *reader, char *name)
 {
     if (reader->at < reader->line_end)
@@ -271,7 +273,7 @@ static bool take_figures(struct reader *reader, struct pccl_topology_link *link)
            take_number(reader, UINT64_MAX, &link->age_ms) && take_source(reader, link);
 }
 
-/* Behind "way". */
+/* Reads the rest of a line "way". */
 static bool read_link(struct reader *reader)
 {
     struct pccl_topology_link link = {0};
@@ -286,7 +288,7 @@ static bool read_link(struct reader *reader)
     return pccl_topology_report_add(reader->report, &link) || out_of_memory(reader);
 }
 
-/* Up to the end of the text. */
+/* Reads lines until "end". */
 static bool read_links(struct reader *reader)
 {
     bool more = true;

@@ -10,7 +10,7 @@ struct search {
     uint64_t budget; /* questions to bad() that may still be asked */
 };
 
-/* When the budget is used up every pair counts as bad, so that the searches come to an end. */
+/* Once the budget is used up every pair counts as bad, so that the searches end. */
 static bool is_bad(struct search *search, uint32_t a, uint32_t b)
 {
     if (search->budget == 0) {
@@ -34,20 +34,20 @@ static void reverse(struct search *search, uint32_t first, uint32_t length)
 }
 
 /*
- * Replaces the bad pair behind place i: cuts the ring there and at a second place, and turns the part in between
- * around. Of the second places, beginning `skip` steps on, the first one is taken that leaves fewer bad pairs; or, with
- * `sideways`, as many as before. false: there is none.
+ * Replaces the bad pair behind place i: cuts the ring there and at a second place, and turns the
+ * part in between around. Takes the first second place, searched from `skip` steps on, that leaves
+ * fewer bad pairs, or with `sideways` as many as before. false: there is none.
  */
 static bool mend(struct search *search, uint32_t i, uint32_t skip, bool sideways)
 {
     uint32_t *order = search->order;
-    uint32_t count = search->count, choices = count - 3; /* of the second cut: not here, and not one place aside */
+    uint32_t count = search->count, choices = count - 3; /* for the second cut: neither here nor next to here */
     uint32_t a = order[i], b = order[after(search, i)];
     for (uint32_t k = 0; k < choices; k++) {
         uint32_t length = 2 + (skip + k) % choices;
         uint32_t j = (i + length) % count;
         uint32_t c = order[j], d = order[after(search, j)];
-        int more = is_bad(search, a, c) + is_bad(search, b, d) - 1; /* the pair a, b goes */
+        int more = is_bad(search, a, c) + is_bad(search, b, d) - 1; /* the pair a, b is no longer used */
         if (more >= (sideways ? 1 : 0)) {
             more -= is_bad(search, c, d);
         }
@@ -67,8 +67,8 @@ static uint32_t next_arbitrary(uint64_t *state)
 }
 
 /*
- * Mends bad pairs one by one, so that most of the ring stays. Where that does not go on, a sideways step makes another
- * situation of the same quality. true: no bad pair is left.
+ * Mends bad pairs one by one, so that most of the ring stays. Where none can be mended, a sideways
+ * step leads to another ring with as many bad pairs. true: no bad pair is left.
  */
 static bool repair(struct search *search, bool sideways)
 {
@@ -83,7 +83,7 @@ static bool repair(struct search *search, bool sideways)
             }
             progress = (count > 3 && mend(search, i, 0, false)) || progress;
             if (next_arbitrary(&numbers) % ++bad_count == 0) {
-                some = i; /* any of them, alike */
+                some = i; /* a random one of them, each as likely */
             }
         }
         if (bad_count == 0) {
@@ -97,8 +97,9 @@ static bool repair(struct search *search, bool sideways)
 }
 
 /*
- * Depth first over all rings that begin with order[0]; after a node its old successor is tried first. path[d] is the
- * place in `order` of the d-th node; the top bit of path[p] says that place p is taken.
+ * Searches all rings that begin with order[0], depth first; after each node its old successor is
+ * tried first. path[d] is the place in `order` of the d-th node; the top bit of path[p] says that
+ * place p is taken.
  */
 static bool backtrack(struct search *search, uint32_t *path)
 {
@@ -141,7 +142,7 @@ static bool backtrack(struct search *search, uint32_t *path)
 bool pccl_ring_avoiding(uint32_t *order, uint32_t count, bool (*bad)(void *context, uint32_t a, uint32_t b),
                         void *context, uint32_t *scratch)
 {
-    /* Enough to try all rings of 8 nodes; and with more nodes, to mend dozens of pairs. */
+    /* Enough to try all rings of 8 nodes and, with more nodes, to mend dozens of pairs. */
     enum { STEPS = 100000, STEPS_PER_NODE = 64, ALL_TRIED = 8 };
     struct search search = {order, count, bad, context, STEPS + (uint64_t)count * STEPS_PER_NODE};
     if (count < 2) {

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-/* The same ring, from member 0 on. */
+/* Copies the ring so that it begins with member 0. */
 static void copy_from_0(const uint32_t *ring, uint32_t count, uint32_t *to)
 {
     uint32_t first = 0;
@@ -45,13 +45,13 @@ enum pccl_status pccl_ring_solve(const struct pccl_ring_problem *problem, const 
         struct pccl_ring_worth worth = {0};
         if (exists)
             worth = pccl_ring_worth(problem, found);
-        /* For nothing the ring does not change. */
+        /* A ring that is no better is not worth a change. */
         if (present.exists && pccl_ring_worth_compare(&worth, &present) <= 0) {
             memcpy(found, problem->ring, bytes);
             worth = present;
         }
         if (worth.exists)
-            copy_from_0(found, count, ring); /* which may be problem->ring */
+            copy_from_0(found, count, ring); /* `ring` may be problem->ring */
         *answer = (struct pccl_ring_answer){worth, proven};
     }
     pccl_release(memory, found, bytes);

@@ -1,7 +1,7 @@
 /*
- * The cheapest successors: cycles of the least latency that cover all members (the assignment problem, by shortest
- * augmenting paths with prices). No ring is cheaper; and where round trips differ by direction, joining these cycles
- * makes a good one.
+ * The cheapest successors: cycles of the least latency that cover all members (the assignment
+ * problem, by shortest augmenting paths with prices). No ring is cheaper; and where round trips
+ * differ by direction, joining these cycles makes a good one.
  */
 #include "topology/internal.h"
 
@@ -13,7 +13,7 @@ static int64_t price_of(const struct pccl_assign *assign, uint32_t from, uint32_
     return (known == PCCL_TOUR_BANNED ? PCCL_TOUR_BANNED_COST : (int64_t)known) - assign->prices[to];
 }
 
-/* Prices at which many members can have the successor that is cheapest for them. */
+/* Sets initial prices at which many members can have their cheapest successor. */
 static void begin(struct pccl_assign *assign, struct pccl_cover *cover)
 {
     uint32_t count = assign->count;
@@ -45,9 +45,10 @@ static void begin(struct pccl_assign *assign, struct pccl_cover *cover)
 }
 
 /*
- * Gives `start`, which has no successor, one along the cheapest alternating path; with `leave` one from another cycle.
- * reached[to] is how dear the cheapest path to there is; waiting holds first those that are done with, then those that
- * are not. Leaving does not change the prices: they are right for the cheapest cycles.
+ * Gives `start`, which has no successor, one along the cheapest alternating path; with `leave` one
+ * from another cycle. reached[to] is the cost of the cheapest path to `to`; `waiting` holds the
+ * finished members first, then the others. With `leave` the prices stay as they are, which is right
+ * for the cheapest cycles.
  */
 static bool augment(struct pccl_assign *assign, struct pccl_cover *cover, uint32_t start, bool leave)
 {

@@ -1,9 +1,10 @@
 /*
- * Rings in a graph: the members, and those of the ways that are fast enough.
+ * Finds rings in the graph of the members and those links that are fast enough.
  *
- * A set of cycles that visits every member once is found quickly (a perfect matching of members to successors), and
- * where there is none there is no ring. Cycles are then joined: two at once where two ways allow it, else by random
- * exchanges of successors along an alternating path, which keep each member's one successor and change the cycles.
+ * A set of cycles that visits every member once is found quickly (a perfect matching of members to
+ * successors); if there is none there is no ring. Cycles are then joined, two at a time where two
+ * links allow it, else by random exchanges of successors along an alternating path, which change
+ * the cycles and leave each member one successor.
  */
 #include "topology/internal.h"
 
@@ -56,9 +57,12 @@ static void mark_all_unseen(struct pccl_cover *cover)
         cover->unseen[cover->words - 1] = bit_of(cover->count) - 1;
 }
 
-/* ---- what forbids a ring ---- */
+/* ---- what rules out a ring ---- */
 
-/* How many members these ways reach from `start` on, itself included; only the unseen, which it sees. */
+/*
+ * Marks as seen the unseen members that these links reach from `start`, itself included, and counts
+ * them.
+ */
 static uint32_t reach(struct pccl_cover *cover, const uint64_t *rows, uint32_t start, uint32_t wanted)
 {
     uint32_t seen = 1, done = 0;
@@ -86,7 +90,9 @@ static bool is_connected(struct pccl_cover *cover)
     return reach(cover, cover->in, 0, cover->count) == cover->count;
 }
 
-/* Is there a member from which these ways lead to all others but `without`, and not through that one? */
+/*
+ * Whether some member reaches all others but `without` over these links, and not through that one.
+ */
 static bool has_root(struct pccl_cover *cover, const uint64_t *rows, uint32_t without)
 {
     uint32_t wanted = cover->count - 1, seen = 0, root = 0;
@@ -99,7 +105,7 @@ static bool has_root(struct pccl_cover *cover, const uint64_t *rows, uint32_t wi
         if (here == wanted)
             return true;
         seen += here;
-        root = m; /* if any is one, the last from which something new was seen is */
+        root = m; /* if there is a root, it is the last member from which a new one was seen */
     }
     mark_all_unseen(cover);
     cover->unseen[without / 64] &= ~bit_of(without);
@@ -107,16 +113,17 @@ static bool has_root(struct pccl_cover *cover, const uint64_t *rows, uint32_t wi
 }
 
 /*
- * Gives `start` (which has no successor) one: `wanted`, or with NOBODY any member without a predecessor, by an exchange
- * along an alternating path that is found in random order. `wanted` does not follow `start` at once: it did. false:
- * there is no such path, and nothing has changed.
+ * Gives `start` (which has no successor) one: `wanted`, or with NOBODY any member without a
+ * predecessor, by an exchange along an alternating path that is found in random order. `wanted`
+ * must not be the member that followed `start` before. false: there is no such path, and nothing
+ * has changed.
  */
 static bool exchange(struct pccl_cover *cover, uint32_t start, uint32_t wanted)
 {
     uint32_t words = cover->words, done = 0, seen = 1, end = NOBODY, target = wanted;
     uint64_t random = pccl_prng_u64(cover->prng);
     uint32_t first_word = (uint32_t)((random >> 32) % words), turn = random & 63;
-    bool bag = (random >> 6 & 1) != 0; /* take any of those that wait, not the first */
+    bool bag = (random >> 6 & 1) != 0; /* take a random one of those that wait, not the first */
     mark_all_unseen(cover);
     if (wanted != NOBODY)
         cover->unseen[wanted / 64] &= ~bit_of(wanted);
@@ -175,8 +182,9 @@ static bool cover_all(struct pccl_cover *cover)
 }
 
 /*
- * Tells whether nothing easily seen forbids a ring of ways of at least this rate. Thorough: no member is a gate either.
- * A ring without one member is a path, which has a beginning that leads to all others, and an end to which they lead.
+ * Whether the quick checks do not rule out a ring of links of at least this rate. Thorough: checks
+ * as well that no single member cuts the others off. A ring without one member is a path, so it has
+ * a beginning that reaches all others, and an end that all others reach.
  */
 static bool is_possible(struct pccl_cover *cover, uint64_t least, bool thorough)
 {
@@ -204,7 +212,7 @@ uint64_t pccl_cover_rate_between(struct pccl_cover *cover, uint64_t low, uint64_
     return chosen;
 }
 
-/* The greatest rate up to `high` that is possible; 0: none. */
+/* The greatest rate up to `high` that is_possible; 0: none. */
 static uint64_t possible_rate(struct pccl_cover *cover, uint64_t high, bool thorough)
 {
     if (high == 0 || is_possible(cover, high, thorough))
@@ -219,7 +227,7 @@ static uint64_t possible_rate(struct pccl_cover *cover, uint64_t high, bool thor
     return low;
 }
 
-/* The best way out of a member, and into it, is as fast; of the member with the slowest such way. */
+/* The rate of each member's best link out and best link in; the least of these over all members. */
 static uint64_t rate_of_ends(const struct pccl_ring_problem *problem)
 {
     uint64_t least = UINT64_MAX;
@@ -259,7 +267,7 @@ static void number_cycles(struct pccl_cover *cover)
     (void)pccl_solve_spend(cover->work, cover->count);
 }
 
-/* The smaller of two cycles takes the number of the other. */
+/* Renumbers the smaller of the two cycles with the number of the other. */
 static void join(struct pccl_cover *cover, uint32_t a, uint32_t b)
 {
     uint32_t gone = cover->cycle[a], kept = cover->cycle[b];
@@ -277,18 +285,18 @@ static void join(struct pccl_cover *cover, uint32_t a, uint32_t b)
     cover->cycle_count--;
 }
 
-/* They exchange their successors. */
+/* The two members exchange their successors. */
 static void join_both(struct pccl_cover *cover, uint32_t a, uint32_t b)
 {
     uint32_t a_next = cover->next[a], b_next = cover->next[b];
-    join(cover, a, b); /* while they are cycles still */
+    join(cover, a, b); /* while they still are cycles */
     cover->next[a] = b_next;
     cover->before[b_next] = a;
     cover->next[b] = a_next;
     cover->before[a_next] = b;
 }
 
-/* Joins the member's cycle with another one, if two ways allow it. */
+/* Joins the member's cycle with another one, if two links allow it. */
 static bool join_at(struct pccl_cover *cover, uint32_t member)
 {
     const uint64_t *row = out_of(cover, member);
@@ -331,7 +339,7 @@ static void undo(struct pccl_cover *cover)
     }
 }
 
-/* Another set of cycles; of no more than there are, as a rule. false: the same. */
+/* Changes the set of cycles, mostly without adding any. false: it is the same as before. */
 static bool perturb(struct pccl_cover *cover)
 {
     enum { MORE_PER_MILLION = 60000 };
@@ -346,7 +354,7 @@ static bool perturb(struct pccl_cover *cover)
     return false;
 }
 
-/* false: there is more than one cycle. */
+/* Writes the ring. false: there is more than one cycle. */
 static bool take_ring(const struct pccl_cover *cover, uint32_t *ring)
 {
     if (cover->cycle_count > 1)
@@ -356,7 +364,7 @@ static bool take_ring(const struct pccl_cover *cover, uint32_t *ring)
     return true;
 }
 
-/* Until there is one cycle. */
+/* Joins and perturbs until there is one cycle. */
 static bool search_ring(struct pccl_cover *cover, uint32_t *ring)
 {
     number_cycles(cover);
@@ -432,7 +440,10 @@ static bool join_cheaply(struct pccl_cover *cover, const uint32_t *costs, uint32
     return best != NOBODY;
 }
 
-/* The small ones first: looking costs as much as a cycle is long, and the smaller one of two is renumbered. */
+/*
+ * Small cycles first: a search costs as much as the cycle is long, and the smaller of two is
+ * renumbered.
+ */
 static void join_all_cheaply(struct pccl_cover *cover, const uint32_t *costs)
 {
     uint32_t *in_vain = cover->queue; /* by number of cycle */
@@ -471,7 +482,7 @@ bool pccl_cover_join(struct pccl_cover *cover, struct pccl_assign *assign, uint3
     enum { FAILURES_MOST = 24 };
     number_cycles(cover);
     join_all_cheaply(cover, assign->costs);
-    /* What no two ways join, more may: along a path that visits several cycles. */
+    /* Where two links cannot join cycles, more may: along a path that visits several cycles. */
     for (uint32_t failures = 0; cover->cycle_count > 1 && failures < FAILURES_MOST;) {
         number_cycles(cover);
         uint32_t before = cover->cycle_count;

@@ -1,9 +1,9 @@
 /*
- * Less latency by local search. Two neighboring parts of the ring change places, which needs no way the other way
- * round; or one part is turned around, which helps where round trips are the same in both directions. Where nothing
- * improves any more, three short neighboring parts are put in the opposite order (or, where few ways may be used, the
- * ring is varied by exchanges that keep to them), and the search goes on from there; what that did is undone if the
- * ring has become worse.
+ * Reduces latency by local search. Two neighboring parts of the ring are swapped, which needs no
+ * link in the opposite direction; or one part is reversed, which helps where round trips are the
+ * same in both directions. When no such change improves the ring, three short neighboring parts are
+ * put in the opposite order (or, if few links may be used, the ring is varied by exchanges that
+ * keep to them), and the search goes on from there; that is undone if the ring has become worse.
  */
 #include "topology/internal.h"
 
@@ -27,7 +27,7 @@ static uint32_t before(const struct pccl_tour *tour, uint32_t member)
 {
     return at(tour, tour->place[member] + tour->count - 1);
 }
-/* How many steps `to` is behind `from`. */
+/* How many places `to` is behind `from` in the ring. */
 static uint32_t distance(const struct pccl_tour *tour, uint32_t from, uint32_t to)
 {
     return wrap(tour, tour->place[to] + tour->count - tour->place[from]);
@@ -58,7 +58,7 @@ static void put(struct pccl_tour *tour, uint32_t place, uint32_t member)
     tour->place[member] = place;
 }
 
-/* The part of `first` members from `place` on and the one of `second` behind it change places. */
+/* Swaps the part of `first` members from `place` on with the part of `second` members behind it. */
 static void swap_parts(struct pccl_tour *tour, uint32_t place, uint32_t first, uint32_t second)
 {
     uint32_t both = first + second;
@@ -79,7 +79,9 @@ static void turn_part(struct pccl_tour *tour, uint32_t place, uint32_t length)
     (void)pccl_solve_spend(tour->work, length);
 }
 
-/* second 0: a part was turned around. gain: by how much that is cheaper. */
+/*
+ * Records a change so that it can be undone. second 0: a part was reversed. gain: the cost saved.
+ */
 static void note(struct pccl_tour *tour, uint32_t place, uint32_t first, uint32_t second, int64_t gain)
 {
     PCCL_ASSERT(tour->change_count < PCCL_TOUR_CHANGES);
@@ -98,7 +100,10 @@ static void undo_all(struct pccl_tour *tour)
     }
 }
 
-/* The ring is three parts, of which any two may change places with the same result: the two shorter ones do. */
+/*
+ * The ring is cut into three parts. Swapping any two gives the same ring, so the two shorter ones
+ * are swapped.
+ */
 static void exchange(struct pccl_tour *tour, uint32_t place, uint32_t first, uint32_t second, int64_t gain)
 {
     uint32_t third = tour->count - first - second;
@@ -134,8 +139,9 @@ static bool is_near(const struct pccl_tour *tour, uint32_t from, uint32_t to)
 }
 
 /*
- * Members to which the ring takes a way that is not among its beginning's near ones: how groups of near members are
- * entered. Such a way can be exchanged for another one of its kind only. If there are many, some of them.
+ * Finds members that the ring enters by a link that is not near: the entrances to groups of near
+ * members. Such a link can be exchanged only for another one of its kind. If there are many, takes
+ * some of them.
  */
 static void find_far(struct pccl_tour *tour)
 {
@@ -154,7 +160,7 @@ static void find_far(struct pccl_tour *tour)
     (void)pccl_solve_spend(tour->work, tour->count);
 }
 
-/* The i-th successor to try; NOBODY: there is no more. The near ones come first, by rising cost. */
+/* The i-th successor to try, near ones first, by rising cost; NOBODY: there is no more. */
 static uint32_t successor(const struct pccl_tour *tour, uint32_t from, uint32_t i, bool far)
 {
     uint32_t near_count = tour->near_count[from];
@@ -164,7 +170,9 @@ static uint32_t successor(const struct pccl_tour *tour, uint32_t from, uint32_t 
     return far && i < tour->far_count ? tour->far[i] : PCCL_SOLVE_NOBODY;
 }
 
-/* The ways into a, out of the part from a to b, and within: by how much it becomes cheaper to go through from b to a.
+/*
+ * Reverses the part from a to b if that makes the ring cheaper. `gain` is what the links into and
+ * out of it save; those within are counted here.
  */
 static bool try_turn(struct pccl_tour *tour, uint32_t a, uint32_t b, int64_t gain)
 {
@@ -181,7 +189,7 @@ static bool try_turn(struct pccl_tour *tour, uint32_t a, uint32_t b, int64_t gai
     return true;
 }
 
-/* Way a to b instead of a to a_next, the part that becomes adjacent being turned around. */
+/* Takes the link a to b instead of a to a_next, and reverses the part in between. */
 static bool improve_by_turn(struct pccl_tour *tour, uint32_t a, uint32_t a_next, uint32_t b)
 {
     uint32_t b_next = after(tour, b);
@@ -201,8 +209,8 @@ static bool improve_by_turn(struct pccl_tour *tour, uint32_t a, uint32_t a_next,
 }
 
 /*
- * The ways a to a_next, b to b_next, c to c_next (in this order in the ring) become a to b_next, b to c_next, c to
- * a_next. Given a, b and what the first exchange gains, looks for c.
+ * The links a to a_next, b to b_next, c to c_next (in this order in the ring) become a to b_next, b
+ * to c_next, c to a_next. Given a, b and what the first exchange gains, looks for c.
  */
 static bool improve_by_exchange(struct pccl_tour *tour, uint32_t a, uint32_t a_next, uint32_t b, uint32_t b_next,
                                 int64_t gain)
@@ -253,7 +261,10 @@ static bool improve_at(struct pccl_tour *tour, uint32_t a)
     return false;
 }
 
-/* Until nothing is left to look at; or the changes could not all be undone. */
+/*
+ * Improves until nothing is left to look at, or until no more changes could be recorded for
+ * undoing.
+ */
 static void improve_all(struct pccl_tour *tour)
 {
     while (tour->queue_count > 0 && tour->change_count < PCCL_TOUR_CHANGES && pccl_solve_spend(tour->work, 1)) {
@@ -266,7 +277,7 @@ static void improve_all(struct pccl_tour *tour)
     }
 }
 
-/* ---- beginnings and disturbances ---- */
+/* ---- initial rings and disturbances ---- */
 
 static void take_costs(struct pccl_tour *tour, uint64_t least)
 {
@@ -302,7 +313,10 @@ static void find_near(struct pccl_tour *tour)
     (void)pccl_solve_spend(tour->work, (uint64_t)count * count);
 }
 
-/* Three neighboring parts B C D become D C B, somewhere. false: not without banned ways. */
+/*
+ * Puts three neighboring parts B C D in the order D C B at a random place. false: that would use
+ * banned links.
+ */
 static bool disturb(struct pccl_tour *tour)
 {
     enum { PART_MOST = 30, TRIES = 8 };
@@ -323,7 +337,7 @@ static bool disturb(struct pccl_tour *tour)
             more -= cost(tour, ends[k], ends[k + 1]);
         (void)pccl_solve_spend(tour->work, 8);
     }
-    if (more >= BANNED_COST / 2) /* what goes is less by far */
+    if (more >= BANNED_COST / 2) /* the links that are removed cost far less */
         return false;
     exchange(tour, place, length[0], length[1] + length[2], -more);
     exchange(tour, tour->place[ends[3]], length[1], length[2], 0);
@@ -342,7 +356,10 @@ static void put_all(struct pccl_tour *tour, const uint32_t *ring)
     (void)pccl_solve_spend(tour->work, tour->count);
 }
 
-/* Goes on from a ring that differs in ways of which none is banned; and back if that leads to none as good. */
+/*
+ * Continues from a variation of the ring without banned links; goes back if that leads to no ring
+ * as good.
+ */
 static void vary(struct pccl_tour *tour)
 {
     int64_t cost_before = tour->cost;

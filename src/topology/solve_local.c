@@ -1,20 +1,20 @@
 /*
- * The search where there are too many rings to weigh all: first the greatest rate at which a ring is found, beginning
- * with the greatest at which there might be one; then less latency with the ways of that rate.
+ * The search for groups with too many rings to try all of them: first the greatest rate at which a
+ * ring is found, from the upper bound down; then less latency with the links of that rate.
  */
 #include "topology/internal.h"
 
-/* What the two searches share: one block of memory, in proportion to count * count. */
+/* What the two searches share: one block of memory, proportional to count * count. */
 struct local {
     struct pccl_cover cover;
     struct pccl_tour tour;
     struct pccl_assign assign;
-    uint32_t *ring; /* found last */
+    uint32_t *ring; /* the ring found last */
     size_t bytes;
     unsigned char *block;
 };
 
-/* Counts how much is needed (block NULL), and hands it out. */
+/* Hands out a part of the block; with block NULL it only counts how much is needed. */
 static void *part(unsigned char *block, size_t *used, size_t count, size_t item_bytes)
 {
     size_t start = *used;
@@ -59,9 +59,9 @@ static void keep(const struct pccl_ring_problem *problem, const uint32_t *found,
 }
 
 /*
- * Looks for rings whose slowest way is as fast as it may be at all, then for slower ones, halving the rates between
- * what was found and what was not. Each search gets a part of the steps, and all together a half: the rest is for the
- * latency.
+ * Looks for a ring whose slowest link is as fast as the bound allows, then for slower ones by
+ * bisection between the rates at which a ring was found and was not. Each search gets a part of the
+ * steps, all together a half: the rest is for the latency.
  */
 static void find_rate(struct local *local, uint64_t bound, uint32_t *ring, struct pccl_ring_worth *best)
 {
@@ -80,8 +80,9 @@ static void find_rate(struct local *local, uint64_t bound, uint32_t *ring, struc
 }
 
 /*
- * Less latency with the ways that are as fast as the best ring's slowest. Begins with that ring, or with one that is
- * made of the cheapest cycles. Returns what no ring of these ways is below.
+ * Reduces latency with the links that are as fast as the best ring's slowest. Begins with that
+ * ring, or with one made of the cheapest cycles. Returns a lower bound on the latency of rings of
+ * these links.
  */
 static uint64_t find_latency(struct local *local, uint32_t *ring, struct pccl_ring_worth *best)
 {

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-/* What needs saying only where peers differ in it. */
+/* What is mentioned only where peers differ in it. */
 struct details {
     bool codec, way, label;
 };

@@ -1,4 +1,7 @@
-/* What master and peers say alike: how members differ about one operation, and who is missing where. */
+/*
+ * Messages that master and peers word alike: how members differ about one operation, and who is
+ * missing where.
+ */
 #ifndef PCCL_WIRE_DESCRIBE_H
 #define PCCL_WIRE_DESCRIBE_H
 
@@ -11,7 +14,10 @@ struct pccl_described {
     bool tiny;
 };
 
-/* "peer a called sum of 10 f32 through the master but peer b called avg of 10 f32 peer to peer". Replaces the text. */
+/*
+ * "peer a called sum of 10 f32 through the master but peer b called avg of 10 f32 peer to peer".
+ * Replaces the text.
+ */
 void pccl_describe_difference(struct pccl_text *words, const struct pccl_described *a, const struct pccl_described *b);
 
 /* "update topology (round 3)": a call, by its tag or round. Appends. */

@@ -10,8 +10,8 @@
 enum {
     HEADER = PCCL_FRAME_HEADER_BYTES,
     CHECKED = 24,           /* header bytes under the checksum */
-    BUFFER_LEAST = 1024,    /* a thousand idle connections cost a megabyte */
-    BUFFER_KEPT = 16 << 10, /* an empty buffer above this is given back */
+    BUFFER_LEAST = 1024,    /* a thousand idle connections take a megabyte */
+    BUFFER_KEPT = 16 << 10, /* an empty buffer larger than this is freed */
 };
 
 static uint32_t checksum(const uint8_t *header, const uint8_t *body, size_t length)
@@ -60,12 +60,15 @@ void pccl_frame_reader_raise(struct pccl_frame_reader *reader, uint32_t body_max
     reader->body_max = body_max;
 }
 
-/* Doubles, so that the buffer follows the bytes that came and not the length a stranger claims. */
+/*
+ * Doubles the buffer, so that its size follows the bytes that came, not the length that a stranger
+ * claims.
+ */
 static bool grow(struct pccl_frame_reader *reader)
 {
     uint64_t most = (uint64_t)HEADER + reader->body_max;
     uint32_t capacity = (uint32_t)pccl_min_u64(pccl_max_u64(BUFFER_LEAST, (uint64_t)reader->capacity * 2), most);
-    PCCL_ASSERT(capacity > reader->capacity); /* else a whole frame lies there that nobody took */
+    PCCL_ASSERT(capacity > reader->capacity); /* else it holds a whole frame that nobody has taken */
     uint8_t *buffer = reader->memory->resize(reader->memory->context, reader->buffer, reader->capacity, capacity);
     if (buffer == NULL)
         return false;

@@ -1,9 +1,10 @@
 /*
- * Framing, in one place: the machines see whole messages only.
+ * Framing: everything else sees whole messages only.
  *
- * Header, 32 bytes, little-endian, frozen for all versions:
- *   u32 body length | u16 message type | u16 zero | u64 sequence (0: not numbered) | u64 acknowledged | u32 checksum |
- * u32 zero The checksum is the low 32 bits of XXH3-64 over the first 24 bytes and the body.
+ * The header has 32 bytes, little-endian, frozen for all versions:
+ *   u32 body length | u16 message type | u16 zero | u64 sequence (0: not numbered) |
+ *   u64 acknowledged | u32 checksum | u32 zero
+ * The checksum is the low 32 bits of XXH3-64 over the first 24 bytes and the body.
  */
 #ifndef PCCL_WIRE_FRAME_H
 #define PCCL_WIRE_FRAME_H
@@ -21,13 +22,14 @@ struct pccl_frame {
     uint32_t length;
 };
 
-/* Bytes of the whole frame for this message. */
+/* The size of the whole frame for this message, in bytes. */
 size_t pccl_frame_size(const struct pccl_msg *msg);
 /* Writes header and body: exactly pccl_frame_size(msg) bytes. */
 void pccl_frame_encode(const struct pccl_msg *msg, uint64_t sequence, uint64_t acknowledged, uint8_t *bytes);
 
 /*
- * Collects bytes of one connection and yields frames. Its buffer never grows beyond one frame of the permitted size.
+ * Collects the bytes of one connection and returns frames. Its buffer never grows beyond one frame
+ * of the permitted size.
  */
 struct pccl_frame_reader {
     const struct pccl_memory *memory;
@@ -37,18 +39,19 @@ struct pccl_frame_reader {
 };
 void pccl_frame_reader_init(struct pccl_frame_reader *reader, const struct pccl_memory *memory);
 void pccl_frame_reader_fini(struct pccl_frame_reader *reader);
-/* After an accepted hello: larger frames are permitted from now on, up to PCCL_FRAME_BODY_MAX. */
+/* Permits larger frames from now on, up to PCCL_FRAME_BODY_MAX; call it after an accepted hello. */
 void pccl_frame_reader_raise(struct pccl_frame_reader *reader, uint32_t body_max);
 /*
- * Where to read() to: at least one byte; NULL: memory is short. Valid until the next call. To be called when next() has
- * returned 0. The buffer starts at a kilobyte and doubles as bytes come, whatever length a header claims.
+ * Room for read(), at least one byte, valid until the next call. NULL: memory is short. Call it
+ * when next() has returned 0. The buffer starts at a kilobyte and doubles as bytes come, whatever
+ * length a header claims.
  */
 uint8_t *pccl_frame_reader_space(struct pccl_frame_reader *reader, size_t *length);
-/* `length` bytes were put there. */
+/* `length` bytes have been read into that room. */
 void pccl_frame_reader_filled(struct pccl_frame_reader *reader, size_t length);
 /*
- * 1: a frame; 0: more bytes are needed; -1: malformed (too long, bad checksum, non-zero padding), reason in words, and
- * so for ever: the connection is of no use any more.
+ * 1: a frame; 0: more bytes are needed; -1 with a reason: malformed (too long, bad checksum,
+ * non-zero padding). All later calls then return -1, too: the connection is unusable.
  */
 PCCL_MUST_CHECK int pccl_frame_reader_next(struct pccl_frame_reader *reader, struct pccl_frame *frame,
                                            struct pccl_text *reason);

@@ -1,4 +1,7 @@
-/* What the ranges of single fields in schema.h cannot say: rules over several fields of a message. */
+/*
+ * Rules over several fields of a message, which the ranges of single fields in schema.h cannot
+ * express.
+ */
 #include "wire/wire.h"
 
 static const char *invalid_round(uint8_t kind, uint8_t outcome)

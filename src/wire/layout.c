@@ -1,12 +1,13 @@
 /*
- * schema.h as data: one constant field table for each struct and message. Each sits in a function of its own, because
- * only there can the rows of the schema, which do not know their struct, name it (`here`).
+ * schema.h as data: one constant field table for each struct and message. Each table is inside a
+ * function, so that the rows of the schema, which do not know their struct, can refer to it as
+ * `here`.
  */
 #include "wire/wire.h"
 
 /* ---- sizes ---- */
 
-/* The most that a field takes on the wire. */
+/* The most bytes that a field takes on the wire. */
 /* clang-format off */
 #define WIRE_U8(type, cap) +1
 #define WIRE_U16(type, cap) +2
@@ -21,7 +22,7 @@
 #define WIRE_LIST(type, cap) +4 + (cap) * WIRE_MOST_##type
 #define WIRE_FIELD(kind, name, type, cap) WIRE_##kind(type, cap)
 
-/* The most that a decoded list, or a random text, takes in the scratch. */
+/* The most bytes that a decoded list, or a random text, takes in the scratch. */
 #define SCRATCH_U8(type, cap)
 #define SCRATCH_U16(type, cap)
 #define SCRATCH_U32(type, cap)
@@ -49,7 +50,10 @@ enum {
         PCCL_WIRE_MESSAGES(MESSAGE_MOST)
 };
 
-/* The bytes of what always takes as many, for then it needs no scratch; 0: it depends on the content. */
+/*
+ * The bytes of a struct of constant size, which is one that needs no scratch; 0: the size depends
+ * on the content.
+ */
 #define FIXED(most, scratch) ((scratch) == 0 ? (most) : 0)
 
 /* ---- the tables ---- */
@@ -86,7 +90,7 @@ enum {
         return &layout;                                                                                                \
     }
 
-/* What a list may hold besides structs of the schema. A list of ids names peers: none is zero. */
+/* Lists may hold ids besides structs of the schema. They name peers, so none is zero. */
 LAYOUT(layout_id, pccl_id, "id", NULL, 0, WIRE_MOST_id, {"id", PCCL_WIRE_ID, 0, 1, UINT64_MAX, 0, 0, NULL})
 LAYOUT(layout_address, pccl_address, "address", NULL, 0, WIRE_MOST_address,
        {"address", PCCL_WIRE_ADDRESS, 0, 0, UINT64_MAX, 0, 0, NULL})

@@ -1,4 +1,4 @@
-/* One line of a message for logs. Secrets are not shown, bytes only counted. */
+/* Prints a message as one line for logs. Secrets are not shown, and bytes are only counted. */
 #include "wire/wire.h"
 
 #include <string.h>

@@ -1,4 +1,6 @@
-/* Random valid messages from the field tables: for round trips and as seeds for fuzzers. */
+/*
+ * Random valid messages, made from the field tables, for round-trip tests and as seeds for fuzzers.
+ */
 #include "wire/wire.h"
 
 #include <string.h>
@@ -19,7 +21,7 @@ static uint8_t *reserve(struct maker *m, size_t bytes)
     return m->scratch->bytes + start;
 }
 
-/* Mostly the edges and small numbers: there the mistakes are. */
+/* Mostly edge values and small numbers, where mistakes are likely. */
 static uint64_t make_integer(struct maker *m, uint64_t least, uint64_t most)
 {
     uint64_t span = most - least;
@@ -72,7 +74,7 @@ static struct pccl_bytes make_bytes(struct maker *m, const struct pccl_wire_fiel
     return (struct pccl_bytes){bytes, length};
 }
 
-/* Letters, now and then one of several bytes. */
+/* Letters, now and then a character of several bytes. */
 static struct pccl_bytes make_text(struct maker *m, const struct pccl_wire_field *field)
 {
     static const struct {
@@ -135,7 +137,7 @@ void pccl_wire_random(uint16_t type, struct pccl_prng *prng, struct pccl_wire_sc
 {
     const struct pccl_wire_layout *layout = pccl_wire_layout_of(type);
     PCCL_ASSERT(layout != NULL);
-    do { /* the rules over several fields leave at least every seventh message valid */
+    do { /* at least one message in seven satisfies the rules over several fields */
         struct maker maker = {prng, scratch, 0};
         memset(msg, 0, sizeof *msg);
         msg->type = type;

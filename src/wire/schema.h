@@ -1,14 +1,16 @@
 /*
- * The one description of everything that travels on a control or data-control connection. The struct of each message,
- * the field table that encodes, decodes, prints and documents it, and the fuzzers' seeds all come from here.
+ * The only description of all frames on control and data connections. The struct of each message,
+ * the field table that encodes, decodes, prints and documents it, and the seeds of the fuzzers are
+ * all made from it.
  *
- * Ids are never reused, fields never reordered; a changed message is a new protocol version.
- * HELLO's and LINK_HELLO's first three fields, REFUSED, and the frame header are frozen for all versions, so that two
- * versions can always tell each other in words why they part.
+ * Ids are never reused and fields never reordered; a changed message needs a new protocol version.
+ * The first three fields of HELLO and LINK_HELLO, REFUSED, and the frame header are frozen for all
+ * versions, so that a peer of any version can be told why it is refused.
  *
- * F(kind, name, type, cap): kind is U8 U16 U32 U64 ID SECRET ADDRESS BYTES TEXT STRUCT LIST;
- * type is the struct's name for STRUCT and LIST; cap bounds the bytes of BYTES and TEXT and the items of LIST.
- * Integers: the least and the greatest valid value instead; without them any value is valid. ID: 1 = may not be zero.
+ * F(kind, name, type, cap): kind is U8 U16 U32 U64 ID SECRET ADDRESS BYTES TEXT STRUCT LIST; type
+ * is the struct's name for STRUCT and LIST; cap bounds the bytes of BYTES and TEXT and the items of
+ * LIST. Integers have the least and the greatest valid value instead; without them any value is
+ * valid. For an ID 1 means that it must not be zero.
  */
 #ifndef PCCL_WIRE_SCHEMA_H
 #define PCCL_WIRE_SCHEMA_H
@@ -27,13 +29,13 @@
 #define PCCL_FIELDS_member(F)                                                                                          \
     F(ID, peer, 1, )                                                                                                   \
     F(U32, group, , )                                                                                                  \
-    F(ID, token_digest, , ) /* of the token in its hello: nobody else comes back in its name */
+    F(ID, token_digest, , ) /* of the token in its hello, so that nobody else can come back under its id */
 
-#define PCCL_FIELDS_named(F) /* what a peer is called in words */                                                      \
+#define PCCL_FIELDS_named(F) /* the display name of a peer */                                                          \
     F(ID, peer, 1, )                                                                                                   \
     F(TEXT, name, , PCCL_NAME_MAX)
 
-#define PCCL_FIELDS_attributes(F) /* what pcclGetAttribute answers, as of an epoch */                                  \
+#define PCCL_FIELDS_attributes(F) /* what pcclGetAttribute returns, as of an epoch */                                  \
     F(STRUCT, epoch, epoch, )                                                                                          \
     F(U32, world, , )                                                                                                  \
     F(U32, group_world, , )                                                                                            \
@@ -47,11 +49,11 @@
     F(U64, tag, , )                                                                                                    \
     F(U32, use, , )
 
-#define PCCL_FIELDS_label(F) /* what the caller calls it: 32 bytes of UTF-8, the rest 0; all 0: nothing */             \
+#define PCCL_FIELDS_label(F) /* the caller's label: up to 32 bytes of UTF-8, padded with 0; all 0: none */             \
     F(ID, head, , )                                                                                                    \
     F(ID, tail, , )
 
-#define PCCL_FIELDS_descriptor(F) /* what the caller asked for; equal on all peers or the operation fails */           \
+#define PCCL_FIELDS_descriptor(F) /* what the caller asked for; must be equal on all peers, or the operation fails */  \
     F(U8, datatype, 0, 11)        /* pcclDataType_t */                                                                 \
     F(U8, operation, 0, 4)        /* pcclRedOp_t */                                                                    \
     F(U8, codec, 0, 2)            /* pcclQuantizationAlgorithm_t */                                                    \
@@ -59,17 +61,17 @@
     F(U64, count, , ) /* elements */                                                                                   \
     F(STRUCT, label, label, )
 
-#define PCCL_FIELDS_cost(F) /* what the members of a group agree on about their links, with the view */                \
+#define PCCL_FIELDS_cost(F) /* what the master told all members of a group about their links, with the view */         \
     F(U8, mesh, 0, 1)       /* 1: all pairs of members hold links, so direct exchange is possible */                   \
     F(U32, rtt_us, , )      /* the longest round trip of the ring's links; 0: unknown */                               \
     F(U64, rate, , )        /* bytes per second of its slowest link; 0: unknown */                                     \
     F(U32, mesh_rtt_us, , ) /* the longest round trip between any two members; 0: not all pairs are known */           \
-    F(U64, mesh_rate, , )   /* the rate of the slowest pair; the same */
+    F(U64, mesh_rate, , )   /* bytes per second of the slowest pair; 0 likewise */
 
 #define PCCL_FIELDS_place(F) /* where a peer is */                                                                     \
     F(ID, peer, 1, )                                                                                                   \
     F(U8, state, PCCL_PLACE_HERE, PCCL_PLACE_DISCONNECTED) /* enum pccl_place_state */                                 \
-    F(U8, call, PCCL_CALL_NONE, PCCL_CALL_OPTIMIZE)        /* enum pccl_call: what it waits in; NONE: nothing known */ \
+    F(U8, call, PCCL_CALL_NONE, PCCL_CALL_OPTIMIZE)        /* enum pccl_call that it waits in; NONE: unknown */        \
     F(U64, detail, , )                                     /* the call's tag or round */                               \
     F(U64, since_us, , )
 
@@ -83,7 +85,7 @@
 
 #define PCCL_FIELDS_shape(F) F(U32, hash, , ) /* of one tensor's name, type, count and flags */
 
-#define PCCL_FIELDS_tensor_line(F) /* what a tensor is, for words */                                                   \
+#define PCCL_FIELDS_tensor_line(F) /* a tensor, described for messages to people */                                    \
     F(TEXT, name, , PCCL_TENSOR_NAME_MAX)                                                                              \
     F(U8, datatype, 0, 11) /* pcclDataType_t */                                                                        \
     F(U8, unequal, 0, 1)   /* 1: it need not be the same everywhere */                                                 \
@@ -101,15 +103,15 @@
     F(U64, magic, PCCL_PROTOCOL_MAGIC, PCCL_PROTOCOL_MAGIC)                                                            \
     F(U32, version, PCCL_PROTOCOL_VERSION, PCCL_PROTOCOL_VERSION)                                                      \
     F(U64, capabilities, , )                                                                                           \
-    F(SECRET, run_key, , ) /* of the run that it is a member of; zero: a newcomer */                                   \
-    F(U64, boot, , )       /* of the master it spoke with last; 0: none */                                             \
+    F(SECRET, run_key, , ) /* of the run of which it is a member; zero: a newcomer */                                  \
+    F(U64, boot, , )       /* of the master that it spoke with last; 0: none */                                        \
     F(ID, peer, 1, )                                                                                                   \
     F(SECRET, token, 1, )    /* a secret that proves the id on reconnect */                                            \
-    F(SECRET, link_key, 1, ) /* another one: what tickets to it are made with (core/ticket.h) */                       \
+    F(SECRET, link_key, 1, ) /* another secret, from which tickets to it are made (core/ticket.h) */                   \
     F(U32, group, , )                                                                                                  \
-    F(U64, received, , )                              /* last sequence number it has from that boot */                 \
+    F(U64, received, , )                              /* last sequence number it has received from that boot */        \
     F(U16, port, , )                                  /* its one listening port */                                     \
-    F(LIST, candidates, address, PCCL_CANDIDATES_MAX) /* addresses it can be dialed at */                              \
+    F(LIST, candidates, address, PCCL_CANDIDATES_MAX) /* addresses at which it can be dialed */                        \
     F(TEXT, name, , PCCL_NAME_MAX)                                                                                     \
     F(BYTES, authentication, , PCCL_AUTH_MAX) /* room for join tokens */
 
@@ -119,11 +121,11 @@
     F(ID, lineage, , )                                                                                                 \
     F(U64, boot, , )                                                                                                   \
     F(U8, mode, PCCL_HELLO_NEW, PCCL_HELLO_RESUME) /* enum pccl_hello_mode */                                          \
-    F(U64, received, , )                           /* last sequence number the master has from this peer (CONTINUE) */ \
+    F(U64, received, , ) /* last sequence number the master has received from this peer (CONTINUE) */                  \
     F(U32, silence_ms, , )                                                                                             \
     F(U32, heartbeat_ms, , )                                                                                           \
     F(U32, tiny_bytes_max, , )                                                                                         \
-    F(ADDRESS, observed, , ) /* where the master sees the peer come from */
+    F(ADDRESS, observed, , ) /* the address from which the master sees the peer connect */
 
 #define PCCL_FIELDS_refused(F)                                                                                         \
     F(U32, version, , ) /* of the refusing side */                                                                     \
@@ -132,7 +134,7 @@
 
 #define PCCL_FIELDS_heartbeat(F)                                                                                       \
     F(U8, answer, 0, 1) /* 1: answer with a heartbeat at once */                                                       \
-    F(U64, stable, , )  /* master: outcomes up to this decision are known to all of the group */
+    F(U64, stable, , )  /* from the master: all of the group know the outcomes up to this decision */
 
 #define PCCL_FIELDS_leave(F) F(TEXT, reason, , PCCL_REASON_MAX)
 
@@ -143,32 +145,31 @@
 #define PCCL_FIELDS_withdraw(F)                                                                                        \
     F(U8, kind, PCCL_ROUND_UPDATE, PCCL_ROUND_OPTIMIZE)                                                                \
     F(U64, round, , )
-#define PCCL_FIELDS_sync_vote(F) /* PROTOCOL 10.5: what a peer brings to the synchronization of shared state */        \
+#define PCCL_FIELDS_sync_vote(F) /* what a peer brings to a synchronization of shared state: PROTOCOL 10.5 */          \
     F(U64, round, , )                                                                                                  \
     F(U64, revision, 0, UINT64_MAX - 1)                                                                                \
     F(U8, strategy, 0, 2)          /* pcclSharedStateSyncStrategy_t */                                                 \
     F(U8, fresh, 0, 1)             /* 1: it lacks the tensors that need not be the same: new in this run */            \
-    F(U8, torn, 0, 1)              /* 1: an unfinished transfer has written into it: nobody should take it */          \
+    F(U8, torn, 0, 1)              /* 1: an unfinished transfer has written into it, so nobody should fetch it */      \
     F(U8, unequal, 0, 1)           /* 1: it has tensors that need not be the same everywhere */                        \
     F(STRUCT, structure, digest, ) /* of all shapes */                                                                 \
-    F(STRUCT, content, digest, )   /* of all tensors that are to be the same everywhere */                             \
+    F(STRUCT, content, digest, )   /* of all tensors that must be the same everywhere */                               \
     F(LIST, shapes, shape, PCCL_TENSORS_MAX)                                                                           \
     F(LIST, lines, tensor_line, PCCL_TENSORS_DESCRIBED_MAX) /* of the first tensors */
 
-#define PCCL_FIELDS_sync_done(F) /* what the plan asked of this peer is done, or cannot be done */                     \
+#define PCCL_FIELDS_sync_done(F) /* this peer has done what the plan asked of it, or cannot */                         \
     F(U64, round, , )                                                                                                  \
     F(U8, failed, 0, 1)                                                                                                \
     F(TEXT, reason, , PCCL_REASON_MAX)
 
-#define PCCL_FIELDS_sync_proof(                                                                                        \
-    F) /* of one that brought what was elected, where others fetch: they check it by this */                           \
+#define PCCL_FIELDS_sync_proof(F) /* from a holder of what was elected: those who fetch verify it by this */           \
     F(U64, round, , )                                                                                                  \
-    F(STRUCT, proof, proof, ) /* of all tensors that are to be the same everywhere; 0: it could not be computed */
+    F(STRUCT, proof, proof, ) /* of all tensors that must be the same everywhere; 0: it could not be computed */
 
-#define PCCL_FIELDS_measured(F) /* what a test showed of the way to the peer that it named */                          \
+#define PCCL_FIELDS_measured(F) /* the result of a test of the link to the peer that `measure` named */                \
     F(U64, test, , )                                                                                                   \
     F(U8, failed, 0, 1)                                                                                                \
-    F(U8, how, 0, PCCL_LINK_SILENT) /* failed: enum pccl_link_end; 0: by no fault of the way */                        \
+    F(U8, how, 0, PCCL_LINK_SILENT) /* failed: enum pccl_link_end; 0: the link is not the cause */                     \
     F(U32, rtt_us, , )                                                                                                 \
     F(U64, rate, , ) /* bytes per second */
 
@@ -191,9 +192,9 @@
     F(STRUCT, instance, instance, )                                                                                    \
     F(STRUCT, view, epoch, )                                                                                           \
     F(U8, class, PCCL_CLASS_PEER_LOST, PCCL_CLASS_INTERNAL)                                                            \
-    F(TEXT, reason, , PCCL_REASON_MAX) /* empty: the class says it all */
+    F(TEXT, reason, , PCCL_REASON_MAX) /* empty: the class says enough */
 
-#define PCCL_FIELDS_view_ack(F) /* what a view change killed at this peer */                                           \
+#define PCCL_FIELDS_view_ack(F) /* the operations that a view change ended at this peer */                             \
     F(STRUCT, view, epoch, )                                                                                           \
     F(LIST, instances, instance, PCCL_OPS_PER_PEER_MAX)
 
@@ -204,11 +205,11 @@
 
 #define PCCL_FIELDS_link_up(F)                                                                                         \
     F(ID, peer, 1, )                                                                                                   \
-    F(U32, rtt_us, , ) /* round trip, as the system sees it; 0: unknown */                                             \
-    F(U64, rate, , )   /* bytes per second, measured while data flowed; 0: unknown, as when the link is opened */
+    F(U32, rtt_us, , ) /* round trip, as measured by the system; 0: unknown */                                         \
+    F(U64, rate, , )   /* bytes per second, measured while data flowed; 0: unknown, as on opening */
 
 #define PCCL_FIELDS_where(F)                        /* "I have been waiting in this call" */                           \
-    F(U8, call, PCCL_CALL_NONE, PCCL_CALL_OPTIMIZE) /* enum pccl_call; NONE: not any more */                           \
+    F(U8, call, PCCL_CALL_NONE, PCCL_CALL_OPTIMIZE) /* enum pccl_call; NONE: no longer */                              \
     F(STRUCT, instance, instance, )                 /* of an operation */                                              \
     F(U64, round, , )                               /* of a joint call */                                              \
     F(U64, since_us, , )
@@ -255,7 +256,7 @@
     F(U64, query, , )                                                                                                  \
     F(U64, optimize, , )                                                                                               \
     F(U64, revision, , )                                                                                               \
-    F(SECRET, run_key, 1, ) /* members alone know it: the proof to a restarted master */                               \
+    F(SECRET, run_key, 1, ) /* known to members only: proves membership to a restarted master */                       \
     F(LIST, members, member, PCCL_PEERS_MAX)                                                                           \
     F(LIST, ring, id, PCCL_PEERS_MAX)                                                                                  \
     F(STRUCT, cost, cost, )
@@ -269,7 +270,7 @@
     F(U8, full, 0, 1) /* 1: `added` is the whole list */                                                               \
     F(LIST, added, member, PCCL_PEERS_MAX)                                                                             \
     F(LIST, removed, id, PCCL_PEERS_MAX)                                                                               \
-    F(U8, view_changed, 0, 1) /* 1: this is also the receiver's group's new view, with this ring */                    \
+    F(U8, view_changed, 0, 1) /* 1: this is a new view of the receiver's group, with this ring */                      \
     F(LIST, ring, id, PCCL_PEERS_MAX)                                                                                  \
     F(STRUCT, cost, cost, )            /* with view_changed */                                                         \
     F(TEXT, reason, , PCCL_REASON_MAX) /* why */
@@ -288,17 +289,16 @@
     F(U64, round, , )                                                                                                  \
     F(U8, outcome, PCCL_ROUND_DONE, PCCL_ROUND_FAILED) /* enum pccl_round_outcome */                                   \
     F(STRUCT, attributes, attributes, ) /* the same for all of a group, also when a restarted master answers again */  \
-    F(U64, revision, , )                /* SYNC, DONE: what all hold now */                                            \
+    F(U64, revision, , )                /* SYNC, DONE: of the state that all hold now */                               \
     F(TEXT, reason, , PCCL_REASON_MAX)  /* FAILED: why */
-#define PCCL_FIELDS_sync_plan(                                                                                         \
-    F) /* the group has elected; may come again, and differ, after a restart of the master */                          \
+#define PCCL_FIELDS_sync_plan(F) /* the elected state; may come again, and differ, after a restart of the master */    \
     F(U64, round, , )                                                                                                  \
     F(U64, revision, , )                                                                                               \
-    F(U8, requests, 0, 1) /* 1: the receiver fetches what it lacks from those that sync_donor names; 0: it serves */   \
-    F(U8, takes_unequal, 0, 1) /* ... also the tensors that need not be the same, from one that holds them */          \
+    F(U8, requests, 0, 1)      /* 1: the receiver fetches what it lacks from the peers of sync_donor; 0: it serves */  \
+    F(U8, takes_unequal, 0, 1) /* 1: also the tensors that need not be the same, from a donor that holds them */       \
     F(STRUCT, content, digest, )
 
-#define PCCL_FIELDS_sync_donor(F) /* one more that has what was elected */                                             \
+#define PCCL_FIELDS_sync_donor(F) /* one more peer that has what was elected */                                        \
     F(U64, round, , )                                                                                                  \
     F(ID, peer, 1, )                                                                                                   \
     F(SECRET, ticket, , ) /* for the link_hello */                                                                     \
@@ -306,7 +306,7 @@
     F(STRUCT, proof, proof, ) /* of what was elected */                                                                \
     F(LIST, candidates, address, PCCL_CANDIDATES_MAX)
 
-#define PCCL_FIELDS_measure(F) /* measure the way to this peer */                                                      \
+#define PCCL_FIELDS_measure(F) /* measure the link to this peer */                                                     \
     F(U64, test, , )                                                                                                   \
     F(ID, peer, 1, )                                                                                                   \
     F(SECRET, ticket, , )                    /* for the link_hello */                                                  \
@@ -333,10 +333,10 @@
     F(STRUCT, instance, instance, )                                                                                    \
     F(U64, round, , )                                                                                                  \
     F(U8, stuck, 0, 1)  /* 1: everybody waits in calls that cannot meet */                                             \
-    F(U32, missing, , ) /* how many have not come; the first few are named */                                          \
+    F(U32, missing, , ) /* how many are missing; the first few are named */                                            \
     F(LIST, places, place, PCCL_PLACES_MAX)
 
-#define PCCL_FIELDS_recovered(F) /* a restarted master has its picture again: resend what is outstanding */            \
+#define PCCL_FIELDS_recovered(F) /* a restarted master has rebuilt its state: resend what is outstanding */            \
     F(U64, decisions, , )
 
 #define PCCL_FIELDS_link_hello(F) /* first frame on a peer's port */                                                   \
@@ -345,7 +345,7 @@
     F(U64, capabilities, , )                                                                                           \
     F(ID, lineage, , )                                                                                                 \
     F(ID, from, , )                                                                                                    \
-    F(ID, to, 1, )                                 /* whom the caller means to reach */                                \
+    F(ID, to, 1, )                                 /* the peer that the caller wants to reach */                       \
     F(U8, kind, PCCL_LINK_RING, PCCL_LINK_MEASURE) /* enum pccl_link_kind */                                           \
     F(U8, slot, 0, PCCL_POOL_LAST)                 /* which connection of the pool */                                  \
     F(BYTES, authentication, , PCCL_AUTH_MAX)      /* the ticket; nothing for a probe */
@@ -355,12 +355,12 @@
     F(U64, capabilities, , )                                                                                           \
     F(ID, peer, 1, )
 
-#define PCCL_FIELDS_ready(F) /* "I take part; send me groups of segments below `granted`": repeated as credit grows */ \
+#define PCCL_FIELDS_ready(F) /* "I take part; send me stripes below `granted`": repeated as credit grows */            \
     F(STRUCT, instance, instance, )                                                                                    \
     F(STRUCT, view, epoch, )                                                                                           \
     F(STRUCT, descriptor, descriptor, )                                                                                \
     F(U8, algorithm, 0, 1)                  /* enum pccl_algorithm */                                                  \
-    F(U32, segment_elements, 1, UINT32_MAX) /* both follow from view and descriptor, and must be equal */              \
+    F(U32, segment_elements, 1, UINT32_MAX) /* like `algorithm`, follows from view and descriptor and must be equal */ \
     F(U64, granted, , )
 
 #define PCCL_FIELDS_data(F) /* one segment; `length` bytes follow the frame, outside of it */                          \
@@ -396,16 +396,16 @@
 
 #define PCCL_FIELDS_flood(F) F(BYTES, filler, , PCCL_FLOOD_BYTES_MAX) /* on a link of kind MEASURE: load */
 
-#define PCCL_FIELDS_flood_seen(F) F(U64, bytes, , ) /* of filler, that have come over this connection; now and then */
+#define PCCL_FIELDS_flood_seen(F) F(U64, bytes, , ) /* of filler, received over this connection; sent now and then */
 
-#define PCCL_FIELDS_link_bye(F) F(TEXT, reason, , PCCL_REASON_MAX) /* closed on purpose: no evidence of anything */
+#define PCCL_FIELDS_link_bye(F) F(TEXT, reason, , PCCL_REASON_MAX) /* closed on purpose, so this is no evidence */
 
 /*    id  name  from -> to */
 #define PCCL_WIRE_MESSAGES(X)                                                                                          \
     X(1, hello, "peer to master, first on the connection, not numbered")                                               \
     X(2, hello_ok, "master to peer, not numbered")                                                                     \
     X(3, refused, "either side, not numbered; the connection closes after it")                                         \
-    X(4, heartbeat, "both ways, not numbered, carries an acknowledgment")                                              \
+    X(4, heartbeat, "either direction, not numbered, carries an acknowledgment")                                       \
     X(5, leave, "peer to master")                                                                                      \
     X(6, vote, "peer to master")                                                                                       \
     X(7, withdraw, "peer to master")                                                                                   \
@@ -447,7 +447,7 @@
     X(69, state_want, "peer to peer, to one that was named as a donor")                                                \
     X(70, state_proofs, "answer to state_want")                                                                        \
     X(71, state_data, "answer to state_want")                                                                          \
-    X(72, echo, "peer to peer, both ways")                                                                             \
+    X(72, echo, "peer to peer, either direction")                                                                      \
     X(73, flood, "peer to peer, over a connection that the sender dialed")                                             \
     X(74, flood_seen, "answer to flood")
 
@@ -457,7 +457,7 @@
 
 #define PCCL_ENUM_hello_mode(V)                                                                                        \
     V(HELLO_NEW, 1, "a newcomer: wait for welcome")                                                                    \
-    V(HELLO_CONTINUE, 2, "the session goes on: both resend what the other has not")                                    \
+    V(HELLO_CONTINUE, 2, "the session continues: both resend what the other side has not received")                    \
     V(HELLO_RESUME, 3, "the master knows nothing: new session, send resume")
 enum pccl_hello_mode { PCCL_ENUM_hello_mode(PCCL_ENUM_VALUE) };
 
@@ -499,12 +499,12 @@ enum pccl_link_end { PCCL_ENUM_link_end(PCCL_ENUM_VALUE) };
     V(LINK_RING, 1, "a link that carries data")                                                                        \
     V(LINK_PROBE, 2, "only asks who answers there")                                                                    \
     V(LINK_STATE, 3, "fetches shared state during a synchronization")                                                  \
-    V(LINK_MEASURE, 4, "measures what the way carries, during an optimization")
+    V(LINK_MEASURE, 4, "measures the link, during an optimization")
 enum pccl_link_kind { PCCL_ENUM_link_kind(PCCL_ENUM_VALUE) };
 
 #define PCCL_ENUM_round_kind(V)                                                                                        \
     V(ROUND_UPDATE, 0, "topology update")                                                                              \
-    V(ROUND_PENDING, 1, "query whether peers wait for admission")                                                      \
+    V(ROUND_PENDING, 1, "query for pending peers")                                                                     \
     V(ROUND_SYNC, 2, "synchronization of shared state; its rounds are counted for each group")                         \
     V(ROUND_OPTIMIZE, 3, "optimization of the topology")
 enum pccl_round_kind { PCCL_ENUM_round_kind(PCCL_ENUM_VALUE) PCCL_ROUND_KINDS };

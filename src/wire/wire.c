@@ -1,5 +1,6 @@
 /*
- * The codec: one loop over the field tables of layout.c for each purpose. It knows no message by name, hellos excepted.
+ * The codec: one loop over the field tables of layout.c for each purpose. It knows no message by
+ * name except hellos.
  */
 #include "wire/wire.h"
 
@@ -146,7 +147,7 @@ struct decoder {
     size_t left;
     struct pccl_wire_scratch *scratch;
     size_t scratch_used;
-    const struct pccl_wire_layout *layout; /* of the object being decoded, for the reason */
+    const struct pccl_wire_layout *layout; /* of the object being decoded, named in the reason */
     struct pccl_text *reason;
 };
 
@@ -158,7 +159,7 @@ static bool fail(struct decoder *d, const struct pccl_wire_field *field, const c
     return false;
 }
 
-/* A view of the next bytes; NULL: truncated. */
+/* Takes a view of the next bytes. NULL: the body is truncated. */
 static const uint8_t *take(struct decoder *d, const struct pccl_wire_field *field, size_t length)
 {
     if (length > d->left) {

@@ -1,7 +1,7 @@
 /*
- * Messages as structs, and the table-driven codec over schema.h. Decoding never allocates: bytes and texts are views
- * into the body, lists live in the scratch; both are valid until the handler returns. Integers travel little-endian;
- * BYTES, TEXT and LIST behind a u32 length.
+ * Messages as structs, and the table-driven codec over schema.h. Decoding never allocates: bytes
+ * and texts are views into the body, lists live in the scratch; both are valid until the handler
+ * returns. Integers travel little-endian; BYTES, TEXT and LIST behind a u32 length.
  */
 #ifndef PCCL_WIRE_WIRE_H
 #define PCCL_WIRE_WIRE_H
@@ -63,7 +63,7 @@ struct pccl_msg {
     } as;
 };
 
-/* Where decoded lists live. One per event loop; reset by every decode. */
+/* Memory for decoded lists. One per event loop; reset by every decode. */
 enum { PCCL_WIRE_SCRATCH_BYTES = 512 << 10 };
 struct pccl_wire_scratch {
     _Alignas(16) uint8_t bytes[PCCL_WIRE_SCRATCH_BYTES];
@@ -71,27 +71,30 @@ struct pccl_wire_scratch {
 
 /* ---- the codec ---- */
 
-/* Bytes the body takes. The message must be valid. */
+/* The size of the body in bytes. The message must be valid. */
 size_t pccl_wire_size(const struct pccl_msg *msg);
 /* Writes exactly pccl_wire_size(msg) bytes. */
 void pccl_wire_encode(const struct pccl_msg *msg, uint8_t *body);
 /*
- * OK, or MALFORMED with the reason: unknown type, truncated, trailing bytes, a length over its cap, a text that is not
- * printable UTF-8/ASCII, a value that no sender of this version writes (enums, zero ids where one is required).
- * `body` must outlive *msg.
+ * OK, or MALFORMED with the reason: unknown type, truncated, trailing bytes, a length over its cap,
+ * a text that is not printable UTF-8/ASCII, a value that no sender of this version writes (enums,
+ * zero ids where one is required). `body` must outlive *msg.
  */
 PCCL_MUST_CHECK enum pccl_status pccl_wire_decode(uint16_t type, const uint8_t *body, size_t length,
                                                   struct pccl_wire_scratch *scratch, struct pccl_msg *msg,
                                                   struct pccl_text *reason);
 /*
- * For a hello or link_hello of any version: the frozen prefix. false: not a hello of this protocol at all (wrong magic
- * or too short).
+ * Reads the frozen prefix of a hello or link_hello of any version. false: it is no hello of this
+ * protocol (wrong magic or too short).
  */
 bool pccl_wire_peek_hello(const uint8_t *body, size_t length, uint32_t *version);
 const char *pccl_wire_name(uint16_t type); /* "hello"; "?" when unknown */
 /* One line for logs: "done{instance{group=1 ...} ...}", cut to fit. */
 void pccl_wire_print(const struct pccl_msg *msg, struct pccl_text *text);
-/* A random valid message of the type, its lists and bytes in scratch: seeds for fuzzers and round-trip tests. */
+/*
+ * Makes a random valid message of the type, its lists and bytes in scratch, for fuzzers and
+ * round-trip tests.
+ */
 void pccl_wire_random(uint16_t type, struct pccl_prng *prng, struct pccl_wire_scratch *scratch, struct pccl_msg *msg);
 
 /* The schema as data, for the loops of the codec and for the documentation generator. */
@@ -120,20 +123,23 @@ struct pccl_wire_field {
 };
 struct pccl_wire_layout {
     const char *name;
-    const char *about; /* messages: who says it to whom; structs: NULL */
+    const char *about; /* messages: who sends it to whom; structs: NULL */
     uint16_t id;       /* messages; structs: 0 */
     uint32_t size;     /* of the C struct */
-    uint32_t fixed;    /* bytes on the wire, whatever the content; 0: they depend on it */
+    uint32_t fixed;    /* bytes on the wire if that is constant; 0: it depends on the content */
     uint32_t field_count;
     const struct pccl_wire_field *fields;
 };
 const struct pccl_wire_layout *pccl_wire_layout_of(uint16_t type);      /* NULL: unknown */
 const struct pccl_wire_layout *pccl_wire_struct_layout(uint32_t index); /* 0, 1, ... NULL: no more */
 const char *pccl_wire_kind_name(enum pccl_wire_kind kind);
-/* The first rule over several fields that a message with valid fields breaks, in words; NULL: valid. */
+/*
+ * The first rule over several fields that a message with valid fields breaks, as a sentence; NULL:
+ * none.
+ */
 const char *pccl_wire_invalid(const struct pccl_msg *msg);
 
-/* ---- small helpers everybody needs ---- */
+/* ---- small helpers ---- */
 int pccl_epoch_compare(const struct pccl_epoch *a, const struct pccl_epoch *b);
 bool pccl_epoch_equal(const struct pccl_epoch *a, const struct pccl_epoch *b);
 /* The call that waits for rounds of this kind (enum pccl_round_kind). */
@@ -149,6 +155,6 @@ bool pccl_proof_equal(const struct pccl_proof *a, const struct pccl_proof *b);
 bool pccl_proof_is_zero(const struct pccl_proof *proof);
 struct pccl_bytes pccl_bytes_of_text(const struct pccl_text *text);
 struct pccl_bytes pccl_bytes_of_string(const char *text);
-struct pccl_bytes pccl_bytes_of_secret(const struct pccl_id *secret); /* as an authentication */
+struct pccl_bytes pccl_bytes_of_secret(const struct pccl_id *secret); /* as the authentication of a hello */
 
 #endif

@@ -1,7 +1,7 @@
 /*
- * The configuration file: lines `key = value` in a small part of TOML. A value is a string in double quotes (with \" \\
- * \n \t \r) or single quotes (without escapes), a number, true or false; of listen also an array of strings, which may
- * span lines. '#' begins a comment.
+ * The configuration file: lines `key = value` in a small part of TOML. A value is a string in
+ * double quotes (with \" \\ \n \t \r) or single quotes (without escapes), a number, true or false;
+ * of listen also an array of strings, which may span lines. '#' begins a comment.
  */
 #include "settings.h"
 

@@ -6,8 +6,8 @@
 #include <string.h>
 
 /*
- * A line must fit in one write to a pipe (4096 bytes), whatever its parts are: they are cut to these lengths, counted
- * after escaping, and each is complete in itself.
+ * A line must fit in one write to a pipe (4096 bytes), whatever its parts are: they are cut to
+ * these lengths, counted after escaping, and each is complete in itself.
  */
 enum { MESSAGE_MAX = 2400, REASON_MAX = 1000, SUBSYSTEM_MAX = 64 };
 
@@ -41,7 +41,10 @@ static void add_id(struct line *line, const struct pccl_id *id, size_t bytes)
     }
 }
 
-/* Both formats know \" and \\; what is no printable UTF-8 becomes '?', so that every line stays one line of text. */
+/*
+ * Both formats know \" and \\; what is no printable UTF-8 becomes '?', so that every line stays one
+ * line of text.
+ */
 static void add_escaped(struct line *line, const char *text, size_t most)
 {
     size_t left = strlen(text), used = 0;

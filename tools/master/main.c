@@ -188,7 +188,10 @@ static void report(enum pccl_log_level level, const char *words)
         pccl_logger_write(level, "daemon", words);
 }
 
-/* A program that was started without them must not give their numbers to sockets: logs would go there. */
+/*
+ * A program that was started without them must not give their numbers to sockets: logs would go
+ * there.
+ */
 static void hold_standard_descriptors(void)
 {
     for (int descriptor = 0; descriptor <= 2; descriptor++)
@@ -219,7 +222,7 @@ static uint16_t port_in(const struct pccl_text *words, int why)
     return (uint16_t)strtoul(colon + 1, NULL, 10);
 }
 
-/* A failed start in words, with what can be done about it. */
+/* Reports a failed start, with what can be done about it. */
 static void explain_failure(const struct pccl_text *words)
 {
     struct settings_problem problem;

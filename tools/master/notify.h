@@ -1,6 +1,7 @@
 /*
- * What the service manager is told: datagrams to the socket that NOTIFY_SOCKET names, as sd_notify(3) describes them.
- * Without one nothing happens. Nothing here blocks or fails the caller.
+ * What the service manager is told: datagrams to the socket that NOTIFY_SOCKET names, as
+ * sd_notify(3) describes them. Without one nothing happens. Nothing here blocks or fails the
+ * caller.
  */
 #ifndef PCCL_TOOLS_MASTER_NOTIFY_H
 #define PCCL_TOOLS_MASTER_NOTIFY_H

@@ -162,7 +162,9 @@ static void describe_source(const struct settings *settings, int which, char *ou
     }
 }
 
-/* Values that are good by themselves do not fit together: where are those from that the words name? */
+/*
+ * Values that are good by themselves do not fit together: where are those from that the words name?
+ */
 static void explain_misfit(const struct settings *settings, const struct pccl_text *words,
                            struct settings_problem *problem)
 {

@@ -1,6 +1,7 @@
 /*
- * What pccl-master was told: flags win over the environment, that over the configuration file, that over the defaults.
- * Names are those of the parameters of masters and of the process (config/params.h), and listen and log_format.
+ * The settings of pccl-master: flags win over the environment, that over the configuration file,
+ * that over the defaults. Names are those of the parameters of masters and of the process
+ * (config/params.h), and listen and log_format.
  */
 #ifndef PCCL_TOOLS_MASTER_SETTINGS_H
 #define PCCL_TOOLS_MASTER_SETTINGS_H
@@ -28,22 +29,25 @@ struct settings {
     const char *file; /* NULL: none */
 };
 
-/* What is wrong, in words, with the place where it is. */
+/* What is wrong and where, as a sentence. */
 struct settings_problem {
     char words[1200];
 };
 
 PCCL_PRINTF(2, 3) void settings_explain(struct settings_problem *problem, const char *format, ...);
 /*
- * All that return bool: false with words, and then nothing has changed. `where` names the place in words; a value of a
- * lower rank than the present one is checked and dropped. Of one source, listen adds up.
+ * Functions that return bool: false with a reason, and nothing has changed. `where` names the place
+ * for messages; a value of a lower rank than the present one is checked and dropped. Of one source,
+ * listen adds up.
  */
 bool settings_set(struct settings *settings, enum settings_source source, unsigned line, const char *where,
                   const char *name, const char *value, struct settings_problem *problem);
 bool settings_read_environment(struct settings *settings, struct settings_problem *problem);
 /* config_file.c: reads the file, at most once. */
 bool settings_read_file(struct settings *settings, const char *path, struct settings_problem *problem);
-/* Do the values fit together? Fills what the master needs; makes those of the process take effect. */
+/*
+ * Do the values fit together? Fills what the master needs; makes those of the process take effect.
+ */
 bool settings_apply(const struct settings *settings, struct pccl_params *params, struct settings_problem *problem);
 /* The value that counts. */
 const char *settings_text(const struct settings *settings, int which);

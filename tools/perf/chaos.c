@@ -14,7 +14,7 @@
 #include <string.h>
 #include <time.h>
 
-/* What a worker tells after each operation. */
+/* What a worker reports after each operation. */
 struct event {
     double start_s, end_s;
     int32_t result, world;
@@ -23,7 +23,9 @@ struct event {
 
 /* ---- a worker ---- */
 
-enum { LOOKED_AT_MAX = 16384 }; /* elements of each result; more would take longer than the operation */
+enum {
+    LOOKED_AT_MAX = 16384
+}; /* elements checked in each result; checking more would take longer than the operation */
 
 struct load {
     const struct perf_options *options;
@@ -32,7 +34,7 @@ struct load {
     void *input, *output;
 };
 
-/* Lets whoever waits into the run. Every peer asks after every operation, so all ask together. */
+/* Admits newcomers. Every peer asks after every operation, so all ask together. */
 static pcclResult_t admit(pcclComm_t *comm)
 {
     bool pending = false;
@@ -72,8 +74,8 @@ static bool reduce_once(const struct load *load)
 int perf_chaos_worker(const struct perf_options *options)
 {
     struct perf_options own = *options;
-    own.peers = 2;    /* one place is empty most of the time */
-    own.alike = true; /* so a result tells how many took part */
+    own.peers = 2;    /* as one place is empty most of the time */
+    own.alike = true; /* so that a result shows how many took part */
     size_t bytes = options->max_bytes + perf_datatype_bytes(options->datatype);
     struct load load = {.options = &own, .input = malloc(bytes), .output = malloc(bytes)};
     load.count = bytes / perf_datatype_bytes(options->datatype) - 1;
@@ -102,11 +104,11 @@ int perf_chaos_worker(const struct perf_options *options)
 
 /* ---- the launcher ---- */
 
-/* What the launcher waits for in the events of a worker. */
+/* The events of a worker for which the launcher waits. */
 enum wanted {
     WANT_NOTHING,
     WANT_WHOLE, /* a few operations in a row with everybody */
-    WANT_ERROR, /* after the signal; a good one without the victim will do: it had no operation under way */
+    WANT_ERROR, /* after the signal; a good one without the victim counts too: it had no operation in progress */
     WANT_GOOD,  /* without the victim */
 };
 
@@ -154,7 +156,7 @@ static void follow(struct chaos *chaos, struct watched *watched, const struct ev
         if (watched->wanted == WANT_ERROR)
             perf_note(&chaos->to_error, since_s);
         watched->wanted = WANT_GOOD;
-    } else if ((uint32_t)event->world < chaos->options->peers) { /* else it was finished by all, just before */
+    } else if ((uint32_t)event->world < chaos->options->peers) { /* else all had finished it just before */
         perf_note(&chaos->to_good, since_s);
         watched->wanted = WANT_NOTHING;
     }
@@ -171,7 +173,10 @@ static void handle(struct chaos *chaos, struct watched *watched, const struct ev
     }
 }
 
-/* Reads everybody's events until nothing is wanted any more. All are read, so that nobody waits to write his. */
+/*
+ * Reads the events of all workers until nothing is wanted any more; of all, so that none blocks on
+ * writing.
+ */
 static bool watch(struct chaos *chaos, const char *words)
 {
     for (;;) {
@@ -215,7 +220,7 @@ static bool strike(struct chaos *chaos, const char *words)
     struct perf_child gone = chaos->workers[victim];
     want(chaos, WANT_ERROR);
     chaos->watched[victim].wanted = WANT_NOTHING;
-    chaos->workers[victim].results = -1; /* poll passes it over */
+    chaos->workers[victim].results = -1; /* poll ignores it */
     chaos->signal_s = perf_now_s();
     (void)kill(gone.process, chaos->options->chaos == PERF_CHAOS_KILL ? SIGKILL : SIGSTOP);
     bool good = watch(chaos, words);
@@ -224,9 +229,9 @@ static bool strike(struct chaos *chaos, const char *words)
     return good && perf_spawn_worker(&chaos->launch, chaos->next_index++, &chaos->workers[victim]);
 }
 
-/* ---- what is reported ---- */
+/* ---- the report ---- */
 
-/* false: a file could not be written, or a goal is missed; in words. */
+/* false with a message: a file could not be written, or a goal is missed. */
 static bool report(struct chaos *chaos)
 {
     const struct perf_options *options = chaos->options;

@@ -105,7 +105,7 @@ static bool read_member(struct reader *reader, struct goal *goal)
     return fail(reader, "a member is not known");
 }
 
-/* What there is, so that a word that is none is noticed before anything is compared. */
+/* Whether the metric exists, so that misspelled ones are found before anything is compared. */
 static bool is_metric(const char *of, const char *metric)
 {
     static const char *const all_reduce[] = {
@@ -124,7 +124,7 @@ static bool is_metric(const char *of, const char *metric)
         const char *const *metrics;
     } kinds[] = {{"all_reduce", all_reduce}, {"state_equal", equal}, {"state_newcomer", newcomer}, {"state_part", part},
                  {"chaos_kill", chaos},      {"chaos_stop", chaos},  {"topology", topology}};
-    if (strncmp(of, "wan ", strlen("wan ")) == 0) /* a long way: bench/compare.py judges that */
+    if (strncmp(of, "wan ", strlen("wan ")) == 0) /* over a long path: bench/compare.py judges that */
         return strcmp(metric, "share_of_ring") == 0 || strcmp(metric, "share_of_exact") == 0;
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
         for (const char *const *at = kinds[i].metrics; strcmp(of, kinds[i].of) == 0 && *at; at++)
@@ -141,7 +141,7 @@ static double figure_of(const struct perf_judged *row, const char *metric)
     return (double)NAN;
 }
 
-/* clang takes isnan for a function of float. */
+/* Because clang takes isnan for a function of float. */
 static bool missing(double value) { return value != value; }
 
 static bool read_goal(struct reader *reader, struct goal *goal)

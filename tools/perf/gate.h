@@ -1,10 +1,10 @@
 /*
  * Comparison with goals: a JSON file, an array of flat objects, each
  *   {"name": "...", "peers": 2, "bytes": 67108864, "metric": "share_of_limit", "at_least": 0.95}
- * with the optional conditions "of" (what was measured; all_reduce), "datatype", "operation", "codec", "concurrent" and
- * "in_place"; "at_most" instead of "at_least". Those of "topology" name no bytes. Metrics are the members of the rows
- * of --json; of the nested ones of
- * --chaos "to_error_median_ms" and so on. Goals for other conditions than this run's are passed over.
+ * with the optional conditions "of" (what was measured; all_reduce), "datatype", "operation",
+ * "codec", "concurrent" and "in_place"; "at_most" instead of "at_least". Those of "topology" name
+ * no bytes. Metrics are the members of the rows of --json; of the nested ones of --chaos
+ * "to_error_median_ms" and so on. Goals for other conditions than this run's are skipped.
  */
 #ifndef PCCL_TOOLS_PERF_GATE_H
 #define PCCL_TOOLS_PERF_GATE_H
@@ -18,7 +18,7 @@ struct perf_figure {
     double value;     /* NAN: not measured */
 };
 
-/* One row, whatever it is of. */
+/* One row of any kind. */
 struct perf_judged {
     const char *of; /* all_reduce, state_equal, state_newcomer, state_part, topology, chaos_kill, chaos_stop */
     size_t bytes;
@@ -26,7 +26,10 @@ struct perf_judged {
     struct perf_figure figures[PERF_FIGURES_MAX]; /* what is not among them was not measured */
 };
 
-/* Prints each goal that applies. false: one is missed, none applies, or the file cannot be read (in words). */
+/*
+ * Prints each goal that applies. false: a goal is missed, none applies, or the file cannot be read,
+ * which is reported.
+ */
 bool perf_gate(const struct perf_options *options, const struct perf_judged *rows, size_t count);
 
 #endif

@@ -23,7 +23,7 @@ struct report {
     double start_s, end_s, cpu_s;
 };
 
-/* What a process is asked to do. */
+/* A request to a process. */
 struct request {
     uint64_t to_send, to_receive;
     uint64_t span; /* of memory to walk through */
@@ -69,14 +69,14 @@ static bool blocked(ssize_t moved) { return moved < 0 && (errno == EAGAIN || err
 /* What a process sends from and receives into. */
 struct buffers {
     char *from, *to;
-    size_t bytes; /* of each; what is longer goes round */
+    size_t bytes; /* of each; longer messages wrap around */
 };
 
-/* Its connections: in a ring one of each, in a fan either one out or all in. */
+/* The connections of a process: in a ring one of each, in a fan either one out or all in. */
 struct ends {
     int out; /* -1: none */
     uint32_t in_count;
-    struct pollfd *polled; /* the ins, and out behind them */
+    struct pollfd *polled; /* the incoming ones, then `out` */
 };
 
 static size_t call_at(const struct buffers *buffers, size_t done, size_t left, size_t call_bytes, size_t *offset)
@@ -86,7 +86,7 @@ static size_t call_at(const struct buffers *buffers, size_t done, size_t left, s
     return length < buffers->bytes - *offset ? length : buffers->bytes - *offset;
 }
 
-/* One call on each connection that comes in. false: one of them is gone. */
+/* One call on each incoming connection. false: one of them is gone. */
 static bool receive_some(const struct ends *ends, const struct request *request, size_t *left, size_t call_bytes,
                          const struct buffers *buffers)
 {
@@ -111,7 +111,7 @@ static bool send_some(const struct ends *ends, const struct request *request, si
     return true;
 }
 
-/* Sends and receives what is asked for, both as fast as they go. */
+/* Sends and receives what is requested, both as fast as possible. */
 static bool move(const struct ends *ends, const struct request *request, size_t call_bytes,
                  const struct buffers *buffers)
 {

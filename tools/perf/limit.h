@@ -1,9 +1,9 @@
 /*
- * What plain sockets reach on this machine: n processes in a ring, each sends what a ring all-reduce would send and
- * receives as much, and does nothing else with it. They walk through as much memory as the all-reduce: that much it
- * has to read and to write. (From and to the cache sockets are twice as fast.) The processes and their connections
- * stay, so that every measurement finds them as warm as the library's. For shared state they stand as a fan: all but
- * the last send an equal part to the last.
+ * Measures what plain sockets reach on this machine: n processes in a ring each send what a ring
+ * all-reduce would send and receive as much, and do nothing else with it. They walk through as much
+ * memory as the all-reduce has to read and write, because sockets are twice as fast from and to the
+ * cache. The processes and their connections stay, so that every measurement finds them as warm as
+ * the library's. For shared state they form a fan: all but the last send an equal part to the last.
  */
 #ifndef PCCL_TOOLS_PERF_LIMIT_H
 #define PCCL_TOOLS_PERF_LIMIT_H
@@ -34,16 +34,18 @@ enum { PERF_LIMIT_BYTES_MIN = 64 << 10 };
 struct perf_ring; /* running processes */
 
 /*
- * The fastest of all settings for an all-reduce of so many bytes, running, or as a fan. NULL: words on standard error.
- * cached: in buffers that stay in the cache.
+ * Starts the ring (or fan) with the fastest setting for an all-reduce of so many bytes. NULL: a
+ * message is on standard error. cached: with buffers that stay in the cache.
  */
 struct perf_ring *perf_ring_best(uint32_t peers, size_t bytes, bool cached, bool fan);
-/* NULL: the setting is not available here, or words on standard error. */
+/* NULL: the setting is not available here, or a message is on standard error. */
 struct perf_ring *perf_ring_start(uint32_t peers, const struct perf_limit_setting *setting);
 /* Ends the processes. NULL is allowed. */
 void perf_ring_stop(struct perf_ring *ring);
-/* A few times the traffic of an all-reduce of so many bytes (a fan moves just these); adds to the samples. false: a
- * process is gone. */
+/*
+ * A few times the traffic of an all-reduce of so many bytes (a fan moves just these); adds to the
+ * samples. false: a process is gone.
+ */
 bool perf_ring_measure(struct perf_ring *ring, size_t bytes, struct perf_limit_samples *samples);
 
 /* Sorts the samples. 0 without any. */

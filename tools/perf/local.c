@@ -87,7 +87,10 @@ static int conclude(const struct perf_options *options, const struct perf_ring *
 
 /* ---- one row from all workers ---- */
 
-/* The limit before and after the row, so that a machine that gets slower or faster does so for both. */
+/*
+ * The limit before and after the row, so that a machine that gets slower or faster does so for
+ * both.
+ */
 struct limits {
     struct perf_limit_samples all;
     double medians_s[2];
@@ -200,7 +203,7 @@ static bool measure_rows(struct run *run)
 
 /* ---- the run ---- */
 
-/* false: the limit cannot be used, in words. */
+/* false with a message: the limit cannot be used. */
 static bool is_honest(const struct perf_options *options, double cpu_per_gb)
 {
     if (cpu_per_gb <= options->limit_cpu)

@@ -4,7 +4,10 @@
 
 #include "options.h"
 
-/* An exit code: 0; 1: something failed, was wrong, or missed its goal. count, arguments: of this program. */
+/*
+ * An exit code: 0; 1: something failed, was wrong, or missed its goal. count, arguments: of this
+ * program.
+ */
 int perf_local_run(const struct perf_options *options, int count, char **arguments);
 /* One peer of a real cluster; its own numbers. */
 int perf_peer_run(const struct perf_options *options);

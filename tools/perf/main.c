@@ -1,4 +1,7 @@
-/* pccl-perf: how fast, how costly and how robust all-reduce is, here or in a real cluster; shared state; topology. */
+/*
+ * pccl-perf measures how fast, costly and robust all-reduce, shared state and topology are, here or
+ * in a cluster.
+ */
 #include "chaos.h"
 #include "local.h"
 #include "options.h"
@@ -18,7 +21,7 @@ int main(int count, char **arguments)
         return 2;
     if (answered)
         return 0;
-    (void)signal(SIGPIPE, SIG_IGN); /* a worker that is gone is noticed by its pipe */
+    (void)signal(SIGPIPE, SIG_IGN); /* a dead worker is noticed by its pipe */
     if (options.solve)
         return perf_solve_run(&options);
     switch (options.mode) {

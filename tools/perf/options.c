@@ -325,7 +325,9 @@ static bool read_in_place(const char *text, struct perf_options *options)
     return true;
 }
 
-/* What the launcher hands to its workers: "INDEX,RESULT_DESCRIPTOR,GO_DESCRIPTOR,MASTER_PROCESS". */
+/*
+ * What the launcher passes to its workers: "INDEX,RESULT_DESCRIPTOR,GO_DESCRIPTOR,MASTER_PROCESS".
+ */
 static bool read_worker(const char *text, struct perf_options *options)
 {
     unsigned index;
@@ -404,7 +406,7 @@ static bool read_option(int option, const char *value, struct perf_options *opti
         if (sscanf(value, "0,%d,%d", &options->result_descriptor, &options->go_descriptor) != 2)
             return wrong("--master", value, "it is internal");
         return true;
-    default: return false; /* getopt has said why */
+    default: return false; /* getopt has printed why */
     }
 }
 
@@ -460,7 +462,7 @@ static bool fits(const struct perf_options *options)
     return words == NULL;
 }
 
-/* Said once, here, and not by every peer. */
+/* Reported once here instead of by every peer. */
 static bool settings_are_right(const struct perf_options *options)
 {
     pcclOptions_t *set = perf_library_options(options);

@@ -1,4 +1,4 @@
-/* What pccl-perf was asked to do. */
+/* The options of pccl-perf. */
 #ifndef PCCL_TOOLS_PERF_OPTIONS_H
 #define PCCL_TOOLS_PERF_OPTIONS_H
 
@@ -34,14 +34,14 @@ struct perf_options {
     uint32_t concurrent; /* operations that share the bytes of one measurement */
     bool out_of_place, in_place;
     bool check;
-    bool alike;           /* all peers hold the same values: nobody numbers the peers of a real cluster */
+    bool alike;           /* all peers hold the same values, because the peers of a real cluster have no numbers */
     bool limit;           /* measure the limit in the same run */
     bool limit_cache;     /* the limit from and to the cache, not memory */
     double limit_cpu;     /* CPU seconds per GB; what takes more is not used as a limit */
     bool exact;           /* with a codec: the same without it, too */
-    bool state;           /* not reductions but synchronizations of shared state */
+    bool state;           /* measure synchronizations of shared state instead of reductions */
     bool sized;           /* sizes were given */
-    bool topology;        /* not only reductions but the optimization of the topology */
+    bool topology;        /* measure the optimization of the topology, besides reductions */
     const char *solve;    /* file with a topology, in which a ring is searched for; "-" = standard input, NULL */
     const char *dump;     /* file for that; "-" = standard output and the table to standard error, NULL */
     bool seeded;          /* the seed was given */
@@ -60,7 +60,10 @@ struct perf_options {
     long master_process;
 };
 
-/* false: the words were printed, and the program ends with 2. help: --help or --version was answered. */
+/*
+ * false: a message was printed, and the program ends with 2. answered: --help or --version was
+ * answered.
+ */
 bool perf_options_read(int count, char **arguments, struct perf_options *options, bool *answered);
 
 size_t perf_datatype_bytes(pcclDataType_t datatype);
@@ -70,7 +73,10 @@ const char *perf_operation_name(pcclRedOp_t operation);
 const char *perf_codec_text(const pcclQuantizationOptions_t *codec, char *text, size_t size);
 /* The size after this one; 0: none. The first one is min_bytes. */
 size_t perf_next_size(const struct perf_options *options, size_t bytes);
-/* Sets one "name=value" after another. The handle is the caller's to destroy; NULL: words on standard error. */
+/*
+ * Sets one "name=value" after another. The caller destroys the handle. NULL: a message is on
+ * standard error.
+ */
 pcclOptions_t *perf_library_options(const struct perf_options *options);
 
 #endif

@@ -130,7 +130,7 @@ void perf_json_figures(FILE *file, const char *name, const struct perf_figures *
                   figures->median_ms, figures->p99_ms, figures->max_ms, figures->count);
 }
 
-/* ---- what is going on ---- */
+/* ---- progress ---- */
 
 void perf_progress(const char *text)
 {

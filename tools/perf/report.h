@@ -1,4 +1,4 @@
-/* Tables, JSON, and the line that says what is going on. */
+/* Tables, JSON, and the progress line. */
 #ifndef PCCL_TOOLS_PERF_REPORT_H
 #define PCCL_TOOLS_PERF_REPORT_H
 
@@ -25,7 +25,9 @@ struct perf_row {
     uint64_t wrong;
 };
 
-/* With such a spread the machine was disturbed meanwhile, and the share of the limit says little. */
+/*
+ * With a larger spread the machine was disturbed, and the share of the limit says little.
+ */
 #define PERF_LIMIT_SPREAD_MAX 1.25
 
 /* times: all operations of all peers; sorted here. cpu_s: of the whole loop. */
@@ -38,10 +40,10 @@ FILE *perf_table(const struct perf_options *options);
 /* ring: NULL without a limit. */
 void perf_report_header(const struct perf_options *options, const struct perf_ring *ring, double ring_cpu_per_gb);
 void perf_report_row(const struct perf_options *options, const struct perf_row *row);
-/* To options->json, if that is set. false: words on standard error. */
+/* Writes to options->json, if that is set. false: a message is on standard error. */
 bool perf_report_json(const struct perf_options *options, const struct perf_ring *ring, const struct perf_row *rows,
                       size_t count);
-/* Opens and closes what --json names. NULL, false: words on standard error. */
+/* Opens and closes what --json names. NULL, false: a message is on standard error. */
 FILE *perf_json_open(const struct perf_options *options);
 bool perf_json_close(const struct perf_options *options, FILE *file);
 /* 64K, 1M, or bytes. The buffer is the caller's. */
@@ -65,7 +67,10 @@ void perf_report_figures(const struct perf_options *options, const char *words, 
 /* , "name": {...} */
 void perf_json_figures(FILE *file, const char *name, const struct perf_figures *figures);
 
-/* A line that is overwritten, on a terminal only, with the time since the program began. Empty: takes it away. */
+/*
+ * Shows a line, on a terminal only, with the time since the program began; the next one overwrites
+ * it. Empty: removes it.
+ */
 void perf_progress(const char *text);
 
 #endif

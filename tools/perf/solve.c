@@ -10,7 +10,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A text of as many peers as a run may have, and no more than fits into a library's 32-bit counts. */
+/*
+ * A text of as many peers as a run may have, and no more than fits into a library's 32-bit counts.
+ */
 enum { FILE_BYTES_FIRST = 1 << 16, FILE_BYTES_MAX = 1 << 30 };
 
 static const uint64_t steps_without = 4000000; /* where the file names none: as many as the master takes at once */
@@ -95,7 +97,7 @@ static bool read_report(struct search *search)
     return good;
 }
 
-/* As the master asks. */
+/* As the master does it. */
 static bool build_problem(struct search *search)
 {
     const struct perf_options *options = search->options;

@@ -24,7 +24,8 @@ static bool fail(const char *what)
 
 /*
  * Runs this program again, as a worker or as the master. It inherits the environment and its own
- * two descriptors, and does not outlive us. Its own options come first: behind a "--" they would be none.
+ * two descriptors, and does not outlive us. Its own options come first: behind a "--" they would be
+ * none.
  */
 static bool spawn(const struct perf_launch *launch, bool is_worker, uint32_t index, struct perf_child *child)
 {
@@ -124,7 +125,7 @@ void perf_child_await(const struct perf_child *child)
         (void)waitid(P_PID, (id_t)child->process, &info, WEXITED | WNOWAIT);
 }
 
-/* The last one polled is the master. */
+/* The master is polled last. */
 static bool await_polled(const struct perf_launch *launch, const struct perf_child *workers, uint32_t count,
                          uint32_t index, const char *words, struct pollfd *polled)
 {

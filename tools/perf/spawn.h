@@ -1,4 +1,4 @@
-/* Starting this program again as the master or as a worker. */
+/* Starts this program again as the master or as a worker. */
 #ifndef PCCL_TOOLS_PERF_SPAWN_H
 #define PCCL_TOOLS_PERF_SPAWN_H
 
@@ -8,8 +8,8 @@
 
 struct perf_child {
     pid_t process;
-    int results; /* what it writes to us */
-    int go;      /* what we write to it; closing it ends a master */
+    int results; /* pipe from it */
+    int go;      /* pipe to it; closing it ends a master */
 };
 
 struct perf_launch {
@@ -19,7 +19,7 @@ struct perf_launch {
     char address[32];
 };
 
-/* The master, on a port of the system's choice. false: words on standard error. */
+/* Starts the master on a port that the system chooses. false: a message is on standard error. */
 bool perf_spawn_master(struct perf_launch *launch, int count, char **arguments);
 bool perf_spawn_worker(const struct perf_launch *launch, uint32_t index, struct perf_child *child);
 /* Waits for it; hard: kills it first. 0 or its exit code, 1 if a signal ended it. */
@@ -27,14 +27,18 @@ int perf_child_end(struct perf_child *child, bool hard);
 /* Says how it ended, if it has and not well. */
 void perf_child_tell(const struct perf_child *child, const char *name, uint32_t index);
 /*
- * Waits for what worker `index` has to say, and shows the words and the time meanwhile; those before it have said it,
- * and may have ended. false: one of the others or the master has ended, and what is waited for may never come.
+ * Waits for output of worker `index`, and shows `words` and the time meanwhile; the workers before
+ * it have written theirs and may have ended. false: one of the others or the master has ended, so
+ * the output may never come.
  */
 bool perf_launch_await(const struct perf_launch *launch, const struct perf_child *workers, uint32_t count,
                        uint32_t index, const char *words);
-/* Waits until it has ended, without taking note of it. */
+/* Waits until it has ended, without reaping it. */
 void perf_child_await(const struct perf_child *child);
-/* Tells how those of the launch ended that have, and ends the others; good: all is well so far. And still is? */
+/*
+ * Reports how the children ended that have ended, and ends the others. good: all is well so far;
+ * returns whether it still is.
+ */
 bool perf_launch_end(struct perf_launch *launch, struct perf_child *workers, uint32_t count, bool good);
 /* What the spawned master does. */
 int perf_master_main(const struct perf_options *options);

@@ -77,7 +77,10 @@ static bool give_orders(struct run *run)
     return good;
 }
 
-/* The reports of all that were asked. false: one of them or the master has ended, or has failed in words. */
+/*
+ * Takes the reports of all workers with an order. false: one of them or the master has ended, or
+ * has reported a failure.
+ */
 static bool take_reports(struct run *run, const char *words)
 {
     bool good = true;
@@ -197,7 +200,7 @@ static bool measure_limit(struct run *run, size_t bytes, struct perf_limit_sampl
     return true;
 }
 
-/* The newcomer with other content and an old revision, among the others. */
+/* A newcomer with other content and an old revision synchronizes with the others. */
 static bool fetch_all(struct run *run, size_t bytes, const char *words)
 {
     order_one(run, newcomer(run), PERF_STATE_FILL, bytes, OTHER);
@@ -242,7 +245,7 @@ static bool measure_part(struct run *run, struct row *row, double *times, double
     return good;
 }
 
-/* ---- what is reported ---- */
+/* ---- the report ---- */
 
 static double share_moved(const struct row *row) { return (double)row->moved / ((double)row->bytes * row->iterations); }
 
@@ -422,7 +425,7 @@ static bool warm_up(struct run *run, struct chaos *chaos, size_t bytes)
     return good;
 }
 
-/* A new process in the place of one that is gone, which gets the content from the others. */
+/* Replaces a process that is gone by a new one, which gets the content from the others. */
 static bool replace(struct run *run, uint32_t victim, size_t bytes)
 {
     (void)perf_child_end(&run->workers[victim], true);

@@ -1,7 +1,8 @@
 /*
- * Synchronizations of shared state: peers that hold the same, a newcomer that holds something else, one that differs in
- * a hundredth of the chunks; and a donor that is killed in the middle. The launcher tells each of the workers what to
- * do next, all that are asked begin at once, and a time is that from the first begin to the last end.
+ * Synchronizations of shared state: peers that hold the same, a newcomer that holds something else,
+ * one that differs in a hundredth of the chunks; and a donor that is killed in the middle. The
+ * launcher tells each of the workers what to do next, all that are asked begin at once, and a time
+ * is that from the first begin to the last end.
  */
 #ifndef PCCL_TOOLS_PERF_STATE_H
 #define PCCL_TOOLS_PERF_STATE_H

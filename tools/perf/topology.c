@@ -84,7 +84,9 @@ static bool report_json(const struct perf_options *options, const struct perf_ca
     return !options->json || (file && perf_json_close(options, file));
 }
 
-/* The longest and dearest of the calls, the group as it was before all of them and as it is after. */
+/*
+ * The longest and dearest of the calls, the group as it was before all of them and as it is after.
+ */
 static bool meets_goals(const struct perf_options *options, const struct perf_call *calls, uint32_t count)
 {
     struct perf_call worst = calls[0];

@@ -1,6 +1,7 @@
 /*
- * --topology: what pcclOptimizeTopology takes, what it is worth to an all-reduce, and what is known of the links then.
- * All peers do the same; one of them, the first of those that were spawned or any one of a cluster, says it for all.
+ * --topology: what pcclOptimizeTopology takes, what it is worth to an all-reduce, and what is known
+ * of the links then. All peers do the same; one of them, the first of those that were spawned or
+ * any one of a cluster, says it for all.
  */
 #ifndef PCCL_TOOLS_PERF_TOPOLOGY_H
 #define PCCL_TOOLS_PERF_TOPOLOGY_H
@@ -22,7 +23,10 @@ struct perf_call {
     double failed;            /* for how many peers */
 };
 
-/* Tables, the text, JSON and goals; text: as pcclGetTopology has written it. false: words, or goals that are missed. */
+/*
+ * Tables, the text, JSON and goals; text: as pcclGetTopology has written it. false: words, or goals
+ * that are missed.
+ */
 void perf_topology_header(const struct perf_options *options);
 void perf_topology_row(const struct perf_options *options, uint32_t number, const struct perf_call *call);
 bool perf_topology_report(const struct perf_options *options, const struct perf_call *calls, uint32_t count,

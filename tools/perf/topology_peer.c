@@ -79,7 +79,10 @@ static pcclResult_t time_reductions(const struct peer *peer, double *seconds, do
     return result;
 }
 
-/* A failure that leaves the group as it was is noted, and what is known of the links is shown all the same. */
+/*
+ * A failure that leaves the group as it was is noted, and what is known of the links is shown all
+ * the same.
+ */
 static pcclResult_t optimize(const struct peer *peer, struct perf_call *call)
 {
     int world;
@@ -135,7 +138,7 @@ static int make_call(const struct peer *peer, struct perf_call *call)
 
 /* ---- all of them ---- */
 
-/* NULL: in words. Freed by the caller. */
+/* NULL with a message. Freed by the caller. */
 static char *take_text(const struct peer *peer)
 {
     char *text = NULL;
@@ -156,7 +159,7 @@ static char *take_text(const struct peer *peer)
     return NULL;
 }
 
-/* false: in words. */
+/* false with a message. */
 static bool make_calls(struct peer *peer, struct perf_call *calls)
 {
     const struct perf_options *options = peer->options;

@@ -6,7 +6,7 @@
 
 #include <stdio.h>
 
-/* pccl_topology_report_read; and the ways come in order, as perf_report_link expects them. */
+/* Calls pccl_topology_report_read, and sorts the links as perf_report_link expects them. */
 enum pccl_status perf_report_read(const char *text, size_t length, struct pccl_topology_report *report,
                                   struct pccl_text *words);
 /* NULL: nothing is known of it. */
@@ -15,7 +15,7 @@ const struct pccl_topology_link *perf_report_link(const struct pccl_topology_rep
 /* Do they send to the same peers, wherever they begin? */
 bool perf_ring_same(const uint32_t *ring, const uint32_t *other, uint32_t count);
 
-/* What is known of a ring's ways. */
+/* What is known of a ring's links. */
 struct perf_ring_worth {
     uint32_t unknown;                         /* of how many of them nothing is known */
     const struct pccl_topology_link *slowest; /* of the others; NULL: there are none */
@@ -23,7 +23,10 @@ struct perf_ring_worth {
 };
 struct perf_ring_worth perf_ring_worth_of(const struct pccl_topology_report *report, const uint32_t *ring);
 
-/* Peers, and rates and round trips from each to each; of more than PERF_MATRIX_MOST peers only the ways of the ring. */
+/*
+ * Peers, and rates and round trips from each to each; of more than PERF_MATRIX_MOST peers only the
+ * links of the ring.
+ */
 enum { PERF_MATRIX_MOST = 64 };
 void perf_report_show(FILE *out, const struct pccl_topology_report *report);
 /* "ring: 0 -> 2 -> 1 -> 0", and what it is worth. */
@@ -33,7 +36,7 @@ void perf_ring_show(FILE *out, const struct pccl_topology_report *report, const 
 void perf_report_json_peers(FILE *file, const struct pccl_topology_report *report);
 /* "ways": [...] */
 void perf_report_json_links(FILE *file, const struct pccl_topology_report *report);
-/* "ring": [...], and what it is worth: "slowest_mbit" is null if not all of its ways are known. */
+/* "ring": [...], and what it is worth: "slowest_mbit" is null if not all of its links are known. */
 void perf_ring_json(FILE *file, const struct pccl_topology_report *report, const uint32_t *ring);
 
 #endif

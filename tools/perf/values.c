@@ -5,7 +5,9 @@
 
 enum { PATTERN = 251, PERIOD = PATTERN * 7 }; /* of the values, in elements */
 
-/* 1 or 2 for products, 0 to 7 otherwise: exact in every data type for up to eight peers and more. */
+/*
+ * 1 or 2 for products, 0 to 7 otherwise: exact in every data type for up to eight peers and more.
+ */
 static unsigned value_of(size_t i, uint32_t peer, pcclRedOp_t operation)
 {
     unsigned value = (unsigned)((i % PATTERN * 5 + peer * 3 + i % 7) % 8);

@@ -102,8 +102,10 @@ pcclResult_t perf_worker_await(pcclComm_t *comm, uint32_t peers)
     }
 }
 
-/* Programs of a cluster are started in any order, the master among them: it is tried for as often, and as long, as the
- * Python package does. */
+/*
+ * Programs of a cluster are started in any order, the master among them: it is tried for as often,
+ * and as long, as the Python package does.
+ */
 static pcclResult_t connect_patiently(pcclComm_t *comm)
 {
     pcclResult_t result = pcclConnect(comm);
@@ -188,7 +190,9 @@ static pcclReduceDescriptor_t descriptor_of(const struct bench *bench, size_t co
                                     .quantization_options = bench->options->codec};
 }
 
-/* The elements as `concurrent` operations; each gets an equal part, as far as there are elements. */
+/*
+ * The elements as `concurrent` operations; each gets an equal part, as far as there are elements.
+ */
 static pcclResult_t reduce(const struct bench *bench, size_t count, bool in_place)
 {
     uint32_t parts = bench->options->concurrent;

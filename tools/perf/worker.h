@@ -4,7 +4,10 @@
 
 #include "options.h"
 
-/* What a worker found for one size; `iterations` doubles (seconds of each operation) follow on the pipe. */
+/*
+ * What a worker found for one size; `iterations` doubles (seconds of each operation) follow on the
+ * pipe.
+ */
 struct perf_record {
     uint64_t bytes, wrong;
     uint64_t memory_bytes; /* the most that this process held beyond the caller's buffers; 0: not known */
@@ -18,8 +21,10 @@ struct perf_record {
 /* Takes a record and its times; the times are the callee's to free. */
 typedef void (*perf_sink)(void *context, const struct perf_record *record, double *times);
 
-/* Measures everything that was asked for. 0, or an exit code with words on standard error; wrong results are the
- * sink's concern. */
+/*
+ * Measures everything that was asked for. 0, or an exit code with a reason on standard error; wrong
+ * results are the sink's concern.
+ */
 int perf_worker_run(const struct perf_options *options, perf_sink sink, void *context);
 /* The same, writing records to the descriptor that the launcher gave. */
 int perf_worker_main(const struct perf_options *options);

@@ -1,11 +1,12 @@
-"""Training with little communication: peers train by themselves, and meet once in many steps (DiLoCo).
+"""Training with little communication: peers train by themselves, and average once in many steps
+(DiLoCo).
 
     with pccl.Communicator("127.0.0.1:48148") as comm, DiLoCo(comm, params, inner_steps=100, rounds=50) as diloco:
         while not diloco.finished:
             train(params)                    # one step of the inner optimizer, in place
             diloco.step(samples=len(batch))  # the last one of a round meets the others
 
-numpy or torch, each alone is enough, and peers of one run may differ in that.
+Works with numpy or torch; peers of one run may use different ones.
 """
 
 from __future__ import annotations

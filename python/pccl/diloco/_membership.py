@@ -143,7 +143,8 @@ class Membership:
         return count >= self._min_peers or (self._rounds is not None and round >= self._rounds)
 
     def _found_alone(self) -> Optional[Meeting]:
-        """The run may have had others, with a state that is lost: then this synchronization fails in words."""
+        """The run may have had others, with a state that is lost: then this synchronization fails
+        with a reason."""
         if not self._enough(1, self._shared.round):
             return None
         if not self.established:

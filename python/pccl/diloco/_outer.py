@@ -1,4 +1,4 @@
-"""The outer optimizer: what is done with the mean of the peers' deltas."""
+"""The outer optimizer, which applies the mean of the peers' deltas."""
 
 from __future__ import annotations
 

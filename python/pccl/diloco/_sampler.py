@@ -1,4 +1,4 @@
-"""Which samples a peer takes, without asking anybody."""
+"""Chooses a peer's samples without communication."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ class Sampler:
         self.peer = os.urandom(8).hex() if peer is None else peer
 
     def indices(self, round: int, count: int, size: int) -> List[int]:
-        """`count` numbers from 0 to size - 1. More of them begin with the same ones. round: or any other number, that
-        of the inner step for example."""
+        """`count` numbers from 0 to size - 1; a larger count begins with the same ones. round: may
+        be any other number, for example of the inner step."""
         if count < 0 or size < 1:
             raise InvalidArgument(f"Sampler: {count} samples of {size}")
         key = repr((self.seed, operator.index(round), str(self.peer))).encode()

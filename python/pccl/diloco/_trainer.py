@@ -41,8 +41,8 @@ class StepInfo:
     tx_bytes, rx_bytes  payload of that reduction, sent and received by this peer
     waited_s      seconds in which this peer could not train because it waited for others
     committed     an outer step was applied
-    admitted      newcomers came in
-    joined        this peer itself came in: its parameters are the run's
+    admitted      newcomers were admitted
+    joined        this peer itself was admitted: its parameters are the run's
     moved_bytes   of shared state that this peer received: when it joined, or when a verification found it to differ
     skipped       this peer's own delta was not finite and counted for nothing
     finished      the run has ended: its parameters are final
@@ -102,7 +102,7 @@ class _Flight:
 
 class _Own:
     """Of a peer in "eager" mode: its parameters run ahead of the outer copy, by what it has itself contributed to the
-    mean that is still on its way. With the share s of this peer in the mean, the outer optimizer gets s * delta[t] for
+    mean that has not arrived yet. With the share s of this peer in the mean, the outer optimizer gets s * delta[t] for
     it now, and mean[t-1] - s * delta[t-1] for what the mean has brought. The optimizer is linear: so this is the outer
     copy, stepped with the mean alone, and one more step from there with a momentum of the own shares."""
 
@@ -120,8 +120,8 @@ class _Own:
 
 
 class DiLoCo:
-    """Peers train by themselves for inner_steps steps, and then all make one outer step with the mean of what each of
-    them has changed (delta = outer copy - parameters).
+    """Peers train by themselves for inner_steps steps; then all make one outer step with the mean
+    of their changes (delta = outer copy - parameters).
 
     params: a mapping from names to numpy arrays or torch tensors, or a torch.nn.Module, of which the parameters that
         require gradients are trained. The program trains them in place, with any optimizer. float16, bfloat16, float32
@@ -135,24 +135,28 @@ class DiLoCo:
         buffers are each peer's own.
     min_peers: with fewer, a boundary waits for more; with several peer groups leave it at 1. verify_every: in every so
         many rounds all compare what they hold, by digests; 0 is never.
-    rounds: how many the run has. After the last one it is `finished`: the parameters are final, whoever comes gets them
-        and learns that there is nothing left to train. linger_s: finish() of a finished run stays so long for those
-        who come late. A state_dict() of the end goes on where rounds is greater.
+    rounds: how many the run has. After the last one it is `finished`: the parameters are final, and
+        newcomers get them and learn that there is nothing left to train. linger_s: finish() of a
+        finished run waits so long for late peers. A state_dict() of the end can be continued with
+        more rounds.
 
     Shared, with the same bits on all peers after each boundary: the outer copy, its momentum, `round`, `samples` and
     extra. Not shared: the parameters between boundaries, in "eager" mode at boundaries also; the inner optimizer's
-    state; random numbers. The settings are to be the same on all peers; who comes with others is told so and stays out.
+    state; random numbers. The settings must be the same on all peers; a newcomer with others is
+    refused with a reason.
 
-    Newcomers get in at boundaries and are given the run's state, however many they are. Who dies is left out: the mean
-    is that of exactly those who remain. Alone, a peer goes on with its own delta. Where nobody has been in a run before
-    (all restarted from checkpoints), who has come furthest gives the state: min_peers makes them wait for each other.
+    Newcomers are admitted at boundaries and get the run's state, however many they are. Peers that
+    die are left out: the mean is that of exactly those that remain. A peer that is alone continues
+    with its own delta. If nobody has been in a run before (all restarted from checkpoints), the
+    peer that has come furthest gives the state: min_peers makes them wait for each other.
 
     An exception that leaves step(), join() or finish(), Ctrl-C among them, means that this peer has left the run (its
     communicator is closed, so that nobody waits for it), with its shared state as of the last outer step and its
-    parameters set to that. rejoin() goes on with a new communicator. Errors in arguments change nothing.
+    parameters set to that. rejoin() continues with a new communicator. Errors in arguments change nothing.
 
-    All calls are one thread's, but close(). Tags of reductions from 2**40 on are used. Memory of the host, besides the
-    parameters: four times that of the outer copy, in "eager" mode six times.
+    All calls except close() must come from one thread. Tags of reductions from 2**40 on are used.
+    Memory of the host, besides the parameters: four times that of the outer copy, in "eager" mode
+    six times.
     """
 
     def __init__(
@@ -227,15 +231,17 @@ class DiLoCo:
         return self._membership.comm
 
     def join(self) -> StepInfo:
-        """Gets into the run; connects the communicator if it is not connected. From then on the parameters are the
-        run's. step() and `with` do it too. Joint with the others at their next boundary."""
+        """Joins the run; connects the communicator if it is not connected. From then on the
+        parameters are the run's. step() and `with` do it too. Joint with the others at their next
+        boundary."""
         if self._is_in_run():
             return StepInfo(round=self.round, finished=self.finished)
         return self._jointly(self._join)
 
     def rejoin(self, comm: Communicator) -> StepInfo:
-        """Goes on with a new communicator after this peer has left the run. As a newcomer: what a running run has come
-        to counts, otherwise what those who come together have come to furthest."""
+        """Continues with a new communicator after this peer has left the run. It is a newcomer
+        then: it gets the state of a running run, or else of the peer that has come furthest among
+        those that join together."""
         if self._is_in_run():
             raise InvalidUsage("DiLoCo: rejoin() while this peer is in the run")
         with self._busy:
@@ -273,8 +279,9 @@ class DiLoCo:
         self._counted += count
 
     def step(self, samples: int = 0) -> StepInfo:
-        """To be called after each step of the inner optimizer. The last one of a round is joint with all peers. One
-        that finds this peer not in the run only joins: what was trained before is dropped."""
+        """Call it after each step of the inner optimizer. The last one of a round is joint with all
+        peers. If this peer is not in the run, the call only joins: what was trained before is
+        dropped."""
         if not self._is_in_run():
             return self.join()
         if self.finished:
@@ -289,16 +296,18 @@ class DiLoCo:
         return self._jointly(self._end_round)
 
     def finish(self) -> StepInfo:
-        """Ends together: what is in flight is waited for and applied, and the parameters are set to the outer copy,
-        with the same bits on all who do this after the same step. Inner steps after the last boundary are dropped. May
-        be followed by more steps, by all, unless the run has finished: then it waits linger_s for who comes late, and
-        whoever has come does this, too, or closes."""
+        """Ends together with the others: waits for what is in flight and applies it, and sets the
+        parameters to the outer copy, with the same bits on all peers that do so after the same
+        step. Inner steps after the last boundary are dropped. All may then make more steps, unless
+        the run has finished: then it waits linger_s for late peers, which must call finish() or
+        close(), too."""
         if not self._is_in_run():
             raise InvalidUsage("DiLoCo: finish() of a peer that is not in the run")
         return self._jointly(self._finish)
 
     def close(self) -> None:
-        """Leaves the run and closes the communicator; what is in flight is dropped. Any number of times."""
+        """Leaves the run and closes the communicator; what is in flight is dropped. May be called
+        any number of times."""
         self.comm.close()
         with self._busy:
             self._leave()
@@ -329,19 +338,20 @@ class DiLoCo:
 
     @property
     def inner_step(self) -> int:
-        """Inner steps that the run has made, for schedules: a newcomer's too."""
+        """Inner steps that the run has made, for schedules; the same for newcomers."""
         return self.round * self.inner_steps + self._position
 
     @property
     def samples(self) -> int:
-        """Samples that all peers together have counted in the rounds that have been reduced."""
+        """Samples that all peers together have counted in the reduced rounds."""
         return self._shared.samples
 
     def shared_tensors(self) -> List[TensorInfo]:
         return self._shared.tensors()
 
     def digest(self) -> str:
-        """Of all that is shared, in hexadecimal: the same on all peers after each boundary."""
+        """A digest of everything shared, in hexadecimal: the same on all peers after each
+        boundary."""
         with self._busy:
             return self._shared.digest()
 
@@ -353,8 +363,8 @@ class DiLoCo:
             return self._shared.state_dict()
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Before join() or rejoin(): the run goes on from here, if nobody else has come further. Arrays may be of numpy
-        or torch. Sets the parameters."""
+        """Call it before join() or rejoin(): the run continues from here, unless another peer has
+        come further. Arrays may be of numpy or torch. Sets the parameters."""
         if self._is_in_run():
             raise InvalidUsage("DiLoCo: load_state_dict() of a peer that is in the run")
         with self._busy:

@@ -43,7 +43,7 @@ class Bucket:
         self.flat = torch.zeros(sum(counts), dtype=dtype, device=device)
         self.slots = [Slot(p, piece) for p, piece in zip(parameters, self.flat.split(counts))]
         on_host = device.type == "cpu"
-        # What goes over the network; memory of a device goes by way of page-locked memory.
+        # What goes over the network; memory of a device is staged in page-locked memory.
         self.wire = self.flat if on_host else torch.empty(self.flat.shape, dtype=dtype, pin_memory=True)
 
     def descriptor(self, op: ReduceOp, quantization: Optional[QuantizationOptions]) -> ReduceOpDescriptor:
