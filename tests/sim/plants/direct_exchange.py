@@ -38,7 +38,7 @@ PLANTS = [
         "a restarted master believes otherwise than the members of a view that did not move",
         ["I1"], ["mesh-restart"],
         [
-            ("src/master/recovery.c",
+            ("src/master/recovery_rebuild.c",
              "group->cost = best->fields.cost;",
              ""),
         ]),

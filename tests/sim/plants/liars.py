@@ -25,7 +25,7 @@ PLANTS = [
         "2.4: after a restart the first to report goes for what others have ended",
         [], ["many-ended"],
         [
-            ("src/master/recovery.c",
+            ("src/master/recovery_operations.c",
              "pccl_master_note_lone_abort(from, op);",
              "{ pccl_master_note_lone_abort(from, op); if (from->lone_aborts > PCCL_OPS_LONE_MAX) "
              "pccl_master_judge_lone_aborts(m); }"),
@@ -34,7 +34,7 @@ PLANTS = [
         "2.4: after a restart one goes for what others had launched, as they have not heard that it ended",
         [], ["many-launched"],
         [
-            ("src/master/recovery.c",
+            ("src/master/recovery_operations.c",
              "if (op != NULL && op->decided && !is_outcome) /*",
              "if (false) /*"),
         ]),
@@ -117,7 +117,7 @@ PLANTS = [
         "12.1: who pretends to resume and then only lives keeps newcomers waiting",
         [], ["endless-report"],
         [
-            ("src/master/recovery.c",
+            ("src/master/recovery_reports.c",
              "report->heard_us + m->config.silence_ms * UINT64_C(1000)",
              "UINT64_MAX"),
         ]),
@@ -125,7 +125,7 @@ PLANTS = [
         "12.3: the first at a restarted master makes its invention law before the members are there",
         [], ["pretender-first"],
         [
-            ("src/master/recovery.c",
+            ("src/master/recovery_law.c",
              "if (here == 1 && waited_us < alone_us)",
              "if (here == UINT32_MAX)"),
         ]),
@@ -142,19 +142,19 @@ PLANTS = [
         "12.3: a member that reports rounds or outcomes without end makes their numbers wrap",
         [], ["lying-rounds"],
         [
-            ("src/master/recovery.c",
+            ("src/master/recovery_reports.c",
              "|| !can_be_counted(resume))",
              "|| (false && !can_be_counted(resume)))"),
             ("src/master/recovery.c",
-             "&& !expel_miscounters(m))",
-             "&& !(false && expel_miscounters(m)))"),
+             "&& !pccl_master_expel_miscounters(m))",
+             "&& !(false && pccl_master_expel_miscounters(m)))"),
         ]),
     Bug("rounds_of_one_are_believed",
         "12.3: a member that reports rounds ahead of all others leaves them behind for ever",
         [], ["lying-rounds"],
         [
             ("src/master/recovery.c",
-             "&& !expel_miscounters(m))",
-             "&& !(false && expel_miscounters(m)))"),
+             "&& !pccl_master_expel_miscounters(m))",
+             "&& !(false && pccl_master_expel_miscounters(m)))"),
         ]),
 ]

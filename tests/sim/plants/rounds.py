@@ -30,7 +30,7 @@ PLANTS = [
              "if (round != m->rounds[kind]) {",
              "if (false) {"),
             ("src/master/recovery.c",
-             "tell_missed_rounds(m);",
+             "pccl_master_tell_missed_rounds(m);",
              ""),
             ("src/peer/rounds.c",
              "if (round->round < p->rounds[kind]) return;",

@@ -154,7 +154,7 @@ PLANTS = [
         "one has heard that it failed, and the others hear that it is done",
         [], ["topology-restart-failed"],
         [
-            ("src/master/recovery.c",
+            ("src/master/recovery_rebuild.c",
              "rebuild_optimization(m, m->remotes[i]);",
              ""),
         ]),
@@ -162,7 +162,7 @@ PLANTS = [
         "a restarted master begins with the first optimization again",
         ["I7", "PEACE", "I12"], ["topology-restart-epoch"],
         [
-            ("src/master/recovery.c",
+            ("src/master/recovery_rebuild.c",
              "m->rounds[PCCL_ROUND_OPTIMIZE] = pccl_max_u64(m->rounds[PCCL_ROUND_OPTIMIZE], "
              "report->fields.optimize);",
              ""),
