@@ -2,12 +2,10 @@
  * What is true of the master's state between two steps, whatever has come in and whether or not memory was short: the
  * rules that its functions rely on. Nothing here knows why a state came to be, or what the master has said.
  */
-#include "master/check.h"
-
 #include "core/check.h"
-#include "master/links.h"
-#include "master/membership.h"
-#include "master/recovery.h"
+#include "master/check.h"
+#include "master/eligibility.h"
+#include "master/roster.h"
 #include "master/sync.h"
 #include "wire/cost.h"
 

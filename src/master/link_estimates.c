@@ -2,6 +2,7 @@
  * What is known of the ways between the members of a group: from tests, and from what operations achieved. It is the
  * one source for the search for rings and for the cost data of views.
  */
+#include "master/eligibility.h"
 #include "master/links.h"
 #include "master/tuning.h"
 #include "wire/cost.h"

@@ -9,8 +9,8 @@
  * costs more than the ways of that member: what was lost by waiting for it is added to the time of the others.
  */
 #include "core/ticket.h"
-#include "master/membership.h"
 #include "master/output.h"
+#include "master/roster.h"
 #include "master/rounds.h"
 #include "master/tuning.h"
 

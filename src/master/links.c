@@ -2,12 +2,13 @@
  * What peers report of links that are not as they should be: evidence of deaths (PROTOCOL 9.2), and edges that failed
  * between living peers (9.4).
  */
+#include "master/eligibility.h"
 #include "master/links.h"
 #include "master/membership.h"
-#include "master/newcomers.h"
 #include "master/operations.h"
 #include "master/output.h"
-#include "master/recovery.h"
+#include "master/queues.h"
+#include "master/roster.h"
 #include "master/rounds.h"
 #include "master/tuning.h"
 #include "master/views.h"
@@ -75,20 +76,6 @@ static bool is_fresh(const struct pccl_master *m, const struct pccl_edge *edge)
     return edge->since_us != 0 && m->now_us < edge->since_us + m->config.silence_ms * UINT64_C(1000);
 }
 
-/*
- * Whose word on a peer counts: that of members of its group, as others have no links to it; after a restart, of those
- * whose report is of the epoch that is law.
- */
-static bool is_witness(const struct pccl_master *m, const struct pccl_id *id, const struct pccl_id *of)
-{
-    const struct pccl_remote *remote = pccl_master_find(m, id), *peer = pccl_master_find(m, of);
-    if (remote == NULL)
-        return false;
-    if (m->recovering)
-        return pccl_master_is_law_reporter(m, remote, of);
-    return pccl_master_is_living_member(remote) && peer != NULL && remote->group_number == peer->group_number;
-}
-
 /* How many have seen within the silence limit that this peer's process is gone; strict: by dialing it. */
 static uint32_t count_witnesses(const struct pccl_master *m, const struct pccl_id *id, bool strict)
 {
@@ -96,7 +83,7 @@ static uint32_t count_witnesses(const struct pccl_master *m, const struct pccl_i
     for (uint32_t i = 0; i < m->edge_count; i++) {
         const struct pccl_edge *edge = &m->edges[i];
         if (!pccl_id_equal(&edge->to, id) || !is_evidence(edge->how, strict) || !is_fresh(m, edge) ||
-            !is_witness(m, &edge->from, id))
+            !pccl_master_is_witness(m, &edge->from, id))
             continue;
         if (first != NULL && !pccl_id_equal(first, &edge->from))
             return 2; /* more do not matter */
@@ -202,7 +189,7 @@ void pccl_master_probed(struct pccl_master *m, const struct pccl_master_event *e
         pccl_master_log(
             m, PCCL_LOG_WARN, &(struct pccl_log_fields){.peer = &remote->id, .cause = PCCL_LOG_CAUSE_NEWCOMER},
             "the master cannot reach the port of peer %s: its death may be noticed late", pccl_id_str(&remote->id));
-        pccl_master_send_heartbeat(m, remote, true); /* it may be waiting for its answer (newcomers.c, may_be_first) */
+        pccl_master_send_heartbeat(m, remote, true); /* it may be waiting for its answer (eligibility.c) */
     }
 }
 
@@ -224,12 +211,6 @@ void pccl_master_control_lost(struct pccl_master *m, struct pccl_remote *remote)
 }
 
 /* ---- edges between the living ---- */
-
-static bool are_neighbors(const struct pccl_remote *from, const struct pccl_remote *to)
-{
-    return pccl_master_is_living_member(from) && pccl_master_is_living_member(to) && from->group == to->group &&
-           from != to && (from->position + 1) % from->group->ring_count == to->position;
-}
 
 /* The link counts for whether a newcomer could be admitted. */
 static void recheck_newcomers(struct pccl_master *m, const struct pccl_remote *from, const struct pccl_remote *to)
@@ -537,7 +518,7 @@ static void give_up_ring_edges(struct pccl_master *m)
     for (uint32_t i = 0; i < m->edge_count; i++) {
         struct pccl_edge *edge = &m->edges[i];
         struct pccl_remote *from, *to;
-        if (!is_due(m, edge) || !ends_of(m, edge, &from, &to) || !are_neighbors(from, to))
+        if (!is_due(m, edge) || !ends_of(m, edge, &from, &to) || !pccl_master_are_neighbors(from, to))
             continue;
         edge->act_us = 0;
         /* Only if it failed in this very ring: then its other links have been tried too, and we choose knowing more. */
@@ -553,7 +534,8 @@ static uint64_t ring_decided_at(const struct pccl_master *m, const struct pccl_p
     for (uint32_t i = 0; i < m->edge_count; i++) {
         const struct pccl_edge *edge = &m->edges[i];
         struct pccl_remote *from, *to;
-        if (edge->act_us != 0 && ends_of(m, edge, &from, &to) && from->group == group && are_neighbors(from, to))
+        if (edge->act_us != 0 && ends_of(m, edge, &from, &to) && from->group == group &&
+            pccl_master_are_neighbors(from, to))
             at_us = pccl_max_u64(at_us, edge->act_us);
     }
     return at_us;

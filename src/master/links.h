@@ -9,11 +9,6 @@
 
 /* ---- who is to hold a link to whom ---- */
 
-struct pccl_link_intent *pccl_master_find_intent(const struct pccl_remote *from,
-                                                 const struct pccl_id *to); /* or NULL */
-bool pccl_master_holds_link(const struct pccl_remote *from, const struct pccl_remote *to);
-/* Does the view of their group rely on it? */
-bool pccl_master_needs_link(const struct pccl_remote *from, const struct pccl_remote *to);
 void pccl_master_forget_links(struct pccl_master *m, const struct pccl_remote *gone);
 /* Asks for the links of the group's ring, and of its mesh if it is small; other members are not wanted any more. */
 void pccl_master_request_view_links(struct pccl_master *m, struct pccl_peer_group *group);
@@ -26,8 +21,6 @@ void pccl_master_decide_cost(struct pccl_peer_group *group);
  * and do not, or a figure has moved (wire/cost.h). Returns how many, and if any, why.
  */
 uint32_t pccl_master_review_costs(struct pccl_master *m, struct pccl_text *why);
-/* It keeps links between all its members. */
-static inline bool pccl_master_is_small(uint32_t members) { return members <= PCCL_MESH_PEERS_MAX; }
 
 /* ---- what peers report ---- */
 

@@ -1,8 +1,9 @@
 /* Decisions on operations, each once (PROTOCOL 6), and what may be forgotten of them (2.3). */
+#include "master/eligibility.h"
 #include "master/links.h"
-#include "master/membership.h"
 #include "master/operations.h"
 #include "master/output.h"
+#include "master/roster.h"
 #include "master/where.h"
 #include "wire/describe.h"
 

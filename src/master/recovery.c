@@ -4,10 +4,12 @@
  * then is removed and never taken back. The order of the steps is here, and nothing of what one of them does.
  */
 #include "core/ticket.h"
+#include "master/links.h"
 #include "master/membership.h"
 #include "master/operations.h"
 #include "master/output.h"
 #include "master/recovery.h"
+#include "master/roster.h"
 #include "master/views.h"
 
 bool pccl_master_begin_recovery(struct pccl_master *m, const struct pccl_id *run_key)
@@ -87,6 +89,60 @@ static void conclude(struct pccl_master *m, struct pccl_report *law)
     free_reports(m);
 }
 
+static bool may_conclude(struct pccl_master *m, const struct pccl_report *law)
+{
+    uint32_t here = 0, dead = 0, count = law->fields.members_count;
+    for (uint32_t i = 0; i < count; i++) {
+        const struct pccl_remote *remote = pccl_master_find(m, &law->members[i].peer);
+        if (remote != NULL && pccl_master_has_reported(remote))
+            here++;
+        else if (remote != NULL && remote->state == PCCL_REMOTE_PENDING)
+            dead++; /* admitted by the last decision, but it never heard of it: a newcomer still */
+        else if ((remote == NULL || remote->conn == 0) && pccl_master_is_dead(m, &law->members[i].peer))
+            dead++;
+    }
+    uint64_t waited_us = m->now_us - m->recovering_since_us, alone_us = m->config.recover_ms * UINT64_C(250);
+    if (here == 1 && waited_us < alone_us) { /* its word alone: there may be others, whose run is another */
+        pccl_master_arm(m, m->recovering_since_us + alone_us);
+        return false;
+    }
+    if (here + dead == count)
+        return true;
+    if (waited_us >= m->config.recover_ms * UINT64_C(1000) && 2 * here > count)
+        return true;
+    if (waited_us >= m->config.alone_ms * UINT64_C(1000))
+        return true;
+    pccl_master_arm(m,
+                    m->recovering_since_us + (waited_us < m->config.recover_ms * UINT64_C(1000) ? m->config.recover_ms
+                                                                                                : m->config.alone_ms) *
+                                                 UINT64_C(1000));
+    return false;
+}
+
+/* Nobody who resumes comes to the end of a report, though all had the time for it, and newcomers wait. */
+bool pccl_master_recovery_is_hopeless(const struct pccl_master *m)
+{
+    if (!m->recovering || m->newcomer_count == 0 ||
+        m->now_us < m->recovering_since_us + m->config.recover_ms * UINT64_C(1000))
+        return false;
+    for (uint32_t i = 0; i < m->remote_count; i++)
+        if (pccl_master_has_reported(m->remotes[i]))
+            return false;
+    return true;
+}
+
+static void expel_if_hopeless(struct pccl_master *m)
+{
+    if (!pccl_master_recovery_is_hopeless(m))
+        return;
+    for (uint32_t i = 0; i < m->remote_count; i++) {
+        struct pccl_remote *remote = m->remotes[i];
+        if (remote->state == PCCL_REMOTE_RESUMING)
+            pccl_master_remove(m, remote, PCCL_REFUSAL_GONE,
+                               "no member reported in time after the restart of the master");
+    }
+}
+
 /* Everybody who could resume is gone again: nothing is left of the run. */
 static bool is_abandoned(const struct pccl_master *m)
 {
@@ -102,7 +158,7 @@ void pccl_master_decide_recovery(struct pccl_master *m)
     if (!m->recovering || m->shut)
         return;
     pccl_master_expel_bad_reporters(m);
-    pccl_master_expel_if_hopeless(m);
+    expel_if_hopeless(m);
     if (m->departing_count > 0)
         return; /* again when they are gone */
     struct pccl_remote *best = pccl_master_highest_report(m);
@@ -113,7 +169,7 @@ void pccl_master_decide_recovery(struct pccl_master *m)
         }
         return;
     }
-    if (pccl_master_may_conclude(m, best->report) && !pccl_master_expel_impostors(m) &&
+    if (may_conclude(m, best->report) && !pccl_master_expel_impostors(m) &&
         !pccl_master_expel_miscounters(m)) /* again when they are gone */
         conclude(m, best->report);
 }

@@ -44,18 +44,14 @@ enum { PCCL_INC_SPREAD = 4096 };
 bool pccl_master_begin_recovery(struct pccl_master *m, const struct pccl_id *run_key);
 /* Stage: goes on with the run if all that can be expected have reported, or time is up. */
 void pccl_master_decide_recovery(struct pccl_master *m);
+/* Newcomers wait, and nobody of the run has come to the end of a report, though all had the time for it. */
+bool pccl_master_recovery_is_hopeless(const struct pccl_master *m);
 
 /* ---- recovery_reports.c: reports, and which are believed ---- */
 
 /* A message of a member that has not finished its report. */
 void pccl_master_resume_received(struct pccl_master *m, struct pccl_remote *from, const struct pccl_msg *msg);
 void pccl_master_free_report(struct pccl_master *m, struct pccl_remote *remote);
-/* Its report is complete, and it is not leaving. */
-bool pccl_master_has_reported(const struct pccl_remote *remote);
-/* Of all epochs that this report names: an answered round may be of a later one than its sender has heard of. */
-uint32_t pccl_master_highest_inc(const struct pccl_report *report);
-/* As this report has it; NULL: it has no such member. */
-const struct pccl_member *pccl_master_reported_member(const struct pccl_report *report, const struct pccl_id *id);
 /* Who names epochs that cannot be, and who does not come to the end of a report in time. */
 void pccl_master_expel_bad_reporters(struct pccl_master *m);
 /* Whose token is another one to the others than its own. false: there was nobody, and the reports can be law. */
@@ -63,19 +59,19 @@ PCCL_MUST_CHECK bool pccl_master_expel_impostors(struct pccl_master *m);
 /* Who names rounds or outcomes that cannot be. false: there was nobody. */
 PCCL_MUST_CHECK bool pccl_master_expel_miscounters(struct pccl_master *m);
 
-/* ---- recovery_law.c: which report is law ---- */
+/* ---- recovery_law.c: what reports say, and which one is law ---- */
 
+/* Its report is complete, and it is not leaving. */
+bool pccl_master_has_reported(const struct pccl_remote *remote);
+/* Of all epochs that this report names: an answered round may be of a later one than its sender has heard of. */
+uint32_t pccl_master_highest_inc(const struct pccl_report *report);
+/* As this report has it; NULL: it has no such member. */
+const struct pccl_member *pccl_master_reported_member(const struct pccl_report *report, const struct pccl_id *id);
 /* Whose report is of the highest epoch; NULL: nobody has reported. */
 struct pccl_remote *pccl_master_highest_report(const struct pccl_master *m);
 /* This peer's report is of the highest epoch, which has it, and `of`, as members of one group. */
 bool pccl_master_is_law_reporter(const struct pccl_master *m, const struct pccl_remote *remote,
                                  const struct pccl_id *of);
-/* All whom this report names have reported or are dead, or their time is over. Else wakes the master when it is. */
-PCCL_MUST_CHECK bool pccl_master_may_conclude(struct pccl_master *m, const struct pccl_report *law);
-/* Newcomers wait, and nobody of the run has come to the end of a report, though all had the time for it. */
-bool pccl_master_recovery_is_hopeless(const struct pccl_master *m);
-/* Then all who resume go. */
-void pccl_master_expel_if_hopeless(struct pccl_master *m);
 
 /* ---- recovery_rebuild.c: groups and rounds from the reports ---- */
 

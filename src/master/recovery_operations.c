@@ -2,10 +2,10 @@
  * Operations from the reports, once the groups are rebuilt (PROTOCOL 12.4): any outcome that one member reports is that
  * of all, and parts add up. It does not know how groups were rebuilt, or which report is law.
  */
-#include "master/membership.h"
 #include "master/operations.h"
 #include "master/output.h"
 #include "master/recovery.h"
+#include "master/roster.h"
 
 #include <string.h>
 

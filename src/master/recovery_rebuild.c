@@ -4,6 +4,7 @@
  */
 #include "master/membership.h"
 #include "master/recovery.h"
+#include "master/roster.h"
 #include "master/rounds.h"
 #include "master/sync.h"
 

@@ -4,10 +4,10 @@
  * groups, rounds or operations.
  */
 #include "master/links.h"
-#include "master/membership.h"
 #include "master/operations.h"
 #include "master/output.h"
 #include "master/recovery.h"
+#include "master/roster.h"
 
 #include <string.h>
 
@@ -141,31 +141,6 @@ void pccl_master_resume_received(struct pccl_master *m, struct pccl_remote *from
     else if (status != PCCL_OK)
         pccl_master_remove(m, from, PCCL_REFUSAL_PROTOCOL, "its report of the run cannot be used (%s)",
                            pccl_wire_name(msg->type));
-}
-
-bool pccl_master_has_reported(const struct pccl_remote *remote)
-{
-    return remote->state == PCCL_REMOTE_RESUMING && !remote->departing && remote->report != NULL &&
-           remote->report->ended;
-}
-
-/* Of all epochs that this report names: an answered round may be of a later one than its sender has heard of. */
-uint32_t pccl_master_highest_inc(const struct pccl_report *report)
-{
-    uint32_t inc = report->fields.epoch.inc;
-    for (uint32_t kind = 0; kind < PCCL_ROUND_KINDS; kind++)
-        if (report->round_known[kind])
-            inc = pccl_max_u32(inc, report->rounds[kind].attributes.epoch.inc);
-    return inc;
-}
-
-/* NULL: this report has no such member. */
-const struct pccl_member *pccl_master_reported_member(const struct pccl_report *report, const struct pccl_id *id)
-{
-    for (uint32_t i = 0; i < report->fields.members_count; i++)
-        if (pccl_id_equal(&report->members[i].peer, id))
-            return &report->members[i];
-    return NULL;
 }
 
 /* ---- who is believed ---- */

@@ -7,9 +7,9 @@
  * joint topology call, unless the membership or the ring has changed meanwhile. The same way a group leaves a link
  * whose figures have moved: an update waits for the short search that they call for.
  */
+#include "master/eligibility.h"
 #include "master/links.h"
 #include "master/membership.h"
-#include "master/newcomers.h"
 #include "master/operations.h"
 #include "master/output.h"
 #include "master/rounds.h"

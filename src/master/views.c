@@ -7,6 +7,7 @@
 #include "master/operations.h"
 #include "master/output.h"
 #include "master/recovery.h"
+#include "master/roster.h"
 #include "master/tuning.h"
 #include "master/views.h"
 

@@ -1,8 +1,8 @@
 /* Who is where: nobody waits in silence (PROTOCOL 9.6). The master names those who have not come, and what they wait
  * in. */
-#include "master/membership.h"
 #include "master/operations.h"
 #include "master/output.h"
+#include "master/roster.h"
 #include "master/sync.h"
 #include "master/where.h"
 #include "wire/describe.h"

@@ -1,6 +1,6 @@
 /* The scenarios of crowds at the master's door: what strangers cost, and whom they keep out. */
+#include "master/roster.h"
 #include "scenarios.h"
-#include "master/membership.h"
 
 #include <string.h>
 

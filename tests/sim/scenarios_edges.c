@@ -2,8 +2,8 @@
  * When an edge of a ring for which there is no other is given up, and who goes then (PROTOCOL 9.4): what one
  * end says is said here by hand, in its name, as no cut of the simulator is of one direction only.
  */
+#include "master/roster.h"
 #include "scenarios.h"
-#include "master/membership.h"
 
 static struct sim_peer
     *p[6]; /* of the scenario under way: the members of group 0 in the order of its ring, the others */

@@ -1,8 +1,8 @@
 /* Direct exchange (PROTOCOL 9.7, F14): links between all members of a small group, and the two ways
  * an operation can be started. */
+#include "master/roster.h"
 #include "core/ticket.h"
 #include "scenarios.h"
-#include "master/membership.h"
 
 #include <string.h>
 

@@ -1,8 +1,8 @@
 /* The optimization of the topology, directed: what ring comes of it, over links that stand or not; giving up, other
  * calls meanwhile, and questions. */
-#include "scenario_topology.h"
-#include "master/membership.h"
+#include "master/roster.h"
 #include "master/tuning.h"
+#include "scenario_topology.h"
 
 #include <string.h>
 

@@ -23,7 +23,7 @@ PLANTS = [
         ["D2"], [],
         [
             ("src/master/links.c",
-             "!ends_of(m, edge, &from, &to) || !are_neighbors(from, to)) continue; edge->act_us = 0;",
+             "!ends_of(m, edge, &from, &to) || !pccl_master_are_neighbors(from, to)) continue; edge->act_us = 0;",
              "!ends_of(m, edge, &from, &to)) continue; edge->act_us = 0;"),
         ]),
     Bug("cost_is_not_told_to_newcomers",
@@ -78,11 +78,11 @@ PLANTS = [
         "links beside the ring prevent an admission",
         [], ["mesh-cold"],
         [
-            ("src/master/newcomers.c",
+            ("src/master/eligibility.c",
              "if (!pccl_master_is_small(members + 1) || "
              "m->now_us >= remote->warm_since_us + patience_ms * UINT64_C(1000))",
              "(void)patience_ms; if (!pccl_master_is_small(members + 1))"),
-            ("src/master/newcomers.c",
+            ("src/master/eligibility.c",
              "return !intent->up && !intent->failed;",
              "return !intent->up;"),
         ]),

@@ -25,7 +25,7 @@ PLANTS = [
         "F6: an outcome that only the latecomer knew was decided anew without it",
         ["I2", "ASSERT"], ["f6-all-report"],
         TAKE_BACK + [
-            ("src/master/recovery_law.c",
+            ("src/master/recovery.c",
              "if (here + dead == count)",
              "if (here + dead == count || 2 * here > count)"),
             ("src/master/recovery_rebuild.c",

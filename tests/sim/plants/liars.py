@@ -91,7 +91,7 @@ PLANTS = [
         [], ["stranger-witness"],
         [
             ("src/master/links.c",
-             "!is_fresh(m, edge) || !is_witness(m, &edge->from, id)",
+             "!is_fresh(m, edge) || !pccl_master_is_witness(m, &edge->from, id)",
              "!is_fresh(m, edge)"),
             ("src/master/links.c",
              "if (!counts || (to == NULL",
@@ -125,7 +125,7 @@ PLANTS = [
         "12.3: the first at a restarted master makes its invention law before the members are there",
         [], ["pretender-first"],
         [
-            ("src/master/recovery_law.c",
+            ("src/master/recovery.c",
              "if (here == 1 && waited_us < alone_us)",
              "if (here == UINT32_MAX)"),
         ]),
@@ -133,7 +133,7 @@ PLANTS = [
         "9.2: two liars of another group wait for a control connection to break",
         [], ["witness-of-others"],
         [
-            ("src/master/links.c",
+            ("src/master/eligibility.c",
              "return pccl_master_is_living_member(remote) && peer != NULL && "
              "remote->group_number == peer->group_number;",
              "return pccl_master_is_living_member(remote) && peer != NULL;"),

@@ -91,7 +91,7 @@ PLANTS = [
         "12.1: strangers that never end their reports do not keep newcomers waiting",
         [], ["pretender-endless"],
         [
-            ("src/master/recovery_law.c",
+            ("src/master/recovery.c",
              "m->newcomer_count == 0",
              "true"),
         ]),

@@ -43,7 +43,7 @@ PLANTS = [
         "R9.3: a member in grace is waited for",
         ["I7", "I2", "PEACE"], [],
         [
-            ("src/master/rounds.c",
+            ("src/master/eligibility.c",
              "if (m->remotes[i]->state == PCCL_REMOTE_MEMBER && !m->remotes[i]->votes[kind])",
              "if (m->remotes[i]->state == PCCL_REMOTE_MEMBER && m->remotes[i]->conn != 0 && "
              "!m->remotes[i]->votes[kind])"),
