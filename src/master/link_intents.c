@@ -5,7 +5,6 @@
 #include "core/ticket.h"
 #include "master/eligibility.h"
 #include "master/links.h"
-#include "master/membership.h"
 #include "master/output.h"
 #include "master/roster.h"
 #include "master/tuning.h"
@@ -154,4 +153,11 @@ uint32_t pccl_master_review_costs(struct pccl_master *m, struct pccl_text *why)
         pccl_text_format(why, any_mesh ? "all members have links to each other now"
                                        : "links are faster or slower than they were");
     return found;
+}
+
+void pccl_master_request_better_links(struct pccl_master *m, struct pccl_peer_group *group)
+{
+    const uint32_t *ring = group->tuning.better;
+    for (uint32_t i = 0; pccl_master_has_better(group) && i < group->ring_count; i++)
+        pccl_master_request_link(m, group->ring[ring[i]], pccl_master_next_of(group, ring, i));
 }

@@ -11,7 +11,6 @@
 #include "core/ticket.h"
 #include "master/output.h"
 #include "master/roster.h"
-#include "master/rounds.h"
 #include "master/tuning.h"
 
 enum {

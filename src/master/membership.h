@@ -1,7 +1,6 @@
 /*
- * Who is in: peers, groups and their rings, the run's beginning and end, epochs, and how somebody leaves. A removal is
- * noted at once (departing) and takes effect behind the input that has come with it, after what the others have
- * finished is committed.
+ * The run: its beginning and end, and how somebody leaves it. A removal is noted at once (roster.h, departing) and
+ * takes effect behind the input that has come with it, after what the others have finished is committed.
  */
 #ifndef PCCL_MASTER_MEMBERSHIP_H
 #define PCCL_MASTER_MEMBERSHIP_H
@@ -12,17 +11,6 @@
 
 /* Forgets a peer that is in no ring, with all that belongs to it. */
 void pccl_master_free_remote(struct pccl_master *m, struct pccl_remote *remote);
-/* What these are called: to be said before anything else of them. Of more than PCCL_NAMES_TOLD_MAX the first. */
-void pccl_master_tell_names(struct pccl_master *m, struct pccl_remote *to, const struct pccl_member *of,
-                            uint32_t count);
-
-/* ---- groups ---- */
-
-/* A newcomer becomes a member, last in the ring; the group is changed. false: out of memory. */
-PCCL_MUST_CHECK bool pccl_master_join_ring(struct pccl_master *m, struct pccl_peer_group *group,
-                                           struct pccl_remote *remote);
-/* The group's ring in another order: positions of before. The group is changed. false: out of memory. */
-PCCL_MUST_CHECK bool pccl_master_reorder(struct pccl_master *m, struct pccl_peer_group *group, const uint32_t *order);
 
 /* ---- the run ---- */
 

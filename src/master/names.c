@@ -2,8 +2,8 @@
  * What peers are called: the master knows it from their hellos. Members are told before they hear of a peer, so that
  * their own words have names, too; newcomers, who are strangers yet, with their welcome.
  */
-#include "master/membership.h"
 #include "master/output.h"
+#include "master/roster.h"
 
 #include <string.h>
 

@@ -1,6 +1,6 @@
 /* Decisions on operations, each once (PROTOCOL 6), and what may be forgotten of them (2.3). */
+#include "master/edges.h"
 #include "master/eligibility.h"
-#include "master/links.h"
 #include "master/operations.h"
 #include "master/output.h"
 #include "master/roster.h"

@@ -2,8 +2,8 @@
  * Groups, their rings, and rounds from the reports, once one of them is law (PROTOCOL 12.4). It does not know why that
  * one is law, nor of operations.
  */
-#include "master/membership.h"
 #include "master/recovery.h"
+#include "master/rings.h"
 #include "master/roster.h"
 #include "master/rounds.h"
 #include "master/sync.h"

@@ -150,3 +150,14 @@ struct pccl_peer_group *pccl_master_group(struct pccl_master *m, uint32_t number
     m->groups[m->group_count++] = group;
     return group;
 }
+
+struct pccl_attributes pccl_master_attributes(const struct pccl_master *m, const struct pccl_peer_group *group)
+{
+    struct pccl_attributes attributes = {.epoch = m->epoch, .world = m->member_count, .group_world = group->ring_count};
+    for (uint32_t i = 0; i < m->group_count; i++) {
+        uint32_t size = m->groups[i]->ring_count;
+        attributes.groups += size > 0;
+        attributes.largest_group = size > attributes.largest_group ? size : attributes.largest_group;
+    }
+    return attributes;
+}

@@ -16,11 +16,16 @@ void pccl_master_attach(struct pccl_master *m, struct pccl_remote *remote, pccl_
                         const struct pccl_address *address);
 /* Where a peer can be reached, as far as is known; PCCL_CANDIDATES_MAX at most. Returns how many. */
 uint32_t pccl_master_addresses(const struct pccl_remote *remote, struct pccl_address *addresses);
-/* It is to go, for this reason. Nothing happens if it is departing already. */
+/* What these are called: to be said before anything else of them. Of more than PCCL_NAMES_TOLD_MAX the first. */
+void pccl_master_tell_names(
+    struct pccl_master *m, struct pccl_remote *to, const struct pccl_member *of,
+    uint32_t count); /* It is to go, for this reason. Nothing happens if it is departing already. */
 PCCL_PRINTF(4, 5)
 void pccl_master_remove(struct pccl_master *m, struct pccl_remote *remote, enum pccl_refusal why, const char *format,
                         ...);
 /* NULL: there is none, or (create) there is no room or no memory for it. */
 struct pccl_peer_group *pccl_master_group(struct pccl_master *m, uint32_t number, bool create);
+/* Of a member of this group now. */
+struct pccl_attributes pccl_master_attributes(const struct pccl_master *m, const struct pccl_peer_group *group);
 
 #endif

@@ -4,26 +4,15 @@
  */
 #include "master/eligibility.h"
 #include "master/links.h"
-#include "master/membership.h"
 #include "master/newcomers.h"
 #include "master/operations.h"
 #include "master/output.h"
+#include "master/rings.h"
 #include "master/roster.h"
 #include "master/rounds.h"
 #include "master/sync.h"
 #include "master/tuning.h"
 #include "master/views.h"
-
-struct pccl_attributes pccl_master_attributes(const struct pccl_master *m, const struct pccl_peer_group *group)
-{
-    struct pccl_attributes attributes = {.epoch = m->epoch, .world = m->member_count, .group_world = group->ring_count};
-    for (uint32_t i = 0; i < m->group_count; i++) {
-        uint32_t size = m->groups[i]->ring_count;
-        attributes.groups += size > 0;
-        attributes.largest_group = size > attributes.largest_group ? size : attributes.largest_group;
-    }
-    return attributes;
-}
 
 static void send_round(struct pccl_master *m, struct pccl_remote *to, uint8_t kind, uint64_t round, uint8_t outcome)
 {

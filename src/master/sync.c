@@ -19,7 +19,6 @@
 #include "master/operations.h"
 #include "master/output.h"
 #include "master/roster.h"
-#include "master/rounds.h"
 #include "master/sync.h"
 
 #include <string.h>

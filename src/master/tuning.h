@@ -7,6 +7,19 @@
 
 #include "master/state.h"
 
+/* A ring that was found for the group as it is, to be adopted. */
+static inline bool pccl_master_has_better(const struct pccl_peer_group *group)
+{
+    return group->tuning.better != NULL && group->tuning.better_version == group->ring_version;
+}
+
+/* The member behind the i-th of this ring, which names the members by their positions. */
+static inline struct pccl_remote *pccl_master_next_of(const struct pccl_peer_group *group, const uint32_t *ring,
+                                                      uint32_t i)
+{
+    return group->ring[ring[i + 1 == group->ring_count ? 0 : i + 1]];
+}
+
 /* ---- link_estimates.c: what is known ---- */
 
 /* A member gets its row of the matrix. false: no memory. */
@@ -38,6 +51,9 @@ void pccl_master_link_cost(const struct pccl_remote *from, const struct pccl_rem
 void pccl_master_calibrate_tests(struct pccl_peer_group *group);
 /* What is known of a way, as the solver and people see it: a link that stands is a way, whatever a test says. */
 struct pccl_figure pccl_master_link_estimate(const struct pccl_remote *from, const struct pccl_remote *to);
+
+/* ---- ring_problem.c: the same for the solver ---- */
+
 /* Gives the members their numbers. */
 void pccl_master_number_members(struct pccl_peer_group *group);
 /* The group as the solver sees it, by the members' numbers; to be freed. false: out of memory. */
@@ -45,7 +61,7 @@ PCCL_MUST_CHECK bool pccl_master_build_ring_problem(struct pccl_master *m, struc
                                                     struct pccl_ring_problem *problem);
 void pccl_master_free_problem(struct pccl_master *m, struct pccl_ring_problem *problem);
 
-/* ---- topology_reports.c: the same for people ---- */
+/* ---- topology_reports.c: and for people ---- */
 
 /* A member asks for the text of its group. */
 void pccl_master_describe(struct pccl_master *m, struct pccl_remote *from, const struct pccl_msg_describe *describe);
@@ -78,8 +94,6 @@ void pccl_master_expire_tests(struct pccl_master *m);
 PCCL_MUST_CHECK bool pccl_master_update_waits_for_rings(struct pccl_master *m);
 /* Gives the groups (changed) the better rings that were found for them. Returns how many, and if any, why. */
 uint32_t pccl_master_adopt_rings(struct pccl_master *m, struct pccl_text *why);
-/* The links of the rings to come: a new view has dropped what is not of the present ones. */
-void pccl_master_request_better_links(struct pccl_master *m, struct pccl_peer_group *group);
 /* Stage: where the best ring is not proven, the search goes on in the background. */
 void pccl_master_search_in_background(struct pccl_master *m);
 /* The group ends: stops its search and frees what is known. */

@@ -3,12 +3,10 @@
  * goes, and why there is another view, is decided elsewhere.
  */
 #include "master/links.h"
-#include "master/membership.h"
 #include "master/operations.h"
 #include "master/output.h"
 #include "master/recovery.h"
 #include "master/roster.h"
-#include "master/tuning.h"
 #include "master/views.h"
 
 /* ---- telling ---- */

@@ -14,7 +14,7 @@ PLANTS = [
         "F14: a link beside the ring fails for good and the view does not change",
         ["D3"], ["mesh-cut", "mesh-cut-stuck"],
         [
-            ("src/master/links.c",
+            ("src/master/failed_links.c",
              "|| from->group->cost.mesh == 0 ||",
              "|| true ||"),
         ], last=12000),
@@ -22,9 +22,10 @@ PLANTS = [
         "F14: nobody goes for a link beside the ring",
         ["D2"], [],
         [
-            ("src/master/links.c",
-             "!ends_of(m, edge, &from, &to) || !pccl_master_are_neighbors(from, to)) continue; edge->act_us = 0;",
-             "!ends_of(m, edge, &from, &to)) continue; edge->act_us = 0;"),
+            ("src/master/failed_links.c",
+             "!pccl_master_ends_of(m, edge, &from, &to) || !pccl_master_are_neighbors(from, to)) continue; "
+             "edge->act_us = 0;",
+             "!pccl_master_ends_of(m, edge, &from, &to)) continue; edge->act_us = 0;"),
         ]),
     Bug("cost_is_not_told_to_newcomers",
         "the members of a view plan differently",

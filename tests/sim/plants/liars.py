@@ -74,7 +74,7 @@ PLANTS = [
         "9.4: who says that a link has failed is believed, also against the master's own dial",
         [], ["lying-link"],
         [
-            ("src/master/links.c",
+            ("src/master/failed_links.c",
              "!confirmed || bad_from > bad_to ||",
              "bad_from > bad_to ||"),
         ]),
@@ -90,7 +90,7 @@ PLANTS = [
         "9.2: evidence of whoever knocks counts",
         [], ["stranger-witness"],
         [
-            ("src/master/links.c",
+            ("src/master/edges.c",
              "!is_fresh(m, edge) || !pccl_master_is_witness(m, &edge->from, id)",
              "!is_fresh(m, edge)"),
             ("src/master/links.c",
