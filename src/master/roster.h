@@ -17,9 +17,8 @@ void pccl_master_attach(struct pccl_master *m, struct pccl_remote *remote, pccl_
 /* Where a peer can be reached, as far as is known; PCCL_CANDIDATES_MAX at most. Returns how many. */
 uint32_t pccl_master_addresses(const struct pccl_remote *remote, struct pccl_address *addresses);
 /* What these are called: to be said before anything else of them. Of more than PCCL_NAMES_TOLD_MAX the first. */
-void pccl_master_tell_names(
-    struct pccl_master *m, struct pccl_remote *to, const struct pccl_member *of,
-    uint32_t count);
+void pccl_master_tell_names(struct pccl_master *m, struct pccl_remote *to, const struct pccl_member *of,
+                            uint32_t count);
 /* It is to go, for this reason. Nothing happens if it is departing already. */
 PCCL_PRINTF(4, 5)
 void pccl_master_remove(struct pccl_master *m, struct pccl_remote *remote, enum pccl_refusal why, const char *format,
