@@ -9,7 +9,9 @@
 #include "master/membership.h"
 #include "master/newcomers.h"
 #include "master/output.h"
+#include "master/queues.h"
 #include "master/recovery.h"
+#include "master/roster.h"
 
 #include <string.h>
 

@@ -3,12 +3,10 @@
  * whatever has come in and whether or not memory was short. This file must not know how a state
  * came about, or what the master has said.
  */
-#include "master/check.h"
-
 #include "core/check.h"
-#include "master/links.h"
-#include "master/membership.h"
-#include "master/recovery.h"
+#include "master/check.h"
+#include "master/eligibility.h"
+#include "master/roster.h"
 #include "master/sync.h"
 #include "wire/cost.h"
 

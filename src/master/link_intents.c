@@ -3,19 +3,12 @@
  * directly); and what newcomers need (newcomers.c). What the master knows of these links makes the cost data of a view.
  */
 #include "core/ticket.h"
+#include "master/eligibility.h"
 #include "master/links.h"
-#include "master/membership.h"
 #include "master/output.h"
+#include "master/roster.h"
 #include "master/tuning.h"
 #include "wire/cost.h"
-
-struct pccl_link_intent *pccl_master_find_intent(const struct pccl_remote *from, const struct pccl_id *to)
-{
-    for (uint32_t i = 0; i < from->intent_count; i++)
-        if (pccl_id_equal(&from->intents[i].to, to))
-            return &from->intents[i];
-    return NULL;
-}
 
 static struct pccl_link_intent *add_intent(struct pccl_master *m, struct pccl_remote *from, const struct pccl_id *to)
 {
@@ -53,12 +46,6 @@ void pccl_master_request_link(struct pccl_master *m, struct pccl_remote *from, s
     pccl_master_send(m, from, &msg, 0);
 }
 
-bool pccl_master_holds_link(const struct pccl_remote *from, const struct pccl_remote *to)
-{
-    const struct pccl_link_intent *intent = pccl_master_find_intent(from, &to->id);
-    return from == to || (intent != NULL && intent->up);
-}
-
 void pccl_master_forget_links(struct pccl_master *m, const struct pccl_remote *gone)
 {
     PCCL_ASSERT(gone->departing);
@@ -78,23 +65,11 @@ void pccl_master_forget_links(struct pccl_master *m, const struct pccl_remote *g
 
 /* ---- the links of a group ---- */
 
-static struct pccl_remote *successor_of(const struct pccl_remote *remote)
-{
-    PCCL_ASSERT(remote->group != NULL);
-    return remote->group->ring[(remote->position + 1) % remote->group->ring_count];
-}
-
-bool pccl_master_needs_link(const struct pccl_remote *from, const struct pccl_remote *to)
-{
-    return from != to && from->group != NULL && from->group == to->group &&
-           (from->group->cost.mesh != 0 || successor_of(from) == to);
-}
-
 void pccl_master_request_view_links(struct pccl_master *m, struct pccl_peer_group *group)
 {
     bool mesh = pccl_master_is_small(group->ring_count);
     for (uint32_t i = 0; i < group->ring_count; i++) {
-        struct pccl_remote *from = group->ring[i], *next = successor_of(from);
+        struct pccl_remote *from = group->ring[i], *next = pccl_master_successor(from);
         for (uint32_t k = 0; k < from->intent_count;) {
             struct pccl_remote *wanted = pccl_master_find(m, &from->intents[k].to);
             bool member = wanted != NULL && wanted->state == PCCL_REMOTE_MEMBER;
@@ -138,7 +113,7 @@ static struct pccl_cost cost_of(const struct pccl_peer_group *group)
         const struct pccl_remote *from = group->ring[i];
         uint64_t rate;
         uint32_t rtt_us;
-        pccl_master_link_cost(from, successor_of(from), &rate, &rtt_us);
+        pccl_master_link_cost(from, pccl_master_successor(from), &rate, &rtt_us);
         cost.rtt_us = (uint32_t)pccl_max_u64(cost.rtt_us, rtt_us);
         if (rate != 0 && (cost.rate == 0 || rate < cost.rate))
             cost.rate = rate;
@@ -178,4 +153,11 @@ uint32_t pccl_master_review_costs(struct pccl_master *m, struct pccl_text *why)
         pccl_text_format(why, any_mesh ? "all members have links to each other now"
                                        : "links are faster or slower than they were");
     return found;
+}
+
+void pccl_master_request_better_links(struct pccl_master *m, struct pccl_peer_group *group)
+{
+    const uint32_t *ring = group->tuning.better;
+    for (uint32_t i = 0; pccl_master_has_better(group) && i < group->ring_count; i++)
+        pccl_master_request_link(m, group->ring[ring[i]], pccl_master_next_of(group, ring, i));
 }

@@ -11,9 +11,8 @@
  * added to that of the others.
  */
 #include "core/ticket.h"
-#include "master/membership.h"
 #include "master/output.h"
-#include "master/rounds.h"
+#include "master/roster.h"
 #include "master/tuning.h"
 
 enum {

@@ -9,14 +9,11 @@
 
 /* ---- who is to hold a link to whom ---- */
 
-struct pccl_link_intent *pccl_master_find_intent(const struct pccl_remote *from,
-                                                 const struct pccl_id *to); /* or NULL */
-bool pccl_master_holds_link(const struct pccl_remote *from, const struct pccl_remote *to);
-/* Does the view of their group rely on it? */
-bool pccl_master_needs_link(const struct pccl_remote *from, const struct pccl_remote *to);
 void pccl_master_forget_links(struct pccl_master *m, const struct pccl_remote *gone);
 /* Asks for the links of the group's ring, and of its mesh if it is small; other members are not wanted any more. */
 void pccl_master_request_view_links(struct pccl_master *m, struct pccl_peer_group *group);
+/* The links of the rings to come: a new view has dropped what is not of the present ones. */
+void pccl_master_request_better_links(struct pccl_master *m, struct pccl_peer_group *group);
 /* Nothing happens if it is asked for already. */
 void pccl_master_request_link(struct pccl_master *m, struct pccl_remote *from, struct pccl_remote *to);
 /* For a new view: what the master knows of its links at this moment. */
@@ -26,8 +23,6 @@ void pccl_master_decide_cost(struct pccl_peer_group *group);
  * and do not, or a figure has moved (wire/cost.h). Returns how many, and if any, why.
  */
 uint32_t pccl_master_review_costs(struct pccl_master *m, struct pccl_text *why);
-/* It keeps links between all its members. */
-static inline bool pccl_master_is_small(uint32_t members) { return members <= PCCL_MESH_PEERS_MAX; }
 
 /* ---- what peers report ---- */
 
@@ -37,12 +32,6 @@ void pccl_master_link_lost(struct pccl_master *m, struct pccl_remote *from, cons
 void pccl_master_link_up(struct pccl_master *m, struct pccl_remote *from, const struct pccl_msg_link_up *up);
 /* Its control connection broke. It departs if others have seen its process gone; else the master looks for itself. */
 void pccl_master_control_lost(struct pccl_master *m, struct pccl_remote *remote);
-/* Keeps what a peer says of a link. */
-void pccl_master_note_edge(struct pccl_master *m, const struct pccl_id *from, const struct pccl_id *to, bool incoming,
-                           enum pccl_link_end how);
-void pccl_master_forget_edges(struct pccl_master *m, const struct pccl_remote *gone);
-/* Somebody whose word counts has dialed this peer in vain, as a process that is gone is. */
-bool pccl_master_is_dead(const struct pccl_master *m, const struct pccl_id *id);
 
 /* ---- the master's own dials ---- */
 
@@ -53,7 +42,7 @@ void pccl_master_probed(struct pccl_master *m, const struct pccl_master_event *e
 /* Its control connection is lost: dials its port once more, if that is due. */
 void pccl_master_probe_if_due(struct pccl_master *m, struct pccl_remote *remote);
 
-/* ---- edges that fail between the living ---- */
+/* ---- failed_links.c: edges that fail between the living ---- */
 
 /* Stage: those that were not mended in time: another ring, or one of the two ends goes (PROTOCOL 9.4). */
 void pccl_master_decide_failed_links(struct pccl_master *m);
@@ -62,7 +51,5 @@ PCCL_MUST_CHECK bool pccl_master_exclude_bad_links(struct pccl_master *m, const 
                                                    uint64_t *rates);
 /* A ring without the edges that fail now, if there is one. */
 void pccl_master_avoid_bad_edges(struct pccl_master *m, struct pccl_peer_group *group);
-/* When what is to become of the last failed link of this peer that its group needs is decided; 0: none has failed. */
-uint64_t pccl_master_link_decided_at(struct pccl_master *m, const struct pccl_id *peer);
 
 #endif

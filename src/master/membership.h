@@ -1,7 +1,6 @@
 /*
- * The membership: peers, groups and their rings, the beginning and end of the run, and departures.
- * A removal is noted at once (`departing`). It takes effect when all input that came with it has
- * been handled and what the others have finished is committed.
+ * The run: its beginning and end, and how somebody leaves it. A removal is noted at once (roster.h, departing) and
+ * takes effect behind the input that has come with it, after what the others have finished is committed.
  */
 #ifndef PCCL_MASTER_MEMBERSHIP_H
 #define PCCL_MASTER_MEMBERSHIP_H
@@ -10,45 +9,8 @@
 
 /* ---- peers ---- */
 
-/* NULL: no peer has this id. */
-struct pccl_remote *pccl_master_find(const struct pccl_master *m, const struct pccl_id *id);
-/*
- * Adds the peer that said this hello; no other peer may have its id. NULL: no room, or no memory.
- */
-struct pccl_remote *pccl_master_add_remote(struct pccl_master *m, const struct pccl_msg_hello *hello,
-                                           enum pccl_remote_state state);
-/*
- * Makes this the peer's control connection. The newest wins: the one before is closed (PROTOCOL
- * 3.2).
- */
-void pccl_master_attach(struct pccl_master *m, struct pccl_remote *remote, pccl_conn conn,
-                        const struct pccl_address *address);
-/* Frees a peer that is in no ring, with everything that belongs to it. */
+/* Forgets a peer that is in no ring, with all that belongs to it. */
 void pccl_master_free_remote(struct pccl_master *m, struct pccl_remote *remote);
-/* The known addresses of a peer, PCCL_CANDIDATES_MAX at most. Returns how many. */
-uint32_t pccl_master_addresses(const struct pccl_remote *remote, struct pccl_address *addresses);
-/*
- * Tells the names of these members, the first PCCL_NAMES_TOLD_MAX of them. To be called before any
- * other message mentions them.
- */
-void pccl_master_tell_names(struct pccl_master *m, struct pccl_remote *to, const struct pccl_member *of,
-                            uint32_t count);
-
-/* ---- groups ---- */
-
-/* NULL: there is none; or, with create, no room or no memory. */
-struct pccl_peer_group *pccl_master_group(struct pccl_master *m, uint32_t number, bool create);
-/*
- * Makes a newcomer a member, last in the ring, and marks the group as changed. false: out of
- * memory.
- */
-PCCL_MUST_CHECK bool pccl_master_join_ring(struct pccl_master *m, struct pccl_peer_group *group,
-                                           struct pccl_remote *remote);
-/*
- * Reorders the group's ring and marks the group as changed. order: the present positions in their
- * new order. false: out of memory.
- */
-PCCL_MUST_CHECK bool pccl_master_reorder(struct pccl_master *m, struct pccl_peer_group *group, const uint32_t *order);
 
 /* ---- the run ---- */
 
@@ -68,11 +30,7 @@ bool pccl_master_run_is_over(const struct pccl_master *m, const struct pccl_id *
 
 /* ---- departures ---- */
 
-/* Marks the peer as departing, for this reason; does nothing if it is departing already. */
-PCCL_PRINTF(4, 5)
-void pccl_master_remove(struct pccl_master *m, struct pccl_remote *remote, enum pccl_refusal why, const char *format,
-                        ...);
-/* Stage: removes all departing peers, in one view unless there are too many of them. */
+/* Stage: those who depart go, all in one view if they are not too many. */
 void pccl_master_expel_departing(struct pccl_master *m);
 
 #endif

@@ -3,8 +3,8 @@
  * any other message mentions it, so that they can add it to reasons and logs; newcomers are told
  * with their welcome.
  */
-#include "master/membership.h"
 #include "master/output.h"
+#include "master/roster.h"
 
 #include <string.h>
 

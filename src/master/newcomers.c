@@ -1,144 +1,18 @@
 /*
- * Who waits to be admitted (PROTOCOL 11): in a queue for each group, counted by the address it comes from. What a
- * newcomer costs depends on its group's queue and not on all who wait, and a queue is looked at only when something of
- * it has changed; so a crowd of strangers takes neither the master's time nor the room of others.
+ * For whom of those who wait (queues.h) there is room, who gets links, who is eligible by them, and who took too long
+ * (PROTOCOL 11). It does not know when newcomers are admitted.
  */
+#include "master/eligibility.h"
 #include "master/links.h"
-#include "master/membership.h"
 #include "master/newcomers.h"
 #include "master/output.h"
+#include "master/queues.h"
+#include "master/roster.h"
 
 enum {
     WARM_UP_WIDTH = 16,                    /* newcomers of a group and an address that are warmed up at once */
     WARM_UP_WIDTH_ALL = 4 * WARM_UP_WIDTH, /* of a group, wherever they come from */
 };
-
-/* ---- queues and sites ---- */
-
-static struct pccl_queue *find_queue(const struct pccl_master *m, uint32_t group_number)
-{
-    struct pccl_table_node *node = pccl_table_find(&m->queues, group_number);
-    return node != NULL ? PCCL_CONTAINER_OF(node, struct pccl_queue, by_number) : NULL;
-}
-
-static struct pccl_site *find_site(const struct pccl_master *m, const struct pccl_address *address)
-{
-    struct pccl_table_node *node = pccl_table_find(&m->sites, pccl_address_site(&m->hash, address));
-    for (; node != NULL; node = pccl_table_find_next(node)) {
-        struct pccl_site *site = PCCL_CONTAINER_OF(node, struct pccl_site, by_address);
-        if (pccl_address_same_site(&site->address, address))
-            return site;
-    }
-    return NULL;
-}
-
-static void recheck(struct pccl_master *m, struct pccl_queue *queue)
-{
-    pccl_list_remove(&queue->stale);
-    pccl_list_append(&m->stale_queues, &queue->stale);
-}
-
-void pccl_master_recheck_queue(struct pccl_master *m, uint32_t group_number)
-{
-    struct pccl_queue *queue = find_queue(m, group_number);
-    if (queue != NULL)
-        recheck(m, queue);
-}
-
-void pccl_master_recheck_all_queues(struct pccl_master *m)
-{
-    for (struct pccl_table_node *node = pccl_table_first(&m->queues); node != NULL;
-         node = pccl_table_after(&m->queues, node))
-        recheck(m, PCCL_CONTAINER_OF(node, struct pccl_queue, by_number));
-}
-
-static void drop_if_empty(struct pccl_master *m, struct pccl_queue *queue, struct pccl_site *site)
-{
-    if (queue != NULL && queue->count == 0) {
-        pccl_list_remove(&queue->stale);
-        pccl_table_remove(&m->queues, &queue->by_number);
-        pccl_release(&m->memory, queue, sizeof *queue);
-    }
-    if (site != NULL && site->count == 0) {
-        pccl_table_remove(&m->sites, &site->by_address);
-        pccl_release(&m->memory, site, sizeof *site);
-    }
-}
-
-static struct pccl_queue *find_or_make_queue(struct pccl_master *m, uint32_t group_number)
-{
-    struct pccl_queue *queue = find_queue(m, group_number);
-    if (queue != NULL)
-        return queue;
-    queue = pccl_allocate(&m->memory, sizeof *queue);
-    if (queue == NULL)
-        return NULL;
-    queue->number = group_number;
-    queue->due_us = UINT64_MAX;
-    pccl_list_init(&queue->newcomers);
-    pccl_list_init(&queue->stale);
-    pccl_table_insert(&m->queues, &queue->by_number, group_number);
-    return queue;
-}
-
-static struct pccl_site *find_or_make_site(struct pccl_master *m, const struct pccl_address *address)
-{
-    struct pccl_site *site = find_site(m, address);
-    if (site != NULL)
-        return site;
-    site = pccl_allocate(&m->memory, sizeof *site);
-    if (site == NULL)
-        return NULL;
-    site->address = *address;
-    pccl_table_insert(&m->sites, &site->by_address, pccl_address_site(&m->hash, address));
-    return site;
-}
-
-bool pccl_master_enqueue(struct pccl_master *m, struct pccl_remote *remote, const struct pccl_address *from)
-{
-    PCCL_ASSERT(remote->state == PCCL_REMOTE_PENDING && remote->queue == NULL);
-    struct pccl_queue *queue = find_or_make_queue(m, remote->group_number);
-    struct pccl_site *site = find_or_make_site(m, from);
-    if (queue == NULL || site == NULL) {
-        drop_if_empty(m, queue, site);
-        return false;
-    }
-    remote->queue = queue;
-    remote->site = site;
-    pccl_list_append(&queue->newcomers, &remote->in_queue);
-    queue->count++;
-    site->count++;
-    m->newcomer_count++;
-    pccl_master_arm(m, remote->tell_us);
-    recheck(m, queue);
-    return true;
-}
-
-void pccl_master_unqueue(struct pccl_master *m, struct pccl_remote *remote)
-{
-    struct pccl_queue *queue = remote->queue;
-    struct pccl_site *site = remote->site;
-    if (queue == NULL)
-        return;
-    pccl_list_remove(&remote->in_queue);
-    PCCL_ASSERT(queue->count > 0 && site->count > 0 && m->newcomer_count > 0);
-    remote->queue = NULL;
-    remote->site = NULL;
-    remote->warming = remote->eligible = false;
-    queue->count--;
-    site->count--;
-    m->newcomer_count--;
-    recheck(m, queue);
-    drop_if_empty(m, queue, site);
-}
-
-/* The one behind `newcomer` in its queue, or the first; NULL: none. */
-static struct pccl_remote *next_in(struct pccl_master *m, struct pccl_queue *queue, struct pccl_remote *newcomer)
-{
-    struct pccl_list_node *link = newcomer != NULL ? newcomer->in_queue.next : queue->newcomers.next;
-    m->newcomers_visited++;
-    return link != &queue->newcomers ? PCCL_CONTAINER_OF(link, struct pccl_remote, in_queue) : NULL;
-}
 
 /* ---- room ---- */
 
@@ -157,7 +31,8 @@ static struct pccl_remote *worse(struct pccl_remote *a, struct pccl_remote *b)
 static bool evict_for(struct pccl_master *m, struct pccl_queue *queue, uint32_t of_site)
 {
     struct pccl_remote *goes = NULL;
-    for (struct pccl_remote *i = queue != NULL ? next_in(m, queue, NULL) : NULL; i != NULL; i = next_in(m, queue, i))
+    for (struct pccl_remote *i = queue != NULL ? pccl_master_next_in_queue(m, queue, NULL) : NULL; i != NULL;
+         i = pccl_master_next_in_queue(m, queue, i))
         goes = worse(goes, i);
     for (uint32_t i = 0; queue == NULL && i < m->remote_count; i++)
         if (m->remotes[i]->queue != NULL)
@@ -174,8 +49,8 @@ static bool evict_for(struct pccl_master *m, struct pccl_queue *queue, uint32_t 
 bool pccl_master_make_room(struct pccl_master *m, uint32_t group_number, const struct pccl_address *from,
                            struct pccl_text *reason)
 {
-    const struct pccl_site *site = find_site(m, from);
-    struct pccl_queue *queue = find_queue(m, group_number);
+    const struct pccl_site *site = pccl_master_find_site(m, from);
+    struct pccl_queue *queue = pccl_master_find_queue(m, group_number);
     uint32_t of_site = site != NULL ? site->count : 0;
     if (of_site >= PCCL_NEWCOMERS_OF_ADDRESS_MAX) {
         pccl_text_format(reason, "%u newcomers of this address are already waiting for admission; try again later",
@@ -200,15 +75,18 @@ bool pccl_master_make_room(struct pccl_master *m, uint32_t group_number, const s
 static void choose(struct pccl_master *m, struct pccl_queue *queue)
 {
     uint32_t chosen = 0;
-    for (struct pccl_remote *i = next_in(m, queue, NULL); i != NULL; i = next_in(m, queue, i))
+    for (struct pccl_remote *i = pccl_master_next_in_queue(m, queue, NULL); i != NULL;
+         i = pccl_master_next_in_queue(m, queue, i))
         i->site->warming_here = 0;
-    for (struct pccl_remote *i = next_in(m, queue, NULL); i != NULL; i = next_in(m, queue, i)) {
+    for (struct pccl_remote *i = pccl_master_next_in_queue(m, queue, NULL); i != NULL;
+         i = pccl_master_next_in_queue(m, queue, i)) {
         chosen += i->warming;
         i->site->warming_here += i->warming;
     }
     while (chosen < WARM_UP_WIDTH_ALL) {
         struct pccl_remote *next = NULL;
-        for (struct pccl_remote *i = next_in(m, queue, NULL); i != NULL; i = next_in(m, queue, i))
+        for (struct pccl_remote *i = pccl_master_next_in_queue(m, queue, NULL); i != NULL;
+             i = pccl_master_next_in_queue(m, queue, i))
             if (!i->warming && (next == NULL || i->site->warming_here < next->site->warming_here))
                 next = i;
         if (next == NULL || next->site->warming_here >= WARM_UP_WIDTH)
@@ -223,7 +101,8 @@ static void choose(struct pccl_master *m, struct pccl_queue *queue)
 static uint32_t collect(struct pccl_master *m, struct pccl_queue *queue, struct pccl_remote **warming)
 {
     uint32_t count = 0;
-    for (struct pccl_remote *i = next_in(m, queue, NULL); i != NULL; i = next_in(m, queue, i))
+    for (struct pccl_remote *i = pccl_master_next_in_queue(m, queue, NULL); i != NULL;
+         i = pccl_master_next_in_queue(m, queue, i))
         if (i->warming)
             warming[count++] = i;
     return count;
@@ -275,48 +154,6 @@ static void plan(struct pccl_master *m, struct pccl_queue *queue)
 
 /* ---- who could be admitted ---- */
 
-static bool may_come_up(const struct pccl_link_intent *intent) { return !intent->up && !intent->failed; }
-
-/*
- * Links of the mesh never prevent an admission: it waits for them as long as they may still come up, and not for long.
- * Of those before it in the queue, the eligible would come in before it.
- */
-static bool mesh_is_decided(const struct pccl_master *m, const struct pccl_peer_group *group,
-                            struct pccl_remote **warming, uint32_t index)
-{
-    const struct pccl_remote *remote = warming[index];
-    uint32_t members = group != NULL ? group->ring_count : 0;
-    uint32_t patience_ms = m->config.mesh_ms < m->config.warm_up_ms ? m->config.mesh_ms : m->config.warm_up_ms;
-    if (!pccl_master_is_small(members + 1) || m->now_us >= remote->warm_since_us + patience_ms * UINT64_C(1000))
-        return true;
-    bool open = false;
-    for (uint32_t k = 0; k < members + index; k++) {
-        const struct pccl_remote *other = k < members ? group->ring[k] : warming[k - members];
-        if (k >= members && !other->eligible)
-            continue;
-        const struct pccl_link_intent *to = pccl_master_find_intent(remote, &other->id),
-                                      *from = pccl_master_find_intent(other, &remote->id);
-        if (to == NULL || from == NULL)
-            return true; /* there will be no mesh */
-        open = open || may_come_up(to) || may_come_up(from);
-    }
-    return !open;
-}
-
-/*
- * The first of a new group needs no link, so the master's own dial has to reach it. Where the dial has ended in vain
- * (or was lost), the newcomer must have said something since: joint calls wait for whoever is admitted, and must not
- * wait for somebody that says hello and nothing more.
- */
-static bool may_be_first(const struct pccl_master *m, const struct pccl_remote *remote)
-{
-    if (remote->verified)
-        return true;
-    if (remote->probing && m->now_us < remote->warm_since_us + m->config.warm_up_ms * UINT64_C(1000))
-        return false;
-    return remote->heard_us > (remote->probing ? remote->warm_since_us : remote->unanswered_us);
-}
-
 /* How many more may be admitted as the first of their groups: each change of the members is told to every one. */
 static uint32_t room_for_firsts(const struct pccl_master *m)
 {
@@ -336,10 +173,10 @@ static uint32_t judge(struct pccl_master *m, uint32_t group_number, struct pccl_
     uint32_t eligible = 0;
     for (uint32_t i = 0; i < count; i++) {
         struct pccl_remote *remote = warming[i];
-        remote->eligible = remote->conn != 0 && (first == NULL ? *room > 0 && may_be_first(m, remote)
+        remote->eligible = remote->conn != 0 && (first == NULL ? *room > 0 && pccl_master_may_be_first(m, remote)
                                                                : pccl_master_holds_link(last, remote) &&
                                                                      pccl_master_holds_link(remote, first) &&
-                                                                     mesh_is_decided(m, group, warming, i));
+                                                                     pccl_master_mesh_is_decided(m, group, warming, i));
         if (!remote->eligible)
             continue;
         *room -= first == NULL ? 1 : 0;
@@ -420,11 +257,11 @@ void pccl_master_plan_warm_up(struct pccl_master *m)
         uint32_t number = queue->number;
         pccl_list_remove(&queue->stale);
         plan(m, queue);
-        queue = find_queue(m, number);
+        queue = pccl_master_find_queue(m, number);
         if (queue == NULL)
             continue;
         reject_unready(m, queue);
-        queue = find_queue(m, number);
+        queue = pccl_master_find_queue(m, number);
         if (queue != NULL)
             m->newcomers_due_us = pccl_min_u64(m->newcomers_due_us, queue->due_us);
     }

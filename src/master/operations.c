@@ -1,8 +1,9 @@
 /* Decides each operation once (PROTOCOL 6), and forgets outcomes that are stable (2.3). */
-#include "master/links.h"
-#include "master/membership.h"
+#include "master/edges.h"
+#include "master/eligibility.h"
 #include "master/operations.h"
 #include "master/output.h"
+#include "master/roster.h"
 #include "master/where.h"
 #include "wire/describe.h"
 

@@ -1,24 +1,18 @@
-/* Joint calls: votes named by kind and round, counted over the living (PROTOCOL 10, 11). */
+/*
+ * Joint calls: votes named by kind and round, counted over the living (PROTOCOL 10, 11). It does not know who is
+ * eligible (newcomers.c), or how a better ring is found.
+ */
+#include "master/eligibility.h"
 #include "master/links.h"
-#include "master/membership.h"
 #include "master/newcomers.h"
 #include "master/operations.h"
 #include "master/output.h"
+#include "master/rings.h"
+#include "master/roster.h"
 #include "master/rounds.h"
 #include "master/sync.h"
 #include "master/tuning.h"
 #include "master/views.h"
-
-struct pccl_attributes pccl_master_attributes(const struct pccl_master *m, const struct pccl_peer_group *group)
-{
-    struct pccl_attributes attributes = {.epoch = m->epoch, .world = m->member_count, .group_world = group->ring_count};
-    for (uint32_t i = 0; i < m->group_count; i++) {
-        uint32_t size = m->groups[i]->ring_count;
-        attributes.groups += size > 0;
-        attributes.largest_group = size > attributes.largest_group ? size : attributes.largest_group;
-    }
-    return attributes;
-}
 
 static void send_round(struct pccl_master *m, struct pccl_remote *to, uint8_t kind, uint64_t round, uint8_t outcome)
 {
@@ -118,38 +112,10 @@ static void conclude_update(struct pccl_master *m)
     pccl_master_mark(m, PCCL_STAGE_WARM_UP);
 }
 
-static bool all_voted(const struct pccl_master *m, uint8_t kind)
-{
-    for (uint32_t i = 0; i < m->remote_count; i++)
-        if (m->remotes[i]->state == PCCL_REMOTE_MEMBER && !m->remotes[i]->votes[kind])
-            return false;
-    return m->member_count > 0;
-}
-
-/*
- * A group that is new has nobody to vouch for its first member, which needed no link to be admitted. When all others
- * have come, and it has not been heard to call anything ever, it is waited for only so long: whoever reached the
- * master's port could hold up the run for ever. Others are waited for as long as they live (RELIABILITY).
- */
-static bool only_untried_are_missing(const struct pccl_master *m, uint8_t kind)
-{
-    bool missing = false, voted = false;
-    for (uint32_t i = 0; i < m->remote_count; i++) {
-        const struct pccl_remote *remote = m->remotes[i];
-        if (remote->state != PCCL_REMOTE_MEMBER)
-            continue;
-        if (!remote->votes[kind] && !remote->untried)
-            return false;
-        voted = voted || remote->votes[kind];
-        missing = missing || !remote->votes[kind];
-    }
-    return voted && missing;
-}
-
 static void wait_for_untried(struct pccl_master *m, uint8_t kind)
 {
     uint64_t *since_us = &m->untried_since_us[kind], patience_us = m->config.first_call_ms * UINT64_C(1000);
-    if (patience_us == 0 || !only_untried_are_missing(m, kind)) {
+    if (patience_us == 0 || !pccl_master_only_untried_are_missing(m, kind)) {
         *since_us = 0;
         return;
     }
@@ -173,11 +139,12 @@ void pccl_master_decide_rounds(struct pccl_master *m)
     PCCL_ASSERT(m->departing_count == 0);
     if (m->recovering)
         return;
-    if (all_voted(m, PCCL_ROUND_PENDING))
+    if (pccl_master_all_voted(m, PCCL_ROUND_PENDING))
         conclude_pending(m);
-    if (m->departing_count == 0 && all_voted(m, PCCL_ROUND_UPDATE) && !pccl_master_update_waits_for_rings(m))
+    if (m->departing_count == 0 && pccl_master_all_voted(m, PCCL_ROUND_UPDATE) &&
+        !pccl_master_update_waits_for_rings(m))
         conclude_update(m);
-    if (m->departing_count == 0 && all_voted(m, PCCL_ROUND_OPTIMIZE))
+    if (m->departing_count == 0 && pccl_master_all_voted(m, PCCL_ROUND_OPTIMIZE))
         pccl_master_optimize(m);
     for (uint8_t kind = 0; kind < PCCL_ROUND_KINDS && m->departing_count == 0; kind++)
         if (kind != PCCL_ROUND_SYNC)

@@ -20,7 +20,5 @@ void pccl_master_decide_rounds(struct pccl_master *m);
 void pccl_master_conclude_round(struct pccl_master *m, uint8_t kind, uint8_t outcome);
 /* How the last one ended, for a member that has not heard it. */
 void pccl_master_answer_round(struct pccl_master *m, struct pccl_remote *to, uint8_t kind);
-/* Of a member of this group now. */
-struct pccl_attributes pccl_master_attributes(const struct pccl_master *m, const struct pccl_peer_group *group);
 
 #endif

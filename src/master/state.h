@@ -1,6 +1,8 @@
 /*
- * Everything that the master knows. Its files share this and nothing else; besides them only tests
- * look at it. The headers of its concerns say what changes it, and when.
+ * All that the master knows. Its files share this and nothing else; besides them, only the simulator's checkers look at
+ * it. What may be done to it, and when, is said in the headers of its concerns: output, roster, queues,
+ * newcomers, admission, eligibility, rings, membership, views, edges, links, operations, rounds, sync, tuning,
+ * recovery, where.
  */
 #ifndef PCCL_MASTER_STATE_H
 #define PCCL_MASTER_STATE_H

@@ -19,10 +19,9 @@
 #include "core/ticket.h"
 #include "kernels/reduce.h"
 #include "master/election.h"
-#include "master/membership.h"
 #include "master/operations.h"
 #include "master/output.h"
-#include "master/rounds.h"
+#include "master/roster.h"
 #include "master/sync.h"
 
 #include <string.h>

@@ -8,11 +8,11 @@
  * meanwhile. When figures have moved, an update starts a short search and waits for it, so that a
  * group can leave a link that became slow.
  */
+#include "master/eligibility.h"
 #include "master/links.h"
-#include "master/membership.h"
-#include "master/newcomers.h"
 #include "master/operations.h"
 #include "master/output.h"
+#include "master/rings.h"
 #include "master/rounds.h"
 #include "master/tuning.h"
 #include "master/views.h"
@@ -63,24 +63,7 @@ static void keep_better(struct pccl_master *m, struct pccl_peer_group *group, co
     tuning->better_version = group->ring_version;
 }
 
-static bool has_better(const struct pccl_peer_group *group)
-{
-    return group->tuning.better != NULL && group->tuning.better_version == group->ring_version;
-}
-
 /* ---- links along a ring to come ---- */
-
-static struct pccl_remote *next_in(const struct pccl_peer_group *group, const uint32_t *ring, uint32_t i)
-{
-    return group->ring[ring[i + 1 == group->ring_count ? 0 : i + 1]];
-}
-
-void pccl_master_request_better_links(struct pccl_master *m, struct pccl_peer_group *group)
-{
-    const uint32_t *ring = group->tuning.better;
-    for (uint32_t i = 0; has_better(group) && i < group->ring_count; i++)
-        pccl_master_request_link(m, group->ring[ring[i]], next_in(group, ring, i));
-}
 
 enum links { LINKS_STAND, LINKS_COME, LINKS_FAILED };
 
@@ -89,7 +72,7 @@ static enum links look_at_links(struct pccl_master *m, struct pccl_peer_group *g
 {
     enum links links = LINKS_STAND;
     for (uint32_t i = 0; i < group->ring_count; i++) {
-        struct pccl_remote *from = group->ring[ring[i]], *to = next_in(group, ring, i);
+        struct pccl_remote *from = group->ring[ring[i]], *to = pccl_master_next_of(group, ring, i);
         if (pccl_master_holds_link(from, to))
             continue;
         const struct pccl_link_intent *intent = pccl_master_find_intent(from, &to->id);
@@ -177,7 +160,7 @@ static void take_answer(struct pccl_master *m, struct pccl_peer_group *group, co
     if (is_worth_it(&was, &is))
         keep_better(m, group, event->ring);
     pccl_master_free_problem(m, &problem);
-    if (!has_better(group))
+    if (!pccl_master_has_better(group))
         return;
     pccl_master_request_better_links(m, group);
     group->tuning.patience_us = m->now_us + LINKS_MS * UINT64_C(1000);
@@ -200,7 +183,7 @@ static void answered(struct pccl_master *m, struct pccl_peer_group *group, const
     if (!found)
         return;
     take_answer(m, group, event);
-    if (has_better(group))
+    if (pccl_master_has_better(group))
         tuning->phase = PCCL_TUNING_LINKS;
 }
 
@@ -242,8 +225,8 @@ void pccl_master_search_in_background(struct pccl_master *m)
 static bool waits_for_links(struct pccl_master *m, struct pccl_peer_group *group)
 {
     const struct pccl_tuning *tuning = &group->tuning;
-    return tuning->searched_for == pccl_master_joint(m) + 1 && has_better(group) && m->now_us < tuning->patience_us &&
-           look_at_links(m, group, tuning->better) == LINKS_COME;
+    return tuning->searched_for == pccl_master_joint(m) + 1 && pccl_master_has_better(group) &&
+           m->now_us < tuning->patience_us && look_at_links(m, group, tuning->better) == LINKS_COME;
 }
 
 /* There is one search for each update; figures that move meanwhile are left to the next update. */
@@ -290,7 +273,7 @@ static bool weigh_rings(struct pccl_master *m, struct pccl_peer_group *group, st
 static bool adopt(struct pccl_master *m, struct pccl_peer_group *group, struct pccl_text *why)
 {
     struct pccl_ring_worth was, is;
-    if (!has_better(group) || look_at_links(m, group, group->tuning.better) != LINKS_STAND ||
+    if (!pccl_master_has_better(group) || look_at_links(m, group, group->tuning.better) != LINKS_STAND ||
         !weigh_rings(m, group, &was, &is) || !is_worth_it(&was, &is) ||
         !pccl_master_reorder(m, group, group->tuning.better))
         return false;
@@ -307,7 +290,7 @@ uint32_t pccl_master_adopt_rings(struct pccl_master *m, struct pccl_text *why)
     uint32_t count = 0;
     for (uint32_t i = 0; i < m->group_count; i++) {
         count += adopt(m, m->groups[i], why);
-        if (!has_better(m->groups[i]))
+        if (!pccl_master_has_better(m->groups[i]))
             forget_better(m, &m->groups[i]->tuning);
     }
     return count;
@@ -360,7 +343,7 @@ static void advance(struct pccl_master *m, struct pccl_peer_group *group)
         search(m, group); /* the ring has changed: the search under way is void */
     if (tuning->phase != PCCL_TUNING_LINKS)
         return;
-    enum links links = has_better(group) ? look_at_links(m, group, tuning->better) : LINKS_FAILED;
+    enum links links = pccl_master_has_better(group) ? look_at_links(m, group, tuning->better) : LINKS_FAILED;
     if (links == LINKS_FAILED)
         search(m, group);
     else if (links == LINKS_STAND || m->now_us >= tuning->patience_us)
@@ -419,7 +402,7 @@ void pccl_master_expire_tests(struct pccl_master *m)
         struct pccl_tuning *tuning = &m->groups[i]->tuning;
         if (tuning->phase == PCCL_TUNING_TESTS)
             pccl_master_expire_tests_of(m, m->groups[i]);
-        if (has_better(m->groups[i]) && m->now_us < tuning->patience_us)
+        if (pccl_master_has_better(m->groups[i]) && m->now_us < tuning->patience_us)
             pccl_master_arm(m, tuning->patience_us);
     }
 }

@@ -7,7 +7,20 @@
 
 #include "master/state.h"
 
-/* ---- link_estimates.c: estimates of links ---- */
+/* A ring that was found for the group as it is, to be adopted. */
+static inline bool pccl_master_has_better(const struct pccl_peer_group *group)
+{
+    return group->tuning.better != NULL && group->tuning.better_version == group->ring_version;
+}
+
+/* The member behind the i-th of this ring, which names the members by their positions. */
+static inline struct pccl_remote *pccl_master_next_of(const struct pccl_peer_group *group, const uint32_t *ring,
+                                                      uint32_t i)
+{
+    return group->ring[ring[i + 1 == group->ring_count ? 0 : i + 1]];
+}
+
+/* ---- link_estimates.c: what is known ---- */
 
 /* Gives a member its place in the matrix. false: out of memory. */
 PCCL_MUST_CHECK bool pccl_master_enter_matrix(struct pccl_master *m, struct pccl_peer_group *group,
@@ -51,7 +64,10 @@ void pccl_master_calibrate_tests(struct pccl_peer_group *group);
  * whatever a test says.
  */
 struct pccl_figure pccl_master_link_estimate(const struct pccl_remote *from, const struct pccl_remote *to);
-/* Numbers the members. */
+
+/* ---- ring_problem.c: the same for the solver ---- */
+
+/* Gives the members their numbers. */
 void pccl_master_number_members(struct pccl_peer_group *group);
 /*
  * Makes the problem of a group for the solver, by the members' numbers; the caller frees it. false:
@@ -61,7 +77,7 @@ PCCL_MUST_CHECK bool pccl_master_build_ring_problem(struct pccl_master *m, struc
                                                     struct pccl_ring_problem *problem);
 void pccl_master_free_problem(struct pccl_master *m, struct pccl_ring_problem *problem);
 
-/* ---- topology_reports.c: estimates as text ---- */
+/* ---- topology_reports.c: and for people ---- */
 
 /* A member asks for the report of its group. */
 void pccl_master_describe(struct pccl_master *m, struct pccl_remote *from, const struct pccl_msg_describe *describe);
@@ -100,11 +116,7 @@ PCCL_MUST_CHECK bool pccl_master_update_waits_for_rings(struct pccl_master *m);
  * set if there are any.
  */
 uint32_t pccl_master_adopt_rings(struct pccl_master *m, struct pccl_text *why);
-/*
- * Asks for the links of a better ring again, since a new view keeps only links of the present ring.
- */
-void pccl_master_request_better_links(struct pccl_master *m, struct pccl_peer_group *group);
-/* Stage: continues, in the background, the search for rings that are not proven to be the best. */
+/* Stage: where the best ring is not proven, the search goes on in the background. */
 void pccl_master_search_in_background(struct pccl_master *m);
 /* The group ends: stops its search and frees its estimates. */
 void pccl_master_drop_tuning(struct pccl_master *m, struct pccl_peer_group *group);

@@ -3,11 +3,10 @@
  * This file does not decide who comes and goes, or why there is a new view.
  */
 #include "master/links.h"
-#include "master/membership.h"
 #include "master/operations.h"
 #include "master/output.h"
 #include "master/recovery.h"
-#include "master/tuning.h"
+#include "master/roster.h"
 #include "master/views.h"
 
 /* ---- telling ---- */

@@ -2,9 +2,9 @@
  * "Who is where", so that nobody waits in silence (PROTOCOL 9.6): the master names the members that
  * have not come to a call, and the calls that they wait in.
  */
-#include "master/membership.h"
 #include "master/operations.h"
 #include "master/output.h"
+#include "master/roster.h"
 #include "master/sync.h"
 #include "master/where.h"
 #include "wire/describe.h"

@@ -2,8 +2,8 @@
  * PEACE, R9 and the master's half of I9: no machine breaks the protocol toward the other, and
  * nobody is removed without cause.
  */
+#include "master/roster.h"
 #include "check.h"
-#include "master/membership.h"
 
 #include <stdlib.h>
 #include <string.h>

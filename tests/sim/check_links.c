@@ -2,11 +2,11 @@
  * The cost data of views: direct exchange only where all pairs hold links, and no member is removed
  * because of a link outside the ring.
  */
+#include "master/eligibility.h"
+#include "master/roster.h"
+#include "master/tuning.h"
 #include "check.h"
 #include "wire/cost.h"
-#include "master/links.h"
-#include "master/membership.h"
-#include "master/tuning.h"
 
 #include <stdlib.h>
 

@@ -2,8 +2,8 @@
  * I2-I6, I8: what peers were told of their operations, and what they and the master said to each
  * other.
  */
+#include "master/roster.h"
 #include "check.h"
-#include "master/membership.h"
 #include "peer/operations.h"
 
 #include <stdio.h>

@@ -2,9 +2,9 @@
  * S1-S5: the synchronization of shared state. The checker hears every vote that the master hears,
  * and holds the election itself; it knows what is in each caller's memory.
  */
-#include "check.h"
 #include "master/election.h"
-#include "master/membership.h"
+#include "master/roster.h"
+#include "check.h"
 
 #include <stdlib.h>
 #include <string.h>

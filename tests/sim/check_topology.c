@@ -2,12 +2,12 @@
  * T1-T9: the optimization of the topology. The checker hears what peers report of their paths, and
  * looks at every ring that a joint call has changed.
  */
+#include "master/eligibility.h"
+#include "master/roster.h"
+#include "master/tuning.h"
 #include "check.h"
 #include "topology/report.h"
 #include "wire/cost.h"
-#include "master/links.h"
-#include "master/membership.h"
-#include "master/tuning.h"
 
 #include <stdlib.h>
 #include <string.h>

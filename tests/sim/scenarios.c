@@ -2,8 +2,8 @@
  * The scenarios behind the rules (docs/DECISIONS/0011-protocol.md), directed: operations, joint
  * calls, membership.
  */
+#include "master/roster.h"
 #include "scenarios.h"
-#include "master/membership.h"
 
 #include <string.h>
 

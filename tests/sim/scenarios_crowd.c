@@ -1,6 +1,6 @@
 /* Scenarios of crowds that connect to the master: what strangers cost, and whom they keep out. */
+#include "master/roster.h"
 #include "scenarios.h"
-#include "master/membership.h"
 
 #include <string.h>
 

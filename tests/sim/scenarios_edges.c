@@ -3,8 +3,8 @@
  * removed (PROTOCOL 9.4). The report of one end is written by hand, in its name, because the
  * simulator has no cut in one direction only.
  */
+#include "master/roster.h"
 #include "scenarios.h"
-#include "master/membership.h"
 
 static struct sim_peer *p[6]; /* of the running scenario: the members of group 0 in the order of its ring, the others */
 

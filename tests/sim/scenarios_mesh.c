@@ -2,9 +2,9 @@
  * Scenarios of direct exchange (PROTOCOL 9.7, F14): links between all members of a small group, and
  * the two schedules with which an operation can be started.
  */
+#include "master/roster.h"
 #include "core/ticket.h"
 #include "scenarios.h"
-#include "master/membership.h"
 
 #include <string.h>
 

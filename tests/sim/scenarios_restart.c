@@ -1,6 +1,6 @@
 /* Scenarios of a master that dies and comes back. */
+#include "master/roster.h"
 #include "scenarios.h"
-#include "master/membership.h"
 
 #include <string.h>
 

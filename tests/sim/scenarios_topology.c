@@ -2,6 +2,7 @@
  * Scenarios of the topology's optimization: which ring results, over links that can be opened or
  * not; giving up, other calls meanwhile, and queries.
  */
+#include "master/roster.h"
 #include "scenario_topology.h"
 #include "master/membership.h"
 #include "master/tuning.h"

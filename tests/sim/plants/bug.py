@@ -12,9 +12,12 @@ BLIND_GONE = [
 ]
 # A peer that reports after the recovery is put back into its ring.
 TAKE_BACK = [
-    ("src/master/recovery.c",
+    ("src/master/recovery_reports.c",
      "void pccl_master_resume_received(",
      """
+#include "master/rounds.h"
+#include "master/views.h"
+
 static void take_back(struct pccl_master *m, struct pccl_remote *late)
 {
     struct pccl_peer_group *group = pccl_master_group(m, late->group_number, true);
@@ -43,7 +46,7 @@ static void take_back(struct pccl_master *m, struct pccl_remote *late)
 }
 
 void pccl_master_resume_received("""),
-    ("src/master/recovery.c",
+    ("src/master/recovery_reports.c",
      "PCCL_LINK_REFUSED); pccl_master_mark(m, PCCL_STAGE_RECOVERY);",
      "PCCL_LINK_REFUSED); if (!m->recovering) take_back(m, from); else pccl_master_mark(m, PCCL_STAGE_RECOVERY);"),
 ]

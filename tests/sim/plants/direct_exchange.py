@@ -14,7 +14,7 @@ PLANTS = [
         "F14: a link beside the ring fails for good and the view does not change",
         ["D3"], ["mesh-cut", "mesh-cut-stuck"],
         [
-            ("src/master/links.c",
+            ("src/master/failed_links.c",
              "|| from->group->cost.mesh == 0 ||",
              "|| true ||"),
         ], last=12000),
@@ -22,9 +22,10 @@ PLANTS = [
         "F14: nobody goes for a link beside the ring",
         ["D2"], [],
         [
-            ("src/master/links.c",
-             "!ends_of(m, edge, &from, &to) || !are_neighbors(from, to)) continue; edge->act_us = 0;",
-             "!ends_of(m, edge, &from, &to)) continue; edge->act_us = 0;"),
+            ("src/master/failed_links.c",
+             "!pccl_master_ends_of(m, edge, &from, &to) || !pccl_master_are_neighbors(from, to)) continue; "
+             "edge->act_us = 0;",
+             "!pccl_master_ends_of(m, edge, &from, &to)) continue; edge->act_us = 0;"),
         ]),
     Bug("cost_is_not_told_to_newcomers",
         "the members of a view plan differently",
@@ -38,7 +39,7 @@ PLANTS = [
         "a restarted master believes otherwise than the members of a view that did not move",
         ["I1"], ["mesh-restart"],
         [
-            ("src/master/recovery.c",
+            ("src/master/recovery_rebuild.c",
              "group->cost = best->fields.cost;",
              ""),
         ]),
@@ -78,11 +79,11 @@ PLANTS = [
         "links beside the ring prevent an admission",
         [], ["mesh-cold"],
         [
-            ("src/master/newcomers.c",
+            ("src/master/eligibility.c",
              "if (!pccl_master_is_small(members + 1) || "
              "m->now_us >= remote->warm_since_us + patience_ms * UINT64_C(1000))",
              "(void)patience_ms; if (!pccl_master_is_small(members + 1))"),
-            ("src/master/newcomers.c",
+            ("src/master/eligibility.c",
              "return !intent->up && !intent->failed;",
              "return !intent->up;"),
         ]),

@@ -25,7 +25,7 @@ PLANTS = [
         "2.4: after a restart the first to report goes for what others have ended",
         [], ["many-ended"],
         [
-            ("src/master/recovery.c",
+            ("src/master/recovery_operations.c",
              "pccl_master_note_lone_abort(from, op);",
              "{ pccl_master_note_lone_abort(from, op); if (from->lone_aborts > PCCL_OPS_LONE_MAX) "
              "pccl_master_judge_lone_aborts(m); }"),
@@ -34,7 +34,7 @@ PLANTS = [
         "2.4: after a restart one goes for what others had launched, as they have not heard that it ended",
         [], ["many-launched"],
         [
-            ("src/master/recovery.c",
+            ("src/master/recovery_operations.c",
              "if (op != NULL && op->decided && !is_outcome) /*",
              "if (false) /*"),
         ]),
@@ -74,7 +74,7 @@ PLANTS = [
         "9.4: who says that a link has failed is believed, also against the master's own dial",
         [], ["lying-link"],
         [
-            ("src/master/links.c",
+            ("src/master/failed_links.c",
              "!confirmed || bad_from > bad_to ||",
              "bad_from > bad_to ||"),
         ]),
@@ -90,8 +90,8 @@ PLANTS = [
         "9.2: evidence of whoever knocks counts",
         [], ["stranger-witness"],
         [
-            ("src/master/links.c",
-             "!is_fresh(m, edge) || !is_witness(m, &edge->from, id)",
+            ("src/master/edges.c",
+             "!is_fresh(m, edge) || !pccl_master_is_witness(m, &edge->from, id)",
              "!is_fresh(m, edge)"),
             ("src/master/links.c",
              "if (!counts || (to == NULL",
@@ -117,7 +117,7 @@ PLANTS = [
         "12.1: who pretends to resume and then only lives keeps newcomers waiting",
         [], ["endless-report"],
         [
-            ("src/master/recovery.c",
+            ("src/master/recovery_reports.c",
              "report->heard_us + m->config.silence_ms * UINT64_C(1000)",
              "UINT64_MAX"),
         ]),
@@ -133,7 +133,7 @@ PLANTS = [
         "9.2: two liars of another group wait for a control connection to break",
         [], ["witness-of-others"],
         [
-            ("src/master/links.c",
+            ("src/master/eligibility.c",
              "return pccl_master_is_living_member(remote) && peer != NULL && "
              "remote->group_number == peer->group_number;",
              "return pccl_master_is_living_member(remote) && peer != NULL;"),
@@ -142,19 +142,19 @@ PLANTS = [
         "12.3: a member that reports rounds or outcomes without end makes their numbers wrap",
         [], ["lying-rounds"],
         [
-            ("src/master/recovery.c",
+            ("src/master/recovery_reports.c",
              "|| !can_be_counted(resume))",
              "|| (false && !can_be_counted(resume)))"),
             ("src/master/recovery.c",
-             "&& !expel_miscounters(m))",
-             "&& !(false && expel_miscounters(m)))"),
+             "&& !pccl_master_expel_miscounters(m))",
+             "&& !(false && pccl_master_expel_miscounters(m)))"),
         ]),
     Bug("rounds_of_one_are_believed",
         "12.3: a member that reports rounds ahead of all others leaves them behind for ever",
         [], ["lying-rounds"],
         [
             ("src/master/recovery.c",
-             "&& !expel_miscounters(m))",
-             "&& !(false && expel_miscounters(m)))"),
+             "&& !pccl_master_expel_miscounters(m))",
+             "&& !(false && pccl_master_expel_miscounters(m)))"),
         ]),
 ]

@@ -101,7 +101,7 @@ PLANTS = [
         [
             ("src/master/links.c",
              "if (to->conn == 0 && is_gone(m, to)) {",
-             "if (is_gone(m, to) || count_witnesses(m, &to->id, m->recovering) > 0) {"),
+             "if (is_gone(m, to) || pccl_master_count_witnesses(m, &to->id, m->recovering) > 0) {"),
         ]),
     Bug("a_broken_control_connection_kills",
         "F4: a control connection is only the first witness",
@@ -116,7 +116,7 @@ PLANTS = [
         "R9.4: while the master cannot look for itself, for want of descriptors, nothing is decided",
         [], ["edge-unseen"],
         [
-            ("src/master/links.c",
+            ("src/master/failed_links.c",
              "!confirmed && more_may_come && (to->probing || !heard)",
              "!confirmed && (to->probing || !heard)"),
         ]),
@@ -124,7 +124,7 @@ PLANTS = [
         "R9.4: the honest end goes before the master's own dial has ended",
         [], ["edge-seen-late", "edge-said-again"],
         [
-            ("src/master/links.c",
+            ("src/master/failed_links.c",
              "!confirmed && more_may_come && (to->probing || !heard)",
              "!confirmed && more_may_come && !heard"),
         ]),
@@ -132,7 +132,7 @@ PLANTS = [
         "R9.4: the one who is left goes with the one whose host has vanished",
         [], ["edge-vanished-unseen"],
         [
-            ("src/master/links.c",
+            ("src/master/failed_links.c",
              "!confirmed && more_may_come && (to->probing || !heard)",
              "!confirmed && more_may_come && to->probing"),
         ]),
@@ -140,7 +140,7 @@ PLANTS = [
         "R9.4: the younger goes, though the older does not answer",
         [], ["edge-vanished"],
         [
-            ("src/master/links.c",
+            ("src/master/failed_links.c",
              "bad_from == bad_to && heard &&",
              "bad_from == bad_to &&"),
         ]),
@@ -148,7 +148,7 @@ PLANTS = [
         "R9.4: the master's own dial has failed, and the end says once more that its own does: alone, it goes",
         [], ["edge-said-again"],
         [
-            ("src/master/links.c",
+            ("src/master/failed_links.c",
              "to->unanswered_us >= edge->failed_us",
              "to->unanswered_us >= edge->since_us"),
         ]),
@@ -156,7 +156,7 @@ PLANTS = [
         "R9.4: a second word counts only if it is fresh when the edge is decided",
         [], ["edge-second-word"],
         [
-            ("src/master/links.c",
+            ("src/master/failed_links.c",
              "other->since_us == 0 || edge->failed_us >=",
              "other->since_us == 0 || m->now_us >="),
         ]),
@@ -164,7 +164,7 @@ PLANTS = [
         "R9.4: the same, as the word is gone by then",
         [], ["edge-second-word"],
         [
-            ("src/master/links.c",
+            ("src/master/failed_links.c",
              "m->now_us < edge->since_us + m->config.silence_ms * UINT64_C(2000)",
              "m->now_us < edge->since_us + m->config.silence_ms * UINT64_C(1000)"),
         ]),
@@ -175,7 +175,7 @@ PLANTS = [
             ("src/master/links.c",
              "return edge->act_us == 0 || (from->group != NULL && edge->failed_us <= from->group->ring_us);",
              "return edge->act_us == 0;"),
-            ("src/master/links.c",
+            ("src/master/failed_links.c",
              "if (edge->failed_us > from->group->ring_us)",
              "if (edge->since_us > from->group->ring_us)"),
         ]),
@@ -183,7 +183,7 @@ PLANTS = [
         "R9.4: liars of another group are most of this one",
         [], ["edge-of-others"],
         [
-            ("src/master/links.c",
+            ("src/master/failed_links.c",
              "is_in_group(m, &other->from, to->group)",
              "pccl_master_is_living_member(to)"),
         ]),

@@ -29,7 +29,7 @@ PLANTS = [
              "if (round != m->rounds[kind]) {",
              "if (false) {"),
             ("src/master/recovery.c",
-             "tell_missed_rounds(m);",
+             "pccl_master_tell_missed_rounds(m);",
              ""),
             ("src/peer/rounds.c",
              "if (round->round < p->rounds[kind]) return;",
@@ -42,7 +42,7 @@ PLANTS = [
         "R9.3: a member in grace is waited for",
         ["I7", "I2", "PEACE"], [],
         [
-            ("src/master/rounds.c",
+            ("src/master/eligibility.c",
              "if (m->remotes[i]->state == PCCL_REMOTE_MEMBER && !m->remotes[i]->votes[kind])",
              "if (m->remotes[i]->state == PCCL_REMOTE_MEMBER && m->remotes[i]->conn != 0 && "
              "!m->remotes[i]->votes[kind])"),

@@ -60,7 +60,7 @@ PLANTS = [
         "10.6: the revision can be rebuilt from what peers report",
         ["S4"], [],
         [
-            ("src/master/recovery.c",
+            ("src/master/recovery_rebuild.c",
              "group->revision = pccl_max_u64(group->revision, report->fields.revision);",
              ""),
         ]),

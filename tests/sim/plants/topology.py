@@ -33,7 +33,7 @@ PLANTS = [
             ("src/master/topology.c",
              "bool same_ring = tuning->ring_version == group->ring_version;",
              "bool same_ring = true;"),
-            ("src/master/topology.c",
+            ("src/master/tuning.h",
              "return group->tuning.better != NULL && group->tuning.better_version == group->ring_version;",
              "return group->tuning.better != NULL;"),
         ]),
@@ -45,7 +45,7 @@ PLANTS = [
              "look_at_links(m, group, group->tuning.better) != LINKS_STAND ||",
              ""),
             ("src/master/topology.c",
-             "if (has_better(group)) tuning->phase = PCCL_TUNING_LINKS;",
+             "if (pccl_master_has_better(group)) tuning->phase = PCCL_TUNING_LINKS;",
              ""),
         ]),
     Bug("failed_link_is_forgotten",
@@ -111,10 +111,10 @@ PLANTS = [
         "a way through which nothing gets is used when there is no other",
         [], ["topology-no-ring"],
         [
-            ("src/master/link_estimates.c",
+            ("src/master/ring_problem.c",
              "return PCCL_RATE_NONE;",
              "return PCCL_RATE_UNKNOWN;"),
-            ("src/master/link_estimates.c",
+            ("src/master/ring_problem.c",
              "if (pccl_master_exclude_bad_links(m, group, rates))",
              "if (true)"),
         ]),
@@ -154,7 +154,7 @@ PLANTS = [
         "one has heard that it failed, and the others hear that it is done",
         [], ["topology-restart-failed"],
         [
-            ("src/master/recovery.c",
+            ("src/master/recovery_rebuild.c",
              "rebuild_optimization(m, m->remotes[i]);",
              ""),
         ]),
@@ -162,7 +162,7 @@ PLANTS = [
         "a restarted master begins with the first optimization again",
         ["I7", "PEACE", "I12"], ["topology-restart-epoch"],
         [
-            ("src/master/recovery.c",
+            ("src/master/recovery_rebuild.c",
              "m->rounds[PCCL_ROUND_OPTIMIZE] = pccl_max_u64(m->rounds[PCCL_ROUND_OPTIMIZE], "
              "report->fields.optimize);",
              ""),

@@ -1,0 +1,131 @@
+/*
+ * What was reported of links that are not as they should be: kept as edges, and read as evidence of a death (PROTOCOL
+ * 9.2). It does not know what is done about them.
+ */
+#include "master/edges.h"
+#include "master/eligibility.h"
+#include "master/roster.h"
+
+/* ---- kept ---- */
+
+struct pccl_edge *pccl_master_find_edge(const struct pccl_master *m, const struct pccl_id *from,
+                                        const struct pccl_id *to, bool incoming)
+{
+    for (uint32_t i = 0; i < m->edge_count; i++) {
+        struct pccl_edge *edge = &m->edges[i];
+        if (edge->incoming == incoming && pccl_id_equal(&edge->from, from) && pccl_id_equal(&edge->to, to))
+            return edge;
+    }
+    return NULL;
+}
+
+void pccl_master_note_edge(struct pccl_master *m, const struct pccl_id *from, const struct pccl_id *to, bool incoming,
+                           enum pccl_link_end how)
+{
+    struct pccl_edge *edge = pccl_master_find_edge(m, from, to, incoming);
+    if (edge == NULL) {
+        struct pccl_edge *edges = m->edge_count < PCCL_EDGES_MAX ? pccl_grow(&m->memory, m->edges, &m->edge_capacity,
+                                                                             m->edge_count + 1, sizeof *edges)
+                                                                 : NULL;
+        if (edges == NULL)
+            return; /* evidence lost; silence still tells */
+        m->edges = edges;
+        edge = &edges[m->edge_count++];
+        *edge = (struct pccl_edge){.from = *from, .to = *to, .incoming = incoming};
+    }
+    edge->how = how;
+    edge->since_us = m->now_us;
+}
+
+void pccl_master_forget_edges(struct pccl_master *m, const struct pccl_remote *gone)
+{
+    for (uint32_t i = 0; i < m->edge_count;) {
+        if (pccl_id_equal(&m->edges[i].to, &gone->id) || pccl_id_equal(&m->edges[i].from, &gone->id))
+            m->edges[i] = m->edges[--m->edge_count];
+        else
+            i++;
+    }
+}
+
+/* ---- evidence of death ---- */
+
+/* Its dialing was answered by nobody, or by somebody else: more than a link that ended. */
+bool pccl_master_is_failed_dialing(bool incoming, enum pccl_link_end how)
+{
+    return !incoming && how != PCCL_LINK_CLOSED && how != PCCL_LINK_SILENT;
+}
+
+bool pccl_master_is_evidence(enum pccl_link_end how, bool strict)
+{
+    return how == PCCL_LINK_REFUSED || how == PCCL_LINK_OTHER || (!strict && how == PCCL_LINK_CLOSED);
+}
+
+static bool is_fresh(const struct pccl_master *m, const struct pccl_edge *edge)
+{
+    return edge->since_us != 0 && m->now_us < edge->since_us + m->config.silence_ms * UINT64_C(1000);
+}
+
+/* How many have seen within the silence limit that this peer's process is gone; strict: by dialing it. */
+uint32_t pccl_master_count_witnesses(const struct pccl_master *m, const struct pccl_id *id, bool strict)
+{
+    const struct pccl_id *first = NULL;
+    for (uint32_t i = 0; i < m->edge_count; i++) {
+        const struct pccl_edge *edge = &m->edges[i];
+        if (!pccl_id_equal(&edge->to, id) || !pccl_master_is_evidence(edge->how, strict) || !is_fresh(m, edge) ||
+            !pccl_master_is_witness(m, &edge->from, id))
+            continue;
+        if (first != NULL && !pccl_id_equal(first, &edge->from))
+            return 2; /* more do not matter */
+        first = &edge->from;
+    }
+    return first != NULL;
+}
+
+bool pccl_master_is_dead(const struct pccl_master *m, const struct pccl_id *id)
+{
+    return pccl_master_count_witnesses(m, id, true) > 0;
+}
+
+/* ---- when they are decided ---- */
+
+/* Both ends are asked for an answer when a link is lost. Who is silent may be gone altogether. */
+bool pccl_master_was_heard_since(const struct pccl_remote *remote, uint64_t since_us)
+{
+    return remote->conn != 0 && remote->heard_us >= since_us;
+}
+
+/* Both ends, if they are members of one group that need this link; else false. */
+bool pccl_master_ends_of(const struct pccl_master *m, const struct pccl_edge *edge, struct pccl_remote **from,
+                         struct pccl_remote **to)
+{
+    *from = pccl_master_find(m, &edge->from);
+    *to = pccl_master_find(m, &edge->to);
+    return !m->recovering && *from != NULL && *to != NULL && pccl_master_is_living_member(*from) &&
+           pccl_master_is_living_member(*to) && pccl_master_needs_link(*from, *to);
+}
+
+/* The link failed, and one of its ends, a member, has not been heard since. */
+static bool has_silent_end(struct pccl_master *m, const struct pccl_edge *edge)
+{
+    const struct pccl_remote *from = pccl_master_find(m, &edge->from), *to = pccl_master_find(m, &edge->to);
+    bool failed = edge->since_us != 0 && m->now_us < edge->since_us + m->config.silence_ms * UINT64_C(1000);
+    return failed && from != NULL && to != NULL && pccl_master_is_living_member(from) &&
+           pccl_master_is_living_member(to) &&
+           (!pccl_master_was_heard_since(from, edge->since_us) || !pccl_master_was_heard_since(to, edge->since_us));
+}
+
+uint64_t pccl_master_link_decided_at(struct pccl_master *m, const struct pccl_id *peer)
+{
+    uint64_t at_us = 0;
+    for (uint32_t i = 0; i < m->edge_count; i++) {
+        const struct pccl_edge *edge = &m->edges[i];
+        struct pccl_remote *from, *to;
+        if (!pccl_id_equal(&edge->from, peer) && !pccl_id_equal(&edge->to, peer))
+            continue;
+        if (edge->act_us != 0 && pccl_master_ends_of(m, edge, &from, &to))
+            at_us = pccl_max_u64(at_us, edge->act_us);
+        if (has_silent_end(m, edge))
+            at_us = pccl_max_u64(at_us, m->now_us + m->config.settle_ms * UINT64_C(1000));
+    }
+    return at_us;
+}

@@ -1,0 +1,61 @@
+/* What the master does to the world: ticks, lines of the log, messages. It does not know what they are about. */
+#include "master/output.h"
+#include "master/roster.h"
+
+#include <stdarg.h>
+
+void pccl_master_arm(struct pccl_master *m, uint64_t when_us)
+{
+    m->deadline_us = pccl_min_u64(m->deadline_us, when_us);
+}
+
+void pccl_master_log(struct pccl_master *m, enum pccl_log_level level, const struct pccl_log_fields *fields,
+                     const char *format, ...)
+{
+    struct pccl_text text;
+    va_list arguments;
+    va_start(arguments, format);
+    pccl_text_format_list(&text, format, arguments);
+    va_end(arguments);
+    pccl_names_add_to(&m->names, &text);
+    struct pccl_log_fields all = fields != NULL ? *fields : (struct pccl_log_fields){0};
+    if (all.run == NULL && !pccl_id_is_zero(&m->lineage))
+        all.run = &m->lineage;
+    m->effects.log(m->effects.context, level, text.bytes, &all);
+}
+
+void pccl_master_send(struct pccl_master *m, struct pccl_remote *remote, const struct pccl_msg *msg, uint64_t mark)
+{
+    if (remote->departing)
+        return;
+    struct pccl_bytes frame;
+    enum pccl_status status = pccl_session_push(&remote->session, msg, mark, &frame);
+    if (status != PCCL_OK) {
+        pccl_master_remove(m, remote, PCCL_REFUSAL_FULL, "its message queue is lost: %s", pccl_status_text(status));
+        return;
+    }
+    if (remote->conn != 0) {
+        remote->spoke_us = m->now_us;
+        m->effects.send(m->effects.context, remote->conn, frame.data, frame.length);
+    }
+}
+
+void pccl_master_send_loose(struct pccl_master *m, pccl_conn conn, const struct pccl_msg *msg, uint64_t acknowledged)
+{
+    uint8_t bytes[PCCL_FRAME_HEADER_BYTES + 1024];
+    size_t length = pccl_frame_size(msg);
+    PCCL_ASSERT(length <= sizeof bytes);
+    pccl_frame_encode(msg, 0, acknowledged, bytes);
+    m->effects.send(m->effects.context, conn, bytes, length);
+}
+
+void pccl_master_send_heartbeat(struct pccl_master *m, struct pccl_remote *remote, bool answer)
+{
+    if (remote->conn == 0)
+        return;
+    uint64_t stable = remote->group != NULL ? remote->group->stable : 0;
+    struct pccl_msg msg = {.type = PCCL_MSG_heartbeat, .as.heartbeat = {.answer = answer, .stable = stable}};
+    pccl_master_send_loose(m, remote->conn, &msg, remote->session.received);
+    remote->session.told = remote->session.received;
+    remote->spoke_us = m->now_us;
+}

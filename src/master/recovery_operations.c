@@ -1,0 +1,137 @@
+/*
+ * Operations from the reports, once the groups are rebuilt (PROTOCOL 12.4): any outcome that one member reports is that
+ * of all, and parts add up. It does not know how groups were rebuilt, or which report is law.
+ */
+#include "master/operations.h"
+#include "master/output.h"
+#include "master/recovery.h"
+#include "master/roster.h"
+
+#include <string.h>
+
+static void merge_outcome(struct pccl_master *m, struct pccl_operation *op, struct pccl_remote *from,
+                          const struct pccl_msg_resume_operation *fields)
+{
+    bool committed = fields->state == PCCL_RESUME_COMMITTED;
+    enum pccl_class class = committed ? PCCL_CLASS_NONE : (enum pccl_class)fields->class;
+    if (!committed && class == PCCL_CLASS_NONE)
+        class = PCCL_CLASS_PEER_LOST;
+    if (op->decided) {
+        if (op->class != class)
+            pccl_master_log(m, PCCL_LOG_ERROR,
+                            &(struct pccl_log_fields){.has_operation = true,
+                                                      .group = op->instance.group,
+                                                      .tag = op->instance.tag,
+                                                      .use = op->instance.use},
+                            "reports disagree on tag %" PRIu64 " use %u", op->instance.tag, op->instance.use);
+        else
+            pccl_master_confirm_end(m, from, op);
+        return;
+    }
+    if (!committed)
+        pccl_master_note_lone_abort(from, op);
+    if (committed && fields->tiny) {
+        op->result = pccl_allocate(&m->memory, fields->payload.length);
+        if (op->result == NULL) { /* its caller has it; whoever stays must not see another outcome */
+            pccl_master_remove(m, from, PCCL_REFUSAL_FULL, "out of memory for a result that it reports");
+            return;
+        }
+        memcpy(op->result, fields->payload.data, fields->payload.length);
+        op->payload_bytes = fields->payload.length;
+    }
+    op->decided = true; /* announced later, in one order for all */
+    op->class = class;
+    op->tiny = fields->tiny != 0;
+    op->world = fields->world;
+    pccl_text_clear(&op->reason);
+    if (fields->reason.length > 0)
+        pccl_text_add_bytes(&op->reason, (const char *)fields->reason.data, fields->reason.length);
+}
+
+static void merge_part(struct pccl_master *m, struct pccl_operation *op, struct pccl_remote *from,
+                       const struct pccl_msg_resume_operation *fields)
+{
+    if (op->decided || !pccl_epoch_equal(&fields->view, &from->group->view))
+        return;
+    struct pccl_msg_done done = {.instance = fields->instance,
+                                 .view = fields->view,
+                                 .descriptor = fields->descriptor,
+                                 .tiny = fields->tiny,
+                                 .payload = fields->payload};
+    if (op->parts != NULL &&
+        (!pccl_descriptor_equal(&op->descriptor, &done.descriptor) || op->payload_bytes != done.payload.length))
+        return; /* it says DONE again after the recovery, and the mismatch is found then */
+    pccl_master_take_part(m, op, from, &done);
+}
+
+/*
+ * Somebody reports this operation as committed, and to this peer it is unfinished: only a view without it can have made
+ * that commit (6.2), and the master before us crashed before it had told that view.
+ */
+static void expel_if_left_out(struct pccl_master *m, struct pccl_remote *remote, const struct pccl_operation *op)
+{
+    if (op != NULL && op->decided && op->class == PCCL_CLASS_NONE)
+        pccl_master_remove(m, remote, PCCL_REFUSAL_GONE,
+                           "an operation was committed without it before the master restarted");
+}
+
+void pccl_master_merge_reports(struct pccl_master *m, bool outcomes)
+{
+    for (uint32_t i = 0; i < m->remote_count; i++) {
+        struct pccl_remote *remote = m->remotes[i];
+        if (remote->group == NULL || remote->report == NULL)
+            continue;
+        for (const struct pccl_reported_op *reported = remote->report->ops; reported != NULL;
+             reported = reported->next) {
+            const struct pccl_instance *instance = &reported->fields.instance;
+            bool is_outcome =
+                reported->fields.state == PCCL_RESUME_COMMITTED || reported->fields.state == PCCL_RESUME_ABORTED;
+            bool current = instance->group == remote->group_number && instance->joint == pccl_master_joint(m) &&
+                           instance->sync == remote->group->sync;
+            bool running = reported->fields.state == PCCL_RESUME_RUNNING;
+            if (!current || is_outcome != outcomes)
+                continue;
+            struct pccl_operation *op = pccl_master_operation(m, remote->group, instance, !running);
+            if (op != NULL && op->decided && !is_outcome) /* it has launched this one */
+                pccl_master_confirm_end(m, remote, op);
+            if (running) {
+                expel_if_left_out(m, remote, op);
+                continue;
+            }
+            if (op == NULL)
+                pccl_master_remove(m, remote, PCCL_REFUSAL_FULL, "out of memory");
+            else if (is_outcome)
+                merge_outcome(m, op, remote, &reported->fields);
+            else
+                merge_part(m, op, remote, &reported->fields);
+        }
+    }
+}
+
+/*
+ * All members of the old view are needed. One who is missing may know another outcome of a bulk operation; and if this
+ * master dies between this commit and the view without the missing, a later one would hear both.
+ */
+static bool is_finished(const struct pccl_peer_group *group, const struct pccl_operation *op)
+{
+    return op->parts != NULL && op->done_count == group->ring_count && group->ring_count == group->old_ring_count;
+}
+
+void pccl_master_announce_reported(struct pccl_master *m, struct pccl_peer_group *group)
+{
+    PCCL_ASSERT(!m->recovering);
+    for (struct pccl_operation *op = group->oldest, *last = group->newest, *next; op != NULL; op = next) {
+        next = op == last ? NULL : op->newer;
+        if (op->decided) {
+            op->decided = false; /* decide anew: the outcome is the reported one, the number is this boot's */
+            if (op->class == PCCL_CLASS_NONE) {
+                pccl_master_commit(m, group, op);
+            } else {
+                struct pccl_text reason = op->reason;
+                pccl_master_abort(m, group, op, op->class, &reason);
+            }
+        } else if (is_finished(group, op)) {
+            pccl_master_commit(m, group, op);
+        }
+    }
+}

@@ -1,0 +1,277 @@
+/*
+ * What members of an older boot report after a restart of the master, and which reports are believed (PROTOCOL 12.2,
+ * 12.3). A report is kept as it came and judged by the others alone: nothing here knows which one is law, or changes
+ * groups, rounds or operations.
+ */
+#include "master/edges.h"
+#include "master/operations.h"
+#include "master/output.h"
+#include "master/recovery.h"
+#include "master/roster.h"
+
+#include <string.h>
+
+/*
+ * What reports may name. The next epoch must exist; and members have slept through some recoveries, never through
+ * hundreds: whoever is that far ahead of all others lies, and would use up the run's epochs.
+ */
+#define INC_MOST (UINT32_MAX - PCCL_INC_SPREAD)
+enum { INC_AHEAD_MAX = 256 * PCCL_INC_SPREAD };
+/* Numbers of rounds and outcomes, which begin at 0 and rise one by one, stay far below what would wrap. */
+#define COUNTER_MOST (UINT64_MAX / 4)
+#define DECISIONS_AHEAD_MAX (UINT64_C(1) << 32)
+
+/* ---- what they say ---- */
+
+void pccl_master_free_report(struct pccl_master *m, struct pccl_remote *remote)
+{
+    struct pccl_report *report = remote->report;
+    if (report == NULL)
+        return;
+    pccl_release(&m->memory, report->members, report->fields.members_count * sizeof *report->members);
+    pccl_release(&m->memory, report->ring, report->fields.ring_count * sizeof *report->ring);
+    while (report->ops != NULL) {
+        struct pccl_reported_op *op = report->ops;
+        report->ops = op->next;
+        pccl_release(&m->memory, op, sizeof *op + op->bytes_length);
+    }
+    pccl_release(&m->memory, report, sizeof *report);
+    remote->report = NULL;
+}
+
+static bool can_be_counted(const struct pccl_msg_resume *resume)
+{
+    return resume->update < COUNTER_MOST && resume->optimize < COUNTER_MOST && resume->query < COUNTER_MOST &&
+           resume->sync < COUNTER_MOST && resume->decisions < COUNTER_MOST;
+}
+
+/* MALFORMED: it does not make sense; MEMORY. */
+static enum pccl_status take_resume(struct pccl_master *m, struct pccl_report *report,
+                                    const struct pccl_msg_resume *resume)
+{
+    if (report->begun || resume->members_count == 0 || resume->ring_count == 0 || resume->epoch.inc > INC_MOST ||
+        pccl_epoch_compare(&resume->view, &resume->epoch) > 0 || !can_be_counted(resume))
+        return PCCL_MALFORMED;
+    report->members = pccl_allocate(&m->memory, resume->members_count * sizeof *report->members);
+    report->ring = pccl_allocate(&m->memory, resume->ring_count * sizeof *report->ring);
+    if (report->members == NULL || report->ring == NULL) {
+        pccl_release(&m->memory, report->members, resume->members_count * sizeof *report->members);
+        pccl_release(&m->memory, report->ring, resume->ring_count * sizeof *report->ring);
+        report->members = NULL;
+        report->ring = NULL;
+        return PCCL_MEMORY;
+    }
+    memcpy(report->members, resume->members, resume->members_count * sizeof *report->members);
+    memcpy(report->ring, resume->ring, resume->ring_count * sizeof *report->ring);
+    report->fields = *resume;
+    report->fields.members = report->members;
+    report->fields.ring = report->ring;
+    report->begun = true;
+    return PCCL_OK;
+}
+
+/* What is folded or told again later must be what it says. The master before this one may have had another limit. */
+static bool is_plausible(const struct pccl_msg_resume_operation *fields)
+{
+    if (fields->state != PCCL_RESUME_DONE && fields->state != PCCL_RESUME_COMMITTED)
+        return fields->payload.length == 0;
+    return pccl_master_payload_fits(&fields->descriptor, fields->tiny != 0, fields->payload.length,
+                                    PCCL_TINY_BYTES_MAX);
+}
+
+static enum pccl_status take_operation(struct pccl_master *m, struct pccl_report *report,
+                                       const struct pccl_msg_resume_operation *fields)
+{
+    uint32_t length = fields->payload.length + fields->reason.length;
+    bool aborted = fields->state == PCCL_RESUME_ABORTED;
+    if (!report->begun || report->op_count >= PCCL_OPS_PER_PEER_MAX + PCCL_TOMBSTONES_MAX ||
+        (!aborted && report->launched_count >= PCCL_OPS_PER_PEER_MAX) || !is_plausible(fields))
+        return PCCL_MALFORMED;
+    struct pccl_reported_op *op = pccl_allocate(&m->memory, sizeof *op + length);
+    if (op == NULL)
+        return PCCL_MEMORY;
+    op->fields = *fields;
+    op->bytes_length = length;
+    if (fields->payload.length > 0)
+        memcpy(op->bytes, fields->payload.data, fields->payload.length);
+    if (fields->reason.length > 0)
+        memcpy(op->bytes + fields->payload.length, fields->reason.data, fields->reason.length);
+    op->fields.payload.data = op->bytes;
+    op->fields.reason.data = op->bytes + fields->payload.length;
+    op->next = report->ops;
+    report->ops = op;
+    report->op_count++;
+    report->launched_count += !aborted;
+    return PCCL_OK;
+}
+
+static enum pccl_status take_round(struct pccl_report *report, const struct pccl_msg_resume_round *round)
+{
+    if (round->attributes.epoch.inc > INC_MOST)
+        return PCCL_MALFORMED;
+    report->rounds[round->kind] = *round;
+    report->rounds[round->kind].reason = (struct pccl_bytes){NULL, 0};
+    report->round_known[round->kind] = true;
+    pccl_text_clear(&report->round_reason[round->kind]);
+    pccl_text_add_bytes(&report->round_reason[round->kind], (const char *)round->reason.data, round->reason.length);
+    return PCCL_OK;
+}
+
+void pccl_master_resume_received(struct pccl_master *m, struct pccl_remote *from, const struct pccl_msg *msg)
+{
+    struct pccl_report *report = from->report;
+    enum pccl_status status = PCCL_OK;
+    report->heard_us = m->now_us;
+    PCCL_ASSERT(m->recovering);
+    switch (report->ended ? 0 : msg->type) {
+    case PCCL_MSG_resume: status = take_resume(m, report, &msg->as.resume); break;
+    case PCCL_MSG_resume_operation: status = take_operation(m, report, &msg->as.resume_operation); break;
+    case PCCL_MSG_resume_round: status = take_round(report, &msg->as.resume_round); break;
+    case PCCL_MSG_resume_end:
+        report->ended = report->begun;
+        status = report->begun ? PCCL_OK : PCCL_MALFORMED;
+        for (uint32_t i = 0; i < msg->as.resume_end.dead_count; i++)
+            pccl_master_note_edge(m, &from->id, &msg->as.resume_end.dead[i], false, PCCL_LINK_REFUSED);
+        pccl_master_mark(m, PCCL_STAGE_RECOVERY);
+        break;
+    default: status = PCCL_MALFORMED; break;
+    }
+    if (status == PCCL_MEMORY)
+        pccl_master_remove(m, from, PCCL_REFUSAL_FULL, "out of memory for its report of the run");
+    else if (status != PCCL_OK)
+        pccl_master_remove(m, from, PCCL_REFUSAL_PROTOCOL, "its report of the run cannot be used (%s)",
+                           pccl_wire_name(msg->type));
+}
+
+/* ---- who is believed ---- */
+
+/* What the others have heard of; nobody else is here: what it has itself. */
+static uint32_t inc_known_besides(const struct pccl_master *m, const struct pccl_remote *besides)
+{
+    bool others = false;
+    uint32_t inc = 0;
+    for (uint32_t i = 0; i < m->remote_count; i++) {
+        const struct pccl_remote *remote = m->remotes[i];
+        if (remote == besides || !pccl_master_has_reported(remote))
+            continue;
+        others = true;
+        inc = pccl_max_u32(inc, remote->report->fields.epoch.inc);
+    }
+    return others ? inc : besides->report->fields.epoch.inc;
+}
+
+/*
+ * A report is one run of messages: nothing else is said before its end, so somebody who lives is not silent about it
+ * for long. When its time is over; UINT64_MAX: it has ended.
+ */
+static uint64_t report_due_us(const struct pccl_master *m, const struct pccl_report *report)
+{
+    if (report->ended)
+        return UINT64_MAX;
+    return pccl_min_u64(report->since_us + m->config.alone_ms * UINT64_C(1000),
+                        report->heard_us + m->config.silence_ms * UINT64_C(1000));
+}
+
+/* Who names epochs that cannot be, and who does not come to the end of a report. */
+void pccl_master_expel_bad_reporters(struct pccl_master *m)
+{
+    for (uint32_t i = 0; i < m->remote_count; i++) {
+        struct pccl_remote *remote = m->remotes[i];
+        if (remote->state != PCCL_REMOTE_RESUMING || remote->departing)
+            continue;
+        uint64_t due_us = report_due_us(m, remote->report);
+        if (m->now_us >= due_us)
+            pccl_master_remove(m, remote, PCCL_REFUSAL_GONE,
+                               "it did not report in time after the restart of the master");
+        else if (!remote->report->ended)
+            pccl_master_arm(m, due_us);
+        else if (pccl_master_highest_inc(remote->report) > inc_known_besides(m, remote) + (uint64_t)INC_AHEAD_MAX)
+            pccl_master_remove(m, remote, PCCL_REFUSAL_PROTOCOL, "it reported an impossible epoch");
+    }
+}
+
+/*
+ * A member that lies has the key of the run, but not the others' tokens: who comes in the name of one that has not come
+ * back yet is contradicted by those who know that one. False: there was none, and the reports can be law.
+ */
+bool pccl_master_expel_impostors(struct pccl_master *m)
+{
+    enum { own_word = 1 }; /* against that of a single other: either may lie */
+    bool any = false;
+    for (uint32_t i = 0; i < m->remote_count; i++) {
+        const struct pccl_report *report = m->remotes[i]->report;
+        for (uint32_t k = 0; report != NULL && report->ended && k < report->fields.members_count; k++) {
+            const struct pccl_member *member = &report->members[k];
+            const struct pccl_remote *named = pccl_master_find(m, &member->peer);
+            if (named == NULL || named->report == NULL || named == m->remotes[i])
+                continue;
+            bool same = pccl_id_equal(&member->token_digest, &named->token_digest);
+            ++*(same ? &named->report->confirmed : &named->report->contradicted);
+        }
+    }
+    for (uint32_t i = 0; i < m->remote_count; i++) {
+        struct pccl_report *report = m->remotes[i]->report;
+        if (report == NULL)
+            continue;
+        if (report->contradicted > report->confirmed + own_word && !m->remotes[i]->departing) {
+            any = true;
+            pccl_master_remove(m, m->remotes[i], PCCL_REFUSAL_IDENTITY,
+                               "the other members know this member by another token");
+        }
+        report->confirmed = report->contradicted = 0;
+    }
+    return any;
+}
+
+/*
+ * What this report counts, and what it may count at most, as another one says it: nobody can miss the end of two
+ * rounds, since the later one needs its vote. Outcomes of its group are counted on while a member is away, but never so
+ * far.
+ */
+enum { COUNTERS = PCCL_ROUND_KINDS + 1 };
+
+static uint64_t counter_of(const struct pccl_report *report, uint32_t counter)
+{
+    const struct pccl_msg_resume *fields = &report->fields;
+    switch (counter) {
+    case PCCL_ROUND_UPDATE: return fields->update;
+    case PCCL_ROUND_PENDING: return fields->query;
+    case PCCL_ROUND_OPTIMIZE: return fields->optimize;
+    case PCCL_ROUND_SYNC: return fields->sync;
+    default: return fields->decisions;
+    }
+}
+
+/* It is ahead of all others that its epoch has as members, and they are two at least: one may be the one that lies. */
+static bool counts_too_much(const struct pccl_master *m, const struct pccl_remote *remote, uint32_t counter)
+{
+    bool of_group = counter == PCCL_ROUND_SYNC || counter == PCCL_ROUND_KINDS;
+    uint64_t ahead = counter == PCCL_ROUND_KINDS ? DECISIONS_AHEAD_MAX : 1, most = 0;
+    uint32_t others = 0;
+    for (uint32_t i = 0; i < m->remote_count; i++) {
+        const struct pccl_remote *other = m->remotes[i];
+        if (other == remote || !pccl_master_has_reported(other) ||
+            pccl_master_reported_member(remote->report, &other->id) == NULL ||
+            (of_group && other->group_number != remote->group_number))
+            continue;
+        most = pccl_max_u64(most, counter_of(other->report, counter));
+        others++;
+    }
+    return others > 1 && counter_of(remote->report, counter) > most + ahead;
+}
+
+/* Who names rounds or outcomes that cannot be. False: there was nobody. */
+bool pccl_master_expel_miscounters(struct pccl_master *m)
+{
+    bool any = false;
+    for (uint32_t i = 0; i < m->remote_count; i++) {
+        struct pccl_remote *remote = m->remotes[i];
+        bool too_much = false;
+        for (uint32_t counter = 0; pccl_master_has_reported(remote) && counter < COUNTERS && !too_much; counter++)
+            too_much = counts_too_much(m, remote, counter);
+        if (too_much)
+            pccl_master_remove(m, remote, PCCL_REFUSAL_PROTOCOL, "it reported rounds or outcomes that cannot be");
+        any = any || too_much;
+    }
+    return any;
+}

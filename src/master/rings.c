@@ -1,0 +1,74 @@
+/*
+ * Members in the rings of their groups: who comes in, in which order, who leaves, and what is due after a change. It
+ * does not know why a ring changes, or of views.
+ */
+#include "master/queues.h"
+#include "master/rings.h"
+#include "master/sync.h"
+#include "master/tuning.h"
+
+#include <string.h>
+
+static void note_ring_change(struct pccl_master *m, struct pccl_peer_group *group)
+{
+    group->changed = true;
+    group->ring_us = m->now_us;
+    group->ring_version++;
+    pccl_master_recheck_queue(m, group->number);
+    pccl_master_mark(m, PCCL_STAGE_WARM_UP);
+    pccl_master_mark(m, PCCL_STAGE_ROUNDS);
+    pccl_master_note_sync(m, group, NULL);
+}
+
+bool pccl_master_join_ring(struct pccl_master *m, struct pccl_peer_group *group, struct pccl_remote *remote)
+{
+    PCCL_ASSERT(remote->group == NULL && remote->group_number == group->number);
+    struct pccl_remote **ring =
+        pccl_grow(&m->memory, group->ring, &group->ring_capacity, group->ring_count + 1, sizeof *ring);
+    if (ring == NULL)
+        return false;
+    group->ring = ring;
+    if (!pccl_master_enter_matrix(m, group, remote))
+        return false;
+    remote->position = group->ring_count;
+    group->ring[group->ring_count++] = remote;
+    remote->group = group;
+    remote->state = PCCL_REMOTE_MEMBER;
+    remote->decision_known = group->decisions; /* what was decided before it came does not concern it */
+    pccl_master_unqueue(m, remote);
+    note_ring_change(m, group);
+    m->member_count++;
+    return true;
+}
+
+bool pccl_master_reorder(struct pccl_master *m, struct pccl_peer_group *group, const uint32_t *order)
+{
+    size_t bytes = group->ring_count * sizeof(struct pccl_remote *);
+    struct pccl_remote **ring = pccl_allocate(&m->memory, bytes);
+    if (ring == NULL)
+        return false;
+    memcpy(ring, group->ring, bytes);
+    for (uint32_t i = 0; i < group->ring_count; i++) {
+        group->ring[i] = ring[order[i]];
+        group->ring[i]->position = i;
+    }
+    pccl_release(&m->memory, ring, bytes);
+    note_ring_change(m, group);
+    return true;
+}
+
+void pccl_master_leave_ring(struct pccl_master *m, struct pccl_remote *remote)
+{
+    struct pccl_peer_group *group = remote->group;
+    PCCL_ASSERT(remote->departing && group->ring[remote->position] == remote);
+    pccl_master_end_tests_of(m, remote);
+    for (uint32_t i = remote->position + 1; i < group->ring_count; i++) {
+        group->ring[i - 1] = group->ring[i];
+        group->ring[i - 1]->position = i - 1;
+    }
+    group->ring_count--;
+    note_ring_change(m, group);
+    pccl_master_leave_matrix(group, remote);
+    remote->group = NULL;
+    m->member_count--;
+}
