@@ -36,7 +36,7 @@ struct pccl_report {
  * must not make the same epoch with different contents: if both meet again, one has to be the higher. So inc takes a
  * random step.
  */
-enum { PCCL_INC_SPREAD = 4096 };
+enum { PCCL_INC_SPREAD = 1 << 16 };
 
 /* ---- recovery.c: the doors ---- */
 

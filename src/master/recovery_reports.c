@@ -16,7 +16,7 @@
  * hundreds: whoever is that far ahead of all others lies, and would use up the run's epochs.
  */
 #define INC_MOST (UINT32_MAX - PCCL_INC_SPREAD)
-enum { INC_AHEAD_MAX = 256 * PCCL_INC_SPREAD };
+enum { INC_AHEAD_MAX = 64 * PCCL_INC_SPREAD };
 /* Numbers of rounds and outcomes, which begin at 0 and rise one by one, stay far below what would wrap. */
 #define COUNTER_MOST (UINT64_MAX / 4)
 #define DECISIONS_AHEAD_MAX (UINT64_C(1) << 32)

@@ -56,7 +56,7 @@ static void report_and_go(struct sim *sim, struct sim_conn *conn, const struct p
  */
 void scenario_lying_epochs(struct sim *sim)
 {
-    static const uint32_t lies[] = {UINT32_MAX, UINT32_MAX - 8192};
+    static const uint32_t lies[] = {UINT32_MAX, UINT32_MAX - (1 << 18)};
     for (uint32_t i = 0; i < 4; i++) {
         if (i == 0)
             scenario_cluster(sim, p, 1, 1);

@@ -60,7 +60,7 @@ PLANTS = [
         ["I1", "I9"], [],
         [
             ("src/master/recovery.h",
-             "PCCL_INC_SPREAD = 4096",
+             "PCCL_INC_SPREAD = 1 << 16",
              "PCCL_INC_SPREAD = 1"),
         ], last=20000),
     Bug("ended_run_is_resumed",
