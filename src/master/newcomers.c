@@ -132,7 +132,7 @@ static void plan(struct pccl_master *m, struct pccl_queue *queue)
     bool is_new = group == NULL || group->ring_count == 0;
     struct pccl_remote *first = is_new ? NULL : group->ring[0];
     struct pccl_remote *last = is_new ? NULL : group->ring[group->ring_count - 1];
-    struct pccl_remote *previous = NULL, *planned[WARM_UP_WIDTH_ALL];
+    struct pccl_remote *previous = NULL, *planned[WARM_UP_WIDTH_ALL] = {NULL};
     choose(m, queue);
     uint32_t count = collect(m, queue, planned);
     for (uint32_t i = 0; i < count; i++) { /* asking may remove somebody, and the queue with the last of it */
