@@ -5,8 +5,8 @@
  * kernels, the same elements give the same bytes, and the same bytes the same bits. docs/CODECS.md
  * has the formulas, the layout and the bounds of the error. Pure.
  *
- * Later codecs (fp8, int4, E3M0) are further rows of the table behind pccl_codec_find; nothing else
- * changes.
+ * A further codec is a row of the table behind pccl_codec_find and the code of its block. One that
+ * packs elements into less than a byte also needs packed_bytes (codec_internal.h) to count bits.
  */
 #ifndef PCCL_KERNELS_CODEC_H
 #define PCCL_KERNELS_CODEC_H

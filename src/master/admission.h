@@ -1,7 +1,7 @@
 /*
  * Strangers, which are connections without an accepted hello, and what a hello makes of them: a
  * newcomer, a member that continues its session or resumes after a restart, or a peer that is
- * refused.
+ * refused. What becomes of a newcomer afterward is up to newcomers.h (links) and rounds.h (the vote).
  */
 #ifndef PCCL_MASTER_ADMISSION_H
 #define PCCL_MASTER_ADMISSION_H

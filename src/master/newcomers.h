@@ -1,5 +1,6 @@
 /*
- * Newcomers that wait: who gets links, and who could be admitted.
+ * Newcomers that wait: who gets links, and who could be admitted. Their hello has been accepted
+ * (admission.h); who is let in is decided by the members' vote (rounds.h).
  */
 #ifndef PCCL_MASTER_NEWCOMERS_H
 #define PCCL_MASTER_NEWCOMERS_H

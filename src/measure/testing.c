@@ -306,7 +306,7 @@ static void conclude(struct pccl_measure_session *session)
         result.how = PCCL_LINK_SILENT;
     }
     pccl_measure_log(session, PCCL_LOG_DEBUG,
-                     "measure: test %" PRIu64 " of the way to peer %s: %s, %" PRIu64 " bytes/s, round trip %u us",
+                     "measure: test %" PRIu64 " of the path to peer %s: %s, %" PRIu64 " bytes/s, round trip %u us",
                      result.test, pccl_id_str(&test->order.peer), result.failed ? "failed" : "done", result.rate,
                      result.rtt_us);
     pccl_measure_test_stop(session);

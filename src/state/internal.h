@@ -1,4 +1,7 @@
-/* What the files of src/state share. */
+/*
+ * What the files of src/state share: state.c keeps a peer's own tensors as digests, serve.c answers
+ * requests from them, fetch.c and fetch_ask.c decide what a requester asks of whom.
+ */
 #ifndef PCCL_STATE_INTERNAL_H
 #define PCCL_STATE_INTERNAL_H
 

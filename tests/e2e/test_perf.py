@@ -423,7 +423,7 @@ def test_solve(run):
         equal([peer["name"] for peer in result["peers"]], ['a "quoted" \\', "b", "", "", ""], "names")
         equal(result["peers"][1], {"number": 1, "id": f"{1:032x}", "address": "10.0.0.1:48149", "name": "b"}, "a peer")
         out, _ = perf("--solve", path)
-        worth = "ring: 0 -> 2 -> 4 -> 1 -> 3 -> 0\n  slowest way: 0 -> 2, 1000 Mbit/s; round trips: 1.500 ms in all\n"
+        worth = "ring: 0 -> 2 -> 4 -> 1 -> 3 -> 0\n  slowest link: 0 -> 2, 1000 Mbit/s; round trips: 1.500 ms in all\n"
         for part in (worth, "proven: "):
             check(part in out, f"{part} in {out}")
         check("the ring of the file is another: 0 -> 1 -> 2 -> 3 -> 4 -> 0" in out, out)
@@ -525,7 +525,7 @@ def test_topology(run):
         out, _ = perf("-N", 3, "--topology", "-n", 2, "--dump", dump)
         equal(TOPOLOGY_ROW.findall(out), [("1", "0"), ("2", "0")], f"rows of {out}")
         check("Mbit/s from row to column" in out and "round trips in ms" in out, out)
-        check(re.search(r"^ring: 0 -> (1 -> 2|2 -> 1) -> 0\n  slowest way: ", out, re.M), f"ring of {out}")
+        check(re.search(r"^ring: 0 -> (1 -> 2|2 -> 1) -> 0\n  slowest link: ", out, re.M), f"ring of {out}")
         for i in range(3):
             check(re.search(rf"127\.0\.0\.1:\d+  peer {i}$", out, re.M), f"peer {i} of {out}")
         first = solved(dump, "--dump", again)
@@ -557,7 +557,7 @@ def test_topology_json(run):
     for way in result["ways"]:
         check(way["source"] in ("tested", "traffic") and way["rate_mbit"] > 0 and way["age_ms"] < 600000, f"{way}")
     ring = [known[way] for way in zip(result["ring"], result["ring"][1:] + result["ring"][:1])]
-    equal(result["slowest_mbit"], min(way["rate_mbit"] for way in ring), "slowest way of the ring")
+    equal(result["slowest_mbit"], min(way["rate_mbit"] for way in ring), "slowest link of the ring")
     equal(result["latency_us"], sum(way["rtt_us"] for way in ring), "sum of its round trips")
     (row,) = result["rows"]
     check(0 < row["cpu_mean_s"] <= row["cpu_s"] and row["master_cpu_s"] > 0, f"processor times: {row}")

@@ -379,7 +379,7 @@ static void check_adopted(struct sim *sim, const struct sim_master *master, cons
                  group->number, (unsigned long long)is.slowest, (unsigned long long)was.slowest,
                  (unsigned long long)is.latency_us, (unsigned long long)was.latency_us);
     sim->totals.adoptions++;
-    sim_note(sim, "group %u: another ring, slowest way %llu, was %llu", group->number, (unsigned long long)is.slowest,
+    sim_note(sim, "group %u: another ring, slowest link %llu, was %llu", group->number, (unsigned long long)is.slowest,
              (unsigned long long)was.slowest);
 }
 

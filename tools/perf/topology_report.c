@@ -186,7 +186,7 @@ void perf_ring_show(FILE *out, const struct pccl_topology_report *report, const 
     show_order(out, report, title, ring);
     if (worth.slowest) {
         rate_text(worth.slowest, rate);
-        (void)fprintf(out, "  slowest way: %u -> %u, ", worth.slowest->from, worth.slowest->to);
+        (void)fprintf(out, "  slowest link: %u -> %u, ", worth.slowest->from, worth.slowest->to);
         if (worth.slowest->source == PCCL_FIGURE_UNREACHABLE)
             (void)fputs("unreachable", out);
         else
@@ -194,7 +194,7 @@ void perf_ring_show(FILE *out, const struct pccl_topology_report *report, const 
         (void)fprintf(out, "; round trips: %.3f ms in all\n", (double)worth.latency_us * 1e-3);
     }
     if (worth.unknown > 0)
-        (void)fprintf(out, "  unknown ways: %u\n", worth.unknown);
+        (void)fprintf(out, "  unknown links: %u\n", worth.unknown);
 }
 
 /* ---- JSON ---- */
