@@ -88,7 +88,7 @@ void scenario_lying_rounds(struct sim *sim)
         scenario_run_ms(sim, 100);
         scenario_update_all(sim, p, 3);
         WAIT(sim, 1000, pccl_peer_is_connected(p[3]->machine));
-        struct pccl_msg report = report_of(p[3]->machine), end = {.type = PCCL_MSG_resume_end};
+        struct pccl_msg report = report_of(p[0]->machine), end = {.type = PCCL_MSG_resume_end};
         struct pccl_msg_resume *lie = &report.as.resume;
         uint64_t *const counters[] = {&lie->update, &lie->optimize, &lie->query, &lie->sync, &lie->decisions};
         *counters[i % 5] = i < 5 ? UINT64_MAX : lie->update + 2 + UINT32_MAX * (uint64_t)(i % 5);
