@@ -6,6 +6,7 @@
 #include "master/eligibility.h"
 #include "master/links.h"
 #include "master/output.h"
+#include "master/rings.h"
 #include "master/roster.h"
 #include "master/tuning.h"
 #include "wire/cost.h"

@@ -72,3 +72,8 @@ void pccl_master_leave_ring(struct pccl_master *m, struct pccl_remote *remote)
     remote->group = NULL;
     m->member_count--;
 }
+
+bool pccl_master_has_better(const struct pccl_peer_group *group)
+{
+    return group->tuning.better != NULL && group->tuning.better_version == group->ring_version;
+}

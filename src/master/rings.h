@@ -14,4 +14,7 @@ PCCL_MUST_CHECK bool pccl_master_reorder(struct pccl_master *m, struct pccl_peer
 /* A member that departs leaves its group's ring; the group is changed. */
 void pccl_master_leave_ring(struct pccl_master *m, struct pccl_remote *remote);
 
+/* Is there a ring that was found for the group as it is, to be adopted? */
+bool pccl_master_has_better(const struct pccl_peer_group *group);
+
 #endif

@@ -7,12 +7,6 @@
 
 #include "master/state.h"
 
-/* A ring that was found for the group as it is, to be adopted. */
-static inline bool pccl_master_has_better(const struct pccl_peer_group *group)
-{
-    return group->tuning.better != NULL && group->tuning.better_version == group->ring_version;
-}
-
 /* The member behind the i-th of this ring, which names the members by their positions. */
 static inline struct pccl_remote *pccl_master_next_of(const struct pccl_peer_group *group, const uint32_t *ring,
                                                       uint32_t i)

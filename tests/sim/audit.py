@@ -91,6 +91,8 @@ def planted(tree, bug):
     """The texts of the files that it touches, with this bug."""
     texts = {}
     for source, old, new in bug.edits:
+        if not source.endswith(".c"):
+            raise Wrong("%s: %s is no source file; only what is compiled again has the bug" % (bug.name, source))
         if source not in texts:
             texts[source] = (tree / source).read_text()
         found = list(pattern_of(old).finditer(texts[source]))

@@ -59,9 +59,9 @@ PLANTS = [
         "12.4: two recoveries that do not know of each other make the same epoch",
         ["I1", "I9"], [],
         [
-            ("src/master/recovery.h",
-             "PCCL_INC_SPREAD = 1 << 16",
-             "PCCL_INC_SPREAD = 1"),
+            ("src/master/recovery.c",
+             "pccl_prng_below(&m->prng, PCCL_INC_SPREAD)",
+             "pccl_prng_below(&m->prng, 1)"),
         ], last=20000),
     Bug("ended_run_is_resumed",
         "12.5: a run that ended is over",

@@ -33,7 +33,7 @@ PLANTS = [
             ("src/master/topology.c",
              "bool same_ring = tuning->ring_version == group->ring_version;",
              "bool same_ring = true;"),
-            ("src/master/tuning.h",
+            ("src/master/rings.c",
              "return group->tuning.better != NULL && group->tuning.better_version == group->ring_version;",
              "return group->tuning.better != NULL;"),
         ]),
