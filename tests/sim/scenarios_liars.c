@@ -112,7 +112,7 @@ void scenario_alone_but_counted(struct sim *sim)
     struct pccl_peer *machine = p[0]->machine;
     struct sim_request request = {.tag = 1, .step = 1, .count = 1 << 20, .reduction = PCCL_SUM};
     MUST(sim, sim_app_launch(sim, p[0], &request, &op) == PCCL_TOO_FEW_PEERS);
-    machine->attributes.epoch.inc += 5000; /* as a restarted master told it that died before it told the view */
+    machine->attributes.epoch.inc += 100000; /* as a restarted master told it that died before it told the view */
     machine->last_attributes[PCCL_ROUND_UPDATE] = machine->attributes;
     MUST(sim, sim_app_launch(sim, p[0], &request, &op) == PCCL_OK);
     scenario_restart_master(sim, 200);
