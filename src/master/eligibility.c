@@ -37,7 +37,7 @@ bool pccl_master_needs_link(const struct pccl_remote *from, const struct pccl_re
 bool pccl_master_are_neighbors(const struct pccl_remote *from, const struct pccl_remote *to)
 {
     return pccl_master_is_living_member(from) && pccl_master_is_living_member(to) && from->group == to->group &&
-           from != to && (from->position + 1) % from->group->ring_count == to->position;
+           from != to && pccl_master_successor(from) == to;
 }
 
 /* ---- who may be admitted ---- */

@@ -9,7 +9,7 @@
 
 /* ---- peers ---- */
 
-/* Forgets a peer that is in no ring, with all that belongs to it. */
+/* Frees a peer that is in no ring, with everything that belongs to it. */
 void pccl_master_free_remote(struct pccl_master *m, struct pccl_remote *remote);
 
 /* ---- the run ---- */
@@ -30,7 +30,7 @@ bool pccl_master_run_is_over(const struct pccl_master *m, const struct pccl_id *
 
 /* ---- departures ---- */
 
-/* Stage: those who depart go, all in one view if they are not too many. */
+/* Stage: removes all departing peers, in one view unless there are too many of them. */
 void pccl_master_expel_departing(struct pccl_master *m);
 
 #endif

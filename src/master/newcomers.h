@@ -7,7 +7,10 @@
 
 #include "master/state.h"
 
-/* Is there room for one more newcomer of this group and address? Somebody else may have to go for it. false: words. */
+/*
+ * Makes room for one more newcomer of this group and address; another newcomer may have to go for
+ * it. false: there is none, and the reason says why.
+ */
 PCCL_MUST_CHECK bool pccl_master_make_room(struct pccl_master *m, uint32_t group_number,
                                            const struct pccl_address *from, struct pccl_text *reason);
 /* Stage: asks for the links that newcomers need, and refuses who has not got them in time. */

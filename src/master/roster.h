@@ -6,24 +6,32 @@
 
 #include "master/state.h"
 
-/* NULL: there is nobody with this id. */
+/* NULL: no peer has this id. */
 struct pccl_remote *pccl_master_find(const struct pccl_master *m, const struct pccl_id *id);
-/* Of a hello; no other peer may have its id. NULL: no room, or no memory. */
+/*
+ * Adds the peer that said this hello; no other peer may have its id. NULL: no room, or no memory.
+ */
 struct pccl_remote *pccl_master_add_remote(struct pccl_master *m, const struct pccl_msg_hello *hello,
                                            enum pccl_remote_state state);
-/* Its control connection is this one from now on: the newest wins, and the one before is closed (PROTOCOL 3). */
+/*
+ * Makes this the peer's control connection. The newest wins: the one before is closed (PROTOCOL
+ * 3.2).
+ */
 void pccl_master_attach(struct pccl_master *m, struct pccl_remote *remote, pccl_conn conn,
                         const struct pccl_address *address);
-/* Where a peer can be reached, as far as is known; PCCL_CANDIDATES_MAX at most. Returns how many. */
+/* The known addresses of a peer, PCCL_CANDIDATES_MAX at most. Returns how many. */
 uint32_t pccl_master_addresses(const struct pccl_remote *remote, struct pccl_address *addresses);
-/* What these are called: to be said before anything else of them. Of more than PCCL_NAMES_TOLD_MAX the first. */
+/*
+ * Tells the names of these members, the first PCCL_NAMES_TOLD_MAX of them. To be called before any
+ * other message mentions them.
+ */
 void pccl_master_tell_names(struct pccl_master *m, struct pccl_remote *to, const struct pccl_member *of,
                             uint32_t count);
-/* It is to go, for this reason. Nothing happens if it is departing already. */
+/* Marks the peer as departing, for this reason; does nothing if it is departing already. */
 PCCL_PRINTF(4, 5)
 void pccl_master_remove(struct pccl_master *m, struct pccl_remote *remote, enum pccl_refusal why, const char *format,
                         ...);
-/* NULL: there is none, or (create) there is no room or no memory for it. */
+/* NULL: there is none; or, with create, no room or no memory. */
 struct pccl_peer_group *pccl_master_group(struct pccl_master *m, uint32_t number, bool create);
 /* Of a member of this group now. */
 struct pccl_attributes pccl_master_attributes(const struct pccl_master *m, const struct pccl_peer_group *group);

@@ -71,7 +71,7 @@ PCCL_MUST_CHECK bool pccl_master_build_ring_problem(struct pccl_master *m, struc
                                                     struct pccl_ring_problem *problem);
 void pccl_master_free_problem(struct pccl_master *m, struct pccl_ring_problem *problem);
 
-/* ---- topology_reports.c: and for people ---- */
+/* ---- topology_reports.c: estimates as text ---- */
 
 /* A member asks for the report of its group. */
 void pccl_master_describe(struct pccl_master *m, struct pccl_remote *from, const struct pccl_msg_describe *describe);
@@ -110,7 +110,7 @@ PCCL_MUST_CHECK bool pccl_master_update_waits_for_rings(struct pccl_master *m);
  * set if there are any.
  */
 uint32_t pccl_master_adopt_rings(struct pccl_master *m, struct pccl_text *why);
-/* Stage: where the best ring is not proven, the search goes on in the background. */
+/* Stage: continues, in the background, the search for rings that are not proven to be the best. */
 void pccl_master_search_in_background(struct pccl_master *m);
 /* The group ends: stops its search and frees its estimates. */
 void pccl_master_drop_tuning(struct pccl_master *m, struct pccl_peer_group *group);

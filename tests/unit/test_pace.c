@@ -127,8 +127,8 @@ static void others_do_not_keep_it_down(void **state)
 }
 
 /*
- * Held up for some seconds, and the round trip is longer for another reason than a queue: it is not
- * forgotten what the way can take.
+ * Held up for some seconds, and the round trip is longer for another reason than a queue: the pace
+ * remembers what the path can take.
  */
 static void it_does_not_sink_at_once(void **state)
 {
