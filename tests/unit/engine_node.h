@@ -23,16 +23,22 @@ struct work {
     struct pccl_text reason;
 };
 
+/* The events of a node so far, and what the last one that ended said. */
+struct node_events {
+    uint32_t ended, announced;
+    struct pccl_id ended_peer;
+    bool ended_outgoing, ended_purposely;
+    uint32_t ended_slot;
+    enum pccl_link_end ended_how;
+};
+
 struct node {
     struct pccl_engine *engine;
     struct pccl_id id;
     uv_mutex_t lock;
     uv_cond_t changed;
-    uint32_t ended, announced; /* events so far, and the last one's */
-    struct pccl_id ended_peer;
-    bool ended_outgoing, ended_purposely;
-    uint32_t ended_slot;
-    enum pccl_link_end ended_how;
+    struct node_events now;  /* under the lock */
+    struct node_events seen; /* by the test's thread, when it last waited for something */
 };
 
 /* ---- events ---- */
@@ -85,7 +91,7 @@ static void node_announced(void *context, const struct pccl_id *from, const stru
     (void)from;
     (void)ready;
     uv_mutex_lock(&node->lock);
-    node->announced++;
+    node->now.announced++;
     uv_cond_broadcast(&node->changed);
     uv_mutex_unlock(&node->lock);
 }
@@ -95,12 +101,12 @@ static void node_ended(void *context, const struct pccl_id *peer, bool outgoing,
 {
     struct node *node = context;
     uv_mutex_lock(&node->lock);
-    node->ended++;
-    node->ended_peer = *peer;
-    node->ended_outgoing = outgoing;
-    node->ended_slot = slot;
-    node->ended_how = how;
-    node->ended_purposely = purposely;
+    node->now.ended++;
+    node->now.ended_peer = *peer;
+    node->now.ended_outgoing = outgoing;
+    node->now.ended_slot = slot;
+    node->now.ended_how = how;
+    node->now.ended_purposely = purposely;
     uv_cond_broadcast(&node->changed);
     uv_mutex_unlock(&node->lock);
 }
@@ -146,22 +152,28 @@ static inline void node_end(struct node *node)
     uv_mutex_destroy(&node->lock);
 }
 
-/* Time ends only what hangs. */
+/* Waits for the next event. Time ends only what hangs. */
+static inline void node_wait(struct node *node)
+{
+    if (uv_cond_timedwait(&node->changed, &node->lock, LOOPBACK_HANG_MS * UINT64_C(1000000)) != 0)
+        fail_msg("nothing happened");
+}
+
 static inline void node_until(struct node *node, const bool *flag)
 {
     uv_mutex_lock(&node->lock);
     while (!*flag)
-        if (uv_cond_timedwait(&node->changed, &node->lock, LOOPBACK_HANG_MS * UINT64_C(1000000)) != 0)
-            fail_msg("nothing happened");
+        node_wait(node);
+    node->seen = node->now;
     uv_mutex_unlock(&node->lock);
 }
 
+/* `count` is one of node->seen. */
 static inline void node_until_count(struct node *node, const uint32_t *count, uint32_t wanted)
 {
     uv_mutex_lock(&node->lock);
-    while (*count < wanted)
-        if (uv_cond_timedwait(&node->changed, &node->lock, LOOPBACK_HANG_MS * UINT64_C(1000000)) != 0)
-            fail_msg("nothing happened");
+    for (node->seen = node->now; *count < wanted; node->seen = node->now)
+        node_wait(node);
     uv_mutex_unlock(&node->lock);
 }
 

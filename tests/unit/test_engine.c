@@ -212,7 +212,7 @@ static void long_paths_send_ahead(void **state)
         for (uint32_t i = 0; i < OPERATIONS; i++)
             work_start(&operations[i].works[rank]);
         if (rank > 0) /* it receives from the one before it */
-            node_until_count(&cluster.nodes[rank - 1], &cluster.nodes[rank - 1].announced, OPERATIONS);
+            node_until_count(&cluster.nodes[rank - 1], &cluster.nodes[rank - 1].seen.announced, OPERATIONS);
     }
     for (uint32_t i = 0; i < OPERATIONS; i++)
         operation_await(&operations[i]);
@@ -244,7 +244,7 @@ static void an_operation_that_only_others_started_is_announced(void **state)
     begin(&cluster, 2, 1);
     operation_begin(&operation, &cluster, 1, 5000, false, false);
     work_start(&operation.works[0]);
-    node_until_count(&cluster.nodes[1], &cluster.nodes[1].announced, 1);
+    node_until_count(&cluster.nodes[1], &cluster.nodes[1].seen.announced, 1);
     work_start(&operation.works[1]);
     operation_await(&operation);
     operation_end(&operation);
@@ -312,10 +312,10 @@ static void the_end_of_an_engine_is_told_as_a_good_bye(void **state)
     (void)state;
     begin(&cluster, 2, 2);
     node_end(&cluster.nodes[0]);
-    node_until_count(&cluster.nodes[1], &cluster.nodes[1].ended, 4);
-    assert_true(cluster.nodes[1].ended_purposely);
-    assert_int_equal(cluster.nodes[1].ended_how, PCCL_LINK_CLOSED);
-    assert_true(pccl_id_equal(&cluster.nodes[1].ended_peer, &cluster.nodes[0].id));
+    node_until_count(&cluster.nodes[1], &cluster.nodes[1].seen.ended, 4);
+    assert_true(cluster.nodes[1].seen.ended_purposely);
+    assert_int_equal(cluster.nodes[1].seen.ended_how, PCCL_LINK_CLOSED);
+    assert_true(pccl_id_equal(&cluster.nodes[1].seen.ended_peer, &cluster.nodes[0].id));
     assert_false(pccl_engine_holds(cluster.nodes[1].engine, &cluster.nodes[0].id, true, PCCL_POOL_MAX));
     node_end(&cluster.nodes[1]);
 }
@@ -326,16 +326,16 @@ static void only_the_slot_that_is_meant_is_closed(void **state)
     (void)state;
     begin(&cluster, 2, 3);
     pccl_engine_close(cluster.nodes[0].engine, &cluster.nodes[1].id, true, 1);
-    node_until_count(&cluster.nodes[1], &cluster.nodes[1].ended, 1);
-    assert_int_equal(cluster.nodes[1].ended_slot, 1);
-    assert_false(cluster.nodes[1].ended_outgoing);
-    assert_true(cluster.nodes[1].ended_purposely);
+    node_until_count(&cluster.nodes[1], &cluster.nodes[1].seen.ended, 1);
+    assert_int_equal(cluster.nodes[1].seen.ended_slot, 1);
+    assert_false(cluster.nodes[1].seen.ended_outgoing);
+    assert_true(cluster.nodes[1].seen.ended_purposely);
     assert_true(pccl_engine_holds(cluster.nodes[0].engine, &cluster.nodes[1].id, true, 0));
     assert_false(pccl_engine_holds(cluster.nodes[0].engine, &cluster.nodes[1].id, true, 1));
     assert_true(pccl_engine_holds(cluster.nodes[0].engine, &cluster.nodes[1].id, true, 2));
     run(&cluster, 1, 300000, false, false); /* over what is left */
-    assert_int_equal(cluster.nodes[1].ended, 1);
-    assert_int_equal(cluster.nodes[0].ended, 0);
+    assert_int_equal(cluster.nodes[1].seen.ended, 1);
+    assert_int_equal(cluster.nodes[0].seen.ended, 0);
     end(&cluster);
 }
 
@@ -351,10 +351,10 @@ static void a_connection_closed_before_it_began_says_bye_too(void **state)
         node_add(&nodes[1], &nodes[0].id, false, 0, accepted);
         node_add(&nodes[0], &nodes[1].id, true, 0, dialed);
         pccl_engine_close(nodes[0].engine, &nodes[1].id, true, 0);
-        node_until_count(&nodes[1], &nodes[1].ended, i + 1);
-        assert_true(nodes[1].ended_purposely);
+        node_until_count(&nodes[1], &nodes[1].seen.ended, i + 1);
+        assert_true(nodes[1].seen.ended_purposely);
     }
-    assert_int_equal(cluster.nodes[0].ended, 0);
+    assert_int_equal(cluster.nodes[0].seen.ended, 0);
     end(&cluster);
 }
 
@@ -366,8 +366,8 @@ static void a_new_name_closes_the_connections_of_the_old(void **state)
     run(&cluster, 1, 1000, false, false);
     struct pccl_id fresh = node_id(9);
     pccl_engine_rename(cluster.nodes[0].engine, &fresh);
-    node_until_count(&cluster.nodes[1], &cluster.nodes[1].ended, 2);
-    assert_true(cluster.nodes[1].ended_purposely);
+    node_until_count(&cluster.nodes[1], &cluster.nodes[1].seen.ended, 2);
+    assert_true(cluster.nodes[1].seen.ended_purposely);
     struct pccl_id former = node_id(1);
     pccl_engine_rename(cluster.nodes[0].engine, &former);
     node_connect(&cluster.nodes[0], &cluster.nodes[1], 0);
@@ -389,7 +389,7 @@ static void a_connection_that_breaks_fails_what_runs_over_it(void **state)
      * rest in silence.
      */
     pccl_engine_close(cluster.nodes[0].engine, &cluster.nodes[1].id, true, 0);
-    node_until_count(&cluster.nodes[1], &cluster.nodes[1].ended, 1);
+    node_until_count(&cluster.nodes[1], &cluster.nodes[1].seen.ended, 1);
     for (uint32_t rank = 0; rank < 2; rank++)
         work_stop(&operation.works[rank], PCCL_JOB_ABORTED);
     for (uint32_t rank = 0; rank < 2; rank++) {

@@ -98,8 +98,8 @@ static void the_engine_goes_on_where_the_frames_ended(void **state)
         loopback_read(f.bare, ok, pccl_frame_size(&link_ok)); /* the answer was not lost */
         if (cut < length)
             write_all(f.bare, bytes + cut, length - cut);
-        node_until_count(&f.node, &f.node.ended, 1);
-        assert_true(f.node.ended_purposely);
+        node_until_count(&f.node, &f.node.seen.ended, 1);
+        assert_true(f.node.seen.ended_purposely);
         assert_false(f.ended);
         end(&f);
     }
@@ -119,8 +119,8 @@ static void the_old_loop_does_not_disturb_the_new_owner(void **state)
         write_all(f.bare, bytes + i, 1);
         assert_int_equal(uv_run(&f.loop, UV_RUN_NOWAIT), 0);
     }
-    node_until_count(&f.node, &f.node.ended, 1);
-    assert_true(f.node.ended_purposely);
+    node_until_count(&f.node, &f.node.seen.ended, 1);
+    assert_true(f.node.seen.ended_purposely);
     end(&f);
 }
 

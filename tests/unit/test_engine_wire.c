@@ -206,8 +206,8 @@ static void what_is_half_sent_is_cut_unless_all_is_aborted(void **state)
         while ((got = recv(scene.to_peer, bytes, sizeof bytes, 0)) > 0)
             heard += (size_t)got;
         assert_true(heard < segment_bytes(&scene));
-        assert_int_equal(scene.node.ended, 1);
-        assert_false(scene.node.ended_purposely);
+        assert_int_equal(scene.node.seen.ended, 1);
+        assert_false(scene.node.seen.ended_purposely);
         scene_end(&scene);
     }
 }
@@ -220,8 +220,8 @@ static void a_half_sent_segment_of_a_stopped_operation_is_filled_up(void **state
     stop(&scene);
     assert_true(hear_end_of_segment(&scene) == 0);
     say_bye(scene.to_peer); /* the connection lives */
-    node_until_count(&scene.node, &scene.node.ended, 1);
-    assert_true(scene.node.ended_purposely);
+    node_until_count(&scene.node, &scene.node.seen.ended, 1);
+    assert_true(scene.node.seen.ended_purposely);
     scene_end(&scene);
 }
 
@@ -255,9 +255,9 @@ static void what_still_comes_for_a_stopped_operation_is_thrown_away(void **state
         stop(&scene);
         say_payload(scene.from_peer, 2, length - length / 2);
         say_bye(scene.from_peer);
-        node_until_count(&scene.node, &scene.node.ended, 1);
-        assert_true(scene.node.ended_purposely);
-        assert_false(scene.node.ended_outgoing);
+        node_until_count(&scene.node, &scene.node.seen.ended, 1);
+        assert_true(scene.node.seen.ended_purposely);
+        assert_false(scene.node.seen.ended_outgoing);
         scene_end(&scene);
     }
 }
@@ -274,7 +274,7 @@ static void a_close_completes_the_segment_and_says_bye(void **state)
     hear_bye(scene.to_peer);
     node_until(&scene.node, &scene.work.failed);
     assert_int_equal(scene.work.class, PCCL_CLASS_PEER_LOST);
-    assert_int_equal(scene.node.ended, 0);
+    assert_int_equal(scene.node.seen.ended, 0);
     stop(&scene);
     scene_end(&scene);
 }
@@ -290,7 +290,7 @@ static void a_close_fills_up_the_segment_of_a_stopped_operation(void **state)
     assert_true(hear_end_of_segment(&scene) == 0);
     hear_bye(scene.to_peer);
     hear_bye(scene.from_peer);
-    assert_int_equal(scene.node.ended, 0);
+    assert_int_equal(scene.node.seen.ended, 0);
     scene_end(&scene);
 }
 
@@ -325,10 +325,10 @@ static void the_end_in_the_middle_of_a_segment_fails_the_operation(void **state)
         *broken = -1;
         node_until(&scene.node, &scene.work.failed);
         assert_int_equal(scene.work.class, PCCL_CLASS_PEER_LOST);
-        assert_int_equal(scene.node.ended, 1);
-        assert_int_equal(scene.node.ended_outgoing, !incoming);
-        assert_int_equal(scene.node.ended_how, PCCL_LINK_CLOSED);
-        assert_false(scene.node.ended_purposely);
+        assert_int_equal(scene.node.seen.ended, 1);
+        assert_int_equal(scene.node.seen.ended_outgoing, !incoming);
+        assert_int_equal(scene.node.seen.ended_how, PCCL_LINK_CLOSED);
+        assert_false(scene.node.seen.ended_purposely);
         stop(&scene);
         scene_end(&scene);
     }
@@ -342,8 +342,8 @@ static void a_good_bye_is_heard_although_our_output_is_refused(void **state)
     say_bye(scene.to_peer);
     close(scene.to_peer); /* with input unread: a reset follows */
     scene.to_peer = -1;
-    node_until_count(&scene.node, &scene.node.ended, 1);
-    assert_true(scene.node.ended_purposely);
+    node_until_count(&scene.node, &scene.node.seen.ended, 1);
+    assert_true(scene.node.seen.ended_purposely);
     stop(&scene);
     scene_end(&scene);
 }
@@ -367,9 +367,9 @@ static void the_rest_of_the_handshake_is_read_first(void **state)
     int bare = node_connect_bare(&scene.node, &scene.peer, false, 1, rest, length - left);
     assert_int_equal(send(bare, rest + length - left, left, MSG_NOSIGNAL), (ssize_t)left);
     say_bye(bare);
-    node_until_count(&scene.node, &scene.node.ended, 1);
-    assert_int_equal(scene.node.ended_slot, 1);
-    assert_true(scene.node.ended_purposely);
+    node_until_count(&scene.node, &scene.node.seen.ended, 1);
+    assert_int_equal(scene.node.seen.ended_slot, 1);
+    assert_true(scene.node.seen.ended_purposely);
     close(bare);
     scene_end(&scene);
 }
@@ -382,9 +382,9 @@ static void garbage_in_the_rest_ends_the_connection(void **state)
     memset(rest, 0xff, sizeof rest);
     scene_begin(&scene);
     int bare = node_connect_bare(&scene.node, &scene.peer, true, 3, rest, sizeof rest);
-    node_until_count(&scene.node, &scene.node.ended, 1);
-    assert_int_equal(scene.node.ended_slot, 3);
-    assert_false(scene.node.ended_purposely);
+    node_until_count(&scene.node, &scene.node.seen.ended, 1);
+    assert_int_equal(scene.node.seen.ended_slot, 3);
+    assert_false(scene.node.seen.ended_purposely);
     close(bare);
     scene_end(&scene);
 }
@@ -426,16 +426,16 @@ static void who_finds_no_room_waits_for_it(void **state)
             bare[i] = connect_ahead(&scene.node, (uint8_t)(10 + i), EACH, false);
         bare[LANES] = connect_ahead(&scene.node, 10 + LANES, EACH, true);
         bare[LANES + 1] = connect_ahead(&scene.node, 11 + LANES, 0, true);
-        node_until_count(&scene.node, &scene.node.ended, 1);
+        node_until_count(&scene.node, &scene.node.seen.ended, 1);
         const struct pccl_id last = node_id(11 + LANES);
-        assert_true(pccl_id_equal(&scene.node.ended_peer, &last)); /* the one before it has not been heard out */
-        assert_int_equal(scene.node.ended, 1);
+        assert_true(pccl_id_equal(&scene.node.seen.ended_peer, &last)); /* the one before it has not been heard out */
+        assert_int_equal(scene.node.seen.ended, 1);
         if (end == 0)
             say_bye(bare[0]); /* what it held is free */
         else
             shutdown(bare[LANES], SHUT_WR); /* it waits for nothing any more */
-        node_until_count(&scene.node, &scene.node.ended, end == 0 ? 3 : 2);
-        assert_true(scene.node.ended_purposely);
+        node_until_count(&scene.node, &scene.node.seen.ended, end == 0 ? 3 : 2);
+        assert_true(scene.node.seen.ended_purposely);
         for (uint32_t i = 0; i < LANES + 2; i++)
             close(bare[i]);
         scene_end(&scene);
@@ -454,8 +454,8 @@ static void data_of_an_unknown_operation_is_thrown_away(void **state)
         say_payload(scene.from_peer, 2, 300001);
     }
     say_bye(scene.from_peer);
-    node_until_count(&scene.node, &scene.node.ended, 1);
-    assert_true(scene.node.ended_purposely);
+    node_until_count(&scene.node, &scene.node.seen.ended, 1);
+    assert_true(scene.node.seen.ended_purposely);
     scene_end(&scene);
 }
 
@@ -465,10 +465,10 @@ static void expect_garbage(const uint8_t *bytes, size_t length, bool outgoing)
     scene_begin(&scene);
     int bare = outgoing ? scene.to_peer : scene.from_peer;
     assert_int_equal(send(bare, bytes, length, MSG_NOSIGNAL), (ssize_t)length);
-    node_until_count(&scene.node, &scene.node.ended, 1);
-    assert_int_equal(scene.node.ended_outgoing, outgoing);
-    assert_int_equal(scene.node.ended_how, PCCL_LINK_UNREACHABLE); /* our own doing is no evidence of a death */
-    assert_false(scene.node.ended_purposely);
+    node_until_count(&scene.node, &scene.node.seen.ended, 1);
+    assert_int_equal(scene.node.seen.ended_outgoing, outgoing);
+    assert_int_equal(scene.node.seen.ended_how, PCCL_LINK_UNREACHABLE); /* our own doing is no evidence of a death */
+    assert_false(scene.node.seen.ended_purposely);
     scene_end(&scene);
 }
 
@@ -503,8 +503,8 @@ static void random_bytes_end_the_connection_or_are_waited_for(void **state)
         scene_begin(&scene);
         assert_int_equal(send(scene.from_peer, bytes, sizeof bytes, MSG_NOSIGNAL), sizeof bytes);
         shutdown(scene.from_peer, SHUT_WR);
-        node_until_count(&scene.node, &scene.node.ended, 1);
-        assert_false(scene.node.ended_purposely);
+        node_until_count(&scene.node, &scene.node.seen.ended, 1);
+        assert_false(scene.node.seen.ended_purposely);
         scene_end(&scene);
     }
 }
