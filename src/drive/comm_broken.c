@@ -1,4 +1,7 @@
-/* The only file that knows everything that waits. What it calls may break too, so it can be run again. */
+/*
+ * The only file that knows everything that waits. What it calls may break too, so it can be run
+ * again.
+ */
 #include "drive/comm_broken.h"
 #include "drive/comm_machine.h"
 #include "drive/communicator.h"

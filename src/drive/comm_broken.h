@@ -1,4 +1,4 @@
-/* Ends a communicator in which an invariant broke. */
+/* Ends a communicator after one of its invariants broke. */
 #ifndef PCCL_DRIVE_COMM_BROKEN_H
 #define PCCL_DRIVE_COMM_BROKEN_H
 
@@ -6,14 +6,20 @@
 #include "peer/peer.h"
 
 /*
- * Instead of the end, when the call was left in the middle, wherever that was: ends the communicator, wakes whoever
- * waits in it, and returns when nothing of it uses the caller's stack and the buffers of any reduction.
+ * Takes the place of pccl_caller_end when a guard abandoned the call: ends the communicator, wakes
+ * all threads that wait in it, and returns when it no longer uses the caller's stack or the buffers
+ * of any reduction.
  */
 void pccl_caller_broke(struct pccl_caller *caller);
-/* Under the lock. The machine is what broke, or this was left in the middle: all that waits ends, and nobody is told
- * good-bye. */
+/*
+ * Under the lock. The machine itself broke, or an earlier run of this function was abandoned:
+ * everything that waits ends, without a good-bye to anyone.
+ */
 void pccl_comm_give_up(struct pcclComm_t *comm);
-/* On the thread of the call. It broke in the session of this one, SYNC or OPTIMIZE, of which nothing is used again. */
+/*
+ * On the thread of the call. The session of this call (SYNC or OPTIMIZE) broke; nothing of it is
+ * used again.
+ */
 void pccl_comm_break_session(struct pcclComm_t *comm, enum pccl_call call);
 
 #endif

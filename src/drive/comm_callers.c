@@ -1,6 +1,7 @@
 /*
- * Application threads inside a communicator, counted, so that destroying it can send them out before anything is freed.
- * The contract forbids calls that race with the destruction; here they fail with a reason as far as that is possible.
+ * Application threads inside a communicator, counted, so that destroying it can send them out
+ * before anything is freed. The contract forbids calls that race with the destruction; here they
+ * fail with a reason as far as that is possible.
  */
 #include "drive/communicator.h"
 #include "drive/comm_callers.h"

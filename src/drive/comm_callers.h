@@ -1,5 +1,6 @@
 /*
- * Who is inside a public call. Any thread, without the lock.
+ * The threads inside public calls, counted and guarded. Any thread, without the lock. A public
+ * function does this:
  *
  *     struct pccl_caller caller;
  *     pccl_caller_begin(&caller, comm);
@@ -16,40 +17,43 @@
 
 #include <stdatomic.h>
 
-/* Of a communicator. */
+/* A communicator's part. */
 struct pccl_comm_callers {
-    atomic_uint inside; /* how many, and whether more may come */
-    bool deserted;      /* under the lock: it is being destroyed, and the last one has left */
+    atomic_uint inside; /* the number of threads inside, and whether more may enter */
+    bool deserted;      /* under the lock: the communicator is being destroyed, and the last thread has left */
 };
 
 /*
- * A thread in a public call. Lives in the frame of the public function, below all that can be left in the middle, so
- * that it is still there when that has happened, and what refers to its waiter can be made to forget it.
+ * A thread in a public call. It lives in the stack frame of the public function, below every frame
+ * that a guard can abandon. So it still exists after that, and references to its waiter can be
+ * removed.
  */
 struct pccl_caller {
     struct pccl_guard guard;
     struct pcclComm_t *comm;
-    struct pccl_caller *outer; /* of this thread */
+    struct pccl_caller *outer; /* the call of this thread that encloses this one, or NULL */
     struct pccl_waiter waiter;
 };
 
 void pccl_caller_begin(struct pccl_caller *caller, struct pcclComm_t *comm);
 void pccl_caller_end(const struct pccl_caller *caller);
-/* Instead of pccl_caller_end, when the call was left in the middle and its guard is gone: comm_broken.h does the rest.
+/*
+ * Takes the place of pccl_caller_end when the call was abandoned and its guard is gone.
+ * comm_broken.h does the rest.
  */
 void pccl_caller_left(const struct pccl_caller *caller);
-/* How the calling thread waits: one of its calls waits for one thing at a time. Not fired. */
+/* The waiter of the calling thread, not fired. A thread waits for one thing at a time. */
 struct pccl_waiter *pccl_caller_waiter(void);
 
 /* A public call begins. false: the communicator is closed or being destroyed. */
 PCCL_MUST_CHECK bool pccl_comm_call_begin(struct pcclComm_t *comm);
 /* It ends: the communicator must not be touched any more. */
 void pccl_comm_call_end(struct pcclComm_t *comm);
-/* Nobody is admitted from now on. */
+/* Lets no more calls in. */
 void pccl_comm_refuse_calls(struct pcclComm_t *comm);
-/* The same, and the caller is who destroys it. false: another thread is. */
+/* The same, and claims the destruction for the caller. false: another thread has claimed it. */
 PCCL_MUST_CHECK bool pccl_comm_begin_destroy(struct pcclComm_t *comm);
-/* Waits until nobody is inside. Under the lock, which is released meanwhile. */
+/* Waits until no thread is inside. Under the lock, which is released meanwhile. */
 void pccl_comm_await_callers(struct pcclComm_t *comm);
 
 #endif

@@ -1,6 +1,7 @@
 /*
- * Between the machine and the engine that moves the bytes of bulk reductions. The machine's effects start and stop
- * jobs; the engine's events come on its own thread, take the communicator's lock and go back into the machine.
+ * Between the machine and the engine that moves the bytes of bulk reductions. The machine's effects
+ * start and stop jobs; the engine's events come on its own thread, take the communicator's lock and
+ * go back into the machine.
  */
 #include "config/errors.h"
 #include "drive/communicator.h"
@@ -18,8 +19,8 @@
 /* ---- what a reduction waits for ---- */
 
 /*
- * A success is over when the engine needs the buffers no more; a failure when the engine has released them, for only
- * then the input is restored.
+ * A success is over when the engine needs the buffers no more; a failure when the engine has
+ * released them, for only then the input is restored.
  */
 static bool is_over(const struct pccl_reduction *reduction)
 {

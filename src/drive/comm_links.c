@@ -1,10 +1,11 @@
 /*
- * A communicator's links to other peers: one direction dialed by us and one accepted from each. Every connection
- * begins with link_hello and its answer; then it is the engine's.
+ * A communicator's links to other peers: one direction dialed by us and one accepted from each.
+ * Every connection begins with link_hello and its answer; then it is the engine's.
  *
- * The machine knows one link in each direction. It is up as long as it has a connection: the machine asks for the first
- * (slot 0) and hears how it went; the further slots are dialed in the background, and again when they end; and when
- * the last one has ended, or one found the other host silent, the machine hears of it, which is evidence.
+ * The machine knows one link in each direction. It is up as long as it has a connection: the
+ * machine asks for the first (slot 0) and hears how it went; the further slots are dialed in the
+ * background, and again when they end; and when the last one has ended, or one found the other host
+ * silent, the machine hears of it, which is evidence.
  */
 #include "drive/communicator.h"
 #include "drive/comm_links.h"
@@ -175,8 +176,9 @@ void pccl_comm_link_ended(struct pcclComm_t *comm, const struct pccl_id *peer, b
         link_down(link, !outgoing, how, purposely);
 }
 
-/* The handshake has ended: the engine has the connection from now on. false: it is closed, for want of memory, or
- * broke.
+/*
+ * The handshake has ended: the engine has the connection from now on. false: it is closed, for want
+ * of memory, or broke.
  */
 static bool hand_over(struct pccl_comm_link *link, struct pccl_connection *connection, bool outgoing, uint32_t slot)
 {

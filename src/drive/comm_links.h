@@ -1,5 +1,7 @@
-/* Links to other peers: dialing, accepting, pools. Under the lock; what needs the loop is noted, and done when notes
- * are applied. */
+/*
+ * The links to other peers: dialing, accepting, pools. Under the lock. Effects take notes of what
+ * only the loop can do; the loop carries them out.
+ */
 #ifndef PCCL_DRIVE_COMM_LINKS_H
 #define PCCL_DRIVE_COMM_LINKS_H
 
@@ -15,7 +17,10 @@ struct pccl_comm_slot {
     struct pccl_dialer *dialer;
 };
 
-/* What we hold toward one other peer: in each direction up to PCCL_POOL_MAX connections, which are the engine's. */
+/*
+ * The link to one other peer: up to PCCL_POOL_MAX connections in each direction, which belong to
+ * the engine.
+ */
 struct pccl_comm_link {
     struct pccl_table_node by_peer;
     struct pcclComm_t *comm;
@@ -23,37 +28,37 @@ struct pccl_comm_link {
     struct pccl_id ticket; /* for dialing it */
     struct pccl_address candidates[PCCL_CANDIDATES_MAX];
     uint32_t candidate_count;
-    uint64_t outgoing, incoming;               /* sets of slots that stand; a direction is up if it has one */
-    bool asked;                                /* slot 0 is dialed for the machine, which waits for LINK_UP or DOWN */
-    bool dial, close_outgoing, close_incoming; /* noted by the machine's effects, done by the loop */
+    uint64_t outgoing, incoming;               /* the slots whose connection stands, as bits; a direction is up if it has one */
+    bool asked;                                /* slot 0 is being dialed for the machine, which waits for LINK_UP or DOWN */
+    bool dial, close_outgoing, close_incoming; /* notes of effects, carried out by the loop */
     bool queued;
     struct pccl_comm_link *next_queued;
-    /* the further slots, of which the machine knows nothing */
-    uint32_t wanted; /* how many slots the outgoing direction should have */
+    /* the other slots, of which the machine knows nothing */
+    uint32_t wanted; /* the number of slots that the outgoing direction should have */
     uint32_t pause_ms;
     uint64_t troubled_us;          /* when one of them last ended or could not be dialed */
-    bool troubled;                 /* that is to be taken account of by the loop */
-    bool in_no_hurry;              /* the other side ended one on purpose */
+    bool troubled;                 /* the loop has not considered that yet */
+    bool in_no_hurry;              /* the other side ended one of them deliberately */
     struct pccl_comm_pause *pause; /* NULL: missing slots may be dialed */
     struct pccl_comm_slot slots[PCCL_POOL_MAX];
 };
 
-/* Of a communicator. */
+/* A communicator's part. */
 struct pccl_comm_links {
     struct pccl_table by_peer; /* struct pccl_comm_link by hash of the peer's id */
     struct pccl_comm_link *queued;
 };
 
-/* How many connections are worth while over a path: a long one needs several to fill it. */
+/* How many connections a path deserves: a long one needs several to fill it. */
 uint32_t pccl_comm_pool_size(const struct pcclComm_t *comm, uint32_t rtt_us);
-/* The engine's event: a connection has ended. Under the lock, on the engine's thread. */
+/* The engine's event that a connection has ended. Under the lock, on the engine's thread. */
 void pccl_comm_link_ended(struct pcclComm_t *comm, const struct pccl_id *peer, bool outgoing, uint32_t slot,
                           enum pccl_link_end how, bool purposely);
-/* On the loop: dials and closes as was noted. */
+/* On the loop: carries out the notes. */
 void pccl_comm_links_apply(struct pcclComm_t *comm);
-/* Notes that all are to be closed; applying the notes does it. */
+/* Notes that all links are to be closed. */
 void pccl_comm_links_close_all(struct pcclComm_t *comm);
-/* The listener has accepted a connection, whose first message is a hello. */
+/* The listener has accepted a connection, whose first message must be a hello. */
 void pccl_comm_link_accepted(void *owner, struct pccl_connection *connection);
 extern const struct pccl_connection_events pccl_comm_link_events;
 /* Effects of the machine. */

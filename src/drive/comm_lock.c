@@ -1,6 +1,6 @@
 /*
- * Knows of the concerns only whether they have left something to send or notes to apply; what that is, the files above
- * know.
+ * Knows of the concerns only whether they have left something to send or notes to apply; what that
+ * is, the files above know.
  */
 #include "drive/comm_lock.h"
 #include "drive/communicator.h"

@@ -1,4 +1,4 @@
-/* The lock of a communicator, and how the loop is told that there is something to do. */
+/* The lock of a communicator, and how its holder wakes the loop. */
 #ifndef PCCL_DRIVE_COMM_LOCK_H
 #define PCCL_DRIVE_COMM_LOCK_H
 
@@ -7,22 +7,31 @@
 
 struct pcclComm_t;
 
-/* The lock, for application threads. Leaving sends what waits, wakes the loop if needed, and writes the log. */
+/*
+ * The lock, for application threads. Leaving sends what is queued for the master, wakes the loop if
+ * it has work, and writes the log.
+ */
 void pccl_comm_enter(struct pcclComm_t *comm);
-/* The same for a thread whose call was left in the middle (net/guard.h), and may hold the lock. */
+/* The same for a thread whose call was abandoned (net/guard.h); it may hold the lock already. */
 void pccl_comm_enter_after_fault(struct pcclComm_t *comm);
 void pccl_comm_leave(struct pcclComm_t *comm);
-/* The first half of leaving: for those who keep the lock but are about to sleep. */
+/* The sending and waking of leaving, for threads that keep the lock but are about to sleep. */
 void pccl_comm_flush(struct pcclComm_t *comm);
 void pccl_comm_wake_loop(struct pcclComm_t *comm);
 /* The same for callbacks of the loop. */
 void pccl_comm_loop_enter(void *comm);
 void pccl_comm_loop_leave(void *comm);
-/* Makes sure that the loop looks at the machine's deadline; after calls that may have made it earlier. */
+/*
+ * Wakes the loop if the machine's deadline is earlier than the loop's timer. To be called after
+ * events that may have moved it.
+ */
 void pccl_comm_check_deadline(struct pcclComm_t *comm);
-/* Under the lock: does the loop have notes to apply? */
+/* Whether the loop has notes to apply. Under the lock. */
 bool pccl_comm_has_notes(const struct pcclComm_t *comm);
-/* What sessions log, on their threads: with the names of peers. The lock is not held. */
+/*
+ * Logs a session's line, with the names of the peers that it mentions. On the session's thread,
+ * without the lock.
+ */
 void pccl_comm_on_log(void *comm, enum pccl_log_level level, const char *line);
 
 #endif

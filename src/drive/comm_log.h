@@ -1,4 +1,7 @@
-/* Lines that are logged under the lock, until it is released: a user's log callback may want locks of the user. */
+/*
+ * Keeps the lines that are logged under the lock until it is released, because the user's log
+ * callback may take locks of its own.
+ */
 #ifndef PCCL_DRIVE_COMM_LOG_H
 #define PCCL_DRIVE_COMM_LOG_H
 
@@ -6,14 +9,17 @@
 
 struct pccl_log_line;
 
-/* Of a communicator. */
+/* A communicator's part. */
 struct pccl_comm_log {
     struct pccl_log_line *oldest, *newest;
 };
 
-/* Lost where memory is short, or nobody wants it. */
+/* Drops the line if memory is short or nobody wants it. */
 void pccl_comm_log_note(struct pccl_comm_log *log, enum pccl_log_level level, const char *text);
-/* Without the lock: writes and frees the lines that were in the log; a copy of it does. */
+/*
+ * Writes and frees the lines. Without the lock, so the caller passes a copy that it took under the
+ * lock.
+ */
 void pccl_comm_log_write(const struct pccl_comm_log *log);
 
 #endif

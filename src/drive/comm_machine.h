@@ -1,21 +1,24 @@
-/* Steps the machine, under the lock and a guard. Knows nothing of what events mean. */
+/* Steps the machine, under the lock and a guard. It does not know the meaning of events. */
 #ifndef PCCL_DRIVE_COMM_MACHINE_H
 #define PCCL_DRIVE_COMM_MACHINE_H
 
 #include "drive/communicator.h"
 
 /*
- * Fills in the time and steps the machine; its answer. INTERNAL: there is no machine any more, or an invariant broke in
- * this step, which ends the communicator. The event's `op` is an answer only with OK.
+ * Fills in the time, steps the machine and returns its answer. INTERNAL: there is no machine any
+ * more, or an invariant broke in this step, which ends the communicator. The event's `op` is set
+ * only with OK.
  */
 enum pccl_status pccl_comm_step(struct pcclComm_t *comm, struct pccl_peer_event *event);
-/* Under the lock. An invariant broke elsewhere than in the machine: all that waits ends, with a reason that says where.
+/*
+ * Under the lock. An invariant broke outside the machine: everything that waits ends, with a reason
+ * that says where it broke.
  */
 void pccl_comm_break(struct pcclComm_t *comm, const char *where);
 
-/* Under the lock: a member of a run? */
+/* Whether this peer is a member of a run. Under the lock. */
 bool pccl_comm_is_connected(const pcclComm_t *comm);
-/* Why not: USAGE, or INTERNAL after a defect, with a reason. */
+/* Why it is not: USAGE, or INTERNAL after a broken invariant, with a reason. */
 enum pccl_status pccl_comm_why_unconnected(const pcclComm_t *comm, struct pccl_text *reason);
 
 #endif

@@ -1,4 +1,7 @@
-/* The connection to the master. Under the lock; what needs the loop is noted, and done when notes are applied. */
+/*
+ * The connection to the master. Under the lock. Effects take notes of what only the loop can do;
+ * the loop carries them out.
+ */
 #ifndef PCCL_DRIVE_COMM_MASTER_H
 #define PCCL_DRIVE_COMM_MASTER_H
 
@@ -9,22 +12,28 @@ enum { PCCL_MASTER_ADDRESSES_MAX = 16 };
 
 struct pcclComm_t;
 
-/* Of a communicator. */
+/* A communicator's part. */
 struct pccl_comm_master {
     struct pccl_host hosts[PCCL_MASTER_ADDRESSES_MAX]; /* constant */
     uint32_t host_count;
     struct pccl_connection *connection;
-    struct pccl_connection *closing; /* by next_dirty: to be closed by the loop */
+    struct pccl_connection *closing; /* a list by next_dirty, for the loop to close */
     struct pccl_dialer *dialer;
     struct pccl_resolver *resolver;
     bool dial, cancel; /* notes */
 };
 
-/* On the loop: sends what is queued, watches the connection from now on, and takes what was left unread. */
+/*
+ * On the loop: sends what is queued, watches the connection from now on, and reads what a leader
+ * left unread.
+ */
 void pccl_comm_master_arm(struct pccl_comm_master *master);
-/* Nobody is left who would close it: sends what is queued for connections that are to be closed, and ends them. */
+/*
+ * The loop is broken and will close nothing: sends what is queued on connections that are to be
+ * closed, and shuts them down.
+ */
 void pccl_comm_master_say_last(struct pccl_comm_master *master);
-/* On the loop: dials, cancels and closes as was noted. */
+/* On the loop: carries out the notes. */
 void pccl_comm_master_apply(struct pcclComm_t *comm);
 /* Effects of the machine. */
 void pccl_comm_effect_dial_master(void *context);

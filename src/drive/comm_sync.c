@@ -1,6 +1,7 @@
 /*
- * Between the machine and the session that moves shared state (sync/session.h). The session runs on the thread of the
- * call; what the machine and the control thread have for it they hand in under the lock.
+ * Between the machine and the session that moves shared state (sync/session.h). The session runs on
+ * the thread of the call; what the machine and the control thread have for it they hand in under
+ * the lock.
  */
 #include "drive/communicator.h"
 #include "drive/comm_machine.h"
@@ -59,7 +60,10 @@ void pccl_comm_on_touching(void *context)
     pccl_comm_leave(context);
 }
 
-/* Plans come under the lock, so these reports are of the machine's present plan, or known to be of an older one. */
+/*
+ * Plans come under the lock, so these reports are of the machine's present plan, or known to be of
+ * an older one.
+ */
 void pccl_comm_on_proven(void *context, const struct pccl_proof *proof)
 {
     struct pcclComm_t *comm = context;

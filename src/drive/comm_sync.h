@@ -1,4 +1,7 @@
-/* The synchronization of shared state that is under way. Under the lock; the session's events come without it. */
+/*
+ * The synchronization of shared state that is in progress. Under the lock; the session's events
+ * come without it.
+ */
 #ifndef PCCL_DRIVE_COMM_SYNC_H
 #define PCCL_DRIVE_COMM_SYNC_H
 
@@ -7,24 +10,27 @@
 
 struct pcclComm_t;
 
-/* Of a communicator. */
+/* A communicator's part. */
 struct pccl_comm_sync {
-    struct pccl_sync_session *session; /* of the call that is outstanding; NULL: none is */
+    struct pccl_sync_session *session; /* of the outstanding call, or NULL */
 };
 
 /*
- * Brings the session's state before the group and serves and fetches until the call has ended. Takes its time; the lock
- * is released meanwhile.
+ * Votes with the session's state, then serves and fetches until the call has ended. Blocks; the
+ * lock is released meanwhile.
  */
 PCCL_MUST_CHECK enum pccl_status pccl_comm_synchronize(struct pcclComm_t *comm, struct pccl_sync_session *session,
                                                        const struct pccl_sync_vote *vote);
-/* The call has ended, by whatever its slot says. */
+/* The call has ended, with the status in its slot. */
 void pccl_comm_sync_over(struct pcclComm_t *comm);
 void pccl_comm_effect_sync_plan(void *context, const struct pccl_sync_plan *plan);
 void pccl_comm_effect_sync_donor(void *context, const struct pccl_id *peer, const struct pccl_id *ticket,
                                  bool holds_unequal, const struct pccl_proof *proof,
                                  const struct pccl_address *candidates, uint32_t count);
-/* A connection of one who fetches has been through its handshake. Not OK: the socket is still the caller's. */
+/*
+ * Passes the session a connection of a requester, which has completed its handshake. Not OK: the
+ * socket still belongs to the caller.
+ */
 PCCL_MUST_CHECK enum pccl_status pccl_comm_sync_accept(struct pcclComm_t *comm, const struct pccl_id *peer,
                                                        struct pccl_handover *handover);
 /* The session's events, on the thread of the call. */

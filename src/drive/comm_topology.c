@@ -1,6 +1,6 @@
 /*
- * Between the machine and the session that tests paths (measure/session.h), which runs on the thread of the call; and
- * the question how the master sees the links.
+ * Between the machine and the session that tests paths (measure/session.h), which runs on the
+ * thread of the call; and the question how the master sees the links.
  */
 #include "drive/communicator.h"
 #include "drive/comm_callers.h"
@@ -41,7 +41,10 @@ void pccl_comm_effect_measure(void *context, const struct pccl_peer_test *test)
     signal_call(comm);
 }
 
-/* Whoever tests waits for echoes before it loads the path, so what came with the handshake is not of our protocol. */
+/*
+ * Whoever tests waits for echoes before it loads the path, so what came with the handshake is not
+ * of our protocol.
+ */
 enum pccl_status pccl_comm_measure_accept(struct pcclComm_t *comm, const struct pccl_id *peer,
                                           struct pccl_handover *handover)
 {

@@ -1,14 +1,18 @@
 /*
- * How application threads wait. One of them, the leader, polls the connection to the master and steps the machine
- * itself: an answer then reaches its caller without a switch to the control thread, which is told not to look at that
- * connection meanwhile. The others wait on a condition variable.
+ * How application threads wait. One of them, the leader, polls the connection to the master and
+ * steps the machine itself: an answer then reaches its caller without a switch to the control
+ * thread, which is told not to look at that connection meanwhile. The others wait on a condition
+ * variable.
  */
 #include "drive/comm_wait.h"
 #include "drive/communicator.h"
 
 #include "net/socket.h"
 
-/* A condition of one's own spares the others the wake-up; where it could not be made, the common one does. */
+/*
+ * A condition of one's own spares the others the wake-up; where it could not be made, the common
+ * one does.
+ */
 static void signal_waiter(struct pcclComm_t *comm, struct pccl_waiter *waiter)
 {
     if (waiter->has_cond)

@@ -291,7 +291,10 @@ static enum pccl_status configure(const struct pcclComm_t *comm, struct pccl_pee
     return find_candidates(comm, config, reason);
 }
 
-/* The machine of the last connect is over. What became of its reductions that nobody has awaited stays. */
+/*
+ * The machine of the last connect is over. What became of its reductions that nobody has awaited
+ * stays.
+ */
 static void retire_machine(struct pcclComm_t *comm)
 {
     pccl_reductions_keep_outcomes(comm);
@@ -410,7 +413,9 @@ static void free_parts(void *argument)
     pccl_release(pccl_heap(), comm, sizeof *comm);
 }
 
-/* Nobody is left to be told of what does not add up: what has not been freed by then stays behind. */
+/*
+ * Nobody is left to be told of what does not add up: what has not been freed by then stays behind.
+ */
 static void free_all(struct pcclComm_t *comm) { (void)pccl_guard_run(free_parts, comm); }
 
 static void evict_callers(struct pcclComm_t *comm)

@@ -1,14 +1,15 @@
 /*
- * A peer's membership in this process: the state machine of peer/ under one lock, and a control thread with an event
- * loop that keeps heartbeats, timers and sockets going whatever the application does.
+ * A peer in this process: the state machine of peer/ under one lock, and a control thread whose
+ * event loop keeps heartbeats, timers and sockets going whatever the application does.
  *
- * Application threads take the lock, call the machine and send on the connection to the master themselves; while they
- * wait for an answer they may also read it themselves (comm_wait.c), so that a small operation costs no switch to the
- * control thread. What needs the loop (dialing, closing, waiting for room to send) is noted under the lock, and the
- * loop is woken. The machine's effects run under the lock, inside the machine, and only take notes.
+ * Application threads take the lock, step the machine and send on the connection to the master
+ * themselves. While they wait for an answer they may also read it themselves (comm_wait.c), so that
+ * a small operation needs no switch to the control thread. The machine's effects run under the
+ * lock, inside the machine, and only take notes of what needs the loop (dialing, closing, waiting
+ * for room to send); then the loop is woken.
  *
- * Each concern has a header of its own with its part of the struct, which its .c file looks after. Here is what they
- * have in common: the lock, the machine, the control thread.
+ * Each concern has a header of its own with its part of the struct, which its .c file maintains.
+ * Here is what they have in common: the lock, the machine, the control thread.
  */
 #ifndef PCCL_DRIVE_COMMUNICATOR_H
 #define PCCL_DRIVE_COMMUNICATOR_H
@@ -33,21 +34,21 @@
 
 enum {
     PCCL_COMMUNICATOR_LINGER_MS = 1000, /* for good-byes */
-    PCCL_COMMUNICATOR_TICK_MS = 250,    /* the control thread looks at the clock at least so often while in a run */
+    PCCL_COMMUNICATOR_TICK_MS = 250,    /* the control thread wakes at least this often while in a run */
     PCCL_COMMUNICATOR_STAGGER_MS = 150, /* between the candidate addresses of one peer */
 };
 
-/* What files below have to ask of those above. Under the lock. */
+/* What lower files need of higher ones. Under the lock. */
 struct pccl_comm_hooks {
     void (*apply_notes)(
-        struct pcclComm_t *comm);             /* on the loop: carries out what the effects of the machine have noted */
-    void (*give_up)(struct pcclComm_t *comm); /* the machine is what broke */
+        struct pcclComm_t *comm);             /* on the loop: carries out the notes of the machine's effects */
+    void (*give_up)(struct pcclComm_t *comm); /* the machine broke */
 };
 
 struct pcclComm_t {
     /* constant */
     const struct pccl_comm_hooks *hooks;
-    uint64_t key;        /* names it in errors.h */
+    uint64_t key;        /* identifies it in errors.h */
     uint32_t generation; /* of the process: net/fork.h */
     struct pccl_params params;
 
@@ -55,12 +56,12 @@ struct pcclComm_t {
 
     /* under the lock */
     uv_mutex_t lock;
-    struct pccl_peer *peer;            /* NULL: connect was never called, or: */
-    bool defect;                       /* an invariant broke; nothing but destroying is left */
-    bool loop_broken;                  /* ... on the control thread, whose loop is not touched */
-    bool leaving;                      /* it is closed or being destroyed */
-    bool starved;                      /* an effect could not be noted: out of memory */
-    struct pccl_id id;                 /* of that machine */
+    struct pccl_peer *peer;            /* NULL: connect was never called, or the machine broke */
+    bool defect;                       /* an invariant broke; the communicator can only be destroyed */
+    bool loop_broken;                  /* the invariant broke on the control thread; its loop is not touched any more */
+    bool leaving;                      /* closed or being destroyed */
+    bool starved;                      /* an effect could not take its note: out of memory */
+    struct pccl_id id;                 /* of the machine */
     struct pccl_wire_scratch *scratch; /* owned */
     uint64_t hash_seed;                /* random */
     struct pccl_hash_key hash;         /* of all tables */
@@ -78,17 +79,16 @@ struct pcclComm_t {
     bool started;
     bool on_loop; /* the holder of the lock is the control thread */
     bool woken;   /* the loop has been asked to come */
-    bool stop;    /* wind up */
+    bool stop;    /* the loop is to shut down */
     bool is_shut_down;
-    bool ended;        /* the thread is at its end: it can be joined */
-    bool stuck;        /* it waits for the system's resolver and can be left behind */
-    bool orphan;       /* it was left behind: the thread frees everything */
-    uv_cond_t changed; /* ended, stuck or deserted came true, a job was released, or a waiter without a condition of its
-                          own has fired */
+    bool ended;        /* the thread is ending and can be joined */
+    bool stuck;        /* the thread waits for the system's resolver and can be detached */
+    bool orphan;       /* the thread was detached and frees everything at its end */
+    uv_cond_t changed; /* ended, stuck or deserted became true, a job was released, or a waiter without a condition variable of its own was signaled */
     uv_thread_t thread;
     struct pccl_reactor reactor;
     struct pccl_listener listener;
-    uint64_t armed_us; /* when the loop comes, at the latest; under the lock */
+    uint64_t armed_us; /* when the loop's timer fires, at the latest; under the lock */
 };
 
 #define PCCL_BEING_DESTROYED "the communicator is closed or being destroyed"
@@ -96,19 +96,22 @@ struct pcclComm_t {
 /* NULL: out of memory. masters: 1..PCCL_MASTER_ADDRESSES_MAX. */
 struct pcclComm_t *pccl_comm_create(const struct pccl_params *params, const struct pccl_host *masters,
                                     uint32_t master_count);
-/* Leaves the run, which ends the calls that wait. Waits for nobody. */
+/* Leaves the run, which ends the waiting calls. Does not wait. */
 void pccl_comm_evict_callers(struct pcclComm_t *comm);
-/* Leaves the run, waits until the callers inside have left, ends the threads, frees. From any state. After shut. */
+/*
+ * Leaves the run, waits until the callers inside have left, ends the threads and frees everything.
+ * From any state, after pccl_comm_begin_destroy.
+ */
 void pccl_comm_destroy(struct pcclComm_t *comm);
 
 /*
- * The two halves of making a new machine; one thread at a time, and only when the machine of before is over. First,
- * without the lock (it may wait for the resolver): the control thread and the listener, if they are not there yet, and
- * who we are. SYSTEM or MEMORY with a reason.
+ * Creating a new machine takes two steps, by one thread at a time and only when the last machine
+ * has ended. The first, without the lock because it may wait for the resolver, starts the control
+ * thread and the listener if needed, and fills in the config. SYSTEM or MEMORY with a reason.
  */
 PCCL_MUST_CHECK enum pccl_status pccl_comm_prepare(struct pcclComm_t *comm, struct pccl_peer_config *config,
                                                    struct pccl_text *reason);
-/* Then, under the lock, the machine itself. MEMORY with a reason. */
+/* The second, under the lock, creates the machine. MEMORY with a reason. */
 PCCL_MUST_CHECK enum pccl_status
 pccl_comm_create_machine(struct pcclComm_t *comm, const struct pccl_peer_config *config, struct pccl_text *reason);
 

@@ -1,10 +1,13 @@
-/* What this processor can do, as far as the kernels care. */
+/* Finds the processor features that the kernels can use. */
 #ifndef PCCL_DRIVE_CPU_H
 #define PCCL_DRIVE_CPU_H
 
 #include <stdint.h>
 
-/* A set of enum pccl_cpu_feature: what processor, operating system and this build have. Any thread. */
+/*
+ * The set of enum pccl_cpu_feature that processor, operating system and this build support. Any
+ * thread.
+ */
 uint32_t pccl_cpu_features(void);
 
 #endif

@@ -91,7 +91,10 @@ static void visit_machine(void *argument)
     pccl_master_step(visit->machine, visit->event);
 }
 
-/* An invariant that breaks ends the machine: its memory stays behind, and on_polled ends the thread. */
+/*
+ * An invariant that breaks ends the machine: its memory stays behind, and on_polled ends the
+ * thread.
+ */
 static void step(struct pccl_master_server *server, struct pccl_master_event *event)
 {
     if (!server->machine)
@@ -131,7 +134,10 @@ static void refuse_for_lack_of_descriptors(void *owner, struct pccl_connection *
                                                                    .reason = pccl_bytes_of_string(reason)}});
 }
 
-/* Those that have been let in before come back whatever it takes: each refusal costs their group a pause. */
+/*
+ * Those that have been let in before come back whatever it takes: each refusal costs their group a
+ * pause.
+ */
 static bool is_newcomer(const struct pccl_msg *msg) { return msg->type == PCCL_MSG_hello && msg->as.hello.boot == 0; }
 
 static bool can_keep(struct pccl_master_server *server, struct pccl_connection *connection)
@@ -412,7 +418,9 @@ static void close_doors(void *argument)
         pccl_listener_close(&server->listeners[i]);
 }
 
-/* An invariant broke: the loop and all that is in it stay behind; peers find the connection closed. */
+/*
+ * An invariant broke: the loop and all that is in it stay behind; peers find the connection closed.
+ */
 static void mark_broken(struct pccl_master_server *server)
 {
     server->machine = NULL;

@@ -1,6 +1,6 @@
 /*
- * A master in this process: the state machine of master/ in a thread with an event loop and sockets. What strangers
- * send costs nobody but them.
+ * A master in this process: the state machine of master/ in a thread with an event loop and
+ * sockets. Strangers can harm only their own connections.
  */
 #ifndef PCCL_DRIVE_MASTER_SERVER_H
 #define PCCL_DRIVE_MASTER_SERVER_H
@@ -15,31 +15,44 @@ enum { PCCL_MASTER_HOSTS_MAX = 16 };
 
 struct pccl_master_server;
 
-/* As the parameters say; boot and seeds are not set. */
+/* The config that these parameters ask for, without boot and seeds. */
 struct pccl_master_config pccl_master_server_config(const struct pccl_params *params);
-/* boot and seeds of the config are filled in when it starts. NULL: out of memory. Touches no network. */
+/*
+ * Touches no network; pccl_master_server_run fills in boot and seeds of the config. NULL: out of
+ * memory.
+ */
 struct pccl_master_server *pccl_master_server_create(const struct pccl_master_config *config,
                                                      const struct pccl_host *hosts, uint32_t host_count);
 /*
- * Before run: beat is called on the master's thread every period_ms (> 0) as long as that thread turns; it must not
- * block.
+ * Before run: beat is called on the master's thread every period_ms (> 0) as long as that thread's
+ * loop runs; it must not block.
  */
 void pccl_master_server_set_beat(struct pccl_master_server *server, uint32_t period_ms,
                                  void (*beat)(void *context, const struct pccl_master_counts *counts), void *context);
-/* Before run: what is known of the links is written there after each optimization (report_file.h). "": nowhere. */
+/*
+ * Before run: after each optimization the topology report is written to this file (report_file.h).
+ * "": none.
+ */
 void pccl_master_server_set_report_file(struct pccl_master_server *server, const char *path);
 /*
- * Binds, listens and starts the thread. SYSTEM or MEMORY with a reason; then it can be tried again. At most once on
- * success. INTERNAL with a reason: an invariant broke, and it can only be destroyed.
+ * Binds, listens and starts the thread. SYSTEM or MEMORY with a reason: it may be called again.
+ * INTERNAL with a reason: an invariant broke, and the server can only be destroyed. Must not be
+ * called again after a success.
  */
 PCCL_MUST_CHECK enum pccl_status pccl_master_server_run(struct pccl_master_server *server, struct pccl_text *reason);
-/* The port of the host of this index. Only after run. */
+/* The port on which the host of this index listens. Only after run. */
 uint16_t pccl_master_server_port(const struct pccl_master_server *server, uint32_t index);
-/* Asks the thread to tell all peers and to end. Any thread, any number of times, after run. Does not wait. */
+/*
+ * Asks the thread to tell all peers and to end. Does not wait. Any thread and signal handlers, any
+ * number of times, after run.
+ */
 void pccl_master_server_interrupt(struct pccl_master_server *server);
-/* Waits until the thread has ended. Once. INTERNAL: an invariant broke, and peers found their connections closed. */
+/*
+ * Waits until the thread has ended. To be called once. INTERNAL: an invariant broke, and peers
+ * found their connections closed.
+ */
 enum pccl_status pccl_master_server_join(struct pccl_master_server *server);
-/* Never run, joined, or broken in run. */
+/* For a server that never ran, was joined, or broke in run. */
 void pccl_master_server_destroy(struct pccl_master_server *server);
 
 #endif

@@ -4,7 +4,7 @@
 
 #include "core/id.h"
 
-/* false: the system has no source of randomness to give. */
+/* false: the system provides no entropy. */
 PCCL_MUST_CHECK bool pccl_random_id(struct pccl_id *id); /* not zero */
 PCCL_MUST_CHECK bool pccl_random_u64(uint64_t *number);  /* not zero */
 

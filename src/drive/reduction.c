@@ -122,7 +122,10 @@ static enum pccl_status may_launch(const struct pcclComm_t *comm, uint64_t tag, 
     return PCCL_ARGUMENT;
 }
 
-/* The reduction is not in the table; when this fails its job, if any, is as little the engine's as it was before. */
+/*
+ * The reduction is not in the table; when this fails its job, if any, is as little the engine's as
+ * it was before.
+ */
 static enum pccl_status launch(struct pcclComm_t *comm, struct pccl_reduction *reduction, const void *sendbuf,
                                const pcclReduceDescriptor_t *descriptor)
 {

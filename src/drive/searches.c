@@ -170,7 +170,10 @@ bool pccl_searches_has_results(const struct pccl_searches *searches)
     return searches->refused_end > searches->refused_first;
 }
 
-/* There is no memory for a list of them; those in between that were started or answered are passed over or unknown. */
+/*
+ * There is no memory for a list of them; those in between that were started or answered are passed
+ * over or unknown.
+ */
 void pccl_searches_deliver_results(struct pccl_searches *searches)
 {
     uint64_t first = searches->refused_first, end = searches->refused_end;

@@ -1,5 +1,6 @@
 /*
- * Searches for rings on worker threads of a loop. All functions, and `solved`, on the loop's thread.
+ * Searches for rings on worker threads of a loop. All functions, and `solved`, on the loop's
+ * thread.
  */
 #ifndef PCCL_DRIVE_SEARCHES_H
 #define PCCL_DRIVE_SEARCHES_H
@@ -12,22 +13,27 @@ struct pccl_search;
 
 struct pccl_searches {
     uv_loop_t *loop;
-    const struct pccl_memory *memory; /* for any thread */
+    const struct pccl_memory *memory; /* must be thread-safe */
     void *context;
-    /* A search has ended, and nobody has stopped it. status not OK: it could not be tried, answer and ring are NULL. */
+    /*
+     * A search has ended without having been stopped. status not OK: it could not be carried out;
+     * answer and ring are NULL.
+     */
     void (*solved)(void *context, uint64_t ticket, enum pccl_status status, const struct pccl_ring_answer *answer,
                    const uint32_t *ring);
     /* the searches' own */
     struct pccl_search *newest;
-    uint64_t refused_first, refused_end; /* between these are tickets for which there was no memory, or no thread */
+    uint64_t refused_first, refused_end; /* the range of the tickets that could not be started for want of memory or a thread */
 };
 
-/* The problem is copied. The answer comes by `solved`, never from inside. Tickets rise. */
+/*
+ * Copies the problem. The answer comes by `solved`, never from inside this call. Tickets must rise.
+ */
 void pccl_searches_start(struct pccl_searches *searches, uint64_t ticket, const struct pccl_ring_problem *problem);
-/* Nobody waits for it any more. It ends soon; the loop does not end before it. */
+/* Nobody wants the answer any more. The search ends soon; the loop does not end before it. */
 void pccl_searches_stop(struct pccl_searches *searches, uint64_t ticket);
 void pccl_searches_stop_all(struct pccl_searches *searches);
-/* Some could not be started, and are to be answered by the next function. */
+/* Whether searches could not be started; the next function answers them. */
 bool pccl_searches_has_results(const struct pccl_searches *searches);
 void pccl_searches_deliver_results(struct pccl_searches *searches);
 
