@@ -7,12 +7,13 @@ static void start(struct pccl_alarm *alarm, uint64_t due_us)
     uint64_t now_us = pccl_now_us(), left_us = due_us > now_us ? due_us - now_us : 0;
     alarm->due_us = now_us + left_us;
     uv_update_time(alarm->timer.loop);
-    (void)uv_timer_start(&alarm->timer, on_timer, (left_us + 999) / 1000, 0); /* fails only for handles that close */
+    (void)uv_timer_start(&alarm->timer, on_timer, (left_us + 999) / 1000,
+                         0); /* fails only for handles that are closing */
 }
 
 static void on_timer(uv_timer_t *timer)
 {
-    struct pccl_alarm *alarm = (struct pccl_alarm *)timer; /* its first member */
+    struct pccl_alarm *alarm = (struct pccl_alarm *)timer; /* the timer is its first member */
     uint64_t now_us = pccl_now_us();
     if (now_us < alarm->due_us) { /* the loop counts in milliseconds */
         start(alarm, alarm->due_us);

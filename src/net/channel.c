@@ -5,9 +5,9 @@
 #include <string.h>
 
 enum {
-    OUT_BYTES_KEPT = 64 << 10, /* an empty output buffer above this is given back */
+    OUT_BYTES_KEPT = 64 << 10, /* a larger output buffer is freed when it is empty */
     FILLER_BYTES = 64 << 10,
-    DRAIN_BYTES_VISIT = 1 << 20, /* thrown away in one visit, so that one channel does not hold up the others */
+    DRAIN_BYTES_VISIT = 1 << 20, /* discarded in one visit, so that one channel does not hold up the others */
 };
 
 static const uint8_t filler[FILLER_BYTES];
@@ -66,7 +66,7 @@ static void let_go(struct pccl_channel *channel)
 {
     PCCL_ASSERT(channel->state == PCCL_CHANNEL_OPEN || channel->state == PCCL_CHANNEL_LEAVING);
     channel->state = PCCL_CHANNEL_CLOSED;
-    uv_close((uv_handle_t *)&channel->poll, on_handle_closed); /* the loop does not watch the socket from now on */
+    uv_close((uv_handle_t *)&channel->poll, on_handle_closed); /* from now on the loop does not watch the socket */
     pccl_alarm_close(&channel->alarm, on_handle_closed);
 }
 
@@ -105,7 +105,7 @@ void pccl_handover_drop(struct pccl_handover *handover)
 
 int pccl_channel_begin(struct pccl_channel *channel, int ready)
 {
-    if (ready < 0) { /* the watcher saw an error of the socket and has stopped: writing or reading tells which */
+    if (ready < 0) { /* the watcher found an error of the socket and has stopped: writing or reading tells which */
         channel->armed = 0;
         ready = UV_READABLE | UV_WRITABLE;
     }
@@ -116,7 +116,7 @@ int pccl_channel_begin(struct pccl_channel *channel, int ready)
     if (channel->blocked)
         news |= UV_WRITABLE;
     else
-        channel->watch_output = false; /* nobody waits for it */
+        channel->watch_output = false; /* nobody waits for room */
     channel->blocked = false;
     return news;
 }
@@ -165,13 +165,19 @@ static void note_moved(struct pccl_channel *channel)
 
 static enum pccl_channel_io end_input(struct pccl_channel *channel, int error)
 {
-    /* After our own shutdown the end says nothing: what led to it does, unless that was the end. */
+    /*
+     * After our own shutdown the end of the input says nothing. The cause of the shutdown does,
+     * unless it was that the other side had ended.
+     */
     bool ours = error == UV_EOF && channel->failed && channel->failed != UV_EPIPE;
     channel->ended = ours ? channel->failed : error;
     return PCCL_CHANNEL_ENDED;
 }
 
-/* Where the next bytes go: the rest of a payload, and behind it the reader, so that the next frame comes along. */
+/*
+ * Where the next bytes go: into the rest of a payload, and then into the reader, so that the same
+ * read gets the next frame.
+ */
 struct rooms {
     uint8_t *payload, *frames;
     size_t payload_bytes, frames_bytes;
@@ -274,7 +280,7 @@ bool pccl_channel_reserve(struct pccl_channel *channel, uint32_t bytes)
     return out != NULL;
 }
 
-/* The output buffer is full. false, and the channel has failed: nothing can be done about it. */
+/* Makes room in a full output buffer. false: out of memory, and the channel has failed. */
 static bool enlarge(struct pccl_channel *channel, size_t bytes)
 {
     uint32_t waiting = channel->out_end - channel->out_start;
@@ -289,10 +295,10 @@ static bool enlarge(struct pccl_channel *channel, size_t bytes)
     return false;
 }
 
-/* Room for so many bytes behind what waits; NULL, and the channel has failed: there is none. */
+/* Room for so many bytes after the unsent ones. NULL: there is none, and the channel has failed. */
 static inline uint8_t *make_room(struct pccl_channel *channel, size_t bytes)
 {
-    PCCL_ASSERT(!channel->payload_left); /* it would come before */
+    PCCL_ASSERT(!channel->payload_left); /* the bytes would overtake it */
     if (channel->failed)
         return NULL;
     if (channel->out_end - channel->out_start + bytes > channel->out_max) {
@@ -354,7 +360,7 @@ static ptrdiff_t write_some(const struct pccl_channel *channel, size_t frames, s
     return pccl_socket_write_two(channel->socket, out, frames, payload ? payload : filler, *bytes);
 }
 
-/* MOVED: the kernel took all that it was given. */
+/* MOVED: the kernel took everything that it was given. */
 static enum pccl_channel_io push_some(struct pccl_channel *channel)
 {
     size_t frames = channel->out_end - channel->out_start, bytes = channel->payload_left;
@@ -398,7 +404,7 @@ static void send_rest(struct pccl_channel *channel)
         if (channel->events->parting)
             channel->events->parting(channel);
         if (channel->says_bye)
-            (void)pccl_channel_put_message(channel, &bye); /* without memory it ends without one */
+            (void)pccl_channel_put_message(channel, &bye); /* without memory there is no bye */
         if (pccl_channel_push(channel) != PCCL_CHANNEL_MOVED)
             return;
     }
@@ -406,7 +412,7 @@ static void send_rest(struct pccl_channel *channel)
     pccl_socket_shutdown_write(channel->socket);
 }
 
-/* false: the other side has ended, too, or says more than we listen to. */
+/* false: the other side has ended as well, or sends more than we are willing to discard. */
 static bool drain(struct pccl_channel *channel)
 {
     uint8_t bytes[4096];

@@ -1,8 +1,8 @@
 #include "net/connection.h"
 
 enum {
-    READS_PER_VISIT = 16,        /* so that one busy connection does not hold up the others */
-    DRAIN_BYTES_MAX = 256 << 10, /* read and thrown away while closing */
+    READS_PER_VISIT = 16,        /* a bound, so that one busy connection does not hold up the others */
+    DRAIN_BYTES_MAX = 256 << 10, /* read and discarded while closing */
 };
 
 static const struct pccl_channel_events channel_events;
@@ -77,7 +77,7 @@ struct pccl_connection *pccl_connection_create(uv_loop_t *loop, const struct pcc
         pccl_release(memory, connection, sizeof *connection);
         return NULL;
     }
-    if (dialing) /* when there is room, it stands */
+    if (dialing) /* room for output shows that the connection is established */
         pccl_channel_yield(&connection->channel);
     watch(connection);
     return connection;
@@ -113,7 +113,7 @@ static void end_with(struct pccl_connection *connection, enum pccl_connection_en
     end(connection, how, &text);
 }
 
-/* The input side has ended: with an error of the system, or because our own side gave the connection up. */
+/* The input has ended: by an error of the system, or because our side gave the connection up. */
 static void end_of_input(struct pccl_connection *connection)
 {
     const struct pccl_channel *channel = &connection->channel;
@@ -137,7 +137,7 @@ static void on_late(struct pccl_channel *channel)
     void *owner = connection->owner;
     if (events->enter)
         events->enter(owner);
-    end_with(connection, PCCL_END_TIMEOUT, "no answer in time"); /* unless entering has closed it */
+    end_with(connection, PCCL_END_TIMEOUT, "no answer in time"); /* does nothing if entering has closed it */
     if (events->leave)
         events->leave(owner);
 }
@@ -180,7 +180,7 @@ void pccl_connection_close(struct pccl_connection *connection, uint32_t linger_m
 void pccl_connection_send(struct pccl_connection *connection, const uint8_t *bytes, size_t length)
 {
     if (takes_output(connection) && length > 0)
-        (void)pccl_channel_put(&connection->channel, bytes, length); /* the reading side finds out what went wrong */
+        (void)pccl_channel_put(&connection->channel, bytes, length); /* the reading side reports a failure */
 }
 
 void pccl_connection_send_message(struct pccl_connection *connection, const struct pccl_msg *msg)
@@ -207,7 +207,7 @@ bool pccl_connection_detach(struct pccl_connection *connection, struct pccl_hand
 
 /* ---- in ---- */
 
-/* Which owner's lock is held now: a frame may hand the connection to another owner. */
+/* The owner whose lock is held now: a frame may hand the connection to another owner. */
 struct visit {
     const struct pccl_connection_events *events;
     void *owner;
@@ -255,7 +255,7 @@ static void deliver(struct visit *visit, struct pccl_connection *connection)
 
 static void on_readable(struct visit *visit, struct pccl_connection *connection)
 {
-    size_t budget = SIZE_MAX; /* reads are counted instead */
+    size_t budget = SIZE_MAX; /* no limit: reads are counted instead */
     for (int i = 0; i < READS_PER_VISIT; i++) {
         enum pccl_channel_io io = pccl_channel_read(&connection->channel, &budget);
         if (io == PCCL_CHANNEL_ENDED)
@@ -276,7 +276,7 @@ void pccl_connection_arm(struct pccl_connection *connection)
     if (!connection->unread || connection->state != PCCL_CONNECTION_OPEN)
         return;
     connection->unread = false;
-    struct visit visit = {connection->events, connection->owner}; /* the caller has the lock */
+    struct visit visit = {connection->events, connection->owner}; /* the caller holds the lock */
     deliver(&visit, connection);
     if (connection->state == PCCL_CONNECTION_OPEN)
         on_readable(&visit, connection);
@@ -290,7 +290,7 @@ bool pccl_connection_take(struct pccl_connection *connection)
     if (connection->state != PCCL_CONNECTION_OPEN || connection->unread)
         return !connection->unread;
     enum pccl_channel_io io = pccl_channel_read(&connection->channel, &budget);
-    int next = io == PCCL_CHANNEL_ENDED ? -1 : 0; /* the loop finds the same */
+    int next = io == PCCL_CHANNEL_ENDED ? -1 : 0; /* the loop will find it too */
     while (io == PCCL_CHANNEL_MOVED && connection->state == PCCL_CONNECTION_OPEN &&
            (next = pccl_frame_reader_next(&connection->channel.reader, &frame, &reason)) > 0)
         connection->events->received(connection, &frame);
@@ -338,7 +338,7 @@ static void on_visit(struct pccl_channel *channel, int ready)
     if (connection->state == PCCL_CONNECTION_DIALING) {
         on_dialed(connection);
         follow(&visit, connection);
-    } else if (connection->state == PCCL_CONNECTION_OPEN) { /* entering has not closed it */
+    } else if (connection->state == PCCL_CONNECTION_OPEN) { /* unless entering has closed it */
         if (news & UV_WRITABLE)
             (void)pccl_channel_push(channel);
         if (news & ~UV_WRITABLE)

@@ -4,9 +4,9 @@
 
 struct attempt {
     struct pccl_dialer *dialer;
-    struct pccl_connection *connection; /* NULL: not begun, or over */
+    struct pccl_connection *connection; /* NULL: not begun, or ended */
     enum pccl_link_end how;
-    bool connected; /* and waits for its turn to say the hello */
+    bool connected; /* it waits for its turn to send the hello */
 };
 
 struct pccl_dialer {
@@ -15,14 +15,14 @@ struct pccl_dialer {
     struct pccl_dial dial;
     struct pccl_address addresses[PCCL_DIAL_ADDRESSES_MAX];
     struct attempt attempts[PCCL_DIAL_ADDRESSES_MAX];
-    struct attempt *asking; /* has said the hello; one at a time, so that the other side never holds two of our links */
+    struct attempt *asking; /* has sent the hello; one at a time, so that the other side never holds two of our links */
     uint32_t begun, over;
-    uint32_t short_of_memory; /* attempts that were none: memory or descriptors were short */
+    uint32_t short_of_memory; /* attempts that were not made, because memory or descriptors were short */
     struct pccl_text reason;  /* of the failures */
     bool gone;
     struct pccl_id meant;
     uint8_t kind;        /* of the link */
-    size_t hello_length; /* 0: none is said */
+    size_t hello_length; /* 0: there is none */
     uint8_t hello[PCCL_HANDSHAKE_HELLO_MAX];
 };
 
@@ -51,7 +51,7 @@ static void leave(const struct pccl_dialer *dialer)
         dialer->dial.leave(dialer->dial.owner);
 }
 
-/* A dialer that goes while it is visited is freed only when the visit has ended. */
+/* A dialer that is canceled during a visit is freed only after the visit. */
 static void attempt_enter(void *owner) { enter(((struct attempt *)owner)->dialer); }
 
 static void attempt_leave(void *owner) { leave(((struct attempt *)owner)->dialer); }
@@ -99,7 +99,7 @@ struct pccl_dialer *pccl_dialer_start(uv_loop_t *loop, const struct pccl_memory 
         dialer->meant = dial->hello->to;
         dialer->kind = dial->hello->kind;
         dialer->hello_length = pccl_handshake_hello(dial->hello, dialer->hello);
-        dialer->dial.hello = NULL; /* the caller's */
+        dialer->dial.hello = NULL; /* owned by the caller */
     }
     schedule(dialer, 0);
     return dialer;
@@ -108,8 +108,8 @@ struct pccl_dialer *pccl_dialer_start(uv_loop_t *loop, const struct pccl_memory 
 /* ---- the verdict ---- */
 
 /*
- * What the failures say together. "Nobody there" is evidence of a death, so it needs that every address that can be
- * reached says so; one that did not answer could still be the right one.
+ * What the failures prove together. "Nobody is there" is evidence of a death, so every address that
+ * can be reached must say so: one that did not answer could still be the right one.
  */
 static enum pccl_link_end verdict(const struct pccl_dialer *dialer)
 {
@@ -168,12 +168,12 @@ static void attempt_failed(struct attempt *attempt, enum pccl_link_end how, cons
     const struct pccl_address *address = &dialer->addresses[attempt - dialer->attempts];
     pccl_text_append(&dialer->reason, "%s%s: %s", dialer->reason.length ? "; " : "", pccl_address_str(address),
                      reason->bytes);
-    schedule(dialer, 0); /* the next address, or the report: not from inside the caller */
+    schedule(dialer, 0); /* the next address, or the report: on the loop, not inside this call */
 }
 
 /* ---- attempts ---- */
 
-/* What an end of the connection is evidence of. */
+/* What each end of a connection proves. */
 static const enum pccl_link_end meaning[] = {
     [PCCL_END_CLOSED] = PCCL_LINK_CLOSED,   [PCCL_END_RESET] = PCCL_LINK_CLOSED,
     [PCCL_END_SILENT] = PCCL_LINK_TIMEOUT,  [PCCL_END_REFUSED] = PCCL_LINK_REFUSED,
@@ -210,7 +210,7 @@ static void on_timer(uv_timer_t *timer)
     struct pccl_dialer *dialer = timer->data;
     enter(dialer);
     if (dialer->gone) {
-        /* entering has canceled it */
+        /* entering has canceled the dialer */
     } else if (dialer->over == dialer->dial.count) {
         report_failure(dialer);
     } else if (dialer->begun < dialer->dial.count) {
@@ -225,7 +225,7 @@ static void succeed(struct attempt *attempt)
     struct pccl_connection *connection = attempt->connection;
     struct pccl_dial dial = attempt->dialer->dial;
     struct pccl_text none;
-    attempt->connection = NULL; /* survives the dialer */
+    attempt->connection = NULL; /* it outlives the dialer */
     pccl_connection_limit(connection, 0);
     pccl_dialer_cancel(attempt->dialer);
     pccl_text_clear(&none);

@@ -1,7 +1,8 @@
 /*
- * Reaches one other side that may have several addresses: tries them in order, the next one a little later even if the
- * one before has not answered, and takes the first that works. With a hello, an address works when the peer that is
- * meant welcomes us: so another process behind the same address is found out. Runs on the loop's thread.
+ * Reaches a process that may have several addresses: tries them in order, starting the next after a
+ * delay even if the one before has not answered, and takes the first that works. With a hello, an
+ * address works when the intended peer accepts the hello; this detects another process behind the
+ * same address. Runs on the loop's thread.
  */
 #ifndef PCCL_NET_DIALER_H
 #define PCCL_NET_DIALER_H
@@ -16,18 +17,21 @@ struct pccl_dial {
     const struct pccl_address *addresses; /* copied; may be none */
     uint32_t count;                       /* <= PCCL_DIAL_ADDRESSES_MAX */
     uint32_t stagger_ms;
-    uint32_t timeout_ms;                     /* for each address, with the answer to the hello */
-    const struct pccl_msg_link_hello *hello; /* copied; magic and version are ours; NULL: being connected is enough */
-    bool *declined;        /* set, if not NULL, when the peer that is meant has answered and refused */
-    bool reports_shortage; /* `how` is 0 if no address was tried, as this host is short of memory or descriptors */
+    uint32_t timeout_ms; /* for each address, including the answer to the hello */
+    const struct pccl_msg_link_hello
+        *hello;            /* copied, except for magic and version, which are ours; NULL: a connection is enough */
+    bool *declined;        /* if not NULL, set when the intended peer has answered and refused */
+    bool reports_shortage; /* `how` is 0 if no address was tried because this host is short of memory or descriptors */
     /*
-     * Exactly once, and never from inside start or cancel: the connection, whose events and owner must be set now; or
-     * NULL and why. The dialer is gone then.
+     * Called once, never from inside start or cancel. Passes either the connection, whose events
+     * and owner must be set in the call, or NULL and the cause. The dialer no longer exists then.
      */
     void (*done)(void *context, struct pccl_connection *connection, enum pccl_link_end how,
                  const struct pccl_text *reason);
     void *context;
-    /* Around every visit of the loop, if not NULL: the lock under which done is called. */
+    /*
+     * Called around every visit of the loop, for the lock under which done is called. May be NULL.
+     */
     void (*enter)(void *owner);
     void (*leave)(void *owner);
     void *owner;

@@ -74,7 +74,7 @@ void pccl_fork_forget(uv_os_sock_t descriptor)
         open_sockets[i] = open_sockets[--open_count];
         break;
     }
-    if (open_count == 0) { /* nothing stays behind for leak checkers */
+    if (open_count == 0) { /* leaves nothing for leak checkers to report */
         free(open_sockets);
         open_sockets = NULL;
         open_capacity = 0;

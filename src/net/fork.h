@@ -1,8 +1,9 @@
 /*
- * What keeps a forked child from holding our sockets open: a child that inherits them would hide the death of its
- * parent from every peer. All sockets of the library are remembered here and closed in the child; every object that
- * owns a thread keeps the generation it was made in, so that calls in the child can be refused instead of touching
- * locks and threads that did not survive the fork.
+ * Keeps forked children from holding our sockets open, because a child that inherits them would
+ * hide the death of its parent from every peer. All sockets of the library are recorded here and
+ * closed in the child. Every object that owns a thread keeps the generation in which it was
+ * created, so that calls in the child can be refused: the object's locks and threads did not
+ * survive the fork.
  */
 #ifndef PCCL_NET_FORK_H
 #define PCCL_NET_FORK_H
@@ -14,10 +15,13 @@
 /* Any thread. Differs between a process and each of its forked children. */
 uint32_t pccl_fork_generation(void);
 
-/* Around making (or closing) a descriptor and remembering (or forgetting) it, so that no fork falls between the two. */
+/*
+ * Held while a descriptor is created and remembered, or closed and forgotten, so that no fork falls
+ * between the two.
+ */
 void pccl_fork_lock(void);
 void pccl_fork_unlock(void);
-/* With the lock held. false: out of memory, nothing remembered. */
+/* With the lock held. false: out of memory, the descriptor was not remembered. */
 PCCL_MUST_CHECK bool pccl_fork_remember(uv_os_sock_t descriptor);
 void pccl_fork_forget(uv_os_sock_t descriptor);
 

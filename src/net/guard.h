@@ -1,6 +1,7 @@
 /*
- * Code that can be left in the middle when an invariant of ours breaks in it: a thread's loop, a step of a machine,
- * a public call. What it worked on must not be used any more, and nothing of it be freed; what it held stays held.
+ * Runs code that is abandoned when an invariant of ours breaks in it: a thread's loop, a step of a
+ * machine, a public call. What the code worked on must neither be used any more nor freed, and
+ * locks that it held stay held.
  */
 #ifndef PCCL_NET_GUARD_H
 #define PCCL_NET_GUARD_H
@@ -9,9 +10,9 @@
 
 #include <setjmp.h>
 
-/* Runs body(argument). false: it was left in the middle. Guards of one thread may be nested. */
+/* Runs body(argument). false: it was abandoned. Guards of one thread may be nested. */
 bool pccl_guard_run(void (*body)(void *argument), void *argument);
-/* Leaves what this thread's innermost guard runs. Returns when there is none. */
+/* Abandons what this thread's innermost guard runs. Returns only if there is no guard. */
 void pccl_guard_leave(void);
 
 /*
@@ -21,7 +22,7 @@ void pccl_guard_leave(void);
  *     if (setjmp(guard.place) == 0)
  *         ... and pccl_guard_pop(&guard), before the function returns
  *     else
- *         ... it was left in the middle, and the guard is popped
+ *         ... it was abandoned, and the guard is popped
  */
 struct pccl_guard {
     jmp_buf place;

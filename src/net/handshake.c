@@ -12,8 +12,9 @@ size_t pccl_handshake_hello(const struct pccl_msg_link_hello *hello, uint8_t *by
 }
 
 /*
- * IDENTITY: it is not the peer meant. Any other refusal comes from the peer itself, which therefore lives; but a probe
- * asks for nothing else than whether the peer is there and in that run, and whoever refuses it is not.
+ * IDENTITY means that the process is not the intended peer. Any other refusal comes from the peer
+ * itself, which is therefore alive. But a probe only asks whether the peer is there and in that
+ * run, so a process that refuses a probe is not that peer.
  */
 static enum pccl_link_end meaning(uint8_t kind, uint16_t refusal)
 {
@@ -27,7 +28,7 @@ enum pccl_link_end pccl_handshake_judge(const struct pccl_id *meant, uint8_t kin
     pccl_text_format(reason, "another process answers at that address");
     if (answer->type != PCCL_MSG_link_ok && answer->type != PCCL_MSG_refused)
         return PCCL_LINK_OTHER;
-    /* Neither has lists, so there is no need of scratch. */
+    /* Neither message has lists, so no scratch is needed. */
     if (pccl_wire_decode(answer->type, answer->body, answer->length, NULL, &msg, reason) != PCCL_OK)
         return PCCL_LINK_OTHER;
     if (msg.type == PCCL_MSG_link_ok)

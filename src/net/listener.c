@@ -4,9 +4,9 @@
 
 enum {
     ACCEPTS_PER_VISIT = 64,
-    SYSTEM_PORT_ATTEMPTS = 16, /* the port chosen for one address may be taken on another */
+    SYSTEM_PORT_ATTEMPTS = 16, /* the port that the system chooses for one address may be taken on another */
     PAUSE_MS = 50,             /* after the system ran out of descriptors or memory */
-    SPARE_HELLO_MS = 200,      /* the last descriptor is not held longer by somebody who says nothing */
+    SPARE_HELLO_MS = 200,      /* a stranger that says nothing does not hold the last descriptor longer */
 };
 
 struct pccl_listener_socket {
@@ -33,7 +33,9 @@ static void on_pause_closed(uv_handle_t *handle)
 
 /* ---- the spare descriptor ---- */
 
-/* true: it is there. Whoever had taken its place is a stranger like others. */
+/*
+ * true: the spare is available. The stranger that used its descriptor becomes one like the others.
+ */
 static bool take_spare(struct pccl_listener *listener)
 {
     if (listener->has_spare || !listener->wants_spare)
@@ -79,7 +81,7 @@ static bool family_missing(int error)
     return error == UV_EAFNOSUPPORT || error == UV_EADDRNOTAVAIL || error == UV_EPROTONOSUPPORT;
 }
 
-/* One attempt at one port (0: the system's choice, which must then be free on all addresses). */
+/* Tries one port (0: the system's choice, which must be free on all addresses). */
 static int bind_all(const struct pccl_address *addresses, uint32_t count, uint16_t *port, uv_os_sock_t *sockets,
                     struct pccl_address *failed)
 {
@@ -169,7 +171,7 @@ int pccl_listener_open(struct pccl_listener *listener, const struct pccl_address
         pccl_listener_close(listener);
         return out_of_memory(reason);
     }
-    (void)take_spare(listener); /* without one newcomers are reset when there is no descriptor */
+    (void)take_spare(listener); /* without a spare, connections that find no descriptor are reset */
     return 0;
 }
 
@@ -208,7 +210,7 @@ static void pause_accepting(struct pccl_listener *listener);
 static void on_pause_over(uv_timer_t *timer)
 {
     struct pccl_listener *listener = timer->data;
-    if (!take_spare(listener) && listener->on_spare.oldest) { /* it goes soon, by itself or by its limit */
+    if (!take_spare(listener) && listener->on_spare.oldest) { /* that stranger ends soon, by itself or by its limit */
         pause_accepting(listener);
         return;
     }
@@ -224,8 +226,10 @@ static void pause_accepting(struct pccl_listener *listener)
     (void)uv_timer_start(listener->pause, on_pause_over, PAUSE_MS, 0);
 }
 
-/* Who makes room: of the address with the most strangers the oldest. A flood crowds out itself, not who comes from
- * elsewhere over a long path. */
+/*
+ * The stranger that makes room: the oldest of the address with the most strangers. A flood then
+ * crowds out itself, not those who come from elsewhere over a long path.
+ */
 static struct pccl_connection *most_crowded(const struct pccl_listener *listener)
 {
     struct pccl_crowd crowd = {.hash = listener->hash};
@@ -241,12 +245,12 @@ static struct pccl_connection *most_crowded(const struct pccl_listener *listener
 static void drop(struct pccl_listener *listener, struct pccl_connection *stranger)
 {
     pccl_connection_drop(stranger);
-    /* The owner closes it by that; a closing one that lingers has gone already. */
+    /* The owner has closed it; one that was already closing is gone. */
     if (stranger->list == &listener->strangers)
         pccl_connection_list_remove(stranger);
 }
 
-/* One stranger fewer, for its descriptor. */
+/* Ends a stranger to get its descriptor. */
 static void evict(struct pccl_listener *listener, struct pccl_connection *stranger)
 {
     if (listener->crowded_out && stranger->state == PCCL_CONNECTION_OPEN) {
@@ -256,7 +260,10 @@ static void evict(struct pccl_listener *listener, struct pccl_connection *strang
     drop(listener, stranger);
 }
 
-/* It has had the time to say who it is. If each went for the next one at once, nobody would get in. */
+/*
+ * Whether a stranger has had the time to identify itself. Without that time strangers would evict
+ * each other, and nobody would get in.
+ */
 static bool is_due(const struct pccl_listener *listener, const struct pccl_connection *stranger)
 {
     return stranger && (stranger->state != PCCL_CONNECTION_OPEN ||
@@ -278,7 +285,10 @@ static void welcome(struct pccl_listener *listener, uv_os_sock_t socket, const s
     listener->accepted(listener->owner, connection);
 }
 
-/* Somebody comes in the place of the spare, so that it can be answered; others wait until it has gone. */
+/*
+ * Accepts a stranger with the spare's descriptor, so that it can be answered. Others wait until it
+ * has ended.
+ */
 static void accept_on_spare(struct pccl_listener_socket *listening)
 {
     struct pccl_listener *listener = listening->listener;
@@ -288,7 +298,7 @@ static void accept_on_spare(struct pccl_listener_socket *listening)
     int error = pccl_socket_accept(listening->socket, &accepted, &from);
     if (error == 0)
         welcome(listener, accepted, &from, true);
-    else if (take_spare(listener)) /* as a rule nobody waits any more */
+    else if (take_spare(listener)) /* usually no further connection waits */
         return;
     if (listening->listener)
         pause_accepting(listener);
@@ -318,7 +328,7 @@ static void accept_waiting(struct pccl_listener_socket *listening)
             }
             pause_accepting(listener);
             return;
-        default: /* that connection broke before it was taken */ break;
+        default: /* the connection broke before it was accepted */ break;
         }
     }
 }
@@ -349,7 +359,7 @@ bool pccl_listener_can_keep(struct pccl_listener *listener, struct pccl_connecti
 {
     if (connection->list != &listener->on_spare || take_spare(listener))
         return true;
-    if (listener->strangers.oldest) /* it has said nothing yet, this one has */
+    if (listener->strangers.oldest) /* that one has said nothing yet */
         evict(listener, most_crowded(listener));
     return take_spare(listener);
 }

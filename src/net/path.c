@@ -12,7 +12,7 @@
 bool pccl_path_measure(int socket, struct pccl_path *path)
 {
 #ifdef KNOWS_RATES
-    struct tcp_info info = {0}; /* an old kernel fills in the beginning */
+    struct tcp_info info = {0}; /* an old kernel fills in only the beginning */
     socklen_t length = sizeof info;
     if (getsockopt(socket, IPPROTO_TCP, TCP_INFO, &info, &length) != 0)
         return false;

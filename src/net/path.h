@@ -1,22 +1,28 @@
-/* What the system has learned of a connection's path. No other header of ours: linux/tcp.h goes with few. */
+/*
+ * What the system has measured of a connection's path. Includes no other header of ours, because
+ * linux/tcp.h conflicts with many.
+ */
 #ifndef PCCL_NET_PATH_H
 #define PCCL_NET_PATH_H
 
 #include "core/base.h"
 
 struct pccl_path {
-    uint32_t rtt_us;    /* the smallest round trip of late; 0: unknown */
-    uint32_t lately_us; /* the round trip as it is now, with the queues along the path */
+    uint32_t rtt_us;    /* the smallest recent round trip; 0: unknown */
+    uint32_t lately_us; /* the present round trip, including the queues along the path */
     uint64_t rate;      /* bytes per second, when data last flowed; 0: unknown */
-    uint64_t delivered; /* bytes that have got through so far, about; in order or not */
-    uint64_t resent;    /* bytes that were sent again so far, about */
-    bool limited;       /* because there was not more to send: the path may be wider */
+    uint64_t delivered; /* bytes delivered so far, roughly; in order or not */
+    uint64_t resent;    /* bytes sent again so far, roughly */
+    bool limited;       /* the sender had no more to send, so the path may be wider */
 };
 
-/* Of an open TCP connection. false: this system does not tell. */
+/* Of an open TCP connection. false: this system does not report it. */
 PCCL_MUST_CHECK bool pccl_path_measure(int socket, struct pccl_path *path);
 
-/* It is to send so many bytes per second at most; 0: as many as it likes. Without effect where systems cannot. */
+/*
+ * Limits the rate at which the socket sends, in bytes per second; 0: no limit. No effect where the
+ * system cannot.
+ */
 void pccl_path_bound(int socket, uint64_t rate);
 
 #endif

@@ -4,7 +4,9 @@
 #include "net/guard.h"
 #include "net/socket.h"
 
-enum { LOOP_FILES = 6 /* what libuv opens for the first loop of a process; four of them for each that follows */ };
+enum {
+    LOOP_FILES = 6 /* the descriptors that libuv opens for the first loop of a process; four for each further one */
+};
 
 static struct pccl_reactor *reactor_of(void *handle) { return ((uv_handle_t *)handle)->data; }
 
@@ -19,10 +21,13 @@ static void on_idle(uv_idle_t *idle) { (void)idle; }
 
 void pccl_reactor_hurry(struct pccl_reactor *reactor) { (void)uv_idle_start(&reactor->idle, on_idle); }
 
-/* Time is judged after the poll that follows: after a standstill, what came meanwhile is read first. */
+/*
+ * Due times are judged after the next poll, so that input that arrived during a standstill is read
+ * first.
+ */
 static void on_timer(uv_timer_t *timer) { pccl_reactor_hurry(reactor_of(timer)); }
 
-/* libuv counts in milliseconds, and may be early by a part of one. */
+/* libuv counts in milliseconds and may fire a fraction of one early. */
 static void start_timer(struct pccl_reactor *reactor)
 {
     uint64_t now_us = pccl_now_us();
@@ -84,7 +89,10 @@ static void close_file(uv_file file)
     uv_fs_req_cleanup(&request);
 }
 
-/* libuv (1.44) keeps some of them for good if they were too few, and if it was the first loop ends the process. */
+/*
+ * When descriptors are short, libuv (1.44) leaks some of those it opened, and ends the process if
+ * it was the first loop. So they are tried first.
+ */
 static int find_descriptors(void)
 {
     uv_file files[LOOP_FILES];

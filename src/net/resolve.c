@@ -10,7 +10,7 @@ enum { RESOLVED_MAX = 32 };
 
 struct pccl_resolver {
     uv_getaddrinfo_t request;
-    uv_timer_t timer; /* begins with the next host from outside the caller */
+    uv_timer_t timer; /* starts the next host from the loop, not inside the caller */
     uv_loop_t *loop;
     const struct pccl_memory *memory;
     struct pccl_resolve resolve;
@@ -119,7 +119,7 @@ static void on_timer(uv_timer_t *timer)
     }
     if (resolver->resolve.enter)
         resolver->resolve.enter(resolver->resolve.owner);
-    if (!resolver->canceled) { /* by entering */
+    if (!resolver->canceled) { /* entering may have canceled it */
         resolver->resolve.done(resolver->resolve.context, resolver->found, resolver->found_count, &resolver->reason);
         let_go(resolver);
     }
@@ -152,5 +152,5 @@ bool pccl_resolver_cancel(struct pccl_resolver *resolver)
         let_go(resolver);
         return false;
     }
-    return uv_cancel((uv_req_t *)&resolver->request) != 0; /* 0: not begun yet, on_resolved comes at once */
+    return uv_cancel((uv_req_t *)&resolver->request) != 0; /* 0: it had not begun; on_resolved comes at once */
 }

@@ -1,4 +1,4 @@
-/* Names to addresses, without blocking the loop. Runs on the loop's thread. */
+/* Resolves names to addresses without blocking the loop. Runs on the loop's thread. */
 #ifndef PCCL_NET_RESOLVE_H
 #define PCCL_NET_RESOLVE_H
 
@@ -17,7 +17,10 @@ struct pccl_resolver;
 
 /* The address, if the name is numeric. */
 PCCL_MUST_CHECK bool pccl_resolve_numeric(const struct pccl_host *host, struct pccl_address *address);
-/* Blocks for the system's resolver. Returns how many were found, at most max; 0: the reason says why. */
+/*
+ * Blocks for the system's resolver. Returns the number of addresses found, at most max; 0: with a
+ * reason.
+ */
 uint32_t pccl_resolve_now(const struct pccl_host *hosts, uint32_t count, struct pccl_address *addresses, uint32_t max,
                           struct pccl_text *reason);
 
@@ -25,12 +28,12 @@ struct pccl_resolve {
     const struct pccl_host *hosts; /* copied */
     uint32_t count;
     /*
-     * Exactly once, and never from inside start: the addresses found, in the order of the hosts (a host may have
-     * several); with none, the reason says why. The resolver is gone then.
+     * Called once, never from inside start: with the addresses found, in the order of the hosts (a
+     * host may have several), or with none and a reason. The resolver no longer exists then.
      */
     void (*done)(void *context, const struct pccl_address *addresses, uint32_t count, const struct pccl_text *reason);
     void *context;
-    /* Around done, if not NULL: the lock under which it is called. */
+    /* Called around done, for the lock under which it is called. May be NULL. */
     void (*enter)(void *owner);
     void (*leave)(void *owner);
     void *owner;
@@ -40,8 +43,8 @@ struct pccl_resolve {
 struct pccl_resolver *pccl_resolver_start(uv_loop_t *loop, const struct pccl_memory *memory,
                                           const struct pccl_resolve *resolve);
 /*
- * `done` will not be called. A request that the system is working on keeps the loop alive until the system answers;
- * true: it does now.
+ * `done` will not be called. true: the system is working on a request, which keeps the loop alive
+ * until it is answered.
  */
 bool pccl_resolver_cancel(struct pccl_resolver *resolver);
 

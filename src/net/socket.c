@@ -27,7 +27,7 @@ static int last_error(void) { return uv_translate_sys_error(errno); }
 
 static void set_int(uv_os_sock_t socket, int level, int name, int value)
 {
-    /* Options only tune a connection; where one is unknown the connection still works. */
+    /* Options only tune a connection, which works without them. */
     (void)setsockopt(socket, level, name, &value, sizeof value);
 }
 
@@ -67,7 +67,7 @@ bool pccl_socket_address(const struct sockaddr *native, struct pccl_address *add
     return false;
 }
 
-/* For systems that cannot do it while the socket is made. */
+/* For systems that cannot do this while the socket is created. */
 static void make_private(int descriptor)
 {
 #ifndef SOCK_CLOEXEC
@@ -78,7 +78,7 @@ static void make_private(int descriptor)
 #endif
 }
 
-/* A new socket as we want all of ours: non-blocking, not inherited. `type` SOCK_STREAM or SOCK_DGRAM. */
+/* Opens a socket that is non-blocking and not inherited. type: SOCK_STREAM or SOCK_DGRAM. */
 static int open_socket(int family, int type, uv_os_sock_t *out)
 {
     int error = 0;
@@ -124,8 +124,8 @@ uint32_t pccl_socket_rtt_us(uv_os_sock_t socket)
 }
 
 /*
- * On a short path bbr's pacing costs processor time and wins nothing; a long lossy one is filled by nothing else. The
- * sizes of the buffers are left to the system: bench/RESULTS.md has the figures.
+ * On a short path bbr's pacing costs processor time and gains nothing; nothing else fills a long
+ * lossy one. The buffer sizes are left to the system. bench/RESULTS.md has the figures.
  */
 enum { LONG_PATH_NOTSENT_BYTES = 128 << 10 };
 
@@ -133,12 +133,12 @@ static void tune_path(uv_os_sock_t socket)
 {
     uint32_t rtt_us = pccl_socket_rtt_us(socket);
 #ifdef TCP_CONGESTION
-    const char *control = rtt_us < PCCL_LONG_PATH_RTT_US ? "reno" : "bbr"; /* where the system has it and lets us */
+    const char *control = rtt_us < PCCL_LONG_PATH_RTT_US ? "reno" : "bbr"; /* where the system has it and permits it */
     if (rtt_us > 0)
         (void)setsockopt(socket, IPPROTO_TCP, TCP_CONGESTION, control, (socklen_t)strlen(control));
 #endif
 #ifdef TCP_NOTSENT_LOWAT
-    if (rtt_us >= PCCL_LONG_PATH_RTT_US) /* what would wait here can go over a connection with room */
+    if (rtt_us >= PCCL_LONG_PATH_RTT_US) /* bytes that would wait here can use another connection that has room */
         set_int(socket, IPPROTO_TCP, TCP_NOTSENT_LOWAT, LONG_PATH_NOTSENT_BYTES);
 #endif
 }
@@ -152,8 +152,10 @@ int pccl_socket_dial(const struct pccl_address *address, uv_os_sock_t *out)
     if (error)
         return error;
     tune_stream(dialed);
-    /* The port that the system chooses for it may be one that a master is to listen on, now or while it is in
-     * TIME-WAIT. */
+    /*
+     * A master may have to listen on the port that the system chooses here, now or while it is in
+     * TIME-WAIT.
+     */
     set_int(dialed, SOL_SOCKET, SO_REUSEADDR, 1);
     int result;
     do {
@@ -193,7 +195,7 @@ int pccl_socket_listen(const struct pccl_address *address, uv_os_sock_t *out)
     int error = open_socket(native.ss_family, SOCK_STREAM, &opened);
     if (error)
         return error;
-    /* A restarted process takes its port at once; a port with a listener stays refused. */
+    /* A restarted process gets its port at once; a port with a listener stays refused. */
     set_int(opened, SOL_SOCKET, SO_REUSEADDR, 1);
     if (native.ss_family == AF_INET6)
         set_int(opened, IPPROTO_IPV6, IPV6_V6ONLY, !pccl_address_is_unspecified(address));
@@ -257,7 +259,7 @@ ptrdiff_t pccl_socket_write(uv_os_sock_t socket, const uint8_t *bytes, size_t le
     return moved >= 0 ? moved : last_error();
 }
 
-/* The non-empty ones of two pieces. */
+/* Collects the non-empty ones of two pieces. */
 static int gather(struct iovec *pieces, const void *first, size_t first_length, const void *second,
                   size_t second_length)
 {
@@ -377,7 +379,7 @@ int pccl_socket_wake_open(int *wake)
     return error;
 }
 
-void pccl_socket_wake(int wake) { (void)eventfd_write(wake, 1); /* fails only when it is awake already */ }
+void pccl_socket_wake(int wake) { (void)eventfd_write(wake, 1); /* fails only when it is pending already */ }
 
 static void take_wake_back(int wake)
 {
@@ -410,7 +412,7 @@ void pccl_socket_wait(uv_os_sock_t socket, int wake) { pccl_socket_wait_for(sock
 void pccl_socket_wait_for(uv_os_sock_t socket, int wake, int limit_ms)
 {
     struct pollfd watched[2] = {{.fd = socket, .events = POLLIN}, {.fd = wake, .events = POLLIN}};
-    (void)poll(watched, 2, limit_ms); /* interrupted: the caller looks again */
+    (void)poll(watched, 2, limit_ms); /* if interrupted, the caller checks again */
     if (watched[1].revents)
         take_wake_back(wake);
 }

@@ -1,7 +1,8 @@
 /*
- * The one file that knows the system's socket calls. Every socket is non-blocking, closed on exec and in forked
- * children, and never raises SIGPIPE. Results are 0 or a negative libuv error (UV_EAGAIN, UV_ECONNREFUSED ...), so that
- * callers need neither errno nor the system's headers. EINTR is handled here.
+ * The only file that knows the system's socket calls. Every socket is non-blocking, closed on exec
+ * and in forked children, and never raises SIGPIPE. Results are 0 or a negative libuv error
+ * (UV_EAGAIN, UV_ECONNREFUSED ...), so that callers need neither errno nor the system's headers.
+ * EINTR is handled here.
  */
 #ifndef PCCL_NET_SOCKET_H
 #define PCCL_NET_SOCKET_H
@@ -13,15 +14,26 @@
 
 #define PCCL_NO_SOCKET ((uv_os_sock_t)-1)
 
-/* Starts a TCP connection. 0: connected or under way; the outcome is pccl_socket_outcome once the socket is writable.
+/*
+ * Starts a TCP connection. 0: connected or in progress; pccl_socket_outcome tells the result once
+ * the socket is writable.
  */
 PCCL_MUST_CHECK int pccl_socket_dial(const struct pccl_address *address, uv_os_sock_t *socket);
-bool pccl_socket_is_shortage(int error); /* this host is short of memory or descriptors: later it may work */
-/* What became of a connection attempt: 0, or why it failed. Now the path is known, and the socket is set for it. */
+bool pccl_socket_is_shortage(int error); /* this host is short of memory or descriptors; it may work later */
+/*
+ * The result of a connection attempt: 0, or why it failed. Also tunes the socket, because now the
+ * path is known.
+ */
 PCCL_MUST_CHECK int pccl_socket_outcome(uv_os_sock_t socket);
-/* Listens on the address. "::" takes IPv4 too where the system can, unless another socket has the port there. */
+/*
+ * Listens on the address. "::" accepts IPv4 too where the system can, unless another socket has the
+ * port there.
+ */
 PCCL_MUST_CHECK int pccl_socket_listen(const struct pccl_address *address, uv_os_sock_t *socket);
-/* UV_EAGAIN: nobody waits; UV_EMFILE, UV_ENFILE ...: no descriptor is free; others: try again. */
+/*
+ * UV_EAGAIN: no connection waits; UV_EMFILE, UV_ENFILE ...: no descriptor is free; others: try
+ * again.
+ */
 PCCL_MUST_CHECK int pccl_socket_accept(uv_os_sock_t listening, uv_os_sock_t *socket, struct pccl_address *from);
 
 /* Bytes moved, or a negative error; UV_EOF when the other side has closed. length > 0. */
@@ -37,28 +49,38 @@ ptrdiff_t pccl_socket_write_two(uv_os_sock_t socket, const uint8_t *first, size_
 void pccl_socket_shutdown_write(uv_os_sock_t socket);
 void pccl_socket_shutdown(uv_os_sock_t socket); /* both ways: the next read sees the end */
 void pccl_socket_close(uv_os_sock_t socket);
-/* The same, and what is still on its way does not go on; the other side sees it break. */
+/* The same, but discards data in flight; the other side sees a reset. */
 void pccl_socket_abort(uv_os_sock_t socket);
 
 /* false: unknown (the connection has broken). */
 PCCL_MUST_CHECK bool pccl_socket_local(uv_os_sock_t socket, struct pccl_address *address);
-/* An open connection whose other host answers nothing for about so long breaks with UV_ETIMEDOUT. */
+/*
+ * Makes an open connection break with UV_ETIMEDOUT when its other host has answered nothing for
+ * about this time.
+ */
 void pccl_socket_limit_silence(uv_os_sock_t socket, uint32_t silence_ms);
-/* The round trip of an open connection as the system sees it, in microseconds; 0: unknown. */
+/* The system's measure of an open connection's round trip, in microseconds; 0: unknown. */
 uint32_t pccl_socket_rtt_us(uv_os_sock_t socket);
-/* The local address this host would use toward `address`; sends nothing. false: no route. */
+/* The local address that this host would use toward `address`. Sends nothing. false: no route. */
 PCCL_MUST_CHECK bool pccl_socket_route(const struct pccl_address *address, struct pccl_address *local);
 
 /*
- * Changes what an event loop's poll descriptor reports of a socket that it watches already: input or not, and room to
- * write. For threads that wait for the input themselves. false: not possible on this system.
+ * Changes what an event loop's poll descriptor reports of a socket that it watches already: input
+ * or not, room for output or not. For threads that wait for the input themselves. false: not
+ * possible on this system.
  */
 PCCL_MUST_CHECK bool pccl_socket_watch_input(int poll_descriptor, uv_os_sock_t socket, bool input, bool output);
-/* Waits until the socket has input or somebody wakes; takes the wake back. wake is one of pccl_socket_wake_open. */
+/*
+ * Waits until the socket has input or somebody wakes; clears the wake-up. wake: from
+ * pccl_socket_wake_open.
+ */
 void pccl_socket_wait(uv_os_sock_t socket, int wake);
-/* The same, but no longer than so many milliseconds; -1: without a limit. */
+/* The same, but for at most so many milliseconds; -1: no limit. */
 void pccl_socket_wait_for(uv_os_sock_t socket, int wake, int limit_ms);
-/* A descriptor that one thread waits on and others wake; closed by pccl_socket_close. 0 or a negative error. */
+/*
+ * Opens a descriptor that one thread waits on and others wake. Closed by pccl_socket_close. 0 or a
+ * negative error.
+ */
 PCCL_MUST_CHECK int pccl_socket_wake_open(int *wake);
 void pccl_socket_wake(int wake);
 

@@ -1,4 +1,7 @@
-/* Threads of the library: they take no signals, so that the application's handlers run on its own threads. */
+/*
+ * The library's threads. They take no signals, so that the application's handlers run on its own
+ * threads.
+ */
 #ifndef PCCL_NET_THREAD_H
 #define PCCL_NET_THREAD_H
 
@@ -11,7 +14,7 @@
 
 /* 0, or a negative libuv error. */
 PCCL_MUST_CHECK int pccl_thread_start(uv_thread_t *thread, void (*run)(void *argument), void *argument);
-/* Nobody will join it. */
+/* For a thread that nobody will join. */
 void pccl_thread_detach(uv_thread_t thread);
 
 #ifdef _WIN32
@@ -19,7 +22,7 @@ typedef int pccl_signals;
 #else
 typedef sigset_t pccl_signals;
 #endif
-/* Between these two no signal handler runs on the calling thread. */
+/* No signal handler runs on the calling thread between these two. */
 void pccl_thread_hold_signals(pccl_signals *before);
 void pccl_thread_restore_signals(const pccl_signals *before);
 
