@@ -1,4 +1,4 @@
-/* Bundles: which stream a message goes over. */
+/* Bundles: choose the stream that a message goes over, and bound the rate of the streams. */
 #include "data/internal.h"
 
 #include "core/limits.h"
@@ -47,9 +47,9 @@ static void release_if_empty(struct pccl_engine *engine, struct pccl_bundle *bun
 /* ---- pace ---- */
 
 enum {
-    OWN_HEADROOM = 10, /* that part of what one got through, on top of it */
-    QUEUE_PART = 8,    /* that part of the smallest round trip, on top of it, is a queue */
-    RESENT_PART = 50,  /* where more than that part was sent again, a queue was too short for it */
+    OWN_HEADROOM = 10, /* a stream's own bound is its achieved rate plus this fraction */
+    QUEUE_PART = 8,    /* a round trip longer than the smallest one by this fraction shows a queue */
+    RESENT_PART = 50,  /* so does resending more than this fraction */
 };
 
 static bool is_usable(const struct pccl_stream *stream)
@@ -58,8 +58,9 @@ static bool is_usable(const struct pccl_stream *stream)
 }
 
 /*
- * Each gets an equal share, since whichever has room takes the next message; or a little more than it got through by
- * itself, since what slower ones leave of their shares would be lost for good.
+ * Each stream gets an equal share, because whichever has room takes the next message. A stream that
+ * achieved more gets slightly more than that, because what slower streams leave of their shares
+ * would be lost.
  */
 static void bound_streams(struct pccl_bundle *bundle, uint32_t streams, uint64_t passed_us)
 {
@@ -80,7 +81,10 @@ static bool is_moving(const struct pccl_stream *stream)
     return is_usable(stream) && stream->through > stream->through_before;
 }
 
-/* Has it sent more than its path carries, in this interval? Where the smallest round trip is unknown this is, too. */
+/*
+ * Whether the stream has sent more than its path carries in this interval. Also true where the
+ * smallest round trip is unknown.
+ */
 static bool is_queued(const struct pccl_stream *stream, const struct pccl_path *path)
 {
     uint64_t through = stream->through - stream->through_before, resent = stream->resent - stream->resent_before;
@@ -191,7 +195,7 @@ void pccl_bundle_mark_writable(struct pccl_engine *engine, struct pccl_bundle *b
     engine->writable = bundle;
 }
 
-/* The next stream with room, in turn: so that a few messages use all of them. NULL: none. */
+/* The next stream with room, in turn, so that even a few messages use all streams. NULL: none. */
 static struct pccl_stream *next_idle(struct pccl_bundle *bundle)
 {
     struct pccl_stream *first = bundle->turn;
@@ -204,7 +208,7 @@ static struct pccl_stream *next_idle(struct pccl_bundle *bundle)
     return NULL;
 }
 
-/* true: there was room for more. */
+/* true: there was room for more than was ready. */
 static bool send_on_idle(struct pccl_engine *engine, struct pccl_bundle *bundle)
 {
     size_t begun = 0;
@@ -216,7 +220,7 @@ static bool send_on_idle(struct pccl_engine *engine, struct pccl_bundle *bundle)
             continue;
         if (!pccl_stream_is_idle(stream))
             stream = next_idle(bundle);
-        if (stream) /* it goes on when the loop says so; if none is idle, all wait for room and do so by themselves */
+        if (stream) /* continues when the loop says so; if no stream is idle, the room that all wait for continues it */
             pccl_stream_yield(stream);
         return false;
     }

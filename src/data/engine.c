@@ -1,4 +1,4 @@
-/* The engine's thread: what other threads ask of it, and the jobs. */
+/* The engine's thread: the requests of other threads, and the jobs. */
 #include "data/internal.h"
 
 #include "net/heap.h"
@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-/* ---- what other threads ask for ---- */
+/* ---- requests of other threads ---- */
 
 static void wake(struct pccl_engine *engine) { pccl_reactor_wake(&engine->reactor); }
 
@@ -46,7 +46,7 @@ void pccl_engine_stop(struct pccl_engine *engine, struct pccl_engine_job *job, e
     wake(engine);
 }
 
-/* Under the lock: the caller is done with it. */
+/* Under the lock: the caller has no further interest in the stream. */
 static void forget(struct pccl_engine *engine, struct pccl_stream *stream)
 {
     if (!stream->known)
@@ -151,7 +151,7 @@ static void release_members(struct pccl_id *members, uint32_t count)
     pccl_release(pccl_heap(), members, count * sizeof *members);
 }
 
-/* Under the lock: members and operations that are over, which the thread has not heard of. */
+/* Under the lock: drops members and ended operations that the thread has not seen. */
 static void drop_news(struct pccl_engine *engine)
 {
     release_members(engine->members, engine->member_count);
@@ -169,7 +169,7 @@ void pccl_engine_rename(struct pccl_engine *engine, const struct pccl_id *self)
     close_streams(engine);
     engine->new_name = *self;
     engine->rename = true;
-    drop_news(engine); /* of the run that it leaves */
+    drop_news(engine); /* news of the run that it leaves */
     uv_mutex_unlock(&engine->lock);
     wake(engine);
 }
@@ -207,7 +207,7 @@ bool pccl_engine_forget_stream(struct pccl_engine *engine, struct pccl_stream *s
     bool known = stream->known;
     forget(engine, stream);
     for (struct pccl_stream **i = &engine->closed; *i; i = &(*i)->next_closed) {
-        if (*i == stream) { /* closed in vain: it will be gone before that is looked at */
+        if (*i == stream) { /* the caller closed it meanwhile; it must not be in the list when it is freed */
             *i = stream->next_closed;
             break;
         }
@@ -218,7 +218,7 @@ bool pccl_engine_forget_stream(struct pccl_engine *engine, struct pccl_stream *s
 
 /* ---- jobs ---- */
 
-/* The exchange's effects: noted, and told when it has returned. */
+/* The exchange's effects only take notes; the events follow when it has returned. */
 static void note(struct pccl_engine *engine, struct pccl_engine_job *job)
 {
     if (job->noted)
@@ -277,7 +277,10 @@ static void tell(struct pccl_engine *engine, struct pccl_engine_job *job)
     }
 }
 
-/* There may be room for what streams wait with, or it needs none: each of these is asked once. */
+/*
+ * Asks once for each waiting stream whether there is room for its data now, or whether it needs
+ * none. due_only: only those whose data needs no room.
+ */
 static void resume_streams(struct pccl_engine *engine, bool due_only)
 {
     struct pccl_list_node asked;
@@ -356,7 +359,10 @@ static struct pccl_stream *find_sender(const struct pccl_engine *engine, const s
     return NULL;
 }
 
-/* A segment that is half sent must not become whole: its receiver may be the one who is told of a success. */
+/*
+ * A half-sent segment must not be completed with filler: its receiver may be told that the
+ * operation succeeded.
+ */
 static void cut_senders(struct pccl_engine *engine, const struct pccl_transfer *transfer)
 {
     while (pccl_transfer_is_sending(transfer)) {
@@ -366,7 +372,7 @@ static void cut_senders(struct pccl_engine *engine, const struct pccl_transfer *
     }
 }
 
-/* Once for each operation; the streams that have sent little since the last time cost nothing. */
+/* Once for each operation; costs nothing for streams that have sent little since the last time. */
 static void measure_links(const struct pccl_engine *engine)
 {
     for (struct pccl_table_node *node = pccl_table_first(&engine->bundles); node;
@@ -408,13 +414,13 @@ static void work_on(struct pccl_engine *engine, struct pccl_engine_job *job)
     if (!job->started && !job->due_stop)
         start_job(engine, job);
     else if (job->due_stop)
-        stop_job(engine, job); /* and it is its owner's again */
+        stop_job(engine, job); /* the job is its owner's again */
     pccl_engine_flush(engine);
 }
 
 /* ---- the thread ---- */
 
-/* What was in the inbox. */
+/* The content of the inbox. */
 struct batch {
     struct pccl_stream *added, *closed;
     struct pccl_engine_job *jobs;
@@ -424,7 +430,7 @@ struct batch {
     bool rename, end;
 };
 
-/* Everything at once, so that what was asked for by one thread stays in order. */
+/* Takes everything at once, so that the requests of one thread stay in order. */
 static void take_inbox(struct pccl_engine *engine, struct batch *batch)
 {
     uv_mutex_lock(&engine->lock);
@@ -457,7 +463,7 @@ static void take_inbox(struct pccl_engine *engine, struct batch *batch)
     uv_mutex_unlock(&engine->lock);
 }
 
-/* Good-byes of the old name that are still being said have nothing to do with the lanes of the new one. */
+/* Connections of the old name that still say good-bye must not use the lanes of the new one. */
 static void rename_self(struct pccl_engine *engine, const struct pccl_id *name)
 {
     struct pccl_table_node *node;
@@ -505,10 +511,13 @@ static void on_wake(struct pccl_reactor *reactor)
         work_on(engine, job);
     }
     if (batch.end)
-        pccl_reactor_end(reactor); /* and it returns with the last good-bye */
+        pccl_reactor_end(reactor); /* the loop returns with the last good-bye */
 }
 
-/* Its connections are ended, so that the other sides need not wait; they and all else stay behind. */
+/*
+ * Shuts the connections down, so that the other sides need not wait. They and everything else are
+ * left unfreed.
+ */
 static void mark_broken(struct pccl_engine *engine)
 {
     uv_mutex_lock(&engine->lock);

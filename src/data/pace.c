@@ -2,16 +2,16 @@
 
 enum {
     INTERVAL_LEAST_US = 50000,
-    LOOK_EVERY_US = 5000, /* until the first bytes have got through */
-    STARVED_MOST = 4,     /* an interval counts if at most this part of it lacked something to send */
-    GROWTH_PART = 4,      /* more than this part more is growth */
+    LOOK_EVERY_US = 5000, /* until the first bytes have been delivered */
+    STARVED_MOST = 4,     /* an interval counts if there was nothing to send for at most this fraction of it */
+    GROWTH_PART = 4,      /* more than this fraction is growth */
     FLAT_ENOUGH = 3,      /* intervals */
-    HEADROOM_PART = 10,   /* of what got through, on top of it */
-    STEP_PART = 8,        /* of the bound, on top of it, where there is no queue */
+    HEADROOM_PART = 10,   /* fraction of the achieved rate that the bound adds to it */
+    STEP_PART = 8,        /* fraction by which the bound grows where there is no queue */
     SECOND_US = 1000000,
-    PEAK_US = 5 * SECOND_US,  /* so long at least it is known what got through at most */
-    PEAK_PERCENT = 75,        /* of that the bound is at least */
-    STALE_US = 10 * SECOND_US /* after so long without a sample the path may be another one */
+    PEAK_US = 5 * SECOND_US,  /* the highest rate is remembered for at least this time */
+    PEAK_PERCENT = 75,        /* the bound is at least this part of it */
+    STALE_US = 10 * SECOND_US /* after this time without a sample the path may be another one */
 };
 
 void pccl_pace_interrupt(struct pccl_pace *pace)
@@ -35,8 +35,9 @@ void pccl_pace_starve(struct pccl_pace *pace, uint64_t now_us, bool starving)
 }
 
 /*
- * What got through of late: the upper quartile, for what is acknowledged comes in bursts, and a loss holds up a part
- * for a while. Less would bring the bound down by itself, a bit each time.
+ * The rate achieved lately: the upper quartile of the samples, because acknowledgments come in
+ * bursts and a loss delays some of them. A lower figure would pull the bound down a little each
+ * time.
  */
 static uint64_t got_through(const struct pccl_pace *pace)
 {
@@ -60,10 +61,11 @@ static void begin(struct pccl_pace *pace, uint64_t now_us, uint64_t delivered, u
 }
 
 /*
- * What got through at most in the last five to ten seconds. Whoever was held up, by others in the ring or by a busy
- * processor, sent less than its path can take; links that sink together into the range where every segment takes a
- * round trip do not come out of it by themselves. Should the path really carry less now, the connections' own
- * congestion control sees to it until this is forgotten.
+ * The highest rate achieved in the last five to ten seconds. A sender that was held up, by others
+ * in the ring or by a busy processor, sent less than its path can carry. Links that slow down
+ * together until every segment takes a round trip do not recover on their own. If the path does
+ * carry less now, the connections' own congestion control handles it until this figure is
+ * forgotten.
  */
 static uint64_t peak_of(struct pccl_pace *pace, uint64_t now_us, uint64_t got)
 {
@@ -76,12 +78,12 @@ static uint64_t peak_of(struct pccl_pace *pace, uint64_t now_us, uint64_t got)
     return pccl_max_u64(pace->peaks[0], pace->peaks[1]);
 }
 
-/* Up to twice of what got through: it was not tried whether the path can carry that. */
+/* At most twice the achieved rate, because it is unknown whether the path can carry that. */
 static uint64_t grown(uint64_t bound, uint64_t now) { return pccl_min_u64(bound + bound / STEP_PART, 2 * now); }
 
 static void take_sample(struct pccl_pace *pace, uint64_t now_us, uint64_t rate, bool queued)
 {
-    if (pace->flat < FLAT_ENOUGH) /* and from then on it grows within the bound */
+    if (pace->flat < FLAT_ENOUGH) /* later it grows within the bound */
         pace->flat = rate > pace->most + pace->most / GROWTH_PART ? 0 : pace->flat + 1;
     pace->most = pccl_max_u64(pace->most, rate);
     pace->rates[pace->samples % PCCL_PACE_SAMPLES] = rate;
@@ -99,7 +101,7 @@ void pccl_pace_look(struct pccl_pace *pace, uint64_t now_us, uint64_t delivered,
     count_starved(pace, now_us);
     if (pace->bound != 0 && now_us - pace->sampled_us > STALE_US)
         *pace = (struct pccl_pace){.bound = 0};
-    if (pace->began_us == 0 || delivered <= pace->began_bytes) { /* the interval begins with what gets through */
+    if (pace->began_us == 0 || delivered <= pace->began_bytes) { /* the interval begins when bytes are delivered */
         begin(pace, now_us, delivered, LOOK_EVERY_US);
         return;
     }

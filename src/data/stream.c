@@ -1,11 +1,12 @@
 /*
- * One connection of the data plane: between its channel, which moves the bytes, and the exchange, which says what they
- * are. It ends in one of two ways: the other side's doing, found while reading (`end`), or the caller's
- * (`pccl_stream_leave`).
+ * Streams: a stream connects a channel, which moves the bytes, with the exchange, which knows what
+ * they are. It ends in one of two ways: by the other side, found while reading (`end`), or by the
+ * caller (`pccl_stream_leave`).
  *
- * A payload that is half sent when the caller closes the connection is completed from where it lies as long as its
- * operation is alive: the other side takes a complete segment for good. Only an operation that was stopped, whose
- * outcome is known, lets us send filler (PROTOCOL 7.5).
+ * If the caller closes the connection in the middle of a payload, the payload is completed from the
+ * caller's memory as long as its operation is alive, because the other side believes a complete
+ * segment. Filler is allowed only for an operation that was stopped, whose outcome is known
+ * (PROTOCOL 7.5).
  */
 #include "data/internal.h"
 #include "net/heap.h"
@@ -14,7 +15,7 @@
 
 #include <string.h>
 
-enum { MEASURE_BYTES = 1 << 20 }; /* less does not show what a path can carry */
+enum { MEASURE_BYTES = 1 << 20 }; /* less does not show the path's rate */
 
 static const struct pccl_channel_events channel_events;
 
@@ -73,7 +74,10 @@ static void stop_waiting(struct pccl_stream *stream)
     watch(stream);
 }
 
-/* What was under way is given back: the transfers that it belongs to fail when the bundle is left. */
+/*
+ * Gives the exchange back what was being sent or received; the transfers concerned fail when the
+ * bundle is left.
+ */
 static void give_back(struct pccl_stream *stream)
 {
     pccl_exchange_dropped(stream->engine->exchange, stream->departs ? &stream->departure : NULL, &stream->arrival);
@@ -82,7 +86,9 @@ static void give_back(struct pccl_stream *stream)
     memset(&stream->arrival, 0, sizeof stream->arrival);
 }
 
-/* It is over by the other side's doing, or broke; by our own: PCCL_LINK_UNREACHABLE, which is no evidence of anything.
+/*
+ * Ends the stream, because the other side ended it or it broke. If we caused it:
+ * PCCL_LINK_UNREACHABLE, which is evidence of nothing.
  */
 static void end(struct pccl_stream *stream, enum pccl_link_end how, bool purposely)
 {
@@ -90,7 +96,7 @@ static void end(struct pccl_stream *stream, enum pccl_link_end how, bool purpose
     stop_waiting(stream);
     give_back(stream);
     pccl_channel_close(&stream->channel);
-    /* The link's end first: it explains the failures that follow. */
+    /* Reports the end of the link first, which explains the failures that follow. */
     if (pccl_engine_forget_stream(engine, stream))
         engine->events.ended(engine->events.context, &stream->peer, stream->outgoing, stream->slot, how, purposely);
     pccl_bundle_leave(stream);
@@ -116,13 +122,13 @@ static void completed(struct pccl_stream *stream)
     pccl_exchange_sent(stream->engine->exchange, &stream->departure);
 }
 
-/* Sends what the kernel takes of the message under way. */
+/* Sends as much of the message as the kernel takes. */
 static void push(struct pccl_stream *stream)
 {
     if (pccl_channel_push(&stream->channel) == PCCL_CHANNEL_MOVED)
         completed(stream);
     else
-        watch(stream); /* for room; or nothing can be sent any more, and reading tells what became of it */
+        watch(stream); /* waits for room; or nothing can be sent any more, and reading will tell why */
 }
 
 size_t pccl_stream_send(struct pccl_stream *stream)
@@ -130,7 +136,7 @@ size_t pccl_stream_send(struct pccl_stream *stream)
     struct pccl_channel *channel = &stream->channel;
     const struct pccl_departure *departure = &stream->departure;
     stream->departs = stream->sending = true;
-    (void)pccl_channel_put_message(channel, &departure->msg); /* there is memory for it */
+    (void)pccl_channel_put_message(channel, &departure->msg); /* memory is reserved */
     PCCL_ASSERT(channel->out_end <= PCCL_STREAM_FRAME_MAX);
     size_t bytes = channel->out_end + (size_t)departure->length;
     stream->begun += bytes;
@@ -145,7 +151,10 @@ void pccl_stream_yield(struct pccl_stream *stream)
     watch(stream);
 }
 
-/* Less than before is believed bit by bit, since one look may come at a bad moment; and not if we sent too little. */
+/*
+ * A lower rate is adopted gradually, because one look may come at a bad moment, and not at all if
+ * we sent too little.
+ */
 void pccl_stream_measure(struct pccl_stream *stream)
 {
     struct pccl_engine *engine = stream->engine;
@@ -181,7 +190,7 @@ void pccl_stream_detach(struct pccl_stream *stream)
 void pccl_stream_leave(struct pccl_stream *stream)
 {
     if (stream->channel.state != PCCL_CHANNEL_OPEN)
-        return; /* it is over already */
+        return; /* it has ended already */
     stop_waiting(stream);
     pccl_exchange_dropped(stream->engine->exchange, NULL, &stream->arrival);
     memset(&stream->arrival, 0, sizeof stream->arrival);
@@ -190,7 +199,7 @@ void pccl_stream_leave(struct pccl_stream *stream)
     pccl_channel_leave(&stream->channel, true, stream->engine->config.linger_ms);
 }
 
-/* From now on there is nothing but the good-bye. */
+/* Only the good-bye is left. */
 static void on_parting(struct pccl_channel *channel)
 {
     struct pccl_stream *stream = stream_of(channel);
@@ -221,10 +230,13 @@ static void note_received(struct pccl_stream *stream)
         return;
     pccl_exchange_received(stream->engine->exchange, &stream->arrival);
     memset(&stream->arrival, 0, sizeof stream->arrival);
-    pccl_engine_flush(stream->engine); /* sends on what has just been folded while it is in the cache */
+    pccl_engine_flush(stream->engine); /* sends what has just been folded while it is in the cache */
 }
 
-/* DATA that the exchange has no room for: it is read when there is some, or thrown away if its sender has gone. */
+/*
+ * Holds a DATA message for which the exchange has no room. It is read when there is room, or
+ * discarded if its sender has stopped sending.
+ */
 static void wait_with(struct pccl_stream *stream, const struct pccl_msg *msg)
 {
     stream->arrival = (struct pccl_arrival){.length = stream->is_over ? msg->as.data.length : 0};
@@ -235,7 +247,7 @@ static void wait_with(struct pccl_stream *stream, const struct pccl_msg *msg)
     pccl_list_append(&stream->engine->waiting, &stream->in_waiting);
 }
 
-/* false: the exchange has no use for this connection any more. */
+/* false: the exchange rejects this connection. */
 static bool hand_in(struct pccl_stream *stream, const struct pccl_msg *msg)
 {
     struct pccl_engine *engine = stream->engine;
@@ -261,7 +273,7 @@ static bool on_message(struct pccl_stream *stream, const struct pccl_msg *msg)
     return false;
 }
 
-/* Frames and payloads out of what the reader holds. false: the stream has ended. */
+/* Takes the frames and payloads that the reader holds. false: the stream has ended. */
 static bool digest(struct pccl_stream *stream)
 {
     struct pccl_msg msg;
@@ -281,7 +293,7 @@ static bool digest(struct pccl_stream *stream)
     }
 }
 
-/* One read. false: there is no more for now, or the stream has ended. */
+/* Reads once. false: there is no more for now, or the stream has ended. */
 static bool read_some(struct pccl_stream *stream, size_t *budget)
 {
     struct pccl_channel *channel = &stream->channel;
@@ -299,7 +311,7 @@ static bool read_some(struct pccl_stream *stream, size_t *budget)
 static void on_readable(struct pccl_stream *stream)
 {
     size_t budget = PCCL_STREAM_READ_MAX;
-    if (stream->waiting) { /* the other side's end */
+    if (stream->waiting) { /* the other side has stopped sending */
         stream->is_over = true;
         pccl_list_remove(&stream->in_waiting);
         pccl_stream_resume(stream);
@@ -325,7 +337,7 @@ static const struct pccl_channel_events channel_events = {
 
 void pccl_stream_resume(struct pccl_stream *stream)
 {
-    stream->waiting = false; /* its link is out of the list */
+    stream->waiting = false; /* the caller has taken it from the list */
     const struct pccl_msg msg = stream->refused;
     if (!hand_in(stream, &msg))
         end(stream, PCCL_LINK_UNREACHABLE, false);
@@ -334,7 +346,7 @@ void pccl_stream_resume(struct pccl_stream *stream)
     watch(stream);
 }
 
-/* The loop cannot have it. */
+/* The loop cannot watch the stream. */
 static void fail_to_open(struct pccl_stream *stream)
 {
     struct pccl_engine *engine = stream->engine;
@@ -357,6 +369,6 @@ void pccl_stream_open(struct pccl_stream *stream, bool closed_early)
     else if (pccl_bundle_enter(stream) != PCCL_OK)
         end(stream, PCCL_LINK_UNREACHABLE, false);
     else
-        (void)digest(stream); /* what was read behind the handshake */
+        (void)digest(stream); /* what was read after the handshake */
     pccl_engine_flush(engine);
 }
