@@ -1,13 +1,13 @@
 /*
- * The requester's side of one connection: what the machine wants is sent, the bytes of chunks go straight to where they
- * belong and are hashed while they are in the cache. Those of a device go to page-locked memory, and are hashed
- * there while they are copied.
+ * The requester's side of one connection. It sends the machine's requests, receives the bytes of
+ * chunks straight into the caller's memory and hashes them while they are in the cache. Chunks for
+ * a device go through page-locked memory and are hashed while they are copied from there.
  */
 #include "sync/internal.h"
 
 #include "sync/asking.h"
 
-enum { LARGE_BYTES = 64 << 10 }; /* of a chunk, which is worth to be followed by another want at once */
+enum { LARGE_BYTES = 64 << 10 }; /* after a chunk of this size it is worth asking for more at once */
 
 static struct pccl_sync_asker *asker_of(struct pccl_sync_link *link)
 {
@@ -33,7 +33,7 @@ static bool copy_to_device(struct pccl_sync_asker *asker, struct pccl_proof *pro
     return pccl_device_wait(asker->lane, 0, reason) == PCCL_OK;
 }
 
-/* A device of ours fails: there is no place for these bytes, and there will not be for others. */
+/* A device of ours has failed: there is no place for these bytes, nor for later ones. */
 static void give_up(struct pccl_sync_asker *asker, const struct pccl_text *reason)
 {
     asker->link.reason = *reason;
@@ -41,7 +41,7 @@ static void give_up(struct pccl_sync_asker *asker, const struct pccl_text *reaso
     pccl_sync_fetching_fail(asker->link.session, reason);
 }
 
-/* All of its bytes have come. */
+/* All bytes of the chunk have arrived. */
 static void end_chunk(struct pccl_sync_asker *asker)
 {
     struct pccl_sync_link *link = &asker->link;
@@ -67,7 +67,7 @@ static void end_chunk(struct pccl_sync_asker *asker)
     pccl_sync_fetching_proved(asker->line);
 }
 
-/* Where its bytes go. NULL, with a reason: a device is of no use. */
+/* Where the chunk's bytes go. NULL, with a reason: a device has failed. */
 static uint8_t *aim(struct pccl_sync_asker *asker, struct pccl_text *reason)
 {
     const struct pccl_sync_tensor *tensor = &asker->link.session->config.tensors[asker->arrival.tensor];
@@ -130,7 +130,7 @@ static void note_moved(struct pccl_sync_asker *asker)
         advance(asker); /* asks for more */
 }
 
-/* What lies in the reader, until it holds no whole frame and nothing of a chunk. */
+/* Takes what the reader holds, until it has neither a whole frame nor bytes of a chunk. */
 static void digest(struct pccl_sync_asker *asker)
 {
     struct pccl_sync_link *link = &asker->link;
@@ -176,7 +176,7 @@ static void visit(struct pccl_sync_link *link)
 {
     struct pccl_sync_asker *asker = asker_of(link);
     receive(asker);
-    advance(asker); /* sends, too */
+    advance(asker); /* also sends */
     pccl_sync_asker_watch(asker);
 }
 

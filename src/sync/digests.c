@@ -1,6 +1,7 @@
 /*
- * Threads take runs of chunks, one after the other, from a common counter: so a slow one holds up nobody for long. What
- * lies on a device is read into page-locked memory, the next chunks while one is digested.
+ * Threads take runs of chunks from a common counter, one after the other, so that a slow thread
+ * delays the others only briefly. Chunks on a device are read into page-locked memory, the next
+ * ones while one is digested.
  */
 #include "sync/digests.h"
 
@@ -12,20 +13,20 @@
 
 enum {
     RUN_CHUNKS = 8,
-    THREADS_USUAL = 8,           /* as many as keep one processor's memory busy */
-    THREAD_BYTES_MIN = 32 << 20, /* less is done before a thread has begun */
+    THREADS_USUAL = 8,           /* enough to saturate one processor's memory */
+    THREAD_BYTES_MIN = 32 << 20, /* less is finished before a thread would have started */
 };
 
 struct work {
     struct pccl_state *state;
     const struct pccl_sync_tensor *tensors;
-    bool proves;               /* makes proofs; else digests */
-    const atomic_bool *leave;  /* NULL: nobody waits for it to end */
+    bool proves;               /* computes proofs; otherwise digests */
+    const atomic_bool *leave;  /* NULL: nobody waits */
     atomic_uint_fast64_t next; /* chunk of the state */
-    atomic_bool stop;          /* somebody failed */
+    atomic_bool stop;          /* a thread has failed */
 };
 
-/* A chunk that is on its way from a device. */
+/* A chunk that is being read from a device. */
 struct arrival {
     struct pccl_device_lane *lane;
     uint64_t index; /* of the state's chunks */
@@ -38,7 +39,7 @@ struct digester {
     enum pccl_status status;
     struct pccl_text reason;
     struct pccl_sync_lanes lanes;
-    struct arrival arrivals[PCCL_DEVICE_BUFFERS]; /* each in the buffer of its number */
+    struct arrival arrivals[PCCL_DEVICE_BUFFERS]; /* each in the lane's buffer of the same number */
     uint32_t first, count;
 };
 
@@ -48,10 +49,10 @@ static void fail(struct digester *digester, enum pccl_status status)
     atomic_store_explicit(&digester->work->stop, true, memory_order_relaxed);
 }
 
-/* The tensor that has this chunk of the state: the last one that begins there or before. */
+/* The tensor that contains this chunk of the state: the last one that begins there or before. */
 static uint32_t find_tensor(const struct pccl_state *state, uint64_t index)
 {
-    uint32_t least = 0, most = state->tensor_count; /* it is one of [least, most) */
+    uint32_t least = 0, most = state->tensor_count; /* it lies in [least, most) */
     while (most - least > 1) {
         uint32_t middle = least + (most - least) / 2;
         if (state->tensors[middle].first_chunk <= index)
@@ -109,7 +110,7 @@ static bool begin_reading(struct digester *digester, const struct pccl_sync_tens
 
 /* ---- the threads ---- */
 
-/* false: it has failed. */
+/* false: the digester has failed. */
 static bool digest_run(struct digester *digester, uint64_t first, uint64_t end)
 {
     struct pccl_state *state = digester->work->state;
@@ -189,7 +190,7 @@ static enum pccl_status do_all(struct work *work, uint32_t threads, struct pccl_
     for (uint32_t i = 0; i < PCCL_SYNC_THREADS_MAX; i++)
         digesters[i] = (struct digester){.work = work, .status = PCCL_OK};
     while (count < wanted && pccl_thread_start(&digesters[count].thread, digest_runs, &digesters[count]) == 0)
-        count++; /* if the system has no more of them, those that there are do it all */
+        count++; /* if the system has no more threads, the existing ones do everything */
     digest_runs(&digesters[0]);
     for (uint32_t i = 1; i < count; i++)
         (void)uv_thread_join(&digesters[i].thread);
@@ -200,7 +201,8 @@ static enum pccl_status do_all(struct work *work, uint32_t threads, struct pccl_
         }
     if (atomic_load_explicit(&work->next, memory_order_relaxed) >= work->state->chunk_count)
         return PCCL_OK;
-    pccl_text_format(reason, "%s", pccl_status_text(PCCL_ABORTED)); /* all have left: some chunks are nobody's */
+    pccl_text_format(reason, "%s",
+                     pccl_status_text(PCCL_ABORTED)); /* all threads have left; some chunks were not taken */
     return PCCL_ABORTED;
 }
 

@@ -1,6 +1,7 @@
 /*
- * Fetching: the machine, the donors that the plan names, and who dials them. A donor that cannot be reached or is lost
- * is dialed again a few times; then it is given up, and one of those that wait takes its place.
+ * Fetching: the machine, the donors that the plan names, and dialing them. A donor that cannot be
+ * reached or is lost is dialed again a few times; then it is given up, and a waiting one takes its
+ * place.
  */
 #include "net/heap.h"
 #include "net/interfaces.h"
@@ -9,7 +10,7 @@
 
 #include <string.h>
 
-/* Before the second attempt and the later ones, as parts of the patience. */
+/* The pauses before the second and the later attempts, as fractions of the patience. */
 static const uint32_t pauses[PCCL_SYNC_ATTEMPTS_MAX - 1] = {40, 10, 2};
 
 static void on_dialed(void *context, struct pccl_connection *connection, enum pccl_link_end how,
@@ -45,7 +46,7 @@ static struct pccl_sync_donor **find(struct pccl_sync_fetching *fetching, const 
     return place;
 }
 
-/* What is to be fetched: every donor that is named comes with it. */
+/* Learns what is to be fetched, which comes with every named donor. */
 static void learn(struct pccl_sync_session *session, const struct pccl_proof *proof)
 {
     struct pccl_sync_fetching *fetching = &session->fetching;
@@ -74,7 +75,7 @@ void pccl_sync_fetching_add(struct pccl_sync_session *session, struct pccl_sync_
     *place = donor;
 }
 
-/* Nothing of it stands any more. */
+/* The donor has no connection and no attempt left. */
 static void give_up(struct pccl_sync_session *session, struct pccl_sync_donor *donor)
 {
     struct pccl_sync_fetching *fetching = &session->fetching;
@@ -86,7 +87,7 @@ static void give_up(struct pccl_sync_session *session, struct pccl_sync_donor *d
     release_donor(donor);
 }
 
-/* A connection is lost, or was not to be had. */
+/* A connection is lost or could not be opened. */
 static void end_line(struct pccl_sync_line *line, const struct pccl_text *reason)
 {
     struct pccl_sync_donor *donor = line->donor;
@@ -142,7 +143,10 @@ static void dial_first(struct pccl_sync_donor *donor)
     dial(donor->lines);
 }
 
-/* The handshake has ended: the machine may ask it. false, with a reason: the connection is of no use. */
+/*
+ * Takes the connection after its handshake, for the machine's requests. false, with a reason: it is
+ * closed.
+ */
 static bool take_over(struct pccl_sync_line *line, struct pccl_connection *connection, uint32_t rtt_us,
                       struct pccl_text *reason)
 {
@@ -168,7 +172,7 @@ static bool take_over(struct pccl_sync_line *line, struct pccl_connection *conne
     return true;
 }
 
-/* A long way needs several connections to fill it. */
+/* A long path needs several connections to fill it. */
 static void dial_further(struct pccl_sync_donor *donor)
 {
     for (uint32_t i = 1; i < PCCL_SYNC_SLOTS; i++)
@@ -215,7 +219,7 @@ static void effect_drop(void *context, uint32_t number, const char *reason)
 
 /* ---- the end ---- */
 
-/* No connection any more, and nobody is dialed. */
+/* Closes all connections and stops dialing. */
 static void release_donors_left(struct pccl_sync_session *session)
 {
     struct pccl_sync_fetching *fetching = &session->fetching;
@@ -225,7 +229,7 @@ static void release_donors_left(struct pccl_sync_session *session)
         fetching->askers[number] = NULL;
     }
     for (uint32_t number = 0; number < PCCL_FETCH_DONORS && fetching->machine; number++)
-        pccl_fetch_donor_down(fetching->machine, pccl_now_us(), number); /* nothing if it is not up */
+        pccl_fetch_donor_down(fetching->machine, pccl_now_us(), number); /* does nothing if it is not up */
     while (fetching->donors) {
         struct pccl_sync_donor *donor = fetching->donors;
         fetching->donors = donor->next;
@@ -250,7 +254,7 @@ static void fail(struct pccl_sync_session *session, const struct pccl_text *reas
     pccl_fetch_give_up(session->fetching.machine, reason->bytes);
 }
 
-/* ---- settling ---- */
+/* ---- advancing ---- */
 
 /* true: something has changed. */
 static bool drop_doomed(struct pccl_sync_session *session)
@@ -291,13 +295,13 @@ static void dial_those_due(struct pccl_sync_fetching *fetching)
 {
     uint64_t now_us = pccl_now_us();
     for (struct pccl_sync_donor *donor = fetching->donors, *next; donor; donor = next) {
-        next = donor->next; /* it may be given up, and no other one */
+        next = donor->next; /* this donor may be given up, but no other one */
         if (donor->again_us <= now_us && take_seat(fetching, donor))
             dial_first(donor);
     }
 }
 
-/* Somebody may still come. */
+/* Whether a donor may still be reached. */
 static bool expects_donors(const struct pccl_sync_fetching *fetching)
 {
     for (const struct pccl_sync_donor *donor = fetching->donors; donor; donor = donor->next) {

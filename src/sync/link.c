@@ -1,4 +1,7 @@
-/* One connection: its channel, and its place in the session. What comes and goes is the business of its role. */
+/*
+ * One connection: its channel and its place in the session. Its role decides what is sent and
+ * received.
+ */
 #include "sync/internal.h"
 
 #include "net/heap.h"
@@ -63,7 +66,7 @@ void pccl_sync_link_close(struct pccl_sync_link *link)
 static void on_visit(struct pccl_channel *channel, int ready)
 {
     struct pccl_sync_link *link = link_of(channel);
-    (void)pccl_channel_begin(channel, ready); /* whether there is input the channel knows */
+    (void)pccl_channel_begin(channel, ready); /* the channel knows whether there is input */
     link->role->visit(link);
 }
 

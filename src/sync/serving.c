@@ -1,14 +1,15 @@
 /*
- * The donor's side: what a requester wants is answered in order, the bytes of chunks straight from the caller's memory.
- * A few wants are taken ahead, so that a device is read while the answer before is sent; the others wait in the socket,
- * so a requester that asks and does not read costs nothing but its connection.
+ * The donor's side: answers a requester's wants in order, with the bytes of chunks straight from
+ * the caller's memory. A few wants are taken ahead, so that a device is read while the previous
+ * answer is sent. The others wait in the socket, so a requester that asks without reading costs
+ * only its connection.
  */
 #include "state/serve.h"
 #include "sync/internal.h"
 
 struct want {
     struct pccl_msg_state_want msg;
-    struct pccl_device_lane *lane; /* reads the chunk into its buffer of the want's number; NULL: no device's */
+    struct pccl_device_lane *lane; /* reads the chunk into its buffer of the want's number; NULL: host memory */
 };
 
 struct server {
@@ -16,7 +17,7 @@ struct server {
     struct pccl_sync_lanes lanes;
     struct want wants[PCCL_SYNC_AHEAD];
     uint32_t first, count;
-    bool sending; /* the answer to the first one */
+    bool sending; /* the answer to the first want */
     const uint8_t *payload;
     uint32_t payload_length;
 };
@@ -34,14 +35,14 @@ static void end(struct server *server)
 
 /* ---- wants ---- */
 
-/* The answer, or words: the connection is of no use. */
+/* Composes the answer. false, with a reason: the connection is to be closed. */
 static bool find_answer(struct server *server, const struct pccl_msg_state_want *want, struct pccl_msg *answer)
 {
     struct pccl_sync_session *session = server->link.session;
     return pccl_serve(&session->state, session->round, want, session->roots, answer, &server->link.reason) == PCCL_OK;
 }
 
-/* If it is of a device: begins to read it. */
+/* Begins to read the chunk if it is on a device. */
 static bool read_ahead(struct server *server, uint32_t number)
 {
     struct want *want = &server->wants[number];
@@ -134,7 +135,7 @@ static enum pccl_channel_io send_answers(struct server *server, size_t *budget)
 
 /* ---- visits ---- */
 
-/* Takes, answers and reads until nothing of it is possible, or the time of others has come. */
+/* Takes wants, answers and reads, until none of these is possible or the budget is spent. */
 static enum pccl_channel_io serve_some(struct server *server)
 {
     size_t budget = PCCL_SYNC_VISIT_BYTES;
@@ -168,7 +169,7 @@ static void visit(struct pccl_sync_link *link)
     }
     bool owes = link->channel.blocked;
     if (server->count > 0 ||
-        io == PCCL_CHANNEL_MOVED) /* it goes on when there is room and others have had their turn */
+        io == PCCL_CHANNEL_MOVED) /* continues when there is room and other links have had their turn */
         pccl_channel_yield(&link->channel);
     pccl_sync_link_watch(link, server->count < PCCL_SYNC_AHEAD, owes);
 }
@@ -188,7 +189,7 @@ struct pccl_sync_link *pccl_sync_server_create(struct pccl_sync_session *session
     return server ? &server->link : NULL;
 }
 
-/* A requester that dials again and again holds so many connections and no more. */
+/* Bounds the connections of a requester that dials again and again. */
 static void make_room(struct pccl_sync_session *session, const struct pccl_id *peer)
 {
     uint32_t count = 0;
@@ -217,7 +218,7 @@ void pccl_sync_servers_advance(struct pccl_sync_session *session)
 {
     for (struct pccl_list_node *at = session->links.previous, *older; at != &session->links; at = older) {
         struct pccl_sync_link *link = pccl_sync_link_in(at);
-        older = at->previous; /* a visit ends no other link than its own */
+        older = at->previous; /* a visit ends no link but its own */
         if (link->role == &serving)
             visit(link);
     }

@@ -1,4 +1,4 @@
-/* The life of a session, its loop, and what other threads hand in. */
+/* The life of a session, its loop, and the inbox for other threads. */
 #include "net/guard.h"
 #include "net/heap.h"
 #include "net/socket.h"
@@ -12,7 +12,7 @@ enum {
     TORN_NAME_BYTES = 64,
 };
 
-/* ---- what other threads hand in ---- */
+/* ---- the inbox ---- */
 
 static void wake(struct pccl_sync_session *session) { pccl_reactor_wake(&session->reactor); }
 
@@ -143,7 +143,7 @@ bool pccl_sync_session_is_needed(struct pccl_sync_session *session)
 
 /* ---- the loop ---- */
 
-/* Everything at once, so that what was handed in by one thread stays in order. */
+/* Takes everything at once, so that what one thread passes in stays in order. */
 static void take_inbox(struct pccl_sync_session *session, struct pccl_sync_inbox *batch)
 {
     struct pccl_sync_inbox *inbox = &session->inbox;
@@ -159,7 +159,9 @@ static void take_inbox(struct pccl_sync_session *session, struct pccl_sync_inbox
     uv_mutex_unlock(&session->lock);
 }
 
-/* Once: what is written later has its proofs from the machine that fetches it. */
+/*
+ * Computes the proofs once; those of content written later come from the machine that fetches it.
+ */
 static bool prove(struct pccl_sync_session *session, struct pccl_text *reason)
 {
     if (session->proven)
@@ -229,7 +231,7 @@ void pccl_sync_session_run(struct pccl_sync_session *session)
     session->events.broken(session->events.context);
 }
 
-/* ---- what it has to tell ---- */
+/* ---- queries ---- */
 
 const struct pccl_state *pccl_sync_session_state(const struct pccl_sync_session *session) { return &session->state; }
 
