@@ -1,4 +1,4 @@
-/* Answering: a connection that another peer dialed to test its path to us. */
+/* Answering: one connection that another peer dialed to test its path to us. */
 #include "measure/internal.h"
 
 #include "net/heap.h"
@@ -6,7 +6,7 @@
 
 struct answerer {
     struct pccl_measure_link link; /* first */
-    uint64_t told, told_us;        /* of the last flood_seen */
+    uint64_t told, told_us;        /* the bytes and the time of the last flood_seen */
 };
 
 static bool on_message(struct pccl_measure_link *link, const struct pccl_msg *msg, struct pccl_text *reason)
@@ -26,7 +26,10 @@ static bool on_message(struct pccl_measure_link *link, const struct pccl_msg *ms
     return false;
 }
 
-/* At most one for a visit, and none while the last one waits: so they never pile up. */
+/*
+ * Sends at most one report in a visit, and none while the last one is unsent, so that they never
+ * pile up.
+ */
 static void report_seen(struct answerer *answerer)
 {
     struct pccl_measure_link *link = &answerer->link;
@@ -44,7 +47,7 @@ static void speak(struct pccl_measure_link *link)
 {
     if (link->channel.out_start == link->channel.out_end)
         report_seen((struct answerer *)(void *)link);
-    (void)pccl_channel_push(&link->channel); /* what the kernel does not take now waits for the next visit */
+    (void)pccl_channel_push(&link->channel); /* what the kernel does not take waits for the next visit */
 }
 
 static void on_ended(struct pccl_measure_link *link, enum pccl_link_end how, const struct pccl_text *reason)
@@ -65,7 +68,7 @@ struct pccl_measure_link *pccl_measure_answerer_create(struct pccl_measure_sessi
     return pccl_measure_link_allocate(session, &answering, sizeof(struct answerer), peer, socket);
 }
 
-/* A peer that dials again and again has forgotten its oldest connection. */
+/* A peer that dials more connections than a test has must have given up its oldest one. */
 static void make_room(struct pccl_measure_session *session, const struct pccl_id *peer)
 {
     struct pccl_measure_link *oldest = NULL;

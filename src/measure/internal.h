@@ -1,8 +1,9 @@
 /*
- * Inside a session. Connections have one of two roles: the answerer's, for one that another peer dialed and loads, and
- * the tester's, for one that we dialed and load.
+ * Internals of a session. A connection has one of two roles: the answerer's, if another peer dialed
+ * and loads it, or the tester's, if we dialed and load it.
  *
- * Everything here belongs to the caller's thread, except what says "lock" or "any thread".
+ * Everything here belongs to the caller's thread, except where a comment says "lock" or "any
+ * thread".
  */
 #ifndef PCCL_MEASURE_INTERNAL_H
 #define PCCL_MEASURE_INTERNAL_H
@@ -16,21 +17,21 @@
 #include "wire/frame.h"
 
 enum {
-    PCCL_MEASURE_ECHOES = 3,      /* for the round trip of the idle path */
-    PCCL_MEASURE_JOIN_RTTS = 4,   /* how long the further connections may keep the load waiting, in round trips */
-    PCCL_MEASURE_JOIN_US = 20000, /* and on top of them */
+    PCCL_MEASURE_ECHOES = 3,      /* measurements of the idle path's round trip */
+    PCCL_MEASURE_JOIN_RTTS = 4,   /* the other connections may delay the load by so many round trips */
+    PCCL_MEASURE_JOIN_US = 20000, /* plus this time */
     PCCL_MEASURE_JOIN_MAX_US = 1000000,
-    PCCL_MEASURE_WINDOWS_LEAST = 4, /* of the meter: so many are a figure even if the path breaks then */
+    PCCL_MEASURE_WINDOWS_LEAST = 4, /* windows of the meter that give a figure even if the path breaks then */
     PCCL_MEASURE_VISIT_BYTES =
-        512 << 10, /* each way in one visit, so that one connection does not hold up the others */
+        512 << 10, /* each way in one visit, a bound so that one connection does not hold up the others */
     PCCL_MEASURE_SINK_BYTES = PCCL_FLOOD_BYTES_MAX,
-    PCCL_MEASURE_SEEN_BYTES = 256 << 10, /* the answerer says what it has seen after so many bytes, */
-    PCCL_MEASURE_SEEN_US = 2000,         /* or so long, whatever comes first */
-    PCCL_MEASURE_ANSWERED_MAX = 4096,    /* connections of others, those included that wait for `run` */
+    PCCL_MEASURE_SEEN_BYTES = 256 << 10, /* the answerer reports what it has seen after so many bytes */
+    PCCL_MEASURE_SEEN_US = 2000,         /* or this time, whichever comes first */
+    PCCL_MEASURE_ANSWERED_MAX = 4096,    /* connections of others, including those that wait for `run` */
     /* A flood begins with the frame's header and the length of the filler. */
     PCCL_MEASURE_FLOOD_HEAD = PCCL_FRAME_HEADER_BYTES + 4,
     PCCL_MEASURE_FLOOD_BYTES = PCCL_MEASURE_FLOOD_HEAD + PCCL_FLOOD_BYTES_MAX,
-    PCCL_MEASURE_OUT_BYTES = 256, /* of small messages that wait for the kernel */
+    PCCL_MEASURE_OUT_BYTES = 256, /* small messages that the kernel has not taken */
 };
 
 /* ---- link.c: one connection ---- */
@@ -39,26 +40,29 @@ struct pccl_measure_link;
 
 struct pccl_measure_role {
     bool takes_filler;
-    bool loads; /* what it has sent and is still on its way when it ends is of no interest to anybody */
-    /* A message that is no flood. false, with a reason: it has no place here, and the connection has ended. */
+    bool loads; /* bytes in flight do not matter when the connection ends */
+    /*
+     * A message other than a flood. false, with a reason: it is not allowed here; the connection
+     * has ended.
+     */
     bool (*message)(struct pccl_measure_link *link, const struct pccl_msg *msg, struct pccl_text *reason);
-    /* What has come is taken: says what is to be said now. */
+    /* All input is processed: sends what is to be sent now. */
     void (*speak)(struct pccl_measure_link *link);
-    /* It is over, and closed. how: 0 if the path is not to blame for it. */
+    /* The connection has ended and is closed. how: 0 if the path is not the cause. */
     void (*ended)(struct pccl_measure_link *link, enum pccl_link_end how, const struct pccl_text *reason);
     /* The visit has ended; may be NULL. */
     void (*visited)(struct pccl_measure_session *session);
 };
 
 struct pccl_measure_link {
-    struct pccl_channel channel; /* first */
+    struct pccl_channel channel;
     struct pccl_measure_session *session;
     const struct pccl_measure_role *role;
     size_t bytes; /* of the whole allocation */
     struct pccl_id peer;
-    struct pccl_list_node in_session;        /* in the session's links, once it is open */
+    struct pccl_list_node in_session;        /* in the session's links, once the link is open */
     struct pccl_measure_link *next_accepted; /* in the inbox */
-    uint64_t filler;                         /* bytes that came of it, so far */
+    uint64_t filler;                         /* bytes of filler received so far */
 };
 
 static inline struct pccl_measure_link *pccl_measure_link_in(struct pccl_list_node *in_session)
@@ -66,32 +70,36 @@ static inline struct pccl_measure_link *pccl_measure_link_in(struct pccl_list_no
     return PCCL_CONTAINER_OF(in_session, struct pccl_measure_link, in_session);
 }
 
-/* Zeroed but for this. `bytes`: with what the role has behind it. NULL: out of memory, the socket is untouched. Any
- * thread. */
+/*
+ * Allocates a zeroed link with these members set, followed by the role's own: `bytes` in total.
+ * NULL: out of memory; the socket is untouched. Any thread.
+ */
 void *pccl_measure_link_allocate(struct pccl_measure_session *session, const struct pccl_measure_role *role,
                                  size_t bytes, const struct pccl_id *peer, uv_os_sock_t socket);
 /* The socket is the link's from now on. false: it is closed, and the link is freed. */
 PCCL_MUST_CHECK bool pccl_measure_link_open(struct pccl_measure_link *link);
-/* No visits any more; the memory follows when the loop releases it. Once; then it is not to be touched. */
+/*
+ * No visits follow; the loop frees the memory later. Once; the link must not be touched afterward.
+ */
 void pccl_measure_link_close(struct pccl_measure_link *link);
-/* Of a link that was never opened; the socket is untouched. */
+/* For a link that was never opened; the socket is untouched. */
 void pccl_measure_link_free(struct pccl_measure_link *link);
-/* Speaks outside of a visit. */
+/* Calls `speak` outside of a visit. */
 void pccl_measure_link_start(struct pccl_measure_link *link);
 
-/* ---- answering.c: to those that dialed us ---- */
+/* ---- answering.c: connections of testers, which dialed us ---- */
 
 /* NULL: out of memory; the socket is untouched. Any thread. */
 struct pccl_measure_link *pccl_measure_answerer_create(struct pccl_measure_session *session, const struct pccl_id *peer,
                                                        uv_os_sock_t socket);
-/* The loop takes it over. */
+/* The loop takes the link. */
 void pccl_measure_answerer_open(struct pccl_measure_link *link);
 
-/* ---- testing.c: the test under way ---- */
+/* ---- testing.c: the test in progress ---- */
 
 struct pccl_measure_tester;
 
-/* One connection of a test, or the attempt at it. */
+/* One connection of a test, or the attempt to open it. */
 struct pccl_measure_slot {
     struct pccl_measure_session *session;
     struct pccl_dialer *dialer;
@@ -99,42 +107,42 @@ struct pccl_measure_slot {
 };
 
 enum pccl_measure_stage {
-    PCCL_MEASURE_IDLE,     /* there is no test */
+    PCCL_MEASURE_IDLE,     /* no test is in progress */
     PCCL_MEASURE_REACHING, /* the first connection, and its echoes */
-    PCCL_MEASURE_JOINING,  /* the further ones */
+    PCCL_MEASURE_JOINING,  /* the other connections */
     PCCL_MEASURE_LOADING,
 };
 
 struct pccl_measure_test {
     enum pccl_measure_stage stage;
     struct pccl_measure_order order;
-    uint64_t due_us; /* of this stage */
+    uint64_t due_us; /* the end of this stage */
     bool is_due;
     struct pccl_measure_slot slots[PCCL_POOL_MAX];
     uint32_t streams;
-    struct pccl_address address; /* where it answers */
-    bool declined;               /* the peer that was meant has refused */
-    bool failed;                 /* of a stage before there was a figure, or by a lie */
-    enum pccl_link_end how;      /* of the connection that ended last */
+    struct pccl_address address; /* the one at which the peer answers */
+    bool declined;               /* the intended peer has refused */
+    bool failed;                 /* before there was a figure, or because the peer lied */
+    enum pccl_link_end how;      /* how the last connection ended */
     uint32_t rtt_us;             /* UINT32_MAX: not known yet */
-    uint32_t echoes;             /* answered */
-    uint64_t gone_bytes;         /* seen by connections that have ended */
-    uint64_t noted_bytes;        /* what the meter knows of */
+    uint32_t echoes;             /* answered ones */
+    uint64_t gone_bytes;         /* bytes that ended connections had seen */
+    uint64_t noted_bytes;        /* bytes that the meter knows of */
     struct pccl_meter meter;
 };
 
-/* Instead of the one under way, which is not reported. */
+/* Replaces the test in progress, which is not reported. */
 void pccl_measure_test_begin(struct pccl_measure_session *session, const struct pccl_measure_order *order);
-/* The time has come that the timer was set for. */
+/* The timer has fired. */
 void pccl_measure_test_tick(struct pccl_measure_session *session);
-/* Without a report. */
+/* Ends the test in progress, if any, without a report. */
 void pccl_measure_test_stop(struct pccl_measure_session *session);
 
 /* ---- session.c ---- */
 
 struct pccl_measure_inbox {
     bool ordered, end;
-    struct pccl_measure_order order;                    /* the latest */
+    struct pccl_measure_order order;                    /* the latest order */
     struct pccl_measure_link *accepted, **accepted_end; /* by next_accepted */
 };
 
@@ -144,15 +152,15 @@ struct pccl_measure_session {
     struct pccl_measure_events events;
     uint8_t *flood; /* a whole frame, PCCL_MEASURE_FLOOD_BYTES */
 
-    uv_mutex_t lock; /* nothing is called under it */
+    uv_mutex_t lock; /* nothing is called while it is held */
     struct pccl_measure_inbox inbox;
-    uint32_t answered; /* connections of others */
+    uint32_t answered; /* the number of connections of others */
 
-    struct pccl_reactor reactor; /* its time is that of the test */
+    struct pccl_reactor reactor; /* its timer is the test's */
     struct pccl_wire_scratch *scratch;
-    uint8_t *sink;               /* filler passes through it */
+    uint8_t *sink;               /* filler is read into it */
     bool ended;                  /* as far as the loop has heard */
-    bool broken;                 /* an invariant: nothing is used any more, or freed */
+    bool broken;                 /* an invariant broke: nothing is used or freed any more */
     struct pccl_list_node links; /* link->in_session, the newest last */
     struct pccl_measure_test test;
 };

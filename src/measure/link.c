@@ -1,7 +1,7 @@
 /*
- * One connection: messages are picked out of what comes in, and filler is counted. A flood is the one message that is
- * not taken as a whole: nobody looks at the filler, so neither is it kept nor its checksum looked at, and it counts as
- * it comes, which on a slow path is long before the frame is complete.
+ * One connection: picks messages out of the input and counts filler. A flood is the only message
+ * that is not taken as a whole: its filler is neither kept nor its checksum verified. It counts as
+ * it arrives, which on a slow path is long before the frame is complete.
  */
 #include "measure/internal.h"
 
@@ -9,7 +9,7 @@
 #include "net/heap.h"
 
 static const struct pccl_channel_events channel_events;
-static uint8_t *const nobody = NULL; /* wants filler */
+static uint8_t *const nobody = NULL; /* the target of filler: nobody wants it */
 
 static struct pccl_measure_link *link_of(struct pccl_channel *channel)
 {
@@ -80,7 +80,7 @@ static uint32_t collected(const struct pccl_frame_reader *reader) { return reade
 
 static const uint8_t *header(const struct pccl_frame_reader *reader) { return reader->buffer + reader->start; }
 
-/* What lies in the reader is the head of a flood that this role takes. */
+/* Whether the reader holds the head of a flood, and this role accepts floods. */
 static bool is_flood(const struct pccl_measure_link *link)
 {
     const struct pccl_frame_reader *reader = &link->channel.reader;
@@ -88,7 +88,7 @@ static bool is_flood(const struct pccl_measure_link *link)
            pccl_get(header(reader) + 4, 2) == PCCL_MSG_flood;
 }
 
-/* MOVED: its filler comes next. */
+/* MOVED: the filler comes next. */
 static enum pccl_channel_io take_flood(struct pccl_measure_link *link, struct pccl_text *reason)
 {
     struct pccl_frame_reader *reader = &link->channel.reader;
@@ -112,7 +112,7 @@ static enum pccl_channel_io take_message(struct pccl_measure_link *link, struct 
     return io == PCCL_CHANNEL_MOVED && !link->role->message(link, &msg, reason) ? PCCL_CHANNEL_ENDED : io;
 }
 
-/* What lies in the reader. ENDED, with a reason: the connection is of no use any more. */
+/* Takes what the reader holds. ENDED, with a reason: the connection is to be closed. */
 static enum pccl_channel_io digest(struct pccl_measure_link *link, struct pccl_text *reason)
 {
     enum pccl_channel_io io = PCCL_CHANNEL_MOVED;
@@ -125,7 +125,7 @@ static enum pccl_channel_io digest(struct pccl_measure_link *link, struct pccl_t
     return io;
 }
 
-/* false: it has ended. */
+/* false: the connection has ended. */
 static bool listen_to(struct pccl_measure_link *link)
 {
     struct pccl_channel *channel = &link->channel;

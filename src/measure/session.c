@@ -1,4 +1,4 @@
-/* The life of a session, its loop, and what other threads hand in. */
+/* The life of a session, its loop, and the inbox for other threads. */
 #include "core/prng.h"
 #include "measure/internal.h"
 #include "net/guard.h"
@@ -17,7 +17,7 @@ void pccl_measure_log(const struct pccl_measure_session *session, enum pccl_log_
     session->events.log(session->events.context, level, line.bytes);
 }
 
-/* ---- what other threads hand in ---- */
+/* ---- the inbox ---- */
 
 static void wake(struct pccl_measure_session *session) { pccl_reactor_wake(&session->reactor); }
 
@@ -132,7 +132,10 @@ void pccl_measure_session_run(struct pccl_measure_session *session)
 
 /* ---- life ---- */
 
-/* A whole frame of load that does not shrink where something on the path compresses. false: out of memory. */
+/*
+ * Makes a whole frame of load, incompressible in case something on the path compresses. false: out
+ * of memory.
+ */
 static bool make_flood(struct pccl_measure_session *session)
 {
     struct pccl_prng prng;

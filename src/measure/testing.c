@@ -1,9 +1,10 @@
 /*
- * Testing: one path at a time. The first connection is dialed and its idle round trip taken; that tells how many more
- * are worth while; then all are loaded, and what the other side says it has seen goes to the meter, until that knows
- * enough.
+ * Testing: one path at a time. The first connection is dialed, and the round trip of the idle path
+ * measured. This decides how many more connections are worthwhile. Then all of them are loaded, and
+ * the bytes that the other side reports to have seen go to the meter until it has a figure.
  *
- * Whatever happens, what follows from it is done in `settle`, at the end of every visit of the loop.
+ * Events only change the state; `advance`, at the end of every visit of the loop, draws the
+ * consequences.
  */
 #include "measure/internal.h"
 
@@ -15,12 +16,12 @@
 #include <string.h>
 
 struct pccl_measure_tester {
-    struct pccl_measure_link link; /* first */
+    struct pccl_measure_link link; /* must come first */
     struct pccl_measure_slot *slot;
-    uint64_t stamp;       /* of the echo that is not answered yet; 0: there is none */
-    const uint8_t *flood; /* a frame, the session's, */
-    uint64_t floods;      /* begun to be sent so often */
-    uint64_t seen;        /* by the other side */
+    uint64_t stamp;       /* of the unanswered echo; 0: there is none */
+    const uint8_t *flood; /* a frame; the session's */
+    uint64_t floods;      /* floods whose sending has begun */
+    uint64_t seen;        /* bytes, by the other side's report */
 };
 
 static void advance(struct pccl_measure_session *session);
@@ -51,7 +52,7 @@ static void set_due(struct pccl_measure_session *session, uint64_t us)
 
 static uint64_t filler_sent(const struct pccl_measure_tester *tester)
 {
-    /* Of the head of a frame there is at most all left, which is not filler. */
+    /* payload_left may include the head of a frame, which is not filler. */
     return tester->floods * PCCL_FLOOD_BYTES_MAX -
            pccl_min_u64(tester->link.channel.payload_left, PCCL_FLOOD_BYTES_MAX);
 }
@@ -60,7 +61,7 @@ static void ask_for_echo(struct pccl_measure_tester *tester)
 {
     tester->stamp = pccl_now_us();
     struct pccl_msg msg = {.type = PCCL_MSG_echo, .as.echo = {.stamp = tester->stamp}};
-    (void)pccl_channel_put_message(&tester->link.channel, &msg); /* if there is no memory, that ends the channel */
+    (void)pccl_channel_put_message(&tester->link.channel, &msg); /* the channel ends if there is no memory */
 }
 
 static bool on_echo(struct pccl_measure_tester *tester, const struct pccl_msg_echo *echo, struct pccl_text *reason)
@@ -73,7 +74,7 @@ static bool on_echo(struct pccl_measure_tester *tester, const struct pccl_msg_ec
     uint64_t took_us = pccl_max_u64(pccl_now_us() - tester->stamp, 1);
     tester->stamp = 0;
     if (test->stage != PCCL_MEASURE_REACHING)
-        return true; /* too late: the path is not idle any more */
+        return true; /* too late: the path is no longer idle */
     test->rtt_us = (uint32_t)pccl_min_u64(test->rtt_us, took_us);
     if (++test->echoes < PCCL_MEASURE_ECHOES)
         ask_for_echo(tester);
@@ -103,8 +104,8 @@ static bool on_message(struct pccl_measure_link *link, const struct pccl_msg *ms
 }
 
 /*
- * As much as the kernel takes, but not more in one visit than others can wait for. Nothing waits in our memory: the
- * same frame goes out again and again.
+ * Sends as much as the kernel takes, within a bound for one visit so that others get their turn.
+ * Needs no memory of ours, because the same frame is sent again and again.
  */
 static void flood(struct pccl_measure_tester *tester)
 {
@@ -163,14 +164,15 @@ static bool dial(struct pccl_measure_slot *slot, const struct pccl_address *addr
                                         .kind = PCCL_LINK_MEASURE,
                                         .slot = (uint8_t)(slot - test->slots),
                                         .authentication = pccl_bytes_of_secret(&test->order.ticket)};
-    struct pccl_dial dial = {.addresses = addresses,
-                             .count = count,
-                             .stagger_ms = session->config.stagger_ms,
-                             .timeout_ms = session->config.dial_ms,
-                             .hello = &hello,
-                             .declined = &test->declined, /* by the peer itself: so the path to it is there */
-                             .done = on_dialed,
-                             .context = slot};
+    struct pccl_dial dial = {
+        .addresses = addresses,
+        .count = count,
+        .stagger_ms = session->config.stagger_ms,
+        .timeout_ms = session->config.dial_ms,
+        .hello = &hello,
+        .declined = &test->declined, /* set if the peer itself declines, which proves that the path works */
+        .done = on_dialed,
+        .context = slot};
     slot->dialer = pccl_dialer_start(&session->reactor.loop, pccl_heap(), &dial);
     return slot->dialer != NULL;
 }
@@ -185,7 +187,7 @@ static void dial_first(struct pccl_measure_session *session)
         fail(test, 0);
 }
 
-/* The handshake has ended. false, with a reason and `how`: the connection is of no use. */
+/* Takes the connection after its handshake. false, with a reason and `how`: it is closed. */
 static bool take_over(struct pccl_measure_slot *slot, struct pccl_connection *connection, enum pccl_link_end *how,
                       struct pccl_text *reason)
 {
@@ -229,13 +231,14 @@ static void on_dialed(void *context, struct pccl_connection *connection, enum pc
     if (connection && take_over(slot, connection, &how, &why)) {
         if (test->stage == PCCL_MEASURE_REACHING)
             ask_for_echo(slot->tester);
-        if (test->stage == PCCL_MEASURE_REACHING && pccl_now_us() > test->due_us) /* we stood still meanwhile */
+        if (test->stage == PCCL_MEASURE_REACHING &&
+            pccl_now_us() > test->due_us) /* this process was suspended meanwhile */
             set_due(session, session->config.dial_ms * UINT64_C(1000));
         pccl_measure_link_start(&slot->tester->link);
     } else {
         pccl_measure_log(session, PCCL_LOG_DEBUG, "measure: connection %u to peer %s: %s",
                          (unsigned)(slot - test->slots), pccl_id_str(&test->order.peer), why.bytes);
-        if (test->stage == PCCL_MEASURE_REACHING) /* else it is one of those that are not needed */
+        if (test->stage == PCCL_MEASURE_REACHING) /* later connections are optional */
             fail(test, test->declined ? 0 : how);
     }
     advance(session);
@@ -279,7 +282,7 @@ static void load(struct pccl_measure_session *session)
             pccl_measure_link_start(&test->slots[i].tester->link);
 }
 
-/* `anyway`: also if it is the same as before. */
+/* Tells the meter the bytes seen. `anyway`: even if they are unchanged. */
 static void note_seen(struct pccl_measure_test *test, bool anyway)
 {
     uint64_t bytes = test->gone_bytes;
@@ -313,7 +316,7 @@ static void conclude(struct pccl_measure_session *session)
     session->events.measured(session->events.context, &result);
 }
 
-/* true: it is known how the test ends. */
+/* Whether the test is decided. */
 static bool is_over(struct pccl_measure_session *session)
 {
     struct pccl_measure_test *test = &session->test;
@@ -325,7 +328,10 @@ static bool is_over(struct pccl_measure_session *session)
     return test->is_due || !stands(test) || pccl_meter_is_done(&test->meter, pccl_now_us());
 }
 
-/* All that follows from what has happened; may report, so that the caller must not touch the test any more. */
+/*
+ * Draws the consequences of what has happened. May report, so the caller must not touch the test
+ * afterward.
+ */
 static void advance(struct pccl_measure_session *session)
 {
     struct pccl_measure_test *test = &session->test;
@@ -361,7 +367,10 @@ void pccl_measure_test_begin(struct pccl_measure_session *session, const struct 
     advance(session);
 }
 
-/* A good-bye, if it comes at the right place in what was sent; the other side takes the end without one too. */
+/*
+ * Says good-bye, if the output is at a frame boundary; the other side accepts the end without it as
+ * well.
+ */
 static void say_bye(struct pccl_measure_tester *tester)
 {
     struct pccl_channel *channel = &tester->link.channel;
