@@ -41,8 +41,7 @@ struct pccl_engine_job {
     bool is_done, is_at_rest, told_done, told_at_rest;
     bool noted;
     struct pccl_engine_job *next_taken, *next_noted;
-    struct pccl_traffic
-        traffic; /* valid inside the events done, at_rest and released; complete once the job is at rest */
+    struct pccl_traffic traffic; /* valid in the events done, at_rest, released; complete once at rest */
 };
 
 struct pccl_engine_events {

@@ -1,6 +1,6 @@
 /*
- * The only file that knows everything that waits. What it calls may break too, so it can be run
- * again.
+ * The only file that knows everything that can wait in a communicator. What it calls may break as
+ * well, so all of it can be run again.
  */
 #include "drive/comm_broken.h"
 #include "drive/comm_machine.h"
@@ -12,7 +12,7 @@ static void end_call(struct pcclComm_t *comm, struct pccl_call_slot *slot)
         pccl_comm_call_done(comm, slot, PCCL_INTERNAL);
 }
 
-/* The machine's memory stays behind: nothing of it can be trusted, not even to free it. */
+/* The machine is not freed: nothing in its memory can be trusted. */
 void pccl_comm_give_up(struct pcclComm_t *comm)
 {
     comm->defect = true;
@@ -41,12 +41,12 @@ void pccl_comm_break_session(struct pcclComm_t *comm, enum pccl_call call)
     pccl_comm_leave(comm);
 }
 
-/* Until the engine releases them, the buffers of reductions are not their callers' again. */
+/* The buffers of reductions are not their callers' again until the engine releases them. */
 static void end_all(void *argument)
 {
     struct pcclComm_t *comm = argument;
     if (comm->defect)
-        pccl_comm_give_up(comm); /* maybe it was that which broke */
+        pccl_comm_give_up(comm); /* it may have broken in there */
     else
         pccl_comm_break(comm, "in a call");
     pccl_reduction_jobs_await(comm);
@@ -68,9 +68,9 @@ void pccl_caller_broke(struct pccl_caller *caller)
     pccl_comm_describe_forget_waiter(comm, &caller->waiter);
     pccl_reductions_forget_waiter(comm, &caller->waiter);
     pccl_comm_jobs_abandon(comm, &caller->waiter);
-    if (!pccl_guard_run(end_all, comm)) /* then the machine is given up, without a good-bye */
+    if (!pccl_guard_run(end_all, comm)) /* the machine broke as well and is given up, without a good-bye */
         (void)pccl_guard_run(end_all, comm);
     if (!comm->started)
-        (void)pccl_guard_run(close_listener, comm); /* nobody will accept there */
+        (void)pccl_guard_run(close_listener, comm); /* no thread will accept connections on it */
     pccl_comm_leave(comm);
 }

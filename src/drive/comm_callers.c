@@ -1,14 +1,14 @@
 /*
- * Application threads inside a communicator, counted, so that destroying it can send them out
- * before anything is freed. The contract forbids calls that race with the destruction; here they
- * fail with a reason as far as that is possible.
+ * Counts the application threads inside a communicator, so that its destruction can evict them
+ * before anything is freed. The contract forbids calls that race with the destruction; as far as
+ * possible such calls fail with a reason.
  */
 #include "drive/communicator.h"
 #include "drive/comm_callers.h"
 
-/* In `callers`, beside their number: */
-static const unsigned SHUT = 1u << 31;  /* nobody more may come */
-static const unsigned TAKEN = 1u << 30; /* and somebody is destroying it */
+/* Flags in `inside`, above the number: */
+static const unsigned SHUT = 1u << 31;  /* no further thread may enter */
+static const unsigned TAKEN = 1u << 30; /* a thread is destroying the communicator */
 
 bool pccl_comm_call_begin(struct pcclComm_t *comm)
 {
@@ -24,7 +24,7 @@ void pccl_comm_call_end(struct pcclComm_t *comm)
 {
     if (atomic_fetch_sub(&comm->callers.inside, 1) != (SHUT | TAKEN) + 1)
         return;
-    uv_mutex_lock(&comm->lock); /* the destroyer waits for this, so all is still there */
+    uv_mutex_lock(&comm->lock); /* the destroying thread waits for this, so the communicator still exists */
     comm->callers.deserted = true;
     uv_cond_broadcast(&comm->changed);
     uv_mutex_unlock(&comm->lock);
@@ -38,7 +38,7 @@ bool pccl_comm_begin_destroy(struct pcclComm_t *comm)
     if (callers & TAKEN)
         return false;
     if ((callers & ~SHUT) == 0)
-        comm->callers.deserted = true; /* otherwise the last one says so */
+        comm->callers.deserted = true; /* otherwise the last caller sets it */
     return true;
 }
 

@@ -1,4 +1,3 @@
-/* How the thread of a joint call waits for its end. */
 #include "drive/comm_calls.h"
 #include "drive/comm_callers.h"
 #include "drive/communicator.h"

@@ -1,7 +1,7 @@
 /*
- * Between the machine and the engine that moves the bytes of bulk reductions. The machine's effects
- * start and stop jobs; the engine's events come on its own thread, take the communicator's lock and
- * go back into the machine.
+ * Connects the machine with the engine, which moves the bytes of bulk reductions. The machine's
+ * effects start and stop jobs; the engine's events come on its own thread, take the communicator's
+ * lock and step the machine.
  */
 #include "config/errors.h"
 #include "drive/communicator.h"
@@ -19,8 +19,8 @@
 /* ---- what a reduction waits for ---- */
 
 /*
- * A success is over when the engine needs the buffers no more; a failure when the engine has
- * released them, for only then the input is restored.
+ * A success is over when the engine no longer needs the buffers. A failure is over when the engine
+ * has released them, because only then the input is restored.
  */
 static bool is_over(const struct pccl_reduction *reduction)
 {
@@ -249,7 +249,7 @@ static void on_ended(void *context, const struct pccl_id *peer, bool outgoing, u
     pccl_comm_leave(context);
 }
 
-/* It is dead, and has released everything. */
+/* The engine is dead and has released everything. */
 static void on_broken(void *context)
 {
     struct pcclComm_t *comm = context;
@@ -267,7 +267,7 @@ static void on_broken(void *context)
     pccl_comm_leave(comm);
 }
 
-/* ---- what it has learned ---- */
+/* ---- what reductions showed of the links ---- */
 
 void pccl_comm_measure(struct pcclComm_t *comm)
 {
@@ -281,7 +281,7 @@ void pccl_comm_measure(struct pcclComm_t *comm)
     }
 }
 
-/* ---- its life ---- */
+/* ---- starting ---- */
 
 enum pccl_status pccl_comm_engine_start(struct pcclComm_t *comm, struct pccl_text *reason)
 {

@@ -1,11 +1,11 @@
 /*
- * A communicator's links to other peers: one direction dialed by us and one accepted from each.
- * Every connection begins with link_hello and its answer; then it is the engine's.
+ * The links to other peers: to each, one direction that we dial and one that we accept. Every
+ * connection begins with link_hello and its answer; then it is the engine's.
  *
- * The machine knows one link in each direction. It is up as long as it has a connection: the
- * machine asks for the first (slot 0) and hears how it went; the further slots are dialed in the
- * background, and again when they end; and when the last one has ended, or one found the other host
- * silent, the machine hears of it, which is evidence.
+ * The machine knows one link in each direction, which is up as long as it has a connection. The
+ * machine asks for the first (slot 0) and is told the result; the other slots are dialed in the
+ * background, and again when they end. The machine is told when the last connection has ended or
+ * when one found the other host silent, because that is evidence.
  */
 #include "drive/communicator.h"
 #include "drive/comm_links.h"
@@ -22,9 +22,9 @@
 
 enum {
     LONG_PATH_SLOTS = 6,
-    SLOT_PAUSE_MS = 1000, /* between attempts at the further slots; it doubles up to */
+    SLOT_PAUSE_MS = 1000, /* between attempts at the other slots; it doubles up to SLOT_PAUSE_MAX_MS */
     SLOT_PAUSE_MAX_MS = 30000,
-    SLOT_FORGIVEN_US = 60000000, /* and begins anew after so long without trouble */
+    SLOT_FORGIVEN_US = 60000000, /* the pause starts over after this time without trouble */
 };
 
 /* ---- the records ---- */
@@ -165,20 +165,21 @@ void pccl_comm_link_ended(struct pcclComm_t *comm, const struct pccl_id *peer, b
     if (!(*standing & bit(slot)))
         return;
     *standing &= ~bit(slot);
-    if (how == PCCL_LINK_SILENT && *standing) { /* so is the other host: one after the other would fail now */
+    if (how == PCCL_LINK_SILENT &&
+        *standing) { /* the whole host is silent: the other connections would fail one by one */
         pccl_engine_close(comm->data.engine, peer, outgoing, PCCL_POOL_MAX);
         *standing = 0;
     }
     link->troubled = link->troubled || outgoing;
     link->in_no_hurry = link->in_no_hurry || (outgoing && purposely);
-    enqueue(link); /* for the loop: it dials again, or releases the link if nothing is left */
+    enqueue(link); /* the loop dials again, or releases the link if nothing is left */
     if (*standing == 0)
         link_down(link, !outgoing, how, purposely);
 }
 
 /*
- * The handshake has ended: the engine has the connection from now on. false: it is closed, for want
- * of memory, or broke.
+ * Passes the connection to the engine after its handshake. false: it is closed, because it broke or
+ * memory was short.
  */
 static bool hand_over(struct pccl_comm_link *link, struct pccl_connection *connection, bool outgoing, uint32_t slot)
 {
@@ -190,7 +191,7 @@ static bool hand_over(struct pccl_comm_link *link, struct pccl_connection *conne
         return false;
     }
     uint64_t *standing = outgoing ? &link->outgoing : &link->incoming;
-    if (*standing & bit(slot)) /* the caller knows better than we that the older one is dead */
+    if (*standing & bit(slot)) /* the dialing side knows earlier than we that the old connection is dead */
         pccl_engine_close(comm->data.engine, &link->peer, outgoing, slot);
     *standing &= ~bit(slot);
     if (pccl_engine_add(comm->data.engine, &link->peer, outgoing, slot, &handover) != PCCL_OK) {
@@ -201,7 +202,7 @@ static bool hand_over(struct pccl_comm_link *link, struct pccl_connection *conne
     return true;
 }
 
-/* Is the call under way that this kind of connection is for? If not: with a reason. */
+/* Whether the call that this kind of connection serves is in progress. If not: with a reason. */
 static bool has_use_for(const struct pcclComm_t *comm, uint8_t kind, struct pccl_text *reason)
 {
     pccl_text_clear(reason);
@@ -212,7 +213,7 @@ static bool has_use_for(const struct pcclComm_t *comm, uint8_t kind, struct pccl
     return reason->length == 0;
 }
 
-/* For the session of a call. */
+/* Passes the connection to the session of a call. */
 static void pass_to_session(struct pcclComm_t *comm, struct pccl_connection *connection,
                             const struct pccl_msg_link_hello *hello)
 {
@@ -240,11 +241,11 @@ static void take_ring_link(struct pcclComm_t *comm, struct pccl_connection *conn
     uint64_t before = link->incoming;
     pccl_listener_adopt(connection);
     bool stands = hand_over(link, connection, false, hello->slot);
-    enqueue(link); /* releases it if nothing stands */
+    enqueue(link); /* the loop releases the link if nothing stands */
     if (stands)
         link_up(link, true, 0);
     else if (before && !link->incoming)
-        link_down(link, true, PCCL_LINK_UNREACHABLE, false); /* our own doing: no evidence */
+        link_down(link, true, PCCL_LINK_UNREACHABLE, false); /* we closed it ourselves: no evidence */
 }
 
 static void greet(struct pcclComm_t *comm, struct pccl_connection *connection, const struct pccl_msg_link_hello *hello)
@@ -312,7 +313,7 @@ uint32_t pccl_comm_pool_size(const struct pcclComm_t *comm, uint32_t rtt_us)
     return rtt_us < PCCL_LONG_PATH_RTT_US ? 1 : LONG_PATH_SLOTS;
 }
 
-/* What the machine asked for has come to an end. */
+/* The dial that the machine asked for has ended. */
 static void asked_dial_over(struct pccl_comm_link *link, bool stands, enum pccl_link_end how, uint32_t rtt_us)
 {
     link->asked = false;
@@ -381,7 +382,7 @@ static void dial_for_machine(struct pccl_comm_link *link)
 
 /* ---- the further slots ---- */
 
-/* Until it is over no slot is dialed in the background. */
+/* No slot is dialed in the background until the pause has ended. */
 struct pccl_comm_pause {
     uv_timer_t timer;
     struct pcclComm_t *comm;
@@ -418,7 +419,7 @@ static void begin_pause(struct pccl_comm_link *link)
 {
     struct pccl_comm_pause *pause = pccl_allocate(pccl_heap(), sizeof *pause);
     if (!pause)
-        return; /* then the next attempt comes when something else happens to the link */
+        return; /* the next attempt comes when something else happens to the link */
     (void)uv_timer_init(&link->comm->reactor.loop, &pause->timer);
     pause->timer.data = pause;
     pause->comm = link->comm;
@@ -428,7 +429,10 @@ static void begin_pause(struct pccl_comm_link *link)
     (void)uv_timer_start(&pause->timer, on_pause_over, link->pause_ms, 0);
 }
 
-/* One has ended or could not be dialed: the first time it is dialed at once, then ever later. */
+/*
+ * A slot has ended or could not be dialed. The first time it is dialed again at once, then after
+ * ever longer pauses.
+ */
 static void note_trouble(struct pccl_comm_link *link)
 {
     uint64_t now_us = pccl_now_us();

@@ -28,8 +28,8 @@ struct pccl_comm_link {
     struct pccl_id ticket; /* for dialing it */
     struct pccl_address candidates[PCCL_CANDIDATES_MAX];
     uint32_t candidate_count;
-    uint64_t outgoing, incoming;               /* the slots whose connection stands, as bits; a direction is up if it has one */
-    bool asked;                                /* slot 0 is being dialed for the machine, which waits for LINK_UP or DOWN */
+    uint64_t outgoing, incoming; /* the slots whose connection stands, as bits; a direction is up if it has one */
+    bool asked;                  /* slot 0 is being dialed for the machine, which waits for LINK_UP or DOWN */
     bool dial, close_outgoing, close_incoming; /* notes of effects, carried out by the loop */
     bool queued;
     struct pccl_comm_link *next_queued;

@@ -1,13 +1,10 @@
-/*
- * Knows of the concerns only whether they have left something to send or notes to apply; what that
- * is, the files above know.
- */
+/* Knows only whether the concerns have something to send or notes to apply, not what. */
 #include "drive/comm_lock.h"
 #include "drive/communicator.h"
 
 #include "log/logger.h"
 
-static _Thread_local const struct pcclComm_t *entered; /* this thread is inside */
+static _Thread_local const struct pcclComm_t *entered; /* the communicator whose lock this thread holds */
 
 static void unlock_and_log(struct pcclComm_t *comm)
 {

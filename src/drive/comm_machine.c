@@ -1,7 +1,8 @@
 /*
- * Steps of the machine are guarded: when an invariant breaks in one, the machine is given up,
+ * Steps of the machine are guarded. When an invariant breaks in one, the machine is given up,
  * everything that waits ends with an internal error, and the communicator can only be destroyed.
- * When one breaks elsewhere, a machine that is whole leaves the run, and the rest is the same.
+ * When an invariant breaks elsewhere, the machine is intact and leaves the run; all else is the
+ * same.
  */
 #include "drive/communicator.h"
 #include "drive/comm_machine.h"

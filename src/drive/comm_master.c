@@ -1,4 +1,3 @@
-/* A communicator's connection to the master: dialing, decoding, closing. */
 #include "drive/comm_machine.h"
 #include "drive/comm_master.h"
 #include "drive/comm_wait.h"
@@ -63,7 +62,7 @@ static void on_ended(struct pccl_connection *connection, enum pccl_connection_en
 {
     struct pcclComm_t *comm = connection->owner;
     if (connection != comm->master.connection)
-        return; /* already in the list of those to be closed */
+        return; /* already in the list `closing` */
     pccl_comm_replace_leader(comm);
     comm->master.connection = NULL;
     pccl_connection_close(connection, 0);

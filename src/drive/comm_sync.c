@@ -1,6 +1,6 @@
 /*
- * Between the machine and the session that moves shared state (sync/session.h). The session runs on
- * the thread of the call; what the machine and the control thread have for it they hand in under
+ * Connects the machine with the session that moves shared state (sync/session.h). The session runs
+ * on the thread of the call; what the machine and the control thread have for it they pass in under
  * the lock.
  */
 #include "drive/communicator.h"
@@ -9,7 +9,7 @@
 #include "drive/comm_wait.h"
 #include "peer/queries.h"
 
-/* The call waits for this: the session may have something to do now. */
+/* Wakes the call's thread, because the session may have something to do now. */
 static void signal_call(struct pcclComm_t *comm) { pccl_comm_signal(comm, comm->calls[PCCL_CALL_SYNC].waiter); }
 
 /* ---- what happens meanwhile ---- */
@@ -61,8 +61,8 @@ void pccl_comm_on_touching(void *context)
 }
 
 /*
- * Plans come under the lock, so these reports are of the machine's present plan, or known to be of
- * an older one.
+ * Plans come under the lock, so a report either concerns the machine's present plan or is known to
+ * concern an older one.
  */
 void pccl_comm_on_proven(void *context, const struct pccl_proof *proof)
 {
@@ -85,7 +85,7 @@ void pccl_comm_on_fetched(void *context, bool complete, const struct pccl_text *
 
 /* ---- the call ---- */
 
-/* Until pccl_comm_sync_over, if there is anything to do at all. */
+/* Runs until pccl_comm_sync_over, if the session has anything to do. */
 static void work(void *session)
 {
     if (pccl_sync_session_is_needed(session))

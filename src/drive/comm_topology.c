@@ -1,6 +1,6 @@
 /*
- * Between the machine and the session that tests paths (measure/session.h), which runs on the
- * thread of the call; and the question how the master sees the links.
+ * Connects the machine with the session that tests paths (measure/session.h), which runs on the
+ * thread of the call. Also requests the topology report of the master.
  */
 #include "drive/communicator.h"
 #include "drive/comm_callers.h"
@@ -15,7 +15,7 @@
 
 /* ---- what happens during an optimization ---- */
 
-/* The call waits for this: the session may have something to do now. */
+/* Wakes the call's thread, because the session may have something to do now. */
 static void signal_call(struct pcclComm_t *comm) { pccl_comm_signal(comm, comm->calls[PCCL_CALL_OPTIMIZE].waiter); }
 
 void pccl_comm_optimize_over(struct pcclComm_t *comm)
@@ -42,13 +42,13 @@ void pccl_comm_effect_measure(void *context, const struct pccl_peer_test *test)
 }
 
 /*
- * Whoever tests waits for echoes before it loads the path, so what came with the handshake is not
- * of our protocol.
+ * A tester waits for echoes before it loads the path, so data that came with the handshake violates
+ * the protocol.
  */
 enum pccl_status pccl_comm_measure_accept(struct pcclComm_t *comm, const struct pccl_id *peer,
                                           struct pccl_handover *handover)
 {
-    if (pccl_handover_has_input(handover)) /* it speaks before it is welcome */
+    if (pccl_handover_has_input(handover))
         return PCCL_MALFORMED;
     enum pccl_status status = pccl_measure_session_accept(comm->topology.session, peer, handover);
     if (status == PCCL_OK)
@@ -70,7 +70,7 @@ void pccl_comm_on_measured(void *context, const struct pccl_measure_result *resu
 
 /* ---- the call ---- */
 
-/* Until pccl_comm_optimize_over, if there is anything to do at all. */
+/* Runs until pccl_comm_optimize_over, if the session has anything to do. */
 static void work(void *session)
 {
     if (pccl_measure_session_is_needed(session))
@@ -94,7 +94,7 @@ enum pccl_status pccl_comm_optimize(struct pcclComm_t *comm, struct pccl_measure
     return status;
 }
 
-/* ---- how the master sees the links ---- */
+/* ---- the topology report ---- */
 
 void pccl_comm_describe_over(struct pcclComm_t *comm, enum pccl_status status)
 {
@@ -119,7 +119,7 @@ void pccl_comm_effect_described(void *context, const struct pccl_bytes *text)
     pccl_comm_describe_over(comm, status);
 }
 
-/* false: the time is up. */
+/* false: the deadline has passed. */
 static bool await_answer(struct pcclComm_t *comm, uint64_t deadline_us)
 {
     struct pccl_comm_description *description = &comm->topology.description;
@@ -138,7 +138,7 @@ static void drop_text(struct pccl_comm_description *description)
     description->text = NULL;
 }
 
-/* One question, and its answer. */
+/* Sends one request and waits for its answer. */
 static enum pccl_status ask(struct pcclComm_t *comm, uint64_t deadline_us)
 {
     struct pccl_comm_description *description = &comm->topology.description;
@@ -159,7 +159,10 @@ enum pccl_status pccl_comm_describe(struct pcclComm_t *comm, char **text, size_t
     if (description->outstanding)
         return PCCL_USAGE;
     description->outstanding = true;
-    /* An answer that somebody gave up waiting for may be older than this call: it is not taken. */
+    /*
+     * An answer whose request timed out may be older than this call, so it is waited for and
+     * dropped.
+     */
     bool free = await_answer(comm, deadline_us);
     drop_text(description);
     enum pccl_status status = free ? ask(comm, deadline_us) : PCCL_TIMEOUT;

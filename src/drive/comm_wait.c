@@ -1,8 +1,8 @@
 /*
  * How application threads wait. One of them, the leader, polls the connection to the master and
- * steps the machine itself: an answer then reaches its caller without a switch to the control
- * thread, which is told not to look at that connection meanwhile. The others wait on a condition
- * variable.
+ * steps the machine itself, so that an answer reaches its caller without a switch to the control
+ * thread. The control thread does not watch the connection meanwhile. The other threads wait on
+ * condition variables.
  */
 #include "drive/comm_wait.h"
 #include "drive/communicator.h"
@@ -10,8 +10,8 @@
 #include "net/socket.h"
 
 /*
- * A condition of one's own spares the others the wake-up; where it could not be made, the common
- * one does.
+ * A condition variable for each waiter avoids waking the others; a waiter that could not make one
+ * uses the communicator's.
  */
 static void signal_waiter(struct pcclComm_t *comm, struct pccl_waiter *waiter)
 {
@@ -72,7 +72,7 @@ static void lead(struct pcclComm_t *comm, struct pccl_waiter *waiter, uint64_t d
         pccl_socket_wait_for(socket, wake, left_ms(deadline_us));
         pccl_comm_enter(comm);
         if (comm->waiting.leader != waiter)
-            break; /* unseated: the connection is gone */
+            break; /* replaced: the connection is gone */
         waiter->steps = true;
         bool taken = pccl_connection_take(connection);
         waiter->steps = false;
@@ -81,7 +81,7 @@ static void lead(struct pcclComm_t *comm, struct pccl_waiter *waiter, uint64_t d
             pccl_comm_wake_loop(comm);
         }
     }
-    waiter->steps = true; /* it is no longer to be woken */
+    waiter->steps = true; /* it must not be woken any more */
     if (comm->waiting.leader == waiter)
         pccl_comm_replace_leader(comm);
     waiter->leads = waiter->steps = false;
@@ -112,7 +112,7 @@ static bool wait_until(struct pcclComm_t *comm, struct pccl_waiter *waiter, uint
     bool fired = waiter->fired;
     drop_cond(waiter);
     waiter->fired = false;
-    if (!comm->waiting.is_led && comm->waiting.blocked) /* somebody else may lead now */
+    if (!comm->waiting.is_led && comm->waiting.blocked) /* another waiter may lead now */
         signal_waiter(comm, comm->waiting.blocked);
     return fired;
 }
@@ -153,7 +153,7 @@ void pccl_comm_waiting_init(struct pccl_comm_waiting *waiting)
 {
     *waiting = (struct pccl_comm_waiting){0};
     if (pccl_socket_wake_open(&waiting->wake) != 0)
-        waiting->wake = -1; /* then nobody leads */
+        waiting->wake = -1; /* then no thread leads */
 }
 
 void pccl_comm_waiting_fini(const struct pccl_comm_waiting *waiting)

@@ -101,13 +101,13 @@ static void on_polled(struct pccl_reactor *reactor, uint64_t heard_us)
     if (comm->stop) {
         begin_shutdown(comm);
     } else {
-        apply_notes(comm); /* which may make the deadline earlier */
+        apply_notes(comm); /* may make the deadline earlier */
         arm(comm);
     }
     pccl_comm_loop_leave(comm);
 }
 
-/* Nobody shall wait for who does not listen any more. */
+/* The other sides must not wait for a thread that no longer listens. */
 static void close_doors(void *argument)
 {
     struct pcclComm_t *comm = argument;
@@ -115,7 +115,7 @@ static void close_doors(void *argument)
     pccl_listener_close(&comm->listener);
 }
 
-/* An invariant broke on this thread. The loop and all that is in it stay behind. */
+/* An invariant broke on this thread. The loop and everything in it are left unfreed. */
 static void mark_broken(struct pcclComm_t *comm)
 {
     pccl_comm_enter_after_fault(comm);
@@ -158,7 +158,7 @@ static enum pccl_status open_reactor(struct pcclComm_t *comm, struct pccl_text *
     return PCCL_OK;
 }
 
-/* The addresses of a parameter's list of hosts. 0: the reason says why. */
+/* Resolves a parameter's list of hosts. 0: with a reason. */
 static uint32_t resolve_list(const char *list, uint16_t port, struct pccl_address *addresses, uint32_t max,
                              struct pccl_text *reason)
 {
@@ -175,7 +175,7 @@ static uint32_t resolve_list(const char *list, uint16_t port, struct pccl_addres
     }
 }
 
-/* The addresses to listen on: the one asked for, or all of both families. */
+/* The addresses to listen on: the one asked for, or any address of both families. */
 static uint32_t bind_addresses(const struct pcclComm_t *comm, struct pccl_address *addresses, uint32_t max,
                                struct pccl_text *reason)
 {
@@ -198,7 +198,7 @@ static enum pccl_status open_listener(struct pcclComm_t *comm, struct pccl_text 
                                             .owner = comm,
                                             .accepted = pccl_comm_link_accepted};
     int error = UV_EAFNOSUPPORT;
-    /* "::" takes IPv4 along; without IPv6 the next address is IPv4's own. */
+    /* "::" accepts IPv4 as well; without IPv6 the next address is IPv4's own. */
     bool any = comm->params.bind_address[0] == 0;
     for (uint32_t i = 0; i < (any ? count : 1) && error == UV_EAFNOSUPPORT; i++)
         error = pccl_listener_open(&comm->listener, addresses + i, any ? 1 : count, (uint16_t)comm->params.port,
@@ -213,7 +213,7 @@ static enum pccl_status start(struct pcclComm_t *comm, struct pccl_text *reason)
         return status;
     status = pccl_comm_engine_start(comm, reason);
     if (status == PCCL_OK)
-        status = open_listener(comm, reason); /* from now on links may come, which are the engine's */
+        status = open_listener(comm, reason); /* from now on links may arrive, and the engine takes them */
     if (status != PCCL_OK)
         goto out;
     int error = pccl_thread_start(&comm->thread, thread_main, comm);
@@ -255,7 +255,7 @@ static enum pccl_status find_candidates(const struct pcclComm_t *comm, struct pc
     return PCCL_OK;
 }
 
-/* What this peer is called when the user gave no name: host and process. */
+/* The name of a peer whose user gave none: host and process. */
 static void invent_name(char *name, size_t size)
 {
     char host[UV_MAXHOSTNAMESIZE];
@@ -292,8 +292,8 @@ static enum pccl_status configure(const struct pcclComm_t *comm, struct pccl_pee
 }
 
 /*
- * The machine of the last connect is over. What became of its reductions that nobody has awaited
- * stays.
+ * Frees the machine of the last connect, which has ended. The outcomes of its reductions that
+ * nobody has awaited stay.
  */
 static void retire_machine(struct pcclComm_t *comm)
 {
@@ -331,7 +331,7 @@ enum pccl_status pccl_comm_create_machine(struct pcclComm_t *comm, const struct 
                                         .measure = pccl_comm_effect_measure,
                                         .described = pccl_comm_effect_described,
                                         .log = effect_log};
-    pccl_reduction_jobs_await(comm); /* of the last machine: stopped when it ended */
+    pccl_reduction_jobs_await(comm); /* those of the last machine, stopped when it ended */
     if (comm->leaving) {
         pccl_text_format(reason, "%s", PCCL_BEING_DESTROYED);
         return PCCL_USAGE;
@@ -377,7 +377,8 @@ struct pcclComm_t *pccl_comm_create(const struct pccl_params *params, const stru
     comm->master.host_count = master_count;
     memcpy(comm->master.hosts, masters, master_count * sizeof *masters);
     if (!pccl_random_u64(&comm->hash_seed))
-        comm->hash_seed = comm->key; /* no stranger gets to its tables: connecting will fail for the same want */
+        comm->hash_seed =
+            comm->key; /* connecting will fail without entropy as well, so no stranger will reach these tables */
     pccl_hash_key_init(&comm->hash, comm->hash_seed);
     pccl_table_init(&comm->reductions.by_tag, pccl_heap(), &comm->hash);
     pccl_table_init(&comm->links.by_peer, pccl_heap(), &comm->hash);
@@ -399,7 +400,7 @@ static void free_parts(void *argument)
     if (comm->data.engine)
         pccl_engine_destroy(comm->data.engine);
     if (comm->loop_broken)
-        return; /* there may be threads that resolve names for it */
+        return; /* threads that resolve names may still use it */
     if (comm->started)
         pccl_reactor_close(&comm->reactor);
     if (comm->peer)
@@ -414,7 +415,8 @@ static void free_parts(void *argument)
 }
 
 /*
- * Nobody is left to be told of what does not add up: what has not been freed by then stays behind.
+ * No caller is left who could be told of a broken invariant: what has not been freed by then is
+ * leaked.
  */
 static void free_all(struct pcclComm_t *comm) { (void)pccl_guard_run(free_parts, comm); }
 

@@ -40,9 +40,8 @@ enum {
 
 /* What lower files need of higher ones. Under the lock. */
 struct pccl_comm_hooks {
-    void (*apply_notes)(
-        struct pcclComm_t *comm);             /* on the loop: carries out the notes of the machine's effects */
-    void (*give_up)(struct pcclComm_t *comm); /* the machine broke */
+    void (*apply_notes)(struct pcclComm_t *comm); /* on the loop: carries out the notes of the machine's effects */
+    void (*give_up)(struct pcclComm_t *comm);     /* the machine broke */
 };
 
 struct pcclComm_t {
@@ -84,7 +83,8 @@ struct pcclComm_t {
     bool ended;        /* the thread is ending and can be joined */
     bool stuck;        /* the thread waits for the system's resolver and can be detached */
     bool orphan;       /* the thread was detached and frees everything at its end */
-    uv_cond_t changed; /* ended, stuck or deserted became true, a job was released, or a waiter without a condition variable of its own was signaled */
+    uv_cond_t changed; /* ended, stuck or deserted became true, a job was released, or a waiter without a condition
+                          variable of its own was signaled */
     uv_thread_t thread;
     struct pccl_reactor reactor;
     struct pccl_listener listener;

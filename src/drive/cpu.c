@@ -5,14 +5,14 @@
 #if defined(__GNUC__) && defined(__x86_64__)
 #include <cpuid.h>
 
-/* clang 14 does not know the name; the registers are those of AVX2. */
+/* clang 14 does not know "f16c". The registers are those of AVX2, which is checked. */
 static bool has_f16c(void)
 {
     unsigned a, b, c, d;
     return __get_cpuid(1, &a, &b, &c, &d) && (c & bit_F16C);
 }
 
-/* The compiler's checks ask the processor and whether the system saves the registers. */
+/* The compiler's checks cover both the processor and whether the system saves the registers. */
 uint32_t pccl_cpu_features(void)
 {
     uint32_t features = 0;

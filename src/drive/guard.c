@@ -23,7 +23,7 @@ PCCL_NORETURN static void on_broken_invariant(const char *file, int line, const 
     pccl_guard_leave();
 #endif
     pccl_logger_wait(WORDS_PATIENCE_MS);
-    abort(); /* for development; or nobody is there who could go on */
+    abort(); /* a development build, or no guard was left to return to */
 }
 
 void pccl_guard_install(void) { pccl_set_assert_handler(on_broken_invariant); }

@@ -20,9 +20,9 @@
 #include <string.h>
 
 enum {
-    LINGER_MS = 500,          /* for the last messages to a connection that is being closed */
-    PROBE_MS = 3000,          /* a peer's listener must have answered by then */
-    BUSY_ITERATIONS_MAX = 64, /* unread input puts off the settling of departures at most so often */
+    LINGER_MS = 500, /* for the last messages on a connection that is being closed */
+    PROBE_MS = 3000,
+    BUSY_ITERATIONS_MAX = 64, /* unread input postpones IDLE by at most so many iterations */
 };
 
 struct probe {
@@ -38,7 +38,7 @@ struct pccl_master_server {
     uint32_t host_count;
     struct pccl_master *machine;
     struct pccl_wire_scratch *scratch;                                    /* owned */
-    void (*beat)(void *context, const struct pccl_master_counts *counts); /* NULL: nobody wants it */
+    void (*beat)(void *context, const struct pccl_master_counts *counts); /* NULL: none */
     void *beat_context;
     uint32_t beat_ms;
     struct pccl_report_files report_files;
@@ -51,16 +51,16 @@ struct pccl_master_server {
     struct pccl_hash_key hash;
     struct pccl_table connections; /* by id */
     uint64_t last_id;
-    struct pccl_connection *dirty; /* have output to flush */
+    struct pccl_connection *dirty; /* those with output to flush */
     struct probe *probes;
     struct pccl_searches searches;
     uint32_t busy_iterations;
     bool busy; /* input is left unread in this iteration */
 
-    uv_mutex_t lock; /* who wakes the loop holds it, so the loop is still there */
-    bool ended;      /* under the lock: there is nothing to wake any more */
-    bool broken;     /* an invariant: nothing of the loop is used any more, or freed */
-    bool defect;     /* that, or one in the machine, or what is left of it cannot be freed */
+    uv_mutex_t lock; /* held by whoever wakes the loop, so that the loop still exists */
+    bool ended;      /* under the lock: there is no loop to wake any more */
+    bool broken;     /* an invariant broke: the loop is neither used nor freed any more */
+    bool defect;     /* broken, or an invariant broke in the machine or while it was freed */
     atomic_bool interrupted;
 };
 
@@ -92,8 +92,7 @@ static void visit_machine(void *argument)
 }
 
 /*
- * An invariant that breaks ends the machine: its memory stays behind, and on_polled ends the
- * thread.
+ * When an invariant breaks in the machine, the machine is not freed, and on_polled ends the thread.
  */
 static void step(struct pccl_master_server *server, struct pccl_master_event *event)
 {
@@ -135,8 +134,8 @@ static void refuse_for_lack_of_descriptors(void *owner, struct pccl_connection *
 }
 
 /*
- * Those that have been let in before come back whatever it takes: each refusal costs their group a
- * pause.
+ * Peers that have been admitted before come back after any refusal, and each refusal makes their
+ * group wait.
  */
 static bool is_newcomer(const struct pccl_msg *msg) { return msg->type == PCCL_MSG_hello && msg->as.hello.boot == 0; }
 
@@ -189,7 +188,7 @@ static void on_ended(struct pccl_connection *connection, enum pccl_connection_en
         step_garbage(server, connection, false, reason);
     else if (id)
         step(server, &(struct pccl_master_event){.kind = PCCL_MASTER_CLOSED, .conn = id, .reason = reason});
-    if (connection->id) { /* the machine has not closed it */
+    if (connection->id) {
         forget(server, connection);
         pccl_connection_close(connection, 0);
     }
@@ -303,7 +302,7 @@ static void effect_solve(void *context, uint64_t ticket, const struct pccl_ring_
     struct pccl_master_server *server = context;
     pccl_searches_start(&server->searches, ticket, problem);
     if (pccl_searches_has_results(&server->searches))
-        pccl_reactor_hurry(&server->reactor); /* on_polled comes soon */
+        pccl_reactor_hurry(&server->reactor); /* on_polled comes soon, which answers */
 }
 
 static void effect_stop_solving(void *context, uint64_t ticket)
@@ -334,7 +333,7 @@ static void flush_all(struct pccl_master_server *server)
         struct pccl_connection *connection = server->dirty;
         server->dirty = connection->next_dirty;
         connection->dirty = false;
-        /* One that was closed meanwhile is freed only after this phase of the loop. */
+        /* A connection that was closed meanwhile is freed only after this phase of the loop. */
         if (connection->state == PCCL_CONNECTION_OPEN && !pccl_connection_flush(connection))
             pccl_connection_arm(connection);
     }
@@ -349,7 +348,7 @@ static void on_beat(uv_timer_t *timer)
     server->beat(server->beat_context, &counts);
 }
 
-/* After the machine's SHUTDOWN: the loop ends when the last messages are sent. */
+/* After the machine's SHUTDOWN. The loop ends when the last messages have been sent. */
 static void begin_shutdown(struct pccl_master_server *server)
 {
     uv_mutex_lock(&server->lock);
@@ -380,7 +379,7 @@ static struct pccl_master_server *server_of(struct pccl_reactor *reactor)
 static void on_polling(struct pccl_reactor *reactor)
 {
     struct pccl_master_server *server = server_of(reactor);
-    flush_all(server); /* what the timers of this iteration caused */
+    flush_all(server); /* the output of the timers of this iteration caused */
     server->busy = false;
 }
 
@@ -404,7 +403,7 @@ static void on_polled(struct pccl_reactor *reactor, uint64_t heard_us)
     flush_all(server);
     if (server->machine)
         pccl_reactor_set_due(reactor, pccl_master_deadline(server->machine));
-    else /* it broke: the next iteration ends */
+    else /* the machine broke: the next iteration ends the thread */
         pccl_reactor_hurry(reactor);
 }
 
@@ -419,7 +418,8 @@ static void close_doors(void *argument)
 }
 
 /*
- * An invariant broke: the loop and all that is in it stay behind; peers find the connection closed.
+ * An invariant broke. The loop and everything in it are left unfreed; peers find their connections
+ * closed.
  */
 static void mark_broken(struct pccl_master_server *server)
 {
@@ -631,7 +631,7 @@ uint16_t pccl_master_server_port(const struct pccl_master_server *server, uint32
 
 void pccl_master_server_interrupt(struct pccl_master_server *server)
 {
-    pccl_signals before; /* handlers of signals do this, too, and one may come in the middle of another */
+    pccl_signals before; /* signal handlers call this too, and one may interrupt another call */
     pccl_thread_hold_signals(&before);
     uv_mutex_lock(&server->lock);
     atomic_store(&server->interrupted, true);
@@ -664,7 +664,7 @@ enum pccl_status pccl_master_server_join(struct pccl_master_server *server)
 void pccl_master_server_destroy(struct pccl_master_server *server)
 {
     if (server->broken)
-        return; /* there may be threads that search for it */
+        return; /* threads that search for rings may still use it */
     uv_mutex_destroy(&server->lock);
     release(server);
 }

@@ -11,7 +11,7 @@
 
 #include <string.h>
 
-/* Who polls by awaiting for short times counts as waiting in between. */
+/* A caller that polls with short awaits counts as waiting in between. */
 enum { WAIT_EXPIRY_MS = 500 };
 
 /* ---- arguments ---- */
@@ -122,10 +122,7 @@ static enum pccl_status may_launch(const struct pcclComm_t *comm, uint64_t tag, 
     return PCCL_ARGUMENT;
 }
 
-/*
- * The reduction is not in the table; when this fails its job, if any, is as little the engine's as
- * it was before.
- */
+/* The reduction is not in the table yet. After a failure its job, if any, is not the engine's. */
 static enum pccl_status launch(struct pcclComm_t *comm, struct pccl_reduction *reduction, const void *sendbuf,
                                const pcclReduceDescriptor_t *descriptor)
 {
@@ -143,7 +140,7 @@ static enum pccl_status launch(struct pcclComm_t *comm, struct pccl_reduction *r
     if (status == PCCL_OK)
         reduction->op = event.op;
     else if (reduction->job && reduction->job->started)
-        pccl_reduction_job_await(comm, reduction); /* the machine broke meanwhile, and the job was stopped */
+        pccl_reduction_job_await(comm, reduction); /* the machine broke in this step and stopped the job */
     return status;
 }
 
@@ -176,7 +173,7 @@ enum pccl_status pccl_reduction_launch(struct pcclComm_t *comm, const void *send
     pccl_table_insert(&comm->reductions.by_tag, &reduction->by_tag, descriptor->tag);
     reduction->why.details =
         (struct pccl_details){.launched = true, .tag = descriptor->tag, .sequence = reduction->op->instance.use};
-    if (reduction->job && !reduction->job->started) /* it was decided before it began */
+    if (reduction->job && !reduction->job->started) /* decided before it started */
         pccl_reduction_job_leave(comm, reduction);
     if (reduction->op->state == PCCL_OP_DECIDED && !reduction->decided)
         pccl_comm_reduction_decided(comm, reduction, reduction->op->class == PCCL_CLASS_NONE);
@@ -251,7 +248,7 @@ void pccl_reduction_announce_wait(struct pcclComm_t *comm, struct pccl_reduction
 {
     reduction->awaited = true;
     if (reduction->wait_expires_us)
-        cancel_wait_expiry(comm, reduction); /* as far as the machine knows we never stopped waiting */
+        cancel_wait_expiry(comm, reduction); /* the machine still counts this thread as waiting */
     else if (!reduction->decided)
         tell_awaited(comm, reduction, true);
 }

@@ -9,7 +9,7 @@ enum { NAME_BYTES_MAX = 1100 };
 static bool write_all(const char *name, const char *text, size_t length)
 {
     (void)remove(name);
-    FILE *file = fopen(name, "wx"); /* a new one: where others may write a link could lead elsewhere */
+    FILE *file = fopen(name, "wx"); /* a new file: in a shared directory others could have placed a symbolic link */
     if (!file)
         return false;
     bool good = fwrite(text, 1, length, file) == length;
@@ -21,7 +21,7 @@ static bool write_all(const char *name, const char *text, size_t length)
     return good;
 }
 
-/* Whether the group has a file. */
+/* Whether the group has a file, which it gets while there are few enough. */
 static bool is_listed(struct pccl_report_files *files, uint32_t group)
 {
     for (uint32_t i = 0; i < files->count; i++)

@@ -11,9 +11,9 @@ struct pccl_search {
     struct pccl_search *newer, *older;
     uint64_t ticket;
     atomic_bool stopped;
-    struct pccl_ring_problem problem; /* with copies of its own */
+    struct pccl_ring_problem problem; /* points to the copies below */
     uint64_t *rates;
-    uint32_t *rtts_us, *before; /* before: NULL if there was no ring */
+    uint32_t *rtts_us, *before; /* before: NULL without a previous ring */
     /* written by the worker */
     uint32_t *ring;
     struct pccl_ring_answer answer;
@@ -147,8 +147,9 @@ static struct pccl_search *find(const struct pccl_searches *searches, uint64_t t
 
 static void stop(struct pccl_search *search)
 {
-    if (!atomic_exchange(&search->stopped, true))   /* libuv does not bear to be told twice */
-        (void)uv_cancel((uv_req_t *)&search->work); /* if it has not begun; on_worked follows in any case */
+    if (!atomic_exchange(&search->stopped, true)) /* libuv must not be told twice */
+        (void)uv_cancel(
+            (uv_req_t *)&search->work); /* succeeds only before it has begun; on_worked follows either way */
 }
 
 void pccl_searches_stop(struct pccl_searches *searches, uint64_t ticket)
@@ -171,8 +172,8 @@ bool pccl_searches_has_results(const struct pccl_searches *searches)
 }
 
 /*
- * There is no memory for a list of them; those in between that were started or answered are passed
- * over or unknown.
+ * Answers every ticket of the range, because a list of the refused ones would need memory. Tickets
+ * in between that were started or answered are skipped, or their owners ignore the answer.
  */
 void pccl_searches_deliver_results(struct pccl_searches *searches)
 {

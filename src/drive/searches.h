@@ -23,7 +23,7 @@ struct pccl_searches {
                    const uint32_t *ring);
     /* the searches' own */
     struct pccl_search *newest;
-    uint64_t refused_first, refused_end; /* the range of the tickets that could not be started for want of memory or a thread */
+    uint64_t refused_first, refused_end; /* range of tickets that could not be started: no memory or thread */
 };
 
 /*

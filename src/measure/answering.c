@@ -5,7 +5,7 @@
 #include "net/socket.h"
 
 struct answerer {
-    struct pccl_measure_link link; /* first */
+    struct pccl_measure_link link; /* must come first */
     uint64_t told, told_us;        /* the bytes and the time of the last flood_seen */
 };
 

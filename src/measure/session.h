@@ -56,10 +56,9 @@ struct pccl_measure_events {
 
 struct pccl_measure_config {
     struct pccl_id self, lineage;
-    uint32_t streams_long,
-        streams_short;   /* connections of a test over a long path (PCCL_LONG_PATH_RTT_US), and over a short one */
-    uint32_t dial_ms;    /* limit for the first connection and its round trip */
-    uint32_t stagger_ms; /* between the addresses of a peer */
+    uint32_t streams_long, streams_short; /* connections of a test over a long path, over a short one */
+    uint32_t dial_ms;                     /* limit for the first connection and its round trip */
+    uint32_t stagger_ms;                  /* between the addresses of a peer */
 };
 
 /* MEMORY or SYSTEM with a reason: nothing is left to be freed. */

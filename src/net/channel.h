@@ -103,12 +103,11 @@ struct pccl_channel {
     uint32_t out_max;              /* limit for unsent frames */
     const uint8_t *const *payload; /* *payload NULL: filler */
     uint32_t payload_sent, payload_left;
-    bool blocked; /* the kernel's buffer is full, until the loop reports room */
-    bool
-        watch_output; /* stays on until the loop reports room that is not needed, which saves switching it off and on */
-    bool says_bye;    /* link_bye comes last */
-    bool is_parting;  /* the output is sent */
-    bool is_shut;     /* everything is sent */
+    bool blocked;      /* the kernel's buffer is full, until the loop reports room */
+    bool watch_output; /* stays on until room is reported that is not needed, instead of switching often */
+    bool says_bye;     /* link_bye comes last */
+    bool is_parting;   /* the output is sent */
+    bool is_shut;      /* everything is sent */
 };
 
 /* ---- life ---- */
