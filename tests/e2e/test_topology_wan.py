@@ -106,7 +106,7 @@ def leaves_narrow_pairs(run, rate, narrow_rate):
     seen, is_without = far.ring_seen(*NARROW)
     describe(far, seen)
     figure("the ring is without the narrow pairs", is_without, "yes")
-    figure("Mbit/s of the slowest way of the ring", seen.slowest() / MEGABIT, "Mbit/s")
+    figure("Mbit/s of the slowest link of the ring", seen.slowest() / MEGABIT, "Mbit/s")
     for way, known in seen.ways.items():
         if known["source"] != "unreachable":
             check(known["rtt"] / 1000 >= 2 * DELAY_MS - 1, f"a round trip of {way} shorter than the delay: {known}")
@@ -148,7 +148,7 @@ def figure_draws(run):
         right += slowest == best
         fair += slowest >= best / 2
         known = seen.slowest() / MEGABIT
-        say(f"draw {draw}: {took_ms:.0f} ms, slowest way {slowest} Mbit/s of the best {best}, known as {known:.1f}")
+        say(f"draw {draw}: {took_ms:.0f} ms, slowest link {slowest} Mbit/s of the best {best}, known as {known:.1f}")
     random_sums(far.peers, 1, 40000)
     nobody_went(run)
     say(f"seed {seed}")

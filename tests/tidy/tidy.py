@@ -15,7 +15,8 @@ import re
 import subprocess
 import sys
 
-# Who may include whom. Pure modules are those that tests run under virtual time; only drive knows both worlds.
+# Which module may include which. Tests run pure modules under virtual time; only drive knows both
+# the pure modules and the others.
 PURE = {
     "core": {"core"},
     "wire": {"core", "kernels", "wire"},
@@ -39,8 +40,8 @@ ARROWS["api"] = set(ARROWS) | {"api"}
 OF_USERS = {"log", "config", "drive", "api"}  # these know the public headers
 PURE_SYSTEM_HEADERS = {"stdbool.h", "stddef.h", "stdint.h", "stdarg.h", "inttypes.h", "string.h", "limits.h",
                        "float.h", "xxhash.h"}
-# What a compiler may call without being asked (clang bcmp for memcmp; checked copies and stacks, where a system's compiler
-# makes them), and arithmetic it has no instruction for.
+# Functions that a compiler may call on its own: clang's bcmp for memcmp, checked copies and stacks
+# where a system's compiler makes them, and arithmetic for which it has no instruction.
 PURE_SYMBOLS = re.compile(r"^(mem(cpy|move|set|cmp|chr)|__mem(cpy|move|set)_chk|__stack_chk_fail|bcmp|"
                           r"__\w+(ti|di|sf|df)\d|_GLOBAL_OFFSET_TABLE_)$")
 # The one mutable thing in the pure modules.
@@ -62,10 +63,12 @@ BANNED_CALLS = [
     ("has no way to report an error", EVERYWHERE, "atoi atol atoll atof"),
     ("not seeded, not ours", EVERYWHERE, "rand srand random srandom drand48"),
     ("runs a shell", EVERYWHERE, "system popen"),
-    ("waits for time to pass", ("src/", "tests/unit/", "tests/sim/"), "sleep usleep nanosleep clock_nanosleep uv_sleep"),
+    ("waits for time to pass", ("src/", "tests/unit/", "tests/sim/"),
+     "sleep usleep nanosleep clock_nanosleep uv_sleep"),
     ("a library does not own standard output", ("src/",), "printf vprintf puts putchar putc"),
     ("a library never ends its host", ("src/",), "exit _exit _Exit quick_exit abort assert"),
-    ("a library leaves signals alone", ("src/",), "signal sigaction uv_signal_start setlocale chdir umask setenv putenv"),
+    ("a library leaves signals alone", ("src/",),
+     "signal sigaction uv_signal_start setlocale chdir umask setenv putenv"),
 ]
 
 LINE_COLUMNS_MAX = 120
@@ -75,12 +78,14 @@ TEXT_SUFFIXES = {".c", ".h", ".cpp", ".py", ".md", ".txt", ".cmake", ".in", ".js
                  ".sh", ".1", ".3", ".7", ""}
 SKIPPED_FOLDERS = {".git", "build", "shared", ".cache", "__pycache__", "corpus"}
 LEFT_OVER = re.compile(r"\b(TO" r"DO|FIX" r"ME|XX" r"X|HA" r"CK)\b")
-# Tests that must not judge how long something takes: where they are, which calls read a clock, words of such figures.
+# Tests that must not judge durations: where these tests are, which calls read a clock, and the words
+# by which such figures are known.
 TIMELESS = ("tests/e2e/", "tests/wan/", "python/tests/")
 CLOCKS = {"monotonic", "perf_counter", "process_time", "now_us", "cpu_s"}
 MEASURED_NAME = re.compile(r"(took|elapsed)(_\w+)?|\w+_mbit")
 UNITS = re.compile(r"\b(ms|milliseconds?|seconds?|[kMG]?bit/s|[kMG]?B/s|CPU|processor)\b")
-# "PROTOCOL 6.2, 6.5 and 9" where other files cite the rules; "(6.2, 9.4)" where these pages cite each other's.
+# "PROTOCOL 6.2, 6.5 and 9" where other files cite the rules; "(6.2, 9.4)" where these pages cite
+# themselves or each other.
 RULES = "docs/PROTOCOL.md"
 RULES_INSIDE = {RULES, "docs/DECISIONS/0011-protocol.md"}
 SECTION = r"\d+(?:\.\d+)?"
@@ -139,7 +144,8 @@ def check_includes(path, text):
             if target not in ARROWS[module]:
                 yield f"{path}:{line}: {module} may not include {target} (\"{name}\")"
         elif module not in OF_USERS:
-            yield f"{path}:{line}: include \"{name}\" by its path from src/; public headers only in {', '.join(sorted(OF_USERS))}"
+            users = ", ".join(sorted(OF_USERS))
+            yield f"{path}:{line}: include \"{name}\" by its path from src/; public headers only in {users}"
 
 
 def check_guard(path, text):
@@ -172,7 +178,7 @@ def check_sizes(path, text):
 
 
 def long_functions(path, text):
-    """Warnings only: some functions are long for a reason."""
+    """Only warns: some functions are long for a reason."""
     depth, start, name = 0, 0, ""
     lines = code_only(text).splitlines()
     for number, line in enumerate(lines, 1):
@@ -188,14 +194,14 @@ def long_functions(path, text):
 
 
 def name_of(node):
-    """Of a variable, a member, or an entry of a table."""
+    """The name of a variable, a member, or an entry of a table."""
     if isinstance(node, ast.Subscript):
         return getattr(node.slice, "value", None)
     return getattr(node, "attr", getattr(node, "id", None))
 
 
 def is_measured(node):
-    """Is it how long something took, or a rate? A clock that is compared with an end is a limit for what hangs."""
+    """Whether it is a duration or a rate. A clock compared with a deadline only limits what hangs."""
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Sub):
         for part in ast.walk(node):
             is_clock = isinstance(part, ast.Call) and name_of(part.func) in CLOCKS
@@ -207,7 +213,7 @@ def is_measured(node):
 
 
 def upper_bounds(condition):
-    """What this condition wants to be below something else."""
+    """The operands that this condition requires to be below something else."""
     for node in ast.walk(condition):
         if isinstance(node, ast.Compare):
             sides = [node.left, *node.comparators]
@@ -229,7 +235,7 @@ def judges_time(node):
 
 
 def check_judged_times(path, text):
-    """That nothing is early is true on any machine; how late or how fast it is, is not."""
+    """A test may check that nothing is early, which holds on any machine, but not how late or fast it is."""
     if path.startswith(TIMELESS) and path.endswith(".py"):
         for node in ast.walk(ast.parse(text, path)):
             if judges_time(node):
@@ -267,7 +273,7 @@ def check_links(root, path, text):
 
 
 def check_mentions(texts):
-    """What comments of C sources name exists: files, by their path or the end of it, and identifiers of ours."""
+    """What comments of C sources mention exists: files, by a path or its end, and our identifiers."""
     ends = {path[place:] for path in texts for place in [0] + [m.end() for m in re.finditer("/", path)]}
     folders = set(ARROWS) | {path.split("/")[0] for path in texts}
     sources = {path: text for path, text in texts.items() if is_c(path)}
@@ -284,7 +290,7 @@ def check_mentions(texts):
 
 
 def check_citations(root, path, text):
-    """Every section of the rules that is cited is there."""
+    """Every cited section of the rules exists."""
     rules_page = root / RULES
     if not rules_page.exists() or not path.endswith((".c", ".h", ".py", ".md")):
         return
@@ -302,7 +308,8 @@ def check_manual(root):
     header, functions = root / "include/pccl.h", root / "man/pccl.3"
     if header.exists() and functions.exists():
         manual = functions.read_text(encoding="utf-8")
-        for name in re.findall(r"^PCCL_EXPORT\b[^;(]*?\b(\w+)\s*\(", code_only(header.read_text(encoding="utf-8")), re.M):
+        declared = code_only(header.read_text(encoding="utf-8"))
+        for name in re.findall(r"^PCCL_EXPORT\b[^;(]*?\b(\w+)\s*\(", declared, re.M):
             if not re.search(rf"\b{name}\b", manual):
                 yield f"man/pccl.3:1: {name} is not mentioned"
     table, parameters = root / "src/config/params.h", root / "man/pccl.7"
@@ -353,7 +360,7 @@ def symbols(nm, path):
 
 
 def layers(nm, objects):
-    """objects: paths that contain /<module>/<file>.c.o. The files that call files that call them again."""
+    """Files that are called back by the files they call. objects: paths with /<module>/<file>.c.o."""
     table = [(pathlib.Path(path).parent.name, path, list(symbols(nm, path))) for path in objects]
     home = {name: path for _, path, found in table for name, kind in found if kind.isupper() and kind != "U"}
     below = {path: {home.get(name, path) for name, kind in found if kind == "U"} - {path} for _, path, found in table}
@@ -372,7 +379,7 @@ def source_of(module, path):
 
 
 def purity(nm, objects):
-    """objects: paths that contain /<module>/<file>.c.o. What they may not refer to, and what they may not keep."""
+    """Forbidden references and forbidden variables of pure objects: paths with /<module>/<file>.c.o."""
     table = []
     defined = {module: set() for module in PURE}
     for path in objects:

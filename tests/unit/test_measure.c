@@ -34,7 +34,7 @@ static void measure_one_path(uint32_t streams_short)
     node_order(&tester, 42, 2, &answerer.address, LIMIT_MS);
     struct pccl_measure_result result = node_expect_rate(&tester, 1);
     assert_int_equal(result.test, 42);
-    test_figure(streams_short == 1 ? "a way over one connection" : "a way over several", (double)result.rate * 1e-6,
+    test_figure(streams_short == 1 ? "a path over one connection" : "a path over several", (double)result.rate * 1e-6,
                 "MB/s");
     assert_int_equal(tester.warned + answerer.warned, 0);
     assert_int_equal(answerer.measured, 0);
@@ -146,7 +146,7 @@ static void a_slow_path_is_measured(void **state)
     assert_int_equal(uv_thread_create(&slow.thread, read_slowly, &slow), 0);
     struct pccl_measure_result result = node_expect_rate(&tester, 1);
     assert_int_equal(uv_thread_join(&slow.thread), 0);
-    test_figure("measured of what a slow way lets through", (double)result.rate / (double)slow.let_through, "share");
+    test_figure("measured, of what a slow path lets through", (double)result.rate / (double)slow.let_through, "share");
     close(slow.bare);
     close(listening);
     node_finish(&tester);
