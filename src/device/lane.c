@@ -1,3 +1,4 @@
+/* Lanes: one thread's stream and page-locked buffers, through which it copies from and to a device. */
 #include "device/internal.h"
 
 struct pccl_device_lane {

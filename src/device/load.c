@@ -1,3 +1,4 @@
+/* Finds the CUDA driver's library and its functions, and turns its results into ours. */
 #include "device/cuda_driver.h"
 
 #include <string.h>

@@ -1,3 +1,8 @@
+/*
+ * The life of a communicator: its control thread, its machine, and its end. The only file that
+ * connects all concerns with the machine's effects and with the loop; what each concern does is its
+ * own business.
+ */
 #include "drive/communicator.h"
 #include "drive/comm_broken.h"
 #include "drive/comm_callers.h"

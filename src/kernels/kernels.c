@@ -1,3 +1,7 @@
+/*
+ * Chooses the variant for a processor, and cuts folds into blocks for its kernels. Knows no
+ * instructions: the variants do.
+ */
 #include "kernels/kernels.h"
 
 #include "kernels/float_mode.h"

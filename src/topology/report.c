@@ -1,3 +1,4 @@
+/* Builds a report and prints it; report_read.c reads one. */
 #include "topology/report.h"
 
 #include <string.h>
