@@ -186,7 +186,7 @@ static enum pccl_status with_tensors(pcclComm_t *comm, struct pccl_sync_tensor *
         .touching = pccl_comm_on_touching,
         .proven = pccl_comm_on_proven,
         .fetched = pccl_comm_on_fetched,
-        .log = pccl_comm_on_log,
+        .log = {comm, pccl_comm_on_log},
         .broken = on_broken,
     };
     uint32_t world;

@@ -28,7 +28,7 @@ static enum pccl_status make_session(pcclComm_t *comm, struct pccl_measure_sessi
         .stagger_ms = PCCL_COMMUNICATOR_STAGGER_MS,
     };
     struct pccl_measure_events events = {
-        .context = comm, .measured = pccl_comm_on_measured, .log = pccl_comm_on_log, .broken = on_broken};
+        .context = comm, .measured = pccl_comm_on_measured, .log = {comm, pccl_comm_on_log}, .broken = on_broken};
     return pccl_measure_session_create(&config, &events, session, reason);
 }
 

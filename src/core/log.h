@@ -1,5 +1,5 @@
 /*
- * Log levels, and the fields of a line beside its sentence. Pure code passes lines to a function;
+ * Log levels, and the fields of a line beside its sentence. Components pass lines to a function;
  * drivers decide where they go (log/logger.h).
  */
 #ifndef PCCL_CORE_LOG_H
@@ -15,6 +15,14 @@ enum pccl_log_level {
     PCCL_LOG_ERROR = 4,
     PCCL_LOG_NONE = 5,
 };
+
+/* Where a component's lines go: a function, and its context. */
+struct pccl_log_sink {
+    void *context;
+    void (*log)(void *context, enum pccl_log_level level, const char *line);
+};
+PCCL_PRINTF(3, 4)
+void pccl_log_line(const struct pccl_log_sink *sink, enum pccl_log_level level, const char *format, ...);
 
 /*
  * Causes of lines that strangers can trigger as often as they like, and that are limited for that

@@ -55,8 +55,9 @@ static void on_ended(struct pccl_measure_link *link, enum pccl_link_end how, con
     struct pccl_measure_session *session = link->session;
     (void)how;
     pccl_measure_answered_ended(session);
-    pccl_measure_log(session, PCCL_LOG_DEBUG, "measure: a connection of peer %s is over after %" PRIu64 " bytes: %s",
-                     pccl_id_str(&link->peer), link->filler, reason->bytes);
+    pccl_log_line(&session->events.log, PCCL_LOG_DEBUG,
+                  "measure: a connection of peer %s has ended after %" PRIu64 " bytes: %s", pccl_id_str(&link->peer),
+                  link->filler, reason->bytes);
 }
 
 static const struct pccl_measure_role answering = {

@@ -167,7 +167,5 @@ struct pccl_measure_session {
 
 /* An answered connection has ended. */
 void pccl_measure_answered_ended(struct pccl_measure_session *session);
-PCCL_PRINTF(3, 4)
-void pccl_measure_log(const struct pccl_measure_session *session, enum pccl_log_level level, const char *format, ...);
 
 #endif

@@ -7,16 +7,6 @@
 
 #include <string.h>
 
-void pccl_measure_log(const struct pccl_measure_session *session, enum pccl_log_level level, const char *format, ...)
-{
-    struct pccl_text line;
-    va_list arguments;
-    va_start(arguments, format);
-    pccl_text_format_list(&line, format, arguments);
-    va_end(arguments);
-    session->events.log(session->events.context, level, line.bytes);
-}
-
 /* ---- the inbox ---- */
 
 static void wake(struct pccl_measure_session *session) { pccl_reactor_wake(&session->reactor); }

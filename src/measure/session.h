@@ -46,7 +46,7 @@ struct pccl_measure_events {
      * On the caller's thread, without a lock. Once for each order, unless a later one replaced it.
      */
     void (*measured)(void *context, const struct pccl_measure_result *result);
-    void (*log)(void *context, enum pccl_log_level level, const char *line);
+    struct pccl_log_sink log; /* on the same thread; with a context of its own */
     /*
      * An invariant broke in `run`, perhaps in the middle of another event: nothing may be passed in
      * any more.

@@ -139,8 +139,8 @@ static void on_ended(struct pccl_measure_link *link, enum pccl_link_end how, con
 {
     struct pccl_measure_tester *tester = tester_of(link);
     struct pccl_measure_test *test = test_of(link);
-    pccl_measure_log(link->session, how ? PCCL_LOG_INFO : PCCL_LOG_WARN, "measure: a connection to peer %s is over: %s",
-                     pccl_id_str(&link->peer), reason->bytes);
+    pccl_log_line(&link->session->events.log, how ? PCCL_LOG_INFO : PCCL_LOG_WARN,
+                  "measure: a connection to peer %s has ended: %s", pccl_id_str(&link->peer), reason->bytes);
     tester->slot->tester = NULL;
     test->gone_bytes += tester->seen;
     bool suffices = test->stage == PCCL_MEASURE_LOADING && test->meter.mark_count > PCCL_MEASURE_WINDOWS_LEAST;
@@ -236,8 +236,8 @@ static void on_dialed(void *context, struct pccl_connection *connection, enum pc
             set_due(session, session->config.dial_ms * UINT64_C(1000));
         pccl_measure_link_start(&slot->tester->link);
     } else {
-        pccl_measure_log(session, PCCL_LOG_DEBUG, "measure: connection %u to peer %s: %s",
-                         (unsigned)(slot - test->slots), pccl_id_str(&test->order.peer), why.bytes);
+        pccl_log_line(&session->events.log, PCCL_LOG_DEBUG, "measure: connection %u to peer %s: %s",
+                      (unsigned)(slot - test->slots), pccl_id_str(&test->order.peer), why.bytes);
         if (test->stage == PCCL_MEASURE_REACHING) /* later connections are optional */
             fail(test, test->declined ? 0 : how);
     }
@@ -257,7 +257,7 @@ static void join(struct pccl_measure_session *session)
     test->streams = test->rtt_us >= PCCL_LONG_PATH_RTT_US ? config->streams_long : config->streams_short;
     for (uint32_t i = 1; i < test->streams; i++)
         if (!dial(&test->slots[i], &test->address, 1))
-            pccl_measure_log(session, PCCL_LOG_WARN, "measure: %s", pccl_status_text(PCCL_MEMORY));
+            pccl_log_line(&session->events.log, PCCL_LOG_WARN, "measure: %s", pccl_status_text(PCCL_MEMORY));
     set_due(session, pccl_min_u64(PCCL_MEASURE_JOIN_RTTS * (uint64_t)test->rtt_us + PCCL_MEASURE_JOIN_US,
                                   PCCL_MEASURE_JOIN_MAX_US));
 }
@@ -308,10 +308,10 @@ static void conclude(struct pccl_measure_session *session)
         result.failed = true;
         result.how = PCCL_LINK_SILENT;
     }
-    pccl_measure_log(session, PCCL_LOG_DEBUG,
-                     "measure: test %" PRIu64 " of the path to peer %s: %s, %" PRIu64 " bytes/s, round trip %u us",
-                     result.test, pccl_id_str(&test->order.peer), result.failed ? "failed" : "done", result.rate,
-                     result.rtt_us);
+    pccl_log_line(&session->events.log, PCCL_LOG_DEBUG,
+                  "measure: test %" PRIu64 " of the path to peer %s: %s, %" PRIu64 " bytes/s, round trip %u us",
+                  result.test, pccl_id_str(&test->order.peer), result.failed ? "failed" : "done", result.rate,
+                  result.rtt_us);
     pccl_measure_test_stop(session);
     session->events.measured(session->events.context, &result);
 }

@@ -79,8 +79,8 @@ void pccl_sync_fetching_add(struct pccl_sync_session *session, struct pccl_sync_
 static void give_up(struct pccl_sync_session *session, struct pccl_sync_donor *donor)
 {
     struct pccl_sync_fetching *fetching = &session->fetching;
-    pccl_sync_log(session, PCCL_LOG_WARN, "state: peer %s is no longer asked: %s", pccl_id_str(&donor->peer),
-                  fetching->last_reason.bytes);
+    pccl_log_line(&session->events.log, PCCL_LOG_WARN, "state: peer %s is no longer asked: %s",
+                  pccl_id_str(&donor->peer), fetching->last_reason.bytes);
     *find(fetching, &donor->peer) = donor->next;
     if (donor->seated)
         fetching->seats[donor->seat] = false;
@@ -93,8 +93,8 @@ static void end_line(struct pccl_sync_line *line, const struct pccl_text *reason
     struct pccl_sync_donor *donor = line->donor;
     struct pccl_sync_session *session = donor->session;
     session->fetching.last_reason = *reason;
-    pccl_sync_log(session, PCCL_LOG_INFO, "state: connection %u to peer %s: %s", (unsigned)(line - donor->lines),
-                  pccl_id_str(&donor->peer), reason->bytes);
+    pccl_log_line(&session->events.log, PCCL_LOG_INFO, "state: connection %u to peer %s: %s",
+                  (unsigned)(line - donor->lines), pccl_id_str(&donor->peer), reason->bytes);
     if (line == donor->lines && donor->tried < PCCL_SYNC_ATTEMPTS_MAX)
         donor->again_us = pccl_now_us() + patience_us(session) / pauses[donor->tried - 1];
     if (!is_standing(donor))

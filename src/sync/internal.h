@@ -212,7 +212,4 @@ struct pccl_sync_session {
     uint64_t sent, received;
 };
 
-PCCL_PRINTF(3, 4)
-void pccl_sync_log(const struct pccl_sync_session *session, enum pccl_log_level level, const char *format, ...);
-
 #endif

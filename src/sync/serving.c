@@ -28,7 +28,7 @@ static void end(struct server *server)
 {
     const struct pccl_sync_link *link = &server->link;
     enum pccl_log_level level = server->count ? PCCL_LOG_INFO : PCCL_LOG_DEBUG;
-    pccl_sync_log(link->session, level, "state: peer %s is no longer served: %s", pccl_id_str(&link->peer),
+    pccl_log_line(&link->session->events.log, level, "state: peer %s is no longer served: %s", pccl_id_str(&link->peer),
                   link->reason.bytes);
     pccl_sync_link_close(&server->link);
 }

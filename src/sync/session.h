@@ -50,7 +50,7 @@ struct pccl_sync_events {
     void (*proven)(void *context, const struct pccl_proof *proof);
     /* Fetching has ended: complete, or not, with a reason. At most once for each plan. */
     void (*fetched)(void *context, bool complete, const struct pccl_text *reason);
-    void (*log)(void *context, enum pccl_log_level level, const char *line);
+    struct pccl_log_sink log; /* on the same thread; with a context of its own */
     /*
      * An invariant broke in `run`, perhaps in the middle of another event: nothing may be passed in
      * any more.

@@ -78,7 +78,7 @@ static inline void node_main(void *argument)
                                          .streams_short = node->streams_short,
                                          .dial_ms = node->dial_ms,
                                          .stagger_ms = 50};
-    struct pccl_measure_events events = {.context = node, .measured = node_on_measured, .log = node_on_log};
+    struct pccl_measure_events events = {.context = node, .measured = node_on_measured, .log = {node, node_on_log}};
     struct pccl_measure_session *session = NULL;
     struct pccl_text failure;
     pccl_text_clear(&failure);

@@ -127,7 +127,7 @@ static inline void node_main(void *argument)
                                       .touching = node_on_touching,
                                       .proven = node_on_proven,
                                       .fetched = node_on_fetched,
-                                      .log = node_on_log};
+                                      .log = {node, node_on_log}};
     struct pccl_sync_session *session = NULL;
     struct pccl_text failure;
     pccl_text_clear(&failure);

@@ -601,7 +601,8 @@ static void a_session_that_never_runs_closes_what_it_was_given(void **state)
     int bare[2];
     (void)state;
     node_prepare(&silent, 1);
-    struct pccl_measure_events events = {.context = &silent, .measured = node_on_measured, .log = node_on_log};
+    struct pccl_measure_events events = {
+        .context = &silent, .measured = node_on_measured, .log = {&silent, node_on_log}};
     assert_int_equal(pccl_measure_session_create(&config, &events, &session, &reason), PCCL_OK);
     assert_false(pccl_measure_session_is_needed(session));
     loopback_pair(&ours[0], &bare[0]);

@@ -139,7 +139,7 @@ static void a_session_says_when_it_is_needed(void **state)
                                       .touching = node_on_touching,
                                       .proven = node_on_proven,
                                       .fetched = node_on_fetched,
-                                      .log = node_on_log};
+                                      .log = {&node, node_on_log}};
     struct pccl_sync_session *session;
     struct pccl_text reason;
     struct pccl_id lineage = node_id(7), peer = node_id(2);
@@ -290,7 +290,7 @@ static void a_proof_left_early_is_none(void **state)
                                       .touching = node_on_touching,
                                       .proven = node_on_proven,
                                       .fetched = node_on_fetched,
-                                      .log = node_on_log};
+                                      .log = {&node, node_on_log}};
     struct pccl_msg want = {.type = PCCL_MSG_state_want,
                             .as.state_want = {.round = 3, .what = PCCL_WANT_ROOTS, .count = 1}};
     struct pccl_sync_session *session;
