@@ -1,10 +1,11 @@
-"""Training with little communication: peers train by themselves, and average once in many steps
-(DiLoCo).
+"""DiLoCo, training with little communication: peers train on their own, and average once in many
+steps.
 
-    with pccl.Communicator("127.0.0.1:48148") as comm, DiLoCo(comm, params, inner_steps=100, rounds=50) as diloco:
-        while not diloco.finished:
-            train(params)                    # one step of the inner optimizer, in place
-            diloco.step(samples=len(batch))  # the last one of a round meets the others
+    with pccl.Communicator("127.0.0.1:48148") as comm:
+        with DiLoCo(comm, params, inner_steps=100, rounds=50) as diloco:
+            while not diloco.finished:
+                train(params)                    # one step of the inner optimizer, in place
+                diloco.step(samples=len(batch))  # the last one of a round synchronizes
 
 Works with numpy or torch; peers of one run may use different ones.
 """

@@ -1,8 +1,8 @@
-"""Parameters as flat arrays, in numpy or torch, whichever they are of.
+"""Parameters as flat arrays of numpy or torch, whichever the parameters are.
 
-Used of either library are views, copies, and `+= -= *= /=` on whole arrays only: each of these rounds once and the same
-way everywhere, so peers with different libraries and processors get the same bits. Nothing here may fuse a
-multiplication with an addition.
+Arithmetic uses only views, copies, and `+= -= *= /=` on whole arrays. Each of these rounds once and
+in the same way everywhere, so peers with different libraries and processors get the same bits.
+Nothing here may fuse a multiplication with an addition.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from typing import Any, Dict, Iterator, List, Mapping, NamedTuple, Sequence, Tup
 from .._buffers import describe
 from .._errors import DTypeError, InvalidArgument, LayoutError
 
-# Of the pieces that arithmetic goes through memory in: they stay in a processor's cache.
+# Elements of a piece; arithmetic works piece by piece, so that a piece stays in the cache.
 PIECE = 1 << 16
 
-# In which type the outer copy of a parameter is kept.
+# The type of the outer copy of a parameter.
 _OUTER = {"float16": "float32", "bfloat16": "float32", "float32": "float32", "float64": "float64"}
 
 Flats = List[Any]  # one flat array for each type of the outer copy
@@ -49,7 +49,7 @@ class NumpyArrays:
         array[...] = flat.reshape(array.shape)
 
     def as_kept(self, flat: Any, array: Any) -> Any:
-        """What reading the array back would give after writing this to it."""
+        """The values that reading the array back would give after writing this to it."""
         return flat.astype(array.dtype).astype(flat.dtype)
 
     def is_finite(self, flat: Any) -> bool:
@@ -92,7 +92,7 @@ class TorchArrays:
         return math.isfinite(float(flat.sum(dtype=self._torch.float64)))
 
     def settle(self, arrays: Sequence[Any]) -> None:
-        """What this thread has asked of devices is done."""
+        """Waits until devices have done what this thread asked for."""
         for device in {array.device for array in arrays if array.device.type == "cuda"}:
             self._torch.cuda.current_stream(device).synchronize()
 
@@ -100,7 +100,7 @@ class TorchArrays:
 Arrays = Union[NumpyArrays, TorchArrays]
 
 
-# A library that the program has not imported, or not completely, has made none of its objects.
+# A library that the program has not imported, or only partly, has created no objects.
 
 
 def is_tensor(thing: Any) -> bool:
@@ -124,7 +124,8 @@ def _arrays_of(thing: Any) -> Arrays:
 
 
 def named_parameters(params: Any) -> Mapping[str, Any]:
-    """A mapping stays the user's own, so that entries may be replaced."""
+    """The trained parameters by name. A mapping is not copied, so that the user may replace
+    entries."""
     if _is_module(params):
         return {name: value for name, value in params.named_parameters() if value.requires_grad}
     if isinstance(params, Mapping):
@@ -135,7 +136,7 @@ def named_parameters(params: Any) -> Mapping[str, Any]:
 
 
 def persistent_buffers(params: Any) -> Dict[str, Any]:
-    """Of a module, those that its state_dict has."""
+    """The buffers that the module's state_dict has."""
     if not _is_module(params):
         raise InvalidArgument("share_buffers: only a torch.nn.Module has buffers")
     kept = set(params.state_dict(keep_vars=True))
@@ -143,7 +144,7 @@ def persistent_buffers(params: Any) -> Dict[str, Any]:
 
 
 class Slot(NamedTuple):
-    """The place of a parameter."""
+    """The place of a parameter in the flat arrays."""
 
     name: str
     shape: Tuple[int, ...]
@@ -154,7 +155,7 @@ class Slot(NamedTuple):
 
 
 class Layout:
-    """Where each parameter lies in the flat arrays: in the order of the names."""
+    """Where each parameter lies in the flat arrays, in the order of the names."""
 
     def __init__(self, params: Any) -> None:
         self._params = named_parameters(params)
@@ -186,12 +187,12 @@ class Layout:
         return Slot(name, shape, kind, flat, start, self.counts[flat])
 
     def mark(self) -> int:
-        """A number for names and shapes: peers with others cannot train together."""
+        """A number for names and shapes; peers with different ones cannot train together."""
         text = repr([(slot.name, slot.shape, self.dtypes[slot.flat]) for slot in self._slots])
         return int.from_bytes(hashlib.sha256(text.encode()).digest()[:7], "big")
 
     def lines(self) -> List[str]:
-        """The same for people."""
+        """The same as text."""
         return [f"{slot.name}: {self.dtypes[slot.flat]} {slot.shape}" for slot in self._slots]
 
     def zeros(self) -> Flats:
@@ -210,14 +211,14 @@ class Layout:
             self.arrays.read(part, array)
 
     def write(self, flats: Flats) -> None:
-        """Into the parameters."""
+        """Writes the flat arrays to the parameters."""
         for array, part in self._each(flats):
             self.arrays.write(array, part)
         self.settle()
 
     def measure(self, start: Flats, delta: Flats) -> None:
-        """delta = start - parameters. Of what has 16 bits: minus what the start had been rounded to, so that what
-        it had lost does not count as trained."""
+        """Computes delta = start - parameters. For 16-bit parameters the start is rounded first, as
+        it was when it was written to them, so that the rounding does not count as training."""
         for (array, part), (_, origin) in zip(self._each(delta), self._each(start)):
             if array.dtype != origin.dtype:
                 origin = self.arrays.as_kept(origin, array)
@@ -230,14 +231,14 @@ class Layout:
 
 
 class Scratch:
-    """Room for what arithmetic has in between."""
+    """Room for intermediate results."""
 
     def __init__(self, layout: Layout) -> None:
         self._spares = {dtype: layout.arrays.zeros(PIECE, dtype) for dtype in layout.dtypes}
         self._dtype_of = layout.arrays.dtype
 
     def pieces(self, *flats: Any) -> Iterator[Tuple[Any, ...]]:
-        """Of each array the next piece, and room of that size."""
+        """The arrays piece by piece, with room of the same size."""
         spare = self._spares[self._dtype_of(flats[0])]
         count = len(flats[0])
         for start in range(0, count, PIECE):

@@ -1,9 +1,10 @@
-"""Who is in, and how newcomers get the run's state.
+"""Membership in a run, and how newcomers receive the run's state.
 
-After each update of the topology, and after connect(), all peers of the group meet here. They compare what they have:
-who has been in the run before those who have not, and of these who has come furthest, has what counts and only sends;
-the others only receive. So newcomers never outvote the run, however many they are. Where nobody has been in a run and
-all have come equally far, it is a foundation, and the most common content counts.
+After each update of the topology, and after connect(), all peers of the group compare their state
+here. Peers that have been in the run take precedence over those that have not, and among these the
+peers with the highest round. These only send, and the others only receive. So newcomers never
+outvote the run, however many they are. If no peer has been in a run and all are at the same round,
+they found one, with the most common content.
 """
 
 from __future__ import annotations
@@ -25,28 +26,29 @@ from ._shared import Shared
 
 _log = logging.getLogger("pccl.diloco")
 
-PAUSE_S = 0.1  # while peers are too few, or late
-_TELL_S = 2.0  # so long in silence, as `where_ms` is by default; then it is said, and again after five times that
+PAUSE_S = 0.1  # while there are too few peers, or some are late
+# A wait is logged after this time, the default of `where_ms`, and again after five times that.
+_TELL_S = 2.0
 _COMPARE_TAG, _SETTINGS_TAG, _ANY_TAG, _LINES_TAG = FIRST_TAG + 1, FIRST_TAG + 2, FIRST_TAG + 3, FIRST_TAG + 4
-_LINE_MAX = 160  # characters of a line that are told to others
+_LINE_MAX = 160  # characters of a line that are sent to others
 
 
 @dataclass
 class Meeting:
-    """What came of it."""
+    """The result of meeting the other peers."""
 
     participants: int
-    newcomers: bool = False  # others than this peer
+    newcomers: bool = False  # besides this peer
     moved_bytes: int = 0  # what this peer received
 
 
 class Setting(NamedTuple):
-    """What all peers of a run must agree in, as a number."""
+    """A setting, as a number, that must be the same on all peers of a run."""
 
     name: str
     number: int
     words: Callable[[int], str]
-    lines: Sequence[str] = ()  # what the number is a mark of: for the first one in which peers differ
+    lines: Sequence[str] = ()  # what the number is a digest of, to tell the first difference
 
 
 def number(name: str, value: int) -> Setting:
@@ -73,12 +75,13 @@ def mark(name: str, value: int, lines: Sequence[str]) -> Setting:
 
 
 def _cut(lines: Sequence[str]) -> list[str]:
-    """As far as others are told."""
+    """The part of each line that is sent to others."""
     return [line[:_LINE_MAX].rstrip() for line in lines]
 
 
 def _first_difference(own: Sequence[str], lists: Sequence[Sequence[str]]) -> Optional[tuple[str, str]]:
-    """From the first list that is another one: what is there in each. None: they differ nowhere that is told."""
+    """The first line that differs between `own` and one of the lists: ours and theirs. None: there
+    is no difference in what was sent."""
     for other in lists:
         for mine, run in zip_longest(own, other, fillvalue="nothing"):
             if mine != run:
@@ -98,13 +101,13 @@ class Membership:
         self._min_peers = min_peers
         self._rounds = rounds
         self._settings = settings
-        self._revision = 0  # the next synchronization's
+        self._revision = 0  # of the next synchronization
 
     def world(self) -> int:
         return self.comm.get_attribute(Attribute.PEER_GROUP_WORLD_SIZE)
 
     def enter(self, comm: Communicator) -> None:
-        """As a newcomer."""
+        """Enters a run as a newcomer; connects if necessary."""
         self.comm, self.established, self._revision = comm, False, 0
         try:
             comm.get_attribute(Attribute.PEER_GROUP_WORLD_SIZE)
@@ -114,8 +117,8 @@ class Membership:
             comm.connect()
 
     def meet(self, room: Flats, more_room: Flats) -> Meeting:
-        """Joint with all who have just updated the topology, and those who were admitted by that. room: for a copy of
-        the state while this peer receives."""
+        """Joint with all that have just updated the topology, including those that it admitted.
+        room, more_room: for a copy of the state while this peer receives."""
         tell_at = time.monotonic() + _TELL_S
         while True:
             try:
@@ -139,12 +142,12 @@ class Membership:
         )
 
     def _enough(self, count: int, round: int) -> bool:
-        """Nobody needs to wait for others to train with after the end."""
+        """Whether there are enough peers, or the run has ended, after which nobody needs others."""
         return count >= self._min_peers or (self._rounds is not None and round >= self._rounds)
 
     def _found_alone(self) -> Optional[Meeting]:
-        """The run may have had others, with a state that is lost: then this synchronization fails
-        with a reason."""
+        """Founds a run, or meets alone. If the run had other peers, whose state is lost, this
+        synchronization fails with a reason."""
         if not self._enough(1, self._shared.round):
             return None
         if not self.established:
@@ -158,7 +161,7 @@ class Membership:
         own = self._key()
         meeting = Meeting(self.world(), newcomers=newcomers if self.established else False)
         if highest == lowest and self.established:
-            return meeting  # whoever was to be admitted has gone
+            return meeting  # the newcomers have gone
         if self.established and own < highest:
             raise StateMismatch(
                 f"this peer has come to round {self._shared.round}, others of the run to {highest & ~_ESTABLISHED}: "
@@ -182,7 +185,9 @@ class Membership:
         return meeting
 
     def verify(self) -> int:
-        """Joint, where nothing is in flight: all hold the same, or get what most have. What this peer received."""
+        """Joint, when nothing is in flight: checks that all peers hold the same state, and replaces
+        the state of those that differ by the most common one. Returns the bytes that this peer
+        received."""
         moved = self._synchronize(SharedStateSyncStrategy.ENFORCE_POPULAR)
         if moved > 0:
             _log.warning(
@@ -199,7 +204,7 @@ class Membership:
         return info.rx_bytes
 
     def any(self, wants: bool) -> bool:
-        """Joint: whether anybody does."""
+        """Joint: whether any peer wants to."""
         values = array("q", [wants])
         try:
             if self.world() > 1:
@@ -214,12 +219,13 @@ class Membership:
         return (_ESTABLISHED if self.established else 0) | self._shared.round
 
     def _highest(self, values: array[int], tag: int) -> int:
-        """In place. How many peers they are of."""
+        """Reduces to the highest values, in place. Returns the number of peers."""
         info = self.comm.all_reduce_multiple_with_retry([small(values, ReduceOp.MAX, tag)])
         return info.local_world_size
 
     def _compare(self) -> tuple[int, int, int, bool]:
-        """How many compare, the highest and the lowest key, and whether there are newcomers."""
+        """The number of peers that compare, the highest and the lowest key, and whether there are
+        newcomers."""
         own, settings = self._key(), [setting.number for setting in self._settings]
         values = array("q", [own, -own, not self.established, *settings, *(-value for value in settings)])
         count = self._highest(values, _COMPARE_TAG)
@@ -231,7 +237,7 @@ class Membership:
         return count, highest, lowest, newcomers
 
     def _lines_of_the_run(self, setting: Setting, number: int, counts: bool) -> Sequence[str]:
-        """Joint: of those whose state counts and whose setting has this number, the lines that it is a mark of."""
+        """Joint: the lines behind this number of the setting, at the peers whose state counts."""
         lines = _cut(setting.lines) if counts and setting.number == number else []
         length = array("q", [len(lines)])
         self._highest(length, _LINES_TAG)
@@ -243,7 +249,8 @@ class Membership:
         return [text[at : at + _LINE_MAX].rstrip() for at in range(0, len(text), _LINE_MAX)]
 
     def _compare_settings(self, counts: bool, odd: Sequence[str]) -> None:
-        """Whoever differs from those whose state counts has to go. All are here, as these settings of some differ."""
+        """Raises if this peer's settings differ from those of the peers whose state counts. All
+        peers are here, because all have found a difference."""
         own = [setting.number for setting in self._settings]
         values = array("q", [_NOBODY] * (2 * len(own)))
         if counts:

@@ -16,8 +16,8 @@ class Nesterov:
 
         m = momentum * m + mean        theta = theta - lr * (mean + momentum * m)
 
-    which is what torch.optim.SGD(nesterov=True) computes. With lr 1 and momentum 0 theta becomes the mean of the peers'
-    parameters.
+    which is what torch.optim.SGD(nesterov=True) computes. With lr 1 and momentum 0 theta becomes
+    the mean of the peers' parameters.
     """
 
     lr: float = 0.7
@@ -30,7 +30,8 @@ class Nesterov:
             raise InvalidArgument(f"Nesterov: momentum is {self.momentum}, expected 0 <= momentum < 1")
 
     def apply(self, theta: Any, momentum: Any, mean: Any, scratch: Scratch) -> None:
-        """One step, in place. Every operation is rounded by itself, so that all processors get the same bits."""
+        """Makes one step in place. Every operation is rounded separately, so that all processors
+        get the same bits."""
         for theta_part, momentum_part, mean_part, spare in scratch.pieces(theta, momentum, mean):
             momentum_part *= self.momentum
             momentum_part += mean_part

@@ -19,7 +19,7 @@ from .._reduce import (
 from . import _arrays
 from ._arrays import Flats, Layout
 
-# Tags from here on are used; a program's own reductions have others.
+# Tags from here on are DiLoCo's; a program's own reductions must use others.
 FIRST_TAG = 1 << 40
 _FIRST_BUCKET_TAG = FIRST_TAG + 16
 
@@ -32,11 +32,11 @@ CODECS = {
 
 @dataclass
 class Reduced:
-    """What all peers know of a reduction that has ended. The mean itself is in Reduction.mean."""
+    """The result of a reduction, the same on all peers. The mean itself is in Reduction.mean."""
 
     participants: int
-    weight: float  # of all; 0: nobody had anything to give, and there is no mean
-    samples: int  # of all
+    weight: float  # of all peers; 0: no peer contributed, so there is no mean
+    samples: int  # of all peers
     tx_bytes: int = 0
     rx_bytes: int = 0
 
@@ -46,17 +46,19 @@ class Reduced:
 
 
 def small(values: Union[array[float], array[int]], op: ReduceOp, tag: int) -> ReduceOpDescriptor:
-    """A reduction of a few numbers, in place, as they are."""
+    """A reduction of a few numbers, in place and without a codec."""
     operand = ReduceOperandDescriptor(DataType.FLOAT64 if values.typecode == "d" else DataType.INT64)
     return ReduceOpDescriptor.from_buffers(values, values, ReduceDescriptor(len(values), op, tag, operand))
 
 
 class Reduction:
-    """A peer's delta, and the mean, in buckets: contiguous parts of the flat arrays, each reduced by itself.
+    """A peer's delta and the mean, in buckets: contiguous parts of the flat arrays, each of which
+    is reduced separately.
 
-    The mean is that of exactly those who are there at the end. Members only go during a reduction: if there are as many
-    at its end as the sum of the weights counted, each bucket has the shares of just these. Otherwise it is done once
-    more by those who remain.
+    The mean is over exactly those peers that are present at the end. Members can only leave during
+    a reduction. So if their number at the end equals the number of those that summed the weights,
+    every bucket has the shares of exactly these peers. Otherwise the remaining peers repeat the
+    reduction.
     """
 
     def __init__(self, layout: Layout, codec: Optional[str], bucket_bytes: int, max_in_flight: int) -> None:
@@ -95,7 +97,8 @@ class Reduction:
         return all(self._arrays.is_finite(flat) for flat in self.mean)
 
     def give(self, weight: float, samples: int) -> None:
-        """What is in delta counts so much in the next reduction; nothing of it if weight is 0."""
+        """Sets the weight of the delta in the next reduction; with weight 0 it contributes nothing.
+        """
         if weight == 0:
             _arrays.fill(self.delta, 0.0)
         elif weight != 1:
@@ -107,8 +110,8 @@ class Reduction:
         return self._weight
 
     def run(self, comm: Communicator, counted: Callable[[], object]) -> Reduced:
-        """Joint with the group. Afterward the mean is divided, and delta as it was. Calls counted() when all have
-        begun."""
+        """Reduces, jointly with the group. Afterward the mean is divided by the weight, and delta
+        is unchanged. Calls counted() when all peers have begun."""
         while True:
             about = array("d", [1.0, self._weight, float(self._samples)])
             try:
@@ -127,7 +130,7 @@ class Reduction:
                 return reduced
 
     def _alone(self) -> Reduced:
-        """The own delta is the mean."""
+        """The mean of a peer that is alone: its own delta."""
         if self._weight > 0:
             _arrays.copy(self.mean, self.delta)
             self._divide(self._weight)

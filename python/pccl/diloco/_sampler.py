@@ -13,12 +13,13 @@ from .._errors import InvalidArgument
 
 
 class Sampler:
-    """Draws sample numbers: sample i of a round is a pseudo-random function of (seed, round, peer, i).
+    """Draws sample numbers: sample i of a round is a pseudo-random function of (seed, round, peer,
+    i).
 
-    So whoever comes or goes, nobody has to be told which samples are whose, and a peer that gives its own name or
-    number as `peer` draws the same ones again when the round is repeated. Without `peer` the process draws a name.
-    Samples are drawn with replacement. A stream that is to be read once needs a cursor instead: DiLoCo.samples is the
-    same on all peers.
+    So when peers come and go, nobody has to be told whose samples are which, and a peer that passes
+    its own name or number as `peer` draws the same samples again when the round is repeated.
+    Without `peer` the process draws a name. Samples are drawn with replacement. A stream that must
+    be read only once needs a cursor instead: DiLoCo.samples is the same on all peers.
     """
 
     def __init__(self, seed: int, peer: Optional[Union[int, str]] = None) -> None:

@@ -1,4 +1,5 @@
-"""What all peers hold alike: the outer copy, its momentum, the counters, and what the program adds."""
+"""The shared state of a run: the outer copy, its momentum, the counters, and the program's extra
+arrays."""
 
 from __future__ import annotations
 
@@ -30,8 +31,8 @@ def _write(target: Any, source: Any) -> None:
 
 
 class Shared:
-    """extra: arrays of the program, equal on all peers at each boundary. buffers: of which each peer has its own
-    content, and newcomers get somebody's."""
+    """extra: arrays of the program, equal on all peers at each boundary. buffers: each peer has
+    content of its own; newcomers receive some peer's."""
 
     def __init__(
         self, layout: Layout, extra: Optional[Mapping[str, Any]], buffers: Optional[Mapping[str, Any]] = None
@@ -50,7 +51,7 @@ class Shared:
         self._state = SharedState(self.tensors())
         layout.read(self.theta)
 
-    # ---- what it consists of
+    # ---- its tensors
 
     def _named(self) -> Dict[str, Any]:
         named: Dict[str, Any] = {}
@@ -72,14 +73,14 @@ class Shared:
         return self._state
 
     def mark(self) -> int:
-        """A number for what peers must agree in to share it."""
+        """A number that is the same for peers whose names, types and sizes agree."""
         hashed = hashlib.sha256(str(self.layout_mark).encode())
         for info in self.tensors():
             hashed.update(f"{info.name}\0{info.dtype.name}\0{info.numel}\0".encode())
         return int.from_bytes(hashed.digest()[:7], "big")
 
     def lines(self) -> List[str]:
-        """The same for people."""
+        """The same as text."""
         return [f"{info.name}: {info.numel} of {info.dtype.name.lower()}" for info in self.tensors()]
 
     # ---- counters
@@ -103,7 +104,7 @@ class Shared:
     # ---- content
 
     def digest(self) -> str:
-        """Of names and content, in hexadecimal."""
+        """A digest of names and content, in hexadecimal."""
         return _buffers.digest([("counters", self._counters), *self._named().items()])
 
     def state_dict(self) -> Dict[str, Any]:
@@ -112,7 +113,7 @@ class Shared:
         return state
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """All of it or nothing."""
+        """Loads all of it, or raises and loads nothing."""
         named = self._named()
         wanted = {*named, "round", "samples", "layout"}
         differing = sorted(wanted ^ set(state))
@@ -134,7 +135,8 @@ class Shared:
         self.round, self.samples = counts
 
     def keep(self, theta: Flats, momentum: Flats) -> Kept:
-        """So that restore() undoes a transfer that was not completed. The room for the large part is given."""
+        """A copy of the content, from which restore() recovers after an incomplete transfer. theta,
+        momentum: room for the large part."""
         _arrays.copy(theta, self.theta)
         _arrays.copy(momentum, self.momentum)
         extra = {name: _copy_of(thing) for name, thing in (*self._extra.items(), *self._buffers.items())}
@@ -149,7 +151,7 @@ class Shared:
 
 
 class Kept:
-    """Content that may have to come back."""
+    """Content that may have to be restored."""
 
     def __init__(self, theta: Flats, momentum: Flats, counters: array[int], extra: Dict[str, Any]) -> None:
         self.theta, self.momentum, self.counters, self.extra = theta, momentum, counters, extra

@@ -1,4 +1,4 @@
-"""A peer's side of a DiLoCo run: rounds of inner steps, and what happens at their boundaries."""
+"""A peer in a DiLoCo run: rounds of inner steps, and their boundaries."""
 
 from __future__ import annotations
 
@@ -33,19 +33,21 @@ _WEIGHTS = ("uniform", "tokens")
 
 @dataclass(frozen=True)
 class StepInfo:
-    """What a step() did.
+    """The result of step(), join() and finish().
 
-    synced        a round ended with it
-    round         as of now
-    participants  peers that took part in the reduction that was applied; 0 if there was none
-    tx_bytes, rx_bytes  payload of that reduction, sent and received by this peer
-    waited_s      seconds in which this peer could not train because it waited for others
-    committed     an outer step was applied
-    admitted      newcomers were admitted
-    joined        this peer itself was admitted: its parameters are the run's
-    moved_bytes   of shared state that this peer received: when it joined, or when a verification found it to differ
-    skipped       this peer's own delta was not finite and counted for nothing
-    finished      the run has ended: its parameters are final
+    synced: a round has ended.
+    round: the number of rounds that have ended.
+    participants: peers that took part in the reduction that was applied; 0 if there was none.
+    tx_bytes: payload of that reduction that this peer sent.
+    rx_bytes: payload of that reduction that this peer received.
+    waited_s: seconds in which this peer could not train because it waited for others.
+    committed: an outer step was applied.
+    admitted: newcomers were admitted.
+    joined: this peer itself was admitted: its parameters are the run's.
+    moved_bytes: of shared state that this peer received: when it joined, or when a verification
+        found it to differ.
+    skipped: this peer's own delta was not finite and counted for nothing.
+    finished: the run has ended: its parameters are final.
     """
 
     synced: bool = False
@@ -67,9 +69,10 @@ def not_connected() -> NotConnected:
 
 
 class _Flight:
-    """A reduction, and the question whether newcomers wait, in the background. The question is asked beside the
-    reduction, so that it costs no round trips of its own; not before that has begun everywhere, where a round's time is
-    left, for newcomers to be in time."""
+    """A reduction in the background, and the question whether newcomers wait. The question is asked
+    beside the reduction, so that it costs no extra round trips. If the reduction has a whole
+    round's time, the question waits until the reduction has begun everywhere, so that newcomers are
+    in time."""
 
     def __init__(self, comm: Communicator, reduction: Reduction, ask_at_once: bool) -> None:
         self._comm = comm
@@ -94,17 +97,19 @@ class _Flight:
         return self._job.value()
 
     def end(self) -> None:
-        """After the communicator was closed. Then nobody uses the memory any more."""
+        """To be called after the communicator was closed. Afterward nothing uses the memory any
+        more."""
         self._job.wait()
         if self._asked is not None:
             self._asked.wait()
 
 
 class _Own:
-    """Of a peer in "eager" mode: its parameters run ahead of the outer copy, by what it has itself contributed to the
-    mean that has not arrived yet. With the share s of this peer in the mean, the outer optimizer gets s * delta[t] for
-    it now, and mean[t-1] - s * delta[t-1] for what the mean has brought. The optimizer is linear: so this is the outer
-    copy, stepped with the mean alone, and one more step from there with a momentum of the own shares."""
+    """The start of a peer's round in "eager" mode: its parameters are ahead of the outer copy by
+    the peer's own contribution to the mean that has not arrived yet. With the share s of this peer
+    in the mean, the outer optimizer gets s * delta[t] for it now, and mean[t-1] - s * delta[t-1]
+    for what the mean has brought. The optimizer is linear. So this equals the outer copy, stepped
+    with the mean alone, and one more step from there with a momentum of the peer's own shares."""
 
     def __init__(self, layout: Layout) -> None:
         self.start, self._momentum = layout.zeros(), layout.zeros()
@@ -123,36 +128,40 @@ class DiLoCo:
     """Peers train by themselves for inner_steps steps; then all make one outer step with the mean
     of their changes (delta = outer copy - parameters).
 
-    params: a mapping from names to numpy arrays or torch tensors, or a torch.nn.Module, of which the parameters that
-        require gradients are trained. The program trains them in place, with any optimizer. float16, bfloat16, float32
-        or float64; the outer copy is in float32 (float64 for float64), in memory of the host.
-    mode: "sync" waits for the reduction. "delayed" lets it run during the next round and applies it one round late.
-        "eager" does too, but each peer's own share at once, to its own parameters.
-    codec: "u8-minmax" or "u8-zps": deltas travel as 8 bits. weight: "uniform", or "tokens": a peer counts as much as
-        the samples of its round, as given to step() or add_samples().
-    extra: arrays that are shared too (a cursor, a schedule): at each boundary equal on all peers, by the program.
-    share_buffers: newcomers get the module's buffers (what BatchNorm has seen) of one peer; otherwise, and afterward,
-        buffers are each peer's own.
-    min_peers: with fewer, a boundary waits for more; with several peer groups leave it at 1. verify_every: in every so
-        many rounds all compare what they hold, by digests; 0 is never.
-    rounds: how many the run has. After the last one it is `finished`: the parameters are final, and
-        newcomers get them and learn that there is nothing left to train. linger_s: finish() of a
-        finished run waits so long for late peers. A state_dict() of the end can be continued with
-        more rounds.
+    params: a mapping from names to numpy arrays or torch tensors, or a torch.nn.Module, whose
+        parameters that require gradients are trained. The program trains them in place, with any
+        optimizer. float16, bfloat16, float32 or float64; the outer copy is in float32 (float64 for
+        float64), in host memory.
+    mode: "sync" waits for the reduction. "delayed" lets it run during the next round and applies it
+        one round late. "eager" does so too, but applies each peer's own share at once, to its own
+        parameters.
+    codec: "u8-minmax" or "u8-zps": deltas are sent as 8 bits. weight: "uniform", or "tokens": a
+        peer's weight is the number of samples of its round, as given to step() or add_samples().
+    extra: arrays that are shared as well (a cursor, a schedule). The program must keep them equal
+        on all peers at each boundary.
+    share_buffers: newcomers get the module's buffers (BatchNorm's statistics) of one peer;
+        otherwise, and afterward, buffers are each peer's own.
+    min_peers: with fewer, a boundary waits for more; with several peer groups leave it at 1.
+        verify_every: all peers compare their state by digests once in so many rounds; 0: never.
+    rounds: the number of rounds of the run. After the last one it is `finished`: the parameters are
+        final, and newcomers get them and learn that there is nothing left to train. linger_s:
+        finish() of a finished run waits this long for late peers. A state_dict() of the end can be
+        continued with more rounds.
 
-    Shared, with the same bits on all peers after each boundary: the outer copy, its momentum, `round`, `samples` and
-    extra. Not shared: the parameters between boundaries, in "eager" mode at boundaries also; the inner optimizer's
-    state; random numbers. The settings must be the same on all peers; a newcomer with others is
-    refused with a reason.
+    Shared, with the same bits on all peers after each boundary: the outer copy, its momentum,
+    `round`, `samples` and extra. Not shared: the parameters between boundaries, in "eager" mode at
+    boundaries also; the inner optimizer's state; random numbers. The settings must be the same on
+    all peers; a newcomer with others is refused with a reason.
 
     Newcomers are admitted at boundaries and get the run's state, however many they are. Peers that
     die are left out: the mean is that of exactly those that remain. A peer that is alone continues
     with its own delta. If nobody has been in a run before (all restarted from checkpoints), the
     peer that has come furthest gives the state: min_peers makes them wait for each other.
 
-    An exception that leaves step(), join() or finish(), Ctrl-C among them, means that this peer has left the run (its
-    communicator is closed, so that nobody waits for it), with its shared state as of the last outer step and its
-    parameters set to that. rejoin() continues with a new communicator. Errors in arguments change nothing.
+    An exception that leaves step(), join() or finish(), Ctrl-C among them, means that this peer has
+    left the run (its communicator is closed, so that nobody waits for it), with its shared state as
+    of the last outer step and its parameters set to that. rejoin() continues with a new
+    communicator. Errors in arguments change nothing.
 
     All calls except close() must come from one thread. Tags of reductions from 2**40 on are used.
     Memory of the host, besides the parameters: four times that of the outer copy, in "eager" mode
@@ -214,15 +223,15 @@ class DiLoCo:
         )
         self._membership = Membership(comm, self._shared, min_peers, rounds, settings)
         self._own = _Own(self._layout) if mode == "eager" else None
-        self._busy = threading.RLock()  # who reads or writes what is shared
+        self._busy = threading.RLock()  # held by whoever reads or writes the shared state
         self._in_run = False
-        self._has_state = False  # of its own: parameters that were set before join() are taken then
+        self._has_state = False  # a state of its own; otherwise join() takes the parameters
         self._position = 0
         self._counted = 0
         self._flight: Optional[_Flight] = None
         self._pending = False
         self._waited_s = 0.0
-        self._stays_until = 0.0  # once the run has ended
+        self._stays_until = 0.0  # after the end of the run
 
     # ---- membership
 
@@ -332,8 +341,8 @@ class DiLoCo:
 
     @property
     def finished(self) -> bool:
-        """The run has passed the last of its `rounds`: the parameters are final, whether this peer has trained them,
-        has joined after the end, or has loaded a state of it."""
+        """The run has passed the last of its `rounds`: the parameters are final, whether this peer
+        has trained them, has joined after the end, or has loaded a state of it."""
         return self.rounds is not None and self.round >= self.rounds
 
     @property
@@ -356,8 +365,8 @@ class DiLoCo:
             return self._shared.digest()
 
     def state_dict(self) -> Dict[str, Any]:
-        """A copy of what is shared, as a flat dictionary of arrays and numbers for numpy.savez or torch.save. What is
-        in flight is not in it: finish() first, or lose a round."""
+        """A copy of what is shared, as a flat dictionary of arrays and numbers for numpy.savez or
+        torch.save. What is in flight is not in it: finish() first, or lose a round."""
         self._notice_close()
         with self._busy:
             return self._shared.state_dict()
@@ -381,7 +390,7 @@ class DiLoCo:
 
     def _guarded(self, comm: Communicator, work: Callable[[], StepInfo]) -> StepInfo:
         with self._busy:
-            if comm is not self.comm:  # interrupted before this began, and gone on with another one
+            if comm is not self.comm:  # interrupted before this began; the peer now has another one
                 raise not_connected()
             self._waited_s = 0.0
             try:
@@ -397,7 +406,8 @@ class DiLoCo:
         return self._in_run
 
     def _notice_close(self) -> None:
-        """What was interrupted ends on a thread of its own, maybe later than that was seen here."""
+        """An interrupted call ends on a thread of its own, perhaps after this thread noticed the
+        end."""
         if self._in_run and self.comm.closed:
             _threads.blocking(self._drop_out_if_closed)
 
@@ -409,11 +419,11 @@ class DiLoCo:
     def _drop_out(self) -> None:
         self.comm.close()
         self._leave()
-        with contextlib.suppress(LayoutError):  # where that was the reason
+        with contextlib.suppress(LayoutError):  # if that was the reason
             self._layout.write(self._shared.theta)
 
     def _leave(self) -> None:
-        """After the communicator was closed."""
+        """To be called after the communicator was closed."""
         if self._flight is not None:
             self._flight.end()
         self._flight = None
@@ -438,7 +448,7 @@ class DiLoCo:
         committed = self._commit(reduced)
         self._shared.round += 1
         if self.finished:
-            if self.mode != "sync":  # of this round, too: what newcomers get is final
+            if self.mode != "sync":  # also this round's, so that newcomers get the final state
                 self._launch(0.0 if skipped else self._own_weight())
                 reduced = self._land()
                 committed = self._commit(reduced) or committed
@@ -463,14 +473,14 @@ class DiLoCo:
         return self._complete(StepInfo(committed=committed), reduced)
 
     def _settle(self) -> None:
-        """On the outer copy, with nothing in flight."""
+        """Sets the parameters to the outer copy, when nothing is in flight."""
         if self._own is not None:
             self._own.forget(self._shared.theta)
         self._layout.write(self._shared.theta)
         self._position = self._counted = 0
 
     def _linger(self) -> None:
-        """As long as anybody wants to. All of this is decided alike by all."""
+        """Waits for late peers as long as any peer wants to. All peers decide this alike."""
         while self._membership.any(time.monotonic() < self._stays_until):
             if self.comm.are_peers_pending():
                 self.comm.update_topology()
@@ -489,7 +499,7 @@ class DiLoCo:
     # ---- parts of a boundary
 
     def _measure(self) -> bool:
-        """The delta of this round. Whether it is unusable."""
+        """Measures the delta of this round. Returns whether it is unusable."""
         delta = self._reduction.delta
         self._layout.measure(self._shared.theta if self._own is None else self._own.start, delta)
         if self._reduction.is_finite():
@@ -514,7 +524,7 @@ class DiLoCo:
         return reduced
 
     def _commit(self, reduced: Optional[Reduced]) -> bool:
-        """The outer step, if there is a mean."""
+        """Makes the outer step, if there is a mean."""
         if reduced is None:
             return False
         self._shared.samples += reduced.samples
@@ -529,7 +539,7 @@ class DiLoCo:
         return True
 
     def _admit(self, reduced: Optional[Reduced]) -> Meeting:
-        """All of this is decided alike by all: by what a joint call has told them."""
+        """All peers decide this alike, by what a joint call has told them."""
         count = self._membership.world() if reduced is None else reduced.participants
         if self._pending or count < self._min_peers or self.finished:
             self._pending = False
@@ -540,12 +550,12 @@ class DiLoCo:
         return Meeting(count)
 
     def _meet(self) -> Meeting:
-        # An established peer receives nothing, so what its delta holds stays.
+        # An established peer receives nothing, so its delta stays intact.
         return self._wait(lambda: self._membership.meet(self._reduction.delta, self._reduction.mean))
 
     def _begin_round(self, weight: float, reduced: Optional[Reduced]) -> None:
-        """What was measured in the last round counts `weight`, from now on where there is a pipeline. After the end
-        there is no other round."""
+        """Begins a round, unless the run has ended. `weight`: of the last round's delta, which the
+        modes with a pipeline begin to reduce now."""
         if self.finished:
             self._settle()
             return
@@ -559,14 +569,15 @@ class DiLoCo:
         self._position = self._counted = 0
 
     def _share(self, weight: float, reduced: Optional[Reduced]) -> float:
-        """Of this peer in the mean to come, by what the last one consisted of."""
+        """The share of this peer in the next mean, estimated from the last one."""
         if reduced is None or reduced.weight == 0:
             return 1.0 / self._membership.world() if weight > 0 else 0.0
         return min(1.0, weight / reduced.weight)
 
 
 class LocalSGD(DiLoCo):
-    """DiLoCo whose outer step is the plain average: parameters become the mean of the peers' parameters."""
+    """DiLoCo whose outer step is the plain average: parameters become the mean of the peers'
+    parameters."""
 
     def __init__(self, comm: Communicator, params: Any, *, inner_steps: int, **settings: Any) -> None:
         super().__init__(comm, params, inner_steps=inner_steps, outer=Nesterov(1.0, 0.0), **settings)

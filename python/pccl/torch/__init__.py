@@ -1,12 +1,13 @@
-"""PyTorch: training state that all peers hold alike, and gradients averaged among them.
+"""PyTorch: shared training state, and gradients averaged among peers.
 
-    state = pccl.torch.shared_state(model, optimizer)     parameters, buffers, the optimizer's state and numbers
-    gradients = pccl.torch.GradientBuckets(model)         one flat buffer for many gradients, averaged with retry
+    state = pccl.torch.shared_state(model, optimizer)  # parameters, buffers, optimizer
+    gradients = pccl.torch.GradientBuckets(model)      # flat buffers, averaged with retry
     ddp.register_comm_hook(pccl.torch.DDPState(comm, model), pccl.torch.ddp_hook)
-    with pccl.torch.DiLoCo(comm, [model], inner, outer, sync_every=100): ...      and LocalSGD: pccl.diloco, by hooks
+    with pccl.torch.DiLoCo(comm, [model], inner, outer, sync_every=100): ...  # by hooks
 
-DTensors (fully_shard, FSDP2) are taken by their local shards; peer groups are then the shard numbers, and grid_is_full
-says whether all shards of all peers are there.
+LocalSGD works like DiLoCo. Of DTensors (fully_shard, FSDP2) the local shards are used. The number
+of a shard is then its peer group, and grid_is_full() tells whether all shards of all peers are
+present.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
-"""A communication hook for DistributedDataParallel: gradients are averaged among peers while backward goes on.
+"""A communication hook for DistributedDataParallel, which averages gradients among peers during
+backward.
 
-The buckets of DistributedDataParallel are not the same on all peers: it arranges them anew after its first iteration,
-and a newcomer has its first one when the others have had many. So gradients are reduced in units of our own, which
-depend on the parameters only. Units are launched in their order, however gradients come, so that peers never wait for
-each other crosswise.
+The buckets of DistributedDataParallel differ between peers: it rearranges them after its first
+iteration, and a newcomer has its first iteration when the others have had many. So gradients are
+reduced in units of our own, which depend only on the parameters. Units are launched in their order,
+in whatever order gradients arrive, so that peers never wait for each other in a circle.
 """
 
 from __future__ import annotations
@@ -28,16 +29,18 @@ _PAUSE_S = 0.02
 
 
 class DDPState:
-    """What ddp_hook works with.
+    """The state of ddp_hook.
 
-    Each process of DistributedDataParallel's process group is a peer: with several, all have communicators of the same
-    peer group, and the averages go over all processes of all of them. Gradients must have the same order on all peers,
-    as they have for the same module. tag: of the first unit; those from there on are the hook's.
+    Each process of DistributedDataParallel's process group is a peer. If there are several, all of
+    them have communicators of the same peer group, and the averages are over all processes of all
+    peers. Gradients must have the same order on all peers, which holds for the same module. tag: of
+    the first unit; the hook uses the tags from there on.
 
-    A unit that fails because a peer was lost is repeated with those who remain. What no repetition mends, being alone
-    (TooFewPeersError) among that, makes backward() raise a RuntimeError, and stands in `error` as it is: drop the step,
-    call update_topology(), go on. If this peer itself fails in the middle of backward(), the others wait for the rest:
-    give_up() ends their step too.
+    If a unit fails because a peer was lost, it is repeated with the remaining peers. A failure that
+    a repetition cannot fix, such as being alone (TooFewPeersError), makes backward() raise
+    RuntimeError; `error` has the original exception. Then drop the step, call update_topology() and
+    continue. If this peer itself fails in the middle of backward(), the others wait for its
+    gradients; give_up() ends their step as well.
     """
 
     def __init__(
@@ -54,7 +57,7 @@ class DDPState:
             raise InvalidArgument(f"DDPState: max_in_flight is {max_in_flight}")
         self.comm = comm
         self.quantization = quantization
-        # backward comes to the last parameters first.
+        # backward reaches the last parameters first
         self._units = make_buckets(reversed(trainable(module)), bucket_bytes, tag, torch.device("cpu"))
         self._places = {
             id(slot.parameter): (number, slot.view)
@@ -77,8 +80,8 @@ class DDPState:
 
     @property
     def world_size(self) -> int:
-        """How many peers the gradients of the last backward() are averages of: of its units, the fewest. 0 if it
-        failed, or was none."""
+        """The number of peers that the gradients of the last backward() are averages of: the
+        smallest of its units' numbers. 0 if it failed or there was none."""
         if self._error is not None or self._launched < len(self._units) or not self._units:
             return 0
         return min(end.result().local_world_size for end in self._ends)
@@ -98,7 +101,8 @@ class DDPState:
         self._launched = 0
 
     def _take(self, bucket: Any) -> Any:
-        """A bucket whose gradients are complete. The future of its buffer with the averages in it."""
+        """Takes a bucket with complete gradients. Returns the future of its buffer with the
+        averages."""
         if bucket.index() == 0:
             self._begin()
         copies: List[Tuple[torch.Tensor, torch.Tensor]] = []
@@ -122,7 +126,8 @@ class DDPState:
         self._keep_going()
 
     def _keep_going(self) -> None:
-        """Each unit has a thread, which the end of the interpreter does not wait for."""
+        """Starts units. Each has a thread of its own, which does not delay the end of the
+        interpreter."""
         with self._changed:
             while self._waiting and self._in_flight < self._max_in_flight:
                 self._in_flight += 1
@@ -132,7 +137,7 @@ class DDPState:
     def _reduce(self, unit: Bucket, end: Future[ReduceInfo]) -> None:
         try:
             if self._error is not None:
-                raise self._error  # peers that have failed too do not launch this one
+                raise self._error  # the other peers have failed as well and do not launch this one
             descriptor = unit.descriptor(ReduceOp.AVG, self.quantization)
             info = self.comm.all_reduce_multiple_with_retry([descriptor], max_in_flight=1)
         except BaseException as error:
@@ -150,21 +155,23 @@ class DDPState:
         with self._changed:
             first, self._error = self._error is None, self._error or error
         if first:
-            self._end_units(1)  # others will not launch what is in flight here
+            self._end_units(1)  # others will not launch the units that are in flight here
 
     def _end_units(self, left: int) -> None:
-        """Gives up what is in flight, until no more than `left` are: some may be about to be launched just now."""
+        """Aborts until at most `left` units are in flight, because some may be just about to
+        launch."""
         while True:
             try:
                 self.comm.abort()
             except PCCLError:
-                return  # it is out of the run, and with it all have ended
+                return  # this peer has left the run, which has ended all of them
             with self._changed:
                 if self._changed.wait_for(lambda: self._in_flight <= left, _PAUSE_S):
                     return
 
     def give_up(self) -> None:
-        """Ends a backward() that will not go on, for all peers; update_topology() is what all of them call next."""
+        """Ends, for all peers, a backward() that will not continue. All peers must call
+        update_topology() next."""
         with self._changed:
             error = AbortedError("ddp_hook: given up", result=Result.RANK_CONNECTION_LOST, ext=Result.ABORTED)
             self._error = self._error or error
@@ -177,21 +184,23 @@ class DDPState:
         self._ends, self._launched = [], 0
 
     def _refuse(self, unit: Bucket) -> None:
-        """Lets the first unit that is not reduced fail, which others wait for, or will. Given up alone it might be just
-        in time to succeed; something else under its tag does not."""
+        """Makes the first unit that is not reduced fail, because others wait for it or will do so.
+        If it were only aborted, it might still succeed just in time; a different operation with its
+        tag cannot."""
         nothing = torch.zeros(1)
         try:
             handle = self.comm.all_reduce_async(nothing, nothing, op=ReduceOp.MAX, tag=unit.tag)
             self.comm.abort()
             handle.wait()
         except PCCLError:
-            pass  # there is nobody who could wait
+            pass  # no peer is left that could wait
 
 
 def _when_all(
     ends: List[Future[ReduceInfo]], buffer: torch.Tensor, copies: List[Tuple[torch.Tensor, torch.Tensor]]
 ) -> Any:
-    """A torch future of the buffer: when all have ended, the averages are copied into it."""
+    """A torch future of the buffer, into which the averages are copied when all units have ended.
+    """
     devices = [buffer.device] if buffer.device.type == "cuda" else None
     ready: Any = torch.futures.Future(devices=devices)
     left, lock = [len(ends)], threading.Lock()
@@ -205,7 +214,7 @@ def _when_all(
 
     def finish(_: Any) -> torch.Tensor:
         for end in ends:
-            end.result()  # raises what went wrong
+            end.result()  # raises if the unit failed
         for gradient, view in copies:
             gradient.copy_(view)
         return buffer
@@ -219,9 +228,9 @@ def _when_all(
 
 
 def ddp_hook(state: DDPState, bucket: Any) -> Any:
-    """For ddp.register_comm_hook(state, ddp_hook): averages gradients among peers. bucket is a
-    torch.distributed.GradBucket; what is returned a torch.futures.Future of its buffer."""
+    """Averages gradients among peers; for ddp.register_comm_hook(state, ddp_hook). bucket is a
+    torch.distributed.GradBucket. Returns a torch.futures.Future of its buffer."""
     return state._take(bucket)
 
 
-ddp_hook.__annotations__.clear()  # torch compares them, and knows none that are text
+ddp_hook.__annotations__.clear()  # torch compares annotations, and does not accept strings

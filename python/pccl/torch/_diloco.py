@@ -1,4 +1,5 @@
-"""DiLoCo and local SGD around an optimizer: each step of it counts, and the last one of a round meets the others."""
+"""DiLoCo and local SGD as hooks of an optimizer: each of its steps counts as an inner step, and the
+last one of a round synchronizes with the other peers."""
 
 from __future__ import annotations
 
@@ -15,7 +16,8 @@ Outer = Union[diloco.Nesterov, torch.optim.SGD]
 
 
 class _Hooked:
-    """A context manager: inside it the peer is in the run, and each step of the optimizer is one of the round."""
+    """A context manager. Inside it the peer is in the run, and each step of the optimizer is a step
+    of the round."""
 
     def __init__(self, optimizer: torch.optim.Optimizer, engine: diloco.DiLoCo) -> None:
         self.diloco = engine
@@ -31,7 +33,8 @@ class _Hooked:
         return self
 
     def __exit__(self, *about: Any) -> None:
-        """Without an exception: what is in flight is applied, as by diloco.finish(). Leaves the run in any case."""
+        """Leaves the run. Without an exception, applies what is in flight first, as diloco.finish()
+        does."""
         hook, self._hook = self._hook, None
         hook.remove()
         self.diloco.__exit__(*about)
@@ -40,31 +43,33 @@ class _Hooked:
         self.last = self.diloco.step()
 
     def add_samples(self, count: int) -> None:
-        """Counts samples (tokens) of the round: before the optimizer's step."""
+        """Counts samples (tokens) of the round. To be called before the optimizer's step."""
         self.diloco.add_samples(count)
 
     def state_dict(self) -> Dict[str, Any]:
         return self.diloco.state_dict()
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Before it is entered."""
+        """To be called before the context manager is entered."""
         self.diloco.load_state_dict(state)
 
 
 class DiLoCo(_Hooked):
-    """For programs written for torchft's class of that name; pccl.diloco.DiLoCo has the settings of `more`.
+    """For programs that were written for torchft's class of this name. `more`: settings of
+    pccl.diloco.DiLoCo.
 
-        with pccl.torch.DiLoCo(comm, [model], inner, torch.optim.SGD(model.parameters(), lr=0.7, momentum=0.9,
-                               nesterov=True), sync_every=100):
+        with pccl.torch.DiLoCo(comm, [model], inner, torch.optim.SGD(model.parameters(), lr=0.7,
+                               momentum=0.9, nesterov=True), sync_every=100):
             for batch in batches:
                 ...
                 inner.step()
 
-    model_fragments: one module, or a list of one. outer_optimizer: a pccl.diloco.Nesterov, or a torch.optim.SGD, of
-    which lr and momentum are read, once; it is never stepped. should_quantize: deltas travel as 8 bits ("u8-minmax").
-    What streams fragments (several of them, fragment_sync_delay, fragment_update_alpha) is not supported.
-    backup_device, pin_memory: the outer copy is in memory of the host, whatever they say. use_bucketization,
-    bucket_cap_mb: there are always buckets, of bucket_cap_mb MiB if it is given.
+    model_fragments: one module, or a list of one. outer_optimizer: a pccl.diloco.Nesterov, or a
+    torch.optim.SGD, whose lr and momentum are read once; it never steps. should_quantize: sends
+    deltas as 8 bits ("u8-minmax"). The options for streaming fragments (several fragments,
+    fragment_sync_delay, fragment_update_alpha) are not supported. backup_device and pin_memory are
+    ignored: the outer copy is in host memory. use_bucketization, bucket_cap_mb: buckets are always
+    used, with bucket_cap_mb MiB if that is given.
     """
 
     def __init__(
@@ -100,8 +105,8 @@ class DiLoCo(_Hooked):
 
 
 class LocalSGD(_Hooked):
-    """Every sync_every steps the parameters become the mean of the peers'. The settings of `more` are those of
-    pccl.diloco.DiLoCo."""
+    """Sets the parameters to the mean of the peers' parameters every sync_every steps. `more`:
+    settings of pccl.diloco.DiLoCo."""
 
     def __init__(
         self,
@@ -116,7 +121,7 @@ class LocalSGD(_Hooked):
 
 
 def _only(given: Any, name: str) -> Any:
-    """torchft takes lists, with one entry for each fragment."""
+    """The only entry: torchft accepts lists with one entry for each fragment."""
     if not isinstance(given, (list, tuple)):
         return given
     entries: List[Any] = list(given)
@@ -129,7 +134,7 @@ def _only(given: Any, name: str) -> Any:
 
 
 def as_nesterov(outer: Any) -> diloco.Nesterov:
-    """What a torch.optim.SGD would do, if it is that."""
+    """The outer optimizer that computes what this torch.optim.SGD would."""
     if isinstance(outer, diloco.Nesterov):
         return outer
     if not isinstance(outer, torch.optim.SGD):

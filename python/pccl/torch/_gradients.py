@@ -22,7 +22,8 @@ BUCKET_BYTES = 25 << 20
 
 
 class Slot:
-    """The place of a parameter's gradient in a bucket: a view with the parameter's shape and order in memory."""
+    """The place of a parameter's gradient in a bucket: a view with the parameter's shape and order
+    in memory."""
 
     __slots__ = ("parameter", "view")
 
@@ -34,7 +35,8 @@ class Slot:
 
 
 class Bucket:
-    """A flat buffer with the gradients of some parameters of one data type, reduced as one."""
+    """A flat buffer with the gradients of parameters of one data type, which are reduced together.
+    """
 
     def __init__(self, parameters: Sequence[torch.Tensor], tag: int, device: torch.device) -> None:
         counts = [_tensors.local(parameter).numel() for parameter in parameters]
@@ -43,7 +45,7 @@ class Bucket:
         self.flat = torch.zeros(sum(counts), dtype=dtype, device=device)
         self.slots = [Slot(p, piece) for p, piece in zip(parameters, self.flat.split(counts))]
         on_host = device.type == "cpu"
-        # What goes over the network; memory of a device is staged in page-locked memory.
+        # The memory that is reduced; device memory is staged in page-locked memory.
         self.wire = self.flat if on_host else torch.empty(self.flat.shape, dtype=dtype, pin_memory=True)
 
     def descriptor(self, op: ReduceOp, quantization: Optional[QuantizationOptions]) -> ReduceOpDescriptor:
@@ -55,8 +57,9 @@ class Bucket:
 def make_buckets(
     parameters: Iterable[torch.Tensor], bucket_bytes: int, tag: int, device: Optional[torch.device] = None
 ) -> List[Bucket]:
-    """In the order of the parameters, a new one where the data type (or the device, if none is given) changes or the
-    next gradient would make it larger than bucket_bytes. Parameters without elements here have no place in any."""
+    """Buckets in the order of the parameters. A new one begins where the data type (or the device,
+    if none is given) changes, or where the next gradient would make it larger than bucket_bytes.
+    Parameters without local elements are left out."""
     if bucket_bytes < 1:
         raise InvalidArgument(f"bucket_bytes is {bucket_bytes}")
     gathered: Dict[Tuple[torch.dtype, torch.device], List[List[torch.Tensor]]] = {}
@@ -89,13 +92,16 @@ def trainable(parameters: Union[torch.nn.Module, Iterable[torch.Tensor]]) -> Lis
 class GradientBuckets:
     """The gradients of a module (or of parameters, in the same order on all peers) in flat buffers.
 
-    After zero_grad() the gradients are views of the buffers, so that backward() writes into them and nothing is copied.
-    Where something else made the gradients (optimizer.zero_grad() drops them), they are copied once, by reduce().
+    After zero_grad() the gradients are views of the buffers, so backward() writes into them and
+    nothing is copied. If the gradients were made elsewhere (optimizer.zero_grad() drops the views),
+    reduce() copies them once.
 
-    A parameter that has no gradient when reduce() is called counts as one whose gradient is zero, and has the average
-    afterward: so all peers have gradients for the same parameters, whichever each of them used.
+    A parameter without a gradient counts as one with a gradient of zero in reduce(), and has the
+    average afterward. So all peers have gradients for the same parameters, whichever of them each
+    peer used.
 
-    tag: of the first bucket; the following have the following tags. Of DTensors the local shards are taken.
+    tag: of the first bucket; further buckets use the next tags. Of DTensors, the local shards are
+    reduced.
     """
 
     def __init__(
@@ -114,7 +120,7 @@ class GradientBuckets:
         return tuple(bucket.flat for bucket in self._buckets)
 
     def zero_grad(self) -> None:
-        """In place of the optimizer's."""
+        """To be called in place of the optimizer's."""
         for bucket in self._buckets:
             bucket.flat.zero_()
         self._attach()
@@ -127,11 +133,13 @@ class GradientBuckets:
         quantization: Optional[QuantizationOptions] = None,
         max_in_flight: int = 4,
     ) -> ReduceInfo:
-        """Reduces the gradients among the peers of the group, in place, with the same bits for all of them. Joint.
+        """Reduces the gradients among the peers of the group, in place, with the same bits on all
+        of them. Joint.
 
-        A bucket that fails because a peer was lost is repeated with those who remain. local_world_size is the number
-        of peers at the end; a bucket that had been done before a peer was lost is an average that has its share.
-        After TooFewPeersError (this peer is alone), and any other, gradients are in parts reduced: drop the step.
+        If a bucket fails because a peer was lost, it is repeated with the remaining peers.
+        local_world_size is the number of peers at the end; a bucket that was complete before a peer
+        was lost is an average that includes that peer. After an error, TooFewPeersError (this peer
+        is alone) included, the gradients are partly reduced: drop the step.
         """
         self._gather()
         if not self._buckets:
@@ -169,7 +177,7 @@ class GradientBuckets:
 
 
 def _as_gradient(slot: Slot) -> torch.Tensor:
-    """The view as something that may be the parameter's gradient."""
+    """The view as an object that may be the parameter's gradient."""
     parameter: Any = slot.parameter
     if not _tensors.is_dtensor(parameter):
         return slot.view

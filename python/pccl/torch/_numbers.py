@@ -1,4 +1,5 @@
-"""Numbers inside Python containers (learning rates, counters of schedulers) as a tensor, and back."""
+"""Converts numbers in Python containers (learning rates, counters of schedulers) to a tensor and
+back."""
 
 from __future__ import annotations
 
@@ -17,7 +18,7 @@ Found = List[Tuple[str, float]]
 
 
 def _of_numpy(value: Any) -> bool:
-    numpy = sys.modules.get("numpy")  # where it was not imported there are no numbers of it
+    numpy = sys.modules.get("numpy")  # if it was not imported, the value is not one of its numbers
     return numpy is not None and isinstance(value, getattr(numpy, "generic", ()))
 
 
@@ -26,7 +27,8 @@ def is_number(value: Any) -> bool:
 
 
 def collect(path: str, value: Any, found: Found, *, flags: bool = True) -> None:
-    """Appends the numbers in a tree of dicts, lists and tuples, in an order that all have. flags: booleans too."""
+    """Appends the numbers in a tree of dicts, lists and tuples, in the same order on all peers.
+    flags: include booleans."""
     if isinstance(value, dict):
         for key in sorted(value, key=str):
             collect(f"{path}.{key}", value[key], found, flags=flags)
@@ -48,8 +50,8 @@ def collect(path: str, value: Any, found: Found, *, flags: bool = True) -> None:
 
 
 def replace(value: Any, take: Callable[[], float], *, flags: bool = True) -> Any:
-    """The same tree with the numbers that take() gives, in the order of collect(). Dicts and lists are changed in
-    place."""
+    """Returns the tree with its numbers replaced by those that take() returns, in the order of
+    collect(). Changes dicts and lists in place."""
     if isinstance(value, dict):
         for key in sorted(value, key=str):
             value[key] = replace(value[key], take, flags=flags)
@@ -71,6 +73,7 @@ def replace(value: Any, take: Callable[[], float], *, flags: bool = True) -> Any
 
 
 def as_tensor(name: str, found: Found) -> Tuple[str, torch.Tensor]:
-    """Named after where the numbers stand, so that peers with others there are told apart."""
+    """The tensor of these numbers. Its name depends on their paths, so that peers with other
+    numbers are detected."""
     where = zlib.crc32("\n".join(path for path, _ in found).encode())
     return f"{name}.numbers#{where:08x}", torch.tensor([number for _, number in found], dtype=torch.float64)

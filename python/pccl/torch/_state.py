@@ -21,11 +21,13 @@ def _owned(optimizer: torch.optim.Optimizer) -> List[torch.Tensor]:
 
 
 def materialize(optimizer: torch.optim.Optimizer) -> None:
-    """Makes the state that an optimizer otherwise makes in its first step, for all parameters that have none yet.
+    """Creates the state that an optimizer would create in its first step, for all parameters
+    without it.
 
-    It takes a step with gradients of zero and without weight decay, and puts parameters (bit by bit), gradients and
-    counters called "step" back. Adam, AdamW, SGD without dampening, RMSprop, Adagrad, Adadelta and Rprop go on as if it
-    had never been; NAdam and ASGD have decayed by one step. Optimizers that need a closure (LBFGS) cannot be asked so.
+    It makes a step with gradients of zero and without weight decay, and restores parameters (bit
+    for bit), gradients and counters called "step". Adam, AdamW, SGD without dampening, RMSprop,
+    Adagrad, Adadelta and Rprop continue as if that step had never been made; NAdam and ASGD have
+    decayed by one step. Optimizers that need a closure (LBFGS) are not supported.
     """
     parameters = _owned(optimizer)
     missing = [p for p in parameters if p.requires_grad and not optimizer.state.get(p)]
@@ -62,8 +64,8 @@ def materialize(optimizer: torch.optim.Optimizer) -> None:
 
 
 class TrainingState(SharedState):
-    """What shared_state() makes. What it consists of is looked up anew for each synchronization, so tensors may be
-    replaced (load_state_dict); names, data types and sizes must stay."""
+    """The result of shared_state(). Its tensors are looked up for each synchronization, so they may
+    be replaced (load_state_dict); names, data types and sizes must stay the same."""
 
     def __init__(
         self,
@@ -81,10 +83,10 @@ class TrainingState(SharedState):
         )
 
     def digest(self) -> str:
-        """Of names and content, in hexadecimal: equal where all bits are."""
+        """A digest of names and content, in hexadecimal; equal if all bits are equal."""
         return _buffers.digest(self._look_up()[0])
 
-    # ---- what it consists of
+    # ---- its tensors and numbers
 
     def _look_up(self) -> Tuple[_Named, _Numbers]:
         found: _Named = []
@@ -125,7 +127,7 @@ class TrainingState(SharedState):
         self, found: _Named, numbers: _numbers.Found, name: str, value: Any, parameter: torch.Tensor
     ) -> None:
         if isinstance(value, torch.Tensor):
-            # State that an optimizer keeps as a plain tensor for a shard is as much a shard's.
+            # State that an optimizer keeps as a plain tensor for a shard belongs to that shard too.
             shard = _tensors.shard_name(parameter) if value.dim() > 0 and not _tensors.is_dtensor(value) else ""
             self._add(found, name + shard, value)
         elif _numbers.is_number(value):
@@ -169,7 +171,7 @@ class TrainingState(SharedState):
         return prepared
 
     def _finish(self, prepared: Prepared) -> None:
-        """Numbers go back to where they came from."""
+        """Writes the numbers back to where they came from."""
         numbers = prepared.numbers
         if self._optimizer is not None and _OPTIMIZER in numbers:
             take = _taker(numbers[_OPTIMIZER])
@@ -186,7 +188,8 @@ class TrainingState(SharedState):
 
 
 def _hyperparameters(group: Dict[str, Any]) -> List[str]:
-    """Flags are not among them: they choose between ways to compute the same (foreach, fused)."""
+    """The keys of the hyperparameters, without flags, which choose between equivalent computations
+    (foreach, fused)."""
     return [key for key in group if key != "params" and not isinstance(group[key], bool)]
 
 
@@ -213,16 +216,18 @@ def shared_state(
     *,
     own: Callable[[str], bool] = lambda name: False,
 ) -> TrainingState:
-    """Parameters, persistent buffers, the optimizer's state, and its numbers (learning rate, momentum, ...), by names
-    that are the same on all peers, however the module is wrapped. The optimizer's state is materialized if need be.
+    """Parameters, persistent buffers, the optimizer's state and its numbers (learning rate,
+    momentum, ...) as shared state, under names that are the same on all peers, however the module
+    is wrapped. Materializes the optimizer's state if necessary.
 
-    extra: more of it by name: tensors, numpy arrays and other memory, or things with state_dict() and load_state_dict()
-    such as a learning rate scheduler, of which tensors and numbers are shared.
-    own: says by name which tensors each peer may have its own content of, e.g. what BatchNorm has seen; peers get them
-    once, when they come. Where these are shared like others, each synchronization moves one peer's to the others.
+    extra: further content by name: tensors, numpy arrays and other memory, or objects with
+    state_dict() and load_state_dict(), such as a learning rate scheduler, whose tensors and numbers
+    are shared. own: tells by name which tensors may have different content on each peer, for
+    example BatchNorm's statistics. Peers receive these once, when they join. If they were shared
+    like the others, each synchronization would copy one peer's to all.
 
-    Of DTensors the local shards are shared, and the names say which: each shard is a peer group of its own. What is not
-    dense (sparse tensors, strided views) is refused.
+    Of DTensors the local shards are shared, and the names tell which: each shard is a peer group of
+    its own. Tensors that are not dense (sparse tensors, strided views) are refused.
     """
     if optimizer is not None:
         materialize(optimizer)

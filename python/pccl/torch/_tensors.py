@@ -1,4 +1,4 @@
-"""Tensors as what lies in this process's memory, with names that say so."""
+"""The memory that tensors have in this process, with names that identify it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any, Iterator, List, Tuple
 
 import torch
 
-# What wrappers put into the names of a module; peers may be wrapped differently.
+# What wrappers insert into the names of a module; peers may use different wrappers.
 _WRAPPINGS = ("_orig_mod", "_checkpoint_wrapped_module", "_fsdp_wrapped_module")
 
 _SHARED_DTYPES = (
@@ -34,7 +34,8 @@ def plain_name(name: str) -> str:
 
 
 def persistent_buffers(module: torch.nn.Module) -> Iterator[Tuple[str, torch.Tensor]]:
-    """Those that a state_dict has; the others are caches that each peer makes for itself."""
+    """The buffers that a state_dict has. The others are caches, which each peer makes for itself.
+    """
     seen = set()
     for prefix, part in module.named_modules():
         for name, buffer in part._buffers.items():
@@ -49,14 +50,15 @@ def is_dtensor(tensor: Any) -> bool:
 
 
 def local(tensor: Any) -> torch.Tensor:
-    """The memory of a tensor in this process: a DTensor's shard. Never a copy."""
+    """The tensor's memory in this process; of a DTensor, its local shard. Never a copy."""
     with torch.no_grad():
         part: torch.Tensor = tensor.to_local() if is_dtensor(tensor) else tensor
         return part.detach()
 
 
 def shard_name(tensor: Any) -> str:
-    """Which shard this process has, as the end of a name: "@S0:1/2" is the second of two along dimension 0."""
+    """A suffix for names that tells the shard of this process: "@S0:1/2" is the second of two along
+    dimension 0."""
     if not is_dtensor(tensor):
         return ""
     mesh = tensor.device_mesh
@@ -73,7 +75,8 @@ def shard_name(tensor: Any) -> str:
 
 
 def is_dense(tensor: torch.Tensor) -> bool:
-    """Does it fill its memory without gaps and overlaps, in whatever order of dimensions (channels_last)?"""
+    """Whether it fills its memory without gaps and overlaps, in any order of dimensions
+    (channels_last)."""
     expected = 1
     extents = zip(tensor.stride(), tensor.shape)
     for stride, extent in sorted((stride, extent) for stride, extent in extents if extent > 1):
@@ -84,8 +87,9 @@ def is_dense(tensor: torch.Tensor) -> bool:
 
 
 def in_memory_order(tensor: torch.Tensor) -> Tuple[torch.Tensor, str]:
-    """The same memory as a contiguous tensor of a data type that can be sent, and the end of a name that says in which
-    order its dimensions lie there if that is not the usual one: bytes of another order must not be taken for these."""
+    """The same memory as a contiguous tensor of a data type that can be sent, and a suffix for
+    names that tells the order of its dimensions in memory if that is not the usual one. The suffix
+    keeps bytes of different orders apart."""
     order = ""
     if not tensor.is_contiguous() and is_dense(tensor):
         dimensions = sorted(range(tensor.dim()), key=lambda d: (-tensor.stride(d), d))
