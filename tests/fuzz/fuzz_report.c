@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-/* Counts what is asked for at once: a short text must not make it much. */
+/* Counts the memory that is requested, because a short text must not cause large requests. */
 struct heap {
     size_t live, most;
 };

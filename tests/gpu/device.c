@@ -1,6 +1,6 @@
 /*
- * Memory of a real CUDA device through src/device: a few MiB there and back through lanes, in several threads. Exits
- * with 77 where there is no device.
+ * Memory of a real CUDA device through src/device: a few MiB there and back through lanes, in
+ * several threads. Exits with 77 where there is no device.
  */
 #include "device/cuda_driver.h"
 #include "device/device.h"
@@ -96,7 +96,7 @@ static enum pccl_status write_all(struct pccl_device_lane *lane, uint8_t *memory
     return status;
 }
 
-/* Reads it in pieces at odd places, two of them under way at a time. STATE: the content is another. */
+/* Reads it in pieces at odd offsets, with two reads in flight. STATE: the content differs. */
 static enum pccl_status read_all(struct pccl_device_lane *lane, const uint8_t *memory, uint32_t seed,
                                  struct pccl_text *why)
 {

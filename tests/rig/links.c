@@ -110,7 +110,7 @@ void rig_close_end(struct rig_world *world, struct rig_connection *connection, u
     }
 }
 
-/* Of what is in flight a part may still arrive: nothing, everything, or the first bytes. */
+/* Of the bytes in flight all, none, or the first ones may still arrive. */
 void rig_break(struct rig_world *world, struct rig_connection *connection)
 {
     if (connection->broken)
@@ -194,7 +194,10 @@ bool rig_may_move(const struct rig_world *world, const struct rig_connection *co
     return end->open && end->sending && (connection->broken || connection->pipes[side].count < world->spec->pipe_bytes);
 }
 
-/* Between a queue and plain memory; NULL: zeros go in, and nobody wants what comes out. */
+/*
+ * Moves bytes between a queue and plain memory. NULL: zeros are sent, and received bytes are
+ * dropped.
+ */
 static void push(struct rig_pipe *pipe, const uint8_t *bytes, uint32_t count)
 {
     while (count > 0) {
@@ -223,7 +226,7 @@ static void pull(struct rig_pipe *pipe, uint8_t *bytes, uint32_t count)
     }
 }
 
-/* How many of at most `most` bytes go in one step. */
+/* How many bytes, of at most `most`, move in one step. */
 static uint32_t portion(struct rig_world *world, uint32_t most)
 {
     return world->spec->whole || below(world, 2) == 0 ? most : 1 + (uint32_t)below(world, most);
@@ -231,7 +234,7 @@ static uint32_t portion(struct rig_world *world, uint32_t most)
 
 static uint32_t least(uint32_t a, uint32_t b) { return a < b ? a : b; }
 
-/* The next bytes of the frame, then of the payload. `pipe` NULL: they vanish. */
+/* Sends the next bytes of the frame, then of the payload. `pipe` NULL: they vanish. */
 static void send_bytes(struct rig_world *world, struct rig_end *end, struct rig_pipe *pipe, uint32_t count)
 {
     const uint32_t of_frame = least(count, end->out_bytes - end->out_done), of_payload = count - of_frame;
@@ -319,7 +322,7 @@ static void receive_frame(struct rig_world *world, struct rig_connection *connec
     end->late = end->arrival.payload;
 }
 
-/* As far as is known: the header tells. */
+/* The frame's length as far as it is known, from its header. */
 static uint32_t frame_bytes(const struct rig_end *end)
 {
     return end->in_done < HEADER_BYTES ? HEADER_BYTES : HEADER_BYTES + get_u16(end->in);
@@ -379,7 +382,7 @@ static bool lane_has_another(const struct rig_world *world, const struct rig_con
     return false;
 }
 
-/* First the called side knows of a new connection, then the caller. */
+/* The side that is dialed knows of a new connection first, then the one that dials. */
 bool rig_may_dial(const struct rig_world *world, const struct rig_connection *connection)
 {
     const struct rig_rank *from = &world->ranks[connection->from], *to = &world->ranks[connection->to];

@@ -10,7 +10,7 @@
 static struct rig_totals totals;
 static struct rig_world world = {.totals = &totals};
 static struct rig_spec spec;
-static char repeat[256]; /* the command that does the same run again */
+static char repeat[256]; /* the command that repeats the run */
 
 static const char *const fault_names[] = {
     [RIG_KILL] = "kill", [RIG_BREAK] = "break", [RIG_FREEZE] = "freeze", [RIG_STARVE] = "starve"};
@@ -44,9 +44,9 @@ static bool run(const char *which, uint64_t number, const struct rig_fault *faul
 /* ---- exhaustive ---- */
 
 /*
- * What a level tries in each world. Every rank is killed at every step, or (--every) at every so
- * many of them. Standstills and losses come every so many steps, too. All are staggered over ranks
- * or connections.
+ * What a level tries in each world. Every rank is killed at every step, or (--every) once in so
+ * many steps. Standstills and losses come once in so many steps too. All are staggered over the
+ * ranks or connections.
  */
 struct level {
     uint32_t kill_stride, freeze_stride, break_stride;
@@ -54,7 +54,10 @@ struct level {
 };
 static const struct level levels[] = {{1, 48, 96, 12}, {1, 1, 1, 600}, {1, 1, 1, 100000}, {1, 1, 1, UINT64_MAX}};
 
-/* Those of the undisturbed run: a loss of any other changes nothing. Their number. */
+/*
+ * The connections that the undisturbed run uses; losing another one changes nothing. Returns their
+ * number.
+ */
 static uint32_t used_connections(uint32_t used[RIG_CONNECTIONS_MAX])
 {
     uint32_t count = 0;
@@ -83,7 +86,7 @@ static bool every_single_fault(uint32_t number, const struct level *level, uint3
     return true;
 }
 
-/* Two different ranks at any two steps, or so many of these pairs. */
+/* Kills two different ranks at any two steps, or at so many of these pairs. */
 static bool pairs_of_kills(uint32_t number, const struct level *level, uint32_t steps)
 {
     const uint64_t last = steps + steps / 4, others = spec.ranks - 1;
@@ -125,7 +128,7 @@ static bool exhaustive(uint64_t number_of_level, uint64_t every, uint64_t first,
 
 /* ---- random ---- */
 
-/* A world once without faults, to see how long it is, and then several times with some. */
+/* Runs a world once without faults, to learn its length, and then several times with faults. */
 static bool run_seed(uint64_t seed)
 {
     enum { DISTURBED_RUNS = 4 };
@@ -161,7 +164,9 @@ static bool random_worlds(uint64_t first, uint64_t count)
 
 /* ---- plants ---- */
 
-/* Each in a process of its own: some end by what the sanitizer or an assertion says. */
+/*
+ * Runs each plant in a process of its own, because the sanitizer or an assertion ends some of them.
+ */
 static bool all_plants(void)
 {
     enum { WORLDS = 400 };
@@ -227,7 +232,7 @@ static int usage(void)
 
 struct request {
     enum { REQUEST_NONE, REQUEST_SEED, REQUEST_WORLD, REQUEST_RANDOM, REQUEST_PLANTS } what;
-    bool exhaustive; /* of all listed worlds, or of the one asked for */
+    bool exhaustive; /* all listed worlds, or the given one */
     uint64_t first, count, level, every;
     struct rig_fault faults[RIG_FAULTS_MAX];
     uint32_t fault_count;
@@ -279,7 +284,7 @@ static bool parse(int argc, char **argv, struct request *request)
     return optind == argc && (request->what != REQUEST_NONE || request->exhaustive);
 }
 
-/* One seed with its own faults, or one world under given ones. */
+/* Runs one seed with its own faults, or one world with given ones. */
 static bool run_one(const struct request *request)
 {
     const bool listed = request->what == REQUEST_WORLD;

@@ -1,6 +1,6 @@
 /*
- * The ranks: their callers' buffers, the operations they run, what their exchange tells them, and
- * what must hold of it at each moment.
+ * The ranks: their callers' buffers, the operations they run, the events of their exchange, and the
+ * checks of it at each moment.
  */
 #include "collective/check.h"
 #include "rig.h"
@@ -47,7 +47,7 @@ static bool canaries_live(const struct rig_buffer *buffer)
 }
 
 /*
- * The caller has it back: what is written from now on shows at the end, or at once under the
+ * The caller has the buffer back: later writes are noticed at the end, or at once under the
  * sanitizer.
  */
 static void buffer_return(struct rig_buffer *buffer)
@@ -98,7 +98,7 @@ static void check_result(struct rig_attempt *attempt, const char *when)
         check_input(attempt, when);
 }
 
-/* ---- what the exchange tells ---- */
+/* ---- the exchange's events ---- */
 
 static void report(struct rig_attempt *attempt, enum rig_mail_kind kind, enum pccl_class class)
 {
@@ -108,7 +108,7 @@ static void report(struct rig_attempt *attempt, enum rig_mail_kind kind, enum pc
     rig_post(attempt->world, &rank->to_master, &mail);
 }
 
-/* Somebody of the view asked for something else. */
+/* Whether a member of the view asked for something else. */
 static bool is_mismatched(const struct rig_attempt *attempt)
 {
     const uint32_t odd = attempt->world->spec->ops[attempt->op].odd_rank;
@@ -127,7 +127,7 @@ static void on_done(void *context, struct pccl_transfer *transfer)
         return;
     }
     attempt->state = RIG_DONE;
-    /* Who knows of the abort already may have sent filler (F19). */
+    /* a rank that knows of the abort already may have sent filler (F19) */
     const struct rig_decision *decision = &world->decisions[attempt->op][attempt->use];
     if (decision->aborted_by == 0)
         check_result(attempt, "when done");
@@ -156,7 +156,7 @@ static void on_failed(void *context, struct pccl_transfer *transfer, enum pccl_c
     struct rig_world *world = rank->world;
     rig_trace(world, "rank %u: operation %u use %u fails: %s", attempt->rank, attempt->op, attempt->use, reason->bytes);
     /*
-     * Done, and yet it fails: what it had sent, or has still to send, may be lost with a
+     * It fails although it was done: what it had sent, or has still to send, may be lost with a
      * connection.
      */
     const bool after_done = attempt->state == RIG_DONE && !attempt->lost && class == PCCL_CLASS_PEER_LOST;
@@ -277,7 +277,7 @@ static struct rig_attempt *attempt_make(struct rig_rank *rank, uint32_t op)
     return attempt;
 }
 
-/* Launches the next attempt; one whose outcome is known already ends at once (PROTOCOL 5.1). */
+/* Launches the next attempt, which ends at once if its outcome is known already (PROTOCOL 5.1). */
 void rig_start(struct rig_rank *rank, uint32_t op)
 {
     struct rig_world *world = rank->world;
@@ -365,8 +365,8 @@ static void point_into(struct rig_world *world, const struct rig_attempt *attemp
 }
 
 /*
- * As the engine does: a segment that is half sent must not become whole, who gets it may not know
- * that it is out.
+ * As the engine does: a half-sent segment must not be completed, because its receiver may not know
+ * that it was removed.
  */
 static void cut_senders(struct rig_world *world, const struct rig_rank *rank, const struct pccl_transfer *transfer)
 {
@@ -409,7 +409,10 @@ void rig_stop(struct rig_attempt *attempt, bool committed)
         world->totals->aborts++;
 }
 
-/* What the library says it needs no more, nothing may point to: not even before the outcome. */
+/*
+ * Nothing may point to memory that the library says it no longer needs, not even before the
+ * outcome.
+ */
 void rig_check_state(struct rig_rank *rank)
 {
     const char *broken = pccl_exchange_check(rank->exchange);
@@ -432,11 +435,11 @@ void rig_check_at_rest(struct rig_rank *rank)
     }
 }
 
-/* ---- what the master says ---- */
+/* ---- the master's messages ---- */
 
 /*
- * All members of the view in which an outcome is decided learn the same one. Who has died does not
- * count: it may have given the operation up with an earlier view, and taken that to the grave.
+ * All members of the view in which an outcome is decided learn the same one. Ranks that have died
+ * do not count: such a rank may have given the operation up with an earlier view.
  */
 static void note_outcome(const struct rig_rank *rank, uint32_t op, uint32_t use, bool committed)
 {

@@ -1,8 +1,8 @@
 /*
  * The kill rig of the data plane: the exchanges of several ranks in one process, joined by bounded
  * byte queues instead of sockets, under a scheduler that picks the next small step from a seed. A
- * model of the master decides outcomes by PROTOCOL 6. Faults (kills, lost connections, ranks that
- * stand still) come at steps given beforehand, so that a fault can be put at every step of a run.
+ * model of the master decides outcomes by PROTOCOL 6. Faults (kills, lost connections, suspended
+ * ranks) come at steps given in advance, so that a fault can be placed at every step of a run.
  */
 #ifndef PCCL_TESTS_RIG_H
 #define PCCL_TESTS_RIG_H
@@ -27,7 +27,7 @@ enum {
     RIG_NOBODY = 99,
 };
 
-/* Wrong behavior that is put in on purpose, to see that the checks notice. */
+/* Wrong behavior that is planted on purpose, to prove that the checks notice it. */
 #define RIG_PLANTS(X)                                                                                                  \
     X(flip, "a bit of a payload flips on its way")                                                                     \
     X(misplace, "payload bytes are written one byte too far")                                                          \
@@ -59,14 +59,14 @@ struct rig_op {
     struct pccl_descriptor descriptor;
     uint32_t segment_elements; /* 0: what the plan says */
     uint32_t in_place;         /* bit for each rank */
-    uint32_t odd_rank;         /* this rank's first attempt asks for something else; RIG_NOBODY */
-    bool odd_in_length;        /* for fewer elements; else for another operation on as many */
+    uint32_t odd_rank;         /* this rank's first attempt asks for a different operation; RIG_NOBODY: none does */
+    bool odd_in_length;        /* it asks for fewer elements; otherwise for another operation on as many */
 };
 
 struct rig_spec {
     uint64_t seed;
-    uint32_t ranks, pool, op_count, rounds; /* each operation is to succeed `rounds` times, one after the other */
-    uint32_t ring[RIG_RANKS_MAX];           /* of the first view; later ones leave out the dead */
+    uint32_t ranks, pool, op_count, rounds; /* each operation must succeed `rounds` times, one after the other */
+    uint32_t ring[RIG_RANKS_MAX];           /* of the first view; later rings leave out the dead */
     struct pccl_id ids[RIG_RANKS_MAX];
     struct rig_op ops[RIG_OPS_MAX];
     bool direct;    /* and a link for each pair */
@@ -74,14 +74,14 @@ struct rig_spec {
     bool linked;    /* all links stand when the first operation starts */
     bool redialed;  /* a lost connection is replaced even if its lane has others */
     bool uneven;    /* some connections and ranks are much slower than others */
-    bool whole;     /* bytes move as much at a time as there is room for */
+    bool whole;     /* as many bytes move at a time as there is room for */
     uint32_t pipe_bytes;
     size_t window_bytes, scratch_bytes;
     uint8_t *inputs[RIG_OPS_MAX][RIG_ROUNDS_MAX][RIG_RANKS_MAX];
     uint8_t *references[RIG_OPS_MAX][RIG_ROUNDS_MAX][RIG_VIEWS]; /* made when first needed */
 };
 
-/* A world of the exhaustive part. false: there is none of that number. */
+/* A world of the exhaustive part. false: there is none with this number. */
 bool rig_spec_listed(struct rig_spec *spec, uint32_t number);
 void rig_spec_random(struct rig_spec *spec, uint64_t seed);
 void rig_spec_release(struct rig_spec *spec);
@@ -89,7 +89,7 @@ void rig_spec_print(const struct rig_spec *spec);
 size_t rig_op_bytes(const struct rig_op *op);
 uint32_t rig_ring_of(const struct rig_spec *spec, uint32_t view, uint32_t *ranks); /* in ring order; their number */
 struct pccl_cost rig_cost(const struct rig_spec *spec);
-/* What the operation must give in this view, to the bit. */
+/* The exact result that the operation must have in this view. */
 const uint8_t *rig_reference(struct rig_spec *spec, uint32_t op, uint32_t round, uint32_t view);
 /* Plans made from now on are for this operation. */
 void rig_plan_for(const struct rig_spec *spec, const struct rig_op *op);
@@ -115,12 +115,12 @@ struct rig_attempt { /* one instance of an operation at one rank */
     struct rig_world *world;
     uint32_t rank, op, round, use, view_number, view;
     enum rig_state state;
-    struct pccl_transfer *transfer;  /* NULL: it could not even start, or is stopped */
+    struct pccl_transfer *transfer;  /* NULL: it could not start, or was stopped */
     struct rig_buffer input, result; /* in place: no result */
     bool in_place, odd, at_rest;
     bool refused;        /* the exchange did not take it */
     bool lost;           /* failed after it was done */
-    uint32_t links_lost; /* of its lanes, since it started */
+    uint32_t links_lost; /* connections that its lanes have lost since it started */
     struct rig_attempt *next;
 };
 
@@ -136,17 +136,17 @@ struct rig_mailbox {
     uint32_t first, count;
 };
 
-enum rig_life { RIG_ALIVE, RIG_FROZEN, RIG_ZOMBIE /* thawed, and does not know that it is out */, RIG_DEAD };
+enum rig_life { RIG_ALIVE, RIG_FROZEN, RIG_ZOMBIE /* thawed, without knowing that it was removed */, RIG_DEAD };
 struct rig_rank {
     struct rig_world *world;
     uint32_t number;
     enum rig_life life;
-    bool thaws; /* FROZEN: will go on when it is out already */
+    bool thaws; /* FROZEN: thaws after it was removed */
     struct test_memory memory;
     struct pccl_exchange *exchange;
     uint32_t view_number, view;
     struct rig_attempt *running[RIG_OPS_MAX]; /* started and not stopped */
-    uint32_t use[RIG_OPS_MAX];                /* of the next or the running attempt */
+    uint32_t use[RIG_OPS_MAX];                /* use number of the next or the running attempt */
     uint32_t rounds[RIG_OPS_MAX];             /* committed so far */
     uint64_t tombstones[RIG_OPS_MAX];         /* bit for each use */
     struct rig_mailbox to_master, from_master;
@@ -161,7 +161,7 @@ struct rig_pipe {
 
 struct rig_end { /* one side's view of a connection */
     bool open;   /* the exchange knows of it */
-    bool fresh;  /* idle, and not asked for a frame since */
+    bool fresh;  /* idle, and not asked for a frame since then */
     bool sending;
     struct pccl_departure departure;
     uint8_t out[RIG_FRAME_MAX];
@@ -178,7 +178,7 @@ struct rig_connection {
     uint32_t from, to;
     bool broken;
     bool dialed;              /* at least once */
-    bool late[2];             /* this end notices that it is broken only when nothing else is left to do */
+    bool late[2];             /* this end notices the break only when nothing else is left to do */
     struct rig_end ends[2];   /* [0]: the sender of the data, who dialed; [1]: the other one */
     struct rig_pipe pipes[2]; /* [0]: from ends[0] to ends[1] */
 };
@@ -187,15 +187,15 @@ struct rig_decision {
     uint32_t done; /* ranks */
     uint32_t view; /* when it was decided */
     bool decided, committed;
-    bool held;                         /* a failure that waits for the view without its cause */
+    bool held;                         /* a failure that waits for the view without the cause of the failure */
     uint32_t committed_by, aborted_by; /* ranks that have heard of it */
 };
 
 struct rig_totals {
     uint64_t worlds, runs, kills, breaks, freezes, starved, commits, aborts, messages, steps;
-    uint64_t held;     /* segments that came ahead of the start, or of the opening of the group */
+    uint64_t held;     /* segments that arrived before the start, or before their stripe was opened */
     uint64_t used;     /* starts that found some */
-    uint64_t odd_held; /* of these of an operation in which peers differ */
+    uint64_t odd_held; /* those of an operation in which peers differ */
 };
 
 struct rig_world {
@@ -213,10 +213,10 @@ struct rig_world {
     struct rig_rank ranks[RIG_RANKS_MAX];
     struct rig_connection *connections;
     uint32_t connection_count;
-    /* What the scheduler remembers of each connection: steps that are possible at its ends. */
+    /* The scheduler's record of each connection: the steps that are possible at its ends. */
     uint8_t possible[2 * RIG_CONNECTIONS_MAX]; /* by number and side */
     uint32_t possible_count;
-    bool stale[RIG_CONNECTIONS_MAX]; /* look again: those in the list */
+    bool stale[RIG_CONNECTIONS_MAX]; /* to be examined again: those in the list */
     uint32_t stale_list[RIG_CONNECTIONS_MAX];
     uint32_t stale_count;
     uint32_t priorities[RIG_RANKS_MAX + 2 * RIG_CONNECTIONS_MAX];
@@ -233,7 +233,7 @@ bool rig_run(struct rig_world *world, struct rig_spec *spec, const struct rig_fa
 
 void rig_violation(struct rig_world *world, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void rig_trace(struct rig_world *world, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* Is this the moment? At most once in a run, sometimes never. */
+/* Whether to plant the fault now. At most once in a run, sometimes never. */
 bool rig_plant(struct rig_world *world, enum rig_plant plant);
 
 /* ranks.c */
@@ -262,9 +262,9 @@ bool rig_may_deliver(const struct rig_connection *connection, uint32_t side);
 void rig_deliver(struct rig_world *world, struct rig_connection *connection, uint32_t side);
 bool rig_may_dial(const struct rig_world *world, const struct rig_connection *connection);
 void rig_dial(struct rig_world *world, struct rig_connection *connection);
-/* Something has changed on this lane. */
+/* To be called when something has changed on this lane. */
 void rig_touch(struct rig_world *world, uint32_t from, uint32_t to);
-/* Nothing under way at this rank points into the block. */
+/* Whether nothing in progress at this rank points into the block. */
 bool rig_points_into(const struct rig_world *world, uint32_t rank, const uint8_t *block, size_t bytes);
 
 /* master.c */

@@ -1,9 +1,9 @@
-/* Which worlds there are, what their callers put in, and what must come out. */
+/* The worlds, what their callers put in, and what must come out. */
 #include "rig.h"
 
 #include <stdio.h>
 
-/* ---- plans small enough for a world with few messages: the linker puts this in front of the real one ---- */
+/* ---- plans for few messages: the linker puts this function in front of the real one ---- */
 
 enum pccl_status __real_pccl_plan_make(const struct pccl_descriptor *descriptor, const struct pccl_cost *cost,
                                        uint32_t ranks, uint32_t rank, struct pccl_plan *plan, struct pccl_text *reason);
@@ -108,10 +108,7 @@ struct fold {
     uint8_t *result;
 };
 
-/*
- * What is left of the elements, or of what is folded so far, on the other side: as these, or as
- * those.
- */
+/* The elements, or the partial fold, as they arrive at the other side: as these types, or those. */
 static void pass_codec(const struct fold *fold, const struct pccl_codec *by, const void *elements,
                        const struct pccl_codec *as, void *result)
 {
@@ -119,7 +116,10 @@ static void pass_codec(const struct fold *fold, const struct pccl_codec *by, con
     pccl_codec_decode(as, fold->kernels, fold->packed, fold->count, result);
 }
 
-/* One after the other. The parts but the last, or what is folded so far, are packed for sending. */
+/*
+ * Folds one part after the other. All parts but the last, or the partial fold, are packed for
+ * sending.
+ */
 static void fold_packed(const struct fold *fold)
 {
     const struct pccl_plan *plan = fold->plan;
@@ -215,7 +215,7 @@ static void make_ids(struct rig_spec *spec, struct pccl_prng *prng)
 
 bool rig_spec_listed(struct rig_spec *spec, uint32_t number)
 {
-    /* in this order rings of three and of four ranks have bf16 that is folded in f32 */
+    /* this order gives rings of three and of four ranks bf16 that is folded in f32 */
     static const enum pccl_datatype datatypes[] = {PCCL_F32, PCCL_BF16, PCCL_I16, PCCL_U8, PCCL_F64};
     static const enum pccl_reduce_op reductions[] = {PCCL_SUM, PCCL_AVG, PCCL_MAX};
     const uint32_t ranks = 2 + number / 16, bits = number % 16;
@@ -274,7 +274,7 @@ static struct rig_op random_op(const struct rig_spec *spec, struct pccl_prng *pr
         op.descriptor.codec_datatype = (uint8_t)packed[kind];
     }
     if (pccl_prng_below(prng, 8) == 0)
-        op.segment_elements = 0; /* as in production: one group for so few elements */
+        op.segment_elements = 0; /* as in production: one stripe for so few elements */
     if (pccl_prng_below(prng, 12) == 0)
         op.odd_rank = (uint32_t)pccl_prng_below(prng, spec->ranks);
     op.odd_in_length = (op.in_place >> RIG_RANKS_MAX & 1) != 0;

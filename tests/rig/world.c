@@ -215,7 +215,7 @@ static struct step pick(struct rig_world *world, const struct menu *menu)
 
 /* ---- steps ---- */
 
-/* One of those who are gone, or all of them. */
+/* Removes one of the dead ranks, or all of them. */
 static void bury(struct rig_world *world)
 {
     if (rig_plant(world, RIG_PLANT_deaf_master))
@@ -235,7 +235,7 @@ static void break_all(struct rig_world *world, const struct rig_rank *rank)
             rig_break(world, &world->connections[i]);
 }
 
-/* It hears that it is out: its caller gets everything back. */
+/* The rank learns that it was removed: its caller gets everything back. */
 static void expel(struct rig_world *world, struct rig_rank *rank)
 {
     for (uint32_t op = 0; op < world->spec->op_count; op++)
@@ -280,7 +280,7 @@ static void step_connection(struct rig_world *world, const struct step *step)
 
 /* ---- faults ---- */
 
-/* A killed process: what it had written may still arrive, in part. */
+/* Kills a process; a part of what it had written may still arrive. */
 static void kill_rank(struct rig_world *world, struct rig_rank *rank)
 {
     break_all(world, rank);

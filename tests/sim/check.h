@@ -31,7 +31,7 @@ struct link_heard {
     struct pccl_id to;
     bool up;
     uint64_t down_since;
-    uint64_t rtt_us, rate; /* the last that were not unknown */
+    uint64_t rtt_us, rate; /* the last known figures */
 };
 /* One outcome per round. */
 struct round_seen {
@@ -64,7 +64,7 @@ struct sim_checks {
     struct test_told *tests; /* newest first */
     struct optimized *optimized;
     struct ring_shot *shots;
-    bool optimizing; /* the master, when it was looked at last */
+    bool optimizing; /* the master, when it was last examined */
     uint64_t optimizing_since, optimizing_boot;
     /* the launch that has not returned: the outcome may come before it returns */
     struct sim_peer *launching;

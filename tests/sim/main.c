@@ -9,7 +9,7 @@
 
 static struct sim world;
 static bool mute_uses, mute_state;
-static uint64_t hash_seed; /* of all tables, with the seed: what happens must not depend on it */
+static uint64_t hash_seed; /* seed of all tables' hashes, on which nothing may depend */
 
 static void on_assert(const char *file, int line, const char *expression)
 {
@@ -140,8 +140,8 @@ static int run_scenarios(const char *name, bool trace)
 }
 
 /*
- * Allocation `at` of the directed run fails, and the next length - 1, for every `at`, or every so
- * many of them.
+ * Lets allocation `at` and the next length - 1 of the directed run fail, for every `at` or once in
+ * `every`.
  */
 static int run_oom(uint64_t first, uint64_t every, uint64_t length, bool keep_going, bool trace)
 {

@@ -194,7 +194,7 @@ void sim_peer_watch_links(struct sim *sim)
             } else if (sim->now - link->deaf_since >= sim->plan.user_timeout_us) {
                 link_down(sim, peer, link, PCCL_LINK_SILENT, false);
                 sim_process_arm(sim, &peer->process);
-                break; /* the list has changed; the others next time */
+                break; /* the list has changed; the others follow next time */
             }
         }
     }
@@ -622,7 +622,7 @@ void sim_peer_kill(struct sim *sim, struct sim_peer *peer, bool silently)
         return;
     peer->process.alive = false;
     peer->process.closing_until = sim->now;
-    if (!silently) /* mostly up to 10 ms; that of one in sixteen a while longer */
+    if (!silently) /* usually up to 10 ms; for one in sixteen longer */
         peer->process.closing_until += peer->id.bytes[15] * UINT64_C(40) * (peer->id.bytes[14] % 16 == 0 ? 20 : 1);
     peer->app.state = SIM_APP_GONE;
     sim_bulk_peer_gone(sim, peer);

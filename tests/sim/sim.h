@@ -28,12 +28,12 @@ enum {
     SIM_TAGS_KNOWN = 256, /* whose uses are followed */
     SIM_LINKS_MAX = 128,  /* of one peer */
     SIM_ELEMENTS = 4,
-    SIM_DONORS_MAX = 32, /* named to one who fetches, in one plan */
+    SIM_DONORS_MAX = 32, /* donors named to one requester, in one plan */
     SIM_MASTER_PORT = 48148,
     SIM_PEER_PORT = 48149,
 };
 
-#define SIM_RATE_NONE UINT64_MAX /* of path_rates: nothing gets through */
+#define SIM_RATE_NONE UINT64_MAX /* in path_rates: the path carries nothing */
 
 struct sim;
 struct sim_conn;
@@ -101,10 +101,10 @@ struct sim_end {
     bool established; /* told to the process */
     bool failed;      /* dialing failed */
     enum pccl_link_end how;
-    bool ended;  /* after the bytes in `in` nothing more will come */
+    bool ended;  /* nothing follows the bytes in `in` */
     bool queued; /* in the process's list of ready ends */
     bool hello_seen;
-    struct pccl_id peer;    /* links and probes: who is meant, or who it is */
+    struct pccl_id peer;    /* links and probes: the peer that is meant, or that answered */
     struct pccl_id lineage; /* probes */
     uint64_t deadline;      /* links and probes: must be up by then */
     struct pccl_frame_reader reader;
@@ -137,9 +137,12 @@ void sim_conn_send(struct sim *sim, struct sim_conn *conn, int end, const uint8_
 void sim_conn_close(struct sim *sim, struct sim_conn *conn, int end);
 /* Both ends break; bytes in flight are lost from a random point on. */
 void sim_conn_reset(struct sim *sim, struct sim_conn *conn);
-/* What `end` sends disappears from now on; nobody is told. */
+/* What `end` sends disappears from now on, without notice to either side. */
 void sim_conn_blackhole(struct sim *sim, struct sim_conn *conn, int end);
-/* The process is gone: its kernel closes its connections (or, host lost, nobody is told). */
+/*
+ * The process has ended: its kernel closes its connections (if its host is lost, nothing closes
+ * them).
+ */
 void sim_net_process_gone(struct sim *sim, struct sim_process *process, bool silently);
 void sim_net_cut(struct sim *sim, uint32_t a, uint32_t b, enum sim_plane plane, enum sim_cut cut);
 enum sim_cut sim_net_state(const struct sim *sim, uint32_t a, uint32_t b, enum sim_plane plane);
@@ -152,14 +155,14 @@ int sim_end_next(struct sim *sim, struct sim_end *end, struct pccl_frame *frame,
 struct pccl_address sim_address(uint32_t host, uint16_t port);
 uint32_t sim_host_of(const struct pccl_address *address);
 
-/* ---- process.c: what has a loop, can be stopped and killed ---- */
+/* ---- process.c: processes, which have a loop and can be stopped and killed ---- */
 
 struct sim_process {
     struct sim *sim;
     bool is_master;
     bool alive;
     uint64_t stopped_until; /* SIGSTOP */
-    uint64_t closing_until; /* not alive: its kernel still closes what it had, the port at last */
+    uint64_t closing_until; /* after death, its kernel still closes its connections until then, the port last */
     uint32_t host;
     uint16_t port; /* listens here */
     uint32_t number;
@@ -210,7 +213,7 @@ struct sim_link {
     struct pccl_address candidates[PCCL_CANDIDATES_MAX];
     uint32_t candidate_count, candidate;
     enum pccl_link_end worst; /* of the candidates tried */
-    uint64_t deaf_since;      /* nothing gets through since then; 0: it does */
+    uint64_t deaf_since;      /* since when nothing gets through; 0: it does */
 };
 
 /* ---- app.c: the caller ---- */
@@ -248,13 +251,13 @@ struct sim_app {
     bool call_value[8];
     uint64_t since; /* of the blocking call */
     uint64_t updates;
-    bool describing; /* has asked how the master sees the links */
+    bool describing; /* has asked for the topology report */
     uint64_t reports, unpictured;
     /* the synchronizations at the start of a chapter */
     uint32_t sync_count, sync_index, sync_attempt;
     bool sync_prepared, sync_asked;
-    bool sync_old;     /* as the chapter began it had synchronized, or nobody had */
-    bool sync_current; /* the last one has succeeded: the state may advance */
+    bool sync_old;     /* at the beginning of the chapter it had synchronized, or no peer had */
+    bool sync_current; /* the last synchronization has succeeded: the state may advance */
 };
 
 /* ---- a caller's shared state, and its transfer: state.c ---- */
@@ -266,15 +269,15 @@ struct sim_donor {
 struct sim_state {
     /* the caller's memory */
     uint64_t content, own, revision; /* own: a tensor that need not be the same everywhere */
-    uint64_t mimics; /* a liar: other content that has the same digest as `content`; 0: it does not lie */
-    bool torn;       /* content that an unfinished transfer has written into */
+    uint64_t mimics;                 /* a liar: other content with the same digest as `content`; 0: not a liar */
+    bool torn;                       /* content that an unfinished transfer has written into */
     /* what it brings to the call */
     uint8_t strategy;
     bool unequal, odd; /* odd: another list of tensors */
     /* the transfer */
     struct pccl_sync_plan plan;
     struct pccl_proof proof; /* of what it fetches */
-    uint64_t prove_us;       /* how long it takes to prove what it has; 0: a random time */
+    uint64_t prove_us;       /* the time that computing its proofs takes; 0: random */
     bool fetching, failed;
     uint64_t generation; /* of the plan: events of an older one are void */
     uint64_t alone_since;
@@ -295,7 +298,7 @@ struct sim_use {
     uint64_t joint, sync;
     uint32_t next;
 };
-/* What one master life has said to a peer. */
+/* What one life of the master has sent to a peer. */
 struct sim_tap {
     uint64_t boot, sequence;
     struct pccl_epoch view;
@@ -314,7 +317,7 @@ struct sim_peer {
     uint32_t dials;             /* that its machine has asked for */
     bool attributes_may_change; /* the checkers' */
     bool was_connected, end_checked, state_judged;
-    bool lies; /* is rightly removed for breaking the protocol */
+    bool lies; /* breaks the protocol, so it is rightly removed */
     struct sim_app app;
     struct sim_state state;
     struct sim_test test;
@@ -329,7 +332,7 @@ struct sim_peer {
     uint32_t seen_count;
     struct pccl_id *gone; /* owned: removed from its list */
     uint32_t gone_count;
-    struct link_heard *heard; /* owned: what a master heard of its links */
+    struct link_heard *heard; /* owned: what masters heard of its links */
     uint32_t heard_count;
     uint64_t heard_boot, heard_sequence;
     uint64_t seen_joint, seen_sync, asked_round[PCCL_ROUND_KINDS];
@@ -345,17 +348,17 @@ void sim_peer_readable(struct sim *sim, struct sim_peer *peer, struct sim_conn *
 void sim_peer_tick(struct sim *sim, struct sim_peer *peer);
 uint64_t sim_peer_deadline(const struct sim_peer *peer);
 /*
- * Steps its machine, now; the machine's answer. Whoever steps it looks after it (sim_check_peer)
+ * Steps its machine, now, and returns the machine's answer. The caller checks it (sim_check_peer)
  * and arms its timer.
  */
 enum pccl_status sim_peer_step(struct sim *sim, struct sim_peer *peer, struct pccl_peer_event *event);
 enum pccl_status sim_peer_call(struct sim *sim, struct sim_peer *peer, enum pccl_call call);
 void sim_peer_measured(struct sim *sim, struct sim_peer *peer, const struct pccl_id *to, uint32_t rtt_us,
                        uint64_t rate);
-/* Steps it, looks after it and arms its timer. */
+/* Steps its machine, checks it and arms its timer. */
 void sim_peer_tell(struct sim *sim, struct sim_peer *peer, struct pccl_peer_event *event);
 bool sim_peer_runs(const struct sim_peer *peer); /* alive, not stopped, machine there */
-/* Links through which nothing comes for too long go down as silent. */
+/* Ends links as silent when nothing has arrived for too long. */
 void sim_peer_watch_links(struct sim *sim);
 /* Open links between two living processes, in either direction. */
 struct sim_conn *sim_peer_link(struct sim_peer *from, const struct pccl_id *to);
@@ -380,15 +383,15 @@ void sim_app_await(struct sim *sim, struct sim_peer *peer, struct pccl_peer_op *
 void sim_app_release(struct sim *sim, struct sim_peer *peer, struct pccl_peer_op *op);
 /* Leaves and ends the process. */
 void sim_app_leave(struct sim *sim, struct sim_peer *peer);
-/* The communicator is dead: the same process comes back as a newcomer. */
+/* The communicator is dead: the same process returns as a newcomer. */
 void sim_app_return(struct sim *sim, struct sim_peer *peer);
 uint64_t sim_peer_joint(const struct sim_peer *peer);
-/* The first era, from this one on, that surely begins with an update. */
+/* The first era, from this one on, that is sure to begin with an update. */
 uint64_t sim_app_after_update(uint64_t joint);
-/* Something that all callers agree on, since it follows from the seed and from where they are. */
+/* A number that all callers agree on, because it follows from the seed and their position. */
 uint64_t sim_app_hash(const struct sim *sim, const struct sim_app *app, uint64_t salt);
 
-/* ---- app_sync.c: what a caller does about its shared state ---- */
+/* ---- app_sync.c: a caller's synchronizations of its shared state ---- */
 
 void sim_sync_draw_plan(struct sim *sim);
 void sim_topology_draw_plan(struct sim *sim);
@@ -415,8 +418,8 @@ void sim_search_begin(struct sim *sim, const struct sim_master *master, uint64_t
 void sim_search_stop(struct sim *sim, const struct sim_master *master, uint64_t ticket);
 void sim_searches_fini(struct sim *sim);
 /*
- * By hand: the test ends with what the path shows now; the search is answered, or could not be
- * tried.
+ * For scenarios: ends the test with the path's present figures; answers the search, or says that it
+ * could not be tried.
  */
 void sim_test_finish(struct sim *sim, struct sim_peer *peer);
 bool sim_search_is_open(const struct sim *sim);
@@ -433,10 +436,11 @@ void sim_state_init(struct sim *sim, struct sim_peer *peer);
 void sim_state_planned(struct sim *sim, struct sim_peer *peer, const struct pccl_sync_plan *plan);
 void sim_state_donor(struct sim *sim, struct sim_peer *peer, const struct pccl_id *donor, bool holds_unequal,
                      const struct pccl_proof *proof);
-/* The call has ended, and all that was done for it. */
+/* The call has ended, with everything that was done for it. */
 void sim_state_over(struct sim_peer *peer);
 /*
- * By hand: the first write; what was elected is there (false: nobody gives it); it cannot be had.
+ * For scenarios: the first write; the elected content has arrived (false: no donor has it); it
+ * cannot be had.
  */
 void sim_state_touch(struct sim *sim, struct sim_peer *peer);
 PCCL_MUST_CHECK bool sim_state_finish(struct sim *sim, struct sim_peer *peer);
@@ -448,7 +452,7 @@ void sim_bulk_start(struct sim *sim, struct sim_peer *peer, struct pccl_peer_op 
 void sim_bulk_stop(struct sim *sim, struct sim_peer *peer, struct pccl_peer_op *op);
 void sim_bulk_peer_gone(struct sim *sim, struct sim_peer *peer);
 void sim_bulk_link_down(struct sim *sim, struct sim_peer *peer, const struct pccl_id *other);
-/* By hand: this peer's part is complete; or it fails. */
+/* For scenarios: this peer's part is complete; or it fails. */
 void sim_bulk_finish(struct sim *sim, struct sim_peer *peer, struct pccl_peer_op *op);
 void sim_bulk_break(struct sim *sim, struct sim_peer *peer, struct pccl_peer_op *op, enum pccl_class class);
 bool sim_bulk_is_moving(struct sim *sim, const struct sim_peer *peer, const struct pccl_peer_op *op);
@@ -476,7 +480,7 @@ struct sim_instance {
     struct pccl_id lineage;
     struct pccl_instance name;
     struct sim_launch *launches;
-    bool failure_asked; /* somebody sent FAILED or ABORT_REQ */
+    bool failure_asked; /* a peer sent FAILED or ABORT_REQ */
 };
 struct sim_checks; /* check.h */
 void sim_check_init(struct sim *sim);
@@ -495,7 +499,7 @@ void sim_check_sent_by_master(struct sim *sim, struct sim_master *master, struct
 void sim_check_peer(struct sim *sim, struct sim_peer *peer);
 uint64_t sim_ring_hash(const struct pccl_id *ring, uint32_t count);
 void sim_check_master(struct sim *sim, struct sim_master *master);
-/* A machine says that the other side broke the protocol: none does here. */
+/* A machine says that the other side broke the protocol, which nobody does here. */
 void sim_check_said(struct sim *sim, const char *who, uint32_t number, const char *line);
 void sim_check_asked(struct sim *sim, struct sim_peer *peer, enum pccl_round_kind kind);
 void sim_check_operations_fini(struct sim *sim);
@@ -520,11 +524,11 @@ void sim_check_optimized(struct sim *sim, struct sim_peer *peer, enum pccl_statu
 void sim_check_topology_report(struct sim *sim, const char *text, size_t length);
 void sim_check_topology_time(struct sim *sim);
 void sim_check_topology_idle(struct sim *sim);
-/* Somebody is removed because its shared state does not go with the others'. */
+/* A peer is removed because its shared state does not match the others'. */
 void sim_check_state_refused(struct sim *sim, const struct sim_master *master, struct sim_peer *peer,
                              const char *reason);
 void sim_check_histories(struct sim *sim);
-/* After convergence: everybody agrees, nothing is left over. */
+/* After convergence: all peers agree, and nothing is left over. */
 void sim_check_converged(struct sim *sim);
 void sim_check_idle(struct sim *sim);
 void sim_check_waiting(struct sim *sim);
@@ -532,7 +536,7 @@ void sim_check_waiting(struct sim *sim);
 void sim_check_heard(struct sim *sim, const struct sim_master *master, const struct sim_conn *conn,
                      const struct pccl_frame *frame, const struct pccl_msg *msg);
 void sim_check_meshes(struct sim *sim);
-/* Until then what happens to it may be due to a fault. */
+/* Until then, what happens to the process may be due to a fault. */
 void sim_check_unwell(struct sim *sim, const struct sim_process *process, uint64_t until);
 void sim_check_conn_unwell(struct sim *sim, const struct sim_conn *conn, uint64_t until);
 void sim_check_hosts_unwell(struct sim *sim, uint32_t a, uint32_t b);
@@ -587,7 +591,7 @@ struct sim_plan {
 };
 
 void sim_faults_begin(struct sim *sim);
-/* A master and nothing that goes wrong by itself: for scenarios. */
+/* A master, and no faults by chance: for scenarios. */
 void sim_quiet_begin(struct sim *sim);
 void sim_fault(struct sim *sim, enum sim_fault kind);
 void sim_fault_event(struct sim *sim, void *subject, uint64_t kind, uint64_t unused);
@@ -608,7 +612,7 @@ struct sim {
     bool trace;
     uint64_t hash_seed;
     bool no_probes;             /* the master is short of descriptors */
-    bool mute_uses, mute_state; /* the audit: other checkers must find it too */
+    bool mute_uses, mute_state; /* for the audit: other checkers must find the bug as well */
     /* oom_length allocations of the machines, from number oom_at on, fail; 0: none. */
     uint64_t oom_at, oom_length, oom_count;
     bool oom_paused;
@@ -623,14 +627,14 @@ struct sim {
     bool state_by_hand; /* ... and what becomes of transfers of shared state */
     bool tests_by_hand, searches_by_hand;
     bool lies;                    /* somebody does */
-    bool behind_one;              /* the master sees all who come now from one address */
+    bool behind_one;              /* the master sees all new connections as from one address */
     bool faults_stopped, resting; /* applications stop at joint round rest_joint */
     uint64_t rest_joint;
 
     struct sim_master *master; /* the newest; may be down */
     uint64_t boots;
     struct sim_peer *peers[SIM_PEERS_MAX];
-    uint32_t peer_count, returning; /* incarnations; processes that will be back soon */
+    uint32_t peer_count, returning; /* incarnations; processes that will return soon */
     uint8_t cuts[SIM_HOSTS_MAX][SIM_HOSTS_MAX][SIM_PLANES];
     bool host_down[SIM_HOSTS_MAX];
     uint16_t next_port[SIM_HOSTS_MAX];
@@ -658,7 +662,7 @@ void sim_run_seed(struct sim *sim);
  * made.
  */
 uint64_t sim_run_oom(struct sim *sim, uint64_t at, uint64_t length);
-/* What everybody must reach when faults have stopped. */
+/* The state that all must reach after the faults have stopped. */
 bool sim_has_converged(struct sim *sim);
 void sim_converge(struct sim *sim);
 

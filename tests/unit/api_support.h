@@ -1,5 +1,5 @@
 /*
- * What the tests of the public functions share: the size of a communicator's world, and the reason
+ * Shared by the tests of the public functions: the size of a communicator's world, and the reason
  * of a failure.
  */
 #ifndef PCCL_TESTS_UNIT_API_SUPPORT_H

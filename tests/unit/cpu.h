@@ -1,7 +1,7 @@
 /*
- * What the processor that runs the tests can do, and which variants of the kernels a test has run
- * on it: a variant that the processor has and that was left out is printed, and in CI it is a
- * failure.
+ * Finds the features of the processor that runs the tests, and reports the kernel variants that a
+ * test has run on it. A variant that the processor supports and that was left out is printed, and
+ * in CI it is a failure.
  */
 #ifndef PCCL_TESTS_UNIT_CPU_H
 #define PCCL_TESTS_UNIT_CPU_H

@@ -1,5 +1,5 @@
 /*
- * What the tests of the engine share: nodes, each with an engine, whose events wake whoever waits
+ * Shared by the tests of the engine: nodes, each with an engine, whose events wake whoever waits
  * for them; connections between two nodes, or between a node and a bare socket that plays the other
  * peer by hand.
  */
@@ -152,7 +152,7 @@ static inline void node_end(struct node *node)
     uv_mutex_destroy(&node->lock);
 }
 
-/* Waits for the next event. Time ends only what hangs. */
+/* Waits for the next event. The time limit only ends tests that hang. */
 static inline void node_wait(struct node *node)
 {
     if (uv_cond_timedwait(&node->changed, &node->lock, LOOPBACK_HANG_MS * UINT64_C(1000000)) != 0)

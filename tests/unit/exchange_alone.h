@@ -1,6 +1,5 @@
 /*
- * One exchange of a world, whose other peers say only what the test says; and jobs that add numbers
- * of 32 bits.
+ * One exchange, whose other peers send only what the test says; and jobs that add 32-bit numbers.
  */
 #ifndef PCCL_TESTS_EXCHANGE_ALONE_H
 #define PCCL_TESTS_EXCHANGE_ALONE_H

@@ -112,7 +112,7 @@ static inline void *fake_cuda_new(size_t bytes)
     return block;
 }
 
-/* Takes the lock. What this call is to return, if it is its turn. */
+/* Takes the lock. Returns the result that this call must give, if it is its turn. */
 static inline int fake_cuda_enter(enum pccl_cuda_function function)
 {
     pthread_mutex_lock(&fake_cuda.lock);
@@ -534,7 +534,7 @@ static const struct pccl_cuda_driver fake_cuda_driver = {
 #undef FAKE_CUDA_ENTRY
 };
 
-/* ---- what tests do; any thread, but for begin and end ---- */
+/* ---- for tests; on any thread, except begin and end ---- */
 
 /* A fresh driver. Devices -1: none, and cuInit says so. */
 static inline void fake_cuda_begin(int devices)
@@ -578,7 +578,7 @@ static inline void fake_cuda_free(void *memory)
 }
 
 /*
- * A stream of the application is given this to do; it gets done when somebody waits for the whole
+ * Queues this work on a stream of the application; it is done when a thread waits for the whole
  * context.
  */
 static inline void fake_cuda_fill_later(int device, void *memory, uint8_t value, size_t bytes)

@@ -262,7 +262,7 @@ static void world_init(uint64_t seed, uint32_t donors, uint32_t same_per_million
     world.wanted_bytes = world.thrown_bytes = world.sent = world.drops = 0;
 }
 
-/* Before world_init: what it is to be made of. */
+/* To be set before world_init: what the world is made of. */
 static void world_seed(uint64_t seed)
 {
     memset(&world, 0, sizeof world);
@@ -302,9 +302,9 @@ static void world_fini(void)
     assert_int_equal(world.other.live_blocks, 0);
 }
 
-/* ---- what must hold ---- */
+/* ---- invariants ---- */
 
-/* What the state says of memory is true. */
+/* The state's digests and proofs match the memory. */
 static void check_truth(void)
 {
     const struct pccl_state *state = &world.own.state;
@@ -399,7 +399,10 @@ static void begin_arrival(uint32_t number, const struct pccl_fetch_arrival *arri
     world.begun[donor->chunk] = true;
 }
 
-/* Alters an answer as its conduct says; true: it is a lie that must be noticed at once. */
+/*
+ * Alters an answer according to the donor's conduct. true: it is a lie that must be noticed at
+ * once.
+ */
 static bool distort(struct donor *donor, struct pccl_msg *answer, struct pccl_proof *proofs)
 {
     struct pccl_msg_state_proofs *list = &answer->as.state_proofs;
@@ -549,7 +552,7 @@ static bool can_step(const struct donor *donor)
     return donor->up && donor->stalled_until <= world.now && (donor->sending || donor->queue_count > 0);
 }
 
-/* By weight; but nobody is silent for long that is not meant to. */
+/* Chooses by weight, but lets nobody be silent for long unless that is intended. */
 static uint32_t choose_donor(void)
 {
     uint64_t weights = 0;
@@ -587,7 +590,7 @@ static bool connect_one(void)
     return false;
 }
 
-/* Nobody says anything: time passes. */
+/* Lets time pass without any message. */
 static void wait_for_something(void)
 {
     uint64_t next = pccl_fetch_deadline(world.fetch);

@@ -43,8 +43,8 @@ static inline uint64_t forge_put(uint8_t *block, size_t stripe, size_t lane, uin
 }
 
 /*
- * `forged` holds what is wanted in its first eleven stripes; the others are made so that the lane's
- * sums are those of `block`.
+ * The first eleven stripes of `forged` have the wanted content; the others are chosen so that the
+ * lane's sums equal those of `block`.
  */
 static inline void forge_lane(const uint8_t *block, uint8_t *forged, size_t lane)
 {

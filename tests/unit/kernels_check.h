@@ -291,8 +291,8 @@ static bool all_parts_at_once_of(struct subject s)
 static bool all_parts_at_once(const struct pccl_kernels *kernels) { return for_each(kernels, all_parts_at_once_of); }
 
 /*
- * Part by part, what is folded so far apart from what comes of it or under it, gives the same as
- * all parts at once.
+ * Folding part by part, with the partial result apart from, or in the place of, the result, gives
+ * the same as folding all parts at once.
  */
 static bool step_by_step_of(struct subject s)
 {

@@ -1,5 +1,5 @@
 /*
- * What the tests of net/ share: a loop, one real TCP connection on the loopback, and running until
+ * Shared by the tests of net/: a loop, one real TCP connection on the loopback, and running until
  * something has happened.
  */
 #ifndef PCCL_TESTS_UNIT_LOOPBACK_H
@@ -42,8 +42,8 @@ static inline void loopback_until(uv_loop_t *loop, const bool *condition)
 }
 
 /*
- * Until the other side can be read. The loop may have nothing to wait for: what it has sent may
- * still be in flight.
+ * Waits until the other side can be read. The loop may have nothing to wait for while bytes are in
+ * flight.
  */
 static inline void loopback_until_readable(uv_loop_t *loop, int bare)
 {
@@ -104,7 +104,7 @@ static inline void loopback_pair(uv_os_sock_t *ours, int *bare)
     close(listening);
 }
 
-/* Our end as a connection gives it away, with what was read of it. */
+/* Our end, as a connection hands it over with the bytes it has read. */
 static inline struct pccl_handover loopback_handover(uv_os_sock_t ours, const uint8_t *rest, size_t length)
 {
     struct pccl_handover handover = {.socket = ours};

@@ -1,5 +1,5 @@
 /*
- * What the tests of measure/ share: nodes, each a session on a thread of its own, and a thread that
+ * Shared by the tests of measure/: nodes, each a session on a thread of its own, and a thread that
  * accepts connections and does the handshake as a communicator would; and peers played by hand over
  * bare sockets.
  */
@@ -148,7 +148,7 @@ static inline void node_make(struct node *node, uint8_t number)
     node_begin(node);
 }
 
-/* Its run returns, its connections are closed, and nobody listens there any more. */
+/* Ends its run, closes its connections and stops listening. */
 static inline void node_finish(struct node *node)
 {
     node_set(node, &node->stop_accepting, true);
@@ -164,7 +164,7 @@ static inline void node_finish(struct node *node)
     uv_mutex_destroy(&node->lock);
 }
 
-/* ---- orders and what comes of them ---- */
+/* ---- orders and results ---- */
 
 static inline void node_order(struct node *node, uint64_t test, uint8_t peer, const struct pccl_address *address,
                               uint32_t limit_ms)

@@ -1,7 +1,7 @@
 /*
- * What the nodes of measure_node.h and sync_node.h have in common: how a test waits for what a
- * node's threads do, and the thread that accepts the node's connections. Whoever includes this has
- * defined `struct node`, with its lock, and defines node_greet, the handshake and what follows it.
+ * Shared by the nodes of measure_node.h and sync_node.h: waiting for a node's threads, and the
+ * thread that accepts the node's connections. Whoever includes this has defined `struct node`, with
+ * its lock, and defines node_greet, the handshake and what follows it.
  */
 #ifndef PCCL_TESTS_UNIT_NODE_THREADS_H
 #define PCCL_TESTS_UNIT_NODE_THREADS_H

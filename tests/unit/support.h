@@ -1,5 +1,5 @@
 /*
- * What unit tests share: a memory that counts, checks the sizes it is told and fails on demand; a
+ * Shared by unit tests: a memory that counts, checks the sizes it is told and fails on demand; a
  * handler that aborts; which of many random cases run; and how a figure is printed.
  */
 #ifndef PCCL_TESTS_SUPPORT_H
@@ -67,8 +67,8 @@ static inline void test_assert_handler(const char *file, int line, const char *e
 }
 
 /*
- * What no test judges, because a busy machine changes it: as harness.figure of tests/e2e, for
- * bench/figures.py.
+ * Prints a figure that no test judges, because it depends on how busy the machine is; like
+ * harness.figure of tests/e2e, for bench/figures.py.
  */
 static inline void test_figure(const char *name, double value, const char *unit)
 {

@@ -1,5 +1,5 @@
 /*
- * What the tests of sync/ share: nodes, each a session on a thread of its own, and a thread that
+ * Shared by the tests of sync/: nodes, each a session on a thread of its own, and a thread that
  * accepts connections and does the handshake as a communicator would; and peers played by hand over
  * bare sockets.
  */
@@ -215,14 +215,14 @@ static inline void node_begin(struct node *node)
     node_listen(node);
 }
 
-/* Its run returns; what came of it is known then. */
+/* Ends its run, whose result is known then. */
 static inline void node_stop(struct node *node)
 {
     pccl_sync_session_end(node->session);
     node_until(node, &node->ran);
 }
 
-/* Its connections are closed, and nobody listens there any more. */
+/* Closes its connections and stops listening. */
 static inline void node_end(struct node *node)
 {
     uv_mutex_lock(&node->lock);
@@ -274,7 +274,7 @@ static inline void node_name_donor(struct node *node, const struct node *donor)
     node_name(node->session, &donor->id, &donor->proof, &donor->address);
 }
 
-/* ---- memory, and what is expected ---- */
+/* ---- memory and expectations ---- */
 
 static inline void fill(uint8_t *bytes, size_t length, uint64_t seed)
 {

@@ -1,4 +1,4 @@
-/* net/alarm: when it rings, and what a process that stood still does first. */
+/* net/alarm: when it rings, and that a suspended process reads its input first. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -127,7 +127,7 @@ static void what_is_heard_then_may_set_it_anew(void **state)
     assert_true(world.rang_us >= world.again_us);
 }
 
-/* Who never stops standing still does ring. */
+/* The alarm of a process that is suspended again and again does ring. */
 static void it_is_postponed_once(void **state)
 {
     struct world world;

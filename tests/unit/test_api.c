@@ -17,7 +17,7 @@
 #include <string.h>
 #include <uv.h>
 
-/* ---- what the tests share: a master and two members of one group ---- */
+/* ---- shared by the tests: a master and two members of one group ---- */
 
 struct world {
     pcclMasterInstance_t *master;
@@ -339,8 +339,8 @@ static void be_held_up(uint64_t ms)
 }
 
 /*
- * In front of libuv's: whoever interrupts the master takes its time, so that the next signal finds
- * it at work.
+ * Overrides libuv's: interrupting the master takes time here, so that the next signal arrives
+ * meanwhile.
  */
 int uv_async_send(uv_async_t *async)
 {

@@ -18,7 +18,7 @@
 
 enum { PEERS = 3, COUNT = 20011, BYTES = COUNT * 8 };
 
-/* ---- what the tests share ---- */
+/* ---- shared by the tests ---- */
 
 struct world {
     pcclMasterInstance_t *master;
@@ -27,7 +27,7 @@ struct world {
     char address[64];
 };
 
-/* What another thread is to do; cmocka's assertions are for the main thread only. */
+/* The work of another thread; cmocka's assertions work only on the main thread. */
 struct call {
     pcclComm_t *comm;
     pcclResult_t result;
@@ -319,8 +319,8 @@ static void peers_that_differ_are_told(void **state)
 }
 
 /*
- * Peer to peer the neighbors compare, and name what differs first; through the master it does, and
- * names all.
+ * From peer to peer, neighbors compare and name the first difference; through the master, it
+ * compares and names all.
  */
 static void peers_that_quantize_differently_are_told(void **state)
 {

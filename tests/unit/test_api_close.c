@@ -1,5 +1,5 @@
 /*
- * pcclCloseCommunicator: who is inside is sent out, who comes is refused, and nothing is freed
+ * pcclCloseCommunicator: callers inside are evicted, new ones are refused, and nothing is freed
  * before pcclDestroyCommunicator.
  */
 #include <stdarg.h>

@@ -1,6 +1,6 @@
 /*
  * Every code that pccl.h promises for wrong arguments and wrong states, with its reason, and a
- * master in this process. What needs other processes is in tests/e2e.
+ * master in this process. Tests that need other processes are in tests/e2e.
  */
 #include <stdarg.h>
 #include <stddef.h>
@@ -435,7 +435,7 @@ static void test_master(void **state)
     assert_fails(NULL, pcclDestroyMaster(master), pcclInvalidUsage, "runs");
     assert_ok(pcclMasterGetPort(master, &port));
 
-    /* The port is taken now: run says so, and the master may be freed or run again later. */
+    /* The port is taken: run reports it, and the master may be freed or run again later. */
     address.inet.protocol = inetIPv4;
     address.port = port;
     assert_ok(pcclCreateMaster(address, &other));

@@ -21,7 +21,7 @@ struct fixture {
     uint8_t sink[SINK_BYTES];
     uint8_t *target;
     const uint8_t *payload;
-    /* what the events saw */
+    /* what the events reported */
     bool input, late, parting, parted, released, all_received;
     enum pccl_channel_io io;
 };
@@ -87,8 +87,8 @@ static uint8_t *make_payload(void)
 }
 
 /*
- * What the other side gets, while the loop runs; false: another byte than byte_of says, from `from`
- * on.
+ * Checks what the other side receives, while the loop runs. false: a byte differs from byte_of,
+ * from `from` on.
  */
 static bool hears_payload(struct fixture *f, size_t from, size_t to)
 {

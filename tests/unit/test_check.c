@@ -16,7 +16,7 @@
 #include "support.h"
 #include "unit/rules.h"
 
-/* ---- a master with its first member, and one who waits in another group ---- */
+/* ---- a master with its first member, and a peer that waits in another group ---- */
 
 static void on_send(void *context, pccl_conn conn, const uint8_t *bytes, size_t length)
 {

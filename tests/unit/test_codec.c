@@ -1,6 +1,6 @@
 /*
- * kernels/codec: which combinations there are, and that what comes out is close enough, exact where
- * it must be.
+ * kernels/codec: the supported combinations, and that results are close enough, and exact where
+ * they must be.
  */
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,4 +1,4 @@
-/* What the tests of the codecs share: all codecs, elements as numbers, and data of many kinds. */
+/* Shared by the tests of the codecs: all codecs, elements as numbers, and data of many kinds. */
 #ifndef PCCL_TESTS_CODEC_CASES_H
 #define PCCL_TESTS_CODEC_CASES_H
 

@@ -11,7 +11,7 @@ struct fixture {
     uv_loop_t loop;
     struct pccl_connection *connection;
     int bare;
-    /* what the events saw */
+    /* what the events reported */
     struct pccl_text last;
     uint32_t frames;
     bool got_frame, ended, full;

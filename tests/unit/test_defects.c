@@ -76,7 +76,7 @@ enum place {
 };
 enum defect { INVARIANT, MEMORY };
 
-/* ---- what is planted ---- */
+/* ---- the planted faults ---- */
 
 static atomic_int planted_place, planted_defect;
 static enum place planted_later[DEFECTS_MAX]; /* the next one first, NOWHERE at the end */
@@ -198,7 +198,7 @@ struct pccl_reduction_job *__wrap_pccl_reduction_job_make(struct pcclComm_t *com
     return job;
 }
 
-/* Under the communicator's lock, which is let go when the thread can be woken. */
+/* Under the communicator's lock, which is released once the thread can be woken. */
 void __real_pccl_comm_wait(struct pcclComm_t *comm, struct pccl_waiter *waiter);
 void __wrap_pccl_comm_wait(struct pcclComm_t *comm, struct pccl_waiter *waiter)
 {
@@ -292,7 +292,7 @@ static void run_task(void *argument)
     (void)snprintf(task->peer->reason, sizeof task->peer->reason, "%s", pcclGetLastError(task->peer->comm));
 }
 
-/* Everybody who is not out calls it; all come back. */
+/* All peers that are still in call it, and all return. */
 static void all(struct world *world, call_function call)
 {
     struct task tasks[PEERS];
@@ -475,7 +475,7 @@ static void caller_breaks(struct world *world, enum place place, call_function c
     one_is_over(world);
 }
 
-/* Nobody need be out: what failed is made again. */
+/* No peer has to leave: whatever failed is created again. */
 static void memory_runs_out(struct world *world, enum place place, call_function call)
 {
     plant(world, place, MEMORY);

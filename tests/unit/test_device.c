@@ -243,7 +243,7 @@ static void test_several_buffers_at_once(void **state)
     close_device(device);
 }
 
-/* One after another in the order they were begun: what is read is what was written before. */
+/* Copies happen in the order in which they were begun: a read sees the write before it. */
 static void test_order(void **state)
 {
     (void)state;
@@ -529,8 +529,8 @@ static void test_memory_runs_out(void **state)
 }
 
 /*
- * Somebody destroys the context under an open lane: a reason, and closing does not touch what is
- * gone.
+ * The context is destroyed under an open lane: that is an error with a reason, and closing does not
+ * touch the context.
  */
 static void test_context_is_destroyed(void **state)
 {

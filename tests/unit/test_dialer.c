@@ -1,6 +1,6 @@
 /*
- * net/dialer: dialing one peer at several addresses: the order, what failures are evidence of, and
- * what they say together.
+ * net/dialer: dialing one peer at several addresses: the order, what single failures prove, and
+ * what they prove together.
  */
 #include <stdarg.h>
 #include <stddef.h>
@@ -70,7 +70,7 @@ static void on_done(void *context, struct pccl_connection *connection, enum pccl
 
 static struct pccl_id peer(uint8_t number) { return (struct pccl_id){{number}}; }
 
-/* A dial to peer seven, of a kind; 0: to whoever is there, without a hello. */
+/* Dials peer seven with a hello of this kind; 0: dials without a hello. */
 static void begin(struct fixture *f, const struct pccl_address *addresses, uint32_t count, uint8_t kind,
                   uint32_t timeout_ms)
 {
@@ -101,9 +101,7 @@ static void end(struct fixture *f)
     loopback_end(&f->loop);
 }
 
-/*
- * An address where nobody listens: its port is bound, so nobody else gets it, but not listened on.
- */
+/* An address without a listener: its port is bound, so that nobody else gets it. */
 static struct pccl_address dead_address(int *holder)
 {
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
@@ -122,7 +120,7 @@ static struct pccl_address live_address(int *listening)
     return pccl_address_v4(127, 0, 0, 1, port);
 }
 
-/* Runs the loop until somebody has connected there. */
+/* Runs the loop until a connection has arrived there. */
 static int accept_one(struct fixture *f, int listening)
 {
     loopback_until_readable(&f->loop, listening);
@@ -131,7 +129,7 @@ static int accept_one(struct fixture *f, int listening)
     return accepted;
 }
 
-/* The hello has come; this is what it is answered. */
+/* Answers the hello that has arrived with this message. */
 static void say(struct fixture *f, int bare, const struct pccl_msg *msg)
 {
     uint8_t bytes[512];
@@ -201,7 +199,10 @@ static void no_address_is_unreachable(void **state)
     end(&f);
 }
 
-/* Who asks for it hears that nobody was asked; to others it is a path that could not be tried. */
+/*
+ * A caller that asks for it learns that no address was tried; for others it is a path that could
+ * not be tried.
+ */
 static void lack_of_descriptors_says_nothing_of_the_other_side(void **state)
 {
     (void)state;
@@ -346,8 +347,8 @@ static void closing_without_an_answer_is_closed(void **state)
 }
 
 /*
- * Who refuses is the peer itself, unless it says that it is another one; a probe asks for nothing
- * but that peer.
+ * A refusal comes from the peer itself, unless it says that it is another one. A refused probe
+ * means that the peer is not there.
  */
 static void what_a_refusal_is_evidence_of(void **state)
 {

@@ -52,7 +52,7 @@ static void hear(void *context, uint32_t index, int64_t winner, const struct pcc
     listener->result->verdicts[listener->order[index]].reason = *reason;
 }
 
-/* What was decided before must not matter. */
+/* An earlier decision must have no influence. */
 static void dirty(struct pccl_ballot *ballot, uint32_t seed)
 {
     ballot->expelled = seed % 2 == 0;
@@ -183,7 +183,7 @@ static enum reason late_reason(const struct pccl_ballot *member, const struct pc
     return member->revision != winner->revision ? SENDS_OLD : STAYS;
 }
 
-/* What each one fetches, after an election in which all stay. */
+/* What each member fetches, after an election in which all stay. */
 static void plain_shares(const struct pccl_ballot *members, uint32_t count, uint32_t winner, struct result *plain)
 {
     bool is_held = false; /* what need not be the same, by one who may give it */
@@ -310,7 +310,7 @@ static struct result elect_in_many_orders(const struct pccl_ballot *members, uin
     return first;
 }
 
-/* ---- what holds of every election ---- */
+/* ---- invariants of every election ---- */
 
 static void expect_sense(const struct pccl_ballot *members, uint32_t count, const struct result *result)
 {
@@ -341,8 +341,8 @@ static void expect_sense(const struct pccl_ballot *members, uint32_t count, cons
 }
 
 /*
- * Elections until nobody is expelled any more. Verdicts of all, the expelled with the reason of
- * their election.
+ * Holds elections until nobody is expelled any more. Returns the verdicts of all, with the reason
+ * of their election for the expelled.
  */
 struct course {
     struct result last; /* end EXPELS: nobody is left */
@@ -633,7 +633,7 @@ static void test_random_elections(void **state)
     assert_true(without_anybody > 100);
 }
 
-/* Who is elected stays elected when those who do not fit are gone. */
+/* The elected content stays elected when the members that do not match are gone. */
 static void test_the_winner_stays(void **state)
 {
     (void)state;

@@ -193,8 +193,8 @@ static void many_operations_run_at_once_in_any_order(void **state)
 }
 
 /*
- * One peer starts after the other has told it; what was sent ahead lies there, or is still coming
- * in.
+ * One peer starts after the other has announced the operation; data sent ahead is waiting or still
+ * arriving.
  */
 static void long_paths_send_ahead(void **state)
 {
@@ -406,8 +406,8 @@ static bool figures(const struct cluster *cluster, uint32_t from, uint32_t to, u
 }
 
 /*
- * What flows over a link shows nothing of the others, and little shows nothing. Closed connections
- * do not count.
+ * Traffic of one link says nothing about others, and little traffic says nothing at all. Closed
+ * connections do not count.
  */
 static void links_are_measured_as_data_flows(void **state)
 {

@@ -71,7 +71,7 @@ static size_t put(const struct pccl_msg *msg, uint8_t *bytes)
     return pccl_frame_size(msg);
 }
 
-/* A hello, a segment of an operation that nobody knows, and the good-bye. */
+/* A hello, a segment of an unknown operation, and the good-bye. */
 static size_t conversation(uint8_t *bytes, size_t *hello)
 {
     enum { PAYLOAD = 3000 };

@@ -19,7 +19,7 @@ enum {
     FRAME_MAX = 512,
 };
 
-/* Memory of the caller that nobody may touch any more once it is taken back. */
+/* Memory of the caller that must not be touched once it is taken back. */
 static float *lend(float value)
 {
     float *memory = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -348,7 +348,7 @@ static void a_good_bye_is_heard_although_our_output_is_refused(void **state)
     scene_end(&scene);
 }
 
-/* ---- what was read behind the handshake ---- */
+/* ---- what was read after the handshake ---- */
 
 static void the_rest_of_the_handshake_is_read_first(void **state)
 {
@@ -389,9 +389,9 @@ static void garbage_in_the_rest_ends_the_connection(void **state)
     scene_end(&scene);
 }
 
-/* ---- what is ahead of all ---- */
+/* ---- data sent ahead, in total ---- */
 
-/* Segments of one byte of operations that nobody starts, and a good-bye. */
+/* Segments of one byte of operations that never start, and a good-bye. */
 static int connect_ahead(struct node *node, uint8_t number, uint32_t segments, bool bye)
 {
     static uint8_t rest[PCCL_FRAME_BODY_MAX];
@@ -412,7 +412,8 @@ static int connect_ahead(struct node *node, uint8_t number, uint32_t segments, b
 }
 
 /*
- * What all of them may hold is used up: one more is not read, and not closed, until there is room.
+ * The bound for all held data is reached: one more segment is neither read nor closed until there
+ * is room.
  */
 static void who_finds_no_room_waits_for_it(void **state)
 {

@@ -1,6 +1,6 @@
 /*
  * What is sent ahead on a long path, before the receiver's READY: how much, what becomes of it, and
- * that nobody is told a success of what was not compared.
+ * that no peer learns of a success before the peers have been compared.
  */
 #include "core/limits.h"
 #include "unit/exchange_alone.h"
@@ -45,7 +45,7 @@ static void hear(uint32_t from, uint64_t stripe, uint32_t step, uint32_t length)
     pccl_exchange_received(mine(), &arrival);
 }
 
-/* ---- what is sent ---- */
+/* ---- sending ---- */
 
 static void a_part_is_sent_without_ready(void **state)
 {
@@ -91,7 +91,7 @@ static struct pccl_transfer *start_another(uint64_t tag)
     return transfer;
 }
 
-/* What had not begun when READY came goes by what it grants. */
+/* Sending that had not begun when READY arrived follows its credit. */
 static void nothing_more_is_sent_ahead_behind_ready(void **state)
 {
     (void)state;
@@ -153,7 +153,7 @@ static void ready_that_is_here_leaves_the_bound_to_others(void **state)
     end_alone();
 }
 
-/* ---- what is held ---- */
+/* ---- holding ---- */
 
 static void it_is_held_until_the_start(void **state)
 {
@@ -325,7 +325,7 @@ static void segments_held_are_counted(void **state)
     }
 }
 
-/* However small they are: what is sent ahead is also counted. */
+/* The number of segments sent ahead is bounded too, however small they are. */
 static void segments_sent_ahead_are_counted(void **state)
 {
     (void)state;
@@ -358,7 +358,7 @@ static enum pccl_status tell_from(const struct pccl_id *peer, uint64_t stripe)
 enum { OTHERS = 3 };
 static struct pccl_id others[OTHERS];
 
-/* They have connections here, and take all the room that there is for those whom nobody knows. */
+/* Peers with connections use up all the room that exists for unknown operations. */
 static void others_take_all_room(void)
 {
     for (uint32_t i = 0; i < OTHERS; i++) {
@@ -371,8 +371,8 @@ static void others_take_all_room(void)
 }
 
 /*
- * All together: peers that no operation has used share what there is, and wait for it; who sends to
- * an operation of the view has its own, and goes if it takes more where there is nothing to spare.
+ * Peers that take part in no operation share one room and wait for it. A peer that sends to an
+ * operation of the view has room of its own, and is dropped if it takes more while none is left.
  */
 static void all_that_is_held_is_bounded(void **state)
 {
@@ -400,8 +400,7 @@ static void all_that_is_held_is_bounded(void **state)
 }
 
 /*
- * Somebody else has taken what all share: members have room of their own, before they are heard of
- * and after.
+ * The shared room is used up: members have room of their own, before their first message and after.
  */
 static void newcomers_leave_members_their_room(void **state)
 {
@@ -427,7 +426,7 @@ static void newcomers_leave_members_their_room(void **state)
     }
 }
 
-/* Of those that wait for room a start concerns who sends to it, and what it makes past. */
+/* A start concerns only those waiting streams that send to it, or that it makes obsolete. */
 static void a_start_concerns_few_that_wait(void **state)
 {
     (void)state;
@@ -461,10 +460,7 @@ static void a_start_concerns_few_that_wait(void **state)
     end_alone();
 }
 
-/*
- * Aborted, and never to be started here: what came ahead for it is given back, and what still comes
- * is not held.
- */
+/* Aborted and never started here: data sent ahead is dropped, and later data is not held. */
 static void what_is_gone_is_not_held(void **state)
 {
     (void)state;
@@ -553,8 +549,8 @@ static void what_does_not_fit_is_a_mismatch(void **state)
 }
 
 /*
- * By our plan it comes from nobody: it proves nothing, nor does it do harm. The one before who sent
- * it says so.
+ * By our plan no peer sends this: it proves nothing and does no harm. The previous peer, which sent
+ * it, reports the mismatch.
  */
 static void only_the_one_before_shows_a_mismatch(void **state)
 {
@@ -578,9 +574,7 @@ static void only_the_one_before_shows_a_mismatch(void **state)
     }
 }
 
-/*
- * What every peer has made of the segments does not count before those who receive from it agree.
- */
+/* A peer's segments do not count before those that receive from it agree. */
 static void nobody_is_done_without_comparing(void **state)
 {
     (void)state;
@@ -627,7 +621,10 @@ static void run_without_ready_of(uint32_t rank)
     }
 }
 
-/* Same lengths, another operation at one rank: whatever is folded, nobody is told a success. */
+/*
+ * Same lengths, but a different operation at one rank: whatever is folded, no peer learns of a
+ * success.
+ */
 static void another_operation_of_the_same_length_fails(void **state)
 {
     (void)state;

@@ -1,6 +1,6 @@
 /*
- * What goes wrong in an exchange: lost connections, stops at any moment, short memory, hardly any
- * scratch, peers that differ or lie.
+ * Faults of an exchange: lost connections, stops at any moment, short memory, hardly any scratch,
+ * peers that differ or lie.
  */
 #include "core/limits.h"
 #include "unit/exchange_alone.h"
@@ -33,10 +33,7 @@ static void shuffle(uint32_t *order, uint32_t count)
     }
 }
 
-/*
- * Started in another order everywhere, over few connections, with scratch for none: all come to
- * their end.
- */
+/* Started in a different order everywhere, over few connections, with scratch for none: all end. */
 static void run_many(size_t scratch, bool direct, bool in_place, uint64_t seed)
 {
     struct pccl_exchange_config config = {.scratch_bytes_max = scratch, .window_bytes = 8 << 20};
@@ -144,8 +141,7 @@ static void stop_all(struct job *jobs)
 }
 
 /*
- * Nothing of the operation is left: what still comes is thrown away, no memory of the caller is
- * touched.
+ * Nothing of the operation is left: later data is dropped, and the caller's memory is not touched.
  */
 static void leave_scene(struct job *jobs)
 {
@@ -580,7 +576,7 @@ static void short_paths_share_what_the_caches_hold(void **state)
     assert_int_equal(stripes_open(20, 16, &long_path_cost, 13 << 20), (13 << 20) / LONG_GROUP + 13);
 }
 
-/* What was begun is brought to its end before more is begun. */
+/* Operations in progress are completed before more are begun. */
 static void later_steps_go_first(void **state)
 {
     (void)state;

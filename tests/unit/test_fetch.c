@@ -124,7 +124,7 @@ static void short_memory(void **state)
     }
 }
 
-/* What a donor needs cannot be had: that one is lost, the others do its work. */
+/* A donor lacks something that it needs: it is given up, and the others do its work. */
 static void a_donor_without_memory_is_one_lost_donor(void **state)
 {
     (void)state;
@@ -240,8 +240,8 @@ static void source_not_needed_any_more(void **state)
 }
 
 /*
- * What lies in memory, half of it written, is elected: with the other tensor as it is, or as it is
- * not.
+ * The memory's content, half of it written, is elected: with the other tensor as it is, or
+ * different.
  */
 static void election_of_a_mixture(void **state)
 {
@@ -327,7 +327,7 @@ static void silence(void **state)
     world_fini();
 }
 
-/* All are silent: nobody is blamed. When one is heard again, the others have a moment more. */
+/* All are silent: nobody is blamed. When one is heard again, the others get a moment longer. */
 static void silence_of_all(void **state)
 {
     (void)state;
@@ -411,7 +411,7 @@ static void own_absence(void **state)
     world_fini();
 }
 
-/* The only one that holds what is missing is waited for, as long as others have nothing of it. */
+/* The only donor of the missing content is waited for, as long as the others have none of it. */
 static void silent_source(void **state)
 {
     (void)state;
@@ -442,8 +442,8 @@ static void silent_source(void **state)
 }
 
 /*
- * An idle donor is asked for what another one has not begun; who begins first writes, the other
- * copy is thrown away.
+ * An idle donor is asked for what another one has not begun. The first to begin writes; the other
+ * copy is dropped.
  */
 static void help_at_the_end(void **state)
 {
@@ -508,7 +508,8 @@ static void strangers(void **state)
 }
 
 /*
- * The root of an empty tensor can be only one: an elected content that says otherwise is nobody's.
+ * An empty tensor has only one possible root: no peer can hold an elected content that says
+ * otherwise.
  */
 static void content_that_cannot_be(void **state)
 {

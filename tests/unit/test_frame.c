@@ -15,7 +15,9 @@
 static struct pccl_wire_scratch made;
 static uint8_t bytes[PCCL_FRAME_HEADER_BYTES + PCCL_FRAME_BODY_MAX];
 
-/* Puts bytes in as the buffer gives room; false: memory is short, *length says what did not fit. */
+/*
+ * Feeds bytes as the buffer has room. false: memory is short, and *length tells what did not fit.
+ */
 static bool feed(struct pccl_frame_reader *reader, const uint8_t *data, size_t *length)
 {
     while (*length > 0) {

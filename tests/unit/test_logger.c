@@ -232,7 +232,7 @@ static int status_of(pid_t child)
     return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
-/* In a child the thread that is in the callback does not exist: nobody waits for it. */
+/* In a child the thread of the callback does not exist, so nothing waits for it. */
 static void a_child_can_change_the_callback(void **state)
 {
     (void)state;
@@ -336,7 +336,7 @@ static void begin_collecting(struct collected *collected)
     pccl_logger_set_callback(collect, collected);
 }
 
-/* Whoever logs is not held up; what does not fit is counted, and told where it is missing. */
+/* Logging never blocks; lines that do not fit are counted and reported in their place. */
 static void nobody_waits_for_a_callback(void **state)
 {
     (void)state;

@@ -90,7 +90,7 @@ static void three_measure_all_their_paths(void **state)
 
 /* ---- a path that lets little through ---- */
 
-/* A peer by hand on a thread of its own, whose clock lets so much through and no more. */
+/* A peer played by hand, on a thread of its own, whose clock lets only so many bytes through. */
 struct slow {
     int bare;
     uint64_t rate, read, let_through; /* let_through: what came of it, bytes per second */
@@ -251,8 +251,8 @@ static void who_says_no_more_is_given_up(void **state)
 }
 
 /*
- * One echo is a round trip too, if the others do not come in time; and then nothing is seen of what
- * is sent.
+ * One echo is enough for a round trip if the others are late; after that nothing is seen of what is
+ * sent.
  */
 static void who_never_sees_anything_is_silent(void **state)
 {
@@ -272,7 +272,7 @@ static void who_never_sees_anything_is_silent(void **state)
     node_finish(&tester);
 }
 
-/* The peer by hand whose connection carries load now; what has come is not read. */
+/* The peer played by hand whose connection carries load now; it does not read. */
 static int bare_loaded(struct node *tester, int listening, const struct pccl_address *address, uint64_t test,
                        uint32_t limit_ms)
 {
@@ -308,7 +308,7 @@ static void a_path_that_breaks_is_reported(void **state)
     node_finish(&tester);
 }
 
-/* Until the tester has taken what came before now: it lets another peer in, whose end it sees. */
+/* Waits until the tester has handled all earlier events: lets another peer in and sees its end. */
 static void until_taken(struct node *tester)
 {
     struct pccl_id bystander = node_id(7);
@@ -318,8 +318,8 @@ static void until_taken(struct node *tester)
 }
 
 /*
- * What it sees changes all the time, so that the test does not settle; and each report is taken on
- * its own.
+ * The rate that it sees keeps changing, so the test does not settle; each report is handled
+ * separately.
  */
 static void report_for_a_while(struct node *tester, int bare)
 {
@@ -335,7 +335,7 @@ static void report_for_a_while(struct node *tester, int bare)
     }
 }
 
-/* What was learned before is not thrown away. */
+/* Earlier results are kept. */
 static void a_path_that_breaks_late_has_a_rate(void **state)
 {
     struct node tester;
@@ -436,7 +436,7 @@ struct drain {
     uv_thread_t thread;
 };
 
-/* Reads all, and says so, until the other side ends it or it has read the most it wants to. */
+/* Reads and reports everything, until the other side ends it or it has read as much as it wants. */
 static void drain_main(void *argument)
 {
     struct drain *drain = argument;
@@ -487,7 +487,7 @@ static void the_rest_goes_on_when_one_breaks(void **state)
     node_finish(&tester);
 }
 
-/* ---- a session that stood still ---- */
+/* ---- a suspended session ---- */
 
 /* The session's thread stands, inside a log line, from now until node_set. */
 static void stand_still(struct node *node, int bystander)
@@ -497,7 +497,9 @@ static void stand_still(struct node *node, int bystander)
     node_until(node, &node->held);
 }
 
-/* What came while it stood still counts, although its time was over when it went on. */
+/*
+ * Input that arrived while it was suspended counts, although its time had passed when it continued.
+ */
 static void a_session_that_stood_still_looks_first(void **state)
 {
     enum { STILL_MS = SOON_MS + 400 };
@@ -590,7 +592,7 @@ static void a_session_ends_in_the_middle(void **state)
     close(listening);
 }
 
-/* What was handed in and never looked at is closed all the same. */
+/* Connections that were passed in and never looked at are closed as well. */
 static void a_session_that_never_runs_closes_what_it_was_given(void **state)
 {
     struct node silent;
@@ -702,7 +704,7 @@ static void an_answerer_closes_what_makes_no_sense(void **state)
     node_finish(&answerer);
 }
 
-/* Who asks for echoes and never reads the answers: nothing of it piles up here. */
+/* A peer that asks for echoes and never reads the answers: nothing piles up. */
 static void an_answerer_does_not_hoard_answers(void **state)
 {
     struct node answerer;

@@ -32,7 +32,7 @@ struct path {
     uint32_t stall_us, stall_at_us; /* nothing at all for a while */
     uint32_t scatter;               /* percent: the rate of each 5 ms differs by up to so much */
     uint32_t sample_us, jitter_us;  /* of reports; each is late by up to this */
-    /* What the meter must make of it. */
+    /* The expected result of the meter. */
     uint32_t limit_ms, settled_ms; /* settled_ms 0: must not settle */
     uint32_t error;                /* percent */
     bool idle_rtt_unknown;
@@ -50,7 +50,7 @@ static uint64_t under_way(const struct path *path) { return path->rate * path->r
 
 static uint64_t queue_of(const struct path *path) { return path->queue != 0 ? path->queue : 2 * under_way(path); }
 
-/* What the sender puts into the queue in this step. */
+/* What the sender adds to the queue in this step. */
 static void send_windowed(struct run *run)
 {
     const struct path *path = run->path;
@@ -438,7 +438,7 @@ static void samples_of_the_same_moment_are_one(void **state)
     assert_int_equal(pccl_meter_rate(&meter), 100 * MB);
 }
 
-/* What it has settled at stays, whatever is told later. */
+/* Once settled, its figure stays, whatever it is told later. */
 static void settled_is_settled(void **state)
 {
     (void)state;

@@ -1,4 +1,4 @@
-/* What peers are called, and how messages come to say it. */
+/* The names of peers, and how they get into messages. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -54,7 +54,7 @@ static void test_words_get_names(void **state)
     assert_int_equal(m.live_blocks, 0);
 }
 
-/* Names come from strangers: one cannot say more than a name, nor pass for somebody else. */
+/* Names come from strangers: none can contain more than a name, or pass for another peer. */
 static void test_a_name_stays_a_name(void **state)
 {
     (void)state;

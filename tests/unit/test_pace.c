@@ -95,7 +95,7 @@ static void the_bound_follows_the_path(void **state)
     assert_near(path.pace.bound, 110 * MB, 3);
 }
 
-/* A part of what could be sent is not, all the time: that alone must not bring the bound down. */
+/* A part of the possible load is missing all the time, which alone must not lower the bound. */
 static void losses_do_not_bring_it_down(void **state)
 {
     (void)state;
@@ -108,10 +108,7 @@ static void losses_do_not_bring_it_down(void **state)
     assert_in_range(path.pace.bound, 90 * MB, 125 * MB);
 }
 
-/*
- * One that was slow for a while, and others that are slow with it: it comes back to what its path
- * can take.
- */
+/* One connection was slow for a while, and others with it: it recovers to the rate of its path. */
 static void others_do_not_keep_it_down(void **state)
 {
     (void)state;
@@ -127,8 +124,8 @@ static void others_do_not_keep_it_down(void **state)
 }
 
 /*
- * Held up for some seconds, and the round trip is longer for another reason than a queue: the pace
- * remembers what the path can take.
+ * Held up for some seconds, while the round trip is longer for another reason than a queue: the
+ * pace remembers the rate of the path.
  */
 static void it_does_not_sink_at_once(void **state)
 {
@@ -171,7 +168,7 @@ static void a_long_pause_forgets(void **state)
     assert_int_equal(path.pace.bound, 0);
 }
 
-/* Too little to send for a measurement: what is bounded does not stay so for ever. */
+/* Too little load for a measurement: the bound does not stay forever. */
 static void without_samples_it_is_lifted(void **state)
 {
     (void)state;

@@ -83,10 +83,7 @@ static void codecs_get_whole_blocks(void **state)
     }
 }
 
-/*
- * Only what is between the first part and the result, only where it would be rounded, and never
- * with a codec.
- */
+/* Only intermediate results, only if they would be rounded, and never with a codec. */
 static void sums_of_halves_travel_wide(void **state)
 {
     (void)state;
@@ -184,7 +181,7 @@ static void the_algorithm_follows_the_cost(void **state)
     assert_int_equal(make(32 << 20, PCCL_BF16, 8, 0, &no_mesh).algorithm, PCCL_RING);
     assert_int_equal(make(1 << 20, PCCL_BF16, 4, 0, &slow_pair).algorithm, PCCL_RING);
     assert_int_equal(make(4 << 20, PCCL_U16, 4, 0, &lan).algorithm, PCCL_RING);
-    /* Whatever a master says. */
+    /* For any cost that a master sends. */
     struct pccl_cost extreme = {.mesh = 1, .rtt_us = UINT32_MAX, .rate = UINT64_MAX};
     assert_int_equal(make(1 << 20, PCCL_F64, 16, 0, &extreme).algorithm, PCCL_DIRECT);
     extreme = (struct pccl_cost){.mesh = 1, .rtt_us = 1, .rate = 1};

@@ -1,6 +1,6 @@
 /*
- * net/reactor: no wake-up is lost, a process that stood still reads before it judges by time, and
- * every order of beginning and ending.
+ * net/reactor: no wake-up is lost, a suspended process reads before it judges by time, and every
+ * order of beginning and ending works.
  */
 #include <stdarg.h>
 #include <stddef.h>
@@ -98,7 +98,10 @@ static void see_what_was_sent(struct pccl_reactor *reactor)
         pccl_reactor_stop(reactor);
 }
 
-/* What was sent before the last wake-up is seen, or the loop would sleep until it hangs. */
+/*
+ * Everything sent before the last wake-up is seen; otherwise the loop would sleep until the test
+ * hangs.
+ */
 static void wake_from_another_thread(bool by_turns)
 {
     static const struct pccl_reactor_events events = {.woken = see_what_was_sent, .ticked = hangs};
@@ -223,7 +226,7 @@ static void close_input(struct world *world)
     (void)close(world->ends[1]);
 }
 
-/* The process stood still until long after the time, and something came meanwhile. */
+/* The process was suspended until long after the time, and input arrived meanwhile. */
 static void stand_still_past_due(struct world *world)
 {
     open_world(world, &ticking);
@@ -416,7 +419,8 @@ static struct pccl_dialer *dial(struct tenants *tenants)
 }
 
 /*
- * Whatever the loop holds, its owner closes it, and it is let go before pccl_reactor_close returns.
+ * Whatever the loop contains, its owner closes it, and it is released before pccl_reactor_close
+ * returns.
  */
 static void it_closes_when_handles_of_every_kind_were_open(void **state)
 {
@@ -601,8 +605,8 @@ int __wrap_uv_async_init(uv_loop_t *loop, uv_async_t *async, uv_async_cb callbac
 }
 
 /*
- * The allocations of libuv come here. Where it ends the process for want of memory, nobody can
- * help.
+ * Serves libuv's allocations. If libuv ends the process for want of memory, the test cannot help
+ * it.
  */
 static void want_of_memory_is_told(void **state)
 {

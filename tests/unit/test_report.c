@@ -213,7 +213,7 @@ static void refusals_name_the_line(void **state)
     pccl_topology_report_fini(&report);
 }
 
-/* Every allocation fails once: nothing is leaked, and the status says so. */
+/* Every allocation fails once: nothing leaks, and the status tells. */
 static void out_of_memory(void **state)
 {
     (void)state;
@@ -239,7 +239,7 @@ static void out_of_memory(void **state)
     assert_int_equal(memory.requests, 0);
 }
 
-/* What it says of itself is not believed: the memory is bounded by the bytes that are there. */
+/* Its own claims are not trusted: its memory is bounded by the bytes that exist. */
 static void a_short_text_takes_little_memory(void **state)
 {
     (void)state;

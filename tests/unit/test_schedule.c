@@ -65,7 +65,7 @@ static void send_message(struct group *group, uint32_t sender, uint32_t receiver
     group->messages[group->message_count++] = (struct message){sender, receiver, step, piece, *parts};
 }
 
-/* What each sends by itself. */
+/* What each rank sends on its own. */
 static void begin(struct group *group)
 {
     for (uint32_t sender = 0; sender < group->ranks; sender++)
@@ -101,7 +101,7 @@ static uint32_t parts_expected(const struct group *group, uint32_t rank)
     return count;
 }
 
-/* Whether the work is done; *parts is what the piece is then. */
+/* Whether the work is done; *parts is then what the piece contains. */
 static bool do_work(struct group *group, const struct message *message, enum pccl_work work, struct parts *parts)
 {
     uint32_t rank = message->receiver;

@@ -58,7 +58,7 @@ static void assert_is_ring(const uint32_t *order, uint32_t count)
     }
 }
 
-/* What every answer must keep; the ring is in `ring`. */
+/* The invariants of every answer; the ring is in `ring`. */
 static struct pccl_ring_answer solve(const struct pccl_ring_problem *problem)
 {
     struct pccl_ring_answer answer;
@@ -400,9 +400,7 @@ static void no_ring(void **state)
     }
 }
 
-/*
- * What is not seen at once is not claimed either: the search ends, and says that it does not know.
- */
+/* Nothing is claimed without proof: the search ends and says that it does not know. */
 static void no_ring_unproven(void **state)
 {
     (void)state;

@@ -63,7 +63,7 @@ void __wrap_free(void *block)
     __real_free(block);
 }
 
-/* ---- one life: cmocka's assertions are for the main thread only, so a peer notes what was wrong ---- */
+/* ---- one life: cmocka's assertions work only on the main thread, so peers record failures ---- */
 
 struct peer {
     int number;
@@ -139,8 +139,8 @@ static bool reduce(struct peer *peer, pcclComm_t *comm)
 }
 
 /*
- * Until both have had what they wanted. Whoever sees that leaves, and the other's open call ends by
- * that.
+ * Runs until both have what they want. The first to see that leaves, which ends the other's open
+ * call.
  */
 static void *live(void *argument)
 {
@@ -173,7 +173,7 @@ static void *live(void *argument)
 static pcclMasterInstance_t *start_master(void)
 {
     /*
-     * Short: what cannot be told for want of memory is waited out. Who is lost by that comes again.
+     * Short limits: messages lost for want of memory are waited out. A peer lost by that returns.
      */
     static const char *const settings[][2] = {
         {"silence_ms", "500"}, {"heartbeat_ms", "125"}, {"warm_up_ms", "200"}, {"hello_ms", "100"}};

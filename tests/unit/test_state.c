@@ -149,7 +149,7 @@ static void bytes(void **context)
     const size_t lengths[] = {1, 16, 17, 128, 129, 240, 241, 1000, CHUNK - 1, CHUNK};
     for (size_t i = 0; i < PCCL_COUNT_OF(lengths); i++)
         assert_equal(pccl_digest_bytes(pccl_kernels_for(0), chunk, lengths[i]), hash(chunk, lengths[i]));
-    /* What peers of any version and processor agree on. */
+    /* Digests that peers of all versions and processors agree on. */
     assert_equal(pccl_digest_bytes(pccl_kernels_for(0), "", 0),
                  (struct pccl_digest){.low = 0x6001c324468d497fu, .high = 0x99aa06d3014798d8u});
     const struct pccl_digest a = {.low = 1, .high = 2}, b = {.low = 1, .high = 3}, c = {.low = 2, .high = 2};

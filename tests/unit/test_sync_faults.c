@@ -12,7 +12,7 @@
 
 enum { CHUNK = NODE_CHUNK };
 
-/* ---- who goes ---- */
+/* ---- peers that leave ---- */
 
 static void a_donor_goes_in_the_middle(void **state)
 {
@@ -69,8 +69,8 @@ static void the_only_donor_goes(void **state)
 }
 
 /*
- * The liar's content has the digests of the donor's, all of them; what is elected is known by the
- * donor's proof.
+ * The liar's content has all digests of the donor's; only the donor's proof identifies the elected
+ * content.
  */
 static void a_donor_with_forged_content_is_refused(void **state)
 {
@@ -217,7 +217,7 @@ static void more_donors_than_are_asked_at_once(void **state)
     free(b);
 }
 
-/* ---- who stalls or lies ---- */
+/* ---- peers that stall or lie ---- */
 
 static void a_silent_donor_is_given_up(void **state)
 {
@@ -244,7 +244,7 @@ static void a_silent_donor_is_given_up(void **state)
     free(bytes);
 }
 
-/* Answers what is wanted of this memory, but for one byte. */
+/* Answers wants with this memory, with one byte changed. */
 static void lie(int bare, const struct node *good, uint8_t *memory)
 {
     static struct pccl_proof roots[PCCL_STATE_DIGESTS_MAX];

@@ -1,4 +1,7 @@
-/* What plans do to a session of a synchronization: who is served when, replacement, and the end. */
+/*
+ * How plans change a session of a synchronization: which peers are served when, replacement, and
+ * the end.
+ */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -186,7 +189,7 @@ static void a_session_says_when_it_is_needed(void **state)
     node_free(&node);
 }
 
-/* What the other side says together with its hello is not lost. */
+/* Bytes that arrive together with the hello are not lost. */
 static void what_was_read_behind_the_handshake_counts(void **state)
 {
     struct node donor;
@@ -216,7 +219,7 @@ static void what_was_read_behind_the_handshake_counts(void **state)
     free(a);
 }
 
-/* What a session reports of a plan that has been replaced is known to be of no interest. */
+/* A session's report on a replaced plan is known to be obsolete. */
 static void a_report_of_an_older_plan_is_known(void **state)
 {
     enum { BYTES = 100 };
@@ -245,7 +248,7 @@ static void a_report_of_an_older_plan_is_known(void **state)
     free(own);
 }
 
-/* Who could not fetch what one plan asked for serves what the next one elected, if it has that. */
+/* A session that could not fetch for one plan serves the next one's content, if it has that. */
 static void who_failed_before_serves(void **state)
 {
     enum { BYTES = 100 };
@@ -273,8 +276,8 @@ static void who_failed_before_serves(void **state)
 }
 
 /*
- * Who is waited for no longer leaves off in the middle: what it has then is nothing to tell, nor to
- * serve by.
+ * A session that is no longer waited for stops in the middle, and has neither anything to report
+ * nor to serve.
  */
 static void a_proof_left_early_is_none(void **state)
 {

@@ -156,7 +156,7 @@ static void test_order_is_that_of_insertion(void **state)
     free(nodes);
 }
 
-/* ---- what somebody makes up so that it falls on one another ---- */
+/* ---- hashes forged to collide ---- */
 
 enum { MADE_UP = 1024, OTHER_KEYS = 200, CHAIN_MAX = 16 };
 

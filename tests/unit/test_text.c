@@ -47,7 +47,10 @@ static void fail_assertion(const char *file, int line, const char *expression)
     mock_assert(0, expression, file, line);
 }
 
-/* Compilers refuse what is not printf's; of what is, the formatter has only a part. */
+/*
+ * Compilers refuse conversions that printf does not have; the formatter supports only some of
+ * printf's.
+ */
 static void test_unknown_conversions(void **state)
 {
     (void)state;

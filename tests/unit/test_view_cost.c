@@ -40,7 +40,7 @@ static pcclResult_t note(struct peer *peer, pcclResult_t result)
     return result;
 }
 
-/* The first admits the other; who is admitted knows of all at once. */
+/* The first member admits the other, which learns of all at once. */
 static bool wait_for_all(struct peer *peer)
 {
     int world;
@@ -54,7 +54,7 @@ static bool wait_for_all(struct peer *peer)
     }
 }
 
-/* What another thread does: cmocka's assertions are for the main thread only. */
+/* The work of another thread; cmocka's assertions work only on the main thread. */
 static void take_part(void *argument)
 {
     struct peer *peer = argument;
