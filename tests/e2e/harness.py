@@ -58,8 +58,9 @@ def say(text):
 
 
 def figure(name, value, unit):
-    """What no test judges, because a busy machine changes it: a rate, a share, how long something
-    took. `make figures` collects these lines and lays them beside bench/goals.json."""
+    """Prints a figure that no test judges, because it depends on how busy the machine is: a rate, a
+    share, a duration. `make figures` collects these lines and compares them with bench/goals.json.
+    """
     say("figure: " + json.dumps({"name": name, "value": round(value, 4), "unit": unit}))
 
 
@@ -82,7 +83,7 @@ def wait_until(condition, what, seconds=None):
 
 
 def poll(condition, what, seconds=None):
-    """For what no process tells: asks again and again, a little later each time."""
+    """Polls for a state that no process reports, with growing pauses."""
     end = time.monotonic() + (DEADLINE if seconds is None else seconds)
     pause = 0.001
     while True:
@@ -96,7 +97,7 @@ def poll(condition, what, seconds=None):
 
 
 def wait_ms(length_ms):
-    """For a length of time that is what the test is about."""
+    """Waits for a duration that the test is about."""
     since_us = now_us()
     poll(lambda: now_us() - since_us > length_ms * 1000, "the time to pass", length_ms / 1000 + 5)
 
@@ -197,7 +198,7 @@ class Process:
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
     def sockets(self):
-        """What /proc/net calls the sockets of this process."""
+        """The inodes by which /proc/net lists the sockets of this process."""
         inodes = set()
         for entry in os.listdir(f"/proc/{self.pid}/fd"):
             try:
@@ -449,7 +450,7 @@ class Run:
         return result
 
     def id_of(self, peer):
-        """What the master calls it in messages: the first letters of its id."""
+        """Its name in the master's messages: the first letters of its id."""
         names = (f" '{peer.name}' ", f":{peer.pid}' ")
 
         def found():
@@ -461,7 +462,7 @@ class Run:
         return poll(found, f"the id of {peer.name}")
 
     def let_in(self, connect, members):
-        """Updates until this connect has ended. Whoever got in just before an update began must
+        """Updates until this connect has ended. A peer admitted just before an update began must
         vote in it, too."""
         newcomer = connect.peer
         while connect.result is None:

@@ -1,9 +1,6 @@
-"""Hosts of their own for masters and peers: network namespaces on one switch. Needs root and ip of
-iproute2.
-
-All names begin with pccl-<pid of the test>-, so what a killed test has left is found and removed by
-the next one.
-"""
+"""Separate hosts for masters and peers: network namespaces on one switch. Needs root and ip of
+iproute2. All names begin with pccl-<pid of the test>-, so the leftovers of a killed test are found
+and removed by the next one."""
 
 import os
 import subprocess
@@ -13,7 +10,7 @@ import harness
 
 SKIPPED = 77  # exit code: the machine does not let us
 PREFIX = "pccl-"
-NOWHERE = "02:00:00:00:de:ad"  # nobody has this hardware address: what is sent there is lost without a word
+NOWHERE = "02:00:00:00:de:ad"  # of no host, so packets to it are lost silently
 
 
 def _ip(commands):
@@ -88,7 +85,7 @@ class Network:
         harness.check(done.returncode == 0, f"ip {words} at host {host}: {done.stderr.strip()}")
 
     def drop(self, sender, receiver):
-        """What the one sends to the other disappears; the other direction stays."""
+        """Drops what one host sends to the other; the other direction still works."""
         self._do(sender, f"neigh replace {self.address(receiver)} lladdr {NOWHERE} nud permanent dev eth0")
 
     def deny(self, sender, receiver):
@@ -106,11 +103,11 @@ class Network:
                 "neigh": f"neigh del {self.address(receiver)} dev eth0",
                 "route": f"route del unreachable {self.address(receiver)}/32",
             }
-            for command in words.values():  # what is not there need not go
+            for command in words.values():  # it may not exist
                 subprocess.run(["ip", "-n", self.name(sender)] + command.split(), capture_output=True)
 
     def unplug(self, host):
-        """The cable is out: nothing comes or goes, and nobody is told."""
+        """Unplugs the cable: nothing comes or goes, and nobody is told."""
         done = subprocess.run(["ip", "-n", self.switch, "link", "set", f"port{host}", "down"], capture_output=True)
         harness.check(done.returncode == 0, f"unplug: {done.stderr}")
 
@@ -119,7 +116,7 @@ class Network:
         harness.check(done.returncode == 0, f"plug: {done.stderr}")
 
     def crawl(self, host, kbit):
-        """What the host sends leaves at so many kbit/s."""
+        """Limits what the host sends to this rate in kbit/s."""
         words = f"tc -n {self.name(host)} qdisc add dev eth0 root tbf rate {kbit}kbit burst 2000 limit 60000"
         done = subprocess.run(words.split(), text=True, capture_output=True)
         harness.check(done.returncode == 0, f"tc: {done.stderr}")

@@ -48,7 +48,7 @@ def members(peer):
 
 
 def named(results, gone):
-    """Whoever failed because of a loss names all who are gone, and nobody else."""
+    """Every peer that failed because of a loss names all that are gone, and nobody else."""
     for result in results:
         equal(result["failed"], result["rc"], "result of the failure")
         equal((sorted(result["lost"]), result["lost_count"]), (sorted(gone), len(gone)), "those lost")
@@ -87,8 +87,9 @@ def _has_rested(before, after):
 
 
 def until_at_rest(processes):
-    """Until none of their threads runs, may run, or has run for longer than an acknowledgment may
-    be delayed, which is less than heartbeats are apart. Who spins never gets there."""
+    """Waits until none of their threads is running, ready, or has run within the time by which an
+    acknowledgment may be delayed, which is less than the interval of heartbeats. Fails for threads
+    that spin."""
 
     def rest():
         try:
@@ -233,7 +234,8 @@ PHASES = {name[len("phase_") :]: function for name, function in dict(globals()).
 
 
 def finish(phase, others, calls, since_us):
-    """Ends what the phase left open; says how long the survivors took, if they had to find out."""
+    """Ends what the phase left open; prints how long the survivors took, if they had to find out.
+    """
     results = None
     if phase in ("update_missing", "pending_missing"):
         results = agree(calls, SUCCESS)

@@ -1,5 +1,4 @@
-"""Ports for those who must know theirs before they listen, or listen on it once more after a
-while."""
+"""Ports for programs that must know theirs before they listen, or listen on it again later."""
 
 import itertools
 import os

@@ -11,8 +11,9 @@ import ports
 
 
 def behind_proxy(run, **parameters):
-    """A peer which the other peers reach through a proxy only, and the proxy. It listens where
-    nobody looks for it: the address that the master sees it come from is a candidate too."""
+    """A peer that the other peers reach only through a proxy, and the proxy. It listens where
+    nobody looks for it, because the address from which the master sees it come is a candidate too.
+    """
     port = ports.free_port()
     proxy = Proxy(port, "127.0.0.2")
     peer = run.peer(**parameters)

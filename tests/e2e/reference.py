@@ -1,5 +1,5 @@
-"""What a reduction must give, computed independently of the library: exact for values chosen so
-that every order of addition gives the same."""
+"""The expected results of reductions, computed independently of the library: exact for values
+chosen so that every order of addition gives the same."""
 
 import math
 import struct

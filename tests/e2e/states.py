@@ -70,14 +70,13 @@ def nothing_moved(results):
 
 
 def received(results, *wanted):
-    """What each has received, to the byte."""
+    """Checks the bytes that each has received, exactly."""
     moved(results)
     equal([result["rx"] for result in results], list(wanted), f"bytes received: {results}")
 
 
 def failed(result, revision):
-    """The call has failed with a reason; it has written nothing of what it promises after a
-    success."""
+    """Checks that the call has failed with a reason and written none of its results."""
     check(result["rc"] == INVALID_USAGE and result["words"], f"result: {result}")
     equal(result["revision"], revision, "revision after a failure")
     equal((result["tx"], result["rx"]), (UNWRITTEN, UNWRITTEN), "statistics after a failure")

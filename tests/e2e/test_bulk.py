@@ -1,6 +1,6 @@
-"""Reductions that go from peer to peer, of more than 8 KiB: everything goes well here. Numbers in
-brackets: scenarios of TESTING.md. Marks (marks.h) tell who is in a result, and whether each element
-is right."""
+"""Reductions from peer to peer, of more than 8 KiB, without faults. Numbers in brackets: scenarios
+of TESTING.md. Marks (marks.h) tell who contributed to a result, and whether each element is right.
+"""
 
 import itertools
 import random
@@ -47,7 +47,7 @@ def join(run, count, **parameters):
 
 
 def test_marks_find_faults(run):
-    """What the other tests rely on: a result that is not what it should be is found out."""
+    """The other tests rely on this: a wrong result is detected."""
     peers = join(run, 2)
 
     def marked(*patterns):
@@ -100,7 +100,7 @@ def test_worlds(run):
 
 
 def test_bytes_counted(run):
-    """What is sent and received is what a ring or a direct exchange needs, not more."""
+    """The bytes sent and received are those that a ring or a direct exchange needs, not more."""
     peers = join(run, 4)
     size = 4 * MIB
     for result in right(reduce(peers, 1, size // 4, "f32", "sum")):
@@ -256,7 +256,8 @@ def test_test_and_limits(run):
 
 
 def test_launched_operations(run):
-    """[14, 17] What is allowed while operations are launched, and what a tag in use means."""
+    """[14, 17] The calls allowed while operations are in progress, and the meaning of a tag in use.
+    """
     a, b = join(run, 2)
     a.do("launch", 123, 100000, "f32", "sum", "mark:0")
     a.do("update", rc=PENDING_OPS)
@@ -298,7 +299,7 @@ def test_join_while_reducing(run):
 
 
 def test_waiting_costs_nothing(run):
-    """Who waits for somebody to launch does not spin."""
+    """Waiting for another peer to launch does not spin."""
     *others, late = join(run, 3)
     calls = [
         peer.start("reduce", 1, 4 * MIB, "f32", "sum", f"mark:{bit}", "launched").begun()

@@ -35,12 +35,12 @@ def right(calls, mask):
 
 
 def updated(peers):
-    """Whoever is gone is known to be."""
+    """Waits until all know who is gone."""
     agree([peer.start("update") for peer in peers], SUCCESS)
 
 
 def in_mid_transfer(peers, proxies):
-    """A large operation in which all wait for what the proxies hold back."""
+    """A large operation in which all wait for data that the proxies hold back."""
     for proxy in proxies:
         proxy.room = MIB
     calls = reduce(peers, 1, LARGE, "inplace")
@@ -81,8 +81,8 @@ def test_kill_in_mid_transfer(run):
 
 
 def test_kill_while_another_cannot_finish(run):
-    """One stands still in the middle, so that nobody can finish; another one dies: all fail alike,
-    also who stood."""
+    """One peer is suspended in the middle, so that nobody can finish; another one dies: all fail
+    alike, including the suspended one."""
     run.start_master(**PATIENT)
     (still,), proxies = join_behind_proxies(run, 1)
     victim, *others = run.join(3, [still])
@@ -99,9 +99,9 @@ def test_kill_while_another_cannot_finish(run):
 
 
 def test_late_abort(run):
-    """All data has arrived at all peers, and all results are complete; then somebody dies while one
-    survivor's word of it is still in flight. So the operation fails, for all alike, and inputs in
-    place are as they were."""
+    """All data has arrived everywhere and all results are complete; then a peer dies while one
+    survivor's report is still in flight. So the operation fails for all alike, and inputs in place
+    are restored."""
     run.environment["PCCL_WHERE_MS"] = "20"
     run.start_master(**PATIENT)
     proxy = Proxy(run.port)
@@ -131,8 +131,8 @@ def test_late_abort(run):
 
 
 def test_all_complete(run):
-    """Everybody has everything, the master stands still, and a peer dies: what the survivors have
-    finished succeeds."""
+    """All peers have all data, the master is suspended, and a peer dies: the operation that the
+    survivors have finished succeeds."""
     run.start_master(**PATIENT)
     victim, *others = peers = run.join(3)
     run.master.stop()
@@ -302,7 +302,8 @@ def test_unplugged(run):
 
 
 def test_link_cut(run):
-    """Two of four neighbors lose each other under bulk loops: another ring, nobody goes."""
+    """Two neighbors of four lose their link under bulk loops: the ring changes, and no peer is
+    removed."""
     need_root()
     network, peers = hosts(run, 4)
     loops = start_loops(peers, count=20000)

@@ -1,4 +1,4 @@
-"""Calls that contradict each other, deadlines, who waits for whom, and forked children."""
+"""Calls that contradict each other, deadlines, waiting, and forked children."""
 
 import os
 import signal
@@ -17,8 +17,7 @@ DEADLINE_MS = 2500  # enough for calls that are to meet, though the machine is b
 
 
 def not_early(results, name):
-    """The first of those who wait together has waited until its deadline; how late it was is a
-    figure."""
+    """The first peer of several that wait reaches its deadline; how late it was is a figure."""
     waited_ms = max(result["us"] for result in results) / 1000
     check(waited_ms >= DEADLINE_MS, f"ended {DEADLINE_MS - waited_ms} ms before the deadline")
     figure(name, waited_ms - DEADLINE_MS, "ms")
@@ -152,7 +151,8 @@ def test_calls_that_cannot_meet(run):
 
 
 def test_stuck_calls_end(run):
-    """stuck_ms makes such a wait an error for who has set it; then the other can be met."""
+    """stuck_ms turns such a wait into an error for the peer that has set it; then the others can
+    continue."""
     run.start_master()
     patient = run.join(where_ms=30)
     stuck = run.join(1, [patient], where_ms=30, stuck_ms=200)
@@ -226,7 +226,7 @@ def test_fork_in_mid_transfer(run):
     (slow,), (proxy,) = join_behind_proxies(run, 1, where_ms=20)
     victim, other = run.join(2, [slow], where_ms=20)
     peers, others = [slow, victim, other], [slow, other]
-    proxy.room = 1 << 20  # then nobody gets further
+    proxy.room = 1 << 20  # then no peer can continue
     calls = reduce_marked(peers, 5, LARGE)
     harness.poll(proxy.is_held, "the middle of the transfer")
     child = victim.do("fork")["pid"]

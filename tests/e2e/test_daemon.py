@@ -137,7 +137,7 @@ def test_precedence(run):
         check("name" not in found, "a parameter of peers is shown")
         code, out, _ = once(run, "--config", path, "--print-config", PCCL_LISTEN="127.0.0.1:2,127.0.0.1:3")
         equal(settings_of(out)["listen"][0], '["127.0.0.1:2", "127.0.0.1:3"]', "listen of the environment")
-    with File(out) as path:  # what it prints is a configuration file with the same values
+    with File(out) as path:  # the output is a configuration file with the same values
         code, again, error = once(run, "--config", path, "--print-config")
         equal((code, error), (0, ""), "exit code and complaints")
         values = {name: value for name, (value, _) in settings_of(out).items()}
@@ -145,7 +145,7 @@ def test_precedence(run):
 
 
 def test_settings_take_effect(run):
-    """What the file says is what the master does: it tells peers its silence and its heartbeat."""
+    """The master follows the file: it tells peers its silence limit and its heartbeat interval."""
     with File('listen = [ # two\n "127.0.0.1:0",\n "[::1]:0", ]\r\nsilence_ms = 1234\nheartbeat_ms = 321\n') as path:
         master = launch(run, "--config", path)
     def said():
@@ -236,12 +236,12 @@ def test_wrong_environment(run):
         code, out, error = once(run, "--check-config", **{name: value})
         equal((code, out), (2, ""), f"{name}: exit code and output")
         check(name in error, f"{error!r} does not name {name}")
-    # What does not count may be wrong.
+    # values that are not used may be wrong
     equal(once(run, "--check-config", "--set", "silence_ms=9000", PCCL_SILENCE_MS="x")[0], 0, "exit code")
 
 
 def test_words_and_codes(run):
-    """What prints something and ends: 0; 1 if it cannot be printed."""
+    """Options that print something and exit: status 0, or 1 if printing fails."""
     code, out, error = once(run, "--help")
     equal((code, error), (0, ""), "--help")
     for flag in ("--listen", "--config", "--set", "--check-config", "--print-config", "--log-level", "--log-format"):
@@ -437,7 +437,7 @@ def test_no_place_for_logs(run):
 
 
 class Manager:
-    """Takes what the master says to its service manager."""
+    """Receives the master's messages to its service manager."""
 
     def __init__(self, abstract=False):
         self.folder = tempfile.mkdtemp()
@@ -503,7 +503,7 @@ def test_notify(run):
 
 
 def test_no_manager(run):
-    """A manager that is not there, or a name that is none, harms nobody."""
+    """A missing manager, or an invalid name, does no harm."""
     for name in ("/nonexistent/notify", "nonsense", "@" + "x" * 300, "@nobody"):
         launch(run, NOTIFY_SOCKET=name, WATCHDOG_USEC="20000")
         run.join(1)
@@ -609,7 +609,7 @@ def test_stuck_end(run):
 
 
 def test_unit_file(_):
-    """The service says what systemd must know, and nothing that this program does not do."""
+    """The unit file has what systemd needs, and nothing that this program does not support."""
     unit = configparser.ConfigParser(strict=False, interpolation=None, delimiters=("=",), comment_prefixes=("#",))
     unit.optionxform = str
     unit.read(os.path.join(ROOT, "packaging/systemd/pccl-master.service"), encoding="utf-8")
@@ -675,15 +675,15 @@ def churn(run, count):
 
 
 def settle(run, descriptors):
-    """Until the master has forgotten who went without a word, so that memory does not depend on how
-    fast they come."""
+    """Waits until the master has forgotten the peers that left silently, so that memory does not
+    depend on how fast they come."""
     harness.poll(lambda: run.master.descriptors() <= descriptors or None, "descriptors to be closed")
     harness.wait_ms(SILENCE_MS)
 
 
 def test_churn(run):
-    """Thousands come and go, beside a member and with nobody else: memory and descriptors stay as
-    they were."""
+    """Thousands come and go, with and without a member present: memory and descriptors stay as they
+    were."""
     count = int(2400 / SLOW)
     launch(
         run, "--listen=127.0.0.1:0", f"--set=silence_ms={SILENCE_MS}", "--set=heartbeat_ms=500",

@@ -203,8 +203,8 @@ def test_group_is_left_alone(run):
 
 
 def test_lost_before_the_launch(run):
-    """Who launches what a death has ended for another one fails with it, and names the dead as
-    well; nobody names them a second time."""
+    """A peer that launches an operation that a death has already ended for others fails as well and
+    names the dead; nobody names them a second time."""
     victim, a, b = start(run)
     before = members(a)
     first = a.start("reduce", 5, 4, "i32", "sum", "const:1")

@@ -125,7 +125,7 @@ class Churn:
         return len(seen), sum(len(next(iter(reports.values()))) for reports in seen.values())
 
     def may_be_in(self, number, reports):
-        """Who died in this step: it had not reported it, but the one before, or none at all."""
+        """The peers that died in this step: each had reported the step before, or none."""
         fallen = [peer for peer, loop in self.dead.items() if loop and peer not in reports]
         return [
             peer for peer in fallen if not self.dead[peer].steps or self.dead[peer].steps[-1]["step"] + 1 == number
@@ -173,7 +173,8 @@ class Report:
 
 
 def test_verdict(run):
-    """What the verdict must find: sums of sets of peers that cannot be, and results that differ."""
+    """Errors that the verdict must detect: sums of impossible sets of peers, and results that
+    differ."""
 
     def judged(living, dead):
         rig = Churn(run, 1)

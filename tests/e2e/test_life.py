@@ -86,7 +86,8 @@ def test_quantized(run):
 
 
 def test_launched_operations(run):
-    """[14, 16, 17] What is allowed while operations are launched, and what a tag in use means."""
+    """[14, 16, 17] The calls allowed while operations are in progress, and the meaning of a tag in
+    use."""
     a, b = join_two(run)
     a.do("launch", 123, 8, "i32", "sum", "ramp:1:1")
     refused = a.do("update", rc=PENDING_OPS)
@@ -199,7 +200,7 @@ def test_groups(run):
 
 
 def test_leave_and_come_back(run):
-    """A communicator that left can be made anew in the same process; the others go on."""
+    """A communicator that left can be created again in the same process; the others continue."""
     a, b = join_two(run)
     for _ in range(3):
         reduce_all([a, b], 1, "i32", "sum", [[1, 2, 3], [4, 5, 6]])
@@ -273,8 +274,8 @@ def test_one_call_of_a_kind(run):
 
 
 def test_canonical_loop(run):
-    """Peers loop while others come and go: every step has the same bits everywhere, and those who
-    took part know it."""
+    """Peers loop while others come and go: every step has the same bits everywhere, and its
+    participants know it."""
     run.start_master()
     peers = [run.peer() for _ in range(4)]
     loops = []
@@ -399,7 +400,7 @@ def test_200_cycles(run):
 
 
 def test_waiting_costs_nothing(run):
-    """Who waits does not spin."""
+    """Waiting does not spin."""
     run.start_master()
     a, b = run.join(2, where_ms=20)
     calls = [a.start("pending"), b.start("reduce", 1, 4, "i32", "sum", "const:1")]

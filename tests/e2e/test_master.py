@@ -61,7 +61,7 @@ def gone_for_good(run, count):
 
 
 def test_restart_idle(run):
-    """The master is killed while nothing goes on, and started again: nobody notices."""
+    """The master is killed while nothing is in progress, and restarted: nobody notices."""
     peers = start(run)
     run.master.kill()
     restart(run)

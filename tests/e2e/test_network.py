@@ -36,7 +36,7 @@ def unbroken(loops):
 @in_both_sizes
 def connections_break(run, count):
     """Connections to the master break, by FIN and RST, again and again under loops: nothing fails,
-    nobody goes."""
+    and no peer is removed."""
     members, proxies = start(run)
     loops = start_loops(members, in_flight=0, count=count)  # 0: failures would be reported
     for turn in range(15):
@@ -125,8 +125,8 @@ def silent_connection(run, count):
 
 @in_both_sizes
 def half_open(run, count):
-    """A connection vanishes without a word to the master; the peer dials anew: the newer connection
-    wins."""
+    """A connection vanishes without notice to the master; the peer dials again: the newer
+    connection wins."""
     members, proxies = start(run)
     proxies[0].cut(only_inner=True)
     calls = [peer.start("reduce", 5, count, "f32", "sum", "rand:1", "inplace") for peer in members]

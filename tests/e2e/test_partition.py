@@ -42,7 +42,7 @@ class Hosts:
         return 1 + self.peers.index(peer)
 
     def ids(self):
-        """What the master calls them in words."""
+        """Their names in the master's messages."""
         return {peer: self.run.id_of(peer) for peer in self.peers}
 
 
@@ -56,8 +56,9 @@ def said(run, part, since_us):
 
 
 def other_ring(run, break_it, count):
-    """Of four peers two neighbors lose each other: another ring, nobody goes, nothing fails. Small
-    payloads hardly wait, for they do not need the link; large ones wait until it is given up."""
+    """Two neighbors of four lose their link: the ring changes, nobody is removed, nothing fails.
+    Small payloads hardly wait, because they do not need the link; large ones wait until it is given
+    up."""
     hosts = Hosts(run, 4)
     loops = start_loops(hosts.peers, count=count)
     since_us = now_us()
@@ -119,7 +120,7 @@ def pair_of_three(run, count):
 
 @in_both_sizes
 def pair_mends(run, count):
-    """A cut that is over before a probe is due is nothing, whether the link is needed meanwhile or
+    """A cut that ends before a probe is due has no effect, whether the link is needed meanwhile or
     not."""
     hosts = Hosts(run, 3, PATIENT, link_ms=60000)
     loops = start_loops(hosts.peers, count=count)
@@ -137,8 +138,8 @@ def pair_mends(run, count):
 
 @in_both_sizes
 def islands(run, count):
-    """Two pairs that see only each other, and the master: peers go, told why, until those who stay
-    see each other."""
+    """Two pairs that reach only each other and the master: peers are removed, with the reason,
+    until the remaining ones reach each other."""
     hosts = Hosts(run, 4)
     loops = start_loops(hosts.peers, count=count)
     since_us = now_us()
@@ -320,7 +321,7 @@ def crawl(run, kbit, steps, **shape):
 
 
 def test_crawl(run):
-    """A host sends at 128 kbit/s: everybody is slow, everything is right, nobody goes."""
+    """A host sends at 128 kbit/s: all are slow, all results are right, nobody is removed."""
     crawl(run, 128, 20)
 
 

@@ -205,7 +205,7 @@ def test_master_dies(run):
 
 
 def child_dies(which, name, *arguments):
-    """At whatever moment: the launcher says who, and leaves nobody behind."""
+    """Killed at any moment: the launcher says who, and leaves no process behind."""
     process = subprocess.Popen(
         [harness.executable("perf"), "-N", "3", "--sizes", "1M", "-n", "1000000", "--no-limit", *arguments],
         stdout=subprocess.DEVNULL,
@@ -302,15 +302,15 @@ def test_limit_alone(run):
 
 
 def test_chaos(run):
-    """Kills: every survivor has an error or none under way, then a good result, with the right
-    bits."""
+    """Kills: every survivor gets an error, or none if nothing was in progress, then a good result
+    with the right bits."""
     result = measured("-N", 3, "-e", "256K", "-b", "256K", "--chaos", "kill", "--rounds", 2)
     equal((result["rounds"], result["wrong"], result["to_good"]["count"]), (2, 0, 4), "rounds, wrong, good results")
     check(result["to_error"]["count"] <= 4 and result["undisturbed"]["count"] >= 18, f"counts: {result}")
 
 
 def test_chaos_gate(run):
-    """Goals for what a kill costs."""
+    """Goals for the cost of a kill."""
     goal = {"name": "kill", "of": "chaos_kill", "peers": 3, "bytes": 262144, "metric": "to_good_max_ms"}
     arguments = ["-N", 3, "-e", "256K", "-b", "256K", "--chaos", "kill", "--rounds", 2, "--gate"]
     with tempfile.TemporaryDirectory() as folder:
@@ -491,7 +491,7 @@ def test_solve_many(run):
 
 
 def test_solve_bad_input(run):
-    """Words that name the file and what is wrong with it; nothing on standard output."""
+    """A reason that names the file and the mistake; nothing on standard output."""
     with tempfile.TemporaryDirectory() as folder:
         path = picture(folder, 3, range(3), scattered(3))
         with open(path, encoding="utf-8") as file:

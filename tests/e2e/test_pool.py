@@ -114,8 +114,8 @@ def test_one_of_two_is_reset(run):
 
 
 def test_one_after_another_under_loops(run):
-    """Loops with retry, and again and again one connection breaks: every sum is right, nobody is
-    removed."""
+    """Loops with retry while single connections break again and again: every sum is right, nobody
+    is removed."""
     peers, proxies = start(run, 3)
     harness.poll(lambda: whole(proxies), "all connections")
     loops = start_loops(peers, in_flight=0, count=40000)
@@ -130,8 +130,8 @@ def test_one_after_another_under_loops(run):
 
 
 def test_all_break(run):
-    """All connections of a link break at once, under loops: it is dialed anew, nobody is
-    removed."""
+    """All connections of a link break at once, under loops: it is dialed again, nobody is removed.
+    """
     peers, proxies = start(run, 3)
     loops = start_loops(peers, in_flight=0, count=40000)
     for proxy in proxies * 2:

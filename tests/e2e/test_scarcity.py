@@ -1,5 +1,5 @@
-"""What a machine has too little of: descriptors, disk, time, buffers. The group lives on, with the
-right results."""
+"""Scarce resources: descriptors, disk, time, buffers. The group survives, with the right results.
+"""
 
 import os
 import resource
@@ -37,8 +37,8 @@ class NoMoreDescriptors:
 
 
 def told(newcomer):
-    """It hears that there is no descriptor. Who says hello later than after 0.2 s is turned away
-    unheard."""
+    """The stranger is told that there is no descriptor. One that says hello later than after 0.2 s
+    is dropped unheard."""
 
     def words():
         return "no free descriptor" in newcomer.do("connect", rc=MASTER_FAILED)["words"]
@@ -214,7 +214,7 @@ def expelled_nobody(run, loops):
 
 @in_both_sizes
 def suspended_master(run, count):
-    """The master stands still for three times the silence limit: it expels nobody, and no operation
+    """The master is suspended for three times the silence limit: it expels nobody, and no operation
     fails."""
     expelled_nobody(run, stand_still(run, STRICT, 3 * SILENCE_MS, count))
 
@@ -227,7 +227,7 @@ def slow_suspended_master(run, count):
 
 @in_both_sizes
 def suspended_master_and_a_death(run, count):
-    """Somebody dies meanwhile: that one is removed, and nobody else."""
+    """A peer dies meanwhile: it is removed, and nobody else."""
     loops = stand_still(run, STRICT, 3 * SILENCE_MS, count, lambda peers: peers[1].kill())
     rest = [loop for loop in loops if not loop.peer.killed]
     more_steps(rest, 20, world=3)

@@ -1,5 +1,4 @@
-"""Synchronization of shared state where nobody dies. Numbers in brackets: scenarios of
-TESTING.md."""
+"""Synchronization of shared state without deaths. Numbers in brackets: scenarios of TESTING.md."""
 
 import itertools
 
@@ -170,7 +169,7 @@ def test_tie(run):
 
 
 def test_tie_with_a_newcomer(run):
-    """Who has synchronized before wins a tie against one who has not, in either order."""
+    """A peer that has synchronized before wins a tie against one that has not, in either order."""
     old = start(run, 1)
     define(old, weights(1))
     sync(old, 0)
@@ -185,8 +184,8 @@ def test_tie_with_a_newcomer(run):
 
 
 def test_first_revision(run):
-    """[37] The first synchronization: 13 against 0, in either order; who has 0 receives, and holds
-    13."""
+    """[37] The first synchronization: 13 against 0, in either order; the peer with 0 receives, and
+    holds 13."""
     run.environment["PCCL_WHERE_MS"] = "20"
     run.start_master()
     members = []
@@ -338,7 +337,7 @@ def test_joins_with_nothing(run):
 
 
 def test_alone(run):
-    """In a world of one it succeeds at once, and counts; others who come later go by that."""
+    """In a world of one it succeeds at once, and counts; peers that come later follow it."""
     peer = start(run, 1)[0]
     define(peer, weights(1))
     for revision in (7, 8, 9):
@@ -540,7 +539,7 @@ def test_popular_and_sender(run):
 
 
 def test_popular_and_two_senders(run):
-    """[45] ENFORCE_POPULAR and two SEND_ONLY, who have the majority."""
+    """[45] ENFORCE_POPULAR and two SEND_ONLY, which have the majority."""
     strategies(run, ["popular", "send", "send"], [1, 2, 2], [0])
 
 
@@ -555,7 +554,7 @@ def test_sender_and_receiver(run):
 
 
 def test_receivers_are_more(run):
-    """One sender and two receivers, who agree: they get the sender's all the same."""
+    """One sender and two receivers that agree: they still get the sender's content."""
     strategies(run, ["send", "receive", "receive"], [1, 2, 2], [0, 1, 2], moves=[0, W, W])
 
 
@@ -633,7 +632,8 @@ def test_unequal_to_newcomers(run):
 
 
 def test_unequal_beside_equal(run):
-    """An old hand that differs in what must be equal receives that, and keeps its own."""
+    """An established peer that differs in what must be equal receives that, and keeps its own
+    content otherwise."""
     peers = start(run, 3)
     for place, peer in enumerate(peers):
         define(peer, *own(place))
@@ -649,8 +649,8 @@ def test_unequal_beside_equal(run):
 
 
 def test_arguments(run):
-    """What is refused at once, with a reason that names it; the others are told nothing, and the
-    run goes on."""
+    """Calls that are refused at once, with a reason that names the mistake; the others are not
+    told, and the run continues."""
     peers = start(run, 2)
     a = peers[0]
     for tensors, part in (

@@ -88,7 +88,7 @@ class Gates:
 
 
 def test_kill_donor(run):
-    """One of three donors is killed in the middle: the others give what is missing."""
+    """One of three donors is killed in the middle: the others give the missing content."""
     gates = Gates(run, 3, 1)
     calls = gates.begin()
     since_us = gates.donors[0].kill()
@@ -168,7 +168,7 @@ def test_kill_voter(run):
 
 
 def test_kill_winner(run):
-    """Who alone has the highest revision dies before all have voted: the others agree without
+    """The only peer with the highest revision dies before all have voted: the others agree without
     it."""
     peers = states.start(run, 3, **PATIENT)
     define(peers[:1], "w,f32,1000,rand:1")
@@ -407,7 +407,7 @@ def test_strangers(run):
 
 
 def test_join_in_transfer(run):
-    """A newcomer that asks to join in the middle waits until it is over."""
+    """A newcomer that asks to join in the middle waits for the end."""
     gates = Gates(run, 2, 1)
     calls = gates.begin()
     newcomer = run.peer()
@@ -465,7 +465,7 @@ class Churn:
         self.loops[peer] = None
 
     def follow(self):
-        """Starts the loops of those who are in."""
+        """Starts the loops of the members."""
         for peer, loop in self.loops.items():
             check(peer.alive(), f"{peer.name} has ended by itself")
             if self.came_too_early(peer):

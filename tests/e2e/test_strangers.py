@@ -1,5 +1,5 @@
-"""Whoever connects without being a peer: garbage, silence, other versions and liars harm nobody but
-themselves."""
+"""Connections that are no peers: garbage, silence, other versions and liars harm only themselves.
+"""
 
 import random
 import socket
@@ -66,7 +66,7 @@ def doors(run, peers):
 
 
 def bad_openings(run):
-    """What a stranger may say first, and is turned away for at once."""
+    """First messages of strangers that are refused at once."""
     noise = random.Random(1)
     forge = run.forge
     hello = wire.hello(wire.identity(), wire.identity())
@@ -169,7 +169,7 @@ def silent(run, count):
 
 @in_both_sizes
 def crowd(run, count):
-    """More silent connections than strangers are allowed: who says hello still gets in."""
+    """More silent connections than there may be strangers: one that says hello still gets in."""
     peers, loops = start_members(run, count, hello_ms=60000)
     connections = [wire.Connection(run.port) for _ in range(400)]
     newcomer = run.peer()
@@ -331,7 +331,7 @@ def _try_connect(peer):
 
 
 class FakeMaster:
-    """One peer's master, which says what the test wants, in a run of that peer alone."""
+    """The master of one peer, which sends what the test wants, in a run of that peer alone."""
 
     def __init__(self, run):
         self.run, self.sent, self.received = run, 0, 0
@@ -418,7 +418,7 @@ class Liar:
         return self.connection.send(self.run.forge.frame(kind, body, self.sent if numbered else 0, self.received))
 
     def turn(self):
-        """Answers what has come, as a good peer would; None while nothing has ended."""
+        """Answers what has arrived, as a good peer would. None while nothing has ended."""
         while True:
             try:
                 self.links.append(wire.Connection(sock=self.listener.accept()[0]))
@@ -536,7 +536,7 @@ def liar_is_a_member(run, count):
 
 
 class Caller:
-    """Somebody at a member's port."""
+    """A stranger at a member's port."""
 
     def __init__(self, run, lineage, source, member, ticket=b"", kind=1):
         peer, port = member

@@ -1,4 +1,4 @@
-"""pcclOptimizeTopology and pcclGetTopology among peers of one machine, where nobody dies."""
+"""pcclOptimizeTopology and pcclGetTopology among peers of one machine, without deaths."""
 
 import os
 import tempfile
@@ -71,7 +71,7 @@ def test_four(run):
 
 
 def test_stale(run):
-    """What is older than fresh_ms is tested again, once in a call."""
+    """Estimates older than fresh_ms are measured again, once in a call."""
     peers = start(run, 3, fresh_ms=1, **TIME)
     optimize(peers)
     before = picture(peers[0])
@@ -85,7 +85,7 @@ def test_stale(run):
 
 
 def test_usage(run):
-    """Whoever may not optimize is told so, and nobody else hears of it."""
+    """A peer that may not optimize is told so, and the others do not hear of it."""
     alone = start(run, 1)[0]
     check("alone" in alone.do("optimize", rc=INVALID_USAGE)["words"], "words of a peer that is alone")
     single = picture(alone)
@@ -157,7 +157,7 @@ def test_describe(run):
 
 
 def test_describe_master_stands_still(run):
-    """Who asks a master that does not answer waits until the deadline, or is sent out by a
+    """A request to a master that does not answer waits until the deadline, or is evicted by a
     destroy."""
     run.start_master(**PATIENT)
     peers = [run.peer(call_timeout_ms=2500), run.peer()]

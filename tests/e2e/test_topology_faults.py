@@ -60,8 +60,8 @@ def test_kill_before_its_vote(run):
 
 
 def still_in_tests(run, count=4, **master):
-    """All have voted, one of them stands still: its tests are under way, those of the others run,
-    and there is time."""
+    """All have voted, and one of them is suspended: its tests are due, those of the others run, and
+    there is time."""
     victim, *others = start(run, count, **{**PATIENT, "optimize_ms": 5000, **master})
     vote = votes([victim])[0]
     victim.stop()
@@ -141,8 +141,8 @@ def test_destroy_in_tests(run):
 
 
 def test_stop_after_its_vote(run):
-    """Nobody waits for a peer that stands still longer than for the tests, as long as it is no
-    longer silent than it may be: it is still a member."""
+    """Nobody waits longer for a suspended peer than the tests take. As long as it is not silent for
+    too long, it stays a member."""
     victim, others, vote, calls = still_in_tests(run)
     results = agree(calls, SUCCESS)
     equal({result["world"] for result in results}, {4}, "world")
@@ -203,7 +203,7 @@ def test_master_restarts_in_votes(run):
 
 
 def test_master_restarts_in_tests(run):
-    """The new one begins anew."""
+    """The new master starts over."""
     victim, others, vote, calls = still_in_tests(run, **RESTARTED)
     since_us = run.master.kill()
     victim.resume()

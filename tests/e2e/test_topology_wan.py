@@ -195,8 +195,8 @@ def sums_of_all(peers):
 
 
 def test_pair_cut(run):
-    """Two neighbors cannot reach each other, which nobody has noticed yet: the ring does without,
-    and nobody goes."""
+    """Two neighbors cannot reach each other, which nobody has noticed yet: the ring avoids that
+    link, and nobody is removed."""
     far = Far(run, 4, 20, 20)
     pair = far.ring_pairs(picture(far.peers[0]))[0]
     far.cut(*pair)

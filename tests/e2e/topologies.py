@@ -1,4 +1,4 @@
-"""What pcclGetTopology tells, and the optimizations of runs."""
+"""Reports of pcclGetTopology, and optimizations of runs."""
 
 from harness import SUCCESS
 from harness import check, equal

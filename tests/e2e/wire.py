@@ -98,7 +98,7 @@ class Connection:
         return True
 
     def receive(self):
-        """Takes what has come."""
+        """Takes what has arrived."""
         while not self.closed:
             try:
                 data = self.socket.recv(65536)
