@@ -16,9 +16,9 @@
 
 enum {
     PCCL_STREAM_FRAME_MAX = 512, /* the longest frame that the engine sends */
-    PCCL_STREAM_READ_MAX =
-        1 << 20, /* bytes read in one visit, a bound so that one stream does not hold up the others */
-    PCCL_BUNDLE_WRITE_MAX = 2 << 20, /* and bytes whose sending begins */
+    /* Bytes of one visit, bounded so that one stream does not hold up the others. */
+    PCCL_STREAM_READ_MAX = 1 << 20,
+    PCCL_BUNDLE_WRITE_MAX = 2 << 20,
     PCCL_STREAM_SINK_BYTES = 64 << 10,
 };
 

@@ -165,8 +165,8 @@ void pccl_comm_link_ended(struct pcclComm_t *comm, const struct pccl_id *peer, b
     if (!(*standing & bit(slot)))
         return;
     *standing &= ~bit(slot);
-    if (how == PCCL_LINK_SILENT &&
-        *standing) { /* the whole host is silent: the other connections would fail one by one */
+    if (how == PCCL_LINK_SILENT && *standing) {
+        /* The whole host is silent: the other connections would fail one by one. */
         pccl_engine_close(comm->data.engine, peer, outgoing, PCCL_POOL_MAX);
         *standing = 0;
     }

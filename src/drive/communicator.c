@@ -381,9 +381,9 @@ struct pcclComm_t *pccl_comm_create(const struct pccl_params *params, const stru
     comm->params = *params;
     comm->master.host_count = master_count;
     memcpy(comm->master.hosts, masters, master_count * sizeof *masters);
+    /* Without entropy connecting will fail too, so no stranger reaches tables with this seed. */
     if (!pccl_random_u64(&comm->hash_seed))
-        comm->hash_seed =
-            comm->key; /* connecting will fail without entropy as well, so no stranger will reach these tables */
+        comm->hash_seed = comm->key;
     pccl_hash_key_init(&comm->hash, comm->hash_seed);
     pccl_table_init(&comm->reductions.by_tag, pccl_heap(), &comm->hash);
     pccl_table_init(&comm->links.by_peer, pccl_heap(), &comm->hash);

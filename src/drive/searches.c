@@ -147,9 +147,9 @@ static struct pccl_search *find(const struct pccl_searches *searches, uint64_t t
 
 static void stop(struct pccl_search *search)
 {
-    if (!atomic_exchange(&search->stopped, true)) /* libuv must not be told twice */
-        (void)uv_cancel(
-            (uv_req_t *)&search->work); /* succeeds only before it has begun; on_worked follows either way */
+    /* libuv must not be told twice. Canceling fails once it has begun; on_worked follows anyway. */
+    if (!atomic_exchange(&search->stopped, true))
+        (void)uv_cancel((uv_req_t *)&search->work);
 }
 
 void pccl_searches_stop(struct pccl_searches *searches, uint64_t ticket)

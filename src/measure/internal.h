@@ -22,8 +22,8 @@ enum {
     PCCL_MEASURE_JOIN_US = 20000, /* plus this time */
     PCCL_MEASURE_JOIN_MAX_US = 1000000,
     PCCL_MEASURE_WINDOWS_LEAST = 4, /* windows of the meter that give a figure even if the path breaks then */
-    PCCL_MEASURE_VISIT_BYTES =
-        512 << 10, /* each way in one visit, a bound so that one connection does not hold up the others */
+    /* Each way in one visit, bounded so that one connection does not hold up the others. */
+    PCCL_MEASURE_VISIT_BYTES = 512 << 10,
     PCCL_MEASURE_SINK_BYTES = PCCL_FLOOD_BYTES_MAX,
     PCCL_MEASURE_SEEN_BYTES = 256 << 10, /* the answerer reports what it has seen after so many bytes */
     PCCL_MEASURE_SEEN_US = 2000,         /* or this time, whichever comes first */

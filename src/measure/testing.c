@@ -231,8 +231,8 @@ static void on_dialed(void *context, struct pccl_connection *connection, enum pc
     if (connection && take_over(slot, connection, &how, &why)) {
         if (test->stage == PCCL_MEASURE_REACHING)
             ask_for_echo(slot->tester);
-        if (test->stage == PCCL_MEASURE_REACHING &&
-            pccl_now_us() > test->due_us) /* this process was suspended meanwhile */
+        /* The deadline has passed although the dial succeeded: this process was suspended. */
+        if (test->stage == PCCL_MEASURE_REACHING && pccl_now_us() > test->due_us)
             set_due(session, session->config.dial_ms * UINT64_C(1000));
         pccl_measure_link_start(&slot->tester->link);
     } else {

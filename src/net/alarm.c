@@ -7,8 +7,8 @@ static void start(struct pccl_alarm *alarm, uint64_t due_us)
     uint64_t now_us = pccl_now_us(), left_us = due_us > now_us ? due_us - now_us : 0;
     alarm->due_us = now_us + left_us;
     uv_update_time(alarm->timer.loop);
-    (void)uv_timer_start(&alarm->timer, on_timer, (left_us + 999) / 1000,
-                         0); /* fails only for handles that are closing */
+    /* Fails only for handles that are closing. */
+    (void)uv_timer_start(&alarm->timer, on_timer, (left_us + 999) / 1000, 0);
 }
 
 static void on_timer(uv_timer_t *timer)

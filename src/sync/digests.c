@@ -201,8 +201,8 @@ static enum pccl_status do_all(struct work *work, uint32_t threads, struct pccl_
         }
     if (atomic_load_explicit(&work->next, memory_order_relaxed) >= work->state->chunk_count)
         return PCCL_OK;
-    pccl_text_format(reason, "%s",
-                     pccl_status_text(PCCL_ABORTED)); /* all threads have left; some chunks were not taken */
+    /* All threads have left; some chunks were not taken. */
+    pccl_text_format(reason, "%s", pccl_status_text(PCCL_ABORTED));
     return PCCL_ABORTED;
 }
 
