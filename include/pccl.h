@@ -93,7 +93,8 @@ typedef enum pcclResult_t {
     pcclMasterLost = 18,      /* no master for `master_lost_ms` (8, 11, 4 by call) */
     pcclOutOfMemory = 19,     /* (2) */
     pcclUnsupported = 20,     /* not supported by this version (4) */
-    pcclRefused = 21          /* the master refused this peer (6) */
+    pcclRefused = 21,         /* the master refused this peer (6) */
+    pcclMembersChanged = 22   /* the members are not those that a caller counted on */
 } pcclResult_t;
 
 /* ------------------------------------------------------------------------------------------------ handles */

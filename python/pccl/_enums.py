@@ -41,6 +41,7 @@ class Result(_Code):
     OUT_OF_MEMORY = 19
     UNSUPPORTED = 20
     REFUSED = 21
+    MEMBERS_CHANGED = 22
 
 
 class ReduceOp(_Code):

@@ -204,6 +204,10 @@ class VersionMismatchError(ConnectionError_):
     """The address leads to a master of another version, or to no master."""
 
 
+class MembersChangedError(PCCLError):
+    """The members are not those that a caller counted on: begin again with the members that there are now."""
+
+
 class OutOfMemory(InternalError, MemoryError):
     """Memory is short."""
 
@@ -229,6 +233,7 @@ _KINDS: Dict[int, Type[PCCLError]] = {
     Result.OUT_OF_MEMORY: OutOfMemory,
     Result.UNSUPPORTED: Unsupported,
     Result.REFUSED: RefusedError,
+    Result.MEMBERS_CHANGED: MembersChangedError,
 }
 
 

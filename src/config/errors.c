@@ -63,6 +63,7 @@ pcclResult_t pccl_errors_result(enum pccl_family family, enum pccl_status status
     case PCCL_TIMEOUT: return extended ? pcclTimeout : failure;
     case PCCL_STATE:
     case PCCL_NO_RING: return failure;
+    case PCCL_MEMBERS_CHANGED: return pcclMembersChanged;
     case PCCL_UNSUPPORTED: return extended ? pcclUnsupported : pcclInvalidUsage;
     case PCCL_MALFORMED: return failure;
     case PCCL_VERSION: return extended ? pcclVersionMismatch : failure;
@@ -102,6 +103,7 @@ const char *pccl_errors_text(pcclResult_t result)
     case pcclMasterLost: return "no master came back in time";
     case pcclOutOfMemory: return "out of memory";
     case pcclUnsupported: return "not supported by this version";
+    case pcclMembersChanged: return "the members are not those that a caller counted on";
     case pcclRefused: return "the master refused this peer";
     }
     return "unknown result code";

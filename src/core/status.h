@@ -28,6 +28,7 @@ enum pccl_lost { PCCL_LOST_NOTHING, PCCL_LOST_OPERATION, PCCL_LOST_CONNECTION, P
     X(TIMEOUT, OPERATION, "the deadline passed")                                                                       \
     X(STATE, OPERATION, "the shared state could not be synchronized")                                                  \
     X(NO_RING, OPERATION, "no ring could be built for the group")                                                      \
+    X(MEMBERS_CHANGED, OPERATION, "the members are not those that a caller counted on")                                \
     X(UNSUPPORTED, NOTHING, "not supported by this version")                                                           \
     X(MALFORMED, CONNECTION, "malformed data")                                                                         \
     X(VERSION, CONNECTION, "the other side speaks another protocol version")                                           \

@@ -193,6 +193,7 @@ static enum pccl_status status_of(enum pccl_class class)
     case PCCL_CLASS_MISMATCH: return PCCL_MISMATCH;
     case PCCL_CLASS_ABORTED: return PCCL_ABORTED;
     case PCCL_CLASS_DEADLINE: return PCCL_TIMEOUT;
+    case PCCL_CLASS_MEMBERS_CHANGED: return PCCL_MEMBERS_CHANGED;
     case PCCL_CLASS_INTERNAL:
     case PCCL_CLASS_COUNT: break;
     }

@@ -137,6 +137,7 @@ void pccl_master_send_outcome(struct pccl_master *m, struct pccl_peer_group *gro
                                           .stable = group->stable,
                                           .class = (uint8_t)op->class,
                                           .world = op->world,
+                                          .tiny = op->result != NULL,
                                           .result = {op->result, op->result != NULL ? op->payload_bytes : 0},
                                           .reason = pccl_bytes_of_text(&op->reason)}};
     if (only != NULL) {
@@ -166,7 +167,7 @@ static void decide(struct pccl_master *m, struct pccl_peer_group *group, struct 
     *(class == PCCL_CLASS_NONE ? &m->committed : &m->aborted) += 1;
     for (uint32_t i = 0; i < group->ring_count; i++) {
         struct pccl_msg_where *where = &group->ring[i]->where;
-        if (where->call == PCCL_CALL_REDUCE && pccl_instance_equal(&where->instance, &op->instance))
+        if (where->call == PCCL_CALL_OPERATION && pccl_instance_equal(&where->instance, &op->instance))
             where->call = PCCL_CALL_NONE;
     }
     pccl_master_send_outcome(m, group, op, NULL);

@@ -41,8 +41,8 @@ static struct pccl_place place_of(const struct pccl_master *m, const struct pccl
         place.call = PCCL_CALL_SYNC;
         place.detail = remote->group->sync;
         place.since_us = m->now_us - remote->voted_us[PCCL_ROUND_SYNC];
-    } else if (remote->where.call == PCCL_CALL_REDUCE) {
-        place.call = PCCL_CALL_REDUCE;
+    } else if (remote->where.call == PCCL_CALL_OPERATION) {
+        place.call = PCCL_CALL_OPERATION;
         place.detail = remote->where.instance.tag;
         place.since_us = remote->where.since_us;
     }
@@ -71,7 +71,7 @@ static bool has_come(struct pccl_master *m, const struct pccl_remote *remote, co
     if (where->call == PCCL_CALL_SYNC)
         return pccl_master_has_voted_sync(remote);
     return has_finished(m, remote, &where->instance) ||
-           (remote->where.call == PCCL_CALL_REDUCE && pccl_instance_equal(&remote->where.instance, &where->instance));
+           (remote->where.call == PCCL_CALL_OPERATION && pccl_instance_equal(&remote->where.instance, &where->instance));
 }
 
 /*
@@ -89,7 +89,7 @@ static bool may_have_come(struct pccl_master *m, const struct pccl_remote *remot
 
 static bool in_scope(const struct pccl_remote *remote, const struct pccl_remote *from, uint8_t call)
 {
-    bool is_of_group = call == PCCL_CALL_REDUCE || call == PCCL_CALL_SYNC;
+    bool is_of_group = call == PCCL_CALL_OPERATION || call == PCCL_CALL_SYNC;
     return pccl_master_is_living_member(remote) && (!is_of_group || remote->group == from->group);
 }
 
@@ -118,7 +118,7 @@ static bool is_stuck(struct pccl_master *m)
             return false;
     for (uint32_t i = 0; i < m->remote_count; i++) {
         const struct pccl_remote *remote = m->remotes[i];
-        if (pccl_master_is_living_member(remote) && remote->where.call == PCCL_CALL_REDUCE &&
+        if (pccl_master_is_living_member(remote) && remote->where.call == PCCL_CALL_OPERATION &&
             all_have(may_have_come, m, remote, &remote->where))
             return false;
     }
@@ -138,7 +138,7 @@ static uint32_t find_missing(struct pccl_master *m, const struct pccl_remote *fr
         const struct pccl_remote *remote = m->remotes[i];
         if (!in_scope(remote, from, where->call))
             continue;
-        if (all_came ? where->call != PCCL_CALL_REDUCE || has_finished(m, remote, &where->instance)
+        if (all_came ? where->call != PCCL_CALL_OPERATION || has_finished(m, remote, &where->instance)
                      : has_come(m, remote, where))
             continue;
         if (missing < PCCL_PLACES_MAX)
@@ -151,7 +151,7 @@ static uint32_t find_missing(struct pccl_master *m, const struct pccl_remote *fr
 void pccl_master_add_missing(struct pccl_master *m, struct pccl_remote *from, const struct pccl_instance *instance,
                              struct pccl_text *reason)
 {
-    from->where = (struct pccl_msg_where){.call = PCCL_CALL_REDUCE, .instance = *instance};
+    from->where = (struct pccl_msg_where){.call = PCCL_CALL_OPERATION, .instance = *instance};
     struct pccl_place places[PCCL_PLACES_MAX];
     uint32_t missing = find_missing(m, from, &from->where, places);
     if (missing == 0)
@@ -191,7 +191,7 @@ void pccl_master_tell_who_waits(struct pccl_master *m)
 
 void pccl_master_where(struct pccl_master *m, struct pccl_remote *from, const struct pccl_msg_where *where)
 {
-    if (where->call == PCCL_CALL_REDUCE && where->instance.group != from->group_number) {
+    if (where->call == PCCL_CALL_OPERATION && where->instance.group != from->group_number) {
         pccl_master_remove(m, from, PCCL_REFUSAL_PROTOCOL, "it waits in an operation of another group");
         return;
     }

@@ -606,7 +606,7 @@ void pccl_peer_tick_operations(struct pccl_peer *p)
         if (!op->awaited)
             continue;
         if (p->now_us >= op->where_us) {
-            pccl_peer_ask_where(p, PCCL_CALL_REDUCE, &op->instance, 0, p->now_us - op->launched_us);
+            pccl_peer_ask_where(p, PCCL_CALL_OPERATION, &op->instance, 0, p->now_us - op->launched_us);
             if (p->state == PCCL_PEER_OVER)
                 return;
             op->where_us = pccl_peer_next_where(p);

@@ -102,13 +102,13 @@ void pccl_peer_tick_admissions(struct pccl_peer *p)
 
 static void end_stuck_call(struct pccl_peer *p, const struct pccl_msg_who_is_where *answer)
 {
-    struct pccl_peer_op *op = answer->call == PCCL_CALL_REDUCE ? pccl_peer_find_instance(p, &answer->instance) : NULL;
+    struct pccl_peer_op *op = answer->call == PCCL_CALL_OPERATION ? pccl_peer_find_instance(p, &answer->instance) : NULL;
     if (op != NULL && p->now_us >= op->launched_us + p->config.stuck_ms * UINT64_C(1000)) {
         struct pccl_text reason;
         pccl_text_format(&reason, "its stuck_ms passed: %s", p->waiting.bytes);
         pccl_peer_op_abort(p, op, PCCL_CLASS_DEADLINE, &reason);
     }
-    if (answer->call == PCCL_CALL_REDUCE)
+    if (answer->call == PCCL_CALL_OPERATION)
         return;
     for (uint8_t kind = 0; kind < PCCL_ROUND_KINDS; kind++) {
         struct pccl_vote_call *call = &p->calls[kind];
@@ -124,7 +124,7 @@ static void end_stuck_call(struct pccl_peer *p, const struct pccl_msg_who_is_whe
 /* The answer may come after the call that asked for it has ended. */
 static bool is_still_waiting(struct pccl_peer *p, const struct pccl_msg_who_is_where *answer)
 {
-    if (answer->call == PCCL_CALL_REDUCE) {
+    if (answer->call == PCCL_CALL_OPERATION) {
         const struct pccl_peer_op *op = pccl_peer_find_instance(p, &answer->instance);
         return op != NULL && op->awaited && !pccl_peer_is_decided(op);
     }
@@ -140,7 +140,7 @@ void pccl_peer_take_places(struct pccl_peer *p, const struct pccl_msg_who_is_whe
         return;
     struct pccl_text *text = &p->waiting;
     pccl_text_clear(text);
-    pccl_describe_call(text, answer->call, answer->call == PCCL_CALL_REDUCE ? answer->instance.tag : answer->round);
+    pccl_describe_call(text, answer->call, answer->call == PCCL_CALL_OPERATION ? answer->instance.tag : answer->round);
     pccl_text_append(text, " waits for ");
     pccl_describe_places(text, answer->places, answer->places_count, answer->missing);
     if (answer->stuck)

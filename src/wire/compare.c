@@ -41,8 +41,10 @@ uint64_t pccl_instance_hash(const struct pccl_hash_key *key, const struct pccl_i
 
 bool pccl_descriptor_equal(const struct pccl_descriptor *a, const struct pccl_descriptor *b)
 {
-    return a->datatype == b->datatype && a->operation == b->operation && a->codec == b->codec &&
-           a->codec_datatype == b->codec_datatype && a->count == b->count && pccl_label_equal(&a->label, &b->label);
+    return a->collective == b->collective && a->datatype == b->datatype && a->operation == b->operation &&
+           a->codec == b->codec && a->codec_datatype == b->codec_datatype && a->count == b->count &&
+           pccl_id_equal(&a->root, &b->root) && pccl_id_equal(&a->counts, &b->counts) &&
+           pccl_label_equal(&a->label, &b->label);
 }
 
 bool pccl_label_equal(const struct pccl_label *a, const struct pccl_label *b)

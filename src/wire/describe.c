@@ -64,7 +64,7 @@ void pccl_describe_call(struct pccl_text *text, uint8_t call, uint64_t detail)
     case PCCL_CALL_PENDING: pccl_text_append(text, "are peers pending (round %" PRIu64 ")", detail); break;
     case PCCL_CALL_SYNC: pccl_text_append(text, "synchronize shared state (round %" PRIu64 ")", detail); break;
     case PCCL_CALL_OPTIMIZE: pccl_text_append(text, "optimize topology (round %" PRIu64 ")", detail); break;
-    case PCCL_CALL_REDUCE: pccl_text_append(text, "all-reduce tag %" PRIu64, detail); break;
+    case PCCL_CALL_OPERATION: pccl_text_append(text, "all-reduce tag %" PRIu64, detail); break;
     default: pccl_text_append(text, "its own work"); break;
     }
 }

@@ -17,7 +17,7 @@
 
 #include "core/limits.h"
 
-#define PCCL_PROTOCOL_VERSION 6u
+#define PCCL_PROTOCOL_VERSION 7u
 #define PCCL_PROTOCOL_MAGIC UINT64_C(0x31306c636370ab89) /* in every hello */
 
 /* ---- structs inside messages ---- */
@@ -29,6 +29,7 @@
 #define PCCL_FIELDS_member(F)                                                                                          \
     F(ID, peer, 1, )                                                                                                   \
     F(U32, group, , )                                                                                                  \
+    F(U64, admitted, , )    /* numbers the admissions of the run: members and ranks are in this order */               \
     F(ID, token_digest, , ) /* of the token in its hello, so that nobody else can come back under its id */
 
 #define PCCL_FIELDS_named(F) /* the display name of a peer */                                                          \
@@ -54,11 +55,14 @@
     F(ID, tail, , )
 
 #define PCCL_FIELDS_descriptor(F) /* what the caller asked for; must be equal on all peers, or the operation fails */  \
-    F(U8, datatype, 0, 11)        /* pcclDataType_t */                                                                 \
-    F(U8, operation, 0, 4)        /* pcclRedOp_t */                                                                    \
-    F(U8, codec, 0, 2)            /* pcclQuantizationAlgorithm_t */                                                    \
+    F(U8, collective, PCCL_ALL_REDUCE, PCCL_ALL_GATHER_V) /* enum pccl_collective */                                   \
+    F(U8, datatype, 0, 11)                                /* pcclDataType_t */                                         \
+    F(U8, operation, 0, 4)                                /* pcclRedOp_t; 0 where nothing is reduced */                \
+    F(U8, codec, 0, 2)                                    /* pcclQuantizationAlgorithm_t */                            \
     F(U8, codec_datatype, 0, 11)                                                                                       \
-    F(U64, count, , ) /* elements */                                                                                   \
+    F(U64, count, , ) /* elements: of the tensor; where each member has a part, of one part; with counts, in all */    \
+    F(ID, root, , )   /* broadcast: who sends; 0 otherwise */                                                          \
+    F(ID, counts, , ) /* digest of the elements of each member's part; 0: equal parts, or no parts */                  \
     F(STRUCT, label, label, )
 
 #define PCCL_FIELDS_cost(F) /* what the master told all members of a group about their links, with the view */         \
@@ -72,6 +76,7 @@
     F(ID, peer, 1, )                                                                                                   \
     F(U8, state, PCCL_PLACE_HERE, PCCL_PLACE_DISCONNECTED) /* enum pccl_place_state */                                 \
     F(U8, call, PCCL_CALL_NONE, PCCL_CALL_OPTIMIZE)        /* enum pccl_call that it waits in; NONE: unknown */        \
+    F(U8, collective, PCCL_ALL_REDUCE, PCCL_ALL_GATHER_V)  /* of an operation */                                       \
     F(U64, detail, , )                                     /* the call's tag or round */                               \
     F(U64, since_us, , )
 
@@ -185,13 +190,13 @@
 #define PCCL_FIELDS_failed(F)                                                                                          \
     F(STRUCT, instance, instance, )                                                                                    \
     F(STRUCT, view, epoch, )                                                                                           \
-    F(U8, class, PCCL_CLASS_PEER_LOST, PCCL_CLASS_INTERNAL) /* enum pccl_class */                                      \
+    F(U8, class, PCCL_CLASS_PEER_LOST, PCCL_CLASS_MEMBERS_CHANGED) /* enum pccl_class */                               \
     F(TEXT, reason, , PCCL_REASON_MAX)
 
 #define PCCL_FIELDS_abort_request(F)                                                                                   \
     F(STRUCT, instance, instance, )                                                                                    \
     F(STRUCT, view, epoch, )                                                                                           \
-    F(U8, class, PCCL_CLASS_PEER_LOST, PCCL_CLASS_INTERNAL)                                                            \
+    F(U8, class, PCCL_CLASS_PEER_LOST, PCCL_CLASS_MEMBERS_CHANGED)                                                     \
     F(TEXT, reason, , PCCL_REASON_MAX) /* empty: the class says enough */
 
 #define PCCL_FIELDS_view_ack(F) /* the operations that a view change ended at this peer */                             \
@@ -208,10 +213,11 @@
     F(U32, rtt_us, , ) /* round trip, as measured by the system; 0: unknown */                                         \
     F(U64, rate, , )   /* bytes per second, measured while data flowed; 0: unknown, as on opening */
 
-#define PCCL_FIELDS_where(F)                        /* "I have been waiting in this call" */                           \
-    F(U8, call, PCCL_CALL_NONE, PCCL_CALL_OPTIMIZE) /* enum pccl_call; NONE: no longer */                              \
-    F(STRUCT, instance, instance, )                 /* of an operation */                                              \
-    F(U64, round, , )                               /* of a joint call */                                              \
+#define PCCL_FIELDS_where(F)                              /* "I have been waiting in this call" */                     \
+    F(U8, call, PCCL_CALL_NONE, PCCL_CALL_OPTIMIZE)       /* enum pccl_call; NONE: no longer */                        \
+    F(U8, collective, PCCL_ALL_REDUCE, PCCL_ALL_GATHER_V) /* of an operation */                                        \
+    F(STRUCT, instance, instance, )                       /* of an operation */                                        \
+    F(U64, round, , )                                     /* of a joint call */                                        \
     F(U64, since_us, , )
 
 #define PCCL_FIELDS_resume(F) /* to a master of another boot: what this peer knows, in several messages */             \
@@ -231,7 +237,7 @@
     F(STRUCT, instance, instance, )                                                                                    \
     F(STRUCT, view, epoch, )                                                                                           \
     F(U8, state, PCCL_RESUME_RUNNING, PCCL_RESUME_ABORTED) /* enum pccl_resume_state */                                \
-    F(U8, class, PCCL_CLASS_NONE, PCCL_CLASS_INTERNAL)                                                                 \
+    F(U8, class, PCCL_CLASS_NONE, PCCL_CLASS_MEMBERS_CHANGED)                                                          \
     F(U8, tiny, 0, 1)                                                                                                  \
     F(U32, world, , )                                                                                                  \
     F(STRUCT, descriptor, descriptor, )                                                                                \
@@ -279,8 +285,9 @@
     F(STRUCT, instance, instance, )                                                                                    \
     F(U64, decision, , ) /* numbers the outcomes of a group */                                                         \
     F(U64, stable, , )                                                                                                 \
-    F(U8, class, PCCL_CLASS_NONE, PCCL_CLASS_INTERNAL) /* enum pccl_class; NONE: committed */                          \
-    F(U32, world, , )                                  /* committed: members of the view */                            \
+    F(U8, class, PCCL_CLASS_NONE, PCCL_CLASS_MEMBERS_CHANGED) /* enum pccl_class; NONE: committed */                   \
+    F(U32, world, , )                                         /* committed: members of the view */                     \
+    F(U8, tiny, 0, 1) /* committed: 1 if it went through the master, so that `result` is its result */                 \
     F(BYTES, result, , PCCL_TINY_BYTES_MAX)                                                                            \
     F(TEXT, reason, , PCCL_REASON_MAX)
 
@@ -359,7 +366,7 @@
     F(STRUCT, instance, instance, )                                                                                    \
     F(STRUCT, view, epoch, )                                                                                           \
     F(STRUCT, descriptor, descriptor, )                                                                                \
-    F(U8, algorithm, 0, 1)                  /* enum pccl_algorithm */                                                  \
+    F(U8, algorithm, , )                    /* enum pccl_algorithm */                                                  \
     F(U32, segment_elements, 1, UINT32_MAX) /* like `algorithm`, follows from view and descriptor and must be equal */ \
     F(U64, granted, , )
 
@@ -477,13 +484,23 @@ enum pccl_hello_mode { PCCL_ENUM_hello_mode(PCCL_ENUM_VALUE) };
     V(REFUSAL_STATE, 13, "its shared state does not match that of its group")
 enum pccl_refusal { PCCL_ENUM_refusal(PCCL_ENUM_VALUE) };
 
+#define PCCL_ENUM_collective(V)                                                                                        \
+    V(ALL_REDUCE, 0, "all get the reduction of all tensors")                                                           \
+    V(BROADCAST, 1, "all get the root's tensor")                                                                       \
+    V(ALL_GATHER, 2, "all get the parts of all, in the order of members")                                              \
+    V(REDUCE_SCATTER, 3, "each gets its part of the reduction of all tensors")                                         \
+    V(BARRIER, 4, "nobody goes on before all have come")                                                               \
+    V(ALL_GATHER_V, 5, "all get the blobs of all; lengths go first, as a tiny operation")
+enum pccl_collective { PCCL_ENUM_collective(PCCL_ENUM_VALUE) PCCL_COLLECTIVES };
+
 #define PCCL_ENUM_class(V)                                                                                             \
     V(CLASS_NONE, 0, "committed")                                                                                      \
     V(CLASS_PEER_LOST, 1, "aborted; a retry may succeed, with the other classes it will not")                          \
     V(CLASS_MISMATCH, 2, "peers called it with different arguments")                                                   \
     V(CLASS_ABORTED, 3, "a caller aborted it")                                                                         \
     V(CLASS_DEADLINE, 4, "its deadline passed")                                                                        \
-    V(CLASS_INTERNAL, 5, "something that should not happen")
+    V(CLASS_INTERNAL, 5, "something that should not happen")                                                           \
+    V(CLASS_MEMBERS_CHANGED, 6, "a caller counted on other members than the view has")
 enum pccl_class { PCCL_ENUM_class(PCCL_ENUM_VALUE) PCCL_CLASS_COUNT };
 
 #define PCCL_ENUM_link_end(V)                                                                                          \
@@ -520,7 +537,7 @@ enum pccl_round_outcome { PCCL_ENUM_round_outcome(PCCL_ENUM_VALUE) };
     V(CALL_NONE, 0, "nothing, or nothing is known")                                                                    \
     V(CALL_UPDATE, 1, "topology update")                                                                               \
     V(CALL_PENDING, 2, "query for pending peers")                                                                      \
-    V(CALL_REDUCE, 3, "an operation")                                                                                  \
+    V(CALL_OPERATION, 3, "an operation")                                                                               \
     V(CALL_CONNECT, 4, "its admission")                                                                                \
     V(CALL_SYNC, 5, "synchronization of shared state")                                                                 \
     V(CALL_OPTIMIZE, 6, "optimization of the topology")
@@ -550,6 +567,7 @@ enum pccl_resume_state { PCCL_ENUM_resume_state(PCCL_ENUM_VALUE) };
 #define PCCL_WIRE_ENUMS(X)                                                                                             \
     X(hello_mode, "field mode of hello_ok")                                                                            \
     X(refusal, "field code of refused and expelled")                                                                   \
+    X(collective, "field collective: which operation")                                                                 \
     X(class, "field class: how an operation ended")                                                                    \
     X(link_end, "field how of link_lost")                                                                              \
     X(link_kind, "field kind of link_hello")                                                                           \

@@ -32,6 +32,7 @@ VALUE(pcclMasterLost, 18)
 VALUE(pcclOutOfMemory, 19)
 VALUE(pcclUnsupported, 20)
 VALUE(pcclRefused, 21)
+VALUE(pcclMembersChanged, 22)
 
 ENUM(pcclDataType_t)
 VALUE(pcclUint8, 0)

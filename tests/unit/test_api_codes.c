@@ -225,7 +225,7 @@ static void test_init_twice(void **state)
 static void test_error_strings(void **state)
 {
     (void)state;
-    for (int i = 0; i <= pcclRefused; i++) {
+    for (int i = 0; i <= pcclMembersChanged; i++) {
         const char *text = pcclGetErrorString((pcclResult_t)i);
         assert_true(strlen(text) > 3 && text[strlen(text) - 1] != '.');
         assert_string_not_equal(text, pcclGetErrorString((pcclResult_t)1000));

@@ -92,7 +92,7 @@ static void extended_codes_say_more(void **state)
 static void every_code_has_its_own_text(void **state)
 {
     (void)state;
-    for (int a = 0; a <= pcclRefused; a++) {
+    for (int a = 0; a <= pcclMembersChanged; a++) {
         const char *text = pccl_errors_text((pcclResult_t)a);
         assert_true(strlen(text) > 3);
         assert_string_not_equal(text, pccl_errors_text((pcclResult_t)999));

@@ -506,9 +506,13 @@ static void test_small_helpers(void **state)
     assert_true(pccl_epoch_equal(&a, &a) && !pccl_epoch_equal(&b, &c));
     struct pccl_instance instances[] = {{1, 2, 3, 4, 5}, {9, 2, 3, 4, 5}, {1, 9, 3, 4, 5},
                                         {1, 2, 9, 4, 5}, {1, 2, 3, 9, 5}, {1, 2, 3, 4, 9}};
-    struct pccl_descriptor descriptors[] = {{1, 2, 1, 4, 5, {{{0}}, {{0}}}}, {9, 2, 1, 4, 5, {{{0}}, {{0}}}},
-                                            {1, 3, 1, 4, 5, {{{0}}, {{0}}}}, {1, 2, 2, 4, 5, {{{0}}, {{0}}}},
-                                            {1, 2, 1, 9, 5, {{{0}}, {{0}}}}, {1, 2, 1, 4, 9, {{{0}}, {{0}}}}};
+    const struct pccl_id one = {{1}};
+    struct pccl_descriptor descriptors[] = {
+        {.collective = 1, .count = 5},    {.collective = 2, .count = 5},
+        {.collective = 1, .count = 6},    {.collective = 1, .count = 5, .root = one},
+        {.count = 5, .counts = one},      {.count = 5, .datatype = 2},
+        {.count = 5, .operation = 2},     {.count = 5, .codec = 2},
+        {.count = 5, .codec_datatype = 2}};
     struct pccl_hash_key key;
     pccl_hash_key_init(&key, 1);
     for (size_t i = 0; i < PCCL_COUNT_OF(instances); i++) {
@@ -516,9 +520,11 @@ static void test_small_helpers(void **state)
             assert_int_equal(pccl_instance_equal(&instances[i], &instances[j]), i == j);
             assert_int_equal(pccl_instance_hash(&key, &instances[i]) == pccl_instance_hash(&key, &instances[j]),
                              i == j);
-            assert_int_equal(pccl_descriptor_equal(&descriptors[i], &descriptors[j]), i == j);
         }
     }
+    for (size_t i = 0; i < PCCL_COUNT_OF(descriptors); i++)
+        for (size_t j = 0; j < PCCL_COUNT_OF(descriptors); j++)
+            assert_int_equal(pccl_descriptor_equal(&descriptors[i], &descriptors[j]), i == j);
     struct pccl_text text;
     pccl_text_format(&text, "abc");
     assert_int_equal(pccl_bytes_of_text(&text).length, 3);
