@@ -944,4 +944,6 @@ PCCL_EXPORT pcclResult_t pcclDestroyMaster(pcclMasterInstance_t *master);
 }
 #endif
 
+#include "pccl_collectives.h" /* broadcast, all-gather, reduce-scatter, barrier; who the members are */
+
 #endif

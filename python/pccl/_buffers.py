@@ -386,15 +386,20 @@ def _of_dlpack(thing: Any, argument: str) -> Buffer:
 # ---- pairs of buffers
 
 
-def match(send: Buffer, recv: Buffer, where: str) -> None:
-    """Checks that one can be reduced into the other."""
+def match_kinds(send: Buffer, recv: Buffer, where: str) -> None:
+    """Checks that their elements are of one kind and in one kind of memory."""
     if (send.family == "torch") != (recv.family == "torch"):
         raise DTypeError(f"{where}: one of send and recv is a torch tensor, the other is not")
     if send.dtype is not recv.dtype:
         raise DTypeError(f"{where}: send holds {send.dtype.name.lower()}, recv {recv.dtype.name.lower()}")
-    if send.count != recv.count:
-        raise LayoutError(f"{where}: send has {send.count} elements, recv {recv.count}")
     if send.device is not recv.device:
         raise LayoutError(f"{where}: send and recv are on different devices")
+
+
+def match(send: Buffer, recv: Buffer, where: str) -> None:
+    """Checks that one can be reduced into the other."""
+    match_kinds(send, recv, where)
+    if send.count != recv.count:
+        raise LayoutError(f"{where}: send has {send.count} elements, recv {recv.count}")
     if send.count == 0:
         raise InvalidArgument(f"{where}: the buffers have no elements")

@@ -43,6 +43,36 @@ class ReduceInfoC(ctypes.Structure):
     _fields_ = [("local_world_size", c_uint32), ("tx_bytes", c_uint64), ("rx_bytes", c_uint64)]
 
 
+class PeerIdC(ctypes.Structure):
+    _fields_ = [("digits", c_char * 33)]
+
+
+class CollectiveOptionsC(ctypes.Structure):
+    _fields_ = [
+        ("size", c_size_t),
+        ("tag", c_uint64),
+        ("label", c_char_p),
+        ("members", c_void_p),
+        ("member_count", c_uint32),
+        ("alone_ok", c_bool),
+        ("quantization", QuantizationOptionsC),
+    ]
+
+
+class OperationInfoC(ctypes.Structure):
+    _fields_ = [
+        ("size", c_size_t),
+        ("tag", c_uint64),
+        ("sequence", c_uint64),
+        ("tx_bytes", c_uint64),
+        ("rx_bytes", c_uint64),
+        ("world", c_uint32),
+        ("rank", c_uint32),
+        ("participants", c_void_p),
+        ("participants_max", c_size_t),
+    ]
+
+
 class AsyncReduceOpC(ctypes.Structure):
     _fields_ = [("comm", c_void_p), ("tag", c_uint64)]
 
@@ -98,6 +128,8 @@ class FailureC(ctypes.Structure):
 
 LogCallback = ctypes.CFUNCTYPE(None, c_int, c_char_p, c_char_p, c_void_p)
 
+_LAUNCH = [POINTER(CollectiveOptionsC), c_void_p, POINTER(AsyncReduceOpC)]
+
 # All functions return a pcclResult_t, except those of _RETURNS.
 _ARGUMENTS: Dict[str, List[Any]] = {
     "pcclInit": [],
@@ -127,11 +159,16 @@ _ARGUMENTS: Dict[str, List[Any]] = {
     "pcclOptimizeTopology": [c_void_p],
     "pcclGetTopology": [c_void_p, c_char_p, c_size_t, POINTER(c_size_t)],
     "pcclAllReduceAsync": [c_void_p, c_void_p, POINTER(ReduceDescriptorC), c_void_p, POINTER(AsyncReduceOpC)],
-    "pcclAwaitAsyncReduceFor": [POINTER(AsyncReduceOpC), c_uint32, POINTER(ReduceInfoC)],
+    "pcclAwaitOperation": [POINTER(AsyncReduceOpC), c_uint32, POINTER(OperationInfoC)],
     "pcclTestAsyncReduce": [POINTER(AsyncReduceOpC), POINTER(c_bool)],
     "pcclSetOperationLabel": [c_char_p],
     "pcclAbortOperations": [c_void_p],
     "pcclAllReduceMultipleWithRetry": [POINTER(ReduceOpDescriptorC), c_size_t, c_void_p, POINTER(ReduceInfoC), c_int],
+    "pcclGetMembers": [c_void_p, c_void_p, c_size_t, POINTER(c_size_t), POINTER(c_uint32)],
+    "pcclBroadcastAsync": [c_void_p, c_size_t, c_int, c_uint32, *_LAUNCH],
+    "pcclAllGatherAsync": [c_void_p, c_void_p, c_size_t, c_int, *_LAUNCH],
+    "pcclReduceScatterAsync": [c_void_p, c_void_p, c_size_t, c_int, c_int, *_LAUNCH],
+    "pcclBarrierAsync": [*_LAUNCH],
     "pcclSynchronizeSharedState": [c_void_p, POINTER(SharedStateC), c_int, POINTER(SharedStateSyncInfoC)],
     "pcclCreateMasterWithOptions": [c_char_p, c_void_p, POINTER(c_void_p)],
     "pcclRunMaster": [c_void_p],
@@ -216,6 +253,13 @@ def peer_name(comm: Any, peer: bytes) -> str:
     name = ctypes.create_string_buffer(65)
     lib.pcclGetPeerName(comm, peer, name, len(name))
     return name.value.decode("utf-8", "replace")
+
+
+def member_count(comm: Any) -> int:
+    """How many members the group has; 0 for an unconnected communicator."""
+    count = c_size_t()
+    lib.pcclGetMembers(comm, None, 0, ctypes.byref(count), None)
+    return count.value
 
 
 def last_failure(comm: Any = None) -> Why:

@@ -1,4 +1,4 @@
-"""Reductions: their descriptions, and the state of those in progress."""
+"""Reductions: their descriptions, and the state of operations in progress, of all kinds."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import threading
 import time
 from concurrent.futures import Future
 from dataclasses import dataclass
-from typing import Any, Callable, Generator, List, Optional, Tuple, Union
+from typing import Any, Callable, Generator, List, NamedTuple, Optional, Tuple, Union
 
 from . import _buffers, _native, _threads
 from ._core import Core, open_cores
@@ -46,6 +46,22 @@ class ReduceInfo:
     def world_size(self) -> int:
         """The same as local_world_size."""
         return self.local_world_size
+
+
+@dataclass(frozen=True)
+class OperationInfo(ReduceInfo):
+    """The result of an operation; its local_world_size is the number of participants.
+
+    tag           as given
+    sequence      its number within the tag, the same on all peers
+    rank          of this peer among the participants
+    participants  their ids, in order of their ranks
+    """
+
+    tag: int = 0
+    sequence: int = 0
+    rank: int = 0
+    participants: Tuple[str, ...] = ()
 
 
 @dataclass
@@ -159,19 +175,38 @@ class ReduceOpDescriptor:
 # ---- memory of accelerators
 
 
-class _Staged:
-    """A CUDA tensor staged in page-locked host memory: reduced there in place, then copied to its
-    destination."""
+def on_device(buffer: _buffers.Buffer) -> bool:
+    if buffer.device is DeviceType.CPU:
+        return False
+    if buffer.family != "torch":
+        raise LayoutError("CUDA device memory is accepted from torch tensors only")
+    return True
 
-    def __init__(self, send: Any, recv: Any) -> None:
+
+class Staged:
+    """CUDA tensors staged in page-locked host memory of so many elements: `source` is copied to its
+    element `begin`, and when the operation has succeeded, what lies from `end` on to `target`."""
+
+    def __init__(self, count: int, source: Any, begin: int, target: Any, end: int) -> None:
         import torch
 
-        self._recv = recv
-        self.host = torch.empty(send.shape, dtype=send.dtype, device="cpu", pin_memory=True)
-        self.host.copy_(send)  # waits for the work on it in the current stream
+        given = target if source is None else source
+        self._target = target
+        self._end = end
+        host: Any = torch.empty(count, dtype=given.dtype, device="cpu", pin_memory=True)
+        self._host = host
+        if source is not None:
+            host[begin : begin + source.numel()].copy_(source.reshape(-1))  # waits for the work on it in this stream
+        self._address = int(host.data_ptr())
+        self._itemsize = int(host.element_size())
+
+    def address(self, element: int) -> int:
+        return self._address + element * self._itemsize
 
     def finish(self) -> None:
-        self._recv.copy_(self.host)
+        target = self._target
+        if target is not None:
+            target.copy_(self._host[self._end : self._end + target.numel()].view(target.shape))
 
 
 # ---- operations
@@ -180,74 +215,87 @@ class _Staged:
 class Outcome:
     __slots__ = ("code", "why", "info", "elapsed")
 
-    def __init__(self, code: int, why: _native.Why, info: ReduceInfo, elapsed: float) -> None:
+    def __init__(self, code: int, why: _native.Why, info: OperationInfo, elapsed: float) -> None:
         self.code = code
         self.why = why
         self.info = info
         self.elapsed = elapsed
 
 
-_NOTHING = ReduceInfo(0, 0, 0)
+_NOTHING = OperationInfo(0, 0, 0)
 _CLOSED = Result.ABORTED, _native.Why("the communicator was closed before the operation was awaited"), _NOTHING
 _FOREIGN_WORDS = "this operation belongs to the parent process; after a fork it cannot be awaited"
 _FOREIGN = Result.INVALID_USAGE, _native.Why(_FOREIGN_WORDS), _NOTHING
 
 
+class Work(NamedTuple):
+    """What is to be launched, with all the memory that the library reads and writes."""
+
+    function: str  # the C function that does it in one call
+    tag: int
+    launch: Callable[[Any, Any], int]  # (communicator, handle) -> result
+    pins: Any
+    staged: Optional[Staged] = None
+    world: Optional[int] = None  # how many take part; None: no list of members says it
+
+
+def all_reduce_work(descriptor: ReduceDescriptor, send: _buffers.Buffer, recv: _buffers.Buffer) -> Work:
+    staged = Staged(send.count, send.owner, 0, recv.owner, 0) if on_device(send) else None
+    addresses = (staged.address(0), staged.address(0)) if staged else (send.address, recv.address)
+    given = descriptor.to_c()
+
+    def launch(comm: Any, handle: Any) -> int:
+        code: int = _native.lib.pcclAllReduceAsync(*addresses, ctypes.byref(given), comm, handle)
+        return code
+
+    return Work("pcclAllReduce", descriptor.tag, launch, (send, recv), staged)
+
+
 class Operation:
-    """A reduction from its launch to its end. Keeps the memory that the library reads and writes.
+    """An operation from its launch to its end. Keeps the memory that the library reads and writes.
 
     One thread at a time awaits it in the library: the one that has the turn. From then on it knows
     its outcome, however many wait for it and whoever was interrupted.
     """
 
-    def __init__(
-        self,
-        core: Core,
-        descriptor: ReduceDescriptor,
-        send: _buffers.Buffer,
-        recv: _buffers.Buffer,
-        function: Optional[str],
-        label: bytes = b"",
-    ) -> None:
-        """function: the caller's name for it, if it is one call from launch to end."""
+    def __init__(self, core: Core, work: Work, label: bytes, blocking: bool) -> None:
+        """blocking: for the caller it is one call from launch to end."""
         self._label = label
-        self.tag = descriptor.tag
-        self._function = function
+        self.tag = work.tag
+        self._launching = work.function if blocking else work.function + "Async"
+        self._awaiting = work.function if blocking else "pcclAwaitAsyncReduce"
         self.outcome: Optional[Outcome] = None
         self._core = core
         self._pid = os.getpid()
-        self._pins: Any = (send, recv)
-        self._staged: Optional[_Staged] = None
+        self._launch: Optional[Callable[[Any, Any], int]] = work.launch
+        self._pins: Any = work.pins
+        self._staged: Optional[Staged] = work.staged
         self._turn = threading.Lock()
         self._mutex = threading.Lock()
         self._callbacks: List[Callable[[], None]] = []
         self._job: Optional[_threads.Job[None]] = None
         self._handle = _native.AsyncReduceOpC()
+        self._world = work.world
+        self._most = work.world or 0  # this many may take part
         self._begin = time.monotonic()
-        if send.device is DeviceType.CUDA:
-            if send.family != "torch":
-                raise LayoutError("send: CUDA device memory is accepted from torch tensors only")
-            self._staged = _Staged(send.owner, recv.owner)
-            host = _buffers.of(self._staged.host, "send")
-            self._addresses = host.address, host.address
-        else:
-            self._addresses = send.address, recv.address
-        self._descriptor = descriptor.to_c()
+
+    def _launch_on(self, comm: Any) -> int:
+        launch, self._launch = self._launch, None
+        assert launch is not None
+        if self._world is not None:
+            return _native.labeled(self._label, lambda: launch(comm, ctypes.byref(self._handle)))
+        # Whoever takes part is a member before or, if another thread admits newcomers meanwhile, afterwards.
+        before = _native.member_count(comm)
+        code = _native.labeled(self._label, lambda: launch(comm, ctypes.byref(self._handle)))
+        if code == Result.SUCCESS:
+            self._most = max(before, _native.member_count(comm))
+        return code
 
     def launch(self) -> None:
-        function = self._function or "pcclAllReduceAsync"
         try:
             # From here on the communicator pins it, so that no interrupt between the next lines can free the memory.
             self._core.depend(self)
-            error = self._core.attempt_with(
-                function,
-                lambda comm: _native.labeled(
-                    self._label,
-                    lambda: _native.lib.pcclAllReduceAsync(
-                        *self._addresses, ctypes.byref(self._descriptor), comm, ctypes.byref(self._handle)
-                    ),
-                ),
-            )
+            error = self._core.attempt_with(self._launching, self._launch_on)
         except BaseException:
             if not self._handle.comm:
                 self._core.release(self)
@@ -298,8 +346,11 @@ class Operation:
             self._end(*_CLOSED)  # its memory is released with the communicator
             return
         try:
-            info = _native.ReduceInfoC()
-            code = _native.lib.pcclAwaitAsyncReduceFor(ctypes.byref(self._handle), timeout_ms, ctypes.byref(info))
+            ids = (_native.PeerIdC * self._most)()
+            info = _native.OperationInfoC(
+                ctypes.sizeof(_native.OperationInfoC), participants=ctypes.addressof(ids), participants_max=self._most
+            )
+            code = _native.lib.pcclAwaitOperation(ctypes.byref(self._handle), timeout_ms, ctypes.byref(info))
             failed = code not in (Result.SUCCESS, Result.TIMEOUT)
             why = _native.last_failure(visit.handle) if failed else _native.Why("")
         finally:
@@ -313,15 +364,17 @@ class Operation:
                 code = int(Result.INTERNAL_ERROR)
                 why = _native.Why(f"the result could not be copied to the device: {error}")
         # Fields that are not written on failure are zero.
+        participants = tuple(one.digits.decode() for one in ids[: info.world])
+        numbers = info.world, info.tx_bytes, info.rx_bytes, self.tag, info.sequence, info.rank
         self._let_go()
-        self._end(code, why, ReduceInfo(info.local_world_size, info.tx_bytes, info.rx_bytes))
+        self._end(code, why, OperationInfo(*numbers, participants))
 
     def _let_go(self) -> None:
         """Releases its memory, which the library no longer uses."""
         self._pins = self._staged = None
         self._core.release(self)
 
-    def _end(self, code: int, why: _native.Why, info: ReduceInfo) -> None:
+    def _end(self, code: int, why: _native.Why, info: OperationInfo) -> None:
         with self._mutex:
             if self.outcome is not None:
                 return
@@ -331,7 +384,7 @@ class Operation:
             try:
                 callback()
             except BaseException:  # a SystemExit, too, must not end the thread that serves all others
-                _log.exception("a callback of the reduction with tag %d failed", self.tag)
+                _log.exception("a callback of the operation with tag %d failed", self.tag)
 
     def communicator_ended(self) -> None:
         self._let_go()
@@ -390,7 +443,7 @@ class Operation:
         if outcome is None or outcome.code == Result.SUCCESS:
             return None
         return failure(
-            self._function or "pcclAwaitAsyncReduce",
+            self._awaiting,
             outcome.code,
             outcome.why,
             tag=self.tag,
@@ -456,20 +509,20 @@ if hasattr(os, "register_at_fork"):
 
 
 class AsyncReduceHandle:
-    """A launched reduction. Its buffers stay alive until it has ended, even if the handle is
-    dropped. The communicator does not: dropping or closing it leaves the run, and the reduction
+    """A launched operation. Its buffers stay alive until it has ended, even if the handle is
+    dropped. The communicator does not: dropping or closing it leaves the run, and the operation
     fails."""
 
     def __init__(self, operation: Operation) -> None:
-        self._future: Optional[Future[ReduceInfo]] = None
+        self._future: Optional[Future[OperationInfo]] = None
         self._operation = operation
 
     @property
     def tag(self) -> int:
         return self._operation.tag
 
-    def wait(self) -> Tuple[bool, int, ReduceInfo]:
-        """Waits for the end: (is_success, status, info). Never raises for a reduction that failed; status is the number
+    def wait(self) -> Tuple[bool, int, OperationInfo]:
+        """Waits for the end: (is_success, status, info). Never raises for an operation that failed; status is the number
         of its Result. May be called again."""
         self._operation.wait()
         outcome = self._operation.outcome
@@ -481,13 +534,13 @@ class AsyncReduceHandle:
         """Whether wait() would return at once. Does not wait."""
         return self._operation.test()
 
-    def result(self, timeout: Optional[float] = None) -> ReduceInfo:
-        """Waits for the end; PCCLError if the reduction failed, TimeoutError_ if it still runs
+    def result(self, timeout: Optional[float] = None) -> OperationInfo:
+        """Waits for the end; PCCLError if the operation failed, TimeoutError_ if it still runs
         after so many seconds."""
         begin = time.monotonic()
         if not self._operation.wait(timeout):
             raise TimeoutError_(
-                f"the reduction with tag {self.tag} is still under way after {timeout} s; it goes on",
+                f"the operation with tag {self.tag} is still under way after {timeout} s; it goes on",
                 result=Result.RANK_CONNECTION_LOST,
                 ext=Result.TIMEOUT,
                 operation="pcclAwaitAsyncReduceFor",
@@ -504,21 +557,21 @@ class AsyncReduceHandle:
             return error
         return None
 
-    def _value(self) -> ReduceInfo:
+    def _value(self) -> OperationInfo:
         error, outcome = self._operation.error(), self._operation.outcome
         if error is not None:
             raise error
         assert outcome is not None
         return outcome.info
 
-    def future(self) -> Future[ReduceInfo]:
+    def future(self) -> Future[OperationInfo]:
         """The end as a concurrent.futures.Future: result() gives the info or raises PCCLError. It cannot be canceled.
         One thread waits for the futures of all operations; their callbacks run on it."""
         operation = self._operation
         if operation.foreign:
             operation.wait()
         if self._future is None:
-            future: Future[ReduceInfo] = Future()
+            future: Future[OperationInfo] = Future()
             future.set_running_or_notify_cancel()
 
             def ended() -> None:
@@ -541,7 +594,7 @@ class AsyncReduceHandle:
 
         made: Any = torch.futures.Future()
 
-        def ended(future: Future[ReduceInfo]) -> None:
+        def ended(future: Future[OperationInfo]) -> None:
             error = future.exception()
             if error is not None:
                 made.set_exception(error)
@@ -551,8 +604,8 @@ class AsyncReduceHandle:
         self.future().add_done_callback(ended)
         return made
 
-    def __await__(self) -> Generator[Any, None, ReduceInfo]:
-        """In asyncio: the info, or PCCLError. Canceling the task only stops waiting; the reduction
+    def __await__(self) -> Generator[Any, None, OperationInfo]:
+        """In asyncio: the info, or PCCLError. Canceling the task only stops waiting; the operation
         continues."""
         return asyncio.wrap_future(self.future()).__await__()
 

@@ -55,6 +55,38 @@ PCCL_MUST_CHECK enum pccl_status pccl_api_host(const ccoip_socket_address_t *add
 /* Connected, and nothing un-awaited? Else USAGE or PENDING_OPS with a reason. world: the snapshot of the run's size. */
 PCCL_MUST_CHECK enum pccl_status pccl_api_check_quiet(pcclComm_t *comm, uint32_t *world, struct pccl_text *reason);
 
+/* What a caller asks for by a function that takes options. */
+struct pccl_asked {
+    enum pccl_collective collective;
+    const void *input;
+    void *result;
+    size_t count;
+    pcclDataType_t datatype;
+    pcclRedOp_t op;
+    uint32_t root;
+    pcclQuantizationOptions_t codec;
+    const pcclCollectiveOptions_t *options;
+};
+enum { PCCL_API_STRUCT_MAX = 4096 }; /* the largest `size` that a public struct of any version has */
+
+/* Sets the label of what the calling thread launches from now on. */
+void pccl_api_set_label(const struct pccl_label *label);
+/* The request, if the arguments can be meant; else ARGUMENT with a reason. */
+PCCL_MUST_CHECK enum pccl_status pccl_api_request_reduction(const void *sendbuf, void *recvbuf,
+                                                            const pcclReduceDescriptor_t *descriptor,
+                                                            struct pccl_request *request, struct pccl_text *reason);
+/* The same, or MEMORY. What the request holds must be freed, whatever the result. */
+PCCL_MUST_CHECK enum pccl_status pccl_api_request(const struct pccl_asked *asked, struct pccl_request *request,
+                                                  struct pccl_text *reason);
+void pccl_api_request_free(struct pccl_request *request);
+/*
+ * A caller's struct, which may be of a later version or NULL, and ours: before the call that fills it in, and after it
+ * has succeeded. ARGUMENT with a reason: its size is not set.
+ */
+PCCL_MUST_CHECK enum pccl_status pccl_api_info_begin(const pcclOperationInfo_t *given, pcclOperationInfo_t *info,
+                                                     struct pccl_text *reason);
+void pccl_api_info_end(const pcclOperationInfo_t *info, pcclOperationInfo_t *given);
+
 /*
  * Takes the lock itself. Carries out the list, repeating what a lost peer broke (PROTOCOL 8); returns when nothing of
  * it runs any more. info is filled on success and TOO_FEW_PEERS, `why`, which was zeroed, on failure.

@@ -81,8 +81,8 @@ enum pccl_status pccl_api_check_quiet(pcclComm_t *comm, uint32_t *world, struct 
     pccl_comm_enter(comm);
     if (!pccl_comm_is_connected(comm)) {
         status = pccl_comm_why_unconnected(comm, reason);
-    } else if (comm->reductions.by_tag.count) {
-        pccl_text_format(reason, "%u reductions are launched and not yet awaited", comm->reductions.by_tag.count);
+    } else if (comm->operations.by_tag.count) {
+        pccl_text_format(reason, "%u operations are launched and not yet awaited", comm->operations.by_tag.count);
         status = PCCL_PENDING_OPS;
     } else {
         *world = pccl_peer_attributes(comm->peer).world;
@@ -265,6 +265,48 @@ pcclResult_t pcclGetPeerId(const pcclComm_t *comm_const, char *id, size_t size)
 {
     pcclComm_t *comm = (pcclComm_t *)(uintptr_t)comm_const;
     PCCL_API_CALL(comm, PCCL_FAMILY_GENERAL, get_peer_id(comm, id, size));
+}
+
+static enum pccl_status copy_members(const pcclComm_t *comm, pcclPeerId_t *members, size_t max, size_t *count,
+                                     uint32_t *rank, struct pccl_text *reason)
+{
+    uint32_t known_count;
+    if (!pccl_comm_is_connected(comm))
+        return pccl_comm_why_unconnected(comm, reason);
+    const struct pccl_member *known = pccl_peer_members(comm->peer, &known_count);
+    *count = known_count;
+    if (members && known_count > max) {
+        pccl_text_format(reason, "pcclGetMembers: there are %u members, and room for %zu", known_count, max);
+        return PCCL_ARGUMENT;
+    }
+    for (uint32_t i = 0; i < known_count; i++) {
+        if (rank && pccl_id_equal(&known[i].peer, &comm->id))
+            *rank = i;
+        if (!members)
+            continue;
+        pccl_id_write(&known[i].peer, members[i].digits, PCCL_PEER_ID_SIZE - 1);
+        members[i].digits[PCCL_PEER_ID_SIZE - 1] = '\0';
+    }
+    return PCCL_OK;
+}
+
+static pcclResult_t get_members(pcclComm_t *comm, pcclPeerId_t *members, size_t max, size_t *count, uint32_t *rank)
+{
+    struct pccl_text reason;
+    if (!count || (!members && max))
+        return pccl_api_fail_with(comm, PCCL_FAMILY_GENERAL, PCCL_ARGUMENT,
+                                  "pcclGetMembers: count is NULL, or members is NULL and max is not 0");
+    pccl_comm_enter(comm);
+    enum pccl_status status = copy_members(comm, members, max, count, rank, &reason);
+    pccl_comm_leave(comm);
+    return status == PCCL_OK ? pcclSuccess : pccl_api_fail(comm, PCCL_FAMILY_GENERAL, status, &reason);
+}
+
+pcclResult_t pcclGetMembers(const pcclComm_t *comm_const, pcclPeerId_t *members, size_t max, size_t *count,
+                            uint32_t *rank)
+{
+    pcclComm_t *comm = (pcclComm_t *)(uintptr_t)comm_const;
+    PCCL_API_CALL(comm, PCCL_FAMILY_GENERAL, get_members(comm, members, max, count, rank));
 }
 
 _Static_assert(PCCL_PEER_NAME_SIZE == PCCL_NAME_MAX + 1, "any name fits");

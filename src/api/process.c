@@ -4,11 +4,9 @@
 #include "drive/guard.h"
 #include "log/logger.h"
 #include "config/options.h"
-#include "drive/reduction.h"
+#include "drive/operation.h"
 
 #include <string.h>
-
-enum { FAILURE_SIZE_MAX = 4096 }; /* of a pcclFailure_t of any version */
 
 static uv_once_t init_once = UV_ONCE_INIT;
 static atomic_bool initialized;
@@ -75,7 +73,7 @@ static pcclResult_t get_last_failure(const pcclComm_t *comm, pcclFailure_t *fail
     if (!failure_out)
         return fail(PCCL_ARGUMENT, "pcclGetLastFailure: failure_out is NULL");
     /* A caller of a later version has members that we do not know. */
-    if (failure_out->size < sizeof *failure_out || failure_out->size > FAILURE_SIZE_MAX)
+    if (failure_out->size < sizeof *failure_out || failure_out->size > PCCL_API_STRUCT_MAX)
         return fail(PCCL_ARGUMENT, "pcclGetLastFailure: failure_out->size is not set; use PCCL_FAILURE_INIT");
     pccl_errors_describe(comm ? comm->key : 0, failure_out);
     return pcclSuccess;
@@ -91,7 +89,7 @@ static pcclResult_t set_operation_label(const char *text)
     struct pccl_label label;
     if (!pccl_label_of(text ? text : "", &label))
         return fail(PCCL_ARGUMENT, "pcclSetOperationLabel: a label has at most 32 bytes of printable UTF-8");
-    pccl_reduction_label(&label);
+    pccl_api_set_label(&label);
     return pcclSuccess;
 }
 

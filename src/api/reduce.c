@@ -1,7 +1,9 @@
-/* Public functions of reductions: launch, await, poll, abort, and the list with retries. */
+/* Public functions of reductions, and of all handles: launch, await, poll, abort, and the list with retries. */
 #include "api/api.h"
 #include "drive/comm_machine.h"
-#include "drive/reduction.h"
+#include "drive/operation.h"
+
+#include <string.h>
 
 /* It is known why already, unless the call succeeded. */
 static pcclResult_t result_of(const pcclComm_t *comm, enum pccl_status status, const struct pccl_why *why)
@@ -15,13 +17,14 @@ static pcclResult_t launch(const void *sendbuf, void *recvbuf, const pcclReduceD
                            pcclComm_t *comm, pcclAsyncReduceOp_t *handle)
 {
     struct pccl_why why = {0};
-    struct pccl_reduction *reduction;
+    struct pccl_request request;
+    struct pccl_operation *operation;
     if (!handle)
         return pccl_api_fail_with(comm, PCCL_FAMILY_REDUCE, PCCL_ARGUMENT, "the handle is NULL");
-    enum pccl_status status = pccl_reduction_check(sendbuf, recvbuf, descriptor, &why.reason);
+    enum pccl_status status = pccl_api_request_reduction(sendbuf, recvbuf, descriptor, &request, &why.reason);
     if (status == PCCL_OK) {
         pccl_comm_enter(comm);
-        status = pccl_reduction_launch(comm, sendbuf, recvbuf, descriptor, NULL, &reduction, &why);
+        status = pccl_operation_launch(comm, &request, NULL, &operation, &why);
         pccl_comm_leave(comm);
     }
     if (status == PCCL_OK)
@@ -47,41 +50,51 @@ static pcclResult_t check_handle(const pcclAsyncReduceOp_t *handle)
     return pcclSuccess;
 }
 
-/* The reduction a handle names. Under the lock. NULL: *status and the reason say why there is none. */
-static struct pccl_reduction *find(const pcclAsyncReduceOp_t *handle, enum pccl_status *status,
+/* The operation a handle names. Under the lock. NULL: *status and the reason say why there is none. */
+static struct pccl_operation *find(const pcclAsyncReduceOp_t *handle, enum pccl_status *status,
                                    struct pccl_text *reason)
 {
-    struct pccl_reduction *reduction = pccl_reduction_find(handle->comm, handle->tag);
+    struct pccl_operation *operation = pccl_operation_find(handle->comm, handle->tag);
     *status = PCCL_ARGUMENT;
-    if (reduction)
-        return reduction;
+    if (operation)
+        return operation;
     if (pccl_comm_is_connected(handle->comm))
-        pccl_text_format(reason, "no reduction with tag %" PRIu64 " is launched; was it already awaited?", handle->tag);
+        pccl_text_format(reason, "no operation with tag %" PRIu64 " is launched; was it already awaited?", handle->tag);
     else
         *status = pccl_comm_why_unconnected(handle->comm, reason);
     return NULL;
 }
 
 /* The same for a thread that will await it: one at a time. */
-static struct pccl_reduction *find_to_await(const pcclAsyncReduceOp_t *handle, enum pccl_status *status,
+static struct pccl_operation *find_to_await(const pcclAsyncReduceOp_t *handle, enum pccl_status *status,
                                             struct pccl_text *reason)
 {
-    struct pccl_reduction *reduction = find(handle, status, reason);
-    if (!reduction || !reduction->awaited)
-        return reduction;
-    pccl_text_format(reason, "the reduction with tag %" PRIu64 " is being awaited by another thread", handle->tag);
+    struct pccl_operation *operation = find(handle, status, reason);
+    if (!operation || !operation->awaited)
+        return operation;
+    pccl_text_format(reason, "the operation with tag %" PRIu64 " is being awaited by another thread", handle->tag);
     return NULL;
 }
 
-static pcclResult_t await(const pcclAsyncReduceOp_t *handle, pcclReduceInfo_t *info)
+static void reduce_info(const pcclOperationInfo_t *info, pcclReduceInfo_t *info_out)
+{
+    if (info_out)
+        *info_out = (pcclReduceInfo_t){
+            .local_world_size = info->world, .tx_bytes = info->tx_bytes, .rx_bytes = info->rx_bytes};
+}
+
+static pcclResult_t await(const pcclAsyncReduceOp_t *handle, pcclReduceInfo_t *info_out)
 {
     struct pccl_why why = {0};
+    pcclOperationInfo_t info = PCCL_OPERATION_INFO_INIT;
     enum pccl_status status;
     pccl_comm_enter(handle->comm);
-    struct pccl_reduction *reduction = find_to_await(handle, &status, &why.reason);
-    if (reduction)
-        status = pccl_reduction_await(handle->comm, reduction, info, &why);
+    struct pccl_operation *operation = find_to_await(handle, &status, &why.reason);
+    if (operation)
+        status = pccl_operation_await(handle->comm, operation, &info, &why);
     pccl_comm_leave(handle->comm);
+    if (status == PCCL_OK)
+        reduce_info(&info, info_out);
     return result_of(handle->comm, status, &why);
 }
 
@@ -94,23 +107,25 @@ pcclResult_t pcclAwaitAsyncReduce(const pcclAsyncReduceOp_t *reduce_handle, pccl
     PCCL_API_CALL(handle.comm, PCCL_FAMILY_REDUCE, await(&handle, reduce_info_out));
 }
 
-static pcclResult_t await_for(const pcclAsyncReduceOp_t *handle, uint32_t timeout_ms, pcclReduceInfo_t *info)
+static pcclResult_t await_for(const pcclAsyncReduceOp_t *handle, uint32_t timeout_ms, pcclOperationInfo_t *info)
 {
     struct pccl_why why = {0};
     enum pccl_status status;
     bool under_way = false;
     pccl_comm_enter(handle->comm);
-    struct pccl_reduction *reduction = find_to_await(handle, &status, &why.reason);
-    if (reduction) {
-        under_way = !pccl_reduction_wait(handle->comm, reduction, pccl_now_us() + timeout_ms * UINT64_C(1000));
+    struct pccl_operation *operation = find_to_await(handle, &status, &why.reason);
+    if (operation) {
+        uint64_t deadline_us =
+            timeout_ms == UINT32_MAX ? UINT64_MAX : pccl_now_us() + timeout_ms * UINT64_C(1000);
+        under_way = !pccl_operation_wait(handle->comm, operation, deadline_us);
         if (under_way)
-            why.details = reduction->why.details;
+            why.details = operation->why.details;
         else
-            status = pccl_reduction_end(handle->comm, reduction, info, &why);
+            status = pccl_operation_end(handle->comm, operation, info, &why);
     }
     pccl_comm_leave(handle->comm);
     if (under_way) {
-        pccl_text_format(&why.reason, "the reduction with tag %" PRIu64 " is still under way after %u ms", handle->tag,
+        pccl_text_format(&why.reason, "the operation with tag %" PRIu64 " is still under way after %u ms", handle->tag,
                          timeout_ms);
         return pccl_errors_fail_why(handle->comm->key, PCCL_FAMILY_REDUCE, true, PCCL_TIMEOUT, &why);
     }
@@ -120,6 +135,16 @@ static pcclResult_t await_for(const pcclAsyncReduceOp_t *handle, uint32_t timeou
                              : pccl_errors_fail_why(handle->comm->key, PCCL_FAMILY_REDUCE, extended, status, &why);
 }
 
+static pcclResult_t await_reduction_for(const pcclAsyncReduceOp_t *handle, uint32_t timeout_ms,
+                                        pcclReduceInfo_t *info_out)
+{
+    pcclOperationInfo_t info = PCCL_OPERATION_INFO_INIT;
+    pcclResult_t result = await_for(handle, timeout_ms, &info);
+    if (result == pcclSuccess)
+        reduce_info(&info, info_out);
+    return result;
+}
+
 pcclResult_t pcclAwaitAsyncReduceFor(const pcclAsyncReduceOp_t *reduce_handle, uint32_t timeout_ms,
                                      pcclReduceInfo_t *reduce_info_out)
 {
@@ -127,7 +152,55 @@ pcclResult_t pcclAwaitAsyncReduceFor(const pcclAsyncReduceOp_t *reduce_handle, u
     if (result != pcclSuccess)
         return result;
     const pcclAsyncReduceOp_t handle = *reduce_handle;
-    PCCL_API_CALL(handle.comm, PCCL_FAMILY_REDUCE, await_for(&handle, timeout_ms, reduce_info_out));
+    PCCL_API_CALL(handle.comm, PCCL_FAMILY_REDUCE, await_reduction_for(&handle, timeout_ms, reduce_info_out));
+}
+
+enum pccl_status pccl_api_info_begin(const pcclOperationInfo_t *given, pcclOperationInfo_t *info,
+                                     struct pccl_text *reason)
+{
+    *info = (pcclOperationInfo_t)PCCL_OPERATION_INFO_INIT;
+    if (!given)
+        return PCCL_OK;
+    if (given->size < sizeof *info || given->size > PCCL_API_STRUCT_MAX) {
+        pccl_text_format(reason, "the size of the info is not set; use PCCL_OPERATION_INFO_INIT");
+        return PCCL_ARGUMENT;
+    }
+    info->participants = given->participants;
+    info->participants_max = given->participants_max;
+    return PCCL_OK;
+}
+
+void pccl_api_info_end(const pcclOperationInfo_t *info, pcclOperationInfo_t *given)
+{
+    if (!given)
+        return;
+    size_t size = given->size;
+    memset(given, 0, size); /* also members that we do not know */
+    *given = *info;
+    given->size = size;
+}
+
+static pcclResult_t await_operation(const pcclAsyncReduceOp_t *handle, uint32_t timeout_ms,
+                                    pcclOperationInfo_t *info_out)
+{
+    struct pccl_text reason;
+    pcclOperationInfo_t info;
+    enum pccl_status status = pccl_api_info_begin(info_out, &info, &reason);
+    if (status != PCCL_OK)
+        return pccl_api_fail(handle->comm, PCCL_FAMILY_REDUCE, status, &reason);
+    pcclResult_t result = await_for(handle, timeout_ms, &info);
+    if (result == pcclSuccess)
+        pccl_api_info_end(&info, info_out);
+    return result;
+}
+
+pcclResult_t pcclAwaitOperation(const pcclAsyncReduceOp_t *handle_in, uint32_t timeout_ms, pcclOperationInfo_t *info)
+{
+    pcclResult_t result = check_handle(handle_in);
+    if (result != pcclSuccess)
+        return result;
+    const pcclAsyncReduceOp_t handle = *handle_in;
+    PCCL_API_CALL(handle.comm, PCCL_FAMILY_REDUCE, await_operation(&handle, timeout_ms, info));
 }
 
 static pcclResult_t test(const pcclAsyncReduceOp_t *handle, bool *done)
@@ -138,10 +211,10 @@ static pcclResult_t test(const pcclAsyncReduceOp_t *handle, bool *done)
         return pccl_api_fail_with(handle->comm, PCCL_FAMILY_REDUCE, PCCL_ARGUMENT,
                                   "pcclTestAsyncReduce: done_out is NULL");
     pccl_comm_enter(handle->comm);
-    const struct pccl_reduction *reduction = find(handle, &status, &why.reason);
-    if (reduction) {
+    const struct pccl_operation *operation = find(handle, &status, &why.reason);
+    if (operation) {
         status = PCCL_OK;
-        *done = reduction->over;
+        *done = operation->over;
     }
     pccl_comm_leave(handle->comm);
     return result_of(handle->comm, status, &why);
@@ -164,7 +237,7 @@ static pcclResult_t abort_all(pcclComm_t *comm)
     enum pccl_status status = PCCL_OK;
     pccl_comm_enter(comm);
     if (pccl_comm_is_connected(comm))
-        pccl_reductions_abort(comm);
+        pccl_operations_abort(comm);
     else
         status = pccl_comm_why_unconnected(comm, &why.reason);
     pccl_comm_leave(comm);
@@ -176,18 +249,22 @@ pcclResult_t pcclAbortOperations(pcclComm_t *comm) { PCCL_API_CALL(comm, PCCL_FA
 /* ---- blocking ---- */
 
 static pcclResult_t all_reduce(const void *sendbuf, void *recvbuf, const pcclReduceDescriptor_t *descriptor,
-                               pcclComm_t *comm, pcclReduceInfo_t *info)
+                               pcclComm_t *comm, pcclReduceInfo_t *info_out)
 {
     struct pccl_why why = {0};
-    struct pccl_reduction *reduction;
-    enum pccl_status status = pccl_reduction_check(sendbuf, recvbuf, descriptor, &why.reason);
+    struct pccl_request request;
+    struct pccl_operation *operation;
+    pcclOperationInfo_t info = PCCL_OPERATION_INFO_INIT;
+    enum pccl_status status = pccl_api_request_reduction(sendbuf, recvbuf, descriptor, &request, &why.reason);
     if (status == PCCL_OK) {
         pccl_comm_enter(comm);
-        status = pccl_reduction_launch(comm, sendbuf, recvbuf, descriptor, NULL, &reduction, &why);
+        status = pccl_operation_launch(comm, &request, NULL, &operation, &why);
         if (status == PCCL_OK)
-            status = pccl_reduction_await(comm, reduction, info, &why);
+            status = pccl_operation_await(comm, operation, &info, &why);
         pccl_comm_leave(comm);
     }
+    if (status == PCCL_OK)
+        reduce_info(&info, info_out);
     return result_of(comm, status, &why);
 }
 

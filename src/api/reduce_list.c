@@ -2,7 +2,7 @@
 #include "api/api.h"
 #include "drive/comm_machine.h"
 #include "drive/comm_wait.h"
-#include "drive/reduction.h"
+#include "drive/operation.h"
 #include "net/heap.h"
 #include "peer/queries.h"
 
@@ -10,7 +10,7 @@
 
 struct entry {
     struct pccl_table_node by_tag;
-    struct pccl_reduction *reduction; /* NULL: not in flight */
+    struct pccl_operation *operation; /* NULL: not in flight */
 };
 
 struct list {
@@ -47,30 +47,33 @@ static void stop(struct list *list, enum pccl_status status, const struct pccl_w
         return;
     pccl_text_format(&given_up, "its list of reductions has failed: %s", why->reason.bytes);
     for (size_t i = 0; i < list->count; i++) {
-        const struct pccl_reduction *reduction = list->entries[i].reduction;
-        if (reduction)
-            pccl_reduction_abort(list->comm, reduction, &given_up);
+        const struct pccl_operation *operation = list->entries[i].operation;
+        if (operation)
+            pccl_operation_abort(list->comm, operation, &given_up);
     }
 }
 
-static bool is_aborted(const struct list *list) { return list->comm->reductions.aborts != list->aborts; }
+static bool is_aborted(const struct list *list) { return list->comm->operations.aborts != list->aborts; }
 
 /* false: not now, too much is remembered of operations that are over; one of ours in flight will make room. */
 static bool launch(struct list *list, size_t index)
 {
     const pcclReduceOpDescriptor_t *op = &list->descriptors[index];
     struct pccl_why why = {0};
+    struct pccl_request request;
     struct entry *entry = &list->entries[index];
-    enum pccl_status status = pccl_reduction_launch(list->comm, op->sendbuf, op->recvbuf, &op->descriptor, list->waiter,
-                                                    &entry->reduction, &why);
+    enum pccl_status status =
+        pccl_api_request_reduction(op->sendbuf, op->recvbuf, &op->descriptor, &request, &why.reason);
+    if (status == PCCL_OK)
+        status = pccl_operation_launch(list->comm, &request, list->waiter, &entry->operation, &why);
     if (status == PCCL_OK) {
         list->in_flight++;
-        pccl_reduction_announce_wait(list->comm, entry->reduction);
+        pccl_operation_announce_wait(list->comm, entry->operation);
         if (is_aborted(list))
-            pccl_reduction_abort(list->comm, entry->reduction, NULL);
+            pccl_operation_abort(list->comm, entry->operation, NULL);
         return true;
     }
-    entry->reduction = NULL;
+    entry->operation = NULL;
     if (status == PCCL_LIMIT && list->in_flight > 0)
         return false;
     /* Thrown out of the run between two launches: the same as if it had happened during one. */
@@ -108,20 +111,20 @@ static void launch_more(struct list *list, size_t *again, size_t *again_count)
 static uint32_t least(uint32_t before, uint32_t world) { return before == 0 || world < before ? world : before; }
 
 /* true: it is to be launched again. */
-static bool finish(struct list *list, struct pccl_reduction *reduction, size_t *index)
+static bool finish(struct list *list, struct pccl_operation *operation, size_t *index)
 {
-    pcclReduceInfo_t info;
+    pcclOperationInfo_t info = PCCL_OPERATION_INFO_INIT;
     struct pccl_why why;
-    struct pccl_table_node *node = pccl_table_find(&list->by_tag, reduction->by_tag.key);
+    struct pccl_table_node *node = pccl_table_find(&list->by_tag, operation->by_tag.key);
     struct entry *entry = PCCL_CONTAINER_OF(node, struct entry, by_tag);
     *index = (size_t)(entry - list->entries);
-    enum pccl_status status = pccl_reduction_end(list->comm, reduction, &info, &why);
-    entry->reduction = NULL;
+    enum pccl_status status = pccl_operation_end(list->comm, operation, &info, &why);
+    entry->operation = NULL;
     list->in_flight--;
     if (status == PCCL_OK) {
         list->sum.tx_bytes += info.tx_bytes;
         list->sum.rx_bytes += info.rx_bytes;
-        list->sum.local_world_size = least(list->sum.local_world_size, info.local_world_size);
+        list->sum.local_world_size = least(list->sum.local_world_size, info.world);
         return false;
     }
     if (status == PCCL_PEER_LOST && pccl_comm_is_connected(list->comm))
@@ -142,7 +145,7 @@ static void run(struct list *list, size_t *again)
         if (!list->waiter->over)
             pccl_comm_wait(list->comm, list->waiter);
         while (list->waiter->over) {
-            struct pccl_reduction *over = list->waiter->over;
+            struct pccl_operation *over = list->waiter->over;
             list->waiter->over = over->next_over;
             if (finish(list, over, &again[again_count]))
                 again_count++;
@@ -156,7 +159,9 @@ static enum pccl_status check_entries(struct list *list, struct pccl_text *messa
     for (size_t i = 0; i < list->count; i++) {
         const pcclReduceOpDescriptor_t *op = &list->descriptors[i];
         struct pccl_text reason;
-        enum pccl_status status = pccl_reduction_check(op->sendbuf, op->recvbuf, &op->descriptor, &reason);
+        struct pccl_request request;
+        enum pccl_status status =
+            pccl_api_request_reduction(op->sendbuf, op->recvbuf, &op->descriptor, &request, &reason);
         if (status == PCCL_OK && pccl_table_find(&list->by_tag, op->descriptor.tag)) {
             pccl_text_format(&reason, "the tag %" PRIu64 " is used twice", op->descriptor.tag);
             status = PCCL_ARGUMENT;
@@ -178,7 +183,7 @@ static enum pccl_status check_state(const struct list *list, struct pccl_text *r
         return pccl_comm_why_unconnected(comm, reason);
     for (size_t i = 0; i < list->count; i++) {
         const pcclReduceDescriptor_t *descriptor = &list->descriptors[i].descriptor;
-        if (pccl_reduction_find(comm, descriptor->tag)) {
+        if (pccl_operation_find(comm, descriptor->tag)) {
             pccl_text_format(reason, "entry %zu: the tag %" PRIu64 " is in use: launched and not yet awaited", i,
                              descriptor->tag);
             return PCCL_ARGUMENT;
@@ -189,7 +194,7 @@ static enum pccl_status check_state(const struct list *list, struct pccl_text *r
 
 static void remember_begin(struct list *list)
 {
-    list->aborts = list->comm->reductions.aborts;
+    list->aborts = list->comm->operations.aborts;
     list->id = list->comm->id;
     list->known = pccl_peer_attributes(list->comm->peer).epoch;
 }

@@ -8,7 +8,7 @@
 /*
  * Takes the place of pccl_caller_end when a guard abandoned the call: ends the communicator, wakes
  * all threads that wait in it, and returns when it no longer uses the caller's stack or the buffers
- * of any reduction.
+ * of any operation.
  */
 void pccl_caller_broke(struct pccl_caller *caller);
 /*

@@ -1,5 +1,5 @@
 /*
- * Connects the machine with the engine, which moves the bytes of bulk reductions. The machine's
+ * Connects the machine with the engine, which moves the bytes of bulk operations. The machine's
  * effects start and stop jobs; the engine's events come on its own thread, take the communicator's
  * lock and step the machine.
  */
@@ -16,46 +16,46 @@
 
 #include <string.h>
 
-/* ---- what a reduction waits for ---- */
+/* ---- what an operation waits for ---- */
 
 /*
  * A success is over when the engine no longer needs the buffers. A failure is over when the engine
  * has released them, because only then the input is restored.
  */
-static bool is_over(const struct pccl_reduction *reduction)
+static bool is_over(const struct pccl_operation *operation)
 {
-    return reduction->decided && (!reduction->job || (reduction->committed && reduction->job->at_rest));
+    return operation->decided && (!operation->job || (operation->committed && operation->job->at_rest));
 }
 
-static void finish_if_over(struct pccl_reduction *reduction, struct pcclComm_t *comm)
+static void finish_if_over(struct pccl_operation *operation, struct pcclComm_t *comm)
 {
-    struct pccl_waiter *waiter = reduction->waiter;
-    if (reduction->over || !is_over(reduction))
+    struct pccl_waiter *waiter = operation->waiter;
+    if (operation->over || !is_over(operation))
         return;
-    reduction->over = true;
+    operation->over = true;
     if (!waiter)
         return;
-    reduction->next_over = waiter->over;
-    waiter->over = reduction;
+    operation->next_over = waiter->over;
+    waiter->over = operation;
     pccl_comm_signal(comm, waiter);
 }
 
-void pccl_comm_reduction_decided(struct pcclComm_t *comm, struct pccl_reduction *reduction, bool committed)
+void pccl_comm_operation_decided(struct pcclComm_t *comm, struct pccl_operation *operation, bool committed)
 {
-    PCCL_ASSERT(!reduction->decided);
-    reduction->decided = true;
-    reduction->committed = committed;
-    finish_if_over(reduction, comm);
+    PCCL_ASSERT(!operation->decided);
+    operation->decided = true;
+    operation->committed = committed;
+    finish_if_over(operation, comm);
 }
 
 /* ---- jobs ---- */
 
-struct pccl_reduction_job *pccl_reduction_job_make(struct pcclComm_t *comm, struct pccl_reduction *reduction,
+struct pccl_operation_job *pccl_operation_job_make(struct pcclComm_t *comm, struct pccl_operation *operation,
                                                    const void *sendbuf, const struct pccl_descriptor *descriptor)
 {
     uint32_t ranks;
     const struct pccl_id *ring = pccl_peer_ring(comm->peer, &ranks);
-    struct pccl_reduction_job *job = pccl_allocate(pccl_heap(), sizeof *job);
+    struct pccl_operation_job *job = pccl_allocate(pccl_heap(), sizeof *job);
     if (!job)
         return NULL;
     job->job.ring = pccl_allocate(pccl_heap(), ranks * sizeof *ring);
@@ -70,9 +70,9 @@ struct pccl_reduction_job *pccl_reduction_job_make(struct pcclComm_t *comm, stru
                                                     .ring = job->job.ring,
                                                     .ranks = ranks,
                                                     .input = sendbuf,
-                                                    .result = reduction->recvbuf};
-    job->reduction = reduction;
-    reduction->job = job;
+                                                    .result = operation->recvbuf};
+    job->operation = operation;
+    operation->job = job;
     job->next = comm->data.jobs;
     if (comm->data.jobs)
         comm->data.jobs->previous = job;
@@ -80,7 +80,7 @@ struct pccl_reduction_job *pccl_reduction_job_make(struct pcclComm_t *comm, stru
     return job;
 }
 
-static void free_job(struct pcclComm_t *comm, struct pccl_reduction_job *job)
+static void free_job(struct pcclComm_t *comm, struct pccl_operation_job *job)
 {
     if (job->previous)
         job->previous->next = job->next;
@@ -92,51 +92,51 @@ static void free_job(struct pcclComm_t *comm, struct pccl_reduction_job *job)
     pccl_release(pccl_heap(), job, sizeof *job);
 }
 
-void pccl_reduction_job_leave(struct pcclComm_t *comm, struct pccl_reduction *reduction)
+void pccl_operation_job_leave(struct pcclComm_t *comm, struct pccl_operation *operation)
 {
-    struct pccl_reduction_job *job = reduction->job;
+    struct pccl_operation_job *job = operation->job;
     if (!job)
         return;
-    reduction->job = NULL;
-    job->reduction = NULL;
+    operation->job = NULL;
+    job->operation = NULL;
     if (!job->started)
         free_job(comm, job);
 }
 
 void pccl_comm_jobs_abandon(struct pcclComm_t *comm, const struct pccl_waiter *waiter)
 {
-    for (struct pccl_reduction_job *job = comm->data.jobs, *next; job; job = next) {
+    for (struct pccl_operation_job *job = comm->data.jobs, *next; job; job = next) {
         next = job->next;
-        if (job->reduction && job->reduction->waiter == waiter)
-            job->reduction->waiter = NULL;
+        if (job->operation && job->operation->waiter == waiter)
+            job->operation->waiter = NULL;
         if (!job->started)
-            pccl_reduction_job_leave(comm, job->reduction);
+            pccl_operation_job_leave(comm, job->operation);
     }
 }
 
-static void stop(struct pcclComm_t *comm, struct pccl_reduction_job *job, enum pccl_job_end end)
+static void stop(struct pcclComm_t *comm, struct pccl_operation_job *job, enum pccl_job_end end)
 {
     job->stopped = true;
     job->op = NULL;
     pccl_engine_stop(comm->data.engine, &job->job, end);
 }
 
-void pccl_reduction_jobs_stop(struct pcclComm_t *comm)
+void pccl_operation_jobs_stop(struct pcclComm_t *comm)
 {
-    for (struct pccl_reduction_job *job = comm->data.jobs; job; job = job->next) {
+    for (struct pccl_operation_job *job = comm->data.jobs; job; job = job->next) {
         if (job->started && !job->stopped)
             stop(comm, job, PCCL_JOB_GIVEN_UP);
     }
 }
 
-void pccl_reduction_job_await(struct pcclComm_t *comm, const struct pccl_reduction *reduction)
+void pccl_operation_job_await(struct pcclComm_t *comm, const struct pccl_operation *operation)
 {
     pccl_comm_flush(comm);
-    while (reduction->job)
+    while (operation->job)
         uv_cond_wait(&comm->changed, &comm->lock);
 }
 
-void pccl_reduction_jobs_await(struct pcclComm_t *comm)
+void pccl_operation_jobs_await(struct pcclComm_t *comm)
 {
     pccl_comm_flush(comm);
     while (comm->data.jobs)
@@ -148,8 +148,8 @@ void pccl_reduction_jobs_await(struct pcclComm_t *comm)
 void pccl_comm_effect_op_start(void *context, struct pccl_peer_op *op)
 {
     struct pcclComm_t *comm = context;
-    struct pccl_reduction *reduction = op->user;
-    struct pccl_reduction_job *job = reduction->job;
+    struct pccl_operation *operation = op->user;
+    struct pccl_operation_job *job = operation->job;
     job->op = op;
     job->started = true;
     job->job.config.instance = op->instance;
@@ -159,8 +159,8 @@ void pccl_comm_effect_op_start(void *context, struct pccl_peer_op *op)
 
 void pccl_comm_effect_op_stop(void *context, struct pccl_peer_op *op)
 {
-    struct pccl_reduction *reduction = op->user;
-    struct pccl_reduction_job *job = reduction->job;
+    struct pccl_operation *operation = op->user;
+    struct pccl_operation_job *job = operation->job;
     if (!job || job->stopped)
         return;
     if (op->lost_by != PCCL_OK)
@@ -183,18 +183,18 @@ void pccl_comm_effect_ring_changed(void *context, const struct pccl_id *ring, ui
 
 /* ---- the engine's events, on its thread ---- */
 
-static struct pccl_reduction_job *enter(void *context, struct pccl_engine_job *engine_job)
+static struct pccl_operation_job *enter(void *context, struct pccl_engine_job *engine_job)
 {
-    struct pccl_reduction_job *job = engine_job->user;
+    struct pccl_operation_job *job = engine_job->user;
     pccl_comm_enter(context);
-    if (job->reduction)
-        job->reduction->traffic = engine_job->traffic;
+    if (job->operation)
+        job->operation->traffic = engine_job->traffic;
     return job;
 }
 
 static void on_done(void *context, struct pccl_engine_job *engine_job, bool at_rest)
 {
-    struct pccl_reduction_job *job = enter(context, engine_job);
+    struct pccl_operation_job *job = enter(context, engine_job);
     job->at_rest = at_rest;
     if (!job->stopped)
         pccl_comm_step(context, &(struct pccl_peer_event){.kind = PCCL_PEER_OP_DONE, .op = job->op});
@@ -203,17 +203,17 @@ static void on_done(void *context, struct pccl_engine_job *engine_job, bool at_r
 
 static void on_at_rest(void *context, struct pccl_engine_job *engine_job)
 {
-    struct pccl_reduction_job *job = enter(context, engine_job);
+    struct pccl_operation_job *job = enter(context, engine_job);
     job->at_rest = true;
-    if (job->reduction)
-        finish_if_over(job->reduction, context);
+    if (job->operation)
+        finish_if_over(job->operation, context);
     pccl_comm_leave(context);
 }
 
 static void on_failed(void *context, struct pccl_engine_job *engine_job, enum pccl_class class,
                       const struct pccl_text *reason)
 {
-    struct pccl_reduction_job *job = enter(context, engine_job);
+    struct pccl_operation_job *job = enter(context, engine_job);
     struct pccl_peer_event event = {.kind = PCCL_PEER_OP_FAILED, .op = job->op, .class = class, .reason = reason};
     if (!job->stopped)
         pccl_comm_step(context, &event);
@@ -223,12 +223,12 @@ static void on_failed(void *context, struct pccl_engine_job *engine_job, enum pc
 static void on_released(void *context, struct pccl_engine_job *engine_job)
 {
     struct pcclComm_t *comm = context;
-    struct pccl_reduction_job *job = enter(comm, engine_job);
-    struct pccl_reduction *reduction = job->reduction;
+    struct pccl_operation_job *job = enter(comm, engine_job);
+    struct pccl_operation *operation = job->operation;
     free_job(comm, job);
-    if (reduction) {
-        reduction->job = NULL;
-        finish_if_over(reduction, comm);
+    if (operation) {
+        operation->job = NULL;
+        finish_if_over(operation, comm);
     }
     uv_cond_broadcast(&comm->changed);
     pccl_comm_leave(comm);
@@ -256,18 +256,18 @@ static void on_broken(void *context)
     pccl_comm_enter_after_fault(comm);
     pccl_comm_break(comm, "during a data transfer; buffers reduced in place may be partly overwritten");
     while (comm->data.jobs) {
-        struct pccl_reduction *reduction = comm->data.jobs->reduction;
+        struct pccl_operation *operation = comm->data.jobs->operation;
         free_job(comm, comm->data.jobs);
-        if (reduction) {
-            reduction->job = NULL;
-            finish_if_over(reduction, comm);
+        if (operation) {
+            operation->job = NULL;
+            finish_if_over(operation, comm);
         }
     }
     uv_cond_broadcast(&comm->changed);
     pccl_comm_leave(comm);
 }
 
-/* ---- what reductions showed of the links ---- */
+/* ---- what operations showed of the links ---- */
 
 void pccl_comm_measure(struct pcclComm_t *comm)
 {

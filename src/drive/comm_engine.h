@@ -1,6 +1,6 @@
 /*
  * A communicator's engine: it is started here and given jobs, and its events become those of
- * reductions. Under the lock, unless a function says otherwise.
+ * operations. Under the lock, unless a function says otherwise.
  */
 #ifndef PCCL_DRIVE_COMM_ENGINE_H
 #define PCCL_DRIVE_COMM_ENGINE_H
@@ -8,32 +8,32 @@
 #include "data/engine.h"
 #include "peer/peer.h"
 
-struct pccl_reduction;
+struct pccl_operation;
 struct pccl_waiter;
 struct pcclComm_t;
 
 /*
- * A bulk reduction in the engine's hands. It lives from launch until `released`, which may be
- * longer than the reduction.
+ * A bulk operation in the engine's hands. It lives from launch until `released`, which may be
+ * longer than the operation.
  */
-struct pccl_reduction_job {
+struct pccl_operation_job {
     struct pccl_engine_job job;
-    struct pccl_reduction *reduction; /* NULL: the reduction has ended */
+    struct pccl_operation *operation; /* NULL: the operation has ended */
     struct pccl_peer_op *op;          /* until `stopped` */
     bool started, stopped, at_rest;
-    struct pccl_reduction_job *previous, *next;
+    struct pccl_operation_job *previous, *next;
 };
 
 /* A communicator's part. */
 struct pccl_comm_data {
     struct pccl_engine *engine;      /* NULL: not started */
-    struct pccl_reduction_job *jobs; /* all that have not been released */
+    struct pccl_operation_job *jobs; /* all that have not been released */
 };
 
 /* Starts the engine if it is not running. SYSTEM or MEMORY with a reason. Without the lock. */
 PCCL_MUST_CHECK enum pccl_status pccl_comm_engine_start(struct pcclComm_t *comm, struct pccl_text *reason);
 /*
- * To be called before joint calls: tells the machine what reductions showed of the links to other
+ * To be called before joint calls: tells the machine what operations showed of the links to other
  * peers.
  */
 void pccl_comm_measure(struct pcclComm_t *comm);
@@ -42,26 +42,26 @@ void pccl_comm_effect_op_start(void *context, struct pccl_peer_op *op);
 void pccl_comm_effect_op_stop(void *context, struct pccl_peer_op *op);
 void pccl_comm_effect_op_gone(void *context, const struct pccl_instance *instance);
 void pccl_comm_effect_ring_changed(void *context, const struct pccl_id *ring, uint32_t count);
-/* Makes a job for a reduction over the present ring; the launch starts it. NULL: out of memory. */
-struct pccl_reduction_job *pccl_reduction_job_make(struct pcclComm_t *comm, struct pccl_reduction *reduction,
+/* Makes a job for an operation over the present ring; the launch starts it. NULL: out of memory. */
+struct pccl_operation_job *pccl_operation_job_make(struct pcclComm_t *comm, struct pccl_operation *operation,
                                                    const void *sendbuf, const struct pccl_descriptor *descriptor);
-/* The reduction ends. Its job goes on without it, or is freed if it was never started. */
-void pccl_reduction_job_leave(struct pcclComm_t *comm, struct pccl_reduction *reduction);
+/* The operation ends. Its job goes on without it, or is freed if it was never started. */
+void pccl_operation_job_leave(struct pcclComm_t *comm, struct pccl_operation *operation);
 /*
  * The thread with this waiter was abandoned in the middle of a call: frees the jobs that it had not
  * launched yet.
  */
 void pccl_comm_jobs_abandon(struct pcclComm_t *comm, const struct pccl_waiter *waiter);
 /* Stops all running jobs, whose operations have failed. */
-void pccl_reduction_jobs_stop(struct pcclComm_t *comm);
+void pccl_operation_jobs_stop(struct pcclComm_t *comm);
 /*
- * Waits until the engine has released the reduction's job, or all jobs. The lock is released
+ * Waits until the engine has released the operation's job, or all jobs. The lock is released
  * meanwhile.
  */
-void pccl_reduction_job_await(struct pcclComm_t *comm, const struct pccl_reduction *reduction);
-void pccl_reduction_jobs_await(struct pcclComm_t *comm);
+void pccl_operation_job_await(struct pcclComm_t *comm, const struct pccl_operation *operation);
+void pccl_operation_jobs_await(struct pcclComm_t *comm);
 
-/* The reduction's outcome is known. To be called once. */
-void pccl_comm_reduction_decided(struct pcclComm_t *comm, struct pccl_reduction *reduction, bool committed);
+/* The operation's outcome is known. To be called once. */
+void pccl_comm_operation_decided(struct pcclComm_t *comm, struct pccl_operation *operation, bool committed);
 
 #endif

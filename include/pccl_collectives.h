@@ -1,0 +1,189 @@
+/*
+ * PCCL: who the members of the group are, and broadcast, all-gather, reduce-scatter and barrier.
+ * pccl.h includes this file and defines the words used here. None of this is in PCCL 1.0.
+ *
+ * Members and ranks. A peer's rank is its place in the list of its group's members, which is in the
+ * order of their admission. Roots and buffers with a part for each member refer to such a list: by
+ * default to what pcclGetMembers gives, the members as of the last call that has returned. If the
+ * members are others when the operation is launched, it fails on all peers with
+ * pcclMembersChanged: nobody's part is taken for another one's. Look at the members anew, arrange
+ * the buffers for them, and begin again.
+ *
+ * Everything else is as for reductions: pairing by tag, labels, deadlines, aborts, and one outcome
+ * for all peers. After a failure what was to be sent is as it was, in place too; what was to be
+ * received is unspecified.
+ */
+#ifndef PCCL_COLLECTIVES_H
+#define PCCL_COLLECTIVES_H
+
+#include "pccl.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* A peer's id as text, as pcclGetPeerId writes it. */
+typedef struct pcclPeerId_t {
+    char digits[PCCL_PEER_ID_SIZE];
+} pcclPeerId_t;
+
+/*
+ * What an operation may be given beside its buffers. Later versions may add members at the end;
+ * `size` tells the library which ones the caller knows.
+ */
+typedef struct pcclCollectiveOptions_t {
+    size_t size;                 /* set by PCCL_COLLECTIVE_OPTIONS_INIT */
+    uint64_t tag;                /* which calls of the peers belong together, as in pcclReduceDescriptor_t */
+    const char *label;           /* NULL: that of pcclSetOperationLabel */
+    const pcclPeerId_t *members; /* whom this call counts on, in order of their ranks; NULL: see above */
+    uint32_t member_count;
+    bool alone_ok; /* alone in its group a peer carries the operation out by itself, without pcclTooFewPeers */
+    pcclQuantizationOptions_t quantization; /* of a reduce-scatter */
+} pcclCollectiveOptions_t;
+
+#define PCCL_COLLECTIVE_OPTIONS_INIT                                                                                   \
+    {                                                                                                                  \
+        sizeof(pcclCollectiveOptions_t), 0, NULL, NULL, 0, false, {pcclUint8, pcclQuantNone}                           \
+    }
+
+/*
+ * What became of an operation. Later versions may add members at the end; `size` tells the library
+ * which ones the caller knows, and the library sets those that it does not know to 0.
+ */
+typedef struct pcclOperationInfo_t {
+    size_t size; /* set by PCCL_OPERATION_INFO_INIT */
+    uint64_t tag;
+    uint64_t sequence;          /* its number within the tag, as in pcclFailure_t */
+    uint64_t tx_bytes;          /* payload sent by this peer, without framing */
+    uint64_t rx_bytes;          /* payload received by this peer, without framing */
+    uint32_t world;             /* peers that took part */
+    uint32_t rank;              /* of this peer among them */
+    pcclPeerId_t *participants; /* the caller's memory for their ids in order of their ranks; NULL: not wanted */
+    size_t participants_max;    /* set by the caller: how many have room; of more the first ones are written */
+} pcclOperationInfo_t;
+
+#define PCCL_OPERATION_INFO_INIT                                                                                       \
+    {                                                                                                                  \
+        sizeof(pcclOperationInfo_t), 0, 0, 0, 0, 0, 0, NULL, 0                                                         \
+    }
+
+/*
+ * Returns the members of this peer's group in order of their ranks, and its own rank, as of the
+ * last call of this communicator that has returned (the same moment as of pcclGetAttribute).
+ * members NULL with max 0 asks only for the number. Any thread. Does not block.
+ * pcclSuccess
+ * pcclNotInitialized
+ * pcclInvalidArgument comm or count is NULL; members is NULL and max is not 0; or there are more
+ *                     than max: then *count is set and nothing else written
+ * pcclInvalidUsage    unconnected
+ */
+PCCL_EXPORT pcclResult_t pcclGetMembers(const pcclComm_t *comm, pcclPeerId_t *PCCL_NULLABLE members, size_t max,
+                                        size_t *count, uint32_t *PCCL_NULLABLE rank);
+
+/*
+ * Brings the root's buffer to all members. root is a rank. All pass as many elements of the same
+ * type. BLOCKS, joint(group), like all calls below; each has a form that only launches.
+ * pcclSuccess
+ * pcclNotInitialized
+ * pcclInvalidArgument    a pointer is NULL; count is 0, or more than any memory has; an unknown data
+ *                        type or operation; the size of options or info is not set; a label as for
+ *                        pcclSetOperationLabel; a list of members without this peer, that names one
+ *                        twice, or with something that is no id; root is no rank; buffers that
+ *                        overlap in another way than described; a quantization that does not fit, or
+ *                        of something else than a reduce-scatter; or the tag is in use. Nothing was
+ *                        launched
+ * pcclInvalidUsage       peers differ in operation, count, data type, root or quantization (ext.
+ *                        pcclPeerMismatch); and as for pcclAllReduceAsync
+ * pcclTooFewPeers        this peer is alone in its group, and alone_ok is false
+ * pcclMembersChanged     the members are not those that this peer or another one counts on
+ * pcclRankConnectionLost as for pcclAwaitAsyncReduce
+ * pcclInternalError      as for pcclAwaitAsyncReduce
+ */
+PCCL_EXPORT pcclResult_t pcclBroadcast(void *buffer, size_t count, pcclDataType_t datatype, uint32_t root,
+                                       const pcclCollectiveOptions_t *PCCL_NULLABLE options, const pcclComm_t *comm,
+                                       pcclOperationInfo_t *PCCL_NULLABLE info);
+
+/*
+ * Brings the parts of all members to all: sendbuf has count elements; recvbuf has count for each
+ * member, and the part of rank r begins at element r * count. sendbuf may be this peer's own part
+ * of recvbuf; otherwise they must not overlap.
+ * pcclSuccess
+ * and the results of pcclBroadcast
+ */
+PCCL_EXPORT pcclResult_t pcclAllGather(const void *sendbuf, void *recvbuf, size_t count, pcclDataType_t datatype,
+                                       const pcclCollectiveOptions_t *PCCL_NULLABLE options, const pcclComm_t *comm,
+                                       pcclOperationInfo_t *PCCL_NULLABLE info);
+
+/*
+ * Reduces, and gives each member its share: sendbuf has count elements for each member, and rank r
+ * gets in recvbuf, which has count elements, the reduction of those from r * count on. recvbuf may
+ * be this peer's own share of sendbuf; otherwise they must not overlap.
+ * pcclSuccess
+ * and the results of pcclBroadcast
+ */
+PCCL_EXPORT pcclResult_t pcclReduceScatter(const void *sendbuf, void *recvbuf, size_t count, pcclDataType_t datatype,
+                                           pcclRedOp_t op, const pcclCollectiveOptions_t *PCCL_NULLABLE options,
+                                           const pcclComm_t *comm, pcclOperationInfo_t *PCCL_NULLABLE info);
+
+/*
+ * Returns when all members have called it. It needs no list of members; if one is given it must be
+ * the right one.
+ * pcclSuccess
+ * and the results of pcclBroadcast
+ */
+PCCL_EXPORT pcclResult_t pcclBarrier(const pcclCollectiveOptions_t *PCCL_NULLABLE options, const pcclComm_t *comm,
+                                     pcclOperationInfo_t *PCCL_NULLABLE info);
+
+/*
+ * Launches a broadcast, without blocking, as pcclAllReduceAsync does a reduction. The handle is of
+ * the same kind: pcclAwaitOperation and every function for handles of reductions take it.
+ * pcclSuccess         *handle_out must be awaited exactly once
+ * and the results of pcclBroadcast that say that nothing was launched
+ */
+PCCL_EXPORT pcclResult_t pcclBroadcastAsync(void *buffer, size_t count, pcclDataType_t datatype, uint32_t root,
+                                            const pcclCollectiveOptions_t *PCCL_NULLABLE options,
+                                            const pcclComm_t *comm, pcclAsyncReduceOp_t *handle_out);
+
+/*
+ * Launches an all-gather.
+ * pcclSuccess
+ * and the results of pcclBroadcastAsync
+ */
+PCCL_EXPORT pcclResult_t pcclAllGatherAsync(const void *sendbuf, void *recvbuf, size_t count, pcclDataType_t datatype,
+                                            const pcclCollectiveOptions_t *PCCL_NULLABLE options,
+                                            const pcclComm_t *comm, pcclAsyncReduceOp_t *handle_out);
+
+/*
+ * Launches a reduce-scatter.
+ * pcclSuccess
+ * and the results of pcclBroadcastAsync
+ */
+PCCL_EXPORT pcclResult_t pcclReduceScatterAsync(const void *sendbuf, void *recvbuf, size_t count,
+                                                pcclDataType_t datatype, pcclRedOp_t op,
+                                                const pcclCollectiveOptions_t *PCCL_NULLABLE options,
+                                                const pcclComm_t *comm, pcclAsyncReduceOp_t *handle_out);
+
+/*
+ * Launches a barrier.
+ * pcclSuccess
+ * and the results of pcclBroadcastAsync
+ */
+PCCL_EXPORT pcclResult_t pcclBarrierAsync(const pcclCollectiveOptions_t *PCCL_NULLABLE options, const pcclComm_t *comm,
+                                          pcclAsyncReduceOp_t *handle_out);
+
+/*
+ * Ends a launched operation of any kind, an all-reduce also, as pcclAwaitAsyncReduceFor does, and
+ * tells more of it. timeout_ms UINT32_MAX: no limit. info is written on success only.
+ * pcclTimeout            the operation is still under way; await it again
+ * pcclInvalidArgument    the size of info is not set; await it again. Or as for pcclAwaitAsyncReduce
+ * pcclMembersChanged     as for pcclBroadcast
+ * and the other results of pcclAwaitAsyncReduce
+ */
+PCCL_EXPORT pcclResult_t pcclAwaitOperation(const pcclAsyncReduceOp_t *handle, uint32_t timeout_ms,
+                                            pcclOperationInfo_t *PCCL_NULLABLE info);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

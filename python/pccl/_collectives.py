@@ -1,0 +1,127 @@
+"""What broadcast, all-gather, reduce-scatter and barrier are made of."""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any, Callable, Optional, Sequence, Tuple, Union
+
+from . import _buffers, _core, _native
+from ._enums import ReduceOp, member, number
+from ._errors import InvalidArgument, LayoutError
+from ._reduce import QuantizationOptions, Staged, Work, on_device
+
+_ID_SIZE = 33  # with its terminator
+
+
+class Options:
+    """What operations may be given beside their buffers. Keeps the memory of the C struct."""
+
+    def __init__(
+        self,
+        where: str,
+        tag: int,
+        members: Optional[Sequence[str]],
+        alone_ok: bool,
+        quantization: Optional[QuantizationOptions] = None,
+    ) -> None:
+        self.where = where
+        self.tag = number(f"{where}: tag", tag, 0, 1 << 64)
+        self.members = members
+        ids = [_core.text(f"{where}: members", one) for one in members or ()]
+        for one in ids:
+            if len(one) != _ID_SIZE - 1:
+                raise InvalidArgument(f"{where}: members: {one.decode()!r} is no id of a peer")
+        self._ids = (_native.PeerIdC * len(ids))(*[_native.PeerIdC(one) for one in ids])
+        self._c = _native.CollectiveOptionsC(
+            size=ctypes.sizeof(_native.CollectiveOptionsC),
+            tag=self.tag,
+            members=None if members is None else ctypes.addressof(self._ids),
+            member_count=len(ids),
+            alone_ok=bool(alone_ok),
+        )
+        if members is not None and not ids:
+            raise InvalidArgument(f"{where}: members: the list is empty")
+        if quantization is not None:
+            self._c.quantization = quantization.to_c()
+
+    def work(
+        self, function: str, arguments: Tuple[Any, ...], pins: Any = None, staged: Optional[Staged] = None
+    ) -> Work:
+        launch = getattr(_native.lib, function + "Async")
+        given: Callable[[Any, Any], int] = lambda comm, handle: launch(
+            *arguments, ctypes.byref(self._c), comm, handle
+        )
+        world = None if self.members is None else len(self.members)
+        return Work(function, self.tag, given, (self, pins), staged, world)
+
+
+def _need_elements(where: str, buffer: _buffers.Buffer) -> None:
+    if buffer.count == 0:
+        raise InvalidArgument(f"{where}: the buffers have no elements")
+
+
+def broadcast(options: Options, thing: Any, root: Union[int, str], own_rank: int) -> Work:
+    where, members = options.where, options.members
+    assert members is not None
+    if isinstance(root, str):
+        if root not in members:
+            raise InvalidArgument(f"{where}: root: {root!r} is none of the members")
+        rank = members.index(root)
+    else:
+        rank = number(f"{where}: root", root, 0, len(members))
+    buffer = _buffers.of(thing, f"{where}: the buffer")
+    is_root = rank == own_rank
+    if not is_root:
+        _buffers.need_writable(buffer, thing, f"{where}: the buffer")
+    _need_elements(where, buffer)
+    staged, address = None, buffer.address
+    if on_device(buffer):
+        source, target = (buffer.owner, None) if is_root else (None, buffer.owner)
+        staged = Staged(buffer.count, source, 0, target, 0)
+        address = staged.address(0)
+    return options.work("pcclBroadcast", (address, buffer.count, buffer.dtype, rank), buffer, staged)
+
+
+def _pair(where: str, send: Any, recv: Any) -> Tuple[_buffers.Buffer, _buffers.Buffer]:
+    source, target = _buffers.of(send, f"{where}: send"), _buffers.of(recv, f"{where}: recv")
+    _buffers.need_writable(target, recv, f"{where}: recv")
+    _buffers.match_kinds(source, target, where)
+    _need_elements(where, source)
+    return source, target
+
+
+def _need_parts(where: str, whole: Tuple[str, int], part: Tuple[str, int], world: int) -> None:
+    if whole[1] != world * part[1]:
+        raise LayoutError(
+            f"{where}: {whole[0]} has {whole[1]} elements; for {world} members and {part[1]} elements in {part[0]} "
+            f"it must have {world * part[1]}"
+        )
+
+
+def all_gather(options: Options, send: Any, recv: Any, own_rank: int) -> Work:
+    source, target = _pair(options.where, send, recv)
+    assert options.members is not None
+    _need_parts(options.where, ("recv", target.count), ("send", source.count), len(options.members))
+    staged, addresses = None, (source.address, target.address)
+    if on_device(source):
+        own = own_rank * source.count
+        staged = Staged(target.count, source.owner, own, target.owner, 0)
+        addresses = staged.address(own), staged.address(0)
+    return options.work("pcclAllGather", (*addresses, source.count, source.dtype), (source, target), staged)
+
+
+def reduce_scatter(options: Options, send: Any, recv: Any, op: Union[ReduceOp, str], own_rank: int) -> Work:
+    source, target = _pair(options.where, send, recv)
+    assert options.members is not None
+    _need_parts(options.where, ("send", source.count), ("recv", target.count), len(options.members))
+    staged, addresses = None, (source.address, target.address)
+    if on_device(source):
+        own = own_rank * target.count
+        staged = Staged(source.count, source.owner, 0, target.owner, own)
+        addresses = staged.address(0), staged.address(own)
+    arguments = (*addresses, target.count, source.dtype, member("op", ReduceOp, op))
+    return options.work("pcclReduceScatter", arguments, (source, target), staged)
+
+
+def barrier(options: Options) -> Work:
+    return options.work("pcclBarrier", ())

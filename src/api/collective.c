@@ -1,0 +1,157 @@
+/* Public functions of the collectives other than all-reduce. */
+#include "api/api.h"
+#include "drive/comm_machine.h"
+#include "drive/operation.h"
+
+static enum pccl_status launch_and_await(const struct pccl_request *request, pcclComm_t *comm, bool await,
+                                         pcclOperationInfo_t *info, struct pccl_why *why)
+{
+    struct pccl_operation *operation;
+    pccl_comm_enter(comm);
+    enum pccl_status status = pccl_operation_launch(comm, request, NULL, &operation, why);
+    if (status == PCCL_OK && await)
+        status = pccl_operation_await(comm, operation, info, why);
+    pccl_comm_leave(comm);
+    return status;
+}
+
+static pcclResult_t result_of(const pcclComm_t *comm, enum pccl_status status, const struct pccl_why *why)
+{
+    return status == PCCL_OK ? pcclSuccess : pccl_api_fail_why(comm, PCCL_FAMILY_REDUCE, status, why);
+}
+
+static pcclResult_t carry_out(const struct pccl_asked *asked, pcclComm_t *comm, pcclOperationInfo_t *info_out)
+{
+    struct pccl_why why = {0};
+    struct pccl_request request = {0};
+    pcclOperationInfo_t info;
+    enum pccl_status status = pccl_api_info_begin(info_out, &info, &why.reason);
+    if (status == PCCL_OK)
+        status = pccl_api_request(asked, &request, &why.reason);
+    if (status == PCCL_OK)
+        status = launch_and_await(&request, comm, true, &info, &why);
+    if (status == PCCL_OK)
+        pccl_api_info_end(&info, info_out);
+    pccl_api_request_free(&request);
+    return result_of(comm, status, &why);
+}
+
+static pcclResult_t launch(const struct pccl_asked *asked, pcclComm_t *comm, pcclAsyncReduceOp_t *handle)
+{
+    struct pccl_why why = {0};
+    struct pccl_request request = {0};
+    if (!handle)
+        return pccl_api_fail_with(comm, PCCL_FAMILY_REDUCE, PCCL_ARGUMENT, "the handle is NULL");
+    enum pccl_status status = pccl_api_request(asked, &request, &why.reason);
+    if (status == PCCL_OK)
+        status = launch_and_await(&request, comm, false, NULL, &why);
+    if (status == PCCL_OK)
+        *handle = (pcclAsyncReduceOp_t){.comm = comm, .tag = request.tag};
+    pccl_api_request_free(&request);
+    return result_of(comm, status, &why);
+}
+
+static struct pccl_asked broadcast(void *buffer, size_t count, pcclDataType_t datatype, uint32_t root,
+                                   const pcclCollectiveOptions_t *options)
+{
+    return (struct pccl_asked){.collective = PCCL_BROADCAST,
+                               .input = buffer,
+                               .result = buffer,
+                               .count = count,
+                               .datatype = datatype,
+                               .root = root,
+                               .options = options};
+}
+
+pcclResult_t pcclBroadcast(void *buffer, size_t count, pcclDataType_t datatype, uint32_t root,
+                           const pcclCollectiveOptions_t *options, const pcclComm_t *comm_const,
+                           pcclOperationInfo_t *info)
+{
+    pcclComm_t *comm = (pcclComm_t *)(uintptr_t)comm_const;
+    struct pccl_asked asked = broadcast(buffer, count, datatype, root, options);
+    PCCL_API_CALL(comm, PCCL_FAMILY_REDUCE, carry_out(&asked, comm, info));
+}
+
+pcclResult_t pcclBroadcastAsync(void *buffer, size_t count, pcclDataType_t datatype, uint32_t root,
+                                const pcclCollectiveOptions_t *options, const pcclComm_t *comm_const,
+                                pcclAsyncReduceOp_t *handle_out)
+{
+    pcclComm_t *comm = (pcclComm_t *)(uintptr_t)comm_const;
+    struct pccl_asked asked = broadcast(buffer, count, datatype, root, options);
+    PCCL_API_CALL(comm, PCCL_FAMILY_REDUCE, launch(&asked, comm, handle_out));
+}
+
+static struct pccl_asked gather(const void *sendbuf, void *recvbuf, size_t count, pcclDataType_t datatype,
+                                const pcclCollectiveOptions_t *options)
+{
+    return (struct pccl_asked){.collective = PCCL_ALL_GATHER,
+                               .input = sendbuf,
+                               .result = recvbuf,
+                               .count = count,
+                               .datatype = datatype,
+                               .options = options};
+}
+
+pcclResult_t pcclAllGather(const void *sendbuf, void *recvbuf, size_t count, pcclDataType_t datatype,
+                           const pcclCollectiveOptions_t *options, const pcclComm_t *comm_const,
+                           pcclOperationInfo_t *info)
+{
+    pcclComm_t *comm = (pcclComm_t *)(uintptr_t)comm_const;
+    struct pccl_asked asked = gather(sendbuf, recvbuf, count, datatype, options);
+    PCCL_API_CALL(comm, PCCL_FAMILY_REDUCE, carry_out(&asked, comm, info));
+}
+
+pcclResult_t pcclAllGatherAsync(const void *sendbuf, void *recvbuf, size_t count, pcclDataType_t datatype,
+                                const pcclCollectiveOptions_t *options, const pcclComm_t *comm_const,
+                                pcclAsyncReduceOp_t *handle_out)
+{
+    pcclComm_t *comm = (pcclComm_t *)(uintptr_t)comm_const;
+    struct pccl_asked asked = gather(sendbuf, recvbuf, count, datatype, options);
+    PCCL_API_CALL(comm, PCCL_FAMILY_REDUCE, launch(&asked, comm, handle_out));
+}
+
+static struct pccl_asked scatter(const void *sendbuf, void *recvbuf, size_t count, pcclDataType_t datatype,
+                                 pcclRedOp_t op, const pcclCollectiveOptions_t *options)
+{
+    return (struct pccl_asked){.collective = PCCL_REDUCE_SCATTER,
+                               .input = sendbuf,
+                               .result = recvbuf,
+                               .count = count,
+                               .datatype = datatype,
+                               .op = op,
+                               .options = options};
+}
+
+pcclResult_t pcclReduceScatter(const void *sendbuf, void *recvbuf, size_t count, pcclDataType_t datatype,
+                               pcclRedOp_t op, const pcclCollectiveOptions_t *options, const pcclComm_t *comm_const,
+                               pcclOperationInfo_t *info)
+{
+    pcclComm_t *comm = (pcclComm_t *)(uintptr_t)comm_const;
+    struct pccl_asked asked = scatter(sendbuf, recvbuf, count, datatype, op, options);
+    PCCL_API_CALL(comm, PCCL_FAMILY_REDUCE, carry_out(&asked, comm, info));
+}
+
+pcclResult_t pcclReduceScatterAsync(const void *sendbuf, void *recvbuf, size_t count, pcclDataType_t datatype,
+                                    pcclRedOp_t op, const pcclCollectiveOptions_t *options,
+                                    const pcclComm_t *comm_const, pcclAsyncReduceOp_t *handle_out)
+{
+    pcclComm_t *comm = (pcclComm_t *)(uintptr_t)comm_const;
+    struct pccl_asked asked = scatter(sendbuf, recvbuf, count, datatype, op, options);
+    PCCL_API_CALL(comm, PCCL_FAMILY_REDUCE, launch(&asked, comm, handle_out));
+}
+
+pcclResult_t pcclBarrier(const pcclCollectiveOptions_t *options, const pcclComm_t *comm_const,
+                         pcclOperationInfo_t *info)
+{
+    pcclComm_t *comm = (pcclComm_t *)(uintptr_t)comm_const;
+    struct pccl_asked asked = {.collective = PCCL_BARRIER, .options = options};
+    PCCL_API_CALL(comm, PCCL_FAMILY_REDUCE, carry_out(&asked, comm, info));
+}
+
+pcclResult_t pcclBarrierAsync(const pcclCollectiveOptions_t *options, const pcclComm_t *comm_const,
+                              pcclAsyncReduceOp_t *handle_out)
+{
+    pcclComm_t *comm = (pcclComm_t *)(uintptr_t)comm_const;
+    struct pccl_asked asked = {.collective = PCCL_BARRIER, .options = options};
+    PCCL_API_CALL(comm, PCCL_FAMILY_REDUCE, launch(&asked, comm, handle_out));
+}

@@ -1,0 +1,144 @@
+/* What callers ask for, from the public structs: everything that the arguments alone can show is checked here. */
+#include "api/api.h"
+#include "kernels/codec.h"
+#include "net/heap.h"
+
+#include <string.h>
+
+static _Thread_local struct pccl_label label_of_thread;
+
+void pccl_api_set_label(const struct pccl_label *label) { label_of_thread = *label; }
+
+static enum pccl_status refuse(struct pccl_text *reason, const char *words)
+{
+    pccl_text_format(reason, "%s", words);
+    return PCCL_ARGUMENT;
+}
+
+static const char *wrong_elements(const struct pccl_asked *asked)
+{
+    if (asked->collective == PCCL_BARRIER)
+        return NULL;
+    return asked->count == 0                                              ? "count is 0"
+           : (unsigned)asked->datatype >= PCCL_DATATYPES                  ? "unknown data type"
+           : (unsigned)asked->op >= PCCL_REDUCE_OPS                       ? "unknown operation"
+           : (unsigned)asked->codec.algorithm > pcclQuantZeroPointScale   ? "unknown quantization algorithm"
+           : asked->count > SIZE_MAX / 16                                 ? "count is larger than any memory"
+                                                                          : NULL;
+}
+
+static enum pccl_status describe(const struct pccl_asked *asked, struct pccl_descriptor *descriptor,
+                                 struct pccl_text *reason)
+{
+    bool reduces = asked->collective == PCCL_ALL_REDUCE || asked->collective == PCCL_REDUCE_SCATTER;
+    bool quantized = asked->codec.algorithm != pcclQuantNone;
+    const char *wrong = wrong_elements(asked);
+    if (wrong)
+        return refuse(reason, wrong);
+    if (quantized && !reduces)
+        return refuse(reason, "only reductions can be quantized");
+    *descriptor = (struct pccl_descriptor){.collective = (uint8_t)asked->collective,
+                                           .datatype = (uint8_t)asked->datatype,
+                                           .operation = (uint8_t)asked->op,
+                                           .codec = (uint8_t)asked->codec.algorithm,
+                                           .codec_datatype = (uint8_t)(quantized ? asked->codec.quantized_datatype : 0),
+                                           .count = asked->count,
+                                           .label = label_of_thread};
+    pccl_text_clear(reason);
+    if (quantized)
+        (void)pccl_codec_find((enum pccl_codec_kind)asked->codec.algorithm, (enum pccl_datatype)asked->datatype,
+                              (enum pccl_datatype)asked->codec.quantized_datatype, (enum pccl_reduce_op)asked->op,
+                              reason);
+    return reason->length ? PCCL_ARGUMENT : PCCL_OK;
+}
+
+enum pccl_status pccl_api_request_reduction(const void *sendbuf, void *recvbuf,
+                                            const pcclReduceDescriptor_t *descriptor, struct pccl_request *request,
+                                            struct pccl_text *reason)
+{
+    if (!sendbuf || !recvbuf || !descriptor)
+        return refuse(reason, "sendbuf, recvbuf or the descriptor is NULL");
+    struct pccl_asked asked = {.collective = PCCL_ALL_REDUCE,
+                               .count = descriptor->count,
+                               .datatype = descriptor->src_descriptor.datatype,
+                               .op = descriptor->op,
+                               .codec = descriptor->quantization_options};
+    if ((unsigned)descriptor->src_descriptor.distribution_hint > pcclDistributionUniform)
+        return refuse(reason, "unknown distribution hint");
+    *request = (struct pccl_request){.tag = descriptor->tag, .input = sendbuf, .result = recvbuf};
+    enum pccl_status status = describe(&asked, &request->descriptor, reason);
+    return status == PCCL_OK ? pccl_request_check_buffers(request, 1, 0, reason) : status;
+}
+
+/* ---- options ---- */
+
+static enum pccl_status read_options(const pcclCollectiveOptions_t *given, pcclCollectiveOptions_t *options,
+                                     struct pccl_text *reason)
+{
+    *options = (pcclCollectiveOptions_t)PCCL_COLLECTIVE_OPTIONS_INIT;
+    if (!given)
+        return PCCL_OK;
+    if (given->size < sizeof *options || given->size > PCCL_API_STRUCT_MAX)
+        return refuse(reason, "the size of the options is not set; use PCCL_COLLECTIVE_OPTIONS_INIT");
+    for (size_t i = sizeof *options; i < given->size; i++) {
+        if (((const unsigned char *)given)[i] != 0)
+            return refuse(reason, "the options have a member that this version of the library does not know");
+    }
+    memcpy(options, given, sizeof *options);
+    return PCCL_OK;
+}
+
+static enum pccl_status read_members(const pcclCollectiveOptions_t *options, struct pccl_request *request,
+                                     struct pccl_text *reason)
+{
+    if (!options->members)
+        return PCCL_OK;
+    if (options->member_count == 0 || options->member_count > PCCL_PEERS_MAX)
+        return refuse(reason, options->member_count ? "the list of members is longer than any group"
+                                                    : "the list of members is empty");
+    struct pccl_id *members = pccl_allocate(pccl_heap(), options->member_count * sizeof *members);
+    if (!members) {
+        pccl_text_format(reason, "out of memory for a list of %u members", options->member_count);
+        return PCCL_MEMORY;
+    }
+    request->members = members;
+    request->member_count = options->member_count;
+    for (uint32_t i = 0; i < options->member_count; i++) {
+        const char *digits = options->members[i].digits;
+        if (digits[PCCL_PEER_ID_SIZE - 1] || !pccl_id_read(digits, PCCL_PEER_ID_SIZE - 1, &members[i])) {
+            pccl_text_format(reason, "member %u of the list is no id: it has 32 lower-case hexadecimal digits", i);
+            return PCCL_ARGUMENT;
+        }
+    }
+    return PCCL_OK;
+}
+
+enum pccl_status pccl_api_request(const struct pccl_asked *asked, struct pccl_request *request,
+                                  struct pccl_text *reason)
+{
+    pcclCollectiveOptions_t options;
+    struct pccl_asked complete = *asked;
+    *request = (struct pccl_request){0};
+    if (asked->collective != PCCL_BARRIER && (!asked->input || !asked->result))
+        return refuse(reason, "a buffer is NULL");
+    enum pccl_status status = read_options(asked->options, &options, reason);
+    if (status != PCCL_OK)
+        return status;
+    complete.codec = options.quantization;
+    *request = (struct pccl_request){.tag = options.tag,
+                                     .input = asked->input,
+                                     .result = asked->result,
+                                     .root = asked->root,
+                                     .alone_ok = options.alone_ok};
+    status = describe(&complete, &request->descriptor, reason);
+    if (status != PCCL_OK)
+        return status;
+    if (options.label && !pccl_label_of(options.label, &request->descriptor.label))
+        return refuse(reason, "a label has at most 32 bytes of printable UTF-8");
+    return read_members(&options, request, reason);
+}
+
+void pccl_api_request_free(struct pccl_request *request)
+{
+    pccl_release(pccl_heap(), (void *)(uintptr_t)request->members, request->member_count * sizeof *request->members);
+}

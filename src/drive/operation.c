@@ -1,0 +1,448 @@
+#include "drive/communicator.h"
+#include "drive/operation.h"
+#include "drive/comm_callers.h"
+#include "drive/comm_engine.h"
+#include "drive/comm_machine.h"
+#include "drive/comm_wait.h"
+
+#include "net/heap.h"
+#include "peer/queries.h"
+#include "wire/tiny.h"
+
+#include <string.h>
+
+/* A caller that polls with short awaits counts as waiting in between. */
+enum { WAIT_EXPIRY_MS = 500 };
+
+/* ---- launch ---- */
+
+static void cancel_wait_expiry(struct pcclComm_t *comm, struct pccl_operation *operation)
+{
+    if (operation->wait_expires_us)
+        comm->operations.expiring_waits--;
+    operation->wait_expires_us = 0;
+}
+
+struct pccl_operation *pccl_operation_find(const struct pcclComm_t *comm, uint64_t tag)
+{
+    struct pccl_table_node *node = pccl_table_find(&comm->operations.by_tag, tag);
+    return node ? PCCL_CONTAINER_OF(node, struct pccl_operation, by_tag) : NULL;
+}
+
+static void explain_refusal(const struct pcclComm_t *comm, enum pccl_status status, uint64_t tag,
+                            struct pccl_text *reason)
+{
+    switch (status) {
+    case PCCL_USAGE:
+        if (!pccl_comm_is_connected(comm))
+            (void)pccl_comm_why_unconnected(comm, reason);
+        else
+            pccl_text_format(reason, "the topology is being updated by another thread");
+        break;
+    case PCCL_ARGUMENT:
+        pccl_text_format(reason, "the tag %" PRIu64 " is in use: launched and not yet awaited", tag);
+        break;
+    case PCCL_TOO_FEW_PEERS: pccl_text_format(reason, "this peer is alone in its group"); break;
+    case PCCL_LIMIT: pccl_text_format(reason, "too many operations or tags are outstanding"); break;
+    default: pccl_text_format(reason, "%s", pccl_status_text(status)); break;
+    }
+}
+
+/* The reason for a refusal for which the machine gave none. */
+static enum pccl_status may_launch(const struct pcclComm_t *comm, uint64_t tag, struct pccl_text *reason)
+{
+    if (!pccl_comm_is_connected(comm))
+        return pccl_comm_why_unconnected(comm, reason);
+    if (!pccl_operation_find(comm, tag))
+        return PCCL_OK;
+    explain_refusal(comm, PCCL_ARGUMENT, tag, reason);
+    return PCCL_ARGUMENT;
+}
+
+/* Whom the caller counts on; where no list matters, who takes part. NULL: out of memory. */
+static struct pccl_operation *allocate(const struct pcclComm_t *comm, const struct pccl_request *request)
+{
+    uint32_t count = request->member_count;
+    const struct pccl_member *known = NULL;
+    const struct pccl_id *ids = request->members;
+    if (!ids && pccl_request_needs_members(request))
+        known = pccl_peer_members(comm->peer, &count);
+    else if (!ids)
+        ids = pccl_peer_view_members(comm->peer, &count);
+    struct pccl_operation *operation = pccl_allocate(pccl_heap(), sizeof *operation + count * sizeof *ids);
+    if (!operation)
+        return NULL;
+    operation->world = count;
+    operation->member_count = count;
+    for (uint32_t i = 0; i < count; i++)
+        operation->members[i] = known ? known[i].peer : ids[i];
+    return operation;
+}
+
+static void release(struct pccl_operation *operation)
+{
+    pccl_release(pccl_heap(), operation, sizeof *operation + operation->member_count * sizeof *operation->members);
+}
+
+/* The place of an id among the members from this one on; their number: it is not there. */
+static uint32_t find_member(const struct pccl_operation *operation, uint32_t from, const struct pccl_id *id)
+{
+    while (from < operation->member_count && !pccl_id_equal(&operation->members[from], id))
+        from++;
+    return from;
+}
+
+/* A list that the caller gave. One that is wrong in another way is told from the members by all peers alike. */
+static enum pccl_status check_members(const struct pcclComm_t *comm, const struct pccl_operation *operation,
+                                      struct pccl_text *reason)
+{
+    uint32_t count;
+    const struct pccl_member *known = pccl_peer_members(comm->peer, &count);
+    for (uint32_t i = 0; i < operation->member_count; i++) {
+        if (i < count && pccl_id_equal(&operation->members[i], &known[i].peer))
+            continue; /* none of these comes twice among themselves */
+        if (find_member(operation, 0, &operation->members[i]) == i &&
+            find_member(operation, i + 1, &operation->members[i]) == operation->member_count)
+            continue;
+        pccl_text_format(reason, "the list of members names peer %s twice", pccl_id_str(&operation->members[i]));
+        return PCCL_ARGUMENT;
+    }
+    return PCCL_OK;
+}
+
+/* What depends on who the members are. */
+static enum pccl_status place(const struct pcclComm_t *comm, struct pccl_operation *operation,
+                              const struct pccl_request *request, struct pccl_descriptor *descriptor,
+                              struct pccl_text *reason)
+{
+    enum pccl_status status = request->members ? check_members(comm, operation, reason) : PCCL_OK;
+    if (status != PCCL_OK)
+        return status;
+    operation->rank = find_member(operation, 0, &comm->id);
+    if (operation->rank == operation->member_count) {
+        pccl_text_format(reason, "this peer is not in the list of members");
+        return PCCL_ARGUMENT;
+    }
+    if (descriptor->collective == PCCL_BROADCAST) {
+        if (request->root >= operation->member_count) {
+            pccl_text_format(reason, "the root is rank %u, but there are %u members", request->root,
+                             operation->member_count);
+            return PCCL_ARGUMENT;
+        }
+        descriptor->root = operation->members[request->root];
+    }
+    return pccl_request_check_buffers(request, operation->member_count, operation->rank, reason);
+}
+
+/*
+ * Where the outcome of a tiny operation goes. Whether it is one depends only on what all peers have
+ * alike.
+ */
+static void plan_tiny(const struct pcclComm_t *comm, struct pccl_operation *operation,
+                      const struct pccl_request *request, struct pccl_launch *launch)
+{
+    struct pccl_request_extent extent = pccl_request_extent(request, operation->member_count, operation->rank);
+    bool is_root = pccl_id_equal(&launch->descriptor.root, &comm->id);
+    struct pccl_tiny_sizes sizes = pccl_tiny_sizes(&launch->descriptor, operation->member_count, is_root);
+    operation->tiny = request->descriptor.collective == PCCL_BARRIER ||
+                      sizes.largest <= pccl_peer_tiny_bytes_max(comm->peer);
+    operation->result_bytes = extent.result;
+    if (!operation->tiny)
+        return;
+    if (request->descriptor.collective == PCCL_REDUCE_SCATTER)
+        operation->outcome_skip = extent.own;
+    operation->traffic = (struct pccl_traffic){sizes.contribution, sizes.result};
+    launch->tiny = true;
+    launch->payload = sizes.contribution ? request->input : NULL;
+    launch->payload_bytes = (uint32_t)sizes.contribution;
+}
+
+/* The operation is not in the table yet. After a failure its job, if any, is not the engine's. */
+static enum pccl_status launch(struct pcclComm_t *comm, struct pccl_operation *operation,
+                               const struct pccl_request *request, struct pccl_text *reason)
+{
+    bool counts_on_members = pccl_request_needs_members(request);
+    struct pccl_launch launch = {.tag = request->tag,
+                                 .descriptor = request->descriptor,
+                                 .members = counts_on_members ? operation->members : NULL,
+                                 .member_count = counts_on_members ? operation->member_count : 0,
+                                 .user = operation};
+    enum pccl_status status = place(comm, operation, request, &launch.descriptor, reason);
+    if (status != PCCL_OK)
+        return status;
+    plan_tiny(comm, operation, request, &launch);
+    if (!operation->tiny && !pccl_peer_is_alone(comm->peer) &&
+        !pccl_operation_job_make(comm, operation, request->input, &launch.descriptor))
+        return PCCL_MEMORY;
+    struct pccl_peer_event event = {.kind = PCCL_PEER_LAUNCH, .launch = &launch};
+    status = pccl_comm_step(comm, &event);
+    if (status == PCCL_OK)
+        operation->op = event.op;
+    else if (operation->job && operation->job->started)
+        pccl_operation_job_await(comm, operation); /* the machine broke in this step and stopped the job */
+    return status;
+}
+
+/* This peer is alone in its group: it has what the others would send, and nobody need be told. */
+static enum pccl_status do_alone(struct pcclComm_t *comm, struct pccl_operation *operation,
+                                 const struct pccl_request *request, struct pccl_text *reason)
+{
+    if (operation->member_count > 1 && pccl_request_needs_members(request)) {
+        pccl_text_format(reason, "of the %u members that this peer counts on it is the only one left",
+                         operation->member_count);
+        return PCCL_MEMBERS_CHANGED;
+    }
+    if (operation->result_bytes && request->result != request->input)
+        memmove(request->result, request->input, operation->result_bytes);
+    PCCL_ASSERT(operation->member_count == 1);
+    operation->world = 1;
+    operation->traffic = (struct pccl_traffic){0};
+    pccl_comm_operation_decided(comm, operation, true);
+    return PCCL_OK;
+}
+
+static void refuse(struct pcclComm_t *comm, struct pccl_operation *operation, enum pccl_status status,
+                   const struct pccl_epoch *known, struct pccl_why *why)
+{
+    if (status == PCCL_TOO_FEW_PEERS || status == PCCL_MEMBERS_CHANGED)
+        pccl_peer_departed(comm->peer, known, NULL, &why->details.departed);
+    pccl_operation_job_leave(comm, operation);
+    release(operation);
+}
+
+/* From here on it can be found by its tag. */
+static void begin(struct pcclComm_t *comm, struct pccl_operation *operation, uint64_t tag)
+{
+    const struct pccl_peer_op *op = operation->op;
+    pccl_table_insert(&comm->operations.by_tag, &operation->by_tag, tag);
+    operation->why.details = (struct pccl_details){.launched = true, .tag = tag, .sequence = op ? op->instance.use : 0};
+    if (operation->job && !operation->job->started) /* decided before it started, or it never will */
+        pccl_operation_job_leave(comm, operation);
+    if (op && op->state == PCCL_OP_DECIDED && !operation->decided)
+        pccl_comm_operation_decided(comm, operation, op->class == PCCL_CLASS_NONE);
+    if (comm->params.op_timeout_ms)
+        pccl_comm_check_deadline(comm);
+}
+
+enum pccl_status pccl_operation_launch(struct pcclComm_t *comm, const struct pccl_request *request,
+                                       struct pccl_waiter *waiter, struct pccl_operation **operation_out,
+                                       struct pccl_why *why)
+{
+    enum pccl_status status = may_launch(comm, request->tag, &why->reason);
+    if (status != PCCL_OK)
+        return status;
+    struct pccl_epoch known = pccl_peer_attributes(comm->peer).epoch;
+    struct pccl_operation *operation = allocate(comm, request);
+    if (!operation) {
+        explain_refusal(comm, PCCL_MEMORY, request->tag, &why->reason);
+        return PCCL_MEMORY;
+    }
+    operation->result = request->result;
+    operation->waiter = waiter;
+    status = launch(comm, operation, request, &why->reason);
+    if (status == PCCL_TOO_FEW_PEERS && request->alone_ok)
+        status = do_alone(comm, operation, request, &why->reason);
+    if (status != PCCL_OK) {
+        if (!why->reason.length)
+            explain_refusal(comm, status, request->tag, &why->reason);
+        refuse(comm, operation, status, &known, why);
+        return status;
+    }
+    begin(comm, operation, request->tag);
+    *operation_out = operation;
+    return PCCL_OK;
+}
+
+/* ---- the end ---- */
+
+static enum pccl_status status_of(enum pccl_class class)
+{
+    switch (class) {
+    case PCCL_CLASS_NONE: return PCCL_OK;
+    case PCCL_CLASS_PEER_LOST: return PCCL_PEER_LOST;
+    case PCCL_CLASS_MISMATCH: return PCCL_MISMATCH;
+    case PCCL_CLASS_ABORTED: return PCCL_ABORTED;
+    case PCCL_CLASS_DEADLINE: return PCCL_TIMEOUT;
+    case PCCL_CLASS_MEMBERS_CHANGED: return PCCL_MEMBERS_CHANGED;
+    case PCCL_CLASS_INTERNAL:
+    case PCCL_CLASS_COUNT: break;
+    }
+    return PCCL_INTERNAL;
+}
+
+static void keep_outcome(const struct pcclComm_t *comm, struct pccl_operation *operation)
+{
+    const struct pccl_peer_op *op = operation->op;
+    if (!op)
+        return;
+    PCCL_ASSERT(operation->over);
+    operation->op = NULL;
+    operation->world = op->world;
+    operation->why.reason = op->reason;
+    operation->status = op->lost_by != PCCL_OK ? op->lost_by : status_of(op->class);
+    if (operation->status != PCCL_OK)
+        pccl_peer_departed(comm->peer, &op->known, &op->attributes.epoch, &operation->why.details.departed);
+    if (operation->tiny && operation->status == PCCL_OK && operation->result_bytes) {
+        PCCL_ASSERT(operation->outcome_skip + operation->result_bytes <= op->payload_bytes);
+        memcpy(operation->result, op->payload + operation->outcome_skip, operation->result_bytes);
+    }
+}
+
+static void describe(const struct pccl_operation *operation, pcclOperationInfo_t *info)
+{
+    info->tag = operation->why.details.tag;
+    info->sequence = operation->why.details.sequence;
+    info->tx_bytes = operation->traffic.sent_bytes;
+    info->rx_bytes = operation->traffic.received_bytes;
+    info->world = operation->world;
+    info->rank = operation->rank;
+    if (!info->participants)
+        return;
+    for (uint32_t i = 0; i < operation->member_count && i < info->participants_max; i++) {
+        pccl_id_write(&operation->members[i], info->participants[i].digits, PCCL_PEER_ID_SIZE - 1);
+        info->participants[i].digits[PCCL_PEER_ID_SIZE - 1] = '\0';
+    }
+}
+
+enum pccl_status pccl_operation_end(struct pcclComm_t *comm, struct pccl_operation *operation,
+                                    pcclOperationInfo_t *info, struct pccl_why *why)
+{
+    struct pccl_peer_op *op = operation->op;
+    keep_outcome(comm, operation);
+    enum pccl_status status = operation->status;
+    if (status != PCCL_OK)
+        *why = operation->why;
+    else if (info)
+        describe(operation, info);
+    if (op)
+        pccl_comm_step(comm, &(struct pccl_peer_event){.kind = PCCL_PEER_OP_RELEASE, .op = op});
+    pccl_operation_job_leave(comm, operation);
+    cancel_wait_expiry(comm, operation);
+    pccl_table_remove(&comm->operations.by_tag, &operation->by_tag);
+    release(operation);
+    return status;
+}
+
+static void tell_awaited(struct pcclComm_t *comm, const struct pccl_operation *operation, bool blocked)
+{
+    pccl_comm_step(comm,
+                   &(struct pccl_peer_event){.kind = PCCL_PEER_OP_AWAIT, .op = operation->op, .blocked = blocked});
+}
+
+void pccl_operation_announce_wait(struct pcclComm_t *comm, struct pccl_operation *operation)
+{
+    operation->awaited = true;
+    if (operation->wait_expires_us)
+        cancel_wait_expiry(comm, operation); /* the machine still counts this thread as waiting */
+    else if (!operation->decided)
+        tell_awaited(comm, operation, true);
+}
+
+bool pccl_operation_wait(struct pcclComm_t *comm, struct pccl_operation *operation, uint64_t deadline_us)
+{
+    if (operation->over)
+        return true;
+    operation->waiter = pccl_caller_waiter();
+    pccl_operation_announce_wait(comm, operation);
+    if (pccl_comm_wait_until(comm, operation->waiter, deadline_us))
+        return true;
+    operation->waiter = NULL;
+    operation->awaited = false;
+    if (!operation->decided) {
+        operation->wait_expires_us = pccl_now_us() + WAIT_EXPIRY_MS * UINT64_C(1000);
+        comm->operations.expiring_waits++;
+    }
+    return false;
+}
+
+enum pccl_status pccl_operation_await(struct pcclComm_t *comm, struct pccl_operation *operation,
+                                      pcclOperationInfo_t *info, struct pccl_why *why)
+{
+    bool over = pccl_operation_wait(comm, operation, UINT64_MAX);
+    PCCL_ASSERT(over);
+    return pccl_operation_end(comm, operation, info, why);
+}
+
+/* ---- all of a communicator ---- */
+
+static struct pccl_operation *operation_of(struct pccl_table_node *node)
+{
+    return node ? PCCL_CONTAINER_OF(node, struct pccl_operation, by_tag) : NULL;
+}
+
+void pccl_operations_expire_waits(struct pcclComm_t *comm)
+{
+    if (!comm->operations.expiring_waits)
+        return;
+    uint64_t now_us = pccl_now_us();
+    for (struct pccl_table_node *node = pccl_table_first(&comm->operations.by_tag); node;
+         node = pccl_table_after(&comm->operations.by_tag, node)) {
+        struct pccl_operation *operation = operation_of(node);
+        if (!operation->wait_expires_us || operation->wait_expires_us > now_us)
+            continue;
+        cancel_wait_expiry(comm, operation);
+        if (!operation->decided)
+            tell_awaited(comm, operation, false);
+    }
+}
+
+void pccl_operations_keep_outcomes(struct pcclComm_t *comm)
+{
+    for (struct pccl_table_node *node = pccl_table_first(&comm->operations.by_tag); node;
+         node = pccl_table_after(&comm->operations.by_tag, node))
+        keep_outcome(comm, operation_of(node));
+}
+
+void pccl_operations_forget_waiter(struct pcclComm_t *comm, const struct pccl_waiter *waiter)
+{
+    for (struct pccl_table_node *node = pccl_table_first(&comm->operations.by_tag); node;
+         node = pccl_table_after(&comm->operations.by_tag, node)) {
+        struct pccl_operation *operation = operation_of(node);
+        if (operation->waiter != waiter)
+            continue;
+        operation->waiter = NULL;
+        operation->awaited = false;
+    }
+}
+
+void pccl_operations_give_up(struct pcclComm_t *comm)
+{
+    for (struct pccl_table_node *node = pccl_table_first(&comm->operations.by_tag); node;
+         node = pccl_table_after(&comm->operations.by_tag, node)) {
+        struct pccl_operation *operation = operation_of(node);
+        if (operation->op) {
+            operation->op = NULL;
+            operation->status = PCCL_INTERNAL;
+            pccl_text_format(&operation->why.reason, "%s", pccl_status_text(PCCL_INTERNAL));
+        }
+        if (!operation->decided)
+            pccl_comm_operation_decided(comm, operation, false);
+    }
+}
+
+void pccl_operations_free(struct pcclComm_t *comm)
+{
+    struct pccl_table_node *node;
+    while ((node = pccl_table_first(&comm->operations.by_tag))) {
+        pccl_table_remove(&comm->operations.by_tag, node);
+        release(operation_of(node));
+    }
+    pccl_table_fini(&comm->operations.by_tag);
+}
+
+void pccl_operation_abort(struct pcclComm_t *comm, const struct pccl_operation *operation,
+                          const struct pccl_text *reason)
+{
+    struct pccl_peer_event event = {
+        .kind = PCCL_PEER_OP_ABORT, .op = operation->op, .class = PCCL_CLASS_ABORTED, .reason = reason};
+    if (!operation->decided)
+        pccl_comm_step(comm, &event);
+}
+
+void pccl_operations_abort(struct pcclComm_t *comm)
+{
+    comm->operations.aborts++;
+    for (struct pccl_table_node *node = pccl_table_first(&comm->operations.by_tag); node;
+         node = pccl_table_after(&comm->operations.by_tag, node))
+        pccl_operation_abort(comm, operation_of(node), NULL);
+}

@@ -1,0 +1,35 @@
+/*
+ * What a caller asks for, whatever public function it came by: its buffers, and whom it counts on.
+ * Arithmetic; knows no communicator.
+ */
+#ifndef PCCL_DRIVE_REQUEST_H
+#define PCCL_DRIVE_REQUEST_H
+
+#include "core/text.h"
+#include "wire/wire.h"
+
+struct pccl_request {
+    uint64_t tag;
+    struct pccl_descriptor descriptor; /* the root is filled in when the members are known */
+    const void *input;                 /* in a broadcast the same as the result; NULL: a barrier */
+    void *result;
+    const struct pccl_id *members; /* in order of their ranks; NULL: as of the last call that has returned */
+    uint32_t member_count;
+    uint32_t root; /* its rank */
+    bool alone_ok; /* a peer that is alone in its group carries it out by itself */
+};
+
+/* A peer's place among the members, and how many bytes of the buffers that makes. */
+struct pccl_request_extent {
+    size_t input, result;
+    size_t own; /* where this peer's part begins, in the buffer that has one for each member */
+};
+
+/* Whether ranks matter, so that it can only be carried out by certain members. */
+bool pccl_request_needs_members(const struct pccl_request *request);
+struct pccl_request_extent pccl_request_extent(const struct pccl_request *request, uint32_t world, uint32_t rank);
+/* ARGUMENT with a reason: in a world of this size they are too large, or they overlap as they must not. */
+PCCL_MUST_CHECK enum pccl_status pccl_request_check_buffers(const struct pccl_request *request, uint32_t world,
+                                                            uint32_t rank, struct pccl_text *reason);
+
+#endif
