@@ -190,8 +190,10 @@ static const char *check_decided(const struct pccl_peer_group *group, const stru
     PCCL_RULE(op->held_until_us == 0, "a decided operation is not held");
     PCCL_RULE(op->decision > group->stable && op->decision <= group->decisions,
               "stable outcomes are forgotten, and the others are numbered");
-    PCCL_RULE((op->result != NULL) == (op->tiny && op->class == PCCL_CLASS_NONE),
+    PCCL_RULE(op->combined == (op->tiny && op->class == PCCL_CLASS_NONE),
               "the result of a tiny operation is kept with its commit");
+    PCCL_RULE((op->result != NULL) == (op->result_bytes > 0) && (op->combined || op->result == NULL),
+              "a result is as long as it says");
     return NULL;
 }
 
@@ -201,11 +203,12 @@ static const char *check_undecided(const struct pccl_peer_group *group, const st
     PCCL_RULE(op->part_count == (op->parts != NULL ? group->ring_count : 0), "an operation has a part for each member");
     for (uint32_t i = 0; i < op->part_count; i++) {
         const struct pccl_part *part = &op->parts[i];
-        PCCL_RULE((part->payload != NULL) == (part->done && op->tiny), "a part of a tiny operation has its payload");
+        PCCL_RULE((part->payload != NULL) == (part->payload_bytes > 0), "a payload is as long as it says");
+        PCCL_RULE(part->payload == NULL || (part->done && op->tiny), "only parts of tiny operations have a payload");
         done += part->done;
     }
     PCCL_RULE(op->done_count == done, "the number of parts that are done is right");
-    PCCL_RULE(op->result == NULL, "only a commit has a result");
+    PCCL_RULE(!op->combined && op->result == NULL, "only a commit has a result");
     PCCL_RULE(op->part_count == 0 || done < op->part_count || op->held_until_us != 0,
               "an operation that all have finished is decided, or its abort is held");
     return NULL;

@@ -15,7 +15,8 @@ struct pccl_remote; /* master/remote.h */
 /* One member's part of an operation. */
 struct pccl_part {
     bool done;
-    uint8_t *payload; /* owned; tiny */
+    uint8_t *payload; /* owned; tiny: what the member contributes; NULL: nothing */
+    uint32_t payload_bytes;
 };
 
 /* An instance X (PROTOCOL 6). Undecided ones belong to the group's current view. */
@@ -32,8 +33,9 @@ struct pccl_operation {
     uint32_t world;
     uint32_t part_count, done_count; /* parts by ring position; freed at the decision */
     struct pccl_part *parts;
-    uint32_t payload_bytes;
-    uint8_t *result;        /* owned, payload_bytes; tiny and committed */
+    bool combined;   /* tiny, to be committed or committed: this is its result */
+    uint8_t *result; /* owned; NULL: nothing */
+    uint32_t result_bytes;
     uint64_t held_until_us; /* its abort is held; 0: it is not; UINT64_MAX: until the view is known */
     enum pccl_class held_class;
     struct pccl_id failed_by;

@@ -130,6 +130,7 @@ void pccl_master_end_run(struct pccl_master *m)
     m->founded = m->founded_by_newcomer = m->recovering = m->optimizing = false;
     m->run_key = m->lineage = (struct pccl_id){{0}};
     m->epoch = (struct pccl_epoch){0, 0};
+    m->admissions = 0;
     memset(m->rounds, 0, sizeof m->rounds);
     memset(m->last_outcome, 0, sizeof m->last_outcome);
     for (uint32_t i = 0; i < m->remote_count; i++)

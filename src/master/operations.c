@@ -26,7 +26,7 @@ static struct pccl_operation *find_operation(const struct pccl_peer_group *group
 static void free_parts(struct pccl_master *m, struct pccl_operation *op)
 {
     for (uint32_t i = 0; i < op->part_count; i++)
-        pccl_release(&m->memory, op->parts[i].payload, op->payload_bytes);
+        pccl_release(&m->memory, op->parts[i].payload, op->parts[i].payload_bytes);
     pccl_release(&m->memory, op->parts, op->part_count * sizeof *op->parts);
     op->parts = NULL;
     op->part_count = 0;
@@ -46,7 +46,7 @@ static void free_operation(struct pccl_master *m, struct pccl_peer_group *group,
     *(op->newer != NULL ? &op->newer->older : &group->newest) = op->older;
     release_hold(group, op);
     free_parts(m, op);
-    pccl_release(&m->memory, op->result, op->payload_bytes);
+    pccl_master_free_result(m, op);
     pccl_release(&m->memory, op, sizeof *op);
 }
 
@@ -137,8 +137,8 @@ void pccl_master_send_outcome(struct pccl_master *m, struct pccl_peer_group *gro
                                           .stable = group->stable,
                                           .class = (uint8_t)op->class,
                                           .world = op->world,
-                                          .tiny = op->result != NULL,
-                                          .result = {op->result, op->result != NULL ? op->payload_bytes : 0},
+                                          .tiny = op->combined,
+                                          .result = {op->result, op->result_bytes},
                                           .reason = pccl_bytes_of_text(&op->reason)}};
     if (only != NULL) {
         pccl_master_send(m, only, &msg, op->decision);
@@ -223,32 +223,11 @@ void pccl_master_abort(struct pccl_master *m, struct pccl_peer_group *group, str
     decide(m, group, op, class);
 }
 
-/* Folds the contributions in ring order. false: out of memory. */
-static bool fold(struct pccl_master *m, struct pccl_operation *op)
-{
-    PCCL_ASSERT(op->part_count > 0 && op->done_count == op->part_count);
-    const void **parts = pccl_allocate(&m->memory, op->part_count * sizeof *parts);
-    op->result = pccl_allocate(&m->memory, op->payload_bytes);
-    bool ok = parts != NULL && op->result != NULL;
-    for (uint32_t i = 0; ok && i < op->part_count; i++)
-        parts[i] = op->parts[i].payload;
-    if (ok)
-        pccl_combine_all(m->config.kernels, (enum pccl_datatype)op->descriptor.datatype,
-                         (enum pccl_reduce_op)op->descriptor.operation, parts, op->part_count,
-                         (size_t)op->descriptor.count, op->result);
-    pccl_release(&m->memory, parts, op->part_count * sizeof *parts);
-    if (!ok) {
-        pccl_release(&m->memory, op->result, op->payload_bytes);
-        op->result = NULL;
-    }
-    return ok;
-}
-
 void pccl_master_commit(struct pccl_master *m, struct pccl_peer_group *group, struct pccl_operation *op)
 {
     if (op->world == 0) /* otherwise it is a reported outcome, told again after a restart */
         op->world = group->ring_count;
-    if (op->tiny && op->result == NULL && !fold(m, op)) {
+    if (op->tiny && !op->combined && !pccl_master_combine(m, group, op)) {
         struct pccl_text reason;
         pccl_text_format(&reason, "the master is out of memory");
         pccl_master_abort(m, group, op, PCCL_CLASS_INTERNAL, &reason);
@@ -304,7 +283,6 @@ void pccl_master_take_part(struct pccl_master *m, struct pccl_operation *op, str
         op->descriptor = done->descriptor;
         op->described_by = from->id;
         op->tiny = done->tiny != 0;
-        op->payload_bytes = done->payload.length;
     }
     struct pccl_part *part = &op->parts[from->position];
     PCCL_ASSERT(!op->decided && from->position < op->part_count);
@@ -314,26 +292,18 @@ void pccl_master_take_part(struct pccl_master *m, struct pccl_operation *op, str
         pccl_master_remove(m, from, PCCL_REFUSAL_FULL, "it has too many operations in flight");
         return;
     }
-    if (op->tiny) {
-        part->payload = pccl_allocate(&m->memory, op->payload_bytes);
+    if (done->payload.length > 0) {
+        part->payload = pccl_allocate(&m->memory, done->payload.length);
         if (part->payload == NULL) {
             pccl_master_remove(m, from, PCCL_REFUSAL_FULL, "out of memory");
             return;
         }
-        memcpy(part->payload, done->payload.data, op->payload_bytes);
+        part->payload_bytes = done->payload.length;
+        memcpy(part->payload, done->payload.data, done->payload.length);
     }
     part->done = true;
     op->done_count++;
     from->under_way++;
-}
-
-bool pccl_master_payload_fits(const struct pccl_descriptor *descriptor, bool tiny, uint32_t length, uint32_t most)
-{
-    if (!tiny)
-        return length == 0;
-    size_t element_bytes = pccl_datatype_bytes((enum pccl_datatype)descriptor->datatype);
-    return descriptor->count > 0 && descriptor->count <= most / element_bytes &&
-           length == descriptor->count * element_bytes;
 }
 
 void pccl_master_done(struct pccl_master *m, struct pccl_remote *from, const struct pccl_msg_done *done)
@@ -342,13 +312,12 @@ void pccl_master_done(struct pccl_master *m, struct pccl_remote *from, const str
         return;
     struct pccl_peer_group *group = from->group;
     int order = pccl_epoch_compare(&done->view, &group->view);
-    if (order > 0 ||
-        !pccl_master_payload_fits(&done->descriptor, done->tiny != 0, done->payload.length, m->config.tiny_bytes_max)) {
+    if (order < 0)
+        return; /* PROTOCOL 6.5: launched before the view; a `view_ack` ends it */
+    if (order > 0 || !pccl_master_contribution_fits(done, &from->id, group->ring_count, m->config.tiny_bytes_max)) {
         pccl_master_remove(m, from, PCCL_REFUSAL_PROTOCOL, "it reported an impossible operation");
         return;
     }
-    if (order < 0)
-        return; /* PROTOCOL 6.5: launched before the view; a `view_ack` ends it */
     struct pccl_operation *op = pccl_master_operation(m, group, &done->instance, true);
     if (op == NULL) {
         pccl_master_remove(m, from, PCCL_REFUSAL_FULL, "out of memory");

@@ -48,11 +48,6 @@ void pccl_master_release_held_aborts(struct pccl_master *m);
 struct pccl_operation *pccl_master_operation(struct pccl_master *m, struct pccl_peer_group *group,
                                              const struct pccl_instance *instance, bool create);
 /*
- * Is the payload of a tiny operation as long as its descriptor says, and that of a bulk one empty?
- */
-PCCL_MUST_CHECK bool pccl_master_payload_fits(const struct pccl_descriptor *descriptor, bool tiny, uint32_t length,
-                                              uint32_t most);
-/*
  * The member ends an operation that no other has finished. true: it has ended more than the others
  * can remember, and is removed.
  */
@@ -72,7 +67,7 @@ void pccl_master_confirm_end(struct pccl_master *m, const struct pccl_remote *fr
 /* Notes the member's part; for a tiny operation with the payload, which must fit. */
 void pccl_master_take_part(struct pccl_master *m, struct pccl_operation *op, struct pccl_remote *from,
                            const struct pccl_msg_done *done);
-/* Commits an operation that has all parts. */
+/* Commits an operation that has all parts, or whose result is known. */
 void pccl_master_commit(struct pccl_master *m, struct pccl_peer_group *group, struct pccl_operation *op);
 /*
  * Aborts an operation for all. While members may still decide it with another class, the abort is
@@ -83,5 +78,21 @@ void pccl_master_abort(struct pccl_master *m, struct pccl_peer_group *group, str
 /* only: tells this member; NULL: tells all. */
 void pccl_master_send_outcome(struct pccl_master *m, struct pccl_peer_group *group, struct pccl_operation *op,
                               struct pccl_remote *only);
+
+/* ---- tiny.c ---- */
+
+/*
+ * Does the descriptor allow this contribution of a member to an operation of so many? Of a bulk
+ * one: it is empty.
+ */
+PCCL_MUST_CHECK bool pccl_master_contribution_fits(const struct pccl_msg_done *done, const struct pccl_id *from,
+                                                   uint32_t world, uint32_t most);
+/* Makes the result of a tiny operation that has all parts. false: out of memory. */
+PCCL_MUST_CHECK bool pccl_master_combine(struct pccl_master *m, const struct pccl_peer_group *group,
+                                         struct pccl_operation *op);
+/* Sets a result, copied. false: out of memory. */
+PCCL_MUST_CHECK bool pccl_master_set_result(struct pccl_master *m, struct pccl_operation *op,
+                                            const struct pccl_bytes *result);
+void pccl_master_free_result(struct pccl_master *m, struct pccl_operation *op);
 
 #endif

@@ -7,8 +7,6 @@
 #include "master/recovery.h"
 #include "master/roster.h"
 
-#include <string.h>
-
 static void merge_outcome(struct pccl_master *m, struct pccl_operation *op, struct pccl_remote *from,
                           const struct pccl_msg_resume_operation *fields)
 {
@@ -30,18 +28,14 @@ static void merge_outcome(struct pccl_master *m, struct pccl_operation *op, stru
     }
     if (!committed)
         pccl_master_note_lone_abort(from, op);
-    if (committed && fields->tiny) {
-        op->result = pccl_allocate(&m->memory, fields->payload.length);
-        if (op->result == NULL) { /* its caller has it; whoever stays must not see another outcome */
-            pccl_master_remove(m, from, PCCL_REFUSAL_FULL, "out of memory for a result that it reports");
-            return;
-        }
-        memcpy(op->result, fields->payload.data, fields->payload.length);
-        op->payload_bytes = fields->payload.length;
+    op->tiny = fields->tiny != 0;
+    if (committed && op->tiny && !pccl_master_set_result(m, op, &fields->payload)) {
+        /* its caller has it; whoever stays must not see another outcome */
+        pccl_master_remove(m, from, PCCL_REFUSAL_FULL, "out of memory for a result that it reports");
+        return;
     }
     op->decided = true; /* announced later, in one order for all */
     op->class = class;
-    op->tiny = fields->tiny != 0;
     op->world = fields->world;
     pccl_text_clear(&op->reason);
     if (fields->reason.length > 0)
@@ -59,8 +53,12 @@ static void merge_part(struct pccl_master *m, struct pccl_operation *op, struct 
                                  .tiny = fields->tiny,
                                  .payload = fields->payload};
     if (op->parts != NULL &&
-        (!pccl_descriptor_equal(&op->descriptor, &done.descriptor) || op->payload_bytes != done.payload.length))
+        (!pccl_descriptor_equal(&op->descriptor, &done.descriptor) || op->tiny != (done.tiny != 0)))
         return; /* it says DONE again after the recovery, and the mismatch is found then */
+    if (!pccl_master_contribution_fits(&done, &from->id, from->group->old_ring_count, PCCL_TINY_BYTES_MAX)) {
+        pccl_master_remove(m, from, PCCL_REFUSAL_PROTOCOL, "it reported an impossible operation");
+        return;
+    }
     pccl_master_take_part(m, op, from, &done);
 }
 

@@ -8,6 +8,7 @@
 #include "master/output.h"
 #include "master/recovery.h"
 #include "master/roster.h"
+#include "wire/tiny.h"
 
 #include <string.h>
 
@@ -70,13 +71,18 @@ static enum pccl_status take_resume(struct pccl_master *m, struct pccl_report *r
     return PCCL_OK;
 }
 
-/* What is folded or told again later must be what it says. The master before this one may have had another limit. */
+/*
+ * What is told again later must be what it says; contributions are judged when it is known how many
+ * they are of. The master before this one may have had another limit.
+ */
 static bool is_plausible(const struct pccl_msg_resume_operation *fields)
 {
-    if (fields->state != PCCL_RESUME_DONE && fields->state != PCCL_RESUME_COMMITTED)
+    if (fields->state == PCCL_RESUME_DONE)
+        return true;
+    if (fields->state != PCCL_RESUME_COMMITTED || fields->tiny == 0)
         return fields->payload.length == 0;
-    return pccl_master_payload_fits(&fields->descriptor, fields->tiny != 0, fields->payload.length,
-                                    PCCL_TINY_BYTES_MAX);
+    return fields->world > 0 &&
+           pccl_tiny_result_fits(&fields->descriptor, fields->world, &fields->payload, PCCL_TINY_BYTES_MAX);
 }
 
 static enum pccl_status take_operation(struct pccl_master *m, struct pccl_report *report,

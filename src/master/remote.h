@@ -62,6 +62,8 @@ struct pccl_remote {
     uint32_t group_number;
     struct pccl_peer_group *group; /* members only */
     uint32_t position;             /* in the group's ring */
+    uint64_t admitted;             /* the number of its admission; 0: not yet */
+    uint32_t rank;                 /* among the members of its group, in the order of their admission */
     uint64_t arrival;              /* order of arrival */
     struct pccl_address candidates[PCCL_CANDIDATES_MAX];
     uint32_t candidate_count;

@@ -20,6 +20,12 @@ static void note_ring_change(struct pccl_master *m, struct pccl_peer_group *grou
     pccl_master_note_sync(m, group, NULL);
 }
 
+/* In the order of their admission; numbers are distinct, unless members have lied about them. */
+static bool is_before(const struct pccl_remote *a, const struct pccl_remote *b)
+{
+    return a->admitted != b->admitted ? a->admitted < b->admitted : pccl_id_compare(&a->id, &b->id) < 0;
+}
+
 bool pccl_master_join_ring(struct pccl_master *m, struct pccl_peer_group *group, struct pccl_remote *remote)
 {
     PCCL_ASSERT(remote->group == NULL && remote->group_number == group->number);
@@ -30,6 +36,11 @@ bool pccl_master_join_ring(struct pccl_master *m, struct pccl_peer_group *group,
     group->ring = ring;
     if (!pccl_master_enter_matrix(m, group, remote))
         return false;
+    if (remote->admitted == 0) /* otherwise it was a member before the master restarted */
+        remote->admitted = ++m->admissions;
+    remote->rank = 0;
+    for (uint32_t i = 0; i < group->ring_count; i++)
+        ++*(is_before(group->ring[i], remote) ? &remote->rank : &group->ring[i]->rank);
     remote->position = group->ring_count;
     group->ring[group->ring_count++] = remote;
     remote->group = group;
@@ -67,6 +78,8 @@ void pccl_master_leave_ring(struct pccl_master *m, struct pccl_remote *remote)
         group->ring[i - 1]->position = i - 1;
     }
     group->ring_count--;
+    for (uint32_t i = 0; i < group->ring_count; i++)
+        group->ring[i]->rank -= group->ring[i]->rank > remote->rank;
     note_ring_change(m, group);
     pccl_master_leave_matrix(group, remote);
     remote->group = NULL;

@@ -22,7 +22,11 @@ static struct pccl_id *ring_ids(struct pccl_master *m, const struct pccl_peer_gr
 struct pccl_member pccl_master_as_member(const struct pccl_remote *remote)
 {
     return (struct pccl_member){
-        .peer = remote->id, .group = remote->group_number, .token_digest = remote->token_digest};
+        .peer = remote->id,
+        .group = remote->group_number,
+        .admitted = remote->admitted,
+        .token_digest = remote->token_digest,
+    };
 }
 
 struct pccl_member *pccl_master_member_list(struct pccl_master *m)

@@ -43,6 +43,7 @@ static struct pccl_place place_of(const struct pccl_master *m, const struct pccl
         place.since_us = m->now_us - remote->voted_us[PCCL_ROUND_SYNC];
     } else if (remote->where.call == PCCL_CALL_OPERATION) {
         place.call = PCCL_CALL_OPERATION;
+        place.collective = remote->where.collective;
         place.detail = remote->where.instance.tag;
         place.since_us = remote->where.since_us;
     }
@@ -151,14 +152,20 @@ static uint32_t find_missing(struct pccl_master *m, const struct pccl_remote *fr
 void pccl_master_add_missing(struct pccl_master *m, struct pccl_remote *from, const struct pccl_instance *instance,
                              struct pccl_text *reason)
 {
+    const struct pccl_operation *op = pccl_master_operation(m, from->group, instance, false);
+    bool said = from->where.call == PCCL_CALL_OPERATION && pccl_instance_equal(&from->where.instance, instance);
+    uint8_t collective = said ? from->where.collective : PCCL_COLLECTIVES;
+    if (op != NULL && op->parts != NULL)
+        collective = op->descriptor.collective;
     from->where = (struct pccl_msg_where){.call = PCCL_CALL_OPERATION, .instance = *instance};
     struct pccl_place places[PCCL_PLACES_MAX];
     uint32_t missing = find_missing(m, from, &from->where, places);
     if (missing == 0)
         return;
     bool all_came = all_have(has_come, m, from, &from->where);
-    pccl_text_append(reason, ": all-reduce tag %" PRIu64 " %s ", instance->tag,
-                     all_came ? "was not finished by" : "waited for");
+    pccl_text_add(reason, ": ");
+    pccl_describe_call(reason, PCCL_CALL_OPERATION, collective, instance->tag);
+    pccl_text_add(reason, all_came ? " was not finished by " : " waited for ");
     pccl_describe_places(reason, places, missing < PCCL_PLACES_MAX ? missing : PCCL_PLACES_MAX, missing);
 }
 

@@ -64,7 +64,9 @@ static const char *check_open(const struct pccl_peer *p, const struct pccl_peer_
     PCCL_RULE(op->held, "an undecided operation has a caller");
     PCCL_RULE(pccl_epoch_equal(&op->start_view, &p->view), "an undecided operation was launched in this view");
     PCCL_RULE(op->complete || op->state != PCCL_OP_DONE, "an operation that is done is complete");
-    PCCL_RULE(!op->tiny || op->payload != NULL, "a tiny operation has its payload");
+    PCCL_RULE((op->payload != NULL) == (op->payload_capacity > 0), "an operation has the room for its payload");
+    PCCL_RULE(op->payload_bytes <= op->payload_capacity, "a payload is within its room");
+    PCCL_RULE(!op->tiny || op->complete || op->abort_sent, "a tiny operation that never started is to be aborted");
     PCCL_RULE(!op->unstable, "an undecided operation has no outcome");
     return NULL;
 }

@@ -93,10 +93,12 @@ enum pccl_peer_event_kind {
      */
     PCCL_PEER_DESCRIBE,
     /*
-     * Launches an operation. TOO_FEW_PEERS (not numbered), ARGUMENT (the tag is in use; or tiny and
-     * too long), USAGE (unconnected; or a call that ends the era is outstanding), LIMIT, MEMORY. On
-     * OK the event's `op` is held by the caller until OP_RELEASE; it may be decided already, and
-     * then op_decided is not called for it.
+     * Launches an operation. TOO_FEW_PEERS (not numbered), ARGUMENT (the tag is in use; or tiny, and
+     * the payload is not as long as the descriptor says, or too long), USAGE (unconnected; or a call
+     * that ends the era is outstanding), LIMIT, MEMORY. On OK the event's `op` is held by the caller
+     * until OP_RELEASE; it may be decided already, and then op_decided is not called for it. One
+     * whose list of members is not that of the view never starts, and is aborted for all, as
+     * MEMBERS_CHANGED.
      */
     PCCL_PEER_LAUNCH,
     /* A caller blocks in it, or has stopped blocking: for "who is where". */
@@ -120,9 +122,12 @@ enum pccl_peer_event_kind {
 struct pccl_launch {
     uint64_t tag;
     struct pccl_descriptor descriptor;
-    const uint8_t *payload; /* tiny: the caller's elements, copied */
+    const uint8_t *payload; /* tiny: what this member contributes (wire/tiny.h), copied; NULL: nothing */
     uint32_t payload_bytes;
-    bool tiny;
+    bool tiny; /* a barrier always is */
+    /* The members, in canonical order, that the form of the buffers depends on; NULL: on none. Copied. */
+    const struct pccl_id *members;
+    uint32_t member_count;
     uint32_t timeout_ms; /* 0: the default */
     void *user;
 };

@@ -40,10 +40,11 @@ struct pccl_peer_op {
     enum pccl_class abort_class;
     struct pccl_text abort_reason;
     uint32_t world;   /* at launch */
-    uint8_t *payload; /* owned: the contribution until decided, then the result (tiny) */
+    uint8_t *payload; /* owned: the contribution until decided, then the result (tiny; NULL: both are empty) */
     uint32_t payload_bytes, payload_capacity;
     uint64_t launched_us, deadline_us, where_us;
     struct pccl_attributes attributes; /* at the decision */
+    struct pccl_roll *roll;            /* the machine's: the members then */
     enum pccl_status lost_by;          /* not OK: it ended because this peer left the run, with this status */
     struct pccl_text reason;           /* why it was aborted */
     void *user;                        /* the driver's */

@@ -1,12 +1,13 @@
 /* The life of an operation at a peer (PROTOCOL 5): launch, done, decided, released, forgotten. */
-#include "kernels/reduce.h"
 #include "peer/control.h"
 #include "peer/life.h"
 #include "peer/operations.h"
 #include "peer/queries.h"
+#include "peer/roll.h"
 #include "peer/rounds.h"
 #include "peer/view.h"
 #include "peer/where.h"
+#include "wire/tiny.h"
 
 #include <string.h>
 
@@ -43,6 +44,13 @@ static struct pccl_peer_op *find_held(const struct pccl_peer *p, uint64_t tag)
 bool pccl_peer_is_decided(const struct pccl_peer_op *op)
 {
     return op->state == PCCL_OP_DECIDED || op->state == PCCL_OP_TOMBSTONE;
+}
+
+/* What the caller will see of the membership when it releases the operation. */
+static void note_members(struct pccl_peer *p, struct pccl_peer_op *op)
+{
+    op->attributes = pccl_peer_live_attributes(p);
+    op->roll = pccl_peer_hold_roll(p);
 }
 
 static struct pccl_peer_op *add_op(struct pccl_peer *p, const struct pccl_instance *instance)
@@ -106,6 +114,7 @@ static void free_op(struct pccl_peer *p, struct pccl_peer_op *op)
     *(op->older != NULL ? &op->older->newer : &p->oldest) = op->newer;
     *(op->newer != NULL ? &op->newer->older : &p->newest) = op->older;
     p->tombstone_count -= op->state == PCCL_OP_TOMBSTONE;
+    pccl_peer_drop_roll(p, op->roll);
     pccl_release(&p->memory, op->payload, op->payload_capacity);
     pccl_release(&p->memory, op, sizeof *op);
     p->op_count--;
@@ -282,6 +291,20 @@ static bool has_too_few_peers(const struct pccl_peer *p)
     return pccl_peer_is_alone(p) && pccl_epoch_compare(&p->attributes.epoch, &p->epoch) <= 0;
 }
 
+static bool is_root(const struct pccl_peer *p, const struct pccl_descriptor *descriptor)
+{
+    return pccl_id_equal(&descriptor->root, &p->config.id);
+}
+
+/* Of as many members as the caller counts on. */
+static bool has_fitting_payload(const struct pccl_peer *p, const struct pccl_launch *launch)
+{
+    uint32_t world = launch->members != NULL ? launch->member_count : p->ring_count;
+    return !launch->tiny || (world > 0 && pccl_tiny_contribution_fits(&launch->descriptor, world,
+                                                                      is_root(p, &launch->descriptor),
+                                                                      launch->payload_bytes, p->tiny_bytes_max));
+}
+
 static enum pccl_status may_launch(struct pccl_peer *p, const struct pccl_launch *launch)
 {
     if (p->state != PCCL_PEER_MEMBER)
@@ -290,10 +313,11 @@ static enum pccl_status may_launch(struct pccl_peer *p, const struct pccl_launch
         return PCCL_USAGE; /* PROTOCOL 5.1: the era is about to change */
     if (find_held(p, launch->tag) != NULL)
         return PCCL_ARGUMENT;
-    if (launch->tiny && (launch->payload_bytes == 0 || launch->payload_bytes > p->tiny_bytes_max))
+    if (!has_fitting_payload(p, launch))
         return PCCL_ARGUMENT;
     if (has_too_few_peers(p)) {
-        p->attributes = pccl_peer_live_attributes(p); /* so that the caller sees that it is alone */
+        struct pccl_attributes live = pccl_peer_live_attributes(p); /* so that the caller sees that it is alone */
+        pccl_peer_set_attributes(p, &live, p->view_roll);
         return PCCL_TOO_FEW_PEERS;
     }
     return PCCL_OK;
@@ -317,28 +341,56 @@ static void hold(struct pccl_peer *p, struct pccl_peer_op *op, const struct pccl
     pccl_peer_arm(p, pccl_min_u64(op->deadline_us, op->where_us));
 }
 
+/* For what this member contributes, and for the result behind it. */
+static uint32_t room_for(const struct pccl_peer *p, const struct pccl_launch *launch)
+{
+    if (!launch->tiny)
+        return 0;
+    if (launch->descriptor.collective == PCCL_ALL_GATHER_V)
+        return p->tiny_bytes_max;
+    uint64_t result = pccl_tiny_sizes(&launch->descriptor, p->ring_count, false).result;
+    return pccl_max_u32(launch->payload_bytes, (uint32_t)pccl_min_u64(result, p->tiny_bytes_max));
+}
+
 /* From here on the operation exists under this name, for all peers. */
 static enum pccl_status create(struct pccl_peer *p, const struct pccl_instance *instance,
                                const struct pccl_launch *launch, struct pccl_peer_op **op)
 {
-    uint8_t *payload = NULL;
-    if (launch->tiny) {
-        payload = pccl_allocate(&p->memory, launch->payload_bytes);
-        if (payload == NULL)
-            return PCCL_MEMORY;
-        memcpy(payload, launch->payload, launch->payload_bytes);
-    }
-    *op = add_op(p, instance);
+    uint32_t room = room_for(p, launch);
+    uint8_t *payload = room > 0 ? pccl_allocate(&p->memory, room) : NULL;
+    *op = room == 0 || payload != NULL ? add_op(p, instance) : NULL;
     if (*op == NULL) {
-        pccl_release(&p->memory, payload, launch->payload_bytes);
+        pccl_release(&p->memory, payload, room);
         return PCCL_MEMORY;
     }
+    if (launch->tiny && launch->payload_bytes > 0)
+        memcpy(payload, launch->payload, launch->payload_bytes);
     (*op)->payload = payload;
-    (*op)->payload_bytes = (*op)->payload_capacity = launch->tiny ? launch->payload_bytes : 0;
+    (*op)->payload_bytes = launch->tiny ? launch->payload_bytes : 0;
+    (*op)->payload_capacity = room;
     (*op)->start_view = p->view;
-    (*op)->complete = launch->tiny;
-    (*op)->state = launch->tiny ? PCCL_OP_DONE : PCCL_OP_RUNNING;
+    (*op)->state = PCCL_OP_RUNNING;
     return PCCL_OK;
+}
+
+/*
+ * PROTOCOL 5.1: it is under way here, unless its caller counts on other members than the view has.
+ * Then it never starts, and the master is asked to abort it for all.
+ */
+static void start(struct pccl_peer *p, struct pccl_peer_op *op, const struct pccl_launch *launch)
+{
+    if (launch->members != NULL && !pccl_peer_has_members(p, launch->members, launch->member_count)) {
+        op->abort_sent = true;
+        op->abort_class = PCCL_CLASS_MEMBERS_CHANGED;
+        pccl_peer_describe_members(p, launch->members, launch->member_count, &op->abort_reason);
+    } else if (launch->tiny) {
+        op->complete = true;
+        op->state = PCCL_OP_DONE;
+    } else if (!pccl_peer_is_alone(p)) {
+        op->started = true;
+        p->effects.op_start(p->effects.context, op);
+    }
+    tell(p, op);
 }
 
 enum pccl_status pccl_peer_launch(struct pccl_peer *p, const struct pccl_launch *launch, struct pccl_peer_op **op)
@@ -363,7 +415,7 @@ enum pccl_status pccl_peer_launch(struct pccl_peer *p, const struct pccl_launch 
         PCCL_ASSERT(tombstone->state == PCCL_OP_TOMBSTONE);
         tombstone->state = PCCL_OP_DECIDED;
         p->tombstone_count--;
-        tombstone->attributes = pccl_peer_live_attributes(p);
+        note_members(p, tombstone);
         if (tombstone->decision > p->stable)
             await_stability(p, tombstone);
         *op = tombstone;
@@ -374,11 +426,8 @@ enum pccl_status pccl_peer_launch(struct pccl_peer *p, const struct pccl_launch 
     }
     use->launches++;
     hold(p, *op, launch);
-    (*op)->started = tombstone == NULL && !launch->tiny && !pccl_peer_is_alone(p);
-    if ((*op)->started)
-        p->effects.op_start(p->effects.context, *op);
     if (tombstone == NULL)
-        tell(p, *op);
+        start(p, *op, launch);
     struct pccl_announcement *announcement = pccl_peer_announcement(p, &instance);
     if (announcement != NULL) {
         if (launch->tiny)
@@ -429,7 +478,7 @@ void pccl_peer_op_await(struct pccl_peer *p, struct pccl_peer_op *op, bool block
 {
     if (op->awaited && !blocked && !pccl_peer_is_decided(op) &&
         p->now_us >= pccl_peer_first_where(p, op->launched_us, op->deadline_us))
-        pccl_peer_ask_where(p, PCCL_CALL_NONE, &op->instance, 0, 0); /* this peer does not wait any more */
+        pccl_peer_ask_where(p, &(struct pccl_msg_where){.call = PCCL_CALL_NONE}); /* it does not wait any more */
     if (!pccl_peer_is_decided(op))
         p->awaited_count += (uint32_t)blocked - (uint32_t)op->awaited;
     op->awaited = blocked;
@@ -446,7 +495,7 @@ void pccl_peer_op_release(struct pccl_peer *p, struct pccl_peer_op *op)
     op->held = false;
     p->held_count--;
     if (pccl_epoch_compare(&op->attributes.epoch, &p->attributes.epoch) > 0)
-        p->attributes = op->attributes;
+        pccl_peer_set_attributes(p, &op->attributes, op->roll);
     if (may_forget(p, op))
         free_op(p, op);
 }
@@ -460,7 +509,7 @@ static void decide(struct pccl_peer *p, struct pccl_peer_op *op, enum pccl_class
     op->state = PCCL_OP_DECIDED;
     op->class = class;
     op->reason = *reason;
-    op->attributes = pccl_peer_live_attributes(p);
+    note_members(p, op);
     if (op->awaited) {
         p->awaited_count--;
         pccl_peer_wait_ended(p);
@@ -498,12 +547,25 @@ static void unknown_outcome(struct pccl_peer *p, const struct pccl_msg_outcome *
     const struct pccl_use *use = use_of(p, outcome->instance.tag, false);
     if (use != NULL && outcome->instance.use < use->launches)
         return;
-    if (outcome->class == PCCL_CLASS_NONE && outcome->result.length == 0)
+    if (outcome->class == PCCL_CLASS_NONE && outcome->tiny == 0)
         pccl_peer_give_up(p, PCCL_EXPELLED, GONE_ON_WITHOUT);
     else if (outcome->class == PCCL_CLASS_NONE)
         pccl_peer_give_up(p, PCCL_MASTER_LOST, "the master committed an operation that this peer never launched");
     else
         tombstone(p, outcome, reason);
+}
+
+/* false: it is not what the operation's descriptor says. */
+static bool take_result(struct pccl_peer_op *op, const struct pccl_msg_outcome *outcome)
+{
+    const struct pccl_bytes *result = &outcome->result;
+    if (outcome->world != op->world || result->length > op->payload_capacity ||
+        !pccl_tiny_result_fits(&op->descriptor, op->world, result, PCCL_TINY_BYTES_MAX))
+        return false;
+    op->payload_bytes = result->length;
+    if (result->length > 0)
+        memcpy(op->payload, result->data, result->length);
+    return true;
 }
 
 static void apply_outcome(struct pccl_peer *p, struct pccl_peer_op *op, const struct pccl_msg_outcome *outcome,
@@ -525,11 +587,10 @@ static void apply_outcome(struct pccl_peer *p, struct pccl_peer_op *op, const st
         return;
     }
     if (commit && op->tiny) {
-        if (outcome->result.length != op->payload_bytes) {
+        if (!take_result(op, outcome)) {
             pccl_peer_give_up(p, PCCL_MASTER_LOST, "the master's result has the wrong size");
             return;
         }
-        memcpy(op->payload, outcome->result.data, op->payload_bytes);
     }
     if (commit)
         op->world = outcome->world;
@@ -606,7 +667,10 @@ void pccl_peer_tick_operations(struct pccl_peer *p)
         if (!op->awaited)
             continue;
         if (p->now_us >= op->where_us) {
-            pccl_peer_ask_where(p, PCCL_CALL_OPERATION, &op->instance, 0, p->now_us - op->launched_us);
+            pccl_peer_ask_where(p, &(struct pccl_msg_where){.call = PCCL_CALL_OPERATION,
+                                                            .collective = op->descriptor.collective,
+                                                            .instance = op->instance,
+                                                            .since_us = p->now_us - op->launched_us});
             if (p->state == PCCL_PEER_OVER)
                 return;
             op->where_us = pccl_peer_next_where(p);

@@ -5,6 +5,7 @@
 #include "peer/operations.h"
 #include "peer/optimize.h"
 #include "peer/queries.h"
+#include "peer/roll.h"
 #include "peer/rounds.h"
 #include "peer/sync.h"
 #include "peer/where.h"
@@ -60,6 +61,8 @@ void pccl_peer_destroy(struct pccl_peer *p)
     pccl_session_fini(&p->session);
     pccl_release(&p->memory, p->members, p->member_capacity * sizeof *p->members);
     pccl_release(&p->memory, p->ring, p->ring_capacity * sizeof *p->ring);
+    pccl_release(&p->memory, p->positions, p->position_capacity * sizeof *p->positions);
+    pccl_peer_free_rolls(p);
     pccl_release(&p->memory, p->links, p->link_capacity * sizeof *p->links);
     struct pccl_memory memory = p->memory;
     pccl_release(&memory, p, sizeof *p);

@@ -24,6 +24,12 @@ bool pccl_peer_is_alone(const struct pccl_peer *peer);
 /* The ring of this peer's group in the current view, and the cost data of that view. */
 const struct pccl_id *pccl_peer_ring(const struct pccl_peer *peer, uint32_t *count);
 struct pccl_cost pccl_peer_cost(const struct pccl_peer *peer);
+/*
+ * The members of the group in their canonical order, that of admission: in the current view; and
+ * for each rank of its ring, which of them it is. NULL: in no run yet.
+ */
+const struct pccl_member *pccl_peer_view_members(const struct pccl_peer *peer, uint32_t *count);
+const uint32_t *pccl_peer_positions(const struct pccl_peer *peer);
 
 /* The number of the open round: it names a sync call from its vote to its end. */
 uint64_t pccl_peer_sync_round(const struct pccl_peer *peer);
@@ -34,6 +40,11 @@ uint64_t pccl_peer_sync_revision(const struct pccl_peer *peer);
 bool pccl_peer_is_connected(const struct pccl_peer *peer);
 /* The four numbers of pcclGetAttribute: a snapshot, replaced when a call returns (PROTOCOL 8). */
 struct pccl_attributes pccl_peer_attributes(const struct pccl_peer *peer);
+/*
+ * The members of the group in their canonical order, as of the call that returned last: callers
+ * count on these. It changes with the attributes. NULL: in no run yet.
+ */
+const struct pccl_member *pccl_peer_members(const struct pccl_peer *peer, uint32_t *count);
 /*
  * Which peers left this peer's group after the epoch `known` and up to the epoch `until` (NULL: up
  * to now), as far as they are among the latest PCCL_DEPARTED_MAX.

@@ -3,6 +3,7 @@
 #include "peer/life.h"
 #include "peer/operations.h"
 #include "peer/optimize.h"
+#include "peer/roll.h"
 #include "peer/rounds.h"
 #include "peer/sync.h"
 #include "peer/where.h"
@@ -157,7 +158,7 @@ void pccl_peer_round(struct pccl_peer *p, const struct pccl_msg_round *round)
     else if (kind == PCCL_ROUND_OPTIMIZE)
         status = pccl_peer_optimize_ended(p, round);
     if (pccl_epoch_compare(&round->attributes.epoch, &p->attributes.epoch) >= 0)
-        p->attributes = round->attributes;
+        pccl_peer_set_attributes(p, &round->attributes, p->view_roll);
     finish(p, kind, status, round->outcome == PCCL_ROUND_TRUE);
 }
 
@@ -201,8 +202,9 @@ void pccl_peer_tick_calls(struct pccl_peer *p)
         else
             pccl_peer_arm(p, call->deadline_us);
         if (p->now_us >= call->where_us) {
-            struct pccl_instance none = {0};
-            pccl_peer_ask_where(p, pccl_call_of_round(kind), &none, p->rounds[kind], p->now_us - call->since_us);
+            pccl_peer_ask_where(p, &(struct pccl_msg_where){.call = (uint8_t)pccl_call_of_round(kind),
+                                                            .round = p->rounds[kind],
+                                                            .since_us = p->now_us - call->since_us});
             call->where_us = pccl_peer_next_where(p);
         }
         pccl_peer_arm(p, call->where_us);

@@ -110,6 +110,9 @@ struct pccl_peer {
     uint32_t member_count, member_capacity;
     struct pccl_id *ring;
     uint32_t ring_count, ring_capacity;
+    uint32_t *positions; /* by ring rank: in the list of the view's members */
+    uint32_t position_capacity;
+    struct pccl_roll *view_roll; /* the members of the group by their admission (roll.h); NULL: in no run yet */
     struct pccl_names names;
     struct pccl_cost cost; /* of the view */
     struct pccl_departure departures[PCCL_DEPARTED_MAX];
@@ -130,7 +133,8 @@ struct pccl_peer {
     bool describing;
     uint64_t describe_ticket;
     struct pccl_text optimize_reason; /* why the last optimization failed */
-    struct pccl_attributes attributes;
+    struct pccl_attributes attributes; /* as of the last call that returned; roll.h sets them, and the list */
+    struct pccl_roll *roll;
     struct pccl_text last_reason, waiting;
     enum pccl_status why_over; /* with state PCCL_PEER_OVER */
 

@@ -7,6 +7,7 @@
 #include "peer/links.h"
 #include "peer/operations.h"
 #include "peer/queries.h"
+#include "peer/roll.h"
 #include "peer/view.h"
 #include "peer/where.h"
 
@@ -71,19 +72,33 @@ static bool replace_ring(struct pccl_peer *p, const struct pccl_id *ids, uint32_
     return true;
 }
 
-/* The list is sorted. */
-bool pccl_peer_is_in_group(const struct pccl_peer *p, const struct pccl_id *id)
+/* The first one of the list, which is sorted, that is not before this one. */
+static uint32_t first_from(const struct pccl_peer *p, const struct pccl_member *wanted)
 {
-    const struct pccl_member wanted = {.peer = *id, .group = p->config.group};
     uint32_t low = 0, high = p->member_count;
     while (low < high) {
         uint32_t middle = low + (high - low) / 2;
-        int order = compare_members(&p->members[middle], &wanted);
-        if (order == 0)
-            return true;
-        *(order < 0 ? &low : &high) = order < 0 ? middle + 1 : middle;
+        bool before = compare_members(&p->members[middle], wanted) < 0;
+        *(before ? &low : &high) = before ? middle + 1 : middle;
     }
-    return false;
+    return low;
+}
+
+uint32_t pccl_peer_first_of_group(const struct pccl_peer *p)
+{
+    return first_from(p, &(struct pccl_member){.group = p->config.group});
+}
+
+uint32_t pccl_peer_find_in_group(const struct pccl_peer *p, const struct pccl_id *id)
+{
+    const struct pccl_member wanted = {.peer = *id, .group = p->config.group};
+    uint32_t at = first_from(p, &wanted);
+    return at < p->member_count && compare_members(&p->members[at], &wanted) == 0 ? at : p->member_count;
+}
+
+bool pccl_peer_is_in_group(const struct pccl_peer *p, const struct pccl_id *id)
+{
+    return pccl_peer_find_in_group(p, id) < p->member_count;
 }
 
 /* A ring is a permutation of the members of the group, including this peer (invariant I1). */
@@ -138,7 +153,7 @@ void pccl_peer_welcome(struct pccl_peer *p, const struct pccl_msg_welcome *welco
         pccl_peer_give_up(p, PCCL_MASTER_LOST, "the master's welcome cannot be used");
         return;
     }
-    if (!kept || !replace_ring(p, welcome->ring, welcome->ring_count)) {
+    if (!kept || !replace_ring(p, welcome->ring, welcome->ring_count) || !pccl_peer_make_roll(p)) {
         pccl_peer_give_up(p, PCCL_MEMORY, "out of memory");
         return;
     }
@@ -157,7 +172,8 @@ void pccl_peer_welcome(struct pccl_peer *p, const struct pccl_msg_welcome *welco
     p->revision = welcome->revision;
     pccl_peer_drop_announcements(p, other_run);
     pccl_peer_links_follow_view(p);
-    p->attributes = pccl_peer_live_attributes(p);
+    struct pccl_attributes live = pccl_peer_live_attributes(p);
+    pccl_peer_set_attributes(p, &live, p->view_roll);
     p->round_known[PCCL_ROUND_UPDATE] = welcome->update > 0; /* the round that admitted this peer */
     p->last_outcome[PCCL_ROUND_UPDATE] = PCCL_ROUND_DONE;
     p->last_attributes[PCCL_ROUND_UPDATE] = p->attributes;
@@ -225,7 +241,7 @@ void pccl_peer_epoch_change(struct pccl_peer *p, const struct pccl_msg_epoch_cha
             return;
         }
         note_departures(p); /* before operations end: their callers ask who has left */
-        if (!replace_ring(p, change->ring, change->ring_count)) {
+        if (!replace_ring(p, change->ring, change->ring_count) || !pccl_peer_make_roll(p)) {
             pccl_peer_give_up(p, PCCL_MEMORY, "out of memory");
             return;
         }

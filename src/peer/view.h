@@ -16,6 +16,12 @@ void pccl_peer_epoch_change(struct pccl_peer *p, const struct pccl_msg_epoch_cha
 /* The present attributes; not the snapshot that callers see. */
 struct pccl_attributes pccl_peer_live_attributes(const struct pccl_peer *p);
 bool pccl_peer_knows_member(const struct pccl_peer *p, const struct pccl_id *id);
+/*
+ * Where the members of this peer's group begin in the list, and where one of them is; member_count:
+ * it is none.
+ */
+uint32_t pccl_peer_first_of_group(const struct pccl_peer *p);
+uint32_t pccl_peer_find_in_group(const struct pccl_peer *p, const struct pccl_id *id);
 bool pccl_peer_is_in_group(const struct pccl_peer *p, const struct pccl_id *id); /* a member of our own group */
 const struct pccl_id *pccl_peer_successor(const struct pccl_peer *p);            /* NULL: alone */
 

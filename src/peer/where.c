@@ -28,18 +28,15 @@ uint64_t pccl_peer_next_where(const struct pccl_peer *p)
     return p->now_us + pccl_max_u64(pause_ms, 1) * UINT64_C(1000);
 }
 
-void pccl_peer_ask_where(struct pccl_peer *p, enum pccl_call call, const struct pccl_instance *instance, uint64_t round,
-                         uint64_t since_us)
+void pccl_peer_ask_where(struct pccl_peer *p, const struct pccl_msg_where *where)
 {
     if (p->resuming || p->state != PCCL_PEER_MEMBER)
         return;
-    if (!p->up && call != PCCL_CALL_NONE) {
+    if (!p->up && where->call != PCCL_CALL_NONE) {
         pccl_text_format(&p->waiting, "waiting for the master to come back");
         return;
     }
-    struct pccl_msg msg = {
-        .type = PCCL_MSG_where,
-        .as.where = {.call = (uint8_t)call, .instance = *instance, .round = round, .since_us = since_us}};
+    struct pccl_msg msg = {.type = PCCL_MSG_where, .as.where = *where};
     pccl_peer_send(p, &msg);
 }
 
@@ -121,13 +118,12 @@ static void end_stuck_call(struct pccl_peer *p, const struct pccl_msg_who_is_whe
     }
 }
 
-/* The answer may come after the call that asked for it has ended. */
-static bool is_still_waiting(struct pccl_peer *p, const struct pccl_msg_who_is_where *answer)
+/* The answer may come after the call that asked for it has ended. op: NULL if it is no operation. */
+static bool is_still_waiting(const struct pccl_peer *p, const struct pccl_peer_op *op,
+                             const struct pccl_msg_who_is_where *answer)
 {
-    if (answer->call == PCCL_CALL_OPERATION) {
-        const struct pccl_peer_op *op = pccl_peer_find_instance(p, &answer->instance);
+    if (answer->call == PCCL_CALL_OPERATION)
         return op != NULL && op->awaited && !pccl_peer_is_decided(op);
-    }
     for (uint8_t kind = 0; kind < PCCL_ROUND_KINDS; kind++)
         if (pccl_call_of_round(kind) == answer->call)
             return p->calls[kind].outstanding && p->rounds[kind] == answer->round;
@@ -136,11 +132,14 @@ static bool is_still_waiting(struct pccl_peer *p, const struct pccl_msg_who_is_w
 
 void pccl_peer_take_places(struct pccl_peer *p, const struct pccl_msg_who_is_where *answer)
 {
-    if (answer->missing == 0 || !is_still_waiting(p, answer))
+    bool operation = answer->call == PCCL_CALL_OPERATION;
+    const struct pccl_peer_op *op = operation ? pccl_peer_find_instance(p, &answer->instance) : NULL;
+    if (answer->missing == 0 || !is_still_waiting(p, op, answer))
         return;
     struct pccl_text *text = &p->waiting;
     pccl_text_clear(text);
-    pccl_describe_call(text, answer->call, answer->call == PCCL_CALL_OPERATION ? answer->instance.tag : answer->round);
+    pccl_describe_call(text, answer->call, op != NULL ? op->descriptor.collective : PCCL_ALL_REDUCE,
+                       operation ? answer->instance.tag : answer->round);
     pccl_text_append(text, " waits for ");
     pccl_describe_places(text, answer->places, answer->places_count, answer->missing);
     if (answer->stuck)

@@ -7,8 +7,7 @@
 
 #include "peer/state.h"
 
-void pccl_peer_ask_where(struct pccl_peer *p, enum pccl_call call, const struct pccl_instance *instance, uint64_t round,
-                         uint64_t since_us);
+void pccl_peer_ask_where(struct pccl_peer *p, const struct pccl_msg_where *where);
 void pccl_peer_take_places(struct pccl_peer *p, const struct pccl_msg_who_is_where *answer);
 /* When a call or operation asks for the first time, and when again. */
 uint64_t pccl_peer_first_where(const struct pccl_peer *p, uint64_t since_us, uint64_t deadline_us);

@@ -29,12 +29,46 @@ static void describe_label(struct pccl_text *words, const struct pccl_label *lab
     pccl_text_add(words, length > 0 ? "'" : "");
 }
 
+const char *pccl_collective_name(uint8_t collective)
+{
+    switch (collective) {
+    case PCCL_ALL_REDUCE: return "all-reduce";
+    case PCCL_BROADCAST: return "broadcast";
+    case PCCL_ALL_GATHER: return "all-gather";
+    case PCCL_REDUCE_SCATTER: return "reduce-scatter";
+    case PCCL_BARRIER: return "barrier";
+    case PCCL_ALL_GATHER_V: return "all-gather of blobs";
+    default: return "operation";
+    }
+}
+
+/* "sum of 10 f32", "broadcast of 10 f32 from peer a", "barrier" */
+static void describe_request(struct pccl_text *words, const struct pccl_descriptor *descriptor)
+{
+    const char *collective = pccl_collective_name(descriptor->collective);
+    const char *reduction = pccl_reduce_op_name((enum pccl_reduce_op)descriptor->operation);
+    switch (descriptor->collective) {
+    case PCCL_ALL_REDUCE: pccl_text_add(words, reduction); break;
+    case PCCL_REDUCE_SCATTER: pccl_text_append(words, "%s, %s", collective, reduction); break;
+    default: pccl_text_add(words, collective); break;
+    }
+    if (descriptor->collective == PCCL_ALL_GATHER_V && descriptor->count > 0)
+        pccl_text_append(words, ", %" PRIu64 " bytes in all", descriptor->count);
+    if (descriptor->collective == PCCL_BARRIER || descriptor->collective == PCCL_ALL_GATHER_V)
+        return;
+    pccl_text_append(words, " of %" PRIu64 " %s", descriptor->count,
+                     pccl_datatype_name((enum pccl_datatype)descriptor->datatype));
+    if (!pccl_id_is_zero(&descriptor->counts))
+        pccl_text_add(words, " in parts of other sizes");
+    if (descriptor->collective == PCCL_BROADCAST)
+        pccl_text_append(words, " from peer %s", pccl_id_str(&descriptor->root));
+}
+
 static void describe(struct pccl_text *words, const struct pccl_described *one, struct details details)
 {
     const struct pccl_descriptor *descriptor = one->descriptor;
-    pccl_text_append(words, "peer %s called %s of %" PRIu64 " %s", pccl_id_str(one->peer),
-                     pccl_reduce_op_name((enum pccl_reduce_op)descriptor->operation), descriptor->count,
-                     pccl_datatype_name((enum pccl_datatype)descriptor->datatype));
+    pccl_text_append(words, "peer %s called ", pccl_id_str(one->peer));
+    describe_request(words, descriptor);
     if (details.codec)
         describe_codec(words, descriptor);
     if (details.way)
@@ -57,14 +91,16 @@ void pccl_describe_difference(struct pccl_text *words, const struct pccl_describ
     describe(words, b, details);
 }
 
-void pccl_describe_call(struct pccl_text *text, uint8_t call, uint64_t detail)
+void pccl_describe_call(struct pccl_text *text, uint8_t call, uint8_t collective, uint64_t detail)
 {
     switch (call) {
     case PCCL_CALL_UPDATE: pccl_text_append(text, "update topology (round %" PRIu64 ")", detail); break;
     case PCCL_CALL_PENDING: pccl_text_append(text, "are peers pending (round %" PRIu64 ")", detail); break;
     case PCCL_CALL_SYNC: pccl_text_append(text, "synchronize shared state (round %" PRIu64 ")", detail); break;
     case PCCL_CALL_OPTIMIZE: pccl_text_append(text, "optimize topology (round %" PRIu64 ")", detail); break;
-    case PCCL_CALL_OPERATION: pccl_text_append(text, "all-reduce tag %" PRIu64, detail); break;
+    case PCCL_CALL_OPERATION:
+        pccl_text_append(text, "%s tag %" PRIu64, pccl_collective_name(collective), detail);
+        break;
     default: pccl_text_append(text, "its own work"); break;
     }
 }
@@ -77,7 +113,7 @@ static void describe_place(struct pccl_text *text, const struct pccl_place *plac
     else if (place->state == PCCL_PLACE_SILENT)
         pccl_text_append(text, "silent for %s; ", pccl_duration_str(place->since_us));
     pccl_text_append(text, "in ");
-    pccl_describe_call(text, place->call, place->detail);
+    pccl_describe_call(text, place->call, place->collective, place->detail);
     if (place->state == PCCL_PLACE_ELSEWHERE)
         pccl_text_append(text, " for %s", pccl_duration_str(place->since_us));
     pccl_text_append(text, ")");

@@ -20,8 +20,13 @@ struct pccl_described {
  */
 void pccl_describe_difference(struct pccl_text *words, const struct pccl_described *a, const struct pccl_described *b);
 
-/* "update topology (round 3)": a call, by its tag or round. Appends. */
-void pccl_describe_call(struct pccl_text *text, uint8_t call, uint64_t detail);
+/* "all-gather"; beyond the known ones "operation" */
+const char *pccl_collective_name(uint8_t collective);
+/*
+ * "update topology (round 3)", "barrier tag 7": a call, by its round or, of an operation, by its
+ * collective and tag. Appends.
+ */
+void pccl_describe_call(struct pccl_text *text, uint8_t call, uint8_t collective, uint64_t detail);
 /* "peer a (silent for 3 s; in its own work), peer b (...) and 7 more". Appends. */
 void pccl_describe_places(struct pccl_text *text, const struct pccl_place *places, uint32_t count, uint32_t missing);
 

@@ -1,0 +1,120 @@
+/*
+ * Tiny operations, whose data goes through the master (PROTOCOL 5.8): it checks what members
+ * contribute, and makes the result of it.
+ */
+#include "core/bytes.h"
+#include "master/operations.h"
+#include "wire/tiny.h"
+
+#include <string.h>
+
+bool pccl_master_contribution_fits(const struct pccl_msg_done *done, const struct pccl_id *from, uint32_t world,
+                                   uint32_t most)
+{
+    bool is_root = pccl_id_equal(&done->descriptor.root, from);
+    return done->tiny == 0 ||
+           pccl_tiny_contribution_fits(&done->descriptor, world, is_root, done->payload.length, most);
+}
+
+void pccl_master_free_result(struct pccl_master *m, struct pccl_operation *op)
+{
+    pccl_release(&m->memory, op->result, op->result_bytes);
+    op->result = NULL;
+    op->result_bytes = 0;
+    op->combined = false;
+}
+
+/* Room for a result. */
+static bool make_result(struct pccl_master *m, struct pccl_operation *op, uint32_t bytes)
+{
+    PCCL_ASSERT(op->tiny && !op->combined);
+    op->result = bytes > 0 ? pccl_allocate(&m->memory, bytes) : NULL;
+    op->combined = bytes == 0 || op->result != NULL;
+    op->result_bytes = op->combined ? bytes : 0;
+    return op->combined;
+}
+
+bool pccl_master_set_result(struct pccl_master *m, struct pccl_operation *op, const struct pccl_bytes *result)
+{
+    if (!make_result(m, op, result->length))
+        return false;
+    if (result->length > 0)
+        memcpy(op->result, result->data, result->length);
+    return true;
+}
+
+static void fold(struct pccl_master *m, const struct pccl_operation *op, const void **parts, uint8_t *result)
+{
+    pccl_combine_all(m->config.kernels, (enum pccl_datatype)op->descriptor.datatype,
+                     (enum pccl_reduce_op)op->descriptor.operation, parts, op->part_count,
+                     (size_t)op->descriptor.count, result);
+}
+
+/* In the order of the ring. */
+static void reduce(struct pccl_master *m, const struct pccl_operation *op, const void **parts)
+{
+    for (uint32_t i = 0; i < op->part_count; i++)
+        parts[i] = op->parts[i].payload;
+    fold(m, op, parts, op->result);
+}
+
+/*
+ * The share of each member is folded along the ring from its successor on, its own part last, as
+ * the peers do it (PROTOCOL 7.8).
+ */
+static void reduce_shares(struct pccl_master *m, const struct pccl_peer_group *group, const struct pccl_operation *op,
+                          const void **parts)
+{
+    size_t bytes = op->result_bytes / op->part_count;
+    for (uint32_t owner = 0; owner < op->part_count; owner++) {
+        size_t at = group->ring[owner]->rank * bytes;
+        for (uint32_t i = 0; i < op->part_count; i++)
+            parts[i] = op->parts[(owner + 1 + i) % op->part_count].payload + at;
+        fold(m, op, parts, op->result + at);
+    }
+}
+
+/* The contributions in canonical order; those of no fixed length behind their lengths. */
+static void gather(const struct pccl_peer_group *group, const struct pccl_operation *op, const void **parts)
+{
+    bool lengths = op->descriptor.collective == PCCL_ALL_GATHER_V;
+    uint8_t *at = op->result;
+    for (uint32_t i = 0; i < op->part_count; i++)
+        parts[group->ring[i]->rank] = &op->parts[i];
+    for (uint32_t i = 0; i < op->part_count; i++) {
+        const struct pccl_part *part = parts[i];
+        if (lengths) {
+            pccl_put(at, 4, part->payload_bytes);
+            at += 4;
+        }
+        if (part->payload_bytes > 0)
+            memcpy(at, part->payload, part->payload_bytes);
+        at += part->payload_bytes;
+    }
+    PCCL_ASSERT(at == op->result + op->result_bytes);
+}
+
+static uint32_t result_bytes_of(const struct pccl_operation *op)
+{
+    uint64_t bytes = pccl_tiny_sizes(&op->descriptor, op->part_count, false).result;
+    for (uint32_t i = 0; op->descriptor.collective == PCCL_ALL_GATHER_V && i < op->part_count; i++)
+        bytes += op->parts[i].payload_bytes;
+    PCCL_ASSERT(bytes <= PCCL_TINY_BYTES_MAX);
+    return (uint32_t)bytes;
+}
+
+bool pccl_master_combine(struct pccl_master *m, const struct pccl_peer_group *group, struct pccl_operation *op)
+{
+    PCCL_ASSERT(op->part_count > 0 && op->done_count == op->part_count && op->part_count == group->ring_count);
+    size_t bytes = op->part_count * sizeof(void *);
+    const void **parts = pccl_allocate(&m->memory, bytes);
+    bool made = parts != NULL && make_result(m, op, result_bytes_of(op));
+    if (made && op->descriptor.collective == PCCL_ALL_REDUCE)
+        reduce(m, op, parts);
+    else if (made && op->descriptor.collective == PCCL_REDUCE_SCATTER)
+        reduce_shares(m, group, op, parts);
+    else if (made && op->result != NULL) /* of a barrier it is empty */
+        gather(group, op, parts); /* a broadcast is one, to which only the root contributes */
+    pccl_release(&m->memory, parts, bytes);
+    return made;
+}

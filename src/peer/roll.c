@@ -1,0 +1,139 @@
+/* The members of the group in the order of their admission, which is that of parts and ranks. */
+#include "peer/queries.h"
+#include "peer/roll.h"
+#include "peer/view.h"
+
+static size_t bytes_of(uint32_t count) { return sizeof(struct pccl_roll) + count * sizeof(struct pccl_member); }
+
+struct pccl_roll *pccl_peer_hold_roll(struct pccl_peer *p)
+{
+    PCCL_ASSERT(p->view_roll != NULL);
+    p->view_roll->references++;
+    return p->view_roll;
+}
+
+void pccl_peer_drop_roll(struct pccl_peer *p, struct pccl_roll *roll)
+{
+    if (roll != NULL && --roll->references == 0)
+        pccl_release(&p->memory, roll, bytes_of(roll->count));
+}
+
+void pccl_peer_free_rolls(struct pccl_peer *p)
+{
+    pccl_peer_drop_roll(p, p->view_roll);
+    pccl_peer_drop_roll(p, p->roll);
+    p->view_roll = p->roll = NULL;
+}
+
+/* Numbers are distinct, unless members have lied to a restarted master. */
+static bool is_before(const struct pccl_member *a, const struct pccl_member *b)
+{
+    return a->admitted != b->admitted ? a->admitted < b->admitted : pccl_id_compare(&a->peer, &b->peer) < 0;
+}
+
+bool pccl_peer_make_roll(struct pccl_peer *p)
+{
+    uint32_t count = p->ring_count, first = pccl_peer_first_of_group(p);
+    const struct pccl_member *members = &p->members[first];
+    struct pccl_roll *roll = pccl_allocate(&p->memory, bytes_of(count));
+    uint32_t *order = pccl_allocate(&p->memory, count * sizeof *order);
+    uint32_t *positions = pccl_grow(&p->memory, p->positions, &p->position_capacity, count, sizeof *positions);
+    bool made = roll != NULL && order != NULL && positions != NULL;
+    p->positions = positions != NULL ? positions : p->positions;
+    for (uint32_t i = 0; made && i < count; i++) {
+        for (uint32_t k = 0; k < count; k++)
+            order[i] += is_before(&members[k], &members[i]);
+        roll->members[order[i]] = members[i];
+    }
+    for (uint32_t i = 0; made && i < count; i++)
+        positions[i] = order[pccl_peer_find_in_group(p, &p->ring[i]) - first];
+    pccl_release(&p->memory, order, count * sizeof *order);
+    if (!made) {
+        pccl_release(&p->memory, roll, bytes_of(count));
+        return false;
+    }
+    roll->references = 1;
+    roll->count = count;
+    pccl_peer_drop_roll(p, p->view_roll);
+    p->view_roll = roll;
+    return true;
+}
+
+void pccl_peer_set_attributes(struct pccl_peer *p, const struct pccl_attributes *attributes, struct pccl_roll *roll)
+{
+    roll->references++;
+    pccl_peer_drop_roll(p, p->roll);
+    p->roll = roll;
+    p->attributes = *attributes;
+}
+
+bool pccl_peer_has_members(const struct pccl_peer *p, const struct pccl_id *members, uint32_t count)
+{
+    if (count != p->view_roll->count)
+        return false;
+    for (uint32_t i = 0; i < count; i++)
+        if (!pccl_id_equal(&p->view_roll->members[i].peer, &members[i]))
+            return false;
+    return true;
+}
+
+/* The names of the first few, and how many they are. Appends. */
+struct naming {
+    struct pccl_text *words;
+    uint32_t count;
+};
+
+static void name(struct naming *naming, const struct pccl_id *id)
+{
+    enum { NAMED_MAX = 4 };
+    if (++naming->count <= NAMED_MAX)
+        pccl_text_append(naming->words, "%speer %s", naming->count > 1 ? ", " : "", pccl_id_str(id));
+    else if (naming->count == NAMED_MAX + 1)
+        pccl_text_add(naming->words, ", ...");
+}
+
+static bool is_in_roll(const struct pccl_roll *roll, const struct pccl_id *id)
+{
+    for (uint32_t i = 0; i < roll->count; i++)
+        if (pccl_id_equal(&roll->members[i].peer, id))
+            return true;
+    return false;
+}
+
+void pccl_peer_describe_members(const struct pccl_peer *p, const struct pccl_id *members, uint32_t count,
+                                struct pccl_text *words)
+{
+    struct pccl_text gone, come;
+    pccl_text_clear(&gone);
+    pccl_text_clear(&come);
+    struct naming missing = {.words = &gone}, fresh = {.words = &come};
+    for (uint32_t i = 0; i < count; i++)
+        if (!is_in_roll(p->view_roll, &members[i]))
+            name(&missing, &members[i]);
+    for (uint32_t i = 0; i < p->view_roll->count; i++)
+        if (pccl_id_find(members, count, &p->view_roll->members[i].peer) == count)
+            name(&fresh, &p->view_roll->members[i].peer);
+    pccl_text_format(words, "its caller counted on other members");
+    if (missing.count > 0)
+        pccl_text_append(words, "; no member (any more): %s", gone.bytes);
+    if (fresh.count > 0)
+        pccl_text_append(words, "; new: %s", come.bytes);
+    if (missing.count == 0 && fresh.count == 0)
+        pccl_text_add(words, "; the same ones in another order");
+}
+
+/* ---- queries ---- */
+
+const struct pccl_member *pccl_peer_members(const struct pccl_peer *p, uint32_t *count)
+{
+    *count = p->roll != NULL ? p->roll->count : 0;
+    return p->roll != NULL ? p->roll->members : NULL;
+}
+
+const struct pccl_member *pccl_peer_view_members(const struct pccl_peer *p, uint32_t *count)
+{
+    *count = p->view_roll != NULL ? p->view_roll->count : 0;
+    return p->view_roll != NULL ? p->view_roll->members : NULL;
+}
+
+const uint32_t *pccl_peer_positions(const struct pccl_peer *p) { return p->positions; }
