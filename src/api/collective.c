@@ -1,16 +1,16 @@
 /* Public functions of the collectives other than all-reduce. */
 #include "api/api.h"
 #include "drive/comm_machine.h"
-#include "drive/operation.h"
+#include "drive/comm_op.h"
 
 static enum pccl_status launch_and_await(const struct pccl_request *request, pcclComm_t *comm, bool await,
                                          pcclOperationInfo_t *info, struct pccl_why *why)
 {
-    struct pccl_operation *operation;
+    struct pccl_comm_op *operation;
     pccl_comm_enter(comm);
-    enum pccl_status status = pccl_operation_launch(comm, request, NULL, &operation, why);
+    enum pccl_status status = pccl_comm_op_launch(comm, request, NULL, &operation, why);
     if (status == PCCL_OK && await)
-        status = pccl_operation_await(comm, operation, info, why);
+        status = pccl_comm_op_await(comm, operation, info, why);
     pccl_comm_leave(comm);
     return status;
 }

@@ -4,7 +4,7 @@
 #include "drive/guard.h"
 #include "log/logger.h"
 #include "config/options.h"
-#include "drive/operation.h"
+#include "drive/comm_op.h"
 
 #include <string.h>
 

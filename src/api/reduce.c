@@ -1,7 +1,7 @@
 /* Public functions of reductions, and of all handles: launch, await, poll, abort, and the list with retries. */
 #include "api/api.h"
 #include "drive/comm_machine.h"
-#include "drive/operation.h"
+#include "drive/comm_op.h"
 
 #include <string.h>
 
@@ -18,13 +18,13 @@ static pcclResult_t launch(const void *sendbuf, void *recvbuf, const pcclReduceD
 {
     struct pccl_why why = {0};
     struct pccl_request request;
-    struct pccl_operation *operation;
+    struct pccl_comm_op *operation;
     if (!handle)
         return pccl_api_fail_with(comm, PCCL_FAMILY_REDUCE, PCCL_ARGUMENT, "the handle is NULL");
     enum pccl_status status = pccl_api_request_reduction(sendbuf, recvbuf, descriptor, &request, &why.reason);
     if (status == PCCL_OK) {
         pccl_comm_enter(comm);
-        status = pccl_operation_launch(comm, &request, NULL, &operation, &why);
+        status = pccl_comm_op_launch(comm, &request, NULL, &operation, &why);
         pccl_comm_leave(comm);
     }
     if (status == PCCL_OK)
@@ -51,10 +51,10 @@ static pcclResult_t check_handle(const pcclAsyncReduceOp_t *handle)
 }
 
 /* The operation a handle names. Under the lock. NULL: *status and the reason say why there is none. */
-static struct pccl_operation *find(const pcclAsyncReduceOp_t *handle, enum pccl_status *status,
+static struct pccl_comm_op *find(const pcclAsyncReduceOp_t *handle, enum pccl_status *status,
                                    struct pccl_text *reason)
 {
-    struct pccl_operation *operation = pccl_operation_find(handle->comm, handle->tag);
+    struct pccl_comm_op *operation = pccl_comm_op_find(handle->comm, handle->tag);
     *status = PCCL_ARGUMENT;
     if (operation)
         return operation;
@@ -66,10 +66,10 @@ static struct pccl_operation *find(const pcclAsyncReduceOp_t *handle, enum pccl_
 }
 
 /* The same for a thread that will await it: one at a time. */
-static struct pccl_operation *find_to_await(const pcclAsyncReduceOp_t *handle, enum pccl_status *status,
+static struct pccl_comm_op *find_to_await(const pcclAsyncReduceOp_t *handle, enum pccl_status *status,
                                             struct pccl_text *reason)
 {
-    struct pccl_operation *operation = find(handle, status, reason);
+    struct pccl_comm_op *operation = find(handle, status, reason);
     if (!operation || !operation->awaited)
         return operation;
     pccl_text_format(reason, "the operation with tag %" PRIu64 " is being awaited by another thread", handle->tag);
@@ -89,9 +89,9 @@ static pcclResult_t await(const pcclAsyncReduceOp_t *handle, pcclReduceInfo_t *i
     pcclOperationInfo_t info = PCCL_OPERATION_INFO_INIT;
     enum pccl_status status;
     pccl_comm_enter(handle->comm);
-    struct pccl_operation *operation = find_to_await(handle, &status, &why.reason);
+    struct pccl_comm_op *operation = find_to_await(handle, &status, &why.reason);
     if (operation)
-        status = pccl_operation_await(handle->comm, operation, &info, &why);
+        status = pccl_comm_op_await(handle->comm, operation, &info, &why);
     pccl_comm_leave(handle->comm);
     if (status == PCCL_OK)
         reduce_info(&info, info_out);
@@ -113,15 +113,15 @@ static pcclResult_t await_for(const pcclAsyncReduceOp_t *handle, uint32_t timeou
     enum pccl_status status;
     bool under_way = false;
     pccl_comm_enter(handle->comm);
-    struct pccl_operation *operation = find_to_await(handle, &status, &why.reason);
+    struct pccl_comm_op *operation = find_to_await(handle, &status, &why.reason);
     if (operation) {
         uint64_t deadline_us =
             timeout_ms == UINT32_MAX ? UINT64_MAX : pccl_now_us() + timeout_ms * UINT64_C(1000);
-        under_way = !pccl_operation_wait(handle->comm, operation, deadline_us);
+        under_way = !pccl_comm_op_wait(handle->comm, operation, deadline_us);
         if (under_way)
             why.details = operation->why.details;
         else
-            status = pccl_operation_end(handle->comm, operation, info, &why);
+            status = pccl_comm_op_end(handle->comm, operation, info, &why);
     }
     pccl_comm_leave(handle->comm);
     if (under_way) {
@@ -211,7 +211,7 @@ static pcclResult_t test(const pcclAsyncReduceOp_t *handle, bool *done)
         return pccl_api_fail_with(handle->comm, PCCL_FAMILY_REDUCE, PCCL_ARGUMENT,
                                   "pcclTestAsyncReduce: done_out is NULL");
     pccl_comm_enter(handle->comm);
-    const struct pccl_operation *operation = find(handle, &status, &why.reason);
+    const struct pccl_comm_op *operation = find(handle, &status, &why.reason);
     if (operation) {
         status = PCCL_OK;
         *done = operation->over;
@@ -237,7 +237,7 @@ static pcclResult_t abort_all(pcclComm_t *comm)
     enum pccl_status status = PCCL_OK;
     pccl_comm_enter(comm);
     if (pccl_comm_is_connected(comm))
-        pccl_operations_abort(comm);
+        pccl_comm_ops_abort(comm);
     else
         status = pccl_comm_why_unconnected(comm, &why.reason);
     pccl_comm_leave(comm);
@@ -253,14 +253,14 @@ static pcclResult_t all_reduce(const void *sendbuf, void *recvbuf, const pcclRed
 {
     struct pccl_why why = {0};
     struct pccl_request request;
-    struct pccl_operation *operation;
+    struct pccl_comm_op *operation;
     pcclOperationInfo_t info = PCCL_OPERATION_INFO_INIT;
     enum pccl_status status = pccl_api_request_reduction(sendbuf, recvbuf, descriptor, &request, &why.reason);
     if (status == PCCL_OK) {
         pccl_comm_enter(comm);
-        status = pccl_operation_launch(comm, &request, NULL, &operation, &why);
+        status = pccl_comm_op_launch(comm, &request, NULL, &operation, &why);
         if (status == PCCL_OK)
-            status = pccl_operation_await(comm, operation, &info, &why);
+            status = pccl_comm_op_await(comm, operation, &info, &why);
         pccl_comm_leave(comm);
     }
     if (status == PCCL_OK)

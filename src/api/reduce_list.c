@@ -2,7 +2,7 @@
 #include "api/api.h"
 #include "drive/comm_machine.h"
 #include "drive/comm_wait.h"
-#include "drive/operation.h"
+#include "drive/comm_op.h"
 #include "net/heap.h"
 #include "peer/queries.h"
 
@@ -10,7 +10,7 @@
 
 struct entry {
     struct pccl_table_node by_tag;
-    struct pccl_operation *operation; /* NULL: not in flight */
+    struct pccl_comm_op *operation; /* NULL: not in flight */
 };
 
 struct list {
@@ -47,9 +47,9 @@ static void stop(struct list *list, enum pccl_status status, const struct pccl_w
         return;
     pccl_text_format(&given_up, "its list of reductions has failed: %s", why->reason.bytes);
     for (size_t i = 0; i < list->count; i++) {
-        const struct pccl_operation *operation = list->entries[i].operation;
+        const struct pccl_comm_op *operation = list->entries[i].operation;
         if (operation)
-            pccl_operation_abort(list->comm, operation, &given_up);
+            pccl_comm_op_abort(list->comm, operation, &given_up);
     }
 }
 
@@ -65,12 +65,12 @@ static bool launch(struct list *list, size_t index)
     enum pccl_status status =
         pccl_api_request_reduction(op->sendbuf, op->recvbuf, &op->descriptor, &request, &why.reason);
     if (status == PCCL_OK)
-        status = pccl_operation_launch(list->comm, &request, list->waiter, &entry->operation, &why);
+        status = pccl_comm_op_launch(list->comm, &request, list->waiter, &entry->operation, &why);
     if (status == PCCL_OK) {
         list->in_flight++;
-        pccl_operation_announce_wait(list->comm, entry->operation);
+        pccl_comm_op_announce_wait(list->comm, entry->operation);
         if (is_aborted(list))
-            pccl_operation_abort(list->comm, entry->operation, NULL);
+            pccl_comm_op_abort(list->comm, entry->operation, NULL);
         return true;
     }
     entry->operation = NULL;
@@ -111,14 +111,14 @@ static void launch_more(struct list *list, size_t *again, size_t *again_count)
 static uint32_t least(uint32_t before, uint32_t world) { return before == 0 || world < before ? world : before; }
 
 /* true: it is to be launched again. */
-static bool finish(struct list *list, struct pccl_operation *operation, size_t *index)
+static bool finish(struct list *list, struct pccl_comm_op *operation, size_t *index)
 {
     pcclOperationInfo_t info = PCCL_OPERATION_INFO_INIT;
     struct pccl_why why;
     struct pccl_table_node *node = pccl_table_find(&list->by_tag, operation->by_tag.key);
     struct entry *entry = PCCL_CONTAINER_OF(node, struct entry, by_tag);
     *index = (size_t)(entry - list->entries);
-    enum pccl_status status = pccl_operation_end(list->comm, operation, &info, &why);
+    enum pccl_status status = pccl_comm_op_end(list->comm, operation, &info, &why);
     entry->operation = NULL;
     list->in_flight--;
     if (status == PCCL_OK) {
@@ -145,7 +145,7 @@ static void run(struct list *list, size_t *again)
         if (!list->waiter->over)
             pccl_comm_wait(list->comm, list->waiter);
         while (list->waiter->over) {
-            struct pccl_operation *over = list->waiter->over;
+            struct pccl_comm_op *over = list->waiter->over;
             list->waiter->over = over->next_over;
             if (finish(list, over, &again[again_count]))
                 again_count++;
@@ -183,7 +183,7 @@ static enum pccl_status check_state(const struct list *list, struct pccl_text *r
         return pccl_comm_why_unconnected(comm, reason);
     for (size_t i = 0; i < list->count; i++) {
         const pcclReduceDescriptor_t *descriptor = &list->descriptors[i].descriptor;
-        if (pccl_operation_find(comm, descriptor->tag)) {
+        if (pccl_comm_op_find(comm, descriptor->tag)) {
             pccl_text_format(reason, "entry %zu: the tag %" PRIu64 " is in use: launched and not yet awaited", i,
                              descriptor->tag);
             return PCCL_ARGUMENT;

@@ -18,8 +18,8 @@ void pccl_comm_give_up(struct pcclComm_t *comm)
     comm->defect = true;
     comm->peer = NULL;
     pccl_comm_effect_close_master(comm);
-    pccl_operation_jobs_stop(comm);
-    pccl_operations_give_up(comm);
+    pccl_comm_op_jobs_stop(comm);
+    pccl_comm_ops_give_up(comm);
     for (uint32_t i = 0; i < PCCL_COUNT_OF(comm->calls); i++)
         end_call(comm, &comm->calls[i]);
     pccl_comm_sync_over(comm);
@@ -49,7 +49,7 @@ static void end_all(void *argument)
         pccl_comm_give_up(comm); /* it may have broken in there */
     else
         pccl_comm_break(comm, "in a call");
-    pccl_operation_jobs_await(comm);
+    pccl_comm_op_jobs_await(comm);
 }
 
 static void close_listener(void *argument)
@@ -66,7 +66,7 @@ void pccl_caller_broke(struct pccl_caller *caller)
     pccl_comm_forget_waiter(comm, &caller->waiter);
     pccl_comm_calls_forget_waiter(comm, &caller->waiter);
     pccl_comm_describe_forget_waiter(comm, &caller->waiter);
-    pccl_operations_forget_waiter(comm, &caller->waiter);
+    pccl_comm_ops_forget_waiter(comm, &caller->waiter);
     pccl_comm_jobs_abandon(comm, &caller->waiter);
     if (!pccl_guard_run(end_all, comm)) /* the machine broke as well and is given up, without a good-bye */
         (void)pccl_guard_run(end_all, comm);

@@ -22,12 +22,12 @@
  * A success is over when the engine no longer needs the buffers. A failure is over when the engine
  * has released them, because only then the input is restored.
  */
-static bool is_over(const struct pccl_operation *operation)
+static bool is_over(const struct pccl_comm_op *operation)
 {
     return operation->decided && (!operation->job || (operation->committed && operation->job->at_rest));
 }
 
-static void finish_if_over(struct pccl_operation *operation, struct pcclComm_t *comm)
+static void finish_if_over(struct pccl_comm_op *operation, struct pcclComm_t *comm)
 {
     struct pccl_waiter *waiter = operation->waiter;
     if (operation->over || !is_over(operation))
@@ -40,7 +40,7 @@ static void finish_if_over(struct pccl_operation *operation, struct pcclComm_t *
     pccl_comm_signal(comm, waiter);
 }
 
-void pccl_comm_operation_decided(struct pcclComm_t *comm, struct pccl_operation *operation, bool committed)
+void pccl_comm_op_decided(struct pcclComm_t *comm, struct pccl_comm_op *operation, bool committed)
 {
     PCCL_ASSERT(!operation->decided);
     operation->decided = true;
@@ -50,12 +50,12 @@ void pccl_comm_operation_decided(struct pcclComm_t *comm, struct pccl_operation 
 
 /* ---- jobs ---- */
 
-struct pccl_operation_job *pccl_operation_job_make(struct pcclComm_t *comm, struct pccl_operation *operation,
+struct pccl_comm_op_job *pccl_comm_op_job_make(struct pcclComm_t *comm, struct pccl_comm_op *operation,
                                                    const void *sendbuf, const struct pccl_descriptor *descriptor)
 {
     uint32_t ranks;
     const struct pccl_id *ring = pccl_peer_ring(comm->peer, &ranks);
-    struct pccl_operation_job *job = pccl_allocate(pccl_heap(), sizeof *job);
+    struct pccl_comm_op_job *job = pccl_allocate(pccl_heap(), sizeof *job);
     if (!job)
         return NULL;
     job->job.ring = pccl_allocate(pccl_heap(), ranks * sizeof *ring);
@@ -70,7 +70,7 @@ struct pccl_operation_job *pccl_operation_job_make(struct pcclComm_t *comm, stru
                                                     .ring = job->job.ring,
                                                     .ranks = ranks,
                                                     .input = sendbuf,
-                                                    .result = operation->recvbuf};
+                                                    .result = operation->result};
     job->operation = operation;
     operation->job = job;
     job->next = comm->data.jobs;
@@ -80,7 +80,7 @@ struct pccl_operation_job *pccl_operation_job_make(struct pcclComm_t *comm, stru
     return job;
 }
 
-static void free_job(struct pcclComm_t *comm, struct pccl_operation_job *job)
+static void free_job(struct pcclComm_t *comm, struct pccl_comm_op_job *job)
 {
     if (job->previous)
         job->previous->next = job->next;
@@ -92,9 +92,9 @@ static void free_job(struct pcclComm_t *comm, struct pccl_operation_job *job)
     pccl_release(pccl_heap(), job, sizeof *job);
 }
 
-void pccl_operation_job_leave(struct pcclComm_t *comm, struct pccl_operation *operation)
+void pccl_comm_op_job_leave(struct pcclComm_t *comm, struct pccl_comm_op *operation)
 {
-    struct pccl_operation_job *job = operation->job;
+    struct pccl_comm_op_job *job = operation->job;
     if (!job)
         return;
     operation->job = NULL;
@@ -105,38 +105,38 @@ void pccl_operation_job_leave(struct pcclComm_t *comm, struct pccl_operation *op
 
 void pccl_comm_jobs_abandon(struct pcclComm_t *comm, const struct pccl_waiter *waiter)
 {
-    for (struct pccl_operation_job *job = comm->data.jobs, *next; job; job = next) {
+    for (struct pccl_comm_op_job *job = comm->data.jobs, *next; job; job = next) {
         next = job->next;
         if (job->operation && job->operation->waiter == waiter)
             job->operation->waiter = NULL;
         if (!job->started)
-            pccl_operation_job_leave(comm, job->operation);
+            pccl_comm_op_job_leave(comm, job->operation);
     }
 }
 
-static void stop(struct pcclComm_t *comm, struct pccl_operation_job *job, enum pccl_job_end end)
+static void stop(struct pcclComm_t *comm, struct pccl_comm_op_job *job, enum pccl_job_end end)
 {
     job->stopped = true;
     job->op = NULL;
     pccl_engine_stop(comm->data.engine, &job->job, end);
 }
 
-void pccl_operation_jobs_stop(struct pcclComm_t *comm)
+void pccl_comm_op_jobs_stop(struct pcclComm_t *comm)
 {
-    for (struct pccl_operation_job *job = comm->data.jobs; job; job = job->next) {
+    for (struct pccl_comm_op_job *job = comm->data.jobs; job; job = job->next) {
         if (job->started && !job->stopped)
             stop(comm, job, PCCL_JOB_GIVEN_UP);
     }
 }
 
-void pccl_operation_job_await(struct pcclComm_t *comm, const struct pccl_operation *operation)
+void pccl_comm_op_job_await(struct pcclComm_t *comm, const struct pccl_comm_op *operation)
 {
     pccl_comm_flush(comm);
     while (operation->job)
         uv_cond_wait(&comm->changed, &comm->lock);
 }
 
-void pccl_operation_jobs_await(struct pcclComm_t *comm)
+void pccl_comm_op_jobs_await(struct pcclComm_t *comm)
 {
     pccl_comm_flush(comm);
     while (comm->data.jobs)
@@ -148,8 +148,8 @@ void pccl_operation_jobs_await(struct pcclComm_t *comm)
 void pccl_comm_effect_op_start(void *context, struct pccl_peer_op *op)
 {
     struct pcclComm_t *comm = context;
-    struct pccl_operation *operation = op->user;
-    struct pccl_operation_job *job = operation->job;
+    struct pccl_comm_op *operation = op->user;
+    struct pccl_comm_op_job *job = operation->job;
     job->op = op;
     job->started = true;
     job->job.config.instance = op->instance;
@@ -159,8 +159,8 @@ void pccl_comm_effect_op_start(void *context, struct pccl_peer_op *op)
 
 void pccl_comm_effect_op_stop(void *context, struct pccl_peer_op *op)
 {
-    struct pccl_operation *operation = op->user;
-    struct pccl_operation_job *job = operation->job;
+    struct pccl_comm_op *operation = op->user;
+    struct pccl_comm_op_job *job = operation->job;
     if (!job || job->stopped)
         return;
     if (op->lost_by != PCCL_OK)
@@ -183,9 +183,9 @@ void pccl_comm_effect_ring_changed(void *context, const struct pccl_id *ring, ui
 
 /* ---- the engine's events, on its thread ---- */
 
-static struct pccl_operation_job *enter(void *context, struct pccl_engine_job *engine_job)
+static struct pccl_comm_op_job *enter(void *context, struct pccl_engine_job *engine_job)
 {
-    struct pccl_operation_job *job = engine_job->user;
+    struct pccl_comm_op_job *job = engine_job->user;
     pccl_comm_enter(context);
     if (job->operation)
         job->operation->traffic = engine_job->traffic;
@@ -194,7 +194,7 @@ static struct pccl_operation_job *enter(void *context, struct pccl_engine_job *e
 
 static void on_done(void *context, struct pccl_engine_job *engine_job, bool at_rest)
 {
-    struct pccl_operation_job *job = enter(context, engine_job);
+    struct pccl_comm_op_job *job = enter(context, engine_job);
     job->at_rest = at_rest;
     if (!job->stopped)
         pccl_comm_step(context, &(struct pccl_peer_event){.kind = PCCL_PEER_OP_DONE, .op = job->op});
@@ -203,7 +203,7 @@ static void on_done(void *context, struct pccl_engine_job *engine_job, bool at_r
 
 static void on_at_rest(void *context, struct pccl_engine_job *engine_job)
 {
-    struct pccl_operation_job *job = enter(context, engine_job);
+    struct pccl_comm_op_job *job = enter(context, engine_job);
     job->at_rest = true;
     if (job->operation)
         finish_if_over(job->operation, context);
@@ -213,7 +213,7 @@ static void on_at_rest(void *context, struct pccl_engine_job *engine_job)
 static void on_failed(void *context, struct pccl_engine_job *engine_job, enum pccl_class class,
                       const struct pccl_text *reason)
 {
-    struct pccl_operation_job *job = enter(context, engine_job);
+    struct pccl_comm_op_job *job = enter(context, engine_job);
     struct pccl_peer_event event = {.kind = PCCL_PEER_OP_FAILED, .op = job->op, .class = class, .reason = reason};
     if (!job->stopped)
         pccl_comm_step(context, &event);
@@ -223,8 +223,8 @@ static void on_failed(void *context, struct pccl_engine_job *engine_job, enum pc
 static void on_released(void *context, struct pccl_engine_job *engine_job)
 {
     struct pcclComm_t *comm = context;
-    struct pccl_operation_job *job = enter(comm, engine_job);
-    struct pccl_operation *operation = job->operation;
+    struct pccl_comm_op_job *job = enter(comm, engine_job);
+    struct pccl_comm_op *operation = job->operation;
     free_job(comm, job);
     if (operation) {
         operation->job = NULL;
@@ -256,7 +256,7 @@ static void on_broken(void *context)
     pccl_comm_enter_after_fault(comm);
     pccl_comm_break(comm, "during a data transfer; buffers reduced in place may be partly overwritten");
     while (comm->data.jobs) {
-        struct pccl_operation *operation = comm->data.jobs->operation;
+        struct pccl_comm_op *operation = comm->data.jobs->operation;
         free_job(comm, comm->data.jobs);
         if (operation) {
             operation->job = NULL;

@@ -8,7 +8,7 @@
 #include "data/engine.h"
 #include "peer/peer.h"
 
-struct pccl_operation;
+struct pccl_comm_op;
 struct pccl_waiter;
 struct pcclComm_t;
 
@@ -16,18 +16,18 @@ struct pcclComm_t;
  * A bulk operation in the engine's hands. It lives from launch until `released`, which may be
  * longer than the operation.
  */
-struct pccl_operation_job {
+struct pccl_comm_op_job {
     struct pccl_engine_job job;
-    struct pccl_operation *operation; /* NULL: the operation has ended */
+    struct pccl_comm_op *operation; /* NULL: the operation has ended */
     struct pccl_peer_op *op;          /* until `stopped` */
     bool started, stopped, at_rest;
-    struct pccl_operation_job *previous, *next;
+    struct pccl_comm_op_job *previous, *next;
 };
 
 /* A communicator's part. */
 struct pccl_comm_data {
     struct pccl_engine *engine;      /* NULL: not started */
-    struct pccl_operation_job *jobs; /* all that have not been released */
+    struct pccl_comm_op_job *jobs; /* all that have not been released */
 };
 
 /* Starts the engine if it is not running. SYSTEM or MEMORY with a reason. Without the lock. */
@@ -43,25 +43,25 @@ void pccl_comm_effect_op_stop(void *context, struct pccl_peer_op *op);
 void pccl_comm_effect_op_gone(void *context, const struct pccl_instance *instance);
 void pccl_comm_effect_ring_changed(void *context, const struct pccl_id *ring, uint32_t count);
 /* Makes a job for an operation over the present ring; the launch starts it. NULL: out of memory. */
-struct pccl_operation_job *pccl_operation_job_make(struct pcclComm_t *comm, struct pccl_operation *operation,
+struct pccl_comm_op_job *pccl_comm_op_job_make(struct pcclComm_t *comm, struct pccl_comm_op *operation,
                                                    const void *sendbuf, const struct pccl_descriptor *descriptor);
 /* The operation ends. Its job goes on without it, or is freed if it was never started. */
-void pccl_operation_job_leave(struct pcclComm_t *comm, struct pccl_operation *operation);
+void pccl_comm_op_job_leave(struct pcclComm_t *comm, struct pccl_comm_op *operation);
 /*
  * The thread with this waiter was abandoned in the middle of a call: frees the jobs that it had not
  * launched yet.
  */
 void pccl_comm_jobs_abandon(struct pcclComm_t *comm, const struct pccl_waiter *waiter);
 /* Stops all running jobs, whose operations have failed. */
-void pccl_operation_jobs_stop(struct pcclComm_t *comm);
+void pccl_comm_op_jobs_stop(struct pcclComm_t *comm);
 /*
  * Waits until the engine has released the operation's job, or all jobs. The lock is released
  * meanwhile.
  */
-void pccl_operation_job_await(struct pcclComm_t *comm, const struct pccl_operation *operation);
-void pccl_operation_jobs_await(struct pcclComm_t *comm);
+void pccl_comm_op_job_await(struct pcclComm_t *comm, const struct pccl_comm_op *operation);
+void pccl_comm_op_jobs_await(struct pcclComm_t *comm);
 
 /* The operation's outcome is known. To be called once. */
-void pccl_comm_operation_decided(struct pcclComm_t *comm, struct pccl_operation *operation, bool committed);
+void pccl_comm_op_decided(struct pcclComm_t *comm, struct pccl_comm_op *operation, bool committed);
 
 #endif

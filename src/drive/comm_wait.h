@@ -6,7 +6,7 @@
 
 #include <uv.h>
 
-struct pccl_operation;
+struct pccl_comm_op;
 struct pcclComm_t;
 
 /* A thread's waiter, which lives in its caller (comm_callers.h). Touched under the lock. */
@@ -17,7 +17,7 @@ struct pccl_waiter {
     uv_cond_t cond;
     bool has_cond;
     struct pccl_waiter *next;
-    struct pccl_operation *over; /* its operations that are over, newest first, a list by next_over */
+    struct pccl_comm_op *over; /* its operations that are over, newest first, a list by next_over */
 };
 
 /* The waiters of a communicator. */

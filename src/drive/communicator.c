@@ -14,7 +14,7 @@
 #include "drive/comm_topology.h"
 #include "drive/comm_wait.h"
 
-#include "drive/operation.h"
+#include "drive/comm_op.h"
 #include "drive/random.h"
 #include "net/fork.h"
 #include "net/guard.h"
@@ -64,7 +64,7 @@ static void effect_call_done(void *context, enum pccl_call call, enum pccl_statu
 static void effect_op_decided(void *context, struct pccl_peer_op *op)
 {
     if (op->user)
-        pccl_comm_operation_decided(context, op->user, op->class == PCCL_CLASS_NONE);
+        pccl_comm_op_decided(context, op->user, op->class == PCCL_CLASS_NONE);
 }
 
 static void effect_log(void *context, enum pccl_log_level level, const char *text)
@@ -102,7 +102,7 @@ static void on_polled(struct pccl_reactor *reactor, uint64_t heard_us)
     pccl_comm_loop_enter(comm);
     if (comm->peer && pccl_peer_deadline(comm->peer) <= heard_us)
         pccl_comm_step(comm, &(struct pccl_peer_event){.kind = PCCL_PEER_TICK});
-    pccl_operations_expire_waits(comm);
+    pccl_comm_ops_expire_waits(comm);
     if (comm->stop) {
         begin_shutdown(comm);
     } else {
@@ -302,7 +302,7 @@ static enum pccl_status configure(const struct pcclComm_t *comm, struct pccl_pee
  */
 static void retire_machine(struct pcclComm_t *comm)
 {
-    pccl_operations_keep_outcomes(comm);
+    pccl_comm_ops_keep_outcomes(comm);
     pccl_comm_links_close_all(comm);
     pccl_comm_effect_close_master(comm);
     pccl_peer_destroy(comm->peer);
@@ -336,7 +336,7 @@ enum pccl_status pccl_comm_create_machine(struct pcclComm_t *comm, const struct 
                                         .measure = pccl_comm_effect_measure,
                                         .described = pccl_comm_effect_described,
                                         .log = effect_log};
-    pccl_operation_jobs_await(comm); /* those of the last machine, stopped when it ended */
+    pccl_comm_op_jobs_await(comm); /* those of the last machine, stopped when it ended */
     if (comm->leaving) {
         pccl_text_format(reason, "%s", PCCL_BEING_DESTROYED);
         return PCCL_USAGE;
@@ -410,7 +410,7 @@ static void free_parts(void *argument)
         pccl_reactor_close(&comm->reactor);
     if (comm->peer)
         pccl_peer_destroy(comm->peer);
-    pccl_operations_free(comm);
+    pccl_comm_ops_free(comm);
     pccl_table_fini(&comm->links.by_peer);
     pccl_comm_waiting_fini(&comm->waiting);
     uv_cond_destroy(&comm->changed);
@@ -443,7 +443,7 @@ void pccl_comm_destroy(struct pcclComm_t *comm)
 {
     pccl_comm_enter(comm);
     evict_callers(comm);
-    pccl_operation_jobs_await(comm);
+    pccl_comm_op_jobs_await(comm);
     pccl_comm_await_callers(comm);
     bool started = comm->started;
     comm->stop = true;

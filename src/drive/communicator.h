@@ -26,7 +26,7 @@
 #include "drive/comm_sync.h"
 #include "drive/comm_topology.h"
 #include "drive/comm_wait.h"
-#include "drive/operation.h"
+#include "drive/comm_op.h"
 #include "net/clock.h"
 #include "net/listener.h"
 #include "net/reactor.h"
@@ -66,7 +66,7 @@ struct pcclComm_t {
     struct pccl_hash_key hash;         /* of all tables */
     struct pccl_comm_waiting waiting;
     struct pccl_call_slot calls[PCCL_CALL_OPTIMIZE + 1]; /* by enum pccl_call */
-    struct pccl_comm_operations operations;
+    struct pccl_comm_ops operations;
     struct pccl_comm_sync sync;
     struct pccl_comm_topology topology;
     struct pccl_comm_master master;

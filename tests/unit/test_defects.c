@@ -18,7 +18,7 @@
 #include "drive/comm_links.h"
 #include "drive/comm_machine.h"
 #include "drive/comm_wait.h"
-#include "drive/operation.h"
+#include "drive/comm_op.h"
 #include "drive/searches.h"
 #include "master/master.h"
 #include "measure/internal.h"
@@ -136,7 +136,7 @@ PASSING(ENGINE, enum pccl_status, pccl_exchange_start,
         (struct pccl_exchange * exchange, const struct pccl_transfer_config *config, struct pccl_transfer **transfer,
          struct pccl_text *reason),
         (exchange, config, transfer, reason))
-PASSING_VOID(CONTROL, pccl_operations_expire_waits, (struct pcclComm_t * comm),
+PASSING_VOID(CONTROL, pccl_comm_ops_expire_waits, (struct pcclComm_t * comm),
              (comm)) /* under the communicator's lock */
 PASSING(CALLER, bool, pccl_connection_take, (struct pccl_connection * connection), (connection)) /* under it, too */
 PASSING(DIGESTS, uint32_t, pccl_state_chunk_length, (const struct pccl_tensor *tensor, uint64_t chunk), (tensor, chunk))
@@ -187,13 +187,13 @@ struct pccl_table_node *__wrap_pccl_table_find(const struct pccl_table *table, u
 }
 
 /* It is made, and not yet the engine's. */
-struct pccl_operation_job *__real_pccl_operation_job_make(struct pcclComm_t *comm, struct pccl_operation *operation,
+struct pccl_comm_op_job *__real_pccl_comm_op_job_make(struct pcclComm_t *comm, struct pccl_comm_op *operation,
                                                           const void *sendbuf,
                                                           const struct pccl_descriptor *descriptor);
-struct pccl_operation_job *__wrap_pccl_operation_job_make(struct pcclComm_t *comm, struct pccl_operation *operation,
+struct pccl_comm_op_job *__wrap_pccl_comm_op_job_make(struct pcclComm_t *comm, struct pccl_comm_op *operation,
                                                           const void *sendbuf, const struct pccl_descriptor *descriptor)
 {
-    struct pccl_operation_job *job = __real_pccl_operation_job_make(comm, operation, sendbuf, descriptor);
+    struct pccl_comm_op_job *job = __real_pccl_comm_op_job_make(comm, operation, sendbuf, descriptor);
     pass(LAUNCH);
     return job;
 }

@@ -1,5 +1,5 @@
 #include "drive/communicator.h"
-#include "drive/operation.h"
+#include "drive/comm_op.h"
 #include "drive/comm_callers.h"
 #include "drive/comm_engine.h"
 #include "drive/comm_machine.h"
@@ -16,17 +16,17 @@ enum { WAIT_EXPIRY_MS = 500 };
 
 /* ---- launch ---- */
 
-static void cancel_wait_expiry(struct pcclComm_t *comm, struct pccl_operation *operation)
+static void cancel_wait_expiry(struct pcclComm_t *comm, struct pccl_comm_op *operation)
 {
     if (operation->wait_expires_us)
         comm->operations.expiring_waits--;
     operation->wait_expires_us = 0;
 }
 
-struct pccl_operation *pccl_operation_find(const struct pcclComm_t *comm, uint64_t tag)
+struct pccl_comm_op *pccl_comm_op_find(const struct pcclComm_t *comm, uint64_t tag)
 {
     struct pccl_table_node *node = pccl_table_find(&comm->operations.by_tag, tag);
-    return node ? PCCL_CONTAINER_OF(node, struct pccl_operation, by_tag) : NULL;
+    return node ? PCCL_CONTAINER_OF(node, struct pccl_comm_op, by_tag) : NULL;
 }
 
 static void explain_refusal(const struct pcclComm_t *comm, enum pccl_status status, uint64_t tag,
@@ -53,39 +53,37 @@ static enum pccl_status may_launch(const struct pcclComm_t *comm, uint64_t tag, 
 {
     if (!pccl_comm_is_connected(comm))
         return pccl_comm_why_unconnected(comm, reason);
-    if (!pccl_operation_find(comm, tag))
+    if (!pccl_comm_op_find(comm, tag))
         return PCCL_OK;
     explain_refusal(comm, PCCL_ARGUMENT, tag, reason);
     return PCCL_ARGUMENT;
 }
 
 /* Whom the caller counts on; where no list matters, who takes part. NULL: out of memory. */
-static struct pccl_operation *allocate(const struct pcclComm_t *comm, const struct pccl_request *request)
+static struct pccl_comm_op *allocate(const struct pcclComm_t *comm, const struct pccl_request *request)
 {
     uint32_t count = request->member_count;
     const struct pccl_member *known = NULL;
-    const struct pccl_id *ids = request->members;
-    if (!ids && pccl_request_needs_members(request))
-        known = pccl_peer_members(comm->peer, &count);
-    else if (!ids)
-        ids = pccl_peer_view_members(comm->peer, &count);
-    struct pccl_operation *operation = pccl_allocate(pccl_heap(), sizeof *operation + count * sizeof *ids);
+    if (!request->members)
+        known = pccl_request_needs_members(request) ? pccl_peer_members(comm->peer, &count)
+                                                    : pccl_peer_view_members(comm->peer, &count);
+    struct pccl_comm_op *operation =
+        pccl_allocate(pccl_heap(), sizeof *operation + count * sizeof *operation->members);
     if (!operation)
         return NULL;
-    operation->world = count;
     operation->member_count = count;
     for (uint32_t i = 0; i < count; i++)
-        operation->members[i] = known ? known[i].peer : ids[i];
+        operation->members[i] = known ? known[i].peer : request->members[i];
     return operation;
 }
 
-static void release(struct pccl_operation *operation)
+static void release(struct pccl_comm_op *operation)
 {
     pccl_release(pccl_heap(), operation, sizeof *operation + operation->member_count * sizeof *operation->members);
 }
 
 /* The place of an id among the members from this one on; their number: it is not there. */
-static uint32_t find_member(const struct pccl_operation *operation, uint32_t from, const struct pccl_id *id)
+static uint32_t find_member(const struct pccl_comm_op *operation, uint32_t from, const struct pccl_id *id)
 {
     while (from < operation->member_count && !pccl_id_equal(&operation->members[from], id))
         from++;
@@ -93,7 +91,7 @@ static uint32_t find_member(const struct pccl_operation *operation, uint32_t fro
 }
 
 /* A list that the caller gave. One that is wrong in another way is told from the members by all peers alike. */
-static enum pccl_status check_members(const struct pcclComm_t *comm, const struct pccl_operation *operation,
+static enum pccl_status check_members(const struct pcclComm_t *comm, const struct pccl_comm_op *operation,
                                       struct pccl_text *reason)
 {
     uint32_t count;
@@ -111,7 +109,7 @@ static enum pccl_status check_members(const struct pcclComm_t *comm, const struc
 }
 
 /* What depends on who the members are. */
-static enum pccl_status place(const struct pcclComm_t *comm, struct pccl_operation *operation,
+static enum pccl_status place(const struct pcclComm_t *comm, struct pccl_comm_op *operation,
                               const struct pccl_request *request, struct pccl_descriptor *descriptor,
                               struct pccl_text *reason)
 {
@@ -138,14 +136,13 @@ static enum pccl_status place(const struct pcclComm_t *comm, struct pccl_operati
  * Where the outcome of a tiny operation goes. Whether it is one depends only on what all peers have
  * alike.
  */
-static void plan_tiny(const struct pcclComm_t *comm, struct pccl_operation *operation,
+static void plan_tiny(const struct pcclComm_t *comm, struct pccl_comm_op *operation,
                       const struct pccl_request *request, struct pccl_launch *launch)
 {
     struct pccl_request_extent extent = pccl_request_extent(request, operation->member_count, operation->rank);
     bool is_root = pccl_id_equal(&launch->descriptor.root, &comm->id);
     struct pccl_tiny_sizes sizes = pccl_tiny_sizes(&launch->descriptor, operation->member_count, is_root);
-    operation->tiny = request->descriptor.collective == PCCL_BARRIER ||
-                      sizes.largest <= pccl_peer_tiny_bytes_max(comm->peer);
+    operation->tiny = sizes.largest <= pccl_peer_tiny_bytes_max(comm->peer);
     operation->result_bytes = extent.result;
     if (!operation->tiny)
         return;
@@ -158,7 +155,7 @@ static void plan_tiny(const struct pcclComm_t *comm, struct pccl_operation *oper
 }
 
 /* The operation is not in the table yet. After a failure its job, if any, is not the engine's. */
-static enum pccl_status launch(struct pcclComm_t *comm, struct pccl_operation *operation,
+static enum pccl_status launch(struct pcclComm_t *comm, struct pccl_comm_op *operation,
                                const struct pccl_request *request, struct pccl_text *reason)
 {
     bool counts_on_members = pccl_request_needs_members(request);
@@ -172,19 +169,19 @@ static enum pccl_status launch(struct pcclComm_t *comm, struct pccl_operation *o
         return status;
     plan_tiny(comm, operation, request, &launch);
     if (!operation->tiny && !pccl_peer_is_alone(comm->peer) &&
-        !pccl_operation_job_make(comm, operation, request->input, &launch.descriptor))
+        !pccl_comm_op_job_make(comm, operation, request->input, &launch.descriptor))
         return PCCL_MEMORY;
     struct pccl_peer_event event = {.kind = PCCL_PEER_LAUNCH, .launch = &launch};
     status = pccl_comm_step(comm, &event);
     if (status == PCCL_OK)
         operation->op = event.op;
     else if (operation->job && operation->job->started)
-        pccl_operation_job_await(comm, operation); /* the machine broke in this step and stopped the job */
+        pccl_comm_op_job_await(comm, operation); /* the machine broke in this step and stopped the job */
     return status;
 }
 
 /* This peer is alone in its group: it has what the others would send, and nobody need be told. */
-static enum pccl_status do_alone(struct pcclComm_t *comm, struct pccl_operation *operation,
+static enum pccl_status do_alone(struct pcclComm_t *comm, struct pccl_comm_op *operation,
                                  const struct pccl_request *request, struct pccl_text *reason)
 {
     if (operation->member_count > 1 && pccl_request_needs_members(request)) {
@@ -197,42 +194,42 @@ static enum pccl_status do_alone(struct pcclComm_t *comm, struct pccl_operation 
     PCCL_ASSERT(operation->member_count == 1);
     operation->world = 1;
     operation->traffic = (struct pccl_traffic){0};
-    pccl_comm_operation_decided(comm, operation, true);
+    pccl_comm_op_decided(comm, operation, true);
     return PCCL_OK;
 }
 
-static void refuse(struct pcclComm_t *comm, struct pccl_operation *operation, enum pccl_status status,
+static void refuse(struct pcclComm_t *comm, struct pccl_comm_op *operation, enum pccl_status status,
                    const struct pccl_epoch *known, struct pccl_why *why)
 {
     if (status == PCCL_TOO_FEW_PEERS || status == PCCL_MEMBERS_CHANGED)
         pccl_peer_departed(comm->peer, known, NULL, &why->details.departed);
-    pccl_operation_job_leave(comm, operation);
+    pccl_comm_op_job_leave(comm, operation);
     release(operation);
 }
 
 /* From here on it can be found by its tag. */
-static void begin(struct pcclComm_t *comm, struct pccl_operation *operation, uint64_t tag)
+static void begin(struct pcclComm_t *comm, struct pccl_comm_op *operation, uint64_t tag)
 {
     const struct pccl_peer_op *op = operation->op;
     pccl_table_insert(&comm->operations.by_tag, &operation->by_tag, tag);
     operation->why.details = (struct pccl_details){.launched = true, .tag = tag, .sequence = op ? op->instance.use : 0};
     if (operation->job && !operation->job->started) /* decided before it started, or it never will */
-        pccl_operation_job_leave(comm, operation);
+        pccl_comm_op_job_leave(comm, operation);
     if (op && op->state == PCCL_OP_DECIDED && !operation->decided)
-        pccl_comm_operation_decided(comm, operation, op->class == PCCL_CLASS_NONE);
+        pccl_comm_op_decided(comm, operation, op->class == PCCL_CLASS_NONE);
     if (comm->params.op_timeout_ms)
         pccl_comm_check_deadline(comm);
 }
 
-enum pccl_status pccl_operation_launch(struct pcclComm_t *comm, const struct pccl_request *request,
-                                       struct pccl_waiter *waiter, struct pccl_operation **operation_out,
+enum pccl_status pccl_comm_op_launch(struct pcclComm_t *comm, const struct pccl_request *request,
+                                       struct pccl_waiter *waiter, struct pccl_comm_op **operation_out,
                                        struct pccl_why *why)
 {
     enum pccl_status status = may_launch(comm, request->tag, &why->reason);
     if (status != PCCL_OK)
         return status;
     struct pccl_epoch known = pccl_peer_attributes(comm->peer).epoch;
-    struct pccl_operation *operation = allocate(comm, request);
+    struct pccl_comm_op *operation = allocate(comm, request);
     if (!operation) {
         explain_refusal(comm, PCCL_MEMORY, request->tag, &why->reason);
         return PCCL_MEMORY;
@@ -270,7 +267,7 @@ static enum pccl_status status_of(enum pccl_class class)
     return PCCL_INTERNAL;
 }
 
-static void keep_outcome(const struct pcclComm_t *comm, struct pccl_operation *operation)
+static void keep_outcome(const struct pcclComm_t *comm, struct pccl_comm_op *operation)
 {
     const struct pccl_peer_op *op = operation->op;
     if (!op)
@@ -288,7 +285,7 @@ static void keep_outcome(const struct pcclComm_t *comm, struct pccl_operation *o
     }
 }
 
-static void describe(const struct pccl_operation *operation, pcclOperationInfo_t *info)
+static void describe(const struct pccl_comm_op *operation, pcclOperationInfo_t *info)
 {
     info->tag = operation->why.details.tag;
     info->sequence = operation->why.details.sequence;
@@ -304,7 +301,7 @@ static void describe(const struct pccl_operation *operation, pcclOperationInfo_t
     }
 }
 
-enum pccl_status pccl_operation_end(struct pcclComm_t *comm, struct pccl_operation *operation,
+enum pccl_status pccl_comm_op_end(struct pcclComm_t *comm, struct pccl_comm_op *operation,
                                     pcclOperationInfo_t *info, struct pccl_why *why)
 {
     struct pccl_peer_op *op = operation->op;
@@ -316,20 +313,20 @@ enum pccl_status pccl_operation_end(struct pcclComm_t *comm, struct pccl_operati
         describe(operation, info);
     if (op)
         pccl_comm_step(comm, &(struct pccl_peer_event){.kind = PCCL_PEER_OP_RELEASE, .op = op});
-    pccl_operation_job_leave(comm, operation);
+    pccl_comm_op_job_leave(comm, operation);
     cancel_wait_expiry(comm, operation);
     pccl_table_remove(&comm->operations.by_tag, &operation->by_tag);
     release(operation);
     return status;
 }
 
-static void tell_awaited(struct pcclComm_t *comm, const struct pccl_operation *operation, bool blocked)
+static void tell_awaited(struct pcclComm_t *comm, const struct pccl_comm_op *operation, bool blocked)
 {
     pccl_comm_step(comm,
                    &(struct pccl_peer_event){.kind = PCCL_PEER_OP_AWAIT, .op = operation->op, .blocked = blocked});
 }
 
-void pccl_operation_announce_wait(struct pcclComm_t *comm, struct pccl_operation *operation)
+void pccl_comm_op_announce_wait(struct pcclComm_t *comm, struct pccl_comm_op *operation)
 {
     operation->awaited = true;
     if (operation->wait_expires_us)
@@ -338,12 +335,12 @@ void pccl_operation_announce_wait(struct pcclComm_t *comm, struct pccl_operation
         tell_awaited(comm, operation, true);
 }
 
-bool pccl_operation_wait(struct pcclComm_t *comm, struct pccl_operation *operation, uint64_t deadline_us)
+bool pccl_comm_op_wait(struct pcclComm_t *comm, struct pccl_comm_op *operation, uint64_t deadline_us)
 {
     if (operation->over)
         return true;
     operation->waiter = pccl_caller_waiter();
-    pccl_operation_announce_wait(comm, operation);
+    pccl_comm_op_announce_wait(comm, operation);
     if (pccl_comm_wait_until(comm, operation->waiter, deadline_us))
         return true;
     operation->waiter = NULL;
@@ -355,29 +352,29 @@ bool pccl_operation_wait(struct pcclComm_t *comm, struct pccl_operation *operati
     return false;
 }
 
-enum pccl_status pccl_operation_await(struct pcclComm_t *comm, struct pccl_operation *operation,
+enum pccl_status pccl_comm_op_await(struct pcclComm_t *comm, struct pccl_comm_op *operation,
                                       pcclOperationInfo_t *info, struct pccl_why *why)
 {
-    bool over = pccl_operation_wait(comm, operation, UINT64_MAX);
+    bool over = pccl_comm_op_wait(comm, operation, UINT64_MAX);
     PCCL_ASSERT(over);
-    return pccl_operation_end(comm, operation, info, why);
+    return pccl_comm_op_end(comm, operation, info, why);
 }
 
 /* ---- all of a communicator ---- */
 
-static struct pccl_operation *operation_of(struct pccl_table_node *node)
+static struct pccl_comm_op *operation_of(struct pccl_table_node *node)
 {
-    return node ? PCCL_CONTAINER_OF(node, struct pccl_operation, by_tag) : NULL;
+    return node ? PCCL_CONTAINER_OF(node, struct pccl_comm_op, by_tag) : NULL;
 }
 
-void pccl_operations_expire_waits(struct pcclComm_t *comm)
+void pccl_comm_ops_expire_waits(struct pcclComm_t *comm)
 {
     if (!comm->operations.expiring_waits)
         return;
     uint64_t now_us = pccl_now_us();
     for (struct pccl_table_node *node = pccl_table_first(&comm->operations.by_tag); node;
          node = pccl_table_after(&comm->operations.by_tag, node)) {
-        struct pccl_operation *operation = operation_of(node);
+        struct pccl_comm_op *operation = operation_of(node);
         if (!operation->wait_expires_us || operation->wait_expires_us > now_us)
             continue;
         cancel_wait_expiry(comm, operation);
@@ -386,18 +383,18 @@ void pccl_operations_expire_waits(struct pcclComm_t *comm)
     }
 }
 
-void pccl_operations_keep_outcomes(struct pcclComm_t *comm)
+void pccl_comm_ops_keep_outcomes(struct pcclComm_t *comm)
 {
     for (struct pccl_table_node *node = pccl_table_first(&comm->operations.by_tag); node;
          node = pccl_table_after(&comm->operations.by_tag, node))
         keep_outcome(comm, operation_of(node));
 }
 
-void pccl_operations_forget_waiter(struct pcclComm_t *comm, const struct pccl_waiter *waiter)
+void pccl_comm_ops_forget_waiter(struct pcclComm_t *comm, const struct pccl_waiter *waiter)
 {
     for (struct pccl_table_node *node = pccl_table_first(&comm->operations.by_tag); node;
          node = pccl_table_after(&comm->operations.by_tag, node)) {
-        struct pccl_operation *operation = operation_of(node);
+        struct pccl_comm_op *operation = operation_of(node);
         if (operation->waiter != waiter)
             continue;
         operation->waiter = NULL;
@@ -405,22 +402,22 @@ void pccl_operations_forget_waiter(struct pcclComm_t *comm, const struct pccl_wa
     }
 }
 
-void pccl_operations_give_up(struct pcclComm_t *comm)
+void pccl_comm_ops_give_up(struct pcclComm_t *comm)
 {
     for (struct pccl_table_node *node = pccl_table_first(&comm->operations.by_tag); node;
          node = pccl_table_after(&comm->operations.by_tag, node)) {
-        struct pccl_operation *operation = operation_of(node);
+        struct pccl_comm_op *operation = operation_of(node);
         if (operation->op) {
             operation->op = NULL;
             operation->status = PCCL_INTERNAL;
             pccl_text_format(&operation->why.reason, "%s", pccl_status_text(PCCL_INTERNAL));
         }
         if (!operation->decided)
-            pccl_comm_operation_decided(comm, operation, false);
+            pccl_comm_op_decided(comm, operation, false);
     }
 }
 
-void pccl_operations_free(struct pcclComm_t *comm)
+void pccl_comm_ops_free(struct pcclComm_t *comm)
 {
     struct pccl_table_node *node;
     while ((node = pccl_table_first(&comm->operations.by_tag))) {
@@ -430,7 +427,7 @@ void pccl_operations_free(struct pcclComm_t *comm)
     pccl_table_fini(&comm->operations.by_tag);
 }
 
-void pccl_operation_abort(struct pcclComm_t *comm, const struct pccl_operation *operation,
+void pccl_comm_op_abort(struct pcclComm_t *comm, const struct pccl_comm_op *operation,
                           const struct pccl_text *reason)
 {
     struct pccl_peer_event event = {
@@ -439,10 +436,10 @@ void pccl_operation_abort(struct pcclComm_t *comm, const struct pccl_operation *
         pccl_comm_step(comm, &event);
 }
 
-void pccl_operations_abort(struct pcclComm_t *comm)
+void pccl_comm_ops_abort(struct pcclComm_t *comm)
 {
     comm->operations.aborts++;
     for (struct pccl_table_node *node = pccl_table_first(&comm->operations.by_tag); node;
          node = pccl_table_after(&comm->operations.by_tag, node))
-        pccl_operation_abort(comm, operation_of(node), NULL);
+        pccl_comm_op_abort(comm, operation_of(node), NULL);
 }
