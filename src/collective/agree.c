@@ -8,11 +8,16 @@
 
 /* One thing in which two peers differ: as a name, or as a number. */
 struct difference {
-    const char *verb; /* "reduces", and so on */
+    const char *verb; /* "has", and so on */
     const char *ours_name, *theirs_name;
     uint64_t ours, theirs;
     const char *unit;
 };
+
+static const char *schedule_name(uint8_t algorithm)
+{
+    return algorithm < PCCL_ALGORITHMS ? pccl_schedules[algorithm]->name : "something unknown";
+}
 
 /* false: they agree. */
 static bool find_difference(const struct pccl_transfer *transfer, const struct pccl_msg_ready *ready,
@@ -21,7 +26,7 @@ static bool find_difference(const struct pccl_transfer *transfer, const struct p
     const struct pccl_descriptor *ours = &transfer->descriptor, *theirs = &ready->descriptor;
     const struct pccl_plan *plan = &transfer->plan;
     if (ours->datatype != theirs->datatype)
-        *found = (struct difference){"reduces elements of type",
+        *found = (struct difference){"has elements of type",
                                      pccl_datatype_name(ours->datatype),
                                      pccl_datatype_name(theirs->datatype),
                                      0,
@@ -31,7 +36,7 @@ static bool find_difference(const struct pccl_transfer *transfer, const struct p
         *found = (struct difference){
             "asks for the", pccl_reduce_op_name(ours->operation), pccl_reduce_op_name(theirs->operation), 0, 0, NULL};
     else if (ours->count != theirs->count)
-        *found = (struct difference){"reduces", NULL, NULL, ours->count, theirs->count, "elements"};
+        *found = (struct difference){"has", NULL, NULL, ours->count, theirs->count, "elements"};
     else if (ours->codec != theirs->codec)
         *found = (struct difference){
             "quantizes by", pccl_codec_kind_name(ours->codec), pccl_codec_kind_name(theirs->codec), 0, 0, NULL};
@@ -43,8 +48,8 @@ static bool find_difference(const struct pccl_transfer *transfer, const struct p
                                      0,
                                      NULL};
     else if (plan->algorithm != ready->algorithm)
-        *found = (struct difference){
-            "plans", pccl_plan_schedule(plan)->name, pccl_schedules[ready->algorithm]->name, 0, 0, NULL};
+        *found =
+            (struct difference){"plans", pccl_plan_schedule(plan)->name, schedule_name(ready->algorithm), 0, 0, NULL};
     else if (plan->segment_elements != ready->segment_elements)
         *found = (struct difference){"plans segments of",     NULL,      NULL, plan->segment_elements,
                                      ready->segment_elements, "elements"};
@@ -65,7 +70,14 @@ static void fail_as_different(struct pccl_transfer *transfer, const struct pccl_
                           pccl_id_str(self), found->verb, found->ours, found->unit, pccl_id_str(peer), found->theirs);
 }
 
-/* Different labels mean two different operations, whatever else they have in common. */
+/*
+ * Different labels or collectives mean two different operations, whatever else they have in common.
+ */
+static bool is_another(const struct pccl_descriptor *ours, const struct pccl_descriptor *theirs)
+{
+    return ours->collective != theirs->collective || !pccl_label_equal(&ours->label, &theirs->label);
+}
+
 static void fail_as_another(struct pccl_transfer *transfer, const struct pccl_id *peer,
                             const struct pccl_descriptor *theirs)
 {
@@ -76,14 +88,26 @@ static void fail_as_another(struct pccl_transfer *transfer, const struct pccl_id
     pccl_outcome_fail(transfer, PCCL_CLASS_MISMATCH, "%s", reason.bytes);
 }
 
+static void fail_as_rooted_elsewhere(struct pccl_transfer *transfer, const struct pccl_id *peer,
+                                     const struct pccl_id *theirs)
+{
+    pccl_outcome_fail(transfer, PCCL_CLASS_MISMATCH, "peer %s expects the tensor of peer %s, peer %s that of peer %s",
+                      pccl_id_str(&transfer->exchange->config.self), pccl_id_str(&transfer->descriptor.root),
+                      pccl_id_str(peer), pccl_id_str(theirs));
+}
+
 bool pccl_agree_take_ready(struct pccl_transfer *transfer, const struct pccl_lane *lane,
                            const struct pccl_msg_ready *ready)
 {
     struct difference difference;
     if (transfer->failed || transfer->at_rest)
         return true;
-    if (!pccl_label_equal(&transfer->descriptor.label, &ready->descriptor.label)) {
+    if (is_another(&transfer->descriptor, &ready->descriptor)) {
         fail_as_another(transfer, &lane->peer, &ready->descriptor);
+        return true;
+    }
+    if (!pccl_id_equal(&transfer->descriptor.root, &ready->descriptor.root)) {
+        fail_as_rooted_elsewhere(transfer, &lane->peer, &ready->descriptor.root);
         return true;
     }
     if (find_difference(transfer, ready, &difference)) {

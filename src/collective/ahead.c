@@ -94,7 +94,7 @@ static bool fits(const struct pccl_flow *flow, uint64_t stripe, uint32_t length)
 bool pccl_ahead_is_foreign(const struct pccl_flow *flow, const struct pccl_msg_data *data)
 {
     const struct pccl_transfer *transfer = flow->transfer;
-    return transfer->plan.long_path && !transfer->done && data->step == 0 && !fits(flow, data->stripe, data->length);
+    return transfer->plan.long_path && data->step == 0 && !fits(flow, data->stripe, data->length);
 }
 
 void pccl_ahead_fail(struct pccl_transfer *transfer, const struct pccl_id *peer, uint64_t stripe, uint32_t length)

@@ -131,7 +131,7 @@ void pccl_backup_save(struct pccl_backup *backup, const struct pccl_kernels *ker
     uint64_t index = stripe * plan->pieces + number, bit = UINT64_C(1) << index % 64;
     backup->saved[index / 64] |= bit;
     struct pccl_segment segment = pccl_plan_segment(plan, stripe, number);
-    size_t at = (size_t)segment.first * plan->element_bytes;
+    size_t at = pccl_plan_result_at(plan, &segment);
     size_t bytes = (size_t)segment.count * plan->element_bytes;
     if (plan->large) {
         pccl_copy_streaming(kernels, bytes_of(backup) + at, backup->elements + at, bytes);
@@ -149,7 +149,7 @@ void pccl_backup_restore(const struct pccl_backup *backup, const struct pccl_pla
         if ((backup->saved[index / 64] >> index % 64 & 1) == 0)
             continue;
         struct pccl_segment segment = pccl_plan_segment(plan, index / plan->pieces, (uint32_t)(index % plan->pieces));
-        size_t at = (size_t)segment.first * plan->element_bytes;
+        size_t at = pccl_plan_result_at(plan, &segment);
         memcpy(backup->elements + at, bytes_of(backup) + at, (size_t)segment.count * plan->element_bytes);
     }
 }

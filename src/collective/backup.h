@@ -22,7 +22,7 @@ struct pccl_backup_pool {
     uint32_t idle_count;
 };
 
-/* The backup of one operation. Zeroed: out of place, nothing is ever saved. */
+/* The backup of one operation's result. Zeroed: out of place, nothing is ever saved. */
 struct pccl_backup {
     struct pccl_backup_block *block;
     uint64_t *saved; /* one bit for each segment */

@@ -226,13 +226,12 @@ struct pccl_traffic pccl_transfer_traffic(const struct pccl_transfer *transfer) 
 /* ---- connections ---- */
 
 /*
- * READY may have been lost with a connection. A transfer that is done has all the data and needs no
- * more READY; but on a long path the sender cannot be done without it.
+ * READY may have been lost with a connection. Even if this transfer is done and needs no more data,
+ * the sender cannot be done without it.
  */
 static void tell_again(struct pccl_flow *flow)
 {
-    const struct pccl_transfer *transfer = flow->transfer;
-    if (flow->outgoing || (transfer->done && !transfer->plan.long_path))
+    if (flow->outgoing)
         return;
     flow->tell = true;
     pccl_flow_wake(flow);
@@ -366,7 +365,8 @@ static enum pccl_status receive_data(struct pccl_exchange *exchange, struct pccl
         return PCCL_OK;
     struct pccl_flow *flow = pccl_flow_find(transfer, lane);
     if (flow != NULL && pccl_ahead_is_foreign(flow, data)) {
-        pccl_ahead_fail(transfer, &lane->peer, data->stripe, data->length);
+        if (!transfer->done) /* else the member before it in the ring reports that */
+            pccl_ahead_fail(transfer, &lane->peer, data->stripe, data->length);
         return PCCL_OK;
     }
     if (flow != NULL)

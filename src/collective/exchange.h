@@ -119,6 +119,15 @@ struct pccl_transfer_config {
     struct pccl_cost cost;
     const struct pccl_id *ring; /* of the view; copied */
     uint32_t ranks;             /* >= 2; self is one of them */
+    uint32_t root;              /* of a broadcast: its rank in the ring */
+    /* By rank in the ring: which part of the tensor is the rank's. Copied; NULL: it is not in parts. */
+    const uint32_t *positions;
+    /*
+     * All-reduce: `count` elements each, which may be the same memory. Broadcast: likewise; only the
+     * root's input is read, and only the others' result is written if the root's is the input.
+     * All-gather: the own part, and all parts; the input may be its part of the result.
+     * Reduce-scatter: all parts, and the own share; the result may be its part of the input.
+     */
     const void *input;
     void *result;
     void *user;

@@ -5,6 +5,8 @@
 
 #include "kernels/prefetch.h"
 
+#include <string.h>
+
 enum { FOLD_BYTES = 4096 }; /* folded at once, finished and copied while they are in the first cache */
 
 /* The kernel call that folds the own part and what came in with this step. */
@@ -64,27 +66,63 @@ static void fold_elements(struct pccl_transfer *transfer, uint64_t stripe, uint3
         pccl_copied_streaming(kernels);
 }
 
-static void fold_one(struct pccl_transfer *transfer, uint64_t stripe, uint32_t number, uint32_t step, bool finish,
-                     struct pccl_scratch *received)
+/* Where a sum is packed: where the first part was, or nowhere, if nobody gets it. */
+static uint8_t *packed_at(const struct pccl_task *task, struct pccl_scratch *first)
 {
+    return task->to_count > 0 ? first->bytes : NULL;
+}
+
+static void fold_one(struct pccl_transfer *transfer, uint64_t stripe, uint32_t number, uint32_t step,
+                     const struct pccl_task *task, struct pccl_scratch *received)
+{
+    bool finish = task->work == PCCL_WORK_FINISH;
     if (step == 0 && pccl_plan_is_wide(&transfer->plan, 1))
         return; /* when it is sent on, into memory of its own */
     if (transfer->plan.codec == NULL)
         fold_elements(transfer, stripe, number, step, finish, received);
     else
-        pccl_packed_fold(transfer, stripe, number, finish, &received->bytes, 1, received->bytes);
+        pccl_packed_fold(transfer, stripe, number, finish, &received->bytes, 1, packed_at(task, received));
+}
+
+/* A large copy bypasses the caches. */
+static void copy_to_result(struct pccl_transfer *transfer, const struct pccl_segment *segment, const uint8_t *from)
+{
+    const struct pccl_kernels *kernels = transfer->exchange->config.kernels;
+    size_t bytes = (size_t)segment->count * transfer->plan.element_bytes;
+    if (pccl_is_streamed(transfer)) {
+        pccl_copy_streaming(kernels, pccl_result_of(transfer, segment), from, bytes);
+        pccl_copied_streaming(kernels);
+    } else {
+        memcpy(pccl_result_of(transfer, segment), from, bytes);
+    }
+}
+
+void pccl_fold_keep(struct pccl_transfer *transfer, uint64_t stripe, uint32_t number)
+{
+    struct pccl_segment segment = pccl_plan_segment(&transfer->plan, stripe, number);
+    if (!transfer->in_place)
+        copy_to_result(transfer, &segment, pccl_input_of(transfer, &segment));
+}
+
+static void store(struct pccl_transfer *transfer, uint64_t stripe, uint32_t number, const struct pccl_scratch *scratch)
+{
+    struct pccl_segment segment = pccl_plan_segment(&transfer->plan, stripe, number);
+    if (transfer->plan.codec != NULL)
+        pccl_packed_store(transfer, stripe, number, scratch->bytes);
+    else
+        copy_to_result(transfer, &segment, scratch->bytes);
 }
 
 struct pccl_scratch *pccl_fold_arrived(struct pccl_transfer *transfer, uint64_t stripe, uint32_t number, uint32_t step,
-                                       enum pccl_work work, struct pccl_scratch *scratch)
+                                       const struct pccl_task *task, struct pccl_scratch *scratch)
 {
-    if (work != PCCL_WORK_STORE)
-        fold_one(transfer, stripe, number, step, work == PCCL_WORK_FINISH, scratch);
+    if (task->work != PCCL_WORK_STORE)
+        fold_one(transfer, stripe, number, step, task, scratch);
     else if (scratch != NULL)
-        pccl_packed_store(transfer, stripe, number, scratch->bytes);
+        store(transfer, stripe, number, scratch);
     /* A sum goes on; and so does a result that is packed, or hot where it was made. */
-    if (work == PCCL_WORK_FOLD || transfer->plan.codec != NULL ||
-        (work == PCCL_WORK_FINISH && pccl_is_streamed(transfer)))
+    if (task->work == PCCL_WORK_FOLD || transfer->plan.codec != NULL ||
+        (task->work == PCCL_WORK_FINISH && pccl_is_streamed(transfer)))
         return scratch;
     pccl_scratch_give(&transfer->exchange->scratch, scratch);
     return NULL;
@@ -104,23 +142,23 @@ static void fold_all_elements(struct pccl_transfer *transfer, uint64_t stripe, u
                      segment.count, pccl_result_of(transfer, &segment));
 }
 
-/* The sum lies where the first part was. */
 static void fold_all_packed(struct pccl_transfer *transfer, uint64_t stripe, uint32_t number,
-                            struct pccl_scratch *const *parts, uint32_t part_count)
+                            const struct pccl_task *task, struct pccl_scratch *const *parts, uint32_t part_count)
 {
     PCCL_ASSERT(part_count > 0);
     uint8_t *bytes[PCCL_MESH_PEERS_MAX];
     for (uint32_t i = 0; i < part_count; i++)
         bytes[i] = parts[i]->bytes;
-    pccl_packed_fold(transfer, stripe, number, true, bytes, part_count, parts[0]->bytes);
+    pccl_packed_fold(transfer, stripe, number, true, bytes, part_count, packed_at(task, parts[0]));
 }
 
 struct pccl_scratch *pccl_fold_collected(struct pccl_transfer *transfer, uint64_t stripe, uint32_t number,
-                                         struct pccl_scratch *const *parts, uint32_t part_count)
+                                         const struct pccl_task *task, struct pccl_scratch *const *parts,
+                                         uint32_t part_count)
 {
     bool is_packed = transfer->plan.codec != NULL;
     if (is_packed)
-        fold_all_packed(transfer, stripe, number, parts, part_count);
+        fold_all_packed(transfer, stripe, number, task, parts, part_count);
     else
         fold_all_elements(transfer, stripe, number, parts, part_count);
     for (uint32_t i = is_packed; i < part_count; i++)

@@ -10,11 +10,11 @@
 
 static inline const uint8_t *pccl_input_of(const struct pccl_transfer *transfer, const struct pccl_segment *segment)
 {
-    return transfer->input + (size_t)segment->first * transfer->plan.element_bytes;
+    return transfer->input + pccl_plan_input_at(&transfer->plan, segment);
 }
 static inline uint8_t *pccl_result_of(const struct pccl_transfer *transfer, const struct pccl_segment *segment)
 {
-    return transfer->result + (size_t)segment->first * transfer->plan.element_bytes;
+    return transfer->result + pccl_plan_result_at(&transfer->plan, segment);
 }
 
 /* Before a segment of the result is overwritten: in place, it is still the input. */
@@ -22,19 +22,22 @@ static inline void pccl_fold_save(struct pccl_transfer *transfer, uint64_t strip
 {
     pccl_backup_save(&transfer->backup, transfer->exchange->config.kernels, &transfer->plan, stripe, number);
 }
+/* The own part of a piece is the result: writes it there, if it is not there already. */
+void pccl_fold_keep(struct pccl_transfer *transfer, uint64_t stripe, uint32_t number);
 /*
  * Does the work on a piece that came in with this step; not PCCL_WORK_COLLECT. Takes over the
  * scratch (NULL: the piece came into the result). Returns the scratch from which the piece is sent
- * on, with a reference of its own; NULL: it is sent from the result.
+ * on, with a reference of its own; NULL: it is sent from the result, or to nobody.
  */
 struct pccl_scratch *pccl_fold_arrived(struct pccl_transfer *transfer, uint64_t stripe, uint32_t number, uint32_t step,
-                                       enum pccl_work work, struct pccl_scratch *scratch);
+                                       const struct pccl_task *task, struct pccl_scratch *scratch);
 /*
  * The same for all parts that were collected, in the order in which they are folded; the own part
  * comes last.
  */
 struct pccl_scratch *pccl_fold_collected(struct pccl_transfer *transfer, uint64_t stripe, uint32_t number,
-                                         struct pccl_scratch *const *parts, uint32_t part_count);
+                                         const struct pccl_task *task, struct pccl_scratch *const *parts,
+                                         uint32_t part_count);
 /*
  * Folds the first part, which came in as elements, and the own one into a sum whose elements are
  * longer (f32 for f16 and bf16). Takes over the scratch; NULL: memory is short.
@@ -42,19 +45,21 @@ struct pccl_scratch *pccl_fold_collected(struct pccl_transfer *transfer, uint64_
 struct pccl_scratch *pccl_fold_widen(struct pccl_transfer *transfer, const struct pccl_segment *segment,
                                      struct pccl_scratch *received);
 
-/* ---- packed.c: with a codec ---- */
-
 /*
  * A large result is written past the caches if nothing of it is needed soon; in place it is in them
  * already, as it was the input.
  */
 static inline bool pccl_is_streamed(const struct pccl_transfer *transfer)
 {
-    return transfer->plan.large && transfer->input != transfer->result;
+    return transfer->plan.large && !transfer->in_place;
 }
+
+/* ---- packed.c: with a codec ---- */
+
 /*
  * Folds all parts and the own one, which comes last, and packs the sum; `packed` may be one of the
- * parts. Who finishes it writes to the result what the bytes say.
+ * parts. Who finishes it writes to the result what the bytes say. `packed` is NULL if a finished sum
+ * is not sent: then the result is the sum itself.
  */
 void pccl_packed_fold(struct pccl_transfer *transfer, uint64_t stripe, uint32_t number, bool finish,
                       uint8_t *const *parts, uint32_t part_count, uint8_t *packed);

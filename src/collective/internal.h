@@ -1,7 +1,8 @@
 /*
  * What the files of the data plane share: its structs. Each file's functions are in its own header.
  * From below, and each calls only into those before it:
- *   schedule, ring, direct   what is to be done with a piece; no bytes
+ *   schedule, ring, direct, chain, spread, gather, scatter
+ *                            what is to be done with a piece; no bytes
  *   plan, scratch, backup    how elements are cut; memory
  *   held, kept               segments and announcements of stripes or operations that have not
  *                            begun here
@@ -135,9 +136,11 @@ struct pccl_transfer {
     struct pccl_descriptor descriptor;
     struct pccl_plan plan;
     struct pccl_id *ring; /* owned */
+    uint32_t *positions;  /* owned; NULL: the tensor is not in parts */
     const uint8_t *input;
     uint8_t *result;
     void *user;
+    bool in_place; /* what this rank puts in lies where the result of it belongs */
     bool failed, done, at_rest;
     struct pccl_traffic traffic;
     struct pccl_backup backup;

@@ -165,7 +165,7 @@ static bool comes_too_early(const struct pccl_transfer *transfer, struct pccl_st
 {
     const struct pccl_plan *plan = &transfer->plan;
     const struct pccl_schedule *schedule = pccl_plan_schedule(plan);
-    if (schedule->carries(plan->seat, step) != PCCL_CONTENT_RESULT)
+    if (schedule->spent == NULL || schedule->carries(plan->seat, step) != PCCL_CONTENT_RESULT)
         return false;
     struct pccl_sending spent = schedule->spent(plan->seat, number);
     return !pccl_flow_parcel(pccl_flow_to(transfer, spent.to), stripe, spent.step)->handed;
@@ -271,7 +271,8 @@ void pccl_arrival_release(struct pccl_arrival *arrival)
  * All parts of the piece are here: folds them in the order of the ring, from the rank after this
  * one.
  */
-static struct pccl_scratch *fold_collected(struct pccl_transfer *transfer, struct pccl_stripe *stripe, uint32_t number)
+static struct pccl_scratch *fold_collected(struct pccl_transfer *transfer, struct pccl_stripe *stripe, uint32_t number,
+                                           const struct pccl_task *task)
 {
     struct pccl_scratch *parts[PCCL_MESH_PEERS_MAX];
     uint32_t count = 0;
@@ -280,7 +281,7 @@ static struct pccl_scratch *fold_collected(struct pccl_transfer *transfer, struc
         parts[count++] = parcel->scratch;
         parcel->scratch = NULL;
     }
-    return pccl_fold_collected(transfer, stripe->number, number, parts, count);
+    return pccl_fold_collected(transfer, stripe->number, number, task, parts, count);
 }
 
 /*
@@ -298,13 +299,13 @@ static void is_arriving(struct pccl_flow *flow, struct pccl_stripe *stripe, uint
     stripe->arrivals_left--;
     transfer->traffic.received_bytes += length;
     if (task.work != PCCL_WORK_COLLECT) {
-        scratch = pccl_fold_arrived(transfer, stripe->number, number, step, task.work, scratch);
+        scratch = pccl_fold_arrived(transfer, stripe->number, number, step, &task, scratch);
     } else {
         pccl_flow_parcel(flow, stripe, step)->scratch = scratch;
         PCCL_ASSERT(stripe->parts_left > 0);
         if (--stripe->parts_left > 0)
             return;
-        scratch = fold_collected(transfer, stripe, number);
+        scratch = fold_collected(transfer, stripe, number, &task);
     }
     send_on(transfer, stripe, &task, scratch);
     if (task.work != PCCL_WORK_FOLD)
@@ -335,12 +336,26 @@ static void take_held(struct pccl_flow *flow, struct pccl_stripe *stripe)
         return;
     }
     is_arriving(flow, stripe, 0, taken.scratch, taken.length);
-    PCCL_ASSERT(stripe->departures_left > 0); /* it has just been opened: something is to be sent */
 }
 
-void pccl_messages_take_held(struct pccl_stripe *stripe)
+/* The pieces whose result is this rank's own part. */
+static void keep_own(struct pccl_stripe *stripe)
 {
     struct pccl_transfer *transfer = stripe->transfer;
+    const struct pccl_plan *plan = &transfer->plan;
+    const struct pccl_schedule *schedule = pccl_plan_schedule(plan);
+    if (schedule->keeps == NULL)
+        return;
+    uint32_t segments = pccl_plan_segments(plan, stripe->number);
+    for (uint32_t number = 0; number < segments; number++)
+        if (schedule->keeps(plan->seat, number))
+            pccl_fold_keep(transfer, stripe->number, number);
+}
+
+void pccl_messages_begin(struct pccl_stripe *stripe)
+{
+    struct pccl_transfer *transfer = stripe->transfer;
+    keep_own(stripe);
     if (transfer->exchange->ahead_bytes == 0)
         return;
     for (uint32_t i = transfer->outgoing_count; i < transfer->flow_count; i++)

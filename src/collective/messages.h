@@ -18,11 +18,10 @@ PCCL_MUST_CHECK enum pccl_status pccl_messages_receive(struct pccl_flow *flow, c
  */
 struct pccl_stripe *pccl_messages_received(struct pccl_arrival *arrival);
 /*
- * The stripe has been opened: takes what is held for it as if it came in now. Nothing is reported
- * to the driver here; that happens with the stripe's next message, as at least one is still to be
- * sent.
+ * The stripe has been opened: keeps what is a result already, and takes what is held for it as if it
+ * came in now. Nothing is reported to the driver here.
  */
-void pccl_messages_take_held(struct pccl_stripe *stripe);
+void pccl_messages_begin(struct pccl_stripe *stripe);
 /* Detach it from its transfer and give back what it holds. */
 void pccl_departure_release(struct pccl_departure *departure);
 void pccl_arrival_release(struct pccl_arrival *arrival);

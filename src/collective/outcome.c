@@ -6,10 +6,10 @@ void pccl_outcome_report(struct pccl_transfer *transfer)
     const struct pccl_exchange_effects *effects = &transfer->exchange->effects;
     bool was_at_rest = transfer->at_rest;
     /*
-     * A result made of segments that came ahead does not count until everybody has compared
-     * descriptors.
+     * A result does not count until all receivers have been compared: it may be made of segments
+     * that came ahead, or of what this rank had.
      */
-    bool agreed = !transfer->plan.long_path || transfer->unheard == 0;
+    bool agreed = transfer->unheard == 0;
     transfer->at_rest = agreed && transfer->complete == transfer->plan.stripes;
     if (agreed && !transfer->done && transfer->results_complete == transfer->plan.stripes) {
         transfer->done = true;

@@ -80,7 +80,9 @@ void pccl_packed_fold(struct pccl_transfer *transfer, uint64_t stripe, uint32_t 
             pccl_codec_decode(plan->folded_codec, kernels, parts[i] + block.at, block.count, part);
             pccl_combine(kernels, plan->folded_datatype, plan->reduction, sum, sum, part, block.count);
         }
-        pccl_combine_step(kernels, &step, sum, sum, own + at, block.count);
+        pccl_combine_step(kernels, &step, packed != NULL ? sum : result + at, sum, own + at, block.count);
+        if (packed == NULL)
+            continue;
         pccl_codec_encode(finish ? plan->codec : plan->folded_codec, kernels, sum, block.count, packed + block.at);
         if (finish)
             store(transfer, packed + block.at, block.count, result + at);

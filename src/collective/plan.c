@@ -7,6 +7,7 @@ enum {
     SEGMENT_BYTES_MOST = 256 << 10,     /* a few of them stay in a core's cache */
     LONG_SEGMENT_BYTES_MOST = 64 << 10, /* so that several connections share the work finely */
     SEGMENT_BYTES_STEP = 64,            /* a cache line */
+    CHAIN_SEGMENT_BYTES_LEAST = 16 << 10,
     DIRECT_BYTES_MOST = 8 << 20,
     DIRECT_WIDE_BYTES_MOST = 64 << 20, /* where the ring sends more bytes; measured up to here */
     CACHED_BYTES_MOST = 4 << 20,       /* a caller may find its result in a cache */
@@ -16,27 +17,36 @@ enum {
 static const uint64_t rate_default = 2000000000;
 static const uint64_t rate_most = 1000000000000;
 
+/*
+ * The two schedules of each collective: along the ring, and over all links between pairs. How often
+ * each of them waits for a message on its way to another rank tells its latency, and what it sends.
+ */
+struct ways {
+    enum pccl_algorithm ring, direct;
+    uint32_t ring_rounds;  /* times ranks - 1 */
+    uint32_t direct_steps; /* each of them moves the whole tensor once */
+    bool in_parts, reduces;
+};
+static const struct ways ways_of[PCCL_COLLECTIVES] = {
+    [PCCL_ALL_REDUCE] = {PCCL_RING, PCCL_DIRECT, 2, 2, .reduces = true},
+    [PCCL_BROADCAST] = {PCCL_CHAIN, PCCL_SPREAD, 1, 2},
+    [PCCL_ALL_GATHER] = {PCCL_GATHER_RING, PCCL_GATHER_DIRECT, 1, 1, .in_parts = true},
+    [PCCL_REDUCE_SCATTER] = {PCCL_SCATTER_RING, PCCL_SCATTER_DIRECT, 1, 1, .in_parts = true, .reduces = true},
+};
+
 static uint64_t divide_up(uint64_t value, uint64_t by) { return value / by + (value % by != 0); }
 
 static uint64_t round_up(uint64_t value, uint64_t step) { return divide_up(value, step) * step; }
 
-static enum pccl_status take_descriptor(const struct pccl_descriptor *descriptor, struct pccl_plan *plan,
-                                        struct pccl_text *reason)
+static enum pccl_status refuse(struct pccl_text *reason, const char *words)
 {
-    pccl_text_clear(reason);
-    if (descriptor->datatype >= PCCL_DATATYPES || descriptor->operation >= PCCL_REDUCE_OPS ||
-        descriptor->codec >= PCCL_CODEC_KINDS || descriptor->codec_datatype >= PCCL_DATATYPES) {
-        pccl_text_add(reason, "unknown data type, operation or quantization");
-        return PCCL_ARGUMENT;
-    }
-    plan->datatype = (enum pccl_datatype)descriptor->datatype;
-    plan->reduction = (enum pccl_reduce_op)descriptor->operation;
-    plan->element_bytes = (uint32_t)pccl_datatype_bytes(plan->datatype);
-    plan->count = descriptor->count;
-    if (plan->count == 0 || plan->count > (uint64_t)PTRDIFF_MAX / plan->element_bytes) {
-        pccl_text_format(reason, "%" PRIu64 " elements", plan->count);
-        return PCCL_ARGUMENT;
-    }
+    pccl_text_add(reason, words);
+    return PCCL_ARGUMENT;
+}
+
+static enum pccl_status take_codec(const struct pccl_descriptor *descriptor, struct pccl_plan *plan,
+                                   struct pccl_text *reason)
+{
     enum pccl_codec_kind kind = (enum pccl_codec_kind)descriptor->codec;
     enum pccl_datatype packed = (enum pccl_datatype)descriptor->codec_datatype;
     plan->folded_datatype = pccl_folded_type(plan->datatype, plan->reduction);
@@ -48,6 +58,60 @@ static enum pccl_status take_descriptor(const struct pccl_descriptor *descriptor
     return PCCL_OK;
 }
 
+static enum pccl_status take_descriptor(const struct pccl_descriptor *descriptor, struct pccl_plan *plan,
+                                        struct pccl_text *reason)
+{
+    pccl_text_clear(reason);
+    if (descriptor->collective >= PCCL_COLLECTIVES || ways_of[descriptor->collective].ring_rounds == 0)
+        return refuse(reason, "no such operation between peers");
+    if (descriptor->datatype >= PCCL_DATATYPES || descriptor->operation >= PCCL_REDUCE_OPS ||
+        descriptor->codec >= PCCL_CODEC_KINDS || descriptor->codec_datatype >= PCCL_DATATYPES)
+        return refuse(reason, "unknown data type, operation or quantization");
+    const struct ways *ways = &ways_of[descriptor->collective];
+    if (!ways->reduces && descriptor->codec != PCCL_CODEC_NONE)
+        return refuse(reason, "only what is reduced can be quantized");
+    if (plan->seat.root >= plan->seat.ranks)
+        return refuse(reason, "the root is no member");
+    if (!pccl_id_is_zero(&descriptor->counts))
+        return refuse(reason, "the parts are not equally long");
+    plan->datatype = (enum pccl_datatype)descriptor->datatype;
+    plan->reduction = (enum pccl_reduce_op)descriptor->operation;
+    plan->element_bytes = (uint32_t)pccl_datatype_bytes(plan->datatype);
+    plan->reduces = ways->reduces;
+    plan->count = descriptor->count;
+    uint64_t most = (uint64_t)PTRDIFF_MAX / plan->element_bytes / (ways->in_parts ? plan->seat.ranks : 1);
+    if (plan->count == 0 || plan->count > most) {
+        pccl_text_format(reason, "%" PRIu64 " elements", plan->count);
+        return PCCL_ARGUMENT;
+    }
+    return take_codec(descriptor, plan, reason);
+}
+
+/* Elements of all parts together. */
+static uint64_t whole_count(const struct pccl_plan *plan)
+{
+    return plan->count * (plan->positions != NULL ? plan->seat.ranks : 1);
+}
+
+/* Of the tensor, or of each of its parts. */
+static uint64_t stripe_elements(const struct pccl_plan *plan)
+{
+    return (uint64_t)plan->segment_elements * (plan->positions != NULL ? 1 : plan->pieces);
+}
+
+/*
+ * What a segment should hold if it may. A chain receives and sends at the same time only if there
+ * are several segments, so it is cut like a ring.
+ */
+static uint64_t share_of(const struct pccl_plan *plan)
+{
+    if (plan->positions != NULL)
+        return plan->count;
+    if (plan->pieces > 1 || plan->seat.ranks == 2)
+        return divide_up(plan->count, plan->pieces);
+    return pccl_max_u64(divide_up(plan->count, plan->seat.ranks), CHAIN_SEGMENT_BYTES_LEAST / plan->element_bytes);
+}
+
 /*
  * Cuts by the bytes that travel, into as few segments as their size allows. More segments would
  * overlap receiving, adding and sending better, but a medium buffer spends its time in system calls
@@ -57,64 +121,74 @@ static void cut(struct pccl_plan *plan)
 {
     uint64_t traveling = pccl_plan_bytes_most(plan, PCCL_CODEC_BLOCK) / PCCL_CODEC_BLOCK; /* bytes of an element */
     uint64_t most = (plan->long_path ? LONG_SEGMENT_BYTES_MOST : SEGMENT_BYTES_MOST) / traveling;
-    uint64_t share = divide_up(plan->count, plan->pieces);
+    uint64_t share = share_of(plan);
     uint64_t elements = divide_up(share, divide_up(share, most));
     bool whole_blocks = plan->codec != NULL && elements > PCCL_CODEC_BLOCK;
     elements = round_up(elements, whole_blocks ? PCCL_CODEC_BLOCK : SEGMENT_BYTES_STEP / plan->element_bytes);
     plan->segment_elements = (uint32_t)elements;
-    plan->stripes = divide_up(plan->count, elements * plan->pieces);
+    plan->stripes = divide_up(plan->count, stripe_elements(plan));
 }
 
 /*
- * Direct exchange saves latency (two steps instead of 2(ranks - 1)), and bytes where the ring's
- * sums are wide. Its cost is on the links: it uses all of them, not only those of the ring, and
- * runs at the pace of the slowest pair, where that is known. The plan passed in is that of a ring.
+ * Going directly saves latency, as it takes one or two steps, and bytes where the ring's sums are
+ * wide. Its cost is on the links: it uses all of them, not only those of the ring, and runs at the
+ * pace of the slowest pair, where that is known. The plan passed in is that of the ring.
  */
-static enum pccl_algorithm choose(const struct pccl_plan *plan, const struct pccl_cost *cost)
+static enum pccl_algorithm choose(const struct pccl_plan *plan, const struct ways *ways, const struct pccl_cost *cost)
 {
     uint64_t bytes_most = pccl_plan_is_wide(plan, 1) ? DIRECT_WIDE_BYTES_MOST : DIRECT_BYTES_MOST;
     if (plan->seat.ranks == 2 || cost->mesh == 0 || plan->seat.ranks > PCCL_MESH_PEERS_MAX ||
-        plan->count > bytes_most / plan->element_bytes)
-        return PCCL_RING;
-    uint64_t ranks = plan->seat.ranks, bytes = pccl_plan_bytes(plan, 0, (uint32_t)plan->count);
-    uint64_t folded_bytes = pccl_plan_bytes_most(plan, (uint32_t)plan->count);
+        whole_count(plan) > bytes_most / plan->element_bytes)
+        return ways->ring;
+    uint64_t ranks = plan->seat.ranks, steps = ways->direct_steps;
+    uint64_t bytes = pccl_plan_bytes(plan, 0, (uint32_t)whole_count(plan));
+    uint64_t folded_bytes = pccl_plan_bytes_most(plan, (uint32_t)whole_count(plan));
     uint64_t rtt_us = cost->rtt_us != 0 ? cost->rtt_us : RTT_US_DEFAULT;
     uint64_t rate = cost->rate != 0 ? pccl_min_u64(cost->rate, rate_most) : rate_default;
     uint64_t mesh_rtt_us = cost->mesh_rtt_us != 0 ? cost->mesh_rtt_us : rtt_us;
     uint64_t mesh_rate = cost->mesh_rate != 0 ? pccl_min_u64(cost->mesh_rate, rate_most) : rate_most;
-    uint64_t ring_ns = (ranks * bytes + (ranks - 2) * folded_bytes) * 1000000000 / (ranks * rate);
-    uint64_t pair_ns = 2 * bytes * 1000000000 / (ranks * mesh_rate);
-    uint64_t direct_ns = pccl_max_u64(2 * (ranks - 1) * bytes * 1000000000 / (ranks * rate), pair_ns);
+    uint64_t elements_bytes = steps == 1 ? bytes : ranks * bytes; /* all that the ring moves besides sums */
+    uint64_t ring_ns = (elements_bytes + (ranks - 2) * folded_bytes) * 1000000000 / (ranks * rate);
+    uint64_t pair_ns = steps * bytes * 1000000000 / (ranks * mesh_rate);
+    uint64_t direct_ns = pccl_max_u64(steps * (ranks - 1) * bytes * 1000000000 / (ranks * rate), pair_ns);
     direct_ns += direct_ns * DIRECT_COST_PERCENT / 100;
-    return mesh_rtt_us * 1000 + direct_ns < (ranks - 1) * rtt_us * 1000 + ring_ns ? PCCL_DIRECT : PCCL_RING;
+    ring_ns += ways->ring_rounds * (ranks - 1) * rtt_us * 500;
+    direct_ns += steps * mesh_rtt_us * 500;
+    return direct_ns < ring_ns ? ways->direct : ways->ring;
 }
 
-enum pccl_status pccl_plan_make(const struct pccl_descriptor *descriptor, const struct pccl_cost *cost, uint32_t ranks,
-                                uint32_t rank, struct pccl_plan *plan, struct pccl_text *reason)
+enum pccl_status pccl_plan_make(const struct pccl_descriptor *descriptor, const struct pccl_cost *cost,
+                                struct pccl_seat seat, const uint32_t *positions, struct pccl_plan *plan,
+                                struct pccl_text *reason)
 {
-    PCCL_ASSERT(ranks >= 2 && rank < ranks);
-    struct pccl_plan made = {.seat = {.ranks = ranks, .rank = rank},
-                             .long_path = cost->rtt_us >= PCCL_LONG_PATH_RTT_US};
+    PCCL_ASSERT(seat.ranks >= 2 && seat.rank < seat.ranks);
+    struct pccl_plan made = {.seat = seat, .long_path = cost->rtt_us >= PCCL_LONG_PATH_RTT_US};
     enum pccl_status status = take_descriptor(descriptor, &made, reason);
     if (status != PCCL_OK)
         return status;
-    made.large = made.count > CACHED_BYTES_MOST / made.element_bytes;
-    made.algorithm = choose(&made, cost);
+    const struct ways *ways = &ways_of[descriptor->collective];
+    if (ways->in_parts) {
+        PCCL_ASSERT(positions != NULL);
+        made.positions = positions;
+        uint64_t own = positions[seat.rank] * made.count;
+        *(ways->reduces ? &made.result_from : &made.input_from) = own;
+    }
+    made.large = whole_count(&made) > CACHED_BYTES_MOST / made.element_bytes;
+    made.algorithm = ways->ring;
+    made.algorithm = choose(&made, ways, cost);
     made.pieces = pccl_plan_schedule(&made)->pieces(made.seat);
     cut(&made);
     *plan = made;
     return PCCL_OK;
 }
 
-static uint64_t stripe_elements(const struct pccl_plan *plan)
-{
-    return (uint64_t)plan->segment_elements * plan->pieces;
-}
-
 struct pccl_segment pccl_plan_segment(const struct pccl_plan *plan, uint64_t stripe, uint32_t number)
 {
     PCCL_ASSERT(stripe < plan->stripes && number < plan->pieces);
     uint64_t start = stripe * stripe_elements(plan);
+    if (plan->positions != NULL)
+        return (struct pccl_segment){plan->positions[number] * plan->count + start,
+                                     (uint32_t)pccl_min_u64(plan->segment_elements, plan->count - start)};
     if (stripe + 1 < plan->stripes)
         return (struct pccl_segment){start + (uint64_t)number * plan->segment_elements, plan->segment_elements};
     uint64_t rest = plan->count - start, whole = rest / plan->pieces, longer = rest % plan->pieces;
@@ -125,7 +199,7 @@ struct pccl_segment pccl_plan_segment(const struct pccl_plan *plan, uint64_t str
 uint32_t pccl_plan_segments(const struct pccl_plan *plan, uint64_t stripe)
 {
     PCCL_ASSERT(stripe < plan->stripes);
-    if (stripe + 1 < plan->stripes)
+    if (plan->positions != NULL || stripe + 1 < plan->stripes)
         return plan->pieces;
     return (uint32_t)pccl_min_u64(plan->count - stripe * stripe_elements(plan), plan->pieces);
 }

@@ -1,21 +1,37 @@
 /*
- * How one all-reduce is carried out: which schedule, and how the elements are cut. Pure arithmetic
- * on what all members of a view agree on, so every peer makes the same plan without asking.
+ * How one operation is carried out: which schedule, how the elements are cut, and where they lie.
+ * Pure arithmetic on what all members of a view agree on, so every peer makes the same plan without
+ * asking.
+ *
+ * An all-reduce and a broadcast are of one tensor of `count` elements. An all-gather and a
+ * reduce-scatter are of one tensor in as many parts as there are ranks, of `count` elements each: a
+ * rank holds all parts on one side and only its own on the other. Where the part of a rank lies is
+ * its position, which need not be its rank.
  *
  * The elements are cut into stripes of as many segments as the schedule has pieces (at most
  * segment_elements each; the last stripe's are shorter and of almost equal length; empty ones are
- * not sent). Each stripe is a small all-reduce by itself, and a window of stripes is in flight.
+ * not sent). In parts, segment p of a stripe is of the part of rank p, and all are equally long.
+ * Each stripe is a small operation by itself, and a window of stripes is in flight.
  *
- * RING     Each segment travels round the ring twice, as a sum and as a result: 2(ranks - 1) steps
- *          (ring.c).
- * DIRECT   All parts of a segment go to its owner, and the result from there to all: 2 steps
- *          (direct.c).
- * Both fold the parts of segment p in the order p, p + 1 ... p - 1, so they give the same bits.
- * Elements of f16 and bf16 are folded in f32 and rounded when that is finished: along the ring,
- * sums travel as f32, so that they are not rounded at each rank. With a codec everything that
- * travels is packed: a part or a sum by whoever sends it; the result once, by the rank that
- * finishes it, which unpacks it again as all others do. Parts that are collected (DIRECT) are added
- * unpacked, two by two.
+ * all-reduce       RING     Each segment travels round the ring twice, as a sum and as a result:
+ *                           2(ranks - 1) steps (ring.c).
+ *                  DIRECT   All parts of a segment go to its owner, and the result from there to
+ *                           all: 2 steps (direct.c).
+ * broadcast        CHAIN    Each segment is passed on along the ring (chain.c).
+ *                  SPREAD   Each other rank gets a segment from the root and sends it to all: 2
+ *                           steps (spread.c).
+ * all-gather       GATHER_RING, GATHER_DIRECT     Each part goes round the ring: ranks - 1 steps;
+ *                           or to all: 1 step (gather.c).
+ * reduce-scatter   SCATTER_RING, SCATTER_DIRECT   The first half of RING or DIRECT (scatter.c).
+ *
+ * An all-reduce folds the parts of segment p in the order p, p + 1 ... p - 1; a reduce-scatter folds
+ * the share of rank p in the order p + 1, p + 2 ... p. So in both the rank that ends with the result
+ * folds its own part last, and all schedules of a collective give the same bits. Elements of f16 and
+ * bf16 are folded in f32 and rounded when that is finished: along the ring, sums travel as f32, so
+ * that they are not rounded at each rank. With a codec everything that travels is packed: a part or
+ * a sum by whoever sends it; the result once, by the rank that finishes it, which unpacks it again
+ * as all others do; a share of a reduce-scatter does not travel, and is not packed. Parts that are
+ * collected are added unpacked, two by two.
  */
 #ifndef PCCL_COLLECTIVE_PLAN_H
 #define PCCL_COLLECTIVE_PLAN_H
@@ -36,7 +52,11 @@ struct pccl_plan {
     const struct pccl_codec *codec;        /* NULL: elements travel as they are */
     const struct pccl_codec *folded_codec; /* of what is folded so far: as many bytes */
     uint32_t element_bytes;
-    uint64_t count;
+    uint64_t count;            /* of the tensor, or of each part */
+    const uint32_t *positions; /* by rank: which part is the rank's; NULL: the tensor is not in parts. Borrowed */
+    /* The element of the whole tensor that comes first in the caller's memory. */
+    uint64_t input_from, result_from;
+    bool reduces;              /* what is folded here overwrites the own part, in place */
     bool long_path;            /* a round trip to the neighbors takes longer than moving some segments */
     bool large;                /* more than the caches hold, so what is not needed soon may bypass them */
     uint32_t segment_elements; /* of a whole segment */
@@ -44,15 +64,15 @@ struct pccl_plan {
 };
 
 /*
- * ARGUMENT with a reason: a descriptor that no caller can have made. ranks >= 2; descriptor->count
- * > 0.
+ * ARGUMENT with a reason: a descriptor that no caller can have made. positions: a permutation of the
+ * ranks, which the plan refers to; only asked for where the tensor is in parts.
  */
 PCCL_MUST_CHECK enum pccl_status pccl_plan_make(const struct pccl_descriptor *descriptor, const struct pccl_cost *cost,
-                                                uint32_t ranks, uint32_t rank, struct pccl_plan *plan,
-                                                struct pccl_text *reason);
+                                                struct pccl_seat seat, const uint32_t *positions,
+                                                struct pccl_plan *plan, struct pccl_text *reason);
 
 struct pccl_segment {
-    uint64_t first; /* element */
+    uint64_t first; /* element of the whole tensor */
     uint32_t count; /* may be 0 */
 };
 struct pccl_segment pccl_plan_segment(const struct pccl_plan *plan, uint64_t stripe, uint32_t number);
@@ -66,6 +86,16 @@ bool pccl_plan_is_wide(const struct pccl_plan *plan, uint32_t step);
 size_t pccl_plan_bytes(const struct pccl_plan *plan, uint32_t step, uint32_t count);
 /* The most of that over all steps. */
 size_t pccl_plan_bytes_most(const struct pccl_plan *plan, uint32_t count);
+
+/* Where a segment lies in the caller's memory, in bytes, if it lies there at all. */
+static inline size_t pccl_plan_input_at(const struct pccl_plan *plan, const struct pccl_segment *segment)
+{
+    return (size_t)(segment->first - plan->input_from) * plan->element_bytes;
+}
+static inline size_t pccl_plan_result_at(const struct pccl_plan *plan, const struct pccl_segment *segment)
+{
+    return (size_t)(segment->first - plan->result_from) * plan->element_bytes;
+}
 
 static inline const struct pccl_schedule *pccl_plan_schedule(const struct pccl_plan *plan)
 {

@@ -5,8 +5,6 @@
  */
 #include "collective/schedule.h"
 
-static uint32_t next(struct pccl_seat seat, uint32_t rank) { return rank + 1 < seat.ranks ? rank + 1 : 0; }
-
 static uint32_t pieces(struct pccl_seat seat) { return seat.ranks; }
 
 /* Each piece passes over all edges but one as a sum, and over all but one as a result. */
@@ -14,7 +12,10 @@ static uint32_t steps(struct pccl_seat seat) { return 2 * (seat.ranks - 1); }
 
 static uint32_t buffers(struct pccl_seat seat, bool packed) { return packed ? seat.ranks : seat.ranks - 1; }
 
-static bool sends(struct pccl_seat seat, uint32_t sender, uint32_t receiver) { return receiver == next(seat, sender); }
+static bool sends(struct pccl_seat seat, uint32_t sender, uint32_t receiver)
+{
+    return receiver == pccl_seat_next(seat, sender);
+}
 
 /* The same formula in both halves: r + 1 - (s - (ranks - 1)) is r - s, modulo ranks. */
 static uint32_t piece(struct pccl_seat seat, uint32_t sender, uint32_t receiver, uint32_t step)
@@ -32,13 +33,16 @@ static enum pccl_content carries(struct pccl_seat seat, uint32_t step)
 
 static struct pccl_sending spent(struct pccl_seat seat, uint32_t number)
 {
-    return (struct pccl_sending){.step = (seat.rank + seat.ranks - number) % seat.ranks, .to = next(seat, seat.rank)};
+    return (struct pccl_sending){.step = (seat.rank + seat.ranks - number) % seat.ranks,
+                                 .to = pccl_seat_next(seat, seat.rank)};
 }
 
 static struct pccl_task arrived(struct pccl_seat seat, uint32_t step)
 {
-    struct pccl_task task = {
-        .work = PCCL_WORK_STORE, .step = step + 1, .to = next(seat, seat.rank), .to_count = step + 1 < steps(seat)};
+    struct pccl_task task = {.work = PCCL_WORK_STORE,
+                             .step = step + 1,
+                             .to = pccl_seat_next(seat, seat.rank),
+                             .to_count = step + 1 < steps(seat)};
     if (step < seat.ranks - 1)
         task.work = step + 2 < seat.ranks ? PCCL_WORK_FOLD : PCCL_WORK_FINISH;
     return task;

@@ -18,7 +18,9 @@
  * The engine relies on this: all messages of a step carry the same content; where sums travel at
  * all, they do in step 1; parts that are collected come in step 0, one from each rank that sends to
  * this one, fewer than PCCL_MESH_PEERS_MAX; results are folded in the order of the ring, so every
- * schedule gives the same bits.
+ * schedule gives the same bits. Every rank sends to the next one in the ring, even if it has no
+ * piece for it: the receiver of an empty flow says READY like any other, so each rank is compared
+ * with the next one, whatever the two plan.
  */
 #ifndef PCCL_COLLECTIVE_SCHEDULE_H
 #define PCCL_COLLECTIVE_SCHEDULE_H
@@ -26,22 +28,34 @@
 #include "core/base.h"
 
 /* Values of the field `algorithm` of READY: row of the table. */
-enum pccl_algorithm { PCCL_RING, PCCL_DIRECT, PCCL_ALGORITHMS };
+enum pccl_algorithm {
+    PCCL_RING,
+    PCCL_DIRECT,
+    PCCL_CHAIN,
+    PCCL_SPREAD,
+    PCCL_GATHER_RING,
+    PCCL_GATHER_DIRECT,
+    PCCL_SCATTER_RING,
+    PCCL_SCATTER_DIRECT,
+    PCCL_ALGORITHMS
+};
 
 #define PCCL_NO_PIECE UINT32_MAX
 
-/*
- * How many take part, and as which rank. Anything else that tells ranks apart (a root) belongs
- * here.
- */
+/* How many take part, as which rank, and which rank is the root, where there is one. */
 struct pccl_seat {
-    uint32_t ranks, rank; /* the ring's order; ranks >= 2 */
+    uint32_t ranks, rank, root; /* the ring's order; ranks >= 2 */
 };
+
+static inline uint32_t pccl_seat_next(struct pccl_seat seat, uint32_t rank)
+{
+    return rank + 1 < seat.ranks ? rank + 1 : 0;
+}
 
 enum pccl_content {
     PCCL_CONTENT_PART,   /* of one rank */
     PCCL_CONTENT_SUM,    /* folded so far */
-    PCCL_CONTENT_RESULT, /* final */
+    PCCL_CONTENT_RESULT, /* final; also the part of one rank where nothing is folded */
 };
 
 enum pccl_work {
@@ -60,9 +74,10 @@ enum pccl_work {
  * rank.
  */
 struct pccl_task {
-    enum pccl_work work;   /* first */
-    uint32_t step;         /* Then (of collected parts: with the last one) it is sent in this step: */
-    uint32_t to, to_count; /* to `to_count` ranks, from `to` on in the order of the ring; 0: to nobody. */
+    enum pccl_work work; /* first */
+    uint32_t step;       /* Then (of collected parts: with the last one) it is sent in this step: */
+    /* to so many of the ranks that it sends to, from `to` on in the order of the ring; 0: to nobody. */
+    uint32_t to, to_count;
 };
 
 /* A message of this rank. */
@@ -79,7 +94,7 @@ struct pccl_schedule {
      * results as well.
      */
     uint32_t (*buffers)(struct pccl_seat seat, bool packed);
-    /* Whether the sender ever sends to the receiver. */
+    /* Whether there is a flow from the sender to the receiver, be it an empty one. */
     bool (*sends)(struct pccl_seat seat, uint32_t sender, uint32_t receiver);
     /*
      * The piece of a message between two ranks of which `sends` is true, in an existing step.
@@ -90,9 +105,11 @@ struct pccl_schedule {
     /*
      * The message in which this rank's own part of a piece goes out. Until then nobody can have
      * made the result, and the part must not be overwritten by it: in place, the input is where the
-     * result belongs.
+     * result belongs. NULL: no result that comes in has a part of this rank in it.
      */
     struct pccl_sending (*spent)(struct pccl_seat seat, uint32_t piece);
+    /* Whether the own part of a piece is its result here, which nobody sends. NULL: never. */
+    bool (*keeps)(struct pccl_seat seat, uint32_t piece);
     /* A message of this step came in. */
     struct pccl_task (*arrived)(struct pccl_seat seat, uint32_t step);
 };
@@ -100,7 +117,10 @@ struct pccl_schedule {
 /* By enum pccl_algorithm. */
 extern const struct pccl_schedule *const pccl_schedules[PCCL_ALGORITHMS];
 
-/* ---- the rows: all-reduce ---- */
+/* ---- the rows: all-reduce, broadcast, all-gather, reduce-scatter ---- */
 extern const struct pccl_schedule pccl_ring, pccl_direct;
+extern const struct pccl_schedule pccl_chain, pccl_spread;
+extern const struct pccl_schedule pccl_gather_ring, pccl_gather_direct;
+extern const struct pccl_schedule pccl_scatter_ring, pccl_scatter_direct;
 
 #endif

@@ -79,6 +79,29 @@ static bool make_flows(struct pccl_transfer *transfer)
     return true;
 }
 
+/* The plan refers to the caller's until now. */
+static bool copy_positions(struct pccl_transfer *transfer)
+{
+    struct pccl_plan *plan = &transfer->plan;
+    if (plan->positions == NULL)
+        return true;
+    size_t bytes = plan->seat.ranks * sizeof *transfer->positions;
+    transfer->positions = pccl_allocate(&transfer->exchange->memory, bytes);
+    if (transfer->positions == NULL)
+        return false;
+    memcpy(transfer->positions, plan->positions, bytes);
+    plan->positions = transfer->positions;
+    return true;
+}
+
+/* Whether the own part of the result lies where the own part of the input does. */
+static bool is_in_place(const struct pccl_plan *plan, const struct pccl_transfer_config *config)
+{
+    const struct pccl_segment own = {.first = pccl_max_u64(plan->input_from, plan->result_from)};
+    return (const uint8_t *)config->input + pccl_plan_input_at(plan, &own) ==
+           (const uint8_t *)config->result + pccl_plan_result_at(plan, &own);
+}
+
 static bool allocate_parts(struct pccl_transfer *transfer, const struct pccl_transfer_config *config)
 {
     struct pccl_exchange *exchange = transfer->exchange;
@@ -89,9 +112,9 @@ static bool allocate_parts(struct pccl_transfer *transfer, const struct pccl_tra
     if (transfer->ring == NULL || transfer->slots == NULL || transfer->ended == NULL)
         return false;
     memcpy(transfer->ring, config->ring, config->ranks * sizeof *transfer->ring);
-    if (!make_flows(transfer) || !pccl_stripe_reserve(transfer))
+    if (!copy_positions(transfer) || !make_flows(transfer) || !pccl_stripe_reserve(transfer))
         return false;
-    if (config->input != config->result)
+    if (!transfer->in_place || !transfer->plan.reduces)
         return true;
     return pccl_backup_init(&exchange->backups, &transfer->plan, config->result, &transfer->backup);
 }
@@ -104,8 +127,10 @@ enum pccl_status pccl_transfer_make(struct pccl_exchange *exchange, const struct
         pccl_text_format(reason, "this peer is not in the ring, or alone");
         return PCCL_ARGUMENT;
     }
+    const struct pccl_seat seat = {.ranks = config->ranks, .rank = rank, .root = config->root};
     struct pccl_plan plan;
-    enum pccl_status status = pccl_plan_make(&config->descriptor, &config->cost, config->ranks, rank, &plan, reason);
+    enum pccl_status status =
+        pccl_plan_make(&config->descriptor, &config->cost, seat, config->positions, &plan, reason);
     if (status != PCCL_OK)
         return status;
     struct pccl_transfer *made = pccl_allocate(&exchange->memory, sizeof *made);
@@ -118,6 +143,7 @@ enum pccl_status pccl_transfer_make(struct pccl_exchange *exchange, const struct
         made->input = config->input;
         made->result = config->result;
         made->user = config->user;
+        made->in_place = is_in_place(&plan, config);
         pccl_list_init(&made->wanting);
         pccl_window_size(made);
         if (allocate_parts(made, config)) {
@@ -132,18 +158,38 @@ enum pccl_status pccl_transfer_make(struct pccl_exchange *exchange, const struct
 
 /* ---- going on ---- */
 
+/*
+ * Begins a stripe that has been opened. If what was held is all that comes, and nothing is to be
+ * sent, it is complete at once, and so may be the next one.
+ */
+static void begin(struct pccl_stripe *stripe)
+{
+    struct pccl_transfer *transfer = stripe->transfer;
+    pccl_messages_begin(stripe);
+    if (!pccl_stripe_close(stripe))
+        return;
+    while ((stripe = pccl_window_open_least(transfer)) != NULL) {
+        pccl_messages_begin(stripe);
+        if (!pccl_stripe_close(stripe))
+            break;
+    }
+    pccl_window_enqueue(transfer);
+    pccl_window_offer(transfer);
+    pccl_outcome_report(transfer);
+}
+
 static void open_stripes(struct pccl_exchange *exchange)
 {
     struct pccl_stripe *stripe;
     while ((stripe = pccl_window_open_next(exchange)) != NULL)
-        pccl_messages_take_held(stripe);
+        begin(stripe);
 }
 
 void pccl_transfer_widen(struct pccl_transfer *transfer)
 {
     struct pccl_stripe *least = pccl_window_open_least(transfer);
     if (least != NULL)
-        pccl_messages_take_held(least);
+        begin(least);
     pccl_window_enqueue(transfer);
     open_stripes(transfer->exchange);
 }
@@ -202,6 +248,7 @@ void pccl_transfer_free(struct pccl_transfer *transfer)
     pccl_release(memory, transfer->flows, transfer->flow_count * sizeof *transfer->flows);
     pccl_release(memory, transfer->ended, sizeof *transfer->ended);
     pccl_release(memory, transfer->slots, (size_t)transfer->slot_count * sizeof(struct pccl_stripe *));
+    pccl_release(memory, transfer->positions, transfer->plan.seat.ranks * sizeof *transfer->positions);
     pccl_release(memory, transfer->ring, transfer->plan.seat.ranks * sizeof *transfer->ring);
     pccl_release(memory, transfer, sizeof *transfer);
     open_stripes(exchange);

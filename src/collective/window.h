@@ -13,7 +13,7 @@ void pccl_window_size(struct pccl_transfer *transfer);
 PCCL_MUST_CHECK bool pccl_stripe_reserve(struct pccl_transfer *transfer);
 /*
  * Opens one stripe if none is open and one is left, whatever the budget says; its record has been
- * reserved. NULL: no. The caller must then take what is held for the stripe, here and below.
+ * reserved. NULL: no. The caller must then begin the stripe (messages.h), here and below.
  */
 struct pccl_stripe *pccl_window_open_least(struct pccl_transfer *transfer);
 /* The transfer would like to open more stripes. */

@@ -89,7 +89,10 @@ static inline struct pccl_msg ready_of(uint64_t granted)
     struct pccl_plan plan;
     struct pccl_text reason;
     const struct pccl_transfer_config *config = &alone.job.config;
-    assert_int_equal(pccl_plan_make(&config->descriptor, &config->cost, config->ranks, 1, &plan, &reason), PCCL_OK);
+    assert_int_equal(pccl_plan_make(&config->descriptor, &config->cost,
+                                    (struct pccl_seat){.ranks = config->ranks, .rank = 1, .root = config->root},
+                                    config->positions, &plan, &reason),
+                     PCCL_OK);
     return (struct pccl_msg){.type = PCCL_MSG_ready,
                              .as.ready = {.instance = an_instance,
                                           .view = config->view,

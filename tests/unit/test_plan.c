@@ -9,6 +9,30 @@
 #include <stdarg.h>
 #include <cmocka.h>
 
+/* Positions of up to so many parts: not in the order of the ring. */
+enum { PARTS_MOST = 32 };
+static const uint32_t *mixed(uint32_t ranks)
+{
+    static uint32_t positions[PARTS_MOST];
+    assert_true(ranks <= PARTS_MOST);
+    for (uint32_t rank = 0; rank < ranks; rank++)
+        positions[rank] = ranks - 1 - (rank + ranks / 2) % ranks;
+    return positions;
+}
+
+/* The same cost everywhere, the root at rank 1. */
+static struct pccl_plan make_for(enum pccl_collective collective, uint64_t count, enum pccl_datatype datatype,
+                                 uint32_t ranks, uint32_t rank, const struct pccl_cost *cost)
+{
+    struct pccl_descriptor descriptor = {
+        .collective = (uint8_t)collective, .datatype = (uint8_t)datatype, .count = count};
+    struct pccl_seat seat = {.ranks = ranks, .rank = rank, .root = 1};
+    struct pccl_plan plan;
+    struct pccl_text reason;
+    assert_int_equal(pccl_plan_make(&descriptor, cost, seat, mixed(ranks), &plan, &reason), PCCL_OK);
+    return plan;
+}
+
 static struct pccl_plan make(uint64_t count, enum pccl_datatype datatype, uint32_t ranks, uint32_t rank,
                              const struct pccl_cost *cost)
 {
@@ -16,11 +40,13 @@ static struct pccl_plan make(uint64_t count, enum pccl_datatype datatype, uint32
     struct pccl_descriptor descriptor = {.datatype = (uint8_t)datatype, .operation = PCCL_SUM, .count = count};
     struct pccl_plan plan;
     struct pccl_text reason;
-    assert_int_equal(pccl_plan_make(&descriptor, cost != NULL ? cost : &unknown, ranks, rank, &plan, &reason), PCCL_OK);
+    assert_int_equal(pccl_plan_make(&descriptor, cost != NULL ? cost : &unknown,
+                                    (struct pccl_seat){.ranks = ranks, .rank = rank}, NULL, &plan, &reason),
+                     PCCL_OK);
     return plan;
 }
 
-static void check_cut(const struct pccl_plan *plan)
+static void check_sizes(const struct pccl_plan *plan)
 {
     size_t most = plan->codec != NULL ? pccl_plan_bytes(plan, 0, 256 << 10) : 256 << 10; /* heads of blocks on top */
     for (uint32_t step = 0; step < pccl_plan_schedule(plan)->steps(plan->seat); step++) {
@@ -30,6 +56,11 @@ static void check_cut(const struct pccl_plan *plan)
     assert_int_equal(plan->segment_elements * plan->element_bytes % 64, 0);
     if (plan->codec != NULL && plan->segment_elements > PCCL_CODEC_BLOCK)
         assert_int_equal(plan->segment_elements % PCCL_CODEC_BLOCK, 0);
+}
+
+static void check_cut(const struct pccl_plan *plan)
+{
+    check_sizes(plan);
     uint64_t next = 0;
     for (uint64_t stripe = 0; stripe < plan->stripes; stripe++) {
         uint32_t filled = 0, shortest = UINT32_MAX, longest = 0;
@@ -64,6 +95,51 @@ static void segments_cover_everything(void **state)
             }
 }
 
+/* Every part is cut by itself, and lies where its position says. */
+static void check_parts(const struct pccl_plan *plan)
+{
+    check_sizes(plan);
+    uint64_t next[PARTS_MOST] = {0};
+    for (uint64_t stripe = 0; stripe < plan->stripes; stripe++) {
+        assert_int_equal(pccl_plan_segments(plan, stripe), plan->seat.ranks);
+        for (uint32_t number = 0; number < plan->seat.ranks; number++) {
+            struct pccl_segment segment = pccl_plan_segment(plan, stripe, number);
+            assert_int_equal(segment.first, mixed(plan->seat.ranks)[number] * plan->count + next[number]);
+            assert_in_range(segment.count, 1, plan->segment_elements);
+            next[number] += segment.count;
+        }
+    }
+    for (uint32_t number = 0; number < plan->seat.ranks; number++)
+        assert_int_equal(next[number], plan->count);
+}
+
+static void other_collectives_are_cut_too(void **state)
+{
+    (void)state;
+    const struct pccl_cost costs[] = {{0}, {.rtt_us = 50000}, {.mesh = 1, .rtt_us = 100}, {.mesh = 1, .rtt_us = 50000}};
+    for (uint64_t count = 1; count < 30000000; count = count * 7 + 3)
+        for (uint32_t ranks = 2; ranks <= 17; ranks++)
+            for (size_t i = 0; i < PCCL_COUNT_OF(costs); i++) {
+                struct pccl_plan plan = make_for(PCCL_BROADCAST, count, PCCL_U16, ranks, ranks - 1, &costs[i]);
+                check_cut(&plan);
+                plan = make_for(PCCL_ALL_GATHER, count, PCCL_F32, ranks, ranks - 1, &costs[i]);
+                check_parts(&plan);
+                plan = make_for(PCCL_REDUCE_SCATTER, count, PCCL_BF16, ranks, ranks - 1, &costs[i]);
+                check_parts(&plan);
+            }
+}
+
+/* Receiving and sending overlap, unless the segments would be tiny. */
+static void chains_are_cut_like_rings(void **state)
+{
+    (void)state;
+    const struct pccl_cost cost = {0};
+    assert_int_equal(make_for(PCCL_BROADCAST, 1 << 20, PCCL_U8, 8, 0, &cost).stripes, 8);
+    assert_int_equal(make_for(PCCL_BROADCAST, 32 << 10, PCCL_U8, 8, 0, &cost).stripes, 2);
+    assert_int_equal(make_for(PCCL_BROADCAST, 1 << 20, PCCL_U8, 2, 0, &cost).stripes, 4);
+    assert_int_equal(make_for(PCCL_BROADCAST, 64 << 20, PCCL_U8, 8, 0, &cost).stripes, 256);
+}
+
 static void codecs_get_whole_blocks(void **state)
 {
     (void)state;
@@ -76,7 +152,9 @@ static void codecs_get_whole_blocks(void **state)
         struct pccl_cost cost = {0};
         struct pccl_plan plan;
         struct pccl_text reason;
-        assert_int_equal(pccl_plan_make(&descriptor, &cost, 3, 1, &plan, &reason), PCCL_OK);
+        assert_int_equal(
+            pccl_plan_make(&descriptor, &cost, (struct pccl_seat){.ranks = 3, .rank = 1}, NULL, &plan, &reason),
+            PCCL_OK);
         assert_non_null(plan.codec);
         check_cut(&plan);
         assert_int_equal(pccl_plan_bytes(&plan, 1, 5000), pccl_codec_bytes(plan.codec, 5000));
@@ -101,7 +179,8 @@ static void sums_of_halves_travel_wide(void **state)
                 const struct pccl_cost cost = {0};
                 struct pccl_plan plan;
                 struct pccl_text reason;
-                if (pccl_plan_make(&descriptor, direct ? &mesh : &cost, ranks, 0, &plan, &reason) != PCCL_OK)
+                if (pccl_plan_make(&descriptor, direct ? &mesh : &cost, (struct pccl_seat){.ranks = ranks}, NULL, &plan,
+                                   &reason) != PCCL_OK)
                     continue;
                 for (uint32_t step = 0; step < pccl_plan_schedule(&plan)->steps(plan.seat); step++) {
                     bool between = plan.algorithm == PCCL_RING && step > 0 && step < ranks - 1;
@@ -150,6 +229,27 @@ static void huge_buffers_do_not_overflow(void **state)
     assert_true(end.first + end.count == plan.count);
 }
 
+/* Of one side all parts, of the other one only the own. */
+static void parts_lie_beyond_4_gib(void **state)
+{
+    (void)state;
+    const uint64_t count = UINT64_C(3) << 30;
+    const struct pccl_cost cost = {0};
+    for (uint32_t rank = 0; rank < 5; rank++) {
+        const struct pccl_plan gather = make_for(PCCL_ALL_GATHER, count, PCCL_F64, 5, rank, &cost);
+        const struct pccl_plan scatter = make_for(PCCL_REDUCE_SCATTER, count, PCCL_F64, 5, rank, &cost);
+        const uint64_t position = mixed(5)[rank], stripe = gather.stripes - 1;
+        const size_t within = (size_t)(stripe * gather.segment_elements) * sizeof(double);
+        const size_t whole = (size_t)(position * count) * sizeof(double) + within;
+        const struct pccl_segment own = pccl_plan_segment(&gather, stripe, rank);
+        assert_true(within > UINT32_MAX);
+        assert_int_equal(pccl_plan_input_at(&gather, &own), within);
+        assert_int_equal(pccl_plan_result_at(&gather, &own), whole);
+        assert_int_equal(pccl_plan_input_at(&scatter, &own), whole);
+        assert_int_equal(pccl_plan_result_at(&scatter, &own), within);
+    }
+}
+
 static void the_algorithm_follows_the_cost(void **state)
 {
     (void)state;
@@ -189,6 +289,34 @@ static void the_algorithm_follows_the_cost(void **state)
     assert_int_equal(make(32 << 20, PCCL_F16, 16, 0, &extreme).algorithm, PCCL_DIRECT);
 }
 
+static void the_other_collectives_follow_it_too(void **state)
+{
+    (void)state;
+    const struct pccl_cost lan = {.mesh = 1}, no_mesh = {.rtt_us = 50000, .rate = 125000000};
+    const struct pccl_cost long_link = {.mesh = 1, .rtt_us = 50000, .rate = 125000000};
+    const struct pccl_cost slow_pair = {
+        .mesh = 1, .rtt_us = 50000, .rate = 50000000, .mesh_rtt_us = 50000, .mesh_rate = 2500000};
+    static const struct {
+        enum pccl_collective collective;
+        enum pccl_algorithm ring, direct;
+    } rows[] = {{PCCL_BROADCAST, PCCL_CHAIN, PCCL_SPREAD},
+                {PCCL_ALL_GATHER, PCCL_GATHER_RING, PCCL_GATHER_DIRECT},
+                {PCCL_REDUCE_SCATTER, PCCL_SCATTER_RING, PCCL_SCATTER_DIRECT}};
+    for (size_t i = 0; i < PCCL_COUNT_OF(rows); i++) {
+        const enum pccl_collective collective = rows[i].collective;
+        const uint32_t whole = collective == PCCL_BROADCAST ? 1 : 8; /* parts of 8 peers */
+        assert_int_equal(make_for(collective, 1000, PCCL_F32, 4, 0, &lan).algorithm, rows[i].direct);
+        assert_int_equal(make_for(collective, (4 << 20) / whole, PCCL_F32, 4, 0, &lan).algorithm, rows[i].ring);
+        assert_int_equal(make_for(collective, (2 << 20) / whole, PCCL_F32, 8, 0, &long_link).algorithm, rows[i].direct);
+        assert_int_equal(make_for(collective, (2 << 20) / whole + 1, PCCL_F32, 8, 0, &long_link).algorithm,
+                         rows[i].ring);
+        assert_int_equal(make_for(collective, 1000, PCCL_F32, 8, 0, &no_mesh).algorithm, rows[i].ring);
+        assert_int_equal(make_for(collective, 1000, PCCL_F32, 2, 0, &long_link).algorithm, rows[i].ring);
+        assert_int_equal(make_for(collective, 1000, PCCL_F32, 17, 0, &long_link).algorithm, rows[i].ring);
+        assert_int_equal(make_for(collective, (1 << 21) / whole, PCCL_F32, 8, 0, &slow_pair).algorithm, rows[i].ring);
+    }
+}
+
 static void bad_descriptors_are_refused(void **state)
 {
     (void)state;
@@ -200,23 +328,42 @@ static void bad_descriptors_are_refused(void **state)
         {.count = 0},
         {.datatype = PCCL_F64, .count = UINT64_MAX},
         {.datatype = PCCL_I32, .codec = PCCL_CODEC_MIN_MAX, .codec_datatype = PCCL_U8, .count = 1},
+        {.collective = PCCL_BARRIER, .count = 1},
+        {.collective = PCCL_ALL_GATHER_V, .count = 1},
+        {.collective = PCCL_COLLECTIVES, .count = 1},
+        {.collective = PCCL_ALL_GATHER, .count = (uint64_t)PTRDIFF_MAX / 2 + 1},
+        {.collective = PCCL_REDUCE_SCATTER, .count = 1, .counts = {{1}}},
+        {.collective = PCCL_BROADCAST,
+         .datatype = PCCL_F32,
+         .codec = PCCL_CODEC_MIN_MAX,
+         .codec_datatype = PCCL_U8,
+         .count = 1},
     };
     struct pccl_cost cost = {0};
     for (size_t i = 0; i < PCCL_COUNT_OF(bad); i++) {
         struct pccl_plan plan = {.count = 77};
         struct pccl_text reason;
-        assert_int_equal(pccl_plan_make(&bad[i], &cost, 2, 0, &plan, &reason), PCCL_ARGUMENT);
+        assert_int_equal(pccl_plan_make(&bad[i], &cost, (struct pccl_seat){.ranks = 2}, mixed(2), &plan, &reason),
+                         PCCL_ARGUMENT);
         assert_true(reason.length > 0);
         assert_int_equal(plan.count, 77);
     }
+    struct pccl_descriptor descriptor = {.collective = PCCL_BROADCAST, .count = 1};
+    struct pccl_plan plan;
+    struct pccl_text reason;
+    assert_int_equal(
+        pccl_plan_make(&descriptor, &cost, (struct pccl_seat){.ranks = 2, .root = 2}, NULL, &plan, &reason),
+        PCCL_ARGUMENT);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(segments_cover_everything),    cmocka_unit_test(codecs_get_whole_blocks),
-        cmocka_unit_test(sums_of_halves_travel_wide),   cmocka_unit_test(segments_are_as_large_as_they_may_be),
-        cmocka_unit_test(huge_buffers_do_not_overflow), cmocka_unit_test(the_algorithm_follows_the_cost),
+        cmocka_unit_test(segments_cover_everything),      cmocka_unit_test(other_collectives_are_cut_too),
+        cmocka_unit_test(chains_are_cut_like_rings),      cmocka_unit_test(codecs_get_whole_blocks),
+        cmocka_unit_test(sums_of_halves_travel_wide),     cmocka_unit_test(segments_are_as_large_as_they_may_be),
+        cmocka_unit_test(huge_buffers_do_not_overflow),   cmocka_unit_test(parts_lie_beyond_4_gib),
+        cmocka_unit_test(the_algorithm_follows_the_cost), cmocka_unit_test(the_other_collectives_follow_it_too),
         cmocka_unit_test(bad_descriptors_are_refused),
     };
     pccl_set_assert_handler(test_assert_handler);

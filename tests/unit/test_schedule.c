@@ -4,7 +4,6 @@
  * any order.
  */
 #include "collective/schedule.h"
-#include "core/limits.h"
 #include "core/prng.h"
 #include "unit/support.h"
 
@@ -14,7 +13,15 @@
 #include <stdarg.h>
 #include <cmocka.h>
 
-enum { RANKS_MOST = PCCL_MESH_PEERS_MAX + 4, STEPS_MOST = 2 * RANKS_MOST, MESSAGES_MOST = 4096 };
+enum { RANKS_MOST = 17, STEPS_MOST = 2 * RANKS_MOST, MESSAGES_MOST = 4096 };
+
+/* What a schedule is for. */
+enum goal { REDUCE, BROADCAST, GATHER, SCATTER };
+static const enum goal goals[PCCL_ALGORITHMS] = {
+    [PCCL_RING] = REDUCE,          [PCCL_DIRECT] = REDUCE,          [PCCL_CHAIN] = BROADCAST,
+    [PCCL_SPREAD] = BROADCAST,     [PCCL_GATHER_RING] = GATHER,     [PCCL_GATHER_DIRECT] = GATHER,
+    [PCCL_SCATTER_RING] = SCATTER, [PCCL_SCATTER_DIRECT] = SCATTER,
+};
 
 struct parts {
     uint8_t ranks[RANKS_MOST];
@@ -36,7 +43,8 @@ struct seat {
 
 struct group {
     const struct pccl_schedule *schedule;
-    uint32_t ranks, pieces; /* that are not empty */
+    enum goal goal;
+    uint32_t ranks, root, pieces; /* that are not empty */
     struct seat seats[RANKS_MOST];
     struct message messages[MESSAGES_MOST];
     uint32_t message_count, sent_count;
@@ -44,7 +52,7 @@ struct group {
 
 static struct pccl_seat seat_of(const struct group *group, uint32_t rank)
 {
-    return (struct pccl_seat){.ranks = group->ranks, .rank = rank};
+    return (struct pccl_seat){.ranks = group->ranks, .rank = rank, .root = group->root};
 }
 
 static uint32_t piece_of(const struct group *group, uint32_t sender, uint32_t receiver, uint32_t step)
@@ -65,16 +73,21 @@ static void send_message(struct group *group, uint32_t sender, uint32_t receiver
     group->messages[group->message_count++] = (struct message){sender, receiver, step, piece, *parts};
 }
 
-/* What each rank sends on its own. */
+/* What each rank has and sends on its own. */
 static void begin(struct group *group)
 {
-    for (uint32_t sender = 0; sender < group->ranks; sender++)
+    const struct pccl_schedule *schedule = group->schedule;
+    for (uint32_t rank = 0; rank < group->ranks; rank++) {
+        struct parts own = {{(uint8_t)rank}, 1};
+        for (uint32_t piece = 0; piece < group->pieces; piece++)
+            if (schedule->keeps != NULL && schedule->keeps(seat_of(group, rank), piece))
+                group->seats[rank].results[piece] = own;
         for (uint32_t receiver = 0; receiver < group->ranks; receiver++) {
-            uint32_t piece = piece_of(group, sender, receiver, 0);
-            struct parts own = {{(uint8_t)sender}, 1};
+            uint32_t piece = piece_of(group, rank, receiver, 0);
             if (piece < group->pieces)
-                send_message(group, sender, receiver, 0, &own, piece);
+                send_message(group, rank, receiver, 0, &own, piece);
         }
+    }
 }
 
 static void add_parts(struct parts *sum, const struct parts *parts)
@@ -84,12 +97,29 @@ static void add_parts(struct parts *sum, const struct parts *parts)
     sum->count += parts->count;
 }
 
-/* Of everybody, in the order of the ring from the rank with the number of the piece. */
-static void check_result(const struct group *group, uint32_t piece, const struct parts *parts)
+/* Of everybody, in the order of the ring. */
+static struct parts all_from(const struct group *group, uint32_t first)
 {
-    assert_int_equal(parts->count, group->ranks);
+    struct parts parts = {.count = group->ranks};
     for (uint32_t i = 0; i < group->ranks; i++)
-        assert_int_equal(parts->ranks[i], (piece + i) % group->ranks);
+        parts.ranks[i] = (uint8_t)((first + i) % group->ranks);
+    return parts;
+}
+
+/* What must be the rank's result of the piece; of no part: it has none. */
+static struct parts expected_at(const struct group *group, uint32_t rank, uint32_t piece)
+{
+    switch (group->goal) {
+    case REDUCE: return all_from(group, piece);
+    case BROADCAST: return (struct parts){{(uint8_t)group->root}, 1};
+    case GATHER: return (struct parts){{(uint8_t)piece}, 1};
+    default: return rank == piece ? all_from(group, rank + 1) : (struct parts){.count = 0};
+    }
+}
+
+static bool holds(const struct parts *parts, uint32_t rank)
+{
+    return memchr(parts->ranks, (int)rank, parts->count) != NULL;
 }
 
 /* How many ranks send to this one in step 0 something that is not empty. */
@@ -137,21 +167,27 @@ static void deliver(struct group *group, const struct message *message)
     struct pccl_task task = schedule->arrived(seat, message->step);
     assert_true((content == PCCL_CONTENT_RESULT) == (task.work == PCCL_WORK_STORE));
     assert_true(content != PCCL_CONTENT_PART || message->parts.count == 1);
-    if (content == PCCL_CONTENT_RESULT) {
+    if (content == PCCL_CONTENT_RESULT && schedule->spent == NULL)
+        assert_false(holds(&message->parts, rank));
+    if (content == PCCL_CONTENT_RESULT && schedule->spent != NULL) {
         struct pccl_sending spent = schedule->spent(seat, message->piece);
         assert_true(receiver->sent[spent.to][spent.step]);
     }
     if (!do_work(group, message, task.work, &parts))
         return;
     if (task.work != PCCL_WORK_FOLD) {
-        check_result(group, message->piece, &parts);
         assert_int_equal(receiver->results[message->piece].count, 0);
         receiver->results[message->piece] = parts;
     }
-    for (uint32_t i = 0; i < task.to_count; i++) {
-        uint32_t to = (task.to + i) % group->ranks;
+    for (uint32_t to = task.to, left = task.to_count; left > 0; to = pccl_seat_next(seat, to)) {
+        assert_int_not_equal(to, rank);
+        if (!schedule->sends(seat, rank, to)) {
+            assert_int_not_equal(to, task.to);
+            continue;
+        }
         assert_int_equal(piece_of(group, rank, to, task.step), message->piece);
         send_message(group, rank, to, task.step, &parts, message->piece);
+        left--;
     }
 }
 
@@ -164,16 +200,22 @@ static void check_end(const struct group *group)
                 expected += piece_of(group, sender, receiver, step) < group->pieces;
     assert_int_equal(group->sent_count, expected);
     for (uint32_t rank = 0; rank < group->ranks; rank++)
-        for (uint32_t piece = 0; piece < group->pieces; piece++)
-            check_result(group, piece, &group->seats[rank].results[piece]);
+        for (uint32_t piece = 0; piece < group->pieces; piece++) {
+            const struct parts result = group->seats[rank].results[piece];
+            const struct parts right = expected_at(group, rank, piece);
+            assert_int_equal(result.count, right.count);
+            assert_memory_equal(result.ranks, right.ranks, right.count);
+        }
 }
 
-static void run(const struct pccl_schedule *schedule, uint32_t ranks, uint32_t pieces, struct pccl_prng *prng)
+static void run(unsigned algorithm, struct pccl_seat seat, uint32_t pieces, struct pccl_prng *prng)
 {
     static struct group group;
     memset(&group, 0, sizeof group);
-    group.schedule = schedule;
-    group.ranks = ranks;
+    group.schedule = pccl_schedules[algorithm];
+    group.goal = goals[algorithm];
+    group.ranks = seat.ranks;
+    group.root = seat.root;
     group.pieces = pieces;
     begin(&group);
     while (group.message_count > 0) {
@@ -185,27 +227,19 @@ static void run(const struct pccl_schedule *schedule, uint32_t ranks, uint32_t p
     check_end(&group);
 }
 
-static uint32_t ranks_most(enum pccl_algorithm algorithm)
-{
-    return algorithm == PCCL_DIRECT ? PCCL_MESH_PEERS_MAX : RANKS_MOST;
-}
-
-/*
- * All ranks get all results, folded in the same order, whatever comes first, and nothing is left
- * over.
- */
+/* All results come, folded in one order, whatever comes first, and nothing is left over. */
 static void everybody_gets_every_result(void **state)
 {
     (void)state;
     struct pccl_prng prng;
     pccl_prng_seed(&prng, 1);
     for (unsigned algorithm = 0; algorithm < PCCL_ALGORITHMS; algorithm++)
-        for (uint32_t ranks = 2; ranks <= ranks_most((enum pccl_algorithm)algorithm); ranks++) {
-            const struct pccl_schedule *schedule = pccl_schedules[algorithm];
-            uint32_t pieces = schedule->pieces((struct pccl_seat){.ranks = ranks});
-            for (uint32_t filled = 1; filled <= pieces; filled++)
-                run(schedule, ranks, filled, &prng);
-        }
+        for (struct pccl_seat seat = {.ranks = 2}; seat.ranks <= RANKS_MOST; seat.ranks++)
+            for (seat.root = 0; seat.root < (goals[algorithm] == BROADCAST ? seat.ranks : 1); seat.root++) {
+                uint32_t pieces = pccl_schedules[algorithm]->pieces(seat);
+                for (uint32_t filled = 1; filled <= pieces; filled++)
+                    run(algorithm, seat, filled, &prng);
+            }
 }
 
 /* What the engine relies on (schedule.h). */
@@ -220,8 +254,19 @@ static void sums_travel_in_step_one_if_at_all(void **state)
             for (uint32_t step = 0; step < schedule->steps(seat); step++)
                 travel = travel || schedule->carries(seat, step) == PCCL_CONTENT_SUM;
             assert_int_equal(schedule->carries(seat, 1) == PCCL_CONTENT_SUM, travel);
-            assert_int_equal(schedule->carries(seat, 0), PCCL_CONTENT_PART);
+            assert_int_not_equal(schedule->carries(seat, 0), PCCL_CONTENT_SUM);
         }
+}
+
+/* So that each rank is compared with the next one, even if that one is the root. */
+static void the_next_rank_is_always_sent_to(void **state)
+{
+    (void)state;
+    for (unsigned algorithm = 0; algorithm < PCCL_ALGORITHMS; algorithm++)
+        for (struct pccl_seat seat = {.ranks = 2}; seat.ranks <= RANKS_MOST; seat.ranks++)
+            for (seat.rank = 0; seat.rank < seat.ranks; seat.rank++)
+                for (seat.root = 0; seat.root < seat.ranks; seat.root++)
+                    assert_true(pccl_schedules[algorithm]->sends(seat, seat.rank, pccl_seat_next(seat, seat.rank)));
 }
 
 int main(void)
@@ -229,6 +274,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(everybody_gets_every_result),
         cmocka_unit_test(sums_travel_in_step_one_if_at_all),
+        cmocka_unit_test(the_next_rank_is_always_sent_to),
     };
     pccl_set_assert_handler(test_assert_handler);
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,105 @@
+/*
+ * All-gather (plan.h). Piece p is of the part of rank p.
+ *
+ * Along the ring every piece travels from its rank to the one before it. Directly, each rank sends
+ * its own to all others.
+ */
+#include "collective/schedule.h"
+
+static uint32_t pieces(struct pccl_seat seat) { return seat.ranks; }
+
+static enum pccl_content carries(struct pccl_seat seat, uint32_t step)
+{
+    (void)seat;
+    (void)step;
+    return PCCL_CONTENT_RESULT;
+}
+
+static bool keeps(struct pccl_seat seat, uint32_t number) { return number == seat.rank; }
+
+/* ---- along the ring ---- */
+
+static uint32_t ring_steps(struct pccl_seat seat) { return seat.ranks - 1; }
+
+/* What came ahead. */
+static uint32_t ring_buffers(struct pccl_seat seat, bool packed)
+{
+    (void)seat;
+    (void)packed;
+    return 1;
+}
+
+static bool ring_sends(struct pccl_seat seat, uint32_t sender, uint32_t receiver)
+{
+    return receiver == pccl_seat_next(seat, sender);
+}
+
+static uint32_t ring_piece(struct pccl_seat seat, uint32_t sender, uint32_t receiver, uint32_t step)
+{
+    (void)receiver;
+    return (sender + seat.ranks - step) % seat.ranks;
+}
+
+static struct pccl_task ring_arrived(struct pccl_seat seat, uint32_t step)
+{
+    return (struct pccl_task){.work = PCCL_WORK_STORE,
+                              .step = step + 1,
+                              .to = pccl_seat_next(seat, seat.rank),
+                              .to_count = step + 1 < ring_steps(seat)};
+}
+
+const struct pccl_schedule pccl_gather_ring = {.name = "gathering along the ring",
+                                               .pieces = pieces,
+                                               .steps = ring_steps,
+                                               .buffers = ring_buffers,
+                                               .sends = ring_sends,
+                                               .piece = ring_piece,
+                                               .carries = carries,
+                                               .keeps = keeps,
+                                               .arrived = ring_arrived};
+
+/* ---- directly ---- */
+
+static uint32_t direct_steps(struct pccl_seat seat)
+{
+    (void)seat;
+    return 1;
+}
+
+/* What came ahead. */
+static uint32_t direct_buffers(struct pccl_seat seat, bool packed)
+{
+    (void)packed;
+    return seat.ranks - 1;
+}
+
+static bool direct_sends(struct pccl_seat seat, uint32_t sender, uint32_t receiver)
+{
+    (void)seat;
+    return sender != receiver;
+}
+
+static uint32_t direct_piece(struct pccl_seat seat, uint32_t sender, uint32_t receiver, uint32_t step)
+{
+    (void)seat;
+    (void)receiver;
+    (void)step;
+    return sender;
+}
+
+static struct pccl_task direct_arrived(struct pccl_seat seat, uint32_t step)
+{
+    (void)seat;
+    (void)step;
+    return (struct pccl_task){.work = PCCL_WORK_STORE};
+}
+
+const struct pccl_schedule pccl_gather_direct = {.name = "gathering directly",
+                                                 .pieces = pieces,
+                                                 .steps = direct_steps,
+                                                 .buffers = direct_buffers,
+                                                 .sends = direct_sends,
+                                                 .piece = direct_piece,
+                                                 .carries = carries,
+                                                 .keeps = keeps,
+                                                 .arrived = direct_arrived};

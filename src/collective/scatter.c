@@ -1,0 +1,97 @@
+/*
+ * Reduce-scatter (plan.h). Piece p is of the share of rank p.
+ *
+ * Along the ring it is folded from rank p + 1 to rank p, which finishes it. Directly, every rank
+ * sends its part of it to rank p, which folds all parts when the last has come.
+ */
+#include "collective/schedule.h"
+
+static uint32_t pieces(struct pccl_seat seat) { return seat.ranks; }
+
+/* ---- along the ring ---- */
+
+static uint32_t ring_steps(struct pccl_seat seat) { return seat.ranks - 1; }
+
+static uint32_t buffers(struct pccl_seat seat, bool packed)
+{
+    (void)packed;
+    return seat.ranks - 1;
+}
+
+static bool ring_sends(struct pccl_seat seat, uint32_t sender, uint32_t receiver)
+{
+    return receiver == pccl_seat_next(seat, sender);
+}
+
+static uint32_t ring_piece(struct pccl_seat seat, uint32_t sender, uint32_t receiver, uint32_t step)
+{
+    (void)receiver;
+    return (sender + 2 * seat.ranks - 1 - step) % seat.ranks;
+}
+
+static enum pccl_content ring_carries(struct pccl_seat seat, uint32_t step)
+{
+    return step > 0 && step < ring_steps(seat) ? PCCL_CONTENT_SUM : PCCL_CONTENT_PART;
+}
+
+static struct pccl_task ring_arrived(struct pccl_seat seat, uint32_t step)
+{
+    if (step + 1 == ring_steps(seat))
+        return (struct pccl_task){.work = PCCL_WORK_FINISH};
+    return (struct pccl_task){
+        .work = PCCL_WORK_FOLD, .step = step + 1, .to = pccl_seat_next(seat, seat.rank), .to_count = 1};
+}
+
+const struct pccl_schedule pccl_scatter_ring = {.name = "scattering along the ring",
+                                                .pieces = pieces,
+                                                .steps = ring_steps,
+                                                .buffers = buffers,
+                                                .sends = ring_sends,
+                                                .piece = ring_piece,
+                                                .carries = ring_carries,
+                                                .arrived = ring_arrived};
+
+/* ---- directly ---- */
+
+static uint32_t direct_steps(struct pccl_seat seat)
+{
+    (void)seat;
+    return 1;
+}
+
+static bool direct_sends(struct pccl_seat seat, uint32_t sender, uint32_t receiver)
+{
+    (void)seat;
+    return sender != receiver;
+}
+
+static uint32_t direct_piece(struct pccl_seat seat, uint32_t sender, uint32_t receiver, uint32_t step)
+{
+    (void)seat;
+    (void)sender;
+    (void)step;
+    return receiver;
+}
+
+static enum pccl_content direct_carries(struct pccl_seat seat, uint32_t step)
+{
+    (void)seat;
+    (void)step;
+    return PCCL_CONTENT_PART;
+}
+
+static struct pccl_task direct_arrived(struct pccl_seat seat, uint32_t step)
+{
+    (void)seat;
+    (void)step;
+    return (struct pccl_task){.work = PCCL_WORK_COLLECT};
+}
+
+const struct pccl_schedule pccl_scatter_direct = {.name = "scattering directly",
+                                                  .pieces = pieces,
+                                                  .steps = direct_steps,
+                                                  .buffers = buffers,
+                                                  .sends = direct_sends,
+                                                  .piece = direct_piece,
+                                                  .carries = direct_carries,
+                                                  .arrived = direct_arrived};
