@@ -43,7 +43,7 @@ typedef struct pcclCollectiveOptions_t {
 
 #define PCCL_COLLECTIVE_OPTIONS_INIT                                                                                   \
     {                                                                                                                  \
-        sizeof(pcclCollectiveOptions_t), 0, NULL, NULL, 0, false, {pcclUint8, pcclQuantNone}                           \
+        sizeof(pcclCollectiveOptions_t), 0, NULL, NULL, 0, false, { pcclUint8, pcclQuantNone }                         \
     }
 
 /*

@@ -51,8 +51,7 @@ static pcclResult_t check_handle(const pcclAsyncReduceOp_t *handle)
 }
 
 /* The operation a handle names. Under the lock. NULL: *status and the reason say why there is none. */
-static struct pccl_comm_op *find(const pcclAsyncReduceOp_t *handle, enum pccl_status *status,
-                                   struct pccl_text *reason)
+static struct pccl_comm_op *find(const pcclAsyncReduceOp_t *handle, enum pccl_status *status, struct pccl_text *reason)
 {
     struct pccl_comm_op *operation = pccl_comm_op_find(handle->comm, handle->tag);
     *status = PCCL_ARGUMENT;
@@ -67,7 +66,7 @@ static struct pccl_comm_op *find(const pcclAsyncReduceOp_t *handle, enum pccl_st
 
 /* The same for a thread that will await it: one at a time. */
 static struct pccl_comm_op *find_to_await(const pcclAsyncReduceOp_t *handle, enum pccl_status *status,
-                                            struct pccl_text *reason)
+                                          struct pccl_text *reason)
 {
     struct pccl_comm_op *operation = find(handle, status, reason);
     if (!operation || !operation->awaited)
@@ -79,8 +78,8 @@ static struct pccl_comm_op *find_to_await(const pcclAsyncReduceOp_t *handle, enu
 static void reduce_info(const pcclOperationInfo_t *info, pcclReduceInfo_t *info_out)
 {
     if (info_out)
-        *info_out = (pcclReduceInfo_t){
-            .local_world_size = info->world, .tx_bytes = info->tx_bytes, .rx_bytes = info->rx_bytes};
+        *info_out =
+            (pcclReduceInfo_t){.local_world_size = info->world, .tx_bytes = info->tx_bytes, .rx_bytes = info->rx_bytes};
 }
 
 static pcclResult_t await(const pcclAsyncReduceOp_t *handle, pcclReduceInfo_t *info_out)
@@ -115,8 +114,7 @@ static pcclResult_t await_for(const pcclAsyncReduceOp_t *handle, uint32_t timeou
     pccl_comm_enter(handle->comm);
     struct pccl_comm_op *operation = find_to_await(handle, &status, &why.reason);
     if (operation) {
-        uint64_t deadline_us =
-            timeout_ms == UINT32_MAX ? UINT64_MAX : pccl_now_us() + timeout_ms * UINT64_C(1000);
+        uint64_t deadline_us = timeout_ms == UINT32_MAX ? UINT64_MAX : pccl_now_us() + timeout_ms * UINT64_C(1000);
         under_way = !pccl_comm_op_wait(handle->comm, operation, deadline_us);
         if (under_way)
             why.details = operation->why.details;

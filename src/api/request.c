@@ -19,12 +19,12 @@ static const char *wrong_elements(const struct pccl_asked *asked)
 {
     if (asked->collective == PCCL_BARRIER)
         return NULL;
-    return asked->count == 0                                              ? "count is 0"
-           : (unsigned)asked->datatype >= PCCL_DATATYPES                  ? "unknown data type"
-           : (unsigned)asked->op >= PCCL_REDUCE_OPS                       ? "unknown operation"
-           : (unsigned)asked->codec.algorithm > pcclQuantZeroPointScale   ? "unknown quantization algorithm"
-           : asked->count > SIZE_MAX / 16                                 ? "count is larger than any memory"
-                                                                          : NULL;
+    return asked->count == 0                                            ? "count is 0"
+           : (unsigned)asked->datatype >= PCCL_DATATYPES                ? "unknown data type"
+           : (unsigned)asked->op >= PCCL_REDUCE_OPS                     ? "unknown operation"
+           : (unsigned)asked->codec.algorithm > pcclQuantZeroPointScale ? "unknown quantization algorithm"
+           : asked->count > SIZE_MAX / 16                               ? "count is larger than any memory"
+                                                                        : NULL;
 }
 
 static enum pccl_status describe(const struct pccl_asked *asked, struct pccl_descriptor *descriptor,

@@ -50,26 +50,49 @@ void pccl_comm_op_decided(struct pcclComm_t *comm, struct pccl_comm_op *operatio
 
 /* ---- jobs ---- */
 
-struct pccl_comm_op_job *pccl_comm_op_job_make(struct pcclComm_t *comm, struct pccl_comm_op *operation,
-                                                   const void *sendbuf, const struct pccl_descriptor *descriptor)
+static struct pccl_comm_op_job *allocate_job(uint32_t ranks)
 {
-    uint32_t ranks;
-    const struct pccl_id *ring = pccl_peer_ring(comm->peer, &ranks);
     struct pccl_comm_op_job *job = pccl_allocate(pccl_heap(), sizeof *job);
     if (!job)
         return NULL;
-    job->job.ring = pccl_allocate(pccl_heap(), ranks * sizeof *ring);
-    if (!job->job.ring) {
-        pccl_release(pccl_heap(), job, sizeof *job);
-        return NULL;
+    job->job.ring = pccl_allocate(pccl_heap(), ranks * sizeof *job->job.ring);
+    job->positions = pccl_allocate(pccl_heap(), ranks * sizeof *job->positions);
+    if (job->job.ring && job->positions)
+        return job;
+    pccl_release(pccl_heap(), job->job.ring, ranks * sizeof *job->job.ring);
+    pccl_release(pccl_heap(), job->positions, ranks * sizeof *job->positions);
+    pccl_release(pccl_heap(), job, sizeof *job);
+    return NULL;
+}
+
+/* The rank of a broadcast's root in the ring. One that is no member is refused by the machine. */
+static uint32_t root_in(const struct pccl_id *ring, uint32_t ranks, const struct pccl_id *root)
+{
+    for (uint32_t rank = 0; rank < ranks; rank++) {
+        if (pccl_id_equal(&ring[rank], root))
+            return rank;
     }
+    return 0;
+}
+
+struct pccl_comm_op_job *pccl_comm_op_job_make(struct pcclComm_t *comm, struct pccl_comm_op *operation,
+                                               const void *input, const struct pccl_descriptor *descriptor)
+{
+    uint32_t ranks;
+    const struct pccl_id *ring = pccl_peer_ring(comm->peer, &ranks);
+    struct pccl_comm_op_job *job = allocate_job(ranks);
+    if (!job)
+        return NULL;
     memcpy(job->job.ring, ring, ranks * sizeof *ring);
+    memcpy(job->positions, pccl_peer_positions(comm->peer), ranks * sizeof *job->positions);
     job->job.user = job;
     job->job.config = (struct pccl_transfer_config){.descriptor = *descriptor,
                                                     .cost = pccl_peer_cost(comm->peer),
                                                     .ring = job->job.ring,
                                                     .ranks = ranks,
-                                                    .input = sendbuf,
+                                                    .root = root_in(ring, ranks, &descriptor->root),
+                                                    .positions = job->positions,
+                                                    .input = input,
                                                     .result = operation->result};
     job->operation = operation;
     operation->job = job;
@@ -88,7 +111,9 @@ static void free_job(struct pcclComm_t *comm, struct pccl_comm_op_job *job)
         comm->data.jobs = job->next;
     if (job->next)
         job->next->previous = job->previous;
-    pccl_release(pccl_heap(), job->job.ring, job->job.config.ranks * sizeof *job->job.ring);
+    uint32_t ranks = job->job.config.ranks;
+    pccl_release(pccl_heap(), job->job.ring, ranks * sizeof *job->job.ring);
+    pccl_release(pccl_heap(), job->positions, ranks * sizeof *job->positions);
     pccl_release(pccl_heap(), job, sizeof *job);
 }
 

@@ -19,14 +19,15 @@ struct pcclComm_t;
 struct pccl_comm_op_job {
     struct pccl_engine_job job;
     struct pccl_comm_op *operation; /* NULL: the operation has ended */
-    struct pccl_peer_op *op;          /* until `stopped` */
+    struct pccl_peer_op *op;        /* until `stopped` */
+    uint32_t *positions;            /* owned: which of the members each rank of the ring is */
     bool started, stopped, at_rest;
     struct pccl_comm_op_job *previous, *next;
 };
 
 /* A communicator's part. */
 struct pccl_comm_data {
-    struct pccl_engine *engine;      /* NULL: not started */
+    struct pccl_engine *engine;    /* NULL: not started */
     struct pccl_comm_op_job *jobs; /* all that have not been released */
 };
 
@@ -44,7 +45,7 @@ void pccl_comm_effect_op_gone(void *context, const struct pccl_instance *instanc
 void pccl_comm_effect_ring_changed(void *context, const struct pccl_id *ring, uint32_t count);
 /* Makes a job for an operation over the present ring; the launch starts it. NULL: out of memory. */
 struct pccl_comm_op_job *pccl_comm_op_job_make(struct pcclComm_t *comm, struct pccl_comm_op *operation,
-                                                   const void *sendbuf, const struct pccl_descriptor *descriptor);
+                                               const void *input, const struct pccl_descriptor *descriptor);
 /* The operation ends. Its job goes on without it, or is freed if it was never started. */
 void pccl_comm_op_job_leave(struct pcclComm_t *comm, struct pccl_comm_op *operation);
 /*

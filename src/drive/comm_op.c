@@ -67,8 +67,7 @@ static struct pccl_comm_op *allocate(const struct pcclComm_t *comm, const struct
     if (!request->members)
         known = pccl_request_needs_members(request) ? pccl_peer_members(comm->peer, &count)
                                                     : pccl_peer_view_members(comm->peer, &count);
-    struct pccl_comm_op *operation =
-        pccl_allocate(pccl_heap(), sizeof *operation + count * sizeof *operation->members);
+    struct pccl_comm_op *operation = pccl_allocate(pccl_heap(), sizeof *operation + count * sizeof *operation->members);
     if (!operation)
         return NULL;
     operation->member_count = count;
@@ -136,8 +135,8 @@ static enum pccl_status place(const struct pcclComm_t *comm, struct pccl_comm_op
  * Where the outcome of a tiny operation goes. Whether it is one depends only on what all peers have
  * alike.
  */
-static void plan_tiny(const struct pcclComm_t *comm, struct pccl_comm_op *operation,
-                      const struct pccl_request *request, struct pccl_launch *launch)
+static void plan_tiny(const struct pcclComm_t *comm, struct pccl_comm_op *operation, const struct pccl_request *request,
+                      struct pccl_launch *launch)
 {
     struct pccl_request_extent extent = pccl_request_extent(request, operation->member_count, operation->rank);
     bool is_root = pccl_id_equal(&launch->descriptor.root, &comm->id);
@@ -222,8 +221,8 @@ static void begin(struct pcclComm_t *comm, struct pccl_comm_op *operation, uint6
 }
 
 enum pccl_status pccl_comm_op_launch(struct pcclComm_t *comm, const struct pccl_request *request,
-                                       struct pccl_waiter *waiter, struct pccl_comm_op **operation_out,
-                                       struct pccl_why *why)
+                                     struct pccl_waiter *waiter, struct pccl_comm_op **operation_out,
+                                     struct pccl_why *why)
 {
     enum pccl_status status = may_launch(comm, request->tag, &why->reason);
     if (status != PCCL_OK)
@@ -301,8 +300,8 @@ static void describe(const struct pccl_comm_op *operation, pcclOperationInfo_t *
     }
 }
 
-enum pccl_status pccl_comm_op_end(struct pcclComm_t *comm, struct pccl_comm_op *operation,
-                                    pcclOperationInfo_t *info, struct pccl_why *why)
+enum pccl_status pccl_comm_op_end(struct pcclComm_t *comm, struct pccl_comm_op *operation, pcclOperationInfo_t *info,
+                                  struct pccl_why *why)
 {
     struct pccl_peer_op *op = operation->op;
     keep_outcome(comm, operation);
@@ -352,8 +351,8 @@ bool pccl_comm_op_wait(struct pcclComm_t *comm, struct pccl_comm_op *operation, 
     return false;
 }
 
-enum pccl_status pccl_comm_op_await(struct pcclComm_t *comm, struct pccl_comm_op *operation,
-                                      pcclOperationInfo_t *info, struct pccl_why *why)
+enum pccl_status pccl_comm_op_await(struct pcclComm_t *comm, struct pccl_comm_op *operation, pcclOperationInfo_t *info,
+                                    struct pccl_why *why)
 {
     bool over = pccl_comm_op_wait(comm, operation, UINT64_MAX);
     PCCL_ASSERT(over);
@@ -427,8 +426,7 @@ void pccl_comm_ops_free(struct pcclComm_t *comm)
     pccl_table_fini(&comm->operations.by_tag);
 }
 
-void pccl_comm_op_abort(struct pcclComm_t *comm, const struct pccl_comm_op *operation,
-                          const struct pccl_text *reason)
+void pccl_comm_op_abort(struct pcclComm_t *comm, const struct pccl_comm_op *operation, const struct pccl_text *reason)
 {
     struct pccl_peer_event event = {
         .kind = PCCL_PEER_OP_ABORT, .op = operation->op, .class = PCCL_CLASS_ABORTED, .reason = reason};

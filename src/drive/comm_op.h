@@ -48,16 +48,15 @@ struct pccl_comm_ops {
  * nothing was launched, and `why`, which the caller has zeroed, tells the reason.
  */
 PCCL_MUST_CHECK enum pccl_status pccl_comm_op_launch(struct pcclComm_t *comm, const struct pccl_request *request,
-                                                       struct pccl_waiter *waiter, struct pccl_comm_op **operation,
-                                                       struct pccl_why *why);
+                                                     struct pccl_waiter *waiter, struct pccl_comm_op **operation,
+                                                     struct pccl_why *why);
 /* The launched operation with this tag, or NULL. */
 struct pccl_comm_op *pccl_comm_op_find(const struct pcclComm_t *comm, uint64_t tag);
 /*
  * Waits until the operation is over or the deadline has passed. true: it is over, and the caller
  * must end it before the lock is released.
  */
-PCCL_MUST_CHECK bool pccl_comm_op_wait(struct pcclComm_t *comm, struct pccl_comm_op *operation,
-                                         uint64_t deadline_us);
+PCCL_MUST_CHECK bool pccl_comm_op_wait(struct pcclComm_t *comm, struct pccl_comm_op *operation, uint64_t deadline_us);
 /* For a thread that waits in another way: counts it as awaiting the operation. */
 void pccl_comm_op_announce_wait(struct pcclComm_t *comm, struct pccl_comm_op *operation);
 /*
@@ -65,10 +64,10 @@ void pccl_comm_op_announce_wait(struct pcclComm_t *comm, struct pccl_comm_op *op
  * on success only.
  */
 PCCL_MUST_CHECK enum pccl_status pccl_comm_op_await(struct pcclComm_t *comm, struct pccl_comm_op *operation,
-                                                      pcclOperationInfo_t *info, struct pccl_why *why);
+                                                    pcclOperationInfo_t *info, struct pccl_why *why);
 /* The same for a operation that is over. */
 PCCL_MUST_CHECK enum pccl_status pccl_comm_op_end(struct pcclComm_t *comm, struct pccl_comm_op *operation,
-                                                    pcclOperationInfo_t *info, struct pccl_why *why);
+                                                  pcclOperationInfo_t *info, struct pccl_why *why);
 
 /*
  * Keeps the outcomes of all operations, which are over, because their machine is about to be
@@ -82,8 +81,7 @@ void pccl_comm_ops_forget_waiter(struct pcclComm_t *comm, const struct pccl_wait
 /* Frees all operations, which nobody will await any more. */
 void pccl_comm_ops_free(struct pcclComm_t *comm);
 /* Asks all peers to abort the operation, unless it is decided. reason may be NULL. */
-void pccl_comm_op_abort(struct pcclComm_t *comm, const struct pccl_comm_op *operation,
-                          const struct pccl_text *reason);
+void pccl_comm_op_abort(struct pcclComm_t *comm, const struct pccl_comm_op *operation, const struct pccl_text *reason);
 /* Asks all peers to abort all undecided operations. */
 void pccl_comm_ops_abort(struct pcclComm_t *comm);
 /*

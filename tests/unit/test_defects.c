@@ -188,10 +188,9 @@ struct pccl_table_node *__wrap_pccl_table_find(const struct pccl_table *table, u
 
 /* It is made, and not yet the engine's. */
 struct pccl_comm_op_job *__real_pccl_comm_op_job_make(struct pcclComm_t *comm, struct pccl_comm_op *operation,
-                                                          const void *sendbuf,
-                                                          const struct pccl_descriptor *descriptor);
+                                                      const void *sendbuf, const struct pccl_descriptor *descriptor);
 struct pccl_comm_op_job *__wrap_pccl_comm_op_job_make(struct pcclComm_t *comm, struct pccl_comm_op *operation,
-                                                          const void *sendbuf, const struct pccl_descriptor *descriptor)
+                                                      const void *sendbuf, const struct pccl_descriptor *descriptor)
 {
     struct pccl_comm_op_job *job = __real_pccl_comm_op_job_make(comm, operation, sendbuf, descriptor);
     pass(LAUNCH);
