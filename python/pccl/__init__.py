@@ -53,6 +53,7 @@ from ._master import MasterNode
 from ._parameters import Parameter, parameters
 from ._reduce import (
     AsyncReduceHandle,
+    OperationInfo,
     QuantizationOptions,
     ReduceDescriptor,
     ReduceInfo,
@@ -83,6 +84,7 @@ __all__ = [
     "MembersChangedError",
     "NotConnected",
     "NotInitialized",
+    "OperationInfo",
     "OutOfMemory",
     "PCCLError",
     "Parameter",

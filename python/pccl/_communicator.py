@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import ctypes
 import time
-from typing import Any, Callable, Dict, Mapping, Optional, Sequence, Union
+from typing import Any, Callable, Dict, Mapping, Optional, Sequence, Tuple, Union
 
-from . import _buffers, _core, _native, _threads
+from . import _buffers, _collectives, _core, _native, _threads
 from ._enums import Attribute, ReduceOp, Result, SharedStateSyncStrategy, member, number
 from ._errors import ConnectionError_, InvalidArgument, PCCLError, VersionMismatchError
 from ._parameters import maximum
 from ._reduce import (
     AsyncReduceHandle,
     Operation,
+    OperationInfo,
     QuantizationOptions,
     ReduceDescriptor,
     ReduceInfo,
     ReduceOpDescriptor,
     ReduceOperandDescriptor,
+    Work,
+    all_reduce_work,
     check_descriptor,
 )
 from ._state import SharedState, SharedStateSyncInfo
@@ -125,6 +128,28 @@ class Communicator:
         self._core.call("pcclGetPeerId", digits, len(digits))
         return digits.value.decode()
 
+    def members(self) -> Tuple[str, ...]:
+        """The ids of the peers of this group, in order of their ranks, which is that of their
+        admission, as of the last call that has returned."""
+        return self._members()[0]
+
+    @property
+    def rank(self) -> int:
+        """The place of this peer in members()."""
+        return self._members()[1]
+
+    def _members(self) -> Tuple[Tuple[str, ...], int]:
+        room = 16
+        while True:
+            ids, count, rank = (_native.PeerIdC * room)(), ctypes.c_size_t(), ctypes.c_uint32()
+            try:
+                self._core.call("pcclGetMembers", ids, room, ctypes.byref(count), ctypes.byref(rank))
+                return tuple(one.digits.decode() for one in ids[: count.value]), rank.value
+            except InvalidArgument:
+                if count.value <= room:
+                    raise
+            room = count.value
+
     def name_of(self, peer: str) -> str:
         """The name of the peer with this id, for example one of an error's `peers`; "" if it is
         unknown."""
@@ -140,7 +165,7 @@ class Communicator:
         return text.value.decode("utf-8", "replace")
 
     def abort(self) -> None:
-        """Aborts all launched reductions without an outcome, for all peers of the group.
+        """Aborts all launched operations without an outcome, for all peers of the group.
         Does not wait."""
         self._core.call("pcclAbortOperations")
 
@@ -180,27 +205,13 @@ class Communicator:
         operand_descriptor: Optional[ReduceOperandDescriptor] = None,
         quantization_options: Optional[QuantizationOptions] = None,
         label: str = "",
-    ) -> ReduceInfo:
+    ) -> OperationInfo:
         """Reduces send of all peers of the group into recv, which may be the same buffer. PCCLError
         if it fails; send is then unchanged. Ctrl-C aborts this communicator's reductions, for all
         peers. label: what the program is reducing, for example f"step {step}", at most 32 bytes; if
         peers use different labels, one has skipped something, and all get StateMismatch."""
-        given = op, tag, operand_descriptor, quantization_options, label
-        handle = self._make("all_reduce", send, recv, *given, function="pcclAllReduce")
-        operation = handle._operation
-        try:
-            operation.launch()
-            operation.wait()
-        except PCCLError:
-            raise
-        except BaseException:
-            self._give_up()
-            raise
-        error = operation.error()
-        if error is not None:
-            raise error
-        assert operation.outcome is not None
-        return operation.outcome.info
+        work = self._reduction("all_reduce", send, recv, op, tag, operand_descriptor, quantization_options)
+        return self._carry_out("all_reduce", work, label)
 
     def all_reduce_async(
         self,
@@ -216,9 +227,8 @@ class Communicator:
         """The same without waiting. send must stay unchanged and recv untouched until the handle has been awaited. A
         tensor may be given other memory meanwhile (`.data = ...`), but its storage must not be resized (resize_()):
         that frees what is being reduced."""
-        handle = self._make("all_reduce_async", send, recv, op, tag, operand_descriptor, quantization_options, label)
-        handle._operation.launch()
-        return handle
+        work = self._reduction("all_reduce_async", send, recv, op, tag, operand_descriptor, quantization_options)
+        return self._launch("all_reduce_async", work, label)
 
     def all_reduce_multiple_with_retry(
         self, descriptors: Sequence[ReduceOpDescriptor], *, max_in_flight: int = 4, label: str = ""
@@ -247,7 +257,7 @@ class Communicator:
         self._await(call, self._give_up)
         return ReduceInfo(info.local_world_size, info.tx_bytes, info.rx_bytes)
 
-    def _make(
+    def _reduction(
         self,
         where: str,
         send: Any,
@@ -256,11 +266,7 @@ class Communicator:
         tag: int,
         operand_descriptor: Optional[ReduceOperandDescriptor],
         quantization_options: Optional[QuantizationOptions],
-        label: str,
-        function: Optional[str] = None,
-    ) -> AsyncReduceHandle:
-        """Makes the handle before the launch: if that is interrupted, the handle takes care of what
-        was launched."""
+    ) -> Work:
         source = _buffers.of(send, f"{where}: send")
         target = source if recv is send else _buffers.of(recv, f"{where}: recv")
         _buffers.need_writable(target, recv, f"{where}: recv")
@@ -268,8 +274,174 @@ class Communicator:
         operand = operand_descriptor or ReduceOperandDescriptor(source.dtype)
         descriptor = ReduceDescriptor(source.count, op, tag, operand, quantization_options)
         check_descriptor(source, descriptor, where)
-        named = _label(where, label)
-        return AsyncReduceHandle(Operation(self._core, descriptor, source, target, function, named))
+        return all_reduce_work(descriptor, source, target)
+
+    # ---- other collectives
+
+    def broadcast(
+        self,
+        t: Any,
+        *,
+        root: Union[int, str],
+        tag: int = 0,
+        members: Optional[Sequence[str]] = None,
+        alone_ok: bool = False,
+        label: str = "",
+    ) -> OperationInfo:
+        """Brings the root's content of t to all members. root: a rank, or the id of a peer.
+
+        members: whom this call counts on, as members() names them; by default as it does now. If they are others when
+        it is launched, all get MembersChangedError, and every input is as it was. alone_ok: a peer that is alone in its
+        group carries it out by itself, without TooFewPeersError. tag, label, failures and Ctrl-C: as for all_reduce.
+        """
+        return self._carry_out("broadcast", self._broadcast("broadcast", t, root, tag, members, alone_ok), label)
+
+    def broadcast_async(
+        self,
+        t: Any,
+        *,
+        root: Union[int, str],
+        tag: int = 0,
+        members: Optional[Sequence[str]] = None,
+        alone_ok: bool = False,
+        label: str = "",
+    ) -> AsyncReduceHandle:
+        """The same without waiting. As with all_reduce_async, the buffers are the library's until the handle has been
+        awaited."""
+        work = self._broadcast("broadcast_async", t, root, tag, members, alone_ok)
+        return self._launch("broadcast_async", work, label)
+
+    def all_gather(
+        self,
+        send: Any,
+        recv: Any,
+        *,
+        tag: int = 0,
+        members: Optional[Sequence[str]] = None,
+        alone_ok: bool = False,
+        label: str = "",
+    ) -> OperationInfo:
+        """Brings the send of all members to all: recv has room for as many elements of each, in order of their ranks.
+        send may be this peer's part of recv. The other arguments: as for broadcast."""
+        return self._carry_out("all_gather", self._all_gather("all_gather", send, recv, tag, members, alone_ok), label)
+
+    def all_gather_async(
+        self,
+        send: Any,
+        recv: Any,
+        *,
+        tag: int = 0,
+        members: Optional[Sequence[str]] = None,
+        alone_ok: bool = False,
+        label: str = "",
+    ) -> AsyncReduceHandle:
+        """The same without waiting."""
+        work = self._all_gather("all_gather_async", send, recv, tag, members, alone_ok)
+        return self._launch("all_gather_async", work, label)
+
+    def reduce_scatter(
+        self,
+        send: Any,
+        recv: Any,
+        *,
+        op: Union[ReduceOp, str],
+        tag: int = 0,
+        members: Optional[Sequence[str]] = None,
+        alone_ok: bool = False,
+        quantization: Optional[QuantizationOptions] = None,
+        label: str = "",
+    ) -> OperationInfo:
+        """Reduces, and gives each member its share: send has as many elements for each member as recv has, in order of
+        their ranks. recv may be this peer's share of send. The other arguments: as for broadcast."""
+        work = self._reduce_scatter("reduce_scatter", send, recv, op, tag, members, alone_ok, quantization)
+        return self._carry_out("reduce_scatter", work, label)
+
+    def reduce_scatter_async(
+        self,
+        send: Any,
+        recv: Any,
+        *,
+        op: Union[ReduceOp, str],
+        tag: int = 0,
+        members: Optional[Sequence[str]] = None,
+        alone_ok: bool = False,
+        quantization: Optional[QuantizationOptions] = None,
+        label: str = "",
+    ) -> AsyncReduceHandle:
+        """The same without waiting."""
+        work = self._reduce_scatter("reduce_scatter_async", send, recv, op, tag, members, alone_ok, quantization)
+        return self._launch("reduce_scatter_async", work, label)
+
+    def barrier(
+        self, *, tag: int = 0, members: Optional[Sequence[str]] = None, alone_ok: bool = False, label: str = ""
+    ) -> OperationInfo:
+        """Returns when all members have called it. Without `members` it counts on nobody in particular."""
+        options = _collectives.Options("barrier", tag, members, alone_ok)
+        return self._carry_out("barrier", _collectives.barrier(options), label)
+
+    def barrier_async(
+        self, *, tag: int = 0, members: Optional[Sequence[str]] = None, alone_ok: bool = False, label: str = ""
+    ) -> AsyncReduceHandle:
+        """The same without waiting."""
+        options = _collectives.Options("barrier_async", tag, members, alone_ok)
+        return self._launch("barrier_async", _collectives.barrier(options), label)
+
+    def _counted_on(self, where: str, members: Optional[Sequence[str]]) -> Tuple[Tuple[str, ...], int]:
+        """The members, and this peer's rank among them."""
+        if members is None:
+            return self._members()
+        given = tuple(members)
+        if self.id not in given:
+            raise InvalidArgument(f"{where}: members: this peer, {self.id}, is not among them")
+        return given, given.index(self.id)
+
+    def _broadcast(
+        self, where: str, t: Any, root: Union[int, str], tag: int, members: Optional[Sequence[str]], alone_ok: bool
+    ) -> Work:
+        ids, rank = self._counted_on(where, members)
+        return _collectives.broadcast(_collectives.Options(where, tag, ids, alone_ok), t, root, rank)
+
+    def _all_gather(
+        self, where: str, send: Any, recv: Any, tag: int, members: Optional[Sequence[str]], alone_ok: bool
+    ) -> Work:
+        ids, rank = self._counted_on(where, members)
+        return _collectives.all_gather(_collectives.Options(where, tag, ids, alone_ok), send, recv, rank)
+
+    def _reduce_scatter(
+        self,
+        where: str,
+        send: Any,
+        recv: Any,
+        op: Union[ReduceOp, str],
+        tag: int,
+        members: Optional[Sequence[str]],
+        alone_ok: bool,
+        quantization: Optional[QuantizationOptions],
+    ) -> Work:
+        ids, rank = self._counted_on(where, members)
+        options = _collectives.Options(where, tag, ids, alone_ok, quantization)
+        return _collectives.reduce_scatter(options, send, recv, op, rank)
+
+    # ---- operations of all kinds
+
+    def _launch(self, where: str, work: Work, label: str) -> AsyncReduceHandle:
+        handle = AsyncReduceHandle(Operation(self._core, work, _label(where, label), blocking=False))
+        handle._operation.launch()
+        return handle
+
+    def _carry_out(self, where: str, work: Work, label: str) -> OperationInfo:
+        """The handle is there before the launch: if that is interrupted, it takes care of what was
+        launched."""
+        handle = AsyncReduceHandle(Operation(self._core, work, _label(where, label), blocking=True))
+        try:
+            handle._operation.launch()
+            handle._operation.wait()
+        except PCCLError:
+            raise
+        except BaseException:
+            self._give_up()
+            raise
+        return handle._value()
 
     def _give_up(self) -> None:
         self._core.attempt("pcclAbortOperations")
