@@ -8,7 +8,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "api_support.h"
+#include "api_world.h"
 #include "kernels/reduce.h"
 
 #include <stdio.h>
@@ -16,109 +16,13 @@
 #include <string.h>
 #include <uv.h>
 
-enum { PEERS = 3, COUNT = 20011, BYTES = COUNT * 8 };
+enum { COUNT = 20011, BYTES = COUNT * 8 };
 
 /* ---- shared by the tests ---- */
-
-struct world {
-    pcclMasterInstance_t *master;
-    pcclComm_t *peers[PEERS];
-    int count;
-    char address[64];
-};
-
-/* The work of another thread; cmocka's assertions work only on the main thread. */
-struct call {
-    pcclComm_t *comm;
-    pcclResult_t result;
-};
-
-static void connect_thread(void *argument)
-{
-    struct call *call = argument;
-    call->result = pcclConnect(call->comm);
-}
-
-static pcclComm_t *create(const struct world *world, const char *extended)
-{
-    pcclComm_t *comm;
-    pcclOptions_t *options;
-    assert_int_equal(pcclCreateOptions(&options), pcclSuccess);
-    assert_int_equal(pcclSetOption(options, "bind_address", "127.0.0.1"), pcclSuccess);
-    assert_int_equal(pcclSetOption(options, "port", "0"), pcclSuccess);
-    assert_int_equal(pcclSetOption(options, "extended_results", extended), pcclSuccess);
-    assert_int_equal(pcclCreateCommunicatorWithOptions(world->address, options, &comm), pcclSuccess);
-    assert_int_equal(pcclDestroyOptions(options), pcclSuccess);
-    return comm;
-}
-
-static void update_thread(void *argument)
-{
-    struct call *call = argument;
-    call->result = pcclUpdateTopology(call->comm);
-}
-
-static void update_all(struct world *world)
-{
-    struct call updates[PEERS];
-    uv_thread_t threads[PEERS];
-    for (int i = 0; i < world->count; i++) {
-        updates[i] = (struct call){.comm = world->peers[i]};
-        assert_int_equal(uv_thread_create(&threads[i], update_thread, &updates[i]), 0);
-    }
-    for (int i = 0; i < world->count; i++) {
-        assert_int_equal(uv_thread_join(&threads[i]), 0);
-        assert_int_equal(updates[i].result, pcclSuccess);
-    }
-}
-
-/* One more peer; all that are there admit it. */
-static void join(struct world *world, const char *extended)
-{
-    struct call connecting = {.comm = create(world, extended)};
-    uv_thread_t thread;
-    assert_int_equal(uv_thread_create(&thread, connect_thread, &connecting), 0);
-    while (world->count > 0 && world_of(world->peers[0]) <= world->count)
-        update_all(world);
-    assert_int_equal(uv_thread_join(&thread), 0);
-    assert_int_equal(connecting.result, pcclSuccess);
-    world->peers[world->count++] = connecting.comm;
-}
-
-static int start_world(void **state, int peers, const char *tiny_bytes_max)
-{
-    static struct world world;
-    pcclOptions_t *options;
-    uint16_t port;
-    world.count = 0;
-    *state = &world;
-    assert_int_equal(pcclInit(), pcclSuccess);
-    assert_int_equal(pcclCreateOptions(&options), pcclSuccess);
-    assert_int_equal(pcclSetOption(options, "tiny_bytes_max", tiny_bytes_max), pcclSuccess);
-    assert_int_equal(pcclCreateMasterWithOptions("127.0.0.1:0", options, &world.master), pcclSuccess);
-    assert_int_equal(pcclDestroyOptions(options), pcclSuccess);
-    assert_int_equal(pcclRunMaster(world.master), pcclSuccess);
-    assert_int_equal(pcclMasterGetPort(world.master, &port), pcclSuccess);
-    (void)snprintf(world.address, sizeof world.address, "127.0.0.1:%u", port);
-    while (world.count < peers)
-        join(&world, world.count == 2 ? "1" : "0"); /* the third wants to know it precisely */
-    return 0;
-}
 
 static int start_two(void **state) { return start_world(state, 2, "8192"); }
 static int start_three(void **state) { return start_world(state, 3, "8192"); }
 static int start_three_without_tiny(void **state) { return start_world(state, 3, "0"); }
-
-static int end_world(void **state)
-{
-    struct world *world = *state;
-    for (int i = 0; i < world->count; i++)
-        assert_int_equal(pcclDestroyCommunicator(world->peers[i]), pcclSuccess);
-    assert_int_equal(pcclInterruptMaster(world->master), pcclSuccess);
-    assert_int_equal(pcclMasterAwaitTermination(world->master), pcclSuccess);
-    assert_int_equal(pcclDestroyMaster(world->master), pcclSuccess);
-    return 0;
-}
 
 static pcclReduceDescriptor_t describe(size_t count, pcclDataType_t datatype, pcclRedOp_t op, uint64_t tag)
 {
