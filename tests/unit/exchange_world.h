@@ -35,8 +35,10 @@ struct pipe_end {
 struct job {
     struct pccl_transfer *transfer;
     struct pccl_transfer_config config;
+    uint8_t *block, *other_block; /* the caller's memory: one block in place */
     uint8_t *input, *before, *result;
-    size_t bytes;
+    size_t bytes, result_bytes; /* of the input, of the result */
+    bool gives;                 /* its input is read */
     bool done, at_rest, failed, stopped;
     enum pccl_class class;
     struct pccl_text reason;
@@ -56,6 +58,7 @@ struct world {
     uint32_t ranks, connections;
     struct world_peer peers[RANKS_MOST];
     struct pccl_id ring[RANKS_MOST];
+    uint32_t positions[RANKS_MOST], root;
     struct pipe_end pipes[PIPES_MOST];
     uint32_t pipe_count;
     uint32_t readies;     /* sent so far */
@@ -121,6 +124,9 @@ static inline void world_connect(struct world *w, uint32_t from, uint32_t to)
     w->pipes[w->pipe_count++] = (struct pipe_end){.from = to, .to = from, .data = false};
 }
 
+/* Not in the order of the ring. */
+static inline uint32_t world_position(uint32_t ranks, uint32_t rank) { return ranks - 1 - (rank + ranks / 2) % ranks; }
+
 static inline void world_init(struct world *w, uint64_t seed, uint32_t ranks, uint32_t connections, bool mesh,
                               const struct pccl_exchange_config *config)
 {
@@ -132,6 +138,7 @@ static inline void world_init(struct world *w, uint64_t seed, uint32_t ranks, ui
         struct world_peer *peer = &w->peers[i];
         peer->world = w;
         peer->id = w->ring[i] = pccl_prng_id(&w->prng);
+        w->positions[i] = world_position(ranks, i);
         test_memory_init(&peer->memory);
         struct pccl_exchange_config mine = *config;
         mine.self = peer->id;
@@ -304,24 +311,42 @@ static inline void world_run(struct world *w, uint64_t steps)
 
 /* ---- operations ---- */
 
+/* The caller's memory: `count` elements on each side, or all parts on one of them. */
+static inline void job_allocate(const struct world *w, struct job *job, uint32_t rank,
+                                const struct pccl_descriptor *descriptor, bool in_place)
+{
+    const size_t part = (size_t)descriptor->count * pccl_datatype_bytes((enum pccl_datatype)descriptor->datatype);
+    const bool gathers = descriptor->collective == PCCL_ALL_GATHER;
+    const bool scatters = descriptor->collective == PCCL_REDUCE_SCATTER;
+    const size_t own = gathers || scatters ? w->positions[rank] * part : 0;
+    job->bytes = scatters ? w->ranks * part : part;
+    job->result_bytes = gathers ? w->ranks * part : part;
+    job->block = malloc(job->bytes > job->result_bytes ? job->bytes : job->result_bytes);
+    job->other_block = in_place ? NULL : malloc(job->result_bytes);
+    job->input = job->block + (in_place && gathers ? own : 0);
+    job->result = in_place ? job->block + (scatters ? own : 0) : job->other_block;
+    job->before = malloc(job->bytes);
+    job->gives = descriptor->collective != PCCL_BROADCAST || rank == w->root;
+}
+
 static inline void job_init(struct world *w, struct job *job, uint32_t rank, uint64_t tag,
                             const struct pccl_descriptor *descriptor, const struct pccl_cost *cost, bool in_place)
 {
     memset(job, 0, sizeof *job);
-    job->bytes = (size_t)descriptor->count * pccl_datatype_bytes((enum pccl_datatype)descriptor->datatype);
-    job->input = malloc(job->bytes);
-    job->before = malloc(job->bytes);
-    job->result = in_place ? job->input : malloc(job->bytes);
+    job_allocate(w, job, rank, descriptor, in_place);
     job->config = (struct pccl_transfer_config){.instance = {.group = 1, .joint = 1, .tag = tag, .use = 1},
                                                 .view = {1, 5},
                                                 .descriptor = *descriptor,
                                                 .cost = *cost,
                                                 .ring = w->ring,
                                                 .ranks = w->ranks,
+                                                .root = w->root,
+                                                .positions = w->positions,
                                                 .input = job->input,
                                                 .result = job->result,
                                                 .user = job};
-    (void)rank;
+    if (descriptor->collective == PCCL_BROADCAST)
+        job->config.descriptor.root = w->ring[w->root];
 }
 
 static inline void job_keep_input(struct job *job) { memcpy(job->before, job->input, job->bytes); }
@@ -335,15 +360,14 @@ static inline void job_stop(struct world *w, struct job *job, uint32_t rank, boo
 {
     pccl_exchange_stop(exchange_of(w, rank), job->transfer, committed);
     job->stopped = true;
-    if (!committed)
+    if (!committed && job->gives)
         PCCL_ASSERT(memcmp(job->input, job->before, job->bytes) == 0);
 }
 
 static inline void job_fini(struct job *job)
 {
-    if (job->result != job->input)
-        free(job->result);
-    free(job->input);
+    free(job->block);
+    free(job->other_block);
     free(job->before);
 }
 

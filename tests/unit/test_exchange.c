@@ -1,6 +1,6 @@
 /*
- * Results: every data type, operation, algorithm, codec and shape, in any order of messages,
- * against a reference.
+ * Results: every collective, data type, operation, algorithm, codec and shape, in any order of
+ * messages, against a reference.
  */
 #include "unit/exchange_world.h"
 #include "unit/test_codec_cases.h"
@@ -47,7 +47,8 @@ static void fill_input(struct job *job, uint32_t rank)
         else
             memcpy(job->input + i, &random, size);
     }
-    memset(job->result != job->input ? job->result : job->before, 0xee, job->bytes);
+    if (job->other_block != NULL)
+        memset(job->result, 0xee, job->result_bytes);
     job_keep_input(job);
 }
 
@@ -86,15 +87,21 @@ static void fold_half(const struct pccl_plan *plan, const void *const *parts, si
         memcpy(result + index * sizeof nan_bits, &nan_bits, sizeof nan_bits);
 }
 
+/* The i-th rank whose part is folded into this segment: the owner of a share comes last. */
+static uint32_t rank_folded(const struct pccl_plan *plan, uint32_t piece, uint32_t i)
+{
+    return (piece + (plan->positions != NULL) + i) % plan->seat.ranks;
+}
+
 static void expect_fold(const struct pccl_plan *plan, const struct job *jobs, uint8_t *result)
 {
     for (uint64_t stripe = 0; stripe < plan->stripes; stripe++)
-        for (uint32_t owner = 0; owner < plan->seat.ranks; owner++) {
-            struct pccl_segment segment = pccl_plan_segment(plan, stripe, owner);
+        for (uint32_t piece = 0; piece < plan->seat.ranks; piece++) {
+            struct pccl_segment segment = pccl_plan_segment(plan, stripe, piece);
             size_t at = (size_t)segment.first * plan->element_bytes;
             const void *parts[RANKS_MOST];
             for (uint32_t i = 0; i < plan->seat.ranks; i++)
-                parts[i] = jobs[(owner + i) % plan->seat.ranks].before + at;
+                parts[i] = jobs[rank_folded(plan, piece, i)].before + at;
             if (segment.count == 0)
                 continue;
             if (!is_half(plan->datatype))
@@ -181,17 +188,18 @@ static struct numbers numbers_of(const struct pccl_plan *plan, const struct job 
 
 /*
  * Along the ring sums are packed; in direct exchange the parts of all but the owner; at last the
- * result is. Of 16 bits, sums are floats, and rounded are the result and what is unpacked of it.
+ * result is, unless it is a share that nobody else gets. Of 16 bits, sums are floats, and rounded
+ * are the result and what is unpacked of it.
  */
-static struct numbers fold_numbers(const struct pccl_plan *plan, const struct job *jobs, uint32_t owner,
+static struct numbers fold_numbers(const struct pccl_plan *plan, const struct job *jobs, uint32_t piece,
                                    struct pccl_segment segment)
 {
     const struct pccl_descriptor *descriptor = &jobs->config.descriptor;
-    const bool ring = plan->algorithm == PCCL_RING;
+    const bool ring = plan->algorithm == PCCL_RING || plan->algorithm == PCCL_SCATTER_RING;
     const enum pccl_datatype sums = is_half(plan->datatype) ? PCCL_F32 : plan->datatype;
-    struct numbers sum = numbers_of(plan, &jobs[owner], segment);
+    struct numbers sum = numbers_of(plan, &jobs[rank_folded(plan, piece, 0)], segment);
     for (uint32_t i = 1; i < plan->seat.ranks; i++) {
-        struct numbers part = numbers_of(plan, &jobs[(owner + i) % plan->seat.ranks], segment);
+        struct numbers part = numbers_of(plan, &jobs[rank_folded(plan, piece, i)], segment);
         if (ring || i == 1)
             pack(&sum, descriptor);
         if (!ring && i + 1 < plan->seat.ranks)
@@ -208,6 +216,8 @@ static struct numbers fold_numbers(const struct pccl_plan *plan, const struct jo
     }
     if (is_half(plan->datatype))
         round_off(&sum, plan->datatype);
+    if (plan->positions != NULL)
+        return sum;
     pack(&sum, descriptor);
     if (is_half(plan->datatype))
         round_off(&sum, plan->datatype);
@@ -217,11 +227,11 @@ static struct numbers fold_numbers(const struct pccl_plan *plan, const struct jo
 static void expect_near(const struct pccl_plan *plan, const struct job *jobs, const uint8_t *result)
 {
     for (uint64_t stripe = 0; stripe < plan->stripes; stripe++)
-        for (uint32_t owner = 0; owner < plan->seat.ranks; owner++) {
-            const struct pccl_segment segment = pccl_plan_segment(plan, stripe, owner);
+        for (uint32_t piece = 0; piece < plan->seat.ranks; piece++) {
+            const struct pccl_segment segment = pccl_plan_segment(plan, stripe, piece);
             if (segment.count == 0)
                 continue;
-            struct numbers expected = fold_numbers(plan, jobs, owner, segment);
+            struct numbers expected = fold_numbers(plan, jobs, piece, segment);
             for (size_t i = 0; i < segment.count; i++) {
                 const number found = (number)get_element(plan->datatype, result, (size_t)segment.first + i);
                 if (!(fabsl(found - expected.exact[i]) <= expected.error))
@@ -232,51 +242,115 @@ static void expect_near(const struct pccl_plan *plan, const struct job *jobs, co
         }
 }
 
-/* ---- one all-reduce on all ranks ---- */
+/* ---- one operation on all ranks ---- */
 
 struct trial {
     uint32_t ranks, connections;
     bool direct, in_place;
     struct pccl_descriptor descriptor;
     size_t window_bytes;
-    bool long_path; /* of the ring; direct exchange is always tried on one */
+    bool long_path;  /* of the ring; direct exchange is tried on one */
+    bool short_path; /* but not here */
+    uint32_t root;
 };
 
 static struct pccl_cost cost_for(const struct trial *trial)
 {
+    if (trial->direct && trial->short_path)
+        return (struct pccl_cost){.mesh = 1, .rtt_us = 1999, .rate = 1000000000000, .mesh_rtt_us = 1};
     if (trial->direct)
-        return (struct pccl_cost){.mesh = 1, .rtt_us = 1000000, .rate = 1000000000};
+        return (struct pccl_cost){.mesh = 1, .rtt_us = 1000000, .rate = 1000000000, .mesh_rtt_us = 500000};
     return (struct pccl_cost){.rtt_us = trial->long_path ? 50000 : 0};
 }
 
 static struct pccl_plan plan_of(const struct trial *trial)
 {
+    static uint32_t positions[RANKS_MOST];
+    for (uint32_t rank = 0; rank < trial->ranks; rank++)
+        positions[rank] = world_position(trial->ranks, rank);
     struct pccl_cost cost = cost_for(trial);
+    struct pccl_seat seat = {.ranks = trial->ranks, .root = trial->root};
     struct pccl_plan plan;
     struct pccl_text reason;
-    enum pccl_status status = pccl_plan_make(&trial->descriptor, &cost, trial->ranks, 0, &plan, &reason);
+    enum pccl_status status = pccl_plan_make(&trial->descriptor, &cost, seat, positions, &plan, &reason);
     assert_int_equal(status, PCCL_OK);
     return plan;
 }
 
-static void check_results(const struct trial *trial, struct job *jobs)
+static void check_reduced(const struct pccl_plan *plan, const struct job *jobs, const uint8_t *result, size_t bytes)
 {
-    struct pccl_plan plan = plan_of(trial);
-    assert_int_equal(plan.algorithm, trial->direct && trial->ranks > 2 ? PCCL_DIRECT : PCCL_RING);
-    for (uint32_t rank = 0; rank < trial->ranks; rank++) {
-        assert_true(jobs[rank].done && jobs[rank].at_rest);
-        assert_memory_equal(jobs[rank].result, jobs[0].result, jobs[0].bytes);
-        if (!trial->in_place)
-            assert_memory_equal(jobs[rank].input, jobs[rank].before, jobs[rank].bytes);
-    }
-    if (plan.codec != NULL) {
-        expect_near(&plan, jobs, jobs[0].result);
+    if (plan->codec != NULL) {
+        expect_near(plan, jobs, result);
         return;
     }
-    uint8_t *expected = malloc(jobs[0].bytes);
-    expect_fold(&plan, jobs, expected);
-    assert_memory_equal(jobs[0].result, expected, jobs[0].bytes);
+    uint8_t *expected = malloc(bytes);
+    expect_fold(plan, jobs, expected);
+    assert_memory_equal(result, expected, bytes);
     free(expected);
+}
+
+static void check_all_reduced(const struct pccl_plan *plan, const struct job *jobs)
+{
+    for (uint32_t rank = 0; rank < plan->seat.ranks; rank++)
+        assert_memory_equal(jobs[rank].result, jobs[0].result, jobs[0].bytes);
+    check_reduced(plan, jobs, jobs[0].result, jobs[0].bytes);
+}
+
+static void check_broadcast(const struct pccl_plan *plan, const struct job *jobs)
+{
+    for (uint32_t rank = 0; rank < plan->seat.ranks; rank++)
+        assert_memory_equal(jobs[rank].result, jobs[plan->seat.root].before, jobs[0].bytes);
+}
+
+static void check_gathered(const struct pccl_plan *plan, const struct job *jobs)
+{
+    for (uint32_t rank = 0; rank < plan->seat.ranks; rank++)
+        for (uint32_t i = 0; i < plan->seat.ranks; i++)
+            assert_memory_equal(jobs[rank].result + plan->positions[i] * jobs[i].bytes, jobs[i].before, jobs[i].bytes);
+}
+
+static void check_scattered(const struct pccl_plan *plan, const struct job *jobs)
+{
+    uint8_t *whole = malloc(jobs[0].bytes);
+    for (uint32_t rank = 0; rank < plan->seat.ranks; rank++)
+        memcpy(whole + plan->positions[rank] * jobs[rank].result_bytes, jobs[rank].result, jobs[rank].result_bytes);
+    check_reduced(plan, jobs, whole, jobs[0].bytes);
+    free(whole);
+}
+
+static const struct {
+    enum pccl_algorithm ring, direct;
+    void (*check)(const struct pccl_plan *plan, const struct job *jobs);
+} collectives[] = {[PCCL_ALL_REDUCE] = {PCCL_RING, PCCL_DIRECT, check_all_reduced},
+                   [PCCL_BROADCAST] = {PCCL_CHAIN, PCCL_SPREAD, check_broadcast},
+                   [PCCL_ALL_GATHER] = {PCCL_GATHER_RING, PCCL_GATHER_DIRECT, check_gathered},
+                   [PCCL_REDUCE_SCATTER] = {PCCL_SCATTER_RING, PCCL_SCATTER_DIRECT, check_scattered}};
+
+/* What a rank puts in is as it was, but where the result of it belongs. */
+static void check_inputs(const struct trial *trial, const struct job *jobs)
+{
+    for (uint32_t rank = 0; rank < trial->ranks; rank++) {
+        const struct job *job = &jobs[rank];
+        size_t own = job->result >= job->input ? (size_t)(job->result - job->input) : job->bytes;
+        if (!job->gives)
+            continue;
+        if (!trial->in_place || job->bytes < job->result_bytes || trial->descriptor.collective == PCCL_BROADCAST)
+            assert_memory_equal(job->input, job->before, job->bytes);
+        else if (job->bytes > job->result_bytes)
+            assert_memory_equal(job->input, job->before, own);
+    }
+}
+
+static void check_results(const struct trial *trial, const struct job *jobs)
+{
+    const unsigned collective = trial->descriptor.collective;
+    struct pccl_plan plan = plan_of(trial);
+    assert_int_equal(plan.algorithm,
+                     trial->direct && trial->ranks > 2 ? collectives[collective].direct : collectives[collective].ring);
+    for (uint32_t rank = 0; rank < trial->ranks; rank++)
+        assert_true(jobs[rank].done && jobs[rank].at_rest);
+    check_inputs(trial, jobs);
+    collectives[collective].check(&plan, jobs);
 }
 
 /*
@@ -289,7 +363,8 @@ static void check_scratch(const struct trial *trial, size_t budget)
     size_t segment = pccl_plan_bytes_most(&plan, plan.segment_elements) * 5 / 4 + 256;
     size_t buffers = plan.codec == NULL ? plan.seat.ranks - 1 : plan.seat.ranks;
     size_t departing = trial->connections;
-    if (plan.codec != NULL && plan.algorithm == PCCL_DIRECT) {
+    const bool ring = plan.algorithm == collectives[trial->descriptor.collective].ring;
+    if (plan.codec != NULL && !ring) {
         buffers = 2 * (plan.seat.ranks - 1);
         departing *= plan.seat.ranks - 1;
     }
@@ -297,7 +372,7 @@ static void check_scratch(const struct trial *trial, size_t budget)
     if (bound < budget + departing * segment)
         bound = budget + departing * segment;
     if (plan.long_path)
-        bound += (plan.algorithm == PCCL_DIRECT ? plan.seat.ranks - 1 : 1) * PCCL_AHEAD_BYTES;
+        bound += (ring ? 1 : plan.seat.ranks - 1) * PCCL_AHEAD_BYTES;
     for (uint32_t rank = 0; rank < trial->ranks; rank++) {
         size_t peak;
         assert_int_equal(pccl_exchange_scratch_bytes(exchange_of(&world, rank), &peak), 0);
@@ -311,6 +386,7 @@ static void run_start(const struct trial *trial, struct job *jobs, uint64_t seed
     struct pccl_cost cost = cost_for(trial);
     struct pccl_exchange_config config = {.scratch_bytes_max = SCRATCH, .window_bytes = trial->window_bytes};
     world_init(&world, seed, trial->ranks, trial->connections, trial->direct, &config);
+    world.root = trial->root;
     for (uint32_t rank = 0; rank < trial->ranks; rank++) {
         job_init(&world, &jobs[rank], rank, 7, &trial->descriptor, &cost, trial->in_place);
         fill_input(&jobs[rank], rank);
@@ -506,6 +582,68 @@ static void windows(void **state)
             }
 }
 
+/* The i-th way to carry out another collective: directly or not, in place or not, and on which path. */
+static struct trial other_trial(enum pccl_collective collective, uint32_t ranks, unsigned i, uint64_t seed)
+{
+    static const enum pccl_datatype datatypes[] = {PCCL_F32, PCCL_U8, PCCL_BF16, PCCL_F64, PCCL_I16};
+    return (struct trial){.ranks = ranks,
+                          .connections = 1 + (uint32_t)(seed % 3),
+                          .direct = (i & 1) != 0,
+                          .in_place = (i & 2) != 0,
+                          .long_path = (i & 4) != 0,
+                          .short_path = (i & 4) == 0,
+                          .root = (uint32_t)(seed % ranks),
+                          .descriptor = {.collective = (uint8_t)collective, .datatype = (uint8_t)datatypes[seed % 5]}};
+}
+
+/* Fewer elements than ranks, and more. */
+static void the_other_collectives(void **state)
+{
+    (void)state;
+    uint64_t seed = 5000;
+    for (unsigned collective = PCCL_BROADCAST; collective <= PCCL_REDUCE_SCATTER; collective++)
+        for (uint32_t ranks = 2; ranks <= RANKS_MOST; ranks += ranks < 6 ? 1 : 5)
+            for (unsigned i = 0; i < 3 * 8; i++, seed++) {
+                struct trial trial = other_trial((enum pccl_collective)collective, ranks, i, seed);
+                const uint64_t counts[3] = {1 + seed % (ranks - 1), ranks + seed % 3, 1001};
+                trial.descriptor.count = counts[i / 8];
+                if (collective == PCCL_REDUCE_SCATTER)
+                    trial.descriptor.operation = seed % PCCL_REDUCE_OPS;
+                run_case(&trial, seed);
+            }
+}
+
+static void quantized_shares(void **state)
+{
+    (void)state;
+    for (unsigned i = 0; i < 48; i++) {
+        struct trial trial = other_trial(PCCL_REDUCE_SCATTER, 2 + i / 8, i, 6000 + i);
+        trial.descriptor.datatype = i % 3 == 0 ? PCCL_F16 : PCCL_F32;
+        trial.descriptor.operation = PCCL_AVG;
+        trial.descriptor.codec = PCCL_CODEC_MIN_MAX;
+        trial.descriptor.codec_datatype = PCCL_U8;
+        trial.descriptor.count = 1 + i * 397 % 6000;
+        run_case(&trial, 6000 + i);
+    }
+}
+
+/* Several groups: one open at a time, and several. */
+static void the_other_collectives_in_groups(void **state)
+{
+    (void)state;
+    uint64_t seed = 7000;
+    for (unsigned collective = PCCL_BROADCAST; collective <= PCCL_REDUCE_SCATTER; collective++)
+        for (uint32_t ranks = 2; ranks <= 4; ranks++)
+            for (unsigned i = 0; i < 8; i++, seed++) {
+                struct trial trial = other_trial((enum pccl_collective)collective, ranks, i, seed);
+                trial.descriptor.datatype = PCCL_U32;
+                trial.descriptor.count = collective == PCCL_BROADCAST ? 600001 : 150001;
+                trial.window_bytes = seed % 2 == 0 ? 1 : 4 << 20;
+                assert_true(plan_of(&trial).stripes >= (trial.direct && ranks > 2 ? 2 : 3));
+                run_case(&trial, seed);
+            }
+}
+
 /* New credit is told when a part of the window has come together: on a long path a sixteenth. */
 static void credit_is_batched(void **state)
 {
@@ -529,6 +667,9 @@ int main(void)
         cmocka_unit_test(halves_are_rounded_once),
         cmocka_unit_test(quantized_halves_are_rounded_at_the_end),
         cmocka_unit_test(windows),
+        cmocka_unit_test(the_other_collectives),
+        cmocka_unit_test(quantized_shares),
+        cmocka_unit_test(the_other_collectives_in_groups),
         cmocka_unit_test(credit_is_batched),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -62,8 +62,9 @@ static void run_many(size_t scratch, bool direct, bool in_place, uint64_t seed)
         for (uint32_t rank = 0; rank < MANY_RANKS; rank++) {
             struct pccl_descriptor descriptor = one_of_many(i);
             struct pccl_plan plan;
-            assert_int_equal(pccl_plan_make(&descriptor, &no_mesh, (struct pccl_seat){.ranks = MANY_RANKS}, NULL, &plan, &reason),
-                             PCCL_OK);
+            assert_int_equal(
+                pccl_plan_make(&descriptor, &no_mesh, (struct pccl_seat){.ranks = MANY_RANKS}, NULL, &plan, &reason),
+                PCCL_OK);
             if (rank == 0)
                 minimal += (MANY_RANKS - 1) * (pccl_plan_bytes(&plan, 0, plan.segment_elements) * 5 / 4 + 256);
             job_stop(&world, &many[i][rank], rank, true);
@@ -90,16 +91,20 @@ static void many_operations_without_scratch(void **state)
 /* ---- broken connections, and stops ---- */
 
 struct scene {
+    enum pccl_collective collective;
     uint32_t ranks;
     bool direct, long_path, in_place, codec, half; /* direct exchange is always on a long path */
     uint64_t count;
 };
 
+enum { LAST_ALL_REDUCE = 200, LAST_SEED = 300 }; /* later seeds are of the other collectives */
+
 static struct scene scene_of(uint64_t seed)
 {
     /* packed, the last group needs scratch of another size */
     uint64_t two_groups = (seed & 16) != 0 ? 324700 : 80000;
-    return (struct scene){.ranks = 2 + (uint32_t)(seed % 4),
+    return (struct scene){.collective = seed > LAST_ALL_REDUCE ? PCCL_BROADCAST + seed % 3 : PCCL_ALL_REDUCE,
+                          .ranks = 2 + (uint32_t)(seed % 4),
                           .direct = (seed & 4) != 0,
                           .long_path = (seed & 64) != 0,
                           .in_place = (seed & 8) != 0,
@@ -115,13 +120,22 @@ static const struct pccl_cost *cost_of(const struct scene *scene)
     return scene->long_path ? &long_ring : &no_mesh;
 }
 
+static bool in_parts(const struct scene *scene)
+{
+    return scene->collective == PCCL_ALL_GATHER || scene->collective == PCCL_REDUCE_SCATTER;
+}
+
 static void set_scene(const struct scene *scene, uint64_t seed, struct job *jobs)
 {
     struct pccl_exchange_config config = {.scratch_bytes_max = 1 << 20, .window_bytes = (seed & 32) != 0 ? 1 << 20 : 1};
     world_init(&world, seed, scene->ranks, 2, scene->direct, &config);
     world.expects_trouble = true;
+    world.root = (uint32_t)(seed % scene->ranks);
     struct pccl_descriptor descriptor = sum_of(scene->count);
-    if (scene->codec) {
+    descriptor.collective = (uint8_t)scene->collective;
+    if (in_parts(scene))
+        descriptor.count = 1 + scene->count / scene->ranks;
+    if (scene->codec && (scene->collective == PCCL_ALL_REDUCE || scene->collective == PCCL_REDUCE_SCATTER)) {
         descriptor.datatype = PCCL_F32;
         descriptor.codec = PCCL_CODEC_MIN_MAX;
         descriptor.codec_datatype = PCCL_U8;
@@ -148,7 +162,7 @@ static void leave_scene(struct job *jobs)
 {
     world_run(&world, 0);
     for (uint32_t rank = 0; rank < world.ranks; rank++) {
-        if (jobs[rank].transfer != NULL)
+        if (jobs[rank].transfer != NULL && jobs[rank].gives)
             assert_memory_equal(jobs[rank].input, jobs[rank].before, jobs[rank].bytes);
         job_fini(&jobs[rank]);
     }
@@ -167,7 +181,7 @@ static void start_all(struct job *jobs)
 static void stops_at_any_moment_restore(void **state)
 {
     (void)state;
-    for (uint64_t seed = 1; seed <= 200; seed++) {
+    for (uint64_t seed = 1; seed <= LAST_SEED; seed++) {
         if (!test_is_chosen(seed))
             continue;
         struct scene scene = scene_of(seed);
@@ -183,11 +197,23 @@ static void stops_at_any_moment_restore(void **state)
     }
 }
 
+/* Whether the operation has a flow there. */
+static bool is_used(const struct job *job, uint32_t from, uint32_t to)
+{
+    const struct pccl_seat seat = {.ranks = world.ranks, .rank = from, .root = world.root};
+    struct pccl_plan plan;
+    struct pccl_text reason;
+    const struct pccl_transfer_config *config = &job->config;
+    assert_int_equal(pccl_plan_make(&config->descriptor, &config->cost, seat, config->positions, &plan, &reason),
+                     PCCL_OK);
+    return pccl_plan_schedule(&plan)->sends(seat, from, to);
+}
+
 static void broken_connections_fail_both_ends(void **state)
 {
     (void)state;
     uint32_t breaks_under_way = 0, breaks_behind = 0;
-    for (uint64_t seed = 1; seed <= 200; seed++) {
+    for (uint64_t seed = 1; seed <= LAST_SEED; seed++) {
         if (!test_is_chosen(seed))
             continue;
         struct scene scene = scene_of(seed);
@@ -199,8 +225,9 @@ static void broken_connections_fail_both_ends(void **state)
         uint32_t from = world.pipes[index].from, to = world.pipes[index].to;
         bool sender_rested = jobs[from].at_rest, receiver_done = jobs[to].done;
         world_break(&world, index);
-        assert_true(jobs[from].failed); /* at rest or not: who knows what has arrived */
-        assert_int_equal(jobs[to].failed, !receiver_done);
+        bool used = is_used(&jobs[from], from, to);
+        assert_int_equal(jobs[from].failed, used); /* at rest or not: who knows what has arrived */
+        assert_int_equal(jobs[to].failed, used && !receiver_done);
         for (uint32_t rank = 0; rank < scene.ranks; rank++) {
             assert_true(!jobs[rank].failed || jobs[rank].class == PCCL_CLASS_PEER_LOST);
             assert_true(rank == from || rank == to || !jobs[rank].failed);
@@ -220,7 +247,7 @@ static void short_memory_fails_one_operation(void **state)
 {
     (void)state;
     uint32_t refused = 0, failed = 0, survived = 0;
-    for (uint64_t seed = 1; seed <= 32; seed++)
+    for (uint64_t seed = 1; seed <= LAST_ALL_REDUCE + 16; seed += seed == 32 ? LAST_ALL_REDUCE - 31 : 1)
         for (uint64_t k = 1; test_is_chosen(seed); k++) {
             struct scene scene = scene_of(seed);
             struct job jobs[RANKS_MOST];
@@ -302,10 +329,71 @@ static void peers_that_differ_are_named(void **state)
         msg.as.ready.algorithm = PCCL_DIRECT;
         expect_mismatch(&msg, 2, before, "ring", "direct"); /* it is not even ours to send to */
         msg = same;
+        msg.as.ready.algorithm = UINT8_MAX;
+        expect_mismatch(&msg, 1, before, "ring", "something unknown");
+        msg = same;
         msg.as.ready.segment_elements++;
         expect_mismatch(&msg, 1, before, "segments of", "elements");
         msg = same;
+        msg.as.ready.descriptor.collective = PCCL_BROADCAST;
+        expect_mismatch(&msg, 1, before, "1000 u32", "but");
+        msg = same;
     }
+}
+
+/* The callers of the others mean the first root. Nobody is done whose successor means another one. */
+static void run_odd_root(uint32_t ranks, uint32_t odd, bool long_path, bool direct, uint64_t seed)
+{
+    const struct scene scene = {
+        .collective = PCCL_BROADCAST, .ranks = ranks, .long_path = long_path, .direct = direct, .count = 5000};
+    struct job jobs[RANKS_MOST];
+    set_scene(&scene, seed * ranks, jobs); /* the root is 0 */
+    jobs[odd].config.root = odd;
+    jobs[odd].config.descriptor.root = world.ring[odd];
+    start_all(jobs);
+    world_run(&world, 0);
+    assert_false(jobs[(odd + ranks - 1) % ranks].done);
+    uint32_t failed = 0;
+    for (uint32_t rank = 0; rank < ranks; rank++) {
+        assert_true(!jobs[rank].failed || jobs[rank].class == PCCL_CLASS_MISMATCH);
+        if (jobs[rank].failed && !long_path && !direct) /* else what came ahead may have shown it */
+            assert_non_null(strstr(jobs[rank].reason.bytes, "expects the tensor of peer"));
+        failed += jobs[rank].failed;
+    }
+    assert_true(failed > 0);
+    stop_all(jobs);
+    leave_scene(jobs);
+}
+
+static void roots_that_differ_are_noticed(void **state)
+{
+    (void)state;
+    for (uint32_t ranks = 2; ranks <= 5; ranks++)
+        for (uint32_t odd = 1; odd < ranks; odd++)
+            for (uint64_t seed = 0; seed < 8; seed++)
+                run_odd_root(ranks, odd, (seed & 1) != 0, (seed & 2) != 0, seed + 1);
+}
+
+/* The flow to the root is for its READY alone. */
+static void nobody_sends_data_to_the_root(void **state)
+{
+    (void)state;
+    be_alone(3000, &no_mesh);
+    alone.job.config.descriptor.collective = PCCL_BROADCAST;
+    alone.job.config.descriptor.root = alone.world.ring[0];
+    start_alone();
+    struct pccl_departure ready, part;
+    assert_true(next_to(2, false, &ready));
+    expect_malformed(2, false, data_of(0, 0, 4000));
+    expect_malformed(2, false, data_of(0, 1, 4000));
+    struct pccl_msg credit = ready_of(1);
+    assert_int_equal(tell_ready(1, &credit), PCCL_OK);
+    assert_true(next_to(1, true, &part));
+    assert_ptr_equal(part.payload, alone.job.input);
+    assert_true(alone.job.done && !alone.job.at_rest);
+    pccl_exchange_sent(exchange_of(&alone.world, 0), &part);
+    assert_true(alone.job.at_rest || part.length < 12000);
+    end_alone();
 }
 
 static void lies_are_refused_and_harmless(void **state)
@@ -630,6 +718,8 @@ int main(void)
         cmocka_unit_test(broken_connections_fail_both_ends),
         cmocka_unit_test(short_memory_fails_one_operation),
         cmocka_unit_test(peers_that_differ_are_named),
+        cmocka_unit_test(roots_that_differ_are_noticed),
+        cmocka_unit_test(nobody_sends_data_to_the_root),
         cmocka_unit_test(lies_are_refused_and_harmless),
         cmocka_unit_test(results_before_parts_are_refused),
         cmocka_unit_test(data_for_nobody_is_thrown_away),

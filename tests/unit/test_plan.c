@@ -306,7 +306,7 @@ static void the_other_collectives_follow_it_too(void **state)
         const enum pccl_collective collective = rows[i].collective;
         const uint32_t whole = collective == PCCL_BROADCAST ? 1 : 8; /* parts of 8 peers */
         assert_int_equal(make_for(collective, 1000, PCCL_F32, 4, 0, &lan).algorithm, rows[i].direct);
-        assert_int_equal(make_for(collective, (4 << 20) / whole, PCCL_F32, 4, 0, &lan).algorithm, rows[i].ring);
+        assert_int_equal(make_for(collective, (2 << 20) / whole, PCCL_F32, 4, 0, &lan).algorithm, rows[i].ring);
         assert_int_equal(make_for(collective, (2 << 20) / whole, PCCL_F32, 8, 0, &long_link).algorithm, rows[i].direct);
         assert_int_equal(make_for(collective, (2 << 20) / whole + 1, PCCL_F32, 8, 0, &long_link).algorithm,
                          rows[i].ring);
