@@ -96,6 +96,22 @@ static struct pccl_bytes make_text(struct maker *m, const struct pccl_wire_field
     return (struct pccl_bytes){bytes, length};
 }
 
+/* Fields by themselves would rarely make a valid one: what does not belong to its collective goes. */
+static void make_consistent(struct pccl_descriptor *descriptor)
+{
+    uint8_t collective = descriptor->collective;
+    if (collective != PCCL_ALL_REDUCE && collective != PCCL_REDUCE_SCATTER)
+        descriptor->operation = 0;
+    if (collective != PCCL_ALL_GATHER && collective != PCCL_REDUCE_SCATTER)
+        memset(&descriptor->counts, 0, sizeof descriptor->counts);
+    if (collective == PCCL_BROADCAST)
+        descriptor->root.bytes[0] |= 1;
+    else
+        memset(&descriptor->root, 0, sizeof descriptor->root);
+    if (collective == PCCL_BARRIER)
+        descriptor->count = descriptor->datatype = descriptor->codec = 0;
+}
+
 static void make_list(struct maker *m, const struct pccl_wire_field *field, void *object)
 {
     const struct pccl_wire_layout *item = field->layout();
@@ -131,6 +147,8 @@ static void make_object(struct maker *m, const struct pccl_wire_layout *layout, 
     memset(object, 0, layout->size);
     for (uint32_t i = 0; i < layout->field_count; i++)
         make_field(m, &layout->fields[i], object);
+    if (strcmp(layout->name, "descriptor") == 0)
+        make_consistent(object);
 }
 
 void pccl_wire_random(uint16_t type, struct pccl_prng *prng, struct pccl_wire_scratch *scratch, struct pccl_msg *msg)
