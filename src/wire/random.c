@@ -96,8 +96,18 @@ static struct pccl_bytes make_text(struct maker *m, const struct pccl_wire_field
     return (struct pccl_bytes){bytes, length};
 }
 
-/* Fields by themselves would rarely make a valid one: what does not belong to its collective goes. */
-static void make_consistent(struct pccl_descriptor *descriptor)
+static struct pccl_descriptor *descriptor_of(struct pccl_msg *msg)
+{
+    switch (msg->type) {
+    case PCCL_MSG_done: return &msg->as.done.descriptor;
+    case PCCL_MSG_resume_operation: return &msg->as.resume_operation.descriptor;
+    case PCCL_MSG_ready: return &msg->as.ready.descriptor;
+    default: return NULL;
+    }
+}
+
+/* A descriptor of random fields would rarely be valid: what does not belong to its collective goes. */
+static void mend_descriptor(struct pccl_descriptor *descriptor)
 {
     uint8_t collective = descriptor->collective;
     if (collective != PCCL_ALL_REDUCE && collective != PCCL_REDUCE_SCATTER)
@@ -147,8 +157,6 @@ static void make_object(struct maker *m, const struct pccl_wire_layout *layout, 
     memset(object, 0, layout->size);
     for (uint32_t i = 0; i < layout->field_count; i++)
         make_field(m, &layout->fields[i], object);
-    if (strcmp(layout->name, "descriptor") == 0)
-        make_consistent(object);
 }
 
 void pccl_wire_random(uint16_t type, struct pccl_prng *prng, struct pccl_wire_scratch *scratch, struct pccl_msg *msg)
@@ -160,5 +168,7 @@ void pccl_wire_random(uint16_t type, struct pccl_prng *prng, struct pccl_wire_sc
         memset(msg, 0, sizeof *msg);
         msg->type = type;
         make_object(&maker, layout, &msg->as);
+        if (descriptor_of(msg) != NULL)
+            mend_descriptor(descriptor_of(msg));
     } while (pccl_wire_invalid(msg) != NULL);
 }
