@@ -6,6 +6,7 @@
 #include "core/check.h"
 #include "master/check.h"
 #include "master/eligibility.h"
+#include "master/rings.h"
 #include "master/roster.h"
 #include "master/sync.h"
 #include "wire/cost.h"
@@ -258,6 +259,10 @@ static const char *check_ring(const struct pccl_master *m, const struct pccl_pee
         const struct pccl_remote *to = remote->test.running ? pccl_master_find(m, &remote->test.to) : NULL;
         PCCL_RULE(remote->group == group && remote->position == i, "a member is at its position");
         PCCL_RULE(remote->group_number == group->number, "a member is in the group that it chose");
+        PCCL_RULE(remote->admitted > 0 && remote->admitted <= m->admissions, "admissions are numbered");
+        for (uint32_t k = 0; k < group->ring_count; k++)
+            PCCL_RULE((group->ring[k]->rank < remote->rank) == pccl_master_is_before(group->ring[k], remote),
+                      "ranks are in the order of admission");
         PCCL_RULE(remote->place < group->place_count && group->by_place[remote->place] == remote,
                   "a member is at its place");
         PCCL_RULE(remote->decision_known <= group->decisions, "no member knows an outcome that is not decided");

@@ -169,7 +169,7 @@ void pccl_master_decide_recovery(struct pccl_master *m)
         }
         return;
     }
-    if (may_conclude(m, best->report) && !pccl_master_expel_impostors(m) &&
-        !pccl_master_expel_miscounters(m)) /* again when they are gone */
+    if (may_conclude(m, best->report) && !pccl_master_expel_impostors(m) && !pccl_master_expel_miscounters(m) &&
+        !pccl_master_expel_misnumberers(m)) /* again when they are gone */
         conclude(m, best->report);
 }

@@ -18,7 +18,10 @@ struct pccl_reported_op {
 /* What a peer of an older boot knows (PROTOCOL 12.2). */
 struct pccl_report {
     bool begun, ended;
-    uint32_t confirmed, contradicted;                      /* reports with this digest of its token, and with others */
+    uint32_t confirmed, contradicted;                      /* reports that say this of its peer, and another thing */
+    const struct pccl_report *named_by;                    /* the report that was counted last */
+    uint64_t admitted;                                     /* its peer's number in the law; 0: it is not in it */
+    bool renumbered;                                       /* the law has other numbers than it says */
     uint64_t since_us;                                     /* its peer said hello */
     uint64_t heard_us;                                     /* ... and something of it was heard last */
     struct pccl_msg_resume fields;                         /* its lists point to the two arrays */
@@ -58,6 +61,11 @@ void pccl_master_expel_bad_reporters(struct pccl_master *m);
 PCCL_MUST_CHECK bool pccl_master_expel_impostors(struct pccl_master *m);
 /* Who names rounds or outcomes that cannot be. false: there was nobody. */
 PCCL_MUST_CHECK bool pccl_master_expel_miscounters(struct pccl_master *m);
+/*
+ * Whose member list has other numbers of admission than most say; notes what the law says. false:
+ * there was nobody.
+ */
+PCCL_MUST_CHECK bool pccl_master_expel_misnumberers(struct pccl_master *m);
 
 /* ---- recovery_law.c: what reports say, and which one is law ---- */
 

@@ -64,14 +64,18 @@ static bool rebuild_group(struct pccl_master *m, const struct pccl_report *best,
     group->old_ring_count = best->fields.ring_count;
     for (uint32_t i = 0; i < best->fields.ring_count; i++) {
         struct pccl_remote *remote = pccl_master_find(m, &best->ring[i]);
-        if (remote != NULL && pccl_master_has_reported(remote) && remote->group_number == number &&
-            !pccl_master_join_ring(m, group, remote))
+        if (remote == NULL || !pccl_master_has_reported(remote) || remote->group_number != number)
+            continue;
+        remote->admitted = remote->report->admitted;
+        m->admissions = pccl_max_u64(m->admissions, remote->admitted);
+        if (!pccl_master_join_ring(m, group, remote))
             return false;
     }
     group->changed = group->ring_count != best->fields.ring_count || group->ring_count < 2;
     for (uint32_t i = 0; i < group->ring_count; i++) {
         const struct pccl_report *report = group->ring[i]->report;
-        group->changed = group->changed || !pccl_epoch_equal(&report->fields.view, &best->fields.view);
+        group->changed =
+            group->changed || report->renumbered || !pccl_epoch_equal(&report->fields.view, &best->fields.view);
         group->decisions = pccl_max_u64(group->decisions, report->fields.decisions);
         group->revision = pccl_max_u64(group->revision, report->fields.revision);
         group->sync = pccl_max_u64(group->sync, report->fields.sync);

@@ -42,6 +42,9 @@ void pccl_master_free_report(struct pccl_master *m, struct pccl_remote *remote)
 
 static bool can_be_counted(const struct pccl_msg_resume *resume)
 {
+    for (uint32_t i = 0; i < resume->members_count; i++)
+        if (resume->members[i].admitted >= COUNTER_MOST)
+            return false;
     return resume->update < COUNTER_MOST && resume->optimize < COUNTER_MOST && resume->query < COUNTER_MOST &&
            resume->sync < COUNTER_MOST && resume->decisions < COUNTER_MOST;
 }
@@ -197,6 +200,30 @@ void pccl_master_expel_bad_reporters(struct pccl_master *m)
 }
 
 /*
+ * The member that entry k of this report names; NULL: it has not reported. What a list names twice
+ * counts once.
+ */
+static const struct pccl_remote *named_first(const struct pccl_master *m, const struct pccl_report *report, uint32_t k)
+{
+    const struct pccl_remote *named = pccl_master_find(m, &report->members[k].peer);
+    if (named == NULL || named->report == NULL || named->report->named_by == report)
+        return NULL;
+    named->report->named_by = report;
+    return named;
+}
+
+static void forget_counts(struct pccl_master *m)
+{
+    for (uint32_t i = 0; i < m->remote_count; i++) {
+        struct pccl_report *report = m->remotes[i]->report;
+        if (report == NULL)
+            continue;
+        report->confirmed = report->contradicted = 0;
+        report->named_by = NULL;
+    }
+}
+
+/*
  * A member that lies has the key of the run, but not the others' tokens: who comes in the name of one that has not come
  * back yet is contradicted by those who know that one. False: there was none, and the reports can be law.
  */
@@ -207,25 +234,22 @@ bool pccl_master_expel_impostors(struct pccl_master *m)
     for (uint32_t i = 0; i < m->remote_count; i++) {
         const struct pccl_report *report = m->remotes[i]->report;
         for (uint32_t k = 0; report != NULL && report->ended && k < report->fields.members_count; k++) {
-            const struct pccl_member *member = &report->members[k];
-            const struct pccl_remote *named = pccl_master_find(m, &member->peer);
-            if (named == NULL || named->report == NULL || named == m->remotes[i])
+            const struct pccl_remote *named = named_first(m, report, k);
+            if (named == NULL || named == m->remotes[i])
                 continue;
-            bool same = pccl_id_equal(&member->token_digest, &named->token_digest);
+            bool same = pccl_id_equal(&report->members[k].token_digest, &named->token_digest);
             ++*(same ? &named->report->confirmed : &named->report->contradicted);
         }
     }
     for (uint32_t i = 0; i < m->remote_count; i++) {
-        struct pccl_report *report = m->remotes[i]->report;
-        if (report == NULL)
+        const struct pccl_report *report = m->remotes[i]->report;
+        if (report == NULL || report->contradicted <= report->confirmed + own_word || m->remotes[i]->departing)
             continue;
-        if (report->contradicted > report->confirmed + own_word && !m->remotes[i]->departing) {
-            any = true;
-            pccl_master_remove(m, m->remotes[i], PCCL_REFUSAL_IDENTITY,
-                               "the other members know this member by another token");
-        }
-        report->confirmed = report->contradicted = 0;
+        any = true;
+        pccl_master_remove(m, m->remotes[i], PCCL_REFUSAL_IDENTITY,
+                           "the other members know this member by another token");
     }
+    forget_counts(m);
     return any;
 }
 
@@ -279,5 +303,78 @@ bool pccl_master_expel_miscounters(struct pccl_master *m)
             pccl_master_remove(m, remote, PCCL_REFUSAL_PROTOCOL, "it reported rounds or outcomes that cannot be");
         any = any || too_much;
     }
+    return any;
+}
+
+/* ---- numbers of admission ---- */
+
+static bool has_lists_alike(const struct pccl_report *a, const struct pccl_report *b)
+{
+    return a->fields.members_count == b->fields.members_count &&
+           memcmp(a->members, b->members, a->fields.members_count * sizeof *a->members) == 0;
+}
+
+/* How many reports say of each member what the law says, and how many say something else. */
+static void count_numbers(const struct pccl_master *m, const struct pccl_report *law)
+{
+    uint32_t alike = 0;
+    for (uint32_t i = 0; i < m->remote_count; i++) {
+        struct pccl_report *report = m->remotes[i]->report;
+        if (report == NULL)
+            continue;
+        report->admitted = 0;
+        report->renumbered = false;
+        alike += report->ended && has_lists_alike(report, law);
+    }
+    for (uint32_t k = 0; k < law->fields.members_count; k++) {
+        const struct pccl_remote *named = pccl_master_find(m, &law->members[k].peer);
+        if (named == NULL || named->report == NULL)
+            continue;
+        named->report->admitted = law->members[k].admitted;
+        named->report->confirmed = alike;
+    }
+    for (uint32_t i = 0; i < m->remote_count; i++) {
+        const struct pccl_report *report = m->remotes[i]->report;
+        if (report == NULL || !report->ended || has_lists_alike(report, law))
+            continue;
+        for (uint32_t k = 0; k < report->fields.members_count; k++) {
+            const struct pccl_remote *named = named_first(m, report, k);
+            if (named == NULL || named->report->admitted == 0)
+                continue;
+            bool same = report->members[k].admitted == named->report->admitted;
+            ++*(same ? &named->report->confirmed : &named->report->contradicted);
+        }
+    }
+}
+
+/*
+ * Members and their parts are in the order of these numbers, so all must have the same. Most say
+ * what is right; where as many say one thing as another, the law stands, and whoever has said
+ * something else is told.
+ */
+bool pccl_master_expel_misnumberers(struct pccl_master *m)
+{
+    struct pccl_remote *best = pccl_master_highest_report(m);
+    const struct pccl_report *law = best->report;
+    bool any = false;
+    count_numbers(m, law);
+    for (uint32_t i = 0; i < m->remote_count; i++) {
+        struct pccl_report *report = m->remotes[i]->report;
+        if (report == NULL || !report->ended || has_lists_alike(report, law))
+            continue;
+        for (uint32_t k = 0; k < report->fields.members_count; k++) {
+            const struct pccl_remote *remote = pccl_master_find(m, &report->members[k].peer);
+            const struct pccl_report *named = remote != NULL ? remote->report : NULL;
+            if (named == NULL || named->admitted == 0 || report->members[k].admitted == named->admitted)
+                continue;
+            report->renumbered = true;
+            if (named->confirmed == named->contradicted)
+                continue;
+            any = true;
+            pccl_master_remove(m, named->confirmed > named->contradicted ? m->remotes[i] : best, PCCL_REFUSAL_PROTOCOL,
+                               "it reported another number of a member's admission than most");
+        }
+    }
+    forget_counts(m);
     return any;
 }

@@ -20,8 +20,7 @@ static void note_ring_change(struct pccl_master *m, struct pccl_peer_group *grou
     pccl_master_note_sync(m, group, NULL);
 }
 
-/* In the order of their admission; numbers are distinct, unless members have lied about them. */
-static bool is_before(const struct pccl_remote *a, const struct pccl_remote *b)
+bool pccl_master_is_before(const struct pccl_remote *a, const struct pccl_remote *b)
 {
     return a->admitted != b->admitted ? a->admitted < b->admitted : pccl_id_compare(&a->id, &b->id) < 0;
 }
@@ -40,7 +39,7 @@ bool pccl_master_join_ring(struct pccl_master *m, struct pccl_peer_group *group,
         remote->admitted = ++m->admissions;
     remote->rank = 0;
     for (uint32_t i = 0; i < group->ring_count; i++)
-        ++*(is_before(group->ring[i], remote) ? &remote->rank : &group->ring[i]->rank);
+        ++*(pccl_master_is_before(group->ring[i], remote) ? &remote->rank : &group->ring[i]->rank);
     remote->position = group->ring_count;
     group->ring[group->ring_count++] = remote;
     remote->group = group;

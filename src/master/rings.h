@@ -20,6 +20,12 @@ PCCL_MUST_CHECK bool pccl_master_reorder(struct pccl_master *m, struct pccl_peer
 /* Takes a departing member out of its group's ring and marks the group as changed. */
 void pccl_master_leave_ring(struct pccl_master *m, struct pccl_remote *remote);
 
+/*
+ * Was one member admitted before the other? Numbers are distinct, unless members have lied about
+ * them.
+ */
+bool pccl_master_is_before(const struct pccl_remote *a, const struct pccl_remote *b);
+
 /* Is there a ring that was found for the group as it is, to be adopted? */
 bool pccl_master_has_better(const struct pccl_peer_group *group);
 

@@ -95,7 +95,7 @@ struct pccl_master {
     struct pccl_remote **remotes; /* in order of arrival */
     uint32_t remote_count, remote_capacity, member_count, departing_count;
     uint64_t arrivals;
-    uint64_t admissions; /* of this run: the highest number that was given */
+    uint64_t admissions;       /* of this run: the highest number that was given */
     struct pccl_hash_key hash; /* of all tables */
     struct pccl_table by_id, by_conn, strangers_by_conn;
     struct pccl_table groups_by_number;

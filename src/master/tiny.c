@@ -46,8 +46,8 @@ bool pccl_master_set_result(struct pccl_master *m, struct pccl_operation *op, co
 static void fold(struct pccl_master *m, const struct pccl_operation *op, const void **parts, uint8_t *result)
 {
     pccl_combine_all(m->config.kernels, (enum pccl_datatype)op->descriptor.datatype,
-                     (enum pccl_reduce_op)op->descriptor.operation, parts, op->part_count,
-                     (size_t)op->descriptor.count, result);
+                     (enum pccl_reduce_op)op->descriptor.operation, parts, op->part_count, (size_t)op->descriptor.count,
+                     result);
 }
 
 /* In the order of the ring. */
@@ -114,7 +114,7 @@ bool pccl_master_combine(struct pccl_master *m, const struct pccl_peer_group *gr
     else if (made && op->descriptor.collective == PCCL_REDUCE_SCATTER)
         reduce_shares(m, group, op, parts);
     else if (made && op->result != NULL) /* of a barrier it is empty */
-        gather(group, op, parts); /* a broadcast is one, to which only the root contributes */
+        gather(group, op, parts);        /* a broadcast is one, to which only the root contributes */
     pccl_release(&m->memory, parts, bytes);
     return made;
 }

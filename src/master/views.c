@@ -178,7 +178,7 @@ void pccl_master_recovery_epoch(struct pccl_master *m, const struct pccl_epoch *
         struct pccl_remote *to = m->remotes[i];
         if (!pccl_master_is_living_member(to))
             continue;
-        change.full = !all_here || !pccl_epoch_equal(&to->report->fields.epoch, law_epoch);
+        change.full = !all_here || to->report->renumbered || !pccl_epoch_equal(&to->report->fields.epoch, law_epoch);
         change.added = change.full ? members : NULL;
         change.added_count = change.full ? count : 0;
         if (members == NULL)

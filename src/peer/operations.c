@@ -300,9 +300,10 @@ static bool is_root(const struct pccl_peer *p, const struct pccl_descriptor *des
 static bool has_fitting_payload(const struct pccl_peer *p, const struct pccl_launch *launch)
 {
     uint32_t world = launch->members != NULL ? launch->member_count : p->ring_count;
-    return !launch->tiny || (world > 0 && pccl_tiny_contribution_fits(&launch->descriptor, world,
-                                                                      is_root(p, &launch->descriptor),
-                                                                      launch->payload_bytes, p->tiny_bytes_max));
+    if (!launch->tiny)
+        return launch->descriptor.collective != PCCL_BARRIER;
+    return world > 0 && pccl_tiny_contribution_fits(&launch->descriptor, world, is_root(p, &launch->descriptor),
+                                                    launch->payload_bytes, p->tiny_bytes_max);
 }
 
 static enum pccl_status may_launch(struct pccl_peer *p, const struct pccl_launch *launch)

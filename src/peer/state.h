@@ -132,7 +132,7 @@ struct pccl_peer {
     struct pccl_test_call test;
     bool describing;
     uint64_t describe_ticket;
-    struct pccl_text optimize_reason; /* why the last optimization failed */
+    struct pccl_text optimize_reason;  /* why the last optimization failed */
     struct pccl_attributes attributes; /* as of the last call that returned; roll.h sets them, and the list */
     struct pccl_roll *roll;
     struct pccl_text last_reason, waiting;

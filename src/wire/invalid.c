@@ -13,28 +13,52 @@ static const char *invalid_round(uint8_t kind, uint8_t outcome)
     return NULL;
 }
 
+static const char *invalid_descriptor(const struct pccl_descriptor *descriptor)
+{
+    uint8_t collective = descriptor->collective;
+    bool reduces = collective == PCCL_ALL_REDUCE || collective == PCCL_REDUCE_SCATTER;
+    bool has_parts = collective == PCCL_ALL_GATHER || collective == PCCL_REDUCE_SCATTER;
+    if (!reduces && descriptor->operation != 0)
+        return "a reduction in an operation that reduces nothing";
+    if ((collective == PCCL_BROADCAST) == pccl_id_is_zero(&descriptor->root))
+        return "a root is that of a broadcast, and a broadcast has one";
+    if (!has_parts && !pccl_id_is_zero(&descriptor->counts))
+        return "counts of an operation without parts";
+    if (collective == PCCL_BARRIER && (descriptor->count > 0 || descriptor->datatype != 0 || descriptor->codec != 0))
+        return "a barrier has no elements";
+    return NULL;
+}
+
+/* Of an operation that goes this way. */
+static const char *invalid_way(const struct pccl_descriptor *descriptor, uint8_t tiny, uint32_t payload_bytes)
+{
+    if (tiny == 0 && payload_bytes > 0)
+        return "a payload in an operation that is not tiny";
+    if (tiny == 0 && descriptor->collective == PCCL_BARRIER)
+        return "a barrier that is not tiny";
+    return invalid_descriptor(descriptor);
+}
+
 static const char *invalid_done(const struct pccl_msg_done *done)
 {
-    if (done->tiny == 0 && done->payload.length > 0)
-        return "a payload in an operation that is not tiny";
-    return NULL;
+    return invalid_way(&done->descriptor, done->tiny, done->payload.length);
 }
 
 static const char *invalid_resume_operation(const struct pccl_msg_resume_operation *operation)
 {
-    if (operation->tiny == 0 && operation->payload.length > 0)
-        return "a payload in an operation that is not tiny";
     if (operation->state == PCCL_RESUME_ABORTED && operation->class == PCCL_CLASS_NONE)
         return "aborted without a class";
     if (operation->state == PCCL_RESUME_COMMITTED && operation->class != PCCL_CLASS_NONE)
         return "committed with the class of an abort";
-    return NULL;
+    return invalid_way(&operation->descriptor, operation->tiny, operation->payload.length);
 }
 
 static const char *invalid_outcome(const struct pccl_msg_outcome *outcome)
 {
-    if (outcome->class != PCCL_CLASS_NONE && outcome->result.length > 0)
+    if (outcome->class != PCCL_CLASS_NONE && (outcome->tiny != 0 || outcome->result.length > 0))
         return "an aborted operation with a result";
+    if (outcome->tiny == 0 && outcome->result.length > 0)
+        return "a result of an operation that is not tiny";
     return NULL;
 }
 
@@ -70,6 +94,7 @@ const char *pccl_wire_invalid(const struct pccl_msg *msg)
     case PCCL_MSG_round: return invalid_round(msg->as.round.kind, msg->as.round.outcome);
     case PCCL_MSG_sync_plan: return invalid_sync_plan(&msg->as.sync_plan);
     case PCCL_MSG_state_want: return invalid_state_want(&msg->as.state_want);
+    case PCCL_MSG_ready: return invalid_way(&msg->as.ready.descriptor, 0, 0);
     case PCCL_MSG_outcome: return invalid_outcome(&msg->as.outcome);
     case PCCL_MSG_epoch_change: return invalid_epoch_change(&msg->as.epoch_change);
     default: return NULL;

@@ -96,6 +96,32 @@ static struct pccl_bytes make_text(struct maker *m, const struct pccl_wire_field
     return (struct pccl_bytes){bytes, length};
 }
 
+static struct pccl_descriptor *descriptor_of(struct pccl_msg *msg)
+{
+    switch (msg->type) {
+    case PCCL_MSG_done: return &msg->as.done.descriptor;
+    case PCCL_MSG_resume_operation: return &msg->as.resume_operation.descriptor;
+    case PCCL_MSG_ready: return &msg->as.ready.descriptor;
+    default: return NULL;
+    }
+}
+
+/* A descriptor of random fields would rarely be valid: what does not belong to its collective goes. */
+static void mend_descriptor(struct pccl_descriptor *descriptor)
+{
+    uint8_t collective = descriptor->collective;
+    if (collective != PCCL_ALL_REDUCE && collective != PCCL_REDUCE_SCATTER)
+        descriptor->operation = 0;
+    if (collective != PCCL_ALL_GATHER && collective != PCCL_REDUCE_SCATTER)
+        memset(&descriptor->counts, 0, sizeof descriptor->counts);
+    if (collective == PCCL_BROADCAST)
+        descriptor->root.bytes[0] |= 1;
+    else
+        memset(&descriptor->root, 0, sizeof descriptor->root);
+    if (collective == PCCL_BARRIER)
+        descriptor->count = descriptor->datatype = descriptor->codec = 0;
+}
+
 static void make_list(struct maker *m, const struct pccl_wire_field *field, void *object)
 {
     const struct pccl_wire_layout *item = field->layout();
@@ -142,5 +168,7 @@ void pccl_wire_random(uint16_t type, struct pccl_prng *prng, struct pccl_wire_sc
         memset(msg, 0, sizeof *msg);
         msg->type = type;
         make_object(&maker, layout, &msg->as);
+        if (descriptor_of(msg) != NULL)
+            mend_descriptor(descriptor_of(msg));
     } while (pccl_wire_invalid(msg) != NULL);
 }

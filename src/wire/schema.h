@@ -29,8 +29,8 @@
 #define PCCL_FIELDS_member(F)                                                                                          \
     F(ID, peer, 1, )                                                                                                   \
     F(U32, group, , )                                                                                                  \
-    F(U64, admitted, , )    /* numbers the admissions of the run: members and ranks are in this order */               \
-    F(ID, token_digest, , ) /* of the token in its hello, so that nobody else can come back under its id */
+    F(U64, admitted, 1, UINT64_MAX) /* numbers the admissions of the run: members and ranks are in this order */       \
+    F(ID, token_digest, , )         /* of the token in its hello, so that nobody else can come back under its id */
 
 #define PCCL_FIELDS_named(F) /* the display name of a peer */                                                          \
     F(ID, peer, 1, )                                                                                                   \

@@ -319,7 +319,7 @@ static void test_everything_at_its_cap(void **state)
     memset(reason, 'w', sizeof reason);
     for (uint32_t i = 0; i < PCCL_PEERS_MAX; i++) {
         ids[i].bytes[i % 16] = (uint8_t)(i % 255 + 1);
-        members[i] = (struct pccl_member){.peer = ids[i], .group = i};
+        members[i] = (struct pccl_member){.peer = ids[i], .group = i, .admitted = UINT64_MAX - i};
     }
     for (uint32_t i = 0; i < PCCL_OPS_PER_PEER_MAX; i++)
         instances[i] = (struct pccl_instance){i, i, i, UINT64_MAX - i, i};
@@ -339,7 +339,7 @@ static void test_everything_at_its_cap(void **state)
     round_trip(&ack);
     struct pccl_msg outcome = {.type = PCCL_MSG_outcome};
     outcome.as.outcome =
-        (struct pccl_msg_outcome){.result = {payload, sizeof payload}, .reason = {reason, sizeof reason}};
+        (struct pccl_msg_outcome){.tiny = 1, .result = {payload, sizeof payload}, .reason = {reason, sizeof reason}};
     round_trip(&outcome);
 }
 
@@ -415,12 +415,70 @@ static void test_rules_over_several_fields(void **state)
     round_trip(&msg);
     msg.as.outcome.result = pccl_bytes_of_string("abcd");
     must_be_malformed(&msg, "with a result");
+    msg.as.outcome.class = PCCL_CLASS_NONE;
+    must_be_malformed(&msg, "not tiny");
+    msg.as.outcome.tiny = 1;
+    round_trip(&msg);
+    msg.as.outcome.result.length = 0;
+    msg.as.outcome.class = PCCL_CLASS_MISMATCH;
+    must_be_malformed(&msg, "with a result");
 
     struct pccl_id ring = {{1}};
     msg = (struct pccl_msg){.type = PCCL_MSG_epoch_change};
     msg.as.epoch_change.ring = &ring;
     msg.as.epoch_change.ring_count = 1;
     must_be_malformed(&msg, "without a new view");
+}
+
+/* Valid with this descriptor, in all messages that have one; or not, for this reason. */
+static void judge_descriptor(const struct pccl_descriptor *descriptor, const char *reason)
+{
+    struct pccl_msg messages[] = {
+        {.type = PCCL_MSG_done}, {.type = PCCL_MSG_resume_operation}, {.type = PCCL_MSG_ready}};
+    bool barrier = descriptor->collective == PCCL_BARRIER;
+    messages[0].as.done.descriptor = *descriptor;
+    messages[0].as.done.tiny = 1;
+    messages[1].as.resume_operation.descriptor = *descriptor;
+    messages[1].as.resume_operation.tiny = 1;
+    messages[2].as.ready.descriptor = *descriptor;
+    messages[2].as.ready.segment_elements = 1;
+    for (size_t i = 0; i < PCCL_COUNT_OF(messages); i++) {
+        if (i == 2 && barrier)
+            must_be_malformed(&messages[i], "a barrier that is not tiny");
+        else if (reason != NULL)
+            must_be_malformed(&messages[i], reason);
+        else
+            round_trip(&messages[i]);
+    }
+}
+
+static void test_descriptors(void **state)
+{
+    (void)state;
+    const struct pccl_id some = {{7}};
+    for (uint8_t collective = 0; collective < PCCL_COLLECTIVES; collective++) {
+        bool reduces = collective == PCCL_ALL_REDUCE || collective == PCCL_REDUCE_SCATTER;
+        bool has_parts = collective == PCCL_ALL_GATHER || collective == PCCL_REDUCE_SCATTER;
+        bool rooted = collective == PCCL_BROADCAST, barrier = collective == PCCL_BARRIER;
+        struct pccl_descriptor valid = {.collective = collective};
+        valid.root = rooted ? some : valid.root;
+        judge_descriptor(&valid, NULL);
+        struct pccl_descriptor changed = valid;
+        changed.root = rooted ? changed.counts : some;
+        judge_descriptor(&changed, "a root is that of a broadcast");
+        changed = valid;
+        changed.operation = 1;
+        judge_descriptor(&changed, reduces ? NULL : "a reduction in an operation");
+        changed = valid;
+        changed.counts = some;
+        judge_descriptor(&changed, has_parts ? NULL : "counts of an operation without parts");
+        changed = valid;
+        changed.count = 1;
+        judge_descriptor(&changed, barrier ? "a barrier has no elements" : NULL);
+        changed = valid;
+        changed.datatype = 1;
+        judge_descriptor(&changed, barrier ? "a barrier has no elements" : NULL);
+    }
 }
 
 static void set_round(struct pccl_msg *msg, uint16_t type, uint8_t kind, uint8_t outcome)
@@ -650,6 +708,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_names_at_their_caps),
         cmocka_unit_test(test_shared_states_at_their_caps),
         cmocka_unit_test(test_rules_over_several_fields),
+        cmocka_unit_test(test_descriptors),
         cmocka_unit_test(test_outcomes_of_rounds),
         cmocka_unit_test(test_peek_hello),
         cmocka_unit_test(test_print_hides_the_token),
