@@ -1,0 +1,349 @@
+"""Broadcast, all-gather, reduce-scatter and barrier among peers in threads of one process."""
+
+import array
+import asyncio
+import threading
+
+import pytest
+from support import DEADLINE, parallel
+
+import pccl
+from pccl import Result
+
+np = pytest.importorskip("numpy")
+
+DTYPES = ["uint8", "int8", "uint16", "int16", "uint32", "int32", "uint64", "int64", "float16", "float32", "float64"]
+LARGE = 50000  # elements: from peer to peer, not through the master
+
+
+def part(dtype, count, peer):
+    return (np.arange(count) % 7 + 1 + peer).astype(dtype)
+
+
+def test_members_and_ranks(group):
+    three = group(3)
+    ids = tuple(comm.id for comm in three.members)
+    assert all(comm.members() == ids for comm in three.members)
+    assert [comm.rank for comm in three.members] == [0, 1, 2]
+    three.admit()
+    assert three.members[0].members() == (*ids, three.members[3].id) and three.members[3].rank == 3
+    lonely = pccl.Communicator(three.address)
+    for ask in (lonely.members, lambda: lonely.rank):
+        with pytest.raises(pccl.InvalidUsage):
+            ask()
+    lonely.close()
+
+
+def test_more_members_than_are_asked_for_at_first(group):
+    many = group(17)
+    assert many.members[16].members() == tuple(comm.id for comm in many.members)
+    infos = many.all(lambda comm, i: comm.barrier())
+    assert all(info.participants == comm.members() for info, comm in zip(infos, many.members))
+
+
+@pytest.mark.parametrize("count", [3, LARGE])
+def test_every_type(group, count):
+    three = group(3)
+    ids = three.members[0].members()
+
+    def check(comm, i, dtype):
+        whole = np.concatenate([part(dtype, count, k) for k in range(3)])
+        told = part(dtype, count, i)
+        infos = [comm.broadcast(told, root=1)]
+        assert (told == part(dtype, count, 1)).all()
+        gathered = np.empty_like(whole)
+        infos.append(comm.all_gather(part(dtype, count, i), gathered))
+        assert (gathered == whole).all()
+        share = np.empty(count, dtype)
+        infos.append(comm.reduce_scatter(whole, share, op="max"))
+        assert (share == part(dtype, count, i)).all()
+        for number, info in enumerate(infos):
+            assert (info.world_size, info.rank, info.participants, info.sequence) == (3, i, ids, number)
+            assert info.tx_bytes + info.rx_bytes > 0
+        comm.barrier()
+
+    for dtype in DTYPES:
+        three.all(lambda comm, i: check(comm, i, dtype))
+        three.all(lambda comm, _: comm.update_topology())
+
+
+def test_in_place(group):
+    three = group(3)
+
+    def check(comm, i, count):
+        gathered = np.zeros((3, count))
+        gathered[i] = part("float64", count, i)
+        comm.all_gather(gathered[i], gathered)
+        assert all((gathered[k] == part("float64", count, k)).all() for k in range(3))
+        comm.reduce_scatter(gathered, gathered[i], op="sum")
+        assert (gathered[i] == 3 * part("float64", count, i)).all()
+        others = [k for k in range(3) if k != i]
+        assert all((gathered[k] == part("float64", count, k)).all() for k in others)
+
+    for count in (3, LARGE):
+        three.all(lambda comm, i: check(comm, i, count))
+
+
+def test_roots(group):
+    two = group(2)
+    for root in (1, np.int64(1), two.members[1].id):
+        memory = [array.array("d", [i + 1.0] * 9) for i in range(2)]
+        two.all(lambda comm, i: comm.broadcast(memory[i], root=root))
+        assert memory[0] == memory[1] == array.array("d", [2.0] * 9)
+    given = np.full(3, 5.0)
+    given.flags.writeable = False  # the root's is only read
+    received = np.zeros(3)
+    two.all(lambda comm, i: comm.broadcast(given if i == 0 else received, root=0))
+    assert (received == 5).all()
+    comm = two.members[0]
+    for root, words in ((2, "root"), (-1, "root"), ("x", "none of the members"), (1.5, "root")):
+        with pytest.raises(pccl.InvalidArgument, match=words):
+            comm.broadcast(received, root=root)
+    with pytest.raises(pccl.LayoutError, match="read-only"):
+        comm.broadcast(given, root=1)
+
+
+def test_quantized_reduce_scatter(group):
+    two = group(2)
+    given = [np.random.default_rng(i).random(2 * LARGE, np.float32) for i in range(2)]
+    shares = [np.empty(LARGE, np.float32) for _ in range(2)]
+    options = pccl.QuantizationOptions()
+    infos = two.all(lambda comm, i: comm.reduce_scatter(given[i], shares[i], op="avg", quantization=options))
+    exact = (given[0] + given[1]) / 2
+    np.testing.assert_allclose(np.concatenate(shares), exact, atol=2 / 255)
+    assert all(info.tx_bytes < LARGE * 4 / 3 for info in infos)
+
+
+def test_handles(group):
+    """Several kinds in flight, awaited in another order and in every way."""
+    two = group(2)
+
+    def run(comm, i):
+        told, mine, both = np.full(LARGE, i + 1.0), np.full(LARGE, i + 5.0), np.empty(2 * LARGE)
+        share = np.empty(LARGE)
+        handles = [
+            comm.broadcast_async(told, root=0, tag=1),
+            comm.all_gather_async(mine, both, tag=2),
+            comm.reduce_scatter_async(np.full(2 * LARGE, 1.0), share, op="sum", tag=3),
+            comm.barrier_async(tag=4),
+        ]
+        with pytest.raises(pccl.InvalidArgument, match="in use") as caught:
+            comm.barrier(tag=3)
+        assert caught.value.tag == 3 and caught.value.operation == "pcclBarrier"
+        with pytest.raises(pccl.PendingAsyncOpsError):
+            comm.update_topology()
+        infos = [
+            handles[3].wait()[2],
+            handles[2].result(DEADLINE),
+            handles[1].future().result(DEADLINE),
+            asyncio.run(wait_for(handles[0])),
+        ]
+        assert [info.tag for info in infos] == [4, 3, 2, 1] and all(info.rank == i for info in infos)
+        assert handles[0].test() and handles[1].exception() is None
+        assert (told == 1).all() and (both[:LARGE] == 5).all() and (both[LARGE:] == 6).all() and (share == 2).all()
+
+    two.all(run)
+
+
+async def wait_for(handle):
+    return await handle
+
+
+def test_results_of_reductions_name_the_participants(group):
+    two = group(2)
+    memory = [np.full(3, i + 1.0) for i in range(2)]
+    infos = two.all(lambda comm, i: comm.all_reduce(memory[i], memory[i], op="sum", tag=9))
+    assert [(info.tag, info.rank, info.participants) for info in infos] == [
+        (9, i, two.members[0].members()) for i in range(2)
+    ]
+    assert all(isinstance(info, pccl.ReduceInfo) for info in infos)
+
+
+def test_alone(group):
+    comm = group(1).members[0]
+    given, received = np.arange(4.0), np.zeros(4)
+    for call in (
+        lambda **more: comm.broadcast(given, root=0, **more),
+        lambda **more: comm.all_gather(given, received, **more),
+        lambda **more: comm.reduce_scatter(given, received, op="avg", **more),
+        lambda **more: comm.barrier(**more),
+    ):
+        with pytest.raises(pccl.TooFewPeersError):
+            call()
+        info = call(alone_ok=True)
+        assert (info.world_size, info.rank, info.participants, info.tx_bytes) == (1, 0, (comm.id,), 0)
+    assert (received == given).all()
+
+
+def test_other_members_than_counted_on(group):
+    """Who counts on members of before is told, and so are all others; nothing of theirs is
+    touched."""
+    three = group(3)
+    before = three.members[0].members()
+    three.admit()
+
+    def gather(comm, i, members):
+        mine, all_of_them = part("float32", 100, i), np.zeros(100 * (3 if members else 4), np.float32)
+        with pytest.raises(pccl.MembersChangedError) as caught:
+            comm.all_gather(mine, all_of_them, members=members)
+        assert caught.value.ext is Result.MEMBERS_CHANGED and caught.value.sequence == 0
+        assert (mine == part("float32", 100, i)).all()
+        return str(caught.value)
+
+    words = three.all(lambda comm, i: gather(comm, i, before if i == 1 else None))
+    assert all(three.members[3].id[:8] in said for said in words), words
+    members = three.members[3].members()
+    three.all(lambda comm, i: comm.barrier(members=members))
+
+
+def test_a_newcomer_between_the_list_and_the_launch(group):
+    """Two have arranged their buffers for two, when a third one is admitted."""
+    two = group(2)
+    before = two.members[0].members()
+    buffers = [np.full(10, i + 1.0) for i in range(2)]
+    two.admit()
+
+    def run(comm, i):
+        with pytest.raises(pccl.MembersChangedError, match=comm.members()[2][:8]):
+            if i < 2:
+                comm.all_gather(buffers[i][5 * i : 5 * i + 5], buffers[i], members=before)
+            else:
+                comm.all_gather(np.zeros(5), np.zeros(15))
+        mine, all_of_them = np.full(5, float(i)), np.zeros((3, 5))
+        comm.all_gather(mine, all_of_them)
+        return all_of_them[:, 0].tolist()
+
+    assert two.all(run) == [[0.0, 1.0, 2.0]] * 3
+    assert all((buffers[i][5 * i : 5 * i + 5] == i + 1).all() for i in range(2))
+
+
+def test_arguments(group):
+    comm = group(2).members[0]
+    peer = comm.members()[1]
+    five, ten, ints = np.zeros(5), np.zeros(10), np.zeros(10, np.int32)
+    wrong = [
+        (lambda: comm.all_gather(five, np.zeros(11)), pccl.LayoutError, "for 2 members and 5 elements in send"),
+        (lambda: comm.reduce_scatter(five, five, op="sum"), pccl.LayoutError, "it must have 10"),
+        (lambda: comm.all_gather(five, ints), pccl.DTypeError, "double"),
+        (lambda: comm.all_gather(np.zeros(0), np.zeros(0)), pccl.InvalidArgument, "no elements"),
+        (lambda: comm.broadcast(np.zeros(0), root=0), pccl.InvalidArgument, "no elements"),
+        (lambda: comm.broadcast(ten[::2], root=0), pccl.LayoutError, "not contiguous"),
+        (lambda: comm.all_gather(ten[1:6], ten), pccl.InvalidArgument, "overlap"),
+        (lambda: comm.reduce_scatter(ten, five, op="median"), pccl.InvalidArgument, "op"),
+        (lambda: comm.barrier(tag=-1), pccl.InvalidArgument, "tag"),
+        (lambda: comm.barrier(members=[]), pccl.InvalidArgument, "empty"),
+        (lambda: comm.barrier(members=["x"]), pccl.InvalidArgument, "no id"),
+        (lambda: comm.barrier(members=[comm.id, "X" * 32]), pccl.InvalidArgument, "no id"),
+        (lambda: comm.barrier(members=[comm.id, comm.id]), pccl.InvalidArgument, "twice"),
+        (lambda: comm.barrier(members=[peer]), pccl.InvalidArgument, "not in the list"),
+        (lambda: comm.broadcast(five, root=0, members=[peer]), pccl.InvalidArgument, "not among them"),
+        (lambda: comm.barrier(label="x" * 33), pccl.InvalidArgument, "label"),
+    ]
+    for call, kind, words in wrong:
+        with pytest.raises(kind, match=words):
+            call()
+
+
+def test_peers_that_differ(group):
+    two = group(2)
+
+    def run(comm, i):
+        mine = part("float32", 10, i)
+        with pytest.raises(pccl.StateMismatch) as caught:
+            if i == 0:
+                comm.broadcast(mine, root=0)
+            else:
+                comm.all_gather(mine, np.zeros(20, np.float32))
+        assert "broadcast" in str(caught.value) and "all-gather" in str(caught.value)
+        assert (mine == part("float32", 10, i)).all()
+        with pytest.raises(pccl.StateMismatch, match="step 1"):
+            comm.barrier(label=f"step {i}")
+        comm.barrier(label="step 2")
+
+    two.all(run)
+
+
+def test_one_leaves_meanwhile(group):
+    """The others get an error; then they go on with those who are left."""
+    three = group(3)
+    inputs = [np.full(3 * LARGE, i + 1.0) for i in range(3)]
+    share = [np.zeros(LARGE) for _ in range(2)]
+    handles = [three.members[i].reduce_scatter_async(inputs[i], share[i], op="sum") for i in range(2)]
+    leaver = three.members[2].id
+    three.members.pop().close()
+    for i, handle in enumerate(handles):
+        error = handle.exception(DEADLINE)
+        assert isinstance(error, pccl.PeerLostError) and error.peers == (leaver,)
+        assert (inputs[i] == i + 1).all()
+
+    def again(comm, i):
+        assert leaver not in comm.members()
+        comm.reduce_scatter(inputs[i][: 2 * LARGE], share[i], op="sum")
+        assert (share[i] == 3).all()
+
+    three.all(again)
+
+
+def test_abort(group):
+    two = group(2)
+    recv = np.zeros(2 * LARGE)
+    handle = two.members[0].all_gather_async(np.zeros(LARGE), recv)
+    barrier = two.members[0].barrier_async(tag=1)
+    two.members[0].abort()
+    assert isinstance(handle.exception(DEADLINE), pccl.AbortedError)
+    assert isinstance(barrier.exception(DEADLINE), pccl.AbortedError)
+    two.all(lambda comm, _: comm.update_topology())
+    two.all(lambda comm, _: comm.barrier())
+
+
+def test_many_at_once(group):
+    """More operations than slots, of all kinds, by several threads of each peer."""
+    two = group(2)
+
+    def run(comm, i, thread):
+        for step in range(20):
+            handles = []
+            base = 1000 * thread + 10 * step
+            told, both, share = np.full(300, i + 1.0), np.empty(600), np.empty(300)
+            handles.append(comm.broadcast_async(told, root=step % 2, tag=base))
+            handles.append(comm.all_gather_async(np.full(300, i + 7.0), both, tag=base + 1))
+            handles.append(comm.reduce_scatter_async(np.full(600, 2.0), share, op="prod", tag=base + 2))
+            handles.append(comm.barrier_async(tag=base + 3))
+            for handle in reversed(handles):
+                handle.result(DEADLINE)
+            assert (told == step % 2 + 1).all() and (both[:300] == 7).all() and (both[300:] == 8).all()
+            assert (share == 4).all()
+
+    parallel(
+        [lambda c=c, i=i, t=t: run(c, i, t) for i, c in enumerate(two.members) for t in range(3)]
+    )
+
+
+def test_torch(group):
+    torch = pytest.importorskip("torch")
+    two = group(2)
+
+    def run(comm, i):
+        told = torch.full((3, 5), i + 1, dtype=torch.bfloat16)
+        comm.broadcast(told, root=1)
+        assert (told == 2).all()
+        all_of_them = torch.zeros((2, 4))
+        comm.all_gather(torch.full((4,), float(i)), all_of_them)
+        assert all_of_them[:, 0].tolist() == [0.0, 1.0]
+        share = torch.zeros(4)
+        comm.reduce_scatter(all_of_them, share, op="sum")
+        assert (share == 2.0 * i).all()
+
+    two.all(run)
+
+
+def test_an_interrupt_of_one_thread_s_wait_leaves_others_alone(group):
+    two = group(2)
+    handle = two.members[0].barrier_async()
+    waiting = threading.Thread(target=handle.wait)
+    waiting.start()
+    with pytest.raises(pccl.TimeoutError_):
+        handle.result(0.02)
+    two.members[1].barrier()
+    waiting.join(DEADLINE)
+    assert handle.result(DEADLINE).world_size == 2
